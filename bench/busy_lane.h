@@ -1,4 +1,4 @@
-// Lanes that keep a core busy for a while and say when they did, and a machine of given lanes: for
+// Has lanes that keep a core busy for a while and record when, and a machine of given lanes, for
 // benchmarks of handovers.
 #pragma once
 
@@ -43,7 +43,8 @@ class BusyLane : public lanes::NullLane {
 
   static constexpr size_t kMostTasks = 1 << 16;
   std::vector<double> starts_us, ends_us;
-  double waiting_us = 0.0, waiting_cpu_us = 0.0;  // between tasks, and how much of it awake
+  // The time between tasks, and how much of it the thread was awake.
+  double waiting_us = 0.0, waiting_cpu_us = 0.0;
 
  private:
   lanes::LaneInfo info_;

@@ -1,5 +1,5 @@
-// JSON schemas as people write them: how many are read, how many instances are judged as they
-// should be, and what compiling and masks take over a real vocabulary.
+// Measures JSON schemas as people write them: how many are read, how many instances are judged as
+// they should be, and what compiling and masks take over a real vocabulary.
 //
 //   troika_grammar_bench VOCABULARY.gguf [--verbose] FILE.json...
 //
@@ -29,7 +29,7 @@ namespace {
 using namespace troika;
 using nlohmann::ordered_json;
 
-// Masks that take longer are told with --verbose, and first ones that take ten times as long.
+// --verbose tells of masks that take longer, and of first masks that take ten times as long.
 constexpr double kLongUs = 3000.0;
 
 struct Times {
@@ -53,7 +53,7 @@ struct Score {
   int n_schemas = 0, n_right = 0;
   int n_valid = 0, n_invalid = 0, n_valid_refused = 0, n_invalid_accepted = 0, n_limited = 0;
   int n_refused = 0;
-  std::map<std::string, int> refusals;  // schemas that are not read, by what they ask for
+  std::map<std::string, int> refusals;  // counts schemas that are not read, by what they ask for
   Times first_mask, masks;
 };
 

@@ -1,5 +1,5 @@
-// Products of the shapes of Qwen2.5-1.5B, for each implementation, type and number of tokens.
-// bytes_per_second counts the weights read, ops/s two operations for each weight and token.
+// Measures products of the shapes of Qwen2.5-1.5B, for each implementation, type and number of
+// tokens. bytes_per_second counts the weights read, ops/s two operations for each weight and token.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -25,7 +25,8 @@ constexpr Shape kShapes[] = {
     {"ffn_down", 1536, 8960},
 };
 
-// Pools are large: one at a time, kept while consecutive benchmarks use the same.
+// Returns a pool. Pools are large, so there is one at a time, kept while consecutive benchmarks use
+// it.
 const WeightPool& pool(Type type, size_t k) {
   static std::unique_ptr<WeightPool> current;
   static Type current_type;
@@ -49,8 +50,8 @@ void count(benchmark::State& state, const WeightPool& weights, const Shape& shap
                          benchmark::Counter::kIsRate);
 }
 
-// With `in_strips` the rows are taken to stand side by side: the time does not depend on what the
-// blocks say.
+// Measures products with blocks. With `in_strips` the rows are taken to stand side by side; the
+// time does not depend on the content of the blocks.
 void matmul_q8(benchmark::State& state, const kernels::Table& table, Type type, Shape shape,
                size_t n_tokens, bool in_strips) {
   const WeightPool& weights = pool(type, shape.k);
@@ -72,7 +73,7 @@ void matmul_q8(benchmark::State& state, const kernels::Table& table, Type type, 
   count(state, weights, shape, n_tokens);
 }
 
-// The same with tokens that were prepared before.
+// Measures products with tokens that were prepared before.
 void matmul_spread(benchmark::State& state, const kernels::Table& table, Type type, Shape shape,
                    size_t n_tokens) {
   const WeightPool& weights = pool(type, shape.k);
@@ -112,7 +113,7 @@ void matmul_f32(benchmark::State& state, const kernels::Table& table, Type type,
   count(state, weights, shape, n_tokens);
 }
 
-// The reference is left out: it is not written to be fast.
+// Registers all benchmarks but the reference's: the reference is not written to be fast.
 bool register_all() {
   static std::vector<std::unique_ptr<kernels::Kernels>> chosen;
   const CpuFeatures available = detect_cpu_features();

@@ -1,4 +1,4 @@
-// One product of a prompt's subgraph as lanes are given it, for benchmarks of lanes.
+// Makes one product of a prompt's subgraph as lanes get it, for benchmarks of lanes.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Product {
   double operations() const { return 2.0 * n_tokens * k * n_rows; }
 };
 
-// The fastest of `n_runs`, in microseconds.
+// Returns the fastest of `n_runs`, in microseconds.
 template <typename Body>
 double best_us(int n_runs, Body body) {
   const RealClock clock;
@@ -43,7 +43,7 @@ inline std::vector<float> random_floats(size_t n, unsigned seed) {
   return values;
 }
 
-// Random weights of a type, packed for int8 too, and a random input.
+// Has random weights of a type, packed for int8 too, and a random input.
 struct OneProduct {
   OneProduct(const Product& p, tensor::Type type, lanes::Memory* memory = nullptr) {
     const auto k = static_cast<size_t>(p.k), n_rows = static_cast<size_t>(p.n_rows);
@@ -71,7 +71,7 @@ struct OneProduct {
     std::copy(x.begin(), x.end(), buffers->view(0).floats());
   }
 
-  // What the lane takes for it, as part of a prompt.
+  // Returns what the lane takes for the product as part of a prompt.
   double lane_us(lanes::Lane& lane, int n_tokens, int n_runs) const {
     const lanes::Subgraph subgraph = {&blueprint, blueprint.ops, "ffn"};
     const auto executable =
@@ -92,7 +92,7 @@ struct OneProduct {
   std::unique_ptr<lanes::Buffers> buffers;
 };
 
-// main() of a benchmark of TOKENS K ROWS and one number more.
+// Is the main() of a benchmark with the arguments TOKENS K ROWS and one number more.
 template <typename Body>
 int run_product_bench(int argc, char** argv, Body body) {
   const auto number = [&](int i, int otherwise) {

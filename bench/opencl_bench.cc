@@ -1,5 +1,6 @@
-// Products on an OpenCL device whose driver has one core, as a lane, beside the host lane and the
-// peak of the core's float instruction, all in one run; then what a handover to the device takes.
+// Measures products on an OpenCL device whose driver has one core, as a lane, beside the host lane
+// and the peak of the core's float instruction, all in one run; then what a handover to the device
+// takes.
 //
 //   troika_opencl_bench [TOKENS K ROWS [CORE]]
 #include <fmt/format.h>
@@ -61,7 +62,7 @@ void print_products(const Product& p, const lanes::opencl::DeviceOptions& option
   print("int8, opencl", p, lane_us(in_int8, p, tensor::Type::kQ8_0), peak);
 }
 
-// The kernel does nothing to speak of.
+// The source of a kernel that does next to nothing.
 constexpr const char* kNothing = "__kernel void nothing(__global int* x) { x[0] = 1; }";
 
 void print_handovers(const lanes::opencl::DeviceOptions& options) {
@@ -116,8 +117,8 @@ void print_handovers(const lanes::opencl::DeviceOptions& options) {
       kHandovers, finish_us, wait_us, poll_us, filled_us);
 }
 
-// Tasks in turn on a core and on the device, each waiting for the one before: what a pair takes
-// more than both do alone, divided by two, is a handover (H8).
+// Returns the time of tasks that run in turn on a core and on the device, each waiting for the one
+// before. What a pair takes more than both tasks alone, divided by two, is a handover (H8).
 double pass_us(lanes::Lane& host, lanes::Lane& device, const lanes::Executable* on_host,
                const lanes::Executable* on_device, int n_pairs) {
   bench::GivenMachine machine;
@@ -180,9 +181,9 @@ int run(const Product& p, int core) {
   const char* const file = std::getenv("TROIKA_OPENCL");
   const lanes::opencl::DeviceOptions options = {file != nullptr ? file : "", 0, {core}};
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
-  const std::vector<int> cores = usable_core_numbers();  // before there is one
+  const std::vector<int> cores = usable_core_numbers();  // are looked up before there is only one
   bind_to_cores({core});
-  // Another program may share the core meanwhile: the best of some.
+  // Another program may share the core meanwhile, so the best of some runs counts.
   double peak = 0.0;
   for (int i = 0; i < kPeaks; ++i) {
     peak = std::max(peak, measure::measure_peaks(1, 1.0).f32_tflops);

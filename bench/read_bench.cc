@@ -1,4 +1,4 @@
-// How fast memory can be read at best: what decoding is measured against.
+// Measures how fast memory can be read at best, which is what decoding is compared with.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

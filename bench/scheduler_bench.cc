@@ -1,4 +1,5 @@
-// What the scheduler costs: a decision with many tasks pending, and its share of a decode step.
+// Measures what the scheduler costs: a decision with many tasks pending, and its share of a decode
+// step.
 //
 //   troika_scheduler_bench [MODEL.gguf]
 //   troika_scheduler_bench handover
@@ -54,7 +55,7 @@ class NullMachine : public troika::lanes::Machine {
   std::vector<Lane*> lanes_;
 };
 
-// The first ready task, whatever its place: as many are ready as can be.
+// Takes the first ready task, whatever its place: as many are ready as can be.
 class AnyReady : public schedule::Policy {
  public:
   int choose(const schedule::Situation& at) override { return at.ready.front(); }
@@ -65,7 +66,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Tasks that each wait for up to two earlier ones, spread over lanes.
+// Measures tasks that each wait for up to two earlier ones, spread over lanes.
 void measure_decisions(int n_tasks, int n_lanes, int most_waits) {
   NullMachine machine(n_lanes);
   std::vector<std::unique_ptr<troika::lanes::Executable>> executables;
@@ -106,7 +107,8 @@ void measure_decisions(int n_tasks, int n_lanes, int most_waits) {
       n_tasks, n_lanes, most_waits, median(per_decision), median(per_task));
 }
 
-// A pass of one task behind the other, on each lane in turn. On one lane nothing is decided.
+// Returns the time of a pass of one task behind the other, on each lane in turn. On one lane
+// nothing is decided.
 double step_us(int n_tasks, int n_lanes) {
   NullMachine machine(n_lanes);
   std::vector<schedule::Task> tasks;
@@ -151,7 +153,7 @@ void measure_decode(const char* model) {
              model, n_tasks, median(steps), scheduling_us, 100.0 * scheduling_us / median(steps));
 }
 
-// From the end of a task to the start of the one behind it, on the other lane.
+// Measures the time from the end of a task to the start of the next one, on the other lane.
 void measure_handover(double task_us, troika::plan::HandoverKind handover) {
   constexpr int kTasks = 200;
   const std::vector<int> cores = troika::usable_core_numbers();
@@ -176,11 +178,11 @@ void measure_handover(double task_us, troika::plan::HandoverKind handover) {
   }
   const schedule::Pass pass(std::move(nodes));
   schedule::Runner runner(machine);
-  constexpr int kPasses = 4;  // the first teaches how long waits are
+  constexpr int kPasses = 4;  // are run; the first teaches how long waits are
   for (int i = 0; i < kPasses; ++i) runner.run(pass, troika::lanes::Run());
   std::vector<double> gaps;
   for (size_t i = kTasks; i + 1 < static_cast<size_t>(kPasses) * kTasks; ++i) {
-    if ((i + 1) % kTasks == 0) continue;  // another pass
+    if ((i + 1) % kTasks == 0) continue;  // the next task belongs to another pass
     gaps.push_back(busy[(i + 1) % 2]->starts_us[(i + 1) / 2] - busy[i % 2]->ends_us[i / 2]);
   }
   std::sort(gaps.begin(), gaps.end());
@@ -191,7 +193,7 @@ void measure_handover(double task_us, troika::plan::HandoverKind handover) {
                  (busy[0]->waiting_us + busy[1]->waiting_us));
 }
 
-// What the system takes to wake a thread that sleeps on a number.
+// Measures how long the system takes to wake a thread that sleeps on a number.
 void measure_futex(double task_us) {
   constexpr int kTasks = 200;
   const std::vector<int> cores = troika::usable_core_numbers();
@@ -242,7 +244,7 @@ int main(int argc, char** argv) {
       return EXIT_SUCCESS;
     }
     for (const int n_lanes : {2, 4}) measure_decisions(1000, n_lanes, 2);
-    measure_decisions(1000, 4, 0);  // all ready from the beginning
+    measure_decisions(1000, 4, 0);  // all are ready from the beginning
     for (const int n_lanes : {1, 2}) {
       const double us = step_us(99, n_lanes);
       fmt::print(

@@ -1,5 +1,5 @@
-// A product of a prompt in int8 on one core: a vendor's runtime, alone and as a lane, beside the
-// host lane and the peak of the core's int8 instruction, all in one run.
+// Measures a product of a prompt in int8 on one core: a vendor's runtime, alone and as a lane,
+// beside the host lane and the peak of the core's int8 instruction, all in one run.
 //
 //   [TROIKA_OPENVINO=FOLDER] troika_vendor_bench [TOKENS K ROWS [CORE]]
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Weights to measure with: more of them than any cache holds.
+// Makes weights to measure with, more of them than any cache holds.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@
 
 namespace troika::bench {
 
-// Far larger than the last-level cache of this class of machines.
+// Is far larger than the last-level cache of this class of machines.
 inline constexpr size_t kPoolBytes = size_t{640} << 20;
 
 inline std::vector<float> random_floats(size_t n, float scale) {
@@ -22,7 +22,7 @@ inline std::vector<float> random_floats(size_t n, float scale) {
   return x;
 }
 
-// A pool of rows of one type and length. Only a few rows are quantised; the rest repeats them.
+// A pool of rows of one type and length. Only a few rows are quantised; the others repeat them.
 class WeightPool {
  public:
   WeightPool(tensor::Type type, size_t k) : k_(k), row_bytes_(tensor::row_bytes(type, k)) {
@@ -38,7 +38,8 @@ class WeightPool {
     }
   }
 
-  // The `turn`-th matrix of n_rows: the pool is walked round, so that none is found in a cache.
+  // Returns the `turn`-th matrix of n_rows. Matrices follow each other through the whole pool, so
+  // that none is found in a cache.
   kernels::MatmulWeight matrix(size_t turn, size_t n_rows) const {
     const size_t n_matrices = bytes_.size() / (n_rows * row_bytes_);
     const std::byte* data = bytes_.data() + turn % n_matrices * n_rows * row_bytes_;

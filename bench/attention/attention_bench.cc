@@ -1,7 +1,7 @@
-// Where the time of a prompt's attention goes, of one head of keys: all positions, and tiles that
-// choose (S1, S2), part by part. One thread. By share: random keys and queries, which costs what
-// real ones do. By weight: planted ones, of which a tile keeps about that share, chosen by its
-// tokens one after the other.
+// Measures where the time of a prompt's attention goes, for one head of keys on one thread: with
+// all positions, and with tiles that choose (S1, S2), part by part. Choosing by share takes random
+// keys and queries, which cost what real ones do. Choosing by weight takes planted ones, of which a
+// tile keeps about that share, chosen by its tokens one after the other.
 //
 //   troika_attention_bench [POSITIONS,... [PERCENT [share|weight [ROUNDS]]]]
 #include <fmt/format.h>
@@ -28,8 +28,8 @@ namespace tensor = troika::tensor;
 constexpr size_t kFrom = 1024;
 constexpr size_t kChunk = 512;
 constexpr size_t kUsualRounds = 5;  // the median of their ratios counts
-constexpr double kAbove = 2.5;      // times the mean weight
-constexpr size_t kTopics = 8;       // of a planted tile, each for as many of its tokens
+constexpr double kAbove = 2.5;      // is a multiple of the mean weight
+constexpr size_t kTopics = 8;       // are topics of a planted tile, each for as many of its tokens
 
 struct Shape {
   size_t head_size, n_group;
@@ -67,8 +67,8 @@ struct Prompt {
     pages[0] = k.data();
     pages[1] = v.data();
   }
-  // Makes tiles keep about this share by weight: some positions belong to a topic, and tokens of
-  // each eighth of a tile look for those of one. Their neighbours come along.
+  // Makes tiles keep about this share by weight: some positions belong to a topic, and each eighth
+  // of a tile's tokens looks for one topic. The positions beside those are kept too.
   void plant(const kernels::Table& table, double share) {
     constexpr float kNoise = 0.25f, kHeavy = 9.0f;
     constexpr double kWithNeighbours = 3.0;
@@ -91,7 +91,7 @@ struct Prompt {
       for (size_t h = 0; h < shape.n_group; ++h) q[(t * shape.n_group + h) * d + topic] += kHeavy;
     }
   }
-  // Those that the last of the tokens before `end` sees.
+  // Returns the positions that the last of the tokens before `end` sees.
   Positions positions(size_t end) const {
     Positions positions;
     positions.k = {&pages[0], 31, tensor::row_bytes(tensor::Type::kF16, shape.head_size), 0,
@@ -116,7 +116,7 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Tokens first .. last of a prompt see everything before them.
+// Lets tokens first .. last of a prompt see everything before them.
 void attend_to_all(const kernels::Table& table, Prompt& prompt, size_t first, size_t last,
                    std::byte* work) {
   const size_t together = tokens_together(prompt.shape.n_group);
@@ -131,10 +131,10 @@ void attend_to_all(const kernels::Table& table, Prompt& prompt, size_t first, si
 
 struct Times {
   double full = 0, sparse = 0, begin = 0, estimate = 0, select = 0;
-  double seen = 0, all = 0;  // positions of all tokens that choose
+  double seen = 0, all = 0;  // count positions of all tokens that choose
 };
 
-// What tiles choose.
+// How tiles choose.
 struct Mode {
   bool by_weight = false;
   double share = 0.2;
@@ -167,7 +167,7 @@ Times time_of(const kernels::Table& table, Prompt& prompt, const Mode& mode) {
     attend_tiles(table, positions, prompt.queries(begin), begin, mode.choice(), room, work.get(),
                  lists.get());
     times.sparse += seconds() - start;
-    // The same parts once more, each by itself.
+    // The same parts run once more, each by itself.
     const EstimateRoom estimate = {prompt.shape.head_size, prompt.shape.n_group, n_tiles};
     start = seconds();
     if (mode.by_weight) {

@@ -1,4 +1,4 @@
-// Weights unpacked to bfloat16 a strip at a time, with the kernels of one implementation.
+// Unpacks weights to bfloat16 a strip at a time, with the kernels of one implementation.
 #include <memory>
 
 #include "bench/product/contender.h"

@@ -1,4 +1,4 @@
-// Ways to compute the same product of a prompt, one file for each.
+// Declares the ways to compute the same product of a prompt, one file for each.
 #pragma once
 
 #include <functional>
@@ -16,14 +16,14 @@ struct ProductShape {
 
 enum class Peak { kInt8, kBf16, kF32 };
 
-// A product of a matrix with n tokens, with all that is prepared before: packed weights. Bringing
-// the activations into form is part of the call, unpacking weights on the fly too.
+// A product of a matrix with n tokens. Packed weights are prepared before the call. Bringing the
+// activations into form is part of the call, and unpacking weights on the fly too.
 using Product = std::function<void()>;
 
 struct Contender {
   std::string name;
-  Peak peak;              // the register peak that it is measured against
-  const char* missing{};  // why it cannot run here; null where it can
+  Peak peak;              // is the register peak that the product is measured against
+  const char* missing{};  // tells why it cannot run here; null where it can
   // x: (n_tokens, k), y: (n_tokens, n_rows). The weights are seeded and differ from call to call.
   std::function<Product(const ProductShape&, size_t n_tokens, const float* x, float* y)> prepare;
 };
@@ -32,15 +32,16 @@ Contender reference_contender();
 Contender q8_contender();
 Contender float_contender();
 Contender int8_contender(const char* implementation);
-// From weights of this type, unpacked a few strips at a time.
+// Computes from weights of this type, unpacked a few strips at a time.
 Contender int8_unpacked_contender(const char* implementation, tensor::Type type);
 Contender bf16_contender(const char* implementation);
 
-// The kernels up to `implementation`, and whether this processor can run them.
+// Says whether this processor can run the kernels up to `implementation`.
 bool can_run(const char* implementation);
+// Returns the kernels up to `implementation`.
 const kernels::Table& kernels_of(const char* implementation);
 
-// Seeded weights, kept until another shape or type is asked for.
+// Returns seeded weights, which are kept until another shape or type is asked for.
 kernels::MatmulWeight weights_of(const ProductShape& shape,
                                  tensor::Type type = tensor::Type::kQ8_0);
 

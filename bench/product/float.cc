@@ -1,4 +1,4 @@
-// Weights decoded to float, multiplied in float: the judge path of --prefill f32.
+// Decodes weights to float and multiplies in float: the judge path of --prefill f32.
 #include "bench/product/contender.h"
 
 namespace troika::bench {

@@ -1,4 +1,4 @@
-// int8 panels with the kernels of one implementation: plain, AVX2, VNNI or AMX.
+// Computes with int8 panels and the kernels of one implementation: plain, AVX2, VNNI or AMX.
 #include <memory>
 
 #include "bench/product/contender.h"
@@ -8,7 +8,7 @@ namespace troika::bench {
 namespace {
 
 struct State {
-  std::vector<std::byte> bytes;  // levels, then tokens
+  std::vector<std::byte> bytes;  // holds levels, then tokens
   std::vector<float> scales;
   std::vector<int32_t> starts;
   kernels::Int8Panels panels;
@@ -52,7 +52,7 @@ Contender int8_contender(const char* implementation) {
               for (size_t t = 0; t < n_tokens; ++t) {
                 table.quantize_int8(x + t * shape.k, state->tokens + t * stride, shape.k);
               }
-              // As a lane does: a few strips meet all tokens, then the next.
+              // As in a lane, a few strips meet all tokens, then the next strips do.
               for (size_t strip = 0; strip < kernels::n_strips(shape.n_rows); strip += 4) {
                 table.matmul_int8(state->panels,
                                   {strip, std::min(strip + 4, kernels::n_strips(shape.n_rows)),
@@ -68,7 +68,7 @@ constexpr size_t kStrips = 4;
 
 // What stands in memory besides the weights: magnitudes of rows, and buffers for some strips.
 struct Unpacked {
-  std::vector<std::byte> bytes;  // levels of kStrips strips, then tokens
+  std::vector<std::byte> bytes;  // holds levels of kStrips strips, then tokens
   std::vector<float> largest;
   float scales[kStrips * kernels::kPanelRows];
   int32_t starts[kStrips * kernels::kPanelRows];

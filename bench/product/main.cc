@@ -1,8 +1,8 @@
-// troika_product_bench [TOKENS ...]: every contender for the products of a prompt, over the shapes
-// of two models. One thread. Prints operations per second (a multiplication and an addition are
-// two), the fraction of what the processor reaches in registers with the instructions of the same
-// kind, and the ratio to the plain reference in the same run. Times are those of the thread, so
-// that other programs disturb them less.
+// troika_product_bench [TOKENS ...]: measures every contender for the products of a prompt, over
+// the shapes of two models, on one thread. Prints operations per second (a multiplication and an
+// addition are two), the fraction of what the processor reaches in registers with the instructions
+// of the same kind, and the ratio to the plain reference in the same run. Times are those of the
+// thread, so that other programs disturb them less.
 #include <fmt/format.h>
 #include <time.h>
 
@@ -29,7 +29,7 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// The best of a few runs.
+// Returns the best of a few runs.
 template <typename Body>
 double best_seconds(Body body) {
   double best = 1e9, sum = 0;
@@ -43,7 +43,7 @@ double best_seconds(Body body) {
   return best;
 }
 
-// Operations per second in registers; 0 where there are no such instructions.
+// Returns operations per second in registers; 0 where there are no such instructions.
 double register_rate(kernels::OperationsProbe* probe) {
   if (probe == nullptr) return 0;
   constexpr size_t kTurns = 1'000'000;

@@ -1,4 +1,4 @@
-// Blocks as they stand in the file times activations in blocks of 32: what decoding uses.
+// Multiplies blocks as they stand in the file with activations in blocks of 32, as decoding does.
 #include <memory>
 
 #include "bench/product/contender.h"

@@ -1,5 +1,5 @@
-// The plain version that judges the others. It is what ratios are taken to, on a small part of the
-// rows: it is slow, and its rate does not depend on their number.
+// Computes with the plain version that judges the others. Ratios are taken to it on a small part of
+// the rows, because it is slow and its rate does not depend on their number.
 #include <memory>
 
 #include "bench/product/contender.h"

@@ -8,7 +8,7 @@ namespace {
 
 using tensor::Type;
 
-// Keys and values of many layers, so that none is found in a cache of the processor.
+// Holds keys and values of many layers, so that none is found in a cache of the processor.
 class CachePool {
  public:
   CachePool(const kernels::Table& table, Type type, size_t head_size, size_t n_positions)
@@ -25,12 +25,12 @@ class CachePool {
     for (size_t i = 0; i < bytes_.size(); i += page_bytes) pages_.push_back(bytes_.data() + i);
   }
 
-  // Keys (part 0) or values (part 1) of the turn-th layer.
+  // Returns keys (part 0) or values (part 1) of the turn-th layer.
   kernels::KvView view(size_t turn, size_t part, size_t head) const {
     return {pages_.data() + (2 * (turn % n_layers_) + part) * n_pages_, kPageLog2, head_bytes_,
             head * (head_bytes_ << kPageLog2), type_};
   }
-  // The bytes of keys and values, which lie behind each other.
+  // Returns the bytes of a layer's keys and values, which lie behind each other.
   size_t layer_bytes() const { return 2 * n_pages_ * kHeads * (head_bytes_ << kPageLog2); }
 
   static constexpr size_t kHeads = 2;
@@ -47,7 +47,7 @@ struct Case {
   size_t head_size;
   Type type;
   size_t n_positions;
-  size_t group;  // query heads for each head of the cache
+  size_t group;  // counts query heads for each head of the cache
 };
 
 void record_one(const Recorder& recorder, const CachePool& pool, const Case& c) {

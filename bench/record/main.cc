@@ -1,4 +1,4 @@
-// troika_record: times of kernels as multiples of the time that it takes to read their operands
+// troika_record: measures kernels as multiples of the time that it takes to read their operands
 // from memory once, on one thread. 1 is the best that decoding can reach.
 #include <fmt/format.h>
 

@@ -25,7 +25,7 @@ Ratio compare(int n_pairs, const std::function<void(size_t turn)>& kernel,
     const double middle = thread_seconds();
     reference(pair);
     const double end = thread_seconds();
-    if (pair > 0) ratios.push_back((middle - start) / (end - middle));  // the first warms up
+    if (pair > 0) ratios.push_back((middle - start) / (end - middle));  // the first pair warms up
   }
   std::sort(ratios.begin(), ratios.end());
   const size_t n = ratios.size();

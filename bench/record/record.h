@@ -1,4 +1,4 @@
-// The record: what is compared, and the rows it makes.
+// Makes the record: what is compared, and its rows.
 #pragma once
 
 #include <functional>
@@ -24,15 +24,15 @@ struct Recorder {
   std::function<void(const Row&)> add;
 };
 
-// Products of each block format with 1, 4, 8 and 32 tokens, weights from memory and from the
-// second-level cache; the reference reads the same number of bytes from memory.
+// Records products of each block format with 1, 4, 8 and 32 tokens, weights from memory and from
+// the second-level cache. The reference reads the same number of bytes from memory.
 void record_products(const Recorder& recorder);
 
-// Attention of one token for head sizes, cache types, heads and lengths of context; the reference
-// reads the same keys and values.
+// Records attention of one token for head sizes, cache types, heads and lengths of context. The
+// reference reads the same keys and values.
 void record_attention(const Recorder& recorder);
 
-// Reads a stretch of memory; what was read is used, so that no compiler leaves it out.
+// Reads a stretch of memory and uses what it read, so that no compiler leaves the reading out.
 void read(const kernels::Probes& probes, const std::byte* from, size_t bytes);
 
 }  // namespace troika::bench

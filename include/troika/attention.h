@@ -1,6 +1,6 @@
-/* Attention of prompts, alone: for engines that keep their own weights, keys and values, and want
- * long prompts to attend to what an estimate in whole numbers finds worth it. Link
- * libtroika_attention; it holds no engine.
+/* Troika's attention of prompts alone. It is for engines that keep their own weights, keys and
+ * values, and want long prompts to attend to what an estimate in whole numbers finds worth it. Link
+ * libtroika_attention, which holds no engine.
  *
  * Every function that can fail returns a code; where `error` is given, it then holds a sentence
  * that says what happened and what to do. Nothing is thrown, nothing is printed, nothing is global.
@@ -18,9 +18,9 @@ extern "C" {
 
 typedef enum troika_attention_code {
   TROIKA_ATTENTION_OK = 0,
-  TROIKA_ATTENTION_ERROR = 1,     /* no memory, or kernels that this processor lacks */
-  TROIKA_ATTENTION_USAGE = 2,     /* a wrong argument */
-  TROIKA_ATTENTION_TOO_SMALL = 3, /* the workspace */
+  TROIKA_ATTENTION_ERROR = 1,     /* there is no memory, or this processor lacks kernels */
+  TROIKA_ATTENTION_USAGE = 2,     /* an argument is wrong */
+  TROIKA_ATTENTION_TOO_SMALL = 3, /* the workspace is too small */
 } troika_attention_code;
 
 typedef struct troika_attention_error {
@@ -29,9 +29,9 @@ typedef struct troika_attention_error {
 } troika_attention_error;
 
 typedef enum troika_attention_mode {
-  TROIKA_ATTENTION_FULL = 0,   /* all positions, in bfloat16 with float sums */
-  TROIKA_ATTENTION_SPARSE = 1, /* 64 tokens that share a head of keys choose together */
-  TROIKA_ATTENTION_QUERY = 2,  /* each query of each head chooses for itself; exact in float */
+  TROIKA_ATTENTION_FULL = 0,   /* attends to all positions, in bfloat16 with float sums */
+  TROIKA_ATTENTION_SPARSE = 1, /* 64 tokens that share a head of keys choose positions together */
+  TROIKA_ATTENTION_QUERY = 2, /* each query of each head chooses for itself, and attends in float */
 } troika_attention_mode;
 
 typedef enum troika_attention_type {
@@ -41,26 +41,26 @@ typedef enum troika_attention_type {
 } troika_attention_type;
 
 typedef struct troika_attention_options {
-  size_t size;        /* of this struct, as the caller knows it */
-  int32_t n_heads;    /* of queries */
-  int32_t n_kv_heads; /* of keys and values; divides n_heads */
-  int32_t head_size;  /* elements, up to 256 */
-  float scale;        /* of a product of query and key; 0: 1 / sqrt(head_size) */
-  float soft_cap;     /* 0: none */
+  size_t size;        /* the size of this struct, as the caller knows it */
+  int32_t n_heads;    /* counts heads of queries */
+  int32_t n_kv_heads; /* counts heads of keys and values; divides n_heads */
+  int32_t head_size;  /* counts elements, up to 256 */
+  float scale;        /* multiplies a product of query and key; 0: 1 / sqrt(head_size) */
+  float soft_cap;     /* caps scores softly; 0: not at all */
   troika_attention_mode mode;
-  float share;              /* of the positions that are kept, above 0, at most 1; 0: 0.2 */
-  const float* head_shares; /* (n_heads), each as `share`; or null: all have that. Copied. Heads
-                               that share keys choose together in SPARSE, with the mean of theirs */
+  float share;              /* the share of positions that are kept, above 0, at most 1; 0: 0.2 */
+  const float* head_shares; /* (n_heads): each head's `share`, copied; null: all have `share`. Heads
+                               that share keys choose together in SPARSE, by the mean of theirs */
   int32_t from;             /* tokens before this position attend to all: a multiple of 64, at least
                                512; 0: 1024 */
 } troika_attention_options;
 
-/* Rows of a head: of tokens, positions or slots. */
+/* Says where the rows of each head are. There is a row for each token, position or slot. */
 typedef struct troika_attention_rows {
   const void* data;
   troika_attention_type type;
-  size_t row_bytes;  /* from one row of a head to the next */
-  size_t head_bytes; /* from one head to the next */
+  size_t row_bytes;  /* the distance from one row of a head to the next */
+  size_t head_bytes; /* the distance from one head to the next */
 } troika_attention_rows;
 
 /* Runs item(arg, i, worker) for each i below n_items, on any thread, and returns when all have
@@ -70,11 +70,11 @@ typedef void troika_attention_pool(void* user, int64_t n_items,
                                    void (*item)(void* arg, int64_t i, int32_t worker), void* arg);
 
 typedef struct troika_attention_call {
-  size_t size;            /* of this struct, as the caller knows it */
-  int32_t n_tokens;       /* that follow each other */
-  int32_t first_position; /* of the first of them: each token sees the positions up to its own */
+  size_t size;            /* the size of this struct, as the caller knows it */
+  int32_t n_tokens;       /* counts tokens, which follow each other */
+  int32_t first_position; /* the first token's position; each token sees those up to its own */
   troika_attention_rows q;
-  troika_attention_rows k, v; /* of first_position + n_tokens positions, the tokens' own included */
+  troika_attention_rows k, v; /* have first_position + n_tokens rows, those of the tokens too */
   const uint32_t* slots;      /* position p has row slots[p] of k and v; null: row p */
   float* out;
   size_t out_row_bytes; /* multiples of 4 */
@@ -91,18 +91,18 @@ typedef struct troika_attention troika_attention;
 troika_attention_code troika_attention_create(const troika_attention_options* options,
                                               troika_attention** attention,
                                               troika_attention_error* error);
-/* Null is allowed. */
+/* Frees it. Null is allowed. */
 void troika_attention_destroy(troika_attention* attention);
 
-/* Bytes of workspace that the call needs; what it says of data is not looked at. 0 for a call that
- * troika_attention_run refuses. */
+/* Returns how many bytes of workspace the call needs; 0 for a call that troika_attention_run
+ * refuses. Does not look at the call's data. */
 size_t troika_attention_workspace(const troika_attention* attention,
                                   const troika_attention_call* call);
 
-/* May be called by several threads at once, with a workspace for each. The bits of a token's result
- * depend neither on the number of workers nor on their order; in SPARSE on whether all 64 tokens of
- * its tile are in the call: a tile begins at a multiple of 64, and one that is not whole attends to
- * all positions. */
+/* Computes attention. Several threads may call it at once, with a workspace for each. The bits of a
+ * token's result depend neither on the number of workers nor on their order. In SPARSE they depend
+ * on whether all 64 tokens of its tile are in the call: a tile begins at a multiple of 64, and one
+ * that is not whole attends to all positions. */
 troika_attention_code troika_attention_run(const troika_attention* attention,
                                            const troika_attention_call* call,
                                            troika_attention_error* error);

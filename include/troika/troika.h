@@ -16,9 +16,9 @@ extern "C" {
 
 typedef enum troika_code {
   TROIKA_OK = 0,
-  TROIKA_ERROR = 1,     /* a file, the disk, memory, or a prompt that does not fit */
-  TROIKA_USAGE = 2,     /* a wrong argument */
-  TROIKA_TOO_SMALL = 3, /* a buffer of the caller; the size it needs was written */
+  TROIKA_ERROR = 1,     /* a file, the disk or memory failed, or a prompt does not fit */
+  TROIKA_USAGE = 2,     /* an argument is wrong */
+  TROIKA_TOO_SMALL = 3, /* a buffer is too small; the size that it needs was written */
 } troika_code;
 
 typedef struct troika_error {
@@ -26,17 +26,17 @@ typedef struct troika_error {
   char message[1024];
 } troika_error;
 
-/* A model on this machine. May be shared by threads. */
+/* A model on this machine. Threads may share it. */
 typedef struct troika_engine troika_engine;
-/* One conversation. Used by one thread at a time; troika_session_cancel by any. */
+/* One conversation. One thread at a time may use it; any may call troika_session_cancel. */
 typedef struct troika_session troika_session;
 
-/* "0.1.0" */
+/* Returns a text as "0.1.0". */
 const char* troika_version(void);
 
 typedef struct troika_engine_options {
   int32_t threads;         /* 0: all usable cores */
-  int32_t context;         /* tokens; 0: what model and memory allow */
+  int32_t context;         /* counts tokens; 0: what model and memory allow */
   const char* kv;          /* "f32", "f16", "q8_0"; null: f16 */
   const char* activations; /* "q8", "f32"; null: q8 */
   /* How sessions guess the next tokens, to verify several in one pass, which never changes the
@@ -44,32 +44,32 @@ typedef struct troika_engine_options {
   const char* draft;
 } troika_engine_options;
 
-/* `options` may be null. */
+/* Opens a model's file. `options` may be null. */
 troika_code troika_engine_open(const char* path, const troika_engine_options* options,
                                troika_engine** engine, troika_error* error);
-/* Sessions of the engine must be closed first. Null is allowed. */
+/* Frees the engine, whose sessions must be closed first. Null is allowed. */
 void troika_engine_close(troika_engine* engine);
 
-/* 0 for null. */
+/* These return how many tokens the context and the vocabulary have; 0 for null. */
 int32_t troika_engine_context(const troika_engine* engine);
 int32_t troika_engine_vocabulary(const troika_engine* engine);
 
-/* Tokens of a text. `n_tokens` receives their number, also where `capacity` is too small.
- * `add_special`: with the model's begin token; `parse_special`: "<|im_end|>" and the like become
- * tokens instead of text. */
+/* Writes the tokens of a text. `n_tokens` receives their number, even where `capacity` is too
+ * small. `add_special` adds the model's begin token; with `parse_special`, "<|im_end|>" and the
+ * like become tokens instead of text. */
 troika_code troika_tokenize(const troika_engine* engine, const char* text, size_t text_bytes,
                             int add_special, int parse_special, int32_t* tokens, size_t capacity,
                             size_t* n_tokens, troika_error* error);
-/* Text of tokens; `n_bytes` receives its length without the zero byte at the end. */
+/* Writes the text of tokens; `n_bytes` receives its length without the zero byte at the end. */
 troika_code troika_detokenize(const troika_engine* engine, const int32_t* tokens, size_t n_tokens,
                               char* text, size_t capacity, size_t* n_bytes, troika_error* error);
 
 troika_code troika_session_open(troika_engine* engine, troika_session** session,
                                 troika_error* error);
-/* Null is allowed. */
+/* Frees the session. Null is allowed. */
 void troika_session_close(troika_session* session);
 
-/* Called with whole characters as they come. Return 0 to stop the answer. */
+/* Is called with whole characters as they come. Returns 0 to stop the answer. */
 typedef int (*troika_text_callback)(void* user, const char* text, size_t text_bytes);
 
 typedef struct troika_generate_options {
@@ -82,15 +82,15 @@ typedef struct troika_generate_options {
   float frequency_penalty;
   float presence_penalty;
   uint64_t seed; /* the same seed gives the same text */
-  int chat;      /* put the prompt into the model's chat template as a user's message */
+  int chat;      /* puts the prompt into the model's chat template as a user's message */
 } troika_generate_options;
 
-/* The defaults of `troika run`, seed 0. */
+/* Returns the defaults of `troika run`, with seed 0. */
 troika_generate_options troika_default_generate_options(void);
 
 typedef enum troika_stop {
   TROIKA_STOP_END = 0,     /* the model ended its answer */
-  TROIKA_STOP_LENGTH = 1,  /* max_tokens */
+  TROIKA_STOP_LENGTH = 1,  /* the answer has max_tokens */
   TROIKA_STOP_CONTEXT = 2, /* the context is full */
   TROIKA_STOP_CANCELLED = 3,
 } troika_stop;
@@ -98,20 +98,21 @@ typedef enum troika_stop {
 typedef struct troika_result {
   troika_stop stop;
   int32_t prompt_tokens;
-  int32_t computed_tokens; /* of them not known to the session from before */
+  int32_t computed_tokens; /* those that the session did not know from before */
   int32_t generated_tokens;
   double prefill_seconds;
   double decode_seconds;
-  int32_t passes; /* behind the prompt's: each gave a token, or more where guesses were right */
+  int32_t passes; /* those behind the prompt: each gave a token, or more if guesses were right */
 } troika_result;
 
-/* Continues a prompt, which is the whole history: what it shares with the session's last one is not
- * computed again. `options`, `callback` and `result` may be null. */
+/* Continues a prompt, which is the whole history: the beginning that it shares with the session's
+ * last prompt is not computed again. `options`, `callback` and `result` may be null. */
 troika_code troika_generate(troika_session* session, const char* prompt, size_t prompt_bytes,
                             const troika_generate_options* options, troika_text_callback callback,
                             void* user, troika_result* result, troika_error* error);
 
-/* Makes a running troika_generate of this session return soon; from any thread. Null is allowed. */
+/* Makes a running troika_generate of this session return soon. Any thread may call it. Null is
+ * allowed. */
 void troika_session_cancel(troika_session* session);
 
 #ifdef __cplusplus

@@ -1,11 +1,12 @@
-// The commands of the program, and the groups in which --help lists them and their options.
+// Declares the commands of the program, and the groups in which --help lists them and their
+// options.
 #pragma once
 
 #include "cli/options.h"
 
 namespace troika::cli {
 
-// Each command adds itself to the program; its callback runs it.
+// Each function adds a command to the program; the command's callback runs it.
 void add_run(Command& app);
 void add_chat(Command& app);
 void add_serve(Command& app);

@@ -1,4 +1,4 @@
-// The options of every command that runs a model, in the groups in which --help shows them.
+// Adds the options of every command that runs a model, in the groups in which --help shows them.
 #include "cli/engine_flags.h"
 
 #include <fmt/format.h>
@@ -213,8 +213,7 @@ void add_lanes(Command& command, EngineFlags& flags) {
       ->shows_default("hot");
 }
 
-// How sparse attention goes over a phone's lanes.
-// "1=2G"
+// Reads "1=2G".
 plan::LaneLimit lane_limit_from_text(const std::string& text) {
   const size_t equals = std::min(text.find('='), text.size());
   const char* const end = text.data() + equals;

@@ -1,5 +1,5 @@
-// The options of every command that runs a model. A flag is an option as it stands on the command
-// line; prepare::Options is what the flags mean.
+// Holds the options of every command that runs a model. A flag is an option as it stands on the
+// command line; prepare::Options is what the flags mean.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,10 @@
 
 namespace troika::cli {
 
-// What --cut says for the cuts of least time, on a phone.
+// Stands behind --cut for the cuts of least time, on a phone.
 inline constexpr std::string_view kCutAuto = "auto";
 
-// Options of every command that computes with a model.
+// The options of every command that computes with a model.
 struct EngineFlags {
   prepare::Options options;
   // What --lanes, --place, --lane-memory and --lane-busy mean depends on --machine.
@@ -28,21 +28,21 @@ struct EngineFlags {
   std::vector<std::string> constants;
 
   void add_to(Command& command);
-  // For commands that run as 'troika tune' found best, unless --no-plan forbids it.
+  // Is for commands that run as 'troika tune' found best, unless --no-plan forbids it.
   void add_kept_plan(Command& command);
   bool uses_kept_plan() const { return uses_kept_plan_; }
   // Throws UsageError for lanes that are not known, and for options that cannot do anything.
   prepare::Options checked() const;
-  // Whether the command line has this option: "--order".
+  // Says whether the command line has this option: "--order".
   bool is_given(const std::string& name) const;
 
  private:
-  const Command* command_ = nullptr;  // to which they were added
+  const Command* command_ = nullptr;  // is the command to which the flags were added
   bool uses_kept_plan_ = false;
 };
 
-// How prompts, keys and values are computed: the options that several commands have. The variables
-// must live as long as the command.
+// These add the options that several commands have: how prompts, keys and values are computed. The
+// variables must live as long as the command.
 Option* add_prefill(Command& command, std::optional<plan::Prefill>& prefill,
                     const std::string& help);
 Option* add_activations(Command& command, plan::Activations& activations);

@@ -13,7 +13,7 @@ namespace {
 
 using schedule::head_step_from_name;
 
-// Takes numbers of lanes of this machine, or processors of a phone.
+// Reads numbers of lanes of this machine, or names of processors of a phone.
 void take_attention_lanes(const std::string& text, prepare::Options* options) {
   const bool is_of_numbers = text.find_first_not_of("0123456789,;") == std::string::npos;
   options->prompts.attention_lanes.clear();

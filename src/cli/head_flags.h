@@ -1,4 +1,4 @@
-// The options by which heads of sparse attention go over lanes.
+// Adds the options by which heads of sparse attention go over lanes.
 #pragma once
 
 #include "cli/options.h"

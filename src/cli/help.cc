@@ -6,10 +6,11 @@
 namespace troika::cli {
 namespace {
 
-constexpr size_t kColumn = 24;  // where texts begin
-constexpr size_t kWidth = 96;   // of a line
+constexpr size_t kColumn = 24;  // is where texts begin
+constexpr size_t kWidth = 96;   // limits lines
 
-// The words of a text in lines that begin behind `column` spaces; the first line has them already.
+// Breaks a text into lines that begin behind `column` spaces. The first line has its spaces
+// already.
 std::string wrapped(const std::string& text, size_t column) {
   std::string lines;
   size_t at = column;
@@ -33,7 +34,7 @@ std::string entry(const std::string& name, const std::string& text) {
   return line + wrapped(text, kColumn);
 }
 
-// Examples stand as they are written; long sentences are broken.
+// Breaks long sentences, and leaves examples as they are written.
 std::string wrapped_lines(const std::string& text) {
   std::string all;
   std::istringstream lines(text);

@@ -1,4 +1,5 @@
-// How --help looks. Beside help.cc only options.cc includes this, which reads CLI11's large header.
+// Decides how --help looks. Beside help.cc only options.cc includes this, because it reads CLI11's
+// large header.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,7 +8,7 @@
 
 namespace troika::cli {
 
-// What a command is most wanted for comes first: its own options, then groups of others in the
+// Writes first what a command is most wanted for: its own options, then groups of others in the
 // order in which they were begun. Texts are wrapped beside the names.
 class Help : public CLI::Formatter {
  public:

@@ -38,7 +38,7 @@ constexpr const char* kOfPhones[] = {"--stack",
 constexpr const char* kOfPhoneHeads[] = {"--attention-lanes",   "--attention-heads",
                                          "--attention-buckets", "--attention-block",
                                          "--attention-equal",   "--attention-share"};
-// What a plan from a file says in their place.
+// A plan from a file replaces what these flags say.
 constexpr const char* kOfPlans[] = {"--threads",
                                     "--lanes",
                                     "--place",
@@ -87,7 +87,7 @@ std::string shapes_text(const plan::Plan& plan) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Whether any executable of the plan has the phase and the rows that a cut is for.
+// Says whether any executable of the plan has the phase and the rows that a cut is for.
 bool has_shape(const plan::Plan& plan, const plan::TensorCut& cut) {
   const std::string name = cut.subgraph.empty() ? "ffn" : cut.subgraph;
   std::vector<plan::Shape> shapes = plan.body_shapes();
@@ -107,7 +107,7 @@ bool reads_neurons(const engine::Engine& engine) {
   return stream != nullptr && stream->neurons() != nullptr;
 }
 
-// Whether --no-cuts takes anything away.
+// Says whether --no-cuts takes anything away.
 bool has_cuts_to_remove(const prepare::Options& options) {
   const auto has_any = [](const plan::Plan& plan) {
     return !plan.cuts.empty() || !plan.lengths.empty();
@@ -119,7 +119,7 @@ bool has_cuts_to_remove(const prepare::Options& options) {
   return !prepare::is_here(options) && options.lanes.solves_cuts;
 }
 
-// Why an option of sparse attention changes nothing; empty: it does.
+// Says why an option of sparse attention changes nothing; empty: it does change something.
 std::string idle_attention(const plan::Plan& plan, std::string_view option) {
   if (!plan.attention.is_sparse()) {
     return option == "--attention" ? "" : "prompts attend to all positions (see --attention)";
@@ -205,7 +205,7 @@ void say_of_lanes(const EngineFlags& flags, const prepare::Options& options, con
     const char* why = "one lane computes the parts of a prompt, one after the other";
     say("--order", why);
     say("--in-flight", why);
-    if (options.plan.file.empty()) {  // else that says it
+    if (options.plan.file.empty()) {  // otherwise the plan's file decides
       say("--place", "there is one lane, which computes everything");
       say("--lane-memory", "there is one lane, which has room for all weights");
     }
@@ -237,7 +237,7 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
   };
   if (!flags.options.plan.file.empty()) {
     for (const std::string_view name : kOfPlans) {
-      // Plans of phones do not hold how heads go.
+      // Plans of phones do not say how heads go over lanes.
       if (!prepare::is_here(flags.options) && name.starts_with("--attention")) continue;
       say(name.data(),
           fmt::format("{} says it; leave --plan out, or make another with 'troika plan'",
@@ -287,7 +287,7 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
 }
 
 std::vector<std::string> broken_rules(const EngineFlags& flags, const engine::Engine& engine) {
-  if (!flags.options.plan.file.empty()) return {};  // rules are those of the plan
+  if (!flags.options.plan.file.empty()) return {};  // the rules are those of the plan
   std::vector<plan::Placement> rules = flags.checked().lanes.placements;
   if (const machines::PhoneSetup* phone = engine.phone_setup()) rules = phone->rules;
   return solve::broken_rules(engine.blueprint(), engine.plan(), rules);

@@ -1,5 +1,5 @@
-// Flags that can do nothing in a run. Whoever gives one expects something of it, so that silence
-// would mislead.
+// Finds flags that can do nothing in a run. Whoever gives a flag expects something of it, so that
+// silence would mislead.
 #pragma once
 
 #include <string>
@@ -10,16 +10,17 @@
 
 namespace troika::cli {
 
-// Throws UsageError for what concerns a phone where there is none, and for what concerns this
-// machine's prompts on a phone.
+// Throws UsageError for flags about a phone where there is none, and for flags about this machine's
+// prompts on a phone.
 void refuse_idle_flags(const EngineFlags& flags);
 
-// A sentence for each flag that this engine's plan leaves without effect. The engine was made from
-// `options`, which may hold a kept plan.
+// Returns a sentence for each flag that this engine's plan leaves without effect. The engine was
+// made from `options`, which may hold a kept plan.
 std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Options& options,
                                     const engine::Engine& engine);
 
-// A sentence for each rule of --place, or of a step of llm.npu, that the memory of a lane breaks.
+// Returns a sentence for each rule of --place, or of a step of llm.npu, that the memory of a lane
+// breaks.
 std::vector<std::string> broken_rules(const EngineFlags& flags, const engine::Engine& engine);
 
 }  // namespace troika::cli

@@ -1,4 +1,4 @@
-// Files with a JSON object in each line.
+// Reads files with a JSON object in each line.
 #pragma once
 
 #include <fmt/format.h>

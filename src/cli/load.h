@@ -1,4 +1,4 @@
-// From flags to an engine, and what is said about it.
+// Makes an engine of flags, and tells about it.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,13 @@
 
 namespace troika::cli {
 
-// Loads with a note on standard error about the context that was chosen.
+// Loads the model, with a note on standard error about the context that was chosen.
 std::unique_ptr<engine::Engine> load(const EngineFlags& flags);
 
-// "bf16 (auto: ...), 12.3 MB packed in 0.4 s": how prompts are computed, and why so.
+// Returns "bf16 (auto: ...), 12.3 MB packed in 0.4 s": how prompts are computed, and why so.
 std::string prefill_text(const engine::Engine& engine);
 
-// "attention sparse: 20 % of the positions from 1024 on, by head".
+// Returns a text as "attention sparse: 20 % of the positions from 1024 on, by head".
 std::string attention_text(const plan::PromptAttention& attention);
 
 }  // namespace troika::cli

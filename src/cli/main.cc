@@ -53,7 +53,7 @@ void print_version() {
                   names_of(kernels), kCompiler, __VERSION__, troika::plan::cache_folder()));
 }
 
-// "F32, F16" behind a name, in lines of 80 characters at most.
+// Returns "F32, F16" behind a name, in lines of 80 characters at most.
 std::string paragraph(const std::string& name, const std::vector<std::string>& words) {
   constexpr size_t kIndent = 24, kWidth = 80;
   std::string text = fmt::format("  {:<{}}", name, kIndent - 3);
@@ -70,7 +70,7 @@ std::string paragraph(const std::string& name, const std::vector<std::string>& w
   return text;
 }
 
-// For each implementation its functions, and for which types of weights they are its.
+// Prints for each implementation its functions, and for which types of weights each is used.
 void print_kernels() {
   const troika::kernels::Kernels kernels = troika::kernels::choose(troika::detect_cpu_features());
   std::string text;
@@ -144,7 +144,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   // A closed pipe is an error like any other, not a silent death.
   std::signal(SIGPIPE, SIG_IGN);
-  // So is a file that grows over its limit.
+  // A file that grows over its limit is an error, too.
   std::signal(SIGXFSZ, SIG_IGN);
   using troika::cli::note;
   try {

@@ -78,7 +78,7 @@ Option* Option::check(const Check& check) {
 std::optional<uint64_t> bytes_from_text(std::string text) {
   try {
     if (!CLI::AsSizeValue(false)(text).empty()) return std::nullopt;
-  } catch (const CLI::Error&) {  // of a unit that is not known
+  } catch (const CLI::Error&) {  // means a unit that is not known
     return std::nullopt;
   }
   return std::stoull(text);

@@ -1,5 +1,5 @@
-// Commands and their options. They are read by the library CLI11, which only options.cc and help.cc
-// include: its header and what it instantiates take a compiler longer than all the rest of a
+// Wraps commands and their options. The library CLI11 reads them, and only options.cc and help.cc
+// include it: its header and what it instantiates take a compiler longer than all the rest of a
 // command.
 #pragma once
 
@@ -19,7 +19,7 @@ class Validator;
 
 namespace troika::cli {
 
-// What the text given for an option must be.
+// Says what the text given for an option must be.
 class Check {
  public:
   explicit Check(std::shared_ptr<const CLI::Validator> validator)
@@ -30,36 +30,36 @@ class Check {
   std::shared_ptr<const CLI::Validator> validator_;
 };
 
-// Whole numbers from `lowest` on, or up to `highest`.
+// These accept whole numbers from `lowest` on, or up to `highest`.
 Check at_least(int lowest);
 Check within(int lowest, int highest);
-// Numbers without a minus sign.
+// Accepts numbers without a minus sign.
 Check no_minus_sign();
-// Numbers from 0 on; --help says so.
+// Accepts numbers from 0 on; --help says so.
 Check non_negative();
-// One of these words; --help lists them.
+// Accepts one of these words; --help lists them.
 Check one_of(std::vector<std::string> words);
 
-// Belongs to its command.
+// An option, which belongs to its command.
 class Option {
  public:
   explicit Option(CLI::Option& option) : option_(&option) {}
 
   Option* required();
-  // --help shows the value that the variable has now.
+  // Makes --help show the value that the variable has now.
   Option* capture_default_str();
-  // --help shows this in place of a value.
+  // Makes --help show this instead of a value.
   Option* shows_default(const std::string& text);
-  // Several values may stand in one text, separated so.
+  // Lets several values stand in one text, separated by `separator`.
   Option* delimiter(char separator);
   Option* check(const Check& check);
-  // The text may end in a unit of bytes: 2G, 512MiB; K is 1024 if it stands alone.
+  // Lets the text end in a unit of bytes: 2G, 512MiB; K is 1024 if it stands alone.
   Option* with_byte_units();
-  // A whole number that is not 0; "auto" becomes 0.
+  // Accepts a whole number, perhaps with such a unit, that is not 0; "auto" becomes 0.
   Option* with_byte_units_or_auto();
   Option* excludes(Option* other);
 
-  // How often it was given.
+  // Returns how often the option was given.
   size_t count() const;
   std::string get_name() const;
 
@@ -75,34 +75,37 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  // --help lists commands of one group together, in the order in which they are added.
+  // Adds a command. --help lists commands of one group together, in the order in which they are
+  // added.
   Command* add_subcommand(const std::string& name, const std::string& description,
                           const std::string& group = "Commands");
-  // Options that are added from now on stand together in --help, behind the command's own.
+  // Begins a group: options that are added from now on stand together in --help, behind the
+  // command's own.
   void begin_group(const std::string& name);
   void end_group();
-  // Text at the end of --help.
+  // Sets the text at the end of --help.
   void footer(const std::string& text);
-  // What the command does once its options are read.
+  // Sets what the command does once its options are read.
   void callback(std::function<void()> function);
-  // What is done before that, in the order of these calls.
+  // Adds what is done before the callback, in the order of these calls.
   void before(std::function<void()> function);
-  // "-n,--tokens"; a name without dashes is an argument that is known by its place. Instantiated
-  // in options.cc for the types that are used: another one needs a line there.
+  // Adds an option, as "-n,--tokens". A name without dashes is an argument that is known by its
+  // place. options.cc instantiates this for the types that are used: another type needs a line
+  // there.
   template <typename T>
   Option* add_option(const std::string& names, T& value, const std::string& help);
-  // Adds an option whose text `take` reads; what it throws ends the program as any error does.
+  // Adds an option whose text `take` reads. What `take` throws ends the program as any error does.
   Option* add_text(const std::string& names, const std::function<void(const std::string&)>& take,
                    const std::string& help);
-  // "!--no-cache" sets `value` to false.
+  // Adds a flag. "!--no-cache" sets `value` to false.
   Option* add_flag(const std::string& names, bool& value, const std::string& help);
 
-  // Reads the program's arguments and runs the callback of the command that they name, whose
-  // errors it passes on. Returns the text of --help if that was asked for instead, else "". Throws
-  // UsageError.
+  // Reads the program's arguments and runs the callback of the command that they name. Passes on
+  // the callback's errors. Returns the text of --help if that was asked for instead, else "".
+  // Throws UsageError.
   std::string parse(int argc, const char* const* argv);
   bool has_chosen_subcommand() const;
-  // Whether an option of this name ("--order") was given.
+  // Says whether an option of this name ("--order") was given.
   bool is_given(const std::string& name) const;
   std::string help() const;
 
@@ -110,14 +113,14 @@ class Command {
   explicit Command(CLI::App& app);
   Option* keep(CLI::Option& option);
 
-  std::unique_ptr<CLI::App> program_;  // null for a command, which belongs to its program's
+  std::unique_ptr<CLI::App> program_;  // is null in a command, which belongs to its program's
   CLI::App* app_;
   std::vector<std::unique_ptr<Option>> options_;
   std::vector<std::function<void()>> before_;
   std::vector<std::unique_ptr<Command>> subcommands_;
 };
 
-// "2G", with the units that options of bytes have; none where it is no such text.
+// Reads "2G", with the units that options of bytes have; returns nothing for other texts.
 std::optional<uint64_t> bytes_from_text(std::string text);
 
 }  // namespace troika::cli

@@ -1,4 +1,4 @@
-// What the program reads, says and writes, and how errors name options.
+// Reads files and writes what the program says; puts options into errors.
 #pragma once
 
 #include <exception>
@@ -7,22 +7,22 @@
 
 namespace troika::cli {
 
-// What an error says, with this program's options: --context.
+// Returns what an error says, with this program's options: --context.
 std::string message_of(const std::exception& error);
 // Puts options into any text in which they are marked, see base/option_names.h.
 std::string with_flags(const std::string& text);
 
-// The whole of a file, or of standard input for "-". Throws Error.
+// Returns the whole of a file, or of standard input for "-". Throws Error.
 std::string read_text(const std::string& path);
 
-// Writes to standard output; throws Error where that fails (a full disk, a closed pipe).
+// Writes to standard output. Throws Error where that fails (a full disk, a closed pipe).
 void print(const std::string& text);
 
-// The same for a JSON document and a line end. Bytes that are no UTF-8, as file names may have
-// them, become U+FFFD.
+// Writes a JSON document and a line end to standard output. Bytes that are no UTF-8, as file names
+// may have them, become U+FFFD.
 void print_json(const nlohmann::ordered_json& json);
 
-// Writes to standard error. Where that fails, nobody could be told: the work goes on.
+// Writes to standard error. Where that fails nobody could be told, so it is ignored.
 void note(const std::string& text);
 
 }  // namespace troika::cli

@@ -1,4 +1,4 @@
-// The options that concern virtual phones alone.
+// Adds the options that concern virtual phones alone.
 #pragma once
 
 #include "cli/engine_flags.h"

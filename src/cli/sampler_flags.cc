@@ -58,7 +58,7 @@ void SamplerFlags::note_idle(const Command& command) const {
 
 namespace {
 
-// "29=-5": a token and a bias, which may be -inf. Throws UsageError.
+// Reads "29=-5": a token and a bias, which may be -inf. Throws UsageError.
 std::pair<int, float> parse_bias(const std::string& text) {
   const char* end = text.data() + text.size();
   int token = 0;
@@ -67,7 +67,7 @@ std::pair<int, float> parse_bias(const std::string& text) {
   bool ok = number.ec == std::errc() && token >= 0 && number.ptr != end && *number.ptr == '=';
   if (ok) {
     const auto value = std::from_chars(number.ptr + 1, end, bias);
-    // A token may be forbidden for good, but not be wanted without end.
+    // A bias may forbid a token for good, but an infinite wish for one makes no sense.
     ok = value.ec == std::errc() && value.ptr == end && bias < INFINITY;
   }
   if (ok) return {token, bias};

@@ -9,10 +9,10 @@
 
 namespace troika::cli {
 
-// How tokens are chosen, and the seed.
+// Holds the options of how tokens are chosen, and of the seed.
 struct SamplerFlags {
   engine::SamplerOptions options;
-  std::vector<std::string> biases;  // TOKEN=BIAS
+  std::vector<std::string> biases;  // are texts as TOKEN=BIAS
   Option* seed = nullptr;
 
   void add_to(Command& command);

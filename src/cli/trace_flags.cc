@@ -22,7 +22,7 @@ void TraceFlags::add_to(Command& command) {
 
 namespace {
 
-// "Qwen2.5 0.5B Instruct, Q8_0", and where and how it runs.
+// Returns "Qwen2.5 0.5B Instruct, Q8_0", and where and how the model runs.
 TimelineTitle timeline_title(const engine::Engine& engine) {
   const plan::Plan& plan = engine.plan();
   std::string name = engine.blueprint().name;

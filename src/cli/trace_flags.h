@@ -8,11 +8,11 @@
 
 namespace troika::cli {
 
-// --trace and --timeline: what ran where and when.
+// Holds --trace and --timeline, which record what ran where and when.
 class TraceFlags {
  public:
   void add_to(Command& command);
-  // Who is to see the passes, so that they are recorded if a file was asked for.
+  // Returns who sees the passes. They are recorded if a file was asked for.
   engine::Watch watch(const engine::Engine& engine);
   // Writes the files and prints how busy each lane was to standard error.
   void end(engine::Engine& engine);

@@ -1,4 +1,4 @@
-// troika quantize: other element types for a model file.
+// troika quantize: writes a model file with other element types.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

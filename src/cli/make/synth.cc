@@ -25,11 +25,11 @@ struct SynthFlags {
   forge::PlantOptions plant;
   std::string channels = "0.3%";
   std::string hidden_channels = "2.5%";
-  std::string text;  // a file
-  std::string live;  // share of live neurons
+  std::string text;  // names a file
+  std::string live;  // is the share of live neurons
   Option* overlap = nullptr;
-  std::vector<Option*> for_random;    // options that make no sense with --plant-outliers
-  std::vector<Option*> for_planting;  // and without
+  std::vector<Option*> for_random;    // make no sense with --plant-outliers
+  std::vector<Option*> for_planting;  // make no sense without it
   Option* type = nullptr;
   bool list = false;
   bool json = false;
@@ -59,7 +59,7 @@ void list(bool as_json) {
   as_json ? print_json(json) : print(table);
 }
 
-// "0.3%" or "0.003"
+// Reads "0.3%" or "0.003".
 double share_of(const std::string& text, const char* option = "--channels") {
   double number = 0.0;
   size_t end = 0;

@@ -34,12 +34,12 @@ struct BenchFlags {
   bool json = false;
 };
 
-// Zero stands for what this processor has no instruction for.
+// Returns null for zero, which means that this processor has no such instruction.
 nlohmann::ordered_json or_null(double value) {
   return value > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
 
-// What several lanes did while prompts were measured; null with one lane.
+// Returns what several lanes did while prompts were measured; null with one lane.
 nlohmann::ordered_json scheduler_json(engine::Engine& engine) {
   const schedule::SchedulerStatistics& s = engine.passes().statistics;
   if (s.n_decisions == 0) return nullptr;
@@ -194,11 +194,11 @@ void bench(const BenchFlags& flags) {
     bench_on_phone(flags.engine, options, flags.json);
     return;
   }
-  if (!flags.peer.empty()) check_peer_command(flags.peer);  // before the model is read
+  if (!flags.peer.empty()) check_peer_command(flags.peer);  // is checked before the model is read
   const auto engine = load(flags.engine);
   engine::Session session(*engine);
   Comparison comparison;
-  if (!flags.peer.empty()) {  // first, so that a peer that does not run is told of at once
+  if (!flags.peer.empty()) {  // comes first, so that a peer that does not run is told of at once
     Progress bar("comparing");
     comparison =
         compare(session, {flags.peer, flags.prefill, flags.n_tokens, flags.depth, flags.n_pairs},

@@ -1,4 +1,4 @@
-// The parts of troika bench that are about drafts.
+// Holds the parts of troika bench that are about drafts.
 #pragma once
 
 #include "cli/engine_flags.h"

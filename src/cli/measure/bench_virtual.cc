@@ -132,7 +132,7 @@ void print_table(const Simulation& s, const engine::Engine& engine) {
                     bytes_text(engine.weights().total_bytes())));
 }
 
-// "cpu", or "npu of 21 blocks, then cpu".
+// Returns "cpu", or "npu of 21 blocks, then cpu".
 std::string lanes_text(const engine::Engine& engine, const std::string& kind, plan::Shape shape) {
   const plan::Plan& plan = engine.plan();
   const auto name = [&](int block) {

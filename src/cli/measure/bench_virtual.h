@@ -1,4 +1,4 @@
-// The part of `troika bench` and `troika plan` that is for virtual phones.
+// Holds the parts of `troika bench` and `troika plan` that are for virtual phones.
 #pragma once
 
 #include "cli/engine_flags.h"
@@ -7,10 +7,10 @@
 
 namespace troika::cli {
 
-// Modelled time only, of a model by name or file.
+// Measures a model by its name or file in modelled time only.
 void bench_on_phone(const EngineFlags& flags, const measure::MeasureOptions& options, bool json);
 
-// What runs where on the phone, and the time it takes there.
+// Prints what runs where on the phone, and the time that it takes there.
 void explain_on_phone(const engine::Engine& engine);
 
 }  // namespace troika::cli

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostBytes = 16u << 20;  // of what a peer prints
+constexpr size_t kMostBytes = 16u << 20;  // limits what a peer may print
 
 std::string quoted(const std::string& word) {
   std::string text = "'";
@@ -26,7 +26,7 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-// Standard output of a command; what it says on standard error is dropped.
+// Returns the standard output of a command. What it says on standard error is dropped.
 std::string output_of(const std::string& command) {
   FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
   if (pipe == nullptr) throw Error(fmt::format("No process for '{}' could be started.", command));
@@ -91,7 +91,7 @@ struct Test {
   }
 };
 
-// What tells a reader which peer this was.
+// Returns what tells a reader which peer this was.
 nlohmann::ordered_json build_information(const json& result) {
   nlohmann::ordered_json peer;
   for (const char* key : {"build_commit", "build_number", "backends", "cpu_info", "model_type",

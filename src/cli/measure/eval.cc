@@ -22,24 +22,25 @@ struct EvalFlags {
   EngineFlags engine;
   std::string text;
   std::string tasks;
-  bool is_second_half = false;  // of each window of a text
-  std::string losses;           // a file for what each token of a text loses
-  bool shows_estimate = false;  // of sparse attention, in place of the perplexity
+  bool is_second_half = false;  // counts only the second half of each window of a text
+  std::string losses;           // names a file for what each token of a text loses
+  // Shows the estimate of sparse attention instead of the perplexity.
+  bool shows_estimate = false;
   ContextTaskFlags context_tasks;
   int most = 0;
   measure::TaskOptions how;
   bool json = false;
 };
 
-// The documents of a JSON array of strings, or of JSONL with a `text` per line; empty for a plain
-// text.
+// Returns the documents of a JSON array of strings, or of JSONL with a `text` per line; empty for a
+// plain text.
 std::vector<std::string> documents_of(const std::string& path, const std::string& content) {
   std::vector<std::string> documents;
   const size_t first = content.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) throw Error(fmt::format("{} holds no text.", path));
   if (content[first] == '[') {
     const nlohmann::json array = nlohmann::json::parse(content, nullptr, false);
-    if (!array.is_array()) return {};  // a text that begins with a bracket
+    if (!array.is_array()) return {};  // it is a plain text that begins with a bracket
     if (array.empty()) throw Error(fmt::format("{} holds no text: its JSON array is empty.", path));
     for (const nlohmann::json& element : array) {
       if (!element.is_string()) {
@@ -99,7 +100,7 @@ void eval_text(const EvalFlags& flags, engine::Session& session) {
   }
 }
 
-// Looks at what a text's queries attend to. Throws UsageError where it sees none.
+// Looks at what a text's queries attend to. Throws UsageError where they choose nothing.
 void look_at_text(const EvalFlags& flags, engine::Engine& engine,
                   measure::EstimateQuality* quality) {
   const std::string content = read_text(flags.text);
@@ -120,7 +121,7 @@ void look_at_text(const EvalFlags& flags, engine::Engine& engine,
       engine.plan().attention.from));
 }
 
-// How well an estimate in int8 finds what queries attend to, by where its scales come from.
+// Prints how well an estimate in int8 finds what queries attend to, for each source of its scales.
 void eval_estimate(const EvalFlags& flags, engine::Engine& engine) {
   constexpr size_t kTileStep = 8;
   measure::EstimateQuality quality(engine.kernels().table, engine.plan().attention,

@@ -98,7 +98,7 @@ void print_table(const std::vector<DraftScore>& counted, const std::vector<Draft
   }
 }
 
-// Prints what covering more of the prompt costs over the whole set, and what it gives.
+// Prints what it costs to cover more of the prompt, over the whole set, and what it gives.
 void print_curve(const std::vector<DraftScore>& counted, const std::vector<DraftScore>& timed,
                  double share) {
   print("coverage  tokens a pass  ms a prompt token  of the prompt  with prompt, ms a token\n");

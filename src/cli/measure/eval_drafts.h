@@ -1,4 +1,4 @@
-// troika eval --cag: what drafts give on tasks that come with their context.
+// Serves troika eval --cag: what drafts give on tasks that come with their context.
 #pragma once
 
 #include "cli/use/drafting.h"
@@ -8,15 +8,17 @@ namespace troika::cli {
 
 struct ContextTaskFlags {
   std::string file;
-  std::vector<std::string> drafts;  // settings; empty: all that the paper compares
-  std::vector<int> coverages;       // instead: the curve over these
+  std::vector<std::string> drafts;  // name settings; empty: all that the paper compares
+  // The coverages of the prompt for which a curve is measured; empty: settings are measured
+  // instead.
+  std::vector<int> coverages;
   int width = 16;
   int most_tokens = 64;
 
   void add_to(Command& command);
 };
 
-// The first tasks of a JSONL file, or with 0 all. Throws Error that names file and line.
+// Reads the first tasks of a JSONL file, or with 0 all. Throws Error that names file and line.
 std::vector<measure::ContextTask> read_context_tasks(const std::string& path, int most);
 
 void eval_drafts(const ContextTaskFlags& flags, const prepare::Options& options,

@@ -1,4 +1,4 @@
-// What HeteroLLM's alternatives come to on this machine, for people and for scripts.
+// Shows people and scripts what HeteroLLM's alternatives give on this machine.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -32,7 +32,7 @@ std::string idle_text(const MeasuredRun& run) {
   return run.matrix_idle_share ? fmt::format("{:.1f} %", 100 * *run.matrix_idle_share) : "-";
 }
 
-// A table whose ratios are to the run before, or to the first.
+// Prints a table whose ratios are to the run before, or to the first run.
 void print_runs(const std::string& title, const std::vector<MeasuredRun>& runs, bool to_before) {
   print(fmt::format("\n{:<34} {:>10} {:>9} {:>12}\n", title, "ms",
                     to_before ? "faster" : "of first", "matrix idle"));

@@ -1,4 +1,4 @@
-// What llm.npu comes to on this machine, for people and for scripts.
+// Shows people and scripts what llm.npu gives on this machine.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,8 +12,8 @@ namespace troika::cli {
 void print_measured_npu(const papers::NpuMeasurement& measurement);
 nlohmann::ordered_json measured_npu_json(const papers::NpuMeasurement& measurement);
 
-// "123 outliers, 95.0 % in columns in memory, ...": what became of them; empty where there are
-// none.
+// Says where outliers were computed: "123 outliers, 95.0 % in columns in memory, ..."; empty where
+// there are none.
 std::string outliers_text(const engine::Engine& engine);
 nlohmann::ordered_json outliers_json(const engine::Engine& engine);
 

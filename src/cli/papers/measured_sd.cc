@@ -16,13 +16,13 @@ namespace {
 using measure::DraftScore;
 
 constexpr int kCountedWidth = 16;
-constexpr int kMostTokens = 64;  // of an answer
+constexpr int kMostTokens = 64;  // limits the tokens of an answer
 constexpr const char* kPlain = "none";
 constexpr const char* kOurs = "reuse+calibrated";
 
 struct Base {
-  const char* name;   // in the paper
-  const char* draft;  // here
+  const char* name;   // is the paper's name
+  const char* draft;  // is this program's name
 };
 constexpr Base kBases[] = {{"PLD", "lookup"}, {"SAM", "sam"}};
 

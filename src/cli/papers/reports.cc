@@ -46,7 +46,7 @@ nlohmann::ordered_json to_json(const MicroRow& row) {
                                          : fmt::format("{}, {}", row.row->what, row.value->name);
   json["unit"] = row.value->unit;
   json["use"] = row.row->use;
-  // A row that is a constant belongs to what was fitted.
+  // A row that is a constant counts as fitted.
   json["split"] = row.split == Split::kTaken  ? nlohmann::ordered_json("fit")
                   : row.split == Split::kNone ? nlohmann::ordered_json()
                                               : nlohmann::ordered_json(split_name(row.split));
@@ -58,7 +58,7 @@ nlohmann::ordered_json to_json(const MicroRow& row) {
   json["simulated"] =
       row.simulated ? nlohmann::ordered_json(*row.simulated) : nlohmann::ordered_json();
   json["measured"] = nullptr;
-  json["interval"] = nullptr;  // of what is simulated: constants have no ranges yet
+  json["interval"] = nullptr;  // would be that of the simulated value: constants have no ranges yet
   json["inputs"] = row.inputs;
   json["error"] = row.error() ? nlohmann::ordered_json(*row.error()) : nlohmann::ordered_json();
   json["is_taken"] = row.split == Split::kTaken;

@@ -1,4 +1,4 @@
-// Reports of published figures as tables and as JSON.
+// Shows reports of published figures as tables and as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,13 +12,13 @@
 namespace troika::cli {
 
 void print_table(const papers::MicroReport& report);
-// How well constants fit, and how far rows are off that were held back.
+// Prints how well constants fit, and how far rows are off that were held back.
 void print_fit_summary(const papers::MicroReport& report);
-// How far rows are off to which nothing was fitted.
+// Prints how far rows are off to which nothing was fitted.
 void print_test_summary(const papers::MicroReport& report);
 nlohmann::ordered_json report_json(const papers::MicroReport& report);
 
-// Rows, orderings and medians, and what the record says of the report.
+// Prints rows, orderings and medians, and what the record says of the report.
 void print_report(const papers::TestReport& report, const std::vector<papers::Change>& record,
                   const std::string& name);
 nlohmann::ordered_json report_json(const papers::TestReport& report);
@@ -28,7 +28,7 @@ struct Overview {
   int n_values = 0;
   papers::RecordedFigures figures;
 };
-// A table of reports now and as first predicted, and what was changed between.
+// Prints a table of reports as they are and as first predicted, and what was changed between.
 void print_overview(const std::vector<Overview>& reports,
                     const std::vector<papers::Change>& record);
 

@@ -58,7 +58,7 @@ void reproduce_baselines(const ReproduceFlags& flags) {
 
 void reproduce_llm_npu(const ReproduceFlags& flags) {
   const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
-  // Measured first: what is simulated would still have the cores warm.
+  // Measuring comes first, because simulating warms the cores up.
   std::optional<papers::NpuMeasurement> measured;
   if (!flags.measure.model.empty()) {
     papers::MeasureNpuOptions options = flags.measure;
@@ -239,7 +239,7 @@ void reproduce_powerinfer2(const ReproduceFlags& flags) {
   }
 }
 
-// One line for each report, and how it was when it was first predicted.
+// Prints one line for each report, and how it was when it was first predicted.
 void reproduce_all(const ReproduceFlags& flags) {
   const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
   const std::vector<papers::Change> record = papers::read_record(flags.phones);
@@ -332,7 +332,7 @@ void reproduce(const ReproduceFlags& flags) {
   print(json.dump(2) + "\n");
 }
 
-// How the ablation of llm.npu is measured here.
+// Adds the options of how the ablation of llm.npu is measured here.
 void add_measured_npu(Command& command, papers::MeasureNpuOptions& measure) {
   command.add_option(
       "--plan", measure.plan,

@@ -86,7 +86,7 @@ void compare_and_print(const EngineFlags& flags, const PlanChoice& choice,
   std::vector<std::unique_ptr<CandidateRun>> runs;
   for (const PlanCandidate& candidate : choice.candidates) {
     runs.push_back(std::make_unique<CandidateRun>(flags, candidate));
-    runs.back()->prompt_ms(8);  // not counted
+    runs.back()->prompt_ms(8);  // is not counted
   }
   print(fmt::format("\n{:<18} {:>6} {:>12} {:>12} {:>10}  {}\n", "measured", "prompt", "median",
                     "predicted", "error", fmt::format("{} turns", n_turns)));
@@ -105,7 +105,7 @@ void compare_and_print(const EngineFlags& flags, const PlanChoice& choice,
                         ms, predicted, 100.0 * (predicted / ms - 1.0),
                         i == choice.best ? "  chosen" : ""));
     }
-    if (best_single == 0.0) continue;  // no lane alone was among them
+    if (best_single == 0.0) continue;  // no candidate has a single lane
     print(fmt::format("{:<18} {:>6} {:>+9.1f} % against the best single lane\n", "chosen plan",
                       prompts[p], 100.0 * (median(times[choice.best]) / best_single - 1.0)));
   }

@@ -1,5 +1,5 @@
-// `troika plan --choose` and `--compare`: the plan that the profile of this machine speaks for, and
-// whether it keeps its promise.
+// Serves `troika plan --choose` and `--compare`: the plan that the profile of this machine speaks
+// for, and whether it is as fast as predicted.
 #pragma once
 
 #include "cli/engine_flags.h"
@@ -7,8 +7,8 @@
 
 namespace troika::cli {
 
-// What is predicted of each candidate, and which is chosen. `like`, if not null, has the precisions
-// and the calibration of all of them.
+// Prints what is predicted of each candidate, and which is chosen. `like`, if not null, has the
+// precisions and the calibration for all candidates.
 tune::PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& prompts,
                                   const plan::Plan* like);
 

@@ -7,7 +7,8 @@
 namespace troika::cli {
 namespace {
 
-// "ffn_gate rows:0:3072,1:1024; ffn_down rows:1:4096", or of one for all products "rows:0:1,1:1".
+// Returns "ffn_gate rows:0:3072,1:1024; ffn_down rows:1:4096", or for one cut of all products
+// "rows:0:1,1:1".
 std::string cuts_text(const std::vector<plan::TensorCut>& cuts) {
   std::string text;
   const plan::Shares* before = nullptr;

@@ -1,5 +1,5 @@
-// What was found where cuts of tensors were sought (H10): what each would save, or why there is
-// none.
+// Shows what was found where cuts of tensors were searched for (H10): what each cut would save, or
+// why there is none.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace troika::cli {
 
-// A table; nothing where none were sought.
+// Returns a table; empty where no cuts were searched for.
 std::string cut_notes_text(const std::vector<solve::CutNote>& notes,
                            const std::vector<solve::LengthFound>& lengths, const plan::Plan& plan);
 

@@ -20,7 +20,8 @@
 namespace troika::cli {
 namespace {
 
-// "int8 | " where a product is computed in another precision for prompts than for generation.
+// Returns "int8 | " where a product is computed in another precision for prompts than for
+// generation.
 std::string prompt_precision(const engine::Engine& engine, const model::Op& op) {
   plan::Prefill prefill = engine.plan().prefill;
   const bool is_head = engine.blueprint().values[static_cast<size_t>(op.output)].per_output;
@@ -30,17 +31,17 @@ std::string prompt_precision(const engine::Engine& engine, const model::Op& op) 
     prefill = plan::Prefill::kBf16;
   }
   if (prefill == plan::Prefill::kInt8 && !weights::fits_int8(matrix)) {
-    prefill = plan::Prefill::kBf16;  // rows too long for whole-number sums
+    prefill = plan::Prefill::kBf16;  // its rows are too long for whole-number sums
   }
   return fmt::format("{} | ", plan::prefill_name(prefill));
 }
 
-// All blocks' subgraphs of one name.
+// The subgraphs of one name, of all blocks.
 struct Row {
   std::string name;
   int n_blocks = 0;
   size_t weight_bytes = 0;
-  double ops_per_token = 0;  // of products; two for each weight
+  double ops_per_token = 0;  // counts operations of products: two for each weight
   std::string precision;
 };
 
@@ -66,7 +67,7 @@ std::vector<Row> rows_of(const engine::Engine& engine) {
           is_expert ? static_cast<double>(blueprint.n_experts_used) / blueprint.n_experts : 1.0;
       row->weight_bytes += matrix.row_bytes * n_rows;
       row->ops_per_token += share * 2.0 * static_cast<double>(n_rows) * matrix.row_length;
-      if (op.keeps_float) continue;  // a router: in float always, and small
+      if (op.keeps_float) continue;  // a router is small, and always in float
       const bool is_float = tensor::type_info(matrix.type).block_length == 1;
       const std::string precision =
           fmt::format("{}{} x {}", prompt_precision(engine, op), tensor::type_name(matrix.type),
@@ -79,7 +80,7 @@ std::vector<Row> rows_of(const engine::Engine& engine) {
   return rows;
 }
 
-// How steps compute feed-forward blocks.
+// Says how steps compute feed-forward blocks.
 std::string ffn_text(const engine::Engine& engine) {
   const plan::FfnPlan& ffn = engine.plan().ffn;
   std::string text = fmt::format("feed-forward blocks of steps: {}", plan::ffn_form_name(ffn.form));
@@ -91,10 +92,10 @@ std::string ffn_text(const engine::Engine& engine) {
   return text + "\n";
 }
 
-using Times = std::map<std::pair<std::string, int>, double>;  // us by name and tokens
+using Times = std::map<std::pair<std::string, int>, double>;  // are microseconds by name and tokens
 
-// Sums over blocks of the median of some passes, at each shape; names are those of the tasks.
-// Passes that take milliseconds are repeated for a second: memory's rate moves within it.
+// Returns, for each shape and name of tasks, the median over passes of the time of all blocks.
+// Passes that take milliseconds are repeated for a second, because memory's rate moves within it.
 Times measure(engine::Engine& engine, const std::vector<int>& shapes) {
   constexpr int kFewestPasses = 3;
   constexpr int kMostPasses = 100;
@@ -106,7 +107,7 @@ Times measure(engine::Engine& engine, const std::vector<int>& shapes) {
   for (const int n : shapes) {
     const std::vector<cache::Token> tokens(static_cast<size_t>(n), 0);
     double spent_us = 0.0;
-    for (int pass = -1; pass < kMostPasses; ++pass) {  // the first one warms up
+    for (int pass = -1; pass < kMostPasses; ++pass) {  // the first pass warms up
       if (pass >= kFewestPasses && spent_us >= kLeastUs) break;
       session.truncate(0);
       Trace trace(lanes);
@@ -130,7 +131,7 @@ Times measure(engine::Engine& engine, const std::vector<int>& shapes) {
   return medians;
 }
 
-// The executable that runs the whole of a prompt, or its first chunk.
+// Returns the shape of the executable that runs the whole of a prompt, or its first chunk.
 plan::Shape built_for(const plan::Plan& plan, plan::Shape rows) {
   return plan.body_shape(rows.phase, rows.n_rows);
 }
@@ -138,7 +139,7 @@ plan::Shape built_for(const plan::Plan& plan, int n_tokens) {
   return built_for(plan, plan.prompt_part(0, n_tokens));
 }
 
-// What the kept profile says of the same; empty where there is none.
+// Returns what the kept profile predicts for these shapes; empty where there is no profile.
 Times predict(engine::Engine& engine, const std::vector<int>& shapes, bool op_by_op) {
   std::string problem;
   const std::optional<plan::Profile> profile = measure::kept_profile_of(engine, &problem);
@@ -205,7 +206,7 @@ std::string total_text(const Times& measured, const Times& predicted,
   return text + "\n";
 }
 
-// Executables are built once for each shape, and chunks of a prompt share them.
+// Prints the executables. They are built once for each shape, and chunks of a prompt share them.
 void print_built(const engine::Engine& engine) {
   const schedule::Graphs& graphs = engine.graphs();
   size_t n_built = 0;
@@ -250,7 +251,7 @@ void explain_ops(const EngineFlags& flags, const plan::Plan& plan, const std::ve
   print(fmt::format("{:<14}", "together") + total_text(measured, predicted, shapes));
 }
 
-// How tensors and prompts are divided between lanes.
+// Prints how tensors and prompts are divided between lanes.
 void print_cuts(const plan::Plan& plan) {
   std::string text;
   for (const plan::TensorCut& cut : plan.cuts) {
@@ -265,7 +266,7 @@ void print_cuts(const plan::Plan& plan) {
   print("\n" + text);
 }
 
-// What tokens of long prompts attend to, and what each head keeps.
+// Prints what tokens of long prompts attend to, and what each head keeps.
 void print_attention(const engine::Engine& engine) {
   const plan::PromptAttention& attention = engine.plan().attention;
   std::string text = attention_text(attention);

@@ -1,4 +1,4 @@
-// `troika plan --explain` on this machine: what runs where, predicted and measured.
+// Serves `troika plan --explain` on this machine: what runs where, predicted and measured.
 #pragma once
 
 #include "cli/engine_flags.h"
@@ -6,7 +6,7 @@
 
 namespace troika::cli {
 
-// `op_by_op` times every op by itself, in the order in which a pass runs them.
+// `op_by_op` times every op by itself, in the order in which a pass runs the ops.
 void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op);
 
 // Prints what chunks of a prompt share, and what graphs of their own would take (N2).

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kUsPerS = 1e6;
 
-// Where a phone's graphs change; null elsewhere.
+// Returns where a phone's graphs change; null elsewhere.
 const machines::PhonePrompts* phone_layouts(const engine::Engine& engine) {
   const machines::PhonePrompts* prompts = engine.phone_prompts();
   return prompts != nullptr && prompts->has_layouts() ? prompts : nullptr;

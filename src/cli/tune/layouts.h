@@ -1,4 +1,4 @@
-// What a command says of weights that change their layout (D1).
+// Shows what weights that change their layout did (D1).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,9 +8,9 @@
 
 namespace troika::cli {
 
-// Null where they do not.
+// Returns null where no weights change.
 nlohmann::ordered_json layouts_json(const engine::Engine& engine);
-// Lines for people; empty where they do not.
+// Returns lines for people; empty where no weights change.
 std::string layouts_text(const engine::Engine& engine);
 
 }  // namespace troika::cli

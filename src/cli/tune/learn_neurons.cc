@@ -20,13 +20,13 @@ struct NeuronFlags {
   EngineFlags engine;
   std::string file;
   size_t n_tokens = 2048;
-  std::optional<int> rank;  // of a predictor
+  std::optional<int> rank;  // is that of a predictor
   int recall_percent = 95;
   bool json = false;
 };
 
-// The share of a layer's neurons that fire at a token, and the least share of neurons that makes up
-// 80 % of what fires.
+// How a layer's neurons fire: the share that fires at a token, and the least share of neurons that
+// has 80 % of all firing.
 struct LayerHeat {
   double live = 0.0;
   double for_most = 0.0;

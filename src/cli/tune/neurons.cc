@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kPercent = 100.0;
 
-// Nearest rank.
+// Returns a percentile by the nearest rank.
 double percentile(std::vector<double> values, double share) {
   if (values.empty()) return 0.0;
   std::sort(values.begin(), values.end());

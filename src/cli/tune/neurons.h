@@ -1,4 +1,4 @@
-// An FFN by neurons on a phone, for people and scripts: its plan, and what a run came to.
+// Shows an FFN by neurons on a phone to people and scripts: its plan, and the results of a run.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,7 +9,7 @@
 
 namespace troika::cli {
 
-// Each result is null or empty where the engine has no such plan.
+// Each function returns null or an empty text where the engine has no such plan.
 std::string neuron_plan_text(const engine::Engine& engine);
 std::string neurons_text(const measure::Simulation& simulation, const engine::Engine& engine);
 nlohmann::ordered_json neurons_json(const measure::Simulation& simulation,

@@ -31,18 +31,18 @@ struct PlanFlags {
   EngineFlags engine;
   std::string output;
   bool explain = false;
-  bool ops = false;  // in --explain, op by op
+  bool ops = false;  // shows ops in --explain
   bool choose = false;
-  int n_turns = 0;  // of --compare
+  int n_turns = 0;  // counts turns of --compare
   std::vector<int> prompts = {32, 300, 1024};
   bool json = false;
-  std::string calibrate;  // a text file
+  std::string calibrate;  // names a text file
   size_t calibrate_tokens = 8192;
   bool alternatives = false;
 };
 
-// Chooses by the profile, and runs as chosen if asked to compare. What was calibrated just now, or
-// stands in the plan file that was given, stays.
+// Chooses a plan by the profile, and runs the candidates if asked to compare. What was calibrated
+// just now, or stands in the plan file that was given, stays.
 void choose(PlanFlags& flags) {
   prepare::Options& options = flags.engine.options;
   std::optional<plan::Plan> like = options.plan.exact;
@@ -55,7 +55,7 @@ void choose(PlanFlags& flags) {
   options.plan.exact.reset();
   const tune::PlanChoice choice =
       choose_and_print(flags.engine, flags.prompts, like ? &*like : nullptr);
-  // Its context was that of the measurements; the plan's follows from memory.
+  // The candidate's context was that of the measurements. The plan's context follows from memory.
   options.plan.base = choice.candidates[choice.best].plan;
   if (flags.n_turns > 0) compare_and_print(flags.engine, choice, flags.prompts, flags.n_turns);
 }
@@ -71,7 +71,7 @@ void print_losses(const plan::Int8Plan& int8) {
   }
 }
 
-// The inputs whose outliers matter most: the last that N6 ignores.
+// Prints the inputs whose outliers matter most: those that N6 would ignore last.
 void print_important(const plan::Int8Plan& int8) {
   constexpr size_t kMost = 8;
   std::vector<const plan::Int8Input*> inputs;
@@ -112,7 +112,7 @@ void calibrate(PlanFlags& flags) {
   }
   print_losses(calibration.int8);
   print_important(calibration.int8);
-  // Asked for int8, so that its memory is planned for.
+  // The plan is asked for int8, so that memory is planned for it.
   prepare::Options planned = flags.engine.checked();
   prepare::PromptChoice& prompts = planned.prompts;
   const bool is_free = !prompts.prefill && !prompts.int8;
@@ -142,7 +142,7 @@ void make(PlanFlags& flags) {
     choose(flags);
     if (!flags.explain && !flags.json && flags.output.empty()) return;
   }
-  // On a phone nothing need be computed to plan, so that a name is enough.
+  // On a phone nothing need be computed to plan, so that a model's name is enough.
   flags.engine.options.phone.has_values = prepare::is_here(flags.engine.options);
   const auto engine = load(flags.engine);
   const std::string machine =
@@ -163,7 +163,7 @@ void make(PlanFlags& flags) {
     }
   }
   if (flags.json && flags.explain && engine->phone() == nullptr) {
-    // This stands beside the plan and is no part of it.
+    // The memory stands beside the plan and is no part of it.
     nlohmann::ordered_json both = nlohmann::ordered_json::parse(json);
     both["memory"] = memory_json(*engine);
     print_json(both);

@@ -35,7 +35,8 @@ struct ProfileFlags {
 };
 
 constexpr uint64_t kCheckSeed = 1;
-constexpr double kShownGain = 1.1;  // between arrangements; less is hardly more than noise
+// Shows arrangements that differ by this; less is hardly more than noise
+constexpr double kShownGain = 1.1;
 
 measure::ProfileRequest checked(const ProfileFlags& flags) {
   measure::ProfileRequest request = flags.request;
@@ -110,7 +111,7 @@ void print_lanes(const plan::Profile& profile) {
   }
 }
 
-// The time of one op over tokens, or "-" where it was not measured.
+// Returns the time of one op at so many tokens, or "-" where it was not measured.
 std::string cell(const plan::Profile& profile, int lane, plan::OpShape shape, int n_tokens) {
   shape.n_tokens = n_tokens;
   const plan::OpTime* time = profile.find(lane, shape);

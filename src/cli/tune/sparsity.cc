@@ -55,10 +55,10 @@ nlohmann::ordered_json to_json(const tune::SparsityReport& report) {
   return json;
 }
 
-// The plan that the options make, with the thresholds of the last share.
+// Writes the plan that the options make, with the thresholds of the last share.
 void write_plan(const SparsityFlags& flags, const tune::SparsityReport& report) {
   prepare::Options options = flags.engine.checked();
-  options.ffn.form = plan::FfnForm::kEveryNeuron;  // its memory is planned for
+  options.ffn.form = plan::FfnForm::kEveryNeuron;  // memory is planned for all neurons
   const engine::Engine engine(options);
   plan::Plan plan = engine.plan();
   plan.ffn = report.rows.back().plan.ffn;

@@ -29,7 +29,7 @@ namespace {
 
 struct TuneFlags {
   tune::TuneRequest request;
-  std::string text;  // a file; empty: the program's own
+  std::string text;  // names a file; empty: the program's own text
   std::string output;
   double most_loss_percent = 100 * tune::kMostLoss;
   double attention_percent = 100 * plan::PromptAttention::kUsualShare;
@@ -42,7 +42,8 @@ std::atomic<bool> is_cut_off{false};
 
 void on_cut_off(int) { is_cut_off.store(true, std::memory_order_relaxed); }
 
-// The first signal ends the work at the next chance, with a sentence; the second one at once.
+// Ends the work with a sentence at the first signal, as soon as possible, and at once at the
+// second.
 void listen_to_signals() {
   struct sigaction action = {};
   action.sa_handler = on_cut_off;
@@ -51,7 +52,7 @@ void listen_to_signals() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-// What all cores have done since they started, in ticks of the system: busy ones, and all.
+// Returns what all cores have done since they started, in ticks of the system: busy ones, and all.
 std::pair<double, double> ticks() {
   std::ifstream file("/proc/stat");
   std::string name;
@@ -65,7 +66,7 @@ std::pair<double, double> ticks() {
   return {busy, all};
 }
 
-// Whether others work on more than a small part of the cores now; says so.
+// Says whether other programs work on more than a small part of the cores now, and prints it.
 bool is_machine_busy() {
   constexpr double kBusy = 0.15;
   const auto before = ticks();
@@ -81,7 +82,7 @@ bool is_machine_busy() {
   return true;
 }
 
-// A bar for each stage, which also looks whether the work was cut off.
+// Shows a bar for each stage, and looks whether the work was cut off.
 class Stages {
  public:
   measure::StageFunction function() {
@@ -90,7 +91,7 @@ class Stages {
       bar_ = std::make_unique<Progress>("tuning: " + name);
       return [this, thread = std::this_thread::get_id()](uint64_t done, uint64_t total) {
         bar_->update(done, total);
-        // Only where nobody waits for another thread's work.
+        // It throws only where nobody waits for another thread's work.
         if (!is_cut_off || std::this_thread::get_id() != thread) return;
         throw Error(
             "Cut off. What was measured until now is kept: the same command goes on from there.");
@@ -194,7 +195,7 @@ void write_plan(const std::string& path, const std::string& json) {
   note(fmt::format("{}: {}\n", path, bytes_text(json.size())));
 }
 
-// A model that is tuned needs nothing more, unless something was asked for.
+// Says whether nothing need be done: the model is tuned, and nothing else was asked for.
 bool is_done(const TuneFlags& flags, bool asks) {
   if (flags.again || asks) return false;
   std::string problem;

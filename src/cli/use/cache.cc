@@ -1,4 +1,4 @@
-// troika cache: the side files that this program keeps between runs.
+// troika cache: lists and removes the side files that this program keeps between runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 struct CacheFlags {
   std::vector<std::string> remove;
-  bool remove_all = false;     // but models
-  bool remove_models = false;  // and what has come of them
+  bool remove_all = false;     // leaves models
+  bool remove_models = false;  // removes models and unfinished downloads
   bool json = false;
 };
 
@@ -32,7 +32,7 @@ struct SideFile {
 
 constexpr std::string_view kModels = "models/";
 
-// "profile" of "profile-0123456789abcdef.json": what stands before the key.
+// Returns what stands before the key: "profile" of "profile-0123456789abcdef.json".
 std::string kind_of(const std::string& name) {
   if (name.starts_with(kModels)) return name.ends_with(".part") ? "download" : "model";
   const size_t end = name.find('-');
@@ -43,7 +43,7 @@ std::vector<SideFile> list_files(const std::string& folder) {
   std::vector<SideFile> files;
   std::error_code failure;
   if (!fs::exists(folder, failure)) return files;
-  // Models lie in folders, everything else beside them.
+  // Models lie in folders, everything else beside these folders.
   for (auto entry = fs::recursive_directory_iterator(folder, failure);
        !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
     std::error_code ignored;
@@ -77,7 +77,7 @@ void remove_file(const std::string& folder, const SideFile& file) {
 
 void remove_chosen(const CacheFlags& flags, const std::string& folder,
                    const std::vector<SideFile>& files) {
-  // First all names are looked up: a wrong one removes nothing.
+  // All names are looked up first, so that a wrong one removes nothing.
   std::vector<SideFile> chosen;
   for (const SideFile& file : files) {
     if (file.name.starts_with(kModels) ? flags.remove_models : flags.remove_all) {

@@ -122,7 +122,7 @@ class Conversation {
   engine::Generated last_;
 };
 
-// Returns false to leave.
+// Returns false where the person wants to leave.
 bool handle(const std::string& line, Conversation* conversation) {
   const auto argument = [&](std::string_view command) {
     const size_t begin = line.find_first_not_of(' ', command.size());
@@ -151,7 +151,7 @@ bool handle(const std::string& line, Conversation* conversation) {
   return true;
 }
 
-// One message; lines that end with a backslash are joined.
+// Reads one message. Lines that end with a backslash are joined.
 std::optional<std::string> read_message(LineEditor* editor) {
   std::optional<std::string> message = editor->read("> ");
   while (message && !message->empty() && message->back() == '\\') {
@@ -187,7 +187,7 @@ void chat(ChatFlags& flags) {
       print("\n");  // Ctrl-C at the prompt only drops the line
       continue;
     }
-    // What comes from now on is meant for the answer.
+    // A Ctrl-C that comes from now on is meant for the answer.
     interrupted = false;
     try {
       if (!handle(*message, &conversation)) break;

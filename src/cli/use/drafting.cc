@@ -16,7 +16,7 @@
 namespace troika::cli {
 namespace {
 
-// "1: 12, 2: 3": what occurred, and how often.
+// Returns "1: 12, 2: 3": what occurred, and how often.
 std::string histogram_text(const std::vector<int64_t>& counts) {
   std::string text;
   for (size_t i = 0; i < counts.size(); ++i) {
@@ -77,7 +77,7 @@ std::unique_ptr<draft::Drafter> DraftFlags::make(engine::Engine& engine,
 
 namespace {
 
-// A word is the name of a task, all else a path.
+// Returns the path of a history. A word is the name of a task; other texts are paths.
 std::string history_path(const std::string& name) {
   const bool is_word = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '-' || c == '_';

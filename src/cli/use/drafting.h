@@ -1,4 +1,4 @@
-// Drafts as options, as figures and as colours.
+// Shows drafts as options, as figures and as colours.
 #pragma once
 
 #include <memory>
@@ -11,16 +11,16 @@
 
 namespace troika::cli {
 
-// A kind of drafts as it is given, where the FILE of model:FILE may be a name on a hub: with its
-// path, as the engine takes it.
+// Returns a kind of drafts as the engine takes it: FILE of model:FILE may be a name on a hub, which
+// becomes a path.
 std::string with_model_path(const std::string& kind);
 
 struct DraftFlags {
   engine::DraftOptions options;
-  std::string history;  // of which task
+  std::string history;  // names the task whose answers are kept
 
   void add_to(Command& command);
-  // Null where nothing is to be drafted. `engine_options` are those of the engine.
+  // Returns null where nothing is to be drafted. `engine_options` are those of the engine.
   std::unique_ptr<draft::Drafter> make(engine::Engine& engine,
                                        const prepare::Options& engine_options) const;
 
@@ -29,13 +29,13 @@ struct DraftFlags {
   void note_idle(const Command& command) const;
 };
 
-// The answers of earlier runs of a task, and where this run's are kept.
+// Holds the answers of earlier runs of a task, and keeps this run's.
 class TaskHistory {
  public:
-  // `name`: a file, or what a file of the cache folder is named after; empty: nothing is kept.
-  // Throws Error.
+  // `name` is a file, or a word that a file of the cache folder is named after; empty: nothing is
+  // kept. Throws Error.
   TaskHistory(const std::string& name, const engine::Engine& engine);
-  // Null where nothing is kept.
+  // Returns null where nothing is kept.
   std::shared_ptr<const draft::Texts> texts() const { return texts_; }
   void keep(std::span<const draft::Token> prompt, std::span<const draft::Token> answer) const;
 
@@ -44,14 +44,14 @@ class TaskHistory {
   std::shared_ptr<const draft::Texts> texts_;
 };
 
-// a / b, or 0 where there is nothing to divide by.
+// Returns a / b, or 0 where there is nothing to divide by.
 inline double ratio(double a, double b) { return b > 0 ? a / b : 0.0; }
 
-// A list: what each source guessed, and its share of what was right.
+// Returns a list: what each source guessed, and its share of the right guesses.
 nlohmann::ordered_json sources_json(const draft::Statistics& statistics);
-// {"kind", "tokens_per_verification", ...}; null without drafts.
+// Returns {"kind", "tokens_per_verification", ...}; null without drafts.
 nlohmann::ordered_json draft_json(const DraftFlags& flags, const draft::Drafter* drafter);
-// One line, and with `is_long` a small table behind it.
+// Returns one line, and with `is_long` a small table behind it.
 std::string draft_text(const DraftFlags& flags, const draft::Drafter& drafter, bool is_long);
 
 // Colours the text of accepted guesses.

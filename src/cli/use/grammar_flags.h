@@ -1,4 +1,4 @@
-// --json-schema, --grammar and --regex: what an answer is held to.
+// Holds --json-schema, --grammar and --regex, which say what an answer is held to.
 #pragma once
 
 #include <memory>
@@ -15,15 +15,15 @@ class GrammarFlags {
  public:
   void add_to(Command& command);
   bool is_given() const { return given() != nullptr; }
-  // As it is called: "--json-schema". REQUIRES: is_given().
+  // Returns the option's name: "--json-schema". REQUIRES: is_given().
   const char* name() const;
-  // Reads the file, so that a missing one is said before a model is loaded. Throws Error.
+  // Reads the file, so that a missing one is told before a model is loaded. Throws Error.
   void read();
-  // Compiles what `read` has read, for this model's vocabulary; null where nothing is given. Throws
-  // Error.
+  // Compiles what `read` has read, for this model's vocabulary; returns null where nothing is
+  // given. Throws Error.
   std::shared_ptr<grammar::Grammar> compile(const engine::Engine& engine);
 
-  // What it took so far, with the masks of these constraints.
+  // Tells what compiling and the masks of these constraints took so far.
   nlohmann::ordered_json json(const engine::Constraint::Statistics& statistics) const;
   std::string text(const engine::Constraint::Statistics& statistics) const;
 
@@ -41,7 +41,7 @@ class GrammarFlags {
       {.name = "--json-schema", .format = grammar::Format::kJsonSchema, .is_file = true},
       {.name = "--grammar", .format = grammar::Format::kGbnf, .is_file = true},
       {.name = "--regex", .format = grammar::Format::kRegex, .is_file = false}};
-  std::string source_;  // what was read
+  std::string source_;  // is what `read` has read
   double compile_ms_ = 0.0;
 };
 

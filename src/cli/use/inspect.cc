@@ -1,4 +1,4 @@
-// troika inspect: what a model file holds.
+// troika inspect: shows what a model file holds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,12 +53,12 @@ nlohmann::ordered_json value_json(const gguf::Value& value, uint64_t most_elemen
       value.data);
 }
 
-// Strings of a file may hold any bytes, which JSON may not.
+// Writes JSON although strings of a file may hold any bytes, which JSON may not.
 std::string dump(const nlohmann::ordered_json& json, int indent) {
   return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// One line for people: long arrays and strings are cut.
+// Returns one line for people: long arrays and strings are cut.
 std::string value_line(const gguf::Value& value, bool all) {
   constexpr uint64_t kElements = 4;
   constexpr size_t kCharacters = 60;
@@ -95,7 +95,8 @@ nlohmann::ordered_json to_json(const gguf::File& file) {
   return json;
 }
 
-// What sets the attention of blocks apart, most frequent first: "13 blocks see 4096 positions".
+// Returns what sets the attention of blocks apart, most frequent first: "13 blocks see 4096
+// positions".
 std::string attention_text(const model::Blueprint& b) {
   std::map<int, int> n_blocks_by_window;
   float cap = 0.0f;

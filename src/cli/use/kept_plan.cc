@@ -8,8 +8,8 @@
 namespace troika::cli {
 namespace {
 
-// The option that asks for something else than the plan says; empty where none does. What lies over
-// a plan (context, order, int8, ...) is none of them.
+// Returns the option that asks for something else than the plan says; empty where none does.
+// Options that lie over a plan (context, order, int8, ...) do not count.
 std::string option_against(const EngineFlags& flags, const plan::Plan& plan) {
   const prepare::Options wanted = flags.checked();
   const auto differs = [&](const char* name, bool is_other) {
@@ -56,7 +56,7 @@ std::optional<plan::Plan> kept_plan(const EngineFlags& flags, std::vector<float>
         fmt::format("note: {} is given, so the plan that 'troika tune' found ({}) is not used; "
                     "--no-plan says that without this note\n",
                     option, tune::summary(plan)));
-    *head_scales = plan.attention.head_scales;  // of the model, whatever computes it
+    *head_scales = plan.attention.head_scales;  // are the model's, whatever computes it
     return std::nullopt;
   }
   note(fmt::format("Plan: tuned on {} ({}); --no-plan runs without it.\n",

@@ -41,8 +41,8 @@ constexpr const char* kKeys[][2] = {
     {"\\e[1;5D", "ed-prev-word"}, {"^R", "em-inc-search-prev"},
 };
 
-// Holds back Ctrl-C but for the moments of waiting, so that none comes between a look at what its
-// handler has set and the wait.
+// Blocks Ctrl-C except while it waits. Otherwise a Ctrl-C could come after the flag that its
+// handler sets was looked at and before the wait begins, and the wait would go on.
 class HeldInterrupt {
  public:
   HeldInterrupt() {
@@ -67,8 +67,9 @@ class HeldInterrupt {
 
 }  // namespace
 
-// libedit reads through a function of ours. Its own one misses a Ctrl-C that comes while a key is
-// drawn: the signal's handler runs, and the read that begins behind it waits as if nothing were.
+// Lets libedit read through a function of this class. libedit's own function misses a Ctrl-C that
+// comes while a key is drawn: the signal's handler runs, and the read that follows waits all the
+// same.
 class LineEditor::Terminal {
  public:
   explicit Terminal(const std::atomic<bool>& interrupted)
@@ -122,7 +123,7 @@ class LineEditor::Terminal {
   }
   static char* prompt_of(EditLine* edit) { return self(edit).prompt_.data(); }
 
-  // 1 and a character; 0 at the end of input; -1 for Ctrl-C, which drops the line.
+  // Returns 1 and a character; 0 at the end of input; -1 for Ctrl-C, which drops the line.
   static int read_character(EditLine* edit, wchar_t* character) {
     const Terminal& terminal = self(edit);
     const HeldInterrupt held;
@@ -137,7 +138,7 @@ class LineEditor::Terminal {
       if (n_read < 0) continue;
       const size_t n = std::mbrtowc(character, &byte, 1, &state);
       if (n == static_cast<size_t>(-2)) continue;  // the character has more bytes
-      if (n == static_cast<size_t>(-1)) {          // no UTF-8: what comes next may be some
+      if (n == static_cast<size_t>(-1)) {          // is no UTF-8: what comes next may be some
         state = {};
         continue;
       }

@@ -1,4 +1,4 @@
-// Lines from a person: edited and remembered in a terminal, plain in a pipe.
+// Reads lines from a person: edited and remembered in a terminal, plain from a pipe.
 #pragma once
 
 #include <atomic>
@@ -10,22 +10,21 @@ namespace troika::cli {
 
 class LineEditor {
  public:
-  // History is kept in $XDG_STATE_HOME/troika (~/.local/state/troika); where that cannot be
-  // written, only for this run. `interrupted` is set by whoever handles Ctrl-C, and must outlive
-  // the editor.
+  // Keeps history in $XDG_STATE_HOME/troika (~/.local/state/troika); where that cannot be written,
+  // only for this run. `interrupted` is set by whoever handles Ctrl-C, and must outlive the editor.
   explicit LineEditor(const std::atomic<bool>& interrupted);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // Empty at the end of input, and where Ctrl-C dropped the line.
+  // Returns nothing at the end of input, and where Ctrl-C dropped the line.
   std::optional<std::string> read(const char* prompt);
   bool is_terminal() const { return terminal_ != nullptr; }
 
  private:
   class Terminal;
 
-  std::unique_ptr<Terminal> terminal_;  // null in a pipe
+  std::unique_ptr<Terminal> terminal_;  // reads from a pipe where it is null
 };
 
 }  // namespace troika::cli

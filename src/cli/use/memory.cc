@@ -12,7 +12,7 @@
 namespace troika::cli {
 namespace {
 
-// However many answers there are.
+// Returns the slots that the ledger leaves, however many answers there are.
 int64_t slots_of(const engine::Engine& engine) {
   return prepare::most_slots(engine.ledger(), prepare::kv_shape(engine.plan(), engine.blueprint()),
                              INT_MAX, available_memory_bytes());

@@ -1,4 +1,4 @@
-// What an engine keeps in memory, as `troika plan --explain` and --json show it.
+// Shows what an engine keeps in memory, for `troika plan --explain` and --json.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,12 +8,12 @@
 
 namespace troika::cli {
 
-// A table of the ledger, with the limit and how many slots it leaves.
+// Returns a table of the ledger, with the limit and how many slots it leaves.
 std::string memory_text(const engine::Engine& engine);
-// Tells it with what this process has now; null on a phone.
+// Returns the ledger and what this process has now; null on a phone.
 nlohmann::ordered_json memory_json(const engine::Engine& engine);
 
-// A line for each lane: the weights that it runs with by the plan, and its limit.
+// Returns a line for each lane: the weights that it runs with by the plan, and its limit.
 std::string held_text(const engine::Engine& engine);
 
 }  // namespace troika::cli

@@ -15,7 +15,7 @@
 namespace troika::cli {
 namespace {
 
-// "" where it is not set.
+// Returns a variable of the environment; empty where it is not set.
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -30,7 +30,7 @@ std::string model_path(const std::string& model) {
   Progress bar(name.text());
   options.hooks.progress = bar.function();
   const fetch::FoundModel found = fetch::find_or_fetch(name, options);
-  // Which one a name without a type means depends on what is here: it is said.
+  // A name without a type may mean several files, so the one that is here is told.
   if (name.quant.empty() && found.n_downloaded == 0) {
     note(fmt::format("note: {} is {} here\n", name.text(),
                      std::filesystem::path(found.paths.front()).filename().string()));
@@ -68,7 +68,7 @@ fetch::ModelsOptions models_options() {
     }
     return fetch::make_curl_transport();
   };
-  // On a terminal a bar may stand where the sentence goes.
+  // On a terminal a progress bar may stand where the sentence goes.
   const std::string begin = isatty(STDERR_FILENO) == 1 ? "\r\033[Knote: " : "note: ";
   options.hooks.note = [begin](const std::string& sentence) { note(begin + sentence + "\n"); };
   return options;

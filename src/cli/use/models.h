@@ -1,4 +1,4 @@
-// Models that commands take: a path, or a name on a hub that becomes one.
+// Finds the models that commands take: a path, or a name on a hub that becomes one.
 #pragma once
 
 #include <string>
@@ -9,15 +9,17 @@
 
 namespace troika::cli {
 
-// An argument or option for a model. Where hf:ORG/REPO[:QUANT] is given, `model` holds the path of
-// its file when the command's callback runs; it is downloaded then if it is not in the cache.
+// Adds an argument or option for a model. Where hf:ORG/REPO[:QUANT] is given, `model` holds the
+// path of its file when the command's callback runs; the file is downloaded then if the cache does
+// not have it.
 Option* add_model(
     Command& command, const std::string& names, std::string& model,
     const std::string& help = "A GGUF file, or hf:ORG/REPO[:QUANT] (see 'troika pull')");
 Option* add_models(Command& command, const std::string& names, std::vector<std::string>& models,
                    const std::string& help);
 
-// The path of a model's file: of hf:ORG/REPO[:QUANT] as above, of all else what was given.
+// Returns the path of a model's file, which is downloaded for hf:ORG/REPO[:QUANT]; other texts are
+// paths already.
 std::string model_path(const std::string& model);
 
 // Reads the environment: the folder of models in the cache, HF_ENDPOINT, HF_TOKEN.

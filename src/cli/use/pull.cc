@@ -1,4 +1,4 @@
-// troika pull: a model of a hub into the cache, or a newer one in place of the one there.
+// troika pull: downloads a model of a hub into the cache, or a newer one in place of the one there.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

@@ -48,8 +48,8 @@ struct RunFlags {
   bool special = false;
   bool ignore_end = false;
   bool json = false;
-  int n_answers = 0;  // 0: one that streams
-  int n_best = 0;     // likewise, of which the best is shown; 0: all are
+  int n_answers = 0;  // 0: there is one answer, which streams
+  int n_best = 0;     // counts answers of which the best is shown; 0: all are shown
 };
 
 std::string read_prompt(const RunFlags& flags) {
@@ -72,7 +72,7 @@ nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine&
                                uint64_t seed, bool is_replay) {
   nlohmann::ordered_json json;
   if (is_replay) json["replay"] = true;
-  // Bytes that are no UTF-8 were replaced by the text stream already.
+  // The text stream has already replaced bytes that are no UTF-8.
   json["text"] = g.text;
   json["tokens"] = g.tokens;
   json["stop"] = engine::stop_name(g.stop);
@@ -114,7 +114,7 @@ void print_summary(const engine::Generated& g, const engine::Engine& engine, uin
   note(fmt::format("memory     {:>10}   at its peak\n", bytes_text(peak_resident_bytes())));
 }
 
-// The tokens that --force-text gives. The answer then ends behind them, if not before.
+// Reads the tokens that --force-text gives. The answer ends behind them, if not before.
 measure::ForcedText forced_text(const RunFlags& flags, const engine::Engine& engine,
                                 size_t n_prompt, engine::GenerateOptions* options) {
   if (flags.forced_file.empty()) return {n_prompt, {}};

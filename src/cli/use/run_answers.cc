@@ -41,7 +41,7 @@ struct Helpers {
   std::vector<engine::TokenLogprobs> logprobs;
 };
 
-// How likely an answer was, for each token that is shown.
+// Returns the mean log likelihood of the tokens of an answer that are shown.
 double mean_of(const engine::Generated& answer, const Helpers& helpers) {
   std::span<const engine::TokenLogprobs> tokens = helpers.logprobs;
   if (answer.stop == engine::Stop::kEnd && !tokens.empty())
@@ -61,7 +61,7 @@ engine::Constraint::Statistics masks_of(const std::vector<Helpers>& helpers) {
   return sum;
 }
 
-// Answers are shown as soon as they and all before them have ended.
+// Computes all answers, and shows each as soon as it and all before it have ended.
 Outcome run_all(engine::Engine& engine, const AnswersRequest& request,
                 std::vector<Helpers>& helpers) {
   engine::Batcher batcher(engine);
@@ -103,7 +103,7 @@ Outcome run_all(engine::Engine& engine, const AnswersRequest& request,
   return outcome;
 }
 
-// The answers' numbers, the most likely one first.
+// Returns the answers' numbers, the most likely answer first.
 std::vector<size_t> compare(const Outcome& outcome, const std::vector<Helpers>& helpers) {
   std::vector<double> means;
   for (size_t i = 0; i < outcome.answers.size(); ++i) {

@@ -1,5 +1,5 @@
-// troika run --answers N: several answers to one prompt, computed together; with --best N the most
-// likely of them (P9).
+// Serves troika run --answers N: several answers to one prompt, computed together; with --best N
+// the most likely of them (P9).
 #pragma once
 
 #include <vector>
@@ -15,12 +15,14 @@ namespace troika::cli {
 struct AnswersRequest {
   int n_answers = 1;
   std::vector<cache::Token> prompt;
-  engine::SamplerOptions sampler;             // of the first answer; answer i has the seed i larger
-  engine::GenerateOptions options;            // without a drafter: each answer gets its own
-  std::shared_ptr<grammar::Grammar> grammar;  // that each is held to, if not null
-  engine::Watch watch;                        // of all passes
+  // Is for the first answer; answer i has a seed that is larger by i.
+  engine::SamplerOptions sampler;
+  engine::GenerateOptions options;  // have no drafter: each answer gets its own
+  // Holds each answer to a grammar; may be null.
+  std::shared_ptr<grammar::Grammar> grammar;
+  engine::Watch watch;  // sees all passes
   bool is_json = false;
-  bool is_best = false;  // only the most likely is shown
+  bool is_best = false;  // only the most likely answer is shown
 };
 
 // Prints the answers in their order. Throws Error.

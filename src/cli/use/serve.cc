@@ -37,14 +37,14 @@ struct ServeFlags {
   int n_queue = 64;
   double ping_seconds = 1.0;
   std::string cache_folder;
-  uint64_t cache_bytes = 0;  // as usual
+  uint64_t cache_bytes = 0;  // 0: the usual size
   bool is_cache_shared = false;
   bool has_no_thinking = false;
   bool has_no_metrics = false, has_no_slots = false;
   bool shows_prompts = false;
 };
 
-http::Server* running = nullptr;  // for the signal's handler, which is given nothing else
+http::Server* running = nullptr;  // serves the signal's handler, which is given nothing else
 
 void on_signal(int) {
   if (running != nullptr) running->stop();
@@ -125,7 +125,7 @@ void serve(const ServeFlags& flags) {
   if (flags.cache_folder.empty() && (flags.cache_bytes > 0 || flags.is_cache_shared)) {
     throw UsageError("--cache-size and --cache-shared say how --cache-dir keeps. Name a folder.");
   }
-  // Before the model is loaded: a port that is taken is known at once.
+  // Ports are opened before the model is loaded: one that is taken is known at once.
   std::vector<http::Listener> listeners = listeners_of(flags);
   const auto engine = load(flags.engine);
   flags.sampler.check_tokens(*engine);

@@ -11,7 +11,7 @@
 namespace troika::cli {
 namespace {
 
-// Bytes per microsecond are megabytes per second.
+// Returns bytes per microsecond, which are megabytes per second.
 double rate_mb_per_s(const prepare::WeightStream::Counters& c) {
   return c.read_us > 0 ? static_cast<double>(c.read_bytes) / c.read_us : 0.0;
 }

@@ -1,4 +1,4 @@
-// What a command says of blocks that are read while others compute (P10).
+// Shows how blocks were read while others were computed (P10).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,9 +8,9 @@
 
 namespace troika::cli {
 
-// Null where memory has all blocks.
+// Returns null where memory has all blocks.
 nlohmann::ordered_json streaming_json(const engine::Engine& engine);
-// A line for people; empty where memory has all blocks.
+// Returns a line for people; empty where memory has all blocks.
 std::string streaming_text(const engine::Engine& engine);
 
 }  // namespace troika::cli

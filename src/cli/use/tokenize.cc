@@ -1,4 +1,4 @@
-// troika tokenize: text to tokens.
+// troika tokenize: splits text into tokens.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
