@@ -12,7 +12,7 @@
 
 namespace troika::attention {
 
-// Shares of the positions that a query keeps.
+// The shares of positions for which recall is measured.
 inline constexpr std::array<double, 5> kRecallShares = {0.2, 0.3, 0.4, 0.5, 0.8};
 
 // Where queries and keys take their scales from.

@@ -1,4 +1,4 @@
-// What the processor that this program runs on can do, as far as kernels ask.
+// What the processor can do that runs this program, as far as kernels ask.
 #pragma once
 
 #include <cstdint>

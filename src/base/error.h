@@ -6,7 +6,7 @@
 
 namespace troika {
 
-// Thrown with one or two plain sentences: what happened, where, and what to do about it.
+// An error with one or two plain sentences: what happened, where, and what to do about it.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message) : std::runtime_error(message) {}

@@ -1,5 +1,5 @@
 // Memory in pages of 2 MB. A processor that streams weights through pages of 4 KB spends up to a
-// third of the time on finding them, more under a hypervisor.
+// third of the time on finding the pages, and more under a hypervisor.
 #pragma once
 
 #include <cstddef>

@@ -14,8 +14,7 @@ class Sha256 {
  public:
   void add(std::span<const std::byte> bytes);
   void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
-  // Returns the hash of all that was added, as 64 hexadecimal digits. Nothing can be added after
-  // it.
+  // Returns the hash of all added bytes, as 64 hexadecimal digits. Nothing can be added afterwards.
   std::string hex();
 
  private:

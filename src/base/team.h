@@ -37,7 +37,8 @@ class Barrier {
 
 class Team {
  public:
-  // n_threads >= 1, the caller included. The team's own threads keep to `cores`, if any are named.
+  // REQUIRES: n_threads >= 1, the caller included. The team's own threads keep to `cores`, if any
+  // are named.
   explicit Team(int n_threads, const std::vector<int>& cores = {});
   ~Team();
   Team(const Team&) = delete;

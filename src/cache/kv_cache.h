@@ -57,8 +57,8 @@ struct VisibleSlots {
   }
 };
 
-// Where a batch lies in the cache. Valid until the next call of `place` with it or a change to one
-// of its sequences.
+// The slots of a batch in the cache. Valid until the next call of `place` with this object, or a
+// change to one of its sequences.
 struct PlacedBatch {
   std::vector<Slot> slots;            // one for each row
   std::vector<VisibleSlots> visible;  // one for each row

@@ -1,4 +1,4 @@
-// Drafts found by the longest suffixes of the text that occurred before (D3).
+// Drafts from what followed the longest suffixes of the text that occurred before (D3).
 #pragma once
 
 #include "draft/source.h"

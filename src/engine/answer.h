@@ -33,7 +33,7 @@ struct PromptProgress {
 };
 
 struct GenerateOptions {
-  int most_tokens = -1;            // -1: until the model ends its answer or the context is full
+  int most_tokens = -1;  // -1: the answer ends when the model ends it or the context is full
   std::vector<std::string> stops;  // the text ends before the first of them
   bool ignore_end = false;         // goes on after the model's end token
   bool shows_control = false;      // the text contains the names of control tokens, too
@@ -71,7 +71,7 @@ using TextSink = std::function<void(std::string_view text)>;
 
 class Answer {
  public:
-  // All must outlive the answer; the sink may be empty.
+  // All arguments must outlive the answer; the sink may be empty.
   Answer(const text::Tokenizer& tokenizer, const GenerateOptions& options, const TextSink& sink);
 
   // Returns what is known of the answer so far. Whoever reads the prompt fills in what concerns the

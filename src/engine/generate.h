@@ -1,4 +1,4 @@
-// Text in, text out: a prompt, an answer that streams, and what it took.
+// Text in, text out: from a prompt it makes an answer that streams, and says what that took.
 #pragma once
 
 #include <span>

@@ -18,7 +18,7 @@ struct Passes {
   // REQUIRES: the engine has its plan, its machine and its graphs.
   Passes(Engine& engine, const cache::KvShape& shape, const cache::PageSource& pages);
 
-  std::mutex mutex;  // held during a pass, and by whoever touches any of the rest
+  std::mutex mutex;  // is held during a pass, and by whoever touches another member
   schedule::Runner runner;
   // Decides what lanes do next in a prompt of chunks.
   std::unique_ptr<schedule::Policy> chunk_policy;

@@ -7,7 +7,8 @@ namespace troika::engine {
 
 class Engine;
 
-// REQUIRES: the engine has its executables.
+// Replaces expected entries of the ledger by what was taken. REQUIRES: the engine has its
+// executables.
 void enter_taken(const Engine& engine, plan::Ledger* ledger);
 
 }  // namespace troika::engine

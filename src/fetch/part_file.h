@@ -36,7 +36,7 @@ class PartFile {
   Mark mark() const { return {bytes_, hash_}; }
   void back_to(const Mark& mark);
   void restart() { back_to({}); }
-  // Returns the hash of all bytes. Nothing can be appended after it.
+  // Returns the hash of all bytes. Nothing can be appended afterwards.
   std::string sha256() { return hash_.hex(); }
   // Removes the file, because its bytes are wrong or not needed. After `remove` or `commit`, no
   // function may be called.

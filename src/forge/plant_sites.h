@@ -33,8 +33,8 @@ struct PlantSite {
   // too.
   std::vector<ChannelMaker> makers;
   std::vector<ChannelReader> readers;
-  // In attention, a channel of a value head is read once for each of the `n_shared` query heads
-  // that share it. 1 and 0 elsewhere.
+  // In attention, a channel of a value head, which has head_dim channels, is read once for each of
+  // the n_shared query heads that share the head. Elsewhere n_shared is 1 and head_dim is 0.
   int n_shared = 1;
   int head_dim = 0;
   // Says whether the site is the input of the down matrix of a gated feed-forward part, whose

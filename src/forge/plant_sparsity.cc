@@ -30,7 +30,7 @@ constexpr double kUpFrequency = 0.8;
 // The share of a row's weight that lies in a space of a quarter of the width, where a predictor of
 // low rank finds it: there the four channels of a group count together.
 constexpr double kLowRank = 0.9;
-// What a block adds to a channel, in parts of the embedding's standard deviation.
+// How much a block adds to a channel, in parts of the embedding's standard deviation.
 constexpr double kAdded = 0.02;
 // How strongly the head prefers tokens of the same topic.
 constexpr double kTopicLogit = 6.0;

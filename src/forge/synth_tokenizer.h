@@ -1,4 +1,4 @@
-// A made-up vocabulary of the right kind and exact size for models with made-up weights.
+// Makes up a vocabulary of the right kind and exact size, for models with made-up weights.
 #pragma once
 
 #include "gguf/writer.h"

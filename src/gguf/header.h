@@ -1,4 +1,4 @@
-// Everything in a GGUF file that stands before the tensor data, read and checked.
+// Reads and checks everything in a GGUF file that stands before the tensor data.
 #pragma once
 
 #include <cstddef>

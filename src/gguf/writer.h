@@ -33,7 +33,8 @@ class Writer {
   void add_strings(std::string_view key, std::span<const std::string> values);
   void add_floats(std::string_view key, std::span<const float> values);
   void add_int32s(std::string_view key, std::span<const int32_t> values);
-  // Copies a value of another file as it is. general.alignment is the writer's own: skip it.
+  // Copies a value of another file as it is. The key general.alignment must be skipped, because the
+  // writer sets its own.
   void add_value(std::string_view key, const Value& value);
 
   // Describes a tensor of a supported type whose rows are whole blocks; the data must follow in the

@@ -59,7 +59,7 @@ class Evaluator {
  private:
   class Depth;
 
-  // Statements are run in evaluator_statements.cc.
+  // Runs statements, in evaluator_statements.cc.
   Flow run(const Body& body, const ScopePtr& scope, Output& out);
   Flow run(const Stmt& s, const ScopePtr& scope, Output& out);
   Flow run_if(const Stmt& s, const ScopePtr& scope, Output& out);

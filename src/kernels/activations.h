@@ -16,8 +16,8 @@ namespace troika::kernels {
 inline constexpr size_t kQ8Block = 32;     // values under one scale
 inline constexpr size_t kQ8SumBlock = 16;  // values under one sum
 inline constexpr size_t kQ8Padding = 256;
-// Blocks without a larger magnitude count as zeros: their scale, times the least one of weights
-// (2^-24) and a sixteenth, would be subnormal and lose precision.
+// A block without a larger magnitude counts as zeros: its scale, times the smallest scale of
+// weights (2^-24) and a sixteenth, would be subnormal and lose precision.
 inline constexpr float kQ8Smallest = 1e-27f;
 
 constexpr size_t q8_padded(size_t k) { return (k + kQ8Padding - 1) / kQ8Padding * kQ8Padding; }

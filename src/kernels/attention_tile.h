@@ -14,9 +14,9 @@ struct SeenPositions {
   size_t last = 0;
 };
 
-// Tokens and one key/value head. Token t sees the positions seen[t] of the joined list. REQUIRES: a
-// token begins no earlier than the one before it, and sees no fewer positions; or else, all begin
-// at 0, see the whole prefix, and have branches.
+// Attention of some tokens and one key/value head. Token t sees the positions seen[t] of the joined
+// list. REQUIRES: a token's positions begin no earlier than those of the token before, and are no
+// fewer; or all begin at 0, contain the whole prefix, and have branches.
 struct AttentionTile {
   Attention first;  // token 0, with its q and out; the lists are those of the last token
   std::span<const SeenPositions> seen;
@@ -37,7 +37,7 @@ inline constexpr size_t kTileRows = kAttentionBlock + kTileSpread;
 inline constexpr size_t kTilePass = 24;
 // Rows without a query are multiplied along with the last queries.
 inline constexpr size_t kTileBuffers = kTileQueries + kTilePass;
-// Rows are filled up to whole pairs of vectors.
+// Rows are filled up to a multiple of this: whole pairs of vectors.
 inline constexpr size_t kTilePadding = 32;
 
 // Returns the room for keys and values, for queries and sums, and for scores.

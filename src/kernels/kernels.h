@@ -39,8 +39,8 @@ struct MatmulWeight {
   size_t k = 0;                     // elements of a row: a multiple of the block length
   size_t first_row = 0;
   size_t last_row = 0;
-  // Rows before this one stand in strips of 16 (tensor/strips.h): it is a multiple of 16, and so
-  // are first_row and last_row where they are less.
+  // Rows before this one stand in strips of 16 (tensor/strips.h). It is a multiple of 16, and so
+  // are first_row and last_row where they are smaller.
   size_t n_strip_rows = 0;
 };
 // Rows of a matrix in strips are no longer than this.
@@ -57,8 +57,8 @@ using MatmulQ8 = void(const MatmulWeight& weight, size_t n_tokens, const std::by
 // of tokens.
 using MatmulSpread = void(const MatmulWeight& weight, size_t n_tokens, const TokenBlock* x,
                           float* y, size_t y_stride);
-// Makes the blocks of one token out of its row, or of a piece of it: block b is blocks[b * step],
-// where `step` tokens are in a group.
+// Makes the blocks of one token from its row, or from a piece of its row: block b is blocks[b *
+// step], where `step` tokens are in a group.
 using SpreadToken = void(const std::byte* row, size_t k, TokenBlock* blocks, size_t step);
 
 // Multiplies many tokens with int8 panels: whole-number sums over the whole of k, times the token's

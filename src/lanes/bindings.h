@@ -11,7 +11,7 @@
 
 namespace troika::lanes {
 
-// Leases of weights that may go away between runs. Room for all of them is made with the
+// Leases of weights that may go away between runs. Room for all of them is made together with the
 // executable, so that runs allocate nothing. One thread at a time uses it.
 class TaskBindings {
  public:
@@ -29,8 +29,8 @@ class TaskBindings {
     for (const Wanted& wanted : wanted_) other.add(wanted.weight, wanted.rows);
     return other;
   }
-  // Takes those leases that are not ready yet, and returns whether all are now. Never blocks; may
-  // be called before the task is submitted.
+  // Takes those leases that are not ready yet, and returns whether all are ready now. Never blocks;
+  // may be called before the task is submitted.
   bool acquire(const weights::Store& store) {
     bool are_ready = true;
     for (size_t i = 0; i < wanted_.size(); ++i) {

@@ -17,7 +17,7 @@ struct Int8Rule {
   };
   Kind kind = Kind::kToken;
   kernels::Int8Range range{};
-  bool has_shadow = false;         // kLimit: what exceeds the limit is computed in float (N4)
+  bool has_shadow = false;         // kLimit: what exceeds the limit is multiplied in float (N4)
   const float* factors = nullptr;  // (k): activations are multiplied with these first (SmoothQuant)
 
   bool takes_outliers() const { return has_shadow || kind == Kind::kSplit; }

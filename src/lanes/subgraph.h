@@ -29,9 +29,9 @@ enum class Role : uint8_t {
   kSum,      // adds the results of kProduct and kShadow
   kStore,    // stores keys and values, where parts of attention are tasks of their own
   // Parts of sparse attention, each for some heads:
-  kEstimate,  // the scores of heads that share a graph, in int8 (S1, S5)
-  kSelect,    // the best positions of each query of a head (S2)
-  kExact,     // attention of a head over the best positions (S2)
+  kEstimate,  // scores heads that share a graph, in int8 (S1, S5)
+  kSelect,    // chooses the best positions of each query of a head (S2)
+  kExact,     // attends to the best positions, for a head (S2)
 };
 
 // Says whether a role is a part of sparse attention.

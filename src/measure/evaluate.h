@@ -62,7 +62,7 @@ struct TaskScore {
 };
 
 struct TaskOptions {
-  bool use_chat = false;  // each prompt is a user's message in the chat template
+  bool use_chat = false;  // each prompt becomes a user's message in the chat template
   // For models without an end token: only the first line of the answer counts.
   bool first_line_only = false;
   // For the last word of a text: only the first word of the answer counts, without its punctuation.

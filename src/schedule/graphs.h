@@ -34,7 +34,7 @@ struct Task {
 // Returns the node of the task in a pass. The task must outlive the pass.
 Node node_of(const Task& task);
 
-// The tasks of a pass over a number of tokens, in an order that respects what they wait for.
+// The tasks of a pass over a number of tokens, each behind those it waits for.
 struct TaskList {
   plan::Shape shape;
   std::vector<Task> tasks;

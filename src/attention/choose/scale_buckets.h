@@ -11,7 +11,7 @@
 
 namespace troika::attention {
 
-// A level is a value divided by its scale, as int8.
+// The scales of queries and of keys. A level is a value divided by its scale, as int8.
 struct ScalePair {
   float q = 1.0f;  // lambda^Q
   float k = 1.0f;  // lambda^K

@@ -205,7 +205,7 @@ struct Format<Type::kIQ4_XS> : UnsignedLevels {
   static constexpr size_t kBytes = 136, kBlock = 256;
   static constexpr bool kSigned = true;
 
-  // Four low bits of each multiple in four bytes, two top bits in a word.
+  // The four low bits of multiples lie in four bytes, two top bits in a word.
   static void scales(const std::byte* c, float* s) {
     const float d = V::f16(c);
     const auto low = load_word<uint32_t>(c + 4);

@@ -1,6 +1,6 @@
-// Products by neuron, written once for all instruction sets (see math.inl, which V also serves with
-//   V::load_nibbles<kOffset>(bytes, &low, &high)   kLanes bytes; both halves of each, less
-//   kOffset).
+// Products by neuron, written once for all instruction sets (see math.inl). V must also have
+//   V::load_nibbles<kOffset>(bytes, &low, &high)   loads kLanes bytes: both halves of each byte,
+//                                                  less kOffset
 
 // Vectors of outputs that are summed together: those of kBlocks blocks.
 template <size_t kBlocks>

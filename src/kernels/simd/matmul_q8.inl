@@ -5,10 +5,11 @@
 //   void tile(const std::byte* row, size_t row_bytes, const std::byte* x, size_t x_stride_bytes,
 //             size_t k, float* y, size_t y_stride)
 // which sums each of its outputs in the same order whatever kRows and kTokens are, and
-//   kTileRows(n_tokens): the rows of a tile.
+//   kTileRows(n_tokens), which returns the number of rows of a tile.
 
 constexpr int kTileTokens = 4;
-// The activations of a group of tokens should stay in the second-level cache while rows pass by.
+// The activations of a group of tokens should take no more than this, so that they stay in the
+// second-level cache while rows pass by.
 constexpr size_t kGroupBytes = 192 * 1024;
 
 template <typename Format, int kTokens>

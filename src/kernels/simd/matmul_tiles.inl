@@ -1,11 +1,13 @@
 // Products with panels on a matrix unit with eight tile registers of 16 lines of 64 bytes each.
 // Written over a class of tiles, so that the loops also run where there is no such unit:
-//   begin(), end()          around all others: sets the registers up and gives them back
-//   zero<kTile>()
-//   load<kTile>(p, stride), store<kTile>(p, stride)   16 lines of 64 bytes, `stride` bytes apart
-//   add_u8_i8<kC, kA, kB>()  C[t][r] += A[t][k] * B[k / 4][r][k % 4] over 64 k, in whole numbers
-//   add_bf16<kC, kA, kB>()   the same over 32 k with pairs of bfloat16, in floats, these 32 in an
-//                            order of the unit's own
+//   begin(), end()          stand around all other calls: set the registers up, give them back
+//   zero<kTile>()           makes a register zero
+//   load<kTile>(p, stride), store<kTile>(p, stride)   move 16 lines of 64 bytes, which stand
+//                            `stride` bytes apart
+//   add_u8_i8<kC, kA, kB>()  adds C[t][r] += A[t][k] * B[k / 4][r][k % 4] over 64 k, in whole
+//                            numbers
+//   add_bf16<kC, kA, kB>()   adds so over 32 k with pairs of bfloat16, in floats; the unit decides
+//                            in which order it adds the 32 products
 //
 // Four sums (two tiles of tokens times two strips) share the loads of their operands. A stretch of
 // two strips stays in the first-level cache while the tokens pass by; partial sums wait in a buffer

@@ -69,7 +69,8 @@ void raise_largest(const float* scores, size_t stride, const float* minus, size_
   });
 }
 
-// Goes from the last query to the first; each overwrites what later ones have marked.
+// Marks from the last query to the first, so that the first query that reaches a position
+// overwrites what later ones have marked.
 void mark_first(const float* scores, size_t stride, const float* limits, const float* marks,
                 size_t n_queries, size_t n, float* first) {
   constexpr int kTogether = 4;

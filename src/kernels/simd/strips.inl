@@ -19,7 +19,7 @@
 //                        (whether a finite scale times a level can be infinite)
 // and the functions on these vectors that are called here.
 
-// Some rows of a strip, from block c of each on.
+// Some rows of a strip, each from its block c on.
 struct StripAt {
   const std::byte* c;
   size_t row;  // the first of these rows

@@ -213,7 +213,7 @@ struct Format<Type::kIQ4_XS> : UnsignedLevels {
   static constexpr size_t kBytes = 136, kBlock = 256;
   static constexpr bool kSigned = true;
 
-  // Four low bits of each multiple in four bytes, two top bits in a word.
+  // The four low bits of multiples lie in four bytes, two top bits in a word.
   static __m256 scales(const std::byte* c) {
     const __m256i shifts = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
     const __m256i low = _mm256_srlv_epi32(_mm256_set1_epi32(load_word<int32_t>(c + 4)), shifts);

@@ -1,18 +1,18 @@
 // How AVX-512 multiplies a row of each block format with a token, 256 weights (a super-block) at a
 // time. Wide<kType> has
 //   Levels            the format's Ordered<kType>
-//   kGroup            weights whose products are summed as whole numbers: 32 or 16
-//   Floats            a vector with a lane for each of the 256 / kGroup groups
-//   lane_of(group)    which
-//   Token token(x, i) what the activations from the i-th on are to the rows, which share it
-//   Row row(c)        the unpacked levels and scales; tokens share it
+//   kGroup            counts weights whose products are summed as whole numbers: 32 or 16
+//   Floats            is a vector with a lane for each of the 256 / kGroup groups
+//   lane_of(group)    returns the lane of a group
+//   Token token(x, i) prepares the activations from the i-th on; rows share the result
+//   Row row(c)        unpacks levels and scales; tokens share the result
 //   add(row, token, sums)  adds to the partial sums of an output, one for each group
-//   scales(c), minima(c)   by lane, as row() has them
-// Levels are unsigned. What was added to make them so is taken away from the whole numbers: start
-// is minus that offset times the sum of a group's activations.
+//   scales(c), minima(c)   return them by lane, as row() has them
+// Levels are unsigned. The offset that makes them so is taken away from the whole numbers: these
+// start with minus the offset times the sum of a group's activations.
 //
-// Each partial sum adds, super-block after super-block, first minus its group's minimum times the
-// scaled sum of the activations, where there are minima, then the whole number times the product of
+// To each partial sum, each super-block adds first, where there are minima, minus its group's
+// minimum times the scaled sum of the activations, and then the whole number times the product of
 // both scales. matmul_q8_avx512.inl does the same for 16 rows at once, to the bit.
 
 TROIKA_INLINE inline __m512i join(__m256i low, __m256i high) {

@@ -46,7 +46,7 @@ class DiskLane : public Lane {
   std::unique_ptr<Executable> make_read() const;
   // Returns at once; several tasks may be under way. `run.reads` must live until the completion is
   // told, by a thread of the lane. A failed read and one that the file's end cuts short make the
-  // status kFailed; then the bytes of the whole task are not to be used.
+  // status kFailed; then the bytes of the whole task must not be used.
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
   std::string problem() const override;
 
@@ -73,7 +73,7 @@ class DiskLane : public Lane {
     size_t n_left = 0;
     bool has_failed = false;
   };
-  // One read, from the queue until it is complete.
+  // One read, from its way into the queue until it is complete.
   struct Read {
     Task* task = nullptr;
     ReadRequest request;

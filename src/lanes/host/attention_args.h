@@ -21,13 +21,13 @@ attention::Queries queries_of(const BoundOp& bound, const OpContext& context, si
 struct Tokens {
   size_t first, last;
 };
-// Returns the first of some tokens, of which each sees what the one before it sees, and perhaps
-// more. Rows of a tree of drafts and of other sequences end them.
+// Returns the longest beginning of some tokens in which each token sees what the one before it
+// sees, and perhaps more. Rows of a tree of drafts and of other sequences end it.
 Tokens seeing_together(const Run& run, Tokens tokens);
 
-// Returns the first of some tokens that see the same positions and behind them each a tail of its
-// own, as rows of a tree of drafts do. Where windows hide some of the positions, it returns one
-// token only.
+// Returns the longest beginning of some tokens that see the same positions and behind them each a
+// tail of its own, as rows of a tree of drafts do. Where windows hide some of the positions, it
+// returns one token only.
 Tokens branching_together(const BoundOp& bound, const Run& run, Tokens tokens);
 
 // Returns how many of the positions that a token could see stand before its window.

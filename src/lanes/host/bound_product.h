@@ -74,7 +74,8 @@ struct BoundProduct {
   NeuronGate gate;
   ExpertCounts experts;  // kExpertLinear: the weight holds all experts
   InputForm form = InputForm::kFloat;
-  // The input must be brought into the form first; false where an op before has already done so.
+  // Says whether the product must bring its input into the form first; false where an op before has
+  // done so.
   bool prepares_input = false;
   // kFloat uses this function.
   kernels::MatmulF32* matmul_f32 = nullptr;

@@ -50,8 +50,8 @@ const char* processor_name(Processor processor) {
   return "npu";
 }
 
-// H §5.1: the NPU of this paper takes 4-bit weights with half floats in prompts only, and its
-// integer unit in generation (K11).
+// Returns the arithmetic of products. H §5.1: the NPU of this paper takes 4-bit weights with half
+// floats in prompts only, and its integer unit in generation (K11).
 Arithmetic CostModel::arithmetic(Processor processor, plan::Phase phase) const {
   if (processor == Processor::kGpu) return Arithmetic::kFp16;
   if (processor == Processor::kCpu || stack_.npu.is_float < 0.5) return Arithmetic::kInt8;
@@ -89,7 +89,7 @@ double CostModel::share_of_cpu(const Cores& cores) const {
 }
 
 double CostModel::npu_rate() const {
-  // A paper may have measured the 8 Gen 2 itself, against what the parts' specifications say (K19).
+  // A paper may have measured the 8 Gen 2 itself, and differ from the parts' specifications (K19).
   if (stack_.npu.rate_8gen2 > 0.0 && phone_.name == "8gen2") return stack_.npu.rate_8gen2;
   return phone_.npu.relative_rate * stack_.npu.rate_8gen3;
 }

@@ -40,7 +40,8 @@ struct PhoneOptions {
   int part_rows = 0;
   // The share of time for which each lane may be busy (H14); empty: all of the time.
   std::vector<double> busy_shares = {};
-  bool has_rendering = false;  // a game draws on the GPU meanwhile, as the phone's file says (H14)
+  // A game draws on the GPU beside the model, as the phone's file says (H14).
+  bool has_rendering = false;
   // Where it is more than 0, the flash is a lane behind the processors, whose queue takes so many
   // tasks (P).
   int flash_queue = 0;

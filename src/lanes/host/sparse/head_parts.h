@@ -6,8 +6,8 @@
 
 namespace troika::lanes {
 
-// REQUIRES: the role is one of heads; keys and values of all tokens of the run are stored, and the
-// part before this one has ended.
+// Runs an op whose role is a part of sparse attention. REQUIRES: keys and values of all tokens of
+// the run are stored, and the part before this one has ended.
 void run_head_part(const BoundOp& bound, const OpContext& context, int index, int worker);
 
 }  // namespace troika::lanes

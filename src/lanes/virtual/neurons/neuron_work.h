@@ -34,7 +34,7 @@ struct NeuronShape {
   uint64_t neuron_bytes() const;
   // Returns the bytes of a neuron in the file, in whole pages, where its rows lie together.
   int bundle_bytes() const;
-  int row_read_bytes() const;  // reads one row, in whole pages
+  int row_read_bytes() const;  // returns the bytes of a read of one row, in whole pages
   uint64_t cacheable_bytes() const;
   uint64_t scale_bytes() const;
   uint64_t predictor_bytes() const;
