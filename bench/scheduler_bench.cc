@@ -178,7 +178,7 @@ void measure_handover(double task_us, troika::plan::HandoverKind handover) {
   }
   const schedule::Pass pass(std::move(nodes));
   schedule::Runner runner(machine);
-  constexpr int kPasses = 4;  // are run; the first teaches how long waits are
+  constexpr int kPasses = 4;  // the first pass teaches how long waits are
   for (int i = 0; i < kPasses; ++i) runner.run(pass, troika::lanes::Run());
   std::vector<double> gaps;
   for (size_t i = kTasks; i + 1 < static_cast<size_t>(kPasses) * kTasks; ++i) {

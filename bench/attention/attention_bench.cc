@@ -28,8 +28,8 @@ namespace tensor = troika::tensor;
 constexpr size_t kFrom = 1024;
 constexpr size_t kChunk = 512;
 constexpr size_t kUsualRounds = 5;  // the median of their ratios counts
-constexpr double kAbove = 2.5;      // is a multiple of the mean weight
-constexpr size_t kTopics = 8;       // are topics of a planted tile, each for as many of its tokens
+constexpr double kAbove = 2.5;      // a multiple of the mean weight
+constexpr size_t kTopics = 8;       // the topics of a planted tile, each for as many of its tokens
 
 struct Shape {
   size_t head_size, n_group;

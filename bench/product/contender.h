@@ -22,7 +22,7 @@ using Product = std::function<void()>;
 
 struct Contender {
   std::string name;
-  Peak peak;              // is the register peak that the product is measured against
+  Peak peak;              // the register peak that the product is measured against
   const char* missing{};  // tells why it cannot run here; null where it can
   // x: (n_tokens, k), y: (n_tokens, n_rows). The weights are seeded and differ from call to call.
   std::function<Product(const ProductShape&, size_t n_tokens, const float* x, float* y)> prepare;

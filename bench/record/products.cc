@@ -8,9 +8,9 @@ namespace {
 
 using tensor::Type;
 
-constexpr size_t kLength = 2048;        // is the length of a row
-constexpr size_t kRowsInMemory = 1024;  // are rows of a matrix that is in no cache
-constexpr size_t kRowsInCache = 64;     // are rows of one that stays in the second-level cache
+constexpr size_t kLength = 2048;        // the length of a row
+constexpr size_t kRowsInMemory = 1024;  // the rows of a matrix that is in no cache
+constexpr size_t kRowsInCache = 64;     // the rows of a matrix that stays in the second-level cache
 
 }  // namespace
 

@@ -37,7 +37,7 @@ struct EngineFlags {
   bool is_given(const std::string& name) const;
 
  private:
-  const Command* command_ = nullptr;  // is the command to which the flags were added
+  const Command* command_ = nullptr;  // the command to which the flags were added
   bool uses_kept_plan_ = false;
 };
 

@@ -1,3 +1,4 @@
+// Adds the options of how tokens are chosen.
 #pragma once
 
 #include <string>

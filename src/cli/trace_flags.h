@@ -1,3 +1,4 @@
+// Adds --trace and --timeline, which record what ran where and when.
 #pragma once
 
 #include <memory>

@@ -25,13 +25,13 @@ struct Value {
 };
 
 struct Weight {
-  std::string name;  // is the file's name for it
-  // Is above 0 where several weights are fused into one tensor; for a vector it counts elements
+  std::string name;  // the file's name for it
+  // The first row, where several weights are fused into one tensor; for a vector the first element.
   int first_row = 0;
   int n_rows;  // 1 for vectors
   int row_length;
   int n_tensor_rows;            // counts rows of the whole tensor
-  int whole_vector_length = 0;  // is the length of the whole tensor; 0: this weight is all of it
+  int whole_vector_length = 0;  // the length of the whole tensor; 0: this weight is all of it
 
   // Returns how many elements the file must hold for a vector.
   int tensor_length() const { return whole_vector_length > 0 ? whole_vector_length : row_length; }
@@ -71,7 +71,7 @@ enum class Activation : uint8_t {
 
 struct Op {
   OpKind kind;
-  int layer = kNone;  // is the block; kNone before the first and behind the last
+  int layer = kNone;  // the block of the op; kNone before the first and behind the last
   std::array<ValueId, 3> inputs = {kNone, kNone, kNone};
   ValueId output = kNone;
   WeightId weight = kNone;
@@ -82,11 +82,11 @@ struct Op {
   float eps = 0.0f;    // norms
   float soft_cap = 0.0f;  // is for kSoftCap; kAttention: caps scores; 0: none
   int window = 0;         // kAttention: the last positions that a token sees, itself too; 0: all
-  int rope = 0;           // is one of the blueprint's ropes, for kRope
+  int rope = 0;           // one of the blueprint's ropes, for kRope
   // For kLinear: activations are never rounded (a router has near ties).
   bool keeps_float = false;
   bool takes_parts = false;  // kExpertLinear: the input is a part for each of the experts
-  // Is for kRoute: the shares of the experts that are used sum to 1
+  // For kRoute: the shares of the experts that are used sum to 1.
   bool normalizes_shares = false;
 
   // Says that the op's cost depends on how many positions each token sees, not on the number of
@@ -102,7 +102,7 @@ struct Rope {
   double base = 10000.0;
   RopeScaling scaling = RopeScaling::kNone;
   double factor = 1.0;       // context is stretched by this
-  int original_context = 0;  // is for yarn
+  int original_context = 0;  // yarn needs it
   double yarn_beta_fast = 32.0;
   double yarn_beta_slow = 1.0;
   double yarn_ext_factor = 1.0;
@@ -133,15 +133,16 @@ struct Blueprint {
   int n_experts = 0;  // 0: none
   int n_experts_used = 0;
   int trained_context = 0;
-  // Most models have one; each op says which it uses
+  // Most models have one; each op says which it uses.
   std::vector<Rope> ropes = std::vector<Rope>(1);
 
   std::vector<Value> values;
   std::vector<Weight> weights;
   std::vector<Op> ops;
   ValueId logits = kNone;
-  std::vector<Predictor> predictors;  // are those of sparse models, by layer; empty: there are none
-  float predictor_threshold = 0.0f;   // is the output above which a neuron counts as active
+  // The predictors of sparse models, by layer; empty: there are none
+  std::vector<Predictor> predictors;
+  float predictor_threshold = 0.0f;  // the output above which a neuron counts as active
 
   int kv_width() const { return n_kv_heads * head_dim; }
 };

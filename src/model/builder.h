@@ -15,7 +15,7 @@ struct AttentionPart {
   float scale = 0.0f;  // of q·k; 0: one over the square root of a head's length
   float soft_cap = 0.0f;
   int window = 0;  // counts positions; 0: all
-  int rope = 0;    // is one of the blueprint's ropes
+  int rope = 0;    // one of the blueprint's ropes
 };
 // Returns what sets the attention of a block apart.
 using AttentionParts = std::function<AttentionPart(int layer)>;

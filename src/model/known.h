@@ -29,14 +29,14 @@ struct KnownModel {
   double norm_eps = 1e-5;
   double rope_base = 1e4;
   uint32_t rope_dims = 0;    // 0: the whole head
-  double rope_factor = 0.0;  // is that of Llama 3's long-context scaling; 0: none
+  double rope_factor = 0.0;  // the factor of Llama 3's long-context scaling; 0: none
   bool tied_embeddings = false;
   uint32_t n_experts = 0;
   uint32_t n_experts_used = 0;
   uint32_t expert_width = 0;   // 0: ffn_width
-  uint32_t shared_width = 0;   // is the width of the expert that all tokens share; 0: none
+  uint32_t shared_width = 0;   // the width of the expert that all tokens share; 0: none
   uint32_t window = 0;         // positions that blocks with a sliding window see; 0: no such blocks
-  uint32_t window_period = 0;  // is the number in the file; 0: the architecture's own
+  uint32_t window_period = 0;  // the number in the file; 0: the architecture's own
   double attention_cap = 0.0;  // caps scores softly; 0: it does not
   double logit_cap = 0.0;
 
@@ -61,7 +61,7 @@ enum class TensorRole {
 
 struct KnownTensor {
   std::string name;
-  std::vector<uint64_t> shape;  // is the shape in the file: shape[0] is the length of a row
+  std::vector<uint64_t> shape;  // the shape in the file: shape[0] is the length of a row
   TensorRole role;
 };
 

@@ -6,7 +6,7 @@ namespace troika::model {
 
 std::vector<LinearInput> linear_inputs(const Blueprint& blueprint) {
   std::vector<LinearInput> inputs;
-  // Holds values that have not changed since a product has read them
+  // Holds values that have not changed since a product has read them.
   std::map<ValueId, size_t> open;
   for (const Op& op : blueprint.ops) {
     const bool is_prompt = !blueprint.values[static_cast<size_t>(op.output)].per_output;

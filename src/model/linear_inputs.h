@@ -10,7 +10,7 @@ namespace troika::model {
 
 struct LinearInput {
   std::string name;  // names the first product's weight, as the file does
-  // Are the products' weights; a lane may compute them one after the other
+  // The products' weights; a lane may compute them one after the other.
   std::vector<WeightId> weights;
   int layer = kNone;
   int width = 0;

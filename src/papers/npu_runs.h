@@ -43,7 +43,7 @@ struct NpuResult {
   measure::SimulatedRate prefill;
   double step_s = 0.0;    // the time to generate one token behind the prompt
   double npu_busy = 0.0;  // the share of the prompt's time; 0 without an NPU
-  // the share that the NPU runs of the bytes of products that were to run there
+  // The share that the NPU runs of the bytes of products that were to run there.
   double npu_share = 1.0;
 };
 

@@ -11,7 +11,7 @@
 namespace troika::papers {
 
 enum class ChangeKind {
-  kFirst,       // is the first prediction
+  kFirst,       // the first prediction
   kAssumption,  // replaces an assumption, after a look at test rows
   kCorrection,  // mends a fault: a law that did not hold, a row that was left out
 };
@@ -23,7 +23,7 @@ struct Change {
   std::string date;
   ChangeKind kind = ChangeKind::kCorrection;
   std::string what, reason;
-  // Has the figures of each report that the change moved, after it
+  // Has the figures of each report that the change moved, after it.
   std::map<std::string, RecordedFigures> figures;
 };
 

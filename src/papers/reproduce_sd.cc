@@ -23,7 +23,7 @@ constexpr int kPrompt = 1500, kOutput = 200;
 struct ModelName {
   const char* published;  // the name in Table 3
   const char* known;
-  // The model whose row of Table 4 stands for this one: itself, or the nearest of its family
+  // The model whose row of Table 4 stands for this one: itself, or the nearest of its family.
   const char* accepted;
 };
 constexpr ModelName kModels[] = {{"Q-0.5B", "qwen2.5-0.5b", "Q-1.5B"},

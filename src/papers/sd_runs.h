@@ -47,7 +47,7 @@ inline constexpr SdSystem SdSystem::kOurs{.has_two_graphs = true, .drafts = SdDr
 struct SdTask {
   int n_prompt = 0;
   int n_output = 0;
-  // Counts tokens of a verification, with the one behind the draft
+  // Counts tokens of a verification, with the one behind the draft.
   double retrieved_accepted = 1.0;
   double calibrated_accepted = 1.0;
 
@@ -69,8 +69,8 @@ struct PhoneCost {
 };
 
 struct SdRequest {
-  PhoneCost prompt;  // lasts until steps may begin
-  PhoneCost steps;   // are those of the whole answer
+  PhoneCost prompt;  // the cost until steps may begin
+  PhoneCost steps;   // the cost of the whole answer
   int n_passes = 0;  // counts the answer's passes
   // The time that the request would take on top if the calibration ran behind the prompt, which is
   // the other way to read the paper (K16).
@@ -83,8 +83,8 @@ struct SdRequest {
 
 // A prompt during which graphs changed.
 struct SwitchedPrompt {
-  double prompt_s = 0.0;    // is the time to its end
-  double finished_s = 0.0;  // is the time until all blocks have the graphs of steps too
+  double prompt_s = 0.0;    // the time to its end
+  double finished_s = 0.0;  // the time until all blocks have the graphs of steps too
   int n_switched = 0;       // counts blocks that had them when the prompt ended
 };
 

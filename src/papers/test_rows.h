@@ -11,8 +11,8 @@ namespace troika::papers {
 
 enum class TestKind {
   kValue,  // is absolute: a time, a rate
-  kRatio,  // is a ratio of two figures of the phone, or of the phone's and a published one
-  kRange,  // is a range or a bound over models
+  kRatio,  // a ratio of two figures of the phone, or of the phone's and a published one
+  kRange,  // a range or a bound over models
 };
 
 // Says what part of a system a row tells about. Medians are taken for each part.

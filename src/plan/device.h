@@ -19,8 +19,6 @@ struct DeviceKind {
 
 // Returns all kinds that a plan may name. Whether this program can make such a lane is for
 // machines/ to say.
-// Lists all kinds that a plan may name. Whether this program can make such a lane is for machines/
-// to say.
 std::span<const DeviceKind> device_kinds();
 // Returns null where `name` is no device's kind.
 const DeviceKind* device_kind(std::string_view name);

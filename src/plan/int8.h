@@ -12,15 +12,12 @@ namespace troika::plan {
 
 enum class Int8Method : uint8_t {
   kToken,        // a scale for each token, from its largest magnitude
-  kTokenShadow,  // has a scale for each token up to a limit; computes larger values in float beside
-                 // (N4)
+  kTokenShadow,  // has a scale per token up to a limit; larger values are in float beside (N4)
   kStatic,       // one scale for each tensor, from the largest magnitude of a calibration (N3)
-  kShadow,  // has one smaller scale for each tensor; computes larger values in float beside (N3,
-            // N4)
-  kSmooth,  // SmoothQuant: scales moved from activations to weights, then as kStatic (N11)
-  kSplit,   // LLM.int8(): channels with values from 6 on in float, the rest with a scale per token
-            // (N11)
-  kGroup,   // scales for groups of 32, of weights and activations (N11)
+  kShadow,       // has one smaller scale per tensor; larger values are in float beside (N3, N4)
+  kSmooth,       // SmoothQuant: scales moved from activations to weights, then as kStatic (N11)
+  kSplit,  // LLM.int8(): channels that reach 6 in float, the rest with a scale per token (N11)
+  kGroup,  // scales for groups of 32, of weights and activations (N11)
 };
 inline constexpr int kInt8Methods = 7;
 

@@ -11,9 +11,8 @@
 namespace troika::plan {
 
 enum class Owner : uint8_t {
-  kProgram,  // holds what was resident before loading: code, libraries, whatever else the process
-             // does
-  kModel,    // tokenizer and description of the model
+  kProgram,  // holds what was resident before loading: code, libraries, the rest of the process
+  kModel,    // holds tokenizer and description of the model
   kWeights,  // holds tensors of the file, whether mapped or copied to the place of the map
   kLayouts,  // holds weights whose layout changes, in place of the file's (D1)
   kPacked,  // holds copies of weights for prompts, and the scales to make them when they are needed

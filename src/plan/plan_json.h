@@ -23,7 +23,7 @@ struct Tuned {
   std::string when;  // "2026-11-22T22:15:00Z"
   // Version and kernels of the program: another program's plan is not used unless asked for.
   std::string program;
-  std::string model_key;  // is the key of the model's content
+  std::string model_key;  // the key of the model's content
 
   bool operator==(const Tuned&) const = default;
 };

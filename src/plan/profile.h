@@ -47,7 +47,7 @@ struct OpShape {
   int n_tokens = 0;
   int context = 0;   // for attention: the positions that the last token sees; 0 for other ops
   int head_dim = 0;  // for attention and rope; 0 for other ops
-  // Matters for products and attention; kStep for ops that compute alike in both phases.
+  // Counts for products and attention; kStep for ops that compute alike in both phases.
   Phase phase = Phase::kStep;
 
   auto operator<=>(const OpShape&) const = default;

@@ -151,7 +151,7 @@ void LayoutLoader::load_all(const ProgressFunction& progress) {
     const double pack_start = now_us();
     blocks_.use(blocks_.make_panels(*rows.copy, team));
     learned.unpack_us = pack_start - unpack_start;
-    // Later one thread does it alone
+    // Later one thread does it alone.
     learned.load_back_us = (now_us() - pack_start) * n_threads_;
   }
   if (progress) progress(static_cast<uint64_t>(n_blocks), static_cast<uint64_t>(n_blocks));

@@ -127,7 +127,7 @@ void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weig
   const size_t most = NeuronStream::most_bytes(ffns, weights);
   const size_t others = WeightStream::whole_bytes(blueprint, weights, elsewhere);
   const size_t least_of_others = WeightStream::least_bytes(blueprint, weights, elsewhere);
-  // estimates may be short by this
+  // Estimates may be short by this.
   const size_t left = room - std::min(room, ledger->limit_bytes() / 64);
   const size_t for_others = left - std::min(left, least);
   ledger->set(Owner::kWeights, std::min(others, std::max(for_others, least_of_others)));
@@ -196,7 +196,7 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
                  shadow_bytes(blueprint, weights, plan) + head_bytes(blueprint, plan));
   size_t scratch = 0;
   for (const plan::HostLane& lane : plan.lanes) {
-    // Its lane enters what it has taken
+    // Its lane enters what it has taken.
     if (lane.is_device()) continue;
     scratch += lanes::host_scratch_bytes(blueprint, lane, plan);
   }

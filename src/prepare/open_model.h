@@ -18,7 +18,7 @@ struct OpenedModel {
   OpenedModel(const OpenedModel&) = delete;
   OpenedModel& operator=(const OpenedModel&) = delete;
 
-  // the shapes of a model that is a name; else null
+  // The shapes of a model that is a name; else null.
   std::unique_ptr<forge::HollowModel> hollow;
   gguf::File file;
   model::Blueprint blueprint;

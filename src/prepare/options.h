@@ -18,7 +18,7 @@ namespace troika::prepare {
 
 struct ModelChoice {
   std::string file;  // names a GGUF file; for timing also a known model
-  // the weights' type in a model that is only a name
+  // The weights' type in a model that is only a name.
   std::string type = "q4_0";
   int n_blocks = 0;           // takes only the first so many blocks of such a model; 0: all
   std::string pre_tokenizer;  // is used instead of what the file names
@@ -35,7 +35,7 @@ struct PhoneHeads {
   schedule::HeadStep step = schedule::HeadStep::kOrdered;
   int n_buckets = 9;  // counts pairs of scales, for each of which there are graphs (S4)
   int block = 1;      // counts positions that are chosen together, by as many queries
-  // else each head has its own share (S3)
+  // All heads keep as many positions; else S3 gives each its own share.
   bool has_equal_shares = false;
 };
 
@@ -44,10 +44,10 @@ struct PhoneChoice {
   std::string file;                          // empty: this machine
   std::string stack;                         // names the software on the phone
   std::string prompt_stack;                  // names another one that runs prompts; empty: the same
-  std::vector<lanes::Processor> processors;  // are the lanes; empty: all
+  std::vector<lanes::Processor> processors;  // the lanes; empty: all
   bool has_values = true;                    // false: the phone takes time and computes nothing
   std::optional<NpuStep> npu_step;           // none: lanes and placements are chosen as elsewhere
-  int npu_prune = 85;              // is the percentage of blocks without shadow tasks (N4, N6)
+  int npu_prune = 85;              // the percentage of blocks without shadow tasks (N4, N6)
   bool has_square_shapes = true;   // takes the fastest of equivalent shapes (N8)
   bool has_fast_handover = true;   // lanes poll on a flag (H8)
   bool has_rendering = false;      // a game draws on the GPU meanwhile (H14)
@@ -83,23 +83,24 @@ struct LaneChoice {
 struct PromptChoice {
   std::optional<plan::Prefill> prefill;  // none: the fastest that is safe
   std::optional<plan::AttentionForm> attention;
-  // the percentage of positions that are kept
+  // The percentage of positions that are kept.
   std::optional<double> attention_share;
-  // kept positions weigh more than so many times the mean
+  // Kept positions weigh more than so many times the mean.
   std::optional<double> attention_above;
-  std::optional<int> attention_from;  // is the position from which on attention is sparse
-  // The next three are for the form `query` on this machine.
-  // for estimate, selection, exact part; empty: one
+  // The next three are for the form `query` on this machine. Its lanes are those of estimate,
+  // selection and exact part; empty: one lane does all.
+  std::optional<int> attention_from;
+  // For estimate, selection and exact part; empty: one lane does all.
   std::vector<int> attention_lanes;
   std::optional<plan::HeadStep> attention_step;  // says how heads go over the lanes
   std::optional<int> attention_buckets;  // counts pairs of scales that are fixed beforehand (S4)
-  // found by tuning, for runs without its plan
+  // The scales that tuning found, for runs without its plan.
   std::vector<float> head_scales;
   std::optional<plan::Int8Method> int8;  // if given, prompts are in int8
-  // int8 weights have one scale, not one for each row
+  // Says that int8 weights have one scale, not one for each row.
   std::optional<bool> has_one_weight_scale;
   std::optional<int> outlier_prune;  // percent
-  std::optional<plan::Order> order;  // is the order of chunks, where there are several lanes
+  std::optional<plan::Order> order;  // the order of chunks, where there are several lanes
   int chunks_in_flight = 0;          // 0: the plan's
   int chunk = 0;                     // counts tokens that go together; 0: the plan's
 };
@@ -163,7 +164,7 @@ struct MemoryChoice {
 
 // A plan that exists. At most one of the three members is given.
 struct GivenPlan {
-  // has threads, lanes, placements, context and types
+  // Names a plan file, which has threads, lanes, placements, context and types.
   std::string file;
   std::optional<plan::Plan> exact;  // is run exactly, whatever else was asked for
   // Replaces the usual plan to begin with. What was asked for of context, order, chunks in flight

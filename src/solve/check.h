@@ -19,8 +19,8 @@ struct CheckRow {
   double tree_worst = 0.0;
   double rate_median = 0.0;
   double rate_worst = 0.0;
-  plan::OpShape worst;         // is the worst shape of the method used for this op
-  double median_spread = 0.0;  // is that of the measurements themselves
+  plan::OpShape worst;         // the worst shape of the method used for this op
+  double median_spread = 0.0;  // the spread of the measurements themselves
 };
 
 // Holds out a seeded third of the shapes (with all their token counts, so that a prediction never

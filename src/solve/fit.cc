@@ -10,7 +10,7 @@ namespace troika::solve {
 namespace {
 
 constexpr int kMostSteps = 300;
-constexpr double kDifference = 1e-5;  // is a difference of logarithms
+constexpr double kDifference = 1e-5;  // a difference of logarithms
 constexpr double kMostStep = 1.0;     // limits a step of a logarithm
 constexpr double kMostDamping = 1e10;
 

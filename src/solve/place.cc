@@ -12,7 +12,7 @@ namespace {
 struct Kind {
   std::string name;
   std::vector<size_t> subgraphs;  // are in the order of a pass
-  size_t weight_bytes = 0;        // is the sum of all of them
+  size_t weight_bytes = 0;        // the sum of all of them
 
   bool is_head() const { return name == "head"; }
 };
@@ -23,7 +23,7 @@ using Assignment = std::vector<int>;  // has a lane for each kind
 struct Settled {
   std::vector<int> lanes;  // has the lane of each subgraph
   LaneMemory memory;
-  double us = 0.0;  // is the time of a pass
+  double us = 0.0;  // the time of a pass
 };
 
 std::vector<size_t> bytes_of(const std::vector<lanes::Subgraph>& subgraphs,
@@ -208,7 +208,7 @@ class Placer {
       const bool is_of_head = rule.subgraph.empty() || rule.subgraph == head.name;
       const size_t subgraph = head.subgraphs.front();
       if (!is_of_head || rule.phase == plan::Phase::kPrompt) continue;
-      // Holds for one output too, so no rule behind it is reached
+      // Holds for one output too, so no rule behind it is reached.
       if (rule.least_tokens < 2) return;
       if (!memory_.has_room(rule.lane, subgraph)) continue;
       memory_.hold(rule.lane, subgraph);
@@ -251,7 +251,7 @@ class Placer {
   std::vector<lanes::Subgraph> subgraphs_;  // are in the order of a pass
   std::vector<Kind> kinds_;
   std::vector<size_t> by_weight_;  // are numbers of kinds, in the order in which they are placed
-  std::vector<std::vector<double>> us_;  // are the times of the current shape, [lane][subgraph]
+  std::vector<std::vector<double>> us_;  // the times of the current shape, [lane][subgraph]
   LaneMemory memory_;                    // has what earlier shapes hold
 };
 

@@ -15,16 +15,17 @@ namespace troika::solve {
 // What was found for one shape.
 struct ShapeChoice {
   plan::Shape shape;
-  // Has the lane of each kind of subgraph, as far as the lane's memory goes
+  // Has the lane of each kind of subgraph, as far as the lane's memory goes.
   std::map<std::string, int> lanes;
-  double us = 0.0;  // is the time of the pass as it will run
+  double us = 0.0;  // the time of the pass as it will run
   // For each lane, the time of the pass with as much as fits on that lane.
   std::vector<double> single_lane_us;
 };
 
 struct PlacementChoice {
   std::vector<plan::Placement> placements;
-  std::vector<ShapeChoice> shapes;  // are those of the request, in the order of their rows
+  // Has a choice for each shape of the request, in the order of their rows
+  std::vector<ShapeChoice> shapes;
 };
 
 struct PlaceRequest {

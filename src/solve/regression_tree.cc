@@ -11,7 +11,7 @@ namespace {
 struct Split {
   int feature = -1;
   double threshold = 0.0;
-  double gain = 0.0;  // is the decrease of the sum of squared errors
+  double gain = 0.0;  // the decrease of the sum of squared errors
 };
 
 // The examples [begin, end) of `order`.

@@ -29,12 +29,12 @@ class RegressionTree {
   struct Node {
     int feature = -1;  // -1: a leaf
     double threshold = 0.0;
-    int32_t less = -1;  // is the child for features below the threshold
+    int32_t less = -1;  // the child for features below the threshold
     int32_t more = -1;
     double value = 0.0;
     int depth = 0;
   };
-  std::vector<Node> nodes_;  // begin with the root
+  std::vector<Node> nodes_;  // the first node is the root
 };
 
 }  // namespace troika::solve

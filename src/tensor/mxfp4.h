@@ -16,7 +16,7 @@ struct BlockMXFP4 {
   static constexpr Type kType = Type::kMXFP4;
   static constexpr size_t kLength = 32, kGroup = 32;
 
-  uint8_t exponent;   // is the exponent of the power of two, plus 127
+  uint8_t exponent;   // the exponent of the power of two, plus 127
   uint8_t codes[16];  // are codes of kTinyFloats, which are twice the values
 };
 static_assert(sizeof(BlockMXFP4) == 17);

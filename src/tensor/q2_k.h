@@ -14,7 +14,7 @@ struct BlockQ2_K {
   static constexpr Type kType = Type::kQ2_K;
   static constexpr size_t kLength = 256, kGroup = 16;
 
-  // Has the scale's multiple in the low half, the minimum's in the high half
+  // Has the scale's multiple in the low half, the minimum's in the high half.
   uint8_t multiples[16];
   uint8_t levels[64];
   uint8_t d[2];

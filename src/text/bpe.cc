@@ -39,7 +39,7 @@ class BpeTokenizer final : public Tokenizer {
   Splitter splitter_;
   PairTable merges_;
   std::array<Token, 256> bytes_;
-  // Has the bytes of every token, with ignore_merges
+  // Has the bytes of every token, with ignore_merges.
   std::unordered_map<std::string, Token> words_;
 };
 

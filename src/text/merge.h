@@ -104,7 +104,7 @@ class Merger {
   std::vector<Symbol> symbols_;
   std::vector<uint64_t> first_;  // sorted
   size_t next_first_ = 0;
-  std::vector<uint64_t> later_;  // is a heap, with the least in front
+  std::vector<uint64_t> later_;  // a heap, with the least in front
 };
 
 }  // namespace troika::text

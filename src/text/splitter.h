@@ -35,7 +35,7 @@ void split_by(const View& view, std::vector<size_t>* ends) {
 
 struct Splitter {
   std::vector<Pass> passes;  // cut, each, the pieces of the one before
-  // Says that a word which is a token as a whole is not built by merges
+  // Says that a word which is a token as a whole is not built by merges.
   bool ignore_merges = false;
 };
 

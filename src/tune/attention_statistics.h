@@ -21,9 +21,9 @@ inline constexpr std::array<double, 4> kTriedAbove = {20, 10, 5, 2.5};
 
 // What the threshold kTriedAbove[i] keeps of a head.
 struct KeptByWeight {
-  double mean = 1.0;   // is kept of a query's weight on average
-  double worst = 1.0;  // is kept in the worst tenth of the queries
-  double share = 1.0;  // is the share of positions that are kept
+  double mean = 1.0;   // the part of a query's weight that is kept, on average
+  double worst = 1.0;  // the part that is kept in the worst tenth of the queries
+  double share = 1.0;  // the share of positions that are kept
 };
 
 // Looks at some tiles of a prompt, and for some queries of a tile at how much of the weight of

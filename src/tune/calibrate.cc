@@ -27,7 +27,7 @@ constexpr int kPassTokens = 512;  // one pass reads a chunk of so many tokens
 constexpr size_t kLeastTokens = 64;
 // The shares of the magnitudes that may lie within the limit, fewest outliers first.
 constexpr double kQuantiles[] = {0.9999, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.98};
-constexpr size_t kBriefStride = 3;  // takes each third one in a brief calibration
+constexpr size_t kBriefStride = 3;  // a brief calibration tries each third quantile
 // The share of perplexity that a smaller quantile must gain.
 constexpr double kWorthwhile = 0.0005;
 constexpr double kAlphas[] = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8};
@@ -329,13 +329,13 @@ class Calibrator {
   const CalibrateOptions& options_;
   size_t n_passes_ = 0;
   size_t n_done_ = 0;
-  plan::Plan plan_;                            // is in float
-  plan::Prefill safe_ = plan::Prefill::kBf16;  // is the precision without int8
+  plan::Plan plan_;                            // the plan that computes in float
+  plan::Prefill safe_ = plan::Prefill::kBf16;  // the precision without int8
   std::string text_;
   model::Blueprint blueprint_;
   std::vector<model::LinearInput> inputs_;
   std::unique_ptr<CalibrationState> state_;
-  std::vector<std::vector<double>> limits_;  // are by input, then by quantile
+  std::vector<std::vector<double>> limits_;  // the limits by input, then by quantile
   plan::Int8Plan int8_;
 };
 

@@ -13,7 +13,7 @@ namespace troika::tune {
 
 struct CalibrateOptions {
   prepare::Options engine;  // lanes, threads and kernels
-  std::string text;         // is the text that is run
+  std::string text;         // the text that is run
   std::string text_name;    // for people
   size_t most_tokens = 8192;
   bool alternatives = false;  // measures SmoothQuant, LLM.int8() and groups too (N11)

@@ -31,7 +31,7 @@ class CalibrationState {
   void load();
 
   std::string path_;
-  std::string text_;  // is the object of all findings, by the name of their pass
+  std::string text_;  // the object of all findings, by the name of their pass
   size_t n_found_earlier_ = 0;
 };
 

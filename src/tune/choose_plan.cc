@@ -42,7 +42,7 @@ std::vector<LaneSet> lane_sets(const prepare::LaneChoice& asked) {
     sets.push_back({fmt::format("{} thread{}", n, n == 1 ? "" : "s"), {}, n});
   }
   std::vector<int> cores = usable_core_numbers();
-  // Leaves out cores beyond a quota of time
+  // Leaves out cores beyond a quota of time.
   cores.resize(std::min(cores.size(), static_cast<size_t>(usable_cores())));
   if (cores.size() >= 2 && cores.size() <= kMostLanes) {
     std::vector<plan::HostLane> lanes;

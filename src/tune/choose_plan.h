@@ -18,7 +18,7 @@ struct PlanCandidate {
   plan::Plan plan;
   bool has_single_lane = true;
   std::vector<double> prompt_us;  // predicted, for each prompt length
-  double step_us = 0.0;           // is the predicted time of decoding a token
+  double step_us = 0.0;           // the predicted time of decoding a token
   // What was found where cuts were searched for.
   std::vector<solve::CutNote> notes = {};
   std::vector<solve::LengthFound> length_notes = {};
@@ -39,7 +39,8 @@ struct ChooseRequest {
 
 struct PlanChoice {
   std::vector<PlanCandidate> candidates;
-  size_t best = 0;  // is predicted to take least time for prompts and steps together
+  // The candidate that is predicted to take least time for prompts and steps together
+  size_t best = 0;
 };
 
 // Throws Error.

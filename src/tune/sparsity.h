@@ -21,11 +21,11 @@ struct SparsityOptions {
 };
 
 struct SparsityRow {
-  double kept = 1.0;              // is the share that was asked for
-  double live = 1.0;              // is the share of neurons that were live on the measured half
+  double kept = 1.0;              // the share that was asked for
+  double live = 1.0;              // the share of neurons that were live on the measured half
   std::vector<float> thresholds;  // has one for each block
   double perplexity = 0.0;
-  // Is the share of positions whose likeliest token is the same as with all neurons
+  // The share of positions whose likeliest token is the same as with all neurons.
   double agreement = 1.0;
   plan::Plan plan;
 };
@@ -33,7 +33,7 @@ struct SparsityRow {
 struct SparsityReport {
   size_t n_found = 0;       // counts tokens that gave the thresholds
   size_t n_measured = 0;    // counts tokens that were predicted
-  double perplexity = 0.0;  // is that with all neurons, in the same numerics class
+  double perplexity = 0.0;  // the perplexity with all neurons, in the same numerics class
   std::vector<SparsityRow> rows;
 };
 

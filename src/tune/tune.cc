@@ -35,9 +35,10 @@ using plan::JsonFields;
 using plan::Prefill;
 
 constexpr int kWindow = HeldOut::kWindow;
-constexpr int kContextBeside = 144;  // is more than the longest prompt: for steps of many rows
+// Leaves room for more than the longest prompt: for steps of many rows
+constexpr int kContextBeside = 144;
 // Shares of the time that may be taken.
-constexpr double kPatience = 0.02;  // is for the prompts of one length of one candidate
+constexpr double kPatience = 0.02;  // the share for prompts of one length of one candidate
 constexpr double kProfiling = 0.15;
 constexpr double kProving = 0.25;
 constexpr double kCalibrating = 0.2;
@@ -404,12 +405,12 @@ class Tuner {
   gguf::File file_;
   model::Blueprint blueprint_;
   weights::Store weights_;
-  prepare::Options options_;  // have a context for what is measured
-  plan::Plan exact_;          // says what the held-out text may go on with
+  prepare::Options options_;  // the request's options, with a context for what is measured
+  plan::Plan exact_;          // the class that says what the held-out text may go on with
   std::string held_out_text_;
   std::unique_ptr<HeldOut> held_out_;
   std::unique_ptr<tune::CalibrationState> state_;
-  size_t int8_ = 0;  // is the candidate that was proven; 0: none
+  size_t int8_ = 0;  // the candidate that was proven; 0: none
   // The times of the simplest method of int8; empty where int8 is out of question.
   std::vector<PromptTime> int8_times_;
   Tuning result_;

@@ -24,7 +24,7 @@ struct TuneRequest {
   // The time that tuning may take, about: amounts of text and of operations follow from it.
   double seconds = 90.0;
   std::string folder;            // keeps what was measured until all is measured
-  double most_loss = kMostLoss;  // is the perplexity that int8 may cost
+  double most_loss = kMostLoss;  // the perplexity that int8 may cost
   // Says that threads and lanes stay the usual ones. While other programs take the cores, fewer
   // threads are faster, which is no longer so when those programs have ended.
   bool keeps_lanes = false;
@@ -52,7 +52,7 @@ struct TriedMethod {
 };
 
 struct Tuning {
-  plan::PlanFile file;                // is to be kept
+  plan::PlanFile file;                // the plan that will be kept
   std::vector<Candidate> candidates;  // the usual plan first
   size_t chosen = 0;
   std::vector<TriedMethod> tried;

@@ -36,7 +36,7 @@ constexpr size_t kImportanceWindows = 2;
 // timed.
 constexpr double kPassesOfWindow = 6, kTimedPasses = 4;
 constexpr size_t kTileStep = 2;       // looks at each such tile of a calibration text
-constexpr double kShareDigits = 1e4;  // is the precision of shares in plans
+constexpr double kShareDigits = 1e4;  // the precision of shares in plans
 constexpr double kLeastShare = 1e-4;  // lets no head keep nothing
 constexpr double kWorstNll = 1e6;
 // A head is diffuse, and keeps all, where the worst tenth of its queries keep less of their weight
@@ -387,7 +387,7 @@ class AttentionTuner {
   const AttentionRequest& request_;
   CalibrationState& state_;
   std::optional<Seen> seen_;
-  std::vector<double> full_losses_;  // are those of full attention; empty: not measured yet
+  std::vector<double> full_losses_;  // the losses of full attention; empty: not measured yet
   AttentionTuning result_;
 };
 

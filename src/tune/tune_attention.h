@@ -28,14 +28,14 @@ ShareRule share_rule_from_name(std::string_view name);
 
 struct AttentionRequest {
   prepare::Options options;
-  plan::Plan plan;          // is the plan of prompts
-  std::string calibration;  // is the text that shares are found on
+  plan::Plan plan;          // the plan of prompts
+  std::string calibration;  // the text that shares are found on
   std::string held_out;
   std::string text_name;
-  double share = plan::PromptAttention::kUsualShare;  // is the mean of all heads
+  double share = plan::PromptAttention::kUsualShare;  // the mean of all heads
   ShareRule rule = ShareRule::kWeight;
   double seconds = 0;            // limits the time of tuning
-  double seconds_per_token = 0;  // is a prompt's time for each token, about
+  double seconds_per_token = 0;  // a prompt's time for each token, about
   int trained_context = 0;
   measure::StageFunction stage;
 };

@@ -15,7 +15,7 @@ namespace troika::weights {
 
 struct ChannelFileOptions {
   std::string path;
-  uint64_t model_key = 0;  // is the content_key of the model
+  uint64_t model_key = 0;  // the content_key of the model
   uint64_t form_key = 0;   // says how the model's weights became levels
   int n_threads = 1;
   ProgressFunction progress = {};

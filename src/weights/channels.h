@@ -24,7 +24,7 @@ struct ChannelInput {
   std::vector<model::WeightId> weights;
   std::vector<size_t> first_rows;            // says where each matrix's rows begin in a column
   size_t k = 0;                              // counts channels
-  size_t bytes = 0;                          // is the size of a column
+  size_t bytes = 0;                          // the size of a column
   std::vector<float> scales;                 // (bytes)
   std::vector<const int8_t*> resident = {};  // (k); null: not in memory
   uint64_t file_offset = 0;                  // says where column 0 stands in the side file
@@ -43,7 +43,7 @@ struct ChannelInput {
 struct ChannelChoice {
   model::LinearInput input;
   bool is_all = true;
-  std::vector<int> hot = {};  // stay, where not all do
+  std::vector<int> hot = {};  // the channels that stay, where not all do
 };
 
 class Channels {

@@ -18,7 +18,7 @@ struct RowChoice {
 
   int first = 0;
   int count = kAll;                // kAll: all rows from the first one on
-  std::span<const int> list = {};  // counts where it is not empty
+  std::span<const int> list = {};  // takes the place of the stretch where it is not empty
 };
 
 // While a lease lives, the rows that it points to stay where they are. To acquire one never blocks:

@@ -103,7 +103,7 @@ void Int8Matrix::pack(const Matrix& matrix, size_t first_strip, size_t last_stri
                       const kernels::PackRule& rule) {
   const size_t k = panels_.k;
   std::vector<float> row(k);
-  // Floats give it their alignment
+  // Floats give it their alignment.
   std::vector<float> levels(kernels::int8_token_bytes(k) / sizeof(float));
   // The bits are the same with all kernels.
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());

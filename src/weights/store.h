@@ -155,7 +155,7 @@ class Store {
   std::unique_ptr<SwitchedBlocks> switched_;
   std::unique_ptr<Channels> channels_;
   std::unique_ptr<Neurons> neurons_;
-  // By weight; empty, or without storage where there is no copy
+  // By weight; empty, or without storage where there is no copy.
   std::vector<GroupedMatrix> grouped_;
   size_t packed_bytes_ = 0;
   size_t bytes_per_step_ = 0;

@@ -31,7 +31,7 @@ struct SwitchedMatrix {
 
 // Bytes of a file that are to be read for a new copy, in whole pages as far as the file has them.
 struct FileRead {
-  int shard = 0;  // is one of the model's files
+  int shard = 0;  // one of the model's files
   uint64_t offset = 0;
   uint64_t bytes = 0;
   std::byte* to = nullptr;
@@ -59,8 +59,8 @@ class BlockCopy {
   int block_;
   BlockForm form_;
   PageBuffer memory_;
-  std::vector<std::byte*> rows_;    // are the rows of each matrix
-  std::vector<Int8Matrix> panels_;  // are the panels of each matrix
+  std::vector<std::byte*> rows_;    // the rows of each matrix
+  std::vector<Int8Matrix> panels_;  // the panels of each matrix
   CopyBytes* all_;
 };
 
@@ -115,7 +115,7 @@ class SwitchedBlocks {
  private:
   struct Member {
     Matrix matrix{};      // is in the map, which is not read; n_strip_rows is that of copies
-    int shard = 0;        // is one of the model's files
+    int shard = 0;        // one of the model's files
     uint64_t offset = 0;  // is where the matrix begins in the shard
     uint64_t shard_bytes = 0;
     std::vector<float> row_largest;

@@ -1,4 +1,4 @@
-// troika convert: a model folder of Hugging Face becomes a model file.
+// troika convert: makes a model file of a model folder of Hugging Face.
 #include "convert/convert_folder.h"
 
 #include <fmt/format.h>

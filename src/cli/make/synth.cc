@@ -1,4 +1,4 @@
-// troika synth: model files with real shapes and random weights, and models with planted outliers.
+// troika synth: makes model files with real shapes and random weights, or with planted outliers.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -26,10 +26,10 @@ struct SynthFlags {
   std::string channels = "0.3%";
   std::string hidden_channels = "2.5%";
   std::string text;  // names a file
-  std::string live;  // is the share of live neurons
+  std::string live;  // the share of live neurons
   Option* overlap = nullptr;
-  std::vector<Option*> for_random;    // make no sense with --plant-outliers
-  std::vector<Option*> for_planting;  // make no sense without it
+  std::vector<Option*> for_random;    // options that make no sense with --plant-outliers
+  std::vector<Option*> for_planting;  // options that make no sense without it
   Option* type = nullptr;
   bool list = false;
   bool json = false;

@@ -1,4 +1,4 @@
-// troika bench: how fast a model runs here.
+// troika bench: measures how fast a model runs here.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

@@ -20,9 +20,9 @@ struct CompareOptions {
 
 struct ComparedRow {
   std::string what;
-  double ours = 0.0;   // is a median, in tokens per second
-  double peers = 0.0;  // is a median, too
-  double ratio = 0.0;  // is the median of the pairs' ratios, whose lowest and highest follow
+  double ours = 0.0;   // a median, in tokens per second
+  double peers = 0.0;  // a median, too
+  double ratio = 0.0;  // the median of the pairs' ratios, whose lowest and highest follow
   double lowest = 0.0;
   double highest = 0.0;
 };

@@ -1,4 +1,4 @@
-// troika eval: perplexity on a text, accuracy on tasks.
+// troika eval: measures perplexity on a text and accuracy on tasks.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

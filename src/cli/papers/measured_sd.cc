@@ -21,7 +21,7 @@ constexpr const char* kPlain = "none";
 constexpr const char* kOurs = "reuse+calibrated";
 
 struct Base {
-  const char* name;   // is the paper's name
+  const char* name;   // the paper's name
   const char* draft;  // is this program's name
 };
 constexpr Base kBases[] = {{"PLD", "lookup"}, {"SAM", "sam"}};

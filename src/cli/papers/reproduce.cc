@@ -1,4 +1,4 @@
-// troika reproduce: the published figures beside what this program simulates.
+// troika reproduce: shows the published figures beside what this program simulates.
 #include <fmt/format.h>
 
 #include <cmath>

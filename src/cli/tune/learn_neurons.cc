@@ -1,4 +1,4 @@
-// troika neurons: which neurons of a model fire, and how often.
+// troika neurons: counts which neurons of a model fire, and how often.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ struct NeuronFlags {
   EngineFlags engine;
   std::string file;
   size_t n_tokens = 2048;
-  std::optional<int> rank;  // is that of a predictor
+  std::optional<int> rank;  // the rank of a predictor
   int recall_percent = 95;
   bool json = false;
 };

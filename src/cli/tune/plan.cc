@@ -1,4 +1,4 @@
-// troika plan: what was decided about a model on this machine, as a file and as a table.
+// troika plan: shows what was decided about a model on this machine, as a file and as a table.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct PlanFlags {
   int n_turns = 0;  // counts turns of --compare
   std::vector<int> prompts = {32, 300, 1024};
   bool json = false;
-  std::string calibrate;  // names a text file
+  std::string calibrate;  // names a text file to calibrate with
   size_t calibrate_tokens = 8192;
   bool alternatives = false;
 };

@@ -1,4 +1,4 @@
-// troika profile: what each lane of this machine can do.
+// troika profile: measures what each lane of this machine can do.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct ProfileFlags {
 };
 
 constexpr uint64_t kCheckSeed = 1;
-// Shows arrangements that differ by this; less is hardly more than noise
+// Shows arrangements that differ by this; less is hardly more than noise.
 constexpr double kShownGain = 1.1;
 
 measure::ProfileRequest checked(const ProfileFlags& flags) {

@@ -1,4 +1,4 @@
-// troika sparsity: which neurons a model can do without, and what that costs.
+// troika sparsity: finds which neurons a model can do without, and what that costs.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// troika chat: a conversation in the terminal.
+// troika chat: holds a conversation in the terminal.
 #include <fmt/format.h>
 
 #include <atomic>

@@ -41,7 +41,7 @@ class GrammarFlags {
       {.name = "--json-schema", .format = grammar::Format::kJsonSchema, .is_file = true},
       {.name = "--grammar", .format = grammar::Format::kGbnf, .is_file = true},
       {.name = "--regex", .format = grammar::Format::kRegex, .is_file = false}};
-  std::string source_;  // is what `read` has read
+  std::string source_;  // the text that `read` has read
   double compile_ms_ = 0.0;
 };
 

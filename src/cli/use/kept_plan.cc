@@ -56,7 +56,7 @@ std::optional<plan::Plan> kept_plan(const EngineFlags& flags, std::vector<float>
         fmt::format("note: {} is given, so the plan that 'troika tune' found ({}) is not used; "
                     "--no-plan says that without this note\n",
                     option, tune::summary(plan)));
-    *head_scales = plan.attention.head_scales;  // are the model's, whatever computes it
+    *head_scales = plan.attention.head_scales;  // the model's, whatever computes it
     return std::nullopt;
   }
   note(fmt::format("Plan: tuned on {} ({}); --no-plan runs without it.\n",

@@ -11,8 +11,8 @@
 namespace troika::cli {
 
 // Returns the plan to begin with, and tells of it in a line on standard error. Returns nothing
-// where there is none or another plan was asked for; where there is one that is not used, a line
-// says why, and what it says of the scales of heads goes into `head_scales`.
+// where there is none or another plan was asked for. If there is one that is not used, a line says
+// why; where an option is the reason, the plan's scales of heads go into `head_scales`.
 std::optional<plan::Plan> kept_plan(const EngineFlags& flags, std::vector<float>* head_scales);
 
 // Returns "22 Nov 2026" for "2026-11-22T22:15:00Z"; what cannot be understood stays as it is.

@@ -26,7 +26,7 @@ struct HeteroSystemTimes {
   std::string name;
   std::string how;         // says to people how the system works
   std::vector<double> ms;  // the time of each prompt, with its graphs
-  // the part of `ms` in which graphs are made, before anything could run
+  // The part of `ms` in which graphs are made, before anything could run.
   std::vector<double> graphs_ms;
   std::vector<double> of_reference;  // each prompt's time over that of one core in the same round
   bool is_single_lane = false;       // says that products are on one of the two lanes alone
@@ -37,7 +37,7 @@ struct HeteroSystemTimes {
 struct HeteroStepRate {
   std::string name;
   double tokens_per_s = 0.0;
-  double of_reference = 0.0;  // is how many times as fast as one core in the same round
+  double of_reference = 0.0;  // how many times as fast as one core in the same round
 };
 
 struct HeteroMeasurement {

@@ -15,12 +15,12 @@ namespace troika::papers {
 
 struct PhoneFolder {
   std::string path;
-  plan::Phone phone;        // is the 8 Gen 3, on which almost all of it was measured
-  plan::Phone phone_8gen2;  // is the 8 Gen 2, whose memory is scaled from the 8 Gen 3
+  plan::Phone phone;        // the 8 Gen 3, on which almost all of it was measured
+  plan::Phone phone_8gen2;  // the 8 Gen 2, whose memory is scaled from the 8 Gen 3
   std::map<std::string, plan::Stack> stacks;  // by name
   std::vector<plan::PublishedRow> published;
   std::map<std::string, std::string> reasons;  // tells why rows are not simulated, by their ids
-  // holds the microbenchmarks, in the order in which they must be fitted
+  // Holds the microbenchmarks, in the order in which they must be fitted.
   plan::SimulatedFile micro;
 };
 // Throws Error.

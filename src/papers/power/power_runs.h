@@ -34,7 +34,7 @@ struct PowerRun {
 
 struct PowerResult {
   measure::SimulatedRate rate;  // the rate of the prompt, or of the steps
-  // the rates of several sequences: from all of them to one
+  // The rates of several sequences: from all of them to one.
   std::vector<measure::SimulatedRate> together;
   lanes::NeuronCounters neurons;
   std::vector<double> miss_rates;  // one for each step

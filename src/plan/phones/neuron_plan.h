@@ -52,7 +52,7 @@ struct NeuronStatistics {
 
 // Counts the hot neurons of each block, or of each expert: the first ones in the order of heat.
 struct HotNeurons {
-  // The sequences that this entry is for. The last entry is for all larger numbers too.
+  // The number of sequences that this entry is for. The last entry is for all larger numbers too.
   int n_sequences = 1;
   int n_hot = 0;  // counts those that the matrix lane computes densely, from memory
   // Counts the next ones, which are dense too, but read anew while attention computes.
@@ -68,7 +68,7 @@ struct NeuronChoice {
   std::optional<double> ffn_share;
   // The share of neurons that fire at a token; none: the stack's.
   std::optional<double> live_share;
-  // How alike a token and the one before are; none: the stack's.
+  // The probability that a neuron does what it did at the token before; none: the stack's.
   std::optional<double> overlap;
   std::optional<NeuronPipeline> pipeline;  // none: the system's own
   // Reads a neuron by two requests; none: whatever is faster.

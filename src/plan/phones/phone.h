@@ -107,8 +107,6 @@ struct Stack {
     Constant sleep_us;      // the shortest sleep
     Constant poll_us;       // the time to poll a flag after the sleep
     Constant npu_first_us;  // the time to submit to the GPU once the NPU has ended
-    // the time where the GPU's work comes first, and its queue keeps the order
-    // The time where the GPU's task was submitted before: its queue keeps the order.
     Constant gpu_first_us;
   } handover;
   struct {

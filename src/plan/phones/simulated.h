@@ -55,7 +55,7 @@ struct SimulatedGroup {
   // The stack whose constants the rows set; empty: the rows set constants of the phone.
   std::string stack = {};
   std::vector<std::string> constants = {};
-  // Names constants that get the value of the first one
+  // Names constants that get the value of the first one.
   std::vector<std::string> equal_constants = {};
   bool is_of_phone = false;
   std::string phone = {};  // where the rows were measured; empty: the 8 Gen 3

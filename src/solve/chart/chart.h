@@ -9,7 +9,7 @@ namespace troika::solve {
 
 struct Series {
   std::string name;
-  std::vector<std::pair<double, double>> points;  // are in ascending order of x
+  std::vector<std::pair<double, double>> points;  // the points in ascending order of x
   bool dashed = false;
 };
 
@@ -36,7 +36,8 @@ struct LineChart {
 struct BarChart {
   struct Bar {
     std::string name;
-    std::vector<std::pair<std::string, double>> parts;  // have a name for the legend, and a height
+    // A name for the legend and a height for each part
+    std::vector<std::pair<std::string, double>> parts;
   };
   std::string title;
   std::string y_label;

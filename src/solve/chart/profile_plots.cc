@@ -18,7 +18,7 @@ using plan::OpTime;
 using plan::Profile;
 
 constexpr size_t kMostSeries = 8;
-constexpr int kStageTokens = 72;  // is the last token count that stages show on a linear axis
+constexpr int kStageTokens = 72;  // the last token count that stages show on a linear axis
 
 std::string remark_of(const Profile& profile) {
   return fmt::format("{}, {}; measured {} under a load of {:.1f}", profile.machine.cpu,

@@ -18,7 +18,7 @@ namespace troika::solve {
 // Says which cuts are tried, as HeteroLLM 4.3 prunes them.
 struct CutRules {
   int n_lanes = 1;
-  int row_granule = 256;  // is a sixteenth of the rows where that is less
+  int row_granule = 256;  // a sixteenth of the rows where that is less
   int token_granule = 32;
   // Says whether two lanes may divide rows, or heads, of one op: they compute in one numerics
   // class.
@@ -31,7 +31,7 @@ struct CutRules {
 };
 
 struct CutFound {
-  double whole_us = 0.0;  // is the time on the home lane
+  double whole_us = 0.0;  // the time on the home lane
   // The fastest cuts of those tried, better than the whole or not; empty: none could be tried.
   std::vector<plan::TensorCut> cuts;
   double us = 0.0;

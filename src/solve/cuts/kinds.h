@@ -14,7 +14,7 @@ using KindKey = std::vector<plan::OpShape>;
 KindKey key_of(const lanes::Subgraph& subgraph, const weights::Store& weights);
 
 struct SubgraphKind {
-  lanes::Subgraph first;  // is the first of this kind in the model
+  lanes::Subgraph first;  // the first of this kind in the model
   KindKey key;
   int n = 0;  // counts those of this kind
 };

@@ -12,12 +12,12 @@
 namespace troika::solve {
 
 struct LengthRules {
-  std::vector<int> lengths;  // are the lengths to look at
+  std::vector<int> lengths;  // the lengths to look at
   int token_granule = 32;
   // The lanes on which each part must have one of the prebuilt token counts; the others take any.
   std::vector<int> fixed_lanes;
   std::vector<int> prebuilt;  // ascending
-  std::vector<int> left_out;  // are lanes without room for the weights of every subgraph
+  std::vector<int> left_out;  // lanes without room for the weights of every subgraph
   double least_gain = 0.0;
 };
 
@@ -32,7 +32,7 @@ struct LengthFound {
   int n_tokens = 0;
   // The time of the divided subgraphs in a pass, by the shapes and cuts of the plan.
   double padded_us = 0.0;
-  // Are the best parts of those tried, better or not; empty: none could be tried
+  // The best parts of those tried, better or not; empty: none could be tried.
   plan::Shares parts;
   double us = 0.0;
   bool is_worthwhile = false;

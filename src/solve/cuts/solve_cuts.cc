@@ -159,7 +159,7 @@ class Solver {
 
   const model::Blueprint& blueprint_;
   const weights::Store& weights_;
-  plan::Plan plan_;  // is the plan as it stands
+  plan::Plan plan_;  // the plan as it stands
   const TaskTimes& times_;
   const CutRequest& request_;
   CutRules rules_;

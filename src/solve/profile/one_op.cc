@@ -95,7 +95,7 @@ void OneOp::add_variants(const model::Op& op, const std::vector<weights::Matrix>
 }
 
 void OneOp::fill_inputs() {
-  // Is a prime length, so that rows differ
+  // A prime length, so that rows differ.
   const std::vector<float> pattern = seeded_floats(4099, 0.0f);
   for (size_t id = 0; id + 1 < blueprint_.values.size(); ++id) {
     const size_t n =

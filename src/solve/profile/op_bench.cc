@@ -22,7 +22,7 @@ using lanes::Status;
 using model::OpKind;
 using plan::OpShape;
 
-constexpr size_t kPatternElements = 1 << 16;  // is a multiple of every block length
+constexpr size_t kPatternElements = 1 << 16;  // a multiple of every block length
 constexpr size_t kMatrixAlignment = 64;
 
 bool needs_matrix(OpKind op) { return op == OpKind::kLinear || op == OpKind::kEmbed; }
@@ -224,7 +224,7 @@ plan::OpTime fastest_arrangement(lanes::Machine& machine, int lane, const OpShap
 
 std::vector<plan::OpTime> compare_arrangements(lanes::Machine& machine, int lane,
                                                const std::vector<OpShape>& products) {
-  static constexpr std::byte kNothing{};  // is an address; nobody reads there
+  static constexpr std::byte kNothing{};  // an address; nobody reads there
   std::vector<plan::OpTime> times;
   for (const OpShape& shape : products) {
     const size_t row_bytes = tensor::row_bytes(shape.type, static_cast<size_t>(shape.k));

@@ -31,7 +31,7 @@ class Arena {
   size_t bytes_;
   HugeBuffer data_;  // has huge pages, as loaded weights have
   size_t next_ = 0;
-  int prepared_ = -1;  // is a tensor::Type; -1: none
+  int prepared_ = -1;  // a tensor::Type; -1: none
 };
 
 struct Patience {

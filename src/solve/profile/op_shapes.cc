@@ -298,7 +298,7 @@ std::vector<OpShape> order_shapes(tensor::Type type) {
 std::vector<OpShape> grid_shapes(tensor::Type type, tensor::Type kv_type) {
   std::set<OpShape> shapes;
   for (const auto& size : kGridSizes) {
-    // Have names because the function below reads them
+    // The sizes have names because the function below reads them.
     const int n_rows = size.first, k = size.second;
     if (k % static_cast<int>(tensor::type_info(type).block_length) != 0) continue;
     const auto add = [&](Phase phase, std::initializer_list<int> counts) {

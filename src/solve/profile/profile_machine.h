@@ -13,8 +13,8 @@
 namespace troika::solve {
 
 struct ProfileOptions {
-  std::vector<plan::OpShape> shapes;  // are wanted, the important ones first
-  // Is the time of `wall` for the ops; when it is spent, only one of each kind is measured
+  std::vector<plan::OpShape> shapes;  // the shapes that are wanted, the important ones first
+  // The time of `wall` for the ops; when it is spent, only one of each kind is measured.
   double budget_us = 40e6;
   size_t arena_bytes = 0;  // 0: several times the last cache
   Patience patience;

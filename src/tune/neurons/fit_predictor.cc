@@ -151,9 +151,9 @@ class LayerScores {
   Rows in_, out_;
 };
 
-// Returns the score that the wanted share of a neuron's live tokens exceeds. A neuron that was
-// hardly ever live is predicted from a score a little below 0 on: below by twice the usual error of
-// scores.
+// Returns the score that the wanted share of a neuron's live tokens exceeds. For a neuron that was
+// hardly ever live it is minus twice the usual error of scores, so that it is predicted where its
+// score comes near to 0.
 float threshold_of(const std::vector<float>& live_scores, double error_squares, size_t n_tokens,
                    double recall) {
   constexpr size_t kFew = 8;

@@ -29,17 +29,17 @@ struct LiveRule {
 
 // Says how well a layer's predictor does on tokens that it was not made of.
 struct PredictorQuality {
-  double live = 0.0;       // is the share of neurons that are live
-  double predicted = 0.0;  // is the share of neurons that are predicted
-  double recall = 1.0;     // is the share of live neurons that were predicted
-  double mass = 1.0;       // is the share of the sum of live activations that was predicted
+  double live = 0.0;       // the share of neurons that are live
+  double predicted = 0.0;  // the share of neurons that are predicted
+  double recall = 1.0;     // the share of live neurons that were predicted
+  double mass = 1.0;       // the share of the sum of live activations that was predicted
 };
 
 struct LayerFit {
   const kernels::Table& kernels;
   const weights::Matrix& gate;
   LiveRule rule;
-  double recall = 0.95;  // is wanted for each neuron
+  double recall = 0.95;  // the recall that is wanted for each neuron
 };
 
 // Fills a layer from the first n_directions tokens and, for the scores, the following n_scores;

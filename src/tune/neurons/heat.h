@@ -18,7 +18,7 @@ struct HeatOptions {
 
 struct HeatReport {
   weights::NeuronHeat heat{1, 1};
-  std::string path;  // is the side file
+  std::string path;  // the side file
 };
 
 // Reads the text as steps are computed, counts, and writes the side file that runs look for. Throws

@@ -21,7 +21,7 @@
 namespace troika::tune {
 namespace {
 
-constexpr size_t kRankGranule = 32;  // are blocks of the predictor's weights
+constexpr size_t kRankGranule = 32;  // the length of a block of the predictor's weights
 constexpr size_t kLeastJudged = 32;
 
 // Collects the inputs of the gates.
@@ -96,7 +96,7 @@ std::vector<PredictorQuality> fit_layers(const PredictorOptions& options,
   std::vector<PredictorQuality> layers(ffns.size());
   std::atomic<size_t> next = 0;
   std::mutex mutex;
-  std::exception_ptr failure;  // is the first one
+  std::exception_ptr failure;  // the first failure
   const auto fit_one = [&](size_t layer) {
     const weights::NeuronFfn& ffn = ffns[layer];
     const LayerFit fit = {engine.kernels().table,

@@ -15,19 +15,19 @@ struct PredictorOptions {
   std::string text;  // gives the matrices by one half, the scores by a quarter; the rest judges
   size_t most_tokens = 4096;  // limits what is read of the text
   int rank = 0;               // 0: a quarter of the width
-  double recall = 0.95;       // is wanted of the live tokens of each neuron
+  double recall = 0.95;       // the recall that is wanted for each neuron
   ProgressFunction progress{};
 };
 
 struct PredictorReport {
-  std::string path;  // is the side file
+  std::string path;  // the side file
   size_t bytes = 0;
   int rank = 0;
   size_t n_directions = 0, n_scores = 0, n_judged = 0;  // count tokens
   std::vector<PredictorQuality> layers;
-  double perplexity = 0.0;            // is that with the exact gate, on the tokens that judge
-  double predicted_perplexity = 0.0;  // is that with the predictor
-  double agreement = 1.0;             // is the share of positions with the same likeliest token
+  double perplexity = 0.0;  // the perplexity with the exact gate, on the tokens that judge
+  double predicted_perplexity = 0.0;  // the perplexity with the predictor
+  double agreement = 1.0;             // the share of positions with the same likeliest token
   double seconds = 0.0;
 };
 

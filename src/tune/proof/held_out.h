@@ -17,8 +17,8 @@ namespace troika::tune {
 
 // What a class of prompts made of one window of a text.
 struct WindowLosses {
-  std::vector<double> nll;         // is the cost, in nats, of each token that stands in the text
-  std::vector<double> divergence;  // is the distance from the most exact class at some positions
+  std::vector<double> nll;         // the cost, in nats, of each token that stands in the text
+  std::vector<double> divergence;  // the distance from the most exact class at some positions
 };
 
 class HeldOut {
@@ -50,7 +50,7 @@ class HeldOut {
   const std::string& text_;
   size_t n_windows_;
   const measure::StageFunction& stage_;
-  std::unique_ptr<KeptOdds> odds_;  // is that of the exact class; null until it has run
+  std::unique_ptr<KeptOdds> odds_;  // the odds of the exact class; null until it has run
   std::vector<WindowLosses> of_exact_;
 };
 

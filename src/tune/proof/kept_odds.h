@@ -28,7 +28,7 @@ class KeptOdds {
  private:
   void (*exp_)(const float* x, float* y, size_t n);
   std::vector<std::vector<uint16_t>> rows_;
-  std::vector<float> kept_, odds_;  // are of one row: logarithms, and their exponentials
+  std::vector<float> kept_, odds_;  // hold one row: logarithms, and their exponentials
 };
 
 }  // namespace troika::tune

@@ -11,7 +11,7 @@ namespace troika::tune {
 struct Loss {
   size_t n_tokens = 0;
   double share = 0.0;  // is relative to perplexity: 0.002 is 0.2 % more
-  double error = 0.0;  // is the standard error of `share`
+  double error = 0.0;  // the standard error of `share`
 };
 
 // Two views of the same loss (decision 79). `text` is the loss on the tokens that stand in the

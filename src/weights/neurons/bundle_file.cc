@@ -21,7 +21,8 @@ namespace {
 
 constexpr char kBundleMagic[16] = "troika-bundles";
 constexpr uint64_t kBundleVersion = 2;
-constexpr uint64_t kPieceBytes = uint64_t{1} << 20;  // are written and checked at once
+// So many bytes are written and checked at once
+constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
 // Hashes words of 8 bytes in four rows, so that the multiplications do not wait for each other.
 class FastHash {
@@ -84,7 +85,7 @@ uint64_t write_layer(const BundleLayout& layout, uint64_t layer, BundleSource& s
   const std::vector<uint32_t> order = source.order(layer);
   TROIKA_ASSERT(order.size() == shape.n_neurons);
   std::vector<uint32_t> checks;
-  std::vector<std::byte> piece;  // is a piece of the file
+  std::vector<std::byte> piece;  // a piece of the file
   uint64_t piece_begin = layout.bundles_offset(layer);
   for (uint64_t place = 0; place < shape.n_neurons; ++place) {
     const std::span<const std::byte> bundle(bundles.get() + order[place] * shape.bundle_bytes,

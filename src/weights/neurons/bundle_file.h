@@ -21,7 +21,7 @@ uint32_t bundle_check(std::span<const std::byte> bundle);
 class BundleTables {
  public:
   struct Keys {
-    uint64_t model = 0;  // is the content_key of the model
+    uint64_t model = 0;  // the content_key of the model
     uint64_t form = 0;   // says what bundles are made of, and in which order
   };
   // Reads these bytes of a file; returns false where the file does not have them.

@@ -20,7 +20,7 @@ constexpr uint64_t in_pages(uint64_t bytes) {
 struct BundleShape {
   uint64_t n_layers = 0;
   uint64_t n_neurons = 0;     // counts the neurons of each layer
-  uint64_t bundle_bytes = 0;  // is the size of a neuron's bundle
+  uint64_t bundle_bytes = 0;  // the size of a neuron's bundle
   // The size of what all neurons of a layer share, such as scales.
   uint64_t resident_bytes = 0;
   bool operator==(const BundleShape&) const = default;

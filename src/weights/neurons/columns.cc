@@ -54,7 +54,7 @@ size_t bytes_of_column(ColumnForm form, size_t n_outputs) {
 struct Target {
   const Matrix& matrix;
   const ColumnLayout& layout;
-  size_t first;  // is the neuron whose column `levels` begins with
+  size_t first;  // the neuron whose column `levels` begins with
   std::byte* levels;
   std::byte* scales;  // null: only levels are wanted
   float* minima;

@@ -19,8 +19,8 @@ struct ColumnLayout {
   size_t n_neurons = 0;     // counts columns
   size_t n_outputs = 0;     // counts rows, padding included
   size_t group = 32;        // counts neurons that share scales
-  size_t column_bytes = 0;  // is the size of one neuron's levels
-  size_t scale_bytes = 0;   // is the size of all planes of scales
+  size_t column_bytes = 0;  // the size of one neuron's levels
+  size_t scale_bytes = 0;   // the size of all planes of scales
   size_t minimum_bytes = 0;
 
   size_t level_bytes() const { return n_neurons * column_bytes; }

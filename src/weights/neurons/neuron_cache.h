@@ -58,7 +58,7 @@ class NeuronCache {
     Found found = Found::kNoRoom;
     Region region = Region::kCold;
     int64_t slot = -1;  // counts neurons: the bytes begin at slot * neuron_bytes
-    int entry = -1;     // is the cache's own number
+    int entry = -1;     // the cache's own number
     bool is_held() const { return entry >= 0; }
   };
   // Tells that the bytes of one neuron must be moved.
@@ -92,7 +92,8 @@ class NeuronCache {
   // came with kMiss, and neither was called before.
   void filled(const Held& held);
   void failed(const Held& held);
-  // Makes the entry the one used last. REQUIRES: it is held and not being read; once a hold.
+  // Makes the entry the one used last. REQUIRES: it is held and not being read. Is called once for
+  // each hold.
   void give_back(const Held& held);
 
   // Says how many sequences the next batches have. What leases prevent is done by a later call. The
@@ -131,7 +132,7 @@ class NeuronCache {
   struct Entry {
     int newer = kNothing;
     int older = kNothing;
-    int place = kNothing;  // is a slot, or a frame
+    int place = kNothing;  // a slot, or a frame
     uint16_t n_leases = 0;
     State state = State::kAbsent;
     bool is_pinned = false;

@@ -16,10 +16,10 @@ namespace troika::weights {
 
 // What an op must know of a feed-forward block.
 struct NeuronFfn {
-  int index = 0;  // is the source's number of the block
+  int index = 0;  // the source's number of the block
   model::GatedFfn ffn;
-  ColumnLayout layout;           // is the layout of the last matrix
-  kernels::ColumnPlanes planes;  // are the last matrix's scales, in memory
+  ColumnLayout layout;           // the layout of the last matrix
+  kernels::ColumnPlanes planes;  // the last matrix's scales, in memory
   NeuronSource* source = nullptr;
   // An activation that is less in magnitude is dead; 0: only an activation of 0 is (P12).
   float threshold = 0.0f;

@@ -30,7 +30,7 @@ struct PredictorHeader {
   uint64_t rank;
   uint64_t type;
   double recall;
-  uint64_t key;   // is the key of what follows
+  uint64_t key;   // the key of what follows
   uint64_t hash;  // hashes everything before it
 };
 
@@ -95,7 +95,7 @@ NeuronPredictor::NeuronPredictor(const PredictorShape& shape, double recall)
 NeuronPredictor::Layer NeuronPredictor::layer(uint64_t i) const {
   std::byte* const begin = memory_.get() + i * shape_.layer_bytes();
   const size_t threshold_bytes = shape_.n_neurons * sizeof(float);
-  // Thresholds come first, because they need alignment
+  // Thresholds come first, because they need alignment.
   std::byte* const in = begin + threshold_bytes;
   return {in, in + shape_.rank * shape_.in_row_bytes(), reinterpret_cast<float*>(begin)};
 }

@@ -18,7 +18,7 @@ namespace troika::weights {
 struct PredictorShape {
   uint64_t n_layers = 0;
   uint64_t n_neurons = 0;
-  uint64_t width = 0;  // is the width of the block's input
+  uint64_t width = 0;  // the width of the block's input
   uint64_t rank = 0;
   tensor::Type type = tensor::Type::kQ8_0;
   bool operator==(const PredictorShape&) const = default;
@@ -33,8 +33,8 @@ class NeuronPredictor {
   // What the head of a file says.
   struct Info {
     PredictorShape shape;
-    uint64_t key = 0;     // is the key of the content
-    double recall = 0.0;  // is the recall that thresholds were chosen for
+    uint64_t key = 0;     // the key of the content
+    double recall = 0.0;  // the recall that thresholds were chosen for
     size_t bytes() const { return shape.n_layers * shape.layer_bytes(); }
   };
   // The rows of the first matrix, (rank, width), and of the second one, (n_neurons, rank).

@@ -20,7 +20,7 @@ constexpr int n_segments(int n_neurons) {
 struct NeuronPlaces {
   const std::byte* up = nullptr;
   const std::byte* down = nullptr;
-  const std::byte* gate = nullptr;  // is the gate's row; null: gates are in memory elsewhere
+  const std::byte* gate = nullptr;  // the gate's row; null: gates are in memory elsewhere
 };
 
 // Several workers at once may call these functions, but for those that say otherwise. They do not
