@@ -59,7 +59,7 @@ exceeds the threshold; here each token decides for itself, so that the result do
 input, and tries limits from the 99.99 % quantile down: the largest is taken that loses nothing worth mentioning
 (0.05 % of perplexity) against the best. An interrupted calibration goes on where it stopped. It then measures the methods, and
 `--prefill auto` becomes int8 where that loses less than 0.5 %; the plan says why. `run`, `eval` and `bench` follow
-with `--plan plan.json`, and `--int8 METHOD`, `--int8-weights row|tensor` and `--outlier-prune PERCENT` replace what
+with `--plan plan.json`, and `--int8 METHOD`, `--int8-weights row|tensor|int4` and `--outlier-prune PERCENT` replace what
 it says.
 
 ## The limits of what follows

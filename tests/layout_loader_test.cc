@@ -249,7 +249,8 @@ TEST(LayoutLoader, D1WhatCannotBeIsSaid) {
   expect("Add ‹prefill› int8", [](Options& o) {
     o.memory.layouts = prepare::Layouts::kBoth, o.prompts.prefill = std::nullopt;
   });
-  expect("a scale for each row", [](Options& o) { o.prompts.has_one_weight_scale = true; });
+  expect("a scale for each row",
+         [](Options& o) { o.prompts.weight_scales = plan::WeightScales::kTensor; });
   expect("a scale for each row", [](Options& o) { o.prompts.int8 = plan::Int8Method::kGroup; });
   expect("‹load› copy", [](Options& o) { o.memory.load = prepare::Load::kCopy; });
   expect("‹packed›", [](Options& o) { o.memory.packed_bytes = 1000; });

@@ -353,8 +353,10 @@ TEST_F(ShadowRows, N5EveryFormOfScales) {
     for (const Int8Method method : {Int8Method::kShadow, Int8Method::kTokenShadow}) {
       prepare::Options cold = options(prepare::ShadowRows::kNone, 0, method);
       prepare::Options resident = options(prepare::ShadowRows::kAll, 0, method);
-      cold.plan.exact->int8.one_weight_scale = is_tensor;
-      resident.plan.exact->int8.one_weight_scale = is_tensor;
+      cold.plan.exact->int8.weight_scales =
+          is_tensor ? plan::WeightScales::kTensor : plan::WeightScales::kRow;
+      resident.plan.exact->int8.weight_scales =
+          is_tensor ? plan::WeightScales::kTensor : plan::WeightScales::kRow;
       EXPECT_TRUE(rows(cold) == rows(resident)) << is_tensor;
     }
   }

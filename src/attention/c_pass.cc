@@ -15,6 +15,11 @@ namespace {
 constexpr size_t kLine = kernels::kLineBytes;
 constexpr uint32_t kOnePage = 31;  // log2 of the slots of a single page that holds all slots
 
+// Counts the positions of a call: those before its tokens, and the tokens' own.
+size_t n_positions_of(const troika_attention_call& call) {
+  return static_cast<size_t>(call.first_position) + static_cast<size_t>(call.n_tokens);
+}
+
 template <typename T>
 T* after(const T* begin, size_t bytes) {
   return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(begin) + bytes);
@@ -79,7 +84,7 @@ struct Rooms {
 
   Rooms(const troika_attention& attention, const troika_attention_call& call, std::byte* begin) {
     Areas areas(begin);
-    const auto n = static_cast<size_t>(call.first_position + call.n_tokens);
+    const size_t n = n_positions_of(call);
     const size_t n_floats = attention.n_kv_heads() * n * attention.head_size();
     const bool has_floats = call.k.type == TROIKA_ATTENTION_BF16 || call.v.type != call.k.type;
     slots = call.slots == nullptr || has_floats ? areas.take<uint32_t>(n) : nullptr;
@@ -101,7 +106,7 @@ struct Rooms {
     WorkerRoom(const troika_attention& attention, const troika_attention_call& call,
                std::byte* begin) {
       Areas areas(begin);
-      const auto n = static_cast<size_t>(call.first_position + call.n_tokens);
+      const size_t n = n_positions_of(call);
       const size_t n_group = attention.n_group(), head_size = attention.head_size();
       const size_t together = tokens_together(n_group), tiles = tiles_together(n_group);
       const size_t n_tokens = std::max(together, tiles * kTileTokens);
@@ -130,7 +135,7 @@ class Pass {
   Pass(const troika_attention& attention, const troika_attention_call& call)
       : attention_(attention),
         call_(call),
-        n_positions_(static_cast<size_t>(call.first_position + call.n_tokens)),
+        n_positions_(n_positions_of(call)),
         parts_(attention, call),
         rooms_(attention, call, begin_of(call)) {}
 

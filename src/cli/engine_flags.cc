@@ -19,7 +19,6 @@ namespace troika::cli {
 namespace {
 
 using plan::int8_method_from_name;
-using prepare::has_one_weight_scale_from_name;
 using prepare::layouts_from_name;
 using prepare::load_from_name;
 using prepare::shadow_rows_from_name;
@@ -56,6 +55,25 @@ void add_machine(Command& command, prepare::Options& options) {
                      "Use this pre-tokenizer instead of the one the file names");
 }
 
+// How prompts in int8 treat activations and weights.
+void add_int8(Command& command, prepare::PromptChoice& prompts) {
+  command.add_text(
+      "--int8", [&](const auto& text) { prompts.int8 = int8_method_from_name(text); },
+      "Prompts in int8 by this method: token (a scale for each token), static (one "
+      "for each tensor), token-shadow and shadow (the same, outliers in float "
+      "beside), smooth, llm.int8 or group; replaces the method of --plan");
+  command.add_text(
+      "--int8-weights",
+      [&](const auto& text) { prompts.weight_scales = plan::weight_scales_from_name(text); },
+      "Scales of int8 weights: row (one for each row), tensor (one for all of it) or int4 (one for "
+      "each row, whose weights then have 4 bits, outliers 8)");
+  command.add_option("--weight-outliers", prompts.weight_outliers,
+                     "With int4: the percent of each row's weights that are outliers (default: 1)");
+  command.add_option("--outlier-prune", prompts.outlier_prune,
+                     "Percentage of the products, the least important, whose outliers are ignored "
+                     "(default: as the plan says, else 85)");
+}
+
 void add_precision(Command& command, prepare::Options& options) {
   add_kv(command, options.memory.kv_type);
   add_activations(command, options.activations);
@@ -88,20 +106,7 @@ void add_precision(Command& command, prepare::Options& options) {
                      "With them: tokens before this position attend to all (default: 1024)");
   command.add_option("--chunk", options.prompts.chunk,
                      "Tokens of a prompt that go together (default: the plan's)");
-  command.add_text(
-      "--int8", [&](const auto& text) { options.prompts.int8 = int8_method_from_name(text); },
-      "Prompts in int8 by this method: token (a scale for each token), static (one "
-      "for each tensor), token-shadow and shadow (the same, outliers in float "
-      "beside), smooth, llm.int8 or group; replaces the method of --plan");
-  command.add_text(
-      "--int8-weights",
-      [&](const auto& text) {
-        options.prompts.has_one_weight_scale = has_one_weight_scale_from_name(text);
-      },
-      "Scales of int8 weights: one for each row, or for the whole tensor");
-  command.add_option("--outlier-prune", options.prompts.outlier_prune,
-                     "Percentage of the products, the least important, whose outliers are ignored "
-                     "(default: as the plan says, else 85)");
+  add_int8(command, options.prompts);
   command.add_flag("--strict-npu", options.lanes.is_strict_npu,
                    "Matrix lanes and the estimate of --attention query use fixed scales only");
   command

@@ -55,13 +55,13 @@ constexpr const char* kOfPlans[] = {"--threads",
                                     "--attention-lanes",
                                     "--attention-heads",
                                     "--attention-buckets"};
-constexpr const char* kOfThisMachine[] = {"--prefill", "--attention-from", "--attention-above",
-                                          "--int8",    "--int8-weights",   "--outlier-prune",
-                                          "--packed"};
+constexpr const char* kOfThisMachine[] = {
+    "--prefill",      "--attention-from",  "--attention-above", "--int8",
+    "--int8-weights", "--weight-outliers", "--outlier-prune",   "--packed"};
 
 // These flags concern prompts in int8 only.
-constexpr const char* kOfInt8[] = {"--int8", "--int8-weights", "--outlier-prune", "--packed",
-                                   "--strict-npu"};
+constexpr const char* kOfInt8[] = {"--int8",          "--int8-weights", "--weight-outliers",
+                                   "--outlier-prune", "--packed",       "--strict-npu"};
 
 bool has_work(const plan::Plan& plan, int lane) {
   const auto is_here = [&](const auto& rule) { return rule.lane == lane; };
@@ -225,6 +225,28 @@ void say_of_lanes(const EngineFlags& flags, const prepare::Options& options, con
   }
 }
 
+// Flags that concern prompts in int8.
+void say_of_int8(const plan::Plan& plan, const Say& say) {
+  if (plan.prefill != plan::Prefill::kInt8) {
+    const std::string why =
+        fmt::format("prompts are computed in {}, not in int8", plan::prefill_name(plan.prefill));
+    for (const char* name : kOfInt8) {
+      const bool fixes_estimate = plan.attention.n_buckets > 0;
+      if (fixes_estimate && std::string_view(name) == "--strict-npu") continue;
+      say(name, why);
+    }
+    return;
+  }
+  if (!plan::has_shadow(plan.int8.method)) {
+    say("--outlier-prune", fmt::format("the method {} takes no outliers out",
+                                       plan::int8_method_name(plan.int8.method)));
+  }
+  if (plan.int8.weight_scales != plan::WeightScales::kInt4) {
+    say("--weight-outliers", fmt::format("weights have 8 bits (--int8-weights {})",
+                                         plan::weight_scales_name(plan.int8.weight_scales)));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Options& options,
@@ -271,18 +293,7 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
       say(name, "no neurons are read while others are computed (see --ffn)");
     }
   }
-  if (plan.prefill != plan::Prefill::kInt8) {
-    const std::string why =
-        fmt::format("prompts are computed in {}, not in int8", plan::prefill_name(plan.prefill));
-    for (const char* name : kOfInt8) {
-      const bool fixes_estimate = plan.attention.n_buckets > 0;
-      if (fixes_estimate && std::string_view(name) == "--strict-npu") continue;
-      say(name, why);
-    }
-  } else if (!plan::has_shadow(plan.int8.method)) {
-    say("--outlier-prune", fmt::format("the method {} takes no outliers out",
-                                       plan::int8_method_name(plan.int8.method)));
-  }
+  say_of_int8(plan, say);
   return sentences;
 }
 

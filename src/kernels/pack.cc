@@ -1,6 +1,8 @@
 #include "kernels/pack.h"
 
 #include <algorithm>
+#include <cfloat>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -29,6 +31,21 @@ int32_t spread(const uint8_t* row, size_t depth, int8_t* strip) {
   return static_cast<int32_t>(sum - 128 * static_cast<int64_t>(depth));
 }
 
+// Returns the magnitude that becomes 127 where the largest that is no outlier becomes 7. 0: all
+// that is not 0 is an outlier, and the row's largest becomes 127.
+float limit_of_int4(const float* row, float* magnitudes, size_t k, double outliers) {
+  constexpr float kLargestLevel = 127.0f, kLargestOf4Bits = 7.0f;
+  for (size_t i = 0; i < k; ++i) {
+    const float magnitude = std::fabs(row[i]);
+    magnitudes[i] = std::isnan(magnitude) ? 0.0f : std::min(magnitude, FLT_MAX / kLargestLevel);
+  }
+  const auto n_outliers = static_cast<size_t>(outliers * static_cast<double>(k));
+  if (n_outliers >= k) return 0.0f;
+  float* const largest = magnitudes + (k - 1 - n_outliers);
+  std::nth_element(magnitudes, largest, magnitudes + k);
+  return *largest * (kLargestLevel / kLargestOf4Bits);
+}
+
 }  // namespace
 
 void pack_int8(const Table& table, Type type, const MatmulWeight& weight, PackBuffers buffers,
@@ -46,9 +63,12 @@ void pack_int8(const Table& table, Type type, const MatmulWeight& weight, PackBu
     if (rule.factors != nullptr) {
       for (size_t i = 0; i < weight.k; ++i) buffers.row[i] *= rule.factors[i];
     }
-    if (rule.limit > 0) {
-      table.quantize_int8_within(buffers.row, {rule.limit, true}, buffers.levels, nullptr,
-                                 weight.k);
+    float limit = rule.limit;
+    if (rule.int4_outliers >= 0.0) {
+      limit = limit_of_int4(buffers.row, buffers.magnitudes, weight.k, rule.int4_outliers);
+    }
+    if (limit > 0) {
+      table.quantize_int8_within(buffers.row, {limit, true}, buffers.levels, nullptr, weight.k);
     } else {
       table.quantize_int8(buffers.row, buffers.levels, weight.k);
     }

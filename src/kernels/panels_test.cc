@@ -236,47 +236,5 @@ TEST_P(Panels, NotANumberStaysInItsToken) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Panels, every_implementation(), implementation_name);
 
-TEST(PackInt8, LosesHalfALevelAtMost) {
-  constexpr size_t kRows = 19, kDepth = 320;
-  for (const tensor::TypeInfo& info : tensor::type_table()) {
-    if (info.block_length == 256) continue;
-    const TestWeight weight(info.type, kRows, kDepth, random_floats(kRows * kDepth, 4, 0.3f));
-    Int8Weight packed(info.type, weight.view);
-    std::vector<float> row(kDepth);
-    for (size_t r = 0; r < kRows; ++r) {
-      tensor::dequantize_row(info.type, weight.view.data + r * weight.view.row_bytes, row.data(),
-                             kDepth);
-      int32_t sum = 0;
-      int most = 0;
-      for (size_t i = 0; i < kDepth; ++i) {
-        const int level = packed.level(r, i);
-        EXPECT_NEAR(static_cast<float>(level) * packed.scales[r], row[i],
-                    0.5001f * packed.scales[r]);
-        sum += level;
-        most = std::max(most, std::abs(level));
-      }
-      EXPECT_EQ(most, 127);
-      EXPECT_EQ(packed.starts[r], -128 * sum);
-    }
-    for (size_t r = kRows; r < packed.scales.size(); ++r) EXPECT_EQ(packed.scales[r], 0.0f);
-  }
-}
-
-TEST(PackInt8, WhatIsNoNumberBecomesZeroAndInfinityTheLargest) {
-  constexpr size_t kDepth = 40;
-  std::vector<float> values(3 * kDepth);
-  values[5] = std::numeric_limits<float>::infinity();
-  values[6] = 1.0f;
-  values[kDepth + 3] = std::numeric_limits<float>::quiet_NaN();
-  values[kDepth + 4] = 1.0f;
-  const TestWeight weight(Type::kF32, 3, kDepth, values);
-  Int8Weight packed(Type::kF32, weight.view);
-  EXPECT_EQ(packed.level(0, 5), 127);
-  EXPECT_EQ(packed.level(0, 6), 0);
-  EXPECT_EQ(packed.level(1, 3), 0);
-  EXPECT_EQ(packed.level(1, 4), 127);
-  EXPECT_EQ(packed.scales[2], 0.0f);
-}
-
 }  // namespace
 }  // namespace troika::kernels

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <numeric>
 
 #include "base/error.h"
@@ -25,6 +26,8 @@ constexpr std::array<Description, kInt8Methods> kMethods = {{
     {"group", "scales for groups of 32"},
 }};
 
+constexpr const char* kWeightScales[] = {"row", "tensor", "int4"};
+
 const Description& describe(Int8Method method) { return kMethods[static_cast<size_t>(method)]; }
 
 }  // namespace
@@ -39,6 +42,19 @@ Int8Method int8_method_from_name(std::string_view name) {
     known += fmt::format("{}{}", i == 0 ? "" : ", ", kMethods[i].name);
   }
   throw UsageError(fmt::format("'{}' is no method for int8. Known are {}.", name, known));
+}
+
+const char* weight_scales_name(WeightScales levels) {
+  return kWeightScales[static_cast<size_t>(levels)];
+}
+
+WeightScales weight_scales_from_name(std::string_view name) {
+  const auto at = std::find(std::begin(kWeightScales), std::end(kWeightScales), name);
+  if (at != std::end(kWeightScales)) {
+    return static_cast<WeightScales>(at - std::begin(kWeightScales));
+  }
+  throw UsageError(fmt::format("‹int8-weights› '{}' is not understood; there are {}.", name,
+                               fmt::join(kWeightScales, ", ")));
 }
 
 bool needs_calibration(Int8Method method) {

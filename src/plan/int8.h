@@ -54,10 +54,21 @@ struct Int8Loss {
   double loss = 0.0;
 };
 
+// What the scales of int8 weights are taken from.
+enum class WeightScales : unsigned char {
+  kRow,     // each row's largest magnitude becomes 127
+  kTensor,  // the whole weight's largest magnitude does, as in llm.npu
+  kInt4,    // 4 bits with a scale for each row, and 8 bits for the row's outliers (P11)
+};
+const char* weight_scales_name(WeightScales levels);  // "row", "tensor", "int4"
+// Throws UsageError that lists the names.
+WeightScales weight_scales_from_name(std::string_view name);
+
 struct Int8Plan {
   Int8Method method = Int8Method::kToken;
-  // A weight has one scale, as in the paper; else each of its rows has one.
-  bool one_weight_scale = false;
+  WeightScales weight_scales = WeightScales::kRow;
+  // With kInt4, the percentage of each row that is outliers.
+  double weight_outliers = kDefaultWeightOutliers;
   int outlier_prune = kDefaultOutlierPrune;  // the percentage of inputs whose outliers are ignored
   // The text and the tokens of the calibration. Without a calibration there are no inputs.
   std::string text;
@@ -74,6 +85,8 @@ struct Int8Plan {
   std::vector<bool> shadowed() const;
 
   static constexpr int kDefaultOutlierPrune = 85;
+  static constexpr double kDefaultWeightOutliers = 1.0;
+  static constexpr double kMostWeightOutliers = 50.0;
 };
 
 }  // namespace troika::plan

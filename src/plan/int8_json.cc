@@ -76,8 +76,9 @@ Int8Input read_input(const JsonFields& fields) {
 
 nlohmann::ordered_json to_json(const Int8Plan& int8) {
   nlohmann::ordered_json json = {{"method", int8_method_name(int8.method)},
-                                 {"weight_scales", int8.one_weight_scale ? "tensor" : "row"},
+                                 {"weight_scales", weight_scales_name(int8.weight_scales)},
                                  {"outlier_prune", int8.outlier_prune}};
+  if (int8.weight_scales == WeightScales::kInt4) json["weight_outliers"] = int8.weight_outliers;
   if (!int8.is_calibrated()) return json;
   json["text"] = int8.text;
   json["tokens"] = int8.n_tokens;
@@ -114,10 +115,14 @@ Int8Plan read_int8(const JsonFields& fields) {
     fields.fail("method", fmt::format("is not understood: {}", error.what()));
   }
   const std::string scales = fields.text("weight_scales");
-  if (scales != "row" && scales != "tensor") {
-    fields.fail("weight_scales", fmt::format("is '{}', but must be row or tensor", scales));
+  try {
+    int8.weight_scales = weight_scales_from_name(scales);
+  } catch (const UsageError&) {
+    fields.fail("weight_scales", fmt::format("is '{}', but must be row, tensor or int4", scales));
   }
-  int8.one_weight_scale = scales == "tensor";
+  if (int8.weight_scales == WeightScales::kInt4) {
+    int8.weight_outliers = fields.number("weight_outliers", 0, Int8Plan::kMostWeightOutliers);
+  }
   int8.outlier_prune = static_cast<int>(fields.integer("outlier_prune", 0, 100));
   if (!fields.has("inputs")) {
     if (!needs_calibration(int8.method)) return int8;

@@ -178,6 +178,15 @@ TEST(Int8Plan, N6TheLeastImportantInputsLoseTheirOutliers) {
   EXPECT_EQ(shadowed(100), (std::vector<bool>(4, false)));
 }
 
+TEST(PlanJson, P11Int4WeightsSurviveTheRoundTrip) {
+  PlanFile file = example();
+  file.plan.int8.weight_scales = WeightScales::kInt4;
+  file.plan.int8.weight_outliers = 2.5;
+  const Int8Plan read = plan_from_json(to_json(file), "plan.json").plan.int8;
+  EXPECT_EQ(read.weight_scales, WeightScales::kInt4);
+  EXPECT_EQ(read.weight_outliers, 2.5);
+}
+
 TEST(PlanJson, RefusalsNameFileAndField) {
   const struct {
     const char* from;

@@ -64,11 +64,12 @@ bool apply_layouts(const Options& options, plan::Plan* plan) {
     return false;
   }
   plan->packed_bytes = 0;
-  if (plan->int8.method == plan::Int8Method::kGroup || plan->int8.one_weight_scale ||
+  if (plan->int8.method == plan::Int8Method::kGroup ||
+      plan->int8.weight_scales != plan::WeightScales::kRow ||
       plan->int8.method == plan::Int8Method::kSmooth) {
     refuse(
         "blocks that have changed are unpacked to what the panels held, which needs int8 weights "
-        "with a scale for each row and no more. Leave ‹int8-weights› tensor, ‹int8› smooth and "
+        "with a scale for each row and no more. Leave ‹int8-weights›, ‹int8› smooth and "
         "‹int8› group out.");
   }
   if (plan->lanes.size() > 1) {

@@ -7,7 +7,7 @@
 #include "kernels/kernels.h"
 #include "plan/ledger.h"
 #include "plan/plan.h"
-#include "prepare/int8_binding.h"
+#include "prepare/int8/int8_binding.h"
 #include "prepare/layout_loader.h"
 #include "prepare/open_model.h"
 #include "prepare/options.h"

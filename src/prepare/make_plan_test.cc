@@ -8,7 +8,7 @@
 #include "kernels/choose.h"
 #include "model/architecture.h"
 #include "model/linear_inputs.h"
-#include "prepare/outlier_channels.h"
+#include "prepare/int8/outlier_channels.h"
 #include "tests/support/known_file.h"
 
 namespace troika::prepare {
@@ -236,7 +236,7 @@ TEST_F(MakePlan, ALimitBoundsPackedCopies) {
   EXPECT_EQ(plan.prefill_reason, "in part unpacked for each chunk");
   expected_memory(options_, blueprint_, weights_, plan, plenty).check();  // does not throw
   // A method that cannot do without copies is refused.
-  options_.prompts.has_one_weight_scale = "tensor";
+  options_.prompts.weight_scales = plan::WeightScales::kTensor;
   EXPECT_NE(error_of(plenty).find("less ‹packed›"), std::string::npos) << error_of(plenty);
 }
 

@@ -7,8 +7,8 @@
 #include "base/system.h"
 #include "lanes/host/scratch.h"
 #include "model/linear_inputs.h"
+#include "prepare/int8/outlier_channels.h"
 #include "prepare/neuron_blocks.h"
-#include "prepare/outlier_channels.h"
 #include "prepare/streaming/neuron_stream.h"
 #include "prepare/streaming/weight_stream.h"
 
@@ -164,8 +164,9 @@ cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprin
 
 bool needs_copies(const Options& options, const plan::Plan& plan) {
   const plan::Int8Method method = method_of(options, plan);
-  const bool one_scale = options.prompts.has_one_weight_scale.value_or(plan.int8.one_weight_scale);
-  return one_scale || method == plan::Int8Method::kSmooth || method == plan::Int8Method::kGroup;
+  const bool is_plain =
+      options.prompts.weight_scales.value_or(plan.int8.weight_scales) == plan::WeightScales::kRow;
+  return !is_plain || method == plan::Int8Method::kSmooth || method == plan::Int8Method::kGroup;
 }
 
 std::vector<model::WeightId> packed_matrices(const Options& options,

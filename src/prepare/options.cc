@@ -18,7 +18,6 @@ constexpr const char* kLoads[] = {"auto", "map", "copy"};
 constexpr const char* kShadowRows[] = {"hot", "all", "none"};
 constexpr const char* kLayouts[] = {"blocks", "both", "switch"};
 constexpr const char* kNpuSteps[] = {"naive", "chunk", "outlier", "out-of-order"};
-constexpr const char* kWeightScales[] = {"row", "tensor"};
 
 // Returns the place of a name in its list, which is the enumerator's number.
 template <size_t kNames>
@@ -43,6 +42,14 @@ void check_prompts(const PromptChoice& prompts) {
                                  plan::prefill_name(*prompts.prefill)));
   }
   if (prompts.outlier_prune) check_percent(*prompts.outlier_prune, "outlier-prune");
+  if (const double most = plan::Int8Plan::kMostWeightOutliers;
+      prompts.weight_outliers &&
+      !(*prompts.weight_outliers >= 0 && *prompts.weight_outliers <= most)) {
+    throw UsageError(
+        fmt::format("‹weight-outliers› {} makes no sense; it is a percentage, 0 to {}, of the "
+                    "weights of each row.",
+                    *prompts.weight_outliers, most));
+  }
   if (prompts.chunks_in_flight < 0 || prompts.chunks_in_flight > plan::kMostChunksInFlight) {
     throw UsageError(fmt::format("‹in-flight› {} makes no sense; use 1 to {} chunks.",
                                  prompts.chunks_in_flight, plan::kMostChunksInFlight));
@@ -226,10 +233,6 @@ const char* layouts_name(Layouts layouts) { return kLayouts[static_cast<size_t>(
 
 NpuStep npu_step_from_name(std::string_view name) {
   return static_cast<NpuStep>(index_of(kNpuSteps, name, "npu-step"));
-}
-
-bool has_one_weight_scale_from_name(std::string_view name) {
-  return index_of(kWeightScales, name, "int8-weights") == 1;
 }
 
 }  // namespace troika::prepare

@@ -96,9 +96,10 @@ struct PromptChoice {
   std::optional<int> attention_buckets;  // counts pairs of scales that are fixed beforehand (S4)
   // The scales that tuning found, for runs without its plan.
   std::vector<float> head_scales;
-  std::optional<plan::Int8Method> int8;  // if given, prompts are in int8
-  // Says that int8 weights have one scale, not one for each row.
-  std::optional<bool> has_one_weight_scale;
+  std::optional<plan::Int8Method> int8;             // if given, prompts are in int8
+  std::optional<plan::WeightScales> weight_scales;  // says where scales of int8 weights come from
+  // With kInt4, the percentage of each row that is outliers.
+  std::optional<double> weight_outliers;
   std::optional<int> outlier_prune;  // percent
   std::optional<plan::Order> order;  // the order of chunks, where there are several lanes
   int chunks_in_flight = 0;          // 0: the plan's
@@ -208,6 +209,5 @@ ShadowRows shadow_rows_from_name(std::string_view name);
 Layouts layouts_from_name(std::string_view name);
 const char* layouts_name(Layouts layouts);
 NpuStep npu_step_from_name(std::string_view name);
-bool has_one_weight_scale_from_name(std::string_view name);  // "row" or "tensor"
 
 }  // namespace troika::prepare

@@ -40,6 +40,14 @@ constexpr float kClampOfZeros = 1.0f;
 constexpr double kWorst = 1e30;  // stands for a loss that is not finite
 constexpr const char* kFloatPass = "float";
 
+std::string weights_name(const prepare::PromptChoice& prompts) {
+  const auto scales = prompts.weight_scales.value_or(plan::WeightScales::kRow);
+  const std::string name = plan::weight_scales_name(scales);
+  if (scales != plan::WeightScales::kInt4) return name;
+  return fmt::format("{} {}", name,
+                     prompts.weight_outliers.value_or(plan::Int8Plan::kDefaultWeightOutliers));
+}
+
 class Calibrator {
  public:
   explicit Calibrator(const CalibrateOptions& options) : options_(options) {
@@ -107,8 +115,7 @@ class Calibrator {
     const prepare::Options& options = options_.engine;
     return fmt::format("{:016x} {:016x} {} {} {} {}{}", weights::content_key(engine.file()),
                        hash_of(text_), kernels::describe(engine.kernels()),
-                       static_cast<int>(options.activations),
-                       options.prompts.has_one_weight_scale.value_or(false) ? "tensor" : "row",
+                       static_cast<int>(options.activations), weights_name(options.prompts),
                        options_.alternatives, options_.is_brief ? " brief" : "");
   }
 
@@ -309,9 +316,9 @@ class Calibrator {
     options.plan.exact->activations = options_.engine.activations;
     options.plan.exact->prefill = plan::Prefill::kInt8;
     options.plan.exact->int8 = int8;
-    if (options.prompts.has_one_weight_scale) {
-      options.plan.exact->int8.one_weight_scale = *options.prompts.has_one_weight_scale;
-    }
+    plan::Int8Plan& asked = options.plan.exact->int8;
+    asked.weight_scales = options.prompts.weight_scales.value_or(asked.weight_scales);
+    asked.weight_outliers = options.prompts.weight_outliers.value_or(asked.weight_outliers);
     engine::Engine engine(options);
     const double loss = measure(engine, observer).perplexity / int8_.perplexity - 1.0;
     return std::isfinite(loss) ? std::min(loss, kWorst) : kWorst;

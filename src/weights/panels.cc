@@ -102,7 +102,7 @@ kernels::Int8Strip Int8Matrix::strip(size_t strip) {
 void Int8Matrix::pack(const Matrix& matrix, size_t first_strip, size_t last_strip,
                       const kernels::PackRule& rule) {
   const size_t k = panels_.k;
-  std::vector<float> row(k);
+  std::vector<float> row(k), magnitudes(k);
   // Floats give it their alignment.
   std::vector<float> levels(kernels::int8_token_bytes(k) / sizeof(float));
   // The bits are the same with all kernels.
@@ -112,12 +112,13 @@ void Int8Matrix::pack(const Matrix& matrix, size_t first_strip, size_t last_stri
     const size_t last_row = std::min(first_row + kernels::kPanelRows, panels_.n_rows);
     const kernels::Int8Strip out = this->strip(strip);
     const kernels::MatmulWeight rows = {matrix.data, matrix.row_bytes, k, first_row, last_row};
-    if (rule.factors == nullptr && rule.limit == 0) {
+    if (rule.factors == nullptr && rule.limit == 0 && rule.int4_outliers < 0) {
       kernels::pack_strip(kernels.table, matrix.type, rows, out);
     } else {
-      kernels::pack_int8(kernels.table, matrix.type, rows,
-                         {row.data(), reinterpret_cast<std::byte*>(levels.data())}, out.levels,
-                         out.scales, out.starts, rule);
+      kernels::pack_int8(
+          kernels.table, matrix.type, rows,
+          {row.data(), reinterpret_cast<std::byte*>(levels.data()), magnitudes.data()}, out.levels,
+          out.scales, out.starts, rule);
     }
   }
 }

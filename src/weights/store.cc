@@ -204,6 +204,7 @@ void Store::pack_int8(std::span<const model::WeightId> ids, int n_threads,
     const auto n_strips = static_cast<int64_t>(kernels::n_strips(packed->panels().n_rows));
     kernels::PackRule rule;
     if (!packing.factors.empty()) rule.factors = packing.factors[static_cast<size_t>(id)];
+    rule.int4_outliers = packing.int4_outliers;
     if (packing.one_scale) rule.limit = largest_of(source, rule.factors, team);
     team.run([&](int worker) {
       const Share share = share_of(n_strips, worker, team.size());

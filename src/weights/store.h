@@ -49,10 +49,11 @@ struct Int8Packing {
   bool one_scale = false;  // gives the whole matrix one scale, not each row
   // Has for each weight the factors of its columns; empty or null: 1.
   std::vector<const float*> factors;
+  double int4_outliers = -1.0;  // says the same as in kernels::PackRule
 
-  // Says whether each row has a scale of its own and no factors: then it can also be unpacked when
-  // it is needed.
-  bool is_plain() const { return !one_scale && factors.empty(); }
+  // Says whether each row has a scale of its own and no factors, and its levels have 8 bits: then
+  // it can also be unpacked when it is needed.
+  bool is_plain() const { return !one_scale && factors.empty() && int4_outliers < 0.0; }
 };
 
 class Store {

@@ -53,7 +53,6 @@ TEST_F(Usage, WrongValues) {
                                                                   {"--penalty-window", "-2"},
                                                                   {"--threads", "-3"},
                                                                   {"--memory", "much"},
-                                                                  {"--memory", "0"},
                                                                   {"--memory", "-1M"},
                                                                   {"--threads", "100000"},
                                                                   {"--threads", "two"},
@@ -64,6 +63,7 @@ TEST_F(Usage, WrongValues) {
                                                                   {"--prefill", "fp4"},
                                                                   {"--int8", "shadows"},
                                                                   {"--int8-weights", "some"},
+                                                                  {"--weight-outliers", "51"},
                                                                   {"--outlier-prune", "101"},
                                                                   {"--load", "huge"},
                                                                   {"--layouts", "panels"},
@@ -133,9 +133,9 @@ TEST_F(Usage, SwitchesOfAPhoneAreRefusedHere) {
 
 TEST_F(Usage, SwitchesOfThisMachineAreRefusedOnAPhone) {
   const std::vector<std::vector<std::string>> all = {
-      {"--prefill", "bf16"},     {"--int8", "token"},        {"--int8-weights", "row"},
-      {"--outlier-prune", "50"}, {"--packed", "1M"},         {"--npu-prune", "50"},
-      {"--attention", "sparse"}, {"--attention-share", "10"}};
+      {"--prefill", "bf16"},      {"--int8", "token"},       {"--int8-weights", "row"},
+      {"--weight-outliers", "2"}, {"--outlier-prune", "50"}, {"--packed", "1M"},
+      {"--npu-prune", "50"},      {"--attention", "sparse"}, {"--attention-share", "10"}};
   for (std::vector<std::string> words : all) {
     const std::string name = words[0];
     words.insert(words.end(),
@@ -150,6 +150,7 @@ TEST_F(Usage, SwitchesThatThePlanLeavesWithoutEffectAreNoted) {
                                                      {"--shadow-rows", "all"},
                                                      {"--packed", "1M"},
                                                      {"--int8-weights", "row"},
+                                                     {"--weight-outliers", "2"},
                                                      {"--outlier-prune", "50"},
                                                      {"--strict-npu"},
                                                      {"--attention-share", "10"},

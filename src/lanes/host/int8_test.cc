@@ -165,6 +165,26 @@ TEST(N3, TheWeightCanHaveOneScale) {
   EXPECT_NE(by_row.panels(0).scales[1], by_row.panels(0).scales[0]);
 }
 
+// Weights of 4 bits, of which one in a hundred has 8: sums are those of the plain formula, and what
+// is lost is less than without outliers.
+TEST(P11, Int4WithOutliersEqualsThePlainFormulaAndLosesLessThanWithout) {
+  const Int8Rule rule = {Int8Rule::Kind::kLimit, {1e6f, false}};  // a scale for each token
+  const auto exact = TwoProducts().run(rule, 2, kMostTokens);
+  std::vector<double> lost;
+  for (const double outliers : {0.0, 0.01, 0.05}) {
+    TwoProducts products({false, {}, outliers});
+    const auto found = products.run(rule, 2, kMostTokens);
+    EXPECT_EQ(found, products.formula(rule, kMostTokens));
+    double sum = 0;
+    for (size_t i = 0; i < found.size(); ++i) {
+      for (size_t j = 0; j < found[i].size(); ++j) sum += std::fabs(found[i][j] - exact[i][j]);
+    }
+    lost.push_back(sum);
+  }
+  EXPECT_LT(lost[1], lost[0]);
+  EXPECT_LT(lost[2], lost[1]);
+}
+
 // A shorter chunk in the same executable, and lists that a longer one has left behind.
 TEST(N4, AShorterChunkGivesTheSameRows) {
   TwoProducts products;

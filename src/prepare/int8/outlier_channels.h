@@ -7,7 +7,7 @@
 #include "gguf/file.h"
 #include "model/blueprint.h"
 #include "plan/plan.h"
-#include "prepare/int8_binding.h"
+#include "prepare/int8/int8_binding.h"
 #include "prepare/options.h"
 #include "weights/channel_file.h"
 #include "weights/store.h"

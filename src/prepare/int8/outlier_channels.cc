@@ -1,4 +1,4 @@
-#include "prepare/outlier_channels.h"
+#include "prepare/int8/outlier_channels.h"
 
 #include <fmt/format.h>
 
@@ -31,6 +31,20 @@ std::string side_file_path(const gguf::File& file, uint64_t form_key) {
   hash.add(failure ? file.path() : whole.lexically_normal().string());
   hash.add(form_key);
   return fmt::format("{}/channels-{:016x}.bin", plan::cache_folder(), hash.value());
+}
+
+// How weights become levels, as a key of side files.
+uint64_t weight_form_key(const plan::Int8Plan& int8) {
+  Fnv hash;
+  switch (int8.weight_scales) {
+    case plan::WeightScales::kRow:
+      return 0;
+    case plan::WeightScales::kTensor:
+      return 1;
+    case plan::WeightScales::kInt4:
+      hash.add(fmt::format("int4 {}", int8.weight_outliers));
+  }
+  return hash.value();
 }
 
 }  // namespace
@@ -79,7 +93,7 @@ OutlierChannels make_channels(const Options& options, const gguf::File& file,
         std::make_unique<weights::Channels>(weights, choices, plan.n_threads(), options.progress);
     return made;
   }
-  const uint64_t form_key = plan.int8.one_weight_scale ? 1 : 0;
+  const uint64_t form_key = weight_form_key(plan.int8);
   const weights::ChannelFileOptions how = {side_file_path(file, form_key),
                                            weights::content_key(file), form_key, plan.n_threads(),
                                            options.progress};

@@ -1,4 +1,4 @@
-#include "prepare/int8_binding.h"
+#include "prepare/int8/int8_binding.h"
 
 #include <fmt/format.h>
 
@@ -25,17 +25,9 @@ void apply(const Options& options, plan::Plan* plan) {
       plan->prefill_reason = "int8 was asked for";
     }
   }
-  if (options.prompts.outlier_prune) {
-    if (*options.prompts.outlier_prune < 0 || *options.prompts.outlier_prune > 100) {
-      throw UsageError(
-          fmt::format("‹outlier-prune› {} makes no sense; it is a percentage, 0 to 100.",
-                      *options.prompts.outlier_prune));
-    }
-    int8.outlier_prune = *options.prompts.outlier_prune;
-  }
-  if (options.prompts.has_one_weight_scale) {
-    int8.one_weight_scale = *options.prompts.has_one_weight_scale;
-  }
+  if (options.prompts.outlier_prune) int8.outlier_prune = *options.prompts.outlier_prune;
+  if (options.prompts.weight_scales) int8.weight_scales = *options.prompts.weight_scales;
+  if (options.prompts.weight_outliers) int8.weight_outliers = *options.prompts.weight_outliers;
 }
 
 void check_inputs(const plan::Int8Plan& int8, const std::vector<model::LinearInput>& inputs,
@@ -155,7 +147,15 @@ Int8Binding::Int8Binding(const Options& options, const model::Blueprint& bluepri
   if (plan->prefill != plan::Prefill::kInt8) return;
   check_calibrated(int8);
   if (options.lanes.is_strict_npu) check_static(int8.method, blueprint);
-  packing_.one_scale = int8.one_weight_scale;
+  packing_.one_scale = int8.weight_scales == plan::WeightScales::kTensor;
+  if (int8.weight_scales == plan::WeightScales::kInt4) {
+    if (int8.method == Int8Method::kGroup) {
+      throw UsageError(
+          "‹int8-weights› int4 has a scale for each row, and ‹int8› group one for each group. Use "
+          "another method.");
+    }
+    packing_.int4_outliers = int8.weight_outliers / 100;
+  }
   if (int8.method == Int8Method::kToken) return;
   rules_.resize(blueprint.weights.size());
   const std::vector<bool> shadowed = int8.shadowed();
