@@ -7,9 +7,8 @@
 
 namespace troika::prepare {
 
-// Leaves plans alone whose lanes have no limits. Otherwise what the plan places on a lane stays
-// there as far as its memory goes, and the rest goes to another lane with room. Throws Error where
-// none has.
+// Leaves plans without limits alone. Otherwise what the plan places on a lane stays there as far as
+// its memory goes, and the rest goes to another lane. Throws Error where none has room.
 void place_within_limits(const model::Blueprint& blueprint, const weights::Store& weights,
                          plan::Plan* plan);
 

@@ -60,8 +60,7 @@ int64_t most_tokens_in_memory(const plan::Ledger& ledger, size_t bytes_per_token
   return static_cast<int64_t>(std::min(left, memory.available_bytes) / bytes_per_token);
 }
 
-// Returns the context that fits what `--memory` leaves. It is a little less than all of that,
-// because estimates may be too small.
+// Returns a context for a little less than `--memory` leaves, because estimates may be too small.
 int context_within_limit(const Options& options, const model::Blueprint& blueprint,
                          const plan::Plan& plan, plan::Ledger ledger, const MemoryFigures& memory) {
   const cache::KvShape shape = kv_shape(plan, blueprint);
@@ -323,8 +322,7 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
   choose_attention(options, blueprint, &plan);
   fit_context(options, blueprint, weights, &plan, memory);
   if (!options.plan.base) explain_prefill(options, blueprint, weights, &plan);
-  // Shapes that only hold more tokens than the context are left out. Steps stay as they are: those
-  // of several sequences may have more rows.
+  // Prompt shapes beyond the context are left out. Steps of several sequences may have more rows.
   std::vector<int>& shapes = plan.prompt_shapes;
   while (shapes.size() > 1 && shapes[shapes.size() - 2] >= plan.context) shapes.pop_back();
   if (!options.plan.base) place_within_limits(blueprint, weights, &plan);

@@ -96,9 +96,8 @@ size_t head_bytes(const model::Blueprint& blueprint, const plan::Plan& plan) {
                                      plan.n_buffer_sets());
 }
 
-// Returns what the process may take. A model that is larger than free memory is read while it runs,
-// as under a limit: the system would drop pages of a map in the order in which they are needed
-// next.
+// Returns what the process may take. A model larger than free memory is read while it runs, as
+// under a limit: the system would drop pages of a map in the order in which they are needed next.
 size_t limit_bytes(const Options& options, const weights::Store& weights, const plan::Plan& plan,
                    size_t n_neuron_bytes, const MemoryFigures& memory) {
   constexpr size_t kOthers = size_t{256} << 20;  // other programs may come to need this
@@ -142,7 +141,7 @@ size_t kept_weight_bytes(const model::Blueprint& blueprint, const weights::Store
   const size_t all = weights.total_bytes(), room = ledger.room_for(Owner::kWeights);
   if (!ledger.is_limited() || room >= all) return all;
   const size_t least = WeightStream::least_bytes(blueprint, weights);
-  const size_t slack = ledger.limit_bytes() / 64;  // estimates may be short by this
+  const size_t slack = ledger.limit_bytes() / 64;  // estimates may be too small by this
   return std::min(all, std::max(room - std::min(room, slack), least));
 }
 
@@ -197,8 +196,7 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
                  shadow_bytes(blueprint, weights, plan) + head_bytes(blueprint, plan));
   size_t scratch = 0;
   for (const plan::HostLane& lane : plan.lanes) {
-    // Its lane enters what it has taken.
-    if (lane.is_device()) continue;
+    if (lane.is_device()) continue;  // its lane enters what it has taken
     scratch += lanes::host_scratch_bytes(blueprint, lane, plan);
   }
   ledger.set(Owner::kLanes, scratch);

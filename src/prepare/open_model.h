@@ -18,8 +18,7 @@ struct OpenedModel {
   OpenedModel(const OpenedModel&) = delete;
   OpenedModel& operator=(const OpenedModel&) = delete;
 
-  // The shapes of a model that is a name; else null.
-  std::unique_ptr<forge::HollowModel> hollow;
+  std::unique_ptr<forge::HollowModel> hollow;  // shapes of a model that is a name, or null
   gguf::File file;
   model::Blueprint blueprint;
   std::unique_ptr<text::Tokenizer> tokenizer;  // null for a model that is only a name

@@ -17,9 +17,8 @@
 namespace troika::prepare {
 
 struct ModelChoice {
-  std::string file;  // names a GGUF file; for timing also a known model
-  // The weights' type in a model that is only a name.
-  std::string type = "q4_0";
+  std::string file;           // names a GGUF file; for timing also a known model
+  std::string type = "q4_0";  // the weights' type in a model that is only a name
   int n_blocks = 0;           // takes only the first so many blocks of such a model; 0: all
   std::string pre_tokenizer;  // is used instead of what the file names
 };
@@ -29,8 +28,8 @@ enum class NpuStep { kNaive, kChunk, kOutlier, kOutOfOrder };
 
 // Says how sparse attention of prompts goes over the lanes of a phone.
 struct PhoneHeads {
-  // The lanes that run the estimate, the selection and the exact part. Empty: the NPU takes the
-  // first where it is a lane, the CPU the rest.
+  // The lanes of the estimate, the selection and the exact part. Empty: the NPU estimates where it
+  // is a lane, and the CPU does the rest.
   std::vector<lanes::Processor> lanes;
   schedule::HeadStep step = schedule::HeadStep::kOrdered;
   int n_buckets = 9;  // counts pairs of scales, for each of which there are graphs (S4)
@@ -83,20 +82,16 @@ struct LaneChoice {
 struct PromptChoice {
   std::optional<plan::Prefill> prefill;  // none: the fastest that is safe
   std::optional<plan::AttentionForm> attention;
-  // The percentage of positions that are kept.
-  std::optional<double> attention_share;
-  // Kept positions weigh more than so many times the mean.
-  std::optional<double> attention_above;
-  // The next three are for the form `query` on this machine. Its lanes are those of estimate,
-  // selection and exact part; empty: one lane does all.
-  std::optional<int> attention_from;
-  // For estimate, selection and exact part; empty: one lane does all.
+  std::optional<double> attention_share;  // the percentage of positions that are kept
+  std::optional<double> attention_above;  // positions are kept that weigh so many times the mean
+  std::optional<int> attention_from;      // the position from which on attention is sparse
+  // The next three are for the form `query` on this machine. Its lanes run estimate, selection and
+  // exact part; empty: one lane runs all.
   std::vector<int> attention_lanes;
   std::optional<plan::HeadStep> attention_step;  // says how heads go over the lanes
   std::optional<int> attention_buckets;  // counts pairs of scales that are fixed beforehand (S4)
-  // The scales that tuning found, for runs without its plan.
-  std::vector<float> head_scales;
-  std::optional<plan::Int8Method> int8;             // if given, prompts are in int8
+  std::vector<float> head_scales;        // were found by tuning, for runs without its plan
+  std::optional<plan::Int8Method> int8;  // if given, prompts are in int8
   std::optional<plan::WeightScales> weight_scales;  // says where scales of int8 weights come from
   // With kInt4, the percentage of each row that is outliers.
   std::optional<double> weight_outliers;
@@ -125,8 +120,7 @@ struct FfnChoice {
   // The percentage of places in memory that the hottest neurons have for good; the others go to
   // those used last (P5). None: the usual share.
   std::optional<int> pinned_percent;
-  // Neurons that lie at most so far apart in their side file are read together; none: as suits the
-  // disk.
+  // Neurons that lie at most so far apart in their file are read together; none: as suits the disk.
   std::optional<uint64_t> gap_bytes;
   // A predictor says which rows of the gate are computed (P3), where has_predictor is set or the
   // plan has one. may_predict = false forbids it.
@@ -165,8 +159,7 @@ struct MemoryChoice {
 
 // A plan that exists. At most one of the three members is given.
 struct GivenPlan {
-  // Names a plan file, which has threads, lanes, placements, context and types.
-  std::string file;
+  std::string file;                 // has threads, lanes, placements, context and types
   std::optional<plan::Plan> exact;  // is run exactly, whatever else was asked for
   // Replaces the usual plan to begin with. What was asked for of context, order, chunks in flight
   // and int8 lies over it, and context and copies are fitted to the memory there is.

@@ -13,8 +13,7 @@ namespace troika::prepare {
 plan::PlanFor plan_identity(const gguf::File& file, const std::string& machine = {});
 
 // Throws Error for a file that is no plan, a plan for another model or machine, and one that names
-// cores which this process may not use. `advice` ends these messages; empty: how to make the plan
-// again.
+// cores which this process may not use. `advice` ends the messages; empty: how to make one again.
 plan::PlanFile load_plan(const std::string& path, const plan::PlanFor& here,
                          const std::string& advice = {});
 

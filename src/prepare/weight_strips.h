@@ -1,6 +1,5 @@
 // Decides which weights stand with 16 rows side by side while an engine runs (tensor/strips.h).
-// Products of one token read them as fast as the file's order, and products of more read them
-// faster.
+// Products of one token read them as fast as rows of the file, products of more tokens faster.
 #pragma once
 
 #include "kernels/kernels.h"

@@ -107,6 +107,7 @@ struct Stack {
     Constant sleep_us;      // the shortest sleep
     Constant poll_us;       // the time to poll a flag after the sleep
     Constant npu_first_us;  // the time to submit to the GPU once the NPU has ended
+    // The time where the GPU's task was submitted before: its queue keeps the order.
     Constant gpu_first_us;
   } handover;
   struct {
