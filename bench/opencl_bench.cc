@@ -181,7 +181,7 @@ int run(const Product& p, int core) {
   const char* const file = std::getenv("TROIKA_OPENCL");
   const lanes::opencl::DeviceOptions options = {file != nullptr ? file : "", 0, {core}};
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
-  // The cores are looked up before there is only one
+  // The cores are looked up before there is only one.
   const std::vector<int> cores = usable_core_numbers();
   bind_to_cores({core});
   // Another program may share the core meanwhile, so the best of some runs counts.

@@ -6,7 +6,7 @@
 namespace troika::cli {
 namespace {
 
-constexpr size_t kColumn = 24;  // is where texts begin
+constexpr size_t kColumn = 24;  // texts begin here
 constexpr size_t kWidth = 96;   // limits lines
 
 // Breaks a text into lines that begin behind `column` spaces. The first line has its spaces

@@ -113,7 +113,7 @@ class Command {
   explicit Command(CLI::App& app);
   Option* keep(CLI::Option& option);
 
-  std::unique_ptr<CLI::App> program_;  // is null in a command, which belongs to its program's
+  std::unique_ptr<CLI::App> program_;  // null in a command, which belongs to its program
   CLI::App* app_;
   std::vector<std::unique_ptr<Option>> options_;
   std::vector<std::function<void()>> before_;

@@ -13,7 +13,7 @@ namespace troika::cli {
 // Holds the options of how tokens are chosen, and of the seed.
 struct SamplerFlags {
   engine::SamplerOptions options;
-  std::vector<std::string> biases;  // are texts as TOKEN=BIAS
+  std::vector<std::string> biases;  // texts as TOKEN=BIAS
   Option* seed = nullptr;
 
   void add_to(Command& command);

@@ -66,7 +66,7 @@ enum class Activation : uint8_t {
   kSilu,
   kGelu,
   kRelu,
-  kDoubleRelu,  // is for both factors of a gate
+  kDoubleRelu,  // acts on both factors of a gate
 };
 
 struct Op {
@@ -80,7 +80,7 @@ struct Op {
   int n_heads = 0;     // kRope; kRmsNorm: each head apart, with the same factors; 0: the whole row
   float scale = 1.0f;  // kEmbed; kAttention: factor of q·k; kRoute: factor of the shares
   float eps = 0.0f;    // norms
-  float soft_cap = 0.0f;  // is for kSoftCap; kAttention: caps scores; 0: none
+  float soft_cap = 0.0f;  // kSoftCap: the cap; kAttention: the cap of scores; 0: none
   int window = 0;         // kAttention: the last positions that a token sees, itself too; 0: all
   int rope = 0;           // one of the blueprint's ropes, for kRope
   // For kLinear: activations are never rounded (a router has near ties).
@@ -108,7 +108,8 @@ struct Rope {
   double yarn_ext_factor = 1.0;
   double attention_factor = 1.0;          // multiplies what is rotated: scores grow by its square
   std::vector<float> frequency_divisors;  // llama3, phi3: one per pair; empty: all 1
-  std::vector<float> long_divisors;  // is for contexts above `original_context` (phi3); empty: none
+  // Counts in contexts above `original_context` (phi3); empty: none.
+  std::vector<float> long_divisors;
 
   bool operator==(const Rope&) const = default;
 };
@@ -140,7 +141,7 @@ struct Blueprint {
   std::vector<Weight> weights;
   std::vector<Op> ops;
   ValueId logits = kNone;
-  // The predictors of sparse models, by layer; empty: there are none
+  // The predictors of sparse models, by layer; empty: there are none.
   std::vector<Predictor> predictors;
   float predictor_threshold = 0.0f;  // the output above which a neuron counts as active
 

@@ -22,10 +22,10 @@ struct KnownModel {
   uint32_t n_vocab;
   uint32_t n_context;
 
-  std::string_view architecture{};  // is general.architecture, and the prefix of the keys
+  std::string_view architecture{};  // the value of general.architecture, and the prefix of the keys
   std::string_view tokenizer{};     // "llama" (SentencePiece) or "gpt2" (byte-level BPE)
   std::string_view pre{};           // names a BPE tokenizer's pre-tokenizer
-  std::string_view activation{};    // is "silu", "gelu", "relu" or "drelu" (on both factors)
+  std::string_view activation{};    // "silu", "gelu", "relu" or "drelu" (on both factors)
   double norm_eps = 1e-5;
   double rope_base = 1e4;
   uint32_t rope_dims = 0;    // 0: the whole head

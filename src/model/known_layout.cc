@@ -18,10 +18,10 @@ constexpr double kOriginalContext = 8192.0;
 // What sets an architecture apart in its list of tensors.
 struct Traits {
   bool qkv_fused = false;   // one matrix attn_qkv
-  bool qkv_biases = false;  // are on attn_qkv, or on the three matrices
-  bool qk_norms = false;    // are norms per head of queries and keys
-  bool post_norms = false;  // are norms of what attention and FFN add
-  bool all_biases = false;  // are on norms, output projections, FFN and output
+  bool qkv_biases = false;  // biases on attn_qkv, or on the three matrices
+  bool qk_norms = false;    // norms per head of queries and keys
+  bool post_norms = false;  // norms of what attention and FFN add
+  bool all_biases = false;  // biases on norms, output projections, FFN and output
   bool ffn_gate = true;
   bool ffn_fused = false;  // gate and up in one matrix ffn_up
   bool ffn_norm = true;    // false: attention and FFN read the same normalised input

@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kAblated[] = {"qwen1.5-1.8b", "gemma-2b", "llama-2-7b"};
 constexpr int kAblationTokens = 512;  // Figure 19
 constexpr const char* kEngines[] = {"MLC", "llama.cpp", "MNN", "TFLite"};
-constexpr int kPromptSamples = 8;  // so many lengths are taken from the range of a task's lengths
+constexpr int kPromptSamples = 8;  // counts lengths that are taken from a task's range of lengths
 // Names constants that no row fixes, and that much depends on.
 constexpr std::string_view kDeclared[] = {"cpu.vector_gflops", "cpu.launch_us", "npu.int8_tops"};
 constexpr double kNoLimitGb = 1000.0;  // lets an NPU hold any model

@@ -16,9 +16,9 @@ namespace troika::papers {
 // Says where drafts come from.
 enum class SdDrafts {
   kNone,
-  kRetrieved,   // finds them in the text: lookup (PLD), a suffix automaton (SAM)
-  kCalibrated,  // finds them so too, with what the prompt's logits say, and reuses rejected drafts
-  kModel,       // takes them of a smaller model: EAGLE, as the paper simulates it
+  kRetrieved,   // finds drafts in the text: lookup (PLD), a suffix automaton (SAM)
+  kCalibrated,  // finds drafts so too, with what the prompt's logits say, and reuses rejected ones
+  kModel,       // takes drafts of a smaller model: EAGLE, as the paper simulates it
 };
 
 // One system. Every system runs prompts on the NPU (section 4.1).

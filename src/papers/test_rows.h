@@ -10,16 +10,16 @@
 namespace troika::papers {
 
 enum class TestKind {
-  kValue,  // is absolute: a time, a rate
+  kValue,  // an absolute value: a time, a rate
   kRatio,  // a ratio of two figures of the phone, or of the phone's and a published one
   kRange,  // a range or a bound over models
 };
 
 // Says what part of a system a row tells about. Medians are taken for each part.
 enum class TestPart {
-  kPrompt,      // holds prompts of the paper's own system
-  kDecode,      // holds generation of the paper's own system
-  kRecombined,  // holds quotients of another engine's published figure and a simulated one
+  kPrompt,      // rows about prompts of the paper's own system
+  kDecode,      // rows about generation of the paper's own system
+  kRecombined,  // quotients of another engine's published figure and a simulated one
   kRest,
 };
 inline constexpr TestPart kTestParts[] = {TestPart::kPrompt, TestPart::kDecode,
@@ -34,7 +34,7 @@ struct TestRow {
   std::string reason = {};
   // The highest value where models differ; `simulated` is then the lowest.
   std::optional<double> highest = std::nullopt;
-  std::optional<double> measured = std::nullopt;  // was measured on this machine
+  std::optional<double> measured = std::nullopt;  // the figure that was measured on this machine
   TestPart part = TestPart::kRest;
   std::string measured_by = {};  // names the figure that would be measured here; empty: none
 

@@ -20,7 +20,7 @@ struct ModelChoice {
   std::string file;           // names a GGUF file; for timing also a known model
   std::string type = "q4_0";  // the weights' type in a model that is only a name
   int n_blocks = 0;           // takes only the first so many blocks of such a model; 0: all
-  std::string pre_tokenizer;  // is used instead of what the file names
+  std::string pre_tokenizer;  // replaces the name in the file
 };
 
 // Says how much of llm.npu there is (N12); each step has what the ones before it have.
@@ -51,18 +51,18 @@ struct PhoneChoice {
   bool has_fast_handover = true;   // lanes poll on a flag (H8)
   bool has_rendering = false;      // a game draws on the GPU meanwhile (H14)
   int queue_depth = 1;             // counts tasks that GPU and NPU take before one has ended
-  std::vector<int> small_shapes;   // are row counts of executables beside the chunk; empty: 1 and 8
+  std::vector<int> small_shapes;   // the row counts of executables beside the chunk; empty: 1 and 8
   std::vector<int> prompt_shapes;  // empty: lengths up to the chunk that is best
   std::vector<plan::ConstantChoice> constants;  // replace constants of the files of phone or stack
-  std::optional<lanes::Cores> cores;  // are those that the CPU's lane has; none: all large ones
-  double bus_taken_gb_s = 0.0;        // is taken by other programs all the time
-  PhoneHeads heads;                   // count where prompts.attention is set
+  std::optional<lanes::Cores> cores;            // the cores of the CPU's lane; none: all large ones
+  double bus_taken_gb_s = 0.0;                  // what other programs take all the time
+  PhoneHeads heads;                             // counts where prompts.attention is set
   plan::NeuronChoice neurons;
 };
 
 // Says which cores work as lanes, and what runs on which of them.
 struct LaneChoice {
-  int n_threads = 0;  // is for a single lane; 0: all cores that this process may use
+  int n_threads = 0;  // the threads of a single lane; 0: all cores that this process may use
   std::vector<plan::HostLane> cores;        // empty: there is one lane of n_threads
   std::vector<plan::Placement> placements;  // place subgraphs on lanes, or on a phone's processors
   std::vector<plan::LaneLimit> limits;      // limit the weights that a lane may run with
@@ -72,7 +72,7 @@ struct LaneChoice {
   std::vector<plan::LengthParts> lengths;  // divide prompts of these lengths, in any order
   bool has_cuts = true;          // false: cuts of the plan do not count, and none are searched
   bool solves_cuts = false;      // finds the cuts that take least time, on a phone (H10)
-  plan::Splits splits;           // make subgraphs that can be placed apart
+  plan::Splits splits;           // says what can be placed apart
   bool is_strict_npu = false;    // matrix lanes may use static scales only
   bool is_op_by_op = false;      // makes every op a subgraph of its own, to time it
   schedule::PartsRequest parts;  // replaces the plan's cuts; null: they stay
@@ -160,7 +160,7 @@ struct MemoryChoice {
 // A plan that exists. At most one of the three members is given.
 struct GivenPlan {
   std::string file;                 // has threads, lanes, placements, context and types
-  std::optional<plan::Plan> exact;  // is run exactly, whatever else was asked for
+  std::optional<plan::Plan> exact;  // runs exactly so, whatever else was asked for
   // Replaces the usual plan to begin with. What was asked for of context, order, chunks in flight
   // and int8 lies over it, and context and copies are fitted to the memory there is.
   std::optional<plan::Plan> base;

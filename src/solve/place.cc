@@ -17,11 +17,11 @@ struct Kind {
   bool is_head() const { return name == "head"; }
 };
 
-using Assignment = std::vector<int>;  // has a lane for each kind
+using Assignment = std::vector<int>;  // a lane for each kind
 
 // An assignment within the memory of the lanes.
 struct Settled {
-  std::vector<int> lanes;  // has the lane of each subgraph
+  std::vector<int> lanes;  // the lane of each subgraph
   LaneMemory memory;
   double us = 0.0;  // the time of a pass
 };
@@ -250,7 +250,7 @@ class Placer {
   const PlaceRequest& request_;
   std::vector<lanes::Subgraph> subgraphs_;  // are in the order of a pass
   std::vector<Kind> kinds_;
-  std::vector<size_t> by_weight_;  // are numbers of kinds, in the order in which they are placed
+  std::vector<size_t> by_weight_;  // the numbers of kinds, in the order in which they are placed
   std::vector<std::vector<double>> us_;  // the times of the current shape, [lane][subgraph]
   LaneMemory memory_;                    // has what earlier shapes hold
 };

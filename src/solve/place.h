@@ -24,7 +24,7 @@ struct ShapeChoice {
 
 struct PlacementChoice {
   std::vector<plan::Placement> placements;
-  // Has a choice for each shape of the request, in the order of their rows
+  // Has a choice for each shape of the request, in the order of their rows.
   std::vector<ShapeChoice> shapes;
 };
 

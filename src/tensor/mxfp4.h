@@ -17,7 +17,7 @@ struct BlockMXFP4 {
   static constexpr size_t kLength = 32, kGroup = 32;
 
   uint8_t exponent;   // the exponent of the power of two, plus 127
-  uint8_t codes[16];  // are codes of kTinyFloats, which are twice the values
+  uint8_t codes[16];  // codes of kTinyFloats, which are twice the values
 };
 static_assert(sizeof(BlockMXFP4) == 17);
 

@@ -29,7 +29,7 @@ struct BlockQ5_K {
 
   uint8_t d[2];
   uint8_t dmin[2];
-  uint8_t multiples[12];   // are packed as in Q4_K
+  uint8_t multiples[12];   // packed as in Q4_K
   uint8_t fifth_bits[32];  // bit g of byte i belongs to weight i of group g
   uint8_t levels[128];     // holds the four low bits, as in Q4_K
 };

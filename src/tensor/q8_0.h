@@ -17,7 +17,7 @@ struct BlockQ8_0 {
   static constexpr size_t kLength = 32, kGroup = 32;
 
   uint8_t d[2];
-  int8_t levels[32];  // are encoded as -127..127; -128 may stand in a file
+  int8_t levels[32];  // the encoder writes -127..127; -128 may stand in a file
 };
 static_assert(sizeof(BlockQ8_0) == 34);
 

@@ -33,7 +33,7 @@ struct Characters {
 
   std::vector<uint32_t> codes;
   std::vector<uint16_t> classes;
-  std::vector<uint32_t> begins;  // are byte offsets; there is one more than characters
+  std::vector<uint32_t> begins;  // the byte offsets; there is one more than characters
 };
 
 // Some characters in a row; what is outside of them does not exist.

@@ -27,7 +27,7 @@ struct Symbol {
   int32_t previous;
   int32_t next;
   Token token;
-  Join join;  // is that with the next symbol
+  Join join;  // what it becomes with the next symbol
 };
 
 class Merger {

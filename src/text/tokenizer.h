@@ -69,7 +69,7 @@ class Tokenizer {
 };
 
 struct TokenizerOptions {
-  std::string pre;  // is used instead of the pre-tokenizer that the file names
+  std::string pre;  // replaces the name of the pre-tokenizer in the file
 };
 
 // Throws Error, e.g. for a pre-tokenizer that this program does not know.

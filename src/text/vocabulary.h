@@ -35,8 +35,8 @@ enum class TokenType : uint8_t {
 
 struct Vocabulary {
   VocabularyKind kind = VocabularyKind::kSpm;
-  std::vector<std::string> tokens;  // are as in the file; the index is the token's id
-  std::vector<float> scores;        // has one for each token of kSpm; the highest merges first
+  std::vector<std::string> tokens;  // the tokens as in the file; the index is the token's id
+  std::vector<float> scores;        // one for each token of kSpm; the highest merges first
   std::vector<TokenType> types;     // has one for each token
   std::vector<std::string> merges;  // kBpe: "left right", the most important first
   std::string pre;                  // kBpe: the name of the pre-tokenizer
@@ -49,7 +49,7 @@ struct Vocabulary {
   bool add_bos = false;
   bool add_eos = false;
   bool add_space_prefix = false;  // kSpm: text begins as if after a space
-  std::string chat_template;      // is in Jinja; empty where the file has none
+  std::string chat_template;      // a template in Jinja; empty where the file has none
 };
 
 // Returns llama.cpp's defaults for what files leave out: files were written to be read with them.

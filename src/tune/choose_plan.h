@@ -39,7 +39,7 @@ struct ChooseRequest {
 
 struct PlanChoice {
   std::vector<PlanCandidate> candidates;
-  // The candidate that is predicted to take least time for prompts and steps together
+  // The candidate that is predicted to take least time for prompts and steps together.
   size_t best = 0;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 // There are 32 classes for each power of two.
 constexpr int kShift = 18;
-// Counts the classes of finite magnitudes
+// Counts the classes of finite magnitudes.
 constexpr size_t kClasses = size_t{0x7f800000} >> kShift;
 
 size_t class_of(float magnitude) { return std::bit_cast<uint32_t>(magnitude) >> kShift; }
@@ -88,7 +88,7 @@ float InputStatistics::quantile(size_t input, double share) const {
 
 float InputStatistics::best_clamp(size_t input) const {
   const Input& in = inputs_[input];
-  // Limits down to a 4096th of the largest magnitude are tried
+  // Limits down to a 4096th of the largest magnitude are tried.
   constexpr size_t kClassesTried = 12 * 32;
   const float most = largest(input);
   if (most == 0.0f) return 0.0f;

@@ -14,16 +14,16 @@ namespace troika::tune {
 
 struct SparsityOptions {
   prepare::Options engine;
-  std::string text;           // gives the thresholds by its first half; the second half is measured
-  size_t most_tokens = 4096;  // limits what is read of the text
-  std::vector<double> kept = {1.0, 0.7, 0.5, 0.3};  // are shares of neurons that stay live
+  std::string text;  // its first half gives the thresholds, and its second half is measured
+  size_t most_tokens = 4096;                        // limits what is read of the text
+  std::vector<double> kept = {1.0, 0.7, 0.5, 0.3};  // the shares of neurons that stay live
   ProgressFunction progress{};
 };
 
 struct SparsityRow {
   double kept = 1.0;              // the share that was asked for
   double live = 1.0;              // the share of neurons that were live on the measured half
-  std::vector<float> thresholds;  // has one for each block
+  std::vector<float> thresholds;  // one threshold for each block
   double perplexity = 0.0;
   // The share of positions whose likeliest token is the same as with all neurons.
   double agreement = 1.0;

@@ -35,7 +35,7 @@ using plan::JsonFields;
 using plan::Prefill;
 
 constexpr int kWindow = HeldOut::kWindow;
-// Leaves room for more than the longest prompt: for steps of many rows
+// Leaves room for more than the longest prompt: for steps of many rows.
 constexpr int kContextBeside = 144;
 // Shares of the time that may be taken.
 constexpr double kPatience = 0.02;  // the share for prompts of one length of one candidate

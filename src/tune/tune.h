@@ -18,7 +18,7 @@ struct TuneRequest {
   // The model and what is asked for. Lanes, threads and the precision of prompts (its name instead
   // of "auto") are asked for here or chosen.
   prepare::Options options;
-  std::string text;       // has one half to calibrate with and one to judge by
+  std::string text;       // one half calibrates, the other judges
   std::string text_name;  // for people
   std::vector<int> prompts = {128, 512};
   // The time that tuning may take, about: amounts of text and of operations follow from it.

@@ -114,9 +114,9 @@ class SwitchedBlocks {
 
  private:
   struct Member {
-    Matrix matrix{};      // is in the map, which is not read; n_strip_rows is that of copies
+    Matrix matrix{};      // points into the map, which is not read; n_strip_rows is that of copies
     int shard = 0;        // one of the model's files
-    uint64_t offset = 0;  // is where the matrix begins in the shard
+    uint64_t offset = 0;  // the matrix's place in the shard
     uint64_t shard_bytes = 0;
     std::vector<float> row_largest;
     SwitchedMatrix now;

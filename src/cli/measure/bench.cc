@@ -194,7 +194,8 @@ void bench(const BenchFlags& flags) {
     bench_on_phone(flags.engine, options, flags.json);
     return;
   }
-  if (!flags.peer.empty()) check_peer_command(flags.peer);  // is checked before the model is read
+  if (!flags.peer.empty())
+    check_peer_command(flags.peer);  // it is checked before the model is read
   const auto engine = load(flags.engine);
   engine::Session session(*engine);
   Comparison comparison;

@@ -11,8 +11,8 @@
 namespace troika::cli {
 
 struct CompareOptions {
-  std::string command;       // is "llama-bench" with options of its own, as one types it in a shell
-  std::vector<int> prefill;  // are prompt lengths
+  std::string command;       // "llama-bench" with options of its own, as one types it in a shell
+  std::vector<int> prefill;  // the prompts' lengths
   int decode_tokens = 0;
   int depth = 0;  // counts tokens in the context before decoding
   int n_pairs = 10;
@@ -27,11 +27,11 @@ struct ComparedRow {
   double highest = 0.0;
 };
 
-// clang-tidy believes that moving JSON can throw.
+// Clang-tidy believes that moving JSON can throw.
 struct Comparison {  // NOLINT(bugprone-exception-escape)
   std::string command;
   int n_pairs = 0;
-  nlohmann::ordered_json peer;  // is what the peer tells of its build and the machine
+  nlohmann::ordered_json peer;  // what the peer tells of its build and the machine
   std::vector<ComparedRow> rows;
 };
 

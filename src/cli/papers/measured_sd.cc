@@ -22,7 +22,7 @@ constexpr const char* kOurs = "reuse+calibrated";
 
 struct Base {
   const char* name;   // the paper's name
-  const char* draft;  // is this program's name
+  const char* draft;  // this program's name
 };
 constexpr Base kBases[] = {{"PLD", "lookup"}, {"SAM", "sam"}};
 

@@ -58,7 +58,7 @@ nlohmann::ordered_json to_json(const MicroRow& row) {
   json["simulated"] =
       row.simulated ? nlohmann::ordered_json(*row.simulated) : nlohmann::ordered_json();
   json["measured"] = nullptr;
-  // Would say how sure the simulated value is: constants have no ranges yet
+  // Would say how sure the simulated value is: constants have no ranges yet.
   json["interval"] = nullptr;
   json["inputs"] = row.inputs;
   json["error"] = row.error() ? nlohmann::ordered_json(*row.error()) : nlohmann::ordered_json();

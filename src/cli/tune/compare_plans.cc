@@ -86,7 +86,7 @@ void compare_and_print(const EngineFlags& flags, const PlanChoice& choice,
   std::vector<std::unique_ptr<CandidateRun>> runs;
   for (const PlanCandidate& candidate : choice.candidates) {
     runs.push_back(std::make_unique<CandidateRun>(flags, candidate));
-    runs.back()->prompt_ms(8);  // is not counted
+    runs.back()->prompt_ms(8);  // warms up
   }
   print(fmt::format("\n{:<18} {:>6} {:>12} {:>12} {:>10}  {}\n", "measured", "prompt", "median",
                     "predicted", "error", fmt::format("{} turns", n_turns)));

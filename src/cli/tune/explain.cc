@@ -92,7 +92,7 @@ std::string ffn_text(const engine::Engine& engine) {
   return text + "\n";
 }
 
-using Times = std::map<std::pair<std::string, int>, double>;  // are microseconds by name and tokens
+using Times = std::map<std::pair<std::string, int>, double>;  // microseconds by name and tokens
 
 // Returns, for each shape and name of tasks, the median over passes of the time of all blocks.
 // Passes that take milliseconds are repeated for a second, because memory's rate moves within it.

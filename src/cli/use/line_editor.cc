@@ -138,7 +138,7 @@ class LineEditor::Terminal {
       if (n_read < 0) continue;
       const size_t n = std::mbrtowc(character, &byte, 1, &state);
       if (n == static_cast<size_t>(-2)) continue;  // the character has more bytes
-      if (n == static_cast<size_t>(-1)) {          // is no UTF-8: what comes next may be some
+      if (n == static_cast<size_t>(-1)) {  // the bytes are no UTF-8: what comes next may be some
         state = {};
         continue;
       }

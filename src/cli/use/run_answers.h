@@ -17,7 +17,7 @@ struct AnswersRequest {
   std::vector<cache::Token> prompt;
   // Is for the first answer; answer i has a seed that is larger by i.
   engine::SamplerOptions sampler;
-  engine::GenerateOptions options;  // have no drafter: each answer gets its own
+  engine::GenerateOptions options;  // without a drafter: each answer gets its own
   // Holds each answer to a grammar; may be null.
   std::shared_ptr<grammar::Grammar> grammar;
   engine::Watch watch;  // sees all passes

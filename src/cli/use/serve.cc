@@ -44,7 +44,7 @@ struct ServeFlags {
   bool shows_prompts = false;
 };
 
-http::Server* running = nullptr;  // serves the signal's handler, which is given nothing else
+http::Server* running = nullptr;  // the signal's handler is given nothing else
 
 void on_signal(int) {
   if (running != nullptr) running->stop();

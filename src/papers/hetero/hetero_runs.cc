@@ -13,7 +13,7 @@ namespace {
 constexpr int kSteps = 8;
 constexpr int kLongestPrompt = 1024;
 constexpr int kGpu = 0, kNpu = 1;
-constexpr int kFullQueue = 1024;  // is more than a prompt has tasks
+constexpr int kFullQueue = 1024;  // a prompt has fewer tasks
 
 // Returns the share that the product behind the activation takes of the time of all products, each
 // by itself on the NPU.

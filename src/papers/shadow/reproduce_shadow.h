@@ -21,7 +21,7 @@ TestReport simulate_shadowattn(PhoneFolder&& folder) = delete;
 struct ShadowSensitivity {
   std::string text;  // "cpu.vector_gflops = 103.9"
   double median_error = 0.0;
-  double kernel_speedup = 0.0, request_speedup = 0.0;  // are means over models
+  double kernel_speedup = 0.0, request_speedup = 0.0;  // the means over models
   OrderingCount orderings;
 };
 std::vector<ShadowSensitivity> sensitivities_of_shadowattn(const PhoneFolder& folder);

@@ -17,7 +17,7 @@ enum class Scale {
   kLinear,
   kLog2,   // has marks at powers of two
   kLog10,  // has marks at 1, 2 and 5 times powers of ten
-  kBytes,  // is kLog2 with marks such as "4 KiB"
+  kBytes,  // has marks as kLog2, written as "4 KiB"
 };
 
 struct Axis {
@@ -36,7 +36,7 @@ struct LineChart {
 struct BarChart {
   struct Bar {
     std::string name;
-    // A name for the legend and a height for each part
+    // A name for the legend and a height for each part.
     std::vector<std::pair<std::string, double>> parts;
   };
   std::string title;

@@ -22,7 +22,7 @@ constexpr int kPlacesOfBoth = 8;
 // The products of one input, which are cut alike.
 struct AlikeProducts {
   std::vector<const char*> ops;
-  int n_rows = 0;  // is that of the largest product
+  int n_rows = 0;  // the rows of the largest product
 };
 
 class Search {

@@ -121,7 +121,7 @@ class LengthSearch {
   const TaskTimes& times_;
   const plan::Plan& plan_;
   const LengthRules& rules_;
-  std::vector<SubgraphKind> kinds_;           // are those that a length divides
+  std::vector<SubgraphKind> kinds_;           // the kinds that a length divides
   std::vector<std::vector<double>> part_us_;  // [fixed lane][prebuilt]
 };
 

@@ -14,8 +14,8 @@ using plan::OpShape;
 
 constexpr int kRowLength = 4096;
 constexpr size_t kChunkBytes = 8u << 20;
-constexpr size_t kLeastChunks = 12;  // are read at least by each lane
-constexpr size_t kMostChunks = 96;   // are read at most by a much faster lane
+constexpr size_t kLeastChunks = 12;  // each lane reads at least so many
+constexpr size_t kMostChunks = 96;   // a much faster lane reads at most so many
 
 // Returns a product with one token over a chunk of a large matrix: it has hardly any arithmetic
 // beside the reading.
@@ -38,7 +38,7 @@ class Stream : public lanes::Completion {
   double bytes_until(double us) const;
 
   std::atomic<size_t> n_done{0};
-  std::vector<double> ends_us;  // has the end of each chunk
+  std::vector<double> ends_us;  // the end of each chunk
   bool failed = false;
 
  private:

@@ -12,7 +12,7 @@ namespace troika::tune {
 
 struct PredictorOptions {
   prepare::Options engine;
-  std::string text;  // gives the matrices by one half, the scores by a quarter; the rest judges
+  std::string text;  // one half gives the matrices, a quarter the scores, and the rest judges
   size_t most_tokens = 4096;  // limits what is read of the text
   int rank = 0;               // 0: a quarter of the width
   double recall = 0.95;       // the recall that is wanted for each neuron

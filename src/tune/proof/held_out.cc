@@ -11,7 +11,8 @@
 namespace troika::tune {
 namespace {
 
-constexpr size_t kTogether = 8;  // are compared positions, for the error of their mean
+// Counts compared positions that give one mean, for the error of the whole mean.
+constexpr size_t kTogether = 8;
 constexpr size_t kMostKeptBytes = size_t{256} << 20;
 constexpr double kWorstNll = 1e6;
 

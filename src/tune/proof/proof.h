@@ -10,7 +10,7 @@ namespace troika::tune {
 
 struct Loss {
   size_t n_tokens = 0;
-  double share = 0.0;  // is relative to perplexity: 0.002 is 0.2 % more
+  double share = 0.0;  // a share of perplexity: 0.002 is 0.2 % more
   double error = 0.0;  // the standard error of `share`
 };
 

@@ -31,7 +31,7 @@ struct NeuronId {
 };
 
 struct NeuronCacheOptions {
-  uint64_t capacity_bytes = 0;  // is for all three regions
+  uint64_t capacity_bytes = 0;  // the bytes of all three regions
   uint64_t fixed_bytes = 0;
   // The hot region's share of what the fixed region leaves, by the number of sequences in a batch:
   // the first share is for one sequence, the last one for all higher numbers. Empty: there is no
@@ -190,8 +190,8 @@ class NeuronCache {
   Chain cluster_chain_;
   std::vector<Frame> frames_;     // has one frame more, for the slots behind the last
   std::vector<int> owners_;       // (n_slots): the neuron in each cold slot
-  std::vector<int> free_slots_;   // are free slots of cold frames
-  std::vector<int> free_frames_;  // are free hot frames
+  std::vector<int> free_slots_;   // the free slots of cold frames
+  std::vector<int> free_frames_;  // the free hot frames
   int64_t n_used_slots_ = 0;
   int64_t n_used_cluster_slots_ = 0;
   std::vector<Move> moves_;
