@@ -8,7 +8,7 @@ namespace troika::papers {
 
 struct NpuMemory {
   int n_subgraphs = 0;        // counts the subgraphs of the blocks
-  int n_shared = 0;           // counts those that all chunks share
+  int n_shared = 0;           // counts the subgraphs that all chunks share
   double model_bytes = 0.0;   // the bytes of all weights, in 8 bits
   double weight_bytes = 0.0;  // the bytes of the products' weights
   // The bytes of one chunk's buffers: one for each op's output.

@@ -85,7 +85,7 @@ struct SdRequest {
 struct SwitchedPrompt {
   double prompt_s = 0.0;    // the time to its end
   double finished_s = 0.0;  // the time until all blocks have the graphs of steps too
-  int n_switched = 0;       // counts blocks that had them when the prompt ended
+  int n_switched = 0;       // counts blocks that had the graphs of steps when the prompt ended
 };
 
 // The paper's graph for both phases, if there is only one, and those for prompts and for steps

@@ -147,7 +147,7 @@ struct ProductArrangement {
   int n_rows = 0;  // counts rows of the weight
   int k = 0;
   Shape shape;              // the executable's shape
-  std::string arrangement;  // one of those that the lane names
+  std::string arrangement;  // one of the arrangements that the lane names
 };
 
 // What a pass of so many rows of Phase::kStep takes, with its logits.

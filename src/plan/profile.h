@@ -43,7 +43,7 @@ struct OpShape {
   // The type of the weight; for attention that of keys and values; kF32 for ops without either.
   tensor::Type type = tensor::Type::kF32;
   int n_rows = 0;  // the width of the output
-  int k = 0;       // the width of the input; for attention that of the keys of all heads
+  int k = 0;       // the width of the input; for attention the width of the keys of all heads
   int n_tokens = 0;
   int context = 0;   // for attention: the positions that the last token sees; 0 for other ops
   int head_dim = 0;  // for attention and rope; 0 for other ops

@@ -160,7 +160,7 @@ struct MemoryChoice {
 // A plan that exists. At most one of the three members is given.
 struct GivenPlan {
   std::string file;                 // has threads, lanes, placements, context and types
-  std::optional<plan::Plan> exact;  // runs exactly so, whatever else was asked for
+  std::optional<plan::Plan> exact;  // runs as it stands, whatever else was asked for
   // Replaces the usual plan to begin with. What was asked for of context, order, chunks in flight
   // and int8 lies over it, and context and copies are fitted to the memory there is.
   std::optional<plan::Plan> base;

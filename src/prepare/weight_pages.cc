@@ -29,7 +29,7 @@ size_t mapped_bytes(const gguf::File& file) {
 }
 
 WeightPages copy(const gguf::File& file) {
-  Team team(usable_cores());  // how many of them the engine will use does not matter yet
+  Team team(usable_cores());  // how many cores the engine will use does not matter yet
   const RealClock clock;
   const double start_us = clock.now_us();
   size_t bytes = 0, huge = 0;

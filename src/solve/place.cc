@@ -12,7 +12,7 @@ namespace {
 struct Kind {
   std::string name;
   std::vector<size_t> subgraphs;  // are in the order of a pass
-  size_t weight_bytes = 0;        // the sum of all of them
+  size_t weight_bytes = 0;        // the weights of all subgraphs of the kind
 
   bool is_head() const { return name == "head"; }
 };

@@ -9,7 +9,7 @@ namespace {
 
 // Returns what nearest_level does, as a float. Above 2^23 a float has no fraction left, so adding
 // such a number rounds to the nearest, ties to even. (std::nearbyint is a slow call on the oldest
-// machines that this is compiled for.).
+// machines that this is compiled for.)
 inline float rounded_level(float x, float inverse_scale, float low, float high) {
   constexpr float kNoFraction = 0x1.8p23f;
   const float inside = std::clamp(x * inverse_scale, low, high);

@@ -15,8 +15,8 @@
 namespace troika::tune {
 
 struct TuneRequest {
-  // The model and what is asked for. Lanes, threads and the precision of prompts (its name instead
-  // of "auto") are asked for here or chosen.
+  // The model and what is asked for. Lanes, threads and the precision of prompts are chosen unless
+  // they are asked for here.
   prepare::Options options;
   std::string text;       // one half calibrates, the other judges
   std::string text_name;  // for people
@@ -24,7 +24,7 @@ struct TuneRequest {
   // The time that tuning may take, about: amounts of text and of operations follow from it.
   double seconds = 90.0;
   std::string folder;            // keeps what was measured until all is measured
-  double most_loss = kMostLoss;  // the perplexity that int8 may cost
+  double most_loss = kMostLoss;  // the share of perplexity that int8 may lose
   // Says that threads and lanes stay the usual ones. While other programs take the cores, fewer
   // threads are faster, which is no longer so when those programs have ended.
   bool keeps_lanes = false;

@@ -114,8 +114,8 @@ class SwitchedBlocks {
 
  private:
   struct Member {
-    Matrix matrix{};      // points into the map, which is not read; n_strip_rows is that of copies
-    int shard = 0;        // one of the model's files
+    Matrix matrix{};  // points into the map, which is not read; n_strip_rows is that of the copies
+    int shard = 0;    // one of the model's files
     uint64_t offset = 0;  // the matrix's place in the shard
     uint64_t shard_bytes = 0;
     std::vector<float> row_largest;

@@ -28,8 +28,9 @@ struct HeteroSystemTimes {
   std::vector<double> ms;  // the time of each prompt, with its graphs
   // The part of `ms` in which graphs are made, before anything could run.
   std::vector<double> graphs_ms;
-  std::vector<double> of_reference;  // each prompt's time over that of one core in the same round
-  bool is_single_lane = false;       // says that products are on one of the two lanes alone
+  // Each prompt's time over the time of one core in the same round
+  std::vector<double> of_reference;
+  bool is_single_lane = false;  // says that products are on one of the two lanes alone
 
   double ratio(size_t prompt) const { return of_reference[prompt]; }
 };

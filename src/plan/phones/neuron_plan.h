@@ -54,8 +54,9 @@ struct NeuronStatistics {
 struct HotNeurons {
   // The number of sequences that this entry is for. The last entry is for all larger numbers too.
   int n_sequences = 1;
-  int n_hot = 0;  // counts those that the matrix lane computes densely, from memory
-  // Counts the next ones, which are dense too, but read anew while attention computes.
+  int n_hot = 0;  // counts neurons that the matrix lane computes densely, from memory
+  // Counts the neurons behind the hot ones, which are dense too, but read anew while attention
+  // computes.
   int n_streamed = 0;
 
   bool operator==(const HotNeurons&) const = default;

@@ -162,7 +162,7 @@ struct Stack {
   std::vector<Field> fields();
 
  private:
-  std::vector<Field> fields_of_attention();  // those of other programs are among them
+  std::vector<Field> fields_of_attention();  // with the constants of other programs
   std::vector<Field> fields_of_neurons();
 };
 

@@ -16,7 +16,7 @@ KindKey key_of(const lanes::Subgraph& subgraph, const weights::Store& weights);
 struct SubgraphKind {
   lanes::Subgraph first;  // the first of this kind in the model
   KindKey key;
-  int n = 0;  // counts those of this kind
+  int n = 0;  // counts the subgraphs of this kind
 };
 
 // Returns the kinds in the order in which a pass meets them first.

@@ -17,9 +17,10 @@
 namespace troika::weights {
 
 struct NeuronCacheShape {
-  int n_groups = 0;         // counts groups of neurons: layers, or layers times experts
-  int n_neurons = 0;        // counts the neurons of each group
-  int cluster_neurons = 1;  // counts those of a hot cluster; the last one of a group may have fewer
+  int n_groups = 0;   // counts groups of neurons: layers, or layers times experts
+  int n_neurons = 0;  // counts the neurons of each group
+  // Counts neurons of a hot cluster; the last cluster of a group may have fewer
+  int cluster_neurons = 1;
   uint64_t neuron_bytes = 0;
 };
 
@@ -145,7 +146,7 @@ class NeuronCache {
   struct Frame {
     bool is_hot = false;
     int n_used = 0;    // counts slots, or is 1 with a cluster
-    int n_leased = 0;  // counts those of them that are leased
+    int n_leased = 0;  // counts how many of n_used are leased
   };
 
   int neuron_entry(NeuronId id) const { return id.group * shape_.n_neurons + id.neuron; }
