@@ -11,7 +11,7 @@
 
 namespace troika::bench {
 
-// Is far larger than the last-level cache of this class of machines.
+// The size of a pool: far more than the last-level cache of this class of machines.
 inline constexpr size_t kPoolBytes = size_t{640} << 20;
 
 inline std::vector<float> random_floats(size_t n, float scale) {

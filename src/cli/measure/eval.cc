@@ -100,7 +100,7 @@ void eval_text(const EvalFlags& flags, engine::Session& session) {
   }
 }
 
-// Looks at what a text's queries attend to. Throws UsageError where they choose nothing.
+// Looks at what a text's queries attend to. Throws UsageError where it saw no query.
 void look_at_text(const EvalFlags& flags, engine::Engine& engine,
                   measure::EstimateQuality* quality) {
   const std::string content = read_text(flags.text);
