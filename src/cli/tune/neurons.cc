@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
@@ -18,7 +19,8 @@ constexpr double kPercent = 100.0;
 double percentile(std::vector<double> values, double share) {
   if (values.empty()) return 0.0;
   std::sort(values.begin(), values.end());
-  const auto rank = static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5);
+  const auto rank =
+      static_cast<size_t>(std::lround(share * static_cast<double>(values.size() - 1)));
   return values[rank];
 }
 
