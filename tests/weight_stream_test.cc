@@ -44,6 +44,7 @@ Options options_for(const Case& c) {
   options.prompts.chunk = 32;  // so that a prompt has several chunks
   options.memory.context = kContext;
   options.memory.held_bytes = 0;
+  options.memory.expert_reads = ExpertReads::kInOrder;
   return options;
 }
 

@@ -43,6 +43,16 @@ void add_machine(Command& command, prepare::Options& options) {
           "faster), auto (copy if half of the free memory will do; with less than the "
           "weights take, some blocks stay and the others are read for each pass)")
       ->shows_default("auto");
+  command
+      .add_text(
+          "--expert-reads",
+          [&](const auto& text) {
+            options.memory.expert_reads = prepare::expert_reads_from_name(text);
+          },
+          "Where memory has no room for all weights of a mixture of experts: read those that a "
+          "router asks for (by-route), and also ahead those that the next block's router may "
+          "(guessed), or whole blocks (in-order)")
+      ->shows_default("by-route");
   command.add_flag("!--no-cache", options.memory.has_side_files,
                    "Neither use nor keep side files: with '--place shadow' all weights of "
                    "outliers stay in memory");

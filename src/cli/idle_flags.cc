@@ -293,6 +293,11 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
       say(name, "no neurons are read while others are computed (see --ffn)");
     }
   }
+  if (const prepare::WeightStream* const stream = engine.loaded().stream.get();
+      stream == nullptr || engine.blueprint().n_experts == 0) {
+    say("--expert-reads", stream == nullptr ? "all weights are in memory (see --memory)"
+                                            : "this model has no experts");
+  }
   say_of_int8(plan, say);
   return sentences;
 }

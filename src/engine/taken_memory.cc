@@ -17,7 +17,9 @@ void enter_taken(const Engine& engine, plan::Ledger* ledger) {
     ledger->set(Owner::kLayouts, blocks.copy_bytes() + blocks.largest_bytes());
   }
   if (const prepare::WeightStream* stream = engine.loaded().stream.get(); stream != nullptr) {
-    ledger->set(Owner::kWeights, stream->most_bytes());
+    const prepare::ExpertStream* const experts = stream->experts();
+    ledger->set(Owner::kWeights,
+                stream->most_bytes() + (experts != nullptr ? experts->bytes() : 0));
   }
   ledger->set(Owner::kPacked, weights.packed_bytes() + weights.measured_bytes());
   const weights::Neurons* neurons = weights.neurons();

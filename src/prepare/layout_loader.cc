@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "prepare/model_disk.h"
+#include "prepare/streaming/model_disk.h"
 
 namespace troika::prepare {
 namespace {

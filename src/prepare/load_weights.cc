@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "prepare/int8/outlier_channels.h"
+#include "prepare/memory.h"
 #include "prepare/neuron_blocks.h"
 #include "prepare/side_files.h"
 #include "prepare/streaming/neuron_stream.h"
@@ -98,6 +99,32 @@ NeuronStream* stream_neurons(const Options& options, const OpenedModel& model,
   return stream;
 }
 
+// Blocks but for what is read elsewhere.
+void stream_blocks(const Options& options, const OpenedModel& model, size_t most_bytes,
+                   WeightStream::Elsewhere elsewhere, LoadedWeights* loaded,
+                   weights::Store* weights) {
+  loaded->stream =
+      std::make_unique<WeightStream>(model.blueprint, model.file, most_bytes, weights, elsewhere);
+  loaded->stream->load_kept(options.progress);
+  loaded->pages = {false, loaded->stream->text()};
+}
+
+// Blocks without experts, and experts when a router asks for them.
+void stream_experts(const Options& options, const OpenedModel& model, size_t most_bytes,
+                    LoadedWeights* loaded, weights::Store* weights) {
+  const ExpertStream::Shares shares =
+      ExpertStream::shares_of(most_bytes, model.blueprint, *weights);
+  loaded->experts = std::make_unique<ExpertStream>(ExpertStreamOptions{shares.experts},
+                                                   model.blueprint, model.file, *weights);
+  stream_blocks(options, model, shares.others, weights::expert_matrices(model.blueprint), loaded,
+                weights);
+  const bool is_guessed = options.memory.expert_reads == ExpertReads::kGuessed;
+  loaded->experts->set_takes_guesses(is_guessed && loaded->stream->n_streamed() == 0);
+  loaded->stream->set_experts(loaded->experts.get());
+  loaded->pages.text += "; " + loaded->experts->text();
+  weights->set_experts(loaded->experts.get());
+}
+
 }  // namespace
 
 LoadedWeights load_weights(const Options& options, const kernels::Table& kernels,
@@ -131,17 +158,19 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   std::unique_ptr<weights::NeuronPredictor> predictor =
       is_on_host ? load_predictor(*plan, file, ffns, weights) : nullptr;
   if (is_streamed) {
-    NeuronStream* neurons = nullptr;
     if (!ffns.empty()) {
-      neurons = stream_neurons(options, *model, ffns, *plan, ledger.bytes(plan::Owner::kNeurons),
-                               std::move(predictor), &loaded.note, &weights);
+      NeuronStream* const neurons =
+          stream_neurons(options, *model, ffns, *plan, ledger.bytes(plan::Owner::kNeurons),
+                         std::move(predictor), &loaded.note, &weights);
       by_neuron = neurons->text();
+      stream_blocks(options, *model, ledger.bytes(plan::Owner::kWeights), neuron_matrices(ffns),
+                    &loaded, &weights);
+      loaded.stream->set_neurons(neurons);
+    } else if (reads_experts(options, blueprint, *plan)) {
+      stream_experts(options, *model, ledger.bytes(plan::Owner::kWeights), &loaded, &weights);
+    } else {
+      stream_blocks(options, *model, ledger.bytes(plan::Owner::kWeights), {}, &loaded, &weights);
     }
-    loaded.stream = std::make_unique<WeightStream>(
-        blueprint, file, ledger.bytes(plan::Owner::kWeights), &weights, neuron_matrices(ffns));
-    loaded.stream->set_neurons(neurons);
-    loaded.stream->load_kept(options.progress);
-    loaded.pages = {false, loaded.stream->text()};
   } else if (is_on_host) {
     if (loaded.layouts == nullptr) {
       by_neuron = place_neurons(blueprint, *plan, std::move(predictor), options.progress, &weights);

@@ -11,6 +11,7 @@
 #include "prepare/layout_loader.h"
 #include "prepare/open_model.h"
 #include "prepare/options.h"
+#include "prepare/streaming/expert_stream.h"
 #include "prepare/streaming/weight_stream.h"
 #include "prepare/weight_pages.h"
 #include "weights/channel_file.h"
@@ -26,6 +27,9 @@ struct LoadedWeights {
   std::unique_ptr<LayoutLoader> layouts;
   // Reads blocks when they are needed; null where memory has room for all.
   std::unique_ptr<WeightStream> stream;
+  // Reads experts when a router asks for them; null where all weights are in memory, or blocks are
+  // read with all their experts.
+  std::unique_ptr<ExpertStream> experts;
   // Tells people what happened that they should know; empty where nothing did.
   std::string note;
   double pack_seconds = 0.0;  // the time that measuring and packing weights for prompts took

@@ -9,6 +9,7 @@
 #include "model/linear_inputs.h"
 #include "prepare/int8/outlier_channels.h"
 #include "prepare/neuron_blocks.h"
+#include "prepare/streaming/expert_stream.h"
 #include "prepare/streaming/neuron_stream.h"
 #include "prepare/streaming/weight_stream.h"
 
@@ -136,11 +137,14 @@ void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weig
 }
 
 // Returns what weights have beside all else: all of them, or the least that streaming needs.
-size_t kept_weight_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+size_t kept_weight_bytes(const Options& options, const model::Blueprint& blueprint,
+                         const weights::Store& weights, const plan::Plan& plan,
                          const plan::Ledger& ledger) {
   const size_t all = weights.total_bytes(), room = ledger.room_for(Owner::kWeights);
   if (!ledger.is_limited() || room >= all) return all;
-  const size_t least = WeightStream::least_bytes(blueprint, weights);
+  const size_t least = reads_experts(options, blueprint, plan)
+                           ? ExpertStream::least_bytes(blueprint, weights)
+                           : WeightStream::least_bytes(blueprint, weights);
   const size_t slack = ledger.limit_bytes() / 64;  // estimates may be too small by this
   return std::min(all, std::max(room - std::min(room, slack), least));
 }
@@ -151,6 +155,12 @@ bool may_stream(const Options& options, const plan::Plan& plan) {
   return is_here(options) && options.memory.load == Load::kAuto && !options.memory.layouts &&
          plan.lanes.size() == 1 && !plan.lanes.front().is_device() && !has_int8_prompts(plan) &&
          (!plan.ffn.is_by_neuron() || plan.prefill == plan::Prefill::kSame);
+}
+
+bool reads_experts(const Options& options, const model::Blueprint& blueprint,
+                   const plan::Plan& plan) {
+  return blueprint.n_experts > 0 && options.memory.expert_reads != ExpertReads::kInOrder &&
+         !plan.ffn.is_by_neuron();
 }
 
 MemoryFigures MemoryFigures::here() {
@@ -207,7 +217,7 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
     if (plan.ffn.is_by_neuron()) {
       enter_neurons(blueprint, weights, plan, &ledger);
     } else {
-      ledger.set(Owner::kWeights, kept_weight_bytes(blueprint, weights, ledger));
+      ledger.set(Owner::kWeights, kept_weight_bytes(options, blueprint, weights, plan, ledger));
     }
   }
   ledger.set(Owner::kCache, cache_bytes(shape, plan.context));

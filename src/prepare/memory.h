@@ -31,6 +31,10 @@ inline constexpr int kUsefulContext = 512;
 // Says whether blocks may be read while passes run, where memory has no room for all weights.
 bool may_stream(const Options& options, const plan::Plan& plan);
 
+// Whether experts are read by themselves where blocks are.
+bool reads_experts(const Options& options, const model::Blueprint& blueprint,
+                   const plan::Plan& plan);
+
 cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprint);
 
 // Returns everything that an engine of this plan will keep, with the options' limit, which is not

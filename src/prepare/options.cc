@@ -15,6 +15,7 @@ constexpr int kMostThreads = 1024;
 constexpr int kLeastChunk = 32;
 
 constexpr const char* kLoads[] = {"auto", "map", "copy"};
+constexpr const char* kExpertReads[] = {"guessed", "by-route", "in-order"};
 constexpr const char* kShadowRows[] = {"hot", "all", "none"};
 constexpr const char* kLayouts[] = {"blocks", "both", "switch"};
 constexpr const char* kNpuSteps[] = {"naive", "chunk", "outlier", "out-of-order"};
@@ -215,6 +216,10 @@ tensor::Type kv_type_from_name(std::string_view name) {
   }
   throw UsageError(
       fmt::format("'{}' is no type for keys and values. Known are f32, f16 and q8_0.", name));
+}
+
+ExpertReads expert_reads_from_name(std::string_view name) {
+  return static_cast<ExpertReads>(index_of(kExpertReads, name, "expert-reads"));
 }
 
 Load load_from_name(std::string_view name) {

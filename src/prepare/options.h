@@ -141,6 +141,16 @@ enum class ShadowRows { kHot, kAll, kNone };
 // beside it, or one copy that changes (D1).
 enum class Layouts { kBlocks, kBoth, kSwitch };
 
+// How experts of mixtures are read where memory has no room for all weights.
+enum class ExpertReads : uint8_t {
+  kGuessed,  // when the router has spoken, and those that the next one may take ahead
+  kByRoute,  // when the router has spoken
+  kInOrder,  // all of a block's, used or not
+};
+
+// Throws UsageError that lists the names.
+ExpertReads expert_reads_from_name(std::string_view name);
+
 struct MemoryChoice {
   int context = 0;  // 0: what model, memory and common sense allow
   tensor::Type kv_type = tensor::Type::kF16;
@@ -151,6 +161,7 @@ struct MemoryChoice {
   // program is mostly the sanitizer's.
   std::optional<size_t> held_bytes = {};
   Load load = Load::kAuto;
+  ExpertReads expert_reads = ExpertReads::kByRoute;
   std::optional<Layouts> layouts;  // none: packed_bytes decides
   size_t packed_bytes = 0;         // limits the bytes of packed copies of weights
   ShadowRows shadow_rows = ShadowRows::kHot;

@@ -15,6 +15,7 @@
 
 namespace troika::weights {
 
+class ExpertSource;
 class Neurons;
 class SwitchedBlocks;
 
@@ -114,6 +115,12 @@ class Store {
   // Returns null where there are no such blocks.
   Neurons* neurons() const { return neurons_.get(); }
 
+  // Says where executables that are built from now on find the rows of experts. It must outlive
+  // them.
+  void set_experts(ExpertSource* experts) { experts_ = experts; }
+  // Returns null where they lie in the matrices.
+  ExpertSource* experts() const { return experts_; }
+
   // Makes copies in Q8_0, a scale for each 32 weights, of those of these matrices that are not.
   // Matrices whose rows are no multiple of 32 stay as they are. Throws Error where memory is short.
   void group_int8(std::span<const model::WeightId> ids, int n_threads,
@@ -156,6 +163,7 @@ class Store {
   std::unique_ptr<SwitchedBlocks> switched_;
   std::unique_ptr<Channels> channels_;
   std::unique_ptr<Neurons> neurons_;
+  ExpertSource* experts_ = nullptr;
   // By weight; empty, or without storage where there is no copy.
   std::vector<GroupedMatrix> grouped_;
   size_t packed_bytes_ = 0;

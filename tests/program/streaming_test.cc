@@ -41,6 +41,51 @@ TEST_F(Streaming, P10TheTextIsThatOfAModelInMemory) {
   EXPECT_NE(people.err.find("streamed "), std::string::npos) << people.err;
 }
 
+class StreamingExperts : public Streaming {
+ protected:
+  void SetUp() override {
+    test_support::TinyModel model = test_support::tiny_model("mixtral");
+    model.type = test_support::kQ8_0;
+    model.n_layers = 10;
+    model.width = 512;
+    model.n_heads = 8;
+    model.n_kv_heads = 4;
+    model.ffn_width = model.expert_width = 1024;
+    model_ = write(model);
+  }
+};
+
+TEST_F(StreamingExperts, P10TheTextIsThatOfExpertsInMemory) {
+  const json whole = run_json({});
+  const auto total = whole["memory"]["total_bytes"].get<int64_t>();
+  const std::string limit = std::to_string(total - (int64_t{24} << 20));
+  uint64_t n_in_order = 0;
+  for (const char* reads : {"in-order", "by-route", "guessed"}) {
+    const json streamed = run_json({"--memory", limit, "--expert-reads", reads});
+    EXPECT_EQ(streamed["tokens"], whole["tokens"]) << reads;
+    EXPECT_LE(streamed["memory"]["total_bytes"], streamed["memory"]["limit_bytes"]);
+    const json stream = streamed["stream"];
+    if (!stream.contains("experts")) {
+      n_in_order = stream["read_bytes"];
+      EXPECT_STREQ(reads, "in-order");
+      continue;
+    }
+    const json experts = stream["experts"];
+    EXPECT_GT(experts["hits"], 0);
+    EXPECT_GT(experts["misses"], 0);
+    EXPECT_TRUE(experts["right_guesses"] > 0 || reads == std::string("by-route"));
+    EXPECT_LT(experts["read_bytes"], n_in_order);
+  }
+  const Finished people = run({"--memory", limit});
+  expect_success(people);
+  EXPECT_NE(people.err.find("experts have places"), std::string::npos) << people.err;
+  EXPECT_NE(people.err.find("% read ahead"), std::string::npos) << people.err;
+  const Finished idle = run({"--expert-reads", "by-route"});
+  EXPECT_NE(idle.err.find("note: --expert-reads does nothing here: all weights are in memory"),
+            std::string::npos)
+      << idle.err;
+}
+
 TEST_F(Streaming, P10WhereBlocksMayNotBeReadTheLimitIsSaid) {
   const json whole = run_json({});
   const auto total = whole["memory"]["total_bytes"].get<int64_t>();

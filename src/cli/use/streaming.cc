@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
+#include "prepare/streaming/expert_stream.h"
 #include "prepare/streaming/neuron_stream.h"
 
 namespace troika::cli {
@@ -30,6 +31,33 @@ nlohmann::ordered_json neurons_json(const prepare::NeuronStream& neurons) {
           {"gap_bytes", neurons.gap_bytes()},
           {"from_model", c.n_from_model},
           {"problem", neurons.problem()}};
+}
+
+nlohmann::ordered_json experts_json(const prepare::ExpertStream& experts) {
+  const prepare::ExpertStream::Counters c = experts.counters();
+  return {{"places", experts.n_places()},
+          {"bytes_at_most", experts.bytes()},
+          {"hits", c.hits},
+          {"misses", c.misses},
+          {"right_guesses", c.right_guesses},
+          {"wrong_guesses", c.wrong_guesses},
+          {"evictions", c.evictions},
+          {"read_bytes", c.read_bytes},
+          {"read_s", c.read_us / 1e6},
+          {"wait_s", c.wait_us / 1e6}};
+}
+
+std::string experts_text(const prepare::ExpertStream& experts) {
+  const prepare::ExpertStream::Counters c = experts.counters();
+  const auto n_used = static_cast<double>(c.hits + c.misses + c.right_guesses);
+  const auto percent = [&](int64_t n) {
+    return 100.0 * static_cast<double>(n) / std::max(n_used, 1.0);
+  };
+  return fmt::format(
+      "experts    {:>10}   in {} experts; {:.1f} % were in memory, {:.1f} % read ahead ({} "
+      "for nothing); workers waited {:.2f} s\n",
+      bytes_text(c.read_bytes), c.misses + c.right_guesses + c.wrong_guesses, percent(c.hits),
+      percent(c.right_guesses), c.wrong_guesses, c.wait_us / 1e6);
 }
 
 std::string neurons_text(const prepare::NeuronStream& neurons) {
@@ -59,6 +87,7 @@ nlohmann::ordered_json streaming_json(const engine::Engine& engine) {
                                  {"read_mb_per_s", rate_mb_per_s(c)},
                                  {"wait_s", c.wait_us / 1e6}};
   if (stream->neurons() != nullptr) json["neurons"] = neurons_json(*stream->neurons());
+  if (stream->experts() != nullptr) json["experts"] = experts_json(*stream->experts());
   return json;
 }
 
@@ -66,9 +95,10 @@ std::string streaming_text(const engine::Engine& engine) {
   const prepare::WeightStream* const stream = engine.loaded().stream.get();
   if (stream == nullptr) return {};
   const prepare::WeightStream::Counters c = stream->counters();
-  const std::string neurons = stream->neurons() != nullptr ? neurons_text(*stream->neurons()) : "";
-  if (stream->n_streamed() == 0) return neurons;
-  return neurons +
+  std::string text = stream->neurons() != nullptr ? neurons_text(*stream->neurons()) : "";
+  if (stream->experts() != nullptr) text += experts_text(*stream->experts());
+  if (stream->n_streamed() == 0) return text;
+  return text +
          fmt::format(
              "streamed   {:>10}   in {} blocks at {:.0f} MB/s; passes waited {:.2f} s for them\n",
              bytes_text(c.read_bytes), c.n_blocks, rate_mb_per_s(c), c.wait_us / 1e6);

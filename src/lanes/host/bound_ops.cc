@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "lanes/host/experts/expert_reads.h"
 #include "lanes/host/neurons/neuron_ffn.h"
 #include "model/rope.h"
 
@@ -81,7 +82,6 @@ BoundOp bind_values(const Subgraph& subgraph, size_t index, const Buffers& buffe
 BoundOp bind(const Subgraph& subgraph, size_t index, const weights::Store& weights,
              const Buffers& buffers, const kernels::Table& kernels, Precision precision) {
   const model::Blueprint& blueprint = *subgraph.blueprint;
-  const ExpertCounts experts = {blueprint.n_experts, blueprint.n_experts_used};
   BoundOp bound = bind_values(subgraph, index, buffers);
   const model::Op& op = bound.op;
   const auto vector_of = [&](model::WeightId id) {
@@ -106,11 +106,15 @@ BoundOp bind(const Subgraph& subgraph, size_t index, const weights::Store& weigh
       break;
     case OpKind::kExpertLinear:
       bound.own = bind_product(op, weights, kernels, precision);
-      bound.product()->experts = experts;
+      bound.product()->experts = experts_of_op(blueprint, op, weights);
+      bound.product()->guess =
+          bind_guess(blueprint, bound.product()->experts, weights, buffers, kernels);
       break;
     case OpKind::kRoute:
+      bound.own = ExpertCounts{blueprint.n_experts, blueprint.n_experts_used};
+      break;
     case OpKind::kExpertSum:
-      bound.own = experts;
+      bound.own = experts_of_op(blueprint, op, weights);
       break;
     case OpKind::kGate:
     case OpKind::kActivate:

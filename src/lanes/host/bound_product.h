@@ -5,6 +5,7 @@
 #include "lanes/int8_rule.h"
 #include "lanes/subgraph.h"
 #include "plan/plan.h"
+#include "weights/expert_source.h"
 #include "weights/neurons/neurons.h"
 #include "weights/store.h"
 
@@ -36,10 +37,31 @@ struct ProductWeight {
   const float* row_largest = nullptr;
 };
 
-// How many experts a mixture has.
+// How many experts a mixture has, and where they are.
 struct ExpertCounts {
   int n = 0;
   int n_used = 0;  // how many experts each token takes
+  // Where they lie; null: in the matrix. The source knows the product by its place.
+  weights::ExpertSource* source = nullptr;
+  weights::ExpertSource::Place place = {};
+};  // that the source knows the product by
+};
+
+// Guesses which experts the next mixture will take, so that they are read ahead (P10): its router
+// is applied to what stands before this one.
+struct ExpertGuess {
+  int mixture = 0;               // whose experts are guessed
+  const float* state = nullptr;  // (n_tokens, width), in the first set of buffers
+  size_t width = 0;
+  bool is_layer_norm = false;
+  const float* norm_weight = nullptr;
+  const float* norm_bias = nullptr;
+  float eps = 0.0f;
+  weights::Matrix router{};
+  const float* router_bias = nullptr;
+  kernels::MatmulF32* matmul = nullptr;  // null: nothing is guessed
+
+  bool is_there() const { return matmul != nullptr; }
 };
 
 // The part of a product with outliers that a task of its own computes, and the memory that these
@@ -73,6 +95,7 @@ struct BoundProduct {
   const weights::NeuronFfn* neurons = nullptr;
   NeuronGate gate;
   ExpertCounts experts;  // kExpertLinear: the weight holds all experts
+  ExpertGuess guess;     // is there in the first product of a mixture
   InputForm form = InputForm::kFloat;
   // Says whether the product must bring its input into the form first; false where an op before has
   // done so.

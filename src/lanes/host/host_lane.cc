@@ -7,7 +7,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "lanes/host/attention.h"
-#include "lanes/host/experts.h"
+#include "lanes/host/experts/expert_reads.h"
+#include "lanes/host/experts/experts.h"
 #include "lanes/host/products.h"
 #include "lanes/host/run_op.h"
 #include "lanes/host/slices.h"
@@ -136,9 +137,11 @@ void HostLane::reserve_product(const BoundOp& bound, int n_tokens) {
     const size_t n_prepared = n_rows * static_cast<size_t>(std::max(product.experts.n_used, 1));
     prepared_.resize(std::max(prepared_.size(), n_prepared * prepared_row_bytes(bound) + kLine));
   }
-  if (product.form != InputForm::kInt8) return;
-  scratch_floats_ = std::max(scratch_floats_, k);
+  const size_t n_scratch =
+      std::max(guess_floats(product.guess), product.form == InputForm::kInt8 ? k : 0);
+  scratch_floats_ = std::max(scratch_floats_, n_scratch);
   scratch_.resize(static_cast<size_t>(info_.n_threads) * scratch_floats_);
+  if (product.form != InputForm::kInt8) return;
   if (!product.int8_rule.takes_outliers() || is_divided) return;
   outlier_counts_.resize(std::max(outlier_counts_.size(), n_rows));
   if (n_rows * k <= n_outliers_) return;
@@ -185,7 +188,14 @@ void HostLane::submit(const Executable& executable, const Run& run, Completion& 
     const Run own = host.tokens().of(run);
     if (!host.tokens().is_empty(own)) run_ops(host, own);
   }
-  completion.finished(Status::kDone);
+  weights::ExpertSource* const experts = host.weights().experts();
+  std::string problem = experts != nullptr ? experts->take_problem() : std::string();
+  if (problem.empty()) {
+    completion.finished(Status::kDone);
+  } else {
+    problem_ = std::move(problem);
+    completion.finished(Status::kFailed);
+  }
 }
 
 void HostLane::run_ops(const HostExecutable& host, const Run& run) {

@@ -29,6 +29,7 @@ class HostLane : public Lane {
                                     const weights::Store& weights, const Buffers& buffers) override;
   // Leaves out the lists of outliers, because little of them is ever touched.
   size_t held_bytes() const override;
+  std::string problem() const override { return problem_; }
   // Computes with the calling thread as the team's first worker. The task has ended on return.
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
@@ -62,6 +63,7 @@ class HostLane : public Lane {
   std::vector<int32_t> expert_scratch_;
   size_t expert_scratch_length_ = 0;
   NeuronScratch neurons_;
+  std::string problem_;  // says why experts could not be read
   // Has as many counters as the longest executable needs.
   std::vector<ItemCounter> counters_;
   // Holds the results of segments of attention, where workers share segments.

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "lanes/host/attention.h"
-#include "lanes/host/experts.h"
+#include "lanes/host/experts/experts.h"
 #include "lanes/host/neurons/neuron_ffn.h"
 #include "lanes/host/products.h"
 #include "lanes/host/shadow_products.h"

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/trace.h"
-#include "prepare/model_disk.h"
+#include "prepare/streaming/model_disk.h"
 #include "prepare/streaming/neuron_stream.h"
 
 namespace troika::prepare {
@@ -22,9 +22,6 @@ using weights::Matrix;
 
 // The block at work and the one that is read meanwhile.
 constexpr size_t kLeastSlots = 2;
-constexpr uint64_t kDirectPage = 4096;  // that direct reads ask for
-// The disk has several requests of one block under way.
-constexpr uint64_t kRequestBytes = uint64_t{1} << 20;
 
 double clock_us() { return RealClock().now_us(); }
 
@@ -70,14 +67,10 @@ std::vector<std::vector<Matrix>> matrices_of(const model::Blueprint& blueprint,
   return matrices;
 }
 
-// The memory that a matrix takes at most: it is read in whole pages.
-size_t room_of(const Matrix& matrix) {
-  return (bytes_of(matrix) + kDirectPage - 1) / kDirectPage * kDirectPage + kDirectPage;
-}
-
-size_t room_of(const std::vector<Matrix>& matrices) {
+// The memory that matrices take at most: they are read in whole pages.
+size_t room_of_all(const std::vector<Matrix>& matrices) {
   size_t bytes = 0;
-  for (const Matrix& matrix : matrices) bytes += room_of(matrix);
+  for (const Matrix& matrix : matrices) bytes += room_of(bytes_of(matrix));
   return bytes;
 }
 
@@ -99,8 +92,8 @@ size_t WeightStream::least_bytes(const model::Blueprint& blueprint, const weight
   const std::vector<std::vector<Matrix>> matrices = matrices_of(blueprint, weights, elsewhere);
   size_t largest = 0;
   for (size_t i = 0; i + 1 < matrices.size(); ++i)
-    largest = std::max(largest, room_of(matrices[i]));
-  return bytes_beside(weights, matrices, elsewhere) + room_of(matrices.back()) +
+    largest = std::max(largest, room_of_all(matrices[i]));
+  return bytes_beside(weights, matrices, elsewhere) + room_of_all(matrices.back()) +
          kLeastSlots * largest;
 }
 
@@ -108,7 +101,7 @@ size_t WeightStream::whole_bytes(const model::Blueprint& blueprint, const weight
                                  Elsewhere elsewhere) {
   const std::vector<std::vector<Matrix>> matrices = matrices_of(blueprint, weights, elsewhere);
   size_t bytes = bytes_beside(weights, matrices, elsewhere);
-  for (const std::vector<Matrix>& of_block : matrices) bytes += room_of(of_block);
+  for (const std::vector<Matrix>& of_block : matrices) bytes += room_of_all(of_block);
   return bytes;
 }
 
@@ -137,16 +130,10 @@ void WeightStream::find_parts(const model::Blueprint& blueprint, const weights::
   for (const std::vector<Matrix>& of_block : matrices) {
     auto block = std::make_unique<Block>();
     block->owner = this;
-    block->bytes = room_of(of_block);
+    block->bytes = room_of_all(of_block);
     for (const Matrix& matrix : of_block) {
-      for (size_t i = 0; i < file.shards().size(); ++i) {
-        const std::span<const std::byte> bytes = file.shards()[i].bytes;
-        if (matrix.data < bytes.data() || matrix.data >= bytes.data() + bytes.size()) continue;
-        block->parts.push_back({matrix.data, bytes_of(matrix), static_cast<int>(i),
-                                static_cast<uint64_t>(matrix.data - bytes.data()), bytes.size()});
-      }
+      block->parts.push_back(file_part(file, matrix.data, bytes_of(matrix)));
     }
-    TROIKA_ASSERT(block->parts.size() == of_block.size());
     blocks_.push_back(std::move(block));
   }
 }
@@ -188,20 +175,10 @@ void WeightStream::choose_kept(size_t most_bytes) {
 // Rows begin in memory as far behind a page as they do in the file, so that reads may be direct.
 void WeightStream::place(Block* block, weights::Store* weights) {
   std::byte* to = slots_[block->slot].memory.get();
-  for (const Part& part : block->parts) {
-    const uint64_t begin = part.offset / kDirectPage * kDirectPage;
-    const uint64_t end = part.offset + part.bytes;
-    const uint64_t page_end = (end + kDirectPage - 1) / kDirectPage * kDirectPage;
-    // The last page of a file may be a part of one only, which cannot be read directly.
-    const uint64_t whole_end = std::min(page_end, part.shard_bytes / kDirectPage * kDirectPage);
-    for (uint64_t at = begin; at < whole_end; at += kRequestBytes) {
-      block->reads.push_back(
-          {part.shard, at, std::min(kRequestBytes, whole_end - at), to + (at - begin)});
-    }
-    const uint64_t rest = std::max(begin, whole_end);
-    if (end > rest) block->reads.push_back({part.shard, rest, end - rest, to + (rest - begin)});
-    weights->move(part.begin, part.bytes, to + (part.offset - begin));
-    to += page_end - begin;
+  for (const FilePart& part : block->parts) {
+    add_page_reads(part, to, &block->reads);
+    weights->move(part.begin, part.bytes, to + lead_of(part));
+    to += room_of(part.bytes);
   }
 }
 
@@ -220,7 +197,9 @@ void WeightStream::end(Block* block, lanes::Status status) {
   std::unique_lock<std::mutex> lock(mutex_);
   const bool may_be_cached = disk_.n_direct_reads() < n_reads_;
   lock.unlock();
-  if (may_be_cached) forget_cached(*block);
+  for (const FilePart& part : block->parts) {
+    if (may_be_cached) forget_cached(file_, part);
+  }
   lock.lock();
   block->end_us = clock_us();
   if (--n_reading_ == 0) counters_.read_us += block->end_us - read_start_us_;
@@ -229,15 +208,6 @@ void WeightStream::end(Block* block, lanes::Status status) {
   counters_.read_bytes += block->bytes;
   read_ahead();
   ended_.notify_all();
-}
-
-// What came through the page cache is not to stay there.
-void WeightStream::forget_cached(const Block& block) const {
-  for (const Part& part : block.parts) {
-    const MappedFile& map = *file_.shards()[static_cast<size_t>(part.shard)].map;
-    (void)posix_fadvise(map.descriptor(), static_cast<off_t>(part.offset),
-                        static_cast<off_t>(part.bytes), POSIX_FADV_DONTNEED);
-  }
 }
 
 void WeightStream::read_ahead() {

@@ -2,8 +2,6 @@
 // are kept; the others are read in the order in which passes need them, some before they are
 // needed, into a few slots of memory that they share. Each has the same slot every time: addresses
 // never change, and kernels read a streamed block as any other, with equal bits.
-//
-// Reads go past the page cache, which would keep what is needed last and drop what is needed next.
 #pragma once
 
 #include <condition_variable>
@@ -19,11 +17,13 @@
 #include "gguf/file.h"
 #include "lanes/disk/disk_lane.h"
 #include "model/blueprint.h"
+#include "prepare/streaming/page_reads.h"
 #include "schedule/runner.h"
 #include "weights/store.h"
 
 namespace troika::prepare {
 
+class ExpertStream;
 class NeuronStream;
 
 class WeightStream : public schedule::LayoutWatch {
@@ -57,6 +57,9 @@ class WeightStream : public schedule::LayoutWatch {
   // What reads the neurons of blocks that are computed by neuron: it is asked after each pass.
   void set_neurons(NeuronStream* neurons) { neurons_ = neurons; }
   const NeuronStream* neurons() const { return neurons_; }
+  // What reads the experts of mixtures, and is there as long as this.
+  void set_experts(const ExpertStream* experts) { experts_ = experts; }
+  const ExpertStream* experts() const { return experts_; }
 
   // Reads what is kept. Once, first. Throws Error.
   void load_kept(const ProgressFunction& progress);
@@ -81,14 +84,6 @@ class WeightStream : public schedule::LayoutWatch {
 
  private:
   enum class State : uint8_t { kKept, kAbsent, kReading, kReady, kFailed };
-  // One that lies in the file, and where it will be in its block's memory.
-  struct Part {
-    const std::byte* begin;
-    size_t bytes;
-    int shard;
-    uint64_t offset;
-    uint64_t shard_bytes;
-  };
   struct Block : lanes::Completion {
     void finished(lanes::Status status) override { owner->end(this, status); }
     WeightStream* owner = nullptr;
@@ -96,7 +91,7 @@ class WeightStream : public schedule::LayoutWatch {
     size_t slot = 0;
     size_t bytes = 0;                     // of memory
     double start_us = 0.0, end_us = 0.0;  // of its last read
-    std::vector<Part> parts;
+    std::vector<FilePart> parts;
     std::vector<lanes::ReadRequest> reads;
   };
   struct Slot {
@@ -115,10 +110,10 @@ class WeightStream : public schedule::LayoutWatch {
   void start_again_at(int block, std::unique_lock<std::mutex>* lock);
 
   void end(Block* block, lanes::Status status);
-  void forget_cached(const Block& block) const;
 
   const gguf::File& file_;
   NeuronStream* neurons_ = nullptr;
+  const ExpertStream* experts_ = nullptr;
   Trace* trace_ = nullptr;
   int trace_row_ = 0;
   bool is_prompt_ = false;                      // the pass at work

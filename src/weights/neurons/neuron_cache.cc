@@ -247,16 +247,16 @@ void NeuronCache::failed(const Held& held) {
   entry.state = State::kFailed;
 }
 
-void NeuronCache::give_back(const Held& held) {
+void NeuronCache::give_back(const Held& held, bool makes_room_first) {
   TROIKA_ASSERT(held.is_held());
   if (held.region == Region::kHot) {
     give_back_cluster(held.entry);
   } else {
-    give_back_neuron(held.entry);
+    give_back_neuron(held.entry, makes_room_first);
   }
 }
 
-void NeuronCache::give_back_neuron(int index) {
+void NeuronCache::give_back_neuron(int index, bool makes_room_first) {
   Entry& entry = neurons_[static_cast<size_t>(index)];
   TROIKA_ASSERT(entry.n_leases > 0);
   if (--entry.n_leases > 0) return;
@@ -265,7 +265,8 @@ void NeuronCache::give_back_neuron(int index) {
   if (entry.state == State::kFailed || is_covered(index)) {
     drop_neuron(index);
   } else if (!entry.is_pinned) {
-    push_newest(neurons_, &neuron_chain_, index);
+    makes_room_first ? push_oldest(neurons_, &neuron_chain_, index)
+                     : push_newest(neurons_, &neuron_chain_, index);
   }
 }
 

@@ -93,9 +93,9 @@ class NeuronCache {
   // came with kMiss, and neither was called before.
   void filled(const Held& held);
   void failed(const Held& held);
-  // Makes the entry the one used last. REQUIRES: it is held and not being read. Is called once for
-  // each hold.
-  void give_back(const Held& held);
+  // Makes the entry the one used last, or the first to make room: a scan comes by again only when
+  // it has read all others. REQUIRES: it is held and not being read. Is called once for each hold.
+  void give_back(const Held& held, bool makes_room_first = false);
 
   // Says how many sequences the next batches have. What leases prevent is done by a later call. The
   // moves must be carried out, in their order, before anything else is acquired. They are valid
@@ -164,7 +164,7 @@ class NeuronCache {
   bool evict_cluster();
   Held lease_neuron(int entry, Found found);
   Held lease_cluster(int entry, Found found, int64_t slot);
-  void give_back_neuron(int index);
+  void give_back_neuron(int index, bool makes_room_first);
   void give_back_cluster(int index);
   void drop_cold_copies(int cluster_entry);
   bool is_covered(int neuron_entry) const;

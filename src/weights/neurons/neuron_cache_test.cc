@@ -53,6 +53,22 @@ TEST(NeuronCache, P5TheNeuronThatWasUsedLongestAgoMakesRoom) {
   EXPECT_EQ(cache.resident_bytes(), 3 * kNeuronBytes);
 }
 
+TEST(NeuronCache, P5WhatAScanReadMakesRoomFirst) {
+  NeuronCache cache({1, 10, 4, kNeuronBytes}, slots(3));
+  for (const int neuron : {1, 2}) EXPECT_FALSE(use(cache, {0, neuron}));
+  for (const int neuron : {5, 6, 7}) {
+    const Held held = cache.acquire({0, neuron});
+    ASSERT_EQ(held.found, Found::kMiss);
+    cache.filled(held);
+    cache.give_back(held, /*makes_room_first=*/true);
+  }
+  EXPECT_TRUE(use(cache, {0, 1}));
+  EXPECT_TRUE(use(cache, {0, 2}));
+  EXPECT_TRUE(use(cache, {0, 7}));
+  EXPECT_FALSE(use(cache, {0, 8}));  // 1 goes: 7 was used since
+  EXPECT_FALSE(cache.is_resident({0, 1}));
+}
+
 TEST(NeuronCache, P5WhatIsInUseIsNeverEvicted) {
   NeuronCache cache({2, 10, 4, kNeuronBytes}, slots(2));
   const Held a = cache.acquire({0, 1});

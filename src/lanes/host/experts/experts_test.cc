@@ -1,5 +1,5 @@
 // Experts of tokens whose router gives no numbers.
-#include "lanes/host/experts.h"
+#include "lanes/host/experts/experts.h"
 
 #include <gtest/gtest.h>
 

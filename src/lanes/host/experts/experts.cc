@@ -1,15 +1,15 @@
-#include "lanes/host/experts.h"
+#include "lanes/host/experts/experts.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
+#include "lanes/host/experts/expert_reads.h"
 #include "lanes/host/products.h"
 
 namespace troika::lanes {
 namespace {
 
-constexpr size_t kMostExperts = 1024;
 // Shares are divided by their sum, or by this number where the sum is smaller. It is the smallest
 // normal number of half precision.
 constexpr float kLeastSum = 6.103515625e-5f;
@@ -50,6 +50,7 @@ class Groups {
 
   size_t n_active() const { return n_active_; }
   size_t active(size_t i) const { return static_cast<size_t>(active_[i]); }
+  std::span<const int32_t> all_active() const { return {active_, n_active_}; }
   size_t start(size_t expert) const { return static_cast<size_t>(starts_[expert]); }
   size_t size(size_t expert) const { return start(expert + 1) - start(expert); }
   size_t token_at(size_t row) const { return static_cast<size_t>(order_[row]) / n_used_; }
@@ -66,12 +67,13 @@ class Groups {
   int32_t* ranks_;   // the inverse: row by token * n_used + i
 };
 
-// Returns the product of one expert with the rows of the tokens that take it.
-ProductWork of_expert(const ProductWork& all, const Groups& groups, size_t expert) {
+// Returns the product of one expert, whose rows lie at `rows`, with the tokens that take it.
+ProductWork of_expert(const ProductWork& all, const Groups& groups, size_t expert,
+                      const std::byte* rows) {
   ProductWork one = all;
   const size_t n_rows = all.output_width();
   weights::Matrix& matrix = one.weight.matrix;
-  matrix.data += expert * n_rows * matrix.row_bytes;
+  matrix.data = rows;
   matrix.n_rows = all.bound.output_width;
   matrix.n_strip_rows = std::min(matrix.n_strip_rows, matrix.n_rows);
   if (one.weight.row_largest != nullptr) one.weight.row_largest += expert * n_rows;
@@ -81,6 +83,18 @@ ProductWork of_expert(const ProductWork& all, const Groups& groups, size_t exper
   one.n_rows = groups.size(expert);
   one.output += first * n_rows;
   return one;
+}
+
+// The expert that is computed as the i-th.
+weights::ExpertSource::Rows rows_of_expert(const ProductWork& all, const Groups& groups,
+                                           int64_t i) {
+  const ExpertCounts& experts = all.product.experts;
+  if (experts.source != nullptr) {
+    return experts.source->take(experts.place, static_cast<int>(i));
+  }
+  const size_t expert = groups.active(static_cast<size_t>(i));
+  const weights::Matrix& matrix = all.weight.matrix;
+  return {static_cast<int>(expert), matrix.data + expert * all.output_width() * matrix.row_bytes};
 }
 
 void prepare_parts(const BoundOp& bound, const OpContext& context, int worker,
@@ -143,25 +157,28 @@ void run_route(const BoundOp& bound, const OpContext& context, int row) {
 
 void run_expert_linear(const BoundOp& bound, const OpContext& context, int index, int worker) {
   const auto& product = bound.as<BoundProduct>();
-  const Groups groups(product.experts, context, worker, context.input(bound, 1));
-  if (product.prepares_input) {
-    prepare_parts(bound, context, worker, groups);
-    context.team.barrier().wait();
-  }
+  const ExpertCounts& experts = product.experts;
+  const Groups groups(experts, context, worker, context.input(bound, 1));
+  const bool begins_reads = experts.source != nullptr && experts.place.product == 0;
+  if (begins_reads) begin_expert_reads(bound, context, worker, groups.all_active());
+  if (product.prepares_input) prepare_parts(bound, context, worker, groups);
+  if (begins_reads || product.prepares_input) context.team.barrier().wait();
   ProductWork all = whole_product(bound, context, worker);
   const bool is_gathered = product.form == InputForm::kFloat && !bound.op.takes_parts;
   if (is_gathered) all.floats = reinterpret_cast<const float*>(context.prepared);
   const auto n_active = static_cast<int64_t>(groups.n_active());
   const ProductItems items = items_of(all, n_active);
   share_items(context, index, worker, items.n * n_active, [&](int64_t i) {
-    const size_t expert = groups.active(static_cast<size_t>(i / items.n));
-    run_item(of_expert(all, groups, expert), items, i % items.n);
+    const weights::ExpertSource::Rows rows = rows_of_expert(all, groups, i / items.n);
+    const auto expert = static_cast<size_t>(rows.expert);
+    run_item(of_expert(all, groups, expert, rows.data), items, i % items.n);
   });
 }
 
 void run_expert_sum(const BoundOp& bound, const OpContext& context, int worker) {
   const float* routes = context.input(bound, 1);
   const auto& experts = bound.as<ExpertCounts>();
+  if (experts.source != nullptr && worker == 0) experts.source->finish(experts.place.mixture);
   const Groups groups(experts, context, worker, routes);
   const auto n_used = static_cast<size_t>(experts.n_used);
   const auto width = static_cast<size_t>(bound.output_width);

@@ -1,4 +1,4 @@
-#include "prepare/model_disk.h"
+#include "prepare/streaming/model_disk.h"
 
 #include <fmt/format.h>
 

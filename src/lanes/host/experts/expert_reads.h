@@ -1,0 +1,29 @@
+// Experts that are read by route (P10): products of a mixture tell what reads them which ones they
+// need, and which ones the next mixture may.
+#pragma once
+
+#include <span>
+
+#include "lanes/host/op_context.h"
+
+namespace troika::lanes {
+
+// Tokens whose next experts are guessed; of more, nearly all experts are needed anyway.
+inline constexpr int kMostGuessTokens = 8;
+
+// What an op of a mixture knows of its experts.
+ExpertCounts experts_of_op(const model::Blueprint& blueprint, const model::Op& op,
+                           const weights::Store& weights);
+// Empty where nothing is guessed: behind the last mixture, and behind a first product.
+ExpertGuess bind_guess(const model::Blueprint& blueprint, const ExpertCounts& experts,
+                       const weights::Store& weights, const Buffers& buffers,
+                       const kernels::Table& kernels);
+// Floats that a worker needs for it.
+size_t guess_floats(const ExpertGuess& guess);
+
+// All workers come by before the first product of a mixture, and meet behind it: one says which
+// experts are `active`, another guesses the next ones.
+void begin_expert_reads(const BoundOp& bound, const OpContext& context, int worker,
+                        std::span<const int32_t> active);
+
+}  // namespace troika::lanes

@@ -1,0 +1,411 @@
+#include "prepare/streaming/expert_stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/bytes_text.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "prepare/streaming/model_disk.h"
+#include "prepare/streaming/weight_stream.h"
+#include "weights/panels.h"
+
+namespace troika::prepare {
+namespace {
+
+using weights::NeuronCache;
+
+// Experts that are read ahead at once: few, so that a guess stands little in the way of what is
+// wanted a moment later, enough that the disk has several requests.
+constexpr int kGuessesAtOnce = 2;
+
+double stream_time_us() { return RealClock().now_us(); }
+
+size_t expert_bytes(const weights::Matrix& matrix, int n_experts) {
+  return matrix.row_bytes * static_cast<size_t>(matrix.n_rows / n_experts);
+}
+
+}  // namespace
+
+weights::NeuronCacheShape ExpertStream::Layout::cache_shape() const {
+  return {n_mixtures, n_experts, 1, place_bytes};
+}
+
+size_t ExpertStream::Layout::bytes_for(uint64_t n_places) const {
+  const size_t beside = sizeof(Slot) + n_requests * sizeof(lanes::ReadRequest);
+  return n_places * (place_bytes + beside) + NeuronCache::list_bytes(cache_shape(), n_places);
+}
+
+ExpertStream::Layout ExpertStream::layout_of(const model::Blueprint& blueprint,
+                                             const weights::Store& weights) {
+  Layout layout;
+  layout.n_experts = blueprint.n_experts;
+  std::array<size_t, kMostProducts> rooms = {};
+  for (const model::Mixture& mixture : model::mixtures(blueprint)) {
+    ++layout.n_mixtures;
+    TROIKA_ASSERT(mixture.products.size() <= kMostProducts);
+    for (size_t i = 0; i < mixture.products.size(); ++i) {
+      const size_t bytes = expert_bytes(weights.matrix(mixture.products[i]), layout.n_experts);
+      rooms[i] = std::max(rooms[i], room_of(bytes));
+    }
+  }
+  for (size_t i = 0; i < kMostProducts; ++i) {
+    layout.offsets[i] = layout.place_bytes;
+    layout.place_bytes += rooms[i];
+    layout.n_requests += most_page_reads(rooms[i]);
+  }
+  return layout;
+}
+
+size_t ExpertStream::least_bytes(const model::Blueprint& blueprint, const weights::Store& weights) {
+  const Layout layout = layout_of(blueprint, weights);
+  // All experts of one mixture may be wanted at once.
+  return layout.bytes_for(static_cast<uint64_t>(layout.n_experts)) +
+         WeightStream::least_bytes(blueprint, weights, weights::expert_matrices(blueprint));
+}
+
+ExpertStream::Shares ExpertStream::shares_of(size_t most_bytes, const model::Blueprint& blueprint,
+                                             const weights::Store& weights) {
+  const Layout layout = layout_of(blueprint, weights);
+  const std::vector<model::WeightId> elsewhere = weights::expert_matrices(blueprint);
+  const auto n_experts = static_cast<uint64_t>(layout.n_experts);
+  const size_t least = layout.bytes_for(n_experts);
+  const size_t most = layout.bytes_for(n_experts * static_cast<uint64_t>(layout.n_mixtures));
+  const size_t whole = WeightStream::whole_bytes(blueprint, weights, elsewhere);
+  const size_t others =
+      std::min(whole, std::max(WeightStream::least_bytes(blueprint, weights, elsewhere),
+                               most_bytes - std::min(most_bytes, least)));
+  return {others, std::min(most, std::max(most_bytes - std::min(most_bytes, others), least))};
+}
+
+ExpertStream::ExpertStream(const ExpertStreamOptions& options, const model::Blueprint& blueprint,
+                           const gguf::File& file, const weights::Store& weights)
+    : ExpertSource(model::mixtures(blueprint)),
+      file_(file),
+      layout_(layout_of(blueprint, weights)) {
+  for (const model::Mixture& mixture : mixtures()) {
+    std::vector<FilePart>& parts = files_.emplace_back();
+    for (const model::WeightId id : mixture.products) {
+      const weights::Matrix& matrix = weights.matrix(id);
+      parts.push_back(file_part(file, matrix.data, expert_bytes(matrix, layout_.n_experts)));
+    }
+  }
+  const auto n_all = static_cast<uint64_t>(layout_.n_experts) * mixtures().size();
+  uint64_t n_places = std::min(n_all, uint64_t{options.most_bytes / layout_.place_bytes});
+  while (n_places > 0 && layout_.bytes_for(n_places) > options.most_bytes) --n_places;
+  TROIKA_ASSERT(n_places >= static_cast<uint64_t>(layout_.n_experts));
+  try {
+    make_cache(n_places);
+  } catch (const std::bad_alloc&) {
+    throw Error(fmt::format("There is no memory for {} of experts. Use less ‹memory›.",
+                            bytes_text(options.most_bytes)));
+  }
+  lanes::DiskOptions disk = disk_options(file);
+  disk.may_use_io_uring = options.may_use_io_uring;
+  disk.spoil = options.spoil;
+  disk_ = std::make_unique<lanes::DiskLane>(disk);
+  read_ = disk_->make_read();
+}
+
+void ExpertStream::make_cache(uint64_t n_places) {
+  weights::NeuronCacheOptions how;
+  how.capacity_bytes = n_places * layout_.place_bytes;
+  cache_ = std::make_unique<NeuronCache>(layout_.cache_shape(), how);
+  memory_ = PageBuffer(n_places * layout_.place_bytes);
+  bytes_ = layout_.bytes_for(n_places);
+  slots_ = std::vector<Slot>(n_places);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    for (size_t p = 0; p < kMostProducts; ++p) {
+      Part& part = slots_[i].parts[p];
+      part.owner = this;
+      part.place = static_cast<int64_t>(i);
+      const size_t end = p + 1 < kMostProducts ? layout_.offsets[p + 1] : layout_.place_bytes;
+      part.reads.reserve(most_page_reads(end - layout_.offsets[p]));
+    }
+  }
+  const auto n = static_cast<size_t>(layout_.n_experts);
+  wanted_.reserve(n);
+  is_wanted_.resize(n);
+  held_.resize(n);
+  missing_.reserve(n);
+  order_ = std::vector<std::atomic<int32_t>>(kMostProducts * n);
+  for (std::atomic<int32_t>& one : order_) one.store(model::kNone, std::memory_order_relaxed);
+  is_chosen_.resize(kMostProducts * n);
+  named_.reserve(n);
+  guesses_.reserve(n);
+}
+
+ExpertStream::~ExpertStream() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  is_stopped_ = true;
+  changed_.wait(lock, [this] { return n_reading_ == 0; });
+}
+
+FilePart ExpertStream::part_of(int mixture, int product, int expert) const {
+  FilePart part = files_[static_cast<size_t>(mixture)][static_cast<size_t>(product)];
+  const size_t before = static_cast<size_t>(expert) * part.bytes;
+  part.begin += before;
+  part.offset += before;
+  return part;
+}
+
+void ExpertStream::want(int mixture, std::span<const int32_t> experts) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  leave(&lock);
+  mixture_ = mixture;
+  is_in_order_ = 4 * experts.size() >= 3 * static_cast<size_t>(layout_.n_experts);
+  wanted_.assign(experts.begin(), experts.end());
+  for (const int32_t expert : wanted_) is_wanted_[static_cast<size_t>(expert)] = true;
+  missing_.clear();
+  for (const int32_t expert : wanted_) hold(expert, &lock);
+  for (int product = 0; product < static_cast<int>(n_products(mixture)); ++product) {
+    for (const int64_t place : missing_) submit(&slots_[static_cast<size_t>(place)], product);
+  }
+  end_guesses();
+  if (is_in_order_ && mixture + 1 < layout_.n_mixtures) {
+    guessed_mixture_ = mixture + 1;
+    for (int32_t i = 0; i < layout_.n_experts; ++i) named_.push_back(i);
+  }
+  is_begun_ = true;
+  read_ahead();
+  changed_.notify_all();
+}
+
+// Gets a lease of an expert of the mixture at work, and notes what must be read.
+void ExpertStream::hold(int expert, std::unique_lock<std::mutex>* lock) {
+  for (;;) {
+    const Held held = cache_->acquire({mixture_, expert});
+    if (!held.is_held()) {
+      // Guesses are in its way, or are the last to hold what could not be read.
+      if (!give_back_guesses()) changed_.wait(*lock);
+      continue;
+    }
+    held_[static_cast<size_t>(expert)] = held;
+    Slot& slot = slot_of(held);
+    if (held.found == Found::kMiss) {
+      ++counters_.misses;
+      begin(held, mixture_, expert);
+      missing_.push_back(held.slot);
+    } else {
+      ++(slot.was_guessed ? counters_.right_guesses : counters_.hits);
+    }
+    slot.was_guessed = false;
+    if (held.found != Found::kHit && !slot.is_wanted) {
+      slot.is_wanted = true;
+      ++n_wanted_reading_;
+    }
+    return;
+  }
+}
+
+void ExpertStream::begin(const Held& held, int mixture, int expert) {
+  Slot& slot = slot_of(held);
+  slot.read_as = held;
+  slot.n_coming = static_cast<int>(n_products(mixture));
+  slot.has_failed = false;
+  slot.is_new = true;
+  for (int product = 0; product < slot.n_coming; ++product) {
+    Part& part = slot.parts[static_cast<size_t>(product)];
+    part.file = part_of(mixture, product, expert);
+    part.is_there = false;
+    part.reads.clear();
+    counters_.read_bytes += add_page_reads(part.file, room(held.slot, product), &part.reads);
+    n_reads_ += part.reads.size();
+  }
+  if (n_reading_++ == 0) read_start_us_ = stream_time_us();
+}
+
+void ExpertStream::submit(Slot* slot, int product) {
+  Part& part = slot->parts[static_cast<size_t>(product)];
+  lanes::Run run;
+  run.reads = part.reads;
+  disk_->submit(*read_, run, part);
+}
+
+void ExpertStream::end(Part* part, lanes::Status status) {
+  std::string problem;
+  if (status != lanes::Status::kDone) problem = disk_->problem();
+  std::unique_lock<std::mutex> lock(mutex_);
+  const bool may_be_cached = disk_->n_direct_reads() < n_reads_;
+  lock.unlock();
+  if (may_be_cached) forget_cached(file_, part->file);
+  lock.lock();
+  Slot& slot = slots_[static_cast<size_t>(part->place)];
+  part->is_there = true;
+  if (status != lanes::Status::kDone) {
+    slot.has_failed = true;
+    if (problem_.empty()) problem_ = std::move(problem);
+  }
+  if (--slot.n_coming == 0) settle(&slot);
+  changed_.notify_all();
+}
+
+// All of an expert has been read.
+void ExpertStream::settle(Slot* slot) {
+  if (--n_reading_ == 0) counters_.read_us += stream_time_us() - read_start_us_;
+  slot->has_failed ? cache_->failed(slot->read_as) : cache_->filled(slot->read_as);
+  if (slot->is_wanted) {
+    slot->is_wanted = false;
+    --n_wanted_reading_;
+    if (slot->has_failed) has_problem_.store(true, std::memory_order_release);
+  }
+  for (; slot->n_left_behind > 0; --slot->n_left_behind) cache_->give_back(slot->read_as, true);
+  read_ahead();
+}
+
+void ExpertStream::guess(int mixture, std::span<const int32_t> experts) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&] { return mixture_ == mixture - 1 && is_begun_; });
+  if (is_in_order_) return;
+  guessed_mixture_ = mixture;
+  named_.assign(experts.begin(), experts.end());
+  n_named_begun_ = 0;
+  read_ahead();
+}
+
+// What is wanted comes first.
+void ExpertStream::read_ahead() {
+  while (!is_stopped_ && n_wanted_reading_ == 0 && n_reading_ < kGuessesAtOnce &&
+         n_named_begun_ < named_.size()) {
+    const int32_t expert = named_[n_named_begun_++];
+    const Held held = cache_->acquire({guessed_mixture_, expert});
+    if (held.found == Found::kNoRoom) {  // until the mixture at work has ended
+      --n_named_begun_;
+      return;
+    }
+    if (!held.is_held()) continue;
+    guesses_.push_back({expert, held});  // what is in memory stays there too
+    if (held.found != Found::kMiss) continue;
+    begin(held, guessed_mixture_, expert);
+    Slot& slot = slot_of(held);
+    slot.was_guessed = true;
+    for (int product = 0; product < slot.n_coming; ++product) submit(&slot, product);
+  }
+}
+
+// Gives back what guesses hold and nobody reads any more. False where there is nothing.
+bool ExpertStream::give_back_guesses() {
+  const auto is_read = [this](const Guess& guess) { return slot_of(guess.held).n_coming > 0; };
+  bool is_any = false;
+  for (const Guess& guess : guesses_) {
+    if (is_read(guess)) continue;
+    is_any = true;
+    Slot& slot = slot_of(guess.held);
+    const bool is_right =
+        guessed_mixture_ == mixture_ && is_wanted_[static_cast<size_t>(guess.expert)];
+    const bool is_wrong = slot.was_guessed && !is_right;
+    if (is_wrong) {
+      ++counters_.wrong_guesses;
+      slot.was_guessed = slot.is_new = false;
+    }
+    cache_->give_back(guess.held, is_wrong);
+  }
+  std::erase_if(guesses_, [&](const Guess& guess) { return !is_read(guess); });
+  return is_any;
+}
+
+// The mixture that was guessed has spoken, or another.
+void ExpertStream::end_guesses() {
+  give_back_guesses();
+  for (const Guess& guess : guesses_) {  // being read
+    Slot& slot = slot_of(guess.held);
+    ++slot.n_left_behind;
+    if (!slot.was_guessed) continue;
+    ++counters_.wrong_guesses;
+    slot.was_guessed = slot.is_new = false;
+  }
+  guesses_.clear();
+  named_.clear();
+  n_named_begun_ = 0;
+}
+
+int32_t ExpertStream::next_there(int product) const {
+  const auto first = static_cast<size_t>(product) * static_cast<size_t>(layout_.n_experts);
+  for (const int32_t expert : wanted_) {
+    const auto index = static_cast<size_t>(expert);
+    if (is_chosen_[first + index]) continue;
+    const Slot& slot = slots_[static_cast<size_t>(held_[index].slot)];
+    if (slot.parts[static_cast<size_t>(product)].is_there) return expert;
+  }
+  return model::kNone;
+}
+
+int32_t ExpertStream::choose(Place place, int i) {
+  const auto first = static_cast<size_t>(place.product) * static_cast<size_t>(layout_.n_experts);
+  std::atomic<int32_t>& chosen = order_[first + static_cast<size_t>(i)];
+  std::unique_lock<std::mutex> lock(mutex_);
+  TROIKA_ASSERT(mixture_ == place.mixture && static_cast<size_t>(i) < wanted_.size());
+  for (;;) {
+    int32_t expert = chosen.load(std::memory_order_relaxed);
+    if (expert != model::kNone) return expert;  // by another worker
+    expert = next_there(place.product);
+    if (expert != model::kNone) {
+      is_chosen_[first + static_cast<size_t>(expert)] = true;
+      chosen.store(expert, std::memory_order_release);
+      return expert;
+    }
+    const double start_us = stream_time_us();
+    changed_.wait(lock);
+    counters_.wait_us += stream_time_us() - start_us;
+  }
+}
+
+ExpertStream::Rows ExpertStream::take(Place place, int i) {
+  const size_t index = static_cast<size_t>(place.product) * static_cast<size_t>(layout_.n_experts) +
+                       static_cast<size_t>(i);
+  int32_t expert = order_[index].load(std::memory_order_acquire);
+  if (expert == model::kNone) expert = choose(place, i);
+  const std::byte* const rows = room(held_[static_cast<size_t>(expert)].slot, place.product);
+  return {expert, rows + lead_of(part_of(place.mixture, place.product, expert))};
+}
+
+void ExpertStream::finish(int mixture) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  TROIKA_ASSERT(mixture == mixture_);
+  leave(&lock);
+  read_ahead();
+}
+
+// Gives back what the mixture at work has, if there is one.
+void ExpertStream::leave(std::unique_lock<std::mutex>* lock) {
+  if (mixture_ == model::kNone) return;
+  changed_.wait(*lock, [this] { return n_wanted_reading_ == 0; });
+  for (const int32_t expert : wanted_) {
+    const auto index = static_cast<size_t>(expert);
+    Slot& slot = slot_of(held_[index]);
+    cache_->give_back(held_[index], is_in_order_ && slot.is_new);
+    slot.is_new = false;
+    is_wanted_[index] = false;
+  }
+  mixture_ = model::kNone;
+  is_begun_ = false;
+  std::fill(is_chosen_.begin(), is_chosen_.end(), false);
+  for (std::atomic<int32_t>& one : order_) one.store(model::kNone, std::memory_order_relaxed);
+}
+
+std::string ExpertStream::take_problem() {
+  if (!has_problem_.load(std::memory_order_acquire)) return {};
+  const std::lock_guard<std::mutex> lock(mutex_);
+  has_problem_.store(false, std::memory_order_relaxed);
+  return std::exchange(problem_, {});
+}
+
+ExpertStream::Counters ExpertStream::counters() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Counters counters = counters_;
+  counters.evictions = cache_->counters(NeuronCache::Region::kCold).evictions;
+  return counters;
+}
+
+std::string ExpertStream::text() const {
+  const int64_t n_all = int64_t{layout_.n_experts} * layout_.n_mixtures;
+  if (n_places() == n_all)
+    return fmt::format("{} of experts, read when they are used first", bytes_text(bytes_));
+  return fmt::format("{} of {} experts have places ({}); the others are read when a router asks",
+                     n_places(), n_all, bytes_text(bytes_));
+}
+
+}  // namespace troika::prepare

@@ -1,0 +1,54 @@
+#include "prepare/streaming/page_reads.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <span>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+
+namespace troika::prepare {
+namespace {
+
+// The disk has several requests of one part under way.
+constexpr uint64_t kRequestBytes = uint64_t{1} << 20;
+
+}  // namespace
+
+FilePart file_part(const gguf::File& file, const std::byte* begin, size_t bytes) {
+  for (size_t i = 0; i < file.shards().size(); ++i) {
+    const std::span<const std::byte> shard = file.shards()[i].bytes;
+    if (begin < shard.data() || begin >= shard.data() + shard.size()) continue;
+    return {begin, bytes, static_cast<int>(i), static_cast<uint64_t>(begin - shard.data()),
+            shard.size()};
+  }
+  TROIKA_ASSERT(false);
+  return {};
+}
+
+uint64_t add_page_reads(const FilePart& part, std::byte* room,
+                        std::vector<lanes::ReadRequest>* reads) {
+  const uint64_t begin = part.offset - lead_of(part);
+  const uint64_t end = part.offset + part.bytes;
+  const uint64_t page_end = (end + kDirectPage - 1) / kDirectPage * kDirectPage;
+  // The last page of a file may be a part of one only, which cannot be read directly.
+  const uint64_t whole_end = std::min(page_end, part.shard_bytes / kDirectPage * kDirectPage);
+  for (uint64_t at = begin; at < whole_end; at += kRequestBytes) {
+    reads->push_back(
+        {part.shard, at, std::min(kRequestBytes, whole_end - at), room + (at - begin)});
+  }
+  const uint64_t rest = std::max(begin, whole_end);
+  if (end > rest) reads->push_back({part.shard, rest, end - rest, room + (rest - begin)});
+  return std::max(end, whole_end) - begin;
+}
+
+size_t most_page_reads(size_t bytes) { return room_of(bytes) / kRequestBytes + 2; }
+
+void forget_cached(const gguf::File& file, const FilePart& part) {
+  const MappedFile& map = *file.shards()[static_cast<size_t>(part.shard)].map;
+  (void)posix_fadvise(map.descriptor(), static_cast<off_t>(part.offset),
+                      static_cast<off_t>(part.bytes), POSIX_FADV_DONTNEED);
+}
+
+}  // namespace troika::prepare

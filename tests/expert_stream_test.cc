@@ -1,0 +1,353 @@
+// Experts that are read when a router asks for them (P10): results are those of experts in memory,
+// whatever the budget is, whatever is guessed, and in whatever order they come.
+#include "prepare/streaming/expert_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "model/architecture.h"
+#include "prepare/streaming/weight_stream.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika::prepare {
+namespace {
+
+using test_support::random_tokens;
+using test_support::TinyEngine;
+using test_support::TinyModel;
+using weights::ExpertSource;
+using Logits = std::vector<float>;
+
+TinyModel mixture_model(const char* architecture, uint32_t type) {
+  TinyModel model = test_support::tiny_model(architecture);
+  model.n_layers = 6;
+  model.type = type;
+  return model;
+}
+
+struct Case {
+  const char* architecture;
+  uint32_t type;
+  plan::Prefill prefill;
+  ExpertReads reads;
+};
+
+Options options_for(const Case& c) {
+  Options options;
+  options.prompts.prefill = c.prefill;
+  options.prompts.chunk = 32;  // so that a prompt has several chunks
+  options.memory.context = 256;
+  options.memory.held_bytes = 0;
+  options.memory.expert_reads = c.reads;
+  options.lanes.n_threads = 2;
+  return options;
+}
+
+// The prompt takes nearly all experts, steps take few.
+std::vector<Logits> talk(engine::Session& session, const TinyModel& model) {
+  return test_support::talk(session, random_tokens(model, 100, 5), 70);
+}
+
+const ExpertStream* experts_of(const TinyEngine& engine) {
+  return engine.engine->loaded().experts.get();
+}
+
+// The largest limit, to 64 KB, with which this share of the experts, or less, has a place.
+std::unique_ptr<TinyEngine> engine_with_experts(const TinyModel& model, Options options,
+                                                size_t whole_bytes, double share) {
+  const double wanted = share * double(model.n_layers) * model.n_experts;
+  size_t low = 0, high = whole_bytes;  // the first may be refused, the second holds too many
+  std::unique_ptr<TinyEngine> found;
+  while (high - low > size_t{64} << 10) {
+    options.memory.limit_bytes = low + (high - low) / 2;
+    try {
+      auto engine = std::make_unique<TinyEngine>(model, options);
+      const ExpertStream* const experts = experts_of(*engine);
+      const bool is_more = experts == nullptr || double(experts->n_places()) > wanted;
+      (is_more ? high : low) = options.memory.limit_bytes;
+      if (!is_more) found = std::move(engine);
+    } catch (const Error&) {
+      low = options.memory.limit_bytes;
+    }
+  }
+  return found;
+}
+
+// The least limit, to 64 KB, that is accepted: blocks are read beside the experts.
+std::unique_ptr<TinyEngine> engine_with_least(const TinyModel& model, Options options,
+                                              size_t enough_bytes) {
+  size_t low = 0, high = enough_bytes;
+  std::unique_ptr<TinyEngine> found;
+  while (high - low > size_t{64} << 10) {
+    options.memory.limit_bytes = low + (high - low) / 2;
+    try {
+      found = std::make_unique<TinyEngine>(model, options);
+      high = options.memory.limit_bytes;
+    } catch (const Error&) {
+      low = options.memory.limit_bytes;
+    }
+  }
+  return found;
+}
+
+class StreamedMixtures : public testing::TestWithParam<Case> {};
+
+TEST_P(StreamedMixtures, P10ResultsAreThoseOfExpertsInMemory) {
+  const TinyModel model = mixture_model(GetParam().architecture, GetParam().type);
+  const Options options = options_for(GetParam());
+  const TinyEngine whole(model, options);
+  ASSERT_EQ(experts_of(whole), nullptr);
+  const std::vector<Logits> expected = talk(*whole.session, model);
+  for (const double share : {0.75, 0.4, 0.17}) {
+    const auto streamed =
+        engine_with_experts(model, options, whole.engine->ledger().total_bytes(), share);
+    ASSERT_NE(streamed, nullptr) << share;
+    EXPECT_EQ(talk(*streamed->session, model), expected) << share;
+    const ExpertStream& experts = *experts_of(*streamed);
+    const ExpertStream::Counters c = experts.counters();
+    EXPECT_GT(c.misses, 0);
+    // Where layers have fewer places than a token takes, each drives the others out.
+    EXPECT_TRUE(c.hits > 0 || share < 0.2) << share;
+    EXPECT_EQ(streamed->engine->loaded().stream->n_streamed(), 0);
+    EXPECT_GT(c.right_guesses, 0) << share;  // at least of the prompt, which goes in order
+    EXPECT_EQ(streamed->engine->ledger().bytes(plan::Owner::kWeights),
+              experts.bytes() + streamed->engine->loaded().stream->most_bytes());
+  }
+  const auto least = engine_with_least(model, options, whole.engine->ledger().total_bytes());
+  ASSERT_NE(least, nullptr);
+  EXPECT_EQ(talk(*least->session, model), expected);
+  EXPECT_EQ(experts_of(*least)->n_places(), model.n_experts);
+  EXPECT_GT(least->engine->loaded().stream->n_streamed(), 0);
+  EXPECT_FALSE(experts_of(*least)->takes_guesses());  // routers are not in memory
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Every, StreamedMixtures,
+    testing::Values(
+        Case{"mixtral", test_support::kQ4_0, plan::Prefill::kQ8, ExpertReads::kGuessed},
+        Case{"mixtral", test_support::kQ8_0, plan::Prefill::kBf16, ExpertReads::kByRoute},
+        Case{"mixtral", test_support::kF32, plan::Prefill::kF32, ExpertReads::kGuessed},
+        Case{"qwen2moe", test_support::kQ8_0, plan::Prefill::kSame, ExpertReads::kGuessed},
+        Case{"qwen3moe", test_support::kQ4_0, plan::Prefill::kBf16, ExpertReads::kGuessed},
+        Case{"qwen3moe", test_support::kQ8_0, plan::Prefill::kQ8, ExpertReads::kByRoute}),
+    [](const auto& info) {
+      return std::string(info.param.architecture) + "_" + plan::prefill_name(info.param.prefill) +
+             (info.param.reads == ExpertReads::kGuessed ? "_guessed" : "");
+    });
+
+TEST(StreamedMixture, P10WhatCannotBeReadIsASentenceAndNothingOfItStays) {
+  const TinyModel model = mixture_model("qwen3moe", test_support::kQ8_0);
+  const Options options = options_for({"", 0, plan::Prefill::kSame, ExpertReads::kGuessed});
+  size_t whole_bytes = 0;
+  std::vector<Logits> expected;
+  {
+    const TinyEngine whole(model, options);
+    expected = talk(*whole.session, model);
+    whole_bytes = whole.engine->ledger().total_bytes();
+  }
+  const auto streamed = engine_with_experts(model, options, whole_bytes, 0.3);
+  ASSERT_NE(streamed, nullptr);
+  EXPECT_EQ(talk(*streamed->session, model), expected);
+  const std::string path = streamed->folder.file("tiny.gguf");
+  std::string bytes;
+  {
+    std::ifstream file(path, std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  // Behind it are experts of the last blocks.
+  std::filesystem::resize_file(path, bytes.size() * 3 / 4);
+  {
+    engine::Session session(*streamed->engine);
+    const std::string problem = test::message_of<Error>([&] { talk(session, model); });
+    EXPECT_NE(problem.find("tiny.gguf"), std::string::npos) << problem;
+    EXPECT_NE(problem.find("ends at byte"), std::string::npos) << problem;
+  }
+  {
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  engine::Session session(*streamed->engine);
+  EXPECT_EQ(talk(session, model), expected);
+}
+
+// A mixture whose experts are asked for by hand.
+class ExpertsByHand : public testing::TestWithParam<bool> {
+ protected:
+  static constexpr int kMixtures = 6, kExperts = 8, kProducts = 3;
+
+  ExpertsByHand() {
+    path_ = folder_.file("tiny.gguf");
+    write_tiny_model(mixture_model("qwen3moe", test_support::kQ4_0), path_);
+    file_.emplace(gguf::File::open(path_));
+    blueprint_ = model::read(*file_);
+    weights_.emplace(*file_, blueprint_);
+    for (const model::Mixture& mixture : model::mixtures(blueprint_)) {
+      for (const model::WeightId id : mixture.products) {
+        const weights::Matrix& matrix = weights_->matrix(id);
+        const size_t bytes = matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
+        expected_.emplace_back(matrix.data, matrix.data + bytes);
+      }
+    }
+  }
+
+  // With places for so many of all 48.
+  void open(int n_places) {
+    const size_t one = ExpertStream::least_bytes(blueprint_, *weights_);
+    ExpertStreamOptions options;
+    options.may_use_io_uring = GetParam();
+    options.spoil = spoil_;
+    for (options.most_bytes = one / 8;; options.most_bytes += one / 64) {
+      if (options.most_bytes < least_of_experts()) continue;
+      stream_ = std::make_unique<ExpertStream>(options, blueprint_, *file_, *weights_);
+      EXPECT_LE(stream_->bytes(), options.most_bytes);
+      if (stream_->n_places() >= n_places) return;
+    }
+  }
+  size_t least_of_experts() const {
+    const ExpertStream::Shares shares = ExpertStream::shares_of(
+        ExpertStream::least_bytes(blueprint_, *weights_), blueprint_, *weights_);
+    return shares.experts;
+  }
+
+  // How many of the rows that a worker is handed are not the model's.
+  int take_all(int mixture, int first, size_t n, std::set<int>* taken) {
+    int n_wrong = 0;
+    for (int product = 0; product < kProducts; ++product) {
+      const std::vector<std::byte>& all =
+          expected_[static_cast<size_t>(mixture * kProducts + product)];
+      const size_t bytes = all.size() / kExperts;
+      for (size_t i = 0; i < n; ++i) {
+        const int at = static_cast<int>((i + static_cast<size_t>(first)) % n);
+        const ExpertSource::Rows rows = stream_->take({mixture, product}, at);
+        taken->insert(rows.expert);
+        const std::byte* const wanted = all.data() + static_cast<size_t>(rows.expert) * bytes;
+        n_wrong += std::memcmp(rows.data, wanted, bytes) != 0 ? 1 : 0;
+      }
+    }
+    return n_wrong;
+  }
+
+  // A mixture as two workers compute it; how much was wrong.
+  int use(int mixture, const std::vector<int32_t>& wanted, const std::vector<int32_t>& guessed) {
+    stream_->want(mixture, wanted);
+    std::set<int> taken, taken_too;
+    int n_wrong = 0, n_wrong_too = 0;
+    std::thread other([&] {
+      if (mixture + 1 < kMixtures) stream_->guess(mixture + 1, guessed);
+      n_wrong_too =
+          take_all(mixture, static_cast<int>(wanted.size() / 2), wanted.size(), &taken_too);
+    });
+    n_wrong = take_all(mixture, 0, wanted.size(), &taken);
+    other.join();
+    stream_->finish(mixture);
+    EXPECT_EQ(taken, std::set<int>(wanted.begin(), wanted.end()));
+    EXPECT_EQ(taken_too, taken);
+    return n_wrong + n_wrong_too;
+  }
+
+  // Experts of one token, of several, or of a prompt.
+  static std::vector<int32_t> random_experts(uint64_t seed) {
+    std::set<int32_t> experts;
+    const uint64_t n = random_bits(seed, 0) % 5 == 0 ? 12 : 1 + random_bits(seed, 1) % 4;
+    for (uint64_t i = 0; i < n; ++i) {
+      experts.insert(static_cast<int32_t>(random_bits(seed, 2 + i) % kExperts));
+    }
+    return {experts.begin(), experts.end()};
+  }
+
+  test::TempFolder folder_;
+  std::string path_;
+  std::optional<gguf::File> file_;
+  model::Blueprint blueprint_;
+  std::optional<weights::Store> weights_;
+  std::vector<std::vector<std::byte>> expected_;  // (mixtures, products)
+  decltype(lanes::DiskOptions::spoil) spoil_;
+  std::unique_ptr<ExpertStream> stream_;
+};
+
+TEST_P(ExpertsByHand, P10AreThoseOfTheModelInAnyOrderOfArrival) {
+  // Reads end short and go on later, so that those behind them end before.
+  std::atomic<uint64_t> n_calls = 0;
+  spoil_ = [&](const lanes::ReadRequest&, int64_t returned) -> int64_t {
+    const uint64_t call = n_calls++;
+    if (returned < 2 || random_bits(5, call) % 3 == 0) return returned;
+    if (random_bits(6, call) % 4 == 0) return -EINTR;
+    return 1 + static_cast<int64_t>(random_bits(7, call) % static_cast<uint64_t>(returned - 1));
+  };
+  for (const int n_places : {8, 12, 30, 48}) {
+    open(n_places);
+    for (uint64_t i = 0; i < 300; ++i) {
+      const int mixture = static_cast<int>(i % kMixtures);
+      const std::vector<int32_t> wanted = random_experts(i);
+      // Sometimes right, for the next round wants these.
+      const std::vector<int32_t> guessed = random_experts(i % 3 == 0 ? i + 1 : 1000 + i);
+      ASSERT_EQ(use(mixture, wanted, guessed), 0) << n_places << ", " << i;
+    }
+    EXPECT_EQ(stream_->take_problem(), "");
+    const ExpertStream::Counters c = stream_->counters();
+    EXPECT_GT(c.hits, 0);
+    EXPECT_GT(c.right_guesses, 0);
+    EXPECT_TRUE(n_places == 48 || c.evictions > 0);
+  }
+}
+
+TEST_P(ExpertsByHand, P10AScanDoesNotDriveOutWhatStepsUse) {
+  open(24);
+  const std::vector<int32_t> hot = {1, 4}, all = {0, 1, 2, 3, 4, 5, 6, 7};
+  for (int mixture = 0; mixture < kMixtures; ++mixture) ASSERT_EQ(use(mixture, hot, {}), 0);
+  const int64_t n_before = stream_->counters().hits;
+  EXPECT_EQ(n_before, 0);
+  for (int mixture = 0; mixture < kMixtures; ++mixture) ASSERT_EQ(use(mixture, all, {}), 0);
+  const int64_t n_scan = stream_->counters().hits;
+  EXPECT_EQ(n_scan, 12);
+  for (int mixture = 0; mixture < kMixtures; ++mixture) ASSERT_EQ(use(mixture, hot, {}), 0);
+  EXPECT_EQ(stream_->counters().hits - n_scan, 12);
+}
+
+TEST_P(ExpertsByHand, P10WhatADiskCannotReadIsSaidOnceAndReadAgain) {
+  std::atomic<bool> is_broken = false;
+  spoil_ = [&](const lanes::ReadRequest& read, int64_t returned) -> int64_t {
+    return is_broken && read.offset / 4096 % 3 == 0 ? -EIO : returned;
+  };
+  open(12);
+  int n_problems = 0;
+  for (uint64_t i = 0; i < 120; ++i) {
+    is_broken = i % 4 == 1;
+    const int mixture = static_cast<int>(i % kMixtures);
+    const int n_wrong = use(mixture, random_experts(i), random_experts(i + 1));
+    const std::string problem = stream_->take_problem();
+    n_problems += problem.empty() ? 0 : 1;
+    if (problem.empty()) {
+      ASSERT_EQ(n_wrong, 0) << i;
+    } else {
+      EXPECT_NE(problem.find("tiny.gguf"), std::string::npos) << problem;
+      EXPECT_NE(problem.find("cannot be read"), std::string::npos) << problem;
+    }
+    EXPECT_EQ(stream_->take_problem(), "");
+  }
+  EXPECT_GT(n_problems, 5);
+}
+
+TEST_P(ExpertsByHand, P10APassThatWasGivenUpLeavesNothingBehind) {
+  open(8);
+  for (uint64_t i = 0; i < 60; ++i) {
+    stream_->want(static_cast<int>(i) % kMixtures, random_experts(i));  // and nobody takes them
+    ASSERT_EQ(use(0, random_experts(100 + i), random_experts(200 + i)), 0) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, ExpertsByHand, testing::Values(true, false), [](const auto& info) {
+  return std::string(info.param ? "IoUring" : "Pread");
+});
+
+}  // namespace
+}  // namespace troika::prepare
