@@ -10,18 +10,16 @@ cgroup (version 1) of its own, of that size for maps, and that size and 64 MB fo
 ways alternate. Needs root, and a machine that does nothing else.
 """
 import argparse
-import json
 import os
 import pathlib
 import statistics
-import subprocess
 
+from limited_runs import limited_run
 from line_chart import line_chart
 from tables import ROOT, Kept, replace, table
 
 PAGE = ROOT / "docs" / "powerinfer-2.md"
 PICTURE = ROOT / "docs" / "neuron-budgets.svg"
-GROUPS = pathlib.Path("/sys/fs/cgroup/memory")
 COMMON = ["-p", "x", "--temp", "1", "--seed", "7", "--ignore-end", "--draft", "none", "--no-plan", "--context", "512", "--json"]
 # What each way is called, and its options; {} is the budget.
 WAYS = {
@@ -37,34 +35,12 @@ WAYS = {
 }
 
 
-def cool(paths):
-    """Drops the files from the page cache."""
-    for path in paths:
-        subprocess.run(["dd", f"if={path}", "iflag=nocache", "count=0"], check=False, stderr=subprocess.DEVNULL)
-
-
 def one_run(options, model, way, megabytes):
     """Tokens a second and what was read; none where the program fails, with its words."""
-    group = GROUPS / f"troika-neurons-{os.getpid()}"
-    group.mkdir()
-    extra = 0 if way == "mmap" else 64
-    (group / "memory.limit_in_bytes").write_text(str((megabytes + extra) * 1000000), "utf-8")
     words = [word.format(megabytes) for word in WAYS[way][1]]
     command = [str(options.program), "run", str(model), "-n", str(options.map_steps if way == "mmap" else options.steps), *COMMON, *words]
     folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "troika"
-    cool([model, *folder.glob("bundles-*")])
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=options.limit_s,
-                              preexec_fn=lambda: (group / "cgroup.procs").write_text("0", "utf-8"))
-    except subprocess.TimeoutExpired:
-        return {"problem": f"did not end within {options.limit_s} s"}
-    finally:
-        peak = int((group / "memory.max_usage_in_bytes").read_text("utf-8"))
-        group.rmdir()
-    if done.returncode != 0:
-        return {"problem": done.stderr.strip().splitlines()[-1][:300] if done.stderr.strip() else f"ended with {done.returncode}"}
-    result = json.loads(done.stdout)
-    return {"tokens_per_s": result["decode"]["tokens_per_s"], "peak_mb": peak / 1e6, "stream": result.get("stream")}
+    return limited_run(command, [model, *folder.glob("bundles-*")], megabytes + (0 if way == "mmap" else 64), options.limit_s)
 
 
 def speeds(rounds):

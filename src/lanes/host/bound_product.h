@@ -44,7 +44,6 @@ struct ExpertCounts {
   // Where they lie; null: in the matrix. The source knows the product by its place.
   weights::ExpertSource* source = nullptr;
   weights::ExpertSource::Place place = {};
-};  // that the source knows the product by
 };
 
 // Guesses which experts the next mixture will take, so that they are read ahead (P10): its router

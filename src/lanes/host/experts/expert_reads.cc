@@ -1,6 +1,7 @@
 #include "lanes/host/experts/expert_reads.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "lanes/host/experts/experts.h"
 

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Writes into docs/powerinfer-2.md how fast a mixture of experts generates with less memory than its weights take.
+
+    python3 scripts/expert_tables.py MODEL [--program build/release/troika] [--ways map,in-order,by-route,guessed] [--budgets 4000,2500]
+        [--rounds 1] [--steps 24] [--few-steps 6] [--kept build/experts.json]
+
+MODEL comes from `troika synth --like qwen1.5-moe-a2.7b --type q4_0`. A budget is the megabytes that all of the process may take. Each run is in a cgroup
+(version 1) of its own, of that size for the map, and of that size and 64 MB for the others, with the file not in the page cache; the rounds of all ways
+alternate. Few steps are those of ways that read nearly everything for each. Needs root, and a machine that does nothing else.
+"""
+import argparse
+import pathlib
+import statistics
+
+from limited_runs import limited_run
+from tables import ROOT, Kept, replace, table
+
+PAGE = ROOT / "docs" / "powerinfer-2.md"
+COMMON = ["-p", "x", "--temp", "1", "--seed", "7", "--ignore-end", "--draft", "none", "--no-plan", "--context", "512", "--json"]
+# What each way is called, whether its steps are few, and its options; {} is the budget.
+WAYS = {
+    "map": ("the file mapped", True, ["--load", "map"]),
+    "in-order": ("blocks take turns", True, ["--memory", "{}M", "--expert-reads", "in-order"]),
+    "by-route": ("experts by route", False, ["--memory", "{}M", "--expert-reads", "by-route"]),
+    "guessed": ("experts by route and ahead", False, ["--memory", "{}M", "--expert-reads", "guessed"]),
+}
+
+
+def one_run(options, way, megabytes):
+    """What one run came to."""
+    n_steps = options.few_steps if WAYS[way][1] else options.steps
+    words = [word.format(megabytes) for word in WAYS[way][2]]
+    command = [str(options.program), "run", str(options.model), "-n", str(n_steps), *COMMON, *words]
+    return limited_run(command, [options.model], megabytes + (0 if way == "map" else 64), options.limit_s)
+
+
+def found(rounds):
+    """How many of the experts that tokens took were in memory, how many were guessed, how many were read for nothing."""
+    experts = (rounds[0].get("stream") or {}).get("experts") if rounds else None
+    if not experts:
+        return ["", "", ""]
+    n_used = max(1, experts["hits"] + experts["misses"] + experts["right_guesses"])
+    return [f"{100 * experts['hits'] / n_used:.0f} %", f"{100 * experts['right_guesses'] / n_used:.0f} %", f"{100 * experts['wrong_guesses'] / n_used:.0f} %"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=pathlib.Path)
+    parser.add_argument("--program", default=ROOT / "build" / "release" / "troika")
+    parser.add_argument("--ways", default="map,in-order,by-route,guessed")
+    parser.add_argument("--budgets", default="4000,2500")
+    parser.add_argument("--rounds", default=1, type=int)
+    parser.add_argument("--steps", default=24, type=int)
+    parser.add_argument("--few-steps", default=6, type=int)
+    parser.add_argument("--limit-s", default=120, type=int)
+    parser.add_argument("--kept", default=ROOT / "build" / "experts.json", type=pathlib.Path)
+    parser.add_argument("--only-kept", action="store_true", help="measure nothing, write what there is")
+    options = parser.parse_args()
+    kept = Kept(options.kept, not options.only_kept)
+    results = {(int(megabytes), way): [] for megabytes in options.budgets.split(",") for way in options.ways.split(",")}
+    for i in range(options.rounds):
+        for (megabytes, way), rounds in results.items():
+            run = kept.get(f"{megabytes} {way} {i}", lambda way=way, megabytes=megabytes: one_run(options, way, megabytes))
+            if run:
+                rounds.append(run)
+    rows = []
+    for (megabytes, way), rounds in results.items():
+        speeds = [run["tokens_per_s"] for run in rounds if "tokens_per_s" in run]
+        problem = rounds[0].get("problem", "").split(".")[0] if rounds else ""
+        peak = f"{max(run['peak_mb'] for run in rounds if 'peak_mb' in run):,.0f} MB" if speeds else ""
+        if rounds:
+            rows.append([f"{megabytes:,} MB", WAYS[way][0], f"{statistics.median(speeds):.2f}" if speeds else problem, *found(rounds), peak])
+    text = table(["all memory", "way", "tokens/s", "in memory", "guessed", "guessed for nothing", "at most in the cgroup"], rows)
+    PAGE.write_text(replace(PAGE.read_text("utf-8"), "experts here", text), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
