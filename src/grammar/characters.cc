@@ -11,7 +11,8 @@ constexpr uint32_t kSurrogates = 0xd800, kBehindSurrogates = 0xe000;
 // The first code points that take 2, 3 and 4 bytes, and the one behind the last.
 constexpr uint32_t kLengths[] = {0, 0x80, 0x800, 0x10000, CharacterSet::kLast + 1};
 
-// Both ends have the same number of bytes; `n_left` of them are still to be written.
+// Returns the UTF-8 bytes of the characters from `first` to `last`, which have the same number of
+// bytes. `n_left` bytes are still to be written behind the next one.
 Expr bytes_between(Pool* pool, uint32_t first, uint32_t last, int n_left) {
   if (n_left == 0) {
     return pool->bytes(ByteSet::range(static_cast<int>(first), static_cast<int>(last)));
@@ -20,7 +21,7 @@ Expr bytes_between(Pool* pool, uint32_t first, uint32_t last, int n_left) {
   const uint32_t rest = (uint32_t{1} << shift) - 1;
   const auto lead = [&](uint32_t code) { return static_cast<int>(code >> shift); };
   const auto tail = [&](uint32_t from, uint32_t to) {
-    // Below a byte of its own, what follows is a byte with 6 bits more.
+    // Behind this byte, the next byte holds 6 more bits of the character.
     return bytes_between(pool, from, to, n_left - 1);
   };
   std::vector<Expr> ways;
@@ -28,7 +29,7 @@ Expr bytes_between(Pool* pool, uint32_t first, uint32_t last, int n_left) {
     ways.push_back(pool->concat(pool->bytes(ByteSet::range(low, high)), then));
   };
   constexpr uint32_t kMark = 0x80;
-  const uint32_t mark = kMark << (6 * (n_left - 1));  // of the next byte
+  const uint32_t mark = kMark << (6 * (n_left - 1));  // the mark of the next byte
   const auto next = [&](uint32_t code) { return (code & rest) | mark; };
   if (lead(first) == lead(last)) {
     add(lead(first), lead(last), tail(next(first), next(last)));

@@ -1,4 +1,4 @@
-// Sets of Unicode characters, and what they look like in a text.
+// Holds sets of Unicode characters, and makes expressions of their UTF-8 bytes.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace troika::grammar {
 
-// Code points, surrogates never among them.
+// A set of code points, which never holds surrogates.
 class CharacterSet {
  public:
   static constexpr uint32_t kLast = 0x10ffff;
@@ -31,7 +31,7 @@ class CharacterSet {
   std::vector<std::pair<uint32_t, uint32_t>> ranges_;
 };
 
-// One character of the set in UTF-8.
+// Returns an expression for one character of the set in UTF-8.
 Expr utf8_character(Pool* pool, const CharacterSet& set);
 
 }  // namespace troika::grammar

@@ -1,5 +1,5 @@
-// Finds expressions by hashes of what they are. It grows a little with every addition, so that no
-// single one takes long: whoever waits for a mask would notice.
+// Finds expressions by hashes of their contents. The index grows a little with every addition, so
+// that no single addition takes long: whoever waits for a mask would notice.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ class ExprIndex {
  public:
   static constexpr uint32_t kNotFound = 0xffffffff;
 
-  // The one with this hash of which `is_it` is true; it is asked for others of the same hash too.
+  // Returns the expression with this hash for which `is_it` is true, or kNotFound. `is_it` is also
+  // called for other expressions whose hashes agree.
   template <typename IsIt>
   uint32_t find(uint64_t hash, const IsIt& is_it) const {
     const auto short_hash = static_cast<uint32_t>(hash >> 32);
@@ -29,7 +30,7 @@ class ExprIndex {
     return kNotFound;
   }
 
-  // REQUIRES: find() does not find it, and it is not kNotFound.
+  // Adds expression `e`. REQUIRES: find() does not find it, and `e` is not kNotFound.
   void add(uint64_t hash, uint32_t e) {
     if (now_.slots == nullptr) now_ = Table(kFirstSlots);
     if (2 * (now_.n + 1) > now_.mask + 1) {
@@ -46,7 +47,7 @@ class ExprIndex {
   static constexpr size_t kMovedAtOnce = 8;
   struct Slot {
     uint32_t hash;
-    uint32_t plus_one;  // 0: empty
+    uint32_t plus_one;  // the expression's number plus one; 0 in an empty slot
   };
   struct Free {
     void operator()(Slot* slots) const { std::free(slots); }
@@ -68,7 +69,8 @@ class ExprIndex {
     size_t mask = 0, n = 0;
   };
 
-  // What was moved stays in the old table until it goes as a whole, and is found twice meanwhile.
+  // Moves some slots of the old table to the new one. Slots that were moved stay in the old table
+  // too, until all of it is dropped; find() may see either copy.
   void move_some() {
     if (old_.slots == nullptr) return;
     for (size_t i = 0; i < kMovedAtOnce && n_moved_ <= old_.mask; ++i, ++n_moved_) {

@@ -1,4 +1,4 @@
-// What the fuzz targets of all readers do with strangers' bytes.
+// Holds the check that the fuzz targets of all readers share.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace troika::grammar {
 
-// Any bytes are refused with an Error, or are a grammar whose masks say what each token says, of
-// which no state is a dead end, within the limits.
+// Checks that any bytes are refused with an Error, or are a grammar that stays within the limits,
+// whose masks agree with each token's own answer, and none of whose states is a dead end.
 inline void fuzz_reader(std::string_view text, Format format) {
   static const auto tokens =
       made_up_tokens({"ab", "\"}", "{\"", "\":", "12", "\xe4\xb8", "aaaaaaaaaaaaaaaaaa"});

@@ -1,4 +1,4 @@
-// GBNF: rules of literals, sets of characters, groups and repetitions.
+// Reads GBNF: rules of literals, sets of characters, groups and repetitions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +48,8 @@ class GbnfReader {
   size_t at_ = 0;
   int n_nested_ = 0;
   std::map<std::string, Rule> rules_;
-  std::map<std::string, size_t> called_;  // rules, and where they are called first
+  std::map<std::string, size_t>
+      called_;  // the rules that are called, and where they are called first
   std::set<std::string> defined_;
 };
 
@@ -78,7 +79,7 @@ void GbnfReader::skip(bool over_lines) {
   }
 }
 
-// Whether further alternatives stand on the next line.
+// Says whether further alternatives stand on the next line.
 bool GbnfReader::line_goes_on() {
   const size_t before = at_;
   skip(true);

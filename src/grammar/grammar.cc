@@ -75,7 +75,7 @@ void Matcher::take_time() {
   waits_ = true;
 }
 
-// Each turn has its own steps.
+// Locks the grammar for one call, which gets a new allowance of steps.
 std::unique_lock<std::mutex> Matcher::take_turn() const {
   std::unique_lock<std::mutex> lock(grammar_->mutex_, std::defer_lock);
   if (waits_) {

@@ -21,23 +21,23 @@ enum class Format : uint8_t { kGbnf, kRegex, kJsonSchema };
 
 struct CompileOptions {
   Limits limits{};
-  // JSON Schema: whether "format" binds (where it is known) or only tells people something, which
-  // is all that the standard wants unless somebody asks for more.
+  // Says that the known values of JSON Schema's "format" bind. If not, "format" is only a remark,
+  // which is all that the standard asks for.
   bool formats_bind = true;
 };
 
-// A compiled grammar. What does not change is shared, and what is found out about it while it is
-// used is kept for all: matchers of several threads take turns.
+// A compiled grammar, which any number of matchers share. What one matcher finds out about the
+// grammar is kept for all of them, so matchers of several threads take turns.
 class Grammar {
  public:
-  // Writes the grammar as an expression, perhaps with what the functions of readers.h read.
+  // Such a function writes the grammar as an expression, perhaps with the functions of readers.h.
   using Build = std::function<Expr(Pool* pool)>;
   Grammar(const Build& build, std::shared_ptr<const TokenTrie> tokens, const Limits& limits);
 
   const TokenTrie& tokens() const { return *tokens_; }
   size_t n_expressions() const;
-  // Makes the first mask, with the steps that compiling has left. To be called before any matcher
-  // is made, by whoever has more time than those who ask matchers. Throws Error.
+  // Makes the first mask, with the steps that compiling has left. It is called before any matcher
+  // is made, by a thread that has more time than those that ask matchers. Throws Error.
   void make_first_mask();
 
  private:
@@ -50,50 +50,51 @@ class Grammar {
   Expr start_ = Pool::kNone;
 };
 
-// Throws Error for a text that is none of the format, that asks for something unsupported, which it
-// names with its place, or that takes more than the limits.
+// Compiles a grammar's text. Throws Error for a text that is not of the format, that takes more
+// than the limits, or that asks for something unsupported, whose place the error names.
 std::shared_ptr<Grammar> compile(std::string_view text, Format format,
                                  std::shared_ptr<const TokenTrie> tokens,
                                  const CompileOptions& options = {});
 
-// Reads what is built of several parts.
+// Compiles a grammar that is built of several parts.
 std::shared_ptr<Grammar> compile(const Grammar::Build& build,
                                  std::shared_ptr<const TokenTrie> tokens,
                                  const Limits& limits = {});
 
-// Where one answer is in its grammar. What throws Error leaves it as it was.
+// Follows one answer through its grammar. A function that throws Error leaves the matcher as it
+// was.
 class Matcher {
  public:
   explicit Matcher(std::shared_ptr<Grammar> grammar);
 
   const Grammar& grammar() const { return *grammar_; }
-  // From now on nothing takes more than so many steps, nor waits for another matcher of the same
-  // grammar: where it would, TooMuchWork is thrown, and what was found out so far is kept.
+  // Lets no later call take more than so many steps, or wait for another matcher of the grammar. A
+  // call that would do so throws TooMuchWork, and what it found out so far is kept.
   void hurry(uint64_t n_most_steps);
-  // As at the beginning: what takes long may, and other matchers are waited for.
+  // Ends hurry(): calls may take long again, and wait for other matchers.
   void take_time();
-  // The tokens that may come next: those after which the text can still be completed, and where it
-  // may end also the vocabulary's end tokens.
+  // Sets the tokens that may come next: those after which the text can still be completed, and,
+  // where the text may end, the vocabulary's end tokens.
   void allowed(TokenSet* set);
   bool is_allowed(Token token);
-  // The token comes. False: it must not, and nothing changes.
+  // Goes on with a token. Returns false and changes nothing if the token may not come.
   bool advance(Token token);
-  // The last tokens did not come. REQUIRES: 0 <= n_tokens <= this->n_tokens().
+  // Takes the last tokens back. REQUIRES: 0 <= n_tokens <= this->n_tokens().
   void back(int n_tokens);
   int n_tokens() const { return static_cast<int>(states_.size()) - 1; }
   bool may_end() const;
-  // The bytes that must come next, at most so many.
+  // Returns the bytes that must come next, but no more than `most_bytes`.
   std::string forced(size_t most_bytes);
 
  private:
-  static constexpr Expr kEnded = Pool::kUnknown;  // behind an end token
+  static constexpr Expr kEnded = Pool::kUnknown;  // the state behind an end token
   std::unique_lock<std::mutex> take_turn() const;
   Expr state_behind(Token token);
 
   std::shared_ptr<Grammar> grammar_;
   uint64_t n_most_steps_;
   bool waits_ = true;
-  std::vector<Expr> states_;  // before the first token, then behind each
+  std::vector<Expr> states_;  // the state before the first token, then behind each token
 };
 
 }  // namespace troika::grammar

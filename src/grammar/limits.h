@@ -1,5 +1,6 @@
-// How much a grammar may take before compiling it, or asking it, stops with an error. Work is
-// counted in steps and not in seconds, so that the same grammar is refused on every machine.
+// Limits the work and memory of grammars: compiling or asking a grammar that takes more stops with
+// an error. Work is counted in steps and not in seconds, so that every machine refuses the same
+// grammars.
 #pragma once
 
 #include <cstddef>
@@ -9,24 +10,24 @@
 
 namespace troika::grammar {
 
-// How often something may be repeated, where a number says so.
+// The greatest number of repetitions that a grammar may name.
 inline constexpr int kMostRepetitions = 1'000'000;
 
-// Thrown where the number of steps is what a grammar has too few of: with more of them it may do.
+// Thrown where a grammar needs more steps than it may take. With more steps it might succeed.
 class TooMuchWork : public Error {
  public:
   using Error::Error;
 };
 
 struct Limits {
-  size_t n_text_bytes = size_t{8} << 20;   // of the grammar's own text
-  size_t n_expressions = size_t{1} << 20;  // alive in one grammar, those of its states included
-  size_t table_bytes = size_t{64} << 20;   // of transitions that are kept
-  size_t mask_bytes = size_t{32} << 20;    // of masks that are kept
-  uint64_t n_compile_steps = 20'000'000;   // one for each expression that is looked at
-  uint64_t n_mask_steps = 10'000'000;      // the same, for one mask or one token
-  size_t n_schemas = 100'000;              // that stand for one value, alone or together
-  int n_nested = 200;                      // groups in groups, schemas in schemas
+  size_t n_text_bytes = size_t{8} << 20;   // the grammar's own text
+  size_t n_expressions = size_t{1} << 20;  // counts one grammar's expressions with its states
+  size_t table_bytes = size_t{64} << 20;   // transitions that are kept
+  size_t mask_bytes = size_t{32} << 20;    // masks that are kept
+  uint64_t n_compile_steps = 20'000'000;   // counts one for each expression that is looked at
+  uint64_t n_mask_steps = 10'000'000;      // counts the steps for one mask or one token
+  size_t n_schemas = 100'000;              // counts different sets of schemas for one value
+  int n_nested = 200;                      // counts levels of groups in groups, or of schemas
 };
 
 }  // namespace troika::grammar

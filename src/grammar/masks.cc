@@ -9,7 +9,7 @@
 namespace troika::grammar {
 namespace {
 
-// Masks that cost less are made again rather than kept.
+// Masks for which fewer nodes were visited are made again rather than kept.
 constexpr size_t kWorthKeeping = 400;
 
 CharacterSet plain_set() {
@@ -29,8 +29,8 @@ Masks::Masks(Pool* pool, const TokenTrie& tokens, size_t most_bytes)
       plain_(utf8_character(pool, plain_set())),
       stack_(static_cast<size_t>(tokens.n_most_bytes()) + 1) {}
 
-// Whether the expression accepts each plain character, and all beginnings of one are beginnings of
-// it.
+// Says whether the expression accepts each plain character. Then every beginning of a plain
+// character is also a beginning of the expression's texts.
 bool Masks::accepts_plain(Expr character) {
   if (character >= accepts_plain_.size()) accepts_plain_.resize(pool_.n_expressions(), -1);
   if (accepts_plain_[character] >= 0) return accepts_plain_[character] > 0;
@@ -62,7 +62,8 @@ int Masks::find_n_plain(Expr state) {
   return n;
 }
 
-// So many plain characters may follow the state, whichever they are. It may be more.
+// Returns a number of plain characters that may follow the state, whichever they are. The true
+// number may be greater.
 int Masks::count_plain(Expr state) {
   const Pool::Shape shape = pool_.shape(state);
   switch (shape.kind) {
@@ -85,7 +86,8 @@ int Masks::count_plain(Expr state) {
   }
 }
 
-// A guess, by the most usual bytes, whether it costs less to take away what is not allowed.
+// Guesses from the most usual bytes whether most tokens are allowed, so that it costs less to begin
+// with all tokens and take away those that are not.
 bool Masks::is_mostly_plain(const Trie& trie, Expr state) {
   constexpr std::string_view kUsual = " etaoS1";
   int n = 0;

@@ -1,4 +1,5 @@
-// Which tokens may follow a state: walks of the tries, and the masks that are kept.
+// Finds the tokens that may follow a state, by walking the vocabulary's tries, and keeps the masks
+// that cost much.
 #pragma once
 
 #include <memory>
@@ -12,10 +13,11 @@ namespace troika::grammar {
 
 class Masks {
  public:
-  // All must outlive the masks. REQUIRES: the pool is not sealed yet.
+  // The pool and the tokens must outlive the masks. REQUIRES: the pool is not sealed yet.
   Masks(Pool* pool, const TokenTrie& tokens, size_t most_bytes);
 
-  // Tokens whose bytes lead to a state that can be completed; end tokens are none of them.
+  // Sets the tokens whose bytes lead to a state that can be completed. End tokens are not among
+  // them.
   void allowed(Expr state, TokenSet* set);
 
  private:
@@ -33,11 +35,11 @@ class Masks {
   Pool& pool_;
   const TokenTrie& tokens_;
   size_t most_bytes_;
-  Expr plain_;                         // a plain character
-  std::vector<int> n_plain_;           // by expression; -1: nobody looked
-  std::vector<int8_t> accepts_plain_;  // by expression; -1: nobody looked
-  std::vector<Expr> stack_;            // states by depth
-  size_t n_visited_ = 0;               // by the mask that is made
+  Expr plain_;                         // stands for one plain character
+  std::vector<int> n_plain_;           // by expression; -1 where nobody has looked
+  std::vector<int8_t> accepts_plain_;  // by expression; -1 where nobody has looked
+  std::vector<Expr> stack_;            // the states on the way to a node, by depth
+  size_t n_visited_ = 0;               // counts nodes visited for the mask at work
   size_t n_kept_bytes_ = 0;
   std::unordered_map<Expr, TokenSet> kept_;
 };

@@ -8,7 +8,7 @@
 namespace troika::grammar {
 namespace {
 
-constexpr size_t kMostClasses = 256;  // of bytes
+constexpr size_t kMostClasses = 256;  // classes of bytes
 
 uint64_t mixed(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
@@ -28,14 +28,14 @@ void sort_unique(std::vector<Expr>* parts) {
 
 }  // namespace
 
-// What may become large has its room from the beginning: memory that nobody has written to costs
-// nothing, and nothing is ever moved, which would make a single step take long.
+// The large lists have all their room from the beginning. Memory that nobody has written to costs
+// nothing, and a list that had to move would make a single step take long.
 Pool::Pool(const Limits& limits) : limits_(limits), n_steps_left_(limits.n_compile_steps) {
   nodes_.reserve(limits.n_expressions);
   lists_.reserve(2 * limits.n_expressions);
   tables_.reserve(limits.table_bytes / sizeof(Expr) + 2 * kMostClasses);
-  intern_partition(std::string(256, '\0'));  // 0: not known
-  tables_.push_back(kUnknown);               // 0: none
+  intern_partition(std::string(256, '\0'));  // partition 0: not known
+  tables_.push_back(kUnknown);               // table 0: none
   intern({.kind = Kind::kNone});
   intern({.kind = Kind::kEmpty});
 }
@@ -150,7 +150,8 @@ Expr Pool::literal(std::string_view text, Expr then) {
   return then;
 }
 
-// Chains lean to the right: the head of a concatenation is none itself.
+// Concatenates two expressions. Chains lean to the right: the head of a concatenation is never a
+// concatenation itself.
 Expr Pool::concat(Expr a, Expr b) {
   if (a == kNone || b == kNone) return kNone;
   if (a == kEmpty) return b;
@@ -182,7 +183,7 @@ void Pool::flatten(Kind kind, const std::vector<Expr>& from, std::vector<Expr>* 
   sort_unique(to);
 }
 
-// Sets of bytes become one.
+// Joins all sets of bytes of the list to one.
 void Pool::join_bytes(std::vector<Expr>* list) {
   ByteSet joined;
   int n = 0;
@@ -196,7 +197,7 @@ void Pool::join_bytes(std::vector<Expr>* list) {
   list->push_back(bytes(joined));
 }
 
-// a x | a y becomes a (x | y): open rules with the same next thing to do are one.
+// Makes a x | a y to a (x | y), so that texts which go on alike share one chain.
 void Pool::join_heads(std::vector<Expr>* list) {
   const auto head = [&](Expr e) { return nodes_[e].kind == Kind::kConcat ? nodes_[e].a : e; };
   std::stable_sort(list->begin(), list->end(), [&](Expr x, Expr y) { return head(x) < head(y); });

@@ -1,10 +1,10 @@
-// Grammars as expressions over bytes: regular operators, and calls of rules. Equal expressions are
-// one, so an expression's number stands for the language of everything that may still follow, and
-// one step with a byte (a derivative) leads to another number. A state of a text under a grammar is
-// such a number and nothing else: its chain of concatenations is the stack of open rules.
+// A pool holds grammars as expressions over bytes, made of regular operators and calls of rules.
+// Equal expressions are stored once, so an expression's number stands for the language of all that
+// may still follow, and a step with one byte (a derivative) leads to another number. The state of a
+// text in a grammar is such a number alone: its chain of concatenations is the stack of open rules.
 //
-// All expressions but none() have a language that is not empty: a state that is not none() can be
-// completed. Whatever takes too many expressions or steps throws Error.
+// Only the expression kNone has an empty language, so a state that is not kNone can be completed.
+// Every function throws Error if it takes too many expressions or steps.
 #pragma once
 
 #include <cstdint>
@@ -27,20 +27,20 @@ enum class Kind : uint8_t { kNone, kEmpty, kBytes, kConcat, kAny, kAll, kNot, kR
 
 class Pool {
  public:
-  static constexpr Expr kNone = 0;   // no text
-  static constexpr Expr kEmpty = 1;  // the empty text
-  static constexpr int kMany = -1;   // no limit of repetitions
+  static constexpr Expr kNone = 0;   // accepts no text
+  static constexpr Expr kEmpty = 1;  // accepts the empty text alone
+  static constexpr int kMany = -1;   // sets no limit to repetitions
 
   explicit Pool(const Limits& limits);
 
-  // Building. Both REQUIRE of `all` and `no` that no rule is called within.
+  // These functions build expressions. all() and no() REQUIRE that their operands call no rules.
   Expr bytes(const ByteSet& set);
   Expr literal(std::string_view text, Expr then = kEmpty);
   Expr concat(Expr a, Expr b);
-  Expr any(const std::vector<Expr>& of);  // one of them
+  Expr any(const std::vector<Expr>& of);  // accepts what at least one of them accepts
   Expr any(Expr a, Expr b) { return any(std::vector<Expr>{a, b}); }
-  Expr all(const std::vector<Expr>& of);  // what all of them accept
-  Expr no(Expr a);                        // all other strings of bytes
+  Expr all(const std::vector<Expr>& of);  // accepts what all of them accept
+  Expr no(Expr a);                        // accepts all other strings of bytes
   Expr repeat(Expr a, int least, int most);
   Expr star(Expr a) { return repeat(a, 0, kMany); }
   Expr optional(Expr a) { return any(kEmpty, a); }
@@ -50,27 +50,28 @@ class Pool {
   Expr call(Rule rule);
   const std::string& rule_name(Rule rule) const { return rules_[rule].name; }
 
-  // To be called once, behind the last rule and before the first step: rules that no text fits are
-  // dropped, and those that begin with themselves are written anew. Returns what `start` has
-  // become.
+  // Ends the building: drops rules that no text fits, and rewrites rules that begin with
+  // themselves. It is called once, after the last rule and before the first step. Returns what
+  // `start` has become.
   Expr seal(Expr start);
 
-  // Asking.
+  // These functions ask about expressions.
   bool nullable(Expr e) const { return nodes_[e].nullable > 0; }
   Expr step(Expr e, uint8_t byte);
-  // The byte with which every text of e begins; -1: there are several, or e accepts nothing more.
+  // Returns the byte with which every text of e begins; -1 if there are several, or if e accepts
+  // nothing more.
   int only_byte(Expr e);
-  // Bytes of the same class lead to the same state.
+  // The steps from one expression. Bytes of the same class lead to the same state.
   struct Table {
     const uint8_t* class_of;  // (256)
-    const Expr* next;  // by class; kUnknown where nobody asked yet, or where it was forgotten
+    const Expr* next;         // by class; kUnknown where the step is not known, or was forgotten
     int n_classes;
   };
   static constexpr Expr kUnknown = 0xffffffff;
   Table table(Expr e);
-  // A byte of each class of e, for whoever looks at all transitions.
+  // Returns one byte of each class of e, so that a caller can look at all of e's steps.
   std::span<const uint8_t> representatives(Expr e);
-  std::span<const uint8_t> representatives(Expr e, Expr f);  // of both
+  std::span<const uint8_t> representatives(Expr e, Expr f);  // for e and f together
   bool calls_rules(Expr e) const { return (nodes_[e].flags & kHasRef) != 0; }
 
   struct Shape {
@@ -79,9 +80,9 @@ class Pool {
     int least, most;
   };
   Shape shape(Expr e) const;
-  std::span<const Expr> parts(Expr e) const;  // of kAny and kAll
+  std::span<const Expr> parts(Expr e) const;  // for kAny and kAll
 
-  // So many further steps may be taken before the next call of this.
+  // Allows so many steps until it is called again.
   void allow_steps(uint64_t n) { n_steps_left_ = n; }
   size_t n_expressions() const { return nodes_.size(); }
 
@@ -91,14 +92,14 @@ class Pool {
   struct Node {
     Kind kind;
     uint8_t flags = 0;
-    int8_t nullable = -1;  // 0, 1; -1: not known before the rules are sealed
-    int8_t is_alive = -1;  // kAll: 0 no text, 1 some, -1: nobody looked
-    uint32_t epoch = 0;    // in which the table was made; those of others are forgotten
+    int8_t nullable = -1;  // 0 or 1; -1 where it is not known before seal()
+    int8_t is_alive = -1;  // 1 if it has a text, 0 if not, -1 if nobody looked
+    uint32_t epoch = 0;    // the epoch of its table; tables of older epochs are gone
     uint32_t a = 0,
-             b = 0;  // operands; kBytes: the set; kAny, kAll: where their parts lie, how many
+             b = 0;  // operands; of kBytes the set; of kAny and kAll the parts' place and number
     int least = 0, most = 0;
-    uint32_t partition = 0;  // of bytes into classes, 0: not known
-    uint32_t table = 0;      // where its transitions lie, 0: none
+    uint32_t partition = 0;  // its partition of bytes into classes; 0: not known
+    uint32_t table = 0;      // where its steps lie in tables_; 0: nowhere
   };
   struct RuleBody {
     std::string name;

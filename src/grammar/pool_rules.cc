@@ -1,5 +1,6 @@
-// What is done once with all rules of a pool: which accept the empty text, which accept none at
-// all, and those that begin with themselves, which a step could never finish, are written anew.
+// Prepares the rules of a pool once: finds those that accept the empty text and those that accept
+// no text at all, and rewrites rules that begin with themselves, as a step of such a rule never
+// ends.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -33,7 +34,7 @@ class RuleWriter {
 
   Pool& pool_;
   std::map<Expr, std::set<Rule>> fronts_;
-  // Tarjan's search for cycles.
+  // The state of a rule in Tarjan's search for cycles.
   struct Visit {
     int number = -1, low = 0;
     bool is_open = false;
@@ -43,7 +44,8 @@ class RuleWriter {
   int n_visits_ = 0;
 };
 
-// Operands have smaller numbers than what they stand in, but for the bodies of rules.
+// Finds the expressions that accept the empty text. Operands have smaller numbers than the
+// expressions they stand in, so one pass would do but for the bodies of rules.
 void RuleWriter::find_nullable() {
   for (bool changed = true; changed;) {
     changed = false;
@@ -97,7 +99,7 @@ Expr RuleWriter::drop_dead(Expr start) {
   return without(start, rules, &done);
 }
 
-// The expression without calls of rules that no text fits.
+// Returns the expression without its calls of rules that no text fits.
 Expr RuleWriter::without(Expr e, const std::vector<bool>& rules, std::map<Expr, Expr>* done) {
   if (!has_ref(e)) return e;
   const auto found = done->find(e);
@@ -120,7 +122,7 @@ Expr RuleWriter::without(Expr e, const std::vector<bool>& rules, std::map<Expr, 
   return kept;
 }
 
-// The rules with which a text of the expression may begin.
+// Returns the rules with which a text of the expression may begin.
 const std::set<Rule>& RuleWriter::fronts(Expr e) {
   const auto found = fronts_.find(e);
   if (found != fronts_.end()) return found->second;
@@ -172,8 +174,9 @@ void RuleWriter::visit(Rule rule) {
   if (cycle.size() > 1 || next.count(rule) > 0) rewrite(cycle);
 }
 
-// Each rule of a cycle is Xi = Xj Aij | ... | Bi. What stands for rules before it is put in, and
-// X = X A | B is B A*: then it begins with later rules only.
+// Rewrites the rules of a cycle so that none begins with itself. Each rule is Xi = Xj Aij | ... |
+// Bi. The bodies of earlier rules are put in place of their calls, and X = X A | B becomes B A*.
+// Then each rule begins with later rules only.
 void RuleWriter::rewrite(const std::vector<Rule>& cycle) {
   const std::set<Rule> members(cycle.begin(), cycle.end());
   const size_t n = cycle.size();
@@ -205,7 +208,7 @@ void RuleWriter::rewrite(const std::vector<Rule>& cycle) {
   }
 }
 
-// What follows the rule where a text begins with it.
+// Returns what follows the rule in those texts of the expression that begin with it.
 Expr RuleWriter::behind(Expr e, Rule rule) {
   if (!has_ref(e)) return Pool::kNone;
   const DepthGuard guard(&pool_.depth_);
@@ -237,7 +240,7 @@ bool RuleWriter::begins_with(Expr e, const std::set<Rule>& cycle) {
   return std::any_of(rules.begin(), rules.end(), [&](Rule r) { return cycle.count(r) > 0; });
 }
 
-// The expression but for texts that begin with a rule of the cycle.
+// Returns the expression without the texts that begin with a rule of the cycle.
 Expr RuleWriter::elsewhere(Expr e, const std::set<Rule>& cycle) {
   if (!begins_with(e, cycle)) return e;
   const DepthGuard guard(&pool_.depth_);

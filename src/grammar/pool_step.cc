@@ -1,5 +1,5 @@
-// Steps of a pool: what an expression becomes behind a byte (Brzozowski's derivatives), with the
-// results kept by classes of bytes.
+// Takes the steps of a pool: finds what an expression becomes behind a byte (Brzozowski's
+// derivatives), and keeps the results by classes of bytes.
 #include <algorithm>
 #include <utility>
 
@@ -10,7 +10,7 @@
 namespace troika::grammar {
 namespace {
 
-// Only these may have no text without being none().
+// Says whether an expression of this kind may accept no text without being kNone.
 bool is_open(Kind kind) { return kind == Kind::kAll || kind == Kind::kNot; }
 
 }  // namespace
@@ -29,7 +29,8 @@ uint32_t Pool::intern_partition(const std::string& classes) {
   return it->second;
 }
 
-// Classes are numbered in the order of their first bytes, so equal partitions are one.
+// Returns the coarsest partition that refines both. Classes are numbered in the order of their
+// first bytes, so that equal partitions are stored once.
 uint32_t Pool::refine(uint32_t p, uint32_t q) {
   if (p == q) return p;
   if (p > q) std::swap(p, q);
@@ -100,7 +101,7 @@ std::span<const uint8_t> Pool::representatives(Expr e, Expr f) {
   return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
 }
 
-// Steps that are asked for again are made again.
+// Drops all tables. A step that is asked for again is made again.
 void Pool::forget_tables() {
   ++epoch_;
   tables_.assign(1, kUnknown);
@@ -111,7 +112,7 @@ Pool::Table Pool::table(Expr e) {
   const auto n = static_cast<int>(partitions_[partition].representatives.size());
   if (nodes_[e].table == 0 || nodes_[e].epoch != epoch_) {
     count_step();
-    // Steps of which nobody knows yet whether they leave a text stand behind the others.
+    // The second half holds steps of which nobody knows yet whether they leave a text.
     const size_t size = static_cast<size_t>(n) * (is_open(nodes_[e].kind) ? 2 : 1);
     if ((tables_.size() + size) * sizeof(Expr) > limits_.table_bytes) forget_tables();
     nodes_[e].epoch = epoch_;
@@ -146,7 +147,7 @@ Expr Pool::step(Expr e, uint8_t byte) {
   const DepthGuard guard(&depth_);
   count_step();
   const Expr next = raw_step(e, byte);
-  table(e);  // the steps in between may have had all tables forgotten
+  table(e);  // makes the table again if the steps in between dropped all tables
   tables_[nodes_[e].table + c] = next;
   return next;
 }
@@ -192,7 +193,7 @@ Expr Pool::raw_step(Expr e, uint8_t byte) {
   }
 }
 
-// The step of an intersection, of which nobody knows yet whether it leaves a text.
+// Returns the step of an intersection, without looking whether the result has a text.
 Expr Pool::step_all(Expr e, uint8_t byte) {
   const Node node = nodes_[e];
   std::vector<Expr> list;
@@ -204,7 +205,7 @@ Expr Pool::step_all(Expr e, uint8_t byte) {
   return raw_all(list);
 }
 
-// A step of what is open, of which nobody knows yet whether it leaves a text.
+// Returns the step of an open expression, without looking whether the result has a text.
 Expr Pool::open_step(Expr e, uint8_t byte) {
   Table known = table(e);
   const uint8_t c = known.class_of[byte];
@@ -212,26 +213,26 @@ Expr Pool::open_step(Expr e, uint8_t byte) {
   const Expr next = nodes_[e].kind == Kind::kAll
                         ? step_all(e, byte)
                         : intern({.kind = Kind::kNot, .a = step(nodes_[e].a, byte)});
-  known = table(e);  // the steps in between may have had all tables forgotten
+  known = table(e);  // makes the table again if the steps in between dropped all tables
   tables_[nodes_[e].table + static_cast<size_t>(known.n_classes) + c] = next;
   return next;
 }
 
-// Intersections and complements are the only ones whose language may be empty without being
-// none(): then they become that.
+// Returns kNone for an expression that accepts no text, and other expressions unchanged. Only
+// intersections and complements may accept no text without being kNone.
 Expr Pool::alive(Expr e) { return !is_open(nodes_[e].kind) || has_text(e) ? e : kNone; }
 
-// Looks for a way to an expression that accepts the empty text, and remembers what it saw: all from
-// which such ways are known, or that there is none.
+// Looks for steps that lead to an expression which accepts the empty text. If there are some, all
+// expressions from which such steps are known are noted as alive; if not, all that it saw as dead.
 bool Pool::has_text(Expr start) {
   if (nodes_[start].is_alive >= 0) return nodes_[start].is_alive > 0;
   struct Seen {
     Expr e;
-    int last_edge;  // that leads here; -1: none
+    int last_edge;  // the last edge found that leads here; -1: none
   };
   struct Edge {
     size_t from;
-    int before;  // the edge to the same one that was found before
+    int before;  // the edge to the same expression that was found before
   };
   std::vector<Seen> seen = {{start, -1}};
   std::vector<Edge> edges;

@@ -1,5 +1,5 @@
-// What turns texts into expressions. All throw Error for a text that they do not understand, and
-// for what they do not support, with its place.
+// Readers turn texts into expressions. Each throws Error, with the place, for a text that it does
+// not understand and for what it does not support.
 #pragma once
 
 #include <string>
@@ -10,18 +10,18 @@
 
 namespace troika::grammar {
 
-// Rules as llama.cpp writes them; the text begins with the rule "root".
+// Reads rules as llama.cpp writes them (GBNF). An answer must fit the rule "root".
 Expr read_gbnf(std::string_view text, const Limits& limits, Pool* pool);
 
-// A regular expression, which the whole text fits.
+// Reads a regular expression, which an answer must fit as a whole.
 Expr read_regex(std::string_view text, const Limits& limits, Pool* pool);
 
-// A JSON schema, which a compact JSON text fits, with keys in the schema's order. `formats_bind`:
-// "format" is more than a remark.
+// Reads a JSON schema, which an answer must fit as compact JSON with keys in the schema's order.
+// `formats_bind` says that "format" is more than a remark.
 Expr read_json_schema(std::string_view text, const Limits& limits, bool formats_bind, Pool* pool);
 
-// Marks between which texts stand as they are, in place of quotes and escapes; what closes a text
-// is no part of one. Keys are bare then.
+// Marks that stand around texts in place of quotes. A text between marks has no escapes and does
+// not contain the closing mark. Where there are marks, keys have neither quotes nor marks.
 struct TextMarks {
   std::string open, close;
 };

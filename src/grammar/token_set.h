@@ -14,7 +14,7 @@ using text::Token;
 class TokenSet {
  public:
   explicit TokenSet(int n_tokens = 0) { resize(n_tokens); }
-  // All of them are out.
+  // Empties the set and makes room for this many tokens.
   void resize(int n_tokens) {
     n_tokens_ = n_tokens;
     words_.assign((static_cast<size_t>(n_tokens) + 63) / 64, 0);
@@ -25,7 +25,7 @@ class TokenSet {
   bool has(Token token) const {
     return token >= 0 && token < n_tokens_ && (words_[word(token)] & bit(token)) != 0;
   }
-  // REQUIRES: as many tokens.
+  // Adds the tokens of another set. REQUIRES: both have room for the same number of tokens.
   void add_all(const TokenSet& other) {
     for (size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
   }

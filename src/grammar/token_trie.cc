@@ -8,10 +8,11 @@
 namespace troika::grammar {
 namespace {
 
-// Most tokens are not longer, and few strings are so close to their greatest length.
+// The most characters of a short token. Most tokens are not longer, and strings are rarely so close
+// to their greatest length that a short token would not fit.
 constexpr int kShort = 16;
 
-// How many plain characters the bytes are; 0 where they are something else.
+// Counts the plain characters that the bytes are; returns 0 if they are something else.
 int plain_characters(std::string_view bytes) {
   int n = 0;
   while (!bytes.empty()) {
@@ -34,12 +35,12 @@ struct TokenText {
   Token token;
 };
 
-// The pieces are sorted. Tokens of equal bytes stand side by side.
+// REQUIRES that the pieces are sorted. Nodes of tokens with equal bytes stand side by side.
 Trie make_trie(const std::vector<TokenText>& pieces, int n_tokens, int most_plain) {
   Trie trie;
   trie.most_plain = most_plain;
   trie.tokens.resize(n_tokens);
-  std::vector<uint32_t> open;  // nodes on the way to the last one
+  std::vector<uint32_t> open;  // the nodes on the way to the last node
   const auto close = [&](size_t n_kept) {
     for (; open.size() > n_kept; open.pop_back()) {
       trie.nodes[open.back()].end = static_cast<uint32_t>(trie.nodes.size());
@@ -76,7 +77,7 @@ TokenTrie::TokenTrie(const text::Tokenizer& tokenizer, bool has_control)
   for (Token token = 0; token < n_tokens_; ++token) {
     const std::string_view piece =
         ends_.has(token) ? std::string_view() : tokenizer.piece(token, has_control);
-    // A deeper node could not say how deep it is; no vocabulary has such tokens.
+    // Longer tokens are left out, as a node's depth has 16 bits. No vocabulary has such tokens.
     if (piece.size() <= UINT16_MAX) pieces_ += piece;
     begins_.push_back(static_cast<uint32_t>(pieces_.size()));
   }

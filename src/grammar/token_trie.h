@@ -1,5 +1,5 @@
-// The bytes of a vocabulary's tokens as flat tries, for grammars to walk. Made once for a
-// vocabulary; any number of grammars share it.
+// Holds the bytes of a vocabulary's tokens as flat tries, which grammars walk. They are made once
+// for a vocabulary, and any number of grammars share them.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace troika::grammar {
 
-// Whether a character may stand in a JSON string as it is; tokens of such characters alone are most
-// of a vocabulary, and mostly all of them are allowed or none.
+// Says whether a character is plain: it may stand in a JSON string as it is. Most tokens of a
+// vocabulary have plain characters only, and mostly all of those tokens are allowed or none is.
 bool is_plain(uint32_t code);
 
 struct Trie {
   struct Node {
     uint8_t byte;
-    bool ends_character;  // in tries of plain tokens
+    bool ends_character;  // says, in tries of plain tokens, that a character ends here
     uint16_t depth;       // 1 for the first byte of a token
-    uint32_t end;         // the node behind the last one below this
-    Token token;          // kNoToken: only the beginning of others
+    uint32_t end;         // the number of the node behind the last one below this
+    Token token;          // kNoToken where the node only begins other tokens
   };
-  std::vector<Node> nodes;  // each in front of those below it
-  TokenSet tokens;          // all of them
-  // No token of a plain trie has more characters. 0: tokens are not plain.
+  std::vector<Node> nodes;  // each node stands in front of those below it
+  TokenSet tokens;          // all tokens of the trie
+  // The most characters of a token if all tokens are plain; 0 if they are not.
   int most_plain = 0;
 };
 
@@ -39,12 +39,12 @@ class TokenTrie {
 
   int n_tokens() const { return n_tokens_; }
   int n_most_bytes() const { return n_most_bytes_; }
-  // Plain tokens that are short, plain ones that are long, and all others.
+  // Returns three tries: short plain tokens, long plain tokens, and all other tokens.
   const std::vector<Trie>& tries() const { return tries_; }
   std::string_view bytes(Token token) const;
   bool is_end(Token token) const { return ends_.has(token); }
   const TokenSet& ends() const { return ends_; }
-  // The longest tokens with which these bytes can be written, one after the other.
+  // Writes the bytes as tokens, each the longest that fits behind the ones before.
   void write(std::string_view bytes, std::vector<Token>* tokens) const;
 
  private:
@@ -52,7 +52,7 @@ class TokenTrie {
   int n_most_bytes_ = 0;
   TokenSet ends_;
   std::string pieces_;
-  std::vector<uint32_t> begins_;  // one more than tokens
+  std::vector<uint32_t> begins_;  // where tokens begin in `pieces_`; one more than tokens
   std::vector<Trie> tries_;
 };
 

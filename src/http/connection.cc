@@ -12,7 +12,7 @@ constexpr size_t kReadBytes = 65536;
 constexpr int kMostReads = 4;
 constexpr size_t kBodyStride = size_t{64} << 10;
 constexpr size_t kWriteStride = size_t{16} << 10;
-// What was sent is taken off the buffer's front in pieces of at least this.
+// The least number of sent bytes that are taken off the front of the buffer at once.
 constexpr size_t kForgetBytes = size_t{64} << 10;
 
 }  // namespace
@@ -24,7 +24,8 @@ Connection::Connection(Descriptor socket, const Limits& limits, const Patience& 
 
 bool Connection::receive() {
   char buffer[kReadBytes];
-  // Others have their turn before a client that sends without end.
+  // The number of reads is limited, so that a client that sends without end lets others have a
+  // turn.
   for (int i = 0; i < kMostReads && wants_to_read(); ++i) {
     const ssize_t n = recv(fd(), buffer, sizeof(buffer), 0);
     if (n > 0) {

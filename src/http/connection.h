@@ -1,5 +1,5 @@
-// One connection: bytes in, requests out, and answers back in their order. It knows its socket, but
-// not who waits for its events.
+// A connection to one client: it reads requests from a socket and sends the answers in the order of
+// the requests. Somebody else waits for the socket's events.
 #pragma once
 
 #include <chrono>
@@ -16,11 +16,11 @@ using Time = std::chrono::steady_clock::time_point;
 
 // How long a client may take for something before its connection ends, in seconds.
 struct Patience {
-  double idle = 75;   // between requests
-  double head = 10;   // from the first byte to the end of the head
-  double body = 20;   // for each 64 KiB of the body, and for what is left of it
-  double write = 30;  // for each 16 KiB of an answer
-  double linger = 2;  // to read why it was refused
+  double idle = 75;   // limits the pause between requests
+  double head = 10;   // limits the time from a request's first byte to the end of its head
+  double body = 20;   // limits the time for each 64 KiB of a body, and for the rest of it
+  double write = 30;  // limits the time to take each 16 KiB of an answer
+  double linger = 2;  // limits the time to read the last answer and close the connection
 };
 
 class Connection {
@@ -30,31 +30,31 @@ class Connection {
   int fd() const { return socket_.get(); }
   Parser& parser() { return parser_; }
 
-  // What came and is not yet a request; read no more than this much ahead.
+  // The most bytes that are read ahead of the request that is being answered.
   static constexpr size_t kMostAhead = size_t{64} << 10;
-  // Reads what is there. False where the connection is broken.
+  // Reads what the socket has. Returns false where the connection is broken.
   bool receive();
-  // Everything that came has been read, and nothing more will come.
+  // Says that everything that came has been read, and that nothing more will come.
   bool saw_end() const { return saw_end_; }
   // Gives received bytes to the parser, up to the end of a request.
   void parse(Time now);
   bool has_unread() const { return !in_.empty(); }
 
   void send(std::string_view bytes, Time now);
-  // Writes what the socket takes. False where the connection is broken.
+  // Writes what the socket takes. Returns false where the connection is broken.
   bool flush(Time now);
   size_t n_unsent() const { return out_.size() - n_sent_; }
 
-  // The connection ends once everything is sent; what still comes is thrown away.
+  // Lets the connection end once everything is sent. What still comes is thrown away.
   void end_after_sending() { is_ending_ = true; }
   bool is_ending() const { return is_ending_; }
-  // Says that nothing more is sent, and waits a moment for the client to do the same: to close at
-  // once could destroy what it has not read yet.
+  // Tells the client that nothing more is sent, and waits a moment for the client to tell the same:
+  // closing the socket at once could destroy bytes that the client has not read yet.
   void linger(Time now);
   bool is_lingering() const { return is_lingering_; }
 
   bool wants_to_read() const { return !saw_end_ && (is_lingering_ || in_.size() < kMostAhead); }
-  // The next request begins with the next byte.
+  // Says that no request has begun: the next byte is the first of one.
   bool is_idle() const { return exchange == nullptr && parser_.is_idle() && in_.empty(); }
   void begin_idle(Time now) { deadline_ = now + seconds(patience_.idle); }
 
@@ -62,14 +62,15 @@ class Connection {
   // Says what the client has taken too long for.
   Late late(Time now) const;
 
-  // The request that is being answered; null between requests. Of its answer:
+  // The request that is being answered; null between requests. The four marks below are about its
+  // answer.
   std::shared_ptr<Exchange> exchange;
-  bool is_begun = false;  // the head is sent
+  bool is_begun = false;  // says that the answer's head is sent
   bool is_chunked = false;
   bool is_head_only = false;
-  bool is_last = false;       // the connection ends behind it
-  size_t n_body_counted = 0;  // of bodies, by the server
-  uint32_t events = 0;        // that the server waits for
+  bool is_last = false;       // says that the connection ends behind the answer
+  size_t n_body_counted = 0;  // counts the bytes of this body in the server's total
+  uint32_t events = 0;        // the events of the socket that the server waits for
 
  private:
   static std::chrono::steady_clock::duration seconds(double s) {
@@ -82,15 +83,15 @@ class Connection {
   Parser parser_;
   std::string in_;
   std::string out_;
-  size_t n_sent_ = 0;          // of `out_`
-  size_t n_sent_in_time_ = 0;  // since the deadline for writing was set
-  size_t n_body_in_time_ = 0;  // bytes of the body when its deadline was set
+  size_t n_sent_ = 0;          // counts bytes at the front of `out_` that are sent
+  size_t n_sent_in_time_ = 0;  // counts bytes sent since the deadline for writing was set
+  size_t n_body_in_time_ = 0;  // counts the body's bytes that were here when its deadline was set
   bool saw_end_ = false;
   bool is_ending_ = false;
   bool is_lingering_ = false;
   bool was_in_body_ = false;
-  Time deadline_;        // for reading
-  Time write_deadline_;  // while there is something unsent
+  Time deadline_;        // the deadline for reading
+  Time write_deadline_;  // the deadline for writing; it counts while something is unsent
 };
 
 }  // namespace troika::http

@@ -16,7 +16,7 @@ Mailbox::Mailbox() : event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
 
 void Mailbox::wake() const {
   const uint64_t one = 1;
-  // It fails only where the counter is full, and then the server is awake.
+  // The write fails only where the event's counter is full, and then the server is awake anyway.
   [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof(one));
 }
 
@@ -44,8 +44,8 @@ void Mailbox::close() {
   dropped.swap(letters_);
 }
 
-// The mark stands before the second look: if the server takes bytes away between the two looks,
-// the second one sees it, and if it does so later, it sees the mark.
+// The mark is set before the second look. If the server takes bytes away before that look, the look
+// sees it; if the server takes them away later, the server sees the mark.
 bool Exchange::is_full() {
   if (n_waiting() <= kMostUnsent) return false;
   is_awaited_.store(true);

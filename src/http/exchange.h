@@ -1,5 +1,5 @@
-// One request on its way to an answer, as whoever answers it sees it. All functions may be called
-// from any thread, and after the server's end.
+// An exchange is one request and its answer, as the code that answers sees them. All functions may
+// be called from any thread, and after the server's end.
 #pragma once
 
 #include <atomic>
@@ -16,24 +16,25 @@ namespace troika::http {
 
 class Exchange;
 
-// What other threads want the server's thread to do, in the order of their calls.
+// Brings the server's thread what other threads want it to do, in the order of their calls.
 class Mailbox {
  public:
   enum class Kind : uint8_t { kReply, kBegin, kWrite, kEnd };
   struct Letter {
     std::shared_ptr<Exchange> exchange;
     Kind kind;
-    Response response;  // of kReply and kBegin
-    std::string bytes;  // of kWrite
+    Response response;  // for kReply and kBegin
+    std::string bytes;  // for kWrite
   };
 
   Mailbox();  // throws Error
   void post(Letter letter);
-  // Nobody reads any more: what was posted is dropped, as is what still comes.
+  // Drops the letters that were posted, and all that are posted later, as nobody reads any more.
   void close();
-  // Makes the server's thread look, without a letter. May be called by a signal's handler.
+  // Makes the server's thread look into the mailbox, though no letter was posted. A signal's
+  // handler may call it.
   void wake() const;
-  // Readable while somebody has called.
+  // Returns a descriptor that is readable while letters or a call of wake() have not been taken.
   int fd() const { return event_.get(); }
   std::vector<Letter> take();
 
@@ -46,28 +47,28 @@ class Mailbox {
 
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
-  // More than this much of an answer does not wait for its reader: who writes pauses.
+  // When more bytes of an answer than this wait for the client, whoever writes the answer pauses.
   static constexpr size_t kMostUnsent = size_t{256} << 10;
 
   Exchange(std::shared_ptr<Mailbox> mailbox, size_t connection)
       : mailbox_(std::move(mailbox)), connection_(connection) {}
 
-  // Sends the whole answer. To be called once.
+  // Sends the whole answer. It is called once.
   void reply(Response response);
-  // Sends an answer in parts: its head, any number of parts, and its end.
+  // begin(), write() and end() send an answer in parts: its head, any number of parts, and its end.
   void begin(Response head);
   void write(std::string bytes);
   void end();
 
-  // Who asks, as whoever handles requests has found out: empty for nobody in particular. To be set
-  // before another thread sees the exchange.
+  // Notes who asks, as the handler of requests has found out. The asker is empty if it is nobody in
+  // particular. It is set before another thread sees the exchange.
   void set_asker(std::string asker) { asker_ = std::move(asker); }
   const std::string& asker() const { return asker_; }
 
-  // The client has left, so that nobody waits for the answer.
+  // Says that the client has left, so that nobody waits for the answer.
   bool is_gone() const { return is_gone_.load(std::memory_order_acquire); }
-  // The client reads too slowly: nothing more is to be written until the server tells that it has
-  // read. Whoever is told so is told of that, too.
+  // Says that the client reads too slowly, so that nothing more is to be written for now. After a
+  // true answer the server calls Handler::on_drained once the client has read enough.
   bool is_full();
 
  private:
@@ -78,9 +79,9 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   size_t connection_;
   std::string asker_;
   std::atomic<bool> is_gone_ = false;
-  std::atomic<size_t> posted_ = 0;        // bytes in letters
-  std::atomic<size_t> unsent_ = 0;        // bytes that the connection holds
-  std::atomic<bool> is_awaited_ = false;  // somebody was told that it is full
+  std::atomic<size_t> posted_ = 0;        // counts bytes in letters that the server has not taken
+  std::atomic<size_t> unsent_ = 0;        // counts unsent bytes that the connection holds
+  std::atomic<bool> is_awaited_ = false;  // says that is_full() has answered true
 };
 
 }  // namespace troika::http

@@ -72,7 +72,7 @@ Descriptor new_socket(int family, const std::string& name) {
   return made;
 }
 
-// A socket without a server is a file that nobody needs. REQUIRES: its address.
+// Removes the socket file at `path` if no server answers there any more. `address` is its address.
 void remove_left_behind(const std::string& path, const Address& address) {
   struct stat status = {};
   if (lstat(path.c_str(), &status) != 0) return;
@@ -135,7 +135,7 @@ Listener Listener::unix_socket(const std::string& path) {
   Listener listener;
   listener.name_ = path;
   listener.socket_ = new_socket(AF_UNIX, path);
-  // The file has these rights from its first moment on.
+  // With this mask the socket file belongs to this user alone from its first moment on.
   const mode_t before = umask(0177);
   const int bound = bind(listener.fd(), address.get(), address.length);
   const int bind_errno = errno;

@@ -1,4 +1,4 @@
-// Sockets that wait for connections: TCP addresses and unix sockets.
+// Opens sockets that wait for connections, on TCP addresses or as unix sockets.
 #pragma once
 
 #include <string>
@@ -24,10 +24,11 @@ class Descriptor {
 
 class Listener {
  public:
-  // An address in digits or "localhost"; port 0: the system chooses. Throws Error.
-  static Listener tcp(const std::string& host, int port);
-  // A file that only this user may open. One that a server which has ended left behind is replaced.
+  // Listens on `host`, an address in digits or "localhost". With port 0 the system chooses a port.
   // Throws Error.
+  static Listener tcp(const std::string& host, int port);
+  // Listens on a socket file that only this user may open. A file that was left behind by a server
+  // which has ended is replaced. Throws Error.
   static Listener unix_socket(const std::string& path);
   ~Listener();
   Listener(Listener&&) noexcept = default;
@@ -35,7 +36,7 @@ class Listener {
 
   int fd() const { return socket_.get(); }
   bool is_tcp() const { return path_.empty(); }
-  // "http://127.0.0.1:8080", or the path of the socket.
+  // Returns a text like "http://127.0.0.1:8080", or the path of the socket file.
   const std::string& name() const { return name_; }
   int port() const { return port_; }
 
@@ -43,7 +44,7 @@ class Listener {
   Listener() = default;
 
   Descriptor socket_;
-  std::string path_;  // of a unix socket; removed at the end
+  std::string path_;  // the file of a unix socket, which is removed at the end; empty for TCP
   std::string name_;
   int port_ = 0;
 };

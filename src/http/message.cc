@@ -10,7 +10,7 @@ namespace {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// "Sun, 06 Nov 1994 08:49:37 GMT", whatever the locale is.
+// Returns the time as "Sun, 06 Nov 1994 08:49:37 GMT", whatever the locale is.
 std::string date_text() {
   static constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   static constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",

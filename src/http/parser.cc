@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostMethodBytes = 32;
 constexpr size_t kMostChunkLineBytes = 16;
-// Larger lengths are refused before anybody computes with them.
+// Lengths of more digits are refused before anybody computes with them.
 constexpr size_t kMostLengthDigits = 15;
 
 bool is_token_character(char c) {
@@ -66,7 +66,7 @@ size_t Parser::push(std::string_view bytes) {
   return n;
 }
 
-// Lines are looked at as they come, so that what can never become a request ends at once.
+// Looks at a line's bytes as they come, so that what can never become a request is refused at once.
 size_t Parser::push_line(std::string_view bytes) {
   const size_t end = bytes.find('\n');
   const size_t n = end == std::string_view::npos ? bytes.size() : end + 1;
@@ -109,7 +109,7 @@ void Parser::end_line() {
   const std::string_view line = std::string_view(whole).substr(0, whole.size() - 2);
   switch (state_) {
     case State::kBegin:
-      // Some clients send a line end behind a body; one is forgiven.
+      // Some clients send a line end behind a body, so one empty line before a request is allowed.
       if (line.empty() && !saw_empty_line_) {
         saw_empty_line_ = true;
       } else {
@@ -209,7 +209,7 @@ void Parser::read_header(std::string_view line) {
   request_.headers.push_back(std::move(header));
 }
 
-// Headers that say where the request ends, and what happens to the connection then.
+// Reads headers that say where the request ends, and what happens to the connection then.
 void Parser::read_framing(const Header& header) {
   if (header.name == "content-length") {
     read_length(header.value);
@@ -280,7 +280,7 @@ void Parser::read_chunk_size(std::string_view line) {
   size_t size = 0;
   const char* const end = line.data() + line.size();
   const auto number = std::from_chars(line.data(), end, size, 16);
-  // The conversion would take a sign.
+  // std::from_chars() would accept a sign, which a chunk's length must not have.
   const bool begins_well = !line.empty() && line.front() != '-' && line.front() != '+';
   if (!begins_well || number.ec != std::errc() || number.ptr != end) {
     refuse(400, "The line before a chunk is its length in hexadecimal digits, and nothing else.");

@@ -1,5 +1,5 @@
-// Bytes of a connection to requests: strict HTTP/1.1 (RFC 9112). Two readers of one request must
-// never see two different ones, so whatever could be read in two ways is refused.
+// Makes requests of a connection's bytes, as strict HTTP/1.1 (RFC 9112). No two readers may ever
+// understand one request differently, so whatever could be read in two ways is refused.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace troika::http {
 
 struct Limits {
   size_t target_bytes = 4096;
-  size_t head_bytes = 32768;  // the request line and all headers
+  size_t head_bytes = 32768;  // limits the request line and all headers together
   int n_headers = 100;
   size_t body_bytes = size_t{16} << 20;
 };
@@ -21,36 +21,38 @@ class Parser {
  public:
   explicit Parser(const Limits& limits) : limits_(limits) {}
 
-  // Takes bytes up to the end of the request, or to what is wrong with it; returns how many.
+  // Takes bytes up to the end of the request, or to what is wrong with it. Returns the number of
+  // bytes that it took.
   size_t push(std::string_view bytes);
 
   bool is_idle() const { return state_ == State::kBegin && line_.empty(); }
   bool is_done() const { return state_ == State::kDone; }
   bool is_refused() const { return state_ == State::kRefused; }
   bool is_reading_body() const { return state_ >= State::kBody && state_ < State::kDone; }
-  // What is wrong; nothing can be read behind it. REQUIRES: is_refused().
+  // Returns what is wrong. Nothing can be read behind it. REQUIRES: is_refused().
   const Refusal& refusal() const { return refusal_; }
-  // The head is there and the client waits for a word before it sends the body.
+  // Says that the head is there and that the client waits for "100 Continue" before the body.
   bool awaits_continue() const { return expects_continue_ && is_reading_body(); }
   void told_continue() { expects_continue_ = false; }
-  // Bytes of the body that are here.
+  // Counts the bytes of the body that are here.
   size_t n_body_bytes() const { return request_.body.size(); }
-  // What of the head is known, as for whether the answer to a refusal has a body.
+  // Returns the request as far as it is known. The method, for example, decides whether the answer
+  // to a refused request has a body.
   const Request& request() const { return request_; }
 
-  // The request, behind which another one may come. REQUIRES: is_done().
+  // Returns the request, and begins to read the next one. REQUIRES: is_done().
   Request take();
 
  private:
   // The states come in the order of the bytes.
   enum class State : uint8_t {
-    kBegin,  // the request line
+    kBegin,  // reads the request line
     kHeaders,
-    kBody,       // of a length that is known
-    kChunkSize,  // a line before each chunk
+    kBody,       // reads a body whose length the head says
+    kChunkSize,  // reads the line before a chunk
     kChunk,
-    kChunkEnd,  // the line end behind a chunk
-    kTrailer,   // the empty line behind the last one
+    kChunkEnd,  // reads the line end behind a chunk
+    kTrailer,   // reads the empty line behind the last chunk
     kDone,
     kRefused,
   };
@@ -82,9 +84,9 @@ class Parser {
   Framing framing_;
   std::string line_;
   size_t n_head_bytes_ = 0;
-  size_t n_left_ = 0;  // of the body, or of its chunk
+  size_t n_left_ = 0;  // counts the bytes of the body, or of its chunk, that are still to come
   bool expects_continue_ = false;
-  bool saw_empty_line_ = false;  // before the request line
+  bool saw_empty_line_ = false;  // says that an empty line stood before the request line
 };
 
 }  // namespace troika::http

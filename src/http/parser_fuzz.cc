@@ -8,7 +8,8 @@ namespace {
 using troika::http::Parser;
 using troika::http::Request;
 
-// What a reader gets of the bytes when they come in parts of `part`.
+// Returns, as text, the requests and refusals that a parser reads when the bytes come in parts of
+// `part` bytes.
 std::string read_all(std::string_view bytes, size_t part, const troika::http::Limits& limits) {
   std::string seen;
   Parser parser(limits);
@@ -28,7 +29,7 @@ std::string read_all(std::string_view bytes, size_t part, const troika::http::Li
 
 }  // namespace
 
-// However bytes are cut into parts, they are the same requests and are refused alike.
+// Checks that the same bytes make the same requests and refusals, however they are cut into parts.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const troika::http::Limits limits = {
       .target_bytes = 64, .head_bytes = 512, .n_headers = 6, .body_bytes = 100};

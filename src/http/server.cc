@@ -16,10 +16,10 @@
 namespace troika::http {
 namespace {
 
-// Descriptors for what is no connection: files, listeners, other libraries.
+// The number of descriptors that are kept for files, listeners and other libraries.
 constexpr int kOtherDescriptors = 64;
 
-// As many connections as the system lets this process have, at most those that are wanted.
+// Returns as many connections as the system lets this process have, but at most `wanted`.
 int connections_allowed(int wanted) {
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
@@ -36,7 +36,7 @@ int connections_allowed(int wanted) {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMostEvents = 256;
-constexpr int kMostAccepted = 64;  // in one turn
+constexpr int kMostAccepted = 64;  // limits the connections that one turn accepts
 constexpr int kTickMs = 100;
 constexpr size_t kMailboxId = 0;
 constexpr size_t kFirstListenerId = 1;
@@ -132,7 +132,8 @@ bool Server::is_quiet() const {
                      [](const auto& entry) { return entry.second->is_lingering(); });
 }
 
-// Who is between two requests for the longest time goes before anybody is turned away.
+// Ends the connection that was accepted first of those that are between two requests, to make room.
+// Returns false if there is none.
 bool Server::end_an_idle_one() {
   auto oldest = connections_.end();
   for (auto it = connections_.begin(); it != connections_.end(); ++it) {
@@ -150,7 +151,7 @@ void Server::turn_away(const Descriptor& socket) {
       handler_.refusal({503, "The server has as many connections as it may. Try again."});
   const std::string bytes =
       head_of(response, static_cast<long long>(response.body.size()), false, true) + response.body;
-  // What a new socket does not take at once is not worth a place.
+  // Bytes that the new socket does not take at once are dropped, as waiting would need a place.
   [[maybe_unused]] const ssize_t n =
       send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -159,8 +160,8 @@ void Server::accept_from(const Listener& listener) {
   for (int i = 0; i < kMostAccepted; ++i) {
     Descriptor socket(accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket.get() < 0) {
-      // The listener stays ready while no descriptor is left: whoever is idle makes room for the
-      // next turn.
+      // While no descriptor is left, the listener stays ready and would be tried in every turn. So
+      // an idle connection is ended, which makes room for the next turn.
       if (errno == EMFILE || errno == ENFILE) end_an_idle_one();
       return;
     }
@@ -213,7 +214,7 @@ void Server::serve(Id id, uint32_t events) {
     return;
   }
   if ((events & EPOLLRDHUP) != 0 && !connection.wants_to_read() && !connection.saw_end()) {
-    // It has sent more requests than are read ahead, and has gone.
+    // The client has sent more requests than are read ahead, and has gone.
     close(id);
     return;
   }
@@ -222,7 +223,7 @@ void Server::serve(Id id, uint32_t events) {
   settle(id);
 }
 
-// Requests are read one at a time: the next one when the answer to this one has ended.
+// Reads requests one at a time: the next one is read when the answer to this one has ended.
 void Server::read_requests(Id id, Connection& connection) {
   while (connection.exchange == nullptr && !connection.is_ending() && connection.has_unread()) {
     connection.parse(now_);
@@ -257,7 +258,8 @@ void Server::begin_request(Id id, Connection& connection) {
   handler_.on_request(connection.exchange, std::move(request));
 }
 
-// What follows something that is no request cannot be told apart any more.
+// Answers with a refusal and lets the connection end: behind something that is no request, nobody
+// can tell where the next request begins.
 void Server::refuse(Connection& connection, const Refusal& refusal) {
   ++statistics_.n_refused;
   Response response = handler_.refusal(refusal);
@@ -271,7 +273,7 @@ void Server::refuse(Connection& connection, const Refusal& refusal) {
 
 void Server::read_mail() {
   for (Mailbox::Letter& letter : mailbox_->take()) do_letter(letter);
-  // Whoever has left while its answer is not there yet is not waited for.
+  // Connections are closed whose clients have left before their answers were there.
   for (const Id id : std::exchange(left_, {})) {
     const auto found = connections_.find(id);
     if (found != connections_.end() && found->second->exchange != nullptr) close(id);

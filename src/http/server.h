@@ -1,5 +1,5 @@
 // The HTTP server: one thread that waits for sockets, for other threads, and for the time.
-// Everything that a client can make it hold or wait for has a bound.
+// Everything that a client can make the server hold or wait for is limited.
 #pragma once
 
 #include <atomic>
@@ -14,19 +14,19 @@
 
 namespace troika::http {
 
-// Who answers. All functions are called by the server's thread and must not take long.
+// Answers a server's requests. The server's thread calls all functions, so they must not take long.
 class Handler {
  public:
   virtual ~Handler() = default;
-  // Is answered now or later, from any thread.
+  // Takes a request, which may be answered now or later, from any thread.
   virtual void on_request(const std::shared_ptr<Exchange>& exchange, Request request) = 0;
-  // The client has left before the end of the answer.
+  // Is called when the client has left before the end of the answer.
   virtual void on_gone(const std::shared_ptr<Exchange>& exchange) = 0;
-  // The client has read what was too much, so that more may be written.
+  // Is called when a client that had read too slowly has read enough that more may be written.
   virtual void on_drained(const std::shared_ptr<Exchange>& exchange) = 0;
-  // Now and then, a few times a second.
+  // Is called a few times a second.
   virtual void on_tick() {}
-  // How the refusal of what is no good request looks.
+  // Returns the answer to bytes that are no valid request.
   virtual Response refusal(const Refusal& refusal) = 0;
 };
 
@@ -34,16 +34,17 @@ struct ServerOptions {
   Limits limits{};
   Patience patience{};
   int most_connections = 2048;
-  size_t most_body_bytes = size_t{128} << 20;  // of all requests that are not answered yet
+  // Limits the bodies of all requests that are not answered yet, together.
+  size_t most_body_bytes = size_t{128} << 20;
   double grace = 20;  // seconds that answers under way have once the server is told to stop
 };
 
-// What has happened so far.
+// Counts what has happened to a server so far.
 struct ServerStatistics {
-  int64_t n_connections = 0;  // accepted
+  int64_t n_connections = 0;  // counts connections that were accepted
   int64_t n_requests = 0;
-  int64_t n_refused = 0;  // that were no good requests, or came too slowly
-  int64_t n_crowded = 0;  // connections that had no room
+  int64_t n_refused = 0;  // counts requests that were not valid, or came too slowly
+  int64_t n_crowded = 0;  // counts connections for which there was no room
   int n_open = 0;
 };
 
@@ -53,14 +54,14 @@ class Server {
   Server(std::vector<Listener> listeners, const ServerOptions& options, Handler& handler);
   ~Server();
 
-  // Serves until `stop`: then nobody new is served, and answers under way have a time to end,
-  // unless `stop` comes again.
+  // Serves until stop() is called. From then on nobody new is served, and answers under way get the
+  // time `grace` to end. A second stop() ends them at once.
   void run();
-  // May be called from any thread and by a signal's handler.
+  // Stops the server. Any thread may call it, and a signal's handler.
   void stop();
 
   const std::vector<Listener>& listeners() const { return listeners_; }
-  // Only the server's thread reads it.
+  // Returns what has happened so far. Only the server's thread may call it.
   const ServerStatistics& statistics() const { return statistics_; }
 
  private:
@@ -78,7 +79,7 @@ class Server {
   void do_letter(Mailbox::Letter& letter);
   void begin_answer(Connection& connection, const Response& head, bool is_whole);
   void end_answer(Id id, Connection& connection);
-  // Sends, and looks what is to happen to the connection then.
+  // Sends what the connection has to send, and then decides what happens to the connection.
   void settle(Id id);
   void look_at_times();
   void close(Id id);
@@ -93,7 +94,7 @@ class Server {
   Descriptor epoll_;
   std::unordered_map<Id, std::unique_ptr<Connection>> connections_;
   Id next_id_ = 0;
-  std::vector<Id> left_;  // whose clients send no more
+  std::vector<Id> left_;  // the connections whose clients send no more
   size_t n_body_bytes_ = 0;
   std::atomic<int> n_stops_ = 0;
   bool is_stopping_ = false;

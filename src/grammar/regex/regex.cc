@@ -12,7 +12,7 @@ namespace {
 using Tree = RegexTree;
 using TreeKind = RegexTree::Kind;
 
-// Brings ^ and $ to the ends of alternatives, where they say whether a text may go on.
+// Brings ^ and $ to the ends of alternatives. There they say that no other text may stand around.
 class RegexCompiler {
  public:
   RegexCompiler(const WriteCharacter& write, bool is_searched, Pool* pool)
@@ -30,11 +30,12 @@ class RegexCompiler {
 
   const WriteCharacter& write_;
   Pool& pool_;
-  Expr any_ = Pool::kEmpty;  // what may stand around
+  Expr any_ = Pool::kEmpty;  // what may stand before and behind
   int n_ways_ = 0;
 };
 
-// One of the row's parts holds anchors: each of its alternatives in its place is a row of its own.
+// Compiles a row of which the part `at` holds anchors. Each alternative of that part, put in its
+// place, makes a row of its own.
 Expr RegexCompiler::spread(const Row& row, size_t at, bool has_start, bool has_end) {
   constexpr int kMostWays = 1000;
   if (++n_ways_ > kMostWays) throw Error("in the regular expression: '^' and '$' stand too deep.");

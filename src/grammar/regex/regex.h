@@ -1,5 +1,5 @@
-// Regular expressions in the dialect of ECMA-262, as far as they are regular: no references back,
-// no looking around, no word boundaries.
+// Reads regular expressions in the dialect of ECMA-262 as far as they are regular: references back,
+// looking around and word boundaries are refused.
 #pragma once
 
 #include <functional>
@@ -11,15 +11,15 @@
 
 namespace troika::grammar {
 
-// What a character of a set looks like in the text: UTF-8, or within a JSON string.
+// Returns what a character of a set looks like in the text: in UTF-8, or within a JSON string.
 using WriteCharacter = std::function<Expr(const CharacterSet& set)>;
 
-// Texts that the expression fits as a whole.
+// Returns the texts that the regular expression fits as a whole. Throws Error.
 Expr whole_regex(std::string_view regex, const WriteCharacter& write, const Limits& limits,
                  Pool* pool);
 
-// Texts that it fits somewhere, unless ^ and $ say where. Throws Error like the other; its message
-// does not say where the expression stands.
+// Returns the texts of which the regular expression fits some part; ^ and $ may say which. Throws
+// Error. The errors of both functions do not say where in a grammar the regular expression stands.
 Expr found_regex(std::string_view regex, const WriteCharacter& write, const Limits& limits,
                  Pool* pool);
 

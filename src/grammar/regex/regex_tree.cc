@@ -121,7 +121,7 @@ RegexTree RegexReader::sequence() {
       if (part.kind == TreeKind::kStart || part.kind == TreeKind::kEnd) {
         fail("'^' and '$' are not repeated");
       }
-      take("?");  // a lazy one has the same texts
+      take("?");  // a lazy repetition has the same texts
       RegexTree repeat;
       repeat.kind = TreeKind::kRepeat;
       repeat.least = least;
@@ -144,7 +144,7 @@ bool RegexReader::read_number(int* number) {
   return true;
 }
 
-// {2}, {2,} or {2,5}; a brace that begins none of them is a character.
+// Reads {2}, {2,} or {2,5}. Returns false for a brace that begins none of these: it is a character.
 bool RegexReader::read_counts(int* least, int* most) {
   const size_t before = at_;
   if (take("{") && read_number(least)) {
@@ -219,7 +219,7 @@ CharacterSet RegexReader::class_in_brackets() {
     }
     ++at_;
     const CharacterSet last = class_part(&is_last_one);
-    if (!is_first_one || !is_last_one) {  // [\w-.]: the sign itself
+    if (!is_first_one || !is_last_one) {  // as in [\w-.], where "-" means itself
       set.add(first);
       set.add(last);
       set.add('-', '-');

@@ -1,4 +1,4 @@
-// A regular expression as it was written.
+// Parses a regular expression to a tree that has the parts as they were written.
 #pragma once
 
 #include <string_view>
@@ -15,13 +15,14 @@ struct RegexTree {
   CharacterSet set{};
   std::vector<RegexTree> parts{};
   int least = 0, most = 0;
-  bool has_anchor = false;  // ^ or $ stands in it
+  bool has_anchor = false;  // says that ^ or $ stands in it
 };
 
-// Throws Error for what is no regular expression, or not supported.
+// Returns the tree of a regular expression. Throws Error for a text that is none, and for what is
+// not supported.
 RegexTree parse_regex(std::string_view regex, const Limits& limits);
 
-// \p{name}, as far as it is known. Throws Error.
+// Returns the characters of \p{name}. Throws Error for names that are not known.
 CharacterSet character_property(std::string_view name);
 
 }  // namespace troika::grammar

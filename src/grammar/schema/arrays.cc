@@ -1,4 +1,5 @@
-// Arrays: elements of their own in front, others behind them, and how many there are.
+// Makes expressions of arrays: the first elements may have schemas of their own, the others share
+// one, and the number of elements may be limited.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +9,8 @@
 namespace troika::grammar::schema {
 namespace {
 
-// The lists for the first elements and for the rest; before 2020-12 both had other names.
+// Returns the schemas of the first elements. Before 2020-12 the keywords for the first elements and
+// for the others had other names.
 const Json* first_elements(const Json& schema) {
   if (schema.contains("prefixItems")) return &schema["prefixItems"];
   const auto items = schema.find("items");
@@ -37,7 +39,7 @@ Schemas SchemaReader::element(const Constraints& c, uint64_t index) const {
   return schemas;
 }
 
-// One element, at least, is what "contains" wants.
+// Returns arrays with at least one element that fits "contains".
 Expr SchemaReader::containing(const Constraints& c, const Schemas& schemas) {
   const Json* contains = nullptr;
   bool is_alone = c.min_items <= 1 && !c.max_items;

@@ -8,7 +8,7 @@
 namespace troika::grammar::schema {
 namespace {
 
-// What these ask for, a grammar cannot hold a text to, or this reader does not know how.
+// Keywords that are refused: a grammar cannot enforce them, or this reader does not know how.
 constexpr const char* kRefused[] = {"$dynamicRef",  "$recursiveRef", "unevaluatedItems",
                                     "dependencies", "extends",       "disallow",
                                     "divisibleBy",  "nullable",      "maxContains"};

@@ -1,4 +1,4 @@
-// What several schemas say together about one value, brought together from their keywords.
+// Gathers from the keywords of several schemas what they say together about one value.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ enum Type : uint8_t {
   kNull = 1,
   kBoolean = 2,
   kInteger = 4,   // numbers without a fraction
-  kFraction = 8,  // all others
+  kFraction = 8,  // all other numbers
   kString = 16,
   kArray = 32,
   kObject = 64,
@@ -22,47 +22,47 @@ enum Type : uint8_t {
   kEvery = 127
 };
 
-// Schemas that one value must fit, all of them.
+// A set of schemas, all of which one value must fit.
 using Schemas = std::set<const Json*>;
 
 struct Bound {
   Json value;
-  bool is_open = false;  // the value itself is out
+  bool is_open = false;  // says that the value itself does not fit
 };
 
 struct Constraints {
   uint8_t types = kEvery;
-  std::vector<Bound> least, most;  // of numbers
+  std::vector<Bound> least, most;  // bounds of numbers
   std::vector<Json> multiples;     // numbers are multiples of all of these
   uint64_t min_length = 0, min_items = 0, min_properties = 0;
   std::optional<uint64_t> max_length, max_items, max_properties;
   std::vector<const Json*> strings;  // schemas with "pattern" or "format"
   std::vector<const Json*> arrays;   // schemas with keywords of arrays
   std::vector<const Json*> objects;  // schemas with keywords of objects
-  std::vector<const Json*> names;    // what keys must fit
+  std::vector<const Json*> names;    // schemas that keys must fit
   std::vector<std::string> required;
-  std::optional<std::vector<Json>> values;  // one of these
-  std::vector<Json> not_values;             // none of these
-  const Json* origin = nullptr;             // for errors
+  std::optional<std::vector<Json>> values;  // if given, the value must be one of these
+  std::vector<Json> not_values;             // the value must be none of these
+  const Json* origin = nullptr;             // the schema that errors name
 };
 
-// Adds the keywords of one schema but for those that lead to other schemas for the same value.
-// Throws Error for what is not supported.
+// Adds the keywords of one schema, except for those that lead to further schemas for the same
+// value. Throws Error for a keyword that is not supported.
 void add_keywords(const Json& schema, const Document& document, Constraints* to);
 
-// What negated schemas say with "pattern" that must not be found.
+// The keyword with which negated schemas name a pattern that must not be found.
 inline constexpr const char* kNotPattern = "$notPattern";
-// What negated schemas say with "enum": values that must not be there.
+// The keyword with which negated schemas list values that are not allowed.
 inline constexpr const char* kNotValues = "$notValues";
-// Among the types of negated schemas: numbers that are no integers.
+// The type that negated schemas write for numbers that are no integers.
 inline constexpr const char* kFractions = "$fraction";
 
 uint8_t type_of(const Json& value);
-// Whether they are the same value: 1 and 1.0 are.
+// Says whether two texts of JSON mean the same value, as 1 and 1.0 do.
 bool is_same(const Json& a, const Json& b);
-// An integer that is not negative. Throws Error.
+// Returns the keyword's value, an integer that is not negative. Throws Error for other values.
 uint64_t count_of(const Json& schema, const std::string& keyword, const Document& document);
-// The types that the keyword "type" names. Throws Error.
+// Returns the types that the keyword "type" names. Throws Error.
 uint8_t types_of(const Json& schema, const Document& document);
 
 }  // namespace troika::grammar::schema

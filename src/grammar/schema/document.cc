@@ -40,7 +40,7 @@ std::string escaped(const std::string& key) {
   return out;
 }
 
-// %41 becomes A, as references are URIs.
+// Decodes e.g. %41 to A, as references are URIs.
 std::string unescaped_uri(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {

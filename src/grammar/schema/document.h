@@ -1,4 +1,4 @@
-// A JSON schema as text and places: what a reference means, and how errors say where they are.
+// Holds the JSON text of a schema: finds what references mean, and names places for errors.
 #pragma once
 
 #include <list>
@@ -15,19 +15,21 @@ using Json = nlohmann::ordered_json;
 
 class Document {
  public:
-  // Throws Error for what is no JSON, nests too deeply, or is of a dialect that is not known.
+  // Throws Error for a text that is no JSON, nests too deeply, or is of an unknown dialect.
   Document(std::string_view text, const Limits& limits);
 
   const Json& root() const { return root_; }
-  // What a reference in `from` means. Throws Error, e.g. for one to another document.
+  // Returns the schema that a reference in `from` means. Throws Error, e.g. for a reference to
+  // another document.
   const Json& target(const Json& from, const std::string& reference) const;
-  // Draft 4 takes 1.0 for no integer; what came later does.
+  // Says whether the schema is of draft 4, in which 1.0 is no integer. In later drafts it is one.
   bool is_draft_4() const;
-  // A schema that stands in no text but follows from one that does.
+  // Keeps a schema that stands in no text, but follows from the schema `from`.
   const Json& made(Json schema, const Json& from);
-  // "#/properties/a", also for made ones.
+  // Returns the schema's place in the text, e.g. "#/properties/a". A schema from made() has the
+  // place of the schema that it follows from.
   std::string place(const Json& schema) const;
-  // A number that grows through the text; made ones stand behind it.
+  // Returns a number that grows through the text. Schemas from made() come behind all of the text.
   size_t order(const Json& schema) const;
   [[noreturn]] void refuse(const Json& schema, const std::string& keyword,
                            const std::string& why) const;

@@ -21,7 +21,7 @@ CharacterSet unescaped() {
 
 }  // namespace
 
-// A number between two of as many digits, in hexadecimal digits of either case.
+// Returns the numbers from `first` to `last` as `n_digits` hexadecimal digits of either case.
 Expr JsonText::hex(uint32_t first, uint32_t last, int n_digits) {
   if (n_digits == 0) return Pool::kEmpty;
   const uint32_t unit = uint32_t{1} << (4 * (n_digits - 1));
@@ -52,7 +52,7 @@ Expr JsonText::hex(uint32_t first, uint32_t last, int n_digits) {
   return pool_.any(ways);
 }
 
-// Characters of a range as \uXXXX, or as two of them.
+// Returns the characters of a range as \uXXXX, or as a pair of those where one is not enough.
 Expr JsonText::escaped(uint32_t first, uint32_t last) {
   std::vector<Expr> ways;
   if (first < kAstral) {

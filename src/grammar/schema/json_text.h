@@ -1,4 +1,4 @@
-// How JSON spells characters, strings, numbers and constants, as expressions.
+// Makes expressions of JSON's characters, strings, numbers and constants.
 #pragma once
 
 #include <map>
@@ -15,24 +15,26 @@ namespace troika::grammar::schema {
 
 class JsonText {
  public:
-  // Without marks texts are in quotes.
+  // If there are no marks, texts are in quotes.
   JsonText(Pool* pool, const std::optional<TextMarks>& marks) : pool_(*pool), marks_(marks) {}
 
-  // A character of the set within a string, in each of its spellings. No two characters share one,
-  // so that intersections and complements of strings are those of their texts.
+  // Returns a character of the set within a string, in each of its spellings. No two characters
+  // share a spelling, so intersections and complements of strings are those of the texts they mean.
   Expr character(const CharacterSet& set);
-  // The inside of a string: any, or this one in all spellings.
+  // Returns the inside of any string; spellings() returns one text in all its spellings.
   Expr any_string() { return pool_.star(character(CharacterSet::all())); }
   Expr spellings(const std::string& text);
   Expr quoted(Expr inside);
-  // A key with this inside, and one that is known.
+  // Returns a key with this inside; the second function returns the key with this text.
   Expr key(Expr inside);
   std::string key(const std::string& text) const;
-  // The usual spelling of the inside of a string.
+  // Returns the usual spelling of the inside of a string.
   std::string spelling(const std::string& text) const;
-  // The value in the spelling that is usual; numbers also with zeros behind the point.
+  // Returns the value in its usual spelling. Numbers may also have zeros at the end of the
+  // fraction.
   Expr value(const Json& value);
-  // Throws Error for numbers that are no decimals of reasonable length.
+  // Returns the numbers that fit the constraints. Throws Error for bounds that are no decimals of
+  // reasonable length.
   Expr number(const Constraints& constraints, const Document& document);
 
  private:
@@ -49,7 +51,8 @@ class JsonText {
   Expr magnitude_below(const std::string& whole, const std::string& part, bool is_open);
   Expr multiples(const Json& of, bool has_negative, bool has_positive, const Document& document,
                  const Json& where);
-  // The magnitudes of `multiples`: the first digit goes to the rules of digits read and rest.
+  // Returns a digit of 1 to 9 and what the rules of multiples() let follow it, as the beginning of
+  // a magnitude.
   Expr multiple_from(const std::vector<std::vector<Rule>>& rules, long k, size_t n_places);
 
   Pool& pool_;

@@ -1,4 +1,5 @@
-// What a schema does not accept, as a schema; and whether two accept nothing together.
+// Makes the schema of all values that another schema does not accept, and says whether two schemas
+// accept no value in common.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +41,8 @@ const Json* SchemaReader::resolved(const Json& schema) const {
   return at;
 }
 
-// What breaks a keyword that counts; null for others.
+// Returns the schema of values that break a keyword which counts, or null if the keyword does not
+// count.
 const Json* SchemaReader::with_other_count(const std::string& keyword, const Json& value,
                                            const Json& where) {
   constexpr const char* kCounts[][3] = {{"minLength", "maxLength", "string"},
@@ -70,7 +72,7 @@ const Json* SchemaReader::with_other_bound(const std::string& keyword, const Jso
   return with_other_count(keyword, value, where);
 }
 
-// An object in which one of the properties is there and does not fit.
+// Adds, for each property, the schema of objects that have it with a value that does not fit.
 void SchemaReader::add_broken_properties(const Json& properties, const Json& where, int depth,
                                          Choice* ways) {
   for (const auto& [key, property] : properties.items()) {
@@ -84,7 +86,7 @@ void SchemaReader::add_broken_properties(const Json& properties, const Json& whe
   }
 }
 
-// A choice between what breaks one keyword each.
+// Returns a choice between schemas, each of which breaks one keyword of `given`.
 const Json& SchemaReader::negated(const Json& given, const Json& where, int depth) {
   const auto [known, is_new] = negated_.try_emplace(&given, nullptr);
   if (!is_new && known->second != nullptr) return *known->second;
@@ -161,7 +163,7 @@ uint8_t SchemaReader::possible_types(const Json& given, int depth) const {
   return types;
 }
 
-// True only where it is certain.
+// Returns true only where it is certain that no value fits both schemas.
 bool SchemaReader::are_disjoint(const Json& a_given, const Json& b_given, int depth) const {
   const Json &a = *resolved(a_given), &b = *resolved(b_given);
   const auto common = static_cast<uint8_t>(possible_types(a, 0) & possible_types(b, 0));
@@ -182,7 +184,7 @@ bool SchemaReader::are_disjoint(const Json& a_given, const Json& b_given, int de
     return std::none_of(of_a->begin(), of_a->end(), is_common);
   }
   if (common != kObject) return false;
-  // Both want a key whose values cannot be the same.
+  // Both schemas may require a key whose value cannot fit both.
   const auto requires_key = [](const Json& schema, const std::string& key) {
     const auto required = schema.find("required");
     return required != schema.end() && required->is_array() &&

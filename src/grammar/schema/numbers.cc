@@ -1,4 +1,4 @@
-// Numbers between bounds, and multiples of a number, as expressions.
+// Makes expressions of numbers between bounds, and of multiples of a number.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kMostDigits = 40;
 
-// A number without its sign: the digits in front of the point and behind it, no zeros too many.
+// A decimal number: its sign and its digits in front of the point and behind it, without needless
+// zeros.
 struct Decimal {
   bool is_negative = false;
   std::string whole, part;
@@ -19,7 +20,7 @@ struct Decimal {
 };
 
 Decimal decimal_of(const Json& value, const Document& document, const Json& where) {
-  // The shortest decimals that mean this number, without an exponent.
+  // The text has the fewest digits that mean this number. It may have an exponent.
   std::string text =
       value.is_number_float() ? fmt::format("{}", value.get<double>()) : value.dump();
   Decimal d;
@@ -59,7 +60,7 @@ Expr JsonText::digit(int first, int last) {
 
 Expr JsonText::digits(int least) { return pool_.repeat(digit(0, 9), least, Pool::kMany); }
 
-// The fraction may be missing; else it is a point and digits.
+// Returns a fraction, a point and digits, which may also be missing.
 Expr JsonText::fraction(int least_digits) {
   return pool_.optional(pool_.literal(".", digits(least_digits)));
 }
@@ -84,7 +85,7 @@ Expr JsonText::number_value(const Json& value) {
 
 Expr JsonText::magnitude_above(const std::string& whole, const std::string& part, bool is_open) {
   std::vector<Expr> ways;
-  // More digits, or as many of which the first that differs is greater.
+  // A greater number has more digits, or as many and the first digit that differs is greater.
   const auto n = static_cast<int>(whole.size());
   ways.push_back(pool_.concat(pool_.concat(digit(1, 9), digits(n)), fraction()));
   if (whole == "0") ways.push_back(pool_.concat(pool_.concat(digit(1, 9), digits()), fraction()));
@@ -95,7 +96,7 @@ Expr JsonText::magnitude_above(const std::string& whole, const std::string& part
     ways.push_back(
         pool_.literal(whole.substr(0, i), pool_.concat(digit(whole[i] - '0' + 1, 9), tail)));
   }
-  // Zeros too many are refused in front of the point too.
+  // In front of the point, numbers may have no needless zeros.
   const Expr more =
       pool_.concat(pool_.star(pool_.literal("0")), pool_.concat(digit(1, 9), digits()));
   if (part.empty()) {
@@ -164,8 +165,8 @@ Expr JsonText::at_most(const Bound& bound, const Document& document, const Json&
   return pool_.any(pool_.literal("-", any), magnitude_below(d.whole, d.part, bound.is_open));
 }
 
-// Digits are read with the rest of the division so far; a rule for each rest and each place behind
-// the point.
+// Returns the multiples of a number. Digits are read as in a long division: there is a rule for
+// each rest of the division so far, and for each place behind the point.
 Expr JsonText::multiples(const Json& of, bool has_negative, bool has_positive,
                          const Document& document, const Json& where) {
   const Decimal d = decimal_of(of, document, where);
@@ -176,11 +177,11 @@ Expr JsonText::multiples(const Json& of, bool has_negative, bool has_positive,
     document.refuse(where, "multipleOf", fmt::format("{} has too many digits", of.dump()));
   }
   const long k = std::stol(digits_of);
-  std::vector<std::vector<Rule>> rules(n_places + 1);  // by digits read behind the point, rest
+  std::vector<std::vector<Rule>> rules(n_places + 1);  // the rules by place and rest
   for (std::vector<Rule>& row : rules) {
     for (long rest = 0; rest < k; ++rest) row.push_back(pool_.add_rule("multiple"));
   }
-  std::vector<long> scale(n_places + 1, 1);  // what the digits that are still to come multiply by
+  std::vector<long> scale(n_places + 1, 1);  // what the missing digits multiply the rest by
   for (size_t i = n_places; i > 0; --i) scale[i - 1] = scale[i] * 10 % k;
   const Expr zeros = pool_.star(pool_.literal("0"));
   for (size_t place = 0; place <= n_places; ++place) {
@@ -223,7 +224,7 @@ Expr JsonText::multiple_from(const std::vector<std::vector<Rule>>& rules, long k
   }
   const Expr behind_zero = pool_.concat(
       pool_.literal("0"), pool_.optional(pool_.literal(".", pool_.concat(digit(0, 0), zeros))));
-  Expr below_one = Pool::kNone;  // 0.25 is a multiple of 0.05
+  Expr below_one = Pool::kNone;  // such as 0.25, a multiple of 0.05
   if (n_places > 0) {
     std::vector<Expr> ways;
     ways.reserve(10);

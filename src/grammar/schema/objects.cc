@@ -1,4 +1,4 @@
-// Objects: declared keys in their order, then others.
+// Makes expressions of objects: declared keys come in their order, and other keys behind them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ constexpr uint64_t kMostStates = 50'000;
 
 }  // namespace
 
-// The schema for keys that no other keyword of this schema speaks about.
+// Returns the schema for the values of keys that no other keyword of this schema speaks about.
 const Json* SchemaReader::additional(const Json& schema) {
   for (const char* const keyword : {"additionalProperties", "unevaluatedProperties"}) {
     if (schema.contains(keyword)) return &schema[keyword];
@@ -71,7 +71,8 @@ Expr SchemaReader::member(const Member& member) {
   return pool_.literal(text_.key(member.key) + ":", value);
 }
 
-// A key that is not declared, with its value: for each set of patterns that it may fit.
+// Returns a key that is not declared, with its value. The value depends on which patterns the key
+// fits, so there is an alternative for each set of patterns.
 Expr SchemaReader::other_member(const Constraints& c, const std::vector<Member>& members) {
   std::vector<std::pair<std::string, Expr>> patterns;
   for (const Json* schema : c.objects) {
@@ -121,7 +122,7 @@ Expr SchemaReader::other_member(const Constraints& c, const std::vector<Member>&
   return pool_.any(ways);
 }
 
-// What may follow the declared members, of which there were so many.
+// Returns what may follow the declared members if `n_before` of them are there.
 Expr SchemaReader::other_members(Expr member, const Constraints& c, uint64_t n_before) {
   const uint64_t least = c.min_properties > n_before ? c.min_properties - n_before : 0;
   if (c.max_properties && *c.max_properties < n_before + least) return Pool::kNone;
@@ -145,14 +146,14 @@ Expr SchemaReader::object(const Constraints& c) {
       if (!accepts(names, m.key)) m.value = {&document_.made(kNever, *c.origin)};
     }
   }
-  // Members are counted as far as it matters how many there were.
+  // Members are counted only up to the number from which on more make no difference.
   const uint64_t counted = std::max<uint64_t>(
       1, std::max(c.min_properties, c.max_properties.value_or(0) + (c.max_properties ? 1 : 0)));
   if (counted * (known.size() + 1) > kMostStates) {
     document_.refuse(*c.origin, "", "so many counted properties are not supported");
   }
   const Expr other = other_member(c, known);
-  std::vector<Expr> then;  // behind so many members
+  std::vector<Expr> then;  // what may follow, by the number of members before
   for (uint64_t n = 0; n <= counted; ++n) then.push_back(other_members(other, c, n));
   for (size_t i = known.size(); i > 0; --i) {
     const Expr with_key = member(known[i - 1]);
@@ -164,7 +165,7 @@ Expr SchemaReader::object(const Constraints& c) {
         next.push_back(taken);
         continue;
       }
-      // What two ways lead to is a rule, so that it is written once.
+      // Two ways lead here, so a rule is made, which is written once.
       const Rule rule = pool_.add_rule("members");
       pool_.set_rule(rule, pool_.any({taken, then[n]}));
       next.push_back(pool_.call(rule));

@@ -25,7 +25,8 @@ Expr SchemaReader::value_of(const Schemas& schemas) {
   return value_of(items);
 }
 
-// A schema that occurs again is the same rule, so schemas may contain themselves.
+// Returns the values of these schemas, as a rule. Schemas that were read before give the same rule
+// again, so schemas may contain themselves.
 Expr SchemaReader::value_of(const Items& items) {
   const auto found = done_.find(items);
   if (found != done_.end()) return found->second;
@@ -63,8 +64,8 @@ SchemaReader::Choice SchemaReader::list_of(const Json& schema, const char* keywo
   return list;
 }
 
-// Makes all items bare, with what they lead to beside them, and collects what there is to choose.
-// False: one of them is false.
+// Makes all items bare: adds the schemas that they lead to as items, and collects the choices that
+// are to be made. Returns false if one of the schemas is `false`.
 bool SchemaReader::open_up(Items* items, std::vector<Choice>* choices) {
   std::vector<const Json*> open;
   for (const Item& item : *items) {
@@ -103,7 +104,7 @@ bool SchemaReader::open_up(Items* items, std::vector<Choice>* choices) {
   return true;
 }
 
-// Whether what `from` says about a value asks what `to` says about the same value.
+// Says whether `from` leads to `to` for the same value, so that it would have to be read first.
 bool SchemaReader::leads_to(const Json& from, const Json& to, std::set<const Json*>* seen) const {
   if (!from.is_object() || !seen->insert(&from).second) return false;
   const auto leads = [&](const Json& next) { return &next == &to || leads_to(next, to, seen); };
@@ -141,7 +142,8 @@ void SchemaReader::add_choices(const Json& schema, std::vector<Choice>* choices)
   choices->insert(choices->end(), own.begin(), own.end());
 }
 
-// Each way without those that it is not certainly apart from.
+// Returns the ways of "oneOf". Each way is combined with the negations of those others that may
+// accept a value of it too.
 SchemaReader::Choice SchemaReader::one_of(const Json& schema) {
   const Choice list = list_of(schema, "oneOf");
   Choice ways;
@@ -163,7 +165,7 @@ SchemaReader::Choice SchemaReader::one_of(const Json& schema) {
   return ways;
 }
 
-// A schema that stands for several: all of them, or one of them.
+// Returns a schema that stands for several schemas: for any of them, or for all of them together.
 const Json& SchemaReader::group(bool is_any, const Choice& of, const Json& from) {
   const Json*& known = group_of_[{is_any, of}];
   if (known == nullptr) {
@@ -173,7 +175,7 @@ const Json& SchemaReader::group(bool is_any, const Choice& of, const Json& from)
   return *known;
 }
 
-// Either "if" and "then", or not "if" and "else".
+// Adds a choice: the value fits "if" and "then", or it does not fit "if" but fits "else".
 void SchemaReader::add_condition(const Json& schema, std::vector<Choice>* choices) {
   if (!schema.contains("if") || !(schema.contains("then") || schema.contains("else"))) return;
   const Json& condition = checked(schema["if"]);
@@ -183,7 +185,7 @@ void SchemaReader::add_condition(const Json& schema, std::vector<Choice>* choice
   choices->push_back({&group(false, yes, schema), &group(false, no, schema)});
 }
 
-// Either the key is absent, or what depends on it holds.
+// Adds a choice for each key that others depend on: it is absent, or what depends on it holds.
 void SchemaReader::add_dependencies(const Json& schema, std::vector<Choice>* choices) {
   for (const char* const keyword : {"dependentRequired", "dependentSchemas"}) {
     const auto found = schema.find(keyword);
@@ -214,7 +216,7 @@ Expr SchemaReader::written(Items items) {
     for (const Item& item : items) add_keywords(*item.schema, document_, &c);
     return plain(c);
   }
-  // One choice at a time: the others are made behind it.
+  // One choice is made at a time: the others go on as items and are made later.
   for (size_t i = 1; i < choices.size(); ++i) {
     items.insert(item_of(group(true, choices[i], *choices[i].front())));
   }
@@ -260,7 +262,7 @@ Expr SchemaReader::one_of_values(const Constraints& c) {
   return pool_.any(ways);
 }
 
-// Whether a value of an enumeration fits what else is said.
+// Says whether a value of an enumeration fits the other constraints.
 bool SchemaReader::fits(const Json& value, const Constraints& c) {
   const uint8_t type = type_of(value);
   if ((c.types & type) == 0) return false;

@@ -1,4 +1,4 @@
-// A JSON schema (2020-12) as expressions for compact JSON with keys in the schema's order.
+// Makes of a JSON schema (2020-12) an expression for compact JSON with keys in the schema's order.
 #pragma once
 
 #include <map>
@@ -21,9 +21,10 @@ class SchemaReader {
   Expr read();
 
  private:
-  // Schemas for one value, and those of them whose keywords for further schemas are taken care of.
+  // One of the schemas for a value. A bare item's keywords that lead to further schemas for the
+  // value are taken care of already.
   struct Item {
-    size_t order;  // as in the document, so that keys have one
+    size_t order;  // the schema's order in the document, which sorts keys
     const Json* schema;
     bool is_bare;
     auto operator<=>(const Item&) const = default;
@@ -45,7 +46,7 @@ class SchemaReader {
   const Json& group(bool is_any, const Choice& of, const Json& from);
   const Json& checked(const Json& schema) const;
 
-  // negation.cc
+  // These functions are in negation.cc.
   const Json& negated(const Json& schema, const Json& where, int depth);
   bool are_disjoint(const Json& a, const Json& b, int depth) const;
   void add_broken_properties(const Json& properties, const Json& where, int depth, Choice* ways);
@@ -58,19 +59,19 @@ class SchemaReader {
   Expr one_of_values(const Constraints& c);
   bool fits(const Json& value, const Constraints& c);
 
-  // strings.cc
+  // These functions are in strings.cc.
   Expr string_inside(const Constraints& c);
   Expr names_inside(const std::vector<const Json*>& names);
   Expr pattern(const Json& where, const std::string& keyword, const std::string& regex);
   Expr format(const Json& schema);
   bool accepts(Expr inside, const std::string& text);
 
-  // arrays.cc
+  // These functions are in arrays.cc.
   Expr array(const Constraints& c);
   Schemas element(const Constraints& c, uint64_t index) const;
   Expr containing(const Constraints& c, const Schemas& element);
 
-  // objects.cc
+  // These functions are in objects.cc.
   struct Member {
     std::string key;
     Schemas value;

@@ -1,4 +1,5 @@
-// Strings: lengths, patterns and formats, as intersections of what may stand between the quotes.
+// Makes expressions of strings: lengths, patterns and formats each say what may stand between the
+// quotes, and the result is the intersection.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,7 +52,8 @@ constexpr Format kFormats[] = {
     {"json-pointer", "(/([^/~]|~[01])*)*"},
 };
 
-// The standard's own that are not known here; other names are people's remarks.
+// The standard's formats that this reader does not know. Names that are not in the standard are
+// taken for remarks.
 constexpr const char* kRefused[] = {"idn-email", "idn-hostname",         "uri-reference",
                                     "iri",       "iri-reference",        "uri-template",
                                     "regex",     "relative-json-pointer"};
@@ -114,7 +116,7 @@ Expr SchemaReader::string_inside(const Constraints& c) {
   return pool_.all(all);
 }
 
-// What keys may be. Schemas for keys are schemas for strings.
+// Returns what may stand between a key's quotes. A schema for keys is read as one for strings.
 Expr SchemaReader::names_inside(const std::vector<const Json*>& names) {
   Items items;
   for (const Json* name : names) items.insert(item_of(*name));
