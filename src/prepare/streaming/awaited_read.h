@@ -1,4 +1,4 @@
-// Reads that somebody waits for.
+// Lets a thread wait for the end of its reads.
 #pragma once
 
 #include <condition_variable>
@@ -8,7 +8,7 @@
 
 namespace troika::prepare {
 
-// The mutex is held while it is told, so that whoever waits may forget it then.
+// The mutex is held while the end is told, so that the waiting thread may destroy this right after.
 struct AwaitedRead : lanes::Completion {
   void finished(lanes::Status told) override {
     const std::lock_guard<std::mutex> lock(mutex);

@@ -13,7 +13,7 @@ namespace {
 
 using weights::Matrix;
 
-// Its pages in the map of the file are not needed any more.
+// Tells the system that the matrix's pages in the map of the file are not needed any more.
 void forget_pages(const Matrix& matrix) {
   const auto begin = reinterpret_cast<uintptr_t>(matrix.data);
   const uintptr_t end = begin + matrix.row_bytes * static_cast<size_t>(matrix.n_rows);

@@ -1,4 +1,4 @@
-// Makes the side file of bundles (P7) of the matrices of a model.
+// Makes the bundles (P7) of a side file from the matrices of a model.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,20 @@ namespace troika::prepare {
 
 class BundleMaker : public weights::BundleSource {
  public:
-  // The store must outlive this, its matrices lie as in the file. REQUIRES: there are FFNs.
+  // The store must outlive this. REQUIRES: there are FFNs, and the store's matrices lie in memory
+  // as they do in the file.
   BundleMaker(std::span<const model::GatedFfn> ffns, const weights::Store& weights, int n_threads,
               const weights::NeuronHeat* heat = nullptr);
 
-  // By FFN: with types that differ among layers, forms do too, and bundles are as large as the
-  // largest.
+  // Returns the form of each FFN's neurons. Forms differ where layers have different types; all
+  // bundles have the size of the largest.
   const std::vector<weights::NeuronForm>& forms() const { return forms_; }
   const weights::BundleShape& shape() const { return shape_; }
   size_t place_bytes() const { return place_bytes_; }
   uint64_t key() const;
 
-  // As in the model where nobody has said which neurons are hot.
+  // Returns a layer's neurons, the hottest first, or in the model's order if their heat is not
+  // known.
   std::vector<uint32_t> order(uint64_t layer) override;
   void make(uint64_t layer, std::span<std::byte> bundles, std::span<std::byte> resident) override;
 

@@ -18,8 +18,8 @@ namespace {
 
 using weights::NeuronCache;
 
-// Experts that are read ahead at once: few, so that a guess stands little in the way of what is
-// wanted a moment later, enough that the disk has several requests.
+// The number of experts that are read ahead at once. They are few, so that a guess hardly delays
+// what is wanted a moment later, but enough that the disk has several requests.
 constexpr int kGuessesAtOnce = 2;
 
 double stream_time_us() { return RealClock().now_us(); }
@@ -179,7 +179,7 @@ void ExpertStream::hold(int expert, std::unique_lock<std::mutex>* lock) {
   for (;;) {
     const Held held = cache_->acquire({mixture_, expert});
     if (!held.is_held()) {
-      // Guesses are in its way, or are the last to hold what could not be read.
+      // Guesses take its place, or are the last to hold an expert whose read failed.
       if (!give_back_guesses()) changed_.wait(*lock);
       continue;
     }
@@ -243,7 +243,7 @@ void ExpertStream::end(Part* part, lanes::Status status) {
   changed_.notify_all();
 }
 
-// All of an expert has been read.
+// Ends the reading of an expert once all of its parts have come or failed.
 void ExpertStream::settle(Slot* slot) {
   if (--n_reading_ == 0) counters_.read_us += stream_time_us() - read_start_us_;
   slot->has_failed ? cache_->failed(slot->read_as) : cache_->filled(slot->read_as);
@@ -266,18 +266,18 @@ void ExpertStream::guess(int mixture, std::span<const int32_t> experts) {
   read_ahead();
 }
 
-// What is wanted comes first.
+// Begins reads of guessed experts, as long as no wanted expert is being read.
 void ExpertStream::read_ahead() {
   while (!is_stopped_ && n_wanted_reading_ == 0 && n_reading_ < kGuessesAtOnce &&
          n_named_begun_ < named_.size()) {
     const int32_t expert = named_[n_named_begun_++];
     const Held held = cache_->acquire({guessed_mixture_, expert});
-    if (held.found == Found::kNoRoom) {  // until the mixture at work has ended
+    if (held.found == Found::kNoRoom) {  // there is none until the mixture at work has ended
       --n_named_begun_;
       return;
     }
     if (!held.is_held()) continue;
-    guesses_.push_back({expert, held});  // what is in memory stays there too
+    guesses_.push_back({expert, held});  // an expert that is in memory is kept there too
     if (held.found != Found::kMiss) continue;
     begin(held, guessed_mixture_, expert);
     Slot& slot = slot_of(held);
@@ -286,7 +286,8 @@ void ExpertStream::read_ahead() {
   }
 }
 
-// Gives back what guesses hold and nobody reads any more. False where there is nothing.
+// Gives back the guesses' leases of experts that are not being read. Returns false if there are
+// none.
 bool ExpertStream::give_back_guesses() {
   const auto is_read = [this](const Guess& guess) { return slot_of(guess.held).n_coming > 0; };
   bool is_any = false;
@@ -307,10 +308,10 @@ bool ExpertStream::give_back_guesses() {
   return is_any;
 }
 
-// The mixture that was guessed has spoken, or another.
+// Ends all guesses: a mixture has named the experts that it wants.
 void ExpertStream::end_guesses() {
   give_back_guesses();
-  for (const Guess& guess : guesses_) {  // being read
+  for (const Guess& guess : guesses_) {  // those that are left are being read
     Slot& slot = slot_of(guess.held);
     ++slot.n_left_behind;
     if (!slot.was_guessed) continue;
@@ -340,7 +341,7 @@ int32_t ExpertStream::choose(Place place, int i) {
   TROIKA_ASSERT(mixture_ == place.mixture && static_cast<size_t>(i) < wanted_.size());
   for (;;) {
     int32_t expert = chosen.load(std::memory_order_relaxed);
-    if (expert != model::kNone) return expert;  // by another worker
+    if (expert != model::kNone) return expert;  // another worker chose it
     expert = next_there(place.product);
     if (expert != model::kNone) {
       is_chosen_[first + static_cast<size_t>(expert)] = true;
@@ -369,7 +370,7 @@ void ExpertStream::finish(int mixture) {
   read_ahead();
 }
 
-// Gives back what the mixture at work has, if there is one.
+// Gives back the leases of the mixture at work, if there is one.
 void ExpertStream::leave(std::unique_lock<std::mutex>* lock) {
   if (mixture_ == model::kNone) return;
   changed_.wait(*lock, [this] { return n_wanted_reading_ == 0; });

@@ -1,10 +1,11 @@
-// Experts of mixtures where memory has no room for all of them (P10): when the router has spoken,
-// those that are in no cache are read from the model's file, past the page cache. Those that come
-// first are computed first; bits are those of experts in memory. While the disk has nothing else to
-// do, experts that the next mixture may take are read ahead: a wrong guess costs reads.
+// Streams the experts of mixtures where memory has no room for all of them (P10). When the router
+// has chosen, chosen experts that are not cached are read from the model's file, past the page
+// cache. Experts that arrive first are computed first, with the same bits as experts in memory.
+// While the disk is idle, experts that the next mixture may take are read ahead. A wrong guess
+// costs a read.
 //
-// A prompt that takes nearly all experts of a layer reads them in order, and the next layer's
-// ahead. What it brings makes room first, so that a scan does not drive out what steps use.
+// A prompt that takes nearly all experts of a layer reads them in order, and reads ahead those of
+// the next layer. They leave the cache first, so that a prompt does not drive out what steps use.
 #pragma once
 
 #include <array>
@@ -30,33 +31,34 @@
 namespace troika::prepare {
 
 struct ExpertStreamOptions {
-  size_t most_bytes = 0;  // of memory, as `bytes` counts it
+  size_t most_bytes = 0;  // limits the memory that bytes() counts
   bool may_use_io_uring = true;
   decltype(lanes::DiskOptions::spoil) spoil = {};
 };
 
 class ExpertStream : public weights::ExpertSource {
  public:
-  // An expert that a layer took is one of the first three.
+  // Each expert that a layer took counts as a hit, a miss or a right guess.
   struct Counters {
-    int64_t hits = 0;           // in memory
-    int64_t misses = 0;         // read when the router had spoken
-    int64_t right_guesses = 0;  // read ahead, or about to be
-    int64_t wrong_guesses = 0;  // read ahead for nothing
+    int64_t hits = 0;           // experts that were in memory
+    int64_t misses = 0;         // experts that were read after the router had chosen
+    int64_t right_guesses = 0;  // experts whose read ahead had begun
+    int64_t wrong_guesses = 0;  // experts that were read ahead for nothing
     int64_t evictions = 0;
     uint64_t read_bytes = 0;
-    double read_us = 0.0;  // while at least one was read
-    double wait_us = 0.0;  // in which workers stood still for them, all together
+    double read_us = 0.0;  // the time in which at least one was read
+    double wait_us = 0.0;  // the time that all workers together waited
   };
   // How weights divide a budget.
   struct Shares {
-    size_t others = 0;  // what a WeightStream gets
+    size_t others = 0;  // the bytes that a WeightStream gets
     size_t experts = 0;
   };
 
-  // What weights need at least where experts are read by route.
+  // Returns the least bytes that all weights need where experts are streamed.
   static size_t least_bytes(const model::Blueprint& blueprint, const weights::Store& weights);
-  // Experts have what the others leave of what weights get. REQUIRES: at least `least_bytes`.
+  // Divides the bytes that weights get: experts get what the other weights leave. REQUIRES:
+  // most_bytes is at least least_bytes().
   static Shares shares_of(size_t most_bytes, const model::Blueprint& blueprint,
                           const weights::Store& weights);
 
@@ -67,17 +69,19 @@ class ExpertStream : public weights::ExpertSource {
   // Waits for the reads under way.
   ~ExpertStream() override;
 
-  // Before executables are built. REQUIRES: the routers stay in memory.
+  // Says whether guesses are taken. It is called before executables are built. REQUIRES: the
+  // routers stay in memory.
   void set_takes_guesses(bool takes_guesses) { takes_guesses_ = takes_guesses; }
   size_t bytes() const { return bytes_; }
   int64_t n_places() const { return cache_->n_slots(); }
   Counters counters() const;
-  // For people: what is kept and what is read.
+  // Returns a text for people about what is kept and what is read.
   std::string text() const;
 
   bool takes_guesses() const override { return takes_guesses_; }
   void want(int mixture, std::span<const int32_t> experts) override;
-  // Waits for `want` of the mixture before.
+  // Names experts that this mixture may take. They are read once the mixture before has called
+  // want().
   void guess(int mixture, std::span<const int32_t> experts) override;
   Rows take(Place place, int i) override;
   void finish(int mixture) override;
@@ -88,20 +92,21 @@ class ExpertStream : public weights::ExpertSource {
   using Found = weights::NeuronCache::Found;
   static constexpr size_t kMostProducts = 3;
 
-  // What a place in memory is made of.
+  // The layout of places in memory, each of which holds one expert.
   struct Layout {
     int n_mixtures = 0;
     int n_experts = 0;
-    std::array<size_t, kMostProducts> offsets = {};  // of rooms in a place
+    std::array<size_t, kMostProducts> offsets =
+        {};  // where a place's rooms begin, one for each product
     size_t place_bytes = 0;
-    size_t n_requests = 0;  // of an expert at most
-    // All that so many places take.
+    size_t n_requests = 0;  // the most requests that one expert takes
+    // Returns all the bytes that so many places take.
     size_t bytes_for(uint64_t n_places) const;
     weights::NeuronCacheShape cache_shape() const;
   };
   static Layout layout_of(const model::Blueprint& blueprint, const weights::Store& weights);
 
-  // The rows of one product of an expert, read to their room.
+  // The rows of one product of an expert, which are read to the product's room.
   struct Part : lanes::Completion {
     void finished(lanes::Status status) override { owner->end(this, status); }
     ExpertStream* owner = nullptr;
@@ -110,16 +115,16 @@ class ExpertStream : public weights::ExpertSource {
     bool is_there = false;
     std::vector<lanes::ReadRequest> reads;
   };
-  // A place in memory and what is read to it.
+  // A place in memory and the reads that fill it.
   struct Slot {
     std::array<Part, kMostProducts> parts;
-    Held read_as;           // what the cache was told of its reading
-    int n_coming = 0;       // parts
-    int n_left_behind = 0;  // leases of guesses that went while it was read
+    Held read_as;           // the lease of the cache under which it is read
+    int n_coming = 0;       // counts parts that are being read
+    int n_left_behind = 0;  // counts guesses' leases dropped while it was read
     bool has_failed = false;
-    bool is_wanted = false;  // and being read
+    bool is_wanted = false;  // says that it is wanted and being read
     bool was_guessed = false;
-    bool is_new = false;  // read for the mixture at work, or ahead
+    bool is_new = false;  // says that it was read for the mixture at work, or ahead
   };
   struct Guess {
     int expert = 0;
@@ -137,7 +142,7 @@ class ExpertStream : public weights::ExpertSource {
     return mixtures()[static_cast<size_t>(mixture)].products.size();
   }
 
-  // These REQUIRE the mutex.
+  // These functions REQUIRE that the mutex is held.
   void hold(int expert, std::unique_lock<std::mutex>* lock);
   void begin(const Held& held, int mixture, int expert);
   void submit(Slot* slot, int product);
@@ -153,7 +158,7 @@ class ExpertStream : public weights::ExpertSource {
 
   const gguf::File& file_;
   Layout layout_;
-  std::vector<std::vector<FilePart>> files_;  // by mixture and product: of all experts
+  std::vector<std::vector<FilePart>> files_;  // by mixture and product: the rows of all experts
   size_t bytes_ = 0;
   bool takes_guesses_ = true;
   std::unique_ptr<weights::NeuronCache> cache_;
@@ -162,23 +167,24 @@ class ExpertStream : public weights::ExpertSource {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Slot> slots_;
-  // The mixture at work, and of its experts which are wanted, with their leases.
+  // The mixture at work, and which of its experts are wanted, with their leases.
   int mixture_ = model::kNone;
-  bool is_begun_ = false;     // all that it wants has leases
-  bool is_in_order_ = false;  // it wants nearly all
+  bool is_begun_ = false;     // says that all experts it wants have leases
+  bool is_in_order_ = false;  // says that it wants nearly all experts
   std::vector<int32_t> wanted_;
-  std::vector<bool> is_wanted_;              // by expert
-  std::vector<Held> held_;                   // by expert
-  std::vector<int64_t> missing_;             // their places
-  std::vector<std::atomic<int32_t>> order_;  // (products, experts): what comes as the i-th
-  std::vector<bool> is_chosen_;              // (products, experts)
-  // What is guessed of the next one.
+  std::vector<bool> is_wanted_;   // by expert
+  std::vector<Held> held_;        // by expert
+  std::vector<int64_t> missing_;  // the places of experts that are still to come
+  std::vector<std::atomic<int32_t>>
+      order_;                    // (products, experts): the expert that comes as the i-th
+  std::vector<bool> is_chosen_;  // (products, experts)
+  // What is guessed about the next mixture.
   int guessed_mixture_ = model::kNone;
   std::vector<int32_t> named_;
   size_t n_named_begun_ = 0;
-  std::vector<Guess> guesses_;  // that have places
+  std::vector<Guess> guesses_;  // the guessed experts that have places
   bool is_stopped_ = false;
-  int n_reading_ = 0;  // experts
+  int n_reading_ = 0;  // counts experts
   int n_wanted_reading_ = 0;
   double read_start_us_ = 0.0;
   uint64_t n_reads_ = 0;

@@ -13,9 +13,9 @@ namespace {
 
 using weights::kBundlePage;
 
-constexpr uint64_t kMostBytes = uint64_t{256} << 10;  // of a request
+constexpr uint64_t kMostBytes = uint64_t{256} << 10;  // limits a request
 constexpr uint64_t kMostGap = 16 * kBundlePage;
-constexpr size_t kMeasured = 512;  // requests of a page
+constexpr size_t kMeasured = 512;  // counts requests of one page
 
 double read_us(lanes::DiskLane& disk, const lanes::Executable& read,
                const std::vector<lanes::ReadRequest>& reads) {
@@ -64,7 +64,7 @@ uint64_t measured_gap(lanes::DiskLane& disk, const weights::BundleLayout& layout
                       std::span<std::byte> memory) {
   const uint64_t n_pages = layout.bundles_bytes() / kBundlePage;
   const uint64_t n_long = std::min(memory.size(), layout.bundles_bytes()) / kMostBytes;
-  if (n_pages < 4 * kMeasured || n_long < 8) return kBundlePage;  // too small to tell
+  if (n_pages < 4 * kMeasured || n_long < 8) return kBundlePage;  // the file is too small to tell
   const std::unique_ptr<lanes::Executable> read = disk.make_read();
   const uint64_t n_layers = layout.shape().n_layers;
   std::vector<lanes::ReadRequest> reads;
@@ -80,7 +80,8 @@ uint64_t measured_gap(lanes::DiskLane& disk, const weights::BundleLayout& layout
     reads.push_back({0, begin + i * kMostBytes, kMostBytes, memory.data() + i * kMostBytes});
   }
   const double us_per_byte = read_us(disk, *read, reads) / static_cast<double>(n_long * kMostBytes);
-  if (page_us <= 0.0 || us_per_byte <= 0.0) return kBundlePage;  // whoever reads next will say why
+  if (page_us <= 0.0 || us_per_byte <= 0.0)
+    return kBundlePage;  // a read failed; the next reader says why
   const double gap = page_us / us_per_byte - static_cast<double>(kBundlePage);
   const auto in_pages = static_cast<int64_t>(gap / static_cast<double>(kBundlePage));
   return std::clamp<int64_t>(in_pages, 1, kMostGap / kBundlePage) * kBundlePage;

@@ -1,4 +1,4 @@
-// Requests for bundles: those that stand near each other in the file are one.
+// Makes read requests for bundles. Bundles that stand near each other in the file share a request.
 #pragma once
 
 #include <cstddef>
@@ -19,23 +19,24 @@ class JoinedReads {
     reads->clear();
   }
 
-  // The pages of a bundle that stands behind those before it.
+  // Adds the pages of a bundle. REQUIRES: the bundle stands behind those that were added before.
   void add(weights::BundleRange pages);
-  // What all requests read, to one stretch of memory.
+  // Returns the bytes that all requests read. read_to() sends them to one stretch of memory.
   uint64_t bytes() const { return bytes_; }
   void read_to(std::byte* memory);
-  // Where what stands at this offset is read to: behind those asked for before.
+  // Returns where the bytes at this offset of the file are read to. REQUIRES: the offset is behind
+  // those that were asked for before.
   const std::byte* find(uint64_t offset);
 
  private:
   uint64_t gap_bytes_;
   std::vector<lanes::ReadRequest>* reads_;
   uint64_t bytes_ = 0;
-  size_t found_ = 0;  // the request that was found last
+  size_t found_ = 0;  // the request in which find() looked last
 };
 
-// How far bundles may be apart: what lies between them takes as long to read as a request of its
-// own. Reads a few megabytes of the file to find out.
+// Returns how far apart bundles may be that share a request: the bytes of such a gap take as long
+// to read as one more request. Reads a few megabytes of the file to find out.
 uint64_t measured_gap(lanes::DiskLane& disk, const weights::BundleLayout& layout,
                       std::span<std::byte> memory);
 

@@ -28,7 +28,7 @@ void ModelNeurons::read(const weights::NeuronForm& form, int ffn, std::span<cons
   const std::lock_guard<std::mutex> lock(mutex_);
   const Matrices& own = ffns_[static_cast<size_t>(ffn)];
   const size_t granule = weights::column_granule(own.down);
-  size_t first = 0, last = 0;  // whose columns are there
+  size_t first = 0, last = 0;  // the neurons whose columns are read
   for (const Wanted& one : wanted) {
     if (one.neuron < first || one.neuron >= last) {
       first = one.neuron / granule * granule;

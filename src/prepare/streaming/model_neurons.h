@@ -1,5 +1,5 @@
-// Neurons from the model's own file, where its side file of bundles cannot be read or was damaged.
-// Slower by far than a bundle: the rows of every output are looked at for one column.
+// Reads neurons from the model's own file, where the side file of bundles cannot be read or was
+// damaged. That is slower by far than a bundle: each output's row is read for one column of it.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +22,14 @@ class ModelNeurons {
     std::byte* to = nullptr;  // `place_bytes` of memory
   };
 
-  // The map of the model's file must outlive this. REQUIRES: rows as in the file.
+  // The map of the model's file must outlive this. REQUIRES: the store's rows lie as in the file.
   ModelNeurons(std::span<const model::GatedFfn> ffns, const weights::Store& weights);
 
-  // Puts neurons, ascending, together as their bundles would have been. By any thread; allocates
-  // nothing.
+  // Builds the bundles of neurons, which are in ascending order. Any thread may call it. It
+  // allocates no memory.
   void read(const weights::NeuronForm& form, int ffn, std::span<const Wanted> wanted);
 
-  // Memory that it keeps, and would keep for these FFNs.
+  // bytes() is the memory that it keeps, and bytes_for() what it would keep for these FFNs.
   size_t bytes() const { return columns_.size(); }
   static size_t bytes_for(std::span<const model::GatedFfn> ffns, const weights::Store& weights);
 
@@ -41,7 +41,7 @@ class ModelNeurons {
 
   std::vector<Matrices> ffns_;
   std::mutex mutex_;
-  std::vector<std::byte> columns_;  // of the neurons of one block of weights
+  std::vector<std::byte> columns_;  // columns of the neurons of one block of weights
 };
 
 }  // namespace troika::prepare

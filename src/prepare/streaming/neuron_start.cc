@@ -1,5 +1,5 @@
-// What of a stream's neurons is in memory before anything is asked for: the hottest. Those of a
-// segment are one stretch of the file, so that they are read in long requests.
+// Reads the hottest neurons of a stream before anything is asked for. The hottest of a layer are
+// one stretch of the file, so they are read in long requests.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using weights::NeuronId;
 void NeuronStream::read_hottest() {
   const auto n_slots = static_cast<uint64_t>(cache_->n_slots());
   std::vector<NeuronId> hottest = options_.heat->hottest(n_slots);
-  // Layers may have fewer neurons than the largest.
+  // Some layers may have fewer neurons than the largest layer.
   std::erase_if(hottest, [this](NeuronId id) {
     const auto layer = static_cast<size_t>(id.group);
     const uint32_t neuron = file_->tables().order(layer)[static_cast<size_t>(id.neuron)];
@@ -34,7 +34,7 @@ void NeuronStream::read_hottest() {
     while (!places.empty()) places = read_first(layer, places);
   }
   if (options_.progress) options_.progress(of_layer.size(), of_layer.size());
-  // Those that make room first are the coldest.
+  // The coldest are acquired first, so that they are the first to make room.
   for (auto id = hottest.rbegin(); id != hottest.rend(); ++id) {
     const Held held = cache_->acquire(*id);
     TROIKA_ASSERT(held.found == NeuronCache::Found::kHit);
@@ -43,8 +43,8 @@ void NeuronStream::read_hottest() {
   cache_->reset_counters();
 }
 
-// Reads neurons by their places in a layer, ascending, as many as the memory for reads holds.
-// Returns the others.
+// Reads neurons by their places in a layer, which ascend, as many as the memory for reads holds.
+// Returns the places that are left.
 std::span<const uint32_t> NeuronStream::read_first(uint64_t layer,
                                                    std::span<const uint32_t> places) {
   const weights::BundleLayout& layout = file_->layout();

@@ -28,13 +28,13 @@ constexpr int kDepth = 128;
 
 double time_us() { return RealClock().now_us(); }
 
-// With these two a segment always finds room while another is computed.
+// Returns the slots of two segments: then one finds room while another is computed.
 uint64_t least_slots(const BundleShape& shape) {
   return std::min<uint64_t>(2 * kSegmentNeurons, shape.n_layers * shape.n_neurons);
 }
 
-// What the reads of a segment come to at most, whose bundles are one stretch of the file; twice
-// that, so that those of the next one may begin.
+// Returns twice the most bytes that reads of a segment take, if its bundles are one stretch of the
+// file. So the reads of the next segment may begin meanwhile.
 uint64_t staging_bytes(const BundleShape& shape) {
   const BundleLayout layout(shape);
   return std::min(2 * (kSegmentNeurons + 1) * layout.read_bytes(), layout.bundles_bytes());
@@ -45,7 +45,8 @@ weights::NeuronCacheShape cache_shape(const BundleShape& shape, size_t place_byt
           place_bytes};
 }
 
-// All that is not the places of neurons; for so many of these, all of them pinned.
+// Returns the bytes of all memory but the places of neurons, for so many places that are all
+// pinned.
 uint64_t fixed_bytes(const BundleShape& shape, size_t place_bytes, uint64_t n_slots) {
   return weights::BundleTables::memory_bytes(shape) +
          shape.n_layers * shape.n_neurons * sizeof(uint32_t) + staging_bytes(shape) +
@@ -90,7 +91,7 @@ NeuronStream::NeuronStream(const NeuronStreamOptions& options,
   open_disk();
   choose_gap();
   if (options.heat != nullptr) read_hottest();
-  options_.heat = nullptr;  // it need not outlive this call
+  options_.heat = nullptr;  // the heat need not outlive this call
   for (size_t i = 0; i < ffns.size(); ++i) {
     weights::NeuronFfn ffn;
     ffn.index = static_cast<int>(i);
@@ -117,7 +118,7 @@ void NeuronStream::make_ranks() {
   }
 }
 
-// As many neurons as the budget holds, with the lists that each takes.
+// Makes a cache of as many neurons as the budget holds, with the lists that each takes.
 void NeuronStream::make_cache() {
   const BundleShape& shape = file_->layout().shape();
   const uint64_t n_all = shape.n_layers * shape.n_neurons;
@@ -132,7 +133,7 @@ void NeuronStream::make_cache() {
   weights::NeuronCacheOptions how;
   how.fixed_bytes = model_.bytes() + fixed_bytes(shape, place_bytes_, n_slots);
   how.capacity_bytes = how.fixed_bytes + n_slots * place_bytes_;
-  // What is not pinned is where segments of other neurons take turns.
+  // Some places are never pinned: there segments of other neurons take turns.
   const uint64_t n_most_pins = n_slots - std::min(n_slots, least_slots(shape));
   const auto n_pins = static_cast<uint64_t>(options_.pinned_share * static_cast<double>(n_slots));
   if (options_.heat != nullptr && n_slots < n_all) {
@@ -198,7 +199,8 @@ void NeuronStream::begin_segments() {
   }
 }
 
-// False where all places are in use: it goes on when a segment is done.
+// Gets places for a segment's neurons. Returns false if all places are in use; then the segment
+// goes on when another one is done.
 bool NeuronStream::acquire_neurons(Segment* segment) {
   while (segment->held.size() < segment->neurons.size()) {
     const size_t index = segment->held.size();

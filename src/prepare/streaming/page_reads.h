@@ -1,5 +1,5 @@
-// Reads of parts of a model's files into memory, in whole pages, so that they may go past the page
-// cache: it would keep what is needed last, and drop what is needed next.
+// Plans reads of parts of a model's files in whole pages, so that they may go past the page cache.
+// The page cache would keep what is needed last, and drop what is needed next.
 #pragma once
 
 #include <cstddef>
@@ -12,34 +12,35 @@
 
 namespace troika::prepare {
 
-inline constexpr uint64_t kDirectPage = 4096;  // that direct reads ask for
+inline constexpr uint64_t kDirectPage = 4096;  // the alignment that direct reads need
 
 // Bytes of a file, which is mapped too.
 struct FilePart {
-  const std::byte* begin = nullptr;  // in the map
+  const std::byte* begin = nullptr;  // points into the map
   size_t bytes = 0;
   int shard = 0;
   uint64_t offset = 0;
   uint64_t shard_bytes = 0;
 };
 
-// Where in the files these mapped bytes are. REQUIRES: they are.
+// Returns where in the files mapped bytes lie. REQUIRES: they lie in one of them.
 FilePart file_part(const gguf::File& file, const std::byte* begin, size_t bytes);
 
-// The memory that it takes at most, wherever in a page it begins.
+// Returns the memory that a part needs at most, wherever in a page it begins.
 constexpr size_t room_of(size_t bytes) {
   return (bytes + kDirectPage - 1) / kDirectPage * kDirectPage + kDirectPage;
 }
-// How far behind the beginning of its room it lies: as far as behind a page in the file.
+// Returns how far behind the beginning of its room a part lies: as far as it begins behind a page's
+// beginning in the file.
 constexpr size_t lead_of(const FilePart& part) { return part.offset % kDirectPage; }
 
 // Adds the requests that read a part to its room, which begins at a page. Returns their bytes.
 uint64_t add_page_reads(const FilePart& part, std::byte* room,
                         std::vector<lanes::ReadRequest>* reads);
-// No more requests than that.
+// Returns the most requests that a part of so many bytes may take.
 size_t most_page_reads(size_t bytes);
 
-// What came through the page cache is not to stay there.
+// Drops from the page cache what a part's reads may have left there.
 void forget_cached(const gguf::File& file, const FilePart& part);
 
 }  // namespace troika::prepare

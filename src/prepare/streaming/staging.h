@@ -1,4 +1,4 @@
-// Memory that reads go to before what they bring is put in its place: pieces of a ring, which are
+// Gives reads memory until what they bring is put in its place: pieces of a ring, which may be
 // given back in any order.
 #pragma once
 
@@ -17,10 +17,11 @@ class Staging {
   };
 
   Staging() = default;
-  // At most so many pieces are out at once. Throws std::bad_alloc.
+  // At most `n_pieces` may be taken at once. Throws std::bad_alloc.
   Staging(size_t bytes, size_t n_pieces) : memory_(bytes) { pieces_.reserve(n_pieces); }
 
-  // Null memory where there is no room now. There is room for all of `size()` where nothing is out.
+  // Returns a piece, whose memory is null if there is no room now. If no piece is taken, there is
+  // room for all of size().
   Piece take(size_t bytes) {
     if (pieces_.empty()) free_from_ = 0;
     const size_t end = pieces_.empty() ? memory_.size() : pieces_.front().begin;

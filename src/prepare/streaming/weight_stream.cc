@@ -20,7 +20,7 @@ namespace {
 
 using weights::Matrix;
 
-// The block at work and the one that is read meanwhile.
+// The least number of slots: for the block at work and the one that is read meanwhile.
 constexpr size_t kLeastSlots = 2;
 
 double clock_us() { return RealClock().now_us(); }
@@ -29,8 +29,8 @@ size_t bytes_of(const Matrix& matrix) {
   return matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
 }
 
-// Matrices of each block that nothing else reads; behind them those of no block that products read.
-// Tables that are read by rows stay in the map.
+// Returns each block's matrices that nothing else reads, and behind the blocks those matrices of no
+// block that products read. Tables that are read by rows stay in the map.
 std::vector<std::vector<Matrix>> matrices_of(const model::Blueprint& blueprint,
                                              const weights::Store& weights,
                                              WeightStream::Elsewhere elsewhere) {
@@ -40,7 +40,8 @@ std::vector<std::vector<Matrix>> matrices_of(const model::Blueprint& blueprint,
     Matrix matrix;
     int block;
   };
-  std::map<const std::byte*, Use> uses;  // fused matrices begin in different places
+  std::map<const std::byte*, Use>
+      uses;  // by the matrix's begin, which differs among fused matrices
   for (const model::Op& op : blueprint.ops) {
     if (op.weight == model::kNone || !weights.is_matrix(op.weight)) continue;
     if (std::find(elsewhere.begin(), elsewhere.end(), op.weight) != elsewhere.end()) continue;
@@ -52,7 +53,7 @@ std::vector<std::vector<Matrix>> matrices_of(const model::Blueprint& blueprint,
     if (use.block != block) use.block = n_blocks;
     if (op.kind == model::OpKind::kEmbed && is_first) use.block = kMapped;
   }
-  // The head may be the table of embeddings too: then it is read as a whole.
+  // The head may also be the table of embeddings. Then it is read as a whole.
   for (const model::Op& op : blueprint.ops) {
     if (op.weight == model::kNone || !weights.is_matrix(op.weight)) continue;
     const auto at = uses.find(weights.matrix(op.weight).data);
@@ -67,14 +68,14 @@ std::vector<std::vector<Matrix>> matrices_of(const model::Blueprint& blueprint,
   return matrices;
 }
 
-// The memory that matrices take at most: they are read in whole pages.
+// Returns the memory that matrices take at most. They are read in whole pages.
 size_t room_of_all(const std::vector<Matrix>& matrices) {
   size_t bytes = 0;
   for (const Matrix& matrix : matrices) bytes += room_of(bytes_of(matrix));
   return bytes;
 }
 
-// What of all weights lies in none of these matrices.
+// Returns the bytes of all weights that are in none of these matrices.
 size_t bytes_beside(const weights::Store& weights, const std::vector<std::vector<Matrix>>& matrices,
                     WeightStream::Elsewhere elsewhere) {
   size_t bytes = weights.total_bytes();
@@ -111,7 +112,7 @@ WeightStream::WeightStream(const model::Blueprint& blueprint, const gguf::File& 
   find_parts(blueprint, *weights, file, elsewhere);
   choose_kept(most_bytes);
   for (const auto& block : blocks_) place(block.get(), weights);
-  // What was read of the file until now is not to stay in the page cache.
+  // Pages of the file that were read until now are not to stay in the page cache.
   for (const gguf::File::Shard& shard : file.shards()) {
     (void)posix_fadvise(shard.map->descriptor(), 0, 0, POSIX_FADV_DONTNEED);
   }
@@ -138,8 +139,9 @@ void WeightStream::find_parts(const model::Blueprint& blueprint, const weights::
   }
 }
 
-// As few blocks as possible are streamed, evenly among the others: then the disk works while those
-// compute, all the time. Memory that is left over makes up for reads of uneven speed.
+// Chooses as few blocks as possible to stream, spread evenly among the others, so that the disk
+// works all the time while the others compute. Memory that is left over becomes more slots, which
+// make up for reads of uneven speed.
 void WeightStream::choose_kept(size_t most_bytes) {
   const auto n = static_cast<size_t>(n_blocks());
   size_t largest = 0;
@@ -172,7 +174,8 @@ void WeightStream::choose_kept(size_t most_bytes) {
   }
 }
 
-// Rows begin in memory as far behind a page as they do in the file, so that reads may be direct.
+// Gives a block its memory. Rows begin as far behind a page there as they do in the file, so that
+// reads may be direct.
 void WeightStream::place(Block* block, weights::Store* weights) {
   std::byte* to = slots_[block->slot].memory.get();
   for (const FilePart& part : block->parts) {
@@ -224,7 +227,8 @@ void WeightStream::forget(Block* block) {
   block->state = State::kAbsent;
 }
 
-// A pass did not go on where the one before it ended: what was read ahead makes room.
+// Begins to read at another block, as a pass did not go on where the one before it ended. Blocks
+// that were read ahead make room.
 void WeightStream::start_again_at(int block, std::unique_lock<std::mutex>* lock) {
   next_ = static_cast<size_t>(std::find(order_.begin(), order_.end(), block) - order_.begin());
   is_stopped_ = true;

@@ -1,7 +1,7 @@
-// Blocks of a model that is larger than its memory, read while others compute (P10). Some blocks
-// are kept; the others are read in the order in which passes need them, some before they are
-// needed, into a few slots of memory that they share. Each has the same slot every time: addresses
-// never change, and kernels read a streamed block as any other, with equal bits.
+// Streams the blocks of a model that is larger than its memory: blocks are read while others
+// compute (P10). Some blocks are kept. The others share a few slots of memory, and are read ahead
+// in the order in which passes need them. Each block has the same slot every time, so addresses
+// never change, and kernels read a streamed block like any other, with equal bits.
 #pragma once
 
 #include <condition_variable>
@@ -29,57 +29,58 @@ class NeuronStream;
 class WeightStream : public schedule::LayoutWatch {
  public:
   struct Counters {
-    int64_t n_blocks = 0;  // that were read while passes ran
+    int64_t n_blocks = 0;  // counts blocks that were read while passes ran
     uint64_t read_bytes = 0;
-    double read_us = 0.0;  // while at least one was read
-    double wait_us = 0.0;  // in which passes stood still for them
+    double read_us = 0.0;  // the time in which at least one was read
+    double wait_us = 0.0;  // the time that passes waited for blocks
   };
 
   // Matrices that products read elsewhere.
   using Elsewhere = std::span<const model::WeightId>;
 
-  // What weights need at least where all blocks but those at work are streamed; and where none is.
+  // least_bytes() is what weights need if all blocks but those at work are streamed, and
+  // whole_bytes() what they need if none is.
   static size_t least_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
                             Elsewhere elsewhere = {});
   static size_t whole_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
                             Elsewhere elsewhere = {});
 
-  // At most so many bytes of weights are in memory. Moves the store's matrices of blocks to where
-  // they will be; nobody may read them but in passes that tell of each block before. All must
+  // Keeps at most `most_bytes` of weights in memory. Points the store's matrices of blocks to where
+  // they will be; only passes that call before_block() first may read them. All arguments must
   // outlive this. REQUIRES: the store's matrices lie in the file's map, nothing was built of them,
-  // and most_bytes >= least_bytes(). Throws Error where the file cannot be opened again, or memory
-  // is short.
+  // and most_bytes >= least_bytes(). Throws Error if the file cannot be opened again, or memory is
+  // short.
   WeightStream(const model::Blueprint& blueprint, const gguf::File& file, size_t most_bytes,
                weights::Store* weights, Elsewhere elsewhere = {});
   // Waits for the reads under way.
   ~WeightStream() override;
 
-  // What reads the neurons of blocks that are computed by neuron: it is asked after each pass.
+  // Sets the stream of neurons of blocks that are computed by neuron. It is asked after each pass.
   void set_neurons(NeuronStream* neurons) { neurons_ = neurons; }
   const NeuronStream* neurons() const { return neurons_; }
-  // What reads the experts of mixtures, and is there as long as this.
+  // Sets the stream of experts of mixtures, which must outlive this.
   void set_experts(const ExpertStream* experts) { experts_ = experts; }
   const ExpertStream* experts() const { return experts_; }
 
-  // Reads what is kept. Once, first. Throws Error.
+  // Reads the blocks that are kept. It is called once, before all else. Throws Error.
   void load_kept(const ProgressFunction& progress);
 
-  // By the thread that holds the pass mutex. Waits until the block is in memory, and has the next
-  // ones read. Throws Error where it cannot be read.
+  // Waits until the block is in memory, and begins to read the next ones. The thread that holds the
+  // pass mutex calls it. Throws Error if the block cannot be read.
   void before_block(int block, plan::Phase phase, int n_tokens) override;
   void after_blocks() override;
   void after_pass() override;
   void plan_prompt(int /*n_tokens*/, int /*chunk*/, bool /*is_first*/) override {}
-  // Reads of blocks have that row, and those of neurons the one behind it.
+  // Sets the trace. Reads of blocks get this row of it, and reads of neurons the next one.
   void set_trace(Trace* trace, int row) override;
 
   int n_blocks() const { return static_cast<int>(blocks_.size()) - 1; }
   int n_streamed() const { return static_cast<int>(order_.size()); }
-  // That weights have in memory at most.
+  // Returns the most bytes that weights have in memory.
   size_t most_bytes() const { return kept_bytes_ + shared_bytes_; }
   uint64_t bytes_per_pass() const;
   Counters counters() const;
-  // For people: what is kept and what is read.
+  // Returns a text for people about what is kept and what is read.
   std::string text() const;
 
  private:
@@ -89,8 +90,8 @@ class WeightStream : public schedule::LayoutWatch {
     WeightStream* owner = nullptr;
     State state = State::kKept;
     size_t slot = 0;
-    size_t bytes = 0;                     // of memory
-    double start_us = 0.0, end_us = 0.0;  // of its last read
+    size_t bytes = 0;                     // the bytes of its memory
+    double start_us = 0.0, end_us = 0.0;  // the times of its last read
     std::vector<FilePart> parts;
     std::vector<lanes::ReadRequest> reads;
   };
@@ -103,7 +104,7 @@ class WeightStream : public schedule::LayoutWatch {
                   const gguf::File& file, Elsewhere elsewhere);
   void choose_kept(size_t most_bytes);
   void place(Block* block, weights::Store* weights);
-  // All REQUIRE the mutex.
+  // These functions REQUIRE that the mutex is held.
   void begin(Block* block);
   void read_ahead();
   void forget(Block* block);
@@ -116,19 +117,19 @@ class WeightStream : public schedule::LayoutWatch {
   const ExpertStream* experts_ = nullptr;
   Trace* trace_ = nullptr;
   int trace_row_ = 0;
-  bool is_prompt_ = false;                      // the pass at work
-  std::vector<std::unique_ptr<Block>> blocks_;  // behind the last one, what stands in none
-  std::vector<int> order_;                      // those that are streamed
-  std::vector<Slot> slots_;                     // first those that they share
-  size_t n_shared_ = 0;                         // of slots_
-  size_t mapped_bytes_ = 0;                     // of weights that stay in the map
-  size_t kept_bytes_ = 0;                       // of these and of all blocks that are kept
-  size_t shared_bytes_ = 0;                     // of the slots that the others share
+  bool is_prompt_ = false;                      // says that the pass at work is of a prompt
+  std::vector<std::unique_ptr<Block>> blocks_;  // the last holds weights of no block
+  std::vector<int> order_;                      // the blocks that are streamed
+  std::vector<Slot> slots_;                     // the shared slots come first
+  size_t n_shared_ = 0;                         // counts the shared slots
+  size_t mapped_bytes_ = 0;                     // the bytes of weights that stay in the map
+  size_t kept_bytes_ = 0;                       // mapped_bytes_ and the bytes of kept blocks
+  size_t shared_bytes_ = 0;                     // the bytes of the shared slots
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;
-  size_t next_ = 0;          // of order_, to be read
-  bool is_stopped_ = false;  // nothing new is read
+  size_t next_ = 0;          // where in order_ the next read is
+  bool is_stopped_ = false;  // says that no more reads begin
   int n_reading_ = 0;
   int current_ = -1;  // the block at work
   uint64_t n_reads_ = 0;

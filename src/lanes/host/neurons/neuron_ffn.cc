@@ -39,7 +39,7 @@ struct TokenGroup {
   }
   const BoundProduct& up() const { return bound.as<BoundProduct>(); }
   size_t width() const { return static_cast<size_t>(bound.input_width); }
-  // The input of a token, in the forms that products take.
+  // Returns the input of a token, in one of the forms that products take.
   const float* x(int t) const {
     return context.input(bound) + static_cast<size_t>(first + t) * width();
   }
@@ -54,7 +54,7 @@ struct TokenGroup {
     return context.neurons->hidden_q8.data() +
            static_cast<size_t>(t) * kernels::q8_row_bytes(rank());
   }
-  // The neurons of a segment.
+  // Returns the neurons of a segment.
   Range neurons_of(int segment) const {
     const int begin = segment * kSegmentNeurons;
     return {begin, std::min(begin + kSegmentNeurons, ffn.n_neurons())};
@@ -69,7 +69,7 @@ struct TokenGroup {
 
 bool is_live(const NeuronFfn& ffn, float activated) {
   if (ffn.keeps_all) return true;
-  // What is not a number is live, so that it is seen.
+  // A value that is not a number counts as live, so that it shows in the output.
   return ffn.threshold > 0.0f ? !(std::fabs(activated) < ffn.threshold) : activated != 0.0f;
 }
 
@@ -86,7 +86,7 @@ void activate_gate(model::Activation activation, const kernels::Table& kernels, 
   }
 }
 
-// The products of a token's input with rows of weights, wherever they lie.
+// Multiplies a token's input with rows of weights, wherever the rows lie in memory.
 void multiply_single_rows(const TokenGroup& group, int t, kernels::MatmulQ8* q8,
                           kernels::MatmulF32* f32, std::span<const std::byte* const> rows,
                           float* y) {
@@ -97,7 +97,7 @@ void multiply_single_rows(const TokenGroup& group, int t, kernels::MatmulQ8* q8,
   }
 }
 
-// What the predictor's first matrix makes of the inputs: each worker some rows of it.
+// Multiplies the inputs with the predictor's first matrix. Each worker takes some of its rows.
 void multiply_hidden(const TokenGroup& group, int worker) {
   const NeuronGate& gate = group.up().gate;
   const weights::PredictorShape& shape = group.ffn.predictor->shape();
@@ -115,7 +115,8 @@ void multiply_hidden(const TokenGroup& group, int worker) {
   }
 }
 
-// Brings that into the form in which the second matrix takes it: each worker some tokens.
+// Brings the results of multiply_hidden() into the form that the predictor's second matrix takes.
+// Each worker takes some tokens.
 void prepare_hidden(const TokenGroup& group, int worker) {
   const Share share = share_of(group.n, worker, group.context.team.n_active());
   for (auto t = static_cast<int>(share.begin); t < static_cast<int>(share.end); ++t) {
@@ -123,7 +124,7 @@ void prepare_hidden(const TokenGroup& group, int worker) {
   }
 }
 
-// The gates of the n neurons of `own`, whose rows are in memory by now.
+// Computes the gates of the first n neurons of `own`, whose rows are in memory by now.
 void compute_gates(const TokenGroup& group, int t, size_t n, NeuronScratch::Worker* own) {
   const NeuronGate& gate = group.up().gate;
   multiply_single_rows(group, t, gate.q8, gate.f32, {own->rows, n}, own->up);
@@ -131,7 +132,7 @@ void compute_gates(const TokenGroup& group, int t, size_t n, NeuronScratch::Work
   for (size_t i = 0; i < n; ++i) group.activated(t)[own->own[i]] = own->up[i];
 }
 
-// Computes, of the neurons that were read, those that were named for this token.
+// Computes the gates of those neurons in `read` that the predictor named for this token.
 void compute_read_gates(const TokenGroup& group, int t, std::span<const uint32_t> read,
                         NeuronScratch::Worker* own) {
   size_t n = 0;
@@ -143,8 +144,8 @@ void compute_read_gates(const TokenGroup& group, int t, std::span<const uint32_t
   compute_gates(group, t, n, own);
 }
 
-// The gate of a segment for a token: of those neurons only whose score is above their threshold;
-// what is not a number is. The others count as 0.
+// Computes a segment's gates for a token, but only for neurons whose score is above their threshold
+// or not a number. The other neurons' gates count as 0.
 void compute_predicted(const TokenGroup& group, int t, Range neurons, NeuronScratch::Worker* own) {
   const NeuronGate& gate = group.up().gate;
   const weights::PredictorShape& shape = group.ffn.predictor->shape();
@@ -153,7 +154,7 @@ void compute_predicted(const TokenGroup& group, int t, Range neurons, NeuronScra
   const kernels::MatmulWeight rows = {layer.out, shape.out_row_bytes(), shape.rank,
                                       static_cast<size_t>(neurons.begin),
                                       static_cast<size_t>(neurons.end)};
-  float* const activated = group.activated(t);  // scores, at first
+  float* const activated = group.activated(t);  // holds scores at first
   if (gate.q8 != nullptr) {
     gate.predictor_q8(rows, 1, group.hidden_q8(t), 0, activated, 0);
   } else {
@@ -162,7 +163,7 @@ void compute_predicted(const TokenGroup& group, int t, Range neurons, NeuronScra
   size_t n = 0;
   for (int i = neurons.begin; i < neurons.end; ++i) {
     const bool is_dead = activated[i] <= layer.thresholds[i];
-    // Where gates are read too, what is not 0 is read.
+    // If the gates' rows must be read first, 1 marks the neurons to read, and gates come later.
     activated[i] = group.ffn.reads_gates && !is_dead ? 1.0f : 0.0f;
     if (is_dead || group.ffn.reads_gates) continue;
     own->own[n] = static_cast<uint32_t>(i);
@@ -171,7 +172,7 @@ void compute_predicted(const TokenGroup& group, int t, Range neurons, NeuronScra
   compute_gates(group, t, n, own);
 }
 
-// The activations of a segment, and which neurons live for any token of the group.
+// Computes the activations of a segment, and lists the neurons that are live for some token.
 void find_live(const TokenGroup& group, int segment, int worker) {
   const Range neurons = group.neurons_of(segment);
   const auto first = static_cast<size_t>(neurons.begin);
@@ -199,7 +200,7 @@ void find_live(const TokenGroup& group, int segment, int worker) {
       static_cast<uint32_t>(live - (scratch.live.data() + first));
 }
 
-// What a token's live neurons of a segment add.
+// Computes what a segment's live neurons add to a token's outputs.
 void compute_token(const TokenGroup& group, int t, int segment, NeuronScratch::Worker* own) {
   const std::span<const uint32_t> live = group.live_of(segment);
   if (group.ffn.reads_gates) compute_read_gates(group, t, live, own);
@@ -236,7 +237,7 @@ void compute_segment(const TokenGroup& group, int segment, int worker) {
   source.done(group.ffn.index, segment);
 }
 
-// The sums of some outputs, in the order of the segments.
+// Adds the segments' sums of some outputs, in the order of the segments.
 void add_parts(const TokenGroup& group, int worker) {
   const auto width = static_cast<size_t>(group.bound.output_width);
   const Share share = share_of(static_cast<int64_t>(group.n_outputs() / kernels::kColumnBlock),
@@ -253,15 +254,15 @@ void add_parts(const TokenGroup& group, int worker) {
   }
 }
 
-// Tells the source what the group needs: segment after segment, so that it is one list.
+// Tells the source all neurons that the group needs, segment after segment, as one list.
 void tell_wanted(const TokenGroup& group) {
   for (int segment = 0; segment < group.n_segments(); ++segment) {
     group.ffn.source->want(group.ffn.index, group.live_of(segment));
   }
 }
 
-// Every worker draws tickets until one is past the last item of the group, so that the next group
-// goes on from a number that all know.
+// Computes a group of tokens with all workers. Each worker draws tickets until it gets one past the
+// group's last item. So the number of tickets drawn is known, and the next group goes on from it.
 void run_group(const TokenGroup& group, int64_t first_ticket, std::atomic<int64_t>& tickets,
                int worker) {
   Barrier& barrier = group.context.team.barrier();

@@ -1,9 +1,10 @@
-// The product before the activation of a feed-forward block, the activation and the product behind
-// it, by neuron (P1): of neurons whose activation is 0 nothing is read. One op in place of three.
+// Computes a feed-forward block by neuron (P1): the product before the activation, the activation
+// and the product behind it are one op instead of three, and nothing is read of neurons whose
+// activation is 0.
 //
-// Neurons go in segments of 512. A segment's sum is computed by one worker; the sums are added in
-// the order of the segments. So neither workers, nor the order in which segments are computed, nor
-// the tokens that are computed together, change a bit.
+// Neurons are computed in segments of 512. One worker computes a segment's sum, and the sums are
+// added in the order of the segments. So neither the number of workers, nor the order in which they
+// compute segments, nor the tokens that are computed together, change a bit.
 #pragma once
 
 #include <atomic>
@@ -16,44 +17,47 @@ namespace troika::lanes {
 
 struct OpContext;
 
-// Tokens whose partial sums are kept at the same time.
+// The number of tokens whose partial sums are kept at the same time.
 inline constexpr int kNeuronTokens = 8;
 
-// Memory that the workers of a lane share, and that each has for itself; all executables use it.
+// Memory for the workers of a lane: some of it they share, some each has for itself. All
+// executables of the lane use it in turn.
 class NeuronScratch {
  public:
   void reserve(const weights::NeuronFfn& ffn, int n_workers);
   size_t bytes() const;
-  // Returns the bytes of that; `rank` is that of the predictor, 0 where there is none.
+  // Returns the bytes that such memory takes. `rank` is the predictor's rank, or 0 without one.
   static size_t bytes_for(size_t n_neurons, size_t n_outputs, int n_workers, size_t rank);
 
   // What a worker needs for a segment.
   struct Worker {
-    weights::NeuronPlaces places[weights::kSegmentNeurons];  // of the segment's live neurons
-    uint32_t own[weights::kSegmentNeurons];                  // those live for one token
-    const std::byte* rows[weights::kSegmentNeurons];         // of these
+    weights::NeuronPlaces
+        places[weights::kSegmentNeurons];             // the places of the segment's live neurons
+    uint32_t own[weights::kSegmentNeurons];           // the neurons that are live for one token
+    const std::byte* rows[weights::kSegmentNeurons];  // their rows
     float up[weights::kSegmentNeurons];
     kernels::LiveColumn columns[weights::kSegmentNeurons];
   };
 
-  std::vector<float> activated;  // (kNeuronTokens, n_neurons): of the gate
-  std::vector<uint32_t> live;    // (n_neurons): of a group of tokens, each segment in its place
+  std::vector<float> activated;  // (kNeuronTokens, n_neurons): the gate's values, activated
+  std::vector<uint32_t> live;    // (n_neurons): live for a group of tokens, by segment
   std::vector<uint32_t> n_live;  // (segments)
   std::vector<float> parts;      // (kNeuronTokens, segments, n_outputs)
-  std::vector<float> hidden;     // (kNeuronTokens, rank): of a predictor
+  std::vector<float> hidden;     // (kNeuronTokens, rank): what a predictor's first matrix makes
   std::vector<std::byte> hidden_q8;
   std::vector<Worker> workers;
 };
 
-// Whether its gate is computed for those neurons only that a predictor names.
+// Says whether the gate is computed only for those neurons that a predictor names.
 inline bool predicts(const weights::NeuronFfn& ffn) {
   return ffn.predictor != nullptr && !ffn.keeps_all;
 }
 
-// Whether the ops from this one on are such a block that is computed by neuron; null: not.
+// Returns the feed-forward block that begins with the op `index` and is computed by neuron; null if
+// none does.
 const weights::NeuronFfn* neuron_ffn_at(const Subgraph& subgraph, size_t index,
                                         const weights::Store& weights);
-// Throws Error where the subgraph holds only a part of such a block.
+// Throws Error if the subgraph holds only a part of a block that is computed by neuron.
 void check_neuron_ffns(const Subgraph& subgraph, const weights::Store& weights);
 void run_neuron_ffn(const BoundOp& bound, const OpContext& context, int index, int worker);
 

@@ -1,4 +1,4 @@
-// Keys and values kept, and attention over those that a token sees.
+// Stores keys and values in the cache, and computes attention over those that a token sees.
 // HEAD: elements of a head. PIECE: 16, 8, 4 or 2, the largest that divides it.
 // KV: how keys and values are stored. Slot s lies in page s / 256, and in each page the rows of the
 // first head come first.
@@ -71,7 +71,7 @@ void store_row(__global const float* x, __global uchar* row) {
 #endif
 }
 
-// The key and the value of one head of one token.
+// Stores the key and the value of one head of one token.
 __kernel void store_kv(uint first_head, uint n_kv_heads, __global const uchar* run,
                        ulong slots_offset, __global const float* all_k, ulong k_offset,
                        __global const float* all_v, ulong v_offset, __global uchar* cache,
@@ -85,15 +85,16 @@ __kernel void store_kv(uint first_head, uint n_kv_heads, __global const uchar* r
   store_row(all_v + v_offset + from, cache + value_offset + to);
 }
 
-// What one head of one token makes of the positions it sees, 16 at a time. Of each token `seen`
-// says where the list of its past begins and how long it is, and the same of its own.
+// Computes one head's attention for one token over the positions that the token sees, 16 at a time.
+// For each token, `seen` has the begin and length of its list of past positions, then the begin and
+// length of its list of positions in this pass.
 #define BLOCK 16
 __kernel void attend(uint first_head, uint n_heads, uint n_group, uint window, float scale,
                      float soft_cap, __global const uchar* run, ulong seen_offset,
                      ulong lists_offset, __global const float* all_q, ulong q_offset,
                      __global float* all_y, ulong y_offset, __global const uchar* cache,
                      ulong key_offset, ulong value_offset, ulong page_stride) {
-  const uint head = first_head + (uint)get_global_id(0);  // of queries
+  const uint head = first_head + (uint)get_global_id(0);  // the head of the queries
   const ulong token = get_global_id(1);
   const ulong at = (token * n_heads + head) * HEAD;
   const uint kv_head = head / n_group;

@@ -1,7 +1,8 @@
-// What goes row by row, or element by element. STRETCH: elements of a work item.
+// Computes ops that go row by row, or element by element. STRETCH counts the elements of a work
+// item.
 #pragma OPENCL FP_CONTRACT OFF
 
-// The sum of 16 floats, always in the same order.
+// Returns the sum of 16 floats, always added in the same order.
 float sum_of(float16 v) {
   const float8 a = v.lo + v.hi;
   const float4 b = a.lo + a.hi;
@@ -9,7 +10,7 @@ float sum_of(float16 v) {
   return c.x + c.y;
 }
 
-// A head of a row, or all of it: n elements.
+// Normalizes n elements: one head of a row, or the whole row.
 __kernel void rms_norm(__global const float* weight, uint has_weight, float eps, uint n,
                        __global const float* all_x, ulong x_offset, __global float* all_y,
                        ulong y_offset) {
@@ -61,7 +62,7 @@ __kernel void layer_norm(__global const float* weight, uint has_weight,
   }
 }
 
-// One head of one token, in place.
+// Turns the pairs of one head of one token (RoPE), in place.
 __kernel void turn_pairs(uint n_heads, uint head_dim, uint n_rotated, uint is_half_split,
                      uint first_pair, uint n_pairs, __global const uchar* run, ulong cos_offset,
                      ulong sin_offset, __global float* all_y, ulong y_offset) {
@@ -80,7 +81,8 @@ __kernel void turn_pairs(uint n_heads, uint head_dim, uint n_rotated, uint is_ha
   }
 }
 
-// Elements [first, last) of each row of `width`, STRETCH of them in a work item.
+// Defines a kernel that computes elements [first, last) of each row of `width`, STRETCH of them in a
+// work item.
 #define ELEMENTS(NAME, VALUE)                                                                      \
   __kernel void NAME(uint width, uint first, uint last, float factor, __global const float* all_a, \
                      ulong a_offset, __global const float* all_b, ulong b_offset,                  \
@@ -129,7 +131,7 @@ __kernel void gate_by_sigmoid(uint width, __global const float* all_a, ulong a_o
   }
 }
 
-// The rows whose numbers stand in a list of the run.
+// Copies the rows whose numbers stand in a list of the run.
 __kernel void select_rows(uint width, __global const uchar* run, ulong rows_offset,
                           __global const float* all_x, ulong x_offset, __global float* all_y,
                           ulong y_offset) {

@@ -1,4 +1,4 @@
-// Products of weights in panels with activations, and rows of an embedding table.
+// Computes products of weights in panels with activations, and reads rows of an embedding table.
 //
 // A panel is 16 rows of a weight side by side: (k, 16), with a scale and perhaps a minimum for each
 // row and group of k: (n_groups, 16). weight = scale * level - minimum, or the level itself.
@@ -6,8 +6,8 @@
 // HAS_SCALES, HAS_MINIMA              IS_EXACT  levels of both sides are whole numbers, sums int32
 // BASE   what a nibble of 0 stands for
 //
-// Each element is summed in the order of k within its group, then group by group: the same bits for
-// any number of tokens and panels that a work item takes.
+// Each element is summed in the order of k within its group, then group by group. So its bits do not
+// depend on how many tokens and panels a work item takes.
 #pragma OPENCL FP_CONTRACT OFF
 
 #define FLOATS 0
@@ -59,7 +59,8 @@ typedef int16 sum_t;
 typedef float16 sum_t;
 #endif
 
-// y[t][row] for TOKENS tokens and PANELS panels from (global id 0, global id 1) on.
+// Defines a kernel that computes y[t][row] for TOKENS tokens and PANELS panels, from the work item's
+// (global id 0, global id 1) on.
 #define PRODUCT(NAME, TOKENS, PANELS)                                                              \
   __kernel void NAME(__global const stored_t* w, __global const float* scales,                     \
                      __global const float* minima, __global const float* bias, uint k,             \
@@ -152,10 +153,10 @@ typedef float16 sum_t;
 #endif
 
 #if IS_EXACT
-// Sums of a group fit the 24 bits of a float exactly.
+// The sums of a group are whole numbers that fit the 24 bits of a float exactly.
 #define ADD_PARTS(TOKENS)                                                                          \
   _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) sums[t][p] += convert_int16(parts[t][p]);
-// The order is that of every lane.
+// Every lane multiplies in this order, so that all have the same bits.
 #define FINISH                                                                                     \
   float16 value = convert_float16(sums[t][p]) * (float16)(group_x[tokens[t]]);                     \
   value *= vload16(indices[p], scales);
@@ -185,7 +186,7 @@ PRODUCT(product_8, 8, 2)
 PRODUCT(product_4, 4, 4)
 PRODUCT(product_1, 1, 4)
 
-// The sum of each group of each token: what minima take away.
+// Sums the activations of each group of each token. Products need the sums to subtract the minima.
 __kernel void sum_groups(__global const float* all_x, ulong x_offset, uint k,
                          __global float* group_x) {
   const uint group = get_global_id(0), token = get_global_id(1);
@@ -197,7 +198,7 @@ __kernel void sum_groups(__global const float* all_x, ulong x_offset, uint k,
   group_x[(ulong)token * n_groups + group] = sum;
 }
 
-// A group of a token's row of the table.
+// Reads one group of a token's row of the embedding table.
 __kernel void embed(__global const stored_t* w, __global const float* scales,
                     __global const float* minima, uint k, float factor,
                     __global const uchar* run, ulong tokens_offset, __global float* all_y,
