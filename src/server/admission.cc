@@ -18,13 +18,13 @@ bool is_address(const std::string& text) {
          inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 
-// "[::1]:80" and "localhost:80" to what stands before the port.
+// Returns what stands before the port in e.g. "[::1]:80" or "localhost:80".
 std::string host_of(const std::string& text) {
   if (text.starts_with('[')) return text.substr(1, text.find(']') - 1);
   return text.substr(0, text.rfind(':'));
 }
 
-// How long it takes does not tell how much of the key was right.
+// Says whether two keys are the same, in a time that does not tell how much of the key was right.
 bool is_same_key(std::string_view a, std::string_view b) {
   unsigned difference = a.size() == b.size() ? 0 : 1;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -48,7 +48,7 @@ std::string key_of(const http::Request& request) {
 
 void check_host(const http::Request& request) {
   const std::string* const value = request.header("host");
-  if (value == nullptr || value->empty()) return;  // a program of an old kind, and no browser
+  if (value == nullptr || value->empty()) return;  // an old program and no browser
   const std::string host = host_of(*value);
   if (http::is_same_word(host, "localhost") || is_address(host)) return;
   throw Refused(403, fmt::format("The request is for {}. This server is reached by an address in "

@@ -1,4 +1,4 @@
-// Who may ask. All throw Refused.
+// Checks whether a client may ask. All functions throw Refused.
 #pragma once
 
 #include <string>
@@ -8,15 +8,16 @@
 
 namespace troika::server {
 
-// A page in somebody's browser reaches servers on the same machine by a name that it lets point
-// there (DNS rebinding). The name then stands in "Host": only addresses and localhost are served.
+// Refuses requests whose "Host" is neither an address nor localhost. A page in somebody's browser
+// could let a name of its own point to this machine (DNS rebinding); that name stands in "Host".
 void check_host(const http::Request& request);
 
-// One of the keys must stand in "Authorization: Bearer" or "x-api-key", unless there are none.
-// Returns it, or an empty text.
+// Refuses requests without one of the keys in "Authorization: Bearer" or "x-api-key". Returns the
+// key, or an empty text if the server has no keys.
 std::string check_key(const http::Request& request, const std::vector<std::string>& keys);
 
-// A form that a page sends elsewhere without asking has another type than JSON.
+// Refuses bodies whose type is not JSON: a page can send forms to other servers without asking, and
+// those have other types.
 void check_type(const http::Request& request);
 
 }  // namespace troika::server

@@ -77,7 +77,8 @@ void Answers::on_end(int index, engine::Generated generated) {
   writer_->finish();
 }
 
-// The most likely answers to each prompt, by the mean of their tokens, in the order of likelihood.
+// Writes the most likely answers to each prompt in the order of their likelihood, which is the mean
+// of their tokens' likelihoods.
 void Answers::choose() {
   const auto n_computed = static_cast<size_t>(n_computed_);
   int next = 0;

@@ -1,4 +1,4 @@
-// The answers to one request on their way from the worker to a writer.
+// Passes the answers to one request on from the worker to a writer.
 #pragma once
 
 #include <chrono>
@@ -29,12 +29,12 @@ class Answers : public Reply {
  private:
   struct One {
     std::unique_ptr<Reader> reader;
-    std::vector<TokenLogprobs> logprobs;  // of tokens whose text has not come out yet
-    std::vector<engine::Token> tokens;    // the same, where somebody asks
+    std::vector<TokenLogprobs> logprobs;  // for tokens whose text has not come yet
+    std::vector<engine::Token> tokens;    // these tokens, if the client asks
     Timings timings;
     std::chrono::steady_clock::time_point first_token;
     int n_calls = 0;
-    Message whole;  // where it is compared with others
+    Message whole;  // the answer, if it is compared with others
   };
   void pass_on(int index, Delta delta);
   void choose();

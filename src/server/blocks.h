@@ -1,5 +1,5 @@
-// For interfaces whose answers are lists of blocks: a text, a call, thoughts, each opened and
-// closed.
+// Helps interfaces whose answers are lists of blocks. A block is a text, a call or thoughts, and is
+// opened and closed.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ namespace troika::server {
 struct Block {
   enum class Kind : uint8_t { kText, kThought, kCall };
   Kind kind = Kind::kText;
-  std::string text;      // of a call: its arguments
-  std::string id, name;  // of a call
+  std::string text;      // for a call its arguments
+  std::string id, name;  // for a call
 };
 
 // A writer of one answer, which is made of blocks.
@@ -24,13 +24,13 @@ class BlockWriter : public Writer {
   void end(int answer, const Ending& ending) final;
 
  protected:
-  // The last block has begun, has grown by this text, has ended.
+  // These functions are called when the last block has begun, has grown by a text, and has ended.
   virtual void open_block() {}
   virtual void grow_block(const std::string& /*text*/) {}
   virtual void close_block() {}
 
   const std::vector<Block>& blocks() const { return blocks_; }
-  // What the answer took until the last block grew; empty where nobody asks.
+  // Returns what the answer took until the last block grew; empty if the client does not ask.
   const std::optional<Timings>& timings() const { return timings_; }
   // REQUIRES: the answer has ended.
   const Ending& ending() const { return ending_; }

@@ -28,7 +28,7 @@ Context::Context(engine::Engine& engine, Options options)
   if (options_.forced_text) forced_ = tokenizer().encode(*options_.forced_text, {false, true});
 }
 
-// Its work wakes the worker, which goes before it.
+// The slow desk stops first, as its work wakes the worker, which is destroyed before the desk.
 Context::~Context() { slow_desk_.stop(); }
 
 const engine::ChatFormat& Context::chat() const {

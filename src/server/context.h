@@ -1,4 +1,4 @@
-// What all requests to a server are answered with.
+// Holds what all requests to a server share: options, model, grammars and worker.
 #pragma once
 
 #include <functional>
@@ -21,26 +21,27 @@
 namespace troika::server {
 
 struct Options {
-  std::string model_name;  // by which clients know it
+  std::string model_name;  // the name by which clients know the model
   bool shows_metrics = true, shows_slots = true;
-  bool shows_prompts = false;      // beside the answers to chats, whether they ask for it or not
-  int n_parallel = 4;              // answers that are computed at once
-  int n_queue = 64;                // that wait
-  double ping_seconds = 1.0;       // of silence in a stream until a comment shows life; 0: none
-  std::vector<std::string> keys;   // one of which a client must know; empty: nobody is asked
-  engine::SamplerOptions sampler;  // what a request does not say
-  bool has_seed = false;           // its seed is for all of them; else each gets one by chance
-  bool thinks = true;              // whether models that think before they answer do so
-  std::string chat_template;       // in place of the model's; empty: that one
-  std::optional<std::string> forced_text;  // of every answer, for tests
-  KeepOptions keep;                        // on disk, of texts that were computed
-  // What drafts for an answer that is held to this, or to nothing; may be empty, and give null.
+  bool shows_prompts = false;      // shows prompts beside answers even if nobody asks
+  int n_parallel = 4;              // counts answers that are computed at once
+  int n_queue = 64;                // counts answers that may wait
+  double ping_seconds = 1.0;       // the silence in a stream until a sign of life; 0: no signs
+  std::vector<std::string> keys;   // a client must know one of them, if there are any
+  engine::SamplerOptions sampler;  // the values that a request does not give
+  bool has_seed = false;           // all requests get `sampler`'s seed, or else a random one
+  bool thinks = true;              // lets models think before they answer
+  std::string chat_template;       // replaces the model's template; empty: does not
+  std::optional<std::string> forced_text;  // every answer's text, in tests
+  KeepOptions keep;                        // says what is kept on disk
+  // Makes a drafter for an answer that is held to the constraint, which may be null. The function
+  // may be empty, and may return null.
   std::function<std::unique_ptr<draft::Drafter>(std::shared_ptr<engine::Constraint>)> make_drafter;
 };
 
 class Context {
  public:
-  // The engine must outlive it.
+  // The engine must outlive the context.
   Context(engine::Engine& engine, Options options);
   ~Context();
 
@@ -53,24 +54,25 @@ class Context {
   Grammars& grammars() { return grammars_; }
   // Makes grammars and masks that take long.
   Desk& slow_desk() { return slow_desk_; }
-  // What a request does not say of how tokens are chosen.
+  // Returns the settings of a sampler for what a request does not say.
   engine::SamplerOptions sampler() const;
-  int64_t started_s() const { return started_s_; }  // since 1970
+  int64_t started_s() const { return started_s_; }  // seconds since 1970
   int n_context() const { return engine_.plan().context; }
   // Throws Refused where the model has no template for chats.
   const engine::ChatFormat& chat() const;
   bool has_chat() const { return chat_.has_value(); }
-  // How this model writes calls of tools, and thoughts.
+  // These functions say how the model writes calls of tools, and thoughts.
   const CallShape& call_shape() const { return call_shape_; }
   const ThoughtMarks& thought_marks() const { return thought_marks_; }
   bool has_channels() const { return has_channels_; }
 
-  // Takes the request: its answers are computed and told to the writer. Throws Refused, and then
-  // the writer has heard nothing.
+  // Takes a request: its answers are computed and told to the writer. If it throws Refused, the
+  // writer has heard nothing.
   void start(const std::shared_ptr<http::Exchange>& exchange, const Wanted& wanted,
              std::unique_ptr<Writer> writer, const Answers::MakeReader& make_reader);
 
-  // The server's thread calls these: nobody waits for this exchange any more; time to show life.
+  // The server's thread calls forget() when nobody waits for an exchange any more, and tick() a few
+  // times a second, so that silent streams show signs of life.
   void forget(const http::Exchange* exchange);
   void tick();
 
@@ -83,7 +85,7 @@ class Context {
   const Options options_;
   const int64_t started_s_;
   std::optional<engine::ChatFormat> chat_;
-  std::string chat_problem_;  // why there is none
+  std::string chat_problem_;  // says why there is no chat format
   CallShape call_shape_;
   ThoughtMarks thought_marks_;
   bool has_channels_ = false;
@@ -92,7 +94,7 @@ class Context {
   std::mutex mutex_;
   std::vector<std::pair<const http::Exchange*, std::weak_ptr<Answers>>> live_;
   Desk slow_desk_{Desk::Pace::kBehindOthers};
-  Worker worker_;  // ends first
+  Worker worker_;  // is the last member, so that it ends first
 };
 
 }  // namespace troika::server

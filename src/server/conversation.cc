@@ -14,8 +14,8 @@ namespace {
   throw Refused(400, fmt::format("The field {} {}.", troika::quoted(where), problem), where);
 }
 
-// {"id", "type", "function": {"name", "arguments"}}, where templates want the arguments as they
-// are, not as a text.
+// Reads {"id", "type", "function": {"name", "arguments"}}. Clients send the arguments as a text,
+// but templates want them as JSON.
 Json read_call(const Json& call, const std::string& where) {
   Fields fields(call, where + ".");
   const Json* const function = fields.find("function");

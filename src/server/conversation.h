@@ -1,4 +1,5 @@
-// Messages and tools of a request, as the clients of OpenAI write them, for a chat template.
+// Holds a request's messages and tools, in the form that OpenAI's clients write, for a chat
+// template.
 #pragma once
 
 #include <string>
@@ -14,37 +15,38 @@ struct Tool {
   Json parameters;  // a JSON schema
 };
 
-// Whether the answer is to call tools.
+// Says whether the answer may or must call tools, and which.
 struct ToolChoice {
   enum class Mode : uint8_t { kNone, kAuto, kRequired };
   Mode mode = Mode::kAuto;
-  std::string name;         // the only one that may be called; empty: any
-  bool is_parallel = true;  // several at once
+  std::string name;         // the only tool that may be called; empty: any
+  bool is_parallel = true;  // says that an answer may have several calls
 };
 
-// What templates ask for of the one who uses them: the date, and that the model may think, unless a
-// request says otherwise.
+// Returns the variables that templates expect unless a request says otherwise: the date, and that
+// the model may think.
 Json usual_variables();
 
 struct Conversation {
   Json messages = Json::array();
   std::vector<Tool> tools;
   ToolChoice choice;
-  Json extra = usual_variables();  // of the template
+  Json extra = usual_variables();  // further variables of the template
   bool adds_prompt = true;
-  std::string beginning;  // of the answer, which the client gives as a last message
+  std::string beginning;  // the answer's beginning, if the client gives it as last message
 
   // Takes the beginning from the messages, if the last one is the assistant's and calls no tool.
   // Is called once, after the last message. Throws Refused.
   void take_beginning();
-  // Tools as templates know them; null where there are none.
+  // Returns the tools in the form that templates know; null if there are none.
   Json tools_json() const;
 };
 
 // Reads messages, tools and what belongs to them. Throws Refused.
 Conversation read_conversation(Fields& fields);
 
-// A text, or a list of parts that are texts. Throws Refused for images and the like.
+// Returns the text of a content that is a text or a list of texts. Throws Refused for images and
+// the like.
 std::string text_of_parts(const Json& content, const std::string& where);
 
 }  // namespace troika::server

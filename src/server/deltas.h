@@ -1,5 +1,5 @@
-// What comes of an answer's text, bit by bit: words for a person, thoughts before them, calls of
-// tools.
+// Defines deltas: the pieces of an answer as they come, which are words for a person, thoughts
+// before the words, or calls of tools.
 #pragma once
 
 #include <optional>
@@ -11,31 +11,31 @@
 
 namespace troika::server {
 
-// What an answer has taken so far.
+// Counts the tokens and the time that an answer has taken so far.
 struct Timings {
-  int n_cached = 0;    // tokens of the prompt that were known
-  int n_computed = 0;  // and those that were not
+  int n_cached = 0;    // counts tokens of the prompt that were known
+  int n_computed = 0;  // counts tokens of the prompt that were not
   double prompt_seconds = 0.0;
   int n_tokens = 0;
-  double answer_seconds = 0.0;  // behind the first token
+  double answer_seconds = 0.0;  // the time since the first token
 };
 
 struct Delta {
   enum class Kind : uint8_t {
     kText,
     kThought,
-    kCall,       // another call begins: its name and id
-    kArguments,  // of the last call: more of its JSON text
+    kCall,       // begins another call, with its name and id
+    kArguments,  // adds to the JSON text of the last call
   };
   Kind kind = Kind::kText;
-  std::string text{};  // kCall: the name
-  std::string id{};    // of a call
+  std::string text{};  // for kCall the name of the tool
+  std::string id{};    // for kCall the id of the call
   std::vector<TokenLogprobs> logprobs{};
   std::vector<engine::Token> tokens{};
-  std::optional<Timings> timings{};  // where somebody asks for them
+  std::optional<Timings> timings{};  // given if the client asks for them
 };
 
-// One text, as it comes, to what it means.
+// Reads the text of one answer as it comes, and returns what it means.
 class Reader {
  public:
   virtual ~Reader() = default;
@@ -43,7 +43,7 @@ class Reader {
   virtual std::vector<Delta> finish() = 0;
 };
 
-// All of it is for a person.
+// Takes all of the text for words to a person.
 class PlainReader : public Reader {
  public:
   std::vector<Delta> push(std::string_view text) override {

@@ -5,7 +5,7 @@
 namespace troika::server {
 namespace {
 
-constexpr int kBehind = 10;  // "nice"
+constexpr int kBehind = 10;  // the thread's "nice" value
 
 }  // namespace
 
@@ -27,7 +27,8 @@ void Desk::post(std::shared_ptr<http::Exchange> exchange, Work work) {
 }
 
 void Desk::run(Pace pace) {
-  // Linux knows threads by this name, too. Where it refuses, the thread is as others are.
+  // On Linux this sets the priority of the calling thread alone. If the system refuses, the thread
+  // keeps the usual priority.
   if (pace == Pace::kBehindOthers) setpriority(PRIO_PROCESS, 0, kBehind);
   while (true) {
     Item item;

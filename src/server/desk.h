@@ -1,5 +1,5 @@
-// The thread that reads requests: JSON, templates, tokens and grammars of one client must not keep
-// others from hearing whether the server lives.
+// A desk is a thread that reads requests, so that the JSON, templates, tokens and grammars of one
+// client do not keep the server's thread from answering others.
 #pragma once
 
 #include <condition_variable>
@@ -18,13 +18,14 @@ class Desk {
  public:
   using Work = std::function<void()>;
 
-  // Whether the thread stands back where others want to compute.
+  // Says whether the thread stands back where others want to compute.
   enum class Pace : uint8_t { kUsual, kBehindOthers };
 
   explicit Desk(Pace pace = Pace::kUsual) : thread_([this, pace] { run(pace); }) {}
   ~Desk();
 
-  // Ends the thread behind what it does now; what is posted from then on is never done.
+  // Ends the thread after its present work. Work that still waits, or is posted later, is never
+  // done.
   void stop();
   // Does the work later, unless its client has gone by then.
   void post(std::shared_ptr<http::Exchange> exchange, Work work);

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kMostNested = 100;
 
-// Whether brackets outside of strings stand deeper than this. Readers of JSON call themselves for
-// each level, and a stranger must not say how often.
+// Says whether brackets outside of strings are nested deeper than `most`. Readers of JSON call
+// themselves for each level, and a stranger must not decide how often.
 bool is_nested_deeper(std::string_view text, int most) {
   int depth = 0;
   bool is_string = false;

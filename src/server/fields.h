@@ -1,5 +1,5 @@
-// The fields of a request's JSON object. Each is asked for by name and kind; what nobody asks for
-// is refused, because a wish that is ignored is found out too late.
+// Reads the fields of a request's JSON object. Each field is asked for by name and kind. Fields
+// that nobody asks for are refused, as clients would notice too late that a wish was ignored.
 #pragma once
 
 #include <limits>
@@ -14,29 +14,30 @@ namespace troika::server {
 
 using Json = nlohmann::ordered_json;
 
-// A request that cannot be served: the status, and what to write in place of it.
+// Says that a request cannot be served: with which status, and what the client may write instead.
 class Refused : public Error {
  public:
   Refused(int status, const std::string& why, std::string field = "", std::string code = "")
       : Error(why), status(status), field(std::move(field)), code(std::move(code)) {}
   int status;
-  std::string field;      // at fault, if it is one
-  std::string code;       // for programs
-  int retry_after_s = 0;  // when it may be served; 0: nobody knows
-  // What clients of llama.cpp look at, where it has its own: the kind of error, and more fields.
+  std::string field;      // the field that is at fault, if one is
+  std::string code;       // a name of the error for programs
+  int retry_after_s = 0;  // in how many seconds it may be served; 0: unknown
+  // The kind of error and more fields that clients of llama.cpp look at, for errors that llama.cpp
+  // has a name of its own for.
   std::string type;
   Json details = Json::object();
 };
 
-// Throws Refused for what is no JSON object, or is nested more than a hundred times.
+// Reads a JSON object. Throws Refused if the text is none, or is nested more than a hundred times.
 Json object_from(std::string_view text);
 
 class Fields {
  public:
-  // Both must outlive it. `where` stands before names in errors: "messages[0].".
+  // The object must outlive this. `where` stands before names in errors, e.g. "messages[0].".
   explicit Fields(const Json& object, std::string where = "");
 
-  // The field, or null where it is absent or null itself.
+  // Returns the field; null if it is absent, or null itself.
   const Json* find(const std::string& name);
   std::string text(const std::string& name, const std::string& otherwise = "");
   bool flag(const std::string& name, bool otherwise = false);
@@ -44,9 +45,9 @@ class Fields {
                 int64_t least = std::numeric_limits<int64_t>::min(),
                 int64_t most = std::numeric_limits<int64_t>::max());
   float number(const std::string& name, float otherwise);
-  // Fields that are known and have no effect here.
+  // Accepts a field that is known but has no effect here.
   void ignore(const std::string& name) { asked_.insert(name); }
-  // Refused in these words unless it is absent, null, false, or empty.
+  // Throws Refused in these words unless the field is absent, null, false or empty.
   void refuse(const std::string& name, const std::string& why);
   // Throws Refused for the first field that nobody has asked for.
   void finish() const;

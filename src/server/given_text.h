@@ -1,4 +1,4 @@
-// An answer whose text is given, whatever the model says, so that tests know what comes.
+// Forces an answer to a given text, whatever the model says, so that tests know what comes.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class GivenText : public engine::LogitMask {
 
  private:
   size_t n_prompt_;
-  const std::vector<engine::Token>& text_;  // the server's
+  const std::vector<engine::Token>& text_;  // belongs to the server
   const std::vector<engine::Token>& ends_;
 };
 

@@ -7,10 +7,10 @@ namespace troika::server {
 namespace {
 
 constexpr size_t kMostKept = 16;
-// Others wait meanwhile, some milliseconds: most grammars take less.
+// The most steps for which other requests wait: some milliseconds. Most grammars take less.
 constexpr uint64_t kLittleWork = 50'000;
 
-// With the first mask: whoever computes answers has no time for it.
+// Makes a grammar with its first mask, as the thread that computes answers has no time for that.
 std::shared_ptr<grammar::Grammar> made(const Grammars::Make& make,
                                        std::shared_ptr<const grammar::TokenTrie> tokens,
                                        const grammar::Limits& limits) {
@@ -28,7 +28,7 @@ std::shared_ptr<const grammar::TokenTrie> Grammars::tokens(bool has_control) {
   return tokens;
 }
 
-// Null where nobody asked for it lately.
+// Returns the grammar with this key; null if nobody asked for it lately.
 Grammars::KeptPtr Grammars::kept(const std::string& key) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it =
@@ -38,7 +38,8 @@ Grammars::KeptPtr Grammars::kept(const std::string& key) {
   return kept_.front();
 }
 
-// What a request waits for stays, so that no flood of others makes it be made again.
+// Keeps a grammar. Those that a request waits for stay, however many other grammars come, so that
+// they need not be made again.
 Grammars::KeptPtr Grammars::keep(Kept kept) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto added = std::make_shared<const Kept>(std::move(kept));

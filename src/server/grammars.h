@@ -1,4 +1,5 @@
-// Compiled grammars that requests asked for lately: clients send the same schema with each.
+// Keeps the compiled grammars that requests asked for lately, as clients send the same schema with
+// every request.
 #pragma once
 
 #include <functional>
@@ -14,11 +15,12 @@ namespace troika::server {
 // May be used by several threads.
 class Grammars {
  public:
-  // Makes a grammar of the tokens within the limits. Another thread may call it later, so it holds
-  // whatever it needs.
+  // Such a function makes a grammar for the tokens within the limits. Another thread may call it
+  // later, so it holds whatever it needs.
   using Make = std::function<std::shared_ptr<grammar::Grammar>(
       std::shared_ptr<const grammar::TokenTrie>, const grammar::Limits&)>;
-  // What must be made known before the request can be read again.
+  // Is thrown for a grammar that takes long. Once make() has made it, the request can be read
+  // again.
   struct TakesLonger {
     std::string key;
     bool has_control;
@@ -27,20 +29,21 @@ class Grammars {
 
   explicit Grammars(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // Throws Error for what is no grammar, and TakesLonger.
+  // Returns the grammar of a text. Throws Error for a text that is no grammar, and TakesLonger
+  // instead of much work.
   std::shared_ptr<grammar::Grammar> compile(const std::string& text, grammar::Format format);
-  // Finds the grammar that `make` makes; equal keys mean equal grammars. The tokens have the names
-  // of control tokens where `has_control`. Throws TakesLonger instead of much work.
+  // Returns the grammar that `make` makes; equal keys mean equal grammars. `has_control` says that
+  // the text may have the names of control tokens. Throws TakesLonger instead of much work.
   std::shared_ptr<grammar::Grammar> find(const std::string& key, bool has_control,
                                          const Make& make);
   struct Kept {
     std::string key;
-    std::shared_ptr<grammar::Grammar> grammar;  // null: it is none
+    std::shared_ptr<grammar::Grammar> grammar;  // null where the text is no grammar
     std::string why;
   };
   using KeptPtr = std::shared_ptr<const Kept>;
-  // Does the work: find() has the grammar, or the error that it is, as long as somebody holds what
-  // this returns, however many others are asked for meanwhile.
+  // Makes a grammar that takes long. As long as somebody holds the result, find() knows the
+  // grammar, or the error in it, however many other grammars are asked for meanwhile.
   KeptPtr make(const TakesLonger& wanted);
 
  private:
@@ -52,7 +55,7 @@ class Grammars {
   std::mutex mutex_;
   std::shared_ptr<const grammar::TokenTrie>
       tokens_[2];            // without and with control tokens, once somebody needs them
-  std::list<KeptPtr> kept_;  // the last one that was asked for first
+  std::list<KeptPtr> kept_;  // the grammar asked for last comes first
 };
 
 }  // namespace troika::server

@@ -13,13 +13,13 @@ http::Response json_response(const Json& json) {
   return response;
 }
 
-// The names by which clients of llama.cpp look for the same.
+// Adds the names by which clients of llama.cpp look for the server's properties.
 void add_llama_props(const Context& context, Json* props) {
   const Options& options = context.options();
   Wanted usual;
   usual.sampler = options.sampler;
   Json settings = settings_json(usual);
-  if (!options.has_seed) settings["seed"] = -1;  // each request gets its own
+  if (!options.has_seed) settings["seed"] = -1;  // each request gets a seed of its own
   (*props)["model_path"] = context.engine().file().path();
   (*props)["model_alias"] = options.model_name;
   (*props)["total_slots"] = options.n_parallel;
@@ -27,7 +27,7 @@ void add_llama_props(const Context& context, Json* props) {
   (*props)["build_info"] = "troika-" TROIKA_VERSION;
 }
 
-// Whoever starts a server may want to tell nobody how it goes.
+// Throws Refused for a path that whoever started the server has switched off.
 void check_shown(bool is_shown, const char* path) {
   if (is_shown) return;
   throw Refused(501, fmt::format("{} is switched off on this server.", path));
@@ -39,7 +39,7 @@ void add_metric(std::string* text, const char* prefix, const char* name, const c
                        type, value);
 }
 
-// The same figures, as far as there are some, by the names that boards made for llama.cpp look for.
+// Adds the figures that llama.cpp has too, by the names that boards made for it look for.
 void add_llama_metrics(std::string* text, const Worker::Figures& f) {
   const auto add = [&](const char* name, const char* type, const char* help, double value) {
     add_metric(text, "llamacpp:", name, type, help, value);
@@ -118,7 +118,7 @@ http::Response show_props(const Context& context, const http::ServerStatistics*)
 
 http::Response show_slots(const Context& context, const http::ServerStatistics*) {
   check_shown(context.options().shows_slots, "/slots");
-  // Answers that wait for their readers take no place: then there may be more than places.
+  // Answers that wait for their readers take no place, so more answers than places may run.
   Json slots = Json::array();
   for (const Worker::View& view : context.worker().figures().running) {
     slots.push_back({{"id", std::ssize(slots)},

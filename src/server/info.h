@@ -1,4 +1,4 @@
-// What the server says of itself: all of it at once, without waiting for a pass.
+// Answers requests about the server itself, at once and without waiting for a pass.
 #pragma once
 
 #include "http/server.h"
@@ -10,7 +10,7 @@ http::Response show_health(const Context& context, const http::ServerStatistics*
 http::Response show_models(const Context& context, const http::ServerStatistics* statistics);
 http::Response show_props(const Context& context, const http::ServerStatistics* statistics);
 http::Response show_slots(const Context& context, const http::ServerStatistics* statistics);
-// Writes it in the text format of Prometheus.
+// Shows the server's figures in the text format of Prometheus.
 http::Response show_metrics(const Context& context, const http::ServerStatistics* statistics);
 
 }  // namespace troika::server

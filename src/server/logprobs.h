@@ -1,4 +1,4 @@
-// The likelihoods of an answer's tokens, as requests ask for them.
+// Names the engine's types for likelihoods of an answer's tokens, which requests may ask for.
 #pragma once
 
 #include "engine/scoring/logprobs.h"

@@ -1,4 +1,4 @@
-// Refusals in the words of each interface.
+// Writes refusals in the form of each interface.
 #pragma once
 
 #include <string>
@@ -8,13 +8,14 @@
 
 namespace troika::server {
 
-// `path`: that of the request, which tells the interface.
+// Returns the response of a refusal. The request's path tells which interface it is for.
 http::Response refusal_response(const std::string& path, const Refused& refused);
 
-// "invalid_request_error" for 400.
+// Returns the name of an error, e.g. "invalid_request_error" for 400.
 const char* error_type(int status);
 
-// What is said for a path that nobody answers: many are known from other servers.
+// Returns what a client is told that asks for an unknown path. Some paths are known from other
+// servers, and get a sentence of their own.
 std::string why_unknown(const std::string& path);
 
 }  // namespace troika::server

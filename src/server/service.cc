@@ -21,7 +21,7 @@ using ExchangePtr = std::shared_ptr<http::Exchange>;
 
 using Show = http::Response (*)(const Context&, const http::ServerStatistics*);
 
-// What takes a body. Its work is done at the desk.
+// A path whose requests have a body. The desk does the work.
 struct Post {
   std::string_view path;
   // Reads a request's body, and answers it at once or later.
@@ -45,7 +45,7 @@ constexpr Post kPosts[] = {
     {"/apply-template", serve_template},
 };
 
-// What is shown at once, without waiting for anybody.
+// A path that is answered at once, without waiting for anybody.
 struct Get {
   std::string_view path;
   Show show;
@@ -68,7 +68,7 @@ auto find(const Table& table, std::string_view path) {
 
 Service::Service(engine::Engine& engine, Options options) : context_(engine, std::move(options)) {}
 
-// Each desk posts to the other: both threads end before either goes.
+// Each of the two desks posts to the other, so both threads end before either desk is destroyed.
 Service::~Service() {
   desk_.stop();
   context_.slow_desk().stop();
@@ -121,7 +121,7 @@ void Service::read(const ExchangePtr& exchange, Serve serve,
   try {
     serve(context_, exchange, object_from(request->body));
   } catch (const Grammars::TakesLonger& wanted) {
-    // Whoever wants a grammar that takes long is read again when it is there.
+    // A request for a grammar that takes long is read again when the grammar is there.
     context_.slow_desk().post(exchange, [this, exchange, serve, request, wanted] {
       Grammars::KeptPtr held;
       try {

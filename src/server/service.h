@@ -1,5 +1,5 @@
-// Who answers the requests of an HTTP server: looks whether the client may ask, and finds who
-// knows.
+// The service answers the requests of an HTTP server: it checks whether the client may ask, and
+// calls the function that serves the path.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace troika::server {
 
 class Service : public http::Handler {
  public:
-  // The engine must outlive it. Throws Error for a template that is none.
+  // The engine must outlive the service. Throws Error for a chat template that cannot be read.
   Service(engine::Engine& engine, Options options);
   ~Service() override;
 
@@ -24,7 +24,7 @@ class Service : public http::Handler {
   http::Response refusal(const http::Refusal& refusal) override;
 
   const Context& context() const { return context_; }
-  // The number of connections and the like, for /metrics; null: not known.
+  // Sets the counts of connections and the like, for /metrics; null if they are not known.
   void set_statistics(const http::ServerStatistics* statistics) { statistics_ = statistics; }
 
  private:

@@ -14,7 +14,7 @@ void reply(const std::shared_ptr<http::Exchange>& exchange, const Json& json) {
   exchange->reply(response);
 }
 
-// As text where it is whole characters, else as a list of bytes.
+// Returns a token's bytes as a text if they are whole characters, and as a list of numbers if not.
 Json piece_json(std::string_view piece) {
   const std::string text(piece);
   const bool is_text =

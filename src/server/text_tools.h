@@ -1,4 +1,4 @@
-// /tokenize, /detokenize and /apply-template. All throw Refused.
+// Serves /tokenize, /detokenize and /apply-template. All functions throw Refused.
 #pragma once
 
 #include "server/context.h"
@@ -12,7 +12,7 @@ void serve_detokenize(Context& context, const std::shared_ptr<http::Exchange>& e
 void serve_template(Context& context, const std::shared_ptr<http::Exchange>& exchange,
                     const Json& body);
 
-// A list of whole numbers to tokens.
+// Reads a list of whole numbers as tokens.
 std::vector<engine::Token> tokens_from(const text::Tokenizer& tokenizer, const Json& list,
                                        const std::string& field);
 

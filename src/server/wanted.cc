@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostStops = 64;
 constexpr float kMostTemperature = 100.0f;
-constexpr float kLeastTopP = 1e-6f;  // what 0 means: the most likely token
+constexpr float kLeastTopP = 1e-6f;  // stands for 0, which asks for the most likely token
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 engine::Token token_from(Fields& fields, const std::string& text,
@@ -33,7 +33,8 @@ float bias_from(Fields& fields, const Json& value) {
   return static_cast<float>(value.get<double>());
 }
 
-// A text that is no number stands for all of its tokens, as clients of llama.cpp write it.
+// Adds biases of the tokens that `name` means. A name that is no number is a text and means all of
+// the text's tokens, as clients of llama.cpp write it.
 void add_biases(Fields& fields, const text::Tokenizer& tokenizer, const std::string& name,
                 float bias, std::vector<std::pair<engine::Token, float>>* biases) {
   if (!name.empty() && name.find_first_not_of("0123456789") == std::string::npos) {
@@ -45,7 +46,7 @@ void add_biases(Fields& fields, const text::Tokenizer& tokenizer, const std::str
   }
 }
 
-// {"15043": -100}, or [[15043, -100]].
+// Reads biases as {"15043": -100} or [[15043, -100]].
 void read_biases(Fields& fields, const text::Tokenizer& tokenizer,
                  std::vector<std::pair<engine::Token, float>>* biases) {
   const Json* const value = fields.find("logit_bias");
@@ -76,8 +77,8 @@ float between(Fields& fields, const std::string& name, float otherwise, float le
   return value;
 }
 
-// Samplers that other programs have and this one has not. Their clients name all of them in each
-// request: what says that one is off asks for nothing, and so do the settings of one that is off.
+// Reads the fields of samplers that other programs have and this one has not. Clients name all of
+// them in every request, so a sampler that is off, and its settings, are accepted.
 void read_absent_samplers(Fields& fields) {
   struct Absent {
     const char* name;
@@ -153,7 +154,7 @@ void read_sampling(Fields& fields, const text::Tokenizer& tokenizer,
   s.temperature = between(fields, "temperature", s.temperature, 0.0f, kMostTemperature);
   s.top_p = std::max(between(fields, "top_p", s.top_p, 0.0f, 1.0f), kLeastTopP);
   s.top_k = static_cast<int>(fields.whole("top_k", s.top_k, -1, tokenizer.n_tokens()));
-  s.top_k = std::max(s.top_k, 0);  // -1 is what other servers call off
+  s.top_k = std::max(s.top_k, 0);  // other servers write -1 for off
   s.min_p = between(fields, "min_p", s.min_p, 0.0f, 0.999f);
   const float repeat = between(fields, "repetition_penalty", s.repetition_penalty, 0.01f, 100.0f);
   s.repetition_penalty = between(fields, "repeat_penalty", repeat, 0.01f, 100.0f);

@@ -1,4 +1,4 @@
-// What a request asks of its answers, whichever interface it came by.
+// Holds what a request asks of its answers, whichever interface it came by.
 #pragma once
 
 #include <memory>
@@ -14,38 +14,38 @@ namespace troika::server {
 
 struct Wanted {
   std::vector<std::vector<engine::Token>> prompts;
-  int n_returned = 1;  // answers to each prompt
-  int n_computed = 1;  // of which the most likely ones are returned
+  int n_returned = 1;  // counts answers to each prompt
+  int n_computed = 1;  // counts answers of which the most likely are returned
   engine::SamplerOptions sampler;
   int most_tokens = -1;
   std::vector<std::string> stops;
   bool ignores_end = false;
-  bool shows_control = false;  // the text has the names of control tokens
+  bool shows_control = false;  // says that the text has the names of control tokens
   int n_logprobs = -1;         // most likely tokens beside the one that was taken; -1: none at all
   engine::Likelihoods likelihoods = engine::Likelihoods::kOfModel;
   bool is_stream = false;
-  bool wants_usage = false;                            // in a stream
-  bool wants_progress = false, wants_timings = false;  // there too
-  bool wants_tokens = false;                           // with their text
-  bool shows_prompt = false;                           // beside the answer, as it was computed
+  bool wants_usage = false;                            // asks for the usage at a stream's end
+  bool wants_progress = false, wants_timings = false;  // in a stream too
+  bool wants_tokens = false;                           // asks for tokens beside their text
+  bool shows_prompt = false;                           // asks for the prompt as it was computed
   std::shared_ptr<grammar::Grammar> grammar;
 
   int n_answers() const { return n_computed * static_cast<int>(prompts.size()); }
 };
 
-// Fields that have the same name and meaning in the interfaces of OpenAI and here: how tokens are
-// chosen, where answers end, whether they stream. `sampler` are the values of what is not said.
-// Throws Refused.
+// Reads the fields that interfaces share: how tokens are chosen, where answers end, and whether
+// they stream. `sampler` has the values of fields that are missing. Throws Refused.
 void read_sampling(Fields& fields, const text::Tokenizer& tokenizer,
                    const engine::SamplerOptions& sampler, Wanted* wanted);
 
-// A text, or a list of them.
+// Reads a field that is a text or a list of texts.
 std::vector<std::string> read_stops(Fields& fields, const std::string& name);
 
-// What clients say of themselves, and what asks for nothing that a server of one model could do.
+// Ignores fields in which clients tell about themselves, and fields that ask for nothing that a
+// server of one model could do.
 void ignore_remarks(Fields& fields);
 
-// Answers to one request; more of them are no request but an attack.
+// The most answers to one request. A request for more is taken for an attack.
 inline constexpr int kMostAnswers = 128;
 inline constexpr int kMostLogprobs = 20;
 

@@ -10,9 +10,9 @@ namespace troika::server {
 namespace {
 
 constexpr int kMostWaitSeconds = 600;
-// At the end.
+// Limits the time in which texts are saved when the server ends.
 constexpr double kMostSavingSeconds = 5.0;
-// The share of the last answer in what answers take.
+// The share that the last answer has in the running mean of the answers' times.
 constexpr double kNewest = 0.25;
 
 }  // namespace
@@ -35,7 +35,7 @@ Worker::~Worker() {
   }
   thread_.join();
   if (kept_ != nullptr) kept_->save_all(kMostSavingSeconds);
-  kept_.reset();  // its thread calls this
+  kept_.reset();  // its thread calls the worker, so it ends first
 }
 
 bool Worker::submit(const std::vector<std::shared_ptr<Job>>& jobs,
@@ -84,7 +84,7 @@ int Worker::seconds_until_room() const {
   return std::clamp(static_cast<int>(std::ceil(turns * answer_seconds_)), 1, kMostWaitSeconds);
 }
 
-// The first in the line gets a block of what the disk knows of its prompt; then others have their
+// Loads one more block of the kept prompt for the first answer in the line. Then others have a
 // turn.
 void Worker::load_first() {
   std::shared_ptr<Job> job;
@@ -104,8 +104,8 @@ void Worker::keep(const Job& job, const engine::Generated& generated) {
   kept_->note(std::move(text), static_cast<int>(job.prompt.size()), job.exchange->asker());
 }
 
-// Answers that pause behind slow readers take nobody's place. Returns whether there is a place for
-// one that is not looked up yet.
+// Starts waiting answers where there are places. Answers that pause behind slow readers take no
+// place. Returns whether there is a place for an answer whose prompt is not looked up yet.
 bool Worker::start_waiting() {
   const std::lock_guard<std::mutex> lock(mutex_);
   auto n_computing = static_cast<size_t>(std::count_if(
@@ -149,8 +149,8 @@ bool Worker::start_waiting() {
   return false;
 }
 
-// The batcher hears of it before its next pass; an answer that writes a little more meanwhile does
-// no harm.
+// Pauses answers whose clients read too slowly. The batcher sees it before its next pass; it does
+// no harm that an answer writes a little more until then.
 void Worker::pause_those_unread() {
   for (const auto& job : running_) job->is_paused.store(job->exchange->is_full());
 }
@@ -198,7 +198,7 @@ bool Worker::take_ended() {
   }
   count_passes();
   {
-    // Before their clients hear of it, who may look at once.
+    // Ended answers leave the list before their clients hear of the end and may look at the list.
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& job : ended) std::erase(running_, job);
   }
@@ -206,8 +206,8 @@ bool Worker::take_ended() {
   return !ended.empty();
 }
 
-// What goes wrong outside of every answer, as where there is no memory, ends them all, but not the
-// server.
+// Ends all answers after an error that belongs to none of them, as where there is no memory. The
+// server goes on.
 void Worker::begin_anew(const std::string& why) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& job : running_) job->reply->on_error(why);

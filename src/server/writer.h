@@ -1,4 +1,4 @@
-// How one interface tells a client what comes of its request.
+// Writers tell a client, in the form of one interface, what comes of its request.
 #pragma once
 
 #include <atomic>
@@ -15,39 +15,39 @@
 
 namespace troika::server {
 
-// How one answer has ended.
+// Says how one answer has ended.
 struct Ending {
   engine::Generated generated;  // without its text, which the deltas were
   std::string stop{};           // the stop string, if that was the end
   int n_calls = 0;
 };
 
-// How far a prompt is read, and what that took, where somebody asks for it.
+// Says how far a prompt is read, and what that took if the client asks for it.
 struct Progress {
   engine::PromptProgress prompt;
   std::optional<Timings> timings;
 };
 
-// Called by one thread at a time, in this order: begin, progress, deltas, ends, finish; or `fail`,
-// behind which nothing comes.
+// Writes the answers to one request. One thread at a time calls it, in this order: begin, progress,
+// deltas, ends, finish. fail() may come at any time, and nothing comes behind it.
 class Writer {
  public:
   virtual ~Writer() = default;
-  // The request is taken: from now on it can no longer be refused.
+  // Is called when the request is taken. From then on it can no longer be refused.
   virtual void begin() {}
-  // So much of the prompt is read; where somebody asks for it.
+  // Is called while the prompt is read, if the client asks for that.
   virtual void progress(int /*answer*/, const Progress& /*progress*/) {}
   virtual void write(int answer, const Delta& delta) = 0;
   virtual void end(int answer, const Ending& ending) = 0;
-  // All answers have ended.
+  // Is called when all answers have ended.
   virtual void finish() = 0;
   virtual void fail(const std::string& why) = 0;
-  // Shows a client that has read nothing for so long that somebody is there. Called by the server's
-  // thread.
+  // Shows the client that the server lives, if nothing was written for so many seconds. The
+  // server's thread calls it.
   virtual void ping(double /*seconds*/) {}
 };
 
-// What answers to a request need of its exchange where they stream: events as lines of text.
+// Streams answers over an exchange, as events in lines of text.
 class EventStream {
  public:
   explicit EventStream(std::shared_ptr<http::Exchange> exchange) : exchange_(std::move(exchange)) {}
@@ -57,17 +57,17 @@ class EventStream {
   void event(const Json& data, std::string_view name = "");
   void line(std::string_view text);
   void end();
-  // Writes the text if nothing else was written for so long.
+  // Writes the text if nothing was written for so many seconds.
   void ping(std::string_view text, double seconds);
 
  private:
   using Clock = std::chrono::steady_clock;
   std::shared_ptr<http::Exchange> exchange_;
   std::atomic<bool> is_open_ = false;
-  std::atomic<Clock::rep> last_ = 0;  // when something was written
+  std::atomic<Clock::rep> last_ = 0;  // when something was last written
 };
 
-// A whole answer, made of its deltas.
+// A whole answer, gathered from its deltas.
 struct Message {
   struct Call {
     std::string id, name, arguments;
@@ -81,12 +81,12 @@ struct Message {
   double mean_logprob() const;
 };
 
-// Bytes that are no UTF-8, as they may stand in a file's name, become U+FFFD.
+// Writes JSON as text. Bytes that are no UTF-8, which a file's name may have, become U+FFFD.
 std::string dump(const Json& json);
-// The fields that llama.cpp's clients know.
+// These functions write progress and timings in the fields that llama.cpp's clients know.
 Json progress_json(const engine::PromptProgress& progress);
 Json timings_json(const Timings& timings);
-// Letters and digits that nobody can guess.
+// Returns the prefix with letters and digits behind it that nobody can guess.
 std::string random_id(const std::string& prefix);
 
 }  // namespace troika::server

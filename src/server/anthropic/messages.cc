@@ -57,7 +57,7 @@ Json stop_sequence(const Ending& ending) {
   return ending.stop.empty() ? Json(nullptr) : Json(ending.stop);
 }
 
-// An answer as one object, or as events.
+// Writes an answer as one object, or as events.
 class MessageWriter : public BlockWriter {
  public:
   MessageWriter(const Context& context, const std::shared_ptr<http::Exchange>& exchange,
@@ -75,7 +75,7 @@ class MessageWriter : public BlockWriter {
     message["usage"] = usage_json(n_prompt_, 0, 0);
     send("message_start", {{"message", message}});
   }
-  // As a sign of life, which clients of this interface know.
+  // Sends the progress in a "ping", which clients of this interface know as a sign of life.
   void progress(int, const Progress& progress) override {
     send("ping", {{"prompt_progress", progress_json(progress.prompt)}});
   }

@@ -9,12 +9,13 @@
 namespace troika::server {
 namespace {
 
-// The text blocks, and nothing else.
+// Returns the text of a content that may only have text blocks.
 std::string text_of(const Json& content, const std::string& where) {
   return content.is_null() ? "" : text_of_parts(content, where);
 }
 
-// One message of theirs may be several of ours: results of tools are messages of their own.
+// Reads one message of Anthropic's interface. It may become several messages of the conversation,
+// as results of tools are messages of their own there.
 class MessageReader {
  public:
   MessageReader(const Json& given, std::string where, Json* messages)

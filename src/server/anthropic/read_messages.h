@@ -1,4 +1,4 @@
-// A request of Anthropic's interface to a conversation.
+// Makes a conversation of a request of Anthropic's interface.
 #pragma once
 
 #include "server/conversation.h"

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kSpaces = " \n\r\t";
 
-// Takes the white space before it too.
+// Counts the bytes at the end of the text that may begin the mark, with white space before them.
 size_t possible_with_space(std::string_view text, std::string_view mark) {
   const size_t n = possible_bytes(text, mark);
   const size_t last = text.substr(0, text.size() - n).find_last_not_of(kSpaces);
@@ -45,7 +45,7 @@ bool CallReader::read_text(std::vector<Delta>* deltas) {
 }
 
 bool CallReader::read_name(std::vector<Delta>* deltas) {
-  constexpr size_t kMostBytes = 256;  // of a name
+  constexpr size_t kMostBytes = 256;  // limits a name
   const size_t at = shape_.end_of_name(held_);
   if (at == std::string::npos) {
     if (held_.size() < kMostBytes + shape_.middle.size()) return false;
@@ -106,14 +106,14 @@ bool CallReader::read_marked(std::vector<Delta>* deltas) {
   return is_done;
 }
 
-// Each pair becomes a part of a JSON object once it is whole: before that nobody knows what its
-// value is.
+// Reads pairs. Each becomes a member of a JSON object once it is whole, as the kind of its value is
+// not known before.
 bool CallReader::read_pairs(std::vector<Delta>* deltas) {
   const CallShape::Pairs& pairs = *shape_.pairs;
   const auto add = [&](std::string text) {
     deltas->push_back(text_delta(Delta::Kind::kArguments, std::move(text)));
   };
-  // Where a call ends, a pair may seem to begin.
+  // What ends a call may look like the beginning of a pair, so the end is looked for first.
   const bool is_ending = !ending_.empty() && held_.starts_with(ending_);
   if (held_.size() < ending_.size() && ending_.starts_with(held_)) return false;
   if (!held_.starts_with(pairs.open) || is_ending) {
@@ -133,7 +133,7 @@ bool CallReader::read_pairs(std::vector<Delta>* deltas) {
   const size_t value_end = held_.find(close, value);
   if (value_end == std::string::npos) return false;
   ValueKinds kinds = kinds_of_(name_, name);
-  // Where the marks differ they tell more than the schema.
+  // If texts and other values have different marks, the marks tell more than the schema.
   if (pairs.to_text != pairs.to_json) kinds = {is_text, !is_text};
   add((n_pairs_++ == 0 ? "{" : ",") + dump(Json(name)) + ":" +
       value_json(held_.substr(value, value_end - value), kinds));
@@ -141,8 +141,8 @@ bool CallReader::read_pairs(std::vector<Delta>* deltas) {
   return true;
 }
 
-// What stands between calls and behind the last one is for nobody; another call begins with the
-// trigger, or with all that stands between.
+// Drops what stands between calls and behind the last call. Another call begins with the trigger,
+// or with `between` of the shape.
 bool CallReader::read_behind() {
   if (!shape_.between.empty() && held_.starts_with(shape_.between)) {
     held_.erase(0, shape_.between.size());
@@ -157,7 +157,7 @@ bool CallReader::read_behind() {
   return true;
 }
 
-// What looked like a call is text.
+// Writes as text what looked like a call but is none.
 void CallReader::flush(std::vector<Delta>* deltas) {
   const std::string text = read_ + std::exchange(held_, "");
   read_.clear();
@@ -198,7 +198,7 @@ std::vector<Delta> CallReader::finish() {
   std::vector<Delta> deltas;
   const bool is_white = held_.find_first_not_of(kSpaces) == std::string::npos;
   if (state_ == State::kBehind || (n_calls_ > 0 && state_ == State::kText && is_white)) return {};
-  // What was cut off within a pair: the object ends before it.
+  // If the answer was cut off within a pair, the object ends before this pair.
   if (state_ == State::kPairs)
     return {text_delta(Delta::Kind::kArguments, n_pairs_ > 0 ? "}" : "{}")};
   flush(&deltas);

@@ -1,4 +1,4 @@
-// Texts of models to what they mean: thoughts, calls of tools, words.
+// Readers find in the text of an answer what it means: thoughts, calls of tools, and words.
 #pragma once
 
 #include <functional>
@@ -12,10 +12,11 @@
 
 namespace troika::server {
 
-// Finds calls in a text. Whatever only looks like the beginning of one stays text.
+// Finds calls in a text. Text that only looks like the beginning of a call stays text.
 class CallReader : public Reader {
  public:
-  // Which kinds of values an argument of a tool may have; asked for where arguments are pairs.
+  // Such a function returns the kinds of values that a tool's argument may have. It is called where
+  // arguments are pairs.
   using KindsOf = std::function<ValueKinds(const std::string& name, const std::string& key)>;
 
   explicit CallReader(
@@ -42,20 +43,20 @@ class CallReader : public Reader {
   const std::string trigger_, ending_;
   const KindsOf kinds_of_;
   State state_ = State::kText;
-  std::string held_;  // not yet understood
-  std::string read_;  // of a call that may turn out to be none: back to text
-  std::string name_;  // of the last call
-  int n_pairs_ = 0;   // of it
+  std::string held_;  // text that is not understood yet
+  std::string read_;  // text of a call that may still turn out to be words
+  std::string name_;  // the tool's name in the last call
+  int n_pairs_ = 0;   // counts pairs of the last call
   int n_calls_ = 0;
-  int depth_ = 0;  // in the arguments
+  int depth_ = 0;  // counts open brackets in the arguments
   bool is_string_ = false, is_escaped_ = false;
   MarkedJson marked_{""};
 };
 
-// Takes thoughts from the beginning of a text.
+// Takes thoughts from the beginning of a text. Another reader reads the rest.
 class ThoughtReader : public Reader {
  public:
-  // `is_thinking`: the prompt has opened them already.
+  // `is_thinking` says that the prompt has opened the thoughts already.
   ThoughtReader(ThoughtMarks marks, bool is_thinking, std::unique_ptr<Reader> inner)
       : marks_(std::move(marks)),
         state_(is_thinking ? State::kThought : State::kBegin),

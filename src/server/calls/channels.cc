@@ -14,16 +14,16 @@ using grammar::Pool;
 
 constexpr std::string_view kStart = "<|start|>assistant", kChannel = "<|channel|>",
                            kBody = "<|message|>", kTo = "to=functions.";
-// Each ends a message.
+// The marks that end a message.
 constexpr std::string_view kEnds[] = {"<|end|>", "<|call|>", "<|return|>", "<|start|>"};
 constexpr size_t kMostHeaderBytes = 512;
 
-// The word that begins there.
+// Returns the word that begins at `begin`.
 std::string word_at(const std::string& text, size_t begin) {
   return text.substr(begin, text.find_first_of(" <", begin) - begin);
 }
 
-// Whether a header may begin so, or the text may become one that does.
+// Says whether the text is the beginning of a header, or may become one.
 bool may_be_header(const std::string& text) {
   return std::any_of(std::begin(kEnds), std::end(kEnds),
                      [&](std::string_view end) {
@@ -64,7 +64,7 @@ Expr channels_expr(Pool* pool, Expr words, const std::vector<ChannelCall>& calls
   return pool->concat(pool->star(before), pool->any(last));
 }
 
-// A text without a header is for the person.
+// Reads a header. A text without a header is for the person.
 bool ChannelReader::read_header(std::vector<Delta>* deltas) {
   const size_t at = held_.find(kBody);
   if (at == std::string::npos) {
@@ -116,7 +116,7 @@ std::vector<Delta> ChannelReader::push(std::string_view text) {
   return deltas;
 }
 
-// What was cut within a mark is text; within a header it is for nobody.
+// Ends the answer. A part of a mark at the end of a body is text; a part of a header is dropped.
 std::vector<Delta> ChannelReader::finish() {
   if (!is_in_body_ || held_.empty()) return {};
   return {{.kind = kind_, .text = std::exchange(held_, "")}};

@@ -1,5 +1,5 @@
-// Answers in channels, as gpt-oss writes them: messages with a header each, of which some are
-// thoughts, some calls, and the last one is for the person.
+// Reads answers in channels, as gpt-oss writes them: messages that each have a header. Some
+// messages are thoughts, some are calls, and the last one is for the person.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace troika::server {
 
-// Whether the template writes answers so.
+// Says whether the template writes answers in channels.
 bool has_channels(const engine::ChatFormat& chat);
 
-// What the assistant's words begin with.
+// Returns the header of the assistant's words.
 std::string words_header();
 
 // A tool's name and what its arguments may be.
@@ -23,13 +23,15 @@ struct ChannelCall {
   grammar::Expr arguments;
 };
 
-// What an answer may be: thoughts, then words or one of the calls, of which either may be none.
+// Returns what an answer may be: thoughts, then words or one of the calls. There may be no calls,
+// or no words.
 grammar::Expr channels_expr(grammar::Pool* pool, grammar::Expr words,
                             const std::vector<ChannelCall>& calls);
 
 class ChannelReader : public Reader {
  public:
-  // `has_calls`: what goes to a function is a call. `is_in_words`: the prompt has begun the words.
+  // `has_calls` says that messages to functions are calls. `is_in_words` says that the prompt has
+  // begun the words.
   ChannelReader(bool has_calls, bool is_in_words)
       : has_calls_(has_calls), is_in_body_(is_in_words) {}
 
@@ -42,7 +44,7 @@ class ChannelReader : public Reader {
 
   bool has_calls_;
   bool is_in_body_;
-  Delta::Kind kind_ = Delta::Kind::kText;  // of the body
+  Delta::Kind kind_ = Delta::Kind::kText;  // what the body is
   std::string held_;
 };
 

@@ -5,7 +5,8 @@
 
 namespace troika::server {
 
-// Characters may come in parts: those that are whole are escaped as JSON wants it.
+// Reads a text up to its mark. Characters may come in parts; whole ones are escaped as JSON wants
+// it.
 bool MarkedJson::read_text(std::string* held, std::string* json) {
   const size_t at = held->find(mark_);
   const bool is_over = at != std::string::npos;

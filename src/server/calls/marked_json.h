@@ -1,4 +1,4 @@
-// JSON with marks of its own around texts, and bare keys: what it means in JSON.
+// Translates to JSON what a model writes with marks around texts and with bare keys.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@ class MarkedJson {
  public:
   explicit MarkedJson(std::string mark) : mark_(std::move(mark)) {}
 
-  // Takes what it understands from `held` and adds it to `json`. True: the value has ended.
+  // Takes what it understands from `held` and adds it to `json`. Returns true if the value has
+  // ended.
   bool read(std::string* held, std::string* json);
 
  private:
@@ -17,7 +18,7 @@ class MarkedJson {
   bool read_key(std::string* held, std::string* json);
 
   std::string mark_;
-  std::string open_;  // brackets, from the outermost on
+  std::string open_;  // the open brackets, from the outermost on
   bool is_text_ = false, is_key_next_ = false;
 };
 

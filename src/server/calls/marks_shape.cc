@@ -1,5 +1,5 @@
-// Calls whose arguments a template writes as JSON with marks of its own around texts, and with bare
-// keys.
+// Finds the shape of calls whose arguments a template writes as JSON with marks of its own around
+// texts, and with bare keys.
 #include "server/calls/probes.h"
 
 namespace troika::server::probes {

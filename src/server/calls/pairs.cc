@@ -17,7 +17,7 @@ using grammar::Pool;
 
 constexpr int kMostReferences = 16;
 
-// What a schema's "$ref" within the same document leads to; null: nothing.
+// Returns the schema that "$ref" leads to within the same document; null if it leads nowhere.
 const Json* followed(const Json& schema, const Json& whole) {
   const Json* at = &schema;
   for (int i = 0; i < kMostReferences; ++i) {
@@ -39,8 +39,8 @@ ValueKinds kinds_of_values(const Json& values) {
   return kinds;
 }
 
-// The schema of values that are of these types too. Definitions of the whole schema stay where
-// references look for them.
+// Returns the schema of values that also have one of these types. Definitions of the whole schema
+// stay where references look for them.
 std::string narrowed(const Json& schema, const Json& whole, const Json& types) {
   Json alone = {{"allOf", Json::array({schema, Json{{"type", types}}})}};
   for (const char* const name : {"$defs", "definitions"}) {
@@ -133,7 +133,7 @@ Expr pairs_expr(Pool* pool, const Json& schema, const CallShape::Pairs& pairs) {
 std::string value_json(const std::string& value, ValueKinds kinds) {
   if (kinds.other) {
     const Json json = Json::parse(value, nullptr, false);
-    // A text in quotes is a text with quotes where texts have none.
+    // Texts have no quotes here, so the quotes around a text belong to it.
     if (!json.is_discarded() && (!json.is_string() || !kinds.text)) return dump(json);
   }
   return dump(Json(value));

@@ -1,5 +1,5 @@
-// Arguments that a model writes as pairs of keys and values, texts without quotes: what they may
-// be, and what they mean.
+// Makes grammars of arguments that a model writes as pairs of keys and values, with texts without
+// quotes, and reads such values.
 #pragma once
 
 #include <string>
@@ -10,19 +10,19 @@
 
 namespace troika::server {
 
-// All arguments that fit a tool's schema, in the order of its properties. Texts may be of any
-// characters but what ends one. Throws Error for a schema that cannot be held so.
+// Returns all arguments that fit a tool's schema, in the order of its properties. Texts may hold
+// anything but what ends a text. Throws Error for a schema that pairs cannot be held to.
 grammar::Expr pairs_expr(grammar::Pool* pool, const Json& schema, const CallShape::Pairs& pairs);
 
-// Whether a value of this schema may be a text, and whether it may be anything else.
+// Says whether a value of a schema may be a text, and whether it may be anything else.
 struct ValueKinds {
   bool text = true, other = true;
 };
 ValueKinds kinds_of(const Json& schema, const Json& whole);
-// Says the same of a property of an object's schema.
+// Returns the kinds of values that a property of an object's schema may have.
 ValueKinds kinds_of_property(const Json& schema, const std::string& key);
 
-// What a value means, as JSON: a text, unless it is of a kind that can be read.
+// Returns what a value means, as JSON. It is a text unless it can be read as another kind.
 std::string value_json(const std::string& value, ValueKinds kinds);
 
 }  // namespace troika::server

@@ -1,4 +1,4 @@
-// Calls whose arguments a template writes as pairs of keys and values.
+// Finds the shape of calls whose arguments a template writes as pairs of keys and values.
 #include <initializer_list>
 #include <vector>
 
@@ -7,7 +7,7 @@
 namespace troika::server::probes {
 namespace {
 
-// The places of these texts, one behind the other; empty where one is missing.
+// Returns the places of these texts, which stand one behind the other; empty if one is missing.
 std::vector<size_t> places_of(const std::string& text, std::initializer_list<const char*> parts) {
   std::vector<size_t> places;
   size_t from = 0;

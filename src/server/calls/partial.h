@@ -1,4 +1,4 @@
-// Marks that come in parts.
+// Recognizes marks that come in parts.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace troika::server {
 
-// How many bytes at the end of the text may be the beginning of the mark.
+// Counts the bytes at the end of the text that may be the beginning of the mark.
 inline size_t possible_bytes(std::string_view text, std::string_view mark) {
   for (size_t n = std::min(text.size(), mark.size() - 1); n > 0; --n) {
     if (text.substr(text.size() - n) == mark.substr(0, n)) return n;

@@ -58,8 +58,8 @@ std::optional<std::string> answer_with(const engine::ChatFormat& chat, const Jso
     const std::string text =
         chat.text(engine::Conversation{.messages = whole, .tools = &tools, .adds_prompt = false});
     const std::string answer = text.substr(common_bytes(prompt, text));
-    // Some say more to the model in front of the mark behind which it answers, and that stands
-    // behind answers.
+    // The prompt may end with a mark behind which the model answers. If the answer begins with that
+    // mark too, the mark is no part of the answer.
     for (size_t n = std::min(prompt.size(), answer.size()); n > 0; --n) {
       const std::string_view last = std::string_view(prompt).substr(prompt.size() - n);
       if (last.front() == '<' && answer.starts_with(last)) return answer.substr(n);

@@ -1,5 +1,5 @@
-// Conversations of known words, with which a chat template shows how it writes calls, and what
-// comes of them.
+// Probes are conversations of known words: what a chat template makes of them shows how it writes
+// calls.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -23,25 +23,25 @@ inline constexpr const char* kValue = "probe_value";
 inline constexpr const char* kSecondKey = "probe_num";
 inline constexpr const char* kSecondValue = "73921";
 
-Json arguments();      // a text
-Json two_arguments();  // a text and a number
+Json arguments();      // returns arguments with one text
+Json two_arguments();  // returns arguments with a text and a number
 Json messages(int n_calls, const Json& arguments = probes::arguments());
 
-// What the template writes behind the generation prompt for this answer. Throws nothing: a template
-// that refuses says nothing. `has_descriptions`: of the tool's properties.
+// Returns what the template writes behind the generation prompt for the answer that ends `whole`,
+// or nothing if the template refuses. `has_descriptions` says that the tool's properties have some.
 std::optional<std::string> answer_with(const engine::ChatFormat& chat, const Json& whole,
                                        bool has_descriptions = true);
 
 // Returns where two texts part, but not within a mark such as <think>: both may begin with "<t".
 size_t common_bytes(const std::string& a, const std::string& b);
-// What the template writes behind an answer in words.
+// Returns what the template writes behind an answer in words.
 std::string end_of_words(const engine::ChatFormat& chat);
-// Thoughts that a template writes before a call are no part of it.
+// Returns what stands before a call without the thoughts that a template writes there.
 std::string without_thoughts(const std::string& before, const ThoughtMarks& marks);
 // Returns the text before what ends an answer.
 std::string without_end(std::string text, const std::string& usual_end);
-// The shapes of calls whose arguments are no JSON: pairs of keys and values, and JSON with other
-// marks around texts. None where they are something else.
+// These functions find shapes whose arguments are no JSON: pairs of keys and values, or JSON with
+// other marks around texts. They return nothing if the template writes something else.
 std::optional<CallShape> find_shape_of_pairs(const engine::ChatFormat& chat);
 std::optional<CallShape> find_shape_of_marks(const engine::ChatFormat& chat);
 

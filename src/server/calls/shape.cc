@@ -11,7 +11,7 @@ namespace {
 
 using namespace probes;
 
-// The end of the JSON object that begins at `from`; npos where there is none.
+// Returns the end of the JSON object that begins at `from`; npos if there is none.
 size_t end_of_object(const std::string& text, size_t from) {
   int depth = 0;
   bool is_string = false;
@@ -51,8 +51,8 @@ std::optional<Found> find_call(const std::string& text, const char* name, size_t
   return found;
 }
 
-// Takes the id from the end of what stands before a name. False: it stands elsewhere, so that the
-// model cannot make it up.
+// Takes the id from the end of what stands before a name. Returns false if the id stands elsewhere,
+// so that the model could not make up one.
 bool take_id(std::string* before, std::string* behind_id) {
   const size_t at = before->find(kId);
   if (at == std::string::npos) return true;
@@ -61,7 +61,8 @@ bool take_id(std::string* before, std::string* behind_id) {
   return !before->empty() && !behind_id->empty() && behind_id->find(kId) == std::string::npos;
 }
 
-// Some count their calls behind the name. False: what differs there is no count.
+// Takes the number of a call from behind the name, as some templates count calls. Returns false if
+// what differs there between two calls is no number.
 bool take_count(const std::string& second, CallShape* shape) {
   const std::string& first = shape->middle;
   const size_t at = common_bytes(first, second);
@@ -75,7 +76,8 @@ bool take_count(const std::string& second, CallShape* shape) {
   return true;
 }
 
-// Tools are told in the system message, and calls look as most models have seen them.
+// Returns a shape for templates that know no tools: the system message describes the tools, and
+// calls look as most models have seen them.
 CallShape common_shape() {
   constexpr const char* kBefore = "<tool_call>\n{\"name\": \"";
   constexpr const char* kAfter = "}\n</tool_call>";

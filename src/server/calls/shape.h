@@ -1,5 +1,5 @@
-// How a model writes calls of tools, which its chat template tells: a conversation with calls of
-// known names is rendered, and what stands around them is the shape.
+// Finds from a chat template how the model writes calls of tools: a conversation with calls of
+// known names is rendered, and what stands around the names is the shape.
 #pragma once
 
 #include <optional>
@@ -9,20 +9,21 @@
 
 namespace troika::server {
 
-// before NAME middle ARGUMENTS [between NAME middle ARGUMENTS]... after; the arguments are JSON, or
-// pairs. Where calls have ids, one and `behind_id` stand in front of each name.
+// The shape of calls: before NAME middle ARGUMENTS [between NAME middle ARGUMENTS]... after. The
+// arguments are JSON or pairs. If calls have ids, an id and `behind_id` stand in front of each
+// name.
 struct CallShape {
   std::string before, middle;
   std::string between;  // empty: one call at a time
   std::string after;
-  // False: the template says nothing of tools, so that they stand in the system message.
+  // If false, the template knows no tools, so they are described in the system message.
   bool is_of_template = false;
   std::string behind_id{};  // empty: there are no ids
-  // Not empty: calls are counted, and a number and this stand behind `middle`.
+  // If not empty, calls are counted: a number and this text stand behind `middle`.
   std::string behind_count{};
 
-  // open KEY to_text TEXT close, or open KEY to_json JSON close. Where `behind_key` is not empty,
-  // the key and that follow.
+  // A pair is: open KEY to_text TEXT close, or: open KEY to_json JSON close. If `behind_key` is not
+  // empty, the key and `behind_key` follow.
   struct Pairs {
     std::string open, to_text, to_json, close;
     std::string behind_key{};
@@ -31,24 +32,24 @@ struct CallShape {
     }
   };
   std::optional<Pairs> pairs{};
-  // Not empty: arguments are JSON but for texts, which stand as they are between these marks, and
-  // for keys, which have no marks.
+  // If not empty, arguments are JSON except that texts stand without escapes between two of these
+  // marks, and that keys have neither quotes nor marks.
   std::string text_mark{};
   // The template shows tools only if their properties are described.
   bool wants_descriptions = false;
 
-  // What a call begins with, after any white space.
+  // Returns what a call begins with, after any white space.
   std::string trigger() const;
-  // What every call ends with, whether another one follows or not.
+  // Returns what every call ends with, whether another one follows or not.
   std::string ending() const;
-  // Where a name ends at the beginning of this text; npos where it does not yet.
+  // Returns where the name at the beginning of this text ends; npos if its end has not come yet.
   size_t end_of_name(const std::string& text) const;
 };
 
-// The shape that the template has, or a common one where it has none that can be found.
+// Returns the shape that the template has, or a common shape if none can be found.
 CallShape find_shape(const engine::ChatFormat& chat);
 
-// How thoughts are marked; both empty: the template knows none.
+// The marks around thoughts. Both are empty if the template knows no thoughts.
 struct ThoughtMarks {
   std::string open, close;
 };

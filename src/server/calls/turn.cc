@@ -14,7 +14,7 @@ namespace {
 using grammar::Expr;
 using grammar::Pool;
 
-// What a conversation becomes before it is rendered: with tools where the template wants them.
+// A conversation as the template is given it: its tools stand where the template wants them.
 struct Rendering {
   Json messages, tools, extra;
   bool adds_prompt;
@@ -26,7 +26,7 @@ struct Rendering {
   }
 };
 
-// Tools in words, for templates that know none.
+// Describes tools in words, for templates that know no tools.
 std::string tools_text(const Json& tools, const CallShape& shape) {
   std::string text = "You may call these functions, each given as JSON:\n";
   for (const Json& tool : tools) text += dump(tool["function"]) + "\n";
@@ -44,7 +44,8 @@ std::string call_text(const Json& calls, const CallShape& shape) {
   return text + shape.after;
 }
 
-// Calls and their results as plain messages, and the tools in front of all.
+// Returns messages for templates that know no tools: the tools' description comes first, and calls
+// and their results are plain messages.
 Json plain_messages(const Json& messages, const Json& tools, const CallShape& shape) {
   Json plain = Json::array();
   for (const Json& message : messages) {
@@ -70,7 +71,7 @@ Json plain_messages(const Json& messages, const Json& tools, const CallShape& sh
   return plain;
 }
 
-// Some templates know no property without a description.
+// Adds missing descriptions, as some templates show no property without one.
 Json described(Json tools) {
   for (Json& tool : tools) {
     Json& parameters = tool["function"]["parameters"];
@@ -82,7 +83,7 @@ Json described(Json tools) {
   return tools;
 }
 
-// Some templates know tools as a text.
+// Returns the template's variables, with the tools as a text, which some templates want.
 Json extra_of(const Conversation& conversation, const Json& tools) {
   Json extra = conversation.extra;
   if (extra.contains("functions")) return extra;
@@ -119,7 +120,7 @@ Expr arguments_expr(Pool* pool, const Tool& tool, const CallShape& shape) {
   return grammar::read_marked_schema(schema, {shape.text_mark, shape.text_mark}, limits, pool);
 }
 
-// One call behind what stands before its name.
+// Returns one call, from the tool's name on.
 Expr call(Pool* pool, const Conversation& conversation, const CallShape& shape) {
   std::vector<Expr> calls;
   const grammar::Limits limits;
@@ -161,7 +162,7 @@ Expr form_expr(Pool* pool, const AnswerForm& form) {
   return Pool::kNone;
 }
 
-// What an answer in channels may be; `shape` is null where there are no calls.
+// Returns what an answer in channels may be. `shape` is null if there are no calls.
 Expr answer_in_channels(Pool* pool, const Conversation& conversation,
                         const std::optional<AnswerForm>& form, const CallShape* shape) {
   Expr words = form ? form_expr(pool, *form) : text_without(pool, "<|end|>");
@@ -177,7 +178,7 @@ Expr answer_in_channels(Pool* pool, const Conversation& conversation,
   return channels_expr(pool, words, calls);
 }
 
-// What an answer may be, behind its thoughts.
+// Returns what an answer may be behind its thoughts.
 Expr answer(Pool* pool, const Conversation& conversation, const std::optional<AnswerForm>& form,
             const CallShape* shape) {
   const Expr text = form ? form_expr(pool, *form) : pool->no(Pool::kNone);
@@ -191,7 +192,7 @@ Expr answer(Pool* pool, const Conversation& conversation, const std::optional<An
   return pool->concat(text_without(pool, trigger), pool->optional(pool->literal(trigger, called)));
 }
 
-// Thoughts may come first, and must where the prompt has begun them.
+// Puts thoughts in front of the rest. They may be missing unless the prompt has begun them.
 Expr behind_thoughts(Pool* pool, const ThoughtMarks& marks, bool is_thinking, Expr rest) {
   if (marks.close.empty()) return rest;
   grammar::ByteSet spaces;
@@ -242,9 +243,9 @@ std::string key_of(const Conversation& conversation, const std::optional<AnswerF
 
 namespace {
 
-// What stands between the prompt that the template writes and the client's own beginning of the
-// answer: a header of words, or the end of a thought where none is wanted and the template begins
-// one all the same.
+// Returns what must stand between the template's prompt and the client's own beginning of the
+// answer: the header of words, or the end of a thought if the template begins one though none is
+// wanted.
 std::string bridge_of(const Context& context, const Conversation& conversation,
                       const Rendering& rendering, const std::string& prompt) {
   const ThoughtMarks& marks = context.thought_marks();
@@ -256,7 +257,8 @@ std::string bridge_of(const Context& context, const Conversation& conversation,
   return is_begun ? words_header() : "";
 }
 
-// Equal answers to equal turns: whatever the grammar depends on.
+// Returns the grammar of a turn. Its key holds all that the grammar depends on, so equal turns
+// share one grammar.
 std::shared_ptr<grammar::Grammar> grammar_of(Context& context, const Conversation& conversation,
                                              const std::optional<AnswerForm>& form, bool has_calls,
                                              bool is_thinking, bool has_control) {

@@ -1,5 +1,5 @@
-// One turn of a conversation: from messages, tools and a wanted form to a prompt, a grammar, and
-// who reads the answer.
+// Prepares one turn of a conversation: makes of messages, tools and a wanted form a prompt, a
+// grammar and a reader of the answer.
 #pragma once
 
 #include <optional>
@@ -10,20 +10,20 @@
 
 namespace troika::server {
 
-// What the text of an answer is held to, where it calls no tool.
+// The grammar that an answer's text is held to if the answer calls no tool.
 struct AnswerForm {
   grammar::Format format;
   std::string text;
 };
 
-// "response_format", and the fields "grammar", "json_schema" and "regex". Throws Refused.
+// Reads "response_format", or "grammar", "json_schema" or "regex". Throws Refused.
 std::optional<AnswerForm> read_form(Fields& fields);
 
 // Fills in prompt and grammar of what is wanted. Throws Refused.
 Answers::MakeReader prepare_turn(Context& context, const Conversation& conversation,
                                  const std::optional<AnswerForm>& form, Wanted* wanted);
 
-// The prompt alone: its tokens, or its text.
+// These functions return the prompt alone: its tokens, or its text.
 std::vector<engine::Token> prompt_of(Context& context, const Conversation& conversation);
 std::string prompt_text_of(Context& context, const Conversation& conversation);
 

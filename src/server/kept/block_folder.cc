@@ -26,16 +26,17 @@ constexpr size_t kKeyLength = 64;
 constexpr mode_t kForItsOwner = 0600;
 constexpr char kMagic[] = {'T', 'R', 'O', 'I', 'K', 'A', 'K', 'V'};
 
-// What stands before the content. Little end first, as all machines are that this program runs on.
+// The header before a file's content. Its numbers are little-endian, like all machines that this
+// program runs on.
 struct Header {
   char magic[sizeof kMagic];
   char key[kKeyLength];
-  uint64_t n_bytes;   // of the content
-  uint64_t checksum;  // of the key and the content
+  uint64_t n_bytes;   // the content's bytes
+  uint64_t checksum;  // the checksum of the key and the content
 };
 static_assert(sizeof(Header) == sizeof kMagic + kKeyLength + 16);
 
-// Eight bytes at a time: a prefix has millions, and somebody waits for it.
+// Hashes eight bytes at a time: a prefix has millions of bytes, and a client waits for it.
 uint64_t checksum_of(std::string_view key, std::span<const std::byte> content) {
   Fnv hash;
   hash.add(key);
@@ -59,14 +60,14 @@ bool is_key(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// The key in the name of one of these files; empty: it is none.
+// Returns the key in a file's name; empty if the file is none of this folder's.
 std::string key_in(const std::string& name) {
   if (!name.starts_with(kPrefix)) return {};
   const std::string key = name.substr(kPrefix.size());
   return is_key(key) ? key : std::string();
 }
 
-// What a process left behind that was killed between giving a file its first name and its last.
+// Says whether a killed process left the file behind before giving it its final name.
 bool is_left_over(const std::string& name) {
   return name.starts_with(kPrefix) && name.size() > kPrefix.size() + kKeyLength &&
          name.substr(kPrefix.size() + kKeyLength).starts_with(".partial-");
@@ -123,7 +124,7 @@ BlockFolder::BlockFolder(std::string path, uint64_t most_bytes)
 
 BlockFolder::~BlockFolder() { ::close(lock_); }
 
-// The lock goes with the process, however that ends.
+// Locks the folder for this process. The lock ends with the process, however that ends.
 void BlockFolder::lock_folder() {
   const std::string file = path_ + "/lock";
   lock_ = ::open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, kForItsOwner);
@@ -225,7 +226,7 @@ void BlockFolder::write(const std::string& key, std::span<const std::byte> conte
   entry = {bytes, ++now_};
 }
 
-// The time of the file tells it to whoever comes after this process.
+// Notes the use in the file's time too, so that later processes know it.
 void BlockFolder::touch(const std::string& key) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = files_.find(key);
@@ -234,7 +235,7 @@ void BlockFolder::touch(const std::string& key) {
   (void)::utimensat(AT_FDCWD, path_of(key).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
 }
 
-// These REQUIRE the mutex.
+// remove() and make_room() REQUIRE that the mutex is held.
 void BlockFolder::remove(const std::string& key) {
   const auto found = files_.find(key);
   if (found == files_.end()) return;

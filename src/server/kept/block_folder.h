@@ -1,6 +1,6 @@
-// A folder of files within a stated size, each found by its key. A file is whole or not there: it
-// gets its name once it is written, and a checksum tells what a disk has spoilt. What was not asked
-// for the longest goes first where room is short.
+// Keeps files in a folder of limited size, and finds each by its key. A file is whole or not there:
+// it gets its name once it is written, and a checksum finds files that the disk has spoilt. Where
+// room is short, the file that was not asked for the longest goes first.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,21 @@ namespace troika::server {
 // Functions may be called from several threads.
 class BlockFolder {
  public:
-  // Makes the folder where it is missing, for its owner alone. Throws Error where that cannot be,
-  // or where another process holds it. What is in it and is none of these files stays untouched.
+  // Makes the folder if it is missing, for its owner alone. Throws Error if it cannot be made, or
+  // if another process holds it. Other files in the folder stay untouched.
   BlockFolder(std::string path, uint64_t most_bytes);
   ~BlockFolder();
   BlockFolder(const BlockFolder&) = delete;
   BlockFolder& operator=(const BlockFolder&) = delete;
 
-  // A key is 64 hexadecimal digits.
+  // Says whether there is a file with this key. A key is 64 hexadecimal digits.
   bool has(const std::string& key) const;
-  // Empty where there is no such file, or a spoilt one, which is gone then.
+  // Returns the content of a file; empty if there is no such file. A spoilt file is removed.
   std::optional<std::vector<std::byte>> read(const std::string& key);
-  // Throws Error where the disk does not take it. What is larger than the folder may be is not
-  // written.
+  // Writes a file, unless it is larger than the folder may be. Throws Error if the disk does not
+  // take the file.
   void write(const std::string& key, std::span<const std::byte> content);
-  // It was asked for now.
+  // Notes that the file was asked for now.
   void touch(const std::string& key);
 
   uint64_t bytes() const;
@@ -41,7 +41,7 @@ class BlockFolder {
  private:
   struct File {
     uint64_t bytes = 0;
-    uint64_t last = 0;  // the larger, the later it was asked for
+    uint64_t last = 0;  // is larger the later the file was asked for
   };
   std::string path_of(const std::string& key) const;
   void lock_folder();

@@ -17,25 +17,25 @@
 namespace troika::server {
 namespace {
 
-// A file for fewer tokens would cost more than to compute them; one of more would be read for
-// longer than an answer in company should wait.
+// The usual number of tokens of a block. A file for fewer tokens would cost more than computing
+// them; a file for more would take so long to read that other answers would wait too long.
 constexpr int kUsualBlock = 128;
-// Copies that wait for the disk.
+// The most copied blocks that wait for the disk.
 constexpr size_t kMostBlocksUnderWay = 2;
-// Answers whose texts wait to be copied; of more the oldest ones are forgotten.
+// The most texts that wait to be copied. If there are more, the oldest are forgotten.
 constexpr size_t kMostTexts = 64;
 
-// Everything but the text: another content of the model, another plan, program or machine gives
-// another text, and with it other keys.
+// Names all that a block's bits depend on but the text. Another content of the model, another plan,
+// program or machine has another name, and so its blocks have other keys.
 std::string identity_of(const engine::Engine& engine, const cache::KvShape& shape, int block) {
   plan::PlanFile file{prepare::plan_identity(engine.file()), engine.plan()};
-  file.made_for.model.clear();  // its path; the content counts
+  file.made_for.model.clear();  // the model's path does not count, only its content
   return fmt::format("{}\n{:016x}\n{} {} {} {} {}\n{}", tune::program_name(engine.kernels()),
                      weights::content_key(engine.file()), shape.n_layers, shape.n_kv_heads,
                      shape.head_dim, tensor::type_name(shape.type), block, plan::to_json(file));
 }
 
-// Throws Error where keys and values are not plain memory of this process.
+// Returns the engine's plan. Throws Error if keys and values are not plain memory of this process.
 const plan::Plan& checked_plan(const engine::Engine& engine) {
   const plan::Plan& plan = engine.plan();
   const bool has_device = std::any_of(plan.lanes.begin(), plan.lanes.end(),
@@ -68,7 +68,8 @@ KeptPrefixes::~KeptPrefixes() {
   thread_.join();
 }
 
-// Each key holds the one before: equal keys mean equal texts up to there.
+// Returns the keys of a text's blocks. The hash of each key takes in the key before, so equal keys
+// mean equal texts up to the block's end.
 std::vector<std::string> KeptPrefixes::keys_of(std::span<const engine::Token> tokens,
                                                std::span<const cache::Tag> tags,
                                                const std::string& owner) const {
@@ -88,7 +89,7 @@ std::vector<std::string> KeptPrefixes::keys_of(std::span<const engine::Token> to
   return keys;
 }
 
-// How many whole blocks of the first so many some sequence holds.
+// Counts how many of the text's first `n_blocks` blocks some sequence of the cache holds.
 int KeptPrefixes::n_in_cache(const Text& text, size_t n_blocks) const {
   const size_t n_tokens = n_blocks * static_cast<size_t>(block_);
   return cache::longest_prefix(engine_.passes().kv, std::span(text.tokens).first(n_tokens),
@@ -121,8 +122,8 @@ bool KeptPrefixes::load_part(std::span<const engine::Token> prompt, const std::s
   return false;
 }
 
-// The longest beginning that the cache has goes on with a block. It stays idle then, until its
-// prompt begins.
+// Appends a block to the longest beginning of the text that the cache has. The sequence stays idle
+// until the prompt begins.
 bool KeptPrefixes::append(const Text& text, size_t block, std::span<const std::byte> rows) {
   const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
   cache::Sequences& sequences = engine_.passes().sequences;
@@ -130,7 +131,7 @@ bool KeptPrefixes::append(const Text& text, size_t block, std::span<const std::b
   const std::span<const engine::Token> tokens = text.tokens;
   const std::span<const cache::Tag> tags = text.tags;
   const auto n = static_cast<size_t>(block_);
-  // One token more than are known: the last one is never taken over.
+  // One token more than the cache has is asked for, as the last one is never taken over.
   const cache::Sequences::Begun begun =
       sequences.begin(tokens.first(first + 1), tags.first(first + 1), block_);
   bool is_appended = false;
@@ -147,7 +148,8 @@ bool KeptPrefixes::append(const Text& text, size_t block, std::span<const std::b
   return is_appended;
 }
 
-// The first block last: without it the others are of no use, so it is to go last too.
+// Touches the files of a text, the first block last. Other blocks are of no use without the first,
+// so it is to be removed last.
 void KeptPrefixes::touch(const std::vector<std::string>& keys) {
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) folder_.touch(*key);
 }
@@ -195,7 +197,7 @@ bool KeptPrefixes::save_part() {
       const auto n_tokens = (text.next + 1) * static_cast<size_t>(block_);
       const cache::Prefix found = cache::longest_prefix(
           engine_.passes().kv, std::span(text.tokens).first(n_tokens), text.tags, block_);
-      if (found.length < static_cast<int>(n_tokens)) {  // it had to go, or was never computed
+      if (found.length < static_cast<int>(n_tokens)) {  // the rest was dropped, or never computed
         text.keys.resize(text.next);
         continue;
       }
@@ -231,13 +233,13 @@ KeptPrefixes::Figures KeptPrefixes::figures() const {
   return figures;
 }
 
-// The thread that writes.
+// Runs the thread that writes.
 void KeptPrefixes::write() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return !blocks_.empty() || is_stopping_; });
     if (blocks_.empty()) return;
-    Block& block = blocks_.front();  // deque: stays where it is while others come
+    Block& block = blocks_.front();  // stays where it is, as blocks_ is a deque
     lock.unlock();
     std::string problem;
     try {

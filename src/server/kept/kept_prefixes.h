@@ -1,7 +1,7 @@
-// Beginnings of texts that stay on disk with their keys and values, so that whoever sends the same
-// text later, after a restart too, does not wait until it is computed again. They are kept in
-// blocks of tokens; a block's key is a hash of everything that its bits depend on: model, plan,
-// program, whose text it is, and all tokens up to its end.
+// Keeps beginnings of texts on disk with their keys and values, so that a text that is sent again,
+// even after a restart, need not be computed again. Texts are kept in blocks of tokens. The name of
+// a block's file is a hash of everything that the block's bits depend on: model, plan, program,
+// whose text it is, and all tokens up to the block's end.
 #pragma once
 
 #include <condition_variable>
@@ -22,30 +22,33 @@
 namespace troika::server {
 
 struct KeepOptions {
-  std::string folder;       // empty: nothing is kept
-  uint64_t most_bytes = 0;  // of all files together
-  bool is_shared = false;   // between clients with different keys
+  std::string folder;       // if empty, nothing is kept
+  uint64_t most_bytes = 0;  // limits all files together
+  bool is_shared = false;   // says that clients with different keys share texts
 };
 
-// All but `figures` is called by the thread that computes; another one writes to the disk.
+// The thread that computes calls all functions but figures(). A thread of its own writes to the
+// disk.
 class KeptPrefixes {
  public:
-  // `on_room` is called by the thread that writes, once there is something to do again. The engine
-  // must outlive this. Throws Error where nothing can be kept.
+  // The thread that writes calls `on_room` when it can take another block. The engine must outlive
+  // this. Throws Error if nothing can be kept.
   KeptPrefixes(engine::Engine& engine, const KeepOptions& options, std::function<void()> on_room);
-  // Ends what is being written.
+  // Waits for the writes under way.
   ~KeptPrefixes();
   KeptPrefixes(const KeptPrefixes&) = delete;
   KeptPrefixes& operator=(const KeptPrefixes&) = delete;
 
-  // Brings one more block of a prompt into the cache, where the disk knows more of it than the
-  // cache. False: there is no more to bring.
+  // Brings one more block of a prompt into the cache, if the disk has more of the prompt than the
+  // cache. Returns false if there is no more to bring.
   bool load_part(std::span<const engine::Token> prompt, const std::string& owner);
-  // What the cache has of this text is to be kept: a prompt of so many tokens, and its answer.
+  // Notes a text to be kept, as far as the cache has it: a prompt of `n_prompt` tokens and its
+  // answer.
   void note(std::vector<engine::Token> tokens, int n_prompt, const std::string& owner);
-  // Hands one more block to the thread that writes. False: there is none, or it has enough to do.
+  // Hands one more block to the thread that writes. Returns false if there is none, or if that
+  // thread has enough to do.
   bool save_part();
-  // The same for all, as far as that is done within so many seconds.
+  // Saves all blocks that are left, as far as so many seconds suffice.
   void save_all(double most_seconds);
 
   struct Figures {
@@ -53,8 +56,8 @@ class KeptPrefixes {
     uint64_t n_files = 0;
     int64_t n_tokens_loaded = 0;
     int64_t n_tokens_saved = 0;
-    int64_t n_failed = 0;  // writes that the disk did not take
-    std::string problem;   // of the last of these
+    int64_t n_failed = 0;  // counts writes that the disk did not take
+    std::string problem;   // why the last of these writes failed
   };
   Figures figures() const;
   int block_tokens() const { return block_; }
@@ -63,8 +66,8 @@ class KeptPrefixes {
   struct Text {
     std::vector<engine::Token> tokens;
     std::vector<cache::Tag> tags;
-    std::vector<std::string> keys;  // of its whole blocks
-    size_t next = 0;                // the first that may have to be saved
+    std::vector<std::string> keys;  // the keys of its whole blocks
+    size_t next = 0;                // the first block that may have to be saved
   };
   struct Block {
     std::string key;
@@ -83,15 +86,15 @@ class KeptPrefixes {
   engine::Engine& engine_;
   const KeepOptions options_;
   const std::function<void()> on_room_;
-  const int block_;  // tokens
+  const int block_;  // counts the tokens of a block
   const size_t block_bytes_;
-  const std::string identity_;  // of all that the bits depend on but the text
+  const std::string identity_;  // names all that the bits depend on but the text
   BlockFolder folder_;
-  std::deque<Text> texts_;  // to be saved
+  std::deque<Text> texts_;  // the texts to be saved
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Block> blocks_;         // to be written
-  std::set<std::string> under_way_;  // their keys
+  std::deque<Block> blocks_;         // the blocks to be written
+  std::set<std::string> under_way_;  // the keys of these blocks
   Figures figures_;
   bool is_stopping_ = false;
   std::thread thread_;

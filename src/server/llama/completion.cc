@@ -23,7 +23,7 @@ const char* stop_type(engine::Stop stop) {
   }
 }
 
-// The fields of this list alone: "a/b" is the field b of the object a.
+// Returns only the fields that the list names; "a/b" names the field b of the object a.
 Json chosen(const Json& whole, const std::vector<std::string>& names) {
   if (names.empty()) return whole;
   Json few = Json::object();
@@ -163,7 +163,8 @@ class LlamaWriter : public Writer {
   std::vector<Message> messages_;
 };
 
-// A text, {"prompt_string": a text}, or a list of tokens and texts that follow each other.
+// Reads a prompt: a text, {"prompt_string": a text}, or a list of tokens and texts that follow each
+// other.
 std::vector<engine::Token> prompt_from(Context& context, Fields& fields, const Json& json) {
   const text::Tokenizer& tokenizer = context.tokenizer();
   if (json.is_string()) return tokenizer.encode(json.get<std::string>(), {true, true});
@@ -185,7 +186,7 @@ std::vector<engine::Token> prompt_from(Context& context, Fields& fields, const J
   return tokens;
 }
 
-// Whether a list is one prompt: it holds a token.
+// Says whether the value is one prompt. A list is one prompt if it holds a token.
 bool is_one_prompt(const Json& prompt) {
   return !prompt.is_array() ||
          std::any_of(prompt.begin(), prompt.end(), [](const Json& one) { return one.is_number(); });

@@ -1,4 +1,4 @@
-// /completion: what llama.cpp's own clients send.
+// Serves /completion, which llama.cpp's own clients ask for.
 #pragma once
 
 #include "server/context.h"

@@ -1,4 +1,4 @@
-// What llama.cpp's clients are told of their own requests.
+// Writes what llama.cpp's clients are told of their own requests.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace troika::server {
 
-// What of the request counts, defaults included.
+// Returns the settings that count for a request, with defaults.
 Json settings_json(const Wanted& wanted);
-// With the names of control tokens.
+// Returns the text of tokens, with the names of control tokens.
 std::string text_of(const std::vector<engine::Token>& tokens, const text::Tokenizer& tokenizer);
-// The prompt as it was computed, and the settings: "__verbose" beside the answer to a chat.
+// Returns the prompt as it was computed, and the settings. It stands as "__verbose" beside the
+// answer to a chat.
 Json verbose_json(const Wanted& wanted, const text::Tokenizer& tokenizer);
 
 }  // namespace troika::server

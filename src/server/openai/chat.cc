@@ -11,7 +11,7 @@
 namespace troika::server {
 namespace {
 
-// What all objects of one request begin with.
+// The fields with which all objects of one request begin.
 struct Heading {
   std::string id = random_id("chatcmpl-");
   int64_t created = std::time(nullptr);
@@ -125,7 +125,7 @@ class ChatStream : public Writer {
   const bool has_logprobs_, has_usage_;
   std::vector<int> n_calls_;  // by answer
   Usage usage_;
-  Json timings_;  // of the answer that ended last
+  Json timings_;  // the timings of the answer that ended last
   Json verbose_;  // null: nobody asks for it
 };
 
@@ -220,7 +220,8 @@ http::Response count_response(Context& context, const Conversation& conversation
 
 }  // namespace
 
-// Both look at the conversation alone; what else a request says makes no difference.
+// count_chat() and count_responses() look only at the conversation, as the rest of a request makes
+// no difference.
 void count_chat(Context& context, const std::shared_ptr<http::Exchange>& exchange,
                 const Json& body) {
   Fields fields(body);

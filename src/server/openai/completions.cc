@@ -10,16 +10,16 @@
 namespace troika::server {
 namespace {
 
-// The text of each prompt, which its answers repeat.
+// The texts of the prompts, which answers repeat if the client asks for it.
 struct Echo {
-  std::vector<std::string> texts;  // empty: nothing is repeated
+  std::vector<std::string> texts;  // if empty, nothing is repeated
   int n_each = 1;
   std::string of(int answer) const {
     return texts.empty() ? "" : texts[static_cast<size_t>(answer / n_each)];
   }
 };
 
-// {"tokens": [...], "token_logprobs": [...], "top_logprobs": [...], "text_offset": [...]}.
+// Returns {"tokens": [...], "token_logprobs": [...], "top_logprobs": [...], "text_offset": [...]}.
 Json old_logprobs(const std::vector<TokenLogprobs>& tokens, const text::Tokenizer& tokenizer,
                   size_t offset) {
   Json json = {{"tokens", Json::array()},
@@ -162,7 +162,7 @@ class CompletionWriter : public Writer {
 
 bool is_tokens(const Json& json) { return json.is_array() && !json.empty() && json[0].is_number(); }
 
-// A text, tokens, or a list of either.
+// Reads one prompt, which is a text or a list of tokens, or a list of prompts.
 std::vector<std::vector<engine::Token>> read_prompts(Context& context, Fields& fields) {
   const Json* const prompt = fields.find("prompt");
   if (prompt == nullptr) fields.fail("prompt", "is missing");

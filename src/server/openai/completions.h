@@ -1,11 +1,11 @@
-// /v1/completions
+// Serves /v1/completions.
 #pragma once
 
 #include "server/context.h"
 
 namespace troika::server {
 
-// Throws Refused.
+// Answers a request. Throws Refused.
 void serve_completions(Context& context, const std::shared_ptr<http::Exchange>& exchange,
                        const Json& body);
 

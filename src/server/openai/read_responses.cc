@@ -21,7 +21,7 @@ void read_message_item(Fields& item, const std::string& where, Json* messages) {
   messages->push_back({{"role", role}, {"content", text_of_parts(*content, where + ".content")}});
 }
 
-// Calls that follow each other belong to one message.
+// Adds a call to the messages. Calls that follow each other belong to one message.
 void read_call_item(Fields& item, Json* messages) {
   const std::string arguments = item.text("arguments");
   const Json call = {

@@ -1,4 +1,4 @@
-// A request of OpenAI's "responses" to a conversation.
+// Makes a conversation of a request of OpenAI's "responses".
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace troika::server {
 // Reads instructions, input, tools and tool_choice. Throws Refused.
 Conversation read_responses(Fields& fields);
 
-// "text": the form of the answer, if it asks for one.
+// Reads the form of the answer from the field "text", if the request asks for one.
 std::optional<AnswerForm> read_text_form(Fields& fields);
 
 }  // namespace troika::server

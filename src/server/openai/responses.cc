@@ -19,7 +19,7 @@ Json part_json(const Block& block) {
           {"logprobs", Json::array()}};
 }
 
-// A block as an item of the output.
+// Returns a block as an item of the output.
 Json item_json(const Block& block, const std::string& id, const char* status, bool has_parts) {
   const Json parts = has_parts ? Json::array({part_json(block)}) : Json::array();
   switch (block.kind) {
@@ -57,7 +57,7 @@ Json response_usage(const engine::Generated& g) {
           {"total_tokens", static_cast<size_t>(g.n_prompt) + g.tokens.size()}};
 }
 
-// What a response repeats of its request.
+// Returns the fields of its request that a response repeats.
 Json echo_of(const Json& body, const Wanted& wanted) {
   const auto given = [&](const char* name, const Json& otherwise) {
     return body.contains(name) ? body[name] : otherwise;

@@ -1,11 +1,11 @@
-// /v1/responses, without a memory: each request brings its whole conversation.
+// Serves /v1/responses without memory: each request brings its whole conversation.
 #pragma once
 
 #include "server/context.h"
 
 namespace troika::server {
 
-// Throws Refused.
+// Answers a request. Throws Refused.
 void serve_responses(Context& context, const std::shared_ptr<http::Exchange>& exchange,
                      const Json& body);
 

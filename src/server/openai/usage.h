@@ -1,4 +1,4 @@
-// What the interfaces of OpenAI say at the end of answers.
+// Writes what the interfaces of OpenAI say at the end of answers.
 #pragma once
 
 #include <vector>
@@ -8,15 +8,15 @@
 
 namespace troika::server {
 
-// "stop", "length" or "tool_calls".
+// Returns "stop", "length" or "tool_calls".
 const char* finish_reason(const Ending& ending);
 
-// Tokens of all answers to a request.
+// Counts the tokens of all answers to a request.
 class Usage {
  public:
   void add(const engine::Generated& generated);
   Json json() const;
-  // How long the answer took.
+  // Returns how long an answer took.
   static Json timings(const engine::Generated& generated);
 
  private:
@@ -24,7 +24,7 @@ class Usage {
 };
 
 Json likelihood_json(const Likelihood& one, const text::Tokenizer& tokenizer);
-// {"content": [...]} of a chat.
+// Returns {"content": [...]}, the likelihoods in the form of a chat.
 Json logprobs_json(const std::vector<TokenLogprobs>& tokens, const text::Tokenizer& tokenizer);
 
 }  // namespace troika::server
