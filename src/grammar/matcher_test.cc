@@ -34,7 +34,7 @@ TEST(Matcher, MasksAreWhatEachTokenSays) {
   EXPECT_GT(n_ended, 5);
 }
 
-// Steps forwards and back at random come to the same masks as going there directly.
+// Random steps forwards and back lead to the same masks as going there directly.
 TEST(Matcher, ComesBackFromAnywhere) {
   const auto json = compiled(kJson, Format::kGbnf);
   uint32_t random = 11;
@@ -101,7 +101,7 @@ TEST(Matcher, InAHurryDoesLittleAndWaitsForNobody) {
   TokenSet set, all;
   EXPECT_THROW(hurried.allowed(&set), TooMuchWork);
   patient.allowed(&all);
-  hurried.allowed(&set);  // of what is known nothing is left to do
+  hurried.allowed(&set);  // a mask that is known takes no work
   EXPECT_TRUE(set == all);
   Matcher unhurried = hurried;
   unhurried.take_time();

@@ -53,7 +53,7 @@ std::string written(const Part& part) {
   return "(" + text + ")";
 }
 
-// Where a part that begins at `from` may end, by what is known of the rules so far.
+// Returns where a part that begins at `from` may end, by what is known of the rules so far.
 using Ends = std::map<std::pair<int, size_t>, std::set<size_t>>;
 
 std::set<size_t> ends_of(const Part& part, const std::string& text, size_t from,

@@ -10,7 +10,7 @@ namespace {
 constexpr Limits kLimits = {
     .target_bytes = 60, .head_bytes = 400, .n_headers = 5, .body_bytes = 20};
 
-// The status of the refusal; 0 where there is none.
+// Returns the status of the refusal; 0 for a whole request, and -1 if more bytes must come.
 int status_of(std::string_view bytes, size_t part = 1000) {
   Parser parser(kLimits);
   while (!bytes.empty() && !parser.is_done() && !parser.is_refused()) {
@@ -20,7 +20,7 @@ int status_of(std::string_view bytes, size_t part = 1000) {
     EXPECT_TRUE(parser.refusal().why.ends_with('.')) << parser.refusal().why;
     return parser.refusal().status;
   }
-  return parser.is_done() ? 0 : -1;  // more must come
+  return parser.is_done() ? 0 : -1;  // more bytes must come
 }
 
 std::string get(const std::string& headers) {

@@ -49,7 +49,7 @@ class Echo : public Handler {
     return {refusal.status, "text/plain", refusal.why};
   }
 
-  // Requests that are never answered.
+  // The exchanges of requests that are never answered.
   void wait_for_asked(int n) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return n_asked_ >= n; });
@@ -109,7 +109,7 @@ class Client {
       bytes.remove_prefix(static_cast<size_t>(n));
     }
   }
-  // Everything up to `end`, or to the end of the connection.
+  // Reads everything up to `end`, or to the end of the connection.
   std::string read(std::string_view end = {}) {
     char buffer[4096];
     while (end.empty() || seen_.find(end) == std::string::npos) {
@@ -204,12 +204,12 @@ TEST_F(HttpServer, RefusesAndEnds) {
   EXPECT_TRUE(Client(path_).ask("nonsense\r\n\r\n").starts_with("HTTP/1.1 400 Bad Request\r\n"));
   const std::string post = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: ";
   EXPECT_TRUE(Client(path_).ask(post + "101\r\n\r\n").starts_with("HTTP/1.1 413 "));
-  // What is sent behind a refusal does not destroy it.
+  // What the client sends behind a refused request does not destroy the refusal.
   const std::string all = Client(path_).ask("x\r\n" + std::string(1 << 20, 'x'));
   EXPECT_TRUE(all.starts_with("HTTP/1.1 400 ")) << all;
   const std::string head = Client(path_).ask("HEAD / HTTP/1.1\r\n\r\n");
   EXPECT_TRUE(head.starts_with("HTTP/1.1 400 ") && head.ends_with("\r\n\r\n")) << head;
-  // All requests together have a bound as well, which answers give back.
+  // The bodies of all requests together are limited too, and an answer frees its part.
   Client first(path_);
   first.send("POST /never HTTP/1.1\r\nHost: a\r\nContent-Length: 90\r\n\r\n" +
              std::string(90, 'x'));
@@ -234,7 +234,7 @@ TEST_F(HttpServer, TellsThatAClientHasLeft) {
   half.end_sending();
   handler_.wait_for_gone(2);
   EXPECT_EQ(half.read(), "");
-  // One that has sent requests ahead is noticed as well.
+  // The server also notices that a client has left which had sent requests ahead.
   Client eager(path_);
   eager.send(get("/never"));
   handler_.wait_for_asked(3);
@@ -273,7 +273,7 @@ TEST_F(HttpServer, EndsThoseWhoAreTooSlow) {
   EXPECT_TRUE(Client(path_)
                   .ask("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na")
                   .starts_with("HTTP/1.1 408 "));
-  EXPECT_EQ(Client(path_).read(), "");  // silent
+  EXPECT_EQ(Client(path_).read(), "");  // the client says nothing
   Client deaf(path_);
   deaf.send(get("/stream"));
   handler_.wait_for_gone(1);
@@ -288,7 +288,7 @@ TEST_F(HttpServer, ASilentConnectionMakesRoomForAnother) {
     EXPECT_TRUE(Client(path_).ask(last("/echo")).ends_with("GET "));
   }
   EXPECT_EQ(silent.read(), "");
-  // Neither of two that wait for answers goes.
+  // Neither of two connections that wait for answers is ended.
   Client second(path_);
   second.send(get("/never"));
   handler_.wait_for_asked(2);
@@ -334,7 +334,7 @@ TEST(Listeners, ReplaceSocketsThatAreLeftBehindAlone) {
   {
     const Listener listener = Listener::unix_socket(path);
     EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
-    EXPECT_THROW(Listener::unix_socket(path), Error);  // somebody listens
+    EXPECT_THROW(Listener::unix_socket(path), Error);  // a server listens there
   }
   EXPECT_FALSE(std::filesystem::exists(path));
   {

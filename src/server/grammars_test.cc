@@ -61,7 +61,7 @@ TEST(Grammars, KeepsWhatARequestWaitsForBesideAFloodOfOthers) {
   EXPECT_EQ(slow.n_made, 1);
   held.reset();
   flood(grammars, "b");
-  wanted_of(grammars, slow);  // it has gone: what is kept is bounded
+  wanted_of(grammars, slow);  // the grammar has gone, as the number of kept ones is limited
 }
 
 }  // namespace

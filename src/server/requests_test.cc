@@ -13,7 +13,7 @@
 namespace troika::server {
 namespace {
 
-constexpr int kChanged = 1000;  // of each body
+constexpr int kChanged = 1000;  // counts changed copies of each body
 
 constexpr const char* kBodies[] = {
     R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","tool_calls":[{"id":"1",)"
@@ -31,7 +31,7 @@ constexpr const char* kBodies[] = {
     R"("n","schema":{}}},"reasoning":{"effort":"low"}})",
 };
 
-// Numbers that follow from a seed.
+// Draws numbers that follow from a seed.
 class Random {
  public:
   explicit Random(uint64_t seed) : seed_(seed) {}
@@ -64,7 +64,7 @@ std::string changed(std::string text, Random& random) {
   return text;
 }
 
-// What is thrown is a refusal with a sentence, and nothing else.
+// Checks that nothing is thrown but refusals with a sentence.
 template <typename Read>
 bool is_taken(const std::string& text, Read read) {
   try {

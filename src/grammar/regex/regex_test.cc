@@ -43,7 +43,7 @@ TEST(Regex, FitsTheWholeText) {
   }
 }
 
-// Random ones, judged by the standard library.
+// Random regular expressions accept what the standard library's do.
 TEST(Regex, AgreesWithAnotherImplementation) {
   uint32_t random = 5;
   int n_good = 0;

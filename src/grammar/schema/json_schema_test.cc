@@ -85,7 +85,7 @@ TEST(JsonSchema, Numbers) {
          {R"({"type":"number"})", {"0", "-1.5e+10", "12E3"}, {"01", ".5", "1.", "+1"}}});
 }
 
-// Every whole and every tenth from -35 to 35 against random bounds.
+// Checks every whole number and every tenth from -35 to 35 against random bounds.
 TEST(JsonSchema, BoundsAgreeWithArithmetic) {
   uint32_t random = 9;
   for (int i = 0; i < 60; ++i) {

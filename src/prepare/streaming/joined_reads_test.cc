@@ -1,4 +1,4 @@
-// Requests for bundles (P7): near ones are one, and each is found where it was read to.
+// Bundles (P7) that are near each other share a request, and each is found where it was read to.
 #include "prepare/streaming/joined_reads.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(JoinedReads, P7RequestsHaveAnEnd) {
   constexpr uint64_t kPages = 200;
   for (uint64_t i = 0; i < kPages; ++i) joined.add({i * kBundlePage, kBundlePage});
   EXPECT_EQ(joined.bytes(), kPages * kBundlePage);
-  EXPECT_EQ(reads.size(), 4u);  // of 64 pages
+  EXPECT_EQ(reads.size(), 4u);  // each of 64 pages
 }
 
 // What the disk says is a number of pages; a file that is too small to tell is not asked.

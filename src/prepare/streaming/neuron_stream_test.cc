@@ -103,7 +103,7 @@ class NeuronStreams : public testing::TestWithParam<Way> {
     return stream;
   }
 
-  // Uses neurons as an op does; how many of them had other bytes than the model's.
+  // Uses neurons as an op does. Returns how many of them had other bytes than the model's.
   int use(NeuronStream& stream, const RandomFfns& model, int ffn, const std::vector<uint32_t>& live,
           int n_workers = 1) {
     weights::NeuronSource& source = *stream.ffns()[static_cast<size_t>(ffn)].source;
@@ -137,7 +137,7 @@ class NeuronStreams : public testing::TestWithParam<Way> {
     work();
     for (std::thread& other : others) other.join();
     source.finish(ffn);
-    EXPECT_EQ(sum_of_segments, (1 << n_segments) - 1);  // each came once
+    EXPECT_EQ(sum_of_segments, (1 << n_segments) - 1);  // each segment came once
     return n_wrong;
   }
 
@@ -315,7 +315,7 @@ TEST_P(NeuronStreams, P5TheHottestAreThereFromTheStartAndStay) {
   std::vector<uint32_t> hot;
   for (uint64_t ffn = 0; ffn < kFfns; ++ffn) {
     for (uint32_t i = 0; i < kNeurons; ++i) {
-      const bool is_hot = random_bits(11, i) % 16 == 0;  // the same ones in each
+      const bool is_hot = random_bits(11, i) % 16 == 0;  // the same neurons in each layer
       counted.counts(ffn)[i] =
           static_cast<uint32_t>(random_bits(10 + ffn, i) % 50) + (is_hot ? 1000 : 0);
       if (ffn == 0 && is_hot) hot.push_back(i);

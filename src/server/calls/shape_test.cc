@@ -38,7 +38,7 @@ std::map<std::string, std::string> real_templates() {
   return templates;
 }
 
-// "name(arguments)" for each call, and the text around them.
+// Returns "name(arguments)" for each call, and the text around the calls.
 std::string read_back(const CallShape& shape, const std::string& text) {
   CallReader reader(shape);
   std::string calls;
@@ -97,7 +97,7 @@ TEST(CallShapes, ReadBackWhatRealTemplatesWrite) {
   EXPECT_GT(n_of_template, 10) << "of " << templates.size();
 }
 
-// As several families write it: texts without quotes, other values in JSON.
+// Several families of models write pairs so: texts without quotes, other values in JSON.
 CallShape shape_of_pairs() {
   CallShape shape;
   shape.before = "<call>\n<function=";

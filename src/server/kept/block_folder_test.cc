@@ -46,7 +46,7 @@ TEST(BlockFolder, LetsGoOfWhatNobodyAskedForTheLongest) {
     EXPECT_TRUE(folder.has(key_of(0)));
     EXPECT_FALSE(folder.has(key_of(1)));
     EXPECT_LE(folder.bytes(), kMost);
-    folder.write(key_of(9), content_of(9, kMost));  // larger than all of it
+    folder.write(key_of(9), content_of(9, kMost));  // larger than the folder may be
     EXPECT_FALSE(folder.has(key_of(9)));
     EXPECT_EQ(folder.n_files(), 4u);
   }

@@ -11,7 +11,7 @@ namespace troika::server {
 // Returns "stop", "length" or "tool_calls".
 const char* finish_reason(const Ending& ending);
 
-// Counts the tokens of all answers to a request.
+// Counts the tokens of a request's prompts and of all its answers.
 class Usage {
  public:
   void add(const engine::Generated& generated);
