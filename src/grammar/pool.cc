@@ -197,7 +197,7 @@ void Pool::join_bytes(std::vector<Expr>* list) {
   list->push_back(bytes(joined));
 }
 
-// Makes a x | a y to a (x | y), so that texts which go on alike share one chain.
+// Makes a x | a y to a (x | y), so that alternatives with the same head are one chain.
 void Pool::join_heads(std::vector<Expr>* list) {
   const auto head = [&](Expr e) { return nodes_[e].kind == Kind::kConcat ? nodes_[e].a : e; };
   std::stable_sort(list->begin(), list->end(), [&](Expr x, Expr y) { return head(x) < head(y); });

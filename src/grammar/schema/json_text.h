@@ -51,8 +51,7 @@ class JsonText {
   Expr magnitude_below(const std::string& whole, const std::string& part, bool is_open);
   Expr multiples(const Json& of, bool has_negative, bool has_positive, const Document& document,
                  const Json& where);
-  // Returns a digit of 1 to 9 and what the rules of multiples() let follow it, as the beginning of
-  // a magnitude.
+  // Returns the magnitudes of multiples(): the rules say what may follow the first digit.
   Expr multiple_from(const std::vector<std::vector<Rule>>& rules, long k, size_t n_places);
 
   Pool& pool_;

@@ -104,7 +104,7 @@ bool SchemaReader::open_up(Items* items, std::vector<Choice>* choices) {
   return true;
 }
 
-// Says whether `from` leads to `to` for the same value, so that it would have to be read first.
+// Says whether `from` leads to `to` for the same value, through references, choices or conditions.
 bool SchemaReader::leads_to(const Json& from, const Json& to, std::set<const Json*>* seen) const {
   if (!from.is_object() || !seen->insert(&from).second) return false;
   const auto leads = [&](const Json& next) { return &next == &to || leads_to(next, to, seen); };
