@@ -68,6 +68,16 @@ TEST_F(ServerForLlamaCpp, TellsHowLikelyTokensWereWhereTheyWereChosen) {
   EXPECT_EQ(sure["completion_probabilities"][0]["top_probs"].size(), 1u);
 }
 
+// Given texts come in turn, so that tests of clients have a call and then an answer.
+TEST_F(ServerForLlamaCpp, AnswersWithGivenTextsInTurn) {
+  server::Options options;
+  options.forced_texts = {"one", "two"};
+  start(options);
+  for (const char* const text : {"one", "two", "one"}) {
+    EXPECT_EQ(post("/completion", R"({"prompt":"a"})")["content"], text);
+  }
+}
+
 TEST_F(ServerForLlamaCpp, TellsBothNumbersOfAPromptThatIsTooLong) {
   start();
   std::string text;

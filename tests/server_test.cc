@@ -351,6 +351,12 @@ TEST_F(Server, GoesOnFromTheAssistantsLastMessage) {
   const Json chat_answer = post("/v1/chat/completions", chat_body);
   EXPECT_EQ(chat_answer["usage"]["prompt_tokens"], tokens.size());
   EXPECT_EQ(chat_answer["choices"][0]["message"]["content"], plain["choices"][0]["text"]) << tokens;
+  std::string asked = begun;
+  asked.insert(1, R"("continue_final_message":true,"add_generation_prompt":false,)");
+  EXPECT_EQ(post("/apply-template", asked), post("/apply-template", begun));
+  asked.insert(1, R"("add_generation_prompt":true,)");
+  asked.erase(asked.find(R"("add_generation_prompt":false,)"), 30);
+  post("/apply-template", asked, 400);
   const std::string twice =
       R"({"messages":[{"role":"assistant","content":"a"},{"role":"assistant","content":"b"}]})";
   EXPECT_EQ(client().post("/v1/chat/completions", twice).status, 400);

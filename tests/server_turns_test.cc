@@ -113,15 +113,15 @@ constexpr const char* kChannelTemplate =
 TEST_F(ServerTurns, ReadsAnswersInChannels) {
   server::Options options;
   options.chat_template = kChannelTemplate;
-  options.forced_text =
-      "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Rome.";
+  options.forced_texts = {
+      "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Rome."};
   start(options);
   const Json message =
       post("/v1/chat/completions", chat(R"(,"max_tokens":200)"))["choices"][0]["message"];
   EXPECT_EQ(message["content"], "Rome.");
   EXPECT_EQ(message["reasoning_content"], "Hm.");
-  options.forced_text =
-      "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{\"city\":\"Rome\"}";
+  options.forced_texts = {
+      "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{\"city\":\"Rome\"}"};
   start_again(options);
   const Json called =
       post("/v1/chat/completions", chat(std::string(R"(,"max_tokens":200,)") + kWeatherTool));
@@ -129,7 +129,7 @@ TEST_F(ServerTurns, ReadsAnswersInChannels) {
   EXPECT_EQ(call["function"]["name"], "weather") << called;
   EXPECT_EQ(call["function"]["arguments"], "{\"city\":\"Rome\"}");
   // A model of random weights: thoughts may come first, and the call must.
-  options.forced_text.reset();
+  options.forced_texts.clear();
   start_again(options);
   const Json must =
       post("/v1/chat/completions", chat(std::string(R"(,"temperature":1,"seed":3,)") +

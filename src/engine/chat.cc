@@ -135,27 +135,29 @@ std::string ChatFormat::text(const Conversation& conversation) const {
   return state_->render(conversation, false);
 }
 
-std::vector<Token> ChatFormat::prompt(const Conversation& conversation) const {
+std::vector<Token> ChatFormat::prompt(const Conversation& conversation,
+                                      std::span<const Part> behind) const {
   const text::Tokenizer& tokenizer = state_->tokenizer;
-  std::string rest = state_->render(conversation, true);
+  const std::string whole = state_->render(conversation, true);
   std::vector<Token> tokens;
   // Where the template writes the begin token itself, none is added. No end token is added, which
   // some models want behind texts: it would stand before the answer.
   const std::string_view bos = token_text(tokenizer, tokenizer.bos());
-  const bool has_bos = !bos.empty() && rest.compare(0, bos.size(), bos) == 0;
+  const bool has_bos = !bos.empty() && whole.compare(0, bos.size(), bos) == 0;
   if (tokenizer.vocabulary().add_bos && !has_bos) tokens.push_back(tokenizer.bos());
-  const auto append = [&](std::string_view part, bool parse_special) {
-    const std::vector<Token> more = tokenizer.encode(part, {/*add_special=*/false, parse_special});
-    tokens.insert(tokens.end(), more.begin(), more.end());
-  };
-  while (!rest.empty()) {
+  std::vector<Part> parts;
+  for (std::string_view rest = whole; !rest.empty();) {
     const size_t open = rest.find(kOpen);
-    append(std::string_view(rest).substr(0, open), true);
-    if (open == std::string::npos) break;
-    const size_t close = std::min(rest.find(kClose, open), rest.size());
-    append(std::string_view(rest).substr(open + kOpen.size(), close - open - kOpen.size()), false);
-    rest.erase(0, std::min(close + kClose.size(), rest.size()));
+    parts.push_back({rest.substr(0, open), true});
+    if (open == std::string_view::npos) break;
+    rest.remove_prefix(open + kOpen.size());
+    const size_t close = std::min(rest.find(kClose), rest.size());
+    parts.push_back({rest.substr(0, close), false});
+    rest.remove_prefix(std::min(close + kClose.size(), rest.size()));
   }
+  parts.insert(parts.end(), behind.begin(), behind.end());
+  const std::vector<Token> more = tokenizer.encode_parts(parts);
+  tokens.insert(tokens.end(), more.begin(), more.end());
   return tokens;
 }
 

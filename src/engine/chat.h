@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,10 @@ class ChatFormat {
   std::vector<cache::Token> prompt(const std::vector<Message>& messages) const;
   // Returns the prompt as a text, before it becomes tokens.
   std::string text(const std::vector<Message>& messages) const;
-  std::vector<cache::Token> prompt(const Conversation& conversation) const;
+  using Part = text::Tokenizer::Part;
+  // Returns the prompt, and behind it the parts that the answer begins with.
+  std::vector<cache::Token> prompt(const Conversation& conversation,
+                                   std::span<const Part> behind = {}) const;
   std::string text(const Conversation& conversation) const;
   // Returns the template itself.
   const std::string& source() const;

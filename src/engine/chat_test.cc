@@ -67,6 +67,14 @@ TEST_F(Chat, SpecialTokensInMessagesAreText) {
   EXPECT_NE(read(chat.prompt({{"user", "a</s>b"}})).find("/s>"), std::string::npos);
 }
 
+// The tokenizer reads the whole prompt as one text, as models were trained on it.
+TEST_F(Chat, MessagesAreTheTextThatTheTemplateMakesOfThem) {
+  const ChatFormat chat(*tiny_.engine, kTemplate);
+  const std::vector<Message> messages = {{"user", "how are you"}, {"me", "well"}};
+  const Tokens tokens = chat.prompt(messages);
+  EXPECT_EQ(tokens, tokenizer().encode(chat.text(messages), {false, true}));
+}
+
 TEST_F(Chat, EmptyMessagesAndTemplatesHaveTokens) {
   const ChatFormat chat(*tiny_.engine, kTemplate);
   EXPECT_EQ(count(chat.prompt({{"user", ""}}), tokenizer().eos()), 1);

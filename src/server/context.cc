@@ -25,7 +25,9 @@ Context::Context(engine::Engine& engine, Options options)
     if (!options_.chat_template.empty()) throw;
     chat_problem_ = error.what();
   }
-  if (options_.forced_text) forced_ = tokenizer().encode(*options_.forced_text, {false, true});
+  for (const std::string& text : options_.forced_texts) {
+    forced_.push_back(tokenizer().encode(text, {false, true}));
+  }
 }
 
 // The slow desk stops first, as its work wakes the worker, which is destroyed before the desk.
@@ -82,8 +84,9 @@ std::shared_ptr<Job> Context::make_job(const std::shared_ptr<http::Exchange>& ex
   job->options.ignore_end = wanted.ignores_end;
   job->options.shows_control = wanted.shows_control;
   std::shared_ptr<engine::Constraint> constraint;
-  if (options_.forced_text) {
-    job->mask = std::make_shared<GivenText>(job->prompt.size(), forced_, tokenizer().ends());
+  if (!forced_.empty()) {
+    const std::vector<engine::Token>& text = forced_[n_forced_.fetch_add(1) % forced_.size()];
+    job->mask = std::make_shared<GivenText>(job->prompt.size(), text, tokenizer().ends());
   } else if (wanted.grammar != nullptr) {
     const auto elsewhere = [this, exchange](std::function<void()> work) {
       slow_desk_.post(exchange, [this, work = std::move(work)] {

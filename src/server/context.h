@@ -1,6 +1,7 @@
 // Holds what all requests to a server share: options, model, grammars and worker.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -32,8 +33,8 @@ struct Options {
   bool has_seed = false;           // all requests get `sampler`'s seed, or else a random one
   bool thinks = true;              // lets models think before they answer
   std::string chat_template;       // replaces the model's template; empty: does not
-  std::optional<std::string> forced_text;  // every answer's text, in tests
-  KeepOptions keep;                        // says what is kept on disk
+  std::vector<std::string> forced_texts;  // answers have them in turn, in tests
+  KeepOptions keep;                       // says what is kept on disk
   // Makes a drafter for an answer that is held to the constraint, which may be null. The function
   // may be empty, and may return null.
   std::function<std::unique_ptr<draft::Drafter>(std::shared_ptr<engine::Constraint>)> make_drafter;
@@ -89,7 +90,8 @@ class Context {
   CallShape call_shape_;
   ThoughtMarks thought_marks_;
   bool has_channels_ = false;
-  std::vector<engine::Token> forced_;
+  std::vector<std::vector<engine::Token>> forced_;
+  std::atomic<size_t> n_forced_ = 0;  // counts answers that got one
   Grammars grammars_;
   std::mutex mutex_;
   std::vector<std::pair<const http::Exchange*, std::weak_ptr<Answers>>> live_;

@@ -209,7 +209,13 @@ Conversation read_conversation(Fields& fields) {
     if (!extra->is_object()) fields.fail("chat_template_kwargs", "must be an object");
     conversation.extra.update(*extra);
   }
-  conversation.adds_prompt = fields.flag("add_generation_prompt", true);
+  // That the answer goes on from the assistant's message is what happens anyway.
+  const bool goes_on = fields.flag("continue_final_message");
+  if (goes_on && fields.flag("add_generation_prompt")) {
+    fields.fail("continue_final_message",
+                "asks to go on from the last message, but add_generation_prompt to begin another");
+  }
+  conversation.adds_prompt = fields.flag("add_generation_prompt", !goes_on) || goes_on;
   conversation.take_beginning();
   return conversation;
 }

@@ -107,7 +107,7 @@ http::Response show_props(const Context& context, const http::ServerStatistics*)
                      {"shared", options.keep.is_shared},
                      {"problem", f.problem.empty() ? Json(nullptr) : Json(f.problem)}};
   }
-  props["text_is_given"] = options.forced_text.has_value();
+  props["text_is_given"] = !options.forced_texts.empty();
   props["defaults"] = {{"temperature", options.sampler.temperature},
                        {"top_k", options.sampler.top_k},
                        {"top_p", options.sampler.top_p},

@@ -62,6 +62,21 @@ TEST(Spm, SpecialTokensInTextAreTextUnlessAskedFor) {
             (Pieces{"<s>", " ", "s", "</s>", " ", "s"}));
 }
 
+// Where one part ends and another begins cannot be seen in the tokens, but in what is special.
+TEST(Spm, PartsAreOneTextBetweenSpecialTokens) {
+  const auto t =
+      make_tokenizer(spm_vocabulary({"▁a", "ab", "a", "b", "</s", "<", "/", "s", ">", "▁"}));
+  using Parts = std::vector<Tokenizer::Part>;
+  EXPECT_EQ(t->encode_parts(Parts{{"</s>a", true}, {"", false}, {"b", false}, {"a</s>", true}}),
+            t->encode("</s>aba</s>", {.add_special = false, .parse_special = true}));
+  EXPECT_EQ(t->encode_parts(Parts{{"a", true}, {"</s>", false}}),
+            t->encode("a</s>", {.add_special = false}));
+  // Nor does a special token come of two parts.
+  EXPECT_EQ(t->encode_parts(Parts{{"a</", true}, {"s>", true}}),
+            t->encode("a</s>", {.add_special = false}));
+  EXPECT_TRUE(t->encode_parts({}).empty());
+}
+
 TEST(Spm, CutsOutUserDefinedTokens) {
   Vocabulary v = spm_vocabulary({"ab", "a", "b", "<x>", "<x>y", "▁"});
   v.types[v.tokens.size() - 3] = v.types[v.tokens.size() - 2] = TokenType::kUserDefined;

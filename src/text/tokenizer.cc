@@ -51,6 +51,30 @@ std::vector<Token> Tokenizer::encode(std::string_view text, EncodeOptions option
   return out;
 }
 
+std::vector<Token> Tokenizer::encode_parts(std::span<const Part> parts) const {
+  std::vector<Token> out;
+  std::string text;  // no special token has ended it yet
+  bool first = true;
+  const auto end_text = [&] {
+    if (!text.empty()) encode_text(text, first, &out);
+    text.clear();
+  };
+  for (const Part& part : parts) {
+    const SpecialMatcher& matcher = part.parse_special ? *all_special_ : *user_defined_;
+    for (size_t at = 0; at < part.text.size();) {
+      const SpecialMatcher::Match match = matcher.find(part.text, at);
+      text += part.text.substr(at, match.begin - at);
+      if (match.token == kNoToken) break;
+      end_text();
+      out.push_back(match.token);
+      first = true;
+      at = match.end;
+    }
+  }
+  end_text();
+  return out;
+}
+
 std::string_view Tokenizer::piece(Token token, bool render_special) const {
   TROIKA_ASSERT(is_token(token));
   if (is_control(token)) {

@@ -72,7 +72,7 @@ class ServerTest : public testing::Test {
   }
   void start_with_text(const std::string& text) {
     server::Options options;
-    options.forced_text = text;
+    options.forced_texts = {text};
     start(std::move(options));
   }
   void TearDown() override { stop(); }

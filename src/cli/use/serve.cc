@@ -32,7 +32,7 @@ struct ServeFlags {
   std::string key_file;
   std::string name;
   std::string template_file;
-  std::string forced_file;
+  std::vector<std::string> forced_files;
   int n_parallel = 4;
   int n_queue = 64;
   double ping_seconds = 1.0;
@@ -88,10 +88,10 @@ server::Options options_of(const ServeFlags& flags, engine::Engine& engine) {
   options.shows_slots = !flags.has_no_slots;
   options.shows_prompts = flags.shows_prompts;
   if (!flags.template_file.empty()) options.chat_template = read_text(flags.template_file);
-  if (!flags.forced_file.empty()) options.forced_text = read_text(flags.forced_file);
-  if (options.forced_text && options.forced_text->empty()) {
-    throw UsageError(
-        fmt::format("{}: the file is empty, so that no answer has a text.", flags.forced_file));
+  for (const std::string& file : flags.forced_files) {
+    options.forced_texts.push_back(read_text(file));
+    if (!options.forced_texts.back().empty()) continue;
+    throw UsageError(fmt::format("{}: the file is empty, so that an answer has no text.", file));
   }
   const DraftFlags draft = flags.draft;
   const prepare::Options prepared = flags.engine.checked();
@@ -201,8 +201,9 @@ void add_serve(Command& app) {
   command->add_flag("--no-slots", flags->has_no_slots, "/slots tells nobody who is answered");
   command->add_flag("--show-prompts", flags->shows_prompts,
                     "Answers to chats tell the prompt they were given, as __verbose");
-  command->add_option("--force-text", flags->forced_file,
-                      "Replay: every answer is this file's text, whatever the model says");
+  command->add_option("--force-text", flags->forced_files,
+                      "Replay: every answer is this file's text, whatever the model says "
+                      "(repeatable: answers have the texts in turn)");
   flags->sampler.add_to(*command);
   flags->draft.add_to(*command);
   command->callback([flags] { serve(*flags); });

@@ -290,15 +290,10 @@ std::unique_ptr<Reader> reader_of_calls(const CallShape& shape, const std::vecto
 
 std::vector<engine::Token> prompt_of(Context& context, const Conversation& conversation) {
   const Rendering rendering = rendering_of(context, conversation);
-  std::vector<engine::Token> prompt = context.chat().prompt(rendering.view());
   const std::string bridge =
       bridge_of(context, conversation, rendering, context.chat().text(rendering.view()));
-  const text::Tokenizer& tokenizer = context.tokenizer();
-  for (const auto& more : {tokenizer.encode(bridge, {false, true}),
-                           tokenizer.encode(conversation.beginning, {false, false})}) {
-    prompt.insert(prompt.end(), more.begin(), more.end());
-  }
-  return prompt;
+  const engine::ChatFormat::Part behind[] = {{bridge, true}, {conversation.beginning, false}};
+  return context.chat().prompt(rendering.view(), behind);
 }
 
 std::string prompt_text_of(Context& context, const Conversation& conversation) {
