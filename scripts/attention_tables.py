@@ -142,7 +142,7 @@ PIPELINE = [  # the bits of one lane
     ("and ordered (S7)", on_lanes("ordered")),
 ]
 PROMPT = 4096
-SHORT_CALIBRATION = ["--seconds", "200", "--prompts", "128"]
+SHORT_CALIBRATION = ["--seconds", "200", "--prompts", "512"]
 
 
 def ablation(options, kept):
