@@ -91,7 +91,7 @@ def beside(options):
 
 
 async def stream(port, path, body, on_event=None):
-    """The time to the first text, and how many tokens the prompt had."""
+    """The time to the first text, or to the end where there is none, and how many tokens the prompt had."""
     start = time.perf_counter()
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
     body = json.dumps({**body, "stream": True, "stream_options": {"include_usage": True}, "temperature": 0,
@@ -114,7 +114,8 @@ async def stream(port, path, body, on_event=None):
                 if on_event:
                     on_event(time.perf_counter())
     writer.close()
-    return {"first_s": first, "n_prompt": n_prompt, "text": text}
+    # A single token may be a part of a character, whose text never comes.
+    return {"first_s": first or time.perf_counter() - start, "n_prompt": n_prompt, "text": text}
 
 
 def words(number, n):
