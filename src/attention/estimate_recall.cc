@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention/areas.h"
 #include "attention/choose/estimate.h"
 #include "attention/choose/key_levels.h"
 #include "attention/choose/select.h"
@@ -13,19 +14,6 @@ namespace troika::attention {
 namespace {
 
 constexpr size_t kTokenStep = 16;  // every so many tokens of a tile, one is looked at
-
-// Memory that begins at a multiple of 64 bytes.
-class Aligned {
- public:
-  explicit Aligned(size_t bytes) : bytes_(bytes + kernels::kLineBytes) {}
-  std::byte* get() {
-    const auto address = reinterpret_cast<uintptr_t>(bytes_.data());
-    return bytes_.data() + (kernels::kLineBytes - address % kernels::kLineBytes);
-  }
-
- private:
-  std::vector<std::byte> bytes_;
-};
 
 float largest_magnitude(std::span<const float> values) {
   float largest = 0.0f;
@@ -188,7 +176,7 @@ class TileRecall {
   size_t begin_;
   size_t n_;  // counts positions
   size_t d_;
-  Aligned room_;
+  Workspace room_;
   Areas areas_;
   KeyLevels levels_;
   std::byte* query_levels_;
