@@ -294,7 +294,8 @@ TEST_P(ExpertsByHand, P10AreThoseOfTheModelInAnyOrderOfArrival) {
     }
     EXPECT_EQ(stream_->take_problem(), "");
     const ExpertStream::Counters c = stream_->counters();
-    EXPECT_GT(c.hits, 0);
+    // Few places are all taken again before the same mixture returns.
+    EXPECT_TRUE(n_places < 30 || c.hits > 0);
     EXPECT_GT(c.right_guesses, 0);
     EXPECT_TRUE(n_places == 48 || c.evictions > 0);
   }
