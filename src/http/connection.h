@@ -57,6 +57,8 @@ class Connection {
   // Says that no request has begun: the next byte is the first of one.
   bool is_idle() const { return exchange == nullptr && parser_.is_idle() && in_.empty(); }
   void begin_idle(Time now) { deadline_ = now + seconds(patience_.idle); }
+  // Returns when it ends if no request begins. REQUIRES: it is idle.
+  Time idle_until() const { return deadline_; }
 
   enum class Late : uint8_t { kNo, kIdle, kHead, kBody, kWrite, kLinger };
   // Says what the client has taken too long for.

@@ -132,17 +132,19 @@ bool Server::is_quiet() const {
                      [](const auto& entry) { return entry.second->is_lingering(); });
 }
 
-// Ends the connection that was accepted first of those that are between two requests, to make room.
+// Ends the connection that has waited longest of those that are between two requests, to make room.
 // Returns false if there is none.
 bool Server::end_an_idle_one() {
-  auto oldest = connections_.end();
+  auto longest = connections_.end();
   for (auto it = connections_.begin(); it != connections_.end(); ++it) {
-    const bool may_go = it->second->is_idle() && it->second->n_unsent() == 0;
-    if (may_go && (oldest == connections_.end() || it->first < oldest->first)) oldest = it;
+    if (!it->second->is_idle() || it->second->n_unsent() > 0) continue;
+    const bool is_longer =
+        longest == connections_.end() || it->second->idle_until() < longest->second->idle_until();
+    if (is_longer) longest = it;
   }
   ++statistics_.n_crowded;
-  if (oldest == connections_.end()) return false;
-  close(oldest->first);
+  if (longest == connections_.end()) return false;
+  close(longest->first);
   return true;
 }
 

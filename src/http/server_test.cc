@@ -296,6 +296,20 @@ TEST_F(HttpServer, ASilentConnectionMakesRoomForAnother) {
   EXPECT_TRUE(answer.empty() || answer.starts_with("HTTP/1.1 503 ")) << answer;
 }
 
+TEST_F(HttpServer, TheConnectionThatWaitedLongestMakesRoom) {
+  start({.most_connections = 2});
+  Client first(path_), second(path_);
+  for (Client* const client : {&first, &second, &first}) {
+    client->send(get("/echo"));
+    client->read("GET ");
+  }
+  // The second was accepted later, and yet it has waited for a longer time.
+  EXPECT_TRUE(Client(path_).ask(last("/echo")).ends_with("GET "));
+  EXPECT_EQ(second.read(), "");
+  first.send(last("/echo"));
+  EXPECT_TRUE(first.read().ends_with("GET "));
+}
+
 TEST_F(HttpServer, StopsWhenAnswersUnderWayHaveEnded) {
   start();
   Client idle(path_), reading(path_);
