@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 
-# The loop, its multiplications, and how many of them a turn counts.
+# For each loop: the instructions that multiply, and how many of them the probe counts in a turn.
 LOOPS = {
     "avx2::f32": (r"vfmadd", 12),
     "avx2::int8": (r"vpmaddubsw", 12),

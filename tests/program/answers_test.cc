@@ -1,4 +1,4 @@
-// Several answers to one prompt as a user meets them: each is the one that its seed gives alone.
+// Several answers to one prompt from the command line: each is the one that its seed gives alone.
 #include <nlohmann/json.hpp>
 
 #include "tests/program/run_test.h"
@@ -26,7 +26,7 @@ TEST_F(Answers, EachIsTheOneThatItsSeedGivesAlone) {
       EXPECT_EQ(answer["text"], alone["text"]);
       EXPECT_EQ(answer["stop"], alone["stop"]);
       const json n_computed = i == 0 ? answer["prompt_tokens"] : json(0);
-      EXPECT_EQ(answer["computed_tokens"], n_computed);  // the prompt is read once
+      EXPECT_EQ(answer["computed_tokens"], n_computed);  // shows that the prompt was read once
     }
     EXPECT_EQ(together["together"]["most_answers_in_a_step"], 3);
   }
@@ -40,7 +40,7 @@ TEST_F(Answers, PeopleSeeEachUnderItsSeed) {
   EXPECT_NE(finished.err.find("2 answers"), std::string::npos) << finished.err;
 }
 
-// The answer that is shown is the one whose tokens were likeliest in the mean (P9).
+// The program shows the answer whose tokens were likeliest in the mean (P9).
 TEST_F(Answers, P9TheBestIsTheMostLikely) {
   for (const std::string draft : {"none", "context"}) {
     const json best = run_json({"--seed", "11", "--best", "4", "--temp", "1.5", "--draft", draft});
@@ -69,7 +69,7 @@ TEST_F(Answers, WhatGoesWithOneAnswerOnlyIsRefused) {
   expect_refusal(run({"--answers", "2", "--draft", "model:" + model_}), 2, {"--answers"});
 }
 
-// A prompt that does not fit is said once, as for one answer.
+// The program refuses a prompt that does not fit once, as it does for one answer.
 TEST_F(Answers, APromptThatIsTooLongIsASentence) {
   expect_refusal(run({"--answers", "2", "--context", "2"}), 1, {"--context"});
 }

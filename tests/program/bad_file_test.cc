@@ -1,4 +1,5 @@
-// Model files that are damaged, wrong or of a kind that is not known: a sentence and status 1.
+// Model files that are damaged, wrong or of an unknown kind are refused with a sentence and status
+// 1.
 #include <unistd.h>
 
 #include <cstring>
@@ -17,7 +18,7 @@ void put_at(std::string* bytes, size_t at, T value) {
   std::memcpy(bytes->data() + at, &value, sizeof(T));
 }
 
-// Where a string with its length before it ends.
+// Returns where a string ends that is stored behind its length.
 size_t end_of_string(const std::string& bytes, const std::string& text) {
   const uint64_t length = text.size();
   const std::string with_length(reinterpret_cast<const char*>(&length), sizeof length);
@@ -33,7 +34,7 @@ void replace_first(std::string* bytes, const std::string& old, const std::string
   bytes->replace(at, old.size(), by);
 }
 
-// The description of a tensor: number of dimensions, lengths, type, offset.
+// Describes a tensor: number of dimensions, lengths, type, offset.
 struct Description {
   Description(std::string* bytes, const std::string& name)
       : bytes(bytes), lengths_at(end_of_string(*bytes, name) + 4) {
@@ -69,7 +70,7 @@ class BadFile : public ProgramTest {
 TEST_F(BadFile, IsFineAsItStands) { expect_success(run(write(bytes_))); }
 
 TEST_F(BadFile, Truncated) {
-  // Places in the header, the metadata, the vocabulary, the descriptions and the data.
+  // These lengths end in the header, the metadata, the vocabulary, the descriptions and the data.
   const size_t n = bytes_.size();
   for (const size_t length :
        {size_t{1}, size_t{4}, size_t{7}, size_t{16}, size_t{23}, size_t{24}, size_t{31},
@@ -129,7 +130,7 @@ TEST_F(BadFile, NotReadable) {
 }
 
 TEST_F(BadFile, HugeCounts) {
-  for (const size_t at : {size_t{8}, size_t{16}}) {  // of tensors, of metadata entries
+  for (const size_t at : {size_t{8}, size_t{16}}) {  // counts tensors, then metadata entries
     std::string bytes = bytes_;
     put_at<uint64_t>(&bytes, at, uint64_t{1} << 60);
     expect_refused(bytes, {});
@@ -138,7 +139,7 @@ TEST_F(BadFile, HugeCounts) {
 
 TEST_F(BadFile, HugeStringAndArray) {
   std::string bytes = bytes_;
-  put_at<uint64_t>(&bytes, 24, uint64_t{1} << 60);  // length of the first key
+  put_at<uint64_t>(&bytes, 24, uint64_t{1} << 60);  // is the length of the first key
   expect_refused(bytes, {});
   bytes = bytes_;
   const size_t tokens = end_of_string(bytes, "tokenizer.ggml.tokens");
@@ -192,7 +193,7 @@ TEST_F(BadFile, WrongLengthOfANorm) {
 }
 
 TEST_F(BadFile, UnsupportedElementTypes) {
-  // IQ2_XXS, TQ1_0 and one that does not exist.
+  // The types are IQ2_XXS, TQ1_0 and one that does not exist.
   for (const auto& [number, name] :
        {std::pair<uint32_t, std::string>{16, "IQ2_XXS"}, {34, "TQ1_0"}, {999, "999"}}) {
     SCOPED_TRACE(name);
@@ -221,7 +222,7 @@ TEST_F(BadFile, MissingHyperParameters) {
     std::string bytes = bytes_;
     std::string other = "llama." + key;
     other.back() = '_';
-    // The first occurrence may be a longer key, so the key goes with its length.
+    // The key is looked for with its length, because a longer key may contain it.
     const size_t end = end_of_string(bytes, "llama." + key);
     bytes[end - 1] = '_';
     expect_refused(bytes, {"llama." + key, "missing"});
@@ -233,7 +234,8 @@ TEST_F(BadFile, AbsurdHyperParameters) {
        {"block_count", "embedding_length", "attention.head_count", "attention.head_count_kv",
         "attention.key_length", "feed_forward_length", "context_length", "rope.dimension_count"}) {
     for (const uint32_t value : {0u, 3u, 1u << 30, ~0u}) {
-      // Three layers would miss tensors; a context of 3 is possible, and not to rotate at all.
+      // A context of 3 is possible, and so is a model that does not rotate. (Three layers miss
+      // tensors.)
       if (key == "context_length" && value == 3) continue;
       if (key == "rope.dimension_count" && value == 0) continue;
       SCOPED_TRACE(key + " = " + std::to_string(value));
@@ -245,14 +247,14 @@ TEST_F(BadFile, AbsurdHyperParameters) {
 }
 
 TEST_F(BadFile, HyperParameterOfAnotherType) {
-  // A float where a count is wanted.
+  // The type becomes that of a float, where a count is wanted.
   put_at<uint32_t>(&bytes_, end_of_string(bytes_, "llama.block_count"), 6);
   expect_refused(bytes_, {"llama.block_count"});
 }
 
 TEST_F(BadFile, EpsilonAndRopeThatAreNoNumbers) {
   for (const std::string key : {"attention.layer_norm_rms_epsilon", "rope.freq_base"}) {
-    for (const uint32_t bits : {0x7fc00000u, 0x7f800000u, 0xbf800000u}) {  // NaN, infinity, -1
+    for (const uint32_t bits : {0x7fc00000u, 0x7f800000u, 0xbf800000u}) {  // NaN, infinity and -1
       SCOPED_TRACE(key + " " + std::to_string(bits));
       std::string bytes = bytes_;
       put_at<uint32_t>(&bytes, end_of_string(bytes, "llama." + key) + 4, bits);
@@ -284,7 +286,7 @@ TEST_F(BadFile, TokenIdsBeyondTheVocabulary) {
   }
 }
 
-// Any byte of header, metadata and descriptions may be wrong: whatever comes, no crash.
+// A wrong byte in header, metadata or descriptions never crashes the program.
 TEST_F(BadFile, AnyWrongByteIsSurvived) {
   const size_t end = end_of_string(bytes_, "blk.1.ffn_down.weight") + 40;
   const std::string path = folder_.file("small.gguf");

@@ -1,4 +1,4 @@
-// Folders that cannot be converted: a sentence and status 1, and no file beside them.
+// Folders that cannot be converted are refused with a sentence and status 1, and leave no file.
 #include <filesystem>
 
 #include "tests/program/troika.h"
@@ -15,7 +15,7 @@ class BadFolder : public testing::Test {
  protected:
   void expect_refused(const std::vector<std::string>& parts) const {
     expect_refusal(troika({"convert", source(), temp_.file("out.gguf")}), 1, parts);
-    EXPECT_LE(temp_.n_files(), 1u);  // the folder
+    EXPECT_LE(temp_.n_files(), 1u);  // counts the folder alone
   }
   std::string source() const { return temp_.file("source"); }
   void write(const char* name, const std::string& text) const {

@@ -1,4 +1,4 @@
-// What the commands do with good input: their output, its forms, and what must agree.
+// What the commands do with good input: what they print, in which forms, and what must agree.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -32,7 +32,7 @@ class Behaviour : public ProgramTest {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  // The text alone: standard output without the line end after it.
+  // Returns the text that a run prints, without the line end behind it.
   std::string text_of(const std::vector<std::string>& words, const std::string& in = "") const {
     const Finished finished = troika(words, in);
     expect_success(finished);
@@ -86,7 +86,7 @@ TEST_F(Behaviour, GreedyIsTheSameWithAnySeedAndThreads) {
 }
 
 TEST_F(Behaviour, StreamedTextIsTheTextOfTheJson) {
-  for (const char* seed : {"1", "2", "3"}) {  // with bytes that form no characters
+  for (const char* seed : {"1", "2", "3"}) {  // makes tokens with bytes that form no characters
     EXPECT_EQ(text_of(run({"--seed", seed, "--temp", "4"})),
               json_of(troika(run({"--seed", seed, "--temp", "4", "--json"})))["text"]);
   }
@@ -103,7 +103,7 @@ TEST_F(Behaviour, PromptsFromEverywhereAreTheSame) {
 
 TEST_F(Behaviour, StopStringsEndTheTextBeforeThem) {
   const std::string whole = json_of(troika(run({"--temp", "0", "--json"})))["text"];
-  // Two letters, so that no character is cut.
+  // The stop text has two letters, so that no character is cut.
   size_t at = 2;
   while (at + 2 < whole.size() && !(std::isalpha(static_cast<unsigned char>(whole[at])) &&
                                     std::isalpha(static_cast<unsigned char>(whole[at + 1])))) {
@@ -114,7 +114,7 @@ TEST_F(Behaviour, StopStringsEndTheTextBeforeThem) {
   const json j = json_of(troika(run({"--temp", "0", "--json", "--stop", "@@", "--stop", stop})));
   EXPECT_EQ(j["stop"], "string");
   EXPECT_EQ(j["text"], whole.substr(0, whole.find(stop)));
-  // One that cuts a character makes no wrong JSON.
+  // A stop text that cuts a character still leaves valid JSON.
   json_of(
       troika(run({"--temp", "4", "--seed", "1", "--json", "--stop", "\xbf", "--stop", "\xbd"})));
 }
@@ -201,7 +201,7 @@ TEST_F(Behaviour, EvalOfAPlainTextAndOfDocuments) {
   const json array = eval(json::array({sentence}).dump());
   EXPECT_EQ(array["tokens"], plain["tokens"]);
   EXPECT_NEAR(array["nll"].get<double>(), plain["nll"].get<double>(), 1e-9);
-  // Two of the same are as likely as one, whether they stand in an array or in lines.
+  // A sentence twice is as likely for each token as once.
   const json two = eval(json::array({sentence, sentence}).dump());
   EXPECT_EQ(two["tokens"], 2 * plain["tokens"].get<int>());
   EXPECT_NEAR(two["nll"].get<double>(), plain["nll"].get<double>(), 1e-9);
@@ -214,7 +214,7 @@ TEST_F(Behaviour, EvalOfAPlainTextAndOfDocuments) {
   const Finished from_input =
       troika({"eval", model_, "--perplexity", "-", "-c", "64", "--json"}, line + line);
   EXPECT_EQ(json_of(from_input), two);
-  // A text that only looks like JSON is a text.
+  // A text that only looks like JSON counts as plain text.
   EXPECT_GT(eval("[Chapter one] the little girl")["tokens"], 5);
   EXPECT_GT(eval("{she said} the little girl")["tokens"], 5);
 }
@@ -225,7 +225,7 @@ TEST_F(Behaviour, EvalOfALongTextGoesInWindows) {
   const json j =
       json_of(troika({"eval", model_, "--perplexity", write(text, "text"), "-c", "32", "--json"}));
   const json tokens = json_of(troika({"tokenize", model_, "-p", text, "--no-bos", "--json"}));
-  // Every token is predicted: a window of 32 begins with the begin token.
+  // The model predicts every token: a window of 32 begins with the begin token.
   EXPECT_EQ(j["tokens"], tokens["n"]);
 }
 
@@ -244,7 +244,7 @@ TEST_F(Behaviour, EvalOfTasks) {
   EXPECT_EQ(j["kinds"]["easy"]["n"], 1);
 }
 
-// Metadata of every kind of oddity.
+// Returns a file whose metadata holds invalid characters, escapes, empty arrays and NaN.
 std::string odd_file() {
   test_support::GgufBytes file;
   file.add_string("general.architecture", "odd");
@@ -278,7 +278,7 @@ TEST_F(Behaviour, InspectOfOddMetadata) {
 }
 
 TEST_F(Behaviour, InspectShowsArraysInArrays) {
-  // The last entry of a good file becomes an array of two arrays.
+  // A good file gets another metadata entry: an array of two arrays.
   std::string bytes = model_bytes(small_model());
   std::string entry;
   const auto put = [&](auto value) {
@@ -286,16 +286,16 @@ TEST_F(Behaviour, InspectShowsArraysInArrays) {
   };
   put(uint64_t{10});
   entry += "odd.nested";
-  put(uint32_t{9});  // array
-  put(uint32_t{9});  // of arrays
+  put(uint32_t{9});  // says that the value is an array
+  put(uint32_t{9});  // says that its elements are arrays
   put(uint64_t{2});
   for (const uint32_t first : {1u, 2u}) {
-    put(uint32_t{4});  // of 32-bit integers
+    put(uint32_t{4});  // says that their elements are 32-bit integers
     put(uint64_t{2});
     put(first);
     put(first * 10);
   }
-  // A second metadata entry in front of the others; padding keeps the alignment of what follows.
+  // A second new entry pads the first one, so that what follows keeps its alignment.
   const size_t n_pad = 32 - entry.size() % 32;
   test_support::GgufBytes file;
   uint64_t n_entries = 0;
@@ -366,7 +366,7 @@ TEST_F(Behaviour, QuantizedFilesRun) {
     EXPECT_EQ(report["output_bytes"], std::filesystem::file_size(out));
     expect_success(troika({"run", out, "-p", "Once", "-n", "3"}));
   }
-  // A type without loss keeps the text.
+  // A type without loss changes nothing in the text.
   json_of(troika({"quantize", in, out, "--type", "f32", "--json"}));
   const std::vector<std::string> rest = {"-p", "Once", "-n", "9", "--temp", "0"};
   std::vector<std::string> before = {"run", in}, after = {"run", out};
@@ -401,7 +401,7 @@ TEST_F(Behaviour, SynthListsAndWritesModels) {
   EXPECT_NE(read_whole(first), read_whole(second));
 }
 
-// One of each architecture, looked at and run.
+// A model of each architecture is inspected and run.
 TEST_F(Behaviour, EveryTinyModelIsDescribedAndRuns) {
   const json list = json_of(troika({"synth", "--list", "--json"}));
   size_t n = 0;

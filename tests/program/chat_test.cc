@@ -1,4 +1,4 @@
-// Conversations: the chat template of a model, a conversation in a pipe and in a terminal.
+// Conversations in a pipe and in a terminal, with a model's chat template.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -25,7 +25,7 @@ class Chat : public ProgramTest {
     words.insert(words.end(), more.begin(), more.end());
     return troika(words);
   }
-  // Tokens of the prompt that a question becomes.
+  // Returns how many tokens the prompt of a question has.
   static int n_prompt(const std::string& model, const std::string& question,
                       std::vector<std::string> more = {}) {
     const Finished finished = ask(model, question, std::move(more));
@@ -58,7 +58,7 @@ TEST_F(Chat, SpecialTokensOfAPersonAreText) {
   const int n_as_text = n_tokens(model, trick, false);
   ASSERT_GT(n_as_text, n_tokens(model, trick, true));
   EXPECT_GE(n_prompt(model, "a" + trick), n_prompt(model, "a") + n_as_text - 2);
-  // In a plain prompt too, unless asked for.
+  // They are text in a plain prompt too, unless special tokens are asked for.
   const auto plain = [&](std::vector<std::string> more) {
     std::vector<std::string> words = {"run", model, "-p", trick, "-n", "0", "--json"};
     words.insert(words.end(), more.begin(), more.end());
@@ -120,7 +120,7 @@ TEST_F(Chat, InAPipe) {
                            "begins anew", "'/dance' is no command", "/help lists them"}) {
     EXPECT_NE(finished.out.find(part), std::string::npos) << part;
   }
-  // The first answer again, after everything was forgotten.
+  // After everything was forgotten, the first answer comes again.
   const std::string answer = finished.out.substr(0, finished.out.find('\n'));
   EXPECT_NE(finished.out.find("forgotten.\n" + answer), std::string::npos);
 }
@@ -185,19 +185,19 @@ TEST_F(Terminal, EditsTheLine) {
   EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   chat.type(
       "/dancx\x7f"
-      "e\r");  // backspace
+      "e\r");  // has a backspace
   EXPECT_NE(chat.read_until("'/dance' is no command"), "") << chat.pending();
   EXPECT_TRUE(chat.at_prompt()) << chat.pending();
-  chat.type("\x1b[A\r");  // the arrow up brings the last line back
+  chat.type("\x1b[A\r");  // presses the arrow up, which brings the last line back
   EXPECT_NE(chat.read_until("'/dance' is no command"), "") << chat.pending();
   EXPECT_TRUE(chat.at_prompt()) << chat.pending();
-  // Letters of several bytes, of which backspace takes one.
+  // Backspace takes one letter, even if it has several bytes.
   chat.type(
       "/gr\u00fc\u00df\u00e9\x7f"
       "e\r");
   EXPECT_NE(chat.read_until("'/gr\u00fc\u00dfe' is no command"), "") << chat.pending();
   EXPECT_TRUE(chat.at_prompt()) << chat.pending();
-  EXPECT_EQ(chat.leave_with("\x04"), 0);  // the end of input
+  EXPECT_EQ(chat.leave_with("\x04"), 0);  // is the end of input
   EXPECT_NE(read_whole(folder_.file("state/troika/chat_history")).find("dance"), std::string::npos);
 }
 
@@ -214,8 +214,8 @@ TEST_F(Terminal, RemembersLinesOfEarlierTimes) {
   EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   // The line is found two lines up, before /quit.
   EXPECT_TRUE(chat.type_until("\x1b[A\x1b[A\r", "'/remembered' is no command")) << chat.pending();
-  // What was typed once too often may stand in the line, and Ctrl-D ends only an empty one: Ctrl-U
-  // clears it.
+  // A line that was typed once too often may still stand there, and Ctrl-D ends only an empty line.
+  // So Ctrl-U clears it first.
   EXPECT_EQ(chat.leave_with("\x15\x04"), 0);
 }
 
@@ -230,7 +230,7 @@ TEST_F(Terminal, ControlCStopsTheAnswerAndNotTheProgram) {
                        environment());
   EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   chat.type("hello\r");
-  EXPECT_NE(chat.read_until("\n"), "");  // the echo of the question
+  EXPECT_NE(chat.read_until("\n"), "");  // reads the echo of the question
   for (size_t n_read = 0; n_read < 5;) {
     const std::string answer = chat.read_until("e");
     ASSERT_NE(answer, "");
@@ -246,7 +246,7 @@ TEST_F(Terminal, ControlCStopsTheAnswerAndNotTheProgram) {
   chat.type("half a line");
   EXPECT_NE(chat.read_until("half a line"), "") << chat.pending();
   for (int i = 0; i < 3; ++i) {
-    chat.type("\x03");  // only drops the line, each time
+    chat.type("\x03");  // drops the line and does nothing else
     EXPECT_NE(chat.read_until("\n"), "") << chat.pending();
     EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   }

@@ -1,4 +1,4 @@
-// Outputs that cannot be written, and a model file that changes while it is used.
+// Outputs that cannot be written, and model files that change while they are used.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,7 +51,7 @@ TEST_F(Disk, FullWhileWriting) {
     for (Command* command : {&quantize, &synth}) {
       command->most_file_bytes = limit;
       expect_refusal(run_program(*command), 1, {out, "larger than the limit"});
-      EXPECT_EQ(folder_.n_files(), 1u);  // nothing half-written stays
+      EXPECT_EQ(folder_.n_files(), 1u);  // shows that nothing half-written stays
     }
   }
 }
@@ -115,7 +115,8 @@ TEST_F(Disk, AClosedPipeEndsARun) {
   EXPECT_LT(finished.out.size(), 4096u);
 }
 
-// Large enough that pages are still unread when it is cut, and slow enough to be caught at work.
+// Returns a model so large that pages are still unread when its file is cut, and so slow that the
+// cut comes in time.
 test_support::TinyModel large_model() {
   test_support::TinyModel model = test_support::tiny_model("llama");
   model.width = 512;
@@ -127,7 +128,7 @@ test_support::TinyModel large_model() {
 
 class Truncation : public ProgramTest {
  protected:
-  // Cuts the file once the first text has come.
+  // Runs the model, and cuts the file once the first text has come.
   Finished run_and_cut(uint64_t length, const std::vector<std::string>& more) const {
     const std::string path = write(large_model(), "large.gguf");
     std::vector<std::string> words = {"run",    path,           "-p",     "Once", "-c",
@@ -159,7 +160,7 @@ TEST_F(Truncation, ToNothingWhileItRuns) { expect_refused(0, {}); }
 
 TEST_F(Truncation, ToAPartOfAPageWhileManyThreadsRun) { expect_refused(100, {"--threads", "4"}); }
 
-// What was copied into memory needs the file no more.
+// A model that was copied into memory needs its file no more.
 TEST_F(Truncation, DoesNotMatterToACopy) {
   const Finished finished = run_and_cut(0, {"--load", "copy", "-n", "60"});
   EXPECT_EQ(finished.status, 0) << finished.err;

@@ -1,4 +1,4 @@
-// DraftSources as a user meets them: a history that helps the next run, and what is said of bad
+// Sources of drafts from the command line: a history that helps the next run, and refusals of bad
 // ones.
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -73,7 +73,7 @@ TEST_F(DraftSources, EvalOfTasksWithTheirContext) {
   expect_success(finished);
   const json j = json::parse(finished.out, nullptr, /*allow_exceptions=*/false);
   EXPECT_EQ(j["different"], 0);
-  EXPECT_EQ(j["scores"].size() % 3, 0u);  // two kinds, and all
+  EXPECT_EQ(j["scores"].size() % 3, 0u);  // scores come for two kinds of tasks and for all
   EXPECT_EQ(j["scores"].front()["draft"], "none");
   EXPECT_GT(j["head_share"], 0);
   expect_success(
@@ -83,7 +83,7 @@ TEST_F(DraftSources, EvalOfTasksWithTheirContext) {
   expect_refusal(troika({"eval", model_, "--cag", tasks}), 1, {"tasks.jsonl:1", "message"});
 }
 
-// The forms of the paper's Tables 3 and 4 on this machine, behind what is simulated.
+// Measures on this machine what the paper's Tables 3 and 4 show, beside what is simulated.
 TEST_F(DraftSources, ReproduceMeasuresDraftsOnThisMachine) {
   const std::string tasks = folder_.file("tasks.jsonl");
   write_whole(tasks,
@@ -95,7 +95,8 @@ TEST_F(DraftSources, ReproduceMeasuresDraftsOnThisMachine) {
   expect_success(finished);
   const json measured = json::parse(finished.out, nullptr, false)["this_machine"];
   EXPECT_EQ(measured["n_tasks"], 2);
-  ASSERT_EQ(measured["scores"].size(), 15u);  // five settings of two kinds, and of all
+  // Shows five settings, each for two kinds of tasks and for all.
+  ASSERT_EQ(measured["scores"].size(), 15u);
   for (const json& score : measured["scores"]) {
     EXPECT_GT(score["ms_per_token"], 0) << score;
     EXPECT_GT(score["total_ms_per_token"], 0) << score;

@@ -1,4 +1,4 @@
-// Drafts as a person meets them: --draft, --force-text, --show-drafts, and what is said about them.
+// Drafts from the command line: --draft, --force-text, --show-drafts, and refusals of wrong values.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -41,7 +41,7 @@ TEST_F(Drafts, EveryKindGivesThePlainText) {
       EXPECT_GE(draft["accepted"], 0);
       EXPECT_LE(draft["accepted"], draft["drafted"]);
       if (kind.starts_with("model:") && width[0] == '4') {
-        // It drafts for itself: all that it is sure of is right.
+        // The model drafts for itself, so all that it is sure of is right.
         EXPECT_EQ(draft["accepted"], draft["drafted"]);
       }
     }
@@ -72,7 +72,7 @@ TEST_F(Drafts, WhatCannotDraftIsRefused) {
   expect_refusal(troika(run({"--draft", "model:"})), 2, {"model:FILE"});
   expect_refusal(troika(run({"--draft-width", "33"})), 2, {"33", "32"});
   expect_refusal(troika(run({"--draft", "model:/nowhere.gguf"})), 1, {"/nowhere.gguf"});
-  test_support::TinyModel other = small_model("qwen2");  // another tokenizer
+  test_support::TinyModel other = small_model("qwen2");  // has another tokenizer
   const std::string path = folder_.file("other.gguf");
   write_tiny_model(other, path);
   expect_refusal(troika(run({"--draft", "model:" + path})), 1, {path, "same family"});

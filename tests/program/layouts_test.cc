@@ -1,4 +1,4 @@
-// One copy of the weights that changes its layout during a prompt (D1), as a person sees it.
+// One copy of the weights that changes its layout during a prompt (D1), from the command line.
 #include <nlohmann/json.hpp>
 
 #include "tests/program/troika.h"
@@ -76,7 +76,7 @@ TEST_F(LayoutsProgram, D1WhatCannotSwitchIsRefused) {
                  2, {"--order in-order"});
 }
 
-// On a phone graphs of a known model change while its prompt runs, by another software for prompts.
+// On a simulated phone, other software computes prompts, and graphs change while a prompt runs.
 TEST_F(LayoutsProgram, D1AGraphOfAPhoneChangesToo) {
   const std::string phones = test::repository_file("phones");
   const Finished finished =

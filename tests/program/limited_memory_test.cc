@@ -1,6 +1,5 @@
-// A model that is larger than the memory it may have (P10), with a real limit of the system: a
-// cgroup (version 1) of its own, which only root can make. Bytes and reads are looked at, never
-// time.
+// Runs a model that is larger than its memory (P10), under a real limit of the system: a cgroup
+// (version 1), which only root can make. The tests look at bytes and reads, never at time.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,7 +14,7 @@ namespace {
 
 constexpr uint64_t kMegabyte = 1'000'000;
 
-// Memory for those who enter it; what it held at most.
+// A group of processes whose memory the system limits and measures.
 class LimitedGroup {
  public:
   explicit LimitedGroup(uint64_t bytes)
@@ -30,7 +29,7 @@ class LimitedGroup {
   ~LimitedGroup() { ::rmdir(path_.c_str()); }
 
   bool is_there() const { return is_there_; }
-  // The command, as a member of the group.
+  // Returns the command as one that first enters the group.
   Command member(Command command) const {
     std::string line = "echo $$ > " + path_ + "/cgroup.procs && exec \"$@\"";
     std::vector<std::string> words = {"/bin/sh", "-c", line, "sh"};
@@ -71,7 +70,8 @@ TEST_F(LimitedMemory, P10AModelLargerThanItsBudgetKeepsToIt) {
       "run",       model,     "-p",       "x",         "-n",          "6",     "--temp",
       "1",         "--draft", "none",     "--no-plan", "--json",      "--ffn", "by-neuron",
       "--context", "128",     "--memory", "80M",       "--ignore-end"};
-  // The first run writes the bundles, which takes the page cache of whoever does it.
+  // The first run writes the bundles outside the group, which would be charged for the page cache
+  // of that.
   expect_success(troika(run));
   const Finished finished = run_program(group.member(troika_command(run)));
   expect_success(finished);

@@ -1,4 +1,5 @@
-// What the program keeps in memory: its ledger beside what the system counts, and --memory.
+// What the program keeps in memory: its ledger agrees with what the system counts, and --memory
+// limits it.
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -12,14 +13,14 @@ using nlohmann::json;
 
 constexpr double kMega = 1e6;
 
-// A sanitizer's shadow of the memory is no part of the ledger.
+// A sanitizer's shadow memory is no part of the ledger.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kIsSanitized = true;
 #else
 constexpr bool kIsSanitized = false;
 #endif
 
-// One model of a hundred megabytes for all tests.
+// These tests share one model of a hundred megabytes.
 class LedgerProgram : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -35,7 +36,7 @@ class LedgerProgram : public testing::Test {
     const std::vector<uint8_t> bytes = tiny_model_bytes(model);
     write_whole(folder_->file("model.gguf"), {bytes.begin(), bytes.end()});
     std::string text;
-    for (int i = 0; i < 90; ++i) text += "word ";  // more tokens than a chunk has
+    for (int i = 0; i < 90; ++i) text += "word ";  // is more tokens than a chunk has
     write_whole(folder_->file("prompt.txt"), text);
   }
   static void TearDownTestSuite() { delete folder_; }
@@ -77,11 +78,11 @@ TEST_F(LedgerProgram, TheSumIsWhatTheSystemCounts) {
   for (std::vector<std::string> flags : all) {
     std::string name;
     for (const std::string& flag : flags) name += flag + " ";
-    // As long as the prompt and the answer, so that all of it is in use.
+    // The context has the length of prompt and answer, so that all of it is in use.
     flags.insert(flags.end(), {"-c", "320", "--memory", "2G"});
     const json result = json_of(flags);
     const int n_prompt = result["prefill"]["tokens"];
-    EXPECT_GT(n_prompt, 256) << name;  // whole chunks
+    EXPECT_GT(n_prompt, 256) << name;  // shows that there are whole chunks
     const json& memory = result["memory"];
     const double total = memory["total_bytes"], resident = memory["resident_bytes"];
     EXPECT_NEAR(total, resident, 0.05 * resident + 8 * kMega) << name << memory.dump(1);
@@ -94,7 +95,7 @@ TEST_F(LedgerProgram, TheSumIsWhatTheSystemCounts) {
 
 TEST_F(LedgerProgram, WhatDoesNotFitIsRefusedInASentence) {
   expect_refusal(run({"--memory", "16M"}), 1, {"--memory 16.8 MB", "weights ", "a smaller model"});
-  // Beside the weights, and a program that sanitizers make large.
+  // 500 MB have room for the weights, and for a program that sanitizers make large.
   expect_refusal(run({"--memory", "500M", "-c", "100000"}), 1,
                  {"A context of 100000 tokens", "--context ", "--kv q8_0", "weights"});
   expect_refusal(run({"--memory", "1G", "--machine", "phones/8gen3.json"}), 2,
@@ -137,7 +138,7 @@ TEST_F(LedgerProgram, TheContextThatNobodyAskedForShrinksToTheLimit) {
 }
 
 TEST_F(LedgerProgram, ThePlanPrintsItAsATableAndAsJson) {
-  // A small one: the candidates for a plan are measured with it.
+  // The model is small, because candidates for a plan are measured with it.
   const std::string small = folder_->file("small.gguf");
   write_tiny_model(small_model(), small);
   const Finished both = troika({"plan", small, "--explain", "--json", "--memory", "1G"});

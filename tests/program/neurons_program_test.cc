@@ -1,4 +1,5 @@
-// `troika neurons` as a user meets it: which neurons fire (P8), and a predictor of them (P3).
+// `troika neurons` from the command line: it shows which neurons fire (P8), and makes a predictor
+// of them (P3).
 #include <nlohmann/json.hpp>
 
 #include "tests/program/troika.h"

@@ -1,4 +1,4 @@
-// Virtual phones from the command line, and the files kept between runs.
+// Virtual phones from the command line, and files that are kept between runs.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,5 @@
-// Models by name, from a hub on this machine that behaves as documented, and from bad ones.
+// Fetches models by name, from a hub on this machine that behaves as documented, and from hubs that
+// do not.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -13,7 +14,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// The name of the organisation says how the server behaves (tests/support/hub_server.py).
+// The name of the organisation decides how the hub behaves (tests/support/hub_server.py).
 class Pull : public ProgramTest {
  protected:
   void SetUp() override {
@@ -73,12 +74,12 @@ TEST_F(Pull, DownloadsAndSaysWhere) {
 TEST_F(Pull, JsonTellsWhatHappened) {
   json j = json::parse(pull("hf:good/tiny", {"--json"}).out);
   EXPECT_EQ(j["state"], "downloaded");
-  EXPECT_EQ(j["label"], "Q4_0");  // the default, where there is no Q4_K_M
+  EXPECT_EQ(j["label"], "Q4_0");  // is the default where there is no Q4_K_M
   EXPECT_EQ(j["path"], kept("good/tiny/parts/tiny-Q4_0.gguf"));
   EXPECT_EQ(j["bytes"], model_.size());
   EXPECT_EQ(j["files"][0]["sha256"].get<std::string>().size(), 64u);
   EXPECT_EQ(json::parse(pull("hf:good/tiny", {"--json"}).out)["state"], "current");
-  // Another model under the same name, of the same size.
+  // The hub gets another model of the same name and size.
   std::string newer = model_;
   newer.back() = static_cast<char>(newer.back() ^ 1);
   write(newer, "hub/parts/tiny-Q4_0.gguf");
@@ -109,7 +110,7 @@ TEST_F(Pull, EveryCommandTakesAName) {
   expect_success(pull("hf:good/tiny:Q8_0"));
   forget_log();
   const std::string text = write("Once upon a time there was a little girl", "text");
-  const std::string name = "hf:good/tiny";  // of the files that are here
+  const std::string name = "hf:good/tiny";  // means the file that is here
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"inspect", name},
         {"tokenize", name, "-p", "Once"},
@@ -136,7 +137,8 @@ TEST_F(Pull, ASplitModelComesWithAllItsParts) {
   EXPECT_EQ(read_whole(kept("good/tiny/parts/t-F16-00002-of-00002.gguf")), "two!");
   fs::remove(kept("good/tiny/parts/t-F16-00001-of-00002.gguf"));
   forget_log();
-  EXPECT_EQ(run({"inspect", "hf:good/tiny:f16"}).status, 1);  // not a model after all
+  // Shows that one of two files is no model.
+  EXPECT_EQ(run({"inspect", "hf:good/tiny:f16"}).status, 1);
   EXPECT_TRUE(has_asked()) << "half a model is none";
 }
 
@@ -192,7 +194,8 @@ TEST_F(Pull, CtrlCLeavesThePart) {
   const Command stalled = command({"pull", "hf:stall1/tiny"});
   {
     test_support::TerminalProgram program(stalled.words, stalled.environment);
-    EXPECT_NE(program.read_until("hf:stall1/tiny ["), "") << program.pending();  // the bar
+    // Waits for the progress bar.
+    EXPECT_NE(program.read_until("hf:stall1/tiny ["), "") << program.pending();
     program.type("\x03");
     EXPECT_NE(program.wait(), 0);
   }

@@ -1,4 +1,4 @@
-// A trained chat model of the world outside, where scripts/real_model.py has fetched it.
+// Runs a trained chat model from elsewhere, where scripts/real_model.py has fetched it.
 #include <cstdlib>
 #include <filesystem>
 

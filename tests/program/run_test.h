@@ -1,4 +1,4 @@
-// `troika run` with a model and words that all tests of a fixture share, and its --json as such.
+// The base of tests that call `troika run` with one model and shared options, and read its --json.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@ namespace troika::test {
 
 class RunTest : public ProgramTest {
  protected:
-  // `usual`: the words behind the model's name, before those of a test.
+  // `usual` are the words that stand between the model's name and those of a test.
   explicit RunTest(std::vector<std::string> usual) : usual_(std::move(usual)) {}
 
   Finished run(const std::vector<std::string>& more) const {

@@ -1,5 +1,5 @@
-// A server that is killed while it keeps prefixes: the next start finds whole files, and the same
-// answers come.
+// A server is killed while it keeps prefixes. The next start finds whole files, and gives the same
+// answers.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>

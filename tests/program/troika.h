@@ -1,4 +1,4 @@
-// The program troika as a child process, and model files for it: good ones and spoilt ones.
+// Runs the built program troika as a child process, on good and on damaged model files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,14 +16,14 @@ namespace troika::test {
 using test_support::Command;
 using test_support::Finished;
 
-// A folder of side files that holds none: what somebody has kept on this machine, a tuned plan
-// above all, must not change what tests see.
+// Returns a folder of side files that is empty: what somebody has kept on this machine, above all a
+// tuned plan, must not change what tests see.
 inline std::string empty_cache() {
   static const TempFolder folder;
   return folder.file("cache");
 }
 
-// TROIKA_PROGRAM is the path of the built program.
+// Returns a command of the built program, whose path is TROIKA_PROGRAM.
 inline Command troika_command(std::vector<std::string> arguments) {
   Command command;
   command.environment["XDG_CACHE_HOME"] = empty_cache();
@@ -38,13 +38,14 @@ inline Finished troika(std::vector<std::string> arguments, const std::string& in
   return run_program(command);
 }
 
-// The program ended by itself, with 0, and did what it should.
+// Expects that the program exited with status 0.
 inline void expect_success(const Finished& finished) {
   EXPECT_EQ(finished.status, 0) << "signal " << finished.signal << "\n" << finished.err;
   EXPECT_FALSE(finished.timed_out);
 }
 
-// The program ended with the status and said why in a sentence that holds every one of `parts`.
+// Expects that the program exited with `status` and said why in a sentence that holds all of
+// `parts`.
 inline void expect_refusal(const Finished& finished, int status,
                            const std::vector<std::string>& parts) {
   EXPECT_EQ(finished.status, status) << "signal " << finished.signal << "\n" << finished.err;
@@ -67,7 +68,7 @@ inline void expect_refusal(const Finished& finished, int status,
   EXPECT_EQ(finished.err.find("Sanitizer"), std::string::npos) << finished.err;
 }
 
-// A hundred kilobytes; quick to write and to run.
+// Returns a model of a hundred kilobytes, which is quick to write and to run.
 inline test_support::TinyModel small_model(const std::string& architecture = "llama") {
   test_support::TinyModel model = test_support::tiny_model(architecture);
   model.width = 64;
@@ -93,7 +94,8 @@ inline std::string model_bytes(const test_support::TinyModel& model) {
   return {bytes.begin(), bytes.end()};
 }
 
-// A folder with one model in it; `small.gguf` unless told.
+// The base of tests with a folder of their own. write() puts a model into it, `small.gguf` unless
+// another name is given.
 class ProgramTest : public testing::Test {
  protected:
   std::string write(const std::string& bytes, const std::string& name = "small.gguf") const {

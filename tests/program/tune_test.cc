@@ -1,4 +1,4 @@
-// Tuning a model, and the plan that later runs take from it of themselves.
+// Tuning a model, and later runs that use its plan without being told.
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ constexpr const char* kNotice = "Plan: tuned on ";
 class Tune : public ProgramTest {
  protected:
   void SetUp() override {
-    // This is enough for both halves of a text, whatever the tokens.
+    // The text is long enough for a tuning half and a checking half, whatever the tokens are.
     std::string text;
     for (int i = 0; i < 400; ++i) {
       text += "The cat number " + std::to_string(i * 7919 % 1000) + " sat on a mat by the sea. ";
@@ -34,7 +34,7 @@ class Tune : public ProgramTest {
   Finished run(std::vector<std::string> words) const {
     return run_program(command(std::move(words)));
   }
-  // In a precision that is asked for, so that what comes out does not depend on times.
+  // Returns a tuning whose precision is given, so that its plan does not depend on times.
   std::vector<std::string> words_of_tune(std::vector<std::string> more = {}) const {
     std::vector<std::string> words = {"tune",      model_, "--text",    text_,   "--threads", "1",
                                       "--prefill", "int8", "--prompts", "33,64", "--seconds", "3"};
@@ -53,7 +53,7 @@ class Tune : public ProgramTest {
   static bool has(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
   }
-  // Names of side files that begin so.
+  // Returns the names of the side files that begin with `beginning`.
   std::vector<std::string> kept(const std::string& beginning) const {
     std::vector<std::string> names;
     std::error_code ignored;
@@ -145,7 +145,8 @@ TEST_F(Tune, WhatIsStatedWins) {
     plain.push_back("--no-plan");
     EXPECT_EQ(stated.out, run(words_of_run(plain)).out) << words[0];
   }
-  // What the plan says too is no contradiction, and some options lie over a plan.
+  // No notice comes where an option repeats the plan, or is one of those that go together with a
+  // plan.
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
            {"--threads", "1"}, {"--prefill", "int8"}, {"--context", "500"}, {"--int8", "group"}}) {
     const Finished stated = run(words_of_run(words));
@@ -166,7 +167,7 @@ TEST_F(Tune, ASecondTimeMeasuresNothingUnlessAsked) {
 }
 
 TEST_F(Tune, CutOffItGoesOnWhereItStood) {
-  // Until something is kept; then Ctrl-C.
+  // A child tunes until it has kept something, and then gets Ctrl-C.
   pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -185,7 +186,7 @@ TEST_F(Tune, CutOffItGoesOnWhereItStood) {
   kill(child, SIGINT);
   int state = 0;
   ASSERT_EQ(waitpid(child, &state, 0), child);
-  // It may have been done by then, but nearly never is.
+  // The child may have finished before the signal, but it nearly never does.
   if (WIFEXITED(state) && WEXITSTATUS(state) == 0) GTEST_SKIP() << "it was faster than the signal";
   ASSERT_TRUE(WIFEXITED(state));
   EXPECT_EQ(WEXITSTATUS(state), 1);
@@ -229,7 +230,7 @@ TEST_F(Tune, AFolderOrDiskThatTakesNothing) {
   Command full = command(words_of_tune());
   full.most_file_bytes = 20;
   expect_refusal(run_program(full), 1, {"larger than the limit"});
-  EXPECT_TRUE(kept("").empty());  // nothing half-written stays
+  EXPECT_TRUE(kept("").empty());  // shows that nothing half-written stays
 }
 
 TEST_F(Tune, CalibratingAndChoosingMakeOnePlan) {

@@ -1,4 +1,4 @@
-// Wrong flags and values, prompts that do not fit, and what --help and --version say.
+// Wrong options and values, prompts that do not fit, and what --help and --version print.
 #include <sched.h>
 
 #include <algorithm>
@@ -86,7 +86,7 @@ TEST_F(Usage, WrongValues) {
                                                                   {"--seed", "-1"}};
   for (const auto& [flag, value] : wrong) {
     SCOPED_TRACE(flag + " " + value);
-    // A message about a value names the flag, or at least the value.
+    // A message about a value names the option, or at least the value.
     const Finished finished = run({flag + "=" + value});
     expect_refusal(finished, 2, {});
     EXPECT_TRUE(finished.err.find(flag) != std::string::npos ||
@@ -119,7 +119,7 @@ TEST_F(Usage, MemoryOfLanesIsALaneAndBytes) {
     expect_refusal(run({"--lane-memory", text}), 2, {"--lane-memory"});
   }
   expect_refusal(run({"--lane-memory", "3=1G"}), 2, {"there is no lane 3"});
-  // One lane has to hold all weights.
+  // At least one lane must have memory for all weights.
   expect_refusal(run({"--lane-memory", "0=1K"}), 1, {"memory for all weights"});
 }
 
@@ -192,7 +192,7 @@ TEST_F(Usage, SwitchesOfDraftsWithoutEffectAreNoted) {
 
 TEST_F(Usage, SwitchesOfSamplingAndOutputWithoutEffectAreNoted) {
   const std::string answer = write("abc", "answer.txt");
-  // The option, its value, and what it stands beside.
+  // Each row has an option with its value, and the option beside which it does nothing.
   const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> all = {
       {{"--top-k", "5"}, {"--temp", "0"}},
       {{"--top-p", "0.5"}, {"--temp", "0"}},
@@ -283,7 +283,7 @@ TEST_F(Usage, LanesWithoutWorkAreNoted) {
   EXPECT_EQ(placed.err.find("does nothing"), std::string::npos) << placed.err;
 }
 
-// A cut for numbers of rows that no executable has is none.
+// A cut does nothing if no executable has the number of rows that it is for.
 TEST_F(Usage, CutsThatMeetNoExecutableAreNoted) {
   cpu_set_t cores;
   ASSERT_EQ(sched_getaffinity(0, sizeof(cores), &cores), 0);
@@ -327,7 +327,7 @@ TEST_F(Usage, ThePromptMustBeGivenOnce) {
 }
 
 TEST_F(Usage, EmptyPrompt) {
-  // With a begin token there is something to continue; without one there is not.
+  // A model with a begin token can continue an empty prompt; a model without one cannot.
   expect_success(troika({"run", model_, "-p", "", "-n", "2"}));
   const std::string no_bos = write(small_model("qwen2"), "no-bos.gguf");
   expect_refusal(troika({"run", no_bos, "-p", "", "-n", "2"}), 1, {"prompt is empty"});
@@ -342,7 +342,7 @@ TEST_F(Usage, PromptLongerThanTheContext) {
 }
 
 TEST_F(Usage, ContextOfOneToken) {
-  // The begin token fills it, so that nothing more fits.
+  // The begin token fills the context, so nothing more fits.
   const Finished finished = troika({"run", model_, "-p", "", "-c", "1", "--json"});
   expect_success(finished);
   EXPECT_EQ(nlohmann::json::parse(finished.out)["stop"], "context");
@@ -537,7 +537,7 @@ TEST_F(Usage, WrongWaysToQuantizeAndSynthesize) {
   EXPECT_TRUE(read_whole(model_) == model_bytes(small_model()));
 }
 
-// Lanes and threads are checked alike wherever they are chosen.
+// `profile` checks lanes and threads as `run` does.
 TEST_F(Usage, ProfileChecksLanesAsARunDoes) {
   expect_refusal(troika({"profile", "--threads", "-1"}), 2, {"--threads -1", "makes no sense"});
   expect_refusal(troika({"profile", "--threads", "2", "--lanes", "0"}), 2,

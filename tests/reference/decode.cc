@@ -22,14 +22,14 @@ void decode_f32(const uint8_t* b, double* y) {
 
 void decode_f16(const uint8_t* b, double* y) { *y = half_at(b); }
 
-// The upper half of an F32.
+// A BF16 is the upper half of an F32.
 void decode_bf16(const uint8_t* b, double* y) {
   const uint8_t padded[4] = {0, 0, b[0], b[1]};
   decode_f32(padded, y);
 }
 
-// 32 elements: scale d (F16), then 16 bytes; the low nibbles are elements 0..15, the high ones
-// 16..31, each minus 8.
+// A block of Q4_0 has 32 elements: scale d (F16), then 16 bytes. Their low nibbles are elements 0
+// to 15, the high ones 16 to 31. Element = d * (nibble - 8).
 void decode_q4_0(const uint8_t* b, double* y) {
   const double d = half_at(b);
   const uint8_t* nibbles = b + 2;
@@ -39,7 +39,8 @@ void decode_q4_0(const uint8_t* b, double* y) {
   }
 }
 
-// 32 elements: scale d and least value m (F16), then nibbles as in Q4_0. Element = d * nibble + m.
+// A block of Q4_1 has 32 elements: scale d and least value m (F16), then nibbles as in Q4_0.
+// Element = d * nibble + m.
 void decode_q4_1(const uint8_t* b, double* y) {
   const double d = half_at(b), m = half_at(b + 2);
   for (int i = 0; i < 16; ++i) {
@@ -48,7 +49,8 @@ void decode_q4_1(const uint8_t* b, double* y) {
   }
 }
 
-// As Q4_0, with a fifth bit for each element in a 32-bit word after the scale; minus 16.
+// Q5_0 is Q4_0 with a fifth bit for each element, in a 32-bit word behind the scale. Element = d *
+// (bits - 16).
 void decode_q5_0(const uint8_t* b, double* y) {
   const double d = half_at(b);
   uint32_t fifth;
@@ -61,7 +63,7 @@ void decode_q5_0(const uint8_t* b, double* y) {
   }
 }
 
-// As Q4_1, with a fifth bit for each element in a 32-bit word after m.
+// Q5_1 is Q4_1 with a fifth bit for each element, in a 32-bit word behind m.
 void decode_q5_1(const uint8_t* b, double* y) {
   const double d = half_at(b), m = half_at(b + 2);
   uint32_t fifth;
@@ -72,15 +74,15 @@ void decode_q5_1(const uint8_t* b, double* y) {
   }
 }
 
-// 32 elements: scale d (F16), then signed bytes.
+// A block of Q8_0 has 32 elements: scale d (F16), then signed bytes.
 void decode_q8_0(const uint8_t* b, double* y) {
   const double d = half_at(b);
   for (int i = 0; i < 32; ++i) y[i] = d * static_cast<int8_t>(b[2 + i]);
 }
 
-// 256 elements in 16 groups of 16: a byte for each group, whose nibbles are a scale and a minimum;
-// 64 bytes with two bits for each element; d, dmin (F16). In each half of 128, elements l, l+32,
-// l+64, l+96 (l < 32) share a byte. Element = d * scale * bits - dmin * minimum.
+// A block of Q2_K has 256 elements in 16 groups of 16: a byte for each group, whose nibbles are a
+// scale and a minimum; 64 bytes with two bits for each element; d, dmin (F16). In each half of 128,
+// elements l, l+32, l+64, l+96 (l < 32) share a byte. Element = d * scale * bits - dmin * minimum.
 void decode_q2_k(const uint8_t* b, double* y) {
   const double d = half_at(b + 80), dmin = half_at(b + 82);
   for (int i = 0; i < 256; ++i) {
@@ -90,15 +92,16 @@ void decode_q2_k(const uint8_t* b, double* y) {
   }
 }
 
-// 256 elements in 16 groups of 16: 32 bytes with a third bit for each element (bit g of byte l for
-// element 32 g + l), 64 bytes with two lower bits as in Q2_K, 12 bytes with a 6-bit scale for each
-// group, d (F16). Element = d * (scale - 32) * (bits - 4).
+// A block of Q3_K has 256 elements in 16 groups of 16: 32 bytes with a third bit for each element
+// (bit g of byte l for element 32 g + l), 64 bytes with two lower bits as in Q2_K, 12 bytes with a
+// 6-bit scale for each group, d (F16). Element = d * (scale - 32) * (bits - 4).
 void decode_q3_k(const uint8_t* b, double* y) {
   const double d = half_at(b + 108);
   const uint8_t* packed = b + 96;
   for (int i = 0; i < 256; ++i) {
     const int group = i / 16;
-    // The first eight bytes hold four bits of two groups each, the last four two bits of four each.
+    // The first eight bytes hold the low four bits of two groups each. The last four bytes hold the
+    // upper two bits of four groups each.
     const int four = group < 8 ? packed[group] & 15 : packed[group - 8] >> 4;
     const int scale = four + 16 * (packed[8 + group % 4] >> (2 * (group / 4)) & 3);
     const int low = b[32 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
@@ -110,21 +113,24 @@ void decode_q3_k(const uint8_t* b, double* y) {
 struct ScaleAndMinimum {
   int scale, minimum;
 };
-// The 6-bit scale and minimum of one of 8 groups in the 12 bytes of Q4_K and Q5_K.
+// Returns the 6-bit scale and minimum of one of 8 groups. The 12 bytes of Q4_K and Q5_K hold those
+// of groups 0 to 3 in the low six bits of the first eight bytes.
 ScaleAndMinimum packed_pair(const uint8_t* packed, int group) {
   if (group < 4) return {packed[group] & 63, packed[group + 4] & 63};
-  // four bits in the last four bytes, the upper two on top of the first eight
+  // The last four bytes hold the low four bits of groups 4 to 7. Their upper two bits are the upper
+  // ones of the first eight bytes.
   return {(packed[group + 4] & 15) + 16 * (packed[group - 4] >> 6),
           (packed[group + 4] >> 4) + 16 * (packed[group] >> 6)};
 }
 
-// 256 elements in 8 groups of 32: d, dmin (F16), 12 bytes with a 6-bit scale and a 6-bit minimum
-// for each group, 128 bytes of nibbles. Element = d * scale * nibble - dmin * minimum.
+// A block of Q4_K has 256 elements in 8 groups of 32: d, dmin (F16), 12 bytes with a 6-bit scale
+// and a 6-bit minimum for each group, 128 bytes of nibbles. Element = d * scale * nibble - dmin *
+// minimum.
 void decode_q4_k(const uint8_t* b, double* y) {
   const double d = half_at(b), dmin = half_at(b + 2);
   for (int group = 0; group < 8; ++group) {
     const auto [scale, minimum] = packed_pair(b + 4, group);
-    for (int i = 0; i < 32; ++i) {  // groups 0 and 1 share 32 bytes, so do 2 and 3, ...
+    for (int i = 0; i < 32; ++i) {  // groups 0 and 1 share 32 bytes, and so do groups 2 and 3, ...
       const uint8_t byte = b[16 + group / 2 * 32 + i];
       const int nibble = group % 2 == 0 ? byte & 15 : byte >> 4;
       y[group * 32 + i] = d * scale * nibble - dmin * minimum;
@@ -132,7 +138,7 @@ void decode_q4_k(const uint8_t* b, double* y) {
   }
 }
 
-// As Q4_K, with a fifth bit for each element in 32 bytes before the nibbles: bit g of byte i
+// Q5_K is Q4_K with a fifth bit for each element, in 32 bytes before the nibbles: bit g of byte i
 // belongs to element i of group g.
 void decode_q5_k(const uint8_t* b, double* y) {
   const double d = half_at(b), dmin = half_at(b + 2);
@@ -147,9 +153,10 @@ void decode_q5_k(const uint8_t* b, double* y) {
   }
 }
 
-// 256 elements: 128 bytes with the low four bits, 64 bytes with the upper two, a signed scale for
-// each 16 elements, d (F16). In each half of 128, elements l, l+32, l+64, l+96 (l < 32) share byte
-// l of the upper bits; the low bits of l and l+64 share a byte, and so do those of l+32 and l+96.
+// A block of Q6_K has 256 elements: 128 bytes with the low four bits, 64 bytes with the upper two,
+// a signed scale for each 16 elements, d (F16). In each half of 128, elements l, l+32, l+64, l+96
+// (l < 32) share byte l of the upper bits; the low bits of l and l+64 share a byte, and so do those
+// of l+32 and l+96.
 void decode_q6_k(const uint8_t* b, double* y) {
   const uint8_t* low = b;
   const uint8_t* upper = b + 128;
@@ -166,7 +173,8 @@ void decode_q6_k(const uint8_t* b, double* y) {
 
 const int kUneven[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-// 32 elements: scale d (F16), then nibbles as in Q4_0, which choose one of 16 integers.
+// A block of IQ4_NL has 32 elements: scale d (F16), then nibbles as in Q4_0, which choose one of 16
+// integers.
 void decode_iq4_nl(const uint8_t* b, double* y) {
   const double d = half_at(b);
   for (int i = 0; i < 16; ++i) {
@@ -175,9 +183,9 @@ void decode_iq4_nl(const uint8_t* b, double* y) {
   }
 }
 
-// 256 elements in 8 groups of 32: d (F16), a 16-bit word with the upper two bits of each group's
-// scale, four bytes with the lower four, then 16 bytes for each group as in IQ4_NL.
-// Element = d * (scale - 32) * integer.
+// A block of IQ4_XS has 256 elements in 8 groups of 32: d (F16), a 16-bit word with the upper two
+// bits of each group's scale, four bytes with the lower four, then 16 bytes for each group as in
+// IQ4_NL. Element = d * (scale - 32) * integer.
 void decode_iq4_xs(const uint8_t* b, double* y) {
   const double d = half_at(b);
   const int upper = b[2] + 256 * b[3];
@@ -191,8 +199,8 @@ void decode_iq4_xs(const uint8_t* b, double* y) {
   }
 }
 
-// 32 elements: the exponent of a power of two (127 added), then nibbles as in Q4_0, each a float
-// of a sign, two bits of exponent and one of mantissa.
+// A block of MXFP4 has 32 elements: the exponent of a power of two (127 added), then nibbles as in
+// Q4_0, each a float of a sign, two bits of exponent and one of mantissa.
 void decode_mxfp4(const uint8_t* b, double* y) {
   const double power = std::ldexp(1.0, b[0] - 127);
   for (int i = 0; i < 32; ++i) {
@@ -206,7 +214,7 @@ void decode_mxfp4(const uint8_t* b, double* y) {
 
 struct Format {
   uint32_t type;
-  size_t elements, bytes;  // of a block
+  size_t elements, bytes;  // describe a block
   void (*decode)(const uint8_t*, double*);
 };
 
@@ -247,7 +255,7 @@ size_t encoded_bytes(uint32_t type, size_t n_elements) {
 
 std::vector<double> decode(uint32_t type, const uint8_t* bytes, size_t n_elements) {
   const Format& format = find_format(type);
-  encoded_bytes(type, n_elements);  // checks that the blocks are whole
+  encoded_bytes(type, n_elements);  // throws if blocks are not whole
   std::vector<double> values(n_elements);
   for (size_t block = 0; block < n_elements / format.elements; ++block) {
     format.decode(bytes + block * format.bytes, &values[block * format.elements]);

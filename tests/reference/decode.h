@@ -8,7 +8,7 @@
 
 namespace troika::reference {
 
-// Types by their number in GGUF.
+// These are the element types by their number in GGUF.
 enum Type : uint32_t {
   kF32 = 0,
   kF16 = 1,
@@ -30,7 +30,8 @@ enum Type : uint32_t {
 
 double decode_half(uint16_t bits);
 
-// Bytes that n_elements take. Throws for an unknown type or where they fill no whole blocks.
+// Returns how many bytes n_elements take. Throws for an unknown type or where they fill no whole
+// blocks.
 size_t encoded_bytes(uint32_t type, size_t n_elements);
 std::vector<double> decode(uint32_t type, const uint8_t* bytes, size_t n_elements);
 

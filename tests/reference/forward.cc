@@ -8,7 +8,7 @@
 namespace troika::reference {
 namespace {
 
-// Every 32 numbers become whole multiples of a 127th of the largest of them.
+// Rounds every 32 numbers to whole multiples of a 127th of the largest of them.
 Vector round_to_eight_bits(Vector x) {
   for (size_t begin = 0; begin < x.size(); begin += 32) {
     const size_t end = std::min(begin + 32, x.size());
@@ -20,7 +20,7 @@ Vector round_to_eight_bits(Vector x) {
   return x;
 }
 
-// In four sums: one alone would wait for each of its additions.
+// There are four sums, because each addition to a single sum would wait for the one before.
 double dot(const double* a, const double* b, size_t n) {
   double sums[4] = {};
   size_t i = 0;
@@ -64,7 +64,7 @@ Vector normalize(const Model& model, const Norm& norm, const Vector& x) {
   return y;
 }
 
-// Every head of x apart, with the same weights.
+// Normalizes every head of x by itself, with the same weights.
 void normalize_heads(const Model& model, const Vector& weight, Vector& x) {
   if (weight.empty()) return;
   for (size_t head = 0; head < x.size(); head += model.head_dim) {
@@ -77,7 +77,7 @@ void normalize_heads(const Model& model, const Vector& weight, Vector& x) {
 
 double soft_cap(double x, double cap) { return cap == 0 ? x : cap * std::tanh(x / cap); }
 
-// Turns every head of x, in place.
+// Rotates every head of x in place.
 void rotate(const Model& model, const Rope& rope, size_t position, Vector& x) {
   const size_t n_pairs = rope.frequencies.size();
   for (size_t head = 0; head < x.size(); head += model.head_dim) {
@@ -104,7 +104,7 @@ void softmax(Vector& x) {
 double activate(const std::string& name, double x) {
   if (name == "silu") return x / (1 + std::exp(-x));
   if (name == "relu") return std::max(0.0, x);
-  if (name == "gelu") {  // the approximation by tanh
+  if (name == "gelu") {  // is computed by the approximation with tanh
     return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
   }
   throw std::runtime_error("unknown activation " + name);
@@ -143,7 +143,7 @@ Vector Sequence::attention(size_t index, const Vector& x) {
   const size_t first = position_ + 1 - seen;
   Vector result(q_length);
   for (size_t head = 0; head < model_.n_heads; ++head) {
-    // Several query heads in a row share one head of keys and values.
+    // Several neighbouring query heads share one head of keys and values.
     const size_t q_begin = head * head_dim;
     const size_t kv_begin = head / (model_.n_heads / model_.n_kv_heads) * head_dim;
     Vector weights(seen);
@@ -181,7 +181,7 @@ Vector Sequence::feed_forward(const FeedForward& ffn, const Vector& x) {
   return multiply(model_, ffn.down, hidden);
 }
 
-// The experts that the router gives the largest probabilities, each weighed by its own.
+// Adds up the experts to which the router gives the largest probabilities, each weighed by its own.
 Vector Sequence::mixture(size_t index, const Vector& x) {
   const Layer& layer = model_.layers[index];
   Vector shares = multiply(model_, layer.router, x);
@@ -275,7 +275,7 @@ double relative_error(const std::vector<Vector>& a, const std::vector<Vector>& b
       throw std::runtime_error("different vocabularies");
     for (size_t i = 0; i < b[position].size(); ++i) {
       const double delta = std::abs(a[position][i] - b[position][i]);
-      if (std::isnan(delta)) return delta;  // fails every bound
+      if (std::isnan(delta)) return delta;  // NaN fails every bound
       difference = std::max(difference, delta);
       size = std::max(size, std::abs(b[position][i]));
     }

@@ -1,5 +1,5 @@
-// The judge of every other path: a forward pass in double precision, one token at a time, written
-// to be obviously right. It shares no code with src/.
+// The reference that judges every other path: a forward pass in double precision, one token at a
+// time, written to be obviously right. It shares no code with src/.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ namespace troika::reference {
 
 using Vector = std::vector<double>;
 
-// y = weight x + bias. A missing tensor is an empty vector.
+// Computes weight x + bias. A missing tensor is an empty vector.
 struct Linear {
   Vector weight;                 // (n_out, n_in), row after row
   Vector bias;                   // (n_out) or empty
-  bool is_block_format = false;  // in the file: a quantised type
+  bool is_block_format = false;  // says whether the file has it in a quantised type
 };
 
 struct Norm {
@@ -24,35 +24,35 @@ struct Norm {
   Vector bias;
 };
 
-// Rotary embedding: pair j of a head turns by position * frequencies[j], and its length is
-// multiplied by the magnitude.
+// Rotary embedding turns pair j of a head by position * frequencies[j], and multiplies its length
+// by the magnitude.
 struct Rope {
   Vector frequencies;
   double magnitude = 1;
 };
 
-// down(activation(gate x) * up x), without a gate down(activation(up x)).
+// Computes down(activation(gate x) * up x), or down(activation(up x)) without a gate.
 struct FeedForward {
   Linear gate, up, down;
 };
 
 struct Layer {
   Norm attention_norm;
-  Linear q, k, v;         // three matrices,
-  Linear qkv;             // or one with the rows of all three
+  Linear q, k, v;         // are empty where there is `qkv`
+  Linear qkv;             // has the rows of all three matrices
   Vector q_norm, k_norm;  // (head_dim) each, or empty
-  size_t window = 0;      // how many positions a token sees, itself too; 0: all
+  size_t window = 0;      // counts the positions that a token sees, itself too; 0: all
   Rope rope;
   Linear attention_output;
-  Norm attention_post_norm;  // of what attention adds; or empty
+  Norm attention_post_norm;  // normalizes what attention adds; may be empty
   Norm ffn_norm;
   FeedForward ffn;
   Norm ffn_post_norm;
-  // In place of ffn, where there are experts.
+  // These replace `ffn` in models of experts.
   Linear router;
   std::vector<FeedForward> experts;
-  FeedForward shared;   // or empty
-  Linear shared_share;  // one row, or empty
+  FeedForward shared;   // may be empty
+  Linear shared_share;  // has one row or is empty
 };
 
 struct Model {
@@ -61,24 +61,24 @@ struct Model {
   std::string architecture;
   size_t width, n_layers, n_heads, n_kv_heads, head_dim, vocabulary;
   double norm_epsilon;
-  bool layer_norm;    // LayerNorm instead of RMSNorm
-  bool parallel_ffn;  // attention and FFN read the same input and are added together
+  bool layer_norm;    // chooses LayerNorm instead of RMSNorm
+  bool parallel_ffn;  // attention and FFN read the same input, and both are added
   double embedding_scale;
-  std::string activation;  // "silu", "gelu", "relu", or "drelu": ReLU of both factors
-  double attention_scale;  // of q times k
-  double attention_cap = 0, logit_cap = 0;  // soft; 0: none
+  std::string activation;  // is "silu", "gelu", "relu", or "drelu" (ReLU of both factors)
+  double attention_scale;  // multiplies q times k
+  double attention_cap = 0, logit_cap = 0;  // are soft caps; 0: none
   size_t n_experts_used = 0;
   bool normalize_shares = true;
   double share_scale = 1;
-  bool rope_halves;  // pair j is (j, j + n_pairs), else (2j, 2j + 1)
+  bool rope_halves;  // pair j is (j, j + n_pairs) if set, else (2j, 2j + 1)
 
   Vector embedding;  // (vocabulary, width)
   std::vector<Layer> layers;
   Norm output_norm;
   Linear output;
 
-  // Off unless a test asks for it: rounds what a matrix in a block format is multiplied with, as
-  // the integer kernels do. The judge of those.
+  // Rounds what a matrix in a block format is multiplied with, as the integer kernels do, so that
+  // this reference can judge them.
   bool eight_bit_activations = false;
 
  private:
@@ -87,16 +87,16 @@ struct Model {
   void read_experts(const Gguf& file, const std::string& block, Layer& layer) const;
 };
 
-// One sequence: takes tokens one after another and remembers their keys and values.
+// A sequence of tokens. It takes one after another and remembers their keys and values.
 class Sequence {
  public:
   explicit Sequence(const Model& model);
 
-  // The logits after this token.
+  // Computes the next token, and returns the logits behind it.
   Vector next(int token);
-  // How many tokens each expert of each layer got so far.
+  // Returns how many tokens each expert of each layer got so far.
   const std::vector<std::vector<size_t>>& expert_uses() const { return expert_uses_; }
-  // Share of the neurons whose activation was not 0, over all tokens and layers so far.
+  // Returns the share of neurons whose activation was not 0, over all tokens and layers so far.
   double active_share() const { return static_cast<double>(n_active_) / n_neurons_; }
 
  private:
@@ -111,17 +111,18 @@ class Sequence {
   std::vector<std::vector<Vector>> keys_, values_;  // [layer][position]: (n_kv_heads * head_dim)
 };
 
-// Logits for every position of a fresh sequence.
+// Returns the logits at every position of a new sequence.
 std::vector<Vector> forward(const Model& model, const std::vector<int>& tokens);
 
-// The index of the largest logit, and n_tokens of them generated after the prompt.
+// Return the index of the largest logit, and the n_tokens likeliest tokens in turn behind the
+// prompt.
 int largest(const Vector& logits);
 std::vector<int> greedy(const Model& model, const std::vector<int>& prompt, size_t n_tokens);
 
-// Minus the logarithm of the probability that softmax(logits) gives to `token`.
+// Returns minus the logarithm of the probability that softmax(logits) gives to `token`.
 double negative_log_likelihood(const Vector& logits, int token);
 
-// max |a - b| / max |b| over all positions: the error that the tests speak of. b is the judge.
+// Returns max |a - b| / max |b| over all positions, which the tests call the error. b is the judge.
 double relative_error(const std::vector<Vector>& a, const std::vector<Vector>& b);
 
 }  // namespace troika::reference

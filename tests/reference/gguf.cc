@@ -61,7 +61,7 @@ double take_number(Cursor& cursor, uint32_t type) {
     case 6:
       return cursor.take<float>();
     case 7:
-      return cursor.take<uint8_t>();  // a boolean
+      return cursor.take<uint8_t>();  // is a boolean
     case 10:
       return static_cast<double>(cursor.take<uint64_t>());
     case 11:
@@ -99,7 +99,8 @@ Gguf parse_gguf(std::vector<uint8_t> bytes) {
   Gguf file;
   file.bytes = std::move(bytes);
   Cursor cursor(file.bytes);
-  if (cursor.take<uint32_t>() != 0x46554747) throw std::runtime_error("not a GGUF file");  // "GGUF"
+  // Spells "GGUF".
+  if (cursor.take<uint32_t>() != 0x46554747) throw std::runtime_error("not a GGUF file");
   const uint32_t version = cursor.take<uint32_t>();
   if (version != 2 && version != 3) throw std::runtime_error("not GGUF version 2 or 3");
   const uint64_t n_tensors = cursor.take<uint64_t>();

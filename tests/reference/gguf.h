@@ -1,4 +1,5 @@
-// The reference's own reader of GGUF files: the whole file in memory, all metadata in a map.
+// The reference's own reader of GGUF files. It holds the whole file in memory, and all metadata in
+// a map.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +10,8 @@
 
 namespace troika::reference {
 
-// One metadata value; which member is filled follows from its type in the file. Numbers of every
-// kind, and booleans, are doubles here.
+// A metadata value. Its type in the file decides which member is filled. Numbers of every kind, and
+// booleans, are doubles here.
 struct Value {
   double number = 0;
   std::string text;
@@ -19,9 +20,9 @@ struct Value {
 };
 
 struct Tensor {
-  uint32_t type = 0;            // as in the file
+  uint32_t type = 0;            // is the number that stands in the file
   std::vector<uint64_t> shape;  // shape[0] is the length of a row
-  uint64_t offset = 0;          // from the first byte of the file
+  uint64_t offset = 0;          // counts bytes from the first one of the file
 };
 
 struct Gguf {
@@ -30,18 +31,19 @@ struct Gguf {
   std::map<std::string, Tensor> tensors;
 
   bool has(const std::string& key) const { return metadata.count(key) != 0; }
-  // `number` throws where the key is missing; the others return `otherwise` then.
+  // Return a metadata value. Where the key is missing they return `otherwise`, or throw if none is
+  // given.
   double number(const std::string& key) const;
   double number(const std::string& key, double otherwise) const;
   std::string text(const std::string& key, const std::string& otherwise) const;
 
-  // The tensor's elements in the order of the file, decoded. Throws where it is missing, except
-  // `optional`, which is empty then.
+  // Return the tensor's elements, decoded, in the order of the file. Where the tensor is missing,
+  // `required` throws and `optional` returns no elements.
   std::vector<double> required(const std::string& name) const;
   std::vector<double> optional(const std::string& name) const;
 };
 
-// Both throw std::runtime_error where the bytes are not a GGUF file of version 2 or 3.
+// Parse a GGUF file. They throw std::runtime_error where the bytes are none of version 2 or 3.
 Gguf parse_gguf(std::vector<uint8_t> bytes);
 Gguf read_gguf(const std::string& path);
 

@@ -1,4 +1,4 @@
-// From a GGUF file to the weights and the few numbers that the forward pass needs.
+// Reads from a GGUF file the weights and the few numbers that the forward pass needs.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -34,9 +34,9 @@ Norm read_optional_norm(const Gguf& file, const std::string& name) {
   return {file.optional(name + ".weight"), file.optional(name + ".bias")};
 }
 
-// Some of the rows of a matrix, and of its bias.
+// Returns n rows of a matrix, and of its bias, from row `first` on.
 Linear rows_of(const Linear& all, size_t n_in, size_t first, size_t n) {
-  Linear part;  // not a copy, which would keep the room of all rows
+  Linear part;  // is no copy of `all`, which would keep the memory of all rows
   part.is_block_format = all.is_block_format;
   part.weight.assign(all.weight.begin() + first * n_in, all.weight.begin() + (first + n) * n_in);
   if (!all.bias.empty()) part.bias.assign(all.bias.begin() + first, all.bias.begin() + first + n);
@@ -94,7 +94,7 @@ Model::Model(const Gguf& file) {
   for (size_t i = 0; i < n_layers; ++i) layers.push_back(read_layer(file, i));
   output_norm = read_norm(file, "output_norm");
   output = read_linear(file, "output");
-  if (output.weight.empty()) {  // tied
+  if (output.weight.empty()) {  // the embedding is used again
     output.weight = embedding;
     output.is_block_format = is_block_format(file, "token_embd.weight");
   }
@@ -114,13 +114,14 @@ Layer Model::read_layer(const Gguf& file, size_t index) const {
   layer.k_norm = file.optional(block + "attn_k_norm.weight");
   layer.rope = read_rope(file);
   const double window = file.number(architecture + ".attention.sliding_window", 0);
-  // Gemma 2 and 3: every second or sixth layer sees everything, if the file says no other number.
+  // In Gemma 2 and 3 every second or sixth layer sees everything, unless the file says another
+  // number.
   const double default_period = architecture == "gemma2" ? 2 : architecture == "gemma3" ? 6 : 0;
   const size_t period = static_cast<size_t>(
       file.number(architecture + ".attention.sliding_window_pattern", default_period));
   if (window != 0 && (period == 0 || index % period != period - 1)) {
     layer.window = window;
-    if (architecture == "gemma3") {  // and these turn as they always did
+    if (architecture == "gemma3") {  // such layers rotate without scaling
       const double n_pairs = layer.rope.frequencies.size();
       const double base = file.number(architecture + ".rope.freq_base_swa", 10000);
       layer.rope = {};
@@ -154,7 +155,7 @@ void Model::read_experts(const Gguf& file, const std::string& block, Layer& laye
   const Linear ups = read_required_linear(file, block + "ffn_up_exps");
   const Linear downs = read_required_linear(file, block + "ffn_down_exps");
   const size_t n_experts = file.number(architecture + ".expert_count");
-  const size_t n = gates.weight.size() / width / n_experts;  // the width of an expert
+  const size_t n = gates.weight.size() / width / n_experts;  // is the width of an expert
   for (size_t i = 0; i < n_experts; ++i) {
     layer.experts.push_back({rows_of(gates, width, i * n, n), rows_of(ups, width, i * n, n),
                              rows_of(downs, n, i * width, width)});
@@ -165,7 +166,8 @@ void Model::read_experts(const Gguf& file, const std::string& block, Layer& laye
   layer.shared_share = read_linear(file, block + "ffn_gate_inp_shexp");
 }
 
-// Pair j of n turns by base^(-j/n) per position; the ways to reach longer contexts change that.
+// Pair j of n turns by base^(-j/n) for each position. Models that reach longer contexts change
+// that.
 Rope Model::read_rope(const Gguf& file) const {
   Rope rope;
   const auto number_or = [&](const std::string& key, double otherwise) {
@@ -178,8 +180,8 @@ Rope Model::read_rope(const Gguf& file) const {
   if (factor == 0 || scaling == "none") factor = 1;
 
   rope.magnitude = number_or("scaling.attn_factor", 1);
-  Vector divisors = file.optional("rope_freqs.weight");  // Llama 3: one for each pair
-  if (divisors.empty()) {  // Phi 3: those of contexts that are longer than the original one
+  Vector divisors = file.optional("rope_freqs.weight");  // Llama 3 has one for each pair
+  if (divisors.empty()) {  // Phi 3 has others for contexts that are longer than the original one
     const double context = file.number(architecture + ".context_length");
     const bool is_long = context > number_or("scaling.original_context_length", context);
     divisors = file.optional(is_long ? "rope_factors_long.weight" : "rope_factors_short.weight");
@@ -194,7 +196,7 @@ Rope Model::read_rope(const Gguf& file) const {
     for (double& frequency : rope.frequencies) frequency /= factor;
     return rope;
   }
-  // YaRN: pairs that turn more than 32 times within the original context stay as they are, pairs
+  // In YaRN, pairs that turn more than 32 times within the original context stay as they are, pairs
   // that turn less than once are divided by the factor, and a ramp lies between.
   const double context =
       number_or("scaling.original_context_length", file.number(architecture + ".context_length"));

@@ -1,11 +1,11 @@
-// Counts what is allocated with `new`, by all threads of the program.
+// Counts what all threads of the program allocate with `new`.
 #pragma once
 
 #include <cstdint>
 
 namespace troika::test {
 
-// Counts from its construction on. Counters may overlap.
+// A counter counts from its construction on. Counters may overlap.
 class AllocationCounter {
  public:
   AllocationCounter();
@@ -15,8 +15,8 @@ class AllocationCounter {
 
   int64_t n_allocations() const;
 
-  // False under sanitizers, which have an operator of their own: then nothing is ever counted, and
-  // a test that counts is to be skipped.
+  // Returns false under sanitizers, which replace `new` themselves: then nothing is counted, and a
+  // test that counts must be skipped.
   static bool is_on();
 
  private:

@@ -1,4 +1,5 @@
-// A limit on the size of files stands for a full disk: both make write() fail half-way.
+// Limits the size of files that this process may write, so that write() fails half-way as on a full
+// disk.
 #pragma once
 
 #include <gtest/gtest.h>

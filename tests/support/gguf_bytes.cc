@@ -102,7 +102,7 @@ void GgufBytes::add_tensor(const std::string& name, uint32_t type,
 
 std::vector<uint8_t> GgufBytes::finish() const {
   std::vector<uint8_t> file;
-  put<uint32_t>(file, 0x46554747);  // "GGUF"
+  put<uint32_t>(file, 0x46554747);  // spells "GGUF"
   put<uint32_t>(file, 3);
   put(file, n_tensors_);
   put(file, n_entries_);

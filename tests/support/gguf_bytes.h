@@ -1,4 +1,4 @@
-// Puts a GGUF version 3 file together in memory, for tests; it includes nothing from src/.
+// Puts a GGUF file of version 3 together in memory, for tests. It includes nothing from src/.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ class GgufBytes {
   void add_floats(const std::string& key, const std::vector<float>& values);
   void add_int32s(const std::string& key, const std::vector<int32_t>& values);
 
-  // shape[0] is the length of a row; `data` holds the encoded rows.
+  // Adds a tensor. shape[0] is the length of a row; `data` holds the encoded rows.
   void add_tensor(const std::string& name, uint32_t type, const std::vector<uint64_t>& shape,
                   const std::vector<uint8_t>& data);
 
-  // The whole file: header, metadata, descriptions, data aligned to 32 bytes.
+  // Returns the whole file: header, metadata, descriptions, and data aligned to 32 bytes.
   std::vector<uint8_t> finish() const;
 
  private:

@@ -1,5 +1,6 @@
-// A model folder of Hugging Face, made by a test: safetensors bytes, config.json and a tokenizer
-// out of the weights of a GGUF file, by names and orders that stand here a second time.
+// Makes a model folder of Hugging Face for tests: writes the weights of a GGUF file as safetensors,
+// with config.json and a tokenizer. It has a list of names and orders of its own, so that it can
+// judge the one of src/.
 #pragma once
 
 #include <cstring>
@@ -18,11 +19,11 @@ namespace troika::test_support {
 
 struct RawTensor {
   std::string dtype = "F32";
-  std::vector<uint64_t> shape;  // rows first
+  std::vector<uint64_t> shape;  // counts rows first
   std::string bytes;
 };
 
-// The length of the header, the header, the data.
+// Returns the bytes of a safetensors file: the length of the header, the header, the data.
 inline std::string safetensors_bytes(const std::map<std::string, RawTensor>& tensors) {
   nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
   std::string data;
@@ -41,12 +42,12 @@ inline std::string safetensors_bytes(const std::map<std::string, RawTensor>& ten
 struct HfFolder {
   std::map<std::string, RawTensor> tensors;
   nlohmann::json config;
-  nlohmann::json tokenizer;         // tokenizer.json, unless null
-  std::string tokenizer_model;      // tokenizer.model, unless empty
-  nlohmann::json tokenizer_config;  // unless null
+  nlohmann::json tokenizer;         // becomes tokenizer.json unless it is null
+  std::string tokenizer_model;      // becomes tokenizer.model unless it is empty
+  nlohmann::json tokenizer_config;  // becomes tokenizer_config.json unless it is null
   nlohmann::json generation_config;
 
-  // Everything but the weights.
+  // Writes everything but the weights.
   void write_settings(const std::string& path) const {
     std::filesystem::create_directories(path);
     const auto write = [&](const char* name, const nlohmann::json& json) {
@@ -62,7 +63,7 @@ struct HfFolder {
     write_settings(path);
     test::write_whole(path + "/model.safetensors", safetensors_bytes(tensors));
   }
-  // Writes two files, with an index or without.
+  // Writes the weights in two files, with or without an index of them.
   void write_parts(const std::string& path, bool has_index) const {
     write_settings(path);
     std::map<std::string, RawTensor> parts[2];
@@ -100,7 +101,7 @@ inline std::string hf_name(const std::string& architecture, const std::string& n
                                {"ffn_gate.", "mlp.gate_proj."},
                                {"ffn_up.", "mlp.up_proj."},
                                {"ffn_down.", "mlp.down_proj."}};
-  // Where a class has names of its own.
+  // These names differ from the usual ones in some classes of models.
   static const std::map<std::string, Names> kOwn = {
       {"gemma2", {{"ffn_norm.", "pre_feedforward_layernorm."}}},
       {"gemma3", {{"ffn_norm.", "pre_feedforward_layernorm."}}},
@@ -125,7 +126,8 @@ inline std::string hf_name(const std::string& architecture, const std::string& n
   throw std::runtime_error("no name for " + name);
 }
 
-// Rows of a head from neighbouring pairs to halves.
+// Reorders the rows of each head: the elements of a pair, which were neighbours, come to lie half a
+// head apart.
 inline std::vector<float> halves_of(const std::vector<float>& values, size_t n_rows,
                                     size_t n_heads) {
   const size_t length = values.size() / n_rows, head_dim = n_rows / n_heads;
@@ -148,7 +150,8 @@ inline std::vector<float> hf_values(const gguf::File& file, const gguf::TensorIn
   return values;
 }
 
-// Weights in F32, as the classes have them.
+// Returns the weights in F32, in the order and with the offsets that classes of Hugging Face
+// expect.
 inline std::map<std::string, RawTensor> hf_tensors(const gguf::File& file) {
   const std::string architecture(file.get_string("general.architecture"));
   const auto heads = [&](const char* key) {
@@ -157,7 +160,7 @@ inline std::map<std::string, RawTensor> hf_tensors(const gguf::File& file) {
   std::map<std::string, RawTensor> tensors;
   for (const gguf::TensorInfo& tensor : file.tensors()) {
     const std::string name(tensor.name);
-    if (name.starts_with("rope_")) continue;  // made from the configuration
+    if (name.starts_with("rope_")) continue;  // config.json says the same
     std::vector<float> values = hf_values(file, tensor);
     if (architecture == "llama" && name.find("attn_q.") != std::string::npos) {
       values = halves_of(values, tensor.shape.back(), heads("head_count"));
@@ -176,7 +179,7 @@ inline std::map<std::string, RawTensor> hf_tensors(const gguf::File& file) {
   return tensors;
 }
 
-// What some classes have beside the others.
+// Adds the settings that only some classes have.
 inline void add_own_settings(const gguf::File& file, const std::string& a, nlohmann::json* config) {
   const auto add = [&](const char* name, const std::string& key) {
     if (const auto number = file.find_float(a + "." + key)) (*config)[name] = *number;
@@ -203,7 +206,7 @@ inline void add_own_settings(const gguf::File& file, const std::string& a, nlohm
       {"short_factor", hf_values(file, file.get_tensor("rope_factors_short.weight"))}};
 }
 
-// config.json of a file's numbers.
+// Returns the config.json that says the numbers of a file.
 inline nlohmann::json hf_config(const gguf::File& file) {
   struct Class {
     const char* name;
@@ -240,7 +243,7 @@ inline nlohmann::json hf_config(const gguf::File& file) {
   return config;
 }
 
-// The tokens as tokenizer.json of byte-level BPE, split as GPT-2 did.
+// Returns the tokens as a tokenizer.json of byte-level BPE that splits texts as GPT-2 did.
 inline nlohmann::json hf_byte_bpe(const gguf::File& file) {
   nlohmann::json json = {
       {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
@@ -259,7 +262,8 @@ inline nlohmann::json hf_byte_bpe(const gguf::File& file) {
   return json;
 }
 
-// The tokens as a model of SentencePiece: field 1 for each, field 2 says that it is BPE.
+// Returns the tokens as a model of SentencePiece: field 1 holds a token, field 2 says that the
+// model is BPE.
 inline std::string hf_sentencepiece(const gguf::File& file) {
   const auto tokens = file.strings("tokenizer.ggml.tokens");
   const auto types = file.ints("tokenizer.ggml.token_type");

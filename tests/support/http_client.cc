@@ -88,7 +88,7 @@ HttpAnswer HttpClient::read_answer() {
     seen_.erase(0, n);
     return answer;
   }
-  while (true) {  // chunks
+  while (true) {  // takes one chunk in each turn
     const size_t line = seen_.find("\r\n");
     const size_t n = line == std::string::npos ? 0 : std::strtoul(seen_.c_str(), nullptr, 16);
     if (line == std::string::npos || seen_.size() < line + 2 + n + 2) {

@@ -1,4 +1,5 @@
-// A client of an HTTP server at a unix socket: one request at a time, or bytes as they are.
+// A client of an HTTP server at a unix socket. It sends one request at a time, or bytes as they
+// are.
 #pragma once
 
 #include <string>
@@ -7,9 +8,9 @@
 namespace troika::test_support {
 
 struct HttpAnswer {
-  int status = 0;  // 0: none came
+  int status = 0;  // stays 0 where no answer came
   std::string head;
-  std::string body;  // without the lengths of chunks
+  std::string body;  // leaves out the lengths of chunks
 };
 
 class HttpClient {
@@ -22,7 +23,7 @@ class HttpClient {
   HttpAnswer get(const std::string& path, const std::string& headers = "");
   HttpAnswer post(const std::string& path, std::string_view json, const std::string& headers = "");
   void send(std::string_view bytes) const;
-  // Reads until the text has come, or the end; returns all since the last call.
+  // Reads until `text` or the end has come, and returns everything that came since the last call.
   std::string read_until(std::string_view text);
   HttpAnswer read_answer();
   // Closes the connection.

@@ -1,4 +1,4 @@
-// tests/support/hub_server.py as a child process.
+// Runs tests/support/hub_server.py as a child process.
 #pragma once
 
 #include <sys/types.h>
@@ -9,20 +9,20 @@ namespace troika::test_support {
 
 class HubServer {
  public:
-  // Serves the files of `folder`; throws where there is no python3.
+  // Serves the files of `folder`. Throws where there is no python3.
   HubServer(const std::string& folder, const std::string& log);
   ~HubServer() { stop(); }
   HubServer(const HubServer&) = delete;
   HubServer& operator=(const HubServer&) = delete;
 
-  // "http://127.0.0.1:PORT"
+  // Returns the address: "http://127.0.0.1:PORT".
   const std::string& endpoint() const { return endpoint_; }
-  // Returns when nobody listens any more.
+  // Returns when nobody listens at the address any more.
   void stop();
 
  private:
   pid_t child_ = -1;
-  int input_ = -1;  // the server ends when this is closed
+  int input_ = -1;  // ends the server when it is closed
   std::string endpoint_;
 };
 

@@ -21,7 +21,7 @@ import urllib.parse
 FOLDER = pathlib.Path(sys.argv[1])
 LOG = pathlib.Path(sys.argv[2])
 PIECE = 10_000
-n_answers = {}  # to requests for bytes, by organisation
+n_answers = {}  # counts answers to requests for bytes, by organisation
 
 
 def entries(org):
@@ -41,7 +41,7 @@ def entries(org):
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
-    # A client that goes away is what some tests are about.
+    # Says nothing of clients that go away, which some tests are about.
     def handle_error(self, *_):
         pass
 
@@ -77,7 +77,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    # The list of files in pages of two entries; refused by "list429", not JSON by "garbage", and so on.
+    # Sends the list of files in pages of two entries. "list429" refuses it, "garbage" sends no JSON, and so on.
     def send_list(self, org, query):
         if status := re.fullmatch(r"list(\d+)", org):
             return self.answer(int(status[1]), b"{}", Retry_After="7")
@@ -103,8 +103,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             target = self.path
         return self.answer(302, b"Found. Redirecting", Location={"filescheme": "file:///etc/passwd"}.get(org, target))
 
-    # The bytes of a file: of "cut2" the first two answers break off, "stall1" falls silent once, "slow1" pauses, "norange" always
-    # begins at the beginning, "wrong" changes a byte, "longer", "shorter" and "endless" lie about how many there are.
+    # Sends the bytes of a file. The first two answers of "cut2" break off, "stall1" falls silent once, "slow1" pauses, "norange"
+    # always begins at the beginning, "wrong" changes a byte, and "longer", "shorter" and "endless" lie about the length.
     def send_file(self, org, data):
         n_before = n_answers.get(org, 0)
         n_answers[org] = n_before + 1

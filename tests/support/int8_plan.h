@@ -1,4 +1,4 @@
-// Plans of prompts in int8 as a calibration would make them, but made up.
+// Makes plans of int8 prompts without a calibration, with made-up limits.
 #pragma once
 
 #include "engine/engine.h"
@@ -6,13 +6,13 @@
 
 namespace troika::test_support {
 
-// A plan in float, but for prompts in int8, with limits that some activations exceed.
+// Returns the plan of `options` with prompts in int8 and limits that some activations exceed.
 inline plan::Plan plan_of(const prepare::Options& options, plan::Int8Method method, float limit) {
   const engine::Engine engine(options);
   plan::Plan plan = engine.plan();
   plan.prefill = plan::Prefill::kInt8;
   plan.int8.method = method;
-  // Made-up limits would clamp what matters.
+  // Pruned outliers would be clamped, and made-up limits would clamp what matters.
   plan.int8.outlier_prune = method == plan::Int8Method::kShadow ? 0 : 40;
   plan.int8.text = "made up";
   plan.int8.n_tokens = 1;

@@ -1,5 +1,5 @@
-// A small model file with the metadata and tensors that an architecture has, all weights zero, and
-// with whatever a test wants to be different.
+// A small model file for tests. It has the metadata and tensors of an architecture, all weights
+// zero, but for what a test changes.
 #pragma once
 
 #include <algorithm>
@@ -38,15 +38,17 @@ class KnownFile {
 
   explicit KnownFile(model::KnownModel model) : model(model), tensors(known_tensors(model)) {
     const std::vector<float> factors = rope_factors(model);
-    if (!factors.empty()) floats["rope_freqs.weight"] = factors;  // zeros are refused
+    // Cannot be zero: such a file is refused.
+    if (!factors.empty()) floats["rope_freqs.weight"] = factors;
   }
 
   model::KnownModel model;
   Tensors tensors;
-  std::map<std::string, tensor::Type> types;         // F32 where not named
-  std::vector<std::string> without_keys;             // metadata left out
-  std::map<std::string, gguf::Value> values;         // metadata added or replaced
-  std::map<std::string, std::vector<float>> floats;  // data of F32 tensors
+  std::map<std::string, tensor::Type> types;  // tensors that are not named are F32
+  std::vector<std::string> without_keys;      // names metadata that is left out
+  std::map<std::string, gguf::Value> values;  // is added to the metadata or replaces it
+  // Holds the data of F32 tensors that are not zero.
+  std::map<std::string, std::vector<float>> floats;
 
   model::KnownTensor& tensor(const std::string& name) {
     for (model::KnownTensor& t : tensors) {
@@ -59,7 +61,7 @@ class KnownFile {
   }
 
   gguf::File open() const {
-    const test::TempFolder folder;  // the map keeps the file when its name is gone
+    const test::TempFolder folder;  // may go before the file: the mapping keeps it
     const std::string plain = folder.file("plain.gguf");
     {
       gguf::Writer writer(plain);

@@ -1,5 +1,5 @@
-// What the engine and the reference compute for a tiny model, in the form that they are compared
-// in.
+// Computes logits of a tiny model with the engine and with the reference, so that tests can compare
+// them.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace troika::test_support {
 
-// The tiny model as a file, removed at the end.
+// A tiny model in a file, which is removed at the end.
 class TinyModelFile {
  public:
   explicit TinyModelFile(const TinyModel& model) : path_(folder_.file("tiny.gguf")) {
@@ -24,9 +24,9 @@ class TinyModelFile {
   }
   const std::string& path() const { return path_; }
 
-  // Float activations and F32 keys and values, one thread: the setting nearest to the reference.
-  // Prompts are computed as single tokens are, so that every division of a text gives the same
-  // bits.
+  // Returns the setting nearest to the reference: activations, keys and values in float, one
+  // thread. Prompts are computed as single tokens are, so that every division of a text gives the
+  // same bits.
   prepare::Options float_options() const {
     prepare::Options options;
     options.model.file = path_;
@@ -43,7 +43,8 @@ class TinyModelFile {
   std::string path_;
 };
 
-// Logits for every token, computed in pieces of the given lengths; what is left comes last.
+// Returns the logits of every token. The tokens are computed in pieces of the given lengths; the
+// rest is the last piece.
 inline std::vector<reference::Vector> engine_logits(engine::Session& session,
                                                     std::span<const int32_t> tokens,
                                                     const std::vector<size_t>& pieces = {}) {
@@ -67,9 +68,9 @@ inline std::vector<reference::Vector> engine_logits(const prepare::Options& opti
   return engine_logits(session, tokens, pieces);
 }
 
-// As reference::relative_error. Where two experts are nearly tied, roundings decide which of them a
-// token takes, and its logits are others then; so of models with experts a quarter of the positions
-// may differ. For paths that round; what is in float must agree everywhere.
+// Returns an error as reference::relative_error does, but spares a quarter of the positions in
+// models with experts: where two experts are nearly tied, a rounding decides which one a token
+// takes, and its logits change. It is for paths that round; paths in float must agree everywhere.
 inline double rounded_error(const TinyModel& tiny, const std::vector<reference::Vector>& logits,
                             const std::vector<reference::Vector>& judge) {
   if (tiny.n_experts == 0) return reference::relative_error(logits, judge);

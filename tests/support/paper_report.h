@@ -1,5 +1,5 @@
-// What holds for every paper's report: each row is one marked test, and has a figure with an error
-// or a reason why it has none.
+// Checks what holds for every paper's report: each row is one marked test, and has a figure with an
+// error or a reason why it has none.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace troika::test {
 
-// `n_rows`: how many different rows of the paper there are.
+// Expects `n_rows` different rows of the paper.
 inline void expect_whole_report(const papers::TestReport& report, size_t n_rows) {
   std::set<std::string> ids;
   for (const papers::TestRow& row : report.rows) {

@@ -31,7 +31,7 @@ void require(bool condition, const char* what) {
   if (!condition) throw std::runtime_error(std::string(what) + " failed");
 }
 
-// Arguments and environment in the form of execve, made before the fork.
+// Arguments and environment in the form that execve takes. They are made before the fork.
 struct Strings {
   Strings(const std::vector<std::string>& words,
           const std::map<std::string, std::string>& environment)
@@ -65,7 +65,7 @@ struct Pipe {
   int ends[2];
 };
 
-// In the child: only calls that are safe after a fork.
+// Runs in the child, so it calls only what is safe after a fork.
 void redirect(int descriptor, const std::string& path, int to) {
   const int from =
       path.empty() ? descriptor : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -85,7 +85,7 @@ void redirect(int descriptor, const std::string& path, int to) {
   _exit(kNotStarted);
 }
 
-// Appends what is there; false at the end.
+// Appends what can be read now. Returns false at the end of the file.
 bool read_some(int descriptor, std::string* text) {
   char buffer[65536];
   const ssize_t n = read(descriptor, buffer, sizeof buffer);
@@ -104,7 +104,7 @@ void exchange(const Command& command, Pipe& in, Pipe& out, Pipe& err, int64_t de
   while (out.ends[0] >= 0 || err.ends[0] >= 0) {
     const int64_t left = deadline - now_ms();
     if (left <= 0) return;
-    // Negative descriptors are skipped.
+    // poll() skips negative descriptors.
     pollfd polls[3] = {
         {out.ends[0], POLLIN, 0}, {err.ends[0], POLLIN, 0}, {in.ends[1], POLLOUT, 0}};
     if (poll(polls, 3, static_cast<int>(std::min<int64_t>(left, 1000))) < 0) continue;
@@ -123,7 +123,7 @@ void exchange(const Command& command, Pipe& in, Pipe& out, Pipe& err, int64_t de
   }
 }
 
-// True when the child has ended.
+// Waits for the child. Returns false if it has not ended by the deadline.
 bool wait_until(pid_t child, int64_t deadline, int* state) {
   while (true) {
     const pid_t done = waitpid(child, state, WNOHANG);

@@ -1,5 +1,5 @@
-// Runs a program as a child process, as a shell would: with arguments, input, environment and
-// limits; and in a pseudo-terminal, as a person would.
+// Runs a program as a child process: as a shell would, with arguments, input, environment and
+// limits, or in a pseudo-terminal, as a person would.
 #pragma once
 
 #include <sys/types.h>
@@ -13,50 +13,50 @@
 namespace troika::test_support {
 
 struct Command {
-  std::vector<std::string> words;                  // the program's path first
-  std::string in;                                  // its standard input
-  std::map<std::string, std::string> environment;  // beside what this process has
-  std::string out_path;                            // standard output goes there instead of a pipe
-  std::string err_path;                            // the same for standard error
-  uint64_t most_file_bytes = 0;                    // limit of what it may write to a file; 0: none
-  int most_seconds = 240;                          // then it is killed
-  // Called with what standard output has brought so far; returning false closes the pipe.
+  std::vector<std::string> words;                  // begins with the program's path
+  std::string in;                                  // goes to standard input
+  std::map<std::string, std::string> environment;  // is added to the environment of this process
+  std::string out_path;                            // receives standard output in place of a pipe
+  std::string err_path;                            // receives standard error in place of a pipe
+  uint64_t most_file_bytes = 0;  // limits each file that the program writes; 0: no limit
+  int most_seconds = 240;        // the program is killed when they are over
+  // Is called with what standard output has brought so far. Returning false closes the pipe.
   std::function<bool(const std::string& out)> watch;
 };
 
 struct Finished {
-  int status = -1;         // -1 where a signal ended it
-  int signal = 0;          // 0 where it exited
-  bool timed_out = false;  // killed at the limit
+  int status = -1;         // is -1 where a signal ended the program
+  int signal = 0;          // is 0 where the program exited
+  bool timed_out = false;  // says that the program was killed at its limit of time
   std::string out, err;
 };
 
 Finished run_program(const Command& command);
 
-// A program in a terminal of 80 columns. What it writes comes through read_until.
+// A program in a terminal of 80 columns. read_until returns what it writes.
 class TerminalProgram {
  public:
   TerminalProgram(const std::vector<std::string>& words,
                   const std::map<std::string, std::string>& environment);
-  ~TerminalProgram();  // kills it where it still runs
+  ~TerminalProgram();  // kills the program if it still runs
   TerminalProgram(const TerminalProgram&) = delete;
   TerminalProgram& operator=(const TerminalProgram&) = delete;
 
   void type(const std::string& keys);
-  // Reads until `text` has appeared after what earlier calls returned, and returns everything up to
-  // its end. Empty if it does not come within the time or the program ends before.
+  // Reads until `text` has appeared behind what earlier calls returned, and returns everything up
+  // to the end of `text`. Returns "" if the time is over or the program ends before.
   std::string read_until(const std::string& text, int most_seconds = 120);
-  // What was written but not yet returned; for messages of failed tests.
+  // Returns what the program wrote and no call has returned yet, for messages of failed tests.
   const std::string& pending() const { return pending_; }
-  // Waits for the end; the exit status, or -1 for a signal or where it does not end.
+  // Waits for the end and returns the exit status, or -1 after a signal or where the time is over.
   int wait(int most_seconds = 120);
-  // Reads until the prompt "> " and waits until the program reads key by key: what is typed before
-  // that, the terminal treats as a line of its own. False if that does not come.
+  // Reads until the prompt "> " and waits until the program reads single keys. (What is typed
+  // earlier, the terminal takes for a line.) Returns false if the time is over before.
   bool at_prompt(int most_seconds = 120);
-  // Types the keys once a second until `text` has appeared; false if it does not.
+  // Types the keys once a second until `text` has appeared. Returns false if it does not appear.
   bool type_until(const std::string& keys, const std::string& text, int most_seconds = 120);
-  // Types the keys once a second until the program has ended, as a person would: a terminal that
-  // is just changing between its modes may lose a key.
+  // Types the keys once a second until the program has ended: a terminal that is just changing its
+  // mode may lose a key. Returns what wait() returns.
   int leave_with(const std::string& keys, int most_seconds = 120);
 
  private:

@@ -1,4 +1,4 @@
-// Cases of tests that are run for every architecture and for several precisions of prompts.
+// A case of tests that run for every architecture and for several precisions of prompts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace troika::test_support {
 
 struct PromptCase {
   std::string architecture;
-  std::string prefill;  // as --prefill takes it
+  std::string prefill;  // holds a value of --prefill
 };
 
 inline void PrintTo(const PromptCase& c, std::ostream* out) {

@@ -1,4 +1,4 @@
-// Logits that sessions give in all their ways, for tests that two engines compute the same.
+// Collects the logits that sessions give in all their ways, for tests that compare two engines.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace troika::test_support {
 
-// Behind prompts of these lengths, behind three steps of one row after each, and of the rows of a
-// step of `n_wide`.
+// For each of the prompt lengths, returns the logits behind the prompt, behind each of three single
+// tokens, and of all rows of a step of `n_wide` tokens.
 template <typename Lengths>
 std::vector<std::vector<float>> rows_behind(engine::Engine& engine, const TinyModel& model,
                                             const Lengths& lengths, size_t n_wide) {

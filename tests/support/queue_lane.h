@@ -1,5 +1,5 @@
-// A lane for tests that is a queue: a thread of its own runs what is submitted, one task after the
-// other. With a depth of 1 it is an ordinary lane with a thread.
+// A lane for tests with a queue: its thread runs what is submitted, one task after the other. With
+// a depth of 1 it is an ordinary lane with a thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class QueueLane : public TestLane {
  public:
   using Body = std::function<lanes::Status(const lanes::Executable&, const lanes::Run&)>;
 
-  // Where `drops_behind`, a failed task takes those with it that are in the queue by then.
+  // If `drops_behind` is set, a failed task takes all tasks with it that are in the queue by then.
   QueueLane(std::string name, int depth, bool drops_behind, Body body)
       : TestLane(std::move(name), depth),
         body_(std::move(body)),
@@ -39,7 +39,8 @@ class QueueLane : public TestLane {
 
   void submit(const lanes::Executable& executable, const lanes::Run& run,
               lanes::Completion& completion) override {
-    // Told under the lock: the pass, and this lane with it, may end as soon as the task has run.
+    // The thread is notified under the lock, because the pass, and this lane with it, may end as
+    // soon as the task has run.
     const std::lock_guard<std::mutex> lock(mutex_);
     EXPECT_LT(n_unfinished_, tasks_.size()) << info().name << " has no room for another task";
     tasks_[(first_ + n_unfinished_) % tasks_.size()] = {&executable, &run, &completion};
@@ -66,7 +67,7 @@ class QueueLane : public TestLane {
 
   void work() {
     std::unique_lock<std::mutex> lock(mutex_);
-    size_t n_dropped = 0;  // of the first in the queue
+    size_t n_dropped = 0;  // the next so many tasks fail without being run
     while (true) {
       changed_.wait(lock, [&] { return stop_ || n_unfinished_ > 0; });
       if (n_unfinished_ == 0) return;
@@ -92,7 +93,7 @@ class QueueLane : public TestLane {
   bool drops_behind_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Task> tasks_;  // a ring: never longer than the queue is deep
+  std::vector<Task> tasks_;  // is a ring as long as the queue is deep
   size_t first_ = 0;
   size_t n_unfinished_ = 0;
   size_t most_unfinished_ = 0;

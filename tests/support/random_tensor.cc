@@ -15,14 +15,15 @@ void put(std::vector<uint8_t>& out, T value) {
   out.insert(out.end(), bytes, bytes + sizeof(T));
 }
 
-// The nearest half-precision number; |value| below 65504.
+// Returns the nearest half-precision number. REQUIRES: |value| < 65504.
 uint16_t to_half(double value) {
   const uint16_t sign = value < 0 ? 0x8000 : 0;
   value = std::fabs(value);
   int exponent = 0;
   std::frexp(value, &exponent);        // value = [0.5, 1) * 2^exponent
-  exponent = std::max(exponent, -13);  // below that the numbers are subnormal, evenly spaced
-  // 1024 times the part before the power; a carry into the exponent comes out right by itself.
+  exponent = std::max(exponent, -13);  // smaller numbers are subnormal, which are evenly spaced
+  // The fraction is scaled by 2^11 (it has 10 bits and a leading one); a carry into the exponent
+  // comes out right by itself.
   const long fraction = std::lrint(std::ldexp(value, 11 - exponent));
   return static_cast<uint16_t>(sign + (exponent + 13) * 1024 + fraction);
 }
@@ -37,13 +38,13 @@ void put_random_bytes(std::vector<uint8_t>& out, size_t count, Random& random) {
   for (size_t i = 0; i < count; ++i) out.push_back(static_cast<uint8_t>(random.bits() >> 56));
 }
 
-// A scale that gives blocks a deviation between half and one and a half of the one asked for.
+// Appends a scale with which the block's deviation is between 0.5 and 1.5 times the one asked for.
 void put_scale(std::vector<uint8_t>& out, double scale, Random& random) {
   const double sign = random.bits() >> 63 ? -1 : 1;
   put(out, to_half(sign * scale * random.uniform(0.5, 1.5)));
 }
 
-// A scale and a minimum that puts the mean of the elements near zero.
+// Appends a scale and a minimum of one random factor, which put the mean of the elements near zero.
 void put_scale_and_minimum(std::vector<uint8_t>& out, double scale, double minimum,
                            Random& random) {
   const double factor = random.uniform(0.5, 1.5);
@@ -80,7 +81,7 @@ void put_block(std::vector<uint8_t>& out, uint32_t type, double deviation, Rando
       put(out, to_half(7.5 * d));
       return put_random_bytes(out, 12 + 128, random);
     }
-    case kQ5_K:  // 15.5 times
+    case kQ5_K:  // the mean of scale * bits is 15.5 times that of the minimum
       put_scale_and_minimum(out, deviation / 520, 15.5 * deviation / 520, random);
       return put_random_bytes(out, 12 + 32 + 128, random);
     case kQ6_K:
@@ -92,7 +93,7 @@ void put_block(std::vector<uint8_t>& out, uint32_t type, double deviation, Rando
     case kIQ4_XS:
       put_scale(out, deviation / 1245, random);
       return put_random_bytes(out, 2 + 4 + 128, random);
-    case kMXFP4: {  // one of the two powers of two around it
+    case kMXFP4: {  // chooses one of the two powers of two around the deviation
       const int power = static_cast<int>(std::lround(std::log2(deviation / 2.3)));
       out.push_back(static_cast<uint8_t>(127 + power - static_cast<int>(random.bits() >> 63)));
       return put_random_bytes(out, 16, random);

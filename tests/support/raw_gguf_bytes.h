@@ -1,4 +1,5 @@
-// Builds GGUF files byte by byte, wrong ones too: independent of the writer under test.
+// Builds GGUF files byte by byte, also wrong ones. It does not use the writer, which it helps to
+// test.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +36,7 @@ class RawGgufBytes {
     return magic("GGUF").u32(version).u64(n_tensors).u64(n_entries);
   }
   RawGgufBytes& entry(std::string_view key, uint32_t type) { return string(key).u32(type); }
-  // Twelve entries: a value of each type that is no array.
+  // Adds twelve entries: one value of each type but arrays.
   RawGgufBytes& scalar_entries() {
     entry("u8", 0).u8(200);
     entry("i8", 1).u8(0xff);

@@ -2,7 +2,7 @@
 
 namespace troika::test {
 
-// Not made from __FILE__: a compiler cache may make that a relative path.
+// The path does not come from __FILE__, which a compiler cache may make relative.
 std::string repository_file(const std::string& path) {
   return std::string(TROIKA_REPOSITORY) + "/" + path;
 }

@@ -1,5 +1,5 @@
-// Splits a model file over several, as llama-gguf-split does: all metadata in the first shard, the
-// tensors in their order over all of them.
+// Splits a model file into several, as llama-gguf-split does: the first shard holds all metadata,
+// and the tensors lie in their order in all shards.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 namespace troika::test_support {
 
 struct SplitFlaws {
-  uint64_t n_tensors_off = 0;  // added to the number that shard `flawed` tells
+  uint64_t n_tensors_off = 0;  // is added to the number of tensors that shard `flawed` tells
   uint32_t number_off = 0, count_off = 0;
-  uint32_t flawed = 0;  // the shard, from 1, that is wrong; 0: none
+  uint32_t flawed = 0;  // is the number of the wrong shard, from 1; 0: none is wrong
 };
 
-// Writes STEM-00001-of-0000N.gguf and so on; returns their paths.
+// Writes STEM-00001-of-0000N.gguf and so on. Returns their paths.
 inline std::vector<std::string> split_model(const std::string& path, const std::string& stem,
                                             uint32_t n_shards, bool is_first_empty = false,
                                             const SplitFlaws& flaws = {}) {

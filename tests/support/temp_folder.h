@@ -1,4 +1,4 @@
-// A folder for the files of one test, removed with everything in it at the end.
+// A folder for the files of one test. It is removed at the end, with everything in it.
 #pragma once
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ inline void write_whole(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// The message of the exception of type E that `action` throws; empty if it throws none.
+// Returns the message of the exception of type E that `action` throws, or "" if it throws none.
 template <typename E, typename Action>
 std::string message_of(Action action) {
   try {

@@ -1,4 +1,4 @@
-// What lanes for tests have in common: they build nothing, and their tasks come from elsewhere.
+// The base of lanes for tests: they build nothing and get their tasks from elsewhere.
 #pragma once
 
 #include <memory>

@@ -12,7 +12,7 @@
 
 namespace troika::test_support {
 
-// Small enough that a pass takes well below a millisecond.
+// Returns a model so small that a pass takes well below a millisecond.
 inline TinyModel small_model(const std::string& architecture = "llama") {
   TinyModel model = tiny_model(architecture);
   model.width = 64;
@@ -41,7 +41,8 @@ struct TinyEngine {
 
 inline std::vector<float> copy_of(std::span<const float> row) { return {row.begin(), row.end()}; }
 
-// The logits behind a prompt of the first n_prompt tokens, and behind each of the others.
+// Returns the logits behind a prompt of the first n_prompt tokens, and behind each of the other
+// tokens.
 inline std::vector<std::vector<float>> talk(engine::Session& session,
                                             std::span<const cache::Token> tokens, size_t n_prompt) {
   std::vector<std::vector<float>> all;

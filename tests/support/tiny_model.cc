@@ -14,13 +14,14 @@
 namespace troika::test_support {
 namespace {
 
-// Writes the tensors of a model; each gets numbers of its own from the seed and its name.
+// Writes the tensors of a model. The seed and a tensor's name decide its numbers.
 class TensorWriter {
  public:
   TensorWriter(const TinyModel& model, const Rewrite& rewrite, GgufBytes& file)
       : model_(model), rewrite_(rewrite), file_(file) {}
 
-  // Deviation gain / sqrt(n_in): the output is about `gain` times as large as the input.
+  // The elements' deviation is gain / sqrt(n_in), so the output is about `gain` times as large as
+  // the input.
   void matrix(const std::string& name, uint64_t n_in, uint64_t n_out, double gain,
               uint64_t n_experts = 0) {
     uint32_t type = model_.type;
@@ -34,7 +35,7 @@ class TensorWriter {
     add(name, type, shape, random_tensor(type, n_elements_of(shape), deviation, random));
   }
 
-  // A matrix that files keep in F32 in any case.
+  // Adds a matrix that files keep in F32 whatever the type of the others is.
   void float_matrix(const std::string& name, const std::vector<uint64_t>& shape, double gain) {
     Random random(model_.seed, name);
     const double deviation = gain / std::sqrt(static_cast<double>(shape[0]));
@@ -95,7 +96,7 @@ void add_rare_metadata(const TinyModel& model, const std::string& prefix, GgufBy
 void add_metadata(const TinyModel& model, GgufBytes& file) {
   const std::string prefix = model.architecture + ".";
   file.add_string("general.architecture", model.architecture);
-  // llama.cpp asks files with this name for tokens that only the real models have.
+  // llama.cpp asks files of this architecture for tokens that only the real models have.
   const bool is_phi3 = model.architecture == "phi3";
   file.add_string("general.name", is_phi3 ? "tiny phi 3" : "tiny " + model.architecture);
   file.add_uint32(prefix + "context_length", model.context);
@@ -189,7 +190,7 @@ void add_layer(const TinyModel& model, const std::string& block, TensorWriter& t
       tensors.bias(block + "attn_qkv.bias", q_length + 2 * kv_length);
     }
   } else {
-    // A gain above one makes the attention look at some positions much more than at others.
+    // A gain above one makes attention look at some positions much more than at others.
     tensors.matrix(block + "attn_q.weight", model.width, q_length, 1.5);
     tensors.matrix(block + "attn_k.weight", model.width, kv_length, 1.5);
     tensors.matrix(block + "attn_v.weight", model.width, kv_length, 1.5);
@@ -373,7 +374,7 @@ std::vector<NamedModel> tiny_model_variants() {
   }
   add("internlm2", "internlm2");
   add("gemma2", "gemma2");
-  TinyModel& other = add("gemma2-other", "gemma2");  // four layers of which three have windows
+  TinyModel& other = add("gemma2-other", "gemma2");  // has windows in three of its four layers
   other.n_layers = 4;
   other.window_period = 4;
   add("gemma3", "gemma3");
@@ -428,8 +429,8 @@ std::vector<uint8_t> tiny_model_bytes(const TinyModel& model, const Rewrite& rew
   TensorWriter tensors(model, rewrite, file);
   add_metadata(model, file);
   add_tokenizer(model, file);
-  // A small embedding: the layers, not the last token alone, then decide what comes next. Gemma
-  // multiplies it by sqrt(width).
+  // The embedding is small, so that the layers decide what comes next and not the last token alone.
+  // Gemma multiplies it by sqrt(width).
   const double embedding_gain = model.architecture.starts_with("gemma") ? 0.2 : 2;
   tensors.matrix("token_embd.weight", model.width, model.vocabulary, embedding_gain);
   tensors.norm("output_norm");

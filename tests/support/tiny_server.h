@@ -1,4 +1,4 @@
-// A server of a tiny model behind a socket, as its clients see it.
+// A server of a tiny model behind a socket, with a client, for tests of what clients see.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ inline constexpr const char* kWeatherTool =
     R"("tools":[{"type":"function","function":{"name":"weather","description":"It.","parameters":)"
     R"({"type":"object","properties":{"city":{"type":"string","maxLength":4}},"required":["city"],)"
     R"("additionalProperties":false}}}])";
-// An answer that fills it takes seconds.
+// A context of this length takes seconds to fill.
 inline constexpr int kServerContext = 16384;
 
 inline TinyModel chat_model() {
@@ -48,7 +48,7 @@ class ServerTest : public testing::Test {
     tiny_ = std::make_unique<TinyEngine>(chat_model(), prepared);
     serve(std::move(options));
   }
-  // Ends it, and starts the same model anew with these options.
+  // Ends the server, and starts the same model anew with these options.
   void start_again(server::Options options, prepare::Options prepared = {}) {
     const int context = tiny_->engine->plan().context;
     stop();
@@ -90,7 +90,7 @@ class ServerTest : public testing::Test {
     EXPECT_EQ(answer.status, status) << path << " " << body << "\n" << answer.body;
     return Json::parse(answer.body);
   }
-  // The data of all events of a stream.
+  // Returns the data of all events of a stream.
   std::vector<Json> stream(const std::string& path, const std::string& body) const {
     const HttpAnswer answer = client().post(path, body);
     EXPECT_EQ(answer.status, 200) << answer.body;

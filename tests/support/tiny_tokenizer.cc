@@ -20,8 +20,9 @@ struct Vocabulary {
   }
 };
 
-// Pairs of pieces that merge, most frequent first: each part is a letter, the mark of a space, or
-// the result of an earlier pair. Common English first, then all pairs of letters.
+// Returns pairs of pieces that merge, most frequent first. Each part is a letter, the mark of a
+// space, or the result of an earlier pair. Pairs of common English come first, then all pairs of
+// letters.
 std::vector<std::pair<std::string, std::string>> merges(const std::string& space) {
   std::vector<std::pair<std::string, std::string>> pairs = {
       {space, "t"},       {"h", "e"},          {space, "a"}, {"i", "n"},          {space, "s"},
@@ -41,13 +42,13 @@ std::vector<std::pair<std::string, std::string>> merges(const std::string& space
   return pairs;
 }
 
-// UTF-8 of a code point below 2048.
+// Returns a code point below 2048 in UTF-8.
 std::string utf8(unsigned code) {
   if (code < 128) return std::string(1, static_cast<char>(code));
   return {static_cast<char>(0xc0 | (code >> 6)), static_cast<char>(0x80 | (code & 63))};
 }
 
-// The printable character that stands for a byte in byte-level BPE.
+// Returns the printable characters that stand for bytes in byte-level BPE.
 std::vector<std::string> byte_characters() {
   std::vector<std::string> characters;
   unsigned next = 256;
@@ -90,7 +91,7 @@ void add_spm_tokenizer(GgufBytes& file, size_t n_tokens) {
   while (vocabulary.tokens.size() < n_tokens) {
     vocabulary.add("<unused" + std::to_string(vocabulary.tokens.size()) + ">", kUnused);
   }
-  // The earlier piece wins of two possible merges; single characters come last.
+  // The earlier piece wins where two merges are possible. Single characters come last.
   std::vector<float> scores(n_tokens, 0.0f);
   for (size_t i = first_character; i < n_tokens; ++i) {
     scores[i] = i < first_merge ? -1000.0f - i : -static_cast<float>(i);

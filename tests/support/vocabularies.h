@@ -1,5 +1,4 @@
-// Vocabularies for tests: small ones made up here, and those of the data folder that are no GGUF
-// files.
+// Makes vocabularies for tests: small ones, and those of the data folder that are no GGUF files.
 #pragma once
 
 #include <cstdlib>
@@ -16,7 +15,7 @@
 
 namespace troika::test {
 
-// A file or folder in the folder of real data, or nothing where TROIKA_DATA is not set.
+// Returns the path of a file or folder of real data, or nothing where TROIKA_DATA is not set.
 inline std::optional<std::string> data_path(const std::string& name) {
   const char* folder = std::getenv("TROIKA_DATA");
   if (folder == nullptr || *folder == '\0') return std::nullopt;
@@ -29,7 +28,8 @@ inline std::string read_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// <unk> <s> </s>, the 256 bytes, then the given tokens, the first with the highest score.
+// Returns <unk> <s> </s>, the 256 bytes, then the given tokens, of which the first has the highest
+// score.
 inline text::Vocabulary spm_vocabulary(const std::vector<std::string>& tokens) {
   using text::TokenType;
   text::Vocabulary v = text::empty_vocabulary(text::VocabularyKind::kSpm, "");
@@ -49,8 +49,8 @@ inline text::Vocabulary spm_vocabulary(const std::vector<std::string>& tokens) {
   return v;
 }
 
-// The 256 bytes (the token of a byte is its value), a token for each merge, then "<|end|>" as
-// control token.
+// Returns the 256 bytes (the token of a byte is its value), a token for each merge, then "<|end|>"
+// as a control token.
 inline text::Vocabulary bpe_vocabulary(const std::vector<std::string>& merges,
                                        const std::string& pre) {
   using text::TokenType;
@@ -81,7 +81,7 @@ inline void set_token(text::Vocabulary* v, size_t id, const std::string& token,
   v->types[id] = type;
 }
 
-// Hugging Face's vocab.json and merges.txt.
+// Reads vocab.json and merges.txt of Hugging Face.
 inline text::Vocabulary vocabulary_from_vocab_json(const std::string& folder,
                                                    const std::string& pre) {
   text::Vocabulary v = text::empty_vocabulary(text::VocabularyKind::kBpe, pre);
@@ -97,7 +97,7 @@ inline text::Vocabulary vocabulary_from_vocab_json(const std::string& folder,
   return v;
 }
 
-// Hugging Face's tokenizer.json with byte-level BPE.
+// Reads a tokenizer.json of Hugging Face with byte-level BPE.
 inline text::Vocabulary vocabulary_from_tokenizer_json(const std::string& path,
                                                        const std::string& pre) {
   text::Vocabulary v = text::empty_vocabulary(text::VocabularyKind::kBpe, pre);

@@ -1,11 +1,11 @@
-// Holds the reference forward pass (and for the larger mixture of experts the engine too) against
+// Compares the reference forward pass (and for the larger mixture of experts the engine too) with
 // llama.cpp on synthetic models:
 //   troika_beside_llama plain|decoded [--large] [MODEL...]
-// A line of JSON for each model and element type: the largest difference of 40 x 512 logits in
-// parts of the largest logit, and how many of 64 greedy tokens agree. `plain` gives llama.cpp the
-// file as it is; `decoded` the same with block formats turned into F32 first, so that its kernels
-// round nothing. Every variant in F32, every architecture in every type; or the models that are
-// named.
+// Prints a line of JSON for each model and element type: the largest difference of 40 x 512 logits
+// in parts of the largest logit, and how many of 64 greedy tokens agree. `plain` gives llama.cpp
+// the file as it is; `decoded` turns block formats into F32 first, so that its kernels round
+// nothing. It compares the named models. If none is named, it compares every variant in F32 and
+// every architecture in every type.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -30,9 +30,9 @@ using test_support::NamedModel;
 using test_support::TinyModel;
 
 constexpr size_t kTokens = 40, kPrompt = 8, kGreedy = 64;
-constexpr size_t kLargePrompt = 160;  // 40 for each expert of a layer
+constexpr size_t kLargePrompt = 160;  // gives 40 tokens to each expert of a layer
 
-// What llama.cpp does not know, or computes as if a key of the file were not there.
+// llama.cpp does not know these, or computes them as if a key of the file were not there.
 constexpr const char* kUnknown[] = {"llama-relu", "phi3-window", "turbosparse",
                                     "phonelm",    "bamboo",      "relu-llama"};
 
@@ -45,7 +45,7 @@ void decode_to_floats(uint32_t* type, std::vector<uint8_t>* data, size_t n_eleme
   *type = test_support::kF32;
 }
 
-// One thread, F32 keys and values, no flash attention, no repacked weights.
+// llama.cpp with one thread, F32 keys and values, no flash attention and no repacked weights.
 class Llama {
  public:
   explicit Llama(const std::string& path) {
@@ -144,8 +144,9 @@ void compare(const NamedModel& named, const char* type, bool is_decoded) {
   std::fflush(stdout);
 }
 
-// As relative_error, of the position in the middle: where two experts are nearly tied, a rounding
-// sends a token to the other one, and its logits, and those of tokens that see it, are others then.
+// Returns the median over all positions of their errors, which are those of relative_error. Where
+// two experts are nearly tied, a rounding sends a token to the other one, and then its logits, and
+// those of tokens that see it, change.
 double median_error(const std::vector<Vector>& a, const std::vector<Vector>& b) {
   double largest = 0;
   for (const Vector& row : b) {
@@ -186,7 +187,7 @@ void compare_large(const char* type, uint32_t number, bool is_decoded) {
                 reference::relative_error(logits, judge), median_error(logits, judge),
                 n_agree(llama.greedy(prompt, kGreedy), reference::greedy(model, prompt, kGreedy)));
   }
-  if (!is_decoded) {  // the engine was asked when it was
+  if (!is_decoded) {  // `plain` has already asked the engine
     std::printf("}\n");
     std::fflush(stdout);
     return;

@@ -1,5 +1,5 @@
 // Writes the tiny models of the tests as files, for programs outside this repository:
-// troika_tiny_models FOLDER. Each variant in F32, and each architecture in every format.
+// troika_tiny_models FOLDER. It writes each variant in F32, and each architecture in every format.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
