@@ -1,4 +1,5 @@
-// Steps allocate nothing: what they need is taken before, and pages of the cache between passes.
+// Steps allocate nothing: all memory they need is taken before them, and pages of the cache are
+// taken between passes.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -40,7 +41,7 @@ class Allocations : public testing::Test {
     const std::lock_guard<std::mutex> lock(tiny_.engine->passes().mutex);
     tiny_.engine->passes().kv.reserve_slots(4 * kMostPositions);
   }
-  // A text that repeats itself, so that drafts are made and some are right.
+  // Returns a text that repeats itself, so that drafts are made and some are right.
   std::vector<Token> prompt() const {
     std::vector<Token> tokens;
     for (int i = 0; i < 60; ++i) tokens.push_back(3 + i % 11);
@@ -93,7 +94,7 @@ TEST_F(Allocations, StepsOfSeveralAnswers) {
     batcher.submit(std::move(request));
   }
   while (batcher.statistics().n_steps < 10) batcher.step();
-  {  // which pages are taken between passes
+  {  // takes the pages that answers would take between passes
     const std::lock_guard<std::mutex> lock(tiny_.engine->passes().mutex);
     tiny_.engine->passes().kv.reserve_slots(4 * kMostPositions);
   }

@@ -1,5 +1,5 @@
-// Answers that are computed together must be those of each alone, to the last token, whoever comes
-// and goes meanwhile and whatever beginnings are cached.
+// Answers that are computed together are, to the last token, those that each gets alone, whoever
+// comes and goes meanwhile and whatever beginnings are cached.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -27,7 +27,7 @@ using test_support::TinyModel;
 using text::Token;
 
 constexpr int kContext = 96;
-constexpr int kWanted = 24;  // different answers of a model
+constexpr int kWanted = 24;  // counts different answers of a model
 
 std::vector<test_support::PromptCase> company_cases() {
   std::vector<test_support::PromptCase> cases = test_support::prompt_cases({"q8"});
@@ -50,11 +50,11 @@ prepare::Options options_of(const std::string& prefill) {
   prepare::Options options;
   options.memory.context = kContext;
   options.prompts.prefill = plan::prefill_from_name(prefill);
-  options.prompts.chunk = 32;  // so that prompts have several parts
+  options.prompts.chunk = 32;  // gives prompts several parts
   return options;
 }
 
-// What an answer is asked for, and what it is alone.
+// A request, and the answer that it gets alone.
 struct Wanted {
   std::vector<Token> prompt;
   engine::SamplerOptions sampler;
@@ -74,12 +74,12 @@ class Company : public testing::TestWithParam<test_support::PromptCase> {
 
   Wanted make(const TinyModel& model, uint64_t i) {
     Wanted wanted;
-    // Some prompts share their beginnings, up to one another's whole.
+    // Some prompts share a beginning, and some are the beginning of another.
     const size_t n_prompt = 1 + draw(kContext - 12);
     wanted.prompt = test_support::random_tokens(model, n_prompt, i % 4);
     if (i % 3 == 0) {
       for (Token& token : wanted.prompt)
-        token = token % 7 + 3;  // so that drafts are right at times
+        token = token % 7 + 3;  // makes repetitions, so that drafts are right at times
     }
     wanted.sampler.temperature = i % 2 == 0 ? 0.0f : 1.0f;
     wanted.sampler.seed = i;
@@ -98,7 +98,7 @@ class Company : public testing::TestWithParam<test_support::PromptCase> {
     return options;
   }
 
-  // Somebody who asks for an answer at some step, and may leave at another.
+  // A guest asks for an answer at some step, and may leave at another.
   struct Guest {
     const Wanted* wanted;
     uint64_t comes, leaves;
@@ -208,11 +208,12 @@ TEST_F(BatcherTest, APromptOfSeveralAnswersIsReadOnce) {
     EXPECT_EQ(batcher.take(numbers[static_cast<size_t>(i)]).n_computed, 0);
   }
   EXPECT_EQ(batcher.statistics().n_prompt_rows, 60);
-  EXPECT_EQ(batcher.statistics().n_steps, 4);  // the first tokens come of the prompt
+  EXPECT_EQ(batcher.statistics().n_steps, 4);  // the prompt gives the first tokens, without a step
   EXPECT_EQ(batcher.statistics().most_together, 4);
 }
 
-// Each goes on by itself from what they share, also where one of them ends before the others.
+// Each answer goes on by itself from what they share, also where one of them ends before the
+// others.
 TEST_F(BatcherTest, AnswersToOnePromptAreThoseThatTheirSeedsGiveAlone) {
   constexpr int kAnswers = 5;
   const auto of_seed = [&](int i) {
@@ -250,7 +251,7 @@ TEST_F(BatcherTest, WhatIsWrongWithAnAnswerEndsThisOneAlone) {
   EXPECT_EQ(batcher.take(good).tokens.size(), 5u);
 }
 
-// A mask that forbids everything fails in the middle of a shared pass.
+// An answer whose mask forbids every token fails in the middle of a pass that others share.
 TEST_F(BatcherTest, AMaskThatForbidsEverythingEndsItsAnswerAlone) {
   struct Nothing : engine::LogitMask {
     void apply(std::span<const Token> history, std::span<float> logits) override {
@@ -272,7 +273,7 @@ TEST_F(BatcherTest, AMaskThatForbidsEverythingEndsItsAnswerAlone) {
   EXPECT_EQ(g.tokens, generate(session, tokens(20), sampler, request({}, 30).options, {}).tokens);
 }
 
-// Whoever is writing never waits for more than one part of a prompt.
+// An answer that is being written never waits for more than one part of a prompt.
 TEST_F(BatcherTest, StepsAndPartsOfPromptsTakeTurns) {
   Batcher batcher(*tiny_.engine);
   batcher.submit(request(tokens(10), 40));
@@ -309,8 +310,8 @@ TEST_F(BatcherTest, NoMoreBeginThanHaveRoomToEnd) {
   EXPECT_LE(batcher.statistics().most_together, 64);
 }
 
-// Whoever pauses is left out of passes, loses nothing by it, and can still be cancelled; and nobody
-// waits for ever behind it in the queue.
+// An answer that pauses is left out of passes, stays the same, and can still be cancelled; and
+// nobody waits for ever behind it in the queue.
 TEST(Pauses, LeaveTheAnswerAsItWouldBe) {
   TinyEngine tiny(model_of("llama"), options_of("same"));
   const std::vector<Token> prompt = test_support::random_tokens(model_of("llama"), 9, 1);
@@ -349,8 +350,8 @@ TEST(Pauses, LeaveTheAnswerAsItWouldBe) {
   EXPECT_EQ(batcher.take(paused).tokens, whole.tokens);
 }
 
-// Somebody leaves while the first tokens of others are taken: his own logits lie there then, and no
-// step of his may be taken any more.
+// An answer is cancelled while the first tokens of others are taken. Its own logits are there by
+// then, and it must take no step any more.
 TEST(Pauses, WhoIsCancelledBeforeTheFirstTokenTakesNoStep) {
   TinyEngine tiny(model_of("llama"), options_of("same"));
   std::atomic<bool> pause = true, cancel = false;
@@ -379,7 +380,7 @@ TEST(Pauses, WhoIsCancelledBeforeTheFirstTokenTakesNoStep) {
   EXPECT_TRUE(nothing.tokens.empty());
 }
 
-// An answer that waits for a place is dropped where it stands.
+// A cancelled answer that waits for a place is dropped from the queue.
 TEST(Pauses, WhoWaitsInTheQueueCanBeCancelled) {
   TinyEngine tiny(model_of("llama"), options_of("same"));
   std::atomic<bool> cancel = true;

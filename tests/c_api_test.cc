@@ -1,4 +1,4 @@
-// The C API as a program in another language would use it.
+// The C API as programs in other languages use it.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -62,13 +62,13 @@ class CApi : public testing::Test {
         << error.message;
     return text;
   }
-  // The call was refused with the code and a sentence that holds `part`.
+  // Expects that the call was refused with the code `wanted` and a sentence that holds `part`.
   void expect_refused(troika_code code, troika_code wanted, const std::string& part) {
     EXPECT_EQ(code, wanted);
     EXPECT_EQ(error_.code, wanted);
     const std::string message = error_.message;
     EXPECT_NE(message.find(part), std::string::npos) << message;
-    // Options are fields here, neither flags nor marks.
+    // Messages name fields here, not flags, nor the marks that stand for options.
     EXPECT_EQ(message.find("--"), std::string::npos) << message;
     EXPECT_EQ(message.find("‹"), std::string::npos) << message;
     error_ = {};
@@ -117,7 +117,7 @@ TEST_F(CApi, RefusesNullArguments) {
                  TROIKA_USAGE, "session");
   expect_refused(troika_generate(session_, nullptr, 1, nullptr, nullptr, nullptr, nullptr, &error_),
                  TROIKA_USAGE, "prompt");
-  // Without a place for the message there is the code alone.
+  // Without a place for the message, the caller gets the code alone.
   EXPECT_EQ(troika_engine_open(nullptr, nullptr, &engine, nullptr), TROIKA_USAGE);
   EXPECT_EQ(troika_engine_context(nullptr), 0);
   EXPECT_EQ(troika_engine_vocabulary(nullptr), 0);
@@ -185,7 +185,7 @@ TEST_F(CApi, TokenizesThereAndBack) {
   std::string back(text.size() + 1, '#');
   expect_refused(
       troika_detokenize(engine_, tokens.data(), n, back.data(), text.size(), &n_bytes, &error_),
-      TROIKA_TOO_SMALL, "too small");  // no room for the zero byte
+      TROIKA_TOO_SMALL, "too small");  // has no room for the zero byte
   EXPECT_EQ(n_bytes, text.size());
   ASSERT_EQ(
       troika_detokenize(engine_, tokens.data(), n, back.data(), back.size(), &n_bytes, &error_),
@@ -214,7 +214,7 @@ TEST_F(CApi, TheSameSeedGivesTheSameText) {
 
 TEST_F(CApi, GuessesChangeNothingButTheNumberOfPasses) {
   generate_.max_tokens = 120;
-  generate_.temperature = 0;  // a small model with random weights repeats itself then
+  generate_.temperature = 0;  // makes a small model with random weights repeat itself
   troika_engine_options options = {};
   options.threads = 2;
   options.context = 4096;
@@ -228,7 +228,7 @@ TEST_F(CApi, GuessesChangeNothingButTheNumberOfPasses) {
   troika_session_close(plain_session);
   troika_engine_close(plain_engine);
   EXPECT_EQ(plain.passes, plain.generated_tokens - 1);
-  // Several times: guesses wait until passes of one token have been measured.
+  // Several answers are needed, because guesses wait until passes of one token have been measured.
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(text_of(session_, "Once upon a time", &drafted), text);
     EXPECT_LE(drafted.passes, plain.passes);
@@ -244,7 +244,7 @@ TEST_F(CApi, AGrowingPromptIsNotComputedAgain) {
   EXPECT_EQ(first.generated_tokens, 0);
   text_of(session_, "Once upon a time there was", &second);
   EXPECT_GT(second.prompt_tokens, first.prompt_tokens);
-  // The last piece of the first prompt may be spelt with other tokens now.
+  // The new text may spell the last piece of the first prompt with other tokens.
   EXPECT_LE(second.computed_tokens, second.prompt_tokens - first.prompt_tokens + 1);
   EXPECT_GT(second.computed_tokens, 0);
 }
@@ -271,7 +271,7 @@ TEST_F(CApi, AnotherThreadCanCancel) {
     return 1;
   };
   troika_result result = {};
-  // Seeds whose text ends by itself before the cancel would prove nothing.
+  // A seed whose text ends by itself before the cancel would prove nothing.
   for (generate_.seed = 0; generate_.seed < 50; ++generate_.seed) {
     started = false;
     std::atomic<bool> done{false};
@@ -287,7 +287,7 @@ TEST_F(CApi, AnotherThreadCanCancel) {
     if (result.stop == TROIKA_STOP_CANCELLED) break;
   }
   EXPECT_EQ(result.stop, TROIKA_STOP_CANCELLED);
-  // A cancel holds for the running answer only.
+  // A cancel holds only for the answer that is running.
   EXPECT_FALSE(text_of(session_, "Once upon a time").empty());
 }
 

@@ -1,5 +1,5 @@
-// Chunks of a prompt on several lanes at once must come out as one after the other on one lane, to
-// the last bit, in whatever order their tasks run.
+// Chunks of a prompt that run on several lanes at once give the bits of one lane that runs them one
+// after the other, whatever the order of their tasks is.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -38,7 +38,7 @@ class ChunksTest : public testing::Test {
     options.prompts.chunk = kChunk;
     return options;
   }
-  // Two cores are a lane each, and attention runs on the second.
+  // Returns options with two lanes of a core each. Attention runs on the second one.
   static prepare::Options two_lanes(plan::Order order) {
     prepare::Options options = one_lane();
     const std::vector<int> cores = usable_core_numbers();
@@ -75,7 +75,7 @@ TEST_F(ChunksTest, N1N7PromptsOfAnyLengthInAnyOrderOnTwoLanes) {
         EXPECT_EQ(session.prefill(prompt), length);
         EXPECT_EQ(row(session), row(expected))
             << plan::order_name(order) << ", " << length << " tokens";
-        // The cache is the same too: generation goes on alike.
+        // The cache is the same too, so generation goes on alike.
         expected.evaluate(tokens(3, 9), {});
         session.evaluate(tokens(3, 9), {});
         EXPECT_EQ(row(session), row(expected))
@@ -105,7 +105,7 @@ TEST_F(ChunksTest, N1APaddedChunkLeavesTheCacheAsItIs) {
   if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
   Engine engine(two_lanes(plan::Order::kOutOfOrder));
   Session session(engine);
-  // The executables take 40 tokens, and the cache has room for no more than the prompt.
+  // The executables take 40 tokens, while the cache has room for no more than the prompt.
   session.prefill(tokens(500));
   const size_t bytes = session.kv_bytes();
   session.truncate(480);
@@ -126,14 +126,15 @@ TEST_F(ChunksTest, N7APromptCanBeCancelledBetweenChunks) {
   EXPECT_GT(n_done, 0);
   EXPECT_LT(n_done, 500);
   EXPECT_EQ(n_done % kChunk, 0);
-  // What was done is kept.
+  // The session keeps what was computed before the cancel.
   EXPECT_EQ(session.prefill(prompt), 500 - n_done);
   Session whole(engine);
   whole.prefill(prompt);
   EXPECT_EQ(row(session), row(whole));
 }
 
-// The phone's values are those of this machine, so its orders are held to the same bits.
+// The values that a simulated phone computes are real, so they must have the same bits in every
+// order.
 TEST_F(ChunksTest, N7APhoneRunsChunksInAnyOrder) {
   prepare::Options options = one_lane();
   options.prompts.prefill = plan::Prefill::kSame;
@@ -159,7 +160,7 @@ TEST_F(ChunksTest, N7APhoneRunsChunksInAnyOrder) {
   }
 }
 
-// Prompt on one lane, generation on another (N10): the cache goes with it.
+// The prompt runs on one lane and generation on another (N10). The cache goes with them.
 TEST_F(ChunksTest, N10PromptAndGenerationOnLanesOfTheirOwn) {
   if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
   prepare::Options options = two_lanes(plan::Order::kOutOfOrder);
@@ -181,8 +182,8 @@ TEST_F(ChunksTest, N10PromptAndGenerationOnLanesOfTheirOwn) {
   }
 }
 
-// What an executable is built for decides where it runs: steps and prompts of as many rows go to
-// different lanes, and so do short prompts and long ones.
+// The phase and the length decide where an executable runs: a step and a prompt of as many rows run
+// on different lanes, and so do short and long prompts.
 TEST_F(ChunksTest, H11_TheLaneFollowsPhaseAndLength) {
   if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
   prepare::Options options = two_lanes(plan::Order::kOutOfOrder);

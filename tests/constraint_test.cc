@@ -1,4 +1,4 @@
-// Answers that are held to a grammar fit it, and neither drafts nor company change them.
+// Answers that a grammar constrains fit it, and neither drafts nor other answers change them.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -34,9 +34,9 @@ constexpr const char* kSchema = R"({
   "additionalProperties": false
 })";
 
-// Behind 24 letters that must come, each as itself or in the six bytes of JSON, stands a choice
-// that takes long: whether a text of the second kind can be completed is a search among 7 x 11 x 13
-// states. The first kind is seen at once.
+// A text must begin with 24 letters, each as itself or as an escape of six bytes. Then it may end
+// at once with "b", or go on with "a". To find whether a text with "a" can be completed takes a
+// long search among 7 x 11 x 13 states.
 constexpr const char* kSlowSchema = R"({"type": "string", "allOf": [
   {"pattern": "^x{24}(b|a(.{7})+)$"}, {"pattern": "^x{24}(b|a(.{11})+)$"},
   {"pattern": "^x{24}(b|a(.{13})+)$"}]})";
@@ -152,8 +152,8 @@ TEST_F(ConstrainedAnswers, AreTheSameInCompany) {
   }
 }
 
-// Who asks for such a mask pauses until it is there, with all that others do in between, and has
-// the text that it would have had.
+// An answer that needs a slow mask pauses until the mask is there, while others go on, and has the
+// text that it would have alone.
 TEST_F(ConstrainedAnswers, PauseWhileASlowMaskIsMadeElsewhere) {
   std::vector<std::function<void()>> works;
   const auto elsewhere = [&](std::function<void()> work) { works.push_back(std::move(work)); };
@@ -178,7 +178,7 @@ TEST_F(ConstrainedAnswers, PauseWhileASlowMaskIsMadeElsewhere) {
     }
     const Generated texts[] = {batcher.take(slow_answer), batcher.take(second_answer)};
     for (uint64_t seed : {1, 2}) {
-      grammar_ = compiled(kSlowSchema);  // anew, so that nothing is known
+      grammar_ = compiled(kSlowSchema);  // forgets all masks
       const Generated& text = texts[seed - 1];
       EXPECT_GT(text.text.size(), 24u);
       EXPECT_EQ(text.tokens, alone(seed, "none").tokens);
@@ -187,7 +187,7 @@ TEST_F(ConstrainedAnswers, PauseWhileASlowMaskIsMadeElsewhere) {
   }
 }
 
-// Too much work is too much elsewhere, too, and whoever leaves has nothing made.
+// A mask may take too much work elsewhere too. For an answer that has gone no mask is made.
 TEST_F(ConstrainedAnswers, EndWhereAMaskTakesTooMuchElsewhere) {
   std::vector<std::function<void()>> works;
   const auto elsewhere = [&](std::function<void()> work) { works.push_back(std::move(work)); };
@@ -215,7 +215,7 @@ TEST_F(ConstrainedAnswers, EndWhereAMaskTakesTooMuchElsewhere) {
   EXPECT_EQ(grammar_->n_expressions(), n_before);
 }
 
-// What a text says again and again is guessed, but not where the grammar forbids it.
+// Drafts guess what a text repeats, but nothing that the grammar forbids.
 TEST_F(ConstrainedAnswers, PassesHoldNoGuessThatTheGrammarForbids) {
   std::vector<Token> text;
   for (int i = 0; i < 3; ++i) {

@@ -1,5 +1,5 @@
-// A folder of Hugging Face becomes a file that computes what its weights compute: converted folders
-// against the reference, which reads the weights as they were before they were put into the folder.
+// Files that were converted from folders of Hugging Face compute what the reference computes from
+// the weights that went into the folders.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -41,12 +41,12 @@ class Converted : public testing::TestWithParam<const char*> {
     for (const auto& variant : test_support::tiny_model_variants()) {
       if (variant.name == name && name.starts_with("phi3")) return variant.model;
     }
-    if (name == "phi2") {  // whose matrices come one by one
+    if (name == "phi2") {  // folders of phi2 have a matrix each for q, k and v
       TinyModel model = test_support::tiny_model(name);
       model.fused_qkv = false;
       return model;
     }
-    if (name == "gemma3") {  // where the sixth layer sees everything
+    if (name == "gemma3") {  // sees everything in its sixth layer
       TinyModel model = test_support::tiny_model(name);
       model.n_layers = 7, model.window_period = 6;
       return model;
@@ -119,7 +119,8 @@ INSTANTIATE_TEST_SUITE_P(Families, Converted,
                            return name;
                          });
 
-// One way to the file or two: the same types, also where heads share keys and values.
+// Converting to a type and converting to floats and quantizing give the same types, also where
+// heads share keys and values.
 TEST(ConvertedTypes, AreThoseThatQuantizeChooses) {
   TinyModel model = test_support::tiny_model("qwen2");
   model.n_kv_heads = 1;

@@ -1,6 +1,6 @@
-// Drafted text is plain text: token for token, over prompts, kinds of drafts, ways of sampling and
-// types of keys and values. A few hundred prompts here; TROIKA_DRAFTS=all takes the full cross
-// product, which runs for many minutes.
+// Text that is made with drafts is plain text, token for token, over prompts, kinds of drafts, ways
+// of sampling and types of keys and values. The test takes a few hundred prompts; TROIKA_DRAFTS=all
+// takes the full cross product, which runs for many minutes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,10 +25,11 @@ bool takes_all() {
 }
 
 constexpr tensor::Type kKvTypes[] = {tensor::Type::kF16, tensor::Type::kF32, tensor::Type::kQ8_0};
-// A fixed width makes sure that there are drafts; 0 follows the clock.
+// A fixed width makes sure that there are drafts; with 0 the clock decides.
 constexpr int kWidths[] = {8, 32, 0, 3};
 constexpr const char* kKinds[] = {"context", "lookup", "sam+reuse+calibrated"};
-constexpr int kCoverages[] = {100, 35};  // percent of the prompt, of calibrated drafts
+// Say which percentage of the prompt calibrated drafts cover.
+constexpr int kCoverages[] = {100, 35};
 
 engine::SamplerOptions sampling(int way, uint64_t seed) {
   engine::SamplerOptions o;
@@ -51,7 +52,7 @@ struct Case {
   int kv = 0, width = 0, kind = 0, way = 0;
 };
 
-// All combinations, or the i-th of them for the i-th prompt.
+// Returns all combinations, or only one of them, which depends on the prompt's number.
 std::vector<Case> cases_of(int prompt) {
   std::vector<Case> all;
   for (int kv = 0; kv < 3; ++kv) {
@@ -65,7 +66,7 @@ std::vector<Case> cases_of(int prompt) {
   return {all[static_cast<size_t>(prompt) * 37 % all.size()]};
 }
 
-// What becomes of one model with some prompts.
+// Compares drafted with plain text for one model and some prompts.
 class Comparison {
  public:
   explicit Comparison(prepare::Options options) : options_(std::move(options)) {}
@@ -108,7 +109,7 @@ class Comparison {
   int64_t n_verified() const { return n_verified_; }
   void expect_real_drafts(int least_accepted) const {
     EXPECT_GE(n_accepted_, least_accepted);
-    EXPECT_GT(n_verified_, n_accepted_);  // and some were rejected
+    EXPECT_GT(n_verified_, n_accepted_);  // some were rejected
     RecordProperty("compared", n_compared_);
     RecordProperty("accepted", static_cast<int>(n_accepted_));
   }
@@ -182,8 +183,8 @@ TEST_P(House, D3_DraftedTextIsPlainText) {
 INSTANTIATE_TEST_SUITE_P(Drafts, House, testing::Values("silu", "relu"),
                          [](const auto& info) { return info.param; });
 
-// Every architecture, its matrices in a format that generation computes with whole numbers. Random
-// models say the same again and again when the likeliest token is taken, and hardly otherwise.
+// Models of every architecture, with matrices in formats that generation computes with whole
+// numbers. Random models repeat themselves when the likeliest token is taken, and hardly otherwise.
 class Tiny : public testing::TestWithParam<test_support::NamedModel> {};
 
 TEST_P(Tiny, D3_DraftedTextIsPlainText) {
@@ -203,7 +204,7 @@ TEST_P(Tiny, D3_DraftedTextIsPlainText) {
     Comparison comparison(options);
     const int n_prompts = takes_all() ? 4 : 2;
     for (int i = 0; i < n_prompts; ++i, ++number) {
-      // A text that repeats itself, so that there is something to guess from.
+      // The text repeats itself, so that there is something to guess from.
       const auto part = test_support::random_tokens(model, 6, static_cast<uint64_t>(number) + 1);
       Tokens prompt;
       for (int j = 0; j < 3; ++j) prompt.insert(prompt.end(), part.begin(), part.end());
@@ -212,7 +213,7 @@ TEST_P(Tiny, D3_DraftedTextIsPlainText) {
     }
     n_verified += comparison.n_verified();
   }
-  EXPECT_GT(n_verified, 100);  // guesses there were, and the cache had to be put right
+  EXPECT_GT(n_verified, 100);  // so guesses were made, and some rejected ones left the cache again
 }
 
 INSTANTIATE_TEST_SUITE_P(Drafts, Tiny, testing::ValuesIn(test_support::tiny_model_variants()),

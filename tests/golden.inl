@@ -1,6 +1,6 @@
-// What llama.cpp computes for the tiny models (docs/conformance.md says how): logits at the
-// positions and tokens of golden_test.cc, and 64 greedy tokens after the first 8 tokens.
-// {name, logits, tokens}.
+// llama.cpp computes these for the tiny models (docs/conformance.md says how): logits at the
+// positions and tokens of golden_test.cc, and 64 greedy tokens behind the first 8 tokens. Each
+// entry is {name, logits, tokens}.
 {"llama",
  {6.120224, -1.49035668, 0.921715975, 3.61833715, -0.580115914, -3.21875858, 0.236033916,
   11.6446667, 3.64019966, -0.779012442, 2.10031056, -0.165373921, 0.509036779, -3.88125229,

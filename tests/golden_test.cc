@@ -1,5 +1,5 @@
-// Numbers that llama.cpp produced for the tiny models: both the reference and the engine must give
-// them. docs/conformance.md says how they were made.
+// The reference and the engine give the numbers that llama.cpp gives for the tiny models.
+// docs/conformance.md says how they were made.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,11 +19,11 @@ namespace {
 
 constexpr size_t kPositions[] = {0, 7, 39};
 constexpr size_t kWatchedTokens[] = {0, 5, 111, 300, 511};
-constexpr size_t kPrompt = 8;  // tokens before the greedy ones
+constexpr size_t kPrompt = 8;  // counts tokens before the greedy ones
 
 struct Golden {
   std::string name;
-  std::vector<double> logits;  // for each position, for each token
+  std::vector<double> logits;  // has each watched token for each position
   std::vector<int> greedy;
 };
 
@@ -44,7 +44,7 @@ const test_support::TinyModel& find_model(const std::string& name) {
   throw std::runtime_error("no tiny model called " + name);
 }
 
-// Two ways of adding up floats differ by no more than this part of the largest logit.
+// Sums of floats in different orders differ by no more than this part of the largest logit.
 constexpr double kGoldenBound = 1e-5;
 
 class GoldenNumbers : public testing::TestWithParam<Golden> {};
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Llama, GoldenNumbers, testing::ValuesIn(goldens()), [](
 
 TEST(GoldenTable, CoversEveryVariantThatLlamaCppKnows) {
   for (const auto& variant : test_support::tiny_model_variants()) {
-    // llama.cpp has no such models, or takes no notice of what sets them apart.
+    // llama.cpp has no such models, or ignores what sets them apart.
     constexpr const char* kUnknown[] = {"llama-relu", "phi3-window", "turbosparse",
                                         "phonelm",    "bamboo",      "relu-llama"};
     if (std::find(std::begin(kUnknown), std::end(kUnknown), variant.name) != std::end(kUnknown)) {

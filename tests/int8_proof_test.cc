@@ -20,7 +20,7 @@ using plan::Prefill;
 
 constexpr size_t kWindows = 2;
 
-// Methods of int8 on a house model, with outliers planted or without.
+// Measures what int8 loses on house models, with and without planted outliers.
 class HeldOutHouseModels : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -69,7 +69,7 @@ TEST_P(HeldOutHouseModels, N4AScaleForEachTokenIsLittleLossWithoutOutliersAndToo
     const prepare::Options how = options(is_planted);
     const PromptLoss loss = loss_of(how, plan_of(how, Prefill::kInt8));
     EXPECT_EQ(verdict_of(loss, kMostLoss), is_planted ? Verdict::kTooMuch : Verdict::kLittle);
-    // The tokens that stand there tell the same, less surely.
+    // The tokens that stand in the text show the same loss, with a larger error.
     EXPECT_LT(loss.expected.error, loss.text.error);
     EXPECT_LT(std::fabs(loss.expected.share - loss.text.share), 4 * loss.text.error);
   }
@@ -102,7 +102,7 @@ TEST_P(HeldOutHouseModels, NothingIsReadThatIsNotNeeded) {
   const auto usual = held_out.read("usual", plan_of(how, Prefill::kQ8), enough);
   ASSERT_EQ(usual.size(), 1u);
   EXPECT_EQ(usual.front().nll.size(), of_exact.front().nll.size());
-  // What is kept of a measurement is what was measured.
+  // What is kept of a measurement reads back as what was measured.
   const nlohmann::json kept = nlohmann::json::parse(to_json(usual).dump());
   const auto again = read_windows(plan::JsonFields::parse(kept.dump(), "kept"));
   ASSERT_EQ(again.size(), 1u);

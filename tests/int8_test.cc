@@ -1,5 +1,5 @@
-// Prompts in int8 by every method: whole models, whichever way they are divided, and what is lost
-// on a trained model with planted outliers.
+// Prompts in int8 by every method: whole models give the same bits however prompts are divided, and
+// the loss is small on a trained model with planted outliers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,12 +43,13 @@ TEST_P(Int8Models, N4PiecesThreadsAndMethodsOfAPromptAgree) {
     EXPECT_TRUE(engine_logits(options, tokens, {33, 40}) == whole);
     options.plan.exact->lanes[0].n_threads = 3;
     EXPECT_TRUE(engine_logits(options, tokens, {60}) == whole);
-    if (method == Int8Method::kStatic || method == Int8Method::kSmooth) continue;  // made-up limits
+    // Clamp at the made-up limits.
+    if (method == Int8Method::kStatic || method == Int8Method::kSmooth) continue;
     EXPECT_LE(test_support::rounded_error(GetParam().model, whole, exact), 0.2);
   }
 }
 
-// A shadow that takes nearly everything leaves the rounding of the weights alone.
+// When the shadow takes nearly everything, only the weights are rounded.
 TEST_P(Int8Models, N4EverythingBeyondTheLimitIsExactInTheActivations) {
   const TinyModelFile file(GetParam().model);
   prepare::Options options = file.float_options();
@@ -59,8 +60,8 @@ TEST_P(Int8Models, N4EverythingBeyondTheLimitIsExactInTheActivations) {
   };
   options.plan.exact = plan_of(file.float_options(), Int8Method::kShadow, 1e-4f);
   const auto judge = engine_logits(options, tokens);
-  // What little the limits differ by moves roundings of the attention to bfloat16, and of the
-  // activations of experts, which have no limits.
+  // The small difference of the limits changes how attention rounds to bfloat16, and how the
+  // activations of experts are rounded, which have no limits.
   EXPECT_LE(error_at(1e-3f, judge), GetParam().model.n_experts > 0 ? 2e-2 : 5e-3);
   EXPECT_GT(error_at(8.0f, judge), error_at(1e-3f, judge));
 }
@@ -98,7 +99,7 @@ TEST(Int8Plan, N3IsRefusedWithoutACalibrationOrForAnotherModel) {
   EXPECT_NE(refusal().find("is missing"), std::string::npos) << refusal();
 }
 
-// Text that no model has read.
+// The text was written for this test, so no model has read it.
 constexpr const char* kText =
     "The old clock in the hall struck seven, and still nobody came down to breakfast. Marian "
     "looked at the door, then at the window, where the rain ran down in long grey lines. \"If "
@@ -138,7 +139,7 @@ class Int8Planted : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(Int8Planted, N4LosesLittleWhereOneScaleForATensorIsFarOff) {
-  // Sparse attention may be asked for: what is calibrated attends to everything, in float.
+  // Calibration attends to everything, in float, even where sparse attention is asked for.
   how_.engine.prompts.attention = plan::AttentionForm::kSparse;
   const tune::Calibration calibration = tune::calibrate(how_);
   const plan::Int8Plan& int8 = calibration.int8;
@@ -157,7 +158,7 @@ TEST_P(Int8Planted, N4LosesLittleWhereOneScaleForATensorIsFarOff) {
       EXPECT_GE(input.importance(), 0.99) << input.weight;
     }
   }
-  // The plan that comes of it can be written, read, and run.
+  // The plan with the calibration can be written, read and run.
   prepare::Options options = how_.engine;
   plan::Plan plan = engine::Engine(options).plan();
   plan.int8 = int8;
@@ -176,7 +177,7 @@ TEST_P(Int8Planted, N4LosesLittleWhereOneScaleForATensorIsFarOff) {
   EXPECT_LT(measure::perplexity_of_text(session, how_.text, {}).perplexity, int8.perplexity * 1.02);
 }
 
-// For tuning: fewer passes, in the class that prompts usually have.
+// Tuning calibrates briefly: in fewer passes, in the numerics class that prompts usually have.
 TEST_P(Int8Planted, ABriefCalibrationFindsTheOutliersToo) {
   how_.is_brief = true;
   const tune::Calibration calibration = tune::calibrate(how_);
@@ -199,14 +200,14 @@ TEST_P(Int8Planted, ACalibrationThatIsCutOffGoesOnWhereItStood) {
     file.plan.int8 = made.int8;
     return plan::to_json(file) + made.reason;
   };
-  uint64_t n_all = 0;  // progress of a whole calibration, in tokens
+  uint64_t n_all = 0;  // counts tokens of a whole calibration
   how_.progress = [&](uint64_t, uint64_t total) { n_all = total; };
   const std::string whole = as_text(tune::calibrate(how_));
 
   how_.folder = folder_.file("side");
   struct CutOff {};
   std::vector<double> began_at;
-  // In the first pass nothing is kept yet; later ones go on.
+  // The first pass has kept nothing yet when it is cut off; later ones go on.
   for (const double share : {0.03, 0.2, 0.6}) {
     bool has_begun = false;
     how_.progress = [&](uint64_t done, uint64_t total) {

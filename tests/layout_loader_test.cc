@@ -53,7 +53,8 @@ bool is_in_steps_layout(const engine::Engine& engine) {
   return std::count(layouts.begin(), layouts.end(), schedule::Layout::kPrompt) == 0;
 }
 
-// A conversation of prompts of these lengths, three steps behind each: all logits on the way.
+// Runs a conversation of prompts of these lengths with three steps behind each, and returns all
+// logits on the way.
 std::vector<Logits> conversation(engine::Session& session, const std::vector<cache::Token>& tokens,
                                  const std::vector<size_t>& lengths) {
   std::vector<Logits> all;
@@ -75,8 +76,8 @@ std::vector<Logits> conversation(engine::Session& session, const std::vector<cac
 
 class Layouts : public testing::TestWithParam<std::string> {};
 
-// Prompts of less than a chunk, of one, of several, with rests of both classes; the ways forth and
-// back as they come, and those of a plan that sends everything back.
+// Prompts have less than a chunk, a chunk or several, and rests of both classes. Blocks change
+// their layout as the loader decides, or by a plan that sends all of them back.
 TEST_P(Layouts, D1ResultsAreThoseOfOneLayout) {
   const TinyModel model = model_of(GetParam());
   const auto tokens = random_tokens(model, 512);
@@ -119,20 +120,21 @@ TEST(LayoutLoader, D1EveryTypeOfWeightsAndOfTheCacheGivesTheSame) {
   }
 }
 
-// A prompt behind an answer sends blocks back, if that is planned, and they go forth again.
+// A prompt that follows an answer sends blocks back if that is planned, and steps send them forth
+// again.
 TEST(LayoutLoader, D1TheWayBack) {
   const TinyModel model = model_of("llama");
   const auto tokens = random_tokens(model, 400);
   TinyEngine tiny(model, options_for(prepare::Layouts::kSwitch));
   LayoutLoader& loader = *tiny.engine->loaded().layouts;
-  tiny.session->prefill(first(tokens, 5));  // a step
+  tiny.session->prefill(first(tokens, 5));  // is computed as a step
   ASSERT_TRUE(is_in_steps_layout(*tiny.engine));
   loader.force_plan(schedule::SwitchPlan{4, 1 << 20});
   TinyEngine judge(model, options_for(prepare::Layouts::kBlocks));
   judge.session->prefill(first(tokens, 384));
   for (int i = 0; i < 1000 && loader.counters().n_loads_back < 4; ++i) {
     tiny.session->truncate(0);
-    tiny.session->prefill(first(tokens, 384));  // no rest that would be a step
+    tiny.session->prefill(first(tokens, 384));  // has no rest that would be a step
     ASSERT_EQ(copy_of(tiny.session->logits()), copy_of(judge.session->logits()));
   }
   EXPECT_EQ(loader.counters().n_loads_back, 4);
@@ -147,13 +149,13 @@ TEST(LayoutLoader, D1TheWayBack) {
   expect_one_copy(*tiny.engine);
 }
 
-// What a step needs and the prompt has not brought is waited for, and counted.
+// A step waits for blocks that the prompt has not loaded, and the wait is counted.
 TEST(LayoutLoader, D1AStepWaitsForWhatIsMissing) {
   const TinyModel model = model_of("llama");
   const auto tokens = random_tokens(model, 100);
   TinyEngine tiny(model, options_for(prepare::Layouts::kSwitch));
   LayoutLoader& loader = *tiny.engine->loaded().layouts;
-  loader.force_plan(schedule::SwitchPlan{0, 1 << 20});  // nothing during the prompt
+  loader.force_plan(schedule::SwitchPlan{0, 1 << 20});  // loads nothing during the prompt
   tiny.session->prefill(first(tokens, kChunk));
   EXPECT_EQ(loader.counters().n_loads, 0);
   EXPECT_EQ(loader.counters().wait_us, 0.0);

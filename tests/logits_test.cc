@@ -1,5 +1,5 @@
-// The engine's logits beside those of the reference: every architecture and variant, every block
-// format, every type of keys and values; and what must agree to the last bit.
+// The engine's logits are near those of the reference in every architecture and variant, every
+// block format and every type of keys and values; and what must agree to the last bit does.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,28 +25,28 @@ using test_support::TinyModelFile;
 
 constexpr size_t kTokens = 40;
 
-// Largest errors that are allowed, as parts of the largest logit. What was measured stands beside
-// each in docs/conformance.md.
-constexpr double kFloatBound = 1e-5;  // float sums against double ones
-constexpr double kInt8Bound = 0.12;   // activations rounded to 8 bits before every matrix
-constexpr double kBf16Bound = 5e-2;   // weights and activations of prompts in bfloat16
-constexpr double kPanelBound = 0.3;   // one 8-bit scale for each token and each row
-constexpr double kF16KvBound = 5e-3;  // keys and values in half precision
-constexpr double kQ8KvBound = 5e-2;   // and in 8 bits
+// These are the largest allowed errors, as parts of the largest logit. docs/conformance.md shows
+// what was measured.
+constexpr double kFloatBound = 1e-5;  // float sums are compared with double ones
+constexpr double kInt8Bound = 0.12;   // activations are rounded to 8 bits before every matrix
+constexpr double kBf16Bound = 5e-2;   // weights and activations of prompts are in bfloat16
+constexpr double kPanelBound = 0.3;   // each token and each row has one 8-bit scale
+constexpr double kF16KvBound = 5e-3;  // keys and values are in half precision
+constexpr double kQ8KvBound = 5e-2;   // keys and values are in 8 bits
 
-// Name that GoogleTest accepts: letters, digits, underscores.
+// Returns a name that GoogleTest accepts: letters, digits, underscores.
 std::string test_name(std::string name) {
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
-// Checks the bound and leaves the figure for docs/conformance.md in the test's log.
+// Checks the bound, and prints the figure into the test's log for docs/conformance.md.
 void expect_error_below(double bound, double error, const std::string& what) {
   std::printf("%s: error %.2e\n", what.c_str(), error);
   EXPECT_LE(error, bound) << what;
 }
 
-// Names of the kernels that this processor can run, fastest first.
+// Returns the names of the kernels that this processor can run, fastest first.
 std::vector<std::string> runnable_kernels() {
   const CpuFeatures features = detect_cpu_features();
   std::vector<std::string> names;
@@ -77,7 +77,7 @@ TEST_P(Variant, AgreesWithTheReferenceAsItRunsByDefault) {
   const TinyModelFile file(model());
   prepare::Options options;
   options.model.file = file.path();
-  // Who wants more than the original context says so; then positions turn otherwise.
+  // A user who wants more than the original context says so; then positions rotate differently.
   if (model().rope_scaling == "longrope") options.memory.context = model().context;
   expect_error_below(
       kBf16Bound,
@@ -88,15 +88,15 @@ TEST_P(Variant, AgreesWithTheReferenceAsItRunsByDefault) {
 INSTANTIATE_TEST_SUITE_P(Every, Variant, testing::ValuesIn(test_support::tiny_model_variants()),
                          [](const auto& info) { return test_name(info.param.name); });
 
-// Each architecture with each format, for docs/conformance.md.
+// Says whether docs/conformance.md is being made, which shows each architecture with each format.
 bool wants_every_format() { return std::getenv("TROIKA_EVERY_FORMAT") != nullptr; }
 
-// Each architecture with all matrices in a few formats, phi2 in the common ones, llama in each.
+// Returns each architecture in a few formats, phi2 in the common ones and llama in all.
 std::vector<NamedModel> formats() {
   std::vector<NamedModel> all;
   for (const std::string& architecture : test_support::tiny_architectures()) {
     for (const auto& [name, type] : test_support::tensor_types()) {
-      // What a format's kernels are asked by one architecture, they are asked by all.
+      // All architectures ask the same of a format's kernels, so a few formats are enough.
       const bool is_plain =
           type == test_support::kF16 || type == test_support::kQ8_0 || type == test_support::kQ4_K;
       const bool is_wanted = wants_every_format() || architecture == "llama" ||
@@ -107,7 +107,7 @@ std::vector<NamedModel> formats() {
       all.push_back({architecture + "-" + name, model});
     }
   }
-  // As people's files mix them, with rows that are no multiple of 256.
+  // Real files mix types as this model does, and have rows that are no multiple of 256.
   TinyModel mixed = test_support::tiny_model("llama");
   mixed.type = test_support::kQ4_K;
   mixed.types = {{"attn_v.weight", test_support::kQ6_K},
@@ -142,8 +142,8 @@ TEST_P(Format, AgreesWithTheReferenceWithEightBitActivations) {
       name() + ", 8-bit activations");
 }
 
-// A copy of the weights has 16 rows side by side where kernels read it so: in steps, in prompts of
-// every precision, in rows of the embedding.
+// A copy of the weights has 16 rows side by side where kernels read them so: in steps, in prompts
+// of every precision, in rows of the embedding.
 TEST_P(Format, ACopyOfTheWeightsHasTheBitsOfTheFile) {
   const TinyModelFile file(model());
   prepare::Options options = file.float_options();
@@ -175,12 +175,12 @@ TEST_P(Format, ACopyOfTheWeightsHasTheBitsOfTheFile) {
   check("int8, packed in part");
 }
 
-// Prompts of more than 32 tokens, on every set of kernels.
+// Prompts of more than 32 tokens run on every set of kernels.
 TEST_P(Format, AgreesWithTheReferenceInEveryPrecisionOfPrompts) {
   const TinyModelFile file(model());
   const auto judge = reference_logits(model(), tokens_);
   prepare::Options options = file.float_options();
-  // Among so many random networks are some in which roundings grow more, in all kernels alike.
+  // Some of so many random networks let roundings grow more, with all kernels alike.
   const double bf16_bound = wants_every_format() ? 2 * kBf16Bound : kBf16Bound;
   for (const std::string& kernels : runnable_kernels()) {
     options.kernels = kernels;
@@ -193,9 +193,9 @@ TEST_P(Format, AgreesWithTheReferenceInEveryPrecisionOfPrompts) {
   }
 }
 
-// With 8-bit activations, against a reference that rounds them too, so that only mistakes are left.
-// A value halfway between two integers may fall to the other side for the last bit of a float, and
-// then the texts part; hence the best of some short texts, which a mistake would not spare.
+// With 8-bit activations, the reference rounds them too, so that only mistakes are left. The last
+// bit of a float may round a value halfway between two integers to the other side, and then the
+// texts differ. So the best of some short texts counts, which a mistake would not spare.
 TEST_P(Format, RoundsActivationsAsTheReferenceDoes) {
   const TinyModelFile file(model());
   prepare::Options options = file.float_options();
@@ -208,7 +208,7 @@ TEST_P(Format, RoundsActivationsAsTheReferenceDoes) {
   const auto text = [&](size_t i) -> const Text& {
     while (texts.size() <= i) {
       auto tokens = test_support::random_tokens(model(), 5, texts.size() + 1);
-      tokens.erase(tokens.begin());  // the same in all texts
+      tokens.erase(tokens.begin());  // drops the first token, which all texts share
       auto judge = reference_logits(model(), tokens, /*eight_bit_activations=*/true);
       texts.push_back({std::move(tokens), std::move(judge)});
     }
@@ -227,7 +227,7 @@ TEST_P(Format, RoundsActivationsAsTheReferenceDoes) {
   }
 }
 
-// However a prompt is cut into pieces, and however many threads work on it: the same bits.
+// The bits are the same however a prompt is cut into pieces, and however many threads compute it.
 TEST_P(Format, DoesNotDependOnPiecesOrThreads) {
   const TinyModelFile file(model());
   prepare::Options options = file.float_options();
@@ -251,7 +251,7 @@ TEST_P(Format, DoesNotDependOnPiecesOrThreads) {
             << how << ", in pieces, threads " << n_threads;
       }
     }
-    if (!name().starts_with("llama")) break;  // the formats are what kernels differ in
+    if (!name().starts_with("llama")) break;  // kernels differ in formats, which llama shows
   }
 }
 
@@ -284,7 +284,7 @@ TEST_P(KvType, StaysWithinItsBoundAndDoesNotDependOnPieces) {
 INSTANTIATE_TEST_SUITE_P(Every, KvType, testing::Values("f32", "f16", "q8_0"),
                          [](const auto& info) { return info.param; });
 
-// A longer text than one attention block or one chunk of the shape set.
+// The text is longer than one block of attention and one chunk.
 TEST(LongText, AgreesWithTheReferenceAndDoesNotDependOnPieces) {
   TinyModel model = test_support::tiny_model("llama");
   model.width = 64, model.head_dim = model.rope_dims = 16, model.ffn_width = 96;
@@ -301,7 +301,7 @@ TEST(LongText, AgreesWithTheReferenceAndDoesNotDependOnPieces) {
   EXPECT_EQ(engine_logits(options, tokens, {513}), whole);
 }
 
-// Windows that end within blocks of attention and at their borders, in every precision of prompts.
+// Windows end within blocks of attention and at their borders, in every precision of prompts.
 TEST(LongText, WindowsAgreeWithTheReferenceAndDoNotDependOnPieces) {
   for (const uint32_t window : {100, 128, 300}) {
     TinyModel model = test_support::tiny_model("gemma3");
@@ -325,11 +325,12 @@ TEST(LongText, WindowsAgreeWithTheReferenceAndDoNotDependOnPieces) {
   }
 }
 
-// Experts of a size that kernels are cut for, and a prompt of which each of them gets a share.
+// The experts have sizes for which kernels are cut, and each gets a share of the prompt.
 TEST(Mixture, OfMillionsOfWeightsAgreesWithTheReferenceWhateverThePieces) {
   TinyModel model = test_support::larger_mixture(2, 512);
   const auto tokens = test_support::random_tokens(model, 96);
-  // Eight experts are nearly tied more often than four, and what one token computed others see.
+  // Eight experts are nearly tied more often than four, and other tokens see the result of each
+  // tie.
   constexpr double kRoundedBound = 2 * kBf16Bound;
   for (const auto type : {test_support::kQ8_0, test_support::kQ4_0}) {
     model.type = type;

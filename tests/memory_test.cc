@@ -1,4 +1,4 @@
-// The ledger before and after: what is reckoned from shapes, and what engines took.
+// The memory that the ledger expects from shapes is what engines take.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ TEST(Memory, NoOwnerTakesMoreThanWasReckoned) {
       const std::string name = architecture + " " + setting.name();
       const plan::Ledger expected = prepare::expected_memory(
           options, engine.blueprint(), engine.weights(), engine.plan(), engine.start().memory);
-      // Attention's parts come with the first passes.
+      // Attention takes its memory in the first passes.
       Session session(engine);
       const std::vector<cache::Token> tokens(400, 1);
       session.prefill(tokens);
@@ -68,7 +68,7 @@ TEST(Memory, NoOwnerTakesMoreThanWasReckoned) {
         EXPECT_GE(expected.bytes(owner) + more, taken.bytes(owner))
             << name << ": " << plan::owner_name(owner);
       }
-      // And little more.
+      // The expectation is little more than what was taken.
       EXPECT_LE(expected.total_bytes(), taken.total_bytes() + (8u << 20)) << name;
       EXPECT_EQ(taken.bytes(Owner::kCache),
                 prepare::cache_bytes(prepare::kv_shape(engine.plan(), engine.blueprint()),

@@ -1,5 +1,6 @@
-// Feed-forward blocks by neuron (P1) in whole engines: the logits of the reference, and bits that
-// depend neither on dead neurons that are left out, nor on widths, threads, lanes and company.
+// Whole engines compute feed-forward blocks by neuron (P1): logits are near those of the reference,
+// and their bits depend neither on dead neurons that are left out, nor on widths, threads, lanes or
+// other sessions.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ using test_support::TinyModelFile;
 
 constexpr size_t kTextTokens = 40;
 
-// Three segments of neurons, of which the last is not whole.
+// Returns a model with three segments of neurons, the last of which is not whole.
 TinyModel sparse_model(const std::string& architecture, const std::string& activation,
                        uint32_t type) {
   TinyModel model = test_support::tiny_model(architecture);
@@ -57,7 +58,7 @@ class NeuronFfn : public testing::TestWithParam<Case> {
   const TinyModelFile file_{model_};
   const std::vector<int32_t> tokens_ = test_support::random_tokens(model_, kTextTokens);
 
-  // Steps for all tokens, so that each is computed by neuron.
+  // Returns options with which all tokens are steps, so that each is computed by neuron.
   prepare::Options options(FfnForm form = FfnForm::kByNeuron) const {
     prepare::Options options;
     options.model.file = file_.path();
@@ -81,7 +82,7 @@ TEST_P(NeuronFfn, P1AgreesWithTheReferenceInFloat) {
 TEST_P(NeuronFfn, P1SparseIsDenseToTheBit) {
   const auto sparse = engine_logits(options(), tokens_);
   EXPECT_EQ(engine_logits(options(FfnForm::kEveryNeuron), tokens_), sparse);
-  // Otherwise this would show nothing.
+  // If the forms had the same bits, the test would show nothing.
   EXPECT_NE(engine_logits(options(FfnForm::kByOutput), tokens_), sparse);
 }
 
@@ -110,7 +111,7 @@ TEST_P(NeuronFfn, P1ThreadsAndLanesChangeNoBit) {
   EXPECT_EQ(engine_logits(two, tokens_), wanted);
 }
 
-// Prompts are computed as before, and steps behind them by neuron.
+// Prompts are computed as without neurons, and the steps behind them by neuron.
 TEST_P(NeuronFfn, P1PromptsStayAsTheyWere) {
   prepare::Options by_neuron = options(), by_output = options(FfnForm::kByOutput);
   for (prepare::Options* options : {&by_neuron, &by_output}) {
@@ -166,8 +167,8 @@ TEST(NeuronFfns, P1WhatCannotBeIsRefusedInWords) {
             std::string::npos);
 }
 
-// A plan with thresholds skips neurons of models without ReLU; with thresholds that no magnitude is
-// below it skips none.
+// Thresholds of a plan skip neurons of models without ReLU. Thresholds below every magnitude skip
+// none.
 TEST(NeuronFfns, P12ThresholdsSkipNeuronsOfSilu) {
   const TinyModelFile file(test_support::tiny_model("llama"));
   const std::vector<int32_t> tokens =

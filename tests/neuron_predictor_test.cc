@@ -1,5 +1,5 @@
-// A predictor that says which rows of the gate are computed (P3): what it predicts has the exact
-// gate's value, what it misses counts as 0, and nothing else changes a bit.
+// A predictor says which rows of the gate are computed (P3): a predicted neuron has the exact
+// gate's value, a missed one counts as 0, and nothing else changes a bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ class NeuronPredictors : public testing::Test {
     options.ffn.has_predictor = true;
     return options;
   }
-  // With all scores 0 and one threshold for all.
+  // Writes a predictor with scores of 0 and one threshold for all neurons.
   void write_constant(float threshold) const {
     NeuronPredictor predictor({model_.n_layers, model_.ffn_width, model_.width, 32}, 1.0);
     for (uint64_t layer = 0; layer < model_.n_layers; ++layer) {
@@ -94,7 +94,7 @@ TEST_F(NeuronPredictors, P3WhatIsPredictedHasTheExactGatesBits) {
   const std::vector<AllLogits> exact_floats = talk(floats);
   floats.ffn.has_predictor = true;
   EXPECT_EQ(talk(floats), exact_floats);
-  write_constant(0.5f);  // nothing is predicted
+  write_constant(0.5f);  // predicts no neuron
   EXPECT_NE(talk(predicting()), exact);
 }
 
@@ -135,7 +135,7 @@ TEST_F(NeuronPredictors, P3ThreadsWidthsMemoryAndReadsChangeNoBit) {
   }
   ASSERT_TRUE(has_streamed);
   EXPECT_EQ(talk(small), expected);
-  // Gates that are read with the neurons leave more places to these.
+  // If gates are read together with their neurons, more neurons have a place in memory.
   small.ffn.gates = plan::FfnGates::kInBundles;
   EXPECT_EQ(talk(small), expected);
   small.ffn.has_predictor = false;
@@ -157,7 +157,7 @@ TEST_F(NeuronPredictors, P3AFileThatDoesNotFitIsASentence) {
     test::write_whole(path(), changed);
     EXPECT_NE(problem().find("Make it again"), std::string::npos) << problem();
   }
-  // A width that blocks do not divide, by somebody who can compute the header's hash.
+  // Somebody who can compute the header's hash has written a width that blocks do not divide.
   constexpr size_t kWidthAt = 48, kHashAt = 88;
   std::string forged = whole;
   forged[kWidthAt] = static_cast<char>(forged[kWidthAt] ^ 1);
@@ -172,7 +172,7 @@ TEST_F(NeuronPredictors, P3AFileThatDoesNotFitIsASentence) {
   EXPECT_THROW(Engine{by_output}, UsageError);
 }
 
-// A model with real weights: what the predictor names holds nearly all of what is live.
+// On a model with trained weights the predictor finds nearly all live neurons.
 TEST_F(NeuronPredictors, P3ATrainedModelLosesLittle) {
   tune::PredictorOptions how;
   how.engine.model.file = test::repository_file("models/troika-relu-q8_0.gguf");
@@ -182,7 +182,7 @@ TEST_F(NeuronPredictors, P3ATrainedModelLosesLittle) {
   how.rank = 64;
   const tune::PredictorReport report = tune::learn_predictor(how);
   for (const tune::PredictorQuality& q : report.layers) {
-    if (q.live < 0.001) continue;  // a dead layer
+    if (q.live < 0.001) continue;  // the layer is dead
     EXPECT_GT(q.recall, 0.8);
     EXPECT_GT(q.mass, 0.9);
     EXPECT_LT(q.predicted, 0.9);

@@ -1,5 +1,5 @@
-// Models of every architecture on an OpenCL device: in floats near those of cores, and prompts in
-// int8 with the bits of cores, alone and shared with them by rows or by tokens.
+// Models of every architecture run on an OpenCL device: in floats near the results of cores, and
+// prompts in int8 with the bits of cores, alone and shared with them by rows or by tokens.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -32,7 +32,8 @@ TinyModel opencl_model(const std::string& architecture, uint32_t type) {
 prepare::Options opencl_options(plan::Prefill prefill) {
   prepare::Options options;
   options.memory.context = kOpenclContext;
-  // A half would round what is a little apart to what is further apart.
+  // Keys and values stay in float, because halves may round values that differ a little to values
+  // that differ more.
   options.memory.kv_type = tensor::Type::kF32;
   options.prompts.chunk = kOpenclChunk;
   options.prompts.prefill = prefill;
@@ -47,7 +48,8 @@ plan::HostLane opencl_lane() {
   return lane;
 }
 
-// Behind prompts of whole chunks and of rests, and behind steps; two texts at once.
+// Returns the logits behind prompts of whole chunks and of rests, and behind steps, while there are
+// two texts at once.
 Logits logits_behind(Engine& engine, const TinyModel& model, int n_steps) {
   Logits rows;
   Session other(engine);
@@ -145,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(All, OpenclModels, testing::ValuesIn(test_support::tiny
 TEST(OpenclModel, InFloatsIsNearCoresOverEveryTypeOfCache) {
   const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
   if (found.device == nullptr) GTEST_SKIP() << found.problem;
-  // What is stored is rounded to 11 bits, and to 8.
+  // Stored keys and values are rounded to 11 bits or to 8.
   for (const auto& [type, bound] :
        {std::pair{tensor::Type::kF16, 1e-3f}, {tensor::Type::kQ8_0, 2e-2f}}) {
     const TinyModel model = opencl_model("llama", test_support::kQ8_0);

@@ -1,5 +1,6 @@
 // A phase says how rows are computed, never how many there are: a wide step has the bits of many
-// narrow ones, and a few tokens computed as a prompt those of their place in a long prompt.
+// narrow ones, and a few tokens that are computed as a prompt have the bits of their place in a
+// long prompt.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -36,7 +37,7 @@ class Phases : public testing::TestWithParam<test_support::PromptCase> {
     options.prompts.prefill = plan::prefill_from_name(GetParam().prefill);
     return options;
   }
-  // Runs the tokens as one pass of a phase behind the history, and keeps them.
+  // Runs the tokens as one pass of a phase behind the history, and adds them to it.
   static Rows pass(Session& session, std::span<const Token> tokens, plan::Phase phase) {
     cache::Batch batch;
     batch.add_chain(tokens, static_cast<int>(session.history().size()), 0, /*all_logits=*/true);
@@ -87,7 +88,7 @@ TEST_P(Phases, AFewTokensAsAPromptHaveTheBitsOfTheirPlaceInALongOne) {
   }
 }
 
-// Otherwise the tests above would show nothing.
+// If both phases had the same bits, the tests above would show nothing.
 TEST_P(Phases, ThePhasesDiffer) {
   const std::vector<Token> tokens = test_support::random_tokens(model(), 20);
   Session one(*tiny_.engine), other(*tiny_.engine);

@@ -1,4 +1,4 @@
-// What a phone's prompts assume of its graphs.
+// What a simulated phone assumes of its graphs when it runs prompts.
 #include <gtest/gtest.h>
 
 #include "engine/session.h"
@@ -8,8 +8,8 @@
 namespace troika {
 namespace {
 
-// A run takes the same time whenever the phone is told that its graphs are those of prompts: what
-// it knows of its blocks' times stays what it was.
+// A run takes the same time each time that the phone is told to assume prompt graphs, because it
+// keeps what it knows of its blocks' times.
 TEST(PhoneSession, D1GraphsThatAreAssumedAgainTakeTheSameTime) {
   prepare::Options options;
   options.phone.file = test::repository_file("phones/8gen2.json");

@@ -1,6 +1,6 @@
 // Subgraphs that are cut at random places between two lanes, by rows of their weights, by tokens,
-// by heads and by several of these, come out as they do uncut, to the last bit: prompts in every
-// precision, and steps.
+// by heads or by several of these, give the bits of uncut ones: for prompts in every precision, and
+// for steps.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,10 +31,11 @@ using Row = std::vector<float>;
 
 constexpr int kCutContext = 256;
 constexpr int kChunk = 40;
-// Whole chunks with and without a short rest, and a rest alone, which steps compute.
+// The lengths make a rest alone (which steps compute) and whole chunks with and without a short
+// rest.
 constexpr int kLengths[] = {9, 2 * kChunk, 2 * kChunk + 37};
 
-// Cuts that depend on a seed and on which subgraph it is.
+// Cuts subgraphs at random places, which depend on a seed and on the subgraph.
 class RandomCuts {
  public:
   explicit RandomCuts(uint64_t seed) : seed_(seed) {}
@@ -42,7 +43,7 @@ class RandomCuts {
   Parts operator()(const lanes::Subgraph& subgraph, plan::Shape shape) {
     first_lane_ = up_to(1);
     if (subgraph.is_dynamic()) return heads(subgraph.blueprint->n_kv_heads);
-    std::vector<int> products;  // rows of each
+    std::vector<int> products;  // has the number of rows of each product
     for (const model::Op& op : subgraph.ops) {
       if (op.kind != model::OpKind::kLinear) continue;
       products.push_back(subgraph.blueprint->weights[static_cast<size_t>(op.weight)].n_rows);
@@ -60,7 +61,7 @@ class RandomCuts {
   }
 
  private:
-  // 0 to n.
+  // Returns a random number from 0 to n.
   int up_to(int n) { return static_cast<int>(random_unit(seed_, counter_++) * (n + 1)); }
   int lane(int part) const { return (first_lane_ + part) % 2; }
 
@@ -81,7 +82,8 @@ class RandomCuts {
     return parts;
   }
 
-  // The products of one subgraph at different places, or, as gate and up mostly are, at the same.
+  // Cuts the products of one subgraph at different places or, as gate and up mostly are, at the
+  // same.
   Parts rows(const std::vector<int>& products, Range tokens) {
     Parts parts(2);
     parts[0].lane = lane(0), parts[1].lane = lane(1);
@@ -113,7 +115,8 @@ std::vector<Row> rows_of(Engine& engine, const TinyModel& model) {
   return test_support::rows_behind(engine, model, kLengths, 11);
 }
 
-// The same on two lanes, cut; of odd seeds from a copy, whose rows stand side by side.
+// Expects the same rows from an engine whose work is cut between two lanes. Odd seeds read a copy
+// of the weights, whose rows stand side by side.
 void expect_equal(Engine& uncut, const std::vector<Row>& expected, const prepare::Options& options,
                   const TinyModel& model, uint64_t seed) {
   prepare::Options cut = options;
@@ -163,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, Pieces, testing::ValuesIn(test_support::prompt_cases({"same", "bf16", "q8", "int8"})),
     test_support::case_name);
 
-// Outliers that stay with their product, and weights in groups.
+// The outliers stay on the lane of their product, and weights may have scales in groups.
 TEST(PiecesOfInt8, CutsAtRandomPlacesKeepTheBitsOfEveryMethod) {
   for (const char* architecture : {"llama", "qwen2"}) {
     const TinyModel model = model_of(architecture);
@@ -185,7 +188,8 @@ TEST(PiecesOfInt8, CutsAtRandomPlacesKeepTheBitsOfEveryMethod) {
   }
 }
 
-// Packed copies, and few enough threads and rows that segments of attention are shared.
+// Copies of weights are packed, and there are so few threads and rows that segments of attention
+// are shared.
 TEST(PiecesOfInt8, PackedCopiesAreCutToo) {
   const TinyModel model = model_of("llama");
   prepare::Options options;

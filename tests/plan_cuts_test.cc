@@ -1,6 +1,6 @@
-// Plans that cut tensors, heads and lengths between lanes run as they do uncut, to the last bit, in
-// every architecture: prompts, steps and rows of a wide step. Cuts a model cannot have are refused
-// in sentences.
+// Plans that cut tensors, heads and lengths between lanes give the bits of uncut ones, in every
+// architecture: for prompts, steps and rows of a wide step. Cuts that a model cannot have are
+// refused in sentences.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,8 @@ using Row = std::vector<float>;
 
 constexpr int kPlanCutContext = 256;
 constexpr int kPlanCutChunk = 64;
-// A rest alone, within and behind lengths, and whole chunks with both kinds of rests.
+// The lengths make a rest alone, within and behind the lengths of a cut, and whole chunks with both
+// kinds of rests.
 constexpr int kPlanCutLengths[] = {9, 60, 75, 80, 150, 2 * kPlanCutChunk + 76};
 
 std::vector<Row> rows_behind(Engine& engine, const TinyModel& model) {
@@ -50,7 +51,7 @@ const CutCase kPlanCutCases[] = {
     {"H7: steps alone, with the head", {"@step=rows:0:1,1:1", "head=rows:0:1,1:2"}, {}},
 };
 
-// Heads are there where there are two of them.
+// Heads are cut where a model has at least two for keys.
 prepare::Options cut_options(const CutCase& c, const plan::Plan& uncut, bool has_heads) {
   prepare::Options options;
   options.plan.exact = uncut;
@@ -60,7 +61,7 @@ prepare::Options cut_options(const CutCase& c, const plan::Plan& uncut, bool has
   for (const char* text : c.cuts) plan.cuts.push_back(cut_from_text(text));
   if (has_heads) plan.cuts.push_back(cut_from_text("attention=heads:0:1,1:1"));
   for (const char* text : c.lengths) plan.lengths.push_back(length_from_text(text));
-  // As it comes from its file.
+  // The plan is read back as from its file.
   options.plan.exact = plan::plan_from_json(plan::to_json({{}, plan}), "plan.json").plan;
   return options;
 }
@@ -106,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(All, PlanCuts,
                          testing::ValuesIn(test_support::prompt_cases({"same", "q8"})),
                          test_support::case_name);
 
-// What the tasks of a shape are on which lane.
+// Returns how many tasks of a shape run on a lane.
 int n_tasks_on(const Engine& engine, plan::Phase phase, int n_rows, int lane) {
   const schedule::TaskList& list = engine.graphs().body(phase, n_rows);
   return static_cast<int>(
@@ -126,11 +127,11 @@ TEST(PlanCutsOfALlama, H11TheCutFollowsFromPhaseAndLength) {
   EXPECT_EQ(n_tasks_on(*cut.engine, plan::Phase::kStep, 1, 1), 0);
   EXPECT_EQ(n_tasks_on(*cut.engine, plan::Phase::kStep, 8, 1), n_blocks);
   EXPECT_EQ(n_tasks_on(*cut.engine, plan::Phase::kStep, 9, 1), 0);
-  // The projection behind attention, gate and up, and down.
+  // These are the projection behind attention, the one of gate and up, and the one of down.
   EXPECT_EQ(n_tasks_on(*cut.engine, plan::Phase::kPrompt, 64, 1), 3 * n_blocks);
   EXPECT_EQ(cut.engine->graphs().body(plan::Phase::kPrompt, 70).shape.n_rows, 80);
   EXPECT_GT(n_tasks_on(*cut.engine, plan::Phase::kPrompt, 70, 1), 3 * n_blocks);
-  // Switched off.
+  // The engine gets the same plan with cuts switched off.
   options.plan.base = cut.engine->plan();
   options.lanes.cuts.clear();
   options.lanes.lengths.clear();

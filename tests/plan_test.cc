@@ -1,4 +1,4 @@
-// Plans in files, and lanes and placements that must not change a bit of what is computed.
+// Plans are written and read back, and lanes and placements change no bit of what is computed.
 #include <gtest/gtest.h>
 
 #include <fstream>

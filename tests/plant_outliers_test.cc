@@ -1,4 +1,4 @@
-// A model with planted outliers computes what it did before.
+// A model with planted outliers computes what it computed without them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr double kBound = 1e-4;
 
 class Planted : public testing::TestWithParam<NamedModel> {
  protected:
-  // The path of the model after planting.
+  // Plants outliers into a model and returns the path of the new one.
   std::string plant(const std::string& input) {
     forge::PlantOptions options;
     options.input = input;
@@ -45,8 +45,9 @@ TEST_P(Planted, ComputesTheSame) {
   const auto judge = test_support::reference_logits(model, tokens);
   options.model.file = plant(file.path());
   const auto after = engine_logits(options, tokens);
-  // Every layer has an activation that can be scaled before attention, in it, and (but for phi2,
-  // where there is none, and experts, whose routers read it too) before and in the feed-forward.
+  // Every layer has four places where an activation can be scaled: before attention, in it, before
+  // the feed-forward and in it. phi2 has no place before it, and routers of experts read the same
+  // input, so these models have two.
   const bool has_two = model.architecture == "phi2" || model.n_experts > 0;
   EXPECT_GE(n_sites_, (has_two ? 2 : 4) * model.n_layers);
   const double error = relative_error(after, before);

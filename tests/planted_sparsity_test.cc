@@ -1,5 +1,5 @@
-// Models with planted sparsity: their neurons fire by the law that was asked for, and what they
-// compute by neuron is what they compute with all neurons.
+// In models with planted sparsity, neurons fire by the law that was asked for, and computing them
+// by neuron gives what computing all neurons gives.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ TEST(PlantedLaw, FrequenciesHaveTheWantedMean) {
   EXPECT_NEAR(forge::normal_quantile_above(0.15865525393), 1.0, 1e-6);
 }
 
-// Which neurons were live for each token, by block.
+// Records for each block which neurons were live for each token.
 class LiveNeurons : public lanes::InputObserver {
  public:
   explicit LiveNeurons(const model::Blueprint& blueprint) {
@@ -55,11 +55,11 @@ class LiveNeurons : public lanes::InputObserver {
 };
 
 struct Measured {
-  double live = 0.0;   // mean share of a token
-  double again = 0.0;  // of those that are live, how many were for the token before
+  double live = 0.0;   // is the mean share of live neurons
+  double again = 0.0;  // is the share of live neurons that were live for the token before
 };
 
-// Tokens at random, of one topic.
+// Measures a planted model with random tokens of one topic.
 Measured measure(const SparsityLaw& law, const std::string& type) {
   test::TempFolder folder;
   const std::string path = folder.file("planted.gguf");
@@ -78,7 +78,7 @@ Measured measure(const SparsityLaw& law, const std::string& type) {
   for (uint64_t i = 0; i < 100; ++i) {
     session.append(
         static_cast<text::Token>(3 + forge::kPlantedTopics * (random_bits(9, i) % n_topic)));
-    session.logits();  // each is a step
+    session.logits();  // makes the token a step
   }
   Measured result;
   double n_live = 0, n_again = 0, n_pairs = 0;
@@ -102,12 +102,12 @@ TEST(PlantedLaw, TokensHaveTheWantedShareOfLiveNeurons) {
   }
 }
 
-// At random tokens without a topic are as alike as their neurons' frequencies make them.
+// Without a topic, random tokens have as many neurons in common as the neurons' frequencies give.
 TEST(PlantedLaw, TokensHaveMoreInCommonTheLargerTheOverlap) {
   const std::vector<double> f = forge::live_frequencies({.live = 0.15}, 512);
   double sum = 0, squares = 0;
   for (double value : f) {
-    value = std::min(value, 0.98 * 0.8);  // with ReLU of both factors
+    value = std::min(value, 0.98 * 0.8);  // is a limit for the ReLU of both factors
     sum += value;
     squares += value * value;
   }

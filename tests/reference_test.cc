@@ -1,4 +1,4 @@
-// The reference itself, on cases that can be checked by hand and on a trained model.
+// The reference is checked on cases that can be computed by hand, and on a trained model.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,7 +28,7 @@ TEST(ReferenceDecode, BFloat16IsTheUpperHalfOfAFloat) {
 }
 
 TEST(ReferenceDecode, Q4_0) {
-  std::vector<uint8_t> block(18, 0x88);  // all nibbles 8: zero
+  std::vector<uint8_t> block(18, 0x88);  // each nibble is 8, which means zero
   block[0] = 0x00, block[1] = 0x38;      // d = 0.5
   block[2] = 0xf0;                       // element 0: nibble 0; element 16: nibble 15
   std::vector<double> expected(32, 0.0);
@@ -112,8 +112,8 @@ TEST(ReferenceDecode, Q3_KFindsItsThreeBitsAndSixBitScales) {
   std::vector<uint8_t> block(110, 0);
   block[109] = 0x3c;  // d = 1
   for (int i = 96; i < 104; ++i) block[i] = 0;
-  for (int i = 104; i < 108; ++i) block[i] = 0xaa;  // every scale 32: no element counts
-  block[104 + 1] = 0xa6;                            // of group 5 (bits 2 and 3): 1 instead of 2
+  for (int i = 104; i < 108; ++i) block[i] = 0xaa;  // each scale is 32, so no element counts
+  block[104 + 1] = 0xa6;                            // group 5 (bits 2 and 3) has 1 instead of 2
   block[96 + 5] = 0x0f;                             // low bits of group 5: 15; scale 31 - 32 = -1
   block[5] = 0x04;                                  // third bit of element 2 * 32 + 5, in group 4
   block[16] = 0x04, block[32 + 16] = 0x30;          // element 64 + 16, in group 5: 4 + 3
@@ -121,7 +121,7 @@ TEST(ReferenceDecode, Q3_KFindsItsThreeBitsAndSixBitScales) {
   for (int i = 80; i < 96; ++i) expected[i] = 4;
   expected[80] = -3;
   std::vector<double> values = decode(kQ3_K, block.data(), 256);
-  for (double& value : values) value += 0.0;  // no negative zeros
+  for (double& value : values) value += 0.0;  // removes negative zeros
   EXPECT_EQ(values, expected);
 }
 
@@ -137,7 +137,7 @@ TEST(ReferenceDecode, Q5_KAddsAFifthBit) {
 }
 
 TEST(ReferenceDecode, CodebooksOfIQ4AndMXFP4) {
-  std::vector<uint8_t> block(18, 0x88);  // all nibbles 8: integer 1
+  std::vector<uint8_t> block(18, 0x88);  // each nibble is 8, which means the integer 1
   block[0] = 0x00, block[1] = 0x40;      // d = 2
   block[2] = 0xf0;                       // element 0: -127; element 16: 113
   std::vector<double> expected(32, 2.0);
@@ -176,7 +176,7 @@ TEST(ReferenceForward, TellsTheStoryThatTheTrainedModelTells) {
   const char* data = std::getenv("TROIKA_DATA");
   if (data == nullptr) GTEST_SKIP() << "TROIKA_DATA is not set: no trained model to read";
   const Gguf file = read_gguf(std::string(data) + "/models/stories260K.gguf");
-  const std::vector<int> prompt = {1, 403, 407, 261, 378};  // BOS, "Once upon a time"
+  const std::vector<int> prompt = {1, 403, 407, 261, 378};  // BOS and "Once upon a time"
   std::string text;
   for (int token : greedy(Model(file), prompt, 27)) {
     text += file.metadata.at("tokenizer.ggml.tokens").texts.at(token);

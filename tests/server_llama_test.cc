@@ -1,4 +1,4 @@
-// What clients made for llama.cpp's server ask for beside its requests.
+// What clients of llama.cpp's server ask for beside its requests.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -37,7 +37,7 @@ TEST_F(ServerForLlamaCpp, ShowsThePromptOfAChatOnDemand) {
   EXPECT_FALSE(post(path, chat(R"(,"verbose":false)")).contains("__verbose"));
 }
 
-// Behind top-k two tokens are left, and their chances are what the second one of all has there.
+// Behind top-k two tokens are left. The chances shown are the ones of these two after sampling.
 TEST_F(ServerForLlamaCpp, TellsHowLikelyTokensWereWhereTheyWereChosen) {
   start();
   const std::string asked =
@@ -68,7 +68,7 @@ TEST_F(ServerForLlamaCpp, TellsHowLikelyTokensWereWhereTheyWereChosen) {
   EXPECT_EQ(sure["completion_probabilities"][0]["top_probs"].size(), 1u);
 }
 
-// Given texts come in turn, so that tests of clients have a call and then an answer.
+// Given texts come one by one, so that a test of a client has a call and then an answer.
 TEST_F(ServerForLlamaCpp, AnswersWithGivenTextsInTurn) {
   server::Options options;
   options.forced_texts = {"one", "two"};
@@ -89,7 +89,7 @@ TEST_F(ServerForLlamaCpp, TellsBothNumbersOfAPromptThatIsTooLong) {
   EXPECT_EQ(error["code"], "context_length_exceeded");
   EXPECT_GT(error["n_prompt_tokens"], 1024);
   EXPECT_EQ(error["n_ctx"], 1024);
-  // Anthropic's clients know their own kinds of errors alone.
+  // Clients of Anthropic know only its kinds of errors.
   const Json other =
       post("/v1/messages", Json{{"max_tokens", 1}, {"messages", messages}}.dump(), 400)["error"];
   EXPECT_EQ(other["type"], "invalid_request_error");

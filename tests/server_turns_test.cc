@@ -1,4 +1,5 @@
-// Turns of a conversation that ask much of a server: grammars that take long, answers in channels.
+// Turns of a conversation that ask much of a server: grammars that take long, and answers in
+// channels.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -17,7 +18,7 @@ using test_support::kWeatherTool;
 
 class ServerTurns : public test_support::ServerTest {
  protected:
-  // Asks for a grammar that takes seconds: the shortest text has 17 x 19 x 23 characters.
+  // Asks for a grammar that takes seconds: its shortest text has 17 x 19 x 23 characters.
   static void send_slow(HttpClient& client) {
     send_json(
         client, "/v1/chat/completions",
@@ -33,7 +34,7 @@ class ServerTurns : public test_support::ServerTest {
   }
 };
 
-// A grammar that takes seconds is made elsewhere; whoever asks for less is answered meanwhile.
+// A slow grammar is made on another thread, and other requests are answered meanwhile.
 TEST_F(ServerTurns, AnswersOthersWhileASlowGrammarIsRead) {
   start();
   HttpClient slow = client();
@@ -51,7 +52,8 @@ TEST_F(ServerTurns, AnswersOthersWhileASlowGrammarIsRead) {
   EXPECT_TRUE(text == "yes" || text == "no") << text;
   EXPECT_EQ(slow_answer.status, 200) << slow_answer.body;
   EXPECT_EQ(Json::parse(slow_answer.body)["choices"][0]["finish_reason"], "length");
-  // What is no grammar after much work is told with the same words as what is none at once.
+  // A grammar that is refused after much work is reported with the words for one that is refused at
+  // once.
   const Json refused = post("/v1/completions",
                             R"({"prompt":"a","json_schema":{"allOf":[{"type":"string","pattern":)"
                             R"("^(.{97})+$"},{"pattern":"^(.{89})+$"},{"pattern":"^(.{83})+$"}]}})",
@@ -61,7 +63,7 @@ TEST_F(ServerTurns, AnswersOthersWhileASlowGrammarIsRead) {
       << refused;
 }
 
-// A mask that takes long is made elsewhere, too: who answers beside it goes on meanwhile.
+// A slow mask is made on another thread too, and other answers go on meanwhile.
 TEST_F(ServerTurns, AnswersOthersWhileASlowMaskIsMade) {
   start();
   HttpClient slow = client();
@@ -88,18 +90,19 @@ TEST_F(ServerTurns, AnswersOthersWhileASlowMaskIsMade) {
   EXPECT_GT(text.size(), 24u);
 }
 
-// Whoever reads requests and whoever makes slow grammars hand work to each other to the end.
+// The threads that read requests and make slow grammars hand work to each other until the server
+// stops.
 TEST_F(ServerTurns, EndsWhileASlowGrammarIsRead) {
   start();
   HttpClient first = client(), second = client();
   send_slow(first);
   send_slow(second);
-  // Answered behind the slow ones, so these have been read once.
+  // This answer comes behind the slow requests, so they have been read once.
   post("/v1/completions", R"({"prompt":"a","max_tokens":1})");
   stop();
 }
 
-// As gpt-oss writes: each message of an answer has a channel.
+// gpt-oss writes like this template: each message of an answer has a channel.
 constexpr const char* kChannelTemplate =
     "{%- for m in messages -%}{%- if m.role != 'assistant' -%}"
     "{{ '<|start|>' + m.role + '<|message|>' + m.content + '<|end|>' }}{%- elif m.tool_calls -%}"
@@ -128,7 +131,7 @@ TEST_F(ServerTurns, ReadsAnswersInChannels) {
   const Json& call = called["choices"][0]["message"]["tool_calls"][0];
   EXPECT_EQ(call["function"]["name"], "weather") << called;
   EXPECT_EQ(call["function"]["arguments"], "{\"city\":\"Rome\"}");
-  // A model of random weights: thoughts may come first, and the call must.
+  // The model has random weights: thoughts may come first, and the call must come.
   options.forced_texts.clear();
   start_again(options);
   const Json must =

@@ -1,5 +1,5 @@
-// What a session may be asked in several ways must come out the same to the last bit: prompts in
-// one go or in pieces, beginnings known from before, histories cut and continued.
+// A session gives the same bits however it is asked: for prompts in one go or in pieces, beginnings
+// known from before, and histories cut and continued.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,8 +31,9 @@ engine::Sampler greedy_sampler() {
 
 class SessionTest : public testing::Test {
  protected:
-  // Rounded activations, half-precision cache, two threads; prompts of any length in the precision
-  // of decoding, so that every division of a text gives the same bits.
+  // Returns options with rounded activations, keys and values in half precision and two threads.
+  // Prompts of any length have the precision of steps, so that every division of a text gives the
+  // same bits.
   static prepare::Options options(int context) {
     static const TinyModelFile file(model());
     prepare::Options options;
@@ -57,7 +58,7 @@ class SessionTest : public testing::Test {
   }
 };
 
-// The precisions of prompts hold from 33 tokens on.
+// Prompts are computed in their own precision from 33 tokens on.
 TEST_F(SessionTest, N3PiecesOfAPromptAreTheWholeInEveryPrecision) {
   const std::vector<Token> prompt = tokens(165);
   for (const char* prefill : {"f32", "bf16", "int8"}) {
@@ -81,7 +82,7 @@ TEST_F(SessionTest, N3PiecesOfAPromptAreTheWholeInEveryPrecision) {
   }
 }
 
-// Strips that are unpacked for each chunk, and copies that were packed at the start.
+// Strips are unpacked for each chunk, and packed copies were made at the start.
 TEST_F(SessionTest, N3PackedCopiesChangeNoBit) {
   const std::vector<Token> prompt = tokens(165);
   prepare::Options options = this->options(2048);
@@ -187,13 +188,13 @@ TEST_F(SessionTest, ASharedBeginningIsNotComputedAgain) {
   EXPECT_EQ(session.prefill(second), 49);
   EXPECT_EQ(session.history(), second);
   EXPECT_EQ(row(session), logits_after(second));
-  // Back to the first: what was overwritten is computed again.
+  // The session goes back to the first text and computes again what was overwritten.
   EXPECT_EQ(session.prefill(first), 40);
   EXPECT_EQ(row(session), logits_after(first));
-  // Only the last token of the same prompt is computed again, for its logits.
+  // The same prompt again computes only its last token, for the logits.
   EXPECT_EQ(session.prefill(first), 1);
   EXPECT_EQ(row(session), logits_after(first));
-  // A beginning of what is known.
+  // The prompt is a beginning of the history.
   const std::vector<Token> part(first.begin(), first.begin() + 30);
   EXPECT_EQ(session.prefill(part), 1);
   EXPECT_EQ(row(session), logits_after(part));
@@ -209,7 +210,7 @@ TEST_F(SessionTest, GeneratedTokensAreABeginningToo) {
   ASSERT_EQ(prompt.size(), 30u);
   const std::vector<Token> more = tokens(6, 3);
   prompt.insert(prompt.end(), more.begin() + 1, more.end());
-  // The last generated token was sampled but not computed yet.
+  // The last generated token was sampled and is not computed yet.
   EXPECT_EQ(session.prefill(prompt), 6);
   EXPECT_EQ(row(session), logits_after(prompt));
 }

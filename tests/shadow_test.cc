@@ -1,5 +1,5 @@
-// Outliers on a lane of their own, beside the product that they belong to (N4): to the last bit
-// what one lane computes, in whatever order tasks end, however a prompt is divided.
+// Outliers that run on a lane of their own, beside the product that they belong to (N4), give the
+// bits of one lane, in whatever order tasks end and however a prompt is divided.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,8 +33,8 @@ constexpr int kChunk = 36;
 constexpr int kLengths[] = {1,          kChunk - 1,      kChunk,     kChunk + 1,
                             2 * kChunk, 2 * kChunk + 34, 3 * kChunk, 3 * kChunk + 7};
 
-// Prompts in int8, limits that some activations exceed; a lane for each core, outliers and
-// attention on the second.
+// Returns int8 options with limits that some activations exceed. Each lane has a core; outliers and
+// attention run on the second lane.
 prepare::Options options_of(const TinyModelFile& file, Int8Method method, int n_lanes,
                             plan::Order order = plan::Order::kOutOfOrder, int prune = 0) {
   prepare::Options options = file.float_options();
@@ -55,7 +55,8 @@ prepare::Options options_of(const TinyModelFile& file, Int8Method method, int n_
 
 bool has_two_cores() { return usable_core_numbers().size() >= 2; }
 
-// Logits behind a prompt, and behind what goes on from there: the cache is the same too.
+// Returns the logits behind a prompt and behind tokens that follow it, which show that the cache is
+// the same too.
 std::vector<Row> rows_of(Engine& engine, const test_support::TinyModel& model, int length,
                          Trace* trace = nullptr) {
   Session session(engine);
@@ -112,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Every, ShadowModels,
                          testing::ValuesIn(test_support::tiny_model_variants()),
                          [](const auto& info) { return test_support::test_name(info.param); });
 
-// The tasks of a prompt, whose names are those of the trace.
+// Returns the trace of a prompt, which names its tasks.
 std::vector<TraceEvent> events_of(Engine& engine, const test_support::TinyModel& model,
                                   int length) {
   Trace trace({"matrix", "vector"});
@@ -141,7 +142,8 @@ TEST(Shadow, N4TasksStandInTheTraceOnTheirLanes) {
       EXPECT_EQ(event.lane, 1) << name;
     }
   }
-  // A shadow waits for its extraction only, so it may run beside the product; the sum for both.
+  // A shadow waits only for its extraction, so it may run beside the product. The sum waits for
+  // both.
   const schedule::TaskList& list = engine.graphs().body(plan::Phase::kPrompt, kChunk);
   int n_shadows = 0;
   for (size_t i = 0; i < list.tasks.size(); ++i) {
@@ -175,7 +177,7 @@ TEST(Shadow, N6PrunedProductsHaveNoTasksOfTheirOwn) {
   }
 }
 
-// Tasks end in an order that a seed chooses among those under way.
+// A machine on which the seed chooses which of the tasks under way ends next.
 class RandomMachine : public lanes::Machine {
  public:
   RandomMachine(lanes::Machine& inner, uint64_t seed) : inner_(inner), seed_(seed) {
@@ -255,7 +257,8 @@ TEST(Shadow, N4N7NoOrderInWhichTasksEndChangesABit) {
   }
 }
 
-// A folder of side files of its own, and columns of a few channels in memory.
+// These are the ways to keep columns of weights: all in memory, those of a few hot channels, or
+// none.
 constexpr std::pair<const char*, prepare::ShadowRows> kShadowRows[] = {
     {"all", prepare::ShadowRows::kAll},
     {"hot", prepare::ShadowRows::kHot},
@@ -273,7 +276,7 @@ class ShadowRows : public testing::Test {
                            Int8Method method = Int8Method::kShadow) const {
     prepare::Options options = options_of(file_, method, 2, plan::Order::kOutOfOrder, prune);
     options.memory.shadow_rows = rows;
-    // Limits that few activations exceed, so that not every channel is in every chunk.
+    // Few activations exceed the doubled limits, so not every channel is in every chunk.
     for (plan::Int8Input& input : options.plan.exact->int8.inputs) {
       input.limit *= 2;
       input.hot_channels = {0, 5, 9, 2};
@@ -332,14 +335,14 @@ TEST_F(ShadowRows, N5AColdOutlierGivesTheExactResult) {
   EXPECT_GT(counters["hot"].n_cold, 0u);
   EXPECT_LT(counters["hot"].n_cold, counters["none"].n_cold);
   EXPECT_LT(counters["hot"].n_reads, counters["none"].n_reads);
-  // A column is read once for a chunk, however many of its tokens want it.
+  // A chunk reads a column once, however many of its tokens need it.
   EXPECT_LT(counters["none"].n_reads, counters["none"].n_cold);
   EXPECT_GE(counters["none"].read_bytes, 4096 * counters["none"].n_reads);
   EXPECT_EQ(bytes["none"], 0u);
   EXPECT_LT(bytes["hot"], bytes["all"]);
 }
 
-// Passes whose every row is wanted go task by task, whichever lane they are on.
+// Passes that give the logits of every row run task by task, whichever lane the tasks are on.
 TEST_F(ShadowRows, N4N5AWholeTextGivesTheSameLogits) {
   const auto tokens = test_support::random_tokens(model_, 2 * kChunk + 3);
   const auto expected = test_support::engine_logits(one_lane(), tokens);
@@ -360,7 +363,7 @@ TEST_F(ShadowRows, N5EveryFormOfScales) {
       EXPECT_TRUE(rows(cold) == rows(resident)) << is_tensor;
     }
   }
-  EXPECT_EQ(side_files().size(), 2u);  // one for each form
+  EXPECT_EQ(side_files().size(), 2u);  // each form has one
 }
 
 TEST_F(ShadowRows, N5TheSideFileIsMadeOnceAndAgainWhenItIsStale) {
@@ -374,7 +377,7 @@ TEST_F(ShadowRows, N5TheSideFileIsMadeOnceAndAgainWhenItIsStale) {
   EXPECT_EQ(note_of(options(prepare::ShadowRows::kHot)), "");
   ASSERT_EQ(side_files().size(), 1u);
   const std::string path = side_files().front();
-  // Every word of the header, and a length that is not that of the file.
+  // The file is stale after a change in any word of the header, or of the file's length.
   for (const std::streamoff at : {0, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96}) {
     put_byte(path, at, 0x55);
     EXPECT_NE(note_of(options(prepare::ShadowRows::kHot)).find("wrote"), std::string::npos)
@@ -385,7 +388,7 @@ TEST_F(ShadowRows, N5TheSideFileIsMadeOnceAndAgainWhenItIsStale) {
   EXPECT_NE(note_of(options(prepare::ShadowRows::kHot)).find("wrote"), std::string::npos);
   std::filesystem::resize_file(path, 3);
   EXPECT_NE(note_of(options(prepare::ShadowRows::kHot)).find("wrote"), std::string::npos);
-  // The model's time of change is part of its content.
+  // The model's time of change is a part of its identity.
   std::filesystem::last_write_time(
       file_.path(), std::filesystem::file_time_type::clock::now() + std::chrono::seconds(5));
   EXPECT_NE(note_of(options(prepare::ShadowRows::kHot)).find("another content"), std::string::npos);
@@ -401,7 +404,7 @@ TEST_F(ShadowRows, N6AFileThatLacksAProductIsMadeAgainWithWhatItHad) {
   const uint64_t few = bytes(70);
   const uint64_t all = bytes(0);
   EXPECT_LT(few, all);
-  EXPECT_EQ(bytes(70), all);  // it has them all
+  EXPECT_EQ(bytes(70), all);  // keeps the products that it had
 }
 
 TEST_F(ShadowRows, N5AFileThatCannotBeWrittenOrReadIsASentence) {
@@ -417,7 +420,7 @@ TEST_F(ShadowRows, N5AFileThatCannotBeWrittenOrReadIsASentence) {
   EXPECT_TRUE(rows(without) == rows(one_lane()));
   ASSERT_EQ(setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1), 0);
   EXPECT_TRUE(side_files().empty());
-  // Cut short while it is in use.
+  // The file is cut short while it is in use.
   Engine engine(options(prepare::ShadowRows::kNone));
   std::filesystem::resize_file(side_files().front(), 4096);
   try {
@@ -439,7 +442,7 @@ TEST_F(ShadowRows, N5ReadsAreTasksOfALaneOfTheirOwn) {
     n_reads += event.lane == 2 ? 1 : 0;
   }
   EXPECT_EQ(n_reads, 2 * static_cast<int>(model::linear_inputs(engine.blueprint()).size()));
-  // Only the shadow product waits for them.
+  // Only the shadow product waits for the reads.
   const schedule::TaskList& list = engine.graphs().body(plan::Phase::kPrompt, kChunk);
   for (size_t i = 0; i < list.tasks.size(); ++i) {
     for (const int other : list.tasks[i].waits_for) {

@@ -1,5 +1,5 @@
-// A model that is split over several files is the model it was split from: the same bits, wherever
-// its weights lie, and side files that belong to all of it.
+// A model that is split over several files gives the bits of the model it was split from, wherever
+// its weights lie, and all of its files share the same side files.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// A trained model on real text: its perplexity is known.
+// A trained model has the known perplexity on real text.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace troika {
 namespace {
 
-constexpr size_t kWindow = 512;  // BOS and at most 511 tokens of a story
+constexpr size_t kWindow = 512;  // has room for BOS and at most 511 tokens of a story
 
 class Stories : public testing::Test {
  protected:
@@ -34,7 +34,7 @@ class Stories : public testing::Test {
     return tokens;
   }
 
-  // Mean over the first `n_stories` stories, and the number of predicted tokens.
+  // Holds the mean over some stories, and the number of predicted tokens.
   struct Score {
     double nll = 0;
     size_t n_tokens = 0;

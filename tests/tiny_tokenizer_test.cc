@@ -1,4 +1,4 @@
-// The tokenizers of the tiny models, beside the tokens that llama.cpp gives for the same files.
+// The tokenizers of the tiny models give the tokens that llama.cpp gives for the same files.
 #include <gtest/gtest.h>
 
 #include <span>
@@ -42,7 +42,7 @@ TEST(TinyTokenizer, BytePairs) {
        {test_support::tiny_model("qwen2"), test_support::tiny_model("phi2"), llama3}) {
     const auto tokenizer = tokenizer_of(model);
     std::vector<text::Token> tokens = tokenizer->encode(kText);
-    if (model.architecture == "llama") {  // begins with BOS
+    if (model.architecture == "llama") {  // puts BOS in front
       ASSERT_EQ(tokens.front(), tokenizer->bos());
       tokens.erase(tokens.begin());
     }

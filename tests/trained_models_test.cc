@@ -1,5 +1,5 @@
-// The models that the project trains and ships: they load, compute what the reference computes, and
-// say the same however they are run.
+// The models that the project trains and ships load, compute what the reference computes, and give
+// the same text however they are run.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -16,14 +16,14 @@ namespace {
 using reference::relative_error;
 using text::Token;
 
-// Largest errors, as parts of the largest logit, that are allowed for activations in float, and
-// rounded to 8 bits as the program does by default.
+// These are the largest allowed errors, as parts of the largest logit: for activations in float,
+// and for activations rounded to 8 bits as the program does by default.
 constexpr double kFloatBound = 1e-5;
 constexpr double kInt8Bound = 0.12;
-// What the ReLU model is trained for.
+// The ReLU model is trained for this share of active neurons.
 constexpr double kMostActive = 0.15;
 
-// Written for this test, so that no model has read it.
+// The story was written for this test, so no model has read it.
 constexpr const char* kStory =
     "Once upon a time there was a small brown horse who lived behind the mill. Every morning the "
     "miller's boy brought her an apple. \"Good morning,\" he said, \"will you carry the flour to "
@@ -72,8 +72,8 @@ TEST_P(Trained, AgreesWithTheReference) {
   EXPECT_LE(error, kInt8Bound);
 }
 
-// A trained model has learned the text's language: a random one would need log(vocabulary) nats,
-// 8.3 of them, for each token.
+// A trained model has learned the language of the text. A random one would need log(vocabulary)
+// nats for each token, which is 8.3.
 TEST_P(Trained, PredictsText) {
   engine::Engine engine(options());
   engine::Session session(engine);

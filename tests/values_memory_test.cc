@@ -1,4 +1,4 @@
-// Values lie in memory that a lane owns, where one does.
+// Values lie in the memory of a lane if the lane has its own.
 #include <gtest/gtest.h>
 
 #include "forge/hollow.h"
@@ -10,7 +10,7 @@
 namespace troika::schedule {
 namespace {
 
-// Plain memory under a name, as that of a driver.
+// Plain memory that knows which addresses it gave, as a driver's memory does.
 class NamedMemory : public lanes::PlainMemory {
  public:
   std::byte* allocate(size_t bytes) override {

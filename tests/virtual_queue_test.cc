@@ -1,4 +1,4 @@
-// A virtual lane whose queue hides what starting a task costs.
+// A virtual lane has a queue that hides what starting a task costs.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace {
 
 using lanes::Processor;
 
-// A task takes a while to be started here.
+// Returns a processor on which starting a task takes a while.
 lanes::CostModel llm_npu() {
   const std::string phones = test::repository_file("phones/");
   return {plan::read_phone(phones + "8gen3.json"),
@@ -39,11 +39,11 @@ struct OneProduct {
 constexpr int kTasks = 12;
 
 struct Times {
-  double fixed_us, rest_us;  // of one task
-  double span_us, busy_us;   // of all
+  double fixed_us, rest_us;  // belong to one task
+  double span_us, busy_us;   // belong to all tasks
 };
 
-// Each task waits for the one before, all on one lane.
+// Runs tasks on one lane, each of which waits for the one before.
 Times chain(int width, int queue_depth) {
   const lanes::CostModel model = llm_npu();
   lanes::VirtualMachine machine(model.bus({Processor::kNpu}));
@@ -74,7 +74,8 @@ TEST(VirtualQueue, StartingATaskHidesBehindTheOneBefore) {
     EXPECT_NEAR(alone.busy_us, alone.span_us, 1e-6);
     for (const int depth : {2, 4, 8}) {
       const Times queued = chain(width, depth);
-      // Two stages, one behind the other: the longer one of the tasks between is what is seen.
+      // Start and rest of a task are two stages, one behind the other. Between the first and the
+      // last task the longer stage alone is seen.
       const double hidden = std::max(alone.fixed_us, alone.rest_us);
       EXPECT_NEAR(queued.span_us, alone.fixed_us + alone.rest_us + (kTasks - 1) * hidden, 1e-6)
           << "width " << width << ", depth " << depth;
@@ -84,7 +85,7 @@ TEST(VirtualQueue, StartingATaskHidesBehindTheOneBefore) {
   }
 }
 
-// A lane that had run empty is started anew; the queue does not run empty.
+// A lane starts anew after it ran empty; a queue keeps it from running empty.
 TEST(VirtualQueue, ARestartIsPaidOnce) {
   for (const int depth : {1, 3}) {
     lanes::VirtualMachine machine({0.0, {0.0, 0.0}});
@@ -113,8 +114,8 @@ TEST(VirtualQueue, ARestartIsPaidOnce) {
   }
 }
 
-// Tasks of a queue beside those of another lane share the bus as ever: only the one that runs
-// reads.
+// Tasks in a queue share the bus with those of another lane as single tasks do: only the task that
+// runs reads.
 TEST(VirtualQueue, WhatWaitsInAQueueReadsNothing) {
   lanes::VirtualMachine machine({60.0, {40.0, 40.0}});
   machine.set_queue_depth(0, 2);
@@ -136,13 +137,12 @@ TEST(VirtualQueue, WhatWaitsInAQueueReadsNothing) {
   machine.start(0, {50.0, 0.0, 3e6}, lanes::Status::kDone, ends[1]);
   machine.start(1, {0.0, 0.0, 9e6}, lanes::Status::kDone, ends[2]);
   machine.wait(latch);
-  EXPECT_NEAR(ends[0].at_us, 100.0, 1e-6);  // 3 MB at 30 GB/s
+  EXPECT_NEAR(ends[0].at_us, 100.0, 1e-6);  // reads 3 MB at 30 GB/s
   EXPECT_NEAR(ends[1].at_us, 200.0, 1e-6);
-  EXPECT_NEAR(ends[2].at_us, 275.0, 1e-6);  // 6 MB by then, 3 MB more at 40 GB/s
+  EXPECT_NEAR(ends[2].at_us, 275.0, 1e-6);  // has read 6 MB by then, and reads 3 MB more at 40 GB/s
 }
 
-// With another lane between, the order of both is kept, and the trace shows no two tasks of a lane
-// at once.
+// Tasks of two lanes in turn keep their order, and the trace shows no two tasks of a lane at once.
 TEST(VirtualQueue, ATraceShowsWhenTasksRan) {
   const lanes::CostModel model = llm_npu();
   lanes::VirtualMachine machine(model.bus({Processor::kCpu, Processor::kNpu}));

@@ -1,5 +1,5 @@
-// Blocks that are read while others compute (P10): results are those of weights in memory, whatever
-// the budget is and in whatever order blocks are asked for.
+// Blocks are read while others compute (P10): results are those of weights in memory, whatever the
+// budget is and in whatever order blocks are asked for.
 #include "prepare/streaming/weight_stream.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using Logits = std::vector<float>;
 
 constexpr int kContext = 256;
 
-// Large enough that a block is more than what estimates of memory may be off by.
+// Returns a model with blocks that are larger than the error of memory estimates.
 TinyModel model_of(const std::string& architecture) {
   TinyModel model = test_support::tiny_model(architecture);
   model.n_layers = 6;
@@ -41,7 +41,7 @@ struct Case {
 Options options_for(const Case& c) {
   Options options;
   options.prompts.prefill = c.prefill;
-  options.prompts.chunk = 32;  // so that a prompt has several chunks
+  options.prompts.chunk = 32;  // gives a prompt several chunks
   options.memory.context = kContext;
   options.memory.held_bytes = 0;
   options.memory.expert_reads = ExpertReads::kInOrder;
@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(info.param.architecture) + "_" + plan::prefill_name(info.param.prefill);
     });
 
-// A model whose blocks are read by hand.
+// A model whose blocks the test reads by hand.
 struct ByHand {
   explicit ByHand(size_t n_blocks_kept) {
     TinyModel model = model_of("llama");
@@ -106,7 +106,7 @@ struct ByHand {
       const weights::Matrix& matrix = weights->matrix(op.weight);
       const size_t bytes = matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
       wanted.push_back({op.layer, op.weight, std::vector(matrix.data, matrix.data + bytes)});
-      if (op.layer == 0) block_bytes += bytes + 2 * 4096;  // read in whole pages
+      if (op.layer == 0) block_bytes += bytes + 2 * 4096;  // blocks are read in whole pages
     }
     stream.emplace(blueprint, *file,
                    WeightStream::least_bytes(blueprint, *weights) + n_blocks_kept * block_bytes,
@@ -142,14 +142,15 @@ TEST(WeightStream, P10BlocksAreThereInAnyOrderOfAsking) {
     model.stream->load_kept({});
     EXPECT_EQ(model.stream->n_streamed(), 5 - static_cast<int>(n_kept));
     for (uint64_t i = 0; i < 400; ++i) {
-      // Mostly the next one, as passes go; sometimes the end of a pass, or any block.
+      // The next block is mostly asked for, as in passes; sometimes a pass ends, or any block is
+      // asked for.
       const uint64_t what = random_bits(7, 2 * i) % 10;
       const auto block = static_cast<int>(what < 7 ? i % 5 : random_bits(7, 2 * i + 1) % 5);
       model.stream->before_block(block, plan::Phase::kStep, 1);
       model.expect_block(block);
       if (what == 9 || block == 4) model.stream->after_blocks();
     }
-    model.expect_block(model::kNone);  // embedding and head
+    model.expect_block(model::kNone);  // checks embedding and head
   }
 }
 

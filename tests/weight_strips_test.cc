@@ -14,7 +14,7 @@ bool has_strip_kernels() {
 }
 
 struct Placed {
-  size_t n_in_strips = 0, n_as_in_file = 0;  // matrices
+  size_t n_in_strips = 0, n_as_in_file = 0;  // count matrices
   std::string text;
 };
 

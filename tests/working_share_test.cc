@@ -1,5 +1,5 @@
-// Lanes that are busy for no more than a share of the time (H14): what they compute stays the same,
-// the cap is kept in the trace, and a game that draws meanwhile has its frames in time.
+// Lanes are busy for no more than a share of the time (H14): what they compute stays the same, the
+// trace keeps to the cap, and a game that draws meanwhile has its frames in time.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -108,7 +108,7 @@ TEST(LaneBusy, H14AGameTakesTimeAndACapGivesItItsFrames) {
   EXPECT_GT(beside.seconds, alone.seconds);
   EXPECT_GT(capped.seconds, 1.5 * alone.seconds);
   EXPECT_GT(capped.frames_per_s(), beside.frames_per_s());
-  // A queue that is always full leaves no frame its time.
+  // A queue that is always full leaves frames no time.
   prepare::Options full = beside_a_game(100, true);
   full.phone.queue_depth = 1024;
   EXPECT_LT(prompt_of(full).frames_per_s(), 2.0);
@@ -129,7 +129,7 @@ TEST(LaneBusy, H14APlanKeepsIt) {
   EXPECT_THROW(plan::cap_lanes({{0, 101}}, &file.plan.lanes), UsageError);
 }
 
-// Only a switch away: the bits of a run whose lanes hand over in the ordinary way.
+// Fast handovers give the bits of a run whose lanes hand over in the ordinary way.
 TEST(LaneBusy, H8FastHandoversChangeNoBit) {
   if (usable_core_numbers().size() < 2) GTEST_SKIP() << "two lanes need two cores";
   const TinyModel model = busy_model();
