@@ -12,7 +12,8 @@ struct Code {
   std::vector<uint8_t> bytes;
 };
 
-// As objdump prints them, but without an index that is none (%riz) and a displacement of 0.
+// Returns instructions as objdump prints them, but without an index that is none (%riz) and without
+// a displacement of 0.
 std::vector<Code> codes() {
   return {
       {"ldtilecfg (%rax)", {0xc4, 0xe2, 0x78, 0x49, 0x00}},

@@ -7,14 +7,14 @@
 namespace troika::kernels {
 namespace {
 
-// What VEX.pp says, in place of a prefix byte.
+// The field VEX.pp says one of these, in place of a prefix byte.
 enum Prefix : uint8_t { kNoPrefix, k66, kF3, kF2 };
 
 enum class Operands : uint8_t {
   kNothing,
   kMemory,
   kTile,
-  kTileFromMemory,  // lines with a distance between them: base and index of a SIB byte
+  kTileFromMemory,  // the base and index of a SIB byte say where lines are and how far apart
   kTileToMemory,
   kThreeTiles,
 };
@@ -27,7 +27,8 @@ struct Form {
   Operands operands;
 };
 
-// The rows stand in the order of AmxOperation. All are in VEX map 0F38, of 128 bits, with W = 0.
+// The rows stand in the order of AmxOperation. All instructions are in VEX map 0F38, of 128 bits,
+// with W = 0.
 constexpr Form kForms[] = {
     {AmxOperation::kLdtilecfg, "ldtilecfg", 0x49, kNoPrefix, Operands::kMemory},
     {AmxOperation::kSttilecfg, "sttilecfg", 0x49, k66, Operands::kMemory},
@@ -43,10 +44,10 @@ constexpr Form kForms[] = {
     {AmxOperation::kTdpbf16ps, "tdpbf16ps", 0x5c, kF3, Operands::kThreeTiles},
 };
 
-// The fields of the three bytes of VEX, the opcode and ModRM. The first four stand inverted in
-// the code.
+// These fields come from the three bytes of VEX, the opcode and ModRM. The code holds r, x, b and v
+// inverted.
 struct Vex {
-  int r, x, b;  // fourth bits of reg, of the index, and of rm or the base
+  int r, x, b;  // are the fourth bits of reg, of the index, and of rm or the base
   int v;
   uint8_t prefix;
   uint8_t opcode;
@@ -56,7 +57,7 @@ struct Vex {
 std::optional<Vex> read_vex(const uint8_t* code) {
   constexpr uint8_t kThreeBytes = 0xc4;
   constexpr int kMap0f38 = 2;
-  // W and L, which none of the instructions has.
+  // The bits W and L are set in none of the instructions.
   constexpr int kWide = 0x84;
   if (code[0] != kThreeBytes || (code[1] & 0x1f) != kMap0f38 || (code[2] & kWide) != 0) return {};
   Vex vex;
@@ -72,8 +73,8 @@ std::optional<Vex> read_vex(const uint8_t* code) {
   return vex;
 }
 
-constexpr int kInRegister = 3;  // mod
-constexpr int kSib = 4;         // rm: a SIB byte follows
+constexpr int kInRegister = 3;  // a value of mod
+constexpr int kSib = 4;         // a value of rm: a SIB byte follows
 
 bool has_form(const Vex& vex, Operands operands) {
   const bool is_memory = vex.mod != kInRegister;
@@ -93,7 +94,8 @@ bool has_form(const Vex& vex, Operands operands) {
   return false;
 }
 
-// The address that begins with the ModRM byte at code[4]; *at becomes the byte behind it.
+// Returns the address that begins with the ModRM byte at code[4]. *at becomes the place of the byte
+// behind it.
 AmxAddress read_address(const Vex& vex, const uint8_t* code, size_t* at) {
   AmxAddress address;
   int low_base = vex.rm;
@@ -101,11 +103,11 @@ AmxAddress read_address(const Vex& vex, const uint8_t* code, size_t* at) {
     const uint8_t sib = code[(*at)++];
     low_base = sib & 7;
     const int index = (sib >> 3 & 7) | vex.x << 3;
-    if (index != 4) address.index = index;  // rsp cannot be one, and stands for none
+    if (index != 4) address.index = index;  // rsp cannot be an index, so its number stands for none
     address.scale = 1 << (sib >> 6);
   }
   address.base = low_base | vex.b << 3;
-  const bool is_bare = vex.mod == 0 && low_base == 5;  // in the place of rbp and r13
+  const bool is_bare = vex.mod == 0 && low_base == 5;  // takes the place of the bases rbp and r13
   if (is_bare) {
     address.base = vex.rm == kSib ? AmxAddress::kNone : AmxAddress::kNextInstruction;
   }

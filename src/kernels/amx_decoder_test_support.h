@@ -23,11 +23,11 @@ enum class AmxOperation : uint8_t {
   kTdpbf16ps,
 };
 
-// base + index * scale + displacement. Registers have the numbers that instructions give them:
-// rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15.
+// An address is base + index * scale + displacement. Registers have the numbers that instructions
+// give them: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15.
 struct AmxAddress {
   static constexpr int kNone = -1;
-  static constexpr int kNextInstruction = 16;  // as a base: the address behind this instruction
+  static constexpr int kNextInstruction = 16;  // is a base: the address behind this instruction
 
   int base = kNone;
   int index = kNone;
@@ -38,17 +38,18 @@ struct AmxAddress {
 struct AmxInstruction {
   AmxOperation operation = AmxOperation::kTilerelease;
   size_t n_bytes = 0;
-  int tile = 0;   // that is written, or stored
-  int left = 0;   // factors of a product: lines of the left one meet
-  int right = 0;  // columns of the right one
+  int tile = 0;   // is the tile that is written or stored
+  int left = 0;   // is the factor of a product whose lines are multiplied
+  int right = 0;  // is the factor whose columns are multiplied
   AmxAddress address;
 };
 
-// Nothing for other instructions, invalid forms, and those with a prefix for segments or short
-// addresses, which no compiler writes here. Reads no byte behind the instruction.
+// Returns nothing for other instructions, invalid forms, and those with a prefix for segments or
+// short addresses, which no compiler writes here. Reads no byte behind the instruction.
 std::optional<AmxInstruction> decode_amx(const uint8_t* code);
 
-// As objdump prints it, without a displacement of 0: "tileloadd 0x40(%rax,%rcx,1),%tmm3".
+// Returns the instruction as objdump prints it, but without a displacement of 0: "tileloadd
+// 0x40(%rax,%rcx,1),%tmm3".
 std::string to_string(const AmxInstruction& instruction);
 
 }  // namespace troika::kernels

@@ -1,5 +1,5 @@
-// The emulator's own tests. On a processor with AMX those of the results run on it instead: they
-// then say whether the emulator would compute the same.
+// Tests the emulator of AMX. On a processor with AMX the tests of results run on it, and show
+// whether the emulator computes the same.
 #if defined(__x86_64__)
 
 #include "kernels/amx_emulator_test_support.h"
@@ -20,7 +20,7 @@
 namespace troika::kernels {
 namespace {
 
-// The shapes of eight tiles, as ldtilecfg reads them.
+// A configuration has the shapes of eight tiles, as ldtilecfg reads them.
 struct Configuration {
   uint8_t palette = 1;
   uint8_t start_line = 0;
@@ -74,10 +74,11 @@ TEST_F(AmxEmulation, AConfigurationIsKeptUntilItIsReleased) {
   EXPECT_EQ(configuration(), none);
 }
 
-// Loads of tile 3 from every kind of address. What lies there is stored again, and compared.
+// The tests load tile 3 from every kind of address, store it again, and compare it with what lies
+// there.
 class AmxAddresses : public AmxTest {
  protected:
-  static constexpr size_t kStride = 192;  // divided by any scale
+  static constexpr size_t kStride = 192;  // can be divided by any scale
 
   void SetUp() override {
     AmxTest::SetUp();
@@ -87,7 +88,7 @@ class AmxAddresses : public AmxTest {
     if (!IsSkipped()) release();
     AmxTest::TearDown();
   }
-  // Tile 3 must hold what stands at p_, in lines that far apart.
+  // Expects that tile 3 holds what stands at p_, in lines that are `stride` bytes apart.
   void expect_loaded(const char* address, size_t stride = kStride) {
     uint8_t lines[16][64];
     store<3>(lines, 64);
@@ -101,7 +102,8 @@ class AmxAddresses : public AmxTest {
   const uint8_t* const p_ = bytes_.data();
 };
 
-// p_ at displacement(base,index,scale), with the registers that are named.
+// Loads from p_, which it addresses as displacement(base,index,scale) with the named registers, and
+// expects that tile 3 holds what stands there.
 #define TROIKA_EXPECT_LOADED(displacement, base, index, scale)                                     \
   asm volatile("mov %0, %%" #base "\n mov %1, %%" #index "\n tileloadd " #displacement "(%%" #base \
                ",%%" #index "," #scale                                                             \
@@ -121,9 +123,9 @@ TEST_F(AmxAddresses, OfAnyRegistersScalesAndDisplacements) {
   TROIKA_EXPECT_LOADED(0, r8, r15, 1);
   TROIKA_EXPECT_LOADED(0x40, r9, r14, 2);
   TROIKA_EXPECT_LOADED(-0x1000, r10, r13, 4);
-  TROIKA_EXPECT_LOADED(0, r11, r12, 8);  // r12 differs from rsp, which is no index, in one bit
+  TROIKA_EXPECT_LOADED(0, r11, r12, 8);  // rsp is no index, and r12 differs from it in one bit
   TROIKA_EXPECT_LOADED(0, r12, r11, 1);
-  TROIKA_EXPECT_LOADED(0, r13, r10, 1);  // as rbp, never without a displacement
+  TROIKA_EXPECT_LOADED(0, r13, r10, 1);  // has a displacement, as rbp always has
   TROIKA_EXPECT_LOADED(0x7ffffff0, r14, r9, 1);
   TROIKA_EXPECT_LOADED(1, r15, r8, 1);
   TROIKA_EXPECT_LOADED(0, rax, r8, 1);
@@ -149,7 +151,7 @@ TEST_F(AmxAddresses, OfTheStack) {
   const uint8_t* from = p_;
   size_t n = 1024;
   asm volatile(
-      "sub $1168, %%rsp\n"  // also the 128 bytes below the stack that a function may use
+      "sub $1168, %%rsp\n"  // skips also the 128 bytes below the stack that a function may use
       "lea 16(%%rsp), %%rdi\n"
       "rep movsb\n"
       "tileloadd 16(%%rsp,%2,1), %%tmm3\n"
@@ -160,7 +162,7 @@ TEST_F(AmxAddresses, OfTheStack) {
   expect_loaded("16(rsp,reg,1)", 64);
 }
 
-// Without an index every line is the same.
+// Without an index, every line of the tile is the first one in memory.
 TEST_F(AmxAddresses, WithoutAnIndex) {
   asm volatile("tileloadd (%0), %%tmm3" ::"r"(p_) : "memory");
   expect_loaded("(reg)", 0);
@@ -172,7 +174,7 @@ TEST_F(AmxAddresses, RelativeToTheNextInstruction) {
   EXPECT_EQ(configuration(), kElsewhere);
 }
 
-// Tiles smaller than the registers: only their lines and bytes are read and written.
+// With tiles that are smaller than the registers, only their lines and bytes are read and written.
 TEST_F(AmxEmulation, LoadsAndStoresKeepToTheShapeOfATile) {
   Configuration c;
   c.line_bytes[6] = 20;
@@ -187,7 +189,7 @@ TEST_F(AmxEmulation, LoadsAndStoresKeepToTheShapeOfATile) {
   release();
 }
 
-// An interrupted load goes on where it was, once.
+// A load begins at the start line, where an interrupted one stopped, and sets it to 0.
 TEST_F(AmxEmulation, ALoadBeginsAtTheStartLine) {
   Configuration c;
   c.start_line = 14;
@@ -203,7 +205,7 @@ TEST_F(AmxEmulation, ALoadBeginsAtTheStartLine) {
   release();
 }
 
-// Products of 7 lines of 12 bytes with 3 lines of 20.
+// The products multiply 7 lines of 12 bytes with 3 lines of 20.
 constexpr size_t kM = 7, kK = 3, kN = 5;
 
 void configure_product() {
@@ -214,7 +216,7 @@ void configure_product() {
   configure(c);
 }
 
-// tile 1 += tile 4 * tile 7, as these bytes lie in memory.
+// Computes tile 1 += tile 4 * tile 7, whose bytes are given as they lie in memory.
 template <typename Product>
 void multiply(const void* left, const void* right, void* sums, Product product) {
   configure_product();
@@ -253,7 +255,7 @@ TEST_F(AmxEmulation, ProductsOfBytesWithAndWithoutSigns) {
   expect_byte_product<uint8_t, uint8_t>([] { asm volatile("tdpbuud %tmm7, %tmm4, %tmm1"); });
 }
 
-// One sum, of six products and what stood there.
+// Returns one sum, of `start` and six products.
 float bf16_sum(const float (&left)[6], const float (&right)[6], float start) {
   uint16_t a[kM][2 * kK] = {}, b[kK][kN][2] = {};
   float sums[kM][kN] = {};
@@ -279,26 +281,27 @@ TEST_F(AmxEmulation, ProductsOfBf16) {
   if (emulator_ == nullptr) {
     GTEST_SKIP() << "how a processor rounds is its own affair: the tests of panels bound it";
   }
-  // Even and odd places have their own sums: one after the other would give 1, or 3.
+  // Even and odd places have sums of their own. One sum in the order of the places would give 1, or
+  // 3.
   EXPECT_EQ(bf16_sum({kTwo24, 1, -kTwo24, 1, 0, 0}, ones, 0), 2.0f);
-  // What stood there comes last: at first it would swallow each of these.
+  // The start is added last: if it came first, it would swallow each of these products.
   EXPECT_EQ(bf16_sum({1, 1, 0, 0, 0, 0}, ones, kTwo24), kTwo24 + 2);
-  // Ties go to the even neighbour.
+  // Ties round to the even neighbour.
   EXPECT_EQ(bf16_sum({1, 0, 0, 0, 0, 0}, ones, kTwo24), kTwo24);
   EXPECT_EQ(bf16_sum({1, 0, 0, 0, 0, 0}, ones, kTwo24 + 2), kTwo24 + 4);
-  // A product that a float cannot hold still counts in a sum that it can.
+  // A product that is too small for a float still counts in a sum that is not.
   EXPECT_EQ(bf16_sum({0x1p-63f, 0, 0x1p-64f, 0, 0, 0}, {0x1p-63f, 0, 0x1p-63f, 0, 0, 0}, 0),
             0x1.8p-126f);
-  // What is too small for a normal float is zero, as a result and as an operand.
+  // What is too small for a normal float counts as zero, as a result and as an operand.
   EXPECT_EQ(bf16_sum({kSmall, 0, 0, 0, 0, 0}, {kSmall, 0, 0, 0, 0, 0}, 0), 0.0f);
   EXPECT_EQ(bf16_sum({kSubnormal, 0, 0, 0, 0, 0}, {0x1p+100f, 0, 0, 0, 0, 0}, 0), 0.0f);
   EXPECT_EQ(bf16_sum({0, 0, 0, 0, 0, 0}, ones, kSubnormal), 0.0f);
   EXPECT_EQ(bf16_sum({0x1p127f, 0, 0x1p127f, 0, 0, 0}, ones, 0), INFINITY);
   EXPECT_TRUE(std::isnan(bf16_sum({0x1p127f, 0x1p127f, 0x1p127f, 0x1p127f, 0, 0},
-                                  {1, -1, 1, -1, 0, 0}, 0)));  // one infinity less another
+                                  {1, -1, 1, -1, 0, 0}, 0)));  // subtracts infinity from infinity
 }
 
-// What only the emulator can say; a processor raises a signal.
+// Only the emulator can say why it refuses an instruction; a processor raises a signal.
 class AmxRefusals : public AmxTest {
  protected:
   void SetUp() override {
@@ -314,7 +317,7 @@ class AmxRefusals : public AmxTest {
 
 TEST_F(AmxRefusals, WithoutAConfiguration) {
   asm volatile("tilezero %tmm3");
-  asm volatile("tilezero %tmm4");  // only the first is reported
+  asm volatile("tilezero %tmm4");  // is not reported, because only the first is
   expect_refused("tilezero %tmm3: the tiles are not configured");
   configure(Configuration());
   expect_refused("");

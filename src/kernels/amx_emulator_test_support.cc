@@ -18,21 +18,21 @@
 namespace troika::kernels {
 namespace {
 
-// A signal has one handler for the whole process, so what it needs is global too. It may lock as
-// others may not, because it answers an instruction of a kernel, which stands in no function of a
-// library.
+// A signal has one handler for the whole process, so its state is global too. The handler may use a
+// mutex, which others may not, because it runs only in a kernel's instruction and never within a
+// function of a library.
 constinit thread_local AmxUnit unit;
 constinit std::atomic<size_t> n_emulated = 0;
 constinit std::atomic<bool> is_installed = false;
 constinit std::mutex refusal_mutex;
 struct Refused {
   AmxInstruction instruction;
-  AmxRefusal why;  // empty where nothing was refused
+  AmxRefusal why;  // is empty where nothing was refused
 };
-constinit Refused first_refused;  // of all threads
+constinit Refused first_refused;  // is shared by all threads
 struct sigaction action_before;
 
-// General registers as the kernel hands them out, by the numbers of AmxAddress.
+// Gives the general registers that a signal saved, by the numbers of AmxAddress.
 class Registers {
  public:
   explicit Registers(const gregset_t& saved) : saved_(saved) {}
@@ -86,7 +86,7 @@ void on_illegal_instruction(int signal_number, siginfo_t* /*info*/, void* contex
   gregset_t& saved = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   const auto instruction = decode_amx(reinterpret_cast<const uint8_t*>(saved[REG_RIP]));
   if (!instruction) {
-    std::signal(signal_number, SIG_DFL);  // it is raised again at once, and ends the program
+    std::signal(signal_number, SIG_DFL);  // the signal is raised again at once and ends the program
     return;
   }
   if (const AmxRefusal why = execute(*instruction, Registers(saved))) {

@@ -1,5 +1,5 @@
-// The machine code of the AMX kernels and probes: on a processor with AMX, or emulated. Under the
-// address sanitizer the emulation also checks what tiles read and write. The tests of every
+// Tests the machine code of the AMX kernels and probes, on a processor with AMX or emulated. Under
+// the address sanitizer the emulation also checks what tiles read and write. The tests of every
 // implementation (panels_test.cc) run for AMX too.
 #if defined(__x86_64__)
 
@@ -28,7 +28,7 @@ TEST_F(Amx, H13Bf16ProductsAgreeWithTheReferenceStretchByStretch) {
 
 constexpr size_t kRows = 93, kDepth = 197, kTokens = 37;
 
-// A product whose last strip and last tile of k are cut, in both precisions.
+// A product in both precisions whose last strip and last tile of k are not whole.
 struct Product {
   std::vector<float> values = random_floats(kRows * kDepth, 1, 0.05f);
   std::vector<float> bias = random_floats(kRows, 3);
@@ -59,7 +59,7 @@ TEST_F(Amx, AnyRangeOfStripsWritesItsOwnRowsAndNoOthers) {
   const size_t n = n_strips(kRows);
   std::vector<float> int8(kTokens * kRows), bf16(kTokens * kRows);
   product.int8(reference::kTable, 0, n, int8.data());
-  product.bf16(x86::kAmxTable, 0, n, bf16.data());  // compared with the reference above
+  product.bf16(x86::kAmxTable, 0, n, bf16.data());  // the tests above compare it with the reference
   for (size_t first = 0; first <= n; ++first) {
     for (size_t last = first; last <= n; ++last) {
       std::vector<float> int8_part(kTokens * kRows, kUntouched), bf16_part = int8_part;
@@ -75,7 +75,7 @@ TEST_F(Amx, AnyRangeOfStripsWritesItsOwnRowsAndNoOthers) {
   }
 }
 
-// Tiles belong to a thread: each sets its own up, and none disturbs another.
+// Tiles belong to a thread: each thread configures its own, and none disturbs another.
 TEST_F(Amx, ThreadsMultiplyAtTheSameTime) {
   const Product product;
   const size_t n = n_strips(kRows);
@@ -104,7 +104,8 @@ TEST_F(Amx, TheProbesAreValidInstructions) {
   EXPECT_EQ(probes.int8(kTurns), 2.0 * 4 * 16 * 16 * 64 * kTurns);
   EXPECT_EQ(probes.bf16(kTurns), 2.0 * 4 * 16 * 16 * 32 * kTurns);
   if (emulator_ == nullptr) return;
-  // For each: eight tiles and their configuration set and given back, and four products a turn.
+  // Each probe sets up eight tiles and their configuration, gives them back, and makes four
+  // products in a turn.
   EXPECT_EQ(emulator_->n_instructions(), 2 * (1 + 8 + 4 * kTurns + 1));
 }
 

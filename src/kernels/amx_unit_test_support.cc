@@ -12,14 +12,15 @@
 namespace troika::kernels {
 namespace {
 
-// Where things stand in the 64 bytes of a configuration; what lies between is zero.
+// These are places in the 64 bytes of a configuration. What lies between them is zero.
 constexpr size_t kStartLineAt = 1;
-constexpr size_t kLineBytesAt = 16;  // two bytes for each tile
-constexpr size_t kLinesAt = 48;      // one byte for each tile
+constexpr size_t kLineBytesAt = 16;  // has two bytes for each tile
+constexpr size_t kLinesAt = 48;      // has one byte for each tile
 constexpr size_t kConfigurationBytes = 64;
 
-// One line of a product. Even and odd places of k have sums of their own, which meet at the end.
-// Not inlined, so that it stays where its caller has set the rounding.
+// Computes one line of a product. Even and odd places of k have sums of their own, which are added
+// at the end. The function must not be inlined, so that it runs with the rounding that its caller
+// has set.
 __attribute__((noinline)) void add_bf16_line(const uint8_t* left, const uint8_t (*right)[64],
                                              size_t n_pairs, size_t n_columns, float* out) {
   const auto element = [](const uint8_t* line, size_t i) {
@@ -184,8 +185,8 @@ template AmxRefusal AmxUnit::add_bytes<uint8_t, uint8_t>(int tile, int left, int
 
 AmxRefusal AmxUnit::add_bf16(int tile, int left, int right) {
   if (const AmxRefusal why = why_not(tile, left, right)) return why;
-  // Rounds to the nearest number, ties to even; what is too small for a normal float is zero,
-  // before and after each operation; no exceptions. Whatever the thread has set.
+  // Whatever the thread has set, an operation rounds to the nearest number (ties to even), numbers
+  // too small for a normal float are zero before and after it, and there are no exceptions.
   constexpr unsigned kNoExceptions = 0x1f80, kZerosForResults = 0x8000, kZerosForOperands = 0x40;
   const unsigned before = _mm_getcsr();
   _mm_setcsr(kNoExceptions | kZerosForResults | kZerosForOperands);

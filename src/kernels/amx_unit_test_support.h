@@ -1,4 +1,4 @@
-// The tile registers of AMX and what its instructions do with them, in plain C++, as the manual of
+// Has the tile registers of AMX and does what its instructions do, in plain C++, as the manual of
 // the processors states it.
 #pragma once
 
@@ -7,31 +7,31 @@
 
 namespace troika::kernels {
 
-// Why a processor would refuse an instruction; empty where it would not. Holds its own text,
-// because it is made within a signal, where nothing should be allocated.
+// Says why a processor would refuse an instruction; it is empty where it would not. It holds its
+// own text, because it is made in a signal's handler, where nothing should be allocated.
 struct AmxRefusal {
   char text[120] = "";
 
   explicit operator bool() const { return text[0] != '\0'; }
 };
 
-// Every function does what the instruction does, or, where a processor refuses the instruction,
-// changes nothing and returns why. The registers of one thread.
+// The tile registers of one thread. Every function does what its instruction does. Where a
+// processor would refuse the instruction, the function changes nothing and returns why.
 class AmxUnit {
  public:
-  AmxRefusal configure(const void* bytes);    // ldtilecfg: reads 64
-  void store_configuration(void* out) const;  // sttilecfg: writes 64
+  AmxRefusal configure(const void* bytes);    // does ldtilecfg, which reads 64 bytes
+  void store_configuration(void* out) const;  // does sttilecfg, which writes 64 bytes
   void release();
 
   AmxRefusal zero(int tile);
-  // Lines of memory stand `stride` bytes apart.
+  // The lines in memory are `stride` bytes apart.
   AmxRefusal load(int tile, uint64_t address, uint64_t stride);
   AmxRefusal store(int tile, uint64_t address, uint64_t stride);
-  // tile[m][n] += left[m][4 * k + i] * right[k][4 * n + i], over k and four bytes i, with `Left`
-  // and `Right` as (u)int8_t. Sums wrap round.
+  // Computes tile[m][n] += left[m][4 * k + i] * right[k][4 * n + i], over k and four bytes i, with
+  // `Left` and `Right` as (u)int8_t. Sums wrap round.
   template <typename Left, typename Right>
   AmxRefusal add_bytes(int tile, int left, int right);
-  // The same in floats, with two bfloat16 in the place of four bytes.
+  // Computes the product in floats, with two bfloat16 in the place of four bytes.
   AmxRefusal add_bf16(int tile, int left, int right);
 
  private:
@@ -49,7 +49,7 @@ class AmxUnit {
   void clear_lines_behind(int tile);
 
   bool is_configured_ = false;
-  uint8_t start_line_ = 0;  // with which an interrupted load goes on
+  uint8_t start_line_ = 0;  // is where an interrupted load goes on
   Shape shapes_[kTiles] = {};
   uint8_t lines_[kTiles][kLines][kLineBytes] = {};
 };

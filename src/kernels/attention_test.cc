@@ -31,7 +31,7 @@ class AttentionTest : public EveryImplementation {
     if (in_segments) {
       const size_t stride = c.n_heads * attention_part_floats(args.head_size);
       std::vector<float> parts(n_attention_segments(args) * stride);
-      // The slots may stand in any order.
+      // Segments may be computed in any order.
       for (size_t s = n_attention_segments(args); s-- > 0;) {
         table.attention_segment(args, s, parts.data() + s * stride);
       }
@@ -48,7 +48,7 @@ class AttentionTest : public EveryImplementation {
     const std::vector<float> mine = attend(table(), c, k, v, c.n_positions / 2);
     const std::vector<float> theirs = attend(reference::kTable, c, k, v, c.n_positions / 2);
     for (size_t i = 0; i < mine.size(); ++i) {
-      // Errors of scores are relative to q k, and enter the weights through exp.
+      // Errors of scores are relative to q * k, and enter the weights through exp.
       ASSERT_NEAR(mine[i], theirs[i], 3e-6 * (1 + c.q_scale))
           << "head size " << c.head_size << " heads " << c.n_heads << " positions " << c.n_positions
           << " " << tensor::type_name(c.k_type) << " " << tensor::type_name(c.v_type);
@@ -88,7 +88,8 @@ TEST_P(AttentionTest, NothingVisibleGivesZeros) {
   EXPECT_EQ(attend(table(), c, cache, cache, 0), std::vector<float>(3 * 64));
 }
 
-// The numerics law: neither the place where the lists meet nor the grouping of heads matters.
+// By the numerics law, neither the place where the two lists meet nor the grouping of heads changes
+// a bit.
 TEST_P(AttentionTest, BitsDoNotDependOnHowListsAndHeadsAreDivided) {
   for (Type type : kCacheTypes) {
     Case c{.n_heads = 7, .n_positions = 150, .k_type = type, .v_type = type};
@@ -105,7 +106,7 @@ TEST_P(AttentionTest, BitsDoNotDependOnHowListsAndHeadsAreDivided) {
   }
 }
 
-// Workers may share the segments of a long context: nothing changes.
+// Workers may share the segments of a long context, which changes no bit.
 TEST_P(AttentionTest, SegmentsTogetherEqualTheWhole) {
   for (size_t head_size : {64, 80, 5}) {
     for (size_t n :

@@ -1,4 +1,4 @@
-// A cache of random keys or values for tests of attention.
+// Makes caches of random keys or values for tests of attention.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 namespace troika::kernels {
 
 inline constexpr Type kCacheTypes[] = {Type::kF32, Type::kF16, Type::kQ8_0};
-inline constexpr uint32_t kPageLog2 = 4;  // 16 slots
+inline constexpr uint32_t kPageLog2 = 4;  // means 16 slots
 inline constexpr size_t kKvHeads = 2;
 
-// Pages of random rows, one for each slot and head.
+// A cache of pages, with a random row for each slot and head.
 struct TestCache {
   std::vector<std::vector<std::byte>> pages;
   std::vector<const std::byte*> pointers;
@@ -44,8 +44,8 @@ struct TestCache {
   }
 };
 
-// What attention of n_heads to the second head of keys is given, but for its positions and where
-// its results go.
+// Returns the arguments of attention of n_heads to the second head of keys, without the positions
+// and the place for results.
 inline Attention attention_of(const std::vector<float>& q, size_t n_heads, size_t head_size,
                               const TestCache& k, const TestCache& v) {
   Attention args;

@@ -10,14 +10,14 @@
 namespace troika::kernels {
 namespace {
 
-// The numerics law: tokens together come to the bits of each by itself.
+// By the numerics law, tokens that are computed together have the bits of each by itself.
 class AttentionTileTest : public EveryImplementation {
  protected:
   struct Case {
     size_t head_size = 64, n_heads = 2, n_tokens = 20;
-    size_t n_before = 0;  // positions that the first token sees beside its own
+    size_t n_before = 0;  // counts positions that the first token sees beside its own
     size_t window = 0;
-    size_t most_new = 1;  // up to so many positions come with each token
+    size_t most_new = 1;  // limits the positions that come with each token
     Type k_type = Type::kF16, v_type = Type::kF16;
     float soft_cap = 0;
     float q_scale = 1;
@@ -34,7 +34,7 @@ class AttentionTileTest : public EveryImplementation {
     return seen;
   }
 
-  // The cut between the lists of a tile comes after so many positions.
+  // Compares tokens together with each alone. The first list of the tile has n_prefix positions.
   void compare(const Case& c, size_t n_prefix, const TestCache& k, const TestCache& v) {
     const std::vector<SeenPositions> seen = seen_of(c);
     const std::vector<uint32_t> slots = shuffled_slots(seen.back().last);
@@ -142,7 +142,7 @@ TEST_P(AttentionTileTest, ListsMayMeetAnywhere) {
   for (const size_t n_prefix : {0, 1, 63, 64, 100, 110, 120}) compare(c, n_prefix, k, v);
 }
 
-// A value that is no number spoils nobody who does not see it.
+// A value that is no number does not reach tokens that do not see it.
 TEST_P(AttentionTileTest, WhatATokenDoesNotSeeDoesNotReachIt) {
   constexpr size_t kTokens = 20, kHeadSize = 64;
   const std::vector<uint32_t> slots = shuffled_slots(kTokens);
@@ -166,7 +166,7 @@ TEST_P(AttentionTileTest, WhatATokenDoesNotSeeDoesNotReachIt) {
   for (size_t i = 0; i < (kTokens - 1) * kHeadSize; ++i) ASSERT_FALSE(std::isnan(out[i])) << i;
 }
 
-// Rows of a tree see a list together, and behind it their own ancestors.
+// All tokens of a tree see the prefix, and each sees its own ancestors behind it.
 TEST_P(AttentionTileTest, TokensThatBranch) {
   constexpr size_t kHeadSize = 32;
   std::mt19937 random(5);
@@ -181,7 +181,7 @@ TEST_P(AttentionTileTest, TokensThatBranch) {
       std::vector<std::span<const uint32_t>> branches;
       std::vector<SeenPositions> seen;
       for (size_t t = 0; t < n_tokens; ++t) {
-        // Mostly a chain, so that some are long.
+        // The parent is mostly the token before, so that some branches are long.
         const size_t parent = random() % 4 == 0 && t > 0 ? random() % t : t - 1;
         ancestors.push_back(t == 0 ? std::vector<uint32_t>() : ancestors[parent]);
         ancestors.back().push_back(slots[n_prefix + t]);

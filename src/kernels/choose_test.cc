@@ -29,7 +29,8 @@ size_t n_chosen(const Kernels& kernels, const std::string& function) {
                     [&](const Choice& choice) { return choice.function == function; }));
 }
 
-// Only weights in strips are read by some processors alone.
+// Every processor has each function once. Only functions that read weights in strips may be
+// missing.
 TEST(Choose, EveryFunctionIsChosenOnce) {
   const Kernels slow = choose(CpuFeatures()), fast = choose(detect_cpu_features());
   for (const Choice& choice : slow.choices) {

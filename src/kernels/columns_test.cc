@@ -1,5 +1,5 @@
-// Products by neuron (P1). The levels are encoded here a second time, plainly, and not by
-// weights/neurons/columns.cc: a mistake there must not make its own kernels look right.
+// Tests products by neuron (P1). The test encodes levels a second time, plainly and without
+// weights/neurons/columns.cc, so that a mistake there cannot make wrong kernels look right.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ size_t column_bytes(ColumnForm form, size_t n_outputs) {
   return 0;
 }
 
-// Columns of random levels, each at an odd address, with random planes.
+// Columns of random levels, each at an odd address, with random scales and minima.
 struct TestColumns {
   ColumnForm form;
   size_t n_neurons, n_outputs, bytes;
@@ -75,7 +75,7 @@ struct TestColumns {
     planes.minima = minima.data();
   }
 
-  // A list of those of `neurons`, with values.
+  // Returns the columns of `neurons`, with their values.
   std::vector<LiveColumn> live(const std::vector<uint32_t>& neurons,
                                const std::vector<float>& values) const {
     std::vector<LiveColumn> list;
@@ -123,7 +123,7 @@ TEST_P(Columns, P1AgreesWithTheReference) {
   }
 }
 
-// Whether a dead neuron is in the list, and how outputs are divided, changes no bit.
+// Listing a dead neuron or dividing the outputs changes no bit.
 TEST_P(Columns, P1DeadNeuronsAndRangesOfOutputsChangeNoBit) {
   for (size_t f = 0; f < kColumnForms; ++f) {
     const auto form = static_cast<ColumnForm>(f);
@@ -158,7 +158,7 @@ TEST_P(Columns, P1NoLiveNeuronGivesZeros) {
   }
 }
 
-// Rows that lie anywhere have the bits of the whole weight's product.
+// Rows that lie anywhere in memory have the bits of the whole weight's product.
 TEST_P(Columns, P1ListedRowsHaveTheBitsOfTheWholeWeight) {
   constexpr size_t kRows = 21, kDepth = 512;
   const std::vector<float> x = random_floats(kDepth, 2);

@@ -14,7 +14,7 @@ struct ProductShape {
 
 bool block_type_fits(Type type, size_t k) { return k % tensor::type_info(type).block_length == 0; }
 
-// sum |w x| for each output: what rounding errors are measured against.
+// Returns sum |w x| for each output, to which rounding errors are relative.
 std::vector<float> magnitudes(const TestWeight& weight, Type type, const std::vector<float>& x,
                               size_t n_tokens) {
   const MatmulWeight& view = weight.view;
@@ -32,7 +32,7 @@ std::vector<float> magnitudes(const TestWeight& weight, Type type, const std::ve
 
 class Matmul : public EveryImplementation {
  protected:
-  // Both kinds of product against the reference, for one type and shape.
+  // Compares both kinds of product with the reference, for one type and shape.
   void compare(Type type, ProductShape shape) {
     const size_t n_rows = shape.n_rows, k = shape.k, n_tokens = shape.n_tokens;
     const TestWeight weight(type, n_rows, k, random_floats(n_rows * k, 1, 0.05f));
@@ -83,7 +83,7 @@ TEST_P(Matmul, AgreesForRowsThatAreNoMultipleOf256) {
   }
 }
 
-// The numerics law: bits do not depend on tokens, tiles or ranges of rows.
+// By the numerics law, bits do not depend on tokens, tiles or ranges of rows.
 TEST_P(Matmul, BitsDoNotDependOnHowACallIsCut) {
   constexpr size_t kRows = 37, kTokens = 39;
   for (const tensor::TypeInfo& info : tensor::type_table()) {
@@ -91,7 +91,7 @@ TEST_P(Matmul, BitsDoNotDependOnHowACallIsCut) {
     const Type type = info.type;
     const TestWeight weight(type, kRows, k, random_floats(kRows * k, 3, 0.05f));
     std::vector<float> x = random_floats(kTokens * k, 4);
-    // One token is about as small as counts.
+    // The first token is about as small as quantization still takes into account.
     for (size_t i = 0; i < k; ++i) x[i] *= 10 * kQ8Smallest;
     const std::vector<std::byte> q = quantized(x, kTokens, k);
     const size_t stride = q8_row_bytes(k);
@@ -147,8 +147,8 @@ void make_scales_one(Type type, std::byte* block) {
   }
 }
 
-// With scales that are powers of two every sum is a whole number that floats hold exactly, so that
-// whole-number arithmetic must agree to the bit. The levels are random bytes, extremes included.
+// With scales that are powers of two, every sum is a whole number that floats hold exactly, so
+// implementations must agree to the bit. The levels are random bytes and extremes.
 TEST_P(Matmul, WholeNumbersAgreeToTheBit) {
   constexpr size_t kRows = 6, kColumns = 512, kTokens = 5;
   const size_t stride = q8_row_bytes(kColumns);
@@ -156,7 +156,7 @@ TEST_P(Matmul, WholeNumbersAgreeToTheBit) {
   std::vector<float> x(kTokens * kColumns);
   for (size_t i = 0; i < x.size(); ++i) {
     x[i] = static_cast<float>(static_cast<int>(random() % 255) - 127);
-    if (i % 32 == 0) x[i] = 127;  // gives every block the scale 1
+    if (i % 32 == 0) x[i] = 127;  // makes the scale of the block 1
     if (i < kColumns) x[i] = i % 2 == 0 ? 127 : -127;
     if (i >= kColumns && i < 2 * kColumns) x[i] = 127;
   }
@@ -176,7 +176,8 @@ TEST_P(Matmul, WholeNumbersAgreeToTheBit) {
     find(table().matmul_q8, type)(weight.view, kTokens, q.data(), stride, mine.data(), kRows);
     find(reference::kTable.matmul_q8, type)(weight.view, kTokens, q.data(), stride, theirs.data(),
                                             kRows);
-    // Multiples can carry the sums of super-blocks beyond 2^24.
+    // The scales within super-blocks can carry their sums beyond 2^24, which floats do not hold
+    // exactly.
     if (info.block_length == 256) {
       for (size_t i = 0; i < mine.size(); ++i) {
         EXPECT_NEAR(mine[i], theirs[i], 1e-6 * std::fabs(theirs[i]) + 8) << info.name;

@@ -20,7 +20,7 @@ struct Quantised {
   }
 };
 
-// Ordinary values and a few far outside.
+// Returns ordinary values with a few that are far outside.
 std::vector<float> with_outliers(size_t k, uint32_t seed) {
   std::vector<float> x = random_floats(k, seed);
   const std::vector<float> far = random_floats(k, seed + 1, 200.0f);
@@ -74,7 +74,7 @@ TEST_P(Outliers, N4ResidualsEqualTheReferenceToTheBit) {
     product.y = theirs.data();
     reference::kTable.add_outliers(packed.view, product);
     ASSERT_EQ(mine, theirs) << s.n_rows << " rows, k " << s.k;
-    // Strip by strip.
+    // Strip by strip, the product has the same bits.
     std::vector<float> cut = random_floats(s.n_tokens * s.n_rows + 1, 6);
     product.y = cut.data();
     for (size_t strip = 0; strip < n_strips(s.n_rows); ++strip) {
@@ -86,7 +86,7 @@ TEST_P(Outliers, N4ResidualsEqualTheReferenceToTheBit) {
   }
 }
 
-// Columns in any place of memory, and only those that some token needs.
+// Columns may lie in any place of memory, and only those that some token needs are there.
 TEST_P(Outliers, N5ColumnsGiveWhatTheMatrixGivesToTheBit) {
   for (const Shape& s : kPanelShapes) {
     const TestWeight weight(Type::kF32, s.n_rows, s.k, random_floats(s.n_rows * s.k, 1, 0.05f));
@@ -123,7 +123,7 @@ TEST_P(Outliers, N5ColumnsGiveWhatTheMatrixGivesToTheBit) {
     reference::kTable.multiply_channels(product);
     ASSERT_EQ(theirs, expected) << s.n_rows << " rows, k " << s.k;
     product.y = mine.data();
-    for (size_t first = 0; first < s.n_rows; first += 48) {  // and in parts
+    for (size_t first = 0; first < s.n_rows; first += 48) {  // computes it in parts
       product.first_row = first;
       product.last_row = std::min(first + 48, s.n_rows);
       table().multiply_channels(product);
@@ -134,8 +134,7 @@ TEST_P(Outliers, N5ColumnsGiveWhatTheMatrixGivesToTheBit) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Outliers, every_implementation(), implementation_name);
 
-// x / s = c + r: what the levels hold and the residuals together are x, but for the rounding of
-// what lies within.
+// The levels and the residuals together give x, but for the rounding of values within the limit.
 TEST(Outliers, N4LevelsAndResidualsAreTheWhole) {
   constexpr size_t kDepth = 500;
   const std::vector<float> x = with_outliers(kDepth, 11);
@@ -166,7 +165,7 @@ TEST(Outliers, N3AScaleOfItsOwnIsNeverLargerThanTheTokenNeeds) {
   EXPECT_EQ(*int8_token(own.row.get(), x.size()).scale, 0.5f / 127.0f);
   const Quantised fixed(reference::kTable, x, {2.0f, true});
   EXPECT_EQ(*int8_token(fixed.row.get(), x.size()).scale, 2.0f / 127.0f);
-  // Where nothing exceeds the limit, the row is what quantize_int8 makes of it.
+  // Where nothing exceeds the limit, the row is that of quantize_int8.
   Aligned<std::byte> plain(int8_token_bytes(x.size()));
   reference::kTable.quantize_int8(x.data(), plain.get(), x.size());
   EXPECT_TRUE(own.row == plain);

@@ -55,7 +55,7 @@ TEST(PackInt8, WhatIsNoNumberBecomesZeroAndInfinityTheLargest) {
   EXPECT_EQ(packed.scales[2], 0.0f);
 }
 
-// One strip by the rule of int4.
+// A strip that is packed by the rule of int4.
 struct Int4Strip {
   Int8Weight packed;
 
@@ -76,9 +76,10 @@ TEST(PackInt4, P11MostWeightsHave4BitsAndOutliersTheSameStepIn8) {
   constexpr size_t kRows = 5, kDepth = 400;
   std::vector<float> values = random_floats(kRows * kDepth, 8, 0.1f);
   for (size_t r = 0; r < kRows; ++r) {
-    for (size_t i = 0; i < r; ++i) values[r * kDepth + 13 * i + 1] *= 6;  // row r has r outliers
+    // Gives row r as many outliers as its number.
+    for (size_t i = 0; i < r; ++i) values[r * kDepth + 13 * i + 1] *= 6;
   }
-  values[3 * kDepth + 1] = 40.0f;  // farther out than 8 bits go
+  values[3 * kDepth + 1] = 40.0f;  // is farther out than 8 bits reach
   const TestWeight weight(Type::kF32, kRows, kDepth, values);
   for (const double share : {0.0, 0.01, 0.02}) {
     Int4Strip strip(weight, share);
@@ -113,7 +114,7 @@ TEST(PackInt4, P11MostWeightsHave4BitsAndOutliersTheSameStepIn8) {
 TEST(PackInt4, P11RowsOfFewNumbersAndOfNoneStayWhole) {
   constexpr size_t kDepth = 200;
   std::vector<float> values(3 * kDepth);
-  values[7] = -2.0f;  // the only one, which is an outlier
+  values[7] = -2.0f;  // is the only number of its row, and an outlier
   values[kDepth + 3] = std::numeric_limits<float>::quiet_NaN();
   values[kDepth + 4] = std::numeric_limits<float>::infinity();
   values[kDepth + 5] = 1.0f;

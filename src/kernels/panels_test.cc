@@ -12,7 +12,8 @@ namespace {
 class Panels : public EveryImplementation {
  protected:
   Panels() : EveryImplementation(true) {}
-  // To the bit like the reference: whole-number sums, and the same few float operations.
+  // Expects the bits of the reference, because the sums are whole numbers and the few float
+  // operations are the same.
   void compare_int8(const Int8Weight& weight, const Aligned<std::byte>& x, size_t n_tokens,
                     const float* bias) {
     const size_t n_rows = weight.view.n_rows;
@@ -39,7 +40,8 @@ TEST_P(Panels, N3Int8ProductsEqualTheReferenceToTheBit) {
   }
 }
 
-// Levels that a file or another packer could hold, -128 included, and sums as large as they get.
+// Files or other packers could hold extreme levels, -128 included, and sums can get as large as
+// these.
 TEST_P(Panels, N3Int8ProductsHoldForExtremeLevels) {
   constexpr size_t kRows = 20, kTokens = 8;
   for (const size_t k : {64, 1000, 9000}) {
@@ -81,7 +83,7 @@ TEST_P(Panels, ActivationsAreBroughtIntoFormAsByTheReference) {
   }
 }
 
-// A matrix with weights that are no numbers, or are infinite: in floats, and in the scales of
+// Returns a matrix with weights that are infinite or no numbers: in floats, and in the scales of
 // blocks.
 TestWeight with_odd_values(Type type, size_t n_rows, size_t k) {
   TestWeight weight(type, n_rows, k, random_floats(n_rows * k, 12, 0.05f));
@@ -112,7 +114,7 @@ TEST_P(Panels, N3PackedWeightsEqualTheReferenceToTheBit) {
   }
 }
 
-// A matrix may be unpacked a few strips at a time.
+// A matrix that is unpacked a few strips at a time gives the same bits.
 TEST_P(Panels, N3StripsOnTheirOwnGiveTheSameBits) {
   constexpr size_t kRows = 150, kTokens = 41, kDepth = 320;
   const TestWeight weight(Type::kQ8_0, kRows, kDepth, random_floats(kRows * kDepth, 1, 0.05f));
@@ -179,7 +181,7 @@ TEST_P(Panels, H13Bf16ProductsAgreeWithTheReference) {
   }
 }
 
-// The numerics law: strips, tokens and stretches may be cut anywhere.
+// By the numerics law, strips, tokens and stretches of k may be cut anywhere.
 TEST_P(Panels, BitsDoNotDependOnHowACallIsCut) {
   constexpr size_t kRows = 150, kTokens = 41, kDepth = 800;
   const TestWeight weight(Type::kQ8_0, kRows, kDepth, random_floats(kRows * kDepth, 1, 0.05f));
@@ -194,7 +196,7 @@ TEST_P(Panels, BitsDoNotDependOnHowACallIsCut) {
   table().matmul_bf16({panel.get(), kRows, kDepth, true, true}, product);
   for (const size_t n_k : {256, 512}) {
     for (const size_t step_tokens : {1, 7, 41}) {
-      if (step_tokens == 1 && is_emulated()) continue;  // some 200,000 signals
+      if (step_tokens == 1 && is_emulated()) continue;  // would raise some 200,000 signals
       for (const size_t step_strips : {1, 3, 10}) {
         std::vector<float> cut(kTokens * kRows);
         for (size_t first_k = 0; first_k < kDepth; first_k += n_k) {
@@ -220,7 +222,7 @@ TEST_P(Panels, BitsDoNotDependOnHowACallIsCut) {
   }
 }
 
-// What is not a number spoils its own token, and no other.
+// A value that is not a number spoils its own token and no other.
 TEST_P(Panels, NotANumberStaysInItsToken) {
   constexpr size_t kRows = 24, kDepth = 64;
   const TestWeight weight(Type::kF32, kRows, kDepth, random_floats(kRows * kDepth, 1));

@@ -1,4 +1,5 @@
-// What the tests of panels share: packed weights, and activations in the forms they meet.
+// Makes packed weights, and activations in the forms that they are multiplied in, for tests of
+// panels.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +39,7 @@ class Aligned {
   T* data_;
 };
 
-// A packed matrix.
+// A packed matrix with its memory.
 struct Int8Weight {
   Aligned<int8_t> levels;
   std::vector<float> scales;
@@ -51,7 +52,7 @@ struct Int8Weight {
         starts(n_strips(n_rows) * kPanelRows) {
     view = {levels.get(), scales.data(), starts.data(), n_rows, k};
   }
-  // By `unpack_int8` of a table, or row by row where there is none.
+  // Packs with `unpack_int8` of a table, or row by row without a table.
   Int8Weight(Type type, const MatmulWeight& weight, const Table* table = nullptr)
       : Int8Weight(weight.last_row, weight.k) {
     std::vector<float> row(weight.k), buffer(int8_token_bytes(weight.k) / sizeof(float));
@@ -98,7 +99,7 @@ inline Aligned<std::byte> bf16_tokens(const Table& table, const std::vector<floa
   return rows;
 }
 
-// All rows of a weight as strips of n_k from first_k on.
+// Returns all rows of a weight as strips, with n_k columns from first_k on.
 inline Aligned<uint16_t> bf16_panel(const Table& table, Type type, const MatmulWeight& weight,
                                     size_t first_k, size_t n_k) {
   Aligned<uint16_t> panel(n_strips(weight.last_row) * kPanelRows * n_k);

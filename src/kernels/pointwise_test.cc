@@ -32,7 +32,8 @@ class Pointwise : public EveryImplementation {
   using Unary = void (*)(const float*, float*, size_t);
   using Binary = void (*)(const float*, const float*, float*, size_t);
 
-  // Values from ordinary to extreme, at an address that is no multiple of a vector.
+  // Returns values from ordinary to extreme ones. Tests read them from the second on, at an address
+  // that is no multiple of a vector.
   static std::vector<float> values(size_t n, uint32_t seed) {
     std::vector<float> x = random_floats(n, seed, 3.0f);
     const float special[] = {0, -0.0f, 1e-30f, -20, 20, 88, -88, 100, -100, 1e4f, -1e4f};
@@ -48,7 +49,7 @@ class Pointwise : public EveryImplementation {
       mine(x.data() + 1, a.data(), n);
       theirs(x.data() + 1, b.data(), n);
       expect_close(a, b, relative, absolute, what);
-      mine(x.data() + 1, x.data() + 1, n);  // in place
+      mine(x.data() + 1, x.data() + 1, n);  // works in place
       EXPECT_EQ(std::vector<float>(x.begin() + 1, x.end()), a) << what;
     }
   }
@@ -71,7 +72,7 @@ TEST_P(Pointwise, ActivationsAgreeWithTheReference) {
   const Table& mine = table();
   const Table& theirs = reference_table();
   compare(mine.silu, theirs.silu, 5e-7, 1e-35, "silu");
-  // Where e^-x overflows the tanh form gives a tiny number or 0.
+  // Where e^-x overflows, the form with tanh gives a tiny number or 0.
   compare(mine.gelu, theirs.gelu, 2e-6, 1e-6, "gelu");
   compare(mine.relu, theirs.relu, 0, 0, "relu");
   compare(mine.silu_mul, theirs.silu_mul, 1e-6, 1e-30, "silu_mul");
@@ -90,7 +91,7 @@ TEST_P(Pointwise, ScaleAgreesWithTheReference) {
   }
 }
 
-// 2e-7 is two units in the last place of numbers just above a power of two.
+// The bound 2e-7 is two units in the last place of numbers just above a power of two.
 TEST_P(Pointwise, ExpIsWithinItsBound) {
   std::vector<float> x;
   for (float v = -87.3f; v < 88.7f; v += 0.00137f) x.push_back(v);
@@ -158,7 +159,7 @@ TEST_P(Pointwise, RotationsAgreeWithTheReference) {
 }
 
 TEST(Rope, TheTwoPairingsTurnTheirOwnPairs) {
-  const float cos[] = {0, 1}, sin[] = {1, 0};  // a quarter turn of the first pair
+  const float cos[] = {0, 1}, sin[] = {1, 0};  // turn the first pair by a quarter
   float normal[] = {1, 2, 3, 4}, neox[] = {1, 2, 3, 4};
   reference::kTable.rope_normal(normal, 1, 4, 4, cos, sin);
   reference::kTable.rope_neox(neox, 1, 4, 4, cos, sin);
@@ -186,10 +187,11 @@ TEST_P(Pointwise, SoftmaxAgreesWithTheReference) {
       std::vector<float> a(n), b(n);
       table().softmax(x.data(), a.data(), n);
       reference_table().softmax(x.data(), b.data(), n);
-      // A difference of 100 is known to 4e-6, and exp turns that into a relative error.
+      // The difference of two logits 100 apart has an error of 4e-6, which exp turns into a
+      // relative error.
       expect_close(a, b, 1e-5, 1e-35, "softmax");
     }
-    std::vector<float> x(n, -kInfinity), y(n);  // masked but for one
+    std::vector<float> x(n, -kInfinity), y(n);  // masks all but one
     if (n == 0) continue;
     x[n / 2] = 3;
     table().softmax(x.data(), y.data(), n);
@@ -197,7 +199,7 @@ TEST_P(Pointwise, SoftmaxAgreesWithTheReference) {
   }
 }
 
-// A share beside one that is not a number would hide it.
+// If the other shares were numbers, they would hide the one that is not.
 TEST_P(Pointwise, SoftmaxHasNoNumbersWhereALogitIsNone) {
   for (size_t n : kLengths) {
     std::vector<float> y(n);

@@ -15,7 +15,7 @@ namespace {
 
 class PromptAttention : public EveryImplementation {};
 
-// Blocks one after the other, so that the largest score rises, falls and stays.
+// The blocks come one after the other, so that the largest score rises, falls and stays.
 TEST_P(PromptAttention, WeightsAgreeWithTheReference) {
   for (const size_t n : {1, 3, 16, 31, 64, 127, 128}) {
     OnlineSoftmax mine, theirs;
@@ -30,7 +30,7 @@ TEST_P(PromptAttention, WeightsAgreeWithTheReference) {
       EXPECT_NEAR(my_factor, their_factor, 1e-6f);
       for (size_t p = 0; p < kPromptBlock; ++p) {
         const float weight = tensor::bf16_to_f32(their_weights[p]);
-        // One step of bfloat16.
+        // The weights may differ by one step of bfloat16.
         ASSERT_NEAR(tensor::bf16_to_f32(my_weights[p]), weight, weight / 128 + 1e-37f)
             << n << " at " << p;
         if (p >= n) {
@@ -93,7 +93,8 @@ TEST_P(PromptAttention, S2FirstScoresAboveEqualTheReferenceToTheBit) {
       std::vector<float> scores = random_floats(n_queries * stride, 19, 4.0f);
       scores[n / 2] = std::numeric_limits<float>::quiet_NaN();
       std::vector<float> limits = random_floats(n_queries, 20, 8.0f), marks(n_queries);
-      if (n_queries > 1) limits.back() = scores[(n_queries - 1) * stride];  // equal is not above
+      // Makes a score that equals the limit, which is not above it.
+      if (n_queries > 1) limits.back() = scores[(n_queries - 1) * stride];
       std::iota(marks.begin(), marks.end(), 0.0f);
       std::vector<float> mine(n, 99.0f), theirs = mine;
       table().mark_first(scores.data(), stride, limits.data(), marks.data(), n_queries, n,

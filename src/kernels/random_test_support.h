@@ -1,4 +1,4 @@
-// Normal numbers that are the same on every machine.
+// Makes normal random numbers that are the same on every machine.
 #pragma once
 
 #include <cstdint>

@@ -10,16 +10,17 @@
 namespace troika::kernels {
 namespace {
 
-// A matrix in both orders. Its last rows are no whole strip.
+// A matrix in the order of the file and in strips. Its last rows make no whole strip.
 struct TwoOrders {
   TestWeight file;
-  std::vector<std::byte> storage;  // begins at an odd address, as the file may
+  std::vector<std::byte> storage;  // begins at an odd address, as the data of a file may
   MatmulWeight strips;
 
   TwoOrders(Type type, size_t n_rows, size_t k) : file(type, n_rows, k, random_weights(n_rows, k)) {
     order(type);
   }
-  // Also puts bytes there that no encoder writes: infinite scales, all levels.
+  // Fills the matrix with random bytes, also such that no encoder writes: infinite scales, all
+  // levels.
   void randomise(Type type, uint32_t seed) {
     std::mt19937 random(seed);
     for (std::byte& byte : file.storage) byte = static_cast<std::byte>(random());
@@ -52,8 +53,8 @@ class StripKernels : public EveryImplementation {
       GTEST_SKIP() << "these kernels read rows in the order of the file only";
     }
   }
-  // Every type that has blocks, and rows of a few lengths, the last block of which ends anywhere in
-  // a super-block.
+  // Calls `body` for every type that has blocks, with rows of a few lengths. The last block of a
+  // row ends anywhere in a super-block.
   template <typename Body>
   static void for_each_type(Body body) {
     for (const tensor::TypeInfo& info : tensor::type_table()) {
@@ -120,7 +121,7 @@ TEST_P(StripKernels, ProductsOfPreparedTokensHaveTheSameBits) {
       }
       std::vector<float> found(wanted);
       std::fill_n(found.begin(), n_tokens * kRows, -7.0f);
-      for (const size_t r : {16, 0}) {  // in pieces, as workers take them
+      for (const size_t r : {16, 0}) {  // works in parts, as workers take them
         MatmulWeight part = weight.strips;
         part.first_row = r;
         part.last_row = r == 0 ? 16 : kRows;
@@ -132,7 +133,7 @@ TEST_P(StripKernels, ProductsOfPreparedTokensHaveTheSameBits) {
   });
 }
 
-// Longer than what there is room to prepare.
+// The rows are longer than what the kernels have room to prepare.
 TEST_P(StripKernels, RowsOfAnyLengthHaveTheBitsOfTheFilesOrder) {
   constexpr size_t kRows = 16, kTokens = 6, kLength = 147'712;
   for (const Type type : {Type::kQ4_0, Type::kQ8_0, Type::kQ6_K, Type::kQ3_K}) {
@@ -177,7 +178,7 @@ TEST_P(StripKernels, PanelsHaveTheBitsOfTheFilesOrder) {
         const std::byte* row = weight.file.view.data + r * weight.file.view.row_bytes;
         largest[r] = find(table().largest_of_row, type)(row, k);
       }
-      largest[2] = 0;  // as of a row of zeros
+      largest[2] = 0;  // is what a row of zeros would have
       for (size_t first_row = 0; first_row < kRows; first_row += kPanelRows) {
         MatmulWeight rows = weight.file.view, strips = weight.strips;
         rows.first_row = strips.first_row = first_row;

@@ -1,5 +1,5 @@
-// The loops of the matrix unit, run with its registers written out in plain C++: what they compute
-// is tested on every machine. amx_test.cc runs the machine code. How fast it is, is not tested.
+// Runs the loops of the matrix unit on registers in plain C++, so that every machine can test what
+// they compute. amx_test.cc runs the machine code. No test measures their speed.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,13 +12,13 @@ namespace {
 
 #include "kernels/simd/matmul_tiles.inl"
 
-// As the processor's manual describes the registers and instructions.
+// Has the registers and instructions as the processor's manual describes them.
 class PlainTiles {
  public:
   void begin() {
     EXPECT_FALSE(is_begun_);
     is_begun_ = true;
-    std::memset(lines_, 0x5a, sizeof(lines_));  // whatever stood there
+    std::memset(lines_, 0x5a, sizeof(lines_));  // stands for whatever was there
   }
   void end() {
     EXPECT_TRUE(is_begun_);

@@ -1,5 +1,5 @@
-// What every implementation of the products with tile registers must compute, over shapes that cut
-// tiles, stretches and groups of tokens anywhere.
+// Checks what every implementation of products with tile registers must compute, over shapes that
+// cut tiles, stretches of k and groups of tokens anywhere.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ inline void compare_int8_products(MatmulInt8* matmul) {
   }
 }
 
-// Compares stretches of k one after the other.
+// Compares the products of stretches of k, one after the other, with the reference.
 inline void compare_bf16_products(MatmulBf16* matmul) {
   for (const Shape& s : tile_shapes()) {
     const TestWeight weight(Type::kF32, s.n_rows, s.k, random_floats(s.n_rows * s.k, 1, 0.05f));

@@ -1,5 +1,5 @@
-// The loops of AVX-VNNI, run with instructions that more processors have: panels with the same one
-// as AVX-512 encodes it, strips with those of AVX2.
+// Runs the loops of AVX-VNNI with instructions that more processors have: panels with the AVX-512
+// form of the same instruction, strips with instructions of AVX2.
 #include <gtest/gtest.h>
 
 #include "kernels/tiles_test_support.h"
@@ -43,7 +43,7 @@ TEST(AvxVnni, N3ProductsEqualTheReferenceToTheBit) {
 namespace strips {
 
 TROIKA_TARGET_BEGIN("avx2,fma,f16c")
-// The same sums by instructions that more processors have.
+// Adds the same products with instructions that more processors have.
 template <Type kType>
 struct Fours {
   static constexpr bool kAreAdded = true;
