@@ -26,7 +26,7 @@ TEST(CpuFeatures, SetsAddRemoveAndCompare) {
   EXPECT_EQ(set, CpuFeatures(CpuFeature::kFma));
 }
 
-// What is found must also be known to the operating system.
+// The operating system must know each feature that is found.
 TEST(CpuFeatures, DetectedOnesStandInCpuinfo) {
 #if defined(__x86_64__)
   std::ifstream file("/proc/cpuinfo");
@@ -36,7 +36,7 @@ TEST(CpuFeatures, DetectedOnesStandInCpuinfo) {
   if (text.find("flags") == std::string::npos) GTEST_SKIP() << "/proc/cpuinfo lists no flags";
   std::istringstream found(to_string(detect_cpu_features()));
   for (std::string name; found >> name;) {
-    if (name == "full_rate_bf16") continue;  // no flag: concluded from the maker
+    if (name == "full_rate_bf16") continue;  // has no flag there: the maker of the processor tells
     EXPECT_NE(text.find(" " + name), std::string::npos) << name;
   }
 #else

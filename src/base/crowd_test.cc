@@ -5,7 +5,8 @@
 namespace troika {
 namespace {
 
-// Runs of 10 ms in which the workers slept all the time but one's share, or not at all.
+// Record runs of 10 ms: crowded() those in which all workers but one slept all the time, quiet()
+// those in which none slept.
 void crowded(Crowd& crowd) { crowd.record(1e4, 1e4 * (crowd.n_active() - 1)); }
 void quiet(Crowd& crowd) { crowd.record(1e4, 0.0); }
 
@@ -27,7 +28,7 @@ TEST(Crowd, UnequalPartsAreNoCrowd) {
   Crowd crowd(4);
   for (int i = 0; i < 20; ++i) crowd.record(1e4, 0.3 * 4e4);
   EXPECT_EQ(crowd.n_active(), 4);
-  for (int i = 0; i < 20; ++i) crowd.record(500, 1900);  // too short to have lost a core
+  for (int i = 0; i < 20; ++i) crowd.record(500, 1900);  // is too short to have lost a core
   EXPECT_EQ(crowd.n_active(), 4);
 }
 
@@ -52,7 +53,7 @@ TEST(Crowd, TrialsInVainBecomeRare) {
   }
   EXPECT_GE(n_trials, 15);
   EXPECT_LE(n_trials, 40);
-  // When the others have gone, it is not long before all work again.
+  // Soon after the other programs have gone, all workers work again.
   for (int i = 0; i < 600; ++i) quiet(crowd);
   EXPECT_EQ(crowd.n_active(), 2);
   crowded(crowd);

@@ -47,7 +47,7 @@ TEST(HugePages, ABufferIsInThemWhereThereAreAny) {
   EXPECT_EQ(huge % kHugePageBytes, 0u);
 }
 
-// Whether the page at an address is in use.
+// Says whether the page at an address is in use.
 bool is_mapped(const void* page) {
   unsigned char resident = 0;
   return mincore(const_cast<void*>(page), 1, &resident) == 0;

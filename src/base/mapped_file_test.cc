@@ -21,7 +21,7 @@ using test::message_of;
 using test::TempFolder;
 using test::write_whole;
 
-constexpr size_t kPage = 65536;  // a multiple of every page size in use
+constexpr size_t kPage = 65536;  // is a multiple of every page size in use
 
 TEST(MappedFile, ShowsTheBytes) {
   TempFolder folder;
@@ -100,7 +100,7 @@ TEST(MappedFile, ACopyHasTheBytesAtTheSameAddresses) {
   constexpr size_t kMb = size_t{1} << 20;
   TempFolder folder;
   Team team(2);
-  // Less than a page, an odd rest behind huge pages, more than one piece.
+  // The sizes are less than a page, huge pages with an odd rest, and more than one piece.
   for (const size_t size : {size_t{5}, 3 * kMb + 17, 70 * kMb + 4097}) {
     const std::string text = text_of_length(size);
     write_whole(folder.file("a"), text);
@@ -109,7 +109,7 @@ TEST(MappedFile, ACopyHasTheBytesAtTheSameAddresses) {
     EXPECT_EQ(file.copy_into_memory(team), size);
     EXPECT_EQ(file.bytes().data(), begin);
     EXPECT_TRUE(text_in(file) == text) << size;
-    // What becomes of the file does not matter any more.
+    // The copy no longer depends on the file.
     write_whole(folder.file("a"), "short");
     EXPECT_TRUE(text_in(file) == text) << size;
     EXPECT_FALSE(file.damaged());
@@ -123,14 +123,15 @@ TEST(MappedFile, PartsOfItCanBeCopiedAlone) {
   const std::string text = text_of_length(kSize);
   write_whole(folder.file("a"), text);
   MappedFile file = MappedFile::open(folder.file("a"));
-  // One from within a huge page into the middle of a small one, and the end of the file.
+  // One part reaches from within a huge page into the middle of a small one, the other to the end
+  // of the file.
   const size_t copied = file.copy_into_memory(
       team, {{kHugePageBytes + 10, 3 * kHugePageBytes + 10}, {39 * kHugePageBytes, kSize}});
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   EXPECT_EQ(copied, 2 * kHugePageBytes + page + kHugePageBytes + 77);
   EXPECT_TRUE(text_in(file) == text);
   EXPECT_FALSE(file.damaged());
-  // The rest is still the file's.
+  // What was not copied still comes from the file.
   write_whole(folder.file("a"), "short");
   EXPECT_TRUE(file.damaged());
   const char* const part = reinterpret_cast<const char*>(file.bytes().data()) + kHugePageBytes;
@@ -165,13 +166,14 @@ TEST(MappedFile, ACopyIsInHugePagesWhereTheSystemGivesThem) {
 }
 
 TEST(MappedFileDeathTest, ForeignFaultsStillEndTheProcess) {
-  // "threadsafe" would execute the test program, which an emulator without binfmt cannot.
+  // The style "threadsafe" would execute the test program, which an emulator without binfmt cannot
+  // do.
   GTEST_FLAG_SET(death_test_style, "fast");
   TempFolder folder;
   write_whole(folder.file("a"), "hello");
   EXPECT_EXIT(
       {
-        signal(SIGBUS, SIG_DFL);  // sanitizers have handlers of their own
+        signal(SIGBUS, SIG_DFL);  // replaces the handler that sanitizers set
         MappedFile file = MappedFile::open(folder.file("a"));
         std::FILE* foreign = std::tmpfile();
         if (ftruncate(fileno(foreign), kPage) != 0) _exit(3);

@@ -13,7 +13,7 @@ std::string sha256_of(std::string_view text) {
   return hash.hex();
 }
 
-// The examples of FIPS 180-4 and of NIST's file of short messages.
+// These are the examples of FIPS 180-4 and of NIST's file of short messages.
 TEST(Sha256, PublishedVectors) {
   EXPECT_EQ(sha256_of(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(sha256_of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

@@ -19,7 +19,7 @@ TEST(System, FiguresAreConsistent) {
   EXPECT_GE(peak_resident_bytes(), resident_bytes() / 2);
 }
 
-// A machine of 8 GB as the system describes it.
+// A machine of 8 GB, described as the system describes machines.
 class FakeMachine {
  public:
   FakeMachine() {
@@ -78,7 +78,7 @@ TEST(System, TheFirstVersionOfCgroupsCountsToo) {
   EXPECT_EQ(available_memory_bytes(machine.root()), 1500000000u);
 }
 
-// A process may have been put into a cgroup of its own, whose limit is not the root's.
+// A process may be in a cgroup of its own, whose limit is not that of the root.
 TEST(System, TheOwnCgroupOfTheFirstVersionCounts) {
   FakeMachine machine;
   machine.write("proc/self/cgroup", "9:cpu,cpuacct:/\n4:hugetlb,memory:/outer/inner\n0::/\n");

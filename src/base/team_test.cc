@@ -37,7 +37,7 @@ TEST(Team, BarrierSeparatesPhases) {
   EXPECT_TRUE(all_seen);
 }
 
-// However many take part, each of them does once, and no other.
+// Each active worker, and no other, does its part once, however many are active.
 TEST(Team, ActiveWorkersAreTheFirstOnes) {
   Team team(3);
   bool as_said = true;

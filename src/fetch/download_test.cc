@@ -16,7 +16,7 @@ using test::read_whole;
 using test::TempFolder;
 using test::write_whole;
 
-// A server of one file, and the folder that the file goes to.
+// The tests have a server of one file, and a folder that the file goes to.
 class DownloadTest : public testing::Test {
  protected:
   DownloadTest() {
@@ -30,7 +30,7 @@ class DownloadTest : public testing::Test {
     hash.add(text);
     return hash.hex();
   }
-  // An honest answer of at most `n_most` bytes.
+  // Answers honestly with at most `n_most` bytes.
   std::string answer(uint64_t offset, const HttpSink& sink, size_t n_most = SIZE_MAX) const {
     HttpHead head;
     head.status = offset > 0 ? 206 : 200;
@@ -111,7 +111,7 @@ TEST_F(DownloadTest, APartThatIsTooLongOrWrong) {
   write_whole(part(), "wrong");
   EXPECT_NE(get(ask).find("SHA-256"), std::string::npos);
   EXPECT_FALSE(has(part()));
-  EXPECT_EQ(read_whole(target()), data_);  // the older file stays
+  EXPECT_EQ(read_whole(target()), data_);  // shows that the older file stays
 }
 
 TEST_F(DownloadTest, AServerWithoutRanges) {
@@ -216,7 +216,7 @@ TEST_F(DownloadTest, AServerInTroubleIsAskedAgain) {
     return ask(offset, sink);
   });
   EXPECT_NE(message.find("503"), std::string::npos) << message;
-  EXPECT_FALSE(has(part()));  // an empty one is of no use
+  EXPECT_FALSE(has(part()));  // shows that an empty part is not kept
 }
 
 TEST_F(DownloadTest, WithoutAHashTheSizeIsChecked) {
@@ -234,7 +234,7 @@ TEST_F(DownloadTest, TheLongestNameHasRoomForItsPart) {
   const auto ask = [](uint64_t, const HttpSink&) -> std::string { return "nobody"; };
   const std::string message =
       message_of<Error>([&] { download(file_, folder_.file(name), std::nullopt, ask, hooks_); });
-  // The name is not what it fails on.
+  // The download fails for lack of space and not because of the name.
   EXPECT_NE(message.find("on this disk"), std::string::npos) << message;
 }
 
@@ -248,7 +248,7 @@ TEST_F(DownloadTest, SameFiles) {
   EXPECT_FALSE(is_same_file(folder_.file("none"), file_, hooks_.progress));
 }
 
-// Between a look at the target and the lock of its part.
+// Another process finishes the file between the look at the target and the lock of its part.
 TEST_F(DownloadTest, WhatAnotherProcessHasFinishedIsNotMadeAgain) {
   const auto refuse = [](uint64_t, const HttpSink&) -> std::string { throw Error("asked."); };
   std::filesystem::create_directories(folder_.file("org/repo"));

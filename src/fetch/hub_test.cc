@@ -18,7 +18,7 @@ struct Reply {
   std::string body;
 };
 
-// Gives what it was given, and keeps what it was asked.
+// A transport that gives prepared replies and keeps what it was asked.
 class PlayedTransport : public Transport {
  public:
   std::string get(const HttpRequest& request, const HttpSink& sink) override {
@@ -115,7 +115,7 @@ TEST(Hub, StatusesAreSentences) {
     EXPECT_NE(message.find(words), std::string::npos) << message;
     EXPECT_EQ(message.find("secret"), std::string::npos) << message;
   }
-  // These are for whoever downloads.
+  // These statuses reach whoever downloads, who deals with them.
   for (const int status : {206, 416, 503}) {
     transport.replies = {{{status, {}}, "x"}};
     EXPECT_EQ(bytes_of(hub, "a.gguf"), "x");

@@ -1,5 +1,5 @@
-// Any bytes must either be refused with an Error, or be a list of files that stay below their
-// folder; then any name must mean one model or get an Error.
+// Checks that any bytes are either refused with an Error, or are a list of files that stay below
+// their folder. Then any name must mean one model or get an Error.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

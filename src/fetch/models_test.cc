@@ -15,7 +15,7 @@ using test::message_of;
 using test::read_whole;
 using test::TempFolder;
 
-// A hub with one repository, a/b.
+// The tests have a hub with one repository, a/b.
 class ModelsTest : public testing::Test {
  protected:
   struct PlayedHub : Transport {
@@ -59,7 +59,7 @@ class ModelsTest : public testing::Test {
   TempFolder folder_;
   ModelsOptions options_;
   std::map<std::string, std::string> files_;
-  std::function<void(const std::string& path)> on_ask_;  // for bytes
+  std::function<void(const std::string& path)> on_ask_;  // is called when bytes are asked for
   int n_asked_ = 0;
   const ModelName name_ = {"a", "b", ""};
 };

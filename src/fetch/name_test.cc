@@ -43,7 +43,7 @@ TEST(SafePath, StaysBelowItsFolder) {
     EXPECT_FALSE(is_safe_path(path)) << path;
   }
   EXPECT_TRUE(is_safe_path("\xc2\xa0"));
-  // The part of a download has a longer name, which must fit too.
+  // The name of a download's part is longer than that of the file, and must fit too.
   EXPECT_TRUE(is_safe_path(std::string(227, 'a')));
   EXPECT_FALSE(is_safe_path(std::string(228, 'a')));
   EXPECT_FALSE(is_safe_path(std::string("a\0b", 3)));

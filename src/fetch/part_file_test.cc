@@ -28,7 +28,7 @@ TEST(PartFile, GrowsStaysAndGoesOn) {
   TempFolder folder;
   const std::string path = folder.file("a.part");
   { PartFile part(path, kNobody, kQuiet); }
-  EXPECT_EQ(folder.n_files(), 0u);  // an empty one is of no use
+  EXPECT_EQ(folder.n_files(), 0u);  // shows that an empty part is not kept
   {
     PartFile part(path, kNobody, kQuiet);
     part.append(bytes_of("xy"));
@@ -47,7 +47,8 @@ TEST(PartFile, GrowsStaysAndGoesOn) {
   EXPECT_EQ(folder.n_files(), 1u);
 }
 
-// Whoever waits begins a file of its own: the one that it waited for has another name by then.
+// Whoever waited for a part begins one of its own, because the other one has another name or is
+// gone by then.
 TEST(PartFile, OneAtATime) {
   for (const bool commits : {true, false}) {
     TempFolder folder;
@@ -73,7 +74,8 @@ TEST(PartFile, OneAtATime) {
   }
 }
 
-// 'troika cache --remove' does not ask for the lock, and the next download begins a part anew.
+// 'troika cache --remove' does not ask for the lock, so a part may be replaced by that of the next
+// download.
 TEST(PartFile, AnothersFileOfTheSameNameIsLeftAlone) {
   for (const bool commits : {true, false}) {
     TempFolder folder;

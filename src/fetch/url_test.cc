@@ -16,7 +16,8 @@ TEST(Url, Origins) {
   EXPECT_EQ(origin_of("http://127.0.0.1:8080"), "http://127.0.0.1:8080");
   EXPECT_EQ(origin_of("HTTP://[::1]:80/x?y"), "http://[::1]:80");
   EXPECT_EQ(origin_of("https://a?b://c"), "https://a");
-  // Whoever reads these otherwise than libcurl would send a token to the wrong host.
+  // A program that reads these URLs differently from libcurl would send a token to the wrong host,
+  // so they have no origin.
   for (const char* url :
        {"", "huggingface.co", "ftp://a/b", "file:///etc/passwd", "https://",
         "https://huggingface.co@evil.example/", "https://a:b@c", "https://a b/",

@@ -1,4 +1,5 @@
-// Any bytes must either be refused with an Error, or be readable to the end. Start with a corpus:
+// Checks that any bytes either are refused with an Error, or can be read to the end. Start with a
+// corpus:
 //   scripts/make_fuzz_corpus.py FOLDER && fuzz_gguf_file FOLDER/fuzz_gguf_file
 #include <cstdint>
 #include <numeric>

@@ -16,7 +16,8 @@ namespace {
 using test::message_of;
 using test::RawGgufBytes;
 
-// One entry of each type, arrays of scalars, of strings and of arrays, and two tensors.
+// Returns a file with one entry of each type, arrays of scalars, of strings and of arrays, and two
+// tensors.
 RawGgufBytes good_file(uint32_t version = 3) {
   RawGgufBytes b;
   b.header(version, 2, 16);

@@ -1,4 +1,4 @@
-// One wrong file for every refusal.
+// Tries one wrong file for every refusal of the header's reader.
 #include "gguf/header.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ std::string refusal(const RawGgufBytes& b) {
 struct Case {
   const char* name;
   std::function<void(RawGgufBytes&)> build;
-  const char* expected;  // a part of the message
+  const char* expected;  // is a part of the message
 };
 
 RawGgufBytes& one_entry(RawGgufBytes& b, const char* key, uint32_t type) {

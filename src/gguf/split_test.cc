@@ -19,7 +19,7 @@ using test::message_of;
 using test::TempFolder;
 using test_support::split_model;
 
-// A file of five tensors of different sizes.
+// Writes a file of five tensors of different sizes.
 void write_model(const std::string& path, float first, const char* name = "whole") {
   Writer writer(path, 64);
   writer.add_string("general.name", name);
@@ -115,7 +115,7 @@ TEST_F(SplitTest, ARenamedShardIsASentence) {
   expect_problem(path("other.gguf"), "part 1 of a model that is split over 3 files. Put all of");
   std::filesystem::rename(path("other.gguf"), path("m-00001-of-00001.gguf"));
   expect_problem(path("m-00001-of-00001.gguf"), "is split over 3 files");
-  // The same shard twice, in place of another.
+  // One shard stands in place of another, so that it is there twice.
   std::filesystem::copy_file(shards[1], shards[0]);
   expect_problem(shards[2], "is part 2 of a model that is split over 3 files");
   const auto again = split(3);
@@ -139,7 +139,7 @@ TEST_F(SplitTest, AShardOfAnotherModelIsASentence) {
   }
   expect_problem(split(3, false, {.number_off = 7, .flawed = 1})[0], "but not which");
   expect_problem(split(3, false, {.n_tensors_off = 1, .flawed = 1})[0], "another model than");
-  // The shards agree about a number that is not true.
+  // All shards say that the model has 5 tensors, but they do not hold these 5.
   write_model(path("b.gguf"), 5.0F);
   const auto shards = split(2);
   const auto others = split_model(path("b.gguf"), path("n"), 2, true);

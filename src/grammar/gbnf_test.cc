@@ -106,7 +106,7 @@ TEST(Gbnf, ErrorsNameTheirPlace) {
             std::string::npos);
 }
 
-// Steps that were forgotten because too many were kept are found again: the same texts fit.
+// Steps that were forgotten because too many were kept are found again, so the same texts fit.
 TEST(Gbnf, FewKeptStepsAllowTheSame) {
   const std::string text =
       "root ::= ([a-b]* \"a\" [a-b]{5} | \"c\" | list)* \"d\"\nlist ::= \"[\" (root \",\")* \"]\"";

@@ -52,7 +52,7 @@ void check_mask(Matcher* matcher) {
   ASSERT_EQ(allowed.size(), forced.size());
   ASSERT_TRUE(allowed == forced);
   EXPECT_EQ(allowed.has(kMadeUpEnd), matcher->may_end());
-  // Every state can be completed.
+  // Every state can be completed, so some token is always allowed.
   EXPECT_GT(allowed.size(), 0);
 }
 
@@ -102,7 +102,7 @@ std::string random_text(const std::shared_ptr<Grammar>& grammar, uint32_t* rando
     }
     EXPECT_FALSE(tokens.empty());
     if (tokens.empty()) return "";
-    // The end comes early where it may.
+    // A text ends early where it may.
     const bool ends = matcher.may_end() && next_random(random, 3) == 0;
     const Token token =
         ends ? kMadeUpEnd : tokens[next_random(random, static_cast<uint32_t>(tokens.size()))];

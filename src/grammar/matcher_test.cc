@@ -8,7 +8,7 @@
 namespace troika::grammar {
 namespace {
 
-// A grammar of everything that JSON can say, compactly.
+// A grammar of everything that compact JSON can say.
 constexpr const char* kJson = R"(
 root ::= value
 value ::= object | array | string | number | "true" | "false" | "null"
@@ -34,7 +34,7 @@ TEST(Matcher, MasksAreWhatEachTokenSays) {
   EXPECT_GT(n_ended, 5);
 }
 
-// Random steps forwards and back lead to the same masks as going there directly.
+// Random steps forward and back lead to the masks of the direct way.
 TEST(Matcher, ComesBackFromAnywhere) {
   const auto json = compiled(kJson, Format::kGbnf);
   uint32_t random = 11;
@@ -87,7 +87,7 @@ TEST(Matcher, EndsOnlyWhereItMay) {
   EXPECT_FALSE(matcher.advance(kEnd));
   matcher.back(2);
   EXPECT_FALSE(matcher.may_end());
-  EXPECT_FALSE(matcher.advance(0));  // <unk>
+  EXPECT_FALSE(matcher.advance(0));  // is <unk>
   EXPECT_FALSE(matcher.advance(-1));
   EXPECT_FALSE(matcher.advance(1 << 20));
   EXPECT_TRUE(matcher.advance(3 + 'b'));
@@ -101,7 +101,7 @@ TEST(Matcher, InAHurryDoesLittleAndWaitsForNobody) {
   TokenSet set, all;
   EXPECT_THROW(hurried.allowed(&set), TooMuchWork);
   patient.allowed(&all);
-  hurried.allowed(&set);  // a mask that is known takes no work
+  hurried.allowed(&set);  // takes no work, because the mask is known
   EXPECT_TRUE(set == all);
   Matcher unhurried = hurried;
   unhurried.take_time();
@@ -112,7 +112,7 @@ TEST(Matcher, InAHurryDoesLittleAndWaitsForNobody) {
   EXPECT_TRUE(set == all);
 }
 
-// A mask that is made again after all were given up is the same one.
+// A mask that is made again after all masks were given up is the same.
 TEST(Matcher, MasksAreTheSameWithoutRoomToKeepThem) {
   CompileOptions none;
   none.limits.mask_bytes = 0;

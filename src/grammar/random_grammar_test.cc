@@ -1,4 +1,4 @@
-// Random grammars, judged by a recogniser that shares nothing with the room: it fills a table of
+// Random grammars are judged by a recogniser that shares no code with the room: it fills a table of
 // which part of a text each part of the grammar fits, until nothing is added.
 #include <gtest/gtest.h>
 
@@ -53,7 +53,8 @@ std::string written(const Part& part) {
   return "(" + text + ")";
 }
 
-// Returns where a part that begins at `from` may end, by what is known of the rules so far.
+// Maps a rule and a place in the text to the places where the rule may end, as far as is known so
+// far.
 using Ends = std::map<std::pair<int, size_t>, std::set<size_t>>;
 
 std::set<size_t> ends_of(const Part& part, const std::string& text, size_t from,

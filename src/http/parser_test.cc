@@ -20,7 +20,7 @@ int status_of(std::string_view bytes, size_t part = 1000) {
     EXPECT_TRUE(parser.refusal().why.ends_with('.')) << parser.refusal().why;
     return parser.refusal().status;
   }
-  return parser.is_done() ? 0 : -1;  // more bytes must come
+  return parser.is_done() ? 0 : -1;  // says that more bytes must come
 }
 
 std::string get(const std::string& headers) {

@@ -17,8 +17,8 @@
 namespace troika::http {
 namespace {
 
-// "/echo" is answered at once, "/later" by a thread of its own, "/stream" with as many parts as
-// the client reads, "/never" not at all.
+// A handler that answers "/echo" at once, "/later" on a thread of its own, "/stream" with as many
+// parts as the client reads, and "/never" not at all.
 class Echo : public Handler {
  public:
   ~Echo() override {
@@ -49,7 +49,7 @@ class Echo : public Handler {
     return {refusal.status, "text/plain", refusal.why};
   }
 
-  // The exchanges of requests that are never answered.
+  // Waits until n requests came that are never answered.
   void wait_for_asked(int n) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return n_asked_ >= n; });
@@ -263,7 +263,7 @@ TEST_F(HttpServer, AnAnswerPausesBehindWhatNobodyReads) {
   size_t n = 0;
   for (const char c : all) n += c == 'x' ? 1 : 0;
   EXPECT_EQ(n, static_cast<size_t>(Echo::kParts) * 1000);
-  // Between two pauses no more is written than may wait, and what the socket took meanwhile.
+  // Between two pauses the server writes no more than may wait and what the socket took meanwhile.
   EXPECT_LT(handler_.most_waiting(), 3000u);
 }
 
@@ -273,7 +273,7 @@ TEST_F(HttpServer, EndsThoseWhoAreTooSlow) {
   EXPECT_TRUE(Client(path_)
                   .ask("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na")
                   .starts_with("HTTP/1.1 408 "));
-  EXPECT_EQ(Client(path_).read(), "");  // the client says nothing
+  EXPECT_EQ(Client(path_).read(), "");  // shows that a silent client is ended
   Client deaf(path_);
   deaf.send(get("/stream"));
   handler_.wait_for_gone(1);
@@ -288,7 +288,7 @@ TEST_F(HttpServer, ASilentConnectionMakesRoomForAnother) {
     EXPECT_TRUE(Client(path_).ask(last("/echo")).ends_with("GET "));
   }
   EXPECT_EQ(silent.read(), "");
-  // Neither of two connections that wait for answers is ended.
+  // Two connections that wait for answers are both kept.
   Client second(path_);
   second.send(get("/never"));
   handler_.wait_for_asked(2);
@@ -303,7 +303,7 @@ TEST_F(HttpServer, TheConnectionThatWaitedLongestMakesRoom) {
     client->send(get("/echo"));
     client->read("GET ");
   }
-  // The second was accepted later, and yet it has waited for a longer time.
+  // The second connection was accepted later, and yet it has waited longer since its last request.
   EXPECT_TRUE(Client(path_).ask(last("/echo")).ends_with("GET "));
   EXPECT_EQ(second.read(), "");
   first.send(last("/echo"));
@@ -348,7 +348,7 @@ TEST(Listeners, ReplaceSocketsThatAreLeftBehindAlone) {
   {
     const Listener listener = Listener::unix_socket(path);
     EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
-    EXPECT_THROW(Listener::unix_socket(path), Error);  // a server listens there
+    EXPECT_THROW(Listener::unix_socket(path), Error);  // a server already listens there
   }
   EXPECT_FALSE(std::filesystem::exists(path));
   {

@@ -1,6 +1,6 @@
-// Every chat template of the data folder over a conversation with and without tools: the text is
-// that of Jinja2 3.1 configured as Hugging Face transformers does (but for
-// tojson, which takes a generator here), of which only a hash is kept.
+// Renders every chat template of the data folder over a conversation with and without tools. The
+// text must be that of Jinja2 3.1 as Hugging Face transformers configures it (but for tojson, which
+// takes a generator here). The test keeps only its hash.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,12 +37,13 @@ const char kContext[] = R"json({
         "exact": {"type": "boolean", "description": "No rounding"}}}}}]
 })json";
 
-constexpr uint64_t kRaises = 1;  // the template refuses the conversation, in its own words
-constexpr uint64_t kFails = 2;   // it needs tool arguments in the other form
+constexpr uint64_t kRaises = 1;  // the template refuses the conversation in its own words
+constexpr uint64_t kFails = 2;   // the template needs tool arguments in the other form
 
 struct Expected {
   const char* file;
-  // Hashes of the text without tools, with tool arguments as an object, and as a string of JSON.
+  // Has hashes of the text without tools, with tool arguments as an object, and with them as a
+  // string of JSON.
   uint64_t hashes[3];
 };
 
@@ -113,7 +114,7 @@ nlohmann::ordered_json context(int variant) {
 
 uint64_t render_hash(const std::string& source, int variant) {
   ChatTemplate chat_template(source);
-  chat_template.set_time(1699963200);  // noon, so that the date is the same in every zone
+  chat_template.set_time(1699963200);  // is noon, so that the date is the same in every zone
   try {
     return hash_of(chat_template.render(context(variant)));
   } catch (const RaisedByTemplate&) {
@@ -140,7 +141,7 @@ TEST(TemplateConformance, EveryFileOfTheDataFolder) {
   }
 }
 
-// A file that the table does not know must at least render or refuse one of the conversations.
+// Files that the table does not have must at least render or refuse one of the conversations.
 TEST(TemplateConformance, UnknownFilesRender) {
   const char* data = std::getenv("TROIKA_DATA");
   if (data == nullptr) {

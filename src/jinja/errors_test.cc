@@ -1,4 +1,4 @@
-// What a template or its caller does wrong becomes a sentence with the line.
+// What a template or its caller does wrong becomes a sentence that names the line.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -82,7 +82,7 @@ TEST(TemplateLimits, Parser) {
   expect_error("{% if 1 %}" + repeated("{% elif 1 %}", 9999) + "{% endif %}", "branches");
 }
 
-// A list that many lists hold costs its holders nothing, and is taken down without recursion.
+// Lists in lists are destroyed without recursion, and a list that others hold costs them nothing.
 TEST(TemplateLimits, DeepValuesAreTakenDown) {
   EXPECT_EQ(render("{% set ns = namespace(l=[]) %}{% for i in range(20000) %}"
                    "{% set ns.l = [ns.l] %}{% endfor %}done"),

@@ -1,5 +1,5 @@
-// Renders any bytes as a template over a fixed conversation, for libFuzzer. Only troika::Error may
-// come out, and soon.
+// Renders any bytes as a template over a fixed conversation. Only troika::Error may come out, and
+// soon.
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>

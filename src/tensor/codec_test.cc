@@ -25,7 +25,7 @@ std::vector<float> decoded(Type type, const std::vector<std::byte>& bytes, size_
 // Values that llama.cpp's decoders give for the bytes that `golden_bytes` makes.
 struct Golden {
   Type type;
-  size_t scale_offset;  // of the half-precision scale in a block
+  size_t scale_offset;  // is where the half-precision scale stands in a block
   bool has_minimum;
   struct {
     size_t index;
@@ -185,13 +185,13 @@ std::vector<std::byte> golden_bytes(const Golden& golden) {
   const size_t block_bytes = type_info(golden.type).block_bytes;
   for (size_t block = 0; block < bytes.size(); block += block_bytes) {
     if (golden.type == Type::kMXFP4) {
-      bytes[block] = std::byte{0x7a};  // no half-precision scale, but an exponent
+      bytes[block] = std::byte{0x7a};  // is an exponent in place of a half-precision scale
       continue;
     }
     std::byte* scale = bytes.data() + block + golden.scale_offset;
     scale[0] = std::byte{0x66};
     scale[1] = std::byte{0x2e};
-    if (golden.has_minimum) {  // which stands behind the scale
+    if (golden.has_minimum) {  // the minimum stands behind the scale
       scale[2] = std::byte{0x66};
       scale[3] = std::byte{0xb0};
     }
@@ -246,8 +246,9 @@ double relative_error(Type type, Shape shape) {
   return std::sqrt(error / power);
 }
 
-// Root mean square error over that of the values. The bounds are 2 % above what the encoders reach,
-// and below what llama.cpp's reach on such values (Q4_0: 0.0854 normal, 0.0645 uniform).
+// The error is the root mean square of the differences, relative to that of the values. The bounds
+// are 2 % above what the encoders reach, and below what llama.cpp's reach on such values (Q4_0:
+// 0.0854 normal, 0.0645 uniform).
 TEST(Codec, ErrorsStayWithinTheirBounds) {
   struct Bound {
     Type type;
@@ -272,7 +273,7 @@ TEST(Codec, AMinimumHelpsWhereValuesLieFarFromZero) {
     EXPECT_LT(relative_error(type, Shape::kShifted),
               0.7 * relative_error(Type::kQ4_0, Shape::kShifted));
   }
-  // A minimum that can only be taken away does not help where all values are positive.
+  // The minimum of Q4_K can only be subtracted, so it does not help where all values are positive.
   EXPECT_LT(relative_error(Type::kQ4_1, Shape::kShifted),
             0.3 * relative_error(Type::kQ4_K, Shape::kShifted));
 }
@@ -294,7 +295,7 @@ TEST_P(EveryType, DecodedValuesSurviveAnotherRound) {
   const std::vector<float> x = random_values(Shape::kNormal, 512);
   const std::vector<float> once = decoded(type, encoded(type, x), 512);
   const std::vector<float> twice = decoded(type, encoded(type, once), 512);
-  // Scales may move by a rounding, and with few levels a better fit is found.
+  // Scales may change by a rounding, and types with few levels may find a better fit.
   const bool is_coarse = type == Type::kQ2_K || type == Type::kQ3_K;
   const double bound = is_coarse ? 1e-2 : type_info(type).block_length == 256 ? 2e-3 : 5e-4;
   for (size_t i = 0; i < 512; ++i) EXPECT_NEAR(once[i], twice[i], bound) << i;
@@ -324,7 +325,7 @@ TEST_P(EveryType, ExtremeValuesNeitherCrashNorSpread) {
       const std::vector<float> y = decoded(type, encoded(type, x), 512);
       if (type_info(type).block_length == 1) continue;
       const double bound = type == Type::kQ2_K ? 0.03 : 0.015;
-      // The blocks are finite, and those without an extreme value are as ever.
+      // All values are finite, and blocks without an extreme value are as accurate as ever.
       for (size_t i = 0; i < 512; ++i) EXPECT_TRUE(std::isfinite(y[i])) << extreme << " " << i;
       for (size_t i = 256; i < 512; ++i) EXPECT_NEAR(y[i], x[i], bound) << extreme << " " << i;
     }

@@ -32,14 +32,14 @@ TEST(Half, KnownValues) {
 }
 
 TEST(Half, RoundsToTheNearestAndTiesToEven) {
-  EXPECT_EQ(f32_to_f16(1.0f + 0x1p-11f), 0x3c00);  // a tie, down to even
+  EXPECT_EQ(f32_to_f16(1.0f + 0x1p-11f), 0x3c00);  // is a tie and goes down to even
   EXPECT_EQ(f32_to_f16(1.0f + 0x1p-11f + 0x1p-20f), 0x3c01);
-  EXPECT_EQ(f32_to_f16(1.0f + 3 * 0x1p-11f), 0x3c02);  // a tie, up to even
+  EXPECT_EQ(f32_to_f16(1.0f + 3 * 0x1p-11f), 0x3c02);  // is a tie and goes up to even
   EXPECT_EQ(f32_to_f16(65519.0f), 0x7bff);
   EXPECT_EQ(f32_to_f16(65520.0f), 0x7c00);
   EXPECT_EQ(f32_to_f16(std::numeric_limits<float>::max()), 0x7c00);
   EXPECT_EQ(f32_to_f16(-kInfinity), 0xfc00);
-  EXPECT_EQ(f32_to_f16(0x1p-25f), 0x0000);  // a tie between 0 and 2^-24
+  EXPECT_EQ(f32_to_f16(0x1p-25f), 0x0000);  // is a tie between 0 and 2^-24
   EXPECT_EQ(f32_to_f16(0x1.8p-24f), 0x0002);
   EXPECT_EQ(f32_to_f16(0x1.ff8p-15f), 0x03ff);
   EXPECT_EQ(f32_to_f16(0x1.ffcp-15f), 0x0400);  // rounds up into the normal numbers

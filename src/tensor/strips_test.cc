@@ -11,7 +11,8 @@
 namespace troika::tensor {
 namespace {
 
-// Bytes are random, so that a word at the wrong place is noticed in every field of every format.
+// The bytes are random, so that a word at the wrong place is noticed in every field of every
+// format.
 TEST(Strips, HaveTheRowsThatWerePacked) {
   std::mt19937 random(1);
   for (const TypeInfo& info : type_table()) {
@@ -34,9 +35,9 @@ TEST(Strips, HaveTheRowsThatWerePacked) {
   }
 }
 
-// What kernels load: a word of each row side by side.
+// Kernels load one word of each row side by side.
 TEST(Strips, PutTheSameWordOfAllRowsSideBySide) {
-  constexpr size_t kBytes = 34;  // Q8_0: a scale of two bytes, 32 levels
+  constexpr size_t kBytes = 34;  // is a row of Q8_0: a scale of two bytes and 32 levels
   std::vector<std::byte> rows(kStripRows * kBytes), strip(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     rows[i] = static_cast<std::byte>(i / kBytes * 16 + i % kBytes / 4);

@@ -23,8 +23,8 @@ Pieces pieces(const Tokenizer& tokenizer, std::string_view text, bool parse_spec
   return out;
 }
 
-// The definition, one merge at a time over strings: among all neighbours the pair with the lowest
-// rank, and the leftmost of those.
+// Merges as BPE is defined, one merge at a time over strings: of all neighbours it takes the pair
+// with the lowest rank, and the leftmost such pair.
 Pieces merge_plainly(const std::vector<std::string>& merges, std::string_view word) {
   std::map<std::pair<std::string, std::string>, size_t> ranks;
   for (size_t i = 0; i < merges.size(); ++i) {
@@ -56,7 +56,7 @@ TEST(Bpe, MergesAsTheDefinitionSays) {
     return (random >> 8) % n;
   };
   for (int round = 0; round < 30; ++round) {
-    // Random merges of what exists already, in an order that training would not give.
+    // The merges are random pairs of what exists already, in an order that training would not give.
     std::vector<std::string> parts = {"a", "b", "c", "d"};
     std::vector<std::string> merges;
     for (int i = 0; i < 20; ++i) {
@@ -101,7 +101,8 @@ TEST(Bpe, SpecialTokensInTextAreTextUnlessAskedFor) {
 }
 
 TEST(Bpe, AddedTokensArePlainTextAndFoundFirst) {
-  // "ø" is also how the byte 0xf8 is written; a token of that name that somebody added is not it.
+  // Byte-level BPE also writes the byte 0xf8 as "ø". An added token of that name does not stand for
+  // the byte.
   Vocabulary v = bpe_vocabulary({"a b"}, "gpt-2");
   v.tokens[0xf8] = "unused";
   v.tokens.push_back("ø");
@@ -115,7 +116,7 @@ TEST(Bpe, AddedTokensArePlainTextAndFoundFirst) {
 
 TEST(Bpe, MergesMayPassThroughWhatIsNoToken) {
   Vocabulary v = bpe_vocabulary({"a b", "ab c"}, "gpt-2");
-  v.tokens[256] = "something else";  // "ab"
+  v.tokens[256] = "something else";  // was the token of "ab"
   const auto t = make_tokenizer(v);
   EXPECT_EQ(pieces(*t, "abc"), (Pieces{"abc"}));
   EXPECT_EQ(pieces(*t, "abd"), (Pieces{"a", "b", "d"}));
@@ -152,7 +153,7 @@ TEST(Bpe, ABrokenMergeIsAnError) {
   EXPECT_THROW(make_tokenizer(v), Error);
   v.merges.back() = "ab ";
   EXPECT_THROW(make_tokenizer(v), Error);
-  v.merges.back() = "a  b";  // two parts, the second begins with a space
+  v.merges.back() = "a  b";  // has two parts, the second of which begins with a space
   EXPECT_NO_THROW(make_tokenizer(v));
 }
 

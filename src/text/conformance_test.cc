@@ -1,4 +1,4 @@
-// Against the reference ids in the folder of real data.
+// Tokenizers give the reference ids of the folder of real data.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using test::read_text;
 constexpr const char* kSkipped =
     "TROIKA_DATA is not set: the vocabularies and texts to compare with are not here";
 
-// Test strings; a line of its own follows each.
+// Returns the test strings. A separating line follows each of them.
 std::vector<std::string> read_inputs(const std::string& path) {
   const std::string separator = "\n__ggml_vocab_test__\n";
   const std::string all = read_text(path);
@@ -33,7 +33,7 @@ std::vector<std::string> read_inputs(const std::string& path) {
   }
 }
 
-// A line of ids for each string.
+// Returns the ids of each string, for which the file has a line.
 std::vector<std::vector<Token>> read_outputs(const std::string& path) {
   std::istringstream lines(read_text(path));
   std::vector<std::vector<Token>> outputs;
@@ -116,7 +116,7 @@ std::vector<std::string> text_files() {
 
 class RoundTrip : public ::testing::TestWithParam<const char*> {};
 
-// Prints the speed too, for people.
+// Texts come back after encoding and decoding. The test also prints the speed, for people.
 TEST_P(RoundTrip, TextsComeBack) {
   if (!data_path("")) GTEST_SKIP() << kSkipped;
   const auto tokenizer = load(GetParam());

@@ -1,4 +1,4 @@
-// A megabyte of what is hardest to tokenize comes back, and people can read how long it took. A
+// Megabytes of text that is hard to tokenize come back, and the test prints how long it took. A
 // quadratic algorithm would take hours.
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(Speed, Spm) {
   std::vector<std::string> tokens = {"▁▁", "▁a", "▁", "a", "b", "c", "d"};
   tokens.insert(tokens.begin(), kParts.begin(), kParts.end());
   expect_round_trips(*make_tokenizer(test::spm_vocabulary(tokens)), "spm");
-  tokens.push_back("b▁c");  // words are not separate any more
+  tokens.push_back("b▁c");  // joins words, so that they cannot be encoded one by one
   expect_round_trips(*make_tokenizer(test::spm_vocabulary(tokens)), "spm over words");
 }
 

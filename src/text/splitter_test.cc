@@ -11,7 +11,7 @@ using Words = std::vector<std::string_view>;
 
 Words words(std::string_view pre, std::string_view text) { return split(find_splitter(pre), text); }
 
-// What Hugging Face's tokenizers library (0.23.3) gives with the patterns of the models.
+// Splits that Hugging Face's tokenizers library (0.23.3) makes with the patterns of the models.
 struct Case {
   const char* pre;
   const char* text;
@@ -124,7 +124,7 @@ TEST(Splitter, LosesNothingWhateverTheBytes) {
 }
 
 TEST(Splitter, LongRunsTakeLinearTime) {
-  // Quadratic time would be many minutes.
+  // Quadratic time would mean many minutes.
   const size_t n = 1 << 15;
   for (const std::string_view name : splitter_names()) {
     const Splitter splitter = find_splitter(name);

@@ -53,7 +53,7 @@ TEST(Spm, AddsASpaceInFrontAndTakesItAway) {
 }
 
 TEST(Spm, SpecialTokensInTextAreTextUnlessAskedFor) {
-  // "</s" and ">" would join to the control token's text.
+  // "</s" and ">" must not join, although the text of both is that of the control token.
   const auto t = make_tokenizer(spm_vocabulary({"</s", "</", "s", "<", "/", ">", "▁"}));
   EXPECT_EQ(pieces(*t, "</s>"), (Pieces{" ", "</s", ">"}));
   EXPECT_EQ(t->encode("</s>", {.add_special = false, .parse_special = true}),
@@ -62,7 +62,8 @@ TEST(Spm, SpecialTokensInTextAreTextUnlessAskedFor) {
             (Pieces{"<s>", " ", "s", "</s>", " ", "s"}));
 }
 
-// Where one part ends and another begins cannot be seen in the tokens, but in what is special.
+// The tokens do not show where one part ends and the next begins. Parts only decide where special
+// tokens are read.
 TEST(Spm, PartsAreOneTextBetweenSpecialTokens) {
   const auto t =
       make_tokenizer(spm_vocabulary({"▁a", "ab", "a", "b", "</s", "<", "/", "s", ">", "▁"}));
@@ -71,7 +72,7 @@ TEST(Spm, PartsAreOneTextBetweenSpecialTokens) {
             t->encode("</s>aba</s>", {.add_special = false, .parse_special = true}));
   EXPECT_EQ(t->encode_parts(Parts{{"a", true}, {"</s>", false}}),
             t->encode("a</s>", {.add_special = false}));
-  // Nor does a special token come of two parts.
+  // No special token is read across the border of two parts.
   EXPECT_EQ(t->encode_parts(Parts{{"a</", true}, {"s>", true}}),
             t->encode("a</s>", {.add_special = false}));
   EXPECT_TRUE(t->encode_parts({}).empty());

@@ -24,7 +24,7 @@ TEST(Utf8Stream, ReplacesInvalidBytesAsSoonAsTheyAreCertain) {
   EXPECT_EQ(stream.push("\x80x"), kBad + "x");
   EXPECT_EQ(stream.push("\xe2\x82"), "");
   EXPECT_EQ(stream.push("x"), kBad + "x");
-  EXPECT_EQ(stream.push("\xed\xa0\x80"), kBad + kBad + kBad);  // a surrogate
+  EXPECT_EQ(stream.push("\xed\xa0\x80"), kBad + kBad + kBad);  // is a surrogate
   EXPECT_EQ(stream.push("\xc3"), "");
   EXPECT_EQ(stream.finish(), kBad);
   EXPECT_EQ(stream.finish(), "");
@@ -36,7 +36,7 @@ TEST(Utf8Stream, PiecesGiveWhatTheWholeGives) {
     std::string bytes;
     for (int i = 0; i < 12; ++i) {
       random = random * 1664525 + 1013904223;
-      // First bytes, following bytes and ASCII in turn, so that valid characters occur.
+      // First bytes, continuation bytes and ASCII are mixed, so that valid characters occur.
       bytes.push_back(static_cast<char>((random >> 30) == 0 ? 'a' : 0x80 | random >> 25));
     }
     Utf8Stream stream;

@@ -1,4 +1,4 @@
-// Any bytes are encoded without a crash, and byte-level BPE gives them back.
+// Checks that any bytes are encoded without a crash, and that byte-level BPE gives them back.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -79,7 +79,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   TROIKA_ASSERT(tokens.size() <= text.size() + 4);
   const std::string decoded = tokenizer.decode(tokens, true);
   const bool is_bpe = tokenizer.vocabulary().kind == VocabularyKind::kBpe;
-  // A literal U+2581 reads as a space in the other kind, and a space stands after special tokens.
+  // SentencePiece does not give all texts back: it reads U+2581 as a space, and adds a space behind
+  // special tokens.
   if (is_bpe) TROIKA_ASSERT(decoded == text);
   troika::text::TextStream stream(tokenizer, {.stops = {"ab"}, .render_special = true});
   std::string streamed;

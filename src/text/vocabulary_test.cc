@@ -14,7 +14,7 @@
 namespace troika::text {
 namespace {
 
-// What a test changes in a file that is otherwise good.
+// The contents of a file: a test changes some of a file that is otherwise good.
 struct Contents {
   std::string model = "llama";
   std::vector<std::string> tokens = {"<unk>", "<s>", "</s>", "a", "▁"};
@@ -115,7 +115,7 @@ TEST_F(ReadVocabulary, ByteLevelBpe) {
   EXPECT_FALSE(v.add_bos);
   c.strings.clear();
   EXPECT_EQ(read(c).pre, "default");
-  // Llama 3 wants a BOS whether its file says so or not.
+  // Llama 3 wants a BOS whether or not its file says so.
   c.strings = {{"ggml.pre", "llama-bpe"}};
   c.ids["bos_token_id"] = 3;
   EXPECT_TRUE(read(c).add_bos);
@@ -188,7 +188,7 @@ TEST(EndTokens, AreKnownByNameToo) {
   EXPECT_EQ(ends({{"</s>", normal}, {"<|im_end|>", normal}, {"x", control}}, 2),
             (std::vector<Token>{1, 2}));
   EXPECT_EQ(ends({{"</s>", control}}, kNoToken), (std::vector<Token>{0}));
-  // Where a model has channels, <|end|> does not end the answer.
+  // In a model with channels, <|end|> does not end the answer.
   EXPECT_EQ(ends({{"<|end|>", control}, {"<|return|>", control}, {"<|call|>", control}}, 1),
             (std::vector<Token>{1, 2}));
 }

@@ -43,7 +43,7 @@ TEST(Regex, FitsTheWholeText) {
   }
 }
 
-// Random regular expressions accept what the standard library's do.
+// Random regular expressions accept the texts that those of the standard library accept.
 TEST(Regex, AgreesWithAnotherImplementation) {
   uint32_t random = 5;
   int n_good = 0;

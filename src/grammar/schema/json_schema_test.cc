@@ -171,8 +171,8 @@ TEST(JsonSchema, WhatIsNotSupportedIsRefusedWithItsPlace) {
   EXPECT_NE(error_of(deep, Format::kJsonSchema), "");
 }
 
-// Seven ways that exclude each other only by what they do not say would be written in hundreds of
-// thousands of combinations.
+// Seven alternatives that do not exclude each other outright would have to be written in hundreds
+// of thousands of combinations.
 TEST(JsonSchema, TooManyWaysTogetherAreRefused) {
   std::string ways, required;
   for (int i = 0; i < 7; ++i) {

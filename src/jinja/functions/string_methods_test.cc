@@ -1,4 +1,4 @@
-// Strings: a table of templates and what they print, over one fixed context.
+// Tests strings with a table of templates and what they print, over one fixed context.
 #include <gtest/gtest.h>
 
 #include "jinja/render_support_test.h"

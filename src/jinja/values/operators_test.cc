@@ -1,4 +1,5 @@
-// Literals and operators: a table of templates and what they print, over one fixed context.
+// Tests literals and operators with a table of templates and what they print, over one fixed
+// context.
 #include <gtest/gtest.h>
 
 #include "jinja/render_support_test.h"
