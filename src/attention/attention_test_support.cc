@@ -22,7 +22,7 @@ TestHead::TestHead(size_t n_positions, size_t tokens, size_t size, size_t group,
   fill(values, n * head_size, 1.0f);
   fill(q, n_tokens * n_group * head_size, 1.0f);
   out.assign(q.size(), -7.0f);
-  // Every 29th key looks where all queries look too.
+  // All queries look in one direction, and every 29th key lies in it.
   std::vector<float> where(head_size);
   for (float& value : where) value = normal(random);
   for (size_t i = 0; i < q.size(); ++i) q[i] += where[i % head_size];
@@ -41,7 +41,7 @@ TestHead::TestHead(size_t n_positions, size_t tokens, size_t size, size_t group,
     table.store_kv(type, keys.data() + p * head_size, key_page.data() + slots[p] * row, head_size);
     table.store_kv(type, values.data() + p * head_size, value_page.data() + slots[p] * row,
                    head_size);
-    // What was rounded is what counts.
+    // Later sums use the rounded values.
     tensor::dequantize_row(type, key_page.data() + slots[p] * row, keys.data() + p * head_size,
                            head_size);
     tensor::dequantize_row(type, value_page.data() + slots[p] * row, values.data() + p * head_size,
@@ -56,7 +56,7 @@ Positions TestHead::positions_of(size_t n_first) const {
   positions.k = {&pages[0], 20, tensor::row_bytes(type, head_size), 0, type};
   positions.v = positions.k;
   positions.v.pages = &pages[1];
-  const size_t n_past = n_first / 3;  // two lists, as in a cache
+  const size_t n_past = n_first / 3;  // makes two lists, as in a cache
   positions.past = std::span(slots).first(n_past);
   positions.own = std::span(slots).subspan(n_past, n_first - n_past);
   return positions;

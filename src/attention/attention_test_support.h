@@ -1,4 +1,4 @@
-// Keys, values and queries for tests of attention, and what plain sums in double come to.
+// Makes keys, values and queries for tests of attention, and computes plain sums in double.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace troika::attention {
 
-// Memory at a multiple of 64 bytes.
+// A stretch of memory that begins at a multiple of 64 bytes.
 class Room {
  public:
   explicit Room(size_t bytes) : bytes_(bytes + 64) {}
@@ -28,7 +28,7 @@ class Room {
 struct TestHead {
   size_t n, n_tokens, head_size, n_group;
   std::vector<float> keys, values, q, out;
-  std::vector<uint32_t> slots;  // of each position, in no order
+  std::vector<uint32_t> slots;  // has the slot of each position, in random order
   std::vector<std::byte> key_page, value_page;
   const std::byte* pages[2];
 
@@ -38,9 +38,9 @@ struct TestHead {
   Positions positions() const { return positions_of(n); }
   Positions positions_of(size_t n_first) const;
   Queries queries();
-  // The result of a token and query head over these positions of the list, in double.
+  // Returns the result of a token and query head over the positions `seen`, computed in double.
   std::vector<double> plain(size_t token, size_t head, const std::vector<uint32_t>& seen) const;
-  // What plain sums in double give as score of a position.
+  // Returns the score of a position, computed in double.
   double score(size_t token, size_t head, size_t position) const;
   const float* query(size_t token, size_t head) const {
     return q.data() + (token * n_group + head) * head_size;
@@ -49,7 +49,7 @@ struct TestHead {
   float scale = 0.125f, soft_cap = 0.0f;
 };
 
-// The kernels of this machine.
+// Returns the kernels of this machine.
 const kernels::Table& table_here();
 double largest_difference(const std::vector<float>& a, size_t offset, const std::vector<double>& b);
 

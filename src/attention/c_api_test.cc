@@ -1,4 +1,4 @@
-// Attention alone, as another engine would call it (S9).
+// Calls attention alone, as another engine would (S9).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,9 +16,9 @@ namespace troika::attention {
 namespace {
 
 constexpr size_t kFirstPosition = 768;
-constexpr int32_t kCallTokens = 200;  // three whole tiles, and some tokens of a fourth
+constexpr int32_t kCallTokens = 200;  // makes three whole tiles, and some tokens of a fourth
 
-// Heads of keys side by side, each with its group of queries.
+// Holds the data of a call: heads of keys side by side, each with its group of queries.
 struct CallData {
   size_t n_kv, n_group, head_size;
   std::vector<TestHead> heads;
@@ -58,7 +58,8 @@ struct CallData {
     std::memcpy(at, &half, sizeof(half));
   }
 
-  // Heads side by side within a row, with `gap` bytes behind each row; or row by row within a head.
+  // Describes rows of heads. If `rows_first`, the heads stand side by side within a row, with `gap`
+  // bytes behind each row; else the rows of each head stand together.
   troika_attention_rows rows_of(troika_attention_type type, size_t gap, bool rows_first,
                                 size_t n_rows, size_t n_heads, std::vector<std::byte>* data,
                                 const std::function<float(size_t row, size_t head, size_t i)>& at) {
@@ -80,7 +81,7 @@ struct CallData {
     return rows;
   }
 
-  // Everything in this type. Positions lie backwards where there are slots.
+  // Makes all inputs of this type. With slots, positions stand in reverse order.
   void set_types(troika_attention_type type, size_t gap, bool rows_first, bool has_slots = false) {
     const size_t n = kFirstPosition + kCallTokens;
     slots.resize(n);
@@ -142,7 +143,7 @@ TEST(AttentionAlone, S9AllPositionsAreFullAttentionToTheBit) {
       const size_t row = 2 * n_group * 64 + 3;
       EXPECT_LT(largest_difference(full, (kCallTokens - 1) * row + h * 64, plain), 0.03);
     }
-    // What lies between the rows of the result is the caller's.
+    // The call leaves what lies between the rows of the result alone.
     EXPECT_EQ(full[2 * n_group * 64], -7.0f);
   }
 }
@@ -186,7 +187,7 @@ TEST(AttentionAlone, S9TypesComeNearToFloats) {
     for (size_t i = 0; i < floats.size(); ++i) {
       largest = std::max(largest, double{std::abs(floats[i] - halves[i])});
     }
-    // What full attention multiplies is bfloat16 in any case.
+    // Full attention multiplies bfloat16 in any case, so only other types change its result.
     EXPECT_EQ(largest > 0.0, type == TROIKA_ATTENTION_F16);
     EXPECT_LT(largest, 0.05) << type;
   }
@@ -223,7 +224,7 @@ TEST(AttentionAlone, S9WorkersAndTheirOrderChangeNoBit) {
   }
 }
 
-// Whole tiles, and in the last of them what is left.
+// Parts of a prompt have whole tiles, but for the last one.
 TEST(AttentionAlone, S9PartsOfAPromptChangeNoBit) {
   CallData data(1, 2, 64);
   const std::vector<float> whole = data.result();

@@ -1,4 +1,4 @@
-// What is decided about heads before they run: shares, buckets of scales, their order.
+// Tests what is decided about heads before they run: shares, buckets of scales, order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ double mean_of(const std::vector<double>& values) {
 }
 
 TEST(HeadShares, S3FollowsEquationThree) {
-  // Two layers of two heads: products 2e-4, 4e-4, 6e-4 and one that is clamped to 1e-3.
+  // Two layers of two heads have the products 2e-4, 4e-4, 6e-4 and one that is clamped to 1e-3.
   const std::vector<double> heads = {0.01, 0.02, 0.02, 9.0}, layers = {0.02, 0.03};
   const std::vector<double> shares = head_shares(heads, layers, 0.2);
   const double products[] = {2e-4, 4e-4, 6e-4, 1e-3};
@@ -31,7 +31,8 @@ TEST(HeadShares, S3NoneExceedsOneAndTheMeanIsTheGlobalRatio) {
     const size_t n_layers = 1 + random() % 5, n_heads = n_layers * (1 + random() % 8);
     std::exponential_distribution<double> importance(10.0 + 100.0 * (round % 7));
     std::vector<double> heads(n_heads), layers(n_layers);
-    for (double& value : heads) value = importance(random) - 0.005;  // some lose nothing
+    // Makes some heads lose nothing.
+    for (double& value : heads) value = importance(random) - 0.005;
     for (double& value : layers) value = importance(random);
     const double r = 0.05 * (1 + random() % 20);
     const std::vector<double> shares = head_shares(heads, layers, r);
@@ -48,10 +49,10 @@ TEST(HeadShares, S3WithoutAnyImportanceAllAreEqual) {
 
 TEST(HeadShares, S3KeptMassGoesToTheHeadsThatGainMost) {
   const std::vector<double> grid = {0.1, 0.2, 0.5, 1.0};
-  // One that needs few positions, one that is diffuse, and one that gains late.
+  // One head needs few positions, one is diffuse, and one gains late.
   const std::vector<std::vector<double>> kept = {
       {0.95, 0.99, 1.0, 1.0}, {0.1, 0.2, 0.5, 1.0}, {0.5, 0.5, 0.95, 1.0}};
-  // The late one first (0.45 for 0.4), then the diffuse one.
+  // The head that gains late comes first (0.45 for 0.4), then the diffuse one.
   const std::vector<double> third = shares_by_kept_mass(grid, kept, 0.3);
   const double wanted[] = {0.1, 0.3, 0.5};
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(third[i], wanted[i], 1e-12);
@@ -79,7 +80,7 @@ TEST(ScaleBuckets, S4NineAroundTheMeanAndTheNearestIsTaken) {
   EXPECT_EQ(nearest_bucket(std::span(buckets).first(1), {9.0f, 9.0f}), 0u);
 }
 
-// More buckets never come further from a scale, and clip less of values that vary.
+// More buckets are never farther from a scale, and they clip less of values that vary.
 TEST(ScaleBuckets, S4MoreBucketsClipLess) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
@@ -119,7 +120,7 @@ Case random_case(std::mt19937& random, int n_heads, int n_groups) {
   return made;
 }
 
-// The least time of all orders of groups and of heads within them, by trying each.
+// Returns the least time of all orders of groups and of heads within them. It tries each.
 double best_time(Case made) {
   double best = 1e300;
   const auto heads_of = [&](auto&& self, size_t group) -> void {
@@ -143,7 +144,7 @@ double best_time(Case made) {
   return best;
 }
 
-// The time of the groups and heads of a case in an order.
+// Returns the time of the groups and heads of a case in an order.
 double time_of(const Case& made, const HeadOrder& order) {
   Case again = made;
   size_t next = 0;
@@ -173,18 +174,19 @@ TEST(HeadOrder, S7OrdersAreOneOfAllAndThePlannedOneIsNeverWorseThanNone) {
     EXPECT_LE(planned.time, std::min(greedy.time, unplanned));
     n_best += planned.time < best + 1e-9 ? 1 : 0;
   }
-  EXPECT_GT(n_best, 20);  // of 60
+  EXPECT_GT(n_best, 20);  // finds the best order in a third of the rounds
 }
 
-// The case of Figure 9 (4): a head with little exact work goes first where the others' estimates
-// hide behind it. Worked out by hand.
+// This is the case of Figure 9 (4), worked out by hand: a head with little exact work goes first,
+// so that the others' estimates hide behind it.
 TEST(HeadOrder, S7GreedyTakesWhatEndsSoonestAtEachStep) {
   const std::vector<HeadTimes> heads = {{1, 5}, {1, 2}};
   const std::vector<FusedHeads> groups = {{4, {0}}, {1, {1}}};
   const HeadOrder order = greedy_order(groups, heads);
   EXPECT_EQ(order.groups, (std::vector<int>{1, 0}));
   EXPECT_EQ(order.heads, (std::vector<int>{1, 0}));
-  EXPECT_DOUBLE_EQ(order.time, 11.0);  // estimate 1 + 4, selection 6, exact 6 .. 11
+  // Estimates take 1 + 4, selection ends at 6, exact work takes 6 to 11.
+  EXPECT_DOUBLE_EQ(order.time, 11.0);
   EXPECT_DOUBLE_EQ(pipeline_time(groups, heads), 12.0);
 }
 

@@ -1,4 +1,4 @@
-// Exact attention: in panels, over the list of a tile, and over a query's own.
+// Tests exact attention: dense, over the list of a tile, and over the positions of a single query.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::vector<uint32_t> first_positions(size_t n) {
   return all;
 }
 
-// Dense attention of the tokens, as prompts have it.
+// Returns dense attention of the tokens, as prompts compute it.
 std::vector<float> dense(TestHead& head, size_t n_together) {
   std::vector<kernels::SeenPositions> seen;
   for (size_t t = 0; t < head.n_tokens; ++t) seen.push_back({0, head.n - head.n_tokens + t + 1});
@@ -72,11 +72,11 @@ TEST(PanelAttention, S2ListsAreAttendedToExactly) {
       for (size_t h = 0; h < n_group; ++h) {
         const std::vector<double> plain =
             head.plain(t, h, first_positions(head.n - head.n_tokens + t + 1));
-        // Keys, queries, weights and values have 8 bits of bfloat16.
+        // bfloat16 keeps 8 bits of keys, queries, weights and values.
         EXPECT_LT(largest_difference(alone, (t * n_group + h) * head.head_size, plain), 0.03);
       }
     }
-    // How many queries go together changes no bit.
+    // The number of queries that are computed together changes no bit.
     for (const size_t n_together : {7, 16, 40}) EXPECT_EQ(dense(head, n_together), alone);
   }
 }
@@ -87,7 +87,7 @@ TEST(TileAttention, S2AllPositionsAreDenseAttentionToTheBit) {
       TestHead head(kBegin + 3 * 64, 3 * 64, 64, n_group, 21, type);
       const std::vector<float> wanted = dense(head, tokens_together(n_group));
       EXPECT_EQ(by_tile(head, 1.0, 3), wanted);
-      // All positions are estimated and found worth it.
+      // All positions are estimated, and all are kept.
       EXPECT_EQ(by_tile(head, 1.0 - 1e-9, 3), wanted);
     }
   }
@@ -106,8 +106,7 @@ TEST(TileAttention, S2TilesTogetherAndAloneAreEqualToTheBit) {
   }
 }
 
-// Keys, values and queries of later tokens change no bit of what earlier ones see, in the same tile
-// as well.
+// Queries, keys and values of later tokens change no bit of earlier ones, also within a tile.
 TEST(TileAttention, S2NoTokenSeesWhatALaterOneChose) {
   for (const size_t n_group : {1, 3}) {
     TestHead head(kBegin + 64, 64, 64, n_group, 25, tensor::Type::kF16);
@@ -135,7 +134,7 @@ TEST(TileAttention, S2NoTokenSeesWhatALaterOneChose) {
       const std::vector<float> after = by_tile(other, what_weighs(2), 1);
       EXPECT_TRUE(same(after, before)) << token;
       EXPECT_NE(after, before);
-      // Where the best are kept, later ones choose for earlier ones.
+      // If a share of best positions is kept, later tokens do choose for earlier ones.
       if (token == 3) {
         EXPECT_FALSE(same(by_tile(other, 0.2, 1), by_share));
       }
@@ -143,8 +142,8 @@ TEST(TileAttention, S2NoTokenSeesWhatALaterOneChose) {
   }
 }
 
-// Without a position's share below the threshold, nothing is left out; far above it only what is
-// always there.
+// With a tiny threshold nothing is left out. With a huge one only the positions stay that are
+// always kept.
 TEST(TileAttention, S2TheThresholdSaysHowMuchIsKept) {
   TestHead head(kBegin + 64, 64, 64, 2, 27);
   head.scale = 0.5f;
@@ -176,7 +175,7 @@ TEST(TileAttention, S2TokensSeeWhatEarlierOnesMarked) {
   const auto from = static_cast<uint32_t>(kBegin);
   EXPECT_EQ(part(0, kFirst), first_positions(kFirst));
   EXPECT_EQ(part(kFirst, 1).front(), kBegin - kLocal);
-  // Neighbours come with what was marked, and the token itself at the end.
+  // A marked position brings its neighbours along. The token itself comes last.
   EXPECT_EQ(part(kAlways, 4), (std::vector<uint32_t>{299, 300, 301, from}));
   EXPECT_EQ(n_seen[0], kAlways + 4);
   EXPECT_EQ(n_seen[1], kAlways + 5);
@@ -200,12 +199,13 @@ TEST(TileAttention, S2KeepsFirstCloseAndHeavyPositions) {
     return kept;
   };
   constexpr double kBetween = kBegin - kLocal - kFirst;
-  // The best five with their neighbours, of which the first has one and shares another.
+  // The best five come with their neighbours. The first and second share one, and the last has only
+  // one.
   std::vector<uint32_t> wanted = first_positions(18);
   for (const uint32_t p : {99, 100, 101, 102, 103, 199, 200, 201, 702, 703}) wanted.push_back(p);
   for (uint32_t p = kBegin - kLocal; p < kBegin; ++p) wanted.push_back(p);
   EXPECT_EQ(list(12 / kBetween), wanted);
-  // Where not all of a position and its neighbours can be kept, the first ones are.
+  // Where there is no room for a position with all its neighbours, the first of them are kept.
   wanted.erase(std::find(wanted.begin(), wanted.end(), 702u),
                std::find(wanted.begin(), wanted.end(), 704u));
   wanted.erase(std::find(wanted.begin(), wanted.end(), 201u));
@@ -213,7 +213,7 @@ TEST(TileAttention, S2KeepsFirstCloseAndHeavyPositions) {
   EXPECT_EQ(list(1.0), first_positions(kBegin));
 }
 
-// Attention that some positions carry is kept by a fifth of them.
+// If few positions carry the attention, a fifth of the positions keeps it.
 TEST(TileAttention, S1S2AFifthOfThePositionsComesNearToAll) {
   TestHead head(kBegin + 64, 64, 64, 2, 23);
   head.scale = 0.5f;
@@ -253,8 +253,8 @@ TEST(QueryAttention, S2AllPositionsAreAttentionOfStepsToTheBit) {
   }
 }
 
-// The positions are those of the largest float scores but for a few, so the result is near to that
-// of exact attention over those.
+// The chosen positions are those of the largest float scores but for a few, so the result is near
+// that of exact attention over the best.
 TEST(QueryAttention, S1S2EachQueryAttendsToItsOwnBestPositions) {
   TestHead head(kBegin + 6, 6, 64, 2, 32);
   head.scale = 0.5f;
@@ -273,14 +273,15 @@ TEST(QueryAttention, S1S2EachQueryAttendsToItsOwnBestPositions) {
   }
 }
 
-// The scores of whole levels times fixed scales, those of the bucket that is nearest to the scales
-// of the tile's queries and of the keys before it; up to the mean of keys, which all positions
-// share.
+// An estimate is the product of whole levels times fixed scales. They come from the bucket that is
+// nearest to the scales of the tile's queries and of the keys before it. Keys count without their
+// mean, which all positions share.
 TEST(QueryAttention, S4EstimatesWithTheNearestFixedScales) {
   TestHead head(kBegin + 64, 64, 64, 2, 33);
   const ScalesOfTile scales =
       scales_of_tile(table_here(), head.positions(), head.queries(), kBegin);
-  // Half of what the queries need, so that some are clipped, and twice what the keys need.
+  // The scale of queries is half of what they need, so that some are clipped. That of keys is twice
+  // what they need.
   const std::vector<ScalePair> buckets = {{scales.q[0] / 2, 2 * scales.k}, {90.0f, 90.0f}};
   Areas counted(nullptr);
   QueryEstimate::count(head.head_size, head.n, counted);
@@ -309,7 +310,7 @@ TEST(QueryAttention, S4EstimatesWithTheNearestFixedScales) {
       quantize_by(values, buckets[0].k, k.data());
       int sum = 0;
       for (size_t i = 0; i < q.size(); ++i) sum += q[i] * k[i];
-      // A level in the middle may be rounded to either side.
+      // A value in the middle of two levels may be rounded to either side.
       ASSERT_NEAR(scores[t * head.n + p], static_cast<float>(sum) * buckets[0].q * buckets[0].k,
                   2 * 127.5f * buckets[0].q * buckets[0].k);
     }
@@ -317,7 +318,7 @@ TEST(QueryAttention, S4EstimatesWithTheNearestFixedScales) {
   EXPECT_GT(n_clipped, 0u);
 }
 
-// With all positions it does not matter how they were estimated; with some it does.
+// With all positions, the estimates do not matter; with some positions they do.
 TEST(QueryAttention, S4FixedScalesOnlyChoose) {
   TestHead head(kBegin + 128, 128, 64, 3, 34, tensor::Type::kF16);
   const std::vector<ScalePair> coarse = {{0.1f, 1.0f}};
@@ -325,8 +326,8 @@ TEST(QueryAttention, S4FixedScalesOnlyChoose) {
   EXPECT_NE(by_query(head, 0.2, coarse), by_query(head, 0.2));
 }
 
-// What an estimate finds of the best float positions: nearly all with scales of their own, less
-// with scales that are far off.
+// The estimate finds nearly all of the best positions with scales that fit, and fewer with scales
+// that are far off.
 TEST(EstimateRecall, S1S4FallsWithScalesThatAreFarOff) {
   TestHead head(kBegin + 64, 64, 64, 2, 35);
   const ScalesOfTile scales =
@@ -354,7 +355,7 @@ TEST(EstimateRecall, S1S4FallsWithScalesThatAreFarOff) {
 
 TEST(TileAttention, S8BlocksAreChosenWhole) {
   TestHead head(kBegin + 64, 64, 64, 2, 41);
-  // The keys of one block look where all queries do.
+  // The keys of one block lie in the direction of all queries.
   for (size_t p = 5 * 64; p < 6 * 64; ++p) {
     for (size_t i = 0; i < 64; ++i) {
       float sum = 0;
@@ -389,7 +390,7 @@ TEST(Int8Attention, S8IsNearToFloats) {
           const std::vector<double> plain = head.plain(t, h, first_positions(kBegin + t + 1));
           const double difference = largest_difference(head.out, (t * n_group + h) * 64, plain);
           EXPECT_LT(difference, 0.3);
-          EXPECT_GT(difference, 1e-4);  // it is coarse
+          EXPECT_GT(difference, 1e-4);  // shows that int8 is coarse
         }
       }
     }

@@ -25,7 +25,7 @@ KvCache open_cache(const KvShape& shape, int n_sequences = 1) {
 
 std::vector<Token> tokens(int n) { return std::vector<Token>(static_cast<size_t>(n), 7); }
 
-// What a row sees, as one list.
+// Returns what a row sees, as one list.
 std::vector<Slot> seen(const PlacedBatch& placed, size_t row) {
   const VisibleSlots& visible = placed.visible[row];
   std::vector<Slot> all(visible.past.begin(), visible.past.end());
@@ -43,7 +43,7 @@ std::vector<Slot> append(KvCache& kv, int n, SequenceId sequence = 0) {
   return placed.slots;
 }
 
-// The slots of a sequence, by asking what one more token would see.
+// Returns the slots of a sequence: those that one more token would see.
 std::vector<Slot> slots_of(KvCache& kv, SequenceId sequence) {
   Batch batch;
   batch.add_chain(tokens(1), kv.length(sequence), sequence);
@@ -104,7 +104,7 @@ TEST(KvCache, FullContextIsAnErrorAndTakesNothing) {
   EXPECT_EQ(kv.n_free(), 0);
 }
 
-// Pages are handed out whole; the context is not rounded up to them.
+// Pages are handed out whole, but the context is not rounded up to them.
 TEST(KvCache, TheContextNeedNotBeAMultipleOfAPage) {
   for (const int most_slots : {1, 255, 256, 257, 300, 512, 513}) {
     KvCache kv = open_cache(shape(most_slots));
@@ -175,11 +175,11 @@ TEST(KvCache, ForkedSequencesShareSlotsUntilTheLastUserLetsGo) {
   append(kv, 2, 1);
   append(kv, 1, 2);
   EXPECT_EQ(kv.n_free(), 87);
-  kv.truncate(0, 0);  // 4 slots of 10 were its own
+  kv.truncate(0, 0);  // frees the 4 of 10 slots that only sequence 0 had
   EXPECT_EQ(kv.n_free(), 91);
   kv.truncate(1, 5);
   EXPECT_EQ(kv.n_free(), 94);
-  kv.truncate(1, 2);  // the third and fourth belong to sequence 2 still
+  kv.truncate(1, 2);  // sequence 2 keeps the third and fourth slot
   EXPECT_EQ(kv.n_free(), 95);
   kv.truncate(2, 0);
   EXPECT_EQ(kv.n_free(), 98);
@@ -216,10 +216,11 @@ TEST(KvCache, TruncateToMoreThanThereIsChangesNothing) {
   EXPECT_EQ(kv.length(0), 3);
 }
 
+// Makes a batch of these trees and of a chain of another sequence:
 //      0 - 1 - 3
 //       \   \- 4 - 5
 //        2 - 6
-// and a second root 7 - 8, and a chain of another sequence.
+//      7 - 8
 Batch tree(int position) {
   Batch batch;
   const int parents[] = {-1, 0, 0, 1, 1, 4, 2, -1, 7};
@@ -268,7 +269,7 @@ TEST(KvCache, ADroppedPlacementLeavesNothing) {
   EXPECT_EQ(kv.length(5), 0);
 }
 
-// Any tree, against the plain way of walking up the parents.
+// Random trees must see what walking up the parents finds.
 TEST(KvCache, RandomTreesOfSeveralSequences) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     KvCache kv = open_cache(shape(400), 3);
@@ -282,7 +283,7 @@ TEST(KvCache, RandomTreesOfSeveralSequences) {
     const int n_before = kv.n_free();
     Batch batch;
     for (int row = 0; row < 60; ++row) {
-      // Half of the rows go on with the row before, as chains do.
+      // Half of the rows follow the row before, as in chains.
       const int parent = row > 0 && below(2) == 0 ? row - 1 : below(row + 1) - 1;
       const SequenceId s = parent < 0 ? below(3) : batch.rows[static_cast<size_t>(parent)].sequence;
       const int position =
@@ -356,7 +357,8 @@ TEST(KvCache, SlotsSayWhatTheyHold) {
   EXPECT_EQ(kv.n_common(0, std::vector<Token>{4, 6, 7}, std::vector<Tag>{9, 9, 9}), 0);
 }
 
-// Attention reads neighbours faster than slots that alternate.
+// The slots of a sequence stay neighbours, because attention reads them faster than slots that
+// alternate.
 TEST(KvCache, SequencesThatGrowSideBySideStayApart) {
   constexpr int kSequences = 4;
   KvCache kv = open_cache(shape(4 * 512), kSequences);
@@ -372,7 +374,7 @@ TEST(KvCache, SequencesThatGrowSideBySideStayApart) {
   }
 }
 
-// Each of the two has the last free slot in mind.
+// Both sequences could go on in the same last free slot.
 TEST(KvCache, ForksThatShareTheirLastPageGoOnInAnother) {
   KvCache kv = open_cache(shape(300), 2);
   append(kv, 255);
@@ -387,7 +389,8 @@ TEST(KvCache, ForksThatShareTheirLastPageGoOnInAnother) {
   EXPECT_EQ(kv.bytes(), 512 * kv.shape().bytes_per_token());
 }
 
-// Steps, drafts and cuts of several sequences; pages are taken between them.
+// Steps, drafts and cuts of several sequences allocate nothing, because pages are taken between
+// them.
 TEST(KvCache, StepsAllocateNothing) {
   if (!test::AllocationCounter::is_on()) GTEST_SKIP() << "Sanitizers count allocations themselves.";
   constexpr int kSequences = 6;

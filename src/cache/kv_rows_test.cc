@@ -18,7 +18,8 @@ KvShape small_shape(int most_slots = 1024) {
           .most_slots = most_slots};
 }
 
-// A sequence of tokens 0, 1, 2, ... with tags 0, 1, 0, ... and random bytes as keys and values.
+// Makes a sequence of the tokens 0, 1, 2, ... with tags 0, 1, 0, ... and random bytes as keys and
+// values.
 SequenceId fill(KvCache& kv, int n_tokens, std::mt19937& random) {
   const SequenceId sequence = kv.open();
   for (int i = 0; i < n_tokens; ++i) {
@@ -34,7 +35,7 @@ SequenceId fill(KvCache& kv, int n_tokens, std::mt19937& random) {
 TEST(KvRows, GoElsewhereAndComeBackWithTheirBits) {
   std::mt19937 random(1);
   KvCache from(small_shape()), to(small_shape());
-  fill(from, 70, random);  // so that slots of the others lie elsewhere
+  fill(from, 70, random);  // makes the slots of later sequences lie elsewhere
   const SequenceId source = fill(from, 300, random);
   const SequenceId target = to.open();
   for (const auto& [first, n] : {std::pair{0, 128}, {128, 100}, {228, 72}}) {

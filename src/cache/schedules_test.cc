@@ -1,5 +1,5 @@
-// Random schedules of everything that a cache and its sequences are asked for, against a model that
-// writes down for each text its slots, tokens and tags, and nothing else.
+// Runs random schedules of everything that a cache and its sequences are asked for, against a model
+// that only writes down the slots, tokens and tags of each text.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class Schedule {
       one();
       check();
     }
-    // Nothing leaks.
+    // When all texts have gone, all slots are free.
     while (!texts_.empty()) {
       const SequenceId id = texts_.begin()->first;
       if (!texts_.begin()->second.is_idle) release(id);
@@ -57,7 +57,7 @@ class Schedule {
   Token any_token() { return below(8) == 0 ? 1 : 0; }
   Tag any_tag() { return below(16) == 0 ? 1 : 0; }
 
-  // Any that is busy, or -1.
+  // Returns a sequence that is busy, or -1.
   SequenceId any_busy() {
     std::vector<SequenceId> busy;
     for (const auto& [id, text] : texts_) {
@@ -129,7 +129,7 @@ class Schedule {
     return n / granule * granule;
   }
 
-  // The best source for a prompt, -1 without any.
+  // Returns the best source for a prompt; its sequence is -1 if there is none.
   Prefix longest(const Prompt& prompt) const {
     Prefix best;
     for (const auto& [id, text] : texts_) {
@@ -213,7 +213,7 @@ class Schedule {
                                           [](const auto& text) { return text.second.is_idle; }));
   }
 
-  // Says of each slot of the pages whether it is taken.
+  // Returns for each slot of the pages whether it is taken.
   std::vector<bool> taken() const {
     std::vector<bool> is_taken(512);
     for (const auto& [id, text] : texts_) {
@@ -283,7 +283,7 @@ class Schedule {
     }
   }
 
-  // A path for each sequence, or none.
+  // Drops the pass, or keeps a path or nothing for each sequence.
   void end_pass(const Batch& batch) {
     const int how = below(4);
     if (how == 0) {

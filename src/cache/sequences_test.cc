@@ -14,7 +14,7 @@ class SequencesTest : public testing::Test {
     return sequences_.begin(tokens, Tags(tokens.size(), 0), granule);
   }
 
-  // The rest of a text is computed.
+  // Computes the rest of a text.
   void compute(SequenceId sequence, const Tokens& tokens, Tag tag = 0) {
     const int n = kv_.length(sequence);
     Batch batch;
@@ -56,10 +56,11 @@ TEST_F(SequencesTest, TheLastTokenIsComputedAlways) {
 TEST_F(SequencesTest, WholeGranulesAreReused) {
   text({1, 2, 3, 4, 5, 6, 7});
   EXPECT_EQ(begin({1, 2, 3, 4, 5, 6, 9}, 4).n_reused, 4);
-  EXPECT_EQ(begin({1, 2, 3, 4}, 4).n_reused, 0);  // the last one is computed
+  // Takes no more, because the last token must be computed.
+  EXPECT_EQ(begin({1, 2, 3, 4}, 4).n_reused, 0);
 }
 
-// The second half of the answer came from a step, which a fresh prompt would not take.
+// A step has computed the second half of the answer, but a fresh prompt would not use steps.
 TEST_F(SequencesTest, OnlyWhatAFreshPromptWouldGiveIsReused) {
   const SequenceId answer = text({1, 2, 3});
   compute(answer, {1, 2, 3, 4, 5}, /*tag=*/1);
@@ -73,21 +74,21 @@ TEST_F(SequencesTest, OnlyWhatAFreshPromptWouldGiveIsReused) {
 TEST_F(SequencesTest, AnIdleTextThatGoesOnIsTakenOver) {
   const SequenceId a = text({1, 2, 3});
   sequences_.release(a);
-  EXPECT_EQ(begin({1, 2, 4}).n_reused, 2);  // not of all of it: a fork
+  EXPECT_EQ(begin({1, 2, 4}).n_reused, 2);  // takes a part of the text, so it is a fork
   EXPECT_TRUE(sequences_.is_idle(a));
   const Sequences::Begun begun = begin({1, 2, 3, 4});
   EXPECT_EQ(begun.sequence, a);
   EXPECT_EQ(begun.n_reused, 3);
   EXPECT_FALSE(sequences_.is_idle(a));
-  EXPECT_NE(begin({1, 2, 3, 4}).sequence, a);  // busy now
+  EXPECT_NE(begin({1, 2, 3, 4}).sequence, a);  // is busy now
 }
 
 TEST_F(SequencesTest, IdleOnesGoWhenNobodyAskedForThem) {
   const SequenceId a = text({1, 2, 3}), b = text({4, 5}), c = text({6, 7, 8});
   sequences_.release(a);
   sequences_.release(b);
-  EXPECT_EQ(begin({1, 2, 9}).n_reused, 2);  // asks for a
-  sequences_.release(c);                    // two may stay
+  EXPECT_EQ(begin({1, 2, 9}).n_reused, 2);  // asks for a part of a
+  sequences_.release(c);                    // leaves two idle texts, and no more may stay
   EXPECT_TRUE(sequences_.is_idle(a));
   EXPECT_FALSE(kv_.is_open(b));
   EXPECT_TRUE(sequences_.is_idle(c));

@@ -72,7 +72,8 @@ TEST_P(Architecture, UsesEveryTensorInItsShape) {
     for (const KnownTensor& t : known.tensors) {
       if (t.role == TensorRole::kRopeFactors) continue;
       wanted[t.name] = t.shape;
-      if (t.shape.size() == 3) wanted[t.name] = {t.shape[0], t.shape[1] * t.shape[2]};  // experts
+      // Joins the experts' rows.
+      if (t.shape.size() == 3) wanted[t.name] = {t.shape[0], t.shape[1] * t.shape[2]};
     }
     EXPECT_EQ(used, wanted);
     for (const auto& [name, n_rows] : n_rows_used) {
@@ -260,7 +261,8 @@ TEST(ReadModel, AScalingFactorOfZeroMeansNotScaled) {
   EXPECT_EQ(b.ropes.front().factor, 1.0);
 }
 
-// YaRN divides by logarithms of these: no value may turn the angles into what is no number.
+// YaRN divides by logarithms of these numbers, and no value of them may make an angle that is no
+// number.
 TEST(ReadModel, YarnWithOddNumbersIsAnErrorOrFinite) {
   const std::pair<const char*, double> odd[] = {{"llama.rope.freq_base", 1.0},
                                                 {"llama.rope.scaling.yarn_beta_fast", 0.0},

@@ -24,7 +24,7 @@ TEST(Known, NamesAreUniqueAndFound) {
   EXPECT_NE(message.find("qwen2.5-1.5b, "), std::string::npos) << message;
 }
 
-// Published counts of parameters, in millions.
+// The numbers are the published counts of parameters, in millions.
 TEST(Known, NumbersOfParametersAreThePublishedOnes) {
   const std::pair<const char*, double> kMillions[] = {
       {"qwen1.5-1.8b", 1836.8},       {"qwen2-0.5b", 494.0},      {"qwen2-1.5b", 1543.7},
@@ -90,7 +90,7 @@ TEST(Known, LongContextFactorsRunFromOneToTheFactor) {
   EXPECT_EQ(factors.front(), 1.0f);
   EXPECT_EQ(factors.back(), 32.0f);
   for (size_t i = 1; i < factors.size(); ++i) EXPECT_GE(factors[i], factors[i - 1]);
-  // Pair 15 turns 8192 / (2 pi 500000^(30/64)) = 2.776 times: between 1 and 4.
+  // Pair 15 turns 8192 / (2 pi 500000^(30/64)) = 2.776 times, which is between 1 and 4.
   const double smooth = (8192 / (2 * 3.14159265358979 * std::pow(5e5, 30.0 / 64)) - 1) / 3;
   EXPECT_NEAR(factors[15], 1 / ((1 - smooth) / 32 + smooth), 1e-5);
 }

@@ -5,7 +5,7 @@
 namespace troika::model {
 namespace {
 
-// Values: 0 x, 1 normed, 2 q, 3 k, 4 attended, 5 up, 6 logits.
+// Returns a blueprint with the values 0 x, 1 normed, 2 q, 3 k, 4 attended, 5 up, 6 logits.
 Blueprint blueprint() {
   Blueprint b;
   for (const int width : {8, 8, 8, 4, 8, 12, 20}) b.values.push_back({"", width, false});
@@ -24,9 +24,9 @@ Blueprint blueprint() {
   attention.output = 4;
   b.ops.push_back(attention);
   linear(4, 2, 2);
-  linear(1, 5, 3);  // the same activation as before attention
+  linear(1, 5, 3);  // reads the value that q and k read before attention
   linear(5, 1, 4);
-  linear(1, 6, 5);  // the head
+  linear(1, 6, 5);  // is the head
   return b;
 }
 

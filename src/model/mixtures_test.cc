@@ -1,4 +1,4 @@
-// What stands before the experts of a mixture.
+// Tests which activations come before the experts of a mixture.
 #include "model/mixtures.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace troika::model {
 namespace {
 
-// Two layers that share their values, as models have them.
+// Returns two layers that use the same values, as those of models do.
 Blueprint two_mixtures() {
   enum : ValueId { kX, kNormed, kLogits, kRoutes, kGate, kUp, kDown, kSum };
   Blueprint b;

@@ -16,7 +16,7 @@ Rope plain() {
   return rope;
 }
 
-// Compares with magnitude * (cos, sin)(position * frequency(pair)).
+// Expects magnitude * (cos, sin)(position * frequency(pair)).
 template <typename Frequency>
 void expect_angles(const Rope& rope, double magnitude, const Frequency& frequency) {
   const RopeAngles angles({&rope, 1}, 1);
@@ -68,16 +68,16 @@ TEST(RopeAngles, DivisorsOfLlama3) {
   expect_angles(rope, 1.0, [&](int pair) { return plain_frequency(rope, pair) / (1.0 + pair); });
 }
 
-// YaRN: pairs that turn more than beta_fast times within the original context keep their
-// frequency, those that turn less than beta_slow times are slowed by the factor, between them a
-// ramp over the index of the pair; everything grows by 1 + 0.1 ln(factor).
+// In YaRN, pairs that turn more than beta_fast times within the original context keep their
+// frequency, and pairs that turn less than beta_slow times are slowed by the factor. Between them
+// lies a ramp over the index of the pair. All values grow by 1 + 0.1 ln(factor).
 TEST(RopeAngles, Yarn) {
   for (const double factor : {2.0, 4.0, 32.0}) {
     Rope rope = plain();
     rope.scaling = RopeScaling::kYarn;
     rope.factor = factor;
     rope.original_context = 2048;
-    // The pair whose wave turns t times: L / (2 pi t) = base^(2 i / n).
+    // Returns the pair that turns t times within the context: L / (2 pi t) = base^(2 i / n).
     const auto pair_of = [&](double turns) {
       return 64 * std::log(2048 / (2 * kPi * turns)) / (2 * std::log(10000.0));
     };
@@ -95,7 +95,7 @@ TEST(RopeAngles, Yarn) {
     rope.attention_factor = 0.5;
     expect_angles(rope, 0.5 * (1 + 0.1 * std::log(factor)), frequency);
     rope.attention_factor = 1.0;
-    rope.yarn_ext_factor = 0.0;  // then it is linear
+    rope.yarn_ext_factor = 0.0;  // makes the scaling linear
     expect_angles(rope, 1 + 0.1 * std::log(factor),
                   [&](int pair) { return plain_frequency(rope, pair) / factor; });
   }

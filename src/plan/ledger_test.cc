@@ -21,7 +21,7 @@ TEST(Ledger, CountsWhatOwnersHave) {
   EXPECT_TRUE(ledger.is_limited());
   ledger.set(Owner::kWeights, 60 * kMega);
   ledger.set(Owner::kCache, 50 * kMega);
-  ledger.set(Owner::kCache, 30 * kMega);  // in place of the first
+  ledger.set(Owner::kCache, 30 * kMega);  // replaces the first value
   EXPECT_EQ(ledger.bytes(Owner::kCache), 30 * kMega);
   EXPECT_EQ(ledger.total_bytes(), 90 * kMega);
   EXPECT_EQ(ledger.room_for(Owner::kCache), 40 * kMega);
@@ -56,7 +56,7 @@ TEST(Ledger, WithoutALimitEverythingFits) {
   EXPECT_FALSE(ledger.is_limited());
   ledger.set(Owner::kWeights, SIZE_MAX / 2 + 1);
   ledger.set(Owner::kCache, SIZE_MAX / 2 + 1);
-  EXPECT_EQ(ledger.total_bytes(), SIZE_MAX);  // not wrapped around
+  EXPECT_EQ(ledger.total_bytes(), SIZE_MAX);  // does not wrap around
   EXPECT_EQ(refusal(ledger), "");
 }
 

@@ -43,7 +43,7 @@ PlanFile example() {
   return file;
 }
 
-// The message of the error that reading `text` gives.
+// Returns the message of the error that reading `text` gives.
 std::string refusal(const std::string& text) {
   try {
     plan_from_json(text, "plan.json");
@@ -65,7 +65,7 @@ PlanFile with_sparse_attention() {
   file.plan.prefill = Prefill::kBf16;
   file.plan.prompt_shapes = {32, 128};
   file.plan.attention = {AttentionForm::kSparse, 0.125, 2048};
-  file.plan.splits.at_activations = false;  // by neuron, both products of a block are one
+  file.plan.splits.at_activations = false;  // by neuron, both products of a block are one task
   file.plan.ffn = {FfnForm::kByNeuron, {0.5f, 0.25f}};
   file.plan.reuse_granule = kAttentionTile;
   return file;
@@ -77,12 +77,13 @@ TEST(PlanJson, SparseAttentionSurvivesTheRoundTrip) {
   EXPECT_EQ(again.attention, (PromptAttention{AttentionForm::kSparse, 0.125, 2048}));
   EXPECT_EQ(again.ffn, (FfnPlan{FfnForm::kByNeuron, {0.5f, 0.25f}}));
   EXPECT_EQ(plan_from_json(to_json(example()), "p").plan.attention, PromptAttention());
-  // Shares of heads are kept beside full attention too, for whoever asks for it (S3).
+  // Shares of heads are kept beside full attention too, for users who ask for sparse attention
+  // (S3).
   PlanFile full = example();
   full.plan.attention.head_shares = {0.2f, 1.0f, 0.0333f, 0.7f};
   full.plan.attention.reason = "full: measured";
   EXPECT_EQ(plan_from_json(to_json(full), "p").plan.attention, full.plan.attention);
-  // So are scales, and how heads go over lanes (S4, S6).
+  // Scales of heads and the division of heads over lanes are kept too (S4, S6).
   PlanFile heads = with_sparse_attention();
   heads.plan.attention.form = AttentionForm::kQuery;
   heads.plan.attention.head_scales = {0.5f, 0.25f, 0.125f, 3.0f};
@@ -157,7 +158,7 @@ TEST(PlanJson, N3KeepsTheCalibration) {
   ASSERT_EQ(int8.inputs.size(), 2u);
   EXPECT_EQ(int8.inputs[0].limit, 2.25f);
   EXPECT_EQ(int8.inputs[0].hot_channels, (std::vector<int>{17, 4}));
-  // Magnitudes are rounded up.
+  // Magnitudes are written rounded up.
   ASSERT_EQ(int8.inputs[0].channel_largest.size(), 2u);
   EXPECT_GE(int8.inputs[0].channel_largest[1], 0.3f);
   EXPECT_LT(int8.inputs[0].channel_largest[1], 0.302f);
@@ -193,7 +194,7 @@ TEST(PlanJson, RefusalsNameFileAndField) {
     const char* to;
     const char* field;
   } kCases[] = {
-      {"\"version\": 2", "\"version\": 1", "'version'"},  // from before phases were said
+      {"\"version\": 2", "\"version\": 1", "'version'"},  // is from before plans told phases
       {"\"version\": 2", "\"version\": \"two\"", "'version'"},
       {"\"context\": 4096", "\"context\": 0", "'context'"},
       {"\"context\": 4096", "\"context\": 1e99", "'context'"},

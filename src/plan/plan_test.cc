@@ -8,7 +8,7 @@
 namespace troika::plan {
 namespace {
 
-// Parts that end inside of a granule would divide what is computed together.
+// A granule is computed together, so no part of a prompt ends inside of one.
 TEST(Plan, S2PartsOfAPromptEndWithWholeGranules) {
   Plan plan;
   plan.prefill = Prefill::kBf16;
@@ -17,10 +17,11 @@ TEST(Plan, S2PartsOfAPromptEndWithWholeGranules) {
   EXPECT_EQ(plan.prompt_part(700, 2000).n_rows, 512);
   plan.reuse_granule = kAttentionTile;
   EXPECT_EQ(plan.whole_granules(0, 2000, 100), 64);
-  EXPECT_EQ(plan.whole_granules(0, 2000, 10), 64);  // none would be whole
+  // Takes more, because 10 tokens make no whole granule.
+  EXPECT_EQ(plan.whole_granules(0, 2000, 10), 64);
   EXPECT_EQ(plan.whole_granules(128, 2000, 192), 192);
-  EXPECT_EQ(plan.whole_granules(1984, 2000, 10), 16);  // the rest
-  EXPECT_EQ(plan.whole_granules(1920, 1980, 60), 60);  // the end
+  EXPECT_EQ(plan.whole_granules(1984, 2000, 10), 16);  // takes the rest
+  EXPECT_EQ(plan.whole_granules(1920, 1980, 60), 60);  // ends the prompt
   EXPECT_EQ(plan.prompt_part(0, 2000).n_rows, 512);
   EXPECT_EQ(plan.prompt_part(700, 2000).n_rows, 1152 - 700);
   EXPECT_EQ(plan.prompt_part(1536, 2000).n_rows, 2000 - 1536);
@@ -33,9 +34,9 @@ TEST(Plan, S2ClassesOfAPromptsTokens) {
   EXPECT_EQ(plan.class_at(511, 2000), 1);
   EXPECT_EQ(plan.class_at(512, 2000), 2);
   EXPECT_EQ(plan.class_at(1983, 2000), 2);
-  EXPECT_EQ(plan.class_at(1984, 2000), 1);            // its tile has 16 tokens
-  EXPECT_EQ(plan.class_at(1536 + 20, 1536 + 30), 0);  // a short rest
-  EXPECT_EQ(plan.class_at(700, 2000, 700), 1);        // its tile began before
+  EXPECT_EQ(plan.class_at(1984, 2000), 1);            // is in a tile of only 16 tokens
+  EXPECT_EQ(plan.class_at(1536 + 20, 1536 + 30), 0);  // is in a short rest
+  EXPECT_EQ(plan.class_at(700, 2000, 700), 1);        // is in a tile that began before
   EXPECT_EQ(plan.class_at(704, 2000, 700), 2);
   plan.attention.form = AttentionForm::kQuery;
   EXPECT_EQ(plan.class_at(1984, 2000), 2);
@@ -76,7 +77,7 @@ TEST(Lanes, AColonMakesADevice) {
   EXPECT_EQ(plan.n_threads(), 2);
   EXPECT_EQ(plan.workers_text(), "2 threads and opencl:3@2");
   plan.lanes = {lanes[0]};
-  EXPECT_EQ(plan.n_threads(), 1);  // whoever loads weights needs one
+  EXPECT_EQ(plan.n_threads(), 1);  // loading weights needs one thread
   EXPECT_EQ(plan.workers_text(), "opencl:3@2");
 }
 
@@ -120,7 +121,7 @@ TEST(Phase, ThePromptAloneSaysWhatItsShortRestIs) {
   Plan plan;
   plan.prompt_shapes = {32, 128};
   plan.short_rest = 20;
-  EXPECT_EQ(plan.n_prompt_phase(5), 5);  // where it makes no difference
+  EXPECT_EQ(plan.n_prompt_phase(5), 5);  // makes no difference here
   plan.prefill = Prefill::kBf16;
   EXPECT_EQ(plan.n_prompt_phase(5), 0);
   EXPECT_EQ(plan.n_prompt_phase(20), 0);
@@ -177,7 +178,7 @@ TEST(Activations, NamesGoBothWays) {
        {Prefill::kSame, Prefill::kF32, Prefill::kBf16, Prefill::kInt8, Prefill::kQ8}) {
     EXPECT_EQ(prefill_from_name(prefill_name(p)), p);
   }
-  EXPECT_THROW(prefill_from_name("auto"), UsageError);  // is decided before there is a plan
+  EXPECT_THROW(prefill_from_name("auto"), UsageError);  // "auto" is decided before there is a plan
 }
 
 TEST(Plan, N4OutliersGetALaneOnlyByARuleOfTheirOwn) {

@@ -128,7 +128,7 @@ TEST(Profile, CountsBytesAndOperations) {
   const OpShape product = {OpKind::kLinear, tensor::Type::kQ4_0, 64, 32, 2, 0, 0};
   EXPECT_EQ(op_bytes(product), 64 * 18 + 4 * 2 * (64 + 32));  // a block of 32 has 18 bytes
   EXPECT_EQ(op_flops(product), 2 * 2 * 64 * 32);
-  // Two tokens that see 9 and 10 positions.
+  // The two tokens see 9 and 10 positions.
   const OpShape attention = {OpKind::kAttention, tensor::Type::kF16, 128, 64, 2, 10, 64};
   EXPECT_EQ(op_flops(attention), 4 * 19 * 128);
 }

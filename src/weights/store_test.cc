@@ -54,7 +54,8 @@ TEST(Store, WrongShapesAreErrors) {
   expect_error(known, "output_norm.weight", "48");
 }
 
-// A vector must have exactly the length of the tensor it is, or is a part of.
+// A bias must have exactly as many elements as its matrix has rows; a fused one, as all have
+// together.
 TEST(Store, BiasesAreExactlyAsLongAsTheirRows) {
   for (const auto& [model, name] :
        {std::pair("tiny-qwen2", "blk.1.attn_k.bias"), std::pair("tiny-phi2", "blk.0.attn_qkv.bias"),
@@ -143,7 +144,7 @@ TEST(Store, PredictorsAreReadAndTheirShapesChecked) {
   expect_error(known, "blk.1.fc2.weight", "12 x 79");
 }
 
-// Weights that stay where they are: leases of any rows, ready at once.
+// Weights that stay where they are have leases of any rows, which are ready at once.
 TEST(Store, LeasesOfTheMapAreReady) {
   const KnownFile known(small_known("tiny-llama"));
   const gguf::File file = known.open();

@@ -51,7 +51,7 @@ struct Model {
   Team team;
 };
 
-// The block is in panels, and they are what packed copies hold.
+// Expects that the block of a weight is in panels, with the bits of packed copies.
 void expect_panels(const Model& m, model::WeightId id) {
   const SwitchedMatrix* now = m.blocks.find(id);
   ASSERT_EQ(now->rows, nullptr);
@@ -68,7 +68,7 @@ void expect_panels(const Model& m, model::WeightId id) {
             0);
 }
 
-// What is there stays where it is while somebody reads it.
+// The form in use stays where it is while somebody reads it.
 TEST(SwitchedBlocks, LeasesHoldWhatIsThere) {
   Model m("llama");
   const model::WeightId id = prompt_matrices(m.blueprint).front();
@@ -91,13 +91,13 @@ TEST(SwitchedBlocks, LeasesHoldWhatIsThere) {
     EXPECT_EQ(m.blocks.acquire(id, {.list = list}).rows(), m.blocks.find(id)->rows);
     EXPECT_DEATH((void)m.blocks.use(std::move(panels)), "n_leases");
     Lease moved = m.blocks.acquire(id, {});
-    Lease other = std::move(moved);  // one lease, not two
+    Lease other = std::move(moved);  // is one lease in all
   }
   (void)m.blocks.use(std::move(panels));
   EXPECT_EQ(m.blocks.acquire(id, {}).panels(), m.blocks.find(id)->panels);
 }
 
-// Both forms of every matrix are to the bit what the file has and what packed copies hold.
+// The two forms of every matrix have the bits of the file and of packed copies.
 TEST(SwitchedBlocks, D1BothFormsAreThoseOfTheStore) {
   for (const auto& [name, type] :
        {std::pair("llama", test_support::kQ4_0), std::pair("phi2", test_support::kQ8_0),
@@ -130,7 +130,7 @@ TEST(SwitchedBlocks, D1BothFormsAreThoseOfTheStore) {
   }
 }
 
-// Sixteen rows side by side: the file's rows in another order, and the same panels.
+// Strips have the file's rows in another order, sixteen side by side, and give the same panels.
 TEST(SwitchedBlocks, D1RowsInStripsGiveTheSamePanels) {
   const kernels::Table& kernels = kernels::choose(detect_cpu_features()).table;
   if (kernels::find(kernels.unpack_int8_strips, tensor::Type::kQ4_0) == nullptr) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kTextBefore = 768;
 
-// A row as levels times a scale, in the plain way: the largest magnitude is 127.
+// Returns a row in plain levels times a scale: the largest magnitude has the level 127.
 std::vector<double> rounded(const std::vector<float>& row) {
   float largest = 0;
   for (const float value : row) largest = std::max(largest, std::abs(value));
@@ -29,7 +29,7 @@ std::vector<double> rounded(const std::vector<float>& row) {
   return result;
 }
 
-// What the estimate promises, by the words of its header alone.
+// Computes plainly what the header of the estimate promises.
 class PlainEstimate {
  public:
   PlainEstimate(const TestHead& head, size_t begin) : head_(head), begin_(begin) {
@@ -46,7 +46,8 @@ class PlainEstimate {
     }
   }
 
-  // Every second token of a tile and each of its heads count, for the positions before those close.
+  // Returns the importance of the positions before the close ones. Every second token of a tile
+  // counts, with each of its heads.
   std::vector<double> importance(size_t tile) const {
     std::vector<double> largest(begin_ + tile * 64 - 64, -1e300);
     for (size_t token = 1; token < 64; token += 2) {
@@ -56,8 +57,8 @@ class PlainEstimate {
     return largest;
   }
 
-  // The logarithms of the probabilities that a token of a tile gives, those of the head that gives
-  // most.
+  // Returns the logarithms of the probabilities that a token of a tile gives to positions, each
+  // from the head that gives most.
   std::vector<double> logs(size_t tile, size_t token) const {
     const size_t tile_begin = begin_ + tile * 64, local = tile_begin - 64;
     std::vector<double> largest(local, -1e300);
@@ -116,7 +117,7 @@ TEST(Estimate, S1EqualsThePlainOneOnEveryShape) {
       for (size_t tile = 0; tile < 2; ++tile) {
         const std::vector<double> theirs = plain.importance(tile);
         for (size_t p = kFirst; p < theirs.size(); ++p) {
-          // Half a level of a score may fall to the other side, and exp is not exact.
+          // The two may round half a level of a score to different sides, and exp is not exact.
           ASSERT_NEAR(mine[tile * head.n + p], theirs[p], 0.02)
               << head_size << ", " << n_group << " at " << p;
         }
@@ -125,7 +126,7 @@ TEST(Estimate, S1EqualsThePlainOneOnEveryShape) {
   }
 }
 
-// Which token of a tile is the first to find a position worth it.
+// A mark says which token of a tile is the first to find a position worth attending to.
 TEST(Estimate, S1S2MarksEqualThePlainOnes) {
   for (const size_t n_group : {1, 3, 7}) {
     TestHead head(kTextBefore + 2 * 64, 2 * 64, 64, n_group, 15);
@@ -147,7 +148,7 @@ TEST(Estimate, S1S2MarksEqualThePlainOnes) {
         const std::vector<double> logs = plain.logs(tile, token);
         for (size_t p = 0; p < theirs.size(); ++p) {
           if (logs[p] > least + 0.02) theirs[p] = static_cast<double>(token);
-          // What is too near to tell is not compared.
+          // Positions that are too near to the threshold are not compared.
           if (std::abs(logs[p] - least) <= 0.02 && theirs[p] >= 0) theirs[p] = -1.0 - theirs[p];
         }
       }
@@ -175,7 +176,7 @@ TEST(Estimate, S1TilesTogetherAndAloneAreEqualToTheBit) {
   }
 }
 
-// The indices of the k largest.
+// Returns the indices of the k largest values from `first` to `last`.
 template <typename Values>
 std::set<size_t> best_of(const Values& values, size_t first, size_t last, size_t k) {
   std::vector<size_t> order(last - first);
@@ -191,7 +192,7 @@ double share_of(const std::set<size_t>& wanted, const std::set<size_t>& found) {
   return static_cast<double>(n) / static_cast<double>(wanted.size());
 }
 
-// The mean share of a query's best fifth by floats that its estimate finds too.
+// Returns which share of a query's best fifth by floats its estimate finds too, in the mean.
 double recall_of_queries(TestHead& head) {
   Areas counted(nullptr);
   KeyLevels(counted, head.head_size, head.n);
@@ -224,12 +225,13 @@ double recall_of_queries(TestHead& head) {
 TEST(Estimate, S1ThePositionsOfAQueryAreThoseOfFloats) {
   TestHead head(2000, 30, 64, 1, 14);
   EXPECT_GT(recall_of_queries(head), 0.985);
-  // A bias that all keys have, as those of some models, costs nothing.
+  // A bias that all keys share, as in some models, loses nothing.
   TestHead biased(2000, 30, 64, 1, 14, tensor::Type::kF32, 100.0f);
   EXPECT_GT(recall_of_queries(biased), 0.985);
 }
 
-// The share of what floats would choose for a tile that the estimate chooses too.
+// Returns which share of the positions that floats would choose for a tile the estimate chooses
+// too.
 double recall_of_tile(TestHead& head) {
   const size_t local = head.n - head.n_tokens - kLocal, k = local / 5;
   const std::vector<float> mine = estimated(head, 1);
@@ -248,7 +250,8 @@ double recall_of_tile(TestHead& head) {
   return share_of(best_of(exact, kFirst, local, k), best_of(mine, kFirst, local, k));
 }
 
-// Random scores are nearly alike; what a query's weights sum up to is estimated from a sample.
+// Random scores differ little, and the sum of a query's weights is only estimated from a sample, so
+// a fifth of the positions may be missed.
 TEST(Estimate, S1FindsWhatFloatsFind) {
   TestHead head(kTextBefore + 64, 64, 64, 2, 13);
   EXPECT_GT(recall_of_tile(head), 0.8);

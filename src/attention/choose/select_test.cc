@@ -10,7 +10,7 @@
 namespace troika::attention {
 namespace {
 
-// The plain way: sorted by value, the earlier one first among equals.
+// Returns the k largest in the plain way: sorted by value, the earlier first among equals.
 std::vector<uint32_t> plain_largest(const std::vector<float>& values, size_t k) {
   std::vector<uint32_t> order(values.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<uint32_t>(i);
@@ -31,7 +31,7 @@ TEST(Select, S2TheLargestAreThoseThatSortingFinds) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   for (const size_t n : {1, 2, 17, 100, 1000}) {
-    for (const int n_different : {0, 1, 5}) {  // 0: all
+    for (const int n_different : {0, 1, 5}) {  // 0 makes all different
       std::vector<float> values(n);
       for (float& value : values) {
         value = n_different == 0 ? normal(random)
@@ -50,7 +50,7 @@ TEST(Select, S2EdgesOfTheFloats) {
   const std::vector<float> values = {0.0f, -inf, nan, -0.0f, inf, -1.0f, 1e-45f, 3e38f};
   EXPECT_EQ(largest(values, 1), (std::vector<uint32_t>{4}));
   EXPECT_EQ(largest(values, 2), (std::vector<uint32_t>{4, 7}));
-  EXPECT_EQ(largest(values, 4), (std::vector<uint32_t>{0, 4, 6, 7}));  // 0 before -0
+  EXPECT_EQ(largest(values, 4), (std::vector<uint32_t>{0, 4, 6, 7}));  // takes 0 before -0
   EXPECT_EQ(largest(values, 7), (std::vector<uint32_t>{0, 1, 3, 4, 5, 6, 7}));
   EXPECT_EQ(largest(values, 8).size(), 8u);
 }

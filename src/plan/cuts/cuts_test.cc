@@ -75,7 +75,7 @@ TEST(Cuts, H3RowsAreDividedInGranules) {
   EXPECT_EQ(divide(896, {{0, 60}, {1, 40}}, 16), (std::vector<Span>{{0, 544}, {544, 896}}));
   EXPECT_EQ(divide(40, {{0, 1}, {1, 1}}, 16), (std::vector<Span>{{0, 16}, {16, 40}}));
   EXPECT_EQ(divide(7, {{0, 1}}, 16), (std::vector<Span>{{0, 7}}));
-  // Whatever the numbers, the spans make up all rows.
+  // The spans together are all rows, whatever the numbers are.
   for (const int n : {1, 16, 17, 100, 151'936, (1 << 30) - 1}) {
     const Shares shares = {{0, 1}, {1, kMostSharedRows - 2}, {2, 1}};
     const std::vector<Span> spans = divide(n, shares, 16);
@@ -102,12 +102,12 @@ TEST(Cuts, H11APassTakesTheExecutableOfItsLength) {
   const auto rows = [&](int n) { return plan.body_shape(Phase::kPrompt, n).n_rows; };
   EXPECT_EQ(rows(300), 300);
   EXPECT_EQ(rows(257), 300);
-  EXPECT_EQ(rows(256), 512);  // the length's last part would be empty
+  EXPECT_EQ(rows(256), 512);  // would leave the last part of the first length empty
   EXPECT_EQ(rows(301), 512);
   EXPECT_EQ(rows(545), 600);
-  EXPECT_EQ(rows(520), 600);  // no other holds it
+  EXPECT_EQ(rows(520), 600);  // fits in no other length
   EXPECT_EQ(plan.most_rows(), 600);
-  // A length that is a usual shape divides that one.
+  // A length divides a usual shape only if it has as many rows.
   EXPECT_EQ(plan.length_of({Phase::kPrompt, 128}), nullptr);
   Plan usual = plan;
   usual.lengths = {length_from_text("0:64,1:64")};
@@ -123,7 +123,7 @@ TEST(Cuts, H5APromptEndsWithItsLength) {
   EXPECT_EQ(plan.prompt_part(0, 1112), (Shape{Phase::kPrompt, 512}));
   EXPECT_EQ(plan.prompt_part(512, 1112), (Shape{Phase::kPrompt, 600}));
   EXPECT_EQ(plan.prompt_part(0, 601), (Shape{Phase::kPrompt, 512}));
-  // The short rest of a prompt keeps its phase, however the prompt is divided.
+  // Lengths do not change the phase of a prompt's short rest.
   Plan without = plan;
   without.lengths.clear();
   for (int n = 1; n < 1300; ++n) EXPECT_EQ(plan.n_prompt_phase(n), without.n_prompt_phase(n));

@@ -31,7 +31,8 @@ void check_sources(const std::vector<Field>& fields, const std::vector<Published
     for (const std::string& id : source_rows(source)) {
       const PublishedRow* row = find_row(rows, id);
       ASSERT_NE(row, nullptr) << file << ' ' << field.name << " names " << id;
-      // What a paper says of its workload may be put in; the table of figures marks such rows.
+      // A phone may use what a paper says of its workload. The table of figures marks such rows as
+      // inputs.
       const bool is_input = row->use == "input" || row->note.starts_with("input");
       EXPECT_TRUE(row->use == "calibrate" || is_input)
           << file << ' ' << field.name << " names " << id;
@@ -86,7 +87,7 @@ TEST(Constants, TellKindsOfSourcesApart) {
             (std::vector<std::string>{"nf001", "nf005"}));
 }
 
-// Broken copies of a phone and the words that the sentence must hold.
+// The tests break copies of a phone, and know which words the error must hold.
 class BrokenFile : public testing::Test {
  protected:
   void SetUp() override {
@@ -197,7 +198,7 @@ TEST(Constants, CanBeGivenForARun) {
 
 TEST_F(BrokenFile, ARangeBesideAConstantHoldsItsValue) {
   Json json = load(kPhones / "8gen3.json");
-  Json& peak = json["memory"]["peak_gb_s"];  // 68
+  Json& peak = json["memory"]["peak_gb_s"];  // is 68 in the file
   for (const Json& range : {Json(5), Json({60}), Json({60, 67}), Json({-1, 70}), Json({"a", 70})}) {
     peak["range"] = range;
     expect(json.dump(), false, {"memory.peak_gb_s", "range"});

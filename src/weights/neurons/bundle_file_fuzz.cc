@@ -1,5 +1,5 @@
-// Any bytes are either refused in words or are the tables of a file of bundles: every neuron once
-// in the order of each layer.
+// Checks that any bytes are either refused in words, or are the tables of a file of bundles, with
+// every neuron once in the order of each layer.
 #include <cstdint>
 #include <cstring>
 #include <span>

@@ -24,7 +24,7 @@ std::byte byte_of(uint64_t layer, uint64_t neuron, uint64_t i) {
   return static_cast<std::byte>(random_bits(layer * 1000 + neuron, i) & 0xff);
 }
 
-// Bundles of random bytes; every layer has an order of its own.
+// Makes bundles of random bytes. Every layer has an order of its own.
 struct RandomSource : BundleSource {
   explicit RandomSource(const BundleShape& shape) : shape(shape) {}
   std::vector<uint32_t> order(uint64_t layer) override {
@@ -122,7 +122,7 @@ TEST_P(BundleFileTest, P7AStaleFileIsMadeAgain) {
   shape.n_neurons = source.shape.n_neurons = 36;
   expect_made_again("another form");
   std::vector<char> content = content_of(options.path);
-  content[16] = 99;  // the version
+  content[16] = 99;  // is the version
   write_content(options.path, content);
   expect_made_again("another version");
   write_content(options.path, {'t', 'r', 'o'});
@@ -169,7 +169,8 @@ TEST_P(BundleFileTest, P7AnyDamageIsNoticed) {
     const std::string problem = tables.read(read_at, damaged.size(), shape, options.keys);
     n_noticed += problem.empty() ? 0 : 1;
     if (!problem.empty()) continue;
-    // Where not, it lies in a bundle, whose check tells when it is read, or between two.
+    // Damage that the tables do not show lies in a bundle, whose check shows it when it is read, or
+    // between two bundles.
     for (uint64_t layer = 0; layer < shape.n_layers; ++layer) {
       for (uint64_t place = 0; place < shape.n_neurons; ++place) {
         const uint64_t begin = layout.bundle_offset(layer, place);
@@ -184,7 +185,7 @@ TEST_P(BundleFileTest, P7AnyDamageIsNoticed) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, BundleFileTest, testing::Values(1, 100, 4096, 4352, 24576));
 
-// What a segment needs is one stretch of the file: reads count on it.
+// A segment's neurons lie in one stretch of the file, because readers rely on that.
 TEST(BundleFile, P7AnOrderAcrossSegmentsIsRefused) {
   const test::TempFolder folder;
   const BundleShape shape = {1, 2 * kSegmentNeurons, 64, 0};
@@ -212,8 +213,8 @@ TEST(BundleFile, P7ADiskThatIsFullIsASentenceAndLeavesNothing) {
 }
 
 TEST(BundleFile, P7ABundleOf4BitWeightsWithoutItsGateIsAPage) {
-  // 4096 wide, without scales: up 2,048 and down 2,048; with the gate and rows as in the file
-  // 6,656, which take two pages.
+  // Weights 4096 wide without scales take 2,048 bytes for up and 2,048 for down. With the gate, and
+  // with rows as in the file, they take 6,656, which is two pages.
   EXPECT_EQ(BundleLayout({1, 1, 4096, 0}).read_bytes(), 4096u);
   EXPECT_EQ(BundleLayout({1, 1, 6656, 0}).read_bytes(), 8192u);
   EXPECT_EQ(BundleLayout({1, 1, 24576, 0}).read_bytes(), 24576u);

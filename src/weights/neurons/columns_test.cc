@@ -1,4 +1,4 @@
-// The columns of a matrix are its weights, exactly (P1).
+// The columns of a matrix give exactly its weights (P1).
 #include "weights/neurons/columns.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How often neurons fire (P8), and what a file of that is worth.
+// Counts how often neurons fire (P8), and checks which files of counts are accepted.
 #include "weights/neurons/heat.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,8 @@ TEST(Heat, P8TheHottestComeFirstAndOfEachLayerItsFirstOnes) {
   EXPECT_NEAR(heat.live_share(), 0.36, 1e-12);
 }
 
-// Sums go by segments, so what a segment needs is one stretch of the file.
+// Neurons are ordered within their segments, because a segment's neurons lie in one stretch of the
+// file.
 TEST(Heat, P7SegmentsStayTogether) {
   constexpr uint64_t kNeurons = 1300;
   NeuronHeat heat(2, kNeurons);

@@ -22,7 +22,7 @@ constexpr uint64_t kNeuronBytes = 8192;
 
 NeuronCacheOptions slots(uint64_t n) { return {.capacity_bytes = n * kNeuronBytes}; }
 
-// Uses a neuron once; whether it was in memory.
+// Uses a neuron once, and says whether it was in memory.
 bool use(NeuronCache& cache, NeuronId id) {
   const Held held = cache.acquire(id);
   if (held.found == Found::kMiss) cache.filled(held);
@@ -41,7 +41,7 @@ TEST(NeuronCache, P5TheNeuronThatWasUsedLongestAgoMakesRoom) {
   NeuronCache cache({1, 10, 4, kNeuronBytes}, slots(3));
   for (const int neuron : {1, 2, 3}) EXPECT_FALSE(use(cache, {0, neuron}));
   EXPECT_TRUE(use(cache, {0, 1}));
-  EXPECT_FALSE(use(cache, {0, 4}));  // 2 goes
+  EXPECT_FALSE(use(cache, {0, 4}));  // drives neuron 2 out
   EXPECT_TRUE(cache.is_resident({0, 1}));
   EXPECT_FALSE(cache.is_resident({0, 2}));
   EXPECT_TRUE(cache.is_resident({0, 3}));
@@ -65,7 +65,7 @@ TEST(NeuronCache, P5WhatAScanReadMakesRoomFirst) {
   EXPECT_TRUE(use(cache, {0, 1}));
   EXPECT_TRUE(use(cache, {0, 2}));
   EXPECT_TRUE(use(cache, {0, 7}));
-  EXPECT_FALSE(use(cache, {0, 8}));  // 1 goes: 7 was used since
+  EXPECT_FALSE(use(cache, {0, 8}));  // drives 1 out, because 7 was used since
   EXPECT_FALSE(cache.is_resident({0, 1}));
 }
 
@@ -79,7 +79,8 @@ TEST(NeuronCache, P5WhatIsInUseIsNeverEvicted) {
   EXPECT_EQ(cache.acquire({0, 2}).found, Found::kNoRoom);
   cache.filled(a);
   cache.give_back(a);
-  EXPECT_EQ(cache.acquire({0, 2}).found, Found::kNoRoom);  // a second lease of it is out
+  // Somebody still holds a second lease of neuron 1.
+  EXPECT_EQ(cache.acquire({0, 2}).found, Found::kNoRoom);
   cache.give_back(a);
   const Held c = cache.acquire({0, 2});
   EXPECT_EQ(c.found, Found::kMiss);
@@ -106,18 +107,18 @@ TEST(NeuronCache, P5WhatCouldNotBeReadIsNotKept) {
 
 TEST(NeuronCache, P5TheHotRegionEvictsByCluster) {
   NeuronCacheOptions options = slots(12);
-  options.hot_share = {0.7};  // 8 slots of 12: two clusters of 4
+  options.hot_share = {0.7};  // makes 8 of 12 slots hot, which are two clusters of 4
   NeuronCache cache({2, 12, 4, kNeuronBytes}, options);
   EXPECT_EQ(cache.n_hot_slots(), 8);
   EXPECT_FALSE(use_cluster(cache, 0, 0));
   EXPECT_FALSE(use_cluster(cache, 1, 2));
   EXPECT_TRUE(use_cluster(cache, 0, 0));
-  EXPECT_FALSE(use_cluster(cache, 0, 1));  // the one of group 1 goes
+  EXPECT_FALSE(use_cluster(cache, 0, 1));  // drives the cluster of group 1 out
   EXPECT_TRUE(cache.is_cluster_resident(0, 0));
   EXPECT_FALSE(cache.is_cluster_resident(1, 2));
   EXPECT_EQ(cache.counters(Region::kHot).evictions, 1);
   EXPECT_EQ(cache.counters(Region::kHot).read_bytes, 12 * kNeuronBytes);
-  // Its neurons are found there one by one too, at their places.
+  // Single neurons of the cluster are found there too, at their places.
   const Held cluster = cache.acquire_cluster(0, 1);
   const Held neuron = cache.acquire({0, 6});
   EXPECT_EQ(neuron.found, Found::kHit);
@@ -136,7 +137,8 @@ TEST(NeuronCache, P5AClusterTakesThePlaceOfItsSingleNeurons) {
   cache.filled(in_use);
   EXPECT_EQ(cache.resident_bytes(), 2 * kNeuronBytes);
   EXPECT_FALSE(use_cluster(cache, 0, 0));
-  EXPECT_EQ(cache.resident_bytes(), 5 * kNeuronBytes);  // the one in use stays beside it
+  // The neuron in use stays beside the cluster.
+  EXPECT_EQ(cache.resident_bytes(), 5 * kNeuronBytes);
   cache.give_back(in_use);
   EXPECT_EQ(cache.resident_bytes(), 4 * kNeuronBytes);
   EXPECT_EQ(cache.acquire({0, 2}).region, Region::kHot);
@@ -152,16 +154,16 @@ TEST(NeuronCache, P5TheRatioOfTheRegionsMovesWithTheBatch) {
   EXPECT_EQ(cache.resident_bytes(), 16 * kNeuronBytes);
   cache.set_batch(2);
   EXPECT_EQ(cache.n_hot_slots(), 8);
-  // The four that were used longest ago made room; the others are there.
+  // The four neurons that were used longest ago made room. The others are still there.
   for (int neuron = 20; neuron < 32; ++neuron) {
     EXPECT_EQ(cache.is_resident({0, neuron}), neuron >= 24) << neuron;
   }
-  cache.set_batch(7);  // as with three
+  cache.set_batch(7);  // has the shares of a batch of three
   EXPECT_EQ(cache.n_hot_slots(), 12);
   use_cluster(cache, 0, 1);
   use_cluster(cache, 0, 2);
   use_cluster(cache, 0, 0);
-  cache.set_batch(2);  // cluster 1 goes
+  cache.set_batch(2);  // drives cluster 1 out
   EXPECT_EQ(cache.n_hot_slots(), 8);
   EXPECT_FALSE(cache.is_cluster_resident(0, 1));
   EXPECT_TRUE(cache.is_cluster_resident(0, 0));
@@ -223,7 +225,7 @@ TEST(NeuronCache, P5PinningAloneKeepsNothingElse) {
 }
 
 TEST(NeuronCache, P5PinningByFrequencyBeatsLruInACyclicScan) {
-  // Every neuron in turn, over and over: LRU drops each before it comes again.
+  // With every neuron in turn, over and over, LRU drops each one before it comes again.
   const NeuronCacheShape shape = {1, 20, 4, kNeuronBytes};
   NeuronCacheOptions options = slots(10);
   for (int neuron = 0; neuron < 20; ++neuron) options.frequent.push_back({0, neuron});
@@ -264,24 +266,25 @@ TEST(NeuronCache, P5NoMoreThanAllNeuronsTakePlace) {
   EXPECT_EQ(cache.cluster_size(1), 3);
 }
 
-// What a cache must do, said as plainly as possible: lists that are searched from end to end.
+// Does what a cache must do in the plainest way, with lists that are searched from end to end.
 class NaiveCache {
  public:
   NaiveCache(const NeuronCacheShape& shape, const NeuronCacheOptions& options)
       : shape(shape), n_slots(options.capacity_bytes / kNeuronBytes), options(options) {}
 
   struct Item {
-    int key;  // group * n_neurons + neuron, or group * n_clusters + cluster
+    int key;  // is group * n_neurons + neuron, or group * n_clusters + cluster
     int n_leases;
     bool is_ready;
   };
-  using Items = std::vector<Item>;  // in the order in which they were given back, oldest first
+  // Stand in the order in which they were given back, oldest first.
+  using Items = std::vector<Item>;
 
   static Items::iterator find(Items& items, int key) {
     return std::find_if(items.begin(), items.end(), [&](const Item& i) { return i.key == key; });
   }
   bool is_pinned(int key) const { return pins.contains(key); }
-  // The oldest one that may go.
+  // Drops the oldest item that may go. Returns false if there is none.
   bool evict(Items& items, bool is_hot) {
     const auto oldest = std::find_if(items.begin(), items.end(), [&](const Item& item) {
       return item.n_leases == 0 && (is_hot || !is_pinned(item.key));
@@ -316,7 +319,7 @@ class NaiveCache {
   std::map<int, bool> pins;
 };
 
-// Random uses, leases of random length, and batches that come and go.
+// Makes random uses, leases of random length, and batches that come and go.
 class RandomUses {
  public:
   RandomUses(uint64_t seed, const NeuronCacheShape& shape, const NeuronCacheOptions& options)
@@ -337,7 +340,7 @@ class RandomUses {
   };
 
   int random(int n) { return static_cast<int>(random_bits(seed_, n_drawn_++) % uint64_t(n)); }
-  // Hot neurons, which come first, are drawn more often.
+  // The hot neurons, which have the lowest numbers, are drawn more often.
   int random_neuron() { return random(1 + random(shape_.n_neurons)); }
 
   void note_pins() {
@@ -419,7 +422,7 @@ class RandomUses {
     const Lease lease = *at;
     NaiveCache::Items& items = lease.is_hot ? naive_.hot : naive_.cold;
     if (!NaiveCache::find(items, lease.key)->is_ready) {
-      // Whoever reads it ends that first.
+      // The lease that reads the neuron ends its reading first.
       const auto reader = std::find_if(leases_.begin(), leases_.end(), [&](const Lease& other) {
         return other.key == lease.key && other.is_hot == lease.is_hot &&
                other.held.found == Found::kMiss;
@@ -436,12 +439,12 @@ class RandomUses {
     if (cluster != naive_.hot.end() && cluster->is_ready) items.pop_back();
   }
 
-  // What goes must be what was used longest ago; nothing that stays changes its bytes.
+  // Only what was used longest ago may go, and nothing that stays may change its bytes.
   void change_batch() {
     for (const NeuronCache::Move& move : cache_.set_batch(1 + random(4))) {
       memory_[static_cast<size_t>(move.to)] = memory_[static_cast<size_t>(move.from)];
     }
-    // Pins that ended are the oldest, the least frequent one first.
+    // Pins that ended count as the oldest items, the least frequent first.
     for (size_t i = naive_.options.frequent.size(); i-- > 0;) {
       const NeuronId id = naive_.options.frequent[i];
       const int key = id.group * shape_.n_neurons + id.neuron;
@@ -500,7 +503,7 @@ class RandomUses {
   NaiveCache naive_;
   NaiveCache::Items ended_;
   std::vector<Lease> leases_;
-  std::vector<int> memory_;  // (slots) whose bytes lie there
+  std::vector<int> memory_;  // has the key whose bytes lie in each slot
 };
 
 class NeuronCacheRandom

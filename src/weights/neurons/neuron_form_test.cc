@@ -50,7 +50,8 @@ TEST_P(NeuronForms, P7ABundleAndWhatIsResidentAreTheWeightsOfTheFile) {
   const NeuronForm form(up.matrix, down.matrix);
   EXPECT_EQ(form.bundle_bytes(), c.bundle_bytes);
   EXPECT_EQ(form.scale_bytes(), c.scale_bytes);
-  const size_t stride = form.bundle_bytes() + 24;  // as where another layer's are larger
+  // Leaves gaps, as where another layer has larger bundles.
+  const size_t stride = form.bundle_bytes() + 24;
   std::vector<std::byte> bundles(kNeurons * stride);
   std::vector<float> resident(form.resident_bytes() / sizeof(float) + 1);
   auto* const shared = reinterpret_cast<std::byte*>(resident.data());
@@ -98,7 +99,7 @@ TEST(NeuronForm, P7AGateIsAPartOfTheBundle) {
     int width;
     size_t bundle_bytes;
   };
-  // The first in two pages with its scales, the second in one without them.
+  // The first case takes two pages with its scales, the second one page with them.
   for (const GateCase& c : {GateCase{Type::kQ4_0, 4096, 6656}, GateCase{Type::kQ4_0, 2688, 4032},
                             GateCase{Type::kF16, 256, 1536}}) {
     const RandomMatrix gate(c.type, kNeurons, c.width, 3), up(c.type, kNeurons, c.width, 1),
