@@ -1,4 +1,4 @@
-// What the tests of kernels share: implementations to test, and data to test them with.
+// Gives tests of kernels implementations to test, and data to test them with.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,8 +17,9 @@
 
 namespace troika::kernels {
 
-// A test that runs for every implementation of this build; one that the processor cannot run is
-// skipped, or emulated where only AMX is missing and the test asks for it.
+// The base of tests that run for every implementation of this build. A test is skipped where the
+// processor cannot run the implementation, or emulated where only AMX is missing and the test asks
+// for that.
 class EveryImplementation : public testing::TestWithParam<size_t> {
  protected:
   explicit EveryImplementation(bool emulates_amx = false) : emulates_amx_(emulates_amx) {}

@@ -68,7 +68,8 @@ TEST(ThreadedLane, ACompletionMaySubmitTheNextTask) {
   }
 }
 
-// Two lanes hand tasks to each other, as a scheduler does; both go as soon as the last has ended.
+// Two lanes hand tasks to each other, as a scheduler does. Both are destroyed as soon as the last
+// task has ended.
 TEST(ThreadedLane, MayBeDestroyedAsSoonAsItsTaskHasEnded) {
   struct PingPong : Completion {
     void finished(Status) override {
@@ -97,13 +98,13 @@ TEST(ThreadedLane, MayBeDestroyedAsSoonAsItsTaskHasEnded) {
     }
     game.lanes[0]->submit(*game.executables[0], game.run, game);
     game.latch.wait();
-    // The last one ran on lane 1: lane 0, which submitted it, may still be on its way out of that.
+    // The last task ran on lane 1. Lane 0, which submitted it, may still be returning from that.
     lanes[1].reset();
     lanes[0].reset();
   }
 }
 
-// One task on each lane; tells when each ended.
+// Notes when a task ended, and opens the latch when all have.
 struct Ended : Completion {
   explicit Ended(const VirtualMachine& machine, int* n_left, Latch* latch)
       : machine(machine), n_left(n_left), latch(latch) {}
@@ -122,14 +123,16 @@ TEST(VirtualMachine, ComputeAndMemoryOverlapWithinATask) {
   Latch latch;
   int n_left = 1;
   Ended end(machine, &n_left, &latch);
-  machine.start(0, {10.0, 50.0, 4e6}, Status::kDone, end);  // 4 MB at 40 GB/s: 100 us
+  // Reads 4 MB at 40 GB/s, which takes 100 us.
+  machine.start(0, {10.0, 50.0, 4e6}, Status::kDone, end);
   machine.wait(latch);
   EXPECT_NEAR(end.at_us, 110.0, 1e-6);
   EXPECT_NEAR(machine.busy_us(0), 110.0, 1e-6);
 }
 
 TEST(VirtualMachine, LanesShareTheBusAndTheEndMoves) {
-  // Alone each would read 8 MB in 200 us; together 60 GB/s give 30 each, until the shorter ends.
+  // Alone each lane would read 8 MB in 200 us. Together they share 60 GB/s, 30 each, until the
+  // shorter task ends.
   VirtualMachine machine({60.0, {40.0, 40.0}});
   Latch latch;
   int n_left = 2;
@@ -138,8 +141,9 @@ TEST(VirtualMachine, LanesShareTheBusAndTheEndMoves) {
   machine.start(0, {0.0, 0.0, 6e6}, Status::kDone, shorter);
   machine.start(1, {0.0, 0.0, 8e6}, Status::kDone, longer);
   machine.wait(latch);
-  EXPECT_NEAR(shorter.at_us, 200.0, 1e-6);        // 6 MB at 30 GB/s
-  EXPECT_NEAR(longer.at_us, 200.0 + 50.0, 1e-6);  // 6 MB by then, the other 2 MB at 40 GB/s
+  EXPECT_NEAR(shorter.at_us, 200.0, 1e-6);  // reads 6 MB at 30 GB/s
+  // Has read 6 MB by then, and reads the other 2 MB at 40 GB/s.
+  EXPECT_NEAR(longer.at_us, 200.0 + 50.0, 1e-6);
 }
 
 TEST(VirtualMachine, ALaneThatWantsLittleLeavesTheRest) {
@@ -152,10 +156,10 @@ TEST(VirtualMachine, ALaneThatWantsLittleLeavesTheRest) {
   machine.start(1, {0.0, 0.0, 5e6}, Status::kDone, fast);
   machine.wait(latch);
   EXPECT_NEAR(slow.at_us, 100.0, 1e-6);
-  EXPECT_NEAR(fast.at_us, 100.0, 1e-6);  // 50 GB/s are left for it
+  EXPECT_NEAR(fast.at_us, 100.0, 1e-6);  // has the 50 GB/s that are left
 }
 
-// As a driver's shared buffer: pieces have handles, and are given back.
+// A memory like a driver's shared buffers: pieces have handles, and are given back.
 class SharedMemory : public Memory {
  public:
   std::byte* allocate(size_t bytes) override {
@@ -192,7 +196,7 @@ TEST(Buffers, ValuesLieInTheMemoryOfALane) {
         EXPECT_EQ(reinterpret_cast<uintptr_t>(view.address) % 64, 0u);
         EXPECT_EQ(view.row_bytes, static_cast<size_t>(buffers.width(id)) * sizeof(float));
         EXPECT_EQ(view.type, tensor::Type::kF32);
-        EXPECT_GE(view.address, last);  // behind the value before
+        EXPECT_GE(view.address, last);  // lies behind the value before
         last = view.address + view.row_bytes * (id == 2 ? 3 : 9);
         EXPECT_LE(last, memory.begin() + memory.size());
         EXPECT_EQ(view.floats(),
@@ -204,7 +208,7 @@ TEST(Buffers, ValuesLieInTheMemoryOfALane) {
   EXPECT_EQ(Buffers(blueprint, 9, 3).view(1).handle, 0u);
 }
 
-// The next time there is nothing.
+// A lane without memory is refused in a sentence.
 TEST(Buffers, NoMemoryIsASentence) {
   struct NoMemory : PlainMemory {
     std::byte* allocate(size_t) override { return nullptr; }
@@ -242,7 +246,7 @@ TEST(TaskBindings, TakeAllLeasesAndGiveThemBack) {
   EXPECT_FALSE(bindings.lease(1).is_ready());
 }
 
-// Work in the background gives way to tasks, and is done when asked for.
+// Work in the background gives way to tasks, and is finished when asked for.
 TEST(VirtualMachine, BackgroundWorkPassesWhileALaneHasNoTask) {
   VirtualMachine machine({0.0, {0.0, 0.0}});
   machine.add_background(0, 30.0);
@@ -261,7 +265,7 @@ TEST(VirtualMachine, BackgroundWorkPassesWhileALaneHasNoTask) {
   EXPECT_EQ(machine.clock().now_us(), 130.0);
 }
 
-// A task goes on beside what is waited for.
+// Tasks go on while a caller waits for work in the background.
 TEST(VirtualMachine, TasksGoOnWhileBackgroundWorkIsFinished) {
   VirtualMachine machine({0.0, {0.0, 0.0}});
   lanes::Ended other;
@@ -273,7 +277,7 @@ TEST(VirtualMachine, TasksGoOnWhileBackgroundWorkIsFinished) {
   EXPECT_EQ(machine.busy_us(1), 15.0);
 }
 
-// Each software on a phone hands over in its way.
+// Each software of a phone takes its own time to hand over.
 TEST(VirtualMachine, HandoversAreThoseOfTheSoftwareThatBegins) {
   VirtualMachine machine({0.0, {0.0, 0.0}});
   machine.set_transitions({{{{0.0, 5.0}, {5.0, 0.0}}, {}}, {{{0.0, 400.0}, {400.0, 0.0}}, {}}});
@@ -288,7 +292,8 @@ TEST(VirtualMachine, HandoversAreThoseOfTheSoftwareThatBegins) {
   }
 }
 
-// A lane that reads from flash stands behind the processors, about which alone transitions speak.
+// A lane that reads from flash comes behind the processors, and transitions concern only
+// processors.
 TEST(VirtualMachine, LanesBehindTheProcessorsTakeNothingOverAndNeedNoRestart) {
   VirtualMachine machine({0.0, {0.0, 0.0}});
   machine.set_transitions({{{{0.0}}, {7.0}}});
@@ -306,7 +311,7 @@ TEST(VirtualMachine, LanesBehindTheProcessorsTakeNothingOverAndNeedNoRestart) {
   EXPECT_EQ(machine.clock().now_us(), 67.0);
 }
 
-// A lane whose tasks take time, on a clock that goes on by itself.
+// A lane whose tasks take real time.
 class TimedLane : public NullLane {
  public:
   explicit TimedLane(double task_us) : NullLane("timed"), task_us_(task_us) {}
@@ -328,7 +333,7 @@ TEST(CappedLane, H14RestsBehindEachTaskForItsShareOfTheTime) {
     const auto executable = inner->make(1);
     CappedLane lane(std::move(inner), share, clock);
     EXPECT_EQ(lane.info().queue_depth, 1);
-    double rested_us = 0.0;  // until when the lane has to rest, as this test reckons it
+    double rested_us = 0.0;  // is until when the test expects the lane to rest
     for (int i = 0; i < 5; ++i) {
       lanes::Ended ended;
       lane.submit(*executable, {}, ended);
@@ -350,7 +355,7 @@ class FailingLane : public NullLane {
   std::string problem() const override { return "it is gone"; }
 };
 
-// A failed task is told of as one.
+// A task that fails in the lane inside is reported as failed.
 TEST(CappedLane, H14TellsWhatTheLaneInsideSays) {
   auto inner = std::make_unique<FailingLane>();
   const auto executable = inner->make(1);
@@ -373,14 +378,14 @@ TEST(VirtualMachine, H14ALaneRestsAndTheNextTaskWaitsForThat) {
   machine.wait(first.latch);
   EXPECT_EQ(machine.clock().now_us(), 10.0);
   machine.wait(second.latch);
-  EXPECT_EQ(machine.clock().now_us(), 60.0);  // 30 of rest behind the first
+  EXPECT_EQ(machine.clock().now_us(), 60.0);  // has 30 us of rest behind the first task
   EXPECT_EQ(machine.started_us(0), 40.0);
   EXPECT_EQ(machine.busy_us(0), 30.0);
   machine.wait(other.latch);
-  EXPECT_EQ(machine.clock().now_us(), 100.0);  // another lane does not rest
+  EXPECT_EQ(machine.clock().now_us(), 100.0);  // shows that the other lane does not rest
 }
 
-// Frames stand in the queue behind what was submitted before them.
+// A frame stands in the queue behind the tasks that were submitted before it.
 TEST(VirtualMachine, H14FramesAreLateBehindAFullQueue) {
   VirtualMachine machine({0.0, {0.0}});
   machine.set_queue_depth(0, 8);
@@ -391,7 +396,7 @@ TEST(VirtualMachine, H14FramesAreLateBehindAFullQueue) {
   EXPECT_EQ(machine.clock().now_us(), 120.0);
   EXPECT_EQ(machine.frames().n_periods, 6);
   EXPECT_EQ(machine.frames().n_drawn, 0);
-  EXPECT_EQ(machine.busy_us(0), 120.0);  // frames are not the lane's
+  EXPECT_EQ(machine.busy_us(0), 120.0);  // frames do not count for the lane
 }
 
 TEST(VirtualMachine, H14FramesAreInTimeBetweenTasksThatRest) {
@@ -425,10 +430,10 @@ TEST(NextTask, H8ExpectsWhatAWaitBehindTheSameTaskTook) {
   }
   EXPECT_GE(next.expected_us(&some), 1000.0);
   EXPECT_LT(next.expected_us(&other), 0.0);
-  next.wait(n, 0, &some);  // what has come already is not waited for
+  next.wait(n, 0, &some);  // returns at once, because the task has ended already
 }
 
-// Nothing is lost however long a wait is beside what was expected.
+// Every task runs, whether its wait is longer or shorter than expected.
 TEST(ThreadedLane, H8FastHandoversRunEveryTask) {
   auto inner = std::make_unique<NullLane>("null");
   NullLane* null = inner.get();

@@ -23,7 +23,7 @@ std::vector<std::byte> random_bytes(size_t n) {
   return bytes;
 }
 
-// Each test runs with io_uring, and as it does where io_uring is forbidden.
+// Each test runs with io_uring, and without it as where it is forbidden.
 class DiskLaneTest : public testing::TestWithParam<bool> {
  protected:
   DiskLaneTest() : content(random_bytes(1'000'003)), path(folder.file("data")) {
@@ -51,7 +51,7 @@ class DiskLaneTest : public testing::TestWithParam<bool> {
 
 TEST_P(DiskLaneTest, ReadsTheBytesOfAFile) {
   DiskLane lane(options);
-  // io_uring where it is allowed, or the program says why not.
+  // The lane uses io_uring where it is allowed, or says why not.
   const bool is_told = std::any_of(
       lane.notes().begin(), lane.notes().end(),
       [](const std::string& note) { return note.starts_with("io_uring cannot be used"); });
@@ -60,7 +60,7 @@ TEST_P(DiskLaneTest, ReadsTheBytesOfAFile) {
   std::vector<std::byte> part(5000);
   ASSERT_EQ(read(lane, {{0, 12345, part.size(), part.data()}}), Status::kDone);
   EXPECT_TRUE(std::equal(part.begin(), part.end(), content.begin() + 12345));
-  EXPECT_EQ(lane.n_direct_reads(), 0u);  // nothing about it is aligned
+  EXPECT_EQ(lane.n_direct_reads(), 0u);  // the read is not aligned
 }
 
 TEST_P(DiskLaneTest, ReadsPastThePageCacheWhereEverythingIsAligned) {
@@ -71,7 +71,7 @@ TEST_P(DiskLaneTest, ReadsPastThePageCacheWhereEverythingIsAligned) {
             Status::kDone);
   EXPECT_TRUE(std::equal(buffer.begin(), buffer.begin() + 4096, content.begin() + 8192));
   EXPECT_TRUE(std::equal(buffer.begin() + 4096, buffer.begin() + 12288, content.begin()));
-  // Either the reads were direct, or the program says why not.
+  // Either the reads were direct, or the lane says why not.
   EXPECT_TRUE(lane.n_direct_reads() == 2 || !lane.notes().empty());
 }
 
@@ -86,7 +86,7 @@ TEST_P(DiskLaneTest, ManyReadsAreUnderWayAtOnce) {
     reads.push_back(
         {0, random_bits(9, i) % (content.size() - kBytes), kBytes, all.data() + i * kBytes});
   }
-  // Ten tasks of fifty reads each, none of which waits for another.
+  // The ten tasks have fifty reads each, and none of them waits for another.
   std::vector<Ended> waiting(10);
   const auto task = lane.make_read();
   std::vector<lanes::Run> runs(waiting.size());
@@ -111,14 +111,14 @@ TEST_P(DiskLaneTest, AFileThatWasCutShortIsAFailureThatSaysWhere) {
             Status::kFailed);
   EXPECT_NE(lane.problem().find("ends at byte 1000003"), std::string::npos) << lane.problem();
   EXPECT_NE(lane.problem().find(path), std::string::npos);
-  // The lane goes on.
+  // The lane works on after the failure.
   EXPECT_EQ(read(lane, {{0, 0, 100, part.data()}}), Status::kDone);
 }
 
 TEST_P(DiskLaneTest, ADescriptorThatWasClosedIsAFailure) {
   options.may_read_directly = false;
   DiskLane lane(options);
-  // Whoever closes descriptors that are not theirs closes this one.
+  // The test closes the lane's descriptor, as a program that closes descriptors of others does.
   int descriptor = -1;
   DIR* const open_files = opendir("/proc/self/fd");
   for (const dirent* entry = readdir(open_files); entry != nullptr; entry = readdir(open_files)) {

@@ -25,7 +25,7 @@ TEST(HostMachine, DevicesStandWhereThePlanNamesThem) {
   const HostMachine machine(kernels.table, plan, nullptr, nullptr, make_device);
   ASSERT_EQ(machine.lanes().size(), 2u);
   EXPECT_EQ(machine.lanes()[0]->info().name, "host");
-  // A queue tells completions itself, so that no thread of another lane stands before it.
+  // The queue is not wrapped: it reports completions itself, so it needs no thread of another lane.
   EXPECT_EQ(machine.lanes()[1], made);
 }
 

@@ -1,4 +1,4 @@
-// Products of prompts in int8 on the host lane, against the plain formula.
+// Compares int8 products of prompts on the host lane with the plain formula.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ constexpr int kDepth = 150;
 constexpr int kMostTokens = 40;
 constexpr int kRows[] = {70, 23};
 
-// Two products of one activation, the second with a bias.
+// A graph with two products of one activation, the second with a bias.
 class TwoProducts {
  public:
   explicit TwoProducts(const weights::Int8Packing& packing = {}) {
@@ -49,13 +49,13 @@ class TwoProducts {
     buffers_ = std::make_unique<Buffers>(b, kMostTokens, 1);
     const std::vector<float> x = random_floats(kMostTokens * kDepth, 5, 1.0f);
     std::copy(x.begin(), x.end(), buffers_->view(0).floats());
-    for (int t = 0; t < kMostTokens; ++t) {  // some tokens have many outliers, some few
+    for (int t = 0; t < kMostTokens; ++t) {  // gives some tokens many outliers, and some few
       buffers_->view(0).floats()[t * kDepth + 7] *= 60;
       if (t % 3 == 0) buffers_->view(0).floats()[t * kDepth + kDepth - 1] *= 200;
     }
   }
 
-  // Both results, (n_tokens, rows) each.
+  // Returns both results, each (n_tokens, rows).
   std::vector<std::vector<float>> run(const Int8Rule& rule, int n_threads, int n_tokens,
                                       int n_built = kMostTokens) {
     const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
@@ -72,7 +72,7 @@ class TwoProducts {
     return results;
   }
 
-  // c = clamp(round(x / s)); y = s * scale * sum(c * w) + bias + scale * sum(r * w).
+  // Computes c = clamp(round(x / s)); y = s * scale * sum(c * w) + bias + scale * sum(r * w).
   std::vector<std::vector<float>> formula(const Int8Rule& rule, int n_tokens) const {
     std::vector<std::vector<float>> results;
     for (int i = 0; i < 2; ++i) {
@@ -165,10 +165,10 @@ TEST(N3, TheWeightCanHaveOneScale) {
   EXPECT_NE(by_row.panels(0).scales[1], by_row.panels(0).scales[0]);
 }
 
-// Weights of 4 bits, of which one in a hundred has 8: sums are those of the plain formula, and what
-// is lost is less than without outliers.
+// If weights have 4 bits and one in a hundred has 8, sums are those of the plain formula, and less
+// is lost than without outliers.
 TEST(P11, Int4WithOutliersEqualsThePlainFormulaAndLosesLessThanWithout) {
-  const Int8Rule rule = {Int8Rule::Kind::kLimit, {1e6f, false}};  // a scale for each token
+  const Int8Rule rule = {Int8Rule::Kind::kLimit, {1e6f, false}};  // gives each token a scale
   const auto exact = TwoProducts().run(rule, 2, kMostTokens);
   std::vector<double> lost;
   for (const double outliers : {0.0, 0.01, 0.05}) {
@@ -185,7 +185,8 @@ TEST(P11, Int4WithOutliersEqualsThePlainFormulaAndLosesLessThanWithout) {
   EXPECT_LT(lost[2], lost[1]);
 }
 
-// A shorter chunk in the same executable, and lists that a longer one has left behind.
+// A shorter chunk in the same executable has the same rows, although a longer one has left its
+// lists behind.
 TEST(N4, AShorterChunkGivesTheSameRows) {
   TwoProducts products;
   const Int8Rule rule = {Int8Rule::Kind::kLimit, {2.0f, true}, true};
@@ -198,12 +199,13 @@ TEST(N4, AShorterChunkGivesTheSameRows) {
   }
 }
 
-// Weighed up against float: taking outliers out helps by orders of magnitude.
+// Against float, taking outliers out reduces the error by more than an order of magnitude.
 TEST(N4, ShadowLosesLittleWhereOneScaleLosesMuch) {
   TwoProducts products;
   const auto error = [&](const Int8Rule& rule) {
     const auto mine = products.run(rule, 1, kMostTokens);
-    const Int8Rule fine = {Int8Rule::Kind::kLimit, {0.05f, true}, true};  // nearly all in float
+    // Computes nearly all in float.
+    const Int8Rule fine = {Int8Rule::Kind::kLimit, {0.05f, true}, true};
     const auto exact = products.formula(fine, kMostTokens);
     double sum = 0;
     for (size_t j = 0; j < mine[0].size(); ++j) sum += std::pow(mine[0][j] - exact[0][j], 2);
@@ -225,7 +227,8 @@ TEST(N11, ChannelsFromTheThresholdOnAreTakenOutWhole) {
   for (size_t j = 0; j < once[0].size(); ++j) {
     most = std::max<double>(most, std::fabs(once[0][j] - exact[0][j]));
   }
-  // 150 roundings of at most half of 6 / 127, weights of 0.05, far from all at their worst.
+  // The bound allows for 150 roundings of at most half of 6 / 127 with weights of 0.05, which are
+  // never all at their worst.
   EXPECT_LT(most, 0.08);
 }
 

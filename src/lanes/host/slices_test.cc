@@ -19,7 +19,7 @@ using model::OpKind;
 
 class SlicesTest : public testing::Test {
  protected:
-  // The first op of a kind.
+  // Returns a subgraph of the first op of a kind.
   Subgraph op_of(OpKind kind) const {
     const auto at = std::find_if(blueprint_.ops.begin(), blueprint_.ops.end(),
                                  [&](const model::Op& op) { return op.kind == kind; });
@@ -85,7 +85,8 @@ TEST_F(SlicesTest, ARunOfFewerRowsLeavesLessForTheLastSlices) {
   EXPECT_EQ(slice.n_rows(8), 4);
 }
 
-// The head is cut by wanted outputs, behind the selection, which reads rows of the whole batch.
+// The head is cut by wanted outputs, which stand behind the selection. The selection reads rows of
+// the whole batch.
 TEST_F(SlicesTest, TheHeadIsSlicedByWantedOutputs) {
   Subgraph subgraph = op_of(OpKind::kSelect);
   subgraph.slice.tokens = {2};

@@ -1,4 +1,4 @@
-// What the tests of the host lane share.
+// Runs tasks on a host lane for tests.
 #pragma once
 
 #include "kernels/random_test_support.h"
@@ -13,7 +13,7 @@ struct Done : Completion {
 
 using kernels::random_floats;
 
-// Builds an executable for prompts of so many rows, and runs it with some of them.
+// Builds an executable for prompts of n_rows, and runs it with n_tokens.
 inline void run_once(HostLane& lane, const Subgraph& subgraph, int n_rows, int n_tokens,
                      const weights::Store& store, const Buffers& buffers) {
   const auto executable = lane.build(subgraph, {plan::Phase::kPrompt, n_rows}, store, buffers);

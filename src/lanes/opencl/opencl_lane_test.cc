@@ -1,5 +1,6 @@
-// The lane of an OpenCL device beside that of cores: prompts in int8 equal to the bit, floats
-// within a bound and the same for any number of tokens, or a sentence.
+// Compares the lane of an OpenCL device with that of cores: prompts in int8 are equal to the bit,
+// and floats are within a bound and the same for any number of tokens. What the lane cannot compute
+// is refused in a sentence.
 #include "lanes/opencl/opencl_lane.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +42,7 @@ class OpenclLanes : public testing::Test {
     return std::make_unique<HostLane>(kernels_.table, plan::HostLane{{}, 1}, Activations::kF32,
                                       prefill, rules);
   }
-  // All values of both after a run in floats.
+  // Compares all values of both lanes after a run in floats.
   void expect_near(SmallGraph& graph, float bound, const std::string& name) {
     const auto device_lane = device(Prefill::kF32);
     const auto host_lane = host(Prefill::kF32);
@@ -134,7 +135,7 @@ TEST_F(OpenclLanes, PromptsInInt8HaveTheBitsOfCores) {
             << tensor::type_name(type) << ", " << n << " of " << n_built;
       }
     }
-    // A slice has rows of one product, or tokens of all.
+    // A slice has some rows of one product, or some tokens of all products.
     Subgraph part = graph.subgraph();
     part.slice.columns.assign(6, {});
     part.slice.columns[1] = {16, 48};
@@ -217,7 +218,7 @@ TEST_P(OpenclQueues, ManyTasksMayBeInTheQueueAndEndInTheirOrder) {
   const auto lane = device(Prefill::kF32, nullptr, GetParam());
   ASSERT_GT(lane->info().queue_depth, 1);
   GraphRun run(*lane, graph);
-  // Each adds to what the one before left.
+  // Each task adds to what the one before left, so their order matters.
   Subgraph subgraph = graph.subgraph();
   subgraph.ops = subgraph.ops.subspan(5, 1);
   const auto executable = lane->build(subgraph, kStep, graph.store(), run.buffers());
@@ -277,13 +278,14 @@ TEST_F(OpenclLanes, WhatItDoesNotComputeIsASentence) {
                      {Activations::kQ8, Prefill::kInt8});
   EXPECT_NE(problem_of(rounded, graph, graph.subgraph(), kStep).find("‹activations› f32"),
             std::string::npos);
-  // Its weights have no levels.
+  // The weights of the graph have no int8 levels.
   EXPECT_NE(problem_of(rounded, graph, graph.subgraph(), kPrompt).find("int8"), std::string::npos);
   const Buffers elsewhere(graph.blueprint(), kMost, kMost);
   EXPECT_THROW(in_floats->build(graph.subgraph(), kStep, graph.store(), elsewhere), Error);
 }
 
-// Attention of a prompt over what another one has left in the cache, and of a tree behind it.
+// Runs attention of a prompt over what an earlier one has left in the cache, and of a tree behind
+// it.
 struct CacheRun {
   CacheRun(Lane& lane, SmallGraph& graph, Type type)
       : lane(lane),
@@ -292,7 +294,7 @@ struct CacheRun {
         kv({1, 3, 32, type, 1000}, pieces_of(lane.memory())),
         sequence(kv.open()) {}
 
-  // Returns all values behind it, and the rows of the cache.
+  // Returns all values of the pass, and the rows of the cache.
   std::vector<float> attend(const cache::Batch& batch, const std::vector<int>& kept,
                             std::vector<std::byte>* rows) {
     const auto executable =
@@ -348,7 +350,7 @@ TEST_F(OpenclLanes, AttentionOverTheCacheIsNearThatOfCores) {
         EXPECT_LE(difference(expected, found), 2e-6f) << tensor::type_name(type);
         EXPECT_TRUE(of_device == of_host) << tensor::type_name(type);
       };
-      // Beyond a page.
+      // The batches fill more than a page.
       for (int i = 0; i < 14; ++i) {
         cache::Batch batch;
         batch.add_chain(tokens, i * kMost, 0);
@@ -429,7 +431,7 @@ TEST_F(OpenclLanes, ACacheElsewhereFailsTheTask) {
   EXPECT_NE(lane->problem().find("does not share"), std::string::npos) << lane->problem();
 }
 
-// A device that is lost while tasks run: its driver refuses whatever it is given from then on.
+// A device is lost while tasks run: its driver refuses everything from then on.
 std::atomic<int> n_kernels_left;
 decltype(Api::run_kernel) real_run_kernel;
 
@@ -458,7 +460,7 @@ TEST_P(OpenclQueues, ALostDeviceFailsItsTasksAndSaysWhy) {
     lanes::Ended ended[3];
     for (lanes::Ended& one : ended) lane.submit(*executable, arguments, one);
     for (lanes::Ended& one : ended) one.latch.wait();
-    // A block is six kernels.
+    // A block has six kernels.
     EXPECT_EQ(ended[0].status, n_left < 6 ? Status::kFailed : Status::kDone);
     EXPECT_EQ(ended[1].status, Status::kFailed);
     EXPECT_EQ(ended[2].status, Status::kFailed);
@@ -471,7 +473,7 @@ TEST_P(OpenclQueues, ALostDeviceFailsItsTasksAndSaysWhy) {
   EXPECT_EQ(again.status, Status::kDone);
 }
 
-// The thread that told of the last task may still be in the lane.
+// The thread that reported the last task may still be in the lane.
 TEST_P(OpenclQueues, ALaneMayBeDestroyedAsSoonAsItsTaskHasEnded) {
   SmallGraph graph = SmallGraph::block(Type::kQ8_0, 256, 512);
   for (int i = 0; i < 30; ++i) {

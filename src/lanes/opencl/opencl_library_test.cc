@@ -20,7 +20,7 @@ std::string problem_of(Body body) {
   return "no error";
 }
 
-// A platform with one device, which describes itself as a test likes.
+// Returns a platform with one device, whose description a test can set.
 Platform platform() { return reinterpret_cast<Platform>(uintptr_t{1}); }
 
 Int give_text(const char* text, size_t size, void* to, size_t* length) {

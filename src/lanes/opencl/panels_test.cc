@@ -14,7 +14,7 @@ namespace {
 
 using Levels = PanelForm::Levels;
 
-// A weight as kernels decode it.
+// Returns a weight as kernels decode it.
 float weight_of(const Panels& panels, size_t row, size_t k) {
   const size_t panel = row / kPanelRows, in_panel = row % kPanelRows;
   const size_t at = (panel * panels.k + k) * kPanelRows + in_panel;

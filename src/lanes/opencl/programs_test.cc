@@ -24,7 +24,7 @@ class OpenclPrograms : public testing::Test {
     device_ = found.device;
   }
 
-  // Runs the kernel of what a folder holds. Returns the costs of the program.
+  // Runs the kernel of a program that `folder` may hold. Returns what making the program cost.
   ProgramCosts count(const std::string& folder, std::string* problem) {
     Programs programs(device_, folder);
     BoundKernel kernel(device_, programs.build(kCount, "count", "-DUNUSED"), "count");

@@ -1,4 +1,4 @@
-// What the tests of lanes on OpenCL devices share.
+// Gives tests of lanes on OpenCL devices a device, and small graphs to run on it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 
 namespace troika::lanes::opencl {
 
-// A device for tests. Null where this machine has no OpenCL device that lanes can use; then
+// A device for tests. It is null where this machine has no OpenCL device that lanes can use; then
 // `problem` says why. Where TROIKA_OPENCL names a library, it must have a device.
 struct FoundDevice {
   std::shared_ptr<const Device> device;
@@ -33,7 +33,7 @@ inline FoundDevice find_device() {
   FoundDevice found;
   found.options.library = file != nullptr ? file : "";
 #if defined(__SANITIZE_THREAD__)
-  // The sanitizer would judge code that it cannot see.
+  // The sanitizer would judge code that it cannot see into.
   found.problem = "drivers of OpenCL are not built with the thread sanitizer";
   return found;
 #endif
@@ -47,8 +47,7 @@ inline FoundDevice find_device() {
   return found;
 }
 
-// Some ops over random values and weights of one type: the part that lanes of different kinds have
-// in common in these tests.
+// Some ops over random values and weights of one type, which tests run on lanes of different kinds.
 class SmallGraph {
  public:
   static constexpr int kMostTokens = 21;
@@ -104,7 +103,7 @@ class SmallGraph {
     blueprint_.ops.push_back(op);
     return blueprint_.ops.back();
   }
-  // Makes the store. Called once, after all functions above.
+  // Makes the store. It is called once, after all functions above.
   weights::Store& store() {
     if (store_ == nullptr) {
       store_ = std::make_unique<weights::Store>(blueprint_, std::move(constants_));
@@ -139,7 +138,7 @@ class SmallGraph {
   std::unique_ptr<weights::Store> store_;
 };
 
-// Runs a graph on a lane, with its values where the lane wants them.
+// Runs a graph on a lane, with its values in the memory that the lane wants.
 class GraphRun {
  public:
   GraphRun(Lane& lane, SmallGraph& graph)
@@ -178,8 +177,8 @@ class GraphRun {
     run.buffer_set = set;
     return run;
   }
-  // Runs the graph and returns all values afterwards. `n_built`: for how many tokens the executable
-  // is built.
+  // Runs the graph and returns all values afterwards. The executable is built for `shape`, which
+  // may have more tokens than n_tokens.
   std::vector<float> values(const Subgraph& subgraph, plan::Shape shape, int n_tokens,
                             int set = 0) {
     const auto executable = lane_.build(subgraph, shape, graph_.store(), buffers_);

@@ -39,7 +39,7 @@ TEST(OpenVino, AnAbsentDeviceIsASentenceThatListsThoseThatAreThere) {
   }
 }
 
-// Whole-number sums, turned into floats once.
+// Returns sums that are computed in whole numbers and turned into floats once.
 std::vector<float> sums(const ProductShape& shape, const std::vector<uint8_t>& x,
                         const std::vector<int8_t>& w) {
   const auto n_tokens = static_cast<size_t>(shape.n_tokens), k = static_cast<size_t>(shape.k);
@@ -67,7 +67,7 @@ TEST(OpenVino, AProductHasTheSumsOfWholeNumbers) {
                                     {16, 4864, 48},
                                     {3, 11008, 20},
                                     {3, 20000, 1}}) {
-    // The largest levels of which no sum can exceed what the device adds exactly.
+    // With levels up to this one, no sum can exceed what the device adds exactly.
     const int most = std::min(127, most_sum / 127 / shape.k);
     for (const bool is_extreme : {false, true}) {
       std::vector<uint8_t> x(static_cast<size_t>(shape.n_tokens * shape.k));
@@ -86,7 +86,7 @@ TEST(OpenVino, AProductHasTheSumsOfWholeNumbers) {
       ASSERT_TRUE(graph.run(x.data(), y.data())) << found.library->problem();
       EXPECT_EQ(y, sums(shape, x, w))
           << shape.n_tokens << " x " << shape.n_rows << " x " << shape.k << " " << is_extreme;
-      // Buffers elsewhere.
+      // Buffers at other addresses give the same result.
       std::vector<uint8_t> x2 = x;
       std::vector<float> y2(y.size());
       ASSERT_TRUE(graph.run(x2.data(), y2.data())) << found.library->problem();
@@ -95,7 +95,7 @@ TEST(OpenVino, AProductHasTheSumsOfWholeNumbers) {
   }
 }
 
-// Sums of a device that is not what it should be.
+// A device that rounds sums is noticed.
 TEST(OpenVino, SumsThatARoundingDeviceWouldMakeAreSeen) {
   const ProductShape shape = {5, 2000, 40};
   std::mt19937 random(3);
@@ -105,9 +105,9 @@ TEST(OpenVino, SumsThatARoundingDeviceWouldMakeAreSeen) {
   fill_extremes(shape, w, x.data());
   std::vector<float> y = sums(shape, x, w);
   EXPECT_TRUE(has_exact_sums(shape, w, x.data(), y.data()));
-  for (float& sum : y) sum = std::nearbyint(sum / 256) * 256;  // 16 bits of so large a number
+  for (float& sum : y) sum = std::nearbyint(sum / 256) * 256;  // keeps 16 bits of so large a number
   EXPECT_FALSE(has_exact_sums(shape, w, x.data(), y.data()));
-  // Pairs of products that stop at the end of 16 bits.
+  // These sums add pairs of products that stop at the end of 16 bits.
   size_t at = 0;
   for (size_t t = 0; t < 5; ++t) {
     for (size_t r = 0; r < 40; ++r) {

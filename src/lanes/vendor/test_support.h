@@ -1,4 +1,4 @@
-// What the tests of lanes on OpenVINO share.
+// Gives tests of lanes on OpenVINO its library.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 
 namespace troika::lanes::openvino {
 
-// A library for tests. Null where this machine has no OpenVINO; then `problem` says why. Where
-// TROIKA_OPENVINO names a folder, its library must load.
+// A library for tests. It is null where this machine has no OpenVINO; then `problem` says why.
+// Where TROIKA_OPENVINO names a folder, its library must load.
 struct FoundLibrary {
   std::shared_ptr<Library> library;
   std::string problem;

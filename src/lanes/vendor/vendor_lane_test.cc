@@ -1,4 +1,5 @@
-// The lane of a vendor's runtime beside that of cores: equal to the bit, or a sentence.
+// Compares the lane of a vendor's runtime with that of cores: results are equal to the bit, or the
+// lane refuses in a sentence.
 #include "lanes/vendor/vendor_lane.h"
 
 #include <gtest/gtest.h>
@@ -20,10 +21,11 @@ namespace {
 
 constexpr int kMiddle = 71, kSmall = 23, kMost = 37;
 
-// A block's second half: norm, gate and up of one activation, an odd one with a bias, a down.
+// The second half of a block: a norm, gate and up of one activation, an odd product with a bias,
+// and down.
 class SmallBlock {
  public:
-  // With extreme weights, gates have levels of 127 or -127 alone.
+  // Extreme weights give the gate only the levels 127 and -127.
   explicit SmallBlock(int width = 150, bool is_extreme = false) : width_(width) {
     model::Blueprint& b = blueprint_;
     b.values = {{"x", width_, false},   {"normed", width_, false}, {"gate", kMiddle, false},
@@ -51,7 +53,7 @@ class SmallBlock {
     buffers_ = std::make_unique<Buffers>(b, kMost, 1, true, 2);
   }
 
-  // Some matrices with packed copies, the others unpacked from their rows.
+  // Packs copies of some matrices; the others are unpacked from their rows.
   void pack(const std::vector<model::WeightId>& packed, const weights::Int8Packing& packing = {}) {
     store_->pack_int8(packed, 1, {}, packing);
     if (!packing.is_plain()) return;
@@ -67,16 +69,16 @@ class SmallBlock {
     const std::vector<float> x = random_floats(size_t{kMost} * static_cast<size_t>(width_), 5);
     float* const to = buffers_->view(0, set).floats();
     std::copy(x.begin(), x.end(), to);
-    std::fill_n(to, width_, 0.0f);  // nothing
+    std::fill_n(to, width_, 0.0f);  // is all zero
     for (int i = 0; i < width_; ++i) to[width_ + i] = i % 2 == 0 ? 3e4f : -3e4f;
-    to[2 * width_ + 3] = 1e6f;                     // one far above the others
-    std::fill_n(to + 3 * width_, width_, 1e-30f);  // hardly anything
+    to[2 * width_ + 3] = 1e6f;                     // has one value far above the others
+    std::fill_n(to + 3 * width_, width_, 1e-30f);  // has tiny values
     for (model::ValueId id = 1; id < 6; ++id) {
       std::fill_n(buffers_->view(id, set).floats(), kMost * buffers_->width(id), -7.0f);
     }
   }
 
-  // All values, bit by bit.
+  // Returns the bits of all values.
   std::vector<uint32_t> bits(int set) const {
     std::vector<uint32_t> bits;
     for (model::ValueId id = 0; id < 6; ++id) {
@@ -218,7 +220,7 @@ TEST_F(VendorLanes, SlicesOfRowsAndTokensHaveTheBitsOfTheHost) {
   }
 }
 
-// A length of 5 tokens and others: its first part has the graphs of a prompt of 5.
+// The first part of a length has 5 tokens, so it uses the graphs of a prompt of 5.
 TEST_F(VendorLanes, H5PartsOfLengthsShareTheGraphsOfUsualShapes) {
   SmallBlock block;
   block.pack({0, 1, 2, 3});
@@ -235,18 +237,18 @@ TEST_F(VendorLanes, H5PartsOfLengthsShareTheGraphsOfUsualShapes) {
   EXPECT_EQ(lane->costs().n_compiled, before.n_compiled);
   EXPECT_EQ(lane->costs().n_shared, 2);
   EXPECT_EQ(lane->held_bytes(), held);
-  // The one that was built first still has its own results.
+  // The executable that was built first still has its own results.
   block.fill(1);
   run(*lane, *usual, 5, 1);
   EXPECT_EQ(block.bits(1), bits_of(*host_lane, &block, block.subgraph(), 5, 5, 1));
-  // Another part of as many tokens, elsewhere, has them too.
+  // Another part of 5 tokens at another place uses these graphs too.
   part.slice.tokens = {7, 12};
   EXPECT_EQ(bits_of(*lane, &block, part, kMost, kMost, 0),
             bits_of(*host_lane, &block, part, kMost, kMost, 0));
   EXPECT_EQ(lane->costs().n_compiled, before.n_compiled);
 }
 
-// Weights of two models have the same numbers.
+// The weights of two models have the same numbers, but not the same content.
 TEST_F(VendorLanes, ModelsOneAfterAnotherHaveTheirOwnWeights) {
   const auto vendor_lane = vendor();
   const auto host_lane = host();
@@ -258,7 +260,7 @@ TEST_F(VendorLanes, ModelsOneAfterAnotherHaveTheirOwnWeights) {
   }
 }
 
-// Sums of 2,100 products of the largest levels are no floats.
+// Sums of 2,100 products of the largest levels exceed what floats hold exactly.
 TEST_F(VendorLanes, LongRowsOfExtremeWeightsHaveTheBitsOfTheHost) {
   SmallBlock block(2100, true);
   block.pack({});
@@ -266,7 +268,7 @@ TEST_F(VendorLanes, LongRowsOfExtremeWeightsHaveTheBitsOfTheHost) {
             bits_of(*host(), &block, block.subgraph(), kMost, 33, 0));
 }
 
-// As a device takes them whose sums are floats.
+// A device whose sums are floats takes products in parts.
 TEST_F(VendorLanes, ProductsInPartsHaveTheBitsOfTheHost) {
   SmallBlock block(1000, true);
   block.pack({0});
@@ -360,7 +362,7 @@ TEST_F(VendorLanes, CompiledGraphsAreKeptAndDamagedOnesAreCompiledAgain) {
     fs::resize_file(entry.path(), 20);
   }
   EXPECT_NE(make(2, 0).find("damaged"), std::string::npos);
-  // As it should be, but not what the library takes.
+  // The files are valid, but hold nothing that the library accepts.
   for (const fs::directory_entry& entry : fs::directory_iterator(blobs)) {
     const uint64_t key = std::stoull(entry.path().stem().string(), nullptr, 16);
     openvino::BlobShelf(blobs).keep(key, [](const std::string& path) {

@@ -84,12 +84,12 @@ TEST(Cost, ACallOfTheCpuIsStartedAndThenComputesOrReads) {
   const CostModel model = model_of("8gen3", "llm.npu");
   const auto& cpu = model.stack().cpu;
   const double launch_us = cpu.launch_us;
-  // Many rows compute: twice the rows take twice the time behind the start.
+  // With many rows, computing takes the time: twice the rows take twice the time behind the start.
   const double many = us(model, Processor::kCpu, Product{128, 2048, 2048});
   const double more = us(model, Processor::kCpu, Product{256, 2048, 2048});
   EXPECT_NEAR(more - launch_us, 2.0 * (many - launch_us), 1e-6);
   EXPECT_NEAR(many - launch_us, 2.0 * 128 * 2048 * 2048 / (cpu.int8_gops * 1e3), 1e-6);
-  // One row reads.
+  // With one row, reading takes the time.
   const double one = us(model, Processor::kCpu, Product{1, 2048, 2048});
   EXPECT_NEAR(one - launch_us, 2048.0 * 2048 / (model.read_gb_s(Processor::kCpu) * 1e3), 5.0);
 }
@@ -105,7 +105,7 @@ TEST(Cost, OneRowOnAnotherChipGoesByItsMemory) {
 TEST(Cost, TheCpuIsFastestForOneRowAndTheNpuForMany) {
   const CostModel model = model_of("8gen3", "powerinfer-2");
   const auto cpu_sparse = [&](double share) {
-    // Only this share of the rows of the weight is computed; dense lanes cannot skip any.
+    // The CPU computes only this share of the weight's rows. Dense lanes cannot skip any.
     return us(model, Processor::kCpu,
               Product{1, 4096, static_cast<int64_t>(14336 * share), Arithmetic::kInt8, 0.5});
   };
@@ -127,7 +127,7 @@ TEST(Cost, N8_ASquareShapeCostsLessAndScalesPerGroupMore) {
   product.has_square_shape = false;
   product.has_group_scales = true;
   EXPECT_GT(us(model, Processor::kNpu, product), 8 * thin);
-  // The gain is one of multiplying: where starting and weights take the time, it is small.
+  // Square shapes speed up multiplying. Where starting and weights take the time, they gain little.
   Product few{32, 2048, 2048};
   const double few_thin = us(model, Processor::kNpu, few);
   few.has_square_shape = true;
@@ -141,7 +141,7 @@ TEST(Cost, AnIntegerProductOfTheNpuIsStartedLoadsItsWeightsAndMultiplies) {
   const double ops_us = 2.0 * 64 * 2048 * 8192 / (npu.int8_tops * 1e6);
   EXPECT_NEAR(us(model, Processor::kNpu, Product{64, 2048, 8192}),
               npu.launch_us + weights_us + ops_us, 1e-6);
-  // What the rate can be lies between what Table 3 forbids and what another paper reached.
+  // The rate lies between what Table 3 rules out and what another paper reached.
   ASSERT_TRUE(npu.int8_tops.range.has_value());
   EXPECT_LT(npu.int8_tops.range->first, npu.int8_tops);
 }
@@ -245,8 +245,8 @@ TEST(Cost, OlderPhonesAreSlower) {
   }
 }
 
-// The parts of sparse attention on a core come to the kernel that was measured, and selection reads
-// every score.
+// The parts of sparse attention on a core take together as long as the kernel that was measured,
+// and selection reads every score.
 TEST(Cost, S1S2PartsOfSparseAttentionAreTheWholeKernel) {
   CostModel model = model_of("8gen3", "shadowattn");
   model.use_cores({0, 1, 0});
@@ -257,7 +257,7 @@ TEST(Cost, S1S2PartsOfSparseAttentionAreTheWholeKernel) {
                          model.select(cpu, 256, 1000, 4, 64).compute_us +
                          model.exact(cpu, 256, 1000, 4, 64, share).compute_us;
     EXPECT_NEAR(parts, full * model.sparse_attention_share(share), 1e-6 * full);
-    // Whole blocks are not gathered, and few of them are looked at.
+    // Whole blocks need not be gathered, and only few estimates are computed for them.
     EXPECT_NEAR(model.exact(cpu, 256, 1000, 4, 64, share, 64).compute_us, share * full,
                 1e-6 * full);
   }

@@ -13,7 +13,7 @@ CostModel heterollm() {
           plan::read_stack(kPhones + "stacks/heterollm.json")};
 }
 
-// A linear op and an attention, alone in their subgraphs.
+// A linear op and an attention, each alone in its subgraph.
 struct TwoOps {
   TwoOps() {
     blueprint.n_heads = 32;

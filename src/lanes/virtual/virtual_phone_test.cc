@@ -27,7 +27,7 @@ struct OneAdd {
   model::Blueprint blueprint;
 };
 
-// Time of the same small task on a lane, after one on another.
+// Returns the time of a small task on a lane, right after the same task on lane `before`.
 double us_after(VirtualPhone& phone, size_t before, size_t lane,
                 plan::Phase phase = plan::Phase::kStep) {
   const OneAdd one;
@@ -78,7 +78,7 @@ TEST(VirtualPhone, V5_EnergyIsPowerTimesBusyTime) {
                 model.wait_w(processor) * (all_us - end.busy_us[lane]) * 1e-6;
     EXPECT_GT(model.wait_w(processor), 0.0);
     EXPECT_LT(model.wait_w(processor), model.power_w(processor));
-    EXPECT_LT(end.busy_us[lane], all_us);  // so that waiting counts
+    EXPECT_LT(end.busy_us[lane], all_us);  // shows that the lane also waits
   }
   EXPECT_GT(end.busy_us[0], 0.0);
   EXPECT_GT(end.busy_us[1], 0.0);

@@ -1,4 +1,4 @@
-// Experts of tokens whose router gives no numbers.
+// Tests experts of tokens whose router gives no numbers.
 #include "lanes/host/experts/experts.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// A router's logits, the experts that they choose, one product of each, and their sum.
+// A mixture has a router's logits, the experts that they choose, one product of each, and the sum.
 class Mixture {
  public:
   static constexpr int kExperts = 37, kUsed = 4, kDepth = 24, kRows = 20, kTokens = 6;
@@ -78,7 +78,7 @@ class Mixture {
   std::unique_ptr<Buffers> buffers_;
 };
 
-// A token's logits of which some are no numbers, or whose softmax is none.
+// Returns logits of a token with values that are no numbers, or whose softmax is none.
 std::vector<std::vector<float>> bad_logits() {
   std::vector<std::vector<float>> all;
   const std::vector<float> good = random_floats(Mixture::kExperts, 11);
@@ -102,7 +102,7 @@ void expect_valid_experts(const std::vector<float>& routes) {
   EXPECT_EQ(experts.size(), size_t{Mixture::kUsed}) << "an expert was chosen twice";
 }
 
-// A share that is no number shows in the token's results; other tokens keep theirs to the bit.
+// A share that is no number shows in its token's results. Other tokens keep the bits of theirs.
 TEST(Experts, LogitsThatAreNoNumbersShowAndStayWithTheirToken) {
   constexpr int kBadToken = 2;
   const CpuFeatures features = detect_cpu_features();

@@ -35,7 +35,7 @@ plan::NeuronPlan plan_of(const NeuronShape& shape, double share, double overlap)
   return plan;
 }
 
-// What P §2.2 and §7.2.2 print of batches follows from the law: pf024, pf028.
+// What P §2.2 and §7.2.2 print about batches (pf024, pf028) follows from the law.
 TEST(NeuronActivity, P8TheLawGivesWhatThePaperSaysOfBatches) {
   const std::vector<double> shares = plan::firing_shares({}, 14336);
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
@@ -76,7 +76,7 @@ TEST(NeuronActivity, TokensOverlapAsStated) {
 TEST(NeuronWork, P5MissesFallWithMemoryAndTheBudgetHolds) {
   const CostModel model = powerinfer2();
   const NeuronShape shape = small_shape();
-  double before = 1.1;  // with 2 % all may be read
+  double before = 1.1;  // lets all be read at 2 %
   for (const double share : {0.02, 0.25, 0.5, 0.75}) {
     const plan::NeuronPlan plan = plan_of(shape, share, 0.7);
     NeuronWork work(model, shape, plan);
