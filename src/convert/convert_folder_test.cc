@@ -34,19 +34,19 @@ class ConvertFolder : public testing::Test {
     source.write(folder_);
     return convert_again(type);
   }
-  // The message, empty where it worked.
+  // Returns the message of the error, or "" where converting worked.
   std::string convert_again(const std::string& type = "f16") {
     return message_of<Error>(
         [&] { convert_folder({.folder = folder_, .output = out_, .type = type}); });
   }
-  // A refusal with these words, and nothing left behind.
+  // Expects that converting is refused with these words and leaves nothing behind.
   void expect_refused(const HfFolder& source, const std::string& problem) {
     expect_message(convert(source), problem);
   }
   void expect_message(const std::string& message, const std::string& problem) {
     EXPECT_NE(message.find(problem), std::string::npos) << message << "\nnot: " << problem;
     EXPECT_TRUE(message.starts_with(folder_)) << message;
-    EXPECT_EQ(temp_.n_files(), 1u);  // the folder itself
+    EXPECT_EQ(temp_.n_files(), 1u);  // counts the folder alone
     std::filesystem::remove(out_);
   }
   void expect_config_refused(const char* key, const json& value, const std::string& problem) {
@@ -334,7 +334,7 @@ TEST_F(ConvertFolder, TokenizersThatCannotBeAreSentences) {
   expect_refused(source, "no model of SentencePiece");
 }
 
-// Gemma 3's tokenizer knows one token more than its embedding: that of a picture.
+// Gemma 3's tokenizer knows one token more than its embedding: the one of a picture.
 TEST_F(ConvertFolder, AddedTokensBeyondTheEmbeddingAreLeftOut) {
   HfFolder source = small_folder();
   const uint64_t n_vocab = source.config["vocab_size"];

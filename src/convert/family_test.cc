@@ -17,7 +17,7 @@ namespace {
 
 using test::message_of;
 
-// Two layers of two heads of 32 that share keys and values.
+// Returns the configuration of two layers with two heads of 32 that share keys and values.
 Json config_of(const std::string& class_name) {
   Json config = {{"architectures", {class_name}}, {"hidden_size", 64},
                  {"num_hidden_layers", 2},        {"num_attention_heads", 2},
@@ -34,7 +34,7 @@ Json config_of(const std::string& class_name) {
 Plan plan_with(const std::string& class_name, const Json& changes) {
   Json config = config_of(class_name);
   config.update(changes);
-  // As read from a file, where a whole number is an unsigned one.
+  // The text is parsed as from a file, where whole numbers are unsigned.
   return plan_model(parse_json(config.dump(), "config.json"), "config.json");
 }
 
@@ -59,7 +59,7 @@ const PlannedTensor* find_tensor(const Plan& plan, const std::string& name) {
   return found == plan.tensors.end() ? nullptr : &*found;
 }
 
-// Whether a bias must be there, may be there, or has no place.
+// Says whether a bias must be there, may be there, or has no place.
 std::string bias(const Plan& plan, const std::string& matrix) {
   const PlannedTensor* found = find_tensor(plan, "blk.1." + matrix + ".bias");
   return found == nullptr ? "none" : found->is_optional ? "optional" : "needed";
@@ -101,7 +101,7 @@ TEST(Families, BiasesAreNeededWhereTheClassOrTheConfigurationSaysSo) {
   EXPECT_EQ(bias(plan("LlamaForCausalLM"), "ffn_down"), "optional");
   EXPECT_EQ(bias(plan("LlamaForCausalLM", {{"mlp_bias", true}}), "ffn_down"), "needed");
   EXPECT_EQ(bias(plan("Qwen2ForCausalLM"), "attn_k"), "needed");
-  // These classes do not read the flags.
+  // These classes ignore the flags of biases.
   EXPECT_EQ(bias(plan("Qwen2ForCausalLM"), "attn_output"), "optional");
   EXPECT_EQ(bias(plan("Qwen2ForCausalLM", {{"attention_bias", true}}), "attn_output"), "optional");
   EXPECT_EQ(bias(plan("Qwen3ForCausalLM", {{"mlp_bias", true}}), "ffn_down"), "optional");

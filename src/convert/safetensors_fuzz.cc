@@ -1,5 +1,5 @@
-// Any bytes must either be refused with an Error, or be a safetensors file whose tensors lie inside
-// of it.
+// Checks that any bytes are either refused with an Error, or are a safetensors file whose tensors
+// lie inside of it.
 #include <cstdint>
 #include <span>
 

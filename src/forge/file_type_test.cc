@@ -39,7 +39,7 @@ TEST(FileType, PlainTypesAreTheSameEverywhere) {
   }
 }
 
-// Among 32 layers these are 0 to 3, 28 to 31, and 6, 9, 12, ... between.
+// Layers 0 to 3, 28 to 31, and 6, 9, 12, ... between get more bits where there are 32.
 TEST(FileType, TheMixGivesSensitiveMatricesMoreBits) {
   EXPECT_EQ(choose("q4_k_m", "output.weight", {4096, 32000}), Type::kQ6_K);
   EXPECT_EQ(choose("q4_k_m", "token_embd.weight", {4096, 32000}), Type::kQ4_K);
@@ -58,7 +58,7 @@ TEST(FileType, TheMixGivesSensitiveMatricesMoreBits) {
     EXPECT_EQ(choose("q4_k_m", name, {4096, 4096}), type) << name;
 }
 
-// What llama.cpp's quantize chose for the same tensors.
+// The types are those that llama.cpp's quantize chose for the same tensors.
 TEST(FileType, EveryMixHasItsOwnSensitiveMatrices) {
   struct Case {
     const char* file_type;

@@ -17,8 +17,8 @@ TEST(HollowModel, V4_EveryKnownModelHasABlueprintWithoutWeights) {
     const gguf::File file = hollow.open();
     const model::Blueprint blueprint = model::read(file);
     const weights::Store store(file, blueprint);
-    // All parameters take part in a pass, but for norms and what is looked up; of experts, those
-    // that are used.
+    // All parameters are multiplied in a pass, but for norms and what is looked up. Of experts only
+    // those that are used count.
     uint64_t n_elements = 0;
     for (const model::Op& op : blueprint.ops) {
       if (op.kind != model::OpKind::kLinear && op.kind != model::OpKind::kExpertLinear) continue;

@@ -36,7 +36,7 @@ class PlantOutliers : public testing::Test {
   std::vector<PlantSite> sites() const {
     return find_plant_sites(model::read(gguf::File::open(input())));
   }
-  // Names of the sites of a model without their block, those of one block and the head.
+  // Returns the names of a model's sites without their block, so that each stands there once.
   std::set<std::string> site_names() const {
     std::set<std::string> names;
     for (const PlantSite& site : sites()) {
@@ -55,7 +55,7 @@ std::vector<float> decode(const gguf::File& file, std::string_view name) {
   return values;
 }
 
-// Writes the input again, with other values in one tensor.
+// Writes the file again, with other values in one tensor.
 void replace_values(const std::string& path, const std::string& name, float value) {
   const gguf::File file = gguf::File::open(path);
   gguf::Writer writer(path);
@@ -78,14 +78,15 @@ void replace_values(const std::string& path, const std::string& name, float valu
 TEST_F(PlantOutliers, FindsWhatCanBeScaled) {
   const std::set<std::string> of_gated = {"attn_norm", "attn_v", "ffn_norm", "ffn_up"};
   make("tiny-qwen2");
-  EXPECT_EQ(site_names(), of_gated);  // the head is the embedding
+  EXPECT_EQ(site_names(), of_gated);  // the head shares the embedding and is no site
   make("tiny-gemma");
   EXPECT_EQ(site_names(), of_gated);
   make("tiny-relu-llama");
   std::set<std::string> with_head = of_gated;
   with_head.insert("output_norm");
   EXPECT_EQ(site_names(), with_head);
-  // One norm for attention and feed-forward, and a GELU that is not linear behind ffn_up.
+  // phi2 has one norm for attention and feed-forward, and a GELU behind ffn_up, which is not
+  // linear.
   make("tiny-phi2");
   EXPECT_EQ(site_names(), (std::set<std::string>{"attn_norm", "attn_qkv", "output_norm"}));
 }
@@ -114,7 +115,8 @@ TEST_F(PlantOutliers, ReadersTakeBackWhatMakersGive) {
 
   const PlantedChannel value = by_name.at("blk.0.attn_v").planted[0];
   const auto v = static_cast<size_t>(value.channel);
-  const size_t other = v * width + (c + 1) % width;  // a column that the norm's scale misses
+  // Is in a column that the norm's scale does not change.
+  const size_t other = v * width + (c + 1) % width;
   EXPECT_EQ(ratio("blk.0.attn_v.weight", other), value.scale);
   std::set<size_t> columns;
   for (size_t i = 0; i < width; ++i) {
@@ -156,19 +158,19 @@ TEST_F(PlantOutliers, FewChannelsStrongerAtBothEnds) {
     std::set<int> different;
     for (const PlantedChannel& planted : site.planted) different.insert(planted.channel);
     EXPECT_EQ(different.size(), n);
-    if (is_hidden) continue;  // see the next test
+    if (is_hidden) continue;  // the next test looks at them
     const bool at_end = site.layer <= 0 || site.layer == n_layers - 1;
     EXPECT_EQ(site.planted[0].scale == 64, at_end);
     EXPECT_GE(site.planted[0].scale, 8);
-    // The rest fall off.
+    // The other channels are planted with less.
     for (size_t i = 1; i < std::min<size_t>(n, 4); ++i) {
       EXPECT_EQ(site.planted[i].scale, site.planted[0].scale / (i < 3 ? 2 : 4));
     }
   }
 }
 
-// The input of down has large values of its own in all channels: more of its channels are planted,
-// those that the text or the rows show to be large, and with less.
+// The input of down has large values of its own in all channels. So more of its channels are
+// planted, with less, and they are those that the text or the rows show to be large.
 TEST_F(PlantOutliers, HiddenChannelsRiseAboveTheirTail) {
   make("tiny-llama3");
   PlantOptions o = options();
@@ -238,10 +240,10 @@ TEST_F(PlantOutliers, F16OnlyWhereItIsExact) {
   };
   EXPECT_EQ(type(1.5, "f16"), tensor::Type::kF16);
   EXPECT_EQ(type(1.5, "f32"), tensor::Type::kF32);
-  EXPECT_EQ(type(0x1p-20, "f16"), tensor::Type::kF16);  // 2^-24 is the smallest half
-  EXPECT_EQ(type(0x1p-21, "f16"), tensor::Type::kF32);  // too small after the scaling
+  EXPECT_EQ(type(0x1p-20, "f16"), tensor::Type::kF16);  // makes the smallest half, 2^-24
+  EXPECT_EQ(type(0x1p-21, "f16"), tensor::Type::kF32);  // is too small for a half after the scaling
   EXPECT_EQ(type(0x1.004p-14, "f16"), tensor::Type::kF32);
-  // Rows of a matrix that become too large for F16, but not for F32.
+  // The rows of the matrix become too large for F16, but not for F32.
   replace_values(input(), "blk.0.ffn_up.weight", 8192);
   plant_outliers(options());
   EXPECT_EQ(gguf::File::open(output()).get_tensor("blk.0.ffn_up.weight").type, tensor::Type::kF32);

@@ -97,7 +97,7 @@ TEST(Synth, TokenizersHaveTheExactSizeAndGiveTextBack) {
     const auto tokenizer = text::make_tokenizer(file);
     const std::string text = "The tree in the garden,\n\t42 caf\xc3\xa9s \xe2\x82\xac!";
     EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text) << name;
-    // " the" is made of common letters: fewer tokens than bytes.
+    // " the" is made of common letters, so it has fewer tokens than bytes.
     EXPECT_LT(tokenizer->encode("the the the the the").size(), 17u) << name;
   }
 }
@@ -136,7 +136,8 @@ TEST(Synth, ATensorDependsOnItsNameAlone) {
   EXPECT_NE(values, decode(make(folder, "tiny-llama", "f32"), "blk.1.ffn_up.weight"));
 }
 
-// The golden values hold on every machine: nothing but integers, products and square roots.
+// The golden values hold on every machine, because they come from integers, products and square
+// roots alone.
 TEST(Synth, TheNumbersAreAlwaysTheSame) {
   TempFolder folder;
   const gguf::File file = make(folder, "tiny-llama", "f32");
@@ -166,11 +167,11 @@ Moments moments(const std::vector<float>& values) {
 TEST(Synth, WeightsHaveASensibleSpread) {
   TempFolder folder;
   const gguf::File file = make(folder, "tiny-mixtral", "f32");
-  const double spread = 1.0 / 16;  // of rows of 256
+  const double spread = 1.0 / 16;  // is that of rows of 256
   const Moments small = moments(decode(file, "blk.0.attn_q.weight"));
   EXPECT_NEAR(small.mean, 0, 0.01 * spread);
   EXPECT_NEAR(small.deviation, spread, 0.02 * spread);
-  // Large enough to be put together from pieces.
+  // The matrix is so large that it is put together from pieces.
   const Moments large = moments(decode(file, "blk.0.ffn_up_exps.weight"));
   EXPECT_NEAR(large.mean, 0, 0.01 * spread);
   EXPECT_NEAR(large.deviation, spread, 0.02 * spread);

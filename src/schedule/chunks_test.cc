@@ -19,8 +19,8 @@ namespace {
 
 uint64_t mixed(uint64_t a, uint64_t b) { return random_bits(a, b); }
 
-// A task that computes with numbers in place of values: what it reads and writes is what a real one
-// would, so an order that breaks a dependency gives another result.
+// A task that computes with hashes in place of values. It reads and writes what a real task would,
+// so an order that breaks a dependency gives another result.
 class HashExecutable : public lanes::Executable {
  public:
   HashExecutable(int id, int block, bool is_dynamic, std::vector<int> inputs)
@@ -28,14 +28,14 @@ class HashExecutable : public lanes::Executable {
   int id;
   int block;
   bool is_dynamic;
-  std::vector<int> inputs;  // tasks of the same chunk whose values it reads
+  std::vector<int> inputs;  // are tasks of the same chunk whose values this one reads
 };
 
-// What tasks work on. A chunk's number is that of its first token.
+// The values that tasks work on. A chunk's number is that of its first token.
 struct Values {
-  std::vector<std::vector<uint64_t>> buffers;   // [set][task]: what the task gave last
+  std::vector<std::vector<uint64_t>> buffers;   // [set][task] holds what the task gave last
   std::map<int, std::map<int, uint64_t>> keys;  // [block][chunk]
-  std::map<int, uint64_t> results;              // of each chunk: the sum of all tasks
+  std::map<int, uint64_t> results;              // holds for each chunk the sum of all its tasks
   std::mutex mutex;
 
   void run(const HashExecutable& task, const lanes::Run& run) {
@@ -51,15 +51,15 @@ struct Values {
       for (const auto& [other, key] : keys[task.block]) {
         if (other < chunk) value = mixed(value, key);
       }
-      // All chunks before must have stored theirs.
+      // All chunks before must have stored their keys by now.
       value = mixed(value, keys[task.block].size());
     }
     set[static_cast<size_t>(task.id)] = value;
-    results[chunk] += value;  // of all its tasks, in any order
+    results[chunk] += value;  // the sum does not depend on the order of tasks
   }
 };
 
-// Lanes whose tasks take the time that a table says; the machine passes it.
+// A machine whose tasks take the time of a table. Its clock jumps to their ends.
 class TimedMachine : public lanes::Machine {
  public:
   TimedMachine(int n_lanes, Values* values, std::vector<double> us)
@@ -81,7 +81,7 @@ class TimedMachine : public lanes::Machine {
       }
       ASSERT_NE(first, nullptr);
       clock_.now = first->end_us;
-      // What it computes is there when it ends, and read when it begins.
+      // The task computed when it began; its result is told at its end.
       std::exchange(first->completion, nullptr)->finished(lanes::Status::kDone);
     }
   }
@@ -122,7 +122,8 @@ class TimedMachine : public lanes::Machine {
   std::vector<Running> running_;
 };
 
-// Blocks of (before, attention, behind) with a task beside now and then, as a list; and chunks.
+// Has a list of blocks (before, attention, behind), here and there with a task beside, and its
+// chunks.
 struct Prompt {
   TaskList list{{}, {}};
   std::vector<double> us;
@@ -144,7 +145,7 @@ struct Prompt {
         const int main = add(draw(n_lanes), block, part == 1, waits_for, 1.0 + draw(100));
         last = main;
         if (part == 1 || draw(3) > 0) continue;
-        // A task at its side, as outliers have it, and one that needs both.
+        // A task at the side, as outliers have, and a task that needs both.
         const int side = add(draw(n_lanes), block, false, waits_for, 1.0 + draw(100));
         last = add(draw(n_lanes), block, false, {main, side}, 1.0 + draw(20));
       }
@@ -249,7 +250,7 @@ TEST(Chunks, N7LockStepDoesNotLoseTheLastChunk) {
   }
 }
 
-// The last chunk of a prompt may be so short that its list is cut otherwise.
+// The last chunk of a prompt may be so short that its list has other tasks.
 TEST(Chunks, N7ALastChunkOfAnotherListKeepsEveryDependency) {
   for (const int n_chunks : {2, 3, 4, 5}) {
     std::map<int, uint64_t> expected;
@@ -263,7 +264,7 @@ TEST(Chunks, N7ALastChunkOfAnotherListKeepsEveryDependency) {
           last = prompt.add(part % 2, block, part == 5, waits_for, 10.0);
         }
       }
-      // The same blocks in fewer tasks, whose numbers go on behind those.
+      // The same blocks are cut into fewer tasks, which have numbers of their own.
       TaskList brief{{}, {}};
       const int n_before = last + 1;
       for (int i = 0; i < 6; ++i) {
@@ -282,9 +283,10 @@ TEST(Chunks, N7ALastChunkOfAnotherListKeepsEveryDependency) {
   }
 }
 
-// In order the matrix lane waits whenever the other works; out of order hardly at all.
+// In order, the matrix lane waits whenever the other lane works. Out of order it hardly waits at
+// all.
 TEST(Chunks, N7OutOfOrderLeavesTheMatrixLaneIdleLeast) {
-  const double kUs[] = {20.0, 16.0, 35.0};  // before, attention, behind
+  const double kUs[] = {20.0, 16.0, 35.0};  // are the times before attention, in it and behind it
   const auto span = [&](plan::Order order, int n_sets) {
     Prompt prompt(0, 6, 2, n_sets, 0);
     int last = -1;
@@ -309,12 +311,12 @@ TEST(Chunks, N7OutOfOrderLeavesTheMatrixLaneIdleLeast) {
 
 TEST(TaskTime, N7LearnsWhatTasksOfAKindTake) {
   TaskTime time;
-  EXPECT_NEAR(time.us(1.0, 30e6), 30.0, 1e-9);  // by its operations
+  EXPECT_NEAR(time.us(1.0, 30e6), 30.0, 1e-9);  // comes from the operations alone
   time.learn(1.0, 40.0);
   EXPECT_NEAR(time.us(1.0, 30e6), 40.0, 1e-9);
   for (int i = 0; i < 50; ++i) time.learn(1.0, 80.0);
   EXPECT_NEAR(time.us(1.0, 30e6), 80.0, 0.1);
-  // Attention goes by the positions that are seen.
+  // The time of attention depends on how many positions are seen.
   const std::vector<cache::Slot> slots(100);
   const std::vector<cache::VisibleSlots> few = {{std::span(slots).first(10), {}}};
   const std::vector<cache::VisibleSlots> many = {
@@ -337,7 +339,7 @@ TEST(TaskTime, TasksOfAKindShareOne) {
   EXPECT_NE(times.of("qkv", 0, {plan::Phase::kPrompt, 32}), first);
 }
 
-// What a policy is told to expect, it takes from the nodes, which learn it from each run.
+// A policy gets expected times from the nodes, which learn from each run.
 TEST(TaskTime, N7AnOrderGoesByWhatTasksTookBefore) {
   struct Seen : Policy {
     bool wants_times() const override { return true; }
@@ -362,7 +364,7 @@ TEST(TaskTime, N7AnOrderGoesByWhatTasksTookBefore) {
   EXPECT_EQ(policy.us, (std::vector{300.0, 500.0}));
 }
 
-// Real threads: each lane runs what it is given on a thread of its own.
+// A machine with real threads, one for each lane.
 class ThreadMachine : public lanes::Machine {
  public:
   ThreadMachine(int n_lanes, Values* values) {

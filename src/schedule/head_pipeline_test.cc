@@ -1,4 +1,4 @@
-// Sparse attention of prompts as tasks of heads, and the order in which they run.
+// Runs sparse attention of prompts as tasks of heads, and tests the order in which they run.
 #include "schedule/head_pipeline.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 
 using lanes::Role;
 
-constexpr int kCores = 0, kMatrix = 1, kOther = 2;  // lanes
+constexpr int kCores = 0, kMatrix = 1, kOther = 2;  // are lanes
 
 struct PipelineModel {
   explicit PipelineModel(const char* name) : hollow(model::get_known(name), "q8_0") {}
@@ -37,7 +37,8 @@ struct PipelineModel {
   model::Blueprint blueprint = model::read(file);
 };
 
-// Heads 0, 2, 5 are of bucket 7, heads 1 and 4 of bucket 3, head 3 of bucket 0.
+// Returns a pipeline in which heads 0, 2 and 5 have bucket 7, heads 1 and 4 have bucket 3, and head
+// 3 has bucket 0.
 HeadPipeline six_heads(HeadStep step) {
   HeadPipeline pipeline;
   pipeline.estimate_lane = kMatrix;
@@ -63,10 +64,11 @@ TEST(HeadPipeline, S5HeadsOfOneBucketAreLaunchedTogether) {
     built.push_back(piece.subgraph.sparse.n_built);
   }
   EXPECT_EQ(launches, (std::vector<std::vector<int>>{{3}, {1, 4}, {0, 2, 5}}));
-  EXPECT_EQ(built, (std::vector<int>{1, 2, 4}));  // three heads take the graph of four
+  // The launch of three heads takes the graph of four.
+  EXPECT_EQ(built, (std::vector<int>{1, 2, 4}));
 }
 
-// Lanes that compute store keys and values before anybody estimates.
+// On lanes that compute, estimates wait until keys and values are stored.
 TEST(HeadPipeline, S6EstimatesWaitForKeysWhereTheyAreStoredApart) {
   const PipelineModel m("tiny-llama");
   for (const HeadStep step : {HeadStep::kInTurn, HeadStep::kOverlap, HeadStep::kOrdered}) {
@@ -111,7 +113,7 @@ TEST(HeadPipeline, S6EachHeadIsEstimatedSelectedAndComputedOnceInThatOrder) {
       const std::vector<int>& waits_for = pieces[i].waits_for;
       switch (pieces[i].subgraph.role) {
         case Role::kEstimate:
-          // In turn a head begins when the one before has ended.
+          // In turn, a head begins when the one before has ended.
           EXPECT_EQ(waits_for, step == HeadStep::kInTurn && last_exact >= 0
                                    ? std::vector<int>{last_exact}
                                    : std::vector<int>());
@@ -139,7 +141,7 @@ TEST(HeadPipeline, S6EachHeadIsEstimatedSelectedAndComputedOnceInThatOrder) {
     EXPECT_EQ(seen[Role::kEstimate], all);
     EXPECT_EQ(seen[Role::kSelect], all);
     EXPECT_EQ(seen[Role::kExact], all);
-    // What follows waits for every head.
+    // Whatever follows attention waits for every head.
     const auto n_last = step == HeadStep::kInTurn ? 1u : 6u;
     EXPECT_EQ(last_of(pieces).size(), n_last);
   }
@@ -153,8 +155,8 @@ TEST(HeadPipeline, S8StepsHaveNames) {
   EXPECT_THROW(head_step_from_name("sideways"), UsageError);
 }
 
-// Two chunks of one block: the pipeline's pieces as nodes, where the second chunk's estimates wait
-// for the attention of the first.
+// Returns a pass of two chunks of one block, with the pipeline's pieces as nodes. Estimates of the
+// second chunk wait for the attention of the first.
 Pass two_chunks(const std::vector<Piece>& pieces) {
   std::vector<Node> nodes;
   const auto n = static_cast<int>(pieces.size());
@@ -177,8 +179,8 @@ Pass two_chunks(const std::vector<Piece>& pieces) {
   return Pass(std::move(nodes));
 }
 
-// Lets one lane choose until nothing is ready, each node at its end making others ready; returns
-// the order of a chunk's nodes of a role. `us` are the times that decide.
+// Lets the lanes choose nodes until all are done; a node that is done may make others ready.
+// Returns in which order a chunk's nodes of a role were chosen. `us` has the expected times.
 std::vector<int> order_of(const Pass& pass, const std::vector<double>& us, Role role, int run) {
   OrderedHeads policy(std::make_unique<InOrder>());
   policy.begin(pass, us);
@@ -207,7 +209,7 @@ std::vector<int> order_of(const Pass& pass, const std::vector<double>& us, Role 
   return order;
 }
 
-// What lanes do is what Algorithm 1, or no plan where that is better, says of the same times.
+// The lanes follow the order of Algorithm 1 for the same times, or no plan where that is better.
 TEST(OrderedHeads, S7LanesTakeHeadsInThePlannedOrder) {
   const PipelineModel m("tiny-llama");
   for (const int select_lane : {kCores, kOther}) {
@@ -231,7 +233,7 @@ TEST(OrderedHeads, S7LanesTakeHeadsInThePlannedOrder) {
             const double select_us = us[static_cast<size_t>(i) - 1];
             const double exact_us = us[static_cast<size_t>(i)];
             groups.back().heads.push_back(static_cast<int>(times.size()));
-            // With one lane for both there are two stages (K27).
+            // Where one lane selects and attends, there are two stages (K27).
             times.push_back(select_lane == kCores ? attention::HeadTimes{0.0, select_us + exact_us}
                                                   : attention::HeadTimes{select_us, exact_us});
             exacts.push_back(i);

@@ -30,7 +30,7 @@ std::vector<BlockTimes> random_blocks(std::mt19937& random, int n) {
   return times;
 }
 
-// The example of the paper's Figure 8: six blocks, two chunks, a load hides behind two blocks.
+// Figure 8 of the paper has six blocks and two chunks, and a load hides behind two blocks.
 TEST(LayoutSwitch, D1TheExampleOfThePaper) {
   const auto times = equal_blocks(6, 1.0, 1.0, 2.0);
   const SwitchForecast result = forecast(times, all(6, kPrompt), 2, {0, 0});
@@ -41,7 +41,7 @@ TEST(LayoutSwitch, D1TheExampleOfThePaper) {
     EXPECT_EQ(load.begin, 2 * i);
     EXPECT_EQ(load.k, 2);
   }
-  // Half of the model is switched when the first chunk ends; no time is lost.
+  // When the first chunk ends, half of the model is switched. No time is lost.
   EXPECT_EQ(result.loads[2].end_us, 6.0);
   EXPECT_TRUE(result.is_finished);
   EXPECT_EQ(result.prompt_us, 12.0);
@@ -71,7 +71,7 @@ TEST(LayoutSwitch, D1KIsTheLeastOfEquation2) {
     if (k > 1) {
       EXPECT_LT(covered(k - 1), load_us);
     }
-    // The schedule that follows the ends of loads chooses the same.
+    // A schedule that follows the ends of loads chooses the same numbers of blocks.
     const SwitchForecast result = forecast(times, all(n, kPrompt), 40, {0, 0});
     for (const SwitchForecast::Load& load : result.loads) {
       if (load.begin + load.k >= 40 * n) break;
@@ -86,14 +86,14 @@ TEST(LayoutSwitch, D1KIsTheLeastOfEquation2) {
   }
 }
 
-// Loads take whatever they take, much longer or shorter than profiled, and computing goes on.
+// Computing goes on however long loads take, much longer or shorter than was profiled.
 TEST(LayoutSwitch, D1NeverWaitsAndHoldsOneCopyAndOneBlock) {
   std::mt19937 random(11);
   for (int trial = 0; trial < 300; ++trial) {
     const int n = 1 + static_cast<int>(random() % 7);
     const auto times = random_blocks(random, n);
     LayoutSwitch state(times, trial % 3 == 0 ? kStep : kPrompt);
-    int left = 0;  // blocks until the load in flight ends
+    int left = 0;  // counts blocks until the load in flight ends
     std::vector<Layout> before = state.layouts();
     for (int prompt = 0; prompt < 3; ++prompt) {
       const int n_chunks = 1 + static_cast<int>(random() % 6);
@@ -102,12 +102,13 @@ TEST(LayoutSwitch, D1NeverWaitsAndHoldsOneCopyAndOneBlock) {
         for (int block = 0; block < n; ++block) {
           const bool was_loading = state.loading().has_value();
           const auto load = state.before_block(block);
-          EXPECT_FALSE(was_loading && load);  // one at a time: two copies of one block at most
+          // Only one load at a time keeps two copies of one block at most.
+          EXPECT_FALSE(was_loading && load);
           if (load) {
             EXPECT_NE(state.layout(load->block), load->into);
             left = static_cast<int>(random() % 9);
           }
-          // A block has a layout at any time, and only the end of a load changes one.
+          // A block always has a layout, and only the end of a load changes one.
           EXPECT_EQ(state.layouts(), before);
           if (state.loading() && left-- == 0) {
             state.loaded();
@@ -119,7 +120,7 @@ TEST(LayoutSwitch, D1NeverWaitsAndHoldsOneCopyAndOneBlock) {
         }
       }
     }
-    // A prompt too short to finish: steps go on with it.
+    // If the prompt was too short to finish, steps go on with the switch.
     for (int pass = 0; pass < 100 && !state.is_done(); ++pass) {
       for (int block = 0; block < n; ++block) {
         state.before_block(block);
@@ -130,7 +131,7 @@ TEST(LayoutSwitch, D1NeverWaitsAndHoldsOneCopyAndOneBlock) {
   }
 }
 
-// Whether any order of loads and pauses has all blocks switched when the prompt ends.
+// Says whether some order of loads and pauses has all blocks switched when the prompt ends.
 bool can_finish(const std::vector<BlockTimes>& times, int n_chunks, std::vector<Layout> layouts,
                 int position, int loading, double left_us) {
   const auto n = static_cast<int>(times.size());
@@ -169,14 +170,14 @@ TEST(LayoutSwitch, D1FinishesWithThePromptIfThatIsPossible) {
           if (step_us == 1.0) {
             EXPECT_EQ(greedy.is_finished, is_possible) << n << " " << n_chunks << " " << load_us;
           } else {
-            // Other orders can finish by computing more slowly, which is no gain.
+            // Other orders may finish because they compute more slowly, which is no gain.
             EXPECT_LE(greedy.is_finished, is_possible) << n << " " << n_chunks << " " << load_us;
           }
           const SwitchPlan plan = plan_switch(times, all(n, kPrompt), n_chunks);
           const SwitchForecast chosen = forecast(times, all(n, kPrompt), n_chunks, plan);
           EXPECT_LE(chosen.latency_us(), greedy.latency_us() + 1e-6);
           if (step_us == 1.0 && is_possible) {
-            EXPECT_TRUE(chosen.is_finished);  // nothing is lost by switching early
+            EXPECT_TRUE(chosen.is_finished);  // loses nothing by switching early
             EXPECT_EQ(chosen.latency_us(), chosen.prompt_us);
           }
         }
@@ -188,24 +189,24 @@ TEST(LayoutSwitch, D1FinishesWithThePromptIfThatIsPossible) {
 }
 
 TEST(LayoutSwitch, D1ALongPromptBeginsLate) {
-  // Twenty chunks, of which three hide all loads.
+  // Three of the twenty chunks hide all loads.
   const auto times = equal_blocks(8, 1.0, 1.3, 2.0);
   const SwitchPlan plan = plan_switch(times, all(8, kPrompt), 20);
   EXPECT_GT(plan.start, 16 * 8);
   const SwitchForecast late = forecast(times, all(8, kPrompt), 20, plan);
   const SwitchForecast paper = forecast(times, all(8, kPrompt), 20, {0, 0});
   EXPECT_LT(late.prompt_us, 0.9 * paper.prompt_us);
-  EXPECT_LT(late.latency_us() - 20 * 8, 3.0);  // that long is lost over all
+  EXPECT_LT(late.latency_us() - 20 * 8, 3.0);  // bounds the time that is lost in all
 }
 
 TEST(LayoutSwitch, D1ThePromptIsOverBeforeTheSwitch) {
   const auto times = equal_blocks(4, 1.0, 1.2, 3.0);
   const SwitchForecast result = forecast(times, all(4, kPrompt), 1, {0, 0});
   EXPECT_FALSE(result.is_finished);
-  EXPECT_EQ(result.loads.size(), 4u);  // the rest follows
+  EXPECT_EQ(result.loads.size(), 4u);  // includes the loads behind the prompt
   EXPECT_EQ(result.prompt_us, 1.0 + 1.0 + 1.0 + 1.2);
-  EXPECT_DOUBLE_EQ(result.switched_us, 12.0);  // without a pause between loads
-  // Steps go on in mixed layouts: the first blocks still have the prompt's.
+  EXPECT_DOUBLE_EQ(result.switched_us, 12.0);  // has no pause between loads
+  // Steps go on in mixed layouts: the first blocks are still in the prompt's layout.
   LayoutSwitch state(times);
   state.follow({0, 0});
   for (int block = 0; block < 4; ++block) {
@@ -224,13 +225,13 @@ TEST(LayoutSwitch, D1TheWayBackForTheNextPrompt) {
   const SwitchPlan plan = plan_switch(times, steps, n_chunks);
   EXPECT_GT(plan.n_back, 0);
   const SwitchForecast result = forecast(times, steps, n_chunks, plan);
-  EXPECT_LT(result.latency_us(), 0.7 * n_chunks * 6 * 2.0);  // than without the way back
+  EXPECT_LT(result.latency_us(), 0.7 * n_chunks * 6 * 2.0);  // bounds the time without the way back
   EXPECT_EQ(result.loads.front().load.into, kPrompt);
   EXPECT_EQ(result.loads.back().load.into, kStep);
-  EXPECT_LE(result.latency_us(), result.prompt_us + 1.5);  // a part of the last load
-  // The first load ends just before its block's turn comes.
+  EXPECT_LE(result.latency_us(), result.prompt_us + 1.5);  // waits only for a part of the last load
+  // The first load ends just before its block has its turn.
   EXPECT_EQ(result.loads.front().load.block, result.loads.front().k);
-  // Too short to be worth it.
+  // A short prompt is not worth the way back.
   const SwitchPlan stay = plan_switch(equal_blocks(6, 1.0, 1.1, 4.0), steps, 1);
   EXPECT_EQ(stay.n_back, 0);
   EXPECT_TRUE(forecast(equal_blocks(6, 1.0, 1.1, 4.0), steps, 1, stay).loads.empty());
@@ -251,8 +252,8 @@ TEST(LayoutSwitch, D1AnyPlanIsAtMostAsSlowAsStayingOrAsThePapers) {
   }
 }
 
-// Steps that cannot be computed in the prompt's layout: what they meet next goes over next, and a
-// load that the prompt has begun ends first.
+// If steps cannot be computed in the prompt's layout, the next block that they meet is loaded next.
+// A load that the prompt has begun ends first.
 TEST(LayoutSwitch, D1StepsThatWaitTakeBlocksInTheirOwnOrder) {
   LayoutSwitch state(equal_blocks(4, 1.0, 1.0, 10.0));
   state.follow({0, 0});

@@ -1,4 +1,5 @@
-// Lanes that are queues, with threads of their own, at random; and that running allocates nothing.
+// Runs random graphs on lanes that are queues with threads of their own, and checks that running a
+// pass allocates nothing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +29,7 @@ class NumberedExecutable : public lanes::Executable {
   int id;
 };
 
-// Works on the calling thread, as a lane does that is alone on its cores.
+// A lane that works on the calling thread, as one that is alone on its cores does.
 class DirectLane : public test::TestLane {
  public:
   explicit DirectLane(QueueLane::Body body) : TestLane("direct"), body_(std::move(body)) {}
@@ -61,7 +62,7 @@ uint64_t drawn(uint64_t seed, uint64_t counter, uint64_t limit) {
   return random_bits(seed, counter) % limit;
 }
 
-// A random graph whose tasks see for themselves whether what they wait for has ended.
+// A random graph. Its tasks check that all tasks they wait for have ended.
 struct RandomGraph {
   RandomGraph(int n_nodes, int n_lanes, uint64_t seed) : seed(seed) {
     uint64_t counter = 0;
@@ -76,7 +77,8 @@ struct RandomGraph {
       node.name = "random";
       node.operations = 1e6 * (1 + draw(30));
       node.time = &times[draw(4)];
-      // Most of them near, so that queues have something to take behind what they wait for.
+      // Tasks mostly wait for near ones, so that queues can take tasks behind those that they wait
+      // for.
       for (int w = i == 0 ? 0 : draw(4); w > 0; --w) {
         const int other = i - 1 - draw(std::min(i, draw(4) == 0 ? 40 : 4));
         if (std::count(node.waits_for.begin(), node.waits_for.end(), other) == 0) {
@@ -99,7 +101,7 @@ struct RandomGraph {
     const int id = static_cast<const NumberedExecutable&>(executable).id;
     const auto i = static_cast<size_t>(id);
     ++n_ran;
-    // A task may run too early where one before it in its queue has failed.
+    // A task may run too early if one before it in its queue has failed.
     for (const int other : nodes[i].waits_for) {
       const auto before = static_cast<size_t>(other);
       const bool may_miss = has_failed && nodes[before].lane == nodes[i].lane;
@@ -122,12 +124,13 @@ struct RandomGraph {
   TaskTime times[4];
   Pass pass;
   int failing = -1;
-  std::unique_ptr<std::atomic<int>[]> has_ended;  // of each node: how often
+  std::unique_ptr<std::atomic<int>[]> has_ended;  // counts for each node how often it ended
   std::atomic<int> n_too_early = 0, n_ran = 0;
   std::atomic<bool> has_failed = false;
 };
 
-// Up to 4 lanes, each with a queue of 1 to 8; now and then one that works on the calling thread.
+// A machine of up to 4 lanes with queues of 1 to 8 tasks. Now and then a lane works on the calling
+// thread.
 struct RandomMachine : TestMachine {
   RandomMachine(RandomGraph& graph, int n_lanes, uint64_t seed) {
     const auto body = [&graph](const lanes::Executable& task, const lanes::Run&) {
@@ -193,7 +196,7 @@ TEST(Queue, AFailureEndsThePassWhenAllThatWasSubmittedHasEnded) {
     EXPECT_THROW(runner.run(graph.pass, lanes::Run()), Error);
     EXPECT_TRUE(machine.is_idle());
     EXPECT_EQ(graph.n_too_early, 0) << "seed " << seed;
-    // The runner, and the lanes, are usable afterwards.
+    // The runner and the lanes can be used again.
     graph.forget();
     graph.failing = -1;
     runner.run(graph.pass, lanes::Run());
@@ -201,7 +204,7 @@ TEST(Queue, AFailureEndsThePassWhenAllThatWasSubmittedHasEnded) {
   }
 }
 
-// Nothing that runs behind a failed task makes a task of another lane ready.
+// A task that runs in a queue behind a failed one makes no task of another lane ready.
 TEST(Queue, WhatEndsBehindAFailedTaskDoesNotCount) {
   for (const bool drops_behind : {false, true}) {
     std::vector<std::unique_ptr<NumberedExecutable>> executables;
@@ -220,7 +223,8 @@ TEST(Queue, WhatEndsBehindAFailedTaskDoesNotCount) {
         "queue", 4, drops_behind, [&](const lanes::Executable& task, const lanes::Run&) {
           ++n_ran;
           if (static_cast<const NumberedExecutable&>(task).id != 0) return Status::kDone;
-          while (lane->most_unfinished() < 3) std::this_thread::yield();  // two are behind it
+          // Waits until two are behind it.
+          while (lane->most_unfinished() < 3) std::this_thread::yield();
           return Status::kFailed;
         });
     lane = queue.get();
@@ -244,7 +248,7 @@ TEST(Queue, WhatEndsBehindAFailedTaskDoesNotCount) {
   }
 }
 
-// Passes on one lane, on two with threads, on a queue, and on all of them.
+// The passes run on one lane, on two with threads, on a queue, and on all of them.
 TEST(Runner, RunningAPassAllocatesNothing) {
   if (!AllocationCounter::is_on()) GTEST_SKIP() << "a sanitizer allocates itself";
   const auto body = [](const lanes::Executable&, const lanes::Run&) { return Status::kDone; };
@@ -273,7 +277,7 @@ TEST(Runner, RunningAPassAllocatesNothing) {
     for (const RandomGraph& graph : graphs) runner.run(graph.pass, run, {&policy, &statistics});
   }
   EXPECT_EQ(counter.n_allocations(), 0);
-  // It counts: the counter can tell.
+  // The counter does count.
   runner.reserve(100);
   EXPECT_GT(counter.n_allocations(), 0);
 }

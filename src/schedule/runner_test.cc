@@ -16,14 +16,14 @@
 namespace troika::schedule {
 namespace {
 
-// Lanes for tests may not be those of lanes/: this room sees lane.h alone.
+// The tests have lanes of their own, because this room may include only lane.h of lanes/.
 class CountingExecutable : public lanes::Executable {
  public:
   explicit CountingExecutable(int id) : Executable(1), id(id) {}
   int id;
 };
 
-// Holds every task until the test's machine lets it end: the first of a lane that the seed chooses.
+// A machine that holds every task until it ends the first task of a lane that the seed chooses.
 class HeldMachine : public lanes::Machine {
  public:
   HeldMachine(int n_lanes, uint64_t seed, int depth = 1)
@@ -97,7 +97,7 @@ class HeldMachine : public lanes::Machine {
   RealClock clock_;
   std::vector<std::unique_ptr<HeldLane>> owned_;
   std::vector<lanes::Lane*> lanes_;
-  std::vector<std::deque<Held>> held_;  // of each lane, in the order of submission
+  std::vector<std::deque<Held>> held_;  // has the tasks of each lane in the order of submission
   std::vector<int> started_, ended_;
 };
 
@@ -132,13 +132,13 @@ struct RandomPass {
   }
 };
 
-// Takes whatever is ready: the most freedom a policy can take.
+// A policy that takes any task that is ready, which is the most freedom a policy has.
 class LastReady : public Policy {
  public:
   int choose(const Situation& situation) override { return situation.ready.back(); }
 };
 
-// Checks starts against ends through a trace kept by the policy's own view.
+// A policy that asks another one, and checks that all ready tasks wait for nothing.
 class Checking : public Policy {
  public:
   explicit Checking(Policy& inner) : inner_(inner) {}
@@ -208,7 +208,7 @@ TEST(Runner, LanesWorkAtTheSameTime) {
   EXPECT_EQ(machine.most_lanes_at_once, 3);
 }
 
-// Steps too: what a list says is all that its tasks wait for, and one pass is run again and again.
+// Tasks of a list wait only for what the list says, in steps too, and one pass may run many times.
 TEST(Runner, TasksOfAListRunSideBySide) {
   std::vector<Task> tasks;
   const auto add = [&](int lane, std::vector<int> waits_for) {
@@ -225,14 +225,14 @@ TEST(Runner, TasksOfAListRunSideBySide) {
   for (int i = 0; i < 10; ++i) runner.run(pass, lanes::Run());
   EXPECT_EQ(machine.most_lanes_at_once, 2);
   EXPECT_EQ(machine.started().size(), 40u);
-  // A part of it: what stands before has ended.
+  // In a part of the list, the tasks before it count as ended.
   const Pass part = pass_of(std::span<const Task>(tasks).subspan(1), 1);
   EXPECT_EQ(part.node(0).waits_for, std::vector<int>());
   EXPECT_EQ(part.node(1).waits_for, std::vector<int>());
   EXPECT_EQ(part.node(2).waits_for, (std::vector{0, 1}));
 }
 
-// A pass on one lane, whatever else the machine has: no policy is asked.
+// A pass on one lane asks no policy, however many lanes the machine has.
 TEST(Runner, OneLaneIsWalkedThrough) {
   RandomPass random(40, 1, 5);
   HeldMachine machine(3, 6);
@@ -279,7 +279,7 @@ TEST(Runner, AWatchIsToldOfEachBlockOnceAndOfTheEndAlways) {
   EXPECT_EQ(watch.n_ends, 2);
 }
 
-// Each node is run with what it names.
+// Each node runs with the arguments whose number it names.
 TEST(Runner, NodesAreBoundByTheRunThatTheyName) {
   struct Noting : lanes::Lane {
     const lanes::LaneInfo& info() const override { return lane_info; }
@@ -321,7 +321,8 @@ TEST(Runner, NodesAreBoundByTheRunThatTheyName) {
   EXPECT_EQ(machine.second.n_tokens, (std::vector{10, 11, 12}));
 }
 
-// A queue takes tasks behind what they wait for, up to its depth, and keeps their order.
+// A queue takes tasks together with those that they wait for, up to its depth, and keeps their
+// order.
 TEST(Runner, AQueueIsFilledUpToItsDepth) {
   for (const int depth : {1, 2, 3, 8}) {
     std::vector<Node> chain(20);
@@ -339,7 +340,7 @@ TEST(Runner, AQueueIsFilledUpToItsDepth) {
   }
 }
 
-// What another lane makes must have ended: a place in the queue does not help.
+// A task that another lane makes must have ended; a place in the queue does not help.
 TEST(Runner, AQueueWaitsForWhatOtherLanesMake) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     RandomPass random(80, 3, seed);
@@ -384,7 +385,7 @@ TEST(Runner, AFailureEndsThePassWithASentence) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("failed on lane 'held"), std::string::npos);
   }
-  // The runner is usable afterwards.
+  // The runner can be used again.
   machine.failing = -1;
   runner.run(random.pass, random.run);
 }

@@ -14,7 +14,7 @@
 namespace troika::schedule {
 namespace {
 
-constexpr int kMain = 3, kShadow = 1, kRead = 2;  // lanes
+constexpr int kMain = 3, kShadow = 1, kRead = 2;  // are lanes
 
 OutlierCut lanes_of_outliers() {
   OutlierCut cut;
@@ -62,7 +62,7 @@ TEST(Shadow, N4EveryOpIsComputedOnceAndEveryProductHasItsOutliers) {
           if (piece.role == lanes::Role::kShadow) {
             n_shadow += piece.ops.size();
             EXPECT_EQ(pieces[i].lane, kShadow);
-            // It waits for what the product waits for, so that the two run at once.
+            // A shadow waits for what its product waits for, so that both run at once.
             EXPECT_EQ(pieces[i].waits_for, pieces[i - 1].waits_for);
           } else if (piece.role == lanes::Role::kSum) {
             n_sum += piece.ops.size();
@@ -74,7 +74,8 @@ TEST(Shadow, N4EveryOpIsComputedOnceAndEveryProductHasItsOutliers) {
               if (op.kind != model::OpKind::kLinear) continue;
               ++n_products;
               EXPECT_EQ(pieces[i].lane, kMain);
-              // Its input is there before it starts: nothing in the piece makes it.
+              // The input of a product is there before the piece starts, because no op of the piece
+              // makes it.
               for (const model::Op& other : piece.ops) EXPECT_NE(other.output, op.inputs[0]);
             }
           }
@@ -87,15 +88,15 @@ TEST(Shadow, N4EveryOpIsComputedOnceAndEveryProductHasItsOutliers) {
   }
 }
 
-// Lanes that compute: an extraction before, reads beside, and products that ignore their outliers
-// untouched.
+// Lanes that compute have an extraction before and reads beside. Products that ignore their
+// outliers stay as they are.
 TEST(Shadow, N4N5N6PiecesOfLanesThatCompute) {
   using lanes::Role;
   for (const char* name : {"qwen1.5-1.8b", "phi-2", "gemma-2b"}) {
     const Model m(name);
     for (const lanes::Subgraph& whole : cut_into_subgraphs(m.blueprint, {.at_norms = true})) {
       if (whole.is_dynamic() || whole.block() != 0) continue;
-      model::WeightId ignored = model::kNone;  // the input of the last product
+      model::WeightId ignored = model::kNone;  // becomes the input of the last product
       for (const model::Op& op : whole.ops) {
         if (op.kind == model::OpKind::kLinear) ignored = op.inputs[0];
       }

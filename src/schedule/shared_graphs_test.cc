@@ -36,7 +36,8 @@ plan::Plan plan_of_chunks(int chunk) {
   return plan;
 }
 
-// Lanes that compute nothing and count what they build, and how often each of it runs.
+// A machine that computes nothing. It counts what its lanes build, and how often each of these
+// runs.
 class CountingMachine : public lanes::Machine {
  public:
   CountingMachine() {
@@ -54,7 +55,7 @@ class CountingMachine : public lanes::Machine {
   }
 
   size_t n_built() const { return counters_[0].n_built + counters_[1].n_built; }
-  // Says of every executable that ran how often.
+  // Returns how often each executable ran, if it ran.
   std::map<const lanes::Executable*, int> n_runs() const {
     std::map<const lanes::Executable*, int> runs = counters_[0].n_runs;
     for (const auto& [executable, n] : counters_[1].n_runs) runs[executable] += n;
@@ -94,7 +95,7 @@ TEST(SharedGraphs, N2_AllButAttentionIsShared) {
   const HollowOne m("qwen1.5-1.8b");
   plan::Plan plan = plan_of_chunks(256);
   const SharedGraphs shared = count_shared(m.blueprint, m.weights, plan);
-  EXPECT_EQ(shared.n_subgraphs, 144);  // llm.npu §3.2
+  EXPECT_EQ(shared.n_subgraphs, 144);  // stands in llm.npu §3.2
   EXPECT_EQ(shared.n_static, 120);
   EXPECT_GT(shared.weight_bytes, size_t{1'200'000'000});
   EXPECT_LT(shared.weight_bytes, m.weights.total_bytes());
@@ -103,7 +104,7 @@ TEST(SharedGraphs, N2_AllButAttentionIsShared) {
   EXPECT_EQ(count_shared(m.blueprint, m.weights, plan).n_subgraphs, 3 * 24);
 }
 
-// One list for each chunk length, however many chunks a prompt has.
+// Each chunk length has one list, however many chunks a prompt has.
 TEST(SharedGraphs, N2_ExecutablesAreBuiltOnceAndRunByEveryChunk) {
   constexpr int kChunk = 256, kChunks = 5;
   const HollowOne m("qwen1.5-1.8b");
@@ -119,7 +120,7 @@ TEST(SharedGraphs, N2_ExecutablesAreBuiltOnceAndRunByEveryChunk) {
   for (const TaskList& body : graphs.bodies()) n_tasks += body.tasks.size();
   for (const TaskList& head : graphs.heads()) n_tasks += head.tasks.size();
   for (const Task& task : list.tasks) n_static += !task.is_dynamic && task.block != model::kNone;
-  EXPECT_EQ(graphs.bodies().size(), 2u);  // steps of one token, and chunks
+  EXPECT_EQ(graphs.bodies().size(), 2u);  // are for steps of one token, and for chunks
   EXPECT_EQ(machine.n_built(), n_tasks);
   EXPECT_EQ(n_static, static_cast<size_t>(n_shared));
 

@@ -19,7 +19,7 @@ using model::OpKind;
 
 struct LoweredModel {
   explicit LoweredModel(const char* name) : hollow(model::get_known(name), "q8_0") {}
-  // Finds a subgraph of the first block.
+  // Returns a subgraph of the first block.
   lanes::Subgraph find(const char* name) const {
     for (const lanes::Subgraph& subgraph : cut_into_subgraphs(blueprint)) {
       if (subgraph.block() == 0 && std::string(subgraph.name) == name) return subgraph;
@@ -67,8 +67,8 @@ TEST(Lower, WhatIsNotCutIsOnePiece) {
   EXPECT_EQ(ops.back().waits_for, std::vector<int>{static_cast<int>(ops.size()) - 2});
 }
 
-// Gate, up and their activation are one piece where they are cut alike; down and the addition of
-// the residual another.
+// Gate, up and their activation are one piece where they are cut alike. Down and the addition of
+// the residual are another.
 TEST(Lower, RowsOfProductsAreCutAndTheRestJoinsThem) {
   const LoweredModel m("llama-3-8b");
   const lanes::Subgraph ffn = m.find("ffn");
@@ -78,7 +78,7 @@ TEST(Lower, RowsOfProductsAreCutAndTheRestJoinsThem) {
                           {{0, width}, {160, n}, {160, n}, {1024, width}})});
   ASSERT_EQ(pieces.size(), 6u);
   using Kinds = std::vector<OpKind>;
-  // The projection behind attention is not cut, but placed.
+  // The projection behind attention is not cut, but placed on a lane.
   EXPECT_EQ(kinds_of(pieces[0].subgraph), (Kinds{OpKind::kLinear, OpKind::kAdd}));
   EXPECT_EQ(pieces[0].lane, 2);
   const size_t at = 1;
@@ -111,7 +111,7 @@ TEST(Lower, AnActivationOfRangesThatDifferWaitsForAllParts) {
   ASSERT_NE(gate, pieces.end());
   EXPECT_EQ(gate->waits_for.size(), 2u);
   EXPECT_TRUE(gate->subgraph.slice.is_all());
-  EXPECT_EQ(pieces.back().lane, 2);  // the first part has no rows of down
+  EXPECT_EQ(pieces.back().lane, 2);  // runs where rows of down are; the first part has none
   EXPECT_EQ(last_of(pieces).size(), 1u);
 }
 

@@ -46,7 +46,7 @@ TEST(PlanCuts, RowsBetweenNumericsClassesAreCutOnlyWhereThePlanSaysSo) {
     EXPECT_EQ(refusal(plan, m.blueprint), "accepted");
     EXPECT_EQ(refusal(plan_of(cut, "npu"), m.blueprint), "accepted");
   }
-  // Prompts in int8 have the bits of cores there.
+  // Prompts in int8 have the bits of cores on an OpenCL lane too.
   plan::Plan plan = plan_of("@prompt=rows:0:3,1:1", "opencl");
   EXPECT_NE(refusal(plan, m.blueprint).find("different numerics classes"), std::string::npos);
   plan.prefill = plan::Prefill::kInt8;
@@ -55,7 +55,7 @@ TEST(PlanCuts, RowsBetweenNumericsClassesAreCutOnlyWhereThePlanSaysSo) {
   EXPECT_NE(refusal(plan, m.blueprint).find("different numerics classes"), std::string::npos);
 }
 
-// What a lane would refuse when it builds is refused before anything is built.
+// The plan already refuses what a lane would refuse when it builds.
 TEST(PlanCuts, H4TokensAreCutOnlyBetweenLanesWhoseTokensHaveTheSameBits) {
   const CutModel m("llama-3-8b");
   for (const char* cut : {"ffn=tokens:0:3,1:1", "ffn@prompt=rows:0:1,1:1+tokens:0:64,1:64"}) {
@@ -90,7 +90,7 @@ TEST(PlanCuts, H6BesideRowsTheFirstTokensAreCutAndOthersAreWhole) {
     return std::string(subgraph.name) == "ffn";
   });
   const plan::Shape shape = {plan::Phase::kPrompt, 525};
-  int64_t cells = 0;  // rows times tokens of the last product
+  int64_t cells = 0;  // counts rows times tokens of the last product
   bool has_rest = false;
   for (const Piece& piece : lower(*at, {0, parts_of(ffn, *at, shape)})) {
     const lanes::Slice& slice = piece.subgraph.slice;
