@@ -33,8 +33,8 @@ int child(const Tree& tree, std::initializer_list<Token> path) {
   return at;
 }
 
-// The paper's example: "Clinton 's security detail has arrived at Des Moines", and the model would
-// have said "arrived" behind "Clinton".
+// The paper has this example: "Clinton 's security detail has arrived at Des Moines", where the
+// model would have said "arrived" behind "Clinton".
 constexpr Token kClinton = 1, kS = 2, kSecurity = 3, kDetail = 4, kHas = 5, kArrived = 6, kAt = 7,
                 kDes = 8, kMoines = 9, kSummary = 10;
 const Tokens kContext = {kClinton, kS,  kSecurity, kDetail, kHas,
@@ -53,7 +53,7 @@ TEST(Calibrated, D2_GoesOnWhereTheModelsOwnTokenStands) {
   EXPECT_NE(child(tree, {kS, kSecurity}), Tree::kNoNode) << "as it stands in the context";
   ASSERT_NE(child(tree, {kArrived, kAt, kDes, kMoines}), Tree::kNoNode);
   EXPECT_NE(child(tree, {kHas, kArrived, kAt}), Tree::kNoNode);
-  // What the model wants less is less likely.
+  // A token that the model wants less is less likely.
   EXPECT_GT(tree[child(tree, {kHas})].chance, tree[child(tree, {kArrived})].chance);
 }
 
@@ -76,7 +76,7 @@ TEST(Calibrated, GuessesNothingBeforeTheModelSpoke) {
 
 TEST(Calibrated, BelievesThePlaceThatAgreesMore) {
   CalibratedSource source;
-  // 5 stands behind 1 2 and, later, behind 3 4.
+  // Token 5 stands behind 1 2 and, later, behind 3 4.
   source.observe(Tokens{1, 2, 5, 60, 3, 4, 5, 61, 9});
   source.calibrate(std::vector<LikelyNext>{likely(2, {70}), likely(6, {71})});
   source.observe(Tokens{1, 2, 5});
@@ -95,8 +95,8 @@ TEST(Calibrated, LearnsFromItsOwnAnswer) {
   tree.add(kRoot, 4, 0.5f);
   constexpr int kVocab = 10;
   std::vector<float> logits(2 * kVocab, 0.0f);
-  logits[4] = 9.0f, logits[7] = 8.5f;  // behind 3
-  logits[kVocab + 5] = 9.0f;           // behind 4
+  logits[4] = 9.0f, logits[7] = 8.5f;  // are the logits behind 3
+  logits[kVocab + 5] = 9.0f;           // is the logit behind 4
   const std::vector<int> path = {0};
   source.learn({tree, {}, path, 5, logits.data(), kVocab});
   source.observe(Tokens{4, 5, 3});
@@ -107,7 +107,7 @@ TEST(Calibrated, LearnsFromItsOwnAnswer) {
 }
 
 // A model that wants one certain token behind each. It reads a prompt in which half of the tokens
-// are followed by another than that, and answers in its own words.
+// are followed by others, and answers in its own words.
 class OwnWords {
  public:
   static constexpr Token kTokens = 120;
@@ -124,8 +124,8 @@ class OwnWords {
       prompt_.push_back(draw(1, i, 2) == 0 ? wanted(prompt_.back()) : draw(2, i, kTokens));
     }
   }
-  // Returns what the model would say next at so many percent of the prompt's tokens, with another
-  // token beside it.
+  // Returns what the model would say next at `percent` of the prompt's tokens, with another token
+  // beside it.
   std::vector<LikelyNext> covered(int percent) const {
     std::vector<LikelyNext> all;
     for (int i = 0; i < kPrompt; ++i) {
@@ -134,7 +134,7 @@ class OwnWords {
     }
     return all;
   }
-  // Drafts of 15 nodes from what is covered.
+  // Answers with drafts of 15 nodes from what is covered.
   Statistics answer(int percent) const {
     std::vector<std::unique_ptr<Source>> sources;
     sources.push_back(std::make_unique<CalibratedSource>());

@@ -7,7 +7,7 @@ namespace {
 
 using Tokens = std::vector<Token>;
 
-// Guesses 1 2 3 ... with the same estimate, whatever the text.
+// A source that guesses 1 2 3 ... with the same chance, whatever the text is.
 class Counter : public Source {
  public:
   explicit Counter(float chance, Token first = 1) : chance_(chance), first_(first) {}
@@ -39,7 +39,8 @@ struct WithCounter {
     sources.push_back(std::move(own));
     drafter = std::make_unique<Drafter>(std::move(sources), options);
   }
-  // One step in which so many guesses are right, at a cost of `slope` for each further row.
+  // Takes a step in which n_right guesses are right, while each further row costs `slope` passes.
+  // Returns the width of the step.
   int step(int n_right, double slope, int most = kMostWidth - 1) {
     const Tree& tree = drafter->propose(text, most);
     std::vector<int> path;
@@ -72,13 +73,13 @@ TEST(Drafter, StaysPlainWhereGuessesAreWrong) {
   WithCounter run(0.8f);
   int n_wide = 0;
   for (int i = 0; i < 100; ++i) n_wide += run.step(0, 0.1) - 1;
-  EXPECT_LE(n_wide, 20);  // rows of a tenth of a token: two steps
+  EXPECT_LE(n_wide, 20);  // allows two steps in all, since a row costs a tenth of a token
   n_wide = 0;
   for (int i = 0; i < 1000; ++i) n_wide += run.step(0, 0.1) - 1;
   EXPECT_LE(n_wide, 50);
 }
 
-// Guesses that nobody verified count too.
+// The drafter also judges guesses that it did not have verified.
 TEST(Drafter, ComesBackWhereGuessesComeTrueAgain) {
   WithCounter run(0.8f);
   for (int i = 0; i < 100; ++i) run.step(0, 0.1);
@@ -87,14 +88,14 @@ TEST(Drafter, ComesBackWhereGuessesComeTrueAgain) {
   EXPECT_GT(width, 4);
 }
 
-// Whatever guesses are worth and rows cost, in all steps together: at most 3 % are lost.
+// At most 3 % are lost in all steps together, whatever guesses are worth and rows cost.
 TEST(Drafter, NeverLosesMuch) {
   for (const double slope : {0.02, 0.1, 0.3, 1.0}) {
     for (const int n_right : {0, 1, 3, 31}) {
       for (const float chance : {0.3f, 0.8f}) {
         WithCounter run(chance);
         const size_t n_before = run.text.size();
-        double steps = 0.0;  // in passes of one token
+        double steps = 0.0;  // counts in passes of one token
         for (int i = 0; i < 400; ++i) steps += 1.0 + slope * (run.step(n_right, slope) - 1);
         const auto n_tokens = static_cast<double>(run.text.size() - n_before);
         EXPECT_GE(n_tokens, 0.97 * steps) << slope << " " << n_right << " " << chance;
@@ -110,7 +111,7 @@ TEST(Drafter, IsAsWideAsItMayBeWhereTheWidthIsFixed) {
   EXPECT_EQ(run.step(0, 3.0, 0), 1);
 }
 
-// What pays for a text alone may cost the others in its pass more than it gives.
+// A draft that pays for its own text may cost the others in its pass more than it gives.
 TEST(Drafter, DraftsLessInCompanyThatWouldWait) {
   DrafterOptions options;
   for (int width = 1; width <= 16; ++width)
@@ -119,10 +120,10 @@ TEST(Drafter, DraftsLessInCompanyThatWouldWait) {
   const int alone = run.drafter->propose(run.text, 7).size();
   EXPECT_GT(alone, 0);
   EXPECT_GT(run.drafter->expected_tokens(), 1.4);
-  // A row more takes a tenth of this pass, and gives half of an eighth.
+  // Another row takes a tenth of this pass, and gives half a token to one text of eight.
   EXPECT_EQ(run.drafter->propose(run.text, 7, {7, 7.0}).size(), 0);
   EXPECT_EQ(run.drafter->expected_tokens(), 1.0);
-  // Guesses that are nearly sure pay in company too.
+  // Nearly sure guesses pay in company too.
   WithCounter sure(0.97f, options);
   EXPECT_GT(sure.drafter->propose(sure.text, 7, {7, 7.0}).size(), 0);
 }
@@ -211,13 +212,13 @@ TEST(WidthCosts, TriesAWidthAgainWhoseFirstPassWasSlow) {
   for (int i = 0; i < 3; ++i) {
     for (int width = 1; width <= 4; ++width) costs.learn(width, 10.0 + width);
   }
-  costs.learn(5, 40.0);  // an interruption, or a jump: that is not known yet
+  costs.learn(5, 40.0);  // is an interruption or a jump, which cannot be known yet
   EXPECT_NEAR(costs.ms(5), 15.0, 1.0);
   EXPECT_LT(costs.ms(6), 18.0);
   WidthCosts interrupted = costs;
   interrupted.learn(5, 15.2);
   EXPECT_NEAR(interrupted.ms(5), 15.2, 0.1);
-  costs.learn(5, 39.0);  // a jump
+  costs.learn(5, 39.0);  // shows that it was a jump
   EXPECT_NEAR(costs.ms(5), 39.0, 0.1);
 }
 

@@ -1,4 +1,4 @@
-// Reads any bytes as a history: the result must be texts of known tokens, or an error with a
+// Reads any bytes as a history. The result must be texts of known tokens, or an error with a
 // sentence.
 #include <cstdint>
 #include <cstdlib>

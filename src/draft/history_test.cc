@@ -64,7 +64,7 @@ TEST_F(HistoryFileTest, DropsWhatACutOffWriteLeft) {
     EXPECT_EQ(file_.read(&problem), (Texts{{1, 2, 3}})) << n;
     EXPECT_NE(problem.find("dropped"), std::string::npos) << n;
   }
-  // The next one takes its place.
+  // The next text takes the place of the dropped one.
   file_.append(Tokens{8});
   std::string problem;
   EXPECT_EQ(file_.read(&problem), (Texts{{1, 2, 3}, {8}}));
@@ -84,7 +84,7 @@ TEST_F(HistoryFileTest, NeverBelievesAFlippedBit) {
   const std::string whole = bytes_of(path_);
   const Texts right = file_.read(nullptr);
   for (size_t i = 0; i < whole.size(); ++i) {
-    // Four bytes of each record mean nothing.
+    // Four bytes of each record have no meaning.
     std::string bytes = whole;
     bytes[i] = static_cast<char>(bytes[i] ^ 0x10);
     write(path_, bytes);
@@ -139,7 +139,7 @@ TEST_F(HistoryFileTest, StaysSmall) {
   EXPECT_LE(bytes_of(path_).size(), kMostHistoryTokens * sizeof(Token) + 4096);
 }
 
-// Runs in three programs that append and read; returns what is left.
+// Runs three programs that append texts and read them. Returns what is left.
 Texts write_together(const HistoryFile& file, int n_texts, size_t n_tokens) {
   constexpr int kPrograms = 3;
   std::vector<pid_t> programs;
@@ -206,7 +206,7 @@ TEST(History, GuessesWhatEarlierAnswersSaid) {
   if (tree.child(kRoot, 4) != Tree::kNoNode) {
     EXPECT_GT(tree[tree.child(kRoot, 7)].chance, tree[tree.child(kRoot, 4)].chance);
   }
-  // What is added later counts for the next text.
+  // A text that is added later counts for the next answer.
   texts->push_back({60, 61});
   source.reset();
   source.observe(Tokens{60});

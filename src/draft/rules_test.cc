@@ -8,7 +8,7 @@
 namespace troika::draft {
 namespace {
 
-// Tokens count up from the text's last one, by one or by two.
+// Tokens must count up from the text's last one, by one or by two.
 class Climb : public Rules {
  public:
   void begin(std::span<const Token> text) override {
@@ -54,7 +54,7 @@ TEST(DraftRules, WhatMustNotFollowGoesWithAllBehindIt) {
   EXPECT_TRUE(climb.is_at_its_beginning());
 }
 
-// The nodes of random trees stand in any order in which parents come first.
+// Nodes of random trees stand in any order in which parents come before children.
 TEST(DraftRules, RandomTreesKeepExactlyTheNodesWhoseWholeWayIsAllowed) {
   const Token text[] = {0};
   for (uint64_t seed = 0; seed < 200; ++seed) {
@@ -84,7 +84,7 @@ TEST(DraftRules, RandomTreesKeepExactlyTheNodesWhoseWholeWayIsAllowed) {
   }
 }
 
-// Proposes the same tokens whatever the text is.
+// A source that proposes the same tokens whatever the text is.
 class Stubborn : public Source {
  public:
   const char* name() const override { return "stubborn"; }

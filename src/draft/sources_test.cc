@@ -35,7 +35,7 @@ TEST(Sam, D3_GoesOnAsTheLongestMatchDid) {
   Tree tree;
   source.propose(12, &tree);
   EXPECT_LE(tree.size(), 12);
-  // After 1 2 3 came 4 5 9; after the shorter 2 3 also 7.
+  // Behind 1 2 3 came 4 5 9. Behind the shorter 2 3 came also 7.
   EXPECT_EQ(likeliest(tree).at(0), 4);
   EXPECT_EQ(likeliest(tree).at(2), 9);
   ASSERT_NE(tree.child(kRoot, 7), Tree::kNoNode);
@@ -59,7 +59,7 @@ TEST(Sam, PrefersWhatCameMoreOften) {
   source.propose(8, &tree);
   EXPECT_EQ(likeliest(tree).front(), 6);
   EXPECT_NE(tree.child(kRoot, 5), Tree::kNoNode);
-  // More than all of them cannot come.
+  // The chances of all guesses for one place sum to 1 at most.
   float sum = 0.0f;
   for (const Node& node : tree.nodes()) sum += node.parent == kRoot ? node.chance : 0.0f;
   EXPECT_LE(sum, 1.0f);
@@ -100,7 +100,8 @@ TEST(Lookup, CopiesFromTheLastPlace) {
   EXPECT_TRUE(tree.empty());
 }
 
-// Draft 10 11 12 13 14; the model says 10, then 99 instead of 11, but agrees with 13 and 14 behind.
+// The draft was 10 11 12 13 14. The model says 10, then 99 in place of 11, but agrees with 13 and
+// 14 further on.
 struct Rejection {
   Rejection() { tree.add_chain(kRoot, Tokens{10, 11, 12, 13, 14}, 0.5f); }
   Verdict verdict() const { return {tree, predicted, path, 99}; }
@@ -117,7 +118,7 @@ TEST(Reuse, D4_BringsBackWhatTheModelAgreedWith) {
   Tree tree;
   source.propose(8, &tree);
   EXPECT_EQ(likeliest(tree), (Tokens{13, 14}));
-  // The text follows it: the rest remains. Then it is used up.
+  // The text follows the segment, so its rest remains until it is used up.
   source.observe(Tokens{13});
   tree.clear();
   source.propose(8, &tree);
@@ -128,7 +129,7 @@ TEST(Reuse, D4_BringsBackWhatTheModelAgreedWith) {
   EXPECT_TRUE(tree.empty());
 }
 
-// Behind the rejection the model agrees with runs of 2, 4 and 1 tokens.
+// Further on the model agrees with runs of 2, 4 and 1 tokens.
 TEST(Reuse, D4_TheLongestRunIsTheOneThatComesBack) {
   Tree tree;
   tree.add_chain(kRoot, Tokens{10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}, 0.5f);
@@ -150,7 +151,7 @@ TEST(Reuse, D4_TheLongestRunIsTheOneThatComesBack) {
   }
 }
 
-// However long the draft was that it comes from, and cut to what a segment may be.
+// The segment has at most 16 tokens, however long the draft was from which it comes.
 TEST(Reuse, D4_ASegmentIsKeptForOneStepAtLeastAndIsNeverLongerThan16Tokens) {
   Tokens chain;
   for (Token token = 10; token < 40; ++token) chain.push_back(token);
@@ -188,7 +189,7 @@ TEST(Reuse, D4_ForgetsWhatDoesNotCome) {
   EXPECT_LT(n_steps, 5);
 }
 
-// Also where older ones have no room beside it.
+// Segments also end where newer ones take their room.
 TEST(Reuse, D4_NoSegmentIsProposedInMoreThanFourSteps) {
   ReuseSource source;
   const auto reject = [&](const Tokens& tokens) {
@@ -232,15 +233,15 @@ TEST(Reuse, D4_MakesRoomWhereDraftsAreLongAnyway) {
   EXPECT_TRUE(tree.empty());
 }
 
-// The context says "1 2 3 ... 12", and the model's answer has other words for two of these: behind
-// a word that the context does not have there is nothing to copy.
+// Lets a model answer. The context says "1 2 3 ... 12", and the answer has other words for two of
+// these. Behind a word that the context does not have there is nothing to copy.
 Statistics answer_in_other_words(bool with_reuse) {
   std::vector<std::unique_ptr<Source>> sources;
   sources.push_back(std::make_unique<SamSource>());
   if (with_reuse) sources.push_back(std::make_unique<ReuseSource>());
   Drafter drafter(std::move(sources), {16, /*is_fixed=*/true});
   const Tokens context = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 50};
-  // Its last token is in no draft.
+  // No draft has the last token of the answer.
   const Tokens answer = {1, 2, 77, 4, 5, 6, 78, 8, 9, 10, 11, 12, 50, 79};
   Tokens text = context;
   text.push_back(60);
@@ -273,7 +274,7 @@ TEST(Reuse, D4_DraftsAreLongerAndMoreIsAcceptedWhereAWordIsAnother) {
   EXPECT_LT(with.n_verifications, without.n_verifications);
   EXPECT_GT(with.n_accepted, without.n_accepted);
   EXPECT_GT(with.sources[1].n_accepted, 0);
-  // Without it two steps have no draft: those behind the words that the context does not have.
+  // Without reuse two steps have no draft: those behind the words that the context does not have.
   EXPECT_EQ(with.n_of_draft_nodes[0] + 2, without.n_of_draft_nodes[0]);
   EXPECT_GT(with.n_verified, without.n_verified);
 }

@@ -21,7 +21,7 @@ Text random_text(uint64_t seed, int n, int n_symbols) {
   return text;
 }
 
-// Where `part` ends in the text.
+// Returns where `part` ends in the text.
 std::set<size_t> ends_of(const Text& text, const Text& part) {
   std::set<size_t> ends;
   for (auto at = text.begin();; ++at) {
@@ -43,7 +43,7 @@ SuffixAutomaton::State state_of(const SuffixAutomaton& automaton, const Text& pa
 
 class OfSymbols : public testing::TestWithParam<int> {};
 
-// After every token the automaton is compared with a search through the text.
+// After every token, the test compares the automaton with a search through the text.
 TEST_P(OfSymbols, KnowsTheLongestSuffixThatOccurredBefore) {
   const Text text = random_text(7, 120, GetParam());
   SuffixAutomaton automaton;
@@ -105,7 +105,7 @@ TEST(SuffixAutomaton, TextsDoNotReachAcross) {
   EXPECT_EQ(automaton.count(state_of(automaton, {2, 3, 5})), 1);
 }
 
-// The total of edges that are made bounds the time, whatever the text.
+// The total of edges bounds the time for any text.
 TEST(SuffixAutomaton, StaysSmallOnTextsThatRepeatThemselves) {
   SuffixAutomaton automaton;
   constexpr int kTokens = 20000;

@@ -25,7 +25,7 @@ std::vector<Token> tokens_of(std::span<const float> logits, size_t k) {
 TEST(TopTokens, AreThoseOfASort) {
   std::mt19937 random(3);
   for (const size_t n : {1u, 5u, 127u, 128u, 129u, 1000u, 4096u}) {
-    // Few values, so that many are equal; many, so that few are.
+    // With few values, many logits are equal; with many values, few are.
     for (const int n_values : {3, 1 << 20}) {
       std::vector<float> logits(n);
       for (float& x : logits) {

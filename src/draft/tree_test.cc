@@ -40,7 +40,7 @@ TEST(Tree, BecomesABatchBehindTheLastToken) {
     EXPECT_EQ(batch.rows[row].tag, 2);
     EXPECT_TRUE(batch.rows[row].wants_logits);
   }
-  // These rows stand behind those of other sequences.
+  // The rows stand behind those of other sequences.
   tree.add_rows(4, 20, 7, 2, &batch);
   ASSERT_EQ(batch.size(), 8);
   for (size_t row = 4; row < 8; ++row) {

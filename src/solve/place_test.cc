@@ -10,7 +10,7 @@
 namespace troika::solve {
 namespace {
 
-// Lane 0 is slow at everything; lane 1 fast at products of many tokens and bad at attention.
+// Lane 0 is slow at everything. Lane 1 is fast at products of many tokens and bad at attention.
 class MadeUpTimes : public TaskTimes {
  public:
   explicit MadeUpTimes(double handover) : handover_(handover) {}
@@ -34,7 +34,7 @@ std::vector<plan::HostLane> two_lanes(uint64_t limit_of_second = plan::HostLane:
   return lanes;
 }
 
-// For steps of one token and prompts of the others.
+// Returns a request for steps of one token, and for prompts of all other counts.
 PlaceRequest request_of(std::initializer_list<int> counts) {
   PlaceRequest request;
   for (const int n : counts) {
@@ -80,7 +80,7 @@ TEST(Place, TheChoiceIsNeverSlowerThanASingleLane) {
       for (const double us : phase.single_lane_us) EXPECT_LE(phase.us, us);
     }
   }
-  // Where a handover costs more than everything else, there is none.
+  // If a handover costs more than everything else, there is none.
   const auto dear = place(m.blueprint, m.weights, two_lanes(), MadeUpTimes(1e6), request_of({512}));
   for (const auto& [kind, lane] : dear.shapes[0].lanes) {
     EXPECT_EQ(lane, dear.shapes[0].lanes.at("ffn")) << kind;
@@ -97,7 +97,7 @@ TEST(Place, RulesOfTheUserHold) {
   EXPECT_EQ(choice.shapes[1].lanes.at("ffn"), 0);
 }
 
-// Prompts in int8, which lane 1 is made for, and steps in float, which it is bad at.
+// Lane 1 is made for prompts in int8, and bad at steps in float.
 class TimesByPhase : public TaskTimes {
  public:
   double task_us(int lane, const lanes::Subgraph&, plan::Shape shape, int) const override {
@@ -143,7 +143,7 @@ TEST(Place, RulesMayHoldForOnePhaseEach) {
   }
 }
 
-// Bytes of the FFN of one block; the output product of attention is with it.
+// Returns the bytes of the FFN of one block, which includes the output product of attention.
 size_t ffn_bytes(const Model& m) {
   size_t bytes = 0;
   for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(m.blueprint)) {
@@ -156,7 +156,7 @@ size_t ffn_bytes(const Model& m) {
 
 TEST(Place, N9_AFullLaneKeepsTheHeaviestAndTheRestGoesElsewhere) {
   const Model m;
-  // Room for the FFN of two of the three blocks.
+  // Lane 1 has room for the FFN of two of the three blocks.
   const size_t limit = 3 * ffn_bytes(m) - 1;
   const auto choice =
       place(m.blueprint, m.weights, two_lanes(limit), MadeUpTimes(1.0), request_of({128}));
@@ -190,7 +190,7 @@ TEST(Place, N9_LimitsHoldForRulesOfTheUserToo) {
   EXPECT_TRUE(broken_rules(m.blueprint, plan, request.forced).empty());
 }
 
-// Sums what a pass takes by the rules, as they will be followed.
+// Returns what a pass takes when the plan's rules are followed.
 double us_by_rules(const Model& m, const plan::Plan& plan, const TaskTimes& times, int n_rows) {
   const plan::Shape shape = {plan::Phase::kPrompt, n_rows};
   double us = 0.0;
@@ -228,7 +228,7 @@ TEST(Place, RulesForSeveralOutputsHoldBesideThatForOne) {
       plan_of(place(m.blueprint, m.weights, two_lanes(), MadeUpTimes(1.0), request));
   EXPECT_EQ(plan.lane_of("head", {plan::Phase::kStep, 1}), 0);
   EXPECT_EQ(plan.lane_of("head", {plan::Phase::kStep, 8}), 1);
-  // The first rule that matches counts.
+  // The first rule that matches decides.
   request.forced = {{"head", 0, 0}, {"head", 8, 1}};
   const plan::Plan first =
       plan_of(place(m.blueprint, m.weights, two_lanes(), MadeUpTimes(1.0), request));

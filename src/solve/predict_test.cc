@@ -21,7 +21,7 @@ OpShape product(int n_rows, int k, int n_tokens) {
   return {OpKind::kLinear, tensor::Type::kQ4_0, n_rows, k, n_tokens, 0, 0};
 }
 
-// Times of a law over many products.
+// Returns the times that a law gives for many products.
 template <typename Law>
 std::vector<OpTime> times_of(const Law& law) {
   std::vector<OpTime> times;
@@ -31,7 +31,7 @@ std::vector<OpTime> times_of(const Law& law) {
   return times;
 }
 
-// A matrix unit that works in stages of 32 tokens and reads wide weights badly.
+// A matrix unit works in stages of 32 tokens and reads wide weights badly.
 double staged_us(const OpShape& shape) {
   OpShape whole = shape;
   whole.n_tokens = (shape.n_tokens + 31) / 32 * 32;
@@ -81,8 +81,8 @@ TEST(Predictor, H9_TheTreeKnowsStagesThatARateDoesNot) {
   EXPECT_LT(rows[0].tree_median, rows[0].rate_median);
 }
 
-// Every weight has a speed of its own, which no other tells: a prediction that is good here has
-// seen what it predicts.
+// Every weight has a speed of its own, which no other weight tells. So a good prediction here would
+// have seen the weight that it predicts.
 TEST(Predictor, H9_TheErrorIsOfShapesThatWereNotSeen) {
   const auto whimsical_us = [](const OpShape& shape) {
     const double whim = random_unit(static_cast<uint64_t>(shape.n_rows), shape.k);
@@ -103,7 +103,7 @@ TEST(Predictor, H9_TheErrorIsOfShapesThatWereNotSeen) {
     const std::vector<CheckRow> rows = check_predictions(profile, seed);
     ASSERT_EQ(rows.size(), 1u);
     EXPECT_EQ(rows[0].n_known + rows[0].n_held_out, static_cast<int>(times.size()));
-    // All token counts of a weight are held out, or none.
+    // Either all token counts of a weight are held out, or none.
     EXPECT_EQ(rows[0].n_held_out % static_cast<int>(std::size(kTokens)), 0);
     EXPECT_GT(rows[0].n_held_out, 0);
     EXPECT_GT(rows[0].tree_median, 0.25);
@@ -112,7 +112,7 @@ TEST(Predictor, H9_TheErrorIsOfShapesThatWereNotSeen) {
 }
 
 TEST(Predictor, MoreWorkNeverTakesMuchLess) {
-  // The law grows; a tree may fall a little between its leaves.
+  // The law grows, but a tree may fall a little between its leaves.
   const Rate law = {3.0, 9e3, 2e5};
   const Predictor predictor(
       profile_of(times_of([&](const OpShape& shape) { return law.predict_us(shape); })));
@@ -124,7 +124,7 @@ TEST(Predictor, MoreWorkNeverTakesMuchLess) {
       before = us;
     }
   }
-  // Far beyond what was measured the rate goes on.
+  // Far beyond what was measured, the last rate still holds.
   const OpShape huge = product(150000, 8192, 512);
   EXPECT_NEAR(predictor.estimate_us(0, huge) / law.predict_us(huge), 1.0, 0.1);
 }
@@ -134,7 +134,7 @@ TEST(Predictor, SaysWhatItDoesNotKnow) {
   const Predictor predictor(profile_of(times_of(staged_us)));
   const OpShape norm = {OpKind::kRmsNorm, tensor::Type::kF32, 64, 64, 1, 0, 0};
   EXPECT_THROW(predictor.predict_us(0, norm), Error);
-  // Another element type is better than nothing.
+  // The times of another element type are better than nothing.
   OpShape other = product(512, 512, 4);
   other.type = tensor::Type::kQ8_0;
   EXPECT_GT(predictor.predict_us(0, other), 0.0);

@@ -22,7 +22,7 @@ TEST(RegressionTree, FindsAStepExactly) {
   std::vector<Features> features;
   std::vector<double> targets;
   for (int i = 0; i < 40; ++i) {
-    // The first feature tells nothing; the second steps between 16 and 17.
+    // The first feature tells nothing. The second one has a step between 16 and 17.
     features.push_back({random_unit(1, static_cast<uint64_t>(i)), static_cast<double>(i)});
     targets.push_back(i <= 16 ? 2.0 : 5.0);
   }
@@ -62,7 +62,7 @@ TEST(RegressionTree, KeepsItsLimits) {
   }
   EXPECT_LE(RegressionTree::fit(features, targets, {3, 1, 0.0}).depth(), 3);
   EXPECT_LE(RegressionTree::fit(features, targets, {20, 16, 0.0}).n_leaves(), 4);
-  // A split that gains less than asked for is not made.
+  // The tree does not split where that gains less than asked for.
   EXPECT_EQ(RegressionTree::fit(features, targets, {20, 1, 1e9}).n_leaves(), 1);
 }
 

@@ -46,7 +46,7 @@ TEST(Chart, SurvivesNoAndEqualValues) {
 TEST(Chart, StacksTheBarsOfAPlace) {
   const BarChart bars = {"", "GB/s", {{"0", {{"0", 8.0}}}, {"0 + 1", {{"0", 5.0}, {"1", 6.0}}}}};
   const std::string svg = chart_svg("", "", bars);
-  EXPECT_NE(svg.find(">11.0<"), std::string::npos);  // the sum stands above
+  EXPECT_NE(svg.find(">11.0<"), std::string::npos);  // shows the sum above the bars
   EXPECT_NE(svg.find(">8.0<"), std::string::npos);
 }
 

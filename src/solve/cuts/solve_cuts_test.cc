@@ -18,8 +18,8 @@ namespace {
 using plan::Phase;
 using plan::Shape;
 
-// Lanes by a few random numbers: a start, a rate that goes in stages of rows and tokens, a
-// bandwidth alone and together.
+// Lanes whose times follow from a few random numbers: a start, a rate that goes in stages of rows
+// and tokens, a bandwidth alone and one together.
 class RandomTimes : public TaskTimes {
  public:
   RandomTimes(uint64_t seed, int n_lanes, const weights::Store& weights) : weights_(weights) {
@@ -105,8 +105,8 @@ CutRequest request_of(const plan::Plan& plan) {
   return request;
 }
 
-// Every cut of the products of a subgraph with two groups at most, each at every candidate place,
-// alike or not: what the search need not try one by one.
+// Returns the least time of all cuts of a subgraph's products with two groups at most, each cut at
+// every candidate place, alike or not. The search need not try all of them.
 double exhaustive_rows_us(const TaskTimes& times, const lanes::Subgraph& subgraph, Shape shape,
                           int home, int other) {
   std::vector<std::pair<std::vector<const char*>, int>> groups;
@@ -167,7 +167,7 @@ TEST(SolveCuts, H10_TheSearchFindsWhatTryingEverythingFinds) {
     EXPECT_LE(found.best_us(), best * (1.0 + 1e-12)) << "seed " << seed;
     n_cut += found.is_worthwhile ? 1 : 0;
   }
-  // Both answers occur.
+  // Some subgraphs are better cut, and others whole.
   EXPECT_GT(n_cut, kProfiles / 10);
   EXPECT_LT(n_cut, kProfiles * 9 / 10);
 }
@@ -249,7 +249,8 @@ TEST(SolveCuts, H5_ALengthIsASumOfPrebuiltCounts) {
   EXPECT_EQ(cheapest_sum(48, {32}, {1}), std::vector<int>());
 }
 
-// Lane 1 multiplies ten times as fast, in shapes of 32 and 64 tokens, and pads the rest.
+// Lane 1 multiplies ten times as fast, but only in shapes of 32, 64 and 128 tokens, to which it
+// pads.
 class FixedShapes : public TaskTimes {
  public:
   double task_us(int lane, const lanes::Subgraph& subgraph, Shape shape, int) const override {
@@ -272,7 +273,7 @@ TEST(SolveCuts, H4_TheOddRestGoesToTheLaneThatTakesAnyLength) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_TRUE(found[0].is_worthwhile);
   EXPECT_EQ(found[0].parts, (plan::Shares{{1, 64}, {0, 6}}));
-  // Beside 128 us for the padded one, of each static subgraph of the body.
+  // Padding takes lane 1 128 us for each static subgraph of the body.
   EXPECT_LT(found[0].us, 0.55 * found[0].padded_us);
 }
 

@@ -38,7 +38,7 @@ TEST(OpShapes, OpsOfFewModelsAreTimedAsWhatTheyComeTo) {
 }
 
 TEST(OpShapes, ExpertsThatSomeTokenTakesStandBelowEachOther) {
-  const Hollow hollow("tiny-qwen3moe");  // 8 experts of width 256, of which a token takes 3
+  const Hollow hollow("tiny-qwen3moe");  // has 8 experts of width 256, of which a token takes 3
   for (const model::Op& op : hollow.blueprint.ops) {
     if (op.kind != OpKind::kExpertLinear || op.takes_parts) continue;
     const auto shape_for = [&](int n_tokens) {
@@ -53,7 +53,7 @@ TEST(OpShapes, ExpertsThatSomeTokenTakesStandBelowEachOther) {
 }
 
 TEST(OpShapes, AWindowBoundsTheContext) {
-  const Hollow hollow("tiny-gemma2");  // windows of 64 in the first of two blocks
+  const Hollow hollow("tiny-gemma2");  // has windows of 64 in the first of two blocks
   for (const model::Op& op : hollow.blueprint.ops) {
     if (op.kind != OpKind::kAttention) continue;
     const plan::OpShape shape = shape_of(hollow.blueprint, op, hollow.store, tensor::Type::kF16,

@@ -18,7 +18,7 @@ using lanes::Status;
 using model::OpKind;
 using plan::OpShape;
 
-// What a known lane takes. A function of what the door shows, nothing else.
+// The costs of a known lane. A time depends only on what lanes show of a task.
 struct Costs {
   double start_us;
   double bytes_per_us;
@@ -32,7 +32,7 @@ double known_us(const Costs& costs, const OpShape& shape) {
 
 class KnownMachine;
 
-// Times follow from the subgraph that was built; nothing is computed.
+// A lane that computes nothing. The subgraph that was built decides the time.
 class KnownLane : public lanes::Lane {
  public:
   KnownLane(KnownMachine& machine, int index, Costs costs)
@@ -49,7 +49,7 @@ class KnownLane : public lanes::Lane {
   const Costs& costs() const { return costs_; }
   int index() const { return index_; }
   bool fails = false;
-  bool is_static = false;  // takes prompts without attention alone
+  bool is_static = false;  // says that the lane takes only prompts without attention
 
  private:
   KnownMachine& machine_;
@@ -85,7 +85,7 @@ class KnownMachine : public lanes::Machine {
     }
   }
   void start(const KnownLane& lane, double us, lanes::Completion& completion) {
-    // The first task on another lane than the last one waits for the handover.
+    // If a task is the first on another lane than the last one, it waits for the handover.
     const bool moves = last_lane_ >= 0 && last_lane_ != lane.index() && events_.empty();
     const double factor = ++n_started_ <= n_disturbed ? 5.0 : 1.0;
     const double end = clock_.us + factor * (us + (moves ? handover_us : 0.0));
@@ -94,7 +94,7 @@ class KnownMachine : public lanes::Machine {
   }
   KnownLane& lane(size_t index) { return *owned_[index]; }
   double handover_us = 0.0;
-  int n_disturbed = 0;  // so many tasks are slow: as if others used the machine meanwhile
+  int n_disturbed = 0;  // counts tasks that are slow, as if other programs used the machine
 
  private:
   struct Event {
@@ -124,7 +124,7 @@ std::unique_ptr<lanes::Executable> KnownLane::build(const lanes::Subgraph& subgr
     throw Error("This lane takes static graphs of prompts.");
   }
   EXPECT_NE(buffers.view(op.output).address, nullptr);
-  // The context is known when a run is submitted.
+  // The shape has no context here, because it is known only when a run is submitted.
   return std::make_unique<KnownExecutable>(
       shape.n_rows,
       shape_of(*subgraph.blueprint, op, weights, tensor::Type::kF16, shape, shape.n_rows));
@@ -204,14 +204,15 @@ TEST(ProfileMachine, WhatALaneRefusesIsLeftOutAndTakesForEver) {
     EXPECT_EQ(profile.find(1, shape) == nullptr, is_refused) << model::op_kind_name(shape.op);
     EXPECT_NE(profile.find(0, shape), nullptr);
   }
-  // Ops that are the same in both phases are measured as in prompts, and refused in steps.
+  // Ops that are the same in both phases are measured as in prompts. The lane refuses them in
+  // steps.
   EXPECT_TRUE(profile.refuses(1, OpKind::kGate, plan::Phase::kStep));
   EXPECT_FALSE(profile.refuses(1, OpKind::kGate, plan::Phase::kPrompt));
   EXPECT_TRUE(profile.refuses(1, OpKind::kLinear, plan::Phase::kStep));
   EXPECT_FALSE(profile.refuses(1, OpKind::kLinear, plan::Phase::kPrompt));
   ASSERT_EQ(profile.bandwidth.size(), 1u);
   EXPECT_EQ(profile.bandwidth[0].lanes, std::vector<int>{0});
-  // What is known needs no second look.
+  // A second profile finds everything known.
   const plan::Profile again = profile_machine(machine, options, &profile, wall, {});
   EXPECT_EQ(again.refusals, profile.refusals);
   EXPECT_EQ(again.ops.size(), profile.ops.size());
@@ -221,7 +222,7 @@ TEST(ProfileMachine, ALongDisturbanceDoesNotShow) {
   const Costs costs = {1.0, 1e3, 1e5};
   KnownMachine machine({costs});
   ProfileOptions options = small_options();
-  machine.n_disturbed = 150;  // the start, the bandwidth and the first ops
+  machine.n_disturbed = 150;  // disturbs the start, the bandwidth and the first ops
   const RealClock wall;
   const plan::Profile profile = profile_machine(machine, options, nullptr, wall, {});
   EXPECT_EQ(profile.n_left_out, 0);
@@ -242,7 +243,7 @@ TEST(ProfileMachine, GivesTheKnownBandwidthAloneAndTogether) {
   const plan::Profile profile =
       profile_machine(machine, {{}, 0, kSmallArena, {}}, nullptr, wall, {});
   ASSERT_EQ(profile.bandwidth.size(), 3u);
-  // The activations count as moved, but not as read from the weight.
+  // Activations count as moved, but not as read from the weight.
   EXPECT_NEAR(profile.bandwidth[0].gb_s.front(), 4.0, 0.04);
   EXPECT_NEAR(profile.bandwidth[1].gb_s.front(), 12.0, 0.12);
   EXPECT_EQ(profile.bandwidth[2].lanes, (std::vector<int>{0, 1}));
@@ -323,7 +324,7 @@ TEST(ProfileMachine, H9_PredictsAKnownMachineFromAProfile) {
   const RealClock wall;
   const plan::Profile profile = profile_machine(machine, options, nullptr, wall, {});
   const std::vector<CheckRow> rows = check_predictions(profile, 1);
-  EXPECT_EQ(rows.size(), 1u);  // one lane and one op
+  EXPECT_EQ(rows.size(), 1u);  // has one lane and one op
   for (const CheckRow& row : rows) {
     EXPECT_GT(row.n_held_out, 5);
     EXPECT_LT(row.tree_median, 0.15);
