@@ -79,7 +79,7 @@ TEST_F(Generate, EndsWhenTheContextIsFull) {
 TEST_F(Generate, EndsBeforeAStopString) {
   const std::string whole = run(length(20)).text;
   ASSERT_GE(whole.size(), 6u);
-  // The prompt begins in the middle of the text, so that tokens are cut.
+  // The stop string begins in the middle of the text, so that it cuts tokens.
   const std::string stop = whole.substr(whole.size() / 2, 3);
   GenerateOptions o = length(20);
   o.stops = {"never in the text", stop};

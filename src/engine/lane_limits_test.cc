@@ -1,4 +1,4 @@
-// Lanes of this machine that may run with few weights only (N9).
+// Tests lanes of this machine that have memory for few weights only (N9).
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -37,7 +37,7 @@ TEST(LaneLimits, N9_ALimitHoldsOnLanesOfThisMachine) {
   EXPECT_EQ(solve::broken_rules(limited.engine->blueprint(), limited.engine->plan(), rules).size(),
             1u);
   EXPECT_TRUE(solve::broken_rules(whole.engine->blueprint(), whole.engine->plan(), rules).empty());
-  // What really ran where: the trace has the FFN on both lanes, and the text is the same.
+  // The trace shows the FFN on both lanes, and the text is the same.
   const std::vector<cache::Token> prompt = {1, 7, 9, 300, 12, 5, 44};
   Trace trace({"0", "1"});
   limited.session->watch({.trace = &trace});

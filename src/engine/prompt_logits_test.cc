@@ -50,7 +50,7 @@ TEST(PromptLogits, CoversTheShareEvenly) {
   }
 }
 
-// Prompts are computed as steps are, so everything is equal to the bit.
+// Returns options that compute prompts as steps, so that everything is equal to the bit.
 prepare::Options in_chunks() {
   prepare::Options options;
   options.prompts.prefill = plan::Prefill::kSame;
@@ -79,8 +79,8 @@ TEST(PromptLogits, D2_AreThoseOfEachBeginning) {
   }
 }
 
-// A coverage costs the head of its positions, for each chunk; the answer is the same with every
-// one.
+// A coverage costs the head of its positions in each chunk. The answer is the same with every
+// coverage.
 TEST(PromptLogits, D2_ACoverageCostsTheHeadOfItsPositions) {
   const auto model = small_model();
   const auto prompt = random_tokens(model, 80);
@@ -106,7 +106,7 @@ TEST(PromptLogits, D2_ACoverageCostsTheHeadOfItsPositions) {
     EXPECT_EQ(logits.likely().size(), static_cast<size_t>(80 * coverage / 100));
     int n_heads = 0;
     for (const TraceEvent& event : trace.events()) n_heads += std::string(event.name) == "head";
-    // The last row is wanted anyway.
+    // The head of the last row runs in any case.
     EXPECT_EQ(n_heads, coverage > 0 ? 3 + 1 : 1);
     GenerateOptions how;
     how.most_tokens = 20;
@@ -129,7 +129,7 @@ TEST(PromptLogits, AreOfTheFreshTokensAlone) {
   tiny.session->prefill(prompt, nullptr, &collector);
   EXPECT_EQ(collector.seen.size(), 20u);
   EXPECT_EQ(collector.seen.begin()->first, 40);
-  // Who is gone is not asked.
+  // A collector that is no longer given gets nothing.
   tiny.session->prefill(std::span(prompt).first(50));
   EXPECT_EQ(collector.seen.size(), 20u);
 }
@@ -145,7 +145,7 @@ TEST(PromptLogits, AreTheSameOnSeveralLanes) {
   prepare::Options options = in_chunks();
   options.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
   options.lanes.placements = {{"attention", 0, 1}};
-  options.prompts.chunks_in_flight = 2;  // the prompt has four chunks
+  options.prompts.chunks_in_flight = 2;  // are fewer than the four chunks of the prompt
   options.model.file = alone.folder.file("tiny.gguf");
   Engine lanes(options);
   Session session(lanes);

@@ -17,7 +17,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Everything is off: tokens are drawn from the softmax as it is.
+// Returns options that switch everything off, so that tokens are drawn from the softmax as it is.
 SamplerOptions plain() {
   SamplerOptions o;
   o.temperature = 1.0f;
@@ -39,7 +39,7 @@ Token sample(const SamplerOptions& options, const std::vector<float>& logits,
   return sampler.sample(history, logits);
 }
 
-// How often each token is chosen over so many positions.
+// Returns how often each token is chosen at n positions.
 std::map<Token, int> frequencies(const SamplerOptions& options, const std::vector<float>& logits,
                                  int n = 4000) {
   Sampler sampler(options);
@@ -74,7 +74,7 @@ TEST(Sampler, GreedyTakesTheFirstOfTheMostLikely) {
   EXPECT_EQ(sample(greedy(), {-kInfinity, -3e38f}), 1);
 }
 
-// Many logits have equals among them, and their number is no multiple of anything.
+// Many of the logits are equal, and their numbers are no multiples of anything.
 TEST(Sampler, TopKIsThatOfAllSorted) {
   for (const size_t n : {1, 15, 16, 17, 1000, 5003}) {
     std::vector<float> logits(n);
@@ -93,7 +93,7 @@ TEST(Sampler, TopKIsThatOfAllSorted) {
     for (const int k : {1, 2, 40, 100000}) {
       SamplerOptions o = plain();
       o.top_k = k;
-      o.temperature = 1000.0f;  // all of them are about as likely
+      o.temperature = 1000.0f;  // makes all tokens about as likely
       if (sorted.empty()) {
         EXPECT_THROW(sample(o, logits), Error);
         continue;
@@ -143,7 +143,7 @@ TEST(Sampler, TopKLeavesTheKMostLikely) {
     o.top_k = all;
     expect_shares(frequencies(o, logs(p)), p, 4000);
   }
-  o.top_k = 2;  // of equals, the first
+  o.top_k = 2;  // takes the first ones of equals
   expect_shares(frequencies(o, {1, 1, 1}), {0.5, 0.5, 0}, 4000);
 }
 
@@ -154,7 +154,7 @@ TEST(Sampler, TopPLeavesTheFewestThatReachTheShare) {
   expect_shares(frequencies(o, logs(p)), {0, 4.0 / 7, 0, 3.0 / 7}, 4000);
   o.top_p = 0.75f;
   expect_shares(frequencies(o, logs(p)), {0, 4.0 / 9, 2.0 / 9, 3.0 / 9}, 4000);
-  o.top_p = 1e-6f;  // never none
+  o.top_p = 1e-6f;  // leaves at least one
   expect_shares(frequencies(o, logs(p), 50), {0, 1, 0, 0}, 50);
 }
 
@@ -246,7 +246,7 @@ TEST(Sampler, ForbiddingEveryTokenIsAnError) {
   }
 }
 
-// Long enough that some logits are taken many at a time and the rest one by one.
+// The longer rows are read many logits at a time, with a rest that is read one by one.
 TEST(Sampler, TheFirstOfTheLikeliestIsChosenWhereverItStands) {
   for (size_t n : {1u, 15u, 16u, 17u, 40u, 67u}) {
     for (size_t at = 0; at < n; ++at) {

@@ -21,8 +21,9 @@ using test_support::small_model;
 using test_support::TinyEngine;
 using Tokens = std::vector<Token>;
 
-// Knows how the text goes on and guesses that, with wrong branches beside it and now and then a
-// wrong token in its midst: every shape of draft, every kind of rejection.
+// A source that knows how the text goes on and guesses that. Now and then it adds a wrong branch,
+// or puts a wrong token in the middle, so that every shape of draft and every kind of rejection
+// occurs.
 class Oracle : public draft::Source {
  public:
   Oracle(Tokens whole, int n_vocab) : whole_(std::move(whole)), n_vocab_(n_vocab) {}
@@ -45,7 +46,7 @@ class Oracle : public draft::Source {
   }
   void learn(const draft::Verdict& verdict) override {
     ASSERT_EQ(verdict.predicted.size(), static_cast<size_t>(verdict.tree.size()) + 1);
-    // Along the accepted path the model said what was accepted.
+    // On the accepted path the model said what was accepted.
     int at = draft::kRoot;
     for (const int node : verdict.path) {
       ASSERT_EQ(verdict.predicted[static_cast<size_t>(at + 1)], verdict.tree[node].token);
@@ -68,7 +69,8 @@ draft::Drafter oracle_drafter(const Tokens& whole, int n_vocab, int width = draf
   return draft::Drafter(std::move(sources), {width, /*is_fixed=*/true});
 }
 
-// Allows every third token only, by the length of the path: a grammar in small.
+// A mask that allows every third token, which depends on the length of the path. It stands for a
+// grammar.
 class EveryThird : public LogitMask {
  public:
   void apply(std::span<const Token> history, std::span<float> logits) override {
@@ -116,7 +118,8 @@ Tokens with(const Tokens& prompt, const Tokens& answer) {
   return whole;
 }
 
-// Plain and drafted, token for token, and the cache behind it bit for bit.
+// Expects that drafted text has the tokens of plain text, and that the cache behind it has the same
+// bits.
 void expect_equal(TinyEngine& tiny, const Tokens& prompt, const SamplerOptions& how,
                   LogitMask* mask = nullptr) {
   constexpr int kTokens = 40;
@@ -194,7 +197,7 @@ TEST_F(Step, D3_ATreeIsVerifiedInOnePass) {
   Sampler sampler(greedy());
   session.prefill(prompt_);
   drafter.begin(session.history());
-  session.step(sampler, &drafter, 50);  // the prompt's own logits
+  session.step(sampler, &drafter, 50);  // uses the logits of the prompt
   int n_branched = 0;
   for (int i = 0; i < 4; ++i) {
     Trace trace({"host"});
@@ -202,7 +205,7 @@ TEST_F(Step, D3_ATreeIsVerifiedInOnePass) {
     const int64_t n_before = drafter.statistics().n_verified;
     session.step(sampler, &drafter, 50);
     const int64_t n_nodes = drafter.statistics().n_verified - n_before;
-    n_branched += n_nodes > 8;  // the oracle's own path has eight
+    n_branched += n_nodes > 8;  // has a branch, because the oracle's own path has eight
     int n_passes = 0;
     for (const TraceEvent& event : trace.events()) {
       if (std::string(event.name) != "qkv" || event.block != 0) continue;
@@ -218,7 +221,7 @@ TEST_F(Step, D3_ATreeIsVerifiedInOnePass) {
   EXPECT_TRUE(std::equal(whole.begin(), whole.end(), session.history().begin()));
 }
 
-// The number of tokens and the end of the context cut a draft short, as they would cut plain text.
+// The number of tokens and the end of the context cut a draft short as they cut plain text.
 TEST_F(Step, EndsWherePlainDecodingEnds) {
   for (const int n : {1, 2, 3, 17, 58, -1}) {
     draft::Drafter drafter = this->drafter();
@@ -244,7 +247,7 @@ TEST_F(Step, EndsAtEndTokensAndStopStringsInsideOfADraft) {
     if (seed % 2 == 0) options.stops = {"a", "e"};
     Session session(*tiny_.engine);
     const Generated expected = generate(session, prompt, sampler, options, {});
-    // A guess behind the end, which must not become text.
+    // The oracle also guesses tokens behind the end, which must not become text.
     Tokens whole = with(prompt, expected.tokens);
     whole.insert(whole.end(), 20, whole.back());
     draft::Drafter drafter = oracle_drafter(whole, tiny_.engine->blueprint().n_vocab);
@@ -261,7 +264,8 @@ TEST_F(Step, EndsAtEndTokensAndStopStringsInsideOfADraft) {
   EXPECT_GT(n_strings, 0);
 }
 
-// No token may follow some text: what was accepted before that stays, and the next call says so.
+// Where no token may follow a text, the tokens before stay accepted, and the next call reports the
+// error.
 TEST_F(Step, AnErrorBehindAcceptedTokensComesWithTheNextCall) {
   class NothingAfter : public LogitMask {
    public:
@@ -291,7 +295,7 @@ TEST_F(Step, AnErrorBehindAcceptedTokensComesWithTheNextCall) {
   }
 }
 
-// This source really looks for repetitions: greedy text of a random model soon repeats.
+// The source looks for repetitions, and greedy text of a random model soon repeats.
 TEST_F(Step, TheWidthFollowsWhatPays) {
   std::vector<std::unique_ptr<draft::Source>> sources;
   sources.push_back(std::make_unique<draft::SamSource>());

@@ -17,16 +17,18 @@ using test_support::small_model;
 using test_support::TinyEngine;
 using Logits = std::vector<float>;
 
-// Logits after `tokens`, by a session that has seen nothing else.
+// Returns the logits behind `tokens`, from a session that has seen nothing else.
 Logits fresh_logits(TinyEngine& tiny, const std::vector<Token>& tokens) {
   Session session(*tiny.engine);
   session.prefill(tokens);
   return copy_of(session.logits());
 }
 
+// Has the parents of these trees:
 //      0 - 1 - 3
 //       \   \- 4 - 5
-//        2 - 6          and a second root 7 - 8
+//        2 - 6
+//      7 - 8
 const int kParents[] = {-1, 0, 0, 1, 1, 4, 2, -1, 7};
 
 cache::Batch tree(int position) {
@@ -49,7 +51,7 @@ std::vector<Token> branch(const cache::Batch& batch, std::vector<Token> past, in
 
 class Tree : public testing::TestWithParam<std::string> {};
 
-// A tree of tokens in one pass gives, to the bit, what each of its branches gives alone.
+// A tree of tokens in one pass gives the bits that each of its branches gives alone.
 TEST_P(Tree, GivesTheLogitsOfEachBranchAlone) {
   for (const auto activations : {plan::Activations::kF32, plan::Activations::kQ8}) {
     auto model = small_model(GetParam());
@@ -111,7 +113,7 @@ TEST(Session, ATreeMayFollowATokenThatIsNotComputedYet) {
   EXPECT_EQ(tiny.session->history(), past);
 }
 
-// What a callback throws must not keep slots of the cache: the whole context stays usable.
+// A callback that throws must not keep slots of the cache, so the whole context stays usable.
 TEST(Session, AThrowingSinkLeavesTheSessionAsItWas) {
   prepare::Options options;
   options.memory.context = 16;
@@ -161,7 +163,7 @@ TEST(Session, ACancelledPrefillGivesTheLogitsOfWhatWasComputed) {
   model.context = 2048;
   prepare::Options options;
   options.memory.context = 1024;
-  options.prompts.prefill = plan::Prefill::kSame;  // the last token is computed again, alone
+  options.prompts.prefill = plan::Prefill::kSame;  // computes the last token again, alone
   TinyEngine tiny(model, options);
   auto tokens = random_tokens(model, 600);
   const std::atomic<bool> cancel{true};

@@ -1,4 +1,4 @@
-// How heads differ on a phone, which computes no values.
+// Tests how heads differ on a virtual phone that computes no values.
 #include "machines/phone_heads.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST_F(PhoneHeadsOf, S4EveryHeadHasOneOfTheBucketsThereAre) {
   EXPECT_EQ(*five.rbegin(), 4);
   heads.n_buckets = 1;
   EXPECT_EQ(buckets_of(draw(heads)), std::set<int>{0});
-  // Heads that do not differ have one graph.
+  // Heads that do not differ have one bucket.
   stack_.attention.scale_spread.value = 0.0;
   EXPECT_EQ(buckets_of(draw()), std::set<int>{0});
 }

@@ -22,19 +22,20 @@ constexpr int kEnd = 2;
 constexpr uint32_t kWidth = 32;
 constexpr uint32_t kVocabulary = 512;
 
-// Tokens of tests/support/tiny_tokenizer.h: bytes stand behind the three special ones, letters in
-// the order of their frequency behind the mark of a space.
+// Returns a token of tests/support/tiny_tokenizer.h: bytes stand behind the three special tokens,
+// and letters, in the order of their frequency, behind the mark of a space.
 int token_of(char c) {
   if (c == '\n') return 3 + '\n';
   const std::string letters = "etaoinshrdlucmfwypvbgkjqxz";
   return 3 + 256 + 1 + static_cast<int>(letters.find(c));
 }
 
-// A model that writes a fixed text: what follows a token depends on that token alone. Its block
-// adds nothing; each token of the chain has a direction of its own.
+// A model that writes a fixed text: a token alone decides which token follows. Its block adds
+// nothing, and each token of the chain has a direction of its own.
 class ChainModel {
  public:
-  // After each character of `text`, the next one; after its last, the end token.
+  // Makes the model that writes after each character of `text` the next one, and after the last one
+  // the end token.
   explicit ChainModel(const std::string& text) {
     for (size_t i = 0; i < text.size(); ++i) {
       const int next = i + 1 < text.size() ? token_of(text[i + 1]) : kEnd;
@@ -91,7 +92,8 @@ class ChainModel {
   std::map<int, int> next_;
 };
 
-// The scores of a model that answers "q" with "ab\ncd".
+// Returns the scores of a model that answers "q" with "ab
+// cd".
 std::vector<TaskScore> scores(const std::vector<Task>& tasks, const TaskOptions& how = {}) {
   const ChainModel model("qab\ncd");
   prepare::Options options;
@@ -116,7 +118,7 @@ TEST(ScoreTasks, TheWholeAnswerCounts) {
 TEST(ScoreTasks, WhiteSpaceAroundDoesNotCount) {
   EXPECT_EQ(scores({{"q", " \n ab\ncd\n\t ", ""}})[0].n_right, 1);
   EXPECT_EQ(scores({{"q", "ab \ncd", ""}})[0].n_right, 0);
-  EXPECT_EQ(scores({{"qd", "  ", ""}})[0].n_right, 1);  // the end token at once
+  EXPECT_EQ(scores({{"qd", "  ", ""}})[0].n_right, 1);  // ends at once with the end token
 }
 
 TEST(ScoreTasks, OnlyTheFirstLineIfAskedFor) {
@@ -130,7 +132,8 @@ TEST(ScoreTasks, OnlyTheFirstWordIfAskedFor) {
   EXPECT_EQ(scores({{"q", " \"ab,\" he", ""}}, {.first_word_only = true})[0].n_right, 1);
   EXPECT_EQ(scores({{"q", "a", ""}}, {.first_word_only = true})[0].n_right, 0);
   EXPECT_EQ(scores({{"q", "abc", ""}}, {.first_word_only = true})[0].n_right, 0);
-  EXPECT_EQ(scores({{"qab", "cd", ""}}, {.first_word_only = true})[0].n_right, 1);  // to its end
+  // Gives the word up to its end.
+  EXPECT_EQ(scores({{"qab", "cd", ""}}, {.first_word_only = true})[0].n_right, 1);
 }
 
 TEST(SecondHalves, AreThoseOfWholeWindows) {
@@ -141,14 +144,14 @@ TEST(SecondHalves, AreThoseOfWholeWindows) {
   options.memory.context = 8;
   engine::Engine engine(options);
   engine::Session session(engine);
-  // A window of the beginning, a space and six letters, of which the last three are predicted: each
-  // from the letter before it alone.
+  // A window has the begin token, a space and six letters. Its last three tokens are predicted,
+  // each from the letter before it alone.
   const Perplexity known = perplexity_of_second_halves(session, "qbcdfg", {});
   EXPECT_EQ(known.n_tokens, 3u);
   EXPECT_LT(known.nll, 2.0);
   EXPECT_EQ(perplexity_of_second_halves(session, "xqcdfg", {}).nll, known.nll);
   EXPECT_GT(perplexity_of_second_halves(session, "qbcdfx", {}).nll, known.nll + 1.0);
-  // The second window has eight letters, and the beginning takes the place of its first; what
+  // The second window has eight letters, and the begin token replaces the first of them. What
   // follows is no whole window.
   const Perplexity two = perplexity_of_second_halves(session, "qbcdfgxxxxcdfgxxx", {});
   EXPECT_EQ(two.n_tokens, 6u);

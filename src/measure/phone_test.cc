@@ -1,4 +1,4 @@
-// Engines on virtual phones: with values, and with time only.
+// Runs engines on virtual phones, with values and without.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -78,7 +78,7 @@ TEST(Phone, V4_AModelOf47BillionWeightsIsTimedWithoutThem) {
   EXPECT_EQ(engine.blueprint().n_experts, 8);
   engine::Session session(engine);
   const Simulation s = simulate(session, {{256}, 4, 0, 1});
-  // A step reads at least the experts that it uses, at no more than the bus gives.
+  // A step reads at least the experts that it uses, and no faster than the bus allows.
   EXPECT_GT(s.decode_bytes, 6e9);
   EXPECT_LT(s.decode.tokens_per_s(), s.read_gb_s * 1e9 / s.decode_bytes);
   EXPECT_GT(s.prefill[0].tokens_per_s(), s.decode.tokens_per_s());
@@ -94,7 +94,7 @@ TEST(Phone, EveryKnownModelCanBePlannedOnEveryPhoneAndStack) {
     }
   }
   for (const model::KnownModel& known : model::known_models()) {
-    if (known.n_layers > 30) continue;  // the others take no other path, only longer
+    if (known.n_layers > 30) continue;  // leaves out models that only take longer
     const engine::Engine engine(timing_of(std::string(known.name), "llm.npu"));
     for (const solve::ShapeChoice& phase : engine.phone_setup()->choice.shapes) {
       for (const double us : phase.single_lane_us) EXPECT_LE(phase.us, us * (1 + 1e-9));
@@ -115,16 +115,16 @@ TEST(Phone, N9_NoLaneHoldsMoreThanItsMemory) {
 TEST(Phone, N8_TheFastestEquivalentShapeIsChosen) {
   const engine::Engine engine(timing_of("qwen1.5-1.8b", "llm.npu"));
   const std::vector<plan::OpTime>& arrangements = engine.phone_setup()->arrangements;
-  EXPECT_GE(arrangements.size(), 3u);  // the NPU alone has a choice
+  EXPECT_GE(arrangements.size(), 3u);  // come from the NPU, the only lane with a choice
   for (const plan::OpTime& time : arrangements) {
     EXPECT_EQ(engine.plan().lanes[static_cast<size_t>(time.lane)].kind, "npu");
     EXPECT_EQ(time.arrangement, "square");
-    EXPECT_GT(time.arrangement_gain, 1.1);  // launches stay as they are
+    EXPECT_GT(time.arrangement_gain, 1.1);  // is less than 1.2, because launches stay as they are
   }
 }
 
-// The profiler sees a phone through the door of lanes alone. What it predicts for weights that it
-// has not seen lies near, also where the NPU goes by stages, order and shape.
+// The profiler knows a phone only as lanes. Its predictions for weights that it has not seen are
+// near, also where the NPU goes by stages, order and shape.
 TEST(Phone, H9_TimesOfAPhonesLanesArePredicted) {
   const lanes::CostModel model = machines::read_cost_model(on_phone("heterollm"));
   lanes::VirtualPhone phone(model, {}, nullptr);
@@ -151,7 +151,7 @@ TEST(Phone, H9_TimesOfAPhonesLanesArePredicted) {
   }
 }
 
-// Where each subgraph of a pass of so many tokens ran: lanes by the names of subgraphs.
+// Returns on which lanes each subgraph of a pass of n_tokens ran.
 std::map<std::string, std::set<std::string>> lanes_of_pass(engine::Session& session, int n_tokens) {
   Trace trace({"gpu", "npu"});
   session.truncate(0);
@@ -170,7 +170,7 @@ std::map<std::string, std::set<std::string>> lanes_of_pass(engine::Session& sess
   return lanes;
 }
 
-// With half floats everywhere, a step runs on the GPU; products of several tokens run on the NPU,
+// With half floats everywhere, a step runs on the GPU. Products of several tokens run on the NPU,
 // which hands over to the GPU for attention.
 TEST(Phone, H11_StepsAndPromptsRunOnTheLanesThatWereChosen) {
   prepare::Options options = timing_of("qwen1.5-1.8b", "heterollm");
@@ -187,7 +187,7 @@ TEST(Phone, H11_StepsAndPromptsRunOnTheLanesThatWereChosen) {
     EXPECT_EQ(lanes.at("qkv"), products) << n_tokens;
     EXPECT_EQ(lanes.at("attention"), gpu) << n_tokens;
   }
-  // The plan chose so by time: no lane alone is faster.
+  // The plan chose the lanes by time, so no lane alone is faster.
   for (const solve::ShapeChoice& shape : engine.phone_setup()->choice.shapes) {
     EXPECT_EQ(shape.lanes.at("ffn"), shape.shape.n_rows > 1 ? 1 : 0) << shape.shape.n_rows;
     for (const double us : shape.single_lane_us) EXPECT_LE(shape.us, us * (1 + 1e-9));
@@ -216,7 +216,7 @@ TEST(Phone, WhatIsWrongIsASentence) {
   options = timing_of("tiny-llama", "llm.npu");
   options.phone.file = kPhoneFiles + "nothing.json";
   EXPECT_NE(error_of(options).find("nothing.json"), std::string::npos);
-  // A model that is only a name has nothing to compute with.
+  // A model that is only a name has no values to compute with.
   options = on_phone("llm.npu");
   options.model.file = "tiny-llama";
   EXPECT_THROW(engine::Engine{options}, Error);

@@ -19,7 +19,7 @@ using model::OpKind;
 TEST(ProfileHere, EveryOpRunsOnHostLanes) {
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
   plan::Plan plan;
-  plan.lanes = {{{}, 1}, {{}, 1}};  // two lanes even where there is one core
+  plan.lanes = {{{}, 1}, {{}, 1}};  // makes two lanes even where there is one core
   lanes::HostMachine machine(kernels.table, plan);
   solve::ProfileOptions options;
   options.arena_bytes = 4u << 20;
@@ -46,7 +46,7 @@ TEST(ProfileHere, EveryOpRunsOnHostLanes) {
   }
   EXPECT_EQ(profile.bandwidth.size(), 3u);
   EXPECT_EQ(profile.handovers.size(), 2u);
-  // What was measured can be kept.
+  // What was measured can be written and read back.
   const std::string text = plan::profile_to_json(profile);
   EXPECT_EQ(plan::profile_to_json(plan::profile_from_json(text, "here")), text);
 }

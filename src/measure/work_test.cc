@@ -20,7 +20,7 @@ TEST(Work, AStepReadsNoMoreThanItsWindows) {
   for (model::Op& op : blueprint.ops) op.kind = model::OpKind::kAttention;
   blueprint.ops[1].window = 10;
   const cache::KvShape shape = {3, 2, 32, tensor::Type::kF16,
-                                0};  // 2 * 2 * 32 * 2 bytes a position
+                                0};  // takes 2 * 2 * 32 * 2 bytes a position
   EXPECT_EQ(kv_bytes_per_step(blueprint, shape, 8), 3 * 8 * 256.0);
   EXPECT_EQ(kv_bytes_per_step(blueprint, shape, 100), (2 * 100 + 10) * 256.0);
 }

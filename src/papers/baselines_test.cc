@@ -25,14 +25,14 @@ TEST(Baselines, V3_RowsAreMarkedTestAndSimulated) {
     n_table5 += row.row->what.starts_with("llama.cpp, CPU:") ? 1 : 0;
     n_gpu += row.row->id == "hf056" ? 1 : 0;
   }
-  // A task's time is that of its prompt and of its answer, and a longer prompt takes longer.
-  std::map<std::string, std::map<std::string, double>> tasks;  // by row and name
+  // A task takes the time of its prompt and of its answer, and a longer prompt takes longer.
+  std::map<std::string, std::map<std::string, double>> tasks;  // [row][name]
   for (const MicroRow& row : report.rows) {
     if (row.row->what.starts_with("llama.cpp, CPU:")) {
       tasks[row.row->id][row.value->name] = *row.simulated;
     }
   }
-  std::map<std::string, std::map<double, double>> prefill_s;  // by model and length
+  std::map<std::string, std::map<double, double>> prefill_s;  // [model][length]
   for (auto& [id, values] : tasks) {
     EXPECT_NEAR(values["end to end"], values["prefill"] + values["decode"], 1e-9) << id;
     const plan::PublishedRow& row = *plan::find_row(folder.published, id);
@@ -45,7 +45,7 @@ TEST(Baselines, V3_RowsAreMarkedTestAndSimulated) {
       EXPECT_LT(at->second, std::next(at)->second) << model << ", " << at->first << " tokens";
     }
   }
-  EXPECT_EQ(n_table5, 25 * 3);  // five models, five tasks; the sum, prefill and decode
+  EXPECT_EQ(n_table5, 25 * 3);  // counts the sum, prefill and decode of five tasks with five models
   EXPECT_EQ(n_gpu, 3);
 }
 

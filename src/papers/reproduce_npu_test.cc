@@ -40,13 +40,13 @@ TEST(ReproduceNpu, N12V3TheTestRowsOfThePaper) {
     ASSERT_TRUE(row.error().has_value()) << row.base.row->id;
     EXPECT_TRUE(std::isfinite(*row.error())) << row.base.row->id;
     EXPECT_GE(row.highest.value_or(*row.base.simulated), *row.base.simulated);
-    // The paper's own contradictions do not count.
+    // Rows in which the paper contradicts itself do not count.
     EXPECT_TRUE(row.base.row->id != "nf147" || !row.reason.empty());
   }
   for (const char* id : {"nf055", "nf074", "nf172", "nf187", "nf193", "nf195", "nf197"}) {
     EXPECT_EQ(ids.count(id), 1u) << id;
   }
-  // Every row of the paper that is marked test stands there.
+  // The report has every row of the paper that is marked as a test.
   for (const plan::PublishedRow& row : folder.published) {
     if (row.paper == "llm.npu" && row.use == "test") {
       EXPECT_EQ(ids.count(row.id), 1u) << row.id;
@@ -58,8 +58,7 @@ TEST(ReproduceNpu, N12V3TheTestRowsOfThePaper) {
   EXPECT_GT(report.count_orderings(/*is_close=*/true).n, 0);
 }
 
-// 64 tokens take a CPU a quarter of the time of 256, not the same: nothing of its prompts is
-// padded.
+// A CPU takes a quarter of the time of 256 tokens for 64, because nothing pads its prompts.
 TEST(ReproduceNpu, PromptsOnOneProcessorAreNotPadded) {
   NpuRuns runs(kPhonesOfNpu);
   const auto seconds = [&](int n_prompt) {
@@ -100,7 +99,7 @@ TEST(ReproduceNpu, N12EachStepOfTheAblationIsFaster) {
   EXPECT_THROW(engine::Engine{options}, UsageError);
 }
 
-// Qwen1.5-1.8B in chunks of 256 tokens: a chunk needs of its own what attention computes, and
+// Qwen1.5-1.8B runs in chunks of 256 tokens. A chunk needs its own buffers for attention, and
 // shares the rest.
 TEST(NpuMemory, N2_WhatChunksShareIsThereOnce) {
   double before = -1.0;
@@ -108,11 +107,11 @@ TEST(NpuMemory, N2_WhatChunksShareIsThereOnce) {
     const NpuMemory memory = npu_memory(kPhonesOfNpu, "qwen1.5-1.8b", 256 * n_chunks);
     EXPECT_EQ(memory.n_subgraphs, 144);
     EXPECT_EQ(memory.n_shared, 120);
-    // All but attention's buffers is saved, for all chunks but one.
+    // All but the buffers of attention is saved, for all chunks but one.
     const double most = 1.0 - 1.0 / n_chunks;
     const double saved = memory.saved_bytes() / memory.unshared_bytes;
     EXPECT_LE(saved, most);
-    EXPECT_GE(saved, 0.97 * most);  // 75 % of four chunks, as the paper prints
+    EXPECT_GE(saved, 0.97 * most);  // is 75 % for four chunks, as the paper prints
     EXPECT_GT(saved, before);
     before = saved;
   }
@@ -145,10 +144,11 @@ TEST(ReproduceNpu, N4OutliersAreComputedWhileTheNpuWorks) {
       return other.lane == 1 && other.start_us < event.end_us && event.start_us < other.end_us;
     });
   }
-  EXPECT_EQ(n_shadow, 24 * 4);  // q, k, v of one input; projection; gate and up; down
+  // Counts the input of q, k and v, the projection, the input of gate and up, and the one of down.
+  EXPECT_EQ(n_shadow, 24 * 4);
   EXPECT_EQ(n_sum, n_shadow);
   EXPECT_EQ(n_beside, n_shadow);
-  // N6: pruned blocks have none.
+  // Pruned blocks have no shadow tasks (N6).
   options.phone.npu_prune = 100;
   engine::Engine pruned(options);
   for (const schedule::Task& task : pruned.graphs().body(plan::Phase::kPrompt, 256).tasks) {

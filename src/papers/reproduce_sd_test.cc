@@ -44,7 +44,7 @@ TEST(ReproduceSd, D1V3TheTestRowsOfThePaper) {
     EXPECT_GT(*row.base.simulated, 0.0) << row.base.row->id;
   }
   EXPECT_EQ(n_inputs, 12 * 4);
-  // Table 3 is fifteen cells, of which six look computed.
+  // Table 3 has fifteen cells, six of which look computed.
   for (int i = 20; i <= 34; ++i) {
     const std::string id = "df0" + std::to_string(i);
     EXPECT_EQ(ids.count(id), 1u) << id;
@@ -63,21 +63,22 @@ TEST(ReproduceSd, D1PromptsTakeTheTimeOfTheBackendsOwnGraph) {
   const NpuRun in_order{"qwen1.5-1.8b", 512, NpuStep::kOutlier, 100};
   const double backend_s = npu.result(in_order).prefill.seconds;
   const double prompt_s = sd.prompt("qwen1.5-1.8b", "8gen3", 512, kSdPromptShape).seconds;
-  // They differ in the lane of the head.
+  // The two runs differ only in the lane of the head.
   EXPECT_NEAR(prompt_s / backend_s, 1.0, 0.05);
-  // Not by the line of passes that verify drafts.
+  // The time is not that of passes that verify drafts.
   EXPECT_LT(2 * prompt_s, sd.prompt("qwen1.5-1.8b", "8gen3", 512, kSdStepShape).seconds);
 }
 
-// What was measured holds attention and handovers, so that nothing is added to it.
+// The measured time includes attention and handovers, so nothing is added to it.
 TEST(ReproduceSd, D3APassTakesWhatWasMeasured) {
   SdRuns runs(kPhonesOfSd);
   const SdTask task{1500, 200, 3.6, 4.21};
   const SdRequest request = runs.request("qwen2.5-1.5b", "8gen2", SdSystem::kNpu, task);
-  EXPECT_NEAR(1e3 * request.steps.seconds / task.n_output / 51.1, 1.0, 0.04);  // df002
+  // Compares with df002.
+  EXPECT_NEAR(1e3 * request.steps.seconds / task.n_output / 51.1, 1.0, 0.04);
 }
 
-// K19: in this paper the NPU of the 8 Gen 3 is the slow one, against the specifications.
+// In this paper the NPU of the 8 Gen 3 is the slow one, against its specifications (K19).
 TEST(ReproduceSd, D3TheGraphForBothIsSlowerOnThe8Gen3) {
   SdRuns runs(kPhonesOfSd);
   const auto seconds = [&](const char* phone) {
@@ -93,12 +94,12 @@ TEST(ReproduceSd, D1TheSwitchIsHiddenInThePrompt) {
     const SwitchedPrompt switched = runs.switched_prompt(model, "8gen2", 1000);
     const double plain_s = runs.prompt(model, "8gen2", 1000, kSdPromptShape).seconds;
     const double load_s = runs.whole_load_s(model, "8gen2");
-    // The switch takes less than loading behind the prompt, or than sub-chunks all the time.
+    // The switch takes less time than loading behind the prompt, and than sub-chunks all the time.
     EXPECT_LT(switched.finished_s, plain_s + load_s) << model;
     EXPECT_LT(switched.prompt_s, runs.prompt(model, "8gen2", 1000, kSdStepShape).seconds);
     EXPECT_GE(switched.prompt_s, plain_s * (1 - 1e-9));
     EXPECT_GT(switched.n_switched, 0);
-    // The next prompt begins in the step's layout, and goes back where that pays.
+    // The next prompt begins in the layout of steps, and goes back to its own where that pays.
     const double steps_s = runs.prompt(model, "8gen2", 1000, kSdStepShape).seconds;
     const SwitchedPrompt next = runs.switched_prompt(model, "8gen2", 1000, schedule::Layout::kStep);
     EXPECT_LE(next.prompt_s, steps_s);
@@ -123,15 +124,15 @@ TEST(ReproduceSd, D1TheTraceShowsLoadsBesideBlocks) {
   for (const TraceEvent& event : events) {
     if (event.lane != kFlash) continue;
     ++n_loads;
-    EXPECT_LT(event.block, last_block);      // from the last block backwards
-    EXPECT_GE(event.start_us, load_end_us);  // one at a time
+    EXPECT_LT(event.block, last_block);      // loads the last block first
+    EXPECT_GE(event.start_us, load_end_us);  // loads one block at a time
     last_block = event.block;
     load_end_us = event.end_us;
     n_hidden += event.end_us <= blocks_end_us;
   }
   EXPECT_EQ(n_loads, 28);
   EXPECT_GT(n_hidden, 14);
-  // A block that was loaded is computed in the step's layout from then on.
+  // From the end of its load on, a block is computed in the layout of steps.
   for (const TraceEvent& load : events) {
     for (const TraceEvent& block : events) {
       if (load.lane != kFlash || block.lane != kBlocks || block.block != load.block) continue;
@@ -140,7 +141,7 @@ TEST(ReproduceSd, D1TheTraceShowsLoadsBesideBlocks) {
   }
 }
 
-// What a load reads takes the bus from the lanes, and they from it.
+// Loads and lanes take the bandwidth of the bus from each other.
 TEST(ReproduceSd, D1LoadsGoOverTheBus) {
   const PhoneFolder folder = read_phone_folder(kPhonesOfSd);
   Trace trace(kLayoutSwitchRows);
@@ -151,33 +152,33 @@ TEST(ReproduceSd, D1LoadsGoOverTheBus) {
     if (event.lane != 3) continue;
     EXPECT_GE(event.end_us - event.start_us, 0.99 * alone_us);
   }
-  // A phone whose whole bus is not much faster than its flash loads more slowly.
+  // If the whole bus is not much faster than the flash, loads are slower.
   lanes::VirtualMachine machine({10.0, {10.0, 4.0}});
   lanes::Ended product, load;
   machine.start(0, {0.0, 0.0, 1e7}, lanes::Status::kDone, product);
   machine.start(1, {0.0, 0.0, 4e6}, lanes::Status::kDone, load);
   machine.wait(product.latch);
-  EXPECT_NEAR(machine.clock().now_us(), 1000.0 + 400.0, 1.0);  // 6 GB/s meanwhile, then 10
+  EXPECT_NEAR(machine.clock().now_us(), 1000.0 + 400.0, 1.0);  // is 6 GB/s during the load, then 10
 }
 
-// K16: the cores have time for it beside the NPU, but for the last chunk.
+// The cores have time to calibrate beside the NPU, but for the last chunk (K16).
 TEST(ReproduceSd, D2CalibrationGoesOnBesideTheNextChunk) {
   SdRuns runs(kPhonesOfSd);
   SdTask task{1024, 100, 2.0, 2.0};
   const SdRequest ours = runs.request("qwen2.5-1.5b", "8gen2", SdSystem::kOurs, task);
   const SdRequest without = runs.request("qwen2.5-1.5b", "8gen2", SdSystem::kNpuGraphSam, task);
   const double added_s = ours.prompt.seconds - without.prompt.seconds;
-  const double work_s = 2e-3 * 1024;  // of one core, df008
-  // Five large cores share the last chunk's, beside the head alone.
+  const double work_s = 2e-3 * 1024;  // is the time of one core (df008)
+  // Five large cores share the calibration of the last chunk, beside which only the head runs.
   EXPECT_GT(added_s, 0.9 * work_s / 5 * 256 / 1024);
   EXPECT_LT(added_s, work_s / 5);
   EXPECT_GT(ours.more_if_behind_s, 0.8 * work_s);
   EXPECT_EQ(without.more_if_behind_s, 0.0);
-  // The energy is that of all of it.
+  // The whole calibration takes energy.
   EXPECT_GT(ours.prompt.joules - without.prompt.joules, 0.85 * work_s / 5 * 4.065);
 }
 
-// The 8 Gen 2 is as much faster in prompts as in steps: two files say so.
+// Two files say how much faster the 8 Gen 2 is, for prompts and for steps, and they agree.
 TEST(ReproduceSd, TheTwoStacksOfThePaperAgreeOnTheNpus) {
   const plan::Stack steps = plan::read_stack(kPhonesOfSd + "/stacks/sd.npu.json");
   const plan::Stack prompts = plan::read_stack(kPhonesOfSd + "/stacks/sd.npu.prompts.json");
@@ -195,14 +196,14 @@ TEST(ReproduceSd, D6MoreAcceptedTokensAreFasterAndLanesDiffer) {
   EXPECT_LT(steps_s(SdSystem::kNpuSam, better), steps_s(SdSystem::kNpuSam, kSummary));
   EXPECT_EQ(steps_s(SdSystem::kNpuEagle, better), steps_s(SdSystem::kNpuEagle, kSummary));
   EXPECT_LT(steps_s(SdSystem::kNpuSam, kSummary), steps_s(SdSystem::kNpu, kSummary));
-  // A verification of a few rows costs less than as many steps.
+  // To verify a few rows costs less than as many steps.
   EXPECT_LT(steps_s(SdSystem::kNpuSam, {1000, 100, 1.0, 1.0}),
             kSdRows * steps_s(SdSystem::kNpu, kSummary));
   EXPECT_THROW(runs.request("no-such-model", "8gen2", SdSystem::kNpu, kSummary), Error);
 }
 
-// Every source of drafts, with steps on either lane, really verified by a session: as many passes
-// as the accepted tokens say.
+// A session verifies the drafts of every source, with steps on either lane, and takes as many
+// passes as the accepted tokens say.
 TEST(ReproduceSd, D6EverySourceDecodesOnEitherLane) {
   SdRuns runs(kPhonesOfSd);
   for (const SdDrafts drafts :
@@ -212,7 +213,7 @@ TEST(ReproduceSd, D6EverySourceDecodesOnEitherLane) {
       const SdSystem system{is_on_cpu, false, drafts};
       const SdRequest request = runs.request("qwen2.5-0.5b", "8gen2", system, kSummary);
       seconds[is_on_cpu ? 1 : 0] = request.steps.seconds;
-      // The first token of the answer is the prompt's, and the last draft may be cut short.
+      // The prompt gives the first token of the answer, and the last draft may be cut short.
       EXPECT_NEAR(request.n_passes, (kSummary.n_output - 1) / accepted_tokens(system, kSummary),
                   1.01)
           << static_cast<int>(drafts) << " on " << is_on_cpu;
@@ -243,14 +244,14 @@ TEST(ReproduceSd, TheFiguresAreThoseOfAnyRun) {
     engine::Session session(engine);
     return measure::simulate_answer(session, 600, 8);
   };
-  // The first token of an answer needs no pass.
+  // The first token of an answer needs no pass, so 9 tokens take 8 steps.
   const SdRequest request =
       runs.request("qwen2.5-0.5b", "8gen2", SdSystem::kNpu, {600, 9, 1.0, 1.0});
   const measure::Simulation plain = simulate();
   EXPECT_NEAR(plain.prefill[0].seconds, request.prompt.seconds, 1e-9);
   EXPECT_NEAR(plain.prefill[0].joules, request.prompt.joules, 1e-6);
   EXPECT_NEAR(plain.decode.seconds, request.steps.seconds, 1e-9);
-  // With graphs that change.
+  // The graphs change during the prompt.
   options.phone.prompt_stack = "sd.npu.prompts";
   options.memory.layouts = prepare::Layouts::kSwitch;
   options.prompts.chunk = kSdPromptShape;
@@ -258,7 +259,7 @@ TEST(ReproduceSd, TheFiguresAreThoseOfAnyRun) {
               runs.switched_prompt("qwen2.5-0.5b", "8gen2", 600).prompt_s, 1e-9);
 }
 
-// A phone that switches goes on as long as its loads, and steps wait for them.
+// A phone that switches layouts is busy until its loads end, and steps wait for them.
 TEST(ReproduceSd, D1StepsWaitForGraphsThatAreNotThere) {
   SdRuns runs(kPhonesOfSd);
   const SwitchedPrompt brief = runs.switched_prompt("qwen2.5-1.5b", "8gen2", 64);

@@ -16,7 +16,8 @@ plan::PublishedRow row_of(const std::string& id, std::vector<plan::PublishedValu
   return row;
 }
 
-// One row with a value of 10, one with a range of 2 to 4, one with two named values.
+// Returns a folder with three rows: one with a value of 10, one with a range of 2 to 4, and one
+// with two named values.
 PhoneFolder folder() {
   PhoneFolder folder;
   folder.published = {

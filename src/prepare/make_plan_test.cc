@@ -22,7 +22,7 @@ constexpr std::string_view kAdvice = "Use ‹context› ";
 class MakePlan : public testing::Test {
  protected:
   MakePlan() : file_(known_.open()), blueprint_(model::read(file_)), weights_(file_, blueprint_) {
-    blueprint_.head_dim = 64;  // so that every type of keys and values fits
+    blueprint_.head_dim = 64;  // is large enough for every type of keys and values
     blueprint_.trained_context = 100000;
   }
   plan::Plan make(const MemoryFigures& memory) {
@@ -39,7 +39,7 @@ class MakePlan : public testing::Test {
   Options options_;
 };
 
-// Two layers, keys and values, 2 heads of 64 halves: 1 kB per token.
+// A token takes 1 kB: keys and values of two layers with 2 heads of 64 halves.
 constexpr size_t kPerToken = 1024;
 
 TEST_F(MakePlan, TheDefaultContextIsSensible) {
@@ -48,7 +48,8 @@ TEST_F(MakePlan, TheDefaultContextIsSensible) {
   EXPECT_EQ(make({64 * kGiga, 60 * kGiga}).context, 700);
 }
 
-// Otherwise the answer would depend on how much memory is free.
+// The default context does not exceed the original one. Otherwise answers would depend on how much
+// memory is free.
 TEST_F(MakePlan, TheDefaultContextKeepsTheOriginalTurnsOfPositions) {
   blueprint_.ropes.front().original_context = 4096;
   blueprint_.ropes.front().long_divisors = {1.0f};
@@ -75,7 +76,7 @@ TEST_F(MakePlan, APlanToBeginWithIsFittedToTheMemory) {
   EXPECT_EQ(plan.prompt_shapes, base.prompt_shapes);
   EXPECT_EQ(plan.step_costs, base.step_costs);
   EXPECT_LT(make({64 * kGiga, 700 * kPerToken}).context, 8192);
-  // What was asked for lies over it.
+  // Options that are given take precedence over the plan.
   options_.memory.context = 300;
   options_.prompts.int8 = plan::Int8Method::kToken;
   options_.prompts.chunk = 64;
@@ -88,7 +89,7 @@ TEST_F(MakePlan, APlanToBeginWithIsFittedToTheMemory) {
 TEST_F(MakePlan, TheDefaultContextLeavesHalfOfTheMemory) {
   const plan::Plan plan = make({64 * kGiga, 4000 * kPerToken});
   EXPECT_EQ(plan.context, 2000);
-  // A limit counts without the weights and a reserve.
+  // A limit holds the weights and a reserve too.
   const plan::Plan limited = make({300 * kMega, 64 * kGiga});
   EXPECT_GT(limited.context, 2000);
   EXPECT_LE(static_cast<size_t>(limited.context) * kPerToken, 44 * kMega / 2);
@@ -98,7 +99,7 @@ TEST_F(MakePlan, AShortMemoryStillGivesAUsefulContext) {
   EXPECT_EQ(make({64 * kGiga, 700 * kPerToken}).context, 512);
   EXPECT_EQ(make({64 * kGiga, 300 * kPerToken}).context, 300);
   EXPECT_EQ(make({64 * kGiga, 1 * kPerToken}).context, 1);
-  // Less than the reserve: models are mapped, so they may run nevertheless.
+  // The limit is less than the reserve. The model is mapped, so it may run nevertheless.
   EXPECT_GT(make({100 * kMega, 50 * kMega}).context, 100);
 }
 
@@ -109,7 +110,8 @@ TEST_F(MakePlan, WeightsOfOutliersChannelsTakeMemoryFromTheContext) {
   options_.lanes.placements = {{"shadow", 0, 1}};
   options_.prompts.int8 = plan::Int8Method::kSplit;
   options_.memory.context = 0;
-  // All products keep their outliers, and before a calibration no channel is known to be cold.
+  // The split method keeps outliers of all products, and without a calibration no channel is known
+  // to be cold.
   size_t all_bytes = 0;
   std::vector<model::LinearInput> inputs = model::linear_inputs(blueprint_);
   for (const model::LinearInput& input : inputs) {
@@ -124,12 +126,13 @@ TEST_F(MakePlan, WeightsOfOutliersChannelsTakeMemoryFromTheContext) {
   EXPECT_EQ(plan.context, 512);
   options_.memory.shadow_rows = prepare::ShadowRows::kNone;
   fit_context(options_, blueprint_, weights_, &plan, {limit, 60 * kGiga});
-  // What was measured of rows to unpack them when they are needed takes its part too.
+  // Without copies, measurements of rows take memory too, with which they are unpacked when needed.
   const size_t measured = expected_memory(options_, blueprint_, weights_, plan, {limit, 60 * kGiga})
                               .bytes(plan::Owner::kPacked);
   EXPECT_EQ(static_cast<size_t>(plan.context),
             (1000 * kPerToken + all_bytes - measured) / kPerToken / 2);
-  // After one, its hot channels, and only of the products whose outliers are not ignored.
+  // With a calibration the hot channels stay, and only those of products whose outliers are not
+  // ignored.
   options_.memory.shadow_rows = prepare::ShadowRows::kHot;
   options_.prompts.int8 = plan::Int8Method::kShadow;
   for (const model::LinearInput& input : inputs) {
@@ -184,9 +187,9 @@ TEST_F(MakePlan, ALimitBoundsTheDefaultContext) {
   EXPECT_GE(plan.context, 3000);
   EXPECT_LE(plan.context, 4096);
   expected_memory(options_, blueprint_, weights_, plan, plenty).check();  // does not throw
-  // What the process had before counts.
+  // The memory that the process had before counts too.
   EXPECT_LT(make({64 * kGiga, 60 * kGiga, 6 * kMega, 3 * kMega}).context, plan.context);
-  // Somebody asks for more: the hint is right, to a page of the cache.
+  // A larger context is refused with a hint, which is right to a page of the cache.
   options_.memory.context = 5000;
   const std::string message = error_of(plenty);
   const size_t at = message.find(kAdvice);
@@ -202,7 +205,7 @@ TEST_F(MakePlan, ALimitBoundsTheDefaultContext) {
   EXPECT_NE(error_of(plenty).find("‹memory›"), std::string::npos);
 }
 
-// A model of two blocks has none that could be read while another computes.
+// A model of two blocks has none that could be read while another computes, so all weights stay.
 TEST_F(MakePlan, P10WeightsGiveWayToNoMoreThanTheyCan) {
   const MemoryFigures plenty = {64 * kGiga, 60 * kGiga};
   plan::Plan plan = make(plenty);
@@ -227,7 +230,7 @@ TEST_F(MakePlan, ALimitBoundsPackedCopies) {
   plan = make(plenty);
   EXPECT_GE(plan.packed_bytes, packed);
   EXPECT_EQ(plan.prefill_reason, "from packed copies");
-  // Room for half of the copies, beside what unpacking the others takes.
+  // The limit has room for half of the copies, beside what unpacking the others takes.
   plan.packed_bytes = 0;
   options_.memory.limit_bytes =
       expected_memory(options_, blueprint_, weights_, plan, plenty).total_bytes() + packed / 2;
@@ -235,7 +238,7 @@ TEST_F(MakePlan, ALimitBoundsPackedCopies) {
   EXPECT_LT(plan.packed_bytes, packed);
   EXPECT_EQ(plan.prefill_reason, "in part unpacked for each chunk");
   expected_memory(options_, blueprint_, weights_, plan, plenty).check();  // does not throw
-  // A method that cannot do without copies is refused.
+  // A method that needs copies is refused.
   options_.prompts.weight_scales = plan::WeightScales::kTensor;
   EXPECT_NE(error_of(plenty).find("less ‹packed›"), std::string::npos) << error_of(plenty);
 }
@@ -253,10 +256,11 @@ TEST_F(MakePlan, SlotsOfSeveralAnswersAreWhatTheLedgerLeaves) {
   ledger.set(plan::Owner::kWeights, 100 * kMega - others - 2600 * kPerToken);
   EXPECT_EQ(most_slots(ledger, shape, 1, 0), 1024);
   EXPECT_EQ(most_slots(ledger, shape, 2, 0), 2048);
-  EXPECT_EQ(most_slots(ledger, shape, 3, 0), 2560);  // whole pages of 256
+  EXPECT_EQ(most_slots(ledger, shape, 3, 0), 2560);  // has whole pages of 256
   EXPECT_EQ(most_slots(plan::Ledger(), shape, 3, 6144 * kPerToken), 3072);
-  EXPECT_EQ(most_slots(plan::Ledger(), shape, 4, 6144 * kPerToken), 3072);  // half of what is free
-  EXPECT_EQ(most_slots(plan::Ledger(), shape, 4, 0), 1024);                 // was promised
+  // Takes half of what is free.
+  EXPECT_EQ(most_slots(plan::Ledger(), shape, 4, 6144 * kPerToken), 3072);
+  EXPECT_EQ(most_slots(plan::Ledger(), shape, 4, 0), 1024);  // is what was promised to one answer
 }
 
 TEST_F(MakePlan, NoMemoryAtAllIsAnError) {
@@ -286,7 +290,7 @@ TEST_F(MakePlan, KeysAndValuesThatHaveNoFormAreAnError) {
   options_.memory.kv_type = tensor::Type::kQ8_0;
   const std::string message = error_of({64 * kGiga, 60 * kGiga});
   EXPECT_NE(message.find("‹kv› f16"), std::string::npos) << message;
-  // What cannot help is not offered.
+  // The error offers no q8_0 where that cannot help.
   options_.memory.kv_type = tensor::Type::kF16;
   options_.memory.context = 1 << 30;
   EXPECT_EQ(error_of({64 * kGiga, 60 * kMega}).find("q8_0"), std::string::npos);

@@ -24,7 +24,7 @@ std::shared_ptr<grammar::Grammar> one_letter(std::shared_ptr<const grammar::Toke
   return grammar::compile("a", grammar::Format::kRegex, std::move(tokens), {.limits = limits});
 }
 
-// A grammar that takes long, and how often it was made.
+// A grammar that takes long to make. It counts how often it was made.
 struct Slow {
   int n_made = 0;
   Grammars::Make make = [this](std::shared_ptr<const grammar::TokenTrie> tokens,
@@ -61,7 +61,7 @@ TEST(Grammars, KeepsWhatARequestWaitsForBesideAFloodOfOthers) {
   EXPECT_EQ(slow.n_made, 1);
   held.reset();
   flood(grammars, "b");
-  wanted_of(grammars, slow);  // the grammar has gone, as the number of kept ones is limited
+  wanted_of(grammars, slow);  // must make the grammar again, because only a limited number is kept
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace troika::tune {
 namespace {
 
-// Whatever is chosen, it computes the same.
+// Expects that a candidate gives the same logits as a session without it.
 void expect_same_text(const PlanCandidate& candidate, prepare::Options options,
                       const test_support::TinyEngine& tiny) {
   options.plan.exact = candidate.plan;

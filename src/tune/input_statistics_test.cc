@@ -5,7 +5,7 @@
 namespace troika::tune {
 namespace {
 
-// One product of 4 channels.
+// Returns a blueprint of one product with 4 channels.
 model::Blueprint blueprint() {
   model::Blueprint b;
   b.values = {{"x", 4, false}, {"y", 2, false}};
@@ -16,7 +16,8 @@ model::Blueprint blueprint() {
   return b;
 }
 
-// Channel 2 is mostly large, channel 3 seldom, the others are at most 1.
+// Returns activations whose channel 2 is mostly large and channel 3 seldom; the others are at most
+// 1.
 std::vector<float> activations(int n_rows) {
   std::vector<float> x;
   for (int row = 0; row < n_rows; ++row) {
@@ -36,12 +37,12 @@ TEST(InputStatistics, N3QuantilesAndTheBestClamp) {
   statistics.observe(b.ops[0], x.data() + 1600, 600, 4);
   EXPECT_EQ(statistics.largest(0), 50.0f);
   EXPECT_EQ(statistics.channel_largest(0), (std::vector<float>{1.0f, 0.5f, 50.0f, 20.0f}));
-  // 750 of 4000 values are 50, 10 are 20.
+  // The 4000 values have 750 that are 50, and 10 that are 20.
   EXPECT_EQ(statistics.quantile(0, 1.0), 50.0f);
   EXPECT_NEAR(statistics.quantile(0, 0.8124), 20.0f, 0.7f);
   EXPECT_NEAR(statistics.quantile(0, 0.805), 1.0f, 0.04f);
   EXPECT_EQ(statistics.quantile(0, 0.01), 0.0f);
-  // Clamping so many large values costs more than it gains.
+  // To clamp so many large values would cost more than it gains.
   EXPECT_NEAR(statistics.best_clamp(0), 50.0f, 1.0f);
 }
 

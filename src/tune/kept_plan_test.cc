@@ -47,7 +47,7 @@ class KeptPlans : public testing::Test {
     problem_.clear();
     return find_kept_plan(model().path(), &problem_);
   }
-  // The kept file with one text replaced by another.
+  // Replaces one text of the kept file by another.
   void change(const std::string& path, const std::string& from, const std::string& to) {
     std::ifstream in(path, std::ios::binary);
     std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
@@ -55,7 +55,7 @@ class KeptPlans : public testing::Test {
     ASSERT_NE(at, std::string::npos) << from;
     std::ofstream(path, std::ios::binary) << text.replace(at, from.size(), to);
   }
-  // It is none, and the sentence says why and what to do.
+  // Expects that no plan is found, and that the sentence says why and what to do.
   void expect_ignored(const std::string& why) {
     EXPECT_FALSE(find());
     EXPECT_NE(problem_.find(why), std::string::npos) << problem_;

@@ -20,7 +20,7 @@ TEST(ReproduceHetero, V3TheTestRowsOfThePaper) {
   EXPECT_GE(report.count_orderings().n, 26);
 }
 
-// What the paper says of its systems holds for the runs that stand for them.
+// The runs that stand for the paper's systems have the properties that it tells of them.
 TEST(ReproduceHetero, H2H10SystemsAreWhatTheirNamesSay) {
   HeteroRuns runs(kPhonesOfHetero);
   const HeteroResult& gpu = runs.result({.model = kSmall, .system = HeteroSystem::kGpu});

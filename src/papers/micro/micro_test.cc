@@ -79,7 +79,8 @@ TEST(Micro, V2_HeldOutRowsAreInNoSourceOfAFit) {
   for (auto& [name, stack] : folder.stacks) check(stack.fields());
 }
 
-// The row that sets the rate of the 8 Gen 3 in sd.npu says nothing about how well it fits.
+// If a row alone sets a constant (as for the rate of the 8 Gen 3 in sd.npu), it cannot tell how
+// well the constant fits.
 TEST(Micro, V2_ARowThatSetsAConstantAloneIsTaken) {
   const PhoneFolder folder = read_phone_folder(kMicroPhones);
   const MicroReport report = simulate_micro(folder);
@@ -88,7 +89,7 @@ TEST(Micro, V2_ARowThatSetsAConstantAloneIsTaken) {
   EXPECT_EQ(split["df001"], Split::kTaken);
   EXPECT_EQ(split["df002"], Split::kTaken);
   EXPECT_EQ(split["df003"], Split::kHeldOut);
-  EXPECT_EQ(split["df004"], Split::kNone);  // a bound
+  EXPECT_EQ(split["df004"], Split::kNone);  // is a bound
   EXPECT_EQ(split["df005"], Split::kTaken);
 }
 

@@ -28,7 +28,7 @@ TEST(ReproducePower, V3TheTestRowsOfThePaper) {
   EXPECT_GE(report.count_orderings().n, 30);
 }
 
-// Each step of the ablation has what the ones before it have.
+// Each step of the ablation also has what the steps before it have.
 TEST(ReproducePower, P13EachSystemIsOneSwitch) {
   PowerRuns runs(kPhonesOfPower);
   const auto result = [&](NeuronSystem system) -> const PowerResult& {
@@ -44,7 +44,8 @@ TEST(ReproducePower, P13EachSystemIsOneSwitch) {
   EXPECT_GT(result(NeuronSystem::kFlash).tokens_per_s(), result(NeuronSystem::kMap).tokens_per_s());
 }
 
-// A core that only asks for reads is one less that computes: by matrix that may cost what it gains.
+// A core that only asks for reads does not compute. With reads by matrix, that may cost as much as
+// it gains.
 TEST(ReproducePower, P6ClustersHideMoreReadsThanMatrices) {
   PowerRuns runs(kPhonesOfPower);
   const auto with = [&](NeuronPipeline pipeline) {
@@ -97,7 +98,7 @@ TEST(ReproducePower, P10MoreMemoryIsNeverSlowerAndTheBudgetHolds) {
   }
 }
 
-// The plan file says all of it: a run by it is the run it was made in.
+// A run with the plan file repeats the run in which the file was made.
 TEST(ReproducePower, P8ThePlanFileHoldsNeuronsAndHardware) {
   PowerRuns runs(kPhonesOfPower);
   prepare::Options options = runs.options_of({.model = kModel});

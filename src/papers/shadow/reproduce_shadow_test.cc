@@ -22,12 +22,12 @@ constexpr const char* kPhoneLm = "phonelm-0.5b";
 TEST(ReproduceShadow, V3TheTestRowsOfThePaper) {
   const PhoneFolder folder = read_phone_folder(kPhonesOfShadow);
   const TestReport report = simulate_shadowattn(folder);
-  test::expect_whole_report(report, 15u);  // sf007, sf021 to sf034
+  test::expect_whole_report(report, 15u);  // are sf007 and sf021 to sf034
   EXPECT_GE(report.count(), 14);
   EXPECT_GE(report.count_orderings().n, 150);
 }
 
-// What can be had from `troika bench` with the same files and options.
+// `troika bench` gives the same figures with the same files and options.
 TEST(ReproduceShadow, V3TheFiguresAreThoseOfAnyRun) {
   prepare::Options options;
   options.phone.file = kPhonesOfShadow + "/8gen3.json";
@@ -68,7 +68,7 @@ TEST(ReproduceShadow, S8EachPartOfThePipelineTakesTimeAway) {
   const double fused = shadow_prompt_s(runs, HeadStep::kFused);
   EXPECT_LT(overlap, in_turn);
   EXPECT_LT(fused, overlap);
-  // More heads have the same graph where there is only one.
+  // With a single graph, more heads share it.
   EXPECT_LE(shadow_prompt_s(runs, HeadStep::kFused, 1), fused);
 }
 
@@ -83,7 +83,7 @@ TEST(ReproduceShadow, S8AlternativesCostWhatTheyCompute) {
   EXPECT_LT(kernel_s(ShadowSystem::kShadow), kernel_s(ShadowSystem::kSparse));
 }
 
-// sf004: what a kernel of a fifth of the positions takes beside one of all, on a core.
+// A kernel over a fifth of the positions takes as much less time on a core as sf004 says.
 TEST(ReproduceShadow, S8SparseAttentionOnTheCpuIsTheKernelThatWasFitted) {
   ShadowRuns runs(kPhonesOfShadow);
   const auto kernel_s = [&](ShadowSystem system) {
@@ -95,7 +95,8 @@ TEST(ReproduceShadow, S8SparseAttentionOnTheCpuIsTheKernelThatWasFitted) {
               model.sparse_attention_share(0.2), 0.05);
 }
 
-// Lanes work on several heads at once, on a restricted set of cores, and each does its own part.
+// Lanes work on several heads at once, on a restricted set of cores, and each lane does its own
+// part.
 TEST(ReproduceShadow, S6HeadsOverlapInTheTrace) {
   const ShadowRuns runs(kPhonesOfShadow);
   double estimate_us = 0.0, core_us = 0.0, begin_us = 1e300, end_us = 0.0;
@@ -116,7 +117,8 @@ TEST(ReproduceShadow, S6HeadsOverlapInTheTrace) {
 TEST(ReproduceShadow, S7ThePlannerPlansEveryBlockOfEveryChunk) {
   ShadowRuns runs(kPhonesOfShadow);
   const ShadowResult& result = runs.request({.model = kPhoneLm, .n_prompt = 512});
-  // Three prompts of two chunks: one to know what tasks take, one timed, one before decoding.
+  // Three prompts of two chunks are planned: one to learn what tasks take, one that is timed, and
+  // one before decoding.
   EXPECT_EQ(result.planning.n_plans, 3u * 2u * 24u);
   EXPECT_GT(result.planning.us, 0.0);
   EXPECT_GE(result.planning.longest_us * static_cast<double>(result.planning.n_plans),

@@ -1,4 +1,4 @@
-// Bundles (P7) that are near each other share a request, and each is found where it was read to.
+// Bundles (P7) that lie near each other share a request, and each is found where it was read to.
 #include "prepare/streaming/joined_reads.h"
 
 #include <gtest/gtest.h>
@@ -20,9 +20,9 @@ TEST(JoinedReads, P7NearBundlesAreOneRequest) {
   std::vector<lanes::ReadRequest> reads;
   JoinedReads joined(2 * kBundlePage, &reads);
   joined.add({0, 4096});
-  joined.add({0, 4096});         // another bundle of the same page
-  joined.add({3 * 4096, 8192});  // two pages behind
-  joined.add({8 * 4096, 4096});  // three pages behind
+  joined.add({0, 4096});         // is another bundle of the same page
+  joined.add({3 * 4096, 8192});  // comes two pages behind
+  joined.add({8 * 4096, 4096});  // comes three pages behind
   joined.add({100 * 4096, 4096});
   ASSERT_EQ(reads.size(), 3u);
   EXPECT_EQ(reads[0].bytes, 5u * 4096);
@@ -42,10 +42,10 @@ TEST(JoinedReads, P7RequestsHaveAnEnd) {
   constexpr uint64_t kPages = 200;
   for (uint64_t i = 0; i < kPages; ++i) joined.add({i * kBundlePage, kBundlePage});
   EXPECT_EQ(joined.bytes(), kPages * kBundlePage);
-  EXPECT_EQ(reads.size(), 4u);  // each of 64 pages
+  EXPECT_EQ(reads.size(), 4u);  // have 64 pages at most
 }
 
-// What the disk says is a number of pages; a file that is too small to tell is not asked.
+// The gap that the disk tells is a number of pages. A file that is too small is not measured.
 TEST(JoinedReads, P8TheGapIsMeasuredWhereTheFileIsLargeEnough) {
   const test::TempFolder folder;
   const std::string path = folder.file("bundles");

@@ -1,5 +1,5 @@
-// Neurons that are read while others are computed (P6): their bytes are those of the model,
-// whatever the budget is and in whatever order they come.
+// Neurons are read while others are computed (P6). Their bytes are those of the model, whatever the
+// budget is and in whatever order they come.
 #include "prepare/streaming/neuron_stream.h"
 
 #include <gtest/gtest.h>
@@ -30,9 +30,9 @@ using weights::kSegmentNeurons;
 using weights::Matrix;
 
 constexpr int kFfns = 3;
-constexpr int kNeurons = 1280;  // two segments and a half
+constexpr int kNeurons = 1280;  // makes two segments and a half
 
-// Feed-forward blocks of random weights, in memory.
+// Feed-forward blocks of random weights in memory.
 struct RandomFfns {
   RandomFfns(Type type, int width) : width(width) {
     for (int i = 0; i < kFfns; ++i) {
@@ -84,7 +84,7 @@ struct Way {
 
 class NeuronStreams : public testing::TestWithParam<Way> {
  protected:
-  // With room for so many more neurons than it must have.
+  // Returns a stream with room for n_more neurons beyond those that it must have.
   std::unique_ptr<NeuronStream> stream_over(const RandomFfns& model, size_t n_more) {
     NeuronStreamOptions options;
     options.path = folder.file("bundles.bin");
@@ -137,7 +137,7 @@ class NeuronStreams : public testing::TestWithParam<Way> {
     work();
     for (std::thread& other : others) other.join();
     source.finish(ffn);
-    EXPECT_EQ(sum_of_segments, (1 << n_segments) - 1);  // each segment came once
+    EXPECT_EQ(sum_of_segments, (1 << n_segments) - 1);  // shows that each segment came once
     return n_wrong;
   }
 
@@ -158,7 +158,7 @@ class NeuronStreams : public testing::TestWithParam<Way> {
   }
 
   test::TempFolder folder;
-  decltype(NeuronStreamOptions::spoil) spoil;  // what the disk does wrong
+  decltype(NeuronStreamOptions::spoil) spoil;  // does what a faulty disk does
   const weights::NeuronHeat* heat = nullptr;
   double pinned_share = 0.0;
   std::optional<uint64_t> gap_bytes;
@@ -169,7 +169,7 @@ TEST_P(NeuronStreams, P6BytesAreThoseOfTheModelAtAnyBudget) {
     Type type;
     int width;
   };
-  // Several to a page; a page without scales; two pages.
+  // The bundles take a part of a page; a page, without scales; and two pages.
   for (const Form form : {Form{Type::kQ4_0, 256}, Form{Type::kF16, 1024}, Form{Type::kF32, 1024}}) {
     const RandomFfns model(form.type, form.width);
     for (const size_t n_more : {0, 300, 5000}) {
@@ -315,7 +315,7 @@ TEST_P(NeuronStreams, P5TheHottestAreThereFromTheStartAndStay) {
   std::vector<uint32_t> hot;
   for (uint64_t ffn = 0; ffn < kFfns; ++ffn) {
     for (uint32_t i = 0; i < kNeurons; ++i) {
-      const bool is_hot = random_bits(11, i) % 16 == 0;  // the same neurons in each layer
+      const bool is_hot = random_bits(11, i) % 16 == 0;  // makes the same neurons hot in each layer
       counted.counts(ffn)[i] =
           static_cast<uint32_t>(random_bits(10 + ffn, i) % 50) + (is_hot ? 1000 : 0);
       if (ffn == 0 && is_hot) hot.push_back(i);
@@ -329,7 +329,7 @@ TEST_P(NeuronStreams, P5TheHottestAreThereFromTheStartAndStay) {
     for (int ffn = 0; ffn < kFfns; ++ffn) EXPECT_EQ(use(*stream, model, ffn, hot), 0);
     EXPECT_EQ(stream->counters().cache.misses, 0);
     EXPECT_EQ(stream->counters().n_reads, 0);
-    // All neurons of all blocks pass by, more than there are places.
+    // All neurons of all blocks are used, which are more than there are places.
     for (int ffn = 0; ffn < kFfns; ++ffn) {
       ASSERT_EQ(use(*stream, model, ffn, random_neurons(1, 2.0), 2), 0);
     }

@@ -18,7 +18,7 @@ constexpr const char* kTwo =
     "{\"a\":\"}\\\"\"}}\n</tool_call>\n"
     "<tool_call>\n{\"name\": \"second\", \"arguments\": {\"b\":[1,{}]}}\n</tool_call>";
 
-// Thoughts in parentheses, calls in brackets, all else as it is.
+// Shows what was read: calls in brackets, and a mark where text or thoughts begin.
 std::string shown(const std::vector<Delta>& deltas) {
   std::string text;
   Delta::Kind last = Delta::Kind::kText;

@@ -1,5 +1,6 @@
-// How real chat templates write calls of tools: what is found by probing must read back what the
-// template itself writes. The templates lie where TROIKA_DATA says, and nowhere in the project.
+// Reads calls of tools as real chat templates write them: a shape that was found by probing must
+// read back what the template itself writes. The templates lie in the folder TROIKA_DATA, and
+// nowhere in the project.
 #include "server/calls/shape.h"
 
 #include <gtest/gtest.h>
@@ -97,7 +98,8 @@ TEST(CallShapes, ReadBackWhatRealTemplatesWrite) {
   EXPECT_GT(n_of_template, 10) << "of " << templates.size();
 }
 
-// Several families of models write pairs so: texts without quotes, other values in JSON.
+// Returns the shape in which several families of models write pairs: texts without quotes, other
+// values in JSON.
 CallShape shape_of_pairs() {
   CallShape shape;
   shape.before = "<call>\n<function=";

@@ -46,11 +46,11 @@ TEST(BlockFolder, LetsGoOfWhatNobodyAskedForTheLongest) {
     EXPECT_TRUE(folder.has(key_of(0)));
     EXPECT_FALSE(folder.has(key_of(1)));
     EXPECT_LE(folder.bytes(), kMost);
-    folder.write(key_of(9), content_of(9, kMost));  // larger than the folder may be
+    folder.write(key_of(9), content_of(9, kMost));  // is larger than the folder may be
     EXPECT_FALSE(folder.has(key_of(9)));
     EXPECT_EQ(folder.n_files(), 4u);
   }
-  // A smaller one keeps the latest of them.
+  // A smaller folder keeps the latest blocks.
   BlockFolder folder(path, kMost / 2);
   EXPECT_EQ(folder.n_files(), 2u);
   EXPECT_EQ(folder.read(key_of(4)), content_of(4, kBytes));

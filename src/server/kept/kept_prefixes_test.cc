@@ -1,5 +1,5 @@
-// Prefixes that a server keeps on disk: the same text with and without them, before and after a
-// restart, and nothing of them for whom they are not.
+// A server keeps prefixes on disk: the text is the same with and without them, before and after a
+// restart, and nobody gets those of others.
 #include "server/kept/kept_prefixes.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class KeptOnDisk : public test_support::ServerTest {
     options.keep = {folder_.file("kept"), most_bytes, false};
     return options;
   }
-  // What the server says to a text of some hundred tokens, and how many of these it had.
+  // What the server answered, and how many tokens of the prompt it had kept.
   struct Said {
     std::string text;
     int n_cached = 0;
@@ -68,7 +68,7 @@ TEST_F(KeptOnDisk, GiveTheSameTextAfterARestart) {
   EXPECT_EQ(kept.text, without.text);
   EXPECT_EQ(kept.n_cached, (without.n_prompt - 1) / 128 * 128);
   EXPECT_EQ(metric("kept_tokens_loaded_total"), std::to_string(kept.n_cached));
-  // Another end shares the beginning, another beginning nothing of it.
+  // A prompt with another end shares the beginning, and one with another beginning shares nothing.
   start_again(keeping());
   EXPECT_EQ(ask("", 220).n_cached, without.n_prompt / 128 * 128);
   EXPECT_LT(ask("", 200, "Other ").n_cached, 128);
@@ -108,7 +108,7 @@ TEST_F(KeptOnDisk, AreOfNoUseToAnotherPlanOrModel) {
   longer.memory.context = 2048;
   start_again(keeping(), longer);
   EXPECT_EQ(ask().n_cached, 0);
-  // Another content of the file, of which nothing before the weights tells.
+  // The file gets another content, which shows only in its weights.
   const std::string path = tiny_->folder.file("tiny.gguf");
   stop();
   {
@@ -135,7 +135,7 @@ TEST_F(KeptOnDisk, StayWithinTheirSize) {
   uint64_t now = 0;
   for (const fs::path& file : files()) now += fs::file_size(file);
   EXPECT_LE(now, all);
-  // The newest is asked for first: what is computed anew is kept again, in the place of the others.
+  // The newest prefix is asked for first, because prefixes that are computed again replace others.
   EXPECT_GT(ask("", 200, "Four ").n_cached, 0);
   EXPECT_EQ(ask("", 200, "One ").n_cached, 0);
 }

@@ -26,7 +26,7 @@ double log_sum_of(const std::vector<float>& logits) {
   return std::log(sum);
 }
 
-// By its definition, in double precision.
+// Computes the divergence by its definition, in double precision.
 double divergence_of(const std::vector<float>& kept, const std::vector<float>& other) {
   const double kept_sum = log_sum_of(kept), other_sum = log_sum_of(other);
   double sum = 0.0;
@@ -62,10 +62,10 @@ TEST_F(KeptOddsTest, IsTheDivergenceByItsDefinition) {
 TEST_F(KeptOddsTest, TheSameOddsAreNoLossAndOddsThatWentElsewhereAre) {
   const std::vector<float> kept = logits_of(6.0f, 0.0f);
   EXPECT_NEAR(measured(kept, kept), 0.0, 1e-5);
-  std::vector<float> shifted = kept;  // the same odds
+  std::vector<float> shifted = kept;  // has the same odds
   for (float& logit : shifted) logit += 5.0f;
   EXPECT_NEAR(measured(kept, shifted), 0.0, 1e-5);
-  // A hundredth of all goes to a token that was never expected.
+  // One hundredth of all odds goes to a token that was never expected.
   std::vector<float> elsewhere = kept;
   elsewhere[6] = static_cast<float>(log_sum_of(kept) + std::log(0.01 / 0.99));
   EXPECT_NEAR(measured(kept, elsewhere), divergence_of(kept, elsewhere), 2e-4);

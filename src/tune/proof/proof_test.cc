@@ -34,7 +34,7 @@ TEST(Proof, OnlyALittleLossThatIsSureIsProven) {
 }
 
 TEST(Proof, NeighboursThatAreAlikeMakeTheErrorLarger) {
-  // Eight successive ones are the same, so that there are an eighth as many.
+  // Eight successive differences are equal, so only an eighth of them counts.
   std::vector<double> differences;
   for (int i = 0; i < 800; ++i) differences.push_back(i / 8 % 2 == 0 ? 0.0 : 0.002);
   const Loss singly = mean_loss(differences, 1), together = mean_loss(differences, 8);
@@ -43,7 +43,7 @@ TEST(Proof, NeighboursThatAreAlikeMakeTheErrorLarger) {
 }
 
 TEST(Proof, TheExpectedLossDecidesAndTheTextMayContradict) {
-  const Loss silent = {1000, 0.004, 0.005};  // a text that is too short to tell
+  const Loss silent = {1000, 0.004, 0.005};  // stands for a text that is too short to tell
   const auto verdict = [&](double expected, double error, const Loss& text) {
     return verdict_of({text, {256, expected, error}}, kMostLoss);
   };
@@ -51,7 +51,7 @@ TEST(Proof, TheExpectedLossDecidesAndTheTextMayContradict) {
   EXPECT_EQ(verdict(0.016, 0.0003, silent), Verdict::kTooMuch);
   EXPECT_EQ(verdict(0.0049, 0.0002, silent), Verdict::kUnsure);
   EXPECT_EQ(verdict(0.0051, 0.0002, silent), Verdict::kUnsure);
-  // What a model holds for likely is not what the text goes on with.
+  // The text may go on differently from what the model holds for likely.
   EXPECT_EQ(verdict(0.001, 0.0001, {1000, 0.03, 0.005}), Verdict::kTooMuch);
   EXPECT_EQ(verdict(0.001, 0.0001, {1000, -0.03, 0.005}), Verdict::kLittle);
   EXPECT_NE(verdict(NAN, 0.0, silent), Verdict::kLittle);
