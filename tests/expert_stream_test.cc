@@ -1,5 +1,5 @@
-// Experts that are read when a router asks for them (P10): results are those of experts in memory,
-// whatever the budget is, whatever is guessed, and in whatever order they come.
+// Experts are read when a router asks for them (P10). Results are those of experts in memory,
+// whatever the budget is, whatever is guessed, and in whatever order experts come.
 #include "prepare/streaming/expert_stream.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ struct Case {
 Options options_for(const Case& c) {
   Options options;
   options.prompts.prefill = c.prefill;
-  options.prompts.chunk = 32;  // so that a prompt has several chunks
+  options.prompts.chunk = 32;  // gives a prompt several chunks
   options.memory.context = 256;
   options.memory.held_bytes = 0;
   options.memory.expert_reads = c.reads;
@@ -52,7 +52,7 @@ Options options_for(const Case& c) {
   return options;
 }
 
-// The prompt takes nearly all experts, steps take few.
+// Runs a prompt, which needs nearly all experts, and steps, which need few.
 std::vector<Logits> talk(engine::Session& session, const TinyModel& model) {
   return test_support::talk(session, random_tokens(model, 100, 5), 70);
 }
@@ -61,11 +61,12 @@ const ExpertStream* experts_of(const TinyEngine& engine) {
   return engine.engine->loaded().experts.get();
 }
 
-// The largest limit, to 64 KB, with which this share of the experts, or less, has a place.
+// Returns an engine with the largest limit, to 64 KB, at which no more than this share of the
+// experts has a place.
 std::unique_ptr<TinyEngine> engine_with_experts(const TinyModel& model, Options options,
                                                 size_t whole_bytes, double share) {
   const double wanted = share * double(model.n_layers) * model.n_experts;
-  size_t low = 0, high = whole_bytes;  // the first may be refused, the second holds too many
+  size_t low = 0, high = whole_bytes;  // `low` may be refused, and `high` holds too many experts
   std::unique_ptr<TinyEngine> found;
   while (high - low > size_t{64} << 10) {
     options.memory.limit_bytes = low + (high - low) / 2;
@@ -82,7 +83,8 @@ std::unique_ptr<TinyEngine> engine_with_experts(const TinyModel& model, Options 
   return found;
 }
 
-// The least limit, to 64 KB, that is accepted: blocks are read beside the experts.
+// Returns an engine with the least limit, to 64 KB, that is accepted. It streams blocks beside the
+// experts.
 std::unique_ptr<TinyEngine> engine_with_least(const TinyModel& model, Options options,
                                               size_t enough_bytes) {
   size_t low = 0, high = enough_bytes;
@@ -115,10 +117,11 @@ TEST_P(StreamedMixtures, P10ResultsAreThoseOfExpertsInMemory) {
     const ExpertStream& experts = *experts_of(*streamed);
     const ExpertStream::Counters c = experts.counters();
     EXPECT_GT(c.misses, 0);
-    // Where layers have fewer places than a token takes, each drives the others out.
+    // If a layer has fewer places than a token takes, each expert drives the others out.
     EXPECT_TRUE(c.hits > 0 || share < 0.2) << share;
     EXPECT_EQ(streamed->engine->loaded().stream->n_streamed(), 0);
-    EXPECT_GT(c.right_guesses, 0) << share;  // at least of the prompt, which goes in order
+    // Prompts at least make right guesses, because they go in order.
+    EXPECT_GT(c.right_guesses, 0) << share;
     EXPECT_EQ(streamed->engine->ledger().bytes(plan::Owner::kWeights),
               experts.bytes() + streamed->engine->loaded().stream->most_bytes());
   }
@@ -127,7 +130,7 @@ TEST_P(StreamedMixtures, P10ResultsAreThoseOfExpertsInMemory) {
   EXPECT_EQ(talk(*least->session, model), expected);
   EXPECT_EQ(experts_of(*least)->n_places(), model.n_experts);
   EXPECT_GT(least->engine->loaded().stream->n_streamed(), 0);
-  EXPECT_FALSE(experts_of(*least)->takes_guesses());  // routers are not in memory
+  EXPECT_FALSE(experts_of(*least)->takes_guesses());  // needs routers in memory
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -163,7 +166,7 @@ TEST(StreamedMixture, P10WhatCannotBeReadIsASentenceAndNothingOfItStays) {
     std::ifstream file(path, std::ios::binary);
     bytes.assign(std::istreambuf_iterator<char>(file), {});
   }
-  // Behind it are experts of the last blocks.
+  // Experts of the last blocks are behind the new end of the file.
   std::filesystem::resize_file(path, bytes.size() * 3 / 4);
   {
     engine::Session session(*streamed->engine);
@@ -179,7 +182,7 @@ TEST(StreamedMixture, P10WhatCannotBeReadIsASentenceAndNothingOfItStays) {
   EXPECT_EQ(talk(session, model), expected);
 }
 
-// A mixture whose experts are asked for by hand.
+// The tests ask for the experts of a mixture by hand.
 class ExpertsByHand : public testing::TestWithParam<bool> {
  protected:
   static constexpr int kMixtures = 6, kExperts = 8, kProducts = 3;
@@ -199,7 +202,7 @@ class ExpertsByHand : public testing::TestWithParam<bool> {
     }
   }
 
-  // With places for so many of all 48.
+  // Opens a stream with places for n_places of all 48 experts.
   void open(int n_places) {
     const size_t one = ExpertStream::least_bytes(blueprint_, *weights_);
     ExpertStreamOptions options;
@@ -218,7 +221,7 @@ class ExpertsByHand : public testing::TestWithParam<bool> {
     return shares.experts;
   }
 
-  // How many of the rows that a worker is handed are not the model's.
+  // Takes rows as a worker does. Returns how many of them are not the model's.
   int take_all(int mixture, int first, size_t n, std::set<int>* taken) {
     int n_wrong = 0;
     for (int product = 0; product < kProducts; ++product) {
@@ -236,7 +239,7 @@ class ExpertsByHand : public testing::TestWithParam<bool> {
     return n_wrong;
   }
 
-  // A mixture as two workers compute it; how much was wrong.
+  // Uses a mixture as two workers compute it. Returns how many rows were wrong.
   int use(int mixture, const std::vector<int32_t>& wanted, const std::vector<int32_t>& guessed) {
     stream_->want(mixture, wanted);
     std::set<int> taken, taken_too;
@@ -254,7 +257,7 @@ class ExpertsByHand : public testing::TestWithParam<bool> {
     return n_wrong + n_wrong_too;
   }
 
-  // Experts of one token, of several, or of a prompt.
+  // Returns experts of one token, of several, or of a prompt.
   static std::vector<int32_t> random_experts(uint64_t seed) {
     std::set<int32_t> experts;
     const uint64_t n = random_bits(seed, 0) % 5 == 0 ? 12 : 1 + random_bits(seed, 1) % 4;
@@ -275,7 +278,7 @@ class ExpertsByHand : public testing::TestWithParam<bool> {
 };
 
 TEST_P(ExpertsByHand, P10AreThoseOfTheModelInAnyOrderOfArrival) {
-  // Reads end short and go on later, so that those behind them end before.
+  // Some reads end short and go on later, so that reads behind them end before.
   std::atomic<uint64_t> n_calls = 0;
   spoil_ = [&](const lanes::ReadRequest&, int64_t returned) -> int64_t {
     const uint64_t call = n_calls++;
@@ -288,13 +291,13 @@ TEST_P(ExpertsByHand, P10AreThoseOfTheModelInAnyOrderOfArrival) {
     for (uint64_t i = 0; i < 300; ++i) {
       const int mixture = static_cast<int>(i % kMixtures);
       const std::vector<int32_t> wanted = random_experts(i);
-      // Sometimes right, for the next round wants these.
+      // Some guesses are right, because the next round wants these experts.
       const std::vector<int32_t> guessed = random_experts(i % 3 == 0 ? i + 1 : 1000 + i);
       ASSERT_EQ(use(mixture, wanted, guessed), 0) << n_places << ", " << i;
     }
     EXPECT_EQ(stream_->take_problem(), "");
     const ExpertStream::Counters c = stream_->counters();
-    // Few places are all taken again before the same mixture returns.
+    // Where places are few, all are taken again before the same mixture returns.
     EXPECT_TRUE(n_places < 30 || c.hits > 0);
     EXPECT_GT(c.right_guesses, 0);
     EXPECT_TRUE(n_places == 48 || c.evictions > 0);
@@ -341,7 +344,7 @@ TEST_P(ExpertsByHand, P10WhatADiskCannotReadIsSaidOnceAndReadAgain) {
 TEST_P(ExpertsByHand, P10APassThatWasGivenUpLeavesNothingBehind) {
   open(8);
   for (uint64_t i = 0; i < 60; ++i) {
-    stream_->want(static_cast<int>(i) % kMixtures, random_experts(i));  // and nobody takes them
+    stream_->want(static_cast<int>(i) % kMixtures, random_experts(i));  // nobody takes these
     ASSERT_EQ(use(0, random_experts(100 + i), random_experts(200 + i)), 0) << i;
   }
 }

@@ -1,5 +1,5 @@
-// Sparse attention as tasks of heads on lanes of this machine (S4-S7): whatever the lanes, the step
-// of the pipeline and the chunks, it has the bits of one lane that does it all.
+// Sparse attention runs as tasks of heads on lanes of this machine (S4-S7). With any lanes, steps
+// of the pipeline and chunks, it has the bits of one lane that does all.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ class HeadLanes : public testing::Test {
     options.prompts.attention_step = step;
     return options;
   }
-  // With the scales of a prompt, and so many pairs of them fixed.
+  // Returns options with scales of heads that a prompt gave, and with n buckets of them.
   static prepare::Options with_buckets(int n) {
     static const std::vector<float> scales = [] {
       prepare::Options full = one_lane();
@@ -79,7 +79,7 @@ class HeadLanes : public testing::Test {
       Session session(engine);
       session.watch({.inputs = &statistics});
       session.prefill(tokens(960, 5));
-      // As if that text had been louder, so that the mean fits no head.
+      // The scales are doubled, as if the text had been louder, so that their mean fits no head.
       std::vector<float> louder = statistics.head_scales();
       for (float& scale : louder) scale *= 2;
       return louder;
@@ -92,7 +92,8 @@ class HeadLanes : public testing::Test {
   static std::vector<text::Token> tokens(size_t n, uint64_t seed = 3) {
     return test_support::random_tokens(model_of_heads(), n, seed);
   }
-  // The logits behind the prompt, and behind two tokens of an answer, which attends to everything.
+  // Returns the logits behind the prompt, and behind two tokens of an answer, which attends to
+  // everything.
   static std::vector<HeadRow> rows_of(Engine& engine, size_t n = 700) {
     Session session(engine);
     session.prefill(tokens(n));
@@ -144,7 +145,7 @@ TEST_F(HeadLanes, S6LanesStepsAndChunksChangeNoBit) {
   EXPECT_EQ(rows_of(wide), wanted);
 }
 
-// All positions, by heads or not, are what attention of steps computes.
+// With all positions, attention by heads gives what attention of all heads together gives.
 TEST_F(HeadLanes, S6WithAllPositionsNothingIsLost) {
   prepare::Options all = one_lane();
   all.prompts.attention_share = 100;
@@ -173,7 +174,7 @@ TEST_F(HeadLanes, S4FixedScalesAreTheSameOnOneLaneAndOnTwo) {
   EXPECT_NE(seen[1], seen[3]);
 }
 
-// ‹strict-npu› fixes them too.
+// ‹strict-npu› fixes the scales too.
 TEST_F(HeadLanes, S4StrictLanesTakeNineBuckets) {
   prepare::Options strict = with_buckets(9);
   strict.prompts.attention_buckets.reset();
@@ -200,11 +201,11 @@ TEST_F(HeadLanes, S5S7FusedLaunchesAndAPlannedOrderShowInTheTrace) {
       n_exact += name == "exact" ? 1 : 0;
       n_stores += name == "store" ? 1 : 0;
     }
-    const auto n_blocks = static_cast<size_t>(model.n_layers) * 7;  // of seven chunks
+    const auto n_blocks = static_cast<size_t>(model.n_layers) * 7;  // counts blocks of seven chunks
     const auto n_heads = static_cast<size_t>(model.n_heads);
     EXPECT_EQ(n_stores, n_blocks);
     EXPECT_EQ(n_exact, n_blocks * n_heads);
-    // Six heads in launches of four and of two.
+    // The six heads take launches of four and of two.
     EXPECT_EQ(n_estimates, step < HeadStep::kFused ? n_blocks * n_heads : n_blocks * 2);
     const schedule::PlanningTime* planning = engine.passes().chunk_policy->planning();
     ASSERT_EQ(planning != nullptr, step == HeadStep::kOrdered);

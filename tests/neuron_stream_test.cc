@@ -1,5 +1,5 @@
-// Feed-forward blocks by neuron where memory has no room for all neurons (P5, P6, P7, P10): results
-// are those of weights in memory, whatever the budget and the pipeline.
+// Feed-forward blocks run by neuron where memory has no room for all neurons (P5, P6, P7, P10).
+// Results are those of weights in memory, with any budget and pipeline.
 #include "prepare/streaming/neuron_stream.h"
 
 #include <gtest/gtest.h>
@@ -52,11 +52,12 @@ const NeuronStream* neurons_of(const TinyEngine& engine) {
   return stream != nullptr ? stream->neurons() : nullptr;
 }
 
-// The largest limit, to 64 KB, with which this share of the neurons, or less, has a place.
+// Returns an engine with the largest limit, to 64 KB, at which no more than this share of the
+// neurons has a place.
 std::unique_ptr<TinyEngine> engine_with_share(const TinyModel& model, Options options,
                                               size_t whole_bytes, double share) {
   const double wanted = share * double(model.n_layers) * model.ffn_width;
-  size_t low = 0, high = whole_bytes;  // the first may be refused, the second holds too many
+  size_t low = 0, high = whole_bytes;  // `low` may be refused, and `high` holds too many neurons
   std::unique_ptr<TinyEngine> found;
   while (high - low > size_t{64} << 10) {
     options.memory.limit_bytes = low + (high - low) / 2;
@@ -79,7 +80,7 @@ struct Case {
   NeuronPipeline pipeline;
 };
 
-// Side files of these tests are theirs.
+// Gives a test a folder of its own for side files.
 class OwnSideFiles {
  protected:
   OwnSideFiles() { setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1); }
@@ -174,7 +175,7 @@ TEST_F(StreamTraces, P10ReadsHaveRowsOfTheirOwn) {
   EXPECT_GT(n_neurons, 0);
 }
 
-// Counting which neurons are hot moves them on the disk and in memory, and changes no bit.
+// Counting which neurons are hot moves them on the disk and in memory, but changes no bit.
 class HotNeurons : public OwnSideFiles, public testing::Test {};
 
 TEST_F(HotNeurons, P5P8TheyStayInMemoryAndChangeNoBit) {
@@ -199,7 +200,7 @@ TEST_F(HotNeurons, P5P8TheyStayInMemoryAndChangeNoBit) {
   tune::HeatOptions how;
   how.engine = options;
   how.engine.memory.limit_bytes = 0;
-  how.engine.memory.load = Load::kCopy;  // whose rows may change their places
+  how.engine.memory.load = Load::kCopy;  // allows rows to change their places
   how.engine.ffn.pinned_percent.reset();
   how.text = tune::default_text();
   how.most_tokens = 200;

@@ -1,5 +1,5 @@
-// The server as its clients see it: a tiny model behind a socket, with answers whose text is given
-// where it matters.
+// The server as its clients see it, with a tiny model behind a socket. Some tests give the text of
+// answers.
 #include "server/service.h"
 
 #include <gtest/gtest.h>
@@ -107,7 +107,7 @@ TEST_F(Server, TellsHowLikelyTokensWere) {
   ASSERT_EQ(tokens.size(), 60u);
   for (const Json& token : tokens) {
     ASSERT_EQ(token["top_logprobs"].size(), 3u);
-    EXPECT_EQ(token["token"], token["top_logprobs"][0]["token"]);  // at temperature 0
+    EXPECT_EQ(token["token"], token["top_logprobs"][0]["token"]);  // holds at temperature 0
     EXPECT_LE(token["logprob"], 0.0);
     EXPECT_LE(token["top_logprobs"][1]["logprob"], token["logprob"]);
   }
@@ -298,7 +298,7 @@ TEST_F(Server, LeavesOffWhereTheClientHasLeft) {
 
 TEST_F(Server, PausesBehindAClientThatReadsNothing) {
   start_with_text(std::string(800, 'x'));
-  // Each token makes an event of some 200 bytes. Others take the places of those that pause.
+  // Each token makes an event of some 200 bytes. Other answers take the places of those that pause.
   const std::string body = R"({"prompt":"a","max_tokens":900,"stream":true,"n":4})";
   HttpClient slow = client();
   slow.send(
@@ -338,7 +338,7 @@ TEST_F(Server, GoesOnFromTheAssistantsLastMessage) {
       R"({"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Once"}]})";
   EXPECT_EQ(post("/apply-template", begun)["prompt"],
             "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nOnce");
-  // It is what the same text gives as a prompt.
+  // The answer is what the same text gives as a prompt.
   const std::string opened = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
   Json tokens =
       post("/tokenize", Json{{"content", opened}, {"add_special", true}}.dump())["tokens"];
@@ -450,7 +450,7 @@ TEST_F(Server, ShowsProgressAndTimingsOnDemand) {
     EXPECT_GT(n_tokens, 1) << path;
     EXPECT_EQ(n_read, n_prompt) << path;
     EXPECT_GT(n_prompt, 150) << path;
-    // Nobody who does not ask is told.
+    // A client that does not ask gets no progress.
     Json quiet = body;
     quiet.erase("return_progress");
     quiet.erase("timings_per_token");
@@ -472,7 +472,7 @@ TEST_F(Server, ShowsLifeWhileNothingComes) {
         "Content-Length: " +
         std::to_string(body.size()) + "\r\n\r\n" + body);
   };
-  // One that computes for long, and tells nothing before its end.
+  // The first request computes for long and reports nothing before its end.
   send(first, R"({"prompt":"a","max_tokens":-1,"ignore_eos":true})");
   wait_for("answers_running", "1");
   send(second, R"({"prompt":"a","stream":true})");

@@ -1,5 +1,6 @@
-// Sparse attention of prompts in whole engines (S1, S2): with all positions it is dense attention,
-// and its bits depend neither on chunks, threads, lanes and company nor on what was known before.
+// Sparse attention of prompts runs in whole engines (S1, S2). With all positions it is dense
+// attention, and its bits depend neither on chunks, threads, lanes and other answers nor on what
+// was known before.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +32,7 @@ using text::Token;
 using Row = std::vector<float>;
 
 constexpr int kLongContext = 1024;
-constexpr double kByWeight = 0;  // not by a share
+constexpr double kByWeight = 0;  // stands for positions that are chosen by weight, not by a share
 constexpr std::pair<AttentionForm, double> kForms[] = {
     {AttentionForm::kSparse, 20}, {AttentionForm::kSparse, kByWeight}, {AttentionForm::kQuery, 20}};
 
@@ -83,7 +84,7 @@ TEST_F(SparseAttention, S2AllPositionsAreDenseAttentionToTheBit) {
   }
 }
 
-// Where weights decide, block 0 sees everything until somebody looked which heads must; then heads
+// Where weights decide and nothing is tuned, block 0 sees everything. In a tuned plan the heads
 // with a share of 1 do.
 TEST_F(SparseAttention, S2WeightsDecideInUntunedModelsButForTheFirstBlock) {
   const prepare::Options by_weight = options(AttentionForm::kSparse, kByWeight);
@@ -110,7 +111,7 @@ TEST_F(SparseAttention, S2WeightsDecideInUntunedModelsButForTheFirstBlock) {
   EXPECT_NE(with(first, 1e5), untuned);
 }
 
-// Shares of heads, of a plan.
+// Each head keeps the share that a plan gives it.
 TEST_F(SparseAttention, S3EachHeadKeepsItsShare) {
   const prepare::Options uniform = options();
   const plan::Plan usual = Engine(uniform).plan();
@@ -130,23 +131,25 @@ TEST_F(SparseAttention, S3EachHeadKeepsItsShare) {
     std::vector<float> shares(n, 0.2f);
     const Row equal = with(form, shares);
     EXPECT_EQ(equal, last_logits(options(form), tokens(900)));
-    shares.front() = 1.0f;  // of the first layer: the last token of all stands in no whole tile
+    // Is in the first layer, because the last token of all is in no whole tile.
+    shares.front() = 1.0f;
     EXPECT_NE(with(form, shares), equal);
   }
   EXPECT_EQ(with(AttentionForm::kSparse, std::vector<float>(n, 1.0f)), full);
-  // Heads that choose together have the mean of theirs.
+  // Heads that choose together keep the mean of their shares.
   std::vector<float> mixed(n);
-  for (size_t i = 0; i < n; ++i) mixed[i] = 0.1f * static_cast<float>(1 + i % 3);  // groups of 3
+  // Heads are in groups of 3.
+  for (size_t i = 0; i < n; ++i) mixed[i] = 0.1f * static_cast<float>(1 + i % 3);
   EXPECT_EQ(with(AttentionForm::kSparse, mixed), fifth);
   EXPECT_NE(with(AttentionForm::kQuery, mixed), with(AttentionForm::kQuery, {}));
-  // A head that is left out matters, and only where heads choose.
+  // Leaving a head out changes the result, but only where heads choose positions.
   std::vector<float> without(n, 1.0f);
   without[1] = plan::kLeftOut;
   EXPECT_NE(with(AttentionForm::kSparse, without), full);
   EXPECT_THROW(with(AttentionForm::kSparse, std::vector<float>(n + 1, 0.2f)), Error);
 }
 
-// What heads attend to, seen while a prompt runs; and the shares that tuning makes of it.
+// What heads attend to is observed while a prompt runs, and tuning makes shares of it.
 TEST_F(SparseAttention, S3WhatHeadsKeepIsSeenOnAText) {
   prepare::Options full = options(AttentionForm::kFull);
   Engine engine(full);
@@ -189,7 +192,7 @@ TEST_F(SparseAttention, S3TuningFindsSharesAndMeasuresWhatTheyLose) {
   request.text_name = "a text";
   request.trained_context = 2048;
   request.seconds_per_token = 1e-6;
-  request.seconds = 0.025;  // for one window of each half
+  request.seconds = 0.025;  // is enough for one window of each half
   request.stage = [](const std::string&) { return [](uint64_t, uint64_t) {}; };
   for (const tune::ShareRule rule :
        {tune::ShareRule::kWeight, tune::ShareRule::kKeptMass, tune::ShareRule::kImportance}) {
@@ -224,9 +227,9 @@ TEST_F(SparseAttention, S3TuningFindsSharesAndMeasuresWhatTheyLose) {
   EXPECT_NE(reason_of().find("attend as steps do"), std::string::npos);
 }
 
-// Before the position from which on attention is sparse there is no difference.
+// Prompts that end before the position at which attention becomes sparse are dense.
 TEST_F(SparseAttention, S2ShortPromptsAreDense) {
-  for (const size_t n : {40, 512, 575}) {  // the tile from 512 on is not whole
+  for (const size_t n : {40, 512, 575}) {  // ends in the tile from 512 on, which is not whole
     EXPECT_EQ(last_logits(options(AttentionForm::kSparse, 5), tokens(n)),
               last_logits(options(AttentionForm::kFull), tokens(n)));
   }
@@ -241,7 +244,7 @@ TEST_F(SparseAttention, S1S2ChunksAndThreadsChangeNoBit) {
           prepare::Options other = options(form, percent);
           other.prompts.chunk = chunk;
           other.lanes.n_threads = n_threads;
-          // What is computed as a step depends on the chunk: here nothing.
+          // How many tokens are computed as steps depends on the chunk. Here none must be.
           Engine engine(other);
           if (engine.plan().n_prompt_phase(static_cast<int>(n)) != static_cast<int>(n)) continue;
           EXPECT_EQ(last_logits(engine, tokens(n)), wanted) << chunk << ", " << n_threads;
@@ -251,7 +254,7 @@ TEST_F(SparseAttention, S1S2ChunksAndThreadsChangeNoBit) {
   }
 }
 
-// What shadowAttn is compared with.
+// These are the forms of attention with which shadowAttn is compared.
 TEST_F(SparseAttention, S8AlternativesDifferAndNeitherChunksNorThreadsChangeABit) {
   const Row full = last_logits(options(AttentionForm::kFull), tokens(768));
   for (const AttentionForm form : {AttentionForm::kBlock, AttentionForm::kInt8}) {
@@ -267,11 +270,11 @@ TEST_F(SparseAttention, S8AlternativesDifferAndNeitherChunksNorThreadsChangeABit
   EXPECT_EQ(last_logits(options(AttentionForm::kBlock, 100), tokens(768)), full);
 }
 
-// Parts as short as others' waiting allows.
+// Parts of a prompt may be as short as waiting answers need.
 TEST_F(SparseAttention, S2PartsOfAnyLengthChangeNoBit) {
   const std::vector<int> cores = usable_core_numbers();
   for (const auto& [form, percent] : kForms) {
-    // Where block 0 sees everything, the last token must be in a whole tile to show anything.
+    // Where block 0 sees everything, only a last token in a whole tile shows a difference.
     const std::vector<Token> prompt = tokens(percent == kByWeight ? 896 : 900);
     const Row wanted = last_logits(options(form, percent), prompt);
     for (const size_t n_lanes : {1, 2}) {
@@ -314,7 +317,7 @@ TEST_F(SparseAttention, S2LanesAndOrdersChangeNoBit) {
   }
 }
 
-// A prompt takes over what it shares with one before it, in whole tiles, and gets the bits of a
+// A prompt takes over the whole tiles that it shares with an earlier one, and gets the bits of a
 // fresh one.
 TEST_F(SparseAttention, S2WhatIsTakenOverChangesNoBit) {
   for (const auto& [form, percent] : kForms) {
@@ -328,7 +331,7 @@ TEST_F(SparseAttention, S2WhatIsTakenOverChangesNoBit) {
       session.prefill(first);
       EXPECT_GT(session.prefill(second), 0);
       EXPECT_EQ(row(session), wanted) << n_common;
-      // And a shorter one, whose last tile has fewer tokens.
+      // The next prompt is shorter, and its last tile has fewer tokens.
       second.resize(n_common + 20);
       session.prefill(second);
       EXPECT_EQ(row(session), last_logits(options(form, percent), second)) << n_common;
@@ -336,8 +339,8 @@ TEST_F(SparseAttention, S2WhatIsTakenOverChangesNoBit) {
   }
 }
 
-// A tile that was computed without its beginning is dense, and says so: who asks for the whole
-// prompt later gets the bits of a fresh one.
+// A tile that was computed without its beginning is dense and marked as such. A later answer to the
+// whole prompt gets the bits of a fresh one.
 TEST_F(SparseAttention, S2TextsThatAreContinuedChangeNoBitOfOthers) {
   Engine engine(options());
   const std::vector<Token> prompt = tokens(900);
@@ -348,7 +351,7 @@ TEST_F(SparseAttention, S2TextsThatAreContinuedChangeNoBitOfOthers) {
     session.evaluate(std::span(prompt).subspan(700), {});
   }
   Session session(engine, engine::Reuse::kAll);
-  EXPECT_EQ(session.prefill(prompt), 900 - 640);  // the tiles before are taken over
+  EXPECT_EQ(session.prefill(prompt), 900 - 640);  // takes over the tiles before
   EXPECT_EQ(row(session), wanted);
 }
 
@@ -378,8 +381,8 @@ TEST_F(SparseAttention, S2CompanyChangesNoBit) {
   EXPECT_EQ(texts(true), texts(false));
 }
 
-// Windows and soft caps (gemma2: every second layer sees a window, scores are capped): layers with
-// a window attend to all of it, the others choose by capped scores.
+// In gemma2 every second layer sees a window, and scores are capped. Layers with a window attend to
+// all of it, and the others choose by capped scores.
 TEST_F(SparseAttention, S2WindowsSeeAllAndCappedScoresChoose) {
   TinyModel model = test_support::tiny_model("gemma2");
   model.context = kLongContext;

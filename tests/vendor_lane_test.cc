@@ -21,7 +21,8 @@ using Row = std::vector<float>;
 
 constexpr int kVendorContext = 256;
 constexpr int kVendorChunk = 64;
-// A chunk and a short rest, a length with a part that is not full, and chunks with a length.
+// The lengths make a chunk with a short rest, a length whose last part is not full, and chunks with
+// a length.
 constexpr int kVendorLengths[] = {70, 75, 2 * kVendorChunk + 50};
 
 TinyModel vendor_model(const std::string& architecture) {
@@ -86,7 +87,7 @@ TEST_P(VendorPrompts, HaveTheBitsOfCores) {
     options.lanes.cores[1].device = "CPU";
     for (const char* text : c.places) {
       plan::Placement place = plan::placement_from_text(text);
-      // Which experts a token meets is not static.
+      // A mixture's FFN is not static, because each token chooses its experts.
       if (model.n_experts > 0 && place.subgraph == "ffn") continue;
       options.lanes.placements.push_back(place);
     }
