@@ -1,4 +1,4 @@
-// The C API as programs in other languages use it.
+// Uses the C API as programs in other languages do.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Prompts in int8 by every method: whole models give the same bits however prompts are divided, and
-// the loss is small on a trained model with planted outliers.
+// Runs prompts in int8 by every method: whole models give the same bits however prompts are
+// divided, and the loss is small on a trained model with planted outliers.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The engine's logits are near those of the reference in every architecture and variant, every
-// block format and every type of keys and values; and what must agree to the last bit does.
+// block format and every type of keys and values. What must agree to the last bit does so.
 #include <gtest/gtest.h>
 
 #include <algorithm>

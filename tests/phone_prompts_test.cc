@@ -1,4 +1,4 @@
-// What a simulated phone assumes of its graphs when it runs prompts.
+// Tests what a simulated phone assumes of its graphs when it runs prompts.
 #include <gtest/gtest.h>
 
 #include "engine/session.h"

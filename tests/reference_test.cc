@@ -146,7 +146,8 @@ TEST(ReferenceDecode, CodebooksOfIQ4AndMXFP4) {
 
   std::vector<uint8_t> long_block(136, 0x88);
   long_block[0] = 0x00, long_block[1] = 0x3c;  // d = 1
-  long_block[2] = 0xaa, long_block[3] = 0x6a;  // upper bits 2; of group 7: 1
+  // The upper bits are 2, but for group 7, where they are 1.
+  long_block[2] = 0xaa, long_block[3] = 0x6a;
   for (int i = 4; i < 8; ++i) long_block[i] = 0x00;
   long_block[7] = 0xf0;  // group 7: 15 + 16 - 32 = -1
   std::vector<double> values = decode(kIQ4_XS, long_block.data(), 256);

@@ -1,4 +1,4 @@
-// What clients of llama.cpp's server ask for beside its requests.
+// Tests what clients of llama.cpp's server ask for beside its requests.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -37,7 +37,7 @@ TEST_F(ServerForLlamaCpp, ShowsThePromptOfAChatOnDemand) {
   EXPECT_FALSE(post(path, chat(R"(,"verbose":false)")).contains("__verbose"));
 }
 
-// Behind top-k two tokens are left. The chances shown are the ones of these two after sampling.
+// Top-k leaves two tokens. The server shows the chances with which one of them was chosen.
 TEST_F(ServerForLlamaCpp, TellsHowLikelyTokensWereWhereTheyWereChosen) {
   start();
   const std::string asked =

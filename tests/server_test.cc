@@ -1,5 +1,5 @@
-// The server as its clients see it, with a tiny model behind a socket. Some tests give the text of
-// answers.
+// Tests the server as its clients see it, with a tiny model behind a socket. Some tests give the
+// text of answers.
 #include "server/service.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Turns of a conversation that ask much of a server: grammars that take long, and answers in
+// Tests turns of a conversation that ask much of a server: grammars that take long, and answers in
 // channels.
 #include <gtest/gtest.h>
 

@@ -174,7 +174,7 @@ TEST(HeadOrder, S7OrdersAreOneOfAllAndThePlannedOneIsNeverWorseThanNone) {
     EXPECT_LE(planned.time, std::min(greedy.time, unplanned));
     n_best += planned.time < best + 1e-9 ? 1 : 0;
   }
-  EXPECT_GT(n_best, 20);  // finds the best order in a third of the rounds
+  EXPECT_GT(n_best, 20);  // finds the best order in more than a third of the rounds
 }
 
 // This is the case of Figure 9 (4), worked out by hand: a head with little exact work goes first,

@@ -21,8 +21,8 @@ using test_support::small_model;
 using test_support::TinyEngine;
 using Tokens = std::vector<Token>;
 
-// A source that knows how the text goes on and guesses that. Now and then it adds a wrong branch,
-// or puts a wrong token in the middle, so that every shape of draft and every kind of rejection
+// A source that knows how the text goes on and guesses that, with a wrong branch beside it. Now and
+// then it puts a wrong token in the middle. So every shape of draft and every kind of rejection
 // occurs.
 class Oracle : public draft::Source {
  public:

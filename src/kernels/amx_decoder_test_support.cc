@@ -73,8 +73,8 @@ std::optional<Vex> read_vex(const uint8_t* code) {
   return vex;
 }
 
-constexpr int kInRegister = 3;  // a value of mod
-constexpr int kSib = 4;         // a value of rm: a SIB byte follows
+constexpr int kInRegister = 3;  // mod has this value where rm names a register
+constexpr int kSib = 4;         // rm has this value where a SIB byte follows
 
 bool has_form(const Vex& vex, Operands operands) {
   const bool is_memory = vex.mod != kInRegister;

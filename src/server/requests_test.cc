@@ -1,5 +1,5 @@
-// Bodies of requests as strangers may send them: good ones with bytes changed, lost and repeated.
-// A fuzzing program of its own would have to be linked to the whole engine.
+// Reads bodies of requests as strangers may send them: good ones with bytes changed, lost and
+// repeated. A fuzzing program would have to be linked to the whole engine.
 #include <gtest/gtest.h>
 
 #include <algorithm>

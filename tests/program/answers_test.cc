@@ -1,4 +1,5 @@
-// Several answers to one prompt from the command line: each is the one that its seed gives alone.
+// Asks for several answers to one prompt from the command line. Each is the one that its seed gives
+// alone.
 #include <nlohmann/json.hpp>
 
 #include "tests/program/run_test.h"

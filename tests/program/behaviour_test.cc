@@ -1,4 +1,4 @@
-// What the commands do with good input: what they print, in which forms, and what must agree.
+// Tests what the commands do with good input: what they print, in which forms, and what must agree.
 #include <algorithm>
 #include <cctype>
 #include <cmath>

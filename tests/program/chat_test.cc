@@ -1,4 +1,4 @@
-// Conversations in a pipe and in a terminal, with a model's chat template.
+// Holds conversations in a pipe and in a terminal, with a model's chat template.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-// Outputs that cannot be written, and model files that change while they are used.
+// Tests outputs that cannot be written, and model files that change while they are used.
 #include <sys/stat.h>
 #include <unistd.h>
 

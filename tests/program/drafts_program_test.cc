@@ -1,5 +1,5 @@
-// Sources of drafts from the command line: a history that helps the next run, and refusals of bad
-// ones.
+// Tests sources of drafts from the command line: a history that helps the next run, and refusals of
+// bad ones.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 

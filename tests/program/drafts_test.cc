@@ -1,4 +1,5 @@
-// Drafts from the command line: --draft, --force-text, --show-drafts, and refusals of wrong values.
+// Tests drafts from the command line: --draft, --force-text, --show-drafts, and refusals of wrong
+// values.
 #include <fstream>
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-// Answers under a schema, a grammar and a regular expression from the command line.
+// Asks for answers under a schema, a grammar and a regular expression from the command line.
 #include <nlohmann/json.hpp>
 #include <regex>
 

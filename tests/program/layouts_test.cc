@@ -1,4 +1,5 @@
-// One copy of the weights that changes its layout during a prompt (D1), from the command line.
+// Runs from the command line with one copy of the weights, which changes its layout during a prompt
+// (D1).
 #include <nlohmann/json.hpp>
 
 #include "tests/program/troika.h"

@@ -1,5 +1,5 @@
-// What the program keeps in memory: its ledger agrees with what the system counts, and --memory
-// limits it.
+// Tests what the program keeps in memory: its ledger agrees with what the system counts, and
+// --memory limits it.
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>

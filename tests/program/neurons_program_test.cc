@@ -1,5 +1,5 @@
-// `troika neurons` from the command line: it shows which neurons fire (P8), and makes a predictor
-// of them (P3).
+// Runs `troika neurons` from the command line: it shows which neurons fire (P8), and makes a
+// predictor of them (P3).
 #include <nlohmann/json.hpp>
 
 #include "tests/program/troika.h"

@@ -1,4 +1,4 @@
-// Virtual phones from the command line, and files that are kept between runs.
+// Runs virtual phones from the command line, and tests files that are kept between runs.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-// A model that is larger than its memory (P10), from the command line.
+// Runs a model that is larger than its memory (P10) from the command line.
 #include <nlohmann/json.hpp>
 
 #include "tests/program/run_test.h"

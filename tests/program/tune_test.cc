@@ -1,4 +1,4 @@
-// Tuning a model, and later runs that use its plan without being told.
+// Tunes a model, and tests that later runs use its plan without being told.
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Wrong options and values, prompts that do not fit, and what --help and --version print.
+// Tests wrong options and values, prompts that do not fit, and what --help and --version print.
 #include <sched.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// HeteroLLM's alternatives on this machine, from the command line.
+// Runs HeteroLLM's alternatives on this machine from the command line.
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>

@@ -42,7 +42,7 @@ struct TinyModel {
   uint32_t n_experts_used = 2;
   uint32_t expert_width = 256;
   uint32_t shared_width = 0;    // is the width of the expert that all tokens share; 0: none
-  double expert_scale = 0;      // 0: it is not written
+  double expert_scale = 0;      // is not written if it is 0
   uint32_t predictor_rank = 0;  // sparse models have one; 0: none
   std::string activation;       // becomes the key feed_forward_activation unless it is empty
 
@@ -58,7 +58,7 @@ struct TinyModel {
 
   std::string tokenizer = "spm";  // is "spm" or "bpe"
   std::string pre = "gpt-2";      // names the pre-tokenizer of "bpe"
-  std::string chat_template;      // empty: it is not written
+  std::string chat_template;      // is not written if it is empty
   bool add_eos = false;           // says that the tokenizer puts its end token behind texts
   uint64_t seed = 1;
 };

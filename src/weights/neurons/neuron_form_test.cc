@@ -99,7 +99,7 @@ TEST(NeuronForm, P7AGateIsAPartOfTheBundle) {
     int width;
     size_t bundle_bytes;
   };
-  // The first case takes two pages with its scales, the second one page with them.
+  // The first case takes two pages with its scales, the second one page without them.
   for (const GateCase& c : {GateCase{Type::kQ4_0, 4096, 6656}, GateCase{Type::kQ4_0, 2688, 4032},
                             GateCase{Type::kF16, 256, 1536}}) {
     const RandomMatrix gate(c.type, kNeurons, c.width, 3), up(c.type, kNeurons, c.width, 1),
