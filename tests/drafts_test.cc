@@ -28,7 +28,7 @@ constexpr tensor::Type kKvTypes[] = {tensor::Type::kF16, tensor::Type::kF32, ten
 // A fixed width makes sure that there are drafts; with 0 the clock decides.
 constexpr int kWidths[] = {8, 32, 0, 3};
 constexpr const char* kKinds[] = {"context", "lookup", "sam+reuse+calibrated"};
-// Say which percentage of the prompt calibrated drafts cover.
+// Calibrated drafts cover these percentages of a prompt.
 constexpr int kCoverages[] = {100, 35};
 
 engine::SamplerOptions sampling(int way, uint64_t seed) {

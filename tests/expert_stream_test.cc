@@ -120,7 +120,7 @@ TEST_P(StreamedMixtures, P10ResultsAreThoseOfExpertsInMemory) {
     // If a layer has fewer places than a token takes, each expert drives the others out.
     EXPECT_TRUE(c.hits > 0 || share < 0.2) << share;
     EXPECT_EQ(streamed->engine->loaded().stream->n_streamed(), 0);
-    // Prompts at least make right guesses, because they go in order.
+    // A prompt at least makes right guesses, because it goes through the layers in order.
     EXPECT_GT(c.right_guesses, 0) << share;
     EXPECT_EQ(streamed->engine->ledger().bytes(plan::Owner::kWeights),
               experts.bytes() + streamed->engine->loaded().stream->most_bytes());

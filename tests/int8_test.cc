@@ -43,7 +43,7 @@ TEST_P(Int8Models, N4PiecesThreadsAndMethodsOfAPromptAgree) {
     EXPECT_TRUE(engine_logits(options, tokens, {33, 40}) == whole);
     options.plan.exact->lanes[0].n_threads = 3;
     EXPECT_TRUE(engine_logits(options, tokens, {60}) == whole);
-    // Clamp at the made-up limits.
+    // These methods clamp at the made-up limits.
     if (method == Int8Method::kStatic || method == Int8Method::kSmooth) continue;
     EXPECT_LE(test_support::rounded_error(GetParam().model, whole, exact), 0.2);
   }

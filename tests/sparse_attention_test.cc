@@ -131,7 +131,8 @@ TEST_F(SparseAttention, S3EachHeadKeepsItsShare) {
     std::vector<float> shares(n, 0.2f);
     const Row equal = with(form, shares);
     EXPECT_EQ(equal, last_logits(options(form), tokens(900)));
-    // Is in the first layer, because the last token of all is in no whole tile.
+    // The head is in the first layer, whose whole tiles count. The last layer shows only the last
+    // token, which is in no whole tile.
     shares.front() = 1.0f;
     EXPECT_NE(with(form, shares), equal);
   }

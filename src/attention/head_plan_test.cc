@@ -31,7 +31,7 @@ TEST(HeadShares, S3NoneExceedsOneAndTheMeanIsTheGlobalRatio) {
     const size_t n_layers = 1 + random() % 5, n_heads = n_layers * (1 + random() % 8);
     std::exponential_distribution<double> importance(10.0 + 100.0 * (round % 7));
     std::vector<double> heads(n_heads), layers(n_layers);
-    // Makes some heads lose nothing.
+    // Some heads lose nothing.
     for (double& value : heads) value = importance(random) - 0.005;
     for (double& value : layers) value = importance(random);
     const double r = 0.05 * (1 + random() % 20);

@@ -56,7 +56,7 @@ TEST_F(SequencesTest, TheLastTokenIsComputedAlways) {
 TEST_F(SequencesTest, WholeGranulesAreReused) {
   text({1, 2, 3, 4, 5, 6, 7});
   EXPECT_EQ(begin({1, 2, 3, 4, 5, 6, 9}, 4).n_reused, 4);
-  // Takes no more, because the last token must be computed.
+  // The last token must be computed, so its granule is not reused.
   EXPECT_EQ(begin({1, 2, 3, 4}, 4).n_reused, 0);
 }
 

@@ -115,7 +115,7 @@ TEST_F(PlantOutliers, ReadersTakeBackWhatMakersGive) {
 
   const PlantedChannel value = by_name.at("blk.0.attn_v").planted[0];
   const auto v = static_cast<size_t>(value.channel);
-  // Is in a column that the norm's scale does not change.
+  // The norm's scale does not change this column.
   const size_t other = v * width + (c + 1) % width;
   EXPECT_EQ(ratio("blk.0.attn_v.weight", other), value.scale);
   std::set<size_t> columns;

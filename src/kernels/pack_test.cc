@@ -76,7 +76,7 @@ TEST(PackInt4, P11MostWeightsHave4BitsAndOutliersTheSameStepIn8) {
   constexpr size_t kRows = 5, kDepth = 400;
   std::vector<float> values = random_floats(kRows * kDepth, 8, 0.1f);
   for (size_t r = 0; r < kRows; ++r) {
-    // Gives row r as many outliers as its number.
+    // Row r gets r outliers.
     for (size_t i = 0; i < r; ++i) values[r * kDepth + 13 * i + 1] *= 6;
   }
   values[3 * kDepth + 1] = 40.0f;  // is farther out than 8 bits reach

@@ -93,7 +93,7 @@ TEST_P(PromptAttention, S2FirstScoresAboveEqualTheReferenceToTheBit) {
       std::vector<float> scores = random_floats(n_queries * stride, 19, 4.0f);
       scores[n / 2] = std::numeric_limits<float>::quiet_NaN();
       std::vector<float> limits = random_floats(n_queries, 20, 8.0f), marks(n_queries);
-      // Makes a score that equals the limit, which is not above it.
+      // A score that equals the limit is not above it.
       if (n_queries > 1) limits.back() = scores[(n_queries - 1) * stride];
       std::iota(marks.begin(), marks.end(), 0.0f);
       std::vector<float> mine(n, 99.0f), theirs = mine;

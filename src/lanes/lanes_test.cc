@@ -123,7 +123,7 @@ TEST(VirtualMachine, ComputeAndMemoryOverlapWithinATask) {
   Latch latch;
   int n_left = 1;
   Ended end(machine, &n_left, &latch);
-  // Reads 4 MB at 40 GB/s, which takes 100 us.
+  // The task reads 4 MB at 40 GB/s, which takes 100 us.
   machine.start(0, {10.0, 50.0, 4e6}, Status::kDone, end);
   machine.wait(latch);
   EXPECT_NEAR(end.at_us, 110.0, 1e-6);
@@ -142,7 +142,7 @@ TEST(VirtualMachine, LanesShareTheBusAndTheEndMoves) {
   machine.start(1, {0.0, 0.0, 8e6}, Status::kDone, longer);
   machine.wait(latch);
   EXPECT_NEAR(shorter.at_us, 200.0, 1e-6);  // reads 6 MB at 30 GB/s
-  // Has read 6 MB by then, and reads the other 2 MB at 40 GB/s.
+  // The longer task has read 6 MB by then, and reads the other 2 MB at 40 GB/s.
   EXPECT_NEAR(longer.at_us, 200.0 + 50.0, 1e-6);
 }
 

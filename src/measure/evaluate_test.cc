@@ -132,7 +132,7 @@ TEST(ScoreTasks, OnlyTheFirstWordIfAskedFor) {
   EXPECT_EQ(scores({{"q", " \"ab,\" he", ""}}, {.first_word_only = true})[0].n_right, 1);
   EXPECT_EQ(scores({{"q", "a", ""}}, {.first_word_only = true})[0].n_right, 0);
   EXPECT_EQ(scores({{"q", "abc", ""}}, {.first_word_only = true})[0].n_right, 0);
-  // Gives the word up to its end.
+  // The answer's word goes up to its end.
   EXPECT_EQ(scores({{"qab", "cd", ""}}, {.first_word_only = true})[0].n_right, 1);
 }
 

@@ -72,7 +72,7 @@ TEST_P(Architecture, UsesEveryTensorInItsShape) {
     for (const KnownTensor& t : known.tensors) {
       if (t.role == TensorRole::kRopeFactors) continue;
       wanted[t.name] = t.shape;
-      // Joins the experts' rows.
+      // The rows of all experts are joined.
       if (t.shape.size() == 3) wanted[t.name] = {t.shape[0], t.shape[1] * t.shape[2]};
     }
     EXPECT_EQ(used, wanted);

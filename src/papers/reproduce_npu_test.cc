@@ -144,7 +144,7 @@ TEST(ReproduceNpu, N4OutliersAreComputedWhileTheNpuWorks) {
       return other.lane == 1 && other.start_us < event.end_us && event.start_us < other.end_us;
     });
   }
-  // Counts the input of q, k and v, the projection, the input of gate and up, and the one of down.
+  // A block has four inputs: that of q, k and v, of the projection, of gate and up, and of down.
   EXPECT_EQ(n_shadow, 24 * 4);
   EXPECT_EQ(n_sum, n_shadow);
   EXPECT_EQ(n_beside, n_shadow);

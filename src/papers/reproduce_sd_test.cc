@@ -74,7 +74,7 @@ TEST(ReproduceSd, D3APassTakesWhatWasMeasured) {
   SdRuns runs(kPhonesOfSd);
   const SdTask task{1500, 200, 3.6, 4.21};
   const SdRequest request = runs.request("qwen2.5-1.5b", "8gen2", SdSystem::kNpu, task);
-  // Compares with df002.
+  // The row df002 has 51.1 ms.
   EXPECT_NEAR(1e3 * request.steps.seconds / task.n_output / 51.1, 1.0, 0.04);
 }
 

@@ -17,7 +17,7 @@ TEST(Plan, S2PartsOfAPromptEndWithWholeGranules) {
   EXPECT_EQ(plan.prompt_part(700, 2000).n_rows, 512);
   plan.reuse_granule = kAttentionTile;
   EXPECT_EQ(plan.whole_granules(0, 2000, 100), 64);
-  // Takes more, because 10 tokens make no whole granule.
+  // 10 tokens would make no whole granule, so the part is longer.
   EXPECT_EQ(plan.whole_granules(0, 2000, 10), 64);
   EXPECT_EQ(plan.whole_granules(128, 2000, 192), 192);
   EXPECT_EQ(plan.whole_granules(1984, 2000, 10), 16);  // takes the rest

@@ -258,7 +258,7 @@ TEST_F(MakePlan, SlotsOfSeveralAnswersAreWhatTheLedgerLeaves) {
   EXPECT_EQ(most_slots(ledger, shape, 2, 0), 2048);
   EXPECT_EQ(most_slots(ledger, shape, 3, 0), 2560);  // has whole pages of 256
   EXPECT_EQ(most_slots(plan::Ledger(), shape, 3, 6144 * kPerToken), 3072);
-  // Takes half of what is free.
+  // The cache takes half of what is free.
   EXPECT_EQ(most_slots(plan::Ledger(), shape, 4, 6144 * kPerToken), 3072);
   EXPECT_EQ(most_slots(plan::Ledger(), shape, 4, 0), 1024);  // is what was promised to one answer
 }

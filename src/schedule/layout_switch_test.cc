@@ -102,7 +102,7 @@ TEST(LayoutSwitch, D1NeverWaitsAndHoldsOneCopyAndOneBlock) {
         for (int block = 0; block < n; ++block) {
           const bool was_loading = state.loading().has_value();
           const auto load = state.before_block(block);
-          // Only one load at a time keeps two copies of one block at most.
+          // With one load at a time, at most one block has two copies.
           EXPECT_FALSE(was_loading && load);
           if (load) {
             EXPECT_NE(state.layout(load->block), load->into);

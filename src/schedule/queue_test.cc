@@ -223,7 +223,7 @@ TEST(Queue, WhatEndsBehindAFailedTaskDoesNotCount) {
         "queue", 4, drops_behind, [&](const lanes::Executable& task, const lanes::Run&) {
           ++n_ran;
           if (static_cast<const NumberedExecutable&>(task).id != 0) return Status::kDone;
-          // Waits until two are behind it.
+          // The task waits until two are behind it.
           while (lane->most_unfinished() < 3) std::this_thread::yield();
           return Status::kFailed;
         });

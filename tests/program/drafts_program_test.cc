@@ -95,7 +95,7 @@ TEST_F(DraftSources, ReproduceMeasuresDraftsOnThisMachine) {
   expect_success(finished);
   const json measured = json::parse(finished.out, nullptr, false)["this_machine"];
   EXPECT_EQ(measured["n_tasks"], 2);
-  // Shows five settings, each for two kinds of tasks and for all.
+  // There are five settings, each for two kinds of tasks and for all.
   ASSERT_EQ(measured["scores"].size(), 15u);
   for (const json& score : measured["scores"]) {
     EXPECT_GT(score["ms_per_token"], 0) << score;

@@ -137,7 +137,7 @@ TEST_F(Pull, ASplitModelComesWithAllItsParts) {
   EXPECT_EQ(read_whole(kept("good/tiny/parts/t-F16-00002-of-00002.gguf")), "two!");
   fs::remove(kept("good/tiny/parts/t-F16-00001-of-00002.gguf"));
   forget_log();
-  // Shows that one of two files is no model.
+  // One of two files is no model.
   EXPECT_EQ(run({"inspect", "hf:good/tiny:f16"}).status, 1);
   EXPECT_TRUE(has_asked()) << "half a model is none";
 }
@@ -194,7 +194,7 @@ TEST_F(Pull, CtrlCLeavesThePart) {
   const Command stalled = command({"pull", "hf:stall1/tiny"});
   {
     test_support::TerminalProgram program(stalled.words, stalled.environment);
-    // Waits for the progress bar.
+    // The progress bar has begun.
     EXPECT_NE(program.read_until("hf:stall1/tiny ["), "") << program.pending();
     program.type("\x03");
     EXPECT_NE(program.wait(), 0);

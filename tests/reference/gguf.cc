@@ -99,7 +99,7 @@ Gguf parse_gguf(std::vector<uint8_t> bytes) {
   Gguf file;
   file.bytes = std::move(bytes);
   Cursor cursor(file.bytes);
-  // Spells "GGUF".
+  // The number spells "GGUF".
   if (cursor.take<uint32_t>() != 0x46554747) throw std::runtime_error("not a GGUF file");
   const uint32_t version = cursor.take<uint32_t>();
   if (version != 2 && version != 3) throw std::runtime_error("not GGUF version 2 or 3");

@@ -38,7 +38,7 @@ class KnownFile {
 
   explicit KnownFile(model::KnownModel model) : model(model), tensors(known_tensors(model)) {
     const std::vector<float> factors = rope_factors(model);
-    // Cannot be zero: such a file is refused.
+    // A file with factors of zero is refused.
     if (!factors.empty()) floats["rope_freqs.weight"] = factors;
   }
 
@@ -47,7 +47,7 @@ class KnownFile {
   std::map<std::string, tensor::Type> types;  // tensors that are not named are F32
   std::vector<std::string> without_keys;      // names metadata that is left out
   std::map<std::string, gguf::Value> values;  // is added to the metadata or replaces it
-  // Holds the data of F32 tensors that are not zero.
+  // These are the data of F32 tensors that are not zero.
   std::map<std::string, std::vector<float>> floats;
 
   model::KnownTensor& tensor(const std::string& name) {

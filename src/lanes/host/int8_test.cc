@@ -204,7 +204,7 @@ TEST(N4, ShadowLosesLittleWhereOneScaleLosesMuch) {
   TwoProducts products;
   const auto error = [&](const Int8Rule& rule) {
     const auto mine = products.run(rule, 1, kMostTokens);
-    // Computes nearly all in float.
+    // With this limit nearly all is computed in float.
     const Int8Rule fine = {Int8Rule::Kind::kLimit, {0.05f, true}, true};
     const auto exact = products.formula(fine, kMostTokens);
     double sum = 0;

@@ -277,7 +277,7 @@ class NaiveCache {
     int n_leases;
     bool is_ready;
   };
-  // Stand in the order in which they were given back, oldest first.
+  // Items stand in the order in which they were given back, oldest first.
   using Items = std::vector<Item>;
 
   static Items::iterator find(Items& items, int key) {
