@@ -1,12 +1,11 @@
 #include "draft/rules.h"
 
-#include "base/error.h"
-
 namespace troika::draft {
 
 // Walks to a node: leaves nodes that are no ancestors of it, and enters the rest of the way.
-// Parents have smaller numbers than their children.
-void Pruner::go_to(int node, Rules* rules) {
+// Parents have smaller numbers than their children. Returns false where the way is closed now,
+// although it was open before.
+bool Pruner::go_to(int node, Rules* rules) {
   chain_.clear();
   int at = node;
   for (;;) {
@@ -21,9 +20,10 @@ void Pruner::go_to(int node, Rules* rules) {
     }
   }
   for (; !chain_.empty(); chain_.pop_back()) {
-    TROIKA_ASSERT(rules->enter(kept_[chain_.back()].token));
+    if (!rules->enter(kept_[chain_.back()].token)) return false;
     path_.push_back(chain_.back());
   }
+  return true;
 }
 
 void Pruner::prune(std::span<const Token> text, Rules* rules, Tree* tree) {
@@ -36,8 +36,7 @@ void Pruner::prune(std::span<const Token> text, Rules* rules, Tree* tree) {
     const int parent = node.parent == kRoot ? kRoot : moved_[static_cast<size_t>(node.parent)];
     moved_.push_back(Tree::kNoNode);
     if (parent == Tree::kNoNode) continue;
-    go_to(parent, rules);
-    if (!rules->enter(node.token)) continue;
+    if (!go_to(parent, rules) || !rules->enter(node.token)) continue;
     moved_.back() = kept_.add(parent, node.token, node.chance, node.source);
     path_.push_back(moved_.back());
   }

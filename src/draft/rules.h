@@ -15,8 +15,8 @@ class Rules {
   virtual ~Rules() = default;
   // Begins the walk behind the text.
   virtual void begin(std::span<const Token> text) = 0;
-  // Goes on behind this token. Returns false where the token must not follow: then the walk stays
-  // where it is.
+  // Goes on behind this token. Returns false where the token must not follow, or where nobody has
+  // the time to find out now: then the walk stays where it is.
   virtual bool enter(Token token) = 0;
   // Goes back in front of the token that was entered last.
   virtual void leave() = 0;
@@ -28,7 +28,7 @@ class Pruner {
   void prune(std::span<const Token> text, Rules* rules, Tree* tree);
 
  private:
-  void go_to(int node, Rules* rules);
+  bool go_to(int node, Rules* rules);
 
   Tree kept_;
   std::vector<int> moved_;  // by node of the tree: its place in kept_

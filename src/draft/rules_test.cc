@@ -84,6 +84,35 @@ TEST(DraftRules, RandomTreesKeepExactlyTheNodesWhoseWholeWayIsAllowed) {
   }
 }
 
+// Rules that have time for few questions only: behind those they allow nothing.
+class Hurried : public Climb {
+ public:
+  explicit Hurried(int most) : most_(most) {}
+  bool enter(Token token) override { return n_entered < most_ && Climb::enter(token); }
+
+ private:
+  int most_;
+};
+
+// A token that was allowed once may be refused when the walk comes back to it.
+TEST(DraftRules, AWayThatIsClosedLaterEndsTheGuessesBehindIt) {
+  const Token text[] = {0};
+  for (int most = 0; most <= 9; ++most) {
+    Tree tree;
+    const int left = tree.add(kRoot, 1, 0.9f), right = tree.add(kRoot, 2, 0.8f);
+    const int below = tree.add(left, 2, 0.7f);  // the walk returns to the left for it
+    tree.add(right, 3, 0.6f);
+    tree.add(below, 3, 0.5f);
+    Hurried hurried(most);
+    Pruner pruner;
+    pruner.prune(text, &hurried, &tree);
+    EXPECT_LE(tree.size(), most);
+    EXPECT_TRUE(hurried.is_at_its_beginning());
+    for (int i = 0; i < tree.size(); ++i) EXPECT_LT(tree[i].parent, i);
+    EXPECT_TRUE(most < 9 || tree.size() == 5);
+  }
+}
+
 // A source that proposes the same tokens whatever the text is.
 class Stubborn : public Source {
  public:

@@ -112,6 +112,38 @@ TEST(Matcher, InAHurryDoesLittleAndWaitsForNobody) {
   EXPECT_TRUE(set == all);
 }
 
+// While a slow mask is made for somebody, a matcher in a hurry gives up its turn.
+TEST(Matcher, InAHurryWaitsForNoOtherMatcher) {
+  bool gave_up = false;
+  for (int i = 0; i < 5 && !gave_up; ++i) {
+    const std::string schema = R"({"type":"string","allOf":[{"pattern":"^x(b|a(.{17})+)$"},)"
+                               R"({"pattern":"^x(b|a(.{19})+)$"},{"pattern":"^x(b|a(.{)" +
+                               std::to_string(21 + i) + R"(})+)$"}]})";
+    const auto grammar = compiled(schema, Format::kJsonSchema);
+    Matcher patient(grammar), hurried(grammar);
+    hurried.hurry(~uint64_t{0});
+    for (const char c : {'"', 'x'}) ASSERT_TRUE(patient.advance(3 + c));
+    ASSERT_TRUE(hurried.advance(3 + '"'));
+    std::atomic<bool> is_done = false;
+    std::thread slow([&] {
+      TokenSet set;
+      patient.allowed(&set);
+      is_done.store(true);
+    });
+    while (!gave_up && !is_done.load()) {
+      try {
+        ASSERT_TRUE(hurried.advance(3 + 'x'));
+        hurried.back(1);
+      } catch (const TooMuchWork&) {
+        gave_up = true;
+      }
+    }
+    slow.join();
+    EXPECT_TRUE(hurried.advance(3 + 'x'));  // nothing of it was lost
+  }
+  EXPECT_TRUE(gave_up);
+}
+
 // A mask that is made again after all masks were given up is the same.
 TEST(Matcher, MasksAreTheSameWithoutRoomToKeepThem) {
   CompileOptions none;

@@ -112,10 +112,11 @@ void Constraint::make_mask(std::span<const Token> history) {
 }
 
 void Constraint::ask_elsewhere(std::span<const Token> history) {
-  awaited_ = std::make_shared<Awaited>(matcher_);
+  const auto awaited = std::make_shared<Awaited>(matcher_);
   const std::span<const Token> behind = history.subspan(n_prompt_ + answer_.size());
-  awaited_->behind.assign(behind.begin(), behind.end());
-  elsewhere_([awaited = awaited_] { awaited->work(); });
+  awaited->behind.assign(behind.begin(), behind.end());
+  elsewhere_([awaited] { awaited->work(); });
+  awaited_ = awaited;
 }
 
 // Takes the matcher and its mask back from work that was done elsewhere.
@@ -139,14 +140,17 @@ bool Constraint::is_ready(std::span<const Token> history) {
   }
   if (error_) return true;
   try {
-    make_mask(history);
-  } catch (const grammar::TooMuchWork&) {
-    ask_elsewhere(history);
-    return false;
-  } catch (const Error&) {
+    try {
+      make_mask(history);
+      return true;
+    } catch (const grammar::TooMuchWork&) {
+      ask_elsewhere(history);
+      return false;
+    }
+  } catch (...) {  // memory may have run out; no other answer must end for that
+    error_ = std::current_exception();
     return true;
   }
-  return true;
 }
 
 void Constraint::apply(std::span<const Token> history, std::span<float> logits) {
