@@ -135,11 +135,15 @@ bool Server::is_quiet() const {
 // Ends the connection that has waited longest of those that are between two requests, to make room.
 // Returns false if there is none.
 bool Server::end_an_idle_one() {
+  // A client that has not read its last answer yet could lose it.
+  const auto rank = [](const Connection& one) {
+    return std::pair(one.is_lingering(), one.idle_until());
+  };
   auto longest = connections_.end();
   for (auto it = connections_.begin(); it != connections_.end(); ++it) {
     if (!it->second->is_idle() || it->second->n_unsent() > 0) continue;
     const bool is_longer =
-        longest == connections_.end() || it->second->idle_until() < longest->second->idle_until();
+        longest == connections_.end() || rank(*it->second) < rank(*longest->second);
     if (is_longer) longest = it;
   }
   ++statistics_.n_crowded;
