@@ -81,22 +81,24 @@ Batcher::~Batcher() = default;
 int Batcher::submit(AnswerRequest request) {
   entries_.push_back(std::make_unique<Entry>(std::move(request)));
   may_admit_ = true;
-  return static_cast<int>(entries_.size()) - 1;
+  return first_ + static_cast<int>(entries_.size()) - 1;
 }
 
 bool Batcher::is_done(int answer) const {
-  const auto index = static_cast<size_t>(answer);
-  return entries_[index] == nullptr || entries_[index]->state == State::kDone;
+  if (answer < first_) return true;
+  const std::unique_ptr<Entry>& entry = entries_[static_cast<size_t>(answer - first_)];
+  return entry == nullptr || entry->state == State::kDone;
 }
 
 Generated Batcher::take(int answer) {
-  std::unique_ptr<Entry>& entry = entries_[static_cast<size_t>(answer)];
+  TROIKA_ASSERT(answer >= first_);
+  std::unique_ptr<Entry>& entry = entries_[static_cast<size_t>(answer - first_)];
   TROIKA_ASSERT(entry != nullptr && entry->state == State::kDone);
   const std::unique_ptr<Entry> taken = std::move(entry);
-  while (static_cast<size_t>(first_) < entries_.size() &&
-         entries_[static_cast<size_t>(first_)] == nullptr) {
-    ++first_;
-  }
+  const auto kept = std::find_if(entries_.begin(), entries_.end(),
+                                 [](const auto& one) { return one != nullptr; });
+  first_ += static_cast<int>(kept - entries_.begin());
+  entries_.erase(entries_.begin(), kept);
   if (taken->error) std::rethrow_exception(taken->error);
   return std::move(taken->result);
 }

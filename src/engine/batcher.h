@@ -64,9 +64,7 @@ class Batcher {
   struct Entry;
 
   // Returns the answers that somebody still waits for; some of them may have been taken already.
-  std::span<const std::unique_ptr<Entry>> live() const {
-    return std::span(entries_).subspan(static_cast<size_t>(first_));
-  }
+  std::span<const std::unique_ptr<Entry>> live() const { return entries_; }
   void admit();
   int64_t n_slots_wanted() const;
   void look_for_ends();
@@ -89,8 +87,8 @@ class Batcher {
 
   Engine& engine_;
   Watch watch_;
-  std::vector<std::unique_ptr<Entry>> entries_;  // by number; null once taken
-  int first_ = 0;                                // all entries before this one are taken
+  std::vector<std::unique_ptr<Entry>> entries_;  // by number, from `first_` on; null once taken
+  int first_ = 0;                                // answers with smaller numbers are all taken
   bool may_admit_ = false;
   bool is_turn_of_prompts_ = false;
   size_t next_step_ = 0;  // says who is first in a step that has no room for all
