@@ -357,6 +357,8 @@ TEST_F(Server, GoesOnFromTheAssistantsLastMessage) {
   asked.insert(1, R"("add_generation_prompt":true,)");
   asked.erase(asked.find(R"("add_generation_prompt":false,)"), 30);
   post("/apply-template", asked, 400);
+  post("/apply-template",
+       R"({"continue_final_message":true,"messages":[{"role":"user","content":"a"}]})", 400);
   const std::string twice =
       R"({"messages":[{"role":"assistant","content":"a"},{"role":"assistant","content":"b"}]})";
   EXPECT_EQ(client().post("/v1/chat/completions", twice).status, 400);

@@ -211,6 +211,12 @@ Conversation read_conversation(Fields& fields) {
   }
   // That the answer goes on from the assistant's message is what happens anyway.
   const bool goes_on = fields.flag("continue_final_message");
+  const Json& last = conversation.messages.back();
+  if (goes_on && (last["role"] != "assistant" || last.contains("tool_calls"))) {
+    fields.fail("continue_final_message",
+                "asks to go on from the assistant's last message, but the last message is none, or "
+                "has calls of tools");
+  }
   if (goes_on && fields.flag("add_generation_prompt")) {
     fields.fail("continue_final_message",
                 "asks to go on from the last message, but add_generation_prompt to begin another");
