@@ -89,10 +89,11 @@ std::shared_ptr<Job> Context::make_job(const std::shared_ptr<http::Exchange>& ex
     job->mask = std::make_shared<GivenText>(job->prompt.size(), text, tokenizer().ends());
   } else if (wanted.grammar != nullptr) {
     const auto elsewhere = [this, exchange](std::function<void()> work) {
-      slow_desk_.post(exchange, [this, work = std::move(work)] {
+      const auto then = [this, work = std::move(work)] {
         work();
         worker_.look_again();
-      });
+      };
+      slow_desk_.post(exchange, then, Desk::Place::kFront);
     };
     constraint =
         std::make_shared<engine::Constraint>(wanted.grammar, job->prompt.size(), elsewhere);
@@ -122,6 +123,7 @@ void Context::start(const std::shared_ptr<http::Exchange>& exchange, const Wante
     live_.emplace_back(exchange.get(), answers);
   }
   if (worker_.submit(jobs, [&] { answers->writer().begin(); })) return;
+  if (!forced_.empty()) n_forced_ -= jobs.size();  // the next request gets these texts
   Refused refused(429,
                   fmt::format("The server computes {} answers and lets {} wait; there is no room "
                               "for more now. Try again later.",

@@ -20,10 +20,15 @@ void Desk::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Desk::post(std::shared_ptr<http::Exchange> exchange, Work work) {
+void Desk::post(std::shared_ptr<http::Exchange> exchange, Work work, Place place) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  items_.push_back({std::move(exchange), std::move(work)});
+  (place == Place::kFront ? front_ : back_).push_back({std::move(exchange), std::move(work)});
   changed_.notify_all();
+}
+
+size_t Desk::n_waiting() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return back_.size();
 }
 
 void Desk::run(Pace pace) {
@@ -34,10 +39,11 @@ void Desk::run(Pace pace) {
     Item item;
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [&] { return !items_.empty() || is_stopping_; });
+      changed_.wait(lock, [&] { return !front_.empty() || !back_.empty() || is_stopping_; });
       if (is_stopping_) return;
-      item = std::move(items_.front());
-      items_.pop_front();
+      std::deque<Item>& items = front_.empty() ? back_ : front_;
+      item = std::move(items.front());
+      items.pop_front();
     }
     if (!item.exchange->is_gone()) item.work();
   }

@@ -27,8 +27,13 @@ class Desk {
   // Ends the thread after its present work. Work that still waits, or is posted later, is never
   // done.
   void stop();
+  // Says where work stands among the works that wait: all of the front are done first.
+  enum class Place : uint8_t { kFront, kBack };
+
   // Does the work later, unless its client has gone by then.
-  void post(std::shared_ptr<http::Exchange> exchange, Work work);
+  void post(std::shared_ptr<http::Exchange> exchange, Work work, Place place = Place::kBack);
+  // Counts works at the back that wait.
+  size_t n_waiting() const;
 
  private:
   struct Item {
@@ -37,9 +42,9 @@ class Desk {
   };
   void run(Pace pace);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Item> items_;
+  std::deque<Item> front_, back_;
   bool is_stopping_ = false;
   std::thread thread_;
 };

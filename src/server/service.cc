@@ -19,6 +19,10 @@ namespace {
 
 using ExchangePtr = std::shared_ptr<http::Exchange>;
 
+// A grammar takes seconds at most, so that with these in front of it a client waits half a minute.
+constexpr size_t kMostSlowGrammars = 16;
+constexpr int kSlowGrammarSeconds = 2;
+
 using Show = http::Response (*)(const Context&, const http::ServerStatistics*);
 
 // A path whose requests have a body. The desk does the work.
@@ -116,23 +120,36 @@ void Service::serve(const ExchangePtr& exchange, http::Request request) {
   });
 }
 
+// Reads a request again when the grammar that it asks for is there.
+void Service::read_later(const ExchangePtr& exchange, Serve serve,
+                         const std::shared_ptr<const http::Request>& request,
+                         const Grammars::TakesLonger& wanted) {
+  if (context_.slow_desk().n_waiting() >= kMostSlowGrammars) {
+    Refused refused(429, "Too many grammars that take long wait to be read. Try again later.", "",
+                    "queue_full");
+    refused.retry_after_s = kSlowGrammarSeconds;
+    exchange->reply(refusal_response(request->path, refused));
+    return;
+  }
+  context_.slow_desk().post(exchange, [this, exchange, serve, request, wanted] {
+    Grammars::KeptPtr held;
+    try {
+      held = context_.grammars().make(wanted);
+    } catch (const std::exception& error) {
+      exchange->reply(refusal_response(request->path, Refused(500, error.what())));
+      return;
+    }
+    desk_.post(exchange,
+               [this, exchange, serve, request, held] { read(exchange, serve, request); });
+  });
+}
+
 void Service::read(const ExchangePtr& exchange, Serve serve,
                    std::shared_ptr<const http::Request> request) {
   try {
     serve(context_, exchange, object_from(request->body));
   } catch (const Grammars::TakesLonger& wanted) {
-    // A request for a grammar that takes long is read again when the grammar is there.
-    context_.slow_desk().post(exchange, [this, exchange, serve, request, wanted] {
-      Grammars::KeptPtr held;
-      try {
-        held = context_.grammars().make(wanted);
-      } catch (const std::exception& error) {
-        exchange->reply(refusal_response(request->path, Refused(500, error.what())));
-        return;
-      }
-      desk_.post(exchange,
-                 [this, exchange, serve, request, held] { read(exchange, serve, request); });
-    });
+    read_later(exchange, serve, request, wanted);
   } catch (const Refused& refused) {
     exchange->reply(refusal_response(request->path, refused));
   } catch (const Error& error) {

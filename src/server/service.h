@@ -32,6 +32,9 @@ class Service : public http::Handler {
   void serve(const std::shared_ptr<http::Exchange>& exchange, http::Request request);
   void read(const std::shared_ptr<http::Exchange>& exchange, Serve serve,
             std::shared_ptr<const http::Request> request);
+  void read_later(const std::shared_ptr<http::Exchange>& exchange, Serve serve,
+                  const std::shared_ptr<const http::Request>& request,
+                  const Grammars::TakesLonger& wanted);
 
   Context context_;
   const http::ServerStatistics* statistics_ = nullptr;
