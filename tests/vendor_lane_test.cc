@@ -1,11 +1,13 @@
-// Prompts in int8 whose static subgraphs a vendor's runtime computes, or shares with cores by rows
-// or by tokens, have the bits of cores alone, in every architecture.
+// Prompts whose static subgraphs a vendor's runtime computes, or shares with cores by rows or by
+// tokens, in every architecture: in int8 they have the bits of cores alone, in bf16 (H13) they are
+// near the reference, and the same in any chunks.
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "lanes/vendor/test_support.h"
+#include "tests/support/logits.h"
 #include "tests/support/prompt_case.h"
 #include "tests/support/tiny_engine.h"
 
@@ -32,13 +34,18 @@ TinyModel vendor_model(const std::string& architecture) {
   return model;
 }
 
-prepare::Options vendor_options() {
+prepare::Options vendor_options(plan::Prefill prefill = plan::Prefill::kInt8) {
   prepare::Options options;
   options.memory.context = kVendorContext;
   options.prompts.chunk = kVendorChunk;
-  options.prompts.prefill = plan::Prefill::kInt8;
-  options.prompts.int8 = plan::Int8Method::kToken;
+  options.prompts.prefill = prefill;
+  if (prefill == plan::Prefill::kInt8) options.prompts.int8 = plan::Int8Method::kToken;
   return options;
+}
+
+void add_vendor_lane(prepare::Options* options) {
+  options->lanes.cores = {{{}, 1}, {{}, 0, "openvino"}};
+  options->lanes.cores[1].device = "CPU";
 }
 
 std::vector<Row> rows_behind(Engine& engine, const TinyModel& model) {
@@ -72,6 +79,16 @@ const VendorCase kVendorCases[] = {
     {"lengths", {}, {}, {"1:64,0:12"}},
 };
 
+void place(const std::vector<const char*>& places, const TinyModel& model,
+           prepare::Options* options) {
+  for (const char* text : places) {
+    const plan::Placement place = plan::placement_from_text(text);
+    // A mixture's FFN is not static, because each token chooses its experts.
+    if (model.n_experts > 0 && place.subgraph == "ffn") continue;
+    options->lanes.placements.push_back(place);
+  }
+}
+
 class VendorPrompts : public testing::TestWithParam<std::string> {};
 
 TEST_P(VendorPrompts, HaveTheBitsOfCores) {
@@ -83,14 +100,8 @@ TEST_P(VendorPrompts, HaveTheBitsOfCores) {
   for (const VendorCase& c : kVendorCases) {
     SCOPED_TRACE(c.name);
     prepare::Options options = vendor_options();
-    options.lanes.cores = {{{}, 1}, {{}, 0, "openvino"}};
-    options.lanes.cores[1].device = "CPU";
-    for (const char* text : c.places) {
-      plan::Placement place = plan::placement_from_text(text);
-      // A mixture's FFN is not static, because each token chooses its experts.
-      if (model.n_experts > 0 && place.subgraph == "ffn") continue;
-      options.lanes.placements.push_back(place);
-    }
+    add_vendor_lane(&options);
+    place(c.places, model, &options);
     for (const char* text : c.cuts) options.lanes.cuts.push_back(plan::cut_from_text(text));
     for (const char* text : c.lengths) {
       if (model.n_experts > 0) continue;
@@ -103,6 +114,60 @@ TEST_P(VendorPrompts, HaveTheBitsOfCores) {
   }
 }
 
+// Activations, keys and values stay floats, so that what is left is what bf16 rounds.
+prepare::Options bf16_options() {
+  prepare::Options options = vendor_options(plan::Prefill::kBf16);
+  options.activations = plan::Activations::kF32;
+  options.memory.kv_type = tensor::Type::kF32;
+  add_vendor_lane(&options);
+  return options;
+}
+
+TEST_P(VendorPrompts, H13_InBf16AreNearTheReference) {
+  constexpr double kBound = 5e-2;  // as for cores (tests/logits_test.cc)
+  const lanes::openvino::FoundLibrary found = lanes::openvino::find_library();
+  if (found.library == nullptr) GTEST_SKIP() << found.problem;
+  const TinyModel model = vendor_model(GetParam());
+  const auto tokens = test_support::random_tokens(model, 2 * kVendorChunk + 11, 5);
+  const auto judge = test_support::reference_logits(model, tokens);
+  for (const VendorCase& c : kVendorCases) {
+    if (!c.lengths.empty()) continue;  // refused, below
+    SCOPED_TRACE(c.name);
+    prepare::Options options = bf16_options();
+    place(c.places, model, &options);
+    for (const char* text : c.cuts) {
+      options.lanes.cuts.push_back(plan::cut_from_text(text));
+      options.lanes.cuts.back().mixes_classes = true;
+    }
+    TinyEngine shared(model, options);
+    EXPECT_GT(n_tasks_on_vendor(*shared.engine), 0);
+    const auto logits = test_support::engine_logits(*shared.session, tokens);
+    EXPECT_LE(test_support::rounded_error(model, logits, judge), kBound);
+  }
+}
+
+TEST_P(VendorPrompts, H13_InBf16HaveTheSameBitsInAnyChunks) {
+  const lanes::openvino::FoundLibrary found = lanes::openvino::find_library();
+  if (found.library == nullptr) GTEST_SKIP() << found.problem;
+  const TinyModel model = vendor_model(GetParam());
+  // No chunks leave a rest so short that it is taken in steps, which are a class of their own.
+  const auto tokens = test_support::random_tokens(model, 2 * kVendorChunk - 1, 5);
+  std::vector<Row> expected;
+  for (const int chunk : {kVendorChunk, 45, 43, 2 * kVendorChunk}) {
+    prepare::Options options = bf16_options();
+    options.prompts.chunk = chunk;
+    place(kVendorCases[0].places, model, &options);
+    TinyEngine tiny(model, options);
+    std::vector<Row> rows;
+    tiny.session->prefill(tokens);
+    rows.push_back(copy_of(tiny.session->logits()));
+    tiny.session->append(3);
+    rows.push_back(copy_of(tiny.session->logits()));
+    if (expected.empty()) expected = rows;
+    EXPECT_TRUE(rows == expected) << chunk;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, VendorPrompts, testing::ValuesIn(test_support::tiny_architectures()),
                          [](const auto& info) { return info.param; });
 
@@ -111,14 +176,33 @@ TEST(VendorPromptsOfALlama, StepsAndAttentionAreRefusedInSentences) {
   if (found.library == nullptr) GTEST_SKIP() << found.problem;
   for (const char* place : {"attention@prompt=1", "ffn=1", "head=1"}) {
     prepare::Options options = vendor_options();
-    options.lanes.cores = {{{}, 1}, {{}, 0, "openvino"}};
-    options.lanes.cores[1].device = "CPU";
+    add_vendor_lane(&options);
     options.lanes.placements = {plan::placement_from_text(place)};
     try {
       const TinyEngine engine(vendor_model("llama"), options);
       ADD_FAILURE() << place << ": no error";
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("static graphs"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(VendorPromptsOfALlama, H13_PartsInBf16AreRefusedUnlessThePlanMixesClasses) {
+  const lanes::openvino::FoundLibrary found = lanes::openvino::find_library();
+  if (found.library == nullptr) GTEST_SKIP() << found.problem;
+  for (const bool is_cut : {true, false}) {
+    prepare::Options options = bf16_options();
+    if (is_cut) {
+      options.lanes.cuts = {plan::cut_from_text("@prompt=rows:0:1,1:2")};
+    } else {
+      options.lanes.lengths = {plan::length_from_text("1:64,0:12")};
+    }
+    try {
+      const TinyEngine engine(vendor_model("llama"), options);
+      ADD_FAILURE() << is_cut << ": no error";
+    } catch (const Error& error) {
+      const char* const what = is_cut ? "mixes_classes" : "which tokens it has";
+      EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
     }
   }
 }

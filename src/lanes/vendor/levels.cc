@@ -8,6 +8,17 @@
 namespace troika::lanes {
 namespace {
 
+// A line of a strip of a panel (kernels/panels.h), at its alignment.
+struct alignas(kernels::kLineBytes) PanelLine {
+  std::byte bytes[kernels::kLineBytes];
+};
+
+// Returns the place of a row's number i in a strip in bf16, counted in numbers.
+constexpr size_t bf16_place(size_t row, size_t i) {
+  return (i / kernels::kBf16LineDepth * kernels::kPanelRows + row) * kernels::kBf16LineDepth +
+         i % kernels::kBf16LineDepth;
+}
+
 constexpr int kPartGranule = 64;
 constexpr int kLargestLevel = 127;  // the largest level of an activation
 
@@ -69,6 +80,25 @@ void append_rows(const BoundProduct& product, Range range, LevelRows* rows) {
                                       i % kernels::kInt8LineDepth]);
       }
       rows->scales.push_back(panels.scales_of(strip)[r]);
+    }
+  }
+}
+
+void write_bf16_rows(const BoundProduct& product, Range range, uint16_t* rows) {
+  TROIKA_ASSERT(range.begin % static_cast<int>(kernels::kPanelRows) == 0);
+  const weights::Matrix& matrix = product.weight.matrix;
+  const auto k = static_cast<size_t>(matrix.row_length);
+  const auto begin = static_cast<size_t>(range.begin), end = static_cast<size_t>(range.end);
+  const size_t depth = kernels::bf16_depth(k);
+  std::vector<PanelLine> strip(depth / kernels::kBf16LineDepth);
+  auto* const levels = reinterpret_cast<uint16_t*>(strip.data());
+  for (size_t first = begin; first < end; first += kernels::kPanelRows) {
+    const size_t last = std::min(first + kernels::kPanelRows, static_cast<size_t>(matrix.n_rows));
+    product.unpack_bf16(
+        {matrix.data, matrix.row_bytes, k, first, last, static_cast<size_t>(matrix.n_strip_rows)},
+        0, depth, levels);
+    for (size_t r = 0; r < std::min(kernels::kPanelRows, end - first); ++r, rows += k) {
+      for (size_t i = 0; i < k; ++i) rows[i] = levels[bf16_place(r, i)];
     }
   }
 }

@@ -1,4 +1,5 @@
-// The weights of products in the form in which a device's graph takes them: rows of int8 levels.
+// The weights of products in the form in which a device's graph takes them: rows of int8 levels or
+// of bf16.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,11 @@ struct LevelRows {
 // Appends rows [range.begin, range.end) of a product's weight. REQUIRES: the product is of
 // InputForm::kInt8, and the range begins at a multiple of kernels::kPanelRows.
 void append_rows(const BoundProduct& product, Range range, LevelRows* rows);
+
+// Writes rows [range.begin, range.end) of a product's weight, (rows, k), rounded as the host lane
+// rounds them. REQUIRES: the product is of InputForm::kBf16, and the range begins at a multiple of
+// kernels::kPanelRows.
+void write_bf16_rows(const BoundProduct& product, Range range, uint16_t* rows);
 
 // Returns the length of the parts into which k must be divided so that no sum of a part exceeds
 // `most`, whatever the activations are. The last part may be shorter.

@@ -159,25 +159,36 @@ void Library::read_version() {
 
 // Reads the numbers of the types from the ports of a graph that has one of each.
 void Library::read_types() {
-  constexpr std::string_view kText = R"(<?xml version="1.0"?><net name="types" version="11"><layers>
-<layer id="0" name="f" type="Parameter" version="opset1"><data shape="1" element_type="f32"/>
-<output><port id="0" precision="FP32"><dim>1</dim></port></output></layer>
-<layer id="1" name="b" type="Parameter" version="opset1"><data shape="1" element_type="u8"/>
-<output><port id="0" precision="U8"><dim>1</dim></port></output></layer>
-<layer id="2" name="x" type="Result" version="opset1">
-<input><port id="0" precision="FP32"><dim>1</dim></port></input></layer>
-<layer id="3" name="y" type="Result" version="opset1">
-<input><port id="0" precision="U8"><dim>1</dim></port></input></layer>
-</layers><edges><edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>
-<edge from-layer="1" from-port="0" to-layer="3" to-port="0"/></edges></net>)";
+  struct Read {
+    const char *name, *precision;
+    ElementType* number;
+  };
+  const Read types[] = {{"f32", "FP32", &float_}, {"u8", "U8", &byte_}, {"bf16", "BF16", &bf16_}};
+  std::string layers, edges;
+  for (size_t i = 0; i < std::size(types); ++i) {
+    const std::string port =
+        fmt::format(R"(<port id="0" precision="{}"><dim>1</dim></port>)", types[i].precision);
+    const size_t result = i + std::size(types);
+    layers += fmt::format(
+        R"(<layer id="{}" name="x{}" type="Parameter" version="opset1">)"
+        R"(<data shape="1" element_type="{}"/><output>{}</output></layer>)"
+        R"(<layer id="{}" name="y{}" type="Result" version="opset1"><input>{}</input></layer>)",
+        i, i, types[i].name, port, result, i, port);
+    edges += fmt::format(R"(<edge from-layer="{}" from-port="0" to-layer="{}" to-port="0"/>)", i,
+                         result);
+  }
+  const std::string text =
+      fmt::format(R"(<?xml version="1.0"?><net name="types" version="11"><layers>{}</layers>)"
+                  R"(<edges>{}</edges></net>)",
+                  layers, edges);
   constexpr std::string_view kWhat = "OpenVINO does not say the numbers of its types";
   Model* model = nullptr;
-  check(api_.read_model(core_, kText.data(), kText.size(), nullptr, &model), kWhat);
+  check(api_.read_model(core_, text.data(), text.size(), nullptr, &model), kWhat);
   Status status = kOk;
-  for (size_t i = 0; i < 2 && status == kOk; ++i) {
+  for (size_t i = 0; i < std::size(types) && status == kOk; ++i) {
     Port* port = nullptr;
     status = api_.model_input(model, i, &port);
-    if (status == kOk) status = api_.port_type(port, i == 0 ? &float_ : &byte_);
+    if (status == kOk) status = api_.port_type(port, types[i].number);
     if (port != nullptr) api_.free_port(port);
   }
   api_.free_model(model);

@@ -46,6 +46,7 @@ class Library {
   const std::string& version() const { return version_; }
   ElementType float_type() const { return float_; }
   ElementType byte_type() const { return byte_; }
+  ElementType bf16_type() const { return bf16_; }
 
   // Returns the names of devices: "CPU", "GPU.0", …
   std::vector<std::string> devices() const;
@@ -67,7 +68,7 @@ class Library {
   Api api_ = {};
   Core* core_ = nullptr;
   std::string version_;
-  ElementType float_ = 0, byte_ = 0;
+  ElementType float_ = 0, byte_ = 0, bf16_ = 0;
 };
 
 }  // namespace troika::lanes::openvino

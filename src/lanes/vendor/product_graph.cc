@@ -12,7 +12,8 @@ namespace troika::lanes::openvino {
 namespace {
 
 std::string shape_text(const ProductShape& shape) {
-  return fmt::format("{} tokens with a weight of {} x {}", shape.n_tokens, shape.n_rows, shape.k);
+  return fmt::format("{} tokens with a weight of {} x {} in {}", shape.n_tokens, shape.n_rows,
+                     shape.k, shape.kind == ProductKind::kBf16 ? "bf16" : "int8");
 }
 
 // Returns a key of everything that a compiled graph may depend on.
@@ -23,18 +24,17 @@ uint64_t blob_key(const Library& library, const std::string& device, const std::
     hash.add(static_cast<uint64_t>(part.size()));
     hash.add(part);
   }
+  if (const char* const hint = precision_hint(weights.shape().kind)) hash.add(std::string(hint));
   hash.add(weights.bytes());
   return hash.value();
 }
 
 }  // namespace
 
-ProductWeights::ProductWeights(std::shared_ptr<const Library> library, int k, int n_rows,
-                               FunctionRef<void(int8_t*)> levels)
-    : library_(std::move(library)),
-      k_(k),
-      n_rows_(n_rows),
-      n_bytes_(constant_bytes({0, k, n_rows})) {
+ProductWeights::ProductWeights(std::shared_ptr<const Library> library, const ProductShape& shape,
+                               FunctionRef<void(std::byte*)> write)
+    : library_(std::move(library)), shape_(shape), n_bytes_(constant_bytes(shape)) {
+  shape_.n_tokens = 0;
   const Api& api = library_->api();
   auto size = static_cast<int64_t>(n_bytes_);
   Status status = api.create_tensor(library_->byte_type(), {1, &size}, &tensor_);
@@ -45,15 +45,16 @@ ProductWeights::ProductWeights(std::shared_ptr<const Library> library, int k, in
   data_ = static_cast<std::byte*>(address);
   // Gaps must have known bytes, because they are part of a blob's key.
   std::memset(data_, 0, n_bytes_);
-  levels(reinterpret_cast<int8_t*>(data_));
-  write_others({0, k, n_rows}, data_);
+  write(data_);
+  write_others(shape_, data_);
 }
 
 ProductWeights::~ProductWeights() { library_->api().free_tensor(tensor_); }
 
 ProductGraph::ProductGraph(std::shared_ptr<const Library> library, const std::string& device,
                            const ProductWeights& weights, int n_tokens, BlobShelf* blobs)
-    : library_(std::move(library)), shape_{n_tokens, weights.k(), weights.n_rows()} {
+    : library_(std::move(library)), shape_(weights.shape()) {
+  shape_.n_tokens = n_tokens;
   try {
     const std::string text = product_text(shape_);
     const uint64_t key = blobs == nullptr ? 0 : blob_key(*library_, device, text, weights);
@@ -98,17 +99,23 @@ void ProductGraph::compile(const std::string& device, const ProductWeights& weig
   library_->check(
       api.read_model(library_->core(), text.data(), text.size(), weights.tensor(), &model),
       "OpenVINO does not read the product of " + shape_text(shape_));
-  const Status status = api.compile(library_->core(), model, device.c_str(), 0, &compiled_);
+  const char* const hint = precision_hint(shape_.kind);
+  const Status status = hint == nullptr
+                            ? api.compile(library_->core(), model, device.c_str(), 0, &compiled_)
+                            : api.compile(library_->core(), model, device.c_str(), 2, &compiled_,
+                                          "INFERENCE_PRECISION_HINT", hint);
   api.free_model(model);
   library_->check(status, fmt::format("The device {} of OpenVINO does not take the product of {}",
                                       device, shape_text(shape_)));
 }
 
-Status ProductGraph::bind(uint8_t* x, float* y) {
+Status ProductGraph::bind(void* x, float* y) {
   const Api& api = library_->api();
   int64_t x_sizes[] = {shape_.n_tokens, shape_.k}, y_sizes[] = {shape_.n_tokens, shape_.n_rows};
   Tensor *x_tensor = nullptr, *y_tensor = nullptr;
-  Status status = api.create_tensor_at(library_->byte_type(), {2, x_sizes}, x, &x_tensor);
+  const ElementType type =
+      shape_.kind == ProductKind::kBf16 ? library_->bf16_type() : library_->byte_type();
+  Status status = api.create_tensor_at(type, {2, x_sizes}, x, &x_tensor);
   if (status == kOk) {
     status = api.create_tensor_at(library_->float_type(), {2, y_sizes}, y, &y_tensor);
   }
@@ -123,7 +130,7 @@ Status ProductGraph::bind(uint8_t* x, float* y) {
   return status;
 }
 
-bool ProductGraph::run(uint8_t* x, float* y) {
+bool ProductGraph::run(void* x, float* y) {
   if ((x != x_ || y != y_) && bind(x, y) != kOk) return false;
   return library_->api().infer(request_) == kOk;
 }

@@ -17,26 +17,31 @@ namespace troika::lanes::openvino {
 // numbers of tokens share it.
 class ProductWeights {
  public:
-  // Makes a weight whose levels, (n_rows, k), are written by `levels`. Throws Error where there is
-  // no memory.
-  ProductWeights(std::shared_ptr<const Library> library, int k, int n_rows,
-                 FunctionRef<void(int8_t*)> levels);
+  // Makes the weight of products of this shape, for any number of tokens. `write` writes its
+  // numbers, (n_rows, k). Throws Error where there is no memory.
+  ProductWeights(std::shared_ptr<const Library> library, const ProductShape& shape,
+                 FunctionRef<void(std::byte*)> write);
   ~ProductWeights();
   ProductWeights(const ProductWeights&) = delete;
   ProductWeights& operator=(const ProductWeights&) = delete;
 
-  int k() const { return k_; }
-  int n_rows() const { return n_rows_; }
+  const ProductShape& shape() const { return shape_; }  // of no tokens
+  int k() const { return shape_.k; }
+  int n_rows() const { return shape_.n_rows; }
   const Tensor* tensor() const { return tensor_; }
   std::span<const std::byte> bytes() const { return {data_, n_bytes_}; }
+  // REQUIRES: a weight of levels.
   std::span<const int8_t> levels() const {  // (n_rows, k)
-    const auto n = static_cast<size_t>(k_) * static_cast<size_t>(n_rows_);
-    return {reinterpret_cast<const int8_t*>(data_), n};
+    return {reinterpret_cast<const int8_t*>(data_), shape_.weight_bytes()};
+  }
+  // REQUIRES: a weight in bf16.
+  std::span<const uint16_t> bf16() const {  // (n_rows, k)
+    return {reinterpret_cast<const uint16_t*>(data_), shape_.weight_bytes() / sizeof(uint16_t)};
   }
 
  private:
   std::shared_ptr<const Library> library_;
-  int k_, n_rows_;
+  ProductShape shape_;
   Tensor* tensor_ = nullptr;
   std::byte* data_ = nullptr;
   size_t n_bytes_;
@@ -55,14 +60,14 @@ class ProductGraph {
   const ProductShape& shape() const { return shape_; }
   // Returns whether the graph came from a blob.
   bool is_imported() const { return is_imported_; }
-  // Computes all rows: x is (n_tokens, k), y is (n_tokens, n_rows). Returns whether it went well.
-  // If not, the library tells this thread why.
-  bool run(uint8_t* x, float* y);
+  // Computes all rows: x is (n_tokens, k) of the shape's kind, y is (n_tokens, n_rows). Returns
+  // whether it went well. If not, the library tells this thread why.
+  bool run(void* x, float* y);
 
  private:
   void compile(const std::string& device, const ProductWeights& weights, const std::string& text);
   bool import(const std::string& device, const std::string& blob);
-  Status bind(uint8_t* x, float* y);
+  Status bind(void* x, float* y);
   void release() noexcept;
 
   std::shared_ptr<const Library> library_;
@@ -71,7 +76,7 @@ class ProductGraph {
   CompiledModel* compiled_ = nullptr;
   Request* request_ = nullptr;
   // The addresses to which the request is bound: they are the same in most runs.
-  uint8_t* x_ = nullptr;
+  void* x_ = nullptr;
   float* y_ = nullptr;
   Tensor* x_tensor_ = nullptr;
   Tensor* y_tensor_ = nullptr;

@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <vector>
 
 #include "lanes/vendor/test_support.h"
+#include "tensor/half.h"
 
 namespace troika::lanes::openvino {
 namespace {
@@ -79,8 +82,8 @@ TEST(OpenVino, AProductHasTheSumsOfWholeNumbers) {
         const int extreme = i / 7 % 2 == 0 ? most : -most;
         w[i] = static_cast<int8_t>(is_extreme ? extreme : level() % (most + 1));
       }
-      const ProductWeights weights(found.library, shape.k, shape.n_rows,
-                                   [&](int8_t* levels) { std::copy(w.begin(), w.end(), levels); });
+      const ProductWeights weights(found.library, shape,
+                                   [&](std::byte* to) { std::memcpy(to, w.data(), w.size()); });
       ProductGraph graph(found.library, "CPU", weights, shape.n_tokens);
       std::vector<float> y(static_cast<size_t>(shape.n_tokens * shape.n_rows), -1.0f);
       ASSERT_TRUE(graph.run(x.data(), y.data())) << found.library->problem();
@@ -123,11 +126,78 @@ TEST(OpenVino, SumsThatARoundingDeviceWouldMakeAreSeen) {
   EXPECT_FALSE(has_exact_sums(shape, w, x.data(), y.data()));
 }
 
+std::vector<uint16_t> bf16_numbers(size_t n, unsigned seed, float size) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.0f, size);
+  std::vector<uint16_t> numbers(n);
+  for (uint16_t& number : numbers) number = tensor::f32_to_bf16(normal(random));
+  return numbers;
+}
+
+// Products of numbers in bf16 are exact in double.
+TEST(OpenVino, H13_AProductInBf16HasFloatSums) {
+  const FoundLibrary found = find_library();
+  if (found.library == nullptr) GTEST_SKIP() << found.problem;
+  constexpr double kBound = 3e-6;  // relative to the sum of magnitudes
+  for (const auto& [n_tokens, k, n_rows] :
+       {std::array{1, 32, 16}, {5, 150, 7}, {33, 257, 70}, {16, 4864, 48}, {3, 20000, 1}}) {
+    const ProductShape shape = {n_tokens, k, n_rows, ProductKind::kBf16};
+    const auto n = static_cast<size_t>(k);
+    std::vector<uint16_t> x = bf16_numbers(n * static_cast<size_t>(n_tokens), 1, 1.0f);
+    const std::vector<uint16_t> w = bf16_numbers(n * static_cast<size_t>(n_rows), 2, 0.05f);
+    const ProductWeights weights(found.library, shape, [&](std::byte* to) {
+      std::memcpy(to, w.data(), w.size() * sizeof(uint16_t));
+    });
+    ProductGraph graph(found.library, "CPU", weights, n_tokens);
+    std::vector<float> y(static_cast<size_t>(n_tokens * n_rows), -1.0f);
+    ASSERT_TRUE(graph.run(x.data(), y.data())) << found.library->problem();
+    for (size_t i = 0; i < y.size(); ++i) {
+      const uint16_t* const xi = x.data() + i / static_cast<size_t>(n_rows) * n;
+      const uint16_t* const wi = w.data() + i % static_cast<size_t>(n_rows) * n;
+      double sum = 0.0, size = 0.0;
+      for (size_t j = 0; j < n; ++j) {
+        const double product = double{tensor::bf16_to_f32(xi[j])} * tensor::bf16_to_f32(wi[j]);
+        sum += product;
+        size += std::fabs(product);
+      }
+      ASSERT_LE(std::fabs(y[i] - sum), kBound * size) << k << ", " << i;
+    }
+  }
+}
+
+// The sums are those of devices that are not what they should be.
+TEST(OpenVino, H13_FloatSumsAreJudged) {
+  for (const auto& [n_tokens, k, n_rows] : {std::array{1, 31, 1}, {9, 2000, 71}, {2, 64, 32}}) {
+    const ProductShape shape = {n_tokens, k, n_rows, ProductKind::kBf16};
+    const auto n = static_cast<size_t>(k), rows = static_cast<size_t>(n_rows);
+    std::vector<uint16_t> x(n * static_cast<size_t>(n_tokens));
+    fill_bf16(shape, x.data());
+    const std::vector<uint16_t> w = bf16_numbers(n * rows, 4, 1.0f);
+    std::vector<float> exact(rows * static_cast<size_t>(n_tokens));
+    for (size_t i = 0; i < exact.size(); ++i) {
+      double sum = 0.0;
+      for (size_t j = 0; j < n; ++j) {
+        sum += double{tensor::bf16_to_f32(x[i / rows * n + j])} *
+               tensor::bf16_to_f32(w[i % rows * n + j]);
+      }
+      exact[i] = static_cast<float>(sum);
+    }
+    EXPECT_TRUE(has_near_sums(shape, w, x.data(), exact.data()));
+    // The last token and row are wrong: devices may compute them otherwise than the first ones.
+    std::vector<float> wrong = exact;
+    wrong.back() += 0.2f * std::fabs(wrong.back()) + 1e3f;
+    EXPECT_FALSE(has_near_sums(shape, w, x.data(), wrong.data()));
+    // A device that keeps nothing but bf16 rounds them so.
+    for (float& sum : exact) sum = tensor::bf16_to_f32(tensor::f32_to_bf16(sum));
+    EXPECT_TRUE(has_near_sums(shape, w, x.data(), exact.data()));
+  }
+}
+
 TEST(OpenVino, AProductThatCannotBeIsRefusedWithASentence) {
   const FoundLibrary found = find_library();
   if (found.library == nullptr) GTEST_SKIP() << found.problem;
-  const ProductWeights weights(found.library, 3, 2,
-                               [](int8_t* levels) { std::fill_n(levels, 6, 1); });
+  const ProductWeights weights(found.library, {0, 3, 2},
+                               [](std::byte* to) { std::fill_n(to, 6, std::byte{1}); });
   EXPECT_THROW(ProductGraph(found.library, "CPU", weights, -4), Error);
   EXPECT_THROW(ProductGraph(found.library, "SIDEBOARD", weights, 4), Error);
 }

@@ -13,8 +13,7 @@ constexpr float kScale = 1.0f;
 constexpr size_t kAlignment = 64;
 
 size_t bounds_offset(const ProductShape& shape) {
-  const size_t bytes = static_cast<size_t>(shape.n_rows) * static_cast<size_t>(shape.k);
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (shape.weight_bytes() + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 size_t scales_offset(const ProductShape& shape) { return bounds_offset(shape) + kAlignment; }
@@ -32,9 +31,10 @@ struct Output {
 
 class GraphText {
  public:
+  // `notes` are for the compiler.
   Output add(const char* name, const char* type, const std::string& data,
-             const std::vector<Output>& inputs, const ValueShape& output) {
-    begin(name, type, data, inputs);
+             const std::vector<Output>& inputs, const ValueShape& output, const char* notes = "") {
+    begin(name, type, data, inputs, notes);
     const auto port = static_cast<int>(inputs.size());
     layers_ += "<output>" + port_text(port, output) + "</output></layer>\n";
     return {n_layers_++, port, output};
@@ -63,10 +63,11 @@ class GraphText {
   }
 
   void begin(const char* name, const char* type, const std::string& data,
-             const std::vector<Output>& inputs) {
+             const std::vector<Output>& inputs, const char* notes = "") {
     layers_ += fmt::format(R"(<layer id="{}" name="{}" type="{}" version="opset1">)", n_layers_,
                            name, type);
     if (!data.empty()) layers_ += "<data " + data + "/>";
+    layers_ += notes;
     if (inputs.empty()) return;
     layers_ += "<input>";
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -82,13 +83,37 @@ class GraphText {
   int n_layers_ = 0;
 };
 
+constexpr const char* kToFloat = R"(destination_type="f32")";
+// Says that a constant is to be widened where it is used. Else the device keeps it widened, too.
+constexpr const char* kWidenedWhereUsed =
+    R"(<rt_info><attribute name="decompression" version="0"/></rt_info>)";
+constexpr const char* kByRowsOfWeight = R"(transpose_a="false" transpose_b="true")";
+
+std::string bf16_text(const ProductShape& shape) {
+  GraphText text;
+  const std::string data =
+      fmt::format(R"(shape="{},{}" element_type="bf16")", shape.n_tokens, shape.k);
+  const Output x = text.add("x", "Parameter", data, {}, {"BF16", shape.n_tokens, shape.k});
+  const Output wide =
+      text.add("x_float", "Convert", kToFloat, {x}, {"FP32", shape.n_tokens, shape.k});
+  const Output weight =
+      text.constant("w", "bf16", 0, shape.weight_bytes(), {"BF16", shape.n_rows, shape.k});
+  const Output wide_weight = text.add("w_float", "Convert", kToFloat, {weight},
+                                      {"FP32", shape.n_rows, shape.k}, kWidenedWhereUsed);
+  const Output y = text.add("product", "MatMul", kByRowsOfWeight, {wide, wide_weight},
+                            {"FP32", shape.n_tokens, shape.n_rows});
+  return text.result(y);
+}
+
 }  // namespace
 
 size_t constant_bytes(const ProductShape& shape) {
+  if (shape.kind == ProductKind::kBf16) return shape.weight_bytes();
   return scales_offset(shape) + static_cast<size_t>(shape.n_rows) * sizeof(float);
 }
 
 void write_others(const ProductShape& shape, std::byte* constants) {
+  if (shape.kind == ProductKind::kBf16) return;
   std::memcpy(constants + bounds_offset(shape), kBounds, sizeof(kBounds));
   std::byte* scale = constants + scales_offset(shape);
   for (int row = 0; row < shape.n_rows; ++row, scale += sizeof(kScale)) {
@@ -97,16 +122,16 @@ void write_others(const ProductShape& shape, std::byte* constants) {
 }
 
 std::string product_text(const ProductShape& shape) {
+  if (shape.kind == ProductKind::kBf16) return bf16_text(shape);
   const ValueShape x = {"FP32", shape.n_tokens, shape.k}, one = {"FP32", 1, 1};
   const ValueShape w = {"FP32", shape.n_rows, shape.k};
   const size_t bounds = bounds_offset(shape);
-  const size_t n_levels = static_cast<size_t>(shape.n_rows) * static_cast<size_t>(shape.k);
-  const std::string to_float = R"(destination_type="f32")", by_shape = R"(auto_broadcast="numpy")";
+  const std::string by_shape = R"(auto_broadcast="numpy")";
   GraphText text;
   const std::string data =
       fmt::format(R"(shape="{},{}" element_type="u8")", shape.n_tokens, shape.k);
   const Output levels = text.add("x", "Parameter", data, {}, {"U8", shape.n_tokens, shape.k});
-  const Output wide = text.add("x_float", "Convert", to_float, {levels}, x);
+  const Output wide = text.add("x_float", "Convert", kToFloat, {levels}, x);
   const auto bound = [&](const char* name, size_t i) {
     return text.constant(name, "f32", bounds + i * sizeof(float), sizeof(float), one);
   };
@@ -116,14 +141,15 @@ std::string product_text(const ProductShape& shape) {
                                      bound("out_low", 0), bound("out_high", 1)};
   const Output bounded =
       text.add("x_bounded", "FakeQuantize", "levels=\"256\" " + by_shape, range, x);
-  const Output weight = text.constant("w", "i8", 0, n_levels, {"I8", shape.n_rows, shape.k});
-  const Output wide_weight = text.add("w_float", "Convert", to_float, {weight}, w);
+  const Output weight =
+      text.constant("w", "i8", 0, shape.weight_bytes(), {"I8", shape.n_rows, shape.k});
+  const Output wide_weight = text.add("w_float", "Convert", kToFloat, {weight}, w);
   const size_t scale_bytes = static_cast<size_t>(shape.n_rows) * sizeof(float);
   const Output scale =
       text.constant("w_scale", "f32", scales_offset(shape), scale_bytes, {"FP32", shape.n_rows, 1});
   const Output scaled = text.add("w_scaled", "Multiply", by_shape, {wide_weight, scale}, w);
-  const Output y = text.add("product", "MatMul", R"(transpose_a="false" transpose_b="true")",
-                            {bounded, scaled}, {"FP32", shape.n_tokens, shape.n_rows});
+  const Output y = text.add("product", "MatMul", kByRowsOfWeight, {bounded, scaled},
+                            {"FP32", shape.n_tokens, shape.n_rows});
   return text.result(y);
 }
 

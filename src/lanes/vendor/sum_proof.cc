@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <climits>
+#include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "base/error.h"
+#include "tensor/half.h"
 
 namespace troika::lanes::openvino {
 namespace {
@@ -35,13 +38,29 @@ bool adds_exactly(const std::shared_ptr<const Library>& library, const std::stri
     const int size = kLargestLevel - chance.below(8);
     level = static_cast<int8_t>(chance.below(2) == 0 ? size : -size);
   }
-  const ProductWeights weights(library, shape.k, shape.n_rows,
-                               [&](int8_t* to) { std::copy(levels.begin(), levels.end(), to); });
+  const ProductWeights weights(
+      library, shape, [&](std::byte* to) { std::memcpy(to, levels.data(), levels.size()); });
   ProductGraph graph(library, device, weights, shape.n_tokens);
   std::vector<uint8_t> x(k * static_cast<size_t>(shape.n_tokens));
   std::vector<float> y(n_rows * static_cast<size_t>(shape.n_tokens));
   fill_extremes(shape, levels, x.data());
   return graph.run(x.data(), y.data()) && has_exact_sums(shape, levels, x.data(), y.data());
+}
+
+// Some tokens and rows show how a device adds, and are little work beside compiling.
+constexpr size_t kTriedTokens = 4, kTriedRows = 32;
+
+// Says whether y is as near to the sum as it must be. Numbers that are none are not judged.
+bool is_near(const uint16_t* w, const uint16_t* x, size_t k, float y) {
+  constexpr double kStep = 1.0 / 256;  // bf16 keeps 8 bits
+  constexpr double kNothing = 1e-30;   // devices may take what is near no normal number for zero
+  double sum = 0.0, size = 0.0;
+  for (size_t i = 0; i < k; ++i) {
+    const double product = double{tensor::bf16_to_f32(w[i])} * tensor::bf16_to_f32(x[i]);
+    sum += product;
+    size += std::fabs(product);
+  }
+  return !std::isfinite(sum) || std::fabs(y - sum) <= kStep * size + kNothing;
 }
 
 }  // namespace
@@ -61,11 +80,9 @@ void fill_extremes(const ProductShape& shape, std::span<const int8_t> levels, ui
 
 bool has_exact_sums(const ProductShape& shape, std::span<const int8_t> levels, const uint8_t* x,
                     const float* y) {
-  // So many tokens and rows show whether a device rounds, and are little work beside compiling.
-  constexpr size_t kTokens = 4, kRows = 32;
   const auto k = static_cast<size_t>(shape.k), n_rows = static_cast<size_t>(shape.n_rows);
-  const size_t step = std::max<size_t>(1, n_rows / kRows);
-  for (size_t t = 0; t < std::min(static_cast<size_t>(shape.n_tokens), kTokens); ++t) {
+  const size_t step = std::max<size_t>(1, n_rows / kTriedRows);
+  for (size_t t = 0; t < std::min(static_cast<size_t>(shape.n_tokens), kTriedTokens); ++t) {
     for (size_t row = 0; row < n_rows; row += step) {
       const int8_t* const w = levels.data() + row * k;
       int32_t sum = 0;
@@ -87,6 +104,36 @@ int most_exact_sum(const std::shared_ptr<const Library>& library, const std::str
   const bool are_whole =
       adds_exactly(library, device, {8, 5000, 48}) && adds_exactly(library, device, {8, 11008, 48});
   return are_whole ? INT_MAX : kMostExactSum;
+}
+
+void fill_bf16(const ProductShape& shape, uint16_t* x) {
+  constexpr int kExponents = 8, kLeastExponent = 124, kMantissas = 128;
+  const size_t n = static_cast<size_t>(shape.n_tokens) * static_cast<size_t>(shape.k);
+  Chance chance;
+  for (size_t i = 0; i < n; ++i) {
+    const int exponent = kLeastExponent + chance.below(kExponents);
+    x[i] = static_cast<uint16_t>(chance.below(2) << 15 | exponent << 7 | chance.below(kMantissas));
+  }
+}
+
+bool has_near_sums(const ProductShape& shape, std::span<const uint16_t> weight, const uint16_t* x,
+                   const float* y) {
+  const auto k = static_cast<size_t>(shape.k), n_rows = static_cast<size_t>(shape.n_rows);
+  // Places go from the first to the last one: the device may take the last ones otherwise.
+  const auto place = [](size_t i, size_t n_tried, size_t n) {
+    return n_tried == 1 ? 0 : i * (n - 1) / (n_tried - 1);
+  };
+  const auto n_tokens = static_cast<size_t>(shape.n_tokens);
+  const size_t n_tried_tokens = std::min(n_tokens, kTriedTokens);
+  const size_t n_tried_rows = std::min(n_rows, kTriedRows);
+  for (size_t i = 0; i < n_tried_tokens; ++i) {
+    const size_t t = place(i, n_tried_tokens, n_tokens);
+    for (size_t j = 0; j < n_tried_rows; ++j) {
+      const size_t row = place(j, n_tried_rows, n_rows);
+      if (!is_near(weight.data() + row * k, x + t * k, k, y[t * n_rows + row])) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace troika::lanes::openvino

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 
 #include "base/error.h"
 #include "lanes/host/slices.h"
@@ -90,14 +91,16 @@ VendorLane::VendorLane(const VendorOptions& options, const kernels::Table& kerne
       precision_{activations, prefill, int8_rules},
       host_(kernels, {options.cores, n_threads_of(options)}, activations, prefill, int8_rules) {
   if (!options.blob_folder.empty()) blobs_.emplace(options.blob_folder);
-  {
+  int most_sum = INT_MAX;
+  if (prefill == plan::Prefill::kInt8) {
     const openvino::OnCores on_cores(options.cores);
-    shelf_ = std::make_unique<VendorShelf>(library_, openvino::most_exact_sum(library_, device_));
+    most_sum = openvino::most_exact_sum(library_, device_);
   }
+  shelf_ = std::make_unique<VendorShelf>(library_, most_sum);
   info_.name = "openvino:" + device_;
   info_.cores = options.cores;
   info_.n_threads = n_threads_of(options);
-  info_.capabilities = kVector | kInt8Matrix;
+  info_.capabilities = kVector | kInt8Matrix | kBf16Matrix;
 }
 
 void VendorLane::check_device(const VendorOptions& options) { open_device(options); }
@@ -131,8 +134,13 @@ VendorProduct VendorLane::product_of(const Subgraph& subgraph, size_t index,
   const model::Op& op = subgraph.ops[index];
   BoundProduct bound = bind_product(op, weights, kernels_, precision_);
   const std::string& name = subgraph.blueprint->weights[static_cast<size_t>(op.weight)].name;
-  if (bound.form != InputForm::kInt8) {
-    refuse(subgraph, fmt::format("{} is not multiplied in int8 with one scale for a token", name));
+  // What has no int8 is computed in bf16 in a plan with int8, too. There all must have the bits of
+  // cores.
+  const bool is_bf16 = precision_.prefill == plan::Prefill::kBf16;
+  if (bound.form != (is_bf16 ? InputForm::kBf16 : InputForm::kInt8)) {
+    refuse(subgraph,
+           fmt::format("{} is multiplied neither in bf16 nor in int8 with one scale for a token",
+                       name));
   }
   if (bound.int8_rule.takes_outliers()) {
     refuse(subgraph, fmt::format("activations of {} are taken out", name));

@@ -21,8 +21,9 @@ struct VendorOptions {
   std::string blob_folder = {};  // the folder in which compiled graphs are kept; empty: nowhere
 };
 
-// Computes products in int8 whose activations have one scale for a token, or one for all, and that
-// take no outliers out: products for which it has the bits of the host lane.
+// Computes products of prompts in two classes. In int8 those whose activations have one scale for a
+// token, or one for all, and that take no outliers out: for these it has the bits of the host lane.
+// In bf16 (H13) all, within a bound: the floats are a class of the device.
 class VendorLane : public Lane {
  public:
   // `kernels` must outlive the lane, and the rules until its executables are built. Throws Error

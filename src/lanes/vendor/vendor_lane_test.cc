@@ -1,10 +1,12 @@
-// Compares the lane of a vendor's runtime with that of cores: results are equal to the bit, or the
-// lane refuses in a sentence.
+// Compares the lane of a vendor's runtime with that of cores: results are equal to the bit in int8
+// and near in bf16, or the lane refuses in a sentence.
 #include "lanes/vendor/vendor_lane.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -141,9 +143,10 @@ class VendorLanes : public testing::Test {
     return std::make_unique<VendorLane>(options, kernels_.table, plan::Activations::kQ8, prefill,
                                         rules);
   }
-  std::unique_ptr<HostLane> host(const Int8Rules* rules = nullptr) {
+  std::unique_ptr<HostLane> host(const Int8Rules* rules = nullptr,
+                                 plan::Prefill prefill = plan::Prefill::kInt8) {
     return std::make_unique<HostLane>(kernels_.table, plan::HostLane{{}, 1}, plan::Activations::kQ8,
-                                      plan::Prefill::kInt8, rules);
+                                      prefill, rules);
   }
 
   static void run(Lane& lane, const Executable& executable, int n_tokens, int set) {
@@ -163,6 +166,18 @@ class VendorLanes : public testing::Test {
     block->fill(set);
     run(lane, *executable, n_tokens, set);
     return block->bits(set);
+  }
+
+  // Returns the largest difference of values, relative to the largest value.
+  static float difference(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b) {
+    float largest = 0.0f, difference = 0.0f;
+    for (size_t i = 0; i < a.size(); ++i) {
+      const auto x = std::bit_cast<float>(a[i]), y = std::bit_cast<float>(b[i]);
+      if (!std::isfinite(x) && !std::isfinite(y)) continue;
+      difference = std::max(difference, std::fabs(x - y));
+      largest = std::max(largest, std::fabs(y));
+    }
+    return difference / largest;
   }
 
   std::string problem_of(VendorLane& lane, const SmallBlock& block, const Subgraph& subgraph,
@@ -330,9 +345,90 @@ TEST_F(VendorLanes, WhatIsNotStaticOrNotExactIsASentence) {
     EXPECT_NE(problem_of(*vendor(&rules), block, block.subgraph()).find("gate.weight"),
               std::string::npos);
   }
-  EXPECT_NE(problem_of(*vendor(nullptr, plan::Prefill::kBf16), block, block.subgraph())
-                .find("gate.weight"),
-            std::string::npos);
+}
+
+// The test says for each class whether the lane has the bits of cores, is near them, or refuses.
+TEST_F(VendorLanes, H13_StatesInWhichClassesItComputes) {
+  using plan::Prefill;
+  SmallBlock block;
+  block.pack({0, 2});
+  for (const Prefill prefill : {Prefill::kSame, Prefill::kF32, Prefill::kQ8}) {
+    const std::string problem = problem_of(*vendor(nullptr, prefill), block, block.subgraph());
+    EXPECT_NE(problem.find("gate.weight"), std::string::npos) << problem;
+  }
+  for (const Prefill prefill : {Prefill::kInt8, Prefill::kBf16}) {
+    const auto lane = vendor(nullptr, prefill);
+    const auto found = bits_of(*lane, &block, block.subgraph(), kMost, kMost, 0);
+    const auto expected =
+        bits_of(*host(nullptr, prefill), &block, block.subgraph(), kMost, kMost, 0);
+    EXPECT_LE(difference(found, expected), prefill == Prefill::kInt8 ? 0.0f : 1e-2f);
+  }
+}
+
+// A token has the same bits in graphs of any length and with other rows beside its own.
+TEST_F(VendorLanes, H13_InBf16ATokenHasTheSameBitsInAnyCompany) {
+  const auto prefill = plan::Prefill::kBf16;
+  for (const int width : {150, 2100}) {
+    SmallBlock block(width);
+    block.pack({});
+    const auto lane = vendor(nullptr, prefill);
+    const auto whole = lane->build(block.subgraph(), {plan::Phase::kPrompt, kMost}, block.store(),
+                                   block.buffers());
+    block.fill(0);
+    run(*lane, *whole, kMost, 0);
+    const std::vector<uint32_t> expected = block.bits(0);
+    EXPECT_LE(difference(expected, bits_of(*host(nullptr, prefill), &block, block.subgraph(), kMost,
+                                           kMost, 0)),
+              1e-2f);
+    block.fill(0);
+    // Parts run one behind the other in the same buffers.
+    std::vector<std::unique_ptr<Executable>> kept;
+    for (const Range tokens : {Range{0, 1}, {1, 6}, {6, 22}, {22, kMost}}) {
+      Subgraph part = block.subgraph();
+      part.slice.tokens = tokens;
+      kept.push_back(
+          lane->build(part, {plan::Phase::kPrompt, kMost}, block.store(), block.buffers()));
+      run(*lane, *kept.back(), kMost, 0);
+    }
+    EXPECT_TRUE(block.bits(0) == expected) << width;
+    EXPECT_GT(lane->held_bytes(), size_t{4} * 3 * kMiddle * static_cast<size_t>(width));
+  }
+}
+
+TEST_F(VendorLanes, H13_RowsInBf16AreThoseOfTheWholeProduct) {
+  SmallBlock block;
+  block.pack({});
+  const auto lane = vendor(nullptr, plan::Prefill::kBf16);
+  const auto host_lane = host(nullptr, plan::Prefill::kBf16);
+  const Range none = {0, 0};
+  Subgraph rows = block.subgraph();
+  rows.ops = rows.ops.subspan(1, 4);
+  rows.slice.columns = {{16, 48}, {16, 48}, none, {16, 48}};
+  rows.slice.tokens = {7, Range::kEnd};
+  for (const int n_tokens : {kMost, 12}) {
+    const auto found = bits_of(*lane, &block, rows, kMost, n_tokens, 1);
+    const auto expected = bits_of(*host_lane, &block, rows, kMost, n_tokens, 1);
+    EXPECT_LE(difference(found, expected), 1e-2f) << n_tokens;
+    // What belongs to others is left as it was.
+    for (size_t i = 0; i < found.size(); ++i) {
+      const bool is_untouched = expected[i] == std::bit_cast<uint32_t>(-7.0f);
+      ASSERT_TRUE(!is_untouched || found[i] == expected[i]) << i;
+    }
+  }
+}
+
+TEST_F(VendorLanes, H13_GraphsInBf16AreKeptToo) {
+  SmallBlock block;
+  block.pack({});
+  const test::TempFolder folder;
+  std::vector<uint32_t> expected;
+  for (const int n_imported : {0, 2}) {
+    const auto lane = vendor(nullptr, plan::Prefill::kBf16, folder.file("blobs"));
+    const auto found = bits_of(*lane, &block, block.subgraph(), kMost, kMost, 0);
+    EXPECT_EQ(lane->costs().n_imported, n_imported);
+    EXPECT_TRUE(expected.empty() || found == expected);
+    expected = found;
+  }
 }
 
 TEST_F(VendorLanes, CompiledGraphsAreKeptAndDamagedOnesAreCompiledAgain) {

@@ -1,6 +1,7 @@
-// Products of a prompt that read one activation, on a device. The kernels of the host lane
+// Products of a prompt that read one activation, on a device. In int8 the kernels of the host lane
 // quantise, the device multiplies and adds whole numbers, and sums are scaled as in the host lane,
-// so that results are equal to the bit.
+// so that results are equal to the bit. In bf16 (H13) the kernels round weights and activations,
+// and the device adds in an order of its own, which must be the same for any number of tokens.
 #pragma once
 
 #include <map>
@@ -20,10 +21,12 @@ namespace troika::lanes {
 // Memory that all products of a lane share, because its tasks never overlap.
 class VendorPool {
  public:
-  void reserve(size_t n_tokens, size_t k, size_t n_rows, size_t n_parts);
+  void reserve(openvino::ProductKind kind, size_t n_tokens, size_t k, size_t n_rows,
+               size_t n_parts);
   // (n_tokens, k) for each part of k, one part behind the other.
   uint8_t* levels() { return aligned(levels_); }
-  float* sums() { return aligned(sums_); }              // (parts, n_tokens, n_rows)
+  uint16_t* bf16() { return reinterpret_cast<uint16_t*>(levels()); }  // (n_tokens, k)
+  float* sums() { return aligned(sums_); }                            // (parts, n_tokens, n_rows)
   int32_t* whole_sums() { return whole_sums_.data(); }  // (n_rows): the sums of one token
   float* scales() { return scales_.data(); }            // (n_tokens)
   float* row() { return row_.data(); }                  // (k)
@@ -43,14 +46,15 @@ class VendorPool {
 // One of several products that read one activation: rows of its weight.
 struct VendorProduct {
   const model::Op* op;
-  BoundProduct bound;  // has InputForm::kInt8
+  BoundProduct bound;  // has InputForm::kInt8 or kBf16
   Range rows;
 };
 
 // The weights of products that read one activation, one behind the other. Graphs for all numbers of
 // tokens use them.
 struct VendorWeights {
-  std::vector<float> scales;  // the scales of all rows
+  size_t n_rows = 0;
+  std::vector<float> scales;  // the scales of all rows; none in bf16
   // The weights of each stretch of k: a single one where the device's sums are exact at any length.
   std::vector<std::unique_ptr<openvino::ProductWeights>> parts;
 
@@ -64,7 +68,7 @@ class VendorShelf {
   // `most_exact_sum`: the device's sums are exact up to this number.
   VendorShelf(std::shared_ptr<const openvino::Library> library, int most_exact_sum)
       : library_(std::move(library)), most_exact_sum_(most_exact_sum) {}
-  // Returns the weights of some products. Throws Error where there is no memory.
+  // Returns the weights of some products of one form. Throws Error where there is no memory.
   std::shared_ptr<const VendorWeights> weights_of(std::span<const VendorProduct> products);
   // Returns the graph of these weights for so many tokens; `make` makes it where there is none.
   // Executables may share a graph because the lane's tasks never overlap: a part of a prompt is
@@ -72,9 +76,15 @@ class VendorShelf {
   std::shared_ptr<openvino::ProductGraph> graph_of(
       const openvino::ProductWeights& weights, int n_tokens,
       FunctionRef<std::shared_ptr<openvino::ProductGraph>()> make);
+  // Returns a graph of these weights for any number of tokens; null where there is none yet.
+  std::shared_ptr<openvino::ProductGraph> any_graph_of(
+      const openvino::ProductWeights& weights) const;
   size_t bytes() const;
 
  private:
+  std::shared_ptr<const VendorWeights> make_levels(std::span<const VendorProduct> products) const;
+  std::shared_ptr<const VendorWeights> make_bf16(std::span<const VendorProduct> products) const;
+
   std::shared_ptr<const openvino::Library> library_;
   int most_exact_sum_;
   // Weights by what they are made of. They live as long as executables that use them do: a later
@@ -107,8 +117,9 @@ struct VendorContext {
 class VendorProducts {
  public:
   // Compiles graphs for so many tokens, from token `first_token` of the batch on, and runs each
-  // graph once on extreme values. Throws Error where the device does not take a graph, or does not
-  // add whole numbers exactly.
+  // graph once on values that show how the device adds. Throws Error where the device does not take
+  // a graph, does not add whole numbers exactly, or adds floats otherwise for other numbers of
+  // tokens. REQUIRES: products of one form.
   VendorProducts(const VendorContext& context, std::vector<VendorProduct> products, int first_token,
                  int n_tokens);
 
@@ -133,13 +144,17 @@ class VendorProducts {
   void compile(const VendorContext& context);
   static void prove(const VendorContext& context, const openvino::ProductWeights& weights,
                     openvino::ProductGraph* graph);
+  bool run_int8(const kernels::Table& kernels, const float* x, size_t n_tokens, VendorPool& pool);
+  bool run_bf16(const kernels::Table& kernels, const float* x, size_t n_tokens, VendorPool& pool);
   void quantize(const kernels::Table& kernels, const float* x, size_t n_tokens, VendorPool& pool);
   void join_parts(size_t token, VendorPool& pool) const;
-  void scale(size_t n_tokens, size_t set_offset, VendorPool& pool) const;
+  // Brings sums to where they are read, scaled, with biases.
+  void deliver(size_t n_tokens, size_t set_offset, VendorPool& pool) const;
   size_t k() const { return static_cast<size_t>(k_); }
   size_t n_built() const { return static_cast<size_t>(n_tokens_); }
-  size_t n_rows() const { return weights_->scales.size(); }
+  size_t n_rows() const { return weights_->n_rows; }
 
+  openvino::ProductKind kind_;
   int n_tokens_;
   int k_ = 0;
   const float* x_ = nullptr;  // stands in the first set of buffers, at the first token

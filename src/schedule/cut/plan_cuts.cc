@@ -145,17 +145,17 @@ const TensorCut* cut_of(std::span<const TensorCut> cuts, const lanes::Subgraph& 
 }
 
 // Returns the numerics class of a lane. Lanes of one class give the same bits. Lanes of cores
-// compute with the kernels of this program. 'openvino' computes only what gives their bits
-// (lanes/vendor/), and 'opencl' gives their bits for prompts in int8 (lanes/opencl/). Any other
-// device computes as its own driver does.
+// compute with the kernels of this program. 'openvino' computes nothing but prompts, and in int8
+// gives their bits (lanes/vendor/); so does 'opencl' (lanes/opencl/), which computes other phases
+// too. What else devices compute, and all of any other device, is as its own driver does it.
 std::string class_of(const plan::Plan& plan, int lane_index, std::optional<plan::Phase> phase) {
   const plan::HostLane& lane = plan.lanes[static_cast<size_t>(lane_index)];
-  const bool is_exact_prompt =
-      phase == plan::Phase::kPrompt && plan.prefill == plan::Prefill::kInt8;
-  const bool has_own_kernels = lane.kind == "host" || lane.kind == "cpu" || lane.kind == "gpu" ||
-                               lane.kind == "npu" || lane.kind == "openvino" ||
-                               (lane.kind == "opencl" && is_exact_prompt);
-  return has_own_kernels ? "host" : lane.kind;
+  const bool has_own_kernels =
+      lane.kind == "host" || lane.kind == "cpu" || lane.kind == "gpu" || lane.kind == "npu";
+  const bool is_prompt = phase == plan::Phase::kPrompt || lane.kind == "openvino";
+  const bool has_exact_sums = (lane.kind == "openvino" || lane.kind == "opencl") && is_prompt &&
+                              plan.prefill == plan::Prefill::kInt8;
+  return has_own_kernels || has_exact_sums ? "host" : lane.kind;
 }
 
 void check_classes(const plan::Plan& plan, const TensorCut& cut) {
