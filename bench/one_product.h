@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "lanes/buffers.h"
 #include "lanes/lane.h"
+#include "lanes/machine.h"
+#include "lanes/subgraph.h"
 #include "tensor/codec.h"
 #include "weights/store.h"
 
