@@ -5,8 +5,9 @@
         [--device openvino:CPU] [--prompts 256,300,525,600,1024] [--rounds 3] [--kept build/hetero.json]
 
 Each MODEL is a GGUF file; `troika synth --like NAME` makes some with the shapes of a known model. `troika reproduce
-heterollm --measure` runs every system in turn with one core, on an otherwise idle machine; what was measured is kept
-in a file, so that models can be added one by one.
+heterollm --measure` runs every system in turn with one core, on an otherwise idle machine. It is asked for one length of
+prompts at a time, and what was measured is kept in a file: so models and lengths can be added one by one. Where
+TROIKA_OPENVINO_BLOBS names a folder, graphs are compiled once.
 """
 import argparse
 import json
@@ -17,10 +18,23 @@ from tables import ROOT, Kept, replace, run, table
 PAGE = ROOT / "docs" / "heterollm.md"
 
 
-def measured(options, model):
+def measured(options, model, prompt):
     command = [options.program, "reproduce", "heterollm", "--phones", ROOT / "phones", "--measure", model, "--device", options.device,
-               "--prompts", options.prompts, "--rounds", options.rounds, "--json"]
+               "--prompts", prompt, "--rounds", options.rounds, "--json"]
     return json.loads(run(*command))["this_machine"]
+
+
+def joined(results):
+    """Results for one length each, as one for all of them. Generation, which no length changes, is that of the first."""
+    whole = dict(results[0])
+    whole["prompts"] = [n for result in results for n in result["prompts"]]
+    whole["gain_over_one_lane"] = [gain for result in results for gain in result["gain_over_one_lane"]]
+    whole["cuts"] = "; ".join(f"of {result['prompts'][0]} tokens {result['cuts']}" for result in results)
+    whole["systems"] = []
+    for i, system in enumerate(results[0]["systems"]):
+        columns = {key: [value for result in results for value in result["systems"][i][key]] for key in ("ms", "of_one_core")}
+        whole["systems"].append({**system, **columns})
+    return whole
 
 
 def prompts_table(model, result):
@@ -57,7 +71,9 @@ def main():
     results = {}
     for model in options.models:
         name = pathlib.Path(model).stem
-        results[name] = kept.get(f"{name} {options.device} {options.prompts}", lambda model=model: measured(options, model))
+        results[name] = joined([kept.get(f"{name} {options.device} {prompt}",
+                                         lambda model=model, prompt=prompt: measured(options, model, prompt))
+                                for prompt in options.prompts.split(",")])
     parts = [prompts_table(name, result) for name, result in results.items()]
     page = PAGE.read_text("utf-8")
     page = replace(page, "hetero here", "\n\n".join([*parts, steps_table(results)]))
