@@ -103,6 +103,7 @@ plan::Plan plan_of(prepare::Options options, const plan::Plan* like,
 solve::PlaceRequest place_request(const plan::Plan& plan) {
   solve::PlaceRequest request;
   request.shapes = plan.body_shapes();
+  request.splits = plan.splits;
   request.has_rules_of_phases = !plan.has_one_class();
   request.decode_context = kDecodeContext;
   return request;

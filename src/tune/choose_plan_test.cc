@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "base/system.h"
 #include "engine/session.h"
 #include "tests/support/tiny_engine.h"
@@ -67,6 +69,31 @@ TEST(ChoosePlan, H10_LanesAreTriedWithAndWithoutCuts) {
   }
   request.options.lanes.has_cuts = false;
   EXPECT_EQ(choose_plan(request, stage).candidates.size(), 1u);
+}
+
+// A cut of a subgraph that the plan does not have would be refused when the plan runs.
+TEST(ChoosePlan, H10_CutsAreOfTheSubgraphsThatThePlanHas) {
+  if (usable_core_numbers().size() < 2) GTEST_SKIP() << "there is one core";
+  const test_support::TinyEngine tiny;
+  ChooseRequest request;
+  request.options.model.file = tiny.engine->file().path();
+  request.options.memory.context = 96;
+  const std::vector<int> cores = usable_core_numbers();
+  request.options.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+  request.options.lanes.splits.at_norms = true;
+  request.prompts = {64};
+  request.budget_s = 1.0;
+  request.use_cache = false;
+  const PlanChoice choice =
+      choose_plan(request, [](const std::string&) { return [](uint64_t, uint64_t) {}; });
+  bool has_out = false;
+  for (const solve::CutNote& note : choice.candidates.at(0).notes) {
+    has_out = has_out || std::string(note.subgraph) == "out";
+  }
+  EXPECT_TRUE(has_out);
+  for (const PlanCandidate& c : choice.candidates) {
+    expect_same_text(c, request.options, tiny);
+  }
 }
 
 TEST(ChoosePlan, KeepsPrecisionsAndCalibrationOfAPlanThatIsGiven) {
