@@ -9,10 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "base/system.h"
 #include "engine/batcher.h"
 #include "engine/session.h"
+#include "measure/estimate_quality.h"
+#include "tests/support/engine_refusal.h"
 #include "tests/support/logits.h"
 #include "tests/support/repository.h"
 #include "tune/attention_statistics.h"
@@ -26,6 +27,7 @@ namespace {
 using engine::Engine;
 using engine::Session;
 using plan::AttentionForm;
+using test_support::engine_refusal;
 using test_support::TinyModel;
 using test_support::TinyModelFile;
 using text::Token;
@@ -406,13 +408,95 @@ TEST_F(SparseAttention, S2WindowsSeeAllAndCappedScoresChoose) {
   EXPECT_EQ(rows(AttentionForm::kSparse, 100, 128, 1), full);
 }
 
-std::string engine_refusal(const prepare::Options& options) {
-  try {
-    const Engine engine(options);
-  } catch (const UsageError& error) {
-    return error.what();
+// In gemma2 the first of two layers sees a window, and its heads are shown to nobody. Fixed scales
+// stand around the mean of all heads, which these must not move.
+TEST_F(SparseAttention, S4HeadsThatSeeAWindowHaveTheMeanScalesOfTheOthers) {
+  TinyModel model = test_support::tiny_model("gemma2");
+  model.context = kLongContext;
+  const TinyModelFile file(model);
+  prepare::Options full = options(AttentionForm::kFull);
+  full.model.file = file.path();
+  Engine engine(full);
+  tune::AttentionStatistics statistics(engine.kernels().table, engine.blueprint(), 512, 1);
+  for (const float scale : statistics.head_scales()) EXPECT_EQ(scale, 1.0f);  // nothing was seen
+  Session session(engine);
+  session.watch({.inputs = &statistics});
+  session.prefill(test_support::random_tokens(model, 960, 3));
+  const std::vector<float> scales = statistics.head_scales();
+  const auto n = static_cast<size_t>(model.n_heads);
+  ASSERT_EQ(scales.size(), 2 * n * model.n_layers);
+  for (size_t of_keys = 0; of_keys < 2; ++of_keys) {
+    float mean = 0;
+    for (size_t head = n; head < 2 * n; ++head) {
+      mean += scales[2 * head + of_keys] / static_cast<float>(n);
+    }
+    EXPECT_NE(mean, 1.0f);
+    for (size_t head = 0; head < n; ++head) {
+      EXPECT_NEAR(scales[2 * head + of_keys], mean, 1e-5f * mean);
+    }
   }
-  return "accepted";
+}
+
+// What measure::EstimateQuality counted.
+struct EstimateCounts {
+  std::vector<size_t> numbers;
+  std::vector<double> recalls, spreads;
+};
+
+EstimateCounts estimate_counts(const prepare::Options& options, const plan::PromptAttention& of,
+                               const std::vector<Token>& prompt) {
+  Engine engine(options);
+  measure::EstimateQuality quality(engine.kernels().table, of, engine.blueprint().n_heads, 1);
+  Session session(engine);
+  session.watch({.inputs = &quality});
+  session.prefill(prompt);
+  EstimateCounts counts;
+  for (const measure::QualityOfWay& way : quality.ways()) {
+    counts.numbers.insert(counts.numbers.end(),
+                          {way.sums.n_queries, way.sums.n_query_values, way.sums.n_key_values,
+                           way.sums.n_clipped_of_queries, way.sums.n_clipped_of_keys});
+    counts.recalls.insert(counts.recalls.end(), way.sums.recall.begin(), way.sums.recall.end());
+  }
+  for (const measure::ScaleSpread& spread :
+       {quality.spread_of_queries(), quality.spread_of_keys()}) {
+    counts.spreads.insert(counts.spreads.end(), {spread.low, spread.middle, spread.high});
+  }
+  return counts;
+}
+
+// Two lanes that have heads each show them at the same time.
+TEST_F(SparseAttention, S1S4LanesThatShareHeadsAreCountedLikeOne) {
+  const std::vector<int> cores = usable_core_numbers();
+  if (cores.size() < 2) GTEST_SKIP() << "two lanes need two cores";
+  const prepare::Options one = options(AttentionForm::kFull);
+  prepare::Options two = one;
+  two.lanes.n_threads = 0;
+  two.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+  two.lanes.cuts = {plan::cut_from_text("attention=heads:0:1,1:1")};
+  plan::PromptAttention scales;
+  scales.from = 512;
+  scales.head_scales.assign(2 * long_model().n_layers * long_model().n_heads, 0.02f);
+  const EstimateCounts wanted = estimate_counts(one, scales, tokens(1000));
+  EXPECT_GT(wanted.numbers.front(), 0u);
+  const EstimateCounts counts = estimate_counts(two, scales, tokens(1000));
+  EXPECT_EQ(counts.numbers, wanted.numbers);
+  EXPECT_EQ(counts.spreads, wanted.spreads);
+  ASSERT_EQ(counts.recalls.size(), wanted.recalls.size());
+  for (size_t i = 0; i < wanted.recalls.size(); ++i) {
+    EXPECT_NEAR(counts.recalls[i], wanted.recalls[i], 1e-6 * wanted.recalls[i]);
+  }
+}
+
+// Before position 512 there is too little to estimate from, whatever the plan says.
+TEST_F(SparseAttention, S1NothingIsMeasuredOfTheBeginningOfAText) {
+  plan::PromptAttention early;
+  early.from = 0;
+  const prepare::Options full = options(AttentionForm::kFull);
+  EXPECT_EQ(estimate_counts(full, early, tokens(511)).numbers.front(), 0u);
+  plan::PromptAttention usual;
+  usual.from = 512;
+  EXPECT_EQ(estimate_counts(full, early, tokens(700)).numbers,
+            estimate_counts(full, usual, tokens(700)).numbers);
 }
 
 TEST_F(SparseAttention, WhatDoesNotFitIsASentence) {
@@ -442,6 +526,9 @@ TEST_F(SparseAttention, WhatDoesNotFitIsASentence) {
   for (const int from : {0, 500, 530, -64}) {
     prepare::Options early = options();
     early.prompts.attention_from = from;
+    EXPECT_NE(engine_refusal(early).find("‹attention-from›"), std::string::npos);
+    early.prompts.attention = AttentionForm::kFull;  // the estimate is measured from there on, too
+    early.prompts.attention_share.reset();
     EXPECT_NE(engine_refusal(early).find("‹attention-from›"), std::string::npos);
   }
 }

@@ -56,7 +56,8 @@ class TileRecall {
   void add(const EstimateWay& way, EstimateRecall* recall) {
     way.takes_mean ? levels_.set_mean(table_, positions_) : levels_.clear_mean();
     const std::vector<float>& keys = way.takes_mean ? centred_ : keys_;
-    const float largest_key = largest_magnitude(keys);
+    const size_t n_measured = way.buckets.empty() ? n_ : begin_;
+    const float largest_key = largest_magnitude({keys.data(), n_measured * d_});
     float packed = -1.0f;
     for (size_t h = 0; h < queries_.n_group; ++h) {
       ScalePair limits = {0.0f, 0.0f};

@@ -19,8 +19,9 @@ inline constexpr std::array<double, 5> kRecallShares = {0.2, 0.3, 0.4, 0.5, 0.8}
 struct EstimateWay {
   bool takes_mean = true;  // subtracts the keys' mean
   // If set, each query and each position has its own scale. Else the queries of a head in a tile
-  // share one scale, and so do the keys up to the end of the tile: their own, or the nearest
-  // bucket's.
+  // share one scale, and so do the keys up to the end of the tile. It is their own, or that of the
+  // bucket nearest to the scales of the queries and of the keys before the tile, as where a model
+  // runs (QueryEstimate).
   bool has_own_scales = true;
   std::vector<ScalePair> buckets = {};
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "attention/choose/estimate.h"
 #include "attention/choose/select.h"
 #include "base/error.h"
 

@@ -4,11 +4,13 @@
 // attention in steps.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <span>
 #include <vector>
 
 #include "attention/areas.h"
+#include "attention/choose/estimate.h"
 #include "attention/choose/key_levels.h"
 #include "attention/choose/scale_buckets.h"
 #include "attention/positions.h"
@@ -36,6 +38,21 @@ class QueryEstimate {
   // scores are `stride` floats apart. REQUIRES: n <= kMostTokens; with buckets, the tokens are of
   // one tile.
   void score(size_t first, size_t n, size_t head, float* scores, size_t stride);
+  // Scores the queries of some heads, of tokens first .. last; those of a head begin at
+  // scores_of(head, token). Tile after tile, so that keys are searched and packed once for all
+  // heads that take the same scale of keys. REQUIRES: with buckets, `first` begins a tile.
+  template <typename ScoresOf>
+  void score_heads(size_t first, size_t last, std::span<const size_t> heads, size_t stride,
+                   const ScoresOf& scores_of) {
+    for (size_t tile = first; tile < last; tile += kTileTokens) {
+      const size_t end = std::min(tile + kTileTokens, last);
+      for (const size_t head : heads) {
+        for (size_t token = tile; token < end; token += kMostTokens) {
+          score(token, std::min(kMostTokens, end - token), head, scores_of(head, token), stride);
+        }
+      }
+    }
+  }
 
  private:
   ScalePair limits_of(size_t tile, size_t head);

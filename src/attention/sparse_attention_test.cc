@@ -353,6 +353,68 @@ TEST(EstimateRecall, S1S4FallsWithScalesThatAreFarOff) {
   EXPECT_EQ(found[3].n_clipped_of_queries + found[3].n_clipped_of_keys, 0u);
 }
 
+// The bucket is the one nearest to the keys before the tile, as where a model runs: larger keys of
+// the tile's own tokens are clipped.
+TEST(EstimateRecall, S4BucketsGoByTheKeysBeforeTheTile) {
+  TestHead head(kBegin + 64, 64, 64, 2, 36);
+  for (size_t i = kBegin * head.head_size; i < head.keys.size(); ++i) head.keys[i] *= 16;
+  for (size_t p = kBegin; p < head.n; ++p) {
+    table_here().store_kv(head.type, head.keys.data() + p * 64,
+                          head.key_page.data() + head.slots[p] * 64 * sizeof(float), 64);
+  }
+  const ScalesOfTile scales =
+      scales_of_tile(table_here(), head.positions(), head.queries(), kBegin);
+  const ScalePair near = {scales.q[0], scales.k}, far = {scales.q[0], 16 * scales.k};
+  const std::vector<EstimateWay> ways = {{true, false, {near}}, {true, false, {near, far}}};
+  std::vector<EstimateRecall> found(ways.size());
+  add_recall(table_here(), head.positions(), head.queries(), kBegin, ways, found);
+  EXPECT_GT(found[0].n_clipped_of_keys, 0u);
+  EXPECT_EQ(found[1].n_clipped_of_keys, found[0].n_clipped_of_keys);
+  EXPECT_EQ(found[1].recall, found[0].recall);
+}
+
+size_t n_keys_loaded = 0;
+
+// Where heads take the same scale of keys, more heads search and pack no more keys.
+TEST(QueryAttention, S4S5KeysAreSearchedAndPackedOnceForAllHeads) {
+  TestHead head(kBegin + 3 * 64, 3 * 64, 64, 4, 37);
+  // Keys grow from tile to tile, so that tiles differ in their bucket.
+  for (size_t p = 0; p < head.n; ++p) {
+    for (size_t i = 0; i < 64; ++i) head.keys[p * 64 + i] *= p < kBegin + 64 ? 1.0f : 4.0f;
+    table_here().store_kv(head.type, head.keys.data() + p * 64,
+                          head.key_page.data() + head.slots[p] * 64 * sizeof(float), 64);
+  }
+  const Positions positions = head.positions();
+  const Queries queries = head.queries();
+  const ScalesOfTile scales = scales_of_tile(table_here(), positions, queries, kBegin);
+  const std::vector<ScalePair> buckets = buckets_around({scales.q[0], 2 * scales.k}, 9);
+  kernels::Table counting = table_here();
+  counting.load_kv = [](tensor::Type type, const std::byte* row, float* x, size_t n) {
+    ++n_keys_loaded;
+    table_here().load_kv(type, row, x, n);
+  };
+  Areas counted(nullptr);
+  QueryEstimate::count(head.head_size, head.n, counted);
+  std::vector<size_t> n_loaded;
+  std::vector<std::vector<float>> of_head_0;
+  for (const std::vector<size_t>& heads : {std::vector<size_t>{0}, {0, 1, 2, 3}}) {
+    Room room(counted.bytes());
+    Areas areas(room.get());
+    QueryEstimate estimate(counting, positions, queries, kBegin, buckets, areas);
+    std::vector<float> scores(4 * head.n_tokens * head.n);
+    n_keys_loaded = 0;
+    estimate.score_heads(0, head.n_tokens, heads, head.n, [&](size_t of, size_t token) {
+      return scores.data() + (of * head.n_tokens + token) * head.n;
+    });
+    n_loaded.push_back(n_keys_loaded);
+    scores.resize(head.n_tokens * head.n);
+    of_head_0.push_back(std::move(scores));
+  }
+  EXPECT_GT(n_loaded[0], 2 * head.n);  // one search, and packed for more than one bucket
+  EXPECT_EQ(n_loaded[1], n_loaded[0]);
+  EXPECT_EQ(of_head_0[1], of_head_0[0]);
+}
+
 TEST(TileAttention, S8BlocksAreChosenWhole) {
   TestHead head(kBegin + 64, 64, 64, 2, 41);
   // The keys of one block lie in the direction of all queries.

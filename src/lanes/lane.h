@@ -38,8 +38,9 @@ struct LaneInfo {
   int queue_depth = 1;
 };
 
-// Is shown the inputs of products and of attention before they are computed, by one thread at a
-// time, in order to calibrate. REQUIRES: no slices by tokens.
+// Is shown the inputs of products and of attention before they are computed, by one thread of a
+// lane at a time, in order to calibrate. Lanes that share the work show theirs at the same time.
+// REQUIRES: no slices by tokens.
 class InputObserver {
  public:
   virtual ~InputObserver() = default;

@@ -15,6 +15,8 @@ EstimateQuality::EstimateQuality(const kernels::Table& table,
     : table_(table),
       attention_(attention),
       n_heads_(static_cast<size_t>(n_heads)),
+      first_position_(
+          static_cast<size_t>(std::max(attention.from, plan::PromptAttention::kLeastFrom))),
       tile_step_(tile_step) {
   const auto add = [&](std::string name, attention::EstimateWay way) {
     names_.push_back(std::move(name));
@@ -40,11 +42,16 @@ void EstimateQuality::observe_attention(const model::Op& op, int key_head,
   const size_t first = positions.size() - n_tokens;
   for (size_t t = (kTile - first % kTile) % kTile; t + kTile <= n_tokens; t += kTile) {
     const size_t begin = first + t;
-    if (begin < static_cast<size_t>(attention_.from) || begin / kTile % tile_step_ != 0) continue;
-    attention::add_recall(table_, positions, queries.from(t), begin, ways_, sums_);
+    if (begin < first_position_ || begin / kTile % tile_step_ != 0) continue;
+    std::vector<attention::EstimateRecall> found(ways_.size());
+    attention::add_recall(table_, positions, queries.from(t), begin, ways_, found);
+    attention::ScalesOfTile scales;
+    if (has_scales()) {
+      scales = attention::scales_of_tile(table_, positions, queries.from(t), begin);
+    }
+    const std::lock_guard lock(mutex_);
+    for (size_t way = 0; way < found.size(); ++way) sums_[way].add(found[way]);
     if (!has_scales()) continue;
-    const attention::ScalesOfTile scales =
-        attention::scales_of_tile(table_, positions, queries.from(t), begin);
     for (size_t h = 0; h < queries.n_group; ++h) {
       const size_t head = static_cast<size_t>(op.layer) * n_heads_ +
                           static_cast<size_t>(key_head) * queries.n_group + h;

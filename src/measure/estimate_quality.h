@@ -3,7 +3,7 @@
 // scales of this text are from those of the calibration text.
 #pragma once
 
-#include <array>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -27,12 +27,14 @@ struct ScaleSpread {
 
 class EstimateQuality : public lanes::InputObserver {
  public:
-  // Looks at every tile_step-th tile from the plan's first sparse position on. If the plan has no
-  // scales, no way takes scales from buckets.
+  // Looks at every tile_step-th tile from the plan's first sparse position on, but from none with
+  // fewer than kLeastFrom positions before it. If the plan has no scales, no way takes scales from
+  // buckets.
   EstimateQuality(const kernels::Table& table, const plan::PromptAttention& attention, int n_heads,
                   size_t tile_step);
 
   void observe(const model::Op&, const float*, int, int) override {}
+  // Several lanes may show heads at the same time.
   void observe_attention(const model::Op& op, int key_head, const attention::Positions& positions,
                          const attention::Queries& queries, size_t n_tokens) override;
 
@@ -47,9 +49,11 @@ class EstimateQuality : public lanes::InputObserver {
   const kernels::Table& table_;
   plan::PromptAttention attention_;
   size_t n_heads_;
+  size_t first_position_;
   size_t tile_step_;
   std::vector<std::string> names_;
   std::vector<attention::EstimateWay> ways_;
+  std::mutex mutex_;  // guards what follows
   std::vector<attention::EstimateRecall> sums_;
   std::vector<double> ratios_q_, ratios_k_;
 };

@@ -123,11 +123,20 @@ void AttentionStatistics::look_at_scales(const attention::Positions& positions,
 }
 
 std::vector<float> AttentionStatistics::head_scales() const {
+  // Fixed scales stand around the mean of all heads, which heads that nobody saw must not move.
+  ScaleSums seen;
+  for (const ScaleSums& sums : scales_) {
+    if (sums.n == 0) continue;
+    seen.q += sums.q / static_cast<double>(sums.n);
+    seen.k += sums.k / static_cast<double>(sums.n);
+    ++seen.n;
+  }
+  if (seen.n == 0) return std::vector<float>(2 * scales_.size(), 1.0f);
   std::vector<float> scales;
   for (const ScaleSums& sums : scales_) {
-    const auto n = static_cast<double>(sums.n);
-    scales.push_back(sums.n > 0 ? static_cast<float>(sums.q / n) : 1.0f);
-    scales.push_back(sums.n > 0 ? static_cast<float>(sums.k / n) : 1.0f);
+    const ScaleSums& of_head = sums.n > 0 ? sums : seen;
+    scales.push_back(static_cast<float>(of_head.q / static_cast<double>(of_head.n)));
+    scales.push_back(static_cast<float>(of_head.k / static_cast<double>(of_head.n)));
   }
   return scales;
 }

@@ -47,7 +47,8 @@ class AttentionStatistics : public lanes::InputObserver {
   size_t n_seen() const;  // counts queries
   // (n_layers, n_heads, 2): the scale by which the largest magnitude of a head's queries in a tile
   // becomes 127, and then that of the keys before the tile, without their mean, on average over
-  // tiles (S4). 1 where nothing was seen.
+  // tiles (S4). Heads of which nothing was seen, as those that see a window, have the mean of the
+  // others; all have 1 where nothing was seen at all.
   std::vector<float> head_scales() const;
 
  private:

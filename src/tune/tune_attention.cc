@@ -234,7 +234,7 @@ class AttentionTuner {
 
   // Returns the scales of each head's queries and keys (S4).
   std::vector<float> scales() {
-    return floats_of(finding("attention scales",
+    return floats_of(finding("attention scales of seen heads",
                              [&] {
                                ordered_json list = ordered_json::array();
                                for (const float scale : look().scales) list.push_back(scale);

@@ -204,18 +204,30 @@ void eval_tasks(const EvalFlags& flags, engine::Session& session) {
   print_json(json);
 }
 
+// Refuses what --estimate would pass over.
+void check_estimate(const EvalFlags& flags) {
+  if (flags.text.empty()) throw UsageError("--estimate looks at a text: give --perplexity FILE.");
+  const char* const idle = !flags.losses.empty()  ? "--losses"
+                           : flags.is_second_half ? "--second-half"
+                           : flags.most > 0       ? "--first"
+                                                  : nullptr;
+  if (idle == nullptr) return;
+  throw UsageError(fmt::format(
+      "--estimate looks at all of a plain text and predicts nothing: leave {} out.", idle));
+}
+
 void eval(const EvalFlags& flags) {
   const int n_given =
       !flags.text.empty() + !flags.tasks.empty() + !flags.context_tasks.file.empty();
   if (n_given != 1) {
     throw UsageError("Give one of --perplexity FILE, --tasks FILE and --cag FILE.");
   }
+  if (flags.shows_estimate) check_estimate(flags);
   const auto engine = load(flags.engine);
   if (engine->plan().prefill == plan::Prefill::kInt8 && engine->phone() == nullptr) {
     note(fmt::format("prompts: {}\n", prefill_text(*engine)));
   }
   if (flags.shows_estimate) {
-    if (flags.text.empty()) throw UsageError("--estimate looks at a text: give --perplexity FILE.");
     eval_estimate(flags, *engine);
     return;
   }

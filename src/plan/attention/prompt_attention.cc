@@ -53,6 +53,19 @@ void check_head_lanes(const Plan& plan) {
   }
 }
 
+// Refuses cuts of a prompt's attention beside lanes of heads: one of them would win unseen.
+void check_cuts_of_heads(const Plan& plan) {
+  if (!plan.attention.has_head_lanes()) return;
+  for (const TensorCut& cut : plan.cuts) {
+    if (cut.subgraph != "attention" || cut.phase == Phase::kStep) continue;
+    throw UsageError(fmt::format(
+        "‹cut› {} divides heads of prompts between lanes, and ‹attention-lanes› says which lanes "
+        "run the parts of each head. Leave one of them out, or cut attention of steps alone "
+        "(attention@step=heads:...).",
+        cut_text(cut)));
+  }
+}
+
 void check_buckets(const PromptAttention& attention) {
   const int n = attention.n_buckets;
   if (n == 0) return;
@@ -70,8 +83,9 @@ void check_buckets(const PromptAttention& attention) {
   if (attention.head_scales.empty()) {
     throw UsageError(
         "Scales of the estimate that are fixed beforehand (‹attention-buckets›, ‹strict-npu›) come "
-        "from a calibration text, and this plan has none. Run 'troika tune' on the model first, or "
-        "leave them out.");
+        "from a calibration text, and this plan has none. Run 'troika tune' on the model first, "
+        "with ‹seconds› enough to look at what heads attend to; later runs without ‹no-plan›, "
+        "‹no-cache› and ‹plan› take the scales from its plan. Or leave them out.");
   }
 }
 
@@ -105,6 +119,12 @@ std::vector<attention::ScalePair> scale_buckets_of(const PromptAttention& attent
 
 void check_attention(const Plan& plan) {
   const PromptAttention& attention = plan.attention;
+  // Holds where nothing is sparse too, because measurements of the estimate begin there.
+  if (attention.from < PromptAttention::kLeastFrom || attention.from % kAttentionTile != 0) {
+    throw UsageError(
+        fmt::format("‹attention-from› {} makes no sense; it is a multiple of {}, and at least {}.",
+                    attention.from, kAttentionTile, PromptAttention::kLeastFrom));
+  }
   if (!attention.is_sparse()) return;
   const char* const name = attention_form_name(attention.form);
   if (!shares_keys(plan.prefill)) {
@@ -125,13 +145,9 @@ void check_attention(const Plan& plan) {
         "a position must weigh, above 0 and at most {:g}.",
         attention.above, PromptAttention::kMostAbove));
   }
-  if (attention.from < PromptAttention::kLeastFrom || attention.from % kAttentionTile != 0) {
-    throw UsageError(
-        fmt::format("‹attention-from› {} makes no sense; it is a multiple of {}, and at least {}.",
-                    attention.from, kAttentionTile, PromptAttention::kLeastFrom));
-  }
   check_buckets(attention);
   check_head_lanes(plan);
+  check_cuts_of_heads(plan);
   if (attention.goes_by_tile() && plan.chunk() % kAttentionTile != 0) {
     throw UsageError(fmt::format(
         "‹chunk› {} divides tiles of {} tokens, which ‹attention› {} computes together. Use a "
