@@ -29,9 +29,9 @@ void enter_taken(const Engine& engine, plan::Ledger* ledger) {
   ledger->set(Owner::kChannels, channels != nullptr ? channels->resident_bytes() : 0);
   const lanes::ShadowAreas* shadow = engine.graphs().shadow();
   const lanes::HeadAreas* heads = engine.graphs().head_areas();
-  ledger->set(Owner::kBuffers, engine.graphs().buffer_bytes() +
-                                   (shadow != nullptr ? shadow->held_bytes() : 0) +
-                                   (heads != nullptr ? heads->bytes() : 0));
+  ledger->set(Owner::kBuffers,
+              engine.graphs().buffer_bytes() + (shadow != nullptr ? shadow->held_bytes() : 0));
+  ledger->set(Owner::kHeads, heads != nullptr ? heads->bytes() : 0);
   size_t held = 0;
   for (const lanes::Lane* lane : engine.machine().lanes()) held += lane->held_bytes();
   ledger->set(Owner::kLanes, held);

@@ -26,6 +26,7 @@ constexpr OwnerInfo kInfos[kOwners] = {
     {"weights by neuron", "neurons", "‹ffn› by-output"},
     {"outliers' channels", "channels", "‹shadow-rows› none"},
     {"values", "buffers", "a smaller ‹chunk›"},
+    {"scores of heads", "heads", "fewer chunks ‹in-flight› or no ‹attention-lanes›"},
     {"lanes", "lanes", "fewer ‹threads›"},
     {"keys and values", "cache", "a smaller ‹context›, ‹kv› q8_0"},
 };

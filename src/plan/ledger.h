@@ -19,10 +19,11 @@ enum class Owner : uint8_t {
   kNeurons,   // holds columns of feed-forward blocks that are computed by neuron (P1)
   kChannels,  // holds the weights that outliers meet, by channel (N5)
   kBuffers,   // holds the values between ops, of all sets of buffers
+  kHeads,     // holds the scores that heads of sparse attention hand on, as tasks of their own (S6)
   kLanes,  // holds the scratch of lanes: rows in another form, weights unpacked, parts of attention
   kCache,  // holds keys and values of all tokens that sequences may have together
 };
-inline constexpr int kOwners = 10;
+inline constexpr int kOwners = 11;
 
 // Returns what people call the owner: "keys and values".
 const char* owner_name(Owner owner);

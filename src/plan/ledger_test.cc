@@ -51,6 +51,15 @@ TEST(Ledger, ARefusalNamesTheLargestAndWhatToDo) {
             "element type.");
 }
 
+TEST(Ledger, S6ARefusalNamesWhatMakesScoresOfHeadsFewer) {
+  Ledger ledger(100 * kMega);
+  ledger.set(Owner::kHeads, 120 * kMega);
+  const std::string sentence = refusal(ledger);
+  for (const char* name : {"scores of heads 120.0 MB", "‹in-flight›", "‹attention-lanes›"}) {
+    EXPECT_NE(sentence.find(name), std::string::npos) << sentence;
+  }
+}
+
 TEST(Ledger, WithoutALimitEverythingFits) {
   Ledger ledger;
   EXPECT_FALSE(ledger.is_limited());

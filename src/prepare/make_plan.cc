@@ -35,16 +35,31 @@ int most_sensible_tokens(const model::Blueprint& blueprint) {
   return static_cast<int>(sensible);
 }
 
-[[noreturn]] void throw_no_memory(size_t bytes_per_token, const MemoryFigures& memory) {
+[[noreturn]] void throw_no_memory(size_t bytes_of_one, const MemoryFigures& memory) {
   throw Error(fmt::format(
       "There is no memory for a context of even one token, which needs {} bytes: {:.1f} MB are "
       "free. End other programs, or use a smaller model.",
-      bytes_per_token, 1e-6 * static_cast<double>(memory.available_bytes)));
+      bytes_of_one, 1e-6 * static_cast<double>(memory.available_bytes)));
 }
 
-// Returns how many tokens have keys and values that fit beside the weights, if there is no limit.
-int64_t most_tokens_in_memory(const plan::Ledger& ledger, size_t bytes_per_token,
-                              const MemoryFigures& memory) {
+// Returns the most tokens whose bytes are no more than `room`. REQUIRES: bytes_of() never falls.
+template <typename BytesOf>
+int most_tokens(size_t room, const BytesOf& bytes_of) {
+  int fits = 0;
+  int64_t too_many = int64_t{std::numeric_limits<int>::max()} + 1;
+  while (too_many - fits > 1) {
+    const auto middle = static_cast<int>(fits + (too_many - fits) / 2);
+    if (bytes_of(middle) <= room) {
+      fits = middle;
+    } else {
+      too_many = middle;
+    }
+  }
+  return fits;
+}
+
+// Returns how many bytes are left for a context beside the weights, if there is no limit.
+size_t room_in_memory(const plan::Ledger& ledger, const MemoryFigures& memory) {
   using plan::Owner;
   size_t needed = 0, others = 0;
   for (const Owner owner :
@@ -57,58 +72,89 @@ int64_t most_tokens_in_memory(const plan::Ledger& ledger, size_t bytes_per_token
   needed += std::max(kReserveBytes, others);
   const size_t left =
       memory.limit_bytes > needed ? memory.limit_bytes - needed : memory.limit_bytes / 16;
-  return static_cast<int64_t>(std::min(left, memory.available_bytes) / bytes_per_token);
+  return std::min(left, memory.available_bytes);
 }
 
-// Returns a context for a little less than `--memory` leaves, because estimates may be too small.
-int context_within_limit(const Options& options, const model::Blueprint& blueprint,
-                         const plan::Plan& plan, plan::Ledger ledger, const MemoryFigures& memory) {
-  const cache::KvShape shape = kv_shape(plan, blueprint);
-  const size_t room = ledger.room_for(plan::Owner::kCache);
-  const int64_t fitting = slots_within(shape, std::min(room, memory.available_bytes));
-  const int wanted = options.memory.context > 0 ? options.memory.context : 1;
-  ledger.set(plan::Owner::kCache, cache_bytes(shape, wanted));
-  if (options.memory.context == 0 || fitting == 0) ledger.check();
-  if (fitting == 0) throw_no_memory(shape.bytes_per_token(), memory);
-  if (options.memory.context > 0) {
-    if (options.memory.context <= fitting) return options.memory.context;
-    ledger.set(plan::Owner::kCache, 0);  // the message names what stands beside the cache
-    throw Error(fmt::format(
-        "A context of {} tokens needs {:.1f} MB for keys and values, and ‹memory› {:.1f} MB leaves "
-        "room for {} tokens beside everything else; most is for {}. Use ‹context› {} or less{}.",
-        options.memory.context,
-        1e-6 * static_cast<double>(cache_bytes(shape, options.memory.context)),
-        1e-6 * static_cast<double>(ledger.limit_bytes()), fitting, ledger.largest_text(), fitting,
-        can_shrink(plan, blueprint) ? ", or ‹kv› q8_0 for smaller ones" : ""));
+// Chooses a context. The ledger is one without a context.
+class ContextChoice {
+ public:
+  ContextChoice(const Options& options, const model::Blueprint& blueprint, const plan::Plan& plan,
+                const plan::Ledger& ledger, const MemoryFigures& memory)
+      : asked_(options.memory.context),
+        blueprint_(blueprint),
+        plan_(plan),
+        ledger_(ledger),
+        memory_(memory) {}
+
+  int tokens() const { return ledger_.is_limited() ? within_limit() : in_memory(); }
+
+ private:
+  size_t bytes_of(int n_tokens) const { return context_bytes(blueprint_, plan_, n_tokens).total(); }
+
+  // Returns a context for a little less than `--memory` leaves, because estimates may be too small.
+  int within_limit() const {
+    const size_t room = ledger_.room_for(plan::Owner::kCache);
+    const auto fitting_in = [&](size_t bytes) {
+      return most_tokens(std::min(bytes, memory_.available_bytes),
+                         [&](int n) { return bytes_of(n); });
+    };
+    const int fitting = fitting_in(room);
+    plan::Ledger least = ledger_;
+    enter_context(context_bytes(blueprint_, plan_, std::max(asked_, 1)), &least);
+    if (asked_ == 0 || fitting == 0) least.check();
+    if (fitting == 0) throw_no_memory(bytes_of(1), memory_);
+    if (asked_ > fitting) refuse(ledger_.limit_bytes(), fitting);
+    if (asked_ > 0) return asked_;
+    const size_t slack = std::min(room / 2, ledger_.limit_bytes() / 64);
+    // A page of the cache is taken whole.
+    const int page = std::min(fitting, fitting_in(bytes_of(1)));
+    return std::min(most_sensible_tokens(blueprint_), std::max(fitting_in(room - slack), page));
   }
-  const size_t slack = std::min(room / 2, ledger.limit_bytes() / 64);
-  const int64_t chosen = slots_within(shape, std::min(room - slack, memory.available_bytes));
-  const int64_t least = slots_within(shape, cache_bytes(shape, 1));
-  return static_cast<int>(
-      std::min<int64_t>(most_sensible_tokens(blueprint), std::max(chosen, least)));
-}
 
-int choose_context(const Options& options, const model::Blueprint& blueprint,
-                   const plan::Plan& plan, const plan::Ledger& ledger,
-                   const MemoryFigures& memory) {
-  if (ledger.is_limited()) return context_within_limit(options, blueprint, plan, ledger, memory);
-  const size_t per_token = kv_shape(plan, blueprint).bytes_per_token();
-  const int64_t fitting = most_tokens_in_memory(ledger, per_token, memory);
-  if (fitting < 1) throw_no_memory(per_token, memory);
-  if (options.memory.context > 0) {
-    if (options.memory.context > fitting) {
-      throw Error(fmt::format(
-          "A context of {} tokens needs {:.1f} GB for keys and values, and memory allows {} tokens "
-          "beside the model. Use ‹context› {} or less{}.",
-          options.memory.context, 1e-9 * static_cast<double>(per_token) * options.memory.context,
-          fitting, fitting, can_shrink(plan, blueprint) ? ", or ‹kv› q8_0 for smaller ones" : ""));
+  // Without a limit, keys and values count by the token.
+  int in_memory() const {
+    const size_t per_token = kv_shape(plan_, blueprint_).bytes_per_token();
+    const auto bytes = [&](int n) {
+      const ContextBytes of_context = context_bytes(blueprint_, plan_, n);
+      return per_token * static_cast<size_t>(n) + of_context.heads + of_context.lists;
+    };
+    const int fitting = most_tokens(room_in_memory(ledger_, memory_), bytes);
+    if (fitting < 1) throw_no_memory(bytes(1), memory_);
+    if (asked_ > fitting) refuse(0, fitting);
+    if (asked_ > 0) return asked_;
+    // Half of what fits is taken, so that other programs have room.
+    const int wanted = std::max(fitting / 2, std::min(fitting, kUsefulContext));
+    return std::min(wanted, most_sensible_tokens(blueprint_));
+  }
+
+  // Refuses the context that was asked for. `limit` is 0 where there is none.
+  [[noreturn]] void refuse(size_t limit, int fitting) const {
+    const ContextBytes bytes = context_bytes(blueprint_, plan_, asked_);
+    const auto megabytes = [](size_t n) {
+      return fmt::format("{:.1f} MB", 1e-6 * static_cast<double>(n));
+    };
+    std::string needs = megabytes(bytes.cache) + " for keys and values";
+    std::string advice = can_shrink(plan_, blueprint_) ? ", or ‹kv› q8_0 for smaller ones" : "";
+    if (bytes.heads > 0) {
+      needs += fmt::format(" and {} for scores of heads", megabytes(bytes.heads + bytes.lists));
+      advice += ", or leave ‹attention-lanes› out";
     }
-    return options.memory.context;
+    const std::string room =
+        limit == 0 ? fmt::format("memory allows {} tokens beside the model", fitting)
+                   : fmt::format(
+                         "‹memory› {} leaves room for {} tokens beside everything else; most is "
+                         "for {}",
+                         megabytes(limit), fitting, ledger_.largest_text());
+    throw Error(fmt::format("A context of {} tokens needs {}, and {}. Use ‹context› {} or less{}.",
+                            asked_, needs, room, fitting, advice));
   }
-  // Half of what fits is taken, so that other programs have room.
-  const int64_t wanted = std::max(fitting / 2, std::min<int64_t>(fitting, kUsefulContext));
-  return static_cast<int>(std::min<int64_t>(wanted, most_sensible_tokens(blueprint)));
-}
+
+  int asked_;  // counts tokens; 0: none was asked for
+  const model::Blueprint& blueprint_;
+  const plan::Plan& plan_;
+  const plan::Ledger& ledger_;
+  const MemoryFigures& memory_;
+};
 
 uint64_t most_packed_bytes(const Options& options) {
   return options.memory.layouts == Layouts::kBoth ? std::numeric_limits<int64_t>::max()
@@ -148,6 +194,10 @@ void choose_heads(const Options& options, plan::Plan* plan) {
   }
   if (!is_here(options)) return;
   if (attention.head_scales.empty()) attention.head_scales = prompts.head_scales;
+  if (attention.head_shares.empty() && !prompts.attention_share && !prompts.head_shares.empty()) {
+    attention.head_shares = prompts.head_shares;
+    attention.share = plan::mean_share(prompts.head_shares);
+  }
   if (options.lanes.is_strict_npu && attention.n_buckets == 0) {
     attention.n_buckets = static_cast<int>(attention::kScaleBuckets);
   }
@@ -305,8 +355,9 @@ void fit_context(const Options& options, const model::Blueprint& blueprint,
       options.memory.context > 0 ? options.memory.context : most_sensible_tokens(blueprint);
   limit_copies(options, blueprint, weights, memory, &expected);
   plan->packed_bytes = expected.packed_bytes;
-  const plan::Ledger ledger = expected_memory(options, blueprint, weights, expected, memory);
-  plan->context = choose_context(options, blueprint, *plan, ledger, memory);
+  plan::Ledger ledger = expected_memory(options, blueprint, weights, expected, memory);
+  take_context_out(context_bytes(blueprint, expected, expected.context), &ledger);
+  plan->context = ContextChoice(options, blueprint, *plan, ledger, memory).tokens();
 }
 
 plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,

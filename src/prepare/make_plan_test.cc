@@ -149,6 +149,39 @@ TEST_F(MakePlan, WeightsOfOutliersChannelsTakeMemoryFromTheContext) {
             0u);
 }
 
+// The scores that heads hand on grow with the context, so that they shorten it.
+TEST_F(MakePlan, S6ScoresOfHeadsTakeMemoryFromTheContext) {
+  const std::vector<int> cores = usable_core_numbers();
+  if (cores.size() < 2) GTEST_SKIP() << "two lanes need two cores";
+  options_.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+  const MemoryFigures plenty = {64 * kGiga, 60 * kGiga, 5 * kMega, 3 * kMega};
+  EXPECT_EQ(make(plenty).context, 8192);
+  options_.prompts.attention = plan::AttentionForm::kQuery;
+  options_.prompts.attention_lanes = {1, 0, 0};
+  plan::Plan plan = make(plenty);
+  EXPECT_EQ(plan.context, 8192);
+  plan.context = 2048;
+  const plan::Ledger ledger = expected_memory(options_, blueprint_, weights_, plan, plenty);
+  EXPECT_GT(ledger.bytes(plan::Owner::kHeads), ledger.bytes(plan::Owner::kCache));
+  options_.memory.limit_bytes = ledger.total_bytes();
+  plan = make(plenty);
+  EXPECT_LE(plan.context, 2048);
+  EXPECT_GE(plan.context, 1024);
+  expected_memory(options_, blueprint_, weights_, plan, plenty).check();  // does not throw
+  options_.memory.context = 2048;
+  EXPECT_EQ(make(plenty).context, 2048);
+  options_.memory.context = 2049;
+  const std::string message = error_of(plenty);
+  EXPECT_NE(message.find("for scores of heads"), std::string::npos) << message;
+  EXPECT_NE(message.find("Use ‹context› 2048"), std::string::npos) << message;
+  EXPECT_NE(message.find("‹attention-lanes›"), std::string::npos) << message;
+  // Without a limit, too, they count beside keys and values.
+  options_.memory = {};
+  const MemoryFigures little = {64 * kGiga, 2 * ledger.bytes(plan::Owner::kHeads)};
+  EXPECT_LT(make(little).context, 2048 + 64);
+  EXPECT_GT(make(little).context, 1024);
+}
+
 TEST(SafePrefill, TakesWholeNumbersWhereTheyAreFast) {
   const auto q8 = plan::Activations::kQ8;
   const kernels::Table& table = kernels::choose(detect_cpu_features()).table;

@@ -90,13 +90,6 @@ size_t shadow_bytes(const model::Blueprint& blueprint, const weights::Store& wei
          (kernels::int8_token_bytes(k) + most_rows * sizeof(float) + sizeof(uint32_t));
 }
 
-// Returns the bytes that heads of sparse attention hand on, where they are tasks of their own.
-size_t head_bytes(const model::Blueprint& blueprint, const plan::Plan& plan) {
-  if (!plan.attention.has_head_lanes()) return 0;
-  return lanes::HeadAreas::bytes_for(blueprint.n_heads, plan.most_rows(), plan.context,
-                                     plan.n_buffer_sets());
-}
-
 // Returns what the process may take. A model larger than free memory is read while it runs, as
 // under a limit: the system would drop pages of a map in the order in which they are needed next.
 size_t limit_bytes(const Options& options, const weights::Store& weights, const plan::Plan& plan,
@@ -203,25 +196,54 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
   ledger.set(Owner::kBuffers,
              lanes::Buffers::bytes_for(blueprint, plan.most_rows(), plan.output_shapes.back(),
                                        plan.n_buffer_sets()) +
-                 shadow_bytes(blueprint, weights, plan) + head_bytes(blueprint, plan));
+                 shadow_bytes(blueprint, weights, plan));
   size_t scratch = 0;
   for (const plan::HostLane& lane : plan.lanes) {
     if (lane.is_device()) continue;  // its lane enters what it has taken
     scratch += lanes::host_scratch_bytes(blueprint, lane, plan);
   }
   ledger.set(Owner::kLanes, scratch);
-  const cache::KvShape shape = kv_shape(plan, blueprint);
   if (may_stream(options, plan)) {
     const int context = options.memory.context > 0 ? options.memory.context : kUsefulContext;
-    ledger.set(Owner::kCache, cache_bytes(shape, context));
+    const ContextBytes least = context_bytes(blueprint, plan, context);
+    enter_context(least, &ledger);
     if (plan.ffn.is_by_neuron()) {
       enter_neurons(blueprint, weights, plan, &ledger);
     } else {
       ledger.set(Owner::kWeights, kept_weight_bytes(options, blueprint, weights, plan, ledger));
     }
+    take_context_out(least, &ledger);
   }
-  ledger.set(Owner::kCache, cache_bytes(shape, plan.context));
+  enter_context(context_bytes(blueprint, plan, plan.context), &ledger);
   return ledger;
+}
+
+ContextBytes context_bytes(const model::Blueprint& blueprint, const plan::Plan& plan,
+                           int n_tokens) {
+  ContextBytes bytes;
+  bytes.cache = cache_bytes(kv_shape(plan, blueprint), n_tokens);
+  if (!plan.attention.has_head_lanes()) return bytes;
+  plan::Plan of_context = plan;  // a short one needs fewer sets of buffers
+  of_context.context = n_tokens;
+  bytes.heads = lanes::HeadAreas::bytes_for(blueprint.n_heads, plan.most_rows(), n_tokens,
+                                            of_context.n_buffer_sets());
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+    bytes.lists += lanes::head_list_bytes(blueprint, plan, static_cast<int>(lane),
+                                          static_cast<size_t>(n_tokens));
+  }
+  return bytes;
+}
+
+void enter_context(const ContextBytes& bytes, plan::Ledger* ledger) {
+  ledger->set(Owner::kCache, bytes.cache);
+  ledger->set(Owner::kHeads, bytes.heads);
+  ledger->set(Owner::kLanes, ledger->bytes(Owner::kLanes) + bytes.lists);
+}
+
+void take_context_out(const ContextBytes& bytes, plan::Ledger* ledger) {
+  ledger->set(Owner::kCache, 0);
+  ledger->set(Owner::kHeads, 0);
+  ledger->set(Owner::kLanes, ledger->bytes(Owner::kLanes) - bytes.lists);
 }
 
 size_t cache_bytes(const cache::KvShape& shape, int64_t n_slots) {

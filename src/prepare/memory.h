@@ -43,6 +43,21 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
                              const weights::Store& weights, const plan::Plan& plan,
                              const MemoryFigures& memory);
 
+// The bytes that a context takes, and more of it takes more.
+struct ContextBytes {
+  size_t cache = 0;  // of keys and values, in whole pages of the cache
+  // Where heads of sparse attention are tasks of their own (S6):
+  size_t heads = 0;  // of the scores that they hand on
+  size_t lists = 0;  // of their lanes' lists
+
+  size_t total() const { return cache + heads + lists; }
+};
+// Returns what a context of so many tokens takes.
+ContextBytes context_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, int n_tokens);
+// Enters it into a ledger without a context, or takes what was entered out again.
+void enter_context(const ContextBytes& bytes, plan::Ledger* ledger);
+void take_context_out(const ContextBytes& bytes, plan::Ledger* ledger);
+
 // Says whether int8 weights must be packed beforehand, as those without a scale for each row.
 bool needs_copies(const Options& options, const plan::Plan& plan);
 // Returns the matrices that get a packed copy.

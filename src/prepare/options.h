@@ -90,8 +90,10 @@ struct PromptChoice {
   std::vector<int> attention_lanes;
   std::optional<plan::HeadStep> attention_step;  // says how heads go over the lanes
   std::optional<int> attention_buckets;  // counts pairs of scales that are fixed beforehand (S4)
-  std::vector<float> head_scales;        // were found by tuning, for runs without its plan
-  std::optional<plan::Int8Method> int8;  // if given, prompts are in int8
+  // Were found by tuning, for runs of the form `query` without its plan.
+  std::vector<float> head_scales;
+  std::vector<float> head_shares;                   // count where no share is asked for
+  std::optional<plan::Int8Method> int8;             // if given, prompts are in int8
   std::optional<plan::WeightScales> weight_scales;  // says where scales of int8 weights come from
   // With kInt4, the percentage of each row that is outliers.
   std::optional<double> weight_outliers;

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "schedule/graphs.h"
+#include "schedule/ordered_heads.h"
 #include "tests/support/test_lane.h"
 
 namespace troika::schedule {
@@ -388,6 +389,50 @@ TEST(Runner, AFailureEndsThePassWithASentence) {
   // The runner can be used again.
   machine.failing = -1;
   runner.run(random.pass, random.run);
+}
+
+// The parts of heads wait for each other over lanes. Whichever fails, the pass ends with a
+// sentence, and the policy that orders heads can be used again.
+TEST(Runner, S6AFailingPartOfAHeadEndsThePass) {
+  using lanes::Role;
+  std::vector<std::unique_ptr<CountingExecutable>> executables;
+  std::vector<Node> nodes;
+  const auto add = [&](Role role, int lane, std::vector<int> waits_for) {
+    executables.push_back(std::make_unique<CountingExecutable>(static_cast<int>(nodes.size())));
+    Node node;
+    node.lane = lane;
+    node.executable = executables.back().get();
+    node.name = "part";
+    node.block = 0;
+    node.role = role;
+    node.waits_for = std::move(waits_for);
+    nodes.push_back(std::move(node));
+    return static_cast<int>(nodes.size()) - 1;
+  };
+  const int store = add(Role::kStore, 0, {});
+  for (int launch = 0; launch < 3; ++launch) {
+    const int estimate = add(Role::kEstimate, 1, {store});
+    for (int head = 0; head < 2; ++head) {
+      add(Role::kExact, 0, {add(Role::kSelect, 2, {estimate})});
+    }
+  }
+  const Pass pass(nodes);
+  const auto n = static_cast<int>(nodes.size());
+  for (int failing = 0; failing < n; ++failing) {
+    HeldMachine machine(3, static_cast<uint64_t>(failing));
+    machine.failing = failing;
+    Runner runner(machine);
+    OrderedHeads policy(std::make_unique<InOrder>());
+    EXPECT_THROW(runner.run(pass, lanes::Run(), {&policy}), Error) << failing;
+    for (const int ended : machine.ended()) {
+      const std::vector<int>& waits_for = nodes[static_cast<size_t>(ended)].waits_for;
+      EXPECT_EQ(std::count(waits_for.begin(), waits_for.end(), failing), 0) << failing;
+    }
+    machine.failing = -1;
+    const size_t n_before = machine.ended().size();
+    runner.run(pass, lanes::Run(), {&policy});
+    EXPECT_EQ(machine.ended().size() - n_before, nodes.size());
+  }
 }
 
 TEST(Runner, AnEmptyPassEnds) {

@@ -5,6 +5,7 @@
 #include "lanes/host/attention_args.h"
 #include "lanes/host/attention_tiles.h"
 #include "lanes/host/prompt_attention.h"
+#include "lanes/host/sparse/attention_stretches.h"
 #include "lanes/host/sparse/head_parts.h"
 #include "lanes/host/sparse/sparse_attention.h"
 
@@ -148,6 +149,10 @@ void run_attention(const BoundOp& bound, const OpContext& context, int index, in
 size_t attention_parts_floats(const BoundOp& bound, const Run& run, int n_workers) {
   const auto& attention = bound.as<BoundAttention>();
   if (attention.role == Role::kStore) return 0;
+  if (is_of_heads(attention.role)) {
+    return static_cast<size_t>(n_workers) * head_list_bytes(attention, most_seen(run)) /
+           sizeof(float);
+  }
   if (attention.sparse.is_sparse()) {
     return static_cast<size_t>(n_workers) * sparse_list_bytes(attention, run) / sizeof(float);
   }
@@ -156,6 +161,9 @@ size_t attention_parts_floats(const BoundOp& bound, const Run& run, int n_worker
 }
 
 size_t attention_bytes(const BoundAttention& attention, int n_tokens) {
+  // Only the exact part attends, and to everything where a token does not choose.
+  if (attention.role == Role::kExact) return prompt_attention_bytes(attention);
+  if (attention.role != Role::kWhole) return 0;
   if (attention.sparse.is_sparse()) return sparse_attention_bytes(attention);
   return attention.shares_keys ? prompt_attention_bytes(attention)
                                : attention_tile_bytes(attention.head_dim, n_tokens);

@@ -32,16 +32,19 @@ BoundAttention bind_attention(const Subgraph& subgraph, const model::Op& op, int
                     head_dim, kernels::kMaxHeadSize));
   }
   const Range heads = subgraph.slice.heads.within(blueprint.n_kv_heads);
-  return {
-      head_dim,
-      output_width / (blueprint.n_kv_heads * head_dim),
-      heads.begin,
-      heads.end,
-      plan::shares_keys(precision.prefill),
-      plan::attention_of_layer(precision.attention, op.layer, output_width / head_dim, op.window),
-      subgraph.role,
-      subgraph.sparse.heads,
-      buffers.heads()};
+  const plan::LayerAttention layer =
+      plan::attention_of_layer(precision.attention, op.layer, output_width / head_dim, op.window);
+  // Only attention that is a single task can leave heads out.
+  for (const int head : subgraph.sparse.heads) TROIKA_ASSERT(!layer.is_left_out(head));
+  return {head_dim,
+          output_width / (blueprint.n_kv_heads * head_dim),
+          heads.begin,
+          heads.end,
+          plan::shares_keys(precision.prefill),
+          layer,
+          subgraph.role,
+          subgraph.sparse.heads,
+          buffers.heads()};
 }
 
 // Narrows an op to the slice's tokens. The rows that a selection reads stay those of the whole

@@ -12,6 +12,7 @@
 #include "lanes/host/products.h"
 #include "lanes/host/run_op.h"
 #include "lanes/host/slices.h"
+#include "lanes/host/sparse/head_parts.h"
 
 namespace troika::lanes {
 class HostExecutable : public Executable {
@@ -116,12 +117,23 @@ void HostLane::reserve(const BoundOp& bound, int n_tokens) {
   if (bound.product() != nullptr) reserve_product(bound, n_tokens);
   if (const auto* attention = std::get_if<BoundAttention>(&bound.own)) {
     reserve_stretch(attention_bytes(*attention, n_tokens));
+    reserve_heads(*attention);
   }
   if (const ExpertCounts* experts = experts_of(bound)) {
     expert_scratch_length_ =
         std::max(expert_scratch_length_, expert_scratch_length(*experts, n_tokens));
     expert_scratch_.resize(static_cast<size_t>(info_.n_threads) * expert_scratch_length_);
   }
+}
+
+// Makes room for the lists of a part of sparse attention, for tokens at the end of the context.
+void HostLane::reserve_heads(const BoundAttention& attention) {
+  if (!is_of_heads(attention.role)) return;
+  const size_t bytes =
+      static_cast<size_t>(info_.n_threads) * head_list_bytes(attention, attention.areas->stride());
+  if (bytes == 0) return;
+  const size_t n_floats = (bytes + kLine) / sizeof(float);
+  if (attention_parts_.size() < n_floats) attention_parts_.resize(n_floats);
 }
 
 void HostLane::reserve_product(const BoundOp& bound, int n_tokens) {

@@ -37,6 +37,7 @@ class HostLane : public Lane {
   void run_ops(const HostExecutable& host, const Run& run);
   void reserve_parts(size_t n_floats);
   void reserve(const BoundOp& bound, int n_tokens);
+  void reserve_heads(const BoundAttention& attention);
   void reserve_product(const BoundOp& bound, int n_tokens);
   void reserve_stretch(size_t bytes);
   void note_shadow_end(const BoundOp& bound, const Run& run);
@@ -66,7 +67,8 @@ class HostLane : public Lane {
   std::string problem_;  // says why experts could not be read
   // Has as many counters as the longest executable needs.
   std::vector<ItemCounter> counters_;
-  // Holds the results of segments of attention, where workers share segments.
+  // Holds the results of segments of attention, where workers share segments, and the lists of
+  // sparse attention.
   std::vector<float> attention_parts_;
 };
 

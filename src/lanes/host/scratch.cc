@@ -5,6 +5,7 @@
 #include "lanes/host/attention_tiles.h"
 #include "lanes/host/neurons/neuron_ffn.h"
 #include "lanes/host/products.h"
+#include "lanes/host/sparse/head_parts.h"
 #include "lanes/host/sparse/sparse_attention.h"
 
 namespace troika::lanes {
@@ -83,6 +84,20 @@ size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLan
   return prepared + neuron_bytes(blueprint, plan, lane.n_threads) +
          n_workers *
              (unpacking_bytes(plan, blueprint, longest_row) + routes + longest_row * sizeof(float));
+}
+
+size_t head_list_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, int lane,
+                       size_t n_positions) {
+  const plan::PromptAttention& attention = plan.attention;
+  size_t bytes = 0;
+  for (const Role role : {Role::kEstimate, Role::kSelect}) {
+    const size_t part = role == Role::kEstimate ? 0 : 1;
+    if (!attention.has_head_lanes() || attention.head_lanes[part] != lane) continue;
+    BoundAttention bound = {blueprint.head_dim, 1, 0, blueprint.n_kv_heads, true};
+    bound.role = role;
+    bytes = std::max(bytes, head_list_bytes(bound, n_positions));
+  }
+  return bytes * static_cast<size_t>(plan.lanes[static_cast<size_t>(lane)].n_threads);
 }
 
 }  // namespace troika::lanes

@@ -14,4 +14,9 @@ namespace troika::lanes {
 size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLane& lane,
                           const plan::Plan& plan);
 
+// Returns the bytes of lists that parts of sparse attention take on a lane, where heads are tasks
+// of their own (S6) and see at most so many positions.
+size_t head_list_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, int lane,
+                       size_t n_positions);
+
 }  // namespace troika::lanes

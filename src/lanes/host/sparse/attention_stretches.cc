@@ -1,5 +1,7 @@
 #include "lanes/host/sparse/attention_stretches.h"
 
+#include <algorithm>
+
 #include "attention/choose/estimate.h"
 
 namespace troika::lanes {
@@ -21,6 +23,12 @@ bool begins_tile(const BoundAttention& attention, const Run& run, Tokens togethe
 }  // namespace
 
 size_t position_of(const Run& run, size_t token) { return run.visible[token].size() - 1; }
+
+size_t most_seen(const Run& run) {
+  size_t most = 0;
+  for (const cache::VisibleSlots& visible : run.visible) most = std::max(most, visible.size());
+  return most;
+}
 
 Stretch stretch_of(const BoundAttention& attention, const Run& run, Tokens together) {
   const bool by_tile = attention.sparse.goes_by_tile();

@@ -6,6 +6,8 @@
 namespace troika::lanes {
 
 size_t position_of(const Run& run, size_t token);
+// Returns how many positions the token of a run sees that sees most.
+size_t most_seen(const Run& run);
 
 // Tokens of a run that attend in the same way: they form whole tiles, or each chooses for itself,
 // or all see everything.

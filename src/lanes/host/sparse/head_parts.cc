@@ -8,7 +8,6 @@
 #include "attention/query_attention.h"
 #include "lanes/host/prompt_attention.h"
 #include "lanes/host/sparse/attention_stretches.h"
-#include "lanes/host/sparse/sparse_attention.h"
 
 namespace troika::lanes {
 namespace {
@@ -25,7 +24,7 @@ class HeadPart {
         context_(context),
         run_(context.run),
         worker_(worker) {
-    const size_t bytes = sparse_list_bytes(attention_, run_);
+    const size_t bytes = head_list_bytes(attention_, most_seen(run_));
     lists_ =
         reinterpret_cast<std::byte*>(context.attention_parts) + static_cast<size_t>(worker) * bytes;
   }
@@ -98,15 +97,16 @@ class HeadPart {
     attention::QueryEstimate estimate(context_.kernels, positions, queries,
                                       position_of(run_, tokens.first), attention_.sparse.buckets,
                                       areas);
+    std::vector<size_t> places;
     for (const int head : attention_.query_heads) {
       if (head / attention_.n_group != key_head) continue;
-      for (size_t first = tokens.first; first < tokens.last;) {
-        const size_t n = std::min(attention::QueryEstimate::kMostTokens, tokens.last - first);
-        estimate.score(first - tokens.first, n, static_cast<size_t>(head % attention_.n_group),
-                       scores(head, first), attention_.areas->stride());
-        first += n;
-      }
+      places.push_back(static_cast<size_t>(head % attention_.n_group));
     }
+    estimate.score_heads(0, tokens.last - tokens.first, places, attention_.areas->stride(),
+                         [&](size_t place, size_t token) {
+                           const int head = key_head * attention_.n_group + static_cast<int>(place);
+                           return scores(head, tokens.first + token);
+                         });
   }
 
   const BoundOp& bound_;
@@ -128,6 +128,16 @@ std::vector<int> key_heads_of(const BoundAttention& attention) {
 }
 
 }  // namespace
+
+size_t head_list_bytes(const BoundAttention& attention, size_t n_positions) {
+  attention::Areas areas(nullptr);
+  if (attention.role == Role::kEstimate) {
+    attention::QueryEstimate::count(static_cast<size_t>(attention.head_dim), n_positions, areas);
+  } else if (attention.role == Role::kSelect) {
+    areas.take<uint32_t>(n_positions);
+  }
+  return areas.bytes();
+}
 
 void run_head_part(const BoundOp& bound, const OpContext& context, int index, int worker) {
   const auto& attention = bound.as<BoundAttention>();

@@ -175,8 +175,7 @@ size_t sparse_attention_bytes(const BoundAttention& attention) {
 }
 
 size_t sparse_list_bytes(const BoundAttention& attention, const Run& run) {
-  size_t most = 0;
-  for (const cache::VisibleSlots& visible : run.visible) most = std::max(most, visible.size());
+  const size_t most = most_seen(run);
   const auto n_group = static_cast<size_t>(attention.n_group);
   if (is_by_tile(attention)) {
     return tile_room(attention, attention::tiles_together(n_group)).list_bytes(most);
