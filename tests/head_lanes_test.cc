@@ -6,11 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/system.h"
 #include "base/trace.h"
+#include "engine/batcher.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
+#include "engine/taken_memory.h"
+#include "machines/heads_here.h"
+#include "plan/plan_json.h"
+#include "prepare/saved_plan.h"
+#include "solve/lane_memory.h"
+#include "tests/support/engine_refusal.h"
 #include "tests/support/logits.h"
 #include "tests/support/repository.h"
 #include "tune/attention_statistics.h"
@@ -21,6 +27,7 @@ namespace {
 using engine::Engine;
 using engine::Session;
 using plan::HeadStep;
+using test_support::engine_refusal;
 using test_support::TinyModel;
 using test_support::TinyModelFile;
 using HeadRow = std::vector<float>;
@@ -29,17 +36,7 @@ constexpr int kHeadContext = 1024;
 constexpr HeadStep kHeadSteps[] = {HeadStep::kInTurn, HeadStep::kOverlap, HeadStep::kFused,
                                    HeadStep::kOrdered};
 
-TinyModel model_of_heads() {
-  TinyModel model = test_support::tiny_model("llama");
-  model.width = 64;
-  model.n_heads = 6;
-  model.n_kv_heads = 2;
-  model.head_dim = model.rope_dims = 32;
-  model.ffn_width = 128;
-  model.type = test_support::kQ8_0;
-  model.context = kHeadContext;
-  return model;
-}
+TinyModel model_of_heads() { return test_support::narrow_llama(kHeadContext, 6, 2); }
 
 class HeadLanes : public testing::Test {
  protected:
@@ -110,14 +107,6 @@ class HeadLanes : public testing::Test {
     Engine engine(options);
     return rows_of(engine, n);
   }
-  static std::string refusal_of(const prepare::Options& options) {
-    try {
-      const Engine engine(options);
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "accepted";
-  }
 };
 
 TEST_F(HeadLanes, S6LanesStepsAndChunksChangeNoBit) {
@@ -145,15 +134,138 @@ TEST_F(HeadLanes, S6LanesStepsAndChunksChangeNoBit) {
   EXPECT_EQ(rows_of(wide), wanted);
 }
 
-// With all positions, attention by heads gives what attention of all heads together gives.
+// With all positions, heads attend as attention does that does not choose, but for its bfloat16.
 TEST_F(HeadLanes, S6WithAllPositionsNothingIsLost) {
-  prepare::Options all = one_lane();
+  prepare::Options all = one_lane(), full = one_lane();
   all.prompts.attention_share = 100;
-  EXPECT_EQ(rows_of(on_lanes(all, {1, 0, 0}, HeadStep::kOrdered)), rows_of(all));
+  full.prompts.attention = plan::AttentionForm::kFull;
+  full.prompts.attention_share.reset();
+  const std::vector<HeadRow> wanted = rows_of(full);
+  const auto distance = [&](const prepare::Options& options) {
+    const HeadRow row = rows_of(on_lanes(options, {1, 0, 0}, HeadStep::kOrdered)).front();
+    float largest = 0, difference = 0;
+    for (size_t i = 0; i < row.size(); ++i) {
+      largest = std::max(largest, std::abs(wanted[0][i]));
+      difference = std::max(difference, std::abs(row[i] - wanted[0][i]));
+    }
+    return difference / largest;
+  };
+  const float of_all = distance(all);
+  EXPECT_LT(of_all, 0.01f);
+  EXPECT_GT(distance(one_lane()), 4 * of_all);
+}
+
+// In gemma2 every second layer sees a window, and scores are capped.
+TEST_F(HeadLanes, S6WindowsAndSoftCapsChangeNoBit) {
+  TinyModel model = test_support::tiny_model("gemma2");
+  model.context = kHeadContext;
+  const TinyModelFile file(model);
+  prepare::Options one = one_lane();
+  one.model.file = file.path();
+  const auto row_of = [&](const prepare::Options& options) {
+    Engine engine(options);
+    Session session(engine);
+    session.prefill(test_support::random_tokens(model, 896, 3));
+    return HeadRow(session.logits().begin(), session.logits().end());
+  };
+  const HeadRow wanted = row_of(one);
+  EXPECT_EQ(row_of(on_lanes(one, {1, 0, 0}, HeadStep::kOrdered)), wanted);
+  prepare::Options full = one;
+  full.prompts.attention = plan::AttentionForm::kFull;
+  full.prompts.attention_share.reset();
+  EXPECT_NE(row_of(full), wanted);
+}
+
+// A head keeps its own share, wherever its parts run. A kept plan hands shares over, which count
+// where none was asked for.
+TEST_F(HeadLanes, S3S6SharesOfHeadsChangeNoBit) {
+  const TinyModel model = model_of_heads();
+  prepare::Options by_head = one_lane();
+  for (size_t i = 0; i < model.n_layers * model.n_heads; ++i) {
+    by_head.prompts.head_shares.push_back(0.1f * static_cast<float>(1 + i % 4));
+  }
+  EXPECT_EQ(rows_of(by_head), rows_of(one_lane()));  // a share was asked for
+  by_head.prompts.attention_share.reset();
+  const std::vector<HeadRow> wanted = rows_of(by_head);
+  EXPECT_NE(wanted, rows_of(one_lane()));
+  EXPECT_EQ(rows_of(on_lanes(by_head, {1, 0, 0}, HeadStep::kOrdered)), wanted);
+  EXPECT_EQ(rows_of(on_lanes(by_head, {0, 1, 1}, HeadStep::kFused)), wanted);
+}
+
+// Only tuning leaves heads out, on one lane. A task of such a head would attend.
+TEST_F(HeadLanes, S3S6AHeadThatIsLeftOutIsNoTask) {
+  prepare::Options left_out = on_lanes(one_lane(), {1, 0, 0}, HeadStep::kOrdered);
+  left_out.prompts.attention_share.reset();
+  left_out.prompts.head_shares.assign(model_of_heads().n_layers * model_of_heads().n_heads, 0.5f);
+  left_out.prompts.head_shares[1] = plan::kLeftOut;
+  EXPECT_DEATH(Engine{left_out}, "is_left_out");
+}
+
+TEST_F(HeadLanes, S6CompanyChangesNoBit) {
+  const auto texts = [](const prepare::Options& options, bool is_together) {
+    Engine engine(options);
+    engine::Batcher batcher(engine);
+    std::vector<std::vector<text::Token>> result;
+    std::vector<int> numbers;
+    for (const size_t n : {700, 640, 930}) {
+      engine::AnswerRequest request;
+      request.prompt = tokens(n, n);
+      request.options.most_tokens = 12;
+      numbers.push_back(batcher.submit(std::move(request)));
+      while (!is_together && !batcher.is_done(numbers.back())) batcher.step();
+    }
+    for (const int number : numbers) {
+      while (!batcher.is_done(number)) batcher.step();
+      result.push_back(batcher.take(number).tokens);
+    }
+    return result;
+  };
+  const auto wanted = texts(one_lane(), false);
+  for (const bool is_together : {false, true}) {
+    EXPECT_EQ(texts(on_lanes(one_lane(), {1, 0, 0}, HeadStep::kOrdered), is_together), wanted)
+        << is_together;
+  }
+}
+
+// What heads hand on, and the lists of their lanes, are reckoned before they are taken.
+TEST_F(HeadLanes, S6NoMoreMemoryIsTakenThanWasReckoned) {
+  for (const std::vector<int>& lanes : {std::vector<int>{1, 0, 0}, {0, 1, 0}}) {
+    prepare::Options options = on_lanes(one_lane(), lanes, HeadStep::kOrdered);
+    const auto taken_of = [&](Engine& engine) {
+      Session session(engine);
+      session.prefill(tokens(static_cast<size_t>(engine.plan().context) - 1));
+      plan::Ledger taken = engine.ledger();
+      enter_taken(engine, &taken);
+      return taken;
+    };
+    Engine engine(options);
+    const plan::Ledger expected = prepare::expected_memory(
+        options, engine.blueprint(), engine.weights(), engine.plan(), engine.start().memory);
+    // Nothing grows with a prompt after the engine was made.
+    plan::Ledger made = engine.ledger();
+    enter_taken(engine, &made);
+    const plan::Ledger taken = taken_of(engine);
+    EXPECT_EQ(taken.bytes(plan::Owner::kLanes), made.bytes(plan::Owner::kLanes));
+    for (int i = 0; i < plan::kOwners; ++i) {
+      const auto owner = static_cast<plan::Owner>(i);
+      const size_t more = owner == plan::Owner::kLanes ? 64 << 10 : 0;
+      EXPECT_GE(expected.bytes(owner) + more, taken.bytes(owner)) << plan::owner_name(owner);
+    }
+    EXPECT_GT(taken.bytes(plan::Owner::kHeads), 0u);
+    // Within a limit the context is shorter, and the bits are the same.
+    options.memory.context = 0;
+    options.memory.limit_bytes = expected.total_bytes() - expected.bytes(plan::Owner::kHeads) / 5;
+    options.memory.held_bytes = engine.start().memory.program_bytes;
+    Engine limited(options);
+    EXPECT_LT(limited.plan().context, kHeadContext);
+    EXPECT_GT(limited.plan().context, 640);
+    EXPECT_LE(taken_of(limited).total_bytes(), options.memory.limit_bytes + (64 << 10));
+    EXPECT_EQ(rows_of(limited, 640), rows_of(one_lane(), 640));
+  }
 }
 
 TEST_F(HeadLanes, S4FixedScalesAreTheSameOnOneLaneAndOnTwo) {
-  const std::vector<HeadRow> as_they_come = rows_of(one_lane());
+  const std::vector<HeadRow> as_they_come = rows_of(one_lane(), 896);
   std::vector<std::vector<HeadRow>> seen = {as_they_come};
   for (const int n : {1, 5, 9}) {
     const std::vector<HeadRow> wanted = rows_of(with_buckets(n), 896);
@@ -182,6 +294,49 @@ TEST_F(HeadLanes, S4StrictLanesTakeNineBuckets) {
   Engine engine(strict);
   EXPECT_EQ(engine.plan().attention.n_buckets, 9);
   EXPECT_EQ(rows_of(engine, 896), rows_of(with_buckets(9), 896));
+}
+
+// A plan from a file does not change, so that it must fix the scales itself.
+TEST_F(HeadLanes, S4StrictLanesRefuseAPlanWhoseScalesAreNotFixed) {
+  const test::TempFolder folder;
+  for (const bool is_fixed : {false, true}) {
+    prepare::Options options = is_fixed ? with_buckets(9) : one_lane();
+    const Engine engine(options);
+    options.plan.file = folder.file("plan.json");
+    test::write_whole(options.plan.file,
+                      plan::to_json({prepare::plan_identity(engine.file()), engine.plan()}));
+    options.prompts = {};
+    EXPECT_EQ(engine_refusal(options), "accepted");
+    options.lanes.is_strict_npu = true;
+    const std::string refusal = engine_refusal(options);
+    EXPECT_EQ(refusal == "accepted", is_fixed) << refusal;
+    EXPECT_EQ(refusal.find("‹strict-npu›") != std::string::npos, !is_fixed) << refusal;
+  }
+}
+
+// An order is planned only where it can change anything.
+TEST_F(HeadLanes, S7LockStepAndOneLaneHaveNoPlannedOrder) {
+  prepare::Options one = one_lane();
+  one.prompts.attention_lanes = {0, 0, 0};
+  EXPECT_FALSE(machines::orders_heads(Engine(one).plan()));
+  EXPECT_EQ(rows_of(one), rows_of(one_lane()));
+  prepare::Options two = on_lanes(one_lane(), {1, 0, 0}, HeadStep::kOrdered);
+  EXPECT_TRUE(machines::orders_heads(Engine(two).plan()));
+  two.prompts.order = plan::Order::kLockStep;
+  EXPECT_FALSE(machines::orders_heads(Engine(two).plan()));
+}
+
+TEST_F(HeadLanes, S6LanesOfHeadsPrecedeARuleForAttentionAndSaySo) {
+  prepare::Options options = on_lanes(one_lane(), {1, 0, 0}, HeadStep::kOrdered);
+  options.lanes.placements = {{"attention", 0, 1}};
+  const Engine engine(options);
+  const auto sentences = [&](int lane) {
+    return solve::broken_rules(engine.blueprint(), engine.plan(), {{"attention", 0, lane}});
+  };
+  EXPECT_TRUE(sentences(0).empty());  // the exact part and generation are there
+  ASSERT_EQ(sentences(1).size(), 1u);
+  EXPECT_NE(sentences(1)[0].find("‹attention-lanes›"), std::string::npos) << sentences(1)[0];
+  EXPECT_EQ(sentences(1)[0].find("GB"), std::string::npos) << sentences(1)[0];
 }
 
 TEST_F(HeadLanes, S5S7FusedLaunchesAndAPlannedOrderShowInTheTrace) {
@@ -216,17 +371,24 @@ TEST_F(HeadLanes, S5S7FusedLaunchesAndAPlannedOrderShowInTheTrace) {
 }
 
 TEST_F(HeadLanes, WhatDoesNotFitIsASentence) {
-  EXPECT_NE(refusal_of(on_lanes(one_lane(), {2, 0, 0}, HeadStep::kOrdered)).find("lane 2"),
+  EXPECT_NE(engine_refusal(on_lanes(one_lane(), {2, 0, 0}, HeadStep::kOrdered)).find("lane 2"),
             std::string::npos);
-  EXPECT_NE(refusal_of(on_lanes(one_lane(), {1, 0}, HeadStep::kOrdered)).find("three lanes"),
+  EXPECT_NE(engine_refusal(on_lanes(one_lane(), {1, 0}, HeadStep::kOrdered)).find("three lanes"),
             std::string::npos);
   prepare::Options unknown = one_lane();
   unknown.prompts.attention_buckets = 9;
-  EXPECT_NE(refusal_of(unknown).find("troika tune"), std::string::npos);
-  EXPECT_NE(refusal_of(with_buckets(3)).find("‹attention-buckets› 3"), std::string::npos);
+  EXPECT_NE(engine_refusal(unknown).find("troika tune"), std::string::npos);
+  EXPECT_NE(engine_refusal(with_buckets(3)).find("‹attention-buckets› 3"), std::string::npos);
+  prepare::Options cut = on_lanes(one_lane(), {1, 0, 0}, HeadStep::kOrdered);
+  cut.lanes.cuts = {plan::cut_from_text("attention=heads:0:1,1:1")};
+  for (const char* name : {"‹cut› attention", "‹attention-lanes›"}) {
+    EXPECT_NE(engine_refusal(cut).find(name), std::string::npos) << engine_refusal(cut);
+  }
+  cut.lanes.cuts = {plan::cut_from_text("attention@step=heads:0:1,1:1")};
+  EXPECT_EQ(rows_of(cut), rows_of(one_lane()));
   prepare::Options chunk = with_buckets(9);
   chunk.prompts.chunk = 100;
-  EXPECT_NE(refusal_of(chunk).find("divides tiles of 64"), std::string::npos);
+  EXPECT_NE(engine_refusal(chunk).find("divides tiles of 64"), std::string::npos);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cli/output.h"
+#include "machines/heads_here.h"
 #include "machines/phone_setup.h"
 #include "plan/plan_json.h"
 #include "prepare/streaming/weight_stream.h"
@@ -132,6 +133,13 @@ std::string idle_attention(const plan::Plan& plan, std::string_view option) {
   }
   if (option == "--attention-heads" && !plan.attention.has_head_lanes()) {
     return "heads are no tasks of their own (see --attention-lanes)";
+  }
+  if (option == "--attention-heads" && plan.attention.head_step == plan::HeadStep::kOrdered &&
+      !machines::orders_heads(plan)) {
+    return fmt::format("{}, and heads go as with 'fused'",
+                       plan.lanes.size() == 1
+                           ? "one lane has no order of heads to plan"
+                           : "in lock step (see --order) no order of heads is planned");
   }
   if (option == "--attention-above" && !plan.attention.is_by_weight()) {
     return fmt::format("{} goes by shares", plan::attention_form_name(plan.attention.form));

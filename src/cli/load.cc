@@ -9,6 +9,7 @@
 #include "cli/idle_flags.h"
 #include "cli/output.h"
 #include "cli/use/kept_plan.h"
+#include "machines/heads_here.h"
 
 namespace troika::cli {
 
@@ -16,7 +17,7 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   prepare::Options options = flags.checked();
   Progress bar("measuring weights");
   options.progress = bar.function();
-  if (flags.uses_kept_plan()) options.plan.base = kept_plan(flags, &options.prompts.head_scales);
+  if (flags.uses_kept_plan()) options.plan.base = kept_plan(flags, &options.prompts);
   auto engine = std::make_unique<engine::Engine>(options);
   if (!engine->loaded().note.empty()) note("note: " + with_flags(engine->loaded().note) + "\n");
   if (const plan::PromptAttention& attention = engine->plan().attention; attention.is_untuned()) {
@@ -28,7 +29,9 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   }
   for (const std::string& sentence : idle_flags(flags, options, *engine))
     note("note: " + sentence + "\n");
-  for (const std::string& sentence : broken_rules(flags, *engine)) note("note: " + sentence + "\n");
+  for (const std::string& sentence : broken_rules(flags, *engine)) {
+    note("note: " + with_flags(sentence) + "\n");
+  }
   const int trained = engine->blueprint().trained_context;
   const int context = engine->plan().context;
   if (context > trained) {
@@ -40,7 +43,8 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   return engine;
 }
 
-std::string attention_text(const plan::PromptAttention& attention) {
+std::string attention_text(const plan::Plan& plan) {
+  const plan::PromptAttention& attention = plan.attention;
   const char* const form = plan::attention_form_name(attention.form);
   if (!attention.is_sparse()) return fmt::format("attention {}", form);
   if (attention.is_by_weight()) {
@@ -60,8 +64,11 @@ std::string attention_text(const plan::PromptAttention& attention) {
                         attention.n_buckets == 1 ? "pair" : "pairs");
   }
   if (attention.has_head_lanes()) {
+    const bool is_unordered =
+        attention.head_step == plan::HeadStep::kOrdered && !machines::orders_heads(plan);
+    const plan::HeadStep step = is_unordered ? plan::HeadStep::kFused : attention.head_step;
     text += fmt::format("; heads {}: estimate on lane {}, selection on {}, exact part on {}",
-                        plan::head_step_name(attention.head_step), attention.head_lanes[0],
+                        plan::head_step_name(step), attention.head_lanes[0],
                         attention.head_lanes[1], attention.head_lanes[2]);
   }
   return text;
@@ -81,7 +88,7 @@ std::string prefill_text(const engine::Engine& engine) {
   if (const size_t bytes = engine.weights().packed_bytes(); bytes > 0) {
     text += fmt::format(", {} packed in {:.2f} s", bytes_text(bytes), engine.loaded().pack_seconds);
   }
-  if (plan.attention.is_sparse()) text += "; " + attention_text(plan.attention);
+  if (plan.attention.is_sparse()) text += "; " + attention_text(plan);
   return text;
 }
 

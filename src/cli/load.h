@@ -16,6 +16,6 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags);
 std::string prefill_text(const engine::Engine& engine);
 
 // Returns a text as "attention sparse: 20 % of the positions from 1024 on, by head".
-std::string attention_text(const plan::PromptAttention& attention);
+std::string attention_text(const plan::Plan& plan);
 
 }  // namespace troika::cli

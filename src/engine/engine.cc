@@ -1,11 +1,14 @@
 #include "engine/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <climits>
 
 #include "base/clock.h"
 #include "base/cpu_features.h"
+#include "base/error.h"
 #include "base/system.h"
 #include "engine/taken_memory.h"
 #include "machines/devices.h"
@@ -65,6 +68,16 @@ plan::Plan plan_here(const prepare::Options& options, const prepare::OpenedModel
   }
   plan::Plan plan = prepare::load_plan(options.plan.file, prepare::plan_identity(model.file)).plan;
   prepare::apply_chunk_options(options, &plan);
+  plan::check_attention(plan);  // cuts were added
+  const bool fixes_scales =
+      plan.attention.form != plan::AttentionForm::kQuery || plan.attention.n_buckets > 0;
+  if (options.lanes.is_strict_npu && !fixes_scales) {
+    throw UsageError(fmt::format(
+        "‹strict-npu› allows only scales that are fixed beforehand, and by {} the estimate of "
+        "‹attention› query finds its own as it runs. Make the plan again with ‹strict-npu›, or "
+        "leave it out.",
+        options.plan.file));
+  }
   return plan;
 }
 

@@ -31,7 +31,7 @@ schedule::HeadPipeline heads_here(const plan::Plan& plan, const model::Blueprint
 
 bool orders_heads(const plan::Plan& plan) {
   return plan.attention.has_head_lanes() && plan.attention.head_step == plan::HeadStep::kOrdered &&
-         plan.order != plan::Order::kLockStep;
+         plan.order != plan::Order::kLockStep && plan.lanes.size() > 1;
 }
 
 }  // namespace troika::machines

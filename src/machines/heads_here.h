@@ -11,7 +11,8 @@ namespace troika::machines {
 // shares of the plan. Where the estimate has fixed scales, the bucket of a head is the one nearest
 // to its scales on the calibration text; else all heads have one bucket.
 schedule::HeadPipeline heads_here(const plan::Plan& plan, const model::Blueprint& blueprint);
-// Says whether a policy plans the order in which heads run (S7).
+// Says whether a policy plans the order in which heads run (S7): not on one lane, and not in lock
+// step, where lanes wait for each other at every step.
 bool orders_heads(const plan::Plan& plan);
 
 }  // namespace troika::machines

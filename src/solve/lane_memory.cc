@@ -88,6 +88,7 @@ std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const p
     int n_asked = 0, n_kept = 0;  // count subgraphs
   };
   std::vector<Kept> all;
+  int other_than_heads = -1;  // the lane of a rule for attention that lanes of heads precede
   for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(blueprint, plan.splits)) {
     // A lane counts as keeping a subgraph only if it runs it in all shapes that it is asked for.
     std::vector<char> is_asked(plan.lanes.size(), 0), is_kept(plan.lanes.size(), 1);
@@ -101,6 +102,10 @@ std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const p
     }
     for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
       if (is_asked[lane] == 0) continue;
+      if (subgraph.is_dynamic() && plan.attention.has_head_lanes()) {
+        if (is_kept[lane] == 0) other_than_heads = static_cast<int>(lane);
+        continue;
+      }
       auto kept = std::find_if(all.begin(), all.end(), [&](const Kept& k) {
         return k.kind == subgraph.name && k.lane == static_cast<int>(lane);
       });
@@ -110,6 +115,12 @@ std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const p
     }
   }
   std::vector<std::string> sentences;
+  if (other_than_heads >= 0) {
+    sentences.push_back(fmt::format(
+        "‹place› has no say in where attention runs, which lane {} was asked to: ‹attention-lanes› "
+        "decides, and generation attends on the lane of the exact part, {}.",
+        other_than_heads, plan.attention.head_lanes.back()));
+  }
   for (const Kept& kept : all) {
     if (kept.n_kept == kept.n_asked) continue;
     const plan::HostLane& lane = plan.lanes[static_cast<size_t>(kept.lane)];

@@ -39,7 +39,8 @@ std::vector<size_t> held_by_lanes(const model::Blueprint& blueprint, const weigh
                                   const plan::Plan& plan);
 
 // Returns a sentence for each kind of subgraph of which the plan runs fewer blocks on a lane than
-// `rules`, which a user asked for, say. REQUIRES: the rules name lanes of the plan.
+// `rules`, which a user asked for, say: limits of memory come before rules. Lanes of heads (S6) do
+// too, and have a sentence of their own. REQUIRES: the rules name lanes of the plan.
 std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const plan::Plan& plan,
                                       const std::vector<plan::Placement>& rules);
 

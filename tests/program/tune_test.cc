@@ -132,6 +132,40 @@ TEST_F(Tune, EveryCommandThatRunsAModelSaysSo) {
   EXPECT_TRUE(has(talked.err, kNotice)) << talked.err;
 }
 
+// 'troika plan' makes a plan of its own, and takes from the kept one what holds for the model's
+// heads on any lanes: the scales of the estimate (S4), and shares where none is asked for (S3).
+TEST_F(Tune, S3S4PlansThatAreMadeTakeWhatTuningFoundAboutHeads) {
+  expect_success(tune());
+  const auto plan = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"plan",   model_,      "--attention", "query",
+                                      "--json", "--prefill", "bf16"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  expect_refusal(plan({"--attention-buckets", "9"}), 2,
+                 {"--attention-buckets", "'troika tune'", "--seconds", "--no-cache"});
+  json kept = json::parse(read_whole(kept_path()));
+  const size_t n_heads = 2 * 2;  // in two layers
+  kept["attention"]["head_scales"] = std::vector<double>(2 * n_heads, 0.25);
+  kept["attention"]["head_shares"] = std::vector<double>(n_heads, 0.5);
+  write_whole(kept_path(), kept.dump());
+  const Finished made = plan({"--attention-buckets", "9"});
+  expect_success(made);
+  const json attention = json::parse(made.out).at("attention");
+  EXPECT_EQ(attention.at("head_scales"), kept["attention"]["head_scales"]);
+  EXPECT_EQ(attention.at("head_shares"), kept["attention"]["head_shares"]);
+  EXPECT_EQ(attention.at("share"), 0.5);
+  const Finished asked = plan({"--attention-share", "10"});
+  expect_success(asked);
+  EXPECT_FALSE(json::parse(asked.out).at("attention").contains("head_shares")) << asked.out;
+  expect_refusal(plan({"--attention-buckets", "9", "--no-cache"}), 2, {"--no-cache"});
+  // A run whose lanes are not those of the kept plan takes both over, too.
+  const Finished ran = run(words_of_run(
+      {"--attention", "query", "--attention-buckets", "1", "--kv", "f32", "--prefill", "bf16"}));
+  expect_success(ran);
+  EXPECT_TRUE(has(ran.err, "is given, so the plan")) << ran.err;
+}
+
 TEST_F(Tune, WhatIsStatedWins) {
   expect_success(tune());
   const std::vector<std::vector<std::string>> against = {

@@ -271,6 +271,44 @@ TEST_F(Usage, SparseAttentionThatNoPromptCanReachIsNoted) {
   expect_refusal(run({"--attention", "sparse", "--chunk", "100"}), 2, {"--chunk 100", "64"});
 }
 
+// One lane plans no order of heads, and what the program says at its start says so.
+TEST_F(Usage, S7AnOrderOfHeadsOnOneLaneIsNoted) {
+  const std::vector<std::string> heads = {"--attention", "query", "--attention-lanes", "0,0,0",
+                                          "--prefill",   "bf16",  "--context",         "1100",
+                                          "--threads",   "1",     "--attention-heads", "ordered"};
+  const Finished idle = run(heads);
+  expect_success(idle);
+  EXPECT_NE(idle.err.find("--attention-heads does nothing here: one lane has no order"),
+            std::string::npos)
+      << idle.err;
+  std::vector<std::string> words = {"plan", model_, "--explain"};
+  words.insert(words.end(), heads.begin(), heads.end());
+  const Finished explained = troika(words);
+  expect_success(explained);
+  EXPECT_NE(explained.out.find("; heads fused: "), std::string::npos) << explained.out;
+}
+
+// Mistakes are found before a model is loaded.
+TEST_F(Usage, S1TheEstimateRefusesWhatItWouldPassOver) {
+  const std::string text = write(std::string("Once upon a time. "), "text.txt");
+  const auto estimate = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"eval", folder_.file("no.gguf"), "--estimate"};
+    words.insert(words.end(), more.begin(), more.end());
+    return troika(words);
+  };
+  expect_refusal(estimate({"--tasks", text}), 2, {"--perplexity"});
+  expect_refusal(estimate({"--perplexity", text, "--losses", "x"}), 2, {"leave --losses out"});
+  expect_refusal(estimate({"--perplexity", text, "--second-half"}), 2, {"--second-half"});
+  expect_refusal(estimate({"--perplexity", text, "--first", "3"}), 2, {"--first"});
+  const std::vector<std::string> words = {"eval",      model_,    "--perplexity", text,
+                                          "--prefill", "bf16",    "--estimate",   "--attention",
+                                          "full",      "--chunk", "128"};
+  expect_refusal(troika(words), 2, {"No query was looked at", "longer text"});
+  std::vector<std::string> early = words;
+  early.insert(early.end(), {"--attention-from", "0"});
+  expect_refusal(troika(early), 2, {"--attention-from 0"});
+}
+
 TEST_F(Usage, LanesWithoutWorkAreNoted) {
   cpu_set_t cores;
   ASSERT_EQ(sched_getaffinity(0, sizeof(cores), &cores), 0);

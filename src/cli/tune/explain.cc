@@ -269,7 +269,7 @@ void print_cuts(const plan::Plan& plan) {
 // Prints what tokens of long prompts attend to, and what each head keeps.
 void print_attention(const engine::Engine& engine) {
   const plan::PromptAttention& attention = engine.plan().attention;
-  std::string text = attention_text(attention);
+  std::string text = attention_text(engine.plan());
   if (!attention.reason.empty()) text += fmt::format(" ({})", with_flags(attention.reason));
   print(text + "\n");
   if (attention.head_shares.empty()) return;

@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/tune/compare_plans.h"
 #include "cli/tune/explain.h"
+#include "cli/use/kept_plan.h"
 #include "cli/use/memory.h"
 #include "engine/engine.h"
 #include "machines/phone_setup.h"
@@ -132,6 +133,7 @@ void calibrate(PlanFlags& flags) {
 }
 
 void make(PlanFlags& flags) {
+  take_heads_of_kept_plan(flags.engine, &flags.engine.options.prompts);
   if (!flags.calibrate.empty()) {
     calibrate(flags);
   }

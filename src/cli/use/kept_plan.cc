@@ -27,6 +27,24 @@ std::string option_against(const EngineFlags& flags, const plan::Plan& plan) {
   return {};
 }
 
+// Returns the plan that is kept for the model, if the flags allow it to count for anything.
+std::optional<tune::KeptPlan> kept_for(const EngineFlags& flags) {
+  const prepare::Options& options = flags.options;
+  if (!options.plan.file.empty() || !options.memory.has_side_files || !prepare::is_here(options)) {
+    return std::nullopt;
+  }
+  std::string problem;
+  std::optional<tune::KeptPlan> kept = tune::find_kept_plan(options.model.file, &problem);
+  if (!problem.empty()) note("note: the tuned plan is not used: " + problem + "\n");
+  return kept;
+}
+
+// Heads are the model's, whatever computes them.
+void take_heads(const plan::PromptAttention& attention, prepare::PromptChoice* prompts) {
+  prompts->head_scales = attention.head_scales;
+  prompts->head_shares = attention.head_shares;
+}
+
 }  // namespace
 
 std::string day_of(const std::string& when) {
@@ -40,15 +58,9 @@ std::string day_of(const std::string& when) {
   return fmt::format("{} {} {}", day, kMonths[month - 1], year);
 }
 
-std::optional<plan::Plan> kept_plan(const EngineFlags& flags, std::vector<float>* head_scales) {
-  const prepare::Options& options = flags.options;
-  if (!flags.uses_kept_plan() || !options.plan.file.empty() || !options.memory.has_side_files ||
-      !prepare::is_here(options)) {
-    return std::nullopt;
-  }
-  std::string problem;
-  const std::optional<tune::KeptPlan> kept = tune::find_kept_plan(options.model.file, &problem);
-  if (!problem.empty()) note("note: the tuned plan is not used: " + problem + "\n");
+std::optional<plan::Plan> kept_plan(const EngineFlags& flags, prepare::PromptChoice* prompts) {
+  if (!flags.uses_kept_plan()) return std::nullopt;
+  const std::optional<tune::KeptPlan> kept = kept_for(flags);
   if (!kept) return std::nullopt;
   const plan::Plan& plan = kept->file.plan;
   if (const std::string option = option_against(flags, plan); !option.empty()) {
@@ -56,12 +68,17 @@ std::optional<plan::Plan> kept_plan(const EngineFlags& flags, std::vector<float>
         fmt::format("note: {} is given, so the plan that 'troika tune' found ({}) is not used; "
                     "--no-plan says that without this note\n",
                     option, tune::summary(plan)));
-    *head_scales = plan.attention.head_scales;  // the model's, whatever computes it
+    take_heads(plan.attention, prompts);
     return std::nullopt;
   }
   note(fmt::format("Plan: tuned on {} ({}); --no-plan runs without it.\n",
                    day_of(kept->file.tuned->when), tune::summary(plan)));
   return plan;
+}
+
+void take_heads_of_kept_plan(const EngineFlags& flags, prepare::PromptChoice* prompts) {
+  const std::optional<tune::KeptPlan> kept = kept_for(flags);
+  if (kept) take_heads(kept->file.plan.attention, prompts);
 }
 
 }  // namespace troika::cli
