@@ -29,7 +29,7 @@ def joined(results):
     whole = dict(results[0])
     whole["prompts"] = [n for result in results for n in result["prompts"]]
     whole["gain_over_one_lane"] = [gain for result in results for gain in result["gain_over_one_lane"]]
-    whole["cuts"] = "; ".join(f"of {result['prompts'][0]} tokens {result['cuts']}" for result in results)
+    whole["cuts"] = "\n".join(f"- for {result['prompts'][0]} tokens: `{result['cuts']}`" for result in results)
     whole["systems"] = []
     for i, system in enumerate(results[0]["systems"]):
         columns = {key: [value for result in results for value in result["systems"][i][key]] for key in ("ms", "of_one_core")}
@@ -46,7 +46,7 @@ def prompts_table(model, result):
     gains = [f"{gain:.2f} ×" for gain in result["gain_over_one_lane"]]
     rows.append(["**tensor-level over the better lane alone**", *gains, ""])
     text = table([f"{model}, tokens", *map(str, prompts), "how"], rows)
-    return f"{text}\n\nWhat the solver found: {result['cuts']}."
+    return f"{text}\n\nWhat the solver found, with all graphs that there are:\n\n{result['cuts']}"
 
 
 def steps_table(results):
