@@ -10,6 +10,7 @@
 #include "machines/heads_here.h"
 #include "machines/phone_setup.h"
 #include "plan/plan_json.h"
+#include "prepare/streaming/expert_stream.h"
 #include "prepare/streaming/weight_stream.h"
 #include "solve/lane_memory.h"
 
@@ -305,6 +306,12 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
       stream == nullptr || engine.blueprint().n_experts == 0) {
     say("--expert-reads", stream == nullptr ? "all weights are in memory (see --memory)"
                                             : "this model has no experts");
+  } else if (const prepare::ExpertStream* const experts = stream->experts();
+             options.memory.expert_reads == prepare::ExpertReads::kGuessed &&
+             (experts == nullptr || !experts->takes_guesses())) {
+    say("--expert-reads",
+        "blocks take turns in memory, routers among them, so nothing is guessed and experts are "
+        "read by route; more --memory lets routers stay");
   }
   say_of_int8(plan, say);
   return sentences;

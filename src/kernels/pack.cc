@@ -31,6 +31,13 @@ int32_t spread(const uint8_t* row, size_t depth, int8_t* strip) {
   return static_cast<int32_t>(sum - 128 * static_cast<int64_t>(depth));
 }
 
+// Returns how many of k weights are outliers where this share of them is. A share such as 0.29 is a
+// little less in binary, so that a product just below a whole number is that number.
+size_t n_int4_outliers(double share, size_t k) {
+  constexpr double kRounding = 1e-9;
+  return static_cast<size_t>(share * static_cast<double>(k) + kRounding);
+}
+
 // Returns the magnitude that becomes 127 where the largest that is no outlier becomes 7. 0: all
 // that is not 0 is an outlier, and the row's largest becomes 127.
 float limit_of_int4(const float* row, float* magnitudes, size_t k, double outliers) {
@@ -39,7 +46,7 @@ float limit_of_int4(const float* row, float* magnitudes, size_t k, double outlie
     const float magnitude = std::fabs(row[i]);
     magnitudes[i] = std::isnan(magnitude) ? 0.0f : std::min(magnitude, FLT_MAX / kLargestLevel);
   }
-  const auto n_outliers = static_cast<size_t>(outliers * static_cast<double>(k));
+  const size_t n_outliers = n_int4_outliers(outliers, k);
   if (n_outliers >= k) return 0.0f;
   float* const largest = magnitudes + (k - 1 - n_outliers);
   std::nth_element(magnitudes, largest, magnitudes + k);

@@ -81,14 +81,15 @@ TEST(PackInt4, P11MostWeightsHave4BitsAndOutliersTheSameStepIn8) {
   }
   values[3 * kDepth + 1] = 40.0f;  // is farther out than 8 bits reach
   const TestWeight weight(Type::kF32, kRows, kDepth, values);
-  for (const double share : {0.0, 0.01, 0.02}) {
-    Int4Strip strip(weight, share);
+  // 29 % of 400 are 116, although 0.29 * 400 is less in binary.
+  for (const size_t percent : {0, 1, 2, 29}) {
+    Int4Strip strip(weight, static_cast<double>(percent) / 100);
     size_t n_long_in_all = 0;
     for (size_t r = 0; r < kRows; ++r) {
       std::vector<float> sorted;
       for (size_t i = 0; i < kDepth; ++i) sorted.push_back(std::fabs(values[r * kDepth + i]));
       std::sort(sorted.begin(), sorted.end());
-      const auto n_outliers = static_cast<size_t>(share * kDepth);
+      const size_t n_outliers = percent * kDepth / 100;
       const float largest = sorted[kDepth - 1 - n_outliers];
       const float step = strip.packed.scales[r];
       EXPECT_NEAR(step, largest / 7, 1e-5f * largest);
@@ -107,7 +108,7 @@ TEST(PackInt4, P11MostWeightsHave4BitsAndOutliersTheSameStepIn8) {
       EXPECT_LE(n_long, n_outliers);
       n_long_in_all += n_long;
     }
-    EXPECT_EQ(n_long_in_all > 0, share > 0.0);
+    EXPECT_EQ(n_long_in_all > 0, percent > 0);
   }
 }
 

@@ -56,6 +56,18 @@ void add_note(const std::string& more, std::string* note) {
   if (!more.empty()) *note += (note->empty() ? "" : "; ") + more;
 }
 
+// Returns a note where scales of the rest of the weights are not those of experts; empty: there is
+// nothing to say.
+std::string note_of_experts(const model::Blueprint& blueprint, const plan::Plan& plan) {
+  const bool is_row = plan.int8.weight_scales == plan::WeightScales::kRow;
+  if (plan.prefill != plan::Prefill::kInt8 || blueprint.n_experts == 0 || is_row) return {};
+  return fmt::format(
+      "‹int8-weights› {} is not for experts, which have 8 bits and a scale for each row in "
+      "prompts; "
+      "the other weights follow it",
+      plan::weight_scales_name(plan.int8.weight_scales));
+}
+
 // Makes the stream of neurons that are read when they are needed.
 NeuronStream* stream_neurons(const Options& options, const OpenedModel& model,
                              std::span<const model::GatedFfn> ffns, const plan::Plan& plan,
@@ -153,6 +165,7 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   weights.set_channels(std::move(outliers.channels));
   loaded.channel_file = std::move(outliers.side_file);
   loaded.note = std::move(outliers.note);
+  if (is_on_host) add_note(note_of_experts(blueprint, *plan), &loaded.note);
   std::string by_neuron;
   const std::vector<model::GatedFfn> ffns = neuron_blocks(blueprint, *plan);
   std::unique_ptr<weights::NeuronPredictor> predictor =

@@ -197,10 +197,12 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
              lanes::Buffers::bytes_for(blueprint, plan.most_rows(), plan.output_shapes.back(),
                                        plan.n_buffer_sets()) +
                  shadow_bytes(blueprint, weights, plan));
+  const bool guesses_experts = options.memory.expert_reads == ExpertReads::kGuessed &&
+                               reads_experts(options, blueprint, plan) && may_stream(options, plan);
   size_t scratch = 0;
   for (const plan::HostLane& lane : plan.lanes) {
     if (lane.is_device()) continue;  // its lane enters what it has taken
-    scratch += lanes::host_scratch_bytes(blueprint, lane, plan);
+    scratch += lanes::host_scratch_bytes(blueprint, lane, plan, guesses_experts);
   }
   ledger.set(Owner::kLanes, scratch);
   if (may_stream(options, plan)) {

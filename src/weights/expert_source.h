@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/mixtures.h"
+#include "plan/shape.h"
 
 namespace troika::weights {
 
@@ -37,8 +38,9 @@ class ExpertSource {
 
   // Whether it is worth while to call `guess`.
   virtual bool takes_guesses() const = 0;
-  // By one worker, before any other asks for rows: these experts, ascending, are needed.
-  virtual void want(int mixture, std::span<const int32_t> experts) = 0;
+  // By one worker, before any other asks for rows: these experts, ascending, are needed in a pass
+  // of this phase.
+  virtual void want(int mixture, std::span<const int32_t> experts, plan::Phase phase) = 0;
   // By one worker, behind `want` of the mixture before: these may be needed, the likeliest first.
   virtual void guess(int mixture, std::span<const int32_t> experts) = 0;
   // The one of the wanted experts that is to be computed as the i-th for this product: the first
@@ -46,8 +48,8 @@ class ExpertSource {
   virtual Rows take(Place place, int i) = 0;
   // By one worker, when all products have been computed.
   virtual void finish(int mixture) = 0;
-  // Why rows that were taken since the last call are not those of the model; empty: they are.
-  virtual std::string take_problem() = 0;
+  // Why rows that were taken since the last call are not those of the model; nothing: they are.
+  virtual std::optional<std::string> take_problem() = 0;
 
  private:
   std::vector<model::Mixture> mixtures_;

@@ -86,6 +86,37 @@ TEST_F(StreamingExperts, P10TheTextIsThatOfExpertsInMemory) {
       << idle.err;
 }
 
+TEST_F(StreamingExperts, P10WhereNothingIsGuessedItIsSaid) {
+  const auto total = run_json({})["memory"]["total_bytes"].get<int64_t>();
+  // With the least memory that is accepted, to a megabyte, blocks take turns and routers with them.
+  int64_t refused = total / 8, accepted = total - (int64_t{24} << 20);
+  const auto guessed = [&](int64_t bytes) {
+    // Values of a large chunk would be reckoned for longer than they are held.
+    return run({"--memory", std::to_string(bytes), "--expert-reads", "guessed", "--chunk", "32"});
+  };
+  const std::string noted = "note: --expert-reads does nothing here: blocks take turns";
+  EXPECT_EQ(guessed(accepted).err.find(noted), std::string::npos);
+  while (accepted - refused > int64_t{1} << 20) {
+    const int64_t middle = refused + (accepted - refused) / 2;
+    (guessed(middle).status == 0 ? accepted : refused) = middle;
+  }
+  const Finished least = guessed(accepted);
+  expect_success(least);
+  EXPECT_NE(least.err.find(noted), std::string::npos) << least.err;
+}
+
+TEST_F(StreamingExperts, P11ScalesThatAreNotForExpertsAreNoted) {
+  for (const char* scales : {"int4", "tensor"}) {
+    const Finished noted = run({"--prefill", "int8", "--int8-weights", scales});
+    expect_success(noted);
+    EXPECT_NE(noted.err.find(std::string("note: --int8-weights ") + scales + " is not for experts"),
+              std::string::npos)
+        << noted.err;
+  }
+  const Finished plain = run({"--prefill", "int8"});
+  EXPECT_EQ(plain.err.find("not for experts"), std::string::npos) << plain.err;
+}
+
 TEST_F(Streaming, P10WhereBlocksMayNotBeReadTheLimitIsSaid) {
   const json whole = run_json({});
   const auto total = whole["memory"]["total_bytes"].get<int64_t>();

@@ -201,13 +201,10 @@ void HostLane::submit(const Executable& executable, const Run& run, Completion& 
     if (!host.tokens().is_empty(own)) run_ops(host, own);
   }
   weights::ExpertSource* const experts = host.weights().experts();
-  std::string problem = experts != nullptr ? experts->take_problem() : std::string();
-  if (problem.empty()) {
-    completion.finished(Status::kDone);
-  } else {
-    problem_ = std::move(problem);
-    completion.finished(Status::kFailed);
-  }
+  std::optional<std::string> problem;
+  if (experts != nullptr) problem = experts->take_problem();
+  if (problem) problem_ = std::move(*problem);
+  completion.finished(problem ? Status::kFailed : Status::kDone);
 }
 
 void HostLane::run_ops(const HostExecutable& host, const Run& run) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lanes/host/attention_tiles.h"
+#include "lanes/host/experts/expert_reads.h"
 #include "lanes/host/neurons/neuron_ffn.h"
 #include "lanes/host/products.h"
 #include "lanes/host/sparse/head_parts.h"
@@ -58,7 +59,7 @@ size_t neuron_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, i
 }  // namespace
 
 size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLane& lane,
-                          const plan::Plan& plan) {
+                          const plan::Plan& plan, bool guesses_experts) {
   const int most_tokens = plan.most_rows();
   const auto n_tokens = static_cast<size_t>(most_tokens);
   const auto n_workers = static_cast<size_t>(lane.n_threads);
@@ -81,9 +82,14 @@ size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLan
           ? sizeof(int32_t) * (2 * static_cast<size_t>(blueprint.n_experts) + 1 +
                                2 * n_tokens * static_cast<size_t>(blueprint.n_experts_used))
           : 0;
+  size_t n_floats = longest_row;
+  if (guesses_experts) {
+    n_floats = std::max(n_floats, guess_floats(static_cast<size_t>(blueprint.width),
+                                               static_cast<size_t>(blueprint.n_experts)));
+  }
   return prepared + neuron_bytes(blueprint, plan, lane.n_threads) +
          n_workers *
-             (unpacking_bytes(plan, blueprint, longest_row) + routes + longest_row * sizeof(float));
+             (unpacking_bytes(plan, blueprint, longest_row) + routes + n_floats * sizeof(float));
 }
 
 size_t head_list_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, int lane,

@@ -10,9 +10,10 @@
 namespace troika::lanes {
 
 // Returns at least what HostLane::held_bytes() will be, and little more. Segments of attention are
-// left out: they grow with the context and stay small.
+// left out: they grow with the context and stay small. `guesses_experts` says that steps guess
+// which experts the next mixture takes.
 size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLane& lane,
-                          const plan::Plan& plan);
+                          const plan::Plan& plan, bool guesses_experts = false);
 
 // Returns the bytes of lists that parts of sparse attention take on a lane, where heads are tasks
 // of their own (S6) and see at most so many positions.

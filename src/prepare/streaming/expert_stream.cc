@@ -152,11 +152,19 @@ FilePart ExpertStream::part_of(int mixture, int product, int expert) const {
   return part;
 }
 
-void ExpertStream::want(int mixture, std::span<const int32_t> experts) {
+void ExpertStream::wait(std::unique_lock<std::mutex>* lock) {
+  const double start_us = stream_time_us();
+  changed_.wait(*lock);
+  counters_.wait_us += stream_time_us() - start_us;
+}
+
+void ExpertStream::want(int mixture, std::span<const int32_t> experts, plan::Phase phase) {
   std::unique_lock<std::mutex> lock(mutex_);
   leave(&lock);
   mixture_ = mixture;
-  is_in_order_ = 4 * experts.size() >= 3 * static_cast<size_t>(layout_.n_experts);
+  // Several answers may take all experts of a small mixture too, yet the next step takes others.
+  is_in_order_ = phase == plan::Phase::kPrompt &&
+                 4 * experts.size() >= 3 * static_cast<size_t>(layout_.n_experts);
   wanted_.assign(experts.begin(), experts.end());
   for (const int32_t expert : wanted_) is_wanted_[static_cast<size_t>(expert)] = true;
   missing_.clear();
@@ -180,7 +188,7 @@ void ExpertStream::hold(int expert, std::unique_lock<std::mutex>* lock) {
     const Held held = cache_->acquire({mixture_, expert});
     if (!held.is_held()) {
       // Guesses take its place, or are the last to hold an expert whose read failed.
-      if (!give_back_guesses()) changed_.wait(*lock);
+      if (!give_back_guesses()) wait(lock);
       continue;
     }
     held_[static_cast<size_t>(expert)] = held;
@@ -206,6 +214,7 @@ void ExpertStream::begin(const Held& held, int mixture, int expert) {
   slot.read_as = held;
   slot.n_coming = static_cast<int>(n_products(mixture));
   slot.has_failed = false;
+  slot.problem.clear();
   slot.is_new = true;
   for (int product = 0; product < slot.n_coming; ++product) {
     Part& part = slot.parts[static_cast<size_t>(product)];
@@ -237,7 +246,7 @@ void ExpertStream::end(Part* part, lanes::Status status) {
   part->is_there = true;
   if (status != lanes::Status::kDone) {
     slot.has_failed = true;
-    if (problem_.empty()) problem_ = std::move(problem);
+    slot.problem = std::move(problem);
   }
   if (--slot.n_coming == 0) settle(&slot);
   changed_.notify_all();
@@ -250,7 +259,10 @@ void ExpertStream::settle(Slot* slot) {
   if (slot->is_wanted) {
     slot->is_wanted = false;
     --n_wanted_reading_;
-    if (slot->has_failed) has_problem_.store(true, std::memory_order_release);
+    if (slot->has_failed) {
+      if (problem_.empty()) problem_ = slot->problem;
+      has_problem_.store(true, std::memory_order_release);
+    }
   }
   for (; slot->n_left_behind > 0; --slot->n_left_behind) cache_->give_back(slot->read_as, true);
   read_ahead();
@@ -258,7 +270,7 @@ void ExpertStream::settle(Slot* slot) {
 
 void ExpertStream::guess(int mixture, std::span<const int32_t> experts) {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [&] { return mixture_ == mixture - 1 && is_begun_; });
+  while (mixture_ != mixture - 1 || !is_begun_) wait(&lock);
   if (is_in_order_) return;
   guessed_mixture_ = mixture;
   named_.assign(experts.begin(), experts.end());
@@ -348,9 +360,7 @@ int32_t ExpertStream::choose(Place place, int i) {
       chosen.store(expert, std::memory_order_release);
       return expert;
     }
-    const double start_us = stream_time_us();
-    changed_.wait(lock);
-    counters_.wait_us += stream_time_us() - start_us;
+    wait(&lock);
   }
 }
 
@@ -373,7 +383,7 @@ void ExpertStream::finish(int mixture) {
 // Gives back the leases of the mixture at work, if there is one.
 void ExpertStream::leave(std::unique_lock<std::mutex>* lock) {
   if (mixture_ == model::kNone) return;
-  changed_.wait(*lock, [this] { return n_wanted_reading_ == 0; });
+  while (n_wanted_reading_ > 0) wait(lock);
   for (const int32_t expert : wanted_) {
     const auto index = static_cast<size_t>(expert);
     Slot& slot = slot_of(held_[index]);
@@ -387,8 +397,8 @@ void ExpertStream::leave(std::unique_lock<std::mutex>* lock) {
   for (std::atomic<int32_t>& one : order_) one.store(model::kNone, std::memory_order_relaxed);
 }
 
-std::string ExpertStream::take_problem() {
-  if (!has_problem_.load(std::memory_order_acquire)) return {};
+std::optional<std::string> ExpertStream::take_problem() {
+  if (!has_problem_.load(std::memory_order_acquire)) return std::nullopt;
   const std::lock_guard<std::mutex> lock(mutex_);
   has_problem_.store(false, std::memory_order_relaxed);
   return std::exchange(problem_, {});

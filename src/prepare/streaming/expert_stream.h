@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,7 +48,7 @@ class ExpertStream : public weights::ExpertSource {
     int64_t evictions = 0;
     uint64_t read_bytes = 0;
     double read_us = 0.0;  // the time in which at least one was read
-    double wait_us = 0.0;  // the time that all workers together waited
+    double wait_us = 0.0;  // the time that all workers together waited for experts
   };
   // How weights divide a budget.
   struct Shares {
@@ -79,13 +80,13 @@ class ExpertStream : public weights::ExpertSource {
   std::string text() const;
 
   bool takes_guesses() const override { return takes_guesses_; }
-  void want(int mixture, std::span<const int32_t> experts) override;
+  void want(int mixture, std::span<const int32_t> experts, plan::Phase phase) override;
   // Names experts that this mixture may take. They are read once the mixture before has called
   // want().
   void guess(int mixture, std::span<const int32_t> experts) override;
   Rows take(Place place, int i) override;
   void finish(int mixture) override;
-  std::string take_problem() override;
+  std::optional<std::string> take_problem() override;
 
  private:
   using Held = weights::NeuronCache::Held;
@@ -122,6 +123,7 @@ class ExpertStream : public weights::ExpertSource {
     int n_coming = 0;       // counts parts that are being read
     int n_left_behind = 0;  // counts guesses' leases dropped while it was read
     bool has_failed = false;
+    std::string problem;     // why it has failed
     bool is_wanted = false;  // says that it is wanted and being read
     bool was_guessed = false;
     bool is_new = false;  // says that it was read for the mixture at work, or ahead
@@ -142,7 +144,9 @@ class ExpertStream : public weights::ExpertSource {
     return mixtures()[static_cast<size_t>(mixture)].products.size();
   }
 
-  // These functions REQUIRE that the mutex is held.
+  // These functions REQUIRE that the mutex is held. wait() gives it up until something changes, and
+  // counts the time.
+  void wait(std::unique_lock<std::mutex>* lock);
   void hold(int expert, std::unique_lock<std::mutex>* lock);
   void begin(const Held& held, int mixture, int expert);
   void submit(Slot* slot, int product);
@@ -170,7 +174,7 @@ class ExpertStream : public weights::ExpertSource {
   // The mixture at work, and which of its experts are wanted, with their leases.
   int mixture_ = model::kNone;
   bool is_begun_ = false;     // says that all experts it wants have leases
-  bool is_in_order_ = false;  // says that it wants nearly all experts
+  bool is_in_order_ = false;  // says that a prompt wants nearly all experts
   std::vector<int32_t> wanted_;
   std::vector<bool> is_wanted_;   // by expert
   std::vector<Held> held_;        // by expert
@@ -189,7 +193,7 @@ class ExpertStream : public weights::ExpertSource {
   double read_start_us_ = 0.0;
   uint64_t n_reads_ = 0;
   Counters counters_;
-  std::string problem_;
+  std::string problem_;  // why the first wanted expert that failed could not be read
   std::atomic<bool> has_problem_ = false;
   std::unique_ptr<lanes::DiskLane> disk_;  // the last members: they wait for their reads
   std::unique_ptr<lanes::Executable> read_;

@@ -112,14 +112,14 @@ ExpertGuess bind_guess(const model::Blueprint& blueprint, const ExpertCounts& ex
 
 size_t guess_floats(const ExpertGuess& guess) {
   if (!guess.is_there()) return 0;
-  return guess.width + size_t{kMostGuessTokens} * static_cast<size_t>(guess.router.n_rows);
+  return guess_floats(guess.width, static_cast<size_t>(guess.router.n_rows));
 }
 
 void begin_expert_reads(const BoundOp& bound, const OpContext& context, int worker,
                         std::span<const int32_t> active) {
   const auto& product = bound.as<BoundProduct>();
   ExpertSource& source = *product.experts.source;
-  if (worker == 0) source.want(product.experts.place.mixture, active);
+  if (worker == 0) source.want(product.experts.place.mixture, active, context.run.phase);
   const bool is_last = worker == context.team.n_active() - 1;
   if (is_last && product.guess.is_there() && context.run.n_tokens <= kMostGuessTokens) {
     guess_next(bound, context, worker);
