@@ -154,6 +154,11 @@ uint64_t DiskLane::n_direct_reads() const {
   return n_direct_;
 }
 
+uint64_t DiskLane::n_cached_reads() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return n_cached_;
+}
+
 void DiskLane::submit(const Executable&, const Run& run, Completion& completion) {
   if (run.reads.empty()) {
     completion.finished(Status::kDone);
@@ -187,7 +192,10 @@ bool DiskLane::can_read_directly(const Read& read) const {
 
 int DiskLane::descriptor_for(const Read& read) {
   const OpenFile& file = files_[static_cast<size_t>(read.request.file)];
-  if (!can_read_directly(read)) return file.buffered;
+  if (!can_read_directly(read)) {
+    ++n_cached_;
+    return file.buffered;
+  }
   ++n_direct_;
   return file.direct;
 }

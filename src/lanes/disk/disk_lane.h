@@ -58,6 +58,8 @@ class DiskLane : public Lane {
   // could.
   const std::vector<std::string>& notes() const { return notes_; }
   uint64_t n_direct_reads() const;
+  // Counts those that went through the page cache, which may have kept what they read.
+  uint64_t n_cached_reads() const;
 
   static constexpr size_t kAlignment = 4096;  // direct reads ask for this alignment
 
@@ -113,6 +115,7 @@ class DiskLane : public Lane {
   std::deque<Read> waiting_;
   std::string problem_;
   uint64_t n_direct_ = 0;
+  uint64_t n_cached_ = 0;
   bool stop_ = false;
   std::thread thread_;
 };

@@ -190,7 +190,6 @@ void WeightStream::begin(Block* block) {
   block->state = State::kReading;
   block->start_us = clock_us();
   if (n_reading_++ == 0) read_start_us_ = block->start_us;
-  n_reads_ += block->reads.size();
   lanes::Run run;
   run.reads = block->reads;
   disk_.submit(*read_, run, *block);
@@ -198,7 +197,7 @@ void WeightStream::begin(Block* block) {
 
 void WeightStream::end(Block* block, lanes::Status status) {
   std::unique_lock<std::mutex> lock(mutex_);
-  const bool may_be_cached = disk_.n_direct_reads() < n_reads_;
+  const bool may_be_cached = disk_.n_cached_reads() > 0;
   lock.unlock();
   for (const FilePart& part : block->parts) {
     if (may_be_cached) forget_cached(file_, part);

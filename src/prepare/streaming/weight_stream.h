@@ -132,7 +132,6 @@ class WeightStream : public schedule::LayoutWatch {
   bool is_stopped_ = false;  // says that no more reads begin
   int n_reading_ = 0;
   int current_ = -1;  // the block at work
-  uint64_t n_reads_ = 0;
   double read_start_us_ = 0.0;
   Counters counters_;
   lanes::DiskLane disk_;  // the last member: it waits for its reads
