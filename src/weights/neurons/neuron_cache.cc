@@ -270,6 +270,15 @@ void NeuronCache::give_back_neuron(int index, bool makes_room_first) {
   }
 }
 
+void NeuronCache::drop(const Held& held) {
+  TROIKA_ASSERT(held.is_held() && held.region == Region::kCold);
+  give_back_neuron(held.entry, true);
+  const Entry& entry = neurons_[static_cast<size_t>(held.entry)];
+  if (entry.state != State::kReady || entry.n_leases > 0 || entry.is_pinned) return;
+  unlink(neurons_, &neuron_chain_, held.entry);
+  drop_neuron(held.entry);
+}
+
 void NeuronCache::give_back_cluster(int index) {
   Entry& entry = clusters_[static_cast<size_t>(index)];
   TROIKA_ASSERT(entry.n_leases > 0);

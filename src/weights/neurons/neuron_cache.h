@@ -96,6 +96,9 @@ class NeuronCache {
   // Makes the entry the one used last, or the first to make room: a scan comes by again only when
   // it has read all others. REQUIRES: it is held and not being read. Is called once for each hold.
   void give_back(const Held& held, bool makes_room_first = false);
+  // Gives a neuron of the cold region back, and forgets it if nobody else holds it and it is not
+  // pinned. REQUIRES: as give_back.
+  void drop(const Held& held);
 
   // Says how many sequences the next batches have. What leases prevent is done by a later call. The
   // moves must be carried out, in their order, before anything else is acquired. They are valid

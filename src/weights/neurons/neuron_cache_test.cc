@@ -69,6 +69,24 @@ TEST(NeuronCache, P5WhatAScanReadMakesRoomFirst) {
   EXPECT_FALSE(cache.is_resident({0, 1}));
 }
 
+TEST(NeuronCache, P5WhatIsDroppedLeavesItsPlace) {
+  NeuronCache cache({1, 10, 4, kNeuronBytes}, slots(3));
+  EXPECT_FALSE(use(cache, {0, 1}));
+  const Held wrong = cache.acquire({0, 5});
+  cache.filled(wrong);
+  const Held wanted = cache.acquire({0, 5});
+  cache.drop(wrong);  // somebody else holds it
+  EXPECT_TRUE(cache.is_resident({0, 5}));
+  cache.drop(wanted);
+  EXPECT_FALSE(cache.is_resident({0, 5}));
+  const Held failed = cache.acquire({0, 6});
+  cache.failed(failed);
+  cache.drop(failed);
+  for (const int neuron : {2, 3}) EXPECT_FALSE(use(cache, {0, neuron}));
+  EXPECT_EQ(cache.counters(Region::kCold).evictions, 0);
+  EXPECT_TRUE(use(cache, {0, 1}));
+}
+
 TEST(NeuronCache, P5WhatIsInUseIsNeverEvicted) {
   NeuronCache cache({2, 10, 4, kNeuronBytes}, slots(2));
   const Held a = cache.acquire({0, 1});
