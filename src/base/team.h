@@ -59,10 +59,18 @@ class Team {
   // than all where other programs keep workers from running.
   template <typename Body>
   void run_where_free(Body&& body) {
-    const double slept_before = barrier_.slept_us();
+    run_where_free(body, [] { return 0.0; });
+  }
+  // The same, where workers also wait for something else than cores. waited_us() is asked before
+  // and behind the run, and tells for how many microseconds they have done that until then. While
+  // one waits for a disk, the others sleep until it comes, and no other program is to blame.
+  template <typename Body, typename WaitedUs>
+  void run_where_free(Body&& body, WaitedUs&& waited_us) {
+    const double slept_before = barrier_.slept_us(), waited_before = waited_us();
     const double start = now_us();
     run_some(crowd_.n_active(), body);
-    crowd_.record(now_us() - start, barrier_.slept_us() - slept_before);
+    const double excused = (waited_us() - waited_before) * (n_active_ - 1);
+    crowd_.record(now_us() - start, barrier_.slept_us() - slept_before - excused);
   }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
 #include <vector>
 
 namespace troika {
@@ -61,6 +63,29 @@ TEST(Team, ActiveWorkersAreTheFirstOnes) {
     }
   }
   EXPECT_TRUE(as_said);
+}
+
+// Runs of 3 ms in which the first worker waits for a disk, and the other one for the first.
+int n_active_behind(Team& team, int n_runs, double waited_us) {
+  double waited = 0.0;
+  int n_active = 2;
+  for (int i = 0; i < n_runs && n_active == 2; ++i) {
+    const auto body = [&](int worker) {
+      if (worker == 0) n_active = team.n_active();
+      if (worker == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      team.barrier().wait();
+      if (worker == 0) waited += waited_us;
+    };
+    team.run_where_free(body, [&] { return waited; });
+  }
+  return n_active;
+}
+
+TEST(Team, WhoWaitsForADiskIsNotCrowdedOut) {
+  Team crowded(2), waiting(2);
+  EXPECT_EQ(n_active_behind(crowded, 1000, 0.0), 1);
+  // A machine that is crowded too may keep workers for longer than the disk does.
+  EXPECT_EQ(n_active_behind(waiting, 20, 1e6), 2);
 }
 
 TEST(Team, PartsCoverEverythingOnce) {
