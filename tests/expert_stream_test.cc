@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/system.h"
 #include "lanes/host/experts/expert_reads.h"
 #include "lanes/host/scratch.h"
 #include "model/architecture.h"
@@ -305,6 +306,11 @@ class ExpertsByHand : public testing::TestWithParam<bool> {
   std::unique_ptr<ExpertStream> stream_;
 };
 
+// Says whether a read brings bytes of this part.
+bool is_within(const lanes::ReadRequest& read, const FilePart& part) {
+  return read.offset + read.bytes > part.offset && read.offset < part.offset + part.bytes;
+}
+
 TEST_P(ExpertsByHand, P10AreThoseOfTheModelInAnyOrderOfArrival) {
   // Some reads end short and go on later, so that reads behind them end before.
   std::atomic<uint64_t> n_calls = 0;
@@ -336,14 +342,50 @@ TEST_P(ExpertsByHand, P10AreThoseOfTheModelInAnyOrderOfArrival) {
 TEST_P(ExpertsByHand, P10AScanDoesNotDriveOutWhatStepsUse) {
   open(24);
   const std::vector<int32_t> hot = {1, 4}, all = {0, 1, 2, 3, 4, 5, 6, 7};
-  for (int mixture = 0; mixture < kMixtures; ++mixture) ASSERT_EQ(use(mixture, hot, {}), 0);
-  const int64_t n_before = stream_->counters().hits;
-  EXPECT_EQ(n_before, 0);
-  for (int mixture = 0; mixture < kMixtures; ++mixture) ASSERT_EQ(use(mixture, all, {}), 0);
-  const int64_t n_scan = stream_->counters().hits;
-  EXPECT_EQ(n_scan, 12);
-  for (int mixture = 0; mixture < kMixtures; ++mixture) ASSERT_EQ(use(mixture, hot, {}), 0);
-  EXPECT_EQ(stream_->counters().hits - n_scan, 12);
+  const auto use_all = [&](const std::vector<int32_t>& wanted, plan::Phase phase) {
+    const int64_t n_before = stream_->counters().hits;
+    for (int mixture = 0; mixture < kMixtures; ++mixture) {
+      EXPECT_EQ(use(mixture, wanted, {}, phase), 0);
+    }
+    return stream_->counters().hits - n_before;
+  };
+  EXPECT_EQ(use_all(hot, plan::Phase::kStep), 0);
+  // Five experts of each mixture are a scan too, as there are places for four.
+  for (const std::vector<int32_t>& some : {all, {1, 2, 4, 5, 6}, all}) {
+    EXPECT_GE(use_all(some, plan::Phase::kPrompt), 12);
+    EXPECT_EQ(use_all(hot, plan::Phase::kStep), 12);
+  }
+}
+
+// What a prompt surely needs next is read behind what it needs now, guesses are not.
+TEST_P(ExpertsByHand, P10AScanReadsAheadWhileWantedExpertsAreRead) {
+  if (!GetParam()) GTEST_SKIP() << "One thread reads one part after the other.";
+  std::atomic<bool> is_held = true;
+  std::atomic<int> n_ahead = 0;
+  const FilePart held = part_of(0, 0, 7);
+  const uint64_t next = part_of(1, 0, 0).offset;
+  const uint64_t next_end = part_of(1, 0, kExperts - 1).offset + held.bytes;
+  spoil_ = [&](const lanes::ReadRequest& read, int64_t returned) -> int64_t {
+    if (is_within(read, held)) return is_held ? -EAGAIN : returned;
+    if (read.offset >= next && read.offset < next_end) ++n_ahead;
+    return returned;
+  };
+  open(48);
+  stream_->want(0, std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}, plan::Phase::kPrompt);
+  for (int i = 0; i < 10000 && n_ahead < kExperts - 1; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_GE(n_ahead, kExperts - 1);
+  is_held = false;
+  stream_->finish(0);
+}
+
+TEST_P(ExpertsByHand, P10PlacesHaveTheirMemoryBeforeTheFirstRead) {
+  open(48);
+  const size_t before = resident_anonymous_bytes();
+  if (!stream_->take_memory(2)) GTEST_SKIP() << "This system gives no memory ahead.";
+  EXPECT_GT(resident_anonymous_bytes(), before + stream_->bytes() * 3 / 4);
+  ASSERT_EQ(use(0, {1, 4}, {}), 0);
 }
 
 // Several answers may take all experts of a mixture, and the next step takes others.
@@ -358,11 +400,6 @@ TEST_P(ExpertsByHand, P10AStepThatTakesAllExpertsIsNoScan) {
   open(48);
   for (int mixture = 0; mixture < kMixtures; ++mixture) ASSERT_EQ(use(mixture, all, {}), 0);
   EXPECT_GT(stream_->counters().right_guesses, 0);
-}
-
-// Says whether a read brings bytes of this part.
-bool is_within(const lanes::ReadRequest& read, const FilePart& part) {
-  return read.offset + read.bytes > part.offset && read.offset < part.offset + part.bytes;
 }
 
 TEST_P(ExpertsByHand, P10AReadThatFailedIsSaidOnlyToAPassThatWantsIt) {

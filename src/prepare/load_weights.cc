@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <thread>
 
 #include "base/bytes_text.h"
 #include "base/clock.h"
@@ -123,11 +124,13 @@ void stream_blocks(const Options& options, const OpenedModel& model, size_t most
 
 // Blocks without experts, and experts when a router asks for them.
 void stream_experts(const Options& options, const OpenedModel& model, size_t most_bytes,
-                    LoadedWeights* loaded, weights::Store* weights) {
+                    int n_threads, LoadedWeights* loaded, weights::Store* weights) {
   const ExpertStream::Shares shares =
       ExpertStream::shares_of(most_bytes, model.blueprint, *weights);
   loaded->experts = std::make_unique<ExpertStream>(ExpertStreamOptions{shares.experts},
                                                    model.blueprint, model.file, *weights);
+  // While the disk reads the other weights, the places get their memory.
+  const std::jthread memory([&] { (void)loaded->experts->take_memory(n_threads); });
   stream_blocks(options, model, shares.others, weights::expert_matrices(model.blueprint), loaded,
                 weights);
   const bool is_guessed = options.memory.expert_reads == ExpertReads::kGuessed;
@@ -180,7 +183,8 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
                     &loaded, &weights);
       loaded.stream->set_neurons(neurons);
     } else if (reads_experts(options, blueprint, *plan)) {
-      stream_experts(options, *model, ledger.bytes(plan::Owner::kWeights), &loaded, &weights);
+      stream_experts(options, *model, ledger.bytes(plan::Owner::kWeights), plan->n_threads(),
+                     &loaded, &weights);
     } else {
       stream_blocks(options, *model, ledger.bytes(plan::Owner::kWeights), {}, &loaded, &weights);
     }

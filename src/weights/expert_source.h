@@ -48,6 +48,8 @@ class ExpertSource {
   virtual Rows take(Place place, int i) = 0;
   // By one worker, when all products have been computed.
   virtual void finish(int mixture) = 0;
+  // For how long workers have waited for rows until now, all together.
+  virtual double waited_us() const = 0;
   // Why rows that were taken since the last call are not those of the model; nothing: they are.
   virtual std::optional<std::string> take_problem() = 0;
 

@@ -234,12 +234,14 @@ void HostLane::run_ops(const HostExecutable& host, const Run& run) {
                              expert_scratch_.data(),
                              expert_scratch_length_,
                              &neurons_};
-  team_.run_where_free([&](int worker) {
+  const weights::ExpertSource* const experts = host.weights().experts();
+  const auto run_all = [&](int worker) {
     for (size_t i = 0; i < ops.size(); ++i) {
       if (ops[i].meets_before) team_.barrier().wait();
       run_op(ops[i], context, static_cast<int>(i), worker);
     }
-  });
+  };
+  team_.run_where_free(run_all, [&] { return experts != nullptr ? experts->waited_us() : 0.0; });
   // Leases are given back before anybody hears that the task has ended.
   if (own != nullptr) own->give_back();
   note_shadow_end(ops.front(), run);

@@ -1,6 +1,7 @@
 #include "prepare/streaming/expert_stream.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <new>
@@ -9,6 +10,7 @@
 #include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/team.h"
 #include "prepare/streaming/model_disk.h"
 #include "prepare/streaming/weight_stream.h"
 #include "weights/panels.h"
@@ -21,6 +23,8 @@ using weights::NeuronCache;
 // The number of experts that are read ahead at once. They are few, so that a guess hardly delays
 // what is wanted a moment later, but enough that the disk has several requests.
 constexpr int kGuessesAtOnce = 2;
+// The number of experts that are surely needed next and are read at once, behind what is wanted.
+constexpr int kSureAtOnce = 8;
 
 double stream_time_us() { return RealClock().now_us(); }
 
@@ -134,8 +138,22 @@ void ExpertStream::make_cache(uint64_t n_places) {
   order_ = std::vector<std::atomic<int32_t>>(kMostProducts * n);
   for (std::atomic<int32_t>& one : order_) one.store(model::kNone, std::memory_order_relaxed);
   is_chosen_.resize(kMostProducts * n);
+  heat_.resize(mixtures().size() * n);
   named_.reserve(n);
   guesses_.reserve(n);
+}
+
+bool ExpertStream::take_memory(int n_threads) {
+  std::atomic<bool> is_given = true;
+  Team team(n_threads);
+  team.run([&](int worker) {
+    const Share share =
+        share_of(static_cast<int64_t>(memory_.size()), worker, n_threads, int64_t{kHugePageBytes});
+    const auto bytes = static_cast<size_t>(share.end - share.begin);
+    if (bytes > 0 && madvise(memory_.get() + share.begin, bytes, MADV_POPULATE_WRITE) != 0)
+      is_given = false;
+  });
+  return is_given;
 }
 
 ExpertStream::~ExpertStream() {
@@ -162,9 +180,6 @@ void ExpertStream::want(int mixture, std::span<const int32_t> experts, plan::Pha
   std::unique_lock<std::mutex> lock(mutex_);
   leave(&lock);
   mixture_ = mixture;
-  // Several answers may take all experts of a small mixture too, yet the next step takes others.
-  is_in_order_ = phase == plan::Phase::kPrompt &&
-                 4 * experts.size() >= 3 * static_cast<size_t>(layout_.n_experts);
   wanted_.assign(experts.begin(), experts.end());
   for (const int32_t expert : wanted_) is_wanted_[static_cast<size_t>(expert)] = true;
   missing_.clear();
@@ -173,13 +188,31 @@ void ExpertStream::want(int mixture, std::span<const int32_t> experts, plan::Pha
     for (const int64_t place : missing_) submit(&slots_[static_cast<size_t>(place)], product);
   }
   end_guesses();
-  if (is_in_order_ && mixture + 1 < layout_.n_mixtures) {
-    guessed_mixture_ = mixture + 1;
-    for (int32_t i = 0; i < layout_.n_experts; ++i) named_.push_back(i);
-  }
+  name_next(phase);
   is_begun_ = true;
   read_ahead();
   changed_.notify_all();
+}
+
+// Names experts of the next mixture that a prompt takes without asking its router. Several answers
+// may take all experts of a small mixture too, yet the next step takes others.
+void ExpertStream::name_next(plan::Phase phase) {
+  const size_t n_wanted = wanted_.size(), n_experts = heat_.size() / mixtures().size();
+  uint32_t* heat = heat_.data() + static_cast<size_t>(mixture_) * n_experts;
+  for (const int32_t expert : wanted_) ++heat[expert];
+  const bool is_prompt = phase == plan::Phase::kPrompt;
+  const bool is_sure = is_prompt && 4 * n_wanted >= 3 * n_experts;
+  const bool is_likely = is_prompt && 4 * n_wanted >= n_experts;
+  is_scan_ = is_likely && n_wanted * mixtures().size() > static_cast<size_t>(n_places());
+  ahead_ = is_sure ? Ahead::kSure : is_scan_ ? Ahead::kHeat : Ahead::kRouter;
+  if (ahead_ == Ahead::kRouter || layout_.n_mixtures == 1) return;
+  // Behind the last one the next part of the prompt begins anew.
+  guessed_mixture_ = (mixture_ + 1) % layout_.n_mixtures;
+  for (int32_t i = 0; i < layout_.n_experts; ++i) named_.push_back(i);
+  if (is_sure) return;
+  heat = heat_.data() + static_cast<size_t>(guessed_mixture_) * n_experts;
+  std::sort(named_.begin(), named_.end(),
+            [&](int32_t a, int32_t b) { return heat[a] != heat[b] ? heat[a] > heat[b] : a < b; });
 }
 
 // Gets a lease of an expert of the mixture at work, and notes what must be read.
@@ -222,7 +255,6 @@ void ExpertStream::begin(const Held& held, int mixture, int expert) {
     part.is_there = false;
     part.reads.clear();
     counters_.read_bytes += add_page_reads(part.file, room(held.slot, product), &part.reads);
-    n_reads_ += part.reads.size();
   }
   if (n_reading_++ == 0) read_start_us_ = stream_time_us();
 }
@@ -238,7 +270,7 @@ void ExpertStream::end(Part* part, lanes::Status status) {
   std::string problem;
   if (status != lanes::Status::kDone) problem = disk_->problem();
   std::unique_lock<std::mutex> lock(mutex_);
-  const bool may_be_cached = disk_->n_direct_reads() < n_reads_;
+  const bool may_be_cached = disk_->n_cached_reads() > 0;
   lock.unlock();
   if (may_be_cached) forget_cached(file_, part->file);
   lock.lock();
@@ -264,25 +296,32 @@ void ExpertStream::settle(Slot* slot) {
       has_problem_.store(true, std::memory_order_release);
     }
   }
-  for (; slot->n_left_behind > 0; --slot->n_left_behind) cache_->give_back(slot->read_as, true);
+  for (; slot->n_left_behind > 0; --slot->n_left_behind) cache_->drop(slot->read_as);
   read_ahead();
 }
 
 void ExpertStream::guess(int mixture, std::span<const int32_t> experts) {
   std::unique_lock<std::mutex> lock(mutex_);
   while (mixture_ != mixture - 1 || !is_begun_) wait(&lock);
-  if (is_in_order_) return;
+  if (ahead_ != Ahead::kRouter) return;
   guessed_mixture_ = mixture;
   named_.assign(experts.begin(), experts.end());
   n_named_begun_ = 0;
   read_ahead();
 }
 
-// Begins reads of guessed experts, as long as no wanted expert is being read.
+// Guesses are read as long as no wanted expert is. What is sure is read behind those.
+bool ExpertStream::may_read_ahead() const {
+  if (ahead_ == Ahead::kSure) return n_reading_ - n_wanted_reading_ < kSureAtOnce;
+  const int most = ahead_ == Ahead::kHeat ? 2 * kGuessesAtOnce : kGuessesAtOnce;
+  return n_wanted_reading_ == 0 && n_reading_ < most;
+}
+
 void ExpertStream::read_ahead() {
-  while (!is_stopped_ && n_wanted_reading_ == 0 && n_reading_ < kGuessesAtOnce &&
-         n_named_begun_ < named_.size()) {
+  while (!is_stopped_ && n_named_begun_ < named_.size() && may_read_ahead()) {
     const int32_t expert = named_[n_named_begun_++];
+    // What is there is not used by a guess that names all.
+    if (ahead_ == Ahead::kHeat && cache_->is_resident({guessed_mixture_, expert})) continue;
     const Held held = cache_->acquire({guessed_mixture_, expert});
     if (held.found == Found::kNoRoom) {  // there is none until the mixture at work has ended
       --n_named_begun_;
@@ -314,7 +353,7 @@ bool ExpertStream::give_back_guesses() {
       ++counters_.wrong_guesses;
       slot.was_guessed = slot.is_new = false;
     }
-    cache_->give_back(guess.held, is_wrong);
+    is_wrong ? cache_->drop(guess.held) : cache_->give_back(guess.held);
   }
   std::erase_if(guesses_, [&](const Guess& guess) { return !is_read(guess); });
   return is_any;
@@ -387,14 +426,19 @@ void ExpertStream::leave(std::unique_lock<std::mutex>* lock) {
   for (const int32_t expert : wanted_) {
     const auto index = static_cast<size_t>(expert);
     Slot& slot = slot_of(held_[index]);
-    cache_->give_back(held_[index], is_in_order_ && slot.is_new);
-    slot.is_new = false;
+    cache_->give_back(held_[index], is_scan_ && slot.is_new);
+    if (!is_scan_) slot.is_new = false;
     is_wanted_[index] = false;
   }
   mixture_ = model::kNone;
   is_begun_ = false;
   std::fill(is_chosen_.begin(), is_chosen_.end(), false);
   for (std::atomic<int32_t>& one : order_) one.store(model::kNone, std::memory_order_relaxed);
+}
+
+double ExpertStream::waited_us() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return counters_.wait_us;
 }
 
 std::optional<std::string> ExpertStream::take_problem() {

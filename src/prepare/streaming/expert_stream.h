@@ -4,8 +4,8 @@
 // While the disk is idle, experts that the next mixture may take are read ahead. A wrong guess
 // costs a read.
 //
-// A prompt that takes nearly all experts of a layer reads them in order, and reads ahead those of
-// the next layer. They leave the cache first, so that a prompt does not drive out what steps use.
+// A prompt that takes many experts of a layer reads ahead those of the next layer. What it has read
+// leaves the cache first, so that a prompt does not drive out what steps use.
 #pragma once
 
 #include <array>
@@ -70,6 +70,10 @@ class ExpertStream : public weights::ExpertSource {
   // Waits for the reads under way.
   ~ExpertStream() override;
 
+  // Lets the system give memory to all places now. It gives it with the first read to a place
+  // else, which takes as long as several reads, and keeps all workers waiting. Returns false where
+  // the system cannot. Reads may be under way.
+  bool take_memory(int n_threads);
   // Says whether guesses are taken. It is called before executables are built. REQUIRES: the
   // routers stay in memory.
   void set_takes_guesses(bool takes_guesses) { takes_guesses_ = takes_guesses; }
@@ -86,6 +90,7 @@ class ExpertStream : public weights::ExpertSource {
   void guess(int mixture, std::span<const int32_t> experts) override;
   Rows take(Place place, int i) override;
   void finish(int mixture) override;
+  double waited_us() const override;
   std::optional<std::string> take_problem() override;
 
  private:
@@ -126,11 +131,17 @@ class ExpertStream : public weights::ExpertSource {
     std::string problem;     // why it has failed
     bool is_wanted = false;  // says that it is wanted and being read
     bool was_guessed = false;
-    bool is_new = false;  // says that it was read for the mixture at work, or ahead
+    bool is_new = false;  // says that nothing but scans has used it since it was read
   };
   struct Guess {
     int expert = 0;
     Held held;
+  };
+
+  enum class Ahead : uint8_t {
+    kRouter,  // its router names them, as far as it is known
+    kHeat,    // a prompt takes many: those that were taken most often come first
+    kSure,    // a prompt takes nearly all
   };
 
   void make_cache(uint64_t n_places);
@@ -150,6 +161,8 @@ class ExpertStream : public weights::ExpertSource {
   void hold(int expert, std::unique_lock<std::mutex>* lock);
   void begin(const Held& held, int mixture, int expert);
   void submit(Slot* slot, int product);
+  void name_next(plan::Phase phase);
+  bool may_read_ahead() const;
   void read_ahead();
   bool give_back_guesses();
   void end_guesses();
@@ -173,8 +186,8 @@ class ExpertStream : public weights::ExpertSource {
   std::vector<Slot> slots_;
   // The mixture at work, and which of its experts are wanted, with their leases.
   int mixture_ = model::kNone;
-  bool is_begun_ = false;     // says that all experts it wants have leases
-  bool is_in_order_ = false;  // says that a prompt wants nearly all experts
+  bool is_begun_ = false;  // says that all experts it wants have leases
+  bool is_scan_ = false;   // says that a prompt wants more experts than there are places for
   std::vector<int32_t> wanted_;
   std::vector<bool> is_wanted_;   // by expert
   std::vector<Held> held_;        // by expert
@@ -182,7 +195,9 @@ class ExpertStream : public weights::ExpertSource {
   std::vector<std::atomic<int32_t>>
       order_;                    // (products, experts): the expert that comes as the i-th
   std::vector<bool> is_chosen_;  // (products, experts)
-  // What is guessed about the next mixture.
+  std::vector<uint32_t> heat_;   // (mixtures, experts): how many passes have taken an expert
+  // What is guessed about the next mixture, and who says so.
+  Ahead ahead_ = Ahead::kRouter;
   int guessed_mixture_ = model::kNone;
   std::vector<int32_t> named_;
   size_t n_named_begun_ = 0;
@@ -191,7 +206,6 @@ class ExpertStream : public weights::ExpertSource {
   int n_reading_ = 0;  // counts experts
   int n_wanted_reading_ = 0;
   double read_start_us_ = 0.0;
-  uint64_t n_reads_ = 0;
   Counters counters_;
   std::string problem_;  // why the first wanted expert that failed could not be read
   std::atomic<bool> has_problem_ = false;
