@@ -122,11 +122,24 @@ def words(number, n):
     return f"Story {number}: " + " ".join(server_load.WORDS[(number * 7 + i) % len(server_load.WORDS)] for i in range(n))
 
 
-def ask(port, number, n_words, n_tokens, on_event=None):
-    return stream(port, "/v1/completions", {"prompt": words(number, n_words), "max_tokens": n_tokens}, on_event)
+def control_tokens(port):
+    """Tokens that have no text: behind one of them no event comes, which would look like a pause."""
+    tokens = []
+    for name in ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "</s>"):
+        body = json.dumps({"content": name, "add_special": False, "parse_special": True}).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/tokenize", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as answer:
+            found = json.load(answer)["tokens"]
+        tokens += found if len(found) == 1 else []
+    return tokens
 
 
-async def company(port, number, until, gaps):
+def ask(port, number, n_words, n_tokens, on_event=None, never=()):
+    body = {"prompt": words(number, n_words), "max_tokens": n_tokens, "logit_bias": {str(token): -100 for token in never}}
+    return stream(port, "/v1/completions", body, on_event)
+
+
+async def company(port, number, until, gaps, never):
     """A client that asks again and again, and notes when an event came and how long after the one before."""
     while not until.is_set():
         last = []
@@ -135,7 +148,7 @@ async def company(port, number, until, gaps):
             if last:
                 gaps.append((now, now - last[-1]))
             last.append(now)
-        await ask(port, number, 40, 250, note)
+        await ask(port, number, 40, 250, note, never)
         number += 100
 
 
@@ -145,7 +158,8 @@ async def long_prompt(server, number):
     alone = await ask(port, number + 1, 3950, 1)
     short_alone = await ask(port, number + 2, 60, 1)
     until, gaps = asyncio.Event(), []
-    others = [asyncio.create_task(company(port, number + 10 + i, until, gaps)) for i in range(3)]
+    never = control_tokens(port)
+    others = [asyncio.create_task(company(port, number + 10 + i, until, gaps, never)) for i in range(3)]
     await asyncio.sleep(1.5)
     begin = time.perf_counter()
     task = asyncio.create_task(ask(port, number + 3, 3950, 1))

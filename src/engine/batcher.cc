@@ -67,8 +67,7 @@ struct Batcher::Entry {
   std::exception_ptr error;
 };
 
-Batcher::Batcher(Engine& engine)
-    : engine_(engine), part_costs_(std::max(engine.plan().most_rows(), 1)) {
+Batcher::Batcher(Engine& engine) : engine_(engine) {
   const auto most_rows = static_cast<size_t>(engine.plan().most_rows());
   for (auto* rows : {&kept_, &kept_of_one_}) rows->reserve(most_rows);
   shares_.reserve(static_cast<size_t>(engine.plan().most_step_rows()));
@@ -202,16 +201,11 @@ Batcher::Entry* Batcher::next_prompt() {
   return next;
 }
 
-// Returns the longest part of a prompt that is expected to end in time. Nothing is known of a part
-// more than twice as long as any part before, so it returns no such part.
-int Batcher::rows_in_time() const {
-  const int smallest = engine_.plan().prompt_shapes.front();
-  const int widest = std::min(2 * part_costs_.widest_measured(), engine_.plan().chunk());
-  int rows = smallest;
-  while (rows + smallest <= widest && part_costs_.ms(rows + smallest) <= kMostWaitMs) {
-    rows += smallest;
-  }
-  return rows;
+// Returns the longest part of a prompt that is expected to end in time.
+int Batcher::rows_in_time(const Entry& entry) const {
+  const plan::Plan& plan = engine_.plan();
+  return part_costs_.rows_within(kMostWaitMs, static_cast<int>(entry.session->history().size()),
+                                 plan.prompt_shapes.front(), plan.chunk());
 }
 
 void Batcher::begin_prompt(Entry& entry) {
@@ -241,12 +235,14 @@ void Batcher::read_prompt(Entry& entry, bool has_company) {
   guarded(entry, [&] {
     begin_prompt(entry);
     const auto n_sets = engine_.graphs().n_sets();
-    const int most = has_company ? rows_in_time() : engine_.plan().chunk() * n_sets;
+    const int most = has_company ? rows_in_time(entry) : engine_.plan().chunk() * n_sets;
+    const auto n_known = static_cast<int>(entry.session->history().size());
     const int n_before = entry.session->n_unread();
     const Clock::time_point start = Clock::now();
     const int n_left = entry.session->read_prompt(most, entry.observer());
     const int n_rows = n_before - n_left;
-    if (n_rows <= engine_.plan().most_rows()) part_costs_.learn(n_rows, ms_since(start));
+    // Longer parts went through the lanes in several chunks at once.
+    if (n_rows <= engine_.plan().most_rows()) part_costs_.learn(n_rows, n_known, ms_since(start));
     ++statistics_.n_prompt_parts;
     statistics_.n_prompt_rows += n_rows;
     entry.tell_progress();
@@ -335,11 +331,11 @@ void Batcher::add_steps() {
 void Batcher::add_prompt_beside() {
   const plan::Plan& plan = engine_.plan();
   if (!plan.has_one_class() || engine_.machine().lanes().size() > 1) return;
-  const int room = std::min(rows_in_time(), plan.most_rows() - batch_.size());
   const bool has_output = batch_.size() < plan.output_shapes.back();
-  if (room < 1 || !has_output || shares_.empty()) return;
+  if (plan.most_rows() <= batch_.size() || !has_output || shares_.empty()) return;
   Entry* const entry = next_prompt();
   if (entry == nullptr || !entry->is_begun || entry->observer() != nullptr) return;
+  const int room = std::min(rows_in_time(*entry), plan.most_rows() - batch_.size());
   entry->n_turns_waited = 0;
   const int first = batch_.size();
   const int n_rows = entry->session->add_prompt(room, &batch_);

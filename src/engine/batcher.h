@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "draft/width_costs.h"
 #include "engine/answer.h"
+#include "engine/part_costs.h"
 #include "engine/prompt_logits.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
@@ -71,7 +71,7 @@ class Batcher {
   Entry* next_prompt();
   void read_prompt(Entry& entry, bool has_company);
   void share_prompts();
-  int rows_in_time() const;
+  int rows_in_time(const Entry& entry) const;
   void begin_prompt(Entry& entry);
   void end_prompt(Entry& entry);
   void take_first_tokens();
@@ -92,7 +92,7 @@ class Batcher {
   bool may_admit_ = false;
   bool is_turn_of_prompts_ = false;
   size_t next_step_ = 0;  // says who is first in a step that has no room for all
-  draft::WidthCosts part_costs_;
+  PartCosts part_costs_;
   BatcherStatistics statistics_;
   // The rows that an answer has in the current step.
   struct Share {

@@ -1,0 +1,49 @@
+#include "engine/part_costs.h"
+
+#include <algorithm>
+
+namespace troika::engine {
+namespace {
+
+// From so many tokens on, what stands before a part tells how much longer it takes.
+constexpr int kDeep = 512;
+// The weight of a new measurement in what is expected.
+constexpr double kShare = 0.3;
+// A measurement changes what is expected by this factor at most, because the part may have been
+// interrupted.
+constexpr double kMostChange = 1.5;
+// Of what a part took, at least this share is that of its rows.
+constexpr double kLeastOfRows = 0.1;
+
+double thousands_of_pairs(int n_rows, int n_before) { return 1e-3 * n_rows * n_before; }
+
+// Learns what was seen. What is expected is 0 until something was seen.
+void update(double seen, double* expected) {
+  const double most = *expected > 0.0 ? kMostChange * *expected : seen;
+  *expected += (*expected > 0.0 ? kShare : 1.0) * (std::min(seen, most) - *expected);
+}
+
+}  // namespace
+
+void PartCosts::learn(int n_rows, int n_before, double ms) {
+  const double pairs = thousands_of_pairs(n_rows, n_before);
+  if (n_before >= kDeep && widest_ > 0) {
+    update(std::max(0.0, ms - row_ms_ * n_rows) / pairs, &thousand_ms_);
+  }
+  const double of_rows_ms = std::max(kLeastOfRows * ms, ms - thousand_ms_ * pairs);
+  update(of_rows_ms / n_rows, &row_ms_);
+  widest_ = std::max(widest_, n_rows);
+}
+
+double PartCosts::ms(int n_rows, int n_before) const {
+  return row_ms_ * n_rows + thousand_ms_ * thousands_of_pairs(n_rows, n_before);
+}
+
+int PartCosts::rows_within(double most_ms, int n_before, int smallest, int most) const {
+  const int widest = std::min(2 * widest_, most);
+  int rows = smallest;
+  while (rows + smallest <= widest && ms(rows + smallest, n_before) <= most_ms) rows += smallest;
+  return rows;
+}
+
+}  // namespace troika::engine
