@@ -39,6 +39,7 @@ class BlockTasks {
 void add_clusters(BlockTasks* tasks, const NeuronLanes& lanes, int n_segments, bool is_in_two,
                   int predicted, std::vector<int>* ends) {
   std::vector<int> reads;
+  reads.reserve(static_cast<size_t>(n_segments));
   for (int segment = 0; segment < n_segments; ++segment) {
     reads.push_back(tasks->add(NeuronStage::kGateRead, lanes.flash, segment, {predicted}));
   }

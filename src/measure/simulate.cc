@@ -124,6 +124,7 @@ std::vector<SimulatedRate> simulate_together(engine::Engine& engine, int n_seque
   const std::lock_guard<std::mutex> lock(passes.mutex);
   engine.count_texts(n_sequences);
   std::vector<cache::SequenceId> sequences;
+  sequences.reserve(static_cast<size_t>(n_sequences));
   for (int i = 0; i < n_sequences; ++i) sequences.push_back(passes.sequences.open());
   int position = n_context;
   const auto step = [&] {

@@ -145,7 +145,7 @@ void Service::read_later(const ExchangePtr& exchange, Serve serve,
 }
 
 void Service::read(const ExchangePtr& exchange, Serve serve,
-                   std::shared_ptr<const http::Request> request) {
+                   const std::shared_ptr<const http::Request>& request) {
   try {
     serve(context_, exchange, object_from(request->body));
   } catch (const Grammars::TakesLonger& wanted) {

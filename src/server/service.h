@@ -31,7 +31,7 @@ class Service : public http::Handler {
   using Serve = void (*)(Context&, const std::shared_ptr<http::Exchange>&, const Json& body);
   void serve(const std::shared_ptr<http::Exchange>& exchange, http::Request request);
   void read(const std::shared_ptr<http::Exchange>& exchange, Serve serve,
-            std::shared_ptr<const http::Request> request);
+            const std::shared_ptr<const http::Request>& request);
   void read_later(const std::shared_ptr<http::Exchange>& exchange, Serve serve,
                   const std::shared_ptr<const http::Request>& request,
                   const Grammars::TakesLonger& wanted);

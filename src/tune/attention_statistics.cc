@@ -75,6 +75,7 @@ double mean_of(const std::vector<Kept>& queries, const Of& of) {
 template <typename Kept, typename Of>
 double worst_of(const std::vector<Kept>& queries, const Of& of) {
   std::vector<float> values;
+  values.reserve(queries.size());
   for (const Kept& query : queries) values.push_back(of(query));
   std::sort(values.begin(), values.end());
   values.resize(static_cast<size_t>(std::ceil(kWorstShare * static_cast<double>(queries.size()))));

@@ -83,7 +83,7 @@ BoundOp bind_values(const Subgraph& subgraph, size_t index, const Buffers& buffe
 }
 
 BoundOp bind(const Subgraph& subgraph, size_t index, const weights::Store& weights,
-             const Buffers& buffers, const kernels::Table& kernels, Precision precision) {
+             const Buffers& buffers, const kernels::Table& kernels, const Precision& precision) {
   const model::Blueprint& blueprint = *subgraph.blueprint;
   BoundOp bound = bind_values(subgraph, index, buffers);
   const model::Op& op = bound.op;
@@ -223,7 +223,7 @@ class Meetings {
 // all products behind it.
 std::vector<BoundOp> bind_outlier_parts(const Subgraph& subgraph, const weights::Store& weights,
                                         const Buffers& buffers, const kernels::Table& kernels,
-                                        Precision precision) {
+                                        const Precision& precision) {
   std::vector<BoundOp> ops;
   const size_t n_ops = subgraph.role == Role::kExtract ? 1 : subgraph.ops.size();
   for (size_t i = 0; i < n_ops; ++i) {
@@ -271,7 +271,7 @@ bool is_predicted_gate(const Subgraph& subgraph, size_t index, const weights::St
 // three writes.
 BoundOp bind_neurons(const Subgraph& subgraph, size_t index, const weights::NeuronFfn& ffn,
                      const weights::Store& weights, const Buffers& buffers,
-                     const kernels::Table& kernels, Precision precision) {
+                     const kernels::Table& kernels, const Precision& precision) {
   BoundOp bound = bind(subgraph, index, weights, buffers, kernels, precision);
   const BoundOp activation = bind_values(subgraph, index + 1, buffers);
   const BoundOp down = bind_values(subgraph, index + 2, buffers);
@@ -300,7 +300,7 @@ size_t prepared_row_bytes(const BoundOp& bound) {
 
 std::vector<BoundOp> bind_ops(const Subgraph& subgraph, const weights::Store& weights,
                               const Buffers& buffers, const kernels::Table& kernels,
-                              Precision precision) {
+                              const Precision& precision) {
   const bool is_of_attention = subgraph.role == Role::kStore || is_of_heads(subgraph.role);
   TROIKA_ASSERT(!is_of_attention || (subgraph.is_dynamic() && buffers.heads() != nullptr));
   if (subgraph.role != Role::kWhole && !is_of_attention) {

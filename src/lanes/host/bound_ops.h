@@ -90,6 +90,6 @@ size_t prepared_row_bytes(const BoundOp& bound);
 
 std::vector<BoundOp> bind_ops(const Subgraph& subgraph, const weights::Store& weights,
                               const Buffers& buffers, const kernels::Table& kernels,
-                              Precision precision);
+                              const Precision& precision);
 
 }  // namespace troika::lanes

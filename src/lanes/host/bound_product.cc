@@ -58,7 +58,7 @@ void bind_bf16(BoundProduct* product, const kernels::Table& kernels) {
 }
 
 void bind_form(BoundProduct* product, const model::Op& op, const weights::Store& weights,
-               const kernels::Table& kernels, Precision precision) {
+               const kernels::Table& kernels, const Precision& precision) {
   if (op.keeps_float) {
     bind_float(product, kernels);
     return;
@@ -93,7 +93,7 @@ void bind_form(BoundProduct* product, const model::Op& op, const weights::Store&
 }  // namespace
 
 BoundProduct bind_product(const model::Op& op, const weights::Store& weights,
-                          const kernels::Table& kernels, Precision precision) {
+                          const kernels::Table& kernels, const Precision& precision) {
   BoundProduct product;
   product.weight.matrix = weights.matrix(op.weight);
   if (op.bias != model::kNone) product.bias = weights.vector(op.bias);

@@ -128,6 +128,6 @@ struct Precision {
 
 // Chooses the form of a product's input and the functions that compute the product.
 BoundProduct bind_product(const model::Op& op, const weights::Store& weights,
-                          const kernels::Table& kernels, Precision precision);
+                          const kernels::Table& kernels, const Precision& precision);
 
 }  // namespace troika::lanes

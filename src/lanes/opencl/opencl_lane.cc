@@ -90,7 +90,7 @@ void OpenclLane::refuse(const Subgraph& subgraph, const std::string& why) const 
 }
 
 void OpenclLane::check(const Subgraph& subgraph, const weights::Store& weights, bool is_float,
-                       Precision precision) const {
+                       const Precision& precision) const {
   if (subgraph.role != Role::kWhole) refuse(subgraph, "outliers are tasks of their own");
   check_slice(subgraph, info_);
   if (!is_float && precision.prefill != plan::Prefill::kInt8) {

@@ -68,7 +68,7 @@ class OpenclLane : public Lane {
 
   [[noreturn]] void refuse(const Subgraph& subgraph, const std::string& why) const;
   void check(const Subgraph& subgraph, const weights::Store& weights, bool is_float,
-             Precision precision) const;
+             const Precision& precision) const;
   Place place_of(const Subgraph& subgraph, const BoundOp& bound, bool is_float) const;
   std::unique_ptr<opencl::DeviceOp> device_op(const Subgraph& subgraph, const BoundOp& bound,
                                               int n_tokens);

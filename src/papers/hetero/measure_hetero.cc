@@ -201,6 +201,7 @@ class HeteroMeasurer {
     HeteroSystemTimes times{"one lane, core", "one core computes everything", {}, {}, {}, true};
     for (const int n : options_.prompts) {
       std::vector<double> ms;
+      ms.reserve(static_cast<size_t>(options_.rounds));
       for (int round = 0; round < options_.rounds; ++round) {
         ms.push_back(kMsPerS * measure::prefill_seconds(reference_->session, n));
       }

@@ -1,6 +1,7 @@
 #include "papers/power/power_runs.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "engine/engine.h"
@@ -30,7 +31,7 @@ std::optional<double> live_share(const std::string& model) {
 double at_share(std::vector<double> values, double share) {
   TROIKA_ASSERT(!values.empty());
   std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
+  return values[static_cast<size_t>(std::lround(share * static_cast<double>(values.size() - 1)))];
 }
 
 prepare::Options PowerRuns::options_of(const PowerRun& run) const {

@@ -60,6 +60,7 @@ Choices merged(Choices choices, const PlainJson& json) {
 // Returns a call for each combination of figures and arguments.
 std::vector<FigureCall> calls_of(const std::vector<std::string>& figures, const Choices& with) {
   std::vector<FigureCall> calls;
+  calls.reserve(figures.size());
   for (const std::string& figure : figures) calls.push_back({figure, {}});
   for (const auto& [name, values] : with) {
     std::vector<FigureCall> more;

@@ -19,7 +19,6 @@ namespace {
 using weights::BundleFile;
 using weights::BundleLayout;
 using weights::BundleShape;
-using weights::kBundlePage;
 using weights::kSegmentNeurons;
 using weights::NeuronCache;
 using weights::NeuronForm;

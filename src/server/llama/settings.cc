@@ -20,7 +20,7 @@ Json settings_json(const Wanted& wanted) {
           {"ignore_eos", wanted.ignores_end},
           {"stream", wanted.is_stream},
           {"n_probs", std::max(wanted.n_logprobs, 0)},
-          {"post_sampling_probs", wanted.likelihoods == Likelihoods::kOfChoice},
+          {"post_sampling_probs", wanted.likelihoods == engine::Likelihoods::kOfChoice},
           {"timings_per_token", wanted.wants_timings}};
 }
 

@@ -5,6 +5,7 @@
 
 #include "server/blocks.h"
 #include "server/openai/read_responses.h"
+#include "server/openai/usage.h"
 #include "server/refusals.h"
 
 namespace troika::server {
