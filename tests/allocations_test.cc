@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/batcher.h"
+#include "engine/batching/batcher.h"
 #include "engine/drafting/drafting.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/tiny_engine.h"

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "engine/batcher.h"
+#include "engine/batching/batcher.h"
 #include "engine/drafting/drafting.h"
 #include "engine/generate.h"
 #include "tests/support/prompt_case.h"

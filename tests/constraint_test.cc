@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "engine/batcher.h"
+#include "engine/batching/batcher.h"
 #include "engine/constrain/constraint.h"
 #include "engine/drafting/drafting.h"
 #include "engine/generate.h"

@@ -8,7 +8,7 @@
 
 #include "base/system.h"
 #include "base/trace.h"
-#include "engine/batcher.h"
+#include "engine/batching/batcher.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
 #include "engine/taken_memory.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/system.h"
-#include "engine/batcher.h"
+#include "engine/batching/batcher.h"
 #include "engine/session.h"
 #include "measure/estimate_quality.h"
 #include "tests/support/engine_refusal.h"

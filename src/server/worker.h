@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/batcher.h"
+#include "engine/batching/batcher.h"
 #include "http/exchange.h"
 #include "server/kept/kept_prefixes.h"
 #include "server/logprobs.h"

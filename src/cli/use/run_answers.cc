@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "cli/output.h"
-#include "engine/batcher.h"
+#include "engine/batching/batcher.h"
 #include "engine/scoring/logprobs.h"
 
 namespace troika::cli {

@@ -1,4 +1,4 @@
-#include "engine/part_costs.h"
+#include "engine/batching/part_costs.h"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ constexpr double kShare = 0.3;
 // A measurement changes what is expected by this factor at most, because the part may have been
 // interrupted.
 constexpr double kMostChange = 1.5;
-// Of what a part took, at least this share is that of its rows.
+// Rows take at least this share of what a part took.
 constexpr double kLeastOfRows = 0.1;
 
 double thousands_of_pairs(int n_rows, int n_before) { return 1e-3 * n_rows * n_before; }

@@ -1,4 +1,4 @@
-#include "engine/batcher.h"
+#include "engine/batching/batcher.h"
 
 #include <algorithm>
 #include <chrono>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/answer.h"
-#include "engine/part_costs.h"
+#include "engine/batching/part_costs.h"
 #include "engine/prompt_logits.h"
 #include "engine/sampler.h"
 #include "engine/session.h"

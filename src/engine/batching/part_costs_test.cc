@@ -1,4 +1,4 @@
-#include "engine/part_costs.h"
+#include "engine/batching/part_costs.h"
 
 #include <gtest/gtest.h>
 
