@@ -234,6 +234,8 @@ void ExpertStream::hold(int expert, std::unique_lock<std::mutex>* lock) {
       ++(slot.was_guessed ? counters_.right_guesses : counters_.hits);
     }
     slot.was_guessed = false;
+    // It may still be coming for a guess that was given up.
+    if (held.found != Found::kHit) slot.is_new = true;
     if (held.found != Found::kHit && !slot.is_wanted) {
       slot.is_wanted = true;
       ++n_wanted_reading_;
@@ -353,7 +355,8 @@ bool ExpertStream::give_back_guesses() {
       ++counters_.wrong_guesses;
       slot.was_guessed = slot.is_new = false;
     }
-    is_wrong ? cache_->drop(guess.held) : cache_->give_back(guess.held);
+    // What a scan has read and names again in vain still makes room first.
+    is_wrong ? cache_->drop(guess.held) : cache_->give_back(guess.held, !is_right && slot.is_new);
   }
   std::erase_if(guesses_, [&](const Guess& guess) { return !is_read(guess); });
   return is_any;
