@@ -99,6 +99,9 @@ async def stream(port, path, body, on_event=None):
     writer.write(b"POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
                  b"Content-Length: %d\r\n\r\n" % (path.encode(), len(body)) + body)
     first, n_prompt, text = None, 0, ""
+    status = await reader.readline()
+    if b" 200 " not in status:
+        raise SystemExit(f"The server answered {status.decode().strip()}: {(await reader.read()).decode()[-500:]}")
     while line := await reader.readline():
         if not line.startswith(b"data: {"):
             continue

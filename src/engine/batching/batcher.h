@@ -47,7 +47,7 @@ class Batcher {
   // request, `take` throws it.
   int submit(AnswerRequest request);
   // Does one pass: a step of all answers that have read their prompts, or a part of a prompt, in
-  // turns. While an answer waits for a step, no part takes longer than 125 ms or than the smallest
+  // turns. While an answer waits for a step, no part takes longer than 140 ms or than the smallest
   // part, as far as the times of earlier parts can tell. Of several prompts the one with the least
   // left goes first; each turn that a prompt waits counts as a chunk less of it. Returns false
   // where nothing is left to do, except for answers that pause or whose masks are made elsewhere.
