@@ -19,6 +19,7 @@
 #include "lanes/host/scratch.h"
 #include "model/architecture.h"
 #include "prepare/streaming/weight_stream.h"
+#include "tests/support/limited_engine.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika::prepare {
@@ -66,24 +67,15 @@ const ExpertStream* experts_of(const TinyEngine& engine) {
 
 // Returns an engine with the largest limit, to 64 KB, at which no more than this share of the
 // experts has a place.
-std::unique_ptr<TinyEngine> engine_with_experts(const TinyModel& model, Options options,
+std::unique_ptr<TinyEngine> engine_with_experts(const TinyModel& model, const Options& options,
                                                 size_t whole_bytes, double share) {
-  const double wanted = share * double(model.n_layers) * model.n_experts;
-  size_t low = 0, high = whole_bytes;  // `low` may be refused, and `high` holds too many experts
-  std::unique_ptr<TinyEngine> found;
-  while (high - low > size_t{64} << 10) {
-    options.memory.limit_bytes = low + (high - low) / 2;
-    try {
-      auto engine = std::make_unique<TinyEngine>(model, options);
-      const ExpertStream* const experts = experts_of(*engine);
-      const bool is_more = experts == nullptr || double(experts->n_places()) > wanted;
-      (is_more ? high : low) = options.memory.limit_bytes;
-      if (!is_more) found = std::move(engine);
-    } catch (const Error&) {
-      low = options.memory.limit_bytes;
-    }
-  }
-  return found;
+  const double most = share * double(model.n_layers) * model.n_experts;
+  return test_support::engine_with_places(model, options, whole_bytes, most,
+                                          [](const TinyEngine& engine) -> std::optional<int64_t> {
+                                            const ExpertStream* const experts = experts_of(engine);
+                                            if (experts == nullptr) return std::nullopt;
+                                            return experts->n_places();
+                                          });
 }
 
 // Returns an engine with the least limit, to 64 KB, that is accepted. It streams blocks beside the

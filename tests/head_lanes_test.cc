@@ -8,7 +8,6 @@
 
 #include "base/system.h"
 #include "base/trace.h"
-#include "engine/batching/batcher.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
 #include "engine/taken_memory.h"
@@ -16,6 +15,7 @@
 #include "plan/plan_json.h"
 #include "prepare/saved_plan.h"
 #include "solve/lane_memory.h"
+#include "tests/support/company.h"
 #include "tests/support/engine_refusal.h"
 #include "tests/support/logits.h"
 #include "tests/support/repository.h"
@@ -202,28 +202,11 @@ TEST_F(HeadLanes, S3S6AHeadThatIsLeftOutIsNoTask) {
 }
 
 TEST_F(HeadLanes, S6CompanyChangesNoBit) {
-  const auto texts = [](const prepare::Options& options, bool is_together) {
-    Engine engine(options);
-    engine::Batcher batcher(engine);
-    std::vector<std::vector<text::Token>> result;
-    std::vector<int> numbers;
-    for (const size_t n : {700, 640, 930}) {
-      engine::AnswerRequest request;
-      request.prompt = tokens(n, n);
-      request.options.most_tokens = 12;
-      numbers.push_back(batcher.submit(std::move(request)));
-      while (!is_together && !batcher.is_done(numbers.back())) batcher.step();
-    }
-    for (const int number : numbers) {
-      while (!batcher.is_done(number)) batcher.step();
-      result.push_back(batcher.take(number).tokens);
-    }
-    return result;
-  };
-  const auto wanted = texts(one_lane(), false);
+  const std::vector<text::Token> prompts[] = {tokens(700, 700), tokens(640, 640), tokens(930, 930)};
+  const auto wanted = test_support::answers_of(one_lane(), prompts, false);
   for (const bool is_together : {false, true}) {
-    EXPECT_EQ(texts(on_lanes(one_lane(), {1, 0, 0}, HeadStep::kOrdered), is_together), wanted)
-        << is_together;
+    const prepare::Options lanes = on_lanes(one_lane(), {1, 0, 0}, HeadStep::kOrdered);
+    EXPECT_EQ(test_support::answers_of(lanes, prompts, is_together), wanted) << is_together;
   }
 }
 

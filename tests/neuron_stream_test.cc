@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/trace.h"
+#include "tests/support/limited_engine.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_engine.h"
 #include "tune/default_text.h"
@@ -54,24 +55,15 @@ const NeuronStream* neurons_of(const TinyEngine& engine) {
 
 // Returns an engine with the largest limit, to 64 KB, at which no more than this share of the
 // neurons has a place.
-std::unique_ptr<TinyEngine> engine_with_share(const TinyModel& model, Options options,
+std::unique_ptr<TinyEngine> engine_with_share(const TinyModel& model, const Options& options,
                                               size_t whole_bytes, double share) {
-  const double wanted = share * double(model.n_layers) * model.ffn_width;
-  size_t low = 0, high = whole_bytes;  // `low` may be refused, and `high` holds too many neurons
-  std::unique_ptr<TinyEngine> found;
-  while (high - low > size_t{64} << 10) {
-    options.memory.limit_bytes = low + (high - low) / 2;
-    try {
-      auto engine = std::make_unique<TinyEngine>(model, options);
-      const NeuronStream* const neurons = neurons_of(*engine);
-      const bool is_more = neurons == nullptr || double(neurons->cache().n_slots()) > wanted;
-      (is_more ? high : low) = options.memory.limit_bytes;
-      if (!is_more) found = std::move(engine);
-    } catch (const Error&) {
-      low = options.memory.limit_bytes;
-    }
-  }
-  return found;
+  const double most = share * double(model.n_layers) * model.ffn_width;
+  return test_support::engine_with_places(model, options, whole_bytes, most,
+                                          [](const TinyEngine& engine) -> std::optional<int64_t> {
+                                            const NeuronStream* const neurons = neurons_of(engine);
+                                            if (neurons == nullptr) return std::nullopt;
+                                            return neurons->cache().n_slots();
+                                          });
 }
 
 struct Case {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/system.h"
-#include "engine/batching/batcher.h"
 #include "engine/session.h"
 #include "measure/estimate_quality.h"
+#include "tests/support/company.h"
 #include "tests/support/engine_refusal.h"
 #include "tests/support/logits.h"
 #include "tests/support/repository.h"
@@ -361,27 +361,9 @@ TEST_F(SparseAttention, S2TextsThatAreContinuedChangeNoBitOfOthers) {
 TEST_F(SparseAttention, S2CompanyChangesNoBit) {
   prepare::Options shared = options();
   shared.prompts.chunk = 128;
-  const auto texts = [&](bool is_together) {
-    Engine engine(shared);
-    engine::Batcher batcher(engine);
-    std::vector<std::vector<Token>> result;
-    std::vector<int> numbers;
-    for (const size_t n : {700, 640, 930}) {
-      engine::AnswerRequest request;
-      request.prompt = tokens(n, n);
-      request.options.most_tokens = 12;
-      numbers.push_back(batcher.submit(std::move(request)));
-      if (!is_together) {
-        while (!batcher.is_done(numbers.back())) batcher.step();
-      }
-    }
-    for (const int number : numbers) {
-      while (!batcher.is_done(number)) batcher.step();
-      result.push_back(batcher.take(number).tokens);
-    }
-    return result;
-  };
-  EXPECT_EQ(texts(true), texts(false));
+  const std::vector<Token> prompts[] = {tokens(700, 700), tokens(640, 640), tokens(930, 930)};
+  EXPECT_EQ(test_support::answers_of(shared, prompts, true),
+            test_support::answers_of(shared, prompts, false));
 }
 
 // In gemma2 every second layer sees a window, and scores are capped. Layers with a window attend to
