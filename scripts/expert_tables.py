@@ -3,17 +3,22 @@
 
     python3 scripts/expert_tables.py MODEL [--program build/release/troika] [--ways map,in-order,by-route,guessed] [--budgets 4000,2500]
         [--rounds 1] [--steps 24] [--few-steps 6] [--kept build/experts.json]
+    python3 scripts/expert_tables.py MODEL --prompts [--rounds 3] [--prompt-budget 4000]
+
+With --prompts it writes how fast prompts are instead: the first 2,000 characters of texts/the-river-bank.txt.
 
 MODEL comes from `troika synth --like qwen1.5-moe-a2.7b --type q4_0`. A budget is the megabytes that all of the process may take. Each run is in a cgroup
 (version 1) of its own, of that size for the map, and of that size and 64 MB for the others, with the file not in the page cache; the rounds of all ways
 alternate. Few steps are those of ways that read nearly everything for each. Needs root, and a machine that does nothing else.
 """
 import argparse
+import json
 import pathlib
 import statistics
+import time
 
-from limited_runs import limited_run
-from tables import ROOT, Kept, replace, table
+from limited_runs import cool, limited_run
+from tables import ROOT, Kept, replace, run, table
 
 PAGE = ROOT / "docs" / "powerinfer-2.md"
 COMMON = ["-p", "x", "--temp", "1", "--seed", "7", "--ignore-end", "--draft", "none", "--no-plan", "--context", "512", "--json"]
@@ -24,6 +29,48 @@ WAYS = {
     "by-route": ("experts by route", False, ["--memory", "{}M", "--expert-reads", "by-route"]),
     "guessed": ("experts by route and ahead", False, ["--memory", "{}M", "--expert-reads", "guessed"]),
 }
+PROMPT = (ROOT / "texts" / "the-river-bank.txt").read_text("utf-8")[:2000]
+PROMPT_WAYS = {
+    "whole": ("all in memory", ["--load", "map"]),
+    "in-order": ("blocks take turns", WAYS["in-order"][2]),
+    "by-route": ("experts by route", WAYS["by-route"][2]),
+}
+
+
+def one_prompt(options, way, prefill):
+    """Seconds of the prompt and of the whole process, and what was read beside it."""
+    words = [word.format(options.prompt_budget) for word in PROMPT_WAYS[way][1]]
+    if way == "whole":  # the map's pages are to be there
+        with options.model.open("rb") as file:
+            while file.read(1 << 26):
+                pass
+    else:
+        cool([options.model])
+    start = time.monotonic()
+    told = json.loads(run(options.program, "run", options.model, "-p", PROMPT, "-n", "1", "--prefill", prefill, *COMMON[2:-3], "--context", "1024", "--json", *words))
+    stream = told.get("stream") or {}
+    experts = stream.get("experts") or {}
+    return {"n_tokens": told["prefill"]["tokens"], "prompt_s": told["prefill"]["seconds"], "all_s": time.monotonic() - start,
+            "read_bytes": stream.get("read_bytes", 0) + experts.get("read_bytes", 0)}
+
+
+def prompt_table(options, kept):
+    """Rounds in alternation: medians of seconds, and of gigabytes that were read while the prompt was computed."""
+    results = {(prefill, way): [] for prefill in ("same", "bf16", "auto") for way in PROMPT_WAYS}
+    for i in range(options.rounds):
+        for (prefill, way), rounds in results.items():
+            result = kept.get(f"prompt {options.prompt_budget} {prefill} {way} {i}", lambda way=way, prefill=prefill: one_prompt(options, way, prefill))
+            if result:
+                rounds.append(result)
+    rows = []
+    for (prefill, way), rounds in results.items():
+        if rounds:
+            median = {key: statistics.median(result[key] for result in rounds) for key in rounds[0]}
+            seconds = [result["prompt_s"] for result in rounds]
+            rows.append([f"`{prefill}`", PROMPT_WAYS[way][0], f"{median['prompt_s']:.2f}" + (f" ({min(seconds):.2f} to {max(seconds):.2f})" if len(seconds) > 1 else ""),
+                         f"{median['all_s']:.1f}", f"{median['read_bytes'] / 1e9:.1f} GB" if median["read_bytes"] else ""])
+    text = table(["`--prefill`", "way", "prompt, s", "with loading, s", "read meanwhile"], rows)
+    PAGE.write_text(replace(PAGE.read_text("utf-8"), "expert prompts here", text), "utf-8")
 
 
 def one_run(options, way, megabytes):
@@ -52,11 +99,16 @@ def main():
     parser.add_argument("--rounds", default=1, type=int)
     parser.add_argument("--steps", default=24, type=int)
     parser.add_argument("--few-steps", default=6, type=int)
+    parser.add_argument("--prompts", action="store_true", help="write the table of prompts")
+    parser.add_argument("--prompt-budget", default=4000, type=int)
     parser.add_argument("--limit-s", default=120, type=int)
     parser.add_argument("--kept", default=ROOT / "build" / "experts.json", type=pathlib.Path)
     parser.add_argument("--only-kept", action="store_true", help="measure nothing, write what there is")
     options = parser.parse_args()
     kept = Kept(options.kept, not options.only_kept)
+    if options.prompts:
+        prompt_table(options, kept)
+        return
     results = {(int(megabytes), way): [] for megabytes in options.budgets.split(",") for way in options.ways.split(",")}
     for i in range(options.rounds):
         for (megabytes, way), rounds in results.items():
