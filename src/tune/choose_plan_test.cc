@@ -48,9 +48,8 @@ TEST(ChoosePlan, H11_CandidatesArePredictedAndTheBestOneRuns) {
   EXPECT_TRUE(has_single_thread);
 }
 
-TEST(ChoosePlan, H10_LanesAreTriedWithAndWithoutCuts) {
-  if (usable_core_numbers().size() < 2) GTEST_SKIP() << "there is one core";
-  const test_support::TinyEngine tiny;
+// Returns a request for a plan with two lanes, one on each of two cores.
+ChooseRequest request_on_two_cores(const test_support::TinyEngine& tiny) {
   ChooseRequest request;
   request.options.model.file = tiny.engine->file().path();
   request.options.memory.context = 96;
@@ -59,6 +58,13 @@ TEST(ChoosePlan, H10_LanesAreTriedWithAndWithoutCuts) {
   request.prompts = {64};
   request.budget_s = 1.0;
   request.use_cache = false;
+  return request;
+}
+
+TEST(ChoosePlan, H10_LanesAreTriedWithAndWithoutCuts) {
+  if (usable_core_numbers().size() < 2) GTEST_SKIP() << "there is one core";
+  const test_support::TinyEngine tiny;
+  ChooseRequest request = request_on_two_cores(tiny);
   const auto stage = [](const std::string&) { return [](uint64_t, uint64_t) {}; };
   const PlanChoice choice = choose_plan(request, stage);
   ASSERT_FALSE(choice.candidates.empty());
@@ -75,15 +81,8 @@ TEST(ChoosePlan, H10_LanesAreTriedWithAndWithoutCuts) {
 TEST(ChoosePlan, H10_CutsAreOfTheSubgraphsThatThePlanHas) {
   if (usable_core_numbers().size() < 2) GTEST_SKIP() << "there is one core";
   const test_support::TinyEngine tiny;
-  ChooseRequest request;
-  request.options.model.file = tiny.engine->file().path();
-  request.options.memory.context = 96;
-  const std::vector<int> cores = usable_core_numbers();
-  request.options.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+  ChooseRequest request = request_on_two_cores(tiny);
   request.options.lanes.splits.at_norms = true;
-  request.prompts = {64};
-  request.budget_s = 1.0;
-  request.use_cache = false;
   const PlanChoice choice =
       choose_plan(request, [](const std::string&) { return [](uint64_t, uint64_t) {}; });
   bool has_out = false;
