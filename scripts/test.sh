@@ -9,6 +9,10 @@
 #                  and undefined-behaviour sanitizers
 #   asan           every test under these sanitizers
 #   tsan           the tests of all rooms that start threads, and whole programs, under the thread sanitizer
+#   opencl         tests of OpenCL lanes, on PoCL, which makes a device of the cores
+#   rusticl        the same on Mesa's driver
+#   oclgrind       the same on a device that looks for races and bounds
+#   openvino       tests of the vendor's lanes, with OpenVINO from PyPI
 #   fuzz=SECONDS   each fuzz target for so long
 #   tidy           clang-tidy over src/
 #   arm64          unit tests of the rooms up to the kernels, built for arm64, run by qemu; the
@@ -60,6 +64,35 @@ stage_tsan() {
   run_ctest tsan
 }
 
+stage_opencl() {
+  scripts/packages.sh build test opencl
+  test_lanes opencl
+}
+
+stage_rusticl() {
+  scripts/packages.sh build test rusticl
+  test_lanes rusticl
+}
+
+stage_oclgrind() {
+  scripts/packages.sh build test oclgrind
+  test_lanes oclgrind
+}
+
+stage_openvino() {
+  scripts/packages.sh build test openvino
+  local python=build/openvino/bin/python
+  if ! [[ -x $python ]]; then python3 -m venv build/openvino; fi
+  "$python" -m pip --quiet install openvino
+  TROIKA_OPENVINO=$("$python" -c 'import openvino; print(*openvino.__path__)') test_lanes openvino
+}
+
+# test_lanes PRESET: tests of lanes on devices, whose programs the stage release has built, if it ran.
+test_lanes() {
+  configure_and_build release
+  run_ctest "$1"
+}
+
 stage_fuzz() {
   scripts/packages.sh build fuzz
   scripts/fuzz.sh "$1"
@@ -80,9 +113,12 @@ stage_arm64() {
   scripts/arm64_matrix.sh >&2
 }
 
+# Stages that end with counts of tests.
+counted='release|asan|asan-subset|tsan|opencl|rusticl|oclgrind|openvino|arm64'
+
 (($# > 0)) || set -- release
 for stage in "$@"; do
-  [[ $stage =~ ^(release|format|asan-subset|asan|tsan|fuzz=[1-9][0-9]*|tidy|arm64)$ ]] ||
+  [[ $stage =~ ^($counted|format|fuzz=[1-9][0-9]*|tidy)$ ]] ||
     die "there is no stage named $stage; scripts/test.sh says at its top which there are"
 done
 
@@ -112,7 +148,7 @@ for stage in "$@"; do
   report=build/$stage.junit.xml
   if [[ -f $report ]]; then
     python3 scripts/count_tests.py "$stage" "$report"
-  elif [[ $stage =~ ^(release|asan|asan-subset|tsan|arm64)$ ]]; then
+  elif [[ $stage =~ ^($counted)$ ]]; then
     printf '%s: no test ran\n' "$stage"
   fi
 done
