@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "base/random.h"
 #include "base/spin.h"
 #include "base/system.h"
@@ -28,6 +29,7 @@
 
 namespace {
 
+using troika::median;
 using troika::RealClock;
 using troika::lanes::Lane;
 using troika::lanes::NullLane;
@@ -60,11 +62,6 @@ class AnyReady : public schedule::Policy {
  public:
   int choose(const schedule::Situation& at) override { return at.ready.front(); }
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 // Measures tasks that each wait for up to two earlier ones, spread over lanes.
 void measure_decisions(int n_tasks, int n_lanes, int most_waits) {
@@ -187,7 +184,7 @@ void measure_handover(double task_us, troika::plan::HandoverKind handover) {
   }
   std::sort(gaps.begin(), gaps.end());
   fmt::print("{:>6.0f} us  {:<9} {:>8.2f} us median {:>8.2f} us p90; awake for {:.0f} % of waits\n",
-             task_us, troika::plan::handover_name(handover), gaps[gaps.size() / 2],
+             task_us, troika::plan::handover_name(handover), median(gaps),
              gaps[gaps.size() * 9 / 10],
              100.0 * (busy[0]->waiting_cpu_us + busy[1]->waiting_cpu_us) /
                  (busy[0]->waiting_us + busy[1]->waiting_us));
@@ -218,7 +215,7 @@ void measure_futex(double task_us) {
   for (size_t i = 1; i < kTasks; ++i) gaps.push_back(starts[i] - ends[i - 1]);
   std::sort(gaps.begin(), gaps.end());
   fmt::print("{:>6.0f} us  {:<9} {:>8.2f} us median {:>8.2f} us p90\n", task_us, "futex",
-             gaps[gaps.size() / 2], gaps[gaps.size() * 9 / 10]);
+             median(gaps), gaps[gaps.size() * 9 / 10]);
 }
 
 void measure_handovers() {

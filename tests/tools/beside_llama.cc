@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/median.h"
 #include "llama.h"
 #include "tests/reference/decode.h"
 #include "tests/reference/forward.h"
@@ -158,8 +159,7 @@ double median_error(const std::vector<Vector>& a, const std::vector<Vector>& b) 
     for (size_t j = 0; j < b[i].size(); ++j) error = std::max(error, std::abs(a[i][j] - b[i][j]));
     errors.push_back(error / largest);
   }
-  std::sort(errors.begin(), errors.end());
-  return errors[errors.size() / 2];
+  return median(std::move(errors));
 }
 
 void compare_large(const char* type, uint32_t number, bool is_decoded) {

@@ -8,6 +8,7 @@
 
 #include "base/bytes_text.h"
 #include "base/clock.h"
+#include "base/median.h"
 #include "cli/load.h"
 #include "cli/output.h"
 #include "cli/use/memory.h"
@@ -124,10 +125,7 @@ Times measure(engine::Engine& engine, const std::vector<int>& shapes) {
     }
   }
   Times medians;
-  for (auto& [key, values] : sums) {
-    std::sort(values.begin(), values.end());
-    medians[key] = values[values.size() / 2];
-  }
+  for (auto& [key, values] : sums) medians[key] = median(std::move(values));
   return medians;
 }
 

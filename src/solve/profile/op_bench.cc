@@ -10,6 +10,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "base/random.h"
 #include "solve/profile/one_op.h"
 #include "tensor/codec.h"
@@ -281,8 +282,7 @@ double measure_handover_us(lanes::Machine& machine, int from, int to) {
       }
       times.push_back(Chain(machine, order, ops, executables).run());
     }
-    std::sort(times.begin(), times.end());
-    return times[times.size() / 2];
+    return median(std::move(times));
   };
   // A chain to and fro has half as many tasks on each lane as a chain that stays on it.
   const double staying_us = (chain_us(false, from) + chain_us(false, to)) / 2.0;

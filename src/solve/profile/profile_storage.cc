@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "base/random.h"
 
 namespace troika::solve {
@@ -142,11 +142,9 @@ DiskRead measure(const ScratchFile& file, DiskRead combination, double enough_us
     if (reader.failed) file.fail("the file cannot be read");
     times.insert(times.end(), reader.times_us.begin(), reader.times_us.end());
   }
-  std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(times.size() / 2),
-                   times.end());
-  combination.us = times[times.size() / 2];
   combination.mb_s =
       static_cast<double>(times.size()) * static_cast<double>(combination.block_bytes) / took_us;
+  combination.us = median(std::move(times));
   return combination;
 }
 
