@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import real_model_drafts as drafts  # noqa: E402
 import real_model_peer as peer  # noqa: E402
 import real_model_tables as real  # noqa: E402
+import repeated_code  # noqa: E402
 import tables  # noqa: E402
 
 
@@ -49,6 +50,34 @@ class TablesTest(unittest.TestCase):
 def entry(weight, largest=8.0, limit=2.0, channels="3f803f80400041003f80", hot=(3,)):
     return {"weight": weight, "largest": largest, "limit": limit, "outliers_per_token": 0.5, "hot_channels": list(hot),
             "channel_largest": channels}
+
+
+class RepeatedCodeTest(unittest.TestCase):
+    SHARED = ["int a = 1;", "int b = a;", "return a + b;"]
+
+    def count(self, n_lines, **files):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, lines in files.items():
+                path = pathlib.Path(folder) / "src" / name.replace("_cc", ".cc")
+                path.parent.mkdir(exist_ok=True)
+                path.write_text("\n".join(lines) + "\n", "utf-8")
+            return repeated_code.count(pathlib.Path(folder), n_lines)
+
+    def test_what_is_no_code_is_left_out(self):
+        code = "#include <a>\n// A comment.\n\nnamespace a {\nint f()  {\n  return 1;  // one\n}\n}  // namespace a\n"
+        self.assertEqual(list(repeated_code.normalised(code)), [(5, "int f() {"), (6, "return 1;")])
+
+    def test_windows_in_the_same_places_are_one_repeat(self):
+        one = ["int f() {", *self.SHARED, "}"]
+        other = ["#include <a>", "int g() {", self.SHARED[0], "// Differs.", *self.SHARED[1:], "}"]
+        found = self.count(2, one_cc=one, other_cc=other)
+        self.assertEqual((found["windows"], found["repeats"], found["repeated_lines"]), (2, 1, 6))
+        self.assertEqual(found["list"], [{"lines": 3, "places": ["src/one.cc:2", "src/other.cc:3"]}])
+        self.assertEqual((found["lines"], found["percent"]), (8, 75.0))
+
+    def test_windows_that_are_too_short_and_tests_do_not_count(self):
+        self.assertEqual(self.count(4, one_cc=self.SHARED, other_cc=self.SHARED)["windows"], 0)
+        self.assertEqual(self.count(3, one_cc=self.SHARED, one_test_cc=self.SHARED)["windows"], 0)
 
 
 class RealModelTest(unittest.TestCase):
