@@ -10,18 +10,10 @@
 #include "base/error.h"
 #include "measure/simulate.h"
 #include "papers/figures.h"
+#include "papers/npu_runs.h"
 
 namespace troika::papers {
 namespace {
-
-struct BaselineModel {
-  const char* published;
-  const char* known;
-};
-constexpr BaselineModel kBaselineModels[] = {
-    {"Qwen1.5-1.8B", "qwen1.5-1.8b"}, {"Gemma-2B", "gemma-2b"},     {"Phi-2-2.7B", "phi-2"},
-    {"LlaMA-2-7B", "llama-2-7b"},     {"Mistral-7B", "mistral-7b"},
-};
 
 // A model on one processor of the 8 Gen 3.
 struct Setting {
@@ -58,13 +50,6 @@ class Baselines {
   }
 
  private:
-  static const char* known_of(std::string_view text) {
-    for (const BaselineModel& name : kBaselineModels) {
-      if (text.starts_with(name.published)) return name.known;
-    }
-    return nullptr;
-  }
-
   void add(const plan::PublishedRow& row, const plan::PublishedValue& value, const char* group,
            double simulated, const std::string& inputs) {
     report_.rows.push_back({&row, &value, group, Split::kNone, simulated, inputs});
@@ -72,7 +57,7 @@ class Baselines {
 
   // Adds the task's times of prefill, decode and both.
   void add_table5(const plan::PublishedRow& row) {
-    const char* known = known_of(row.configuration);
+    const char* known = known_npu_model(row.configuration);
     if (known == nullptr) {
       throw Error(fmt::format("{}/published: row '{}' is of a model that is not known.",
                               folder_.path, row.id));

@@ -20,6 +20,16 @@ prepare::Options npu_options(const std::string& folder, const std::string& model
 
 namespace {
 
+struct NpuModel {
+  const char* published;  // the paper's name
+  const char* known;      // this program's name
+};
+constexpr NpuModel kNpuModels[] = {{"Qwen1.5-1.8B", "qwen1.5-1.8b"},
+                                   {"Gemma-2B", "gemma-2b"},
+                                   {"Phi-2-2.7B", "phi-2"},
+                                   {"LlaMA-2-7B", "llama-2-7b"},
+                                   {"Mistral-7B", "mistral-7b"}};
+
 // One processor alone needs no graphs of a fixed length, so nothing of its prompts is padded.
 int chunk_of(const NpuRun& run) {
   constexpr int kMostTokens = 512;
@@ -47,6 +57,13 @@ double share_on(const engine::Engine& engine, int lane) {
 }
 
 }  // namespace
+
+const char* known_npu_model(std::string_view configuration) {
+  for (const NpuModel& model : kNpuModels) {
+    if (configuration.starts_with(model.published)) return model.known;
+  }
+  return nullptr;
+}
 
 const NpuResult& NpuRuns::result(const NpuRun& run) {
   const auto [at, is_new] = known_.try_emplace(run);

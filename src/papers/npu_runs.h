@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "measure/simulate.h"
@@ -14,15 +15,9 @@ namespace troika::papers {
 using lanes::Processor;
 using prepare::NpuStep;
 
-struct NpuModel {
-  const char* published;  // the paper's name
-  const char* known;      // this program's name
-};
-inline constexpr NpuModel kNpuModels[] = {{"Qwen1.5-1.8B", "qwen1.5-1.8b"},
-                                          {"Gemma-2B", "gemma-2b"},
-                                          {"Phi-2-2.7B", "phi-2"},
-                                          {"LlaMA-2-7B", "llama-2-7b"},
-                                          {"Mistral-7B", "mistral-7b"}};
+// Returns this program's name of the model with whose published name a row's configuration begins.
+// Null: llm.npu's paper has no such model.
+const char* known_npu_model(std::string_view configuration);
 
 struct NpuRun {
   std::string model;  // names a known model

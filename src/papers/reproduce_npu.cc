@@ -23,13 +23,6 @@ constexpr int kPromptSamples = 8;  // counts lengths that are taken from a task'
 constexpr std::string_view kDeclared[] = {"cpu.vector_gflops", "cpu.launch_us", "npu.int8_tops"};
 constexpr double kNoLimitGb = 1000.0;  // lets an NPU hold any model
 
-const char* known_of(std::string_view text) {
-  for (const NpuModel& name : kNpuModels) {
-    if (text.starts_with(name.published)) return name.known;
-  }
-  return nullptr;
-}
-
 bool is_ours(const plan::PublishedRow& row) { return row.what.starts_with("llm.npu: end to end"); }
 bool is_of_table5(const plan::PublishedRow& row) {
   return row.paper == "llm.npu" && row.where == "Table 5" &&
@@ -101,7 +94,7 @@ class Reproduction {
   void add_table5() {
     for (const plan::PublishedRow& row : folder_.published) {
       if (row.paper != "llm.npu" || !is_ours(row)) continue;
-      const char* known = known_of(row.configuration);
+      const char* known = known_npu_model(row.configuration);
       if (known == nullptr) continue;
       const TaskLengths lengths = task_lengths(row);
       const Cell ours = cell(known, lengths);
@@ -127,7 +120,7 @@ class Reproduction {
     std::vector<Speedup> all;
     for (const plan::PublishedRow& row : folder_.published) {
       if (!is_of_table5(row) || task_of(row) != task || !row.what.starts_with(engine)) continue;
-      const char* known = known_of(row.configuration);
+      const char* known = known_npu_model(row.configuration);
       if (known == nullptr || !row.values[0].value) continue;
       all.push_back({*row.values[0].value / cell(known, task_lengths(row)).of("end to end"),
                      why_not_counted(row).empty()});
@@ -238,7 +231,7 @@ class Reproduction {
         ours.push_back(&row);
     }
     for (const plan::PublishedRow* row : ours) {
-      const Cell simulated = cell(known_of(row->configuration), task_lengths(*row));
+      const Cell simulated = cell(known_npu_model(row->configuration), task_lengths(*row));
       for (const plan::PublishedRow& other : folder_.published) {
         const bool is_rival = is_of_table5(other) && !is_ours(other) &&
                               other.configuration == row->configuration &&
@@ -258,7 +251,7 @@ class Reproduction {
       // Models are compared with each other where the task is the same.
       for (const plan::PublishedRow* other : ours) {
         if (other <= row || task_of(*other) != task_of(*row)) continue;
-        const Cell theirs = cell(known_of(other->configuration), task_lengths(*other));
+        const Cell theirs = cell(known_npu_model(other->configuration), task_lengths(*other));
         rows_.add_ordering(fmt::format("{} against {}: prefill of two models", row->id, other->id),
                            *row->values[1].value, *other->values[1].value, simulated.prefill_s,
                            theirs.prefill_s);

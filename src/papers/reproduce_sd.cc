@@ -21,14 +21,15 @@ constexpr double kFloatBytes = 4.0, kHalfBytes = 2.0;
 constexpr int kPrompt = 1500, kOutput = 200;
 
 struct ModelName {
-  const char* published;  // the name in Table 3
+  const char* published;  // the name in Tables 3 and 4
   const char* known;
   // The model whose row of Table 4 stands for this one: itself, or the nearest of its family.
   const char* accepted;
 };
 constexpr ModelName kModels[] = {{"Q-0.5B", "qwen2.5-0.5b", "Q-1.5B"},
                                  {"Q-1.5B", "qwen2.5-1.5b", "Q-1.5B"},
-                                 {"L-3B", "llama-3.2-3b", "L-1B"}};
+                                 {"L-3B", "llama-3.2-3b", "L-1B"},
+                                 {"L-1B", "llama-3.2-1b", "L-1B"}};
 constexpr const char* kK60 = "8gen2";
 constexpr const char* kK70 = "8gen3";
 constexpr const char* kOnePlus13 = "8elite";
@@ -62,6 +63,14 @@ const ModelName& model_of(const plan::FigureCall& call) {
     if (name == model.known) return model;
   }
   throw Error(fmt::format("A figure of sd.npu is asked for '{}', no model of the paper.", name));
+}
+
+// Returns the model with whose published name a row's configuration begins; null: it is not known.
+const ModelName* published_model(const plan::PublishedRow& row) {
+  const auto* const at = std::find_if(
+      std::begin(kModels), std::end(kModels),
+      [&](const ModelName& model) { return row.configuration.starts_with(model.published); });
+  return at == std::end(kModels) ? nullptr : at;
 }
 
 SdSystem system_of(const plan::FigureCall& call) {
@@ -133,13 +142,11 @@ class Reproduction {
     std::vector<std::tuple<const plan::PublishedRow*, std::string, const char*, double>> counted;
     for (const plan::PublishedRow& row : folder_.published) {
       if (row.paper != "sd.npu" || !row.what.starts_with(kTable3)) continue;
-      const auto model = std::find_if(
-          std::begin(kModels), std::end(kModels),
-          [&](const ModelName& m) { return row.configuration.starts_with(m.published); });
+      const ModelName* const model = published_model(row);
       const auto column = std::find_if(
           std::begin(kColumns), std::end(kColumns),
           [&](const Column& c) { return row.what.substr(kTable3.size()).starts_with(c.begin); });
-      if (model == std::end(kModels) || column == std::end(kColumns)) {
+      if (model == nullptr || column == std::end(kColumns)) {
         throw Error(
             fmt::format("{}/published: row '{}' is of a model or a system that is not "
                         "known.",
@@ -302,19 +309,17 @@ class Reproduction {
   void add_table4() {
     for (const plan::PublishedRow& row : folder_.published) {
       if (row.paper != "sd.npu" || row.where != "Table 4") continue;
-      const bool is_qwen = row.configuration.starts_with("Q-1.5B");
-      const bool is_llama = row.configuration.starts_with("L-1B");
+      const ModelName* const model = published_model(row);
       for (const plan::PublishedValue& value : row.values) {
         std::string text = "this model is not among those of Table 3";
-        if (is_qwen || is_llama) {
-          const ModelName model{"", is_qwen ? "qwen2.5-1.5b" : "llama-3.2-1b", ""};
+        if (model != nullptr) {
           const SdTask with{kPrompt, kOutput, *value.value, *value.value};
           const bool is_ours = value.name.ends_with("ours");
           const SdDrafts drafts = is_ours ? SdDrafts::kCalibrated : SdDrafts::kRetrieved;
           text = "8 Gen 2, ms a token, and of them steps:";
           for (const bool is_on_cpu : {false, true}) {
             const SdSystem system{is_on_cpu, is_ours && !is_on_cpu, drafts};
-            const SdRequest r = runs_.request(model.known, kK60, system, with);
+            const SdRequest r = runs_.request(model->known, kK60, system, with);
             text += fmt::format("{} {:.1f}, {:.1f}", is_on_cpu ? "; on the CPU" : " on the NPU",
                                 1e3 * r.seconds() / kOutput, 1e3 * r.steps.seconds / kOutput);
           }
