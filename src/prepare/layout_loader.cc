@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "prepare/streaming/awaited_read.h"
 #include "prepare/streaming/model_disk.h"
 
 namespace troika::prepare {
@@ -19,27 +20,6 @@ using schedule::Layout;
 using weights::BlockCopy;
 
 double now_us() { return RealClock().now_us(); }
-
-// Waits for a task of the disk.
-class ReadEnd : public lanes::Completion {
- public:
-  void finished(lanes::Status status) override {
-    // The mutex is held until the end, so that nobody is left in here when `wait` returns.
-    const std::lock_guard<std::mutex> lock(mutex_);
-    status_ = status;
-    ended_.notify_one();
-  }
-  bool wait() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    ended_.wait(lock, [this] { return status_ != lanes::Status::kPending; });
-    return status_ == lanes::Status::kDone;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  lanes::Status status_ = lanes::Status::kPending;
-};
 
 }  // namespace
 
@@ -114,9 +94,9 @@ void LayoutLoader::read_rows(int block, Made* made) {
   lanes::Run run;
   run.reads = reads;
   const uint64_t n_direct = disk_.n_direct_reads();
-  ReadEnd end;
+  AwaitedRead end;
   disk_.submit(*read_, run, end);
-  if (!end.wait()) {
+  if (end.wait() != lanes::Status::kDone) {
     throw Error(
         fmt::format("Block {} cannot change to the layout of steps: {}.", block, disk_.problem()));
   }
