@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
-#include <string>
 
 #include "base/error.h"
 #include "schedule/graphs.h"
@@ -16,6 +14,7 @@ using lanes::Range;
 using plan::TensorCut;
 
 constexpr int kGranule = lanes::Slice::kRowGranularity;
+constexpr const char* kHostClass = "host";
 
 Range range_of(const plan::Span& span) { return {span.begin, span.end}; }
 
@@ -144,18 +143,9 @@ const TensorCut* cut_of(std::span<const TensorCut> cuts, const lanes::Subgraph& 
   return nullptr;
 }
 
-// Returns the numerics class of a lane. Lanes of one class give the same bits. Lanes of cores
-// compute with the kernels of this program. 'openvino' computes nothing but prompts, and in int8
-// gives their bits (lanes/vendor/); so does 'opencl' (lanes/opencl/), which computes other phases
-// too. What else devices compute, and all of any other device, is as its own driver does it.
-std::string class_of(const plan::Plan& plan, int lane_index, std::optional<plan::Phase> phase) {
-  const plan::HostLane& lane = plan.lanes[static_cast<size_t>(lane_index)];
-  const bool has_own_kernels =
-      lane.kind == "host" || lane.kind == "cpu" || lane.kind == "gpu" || lane.kind == "npu";
-  const bool is_prompt = phase == plan::Phase::kPrompt || lane.kind == "openvino";
-  const bool has_exact_sums = (lane.kind == "openvino" || lane.kind == "opencl") && is_prompt &&
-                              plan.prefill == plan::Prefill::kInt8;
-  return has_own_kernels || has_exact_sums ? "host" : lane.kind;
+// Returns what people call a lane's processor.
+std::string processor_text(const plan::HostLane& lane) {
+  return lane.is_device() ? fmt::format("{}:{}", lane.kind, lane.device) : lane.kind;
 }
 
 void check_classes(const plan::Plan& plan, const TensorCut& cut) {
@@ -169,8 +159,8 @@ void check_classes(const plan::Plan& plan, const TensorCut& cut) {
           "The cut {} divides an op between lanes of the kinds {} and {}, which compute in "
           "different numerics classes, so that results depend on where it is cut. Give the cut "
           "\"mixes_classes\": true in the plan if that is wanted, or leave it out.",
-          cut_text(cut), plan.lanes[static_cast<size_t>(first)].kind,
-          plan.lanes[static_cast<size_t>(share.lane)].kind));
+          cut_text(cut), processor_text(plan.lanes[static_cast<size_t>(first)]),
+          processor_text(plan.lanes[static_cast<size_t>(share.lane)])));
     }
   }
 }
@@ -180,13 +170,13 @@ void check_classes(const plan::Plan& plan, const TensorCut& cut) {
 void check_tokens(const plan::Plan& plan, const std::string& what, const plan::Shares& tokens,
                   plan::Phase phase) {
   for (const plan::LaneShare& share : tokens) {
-    const std::string kind = class_of(plan, share.lane, phase);
-    if (kind == "host") continue;
+    if (class_of(plan, share.lane, phase) == kHostClass) continue;
     throw Error(fmt::format(
         "{} divides the tokens of {}s, and lane {} is of the kind {}, whose floats are not those "
         "of cores, so that results would depend on which tokens it has. Compute prompts in int8 "
         "(‹int8› token) and divide those, divide rows, or leave it out.",
-        what, plan::phase_name(phase), share.lane, kind));
+        what, plan::phase_name(phase), share.lane,
+        processor_text(plan.lanes[static_cast<size_t>(share.lane)])));
   }
 }
 
@@ -264,6 +254,17 @@ Parts parts_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Sh
   const plan::LengthParts* const length = plan.length_of(shape);
   if (!parts.empty() || length == nullptr || !is_divided_by_lengths(subgraph)) return parts;
   return parts_of_tokens(length->parts);
+}
+
+std::string class_of(const plan::Plan& plan, int lane_index, std::optional<plan::Phase> phase) {
+  const plan::HostLane& lane = plan.lanes[static_cast<size_t>(lane_index)];
+  const bool has_own_kernels =
+      lane.kind == "host" || lane.kind == "cpu" || lane.kind == "gpu" || lane.kind == "npu";
+  const bool is_prompt = phase == plan::Phase::kPrompt || lane.kind == "openvino";
+  const bool has_exact_sums = (lane.kind == "openvino" || lane.kind == "opencl") && is_prompt &&
+                              plan.prefill == plan::Prefill::kInt8;
+  if (has_own_kernels || has_exact_sums) return kHostClass;
+  return fmt::format("{}:{}", lane.kind, lane.device);
 }
 
 bool share_class(const plan::Plan& plan, int lane, int other) {

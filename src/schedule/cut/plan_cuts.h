@@ -1,7 +1,9 @@
 // The parts into which a plan divides subgraphs (H3–H7).
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 
 #include "plan/plan.h"
 #include "schedule/cut/lower.h"
@@ -22,6 +24,12 @@ bool is_divided_by_lengths(const lanes::Subgraph& subgraph);
 // Returns the parts that divide a subgraph by tokens, as a length does.
 Parts parts_of_tokens(const plan::Shares& tokens);
 
+// Returns the numerics class of a lane in executables of a phase; no phase: in those of both. Lanes
+// of one class give the same bits. Lanes of cores compute with the kernels of this program.
+// 'openvino' computes nothing but prompts, and in int8 gives their bits (lanes/vendor/); so does
+// 'opencl' (lanes/opencl/), which computes other phases too. What else a device computes is as its
+// own driver does it, so each device has a class of its own.
+std::string class_of(const plan::Plan& plan, int lane_index, std::optional<plan::Phase> phase);
 // Says whether two lanes compute in one numerics class, so that results do not depend on which rows
 // or heads of an op each of them has.
 bool share_class(const plan::Plan& plan, int lane, int other);

@@ -98,6 +98,26 @@ TEST(PlanCuts, H13_ProductsInBf16AreCutWithARuntimeOnlyWhereThePlanSaysSo) {
   EXPECT_TRUE(share_class(plan, 0, 1));
 }
 
+// Two devices of one runtime have plugins of their own, which add floats in orders of their own.
+TEST(PlanCuts, TwoDevicesOfOneRuntimeAreOfOneClassOnlyInWholeNumbers) {
+  const CutModel m("llama-3-8b");
+  plan::Plan plan = plan_of("ffn@prompt=rows:1:3,2:1", "openvino");
+  plan.lanes[1].device = "CPU";
+  plan.lanes.push_back(plan.lanes[1]);
+  plan.lanes[2].device = "GPU.0";
+  plan.prefill = plan::Prefill::kBf16;
+  EXPECT_FALSE(share_class(plan, 1, 2));
+  EXPECT_TRUE(share_class(plan, 1, 1));
+  const std::string why = refusal(plan, m.blueprint);
+  EXPECT_NE(why.find("openvino:CPU and openvino:GPU.0"), std::string::npos) << why;
+  plan.cuts[0].mixes_classes = true;
+  EXPECT_EQ(refusal(plan, m.blueprint), "accepted");
+  plan.cuts[0].mixes_classes = false;
+  plan.prefill = plan::Prefill::kInt8;
+  EXPECT_TRUE(share_class(plan, 1, 2));
+  EXPECT_EQ(refusal(plan, m.blueprint), "accepted");
+}
+
 TEST(PlanCuts, H6BesideRowsTheFirstTokensAreCutAndOthersAreWhole) {
   const CutModel m("llama-3-8b");
   const plan::Plan plan = plan_of("out=rows:0:3,1:1+tokens:0:512,1:13");
