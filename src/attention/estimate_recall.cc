@@ -13,7 +13,7 @@
 namespace troika::attention {
 namespace {
 
-constexpr size_t kTokenStep = 16;  // every so many tokens of a tile, one is looked at
+constexpr size_t kTokenStep = 16;  // looks at the last of each 16 tokens of a tile
 
 float largest_magnitude(std::span<const float> values) {
   float largest = 0.0f;

@@ -12,8 +12,8 @@ namespace {
 using kernels::kPanelRows;
 using kernels::kPromptBlock;
 
-// So many queries are computed side by side: they share what is unpacked of keys and values, and
-// their scores and weights fit a second-level cache together with all other buffers.
+// Counts the queries that are computed side by side: they share what is unpacked of keys and
+// values, and their scores and weights fit a second-level cache together with all other buffers.
 constexpr size_t kQueriesTogether = 320;
 constexpr size_t kKeyBytes = kernels::kMaxHeadSize * sizeof(float);  // the most that one head needs
 constexpr size_t kWeightBytes = kernels::bf16_token_bytes(kPromptBlock);

@@ -24,7 +24,7 @@ namespace troika::attention {
 // set. It changes no bit which queries are estimated together.
 class QueryEstimate {
  public:
-  static constexpr size_t kMostTokens = 16;  // so many tokens at once
+  static constexpr size_t kMostTokens = 16;  // at most this many tokens are estimated at once
 
   // Takes the memory that it needs from `areas`. REQUIRES: the positions end with the last of the
   // tokens, whose first is at `begin` >= kMeanEnd; where there are buckets, both are multiples of a

@@ -19,8 +19,8 @@ class Crowd {
  private:
   const int n_workers_;
   int n_active_;
-  int n_quiet_ = 0;        // counts runs since the number changed
-  int patience_ = 8;       // so many quiet runs pass before one more worker is tried
+  int n_quiet_ = 0;        // counts runs since n_active_ changed
+  int patience_ = 8;       // counts the quiet runs before one more worker is tried
   bool is_trial_ = false;  // a worker was just added
 };
 

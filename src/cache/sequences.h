@@ -34,7 +34,7 @@ class Sequences {
 
   struct Begun {
     SequenceId sequence;  // it is busy
-    int n_reused;  // the sequence holds so many of the tokens already; the rest must be computed
+    int n_reused;  // counts tokens that the sequence holds already; the rest must be computed
   };
   // Returns a sequence for a text that begins with `tokens`; `tags` are those that computing all of
   // them would give. The last token is never reused, because its logits are wanted. Slots are

@@ -8,7 +8,7 @@
 namespace troika::draft {
 namespace {
 
-// So many places of a token are looked at, the last ones first.
+// At most this many earlier places of a token in the text are looked at, the last ones first.
 constexpr int kMostPlaces = 16;
 // The weight of a place, by how many tokens up to it agree with the text.
 constexpr float kWeights[] = {0.0f, 1.0f, 8.0f, 40.0f};

@@ -27,7 +27,7 @@ class CalibratedSource : public Source {
   void learn(const Verdict& verdict) override;
 
  private:
-  static constexpr int kContext = 3;  // so many tokens are compared at most
+  static constexpr int kContext = 3;  // at most this many tokens up to a place are compared
   struct Candidate {
     float path_chance;  // the chance that all nodes up to this one are right
     float chance;

@@ -10,7 +10,8 @@ namespace {
 
 // A draft must gain more than this over plain decoding.
 constexpr double kLeastGain = 1.02;
-// A pass is at most so many times as wide as the widest one before, because its cost is a guess.
+// A pass is at most this many times as wide as the widest pass before, because the cost of passes
+// that are wider is a guess.
 constexpr int kMostWidening = 2;
 
 class Stopwatch {

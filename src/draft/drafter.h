@@ -33,7 +33,8 @@ struct DrafterOptions {
   std::vector<std::pair<int, double>> costs_ms = {};
   // Guesses that these rules forbid are dropped; null: no rules are known.
   std::shared_ptr<Rules> rules = nullptr;
-  int most_text = 0;  // for so many tokens memory is taken at once, so that steps allocate nothing
+  // Counts the tokens of text for which memory is taken at once, so that steps allocate nothing.
+  int most_text = 0;
 };
 
 struct Statistics {

@@ -16,7 +16,7 @@ class LookupSource : public Source {
   void propose(int most, Tree* tree) override;
 
  private:
-  static constexpr int kMostTokens = 3;  // so many tokens at the text's end are looked for at most
+  static constexpr int kMostTokens = 3;  // at most this many tokens at a text's end are looked for
   uint64_t key_of(size_t end, int n) const;
 
   std::vector<Token> text_;

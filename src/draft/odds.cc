@@ -5,7 +5,7 @@
 namespace troika::draft {
 namespace {
 
-// The source's own estimate counts as much as so many guesses.
+// The source's own estimate weighs as much as this number of guesses whose outcome is known.
 constexpr float kPrior = 2.0f;
 // Each guess of a bin keeps this share of what was counted before, because texts change.
 constexpr float kKept = 0.98f;

@@ -24,12 +24,12 @@ class ReuseSource : public Source {
   // dropped.
   static constexpr int kMostSegment = 16;
   static constexpr int kEnoughDraft = 16;
-  static constexpr int kMostSteps = 4;  // a segment may come true for so many steps
+  static constexpr int kMostSteps = 4;  // for at most this many steps a segment may come true
 
   struct Segment {
     std::array<Token, kMostSegment> tokens;
     int n_tokens = 0;
-    int n_steps = 0;  // counts steps since it was kept
+    int n_steps = 0;  // counts steps since the segment was kept
 
     std::span<const Token> text() const { return {tokens.data(), static_cast<size_t>(n_tokens)}; }
     void drop_first();

@@ -5,9 +5,9 @@
 namespace troika::draft {
 namespace {
 
-// So many different followers of one suffix are looked at.
+// At most this many different followers of one suffix are looked at.
 constexpr int kMostFollowers = 12;
-// So many suffixes of the text are followed: the longest one, and shorter ones.
+// At most this many suffixes of the text are followed: the longest one, then shorter ones.
 constexpr int kMostSuffixes = 3;
 // A less likely guess costs more than it gives, at any width.
 constexpr float kLeastChainChance = 0.01f;

@@ -7,8 +7,8 @@ namespace {
 
 // The edges of a state are searched one by one as long as there are no more than this.
 constexpr int kFewEdges = 6;
-// Counts are kept for so many suffixes of each new token: this bounds the time for a token in texts
-// such as "aaaa...".
+// Occurrences are counted for at most this many suffixes that a new token ends: that bounds the
+// time for a token in texts such as "aaaa...".
 constexpr int kMostCounted = 32;
 constexpr size_t kFirstPlaces = 64;
 // The number of edges of the largest state, in texts as people write them.

@@ -7,7 +7,7 @@
 namespace troika::engine {
 namespace {
 
-// So many closed texts stay in the cache, for texts that begin alike.
+// At most this many closed texts stay in the cache, for later texts that begin alike.
 constexpr int kMostIdleTexts = 64;
 
 }  // namespace

@@ -12,7 +12,8 @@
 namespace troika::engine {
 namespace {
 
-// So many logits are taken together: of a fixed number, compilers make vectors.
+// Counts the logits that an inner loop takes together: where the number is fixed, compilers make
+// vectors of them.
 constexpr size_t kStride = 16;
 
 void require(bool condition, const char* option, double value, const char* range) {

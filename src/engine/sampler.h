@@ -21,7 +21,7 @@ struct SamplerOptions {
   float repetition_penalty = 1.0f;  // 1: off; divides the positive logits of tokens seen lately
   float frequency_penalty = 0.0f;   // is taken off a logit for each time its token was seen lately
   float presence_penalty = 0.0f;    // is taken off once if the token was seen lately
-  int penalty_window = 64;          // so many last tokens count as lately; -1: all
+  int penalty_window = 64;          // counts the last tokens: those seen lately; -1: all
   std::vector<std::pair<Token, float>> logit_bias{};
   uint64_t seed = 0;
 };

@@ -76,7 +76,7 @@ class Session {
   // most_tokens >= 1.
   struct Stepped {
     int n_tokens = 0;     // counts appended tokens
-    int n_drafted = 0;    // so many of them, the first ones, came from the draft
+    int n_drafted = 0;    // counts those that came from the draft: they are the first ones
     bool is_pass = true;  // false: the logits were there already
   };
   using IsLast = std::function<bool(Token token)>;

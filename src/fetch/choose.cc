@@ -13,7 +13,7 @@
 namespace troika::fetch {
 namespace {
 
-constexpr size_t kMostNamed = 40;  // so many models are named in a message
+constexpr size_t kMostNamed = 40;  // a message names at most this many models
 
 std::string upper(std::string_view text) {
   std::string out(text);

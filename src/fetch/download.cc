@@ -19,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostTries = 5;  // so many tries in a row may bring less than kWorthATry
+// A download is given up after kMostTries tries in a row that brought less than kWorthATry bytes.
+constexpr int kMostTries = 5;
 constexpr uint64_t kWorthATry = 1 << 20;
 
 class Download {

@@ -27,13 +27,14 @@ struct AttentionTile {
   float* workspace = nullptr;  // attention_tile_floats() floats, at a multiple of 64 bytes
 };
 
-// So many queries, of all heads together, go through the list side by side.
+// At most this many queries, over all heads, go through the list of positions side by side.
 inline constexpr size_t kTileQueries = 96;
-// Tokens of a tile begin no further from each other than this: then a block of each token lies in
-// so many rows.
+// The first positions that the tokens of a tile see are no further apart than this: then one block
+// of each token lies within kTileRows rows.
 inline constexpr size_t kTileSpread = 32;
 inline constexpr size_t kTileRows = kAttentionBlock + kTileSpread;
-// So many queries go through a block together: they and their scores stay in the first-level cache.
+// Counts the queries that go through a block together: few enough that they and their scores stay
+// in the first-level cache.
 inline constexpr size_t kTilePass = 24;
 // Rows without a query are multiplied along with the last queries.
 inline constexpr size_t kTileBuffers = kTileQueries + kTilePass;

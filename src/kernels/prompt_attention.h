@@ -10,7 +10,8 @@
 
 namespace troika::kernels {
 
-// So many positions have their scores computed together; each block begins at a multiple of it.
+// Counts the positions of a block, whose scores are computed together. Blocks begin at multiples of
+// this.
 inline constexpr size_t kPromptBlock = 128;
 
 // What one query has seen so far: its largest score, and the sum of all weights relative to that

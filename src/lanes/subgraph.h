@@ -42,7 +42,7 @@ struct SparseHeads {
   std::vector<int> heads;  // heads of queries
   int n_built = 1;         // counts the heads of the estimating graph: as many as `heads`, or more
   double share = 1.0;      // the share of positions that each query keeps
-  int block = 1;           // so many consecutive positions are chosen together, by as many queries
+  int block = 1;  // counts consecutive positions that are chosen together, by as many queries
 
   bool operator==(const SparseHeads&) const = default;
 };

@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A reading of memory's rate stands beside every so many steps: where other programs use memory,
+// Counts the steps between two readings of memory's rate: where other programs use memory,
 // too, its rate changes within a second.
 constexpr int kStepsBetweenReadings = 8;
 

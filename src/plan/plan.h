@@ -126,9 +126,11 @@ HandoverKind handover_from_name(std::string_view name);
 // Says which lane runs a kind of subgraph. The first rule that matches counts.
 struct Placement {
   std::string subgraph;  // "attention"; empty: every one
-  int least_tokens = 0;  // holds for executables of at least so many tokens: 2 leaves decoding out
+  // The rule holds for executables of at least this many tokens: 2 leaves decoding out.
+  int least_tokens = 0;
   int lane = 0;
-  // Holds for the first so many blocks only: a lane may have no memory for all (N9).
+  // Counts the blocks, from the first on, for which the rule holds: a lane may have no memory for
+  // all (N9).
   int n_blocks = kAllBlocks;
   // Holds for executables of this phase; none: for both phases.
   std::optional<Phase> phase = std::nullopt;

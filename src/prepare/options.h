@@ -19,7 +19,7 @@ namespace troika::prepare {
 struct ModelChoice {
   std::string file;           // names a GGUF file; for timing also a known model
   std::string type = "q4_0";  // the weights' type in a model that is only a name
-  int n_blocks = 0;           // takes only the first so many blocks of such a model; 0: all
+  int n_blocks = 0;           // how many blocks of such a model are taken, from the first; 0: all
   std::string pre_tokenizer;  // replaces the name in the file
 };
 
@@ -83,14 +83,16 @@ struct PromptChoice {
   std::optional<plan::Prefill> prefill;  // none: the fastest that is safe
   std::optional<plan::AttentionForm> attention;
   std::optional<double> attention_share;  // the percentage of positions that are kept
-  std::optional<double> attention_above;  // positions are kept that weigh so many times the mean
-  std::optional<int> attention_from;      // the position from which on attention is sparse
+  // Positions are kept that weigh more than the mean times this.
+  std::optional<double> attention_above;
+  std::optional<int> attention_from;  // the position from which on attention is sparse
   // The next three are for the form `query` on this machine. Its lanes run estimate, selection and
   // exact part; empty: one lane runs all.
   std::vector<int> attention_lanes;
   std::optional<plan::HeadStep> attention_step;  // says how heads go over the lanes
   std::optional<int> attention_buckets;  // counts pairs of scales that are fixed beforehand (S4)
-  // Were found by tuning, for runs of the form `query` without its plan.
+  // Tuning found these scales and shares of heads. A run of the form `query` takes them where it
+  // does not take the tuned plan.
   std::vector<float> head_scales;
   std::vector<float> head_shares;                   // count where no share is asked for
   std::optional<plan::Int8Method> int8;             // if given, prompts are in int8

@@ -75,7 +75,7 @@ double operations_of(const lanes::Subgraph& subgraph, int most_rows) {
   const lanes::Slice& slice = subgraph.slice;
   const int n_rows = slice.tokens.within(most_rows).size();
   if (subgraph.role != lanes::Role::kWhole && subgraph.role != lanes::Role::kProduct) {
-    return n_rows;  // such work is little beside products
+    return n_rows;  // parts without a product take little time beside those with one
   }
   const model::Blueprint& blueprint = *subgraph.blueprint;
   for (size_t i = 0; i < subgraph.ops.size(); ++i) {

@@ -39,8 +39,8 @@ struct TaskList {
   plan::Shape shape;
   std::vector<Task> tasks;
   Pass pass = {};  // has all these tasks, with one run
-  // 0: the list is of a usual shape. Else a length of the plan asks for this list, which is best
-  // from so many rows on.
+  // 0: the list is of a usual shape. Else a length of the plan asks for this list, and this counts
+  // the rows from which on the list is best.
   int least_of_length = 0;
 };
 // Makes a pass of some tasks of a list. They wait only for each other, because the n_before tasks

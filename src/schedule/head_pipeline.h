@@ -24,16 +24,16 @@ struct HeadPipeline {
   int estimate_lane = -1;  // -1: attention is one task
   int select_lane = 0;     // the exact part runs where the plan places attention
   HeadStep step = HeadStep::kOrdered;
-  int block = 1;  // so many positions are chosen together, by as many queries
+  int block = 1;  // counts consecutive positions that are chosen together, by as many queries
   // If set, a task of its own stores keys and values before all others: lanes that compute need
   // that.
   bool stores_apart = false;
   std::vector<BlockHeads> heads;
 };
 
-// For so many heads a graph of each bucket is prebuilt: the numbers that shadowAttn 3.4 measures.
-// Fewer heads than a graph has are launched with it all the same. With more heads at once the cores
-// would wait longer.
+// Counts the heads of the graphs that are prebuilt for each bucket, as shadowAttn 3.4 measures
+// them. Fewer heads than a graph has are launched with it all the same. With more heads at once the
+// cores would wait longer.
 inline constexpr int kBuiltHeads[] = {1, 2, 4};
 
 // Cuts the attention of a block, whose exact part stays on `lane`. Each head has an estimate, alone

@@ -42,8 +42,9 @@ struct SwitchPlan {
   // The way back: this many blocks, the first ones, change to the prompt's layout before anything
   // else. They are the first ones because these are the last to leave it again.
   int n_back = 0;
-  // So many blocks are computed before the first load into the step's layout; the paper's schedule
-  // begins at 0. Chunks times blocks, or more: loads begin when the prompt is over.
+  // Counts the blocks, of all chunks, that are computed before the first load into the step's
+  // layout; the paper's schedule has 0. Chunks times blocks, or more: loads begin when the prompt
+  // is over.
   int start = 0;
   bool operator==(const SwitchPlan&) const = default;
 };

@@ -58,7 +58,7 @@ class Merger {
     for (uint64_t best; pop(&best);) {
       const auto index = static_cast<uint32_t>(best);
       Symbol& left = symbols_[index];
-      // It is outdated if one of the two was joined to something since.
+      // The key is outdated if one of the two symbols was joined to another since.
       if (left.size == 0 || left.join.priority != best >> 32) continue;
       Symbol& right = symbols_[left.next];
       left.size += right.size;

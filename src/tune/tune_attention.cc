@@ -371,7 +371,7 @@ class AttentionTuner {
   double gain_of(const PromptAttention& sparse) {
     const JsonFields found = finding("attention gain", [&] {
       const auto ms = [&](const PromptAttention& attention, const char* name) {
-        // It takes a pass for the prompt, and one for the token that is read from it.
+        // The plan has room for the prompt and for the token that is generated behind it.
         const plan::Plan plan = plan_with(attention, result_.window + plan::kAttentionTile);
         return time_plan(options_with(plan), plan, {result_.window}, false,
                          request_.seconds_per_token * result_.window, request_.stage(name))

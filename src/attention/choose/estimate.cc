@@ -13,11 +13,12 @@ namespace {
 
 using kernels::kPromptBlock;
 
-// The scores of so many queries stay in the first-level cache until they are used.
+// Counts the queries that are scored together: few enough that their scores stay in the first-level
+// cache until they are used.
 constexpr size_t kQueriesAtOnce = 48;
 constexpr size_t kMostQueries = 1024;
 constexpr size_t kMostTiles = 4;
-// So many queries of each head are estimated.
+// Counts the queries of each head in a tile that are estimated: those of every kQueryStep-th token.
 constexpr size_t kQueriesOfHead = kTileTokens / kQueryStep;
 
 // The sums of a query's weights: of those that are added up, and of those that stand for others.

@@ -22,7 +22,7 @@ inline constexpr size_t kFirst = 16;       // the first positions (sinks), which
 inline constexpr size_t kLocal = 64;       // the positions close before a tile, which it keeps
 inline constexpr size_t kSampleStep = 32;
 inline constexpr size_t kQueryStep = 2;  // every second token of a tile is estimated
-// A tile that chooses has at least so many positions before it: these are enough to estimate from.
+// A tile that chooses has at least this many positions before it: enough to estimate from.
 inline constexpr size_t kLeastPositions = 512;
 
 // The memory for estimating some consecutive tiles of one head of keys.

@@ -62,7 +62,7 @@ class Constraint : public LogitMask, public draft::Rules {
   // Tokens that the matcher has followed; entered guesses stand behind them.
   std::vector<Token> answer_;
   grammar::TokenSet allowed_;
-  size_t mask_place_ = kNoMask;  // the mask is that behind so many tokens of the answer
+  size_t mask_place_ = kNoMask;  // counts the tokens of the answer behind which the mask holds
   Elsewhere elsewhere_;
   std::shared_ptr<Awaited> awaited_;  // null: nothing is made elsewhere
   std::exception_ptr error_;          // ended the work elsewhere

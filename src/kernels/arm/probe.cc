@@ -10,7 +10,8 @@
 
 namespace troika::kernels::arm {
 
-// So many sums hide the latency of an instruction that can start four times in each cycle.
+// Counts independent sums: enough to hide the latency of an instruction that can start four times
+// in each cycle.
 constexpr int kChains = 16;
 
 TROIKA_TARGET_BEGIN

@@ -14,8 +14,8 @@ namespace {
 
 using namespace tensor;  // the block formats
 
-// A stretch of weights is decoded once for so many tokens, because decoding costs more than the
-// products do.
+// Counts the tokens for which a stretch of weights is decoded once, because decoding costs more
+// than the products do.
 constexpr size_t kTokensTogether = 32;
 
 // Decodes the weights of row r from element i on, at most kChunk of them; returns how many.

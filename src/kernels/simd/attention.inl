@@ -7,7 +7,7 @@
 
 constexpr int kHeadGroup = 8;  // counts query heads that go through the cache together
 constexpr int kQuad = 4;       // counts positions whose scores are computed together
-// For so many query heads a quad of scores, or two vectors of values, fits the registers.
+// Counts the query heads for which a quad of scores, or two vectors of values, fits the registers.
 constexpr int kScoreHeads = V::kRegisters >= 32 ? 6 : 2;
 constexpr int kValueHeads = V::kRegisters >= 32 ? 8 : 4;
 

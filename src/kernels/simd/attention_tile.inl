@@ -5,7 +5,7 @@
 // multiplied. Which queries share registers changes no sum: each score is a sum of its own, values
 // are added in the order of the positions, and between them stands the softmax of a single token.
 
-// For so many queries a quad of scores, or two vectors of values, fits the registers.
+// Counts the queries for which a quad of scores, or two vectors of values, fits the registers.
 constexpr size_t kTileScores = V::kRegisters >= 32 ? 6 : 3;
 constexpr size_t kTileValues = V::kRegisters >= 32 ? 12 : 6;
 static_assert(kTilePass % kTileScores == 0 && kTilePass % kTileValues == 0);

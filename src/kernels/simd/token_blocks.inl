@@ -1,7 +1,8 @@
 // Quantised activations of several tokens, ready to be spread over lanes that belong to rows.
 
-constexpr size_t kLeastTokens = 5;     // with fewer tokens preparing them does not pay
-constexpr size_t kTokenBlocks = 4608;  // so many blocks wait in the second-level cache: 288 KB
+constexpr size_t kLeastTokens = 5;  // with fewer tokens preparing them does not pay
+// At most this many prepared blocks wait at a time: 288 KB, which the second-level cache holds.
+constexpr size_t kTokenBlocks = 4608;
 
 template <typename Levels>
 void spread_blocks(const std::byte* row, size_t k, TokenBlock* blocks, size_t step) {

@@ -135,7 +135,8 @@ struct EightBlocksOf18 : EightBlocks<kType> {
   using typename EightBlocks<kType>::Row;
   TROIKA_INLINE static Row row_of_codes(const std::byte* c) {
     const __m512i bytes[3] = {load_64(c), load_64(c + 64), load_64(c + 80)};
-    // These are the words 0, 9, ... of the first 64; every other pair of lanes is left unused.
+    // The scale of block i is word 9 i. A permutation reads words 0 to 31 from the first 64 bytes
+    // and words 32 to 63, here numbered from 32 on, from the next 64.
     const __m512i words =
         _mm512_castsi128_si512(_mm_setr_epi16(0, 9, 18, 27, 32 + 4, 32 + 13, 32 + 22, 32 + 31));
     const __m512i scales = _mm512_permutex2var_epi16(bytes[0], words, bytes[1]);

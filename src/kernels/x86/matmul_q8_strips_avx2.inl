@@ -20,7 +20,8 @@ struct StripFactors {
   static constexpr int kMost = Levels::kMost;
   static constexpr bool kIsWide = 2 * 127 * kMost > 32767;
   static constexpr int kFitting = kIsWide ? 1 : 32767 / (2 * 127 * kMost);
-  // So many vectors have their pairs added up as words: a power of two.
+  // Counts the vectors whose pairs of products are added up as 16-bit words before they are
+  // widened: a power of two.
   static constexpr int kAtOnce = kFitting >= 8 && Levels::kGroup == 32 ? 8
                                  : kFitting >= 4                       ? 4
                                  : kFitting >= 2                       ? 2

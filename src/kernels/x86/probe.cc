@@ -19,7 +19,8 @@
 
 namespace troika::kernels::x86 {
 
-// So many sums hide the latency of an instruction that can start twice in each cycle.
+// Counts independent sums: enough to hide the latency of an instruction that can start twice in
+// each cycle.
 constexpr int kChains = 12;
 
 TROIKA_TARGET_BEGIN("avx2,fma")

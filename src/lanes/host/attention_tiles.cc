@@ -10,12 +10,13 @@ namespace troika::lanes {
 namespace {
 
 constexpr int kFewestTokens = 2;
-// Each worker gets so many items, so that none waits long for the others at the end: later tokens
-// see more, so their items take longer.
+// Counts the items for each worker: enough that none waits long for the others at the end, although
+// later tokens see more and their items take longer.
 constexpr size_t kItemsOfWorker = 4;
 // Fewer queries than this are not worth a tile: too few share what is unpacked.
 constexpr size_t kFewestQueries = 12;
-// Reading and unpacking the keys and values of an item takes as long as computing so many queries.
+// Counts the queries whose computation takes as long as reading and unpacking the keys and values
+// of an item.
 constexpr size_t kQueriesToUnpack = 20;
 
 // Returns how many tokens an item has. Where tokens are many, items are the largest possible. Where

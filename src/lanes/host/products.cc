@@ -9,14 +9,14 @@
 namespace troika::lanes {
 namespace {
 
-// So many rows of a weight stay together on one worker.
+// A worker takes the rows of a weight in multiples of this.
 constexpr int64_t kRowGranularity = Slice::kRowGranularity;
 // The bytes of a weight that a worker takes at a time: few enough that none waits long for the last
 // one, enough that a stream of reads gets under way.
 constexpr size_t kItemBytes = 32 << 10;
-// From so many tokens on, kernels unpack the rows of an item before they multiply. Each worker then
-// gets the number of items below, as far as there are rows, because small items would unpack too
-// often.
+// From kSeveralTokens tokens on, kernels unpack the rows of an item before they multiply. Each
+// worker then gets kLeastItems items, as far as there are rows, because small items would unpack
+// too often.
 constexpr size_t kSeveralTokens = 5;
 constexpr size_t kLargeItemBytes = 512 << 10;
 constexpr int64_t kLeastItems = 4;

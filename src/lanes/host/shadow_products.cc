@@ -5,7 +5,7 @@
 namespace troika::lanes {
 namespace {
 
-// So many rows of results stay together on one worker.
+// A worker takes rows of results in multiples of this.
 constexpr int64_t kGranularity = 64;
 
 }  // namespace

@@ -16,7 +16,8 @@ namespace {
 
 using model::OpKind;
 
-// So many tasks keep a device busy while the next tasks are decided.
+// Counts the tasks that wait in a device's queue: enough to keep it busy while the next ones are
+// decided.
 constexpr int kQueueDepth = 4;
 
 bool is_of_experts(OpKind kind) {

@@ -15,8 +15,9 @@ struct DeviceEntry {
   DeviceId id = nullptr;
   std::string name, platform, version, driver;
   bool is_cpu = false;
-  bool shares_memory = false;  // it shares memory with the processor that this program runs on
-  // It rounds divisions and roots correctly where a program asks for that.
+  // Whether the device shares memory with the processor that this program runs on.
+  bool shares_memory = false;
+  // Whether the device rounds divisions and roots correctly where a program asks for that.
   bool rounds_divisions = false;
   size_t most_allocation_bytes = 0;
 };

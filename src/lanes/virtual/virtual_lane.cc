@@ -51,7 +51,7 @@ void add(TaskCost& sum, const TaskCost& op, bool is_one_graph) {
   sum.bytes += op.bytes;
 }
 
-// How many positions so many queries see each.
+// Counts queries, and the positions that each of them sees.
 struct Seen {
   int64_t rows = 0;
   int64_t positions = 0;

@@ -31,7 +31,7 @@ struct TensorCut {
   std::string subgraph;  // empty: every subgraph but attention
   // One op, as "ffn_down". Empty: the whole subgraph, or each of its products.
   std::string op;
-  int least_tokens = 0;  // the cut holds for executables of so many tokens
+  int least_tokens = 0;  // the cut holds for executables of at least this many tokens
   int most_tokens = kAnyTokens;
   std::optional<Phase> phase = std::nullopt;  // none: the cut holds for both phases
   // Divides the weight of a product, in proportion to these numbers and in granules of 16 rows.

@@ -234,7 +234,7 @@ void ExpertStream::hold(int expert, std::unique_lock<std::mutex>* lock) {
       ++(slot.was_guessed ? counters_.right_guesses : counters_.hits);
     }
     slot.was_guessed = false;
-    // It may still be coming for a guess that was given up.
+    // Reads of this expert may still be under way for a guess that was given up.
     if (held.found != Found::kHit) slot.is_new = true;
     if (held.found != Found::kHit && !slot.is_wanted) {
       slot.is_wanted = true;

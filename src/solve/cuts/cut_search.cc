@@ -13,7 +13,7 @@ using plan::Shares;
 using plan::TensorCut;
 
 constexpr int kGranule = lanes::Slice::kRowGranularity;
-// The smallest products are still divided at so many places.
+// Counts the places at which even the smallest products may be divided.
 constexpr int kLeastPlaces = 16;
 // How many places are tried where three lanes divide, and where rows and tokens are cut together.
 constexpr int kPlacesOfThree = 16;
@@ -116,7 +116,7 @@ class Search {
           take({{home_, first}, {a, second}, {b, n - first - second}});
         }
       }
-      // These divide n without home.
+      // Two lanes divide the rows, and the home lane gets none.
       for (int first = step; first < n; first += step) take({{a, first}, {b, n - first}});
     }
   }

@@ -14,8 +14,8 @@ using plan::OpShape;
 
 constexpr int kRowLength = 4096;
 constexpr size_t kChunkBytes = 8u << 20;
-constexpr size_t kLeastChunks = 12;  // each lane reads at least so many
-constexpr size_t kMostChunks = 96;   // a much faster lane reads at most so many
+constexpr size_t kLeastChunks = 12;  // each lane reads at least this many
+constexpr size_t kMostChunks = 96;   // a much faster lane reads at most this many
 
 // Returns a product with one token over a chunk of a large matrix: it has hardly any arithmetic
 // beside the reading.

@@ -21,7 +21,7 @@ namespace {
 
 constexpr char kBundleMagic[16] = "troika-bundles";
 constexpr uint64_t kBundleVersion = 2;
-// So many bytes are written and checked at once.
+// Counts the bytes that are written, or checked, at a time.
 constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
 // Hashes words of 8 bytes in four rows, so that the multiplications do not wait for each other.

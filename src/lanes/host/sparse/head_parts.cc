@@ -12,8 +12,8 @@
 namespace troika::lanes {
 namespace {
 
-// A task's tokens are cut into so many parts for each worker, so that none waits long for the
-// others: later tokens see more.
+// Counts the parts of a task's tokens for each worker: enough that none waits long for the others,
+// although later tokens see more.
 constexpr int64_t kPartsOfWorker = 4;
 
 class HeadPart {

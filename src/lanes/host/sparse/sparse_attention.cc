@@ -12,8 +12,8 @@ namespace troika::lanes {
 namespace {
 
 constexpr size_t kTile = attention::kTileTokens;
-// Each worker gets so many items, so that none waits long for the others at the end: later tiles
-// see more.
+// Counts the items for each worker: enough that none waits long for the others at the end, although
+// later tiles see more.
 constexpr int64_t kItemsOfWorker = 2;
 
 bool is_by_tile(const BoundAttention& attention) { return plan::is_by_tile(attention.sparse.form); }
