@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "base/error.h"
@@ -431,6 +434,48 @@ TEST(NextTask, H8ExpectsWhatAWaitBehindTheSameTaskTook) {
   EXPECT_GE(next.expected_us(&some), 1000.0);
   EXPECT_LT(next.expected_us(&other), 0.0);
   next.wait(n, 0, &some);  // returns at once, because the task has ended already
+}
+
+// Submits tasks some time after a wait for them has begun.
+class LateTasks {
+ public:
+  void wait_for_one(int after_ms) {
+    std::thread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(after_ms));
+      n_.fetch_add(1, std::memory_order_release);
+      n_.notify_one();
+    });
+    next_.wait(n_, n_seen_++, &last_);
+    later.join();
+  }
+  double expected_us() const { return next_.expected_us(&last_); }
+
+ private:
+  NextTask next_;
+  std::atomic<uint32_t> n_{0};
+  uint32_t n_seen_ = 0;
+  const int last_ = 0;
+};
+
+TEST(NextTask, H8AWaitThatWasExpectedTooLongShrinksWithinAFewTasks) {
+  constexpr double kShort = 5e3;
+  LateTasks tasks;
+  // On a busy machine the wait may take so long that nothing is learned from it.
+  for (int i = 0; i < 20 && tasks.expected_us() < kShort; ++i) tasks.wait_for_one(60);
+  ASSERT_GE(tasks.expected_us(), kShort);
+  // Five would do where no thread comes late.
+  for (int i = 0; i < 20 && tasks.expected_us() >= kShort; ++i) tasks.wait_for_one(1);
+  EXPECT_LT(tasks.expected_us(), kShort);
+}
+
+TEST(NextTask, H8APauseIsNoWorkThatHasGrown) {
+  LateTasks tasks;
+  for (int i = 0; i < 20 && (i < 3 || tasks.expected_us() < 0.0); ++i) tasks.wait_for_one(1);
+  const double before_us = tasks.expected_us();
+  ASSERT_GE(before_us, 0.0);
+  tasks.wait_for_one(80);
+  constexpr double kAwake = 300.0;
+  EXPECT_LE(tasks.expected_us(), 2.0 * std::max(before_us, kAwake));
 }
 
 // Every task runs, whether its wait is longer or shorter than expected.

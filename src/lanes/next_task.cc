@@ -26,6 +26,12 @@ constexpr double kLongestUs = 100e3;
 // Expected waits shrink at once and grow slowly, because sleeping too long costs more than being
 // awake.
 constexpr double kLearnLonger = 0.25;
+// A wait counts as no more than so many times what was expected, or as the time awake: a longer one
+// is idle time more often than work that has grown.
+constexpr double kMostTimesLonger = 4.0;
+// The wait behind which a task was there already when the sleep ended counts as so much of what was
+// expected. Nobody saw when it came, and it may have been early in the sleep.
+constexpr double kLearnOverslept = 0.5;
 constexpr int kPausesPerLook = 16;  // counts pauses between two looks at the clock
 
 }  // namespace
@@ -48,7 +54,8 @@ void NextTask::learn(const void* last, double us) {
   if (known.last != last || us < known.us) {
     known = {last, us};
   } else {
-    known.us += kLearnLonger * (us - known.us);
+    const double most_us = std::max(kMostTimesLonger * known.us, kAwakeUs);
+    known.us += kLearnLonger * (std::min(us, most_us) - known.us);
   }
 }
 
@@ -68,6 +75,10 @@ void NextTask::wait(const std::atomic<uint32_t>& n_submitted, uint32_t n_seen, c
   if (expected > 2 * early_us) {
     std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(expected - early_us));
     learn_lateness(clock.now_us() - (start_us + expected - early_us));
+    if (has_come()) {
+      learn(last, kLearnOverslept * expected);
+      return;
+    }
   }
   const double end_us = start_us + std::max(expected, 0.0) + kAwakeUs;
   do {
