@@ -80,6 +80,13 @@ size_t WeightShelf::bytes() const {
   return n;
 }
 
+void GroupSums::reserve(size_t n_sums) {
+  const size_t wanted = n_sums * sizeof(float);
+  if (wanted <= bytes()) return;
+  // Executables that are built already keep what they have if this throws.
+  memory_ = std::make_unique<DeviceMemory>(device_, wanted);
+}
+
 Place DeviceTools::place_of(const void* value) const {
   const Place place = memory.locate(value);
   if (place.buffer != nullptr) return place;

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "lanes/host/bound_ops.h"
 #include "lanes/lane.h"
@@ -64,11 +65,29 @@ class WeightShelf {
   std::map<std::string, std::weak_ptr<const DeviceMemory>> vectors_;
 };
 
+// The sums of groups of activations that the product at hand needs because its weight has minima.
+// All products of a lane share this memory, because the device's queue runs them one by one.
+class GroupSums {
+ public:
+  explicit GroupSums(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
+
+  // Makes room before the products are made that need it. Throws Error where there is no memory.
+  // REQUIRES: no task runs.
+  void reserve(size_t n_sums);
+  Buffer handle() const { return memory_ != nullptr ? memory_->handle() : nullptr; }
+  size_t bytes() const { return memory_ != nullptr ? memory_->bytes() : 0; }
+
+ private:
+  std::shared_ptr<const Device> device_;
+  std::unique_ptr<DeviceMemory> memory_;
+};
+
 // What builds ops. It outlives the ops.
 struct DeviceTools {
   std::shared_ptr<const Device> device;
   Programs& programs;
   WeightShelf& shelf;
+  GroupSums& group_sums;
   const SharedMemory& memory;
 
   // Returns where kernels find a value. Throws Error where the value lies in memory that this

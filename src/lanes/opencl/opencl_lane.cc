@@ -52,6 +52,7 @@ OpenclLane::OpenclLane(std::shared_ptr<const opencl::Device> device,
       programs_(device_, options.program_folder),
       shelf_(device_),
       pool_(&memory_),
+      group_sums_(device_),
       host_(kernels, {options.cores, n_threads_of(options)}, precision.activations,
             precision.prefill, precision.int8_rules),
       tasks_(kQueueDepth),
@@ -132,16 +133,15 @@ OpenclLane::Place OpenclLane::place_of(const Subgraph& subgraph, const BoundOp& 
 
 std::unique_ptr<opencl::DeviceOp> OpenclLane::device_op(const Subgraph& subgraph,
                                                         const BoundOp& bound, int n_tokens) {
-  const opencl::DeviceTools tools = {device_, programs_, shelf_, memory_};
   switch (bound.op.kind) {
     case OpKind::kLinear:
-      return make_product(tools, bound, n_tokens);
+      return make_product(tools(), bound, n_tokens);
     case OpKind::kEmbed:
-      return make_embedding(tools, bound);
+      return make_embedding(tools(), bound);
     case OpKind::kAttention:
-      return make_attention(tools, bound, subgraph.blueprint->n_kv_heads, precision_.kv_type);
+      return make_attention(tools(), bound, subgraph.blueprint->n_kv_heads, precision_.kv_type);
     default:
-      return make_pointwise(tools, bound);
+      return make_pointwise(tools(), bound);
   }
 }
 
@@ -158,7 +158,6 @@ std::unique_ptr<Executable> OpenclLane::build(const Subgraph& subgraph, plan::Sh
   check(subgraph, weights, is_float, precision);
   const TokenSlice tokens(subgraph);
   const int n_rows = tokens.n_rows(shape.n_rows);
-  const opencl::DeviceTools tools = {device_, programs_, shelf_, memory_};
   const std::vector<BoundOp> ops = bind_ops(subgraph, weights, buffers, kernels_, precision);
   std::vector<OpenclStage> stages;
   const float* quantized = nullptr;  // the value whose levels stand in the pool
@@ -179,8 +178,9 @@ std::unique_ptr<Executable> OpenclLane::build(const Subgraph& subgraph, plan::Sh
       stages.back().quantizer.emplace(bound);
       quantized = bound.inputs[0];
     }
-    stages.back().ops.push_back({place == Place::kDevice ? device_op(subgraph, bound, n_rows)
-                                                         : make_exact_product(tools, bound, pool_),
+    stages.back().ops.push_back({place == Place::kDevice
+                                     ? device_op(subgraph, bound, n_rows)
+                                     : make_exact_product(tools(), bound, pool_),
                                  bound});
   }
   const std::vector<model::Rope>& ropes = subgraph.blueprint->ropes;
@@ -191,7 +191,7 @@ std::unique_ptr<Executable> OpenclLane::build(const Subgraph& subgraph, plan::Sh
 }
 
 size_t OpenclLane::held_bytes() const {
-  size_t n = host_.held_bytes() + shelf_.bytes() + pool_.bytes();
+  size_t n = host_.held_bytes() + shelf_.bytes() + pool_.bytes() + group_sums_.bytes();
   for (const auto& data : run_data_) n += data->bytes();
   return n;
 }

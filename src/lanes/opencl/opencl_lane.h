@@ -72,6 +72,7 @@ class OpenclLane : public Lane {
   Place place_of(const Subgraph& subgraph, const BoundOp& bound, bool is_float) const;
   std::unique_ptr<opencl::DeviceOp> device_op(const Subgraph& subgraph, const BoundOp& bound,
                                               int n_tokens);
+  opencl::DeviceTools tools() { return {device_, programs_, shelf_, group_sums_, memory_}; }
 
   void work();
   void start(Task* task, opencl::RunData* data);
@@ -95,6 +96,7 @@ class OpenclLane : public Lane {
   opencl::Programs programs_;
   opencl::WeightShelf shelf_;
   opencl::LevelPool pool_;
+  opencl::GroupSums group_sums_;
   HostLane host_;
   std::set<std::string> host_ops_;  // names the kinds of ops that the lane's cores compute
   std::vector<std::unique_ptr<opencl::RunData>> run_data_;

@@ -30,10 +30,8 @@ class Product : public DeviceOp {
     if (pool == nullptr) x_ = tools.place_of(bound.inputs[0]);
     for (size_t i = 0; i < std::size(kTiles); ++i) bind_tile(i);
     if (!weight_->form.has_minima) return;
-    group_sums_ = std::make_unique<DeviceMemory>(tools.device,
-                                                 n_tokens * weight_->n_groups() * sizeof(float));
+    tools.group_sums.reserve(n_tokens * weight_->n_groups());
     sum_groups_ = tools.programs.kernel("product", weight_->form.options(), "sum_groups");
-    sum_groups_->set(2, static_cast<uint32_t>(weight_->k), group_sums_->handle());
   }
 
   Int enqueue(const DeviceRun& run) override {
@@ -45,9 +43,9 @@ class Product : public DeviceOp {
       x = tools_.memory.locate(pool_->levels());
       x_offset = x.offset_floats();
       of_groups = tools_.memory.locate(pool_->scales());
-    } else if (group_sums_ != nullptr) {
-      of_groups.buffer = group_sums_->handle();
-      sum_groups_->set(0, x.buffer, x_offset);
+    } else if (sum_groups_ != nullptr) {
+      of_groups.buffer = tools_.group_sums.handle();
+      sum_groups_->set(0, x.buffer, x_offset, static_cast<uint32_t>(weight_->k), of_groups.buffer);
       const Int status = sum_groups_->run(weight_->n_groups(), n_tokens);
       if (status != kOk) return status;
     }
@@ -91,7 +89,6 @@ class Product : public DeviceOp {
   std::shared_ptr<const DevicePanels> weight_;
   std::shared_ptr<const DeviceMemory> bias_;
   std::unique_ptr<BoundKernel> kernels_[std::size(kTiles)];
-  std::unique_ptr<DeviceMemory> group_sums_;
   std::unique_ptr<BoundKernel> sum_groups_;
 };
 
