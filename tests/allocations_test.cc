@@ -39,7 +39,16 @@ class Allocations : public testing::Test {
   void SetUp() override {
     if (!test::AllocationCounter::is_on()) GTEST_SKIP() << "a sanitizer has the allocator";
     const std::lock_guard<std::mutex> lock(tiny_.engine->passes().mutex);
-    tiny_.engine->passes().kv.reserve_slots(4 * kMostPositions);
+    take_pages();
+  }
+  // Takes all pages that steps may want. REQUIRES: the pass mutex is held.
+  void take_pages() {
+    cache::KvCache& kv = tiny_.engine->passes().kv;
+    const cache::SequenceId sequence = kv.open();
+    cache::Batch batch;
+    batch.add_chain(std::vector<Token>(4 * kMostPositions), 0, sequence);
+    kv.reserve_for(batch);
+    kv.close(sequence);
   }
   // Returns a text that repeats itself, so that drafts are made and some are right.
   std::vector<Token> prompt() const {
@@ -96,7 +105,7 @@ TEST_F(Allocations, StepsOfSeveralAnswers) {
   while (batcher.statistics().n_steps < 10) batcher.step();
   {  // takes the pages that answers would take between passes
     const std::lock_guard<std::mutex> lock(tiny_.engine->passes().mutex);
-    tiny_.engine->passes().kv.reserve_slots(4 * kMostPositions);
+    take_pages();
   }
   const test::AllocationCounter counter;
   for (int i = 0; i < kSteps; ++i) batcher.step();

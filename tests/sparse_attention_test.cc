@@ -161,13 +161,12 @@ TEST_F(SparseAttention, S3WhatHeadsKeepIsSeenOnAText) {
   session.watch({.inputs = &statistics});
   session.prefill(tokens(960));
   EXPECT_GT(statistics.n_seen(), 0u);
-  for (const auto& kept : {statistics.mean_kept(), statistics.worst_kept()}) {
-    ASSERT_EQ(kept.size(), static_cast<size_t>(long_model().n_layers * 2));
-    for (const tune::KeptMass& mass : kept) {
-      EXPECT_TRUE(std::is_sorted(mass.begin(), mass.end()));
-      EXPECT_GT(mass.front(), 0.0);
-      EXPECT_NEAR(mass.back(), 1.0, 1e-5);
-    }
+  const std::vector<tune::KeptMass> kept_on_average = statistics.mean_kept();
+  ASSERT_EQ(kept_on_average.size(), static_cast<size_t>(long_model().n_layers * 2));
+  for (const tune::KeptMass& mass : kept_on_average) {
+    EXPECT_TRUE(std::is_sorted(mass.begin(), mass.end()));
+    EXPECT_GT(mass.front(), 0.0);
+    EXPECT_NEAR(mass.back(), 1.0, 1e-5);
   }
   for (const auto& thresholds : statistics.kept_by_weight()) {
     for (const tune::KeptByWeight& kept : thresholds) {

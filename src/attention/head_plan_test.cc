@@ -90,7 +90,8 @@ TEST(ScaleBuckets, S4MoreBucketsClipLess) {
     const float spread = std::exp(0.4f * normal(random));
     std::vector<float> values(256);
     for (float& value : values) value = spread * 0.4f * normal(random);
-    const float scale = scale_of(values);
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    const float scale = std::max(-*low, *high) / kMostLevel;
     std::vector<int8_t> levels(values.size());
     EXPECT_EQ(quantize_by(values, scale, levels.data()), 0u);
     EXPECT_EQ(std::max(*std::max_element(levels.begin(), levels.end()),

@@ -104,15 +104,6 @@ CpuFeatures detect() { return {}; }
 
 CpuFeatures detect_cpu_features() { return detect(); }
 
-const char* cpu_feature_name(CpuFeature feature) { return kNames[static_cast<size_t>(feature)]; }
-
-std::optional<CpuFeature> cpu_feature_from_name(std::string_view name) {
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    if (name == kNames[i]) return static_cast<CpuFeature>(i);
-  }
-  return std::nullopt;
-}
-
 std::string to_string(CpuFeatures features) {
   std::string text;
   for (size_t i = 0; i < kNames.size(); ++i) {

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 
 namespace troika {
 
@@ -56,9 +54,7 @@ class CpuFeatures {
 // where the kernel has granted the tile registers to this process; this call asks for them.
 CpuFeatures detect_cpu_features();
 
-const char* cpu_feature_name(CpuFeature feature);  // returns "avx512_vnni", as in /proc/cpuinfo
-std::optional<CpuFeature> cpu_feature_from_name(std::string_view name);
-// Returns a text like "avx2 fma f16c".
+// Returns a text like "avx2 fma f16c", with names as in /proc/cpuinfo.
 std::string to_string(CpuFeatures features);
 
 }  // namespace troika

@@ -108,11 +108,6 @@ void KvCache::grow() {
   if (region_ == nullptr) storage_.push_back(std::move(block));
 }
 
-void KvCache::reserve_slots(int n_slots) {
-  const int n = std::min(n_slots, n_limit_);
-  while (static_cast<int>(n_users_.size()) < n) grow();
-}
-
 // Returns how many more groups the sequences of a batch need.
 int KvCache::n_new_groups(const Batch& batch) {
   for (const Batch::Row& row : batch.rows) ++sequence_of(row.sequence).n_wanted;

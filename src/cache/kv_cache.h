@@ -103,10 +103,8 @@ class KvCache {
   void keep(const Batch& batch, const PlacedBatch& placed, std::span<const int> rows);
   void keep_all(const Batch& batch, const PlacedBatch& placed);
   void drop(const PlacedBatch& placed);
-  // Takes the pages of the first n_slots slots, or of all slots: then `place` allocates nothing as
-  // long as these last. Throws Error without memory.
-  void reserve_slots(int n_slots);
-  // Takes the pages that `place` would take for the batch.
+  // Takes the pages that `place` would take for the batch; then `place` allocates nothing as long
+  // as these last. Throws Error without memory.
   void reserve_for(const Batch& batch);
 
   int length(SequenceId sequence) const { return static_cast<int>(slots(sequence).size()); }

@@ -406,7 +406,9 @@ TEST(KvCache, StepsAllocateNothing) {
       plain.add_chain(tokens(2), kv.length(s), s);
       next.add_chain(tokens(1), kv.length(s) + 2, s);
     }
-    kv.reserve_slots(4000 - kv.n_free() + 1000);
+    Batch later;
+    later.add_chain(tokens(1000), kv.length(0), 0);
+    kv.reserve_for(later);
     const test::AllocationCounter counter;
     kv.place(drafts, &placed);
     kv.keep(drafts, placed, kept);
@@ -445,7 +447,9 @@ TEST(KvCache, TakesItsPagesFromASourceAtEqualDistances) {
     });
     EXPECT_EQ(asked, 3 * 256 * of.bytes_per_token());
     EXPECT_EQ(kv.bytes(), 0u);
-    kv.reserve_slots(600);
+    Batch batch;
+    batch.add_chain(tokens(600), 0, kv.open());
+    kv.reserve_for(batch);
     EXPECT_EQ(kv.bytes(), asked);
     const size_t stride = kv.page_stride_bytes();
     EXPECT_EQ(stride, 256 * of.bytes_per_token());

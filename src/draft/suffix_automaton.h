@@ -40,7 +40,6 @@ class SuffixAutomaton {
   int count(State state) const { return at(state).count; }
   // Returns the state of a substring of this state with one more token, or kNoState.
   State next(State state, Token token) const;
-  int n_states() const { return static_cast<int>(states_.size()); }
   size_t bytes() const;
 
   // Calls body(token, state) for tokens that followed a substring of the state, at most `most` of

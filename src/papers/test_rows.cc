@@ -105,14 +105,6 @@ TestRow& TestRows::add(const std::string& id, const std::string& name, const cha
   throw Error(fmt::format("{}/published: row '{}' has no value '{}'.", folder_.path, id, name));
 }
 
-TestRow& TestRows::add_range(const std::string& id, const std::string& name, const char* group,
-                             const std::vector<double>& simulated, const std::string& inputs) {
-  const auto [low, high] = std::minmax_element(simulated.begin(), simulated.end());
-  TestRow& row = add(id, name, group, TestKind::kRange, *low, inputs);
-  row.highest = *high;
-  return row;
-}
-
 void TestRows::add_ordering(const std::string& text, double published_a, double published_b,
                             double simulated_a, double simulated_b) {
   const double apart = std::abs(std::log(published_a / published_b));

@@ -85,9 +85,6 @@ class TestRows {
   // Adds a row that has one value, or its value of that name. Throws Error where there is none.
   TestRow& add(const std::string& id, const std::string& name, const char* group, TestKind kind,
                double simulated, const std::string& inputs);
-  // Adds the range that several models give.
-  TestRow& add_range(const std::string& id, const std::string& name, const char* group,
-                     const std::vector<double>& simulated, const std::string& inputs);
   // Adds an ordering that the paper states without figures.
   void add_ordering(const std::string& text, bool is_kept) {
     report_.orderings.push_back({text, is_kept});

@@ -30,12 +30,14 @@ PhoneFolder folder() {
 TEST(TestRows, ARangeIsHeldToItsFartherEnd) {
   const PhoneFolder phones = folder();
   TestRows rows(phones);
-  const TestRow& inside = rows.add_range("range", "", "g", {3.5, 2.5, 3.0}, "");
-  EXPECT_EQ(inside.base.simulated, 2.5);
-  EXPECT_EQ(inside.highest, 3.5);
-  EXPECT_DOUBLE_EQ(*inside.error(), 0.0);
-  EXPECT_NEAR(*rows.add_range("range", "", "g", {1.9, 8.0}, "").error(), 1.0, 1e-9);
-  EXPECT_NEAR(*rows.add_range("range", "", "g", {1.0, 4.1}, "").error(), -0.5, 1e-9);
+  const auto error_of = [&](double lowest, double highest) {
+    TestRow& row = rows.add("range", "", "g", TestKind::kRange, lowest, "");
+    row.highest = highest;
+    return *row.error();
+  };
+  EXPECT_DOUBLE_EQ(error_of(2.5, 3.5), 0.0);
+  EXPECT_NEAR(error_of(1.9, 8.0), 1.0, 1e-9);
+  EXPECT_NEAR(error_of(1.0, 4.1), -0.5, 1e-9);
 }
 
 TEST(TestRows, RowsThatDoNotCountAreNotInTheMedian) {

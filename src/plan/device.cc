@@ -78,10 +78,4 @@ DeviceText device_from_text(std::string_view text) {
   return parsed;
 }
 
-void refuse_devices(const std::vector<HostLane>& lanes, std::string_view what) {
-  for (const HostLane& lane : lanes) {
-    if (lane.is_device()) throw UsageError(fmt::format("‹lanes› {}: {}", lane_text(lane), what));
-  }
-}
-
 }  // namespace troika::plan

@@ -35,8 +35,4 @@ struct DeviceText {
 };
 DeviceText device_from_text(std::string_view text);
 
-// Throws UsageError where a lane is a device, which cannot do what stands in `what`. The message
-// reads "‹lanes› opencl:0: WHAT".
-void refuse_devices(const std::vector<HostLane>& lanes, std::string_view what);
-
 }  // namespace troika::plan

@@ -89,11 +89,6 @@ TEST(Lanes, RefusesDevicesThatMakeNoSense) {
   }
 }
 
-TEST(Lanes, WhatDevicesCannotDoIsRefused) {
-  EXPECT_NO_THROW(refuse_devices(lanes_from_text("0;1", {0, 1}), "no."));
-  EXPECT_THROW(refuse_devices(lanes_from_text("0;opencl:0", {0, 1}), "no."), UsageError);
-}
-
 TEST(Placement, FirstRuleThatMatchesCounts) {
   Plan plan;
   plan.lanes = {{{0}, 1}, {{1}, 1}};

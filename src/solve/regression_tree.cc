@@ -107,15 +107,4 @@ double RegressionTree::predict(const Features& features) const {
   return node->value;
 }
 
-int RegressionTree::n_leaves() const {
-  return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(),
-                                        [](const Node& node) { return node.feature < 0; }));
-}
-
-int RegressionTree::depth() const {
-  int deepest = 0;
-  for (const Node& node : nodes_) deepest = std::max(deepest, node.depth);
-  return deepest;
-}
-
 }  // namespace troika::solve

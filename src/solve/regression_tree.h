@@ -22,8 +22,6 @@ class RegressionTree {
                             const std::vector<double>& targets, const TreeLimits& limits = {});
 
   double predict(const Features& features) const;
-  int n_leaves() const;
-  int depth() const;
 
  private:
   struct Node {

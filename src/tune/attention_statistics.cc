@@ -203,16 +203,6 @@ std::vector<KeptMass> AttentionStatistics::mean_kept() const {
   return result;
 }
 
-std::vector<KeptMass> AttentionStatistics::worst_kept() const {
-  std::vector<KeptMass> result(kept_.size());
-  for (size_t head = 0; head < kept_.size(); ++head) {
-    for (size_t i = 0; i < kKeptShares.size(); ++i) {
-      result[head][i] = worst_of(kept_[head], [&](const Kept& kept) { return kept.by_share[i]; });
-    }
-  }
-  return result;
-}
-
 std::vector<std::array<KeptByWeight, kTriedAbove.size()>> AttentionStatistics::kept_by_weight()
     const {
   std::vector<std::array<KeptByWeight, kTriedAbove.size()>> result(kept_.size());

@@ -38,10 +38,9 @@ class AttentionStatistics : public lanes::InputObserver {
   void observe_attention(const model::Op& op, int key_head, const attention::Positions& positions,
                          const attention::Queries& queries, size_t n_tokens) override;
 
-  // (n_layers * n_kv_heads): what a head of keys keeps of its queries' weight, on average, and in
-  // the worst tenth of its queries. All of it where nothing was seen.
+  // (n_layers * n_kv_heads): what a head of keys keeps of its queries' weight, on average. All of
+  // it where nothing was seen.
   std::vector<KeptMass> mean_kept() const;
-  std::vector<KeptMass> worst_kept() const;
   // (n_layers * n_kv_heads): what each threshold keeps.
   std::vector<std::array<KeptByWeight, kTriedAbove.size()>> kept_by_weight() const;
   size_t n_seen() const;  // counts queries

@@ -122,7 +122,6 @@ void Store::count(const model::Blueprint& blueprint) {
                     static_cast<size_t>(blueprint.n_experts_used);
     }
     bytes_per_step_ += m.row_bytes * n_used_rows;
-    n_linear_elements_ += n_used_rows * static_cast<size_t>(m.row_length);
   }
   size_t most = 0;
   for (const auto& [type, bytes] : bytes_by_type) {

@@ -145,7 +145,6 @@ class Store {
   // table, unless it is the head too, and but the experts that a token does not use.
   size_t bytes_per_step() const { return bytes_per_step_; }
   // Counts weights that take part in the products of one token, for counting operations.
-  size_t n_linear_elements() const { return n_linear_elements_; }
   // Returns the bytes of all tensors that the blueprint names.
   size_t total_bytes() const { return total_bytes_; }
   // Returns the element type that most bytes of the matrices have: what a person calls the model's
@@ -168,7 +167,6 @@ class Store {
   std::vector<GroupedMatrix> grouped_;
   size_t packed_bytes_ = 0;
   size_t bytes_per_step_ = 0;
-  size_t n_linear_elements_ = 0;
   size_t total_bytes_ = 0;
   tensor::Type main_type_ = tensor::Type::kF32;
 };

@@ -38,12 +38,6 @@ size_t nearest_bucket(std::span<const ScalePair> buckets, ScalePair scales) {
   return static_cast<size_t>(nearest - buckets.begin());
 }
 
-float scale_of(std::span<const float> values) {
-  float largest = 0.0f;
-  for (const float value : values) largest = std::max(largest, std::abs(value));
-  return largest > 0 ? largest / kMostLevel : 1.0f;
-}
-
 size_t quantize_by(std::span<const float> values, float scale, int8_t* levels) {
   size_t n_clipped = 0;
   for (size_t i = 0; i < values.size(); ++i) {

@@ -31,8 +31,6 @@ std::vector<ScalePair> buckets_around(ScalePair mean, int n);
 // bucket.
 size_t nearest_bucket(std::span<const ScalePair> buckets, ScalePair scales);
 
-// Returns the scale by which the largest magnitude of all values becomes 127; 1 for zeros.
-float scale_of(std::span<const float> values);
 // Writes the values as levels -127 .. 127. Larger values are clipped: returns how many are.
 size_t quantize_by(std::span<const float> values, float scale, int8_t* levels);
 
