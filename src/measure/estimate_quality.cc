@@ -24,7 +24,7 @@ EstimateQuality::EstimateQuality(const kernels::Table& table,
   };
   add("a scale for each query and position", {});
   add("one scale for a head's queries and keys", {true, false});
-  add("one scale for a head, keys keep their mean", {false, false});
+  add("one scale a head, keys keep their mean", {false, false});
   for (const int n : {1, 5, 9}) {
     if (!has_scales()) break;
     attention_.n_buckets = n;
