@@ -56,7 +56,7 @@ themselves, so that no second copy stands in memory. LLM.int8() marks a channel 
 exceeds the threshold; here each token decides for itself, so that the result does not depend on how a prompt is divided.
 
 `troika plan MODEL --calibrate TEXT -o plan.json` runs a text in float, gathers the magnitudes of every product's
-input, and tries limits from the 99.99 % quantile down: the largest is taken that loses nothing worth mentioning
+input, and tries limits from the 99.99 % quantile down. The largest is taken that loses nothing worth mentioning
 (0.05 % of perplexity) against the best. An interrupted calibration goes on where it stopped. It then measures the methods, and
 `--prefill auto` becomes int8 where that loses less than 0.5 %; the plan says why. `run`, `eval` and `bench` follow
 with `--plan plan.json`, and `--int8 METHOD`, `--int8-weights row|tensor|int4` and `--outlier-prune PERCENT` replace what
@@ -243,9 +243,10 @@ def page(options, judges, names):
             plant="0.3 % of the channels, 2.5 % of the hidden ones, scale 64"),
         *calibration_part(judges, names),
         *(held_out_part(options, judges, names) if options.held_out else []),
-        "\n## Memory of the weights that outliers meet\n\nWhat the float rows of outlier channels take where "
-        "they are kept beside the int8 weights, as on a unit with a memory of its own: of all channels, of those "
-        "that ever had an outlier in the calibration, of the fewest that had 80 % of them (*hot*, N5). Here "
+        "\n## Memory of the weights that outliers meet\n\nThe float rows of outlier channels take memory "
+        "where they are kept beside the int8 weights, as on a unit with a memory of its own. The table has those of "
+        "all channels, of those that ever had an outlier in the calibration, and of the fewest that had 80 % of "
+        "them (*hot*, N5). Here "
         "nothing is kept: the levels are read from the int8 panels. Outliers on a lane of their own "
         "(`--place shadow`) keep the hot channels, a byte for each weight, a quarter of what the table says.\n",
         table("| model | within the limit | outliers per token | hot channels | all | ever | hot | here |",

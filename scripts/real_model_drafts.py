@@ -111,8 +111,8 @@ def tables(options, kept):
     width = next(iter(found.values()))["width"]
     kinds = "; ".join(f"*{kind}*: {what}" for kind, what in KINDS.items())
     different = sum(f["different"] for f in found.values())
-    conditions = (f"{N_EACH} tasks of each kind in the model's chat template ({kinds}), greedy answers of at most {N_ANSWER} "
-                  f"tokens, {n_tokens} in all. {different} answers with drafts differ from those without.")
+    conditions = (f"{N_EACH} tasks of each kind in the model's chat template, greedy answers of at most {N_ANSWER} tokens, "
+                  f"{n_tokens} in all. Kinds are {kinds}. {different} answers with drafts differ from those without.")
     passes = table(["drafts", *KINDS, "all", "accepted from"], pass_rows(found))
     times = table(["drafts", *KINDS, "all", "all, with the prompts"], time_rows(found))
     return {
