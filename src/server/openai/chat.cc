@@ -79,7 +79,7 @@ class ChatStream : public Writer {
     events_.event(chunk);
   }
   void end(int answer, const Ending& ending) override {
-    usage_.add(ending.generated);
+    usage_.add(ending.generated, 0);
     timings_ = Usage::timings(ending.generated);
     Json chunk = chunk_of(answer, Json::object(), nullptr, finish_reason(ending));
     if (!has_usage_) chunk["timings"] = timings_;
@@ -151,7 +151,7 @@ class ChatWhole : public Writer {
     body["choices"] = Json::array();
     Usage usage;
     for (size_t i = 0; i < messages_.size(); ++i) {
-      usage.add(messages_[i].ending.generated);
+      usage.add(messages_[i].ending.generated, 0);
       body["choices"].push_back(choice(static_cast<int>(i), messages_[i]));
     }
     body["usage"] = usage.json();

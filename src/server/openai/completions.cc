@@ -51,6 +51,7 @@ class CompletionWriter : public Writer {
         is_stream_(wanted.is_stream),
         has_usage_(wanted.wants_usage),
         has_logprobs_(wanted.n_logprobs >= 0),
+        n_each_(wanted.n_returned),
         echo_(std::move(echo)),
         messages_(static_cast<size_t>(wanted.n_returned) * wanted.prompts.size()) {}
 
@@ -80,7 +81,7 @@ class CompletionWriter : public Writer {
     events_.event(chunk);
   }
   void end(int answer, const Ending& ending) override {
-    usage_.add(ending.generated);
+    usage_.add(ending.generated, answer / n_each_);
     messages_[static_cast<size_t>(answer)].ending = ending;
     if (is_stream_) send(answer, "", nullptr, finish_reason(ending));
   }
@@ -155,6 +156,7 @@ class CompletionWriter : public Writer {
   const std::string id_ = random_id("cmpl-");
   const int64_t created_ = std::time(nullptr);
   const bool is_stream_, has_usage_, has_logprobs_;
+  const int n_each_;  // counts answers to each prompt
   const Echo echo_;
   std::vector<Message> messages_;
   Usage usage_;

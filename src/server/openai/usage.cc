@@ -1,6 +1,9 @@
 #include "server/openai/usage.h"
 
+#include <algorithm>
+
 namespace troika::server {
+
 Json likelihood_json(const Likelihood& one, const text::Tokenizer& tokenizer) {
   const std::string piece(tokenizer.piece(one.token, true));
   Json bytes = Json::array();
@@ -15,17 +18,24 @@ const char* finish_reason(const Ending& ending) {
   return ending.n_calls > 0 ? "tool_calls" : "stop";
 }
 
-void Usage::add(const engine::Generated& generated) {
-  n_prompt_ += generated.n_prompt;
-  n_cached_ += generated.n_prompt - generated.n_computed;
+void Usage::add(const engine::Generated& generated, int prompt) {
+  const int n_cached = generated.n_prompt - generated.n_computed;
+  const auto [known, is_new] = prompts_.try_emplace(prompt, Prompt{generated.n_prompt, n_cached});
+  // One answer's prompt is known to the next ones, which says nothing of what was known before.
+  if (!is_new) known->second.n_cached = std::min(known->second.n_cached, n_cached);
   n_tokens_ += static_cast<int64_t>(generated.tokens.size());
 }
 
 Json Usage::json() const {
-  return {{"prompt_tokens", n_prompt_},
+  int64_t n_prompt = 0, n_cached = 0;
+  for (const auto& [number, prompt] : prompts_) {
+    n_prompt += prompt.n_tokens;
+    n_cached += prompt.n_cached;
+  }
+  return {{"prompt_tokens", n_prompt},
           {"completion_tokens", n_tokens_},
-          {"total_tokens", n_prompt_ + n_tokens_},
-          {"prompt_tokens_details", {{"cached_tokens", n_cached_}}}};
+          {"total_tokens", n_prompt + n_tokens_},
+          {"prompt_tokens_details", {{"cached_tokens", n_cached}}}};
 }
 
 Json Usage::timings(const engine::Generated& generated) {
