@@ -206,68 +206,6 @@ TEST_F(Server, StreamsMessagesAndResponsesAsEvents) {
   EXPECT_EQ(events.back()["response"]["output"][0]["content"][0]["text"], "Fine.");
 }
 
-TEST_F(Server, RefusesInWordsBeforeTheFirstByte) {
-  start();
-  const struct {
-    const char* path;
-    std::string body;
-    int status;
-    const char* part;
-  } cases[] = {
-      {"/v1/chat/completions", "{", 400, "no JSON"},
-      {"/v1/chat/completions", std::string(200, '['), 400, "nested"},
-      {"/v1/chat/completions", "[]", 400, "no object"},
-      {"/v1/chat/completions", "{}", 400, "messages"},
-      {"/v1/chat/completions", chat(R"(,"stream":true,"wish":1)"), 400, "wish"},
-      {"/v1/chat/completions", chat(R"(,"temperature":-1)"), 400, "temperature"},
-      {"/v1/chat/completions", chat(R"(,"n":1000)"), 400, "from 1 to 128"},
-      {"/v1/chat/completions", chat(R"(,"n":100)"), 400, "at most 68"},
-      {"/v1/chat/completions", chat(R"(,"logit_bias":{"99999999":1})"), 400, "token"},
-      {"/v1/chat/completions", chat(R"(,"tool_choice":"required")"), 400, "no tools"},
-      {"/v1/chat/completions",
-       R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]})",
-       400, "reads texts only"},
-      {"/v1/completions", R"({"prompt":""})", 400, "empty"},
-      {"/v1/completions", R"({"prompt":[99999]})", 400, "no token"},
-      {"/v1/completions", R"({"prompt":"a","suffix":"b"})", 400, "suffix"},
-      {"/v1/responses", R"({"input":"a","previous_response_id":"r"})", 400, "keeps no responses"},
-      {"/v1/messages", R"({"messages":[{"role":"user","content":"a"}]})", 400, "max_tokens"},
-      {"/v1/embeddings", R"({"input":"a"})", 404, "embeddings"},
-      {"/nowhere", "{}", 404, "/nowhere"},
-  };
-  for (const auto& one : cases) {
-    const Json answer = post(one.path, one.body, one.status);
-    EXPECT_NE(answer["error"]["message"].get<std::string>().find(one.part), std::string::npos)
-        << one.path << " " << answer;
-  }
-  std::string text;
-  for (int i = 0; i < 3000; ++i) text += "word ";
-  const Json longer = post("/v1/completions", Json{{"prompt", text}}.dump(), 400);
-  EXPECT_EQ(longer["error"]["code"], "context_length_exceeded");
-  EXPECT_NE(longer["error"]["message"].get<std::string>().find("1024"), std::string::npos)
-      << longer;
-  HttpClient plain = client();
-  plain.send("POST /v1/completions HTTP/1.1\r\nHost: a.evil.com\r\nContent-Length: 0\r\n\r\n");
-  EXPECT_EQ(plain.read_answer().status, 403);
-  plain.send(
-      "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1:80\r\nContent-Type: text/plain\r\n"
-      "Content-Length: 2\r\n\r\n{}");
-  EXPECT_EQ(plain.read_answer().status, 415);
-  EXPECT_EQ(client().get("/v1/completions").status, 405);
-}
-
-TEST_F(Server, WantsAKey) {
-  server::Options options;
-  options.keys = {"first", "second"};
-  start(std::move(options));
-  EXPECT_EQ(client().get("/health").status, 200);
-  EXPECT_EQ(client().get("/metrics").status, 401);
-  EXPECT_EQ(client().get("/metrics", "Authorization: Bearer firs\r\n").status, 401);
-  EXPECT_EQ(client().get("/metrics", "Authorization: Bearer second\r\n").status, 200);
-  EXPECT_EQ(client().get("/metrics", "X-Api-Key: first\r\n").status, 200);
-  EXPECT_EQ(client().post("/tokenize", R"({"content":"a"})").status, 401);
-}
-
 TEST_F(Server, LeavesOffWhereTheClientHasLeft) {
   server::Options options;
   options.n_parallel = 1;
@@ -330,38 +268,6 @@ TEST_F(Server, KnowsTextsAndTokens) {
   const Json slots = Json::parse(client().get("/slots").body);
   EXPECT_EQ(slots.size(), 4u);
   for (const Json& slot : slots) EXPECT_EQ(slot["is_processing"], false);
-}
-
-TEST_F(Server, GoesOnFromTheAssistantsLastMessage) {
-  start();
-  const std::string begun =
-      R"({"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Once"}]})";
-  EXPECT_EQ(post("/apply-template", begun)["prompt"],
-            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nOnce");
-  // The answer is what the same text gives as a prompt.
-  const std::string opened = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
-  Json tokens =
-      post("/tokenize", Json{{"content", opened}, {"add_special", true}}.dump())["tokens"];
-  const Json more = post("/tokenize", R"({"content":"Once"})");
-  for (const Json& token : more["tokens"]) tokens.push_back(token);
-  const Json plain = post(
-      "/v1/completions", Json{{"prompt", tokens}, {"max_tokens", 20}, {"ignore_eos", true}}.dump());
-  std::string chat_body = begun;
-  chat_body.insert(1, R"("max_tokens":20,"ignore_eos":true,)");
-  const Json chat_answer = post("/v1/chat/completions", chat_body);
-  EXPECT_EQ(chat_answer["usage"]["prompt_tokens"], tokens.size());
-  EXPECT_EQ(chat_answer["choices"][0]["message"]["content"], plain["choices"][0]["text"]) << tokens;
-  std::string asked = begun;
-  asked.insert(1, R"("continue_final_message":true,"add_generation_prompt":false,)");
-  EXPECT_EQ(post("/apply-template", asked), post("/apply-template", begun));
-  asked.insert(1, R"("add_generation_prompt":true,)");
-  asked.erase(asked.find(R"("add_generation_prompt":false,)"), 30);
-  post("/apply-template", asked, 400);
-  post("/apply-template",
-       R"({"continue_final_message":true,"messages":[{"role":"user","content":"a"}]})", 400);
-  const std::string twice =
-      R"({"messages":[{"role":"assistant","content":"a"},{"role":"assistant","content":"b"}]})";
-  EXPECT_EQ(client().post("/v1/chat/completions", twice).status, 400);
 }
 
 TEST_F(Server, KnowsTheRequestsOfLlamaCppsClients) {

@@ -1,5 +1,5 @@
-// Tests turns of a conversation that ask much of a server: grammars that take long, and answers in
-// channels.
+// Tests turns of a conversation that ask much of a server: grammars that take long, answers in
+// channels, and answers that the client has begun.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -175,6 +175,53 @@ TEST_F(ServerTurns, ReadsAnswersInChannels) {
   const Json& first = must["choices"][0];
   EXPECT_TRUE(first["finish_reason"] == "length" || first["message"].contains("tool_calls"))
       << must;
+}
+
+TEST_F(ServerTurns, GoesOnFromTheAssistantsLastMessage) {
+  start();
+  const std::string begun =
+      R"({"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Once"}]})";
+  EXPECT_EQ(post("/apply-template", begun)["prompt"],
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nOnce");
+  // The answer is what the same text gives as a prompt.
+  const std::string opened = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
+  Json tokens =
+      post("/tokenize", Json{{"content", opened}, {"add_special", true}}.dump())["tokens"];
+  const Json more = post("/tokenize", R"({"content":"Once"})");
+  for (const Json& token : more["tokens"]) tokens.push_back(token);
+  const Json plain = post(
+      "/v1/completions", Json{{"prompt", tokens}, {"max_tokens", 20}, {"ignore_eos", true}}.dump());
+  std::string chat_body = begun;
+  chat_body.insert(1, R"("max_tokens":20,"ignore_eos":true,)");
+  const Json chat_answer = post("/v1/chat/completions", chat_body);
+  EXPECT_EQ(chat_answer["usage"]["prompt_tokens"], tokens.size());
+  EXPECT_EQ(chat_answer["choices"][0]["message"]["content"], plain["choices"][0]["text"]) << tokens;
+  std::string asked = begun;
+  asked.insert(1, R"("continue_final_message":true,"add_generation_prompt":false,)");
+  EXPECT_EQ(post("/apply-template", asked), post("/apply-template", begun));
+  asked.insert(1, R"("add_generation_prompt":true,)");
+  asked.erase(asked.find(R"("add_generation_prompt":false,)"), 30);
+  post("/apply-template", asked, 400);
+  post("/apply-template",
+       R"({"continue_final_message":true,"messages":[{"role":"user","content":"a"}]})", 400);
+  const std::string twice =
+      R"({"messages":[{"role":"assistant","content":"a"},{"role":"assistant","content":"b"}]})";
+  EXPECT_EQ(client().post("/v1/chat/completions", twice).status, 400);
+}
+
+// A template that knows no tools gets them in the system message, which may be the only message.
+TEST_F(ServerTurns, DescribesToolsBeforeABeginningAlone) {
+  server::Options options;
+  options.chat_template =
+      "{%- for m in messages -%}{{ '<' + m.role + '>' + m.content }}{%- endfor -%}"
+      "{%- if add_generation_prompt -%}{{ '<assistant>' }}{%- endif -%}";
+  start(options);
+  const std::string prompt =
+      post("/apply-template", R"({"messages":[{"role":"assistant","content":"Once"}],)" +
+                                  std::string(kWeatherTool) + "}")["prompt"];
+  EXPECT_TRUE(prompt.starts_with("<system>You may call these functions")) << prompt;
+  EXPECT_TRUE(prompt.ends_with("<assistant>Once")) << prompt;
+  EXPECT_EQ(prompt.find("null"), std::string::npos) << prompt;
 }
 
 }  // namespace

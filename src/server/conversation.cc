@@ -165,6 +165,10 @@ Json usual_variables() {
 }
 
 void Conversation::take_beginning() {
+  // An input of the Responses interface may be of thoughts alone, which become no message.
+  if (messages.empty()) {
+    throw Refused(400, "The request holds no message that the model could answer.", "input");
+  }
   const Json& last = messages.back();
   if (!adds_prompt || last["role"] != "assistant" || last.contains("tool_calls")) return;
   beginning = last["content"].get<std::string>();

@@ -35,8 +35,9 @@ struct Conversation {
   bool adds_prompt = true;
   std::string beginning;  // the answer's beginning, if the client gives it as last message
 
-  // Takes the beginning from the messages, if the last one is the assistant's and calls no tool.
-  // Is called once, after the last message. Throws Refused.
+  // Takes the beginning from the messages, if the last one is the assistant's and calls no tool; it
+  // may be the only one. Is called once, after the last message. Throws Refused, also where there
+  // is no message.
   void take_beginning();
   // Returns the tools in the form that templates know; null if there are none.
   Json tools_json() const;

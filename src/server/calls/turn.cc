@@ -63,7 +63,8 @@ Json plain_messages(const Json& messages, const Json& tools, const CallShape& sh
   }
   if (tools.is_null()) return plain;
   const std::string text = tools_text(tools, shape);
-  if (plain[0]["role"] == "system") {
+  // There is no message where the client gives the answer's beginning alone.
+  if (!plain.empty() && plain[0]["role"] == "system") {
     plain[0]["content"] = plain[0]["content"].get<std::string>() + "\n\n" + text;
   } else {
     plain.insert(plain.begin(), Json{{"role", "system"}, {"content", text}});

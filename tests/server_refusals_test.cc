@@ -1,0 +1,82 @@
+// Tests what a server refuses, when, and in which words.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/tiny_server.h"
+
+namespace troika {
+namespace {
+
+using test_support::HttpClient;
+using test_support::Json;
+
+using ServerRefusals = test_support::ServerTest;
+
+TEST_F(ServerRefusals, RefusesInWordsBeforeTheFirstByte) {
+  start();
+  constexpr const char* kThoughtAlone = R"({"input":[{"type":"reasoning","id":"r","summary":[]}]})";
+  const struct {
+    const char* path;
+    std::string body;
+    int status;
+    const char* part;
+  } cases[] = {
+      {"/v1/chat/completions", "{", 400, "no JSON"},
+      {"/v1/chat/completions", std::string(200, '['), 400, "nested"},
+      {"/v1/chat/completions", "[]", 400, "no object"},
+      {"/v1/chat/completions", "{}", 400, "messages"},
+      {"/v1/chat/completions", chat(R"(,"stream":true,"wish":1)"), 400, "wish"},
+      {"/v1/chat/completions", chat(R"(,"temperature":-1)"), 400, "temperature"},
+      {"/v1/chat/completions", chat(R"(,"n":1000)"), 400, "from 1 to 128"},
+      {"/v1/chat/completions", chat(R"(,"n":100)"), 400, "at most 68"},
+      {"/v1/chat/completions", chat(R"(,"logit_bias":{"99999999":1})"), 400, "token"},
+      {"/v1/chat/completions", chat(R"(,"tool_choice":"required")"), 400, "no tools"},
+      {"/v1/chat/completions",
+       R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]})",
+       400, "reads texts only"},
+      {"/v1/completions", R"({"prompt":""})", 400, "empty"},
+      {"/v1/completions", R"({"prompt":[99999]})", 400, "no token"},
+      {"/v1/completions", R"({"prompt":"a","suffix":"b"})", 400, "suffix"},
+      {"/v1/responses", R"({"input":"a","previous_response_id":"r"})", 400, "keeps no responses"},
+      {"/v1/responses", kThoughtAlone, 400, "holds no message"},
+      {"/v1/responses/input_tokens", kThoughtAlone, 400, "holds no message"},
+      {"/v1/messages", R"({"messages":[{"role":"user","content":"a"}]})", 400, "max_tokens"},
+      {"/v1/embeddings", R"({"input":"a"})", 404, "embeddings"},
+      {"/nowhere", "{}", 404, "/nowhere"},
+  };
+  for (const auto& one : cases) {
+    const Json answer = post(one.path, one.body, one.status);
+    EXPECT_NE(answer["error"]["message"].get<std::string>().find(one.part), std::string::npos)
+        << one.path << " " << answer;
+  }
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "word ";
+  const Json longer = post("/v1/completions", Json{{"prompt", text}}.dump(), 400);
+  EXPECT_EQ(longer["error"]["code"], "context_length_exceeded");
+  EXPECT_NE(longer["error"]["message"].get<std::string>().find("1024"), std::string::npos)
+      << longer;
+  HttpClient plain = client();
+  plain.send("POST /v1/completions HTTP/1.1\r\nHost: a.evil.com\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_EQ(plain.read_answer().status, 403);
+  plain.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1:80\r\nContent-Type: text/plain\r\n"
+      "Content-Length: 2\r\n\r\n{}");
+  EXPECT_EQ(plain.read_answer().status, 415);
+  EXPECT_EQ(client().get("/v1/completions").status, 405);
+}
+
+TEST_F(ServerRefusals, WantsAKey) {
+  server::Options options;
+  options.keys = {"first", "second"};
+  start(std::move(options));
+  EXPECT_EQ(client().get("/health").status, 200);
+  EXPECT_EQ(client().get("/metrics").status, 401);
+  EXPECT_EQ(client().get("/metrics", "Authorization: Bearer firs\r\n").status, 401);
+  EXPECT_EQ(client().get("/metrics", "Authorization: Bearer second\r\n").status, 200);
+  EXPECT_EQ(client().get("/metrics", "X-Api-Key: first\r\n").status, 200);
+  EXPECT_EQ(client().post("/tokenize", R"({"content":"a"})").status, 401);
+}
+
+}  // namespace
+}  // namespace troika
