@@ -187,6 +187,39 @@ TEST(OpenclModel, OfALlamaSaysTheSameAsOnCores) {
   EXPECT_EQ(greedy(options), expected);
 }
 
+// Attention of prompts in int8 runs on the lane's cores, and chooses the positions that cores
+// choose.
+TEST(OpenclModel, SparseAttentionOfPromptsInInt8HasTheBitsOfCores) {
+  const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
+  if (found.device == nullptr) GTEST_SKIP() << found.problem;
+  constexpr int kFrom = 512, kChunk = 128;
+  const TinyModel model = test_support::narrow_llama(1024, 6, 2);
+  const auto logits = [&](plan::AttentionForm form, const char* place, const char* cut) {
+    prepare::Options options = opencl_options(plan::Prefill::kInt8);
+    options.memory.context = 1024;
+    options.memory.kv_type = tensor::Type::kF16;
+    options.prompts.chunk = kChunk;
+    options.prompts.attention = form;
+    options.prompts.attention_from = kFrom;
+    if (form != plan::AttentionForm::kFull) options.prompts.attention_share = 5;
+    if (place != nullptr || cut != nullptr) options.lanes.cores = {{{}, 1}, opencl_lane()};
+    if (place != nullptr) options.lanes.placements = {plan::placement_from_text(place)};
+    if (cut != nullptr) options.lanes.cuts = {plan::cut_from_text(cut)};
+    TinyEngine tiny(model, options);
+    // Whole chunks, because a short rest would be steps, which attend to everything.
+    tiny.session->prefill(test_support::random_tokens(model, 7 * kChunk, 5));
+    return copy_of(tiny.session->logits());
+  };
+  const auto full = logits(plan::AttentionForm::kFull, nullptr, nullptr);
+  for (const plan::AttentionForm form :
+       {plan::AttentionForm::kSparse, plan::AttentionForm::kQuery}) {
+    const auto expected = logits(form, nullptr, nullptr);
+    EXPECT_NE(expected, full);
+    EXPECT_EQ(logits(form, "attention@prompt=1", nullptr), expected);
+    EXPECT_EQ(logits(form, nullptr, "attention@prompt=heads:0:1,1:1"), expected);
+  }
+}
+
 TEST(OpenclModel, StepsAreNotCutBetweenItsFloatsAndThoseOfCores) {
   const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
   if (found.device == nullptr) GTEST_SKIP() << found.problem;

@@ -40,7 +40,7 @@ lanes::opencl::DeviceOptions opencl_options(const plan::HostLane& lane, bool is_
 std::unique_ptr<lanes::Lane> make_opencl(const DeviceRequest& request) {
   const plan::Plan& plan = request.plan;
   const lanes::OpenclPrecision precision = {plan.activations, plan.prefill, plan.kv_type,
-                                            request.int8_rules};
+                                            request.int8_rules, plan.attention};
   // With a single lane nothing is handed over.
   const bool is_fast = plan.handover == plan::HandoverKind::kFast && plan.lanes.size() > 1;
   return std::make_unique<lanes::OpenclLane>(opencl_options(request.lane, is_fast), request.kernels,

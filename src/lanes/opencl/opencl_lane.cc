@@ -54,7 +54,7 @@ OpenclLane::OpenclLane(std::shared_ptr<const opencl::Device> device,
       pool_(&memory_),
       group_sums_(device_),
       host_(kernels, {options.cores, n_threads_of(options)}, precision.activations,
-            precision.prefill, precision.int8_rules),
+            precision.prefill, precision.int8_rules, precision.attention),
       tasks_(kQueueDepth),
       is_fast_(options.has_fast_handover) {
   info_.name = fmt::format("opencl:{}", options.number);

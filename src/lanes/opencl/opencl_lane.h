@@ -27,6 +27,9 @@ struct OpenclPrecision {
   plan::Prefill prefill = plan::Prefill::kF32;
   tensor::Type kv_type = tensor::Type::kF16;
   const Int8Rules* int8_rules = nullptr;
+  // Holds where prompts are in int8, whose attention cores compute. Prompts in floats attend to
+  // everything, as plans are checked for.
+  plan::PromptAttention attention = {};
 };
 
 class OpenclLane : public Lane {
