@@ -34,5 +34,33 @@ TEST_F(ServerOpenai, CountsAPromptOnceHoweverManyAnswersItHas) {
             first["prompt_tokens"].get<int>() + second["prompt_tokens"].get<int>());
 }
 
+TEST_F(ServerOpenai, CallsTheFunctionThatAResponseIsToldTo) {
+  start();
+  const auto ask = [](const std::string& choice) {
+    return R"({"input":"a","max_output_tokens":200,"parallel_tool_calls":false,"tools":[)"
+           R"({"type":"function","name":"left","parameters":{"type":"object","properties":{},)"
+           R"("additionalProperties":false}},{"type":"function","name":"right","parameters":)"
+           R"({"type":"object","properties":{},"additionalProperties":false}}],"tool_choice":)" +
+           choice + "}";
+  };
+  // The model has random weights: it calls what it must.
+  for (const char* const name : {"left", "right"}) {
+    const std::string function = std::string(R"({"type":"function","name":")") + name + "\"}";
+    const Json named = post("/v1/responses", ask(function));
+    EXPECT_EQ(named["output"].back()["name"], name) << named;
+    const Json allowed =
+        post("/v1/responses",
+             ask(R"({"type":"allowed_tools","mode":"required","tools":[)" + function + "]}"));
+    EXPECT_EQ(allowed["output"].back()["name"], name) << allowed;
+  }
+  for (const char* const choice :
+       {R"({"type":"file_search"})", R"({"type":"function"})", R"({"type":"function","name":"up"})",
+        R"({"type":"function","name":1})", R"({"type":"allowed_tools","mode":"required"})",
+        R"({"type":"allowed_tools","mode":"auto","tools":[{"type":"mcp","server_label":"a"}]})",
+        R"({"type":"mcp","server_label":"left"})", "1", "[]"}) {
+    post("/v1/responses", ask(choice), 400);
+  }
+}
+
 }  // namespace
 }  // namespace troika

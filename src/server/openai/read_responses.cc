@@ -85,6 +85,51 @@ void read_functions(Fields& fields, Conversation* conversation) {
   }
 }
 
+bool is_named(const Conversation& conversation, const std::string& name) {
+  return std::any_of(conversation.tools.begin(), conversation.tools.end(),
+                     [&](const Tool& tool) { return tool.name == name; });
+}
+
+// Reads {"type": "function", "name"} and returns the name.
+std::string read_chosen(const Json& given, const std::string& where,
+                        const Conversation& conversation) {
+  Fields chosen(given, where + ".");
+  if (const std::string type = chosen.text("type"); type != "function") {
+    chosen.fail("type",
+                fmt::format("is {}; it must be function: this server has no tools of its own",
+                            troika::quoted(type)));
+  }
+  const std::string name = chosen.text("name");
+  if (!is_named(conversation, name)) {
+    chosen.fail("name", fmt::format("is {}, which is none of the tools", troika::quoted(name)));
+  }
+  chosen.finish();
+  return name;
+}
+
+// Reads {"type": "allowed_tools", "mode", "tools"}. The other tools are left out of the turn, so
+// that the model is not shown what it may not call.
+ToolChoice::Mode read_allowed(const Json& given, Conversation* conversation) {
+  Fields allowed(given, "tool_choice.");
+  allowed.ignore("type");
+  const std::string mode = allowed.text("mode");
+  if (mode != "auto" && mode != "required") allowed.fail("mode", "must be auto or required");
+  const Json* const tools = allowed.find("tools");
+  if (tools == nullptr || !tools->is_array() || tools->empty()) {
+    allowed.fail("tools", "must be a list of functions, and not empty");
+  }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < tools->size(); ++i) {
+    names.push_back(
+        read_chosen((*tools)[i], fmt::format("tool_choice.tools[{}]", i), *conversation));
+  }
+  allowed.finish();
+  std::erase_if(conversation->tools, [&](const Tool& tool) {
+    return std::find(names.begin(), names.end(), tool.name) == names.end();
+  });
+  return mode == "auto" ? ToolChoice::Mode::kAuto : ToolChoice::Mode::kRequired;
+}
+
 void read_function_choice(Fields& fields, Conversation* conversation) {
   ToolChoice& choice = conversation->choice;
   choice.is_parallel = fields.flag("parallel_tool_calls", true);
@@ -92,19 +137,18 @@ void read_function_choice(Fields& fields, Conversation* conversation) {
   if (given == nullptr || *given == "auto") return;
   if (*given == "none") {
     choice.mode = ToolChoice::Mode::kNone;
-    return;
+  } else if (*given == "required") {
+    choice.mode = ToolChoice::Mode::kRequired;
+    if (conversation->tools.empty())
+      fields.fail("tool_choice", "wants a call, but there are no tools");
+  } else if (!given->is_object()) {
+    fields.fail("tool_choice", "must be none, auto, required or an object that names functions");
+  } else if (Fields(*given, "tool_choice.").text("type") == "allowed_tools") {
+    choice.mode = read_allowed(*given, conversation);
+  } else {
+    choice.name = read_chosen(*given, "tool_choice", *conversation);
+    choice.mode = ToolChoice::Mode::kRequired;
   }
-  choice.mode = ToolChoice::Mode::kRequired;
-  if (given->is_object()) {
-    choice.name = given->value("name", "");
-  } else if (*given != "required") {
-    fields.fail("tool_choice", "must be none, auto, required or a function");
-  }
-  const bool is_known =
-      choice.name.empty() ? !conversation->tools.empty()
-                          : std::any_of(conversation->tools.begin(), conversation->tools.end(),
-                                        [&](const Tool& tool) { return tool.name == choice.name; });
-  if (!is_known) fields.fail("tool_choice", "wants a tool that is not among the tools");
 }
 
 }  // namespace
