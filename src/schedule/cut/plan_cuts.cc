@@ -165,12 +165,11 @@ void check_classes(const plan::Plan& plan, const TensorCut& cut) {
   }
 }
 
-// Refuses cuts by tokens with a lane that has floats of its own: results would depend on which
-// tokens it has, so it must have all tokens of an executable, or none.
+// Refuses cuts by tokens with a lane that must have all tokens of an executable, or none.
 void check_tokens(const plan::Plan& plan, const std::string& what, const plan::Shares& tokens,
                   plan::Phase phase) {
   for (const plan::LaneShare& share : tokens) {
-    if (class_of(plan, share.lane, phase) == kHostClass) continue;
+    if (may_divide_tokens(plan, share.lane, phase)) continue;
     throw Error(fmt::format(
         "{} divides the tokens of {}s, and lane {} is of the kind {}, whose floats are not those "
         "of cores, so that results would depend on which tokens it has. Compute prompts in int8 "
@@ -269,6 +268,10 @@ std::string class_of(const plan::Plan& plan, int lane_index, std::optional<plan:
 
 bool share_class(const plan::Plan& plan, int lane, int other) {
   return class_of(plan, lane, std::nullopt) == class_of(plan, other, std::nullopt);
+}
+
+bool may_divide_tokens(const plan::Plan& plan, int lane, plan::Phase phase) {
+  return class_of(plan, lane, phase) == kHostClass;
 }
 
 void check_cuts(const plan::Plan& plan, const model::Blueprint& blueprint) {

@@ -33,6 +33,9 @@ std::string class_of(const plan::Plan& plan, int lane_index, std::optional<plan:
 // Says whether two lanes compute in one numerics class, so that results do not depend on which rows
 // or heads of an op each of them has.
 bool share_class(const plan::Plan& plan, int lane, int other);
+// Says whether a lane may have some tokens of an executable while other lanes have the rest. A lane
+// with floats of its own may not, because results would depend on which tokens it has.
+bool may_divide_tokens(const plan::Plan& plan, int lane, plan::Phase phase);
 
 // Throws Error for cuts of a plan that this model cannot have: of a product that no subgraph has,
 // into parts of fewer than 16 rows or less than a head, or, unless the plan allows it, by rows or

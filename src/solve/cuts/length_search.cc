@@ -70,6 +70,7 @@ class LengthSearch {
   }
 
   bool is_left_out(int lane) const {
+    if (!schedule::may_divide_tokens(plan_, lane, Phase::kPrompt)) return true;
     return std::find(rules_.left_out.begin(), rules_.left_out.end(), lane) != rules_.left_out.end();
   }
 

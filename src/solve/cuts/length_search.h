@@ -39,7 +39,7 @@ struct LengthFound {
 };
 
 // Searches each length. Only subgraphs that lengths divide count, each on its home lane in the
-// plan, which has no lengths yet.
+// plan, which has no lengths yet. Lanes that may not divide tokens in this plan get none.
 std::vector<LengthFound> find_lengths(const TaskTimes& times,
                                       const std::vector<SubgraphKind>& kinds,
                                       const plan::Plan& plan, const LengthRules& rules);

@@ -277,5 +277,26 @@ TEST(SolveCuts, H4_TheOddRestGoesToTheLaneThatTakesAnyLength) {
   EXPECT_LT(found[0].us, 0.55 * found[0].padded_us);
 }
 
+TEST(SolveCuts, H4_LanesWithFloatsOfTheirOwnGetNoPartOfALength) {
+  const TinyLlama m;
+  for (const plan::Prefill prefill : {plan::Prefill::kBf16, plan::Prefill::kInt8}) {
+    plan::Plan plan = plan_with(2);
+    plan.prefill = prefill;
+    plan.lanes[1].kind = "openvino";
+    plan.lanes[1].device = "CPU";
+    plan.placements = {{"", 0, 1}};
+    LengthRules rules;
+    rules.lengths = {70};
+    rules.fixed_lanes = {1};
+    rules.prebuilt = plan.prompt_shapes;
+    for (const LengthFound& found :
+         find_lengths(FixedShapes(), kinds_of(m.subgraphs, m.weights), plan, rules)) {
+      EXPECT_EQ(found.is_worthwhile, prefill == plan::Prefill::kInt8);
+      if (found.is_worthwhile) plan.lengths.push_back({found.n_tokens, found.parts});
+    }
+    EXPECT_NO_THROW(schedule::check_cuts(plan, m.blueprint));
+  }
+}
+
 }  // namespace
 }  // namespace troika::solve
