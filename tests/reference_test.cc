@@ -130,7 +130,7 @@ TEST(ReferenceDecode, Q5_KAddsAFifthBit) {
   block[1] = 0x3c;            // d = 1
   block[4 + 3] = 2;           // scale of group 3: 2
   block[16 + 7] = 0x08;       // the fifth bit of element 7 of group 3
-  block[48 + 32 + 7] = 0x50;  // its nibble: 5
+  block[48 + 32 + 7] = 0x50;  // the low four bits of that element: 5
   std::vector<double> expected(256, 0.0);
   expected[96 + 7] = 2 * 21;
   EXPECT_EQ(decode(kQ5_K, block.data(), 256), expected);

@@ -6,8 +6,8 @@
 namespace troika::cli {
 namespace {
 
-constexpr size_t kColumn = 24;  // texts begin here
-constexpr size_t kWidth = 96;   // limits lines
+constexpr size_t kColumn = 24;  // descriptions begin in this column
+constexpr size_t kWidth = 96;   // lines have at most this many characters
 
 // Breaks a text into lines that begin behind `column` spaces. The first line has its spaces
 // already.
@@ -50,7 +50,7 @@ std::string kind_of(const CLI::Option& option) {
   static const std::map<std::string, std::string> kKinds = {
       {"INT", "N"}, {"UINT", "N"}, {"FLOAT", "X"}, {"TEXT", "TEXT"}};
   const std::string type = option.get_type_name();
-  const size_t colon = type.find(':');  // behind it stand the words that are allowed
+  const size_t colon = type.find(':');  // behind the colon stand the words that are allowed
   const std::string name = type.substr(0, colon);
   const auto kind = kKinds.find(name);
   if (kind == kKinds.end()) return name;

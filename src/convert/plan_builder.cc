@@ -112,7 +112,7 @@ void PlanBuilder::set_rope(const RopeFacts& rope) {
   } else if (rope.type == "llama3") {
     add_llama3_divisors(rope);
   } else if (rope.type != "default" && rope.type != "dynamic") {
-    // "dynamic" changes nothing within the context, so it is allowed.
+    // Rotation of the kind "dynamic" changes nothing within the context, so it is allowed.
     config_.fail(fmt::format("the kind of rotation {} is not known to this program",
                              troika::quoted(rope.type)));
   }

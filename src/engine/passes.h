@@ -22,7 +22,7 @@ struct Passes {
   schedule::Runner runner;
   // Decides what lanes do next in a prompt of chunks.
   std::unique_ptr<schedule::Policy> chunk_policy;
-  schedule::SchedulerStatistics statistics;  // counts what was decided there
+  schedule::SchedulerStatistics statistics;  // counts what the policy decided
   cache::KvCache kv;                         // has the keys and values of all texts
   cache::Sequences sequences;                // knows which text uses which of them
   BatchRunner batches;                       // computes them

@@ -46,7 +46,7 @@ void ThreadedLane::work() {
     ++n_seen;
     if (stop_) return;
     last = task_.executable;
-    // This is a copy, because the completion may submit the next task, which takes the place of
+    // The task is copied, because the completion may submit the next task, which takes the place of
     // this one.
     const Task task = task_;
     inner_->submit(*task.executable, *task.run, *task.completion);

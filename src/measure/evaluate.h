@@ -13,7 +13,7 @@ namespace troika::measure {
 
 struct Perplexity {
   size_t n_tokens = 0;  // counts predicted tokens
-  double nll = 0.0;     // their mean negative log likelihood, in nats
+  double nll = 0.0;     // the mean negative log likelihood of these tokens, in nats
   double perplexity = 0.0;
   double bits_per_char = 0.0;
 };

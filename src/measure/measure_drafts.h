@@ -38,7 +38,7 @@ struct Replay {
   int n_prompt = 0;
   int n_tokens = 0;
   double plain_ms = 0.0;    // the median time of a token
-  double drafted_ms = 0.0;  // the same with drafts
+  double drafted_ms = 0.0;  // the median time of a token with drafts
   double ratio = 0.0;       // the ratio of the speeds: the median over the pairs
   double lowest = 0.0;
   double highest = 0.0;

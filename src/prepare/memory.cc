@@ -94,7 +94,7 @@ size_t shadow_bytes(const model::Blueprint& blueprint, const weights::Store& wei
 // under a limit: the system would drop pages of a map in the order in which they are needed next.
 size_t limit_bytes(const Options& options, const weights::Store& weights, const plan::Plan& plan,
                    size_t n_neuron_bytes, const MemoryFigures& memory) {
-  constexpr size_t kOthers = size_t{256} << 20;  // other programs may come to need this
+  constexpr size_t kOthers = size_t{256} << 20;  // bytes that other programs may come to need
   if (options.memory.limit_bytes > 0) return options.memory.limit_bytes;
   const size_t free = memory.available_bytes;
   const bool fits = weights.total_bytes() + n_neuron_bytes + kOthers <= free;
@@ -201,7 +201,7 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
                                reads_experts(options, blueprint, plan) && may_stream(options, plan);
   size_t scratch = 0;
   for (const plan::HostLane& lane : plan.lanes) {
-    if (lane.is_device()) continue;  // its lane enters what it has taken
+    if (lane.is_device()) continue;  // the lane of the device enters what it has taken
     scratch += lanes::host_scratch_bytes(blueprint, lane, plan, guesses_experts);
   }
   ledger.set(Owner::kLanes, scratch);

@@ -54,7 +54,7 @@ std::vector<Piece> lower_heads(const lanes::Subgraph& subgraph, int lane,
   };
   std::vector<int> first;  // the tasks for which the first estimate waits
   if (pipeline.stores_apart) first = {add(Role::kStore, "store", pipeline.estimate_lane, {}, {})};
-  int last = -1;  // the exact part before
+  int last = -1;  // the exact part of the launch before
   for (const std::vector<int>& launch : launches_of(block, pipeline.step)) {
     const auto n_heads = static_cast<int>(launch.size());
     const int n_built = *std::lower_bound(std::begin(kBuiltHeads), std::end(kBuiltHeads), n_heads);

@@ -128,7 +128,7 @@ void Runner::run(const Pass& pass, std::span<const lanes::Run> runs, const RunOp
   end_watch();
   // Waits until the last worker has left `finished`.
   const std::lock_guard<std::mutex> lock(mutex_);
-  // This also waits until whoever submitted the last tasks of a queue has left its lock.
+  // Taking each lock also waits until whoever submitted the last tasks of a queue has left it.
   for (const auto& lane : lanes_) const std::lock_guard<std::mutex> left(lane->submitting);
   statistics_.span_us = machine_->clock().now_us() - start_us;
   if (options.statistics != nullptr) options.statistics->add(statistics_);
@@ -320,7 +320,7 @@ void Runner::note_end(int index, lanes::Status status) {
   --n_left_;
   if (status == lanes::Status::kFailed && failed_ < 0) failed_ = index;
   for (const int dependent : pass_->dependents(index)) {
-    // Was counted when this node was submitted.
+    // What waits in the same queue was counted already when this node was submitted.
     if (lane.is_queue() && pass_->node(dependent).lane == node.lane) continue;
     note_one_less(dependent);
   }

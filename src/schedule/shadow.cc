@@ -60,7 +60,7 @@ std::vector<Piece> lower_outliers(const lanes::Subgraph& subgraph, int lane,
       add(part, Role::kSum, "sum", cut.shadow_lane, {product, shadow});
       is_behind_sum = true;
     } else {
-      // Such ops run where the sum was made, unless there are products among them.
+      // Ops without outliers run where the sum was made, unless there are products among them.
       const bool has_products = std::any_of(part.begin(), part.end(), is_product);
       add(part, Role::kWhole, subgraph.name,
           has_products || !is_behind_sum ? lane : cut.shadow_lane, before);

@@ -30,7 +30,7 @@ class Answers : public Reply {
   struct One {
     std::unique_ptr<Reader> reader;
     std::vector<TokenLogprobs> logprobs;  // for tokens whose text has not come yet
-    std::vector<engine::Token> tokens;    // these tokens, if the client asks
+    std::vector<engine::Token> tokens;    // the tokens of `logprobs`, if the client asks for them
     Timings timings;
     std::chrono::steady_clock::time_point first_token;
     int n_calls = 0;

@@ -116,7 +116,7 @@ TEST(Bpe, AddedTokensArePlainTextAndFoundFirst) {
 
 TEST(Bpe, MergesMayPassThroughWhatIsNoToken) {
   Vocabulary v = bpe_vocabulary({"a b", "ab c"}, "gpt-2");
-  v.tokens[256] = "something else";  // was the token of "ab"
+  v.tokens[256] = "something else";  // the token of "ab" is taken away
   const auto t = make_tokenizer(v);
   EXPECT_EQ(pieces(*t, "abc"), (Pieces{"abc"}));
   EXPECT_EQ(pieces(*t, "abd"), (Pieces{"a", "b", "d"}));

@@ -37,13 +37,13 @@ size_t gpt2(const View& v, size_t at);
 // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
 // \s*[\r\n]+|\s+(?!\S)|\s+
 size_t llama3(const View& v, size_t at);
-// As llama3 with \p{N}
+// The pattern of llama3, with \p{N} in place of \p{N}{1,3}
 size_t qwen2(const View& v, size_t at);
-// As llama3 with \p{N}+
+// The pattern of llama3, with \p{N}+ in place of \p{N}{1,3}
 size_t minicpm5(const View& v, size_t at);
-// As qwen2 with [\p{L}\p{M}]+ for letters and [^\s\p{L}\p{M}\p{N}]+ for the rest
+// The pattern of qwen2, with [\p{L}\p{M}]+ for letters and [^\s\p{L}\p{M}\p{N}]+ for the rest
 size_t qwen35(const View& v, size_t at);
-// As qwen2, without [\r\n]* after signs
+// The pattern of qwen2, without [\r\n]* after signs
 size_t seed_coder(const View& v, size_t at);
 
 // With U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], S = [\p{Ll}\p{Lm}\p{Lo}\p{M}] and
@@ -51,7 +51,7 @@ size_t seed_coder(const View& v, size_t at);
 // [^\r\n\p{L}\p{N}]?U*S+C?|[^\r\n\p{L}\p{N}]?U+S*C?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|
 // \s*[\r\n]+|\s+(?!\S)|\s+
 size_t gpt4o(const View& v, size_t at);
-// As gpt4o without C and with \p{N}
+// The pattern of gpt4o, without C and with \p{N} in place of \p{N}{1,3}
 size_t tekken(const View& v, size_t at);
 
 // \s?[letters with case, and Cherokee, as of Unicode 11]+

@@ -34,7 +34,8 @@ SpecialMatcher::Match SpecialMatcher::match_at(std::string_view text, size_t fro
   Match best;
   auto begin = specials_.begin();
   auto end = specials_.end();
-  // This narrows the range of specials that share the text's first bytes, a byte at a time.
+  // Each step compares one byte more and narrows the range of specials that share the text's first
+  // bytes.
   for (size_t depth = 0; begin != end; ++depth) {
     if (begin->first.size() == depth) best = {from, from + depth, begin->second};
     if (from + depth == text.size()) break;

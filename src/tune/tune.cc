@@ -160,7 +160,7 @@ class Tuner {
     };
     double gain = gain_of();
     if (gain < kClearlyFaster && asked() != Prefill::kInt8) {
-      // Other programs may have slowed down the first look.
+      // int8 is timed again, because other programs may have slowed down the first times.
       int8_times_ = best_of(int8_times_, times_of(kSecond, "int8 token", plan_of(Prefill::kInt8)));
       gain = gain_of();
     }

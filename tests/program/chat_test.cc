@@ -58,7 +58,7 @@ TEST_F(Chat, SpecialTokensOfAPersonAreText) {
   const int n_as_text = n_tokens(model, trick, false);
   ASSERT_GT(n_as_text, n_tokens(model, trick, true));
   EXPECT_GE(n_prompt(model, "a" + trick), n_prompt(model, "a") + n_as_text - 2);
-  // They are text in a plain prompt too, unless special tokens are asked for.
+  // Special tokens of a person are text in a plain prompt too, unless --special is given.
   const auto plain = [&](std::vector<std::string> more) {
     std::vector<std::string> words = {"run", model, "-p", trick, "-n", "0", "--json"};
     words.insert(words.end(), more.begin(), more.end());

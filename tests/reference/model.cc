@@ -121,7 +121,7 @@ Layer Model::read_layer(const Gguf& file, size_t index) const {
       file.number(architecture + ".attention.sliding_window_pattern", default_period));
   if (window != 0 && (period == 0 || index % period != period - 1)) {
     layer.window = window;
-    if (architecture == "gemma3") {  // such layers rotate without scaling
+    if (architecture == "gemma3") {  // layers with a window rotate without scaling
       const double n_pairs = layer.rope.frequencies.size();
       const double base = file.number(architecture + ".rope.freq_base_swa", 10000);
       layer.rope = {};
@@ -180,8 +180,9 @@ Rope Model::read_rope(const Gguf& file) const {
   if (factor == 0 || scaling == "none") factor = 1;
 
   rope.magnitude = number_or("scaling.attn_factor", 1);
-  Vector divisors = file.optional("rope_freqs.weight");  // Llama 3 has one for each pair
-  if (divisors.empty()) {  // Phi 3 has others for contexts that are longer than the original one
+  Vector divisors = file.optional("rope_freqs.weight");  // Llama 3 has a divisor for each pair
+  // Phi 3 has other divisors for contexts that are longer than the original one
+  if (divisors.empty()) {
     const double context = file.number(architecture + ".context_length");
     const bool is_long = context > number_or("scaling.original_context_length", context);
     divisors = file.optional(is_long ? "rope_factors_long.weight" : "rope_factors_short.weight");

@@ -29,7 +29,7 @@ struct Ordered : Format<kType> {
   }
 };
 
-// These formats can do that in fewer steps.
+// The formats below put their levels in order in fewer steps.
 template <>
 struct Ordered<Type::kQ4_0> : Format<Type::kQ4_0> {
   static __m512i levels(const std::byte* c, int j) {

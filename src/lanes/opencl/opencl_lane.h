@@ -65,7 +65,7 @@ class OpenclLane : public Lane {
     opencl::Event event = nullptr;
     bool has_failed = false;
     OpenclLane* lane = nullptr;
-    bool has_ended = false;  // it has ended but was not told yet, where the driver tells
+    bool has_ended = false;  // the task has ended but that was not told yet, where the driver tells
   };
   enum class Place : uint8_t { kHost, kDevice, kExactProduct };
 

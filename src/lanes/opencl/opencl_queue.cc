@@ -27,7 +27,7 @@ void OpenclLane::submit(const Executable& executable, const Run& run, Completion
 }
 
 // Puts tasks that wait for nothing into the queue at once. Where the next task waits for an idle
-// device, or there is no next task, it waits for the end of the oldest task.
+// device, or there is no next task, the thread waits for the end of the oldest task.
 void OpenclLane::work() {
   bind_to_cores(info_.cores);
   const auto next = is_fast_ ? std::make_unique<NextTask>() : nullptr;
@@ -101,7 +101,8 @@ void OpenclLane::note_end(Task* task, Int state) {
   if (task->event != nullptr) device_->api().release_event(task->event);
   task->has_ended = true;
   for (Task* oldest = &task_at(n_told_); oldest->has_ended; oldest = &task_at(n_told_)) {
-    // These are copies, because the completion may submit a task that takes this one's place.
+    // The pointers are copied, because the completion may submit a task that takes this one's
+    // place.
     Completion* const completion = oldest->completion;
     const Status status = oldest->has_failed ? Status::kFailed : Status::kDone;
     oldest->has_ended = false;
@@ -195,8 +196,8 @@ void OpenclLane::end_oldest(uint32_t n_started) {
     }
     device_->api().release_event(oldest.event);
   }
-  // These are copies, because the completion may submit a task that takes this one's place, or end
-  // the lane's life.
+  // The pointers are copied, because the completion may submit a task that takes this one's place,
+  // or end the lane's life.
   Completion* const completion = oldest.completion;
   const Status status = oldest.has_failed ? Status::kFailed : Status::kDone;
   ++n_told_;

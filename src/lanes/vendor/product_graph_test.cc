@@ -110,7 +110,8 @@ TEST(OpenVino, SumsThatARoundingDeviceWouldMakeAreSeen) {
   EXPECT_TRUE(has_exact_sums(shape, w, x.data(), y.data()));
   for (float& sum : y) sum = std::nearbyint(sum / 256) * 256;  // keeps 16 bits of so large a number
   EXPECT_FALSE(has_exact_sums(shape, w, x.data(), y.data()));
-  // These sums add pairs of products that stop at the end of 16 bits.
+  // Below, sums are made as by a device that adds pairs of products and stops at the end of 16
+  // bits.
   size_t at = 0;
   for (size_t t = 0; t < 5; ++t) {
     for (size_t r = 0; r < 40; ++r) {

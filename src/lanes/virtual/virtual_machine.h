@@ -105,8 +105,8 @@ class VirtualMachine : public Machine {
     double share_left;       // what is left of the part behind the fixed one, from 1 to 0
     double begin_us = -1.0;  // when it became the first task of its lane
     // The two members below are found anew whenever time passes.
-    bool is_first = false;  // it is the first task of its lane
-    // Its fixed part passes now: it is the lane's first task that has any left.
+    bool is_first = false;  // the task is the first one of its lane
+    // The fixed part of the task passes now: it is the lane's first task that has any left.
     bool is_starting = false;
     bool is_running() const { return is_first && fixed_left_us <= 0.0; }
   };

@@ -89,7 +89,7 @@ TEST(Micro, V2_ARowThatSetsAConstantAloneIsTaken) {
   EXPECT_EQ(split["df001"], Split::kTaken);
   EXPECT_EQ(split["df002"], Split::kTaken);
   EXPECT_EQ(split["df003"], Split::kHeldOut);
-  EXPECT_EQ(split["df004"], Split::kNone);  // is a bound
+  EXPECT_EQ(split["df004"], Split::kNone);  // the row df004 is a bound
   EXPECT_EQ(split["df005"], Split::kTaken);
 }
 

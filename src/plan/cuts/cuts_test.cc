@@ -102,10 +102,10 @@ TEST(Cuts, H11APassTakesTheExecutableOfItsLength) {
   const auto rows = [&](int n) { return plan.body_shape(Phase::kPrompt, n).n_rows; };
   EXPECT_EQ(rows(300), 300);
   EXPECT_EQ(rows(257), 300);
-  EXPECT_EQ(rows(256), 512);  // would leave the last part of the first length empty
+  EXPECT_EQ(rows(256), 512);  // with the length 300, the lane of the last 44 would have nothing
   EXPECT_EQ(rows(301), 512);
   EXPECT_EQ(rows(545), 600);
-  EXPECT_EQ(rows(520), 600);  // fits in no other length
+  EXPECT_EQ(rows(520), 600);  // 600 is the only length that is long enough
   EXPECT_EQ(plan.most_rows(), 600);
   // A length divides a usual shape only if it has as many rows.
   EXPECT_EQ(plan.length_of({Phase::kPrompt, 128}), nullptr);

@@ -97,7 +97,7 @@ struct Stack {
     Constant read_gb_s;          // 0: the phone's own
     // The rate of the 8 Gen 3 over that of the part on which these rates were measured.
     Constant rate_8gen3;
-    // The same for the rate of the 8 Gen 2; 0: the phone's own factor.
+    // The rate of the 8 Gen 2 over that of the same part; 0: the phone's own factor.
     Constant rate_8gen2;
   } npu;
   struct {

@@ -322,10 +322,10 @@ bool ExpertStream::may_read_ahead() const {
 void ExpertStream::read_ahead() {
   while (!is_stopped_ && n_named_begun_ < named_.size() && may_read_ahead()) {
     const int32_t expert = named_[n_named_begun_++];
-    // What is there is not used by a guess that names all.
+    // A guess that names all experts skips those that are in memory already.
     if (ahead_ == Ahead::kHeat && cache_->is_resident({guessed_mixture_, expert})) continue;
     const Held held = cache_->acquire({guessed_mixture_, expert});
-    if (held.found == Found::kNoRoom) {  // there is none until the mixture at work has ended
+    if (held.found == Found::kNoRoom) {  // no place is free until the mixture at work has ended
       --n_named_begun_;
       return;
     }
@@ -365,7 +365,7 @@ bool ExpertStream::give_back_guesses() {
 // Ends all guesses: a mixture has named the experts that it wants.
 void ExpertStream::end_guesses() {
   give_back_guesses();
-  for (const Guess& guess : guesses_) {  // those that are left are being read
+  for (const Guess& guess : guesses_) {  // guesses that are left are being read
     Slot& slot = slot_of(guess.held);
     ++slot.n_left_behind;
     if (!slot.was_guessed) continue;

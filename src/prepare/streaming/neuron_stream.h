@@ -100,9 +100,9 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   // A wanted segment has neurons without places. A handed one was given to a worker.
   enum class State : uint8_t { kNothing, kWanted, kReading, kReady, kHanded };
   struct Missing {
-    size_t index = 0;                   // its number among the segment's neurons
-    uint64_t rank = 0;                  // where its bundle stands
-    const std::byte* bundle = nullptr;  // where it is read to
+    size_t index = 0;                   // the neuron's number in its segment
+    uint64_t rank = 0;                  // where the neuron's bundle stands
+    const std::byte* bundle = nullptr;  // where the bundle is read to
   };
   struct Segment : lanes::Completion {
     void finished(lanes::Status status) override { owner->end(this, status); }

@@ -55,7 +55,7 @@ Expr channels_expr(Pool* pool, Expr words, const std::vector<ChannelCall>& calls
   std::vector<Expr> last;
   if (words != Pool::kNone) last.push_back(pool->literal(words_header(), words));
   for (const ChannelCall& call : calls) {
-    // As the model is used to it, and as the template shows it.
+    // The first form is what the model was trained on, the second what the template shows.
     last.push_back(pool->literal(
         channel + "commentary " + to + call.name + " <|constrain|>json" + body, call.arguments));
     last.push_back(

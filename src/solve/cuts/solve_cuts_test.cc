@@ -19,7 +19,7 @@ using plan::Phase;
 using plan::Shape;
 
 // Lanes whose times follow from a few random numbers: a start, a rate that goes in stages of rows
-// and tokens, a bandwidth alone and one together.
+// and tokens, and two bandwidths, that of the lane alone and that of all lanes together.
 class RandomTimes : public TaskTimes {
  public:
   RandomTimes(uint64_t seed, int n_lanes, const weights::Store& weights) : weights_(weights) {

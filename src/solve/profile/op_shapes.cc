@@ -127,7 +127,8 @@ constexpr std::pair<int, int> kGridSizes[] = {
     {320, 6144},
     {6144, 320},
     {12288, 1024},
-    // These are shaped as heads are, where a step of decoding spends a third of its time.
+    // The last two are shaped as heads of models are, in which a step of decoding spends a third of
+    // its time.
     {32768, 1024},
     {65536, 896}};
 

@@ -34,14 +34,14 @@ Loss mean_loss(const std::vector<double>& differences, size_t n_together) {
 }
 
 bool is_proven(const Loss& loss) {
-  // This is written so that what is no number is not proven.
+  // The comparison is written so that a loss that is not a number is not proven.
   return loss.share <= kMostLoss && loss.share + 2.0 * loss.error <= kMostDoubtfulLoss;
 }
 
 Verdict verdict_of(const PromptLoss& loss, double most) {
   const auto least = [](const Loss& of_one) { return of_one.share - kSure * of_one.error; };
   if (least(loss.expected) > most || least(loss.text) > most) return Verdict::kTooMuch;
-  // This is written so that what is no number is not proven.
+  // The comparison is written so that a loss that is not a number is not proven.
   const bool is_little =
       loss.expected.share + kSure * loss.expected.error <= most && std::isfinite(least(loss.text));
   return is_little ? Verdict::kLittle : Verdict::kUnsure;

@@ -55,7 +55,7 @@ std::string loss_text(const Loss& loss);
 // Returns "+0.12 % expected (standard error 0.02 %), +0.31 % on the text (standard error 0.40 %)".
 std::string loss_text(const PromptLoss& loss);
 
-// The best time of a prompt of so many tokens.
+// The best time of a prompt of n_tokens tokens.
 struct PromptTime {
   int n_tokens = 0;
   double ms = 0.0;
@@ -67,7 +67,8 @@ struct PromptTime {
 // REQUIRES: the same lengths in both.
 double times_as_fast(const std::vector<PromptTime>& times, const std::vector<PromptTime>& other);
 
-// What is faster by less is not taken: it would leave the usual plan for nothing.
+// A plan that is faster by a smaller factor is not taken: it would replace the usual plan for
+// nothing.
 inline constexpr double kClearlyFaster = 1.03;
 
 }  // namespace troika::tune

@@ -68,7 +68,7 @@ void write_scales(const Target& target, size_t group, size_t output, const tenso
   if (target.scales == nullptr) return;
   const size_t at = group * target.layout.n_outputs + output;
   if (has_halves(target.layout.form)) {
-    const uint16_t half = tensor::f32_to_f16(of.scale);  // it was a half in the block
+    const uint16_t half = tensor::f32_to_f16(of.scale);  // the scale was a half in the block
     std::memcpy(target.scales + at * sizeof(half), &half, sizeof(half));
     return;
   }

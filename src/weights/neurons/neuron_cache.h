@@ -48,11 +48,11 @@ class NeuronCache {
  public:
   enum class Region : uint8_t { kHot, kCold };
   enum class Found : uint8_t {
-    kHit,     // it is in memory
-    kComing,  // somebody reads it now
-    kMiss,    // the caller has to read it to its place and to call `filled` or `failed`
+    kHit,     // the neuron is in memory
+    kComing,  // somebody reads the neuron now
+    kMiss,    // the caller has to read the neuron to its place and to call `filled` or `failed`
     kNoRoom,  // everything that could make room is in use: the caller reads it to memory of its own
-    kFailed,  // it could not be read, and somebody still holds it
+    kFailed,  // the neuron could not be read, and somebody still holds its place
   };
   // The right to a place until it is given back. kNoRoom and kFailed give no right.
   struct Held {

@@ -23,7 +23,7 @@ size_t scales_before_levels(Type type) {
     case Type::kQ4_K:
       return 16;
     default:
-      return 0;  // there are no scales, or levels are in several pieces
+      return 0;  // the format has no scales, or levels in several pieces
   }
 }
 

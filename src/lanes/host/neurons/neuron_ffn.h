@@ -34,7 +34,7 @@ class NeuronScratch {
     weights::NeuronPlaces
         places[weights::kSegmentNeurons];             // the places of the segment's live neurons
     uint32_t own[weights::kSegmentNeurons];           // the neurons that are live for one token
-    const std::byte* rows[weights::kSegmentNeurons];  // their rows
+    const std::byte* rows[weights::kSegmentNeurons];  // the rows of these neurons
     float up[weights::kSegmentNeurons];
     kernels::LiveColumn columns[weights::kSegmentNeurons];
   };
