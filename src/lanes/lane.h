@@ -36,6 +36,9 @@ struct LaneInfo {
   // How many tasks may be submitted before the first of them has ended. Where it is more than 1,
   // the lane is a queue, as `submit` says.
   int queue_depth = 1;
+  // Says which device with which version of which driver it is, so that what was measured on
+  // another one is not taken for its own; empty for cores and phones.
+  std::string identity = {};
 };
 
 // Is shown the inputs of products and of attention before they are computed, by one thread of a

@@ -33,6 +33,9 @@ struct ProfileLane {
   std::vector<int> cores;  // empty: the lane is not bound to certain cores
   int n_threads = 1;
   bool is_matrix = false;  // says that the lane has a matrix unit
+  // Says which device with which version of which driver it is; empty for cores, and in profiles
+  // that did not say so yet.
+  std::string identity = {};
 
   bool operator==(const ProfileLane&) const = default;
 };

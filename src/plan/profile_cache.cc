@@ -17,8 +17,10 @@ std::string key_text(const MachineIdentity& machine, const std::vector<ProfileLa
       fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n", kProfileVersion, machine.cpu, machine.n_cores,
                   machine.features, machine.memory_bytes, machine.kernel, machine.arithmetic);
   for (const ProfileLane& lane : lanes) {
-    text += fmt::format("{}|{}|{}|{}\n", lane.name, fmt::join(lane.cores, ","), lane.n_threads,
-                        lane.is_matrix);
+    // Lanes of cores have no identity beyond that of the machine.
+    const char* const bar = lane.identity.empty() ? "" : "|";
+    text += fmt::format("{}|{}|{}|{}{}{}\n", lane.name, fmt::join(lane.cores, ","), lane.n_threads,
+                        lane.is_matrix, bar, lane.identity);
   }
   return text;
 }

@@ -67,6 +67,7 @@ ProfileLane read_lane(const JsonFields& fields) {
   lane.cores = fields.integers("cores", 0, 1 << 20);
   lane.n_threads = small(fields, "n_threads", 1, 1 << 20);
   lane.is_matrix = fields.flag("is_matrix");
+  if (fields.has("identity")) lane.identity = fields.text("identity");
   return lane;
 }
 
@@ -220,10 +221,12 @@ std::string profile_to_json(const Profile& profile) {
       kFormat, kProfileVersion, identity.dump(), Json(profile.taken).dump(),
       Json(rounded(profile.load_average)).dump(), profile.n_left_out);
   text += list_text("lanes", profile.lanes, [](const ProfileLane& lane) -> Json {
-    return {{"name", lane.name},
-            {"cores", lane.cores},
-            {"n_threads", lane.n_threads},
-            {"is_matrix", lane.is_matrix}};
+    Json json = {{"name", lane.name},
+                 {"cores", lane.cores},
+                 {"n_threads", lane.n_threads},
+                 {"is_matrix", lane.is_matrix}};
+    if (!lane.identity.empty()) json["identity"] = lane.identity;
+    return json;
   });
   text += ",\n" + list_text("starts", profile.starts, [](const StartTime& start) -> Json {
             return {{"lane", start.lane}, {"us", rounded(start.us)}};

@@ -152,6 +152,27 @@ TEST_F(KeptProfile, IsFoundForTheSameMachineAndLanesOnly) {
   EXPECT_FALSE(kept_profile(profile.machine, {profile.lanes[0]}, nullptr).has_value());
 }
 
+// "opencl:0" is whatever the system lists first: another device, or the same one with a newer
+// driver, has other times.
+TEST_F(KeptProfile, IsOfTheDeviceAndTheDriverThatItWasTakenOn) {
+  Profile profile = example();
+  profile.lanes[1].name = "opencl:0";
+  const std::vector<ProfileLane> unknown = profile.lanes;
+  profile.lanes[1].identity = "A \"GPU\" of Somebody, OpenCL 3.0, driver 1";
+  const std::string path = keep_profile(profile);
+  ASSERT_TRUE(kept_profile(profile.machine, profile.lanes, nullptr).has_value());
+  EXPECT_EQ(load_profile(path).lanes, profile.lanes);
+  std::vector<ProfileLane> newer = profile.lanes;
+  newer[1].identity.back() = '2';
+  for (const std::vector<ProfileLane>& lanes : {newer, unknown}) {
+    EXPECT_NE(kept_profile_path(profile.machine, lanes), path);
+    EXPECT_FALSE(kept_profile(profile.machine, lanes, nullptr).has_value());
+    // Even under the right name it would not be taken.
+    test::write_whole(kept_profile_path(profile.machine, lanes), profile_to_json(profile));
+    EXPECT_FALSE(kept_profile(profile.machine, lanes, nullptr).has_value());
+  }
+}
+
 TEST_F(KeptProfile, ABrokenOneCountsAsNoneAndSaysWhy) {
   const Profile profile = example();
   test::write_whole(keep_profile(profile), "{\"format\": 3}");

@@ -62,6 +62,9 @@ OpenclLane::OpenclLane(std::shared_ptr<const opencl::Device> device,
   info_.n_threads = n_threads_of(options);
   info_.capabilities = kVector;
   info_.queue_depth = kQueueDepth;
+  const opencl::DeviceEntry& entry = device_->entry();
+  info_.identity = fmt::format("{} of {}, {}, driver {}", entry.name, entry.platform, entry.version,
+                               entry.driver);
   for (int i = 0; i < kQueueDepth; ++i) {
     run_data_.push_back(std::make_unique<opencl::RunData>(&memory_));
   }

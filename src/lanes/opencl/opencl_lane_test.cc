@@ -300,6 +300,14 @@ TEST_F(OpenclLanes, WeightsLieOnTheDeviceOnceForAllExecutables) {
   live_buffers.clear();
 }
 
+TEST_F(OpenclLanes, SayWhichDeviceAndDriverTheyAre) {
+  const auto lane = device(Prefill::kF32);
+  const DeviceEntry& entry = found_.device->entry();
+  for (const std::string& part : {entry.name, entry.platform, entry.driver}) {
+    EXPECT_NE(lane->info().identity.find(part), std::string::npos) << lane->info().identity;
+  }
+}
+
 TEST_F(OpenclLanes, WhatItDoesNotComputeIsASentence) {
   SmallGraph graph = SmallGraph::block(Type::kQ8_0, 256, 512);
   const auto in_floats = device(Prefill::kF32);

@@ -45,6 +45,8 @@ struct Api {
   void (*free_devices)(DeviceList*);
   // Sets one property. A key and its value stand behind the device's name.
   Status (*set_property)(const Core*, const char* device, ...);
+  Status (*get_property)(const Core*, const char* device, const char* key, char** value);
+  void (*free_text)(const char*);
 
   Status (*read_model)(const Core*, const char* text, size_t length, const Tensor* constants,
                        Model**);

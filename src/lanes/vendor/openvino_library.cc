@@ -127,6 +127,8 @@ void Library::find_symbols(void* library) {
   find(library, "ov_core_get_available_devices", &api_.list_devices);
   find(library, "ov_available_devices_free", &api_.free_devices);
   find(library, "ov_core_set_property", &api_.set_property);
+  find(library, "ov_core_get_property", &api_.get_property);
+  find(library, "ov_free", &api_.free_text);
   find(library, "ov_core_read_model_from_memory_buffer", &api_.read_model);
   find(library, "ov_model_free", &api_.free_model);
   find(library, "ov_model_const_input_by_index", &api_.model_input);
@@ -210,6 +212,15 @@ void Library::check_device(const std::string& name) const {
       "OpenVINO {} has no device '{}' here; it has {}. Name one of these behind 'openvino:' in "
       "‹lanes›, or install the device's driver.",
       version_, name, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
+std::string Library::device_name(const std::string& device) const {
+  char* text = nullptr;
+  const Status status = api_.get_property(core_, device.c_str(), "FULL_DEVICE_NAME", &text);
+  if (status != kOk || text == nullptr) return device;
+  std::string name = text;
+  api_.free_text(text);
+  return name;
 }
 
 void Library::limit_threads(const std::string& device, int n_threads) {

@@ -52,6 +52,8 @@ class Library {
   std::vector<std::string> devices() const;
   // Throws an Error that lists the devices where none has this name.
   void check_device(const std::string& name) const;
+  // Returns what the device calls itself, or its short name where it does not say.
+  std::string device_name(const std::string& device) const;
   // Gives the device one thread for each core, none of which is bound elsewhere. Throws Error.
   void limit_threads(const std::string& device, int n_threads);
 

@@ -101,6 +101,8 @@ VendorLane::VendorLane(const VendorOptions& options, const kernels::Table& kerne
   info_.cores = options.cores;
   info_.n_threads = n_threads_of(options);
   info_.capabilities = kVector | kInt8Matrix | kBf16Matrix;
+  info_.identity =
+      fmt::format("{} by OpenVINO {}", library_->device_name(device_), library_->version());
 }
 
 void VendorLane::check_device(const VendorOptions& options) { open_device(options); }

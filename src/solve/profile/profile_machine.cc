@@ -6,6 +6,7 @@
 
 #include "base/system.h"
 #include "solve/profile/one_op.h"
+#include "text/utf8.h"
 
 namespace troika::solve {
 namespace {
@@ -148,7 +149,9 @@ std::vector<plan::ProfileLane> profile_lanes(const lanes::Machine& machine) {
   for (const lanes::Lane* lane : machine.lanes()) {
     const lanes::LaneInfo& info = lane->info();
     const bool is_matrix = (info.capabilities & (lanes::kInt8Matrix | lanes::kBf16Matrix)) != 0;
-    lanes.push_back({info.name, info.cores, info.n_threads, is_matrix});
+    // A driver may say anything, and a profile is a text.
+    lanes.push_back({info.name, info.cores, info.n_threads, is_matrix,
+                     text::replace_invalid_utf8(info.identity)});
   }
   return lanes;
 }
