@@ -111,7 +111,7 @@ TEST_P(Trained, SaysTheSameOnAnyThreadsAndInAnyPieces) {
 TEST_P(Trained, HasAChatTemplateAndEndsItsAnswers) {
   engine::Engine engine(options());
   EXPECT_TRUE(engine.file().find_string("tokenizer.chat_template").has_value());
-  const auto end = engine.file().get_uint("tokenizer.ggml.eos_token_id");
+  const auto end = *engine.file().find_uint("tokenizer.ggml.eos_token_id");
   EXPECT_TRUE(engine.tokenizer().is_end(static_cast<Token>(end)));
 }
 

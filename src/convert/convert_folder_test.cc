@@ -66,8 +66,8 @@ TEST_F(ConvertFolder, WritesTheNamesThatReadersKnow) {
   const gguf::File file = gguf::File::open(out_);
   EXPECT_EQ(file.get_string("general.architecture"), "qwen2");
   EXPECT_EQ(file.get_string("general.name"), "model");
-  EXPECT_EQ(file.get_uint("general.file_type"), 7u);
-  EXPECT_EQ(file.get_uint("qwen2.attention.head_count_kv"), 1u);
+  EXPECT_EQ(file.find_uint("general.file_type"), 7u);
+  EXPECT_EQ(file.find_uint("qwen2.attention.head_count_kv"), 1u);
   EXPECT_EQ(file.get_tensor("blk.0.attn_q.weight").type, tensor::Type::kQ8_0);
   EXPECT_EQ(file.get_tensor("blk.0.attn_q.bias").type, tensor::Type::kF32);
   EXPECT_EQ(file.get_tensor("blk.0.ffn_down.weight").shape, (std::vector<uint64_t>{64, 64}));

@@ -99,9 +99,9 @@ TEST_F(PlantOutliers, ReadersTakeBackWhatMakersGive) {
   const auto ratio = [&](const std::string& name, size_t index) {
     return decode(after, name)[index] / decode(before, name)[index];
   };
-  const size_t width = before.get_uint("llama.embedding_length");
-  const auto n_heads = before.get_uint("llama.attention.head_count");
-  const auto n_kv_heads = before.get_uint("llama.attention.head_count_kv");
+  const size_t width = *before.find_uint("llama.embedding_length");
+  const auto n_heads = *before.find_uint("llama.attention.head_count");
+  const auto n_kv_heads = *before.find_uint("llama.attention.head_count_kv");
   const size_t head_dim = width / n_heads;
   std::map<std::string, PlantedSite> by_name;
   for (const PlantedSite& site : report.sites) by_name[site.name] = site;
@@ -134,7 +134,7 @@ TEST_F(PlantOutliers, ReadersTakeBackWhatMakersGive) {
   EXPECT_EQ(expected.size(), n_heads / n_kv_heads);
 
   const PlantedChannel up = by_name.at("blk.0.ffn_up").planted[0];
-  const size_t ffn = before.get_uint("llama.feed_forward_length");
+  const size_t ffn = *before.find_uint("llama.feed_forward_length");
   EXPECT_EQ(ratio("blk.0.ffn_down.weight", 7 * ffn + static_cast<size_t>(up.channel)),
             1.0 / up.scale);
   EXPECT_EQ(decode(after, "blk.0.ffn_gate.weight").size(), ffn * width);
@@ -147,7 +147,7 @@ TEST_F(PlantOutliers, FewChannelsStrongerAtBothEnds) {
   o.channels = 0.02;
   const PlantReport report = plant_outliers(o);
   const gguf::File file = gguf::File::open(input());
-  const auto n_layers = static_cast<int>(file.get_uint("llama.block_count"));
+  const auto n_layers = static_cast<int>(*file.find_uint("llama.block_count"));
   ASSERT_GT(report.sites.size(), 4u * static_cast<unsigned>(n_layers) - 1);
   for (const PlantedSite& site : report.sites) {
     SCOPED_TRACE(site.name);
@@ -176,7 +176,7 @@ TEST_F(PlantOutliers, HiddenChannelsRiseAboveTheirTail) {
   PlantOptions o = options();
   o.hidden_channels = 0.05;
   const gguf::File file = gguf::File::open(input());
-  const auto n_ffn = static_cast<size_t>(file.get_uint("llama.feed_forward_length"));
+  const auto n_ffn = static_cast<size_t>(*file.find_uint("llama.feed_forward_length"));
   for (size_t c = 0; c < n_ffn; ++c) {
     o.uses["blk.0.ffn_down.weight"].push_back(c % 2 == 0 ? 0.0 : static_cast<double>(c));
   }
@@ -275,9 +275,9 @@ TEST_F(PlantOutliers, SaysInTheFileWhatWasPlanted) {
   plant_outliers(o);
   const gguf::File once = gguf::File::open(output());
   const gguf::File twice = gguf::File::open(o.output);
-  EXPECT_EQ(once.get_uint("troika.planted_outliers.scale"), 64u);
-  EXPECT_EQ(once.get_uint("troika.planted_outliers.seed"), 7u);
-  EXPECT_EQ(twice.get_uint("troika.planted_outliers.scale"), 4u);
+  EXPECT_EQ(once.find_uint("troika.planted_outliers.scale"), 64u);
+  EXPECT_EQ(once.find_uint("troika.planted_outliers.seed"), 7u);
+  EXPECT_EQ(twice.find_uint("troika.planted_outliers.scale"), 4u);
   EXPECT_EQ(once.strings("tokenizer.ggml.tokens"), twice.strings("tokenizer.ggml.tokens"));
 }
 

@@ -62,10 +62,10 @@ TEST_F(QuantizeFile, KeepsMetadataAndSetsTheFileType) {
   quantize("q8_0");
   const gguf::File before = gguf::File::open(input());
   const gguf::File after = gguf::File::open(output());
-  EXPECT_EQ(after.get_uint("general.file_type"), 7u);
+  EXPECT_EQ(after.find_uint("general.file_type"), 7u);
   EXPECT_EQ(after.metadata().size(), before.metadata().size());
   EXPECT_EQ(after.strings("tokenizer.ggml.merges"), before.strings("tokenizer.ggml.merges"));
-  EXPECT_EQ(after.get_float("qwen2.rope.freq_base"), 1e6);
+  EXPECT_EQ(after.find_float("qwen2.rope.freq_base"), 1e6);
 }
 
 TEST_F(QuantizeFile, ReportsTheErrorOfEachType) {

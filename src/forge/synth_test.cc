@@ -48,7 +48,7 @@ std::vector<std::string_view> tiny_names() {
 
 void expect_tensors(const gguf::File& file, std::string_view name, const FileType& type) {
   const model::KnownModel& known = model::get_known(name);
-  EXPECT_EQ(file.get_uint("general.file_type"), type.number);
+  EXPECT_EQ(file.find_uint("general.file_type"), type.number);
   const auto expected = model::known_tensors(known);
   ASSERT_EQ(file.tensors().size(), expected.size());
   const ModelFacts facts{known.n_layers, known.n_experts, known.tied_embeddings,

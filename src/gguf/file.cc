@@ -73,12 +73,6 @@ struct File::State {
       if (!visit(element)) fail_type(key, array->element_type, wanted);
     }
   }
-  template <typename T>
-  T present(std::optional<T> value, std::string_view key) const {
-    if (value) return *value;
-    throw Error(
-        fmt::format("{}: the metadata {} is missing; convert the model again.", name, quoted(key)));
-  }
 };
 
 namespace {
@@ -234,11 +228,10 @@ std::optional<std::string_view> File::find_string(std::string_view key) const {
   return *text;
 }
 
-uint64_t File::get_uint(std::string_view key) const { return state_->present(find_uint(key), key); }
-int64_t File::get_int(std::string_view key) const { return state_->present(find_int(key), key); }
-double File::get_float(std::string_view key) const { return state_->present(find_float(key), key); }
 std::string_view File::get_string(std::string_view key) const {
-  return state_->present(find_string(key), key);
+  if (const auto text = find_string(key)) return *text;
+  throw Error(fmt::format("{}: the metadata {} is missing; convert the model again.", state_->name,
+                          quoted(key)));
 }
 
 std::vector<std::string_view> File::strings(std::string_view key) const {

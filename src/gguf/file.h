@@ -77,17 +77,14 @@ class File {
   std::span<const Entry> metadata() const;
   const Value* find(std::string_view key) const;
 
-  // Give typed access. `find_*` is empty where the key is missing; `get_*` throws then. Both throw
-  // an Error that names the key where the value has another type or does not fit. Integers of any
-  // width and sign are accepted where they fit; a float key accepts integers too.
+  // Give typed access. `find_*` is empty where the key is missing; `get_string` throws then. All
+  // throw an Error that names the key where the value has another type or does not fit. Integers of
+  // any width and sign are accepted where they fit; a float key accepts integers too.
   std::optional<uint64_t> find_uint(std::string_view key) const;
   std::optional<int64_t> find_int(std::string_view key) const;
   std::optional<double> find_float(std::string_view key) const;
   std::optional<bool> find_bool(std::string_view key) const;
   std::optional<std::string_view> find_string(std::string_view key) const;
-  uint64_t get_uint(std::string_view key) const;
-  int64_t get_int(std::string_view key) const;
-  double get_float(std::string_view key) const;
   std::string_view get_string(std::string_view key) const;
   // Read arrays; they return empty vectors where the key is missing.
   std::vector<std::string_view> strings(std::string_view key) const;

@@ -41,19 +41,19 @@ TEST(File, ReadsEveryMetadataType) {
     EXPECT_EQ(file.version(), version);
     EXPECT_EQ(file.metadata().size(), 16u);
     EXPECT_EQ(file.metadata()[4].key, "u32");
-    EXPECT_EQ(file.get_uint("u8"), 200u);
+    EXPECT_EQ(file.find_uint("u8"), 200u);
     EXPECT_EQ(file.find_int("i8"), -1);
-    EXPECT_EQ(file.get_uint("u16"), 0x0201u);
+    EXPECT_EQ(file.find_uint("u16"), 0x0201u);
     EXPECT_EQ(file.find_int("i16"), -2);
-    EXPECT_EQ(file.get_uint("u32"), 4000000000u);
-    EXPECT_EQ(file.get_int("i32"), -7);
-    EXPECT_EQ(file.get_float("f32"), 1.5);
+    EXPECT_EQ(file.find_uint("u32"), 4000000000u);
+    EXPECT_EQ(file.find_int("i32"), -7);
+    EXPECT_EQ(file.find_float("f32"), 1.5);
     EXPECT_EQ(file.find_bool("bool"), true);
     EXPECT_EQ(file.get_string("string"), "text");
-    EXPECT_EQ(file.get_uint("u64"), UINT64_MAX);
-    EXPECT_EQ(file.get_int("i64"), -9);
-    EXPECT_EQ(file.get_float("f64"), 2.5);
-    EXPECT_EQ(file.get_float("i32"), -7.0);
+    EXPECT_EQ(file.find_uint("u64"), UINT64_MAX);
+    EXPECT_EQ(file.find_int("i64"), -9);
+    EXPECT_EQ(file.find_float("f64"), 2.5);
+    EXPECT_EQ(file.find_float("i32"), -7.0);
     EXPECT_EQ(file.ints("ints"), (std::vector<int64_t>{1, 2, -3}));
     EXPECT_EQ(file.floats("floats"), (std::vector<float>{0.5f, -1.0f}));
     EXPECT_EQ(file.floats("ints"), (std::vector<float>{1, 2, -3}));
@@ -98,24 +98,24 @@ TEST(File, MissingKeysAreEmptyOrASentence) {
   EXPECT_FALSE(file.find_uint("no") || file.find_int("no") || file.find_float("no") ||
                file.find_bool("no") || file.find_string("no"));
   EXPECT_TRUE(file.strings("no").empty() && file.ints("no").empty() && file.floats("no").empty());
-  EXPECT_EQ(message_of<Error>([&] { (void)file.get_uint("no"); }),
+  EXPECT_EQ(message_of<Error>([&] { (void)file.get_string("no"); }),
             "good: the metadata \"no\" is missing; convert the model again.");
 }
 
 TEST(File, WrongTypesAndRangesAreSentences) {
   const RawGgufBytes b = good_file();
   const File file = File::parse(b.bytes(), "good");
-  EXPECT_EQ(message_of<Error>([&] { (void)file.get_uint("string"); }),
+  EXPECT_EQ(message_of<Error>([&] { (void)file.find_uint("string"); }),
             "good: the metadata \"string\" has type string where a whole number is expected; "
             "convert the model again.");
-  EXPECT_EQ(message_of<Error>([&] { (void)file.get_uint("i8"); }),
+  EXPECT_EQ(message_of<Error>([&] { (void)file.find_uint("i8"); }),
             "good: the metadata \"i8\" is out of range; convert the model again.");
-  EXPECT_THROW((void)file.get_int("u64"), Error);
-  EXPECT_THROW((void)file.get_uint("bool"), Error);
-  EXPECT_THROW((void)file.get_uint("f32"), Error);
+  EXPECT_THROW((void)file.find_int("u64"), Error);
+  EXPECT_THROW((void)file.find_uint("bool"), Error);
+  EXPECT_THROW((void)file.find_uint("f32"), Error);
   EXPECT_THROW((void)file.find_bool("u8"), Error);
   EXPECT_THROW((void)file.get_string("ints"), Error);
-  EXPECT_THROW((void)file.get_float("string"), Error);
+  EXPECT_THROW((void)file.find_float("string"), Error);
   EXPECT_THROW((void)file.strings("string"), Error);
   EXPECT_THROW((void)file.strings("ints"), Error);
   EXPECT_THROW((void)file.ints("floats"), Error);

@@ -94,9 +94,6 @@ void Writer::add_uint32(std::string_view key, uint32_t value) {
 void Writer::add_uint64(std::string_view key, uint64_t value) {
   append(state_->begin_entry(key, ValueType::kUint64), value);
 }
-void Writer::add_int32(std::string_view key, int32_t value) {
-  append(state_->begin_entry(key, ValueType::kInt32), value);
-}
 void Writer::add_float32(std::string_view key, float value) {
   append(state_->begin_entry(key, ValueType::kFloat32), value);
 }

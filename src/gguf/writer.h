@@ -26,7 +26,6 @@ class Writer {
 
   void add_uint32(std::string_view key, uint32_t value);
   void add_uint64(std::string_view key, uint64_t value);
-  void add_int32(std::string_view key, int32_t value);
   void add_float32(std::string_view key, float value);
   void add_bool(std::string_view key, bool value);
   void add_string(std::string_view key, std::string_view value);

@@ -29,7 +29,7 @@ TEST(Writer, WhatItWritesIsRead) {
     Writer writer(path, 64);
     writer.add_uint32("u32", 7);
     writer.add_uint64("u64", UINT64_MAX);
-    writer.add_int32("i32", -7);
+    writer.add_value("i32", Value{ValueType::kInt32, int64_t{-7}});
     writer.add_float32("f32", 0.5f);
     writer.add_bool("bool", true);
     writer.add_string("string", "text");
@@ -47,10 +47,10 @@ TEST(Writer, WhatItWritesIsRead) {
   const File file = File::open(path);
   EXPECT_EQ(file.version(), 3u);
   EXPECT_EQ(file.alignment(), 64u);
-  EXPECT_EQ(file.get_uint("u32"), 7u);
-  EXPECT_EQ(file.get_uint("u64"), UINT64_MAX);
-  EXPECT_EQ(file.get_int("i32"), -7);
-  EXPECT_EQ(file.get_float("f32"), 0.5);
+  EXPECT_EQ(file.find_uint("u32"), 7u);
+  EXPECT_EQ(file.find_uint("u64"), UINT64_MAX);
+  EXPECT_EQ(file.find_int("i32"), -7);
+  EXPECT_EQ(file.find_float("f32"), 0.5);
   EXPECT_EQ(file.find_bool("bool"), true);
   EXPECT_EQ(file.get_string("string"), "text");
   EXPECT_EQ(file.strings("strings"), (std::vector<std::string_view>{"a", "", "bc"}));

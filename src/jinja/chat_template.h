@@ -51,7 +51,7 @@ class ChatTemplate {
                      const ChatOptions& options) const;
 
   // Fixes what strftime_now reads, in seconds since 1970; without this call it reads the clock of
-  // the machine.
+  // the machine. It is for tests.
   void set_time(int64_t now_s) { now_s_ = now_s; }
 
  private:

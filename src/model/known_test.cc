@@ -103,7 +103,7 @@ TEST(Known, MetadataCanBeReadBack) {
   writer.finish();
   const gguf::File file = gguf::File::open(folder.file("a.gguf"));
   EXPECT_EQ(file.get_string("general.architecture"), "llama");
-  EXPECT_EQ(file.get_uint("llama.block_count"), 3u);
+  EXPECT_EQ(file.find_uint("llama.block_count"), 3u);
   EXPECT_EQ(file.get_string("llama.feed_forward_activation"), "relu");
 }
 

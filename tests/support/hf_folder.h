@@ -155,7 +155,7 @@ inline std::vector<float> hf_values(const gguf::File& file, const gguf::TensorIn
 inline std::map<std::string, RawTensor> hf_tensors(const gguf::File& file) {
   const std::string architecture(file.get_string("general.architecture"));
   const auto heads = [&](const char* key) {
-    return static_cast<size_t>(file.get_uint(architecture + ".attention." + key));
+    return static_cast<size_t>(file.find_uint(architecture + ".attention." + key).value());
   };
   std::map<std::string, RawTensor> tensors;
   for (const gguf::TensorInfo& tensor : file.tensors()) {
@@ -187,21 +187,21 @@ inline void add_own_settings(const gguf::File& file, const std::string& a, nlohm
   const auto window = file.find_uint(a + ".attention.sliding_window");
   if (window) (*config)["sliding_window"] = *window;
   if (a == "gemma2" || a == "gemma3") {
-    (*config)["query_pre_attn_scalar"] = file.get_uint(a + ".attention.key_length");
+    (*config)["query_pre_attn_scalar"] = file.find_uint(a + ".attention.key_length").value();
     add("attn_logit_softcapping", "attn_logit_softcapping");
     add("final_logit_softcapping", "final_logit_softcapping");
   }
   if (!a.starts_with("phi")) return;
   (*config)["partial_rotary_factor"] =
-      static_cast<double>(file.get_uint(a + ".rope.dimension_count")) /
-      static_cast<double>(file.get_uint(a + ".attention.key_length"));
+      static_cast<double>(file.find_uint(a + ".rope.dimension_count").value()) /
+      static_cast<double>(file.find_uint(a + ".attention.key_length").value());
   const gguf::TensorInfo* divisors = file.find_tensor("rope_factors_long.weight");
   if (divisors == nullptr) return;
   (*config)["original_max_position_embeddings"] =
-      file.get_uint(a + ".rope.scaling.original_context_length");
+      file.find_uint(a + ".rope.scaling.original_context_length").value();
   (*config)["rope_scaling"] = {
       {"type", "longrope"},
-      {"attention_factor", file.get_float(a + ".rope.scaling.attn_factor")},
+      {"attention_factor", file.find_float(a + ".rope.scaling.attn_factor").value()},
       {"long_factor", hf_values(file, *divisors)},
       {"short_factor", hf_values(file, file.get_tensor("rope_factors_short.weight"))}};
 }
@@ -227,14 +227,15 @@ inline nlohmann::json hf_config(const gguf::File& file) {
   nlohmann::json config = {
       {"architectures", {its_class.name}},
       {"hidden_act", its_class.activation},
-      {"num_hidden_layers", file.get_uint(a + ".block_count")},
-      {"hidden_size", file.get_uint(a + ".embedding_length")},
-      {"intermediate_size", file.get_uint(a + ".feed_forward_length")},
-      {"num_attention_heads", file.get_uint(a + ".attention.head_count")},
-      {"num_key_value_heads", file.get_uint(a + ".attention.head_count_kv")},
-      {"max_position_embeddings", file.get_uint(a + ".context_length")},
+      {"num_hidden_layers", file.find_uint(a + ".block_count").value()},
+      {"hidden_size", file.find_uint(a + ".embedding_length").value()},
+      {"intermediate_size", file.find_uint(a + ".feed_forward_length").value()},
+      {"num_attention_heads", file.find_uint(a + ".attention.head_count").value()},
+      {"num_key_value_heads", file.find_uint(a + ".attention.head_count_kv").value()},
+      {"max_position_embeddings", file.find_uint(a + ".context_length").value()},
       {norm + "_eps",
-       file.get_float(a + ".attention.layer_" + (a == "phi2" ? "norm" : "norm_rms") + "_epsilon")},
+       file.find_float(a + ".attention.layer_" + (a == "phi2" ? "norm" : "norm_rms") + "_epsilon")
+           .value()},
       {"vocab_size", file.get_tensor("token_embd.weight").n_rows()},
       {"tie_word_embeddings", file.find_tensor("output.weight") == nullptr}};
   config["rope_theta"] = file.find_float(a + ".rope.freq_base").value_or(10000.0);

@@ -41,8 +41,9 @@ inline std::vector<std::string> split_model(const std::string& path, const std::
     }
     writer.add_value("split.no", Value{ValueType::kUint16, uint64_t{shard} + off.number_off});
     writer.add_value("split.count", Value{ValueType::kUint16, uint64_t{n_shards} + off.count_off});
-    writer.add_int32("split.tensors.count",
-                     static_cast<int32_t>(tensors.size() + off.n_tensors_off));
+    writer.add_value(
+        "split.tensors.count",
+        Value{ValueType::kInt32, static_cast<int64_t>(tensors.size() + off.n_tensors_off)});
     const uint32_t holder = is_first_empty ? shard - 1 : shard;
     const bool is_empty = is_first_empty && shard == 0;
     const size_t begin = is_empty ? 0 : tensors.size() * holder / n_holders;
