@@ -225,7 +225,7 @@ TEST_F(HeadLanes, S6NoMoreMemoryIsTakenThanWasReckoned) {
     Engine engine(options);
     const plan::Ledger expected = prepare::expected_memory(
         options, engine.blueprint(), engine.weights(), engine.plan(), engine.start().memory);
-    // Nothing grows with a prompt after the engine was made.
+    // A prompt takes no memory of lanes beyond what making the engine took.
     plan::Ledger made = engine.ledger();
     enter_taken(engine, &made);
     const plan::Ledger taken = taken_of(engine);

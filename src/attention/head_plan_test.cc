@@ -80,7 +80,8 @@ TEST(ScaleBuckets, S4NineAroundTheMeanAndTheNearestIsTaken) {
   EXPECT_EQ(nearest_bucket(std::span(buckets).first(1), {9.0f, 9.0f}), 0u);
 }
 
-// More buckets are never farther from a scale, and they clip less of values that vary.
+// The nearest of more buckets is never farther from a scale, and more buckets clip less of values
+// that vary.
 TEST(ScaleBuckets, S4MoreBucketsClipLess) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal;

@@ -178,7 +178,7 @@ void bind_to_cores(const std::vector<int>& cores) {
   for (const int core : cores) {
     if (core >= 0 && core < CPU_SETSIZE) CPU_SET(core, &set);
   }
-  // This is only a wish: where the system refuses, the thread runs elsewhere.
+  // Binding is only a wish: where the system refuses, the thread runs elsewhere.
   sched_setaffinity(0, sizeof(set), &set);
 }
 

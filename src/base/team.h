@@ -61,9 +61,10 @@ class Team {
   void run_where_free(Body&& body) {
     run_where_free(body, [] { return 0.0; });
   }
-  // The same, where workers also wait for something else than cores. waited_us() is asked before
-  // and behind the run, and tells for how many microseconds they have done that until then. While
-  // one waits for a disk, the others sleep until it comes, and no other program is to blame.
+  // Does what the function above does, where workers also wait for something else than cores.
+  // waited_us() is asked before and behind the run, and tells for how many microseconds workers
+  // have waited for it until then. While one waits for a disk, the others sleep until it comes, and
+  // no other program is to blame.
   template <typename Body, typename WaitedUs>
   void run_where_free(Body&& body, WaitedUs&& waited_us) {
     const double slept_before = barrier_.slept_us(), waited_before = waited_us();

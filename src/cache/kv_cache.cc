@@ -13,7 +13,7 @@ namespace troika::cache {
 namespace {
 
 constexpr Slot kPageSlots = 1u << KvCache::kPageSlotsLog2;
-constexpr Slot kGroupSlots = 64;  // as many as a number has bits
+constexpr Slot kGroupSlots = 64;  // one slot for each bit of a number
 constexpr uint64_t kWholeGroup = ~uint64_t{0};
 
 // Finds the chain of each row: the row and how many rows right before it continue the end of their

@@ -33,7 +33,7 @@ class Sequences {
   Sequences(KvCache& kv, int most_idle) : kv_(kv), most_idle_(most_idle) {}
 
   struct Begun {
-    SequenceId sequence;  // it is busy
+    SequenceId sequence;  // is busy until it is given back
     int n_reused;  // counts tokens that the sequence holds already; the rest must be computed
   };
   // Returns a sequence for a text that begins with `tokens`; `tags` are those that computing all of

@@ -36,7 +36,7 @@ constexpr const char* kOfPhones[] = {"--stack",
                                      "--attention-equal",
                                      "--rendering",
                                      "--device-queue"};
-// These flags say how a phone's sparse attention goes.
+// Flags that say how a phone's sparse attention goes.
 constexpr const char* kOfPhoneHeads[] = {"--attention-lanes",   "--attention-heads",
                                          "--attention-buckets", "--attention-block",
                                          "--attention-equal",   "--attention-share"};
@@ -61,7 +61,7 @@ constexpr const char* kOfThisMachine[] = {
     "--prefill",      "--attention-from",  "--attention-above", "--int8",
     "--int8-weights", "--weight-outliers", "--outlier-prune",   "--packed"};
 
-// These flags concern prompts in int8 only.
+// Flags that concern prompts in int8 only.
 constexpr const char* kOfInt8[] = {"--int8",          "--int8-weights", "--weight-outliers",
                                    "--outlier-prune", "--packed",       "--strict-npu"};
 

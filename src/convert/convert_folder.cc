@@ -75,7 +75,7 @@ void check_all_used(const std::vector<Job>& jobs, const SourceFolder& folder, co
   std::sort(used.begin(), used.end());
   for (const auto& [name, found] : folder.tensors()) {
     if (std::binary_search(used.begin(), used.end(), found.tensor)) continue;
-    // These are computed from the configuration instead.
+    // Frequencies of rotation and masks of attention are computed from the configuration instead.
     if (name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".self_attn.bias")) continue;
     const bool is_known =
         std::any_of(plan.unused_prefixes.begin(), plan.unused_prefixes.end(),

@@ -16,7 +16,7 @@ namespace troika::convert {
 // A tensor of the file that will be written.
 struct PlannedTensor {
   std::string name;
-  std::vector<uint64_t> shape;  // as GGUF has it: the length of a row first
+  std::vector<uint64_t> shape;  // in the order of GGUF: the length of a row first
   std::string source;           // the name in the folder; empty where `values` has the values
   bool is_optional = false;     // may be missing in the folder; then the file has no such tensor
   // The rows of each of so many heads go from halves to pairs; 0: rows stay as they are.

@@ -101,7 +101,7 @@ TEST(Families, BiasesAreNeededWhereTheClassOrTheConfigurationSaysSo) {
   EXPECT_EQ(bias(plan("LlamaForCausalLM"), "ffn_down"), "optional");
   EXPECT_EQ(bias(plan("LlamaForCausalLM", {{"mlp_bias", true}}), "ffn_down"), "needed");
   EXPECT_EQ(bias(plan("Qwen2ForCausalLM"), "attn_k"), "needed");
-  // These classes ignore the flags of biases.
+  // Qwen2, Qwen3 and Phi ignore the flags of biases.
   EXPECT_EQ(bias(plan("Qwen2ForCausalLM"), "attn_output"), "optional");
   EXPECT_EQ(bias(plan("Qwen2ForCausalLM", {{"attention_bias", true}}), "attn_output"), "optional");
   EXPECT_EQ(bias(plan("Qwen3ForCausalLM", {{"mlp_bias", true}}), "ffn_down"), "optional");

@@ -20,8 +20,8 @@ namespace troika::convert {
 
 struct SourceTensor {
   std::string name;
-  std::string dtype;            // as the file names it
-  std::vector<uint64_t> shape;  // as in the file: the last one is the length of a row
+  std::string dtype;            // the type's name in the file
+  std::vector<uint64_t> shape;  // in the file's order: the last one is the length of a row
   std::span<const std::byte> data;
 
   uint64_t row_length() const { return shape.empty() ? 1 : shape.back(); }

@@ -19,7 +19,7 @@ struct Message {
 // Everything that a template may be told.
 struct Conversation {
   const nlohmann::ordered_json& messages;  // an array of objects, as templates know them
-  // As templates know them; null leaves the variable undefined.
+  // The tools in the form that templates know; null leaves the variable undefined.
   const nlohmann::ordered_json* tools = nullptr;
   const nlohmann::ordered_json* extra = nullptr;  // further variables, which win over the others
   bool adds_prompt = true;                        // adds what comes before an answer

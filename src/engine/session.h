@@ -150,7 +150,7 @@ class Session {
   bool is_first_part_ = false;  // the next part is the first one computed of a prompt
   std::vector<float> logits_;
   bool has_logits_ = false;  // says whether `logits_` are those of what follows the history
-  // Its memory is used again by every pass.
+  // The memory of `batch_` is used again by every pass.
   cache::Batch batch_;
   std::vector<cache::Tag> tags_;
   std::vector<int> path_;  // the accepted nodes of a draft

@@ -92,7 +92,7 @@ class CurlTransport : public Transport {
     for (const std::string& field : request.fields) {
       fields = api_.slist_append(fields, field.c_str());
     }
-    // This keeps connections open from one request to the next.
+    // A reset keeps connections open from one request to the next.
     api_.easy_reset(handle_);
     const auto set = [this](int option, auto value) { api_.easy_setopt(handle_, option, value); };
     set(curl::kUrl, request.url.c_str());

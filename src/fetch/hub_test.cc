@@ -115,7 +115,7 @@ TEST(Hub, StatusesAreSentences) {
     EXPECT_NE(message.find(words), std::string::npos) << message;
     EXPECT_EQ(message.find("secret"), std::string::npos) << message;
   }
-  // These statuses reach whoever downloads, who deals with them.
+  // A hub passes on the statuses 206, 416 and 503: whoever downloads deals with them.
   for (const int status : {206, 416, 503}) {
     transport.replies = {{{status, {}}, "x"}};
     EXPECT_EQ(bytes_of(hub, "a.gguf"), "x");

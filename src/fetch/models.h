@@ -23,7 +23,7 @@ struct ModelsOptions {
 
 struct FoundModel {
   std::string label;               // such as "Q4_K_M"
-  std::vector<std::string> paths;  // its files here; the first one is the one to open
+  std::vector<std::string> paths;  // the model's files here; the first one is the one to open
   std::vector<HubFile> files;      // the same files, as the hub describes them
   uint64_t bytes = 0;
   int n_downloaded = 0;  // counts files that were downloaded now

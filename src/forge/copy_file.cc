@@ -13,7 +13,7 @@ void copy_metadata(const gguf::File& file, uint32_t file_type, gguf::Writer& wri
     writer.add_value(entry.key, entry.value);
   }
   writer.add_uint32("general.file_type", file_type);
-  // This is the version of the block formats: 2 since they have their present form.
+  // 2 is the version of the block formats since they have their present form.
   writer.add_uint32("general.quantization_version", 2);
 }
 

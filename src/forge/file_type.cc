@@ -141,7 +141,7 @@ bool is_better(Layers layers, uint32_t layer, const ModelFacts& facts) {
 }
 
 Type value_type(const Choice& choice, uint32_t layer, const ModelFacts& facts) {
-  if (facts.n_experts == 8) return Type::kQ8_0;  // they are a small part of such a file
+  if (facts.n_experts == 8) return Type::kQ8_0;  // values are a small part of a model of 8 experts
   const Type type = is_better(choice.layers, layer, facts) ? choice.better : choice.usual;
   // In models of 70 thousand million weights eight heads share these matrices, so they are small.
   const bool is_70b = facts.n_layers == 80 && facts.heads_per_kv > 1;

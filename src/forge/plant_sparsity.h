@@ -59,7 +59,7 @@ class SparsityPlanter {
 
   SparsityLaw law_;
   uint64_t seed_;
-  bool is_double_;                   // both factors have ReLU
+  bool is_double_;                   // whether both factors, gate and up, have ReLU
   std::vector<double> frequencies_;  // by neuron, the most frequent first
 };
 

@@ -24,7 +24,7 @@ namespace troika::gguf {
 struct TensorInfo {
   std::string_view name;
   tensor::Type type;            // may be one that this program cannot compute with
-  std::vector<uint64_t> shape;  // as in the file: shape[0] is the length of a row
+  std::vector<uint64_t> shape;  // in the file's order: shape[0] is the length of a row
   uint64_t offset;              // from the start of the data section
   uint64_t bytes;               // 0 where the type is unknown
   uint32_t shard = 0;           // the model's file that holds it

@@ -13,9 +13,9 @@ namespace troika::kernels {
 // multiplication and an addition are two). A turn takes from ten to a few hundred cycles.
 using OperationsProbe = double(size_t turns);
 
-// This processor's fastest way to do each thing. Null where it has no instruction for it.
+// The fastest way of this processor to do each thing. Null where it has no instruction for that.
 struct Probes {
-  // Reads so many bytes, and returns something made of all of them.
+  // Reads all bytes, and returns something made of them.
   uint64_t (*read)(const std::byte* from, size_t bytes) = nullptr;
   OperationsProbe* int8 = nullptr;
   OperationsProbe* bf16 = nullptr;

@@ -99,7 +99,7 @@ void apply_heads(const prepare::Options& options, const model::Blueprint& bluepr
   setup->heads.heads = draw_heads(setup->model.stack(), blueprint,
                                   options.prompts.attention_share.value_or(kUsualPercent) / 100.0,
                                   options.phone.heads);
-  // This rule stands before all other rules about attention, and decoding attends on the same lane.
+  // The rule for attention stands before all others, and decoding attends on the same lane.
   plan.placements.insert(plan.placements.begin(), {"attention", 0, lane[2]});
 }
 

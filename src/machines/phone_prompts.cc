@@ -159,7 +159,7 @@ int PhonePrompts::n_switched() const {
 void PhonePrompts::assume(Layout layout) {
   if (!has_layouts()) return;
   TROIKA_ASSERT(!layouts_->loading());
-  // This is a copy, because the old times end before the new object begins.
+  // The times are copied, because the old ones end before the new object begins.
   const std::vector<schedule::BlockTimes> times = layouts_->times();
   layouts_.emplace(times, layout);
   std::fill(phone_.blocks_in_parts().begin(), phone_.blocks_in_parts().end(),

@@ -16,7 +16,7 @@ namespace troika::measure {
 
 struct ProfileRequest {
   std::vector<std::string> models;  // files, or names of known models
-  prepare::LaneChoice lanes;        // its lanes of cores are used
+  prepare::LaneChoice lanes;        // of these only the lanes and their cores are used
   plan::Activations activations = plan::Activations::kQ8;
   plan::Prefill prefill = plan::Prefill::kBf16;
   tensor::Type kv_type = tensor::Type::kF16;

@@ -34,7 +34,7 @@ constexpr int kDefaultPrune = plan::Int8Plan::kDefaultOutlierPrune;
 struct Variation {
   std::string name;
   plan::Plan plan;
-  bool is_built_anew = false;  // its graphs are built anew for each prompt
+  bool is_built_anew = false;  // graphs are built anew for each prompt
   std::unique_ptr<engine::Engine> engine;
   std::unique_ptr<engine::Session> session;
   std::vector<double> ms, build_ms, idle;

@@ -157,7 +157,7 @@ class Reproduction {
     figures_.add("models of a task", {"task", "engine"}, [=](const plan::FigureCall& call) {
       return static_cast<double>(of_task(call).size());
     });
-    // This figure is the geometric mean over the models.
+    // The mean speedup is the geometric mean over the models.
     figures_.add("mean speedup of a task", {"task", "engine"}, [=](const plan::FigureCall& call) {
       const std::vector<Speedup> all = of_task(call);
       double log_sum = 0.0;

@@ -19,7 +19,7 @@ struct Sensitivity {
   OrderingCount orderings;
 };
 std::vector<Sensitivity> sensitivities_of_llm_npu(const PhoneFolder& folder);
-// This is deleted because the report would point into a folder that is gone.
+// A folder that is about to end is refused, because the report points into it.
 TestReport simulate_llm_npu(PhoneFolder&& folder) = delete;
 
 }  // namespace troika::papers

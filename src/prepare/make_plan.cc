@@ -205,7 +205,7 @@ void choose_heads(const Options& options, plan::Plan* plan) {
   attention.head_step = prompts.attention_step.value_or(attention.head_step);
   if (prompts.attention_lanes.empty()) return;
   attention.head_lanes = prompts.attention_lanes;
-  // This rule precedes all others for attention. Generation attends fully on the same lane.
+  // The rule precedes all others for attention. Generation attends fully on the same lane.
   plan->placements.insert(plan->placements.begin(),
                           {"attention", 0, prompts.attention_lanes.back()});
 }

@@ -23,7 +23,7 @@ struct Task {
   const char* name;
   int block;
   std::vector<int> waits_for;  // earlier tasks of the list
-  bool is_dynamic = false;     // it is attention, which also waits for that of the chunk before
+  bool is_dynamic = false;  // the task is attention, which also waits for that of the chunk before
   // Counts multiplications and additions: for attention those of each position that a token sees,
   // else those of the whole task.
   double operations = 0.0;

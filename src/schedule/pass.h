@@ -19,7 +19,7 @@ struct Node {
   // An index into what a run of the pass binds; tasks that share it have the same index.
   int run = 0;
   std::vector<int> waits_for;  // earlier nodes
-  bool is_dynamic = false;     // it is attention, whose time depends on positions
+  bool is_dynamic = false;     // the node is attention, whose time depends on positions
   lanes::Role role = lanes::Role::kWhole;
   double operations = 0.0;   // for attention those of each position, else those of the whole task
   TaskTime* time = nullptr;  // says what its kind took before, and learns; null: nobody asks
@@ -60,9 +60,9 @@ class Pass {
 
   std::vector<Node> nodes_;
   std::vector<int> n_waits_;
-  std::vector<int> dependents_;  // those of all nodes, one node after the other
+  std::vector<int> dependents_;  // the dependents of all nodes, one node after the other
   std::vector<size_t> dependents_begin_ = {0};
-  std::vector<int> order_;  // those of all lanes, one lane after the other
+  std::vector<int> order_;  // the nodes of all lanes, one lane after the other
   std::vector<size_t> order_begin_ = {0};
   int only_lane_ = -1;
   size_t n_runs_ = 0;

@@ -78,7 +78,8 @@ std::shared_ptr<grammar::Grammar> Grammars::find(const std::string& key, bool ha
 }
 
 Grammars::KeptPtr Grammars::make(const TakesLonger& wanted) {
-  if (KeptPtr known = kept(wanted.key); known != nullptr) return known;  // others asked for it too
+  // another request has made the same grammar meanwhile
+  if (KeptPtr known = kept(wanted.key); known != nullptr) return known;
   Kept found{wanted.key, nullptr, ""};
   try {
     found.grammar = made(wanted.make, tokens(wanted.has_control), {});

@@ -35,7 +35,7 @@ Worker::~Worker() {
   }
   thread_.join();
   if (kept_ != nullptr) kept_->save_all(kMostSavingSeconds);
-  kept_.reset();  // its thread calls the worker, so it ends first
+  kept_.reset();  // the thread of `kept_` calls the worker, so it ends first
 }
 
 bool Worker::submit(const std::vector<std::shared_ptr<Job>>& jobs,

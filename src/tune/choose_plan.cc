@@ -210,7 +210,7 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
     if (options.lanes.has_cuts && choose_cuts(times, blueprint, weights, request.prompts, &whole)) {
       candidates.push_back(whole);
     }
-    // This candidate tells why there is none with cuts.
+    // The candidate of whole subgraphs tells why there is none with cuts.
     candidates.front().notes = whole.notes;
     candidates.front().length_notes = whole.length_notes;
   }

@@ -14,7 +14,7 @@ namespace troika::tune {
 
 struct SparsityOptions {
   prepare::Options engine;
-  std::string text;  // its first half gives the thresholds, and its second half is measured
+  std::string text;  // the first half gives the thresholds, and the second half is measured
   size_t most_tokens = 4096;                        // limits what is read of the text
   std::vector<double> kept = {1.0, 0.7, 0.5, 0.3};  // the shares of neurons that stay live
   ProgressFunction progress{};

@@ -75,7 +75,8 @@ class Tuner {
   }
 
   Tuning run() {
-    // This is written before any time is spent: a folder that cannot be written is told at once.
+    // The beginning is written before any time is spent: a folder that cannot be written is told at
+    // once.
     result_.begun = finding("begun", [] { return ordered_json{{"when", utc_now()}}; }).text("when");
     time_precisions();
     if (wants_int8()) prove_int8();

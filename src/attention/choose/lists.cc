@@ -81,7 +81,8 @@ void list_of_marks(size_t begin, float* marks, uint32_t* out,
   for (const float mark : between) ++n_marked[static_cast<size_t>(mark)];
   for (size_t p = 0; p < kFirst; ++p) *out++ = static_cast<uint32_t>(p);
   for (size_t p = local; p < begin; ++p) *out++ = static_cast<uint32_t>(p);
-  // next[i] points to where the next position goes whose first viewer is token i.
+  // Positions are listed at the first token that sees them; next[i] points to where token i lists
+  // its next position.
   uint32_t* next[kTileTokens];
   size_t n = kFirst + kLocal;
   for (size_t i = 0; i < kTileTokens; ++i) {

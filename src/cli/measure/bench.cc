@@ -195,7 +195,7 @@ void bench(const BenchFlags& flags) {
     return;
   }
   if (!flags.peer.empty())
-    check_peer_command(flags.peer);  // it is checked before the model is read
+    check_peer_command(flags.peer);  // the peer is checked before the model is read
   const auto engine = load(flags.engine);
   engine::Session session(*engine);
   Comparison comparison;

@@ -40,7 +40,7 @@ std::vector<std::string> documents_of(const std::string& path, const std::string
   if (first == std::string::npos) throw Error(fmt::format("{} holds no text.", path));
   if (content[first] == '[') {
     const nlohmann::json array = nlohmann::json::parse(content, nullptr, false);
-    if (!array.is_array()) return {};  // it is a plain text that begins with a bracket
+    if (!array.is_array()) return {};  // the content is a plain text that begins with a bracket
     if (array.empty()) throw Error(fmt::format("{} holds no text: its JSON array is empty.", path));
     for (const nlohmann::json& element : array) {
       if (!element.is_string()) {

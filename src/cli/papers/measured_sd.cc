@@ -21,8 +21,8 @@ constexpr const char* kPlain = "none";
 constexpr const char* kOurs = "reuse+calibrated";
 
 struct Base {
-  const char* name;   // the paper's name
-  const char* draft;  // this program's name
+  const char* name;   // how the paper calls the drafter
+  const char* draft;  // how this program calls it
 };
 constexpr Base kBases[] = {{"PLD", "lookup"}, {"SAM", "sam"}};
 

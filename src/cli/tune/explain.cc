@@ -32,7 +32,7 @@ std::string prompt_precision(const engine::Engine& engine, const model::Op& op) 
     prefill = plan::Prefill::kBf16;
   }
   if (prefill == plan::Prefill::kInt8 && !weights::fits_int8(matrix)) {
-    prefill = plan::Prefill::kBf16;  // its rows are too long for whole-number sums
+    prefill = plan::Prefill::kBf16;  // rows are too long for whole-number sums
   }
   return fmt::format("{} | ", plan::prefill_name(prefill));
 }

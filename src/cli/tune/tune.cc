@@ -91,7 +91,7 @@ class Stages {
       bar_ = std::make_unique<Progress>("tuning: " + name);
       return [this, thread = std::this_thread::get_id()](uint64_t done, uint64_t total) {
         bar_->update(done, total);
-        // It throws only where nobody waits for another thread's work.
+        // Throws only on the thread that made the function: nobody waits for another thread there.
         if (!is_cut_off || std::this_thread::get_id() != thread) return;
         throw Error(
             "Cut off. What was measured until now is kept: the same command goes on from there.");

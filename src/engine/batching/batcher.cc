@@ -61,8 +61,8 @@ struct Batcher::Entry {
   std::unique_ptr<Session> session;
   std::optional<Answer> answer;
   Session::IsLast is_last;
-  bool is_begun = false;  // its prompt was begun
-  int64_t n_slots = 0;    // counts slots that it may need
+  bool is_begun = false;  // reading the prompt was begun
+  int64_t n_slots = 0;    // counts slots that the answer may need
   int n_turns_waited = 0;
   Clock::time_point start;
   Generated result;

@@ -20,7 +20,7 @@ struct AnswerRequest {
   std::vector<Token> prompt;
   SamplerOptions sampler{};
   LogitMask* mask = nullptr;  // must outlive the answer; no step is taken before it is ready
-  GenerateOptions options{};  // its drafter serves this answer alone
+  GenerateOptions options{};  // a drafter in it serves this answer alone
   TextSink sink{};
 };
 

@@ -207,7 +207,7 @@ Value reset_cycler(Runtime&, Args& a) {
 
 void fill_dict(Runtime& rt, Dict& dict, const Args& a, size_t i) {
   if (a.has(i) && a.at[i].is(Shape::kDict)) {
-    // This is a copy, because the source may be the dictionary itself.
+    // The entries are copied, because the source may be the dictionary itself.
     const auto entries = a.at[i].dict().entries;
     rt.heap.step(entries.size());
     for (const auto& [key, value] : entries) {

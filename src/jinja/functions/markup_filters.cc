@@ -177,7 +177,8 @@ const Table& markup_filters() {
       {"striptags", "value", striptags},
       {"urlencode", "value", urlencode},
       {"tojson", "value ensure_ascii? indent? separators? sort_keys?", tojson},
-      // These are not Jinja's own, but some templates of models expect their runner to have them.
+      // The filters below are not Jinja's own, but some templates of models expect their runner to
+      // have them.
       {"from_json", "value", from_json_filter},
       {"fromjson", "value", from_json_filter},
   };

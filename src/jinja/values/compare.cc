@@ -106,7 +106,7 @@ bool equal(Runtime& rt, const Value& a, const Value& b) {
     return a.str() == b.str();
   }
   if (!a.is_object()) {
-    return true;  // both are none, or both are undefined
+    return true;  // both values are none, or both are undefined
   }
   const Runtime::Descent descent(rt);
   return equal_objects(rt, a, b);

@@ -15,7 +15,7 @@ TROIKA_INLINE inline F exp_of(F x) {
   const F n = V::round(V::mul(x, V::set(1.44269504f)));
   F r = V::fma(n, V::set(-0x1.62e4p-1f), x);
   r = V::fma(n, V::set(-0x1.7f7d1cp-20f), r);
-  // This is the Taylor series; the first term left out is below 6e-9.
+  // p is the Taylor series of e^r; the first term left out is below 6e-9.
   F p = V::set(1.0f / 5040);
   p = V::fma(p, r, V::set(1.0f / 720));
   p = V::fma(p, r, V::set(1.0f / 120));

@@ -32,7 +32,7 @@ TROIKA_INLINE inline void visit_strip(StripAt c, size_t n_k, Body body) {
     Floats minimum = scale;
     if constexpr (Levels::kHasMinima) minimum = minima[group];
     const bool is_finite = !Levels::kMayOverflow && are_finite(scale, minimum);
-    // This loop stays rolled: levels may wait in memory, and unrolled it takes long to compile.
+    // The loop stays rolled: levels may wait in memory, and unrolled it takes long to compile.
     for (size_t i = 0; i < static_cast<size_t>(Strip<kType>::kVectors); ++i) {
       Floats values[4];
       unrolled<4>([&](auto j) TROIKA_INLINE {

@@ -15,7 +15,7 @@ namespace troika::lanes {
 enum class InputForm : uint8_t {
   kFloat,   // floats, as they stand
   kQ8,      // quantised rows of kernels/activations.h
-  kSpread,  // as kQ8, but blocks of several tokens; a single token stays a row
+  kSpread,  // the contents of kQ8 in blocks of several tokens; a single token stays a row
   kInt8,    // int8 for panels (kernels/panels.h), by an Int8Rule
   kBf16,
 };

@@ -35,7 +35,7 @@ void JoinedReads::add(weights::BundleRange pages) {
   if (!reads_->empty()) {
     lanes::ReadRequest& before = reads_->back();
     const uint64_t end_before = before.offset + before.bytes;
-    if (end <= end_before) return;  // it shares a page with the one before
+    if (end <= end_before) return;  // all pages are in the read before
     if (pages.offset <= end_before + gap_bytes_ && end - before.offset <= kMostBytes) {
       bytes_ += end - end_before;
       before.bytes = end - before.offset;

@@ -8,9 +8,9 @@
 namespace troika::schedule {
 
 struct Piece {
-  lanes::Subgraph subgraph;  // its slice says which rows, columns and heads are the piece's
+  lanes::Subgraph subgraph;  // the slice says which rows, columns and heads are the piece's
   int lane = 0;              // index into the machine's lanes
-  // Earlier pieces; none: it waits for what the whole subgraph waits for.
+  // Earlier pieces; none: the piece waits for what the whole subgraph waits for.
   std::vector<int> waits_for;
 };
 

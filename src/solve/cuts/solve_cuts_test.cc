@@ -19,7 +19,7 @@ using plan::Phase;
 using plan::Shape;
 
 // Lanes whose times follow from a few random numbers: a start, a rate that goes in stages of rows
-// and tokens, and two bandwidths, that of the lane alone and that of all lanes together.
+// and tokens, a bandwidth for a lane that reads alone, and one for lanes that read together.
 class RandomTimes : public TaskTimes {
  public:
   RandomTimes(uint64_t seed, int n_lanes, const weights::Store& weights) : weights_(weights) {

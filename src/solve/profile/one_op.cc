@@ -66,7 +66,7 @@ model::Op OneOp::add_values() {
   }
   op.output = static_cast<model::ValueId>(b.values.size());
   b.values.push_back({"out", shape_.n_rows, shape_.op == OpKind::kSelect});
-  if (shape_.op == OpKind::kRope) op.output = op.inputs[0];  // it rotates in place
+  if (shape_.op == OpKind::kRope) op.output = op.inputs[0];  // rotation works in place
   return op;
 }
 

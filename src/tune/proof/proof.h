@@ -24,8 +24,8 @@ struct PromptLoss {
 
 enum class Verdict { kUnsure, kLittle, kTooMuch };
 
-// A class may lose the first share of perplexity, and the second one with two standard errors on
-// top.
+// A class is proven if it loses at most kMostLoss of perplexity, and with two standard errors on
+// top at most kMostDoubtfulLoss.
 inline constexpr double kMostLoss = 0.005;
 inline constexpr double kMostDoubtfulLoss = 0.01;
 

@@ -50,7 +50,7 @@ TEST_P(NeuronForms, P7ABundleAndWhatIsResidentAreTheWeightsOfTheFile) {
   const NeuronForm form(up.matrix, down.matrix);
   EXPECT_EQ(form.bundle_bytes(), c.bundle_bytes);
   EXPECT_EQ(form.scale_bytes(), c.scale_bytes);
-  // There are gaps, as where another layer has larger bundles.
+  // Gaps lie between bundles, as where another layer has larger ones.
   const size_t stride = form.bundle_bytes() + 24;
   std::vector<std::byte> bundles(kNeurons * stride);
   std::vector<float> resident(form.resident_bytes() / sizeof(float) + 1);
