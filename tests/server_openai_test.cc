@@ -62,5 +62,26 @@ TEST_F(ServerOpenai, CallsTheFunctionThatAResponseIsToldTo) {
   }
 }
 
+TEST_F(ServerOpenai, SaysWhichItemOfAResponseIsCut) {
+  start_with_text("one two three four");
+  const Json cut = post("/v1/responses", R"({"input":"a","max_output_tokens":3})");
+  EXPECT_EQ(cut["status"], "incomplete");
+  EXPECT_EQ(cut["output"][0]["status"], "incomplete") << cut;
+  const Json whole = post("/v1/responses", R"({"input":"a"})");
+  EXPECT_EQ(whole["output"][0]["status"], "completed") << whole;
+  for (const bool is_cut : {true, false}) {
+    const char* const status = is_cut ? "incomplete" : "completed";
+    std::string body = R"({"input":"a","stream":true})";
+    if (is_cut) body.insert(1, R"("max_output_tokens":3,)");
+    int n_done = 0;
+    for (const Json& event : stream("/v1/responses", body)) {
+      if (event["type"] != "response.output_item.done") continue;
+      ++n_done;
+      EXPECT_EQ(event["item"]["status"], status) << event;
+    }
+    EXPECT_EQ(n_done, 1);
+  }
+}
+
 }  // namespace
 }  // namespace troika

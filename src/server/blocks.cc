@@ -33,8 +33,9 @@ void BlockWriter::write(int /*answer*/, const Delta& delta) {
 }
 
 void BlockWriter::end(int /*answer*/, const Ending& ending) {
-  close();
   ending_ = ending;
+  has_ended_ = true;
+  close();
 }
 
 }  // namespace troika::server

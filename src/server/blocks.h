@@ -32,6 +32,8 @@ class BlockWriter : public Writer {
   const std::vector<Block>& blocks() const { return blocks_; }
   // Returns what the answer took until the last block grew; empty if the client does not ask.
   const std::optional<Timings>& timings() const { return timings_; }
+  // Says that the answer has ended. When close_block() is called for the last block, it has.
+  bool has_ended() const { return has_ended_; }
   // REQUIRES: the answer has ended.
   const Ending& ending() const { return ending_; }
 
@@ -40,7 +42,7 @@ class BlockWriter : public Writer {
   void close();
 
   std::vector<Block> blocks_;
-  bool is_open_ = false;
+  bool is_open_ = false, has_ended_ = false;
   std::optional<Timings> timings_;
   Ending ending_;
 };

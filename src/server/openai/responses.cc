@@ -130,21 +130,20 @@ class ResponseWriter : public BlockWriter {
     send(delta_name(block.kind, ".done"), done);
     if (block.kind != Block::Kind::kCall) send_part("response.content_part.done", part_json(block));
     send("response.output_item.done",
-         {{"output_index", index()}, {"item", item_json(block, ids_.back(), "completed", true)}});
+         {{"output_index", index()},
+          {"item", item_json(block, ids_.back(), status_of(blocks().size() - 1), true)}});
   }
   void finish() override {
-    const engine::Stop stop = ending().generated.stop;
-    const bool is_cut = stop == engine::Stop::kLength || stop == engine::Stop::kContext;
-    Json json = response(is_cut ? "incomplete" : "completed");
+    Json json = response(is_cut() ? "incomplete" : "completed");
     for (size_t i = 0; i < blocks().size(); ++i) {
-      json["output"].push_back(item_json(blocks()[i], ids_[i], "completed", true));
+      json["output"].push_back(item_json(blocks()[i], ids_[i], status_of(i), true));
     }
-    if (is_cut) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
+    if (is_cut()) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
     json["usage"] = response_usage(ending().generated);
     if (is_stream_) {
       Json event = {{"response", json}};
       if (timings()) event["timings"] = Usage::timings(ending().generated);
-      send(is_cut ? "response.incomplete" : "response.completed", event);
+      send(is_cut() ? "response.incomplete" : "response.completed", event);
       events_.end();
       return;
     }
@@ -172,6 +171,15 @@ class ResponseWriter : public BlockWriter {
     return std::string(begin) + end;
   }
   int index() const { return static_cast<int>(blocks().size()) - 1; }
+  // Says whether the answer has ended before the model was done with it.
+  bool is_cut() const {
+    const engine::Stop stop = ending().generated.stop;
+    return has_ended() && (stop == engine::Stop::kLength || stop == engine::Stop::kContext);
+  }
+  // Returns the state of a block that is closed: the cut goes through the last one.
+  const char* status_of(size_t block) const {
+    return is_cut() && block + 1 == blocks().size() ? "incomplete" : "completed";
+  }
   Json response(const char* status) const {
     Json json = {{"id", id_},
                  {"object", "response"},
