@@ -30,7 +30,7 @@ using text::Token;
 using Row = std::vector<float>;
 
 constexpr int kChunk = 36;
-// These lie around the borders of chunks: odd and even numbers of them, and last chunks of any
+// Lengths around the borders of chunks: odd and even numbers of chunks, and last chunks of any
 // length.
 constexpr int kLengths[] = {1,          kChunk - 1,      kChunk,     kChunk + 1,
                             2 * kChunk, 2 * kChunk + 34, 3 * kChunk, 3 * kChunk + 7};
@@ -252,8 +252,7 @@ TEST(Shadow, N4N7NoOrderInWhichTasksEndChangesABit) {
   }
 }
 
-// These are the ways to keep columns of weights: all in memory, those of a few hot channels, or
-// none.
+// The ways to keep columns of weights: all in memory, those of a few hot channels, or none.
 constexpr std::pair<const char*, prepare::ShadowRows> kShadowRows[] = {
     {"all", prepare::ShadowRows::kAll},
     {"hot", prepare::ShadowRows::kHot},

@@ -27,8 +27,8 @@ const char* stop_name(Stop stop);
 // How far a prompt has been read.
 struct PromptProgress {
   int n_prompt = 0;
-  int n_known = 0;  // counts those of them that were known from before
-  int n_read = 0;   // counts those that were read, the known ones among them
+  int n_known = 0;  // counts the prompt's tokens that were known from before
+  int n_read = 0;   // counts the prompt's tokens that were read, the known ones among them
   double seconds = 0.0;
 };
 
@@ -55,7 +55,7 @@ struct Generated {
   Stop stop = Stop::kLength;
   std::string stop_string;  // the stop string that ended the answer, if one did
   int n_prompt = 0;         // counts tokens of the prompt
-  int n_computed = 0;       // counts those of them that were not known from before
+  int n_computed = 0;       // counts the prompt's tokens that were not known from before
   double prefill_seconds = 0;
   // The part of `prefill_seconds` spent on logits of the prompt's positions (D2).
   double calibration_seconds = 0;

@@ -167,7 +167,7 @@ Moments moments(const std::vector<float>& values) {
 TEST(Synth, WeightsHaveASensibleSpread) {
   TempFolder folder;
   const gguf::File file = make(folder, "tiny-mixtral", "f32");
-  const double spread = 1.0 / 16;  // is that of rows of 256
+  const double spread = 1.0 / 16;  // the spread of weights in rows of 256
   const Moments small = moments(decode(file, "blk.0.attn_q.weight"));
   EXPECT_NEAR(small.mean, 0, 0.01 * spread);
   EXPECT_NEAR(small.deviation, spread, 0.02 * spread);

@@ -135,7 +135,7 @@ bool Server::is_quiet() const {
 // Ends the connection that has waited longest of those that are between two requests, to make room.
 // Returns false if there is none.
 bool Server::end_an_idle_one() {
-  // A client that has not read its last answer yet could lose it.
+  // Connections whose clients have not read their last answer yet come last: closing could lose it.
   const auto rank = [](const Connection& one) {
     return std::pair(one.is_lingering(), one.idle_until());
   };

@@ -159,7 +159,7 @@ TEST(VirtualMachine, ALaneThatWantsLittleLeavesTheRest) {
   machine.start(1, {0.0, 0.0, 5e6}, Status::kDone, fast);
   machine.wait(latch);
   EXPECT_NEAR(slow.at_us, 100.0, 1e-6);
-  EXPECT_NEAR(fast.at_us, 100.0, 1e-6);  // has the 50 GB/s that are left
+  EXPECT_NEAR(fast.at_us, 100.0, 1e-6);  // the fast lane has the 50 GB/s that are left
 }
 
 // A memory like a driver's shared buffers: pieces have handles, and are given back.
@@ -463,7 +463,7 @@ TEST(NextTask, H8AWaitThatWasExpectedTooLongShrinksWithinAFewTasks) {
   // On a busy machine the wait may take so long that nothing is learned from it.
   for (int i = 0; i < 20 && tasks.expected_us() < kShort; ++i) tasks.wait_for_one(60);
   ASSERT_GE(tasks.expected_us(), kShort);
-  // Five would do where no thread comes late.
+  // Five tasks would do where no thread comes late.
   for (int i = 0; i < 20 && tasks.expected_us() >= kShort; ++i) tasks.wait_for_one(1);
   EXPECT_LT(tasks.expected_us(), kShort);
 }

@@ -85,8 +85,8 @@ class Worker {
     int64_t n_passes = 0;
     int64_t n_steps = 0;         // counts passes with steps of answers
     int64_t n_step_answers = 0;  // sums up the answers in each of these passes
-    int64_t n_drafts = 0, n_draft_tokens = 0, n_accepted_tokens = 0;  // in ended answers
-    int64_t n_most_tokens = 0;                                        // in a prompt and its answer
+    int64_t n_drafts = 0, n_draft_tokens = 0, n_accepted_tokens = 0;  // of ended answers
+    int64_t n_most_tokens = 0;    // the most tokens of a prompt and its answer together
     double prompt_seconds = 0.0;  // the time until prompts were read
     double answer_seconds = 0.0;  // the time of answers behind their first token
     double busy_seconds = 0.0;    // the time in passes

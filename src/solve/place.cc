@@ -81,7 +81,8 @@ class Placer {
       add_rules(shape, settled.lanes, &choice.placements);
     }
     std::reverse(choice.shapes.begin(), choice.shapes.end());
-    // These rules are for tasks that are of no kind: single ops, outliers.
+    // All rules of the user stand at the end once more, for tasks that are of no kind: single ops,
+    // outliers.
     for (const plan::Placement& rule : request_.forced) choice.placements.push_back(rule);
     return choice;
   }
@@ -208,7 +209,7 @@ class Placer {
       const bool is_of_head = rule.subgraph.empty() || rule.subgraph == head.name;
       const size_t subgraph = head.subgraphs.front();
       if (!is_of_head || rule.phase == plan::Phase::kPrompt) continue;
-      // Holds for one output too, so no rule behind it is reached.
+      // A rule that holds for one output too hides all rules behind it.
       if (rule.least_tokens < 2) return;
       if (!memory_.has_room(rule.lane, subgraph)) continue;
       memory_.hold(rule.lane, subgraph);
@@ -216,7 +217,7 @@ class Placer {
     }
   }
 
-  // Adds rules for executables of at least so many tokens, one for each stretch of blocks on one
+  // Adds rules for executables of at least the shape's rows, one for each stretch of blocks on one
   // lane. A rule holds for the first blocks, and the first rule that matches counts.
   void add_rules(plan::Shape shape, const std::vector<int>& lanes,
                  std::vector<plan::Placement>* rules) {

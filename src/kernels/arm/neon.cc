@@ -44,7 +44,7 @@ namespace {
 #include "kernels/arm/decode_neon.inl"
 // clang-format on
 
-// Uses what stands before it.
+// The file below uses what stands above.
 #include "kernels/simd/unpack.inl"
 // clang-format off
 #include "kernels/arm/words_neon.inl"

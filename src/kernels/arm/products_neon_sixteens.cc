@@ -1,7 +1,7 @@
 #include "kernels/arm/arm.h"
 #ifdef TROIKA_NEON_KERNELS
 #include "kernels/arm/products_neon.inl"
-// Uses what stands before it.
+// The file below uses what stands above.
 #include "kernels/simd/types_sixteens.inl"
 
 TROIKA_TARGET_END

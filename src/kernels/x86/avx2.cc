@@ -43,7 +43,7 @@ namespace {
 // clang-format on
 
 #include "kernels/x86/decode_avx2.inl"
-// Uses what stands before it.
+// The file below uses what stands above.
 #include "kernels/simd/unpack.inl"
 // clang-format off
 #include "kernels/x86/words_avx2.inl"

@@ -1,6 +1,6 @@
 #if defined(__x86_64__)
 #include "kernels/x86/products_avx2.inl"
-// Uses what stands before it.
+// The file below uses what stands above.
 #include "kernels/simd/types_sixteens.inl"
 
 TROIKA_TARGET_END

@@ -1,6 +1,6 @@
 #if defined(__x86_64__)
 #include "kernels/x86/products_avx512.inl"
-// Uses what stands before it.
+// The file below uses what stands above.
 #include "kernels/simd/types_affine.inl"
 
 TROIKA_TARGET_END

@@ -48,7 +48,7 @@ class HostExecutable : public Executable {
   TokenSlice tokens_;
   std::vector<BoundOp> ops_;
   const weights::Store& weights_;
-  // One for each set of buffers, because a run has its set to itself.
+  // Bindings for each set of buffers, because a run has its set to itself.
   mutable std::vector<TaskBindings> bindings_;
   size_t set_stride_;  // counts floats from one set of buffers to the next
 };

@@ -14,7 +14,7 @@
 namespace troika::lanes::opencl {
 
 inline constexpr size_t kPanelRows = 16;
-// The first is the length of a group where weights have no scales. The second is that of a group
+// kFloatGroup is the length of a group where weights have no scales. kExactGroup is that of a group
 // whose levels are summed exactly: 1024 products of two bytes fit the 24 bits of a float.
 inline constexpr size_t kFloatGroup = 32, kExactGroup = 1024;
 

@@ -50,10 +50,10 @@ bool adds_exactly(const std::shared_ptr<const Library>& library, const std::stri
 // Some tokens and rows show how a device adds, and are little work beside compiling.
 constexpr size_t kTriedTokens = 4, kTriedRows = 32;
 
-// Says whether y is as near to the sum as it must be. Numbers that are none are not judged.
+// Says whether y is as near to the sum as it must be. A sum that is not a number is not judged.
 bool is_near(const uint16_t* w, const uint16_t* x, size_t k, float y) {
   constexpr double kStep = 1.0 / 256;  // bf16 keeps 8 bits
-  constexpr double kNothing = 1e-30;   // devices may take what is near no normal number for zero
+  constexpr double kNothing = 1e-30;   // numbers as small as this may become 0 on a device
   double sum = 0.0, size = 0.0;
   for (size_t i = 0; i < k; ++i) {
     const double product = double{tensor::bf16_to_f32(w[i])} * tensor::bf16_to_f32(x[i]);
@@ -100,7 +100,7 @@ int most_exact_sum(const std::shared_ptr<const Library>& library, const std::str
         "which lane computes them. Leave it out of ‹lanes›.",
         device, library->version()));
   }
-  // Where a device makes several floats of a long row's sum, long rows show it.
+  // A device may round parts of a long row's sum to floats; only long rows show that.
   const bool are_whole =
       adds_exactly(library, device, {8, 5000, 48}) && adds_exactly(library, device, {8, 11008, 48});
   return are_whole ? INT_MAX : kMostExactSum;
@@ -119,7 +119,8 @@ void fill_bf16(const ProductShape& shape, uint16_t* x) {
 bool has_near_sums(const ProductShape& shape, std::span<const uint16_t> weight, const uint16_t* x,
                    const float* y) {
   const auto k = static_cast<size_t>(shape.k), n_rows = static_cast<size_t>(shape.n_rows);
-  // Places go from the first to the last one: the device may take the last ones otherwise.
+  // The places that are tried reach from the first to the last, because a device may compute the
+  // last ones differently.
   const auto place = [](size_t i, size_t n_tried, size_t n) {
     return n_tried == 1 ? 0 : i * (n - 1) / (n_tried - 1);
   };

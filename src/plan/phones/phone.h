@@ -107,7 +107,8 @@ struct Stack {
     Constant sleep_us;      // the shortest sleep
     Constant poll_us;       // the time to poll a flag after the sleep
     Constant npu_first_us;  // the time to submit to the GPU once the NPU has ended
-    // The time where the GPU's task was submitted before: its queue keeps the order.
+    // The time of a handover where the GPU's task was submitted before: the GPU's queue keeps the
+    // order.
     Constant gpu_first_us;
   } handover;
   struct {
@@ -122,7 +123,8 @@ struct Stack {
     Constant estimate_tops;  // the rate of the int8 product of queries and keys, per head
     // The time of estimate and top-k, as a share of that of full attention on a CPU core.
     Constant estimate_share;
-    // The time of the exact part, as the same share, if all positions were kept.
+    // The time of the exact part, if all positions were kept, as a share of that of full attention
+    // on a CPU core.
     Constant exact_share;
     Constant select_share;  // the share of estimate_share for top-k alone, which stays on the core
     // The time of softmax and mask on the NPU, as a share of the time of a product there.

@@ -29,7 +29,7 @@ inline void write_route(float* routes, size_t i, const Route& route) {
 // Returns null for an op that has nothing to do with experts.
 const ExpertCounts* experts_of(const BoundOp& bound);
 
-// A mixture has no more experts than that.
+// A mixture has no more experts than this.
 inline constexpr size_t kMostExperts = 1024;
 
 // Returns how many whole numbers each worker needs beside the blueprint's values.
