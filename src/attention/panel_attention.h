@@ -11,7 +11,7 @@
 
 namespace troika::attention {
 
-// Says how many bytes so many tokens need, when so many of them share scores. The memory begins at
+// Says how many bytes some tokens need, when some number of them share scores. The memory begins at
 // a multiple of 64 bytes.
 struct PanelRoom {
   size_t head_size;

@@ -17,8 +17,8 @@ bool gives_huge_pages(const std::string& root = "");
 // Returns how many bytes of a range lie in huge pages now, as the kernel's table of mappings tells.
 size_t huge_bytes_within(const void* begin, size_t size);
 
-// Returns address space for so many bytes that begins at a huge page; throws std::bad_alloc.
-// Nothing can be read or written there yet. It is given back with munmap.
+// Returns address space for `size` bytes that begins at a huge page; throws std::bad_alloc. Nothing
+// can be read or written there yet. It is given back with munmap.
 std::byte* reserve_aligned(size_t size);
 
 // Uninitialised memory, in huge pages where there are any and the size makes it worth while.

@@ -121,7 +121,7 @@ class KvCache {
   void fork(SequenceId from, SequenceId to, int length);
 
   // Gives out no more than n_slots slots from now on; some of them may be taken already. REQUIRES:
-  // the shape has at least so many.
+  // the shape has at least n_slots slots.
   void limit_slots(int n_slots);
   int n_limit() const { return n_limit_; }
   int n_free() const { return std::max(0, n_limit_ - n_taken_); }

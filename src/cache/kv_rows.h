@@ -9,7 +9,7 @@
 
 namespace troika::cache {
 
-// Returns the bytes of the keys and values of so many tokens.
+// Returns the bytes of the keys and values of n_tokens tokens.
 size_t rows_bytes(const KvShape& shape, int n_tokens);
 
 // Copies the rows of n_tokens tokens to `rows`. REQUIRES: the sequence has these tokens, and `rows`
@@ -19,7 +19,7 @@ void copy_rows(KvCache& kv, SequenceId sequence, int first, int n_tokens,
 
 // Appends tokens whose keys and values are known to the sequence. Throws Error where there is no
 // room; then nothing is taken. REQUIRES: there is a tag for each token, and `rows` has exactly the
-// bytes of so many tokens.
+// bytes of these tokens.
 void append_rows(KvCache& kv, SequenceId sequence, std::span<const Token> tokens,
                  std::span<const Tag> tags, std::span<const std::byte> rows);
 

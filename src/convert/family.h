@@ -19,7 +19,7 @@ struct PlannedTensor {
   std::vector<uint64_t> shape;  // in the order of GGUF: the length of a row first
   std::string source;           // the name in the folder; empty where `values` has the values
   bool is_optional = false;     // may be missing in the folder; then the file has no such tensor
-  // The rows of each of so many heads go from halves to pairs; 0: rows stay as they are.
+  // The rows of each of n_rotated_heads heads go from halves to pairs; 0: rows stay as they are.
   uint32_t n_rotated_heads = 0;
   float added = 0.0F;  // is added to every value
   std::vector<float> values{};

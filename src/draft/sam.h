@@ -14,7 +14,7 @@ class SuffixGrower {
  public:
   void grow(const SuffixAutomaton& automaton, SuffixAutomaton::State state, int matched, int most,
             Tree* tree);
-  // Takes memory, so that trees of so many nodes grow without allocating.
+  // Takes memory, so that trees of most_nodes nodes grow without allocating.
   void reserve(int most_nodes);
 
  private:

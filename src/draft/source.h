@@ -38,8 +38,8 @@ class Source {
   // Returns the source's name for people and statistics: "sam", "lookup", ...
   virtual const char* name() const = 0;
 
-  // Takes memory for texts of so many tokens and drafts of so many nodes, so that steps allocate
-  // nothing.
+  // Takes memory for texts of most_text tokens and drafts of most_nodes nodes, so that steps
+  // allocate nothing.
   virtual void reserve(int /*most_text*/, int /*most_nodes*/) {}
   // Forgets the text, but not what the source knows from elsewhere. A new text follows with
   // `observe`.

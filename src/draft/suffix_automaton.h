@@ -20,7 +20,7 @@ class SuffixAutomaton {
 
   SuffixAutomaton() { clear(); }
   void clear();
-  // Takes memory, so that texts of so many tokens in all fit without allocating.
+  // Takes memory, so that texts of n_tokens tokens in all fit without allocating.
   void reserve(int n_tokens);
   // Adds a token to the present text.
   void append(Token token);

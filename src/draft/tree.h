@@ -29,7 +29,7 @@ class Tree {
   int size() const { return static_cast<int>(nodes_.size()); }
   bool empty() const { return nodes_.empty(); }
   void clear();
-  // Takes memory, so that so many nodes fit without allocating.
+  // Takes memory, so that n_nodes nodes fit without allocating.
   void reserve(int n_nodes);
 
   // Returns the child of `parent` with this token: a new node, or the one that is there already,

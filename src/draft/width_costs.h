@@ -12,7 +12,7 @@ class WidthCosts {
 
   // Takes over a time that was measured earlier, in quiet.
   void begin_with(int width, double ms);
-  // Learns that a pass of so many rows took so long.
+  // Learns that a pass of `width` rows took `ms`.
   void learn(int width, double ms);
   // Estimates the time of a width: between measured widths along a line, beyond them at the slope
   // of the last two. Returns 0 where nothing is known.

@@ -26,7 +26,7 @@ namespace {
 // How many texts at most are assumed to grow to a full context at the same time.
 constexpr int kMostTexts = 64;
 
-// A phone's cache of neurons starts as it would be behind a text of so many tokens.
+// A phone's cache of neurons starts as it would be behind a text of kWarmTokens tokens.
 constexpr int kWarmTokens = 12;
 
 // The memory that the process has.

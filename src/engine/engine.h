@@ -71,8 +71,9 @@ class Engine {
   bool has_values() const { return has_values_; }
 
   Passes& passes() { return *passes_; }
-  // Says that so many more texts, or fewer, may each grow to a full context. As far as memory
-  // allows, there are slots for all of them. REQUIRES: the mutex of the passes is held.
+  // Says that n_more texts more, or fewer where it is negative, may each grow to a full context. As
+  // far as memory allows, there are slots for all of them. REQUIRES: the mutex of the passes is
+  // held.
   void count_texts(int n_more);
   // Returns the tag of keys and values that a pass of this phase made, of any rows. Where these may
   // be parts of tiles of sparse attention, the tag is used for nothing else.

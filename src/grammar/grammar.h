@@ -68,8 +68,8 @@ class Matcher {
   explicit Matcher(std::shared_ptr<Grammar> grammar);
 
   const Grammar& grammar() const { return *grammar_; }
-  // Lets no later call take more than so many steps, or wait for another matcher of the grammar. A
-  // call that would do so throws TooMuchWork, and what it found out so far is kept.
+  // Lets no later call take more than n_most_steps steps, or wait for another matcher of the
+  // grammar. A call that would do so throws TooMuchWork, and what it found out so far is kept.
   void hurry(uint64_t n_most_steps);
   // Ends hurry(): calls may take long again, and wait for other matchers.
   void take_time();

@@ -82,7 +82,7 @@ class Pool {
   Shape shape(Expr e) const;
   std::span<const Expr> parts(Expr e) const;  // for kAny and kAll
 
-  // Allows so many steps until it is called again.
+  // Allows n steps until it is called again.
   void allow_steps(uint64_t n) { n_steps_left_ = n; }
   size_t n_expressions() const { return nodes_.size(); }
 

@@ -26,8 +26,8 @@ constexpr double kLongestUs = 100e3;
 // Expected waits shrink at once and grow slowly, because sleeping too long costs more than being
 // awake.
 constexpr double kLearnLonger = 0.25;
-// A wait counts as no more than so many times what was expected, or as the time awake: a longer one
-// is idle time more often than work that has grown.
+// A wait counts as no more than kMostTimesLonger times what was expected, or as the time awake: a
+// longer one is idle time more often than work that has grown.
 constexpr double kMostTimesLonger = 4.0;
 // The wait behind which a task was there already when the sleep ended counts as so much of what was
 // expected. Nobody saw when it came, and it may have been early in the sleep.

@@ -44,7 +44,7 @@ struct Slice {
   // differ from run to run. kNoList: all of them.
   int list = kNoList;
 
-  // A strip of panels has so many rows, and a cache line so many results.
+  // Counts the rows of a strip of panels, and the results of a cache line.
   static constexpr int kRowGranularity = 16;
 
   bool is_all() const {

@@ -48,8 +48,8 @@ class PhonePrompts : public schedule::LayoutWatch, private lanes::Completion {
   // Assumes that every block has these graphs, as before a first prompt or after an answer: for
   // experiments. Does nothing where graphs do not change. REQUIRES: no load is in flight.
   void assume(schedule::Layout layout);
-  // Lets the large cores look through logits of so many positions of a prompt, while they have no
-  // task.
+  // Lets the large cores look through logits of n_positions positions of a prompt, while they have
+  // no task.
   void calibrate(int n_positions);
   // Waits until all blocks have the graphs of steps and all logits have been looked through,
   // because steps begin only then. Nothing else goes on meanwhile.

@@ -26,7 +26,7 @@ struct Prediction {
 };
 using PredictionSink = std::function<void(const Prediction& prediction)>;
 
-// Cuts a text into windows of so many tokens, each with BOS in front where the model has one.
+// Cuts a text into windows of n_tokens tokens, each with BOS in front where the model has one.
 std::vector<std::vector<cache::Token>> windows_of_text(const text::Tokenizer& tokenizer,
                                                        const std::string& text, size_t n_tokens);
 

@@ -34,7 +34,7 @@ std::vector<cache::Token> random_tokens(int n, int n_vocab) {
   return tokens;
 }
 
-// Returns the peak, in 1e12 operations a second, of the precision in which a prompt of so many
+// Returns the peak, in 1e12 operations a second, of the precision in which a prompt of n_tokens
 // tokens is multiplied.
 double peak_of(const Peaks& peaks, const engine::Engine& engine, int n_tokens) {
   const plan::Plan& plan = engine.plan();

@@ -18,7 +18,7 @@ struct Peaks {
   std::string int8_name, bf16_name, f32_name;
 };
 
-// Measures how fast so many threads read a buffer far larger than the last cache.
+// Measures how fast n_threads threads read a buffer far larger than the last cache.
 class ReadProbe {
  public:
   explicit ReadProbe(int n_threads);
@@ -32,7 +32,7 @@ class ReadProbe {
   std::unique_ptr<State> state_;
 };
 
-// Measures the peaks with so many threads at once, in a second or two. The read rate of memory is
+// Measures the peaks with n_threads threads at once, in a second or two. The read rate of memory is
 // measured, too, unless it is known already.
 Peaks measure_peaks(int n_threads, double known_read_gb_s = 0.0);
 

@@ -47,13 +47,13 @@ struct Simulation {
 // Runs each measurement once, because modelled time does not vary. REQUIRES: the engine runs on a
 // phone. Throws Error where a wanted length does not fit the context.
 Simulation simulate(engine::Session& session, const MeasureOptions& options);
-// Simulates a prompt and so many steps behind it.
+// Simulates a prompt of n_prompt tokens and n_steps steps behind it.
 Simulation simulate_answer(engine::Session& session, int n_prompt, int n_steps);
 
 // Simulates candidates of one answer that end one after the other (P9): n_steps steps of
 // n_sequences at once, behind n_context positions each, then as many steps without the last
 // sequence, and so on. Returns the rates, from all sequences down to one. REQUIRES: the engine runs
-// on a phone, whose plan has steps of so many rows.
+// on a phone, whose plan has steps of n_sequences rows.
 std::vector<SimulatedRate> simulate_together(engine::Engine& engine, int n_sequences, int n_context,
                                              int n_steps);
 

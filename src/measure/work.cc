@@ -6,7 +6,7 @@ namespace troika::measure {
 
 double Work::prefill(int n_tokens, int past) const {
   const double n = n_tokens;
-  // Counts pairs of all tokens, each of which sees at most so many positions.
+  // Counts pairs of all tokens, each of which sees at most `most` positions.
   const auto pairs_within = [&](double most) {
     // Counts tokens that see all before them.
     const double n_growing = std::clamp(most - past, 0.0, n);

@@ -15,7 +15,7 @@ struct Work {
   double body_per_token = 0.0;  // products with weights, except those of the head
   double head_per_output = 0.0;
   double attention_per_pair = 0.0;  // for a token and a position that it sees
-  // Attention in blocks whose tokens see at most so many positions.
+  // Attention in blocks whose tokens see at most `window` positions.
   struct Windowed {
     int window;
     double per_pair;
@@ -27,8 +27,8 @@ struct Work {
   double prefill(int n_tokens, int past = 0) const;
 };
 
-// Returns the bytes of keys and values that a token reads which stands behind so many positions:
-// fewer where blocks have windows.
+// Returns the bytes of keys and values that a token reads which stands behind n_positions
+// positions: fewer where blocks have windows.
 double kv_bytes_per_step(const model::Blueprint& blueprint, const cache::KvShape& shape,
                          double n_positions);
 

@@ -12,7 +12,7 @@ namespace troika::model {
 // Holds the angles of all rotations of a model, one behind the other.
 class RopeAngles {
  public:
-  // Makes the angles for contexts of so many tokens.
+  // Makes the angles for contexts of `context` tokens.
   RopeAngles(std::span<const Rope> ropes, int context);
 
   int n_pairs() const { return static_cast<int>(pairs_.size()); }

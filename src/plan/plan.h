@@ -152,7 +152,7 @@ struct ProductArrangement {
   std::string arrangement;  // one of the arrangements that the lane names
 };
 
-// What a pass of so many rows of Phase::kStep takes, with its logits.
+// What a pass of n_rows rows of Phase::kStep takes, with its logits.
 struct StepCost {
   int n_rows = 0;
   double ms = 0.0;
@@ -182,11 +182,11 @@ struct Plan {
   // Logits are always computed in Phase::kStep, for the rows that want them.
   std::vector<int> output_shapes = {1, 8, 32, 64};
   // The whole chunks of a prompt may leave a rest. It is computed in Phase::kStep where it has no
-  // more than so many tokens, because unpacking every weight for a few rows would take longer. 0:
-  // never.
+  // more than short_rest tokens, because unpacking every weight for a few rows would take longer.
+  // 0: never.
   int short_rest = 32;
-  // A prompt whose beginning is cached reuses a multiple of so many tokens. It is more than 1 where
-  // an op computes positions in groups.
+  // A prompt whose beginning is cached reuses a multiple of this number of tokens. It is more than
+  // 1 where an op computes positions in groups.
   int reuse_granule = 1;
   Order order = Order::kOutOfOrder;
   HandoverKind handover = HandoverKind::kOrdinary;
@@ -230,11 +230,11 @@ struct Plan {
   // Returns the shapes of every executable of a body, ascending within each phase, with those of
   // lengths at the end. Where both phases compute alike, equal row counts are there once.
   std::vector<Shape> body_shapes() const;
-  // Returns the shape that a pass of so many rows takes. It is the best, as `is_better` says, of
+  // Returns the shape that a pass of n_rows rows takes. It is the best, as `is_better` says, of
   // those that hold the rows, of this phase or, where both compute alike, of either. REQUIRES: 1 <=
   // n_rows <= the largest of the phase.
   Shape body_shape(Phase phase, int n_rows) const;
-  // Says whether a pass of so many rows takes the executable of shape `a` rather than that of shape
+  // Says whether a pass of n_rows rows takes the executable of shape `a` rather than that of shape
   // `b`. Best is one built for a length whose last part the rows reach, then the smallest that is
   // built for no length, then one built for another length. REQUIRES: both hold the rows.
   bool is_better(Shape a, Shape b, int n_rows) const;

@@ -48,7 +48,7 @@ struct PromptAttention {
   // Tokens before this position see everything. It is a multiple of 64 and holds in prompts of
   // every length, so that no bit depends on the length.
   int from = kUsualFrom;
-  // kSparse keeps the positions that weigh more than so many times the weight each would have if
+  // kSparse keeps the positions that weigh more than `above` times the weight each would have if
   // all weighed the same: a threshold that falls as the text grows. 0: it keeps the best `share` of
   // them.
   double above = kUsualAbove;
@@ -62,8 +62,8 @@ struct PromptAttention {
   // 127, and then that of its keys, on average over a calibration text. Empty: they were not
   // measured.
   std::vector<float> head_scales = {};
-  // kQuery estimates with the nearest of so many prebuilt pairs of scales (S4): 1, 5 or 9. 0: each
-  // query and each position has a scale of its own.
+  // kQuery estimates with the nearest of n_buckets prebuilt pairs of scales (S4): 1, 5 or 9. 0:
+  // each query and each position has a scale of its own.
   int n_buckets = 0;
   // The lanes of kQuery's estimate, selection and exact part, where heads are tasks (S6). Empty:
   // the lane of attention does it all.

@@ -10,7 +10,8 @@
 
 namespace troika::prepare {
 
-// Returns groups of cores of this machine; one lane of so many threads where no cores are named.
+// Returns groups of cores of this machine; one lane of the wanted number of threads where no cores
+// are named.
 std::vector<plan::HostLane> choose_lanes(const LaneChoice& lanes);
 
 // Returns how to compute prompts of a model whose activations nobody has measured: the fastest form

@@ -52,7 +52,7 @@ struct ContextBytes {
 
   size_t total() const { return cache + heads + lists; }
 };
-// Returns what a context of so many tokens takes.
+// Returns what a context of n_tokens tokens takes.
 ContextBytes context_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, int n_tokens);
 // Enters it into a ledger without a context, or takes what was entered out again.
 void enter_context(const ContextBytes& bytes, plan::Ledger* ledger);
@@ -65,9 +65,9 @@ std::vector<model::WeightId> packed_matrices(const Options& options,
                                              const model::Blueprint& blueprint,
                                              const weights::Store& weights, const plan::Plan& plan);
 
-// Returns the bytes of keys and values of so many slots, in whole pages of the cache.
+// Returns the bytes of keys and values of n_slots slots, in whole pages of the cache.
 size_t cache_bytes(const cache::KvShape& shape, int64_t n_slots);
-// Returns the most slots of whole pages that so many bytes hold.
+// Returns the most slots of whole pages that `bytes` hold.
 int64_t slots_within(const cache::KvShape& shape, size_t bytes);
 // Returns how many slots may be taken beside everything else. It is those of n_answers full
 // contexts, if the ledger has room for them, or without a limit half of what is available. It is at

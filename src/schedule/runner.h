@@ -65,7 +65,7 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  // Makes room for passes of so many nodes. Running allocates only where it has to make more room.
+  // Makes room for passes of n_nodes nodes. Running allocates only where it has to make more room.
   void reserve(size_t n_nodes);
 
   // Runs node i of the pass with runs[node.run], and returns when all nodes have ended. Throws

@@ -42,8 +42,8 @@ class Writer {
   // Is called when all answers have ended.
   virtual void finish() = 0;
   virtual void fail(const std::string& why) = 0;
-  // Shows the client that the server lives, if nothing was written for so many seconds. The
-  // server's thread calls it.
+  // Shows the client that the server lives, if nothing was written for `seconds`. The server's
+  // thread calls it.
   virtual void ping(double /*seconds*/) {}
 };
 
@@ -57,7 +57,7 @@ class EventStream {
   void event(const Json& data, std::string_view name = "");
   void line(std::string_view text);
   void end();
-  // Writes the text if nothing was written for so many seconds.
+  // Writes the text if nothing was written for `seconds`.
   void ping(std::string_view text, double seconds);
 
  private:

@@ -39,7 +39,7 @@ inline constexpr double kMostInt8Loss = 0.005;
 // The share of an input's outliers that its hot channels have (N5).
 inline constexpr double kHotShare = 0.8;
 
-// Returns the beginning of a text, about so many tokens, cut at a space. Throws Error for a text
+// Returns the beginning of a text, about n_tokens tokens, cut at a space. Throws Error for a text
 // that is too short.
 std::string beginning_of_text(const text::Tokenizer& tokenizer, const std::string& text,
                               size_t n_tokens);

@@ -41,7 +41,7 @@ struct GateStatistics : lanes::InputObserver {
   size_t n_all = 0, n_live = 0;
 };
 
-// Returns the quantiles that leave so many neurons live.
+// Returns the quantiles that leave the share `kept` of neurons live.
 std::vector<float> thresholds_for(double kept, std::vector<std::vector<float>>* magnitudes) {
   std::vector<float> thresholds;
   for (std::vector<float>& of_layer : *magnitudes) {

@@ -81,7 +81,7 @@ class Store {
   // Says whether the matrix may change its place between runs, so that a lease is for one run only.
   bool is_switched(model::WeightId id) const;
 
-  // Returns the first of these matrices whose packed copies fit so many bytes together.
+  // Returns the first of these matrices whose packed copies fit into `bytes` together.
   std::vector<model::WeightId> packable(std::span<const model::WeightId> ids, uint64_t bytes) const;
   // Makes packed copies of these matrices on n_threads threads. Leaves out matrices whose rows are
   // too long for whole-number sums. Throws Error where memory is short.

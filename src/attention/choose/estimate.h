@@ -8,7 +8,7 @@
 // once: where a heavy position happens to be a sample, its neighbours need not be as heavy.
 //
 // mark_tiles says instead from which query on a position matters: from the first query that gives
-// it more than so many times its equal share. Then no query sees what a later one chose, and what a
+// it more than `above` times its equal share. Then no query sees what a later one chose, and what a
 // query chooses does not depend on anything behind it.
 #pragma once
 

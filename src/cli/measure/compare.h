@@ -43,8 +43,8 @@ void check_peer_command(const std::string& command);
 Comparison compare(engine::Session& session, const CompareOptions& options,
                    const ProgressFunction& progress);
 
-// Returns the tokens per second of the tests with so many prompt and generated tokens, from what a
-// peer printed. Throws Error with `command` in it.
+// Returns the tokens per second of the tests with n_prompt tokens of a prompt and n_generated of an
+// answer, from what a peer printed. Throws Error with `command` in it.
 double peer_rate(const nlohmann::json& results, const std::string& command, int n_prompt,
                  int n_generated);
 

@@ -12,7 +12,7 @@ namespace troika::cli {
 tune::PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& prompts,
                                   const plan::Plan* like);
 
-// Runs every candidate, in turn, so many times, and prints how the chosen one compares with the
+// Runs every candidate, in turn, n_turns times, and prints how the chosen one compares with the
 // best that has a single lane.
 void compare_and_print(const EngineFlags& flags, const tune::PlanChoice& choice,
                        const std::vector<int>& prompts, int n_turns);

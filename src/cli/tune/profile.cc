@@ -111,7 +111,7 @@ void print_lanes(const plan::Profile& profile) {
   }
 }
 
-// Returns the time of one op at so many tokens, or "-" where it was not measured.
+// Returns the time of one op at n_tokens tokens, or "-" where it was not measured.
 std::string cell(const plan::Profile& profile, int lane, plan::OpShape shape, int n_tokens) {
   shape.n_tokens = n_tokens;
   const plan::OpTime* time = profile.find(lane, shape);

@@ -5,7 +5,7 @@
 namespace troika::engine {
 namespace {
 
-// From so many tokens on, what stands before a part tells how much longer it takes.
+// Only parts behind at least this many tokens tell what a deep text adds to the time of a part.
 constexpr int kDeep = 512;
 // The weight of a new measurement in what is expected.
 constexpr double kShare = 0.3;

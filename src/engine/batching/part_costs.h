@@ -6,7 +6,7 @@ namespace troika::engine {
 
 class PartCosts {
  public:
-  // Learns that a part of so many rows, behind `n_before` tokens of its text, took so long.
+  // Learns that a part of n_rows rows, behind n_before tokens of its text, took `ms`.
   void learn(int n_rows, int n_before, double ms);
   // Returns 0 where nothing is known.
   double ms(int n_rows, int n_before) const;

@@ -1,7 +1,7 @@
 // Quantises activations with a scale below their largest magnitude, written once for all
 // instruction sets. Included after narrow.inl.
 
-// Magnitudes of at least so many levels would round to more than 127.
+// Magnitudes of this many levels or more would round to more than 127.
 constexpr float kFirstClamped = 127.5f;
 
 // Lists what was clamped of n values, the first of which is channel `first`. Returns how many.

@@ -11,7 +11,8 @@ void run_attention(const BoundOp& bound, const OpContext& context, int index, in
 // Returns how many floats the segments that workers share need in such a run; 0 where the workers
 // share undivided items.
 size_t attention_parts_floats(const BoundOp& bound, const Run& run, int n_workers);
-// Returns how many bytes of buffers each worker needs for runs of so many tokens: a multiple of 64.
+// Returns how many bytes of buffers each worker needs for runs of n_tokens tokens: a multiple of
+// 64.
 size_t attention_bytes(const BoundAttention& attention, int n_tokens);
 
 }  // namespace troika::lanes

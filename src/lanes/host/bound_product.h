@@ -112,7 +112,7 @@ struct BoundProduct {
   OutlierPart outliers;
   // kBf16 uses these functions.
   kernels::UnpackBf16* unpack_bf16 = nullptr;
-  // kInt8 and kBf16 multiply so many strips together.
+  // Counts the strips that kInt8 and kBf16 multiply together.
   size_t strips_together = kStripsTogether[0];
 
   bool has_panels() const { return form == InputForm::kInt8 || form == InputForm::kBf16; }

@@ -48,7 +48,7 @@ struct ProductItems {
   int64_t n;
   int64_t size;  // counts strips, or rows of the weight
 };
-// Divides a product into items. `n_parallel`: so many such products are shared at the same time.
+// Divides a product into items. `n_parallel` counts such products that are shared at the same time.
 ProductItems items_of(const ProductWork& work, int64_t n_parallel = 1);
 void run_item(const ProductWork& work, ProductItems items, int64_t item);
 

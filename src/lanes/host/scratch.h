@@ -16,7 +16,7 @@ size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLan
                           const plan::Plan& plan, bool guesses_experts = false);
 
 // Returns the bytes of lists that parts of sparse attention take on a lane, where heads are tasks
-// of their own (S6) and see at most so many positions.
+// of their own (S6) and see at most n_positions positions.
 size_t head_list_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, int lane,
                        size_t n_positions);
 

@@ -36,14 +36,14 @@ struct PhoneOptions {
   const CostModel* prompts = nullptr;
   bool prompts_have_square_shapes = false;
   // Where it is more than 0, graphs of prompts and of steps change while prompts run (D1), and a
-  // block without its prompt graphs computes a chunk in parts of so many rows.
+  // block without its prompt graphs computes a chunk in parts of part_rows rows.
   int part_rows = 0;
   // The share of time for which each lane may be busy (H14); empty: all of the time.
   std::vector<double> busy_shares = {};
   // A game draws on the GPU beside the model, as the phone's file says (H14).
   bool has_rendering = false;
-  // Where it is more than 0, the flash is a lane behind the processors, whose queue takes so many
-  // tasks (P).
+  // Where it is more than 0, the flash is a lane behind the processors, whose queue takes this
+  // number of tasks (P).
   int flash_queue = 0;
   double flash_core_ghz = 0.0;  // the clock of the core that asks for reads; 0: the prime core
 };

@@ -145,7 +145,7 @@ class PowerReproduction {
     add("predictors GB", [gb](Result r, Call) { return gb(r.plan->predictor_bytes); });
     add("scales GB", [gb](Result r, Call) { return gb(r.plan->scale_bytes); });
     add("no FFN GB", [gb](Result r, Call) { return gb(r.plan->other_bytes) - r.runtime_gb; });
-    // Samples end one after the other. This is the rate while so many of them are `left`.
+    // Samples end one after the other. The figure is the rate while `left` of them go on.
     figures_.add("rate together", {"model", "system", "FFN in memory", "samples", "left"},
                  [this](Call call) {
                    const PowerResult& result = runs_.result(power_run_of(call));

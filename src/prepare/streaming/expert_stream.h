@@ -106,7 +106,7 @@ class ExpertStream : public weights::ExpertSource {
         {};  // where a place's rooms begin, one for each product
     size_t place_bytes = 0;
     size_t n_requests = 0;  // the most requests that one expert takes
-    // Returns all the bytes that so many places take.
+    // Returns all the bytes that n_places places take.
     size_t bytes_for(uint64_t n_places) const;
     weights::NeuronCacheShape cache_shape() const;
   };

@@ -44,7 +44,7 @@ weights::NeuronCacheShape cache_shape(const BundleShape& shape, size_t place_byt
           place_bytes};
 }
 
-// Returns the bytes of all memory but the places of neurons, for so many places that are all
+// Returns the bytes of all memory but the places of neurons, for n_slots places that are all
 // pinned.
 uint64_t fixed_bytes(const BundleShape& shape, size_t place_bytes, uint64_t n_slots) {
   return weights::BundleTables::memory_bytes(shape) +

@@ -37,7 +37,7 @@ constexpr size_t lead_of(const FilePart& part) { return part.offset % kDirectPag
 // Adds the requests that read a part to its room, which begins at a page. Returns their bytes.
 uint64_t add_page_reads(const FilePart& part, std::byte* room,
                         std::vector<lanes::ReadRequest>* reads);
-// Returns the most requests that a part of so many bytes may take.
+// Returns the most requests that a part of this number of bytes may take.
 size_t most_page_reads(size_t bytes);
 
 // Drops from the page cache what a part's reads may have left there.

@@ -48,7 +48,7 @@ class KeptPrefixes {
   // Hands one more block to the thread that writes. Returns false if there is none, or if that
   // thread has enough to do.
   bool save_part();
-  // Saves all blocks that are left, as far as so many seconds suffice.
+  // Saves all blocks that are left, as far as most_seconds suffice.
   void save_all(double most_seconds);
 
   struct Figures {

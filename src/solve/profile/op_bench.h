@@ -41,7 +41,8 @@ struct Patience {
   // The machine's time for the runs of one shape. When it is spent, no more runs begin beyond the
   // least number.
   double enough_us = 30'000.0;
-  // Above 0, products of more tokens than decoding has are packed for int8, on so many threads.
+  // Above 0, products of more tokens than decoding has are packed for int8, on pack_threads
+  // threads.
   int pack_threads = 0;
   // Says that products read rows that stand side by side, as in the copy of a model. The content of
   // the blocks does not change the time.

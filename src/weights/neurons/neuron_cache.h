@@ -77,7 +77,7 @@ class NeuronCache {
     uint64_t read_bytes = 0;  // sums up what misses and acquisitions without room read
   };
 
-  // Returns how many bytes the lists of a cache with so many slots take beside the neurons.
+  // Returns how many bytes the lists of a cache with n_slots slots take beside the neurons.
   static uint64_t list_bytes(const NeuronCacheShape& shape, uint64_t n_slots);
 
   // Throws Error where the capacity has no room for the fixed region and a neuron.

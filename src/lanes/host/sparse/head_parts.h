@@ -10,7 +10,7 @@ namespace troika::lanes {
 // the run are stored, and the part before this one has ended.
 void run_head_part(const BoundOp& bound, const OpContext& context, int index, int worker);
 
-// Returns how many bytes of lists each worker needs for a part whose tokens see at most so many
+// Returns how many bytes of lists each worker needs for a part whose tokens see at most n_positions
 // positions: a multiple of 64.
 size_t head_list_bytes(const BoundAttention& attention, size_t n_positions);
 

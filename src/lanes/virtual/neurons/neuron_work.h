@@ -91,8 +91,8 @@ class NeuronWork {
 
   TaskCost cost(NeuronStage stage, int block, int segment, const Run& run);
 
-  // Lets so many tokens of one sequence pass, without time: then the cache holds what it would hold
-  // in a long text.
+  // Lets n_tokens tokens of one sequence pass, without time: then the cache holds what it would
+  // hold in a long text.
   void warm(int n_tokens);
 
   // Returns counts up to the last whole pass.
