@@ -30,6 +30,7 @@ TEST(ReproduceNpu, N12V3TheTestRowsOfThePaper) {
   const TestReport report = simulate_llm_npu(folder);
   EXPECT_GE(report.count(), 40);
   std::set<std::string> ids;
+  int n_ranges = 0;
   for (const TestRow& row : report.rows) {
     EXPECT_EQ(row.base.row->use.rfind("test", 0), 0u) << row.base.row->id;
     ids.insert(row.base.row->id);
@@ -39,13 +40,17 @@ TEST(ReproduceNpu, N12V3TheTestRowsOfThePaper) {
     }
     ASSERT_TRUE(row.error().has_value()) << row.base.row->id;
     EXPECT_TRUE(std::isfinite(*row.error())) << row.base.row->id;
-    EXPECT_GE(row.highest.value_or(*row.base.simulated), *row.base.simulated);
+    if (row.highest) {
+      ++n_ranges;
+      EXPECT_GT(*row.highest, *row.base.simulated) << row.base.row->id;
+    }
     // Rows in which the paper contradicts itself do not count.
     EXPECT_TRUE(row.base.row->id != "nf147" || !row.reason.empty());
   }
   for (const char* id : {"nf055", "nf074", "nf172", "nf187", "nf193", "nf195", "nf197"}) {
     EXPECT_EQ(ids.count(id), 1u) << id;
   }
+  EXPECT_GE(n_ranges, 15);
   // The report has every row of the paper that is marked as a test.
   for (const plan::PublishedRow& row : folder.published) {
     if (row.paper == "llm.npu" && row.use == "test") {
