@@ -83,5 +83,32 @@ TEST_F(ServerOpenai, SaysWhichItemOfAResponseIsCut) {
   }
 }
 
+TEST_F(ServerOpenai, CountsTheTokensOfAResponsesThoughts) {
+  server::Options options;
+  // A template that names the mark behind thoughts is one of a model that thinks.
+  options.chat_template = std::string(test_support::kServerTemplate) + "{#- </think> -#}";
+  options.forced_texts = {"<think>Hm, hm.</think>Rome.", "Rome."};
+  start(std::move(options));
+  const Json thinks = post("/v1/responses", R"({"input":"a"})");
+  EXPECT_EQ(thinks["output"][0]["type"], "reasoning") << thinks;
+  const Json& usage = thinks["usage"];
+  EXPECT_GT(usage["output_tokens_details"]["reasoning_tokens"], 0) << usage;
+  EXPECT_LT(usage["output_tokens_details"]["reasoning_tokens"], usage["output_tokens"]) << usage;
+  const Json plain = post("/v1/responses", R"({"input":"a"})");
+  EXPECT_EQ(plain["usage"]["output_tokens_details"]["reasoning_tokens"], 0) << plain;
+}
+
+TEST_F(ServerOpenai, RefusesLikelihoodsInResponses) {
+  start_with_text("Fine.");
+  for (const char* const wish :
+       {R"("top_logprobs":2)", R"("include":["message.output_text.logprobs"])", R"("include":1)"}) {
+    const std::string body = std::string(R"({"input":"a",)") + wish + "}";
+    const Json refused = post("/v1/responses", body, 400);
+    EXPECT_NE(refused["error"]["param"], nullptr) << refused;
+  }
+  post("/v1/responses",
+       R"({"input":"a","top_logprobs":0,"include":["reasoning.encrypted_content"]})");
+}
+
 }  // namespace
 }  // namespace troika

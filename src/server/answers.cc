@@ -30,6 +30,7 @@ void Answers::on_prompt(int index, const engine::PromptProgress& progress) {
 
 void Answers::on_token(int index, engine::Token token, LogprobRecorder* recorder) {
   One& one = answers_[static_cast<size_t>(index)];
+  ++one.n_unread;
   if (++one.timings.n_tokens == 1) one.first_token = std::chrono::steady_clock::now();
   if (wants_tokens_) one.tokens.push_back(token);
   if (recorder == nullptr) return;
@@ -39,6 +40,8 @@ void Answers::on_token(int index, engine::Token token, LogprobRecorder* recorder
 void Answers::pass_on(int index, Delta delta) {
   One& one = answers_[static_cast<size_t>(index)];
   if (delta.kind == Delta::Kind::kCall) ++one.n_calls;
+  const int n_read = std::exchange(one.n_unread, 0);
+  if (delta.kind == Delta::Kind::kThought) one.n_thought_tokens += n_read;
   delta.logprobs = std::exchange(one.logprobs, {});
   delta.tokens = std::exchange(one.tokens, {});
   if (wants_timings_) {
@@ -65,7 +68,7 @@ void Answers::on_end(int index, engine::Generated generated) {
   const bool has_end = generated.stop == engine::Stop::kEnd && !one.logprobs.empty();
   if (has_end) one.logprobs.pop_back();  // nobody is shown the token that ends an answer
   if (!one.logprobs.empty()) pass_on(index, {});
-  Ending ending{std::move(generated), "", one.n_calls};
+  Ending ending{std::move(generated), "", one.n_calls, one.n_thought_tokens};
   ending.stop = ending.generated.stop_string;
   if (n_computed_ > n_returned_) {
     one.whole.ending = std::move(ending);

@@ -34,6 +34,8 @@ class Answers : public Reply {
     Timings timings;
     std::chrono::steady_clock::time_point first_token;
     int n_calls = 0;
+    int n_unread = 0;  // counts tokens that have given no delta yet
+    int n_thought_tokens = 0;
     Message whole;  // the answer, if it is compared with others
   };
   void pass_on(int index, Delta delta);

@@ -20,6 +20,7 @@ struct Ending {
   engine::Generated generated;  // without its text, which the deltas were
   std::string stop{};           // the stop string, if that was the end
   int n_calls = 0;
+  int n_thought_tokens = 0;  // counts tokens of thoughts, with the marks in front of them
 };
 
 // Says how far a prompt is read, and what that took if the client asks for it.

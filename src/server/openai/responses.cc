@@ -49,12 +49,13 @@ const char* id_prefix(Block::Kind kind) {
   return kind == Block::Kind::kThought ? "rs_" : "fc_";
 }
 
-Json response_usage(const engine::Generated& g) {
+Json response_usage(const Ending& ending) {
+  const engine::Generated& g = ending.generated;
   return {{"input_tokens", g.n_prompt},
           {"input_tokens_details",
            {{"cached_tokens", g.n_prompt - g.n_computed}, {"cache_write_tokens", 0}}},
           {"output_tokens", g.tokens.size()},
-          {"output_tokens_details", {{"reasoning_tokens", 0}}},
+          {"output_tokens_details", {{"reasoning_tokens", ending.n_thought_tokens}}},
           {"total_tokens", static_cast<size_t>(g.n_prompt) + g.tokens.size()}};
 }
 
@@ -139,7 +140,7 @@ class ResponseWriter : public BlockWriter {
       json["output"].push_back(item_json(blocks()[i], ids_[i], status_of(i), true));
     }
     if (is_cut()) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
-    json["usage"] = response_usage(ending().generated);
+    json["usage"] = response_usage(ending());
     if (is_stream_) {
       Json event = {{"response", json}};
       if (timings()) event["timings"] = Usage::timings(ending().generated);
@@ -226,8 +227,20 @@ void refuse_memory(Fields& fields) {
   if (fields.text("truncation", "disabled") != "disabled") {
     fields.fail("truncation", "must be disabled: this server cuts no prompt");
   }
-  for (const char* const name : {"include", "max_tool_calls", "top_logprobs", "client_metadata"}) {
+  for (const char* const name : {"max_tool_calls", "client_metadata"}) {
     fields.ignore(name);
+  }
+}
+
+// Refuses likelihoods. What else may be included is about tools that this server has not.
+void refuse_logprobs(Fields& fields) {
+  constexpr const char* kWhy = "this interface tells no likelihoods, /v1/chat/completions does";
+  if (fields.whole("top_logprobs", 0, 0, kMostLogprobs) > 0) fields.refuse("top_logprobs", kWhy);
+  const Json* const include = fields.find("include");
+  if (include == nullptr) return;
+  if (!include->is_array()) fields.fail("include", "must be a list");
+  for (const Json& one : *include) {
+    if (one == "message.output_text.logprobs") fields.refuse("include", kWhy);
   }
 }
 
@@ -245,6 +258,7 @@ void serve_responses(Context& context, const std::shared_ptr<http::Exchange>& ex
   if (wanted.n_returned != 1) fields.fail("n", "must be 1 in this interface");
   const std::optional<AnswerForm> form = read_text_form(fields);
   refuse_memory(fields);
+  refuse_logprobs(fields);
   fields.finish();
   const Answers::MakeReader make_reader = prepare_turn(context, conversation, form, &wanted);
   auto writer = std::make_unique<ResponseWriter>(context, exchange, wanted, echo_of(body, wanted));
