@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "plan/phones/phone.h"
 #include "tests/support/repository.h"
 
 namespace troika::papers {
@@ -47,6 +48,67 @@ TEST(Baselines, V3_RowsAreMarkedTestAndSimulated) {
   }
   EXPECT_EQ(n_table5, 25 * 3);  // counts the sum, prefill and decode of five tasks with five models
   EXPECT_EQ(n_gpu, 3);
+}
+
+// The sizes of a model, from which the expected times are computed by hand.
+struct HandSizes {
+  double n_layers, width, n_heads, n_kv_heads, head_dim, hidden, n_vocab;
+
+  // Count weights: queries and outputs, keys and values, and the three matrices of the FFN.
+  double of_blocks() const {
+    return n_layers * width * (2 * n_heads * head_dim + 2 * n_kv_heads * head_dim + 3 * hidden);
+  }
+  double of_head() const { return width * n_vocab; }
+  // Returns the time of multiplying queries with keys, and their weights with values, with two
+  // operations for each of `pairs` of a query and a position.
+  double attention_s(double pairs, double gflops) const {
+    return n_layers * 4.0 * n_heads * head_dim * pairs / (1e9 * gflops);
+  }
+  // Counts keys and values in half floats.
+  double cache_bytes(double positions) const {
+    return n_layers * 2.0 * n_kv_heads * head_dim * 2.0 * positions;
+  }
+};
+constexpr HandSizes kLlama8B = {32, 4096, 32, 8, 128, 14336, 128256};
+constexpr HandSizes kQwen1p8B = {24, 2048, 16, 16, 128, 5504, 151936};
+constexpr double kBytesOfQ4_0 = 18.0 / 32.0, kBytesOfQ8_0 = 34.0 / 32.0;
+
+double simulated_of(const MicroReport& report, const char* id, const char* name) {
+  for (const MicroRow& row : report.rows) {
+    if (row.row->id == id && row.value->name == name) return *row.simulated;
+  }
+  ADD_FAILURE() << "no row " << id << ", " << name;
+  return 0.0;
+}
+
+// Prompts on a CPU take the time of their operations, steps that of what they read. The constants
+// are those of phones/8gen3.json and phones/stacks; all six large cores run, as when the stacks'
+// rates were measured. Norms and activations, which are left out, take less than one percent.
+TEST(Baselines, V3_TimesAreThoseOfTheirOperationsAndBytes) {
+  const plan::Phone phone = plan::read_phone(kPhones + "/8gen3.json");
+  const plan::Stack hetero = plan::read_stack(kPhones + "/stacks/heterollm.json");
+  const plan::Stack npu = plan::read_stack(kPhones + "/stacks/llm.npu.json");
+  const MicroReport report = simulate_baselines(read_phone_folder(kPhones));
+  const auto prompt_rate = [&](double n) {
+    const double products_s = 2.0 * n * kLlama8B.of_blocks() / (1e9 * hetero.cpu.int8_gops);
+    return n / (products_s + kLlama8B.attention_s(n * (n + 1) / 2, hetero.cpu.vector_gflops));
+  };
+  const double at_256 = prompt_rate(256), at_1024 = prompt_rate(1024);
+  EXPECT_NEAR(simulated_of(report, "hf041", "llama.cpp"), at_256, 0.01 * at_256);
+  EXPECT_NEAR(simulated_of(report, "hf042", "llama.cpp"), at_1024, 0.01 * at_1024);
+  // A GPU starts each of a block's 15 ops: seven products, two norms, two rotations, attention, an
+  // activation and two sums. 64 steps begin behind 256 tokens.
+  const double gpu_bytes =
+      (kLlama8B.of_blocks() + kLlama8B.of_head()) * kBytesOfQ4_0 + kLlama8B.cache_bytes(256 + 32);
+  const double gpu_step_s = gpu_bytes / (1e9 * phone.memory.gpu_gb_s) +
+                            1e-6 * hetero.gpu.submit_us * kLlama8B.n_layers * 15;
+  EXPECT_NEAR(simulated_of(report, "hf056", "Llama-8B"), 1 / gpu_step_s, 0.01 / gpu_step_s);
+  // A CPU starts the seven products. The answer of nf053 has three tokens, behind 1562.
+  const double cpu_bytes = (kQwen1p8B.of_blocks() + kQwen1p8B.of_head()) * kBytesOfQ8_0 +
+                           kQwen1p8B.cache_bytes(1562 + 4);
+  const double cpu_step_s =
+      cpu_bytes / (1e9 * phone.memory.cpu_gb_s) + 1e-6 * npu.cpu.launch_us * kQwen1p8B.n_layers * 7;
+  EXPECT_NEAR(simulated_of(report, "nf053", "decode"), 3 * cpu_step_s, 0.03 * cpu_step_s);
 }
 
 TEST(Baselines, LengthsAreTheMiddlesOfTheirRanges) {
