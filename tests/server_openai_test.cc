@@ -110,5 +110,30 @@ TEST_F(ServerOpenai, RefusesLikelihoodsInResponses) {
        R"({"input":"a","top_logprobs":0,"include":["reasoning.encrypted_content"]})");
 }
 
+// The server holds back what may begin a stop string, and shows it when the answer has ended.
+TEST_F(ServerOpenai, TellsHowLikelyTheTokensOfTheTextWereAlone) {
+  server::Options options;
+  options.forced_texts = {"buz z", "buzz z"};
+  start(std::move(options));
+  const auto joined = [](const Json& choice) {
+    std::string text;
+    for (const Json& token : choice["logprobs"]["content"]) {
+      text += token["token"].get<std::string>();
+    }
+    return text;
+  };
+  const Json whole =
+      post("/v1/chat/completions", chat(R"(,"logprobs":true,"stop":["zz"])"))["choices"][0];
+  EXPECT_EQ(whole["message"]["content"], "buz z");
+  EXPECT_EQ(joined(whole), "buz z");
+  const Json tokens = post("/tokenize", R"({"content":"buz z"})")["tokens"];
+  EXPECT_EQ(whole["logprobs"]["content"].size(), tokens.size());
+  const Json stopped =
+      post("/v1/chat/completions", chat(R"(,"logprobs":true,"stop":["zz"])"))["choices"][0];
+  EXPECT_EQ(stopped["message"]["content"], "bu");
+  EXPECT_EQ(joined(stopped).substr(0, 2), "bu");
+  EXPECT_EQ(joined(stopped).find("zz"), std::string::npos) << stopped;
+}
+
 }  // namespace
 }  // namespace troika

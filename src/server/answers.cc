@@ -65,8 +65,8 @@ void Answers::on_end(int index, engine::Generated generated) {
   if (has_failed_) return;
   One& one = answers_[static_cast<size_t>(index)];
   for (Delta& delta : one.reader->finish()) pass_on(index, std::move(delta));
-  const bool has_end = generated.stop == engine::Stop::kEnd && !one.logprobs.empty();
-  if (has_end) one.logprobs.pop_back();  // nobody is shown the token that ends an answer
+  // Tokens without a text by now belong to the stop string, which nobody is shown.
+  if (generated.stop == engine::Stop::kString) one.logprobs.clear();
   if (!one.logprobs.empty()) pass_on(index, {});
   Ending ending{std::move(generated), "", one.n_calls, one.n_thought_tokens};
   ending.stop = ending.generated.stop_string;

@@ -127,9 +127,11 @@ bool Worker::start_waiting() {
     request.options.cancel = &job->is_cancelled;
     request.options.pause = &job->is_paused;
     Job* const raw = job.get();
-    request.options.on_token = [raw](engine::Token token, bool) {
+    request.options.on_token = [raw, &tokenizer = engine_.tokenizer()](engine::Token token, bool) {
       raw->n_tokens.fetch_add(1);
-      raw->reply->on_token(raw->index, token, raw->recorder.get());
+      // A token that ends the answer has no text, so nobody is shown how likely it was.
+      const bool is_end = tokenizer.is_end(token) && !raw->options.ignore_end;
+      raw->reply->on_token(raw->index, token, is_end ? nullptr : raw->recorder.get());
     };
     request.options.on_prompt = [raw](const engine::PromptProgress& progress) {
       raw->reply->on_prompt(raw->index, progress);

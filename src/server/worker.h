@@ -25,7 +25,8 @@ class Reply {
  public:
   virtual ~Reply() = default;
   virtual void on_prompt(int index, const engine::PromptProgress& progress) = 0;
-  // Is called for each token, before the token's text comes. `recorder` may be null.
+  // Is called for each token, before the token's text comes. `recorder` is null where nobody asks
+  // how likely tokens were, and for a token that ends the answer.
   virtual void on_token(int index, engine::Token token, LogprobRecorder* recorder) = 0;
   virtual void on_text(int index, std::string_view text) = 0;
   virtual void on_end(int index, engine::Generated generated) = 0;
