@@ -135,5 +135,30 @@ TEST_F(ServerOpenai, TellsHowLikelyTheTokensOfTheTextWereAlone) {
   EXPECT_EQ(joined(stopped).find("zz"), std::string::npos) << stopped;
 }
 
+TEST_F(ServerOpenai, CountsCharactersInFrontOfTokens) {
+  start_with_text("\u00e9\u00e8z");
+  const std::string body = R"({"prompt":"a","logprobs":0})";
+  const Json whole = post("/v1/completions", body)["choices"][0];
+  EXPECT_EQ(whole["text"], "\u00e9\u00e8z");
+  EXPECT_EQ(whole["logprobs"]["text_offset"].front(), 0);
+  EXPECT_EQ(whole["logprobs"]["text_offset"].back(), 2) << whole;
+  Json last;
+  for (const Json& event :
+       stream("/v1/completions", R"({"prompt":"a","logprobs":0,"stream":true})")) {
+    if (!event.is_object() || event["choices"][0]["logprobs"].is_null()) continue;
+    for (const Json& one : event["choices"][0]["logprobs"]["text_offset"]) last = one;
+  }
+  EXPECT_EQ(last, 2);
+}
+
+TEST_F(ServerOpenai, RepeatsAPromptOnlyWithoutLikelihoods) {
+  start_with_text(" upon");
+  EXPECT_EQ(post("/v1/completions", R"({"prompt":"Once","echo":true})")["choices"][0]["text"],
+            "Once upon");
+  const Json refused =
+      post("/v1/completions", R"({"prompt":"Once","echo":true,"logprobs":0})", 400);
+  EXPECT_EQ(refused["error"]["param"], "echo");
+}
+
 }  // namespace
 }  // namespace troika

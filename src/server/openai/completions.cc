@@ -1,5 +1,6 @@
 #include "server/openai/completions.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include "server/calls/turn.h"
@@ -19,7 +20,15 @@ struct Echo {
   }
 };
 
+// Counts characters by their first bytes, as a token may end within a character.
+size_t characters_of(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
 // Returns {"tokens": [...], "token_logprobs": [...], "top_logprobs": [...], "text_offset": [...]}.
+// `offset` counts the characters of the text in front of the tokens.
 Json old_logprobs(const std::vector<TokenLogprobs>& tokens, const text::Tokenizer& tokenizer,
                   size_t offset) {
   Json json = {{"tokens", Json::array()},
@@ -36,7 +45,7 @@ Json old_logprobs(const std::vector<TokenLogprobs>& tokens, const text::Tokenize
     json["token_logprobs"].push_back(token.taken.logprob);
     json["top_logprobs"].push_back(top);
     json["text_offset"].push_back(offset);
-    offset += piece.size();
+    offset += characters_of(piece);
   }
   return json;
 }
@@ -68,8 +77,8 @@ class CompletionWriter : public Writer {
       message.add(delta);
       return;
     }
-    Json chunk =
-        chunk_of(answer, delta.text, logprobs_of(delta.logprobs, message.text.size()), nullptr);
+    Json chunk = chunk_of(answer, delta.text,
+                          logprobs_of(delta.logprobs, characters_of(message.text)), nullptr);
     if (delta.timings) chunk["timings"] = timings_json(*delta.timings);
     events_.event(chunk);
     message.text += delta.text;
@@ -210,6 +219,12 @@ void serve_completions(Context& context, const std::shared_ptr<http::Exchange>& 
   fields.refuse("suffix", "this server fills no gaps in texts");
   Echo echo{{}, wanted.n_returned};
   if (fields.flag("echo")) {
+    if (wanted.n_logprobs >= 0) {
+      fields.fail(
+          "echo",
+          "cannot be asked for together with logprobs: this server does not tell how likely "
+          "the tokens of a prompt are");
+    }
     for (const auto& prompt : wanted.prompts) {
       echo.texts.push_back(context.tokenizer().decode(prompt));
     }
