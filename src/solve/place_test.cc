@@ -14,8 +14,8 @@ namespace {
 class MadeUpTimes : public TaskTimes {
  public:
   explicit MadeUpTimes(double handover) : handover_(handover) {}
-  double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape, int) const override {
-    const int n_tokens = shape.n_rows;
+  double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape, int) const override {
+    const int n_tokens = shape.n_present;
     const bool is_product = !subgraph.is_dynamic() && std::string(subgraph.name) != "embed";
     if (lane == 0) return is_product ? 10.0 * n_tokens : 5.0 * n_tokens;
     return is_product ? 20.0 + 1.0 * n_tokens : 50.0 * n_tokens;
@@ -100,10 +100,10 @@ TEST(Place, RulesOfTheUserHold) {
 // Lane 1 is made for prompts in int8, and bad at steps in float.
 class TimesByPhase : public TaskTimes {
  public:
-  double task_us(int lane, const lanes::Subgraph&, plan::Shape shape, int) const override {
-    const double us = shape.n_rows;
+  double task_us(int lane, const lanes::Subgraph&, TaskShape shape, int) const override {
+    const double us = shape.n_present;
     if (lane == 0) return us;
-    return shape.phase == plan::Phase::kPrompt ? 0.1 * us + 4.0 : 3.0 * us;
+    return shape.built.phase == plan::Phase::kPrompt ? 0.1 * us + 4.0 : 3.0 * us;
   }
   double handover_us(int, int) const override { return 0.0; }
 };

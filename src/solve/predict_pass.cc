@@ -10,8 +10,8 @@ namespace troika::solve {
 namespace {
 
 // Returns the time of the subgraphs in order, whole or as the plan divides them, with a handover
-// wherever the home lane changes. Rows that are absent cost nothing here. Lanes that compute every
-// row of a shape are timed by their shape, which `times` knows.
+// wherever the home lane changes. Absent rows cost something on lanes that compute every row of an
+// executable, which `times` knows.
 double chunk_us(const TaskTimes& times, const plan::Plan& plan, const model::Blueprint& blueprint,
                 plan::Shape rows, int context, bool with_head) {
   const plan::Shape shape = plan.body_shape(rows.phase, rows.n_rows);
@@ -21,12 +21,12 @@ double chunk_us(const TaskTimes& times, const plan::Plan& plan, const model::Blu
     const bool is_of_head = subgraph.is_head();
     if (is_of_head && !with_head) continue;
     const plan::Shape built = is_of_head ? plan::Shape() : shape;
-    const plan::Shape present = is_of_head ? plan::Shape() : rows;
+    const TaskShape task = is_of_head ? TaskShape(built) : TaskShape(built, rows.n_rows);
     const int lane = plan.lane_of(subgraph.name, built, subgraph.block());
     schedule::Parts parts = schedule::parts_of(plan, subgraph, built);
-    us += parts.empty() ? times.task_us(lane, subgraph, present, context)
+    us += parts.empty() ? times.task_us(lane, subgraph, task, context)
                         : times.pieces_us(schedule::lower(subgraph, {lane, std::move(parts)}), lane,
-                                          present, context);
+                                          task, context);
     if (before >= 0 && before != lane) us += times.handover_us(before, lane);
     before = lane;
   }

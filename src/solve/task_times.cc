@@ -47,7 +47,7 @@ class PieceClock {
   PieceClock(const TaskTimes& times, std::span<const schedule::Piece> pieces, int home)
       : times_(times), pieces_(pieces), home_(home) {}
 
-  double run(plan::Shape shape, int context) {
+  double run(TaskShape shape, int context) {
     for (const schedule::Piece& piece : pieces_) {
       double start_us = free_us(piece.lane);
       if (piece.waits_for.empty()) {
@@ -97,12 +97,12 @@ class PieceClock {
 
 }  // namespace
 
-double TaskTimes::pieces_us(std::span<const schedule::Piece> pieces, int home, plan::Shape shape,
+double TaskTimes::pieces_us(std::span<const schedule::Piece> pieces, int home, TaskShape shape,
                             int context) const {
   return PieceClock(*this, pieces, home).run(shape, context);
 }
 
-double CappedTimes::pieces_us(std::span<const schedule::Piece> pieces, int home, plan::Shape shape,
+double CappedTimes::pieces_us(std::span<const schedule::Piece> pieces, int home, TaskShape shape,
                               int context) const {
   const auto is_capped = [](const plan::HostLane& lane) { return lane.is_capped(); };
   if (std::none_of(lanes_.begin(), lanes_.end(), is_capped)) {
@@ -115,11 +115,11 @@ RunTimes::RunTimes(lanes::Machine& machine, const weights::Store& weights,
                    const lanes::Buffers& buffers)
     : machine_(machine), weights_(weights), buffers_(buffers) {}
 
-double RunTimes::task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
+double RunTimes::task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape,
                          int context) const {
   lanes::Lane& worker = *machine_.lanes()[static_cast<size_t>(lane)];
-  const auto executable = worker.build(subgraph, shape, weights_, buffers_);
-  const BoundRun bound(subgraph.is_dynamic(), shape, context);
+  const auto executable = worker.build(subgraph, shape.built, weights_, buffers_);
+  const BoundRun bound(subgraph.is_dynamic(), shape.present(), context);
   double us = 0.0;
   // The second task follows one on the same lane, so it has no handover and no restart.
   for (int i = 0; i < 2; ++i) {
@@ -133,13 +133,13 @@ double RunTimes::task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape 
   return us;
 }
 
-double RunTimes::pieces_us(std::span<const schedule::Piece> pieces, int /*home*/, plan::Shape shape,
+double RunTimes::pieces_us(std::span<const schedule::Piece> pieces, int /*home*/, TaskShape shape,
                            int context) const {
   std::vector<std::unique_ptr<lanes::Executable>> executables;
   std::vector<schedule::Node> nodes;
   for (const schedule::Piece& piece : pieces) {
     lanes::Lane& worker = *machine_.lanes()[static_cast<size_t>(piece.lane)];
-    executables.push_back(worker.build(piece.subgraph, shape, weights_, buffers_));
+    executables.push_back(worker.build(piece.subgraph, shape.built, weights_, buffers_));
     schedule::Node node;
     node.lane = piece.lane;
     node.executable = executables.back().get();
@@ -148,7 +148,7 @@ double RunTimes::pieces_us(std::span<const schedule::Piece> pieces, int /*home*/
     nodes.push_back(std::move(node));
   }
   const schedule::Pass pass(std::move(nodes));
-  const BoundRun bound(pieces.front().subgraph.is_dynamic(), shape, context);
+  const BoundRun bound(pieces.front().subgraph.is_dynamic(), shape.present(), context);
   schedule::Runner runner(machine_);
   runner.reserve(pass.n_nodes());
   runner.run(pass, bound.run());
@@ -163,12 +163,27 @@ double RunTimes::handover_us(int from, int to) const {
   return at->second;
 }
 
-ProfileTimes::ProfileTimes(const plan::Profile& profile, const weights::Store& weights,
-                           tensor::Type kv_type)
-    : profile_(profile), predictor_(profile), weights_(weights), kv_type_(kv_type) {}
+bool has_fixed_shapes(const plan::HostLane& lane) {
+  return lane.kind == "npu" || lane.kind == "openvino";
+}
 
-double ProfileTimes::task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
+ProfileTimes::ProfileTimes(const plan::Profile& profile, std::span<const plan::HostLane> lanes,
+                           const weights::Store& weights, tensor::Type kv_type)
+    : profile_(profile), lanes_(lanes), predictor_(profile), weights_(weights), kv_type_(kv_type) {
+  TROIKA_ASSERT(lanes.size() <= profile.lanes.size());
+}
+
+// Returns the rows that a lane computes. A slice none of whose rows is present is no work anywhere.
+plan::Shape ProfileTimes::computed(int lane, const lanes::Subgraph& subgraph,
+                                   TaskShape shape) const {
+  const bool is_fixed = has_fixed_shapes(lanes_[static_cast<size_t>(lane)]) &&
+                        subgraph.slice.tokens.within(shape.n_present).size() > 0;
+  return is_fixed ? shape.built : shape.present();
+}
+
+double ProfileTimes::task_us(int lane, const lanes::Subgraph& subgraph, TaskShape task,
                              int context) const {
+  const plan::Shape shape = computed(lane, subgraph, task);
   double us = predictor_.start_us(lane);
   for (size_t i = 0; i < subgraph.ops.size(); ++i) {
     const std::optional<plan::OpShape> op =
@@ -183,9 +198,9 @@ double ProfileTimes::task_us(int lane, const lanes::Subgraph& subgraph, plan::Sh
 }
 
 double ProfileTimes::shared_us(int lane, std::span<const int> lanes,
-                               const lanes::Subgraph& subgraph, plan::Shape shape,
-                               int context) const {
+                               const lanes::Subgraph& subgraph, TaskShape task, int context) const {
   if (lanes.size() < 2) return 0.0;
+  const plan::Shape shape = computed(lane, subgraph, task);
   for (const plan::ReadRate& rate : profile_.bandwidth) {
     if (!std::equal(rate.lanes.begin(), rate.lanes.end(), lanes.begin(), lanes.end())) continue;
     double bytes = 0.0;

@@ -14,16 +14,29 @@
 
 namespace troika::solve {
 
+// What a task runs: an executable, and how many of its rows are present. Most lanes compute the
+// rows that are present; lanes of static graphs compute all that the executable was built for.
+struct TaskShape {
+  TaskShape(plan::Shape shape)  // NOLINT: converts, because all rows are present in most tasks
+      : built(shape), n_present(shape.n_rows) {}
+  TaskShape(plan::Shape shape, int n_rows) : built(shape), n_present(n_rows) {}
+
+  plan::Shape present() const { return {built.phase, n_present}; }
+
+  plan::Shape built;
+  int n_present;
+};
+
 class TaskTimes {
  public:
   virtual ~TaskTimes() = default;
   // Returns the time of a subgraph, which may be a slice. The last token sees `context` positions.
-  virtual double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
+  virtual double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape,
                          int context) const = 0;
   virtual double handover_us(int from, int to) const = 0;
   // Returns the least time of such a task while these lanes, in ascending order, all read.
   virtual double shared_us(int /*lane*/, std::span<const int> /*lanes*/,
-                           const lanes::Subgraph& /*subgraph*/, plan::Shape /*shape*/,
+                           const lanes::Subgraph& /*subgraph*/, TaskShape /*shape*/,
                            int /*context*/) const {
     return 0.0;
   }
@@ -31,7 +44,7 @@ class TaskTimes {
   // it has what they make. In this class each lane takes its pieces in their order, as soon as what
   // they wait for has ended and was handed over. Pieces on several lanes that wait for the same
   // ones share the bus.
-  virtual double pieces_us(std::span<const schedule::Piece> pieces, int home, plan::Shape shape,
+  virtual double pieces_us(std::span<const schedule::Piece> pieces, int home, TaskShape shape,
                            int context) const;
 };
 
@@ -41,11 +54,11 @@ class RunTimes : public TaskTimes {
  public:
   // All arguments must outlive this.
   RunTimes(lanes::Machine& machine, const weights::Store& weights, const lanes::Buffers& buffers);
-  double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
+  double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape,
                  int context) const override;
   double handover_us(int from, int to) const override;
   // Runs the pieces as the scheduler does, one such subgraph behind another.
-  double pieces_us(std::span<const schedule::Piece> pieces, int home, plan::Shape shape,
+  double pieces_us(std::span<const schedule::Piece> pieces, int home, TaskShape shape,
                    int context) const override;
 
  private:
@@ -62,18 +75,18 @@ class CappedTimes : public TaskTimes {
   // `times` and `lanes` must outlive this.
   CappedTimes(const TaskTimes& times, std::span<const plan::HostLane> lanes)
       : times_(times), lanes_(lanes) {}
-  double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
+  double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape,
                  int context) const override {
     return times_.task_us(lane, subgraph, shape, context) /
            lanes_[static_cast<size_t>(lane)].busy_share();
   }
   double handover_us(int from, int to) const override { return times_.handover_us(from, to); }
   double shared_us(int lane, std::span<const int> lanes, const lanes::Subgraph& subgraph,
-                   plan::Shape shape, int context) const override {
+                   TaskShape shape, int context) const override {
     return times_.shared_us(lane, lanes, subgraph, shape, context) /
            lanes_[static_cast<size_t>(lane)].busy_share();
   }
-  double pieces_us(std::span<const schedule::Piece> pieces, int home, plan::Shape shape,
+  double pieces_us(std::span<const schedule::Piece> pieces, int home, TaskShape shape,
                    int context) const override;
 
  private:
@@ -81,18 +94,26 @@ class CappedTimes : public TaskTimes {
   std::span<const plan::HostLane> lanes_;
 };
 
+// Says whether executables of a lane compute every row that they were built for.
+bool has_fixed_shapes(const plan::HostLane& lane);
+
 // Takes times from measurements of single ops. What a lane refuses takes for ever.
 class ProfileTimes : public TaskTimes {
  public:
-  ProfileTimes(const plan::Profile& profile, const weights::Store& weights, tensor::Type kv_type);
-  double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
+  // The profile, the weights and the lanes, which are the first of the profile, must outlive this.
+  ProfileTimes(const plan::Profile& profile, std::span<const plan::HostLane> lanes,
+               const weights::Store& weights, tensor::Type kv_type);
+  double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape,
                  int context) const override;
   double handover_us(int from, int to) const override;
   double shared_us(int lane, std::span<const int> lanes, const lanes::Subgraph& subgraph,
-                   plan::Shape shape, int context) const override;
+                   TaskShape shape, int context) const override;
 
  private:
+  plan::Shape computed(int lane, const lanes::Subgraph& subgraph, TaskShape shape) const;
+
   const plan::Profile& profile_;
+  std::span<const plan::HostLane> lanes_;
   Predictor predictor_;
   const weights::Store& weights_;
   tensor::Type kv_type_;

@@ -197,8 +197,8 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
   whole.has_single_lane = whole.plan.lanes.size() == 1;
   const plan::Profile profile =
       profile_of(request, options, whole.plan, weights.main_type(), stage);
-  const solve::ProfileTimes whole_times(profile, weights, whole.plan.kv_type);
   const std::vector<plan::HostLane> lanes = whole.plan.lanes;
+  const solve::ProfileTimes whole_times(profile, lanes, weights, whole.plan.kv_type);
   const solve::CappedTimes times(whole_times, lanes);
   std::vector<PlanCandidate> candidates = {whole};
   choose_chunk(times, blueprint, longest, &candidates.front().plan);

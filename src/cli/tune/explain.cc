@@ -148,22 +148,23 @@ Times predict(engine::Engine& engine, const std::vector<int>& shapes, bool op_by
     return {};
   }
   const plan::Plan& plan = engine.plan();
-  const solve::ProfileTimes times(*profile, engine.weights(), plan.kv_type);
+  const solve::ProfileTimes times(*profile, plan.lanes, engine.weights(), plan.kv_type);
   Times predicted;
   for (const lanes::Subgraph& subgraph :
        schedule::cut_into_subgraphs(engine.blueprint(), engine.plan().splits)) {
     for (const int n : shapes) {
       const bool is_head = std::string_view(subgraph.name) == "head";
       const plan::Shape rows = is_head ? plan::Shape() : plan.prompt_part(0, n);
-      const int lane = plan.lane_of(subgraph.name, built_for(plan, rows), subgraph.block());
+      const solve::TaskShape task(is_head ? rows : built_for(plan, rows), rows.n_rows);
+      const int lane = plan.lane_of(subgraph.name, task.built, subgraph.block());
       if (!op_by_op) {
-        predicted[{subgraph.name, n}] += times.task_us(lane, subgraph, rows, n);
+        predicted[{subgraph.name, n}] += times.task_us(lane, subgraph, task, n);
         continue;
       }
       for (const model::Op& op : subgraph.ops) {
         const char* name = schedule::op_name(engine.blueprint(), op);
         const lanes::Subgraph one = {&engine.blueprint(), {&op, 1}, name};
-        predicted[{name, n}] += times.task_us(lane, one, rows, n);
+        predicted[{name, n}] += times.task_us(lane, one, task, n);
       }
     }
   }

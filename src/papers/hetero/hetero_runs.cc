@@ -28,7 +28,7 @@ double down_share(const engine::Engine& engine, int n_tokens) {
     if (!schedule::is_product(op) || engine.blueprint().values[output].per_output) continue;
     const char* name = schedule::op_name(engine.blueprint(), op);
     const double us = times.task_us(kNpu, {&engine.blueprint(), {&op, 1}, name},
-                                    {plan::Phase::kPrompt, n_tokens}, n_tokens);
+                                    plan::Shape{plan::Phase::kPrompt, n_tokens}, n_tokens);
     all_us += us;
     if (std::string_view(name) == "ffn_down") down_us += us;
   }

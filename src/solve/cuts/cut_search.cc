@@ -240,8 +240,8 @@ class Search {
 }  // namespace
 
 double cut_us(const TaskTimes& times, const lanes::Subgraph& subgraph,
-              std::span<const TensorCut> cuts, plan::Shape shape, int home, int context) {
-  schedule::Parts parts = schedule::parts_of(cuts, subgraph, shape, home);
+              std::span<const TensorCut> cuts, TaskShape shape, int home, int context) {
+  schedule::Parts parts = schedule::parts_of(cuts, subgraph, shape.built, home);
   if (parts.empty()) return times.task_us(home, subgraph, shape, context);
   return times.pieces_us(schedule::lower(subgraph, {home, std::move(parts)}), home, shape, context);
 }

@@ -59,6 +59,6 @@ class CutSearch {
 
 // Returns the time of a subgraph in one piece, or in the pieces of its cuts.
 double cut_us(const TaskTimes& times, const lanes::Subgraph& subgraph,
-              std::span<const plan::TensorCut> cuts, plan::Shape shape, int home, int context);
+              std::span<const plan::TensorCut> cuts, TaskShape shape, int home, int context);
 
 }  // namespace troika::solve

@@ -13,10 +13,6 @@ using plan::Phase;
 using plan::Shape;
 using plan::Shares;
 
-bool has_fixed_shapes(const plan::HostLane& lane) {
-  return lane.kind == "npu" || lane.kind == "openvino";
-}
-
 class LengthSearch {
  public:
   LengthSearch(const TaskTimes& times, const std::vector<SubgraphKind>& kinds,
@@ -88,11 +84,12 @@ class LengthSearch {
   double lane_us(int lane, int n_tokens) const {
     double us = 0.0;
     for (const SubgraphKind& kind : kinds_) {
-      us += kind.n * times_.task_us(lane, kind.first, {Phase::kPrompt, n_tokens}, n_tokens);
+      us += kind.n * times_.task_us(lane, kind.first, Shape{Phase::kPrompt, n_tokens}, n_tokens);
     }
     return us;
   }
 
+  // Returns the time in the plan's executables, some of whose rows are absent.
   double padded_us(int n_tokens) const {
     double us = 0.0;
     for (int done = 0; done < n_tokens;) {
@@ -101,7 +98,7 @@ class LengthSearch {
       const Shape built = plan_.body_shape(part.phase, part.n_rows);
       for (const SubgraphKind& kind : kinds_) {
         const int home = plan_.lane_of(kind.first.name, built, kind.first.block());
-        us += kind.n * cut_us(times_, kind.first, plan_.cuts, built, home, done);
+        us += kind.n * cut_us(times_, kind.first, plan_.cuts, {built, part.n_rows}, home, done);
       }
     }
     return us;

@@ -172,9 +172,9 @@ class Solver {
 
 }  // namespace
 
-double CutTimes::task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
+double CutTimes::task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape,
                          int context) const {
-  return search_.find(subgraph, shape, lane, context).best_us();
+  return search_.find(subgraph, shape.built, lane, context).best_us();
 }
 
 CutChoice solve_cuts(const model::Blueprint& blueprint, const weights::Store& weights,

@@ -46,7 +46,7 @@ class CutTimes : public TaskTimes {
  public:
   // Both arguments must outlive this.
   CutTimes(const TaskTimes& times, CutSearch& search) : times_(times), search_(search) {}
-  double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
+  double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape,
                  int context) const override;
   double handover_us(int from, int to) const override { return times_.handover_us(from, to); }
 

@@ -34,10 +34,10 @@ class RandomTimes : public TaskTimes {
     handover_us_ = std::pow(10.0, 3.0 * random_unit(seed, 1000) - 1.0);
   }
 
-  double task_us(int lane, const lanes::Subgraph& subgraph, Shape shape, int) const override {
+  double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape, int) const override {
     const LaneLaw& law = lanes_[static_cast<size_t>(lane)];
     double us = law.start_us;
-    each_op(subgraph, shape, [&](const plan::OpShape& op) {
+    each_op(subgraph, shape.present(), [&](const plan::OpShape& op) {
       const double steps = std::ceil(op.n_tokens / law.stage);
       const double flops = plan::op_flops(op) / op.n_tokens * steps * law.stage;
       us += std::max(flops / law.flops_per_us, plan::op_bytes(op) / law.bytes_per_us);
@@ -46,11 +46,11 @@ class RandomTimes : public TaskTimes {
   }
   double handover_us(int from, int to) const override { return from == to ? 0.0 : handover_us_; }
   double shared_us(int lane, std::span<const int> lanes, const lanes::Subgraph& subgraph,
-                   Shape shape, int) const override {
+                   TaskShape shape, int) const override {
     if (lanes.size() < 2) return 0.0;
     const LaneLaw& law = lanes_[static_cast<size_t>(lane)];
     double us = 0.0;
-    each_op(subgraph, shape, [&](const plan::OpShape& op) {
+    each_op(subgraph, shape.present(), [&](const plan::OpShape& op) {
       us += plan::op_bytes(op) / (law.bytes_per_us * law.share_together);
     });
     return us;
@@ -253,8 +253,9 @@ TEST(SolveCuts, H5_ALengthIsASumOfPrebuiltCounts) {
 // pads.
 class FixedShapes : public TaskTimes {
  public:
-  double task_us(int lane, const lanes::Subgraph& subgraph, Shape shape, int) const override {
-    const int n = subgraph.slice.tokens.within(shape.n_rows).size();
+  double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape, int) const override {
+    const int n_computed = lane == 0 ? shape.n_present : shape.built.n_rows;
+    const int n = subgraph.slice.tokens.within(n_computed).size();
     if (lane == 0) return 10.0 * n;
     return n <= 32 ? 40.0 : n <= 64 ? 64.0 : 128.0;
   }
@@ -275,6 +276,43 @@ TEST(SolveCuts, H4_TheOddRestGoesToTheLaneThatTakesAnyLength) {
   EXPECT_EQ(found[0].parts, (plan::Shares{{1, 64}, {0, 6}}));
   // Padding takes lane 1 128 us for each static subgraph of the body.
   EXPECT_LT(found[0].us, 0.55 * found[0].padded_us);
+}
+
+// Products take time for each row that is present, on any lane; nothing else takes time.
+class LinearTimes : public TaskTimes {
+ public:
+  explicit LinearTimes(const weights::Store& weights) : weights_(weights) {}
+  double task_us(int, const lanes::Subgraph& subgraph, TaskShape shape, int) const override {
+    double us = 0.0;
+    for (size_t i = 0; i < subgraph.ops.size(); ++i) {
+      if (!schedule::is_product(subgraph.ops[i])) continue;
+      const auto op = shape_of(subgraph, i, weights_, tensor::Type::kF16, shape.present(), 1);
+      if (op) us += plan::op_flops(*op);
+    }
+    return us;
+  }
+  double handover_us(int, int) const override { return 0.0; }
+
+ private:
+  const weights::Store& weights_;
+};
+
+// Both lanes take half of the rows that are present, which no division by whole granules beats.
+TEST(SolveCuts, H4_RowsThatAreAbsentAreNoReasonForALength) {
+  const TinyLlama m;
+  plan::Plan plan = plan_with(2);
+  plan.prompt_shapes = {512};
+  plan::TensorCut cut;
+  cut.phase = Phase::kPrompt;
+  cut.rows = {{0, 1}, {1, 1}};
+  plan.cuts = {cut};
+  LengthRules rules;
+  rules.lengths = {160};
+  const auto found =
+      find_lengths(LinearTimes(m.weights), kinds_of(m.subgraphs, m.weights), plan, rules);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_FALSE(found[0].parts.empty());
+  EXPECT_FALSE(found[0].is_worthwhile) << found[0].us << " for " << found[0].padded_us;
 }
 
 TEST(SolveCuts, H4_LanesWithFloatsOfTheirOwnGetNoPartOfALength) {

@@ -1,0 +1,78 @@
+#include "solve/task_times.h"
+
+#include <gtest/gtest.h>
+
+#include "forge/hollow.h"
+#include "model/architecture.h"
+#include "model/known.h"
+#include "schedule/graphs.h"
+#include "solve/predict_pass.h"
+#include "solve/profile/op_shapes.h"
+
+namespace troika::solve {
+namespace {
+
+using plan::Phase;
+using plan::Shape;
+
+// A model with a profile of cores and of a device of OpenVINO, which takes static graphs of prompts
+// alone. An op takes as long as its operations do.
+struct ProfiledModel {
+  ProfiledModel(const char* name, double host_flops_per_us, double device_flops_per_us)
+      : hollow(model::get_known(name), "q8_0") {
+    profile.lanes = {{"host", {}, 1, false}, {"openvino:CPU", {}, 1, true}};
+    for (const plan::OpShape& shape : model_shapes(blueprint, weights, tensor::Type::kF16)) {
+      const double flops = plan::op_flops(shape);
+      profile.ops.push_back({0, shape, 1e-3 + flops / host_flops_per_us, 0.0, 5});
+      profile.ops.push_back({1, shape, 1e-3 + flops / device_flops_per_us, 0.0, 5});
+      profile.refusals.push_back({1, shape.op, Phase::kStep});
+    }
+    profile.refusals.push_back({1, model::OpKind::kAttention, Phase::kPrompt});
+    plan.prefill = plan::Prefill::kInt8;
+    plan.lanes.resize(2);
+    plan.lanes[1].kind = "openvino";
+    plan.lanes[1].device = "CPU";
+    plan.step_shapes = {1, 8};
+    plan.output_shapes = {1};
+  }
+  ProfileTimes times() const { return {profile, plan.lanes, weights, tensor::Type::kF16}; }
+
+  forge::HollowModel hollow;
+  gguf::File file = hollow.open();
+  model::Blueprint blueprint = model::read(file);
+  weights::Store weights{file, blueprint};
+  plan::Profile profile;
+  plan::Plan plan;
+};
+
+TEST(ProfileTimes, StaticGraphsComputeAbsentRowsToo) {
+  constexpr Shape kBuilt = {Phase::kPrompt, 512}, kPresent = {Phase::kPrompt, 300};
+  const ProfiledModel m("tiny-llama", 1e3, 1e3);
+  const ProfileTimes times = m.times();
+  for (lanes::Subgraph subgraph : schedule::cut_into_subgraphs(m.blueprint)) {
+    if (subgraph.is_dynamic() || subgraph.is_head()) continue;
+    const TaskShape some(kBuilt, kPresent.n_rows);
+    EXPECT_EQ(times.task_us(0, subgraph, some, 512), times.task_us(0, subgraph, kPresent, 512));
+    EXPECT_EQ(times.task_us(1, subgraph, some, 512), times.task_us(1, subgraph, kBuilt, 512));
+    subgraph.slice.tokens = {256, lanes::Range::kEnd};
+    EXPECT_EQ(times.task_us(1, subgraph, some, 512), times.task_us(1, subgraph, kBuilt, 512));
+    // Nothing runs where none of the slice's rows is present.
+    EXPECT_EQ(times.task_us(1, subgraph, TaskShape(kBuilt, 200), 512), 0.0);
+  }
+}
+
+TEST(PredictPrompt, StaticGraphsTakeAsLongForAShorterPrompt) {
+  ProfiledModel m("tiny-llama", 1e9, 1e3);
+  m.plan.prompt_shapes = {512};
+  m.plan.placements = {{"attention", 0, 0},
+                       {"", 0, 1, plan::Placement::kAllBlocks, Phase::kPrompt}};
+  const ProfileTimes times = m.times();
+  const double whole_us = predict_prompt_us(times, m.plan, m.blueprint, 512);
+  EXPECT_NEAR(predict_prompt_us(times, m.plan, m.blueprint, 300) / whole_us, 1.0, 0.01);
+  m.plan.placements.clear();
+  const double host_us = predict_prompt_us(times, m.plan, m.blueprint, 512);
+  EXPECT_LT(predict_prompt_us(times, m.plan, m.blueprint, 300), 0.9 * host_us);
+}
+
+}  // namespace
+}  // namespace troika::solve
