@@ -191,12 +191,16 @@ Shape Plan::body_shape(Phase phase, int n_rows) const {
   return best;
 }
 
+const Placement* Plan::rule_of(std::string_view subgraph, Shape shape, int block) const {
+  const auto at = std::find_if(placements.begin(), placements.end(), [&](const Placement& rule) {
+    return (rule.subgraph.empty() || rule.subgraph == subgraph) && rule.holds_for(shape, block);
+  });
+  return at == placements.end() ? nullptr : &*at;
+}
+
 int Plan::lane_of(std::string_view subgraph, Shape shape, int block) const {
-  for (const Placement& rule : placements) {
-    if (!rule.subgraph.empty() && rule.subgraph != subgraph) continue;
-    if (rule.holds_for(shape, block)) return rule.lane;
-  }
-  return 0;
+  const Placement* const rule = rule_of(subgraph, shape, block);
+  return rule == nullptr ? 0 : rule->lane;
 }
 
 int Plan::shadow_lane(Shape shape, int block) const {

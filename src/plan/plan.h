@@ -134,6 +134,9 @@ struct Placement {
   int n_blocks = kAllBlocks;
   // Holds for executables of this phase; none: for both phases.
   std::optional<Phase> phase = std::nullopt;
+  // Says that lanes of different numerics classes may run the subgraph in executables of one class,
+  // so that results depend on how many tokens go together. That is refused unless a rule says so.
+  bool mixes_classes = false;
 
   bool holds_for(Shape shape, int block) const {
     return shape.n_rows >= least_tokens && block < n_blocks && (!phase || *phase == shape.phase);
@@ -248,7 +251,10 @@ struct Plan {
   int n_threads() const;
   // Says to people what computes: "2 threads", "opencl:0", or "1 thread and opencl:0".
   std::string workers_text() const;
-  // Returns the lane of a subgraph. `block` is -1 before the first block and behind the last.
+  // Returns the rule that holds for a subgraph; null: none does, and lane 0 runs it. `block` is -1
+  // before the first block and behind the last.
+  const Placement* rule_of(std::string_view subgraph, Shape shape, int block = -1) const;
+  // Returns the lane of a subgraph.
   int lane_of(std::string_view subgraph, Shape shape, int block = -1) const;
   // Returns the lane that a rule for "shadow" names; -1: none does. That lane multiplies the
   // outliers of products at the same time as the products' lane multiplies the rest (N4). Without

@@ -96,6 +96,7 @@ std::vector<Placement> read_placements(const JsonFields& fields, int n_lanes) {
       placement.n_blocks = static_cast<int>(rule.integer("blocks", 0, INT_MAX));
     }
     if (rule.has("phase")) placement.phase = static_cast<Phase>(rule.one_of("phase", kPhaseNames));
+    if (rule.has("mixes_classes")) placement.mixes_classes = rule.flag("mixes_classes");
     placements.push_back(placement);
   });
   return placements;
@@ -279,6 +280,7 @@ nlohmann::ordered_json to_json(const Placement& rule) {
   nlohmann::ordered_json json = {
       {"subgraph", rule.subgraph}, {"least_tokens", rule.least_tokens}, {"lane", rule.lane}};
   if (rule.n_blocks != Placement::kAllBlocks) json["blocks"] = rule.n_blocks;
+  if (rule.mixes_classes) json["mixes_classes"] = true;
   if (rule.phase) json["phase"] = phase_name(*rule.phase);
   return json;
 }

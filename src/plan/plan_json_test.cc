@@ -227,6 +227,7 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"subgraph\": \"ffn\"", "\"subgraph\": \"fnn\"", "'placements[0].subgraph'"},
       {"\"kind\": \"host\"", "\"kind\": \"dsp\"", "'lanes[0].kind'"},
       {"\"lane\": 1", "\"blocks\": -1, \"lane\": 1", "'placements[0].blocks'"},
+      {"\"lane\": 1", "\"mixes_classes\": 1, \"lane\": 1", "'placements[0].mixes_classes'"},
       {"\"lane\": 1", "\"lane\": 2", "'placements[0].lane'"},
       {"\"least_tokens\": 2", "\"least_tokens\": null", "'placements[0].least_tokens'"},
       {"\"step_shapes\"", "\"forms\"", "'step_shapes'"},
@@ -274,8 +275,11 @@ TEST(PlanJson, LanesOfAPhoneAndRulesForSomeBlocksSurvive) {
   PlanFile file = example();
   file.plan.lanes = {{{}, 1, "cpu"}, {{}, 1, "npu"}};
   file.plan.placements = {{"ffn", 2, 1, 20, Phase::kStep}, {"", 0, 0}};
+  file.plan.placements[0].mixes_classes = true;
   const plan::Plan again = plan_from_json(to_json(file), "plan.json").plan;
   EXPECT_EQ(again.lanes[1].kind, "npu");
+  EXPECT_TRUE(again.placements[0].mixes_classes);
+  EXPECT_FALSE(again.placements[1].mixes_classes);
   EXPECT_EQ(again.lane_of("ffn", {Phase::kStep, 8}, 19), 1);
   EXPECT_EQ(again.lane_of("ffn", {Phase::kStep, 8}, 20), 0);
   EXPECT_EQ(again.lane_of("ffn", {Phase::kStep, 1}, 3), 0);

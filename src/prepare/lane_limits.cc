@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/cut/plan_cuts.h"
 #include "solve/place.h"
 
 namespace troika::prepare {
@@ -28,6 +29,9 @@ void place_within_limits(const model::Blueprint& blueprint, const weights::Store
   request.splits = plan->splits;
   request.forced = plan->placements;
   request.forced.push_back({});  // lane 0 where no rule matches
+  request.class_of = [plan](int lane, plan::Phase phase) {
+    return schedule::class_of(*plan, lane, phase);
+  };
   plan->placements = solve::place(blueprint, weights, plan->lanes, EvenTimes(), request).placements;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "schedule/cut/placement_classes.h"
 #include "schedule/cut/plan_cuts.h"
 
 namespace troika::schedule {
@@ -317,6 +318,7 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
     buffers_.add_heads(blueprint.n_heads, plan.most_rows(), plan.context);
   }
   check_cuts(plan, blueprint);
+  check_placements(plan, blueprint);
   const ListMaker lists(blueprint, plan, machine, weights, buffers_, options, &times_);
   for (const plan::Shape& shape : plan.body_shapes()) bodies_.push_back(lists.make(shape, false));
   for (TaskList& list : bodies_) {

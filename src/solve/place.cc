@@ -36,6 +36,14 @@ std::vector<size_t> bytes_of(const std::vector<lanes::Subgraph>& subgraphs,
   return bytes;
 }
 
+// What one shape got.
+struct Placed {
+  ShapeChoice found;
+  Settled settled;
+};
+
+bool is_larger(plan::Shape a, plan::Shape b) { return a.n_rows > b.n_rows; }
+
 class Placer {
  public:
   Placer(const model::Blueprint& blueprint, const weights::Store& weights,
@@ -57,37 +65,132 @@ class Placer {
   }
 
   PlacementChoice run() {
-    PlacementChoice choice;
     // Large shapes come first: their rules are asked first, and they have the first choice of
     // memory.
     std::vector<plan::Shape> shapes = request_.shapes;
-    std::stable_sort(shapes.begin(), shapes.end(), [](const plan::Shape& a, const plan::Shape& b) {
-      return a.n_rows > b.n_rows;
+    std::stable_sort(shapes.begin(), shapes.end(), is_larger);
+    std::vector<Placed> placed;
+    for (const std::vector<plan::Shape>& alike : groups_of(shapes)) {
+      for (Placed& one : place_alike(alike)) placed.push_back(std::move(one));
+    }
+    std::stable_sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
+      return is_larger(a.found.shape, b.found.shape);
     });
-    for (const plan::Shape& shape : shapes) {
-      measure(shape);
-      const Assignment best = search(shape);
-      const Settled settled = *settle(best, shape);
-      ShapeChoice found;
-      found.shape = shape;
-      found.us = settled.us;
-      for (size_t k = 0; k < kinds_.size(); ++k) found.lanes[kinds_[k].name] = best[k];
-      for (int lane = 0; lane < n_lanes_; ++lane) {
-        const auto single = settle(Assignment(kinds_.size(), lane), shape, /*is_forced=*/false);
-        found.single_lane_us.push_back(single ? single->us : settled.us);
-      }
-      choice.shapes.push_back(found);
-      memory_ = settled.memory;
-      add_rules(shape, settled.lanes, &choice.placements);
+    PlacementChoice choice;
+    for (const Placed& one : placed) {
+      choice.shapes.push_back(one.found);
+      add_rules(one.found.shape, one.settled.lanes, &choice.placements);
     }
     std::reverse(choice.shapes.begin(), choice.shapes.end());
-    // All rules of the user stand at the end once more, for tasks that are of no kind: single ops,
-    // outliers.
+    // These rules are for tasks that are of no kind: single ops, outliers.
     for (const plan::Placement& rule : request_.forced) choice.placements.push_back(rule);
     return choice;
   }
 
  private:
+  // Returns the shapes in groups: results of one group must not depend on its shapes. One group has
+  // all shapes where all lanes compute alike.
+  std::vector<std::vector<plan::Shape>> groups_of(const std::vector<plan::Shape>& shapes) const {
+    std::vector<std::vector<plan::Shape>> groups;
+    for (const plan::Shape& shape : shapes) {
+      const auto at = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
+        const bool is_apart = has_classes() && request_.has_rules_of_phases;
+        return !is_apart || group.front().phase == shape.phase;
+      });
+      if (at != groups.end()) {
+        at->push_back(shape);
+      } else {
+        groups.push_back({shape});
+      }
+    }
+    return groups;
+  }
+
+  bool has_classes() const { return request_.class_of != nullptr; }
+
+  bool mixes_classes(const std::vector<plan::Shape>& shapes) const {
+    if (!has_classes()) return false;
+    for (const plan::Shape& shape : shapes) {
+      for (int lane = 1; lane < n_lanes_; ++lane) {
+        if (class_of(lane, shape) != class_of(0, shape)) return true;
+      }
+    }
+    return false;
+  }
+  std::string class_of(int lane, plan::Shape shape) const {
+    return request_.class_of(lane, shape.phase);
+  }
+
+  // Places shapes whose results must be alike. Where lanes are of several classes, the first shape
+  // that is placed decides the class of each subgraph. Each shape may be that one: the best is the
+  // one with which all shapes together lose least of the time that each would take by itself.
+  std::vector<Placed> place_alike(const std::vector<plan::Shape>& shapes) {
+    const LaneMemory before = memory_;
+    std::vector<std::vector<Placed>> ways;
+    const size_t n_ways = mixes_classes(shapes) ? shapes.size() : 1;
+    for (size_t i = 0; i < n_ways; ++i) {
+      std::vector<plan::Shape> order = shapes;
+      const auto first = order.begin() + static_cast<std::ptrdiff_t>(i);
+      std::rotate(order.begin(), first, first + 1);
+      memory_ = before;
+      ways.push_back(place_in_order(order, n_ways > 1));
+    }
+    const auto loss = [&](const std::vector<Placed>& way) {
+      double sum = 0.0;
+      for (const Placed& one : way) {
+        const auto alone = std::find_if(ways.begin(), ways.end(), [&](const auto& other) {
+          return other.front().found.shape == one.found.shape;
+        });
+        // Where there is one way only, it is taken.
+        if (alone != ways.end()) sum += one.found.us / std::max(alone->front().found.us, 1e-9);
+      }
+      return sum;
+    };
+    const auto best = std::min_element(
+        ways.begin(), ways.end(), [&](const auto& a, const auto& b) { return loss(a) < loss(b); });
+    memory_ = best->back().settled.memory;
+    return *best;
+  }
+
+  std::vector<Placed> place_in_order(const std::vector<plan::Shape>& shapes, bool keeps_classes) {
+    std::vector<Placed> placed;
+    classes_.assign(subgraphs_.size(), {});
+    for (const plan::Shape& shape : shapes) {
+      measure(shape);
+      const Assignment best = search(shape);
+      Placed one{{}, *settle(best, shape)};
+      one.found.shape = shape;
+      one.found.us = one.settled.us;
+      for (size_t k = 0; k < kinds_.size(); ++k) one.found.lanes[kinds_[k].name] = best[k];
+      for (int lane = 0; lane < n_lanes_; ++lane) {
+        const auto single = settle(Assignment(kinds_.size(), lane), shape, /*by_rules=*/false);
+        one.found.single_lane_us.push_back(single ? single->us : one.settled.us);
+      }
+      memory_ = one.settled.memory;
+      if (keeps_classes) keep_classes(one.settled.lanes, shape);
+      placed.push_back(std::move(one));
+    }
+    return placed;
+  }
+
+  // Makes the classes that subgraphs have in one shape those of the shapes behind it.
+  void keep_classes(const std::vector<int>& lanes, plan::Shape shape) {
+    for (const Kind& kind : kinds_) {
+      if (may_mix(kind)) continue;
+      for (const size_t i : kind.subgraphs) {
+        if (classes_[i].empty()) classes_[i] = class_of(lanes[i], shape_for(kind, shape));
+      }
+    }
+  }
+  bool may_mix(const Kind& kind) const {
+    return std::any_of(request_.forced.begin(), request_.forced.end(), [&](const auto& rule) {
+      return rule.mixes_classes && (rule.subgraph.empty() || rule.subgraph == kind.name);
+    });
+  }
+  bool has_class_of(size_t subgraph, int lane, plan::Shape shape) const {
+    return classes_[subgraph].empty() || class_of(lane, shape) == classes_[subgraph];
+  }
+
   // Orders kinds by arithmetic per block, so that what gains most from a fast lane is placed first.
   // The head comes last, because it is used once a pass.
   void order_kinds() {
@@ -142,26 +245,34 @@ class Placer {
     return -1;
   }
 
-  // Returns the lane with room that takes least time for a subgraph; -1: none has room.
-  int fastest_with_room(const LaneMemory& memory, size_t subgraph) const {
+  // Returns the lane that takes least time for a subgraph, of those that have room and, `by_class`,
+  // the subgraph's class in this shape; -1: there is none.
+  int fastest_with_room(const LaneMemory& memory, size_t subgraph, plan::Shape shape,
+                        bool by_class) const {
     int best = -1;
     for (int lane = 0; lane < n_lanes_; ++lane) {
       if (!memory.has_room(lane, subgraph)) continue;
+      if (by_class && !has_class_of(subgraph, lane, shape)) continue;
       if (best < 0 || task_us(lane, subgraph) < task_us(best, subgraph)) best = lane;
     }
     return best;
   }
 
-  // Keeps blocks of a kind on the wanted lane as far as its memory goes; the following ones run on
-  // the next best lane. Returns nothing where the lanes have no memory for all of them.
+  // Keeps blocks of a kind on the wanted lane as far as its memory and its class go; the following
+  // ones run on the next best lane. Returns nothing where the lanes have no memory for all of them.
+  // Without `by_rules` neither the user's rules count, nor classes.
   std::optional<Settled> settle(const Assignment& wanted, plan::Shape shape,
-                                bool is_forced = true) const {
+                                bool by_rules = true) const {
     Settled settled{std::vector<int>(subgraphs_.size(), 0), memory_};
     for (const size_t k : by_weight_) {
+      const plan::Shape built = shape_for(kinds_[k], shape);
       for (const size_t i : kinds_[k].subgraphs) {
-        const int forced = is_forced ? forced_lane(kinds_[k], shape, subgraphs_[i].block()) : -1;
+        const int forced = by_rules ? forced_lane(kinds_[k], shape, subgraphs_[i].block()) : -1;
         int lane = forced >= 0 ? forced : wanted[k];
-        if (!settled.memory.has_room(lane, i)) lane = fastest_with_room(settled.memory, i);
+        const bool may_run = forced >= 0 || !by_rules || has_class_of(i, lane, built);
+        if (!may_run || !settled.memory.has_room(lane, i)) {
+          lane = fastest_with_room(settled.memory, i, built, by_rules);
+        }
         if (lane < 0) return std::nullopt;
         settled.memory.hold(lane, i);
         settled.lanes[i] = lane;
@@ -171,15 +282,22 @@ class Placer {
     return settled;
   }
 
+  // Says whether a lane may run a kind: all of it, or what has the lane's class.
+  bool may_run(const Kind& kind, int lane, plan::Shape shape) const {
+    const int forced = forced_lane(kind, shape, plan::Placement::kAllBlocks - 1);
+    if (forced >= 0) return lane == forced;
+    return std::any_of(kind.subgraphs.begin(), kind.subgraphs.end(),
+                       [&](size_t i) { return has_class_of(i, lane, shape_for(kind, shape)); });
+  }
+
   // Tries all assignments: there are seven kinds at most, and few lanes. Rules that hold for all
   // blocks of a kind leave no choice.
   Assignment search(plan::Shape shape) const {
     std::vector<std::vector<int>> allowed;
     for (const Kind& kind : kinds_) {
-      const int forced = forced_lane(kind, shape, plan::Placement::kAllBlocks - 1);
       allowed.emplace_back();
       for (int lane = 0; lane < n_lanes_; ++lane) {
-        if (forced < 0 || lane == forced) allowed.back().push_back(lane);
+        if (may_run(kind, lane, shape)) allowed.back().push_back(lane);
       }
     }
     std::vector<size_t> at(kinds_.size(), 0);
@@ -214,6 +332,7 @@ class Placer {
       if (!memory_.has_room(rule.lane, subgraph)) continue;
       memory_.hold(rule.lane, subgraph);
       rules->push_back({head.name, rule.least_tokens, rule.lane});
+      rules->back().mixes_classes = rule.mixes_classes;
     }
   }
 
@@ -233,6 +352,7 @@ class Placer {
       if (kind.is_head() && !(is_smallest && shape.phase == plan::Phase::kStep)) continue;
       if (kind.is_head()) add_head_rules(kind, rules);
       plan::Placement rule{kind.name, is_smallest ? 0 : shape.n_rows};
+      rule.mixes_classes = may_mix(kind);
       if (by_phase && !kind.is_head()) rule.phase = shape.phase;
       for (size_t i = 0; i < kind.subgraphs.size(); ++i) {
         const size_t next = i + 1;
@@ -254,6 +374,8 @@ class Placer {
   std::vector<size_t> by_weight_;  // the numbers of kinds, in the order in which they are placed
   std::vector<std::vector<double>> us_;  // the times of the current shape, [lane][subgraph]
   LaneMemory memory_;                    // has what earlier shapes hold
+  // The class of each subgraph in the shapes that are placed together; empty: any class.
+  std::vector<std::string> classes_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // least time, tasks and handovers together (H2, H11, N10), within the memory of each lane (N9).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -37,6 +38,10 @@ struct PlaceRequest {
   // The rules that a user gave. They count before what takes least time, and after the limits.
   std::vector<plan::Placement> forced = {};
   plan::Splits splits = {};
+  // Returns the numerics class of a lane in executables of a phase. In all shapes of one phase, or
+  // in all shapes without has_rules_of_phases, a subgraph gets lanes of one class, unless rules of
+  // the user give it others. Null: all lanes compute alike.
+  std::function<std::string(int lane, plan::Phase)> class_of = nullptr;
 };
 
 // Throws Error where the lanes together have no memory for all weights.

@@ -6,6 +6,8 @@
 #include "forge/hollow.h"
 #include "model/architecture.h"
 #include "model/known.h"
+#include "schedule/cut/placement_classes.h"
+#include "schedule/cut/plan_cuts.h"
 
 namespace troika::solve {
 namespace {
@@ -188,6 +190,52 @@ TEST(Place, N9_LimitsHoldForRulesOfTheUserToo) {
   EXPECT_NE(sentences[0].find("'ffn' in 2 of 3 blocks"), std::string::npos) << sentences[0];
   plan.placements = request.forced;
   EXPECT_TRUE(broken_rules(m.blueprint, plan, request.forced).empty());
+}
+
+// Returns what the plan's check says of the places that are chosen for it.
+std::string check_of_places(const Model& m, const PlaceRequest& request, plan::Plan* plan) {
+  plan->placements =
+      place(m.blueprint, m.weights, plan->lanes, MadeUpTimes(1.0), request).placements;
+  try {
+    schedule::check_placements(*plan, m.blueprint);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+// Lane 1 would be the faster one for all passes but the narrowest.
+TEST(Place, ASubgraphHasOneClassInAllShapesThatComputeAlike) {
+  const Model m;
+  plan::Plan plan;
+  plan.lanes = {{}, {}};
+  plan.lanes[1].kind = "opencl";
+  plan.lanes[1].device = "0";
+  plan.activations = plan::Activations::kF32;
+  plan.prefill = plan::Prefill::kF32;
+  PlaceRequest request;
+  request.shapes = plan.body_shapes();
+  EXPECT_NE(check_of_places(m, request, &plan).find("how many tokens"), std::string::npos);
+  request.class_of = [&plan](int lane, plan::Phase phase) {
+    return schedule::class_of(plan, lane, phase);
+  };
+  EXPECT_EQ(check_of_places(m, request, &plan), "accepted");
+  for (const plan::Shape& shape : request.shapes) {
+    EXPECT_EQ(plan.lane_of("ffn", shape, 0), 1) << shape.n_rows;
+    EXPECT_EQ(plan.lane_of("attention", shape, 0), 0) << shape.n_rows;
+  }
+  // A block for which the lane has no memory is elsewhere in every shape.
+  plan.lanes[1].memory_limit = 3 * ffn_bytes(m) - 1;
+  EXPECT_EQ(check_of_places(m, request, &plan), "accepted");
+  for (const plan::Shape& shape : request.shapes) {
+    EXPECT_EQ(plan.lane_of("ffn", shape, 0), 1) << shape.n_rows;
+    EXPECT_EQ(plan.lane_of("ffn", shape, 2), 0) << shape.n_rows;
+  }
+  // Prompts in int8 have the bits of cores on both lanes; steps are floats.
+  plan.prefill = plan::Prefill::kInt8;
+  request.shapes = plan.body_shapes();
+  request.has_rules_of_phases = true;
+  EXPECT_EQ(check_of_places(m, request, &plan), "accepted");
 }
 
 // Returns what a pass takes when the plan's rules are followed.

@@ -100,12 +100,16 @@ plan::Plan plan_of(prepare::Options options, const plan::Plan* like,
   return plan;
 }
 
+// Returns a request that asks the plan for classes, and must not outlive it.
 solve::PlaceRequest place_request(const plan::Plan& plan) {
   solve::PlaceRequest request;
   request.shapes = plan.body_shapes();
   request.splits = plan.splits;
   request.has_rules_of_phases = !plan.has_one_class();
   request.decode_context = kDecodeContext;
+  request.class_of = [of = &plan](int lane, plan::Phase phase) {
+    return schedule::class_of(*of, lane, phase);
+  };
   return request;
 }
 

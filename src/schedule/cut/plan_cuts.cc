@@ -133,21 +133,6 @@ class Grid {
   std::vector<int> borders_ = {0};
 };
 
-// Returns the first cut that holds for an op.
-const TensorCut* cut_of(std::span<const TensorCut> cuts, const lanes::Subgraph& subgraph,
-                        plan::Shape shape, const model::Op& op) {
-  for (const TensorCut& cut : cuts) {
-    if (!cut.holds_for(subgraph.name, shape)) continue;
-    if (cut.op.empty() || cut.op == op_name(*subgraph.blueprint, op)) return &cut;
-  }
-  return nullptr;
-}
-
-// Returns what people call a lane's processor.
-std::string processor_text(const plan::HostLane& lane) {
-  return lane.is_device() ? fmt::format("{}:{}", lane.kind, lane.device) : lane.kind;
-}
-
 void check_classes(const plan::Plan& plan, const TensorCut& cut) {
   if (cut.mixes_classes) return;
   int first = model::kNone;
@@ -210,6 +195,15 @@ void check_heads(const model::Blueprint& blueprint, const TensorCut& cut) {
 
 }  // namespace
 
+const TensorCut* cut_of(std::span<const TensorCut> cuts, const lanes::Subgraph& subgraph,
+                        plan::Shape shape, const model::Op& op) {
+  for (const TensorCut& cut : cuts) {
+    if (!cut.holds_for(subgraph.name, shape)) continue;
+    if (cut.op.empty() || cut.op == op_name(*subgraph.blueprint, op)) return &cut;
+  }
+  return nullptr;
+}
+
 Parts parts_of_tokens(const plan::Shares& tokens) {
   Parts parts;
   const std::vector<Range> ranges = ranges_of(tokens);
@@ -253,6 +247,10 @@ Parts parts_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Sh
   const plan::LengthParts* const length = plan.length_of(shape);
   if (!parts.empty() || length == nullptr || !is_divided_by_lengths(subgraph)) return parts;
   return parts_of_tokens(length->parts);
+}
+
+std::string processor_text(const plan::HostLane& lane) {
+  return lane.is_device() ? fmt::format("{}:{}", lane.kind, lane.device) : lane.kind;
 }
 
 std::string class_of(const plan::Plan& plan, int lane_index, std::optional<plan::Phase> phase) {

@@ -18,12 +18,18 @@ Parts parts_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Sh
 // Divides a subgraph that lives on lane `home` by cuts that no plan has yet.
 Parts parts_of(std::span<const plan::TensorCut> cuts, const lanes::Subgraph& subgraph,
                plan::Shape shape, int home);
+// Returns the first cut that holds for an op of a subgraph; null: none does.
+const plan::TensorCut* cut_of(std::span<const plan::TensorCut> cuts,
+                              const lanes::Subgraph& subgraph, plan::Shape shape,
+                              const model::Op& op);
 // Says whether lengths divide a subgraph: those that multiply, but not the head. Other ops are
 // little work, and stay on the lane where the plan places them.
 bool is_divided_by_lengths(const lanes::Subgraph& subgraph);
 // Returns the parts that divide a subgraph by tokens, as a length does.
 Parts parts_of_tokens(const plan::Shares& tokens);
 
+// Returns what people call a lane's processor: "host", "npu" or "opencl:0".
+std::string processor_text(const plan::HostLane& lane);
 // Returns the numerics class of a lane in executables of a phase; no phase: in those of both. Lanes
 // of one class give the same bits. Lanes of cores compute with the kernels of this program.
 // 'openvino' computes nothing but prompts, and in int8 gives their bits (lanes/vendor/); so does
