@@ -160,5 +160,26 @@ TEST_F(ServerOpenai, RepeatsAPromptOnlyWithoutLikelihoods) {
   EXPECT_EQ(refused["error"]["param"], "echo");
 }
 
+// A call may have been cut within its arguments, and clients send back what they got.
+TEST_F(ServerOpenai, TakesEarlierCallsWhoseArgumentsAreNoObject) {
+  start_with_text("Fine.");
+  const auto ask = [](const std::string& arguments) {
+    return R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","tool_calls":[)"
+           R"({"id":"1","type":"function","function":{"name":"f","arguments":)" +
+           arguments + R"(}}]},{"role":"tool","tool_call_id":"1","content":"b"}]})";
+  };
+  for (const char* const arguments : {R"("{\"city\": \"Ro")", R"("[1]")", R"("Rome")"}) {
+    post("/v1/chat/completions", ask(arguments));
+    post("/v1/responses", std::string(R"({"input":[{"role":"user","content":"a"},{"type":)") +
+                              R"("function_call","call_id":"1","name":"f","arguments":)" +
+                              arguments + R"(},{"type":"function_call_output","call_id":"1",)" +
+                              R"("output":"b"}]})");
+  }
+  const std::string prompt = post("/apply-template", ask(R"("Rome")"))["prompt"];
+  EXPECT_NE(prompt.find(R"(<call>f("Rome")</call>)"), std::string::npos) << prompt;
+  const Json refused = post("/v1/chat/completions", ask("5"), 400);
+  EXPECT_EQ(refused["error"]["param"], "messages[1].tool_calls[0].function.arguments");
+}
+
 }  // namespace
 }  // namespace troika

@@ -25,8 +25,9 @@ Json read_call(const Json& call, const std::string& where) {
   const Json* const given = parts.find("arguments");
   Json arguments = given == nullptr ? Json::object() : *given;
   if (arguments.is_string()) {
-    const std::string text = arguments.get<std::string>();
-    arguments = text.empty() ? Json::object() : object_from(text);
+    arguments = arguments_from(arguments.get<std::string>());
+  } else if (!arguments.is_object()) {
+    parts.fail("arguments", "must be the text of a JSON object, or an object");
   }
   if (name.empty()) fail(where + ".function.name", "is missing");
   return {{"id", fields.text("id")},
@@ -131,6 +132,15 @@ void read_choice(Fields& fields, Conversation* conversation) {
 }
 
 }  // namespace
+
+Json arguments_from(const std::string& text) {
+  if (text.empty()) return Json::object();
+  try {
+    return object_from(text);
+  } catch (const Refused&) {
+    return text;
+  }
+}
 
 std::string text_of_parts(const Json& content, const std::string& where) {
   if (content.is_string()) return content.get<std::string>();

@@ -46,6 +46,11 @@ struct Conversation {
 // Reads messages, tools and what belongs to them. Throws Refused.
 Conversation read_conversation(Fields& fields);
 
+// Returns the arguments of an earlier call, given as text, in the form that templates want: as an
+// object. A text that is none stays a text: the model wrote it, and a client sends it back as it
+// is.
+Json arguments_from(const std::string& text);
+
 // Returns the text of a content that is a text or a list of texts. Throws Refused for images and
 // the like.
 std::string text_of_parts(const Json& content, const std::string& where);

@@ -48,6 +48,7 @@ class MessageReader {
       block.ignore("citations");
     } else if (type == "tool_use" && role_ == "assistant") {
       const Json* const input = block.find("input");
+      if (input != nullptr && !input->is_object()) block.fail("input", "must be an object");
       calls_.push_back({{"id", block.text("id")},
                         {"type", "function"},
                         {"function",

@@ -37,9 +37,10 @@ std::string tools_text(const Json& tools, const CallShape& shape) {
 std::string call_text(const Json& calls, const CallShape& shape) {
   std::string text;
   for (const Json& call : calls) {
+    const Json& arguments = call["function"]["arguments"];
     text += (text.empty() ? shape.before : shape.between) +
             call["function"]["name"].get<std::string>() + shape.middle +
-            dump(call["function"]["arguments"]);
+            (arguments.is_string() ? arguments.get<std::string>() : dump(arguments));
   }
   return text + shape.after;
 }

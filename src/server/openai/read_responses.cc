@@ -23,13 +23,11 @@ void read_message_item(Fields& item, const std::string& where, Json* messages) {
 
 // Adds a call to the messages. Calls that follow each other belong to one message.
 void read_call_item(Fields& item, Json* messages) {
-  const std::string arguments = item.text("arguments");
   const Json call = {
       {"id", item.text("call_id")},
       {"type", "function"},
       {"function",
-       {{"name", item.text("name")},
-        {"arguments", arguments.empty() ? Json::object() : object_from(arguments)}}}};
+       {{"name", item.text("name")}, {"arguments", arguments_from(item.text("arguments"))}}}};
   const bool continues = !messages->empty() && messages->back()["role"] == "assistant";
   if (!continues) messages->push_back({{"role", "assistant"}, {"content", ""}});
   messages->back()["tool_calls"].push_back(call);
