@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include "base/error.h"
@@ -122,6 +124,14 @@ void write_file(const std::string& path, std::string_view content) {
   AtomicFile file(path);
   file.write(content);
   file.commit();
+}
+
+std::optional<std::string> read_whole_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  if (file.bad()) return std::nullopt;
+  return bytes;
 }
 
 void refuse_to_replace(const std::string& source, const std::string& output) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +50,9 @@ class AtomicFile {
 
 // Writes a whole file, which appears complete or not at all. Throws Error.
 void write_file(const std::string& path, std::string_view content);
+
+// Returns the bytes of a whole file; nothing where it cannot be read.
+std::optional<std::string> read_whole_file(const std::string& path);
 
 // Throws UsageError where writing `output` would replace `source`, which is being read.
 void refuse_to_replace(const std::string& source, const std::string& output);

@@ -19,13 +19,6 @@ namespace troika::machines {
 
 class PhonePrompts : public schedule::LayoutWatch, private lanes::Completion {
  public:
-  struct Counters {
-    int64_t n_loads = 0;  // counts loads of graphs of steps
-    int64_t n_loads_back = 0;
-    double load_us = 0.0;  // the time of all loads together, from begin to end
-    double wait_us = 0.0;  // the time in which steps stood still because of loads
-  };
-
   // All arguments must outlive this object.
   PhonePrompts(const schedule::Graphs& graphs, const model::Blueprint& blueprint,
                const weights::Store& weights, lanes::VirtualPhone& phone);

@@ -35,11 +35,7 @@ bool apply_layouts(const Options& options, plan::Plan* plan);
 
 class LayoutLoader : public schedule::LayoutWatch {
  public:
-  struct Counters {
-    int64_t n_loads = 0;       // counts loads into the layout of steps
-    int64_t n_loads_back = 0;  // counts loads into the layout of prompts
-    double load_us = 0.0;      // sums up the times from a load's begin to its end
-    double wait_us = 0.0;      // sums up the times in which passes stood still for loads
+  struct Counters : schedule::LayoutWatch::Counters {
     uint64_t read_bytes = 0;
     uint64_t n_buffered_reads = 0;  // counts reads through the page cache
   };

@@ -32,6 +32,13 @@ class BlockWatch {
 // Changes the layouts of blocks, and is also told of prompts before their passes.
 class LayoutWatch : public BlockWatch {
  public:
+  struct Counters {
+    int64_t n_loads = 0;       // counts loads into the layout of steps
+    int64_t n_loads_back = 0;  // counts loads into the layout of prompts
+    double load_us = 0.0;      // sums up the times from a load's begin to its end
+    double wait_us = 0.0;      // sums up the times in which passes stood still for loads
+  };
+
   // Is told of a prompt, or of what is left of one: n_tokens tokens of Phase::kPrompt, in chunks of
   // `chunk`.
   virtual void plan_prompt(int n_tokens, int chunk, bool is_first) = 0;

@@ -52,6 +52,10 @@ http::Response refusal_response(const std::string& path, const Refused& refused)
   return response;
 }
 
+http::Response failure_response(const std::string& why) {
+  return refusal_response("", Refused(500, why));
+}
+
 std::string why_unknown(const std::string& path) {
   struct Known {
     std::string_view begin, why;

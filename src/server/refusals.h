@@ -11,6 +11,9 @@ namespace troika::server {
 // Returns the response of a refusal. The request's path tells which interface it is for.
 http::Response refusal_response(const std::string& path, const Refused& refused);
 
+// Returns the response of an answer that failed, in the form that most interfaces share.
+http::Response failure_response(const std::string& why);
+
 // Returns the name of an error, e.g. "invalid_request_error" for 400.
 const char* error_type(int status);
 

@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "server/refusals.h"
+
 namespace troika::server {
 
 std::string dump(const Json& json) {
@@ -63,7 +65,12 @@ void EventStream::end() {
   exchange_->end();
 }
 
-void EventStream::ping(std::string_view text, double seconds) {
+void EventStream::fail(const std::string& why) {
+  event({{"error", {{"message", why}, {"type", error_type(500)}, {"code", 500}}}});
+  end();
+}
+
+void EventStream::ping(double seconds, std::string_view text) {
   if (!is_open_.load() || exchange_->is_gone()) return;
   const Clock::duration now = Clock::now().time_since_epoch();
   const std::chrono::duration<double> waited = now - Clock::duration(last_.load());

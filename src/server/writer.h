@@ -58,8 +58,10 @@ class EventStream {
   void event(const Json& data, std::string_view name = "");
   void line(std::string_view text);
   void end();
-  // Writes the text if nothing was written for `seconds`.
-  void ping(std::string_view text, double seconds);
+  // Writes why the answer failed, as interfaces do that have no form of their own, and ends.
+  void fail(const std::string& why);
+  // Writes the text, usually a comment, if nothing was written for `seconds`.
+  void ping(double seconds, std::string_view text = ": still here\n\n");
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -47,14 +45,6 @@ const char* text_of(const std::string& source) {
     if (source == known.name) return known.text;
   }
   assert_failed("a source of kernels/", __FILE__, __LINE__);
-}
-
-std::optional<std::string> read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  if (file.bad()) return std::nullopt;
-  return bytes;
 }
 
 // Returns the head that stands before a program in its file.
@@ -139,7 +129,7 @@ Program Programs::compile(const std::string& text, const std::string& name,
 }
 
 Program Programs::import(uint64_t key, const std::string& options) {
-  std::optional<std::string> file = read_all(path_of(key));
+  std::optional<std::string> file = read_whole_file(path_of(key));
   if (!file) return nullptr;
   const size_t length = head_of(key, "").size();
   const std::string_view all = *file;

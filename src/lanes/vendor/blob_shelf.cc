@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -15,14 +13,6 @@ namespace troika::lanes::openvino {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::optional<std::string> read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  if (file.bad()) return std::nullopt;
-  return bytes;
-}
 
 // Returns the head that stands before a blob in its file.
 std::string head_of(uint64_t key, std::string_view blob) {
@@ -37,7 +27,7 @@ std::string BlobShelf::path_of(uint64_t key) const {
 }
 
 std::optional<std::string> BlobShelf::find(uint64_t key) {
-  std::optional<std::string> file = read_all(path_of(key));
+  std::optional<std::string> file = read_whole_file(path_of(key));
   if (!file) return std::nullopt;
   const size_t length = head_of(key, "").size();
   const std::string_view all = *file;
@@ -56,7 +46,7 @@ void BlobShelf::keep(uint64_t key, const std::function<bool(const std::string&)>
   try {
     fs::create_directories(folder_, ignored);
     if (!write(own)) throw Error("the library did not write it");
-    const std::optional<std::string> blob = read_all(own);
+    const std::optional<std::string> blob = read_whole_file(own);
     if (!blob) throw Error("what was written is not there");
     AtomicFile file(path_of(key));
     file.write(head_of(key, *blob));

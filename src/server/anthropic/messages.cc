@@ -129,7 +129,7 @@ class MessageWriter : public BlockWriter {
     events_.end();
   }
   void ping(double seconds) override {
-    events_.ping("event: ping\ndata: {\"type\":\"ping\"}\n\n", seconds);
+    events_.ping(seconds, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
   }
 
  private:

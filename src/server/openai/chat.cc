@@ -97,11 +97,8 @@ class ChatStream : public Writer {
     events_.line("data: [DONE]\n\n");
     events_.end();
   }
-  void fail(const std::string& why) override {
-    events_.event({{"error", {{"message", why}, {"type", error_type(500)}, {"code", 500}}}});
-    events_.end();
-  }
-  void ping(double seconds) override { events_.ping(": still here\n\n", seconds); }
+  void fail(const std::string& why) override { events_.fail(why); }
+  void ping(double seconds) override { events_.ping(seconds); }
 
  private:
   Json chunk_of(int answer, const Json& delta, const Json& logprobs, const Json& reason) const {
@@ -161,9 +158,7 @@ class ChatWhole : public Writer {
     response.body = dump(body);
     exchange_->reply(response);
   }
-  void fail(const std::string& why) override {
-    exchange_->reply(refusal_response("", Refused(500, why)));
-  }
+  void fail(const std::string& why) override { exchange_->reply(failure_response(why)); }
 
  private:
   Json choice(int index, const Message& message) const {

@@ -114,14 +114,13 @@ class CompletionWriter : public Writer {
     exchange_->reply(response);
   }
   void fail(const std::string& why) override {
-    if (!is_stream_) {
-      exchange_->reply(refusal_response("", Refused(500, why)));
-      return;
+    if (is_stream_) {
+      events_.fail(why);
+    } else {
+      exchange_->reply(failure_response(why));
     }
-    events_.event({{"error", {{"message", why}, {"type", error_type(500)}, {"code", 500}}}});
-    events_.end();
   }
-  void ping(double seconds) override { events_.ping(": still here\n\n", seconds); }
+  void ping(double seconds) override { events_.ping(seconds); }
 
  private:
   Json heading() const {

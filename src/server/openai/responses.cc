@@ -154,7 +154,7 @@ class ResponseWriter : public BlockWriter {
   }
   void fail(const std::string& why) override {
     if (!is_stream_) {
-      exchange_->reply(refusal_response("", Refused(500, why)));
+      exchange_->reply(failure_response(why));
       return;
     }
     Json json = response("failed");
@@ -162,7 +162,7 @@ class ResponseWriter : public BlockWriter {
     send("response.failed", {{"response", json}});
     events_.end();
   }
-  void ping(double seconds) override { events_.ping(": still here\n\n", seconds); }
+  void ping(double seconds) override { events_.ping(seconds); }
 
  private:
   static std::string delta_name(Block::Kind kind, const char* end) {
