@@ -76,11 +76,20 @@ class MessageReader {
     block.finish();
   }
 
+  // Adds the message. Turns of one role that follow each other are one turn in this interface.
   void add_message() {
-    Json message = {{"role", role_}, {"content", text_}};
-    if (!calls_.empty()) message["tool_calls"] = calls_;
-    if (!thought_.empty()) message["reasoning_content"] = thought_;
-    messages_->push_back(message);
+    if (messages_->empty() || messages_->back()["role"] != role_) {
+      messages_->push_back({{"role", role_}, {"content", ""}});
+    }
+    Json& message = messages_->back();
+    std::string text = message["content"].get<std::string>();
+    // The assistant's text goes on where it was left, and a person's turns are paragraphs.
+    if (role_ == "user" && !text.empty() && !text_.empty()) text += "\n";
+    message["content"] = text + text_;
+    for (const Json& call : calls_) message["tool_calls"].push_back(call);
+    if (!thought_.empty()) {
+      message["reasoning_content"] = message.value("reasoning_content", "") + thought_;
+    }
   }
 
   std::string where_, role_, text_, thought_;
