@@ -144,6 +144,21 @@ void read_custom_choice(Fields& fields, Conversation* conversation) {
   }
 }
 
+// Says whether the model may think, which it may only where the client asks for that.
+bool wants_thoughts(Fields& fields) {
+  const Json* const given = fields.find("thinking");
+  if (given == nullptr) return false;
+  Fields thinking(*given, "thinking.");
+  const std::string type = thinking.text("type");
+  if (type != "enabled" && type != "adaptive" && type != "disabled") {
+    thinking.fail("type", "must be enabled, adaptive or disabled");
+  }
+  thinking.ignore("budget_tokens");
+  thinking.ignore("display");
+  thinking.finish();
+  return type != "disabled";
+}
+
 }  // namespace
 
 Conversation read_messages(Fields& fields) {
@@ -161,14 +176,7 @@ Conversation read_messages(Fields& fields) {
   conversation.take_beginning();
   read_custom_tools(fields, &conversation);
   read_custom_choice(fields, &conversation);
-  if (const Json* const thinking = fields.find("thinking"); thinking != nullptr) {
-    Fields wish(*thinking, "thinking.");
-    const std::string type = wish.text("type");
-    conversation.extra["enable_thinking"] = type == "enabled" || type == "adaptive";
-    wish.ignore("budget_tokens");
-    wish.ignore("display");
-    wish.finish();
-  }
+  conversation.extra["enable_thinking"] = wants_thoughts(fields);
   return conversation;
 }
 
