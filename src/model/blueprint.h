@@ -62,6 +62,11 @@ enum class OpKind : uint8_t {
 
 const char* op_kind_name(OpKind kind);
 
+// Says whether the op is part of a mixture: what it computes follows from what each token chooses.
+constexpr bool is_of_experts(OpKind kind) {
+  return kind == OpKind::kRoute || kind == OpKind::kExpertLinear || kind == OpKind::kExpertSum;
+}
+
 enum class Activation : uint8_t {
   kSilu,
   kGelu,

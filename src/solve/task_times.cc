@@ -16,6 +16,14 @@ namespace {
 
 constexpr double kBytesPerUsOfGbPerS = 1e3;
 
+// Says whether a lane builds such a subgraph, as far as the refusals of a profile do not tell. Ops
+// of experts are timed as ops that stand for them, and those may be refused or not (lanes/vendor/).
+bool takes(const plan::HostLane& lane, const lanes::Subgraph& subgraph) {
+  return lane.kind != "openvino" ||
+         std::none_of(subgraph.ops.begin(), subgraph.ops.end(),
+                      [](const model::Op& op) { return model::is_of_experts(op.kind); });
+}
+
 // What a run of one subgraph binds. Of positions only their number counts.
 class BoundRun {
  public:
@@ -183,15 +191,15 @@ plan::Shape ProfileTimes::computed(int lane, const lanes::Subgraph& subgraph,
 
 double ProfileTimes::task_us(int lane, const lanes::Subgraph& subgraph, TaskShape task,
                              int context) const {
+  constexpr double kForEver = std::numeric_limits<double>::infinity();
+  if (!takes(lanes_[static_cast<size_t>(lane)], subgraph)) return kForEver;
   const plan::Shape shape = computed(lane, subgraph, task);
   double us = predictor_.start_us(lane);
   for (size_t i = 0; i < subgraph.ops.size(); ++i) {
     const std::optional<plan::OpShape> op =
         shape_of(subgraph, i, weights_, kv_type_, shape, context);
     if (!op) continue;
-    if (profile_.refuses(lane, op->op, shape.phase)) {
-      return std::numeric_limits<double>::infinity();
-    }
+    if (profile_.refuses(lane, op->op, shape.phase)) return kForEver;
     us += predictor_.added_us(lane, *op);
   }
   return us;

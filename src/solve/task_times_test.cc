@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "forge/hollow.h"
 #include "model/architecture.h"
 #include "model/known.h"
+#include "schedule/cut/plan_cuts.h"
 #include "schedule/graphs.h"
+#include "solve/cuts/solve_cuts.h"
 #include "solve/predict_pass.h"
 #include "solve/profile/op_shapes.h"
 
@@ -72,6 +76,41 @@ TEST(PredictPrompt, StaticGraphsTakeAsLongForAShorterPrompt) {
   m.plan.placements.clear();
   const double host_us = predict_prompt_us(times, m.plan, m.blueprint, 512);
   EXPECT_LT(predict_prompt_us(times, m.plan, m.blueprint, 300), 0.9 * host_us);
+}
+
+bool has_experts(const lanes::Subgraph& subgraph) {
+  return std::any_of(subgraph.ops.begin(), subgraph.ops.end(),
+                     [](const model::Op& op) { return model::is_of_experts(op.kind); });
+}
+
+// However fast the device is, no placement, cut or length gives it experts.
+TEST(ProfileTimes, StaticGraphsHaveNoExperts) {
+  ProfiledModel m("tiny-qwen3moe", 1e3, 1e4);
+  m.plan.prompt_shapes = {32, 64, 128};
+  CutRequest request;
+  request.place.shapes = m.plan.body_shapes();
+  request.place.has_rules_of_phases = true;
+  request.cuts.n_lanes = 2;
+  request.lengths = length_rules(m.plan, request.cuts);
+  EXPECT_FALSE(request.lengths.lengths.empty());
+  const CutChoice choice = solve_cuts(m.blueprint, m.weights, m.plan, m.times(), request);
+  m.plan.placements = choice.places.placements;
+  m.plan.cuts = choice.cuts;
+  m.plan.lengths = choice.lengths;
+  int n_on_device = 0, n_with_experts = 0;
+  for (const Shape& shape : m.plan.body_shapes()) {
+    for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(m.blueprint)) {
+      const int home = m.plan.lane_of(subgraph.name, shape, subgraph.block());
+      for (const schedule::Piece& piece :
+           schedule::lower(subgraph, {home, schedule::parts_of(m.plan, subgraph, shape)})) {
+        n_on_device += piece.lane;
+        n_with_experts += has_experts(piece.subgraph) ? 1 : 0;
+        EXPECT_FALSE(piece.lane == 1 && has_experts(piece.subgraph)) << piece.subgraph.name;
+      }
+    }
+  }
+  EXPECT_GT(n_on_device, 0);
+  EXPECT_GT(n_with_experts, 0);
 }
 
 }  // namespace

@@ -20,10 +20,6 @@ using model::OpKind;
 // decided.
 constexpr int kQueueDepth = 4;
 
-bool is_of_experts(OpKind kind) {
-  return kind == OpKind::kRoute || kind == OpKind::kExpertLinear || kind == OpKind::kExpertSum;
-}
-
 // Returns op `index` of a subgraph alone, with the subgraph's slice of it.
 Subgraph one_of(const Subgraph& subgraph, size_t index) {
   Subgraph one = subgraph;
@@ -118,7 +114,7 @@ void OpenclLane::check(const Subgraph& subgraph, const weights::Store& weights, 
 OpenclLane::Place OpenclLane::place_of(const Subgraph& subgraph, const BoundOp& bound,
                                        bool is_float) const {
   const BoundProduct* const product = bound.product();
-  if (is_of_experts(bound.op.kind)) return Place::kHost;
+  if (model::is_of_experts(bound.op.kind)) return Place::kHost;
   const bool has_odd_heads = subgraph.blueprint->head_dim % 2 != 0;
   if (bound.op.kind == OpKind::kAttention && has_odd_heads) return Place::kHost;
   if (bound.op.kind != OpKind::kLinear || is_float) return is_float ? Place::kDevice : Place::kHost;

@@ -15,11 +15,6 @@ namespace {
 
 using model::OpKind;
 
-bool is_of_experts(const model::Op& op) {
-  return op.kind == OpKind::kRoute || op.kind == OpKind::kExpertLinear ||
-         op.kind == OpKind::kExpertSum;
-}
-
 // Returns ops [begin, end) of the subgraph, with its slice of them.
 Subgraph stretch_of(const Subgraph& subgraph, size_t begin, size_t end) {
   Subgraph stretch = subgraph;
@@ -124,7 +119,7 @@ void VendorLane::check(const Subgraph& subgraph, plan::Shape shape,
   if (subgraph.role != Role::kWhole) refuse(subgraph, "outliers are tasks of their own");
   check_slice(subgraph, info_);
   for (const model::Op& op : subgraph.ops) {
-    if (is_of_experts(op)) refuse(subgraph, "tokens choose experts as they run");
+    if (model::is_of_experts(op.kind)) refuse(subgraph, "tokens choose experts as they run");
     if (op.kind == OpKind::kLinear && weights.is_switched(op.weight)) {
       refuse(subgraph, "weights change their place");
     }
