@@ -1,6 +1,7 @@
 #include "server/anthropic/messages.h"
 
 #include <limits>
+#include <optional>
 
 #include "server/anthropic/read_messages.h"
 #include "server/blocks.h"
@@ -158,10 +159,26 @@ class MessageWriter : public BlockWriter {
   EventStream events_;
 };
 
+// Reads the form of the answer from "output_config", if the request asks for one.
+std::optional<AnswerForm> read_output_form(Fields& fields) {
+  const Json* const given = fields.find("output_config");
+  if (given == nullptr) return std::nullopt;
+  Fields config(*given, "output_config.");
+  config.ignore("effort");
+  const Json* const format = config.find("format");
+  config.finish();
+  if (format == nullptr) return std::nullopt;
+  Fields wish(*format, "output_config.format.");
+  if (wish.text("type") != "json_schema") wish.fail("type", "must be json_schema");
+  const Json* const schema = wish.find("schema");
+  if (schema == nullptr) wish.fail("schema", "is missing");
+  wish.finish();
+  return AnswerForm{grammar::Format::kJsonSchema, dump(*schema)};
+}
+
 void ignore_wishes(Fields& fields) {
   ignore_remarks(fields);
-  for (const char* const name :
-       {"cache_control", "context_management", "inference_geo", "output_config", "speed"}) {
+  for (const char* const name : {"cache_control", "context_management", "inference_geo", "speed"}) {
     fields.ignore(name);
   }
   fields.refuse("container", "this server runs no programs");
@@ -182,10 +199,10 @@ void serve_messages(Context& context, const std::shared_ptr<http::Exchange>& exc
   wanted.most_tokens =
       static_cast<int>(fields.whole("max_tokens", 1, 1, std::numeric_limits<int>::max()));
   if (wanted.n_returned != 1) fields.fail("n", "must be 1 in this interface");
+  const std::optional<AnswerForm> form = read_output_form(fields);
   ignore_wishes(fields);
   fields.finish();
-  const Answers::MakeReader make_reader =
-      prepare_turn(context, conversation, std::nullopt, &wanted);
+  const Answers::MakeReader make_reader = prepare_turn(context, conversation, form, &wanted);
   auto writer = std::make_unique<MessageWriter>(context, exchange, wanted);
   context.start(exchange, wanted, std::move(writer), make_reader);
 }
@@ -195,6 +212,7 @@ void serve_count_tokens(Context& context, const std::shared_ptr<http::Exchange>&
   context.chat();
   Fields fields(body);
   const Conversation conversation = read_messages(fields);
+  read_output_form(fields);  // makes no difference to the prompt
   ignore_wishes(fields);
   fields.finish();
   http::Response response;
