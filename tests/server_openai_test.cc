@@ -181,5 +181,28 @@ TEST_F(ServerOpenai, TakesEarlierCallsWhoseArgumentsAreNoObject) {
   EXPECT_EQ(refused["error"]["param"], "messages[1].tool_calls[0].function.arguments");
 }
 
+// A schema that does not say so is that of an object too, as a call has named arguments.
+TEST_F(ServerOpenai, CallsToolsWithObjectsWhateverTheirSchemasLeaveOut) {
+  start();
+  for (const char* const schema :
+       {"true", "{}", R"({"properties":{},"additionalProperties":false})",
+        R"({"maxProperties":0})"}) {
+    const std::string tools =
+        std::string(R"(,"max_tokens":200,"tool_choice":"required","parallel_tool_calls":false,)") +
+        R"("tools":[{"type":"function","function":{"name":"f","parameters":)" + schema + "}}]";
+    const Json answer = post("/v1/chat/completions", chat(tools))["choices"][0];
+    if (answer["finish_reason"] == "length") continue;  // a model of random weights wrote on
+    const std::string arguments =
+        answer["message"]["tool_calls"][0]["function"]["arguments"].get<std::string>();
+    EXPECT_TRUE(Json::parse(arguments).is_object()) << schema << " " << answer;
+  }
+  const Json refused = post(
+      "/v1/chat/completions",
+      chat(
+          R"(,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"array"}}}])"),
+      400);
+  EXPECT_EQ(refused["error"]["param"], "tools[0].function.parameters.type");
+}
+
 }  // namespace
 }  // namespace troika

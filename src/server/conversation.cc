@@ -88,10 +88,10 @@ void read_tools(Fields& fields, Conversation* conversation) {
     const std::string name = function.text("name");
     if (name.empty()) function.fail("name", "is missing");
     const Json* const parameters = function.find("parameters");
-    conversation->tools.push_back({name, function.text("description"),
-                                   parameters != nullptr
-                                       ? *parameters
-                                       : Json{{"type", "object"}, {"properties", Json::object()}}});
+    conversation->tools.push_back(
+        {name, function.text("description"),
+         parameters != nullptr ? arguments_schema(*parameters, where + ".function.parameters")
+                               : Json{{"type", "object"}, {"properties", Json::object()}}});
     function.ignore("strict");  // arguments always fit the schema
     function.finish();
     tool.finish();
@@ -132,6 +132,21 @@ void read_choice(Fields& fields, Conversation* conversation) {
 }
 
 }  // namespace
+
+Json arguments_schema(const Json& given, const std::string& where) {
+  Json schema = {{"type", "object"}};
+  if (given == true) return schema;
+  if (!given.is_object()) fail(where, "must be a JSON schema that objects fit");
+  const auto type = given.find("type");
+  const bool has_object =
+      type == given.end() || *type == "object" ||
+      (type->is_array() && std::find(type->begin(), type->end(), Json("object")) != type->end());
+  if (!has_object) fail(where + ".type", "must be object: the arguments of a call have names");
+  for (const auto& [name, value] : given.items()) {
+    if (name != "type") schema[name] = value;
+  }
+  return schema;
+}
 
 Json arguments_from(const std::string& text) {
   if (text.empty()) return Json::object();

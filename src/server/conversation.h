@@ -46,6 +46,10 @@ struct Conversation {
 // Reads messages, tools and what belongs to them. Throws Refused.
 Conversation read_conversation(Fields& fields);
 
+// Returns the schema of a tool's arguments, which are an object: a schema without a type gets this
+// one. `where` is the field's name. Throws Refused for a schema of something else.
+Json arguments_schema(const Json& given, const std::string& where);
+
 // Returns the arguments of an earlier call, given as text, in the form that templates want: as an
 // object. A text that is none stays a text: the model wrote it, and a client sends it back as it
 // is.

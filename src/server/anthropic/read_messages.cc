@@ -111,7 +111,9 @@ void read_custom_tools(Fields& fields, Conversation* conversation) {
     const Json* const schema = tool.find("input_schema");
     const std::string name = tool.text("name");
     if (name.empty() || schema == nullptr) tool.fail("name", "and input_schema must be there");
-    conversation->tools.push_back({name, tool.text("description"), *schema});
+    conversation->tools.push_back(
+        {name, tool.text("description"),
+         arguments_schema(*schema, fmt::format("tools[{}].input_schema", i))});
     for (const char* const remark : {"cache_control", "strict", "defer_loading", "input_examples",
                                      "allowed_callers", "eager_input_streaming"}) {
       tool.ignore(remark);

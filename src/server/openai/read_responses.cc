@@ -76,8 +76,10 @@ void read_functions(Fields& fields, Conversation* conversation) {
     const std::string name = tool.text("name");
     if (name.empty()) tool.fail("name", "is missing");
     const Json* const parameters = tool.find("parameters");
-    conversation->tools.push_back({name, tool.text("description"),
-                                   parameters != nullptr ? *parameters : Json{{"type", "object"}}});
+    conversation->tools.push_back(
+        {name, tool.text("description"),
+         arguments_schema(parameters != nullptr ? *parameters : Json(true),
+                          fmt::format("tools[{}].parameters", i))});
     tool.ignore("strict");
     tool.finish();
   }
