@@ -155,7 +155,7 @@ TEST(StreamedMixture, P10MemoryOfGuessesIsReckoned) {
   }
   const size_t guess = lanes::guess_floats(static_cast<size_t>(blueprint.width), 128);
   ASSERT_GT(guess, static_cast<size_t>(longest));
-  const plan::HostLane& lane = plan.lanes.front();
+  const plan::PlannedLane& lane = plan.lanes.front();
   EXPECT_EQ(lanes::host_scratch_bytes(blueprint, lane, plan, true) -
                 lanes::host_scratch_bytes(blueprint, lane, plan, false),
             2 * sizeof(float) * (guess - static_cast<size_t>(longest)));

@@ -131,7 +131,7 @@ TEST_F(HeadLanes, S6LanesStepsAndChunksChangeNoBit) {
     }
   }
   prepare::Options wide = on_lanes(one_lane(), {1, 0, 0}, HeadStep::kFused);
-  for (plan::HostLane& lane : wide.lanes.cores) lane.n_threads = 3;
+  for (plan::PlannedLane& lane : wide.lanes.cores) lane.n_threads = 3;
   EXPECT_EQ(rows_of(wide), wanted);
 }
 

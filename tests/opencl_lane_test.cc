@@ -42,8 +42,8 @@ prepare::Options opencl_options(plan::Prefill prefill) {
   return options;
 }
 
-plan::HostLane opencl_lane() {
-  plan::HostLane lane = {{}, 0, "opencl"};
+plan::PlannedLane opencl_lane() {
+  plan::PlannedLane lane = {{}, 0, "opencl"};
   lane.device = "0";
   return lane;
 }

@@ -287,7 +287,8 @@ Option* add_kv(Command& command, tensor::Type& type) {
       ->shows_default("f16");
 }
 
-Option* add_cores(Command& command, std::vector<plan::HostLane>& lanes, const std::string& help) {
+Option* add_cores(Command& command, std::vector<plan::PlannedLane>& lanes,
+                  const std::string& help) {
   const auto take = [&](const std::string& text) {
     lanes = plan::lanes_from_text(text, usable_core_numbers());
   };

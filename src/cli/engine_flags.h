@@ -48,6 +48,6 @@ Option* add_prefill(Command& command, std::optional<plan::Prefill>& prefill,
 Option* add_activations(Command& command, plan::Activations& activations);
 Option* add_kv(Command& command, tensor::Type& type);
 // Adds --lanes, the cores of this machine.
-Option* add_cores(Command& command, std::vector<plan::HostLane>& lanes, const std::string& help);
+Option* add_cores(Command& command, std::vector<plan::PlannedLane>& lanes, const std::string& help);
 
 }  // namespace troika::cli

@@ -223,8 +223,9 @@ void say_of_lanes(const EngineFlags& flags, const prepare::Options& options, con
     say("--no-cuts", "neither cuts nor lengths are in a plan that this run follows");
   }
   if (const std::vector<plan::LaneCap> caps = flags.checked().lanes.caps;
-      std::none_of(caps.begin(), caps.end(),
-                   [](plan::LaneCap cap) { return cap.busy_percent < plan::HostLane::kAllTime; })) {
+      std::none_of(caps.begin(), caps.end(), [](plan::LaneCap cap) {
+        return cap.busy_percent < plan::PlannedLane::kAllTime;
+      })) {
     say("--lane-busy", "no lane rests that may be busy for all of the time");
   }
   for (const plan::TensorCut& cut : plan.cuts) {

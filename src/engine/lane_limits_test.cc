@@ -22,7 +22,7 @@ TEST(LaneLimits, N9_ALimitHoldsOnLanesOfThisMachine) {
   if (usable_core_numbers().size() < 2) GTEST_SKIP() << "two lanes need two cores";
   const auto model = test_support::small_model();
   test_support::TinyEngine one(model);
-  test_support::TinyEngine whole(model, two_lanes(plan::HostLane::kNoLimit));
+  test_support::TinyEngine whole(model, two_lanes(plan::PlannedLane::kNoLimit));
   const auto held_of = [](const Engine& engine) {
     return solve::held_by_lanes(engine.blueprint(), engine.weights(), engine.plan());
   };

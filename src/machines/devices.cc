@@ -15,7 +15,7 @@ namespace {
 // What a device's lane is made from.
 struct DeviceRequest {
   const kernels::Table& kernels;
-  const plan::HostLane& lane;
+  const plan::PlannedLane& lane;
   const plan::Plan& plan;
   const lanes::Int8Rules* int8_rules;
 };
@@ -25,14 +25,14 @@ std::string environment(const char* name) {
   return text != nullptr ? text : "";
 }
 
-lanes::VendorOptions vendor_options(const plan::HostLane& lane) {
+lanes::VendorOptions vendor_options(const plan::PlannedLane& lane) {
   return {environment("TROIKA_OPENVINO"), lane.device, lane.cores,
           environment("TROIKA_OPENVINO_BLOBS")};
 }
 
 // Returns the options of an OpenCL device. REQUIRES: the device is a number, as plans are checked
 // for.
-lanes::opencl::DeviceOptions opencl_options(const plan::HostLane& lane, bool is_fast = false) {
+lanes::opencl::DeviceOptions opencl_options(const plan::PlannedLane& lane, bool is_fast = false) {
   return {environment("TROIKA_OPENCL"), std::stoi(lane.device), lane.cores,
           environment("TROIKA_OPENCL_PROGRAMS"), is_fast};
 }
@@ -57,16 +57,16 @@ std::unique_ptr<lanes::Lane> make_vendor(const DeviceRequest& request) {
 struct Maker {
   std::string_view kind;
   std::unique_ptr<lanes::Lane> (*make)(const DeviceRequest&);
-  void (*check)(const plan::HostLane&);  // throws the Error that `make` would throw
+  void (*check)(const plan::PlannedLane&);  // throws the Error that `make` would throw
 };
 constexpr Maker kMakers[] = {
     {"opencl", make_opencl,
-     [](const plan::HostLane& lane) { lanes::OpenclLane::check_device(opencl_options(lane)); }},
+     [](const plan::PlannedLane& lane) { lanes::OpenclLane::check_device(opencl_options(lane)); }},
     {"openvino", make_vendor,
-     [](const plan::HostLane& lane) { lanes::VendorLane::check_device(vendor_options(lane)); }},
+     [](const plan::PlannedLane& lane) { lanes::VendorLane::check_device(vendor_options(lane)); }},
 };
 
-const Maker& maker_of(const plan::HostLane& lane) {
+const Maker& maker_of(const plan::PlannedLane& lane) {
   for (const Maker& maker : kMakers) {
     if (maker.kind == lane.kind) return maker;
   }
@@ -78,13 +78,13 @@ const Maker& maker_of(const plan::HostLane& lane) {
 }  // namespace
 
 std::unique_ptr<lanes::Lane> make_device_lane(const kernels::Table& kernels,
-                                              const plan::HostLane& lane, const plan::Plan& plan,
+                                              const plan::PlannedLane& lane, const plan::Plan& plan,
                                               const lanes::Int8Rules* int8_rules) {
   return maker_of(lane).make({kernels, lane, plan, int8_rules});
 }
 
 void check_devices(const plan::Plan& plan) {
-  for (const plan::HostLane& lane : plan.lanes) {
+  for (const plan::PlannedLane& lane : plan.lanes) {
     if (lane.is_device()) maker_of(lane).check(lane);
   }
 }

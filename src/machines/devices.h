@@ -14,7 +14,7 @@ namespace troika::machines {
 // kind, or the device is not there. `kernels` must outlive the lane, and the rules must live until
 // executables are built; null: there are no rules.
 std::unique_ptr<lanes::Lane> make_device_lane(const kernels::Table& kernels,
-                                              const plan::HostLane& lane, const plan::Plan& plan,
+                                              const plan::PlannedLane& lane, const plan::Plan& plan,
                                               const lanes::Int8Rules* int8_rules);
 
 // Throws the Error that `make_device_lane` would throw, before other work takes time.

@@ -12,7 +12,7 @@ std::unique_ptr<lanes::Machine> make_host(const kernels::Table& kernels, const p
                                           const prepare::LoadedWeights& weights) {
   const lanes::Int8Rules* rules = weights.int8.rules();
   const weights::ChannelFile* channels = weights.channel_file.get();
-  const auto make_device = [&](const plan::HostLane& lane) {
+  const auto make_device = [&](const plan::PlannedLane& lane) {
     return make_device_lane(kernels, lane, plan, rules);
   };
   if (channels == nullptr) {
@@ -30,7 +30,7 @@ std::unique_ptr<lanes::VirtualPhone> make_phone(const PhoneSetup& setup,
                                                 const plan::Plan& plan, bool has_values) {
   std::unique_ptr<lanes::Lane> values;
   if (has_values) {
-    const plan::HostLane all_cores = {{}, setup.n_threads, "host"};
+    const plan::PlannedLane all_cores = {{}, setup.n_threads, "host"};
     values = std::make_unique<lanes::HostLane>(kernels, all_cores, plan.activations,
                                                plan::Prefill::kSame);
   }

@@ -42,7 +42,7 @@ void apply_npu_step(const prepare::Options& options, PhoneSetup* setup) {
   plan::Plan& plan = setup->plan;
   const auto lane_of = [&](const std::string& kind) {
     const auto found = std::find_if(plan.lanes.begin(), plan.lanes.end(),
-                                    [&](const plan::HostLane& l) { return l.kind == kind; });
+                                    [&](const plan::PlannedLane& l) { return l.kind == kind; });
     return found == plan.lanes.end() ? -1 : static_cast<int>(found - plan.lanes.begin());
   };
   const int npu = lane_of("npu");
@@ -173,7 +173,7 @@ void set_limits(const prepare::Options& options, const lanes::VirtualPhone& phon
   if (prepare::has_neurons(options)) {
     // Blocks come and go, so lanes have no limit here; the NPU's own is counted when hot neurons
     // are chosen.
-    for (plan::HostLane& lane : plan.lanes) lane.memory_limit = plan::HostLane::kNoLimit;
+    for (plan::PlannedLane& lane : plan.lanes) lane.memory_limit = plan::PlannedLane::kNoLimit;
   }
   plan::limit_lanes(options.lanes.limits, &plan.lanes);
   plan::cap_lanes(options.lanes.caps, &plan.lanes);
@@ -310,7 +310,7 @@ void apply_layouts(const prepare::Options& options, PhoneSetup* setup) {
 
 // Lets lanes rest as the plan says (H14).
 void apply_caps(PhoneSetup* setup) {
-  for (const plan::HostLane& lane : setup->plan.lanes) {
+  for (const plan::PlannedLane& lane : setup->plan.lanes) {
     setup->options.busy_shares.push_back(lane.busy_share());
   }
 }
@@ -383,7 +383,7 @@ void take_given_plan(const prepare::Options& options, const gguf::File& file,
           ? *options.plan.exact
           : prepare::load_plan(options.plan.file, prepare::plan_identity(file, setup->name())).plan;
   setup->options.lanes.clear();
-  for (const plan::HostLane& lane : setup->plan.lanes) {
+  for (const plan::PlannedLane& lane : setup->plan.lanes) {
     setup->options.lanes.push_back(lanes::processor_from_name(lane.kind));
   }
   prepare::apply_chunk_options(options, &setup->plan);

@@ -141,7 +141,7 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
   identity.arithmetic = arithmetic_name(kernels, plan);
 
   lanes::HostMachine machine(
-      kernels.table, plan, nullptr, nullptr, [&](const plan::HostLane& lane) {
+      kernels.table, plan, nullptr, nullptr, [&](const plan::PlannedLane& lane) {
         return machines::make_device_lane(kernels.table, lane, plan, nullptr);
       });
   ProfileResult result;

@@ -82,7 +82,7 @@ const NpuResult& NpuRuns::result(const NpuRun& run) {
   options.prompts.chunk = chunk_of(run);
   if (!run.has_memory_limit) {
     for (size_t lane = 0; lane < run.processors.size(); ++lane) {
-      options.lanes.limits.push_back({static_cast<int>(lane), plan::HostLane::kNoLimit});
+      options.lanes.limits.push_back({static_cast<int>(lane), plan::PlannedLane::kNoLimit});
     }
   }
   options.memory.context = run.n_prompt + kSteps + 8;

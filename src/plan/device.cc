@@ -55,7 +55,7 @@ std::string device_kind_names() {
   return names;
 }
 
-void check_device(const HostLane& lane, const std::function<void(const std::string&)>& fail) {
+void check_device(const PlannedLane& lane, const std::function<void(const std::string&)>& fail) {
   const DeviceKind* const kind = device_kind(lane.kind);
   if (kind == nullptr) {
     fail(fmt::format("'{}' is no kind of a device; known are {}", lane.kind, device_kind_names()));

@@ -25,12 +25,12 @@ const DeviceKind* device_kind(std::string_view name);
 std::string device_kind_names();  // "opencl, openvino"
 
 // Calls `fail` with the end of a sentence where the lane's kind or device makes no sense.
-void check_device(const HostLane& lane, const std::function<void(const std::string&)>& fail);
+void check_device(const PlannedLane& lane, const std::function<void(const std::string&)>& fail);
 
 // A lane's text, taken apart: KIND:DEVICE or KIND:DEVICE@CORE,CORE. The cores are those of the
 // driver's threads. They are left as text, which is empty where there are none.
 struct DeviceText {
-  HostLane lane;
+  PlannedLane lane;
   std::string_view cores;
 };
 DeviceText device_from_text(std::string_view text);

@@ -50,7 +50,7 @@ void check_ffn(const Plan& plan) {
                     "of them out.",
                     name));
   }
-  for (const HostLane& lane : plan.lanes) {
+  for (const PlannedLane& lane : plan.lanes) {
     if (lane.kind == "host") continue;
     throw UsageError(
         fmt::format("‹ffn› {} is for lanes of cores, and {} is none. Leave it out, or use cores.",

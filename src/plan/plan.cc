@@ -78,14 +78,14 @@ int Plan::n_buffer_sets() const {
 
 int Plan::n_threads() const {
   int n = 0;
-  for (const HostLane& lane : lanes) n += lane.n_threads;
+  for (const PlannedLane& lane : lanes) n += lane.n_threads;
   return std::max(1, n);
 }
 
 std::string Plan::workers_text() const {
   int n = 0;
   std::string devices;
-  for (const HostLane& lane : lanes) {
+  for (const PlannedLane& lane : lanes) {
     n += lane.n_threads;
     if (!lane.is_device()) continue;
     devices += fmt::format("{}{}", devices.empty() ? "" : " and ", lane_text(lane));
@@ -279,7 +279,7 @@ void check_cuts(const Plan& plan) {
   }
 }
 
-void limit_lanes(const std::vector<LaneLimit>& limits, std::vector<HostLane>* lanes) {
+void limit_lanes(const std::vector<LaneLimit>& limits, std::vector<PlannedLane>* lanes) {
   for (const LaneLimit& limit : limits) {
     if (limit.lane < 0 || static_cast<size_t>(limit.lane) >= lanes->size()) {
       throw UsageError(fmt::format("‹lane-memory› {}=...: there is no lane {}; LANE is 0 to {}.",
@@ -289,16 +289,16 @@ void limit_lanes(const std::vector<LaneLimit>& limits, std::vector<HostLane>* la
   }
 }
 
-void cap_lanes(const std::vector<LaneCap>& caps, std::vector<HostLane>* lanes) {
+void cap_lanes(const std::vector<LaneCap>& caps, std::vector<PlannedLane>* lanes) {
   for (const LaneCap& cap : caps) {
     if (cap.lane < 0 || static_cast<size_t>(cap.lane) >= lanes->size()) {
       throw UsageError(fmt::format("‹lane-busy› {}=...: there is no lane {}; LANE is 0 to {}.",
                                    cap.lane, cap.lane, lanes->size() - 1));
     }
-    if (cap.busy_percent < 1 || cap.busy_percent > HostLane::kAllTime) {
+    if (cap.busy_percent < 1 || cap.busy_percent > PlannedLane::kAllTime) {
       throw UsageError(
           fmt::format("‹lane-busy› {}={}: a lane may be busy for 1 to {} percent of the time.",
-                      cap.lane, cap.busy_percent, HostLane::kAllTime));
+                      cap.lane, cap.busy_percent, PlannedLane::kAllTime));
     }
     (*lanes)[static_cast<size_t>(cap.lane)].busy_percent = cap.busy_percent;
   }
@@ -312,7 +312,7 @@ class LanesReader {
   LanesReader(std::string_view text, const std::vector<int>& usable_cores)
       : text_(text), usable_cores_(usable_cores) {}
 
-  std::vector<HostLane> read() {
+  std::vector<PlannedLane> read() {
     for (size_t begin = 0; begin <= text_.size();) {
       const size_t end = std::min(text_.find(';', begin), text_.size());
       add(text_.substr(begin, end - begin));
@@ -341,7 +341,7 @@ class LanesReader {
   void add_device(std::string_view part) {
     DeviceText parsed = device_from_text(part);
     check_device(parsed.lane, [&](const std::string& problem) { fail(problem); });
-    for (const HostLane& other : lanes_) {
+    for (const PlannedLane& other : lanes_) {
       if (other.kind != parsed.lane.kind || other.device != parsed.lane.device) continue;
       fail(fmt::format("{}:{} stands twice, but lanes never share a device", other.kind,
                        other.device));
@@ -379,25 +379,26 @@ class LanesReader {
 
   std::string_view text_;
   const std::vector<int>& usable_cores_;
-  std::vector<HostLane> lanes_;
+  std::vector<PlannedLane> lanes_;
   std::vector<int> seen_;
 };
 
 }  // namespace
 
-std::vector<HostLane> lanes_from_text(std::string_view text, const std::vector<int>& usable_cores) {
+std::vector<PlannedLane> lanes_from_text(std::string_view text,
+                                         const std::vector<int>& usable_cores) {
   return LanesReader(text, usable_cores).read();
 }
 
-std::string lane_text(const HostLane& lane) {
+std::string lane_text(const PlannedLane& lane) {
   const std::string cores = fmt::format("{}", fmt::join(lane.cores, ","));
   if (!lane.is_device()) return cores;
   return fmt::format("{}:{}{}{}", lane.kind, lane.device, cores.empty() ? "" : "@", cores);
 }
 
-std::string lanes_text(const std::vector<HostLane>& lanes) {
+std::string lanes_text(const std::vector<PlannedLane>& lanes) {
   std::string text;
-  for (const HostLane& lane : lanes) {
+  for (const PlannedLane& lane : lanes) {
     text += fmt::format("{}{}", text.empty() ? "" : ";", lane_text(lane));
   }
   return text;

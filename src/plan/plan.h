@@ -77,7 +77,7 @@ struct Splits {
 };
 
 // A lane: cores of this machine, a device that a driver runs, or a processor of a virtual phone.
-struct HostLane {
+struct PlannedLane {
   // Empty: whichever the system gives. Those of a device are for its driver's threads.
   std::vector<int> cores;
   int n_threads = 1;  // counts threads that compute; 0 for a device
@@ -101,18 +101,18 @@ struct HostLane {
 // Limits the bytes of weights that a lane may run with (N9).
 struct LaneLimit {
   int lane = 0;
-  uint64_t bytes = HostLane::kNoLimit;
+  uint64_t bytes = PlannedLane::kNoLimit;
 };
 // Throws UsageError for a lane that is not there.
-void limit_lanes(const std::vector<LaneLimit>& limits, std::vector<HostLane>* lanes);
+void limit_lanes(const std::vector<LaneLimit>& limits, std::vector<PlannedLane>* lanes);
 
 // Limits the percentage of the time in which a lane may be busy (H14).
 struct LaneCap {
   int lane = 0;
-  int busy_percent = HostLane::kAllTime;
+  int busy_percent = PlannedLane::kAllTime;
 };
 // Throws UsageError for a lane that is not there, or a percentage that is none.
-void cap_lanes(const std::vector<LaneCap>& caps, std::vector<HostLane>* lanes);
+void cap_lanes(const std::vector<LaneCap>& caps, std::vector<PlannedLane>* lanes);
 
 // How a lane's thread waits for its next task where there are several lanes (H8).
 enum class HandoverKind : uint8_t {
@@ -164,7 +164,7 @@ struct StepCost {
 };
 
 struct Plan {
-  std::vector<HostLane> lanes = {{}};
+  std::vector<PlannedLane> lanes = {{}};
   std::vector<Placement> placements;  // lane 0 runs what no rule matches
   Activations activations = Activations::kQ8;
   Prefill prefill = Prefill::kSame;
@@ -285,8 +285,10 @@ void check_placements(const std::vector<Placement>& placements, size_t n_lanes);
 // a device (plan/device.h), "opencl:0@1" a device whose driver's threads belong on core 1. Throws
 // UsageError for what is not understood, a core or a device named twice, or a core that this
 // process may not use.
-std::vector<HostLane> lanes_from_text(std::string_view text, const std::vector<int>& usable_cores);
-std::string lane_text(const HostLane& lane);
-std::string lanes_text(const std::vector<HostLane>& lanes);  // the text that lanes_from_text reads
+std::vector<PlannedLane> lanes_from_text(std::string_view text,
+                                         const std::vector<int>& usable_cores);
+std::string lane_text(const PlannedLane& lane);
+// Returns the text that lanes_from_text reads.
+std::string lanes_text(const std::vector<PlannedLane>& lanes);
 
 }  // namespace troika::plan

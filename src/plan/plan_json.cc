@@ -23,49 +23,51 @@ constexpr int kMostContext = 1 << 27;
 constexpr double kMostMs = 1e9;
 constexpr double kMostThreshold = 1e6;
 
-void read_device(const JsonFields& fields, const std::vector<HostLane>& others, HostLane* lane) {
+void read_device(const JsonFields& fields, const std::vector<PlannedLane>& others,
+                 PlannedLane* lane) {
   lane->n_threads = 0;
   lane->device = fields.text("device");
   check_device(*lane, [&](const std::string& problem) { fields.fail("device", "is: " + problem); });
-  for (const HostLane& other : others) {
+  for (const PlannedLane& other : others) {
     if (other.kind != lane->kind || other.device != lane->device) continue;
     fields.fail("device",
                 fmt::format("names {} again, but lanes never share a device", lane_text(other)));
   }
 }
 
-std::vector<HostLane> read_lanes(const JsonFields& fields) {
-  std::vector<HostLane> lanes;
+std::vector<PlannedLane> read_lanes(const JsonFields& fields) {
+  std::vector<PlannedLane> lanes;
   std::set<int> seen;
   fields.each("lanes", [&](const JsonFields& lane) {
-    HostLane host;
-    host.kind = lane.text("kind");
+    PlannedLane planned;
+    planned.kind = lane.text("kind");
     if (lane.has("memory_limit")) {
-      host.memory_limit = static_cast<uint64_t>(lane.integer("memory_limit", 0, INT64_MAX));
+      planned.memory_limit = static_cast<uint64_t>(lane.integer("memory_limit", 0, INT64_MAX));
     }
     if (lane.has("busy_percent")) {
-      host.busy_percent = static_cast<int>(lane.integer("busy_percent", 1, HostLane::kAllTime));
+      planned.busy_percent =
+          static_cast<int>(lane.integer("busy_percent", 1, PlannedLane::kAllTime));
     }
-    if (host.kind == "cpu" || host.kind == "gpu" || host.kind == "npu") {
-      lanes.push_back(host);
+    if (planned.kind == "cpu" || planned.kind == "gpu" || planned.kind == "npu") {
+      lanes.push_back(planned);
       return;
     }
-    if (device_kind(host.kind) != nullptr) {
-      read_device(lane, lanes, &host);
-    } else if (host.kind == "host") {
-      host.n_threads = static_cast<int>(lane.integer("threads", 1, kMostCores));
+    if (device_kind(planned.kind) != nullptr) {
+      read_device(lane, lanes, &planned);
+    } else if (planned.kind == "host") {
+      planned.n_threads = static_cast<int>(lane.integer("threads", 1, kMostCores));
     } else {
       lane.fail("kind", fmt::format("is '{}', which is no lane; known are host, {}, and cpu, gpu "
                                     "and npu of a virtual phone",
-                                    host.kind, device_kind_names()));
+                                    planned.kind, device_kind_names()));
     }
-    host.cores = lane.integers("cores", 0, kMostCores - 1);
-    for (const int core : host.cores) {
+    planned.cores = lane.integers("cores", 0, kMostCores - 1);
+    for (const int core : planned.cores) {
       if (!seen.insert(core).second) {
         lane.fail("cores", fmt::format("names core {} again, but lanes never share a core", core));
       }
     }
-    lanes.push_back(host);
+    lanes.push_back(planned);
   });
   if (lanes.empty()) fields.fail("lanes", "must name at least one lane");
   return lanes;
@@ -261,7 +263,7 @@ void read_order(const JsonFields& fields, Plan* plan) {
   }
 }
 
-nlohmann::ordered_json to_json(const HostLane& lane) {
+nlohmann::ordered_json to_json(const PlannedLane& lane) {
   nlohmann::ordered_json json = {{"kind", lane.kind}};
   if (lane.kind == "host") {
     json["threads"] = lane.n_threads;
@@ -271,7 +273,7 @@ nlohmann::ordered_json to_json(const HostLane& lane) {
     json["device"] = lane.device;
     json["cores"] = lane.cores;
   }
-  if (lane.memory_limit != HostLane::kNoLimit) json["memory_limit"] = lane.memory_limit;
+  if (lane.memory_limit != PlannedLane::kNoLimit) json["memory_limit"] = lane.memory_limit;
   if (lane.is_capped()) json["busy_percent"] = lane.busy_percent;
   return json;
 }

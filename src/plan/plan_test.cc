@@ -46,11 +46,11 @@ TEST(Plan, S2ClassesOfAPromptsTokens) {
 }
 
 TEST(Lanes, CommasJoinCoresAndSemicolonsPartLanes) {
-  const std::vector<HostLane> one = lanes_from_text("0,1", {0, 1, 2});
+  const std::vector<PlannedLane> one = lanes_from_text("0,1", {0, 1, 2});
   ASSERT_EQ(one.size(), 1u);
   EXPECT_EQ(one[0].cores, (std::vector<int>{0, 1}));
   EXPECT_EQ(one[0].n_threads, 2);
-  const std::vector<HostLane> two = lanes_from_text("2;0,1", {0, 1, 2});
+  const std::vector<PlannedLane> two = lanes_from_text("2;0,1", {0, 1, 2});
   ASSERT_EQ(two.size(), 2u);
   EXPECT_EQ(two[0].cores, (std::vector<int>{2}));
   EXPECT_EQ(two[1].n_threads, 2);
@@ -64,7 +64,7 @@ TEST(Lanes, RefusesWhatMakesNoSense) {
 }
 
 TEST(Lanes, AColonMakesADevice) {
-  const std::vector<HostLane> lanes = lanes_from_text("opencl:3@2;0,1", {0, 1, 2});
+  const std::vector<PlannedLane> lanes = lanes_from_text("opencl:3@2;0,1", {0, 1, 2});
   ASSERT_EQ(lanes.size(), 2u);
   EXPECT_TRUE(lanes[0].is_device());
   EXPECT_EQ(lanes[0].kind, "opencl");

@@ -19,9 +19,10 @@ class EvenTimes : public solve::TaskTimes {
 
 void place_within_limits(const model::Blueprint& blueprint, const weights::Store& weights,
                          plan::Plan* plan) {
-  const bool is_limited = std::any_of(
-      plan->lanes.begin(), plan->lanes.end(),
-      [](const plan::HostLane& lane) { return lane.memory_limit != plan::HostLane::kNoLimit; });
+  const bool is_limited =
+      std::any_of(plan->lanes.begin(), plan->lanes.end(), [](const plan::PlannedLane& lane) {
+        return lane.memory_limit != plan::PlannedLane::kNoLimit;
+      });
   if (!is_limited) return;
   solve::PlaceRequest request;
   request.shapes = plan->body_shapes();

@@ -334,7 +334,7 @@ void apply_chunk_options(const Options& options, plan::Plan* plan) {
   choose_ffn(options.ffn, plan);
 }
 
-std::vector<plan::HostLane> choose_lanes(const LaneChoice& lanes) {
+std::vector<plan::PlannedLane> choose_lanes(const LaneChoice& lanes) {
   if (!lanes.cores.empty()) return lanes.cores;
   return {{{}, lanes.n_threads > 0 ? lanes.n_threads : usable_cores()}};
 }

@@ -12,7 +12,7 @@ namespace troika::prepare {
 
 // Returns groups of cores of this machine; one lane of the wanted number of threads where no cores
 // are named.
-std::vector<plan::HostLane> choose_lanes(const LaneChoice& lanes);
+std::vector<plan::PlannedLane> choose_lanes(const LaneChoice& lanes);
 
 // Returns how to compute prompts of a model whose activations nobody has measured: the fastest form
 // that loses next to nothing, whatever the activations are. `kernels` are those that are allowed,

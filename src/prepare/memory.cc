@@ -200,7 +200,7 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
   const bool guesses_experts = options.memory.expert_reads == ExpertReads::kGuessed &&
                                reads_experts(options, blueprint, plan) && may_stream(options, plan);
   size_t scratch = 0;
-  for (const plan::HostLane& lane : plan.lanes) {
+  for (const plan::PlannedLane& lane : plan.lanes) {
     if (lane.is_device()) continue;  // the lane of the device enters what it has taken
     scratch += lanes::host_scratch_bytes(blueprint, lane, plan, guesses_experts);
   }

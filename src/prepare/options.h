@@ -63,7 +63,7 @@ struct PhoneChoice {
 // Says which cores work as lanes, and what runs on which of them.
 struct LaneChoice {
   int n_threads = 0;  // the threads of a single lane; 0: all cores that this process may use
-  std::vector<plan::HostLane> cores;        // empty: there is one lane of n_threads
+  std::vector<plan::PlannedLane> cores;     // empty: there is one lane of n_threads
   std::vector<plan::Placement> placements;  // place subgraphs on lanes, or on a phone's processors
   std::vector<plan::LaneLimit> limits;      // limit the weights that a lane may run with
   std::vector<plan::LaneCap> caps;          // limit the time in which a lane may be busy (H14)

@@ -68,7 +68,7 @@ plan::PlanFile load_plan(const std::string& path, const plan::PlanFor& here,
   plan::PlanFile saved = plan::plan_from_json(read_file(path), path);
   check_identity(path, saved.made_for, here, what_to_do);
   const std::vector<int> usable = usable_core_numbers();
-  for (const plan::HostLane& lane : saved.plan.lanes) {
+  for (const plan::PlannedLane& lane : saved.plan.lanes) {
     for (const int core : lane.cores) {
       if (std::find(usable.begin(), usable.end(), core) == usable.end()) {
         throw Error(fmt::format("{}: the plan uses core {}, which this process may not use. {}",

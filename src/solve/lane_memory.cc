@@ -40,10 +40,10 @@ size_t weight_bytes(const lanes::Subgraph& subgraph, const weights::Store& weigh
   return bytes;
 }
 
-LaneMemory::LaneMemory(const std::vector<plan::HostLane>& lanes,
+LaneMemory::LaneMemory(const std::vector<plan::PlannedLane>& lanes,
                        std::vector<size_t> bytes_of_subgraphs)
     : bytes_of_subgraphs_(std::move(bytes_of_subgraphs)) {
-  for (const plan::HostLane& lane : lanes) {
+  for (const plan::PlannedLane& lane : lanes) {
     lanes_.push_back({lane.memory_limit, 0, std::vector<char>(bytes_of_subgraphs_.size(), 0)});
   }
 }
@@ -123,7 +123,7 @@ std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const p
   }
   for (const Kept& kept : all) {
     if (kept.n_kept == kept.n_asked) continue;
-    const plan::HostLane& lane = plan.lanes[static_cast<size_t>(kept.lane)];
+    const plan::PlannedLane& lane = plan.lanes[static_cast<size_t>(kept.lane)];
     sentences.push_back(fmt::format(
         "Lane {} ({}) may hold {:.2f} GB of weights: it runs '{}' in {} of {} blocks, and another "
         "lane runs the others.",

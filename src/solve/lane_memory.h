@@ -17,7 +17,7 @@ size_t weight_bytes(const lanes::Subgraph& subgraph, const weights::Store& weigh
 // however many shapes the lane runs it.
 class LaneMemory {
  public:
-  LaneMemory(const std::vector<plan::HostLane>& lanes, std::vector<size_t> bytes_of_subgraphs);
+  LaneMemory(const std::vector<plan::PlannedLane>& lanes, std::vector<size_t> bytes_of_subgraphs);
 
   bool has_room(int lane, size_t subgraph) const;
   // REQUIRES: the lane has room for it.
@@ -25,7 +25,7 @@ class LaneMemory {
 
  private:
   struct Lane {
-    uint64_t limit = plan::HostLane::kNoLimit;
+    uint64_t limit = plan::PlannedLane::kNoLimit;
     uint64_t bytes = 0;
     std::vector<char> holds;  // says of each subgraph whether its weights are here
   };

@@ -47,7 +47,7 @@ bool is_larger(plan::Shape a, plan::Shape b) { return a.n_rows > b.n_rows; }
 class Placer {
  public:
   Placer(const model::Blueprint& blueprint, const weights::Store& weights,
-         const std::vector<plan::HostLane>& lanes, const TaskTimes& times,
+         const std::vector<plan::PlannedLane>& lanes, const TaskTimes& times,
          const PlaceRequest& request)
       : n_lanes_(static_cast<int>(lanes.size())),
         times_(times),
@@ -381,7 +381,7 @@ class Placer {
 }  // namespace
 
 PlacementChoice place(const model::Blueprint& blueprint, const weights::Store& weights,
-                      const std::vector<plan::HostLane>& lanes, const TaskTimes& times,
+                      const std::vector<plan::PlannedLane>& lanes, const TaskTimes& times,
                       const PlaceRequest& request) {
   TROIKA_ASSERT(!lanes.empty() && !request.shapes.empty());
   return Placer(blueprint, weights, lanes, times, request).run();

@@ -46,7 +46,7 @@ struct PlaceRequest {
 
 // Throws Error where the lanes together have no memory for all weights.
 PlacementChoice place(const model::Blueprint& blueprint, const weights::Store& weights,
-                      const std::vector<plan::HostLane>& lanes, const TaskTimes& times,
+                      const std::vector<plan::PlannedLane>& lanes, const TaskTimes& times,
                       const PlaceRequest& request);
 
 }  // namespace troika::solve

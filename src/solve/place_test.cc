@@ -28,8 +28,8 @@ class MadeUpTimes : public TaskTimes {
   double handover_;
 };
 
-std::vector<plan::HostLane> two_lanes(uint64_t limit_of_second = plan::HostLane::kNoLimit) {
-  std::vector<plan::HostLane> lanes(2);
+std::vector<plan::PlannedLane> two_lanes(uint64_t limit_of_second = plan::PlannedLane::kNoLimit) {
+  std::vector<plan::PlannedLane> lanes(2);
   lanes[0].kind = "slow";
   lanes[1].kind = "matrix";
   lanes[1].memory_limit = limit_of_second;
@@ -285,7 +285,7 @@ TEST(Place, RulesForSeveralOutputsHoldBesideThatForOne) {
 
 TEST(Place, NoLaneWithRoomIsASentence) {
   const Model m;
-  std::vector<plan::HostLane> lanes = two_lanes(1000);
+  std::vector<plan::PlannedLane> lanes = two_lanes(1000);
   lanes[0].memory_limit = 1000;
   EXPECT_THROW(place(m.blueprint, m.weights, lanes, MadeUpTimes(1.0), request_of({128})), Error);
 }

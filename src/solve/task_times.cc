@@ -18,7 +18,7 @@ constexpr double kBytesPerUsOfGbPerS = 1e3;
 
 // Says whether a lane builds such a subgraph, as far as the refusals of a profile do not tell. Ops
 // of experts are timed as ops that stand for them, and those may be refused or not (lanes/vendor/).
-bool takes(const plan::HostLane& lane, const lanes::Subgraph& subgraph) {
+bool takes(const plan::PlannedLane& lane, const lanes::Subgraph& subgraph) {
   return lane.kind != "openvino" ||
          std::none_of(subgraph.ops.begin(), subgraph.ops.end(),
                       [](const model::Op& op) { return model::is_of_experts(op.kind); });
@@ -112,7 +112,7 @@ double TaskTimes::pieces_us(std::span<const schedule::Piece> pieces, int home, T
 
 double CappedTimes::pieces_us(std::span<const schedule::Piece> pieces, int home, TaskShape shape,
                               int context) const {
-  const auto is_capped = [](const plan::HostLane& lane) { return lane.is_capped(); };
+  const auto is_capped = [](const plan::PlannedLane& lane) { return lane.is_capped(); };
   if (std::none_of(lanes_.begin(), lanes_.end(), is_capped)) {
     return times_.pieces_us(pieces, home, shape, context);
   }
@@ -171,11 +171,11 @@ double RunTimes::handover_us(int from, int to) const {
   return at->second;
 }
 
-bool has_fixed_shapes(const plan::HostLane& lane) {
+bool has_fixed_shapes(const plan::PlannedLane& lane) {
   return lane.kind == "npu" || lane.kind == "openvino";
 }
 
-ProfileTimes::ProfileTimes(const plan::Profile& profile, std::span<const plan::HostLane> lanes,
+ProfileTimes::ProfileTimes(const plan::Profile& profile, std::span<const plan::PlannedLane> lanes,
                            const weights::Store& weights, tensor::Type kv_type)
     : profile_(profile), lanes_(lanes), predictor_(profile), weights_(weights), kv_type_(kv_type) {
   TROIKA_ASSERT(lanes.size() <= profile.lanes.size());

@@ -73,7 +73,7 @@ class RunTimes : public TaskTimes {
 class CappedTimes : public TaskTimes {
  public:
   // `times` and `lanes` must outlive this.
-  CappedTimes(const TaskTimes& times, std::span<const plan::HostLane> lanes)
+  CappedTimes(const TaskTimes& times, std::span<const plan::PlannedLane> lanes)
       : times_(times), lanes_(lanes) {}
   double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape,
                  int context) const override {
@@ -91,17 +91,17 @@ class CappedTimes : public TaskTimes {
 
  private:
   const TaskTimes& times_;
-  std::span<const plan::HostLane> lanes_;
+  std::span<const plan::PlannedLane> lanes_;
 };
 
 // Says whether executables of a lane compute every row that they were built for.
-bool has_fixed_shapes(const plan::HostLane& lane);
+bool has_fixed_shapes(const plan::PlannedLane& lane);
 
 // Takes times from measurements of single ops. What a lane refuses takes for ever.
 class ProfileTimes : public TaskTimes {
  public:
   // The profile, the weights and the lanes, which are the first of the profile, must outlive this.
-  ProfileTimes(const plan::Profile& profile, std::span<const plan::HostLane> lanes,
+  ProfileTimes(const plan::Profile& profile, std::span<const plan::PlannedLane> lanes,
                const weights::Store& weights, tensor::Type kv_type);
   double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape,
                  int context) const override;
@@ -113,7 +113,7 @@ class ProfileTimes : public TaskTimes {
   plan::Shape computed(int lane, const lanes::Subgraph& subgraph, TaskShape shape) const;
 
   const plan::Profile& profile_;
-  std::span<const plan::HostLane> lanes_;
+  std::span<const plan::PlannedLane> lanes_;
   Predictor predictor_;
   const weights::Store& weights_;
   tensor::Type kv_type_;

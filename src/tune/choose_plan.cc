@@ -25,7 +25,7 @@ constexpr int kDecodeContext = 512;
 
 struct LaneSet {
   std::string name;
-  std::vector<plan::HostLane> lanes;  // empty: there is one lane of n_threads
+  std::vector<plan::PlannedLane> lanes;  // empty: there is one lane of n_threads
   int n_threads = 0;
 };
 
@@ -45,7 +45,7 @@ std::vector<LaneSet> lane_sets(const prepare::LaneChoice& asked) {
   // Leaves out cores beyond a quota of time.
   cores.resize(std::min(cores.size(), static_cast<size_t>(usable_cores())));
   if (cores.size() >= 2 && cores.size() <= kMostLanes) {
-    std::vector<plan::HostLane> lanes;
+    std::vector<plan::PlannedLane> lanes;
     lanes.reserve(cores.size());
     for (const int core : cores) lanes.push_back({{core}, 1});
     sets.push_back({"lanes " + plan::lanes_text(lanes), lanes, 0});
@@ -201,7 +201,7 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
   whole.has_single_lane = whole.plan.lanes.size() == 1;
   const plan::Profile profile =
       profile_of(request, options, whole.plan, weights.main_type(), stage);
-  const std::vector<plan::HostLane> lanes = whole.plan.lanes;
+  const std::vector<plan::PlannedLane> lanes = whole.plan.lanes;
   const solve::ProfileTimes whole_times(profile, lanes, weights, whole.plan.kv_type);
   const solve::CappedTimes times(whole_times, lanes);
   std::vector<PlanCandidate> candidates = {whole};

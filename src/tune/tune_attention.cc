@@ -114,7 +114,7 @@ class AttentionTuner {
     if (!plan::shares_keys(plan.prefill)) {
       return fmt::format("prompts in {} attend as steps do", plan::prefill_name(plan.prefill));
     }
-    for (const plan::HostLane& lane : plan.lanes) {
+    for (const plan::PlannedLane& lane : plan.lanes) {
       if (lane.is_device()) return "devices compute attention over all positions only";
     }
     if (plan.chunk() % plan::kAttentionTile != 0) {

@@ -43,7 +43,7 @@ nlohmann::ordered_json to_json(const SimulatedRate& rate, const engine::Engine& 
 
 std::string precision_of(const engine::Engine& engine) {
   std::string text = fmt::format("{} weights", tensor::type_name(engine.weights().main_type()));
-  for (const plan::HostLane& lane : engine.plan().lanes) {
+  for (const plan::PlannedLane& lane : engine.plan().lanes) {
     const auto name_of = [&](plan::Phase phase) {
       const lanes::Arithmetic arithmetic =
           engine.phone()->model().arithmetic(lanes::processor_from_name(lane.kind), phase);
@@ -193,7 +193,7 @@ void explain_on_phone(const engine::Engine& engine) {
   const std::vector<const char*> kinds = kinds_of(plan);
   for (const char* kind : kinds) head += fmt::format("  {:<14}", kind);
   head += fmt::format("{:>11} {:>9}", "ms", "tokens/s");
-  for (const plan::HostLane& lane : plan.lanes)
+  for (const plan::PlannedLane& lane : plan.lanes)
     head += fmt::format("{:>12}", "all on " + lane.kind);
   print(head + "\n");
   for (const solve::ShapeChoice& phase : choice.shapes) {

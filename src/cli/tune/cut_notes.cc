@@ -41,7 +41,7 @@ std::string cut_notes_text(const std::vector<solve::CutNote>& notes,
   std::string text = fmt::format("{:<10} {:>10}  {:<9} {:>9}  {:>9}  {}\n", "divided", "shape",
                                  "home", "whole ms", "parts ms", "how");
   for (const solve::CutNote& note : notes) {
-    const plan::HostLane& home = plan.lanes[static_cast<size_t>(note.home)];
+    const plan::PlannedLane& home = plan.lanes[static_cast<size_t>(note.home)];
     text += row_text(note.subgraph,
                      fmt::format("{} {}", plan::phase_name(note.shape.phase), note.shape.n_rows),
                      plan::lane_text(home), note.found.whole_us, cuts_text(note.found.cuts),

@@ -66,8 +66,8 @@ std::string held_text(const engine::Engine& engine) {
     const uint64_t limit = plan.lanes[i].memory_limit;
     text += fmt::format(
         "{} holds {} of weights{}\n", engine.machine().lanes()[i]->info().name, bytes_text(held[i]),
-        limit == plan::HostLane::kNoLimit ? ""
-                                          : fmt::format(", and may hold {}", bytes_text(limit)));
+        limit == plan::PlannedLane::kNoLimit ? ""
+                                             : fmt::format(", and may hold {}", bytes_text(limit)));
   }
   return text;
 }

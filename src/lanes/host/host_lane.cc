@@ -65,7 +65,7 @@ T* aligned(std::vector<T>& values) {
 
 }  // namespace
 
-HostLane::HostLane(const kernels::Table& kernels, const plan::HostLane& lane,
+HostLane::HostLane(const kernels::Table& kernels, const plan::PlannedLane& lane,
                    plan::Activations activations, plan::Prefill prefill,
                    const Int8Rules* int8_rules, const plan::PromptAttention& attention)
     : kernels_(kernels),

@@ -17,9 +17,9 @@ class HostExecutable;
 class HostLane : public Lane {
  public:
   // `kernels` must outlive the lane, and the rules must live until its executables are built.
-  HostLane(const kernels::Table& kernels, const plan::HostLane& lane, plan::Activations activations,
-           plan::Prefill prefill, const Int8Rules* int8_rules = nullptr,
-           const plan::PromptAttention& attention = {});
+  HostLane(const kernels::Table& kernels, const plan::PlannedLane& lane,
+           plan::Activations activations, plan::Prefill prefill,
+           const Int8Rules* int8_rules = nullptr, const plan::PromptAttention& attention = {});
   ~HostLane() override;
 
   const LaneInfo& info() const override { return info_; }

@@ -11,7 +11,7 @@ namespace troika::lanes {
 HostMachine::HostMachine(const kernels::Table& kernels, const plan::Plan& plan,
                          const Int8Rules* int8_rules, const DiskOptions* channels,
                          const DeviceMaker& make_device) {
-  for (const plan::HostLane& lane : plan.lanes) {
+  for (const plan::PlannedLane& lane : plan.lanes) {
     std::unique_ptr<Lane> made;
     if (lane.is_device()) {
       TROIKA_ASSERT(make_device != nullptr);

@@ -14,7 +14,7 @@
 namespace troika::lanes {
 
 // Makes the lane of a device (plan/device.h), or throws Error.
-using DeviceMaker = std::function<std::unique_ptr<Lane>(const plan::HostLane&)>;
+using DeviceMaker = std::function<std::unique_ptr<Lane>(const plan::PlannedLane&)>;
 
 class HostMachine : public Machine {
  public:

@@ -15,7 +15,7 @@ TEST(HostMachine, DevicesStandWhereThePlanNamesThem) {
   plan.lanes[1].kind = "opencl";
   plan.lanes[1].device = "7";
   const Lane* made = nullptr;
-  const auto make_device = [&](const plan::HostLane& lane) {
+  const auto make_device = [&](const plan::PlannedLane& lane) {
     EXPECT_EQ(plan::lane_text(lane), "opencl:7");
     auto queue = std::make_unique<test::QueueLane>(
         "queue", 2, false, [](const Executable&, const lanes::Run&) { return Status::kDone; });

@@ -58,7 +58,7 @@ size_t neuron_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, i
 
 }  // namespace
 
-size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLane& lane,
+size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::PlannedLane& lane,
                           const plan::Plan& plan, bool guesses_experts) {
   const int most_tokens = plan.most_rows();
   const auto n_tokens = static_cast<size_t>(most_tokens);

@@ -40,7 +40,7 @@ class OpenclLanes : public testing::Test {
     return std::make_unique<OpenclLane>(found_.device, options, kernels_.table, precision);
   }
   std::unique_ptr<HostLane> host(Prefill prefill, const Int8Rules* rules = nullptr) {
-    return std::make_unique<HostLane>(kernels_.table, plan::HostLane{{}, 1}, Activations::kF32,
+    return std::make_unique<HostLane>(kernels_.table, plan::PlannedLane{{}, 1}, Activations::kF32,
                                       prefill, rules);
   }
   // Compares all values of both lanes after a run in floats.

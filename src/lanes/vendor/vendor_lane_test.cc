@@ -145,8 +145,8 @@ class VendorLanes : public testing::Test {
   }
   std::unique_ptr<HostLane> host(const Int8Rules* rules = nullptr,
                                  plan::Prefill prefill = plan::Prefill::kInt8) {
-    return std::make_unique<HostLane>(kernels_.table, plan::HostLane{{}, 1}, plan::Activations::kQ8,
-                                      prefill, rules);
+    return std::make_unique<HostLane>(kernels_.table, plan::PlannedLane{{}, 1},
+                                      plan::Activations::kQ8, prefill, rules);
   }
 
   static void run(Lane& lane, const Executable& executable, int n_tokens, int set) {

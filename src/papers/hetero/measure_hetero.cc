@@ -93,7 +93,7 @@ class HeteroMeasurer {
   }
 
   // Returns a plan of these lanes. Every system has the same graphs, and int8 weights from copies.
-  plan::Plan prompt_plan(const std::vector<plan::HostLane>& lanes) const {
+  plan::Plan prompt_plan(const std::vector<plan::PlannedLane>& lanes) const {
     prepare::Options options = engine_options();
     options.lanes.cores = lanes;
     plan::Plan plan = prepare::make_plan(options, blueprint_, weights_);
@@ -222,7 +222,7 @@ class HeteroMeasurer {
     return texts.empty() ? "nothing is cut" : fmt::format("{}", fmt::join(texts, "; "));
   }
 
-  plan::Plan step_plan(const std::vector<plan::HostLane>& lanes,
+  plan::Plan step_plan(const std::vector<plan::PlannedLane>& lanes,
                        plan::HandoverKind handover) const {
     plan::Plan plan = prompt_plan(lanes);
     plan.prefill = plan::Prefill::kSame;
@@ -273,7 +273,7 @@ class HeteroMeasurer {
   gguf::File file_;
   model::Blueprint blueprint_;
   weights::Store weights_;
-  std::vector<plan::HostLane> one_core_, two_cores_, both_cores_, lanes_;
+  std::vector<plan::PlannedLane> one_core_, two_cores_, both_cores_, lanes_;
   std::unique_ptr<HeteroMachine> reference_;
   HeteroMeasurement measurement_;
   uint64_t n_done_ = 0, n_left_ = 0;

@@ -47,7 +47,7 @@ prepare::Options PowerRuns::options_of(const PowerRun& run) const {
   options.memory.context = std::max(run.n_prompt, kTextBefore + run.n_sequences * run.n_steps) + 8;
   if (!run.system) {
     options.phone.processors = {run.dense_on};
-    options.lanes.limits = {{0, plan::HostLane::kNoLimit}};
+    options.lanes.limits = {{0, plan::PlannedLane::kNoLimit}};
     return options;
   }
   plan::NeuronChoice& neurons = options.phone.neurons;

@@ -249,12 +249,12 @@ Parts parts_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Sh
   return parts_of_tokens(length->parts);
 }
 
-std::string processor_text(const plan::HostLane& lane) {
+std::string processor_text(const plan::PlannedLane& lane) {
   return lane.is_device() ? fmt::format("{}:{}", lane.kind, lane.device) : lane.kind;
 }
 
 std::string class_of(const plan::Plan& plan, int lane_index, std::optional<plan::Phase> phase) {
-  const plan::HostLane& lane = plan.lanes[static_cast<size_t>(lane_index)];
+  const plan::PlannedLane& lane = plan.lanes[static_cast<size_t>(lane_index)];
   const bool has_own_kernels =
       lane.kind == "host" || lane.kind == "cpu" || lane.kind == "gpu" || lane.kind == "npu";
   const bool is_prompt = phase == plan::Phase::kPrompt || lane.kind == "openvino";

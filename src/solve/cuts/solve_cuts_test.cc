@@ -91,7 +91,7 @@ struct TinyLlama {
 
 plan::Plan plan_with(int n_lanes) {
   plan::Plan plan;
-  plan.lanes.assign(static_cast<size_t>(n_lanes), plan::HostLane());
+  plan.lanes.assign(static_cast<size_t>(n_lanes), plan::PlannedLane());
   plan.step_shapes = {1, 8};
   plan.prompt_shapes = {32, 64, 128};
   plan.output_shapes = {1};
