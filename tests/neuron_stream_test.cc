@@ -69,7 +69,7 @@ std::unique_ptr<TinyEngine> engine_with_share(const TinyModel& model, const Opti
 struct Case {
   const char* architecture;
   uint32_t type;
-  NeuronPipeline pipeline;
+  ReadPipeline pipeline;
 };
 
 // Gives a test a folder of its own for side files.
@@ -134,11 +134,11 @@ TEST_F(NeuronFaults, P13StepsOfTheAblationDifferInReadsAndInNoBit) {
   EXPECT_THROW(take_neuron_step(&options), UsageError);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Every, StreamedNeurons,
-    testing::Values(Case{"llama", test_support::kQ4_0, NeuronPipeline::kCluster},
-                    Case{"llama", test_support::kQ8_0, NeuronPipeline::kMatrix},
-                    Case{"bamboo", test_support::kQ4_0, NeuronPipeline::kCluster}));
+INSTANTIATE_TEST_SUITE_P(Every, StreamedNeurons,
+                         testing::Values(Case{"llama", test_support::kQ4_0, ReadPipeline::kCluster},
+                                         Case{"llama", test_support::kQ8_0, ReadPipeline::kMatrix},
+                                         Case{"bamboo", test_support::kQ4_0,
+                                              ReadPipeline::kCluster}));
 
 class StreamTraces : public OwnSideFiles, public testing::Test {};
 

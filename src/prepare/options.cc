@@ -179,7 +179,7 @@ void take_neuron_step(Options* options) {
       ffn.keeps_neurons = false;
       [[fallthrough]];
     case plan::NeuronSystem::kCache:
-      ffn.pipeline = NeuronPipeline::kMatrix;
+      ffn.pipeline = ReadPipeline::kMatrix;
       [[fallthrough]];
     case plan::NeuronSystem::kPipeline:
       ffn.pinned_percent = 0;
@@ -194,9 +194,9 @@ void take_neuron_step(Options* options) {
   }
 }
 
-NeuronPipeline neuron_pipeline_from_name(std::string_view name) {
-  if (name == "cluster") return NeuronPipeline::kCluster;
-  if (name == "matrix") return NeuronPipeline::kMatrix;
+ReadPipeline read_pipeline_from_name(std::string_view name) {
+  if (name == "cluster") return ReadPipeline::kCluster;
+  if (name == "matrix") return ReadPipeline::kMatrix;
   throw UsageError(
       fmt::format("'{}' is no pipeline of neurons. There are cluster and matrix.", name));
 }

@@ -106,19 +106,19 @@ struct PromptChoice {
 };
 
 // Says what is computed while reads of neurons are under way (P6: 4.3, Figure 6).
-enum class NeuronPipeline : uint8_t {
+enum class ReadPipeline : uint8_t {
   kCluster,  // computes each segment of neurons as soon as its own reads have ended
   kMatrix,   // computes segments without reads at once, the others when all reads have ended
 };
 
 // Throws UsageError that lists the names.
-NeuronPipeline neuron_pipeline_from_name(std::string_view name);
+ReadPipeline read_pipeline_from_name(std::string_view name);
 
 // Says how steps compute feed-forward blocks. What is given takes the place of what a plan says.
 struct FfnChoice {
   std::optional<plan::FfnForm> form;
   // Says what is computed while neurons are read that are not in memory.
-  NeuronPipeline pipeline = NeuronPipeline::kCluster;
+  ReadPipeline pipeline = ReadPipeline::kCluster;
   // False: each token reads its neurons anew, to see what a cache is worth.
   bool keeps_neurons = true;
   // The percentage of places in memory that the hottest neurons have for good; the others go to

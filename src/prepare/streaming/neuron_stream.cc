@@ -265,7 +265,7 @@ void NeuronStream::note(std::string problem) {
 int NeuronStream::next_ready() const {
   for (size_t i = 0; i < n_wanted_; ++i) {
     if (segments_[i].state != State::kReady) continue;
-    const bool may_go = options_.pipeline == NeuronPipeline::kCluster || n_reading_ == 0 ||
+    const bool may_go = options_.pipeline == ReadPipeline::kCluster || n_reading_ == 0 ||
                         segments_[i].missing.empty();
     if (may_go) return static_cast<int>(i);
   }

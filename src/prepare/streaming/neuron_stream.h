@@ -33,7 +33,7 @@ struct NeuronStreamOptions {
   std::string path;  // the side file
   uint64_t model_key = 0;
   size_t most_bytes = 0;  // limits the memory that bytes() counts
-  NeuronPipeline pipeline = NeuronPipeline::kCluster;
+  ReadPipeline pipeline = ReadPipeline::kCluster;
   // Says which neurons are hot; null where nobody knows. The hottest are read at the start, as many
   // as there are places, and keep `pinned_share` of the places for good.
   const weights::NeuronHeat* heat = nullptr;

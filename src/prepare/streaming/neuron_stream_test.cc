@@ -79,7 +79,7 @@ struct RandomFfns {
 
 struct Way {
   bool may_use_io_uring = true;
-  NeuronPipeline pipeline = NeuronPipeline::kCluster;
+  ReadPipeline pipeline = ReadPipeline::kCluster;
 };
 
 class NeuronStreams : public testing::TestWithParam<Way> {
@@ -386,13 +386,12 @@ TEST_P(NeuronStreams, P10WhatADiskCannotReadComesFromTheModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, NeuronStreams,
-                         testing::Values(Way{true, NeuronPipeline::kCluster},
-                                         Way{false, NeuronPipeline::kCluster},
-                                         Way{true, NeuronPipeline::kMatrix}),
+                         testing::Values(Way{true, ReadPipeline::kCluster},
+                                         Way{false, ReadPipeline::kCluster},
+                                         Way{true, ReadPipeline::kMatrix}),
                          [](const auto& info) {
                            return std::string(info.param.may_use_io_uring ? "IoUring" : "Pread") +
-                                  (info.param.pipeline == NeuronPipeline::kMatrix ? "ByMatrix"
-                                                                                  : "");
+                                  (info.param.pipeline == ReadPipeline::kMatrix ? "ByMatrix" : "");
                          });
 
 // Whenever a process that writes bundles is killed, the next one finds a whole file or none.
