@@ -57,8 +57,8 @@ std::span<const uint32_t> NeuronStream::read_first(uint64_t layer,
     joined.add(pages);
   }
   TROIKA_ASSERT(n > 0);
-  const Staging::Piece piece = staging_.take(joined.bytes());
-  joined.read_to(piece.memory);
+  const Staging::Loan loan = staging_.take(joined.bytes());
+  joined.read_to(loan.memory);
   AwaitedRead awaited;
   lanes::Run run;
   run.reads = reads;
@@ -82,7 +82,7 @@ std::span<const uint32_t> NeuronStream::read_first(uint64_t layer,
     cache_->filled(held);
     cache_->give_back(held);
   }
-  staging_.give_back(piece);
+  staging_.give_back(loan);
   return places.subspan(n);
 }
 

@@ -170,9 +170,9 @@ void NeuronStream::choose_gap() {
     gap_bytes_ = *options_.gap_bytes;
     return;
   }
-  const Staging::Piece piece = staging_.take(staging_.size());
-  gap_bytes_ = measured_gap(*disk_, file_->layout(), {piece.memory, piece.bytes});
-  staging_.give_back(piece);
+  const Staging::Loan loan = staging_.take(staging_.size());
+  gap_bytes_ = measured_gap(*disk_, file_->layout(), {loan.memory, loan.bytes});
+  staging_.give_back(loan);
 }
 
 size_t NeuronStream::bytes() const { return cache_->capacity_bytes(); }

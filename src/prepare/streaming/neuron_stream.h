@@ -113,7 +113,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
     std::vector<Missing> missing;  // those of `held` that are read
     std::vector<lanes::ReadRequest> reads;
     std::vector<ModelNeurons::Wanted> lost;  // neurons that the reads did not bring
-    Staging::Piece staging;
+    Staging::Loan staging;
     bool has_failed = false;
   };
 

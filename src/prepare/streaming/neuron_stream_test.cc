@@ -433,17 +433,17 @@ TEST(BundlesOfAKilledProcess, P7AreNeverUsed) {
 
 TEST(Staging, P6PiecesAreApartAndComeBackInAnyOrder) {
   Staging staging(1000, 8);
-  std::vector<Staging::Piece> out;
+  std::vector<Staging::Loan> out;
   for (uint64_t i = 0; i < 20'000; ++i) {
     if (random_bits(1, i) % 2 == 0 && out.size() < 8) {
-      const Staging::Piece piece = staging.take(1 + random_bits(2, i) % 1000);
-      EXPECT_TRUE(piece.memory != nullptr || !out.empty());
-      if (piece.memory == nullptr) continue;
-      for (const Staging::Piece& other : out) {
-        ASSERT_TRUE(piece.memory + piece.bytes <= other.memory ||
-                    other.memory + other.bytes <= piece.memory);
+      const Staging::Loan loan = staging.take(1 + random_bits(2, i) % 1000);
+      EXPECT_TRUE(loan.memory != nullptr || !out.empty());
+      if (loan.memory == nullptr) continue;
+      for (const Staging::Loan& other : out) {
+        ASSERT_TRUE(loan.memory + loan.bytes <= other.memory ||
+                    other.memory + other.bytes <= loan.memory);
       }
-      out.push_back(piece);
+      out.push_back(loan);
     } else if (!out.empty()) {
       const auto at = out.begin() + static_cast<long>(random_bits(3, i) % out.size());
       staging.give_back(*at);
