@@ -136,7 +136,7 @@ std::string ChatFormat::text(const Conversation& conversation) const {
 }
 
 std::vector<Token> ChatFormat::prompt(const Conversation& conversation,
-                                      std::span<const Part> behind) const {
+                                      std::span<const TextPart> behind) const {
   const text::Tokenizer& tokenizer = state_->tokenizer;
   const std::string whole = state_->render(conversation, true);
   std::vector<Token> tokens;
@@ -145,7 +145,7 @@ std::vector<Token> ChatFormat::prompt(const Conversation& conversation,
   const std::string_view bos = token_text(tokenizer, tokenizer.bos());
   const bool has_bos = !bos.empty() && whole.compare(0, bos.size(), bos) == 0;
   if (tokenizer.vocabulary().add_bos && !has_bos) tokens.push_back(tokenizer.bos());
-  std::vector<Part> parts;
+  std::vector<TextPart> parts;
   for (std::string_view rest = whole; !rest.empty();) {
     const size_t open = rest.find(kOpen);
     parts.push_back({rest.substr(0, open), true});

@@ -37,10 +37,10 @@ class ChatFormat {
   std::vector<cache::Token> prompt(const std::vector<Message>& messages) const;
   // Returns the prompt as a text, before it becomes tokens.
   std::string text(const std::vector<Message>& messages) const;
-  using Part = text::Tokenizer::Part;
+  using TextPart = text::Tokenizer::TextPart;
   // Returns the prompt, and behind it the parts that the answer begins with.
   std::vector<cache::Token> prompt(const Conversation& conversation,
-                                   std::span<const Part> behind = {}) const;
+                                   std::span<const TextPart> behind = {}) const;
   std::string text(const Conversation& conversation) const;
   // Returns the template itself.
   const std::string& source() const;

@@ -67,7 +67,7 @@ TEST(Spm, SpecialTokensInTextAreTextUnlessAskedFor) {
 TEST(Spm, PartsAreOneTextBetweenSpecialTokens) {
   const auto t =
       make_tokenizer(spm_vocabulary({"▁a", "ab", "a", "b", "</s", "<", "/", "s", ">", "▁"}));
-  using Parts = std::vector<Tokenizer::Part>;
+  using Parts = std::vector<Tokenizer::TextPart>;
   EXPECT_EQ(t->encode_parts(Parts{{"</s>a", true}, {"", false}, {"b", false}, {"a</s>", true}}),
             t->encode("</s>aba</s>", {.add_special = false, .parse_special = true}));
   EXPECT_EQ(t->encode_parts(Parts{{"a", true}, {"</s>", false}}),

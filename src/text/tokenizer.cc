@@ -51,7 +51,7 @@ std::vector<Token> Tokenizer::encode(std::string_view text, EncodeOptions option
   return out;
 }
 
-std::vector<Token> Tokenizer::encode_parts(std::span<const Part> parts) const {
+std::vector<Token> Tokenizer::encode_parts(std::span<const TextPart> parts) const {
   std::vector<Token> out;
   std::string text;  // no special token has ended it yet
   bool first = true;
@@ -59,7 +59,7 @@ std::vector<Token> Tokenizer::encode_parts(std::span<const Part> parts) const {
     if (!text.empty()) encode_text(text, first, &out);
     text.clear();
   };
-  for (const Part& part : parts) {
+  for (const TextPart& part : parts) {
     const SpecialMatcher& matcher = part.parse_special ? *all_special_ : *user_defined_;
     for (size_t at = 0; at < part.text.size();) {
       const SpecialMatcher::Match match = matcher.find(part.text, at);

@@ -29,13 +29,13 @@ class Tokenizer {
   std::vector<Token> encode(std::string_view text, EncodeOptions options = {}) const;
 
   // A part of a text. Where `parse_special` is false, what looks like a special token is text.
-  struct Part {
+  struct TextPart {
     std::string_view text;
     bool parse_special = false;
   };
   // Encodes a text that is given in parts, without begin and end tokens. Parts that meet are one
   // text to the tokenizer, as if nobody had divided it.
-  std::vector<Token> encode_parts(std::span<const Part> parts) const;
+  std::vector<Token> encode_parts(std::span<const TextPart> parts) const;
 
   // Returns the bytes that a token stands for, perhaps a part of a character. Control and unknown
   // tokens are empty unless `render_special`. Precondition: is_token(token).

@@ -284,7 +284,7 @@ void VendorProducts::quantize(const kernels::Table& kernels, const float* x, siz
       kernels.quantize_int8(row, token, k());
     }
     pool.scales()[t] = *quantized.scale;
-    for (const Part& part : parts_) {
+    for (const SumPart& part : parts_) {
       const auto first = static_cast<size_t>(part.first_k);
       const auto n = static_cast<size_t>(part.graph->shape().k);
       std::memcpy(pool.levels() + first * n_built() + t * n, quantized.levels + first, n);

@@ -130,7 +130,8 @@ class VendorProducts {
   size_t packed_bytes() const { return packed_bytes_; }
 
  private:
-  struct Part {
+  // Computes a part of every sum: that over the channels from first_k on.
+  struct SumPart {
     int first_k;
     std::shared_ptr<openvino::ProductGraph> graph;
   };
@@ -159,7 +160,7 @@ class VendorProducts {
   int k_ = 0;
   const float* x_ = nullptr;  // stands in the first set of buffers, at the first token
   Int8Rule rule_;
-  std::vector<Part> parts_;
+  std::vector<SumPart> parts_;
   size_t packed_bytes_ = 0;
   std::vector<Output> outputs_;
   std::shared_ptr<const VendorWeights> weights_;

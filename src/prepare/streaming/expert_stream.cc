@@ -34,50 +34,50 @@ size_t expert_bytes(const weights::Matrix& matrix, int n_experts) {
 
 }  // namespace
 
-weights::NeuronCacheShape ExpertStream::Layout::cache_shape() const {
+weights::NeuronCacheShape ExpertStream::Places::cache_shape() const {
   return {n_mixtures, n_experts, 1, place_bytes};
 }
 
-size_t ExpertStream::Layout::bytes_for(uint64_t n_places) const {
+size_t ExpertStream::Places::bytes_for(uint64_t n_places) const {
   const size_t beside = sizeof(Slot) + n_requests * sizeof(lanes::ReadRequest);
   return n_places * (place_bytes + beside) + NeuronCache::list_bytes(cache_shape(), n_places);
 }
 
-ExpertStream::Layout ExpertStream::layout_of(const model::Blueprint& blueprint,
+ExpertStream::Places ExpertStream::places_of(const model::Blueprint& blueprint,
                                              const weights::Store& weights) {
-  Layout layout;
-  layout.n_experts = blueprint.n_experts;
+  Places places;
+  places.n_experts = blueprint.n_experts;
   std::array<size_t, kMostProducts> rooms = {};
   for (const model::Mixture& mixture : model::mixtures(blueprint)) {
-    ++layout.n_mixtures;
+    ++places.n_mixtures;
     TROIKA_ASSERT(mixture.products.size() <= kMostProducts);
     for (size_t i = 0; i < mixture.products.size(); ++i) {
-      const size_t bytes = expert_bytes(weights.matrix(mixture.products[i]), layout.n_experts);
+      const size_t bytes = expert_bytes(weights.matrix(mixture.products[i]), places.n_experts);
       rooms[i] = std::max(rooms[i], room_of(bytes));
     }
   }
   for (size_t i = 0; i < kMostProducts; ++i) {
-    layout.offsets[i] = layout.place_bytes;
-    layout.place_bytes += rooms[i];
-    layout.n_requests += most_page_reads(rooms[i]);
+    places.offsets[i] = places.place_bytes;
+    places.place_bytes += rooms[i];
+    places.n_requests += most_page_reads(rooms[i]);
   }
-  return layout;
+  return places;
 }
 
 size_t ExpertStream::least_bytes(const model::Blueprint& blueprint, const weights::Store& weights) {
-  const Layout layout = layout_of(blueprint, weights);
+  const Places places = places_of(blueprint, weights);
   // All experts of one mixture may be wanted at once.
-  return layout.bytes_for(static_cast<uint64_t>(layout.n_experts)) +
+  return places.bytes_for(static_cast<uint64_t>(places.n_experts)) +
          WeightStream::least_bytes(blueprint, weights, weights::expert_matrices(blueprint));
 }
 
 ExpertStream::Shares ExpertStream::shares_of(size_t most_bytes, const model::Blueprint& blueprint,
                                              const weights::Store& weights) {
-  const Layout layout = layout_of(blueprint, weights);
+  const Places places = places_of(blueprint, weights);
   const std::vector<model::WeightId> elsewhere = weights::expert_matrices(blueprint);
-  const auto n_experts = static_cast<uint64_t>(layout.n_experts);
-  const size_t least = layout.bytes_for(n_experts);
-  const size_t most = layout.bytes_for(n_experts * static_cast<uint64_t>(layout.n_mixtures));
+  const auto n_experts = static_cast<uint64_t>(places.n_experts);
+  const size_t least = places.bytes_for(n_experts);
+  const size_t most = places.bytes_for(n_experts * static_cast<uint64_t>(places.n_mixtures));
   const size_t whole = WeightStream::whole_bytes(blueprint, weights, elsewhere);
   const size_t others =
       std::min(whole, std::max(WeightStream::least_bytes(blueprint, weights, elsewhere),
@@ -89,18 +89,18 @@ ExpertStream::ExpertStream(const ExpertStreamOptions& options, const model::Blue
                            const gguf::File& file, const weights::Store& weights)
     : ExpertSource(model::mixtures(blueprint)),
       file_(file),
-      layout_(layout_of(blueprint, weights)) {
+      places_(places_of(blueprint, weights)) {
   for (const model::Mixture& mixture : mixtures()) {
     std::vector<FilePart>& parts = files_.emplace_back();
     for (const model::WeightId id : mixture.products) {
       const weights::Matrix& matrix = weights.matrix(id);
-      parts.push_back(file_part(file, matrix.data, expert_bytes(matrix, layout_.n_experts)));
+      parts.push_back(file_part(file, matrix.data, expert_bytes(matrix, places_.n_experts)));
     }
   }
-  const auto n_all = static_cast<uint64_t>(layout_.n_experts) * mixtures().size();
-  uint64_t n_places = std::min(n_all, uint64_t{options.most_bytes / layout_.place_bytes});
-  while (n_places > 0 && layout_.bytes_for(n_places) > options.most_bytes) --n_places;
-  TROIKA_ASSERT(n_places >= static_cast<uint64_t>(layout_.n_experts));
+  const auto n_all = static_cast<uint64_t>(places_.n_experts) * mixtures().size();
+  uint64_t n_places = std::min(n_all, uint64_t{options.most_bytes / places_.place_bytes});
+  while (n_places > 0 && places_.bytes_for(n_places) > options.most_bytes) --n_places;
+  TROIKA_ASSERT(n_places >= static_cast<uint64_t>(places_.n_experts));
   try {
     make_cache(n_places);
   } catch (const std::bad_alloc&) {
@@ -116,21 +116,21 @@ ExpertStream::ExpertStream(const ExpertStreamOptions& options, const model::Blue
 
 void ExpertStream::make_cache(uint64_t n_places) {
   weights::NeuronCacheOptions how;
-  how.capacity_bytes = n_places * layout_.place_bytes;
-  cache_ = std::make_unique<NeuronCache>(layout_.cache_shape(), how);
-  memory_ = PageBuffer(n_places * layout_.place_bytes);
-  bytes_ = layout_.bytes_for(n_places);
+  how.capacity_bytes = n_places * places_.place_bytes;
+  cache_ = std::make_unique<NeuronCache>(places_.cache_shape(), how);
+  memory_ = PageBuffer(n_places * places_.place_bytes);
+  bytes_ = places_.bytes_for(n_places);
   slots_ = std::vector<Slot>(n_places);
   for (size_t i = 0; i < slots_.size(); ++i) {
     for (size_t p = 0; p < kMostProducts; ++p) {
-      Part& part = slots_[i].parts[p];
+      ExpertPart& part = slots_[i].parts[p];
       part.owner = this;
       part.place = static_cast<int64_t>(i);
-      const size_t end = p + 1 < kMostProducts ? layout_.offsets[p + 1] : layout_.place_bytes;
-      part.reads.reserve(most_page_reads(end - layout_.offsets[p]));
+      const size_t end = p + 1 < kMostProducts ? places_.offsets[p + 1] : places_.place_bytes;
+      part.reads.reserve(most_page_reads(end - places_.offsets[p]));
     }
   }
-  const auto n = static_cast<size_t>(layout_.n_experts);
+  const auto n = static_cast<size_t>(places_.n_experts);
   wanted_.reserve(n);
   is_wanted_.resize(n);
   held_.resize(n);
@@ -205,10 +205,10 @@ void ExpertStream::name_next(plan::Phase phase) {
   const bool is_likely = is_prompt && 4 * n_wanted >= n_experts;
   is_scan_ = is_likely && n_wanted * mixtures().size() > static_cast<size_t>(n_places());
   ahead_ = is_sure ? Ahead::kSure : is_scan_ ? Ahead::kHeat : Ahead::kRouter;
-  if (ahead_ == Ahead::kRouter || layout_.n_mixtures == 1) return;
+  if (ahead_ == Ahead::kRouter || places_.n_mixtures == 1) return;
   // Behind the last one the next part of the prompt begins anew.
-  guessed_mixture_ = (mixture_ + 1) % layout_.n_mixtures;
-  for (int32_t i = 0; i < layout_.n_experts; ++i) named_.push_back(i);
+  guessed_mixture_ = (mixture_ + 1) % places_.n_mixtures;
+  for (int32_t i = 0; i < places_.n_experts; ++i) named_.push_back(i);
   if (is_sure) return;
   heat = heat_.data() + static_cast<size_t>(guessed_mixture_) * n_experts;
   std::sort(named_.begin(), named_.end(),
@@ -252,7 +252,7 @@ void ExpertStream::begin(const Held& held, int mixture, int expert) {
   slot.problem.clear();
   slot.is_new = true;
   for (int product = 0; product < slot.n_coming; ++product) {
-    Part& part = slot.parts[static_cast<size_t>(product)];
+    ExpertPart& part = slot.parts[static_cast<size_t>(product)];
     part.file = part_of(mixture, product, expert);
     part.is_there = false;
     part.reads.clear();
@@ -262,13 +262,13 @@ void ExpertStream::begin(const Held& held, int mixture, int expert) {
 }
 
 void ExpertStream::submit(Slot* slot, int product) {
-  Part& part = slot->parts[static_cast<size_t>(product)];
+  ExpertPart& part = slot->parts[static_cast<size_t>(product)];
   lanes::Run run;
   run.reads = part.reads;
   disk_->submit(*read_, run, part);
 }
 
-void ExpertStream::end(Part* part, lanes::Status status) {
+void ExpertStream::end(ExpertPart* part, lanes::Status status) {
   std::string problem;
   if (status != lanes::Status::kDone) problem = disk_->problem();
   std::unique_lock<std::mutex> lock(mutex_);
@@ -378,7 +378,7 @@ void ExpertStream::end_guesses() {
 }
 
 int32_t ExpertStream::next_there(int product) const {
-  const auto first = static_cast<size_t>(product) * static_cast<size_t>(layout_.n_experts);
+  const auto first = static_cast<size_t>(product) * static_cast<size_t>(places_.n_experts);
   for (const int32_t expert : wanted_) {
     const auto index = static_cast<size_t>(expert);
     if (is_chosen_[first + index]) continue;
@@ -389,7 +389,7 @@ int32_t ExpertStream::next_there(int product) const {
 }
 
 int32_t ExpertStream::choose(Place place, int i) {
-  const auto first = static_cast<size_t>(place.product) * static_cast<size_t>(layout_.n_experts);
+  const auto first = static_cast<size_t>(place.product) * static_cast<size_t>(places_.n_experts);
   std::atomic<int32_t>& chosen = order_[first + static_cast<size_t>(i)];
   std::unique_lock<std::mutex> lock(mutex_);
   TROIKA_ASSERT(mixture_ == place.mixture && static_cast<size_t>(i) < wanted_.size());
@@ -407,7 +407,7 @@ int32_t ExpertStream::choose(Place place, int i) {
 }
 
 ExpertStream::Rows ExpertStream::take(Place place, int i) {
-  const size_t index = static_cast<size_t>(place.product) * static_cast<size_t>(layout_.n_experts) +
+  const size_t index = static_cast<size_t>(place.product) * static_cast<size_t>(places_.n_experts) +
                        static_cast<size_t>(i);
   int32_t expert = order_[index].load(std::memory_order_acquire);
   if (expert == model::kNone) expert = choose(place, i);
@@ -459,7 +459,7 @@ ExpertStream::Counters ExpertStream::counters() const {
 }
 
 std::string ExpertStream::text() const {
-  const int64_t n_all = int64_t{layout_.n_experts} * layout_.n_mixtures;
+  const int64_t n_all = int64_t{places_.n_experts} * places_.n_mixtures;
   if (n_places() == n_all)
     return fmt::format("{} of experts, read when they are used first", bytes_text(bytes_));
   return fmt::format("{} of {} experts have places ({}); the others are read when a router asks",

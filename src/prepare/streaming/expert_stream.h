@@ -98,8 +98,8 @@ class ExpertStream : public weights::ExpertSource {
   using Found = weights::NeuronCache::Found;
   static constexpr size_t kMostProducts = 3;
 
-  // The layout of places in memory, each of which holds one expert.
-  struct Layout {
+  // Says how places lie in memory, each of which holds one expert.
+  struct Places {
     int n_mixtures = 0;
     int n_experts = 0;
     std::array<size_t, kMostProducts> offsets =
@@ -110,10 +110,10 @@ class ExpertStream : public weights::ExpertSource {
     size_t bytes_for(uint64_t n_places) const;
     weights::NeuronCacheShape cache_shape() const;
   };
-  static Layout layout_of(const model::Blueprint& blueprint, const weights::Store& weights);
+  static Places places_of(const model::Blueprint& blueprint, const weights::Store& weights);
 
   // The rows of one product of an expert, which are read to the product's room.
-  struct Part : lanes::Completion {
+  struct ExpertPart : lanes::Completion {
     void finished(lanes::Status status) override { owner->end(this, status); }
     ExpertStream* owner = nullptr;
     int64_t place = 0;
@@ -123,7 +123,7 @@ class ExpertStream : public weights::ExpertSource {
   };
   // A place in memory and the reads that fill it.
   struct Slot {
-    std::array<Part, kMostProducts> parts;
+    std::array<ExpertPart, kMostProducts> parts;
     Held read_as;           // the lease of the cache under which it is read
     int n_coming = 0;       // counts parts that are being read
     int n_left_behind = 0;  // counts guesses' leases dropped while it was read
@@ -147,8 +147,8 @@ class ExpertStream : public weights::ExpertSource {
   void make_cache(uint64_t n_places);
   Slot& slot_of(const Held& held) { return slots_[static_cast<size_t>(held.slot)]; }
   std::byte* room(int64_t place, int product) const {
-    return memory_.get() + static_cast<size_t>(place) * layout_.place_bytes +
-           layout_.offsets[static_cast<size_t>(product)];
+    return memory_.get() + static_cast<size_t>(place) * places_.place_bytes +
+           places_.offsets[static_cast<size_t>(product)];
   }
   FilePart part_of(int mixture, int product, int expert) const;
   size_t n_products(int mixture) const {
@@ -171,10 +171,10 @@ class ExpertStream : public weights::ExpertSource {
   int32_t next_there(int product) const;
 
   int32_t choose(Place place, int i);
-  void end(Part* part, lanes::Status status);
+  void end(ExpertPart* part, lanes::Status status);
 
   const gguf::File& file_;
-  Layout layout_;
+  Places places_;
   std::vector<std::vector<FilePart>> files_;  // by mixture and product: the rows of all experts
   size_t bytes_ = 0;
   bool takes_guesses_ = true;

@@ -294,7 +294,9 @@ std::vector<engine::Token> prompt_of(Context& context, const Conversation& conve
   const Rendering rendering = rendering_of(context, conversation);
   const std::string bridge =
       bridge_of(context, conversation, rendering, context.chat().text(rendering.view()));
-  const engine::ChatFormat::Part behind[] = {{bridge, true}, {conversation.beginning, false}};
+  const engine::ChatFormat::TextPart behind[] = {
+      {.text = bridge, .parse_special = true},
+      {.text = conversation.beginning, .parse_special = false}};
   return context.chat().prompt(rendering.view(), behind);
 }
 

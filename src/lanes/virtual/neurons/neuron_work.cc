@@ -194,7 +194,7 @@ void NeuronWork::acquire_hot(int group) {
 
 void NeuronWork::begin_block(int block, int n_rows) {
   groups_.clear();
-  parts_.clear();
+  segments_.clear();
   std::vector<std::vector<uint8_t>> uses;  // for each group, which rows use it
   if (shape_.n_experts == 1) {
     groups_ = {block};
@@ -232,7 +232,7 @@ void NeuronWork::fire_group(int group, int n_rows, const std::vector<uint8_t>& u
   pass_fired_ += std::count_if(firing_.begin(), firing_.begin() + hot_.n_hot + hot_.n_streamed,
                                [](int n) { return n > 0; });
   for (int first = hot_.n_hot + hot_.n_streamed; first < shape_.n_neurons; first += plan_.segment) {
-    Part part;
+    SegmentWork work;
     const int end = std::min(first + plan_.segment, shape_.n_neurons);
     for (int neuron = first; neuron < end; ++neuron) {
       const int n_firing = firing_[static_cast<size_t>(neuron)];
@@ -242,22 +242,22 @@ void NeuronWork::fire_group(int group, int n_rows, const std::vector<uint8_t>& u
       held.found = NeuronCache::Found::kHit;
       if (cache_) held = cache_->acquire({group, neuron});
       if (held.found == NeuronCache::Found::kHit) {
-        ++part.n_held;
-        part.held_rows += n_firing;
-        part.n_held_more += goes_on ? 1 : 0;
+        ++work.n_held;
+        work.held_rows += n_firing;
+        work.n_held_more += goes_on ? 1 : 0;
         if (held.is_held()) held_.push_back(held);
         continue;
       }
-      ++part.n_read;
-      part.read_rows += n_firing;
-      part.n_read_more += goes_on ? 1 : 0;
+      ++work.n_read;
+      work.read_rows += n_firing;
+      work.n_read_more += goes_on ? 1 : 0;
       if (!held.is_held()) continue;
       read_.push_back(held);
       is_kept_.push_back(goes_on || !is_in_two ? 1 : 0);
     }
-    pass_fired_ += part.n_held + part.n_read;
-    pass_missed_ += part.n_read;
-    parts_.push_back(part);
+    pass_fired_ += work.n_held + work.n_read;
+    pass_missed_ += work.n_read;
+    segments_.push_back(work);
   }
 }
 
@@ -301,19 +301,19 @@ void NeuronWork::warm(int n_tokens) {
   forget_counters();
 }
 
-NeuronWork::Part NeuronWork::part(int segment) const {
+NeuronWork::SegmentWork NeuronWork::work_of(int segment) const {
   if (segment >= 0) {
-    return static_cast<size_t>(segment) < parts_.size() ? parts_[static_cast<size_t>(segment)]
-                                                        : Part();
+    return static_cast<size_t>(segment) < segments_.size() ? segments_[static_cast<size_t>(segment)]
+                                                           : SegmentWork();
   }
-  Part sum;
-  for (const Part& part : parts_) {
-    sum.n_held += part.n_held;
-    sum.n_read += part.n_read;
-    sum.n_held_more += part.n_held_more;
-    sum.n_read_more += part.n_read_more;
-    sum.held_rows += part.held_rows;
-    sum.read_rows += part.read_rows;
+  SegmentWork sum;
+  for (const SegmentWork& work : segments_) {
+    sum.n_held += work.n_held;
+    sum.n_read += work.n_read;
+    sum.n_held_more += work.n_held_more;
+    sum.n_read_more += work.n_read_more;
+    sum.held_rows += work.held_rows;
+    sum.read_rows += work.read_rows;
   }
   return sum;
 }
@@ -324,7 +324,7 @@ TaskCost NeuronWork::cost(NeuronStage stage, int block, int segment, const Run& 
     const int rows = all > 0 ? static_cast<int>(int64_t{n_rows} * n / all) : 0;
     return cold_cost(n, rows, n_matrices);
   };
-  const Part here = part(segment);
+  const SegmentWork here = work_of(segment);
   switch (stage) {
     case NeuronStage::kPredict:
       return predict_cost(block, run.n_tokens);

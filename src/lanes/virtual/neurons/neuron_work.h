@@ -111,12 +111,12 @@ class NeuronWork {
 
  private:
   // The work in one segment of the current block.
-  struct Part {
+  struct SegmentWork {
     int n_held = 0, n_read = 0;            // count neurons
     int n_held_more = 0, n_read_more = 0;  // count those of them that need up and down, too
     int held_rows = 0, read_rows = 0;      // count the tokens that fire them, over all neurons
   };
-  Part part(int segment) const;
+  SegmentWork work_of(int segment) const;
   void make_cache();
   void preload();
   std::vector<weights::NeuronId> frequent() const;
@@ -150,7 +150,7 @@ class NeuronWork {
   plan::HotNeurons hot_;
   int n_rows_ = 1;
   std::vector<int> groups_;
-  std::vector<Part> parts_;
+  std::vector<SegmentWork> segments_;
   std::vector<weights::NeuronCache::Held> held_, read_;  // neurons that must be given back
   std::vector<uint8_t> is_kept_;  // for each of `read_`: it stays in the cache, in full
   int n_hot_missed_ = 0;
