@@ -15,9 +15,8 @@ size_t Lane::arrangement_index(const Subgraph& subgraph, const model::Op& op,
     if (wanted == known[i]) return i;
   }
   throw Error(fmt::format(
-      "The plan wants a product of {} tokens in the layout '{}', which the lane '{}' does not "
-      "know; "
-      "it knows {}. Make the plan again with 'troika plan'.",
+      "The plan wants a product of {} tokens in the arrangement '{}', which the lane '{}' does "
+      "not know; it knows {}. Make the plan again with 'troika plan'.",
       shape.n_rows, wanted, info().name,
       known.empty() ? std::string("only one") : fmt::format("{}", fmt::join(known, ", "))));
 }

@@ -28,6 +28,10 @@ class JsonFields {
   }
 
   bool has(const char* key) const { return json_.contains(key); }
+  // Returns that of a field's two names which is there: older files have the older one.
+  const char* present(const char* name, const char* older) const {
+    return has(older) && !has(name) ? older : name;
+  }
   int64_t integer(const char* key, int64_t lowest, int64_t highest) const;
   double number(const char* key, double lowest, double highest) const;
   // Reads a time or a rate, and refuses zero and less: they would make everything free.

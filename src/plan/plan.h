@@ -145,8 +145,7 @@ struct Placement {
   static constexpr int kAllBlocks = INT_MAX;
 };
 
-// An equivalent shape in which a lane computes a product faster than in its first one (N8). Files
-// of plans and profiles call it a layout.
+// An equivalent shape in which a lane computes a product faster than in its first one (N8).
 struct ProductArrangement {
   int lane = 0;
   int n_rows = 0;  // counts rows of the weight

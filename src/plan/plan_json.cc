@@ -106,14 +106,16 @@ std::vector<Placement> read_placements(const JsonFields& fields, int n_lanes) {
 
 std::vector<ProductArrangement> read_arrangements(const JsonFields& fields, int n_lanes) {
   std::vector<ProductArrangement> arrangements;
-  fields.each("layouts", [&](const JsonFields& item) {
+  const char* const key = fields.present("arrangements", "layouts");
+  if (!fields.has(key)) return {};
+  fields.each(key, [&](const JsonFields& item) {
     ProductArrangement arrangement;
     arrangement.lane = static_cast<int>(item.integer("lane", 0, n_lanes - 1));
     arrangement.n_rows = static_cast<int>(item.integer("n_rows", 1, INT_MAX));
     arrangement.k = static_cast<int>(item.integer("k", 1, INT_MAX));
     arrangement.shape = {static_cast<Phase>(item.one_of("phase", kPhaseNames)),
                          static_cast<int>(item.integer("n_tokens", 1, kMostTokens))};
-    arrangement.arrangement = item.text("layout");
+    arrangement.arrangement = item.text(item.present("arrangement", "layout"));
     arrangements.push_back(arrangement);
   });
   return arrangements;
@@ -293,7 +295,7 @@ nlohmann::ordered_json to_json(const ProductArrangement& arrangement) {
           {"k", arrangement.k},
           {"phase", phase_name(arrangement.shape.phase)},
           {"n_tokens", arrangement.shape.n_rows},
-          {"layout", arrangement.arrangement}};
+          {"arrangement", arrangement.arrangement}};
 }
 
 nlohmann::ordered_json to_json(const StepCost& cost) {
@@ -341,7 +343,7 @@ std::string to_json(const PlanFile& file) {
   json["cut_at_norms"] = file.plan.splits.at_norms;
   json["cut_at_activations"] = file.plan.splits.at_activations;
   json["placements"] = list_of(file.plan.placements);
-  json["layouts"] = list_of(file.plan.arrangements);
+  json["arrangements"] = list_of(file.plan.arrangements);
   write_cuts(file.plan, &json);
   if (!file.plan.step_costs.empty()) json["step_costs"] = list_of(file.plan.step_costs);
   if (file.plan.attention != PromptAttention()) json["attention"] = to_json(file.plan.attention);
@@ -400,7 +402,7 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   read_order(fields, &plan);
   const int n_lanes = static_cast<int>(plan.lanes.size());
   plan.placements = read_placements(fields, n_lanes);
-  if (fields.has("layouts")) plan.arrangements = read_arrangements(fields, n_lanes);
+  plan.arrangements = read_arrangements(fields, n_lanes);
   read_cuts(fields, &plan);
   if (fields.has("step_costs")) plan.step_costs = read_step_costs(fields);
   if (fields.has("attention")) read_attention(fields, &plan);

@@ -152,6 +152,15 @@ TEST(PlanJson, N7OlderPlansSayNothingOfTheOrder) {
   EXPECT_EQ(again.plan.order, Order::kOutOfOrder);
 }
 
+TEST(PlanJson, N8OlderPlansCallAnArrangementALayout) {
+  std::string text = changed("\"arrangements\":", "\"layouts\":");
+  const std::string from = "\"arrangement\":";
+  const size_t at = text.find(from);
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, from.size(), "\"layout\":");
+  EXPECT_EQ(to_json(plan_from_json(text, "plan.json")), to_json(example()));
+}
+
 TEST(PlanJson, N3KeepsTheCalibration) {
   const Int8Plan int8 = plan_from_json(to_json(example()), "plan.json").plan.int8;
   EXPECT_EQ(int8.method, Int8Method::kShadow);

@@ -92,9 +92,10 @@ OpTime read_op_time(const JsonFields& fields, int n_lanes) {
   time.us = fields.positive("us", kMostUs);
   time.spread = fields.number("spread", 0.0, 1e9);
   time.n_runs = small(fields, "n_runs", 1, 1 << 30);
-  if (fields.has("layout")) {
-    time.arrangement = fields.text("layout");
-    time.arrangement_gain = fields.number("layout_gain", 1.0, 1e9);
+  if (const char* key = fields.present("arrangement", "layout"); fields.has(key)) {
+    time.arrangement = fields.text(key);
+    time.arrangement_gain =
+        fields.number(fields.present("arrangement_gain", "layout_gain"), 1.0, 1e9);
   }
   return time;
 }
@@ -180,8 +181,8 @@ Json op_json(const OpTime& time) {
                {"spread", rounded(time.spread)},
                {"n_runs", time.n_runs}};
   if (!time.arrangement.empty()) {
-    json["layout"] = time.arrangement;
-    json["layout_gain"] = rounded(time.arrangement_gain);
+    json["arrangement"] = time.arrangement;
+    json["arrangement_gain"] = rounded(time.arrangement_gain);
   }
   return json;
 }

@@ -63,6 +63,19 @@ TEST(Profile, ComesBackFromItsJson) {
   EXPECT_EQ(after.find(0, before.ops[1].shape), nullptr);
 }
 
+TEST(Profile, N8OlderFilesCallAnArrangementALayout) {
+  const std::string text = profile_to_json(example());
+  std::string older = text;
+  for (const auto& [from, to] :
+       {std::pair<std::string, const char*>("\"arrangement\":", "\"layout\":"),
+        {"\"arrangement_gain\":", "\"layout_gain\":"}}) {
+    const size_t at = older.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    older.replace(at, from.size(), to);
+  }
+  EXPECT_EQ(profile_to_json(profile_from_json(older, "p.json")), text);
+}
+
 TEST(Profile, WithoutStorageAndOps) {
   Profile profile = example();
   profile.storage.reset();

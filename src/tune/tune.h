@@ -1,6 +1,6 @@
 // Chooses how a model runs on this machine by measuring it: the precision of prompts, the method of
-// int8 and which outliers are computed beside it, lanes, chunk and layouts together, and the cost
-// of drafts.
+// int8 and which outliers are computed beside it, lanes, chunk and arrangements together, and the
+// cost of drafts.
 #pragma once
 
 #include <string>

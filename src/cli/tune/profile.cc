@@ -153,7 +153,8 @@ void print_arrangements(const plan::Profile& profile) {
     if (time.arrangement.empty() || time.arrangement_gain < kShownGain) continue;
     if (!has_head) {
       print(
-          "\nproducts whose layout matters\nlane  type    rows     k  tokens  fastest     times as "
+          "\nproducts whose arrangement matters\nlane  type    rows     k  tokens  fastest     "
+          "times as "
           "fast as the slowest\n");
     }
     has_head = true;

@@ -289,7 +289,8 @@ void add_tune(Command& app) {
   command->footer(
       "Measures prompts in each precision. Where int8 is faster, it shows on a text how much worse "
       "the model predicts with it, finds the outliers that must stay in float, and takes it only "
-      "where little is lost. Then lanes, chunk and layouts by the profile of this machine, and "
+      "where little is lost. Then lanes, chunk and arrangements by the profile of this machine, "
+      "and "
       "what "
       "drafts cost. The plan is kept in the folder of side files ('troika cache' lists it), and "
       "run, "
