@@ -146,9 +146,9 @@ TEST(WeightStream, P10BlocksAreThereInAnyOrderOfAsking) {
       // asked for.
       const uint64_t what = random_bits(7, 2 * i) % 10;
       const auto block = static_cast<int>(what < 7 ? i % 5 : random_bits(7, 2 * i + 1) % 5);
-      model.stream->before_block(block, plan::Phase::kStep, 1);
+      model.stream->before_block(block, plan::Phase::kStep, 1, {});
       model.expect_block(block);
-      if (what == 9 || block == 4) model.stream->after_blocks();
+      if (what == 9 || block == 4) model.stream->after_blocks({});
     }
     model.expect_block(model::kNone);  // checks embedding and head
   }
@@ -157,19 +157,19 @@ TEST(WeightStream, P10BlocksAreThereInAnyOrderOfAsking) {
 TEST(WeightStream, P10AFileThatIsCutShortIsASentence) {
   ByHand model(0);
   model.stream->load_kept({});
-  model.stream->before_block(0, plan::Phase::kStep, 1);
+  model.stream->before_block(0, plan::Phase::kStep, 1, {});
   std::filesystem::resize_file(model.path, 4096);
   std::string problem;
   for (int i = 0; i < 12 && problem.empty(); ++i) {
     try {
-      model.stream->before_block(i % 5, plan::Phase::kStep, 1);
+      model.stream->before_block(i % 5, plan::Phase::kStep, 1, {});
     } catch (const Error& error) {
       problem = error.what();
     }
   }
   EXPECT_NE(problem.find("cannot be read"), std::string::npos) << problem;
   EXPECT_NE(problem.find("tiny.gguf"), std::string::npos) << problem;
-  EXPECT_THROW(model.stream->before_block(1, plan::Phase::kStep, 1), Error);
+  EXPECT_THROW(model.stream->before_block(1, plan::Phase::kStep, 1, {}), Error);
 }
 
 TEST(WeightStream, P10WhatIsTooLittleForTwoBlocksIsRefused) {

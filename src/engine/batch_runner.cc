@@ -32,9 +32,6 @@ BatchRunner::BatchRunner(Engine& engine)
 // Places the rows. Slots that only idle sequences hold are free for whoever needs them.
 void BatchRunner::begin(const cache::Batch& batch, const Watch& watch) {
   watch_ = watch;
-  if (schedule::LayoutWatch* const layouts = engine_.layouts(); layouts != nullptr) {
-    layouts->set_trace(watch.trace, static_cast<int>(engine_.machine().lanes().size()));
-  }
   engine_.passes().sequences.evict_until(batch.size());
   engine_.passes().kv.place(batch, &placed_);
 }
@@ -71,7 +68,7 @@ void BatchRunner::run_placed(const cache::Batch& batch, const Watch& watch, Choo
 void BatchRunner::run(const cache::Batch& batch, plan::Phase phase, RowSink sink, ChooseRows choose,
                       const Watch& watch) {
   if (phase == plan::Phase::kStep && engine_.phone_prompts() != nullptr) {
-    engine_.phone_prompts()->finish();
+    engine_.phone_prompts()->finish({watch.trace, engine_.machine().lanes().size()});
   }
   run_placed(batch, watch, choose, [&] {
     const lanes::Run run = run_of_rows(phase, 0, batch.rows.size());

@@ -8,6 +8,7 @@ namespace troika::machines {
 namespace {
 
 using schedule::Layout;
+using schedule::RowsBeside;
 
 constexpr double kUsPerMs = 1e3;
 constexpr uint64_t kFirstRead = 512 << 10;
@@ -95,9 +96,10 @@ void PhonePrompts::plan_prompt(int n_tokens, int chunk, bool is_first) {
   layouts_->follow(schedule::plan_switch(times, layouts_->layouts(), n_chunks));
 }
 
-void PhonePrompts::before_block(int block, plan::Phase phase, int n_tokens) {
-  note_block_end();
-  take_ended();
+void PhonePrompts::before_block(int block, plan::Phase phase, int n_tokens,
+                                const RowsBeside& rows) {
+  note_block_end(rows);
+  take_ended(rows);
   is_prompt_ = phase == plan::Phase::kPrompt;
   if (is_prompt_) {
     if (const auto load = layouts_->before_block(block)) begin(*load);
@@ -108,18 +110,12 @@ void PhonePrompts::before_block(int block, plan::Phase phase, int n_tokens) {
   block_start_us_ = phone_.clock().now_us();
 }
 
-void PhonePrompts::note_block_end() {
-  if (block_ >= 0 && trace_ != nullptr) {
-    trace_->add({trace_row_, layout_ == Layout::kPrompt ? "panels" : "blocks", block_, n_tokens_,
-                 block_start_us_, phone_.clock().now_us(), is_prompt_});
+void PhonePrompts::note_block_end(const RowsBeside& rows) {
+  if (block_ >= 0) {
+    rows.add({RowsBeside::kBlocks, layout_ == Layout::kPrompt ? "panels" : "blocks", block_,
+              n_tokens_, block_start_us_, phone_.clock().now_us(), is_prompt_});
   }
   block_ = -1;
-}
-
-void PhonePrompts::set_trace(Trace* trace, int row) {
-  const bool has_rows = trace != nullptr && trace->lanes().size() > static_cast<size_t>(row) + 1;
-  trace_ = has_rows ? trace : nullptr;
-  trace_row_ = row;
 }
 
 void PhonePrompts::begin(const schedule::BlockLoad&) {
@@ -137,16 +133,14 @@ void PhonePrompts::finished(lanes::Status status) {
   load_latch_.open();
 }
 
-void PhonePrompts::take_ended() {
+void PhonePrompts::take_ended(const RowsBeside& rows) {
   if (!layouts_->loading() || !load_latch_.is_open()) return;
   const schedule::BlockLoad load = *layouts_->loading();
   const bool is_back = load.into == Layout::kPrompt;
   ++(is_back ? counters_.n_loads_back : counters_.n_loads);
   counters_.load_us += load_end_us_ - load_start_us_;
-  if (trace_ != nullptr) {
-    trace_->add({trace_row_ + 1, is_back ? "load back" : "load", load.block, 0, load_start_us_,
-                 load_end_us_, /*is_prompt=*/true});
-  }
+  rows.add({RowsBeside::kReads, is_back ? "load back" : "load", load.block, 0, load_start_us_,
+            load_end_us_, /*is_prompt=*/true});
   layouts_->loaded();
   phone_.blocks_in_parts()[static_cast<size_t>(load.block)] = is_back ? 0 : 1;
 }
@@ -173,14 +167,14 @@ void PhonePrompts::calibrate(int n_positions) {
   phone_.add_background(calibrating_lane_, kUsPerMs * ms * n_positions);
 }
 
-void PhonePrompts::finish() {
+void PhonePrompts::finish(const RowsBeside& rows) {
   const double start_us = phone_.clock().now_us();
-  if (has_layouts()) take_ended();
+  if (has_layouts()) take_ended(rows);
   for (int block = 0; has_layouts() && block < layouts_->n_blocks(); ++block) {
     while (layouts_->layout(block) != Layout::kStep) {
       if (const auto load = layouts_->before_step(block)) begin(*load);
       phone_.wait(load_latch_);
-      take_ended();
+      take_ended(rows);
     }
   }
   counters_.wait_us += phone_.clock().now_us() - start_us;

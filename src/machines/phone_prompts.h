@@ -9,7 +9,6 @@
 #include <optional>
 #include <vector>
 
-#include "base/trace.h"
 #include "lanes/virtual/virtual_phone.h"
 #include "schedule/graphs.h"
 #include "schedule/layout_switch.h"
@@ -34,9 +33,9 @@ class PhonePrompts : public schedule::LayoutWatch, private lanes::Completion {
   double block_load_us() const;
 
   void plan_prompt(int n_tokens, int chunk, bool is_first) override;
-  void before_block(int block, plan::Phase phase, int n_tokens) override;
-  void after_blocks() override { note_block_end(); }
-  void set_trace(Trace* trace, int row) override;
+  void before_block(int block, plan::Phase phase, int n_tokens,
+                    const schedule::RowsBeside& rows) override;
+  void after_blocks(const schedule::RowsBeside& rows) override { note_block_end(rows); }
 
   // Assumes that every block has these graphs, as before a first prompt or after an answer: for
   // experiments. Does nothing where graphs do not change. REQUIRES: no load is in flight.
@@ -46,14 +45,14 @@ class PhonePrompts : public schedule::LayoutWatch, private lanes::Completion {
   void calibrate(int n_positions);
   // Waits until all blocks have the graphs of steps and all logits have been looked through,
   // because steps begin only then. Nothing else goes on meanwhile.
-  void finish();
+  void finish(const schedule::RowsBeside& rows = {});
 
  private:
   void finished(lanes::Status status) override;
   std::vector<schedule::BlockTimes> profile(int n_tokens, int chunk) const;
   void begin(const schedule::BlockLoad& load);
-  void take_ended();
-  void note_block_end();
+  void take_ended(const schedule::RowsBeside& rows);
+  void note_block_end(const schedule::RowsBeside& rows);
 
   const schedule::Graphs& graphs_;
   lanes::VirtualPhone& phone_;
@@ -72,8 +71,6 @@ class PhonePrompts : public schedule::LayoutWatch, private lanes::Completion {
   bool is_prompt_ = false;
   schedule::Layout layout_ = schedule::Layout::kPrompt;
   double block_start_us_ = 0.0;
-  Trace* trace_ = nullptr;
-  int trace_row_ = 0;
 };
 
 }  // namespace troika::machines

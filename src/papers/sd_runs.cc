@@ -160,7 +160,7 @@ SwitchedPrompt SdRuns::switched_prompt(const std::string& model, const std::stri
   with.read(n_prompt);
   result.prompt_s = with.now_s() - start_s;
   result.n_switched = prompts.n_switched();
-  prompts.finish();
+  prompts.finish({trace, with.phone().lanes().size()});
   result.finished_s = with.now_s() - start_s;
   with.session.watch({});
   return result;

@@ -17,6 +17,7 @@ namespace {
 
 using schedule::BlockLoad;
 using schedule::Layout;
+using schedule::RowsBeside;
 using weights::BlockCopy;
 
 double now_us() { return RealClock().now_us(); }
@@ -170,17 +171,18 @@ void LayoutLoader::plan_prompt(int n_tokens, int chunk, bool is_first) {
   }
 }
 
-void LayoutLoader::before_block(int block, plan::Phase phase, int n_tokens) {
-  note_block_end();
+void LayoutLoader::before_block(int block, plan::Phase phase, int n_tokens,
+                                const RowsBeside& rows) {
+  note_block_end(rows);
   is_prompt_ = phase == plan::Phase::kPrompt;
-  if (has_ended_.load(std::memory_order_acquire)) take_ended();
+  if (has_ended_.load(std::memory_order_acquire)) take_ended(rows);
   if (is_prompt_) {
     if (const auto load = switch_.before_block(block)) begin(*load);
   } else {
     while (true) {
       if (const auto load = switch_.before_step(block)) begin(*load);
       if (switch_.layout(block) == Layout::kStep) break;
-      wait_for_load();
+      wait_for_load(rows);
     }
   }
   block_ = block;
@@ -189,29 +191,21 @@ void LayoutLoader::before_block(int block, plan::Phase phase, int n_tokens) {
   block_start_us_ = now_us();
 }
 
-void LayoutLoader::after_blocks() { note_block_end(); }
+void LayoutLoader::after_blocks(const RowsBeside& rows) { note_block_end(rows); }
 
 // Learns from what a chunk took in a block, for the plans of later prompts.
-void LayoutLoader::note_block_end() {
+void LayoutLoader::note_block_end(const RowsBeside& rows) {
   if (block_ < 0) return;
   const double end_us = now_us();
   const double us = end_us - block_start_us_;
   Learned& learned = learned_[static_cast<size_t>(block_)];
-  if (trace_ != nullptr) {
-    trace_->add({trace_row_, layout_ == Layout::kPrompt ? "panels" : "blocks", block_, n_tokens_,
-                 block_start_us_, end_us, is_prompt_});
-  }
+  rows.add({RowsBeside::kBlocks, layout_ == Layout::kPrompt ? "panels" : "blocks", block_,
+            n_tokens_, block_start_us_, end_us, is_prompt_});
   block_ = -1;
   if (!is_prompt_) return;
   const double product_us = layout_ == Layout::kStep ? us - learned.unpack_us : us;
   // At least half of the time counts as products, whatever unpacking is expected to take.
   learned.us_per_token = std::max(product_us, 0.5 * us) / n_tokens_;
-}
-
-void LayoutLoader::set_trace(Trace* trace, int row) {
-  const bool has_rows = trace != nullptr && trace->lanes().size() > static_cast<size_t>(row) + 1;
-  trace_ = has_rows ? trace : nullptr;
-  trace_row_ = row;
 }
 
 void LayoutLoader::begin(const BlockLoad& load) {
@@ -225,18 +219,18 @@ void LayoutLoader::begin(const BlockLoad& load) {
   wake_.notify_one();
 }
 
-void LayoutLoader::wait_for_load() {
+void LayoutLoader::wait_for_load(const RowsBeside& rows) {
   const double start = now_us();
   {
     std::unique_lock<std::mutex> lock(mutex_);
     ended_.wait(lock, [this] { return has_ended_.load(); });
   }
   counters_.wait_us += now_us() - start;
-  take_ended();
+  take_ended(rows);
 }
 
 // Puts the loaded copy in place of the block's own, which the other thread gives back.
-void LayoutLoader::take_ended() {
+void LayoutLoader::take_ended(const RowsBeside& rows) {
   const std::lock_guard<std::mutex> lock(mutex_);
   has_ended_.store(false);
   Made made = std::move(made_);
@@ -251,10 +245,8 @@ void LayoutLoader::take_ended() {
   counters_.load_us += made.end_us - made.start_us;
   counters_.read_bytes += made.read_bytes;
   counters_.n_buffered_reads += made.n_buffered_reads;
-  if (trace_ != nullptr) {
-    trace_->add({trace_row_ + 1, is_back ? "load back" : "load", load.block, 0, made.start_us,
-                 made.end_us, is_prompt_});
-  }
+  rows.add({RowsBeside::kReads, is_back ? "load back" : "load", load.block, 0, made.start_us,
+            made.end_us, is_prompt_});
   if (is_back && !is_prompt_) {
     // A step has overtaken the load, and could not read the panels that it brings.
     old_ = std::move(made.copy);

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "base/progress.h"
-#include "base/trace.h"
 #include "gguf/file.h"
 #include "lanes/disk/disk_lane.h"
 #include "prepare/options.h"
@@ -51,9 +50,9 @@ class LayoutLoader : public schedule::LayoutWatch {
   void plan_prompt(int n_tokens, int chunk, bool is_first) override;
   // Makes `plan` take the place of what would be planned from now on: to test and to measure.
   void force_plan(std::optional<schedule::SwitchPlan> plan) { forced_ = plan; }
-  void before_block(int block, plan::Phase phase, int n_tokens) override;
-  void after_blocks() override;
-  void set_trace(Trace* trace, int row) override;
+  void before_block(int block, plan::Phase phase, int n_tokens,
+                    const schedule::RowsBeside& rows) override;
+  void after_blocks(const schedule::RowsBeside& rows) override;
 
   // Counts loads that are finished.
   const Counters& counters() const { return counters_; }
@@ -85,9 +84,9 @@ class LayoutLoader : public schedule::LayoutWatch {
   Made make(const Job& job);
   void work();
   void begin(const schedule::BlockLoad& load);
-  void take_ended();
-  void wait_for_load();
-  void note_block_end();
+  void take_ended(const schedule::RowsBeside& rows);
+  void wait_for_load(const schedule::RowsBeside& rows);
+  void note_block_end(const schedule::RowsBeside& rows);
 
   const gguf::File& file_;
   weights::SwitchedBlocks& blocks_;
@@ -102,8 +101,6 @@ class LayoutLoader : public schedule::LayoutWatch {
   bool is_prompt_ = false;
   schedule::Layout layout_ = schedule::Layout::kPrompt;
   double block_start_us_ = 0.0;
-  Trace* trace_ = nullptr;
-  int trace_row_ = 0;
   Counters counters_;
 
   lanes::DiskLane disk_;

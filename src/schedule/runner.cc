@@ -78,6 +78,16 @@ void throw_failed(const char* name, int block, const lanes::Lane& lane) {
                           lane.info().name, problem.empty() ? "" : ": ", problem));
 }
 
+RowsBeside::RowsBeside(Trace* trace, size_t n_lanes) : first_(static_cast<int>(n_lanes)) {
+  if (trace != nullptr && trace->lanes().size() > n_lanes + kReads) trace_ = trace;
+}
+
+void RowsBeside::add(TraceEvent event) const {
+  if (trace_ == nullptr) return;
+  event.lane += first_;
+  trace_->add(event);
+}
+
 Runner::Runner(lanes::Machine& machine) : walk_(std::make_unique<Walk>()) { set_machine(machine); }
 
 Runner::~Runner() = default;
@@ -146,11 +156,11 @@ void Runner::tell_watch(const Node& node) {
   watched_block_ = node.block;
   watched_run_ = node.run;
   const lanes::Run& run = runs_[static_cast<size_t>(node.run)];
-  watch_->before_block(node.block, run.phase, run.n_tokens);
+  watch_->before_block(node.block, run.phase, run.n_tokens, rows_beside());
 }
 
 void Runner::end_watch() {
-  if (watched_block_ >= 0) watch_->after_blocks();
+  if (watched_block_ >= 0) watch_->after_blocks(rows_beside());
   watched_block_ = -1;
 }
 
@@ -174,7 +184,7 @@ void Runner::walk(const Pass& pass, std::span<const lanes::Run> runs) {
     }
     if (status == lanes::Status::kFailed) throw_failed(node.name, node.block, lane);
   }
-  if (watch_ != nullptr) watch_->after_pass();
+  if (watch_ != nullptr) watch_->after_pass(rows_beside());
 }
 
 void Runner::prepare(const Pass& pass, std::span<const lanes::Run> runs, Policy& policy) {

@@ -16,17 +16,36 @@
 
 namespace troika::schedule {
 
-// Is told where a pass stands, for things that change block by block, as layouts do (D1).
+// Records what goes on beside the tasks of a pass, in the rows of its trace behind those of lanes.
+class RowsBeside {
+ public:
+  static constexpr int kBlocks = 0, kReads = 1;
+
+  RowsBeside() = default;  // records nothing
+  // Records nothing where the trace is null, or has not both rows behind those of n_lanes lanes.
+  RowsBeside(Trace* trace, size_t n_lanes);
+
+  bool are_recorded() const { return trace_ != nullptr; }
+  // Records an event whose `lane` is one of the rows above.
+  void add(TraceEvent event) const;
+
+ private:
+  Trace* trace_ = nullptr;
+  int first_ = 0;
+};
+
+// Is told where a pass stands, for things that change block by block, as layouts do (D1). What it
+// records of the pass goes into `rows`.
 class BlockWatch {
  public:
   virtual ~BlockWatch() = default;
   // Is told that a pass of n_tokens has come to this block, whose tasks are submitted when this
   // returns. Throws Error where they cannot be submitted.
-  virtual void before_block(int block, plan::Phase phase, int n_tokens) = 0;
+  virtual void before_block(int block, plan::Phase phase, int n_tokens, const RowsBeside& rows) = 0;
   // Is told that the last block has ended, or a task has failed.
-  virtual void after_blocks() = 0;
+  virtual void after_blocks(const RowsBeside& rows) = 0;
   // Is told that all tasks of a pass have ended well.
-  virtual void after_pass() {}
+  virtual void after_pass(const RowsBeside& /*rows*/) {}
 };
 
 // Changes the layouts of blocks, and is also told of prompts before their passes.
@@ -42,9 +61,6 @@ class LayoutWatch : public BlockWatch {
   // Is told of a prompt, or of what is left of one: n_tokens tokens of Phase::kPrompt, in chunks of
   // `chunk`.
   virtual void plan_prompt(int n_tokens, int chunk, bool is_first) = 0;
-  // Records blocks in row `row`, and loads in the row behind it, from now on; null ends the
-  // recording.
-  virtual void set_trace(Trace* trace, int row) = 0;
 };
 
 // Adds up what was done in passes in which something was decided.
@@ -114,6 +130,7 @@ class Runner {
   void note_one_less(int node);
 
   void submit_all(Starts starts);
+  RowsBeside rows_beside() const { return {trace_, lanes_.size()}; }
   void tell_watch(const Node& node);
   void end_watch();
 

@@ -251,12 +251,13 @@ TEST(Runner, OneLaneIsWalkedThrough) {
 
 TEST(Runner, AWatchIsToldOfEachBlockOnceAndOfTheEndAlways) {
   struct Watch : BlockWatch {
-    void before_block(int block, plan::Phase phase, int n_tokens) override {
+    void before_block(int block, plan::Phase phase, int n_tokens, const RowsBeside& rows) override {
       EXPECT_EQ(phase, plan::Phase::kPrompt);
       EXPECT_EQ(n_tokens, 9);
       told.push_back(block);
+      rows.add({RowsBeside::kReads, "read", block, 0, 1.0, 2.0, true});
     }
-    void after_blocks() override { ++n_ends; }
+    void after_blocks(const RowsBeside& /*rows*/) override { ++n_ends; }
     std::vector<int> told;
     int n_ends = 0;
   };
@@ -275,6 +276,18 @@ TEST(Runner, AWatchIsToldOfEachBlockOnceAndOfTheEndAlways) {
   runner.run(pass_of(tasks), run);
   EXPECT_EQ(watch.told, (std::vector{0, 1, 2}));
   EXPECT_EQ(watch.n_ends, 1);
+  // What the watch records goes into the trace of that pass alone, if it has rows for it.
+  Trace trace({"lane", "blocks", "reads"});
+  runner.run(pass_of(tasks), run, {.trace = &trace});
+  const std::vector<TraceEvent> events = trace.events();
+  EXPECT_EQ(std::count_if(events.begin(), events.end(),
+                          [](const TraceEvent& event) { return event.lane == 2; }),
+            3);
+  Trace narrow({"lane", "blocks"});
+  runner.run(pass_of(tasks), run, {.trace = &narrow});
+  EXPECT_EQ(narrow.events().size(), tasks.size());
+  watch.told.clear();
+  watch.n_ends = 1;
   machine.failing = 3;
   EXPECT_THROW(runner.run(pass_of(tasks), run), Error);
   EXPECT_EQ(watch.n_ends, 2);

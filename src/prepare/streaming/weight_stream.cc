@@ -11,13 +11,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "base/trace.h"
 #include "prepare/streaming/model_disk.h"
 #include "prepare/streaming/neuron_stream.h"
 
 namespace troika::prepare {
 namespace {
 
+using schedule::RowsBeside;
 using weights::Matrix;
 
 // The least number of slots: for the block at work and the one that is read meanwhile.
@@ -260,14 +260,9 @@ void WeightStream::load_kept(const ProgressFunction& progress) {
   read_ahead();
 }
 
-void WeightStream::set_trace(Trace* trace, int row) {
-  const bool has_rows = trace != nullptr && trace->lanes().size() > static_cast<size_t>(row) + 1;
-  trace_ = has_rows ? trace : nullptr;
-  trace_row_ = row;
-  if (neurons_ != nullptr) neurons_->set_tracing(has_rows);
-}
-
-void WeightStream::before_block(int block, plan::Phase phase, int /*n_tokens*/) {
+void WeightStream::before_block(int block, plan::Phase phase, int /*n_tokens*/,
+                                const RowsBeside& rows) {
+  if (neurons_ != nullptr) neurons_->set_tracing(rows.are_recorded());
   std::unique_lock<std::mutex> lock(mutex_);
   is_prompt_ = phase == plan::Phase::kPrompt;
   if (current_ >= 0 && current_ != block) {
@@ -290,24 +285,21 @@ void WeightStream::before_block(int block, plan::Phase phase, int /*n_tokens*/) 
     throw Error(fmt::format("Block {} of the model cannot be read: {}.", block, disk_.problem()));
   }
   current_ = block;
-  if (trace_ != nullptr) {
-    trace_->add({trace_row_, "read", block, 0, wanted.start_us, wanted.end_us, is_prompt_});
-  }
+  rows.add({RowsBeside::kBlocks, "read", block, 0, wanted.start_us, wanted.end_us, is_prompt_});
 }
 
-void WeightStream::after_blocks() {
+void WeightStream::after_blocks(const RowsBeside& /*rows*/) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (current_ < 0) return;
   forget(blocks_[static_cast<size_t>(std::exchange(current_, -1))].get());
   read_ahead();
 }
 
-void WeightStream::after_pass() {
+void WeightStream::after_pass(const RowsBeside& rows) {
   if (neurons_ == nullptr) return;
   for (const NeuronStream::LayerReads& reads : neurons_->take_reads()) {
-    if (trace_ == nullptr) break;
-    trace_->add(
-        {trace_row_ + 1, "neurons", reads.layer, 0, reads.start_us, reads.end_us, is_prompt_});
+    rows.add(
+        {RowsBeside::kReads, "neurons", reads.layer, 0, reads.start_us, reads.end_us, is_prompt_});
   }
 }
 

@@ -67,12 +67,12 @@ class WeightStream : public schedule::LayoutWatch {
 
   // Waits until the block is in memory, and begins to read the next ones. The thread that holds the
   // pass mutex calls it. Throws Error if the block cannot be read.
-  void before_block(int block, plan::Phase phase, int n_tokens) override;
-  void after_blocks() override;
-  void after_pass() override;
+  void before_block(int block, plan::Phase phase, int n_tokens,
+                    const schedule::RowsBeside& rows) override;
+  void after_blocks(const schedule::RowsBeside& rows) override;
+  // Records the reads of neurons, which have the row behind that of blocks.
+  void after_pass(const schedule::RowsBeside& rows) override;
   void plan_prompt(int /*n_tokens*/, int /*chunk*/, bool /*is_first*/) override {}
-  // Sets the trace. Reads of blocks get this row of it, and reads of neurons the next one.
-  void set_trace(Trace* trace, int row) override;
 
   int n_blocks() const { return static_cast<int>(blocks_.size()) - 1; }
   int n_streamed() const { return static_cast<int>(order_.size()); }
@@ -115,8 +115,6 @@ class WeightStream : public schedule::LayoutWatch {
   const gguf::File& file_;
   NeuronStream* neurons_ = nullptr;
   const ExpertStream* experts_ = nullptr;
-  Trace* trace_ = nullptr;
-  int trace_row_ = 0;
   bool is_prompt_ = false;                      // says that the pass at work is of a prompt
   std::vector<std::unique_ptr<Block>> blocks_;  // the last holds weights of no block
   std::vector<int> order_;                      // the blocks that are streamed
