@@ -69,7 +69,7 @@ class ConstrainedAnswers : public testing::Test {
   }
   std::vector<Token> prompt(uint64_t seed) {
     return engine().tokenizer().encode("Once upon a time there were " + std::to_string(seed),
-                                       {true, false});
+                                       {.add_special = true, .parse_special = false});
   }
   struct Held {
     std::shared_ptr<Constraint> constraint;
@@ -243,7 +243,8 @@ TEST_F(ConstrainedAnswers, PassesHoldNoGuessThatTheGrammarForbids) {
 
 TEST_F(ConstrainedAnswers, AHistoryThatLeftTheGrammarIsASentence) {
   Constraint constraint(grammar_, 1);
-  const std::vector<Token> history = {1, engine().tokenizer().encode("x", {false, false}).back()};
+  const std::vector<Token> history = {
+      1, engine().tokenizer().encode("x", {.add_special = false, .parse_special = false}).back()};
   std::vector<float> logits(static_cast<size_t>(engine().blueprint().n_vocab));
   EXPECT_THROW(constraint.apply(history, logits), Error);
   constraint.apply(std::span(history).first(1), logits);

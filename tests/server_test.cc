@@ -23,7 +23,8 @@ using Server = test_support::ServerTest;
 
 TEST_F(Server, AnswersAsTheEngineDoesAloneAndInCompany) {
   start();
-  const std::vector<text::Token> prompt = tiny_->engine->tokenizer().encode("Once", {true, true});
+  const std::vector<text::Token> prompt =
+      tiny_->engine->tokenizer().encode("Once", {.add_special = true, .parse_special = true});
   engine::Session session(*tiny_->engine);
   engine::SamplerOptions options;
   options.temperature = 1.5f;

@@ -147,8 +147,12 @@ class PanelAttention {
     product.x_stride_bytes = query_bytes_;
     product.y = buffers_.scores;
     product.y_stride = kPromptBlock;
-    table_.matmul_bf16(
-        {buffers_.keys, block_.n, kernels::bf16_depth(queries_.head_size), true, true}, product);
+    table_.matmul_bf16({.panel = buffers_.keys,
+                        .n_rows = block_.n,
+                        .n_k = kernels::bf16_depth(queries_.head_size),
+                        .is_first = true,
+                        .is_last = true},
+                       product);
   }
 
   // Turns the scores of positions hidden .. n of the block into weights, for one query. `index`
@@ -192,8 +196,12 @@ class PanelAttention {
     product.x_stride_bytes = kWeightBytes;
     product.y = buffers_.sums + tokens.first * queries_.n_group * queries_.head_size;
     product.y_stride = queries_.head_size;
-    table_.matmul_bf16(
-        {buffers_.values, queries_.head_size, kernels::bf16_depth(block_.n), false, true}, product);
+    table_.matmul_bf16({.panel = buffers_.values,
+                        .n_rows = queries_.head_size,
+                        .n_k = kernels::bf16_depth(block_.n),
+                        .is_first = false,
+                        .is_last = true},
+                       product);
   }
 
   void add_values(Tokens tokens) {

@@ -159,7 +159,7 @@ troika_code troika_tokenize(const troika_engine* engine, const char* text, size_
             "troika_tokenize needs an engine, a text and a place for the number of tokens.");
     require(tokens != nullptr || capacity == 0, "troika_tokenize needs a place for the tokens.");
     const std::vector<int32_t> all = engine->engine.tokenizer().encode(
-        {text, text_bytes}, {add_special != 0, parse_special != 0});
+        {text, text_bytes}, {.add_special = add_special != 0, .parse_special = parse_special != 0});
     *n_tokens = all.size();
     if (all.size() > capacity) {
       return fail(error, TROIKA_TOO_SMALL, "The buffer is too small for the tokens of this text.");

@@ -148,11 +148,11 @@ std::vector<Token> ChatFormat::prompt(const Conversation& conversation,
   std::vector<TextPart> parts;
   for (std::string_view rest = whole; !rest.empty();) {
     const size_t open = rest.find(kOpen);
-    parts.push_back({rest.substr(0, open), true});
+    parts.push_back({.text = rest.substr(0, open), .parse_special = true});
     if (open == std::string_view::npos) break;
     rest.remove_prefix(open + kOpen.size());
     const size_t close = std::min(rest.find(kClose), rest.size());
-    parts.push_back({rest.substr(0, close), false});
+    parts.push_back({.text = rest.substr(0, close), .parse_special = false});
     rest.remove_prefix(std::min(close + kClose.size(), rest.size()));
   }
   parts.insert(parts.end(), behind.begin(), behind.end());

@@ -73,7 +73,8 @@ TEST_F(Chat, MessagesAreTheTextThatTheTemplateMakesOfThem) {
   const ChatFormat chat(*tiny_.engine, kTemplate);
   const std::vector<Message> messages = {{"user", "how are you"}, {"me", "well"}};
   const Tokens tokens = chat.prompt(messages);
-  EXPECT_EQ(tokens, tokenizer().encode(chat.text(messages), {false, true}));
+  EXPECT_EQ(tokens,
+            tokenizer().encode(chat.text(messages), {.add_special = false, .parse_special = true}));
 }
 
 TEST_F(Chat, EmptyMessagesAndTemplatesHaveTokens) {

@@ -75,7 +75,8 @@ void pack_int8(const Table& table, Type type, const MatmulWeight& weight, PackBu
       limit = limit_of_int4(buffers.row, buffers.magnitudes, weight.k, rule.int4_outliers);
     }
     if (limit > 0) {
-      table.quantize_int8_within(buffers.row, {limit, true}, buffers.levels, nullptr, weight.k);
+      table.quantize_int8_within(buffers.row, {.limit = limit, .is_static = true}, buffers.levels,
+                                 nullptr, weight.k);
     } else {
       table.quantize_int8(buffers.row, buffers.levels, weight.k);
     }

@@ -23,13 +23,15 @@ EstimateQuality::EstimateQuality(const kernels::Table& table,
     ways_.push_back(std::move(way));
   };
   add("a scale for each query and position", {});
-  add("one scale for a head's queries and keys", {true, false});
-  add("one scale a head, keys keep their mean", {false, false});
+  add("one scale for a head's queries and keys", {.takes_mean = true, .has_own_scales = false});
+  add("one scale a head, keys keep their mean", {.takes_mean = false, .has_own_scales = false});
   for (const int n : {1, 5, 9}) {
     if (!has_scales()) break;
     attention_.n_buckets = n;
     add(fmt::format("{} fixed {}", n, n == 1 ? "pair of scales" : "pairs of scales"),
-        {true, false, plan::scale_buckets_of(attention_)});
+        {.takes_mean = true,
+         .has_own_scales = false,
+         .buckets = plan::scale_buckets_of(attention_)});
   }
   sums_.resize(ways_.size());
 }

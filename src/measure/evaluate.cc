@@ -125,7 +125,8 @@ bool answers(engine::Session& session, std::span<const cache::Token> prompt, con
 
 std::vector<std::vector<cache::Token>> windows_of_text(const text::Tokenizer& tokenizer,
                                                        const std::string& text, size_t n_tokens) {
-  const std::vector<cache::Token> tokens = tokenizer.encode(text, {/*add_special=*/false, false});
+  const std::vector<cache::Token> tokens =
+      tokenizer.encode(text, {.add_special = false, .parse_special = false});
   std::vector<std::vector<cache::Token>> windows;
   for (size_t begin = 0; begin < tokens.size();) {
     std::vector<cache::Token> window;

@@ -26,7 +26,7 @@ Context::Context(engine::Engine& engine, Options options)
     chat_problem_ = error.what();
   }
   for (const std::string& text : options_.forced_texts) {
-    forced_.push_back(tokenizer().encode(text, {false, true}));
+    forced_.push_back(tokenizer().encode(text, {.add_special = false, .parse_special = true}));
   }
 }
 

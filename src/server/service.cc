@@ -56,10 +56,13 @@ struct Get {
   bool needs_key;
 };
 constexpr Get kGets[] = {
-    {"/health", show_health, false},    {"/v1/health", show_health, false},
-    {"/v1/models", show_models, false}, {"/models", show_models, false},
-    {"/props", show_props, true},       {"/slots", show_slots, true},
-    {"/metrics", show_metrics, true},
+    {.path = "/health", .show = show_health, .needs_key = false},
+    {.path = "/v1/health", .show = show_health, .needs_key = false},
+    {.path = "/v1/models", .show = show_models, .needs_key = false},
+    {.path = "/models", .show = show_models, .needs_key = false},
+    {.path = "/props", .show = show_props, .needs_key = true},
+    {.path = "/slots", .show = show_slots, .needs_key = true},
+    {.path = "/metrics", .show = show_metrics, .needs_key = true},
 };
 
 template <typename Table>

@@ -56,8 +56,8 @@ void serve_tokenize(Context& context, const std::shared_ptr<http::Exchange>& exc
   fields.ignore("model");
   fields.finish();
   Json tokens = Json::array();
-  for (const engine::Token token :
-       context.tokenizer().encode(content, {adds_special, parses_special})) {
+  for (const engine::Token token : context.tokenizer().encode(
+           content, {.add_special = adds_special, .parse_special = parses_special})) {
     if (with_pieces) {
       tokens.push_back(
           {{"id", token}, {"piece", piece_json(context.tokenizer().piece(token, true))}});

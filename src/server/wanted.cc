@@ -41,7 +41,8 @@ void add_biases(Fields& fields, const text::Tokenizer& tokenizer, const std::str
     biases->emplace_back(token_from(fields, name, tokenizer), bias);
     return;
   }
-  for (const engine::Token token : tokenizer.encode(name, {false, false})) {
+  for (const engine::Token token :
+       tokenizer.encode(name, {.add_special = false, .parse_special = false})) {
     biases->emplace_back(token, bias);
   }
 }

@@ -350,7 +350,8 @@ class Calibrator {
 
 std::string beginning_of_text(const text::Tokenizer& tokenizer, const std::string& text,
                               size_t n_tokens) {
-  const size_t n_all = tokenizer.encode(text, {/*add_special=*/false, false}).size();
+  const size_t n_all =
+      tokenizer.encode(text, {.add_special = false, .parse_special = false}).size();
   if (n_all < kLeastTokens) {
     throw Error(
         fmt::format("A text of {} tokens is too short to calibrate with; {} are needed at "

@@ -85,7 +85,8 @@ void pack_query(const kernels::Table& table, const Queries& queries, size_t toke
                 float* scaled, std::byte* levels, float limit) {
   scale_query(table, queries, token, head, scaled);
   if (limit > 0.0f) {
-    table.quantize_int8_within(scaled, {limit, true}, levels, nullptr, queries.head_size);
+    table.quantize_int8_within(scaled, {.limit = limit, .is_static = true}, levels, nullptr,
+                               queries.head_size);
   } else {
     table.quantize_int8(scaled, levels, queries.head_size);
   }

@@ -56,7 +56,8 @@ ordered_json bench_replay(engine::Session& session, const EngineFlags& engine_fl
   }
   engine::Engine& engine = session.engine();
   const auto prompt = engine.tokenizer().encode(read_text(flags.prompt_file));
-  const auto answer = engine.tokenizer().encode(read_text(flags.answer_file), {false, false});
+  const auto answer = engine.tokenizer().encode(read_text(flags.answer_file),
+                                                {.add_special = false, .parse_special = false});
   const auto drafter = flags.draft.make(engine, engine_flags.checked());
   if (drafter == nullptr) throw UsageError("--draft none is one side of a replay already.");
   measure::Replay r;

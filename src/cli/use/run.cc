@@ -119,7 +119,8 @@ measure::ForcedText forced_text(const RunFlags& flags, const engine::Engine& eng
                                 size_t n_prompt, engine::GenerateOptions* options) {
   if (flags.forced_file.empty()) return {n_prompt, {}};
   measure::ForcedText forced(
-      n_prompt, engine.tokenizer().encode(read_text(flags.forced_file), {false, false}));
+      n_prompt, engine.tokenizer().encode(read_text(flags.forced_file),
+                                          {.add_special = false, .parse_special = false}));
   const auto n = static_cast<int>(forced.n_tokens());
   options->most_tokens = options->most_tokens < 0 ? n : std::min(n, options->most_tokens);
   options->ignore_end = true;
@@ -128,7 +129,9 @@ measure::ForcedText forced_text(const RunFlags& flags, const engine::Engine& eng
 
 std::vector<cache::Token> prompt_tokens(const RunFlags& flags, engine::Engine& engine,
                                         const std::string& text) {
-  if (!flags.chat) return engine.tokenizer().encode(text, {true, flags.special});
+  if (!flags.chat) {
+    return engine.tokenizer().encode(text, {.add_special = true, .parse_special = flags.special});
+  }
   const engine::ChatFormat format(engine);
   std::vector<engine::Message> messages;
   if (!flags.system.empty()) messages.push_back({"system", flags.system});

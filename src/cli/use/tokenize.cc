@@ -36,8 +36,8 @@ void tokenize(const TokenizeFlags& flags) {
   const std::string text = flags.file.empty() ? flags.text : read_text(flags.file);
   const gguf::File file = gguf::File::open(flags.model);
   const auto tokenizer = text::make_tokenizer(file, {flags.pre});
-  const std::vector<text::Token> tokens =
-      tokenizer->encode(text, {!flags.no_special, flags.parse_special});
+  const std::vector<text::Token> tokens = tokenizer->encode(
+      text, {.add_special = !flags.no_special, .parse_special = flags.parse_special});
   if (flags.json) {
     print(nlohmann::json{{"tokens", tokens}, {"n", tokens.size()}}.dump() + "\n");
     return;

@@ -104,15 +104,22 @@ Int8Rule rule_of(const plan::Int8Plan& int8, const plan::Int8Input& input, bool 
     case Int8Method::kToken:
       break;
     case Int8Method::kTokenShadow:
-      if (shadowed) rule = {Int8Rule::Kind::kLimit, {input.limit, false}, true};
+      if (shadowed) {
+        rule = {.kind = Int8Rule::Kind::kLimit,
+                .range = {.limit = input.limit, .is_static = false},
+                .has_shadow = true};
+      }
       break;
     case Int8Method::kShadow:
-      rule = {Int8Rule::Kind::kLimit, {shadowed ? input.limit : input.limit_alone, true}, shadowed};
+      rule = {.kind = Int8Rule::Kind::kLimit,
+              .range = {.limit = shadowed ? input.limit : input.limit_alone, .is_static = true},
+              .has_shadow = shadowed};
       break;
     case Int8Method::kStatic:
     case Int8Method::kSmooth:  // SmoothQuant's limit comes from the factors
-      rule = {Int8Rule::Kind::kLimit,
-              {input.largest > 0 ? input.largest : input.limit_alone, true}};
+      rule = {.kind = Int8Rule::Kind::kLimit,
+              .range = {.limit = input.largest > 0 ? input.largest : input.limit_alone,
+                        .is_static = true}};
       break;
     case Int8Method::kSplit:
       rule.kind = Int8Rule::Kind::kSplit;

@@ -34,7 +34,7 @@ const Json* followed(const Json& schema, const Json& whole) {
 }
 
 ValueKinds kinds_of_values(const Json& values) {
-  ValueKinds kinds{false, false};
+  ValueKinds kinds{.text = false, .other = false};
   for (const Json& value : values) (value.is_string() ? kinds.text : kinds.other) = true;
   return kinds;
 }
@@ -58,17 +58,17 @@ ValueKinds kinds_of(const Json& schema, const Json& whole) {
   if (at->contains("enum")) return kinds_of_values((*at)["enum"]);
   if (at->contains("type")) {
     const Json& type = (*at)["type"];
-    if (type.is_string()) return {type == "string", type != "string"};
-    ValueKinds kinds{false, false};
+    if (type.is_string()) return {.text = type == "string", .other = type != "string"};
+    ValueKinds kinds{.text = false, .other = false};
     for (const Json& one : type) (one == "string" ? kinds.text : kinds.other) = true;
     return kinds;
   }
   for (const char* const name : {"anyOf", "oneOf"}) {
     if (!at->contains(name)) continue;
-    ValueKinds kinds{false, false};
+    ValueKinds kinds{.text = false, .other = false};
     for (const Json& one : (*at)[name]) {
       const ValueKinds of_one = kinds_of(one, whole);
-      kinds = {kinds.text || of_one.text, kinds.other || of_one.other};
+      kinds = {.text = kinds.text || of_one.text, .other = kinds.other || of_one.other};
     }
     return kinds;
   }

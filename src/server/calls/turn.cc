@@ -221,7 +221,8 @@ bool has_control(const text::Tokenizer& tokenizer, const CallShape& shape,
        {shape.before, shape.behind_id, shape.middle, shape.between, shape.after, shape.text_mark,
         shape.behind_count, pairs.open, pairs.to_text, pairs.to_json, pairs.close, marks.open,
         marks.close}) {
-    for (const text::Token token : tokenizer.encode(part, {false, true})) {
+    for (const text::Token token :
+         tokenizer.encode(part, {.add_special = false, .parse_special = true})) {
       if (tokenizer.is_control(token)) return true;
     }
   }

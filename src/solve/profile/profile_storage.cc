@@ -154,10 +154,14 @@ plan::Storage profile_storage(const StorageOptions& options, const ProgressFunct
   std::vector<DiskRead> combinations;
   for (const uint64_t block : options.block_bytes) {
     for (const int depth : options.depths) {
-      combinations.push_back({block, options.file_bytes, false, depth, 0.0, 0.0});
+      combinations.push_back({.block_bytes = block,
+                              .range_bytes = options.file_bytes,
+                              .is_random = false,
+                              .depth = depth});
       for (const uint64_t range : options.range_bytes) {
         TROIKA_ASSERT(range <= options.file_bytes && range >= block);
-        combinations.push_back({block, range, true, depth, 0.0, 0.0});
+        combinations.push_back(
+            {.block_bytes = block, .range_bytes = range, .is_random = true, .depth = depth});
       }
     }
   }
