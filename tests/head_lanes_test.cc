@@ -330,7 +330,7 @@ TEST_F(HeadLanes, S5S7FusedLaunchesAndAPlannedOrderShowInTheTrace) {
   for (const HeadStep step : kHeadSteps) {
     Engine engine(on_lanes(one_lane(), {1, 0, 0}, step));
     Session session(engine);
-    Trace trace(engine.trace_rows());
+    Trace trace(engine.passes().trace_rows());
     session.watch({.trace = &trace});
     session.prefill(tokens(896));
     size_t n_estimates = 0, n_exact = 0, n_stores = 0;

@@ -220,7 +220,7 @@ TEST(LayoutLoader, D1BlocksAndLoadsStandInTheTrace) {
   const TinyModel model = model_of("llama");
   const auto tokens = random_tokens(model, 100);
   TinyEngine tiny(model, options_for(prepare::Layouts::kSwitch));
-  const auto rows = tiny.engine->trace_rows();
+  const auto rows = tiny.engine->passes().trace_rows();
   ASSERT_EQ(rows.size(), 3u);
   Trace trace(rows);
   tiny.session->watch({.trace = &trace});

@@ -152,7 +152,7 @@ TEST_F(StreamTraces, P10ReadsHaveRowsOfTheirOwn) {
   }
   const auto streamed = engine_with_share(model, options, whole_bytes, 0.1);
   ASSERT_NE(streamed, nullptr);
-  const std::vector<std::string> rows = streamed->engine->trace_rows();
+  const std::vector<std::string> rows = streamed->engine->passes().trace_rows();
   ASSERT_EQ(rows.back(), "reads of neurons");
   Trace trace(rows);
   streamed->session->watch({.trace = &trace});

@@ -25,7 +25,7 @@ TEST(PhoneSession, D1GraphsThatAreAssumedAgainTakeTheSameTime) {
   options.model.type = "q8_0";
   engine::Engine engine(options);
   engine::Session session(engine);
-  machines::PhonePrompts& prompts = *engine.phone_prompts();
+  machines::PhonePrompts& prompts = *engine.phone().prompts;
   double first_us = 0.0;
   for (int turn = 0; turn < 3; ++turn) {
     prompts.assume(schedule::Layout::kPrompt);

@@ -82,7 +82,7 @@ TEST(LaneBusy, H14TheCapIsKeptInTheTrace) {
   for (const int percent : {30, 75}) {
     engine::Engine engine(beside_a_game(percent, true));
     Session session(engine);
-    Trace trace(engine.trace_rows());
+    Trace trace(engine.passes().trace_rows());
     session.watch({.trace = &trace});
     session.prefill(std::vector<text::Token>(256, 1));
     const std::vector<TraceEvent> events = trace.events();

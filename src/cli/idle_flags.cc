@@ -321,7 +321,7 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
 std::vector<std::string> broken_rules(const EngineFlags& flags, const engine::Engine& engine) {
   if (!flags.options.plan.file.empty()) return {};  // the plan's own rules count
   std::vector<plan::Placement> rules = flags.checked().lanes.placements;
-  if (const machines::PhoneSetup* phone = engine.phone_setup()) rules = phone->rules;
+  if (const machines::PhoneSetup* phone = engine.phone().setup) rules = phone->rules;
   return solve::broken_rules(engine.blueprint(), engine.plan(), rules);
 }
 

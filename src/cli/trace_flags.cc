@@ -28,8 +28,8 @@ TimelineTitle timeline_title(const engine::Engine& engine) {
   std::string name = engine.blueprint().name;
   if (name.empty()) name = std::filesystem::path(engine.file().path()).filename().string();
   std::string how =
-      engine.phone_setup() != nullptr
-          ? fmt::format("virtual phone {}, modelled time", engine.phone_setup()->name())
+      engine.phone().setup != nullptr
+          ? fmt::format("virtual phone {}, modelled time", engine.phone().setup->name())
           : fmt::format("{}, {}, prompts in {}", processor_name(), plan.workers_text(),
                         plan::prefill_name(plan.prefill));
   how += fmt::format("; chunks of {} tokens", plan.chunk());
@@ -41,7 +41,7 @@ TimelineTitle timeline_title(const engine::Engine& engine) {
 
 engine::Watch TraceFlags::watch(const engine::Engine& engine) {
   if (trace_path_.empty() && timeline_path_.empty()) return {};
-  trace_ = std::make_unique<Trace>(engine.trace_rows());
+  trace_ = std::make_unique<Trace>(engine.passes().trace_rows());
   return {.trace = trace_.get()};
 }
 

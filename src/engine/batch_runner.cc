@@ -67,15 +67,16 @@ void BatchRunner::run_placed(const cache::Batch& batch, const Watch& watch, Choo
 
 void BatchRunner::run(const cache::Batch& batch, plan::Phase phase, RowSink sink, ChooseRows choose,
                       const Watch& watch) {
-  if (phase == plan::Phase::kStep && engine_.phone_prompts() != nullptr) {
-    engine_.phone_prompts()->finish({watch.trace, engine_.machine().lanes().size()});
+  const PhoneParts phone = engine_.phone();
+  if (phase == plan::Phase::kStep && phone.prompts != nullptr) {
+    phone.prompts->finish({watch.trace, engine_.machine().lanes().size()});
   }
   run_placed(batch, watch, choose, [&] {
     const lanes::Run run = run_of_rows(phase, 0, batch.rows.size());
     schedule::RunOptions how;
     how.trace = watch_.trace;
-    if (engine_.phone_neurons() != nullptr && phase == plan::Phase::kStep) {
-      how.policy = &engine_.phone_neurons()->policy();
+    if (phone.neurons != nullptr && phase == plan::Phase::kStep) {
+      how.policy = &phone.neurons->policy();
     }
     engine_.passes().runner.run(engine_.graphs().body(phase, batch.size()).pass, run, how);
     if (watch_.prompt != nullptr) observe(batch, run, 0);
@@ -180,7 +181,7 @@ void BatchRunner::observe(const cache::Batch& batch, const lanes::Run& run, size
   if (!engine_.has_values()) {
     int n_wanted = 0;
     for (int row = 0; row < run.n_tokens; ++row) n_wanted += observer.wants(position(row));
-    engine_.phone_prompts()->calibrate(n_wanted);
+    engine_.phone().prompts->calibrate(n_wanted);
     return;
   }
   for_outputs(

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <climits>
 
 #include "base/clock.h"
 #include "base/cpu_features.h"
@@ -22,9 +21,6 @@
 
 namespace troika::engine {
 namespace {
-
-// How many texts at most are assumed to grow to a full context at the same time.
-constexpr int kMostTexts = 64;
 
 // A phone's cache of neurons starts as it would be behind a text of kWarmTokens tokens.
 constexpr int kWarmTokens = 12;
@@ -50,14 +46,6 @@ prepare::MemoryFigures figures_since(const Resident& before, std::optional<size_
   }
   figures.program_bytes = held_bytes.value_or(before.bytes);
   return figures;
-}
-
-// Limits the cache to as many whole pages as lie in one piece of memory.
-void limit_slots(size_t most_bytes, cache::KvShape* shape) {
-  constexpr uint32_t kPage = cache::KvCache::kPageSlotsLog2;
-  const size_t n_pages = (most_bytes / shape->bytes_per_token()) >> kPage;
-  const size_t most = std::min(static_cast<size_t>(INT_MAX) >> kPage, n_pages) << kPage;
-  shape->most_slots = std::min(shape->most_slots, static_cast<int>(most));
 }
 
 plan::Plan plan_here(const prepare::Options& options, const prepare::OpenedModel& model,
@@ -96,7 +84,7 @@ Engine::Engine(const prepare::Options& options) {
   const auto build_start = std::chrono::steady_clock::now();
   make_machine();
   make_graphs(options);
-  make_passes();
+  passes_ = std::make_unique<Passes>(*this, &ledger_);
   check_memory();
   start_.build_seconds = seconds_since(build_start);
   start_.seconds = seconds_since(start);
@@ -148,28 +136,6 @@ void Engine::make_graphs(const prepare::Options& options) {
       *graphs_, blueprint(), weights(), static_cast<lanes::VirtualPhone&>(*machine_));
 }
 
-schedule::LayoutWatch* Engine::layouts() const {
-  if (phone_prompts_ != nullptr && phone_prompts_->has_layouts()) return phone_prompts_.get();
-  if (loaded_.stream != nullptr) return loaded_.stream.get();
-  return loaded_.layouts.get();
-}
-
-// Makes what passes share. The cache could grow to as many slots as there may ever be;
-// `count_texts` says how many there are now. Where nothing is computed, positions count, but keys
-// and values need no memory.
-void Engine::make_passes() {
-  cache::KvShape shape = prepare::kv_shape(plan_, blueprint());
-  shape.most_positions = plan_.context;
-  const int64_t n_slots = phone_setup_ == nullptr ? prepare::most_slots(ledger_, shape, kMostTexts,
-                                                                        available_memory_bytes())
-                                                  : int64_t{shape.most_slots} * kMostTexts;
-  shape.most_slots = static_cast<int>(std::min<int64_t>(n_slots, INT_MAX));
-  if (!has_values_) shape.n_layers = 0;
-  lanes::Memory* const memory = lanes::owned_memory(*machine_);
-  if (memory != nullptr && shape.n_layers > 0) limit_slots(memory->most_bytes(), &shape);
-  passes_ = std::make_unique<Passes>(*this, shape, lanes::pieces_of(memory));
-}
-
 // Compares the limit with what is needed. What was only expected before has been taken by now, and
 // is known.
 void Engine::check_memory() {
@@ -178,35 +144,12 @@ void Engine::check_memory() {
   ledger_.check();
 }
 
-const lanes::VirtualPhone* Engine::phone() const {
-  return phone_setup_ != nullptr ? static_cast<const lanes::VirtualPhone*>(machine_.get())
-                                 : nullptr;
-}
-
-void Engine::count_texts(int n_more) {
-  n_texts_ += n_more;
-  cache::KvCache& kv = passes_->kv;
-  const cache::KvShape shape = prepare::kv_shape(plan_, blueprint());
-  const int n_counted = std::clamp(n_texts_, 1, kMostTexts);
-  int64_t n_slots = kv.shape().most_slots;
-  if (phone_setup_ == nullptr) {
-    // Memory that the cache has taken already stays available to it.
-    const size_t available = available_memory_bytes() + kv.bytes();
-    n_slots = std::min(n_slots, prepare::most_slots(ledger_, shape, n_counted, available));
-    ledger_.set(plan::Owner::kCache, prepare::cache_bytes(shape, n_slots));
-  }
-  kv.limit_slots(static_cast<int>(n_slots));
-}
-
-std::vector<std::string> Engine::trace_rows() const {
-  std::vector<std::string> rows;
-  for (const lanes::Lane* lane : machine_->lanes()) rows.push_back(lane->info().name);
-  if (loaded_.stream != nullptr) {
-    rows.insert(rows.end(), {"reads of blocks", "reads of neurons"});
-  } else if (layouts() != nullptr) {
-    rows.insert(rows.end(), {"layout", "loads"});
-  }
-  return rows;
+PhoneParts Engine::phone() const {
+  if (phone_setup_ == nullptr) return {};
+  return {.machine = static_cast<const lanes::VirtualPhone*>(machine_.get()),
+          .setup = phone_setup_.get(),
+          .prompts = phone_prompts_.get(),
+          .neurons = phone_neurons_.get()};
 }
 
 }  // namespace troika::engine

@@ -1,7 +1,13 @@
 #include "engine/passes.h"
 
+#include <algorithm>
+#include <climits>
+
+#include "base/system.h"
 #include "engine/engine.h"
+#include "lanes/virtual/virtual_phone.h"
 #include "machines/heads_here.h"
+#include "machines/phone_prompts.h"
 #include "machines/phone_setup.h"
 
 namespace troika::engine {
@@ -10,19 +16,95 @@ namespace {
 // At most this many closed texts stay in the cache, for later texts that begin alike.
 constexpr int kMostIdleTexts = 64;
 
+// How many texts at most are assumed to grow to a full context at the same time.
+constexpr int kMostTexts = 64;
+
+// Limits the cache to as many whole pages as lie in one piece of memory.
+void limit_slots(size_t most_bytes, cache::KvShape* shape) {
+  constexpr uint32_t kPage = cache::KvCache::kPageSlotsLog2;
+  const size_t n_pages = (most_bytes / shape->bytes_per_token()) >> kPage;
+  const size_t most = std::min(static_cast<size_t>(INT_MAX) >> kPage, n_pages) << kPage;
+  shape->most_slots = std::min(shape->most_slots, static_cast<int>(most));
+}
+
+// Returns the shape of a cache that could grow to as many slots as there may ever be; `count_texts`
+// says how many there are now. Where nothing is computed, positions count, but keys and values need
+// no memory.
+cache::KvShape largest_shape(const Engine& engine) {
+  cache::KvShape shape = prepare::kv_shape(engine.plan(), engine.blueprint());
+  shape.most_positions = engine.plan().context;
+  const int64_t n_slots =
+      engine.phone().machine == nullptr
+          ? prepare::most_slots(engine.ledger(), shape, kMostTexts, available_memory_bytes())
+          : int64_t{shape.most_slots} * kMostTexts;
+  shape.most_slots = static_cast<int>(std::min<int64_t>(n_slots, INT_MAX));
+  if (!engine.has_values()) shape.n_layers = 0;
+  lanes::Memory* const memory = lanes::owned_memory(engine.machine());
+  if (memory != nullptr && shape.n_layers > 0) limit_slots(memory->most_bytes(), &shape);
+  return shape;
+}
+
+bool orders_heads(const Engine& engine) {
+  const machines::PhoneSetup* const phone = engine.phone().setup;
+  return phone != nullptr ? phone->orders_heads() : machines::orders_heads(engine.plan());
+}
+
 }  // namespace
 
-Passes::Passes(Engine& engine, const cache::KvShape& shape, const cache::PageSource& pages)
+Passes::Passes(Engine& engine, plan::Ledger* ledger)
     : runner(engine.machine()),
-      chunk_policy(
-          schedule::make_policy(engine.plan().order, engine.phone_setup() != nullptr
-                                                         ? engine.phone_setup()->orders_heads()
-                                                         : machines::orders_heads(engine.plan()))),
-      kv(shape, pages),
+      chunk_policy(schedule::make_policy(engine.plan().order, orders_heads(engine))),
+      kv(largest_shape(engine), lanes::pieces_of(lanes::owned_memory(engine.machine()))),
       sequences(kv, kMostIdleTexts),
-      batches(engine) {
+      batches(engine),
+      engine_(engine),
+      ledger_(ledger) {
   runner.reserve(engine.graphs().most_nodes());
-  runner.set_watch(engine.layouts());
+  runner.set_watch(layouts());
+}
+
+void Passes::count_texts(int n_more) {
+  n_texts_ += n_more;
+  const cache::KvShape shape = prepare::kv_shape(engine_.plan(), engine_.blueprint());
+  const int n_counted = std::clamp(n_texts_, 1, kMostTexts);
+  int64_t n_slots = kv.shape().most_slots;
+  if (engine_.phone().machine == nullptr) {
+    // Memory that the cache has taken already stays available to it.
+    const size_t available = available_memory_bytes() + kv.bytes();
+    n_slots = std::min(n_slots, prepare::most_slots(*ledger_, shape, n_counted, available));
+    ledger_->set(plan::Owner::kCache, prepare::cache_bytes(shape, n_slots));
+  }
+  kv.limit_slots(static_cast<int>(n_slots));
+}
+
+cache::Tag Passes::tag_of(plan::Phase phase) const {
+  const plan::Plan& plan = engine_.plan();
+  if (plan.has_one_class()) return 0;
+  const bool is_unlike = phase == plan::Phase::kPrompt && plan.attention.is_sparse();
+  return is_unlike ? plan::kMostClasses : static_cast<cache::Tag>(phase);
+}
+
+cache::Tag Passes::tag_at(int position, int n_prompt, int first) const {
+  return static_cast<cache::Tag>(engine_.plan().class_at(position, n_prompt, first));
+}
+
+schedule::LayoutWatch* Passes::layouts() const {
+  machines::PhonePrompts* const prompts = engine_.phone().prompts;
+  if (prompts != nullptr && prompts->has_layouts()) return prompts;
+  const prepare::LoadedWeights& loaded = engine_.loaded();
+  if (loaded.stream != nullptr) return loaded.stream.get();
+  return loaded.layouts.get();
+}
+
+std::vector<std::string> Passes::trace_rows() const {
+  std::vector<std::string> rows;
+  for (const lanes::Lane* lane : engine_.machine().lanes()) rows.push_back(lane->info().name);
+  if (engine_.loaded().stream != nullptr) {
+    rows.insert(rows.end(), {"reads of blocks", "reads of neurons"});
+  } else if (layouts() != nullptr) {
+    rows.insert(rows.end(), {"layout", "loads"});
+  }
+  return rows;
 }
 
 }  // namespace troika::engine

@@ -3,10 +3,13 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "cache/kv_cache.h"
 #include "cache/sequences.h"
 #include "engine/batch_runner.h"
+#include "plan/ledger.h"
 #include "schedule/policy.h"
 #include "schedule/runner.h"
 
@@ -14,11 +17,30 @@ namespace troika::engine {
 
 class Engine;
 
-struct Passes {
-  // REQUIRES: the engine has its plan, its machine and its graphs.
-  Passes(Engine& engine, const cache::KvShape& shape, const cache::PageSource& pages);
+class Passes {
+ public:
+  // Enters keys and values into the ledger. Both arguments must outlive this. REQUIRES: the engine
+  // has its plan, its machine and its graphs.
+  Passes(Engine& engine, plan::Ledger* ledger);
 
-  std::mutex mutex;  // is held during a pass, and by whoever touches another member
+  // Says that n_more texts more, or fewer where it is negative, may each grow to a full context. As
+  // far as memory allows, there are slots for all of them. REQUIRES: the mutex is held.
+  void count_texts(int n_more);
+
+  // The functions from here on may be called without the mutex.
+  //
+  // Returns the tag of keys and values that a pass of this phase made, of any rows. Where these may
+  // be parts of tiles of sparse attention, the tag is used for nothing else.
+  cache::Tag tag_of(plan::Phase phase) const;
+  // Returns the tag of a position of a prompt of n_prompt tokens that is computed from `first` on.
+  cache::Tag tag_at(int position, int n_prompt, int first = 0) const;
+  // Returns who changes layouts of blocks, here or on a phone; null where no layout changes.
+  schedule::LayoutWatch* layouts() const;
+  // Returns the names of a trace's rows: the machine's lanes, and where weights change their layout
+  // two more, for its blocks and its loads.
+  std::vector<std::string> trace_rows() const;
+
+  std::mutex mutex;  // is held during a pass, and by whoever touches a member below
   schedule::Runner runner;
   // Decides what lanes do next in a prompt of chunks.
   std::unique_ptr<schedule::Policy> chunk_policy;
@@ -26,6 +48,11 @@ struct Passes {
   cache::KvCache kv;                         // has the keys and values of all texts
   cache::Sequences sequences;                // knows which text uses which of them
   BatchRunner batches;                       // computes them
+
+ private:
+  const Engine& engine_;
+  plan::Ledger* ledger_;
+  int n_texts_ = 0;
 };
 
 }  // namespace troika::engine

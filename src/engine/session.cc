@@ -17,7 +17,7 @@ constexpr size_t kChunksBetweenLooks = 4;
 
 Session::Session(Engine& engine, Reuse reuse) : engine_(engine), reuse_(reuse) {
   const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
-  engine_.count_texts(+1);
+  engine_.passes().count_texts(+1);
   const auto most_rows = static_cast<size_t>(engine.plan().most_step_rows());
   history_.reserve(static_cast<size_t>(context()));
   logits_.resize(static_cast<size_t>(engine.blueprint().n_vocab));
@@ -32,7 +32,7 @@ Session::~Session() {
   const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
   if (sequence_ >= 0 && reuse_ == Reuse::kAll) engine_.passes().sequences.release(sequence_);
   if (sequence_ >= 0 && reuse_ == Reuse::kOwn) engine_.passes().sequences.forget(sequence_);
-  engine_.count_texts(-1);
+  engine_.passes().count_texts(-1);
 }
 
 size_t Session::kv_bytes() const {
@@ -72,7 +72,9 @@ void Session::need_sequence() {
 int Session::begin_sequence(std::span<const Token> tokens) {
   const auto n_prompt = static_cast<int>(tokens.size());
   tags_.resize(tokens.size());
-  for (int i = 0; i < n_prompt; ++i) tags_[static_cast<size_t>(i)] = engine_.tag_at(i, n_prompt);
+  for (int i = 0; i < n_prompt; ++i) {
+    tags_[static_cast<size_t>(i)] = engine_.passes().tag_at(i, n_prompt);
+  }
   const int granule = engine_.plan().reuse_granule;
   if (reuse_ == Reuse::kAll) {
     const cache::Sequences::Begun begun =
@@ -193,10 +195,11 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
 // REQUIRES the pass mutex.
 void Session::plan_layouts(int n_prompt, int position) {
   const bool is_first = std::exchange(is_first_part_, false);
-  if (engine_.layouts() == nullptr) return;
+  schedule::LayoutWatch* const layouts = engine_.passes().layouts();
+  if (layouts == nullptr) return;
   const plan::Plan& plan = engine_.plan();
   const int n_left = std::max(0, plan.n_prompt_phase(n_prompt) - position);
-  engine_.layouts()->plan_prompt(n_left, plan.chunk(), is_first);
+  layouts->plan_prompt(n_left, plan.chunk(), is_first);
 }
 
 // Brings the last token of the history into the cache, unless it is there.
@@ -211,7 +214,7 @@ void Session::compute_last() {
   n_cached_ = position;
   batch_.clear();
   batch_.add_chain(std::span<const Token>(history_).last(1), position, sequence_,
-                   /*all_logits=*/true, engine_.tag_of(plan::Phase::kStep));
+                   /*all_logits=*/true, engine_.passes().tag_of(plan::Phase::kStep));
   has_logits_ = false;
   engine_.passes().batches.run(
       batch_, plan::Phase::kStep, [this](int, std::span<const float> row) { keep_logits(row); }, {},
@@ -266,7 +269,9 @@ void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {
       need_sequence();
       batch_.clear();
       batch_.add_chain(part, position, sequence_, /*all_logits=*/true);
-      for (auto& row : batch_.rows) row.tag = engine_.tag_at(row.position, n_prompt, n_known);
+      for (auto& row : batch_.rows) {
+        row.tag = engine_.passes().tag_at(row.position, n_prompt, n_known);
+      }
       plan_layouts(n_prompt, position);
       engine_.passes().batches.run(batch_, shape.phase, pass_on, {}, watch_);
     }
@@ -301,7 +306,7 @@ void Session::run_batch(const cache::Batch& batch, const LogitSink& sink, const 
     batch_ = batch;
     for (cache::Batch::Row& row : batch_.rows) {
       row.sequence = sequence_;
-      row.tag = engine_.tag_of(phase);
+      row.tag = engine_.passes().tag_of(phase);
     }
     engine_.passes().batches.run(batch_, phase, pass_on, choose, watch_);
   }

@@ -51,7 +51,8 @@ double Session::add_step(draft::Drafter* drafter, int most_tokens, int most_rows
   const auto position = static_cast<int>(history_.size()) - 1;
   engine_.passes().kv.truncate(sequence_, position);
   n_cached_ = position;
-  tree_->add_rows(history_.back(), position, sequence_, engine_.tag_of(plan::Phase::kStep), batch);
+  tree_->add_rows(history_.back(), position, sequence_, engine_.passes().tag_of(plan::Phase::kStep),
+                  batch);
   return drafter != nullptr ? drafter->expected_tokens() : 1.0;
 }
 

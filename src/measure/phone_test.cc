@@ -43,7 +43,7 @@ TEST(Phone, V4_ValuesAreThoseOfTheRealPathToTheBit) {
     const auto model = test_support::small_model(architecture);
     test_support::TinyEngine here(model);
     test_support::TinyEngine phone(model, on_phone("llm.npu"));
-    ASSERT_NE(phone.engine->phone(), nullptr);
+    ASSERT_NE(phone.engine->phone().machine, nullptr);
     here.session->prefill(prompt);
     phone.session->prefill(prompt);
     EXPECT_EQ(test_support::copy_of(here.session->logits()),
@@ -96,7 +96,7 @@ TEST(Phone, EveryKnownModelCanBePlannedOnEveryPhoneAndStack) {
   for (const model::KnownModel& known : model::known_models()) {
     if (known.n_layers > 30) continue;  // leaves out models that only take longer
     const engine::Engine engine(timing_of(std::string(known.name), "llm.npu"));
-    for (const solve::ShapeChoice& phase : engine.phone_setup()->choice.shapes) {
+    for (const solve::ShapeChoice& phase : engine.phone().setup->choice.shapes) {
       for (const double us : phase.single_lane_us) EXPECT_LE(phase.us, us * (1 + 1e-9));
     }
   }
@@ -104,7 +104,7 @@ TEST(Phone, EveryKnownModelCanBePlannedOnEveryPhoneAndStack) {
 
 TEST(Phone, N9_NoLaneHoldsMoreThanItsMemory) {
   const engine::Engine engine(timing_of("llama-2-13b", "heterollm"));
-  const auto lanes = engine.phone()->lanes();
+  const auto lanes = engine.phone().machine->lanes();
   const std::vector<size_t> held =
       solve::held_by_lanes(engine.blueprint(), engine.weights(), engine.plan());
   EXPECT_GT(engine.weights().total_bytes(), lanes[2]->info().memory_limit_bytes);
@@ -114,7 +114,7 @@ TEST(Phone, N9_NoLaneHoldsMoreThanItsMemory) {
 
 TEST(Phone, N8_TheFastestEquivalentShapeIsChosen) {
   const engine::Engine engine(timing_of("qwen1.5-1.8b", "llm.npu"));
-  const std::vector<plan::OpTime>& arrangements = engine.phone_setup()->arrangements;
+  const std::vector<plan::OpTime>& arrangements = engine.phone().setup->arrangements;
   EXPECT_GE(arrangements.size(), 3u);  // come from the NPU, the only lane with a choice
   for (const plan::OpTime& time : arrangements) {
     EXPECT_EQ(engine.plan().lanes[static_cast<size_t>(time.lane)].kind, "npu");
@@ -188,7 +188,7 @@ TEST(Phone, H11_StepsAndPromptsRunOnTheLanesThatWereChosen) {
     EXPECT_EQ(lanes.at("attention"), gpu) << n_tokens;
   }
   // The plan chose the lanes by time, so no lane alone is faster.
-  for (const solve::ShapeChoice& shape : engine.phone_setup()->choice.shapes) {
+  for (const solve::ShapeChoice& shape : engine.phone().setup->choice.shapes) {
     EXPECT_EQ(shape.lanes.at("ffn"), shape.shape.n_rows > 1 ? 1 : 0) << shape.shape.n_rows;
     for (const double us : shape.single_lane_us) EXPECT_LE(shape.us, us * (1 + 1e-9));
   }
@@ -199,7 +199,7 @@ TEST(Phone, LanesAndPlacesCanBeForced) {
   options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
   options.lanes.placements = {{"attention", 0, 0}, {"", 2, 1}};
   const engine::Engine engine(options);
-  EXPECT_EQ(engine.phone()->lanes().size(), 2u);
+  EXPECT_EQ(engine.phone().machine->lanes().size(), 2u);
   EXPECT_EQ(engine.plan().lane_of("attention", {plan::Phase::kPrompt, 512}), 0);
   EXPECT_EQ(engine.plan().lane_of("ffn", {plan::Phase::kStep, 8}), 1);
 }

@@ -35,12 +35,12 @@ SimulatedRate rate_between(const lanes::VirtualPhone& phone, const lanes::PhoneU
 
 // Adds the time of making graphs. The CPU makes them, and nothing else happens meanwhile.
 void add_graphs(const engine::Engine& engine, SimulatedRate* rate) {
-  const lanes::CostModel& model = engine.phone()->model();
+  const lanes::CostModel& model = engine.phone().machine->model();
   const double graphs_s = model.graph_us(rate->n_tokens) / kUsPerS;
   for (double& share : rate->busy_share) share *= rate->seconds / (rate->seconds + graphs_s);
   rate->seconds += graphs_s;
   double power_w = model.power_w(lanes::Processor::kCpu) + model.phone().power.idle_w;
-  for (const lanes::Lane* lane : engine.phone()->lanes()) {
+  for (const lanes::Lane* lane : engine.phone().machine->lanes()) {
     if ((lane->info().capabilities & lanes::kRead) != 0) continue;
     const lanes::Processor processor = lanes::processor_from_name(lane->info().name);
     if (processor != lanes::Processor::kCpu) power_w += model.wait_w(processor);
@@ -52,9 +52,9 @@ void add_graphs(const engine::Engine& engine, SimulatedRate* rate) {
 
 Simulation simulate(engine::Session& session, const MeasureOptions& options) {
   engine::Engine& engine = session.engine();
-  TROIKA_ASSERT(engine.phone() != nullptr);
+  TROIKA_ASSERT(engine.phone().machine != nullptr);
   check_context(session, options);
-  const lanes::VirtualPhone& phone = *engine.phone();
+  const lanes::VirtualPhone& phone = *engine.phone().machine;
   Simulation simulation;
   simulation.graphs_s = phone.model().graph_us(engine.plan().chunk()) / kUsPerS;
   // Which tokens these are makes no difference to the time.
@@ -76,7 +76,7 @@ Simulation simulate(engine::Session& session, const MeasureOptions& options) {
     if (rate.n_decisions > 0) {
       rate.decision_us = decisions.decision_us / static_cast<double>(rate.n_decisions);
     }
-    if (engine.phone_setup()->makes_graphs_per_prompt) add_graphs(engine, &rate);
+    if (engine.phone().setup->makes_graphs_per_prompt) add_graphs(engine, &rate);
   }
   if (options.decode_tokens > 0) {
     engine::SamplerOptions greedy;
@@ -84,7 +84,7 @@ Simulation simulate(engine::Session& session, const MeasureOptions& options) {
     engine::Sampler sampler(greedy);
     prefill(std::max(options.decode_context, 1));
     session.next(sampler);
-    machines::PhoneNeurons* const neurons = engine.phone_neurons();
+    machines::PhoneNeurons* const neurons = engine.phone().neurons;
     if (neurons != nullptr) neurons->work().forget_counters();
     const lanes::PhoneUse start = phone.use();
     std::vector<double> step_s;
@@ -119,10 +119,10 @@ Simulation simulate_answer(engine::Session& session, int n_prompt, int n_steps) 
 
 std::vector<SimulatedRate> simulate_together(engine::Engine& engine, int n_sequences, int n_context,
                                              int n_steps) {
-  TROIKA_ASSERT(engine.phone() != nullptr && n_sequences > 0 && n_context > 0);
+  TROIKA_ASSERT(engine.phone().machine != nullptr && n_sequences > 0 && n_context > 0);
   engine::Passes& passes = engine.passes();
   const std::lock_guard<std::mutex> lock(passes.mutex);
-  engine.count_texts(n_sequences);
+  passes.count_texts(n_sequences);
   std::vector<cache::SequenceId> sequences;
   sequences.reserve(static_cast<size_t>(n_sequences));
   for (int i = 0; i < n_sequences; ++i) sequences.push_back(passes.sequences.open());
@@ -130,7 +130,7 @@ std::vector<SimulatedRate> simulate_together(engine::Engine& engine, int n_seque
   const auto step = [&] {
     cache::Batch batch;
     for (const cache::SequenceId sequence : sequences) {
-      batch.rows.push_back({0, position, sequence, -1, true, engine.tag_of(plan::Phase::kStep)});
+      batch.rows.push_back({0, position, sequence, -1, true, passes.tag_of(plan::Phase::kStep)});
     }
     passes.batches.run(batch, plan::Phase::kStep, {});
     ++position;
@@ -142,21 +142,21 @@ std::vector<SimulatedRate> simulate_together(engine::Engine& engine, int n_seque
       const int n = std::min(n_context - first, engine.plan().chunk());
       cache::Batch part;
       part.add_chain(std::span(text).first(static_cast<size_t>(n)), first, sequence, false,
-                     engine.tag_of(plan::Phase::kPrompt));
+                     passes.tag_of(plan::Phase::kPrompt));
       passes.batches.run_prompt(part, n_context, {});
     }
   }
   step();
   std::vector<SimulatedRate> rates;
   while (!sequences.empty()) {
-    const lanes::PhoneUse start = engine.phone()->use();
+    const lanes::PhoneUse start = engine.phone().machine->use();
     for (int i = 0; i < n_steps; ++i) step();
     rates.push_back(
-        rate_between(*engine.phone(), start, n_steps * static_cast<int>(sequences.size())));
+        rate_between(*engine.phone().machine, start, n_steps * static_cast<int>(sequences.size())));
     passes.sequences.forget(sequences.back());
     sequences.pop_back();
   }
-  engine.count_texts(-n_sequences);
+  passes.count_texts(-n_sequences);
   return rates;
 }
 

@@ -50,7 +50,7 @@ double accepted_tokens(const SdSystem& system, const SdTask& task) {
 struct SdRuns::Machine {
   explicit Machine(const prepare::Options& options) : engine(options), session(engine) {}
 
-  const lanes::VirtualPhone& phone() const { return *engine.phone(); }
+  const lanes::VirtualPhone& phone() const { return *engine.phone().machine; }
   lanes::VirtualPhone& phone() { return static_cast<lanes::VirtualPhone&>(engine.machine()); }
   double now_s() const { return phone().clock().now_us() / kUsPerS; }
   template <typename Run>
@@ -152,7 +152,7 @@ PhoneCost SdRuns::prompt(const std::string& model, const std::string& phone, int
 SwitchedPrompt SdRuns::switched_prompt(const std::string& model, const std::string& phone,
                                        int n_prompt, schedule::Layout now, Trace* trace) {
   Machine& with = machine(model, phone, {.has_switch = true});
-  machines::PhonePrompts& prompts = *with.engine.phone_prompts();
+  machines::PhonePrompts& prompts = *with.engine.phone().prompts;
   prompts.assume(now);
   with.session.watch({.trace = trace});
   SwitchedPrompt result;
@@ -168,7 +168,7 @@ SwitchedPrompt SdRuns::switched_prompt(const std::string& model, const std::stri
 
 double SdRuns::whole_load_s(const std::string& model, const std::string& phone) {
   const Machine& with = machine(model, phone, {.has_switch = true});
-  return with.engine.phone_prompts()->block_load_us() * with.engine.blueprint().n_layers / kUsPerS;
+  return with.engine.phone().prompts->block_load_us() * with.engine.blueprint().n_layers / kUsPerS;
 }
 
 SdRequest SdRuns::request(const std::string& model, const std::string& phone,
@@ -189,7 +189,7 @@ SdRequest SdRuns::simulate(const std::string& model, const std::string& phone,
                           .is_on_cpu = system.is_on_cpu,
                           .has_switch = system.has_two_graphs};
   Machine& with = machine(model, phone, software);
-  machines::PhonePrompts& prompts = *with.engine.phone_prompts();
+  machines::PhonePrompts& prompts = *with.engine.phone().prompts;
   prompts.assume(schedule::Layout::kPrompt);
   const bool is_calibrated = system.drafts == SdDrafts::kCalibrated;
   Everything everything;

@@ -28,7 +28,7 @@ nlohmann::ordered_json to_json(const SimulatedRate& rate, const engine::Engine& 
                                  {"seconds", rate.seconds},
                                  {"joules", rate.joules},
                                  {"joules_per_token", rate.joules_per_token()}};
-  const auto lanes = engine.phone()->lanes();
+  const auto lanes = engine.phone().machine->lanes();
   for (size_t i = 0; i < rate.busy_share.size(); ++i) {
     json["busy"][lanes[i]->info().name] = rate.busy_share[i];
   }
@@ -46,7 +46,7 @@ std::string precision_of(const engine::Engine& engine) {
   for (const plan::PlannedLane& lane : engine.plan().lanes) {
     const auto name_of = [&](plan::Phase phase) {
       const lanes::Arithmetic arithmetic =
-          engine.phone()->model().arithmetic(lanes::processor_from_name(lane.kind), phase);
+          engine.phone().machine->model().arithmetic(lanes::processor_from_name(lane.kind), phase);
       return arithmetic == lanes::Arithmetic::kInt8 ? "int8" : "fp16";
     };
     const std::string steps = name_of(plan::Phase::kStep), prompts = name_of(plan::Phase::kPrompt);
@@ -59,7 +59,7 @@ std::string precision_of(const engine::Engine& engine) {
 nlohmann::ordered_json to_json(const Simulation& s, const engine::Engine& engine) {
   nlohmann::ordered_json json;
   json["model"] = engine.file().path();
-  json["machine"] = engine.phone_setup()->name();
+  json["machine"] = engine.phone().setup->name();
   json["precision"] = precision_of(engine);
   json["chunk"] = engine.plan().chunk();
   json["prefill"] = nlohmann::ordered_json::array();
@@ -88,7 +88,7 @@ nlohmann::ordered_json to_json(const Simulation& s, const engine::Engine& engine
 
 void print_rate(const std::string& what, const SimulatedRate& rate, const engine::Engine& engine) {
   std::string busy;
-  const auto lanes = engine.phone()->lanes();
+  const auto lanes = engine.phone().machine->lanes();
   for (size_t i = 0; i < rate.busy_share.size(); ++i) {
     busy += fmt::format("  {} {:3.0f}%", lanes[i]->info().name, 100 * rate.busy_share[i]);
   }
@@ -105,7 +105,7 @@ void print_frames(const char* what, const SimulatedRate& rate) {
 
 void print_table(const Simulation& s, const engine::Engine& engine) {
   print(fmt::format("{} on {}: {}, chunks of {} tokens. Modelled time; nothing is computed.\n\n",
-                    engine.file().path(), engine.phone_setup()->name(), precision_of(engine),
+                    engine.file().path(), engine.phone().setup->name(), precision_of(engine),
                     engine.plan().chunk()));
   print("                 tokens/s         s         J   J/token   busy\n");
   for (const SimulatedRate& rate : s.prefill) {
@@ -185,10 +185,10 @@ void bench_on_phone(const EngineFlags& flags, const measure::MeasureOptions& opt
 }
 
 void explain_on_phone(const engine::Engine& engine) {
-  const solve::PlacementChoice& choice = engine.phone_setup()->choice;
+  const solve::PlacementChoice& choice = engine.phone().setup->choice;
   const plan::Plan& plan = engine.plan();
   print(fmt::format("{} on {}: {}, chunks of {} tokens\n\n", engine.file().path(),
-                    engine.phone_setup()->name(), precision_of(engine), plan.chunk()));
+                    engine.phone().setup->name(), precision_of(engine), plan.chunk()));
   std::string head = fmt::format("{:>7}", "tokens");
   const std::vector<const char*> kinds = kinds_of(plan);
   for (const char* kind : kinds) head += fmt::format("  {:<14}", kind);
@@ -212,15 +212,15 @@ void explain_on_phone(const engine::Engine& engine) {
     print(row + (is_used ? "\n" : "   not a shape: no faster a token\n"));
   }
   print("\n");
-  const auto lanes = engine.phone()->lanes();
-  for (const plan::OpTime& time : engine.phone_setup()->arrangements) {
+  const auto lanes = engine.phone().machine->lanes();
+  for (const plan::OpTime& time : engine.phone().setup->arrangements) {
     print(
         fmt::format("{} computes {} x {} for {} tokens as {}: {:.2f} times as fast as the slowest "
                     "equivalent shape\n",
                     lanes[static_cast<size_t>(time.lane)]->info().name, time.shape.n_rows,
                     time.shape.k, time.shape.n_tokens, time.arrangement, time.arrangement_gain));
   }
-  const machines::PhoneSetup& setup = *engine.phone_setup();
+  const machines::PhoneSetup& setup = *engine.phone().setup;
   const std::string notes = cut_notes_text(setup.notes, setup.length_notes, plan);
   if (!notes.empty()) print(notes + "\n");
   print(neuron_plan_text(engine));

@@ -224,7 +224,7 @@ void eval(const EvalFlags& flags) {
   }
   if (flags.shows_estimate) check_estimate(flags);
   const auto engine = load(flags.engine);
-  if (engine->plan().prefill == plan::Prefill::kInt8 && engine->phone() == nullptr) {
+  if (engine->plan().prefill == plan::Prefill::kInt8 && engine->phone().machine == nullptr) {
     note(fmt::format("prompts: {}\n", prefill_text(*engine)));
   }
   if (flags.shows_estimate) {

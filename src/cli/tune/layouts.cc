@@ -15,7 +15,7 @@ constexpr double kUsPerS = 1e6;
 
 // Returns where a phone's graphs change; null elsewhere.
 const machines::PhonePrompts* phone_layouts(const engine::Engine& engine) {
-  const machines::PhonePrompts* prompts = engine.phone_prompts();
+  const machines::PhonePrompts* prompts = engine.phone().prompts;
   return prompts != nullptr && prompts->has_layouts() ? prompts : nullptr;
 }
 

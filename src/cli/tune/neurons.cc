@@ -39,10 +39,10 @@ std::string reads_text(const plan::NeuronPlan& plan, const machines::NeuronChoic
 }  // namespace
 
 std::string neuron_plan_text(const engine::Engine& engine) {
-  if (!engine.plan().neurons || engine.phone_setup() == nullptr) return {};
+  if (!engine.plan().neurons || engine.phone().setup == nullptr) return {};
   const plan::NeuronPlan& plan = *engine.plan().neurons;
-  const machines::NeuronChoiceMade& made = engine.phone_setup()->neuron_choice;
-  const lanes::NeuronShape& shape = engine.phone_neurons()->work().shape();
+  const machines::NeuronChoiceMade& made = engine.phone().setup->neuron_choice;
+  const lanes::NeuronShape& shape = engine.phone().neurons->work().shape();
   std::string text = fmt::format("FFN by neurons: {}\n", plan::neuron_system_name(plan.system));
   text += fmt::format(
       "  statistics   {:.0f} % of {} neurons fire at a token, power {:g}, overlap {:g}\n",

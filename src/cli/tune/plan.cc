@@ -148,7 +148,7 @@ void make(PlanFlags& flags) {
   flags.engine.options.phone.has_values = prepare::is_here(flags.engine.options);
   const auto engine = load(flags.engine);
   const std::string machine =
-      engine->phone_setup() != nullptr ? engine->phone_setup()->name() : std::string();
+      engine->phone().setup != nullptr ? engine->phone().setup->name() : std::string();
   const std::string json =
       plan::to_json({prepare::plan_identity(engine->file(), machine), engine->plan()});
   if (!flags.output.empty()) {
@@ -156,7 +156,7 @@ void make(PlanFlags& flags) {
     fmt::print(stderr, "{}: {} bytes\n", flags.output, json.size());
   }
   if (flags.explain) {
-    if (engine->phone() != nullptr) {
+    if (engine->phone().machine != nullptr) {
       explain_on_phone(*engine);
       print("\n");
       explain_shared(*engine);
@@ -164,7 +164,7 @@ void make(PlanFlags& flags) {
       explain(*engine, flags.engine, flags.ops);
     }
   }
-  if (flags.json && flags.explain && engine->phone() == nullptr) {
+  if (flags.json && flags.explain && engine->phone().machine == nullptr) {
     // The memory stands beside the plan and is no part of it.
     nlohmann::ordered_json both = nlohmann::ordered_json::parse(json);
     both["memory"] = memory_json(*engine);

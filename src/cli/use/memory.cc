@@ -43,7 +43,7 @@ std::string memory_text(const engine::Engine& engine) {
 }
 
 nlohmann::ordered_json memory_json(const engine::Engine& engine) {
-  if (engine.phone() != nullptr) return nullptr;
+  if (engine.phone().machine != nullptr) return nullptr;
   const plan::Ledger& ledger = engine.ledger();
   nlohmann::ordered_json json;
   json["limit_bytes"] = ledger.is_limited() ? nlohmann::ordered_json(ledger.limit_bytes())

@@ -18,7 +18,7 @@ constexpr int kFullQueue = 1024;  // a prompt has fewer tasks
 // Returns the share that the product behind the activation takes of the time of all products, each
 // by itself on the NPU.
 double down_share(const engine::Engine& engine, int n_tokens) {
-  const machines::PhoneSetup& setup = *engine.phone_setup();
+  const machines::PhoneSetup& setup = *engine.phone().setup;
   lanes::VirtualPhone phone(setup.model, setup.options, nullptr);
   const lanes::Buffers buffers(engine.blueprint(), 1, 1, /*has_values=*/false);
   const solve::RunTimes times(phone, engine.weights(), buffers);
@@ -137,7 +137,7 @@ HeteroResult HeteroRuns::simulate(const HeteroRun& run) {
   result.step_s = simulation.decode.seconds / kSteps;
   result.decodes_on_gpu_alone = is_on_gpu_alone(with.engine.plan());
   if (run.odd_lengths == OddLengths::kPrepare) {
-    result.graphs_s = with.engine.phone()->model().graph_us(run.n_prompt) / lanes::kUsPerS;
+    result.graphs_s = with.engine.phone().machine->model().graph_us(run.n_prompt) / lanes::kUsPerS;
   }
   if (with.engine.plan().lanes.size() > kNpu) {
     result.down_share = down_share(with.engine, run.n_prompt);

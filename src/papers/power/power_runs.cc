@@ -74,7 +74,7 @@ PowerResult PowerRuns::simulate(const PowerRun& run) {
   PowerResult result;
   result.plan = engine.plan().neurons;
   result.model_bytes = engine.weights().total_bytes();
-  result.runtime_gb = engine.phone()->model().stack().neurons.runtime_gb;
+  result.runtime_gb = engine.phone().machine->model().stack().neurons.runtime_gb;
   if (run.n_sequences > 1) {
     result.together = measure::simulate_together(engine, run.n_sequences, kTextBefore, run.n_steps);
     result.rate = result.together.front();

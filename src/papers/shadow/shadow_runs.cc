@@ -73,7 +73,7 @@ prepare::Options of_first_block(prepare::Options options) {
 // Returns the tasks of the second of two prompts: the first prompt teaches what tasks take.
 std::vector<TraceEvent> tasks_of(engine::Engine& engine, int n_prompt) {
   engine::Session session(engine);
-  Trace trace(engine.trace_rows());
+  Trace trace(engine.passes().trace_rows());
   for (Trace* into : {static_cast<Trace*>(nullptr), &trace}) {
     session.truncate(0);
     session.watch({.trace = into});
@@ -166,7 +166,7 @@ KernelResult ShadowRuns::simulate_kernel(const ShadowRun& run) const {
   prepare::Options options = of_first_block(options_of(plain));
   options.phone.constants.push_back({"attention.scale_spread", 0.0});
   engine::Engine engine(options);
-  KernelSum sum(*engine.phone());
+  KernelSum sum(*engine.phone().machine);
   for (const TraceEvent& event : tasks_of(engine, run.n_prompt)) {
     if (is_of_attention(event)) {
       sum.add(event);

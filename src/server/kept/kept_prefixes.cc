@@ -40,7 +40,7 @@ const plan::Plan& checked_plan(const engine::Engine& engine) {
   const plan::Plan& plan = engine.plan();
   const bool has_device = std::any_of(plan.lanes.begin(), plan.lanes.end(),
                                       [](const auto& lane) { return lane.is_device(); });
-  if (engine.phone() == nullptr && engine.has_values() && !has_device) return plan;
+  if (engine.phone().machine == nullptr && engine.has_values() && !has_device) return plan;
   throw Error(
       "Prefixes are kept on disk where the cores of this machine alone compute. Leave out "
       "‹cache-dir›, or the other device.");
@@ -104,7 +104,7 @@ bool KeptPrefixes::load_part(std::span<const engine::Token> prompt, const std::s
   Text text;
   // The last token is computed in any case.
   text.tokens.assign(prompt.begin(), prompt.end() - 1);
-  for (int i = 0; i < n_prompt - 1; ++i) text.tags.push_back(engine_.tag_at(i, n_prompt));
+  for (int i = 0; i < n_prompt - 1; ++i) text.tags.push_back(engine_.passes().tag_at(i, n_prompt));
   text.keys = keys_of(text.tokens, text.tags, owner);
   size_t n_known = 0;
   {
@@ -159,8 +159,8 @@ void KeptPrefixes::note(std::vector<engine::Token> tokens, int n_prompt, const s
   text.tokens = std::move(tokens);
   const auto n_tokens = static_cast<int>(text.tokens.size());
   for (int i = 0; i < n_tokens; ++i) {
-    text.tags.push_back(i < n_prompt ? engine_.tag_at(i, n_prompt)
-                                     : engine_.tag_of(plan::Phase::kStep));
+    text.tags.push_back(i < n_prompt ? engine_.passes().tag_at(i, n_prompt)
+                                     : engine_.passes().tag_of(plan::Phase::kStep));
   }
   text.keys = keys_of(text.tokens, text.tags, owner);
   const size_t n_fitting = options_.most_bytes / (block_bytes_ + 1024);
