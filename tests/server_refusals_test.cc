@@ -35,6 +35,12 @@ TEST_F(ServerRefusals, RefusesInWordsBeforeTheFirstByte) {
       {"/v1/chat/completions",
        R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]})",
        400, "reads texts only"},
+      {"/v1/chat/completions", chat(R"(,"chat_template_kwargs":{"enable_thinking":"no"})"), 400,
+       "enable_thinking"},
+      {"/v1/chat/completions", R"({"messages":[{"role":"user","content":[{"type":5}]}]})", 400,
+       "messages[0].content[0].type"},
+      {"/v1/responses", R"({"input":"a","tool_choice":{"type":"function","name":5}})", 400,
+       "tool_choice.name"},
       {"/v1/completions", R"({"prompt":""})", 400, "empty"},
       {"/v1/completions", R"({"prompt":[99999]})", 400, "no token"},
       {"/v1/completions", R"({"prompt":"a","suffix":"b"})", 400, "suffix"},
@@ -50,6 +56,7 @@ TEST_F(ServerRefusals, RefusesInWordsBeforeTheFirstByte) {
     EXPECT_NE(answer["error"]["message"].get<std::string>().find(one.part), std::string::npos)
         << one.path << " " << answer;
   }
+  post("/v1/chat/completions", chat(R"(,"chat_template_kwargs":{"enable_thinking":null})"));
   std::string text;
   for (int i = 0; i < 3000; ++i) text += "word ";
   const Json longer = post("/v1/completions", Json{{"prompt", text}}.dump(), 400);

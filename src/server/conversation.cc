@@ -163,7 +163,9 @@ std::string text_of_parts(const Json& content, const std::string& where) {
   std::string text;
   for (size_t i = 0; i < content.size(); ++i) {
     const Json& part = content[i];
-    const std::string type = part.is_object() ? part.value("type", "") : "";
+    // What is no object, or has no type, is refused as a part of the type "".
+    const std::string type =
+        part.is_object() ? Fields(part, fmt::format("{}[{}].", where, i)).text("type") : "";
     const bool is_text = type == "text" || type == "input_text" || type == "output_text";
     if (!is_text || !part.contains("text") || !part["text"].is_string()) {
       throw Refused(400,
@@ -236,6 +238,8 @@ Conversation read_conversation(Fields& fields) {
   }
   if (const Json* const extra = fields.find("chat_template_kwargs"); extra != nullptr) {
     if (!extra->is_object()) fields.fail("chat_template_kwargs", "must be an object");
+    // The call throws if the variable is there and has another kind.
+    Fields(*extra, "chat_template_kwargs.").flag("enable_thinking");
     conversation.extra.update(*extra);
   }
   // That the answer goes on from the assistant's message is what happens anyway.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "base/random.h"
 #include "server/anthropic/read_messages.h"
@@ -20,7 +21,7 @@ constexpr const char* kBodies[] = {
     R"("type":"function","function":{"name":"f","arguments":"{\"x\":[1,null,\"\\u00e9\"]}"}}]},)"
     R"({"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"b"}]}],"tools":[{"type":)"
     R"("function","function":{"name":"f","parameters":{"type":"object"}}}],"tool_choice":"required",)"
-    R"("response_format":{"type":"json_object"}})",
+    R"("response_format":{"type":"json_object"},"chat_template_kwargs":{"enable_thinking":true}})",
     R"({"system":[{"type":"text","text":"a"}],"messages":[{"role":"assistant","content":[{"type":)"
     R"("tool_use","id":"1","name":"f","input":{}}]},{"role":"user","content":[{"type":)"
     R"("tool_result","tool_use_id":"1","content":"b","is_error":true}]}],"tools":[{"name":"f",)"
@@ -28,7 +29,9 @@ constexpr const char* kBodies[] = {
     R"({"instructions":"a","input":[{"role":"user","content":"a"},{"type":"function_call",)"
     R"("call_id":"1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"1",)"
     R"("output":[{"type":"input_text","text":"b"}]}],"text":{"format":{"type":"json_schema","name":)"
-    R"("n","schema":{}}},"reasoning":{"effort":"low"}})",
+    R"("n","schema":{}}},"reasoning":{"effort":"low"},"tools":[{"type":"function","name":"f"}],)"
+    R"("tool_choice":{"type":"function","name":"f"}})",
+    R"({"input":[{"type":"reasoning","id":"r","summary":[]},{"role":"user","content":"a"}]})",
 };
 
 // Draws numbers that follow from a seed.
@@ -62,6 +65,28 @@ std::string changed(std::string text, Random& random) {
     }
   }
   return text;
+}
+
+void collect_values(Json& json, std::vector<Json*>* values) {
+  values->push_back(&json);
+  if (!json.is_structured()) return;
+  for (Json& inner : json) collect_values(inner, values);
+}
+
+// Returns the body with one value in place of another, or without an entry of a list.
+std::string with_another_kind(const std::string& body, Random& random) {
+  static const Json kinds =
+      Json::parse(R"([null, true, 5, -1.5, "", "no", [], {}, [[]], ["a"], {"type": 5}])");
+  Json json = Json::parse(body);
+  std::vector<Json*> values;
+  collect_values(json, &values);
+  Json& value = *values[random.next() % values.size()];
+  if (value.is_array() && !value.empty() && random.next() % 2 == 0) {
+    value.erase(random.next() % value.size());
+  } else {
+    value = kinds[random.next() % kinds.size()];
+  }
+  return json.dump();
 }
 
 // Checks that nothing is thrown but refusals with a sentence.
@@ -98,10 +123,38 @@ TEST(Requests, AreTakenOrRefusedInWordsWhateverTheyAre) {
   for (size_t i = 0; i < std::size(kBodies); ++i) {
     EXPECT_TRUE(is_taken_as(i, kBodies[i])) << kBodies[i];
     for (int j = 0; j < kChanged; ++j) {
-      const std::string text = changed(kBodies[i], random);
-      for (size_t kind = 0; kind < 3; ++kind) is_taken_as(kind, text);
+      const std::string texts[] = {changed(kBodies[i], random),
+                                   with_another_kind(kBodies[i], random)};
+      for (const std::string& text : texts) {
+        for (size_t kind = 0; kind < 3; ++kind) is_taken_as(kind, text);
+      }
     }
   }
+}
+
+TEST(Requests, WithoutAMessageAreRefused) {
+  EXPECT_FALSE(is_taken_as(2, R"({"input":[{"type":"reasoning","id":"r","summary":[]}]})"));
+}
+
+TEST(Requests, ValuesOfOtherKindsAreRefusedByName) {
+  const auto refusal = [](auto read, const char* text) -> std::string {
+    const Json body = object_from(text);
+    Fields fields(body);
+    try {
+      read(fields);
+    } catch (const Refused& refused) {
+      return refused.field;
+    }
+    return "it was taken";
+  };
+  EXPECT_EQ(refusal(read_conversation, R"({"messages":[{"role":"user","content":[{"type":5}]}]})"),
+            "messages[0].content[0].type");
+  EXPECT_EQ(refusal(read_conversation, R"({"messages":[{"role":"user","content":"a"}],)"
+                                       R"("chat_template_kwargs":{"enable_thinking":"no"}})"),
+            "chat_template_kwargs.enable_thinking");
+  EXPECT_EQ(refusal(read_responses, R"({"input":"a","tools":[{"type":"function","name":"f"}],)"
+                                    R"("tool_choice":{"type":"function","name":5}})"),
+            "tool_choice.name");
 }
 
 std::string read_in_parts(std::string_view text, size_t part) {

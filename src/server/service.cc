@@ -157,6 +157,10 @@ void Service::read(const ExchangePtr& exchange, Serve serve,
     exchange->reply(refusal_response(request->path, refused));
   } catch (const Error& error) {
     exchange->reply(refusal_response(request->path, Refused(400, error.what())));
+  } catch (const Json::exception&) {
+    // The readers of fields name the one that is wrong. This is for what they have overlooked.
+    exchange->reply(refusal_response(
+        request->path, Refused(400, "A value in the body is not of the kind that it must be.")));
   } catch (const std::exception& error) {
     exchange->reply(refusal_response(request->path, Refused(500, error.what())));
   }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
 #include "base/error.h"
 #include "base/os_error.h"
@@ -39,6 +41,26 @@ ValueKinds kinds_of_values(const Json& values) {
   return kinds;
 }
 
+// Returns the kinds that a schema itself tells of, and adds the choices that it offers.
+ValueKinds own_kinds(const Json& schema, std::vector<const Json*>* choices) {
+  if (!schema.is_object()) return {};
+  if (schema.contains("const")) return kinds_of_values(Json::array({schema["const"]}));
+  if (schema.contains("enum")) return kinds_of_values(schema["enum"]);
+  if (schema.contains("type")) {
+    const Json& type = schema["type"];
+    if (type.is_string()) return {.text = type == "string", .other = type != "string"};
+    ValueKinds kinds{.text = false, .other = false};
+    for (const Json& one : type) (one == "string" ? kinds.text : kinds.other) = true;
+    return kinds;
+  }
+  for (const char* const name : {"anyOf", "oneOf"}) {
+    if (!schema.contains(name)) continue;
+    for (const Json& one : schema[name]) choices->push_back(&one);
+    return {.text = false, .other = false};
+  }
+  return {};
+}
+
 // Returns the schema of values that also have one of these types. Definitions of the whole schema
 // stay where references look for them.
 std::string narrowed(const Json& schema, const Json& whole, const Json& types) {
@@ -51,28 +73,20 @@ std::string narrowed(const Json& schema, const Json& whole, const Json& types) {
 
 }  // namespace
 
+// The choices that a schema offers are followed one after the other and each of them once: choices
+// may lead back to themselves, and a client decides how many stand behind each other.
 ValueKinds kinds_of(const Json& schema, const Json& whole) {
-  const Json* const at = followed(schema, whole);
-  if (at == nullptr || !at->is_object()) return {};
-  if (at->contains("const")) return kinds_of_values(Json::array({(*at)["const"]}));
-  if (at->contains("enum")) return kinds_of_values((*at)["enum"]);
-  if (at->contains("type")) {
-    const Json& type = (*at)["type"];
-    if (type.is_string()) return {.text = type == "string", .other = type != "string"};
-    ValueKinds kinds{.text = false, .other = false};
-    for (const Json& one : type) (one == "string" ? kinds.text : kinds.other) = true;
-    return kinds;
+  ValueKinds kinds{.text = false, .other = false};
+  std::set<const Json*> seen;
+  std::vector<const Json*> open = {&schema};
+  while (!open.empty()) {
+    const Json* const at = followed(*open.back(), whole);
+    open.pop_back();
+    if (at != nullptr && !seen.insert(at).second) continue;
+    const ValueKinds own = at != nullptr ? own_kinds(*at, &open) : ValueKinds{};
+    kinds = {.text = kinds.text || own.text, .other = kinds.other || own.other};
   }
-  for (const char* const name : {"anyOf", "oneOf"}) {
-    if (!at->contains(name)) continue;
-    ValueKinds kinds{.text = false, .other = false};
-    for (const Json& one : (*at)[name]) {
-      const ValueKinds of_one = kinds_of(one, whole);
-      kinds = {.text = kinds.text || of_one.text, .other = kinds.other || of_one.other};
-    }
-    return kinds;
-  }
-  return {};
+  return kinds;
 }
 
 ValueKinds kinds_of_property(const Json& schema, const std::string& key) {
@@ -95,8 +109,10 @@ Expr pairs_expr(Pool* pool, const Json& schema, const CallShape::Pairs& pairs) {
                     "cannot be held to that. Say it of single properties.",
                     name));
   }
-  const Json properties = at->value("properties", Json::object());
-  const Json required = at->value("required", Json::array());
+  const Json properties = at->contains("properties") ? (*at)["properties"] : Json::object();
+  if (!properties.is_object()) throw Error("#/properties: an object is expected.");
+  const Json required = at->contains("required") ? (*at)["required"] : Json::array();
+  if (!required.is_array()) throw Error("#/required: a list of keys is expected.");
   for (const Json& name : required) {
     if (name.is_string() && properties.contains(name.get<std::string>())) continue;
     throw Error(fmt::format("#/required: {} is no property.", troika::quoted(dump(name))));

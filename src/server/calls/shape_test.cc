@@ -144,6 +144,23 @@ TEST(Pairs, BecomeJsonByTheirSchema) {
   EXPECT_EQ(text, "Well.");
 }
 
+TEST(Pairs, FollowChoicesHoweverManyStandBehindEachOther) {
+  const ShapeJson round = ShapeJson::parse(
+      R"({"properties": {"a": {"anyOf": [{"$ref": "#/properties/a"}, {"type": "string"}]}}})");
+  EXPECT_TRUE(kinds_of_property(round, "a").text);
+  EXPECT_FALSE(kinds_of_property(round, "a").other);
+  constexpr int kChoices = 100'000;
+  std::string chain;
+  for (int i = 1; i <= kChoices; ++i) {
+    chain += R"({"anyOf": [{"$ref": "#/$defs/x/)" + std::to_string(i) + R"("}]},)";
+  }
+  const ShapeJson schema =
+      ShapeJson::parse(R"({"properties": {"a": {"$ref": "#/$defs/x/0"}}, "$defs": {"x": [)" +
+                       chain + R"({"type": "integer"}]}})");
+  EXPECT_FALSE(kinds_of_property(schema, "a").text);
+  EXPECT_TRUE(kinds_of_property(schema, "a").other);
+}
+
 TEST(MarkedSchemas, HoldTextsBetweenMarks) {
   const auto is_accepted = [](const std::string& schema, const std::string& text) {
     const grammar::Limits limits;
@@ -194,7 +211,8 @@ TEST(Pairs, AreHeldToTheSchema) {
   EXPECT_TRUE(is_accepted(with_pattern, pair("a", "bb")));
   EXPECT_FALSE(is_accepted(with_pattern, pair("a", "bc")));
   for (const char* const refused : {R"({"anyOf": []})", R"({"properties": {}, "required": ["a"]})",
-                                    R"({"properties": {"a": {"$ref": "#/b"}}})", "true"}) {
+                                    R"({"properties": {"a": {"$ref": "#/b"}}})", "true",
+                                    R"({"properties": ["a"]})", R"({"required": {}})"}) {
     EXPECT_THROW(is_accepted(ShapeJson::parse(refused), ""), Error) << refused;
   }
 }

@@ -252,7 +252,8 @@ namespace {
 std::string bridge_of(const Context& context, const Conversation& conversation,
                       const Rendering& rendering, const std::string& prompt) {
   const ThoughtMarks& marks = context.thought_marks();
-  if (rendering.extra.value("enable_thinking", true) == false && rendering.adds_prompt &&
+  const auto thinks = rendering.extra.find("enable_thinking");
+  if (thinks != rendering.extra.end() && *thinks == false && rendering.adds_prompt &&
       ends_with_open_thought(prompt, marks)) {
     return marks.close;
   }
