@@ -122,6 +122,9 @@ def json_schemas():
     yield "object", (b'{"type":"object","properties":{"a":{"type":"integer","minimum":3},"b":{"$ref":"#"}},'
                      b'"required":["a"],"patternProperties":{"^x":{"enum":[1,"y",null]}},"minProperties":1}')
     yield "choice", b'{"oneOf":[{"const":1},{"not":{"type":"string"}}],"if":{"minimum":1},"then":{"maximum":5}}'
+    chain = ",".join('{"$ref":"#/$defs/x/allOf/%d"}' % i for i in range(1, 60))
+    yield "chain", (b'{"anyOf":[{"$ref":"#/$defs/x/allOf/0"}],"$defs":{"x":{"allOf":[' + chain.encode() +
+                    b',{"type":"integer"}]}}}')
     yield "array", b'{"prefixItems":[{"pattern":"a+$","maxLength":4}],"items":{"multipleOf":0.5},"maxItems":3}'
 
 

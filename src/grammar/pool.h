@@ -82,6 +82,9 @@ class Pool {
   Shape shape(Expr e) const;
   std::span<const Expr> parts(Expr e) const;  // for kAny and kAll
 
+  // Counts a step of work that makes no expression, as readers of texts do it. Throws TooMuchWork
+  // where no step is left.
+  void count_step();
   // Allows n steps until it is called again.
   void allow_steps(uint64_t n) { n_steps_left_ = n; }
   size_t n_expressions() const { return nodes_.size(); }
@@ -108,7 +111,6 @@ class Pool {
   };
   class Depth;
 
-  void count_step();
   Expr intern(const Node& node);
   Expr add_node(uint64_t hash, const Node& node);
   Expr intern_list(Kind kind, std::span<const Expr> parts);

@@ -171,6 +171,28 @@ TEST(JsonSchema, WhatIsNotSupportedIsRefusedWithItsPlace) {
   EXPECT_NE(error_of(deep, Format::kJsonSchema), "");
 }
 
+// Returns a schema with a choice that leads through so many references to an integer.
+std::string chain_of_references(int n) {
+  std::string chain;
+  for (int i = 1; i <= n; ++i) {
+    chain += R"({"$ref":"#/$defs/x/allOf/)" + std::to_string(i) + R"("},)";
+  }
+  return R"({"anyOf":[{"$ref":"#/$defs/x/allOf/0"}],"$defs":{"x":{"allOf":[)" + chain +
+         R"({"type":"integer"}]}}})";
+}
+
+TEST(JsonSchema, AnyNumberOfReferencesStandBehindEachOther) {
+  constexpr int kReferences = 50'000;  // more than a stack has room for
+  const auto grammar = compiled(chain_of_references(kReferences), Format::kJsonSchema);
+  EXPECT_TRUE(accepts(grammar, "12"));
+  EXPECT_FALSE(accepts(grammar, "\"a\""));
+  // Following them is work, which is limited.
+  CompileOptions options;
+  options.limits.n_compile_steps = kReferences / 2;
+  EXPECT_THROW(compiled(chain_of_references(kReferences), Format::kJsonSchema, options),
+               TooMuchWork);
+}
+
 // Seven alternatives that do not exclude each other outright would have to be written in hundreds
 // of thousands of combinations.
 TEST(JsonSchema, TooManyWaysTogetherAreRefused) {

@@ -104,21 +104,33 @@ bool SchemaReader::open_up(Items* items, std::vector<Choice>* choices) {
   return true;
 }
 
-// Says whether `from` leads to `to` for the same value, through references, choices or conditions.
-bool SchemaReader::leads_to(const Json& from, const Json& to, std::set<const Json*>* seen) const {
-  if (!from.is_object() || !seen->insert(&from).second) return false;
-  const auto leads = [&](const Json& next) { return &next == &to || leads_to(next, to, seen); };
-  const auto ref = from.find("$ref");
-  if (ref != from.end() && ref->is_string()) {
-    if (leads(document_.target(from, ref->get<std::string>()))) return true;
-  }
-  for (const char* const keyword : {"allOf", "anyOf", "oneOf", "dependentSchemas"}) {
-    const auto found = from.find(keyword);
-    if (found != from.end() && std::any_of(found->begin(), found->end(), leads)) return true;
-  }
-  for (const char* const keyword : {"not", "if", "then", "else"}) {
-    const auto found = from.find(keyword);
-    if (found != from.end() && leads(*found)) return true;
+// Says whether the schema leads to itself for the same value, through references, choices or
+// conditions. They are followed in a list: a text may have any number of them behind each other.
+bool SchemaReader::leads_to_itself(const Json& schema) const {
+  std::set<const Json*> seen;
+  std::vector<const Json*> open = {&schema};
+  const auto follow = [&](const Json& next) { open.push_back(&next); };
+  while (!open.empty()) {
+    const Json& from = *open.back();
+    open.pop_back();
+    if (!from.is_object()) continue;
+    if (!seen.insert(&from).second) {
+      if (&from == &schema) return true;
+      continue;
+    }
+    pool_.count_step();
+    const auto ref = from.find("$ref");
+    if (ref != from.end() && ref->is_string()) {
+      follow(document_.target(from, ref->get<std::string>()));
+    }
+    for (const char* const keyword : {"allOf", "anyOf", "oneOf", "dependentSchemas"}) {
+      const auto found = from.find(keyword);
+      if (found != from.end()) std::for_each(found->begin(), found->end(), follow);
+    }
+    for (const char* const keyword : {"not", "if", "then", "else"}) {
+      const auto found = from.find(keyword);
+      if (found != from.end()) follow(*found);
+    }
   }
   return false;
 }
@@ -134,8 +146,7 @@ void SchemaReader::add_choices(const Json& schema, std::vector<Choice>* choices)
   if (schema.contains("oneOf")) own.push_back(one_of(schema));
   add_condition(schema, &own);
   add_dependencies(schema, &own);
-  std::set<const Json*> seen;
-  if (!own.empty() && leads_to(schema, schema, &seen)) {
+  if (!own.empty() && leads_to_itself(schema)) {
     document_.refuse(schema, "", "its choices lead back to itself for the same value");
   }
   choices_[&schema] = own;

@@ -38,7 +38,7 @@ class SchemaReader {
   Expr written(Items items);
   bool open_up(Items* items, std::vector<Choice>* choices);
   void add_choices(const Json& schema, std::vector<Choice>* choices);
-  bool leads_to(const Json& from, const Json& to, std::set<const Json*>* seen) const;
+  bool leads_to_itself(const Json& schema) const;
   Choice one_of(const Json& schema);
   void add_condition(const Json& schema, std::vector<Choice>* choices);
   void add_dependencies(const Json& schema, std::vector<Choice>* choices);
