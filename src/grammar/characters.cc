@@ -53,33 +53,36 @@ Expr bytes_between(Pool* pool, uint32_t first, uint32_t last, int n_left) {
 CharacterSet CharacterSet::all() { return range(0, kLast); }
 
 CharacterSet CharacterSet::range(uint32_t first, uint32_t last) {
+  return of_ranges({{first, last}});
+}
+
+CharacterSet CharacterSet::of_ranges(Ranges ranges) {
+  std::sort(ranges.begin(), ranges.end());
   CharacterSet set;
-  set.add(first, last);
+  for (const auto& [first, last] : ranges) {
+    set.append(first, std::min(last, kSurrogates - 1));
+    set.append(std::max(first, kBehindSurrogates), std::min(last, kLast));
+  }
   return set;
 }
 
-void CharacterSet::add(uint32_t first, uint32_t last) {
-  CharacterSet other;
-  if (first < kSurrogates) other.ranges_.emplace_back(first, std::min(last, kSurrogates - 1));
-  if (last >= kBehindSurrogates) {
-    other.ranges_.emplace_back(std::max(first, kBehindSurrogates), std::min(last, kLast));
+// Adds a range that begins behind the beginnings of those before it. Nothing is added where the
+// range ends before it begins.
+void CharacterSet::append(uint32_t first, uint32_t last) {
+  if (first > last) return;
+  if (!ranges_.empty() && first <= ranges_.back().second + 1) {
+    ranges_.back().second = std::max(ranges_.back().second, last);
+  } else {
+    ranges_.emplace_back(first, last);
   }
-  std::erase_if(other.ranges_, [](const auto& r) { return r.first > r.second; });
-  add(other);
 }
 
+void CharacterSet::add(uint32_t first, uint32_t last) { add(range(first, last)); }
+
 void CharacterSet::add(const CharacterSet& other) {
-  std::vector<std::pair<uint32_t, uint32_t>> list = ranges_;
-  list.insert(list.end(), other.ranges_.begin(), other.ranges_.end());
-  std::sort(list.begin(), list.end());
-  ranges_.clear();
-  for (const auto& [first, last] : list) {
-    if (!ranges_.empty() && first <= ranges_.back().second + 1) {
-      ranges_.back().second = std::max(ranges_.back().second, last);
-    } else {
-      ranges_.emplace_back(first, last);
-    }
-  }
+  Ranges ranges = ranges_;
+  ranges.insert(ranges.end(), other.ranges_.begin(), other.ranges_.end());
+  *this = of_ranges(std::move(ranges));
 }
 
 CharacterSet CharacterSet::without(const CharacterSet& other) const {

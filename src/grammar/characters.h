@@ -16,6 +16,9 @@ class CharacterSet {
   static CharacterSet all();
   static CharacterSet of(uint32_t code) { return range(code, code); }
   static CharacterSet range(uint32_t first, uint32_t last);
+  using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;
+  // Returns the characters that are in one of these ranges, which may overlap.
+  static CharacterSet of_ranges(Ranges ranges);
 
   void add(uint32_t first, uint32_t last);
   void add(const CharacterSet& other);
@@ -25,10 +28,12 @@ class CharacterSet {
   bool has(uint32_t code) const;
   bool empty() const { return ranges_.empty(); }
   // Returns the ranges in order; there is a gap between any two.
-  const std::vector<std::pair<uint32_t, uint32_t>>& ranges() const { return ranges_; }
+  const Ranges& ranges() const { return ranges_; }
 
  private:
-  std::vector<std::pair<uint32_t, uint32_t>> ranges_;
+  void append(uint32_t first, uint32_t last);
+
+  Ranges ranges_;
 };
 
 // Returns an expression for one character of the set in UTF-8.

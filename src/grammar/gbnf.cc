@@ -267,7 +267,7 @@ Expr GbnfReader::literal() {
 
 Expr GbnfReader::characters() {
   const bool is_inverted = take("^");
-  CharacterSet set;
+  CharacterSet::Ranges ranges;
   while (!take("]")) {
     const uint32_t first = character();
     uint32_t last = first;
@@ -276,8 +276,10 @@ Expr GbnfReader::characters() {
       last = character();
     }
     if (last < first) fail("this range of characters ends before it begins.");
-    set.add(first, last);
+    pool_.count_step();
+    ranges.emplace_back(first, last);
   }
+  const CharacterSet set = CharacterSet::of_ranges(std::move(ranges));
   return utf8_character(&pool_, is_inverted ? set.inverted() : set);
 }
 

@@ -133,6 +133,9 @@ TEST(Gbnf, LimitsEndInASentence) {
         for (int i = 0; i < 100; ++i) random_text(grammar, &random, 200);
       },
       Error);
+  small.limits.n_compile_steps = 10'000;
+  EXPECT_THROW(compiled("root ::= [" + std::string(20'000, 'a') + "]", Format::kGbnf, small),
+               TooMuchWork);
   small.limits.n_text_bytes = 10;
   EXPECT_THROW(compiled(text, Format::kGbnf, small), Error);
 }

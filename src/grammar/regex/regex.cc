@@ -88,6 +88,8 @@ Expr RegexCompiler::anchored(Row row, bool has_start, bool has_end) {
 Expr RegexCompiler::plain(const Tree& tree) {
   switch (tree.kind) {
     case TreeKind::kSet:
+      // A set that was written before makes no expression, and looking it up is work.
+      for (size_t i = 0; i < tree.set.ranges().size(); ++i) pool_.count_step();
       return write_(tree.set);
     case TreeKind::kRepeat:
       return pool_.repeat(plain(tree.parts.front()), tree.least, tree.most);
@@ -108,12 +110,12 @@ Expr RegexCompiler::plain(const Tree& tree) {
 
 Expr whole_regex(std::string_view regex, const WriteCharacter& write, const Limits& limits,
                  Pool* pool) {
-  return RegexCompiler(write, false, pool).top(parse_regex(regex, limits));
+  return RegexCompiler(write, false, pool).top(parse_regex(regex, limits, pool));
 }
 
 Expr found_regex(std::string_view regex, const WriteCharacter& write, const Limits& limits,
                  Pool* pool) {
-  return RegexCompiler(write, true, pool).top(parse_regex(regex, limits));
+  return RegexCompiler(write, true, pool).top(parse_regex(regex, limits, pool));
 }
 
 Expr read_regex(std::string_view text, const Limits& limits, Pool* pool) {

@@ -102,6 +102,32 @@ TEST(Regex, ErrorsSayWhatIsNotSupported) {
   }
   EXPECT_NE(error_of(std::string(9000, '('), Format::kRegex).find("nested too deeply"),
             std::string::npos);
+  EXPECT_NE(error_of(std::string(65537, 'a'), Format::kRegex).find("at most 65536 are read"),
+            std::string::npos);
+}
+
+std::string repeated_text(const std::string& part, int n) {
+  std::string text;
+  for (int i = 0; i < n; ++i) text += part;
+  return text;
+}
+
+// Work is counted also where it makes no expression: sets of characters that are looked at again,
+// and characters of a class.
+TEST(Regex, WorkWithoutExpressionsIsCounted) {
+  CompileOptions options;
+  options.limits.n_compile_steps = 30'000;
+  EXPECT_THROW(compiled(repeated_text("\\p{L}", 100), Format::kRegex, options), TooMuchWork);
+  EXPECT_THROW(compiled("[" + repeated_text("\\p{L}", 100) + "]", Format::kRegex, options),
+               TooMuchWork);
+  EXPECT_THROW(compiled("[" + repeated_text("ab", 20'000) + "]", Format::kRegex, options),
+               TooMuchWork);
+  // A pattern of a schema says no less that there was too much work.
+  EXPECT_THROW(compiled(R"({"pattern":"[)" + repeated_text("ab", 20'000) + "]\"}",
+                        Format::kJsonSchema, options),
+               TooMuchWork);
+  EXPECT_TRUE(
+      accepts(compiled("[" + repeated_text("ab", 10'000) + "]", Format::kRegex, options), "b"));
 }
 
 }  // namespace

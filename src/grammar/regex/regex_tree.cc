@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "text/characters.h"
@@ -40,9 +41,13 @@ CharacterSet line_ends() {
   return set;
 }
 
+// Limits the text of one regular expression: its tree takes some hundred times as much memory.
+constexpr size_t kMostBytes = size_t{64} << 10;
+
 class RegexReader {
  public:
-  RegexReader(std::string_view text, const Limits& limits) : text_(text), limits_(limits) {}
+  RegexReader(std::string_view text, const Limits& limits, Pool* pool)
+      : text_(text), limits_(limits), pool_(*pool) {}
 
   RegexTree read() {
     RegexTree tree = choice();
@@ -87,6 +92,7 @@ class RegexReader {
 
   std::string_view text_;
   Limits limits_;
+  Pool& pool_;
   size_t at_ = 0;
   int n_nested_ = 0;
 };
@@ -209,26 +215,33 @@ uint32_t RegexReader::character() {
 
 CharacterSet RegexReader::class_in_brackets() {
   const bool is_inverted = take("^");
-  CharacterSet set;
+  CharacterSet::Ranges ranges;
+  const auto add = [&](const CharacterSet& part) {
+    for (const auto& range : part.ranges()) {
+      pool_.count_step();
+      ranges.push_back(range);
+    }
+  };
   while (!take("]")) {
     bool is_first_one = false, is_last_one = false;
     const CharacterSet first = class_part(&is_first_one);
     if (peek() != '-' || peek(1) == ']' || at_ + 1 >= text_.size()) {
-      set.add(first);
+      add(first);
       continue;
     }
     ++at_;
     const CharacterSet last = class_part(&is_last_one);
     if (!is_first_one || !is_last_one) {  // as in [\w-.], where "-" means itself
-      set.add(first);
-      set.add(last);
-      set.add('-', '-');
+      add(first);
+      add(last);
+      add(CharacterSet::of('-'));
       continue;
     }
     const uint32_t low = first.ranges().front().first, high = last.ranges().front().first;
     if (low > high) fail("a range of characters ends before it begins");
-    set.add(low, high);
+    add(CharacterSet::range(low, high));
   }
+  const CharacterSet set = CharacterSet::of_ranges(std::move(ranges));
   return is_inverted ? set.inverted() : set;
 }
 
@@ -327,10 +340,34 @@ CharacterSet RegexReader::escape(bool in_class, bool* is_one) {
   return set;
 }
 
+// Returns the sets of the characters of each of these classes.
+std::map<uint16_t, CharacterSet> sets_of(std::initializer_list<uint16_t> classes) {
+  std::map<uint16_t, CharacterSet::Ranges> ranges;
+  for (uint32_t code = 0; code <= CharacterSet::kLast; ++code) {
+    const uint16_t of_code = text::classes_of(code);
+    for (const uint16_t one : classes) {
+      if ((of_code & one) == 0) continue;
+      CharacterSet::Ranges& known = ranges[one];
+      if (!known.empty() && known.back().second + 1 == code) {
+        known.back().second = code;
+      } else {
+        known.emplace_back(code, code);
+      }
+    }
+  }
+  std::map<uint16_t, CharacterSet> sets;
+  for (const uint16_t one : classes) sets[one] = CharacterSet::of_ranges(ranges[one]);
+  return sets;
+}
+
 }  // namespace
 
-RegexTree parse_regex(std::string_view regex, const Limits& limits) {
-  return RegexReader(regex, limits).read();
+RegexTree parse_regex(std::string_view regex, const Limits& limits, Pool* pool) {
+  if (regex.size() > kMostBytes) {
+    throw Error(fmt::format("in the regular expression: it is {} bytes long; at most {} are read.",
+                            regex.size(), kMostBytes));
+  }
+  return RegexReader(regex, limits, pool).read();
 }
 
 CharacterSet character_property(std::string_view name) {
@@ -353,17 +390,11 @@ CharacterSet character_property(std::string_view name) {
   if (found == std::end(kProperties)) {
     throw Error(fmt::format("in the regular expression: \\p{{{}}} is not supported.", name));
   }
-  CharacterSet set;
-  uint32_t first = 0;
-  bool is_in = false;
-  for (uint32_t code = 0; code <= CharacterSet::kLast + 1; ++code) {
-    const bool is = code <= CharacterSet::kLast && (text::classes_of(code) & found->classes) != 0;
-    if (is == is_in) continue;
-    if (is_in) set.add(first, code - 1);
-    first = code;
-    is_in = is;
-  }
-  return set;
+  // All characters are looked at once, and not for each name that a text holds.
+  static const std::map<uint16_t, CharacterSet> kSets =
+      sets_of({text::kLetter, text::kNumber, text::kMark, text::kPunctuation, text::kSymbol,
+               text::kLower, text::kWhite});
+  return kSets.at(found->classes);
 }
 
 }  // namespace troika::grammar

@@ -18,9 +18,9 @@ struct RegexTree {
   bool has_anchor = false;  // says that ^ or $ stands in it
 };
 
-// Returns the tree of a regular expression. Throws Error for a text that is none, and for what is
-// not supported.
-RegexTree parse_regex(std::string_view regex, const Limits& limits);
+// Returns the tree of a regular expression. Throws Error for a text that is none or too long, and
+// for what is not supported. The pool counts the steps of reading classes.
+RegexTree parse_regex(std::string_view regex, const Limits& limits, Pool* pool);
 
 // Returns the characters of \p{name}. Throws Error for names that are not known.
 CharacterSet character_property(std::string_view name);

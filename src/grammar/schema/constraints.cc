@@ -83,9 +83,7 @@ void add_required(const Json& schema, const Document& document, Constraints* to)
   for (const Json& key : *found) {
     if (!key.is_string()) document.refuse(schema, "required", "a list of keys is expected");
     const auto name = key.get<std::string>();
-    if (std::find(to->required.begin(), to->required.end(), name) == to->required.end()) {
-      to->required.push_back(name);
-    }
+    if (to->required_set.insert(name).second) to->required.push_back(name);
   }
 }
 

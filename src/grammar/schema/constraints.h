@@ -36,11 +36,12 @@ struct Constraints {
   std::vector<Json> multiples;     // numbers are multiples of all of these
   uint64_t min_length = 0, min_items = 0, min_properties = 0;
   std::optional<uint64_t> max_length, max_items, max_properties;
-  std::vector<const Json*> strings;  // schemas with "pattern" or "format"
-  std::vector<const Json*> arrays;   // schemas with keywords of arrays
-  std::vector<const Json*> objects;  // schemas with keywords of objects
-  std::vector<const Json*> names;    // schemas that keys must fit
-  std::vector<std::string> required;
+  std::vector<const Json*> strings;         // schemas with "pattern" or "format"
+  std::vector<const Json*> arrays;          // schemas with keywords of arrays
+  std::vector<const Json*> objects;         // schemas with keywords of objects
+  std::vector<const Json*> names;           // schemas that keys must fit
+  std::vector<std::string> required;        // keys in the order of the schemas
+  std::set<std::string> required_set;       // the same keys
   std::optional<std::vector<Json>> values;  // if given, the value must be one of these
   std::vector<Json> not_values;             // the value must be none of these
   const Json* origin = nullptr;             // the schema that errors name

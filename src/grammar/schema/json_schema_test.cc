@@ -213,6 +213,24 @@ TEST(JsonSchema, TooManyWaysTogetherAreRefused) {
   }
 }
 
+// Comparing is work, too: each value of a list with each of another list, a key with all keys.
+TEST(JsonSchema, ComparisonsAreCounted) {
+  std::string texts = "\"0\"";
+  for (int i = 1; i < 2000; ++i) texts += ",\"" + std::to_string(i) + "\"";
+  const std::string same = R"({"enum":[)" + texts + "]}";
+  CompileOptions options;
+  options.limits.n_compile_steps = 200'000;
+  EXPECT_TRUE(accepts(compiled(same, Format::kJsonSchema, options), "\"999\""));
+  EXPECT_THROW(compiled(R"({"allOf":[)" + same + "," + same + "]}", Format::kJsonSchema, options),
+               TooMuchWork);
+}
+
+TEST(JsonSchema, RequiredKeysKeepTheirOrderAndComeOnce) {
+  check({{R"({"type":"object","required":["b","a","b"],"additionalProperties":{"const":1}})",
+          {R"({"b":1,"a":1})", R"({"b":1,"a":1,"c":1})"},
+          {R"({"a":1,"b":1})", R"({"b":1,"a":1,"b":1})", R"({"b":1})"}}});
+}
+
 TEST(JsonSchema, Draft4HasIntegersWithoutAPoint) {
   check({{R"({"$schema":"http://json-schema.org/draft-04/schema#","type":"integer"})",
           {"1", "-20"},

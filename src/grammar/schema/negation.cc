@@ -151,6 +151,7 @@ uint8_t SchemaReader::possible_types(const Json& given, int depth) const {
   if (schema.contains("const")) types &= type_of(schema["const"]);
   if (schema.contains("enum")) {
     uint8_t of_values = 0;
+    count_compared(schema["enum"].size());
     for (const Json& value : schema["enum"]) of_values |= type_of(value);
     types &= of_values;
   }
@@ -165,6 +166,7 @@ uint8_t SchemaReader::possible_types(const Json& given, int depth) const {
 
 // Returns true only where it is certain that no value fits both schemas.
 bool SchemaReader::are_disjoint(const Json& a_given, const Json& b_given, int depth) const {
+  pool_.count_step();
   const Json &a = *resolved(a_given), &b = *resolved(b_given);
   const auto common = static_cast<uint8_t>(possible_types(a, 0) & possible_types(b, 0));
   if (common == 0) return true;
@@ -178,6 +180,7 @@ bool SchemaReader::are_disjoint(const Json& a_given, const Json& b_given, int de
   };
   const auto of_a = values(a), of_b = values(b);
   if (of_a && of_b) {
+    count_compared(of_a->size() * of_b->size());
     const auto is_common = [&](const Json& x) {
       return std::any_of(of_b->begin(), of_b->end(), [&](const Json& y) { return is_same(x, y); });
     };
@@ -185,15 +188,17 @@ bool SchemaReader::are_disjoint(const Json& a_given, const Json& b_given, int de
   }
   if (common != kObject) return false;
   // Both schemas may require a key whose value cannot fit both.
-  const auto requires_key = [](const Json& schema, const std::string& key) {
+  const auto requires_key = [&](const Json& schema, const std::string& key) {
     const auto required = schema.find("required");
-    return required != schema.end() && required->is_array() &&
-           std::find(required->begin(), required->end(), key) != required->end();
+    if (required == schema.end() || !required->is_array()) return false;
+    count_compared(required->size());
+    return std::find(required->begin(), required->end(), key) != required->end();
   };
   if (!a.contains("properties") || !b.contains("properties")) return false;
   const Json &in_a = a["properties"], &in_b = b["properties"];
   if (!in_a.is_object() || !in_b.is_object()) return false;
   for (const auto& [key, value] : in_a.items()) {
+    count_compared(in_b.size());
     const auto other = in_b.find(key);
     if (other == in_b.end() || !requires_key(a, key) || !requires_key(b, key)) continue;
     if (are_disjoint(value, *other, depth + 1)) return true;

@@ -28,6 +28,7 @@ Schemas SchemaReader::value_for(const Constraints& c, const std::string& key) {
     bool is_known = false;
     if (schema->contains("properties")) {
       const Json& properties = (*schema)["properties"];
+      count_compared(properties.size());
       const auto found = properties.find(key);
       is_known = found != properties.end();
       if (is_known) schemas.insert(&checked(*found));
@@ -50,9 +51,7 @@ std::vector<SchemaReader::Member> SchemaReader::members(const Constraints& c) {
   std::set<std::string> known;
   const auto add = [&](const std::string& key) {
     if (!known.insert(key).second) return;
-    const bool is_required =
-        std::find(c.required.begin(), c.required.end(), key) != c.required.end();
-    members.push_back({key, value_for(c, key), is_required});
+    members.push_back({key, value_for(c, key), c.required_set.count(key) > 0});
   };
   for (const Json* schema : c.objects) {
     for (const char* const keyword : {"properties", "patternProperties"}) {

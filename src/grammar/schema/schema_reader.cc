@@ -164,6 +164,8 @@ SchemaReader::Choice SchemaReader::one_of(const Json& schema) {
       if (i == j || are_disjoint(*list[i], *list[j], 0)) continue;
       try {
         all.push_back(&negated(*list[j], *list[j], 0));
+      } catch (const TooMuchWork&) {
+        throw;
       } catch (const Error&) {
         document_.refuse(schema, "oneOf",
                          fmt::format("a value could fit both /{} and /{}; say anyOf if that is "
@@ -224,7 +226,7 @@ Expr SchemaReader::written(Items items) {
     Constraints c;
     c.origin = &document_.root();
     if (!items.empty()) c.origin = items.begin()->schema;
-    for (const Item& item : items) add_keywords(*item.schema, document_, &c);
+    for (const Item& item : items) add_item(item, &c);
     return plain(c);
   }
   // One choice is made at a time: the others go on as items and are made later.
@@ -238,6 +240,20 @@ Expr SchemaReader::written(Items items) {
     ways.push_back(value_of(with));
   }
   return pool_.any(ways);
+}
+
+void SchemaReader::add_item(const Item& item, Constraints* c) const {
+  const Json& schema = *item.schema;
+  if (c->values && schema.contains("enum")) {
+    count_compared(schema["enum"].size() * c->values->size());
+  }
+  add_keywords(schema, document_, c);
+}
+
+// Counts as steps that so many values or keys are compared.
+void SchemaReader::count_compared(size_t n) const {
+  constexpr size_t kInAStep = 16;
+  for (size_t i = 0; i < n; i += kInAStep) pool_.count_step();
 }
 
 Expr SchemaReader::plain(const Constraints& c) {
@@ -277,6 +293,7 @@ Expr SchemaReader::one_of_values(const Constraints& c) {
 bool SchemaReader::fits(const Json& value, const Constraints& c) {
   const uint8_t type = type_of(value);
   if ((c.types & type) == 0) return false;
+  count_compared(c.not_values.size());
   const auto is_out = [&](const Json& other) { return is_same(value, other); };
   if (std::any_of(c.not_values.begin(), c.not_values.end(), is_out)) return false;
   if ((type & kNumber) != 0) {

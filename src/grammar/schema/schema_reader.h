@@ -45,6 +45,8 @@ class SchemaReader {
   Choice list_of(const Json& schema, const char* keyword) const;
   const Json& group(bool is_any, const Choice& of, const Json& from);
   const Json& checked(const Json& schema) const;
+  void add_item(const Item& item, Constraints* c) const;
+  void count_compared(size_t n) const;
 
   // These functions are in negation.cc.
   const Json& negated(const Json& schema, const Json& where, int depth);

@@ -67,6 +67,8 @@ Expr SchemaReader::pattern(const Json& where, const std::string& keyword,
   const auto write = [&](const CharacterSet& set) { return text_.character(set); };
   try {
     return patterns_[regex] = found_regex(regex, write, limits_, &pool_);
+  } catch (const TooMuchWork&) {
+    throw;  // with more steps it might succeed
   } catch (const Error& error) {
     const std::string what = error.what();
     document_.refuse(where, keyword, what.substr(0, what.find_last_not_of('.') + 1));
@@ -127,7 +129,7 @@ Expr SchemaReader::names_inside(const std::vector<const Json*>& names) {
   if (!choices.empty()) {
     document_.refuse(*names.front(), "", "choices between names are not supported");
   }
-  for (const Item& item : items) add_keywords(*item.schema, document_, &c);
+  for (const Item& item : items) add_item(item, &c);
   if ((c.types & kString) == 0) return Pool::kNone;
   if (!c.values) return string_inside(c);
   std::vector<Expr> ways;
