@@ -13,6 +13,12 @@ using test_support::Json;
 
 using ServerRefusals = test_support::ServerTest;
 
+std::string object_of_keys(int n) {
+  std::string keys = R"("prompt":"a")";
+  for (int i = 1; i < n; ++i) keys += ",\"" + std::to_string(i) + "\":1";
+  return "{" + keys + "}";
+}
+
 TEST_F(ServerRefusals, RefusesInWordsBeforeTheFirstByte) {
   start();
   constexpr const char* kThoughtAlone = R"({"input":[{"type":"reasoning","id":"r","summary":[]}]})";
@@ -25,6 +31,7 @@ TEST_F(ServerRefusals, RefusesInWordsBeforeTheFirstByte) {
       {"/v1/chat/completions", "{", 400, "no JSON"},
       {"/v1/chat/completions", std::string(200, '['), 400, "nested"},
       {"/v1/chat/completions", "[]", 400, "no object"},
+      {"/v1/completions", object_of_keys(100'000), 400, "more than 2000 fields"},
       {"/v1/chat/completions", "{}", 400, "messages"},
       {"/v1/chat/completions", chat(R"(,"stream":true,"wish":1)"), 400, "wish"},
       {"/v1/chat/completions", chat(R"(,"temperature":-1)"), 400, "temperature"},

@@ -3,18 +3,25 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <vector>
 
 #include "base/os_error.h"
 
 namespace troika::server {
 namespace {
 
-constexpr int kMostNested = 100;
+constexpr size_t kMostNested = 100;
+// The reader of JSON compares each key with those before it in the object: 2,000 keys take two
+// million comparisons, some milliseconds, and no person writes as many.
+constexpr size_t kMostKeys = 2000;
+// Limits the comparisons for all objects together, to some hundredths of a second.
+constexpr size_t kMostCompared = 20'000'000;
 
-// Says whether brackets outside of strings are nested deeper than `most`. Readers of JSON call
-// themselves for each level, and a stranger must not decide how often.
-bool is_nested_deeper(std::string_view text, int most) {
-  int depth = 0;
+// Says what a text has too much of for the reader of JSON, which calls itself for each level of
+// brackets and compares keys: a stranger must not decide how often. Returns "" if it is nothing.
+std::string excess_of(std::string_view text) {
+  std::vector<size_t> n_keys;  // by the level of brackets
+  size_t n_compared = 0;
   bool is_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -24,20 +31,27 @@ bool is_nested_deeper(std::string_view text, int most) {
     } else if (c == '"') {
       is_string = true;
     } else if (c == '[' || c == '{') {
-      if (++depth > most) return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
+      if (n_keys.size() == kMostNested) {
+        return fmt::format("The body is nested more than {} times.", kMostNested);
+      }
+      n_keys.push_back(0);
+    } else if ((c == ']' || c == '}') && !n_keys.empty()) {
+      n_keys.pop_back();
+    } else if (c == ':' && !n_keys.empty()) {
+      n_compared += n_keys.back();
+      if (++n_keys.back() > kMostKeys) {
+        return fmt::format("An object of the body has more than {} fields.", kMostKeys);
+      }
+      if (n_compared > kMostCompared) return "Too many objects of the body have many fields.";
     }
   }
-  return false;
+  return "";
 }
 
 }  // namespace
 
 Json object_from(std::string_view text) {
-  if (is_nested_deeper(text, kMostNested)) {
-    throw Refused(400, fmt::format("The body is nested more than {} times.", kMostNested));
-  }
+  if (const std::string excess = excess_of(text); !excess.empty()) throw Refused(400, excess);
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) throw Refused(400, "The body is no JSON.");
   if (!json.is_object()) throw Refused(400, "The body is JSON, but no object.");

@@ -29,7 +29,8 @@ class Refused : public Error {
   Json details = Json::object();
 };
 
-// Reads a JSON object. Throws Refused if the text is none, or is nested more than a hundred times.
+// Reads a JSON object. Throws Refused if the text is none, is nested more than a hundred times, or
+// has objects of more than 2,000 fields, or too many of nearly as many.
 Json object_from(std::string_view text);
 
 class Fields {

@@ -136,6 +136,32 @@ TEST(Requests, WithoutAMessageAreRefused) {
   EXPECT_FALSE(is_taken_as(2, R"({"input":[{"type":"reasoning","id":"r","summary":[]}]})"));
 }
 
+std::string object_of(int n_keys) {
+  std::string keys = R"("a":1)";
+  for (int i = 1; i < n_keys; ++i) keys += ",\"" + std::to_string(i) + "\":[\":\"]";
+  return "{" + keys + "}";
+}
+
+TEST(Requests, WithVeryManyFieldsAreRefused) {
+  const auto refusal = [](const std::string& text) -> std::string {
+    try {
+      object_from(text);
+    } catch (const Refused& refused) {
+      EXPECT_EQ(refused.status, 400);
+      return refused.what();
+    }
+    return "it was taken";
+  };
+  EXPECT_EQ(refusal(object_of(2000)), "it was taken");
+  EXPECT_EQ(refusal(object_of(2001)), "An object of the body has more than 2000 fields.");
+  EXPECT_EQ(refusal(object_of(100'000)), "An object of the body has more than 2000 fields.");
+  std::string list = R"({"a":[0)";
+  for (int i = 0; i < 5; ++i) list += "," + object_of(2000);
+  EXPECT_EQ(refusal(list + "]}"), "it was taken");
+  for (int i = 0; i < 20; ++i) list += "," + object_of(2000);
+  EXPECT_EQ(refusal(list + "]}"), "Too many objects of the body have many fields.");
+}
+
 TEST(Requests, ValuesOfOtherKindsAreRefusedByName) {
   const auto refusal = [](auto read, const char* text) -> std::string {
     const Json body = object_from(text);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "base/error.h"
 
@@ -10,7 +11,15 @@ namespace troika::grammar::schema {
 namespace {
 
 Json parse(std::string_view text, const Limits& limits) {
-  const auto check = [&](int depth, Json::parse_event_t, Json&) {
+  // The reader of JSON compares each key of an object with those before it, so they are limited.
+  std::vector<size_t> n_keys;  // by the level of objects
+  const auto check = [&](int depth, Json::parse_event_t event, Json&) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start) n_keys.push_back(0);
+    if (event == Event::object_end) n_keys.pop_back();
+    if (event == Event::key && ++n_keys.back() > limits.n_keys) {
+      throw Error(fmt::format("The schema has an object of more than {} keys.", limits.n_keys));
+    }
     if (depth > limits.n_nested) {
       throw Error(fmt::format("The schema nests more than {} levels deep.", limits.n_nested));
     }

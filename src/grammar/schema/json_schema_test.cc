@@ -225,6 +225,17 @@ TEST(JsonSchema, ComparisonsAreCounted) {
                TooMuchWork);
 }
 
+TEST(JsonSchema, ObjectsOfVeryManyKeysAreRefused) {
+  const auto with_keys = [](int n) {
+    std::string keys = R"("k0":true)";
+    for (int i = 1; i < n; ++i) keys += ",\"k" + std::to_string(i) + "\":true";
+    return R"({"properties":{)" + keys + R"(},"type":"integer"})";
+  };
+  EXPECT_EQ(error_of(with_keys(2000), Format::kJsonSchema), "");
+  const std::string error = error_of(with_keys(100'000), Format::kJsonSchema);
+  EXPECT_NE(error.find("more than 2000 keys"), std::string::npos) << error;
+}
+
 TEST(JsonSchema, RequiredKeysKeepTheirOrderAndComeOnce) {
   check({{R"({"type":"object","required":["b","a","b"],"additionalProperties":{"const":1}})",
           {R"({"b":1,"a":1})", R"({"b":1,"a":1,"c":1})"},
