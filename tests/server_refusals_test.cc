@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "tests/support/tiny_server.h"
 
 namespace troika {
 namespace {
 
+using test_support::HttpAnswer;
 using test_support::HttpClient;
 using test_support::Json;
 
@@ -90,6 +92,47 @@ TEST_F(ServerRefusals, WantsAKey) {
   EXPECT_EQ(client().get("/metrics", "Authorization: Bearer second\r\n").status, 200);
   EXPECT_EQ(client().get("/metrics", "X-Api-Key: first\r\n").status, 200);
   EXPECT_EQ(client().post("/tokenize", R"({"content":"a"})").status, 401);
+}
+
+// Who may not ask is told so before the body, which nobody would read.
+TEST_F(ServerRefusals, LooksAtTheHeadBeforeTheBody) {
+  server::Options options;
+  options.keys = {"first"};
+  start(std::move(options));
+  const struct {
+    const char* head;
+    int status;
+  } cases[] = {
+      {"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n", 401},
+      {"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n", 401},
+      {"POST /v1/completions HTTP/1.1\r\nHost: a.evil.com\r\nX-Api-Key: first\r\n", 403},
+      {"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: first\r\n", 404},
+      {"POST /health HTTP/1.1\r\nHost: localhost\r\n", 405},
+      {"PUT /v1/completions HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: first\r\n", 405},
+      {"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: first\r\n", 415},
+  };
+  for (const auto& one : cases) {
+    HttpClient waiting = client();
+    waiting.send(one.head + std::string("Content-Length: 16000000\r\n\r\n"));
+    EXPECT_EQ(waiting.read_answer().status, one.status) << one.head;
+  }
+}
+
+// What the HTTP layer refuses has the form of the interface that the path is of.
+TEST_F(ServerRefusals, AreWrittenAsTheInterfaceWritesThem) {
+  start();
+  for (const auto& [path, is_anthropic] :
+       {std::pair("/v1/messages", true), std::pair("/v1/chat/completions", false)}) {
+    HttpClient large = client();
+    large.send(std::string("POST ") + path +
+               " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+               "Content-Length: 99999999\r\n\r\n");
+    const HttpAnswer answer = large.read_answer();
+    EXPECT_EQ(answer.status, 413);
+    const Json body = Json::parse(answer.body);
+    EXPECT_EQ(body.value("type", ""), is_anthropic ? "error" : "") << body;
+    EXPECT_EQ(body["error"]["type"], "request_too_large") << body;
+  }
 }
 
 }  // namespace

@@ -58,7 +58,8 @@ void Parser::refuse(int status, std::string why) {
 
 size_t Parser::push(std::string_view bytes) {
   size_t n = 0;
-  while (n < bytes.size() && state_ < State::kDone) {
+  has_new_head_ = false;
+  while (n < bytes.size() && state_ < State::kDone && !has_new_head_) {
     const std::string_view rest = bytes.substr(n);
     const bool is_data = state_ == State::kBody || state_ == State::kChunk;
     n += is_data ? push_body(rest) : push_line(rest);
@@ -274,6 +275,7 @@ void Parser::end_head() {
     n_left_ = framing_.length;
     state_ = n_left_ > 0 ? State::kBody : State::kDone;
   }
+  has_new_head_ = is_reading_body();
 }
 
 void Parser::read_chunk_size(std::string_view line) {

@@ -21,8 +21,8 @@ class Parser {
  public:
   explicit Parser(const Limits& limits) : limits_(limits) {}
 
-  // Takes bytes up to the end of the request, or to what is wrong with it. Returns the number of
-  // bytes that it took.
+  // Takes bytes up to the end of the request, or to what is wrong with it. Also stops at the end of
+  // a head that announces a body. Returns the number of bytes that it took.
   size_t push(std::string_view bytes);
 
   bool is_idle() const { return state_ == State::kBegin && line_.empty(); }
@@ -31,6 +31,9 @@ class Parser {
   bool is_reading_body() const { return state_ >= State::kBody && state_ < State::kDone; }
   // Returns what is wrong. Nothing can be read behind it. REQUIRES: is_refused().
   const Refusal& refusal() const { return refusal_; }
+  // Says that the last bytes taken end a head that announces a body. The next push() reads the
+  // body.
+  bool has_new_head() const { return has_new_head_; }
   // Says that the head is there and that the client waits for "100 Continue" before the body.
   bool awaits_continue() const { return expects_continue_ && is_reading_body(); }
   void told_continue() { expects_continue_ = false; }
@@ -85,6 +88,7 @@ class Parser {
   std::string line_;
   size_t n_head_bytes_ = 0;
   size_t n_left_ = 0;  // counts the bytes of the body, or of its chunk, that are still to come
+  bool has_new_head_ = false;
   bool expects_continue_ = false;
   bool saw_empty_line_ = false;  // says that an empty line stood before the request line
 };

@@ -17,6 +17,7 @@ std::string read_all(std::string_view bytes, size_t part, const troika::http::Li
     const size_t n = parser.push(bytes.substr(0, part));
     if (n == 0) std::abort();
     bytes.remove_prefix(n);
+    if (parser.has_new_head() && parser.n_body_bytes() > 0) std::abort();
     if (parser.n_body_bytes() > limits.body_bytes) std::abort();
     if (!parser.is_done()) continue;
     const Request request = parser.take();

@@ -52,9 +52,24 @@ TEST(Parser, ReadsRequestsHoweverTheyAreCut) {
 
 TEST(Parser, ReadsBodiesInChunks) {
   Parser parser(kLimits);
-  parser.push(post("Transfer-Encoding: Chunked\r\n", "3\r\nabc\r\n0A\r\n0123456789\r\n0\r\n\r\n"));
+  parser.push(post("Transfer-Encoding: Chunked\r\n", ""));
+  parser.push("3\r\nabc\r\n0A\r\n0123456789\r\n0\r\n\r\n");
   ASSERT_TRUE(parser.is_done());
   EXPECT_EQ(parser.take().body, "abc0123456789");
+}
+
+TEST(Parser, StopsBehindAHeadThatAnnouncesABody) {
+  Parser parser(kLimits);
+  const std::string head = post("Content-Length: 2\r\n", "");
+  EXPECT_EQ(parser.push(head + "ab"), head.size());
+  EXPECT_TRUE(parser.has_new_head());
+  EXPECT_EQ(parser.n_body_bytes(), 0u);
+  EXPECT_EQ(parser.push("abGET"), 2u);
+  EXPECT_FALSE(parser.has_new_head());
+  EXPECT_TRUE(parser.is_done());
+  Parser without(kLimits);
+  without.push(get(""));
+  EXPECT_FALSE(without.has_new_head());
 }
 
 TEST(Parser, AsksWhoMayGoOn) {

@@ -154,7 +154,7 @@ bool Server::end_an_idle_one() {
 
 void Server::turn_away(const Descriptor& socket) {
   const Response response =
-      handler_.refusal({503, "The server has as many connections as it may. Try again."});
+      handler_.refusal({503, "The server has as many connections as it may. Try again."}, "");
   const std::string bytes =
       head_of(response, static_cast<long long>(response.body.size()), false, true) + response.body;
   // Bytes that the new socket does not take at once are dropped, as waiting would need a place.
@@ -240,11 +240,22 @@ void Server::read_requests(Id id, Connection& connection) {
       refuse(connection, connection.parser().refusal());
     } else if (connection.parser().is_done()) {
       begin_request(id, connection);
-    } else if (connection.parser().awaits_continue()) {
+    } else if (connection.parser().has_new_head() && refuses_head(connection)) {
+      return;
+    } else if (connection.parser().awaits_continue() && !connection.has_unread()) {
       connection.parser().told_continue();
       connection.send(kContinue, now_);
     }
   }
+}
+
+// Asks the handler whether the body is to be read at all, before any of it is kept.
+bool Server::refuses_head(Connection& connection) {
+  const std::optional<Response> response = handler_.on_head(connection.parser().request());
+  if (!response) return false;
+  ++statistics_.n_requests;
+  answer_and_end(connection, *response);
+  return true;
 }
 
 void Server::count_body(Connection& connection) {
@@ -268,7 +279,10 @@ void Server::begin_request(Id id, Connection& connection) {
 // can tell where the next request begins.
 void Server::refuse(Connection& connection, const Refusal& refusal) {
   ++statistics_.n_refused;
-  Response response = handler_.refusal(refusal);
+  answer_and_end(connection, handler_.refusal(refusal, connection.parser().request().path));
+}
+
+void Server::answer_and_end(Connection& connection, const Response& response) {
   const bool is_head = connection.parser().request().method == "HEAD";
   connection.send(head_of(response, static_cast<long long>(response.body.size()), false, true),
                   now_);

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -18,6 +20,10 @@ namespace troika::http {
 class Handler {
  public:
   virtual ~Handler() = default;
+  // Looks at a request whose head has come and whose body has not been read. A response that it
+  // returns is the answer: it is sent at once, and the connection ends without the body. It is not
+  // asked about requests without a body.
+  virtual std::optional<Response> on_head(const Request&) { return std::nullopt; }
   // Takes a request, which may be answered now or later, from any thread.
   virtual void on_request(const std::shared_ptr<Exchange>& exchange, Request request) = 0;
   // Is called when the client has left before the end of the answer.
@@ -26,8 +32,9 @@ class Handler {
   virtual void on_drained(const std::shared_ptr<Exchange>& exchange) = 0;
   // Is called a few times a second.
   virtual void on_tick() {}
-  // Returns the answer to bytes that are no valid request.
-  virtual Response refusal(const Refusal& refusal) = 0;
+  // Returns the answer to bytes that are no valid request. The path is empty where the bytes do not
+  // tell it.
+  virtual Response refusal(const Refusal& refusal, const std::string& path) = 0;
 };
 
 struct ServerOptions {
@@ -73,7 +80,9 @@ class Server {
   void serve(Id id, uint32_t events);
   void read_requests(Id id, Connection& connection);
   void begin_request(Id id, Connection& connection);
+  bool refuses_head(Connection& connection);
   void refuse(Connection& connection, const Refusal& refusal);
+  void answer_and_end(Connection& connection, const Response& response);
   void count_body(Connection& connection);
   void read_mail();
   void do_letter(Mailbox::Letter& letter);

@@ -45,8 +45,13 @@ class Echo : public Handler {
     count(&n_gone_);
   }
   void on_drained(const std::shared_ptr<Exchange>&) override { count(&n_drained_); }
-  Response refusal(const Refusal& refusal) override {
-    return {refusal.status, "text/plain", refusal.why};
+  Response refusal(const Refusal& refusal, const std::string& path) override {
+    return {refusal.status, "text/plain", path + ": " + refusal.why};
+  }
+  std::optional<Response> on_head(const Request& request) override {
+    EXPECT_TRUE(request.body.empty());
+    if (request.path != "/secret") return std::nullopt;
+    return Response{401, "text/plain", "Who are you?"};
   }
 
   // Waits until n requests came that are never answered.
@@ -199,11 +204,31 @@ TEST_F(HttpServer, AsksForTheBodyOfWhoWaits) {
   EXPECT_TRUE(client.ask("ab").ends_with("\r\n\r\nPOST ab"));
 }
 
+TEST_F(HttpServer, RefusesAHeadBeforeItsBodyComes) {
+  start();
+  const std::string head = "POST /secret HTTP/1.1\r\nHost: a\r\n";
+  for (const char* const more :
+       {"Content-Length: 16000000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n",
+        "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n", "Content-Length: 2\r\n\r\nab"}) {
+    const std::string all = Client(path_).ask(head + more);
+    EXPECT_TRUE(all.starts_with("HTTP/1.1 401 ")) << all;
+    EXPECT_NE(all.find("Connection: close\r\n"), std::string::npos) << all;
+    EXPECT_TRUE(all.ends_with("\r\n\r\nWho are you?")) << all;
+  }
+  // A body that comes at once with a good head is read as ever.
+  EXPECT_TRUE(Client(path_)
+                  .ask("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n"
+                       "Expect: 100-continue\r\nConnection: close\r\n\r\nab")
+                  .ends_with("Connection: close\r\n\r\nPOST ab"));
+}
+
 TEST_F(HttpServer, RefusesAndEnds) {
   start({.limits = {.body_bytes = 100}, .most_body_bytes = 150});
   EXPECT_TRUE(Client(path_).ask("nonsense\r\n\r\n").starts_with("HTTP/1.1 400 Bad Request\r\n"));
   const std::string post = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: ";
-  EXPECT_TRUE(Client(path_).ask(post + "101\r\n\r\n").starts_with("HTTP/1.1 413 "));
+  const std::string large = Client(path_).ask(post + "101\r\n\r\n");
+  EXPECT_TRUE(large.starts_with("HTTP/1.1 413 ")) << large;
+  EXPECT_NE(large.find("\r\n\r\n/echo: The body has more"), std::string::npos) << large;
   // What the client sends behind a refused request does not destroy the refusal.
   const std::string all = Client(path_).ask("x\r\n" + std::string(1 << 20, 'x'));
   EXPECT_TRUE(all.starts_with("HTTP/1.1 400 ")) << all;

@@ -24,12 +24,13 @@ constexpr size_t kMostSlowGrammars = 16;
 constexpr int kSlowGrammarSeconds = 2;
 
 using Show = http::Response (*)(const Context&, const http::ServerStatistics*);
+// Reads a request's body, and answers it at once or later.
+using ServeBody = void (*)(Context&, const ExchangePtr&, const Json& body);
 
 // A path whose requests have a body. The desk does the work.
 struct Post {
   std::string_view path;
-  // Reads a request's body, and answers it at once or later.
-  void (*serve)(Context&, const ExchangePtr&, const Json& body);
+  ServeBody serve;
 };
 constexpr Post kPosts[] = {
     {"/v1/chat/completions", serve_chat},
@@ -71,6 +72,31 @@ auto find(const Table& table, std::string_view path) {
                       [&](const auto& row) { return row.path == path; });
 }
 
+// What serves a request, and who asks. One of the two functions is null.
+struct Admitted {
+  Show show = nullptr;
+  ServeBody serve = nullptr;
+  std::string asker{};
+};
+
+// Looks at everything but the body. Throws Refused.
+Admitted admit(const http::Request& request, const std::vector<std::string>& keys) {
+  check_host(request);
+  const std::string& path = request.path;
+  const bool is_read = request.method == "GET" || request.method == "HEAD";
+  if (const auto get = find(kGets, path); get != std::end(kGets)) {
+    if (get->needs_key) check_key(request, keys);
+    if (!is_read) throw Refused(405, fmt::format("{} is read with GET.", path));
+    return {.show = get->show};
+  }
+  std::string asker = check_key(request, keys);
+  const auto post = find(kPosts, path);
+  if (post == std::end(kPosts)) throw Refused(404, why_unknown(path));
+  if (request.method != "POST") throw Refused(405, fmt::format("{} takes a POST.", path));
+  check_type(request);
+  return {.serve = post->serve, .asker = std::move(asker)};
+}
+
 }  // namespace
 
 Service::Service(engine::Engine& engine, Options options) : context_(engine, std::move(options)) {}
@@ -81,8 +107,18 @@ Service::~Service() {
   context_.slow_desk().stop();
 }
 
-http::Response Service::refusal(const http::Refusal& refusal) {
-  return refusal_response("", Refused(refusal.status, refusal.why));
+http::Response Service::refusal(const http::Refusal& refusal, const std::string& path) {
+  return refusal_response(path, Refused(refusal.status, refusal.why));
+}
+
+// Whoever may not ask, or asks for what is not there, need not send the body.
+std::optional<http::Response> Service::on_head(const http::Request& request) {
+  try {
+    admit(request, context_.options().keys);
+    return std::nullopt;
+  } catch (const Refused& refused) {
+    return refusal_response(request.path, refused);
+  }
 }
 
 void Service::on_gone(const ExchangePtr& exchange) { context_.forget(exchange.get()); }
@@ -103,21 +139,13 @@ void Service::on_request(const ExchangePtr& exchange, http::Request request) {
 }
 
 void Service::serve(const ExchangePtr& exchange, http::Request request) {
-  check_host(request);
-  const std::string& path = request.path;
-  const bool is_read = request.method == "GET" || request.method == "HEAD";
-  if (const auto get = find(kGets, path); get != std::end(kGets)) {
-    if (get->needs_key) check_key(request, context_.options().keys);
-    if (!is_read) throw Refused(405, fmt::format("{} is read with GET.", path));
-    exchange->reply(get->show(context_, statistics_));
+  const Admitted admitted = admit(request, context_.options().keys);
+  if (admitted.show != nullptr) {
+    exchange->reply(admitted.show(context_, statistics_));
     return;
   }
-  exchange->set_asker(check_key(request, context_.options().keys));
-  const auto post = find(kPosts, path);
-  if (post == std::end(kPosts)) throw Refused(404, why_unknown(path));
-  if (request.method != "POST") throw Refused(405, fmt::format("{} takes a POST.", path));
-  check_type(request);
-  desk_.post(exchange, [this, exchange, serve = post->serve,
+  exchange->set_asker(admitted.asker);
+  desk_.post(exchange, [this, exchange, serve = admitted.serve,
                         request = std::make_shared<const http::Request>(std::move(request))] {
     read(exchange, serve, request);
   });

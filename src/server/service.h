@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "http/server.h"
@@ -17,11 +18,12 @@ class Service : public http::Handler {
   Service(engine::Engine& engine, Options options);
   ~Service() override;
 
+  std::optional<http::Response> on_head(const http::Request& request) override;
   void on_request(const std::shared_ptr<http::Exchange>& exchange, http::Request request) override;
   void on_gone(const std::shared_ptr<http::Exchange>& exchange) override;
   void on_drained(const std::shared_ptr<http::Exchange>& exchange) override;
   void on_tick() override;
-  http::Response refusal(const http::Refusal& refusal) override;
+  http::Response refusal(const http::Refusal& refusal, const std::string& path) override;
 
   const Context& context() const { return context_; }
   // Sets the counts of connections and the like, for /metrics; null if they are not known.
