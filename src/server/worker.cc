@@ -51,13 +51,19 @@ bool Worker::submit(const std::vector<std::shared_ptr<Job>>& jobs,
 
 void Worker::cancel(const http::Exchange* exchange) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  drop(exchange);
+  ++n_events_;
+  changed_.notify_all();
+}
+
+// Takes the waiting answers of an exchange out of the line, and cancels those that are computed.
+// The mutex is held.
+void Worker::drop(const http::Exchange* exchange) {
   const auto is_of_it = [&](const auto& job) { return job->exchange.get() == exchange; };
   figures_.n_cancelled += static_cast<int64_t>(std::erase_if(waiting_, is_of_it));
   for (const auto& job : running_) {
     if (is_of_it(job)) job->is_cancelled.store(true);
   }
-  ++n_events_;
-  changed_.notify_all();
 }
 
 void Worker::look_again() {
@@ -146,6 +152,7 @@ bool Worker::start_waiting() {
     } catch (const std::exception& error) {
       ++figures_.n_failed;
       job->reply->on_error(error.what());
+      drop(job->exchange.get());  // nobody is told of the request's other answers any more
     }
   }
   return false;
@@ -214,6 +221,7 @@ void Worker::begin_anew(const std::string& why) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& job : running_) job->reply->on_error(why);
   figures_.n_failed += static_cast<int64_t>(running_.size());
+  for (const auto& job : running_) drop(job->exchange.get());
   batcher_.emplace(engine_);
   running_.clear();
 }

@@ -106,6 +106,7 @@ class Worker {
   void keep(const Job& job, const engine::Generated& generated);
   void load_first();
   bool start_waiting();
+  void drop(const http::Exchange* exchange);
   void pause_those_unread();
   bool take_ended();
   void end(Job& job);

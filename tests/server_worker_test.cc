@@ -1,0 +1,113 @@
+// Tests the line of answers at the worker where answers fail.
+#include "server/worker.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "tests/support/tiny_engine.h"
+
+namespace troika {
+namespace {
+
+// Notes how often an answer failed, and how many answers waited in the end.
+class FailureCount : public server::Reply {
+ public:
+  void on_prompt(int, const engine::PromptProgress&) override {}
+  void on_token(int, engine::Token, server::LogprobRecorder*) override {}
+  void on_text(int, std::string_view) override {}
+  void on_end(int, engine::Generated) override { note(&n_ended_); }
+  void on_error(const std::string&) override { note(&n_failed_); }
+
+  void wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return n_failed_ + n_ended_ > 0; });
+  }
+  int n_failed() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return n_failed_;
+  }
+
+ private:
+  void note(int* counter) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++*counter;
+    changed_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int n_failed_ = 0, n_ended_ = 0;
+};
+
+class BrokenMask : public engine::LogitMask {
+ public:
+  void apply(std::span<const engine::Token>, std::span<float>) override {
+    throw std::runtime_error("The mask is broken.");
+  }
+};
+
+class WorkerLine : public testing::Test {
+ protected:
+  // Submits the answers of one request, waits until one fails and the worker has nothing to do.
+  server::Worker::Figures figures_after(const std::function<void(server::Job&)>& prepare) {
+    constexpr int kAnswers = 8;
+    server::Worker worker(*tiny_.engine, 1, kAnswers, {});
+    const auto exchange =
+        std::make_shared<http::Exchange>(std::make_shared<http::Mailbox>(), size_t{1});
+    std::vector<std::shared_ptr<server::Job>> jobs;
+    for (int i = 0; i < kAnswers; ++i) {
+      jobs.push_back(std::make_shared<server::Job>());
+      server::Job& job = *jobs.back();
+      job.exchange = exchange;
+      job.reply = reply_;
+      job.index = i;
+      job.prompt = {1, 2, 3};
+      job.options.most_tokens = 2;
+      prepare(job);
+    }
+    EXPECT_TRUE(worker.submit(jobs, [] {}));
+    reply_->wait();
+    server::Worker::Figures figures = worker.figures();
+    while (figures.n_failed + figures.n_cancelled + figures.n_answers < kAnswers) {
+      std::this_thread::yield();
+      figures = worker.figures();
+    }
+    return figures;
+  }
+
+  test_support::TinyEngine tiny_;
+  std::shared_ptr<FailureCount> reply_ = std::make_shared<FailureCount>();
+};
+
+TEST_F(WorkerLine, EndsWithTheFirstAnswerThatFails) {
+  const server::Worker::Figures figures =
+      figures_after([](server::Job& job) { job.mask = std::make_shared<BrokenMask>(); });
+  EXPECT_EQ(figures.n_failed, 1);
+  EXPECT_EQ(figures.n_cancelled, 7);
+  EXPECT_EQ(figures.n_waiting, 0);
+  EXPECT_EQ(reply_->n_failed(), 1);
+}
+
+TEST_F(WorkerLine, EndsWithTheFirstAnswerThatCannotBegin) {
+  const server::Worker::Figures figures = figures_after([](server::Job& job) {
+    job.make_drafter = []() -> std::unique_ptr<draft::Drafter> {
+      throw std::runtime_error("There is no memory for a drafter.");
+    };
+  });
+  EXPECT_EQ(figures.n_failed, 1);
+  EXPECT_EQ(figures.n_cancelled, 7);
+  EXPECT_EQ(figures.n_waiting, 0);
+  EXPECT_EQ(reply_->n_failed(), 1);
+}
+
+}  // namespace
+}  // namespace troika
