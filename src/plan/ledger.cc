@@ -27,7 +27,7 @@ constexpr OwnerInfo kInfos[kOwners] = {
     {"outliers' channels", "channels", "‹shadow-rows› none"},
     {"values", "buffers", "a smaller ‹chunk›"},
     {"scores of heads", "heads", "fewer chunks ‹in-flight› or no ‹attention-lanes›"},
-    {"lanes", "lanes", "fewer ‹threads›"},
+    {"lanes", "lanes", "fewer ‹threads›, less on devices by ‹place›"},
     {"keys and values", "cache", "a smaller ‹context›, ‹kv› q8_0"},
 };
 

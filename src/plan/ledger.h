@@ -20,7 +20,9 @@ enum class Owner : uint8_t {
   kChannels,  // holds the weights that outliers meet, by channel (N5)
   kBuffers,   // holds the values between ops, of all sets of buffers
   kHeads,     // holds the scores that heads of sparse attention hand on, as tasks of their own (S6)
-  kLanes,  // holds the scratch of lanes: rows in another form, weights unpacked, parts of attention
+  // Holds the scratch of lanes: rows in another form, weights unpacked, parts of attention, and the
+  // copies of weights that devices have.
+  kLanes,
   kCache,  // holds keys and values of all tokens that sequences may have together
 };
 inline constexpr int kOwners = 11;

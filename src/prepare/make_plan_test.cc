@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/error.h"
 #include "base/system.h"
 #include "kernels/choose.h"
@@ -274,6 +276,93 @@ TEST_F(MakePlan, ALimitBoundsPackedCopies) {
   // A method that needs copies is refused.
   options_.prompts.weight_scales = plan::WeightScales::kTensor;
   EXPECT_NE(error_of(plenty).find("less ‹packed›"), std::string::npos) << error_of(plenty);
+}
+
+model::KnownModel wider_known() {
+  model::KnownModel model = test_support::small_known("tiny-llama");
+  model.width = 256;
+  model.head_dim = 64;
+  model.ffn_width = 1024;
+  model.n_vocab = 2000;
+  return model;
+}
+
+// Makes plans for a model whose weights count beside a few contexts, and one device.
+class MakePlanForADevice : public MakePlan {
+ protected:
+  MakePlanForADevice() {
+    wide_blueprint_.trained_context = 100000;
+    options_.lanes.cores = {device("opencl", "0")};
+    options_.activations = plan::Activations::kF32;
+    options_.prompts.order = plan::Order::kInOrder;  // takes one set of buffers
+  }
+  static plan::PlannedLane device(const char* kind, const char* name) {
+    plan::PlannedLane lane;
+    lane.kind = kind;
+    lane.device = name;
+    lane.n_threads = 0;
+    return lane;
+  }
+  plan::Plan make_wide() { return make_plan(options_, wide_blueprint_, wide_weights_, plenty_); }
+  plan::Ledger reckon(const plan::Plan& plan) {
+    return expected_memory(options_, wide_blueprint_, wide_weights_, plan, plenty_);
+  }
+  // Returns how many elements the matrices of all products have together.
+  size_t n_elements() const {
+    std::set<const std::byte*> seen;
+    size_t n = 0;
+    for (const model::Op& op : wide_blueprint_.ops) {
+      if (op.kind != model::OpKind::kLinear) continue;
+      const weights::Matrix& matrix = wide_weights_.matrix(op.weight);
+      if (!seen.insert(matrix.data).second) continue;
+      n += static_cast<size_t>(matrix.n_rows) * static_cast<size_t>(matrix.row_length);
+    }
+    return n;
+  }
+
+  test_support::KnownFile wide_{wider_known()};
+  gguf::File wide_file_ = wide_.open();
+  model::Blueprint wide_blueprint_ = model::read(wide_file_);
+  weights::Store wide_weights_{wide_file_, wide_blueprint_};
+  const MemoryFigures plenty_ = {64 * kGiga, 60 * kGiga};
+};
+
+TEST_F(MakePlanForADevice, ItsCopiesOfWeightsAreReckonedBeforeTheyAreTaken) {
+  plan::Plan plan = make_wide();
+  ASSERT_EQ(plan.prefill, plan::Prefill::kF32);
+  const size_t panels = n_elements() * sizeof(float);  // no number of rows is filled up
+  plan.context = 0;
+  plan::Ledger ledger = reckon(plan);
+  EXPECT_GE(ledger.bytes(plan::Owner::kLanes), panels);
+  EXPECT_LE(ledger.bytes(plan::Owner::kLanes), 2 * panels);
+  // A limit with room for 1,000 tokens beside the copies leaves no more to a context.
+  options_.memory.limit_bytes = ledger.total_bytes() + 1000 * kPerToken;
+  EXPECT_LE(make_wide().context, 1000);
+  EXPECT_GE(make_wide().context, 200);
+  // What a rule puts on cores has no copy.
+  options_.lanes.cores.push_back({{}, 1});
+  options_.lanes.placements = {{"", 0, 1}};
+  EXPECT_GT(make_wide().context, 2000);
+}
+
+// Each product has its levels or bf16, and once more what each number of tokens packs.
+TEST_F(MakePlanForADevice, AVendorsRuntimeHasACopyMoreForEachShapeOfPrompts) {
+  options_.lanes.cores = {{{}, 1}, device("openvino", "CPU")};
+  options_.lanes.placements = {plan::placement_from_text("qkv@prompt=1"),
+                               plan::placement_from_text("ffn@prompt=1")};
+  options_.prompts.prefill = plan::Prefill::kBf16;
+  plan::Plan plan = make_wide();
+  ASSERT_EQ(plan.prompt_shapes.size(), 3u);
+  const auto on_device = [&] {
+    plan::Plan without = plan;
+    without.placements.clear();
+    return reckon(plan).bytes(plan::Owner::kLanes) - reckon(without).bytes(plan::Owner::kLanes);
+  };
+  const size_t n_head = 2000 * 256;
+  EXPECT_GE(on_device(), 4 * 2 * (n_elements() - n_head));
+  plan.prompt_shapes = {512};
+  EXPECT_LT(on_device(), 4 * 2 * (n_elements() - n_head));
+  EXPECT_GE(on_device(), 2 * 2 * (n_elements() - n_head));
 }
 
 TEST_F(MakePlan, SlotsOfSeveralAnswersAreWhatTheLedgerLeaves) {

@@ -7,6 +7,7 @@
 #include "base/system.h"
 #include "lanes/host/scratch.h"
 #include "model/linear_inputs.h"
+#include "prepare/device_memory.h"
 #include "prepare/int8/outlier_channels.h"
 #include "prepare/neuron_blocks.h"
 #include "prepare/streaming/expert_stream.h"
@@ -200,9 +201,10 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
   const bool guesses_experts = options.memory.expert_reads == ExpertReads::kGuessed &&
                                reads_experts(options, blueprint, plan) && may_stream(options, plan);
   size_t scratch = 0;
-  for (const plan::PlannedLane& lane : plan.lanes) {
-    if (lane.is_device()) continue;  // the lane of the device enters what it has taken
-    scratch += lanes::host_scratch_bytes(blueprint, lane, plan, guesses_experts);
+  for (size_t i = 0; i < plan.lanes.size(); ++i) {
+    scratch += plan.lanes[i].is_device()
+                   ? device_bytes(blueprint, weights, plan, static_cast<int>(i))
+                   : lanes::host_scratch_bytes(blueprint, plan.lanes[i], plan, guesses_experts);
   }
   ledger.set(Owner::kLanes, scratch);
   if (may_stream(options, plan)) {

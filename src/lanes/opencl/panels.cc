@@ -82,12 +82,32 @@ void place_groups(const std::vector<tensor::Affine>& groups, size_t index, Panel
   }
 }
 
-void reserve(Panels* panels, size_t n_scales) {
-  const PanelForm& form = panels->form;
-  const size_t n = panels->n_panels() * panels->k * kPanelRows;
-  panels->levels.resize(n * level_bytes(form.levels) / (form.levels == Levels::kNibbles ? 2 : 1));
-  if (form.has_scales || form.is_exact) panels->scales.resize(panels->n_panels() * n_scales * 16);
-  if (form.has_minima) panels->minima.resize(panels->scales.size());
+PanelForm exact_form() {
+  PanelForm form;
+  form.levels = Levels::kBytes;
+  form.group = kExactGroup;
+  form.is_exact = true;
+  return form;
+}
+
+struct PanelSizes {
+  size_t level_bytes;
+  size_t n_scales, n_minima;
+};
+
+PanelSizes sizes_of(const PanelForm& form, size_t n_panels, size_t k) {
+  const size_t n_groups = form.is_exact ? 1 : (k + form.group - 1) / form.group;
+  const size_t n_scales = form.has_scales || form.is_exact ? n_panels * n_groups * kPanelRows : 0;
+  const size_t n_levels = n_panels * k * kPanelRows;
+  return {n_levels * level_bytes(form.levels) / (form.levels == Levels::kNibbles ? 2 : 1), n_scales,
+          form.has_minima ? n_scales : 0};
+}
+
+void reserve(Panels* panels) {
+  const PanelSizes sizes = sizes_of(panels->form, panels->n_panels(), panels->k);
+  panels->levels.resize(sizes.level_bytes);
+  panels->scales.resize(sizes.n_scales);
+  panels->minima.resize(sizes.n_minima);
 }
 
 }  // namespace
@@ -132,13 +152,19 @@ PanelForm form_of(Type type) {
   return form;
 }
 
+size_t panel_bytes(Type type, bool is_exact, size_t n_rows, size_t k) {
+  const PanelForm form = is_exact ? exact_form() : form_of(type);
+  const PanelSizes sizes = sizes_of(form, (n_rows + kPanelRows - 1) / kPanelRows, k);
+  return sizes.level_bytes + (sizes.n_scales + sizes.n_minima) * sizeof(float);
+}
+
 Panels panels_of(const weights::Matrix& matrix, Range rows) {
   const Range range = rows.within(matrix.n_rows);
   Panels panels;
   panels.form = form_of(matrix.type);
   panels.k = static_cast<size_t>(matrix.row_length);
   panels.n_rows = static_cast<size_t>(range.size());
-  reserve(&panels, panels.n_groups());
+  reserve(&panels);
   Rows from(matrix);
   std::vector<int8_t> levels(panels.k);
   std::vector<tensor::Affine> groups(panels.n_groups());
@@ -161,12 +187,10 @@ Panels panels_of(const weights::Matrix& matrix, Range rows) {
 
 Panels exact_panels(const LevelRows& rows) {
   Panels panels;
-  panels.form.levels = Levels::kBytes;
-  panels.form.group = kExactGroup;
-  panels.form.is_exact = true;
+  panels.form = exact_form();
   panels.k = static_cast<size_t>(rows.k);
   panels.n_rows = rows.n_rows();
-  reserve(&panels, 1);
+  reserve(&panels);
   for (size_t i = 0; i < panels.n_rows; ++i) {
     const int8_t* const levels = rows.levels.data() + i * panels.k;
     place_row(reinterpret_cast<const std::byte*>(levels), 1, i, &panels);

@@ -46,6 +46,8 @@ struct Panels {
 // Returns the form for a type. Nothing is rounded: a level with its scale and minimum is what the
 // file says.
 PanelForm form_of(tensor::Type type);
+// Returns the bytes of panels of some rows; `is_exact`: of int8 levels with a scale for each row.
+size_t panel_bytes(tensor::Type type, bool is_exact, size_t n_rows, size_t k);
 // Returns panels of a matrix's rows, whether the matrix stands in rows or in strips.
 Panels panels_of(const weights::Matrix& matrix, Range rows);
 // Returns panels of int8 levels with a scale for each row.

@@ -43,6 +43,10 @@ float weight_of(const Panels& panels, size_t row, size_t k) {
   return level * panels.scales[group] - (panels.form.has_minima ? panels.minima[group] : 0.0f);
 }
 
+size_t bytes_of(const Panels& panels) {
+  return panels.levels.size() + (panels.scales.size() + panels.minima.size()) * sizeof(float);
+}
+
 TEST(OpenclPanels, HoldTheWeightsOfEveryTypeExactly) {
   constexpr size_t kK = 512, kRows = 35;
   for (const tensor::TypeInfo& info : tensor::type_table()) {
@@ -67,6 +71,7 @@ TEST(OpenclPanels, HoldTheWeightsOfEveryTypeExactly) {
       for (const Range range : {Range{}, Range{16, 35}}) {
         const Panels panels = panels_of(matrix, range);
         ASSERT_EQ(panels.n_rows, kRows - static_cast<size_t>(range.begin));
+        EXPECT_EQ(panel_bytes(info.type, false, panels.n_rows, kK), bytes_of(panels)) << info.name;
         std::vector<float> expected(kK);
         for (size_t row = 0; row < panels.n_rows; ++row) {
           const size_t of_matrix = row + static_cast<size_t>(range.begin);
@@ -102,6 +107,7 @@ TEST(OpenclPanels, OfLevelsKeepOneScaleForEachRow) {
   const Panels panels = exact_panels(rows);
   ASSERT_TRUE(panels.form.is_exact);
   ASSERT_EQ(panels.scales.size(), 32u);
+  EXPECT_EQ(panel_bytes(tensor::Type::kQ4_K, true, 18, 70), bytes_of(panels));
   for (size_t row = 0; row < 18; ++row) {
     EXPECT_EQ(panels.scales[row], rows.scales[row]);
     for (size_t k = 0; k < 70; ++k) {

@@ -1,0 +1,186 @@
+#include "prepare/device_memory.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "lanes/opencl/panels.h"
+#include "schedule/cut/plan_cuts.h"
+#include "schedule/graphs.h"
+
+namespace troika::prepare {
+namespace {
+
+using lanes::Range;
+using model::OpKind;
+
+// The part of a subgraph that a lane computes in one shape.
+struct Part {
+  const lanes::Subgraph& subgraph;
+  plan::Phase phase;
+  int n_tokens;
+  const std::vector<Range>& rows;  // of each product; empty: all rows
+};
+
+// Calls `take` with every part that a lane has.
+template <typename Take>
+void each_part(const model::Blueprint& blueprint, const plan::Plan& plan, int lane,
+               const Take& take) {
+  std::vector<plan::Shape> of_outputs;
+  for (const int n : plan.output_shapes) of_outputs.push_back({plan::Phase::kStep, n});
+  const std::vector<plan::Shape> of_bodies = plan.body_shapes();
+  for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(blueprint, plan.splits)) {
+    for (const plan::Shape& shape : subgraph.is_head() ? of_outputs : of_bodies) {
+      schedule::Parts parts = schedule::parts_of(plan, subgraph, shape);
+      if (parts.empty()) {
+        parts.push_back({.lane = plan.lane_of(subgraph.name, shape, subgraph.block())});
+      }
+      for (const schedule::CutPart& part : parts) {
+        const int n_tokens = part.tokens.within(shape.n_rows).size();
+        if (part.lane != lane || n_tokens == 0) continue;
+        take(Part{subgraph, shape.phase, n_tokens, part.rows});
+      }
+    }
+  }
+}
+
+// Calls `take` with each product of a part, its matrix and the rows that the part multiplies.
+template <typename Take>
+void each_product(const Part& part, const weights::Store& weights, const Take& take) {
+  size_t product = 0;
+  for (const model::Op& op : part.subgraph.ops) {
+    if (op.kind != OpKind::kLinear) continue;
+    const weights::Matrix& matrix = weights.matrix(op.weight);
+    const Range rows = part.rows.empty() ? Range() : part.rows[product];
+    ++product;
+    const Range some = rows.within(matrix.n_rows);
+    if (some.size() > 0) take(op, matrix, some);
+  }
+}
+
+size_t size_of(int n) { return static_cast<size_t>(n); }
+
+// Reckons an OpenCL lane (lanes/opencl/): panels of each weight, once for all executables, and the
+// forms of activations that its products share.
+class OpenclMemory {
+ public:
+  OpenclMemory(const model::Blueprint& blueprint, const weights::Store& weights,
+               const plan::Plan& plan)
+      : blueprint_(blueprint), weights_(weights), plan_(plan) {}
+
+  void add(const Part& part) {
+    const bool is_prompt =
+        part.phase == plan::Phase::kPrompt && plan_.prefill != plan::Prefill::kSame;
+    const bool is_float = is_prompt ? plan_.prefill == plan::Prefill::kF32
+                                    : plan_.activations == plan::Activations::kF32;
+    const bool is_exact = is_prompt && plan_.prefill == plan::Prefill::kInt8;
+    if (!is_float && !is_exact) return;  // the lane refuses it
+    each_product(part, weights_,
+                 [&](const model::Op& op, const weights::Matrix& matrix, Range rows) {
+                   add_vector(op.bias);
+                   if (is_exact && op.keeps_float) return;  // cores compute it
+                   add_panels(matrix, rows, is_exact);
+                   add_activations(matrix, size_of(part.n_tokens), is_exact);
+                 });
+    if (!is_float) return;
+    for (const model::Op& op : part.subgraph.ops) {
+      if (op.kind == OpKind::kEmbed) {
+        const weights::Matrix& matrix = weights_.matrix(op.weight);
+        add_panels(matrix, {0, matrix.n_rows}, false);
+      } else if (op.kind == OpKind::kRmsNorm || op.kind == OpKind::kLayerNorm) {
+        add_vector(op.weight);
+        add_vector(op.bias);
+      }
+    }
+  }
+
+  size_t bytes() const { return copies_ + group_sums_ + levels_; }
+
+ private:
+  void add_panels(const weights::Matrix& matrix, Range rows, bool is_exact) {
+    if (!seen_.insert({matrix.data, is_exact, rows.begin, rows.end}).second) return;
+    copies_ += lanes::opencl::panel_bytes(matrix.type, is_exact, size_of(rows.size()),
+                                          size_of(matrix.row_length));
+  }
+
+  void add_activations(const weights::Matrix& matrix, size_t n_tokens, bool is_exact) {
+    const size_t k = size_of(matrix.row_length);
+    if (is_exact) {
+      levels_ = std::max(levels_, (n_tokens + 1) * (k + 1) * sizeof(float));
+      return;
+    }
+    const lanes::opencl::PanelForm form = lanes::opencl::form_of(matrix.type);
+    if (!form.has_minima) return;
+    const size_t n_groups = (k + form.group - 1) / form.group;
+    group_sums_ = std::max(group_sums_, n_tokens * n_groups * sizeof(float));
+  }
+
+  void add_vector(model::WeightId id) {
+    if (id == model::kNone || !vectors_.insert(id).second) return;
+    copies_ += size_of(blueprint_.weights[static_cast<size_t>(id)].row_length) * sizeof(float);
+  }
+
+  const model::Blueprint& blueprint_;
+  const weights::Store& weights_;
+  const plan::Plan& plan_;
+  std::set<std::tuple<const std::byte*, bool, int, int>> seen_;
+  std::set<model::WeightId> vectors_;
+  size_t copies_ = 0, group_sums_ = 0, levels_ = 0;
+};
+
+// Reckons a lane of OpenVINO (lanes/vendor/): levels or bf16 of each weight, once more in the form
+// of each graph, which is for one number of tokens, and the values of one product.
+class OpenvinoMemory {
+ public:
+  OpenvinoMemory(const weights::Store& weights, const plan::Plan& plan)
+      : weights_(weights), is_bf16_(plan.prefill == plan::Prefill::kBf16) {}
+
+  void add(const Part& part) {
+    if (part.phase != plan::Phase::kPrompt) return;  // the lane refuses it
+    model::ValueId input = model::kNone;
+    size_t n_rows = 0;  // counts rows of products that read the same input
+    each_product(
+        part, weights_, [&](const model::Op& op, const weights::Matrix& matrix, Range rows) {
+          const size_t n = size_of(rows.size()), k = size_of(matrix.row_length);
+          const size_t weight = n * k * unit();
+          const auto key = std::tuple(matrix.data, rows.begin, rows.end);
+          if (weights_seen_.insert(key).second) {
+            copies_ += weight + (is_bf16_ ? 0 : n * sizeof(float));
+          }
+          if (graphs_seen_.insert(std::pair(key, part.n_tokens)).second) copies_ += weight;
+          n_rows = op.inputs[0] == input ? n_rows + n : n;
+          input = op.inputs[0];
+          pool_ = std::max(pool_, size_of(part.n_tokens) * (k * unit() + n_rows * sizeof(float)));
+        });
+  }
+
+  size_t bytes() const { return copies_ + pool_; }
+
+ private:
+  using Key = std::tuple<const std::byte*, int, int>;
+
+  size_t unit() const { return is_bf16_ ? sizeof(uint16_t) : sizeof(int8_t); }
+
+  const weights::Store& weights_;
+  bool is_bf16_;
+  std::set<Key> weights_seen_;
+  std::set<std::pair<Key, int>> graphs_seen_;
+  size_t copies_ = 0, pool_ = 0;
+};
+
+}  // namespace
+
+size_t device_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+                    const plan::Plan& plan, int lane) {
+  const auto add_all = [&](auto memory) {
+    each_part(blueprint, plan, lane, [&](const Part& part) { memory.add(part); });
+    return memory.bytes();
+  };
+  const std::string& kind = plan.lanes[static_cast<size_t>(lane)].kind;
+  if (kind == "opencl") return add_all(OpenclMemory(blueprint, weights, plan));
+  if (kind == "openvino") return add_all(OpenvinoMemory(weights, plan));
+  return 0;
+}
+
+}  // namespace troika::prepare
