@@ -24,7 +24,7 @@ struct Limits {
   size_t n_expressions = size_t{1} << 20;  // counts one grammar's expressions with its states
   size_t table_bytes = size_t{64} << 20;   // transitions that are kept
   size_t mask_bytes = size_t{32} << 20;    // masks that are kept
-  uint64_t n_compile_steps = 20'000'000;   // counts one for each expression that is looked at
+  uint64_t n_compile_steps = 20'000'000;   // counts expressions, sets and schemas looked at
   uint64_t n_mask_steps = 10'000'000;      // counts the steps for one mask or one token
   size_t n_schemas = 100'000;              // counts different sets of schemas for one value
   size_t n_keys = 2000;  // counts the keys of one object of a schema; each is compared with others
