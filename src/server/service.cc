@@ -6,7 +6,7 @@
 
 #include "server/admission.h"
 #include "server/anthropic/messages.h"
-#include "server/info.h"
+#include "server/info/info.h"
 #include "server/llama/completion.h"
 #include "server/openai/chat.h"
 #include "server/openai/completions.h"

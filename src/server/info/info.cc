@@ -1,4 +1,4 @@
-#include "server/info.h"
+#include "server/info/info.h"
 
 #include <fmt/format.h>
 
