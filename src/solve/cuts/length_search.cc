@@ -31,6 +31,7 @@ class LengthSearch {
     LengthFound found;
     found.n_tokens = n_tokens;
     found.padded_us = padded_us(n_tokens);
+    if (!may_leave_homes({Phase::kPrompt, n_tokens})) return found;
     const auto take_if_better = [&](const Shares& parts) {
       const double us = parts_us(parts, n_tokens);
       if (!found.parts.empty() && us >= found.us) return;
@@ -68,6 +69,20 @@ class LengthSearch {
   bool is_left_out(int lane) const {
     if (!schedule::may_divide_tokens(plan_, lane, Phase::kPrompt)) return true;
     return std::find(rules_.left_out.begin(), rules_.left_out.end(), lane) != rules_.left_out.end();
+  }
+
+  // Says whether other lanes may compute what the home lanes compute in other shapes. A home lane
+  // with floats of its own may not be left, because results would depend on the prompt's length.
+  bool may_leave_homes(Shape shape) const {
+    return std::all_of(kinds_.begin(), kinds_.end(), [&](const SubgraphKind& kind) {
+      for (const plan::Placement& rule : plan_.placements) {
+        const bool is_named = rule.subgraph.empty() || rule.subgraph == kind.first.name;
+        if (!is_named || !rule.holds_for(shape, model::kNone)) continue;
+        if (!schedule::may_divide_tokens(plan_, rule.lane, shape.phase)) return false;
+        if (rule.n_blocks == plan::Placement::kAllBlocks) return true;
+      }
+      return schedule::may_divide_tokens(plan_, 0, shape.phase);
+    });
   }
 
   Shares parts_on(int lane, int n) const {

@@ -39,7 +39,8 @@ struct LengthFound {
 };
 
 // Searches each length. Only subgraphs that lengths divide count, each on its home lane in the
-// plan, which has no lengths yet. Lanes that may not divide tokens in this plan get none.
+// plan, which has no lengths yet. Lanes that may not divide tokens in this plan get none,
+// and subgraphs whose home lanes may not are not divided.
 std::vector<LengthFound> find_lengths(const TaskTimes& times,
                                       const std::vector<SubgraphKind>& kinds,
                                       const plan::Plan& plan, const LengthRules& rules);

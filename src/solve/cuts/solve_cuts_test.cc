@@ -8,6 +8,7 @@
 #include "forge/hollow.h"
 #include "model/architecture.h"
 #include "model/known.h"
+#include "schedule/cut/placement_classes.h"
 #include "schedule/cut/plan_cuts.h"
 #include "schedule/graphs.h"
 #include "solve/profile/op_shapes.h"
@@ -333,6 +334,26 @@ TEST(SolveCuts, H4_LanesWithFloatsOfTheirOwnGetNoPartOfALength) {
       if (found.is_worthwhile) plan.lengths.push_back({found.n_tokens, found.parts});
     }
     EXPECT_NO_THROW(schedule::check_cuts(plan, m.blueprint));
+  }
+}
+
+// Two lanes of cores would take less time together, with other bits than those of other lengths.
+TEST(SolveCuts, H4_WhatALaneWithFloatsOfItsOwnRunsIsNotDividedByLengths) {
+  const TinyLlama m;
+  for (const plan::Prefill prefill : {plan::Prefill::kBf16, plan::Prefill::kInt8}) {
+    plan::Plan plan = plan_with(3);
+    plan.prefill = prefill;
+    plan.lanes[1].kind = "openvino";
+    plan.lanes[1].device = "CPU";
+    plan.placements = {{"", 0, 1}};
+    LengthRules rules;
+    rules.lengths = {70};
+    for (const LengthFound& found :
+         find_lengths(FixedShapes(), kinds_of(m.subgraphs, m.weights), plan, rules)) {
+      EXPECT_EQ(found.is_worthwhile, prefill == plan::Prefill::kInt8);
+      if (found.is_worthwhile) plan.lengths.push_back({found.n_tokens, found.parts});
+    }
+    EXPECT_NO_THROW(schedule::check_placements(plan, m.blueprint));
   }
 }
 
