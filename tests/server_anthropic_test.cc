@@ -52,5 +52,21 @@ TEST_F(ServerAnthropic, HoldsAnswersToTheSchemaOfTheirFormat) {
   }
 }
 
+TEST_F(ServerAnthropic, ShowsModelsInItsOwnForm) {
+  start();
+  const std::string version = "Anthropic-Version: 2023-06-01\r\n";
+  const Json list = Json::parse(client().get("/v1/models?limit=20", version).body);
+  EXPECT_EQ(list["has_more"], false);
+  EXPECT_EQ(list["first_id"], "tiny");
+  EXPECT_EQ(list["last_id"], "tiny");
+  const Json& model = list["data"][0];
+  EXPECT_EQ(model["type"], "model");
+  EXPECT_EQ(model["id"], "tiny");
+  EXPECT_EQ(model["display_name"], "tiny");
+  EXPECT_EQ(model["created_at"].get<std::string>().size(),
+            std::string("2026-01-01T00:00:00Z").size());
+  EXPECT_EQ(Json::parse(client().get("/v1/models/tiny", version).body), model);
+}
+
 }  // namespace
 }  // namespace troika

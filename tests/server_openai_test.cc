@@ -204,5 +204,19 @@ TEST_F(ServerOpenai, CallsToolsWithObjectsWhateverTheirSchemasLeaveOut) {
   EXPECT_EQ(refused["error"]["param"], "tools[0].function.parameters.type");
 }
 
+TEST_F(ServerOpenai, ShowsTheModelByItsName) {
+  start();
+  const Json list = Json::parse(client().get("/v1/models").body);
+  for (const char* const path : {"/v1/models/tiny", "/models/tiny", "/v1/models/%74in%79"}) {
+    EXPECT_EQ(Json::parse(client().get(path).body), list["data"][0]) << path;
+  }
+  for (const char* const path : {"/v1/models/other", "/v1/models/tiny/x", "/v1/models/%"}) {
+    const test_support::HttpAnswer answer = client().get(path);
+    EXPECT_EQ(answer.status, 404) << path;
+    EXPECT_EQ(Json::parse(answer.body)["error"]["code"], "model_not_found") << path;
+  }
+  EXPECT_EQ(client().post("/v1/models/tiny", "{}").status, 405);
+}
+
 }  // namespace
 }  // namespace troika

@@ -68,7 +68,6 @@ std::string why_unknown(const std::string& path) {
       {"/v1/images", "This server draws no images, it computes only text."},
       {"/v1/audio", "This server hears and speaks nothing, it computes only text."},
       {"/lora-adapters", "This server knows no LoRA adapters. Merge one into the model's file."},
-      {"/v1/models/", "This server has one model, which /v1/models names."},
       {"/v1/responses/", "This server keeps no responses: send the conversation with each."},
       {"/infill", "This server fills no gaps in texts. Use /v1/completions."},
       {"/v1/files", "This server keeps no files."},

@@ -59,8 +59,6 @@ struct Get {
 constexpr Get kGets[] = {
     {.path = "/health", .show = show_health, .needs_key = false},
     {.path = "/v1/health", .show = show_health, .needs_key = false},
-    {.path = "/v1/models", .show = show_models, .needs_key = false},
-    {.path = "/models", .show = show_models, .needs_key = false},
     {.path = "/props", .show = show_props, .needs_key = true},
     {.path = "/slots", .show = show_slots, .needs_key = true},
     {.path = "/metrics", .show = show_metrics, .needs_key = true},
@@ -72,9 +70,10 @@ auto find(const Table& table, std::string_view path) {
                       [&](const auto& row) { return row.path == path; });
 }
 
-// What serves a request, and who asks. One of the two functions is null.
+// What serves a request, which is one of the first three, and who asks.
 struct Admitted {
   Show show = nullptr;
+  bool shows_models = false;
   ServeBody serve = nullptr;
   std::string asker{};
 };
@@ -88,6 +87,10 @@ Admitted admit(const http::Request& request, const std::vector<std::string>& key
     if (get->needs_key) check_key(request, keys);
     if (!is_read) throw Refused(405, fmt::format("{} is read with GET.", path));
     return {.show = get->show};
+  }
+  if (is_of_models(path)) {
+    if (!is_read) throw Refused(405, fmt::format("{} is read with GET.", path));
+    return {.shows_models = true};
   }
   std::string asker = check_key(request, keys);
   const auto post = find(kPosts, path);
@@ -142,6 +145,10 @@ void Service::serve(const ExchangePtr& exchange, http::Request request) {
   const Admitted admitted = admit(request, context_.options().keys);
   if (admitted.show != nullptr) {
     exchange->reply(admitted.show(context_, statistics_));
+    return;
+  }
+  if (admitted.shows_models) {
+    exchange->reply(show_models(context_, request));
     return;
   }
   exchange->set_asker(admitted.asker);

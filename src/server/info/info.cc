@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <ctime>
+
+#include "base/os_error.h"
 #include "server/llama/settings.h"
 
 namespace troika::server {
@@ -11,6 +15,43 @@ http::Response json_response(const Json& json) {
   http::Response response;
   response.body = dump(json);
   return response;
+}
+
+constexpr std::string_view kModels = "/models";
+
+Json openai_model(const Context& context) {
+  return {{"id", context.options().model_name},
+          {"object", "model"},
+          {"created", context.started_s()},
+          {"owned_by", "troika"},
+          {"meta", {{"n_vocab", context.tokenizer().n_tokens()}, {"n_ctx", context.n_context()}}}};
+}
+
+Json anthropic_model(const Context& context) {
+  const std::string& name = context.options().model_name;
+  const std::time_t started = context.started_s();
+  std::tm utc = {};
+  gmtime_r(&started, &utc);
+  char date[32];
+  const size_t n = std::strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return {{"type", "model"},
+          {"id", name},
+          {"display_name", name},
+          {"created_at", std::string(date, n)}};
+}
+
+// Returns the text with bytes in the place of e.g. "%2F". What is no such code stays as it is.
+std::string percent_decoded(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned char byte = 0;
+    const char* const code = text.data() + i + 1;
+    const bool is_code = text[i] == '%' && text.size() - i > 2 &&
+                         std::from_chars(code, code + 2, byte, 16).ptr == code + 2;
+    decoded += is_code ? static_cast<char>(byte) : text[i];
+    if (is_code) i += 2;
+  }
+  return decoded;
 }
 
 // Adds the names by which clients of llama.cpp look for the server's properties.
@@ -79,14 +120,31 @@ http::Response show_health(const Context&, const http::ServerStatistics*) {
   return json_response({{"status", "ok"}});
 }
 
-http::Response show_models(const Context& context, const http::ServerStatistics*) {
-  const Json model = {
-      {"id", context.options().model_name},
-      {"object", "model"},
-      {"created", context.started_s()},
-      {"owned_by", "troika"},
-      {"meta", {{"n_vocab", context.tokenizer().n_tokens()}, {"n_ctx", context.n_context()}}}};
-  return json_response({{"object", "list"}, {"data", Json::array({model})}});
+http::Response show_models(const Context& context, const http::Request& request) {
+  const std::string& name = context.options().model_name;
+  const bool is_anthropic = request.header("anthropic-version") != nullptr;
+  const Json model = is_anthropic ? anthropic_model(context) : openai_model(context);
+  const size_t at = request.path.find(kModels) + kModels.size();
+  if (at < request.path.size()) {
+    const std::string asked = percent_decoded(std::string_view(request.path).substr(at + 1));
+    if (asked == name) return json_response(model);
+    throw Refused(404,
+                  fmt::format("This server has no model {}. Its one model is {}; requests may name "
+                              "any.",
+                              troika::quoted(asked), troika::quoted(name)),
+                  "model", "model_not_found");
+  }
+  const Json list = Json::array({model});
+  if (!is_anthropic) return json_response({{"object", "list"}, {"data", list}});
+  return json_response(
+      {{"data", list}, {"has_more", false}, {"first_id", name}, {"last_id", name}});
+}
+
+bool is_of_models(std::string_view path) {
+  if (path.starts_with("/v1")) path.remove_prefix(3);
+  if (!path.starts_with(kModels)) return false;
+  path.remove_prefix(kModels.size());
+  return path.empty() || (path.front() == '/' && path.size() > 1);
 }
 
 http::Response show_props(const Context& context, const http::ServerStatistics*) {
