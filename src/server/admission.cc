@@ -46,15 +46,20 @@ std::string key_of(const http::Request& request) {
 
 }  // namespace
 
-void check_host(const http::Request& request) {
+void check_host(const http::Request& request, const std::vector<std::string>& names) {
   const std::string* const value = request.header("host");
   if (value == nullptr || value->empty()) return;  // an old program and no browser
   const std::string host = host_of(*value);
   if (http::is_same_word(host, "localhost") || is_address(host)) return;
-  throw Refused(403, fmt::format("The request is for {}. This server is reached by an address in "
-                                 "digits or as localhost, so that pages of strangers cannot reach "
-                                 "it under a name of theirs.",
-                                 troika::quoted(*value)));
+  for (const std::string& name : names) {
+    if (http::is_same_word(host, name)) return;
+  }
+  throw Refused(403,
+                fmt::format("The request is for {}. This server is reached by an address in "
+                            "digits, as localhost, or under a name that was allowed when it was "
+                            "started, so that pages of strangers cannot reach it under a name "
+                            "of theirs.",
+                            troika::quoted(*value)));
 }
 
 std::string check_key(const http::Request& request, const std::vector<std::string>& keys) {

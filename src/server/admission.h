@@ -8,9 +8,10 @@
 
 namespace troika::server {
 
-// Refuses requests whose "Host" is neither an address nor localhost. A page in somebody's browser
-// could let a name of its own point to this machine (DNS rebinding); that name stands in "Host".
-void check_host(const http::Request& request);
+// Refuses requests whose "Host" is neither an address, nor localhost, nor one of the names. A page
+// in somebody's browser could let a name of its own point to this machine (DNS rebinding); that
+// name stands in "Host".
+void check_host(const http::Request& request, const std::vector<std::string>& names);
 
 // Refuses requests without one of the keys in "Authorization: Bearer" or "x-api-key". Returns the
 // key, or an empty text if the server has no keys.

@@ -24,15 +24,19 @@ namespace troika::server {
 struct Options {
   std::string model_name;  // the name by which clients know the model
   bool shows_metrics = true, shows_slots = true;
-  bool shows_prompts = false;      // shows prompts beside answers even if nobody asks
-  int n_parallel = 4;              // counts answers that are computed at once
-  int n_queue = 64;                // counts answers that may wait
-  double ping_seconds = 1.0;       // the silence in a stream until a sign of life; 0: no signs
-  std::vector<std::string> keys;   // a client must know one of them, if there are any
-  engine::SamplerOptions sampler;  // the values that a request does not give
-  bool has_seed = false;           // all requests get `sampler`'s seed, or else a random one
-  bool thinks = true;              // lets models think before they answer
-  std::string chat_template;       // replaces the model's template; empty: does not
+  bool shows_prompts = false;     // shows prompts beside answers even if nobody asks
+  int n_parallel = 4;             // counts answers that are computed at once
+  int n_queue = 64;               // counts answers that may wait
+  double ping_seconds = 1.0;      // the silence in a stream until a sign of life; 0: no signs
+  std::vector<std::string> keys;  // a client must know one of them, if there are any
+  // Requests may name this machine so, beside by its address and as localhost.
+  std::vector<std::string> host_names;
+  // Is false where no page in a browser can reach the server, as through a socket file.
+  bool checks_hosts = true;
+  engine::SamplerOptions sampler;         // the values that a request does not give
+  bool has_seed = false;                  // all requests get `sampler`'s seed, or else a random one
+  bool thinks = true;                     // lets models think before they answer
+  std::string chat_template;              // replaces the model's template; empty: does not
   std::vector<std::string> forced_texts;  // answers have them in turn, in tests
   KeepOptions keep;                       // says what is kept on disk
   // Makes a drafter for an answer that is held to the constraint, which may be null. The function

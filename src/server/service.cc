@@ -79,12 +79,12 @@ struct Admitted {
 };
 
 // Looks at everything but the body. Throws Refused.
-Admitted admit(const http::Request& request, const std::vector<std::string>& keys) {
-  check_host(request);
+Admitted admit(const http::Request& request, const Options& options) {
+  if (options.checks_hosts) check_host(request, options.host_names);
   const std::string& path = request.path;
   const bool is_read = request.method == "GET" || request.method == "HEAD";
   if (const auto get = find(kGets, path); get != std::end(kGets)) {
-    if (get->needs_key) check_key(request, keys);
+    if (get->needs_key) check_key(request, options.keys);
     if (!is_read) throw Refused(405, fmt::format("{} is read with GET.", path));
     return {.show = get->show};
   }
@@ -92,7 +92,7 @@ Admitted admit(const http::Request& request, const std::vector<std::string>& key
     if (!is_read) throw Refused(405, fmt::format("{} is read with GET.", path));
     return {.shows_models = true};
   }
-  std::string asker = check_key(request, keys);
+  std::string asker = check_key(request, options.keys);
   const auto post = find(kPosts, path);
   if (post == std::end(kPosts)) throw Refused(404, why_unknown(path));
   if (request.method != "POST") throw Refused(405, fmt::format("{} takes a POST.", path));
@@ -117,7 +117,7 @@ http::Response Service::refusal(const http::Refusal& refusal, const std::string&
 // Whoever may not ask, or asks for what is not there, need not send the body.
 std::optional<http::Response> Service::on_head(const http::Request& request) {
   try {
-    admit(request, context_.options().keys);
+    admit(request, context_.options());
     return std::nullopt;
   } catch (const Refused& refused) {
     return refusal_response(request.path, refused);
@@ -142,7 +142,7 @@ void Service::on_request(const ExchangePtr& exchange, http::Request request) {
 }
 
 void Service::serve(const ExchangePtr& exchange, http::Request request) {
-  const Admitted admitted = admit(request, context_.options().keys);
+  const Admitted admitted = admit(request, context_.options());
   if (admitted.show != nullptr) {
     exchange->reply(admitted.show(context_, statistics_));
     return;

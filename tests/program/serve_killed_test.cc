@@ -103,5 +103,14 @@ TEST_F(KilledServers, LeaveWholeFilesAndTheSameAnswers) {
   EXPECT_GT(n_cached, 0) << "nothing was kept";
 }
 
+// No page in a browser reaches a socket file, so any name does. Proxies send what they were asked.
+TEST_F(KilledServers, AreReachedUnderAnyNameBehindASocketFile) {
+  start();
+  if (HasFatalFailure()) return;
+  HttpClient client(socket_);
+  client.send("GET /health HTTP/1.1\r\nHost: box.example.org\r\n\r\n");
+  EXPECT_EQ(client.read_answer().status, 200);
+}
+
 }  // namespace
 }  // namespace troika::test

@@ -28,6 +28,7 @@ struct ServeFlags {
   std::string host = "127.0.0.1";
   int port = 8080;
   std::string socket;
+  std::vector<std::string> host_names;
   std::vector<std::string> keys;
   std::string key_file;
   std::string name;
@@ -78,6 +79,8 @@ server::Options options_of(const ServeFlags& flags, engine::Engine& engine) {
   options.n_queue = flags.n_queue;
   options.ping_seconds = flags.ping_seconds;
   options.keys = keys_of(flags);
+  options.host_names = flags.host_names;
+  options.checks_hosts = flags.socket.empty();
   constexpr uint64_t kUsualCacheBytes = uint64_t{4} << 30;
   options.keep = {flags.cache_folder, flags.cache_bytes > 0 ? flags.cache_bytes : kUsualCacheBytes,
                   flags.is_cache_shared};
@@ -114,6 +117,17 @@ std::vector<http::Listener> listeners_of(const ServeFlags& flags) {
   return listeners;
 }
 
+void check_host_names(const ServeFlags& flags) {
+  if (!flags.socket.empty() && !flags.host_names.empty()) {
+    throw UsageError("--allow-host names the machine of a port; a socket file has none.");
+  }
+  for (const std::string& name : flags.host_names) {
+    if (!name.empty() && name.find_first_of(":/*@ ") == std::string::npos) continue;
+    throw UsageError(fmt::format(
+        "--allow-host {}: a name alone is wanted, without a port, such as box.example.org.", name));
+  }
+}
+
 void serve(const ServeFlags& flags) {
   if (flags.draft.options.kind.starts_with("model:")) {
     throw UsageError(
@@ -125,6 +139,7 @@ void serve(const ServeFlags& flags) {
   if (flags.cache_folder.empty() && (flags.cache_bytes > 0 || flags.is_cache_shared)) {
     throw UsageError("--cache-size and --cache-shared say how --cache-dir keeps. Name a folder.");
   }
+  check_host_names(flags);
   // Ports are opened before the model is loaded: one that is taken is known at once.
   std::vector<http::Listener> listeners = listeners_of(flags);
   const auto engine = load(flags.engine);
@@ -146,6 +161,22 @@ void serve(const ServeFlags& flags) {
   running = nullptr;
 }
 
+// Adds the options that say where the server listens, and to whom.
+void add_access(Command& command, ServeFlags& flags) {
+  command.add_option("--host", flags.host, "Address to listen at; 0.0.0.0 lets others in")
+      ->capture_default_str();
+  command.add_option("--port", flags.port, "Port to listen at; 0: any that is free")
+      ->capture_default_str()
+      ->check(within(0, 65535));
+  command.add_option("--socket", flags.socket, "Listen at this unix socket in place of a port");
+  command.add_option("--allow-host", flags.host_names,
+                     "Serve also who asks for this name, which stands for the machine or a proxy "
+                     "before it (repeatable; default: addresses and localhost)");
+  command.add_option("--api-key", flags.keys,
+                     "Serve only who sends this key (repeatable; default: everybody)");
+  command.add_option("--api-key-file", flags.key_file, "The same, a key on each line of a file");
+}
+
 }  // namespace
 
 void add_serve(Command& app) {
@@ -161,15 +192,7 @@ void add_serve(Command& app) {
   auto flags = std::make_shared<ServeFlags>();
   flags->engine.add_to(*command);
   flags->engine.add_kept_plan(*command);
-  command->add_option("--host", flags->host, "Address to listen at; 0.0.0.0 lets others in")
-      ->capture_default_str();
-  command->add_option("--port", flags->port, "Port to listen at; 0: any that is free")
-      ->capture_default_str()
-      ->check(within(0, 65535));
-  command->add_option("--socket", flags->socket, "Listen at this unix socket in place of a port");
-  command->add_option("--api-key", flags->keys,
-                      "Serve only who sends this key (repeatable; default: everybody)");
-  command->add_option("--api-key-file", flags->key_file, "The same, a key on each line of a file");
+  add_access(*command, *flags);
   command->add_option("--parallel", flags->n_parallel, "Most answers that are computed at once")
       ->capture_default_str()
       ->check(within(1, kMostParallel));
