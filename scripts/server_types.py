@@ -13,10 +13,11 @@ is a finding.
 """
 import json
 import sys
+import urllib.parse
 import urllib.request
 
 import pydantic
-from anthropic.types import Message, MessageTokensCount, RawMessageStreamEvent
+from anthropic.types import Message, MessageTokensCount, ModelInfo, RawMessageStreamEvent
 from openai.types import Completion, Model
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
@@ -46,6 +47,7 @@ CASES = [
     ("/v1/responses", {**RESPONSE, "max_output_tokens": 200, "tool_choice": "required",
                        "tools": [{"type": "function", "strict": False, **TOOL}]}),
     ("/v1/messages", MESSAGE),
+    ("/v1/messages", {**MESSAGE, "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}),
     ("/v1/messages", {**MESSAGE, "max_tokens": 200, "tool_choice": {"type": "any"}, "tools": [
         {"name": "weather", "description": "It.", "input_schema": TOOL["parameters"]}]}),
 ]
@@ -107,9 +109,9 @@ def check(kind, value):
         return [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()[:4]]
 
 
-def ask(url, path, body):
+def ask(url, path, body, headers=None):
     request = urllib.request.Request(url + path, None if body is None else json.dumps(body).encode(),
-                                     {"Content-Type": "application/json", "Authorization": "Bearer any"})
+                                     {"Content-Type": "application/json", "Authorization": "Bearer any", **(headers or {})})
     with urllib.request.urlopen(request, timeout=300) as answer:
         return answer.read().decode()
 
@@ -125,6 +127,10 @@ def main():
     document = judges(sys.argv[2]) if len(sys.argv) == 3 else {}
     url, n, n_judged, findings = sys.argv[1].rstrip("/"), 0, 0, []
     checked = [("/v1/models", Model, one) for one in json.loads(ask(url, "/v1/models", None))["data"]]
+    checked += [("/v1/models", Model, json.loads(ask(url, "/v1/models/" + urllib.parse.quote(one["id"], safe=""), None)))
+                for _, _, one in checked]
+    checked += [("models", ModelInfo, one) for one in json.loads(
+        ask(url, "/v1/models", None, {"anthropic-version": "2023-06-01"}))["data"]]
     count = {"model": "any", "messages": USER}
     checked.append(("count_tokens", MessageTokensCount, json.loads(ask(url, "/v1/messages/count_tokens", count))))
     for path, body in CASES:

@@ -63,6 +63,7 @@ TEST_F(ServerAnthropic, ShowsModelsInItsOwnForm) {
   EXPECT_EQ(model["type"], "model");
   EXPECT_EQ(model["id"], "tiny");
   EXPECT_EQ(model["display_name"], "tiny");
+  EXPECT_EQ(model["lifecycle"], "active");
   EXPECT_EQ(model["created_at"].get<std::string>().size(),
             std::string("2026-01-01T00:00:00Z").size());
   EXPECT_EQ(Json::parse(client().get("/v1/models/tiny", version).body), model);

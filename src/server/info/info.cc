@@ -37,7 +37,10 @@ Json anthropic_model(const Context& context) {
   return {{"type", "model"},
           {"id", name},
           {"display_name", name},
-          {"created_at", std::string(date, n)}};
+          {"created_at", std::string(date, n)},
+          {"lifecycle", "active"},
+          {"max_input_tokens", context.n_context()},
+          {"max_tokens", context.n_context()}};
 }
 
 // Returns the text with bytes in the place of e.g. "%2F". What is no such code stays as it is.
