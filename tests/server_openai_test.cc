@@ -11,7 +11,6 @@ namespace troika {
 namespace {
 
 using test_support::Json;
-using test_support::kWeatherTool;
 
 using ServerOpenai = test_support::ServerTest;
 
