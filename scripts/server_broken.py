@@ -5,13 +5,14 @@ Usage: scripts/server_broken.py URL [--requests N] [--together N] [--seed N] [--
 
 URL is that of a server of this machine, such as http://127.0.0.1:8080; others are refused. The requests are good ones
 that were changed: bytes exchanged, cut off, doubled or added, lengths that lie, bodies that are no JSON or have fields of
-other kinds; and good ones whose client leaves at some moment, with or without a reset. Meanwhile /health is asked. At the
+other kinds at any depth; and good ones whose client leaves at some moment, with or without a reset. Meanwhile /health is asked. At the
 end there must be no answer with a status of 500, 502, 503 or 504, no answer left in work, and as many good answers as were asked
 for. With --pid the memory of that process is printed before and after. The status is 1 where something is wrong.
 """
 import argparse
 import asyncio
 import collections
+import copy
 import json
 import random
 import socket
@@ -23,6 +24,18 @@ import urllib.parse
 PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/tokenize", "/detokenize",
          "/apply-template", "/v1/messages/count_tokens", "/v1/embeddings", "/health", "/metrics", "/slots"]
 MESSAGES = [{"role": "user", "content": "Tell me of the river and the boat."}]
+CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{\"place\":\"Rome\"}"}}
+LONG_CHAT = [{"role": "system", "content": "Be short."},
+             {"role": "user", "content": [{"type": "text", "text": "Look at Rome."}]},
+             {"role": "assistant", "content": None, "tool_calls": [CALL]},
+             {"role": "tool", "tool_call_id": "c1", "content": "rain"}]
+ITEMS = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Look at Rome."}]},
+         {"type": "reasoning", "id": "r1", "summary": []},
+         {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{\"place\":\"Rome\"}"},
+         {"type": "function_call_output", "call_id": "c1", "output": "rain"}]
+BLOCKS = [{"role": "user", "content": "Look at Rome."},
+          {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {"place": "Rome"}}]},
+          {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "rain"}]}]
 TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {
     "type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}}}]
 BODIES = {
@@ -34,6 +47,18 @@ BODIES = {
     "/apply-template": {"messages": MESSAGES}, "/v1/messages/count_tokens": {"messages": MESSAGES},
     "/v1/embeddings": {"input": "a"},
 }
+# Bodies with more inside, one for each interface of conversations.
+DEEP_BODIES = [
+    ("/v1/chat/completions", {"messages": LONG_CHAT, "max_tokens": 4, "tools": TOOLS, "stop": ["zz"],
+                              "tool_choice": {"type": "function", "function": {"name": "look"}},
+                              "chat_template_kwargs": {"enable_thinking": False}, "stream_options": {"include_usage": True}}),
+    ("/v1/responses", {"input": ITEMS, "max_output_tokens": 4, "text": {"format": {"type": "text"}},
+                       "tools": [{"type": "function", **TOOLS[0]["function"]}],
+                       "tool_choice": {"type": "function", "name": "look"}}),
+    ("/v1/messages", {"messages": BLOCKS, "max_tokens": 4, "system": [{"type": "text", "text": "Be short."}],
+                      "tools": [{"name": "look", "input_schema": TOOLS[0]["function"]["parameters"]}],
+                      "tool_choice": {"type": "tool", "name": "look"}, "thinking": {"type": "disabled"}}),
+]
 VALUES = [None, True, -1, 0, 1.5, 1e308, -1e308, 2**63, "", "x" * 3000, [], [[]], {}, {"a": {"a": {"a": 1}}}, [None],
           "\ud83d", "\x00", [1, "a", {}], {"type": "json_schema", "json_schema": {"schema": {"type": 3}}}]
 FIELDS = ["stream", "n", "stop", "seed", "logit_bias", "tools", "tool_choice", "response_format", "grammar", "top_p",
@@ -74,10 +99,32 @@ def spoil_bytes(dice, data):
     return bytes(data)
 
 
+def spoil_place(dice, body):
+    """Exchanges, drops or doubles what stands at some place of the body, however deep."""
+    at, key = body, dice.choice(list(body))
+    while isinstance(at[key], (dict, list)) and at[key] and dice.random() < 0.8:
+        at = at[key]
+        key = dice.choice(list(at)) if isinstance(at, dict) else dice.randrange(len(at))
+    kind = dice.randrange(3)
+    if kind == 0:
+        del at[key]
+    elif kind == 1 and isinstance(at, list):
+        at.insert(key, copy.deepcopy(at[key]))
+    else:
+        at[key] = copy.deepcopy(dice.choice(VALUES))
+
+
 def broken_request(dice):
     path = dice.choice(PATHS)
     body = dict(BODIES.get(path, {}))
-    kind = dice.randrange(6)
+    kind = dice.randrange(8)
+    if kind >= 6:
+        path, body = copy.deepcopy(dice.choice(DEEP_BODIES))
+        for _ in range(dice.randint(1, 3)):
+            if body:
+                spoil_place(dice, body)
+        text = json.dumps(body).encode()
+        return head_of(path, len(text), "Connection: close\r\n") + text
     if kind == 0:
         return bytes(dice.randrange(256) for _ in range(dice.randint(1, 400)))
     if kind in (1, 2):  # fields of other kinds
