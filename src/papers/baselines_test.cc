@@ -88,7 +88,8 @@ TEST(Baselines, V3_TimesAreThoseOfTheirOperationsAndBytes) {
   const plan::Phone phone = plan::read_phone(kPhones + "/8gen3.json");
   const plan::Stack hetero = plan::read_stack(kPhones + "/stacks/heterollm.json");
   const plan::Stack npu = plan::read_stack(kPhones + "/stacks/llm.npu.json");
-  const MicroReport report = simulate_baselines(read_phone_folder(kPhones));
+  const PhoneFolder folder = read_phone_folder(kPhones);
+  const MicroReport report = simulate_baselines(folder);
   const auto prompt_rate = [&](double n) {
     const double products_s = 2.0 * n * kLlama8B.of_blocks() / (1e9 * hetero.cpu.int8_gops);
     return n / (products_s + kLlama8B.attention_s(n * (n + 1) / 2, hetero.cpu.vector_gflops));

@@ -228,7 +228,7 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"prefill\": \"int8\"", "\"prefill\": \"int9\"", "'prefill'"},
       {"\"reuse_granule\": 16", "\"reuse_granule\": 0", "'reuse_granule'"},
       {"\"short_rest\": 24", "\"short_rest\": 65", "'short_rest'"},
-      {"\"phase\": \"prompt\"", "\"phase\": \"prefill\"", "'layouts[0].phase'"},
+      {"\"phase\": \"prompt\"", "\"phase\": \"prefill\"", "'arrangements[0].phase'"},
       {"\"rows\": 8", "\"rows\": 1", "'step_costs[1].rows'"},
       {"\"ms\": 25.5", "\"ms\": 0", "'step_costs[0].ms'"},
       {"\"program\": \"troika 0.1.0\"", "\"program\": 1", "'tuned.program'"},
@@ -241,8 +241,8 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"least_tokens\": 2", "\"least_tokens\": null", "'placements[0].least_tokens'"},
       {"\"step_shapes\"", "\"forms\"", "'step_shapes'"},
       {"\"prompt_shapes\"", "\"shapes\"", "'prompt_shapes'"},
-      {"\"n_rows\": 896", "\"n_rows\": 0", "'layouts[0].n_rows'"},
-      {"\"layout\": \"32 rows\"", "\"layout\": 32", "'layouts[0].layout'"},
+      {"\"n_rows\": 896", "\"n_rows\": 0", "'arrangements[0].n_rows'"},
+      {"\"arrangement\": \"32 rows\"", "\"arrangement\": 32", "'arrangements[0].arrangement'"},
       {"\"model_bytes\": 123456789012", "\"model_bytes\": -1", "'made_for.model_bytes'"},
   };
   for (const auto& c : kCases) {
