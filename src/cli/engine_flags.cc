@@ -106,7 +106,7 @@ void add_precision(Command& command, prepare::Options& options) {
           "lost, else full; generation attends to all")
       ->shows_default("auto");
   command.add_option("--attention-above", options.prompts.attention_above,
-                     "With sparse: positions are kept that weigh more than so many times the mean "
+                     "With sparse: positions are kept that weigh more than N times the mean "
                      "(default: as 'troika tune' found, else 2.5)");
   command.add_option("--attention-share", options.prompts.attention_share,
                      "With query, block and sparse: the percent of the positions that each head "
@@ -189,9 +189,10 @@ void add_lanes(Command& command, EngineFlags& flags) {
       "all products; TOKENS may be a range 2-64, step or prompt; tokens:0:256,1:44 "
       "divides the tokens, attention=heads:0:1,1:1 the heads (repeatable); auto: on a "
       "phone those of least time (here 'plan --choose' finds them)");
-  command.add_option("--length", flags.lengths,
-                     "LANE:TOKENS,...: divide prompts of so many tokens together between lanes, as "
-                     "in 0:512,0:32,1:56 for 600 (repeatable)");
+  command.add_option(
+      "--length", flags.lengths,
+      "LANE:TOKENS,...: divide prompts of as many tokens as these together between lanes, as "
+      "in 0:512,0:32,1:56 for 600 (repeatable)");
   command.add_flag("!--no-cuts", options.lanes.has_cuts,
                    "Without the cuts and lengths that the plan has");
   command.add_option("--lane-memory", flags.lane_limits,

@@ -53,7 +53,7 @@ void add_heads(Command& command, prepare::Options& options) {
           "of shadowAttn's Algorithm 1)")
       ->shows_default("ordered");
   command.add_option("--attention-buckets", options.prompts.attention_buckets,
-                     "With --attention query: the estimate takes the nearest of so many pairs of "
+                     "With --attention query: the estimate takes the nearest of N pairs of "
                      "scales, 9, 5 or 1, that are fixed beforehand, around those which 'troika "
                      "tune' found (default: scales as they come; with --strict-npu and on a phone "
                      "9)");

@@ -10,7 +10,7 @@ using prepare::npu_step_from_name;
 void add_choices(Command& command, prepare::Options& options) {
   command
       .add_option("--attention-block", options.phone.heads.block,
-                  "On a phone: so many positions are chosen together, by so many queries")
+                  "On a phone: how many positions are chosen together, and by how many queries")
       ->capture_default_str();
   command.add_flag("--attention-equal", options.phone.heads.has_equal_shares,
                    "On a phone: each head keeps as many positions, whatever it matters");

@@ -23,7 +23,7 @@ namespace {
 
 using plan::Int8Method;
 
-constexpr int kPassTokens = 512;  // one pass reads a chunk of so many tokens
+constexpr int kPassTokens = 512;  // the size of the chunk that one pass reads
 constexpr size_t kLeastTokens = 64;
 // The shares of the magnitudes that may lie within the limit, fewest outliers first.
 constexpr double kQuantiles[] = {0.9999, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.98};

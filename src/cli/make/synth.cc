@@ -210,7 +210,8 @@ void add_synth(Command& app) {
       ->capture_default_str();
   Option* live = command->add_option(
       "--plant-sparsity", flags->live,
-      "With --like: so many neurons of a feed-forward block with ReLU are live for a token (15%), "
+      "With --like: this share of the neurons of a feed-forward block with ReLU are live for a "
+      "token (15%), "
       "each as often as a law says; docs/powerinfer-2.md says what such models may show");
   flags->overlap = command
                        ->add_option("--overlap", flags->options.sparsity.overlap,

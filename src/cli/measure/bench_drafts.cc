@@ -88,7 +88,7 @@ ordered_json bench_replay(engine::Session& session, const EngineFlags& engine_fl
 void DraftBenchFlags::add_to(Command& command) {
   command
       .add_option("--widths", widths,
-                  "Instead: the time of steps of so many tokens, as drafts and several answers "
+                  "Instead: the time of steps of N tokens, as drafts and several answers "
                   "take them, e.g. 1,2,4,8,16,32,64")
       ->delimiter(',');
   command.add_option("--replay", prompt_file,

@@ -267,7 +267,7 @@ void add_eval(Command& app) {
                     "matter to its queries (sparse attention), in place of the perplexity");
   command->add_option("--tasks", flags->tasks, "A JSONL file of tasks");
   flags->context_tasks.add_to(*command);
-  command->add_option("--first", flags->most, "Only so many documents or tasks")
+  command->add_option("--first", flags->most, "Only the first N documents or tasks")
       ->check(at_least(1));
   command->add_flag("--chat", flags->how.use_chat, "Put each task into the model's chat template");
   command->add_flag("--first-line", flags->how.first_line_only,

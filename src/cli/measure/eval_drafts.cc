@@ -157,7 +157,7 @@ void ContextTaskFlags::add_to(Command& command) {
       ->excludes(kinds);
   command
       .add_option("--draft-width", width,
-                  "With --cag: tokens are counted with so many rows in a pass, times taken with as "
+                  "With --cag: tokens are counted with N rows in a pass, times taken with as "
                   "many as pay")
       ->capture_default_str();
   command.add_option("--answer", most_tokens, "With --cag: most tokens of an answer")

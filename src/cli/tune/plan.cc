@@ -200,9 +200,7 @@ void add_plan(Command& app) {
   command->add_flag(
       "--choose", flags->choose,
       "Choose lanes and chunk by the profile of this machine, measuring what it misses");
-  command
-      ->add_option("--compare", flags->n_turns,
-                   "Choose, and run all candidates in turn so many times")
+  command->add_option("--compare", flags->n_turns, "Choose, and run all candidates in turn N times")
       ->check(at_least(1));
   command->add_option("--calibrate", flags->calibrate,
                       "Run this text to find the scales and outliers of int8 prompts, and what "

@@ -319,7 +319,7 @@ void add_tune(Command& app) {
       ->check(non_negative())
       ->capture_default_str();
   command->add_option("-t,--threads", options.lanes.n_threads,
-                      "For so many threads (default: what is fastest)");
+                      "For N threads (default: what is fastest)");
   add_cores(*command, options.lanes.cores,
             "For these groups of cores, as 'troika run' has them (default: what is fastest)");
   add_kv(*command, options.memory.kv_type);

@@ -52,7 +52,7 @@ void DraftFlags::add_to(Command& command) {
                      "Guess from earlier answers to the same task, and keep this one: a file, or a "
                      "name for one in the cache folder");
   command.add_option("--draft-width", options.fixed_width,
-                     "Always verify so many tokens together; 0: as many as pay");
+                     "Always verify N tokens together; 0: as many as pay");
   command.end_group();
 }
 

@@ -300,12 +300,12 @@ void add_run(Command& app) {
   flags->trace.add_to(*command);
   command
       ->add_option("--answers", flags->n_answers,
-                   "So many answers to the prompt, computed together; answer i has the seed of the "
+                   "N answers to the prompt, computed together; answer i has the seed of the "
                    "first plus i")
       ->check(within(1, kMostAnswers));
   command
       ->add_option("--best", flags->n_best,
-                   "So many answers, of which the most likely is shown: by the mean "
+                   "N answers, of which the most likely is shown: by the mean "
                    "log-probability of its tokens; give --temp more than 0, or all are the same")
       ->check(within(1, kMostAnswers));
   command->add_flag("--json", flags->json, "Print one JSON object");

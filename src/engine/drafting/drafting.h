@@ -26,7 +26,7 @@ struct DraftOptions {
   // The constraint that the answer is held to. Where there is one, every kind but "none" drafts the
   // text that must come, and nothing that is forbidden.
   std::shared_ptr<Constraint> constraint;
-  int fixed_width = 0;  // 0: a pass is as wide as pays; else it always has so many rows
+  int fixed_width = 0;  // 0: a pass is as wide as pays; else it always has this number of rows
 
   // The coverage that took the least time on the tasks of docs/drafts.md.
   static constexpr int kUsualCoverage = 0;

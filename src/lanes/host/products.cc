@@ -51,7 +51,7 @@ void prepare_int8(const BoundOp& bound, const OpContext& context, int worker, si
 }
 
 // The buffer of a worker that unpacks strips begins with the scales and starts of
-// kMostStripsTogether strips, which take so many bytes.
+// kMostStripsTogether strips, which take this number of bytes.
 constexpr size_t kBesideBytes =
     kMostStripsTogether * kernels::kPanelRows * (sizeof(float) + sizeof(int32_t));
 size_t unpacked_strips(size_t k) {

@@ -70,7 +70,7 @@ class VendorShelf {
       : library_(std::move(library)), most_exact_sum_(most_exact_sum) {}
   // Returns the weights of some products of one form. Throws Error where there is no memory.
   std::shared_ptr<const VendorWeights> weights_of(std::span<const VendorProduct> products);
-  // Returns the graph of these weights for so many tokens; `make` makes it where there is none.
+  // Returns the graph of these weights for `n_tokens`; `make` makes it where there is none.
   // Executables may share a graph because the lane's tasks never overlap: a part of a prompt is
   // often as long as a usual shape of prompts.
   std::shared_ptr<openvino::ProductGraph> graph_of(
@@ -116,7 +116,7 @@ struct VendorContext {
 
 class VendorProducts {
  public:
-  // Compiles graphs for so many tokens, from token `first_token` of the batch on, and runs each
+  // Compiles graphs for `n_tokens`, from token `first_token` of the batch on, and runs each
   // graph once on values that show how the device adds. Throws Error where the device does not take
   // a graph, does not add whole numbers exactly, or adds floats otherwise for other numbers of
   // tokens. REQUIRES: products of one form.
