@@ -225,6 +225,18 @@ TEST(JsonSchema, ComparisonsAreCounted) {
                TooMuchWork);
 }
 
+// Each look at the types of a schema asks for those of all its ways, here four at each of 17
+// depths.
+TEST(JsonSchema, LooksAtTypesAreCounted) {
+  const std::string itself = R"({"$ref":"#/$defs/a"})";
+  const std::string schema = R"({"oneOf":[)" + itself +
+                             R"(,{"type":"null"}],"$defs":{"a":{"anyOf":[)" + itself + "," +
+                             itself + "," + itself + "," + itself + "]}}}";
+  CompileOptions options;
+  options.limits.n_compile_steps = 10'000;
+  EXPECT_THROW(compiled(schema, Format::kJsonSchema, options), TooMuchWork);
+}
+
 TEST(JsonSchema, ObjectsOfVeryManyKeysAreRefused) {
   const auto with_keys = [](int n) {
     std::string keys = R"("k0":true)";

@@ -143,6 +143,7 @@ const Json& SchemaReader::negated(const Json& given, const Json& where, int dept
 }
 
 uint8_t SchemaReader::possible_types(const Json& given, int depth) const {
+  pool_.count_step();
   const Json& schema = *resolved(given);
   if (schema.is_boolean()) return schema.get<bool>() ? kEvery : 0;
   if (!schema.is_object() || depth > kMostDepth) return kEvery;
