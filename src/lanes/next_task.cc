@@ -51,8 +51,11 @@ double NextTask::expected_us(const void* last) const {
 void NextTask::learn(const void* last, double us) {
   if (us > kLongestUs) return;
   Known& known = known_[slot_of(last)];
-  if (known.last != last || us < known.us) {
-    known = {last, us};
+  if (known.last != last) {
+    // The first wait behind a task may be a pause between two requests.
+    known = {last, std::min(us, kAwakeUs)};
+  } else if (us < known.us) {
+    known.us = us;
   } else {
     const double most_us = std::max(kMostTimesLonger * known.us, kAwakeUs);
     known.us += kLearnLonger * (std::min(us, most_us) - known.us);
