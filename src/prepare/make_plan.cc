@@ -321,6 +321,11 @@ void apply_cuts(const LaneChoice& lanes, plan::Plan* plan) {
   plan::check_cuts(*plan);
 }
 
+// Leaves out prompt shapes beyond a context. Steps of several sequences may have more rows.
+void leave_out_beyond(int context, std::vector<int>* shapes) {
+  while (shapes->size() > 1 && (*shapes)[shapes->size() - 2] >= context) shapes->pop_back();
+}
+
 }  // namespace
 
 void apply_chunk_options(const Options& options, plan::Plan* plan) {
@@ -353,6 +358,7 @@ void fit_context(const Options& options, const model::Blueprint& blueprint,
   plan::Plan expected = *plan;
   expected.context =
       options.memory.context > 0 ? options.memory.context : most_sensible_tokens(blueprint);
+  leave_out_beyond(expected.context, &expected.prompt_shapes);
   limit_copies(options, blueprint, weights, memory, &expected);
   plan->packed_bytes = expected.packed_bytes;
   plan::Ledger ledger = expected_memory(options, blueprint, weights, expected, memory);
@@ -373,9 +379,7 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
   choose_attention(options, blueprint, &plan);
   fit_context(options, blueprint, weights, &plan, memory);
   if (!options.plan.base) explain_prefill(options, blueprint, weights, &plan);
-  // Prompt shapes beyond the context are left out. Steps of several sequences may have more rows.
-  std::vector<int>& shapes = plan.prompt_shapes;
-  while (shapes.size() > 1 && shapes[shapes.size() - 2] >= plan.context) shapes.pop_back();
+  leave_out_beyond(plan.context, &plan.prompt_shapes);
   if (!options.plan.base) place_within_limits(blueprint, weights, &plan);
   return plan;
 }

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 // The version of how numbers are computed. Another version makes earlier plans stale. Count it up
 // when prompts or steps compute something else by the same plan.
-constexpr int kNumericsVersion = 2;
+constexpr int kNumericsVersion = 3;
 constexpr const char* kPrefix = "plan-";
 
 std::string key_of(const gguf::File& model) {

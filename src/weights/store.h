@@ -144,7 +144,6 @@ class Store {
   // Returns the bytes of the file that one step of decoding reads: all matrices but the embedding
   // table, unless it is the head too, and but the experts that a token does not use.
   size_t bytes_per_step() const { return bytes_per_step_; }
-  // Counts weights that take part in the products of one token, for counting operations.
   // Returns the bytes of all tensors that the blueprint names.
   size_t total_bytes() const { return total_bytes_; }
   // Returns the element type that most bytes of the matrices have: what a person calls the model's

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
 #include "base/error.h"
 #include "schedule/cut/plan_cuts.h"
@@ -51,11 +52,21 @@ OpLanes lanes_in(const plan::Plan& plan, const lanes::Subgraph& subgraph, Shape 
   return found;
 }
 
+// Returns the numerics class of an op on a lane. A vendor's runtime only multiplies: the cores of
+// its lane compute the other ops.
+std::string class_of_op(const plan::Plan& plan, const model::Op& op, int lane, plan::Phase phase) {
+  const bool is_of_cores =
+      plan.lanes[static_cast<size_t>(lane)].kind == "openvino" && !is_product(op);
+  return is_of_cores ? kHostClass : class_of(plan, lane, phase);
+}
+
 void compare(const plan::Plan& plan, const lanes::Subgraph& subgraph, const OpLanes& a,
              const OpLanes& b) {
   if (a.mixes_classes || b.mixes_classes) return;
   for (size_t i = 0; i < a.lanes.size(); ++i) {
-    if (class_of(plan, a.lanes[i], a.shape.phase) == class_of(plan, b.lanes[i], b.shape.phase)) {
+    const model::Op& op = subgraph.ops[i];
+    if (class_of_op(plan, op, a.lanes[i], a.shape.phase) ==
+        class_of_op(plan, op, b.lanes[i], b.shape.phase)) {
       continue;
     }
     const auto processor = [&](int lane) {

@@ -73,6 +73,11 @@ TEST(PlacementClasses, H13_APhaseHasAClassOfItsOwn) {
   plan.placements[0].least_tokens = 128;
   EXPECT_NE(sentence_about(plan).find("as in ffn@prompt=1"), std::string::npos)
       << sentence_about(plan);
+  // The cores of the device's lane look up embeddings.
+  plan.placements.push_back(plan::placement_from_text("embed@128=1"));
+  plan.placements.front().least_tokens = 1;
+  EXPECT_EQ(sentence_about(plan), "accepted");
+  plan.placements.front().least_tokens = 128;
   plan.prefill = plan::Prefill::kInt8;
   EXPECT_EQ(sentence_about(plan), "accepted");
   plan = plan_beside("opencl", "0", {"ffn@8=1"}, plan::Prefill::kInt8);

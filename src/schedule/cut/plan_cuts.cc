@@ -14,7 +14,6 @@ using lanes::Range;
 using plan::TensorCut;
 
 constexpr int kGranule = lanes::Slice::kRowGranularity;
-constexpr const char* kHostClass = "host";
 
 Range range_of(const plan::Span& span) { return {span.begin, span.end}; }
 

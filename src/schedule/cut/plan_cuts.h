@@ -30,6 +30,8 @@ Parts parts_of_tokens(const plan::Shares& tokens);
 
 // Returns what people call a lane's processor: "host", "npu" or "opencl:0".
 std::string processor_text(const plan::PlannedLane& lane);
+// The class of lanes of cores.
+inline constexpr const char* kHostClass = "host";
 // Returns the numerics class of a lane in executables of a phase; no phase: in those of both. Lanes
 // of one class give the same bits. Lanes of cores compute with the kernels of this program.
 // 'openvino' computes nothing but prompts, and in int8 gives their bits (lanes/vendor/); so does
