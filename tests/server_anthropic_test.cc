@@ -44,7 +44,8 @@ TEST_F(ServerAnthropic, HoldsAnswersToTheSchemaOfTheirFormat) {
   EXPECT_TRUE(text == "\"left\"" || text == "\"right\"") << text;
   EXPECT_EQ(post("/v1/messages/count_tokens", ask(R"(,"output_config":)" + format)),
             post("/v1/messages/count_tokens", ask("")));
-  post("/v1/messages", with_config(R"({"effort":"high"})"));
+  post("/v1/messages",
+       with_config(R"({"effort":"high","task_budget":{"type":"tokens","total":9}})"));
   for (const char* const config :
        {R"({"format":{"type":"json_schema"}})", R"({"format":{"type":"regex","schema":{}}})",
         R"({"format":{"type":"json_schema","schema":{"type":"nothing"}}})", R"({"wish":1})", "1"}) {

@@ -11,6 +11,7 @@ namespace troika {
 namespace {
 
 using test_support::Json;
+using test_support::kWeatherTool;
 
 using ServerOpenai = test_support::ServerTest;
 
@@ -132,6 +133,27 @@ TEST_F(ServerOpenai, TellsHowLikelyTheTokensOfTheTextWereAlone) {
   EXPECT_EQ(stopped["message"]["content"], "bu");
   EXPECT_EQ(joined(stopped).substr(0, 2), "bu");
   EXPECT_EQ(joined(stopped).find("zz"), std::string::npos) << stopped;
+}
+
+TEST_F(ServerOpenai, AnswersWithoutATextAreTheLeastLikely) {
+  server::Options options;
+  options.forced_texts = {"zz", "good"};
+  start(std::move(options));
+  const Json best = post("/v1/completions", R"({"prompt":"a","best_of":2,"n":1,"stop":["zz"]})");
+  EXPECT_EQ(best["choices"][0]["text"], "good") << best;
+}
+
+// White space in front of a call is held back until it is known that no call comes.
+TEST_F(ServerOpenai, TellsOfNoStopStringBehindTextThatWasHeldBack) {
+  start_with_text("Hi\nzz");
+  const Json stopped = post("/v1/chat/completions",
+                            chat(std::string(R"(,"logprobs":true,"stop":["zz"],)") + kWeatherTool));
+  std::string text;
+  for (const Json& token : stopped["choices"][0]["logprobs"]["content"]) {
+    text += token["token"].get<std::string>();
+  }
+  EXPECT_EQ(text.find('z'), std::string::npos) << stopped;
+  EXPECT_TRUE(text.starts_with("Hi")) << stopped;
 }
 
 TEST_F(ServerOpenai, CountsCharactersInFrontOfTokens) {

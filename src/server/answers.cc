@@ -1,6 +1,7 @@
 #include "server/answers.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "base/clock.h"
@@ -43,6 +44,7 @@ void Answers::pass_on(int index, Delta delta) {
   const int n_read = std::exchange(one.n_unread, 0);
   if (delta.kind == Delta::Kind::kThought) one.n_thought_tokens += n_read;
   delta.logprobs = std::exchange(one.logprobs, {});
+  one.n_with_text = 0;
   delta.tokens = std::exchange(one.tokens, {});
   if (wants_timings_) {
     one.timings.answer_seconds = seconds_since(one.first_token);
@@ -56,17 +58,19 @@ void Answers::pass_on(int index, Delta delta) {
 }
 
 void Answers::on_text(int index, std::string_view text) {
-  for (Delta& delta : answers_[static_cast<size_t>(index)].reader->push(text)) {
-    pass_on(index, std::move(delta));
-  }
+  One& one = answers_[static_cast<size_t>(index)];
+  one.n_with_text = one.logprobs.size();
+  for (Delta& delta : one.reader->push(text)) pass_on(index, std::move(delta));
 }
 
 void Answers::on_end(int index, engine::Generated generated) {
   if (has_failed_) return;
   One& one = answers_[static_cast<size_t>(index)];
+  // Tokens whose text has not come by now belong to the stop string, which nobody is shown.
+  if (generated.stop == engine::Stop::kString) {
+    one.logprobs.resize(std::min(one.logprobs.size(), one.n_with_text));
+  }
   for (Delta& delta : one.reader->finish()) pass_on(index, std::move(delta));
-  // Tokens without a text by now belong to the stop string, which nobody is shown.
-  if (generated.stop == engine::Stop::kString) one.logprobs.clear();
   if (!one.logprobs.empty()) pass_on(index, {});
   Ending ending{std::move(generated), "", one.n_calls, one.n_thought_tokens};
   ending.stop = ending.generated.stop_string;
@@ -81,14 +85,16 @@ void Answers::on_end(int index, engine::Generated generated) {
 }
 
 // Writes the most likely answers to each prompt in the order of their likelihood, which is the mean
-// of their tokens' likelihoods.
+// of their tokens' likelihoods. Answers without a text come last.
 void Answers::choose() {
   const auto n_computed = static_cast<size_t>(n_computed_);
   int next = 0;
   for (size_t first = 0; first < answers_.size(); first += n_computed) {
     std::vector<double> means;
     for (size_t i = 0; i < n_computed; ++i) {
-      means.push_back(answers_[first + i].whole.mean_logprob());
+      const Message& message = answers_[first + i].whole;
+      means.push_back(message.logprobs.empty() ? -std::numeric_limits<double>::infinity()
+                                               : message.mean_logprob());
     }
     const std::vector<size_t> order = engine::best_first(means);
     for (int i = 0; i < n_returned_; ++i, ++next) {

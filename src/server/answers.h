@@ -30,7 +30,8 @@ class Answers : public Reply {
   struct One {
     std::unique_ptr<Reader> reader;
     std::vector<TokenLogprobs> logprobs;  // for tokens whose text has not come yet
-    std::vector<engine::Token> tokens;    // the tokens of `logprobs`, if the client asks for them
+    size_t n_with_text = 0;  // counts those of `logprobs` whose text the reader holds back
+    std::vector<engine::Token> tokens;  // the tokens of `logprobs`, if the client asks for them
     Timings timings;
     std::chrono::steady_clock::time_point first_token;
     int n_calls = 0;

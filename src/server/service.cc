@@ -121,6 +121,8 @@ std::optional<http::Response> Service::on_head(const http::Request& request) {
     return std::nullopt;
   } catch (const Refused& refused) {
     return refusal_response(request.path, refused);
+  } catch (const std::exception& error) {
+    return refusal_response(request.path, Refused(500, error.what()));
   }
 }
 

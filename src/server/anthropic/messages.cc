@@ -165,6 +165,7 @@ std::optional<AnswerForm> read_output_form(Fields& fields) {
   if (given == nullptr) return std::nullopt;
   Fields config(*given, "output_config.");
   config.ignore("effort");
+  config.ignore("task_budget");
   const Json* const format = config.find("format");
   config.finish();
   if (format == nullptr) return std::nullopt;

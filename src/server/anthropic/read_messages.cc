@@ -82,14 +82,16 @@ class MessageReader {
       messages_->push_back({{"role", role_}, {"content", ""}});
     }
     Json& message = messages_->back();
-    std::string text = message["content"].get<std::string>();
+    // Texts are appended in place: a request may have very many turns.
+    auto& text = message["content"].get_ref<std::string&>();
     // The assistant's text goes on where it was left, and a person's turns are paragraphs.
     if (role_ == "user" && !text.empty() && !text_.empty()) text += "\n";
-    message["content"] = text + text_;
+    text += text_;
     for (const Json& call : calls_) message["tool_calls"].push_back(call);
-    if (!thought_.empty()) {
-      message["reasoning_content"] = message.value("reasoning_content", "") + thought_;
-    }
+    if (thought_.empty()) return;
+    Json& thoughts = message["reasoning_content"];
+    if (thoughts.is_null()) thoughts = "";
+    thoughts.get_ref<std::string&>() += thought_;
   }
 
   std::string where_, role_, text_, thought_;

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "base/os_error.h"
 #include "server/writer.h"
@@ -85,14 +87,15 @@ void read_functions(Fields& fields, Conversation* conversation) {
   }
 }
 
-bool is_named(const Conversation& conversation, const std::string& name) {
-  return std::any_of(conversation.tools.begin(), conversation.tools.end(),
-                     [&](const Tool& tool) { return tool.name == name; });
+std::set<std::string> names_of(const std::vector<Tool>& tools) {
+  std::set<std::string> names;
+  for (const Tool& tool : tools) names.insert(tool.name);
+  return names;
 }
 
-// Reads {"type": "function", "name"} and returns the name.
+// Reads {"type": "function", "name"} and returns the name, which must be one of `names`.
 std::string read_chosen(const Json& given, const std::string& where,
-                        const Conversation& conversation) {
+                        const std::set<std::string>& names) {
   Fields chosen(given, where + ".");
   if (const std::string type = chosen.text("type"); type != "function") {
     chosen.fail("type",
@@ -100,7 +103,7 @@ std::string read_chosen(const Json& given, const std::string& where,
                             troika::quoted(type)));
   }
   const std::string name = chosen.text("name");
-  if (!is_named(conversation, name)) {
+  if (!names.contains(name)) {
     chosen.fail("name", fmt::format("is {}, which is none of the tools", troika::quoted(name)));
   }
   chosen.finish();
@@ -118,15 +121,13 @@ ToolChoice::Mode read_allowed(const Json& given, Conversation* conversation) {
   if (tools == nullptr || !tools->is_array() || tools->empty()) {
     allowed.fail("tools", "must be a list of functions, and not empty");
   }
-  std::vector<std::string> names;
+  const std::set<std::string> known = names_of(conversation->tools);
+  std::set<std::string> chosen;
   for (size_t i = 0; i < tools->size(); ++i) {
-    names.push_back(
-        read_chosen((*tools)[i], fmt::format("tool_choice.tools[{}]", i), *conversation));
+    chosen.insert(read_chosen((*tools)[i], fmt::format("tool_choice.tools[{}]", i), known));
   }
   allowed.finish();
-  std::erase_if(conversation->tools, [&](const Tool& tool) {
-    return std::find(names.begin(), names.end(), tool.name) == names.end();
-  });
+  std::erase_if(conversation->tools, [&](const Tool& tool) { return !chosen.contains(tool.name); });
   return mode == "auto" ? ToolChoice::Mode::kAuto : ToolChoice::Mode::kRequired;
 }
 
@@ -146,7 +147,7 @@ void read_function_choice(Fields& fields, Conversation* conversation) {
   } else if (Fields(*given, "tool_choice.").text("type") == "allowed_tools") {
     choice.mode = read_allowed(*given, conversation);
   } else {
-    choice.name = read_chosen(*given, "tool_choice", *conversation);
+    choice.name = read_chosen(*given, "tool_choice", names_of(conversation->tools));
     choice.mode = ToolChoice::Mode::kRequired;
   }
 }
