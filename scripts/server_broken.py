@@ -5,8 +5,8 @@ Usage: scripts/server_broken.py URL [--requests N] [--together N] [--seed N] [--
 
 URL is that of a server of this machine, such as http://127.0.0.1:8080; others are refused. The requests are good ones
 that were changed: bytes exchanged, cut off, doubled or added, lengths that lie, bodies that are no JSON or have fields of
-other kinds at any depth; and good ones whose client leaves at some moment, with or without a reset. Meanwhile /health is asked. At the
-end there must be no answer with a status of 500, 502, 503 or 504, no answer left in work, and as many good answers as were asked
+other kinds at any depth; and good ones whose client leaves at some moment, with or without a reset. Meanwhile /health
+is asked. At the end there must be no answer with a status of 500, 502, 503 or 504, no answer left in work, and as many good answers as were asked
 for. With --pid the memory of that process is printed before and after. The status is 1 where something is wrong.
 """
 import argparse

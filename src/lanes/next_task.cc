@@ -29,8 +29,8 @@ constexpr double kLearnLonger = 0.25;
 // A wait counts as no more than kMostTimesLonger times what was expected, or as the time awake: a
 // longer one is idle time more often than work that has grown.
 constexpr double kMostTimesLonger = 4.0;
-// The wait behind which a task was there already when the sleep ended counts as so much of what was
-// expected. Nobody saw when it came, and it may have been early in the sleep.
+// A wait whose task was there already when the sleep ended counts as this share of what was
+// expected. Nobody saw when the task came, and it may have been early in the sleep.
 constexpr double kLearnOverslept = 0.5;
 constexpr int kPausesPerLook = 16;  // counts pauses between two looks at the clock
 

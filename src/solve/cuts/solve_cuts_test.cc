@@ -316,45 +316,37 @@ TEST(SolveCuts, H4_RowsThatAreAbsentAreNoReasonForALength) {
   EXPECT_FALSE(found[0].is_worthwhile) << found[0].us << " for " << found[0].padded_us;
 }
 
-TEST(SolveCuts, H4_LanesWithFloatsOfTheirOwnGetNoPartOfALength) {
+// Expects that lengths are found worthwhile in int8 alone where all work is on an OpenVINO lane,
+// and that plans with them are accepted. Only in int8 does it have the bits of the lanes of cores.
+void expect_lengths_in_int8_alone(int n_lanes, const std::vector<int>& fixed_lanes) {
   const TinyLlama m;
   for (const plan::Prefill prefill : {plan::Prefill::kBf16, plan::Prefill::kInt8}) {
-    plan::Plan plan = plan_with(2);
+    plan::Plan plan = plan_with(n_lanes);
     plan.prefill = prefill;
     plan.lanes[1].kind = "openvino";
     plan.lanes[1].device = "CPU";
     plan.placements = {{"", 0, 1}};
     LengthRules rules;
     rules.lengths = {70};
-    rules.fixed_lanes = {1};
-    rules.prebuilt = plan.prompt_shapes;
+    rules.fixed_lanes = fixed_lanes;
+    if (!fixed_lanes.empty()) rules.prebuilt = plan.prompt_shapes;
     for (const LengthFound& found :
          find_lengths(FixedShapes(), kinds_of(m.subgraphs, m.weights), plan, rules)) {
       EXPECT_EQ(found.is_worthwhile, prefill == plan::Prefill::kInt8);
       if (found.is_worthwhile) plan.lengths.push_back({found.n_tokens, found.parts});
     }
     EXPECT_NO_THROW(schedule::check_cuts(plan, m.blueprint));
+    EXPECT_NO_THROW(schedule::check_placements(plan, m.blueprint));
   }
+}
+
+TEST(SolveCuts, H4_LanesWithFloatsOfTheirOwnGetNoPartOfALength) {
+  expect_lengths_in_int8_alone(2, {1});
 }
 
 // Two lanes of cores would take less time together, with other bits than those of other lengths.
 TEST(SolveCuts, H4_WhatALaneWithFloatsOfItsOwnRunsIsNotDividedByLengths) {
-  const TinyLlama m;
-  for (const plan::Prefill prefill : {plan::Prefill::kBf16, plan::Prefill::kInt8}) {
-    plan::Plan plan = plan_with(3);
-    plan.prefill = prefill;
-    plan.lanes[1].kind = "openvino";
-    plan.lanes[1].device = "CPU";
-    plan.placements = {{"", 0, 1}};
-    LengthRules rules;
-    rules.lengths = {70};
-    for (const LengthFound& found :
-         find_lengths(FixedShapes(), kinds_of(m.subgraphs, m.weights), plan, rules)) {
-      EXPECT_EQ(found.is_worthwhile, prefill == plan::Prefill::kInt8);
-      if (found.is_worthwhile) plan.lengths.push_back({found.n_tokens, found.parts});
-    }
-    EXPECT_NO_THROW(schedule::check_placements(plan, m.blueprint));
-  }
+  expect_lengths_in_int8_alone(3, {});
 }
 
 }  // namespace
