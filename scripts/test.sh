@@ -5,8 +5,8 @@
 #
 #   release        every test, in the build that people use
 #   format         the formatter has nothing to change, and shellcheck nothing to say
-#   asan-subset    the rooms that read untrusted bytes, and a few whole programs, under the address
-#                  and undefined-behaviour sanitizers
+#   asan-subset    the rooms that read untrusted bytes, under the address and undefined-behaviour
+#                  sanitizers
 #   asan           every test under these sanitizers
 #   tsan           the tests of all rooms that start threads, and whole programs, under the thread sanitizer
 #   opencl         tests of OpenCL lanes, on PoCL, which makes a device of the cores
@@ -48,7 +48,7 @@ stage_format() {
 
 stage_asan-subset() {
   scripts/packages.sh build test
-  configure_and_build asan troika_test_{base,tensor,gguf,fetch,text,jinja,kernels,whole}
+  configure_and_build asan troika_test_{base,tensor,gguf,fetch,http,text,grammar,jinja}
   run_ctest asan-subset
 }
 
