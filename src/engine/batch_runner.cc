@@ -123,6 +123,8 @@ void BatchRunner::fill_rows(const cache::Batch& batch) {
   for (size_t row = 0; row < n_rows; ++row) {
     tokens_[row] = batch.rows[row].token;
     TROIKA_ASSERT(tokens_[row] >= 0 && tokens_[row] < engine_.blueprint().n_vocab);
+    // Without values nobody reads angles, and thousands of simulated prompts would wait for them.
+    if (!engine_.has_values()) continue;
     rope_angles_.fill(batch.rows[row].position, rope_cos_.data() + row * n_pairs,
                       rope_sin_.data() + row * n_pairs);
   }

@@ -105,4 +105,30 @@ std::string record_text(const std::vector<Change>& record, const std::string& re
       count(ChangeKind::kCorrection));
 }
 
+std::string overview_text(const std::vector<Overview>& reports, const std::vector<Change>& record) {
+  std::string text = fmt::format("{:<12} {:>6}  {:<66}  {}\n", "report", "values",
+                                 "median errors now", "as first predicted");
+  for (const Overview& overview : reports) {
+    std::string first = "-";
+    for (const Change& change : record) {
+      if (change.kind != ChangeKind::kFirst || !is_of(change, overview.report)) continue;
+      first =
+          fmt::format("{}, on {}", figures_text(change.figures.at(overview.report)), change.date);
+    }
+    text += fmt::format("{:<12} {:>6}  {:<66}  {}\n", overview.report, overview.n_values,
+                        figures_text(overview.figures), first);
+  }
+  text += "\nchanged since, with what each report came to behind it:\n";
+  for (const Change& change : record) {
+    if (change.kind == ChangeKind::kFirst) continue;
+    text += fmt::format("  {} {}: {}\n      why: {}\n", change.date,
+                        change.kind == ChangeKind::kAssumption ? "assumption" : "mended",
+                        change.what, change.reason);
+    for (const auto& [report, figures] : change.figures) {
+      text += fmt::format("      {}: {}\n", report, figures_text(figures));
+    }
+  }
+  return text;
+}
+
 }  // namespace troika::papers

@@ -39,4 +39,12 @@ std::string record_text(const std::vector<Change>& record, const std::string& re
 // Returns a text as "values 30.2 %, all 31.3 %, 170 of 183 orderings".
 std::string figures_text(const RecordedFigures& figures);
 
+struct Overview {
+  std::string report;
+  int n_values = 0;
+  RecordedFigures figures;
+};
+// Returns a table of reports as they are and as first predicted, and what was changed between.
+std::string overview_text(const std::vector<Overview>& reports, const std::vector<Change>& record);
+
 }  // namespace troika::papers

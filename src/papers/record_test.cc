@@ -31,6 +31,32 @@ TEST(Record, V3_EveryReportHasOneFirstPredictionAndEveryChangeAReason) {
                                                 "powerinfer-2", "sd.npu", "shadowattn"}));
 }
 
+TEST(Record, V3_AnOverviewShowsReportsNowAndAsFirstPredicted) {
+  Change first;
+  first.kind = ChangeKind::kFirst;
+  first.date = "2026-01-02";
+  first.figures["sd.npu"] = {{"all", 31.25}};
+  Change mended = first;
+  mended.kind = ChangeKind::kCorrection;
+  mended.what = "a bus";
+  mended.reason = "it was free";
+  mended.figures["sd.npu"] = {{"all", 12.0}};
+  const Overview now = {"sd.npu", 42, {{"all", 12.0}, {"kept", 3}, {"orderings", 4}}};
+  const std::string text = overview_text({now, {"micro", 7, {{"fit", 0.5}}}}, {first, mended});
+  const auto line_of = [&](const std::string& beginning) {
+    const size_t at = text.find("\n" + beginning) + 1;
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  EXPECT_NE(line_of("sd.npu ").find(" 42 "), std::string::npos) << text;
+  EXPECT_NE(line_of("sd.npu ").find("all 12.0 %, 3 of 4 orderings"), std::string::npos) << text;
+  EXPECT_NE(line_of("sd.npu ").find("all 31.2 %, on 2026-01-02"), std::string::npos) << text;
+  EXPECT_NE(line_of("micro ").find("fit 0.5 %"), std::string::npos) << text;
+  EXPECT_TRUE(line_of("micro ").ends_with("  -")) << text;
+  EXPECT_EQ(line_of("  2026"), "  2026-01-02 mended: a bus") << text;
+  EXPECT_EQ(line_of("      why"), "      why: it was free") << text;
+  EXPECT_EQ(line_of("      sd.npu"), "      sd.npu: all 12.0 %") << text;
+}
+
 TEST(Record, AWrongFileIsASentence) {
   const test::TempFolder folder;
   const std::string path = folder.file("record.json");

@@ -7,13 +7,6 @@
 #include "base/error.h"
 
 namespace troika::schedule {
-namespace {
-
-double n_units(const Node& node, const lanes::Run& run) {
-  return node.is_dynamic ? n_positions(run) : 1.0;
-}
-
-}  // namespace
 
 // Waits for one task after the other. It outlives all of them: a lane's thread may still be on its
 // way out of `finished` when the next task is submitted.
@@ -212,23 +205,28 @@ void Runner::prepare(const Pass& pass, std::span<const lanes::Run> runs, Policy&
     const auto lane = static_cast<size_t>(node.lane);
     ready_[pass.n_before(node.lane) + lanes_[lane]->n_ready++] = static_cast<int>(i);
   }
+  run_positions_.resize(runs.size());
+  std::transform(runs.begin(), runs.end(), run_positions_.begin(), n_positions);
   if (policy.wants_times()) {
     for (size_t i = 0; i < pass.n_nodes(); ++i) {
       const Node& node = pass.nodes()[i];
       const TaskTime unknown;
       const TaskTime& time = node.time != nullptr ? *node.time : unknown;
-      expected_us_[i] =
-          time.us(n_units(node, runs[static_cast<size_t>(node.run)]), node.operations);
+      expected_us_[i] = time.us(n_units(node), node.operations);
     }
   }
   policy.begin(pass, {expected_us_.data(), policy.wants_times() ? pass.n_nodes() : 0});
+}
+
+double Runner::n_units(const Node& node) const {
+  return node.is_dynamic ? run_positions_[static_cast<size_t>(node.run)] : 1.0;
 }
 
 void Runner::learn() const {
   for (size_t i = 0; i < pass_->n_nodes(); ++i) {
     const Node& node = pass_->nodes()[i];
     if (node.time == nullptr) continue;
-    node.time->learn(n_units(node, runs_[static_cast<size_t>(node.run)]), node_us_[i]);
+    node.time->learn(n_units(node), node_us_[i]);
   }
 }
 

@@ -120,6 +120,8 @@ class Runner {
 
   void walk(const Pass& pass, std::span<const lanes::Run> runs);
   void prepare(const Pass& pass, std::span<const lanes::Run> runs, Policy& policy);
+  // Returns the number to which a node's time is in proportion in the present pass.
+  double n_units(const Node& node) const;
   void learn() const;
   void finished(int node, lanes::Status status);
   // These functions REQUIRE the mutex.
@@ -152,6 +154,7 @@ class Runner {
   std::vector<int> n_missing_;  // one entry for each node, as in `Situation`
   std::vector<double> expected_us_;
   std::vector<double> node_us_;
+  std::vector<double> run_positions_;  // one entry for each run, see n_positions
   // The ready nodes of each lane, ascending. A lane's part begins where its nodes begin in the
   // order of the pass, so there is room for all of them.
   std::vector<int> ready_;

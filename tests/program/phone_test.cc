@@ -131,15 +131,6 @@ TEST_F(PhoneProgram, AConstantCanBeGiven) {
                  {"--constant", "NAME=VALUE"});
 }
 
-TEST_F(PhoneProgram, V3_AllReportsInOneTable) {
-  const Finished all = troika({"reproduce", "all", "--phones", kPhones});
-  expect_success(all);
-  for (const char* text :
-       {"micro", "baselines", "llm.npu", "sd.npu", "shadowattn", "as first predicted"}) {
-    EXPECT_NE(all.out.find(text), std::string::npos) << text;
-  }
-}
-
 TEST_F(PhoneProgram, WrongUseIsASentence) {
   expect_refusal(troika({"bench", "llama-3-8b", "--machine", kPhones + "8gen3.json"}), 2,
                  {"--stack", "llm.npu"});

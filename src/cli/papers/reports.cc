@@ -224,31 +224,4 @@ nlohmann::ordered_json report_json(const papers::TestReport& report) {
   return json;
 }
 
-void print_overview(const std::vector<Overview>& reports,
-                    const std::vector<papers::Change>& record) {
-  print(fmt::format("{:<10} {:>6}  {:<66}  {}\n", "report", "values", "median errors now",
-                    "as first predicted"));
-  for (const Overview& overview : reports) {
-    std::string first = "-";
-    for (const papers::Change& change : record) {
-      const auto figures = change.figures.find(overview.report);
-      if (change.kind != papers::ChangeKind::kFirst || figures == change.figures.end()) continue;
-      first = fmt::format("{}, on {}", papers::figures_text(figures->second), change.date);
-    }
-    print(fmt::format("{:<10} {:>6}  {:<66}  {}\n", overview.report, overview.n_values,
-                      papers::figures_text(overview.figures), first));
-  }
-  print("\nchanged since, with what each report came to behind it:\n");
-  for (const papers::Change& change : record) {
-    if (change.kind == papers::ChangeKind::kFirst) continue;
-    print(fmt::format("  {} {}: {}\n", change.date,
-                      change.kind == papers::ChangeKind::kAssumption ? "assumption" : "mended",
-                      change.what));
-    print(fmt::format("      why: {}\n", change.reason));
-    for (const auto& [report, figures] : change.figures) {
-      print(fmt::format("      {}: {}\n", report, papers::figures_text(figures)));
-    }
-  }
-}
-
 }  // namespace troika::cli

@@ -23,13 +23,4 @@ void print_report(const papers::TestReport& report, const std::vector<papers::Ch
                   const std::string& name);
 nlohmann::ordered_json report_json(const papers::TestReport& report);
 
-struct Overview {
-  std::string report;
-  int n_values = 0;
-  papers::RecordedFigures figures;
-};
-// Prints a table of reports as they are and as first predicted, and what was changed between.
-void print_overview(const std::vector<Overview>& reports,
-                    const std::vector<papers::Change>& record);
-
 }  // namespace troika::cli

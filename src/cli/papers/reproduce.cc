@@ -42,6 +42,23 @@ struct ReproduceFlags {
   bool json = false;
 };
 
+nlohmann::ordered_json micro_json(const MicroReport& report) {
+  nlohmann::ordered_json json = report_json(report);
+  json["constants_fitted"] = report.n_fitted_constants;
+  json["median_error"] = {{"fit", report.median_error(Split::kFit)},
+                          {"held-out", report.median_error(Split::kHeldOut)}};
+  json["values"] = {{"fit", report.count(Split::kFit)},
+                    {"held-out", report.count(Split::kHeldOut)},
+                    {"taken", report.count(Split::kTaken)}};
+  return json;
+}
+
+nlohmann::ordered_json baselines_json(const MicroReport& report) {
+  nlohmann::ordered_json json = report_json(report);
+  json["median_error"] = {{"test", report.median_error(Split::kNone)}};
+  return json;
+}
+
 void reproduce_baselines(const ReproduceFlags& flags) {
   const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
   const MicroReport report = papers::simulate_baselines(folder);
@@ -51,9 +68,21 @@ void reproduce_baselines(const ReproduceFlags& flags) {
     print(papers::record_text(papers::read_record(flags.phones), flags.what));
     return;
   }
+  print_json(baselines_json(report));
+}
+
+nlohmann::ordered_json npu_json(const papers::PhoneFolder& folder,
+                                const papers::TestReport& report) {
   nlohmann::ordered_json json = report_json(report);
-  json["median_error"] = {{"test", report.median_error(Split::kNone)}};
-  print_json(json);
+  for (const papers::Sensitivity& s : papers::sensitivities_of_llm_npu(folder)) {
+    json["sensitivities"].push_back({{"constant", s.text},
+                                     {"values", s.median_of_values},
+                                     {"prompts", s.median_of_prompts},
+                                     {"all", s.median_of_all},
+                                     {"kept", s.orderings.n_kept},
+                                     {"orderings", s.orderings.n}});
+  }
+  return json;
 }
 
 void reproduce_llm_npu(const ReproduceFlags& flags) {
@@ -69,16 +98,8 @@ void reproduce_llm_npu(const ReproduceFlags& flags) {
   papers::TestReport report = papers::simulate_llm_npu(folder);
   if (measured) papers::fill_measured(*measured, &report);
   if (flags.json) {
-    nlohmann::ordered_json json = report_json(report);
+    nlohmann::ordered_json json = npu_json(folder, report);
     if (measured) json["this_machine"] = measured_npu_json(*measured);
-    for (const papers::Sensitivity& s : papers::sensitivities_of_llm_npu(folder)) {
-      json["sensitivities"].push_back({{"constant", s.text},
-                                       {"values", s.median_of_values},
-                                       {"prompts", s.median_of_prompts},
-                                       {"all", s.median_of_all},
-                                       {"kept", s.orderings.n_kept},
-                                       {"orderings", s.orderings.n}});
-    }
     print_json(json);
     return;
   }
@@ -138,8 +159,9 @@ void reproduce_heterollm(const ReproduceFlags& flags) {
   if (measured) print_measured_hetero(*measured);
 }
 
-nlohmann::ordered_json shadow_json(const papers::PhoneFolder& folder) {
-  nlohmann::ordered_json json = report_json(papers::simulate_shadowattn(folder));
+nlohmann::ordered_json shadow_json(const papers::PhoneFolder& folder,
+                                   const papers::TestReport& report) {
+  nlohmann::ordered_json json = report_json(report);
   for (const papers::ShadowSensitivity& s : papers::sensitivities_of_shadowattn(folder)) {
     json["sensitivities"].push_back({{"constant", s.text},
                                      {"all", s.median_error},
@@ -195,12 +217,26 @@ void reproduce_shadowattn(const ReproduceFlags& flags) {
     const TimelineTitle title = papers::trace_head_pipeline(folder, &trace);
     write_file(flags.timeline, timeline_svg(trace, title));
   }
+  const papers::TestReport report = papers::simulate_shadowattn(folder);
   if (flags.json) {
-    print_json(shadow_json(folder));
+    print_json(shadow_json(folder, report));
     return;
   }
-  print_report(papers::simulate_shadowattn(folder), papers::read_record(flags.phones), flags.what);
+  print_report(report, papers::read_record(flags.phones), flags.what);
   print_shadow_tables(folder);
+}
+
+nlohmann::ordered_json power_json(const papers::TestReport& report,
+                                  const std::vector<papers::OverlapRow>& overlaps) {
+  nlohmann::ordered_json json = report_json(report);
+  for (const papers::OverlapRow& row : overlaps) {
+    json["overlaps"].push_back({{"overlap", row.overlap},
+                                {"miss_rate", row.miss_rate},
+                                {"tokens_per_s", row.tokens_per_s},
+                                {"by_matrix", row.by_matrix},
+                                {"llmflash", row.llmflash}});
+  }
+  return json;
 }
 
 void reproduce_powerinfer2(const ReproduceFlags& flags) {
@@ -218,15 +254,7 @@ void reproduce_powerinfer2(const ReproduceFlags& flags) {
   const papers::TestReport report = papers::simulate_powerinfer2(folder);
   const std::vector<papers::OverlapRow> overlaps = papers::overlaps_of_powerinfer2(folder);
   if (flags.json) {
-    nlohmann::ordered_json json = report_json(report);
-    for (const papers::OverlapRow& row : overlaps) {
-      json["overlaps"].push_back({{"overlap", row.overlap},
-                                  {"miss_rate", row.miss_rate},
-                                  {"tokens_per_s", row.tokens_per_s},
-                                  {"by_matrix", row.by_matrix},
-                                  {"llmflash", row.llmflash}});
-    }
-    print_json(json);
+    print_json(power_json(report, overlaps));
     return;
   }
   print_report(report, papers::read_record(flags.phones), flags.what);
@@ -239,7 +267,8 @@ void reproduce_powerinfer2(const ReproduceFlags& flags) {
   }
 }
 
-// Prints one line for each report, and how it was when it was first predicted.
+// Prints one line for each report, and how it was when it was first predicted; as JSON all that
+// each report prints alone.
 void reproduce_all(const ReproduceFlags& flags) {
   const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
   const std::vector<papers::Change> record = papers::read_record(flags.phones);
@@ -250,7 +279,7 @@ void reproduce_all(const ReproduceFlags& flags) {
   const papers::TestReport hetero = papers::simulate_heterollm(folder);
   const papers::TestReport shadow = papers::simulate_shadowattn(folder);
   const papers::TestReport power = papers::simulate_powerinfer2(folder);
-  const std::vector<Overview> overviews = {
+  const std::vector<papers::Overview> overviews = {
       {"micro", micro.count(Split::kFit) + micro.count(Split::kHeldOut), papers::figures_of(micro)},
       {"baselines", baselines.count(Split::kNone), papers::figures_of(baselines)},
       {"llm.npu", npu.count(), papers::figures_of(npu)},
@@ -260,18 +289,20 @@ void reproduce_all(const ReproduceFlags& flags) {
       {"powerinfer-2", power.count(), papers::figures_of(power)}};
   if (flags.json) {
     nlohmann::ordered_json json;
-    json["micro"] = report_json(micro);
-    json["baselines"] = report_json(baselines);
-    json["llm.npu"] = report_json(npu);
+    json["micro"] = micro_json(micro);
+    json["baselines"] = baselines_json(baselines);
+    json["llm.npu"] = npu_json(folder, npu);
     json["sd.npu"] = report_json(sd);
     json["heterollm"] = report_json(hetero);
-    json["shadowattn"] = report_json(shadow);
-    json["powerinfer-2"] = report_json(power);
-    for (const Overview& overview : overviews) json["figures"][overview.report] = overview.figures;
+    json["shadowattn"] = shadow_json(folder, shadow);
+    json["powerinfer-2"] = power_json(power, papers::overlaps_of_powerinfer2(folder));
+    for (const papers::Overview& overview : overviews) {
+      json["figures"][overview.report] = overview.figures;
+    }
     print_json(json);
     return;
   }
-  print_overview(overviews, record);
+  print(papers::overview_text(overviews, record));
 }
 
 void reproduce(const ReproduceFlags& flags) {
@@ -322,14 +353,7 @@ void reproduce(const ReproduceFlags& flags) {
     print(papers::record_text(papers::read_record(flags.phones), flags.what));
     return;
   }
-  nlohmann::ordered_json json = report_json(report);
-  json["constants_fitted"] = report.n_fitted_constants;
-  json["median_error"] = {{"fit", report.median_error(Split::kFit)},
-                          {"held-out", report.median_error(Split::kHeldOut)}};
-  json["values"] = {{"fit", report.count(Split::kFit)},
-                    {"held-out", report.count(Split::kHeldOut)},
-                    {"taken", report.count(Split::kTaken)}};
-  print(json.dump(2) + "\n");
+  print_json(micro_json(report));
 }
 
 // Adds the options of how the ablation of llm.npu is measured here.

@@ -22,7 +22,7 @@ std::vector<float> seeded_floats(size_t n, float centre) {
 }  // namespace
 
 OneOp::OneOp(const lanes::Machine& machine, const plan::OpShape& shape,
-             const std::vector<weights::Matrix>& matrices, int pack_threads)
+             const std::vector<weights::Matrix>& matrices, int pack_threads, bool has_values)
     : shape_(shape), memory_(lanes::owned_memory(machine)) {
   model::Blueprint& b = blueprint_;
   b.architecture = "one-op";
@@ -42,8 +42,9 @@ OneOp::OneOp(const lanes::Machine& machine, const plan::OpShape& shape,
   if (pack_threads > 0 && shape.op == OpKind::kLinear) {
     weights_->pack_int8(weights::prompt_matrices(b), pack_threads);
   }
-  buffers_ = std::make_unique<lanes::Buffers>(b, shape.n_tokens, shape.n_tokens, true, 1, memory_);
-  fill_inputs();
+  buffers_ =
+      std::make_unique<lanes::Buffers>(b, shape.n_tokens, shape.n_tokens, has_values, 1, memory_);
+  if (has_values) fill_inputs();
   add_positions();
   if (shape.op == OpKind::kAttention) add_attention();
 }

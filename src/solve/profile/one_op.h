@@ -23,9 +23,10 @@ class OneOp {
   // Makes one variant of the op for each matrix: they share inputs and output, and have different
   // weights. An op without a matrix still has one variant for each entry. With `pack_threads` the
   // matrices are packed as prompts in int8 need them. Values lie where the lanes of `machine` see
-  // them, which must outlive this.
+  // them, which must outlive this. Without `has_values` there is no storage for inputs and output:
+  // for lanes that compute nothing.
   OneOp(const lanes::Machine& machine, const plan::OpShape& shape,
-        const std::vector<weights::Matrix>& matrices, int pack_threads = 0);
+        const std::vector<weights::Matrix>& matrices, int pack_threads = 0, bool has_values = true);
   OneOp(const OneOp&) = delete;
   OneOp& operator=(const OneOp&) = delete;
 

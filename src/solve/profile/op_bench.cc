@@ -229,7 +229,8 @@ std::vector<plan::OpTime> compare_arrangements(lanes::Machine& machine, int lane
   std::vector<plan::OpTime> times;
   for (const OpShape& shape : products) {
     const size_t row_bytes = tensor::row_bytes(shape.type, static_cast<size_t>(shape.k));
-    OneOp op(machine, shape, {{shape.type, &kNothing, row_bytes, shape.n_rows, shape.k}});
+    const weights::Matrix matrix = {shape.type, &kNothing, row_bytes, shape.n_rows, shape.k};
+    OneOp op(machine, shape, {matrix}, /*pack_threads=*/0, /*has_values=*/false);
     times.push_back(fastest_arrangement(machine, lane, shape, op, 1, {0, 1, 1, 0.0}));
   }
   return times;
