@@ -59,7 +59,8 @@ macro(troika_close_group)
     set(unit ${CMAKE_BINARY_DIR}/groups/${name}_${group}.cc)
     file(CONFIGURE OUTPUT ${unit} CONTENT "${text}" @ONLY)
     # A class may hold what an unnamed namespace has: no other unit sees it, as in a file alone.
-    set_source_files_properties(${unit} PROPERTIES COMPILE_OPTIONS -Wno-subobject-linkage)
+    set_source_files_properties(${unit} PROPERTIES COMPILE_OPTIONS
+                                $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
     list(APPEND units ${unit})
   endif()
   math(EXPR group "${group} + 1")
