@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/error.h"
 #include "base/os_error.h"
@@ -37,6 +38,7 @@ struct DiskLane::Ring {
   io_uring ring{};
   bool is_made = false;
   bool has_buffer = false;
+  std::byte first_byte{};  // is what the ring reads when it is tried
 };
 
 void DiskLane::FreeMemory::operator()(std::byte* memory) const { std::free(memory); }
@@ -77,7 +79,7 @@ DiskLane::~DiskLane() {
       if (io_uring_sqe* const entry = io_uring_get_sqe(&ring_->ring)) {
         io_uring_prep_nop(entry);
         io_uring_sqe_set_data(entry, nullptr);
-        io_uring_submit(&ring_->ring);
+        submit_entries();
       }
     }
   }
@@ -108,30 +110,51 @@ void DiskLane::open_files() {
   }
 }
 
+// Makes the ring and lets it read a byte. A sandbox may allow the one and forbid the other, and old
+// kernels have rings that do not know such reads. Returns 0, or why there is no ring, as -errno.
+int DiskLane::try_ring() {
+  io_uring* const ring = &ring_->ring;
+  // The queue has one entry more than reads, so that the entry that ends the thread finds room.
+  int result = io_uring_queue_init(static_cast<unsigned>(options_.depth) + 1, ring, 0);
+  if (result < 0) return result;
+  ring_->is_made = true;
+  if (files_.empty()) return 0;
+  io_uring_prep_read(io_uring_get_sqe(ring), files_.front().buffered, &ring_->first_byte, 1, 0);
+  do {
+    result = io_uring_submit(ring);
+  } while (result == -EINTR || result == -EAGAIN);
+  if (result < 0) return result;
+  io_uring_cqe* entry = nullptr;
+  do {
+    result = io_uring_wait_cqe(ring, &entry);
+  } while (result == -EINTR);
+  if (result < 0) return result;
+  result = entry->res;
+  io_uring_cqe_seen(ring, entry);
+  return std::min(result, 0);
+}
+
 void DiskLane::start_ring() {
   if (!options_.may_use_io_uring) return;
-  auto ring = std::make_unique<Ring>();
-  // The queue has one entry more than reads, so that the entry that ends the thread finds room.
-  const int result = io_uring_queue_init(static_cast<unsigned>(options_.depth) + 1, &ring->ring, 0);
-  if (result < 0) {
+  ring_ = std::make_unique<Ring>();
+  if (const int result = try_ring(); result < 0) {
+    ring_ = nullptr;
     notes_.push_back(fmt::format(
         "io_uring cannot be used here ({}), so a thread reads one block after the other.",
         std::strerror(-result)));
     return;
   }
-  ring->is_made = true;
   if (buffer_ != nullptr) {
     const iovec whole = {buffer_.get(), options_.buffer_bytes};
-    const int registered = io_uring_register_buffers(&ring->ring, &whole, 1);
-    ring->has_buffer = registered == 0;
-    if (!ring->has_buffer) {
+    const int registered = io_uring_register_buffers(&ring_->ring, &whole, 1);
+    ring_->has_buffer = registered == 0;
+    if (!ring_->has_buffer) {
       notes_.push_back(fmt::format(
           "The kernel does not keep the {} bytes of the read buffer in place ({}; 'ulimit -l' "
           "tells how much it may), so each read maps its own part.",
           options_.buffer_bytes, std::strerror(-registered)));
     }
   }
-  ring_ = std::move(ring);
 }
 
 std::unique_ptr<Executable> DiskLane::build(const Subgraph& subgraph, plan::Shape,
@@ -143,6 +166,11 @@ std::unique_ptr<Executable> DiskLane::build(const Subgraph& subgraph, plan::Shap
 }
 
 std::unique_ptr<Executable> DiskLane::make_read() const { return std::make_unique<ReadTask>(); }
+
+std::vector<std::string> DiskLane::notes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return notes_;
+}
 
 std::string DiskLane::problem() const {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -185,19 +213,17 @@ void DiskLane::submit(const Executable&, const Run& run, Completion& completion)
 
 bool DiskLane::can_read_directly(const Read& read) const {
   const ReadRequest& request = read.request;
-  return files_[static_cast<size_t>(request.file)].direct >= 0 &&
-         is_aligned(request.offset + read.n_done) && is_aligned(request.bytes - read.n_done) &&
+  const OpenFile& file = files_[static_cast<size_t>(request.file)];
+  return file.direct >= 0 && !file.refuses_direct && is_aligned(request.offset + read.n_done) &&
+         is_aligned(request.bytes - read.n_done) &&
          is_aligned(reinterpret_cast<uintptr_t>(request.to) + read.n_done);
 }
 
-int DiskLane::descriptor_for(const Read& read) {
-  const OpenFile& file = files_[static_cast<size_t>(read.request.file)];
-  if (!can_read_directly(read)) {
-    ++n_cached_;
-    return file.buffered;
-  }
-  ++n_direct_;
-  return file.direct;
+int DiskLane::descriptor_for(Read* read) {
+  const OpenFile& file = files_[static_cast<size_t>(read->request.file)];
+  read->is_direct = can_read_directly(*read);
+  ++(read->is_direct ? n_direct_ : n_cached_);
+  return read->is_direct ? file.direct : file.buffered;
 }
 
 void DiskLane::start_waiting_reads() {
@@ -216,19 +242,23 @@ void DiskLane::start_waiting_reads() {
     const bool is_registered = ring_->has_buffer && to >= buffer_.get() &&
                                to + bytes <= buffer_.get() + options_.buffer_bytes;
     if (is_registered) {
-      io_uring_prep_read_fixed(entry, descriptor_for(*read), to, bytes, offset, 0);
+      io_uring_prep_read_fixed(entry, descriptor_for(read), to, bytes, offset, 0);
     } else {
-      io_uring_prep_read(entry, descriptor_for(*read), to, bytes, offset);
+      io_uring_prep_read(entry, descriptor_for(read), to, bytes, offset);
     }
     io_uring_sqe_set_data(entry, read);
     ++n_started;
   }
-  if (n_started == 0) return;
-  int n_submitted = 0;
-  do {
-    n_submitted = io_uring_submit(&ring_->ring);
-  } while (n_submitted == -EINTR || n_submitted == -EAGAIN);
-  TROIKA_ASSERT(n_submitted >= 0);
+  if (n_started > 0) submit_entries();
+}
+
+// Hands over all entries. The kernel takes only those up to one that it refuses, and what it left
+// would wait for ever where nothing else is under way.
+void DiskLane::submit_entries() {
+  while (io_uring_sq_ready(&ring_->ring) > 0) {
+    const int n_submitted = io_uring_submit(&ring_->ring);
+    TROIKA_ASSERT(n_submitted >= 0 || n_submitted == -EINTR || n_submitted == -EAGAIN);
+  }
 }
 
 void DiskLane::note_problem(const Read& read, int error_number) {
@@ -245,10 +275,25 @@ void DiskLane::note_problem(const Read& read, int error_number) {
   }
 }
 
+// Says whether the file system refused to read past the page cache. Some take the flag when a file
+// is opened, and some want larger pages than the usual ones.
+bool DiskLane::is_refused(const Read& read, int64_t result) {
+  if (!read.is_direct || (result != -EINVAL && result != -EOPNOTSUPP)) return false;
+  OpenFile& file = files_[static_cast<size_t>(read.request.file)];
+  --n_direct_;
+  if (!std::exchange(file.refuses_direct, true)) {
+    notes_.push_back(fmt::format(
+        "{}: the file system refused to read past the page cache ({}), so reads go through it.",
+        file.path, std::strerror(static_cast<int>(-result))));
+  }
+  return true;
+}
+
 bool DiskLane::take_result(Read* read, int64_t result) {
   if (options_.spoil) result = options_.spoil(read->request, result);
   if (result > 0) read->n_done += static_cast<uint64_t>(result);
   if (result >= 0 && read->n_done >= read->request.bytes) return true;
+  if (is_refused(*read, result)) return false;
   const bool is_passing = result == -EINTR || result == -EAGAIN;
   if (result <= 0 && !is_passing) {
     note_problem(*read, static_cast<int>(-result));
@@ -309,7 +354,7 @@ void DiskLane::read_in_turn() {
     waiting_.pop_front();
     bool has_ended = false;
     while (!has_ended) {
-      const int descriptor = descriptor_for(read);
+      const int descriptor = descriptor_for(&read);
       lock.unlock();
       const ssize_t n = ::pread(descriptor, read.request.to + read.n_done,
                                 std::min(read.request.bytes - read.n_done, kMostBytes),

@@ -56,7 +56,7 @@ class DiskLane : public Lane {
   bool uses_io_uring() const { return ring_ != nullptr; }
   // Returns a sentence for people about each thing that could not be had; empty where everything
   // could.
-  const std::vector<std::string>& notes() const { return notes_; }
+  std::vector<std::string> notes() const;
   uint64_t n_direct_reads() const;
   // Counts those that went through the page cache, which may have kept what they read.
   uint64_t n_cached_reads() const;
@@ -68,6 +68,8 @@ class DiskLane : public Lane {
     std::string path;
     int buffered = -1;
     int direct = -1;  // -1: the file system refuses
+    // Says that the file system took the flag, and then refused a read of whole pages.
+    bool refuses_direct = false;
   };
   // The reads of one submission.
   struct Task {
@@ -80,6 +82,7 @@ class DiskLane : public Lane {
     Task* task = nullptr;
     ReadRequest request;
     uint64_t n_done = 0;
+    bool is_direct = false;  // says that what is under way goes past the page cache
   };
   struct Ring;  // io_uring and its registered buffer
   struct FreeMemory {
@@ -89,11 +92,14 @@ class DiskLane : public Lane {
   void open_files();
   void start_ring();
   bool can_read_directly(const Read& read) const;
-  int descriptor_for(const Read& read);
-  // Both functions REQUIRE the mutex.
+  int try_ring();
+  // These functions REQUIRE the mutex.
+  int descriptor_for(Read* read);
   void start_waiting_reads();
+  void submit_entries();
   Completion* note_end(const Read& read);
   void note_problem(const Read& read, int error_number);
+  bool is_refused(const Read& read, int64_t result);
   // Handles what a read returned (bytes or -errno). Returns whether the read has ended.
   bool take_result(Read* read, int64_t result);
   void reap();

@@ -3,11 +3,19 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <cstddef>
 #include <fstream>
+#include <iterator>
+#include <thread>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -44,7 +52,8 @@ class DiskLaneTest : public testing::TestWithParam<bool> {
   }
 
   static bool has_note(const DiskLane& lane, std::string_view part) {
-    return std::any_of(lane.notes().begin(), lane.notes().end(), [&](const std::string& note) {
+    const std::vector<std::string> notes = lane.notes();
+    return std::any_of(notes.begin(), notes.end(), [&](const std::string& note) {
       return note.find(part) != std::string::npos;
     });
   }
@@ -80,6 +89,30 @@ TEST_P(DiskLaneTest, ReadsPastThePageCacheWhereEverythingIsAligned) {
   const bool is_refused = has_note(lane, "the file system does not read past the page cache");
   EXPECT_EQ(lane.n_direct_reads(), is_refused ? 0u : 2u);
   EXPECT_EQ(lane.n_cached_reads(), is_refused ? 2u : 0u);
+}
+
+// A file system may take the flag of direct reads, and refuse the reads.
+TEST_P(DiskLaneTest, P10WhatMayNotGoPastThePageCacheGoesThroughIt) {
+  std::atomic<int> n_calls = 0;
+  options.buffer_bytes = 1 << 16;
+  options.spoil = [&](const ReadRequest&, int64_t returned) -> int64_t {
+    return n_calls++ == 0 ? -EINVAL : returned;
+  };
+  DiskLane lane(options);
+  if (has_note(lane, "does not read past the page cache")) GTEST_SKIP() << "Nothing is direct.";
+  const std::span<std::byte> buffer = lane.buffer();
+  const std::vector<ReadRequest> two = {{0, 8192, 4096, buffer.data()},
+                                        {0, 0, 8192, buffer.data() + 4096}};
+  ASSERT_EQ(read(lane, two), Status::kDone) << lane.problem();
+  EXPECT_TRUE(std::equal(buffer.begin(), buffer.begin() + 4096, content.begin() + 8192));
+  EXPECT_TRUE(std::equal(buffer.begin() + 4096, buffer.begin() + 12288, content.begin()));
+  EXPECT_TRUE(has_note(lane, "refused to read past the page cache"));
+  // The second read may have been under way when the first was refused.
+  const uint64_t n_direct = lane.n_direct_reads();
+  EXPECT_LE(n_direct, 1u);
+  EXPECT_GE(lane.n_cached_reads(), 1u);
+  ASSERT_EQ(read(lane, two), Status::kDone);
+  EXPECT_EQ(lane.n_direct_reads(), n_direct);
 }
 
 TEST_P(DiskLaneTest, ManyReadsAreUnderWayAtOnce) {
@@ -199,6 +232,57 @@ TEST_P(DiskLaneTest, AMissingFileIsASentence) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("nothing"), std::string::npos) << error.what();
+  }
+}
+
+// Forbids a system call to this thread and those that it makes, as sandboxes do. Returns false
+// where the system has no filters.
+bool forbid(unsigned call) {
+  const sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter = {static_cast<unsigned short>(std::size(program)),
+                             const_cast<sock_filter*>(program)};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// Containers forbid io_uring, some of them only a part of it.
+TEST(DiskLane, P10WhereIoUringIsForbiddenAThreadReads) {
+  const test::TempFolder folder;
+  DiskOptions options;
+  options.files = {folder.file("data")};
+  test::write_whole(options.files.front(), "0123456789");
+  for (const long call : {SYS_io_uring_setup, SYS_io_uring_enter}) {
+    bool can_forbid = false, uses_io_uring = true;
+    Status status = Status::kPending;
+    std::vector<std::string> notes;
+    char text[4] = {};
+    std::thread sandbox([&] {
+      can_forbid = forbid(static_cast<unsigned>(call));
+      if (!can_forbid) return;
+      DiskLane lane(options);
+      uses_io_uring = lane.uses_io_uring();
+      notes = lane.notes();
+      const ReadRequest read = {0, 3, 4, reinterpret_cast<std::byte*>(text)};
+      lanes::Run run;
+      run.reads = {&read, 1};
+      Ended waiting;
+      const auto task = lane.make_read();
+      lane.submit(*task, run, waiting);
+      waiting.latch.wait();
+      status = waiting.status;
+    });
+    sandbox.join();
+    if (!can_forbid) GTEST_SKIP() << "This system has no filters of system calls.";
+    EXPECT_FALSE(uses_io_uring);
+    ASSERT_EQ(status, Status::kDone);
+    EXPECT_EQ(std::string_view(text, 4), "3456");
+    ASSERT_EQ(notes.size(), 1u);
+    EXPECT_NE(notes.front().find("io_uring cannot be used here"), std::string::npos);
   }
 }
 
