@@ -129,9 +129,15 @@ void write_file(const std::string& path, std::string_view content) {
 std::optional<std::string> read_whole_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::nullopt;
-  std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  if (file.bad()) return std::nullopt;
-  return bytes;
+  try {
+    std::string bytes((std::istreambuf_iterator<char>(file)), {});
+    if (file.bad()) return std::nullopt;
+    return bytes;
+  } catch (const std::ios_base::failure&) {
+    // An iterator passes on what the stream would keep to itself: a folder can be opened and not
+    // read, and a disk may fail.
+    return std::nullopt;
+  }
 }
 
 void refuse_to_replace(const std::string& source, const std::string& output) {

@@ -51,7 +51,8 @@ class AtomicFile {
 // Writes a whole file, which appears complete or not at all. Throws Error.
 void write_file(const std::string& path, std::string_view content);
 
-// Returns the bytes of a whole file; nothing where it cannot be read.
+// Returns the bytes of a whole file; nothing where it cannot be read, or is a folder. Waits for the
+// bytes of a pipe.
 std::optional<std::string> read_whole_file(const std::string& path);
 
 // Throws UsageError where writing `output` would replace `source`, which is being read.

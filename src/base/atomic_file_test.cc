@@ -52,6 +52,14 @@ TEST(AtomicFile, WritesThroughASymbolicLink) {
   EXPECT_EQ(read_whole(folder.file("real")), "new");
 }
 
+TEST(ReadWholeFile, WhatCannotBeReadIsNothing) {
+  TempFolder folder;
+  write_whole(folder.file("a"), std::string("b\0c", 3));
+  EXPECT_EQ(read_whole_file(folder.file("a")), std::string("b\0c", 3));
+  EXPECT_EQ(read_whole_file(folder.file("none")), std::nullopt);
+  EXPECT_EQ(read_whole_file(folder.file("")), std::nullopt);  // the folder itself
+}
+
 TEST(AtomicFile, SaysWhyItCannotBeWritten) {
   TempFolder folder;
   EXPECT_NE(message_of<Error>([&] { AtomicFile(folder.file("no/a")); }).find("no such file or"),

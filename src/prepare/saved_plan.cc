@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <optional>
+#include <utility>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/system.h"
@@ -25,15 +26,14 @@ uint64_t hash_of_headers(const gguf::File& file) {
 }
 
 std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad()) {
+  std::optional<std::string> text = read_whole_file(path);
+  if (!text) {
     throw Error(
         fmt::format("{}: the plan cannot be read; check the path, or make one with "
                     "'troika plan MODEL -o {}'.",
                     path, path));
   }
-  return text;
+  return *std::move(text);
 }
 
 void check_identity(const std::string& path, const plan::PlanFor& made_for,

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -37,17 +36,22 @@ CalibrationState::CalibrationState(const std::string& folder, const std::string&
 }
 
 void CalibrationState::load() {
-  std::ifstream file(path_, std::ios::binary);
-  if (!file.is_open()) return;
-  text_.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  const auto json = nlohmann::json::parse(text_, nullptr, /*allow_exceptions=*/false);
-  if (file.bad() || !json.is_object()) {
+  std::error_code ignored;
+  const std::filesystem::file_status state = std::filesystem::status(path_, ignored);
+  if (!std::filesystem::exists(state)) return;
+  if (!std::filesystem::is_regular_file(state)) {  // reading a pipe might never end
+    throw Error(fmt::format("{}: is no file, and in the way of one. Remove it.", path_));
+  }
+  const std::optional<std::string> text = read_whole_file(path_);
+  const auto json = nlohmann::json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
     throw Error(
         fmt::format("{}: what was found out before it was cut off cannot be read. 'troika cache "
                     "--remove {}' takes it "
                     "away.",
                     path_, std::filesystem::path(path_).filename().string()));
   }
+  text_ = *text;
   n_found_earlier_ = json.size();
 }
 

@@ -62,6 +62,9 @@ TEST_F(CalibrationStates, ABrokenFileIsRefusedWithAdvice) {
     std::ofstream(state.path()) << text;
     EXPECT_THROW(CalibrationState(folder_.file("side"), "x"), Error) << text;
   }
+  std::filesystem::remove(state.path());
+  std::filesystem::create_directory(state.path());
+  EXPECT_THROW(CalibrationState(folder_.file("side"), "x"), Error);
 }
 
 }  // namespace

@@ -76,7 +76,11 @@ std::optional<KeptPlan> find(const std::string& folder, const gguf::File& model)
   const std::string key = key_of(model);
   const std::string path = path_of(key, machine_hash(model));
   std::error_code ignored;
-  if (fs::exists(path, ignored)) return read(path, model, key);
+  const fs::file_status state = fs::status(path, ignored);
+  if (fs::is_regular_file(state)) return read(path, model, key);
+  if (fs::exists(state)) {  // reading a pipe might never end
+    throw Error(fmt::format("{}: is no file. Remove it; 'troika tune MODEL' makes a plan.", path));
+  }
   const std::string other = any_that_begins(folder, kPrefix + key);
   if (other.empty()) return std::nullopt;
   throw Error(

@@ -1,6 +1,7 @@
 #include "tune/kept_plan.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -116,6 +117,17 @@ TEST_F(KeptPlans, DamagedOnesAreIgnoredWithASentence) {
   expect_ignored(path);
   std::filesystem::resize_file(path, 0);
   expect_ignored(path);
+}
+
+// A folder in the plan's place cannot be read, and a pipe might never be read to its end.
+TEST_F(KeptPlans, WhatIsNoFileIsIgnoredWithASentence) {
+  const std::string path = keep_plan(model(), file_);
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  expect_ignored("is no file");
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  expect_ignored("is no file");
 }
 
 TEST_F(KeptPlans, WithoutAFolderThereIsNone) {

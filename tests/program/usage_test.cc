@@ -353,6 +353,10 @@ TEST_F(Usage, AContextThatMemoryDoesNotHold) {
   expect_refusal(run({"--context", "2000000000"}), 1, {"2000000000", "--context"});
 }
 
+TEST_F(Usage, AFolderIsNoPlan) {
+  expect_refusal(run({"--plan", "/"}), 1, {"/: the plan cannot be read", "'troika plan MODEL"});
+}
+
 TEST_F(Usage, ThePromptMustBeGivenOnce) {
   write("a text", "prompt.txt");
   const std::string file = folder_.file("prompt.txt");
