@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "measure/simulate.h"
 #include "papers/figures.h"
+#include "papers/given.h"
 #include "papers/npu_runs.h"
 
 namespace troika::papers {
@@ -42,8 +43,10 @@ class Baselines {
   explicit Baselines(const PhoneFolder& folder) : folder_(folder) {}
 
   MicroReport run() {
-    for (const plan::PublishedRow& row : folder_.published) {
-      if (row.use == "test" && row.what.starts_with("llama.cpp, CPU:")) add_table5(row);
+    const Given given(folder_.path, "baselines");
+    const TestRows rows(folder_);
+    for (const std::string& id : given.rows("whole tasks of llama.cpp")) {
+      add_table5(rows.row_of(id));
     }
     add_rates();
     return std::move(report_);

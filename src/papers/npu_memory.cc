@@ -9,9 +9,6 @@ namespace troika::papers {
 namespace {
 
 constexpr double kFloatBytes = 4.0;
-// The share of channels whose float rows stay in memory (nf045: less than 3 % have most outliers).
-constexpr double kShareOfHotChannels = 0.03;
-constexpr int kPrunePercent = 85;  // nf046
 
 }  // namespace
 
@@ -19,8 +16,9 @@ constexpr int kPrunePercent = 85;  // nf046
 // graph of a chunk's own repeats weights and buffers; a shared one repeats only what attention
 // needs.
 NpuMemory npu_memory(const std::string& folder, const std::string& model, int n_prompt) {
+  const NpuGiven given = read_npu_given(folder);
   prepare::Options options = npu_options(folder, model);
-  options.prompts.chunk = kNpuChunk;
+  options.prompts.chunk = given.chunk;
   options.memory.context = n_prompt + 8;
   const engine::Engine engine(options);
   const model::Blueprint& blueprint = engine.blueprint();
@@ -40,11 +38,11 @@ NpuMemory npu_memory(const std::string& folder, const std::string& model, int n_
     const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.weight)];
     const double n_weights = static_cast<double>(weight.n_rows) * weight.row_length;
     memory.weight_bytes += n_weights;
-    if (schedule::keeps_outliers(op.layer, blueprint.n_layers, kPrunePercent)) {
-      memory.shadow_bytes += kShareOfHotChannels * n_weights * kFloatBytes;
+    if (schedule::keeps_outliers(op.layer, blueprint.n_layers, given.prune)) {
+      memory.shadow_bytes += given.hot_share * n_weights * kFloatBytes;
     }
   }
-  const int n_chunks = (n_prompt + kNpuChunk - 1) / kNpuChunk;
+  const int n_chunks = (n_prompt + given.chunk - 1) / given.chunk;
   memory.unshared_bytes = n_chunks * (memory.weight_bytes + memory.buffer_bytes);
   memory.shared_bytes = memory.weight_bytes + memory.buffer_bytes + (n_chunks - 1) * dynamic_bytes;
   return memory;

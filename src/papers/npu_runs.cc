@@ -1,6 +1,7 @@
 #include "papers/npu_runs.h"
 
 #include "machines/phone_setup.h"
+#include "papers/given.h"
 #include "schedule/graphs.h"
 #include "solve/lane_memory.h"
 
@@ -30,17 +31,6 @@ constexpr NpuModel kNpuModels[] = {{"Qwen1.5-1.8B", "qwen1.5-1.8b"},
                                    {"LlaMA-2-7B", "llama-2-7b"},
                                    {"Mistral-7B", "mistral-7b"}};
 
-// One processor alone needs no graphs of a fixed length, so nothing of its prompts is padded.
-int chunk_of(const NpuRun& run) {
-  constexpr int kMostTokens = 512;
-  if (!run.step) {
-    const int n_chunks = (run.n_prompt + kMostTokens - 1) / kMostTokens;
-    return (run.n_prompt + n_chunks - 1) / n_chunks;
-  }
-  // Without chunks a prompt has graphs of its own length.
-  return *run.step == NpuStep::kNaive ? run.n_prompt : kNpuChunk;
-}
-
 // Returns the share of the weights of the blocks' products that a lane multiplies with.
 double share_on(const engine::Engine& engine, int lane) {
   const plan::Plan& plan = engine.plan();
@@ -65,6 +55,29 @@ const char* known_npu_model(std::string_view configuration) {
   return nullptr;
 }
 
+NpuGiven read_npu_given(const std::string& folder) {
+  const Given given(folder, "llm.npu");
+  return {.chunk = given.count("tokens of a chunk"),
+          .prune = given.count("percent of blocks without outliers"),
+          .hot_share = given.share("percent of channels that are hot")};
+}
+
+NpuRuns::NpuRuns(std::string folder, std::vector<plan::ConstantChoice> constants)
+    : folder_(std::move(folder)),
+      given_(read_npu_given(folder_)),
+      constants_(std::move(constants)) {}
+
+// One processor alone needs no graphs of a fixed length, so nothing of its prompts is padded.
+int NpuRuns::chunk_of(const NpuRun& run) const {
+  constexpr int kMostTokens = 512;
+  if (!run.step) {
+    const int n_chunks = (run.n_prompt + kMostTokens - 1) / kMostTokens;
+    return (run.n_prompt + n_chunks - 1) / n_chunks;
+  }
+  // Without chunks a prompt has graphs of its own length.
+  return *run.step == NpuStep::kNaive ? run.n_prompt : given_.chunk;
+}
+
 const NpuResult& NpuRuns::result(const NpuRun& run) {
   const auto [at, is_new] = known_.try_emplace(run);
   if (!is_new) return at->second;
@@ -73,7 +86,7 @@ const NpuResult& NpuRuns::result(const NpuRun& run) {
   options.phone.file = folder_ + "/" + run.phone + ".json";
   options.phone.processors = run.processors;
   options.phone.npu_step = run.step;
-  options.phone.npu_prune = run.prune;
+  options.phone.npu_prune = run.prune.value_or(given_.prune);
   options.prompts.order = run.order;
   // Polling on shared flags is another paper's technique (H8).
   options.phone.has_fast_handover = false;

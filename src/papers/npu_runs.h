@@ -24,7 +24,7 @@ struct NpuRun {
   int n_prompt = 0;
   // Says how far the ablation goes; none: all runs on the first lane.
   std::optional<NpuStep> step = NpuStep::kOutOfOrder;
-  int prune = 85;
+  std::optional<int> prune = std::nullopt;  // the percentage of blocks; none: the paper's (N6)
   std::string phone = "8gen3";
   std::vector<Processor> processors = {Processor::kCpu, Processor::kNpu};
   std::optional<plan::Order> order = std::nullopt;  // none: the order of the step
@@ -42,15 +42,27 @@ struct NpuResult {
   double npu_share = 1.0;
 };
 
+// What runs are given: phones/simulated/llm.npu.json says where each number is from.
+struct NpuGiven {
+  int chunk = 0;           // the tokens of a chunk
+  int prune = 0;           // the percentage of blocks whose outliers are ignored
+  double hot_share = 0.0;  // the share of channels whose float rows stay in memory
+};
+// Throws Error.
+NpuGiven read_npu_given(const std::string& folder);
+
 class NpuRuns {
  public:
   // `constants` replace those of the phones' files.
-  explicit NpuRuns(std::string folder, std::vector<plan::ConstantChoice> constants = {})
-      : folder_(std::move(folder)), constants_(std::move(constants)) {}
+  // Throws Error.
+  explicit NpuRuns(std::string folder, std::vector<plan::ConstantChoice> constants = {});
   const NpuResult& result(const NpuRun& run);
 
  private:
+  int chunk_of(const NpuRun& run) const;
+
   std::string folder_;
+  NpuGiven given_;
   std::vector<plan::ConstantChoice> constants_;
   std::map<NpuRun, NpuResult> known_;
 };
@@ -58,8 +70,5 @@ class NpuRuns {
 // Returns a model with the whole system of the paper on the cores and the NPU of the 8 Gen 3;
 // nothing is computed.
 prepare::Options npu_options(const std::string& folder, const std::string& model);
-
-// The chunk length of the paper.
-inline constexpr int kNpuChunk = 256;
 
 }  // namespace troika::papers

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "papers/baselines.h"
 #include "papers/figures.h"
+#include "papers/given.h"
 #include "papers/npu_figures.h"
 #include "papers/npu_runs.h"
 
@@ -16,25 +17,14 @@ namespace troika::papers {
 namespace {
 
 constexpr const char* kAblated[] = {"qwen1.5-1.8b", "gemma-2b", "llama-2-7b"};
-constexpr int kAblationTokens = 512;  // Figure 19
 constexpr const char* kEngines[] = {"MLC", "llama.cpp", "MNN", "TFLite"};
 constexpr int kPromptSamples = 8;  // counts lengths that are taken from a task's range of lengths
 // Names constants that no row fixes, and that much depends on.
 constexpr std::string_view kDeclared[] = {"cpu.vector_gflops", "cpu.launch_us", "npu.int8_tops"};
 constexpr double kNoLimitGb = 1000.0;  // lets an NPU hold any model
-
-bool is_ours(const plan::PublishedRow& row) { return row.what.starts_with("llm.npu: end to end"); }
-bool is_of_table5(const plan::PublishedRow& row) {
-  return row.paper == "llm.npu" && row.where == "Table 5" &&
-         row.what.find(": end to end") != std::string::npos;
-}
-// Says why a row does not count: the paper contradicts the cell itself, or took the figure from
-// another paper. Empty: it counts.
-std::string why_not_counted(const plan::PublishedRow& row) {
-  if (row.note.find("K4") != std::string::npos) return "contradicts the paper's own cells (K4)";
-  if (row.what.starts_with("PowerInfer-V2")) return "copied there from another paper";
-  return {};
-}
+// Name lists of rows: those of all engines, and those of llm.npu among them.
+constexpr const char* kAllTasks = "whole tasks";
+constexpr const char* kOurs = "whole tasks of llm.npu";
 
 // Returns the task of a row: "LongBench 2wiki" behind the model's name.
 std::string task_of(const plan::PublishedRow& row) {
@@ -45,7 +35,10 @@ std::string task_of(const plan::PublishedRow& row) {
 class Reproduction {
  public:
   Reproduction(const PhoneFolder& folder, const std::vector<plan::ConstantChoice>& constants)
-      : folder_(folder), runs_(folder.path, constants), rows_(folder) {}
+      : folder_(folder),
+        given_(folder.path, "llm.npu"),
+        runs_(folder.path, constants),
+        rows_(folder) {}
 
   TestReport run() {
     add_table5();
@@ -59,6 +52,20 @@ class Reproduction {
   }
 
  private:
+  // Returns the published rows of a list, in its order.
+  std::vector<const plan::PublishedRow*> listed(const char* name) const {
+    std::vector<const plan::PublishedRow*> rows;
+    for (const std::string& id : given_.rows(name)) rows.push_back(&rows_.row_of(id));
+    return rows;
+  }
+  bool is_ours(const plan::PublishedRow& row) const {
+    const std::vector<std::string>& ids = given_.rows(kOurs);
+    return std::find(ids.begin(), ids.end(), row.id) != ids.end();
+  }
+  bool counts(const plan::PublishedRow& row) const {
+    return given_.why_not_counted(row.id).empty();
+  }
+
   struct Cell {
     double prefill_s = 0.0, decode_s = 0.0;
     double of(const std::string& name) const {
@@ -92,8 +99,8 @@ class Reproduction {
   }
 
   void add_table5() {
-    for (const plan::PublishedRow& row : folder_.published) {
-      if (row.paper != "llm.npu" || !is_ours(row)) continue;
+    for (const plan::PublishedRow* listed_row : listed(kOurs)) {
+      const plan::PublishedRow& row = *listed_row;
       const char* known = known_npu_model(row.configuration);
       if (known == nullptr) continue;
       const TaskLengths lengths = task_lengths(row);
@@ -104,7 +111,7 @@ class Reproduction {
             fmt::format("{}, {}, {:g} to {:g} tokens, then {:g}{}", known, task_of(row),
                         lengths.shortest_prompt, lengths.longest_prompt, lengths.output,
                         limit_text(known, lengths, value.name)));
-        added.reason = why_not_counted(row);
+        added.reason = given_.why_not_counted(row.id);
         if (value.name == "prefill") added.part = TestPart::kPrompt;
         if (value.name == "decode") added.part = TestPart::kDecode;
       }
@@ -118,12 +125,12 @@ class Reproduction {
   };
   std::vector<Speedup> speedups(std::string_view task, std::string_view engine) {
     std::vector<Speedup> all;
-    for (const plan::PublishedRow& row : folder_.published) {
-      if (!is_of_table5(row) || task_of(row) != task || !row.what.starts_with(engine)) continue;
-      const char* known = known_npu_model(row.configuration);
-      if (known == nullptr || !row.values[0].value) continue;
-      all.push_back({*row.values[0].value / cell(known, task_lengths(row)).of("end to end"),
-                     why_not_counted(row).empty()});
+    for (const plan::PublishedRow* row : listed(kAllTasks)) {
+      if (task_of(*row) != task || !row->what.starts_with(engine)) continue;
+      const char* known = known_npu_model(row->configuration);
+      if (known == nullptr || !row->values[0].value) continue;
+      all.push_back(
+          {*row->values[0].value / cell(known, task_lengths(*row)).of("end to end"), counts(*row)});
     }
     return all;
   }
@@ -131,9 +138,7 @@ class Reproduction {
   std::vector<double> counted_speedups() {
     std::vector<double> all;
     std::set<std::string> tasks;
-    for (const plan::PublishedRow& row : folder_.published) {
-      if (is_of_table5(row)) tasks.insert(task_of(row));
-    }
+    for (const plan::PublishedRow* row : listed(kAllTasks)) tasks.insert(task_of(*row));
     for (const std::string& task : tasks) {
       for (const char* engine : kEngines) {
         for (const Speedup& one : speedups(task, engine)) {
@@ -149,8 +154,10 @@ class Reproduction {
     const auto of_task = [this](const plan::FigureCall& call) {
       std::vector<Speedup> all = speedups(call.text("task"), call.text("engine"));
       if (all.empty()) {
-        throw Error(fmt::format("{}/published has no times of '{}' with {} in Table 5.",
-                                folder_.path, call.text("task"), call.text("engine")));
+        throw Error(
+            fmt::format("{}/simulated/llm.npu.json: the list '{}' has no times of '{}' "
+                        "with {}.",
+                        folder_.path, kAllTasks, call.text("task"), call.text("engine")));
       }
       return all;
     };
@@ -207,12 +214,13 @@ class Reproduction {
     };
     rows_.add_ordering("HeteroLLM of llm.npu: 1024 tokens run at a higher rate than 256",
                        rate(256) < rate(1024));
+    const int n_tokens = given_.count("tokens of the ablation");
     for (const char* model : kAblated) {
-      NpuRun run{model, kAblationTokens, std::nullopt};
+      NpuRun run{model, n_tokens, std::nullopt};
       run.processors = {Processor::kCpu};
       const double on_cpu = runs_.result(run).prefill.seconds;
       const auto seconds = [&](NpuStep step) {
-        return runs_.result({model, kAblationTokens, step}).prefill.seconds;
+        return runs_.result({model, n_tokens, step}).prefill.seconds;
       };
       const double steps[] = {seconds(NpuStep::kNaive), seconds(NpuStep::kChunk),
                               seconds(NpuStep::kOutlier), seconds(NpuStep::kOutOfOrder)};
@@ -226,16 +234,15 @@ class Reproduction {
 
   void add_orderings() {
     std::vector<const plan::PublishedRow*> ours;
-    for (const plan::PublishedRow& row : folder_.published) {
-      if (row.paper == "llm.npu" && is_ours(row) && why_not_counted(row).empty())
-        ours.push_back(&row);
+    for (const plan::PublishedRow* row : listed(kOurs)) {
+      if (counts(*row)) ours.push_back(row);
     }
     for (const plan::PublishedRow* row : ours) {
       const Cell simulated = cell(known_npu_model(row->configuration), task_lengths(*row));
-      for (const plan::PublishedRow& other : folder_.published) {
-        const bool is_rival = is_of_table5(other) && !is_ours(other) &&
-                              other.configuration == row->configuration &&
-                              why_not_counted(other).empty();
+      for (const plan::PublishedRow* listed_row : listed(kAllTasks)) {
+        const plan::PublishedRow& other = *listed_row;
+        const bool is_rival =
+            !is_ours(other) && other.configuration == row->configuration && counts(other);
         if (!is_rival) continue;
         for (const plan::PublishedValue& value : row->values) {
           if (value.name == "decode") continue;  // every system decodes on the CPU
@@ -260,6 +267,7 @@ class Reproduction {
   }
 
   const PhoneFolder& folder_;
+  Given given_;
   NpuRuns runs_;
   TestRows rows_;
   Figures figures_;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "papers/figures.h"
+#include "papers/given.h"
 #include "papers/sd_runs.h"
 #include "prepare/make_plan.h"
 #include "schedule/shared_graphs.h"
@@ -16,47 +17,27 @@ namespace {
 
 constexpr double kGiga = 1e9, kMega = 1e6;
 constexpr double kFloatBytes = 4.0, kHalfBytes = 2.0;
-// The prompt is the middle of "1-2K tokens" of context (section 1). The paper prints no length of
-// an answer, so 200 is assumed.
-constexpr int kPrompt = 1500, kOutput = 200;
+// Names the group whose rows are compared with each other where they are of one model or system.
+constexpr const char* kTable3 = "time of a request per token of the answer (Table 3), 8 Gen 2";
 
 struct ModelName {
   const char* published;  // the name in Tables 3 and 4
   const char* known;
-  // The model whose row of Table 4 stands for this one: itself, or the nearest of its family.
-  const char* accepted;
 };
-constexpr ModelName kModels[] = {{"Q-0.5B", "qwen2.5-0.5b", "Q-1.5B"},
-                                 {"Q-1.5B", "qwen2.5-1.5b", "Q-1.5B"},
-                                 {"L-3B", "llama-3.2-3b", "L-1B"},
-                                 {"L-1B", "llama-3.2-1b", "L-1B"}};
+constexpr ModelName kModels[] = {{"Q-0.5B", "qwen2.5-0.5b"},
+                                 {"Q-1.5B", "qwen2.5-1.5b"},
+                                 {"L-3B", "llama-3.2-3b"},
+                                 {"L-1B", "llama-3.2-1b"}};
 constexpr const char* kK60 = "8gen2";
 constexpr const char* kK70 = "8gen3";
 constexpr const char* kOnePlus13 = "8elite";
 
-struct Column {
-  // What the row's `what` begins with, behind "per-token latency, ".
-  const char* begin;
-  const char* name;
-  SdSystem system;
-  // The paper seems to have computed it from other columns, so that it does not count (K18)
-  bool looks_computed = false;
-};
-constexpr Column kColumns[] = {
-    {.begin = "NPU vanilla", .name = "NPU", .system = SdSystem::kNpu},
-    {.begin = "+G (", .name = "+G", .system = SdSystem::kNpuGraph, .looks_computed = true},
-    {.begin = "+SD (", .name = "+SD", .system = SdSystem::kNpuSam},
-    {.begin = "+G+SD", .name = "+G+SD", .system = SdSystem::kNpuGraphSam, .looks_computed = true},
-    {.begin = "sd.npu", .name = "sd.npu", .system = SdSystem::kOurs}};
 const std::pair<const char*, SdSystem> kSystems[] = {
     {"NPU", SdSystem::kNpu},           {"+G", SdSystem::kNpuGraph},
     {"+SD", SdSystem::kNpuSam},        {"+G+SD", SdSystem::kNpuGraphSam},
     {"sd.npu", SdSystem::kOurs},       {"NPU-EAGLE", SdSystem::kNpuEagle},
     {"CPU", SdSystem::kCpu},           {"CPU-SAM", SdSystem::kCpuSam},
     {"CPU-EAGLE", SdSystem::kCpuEagle}};
-constexpr std::string_view kTable3 = "per-token latency, ";
-constexpr const char* kK18 = "the paper's row looks computed from the others (K18)";
-
 const ModelName& model_of(const plan::FigureCall& call) {
   const std::string& name = call.text("model");
   for (const ModelName& model : kModels) {
@@ -84,29 +65,34 @@ SdSystem system_of(const plan::FigureCall& call) {
 class Reproduction {
  public:
   explicit Reproduction(const PhoneFolder& folder)
-      : folder_(folder), runs_(folder.path), rows_(folder) {}
+      : folder_(folder), given_(folder.path, "sd.npu"), runs_(folder.path), rows_(folder) {}
 
   TestReport run() {
-    add_table3();
     add_figures();
+    add_figures_of_table3();
     add_figures_of_memory();
-    add_rows(plan::read_simulated(folder_.path + "/simulated/sd.npu.json"), figures_, &rows_);
+    const plan::SimulatedFile file = plan::read_simulated(folder_.path + "/simulated/sd.npu.json");
+    add_rows(file, figures_, &rows_);
+    add_orderings_of_table3(file);
     add_orderings();
     add_table4();
     return rows_.take("sd.npu");
   }
 
  private:
-  // Returns the row of accepted tokens that is published for a model and a task.
-  const plan::PublishedRow& acceptance(const std::string& model, const std::string& task) const {
-    for (const plan::PublishedRow& row : folder_.published) {
-      if (row.paper == "sd.npu" && row.where == "Table 4" &&
-          row.configuration.starts_with(model + ", " + task)) {
-        return row;
-      }
+  int n_prompt() const { return runs_.given().n_prompt; }
+  int n_output() const { return runs_.given().n_output; }
+
+  // Returns the row of accepted tokens that stands for a model and a task: the model's own, or that
+  // of the nearest of its family.
+  const plan::PublishedRow& acceptance(const ModelName& model, const std::string& task) const {
+    const std::string list = fmt::format("accepted tokens of {}", model.known);
+    for (const std::string& id : given_.rows(list)) {
+      const plan::PublishedRow& row = rows_.row_of(id);
+      if (row.configuration.find(fmt::format(", {},", task)) != std::string::npos) return row;
     }
-    throw Error(
-        fmt::format("{}/published has no acceptance of {} in '{}'.", folder_.path, model, task));
+    throw Error(fmt::format("{}/simulated/sd.npu.json: the list '{}' has no row of the task '{}'.",
+                            folder_.path, list, task));
   }
   static double value_of(const plan::PublishedRow& row, std::string_view name) {
     for (const plan::PublishedValue& value : row.values) {
@@ -115,84 +101,72 @@ class Reproduction {
     throw Error(fmt::format("The published row '{}' has no value '{}'.", row.id, name));
   }
 
-  SdTask task(const ModelName& model, const char* name) const {
-    const plan::PublishedRow& row = acceptance(model.accepted, name);
-    return {kPrompt, kOutput, value_of(row, "SAM"), value_of(row, "SAM + ours")};
+  SdTask task(const ModelName& model, const std::string& name) const {
+    const plan::PublishedRow& row = acceptance(model, name);
+    return {n_prompt(), n_output(), value_of(row, "SAM"), value_of(row, "SAM + ours")};
   }
-  SdRequest request(const ModelName& model, const char* phone, const SdSystem& system,
-                    const char* task_name = "summary") {
-    return runs_.request(model.known, phone, system, task(model, task_name));
+  SdRequest request(const plan::FigureCall& call) {
+    const ModelName& model = model_of(call);
+    return runs_.request(model.known, call.text("phone"), system_of(call),
+                         task(model, call.text("task")));
   }
-  // Says what else a reader of a row of Table 3 should know.
-  static std::string remark(const ModelName& model, const SdRequest& r) {
-    std::string text;
-    if (r.more_if_behind_s > 0.0) {
-      text += fmt::format("; with the calibration in a row behind the prompt {:.1f} ms (K16)",
-                          1e3 * (r.seconds() + r.more_if_behind_s) / kOutput);
-    }
-    if (std::string_view(model.published) == "L-3B") {
-      text += "; as published its steps read 60 to 67 GB/s, the whole bus (K31)";
-    }
-    return text;
+  void add_figure_of_request(const char* name, double (*figure_of)(const SdRequest&)) {
+    figures_.add(
+        name, {"model", "phone", "system", "task"},
+        [this, figure_of](const plan::FigureCall& call) { return figure_of(request(call)); });
   }
 
-  // Adds Table 3. The prompt counts in its times, because section 4.2 prints as speedups per token
-  // what section 1 prints as end to end.
-  void add_table3() {
-    std::vector<std::tuple<const plan::PublishedRow*, std::string, const char*, double>> counted;
-    for (const plan::PublishedRow& row : folder_.published) {
-      if (row.paper != "sd.npu" || !row.what.starts_with(kTable3)) continue;
-      const ModelName* const model = published_model(row);
-      const auto column = std::find_if(
-          std::begin(kColumns), std::end(kColumns),
-          [&](const Column& c) { return row.what.substr(kTable3.size()).starts_with(c.begin); });
-      if (model == nullptr || column == std::end(kColumns)) {
-        throw Error(
-            fmt::format("{}/published: row '{}' is of a model or a system that is not "
-                        "known.",
-                        folder_.path, row.id));
-      }
-      const SdTask t = task(*model, "summary");
-      const SdRequest r = request(*model, kK60, column->system);
-      const double ms = 1e3 * r.seconds() / kOutput;
-      TestRow& added = rows_.add(
-          row, row.values[0], "time of a request per token of the answer (Table 3), 8 Gen 2",
-          TestKind::kValue, ms,
-          fmt::format(
-              "{}, {} tokens, then {}; {:g} accepted as published for {}; steps {:.1f} ms{}",
-              model->known, kPrompt, kOutput, accepted_tokens(column->system, t), model->accepted,
-              1e3 * r.steps.seconds / kOutput, remark(*model, r)));
-      if (column->looks_computed) {
-        added.reason = kK18;
-      } else {
-        counted.emplace_back(&row, model->published, column->name, ms);
+  // Adds the figures of Table 3. The prompt counts in its times, because section 4.2 prints as
+  // speedups per token what section 1 prints as end to end.
+  void add_figures_of_table3() {
+    const auto per_token = [&](const char* name, double (*seconds_of)(const SdRequest&)) {
+      figures_.add(name, {"model", "phone", "system", "task"},
+                   [this, seconds_of](const plan::FigureCall& call) {
+                     return 1e3 * seconds_of(request(call)) / n_output();
+                   });
+    };
+    per_token("ms a token", [](const SdRequest& r) { return r.seconds(); });
+    per_token("steps ms a token", [](const SdRequest& r) { return r.steps.seconds; });
+    per_token("ms a token, calibrated behind the prompt",
+              [](const SdRequest& r) { return r.seconds() + r.more_if_behind_s; });
+    figures_.add(
+        "tokens accepted", {"model", "system", "task"}, [this](const plan::FigureCall& call) {
+          return runs_.accepted_tokens(system_of(call), task(model_of(call), call.text("task")));
+        });
+    figures_.add("answer tokens", {}, [this](const plan::FigureCall&) { return 1.0 * n_output(); });
+  }
+
+  // Adds which of two cells of Table 3 is smaller, where both are of one model or of one system.
+  void add_orderings_of_table3(const plan::SimulatedFile& file) {
+    std::vector<const plan::SimulatedRow*> counted;
+    for (const plan::SimulatedGroup& group : file.groups) {
+      if (group.name != kTable3) continue;
+      for (const plan::SimulatedRow& row : group.rows) {
+        if (row.reason.empty()) counted.push_back(&row);
       }
     }
+    if (counted.empty()) throw Error(fmt::format("No row that counts is in '{}'.", kTable3));
     for (size_t i = 0; i < counted.size(); ++i) {
+      const plan::FigureCall& a = counted[i]->terms.at(0).of;
       for (size_t j = i + 1; j < counted.size(); ++j) {
-        const auto& [a, model_a, column_a, ms_a] = counted[i];
-        const auto& [b, model_b, column_b, ms_b] = counted[j];
-        if (model_a != model_b && column_a != column_b) continue;
-        rows_.add_ordering(fmt::format("{} against {}: {} {}, {} {}", a->id, b->id, model_a,
-                                       column_a, model_b, column_b),
-                           *a->values[0].value, *b->values[0].value, ms_a, ms_b);
+        const plan::FigureCall& b = counted[j]->terms.at(0).of;
+        if (a.text("model") != b.text("model") && a.text("system") != b.text("system")) continue;
+        rows_.add_ordering(fmt::format("{} against {}: {} {}, {} {}", counted[i]->id,
+                                       counted[j]->id, model_of(a).published, a.text("system"),
+                                       model_of(b).published, b.text("system")),
+                           value_of(rows_.row_of(counted[i]->id), ""),
+                           value_of(rows_.row_of(counted[j]->id), ""), figures_.value(a),
+                           figures_.value(b));
       }
     }
   }
 
   // Adds the figures that stand beside published rows as phones/simulated/sd.npu.json says.
   void add_figures() {
-    const auto of_request = [&](const char* name, auto figure_of) {
-      figures_.add(name, {"model", "phone", "system", "task"},
-                   [this, figure_of](const plan::FigureCall& call) {
-                     return figure_of(request(model_of(call), call.text("phone").c_str(),
-                                              system_of(call), call.text("task").c_str()));
-                   });
-    };
-    of_request("request s", [](const SdRequest& r) { return r.seconds(); });
-    of_request("request joules", [](const SdRequest& r) { return r.joules(); });
-    of_request("steps s", [](const SdRequest& r) { return r.steps.seconds; });
-    of_request("steps percent", [](const SdRequest& r) { return r.steps_percent(); });
+    add_figure_of_request("request s", [](const SdRequest& r) { return r.seconds(); });
+    add_figure_of_request("request joules", [](const SdRequest& r) { return r.joules(); });
+    add_figure_of_request("steps s", [](const SdRequest& r) { return r.steps.seconds; });
+    add_figure_of_request("steps percent", [](const SdRequest& r) { return r.steps_percent(); });
     const auto of_prompt = [&](const char* name, auto figure_of) {
       figures_.add(name, {"model", "phone"}, [figure_of](const plan::FigureCall& call) {
         return figure_of(call.text("model"), call.text("phone"));
@@ -201,22 +175,24 @@ class Reproduction {
     using Text = const std::string&;
     of_prompt("load s",
               [this](Text model, Text phone) { return runs_.whole_load_s(model, phone); });
-    of_prompt("plain prompt s", [this](Text model, Text phone) {
-      return runs_.prompt(model, phone, kPrompt, kSdPromptShape).seconds;
-    });
+    of_prompt("plain prompt s",
+              [this](Text model, Text phone) { return plain_prompt_s(model, phone); });
     of_prompt("steps' prompt s", [this](Text model, Text phone) {
-      return runs_.prompt(model, phone, kPrompt, kSdStepShape).seconds;
+      return runs_.prompt(model, phone, n_prompt(), runs_.given().step_shape).seconds;
     });
-    of_prompt("prompt rate", [this](Text model, Text phone) {
-      return kPrompt / runs_.prompt(model, phone, kPrompt, kSdPromptShape).seconds;
-    });
+    of_prompt("prompt rate",
+              [this](Text model, Text phone) { return n_prompt() / plain_prompt_s(model, phone); });
     of_prompt("switched prompt s", [this](Text model, Text phone) {
-      return runs_.switched_prompt(model, phone, kPrompt).prompt_s;
+      return runs_.switched_prompt(model, phone, n_prompt()).prompt_s;
     });
     of_prompt("next prompt s", [this](Text model, Text phone) {
-      return runs_.switched_prompt(model, phone, kPrompt, schedule::Layout::kStep).prompt_s;
+      return runs_.switched_prompt(model, phone, n_prompt(), schedule::Layout::kStep).prompt_s;
     });
-    of_prompt("prompt tokens", [](Text, Text) { return double{kPrompt}; });
+    of_prompt("prompt tokens", [this](Text, Text) { return 1.0 * n_prompt(); });
+  }
+
+  double plain_prompt_s(const std::string& model, const std::string& phone) {
+    return runs_.prompt(model, phone, n_prompt(), runs_.given().prompt_shape).seconds;
   }
 
   // Adds the figures of memory that phones/simulated/sd.npu.json names.
@@ -232,9 +208,9 @@ class Reproduction {
     add("draft model GB", [](const Memory& m) { return m.draft_model / kGiga; });
     add("calibration MB", [](const Memory& m) { return m.calibration() / kMega; });
     add("bytes of one graph",
-        [](const Memory& m) { return m.weights + m.buffers(kSdPromptShape); });
+        [](const Memory& m) { return m.weights + m.buffers(m.given.prompt_shape); });
     add("bytes of two graphs", [](const Memory& m) {
-      return 2.0 * m.weights + m.buffers(kSdPromptShape) + m.buffers(kSdStepShape);
+      return 2.0 * m.weights + m.buffers(m.given.prompt_shape) + m.buffers(m.given.step_shape);
     });
     figures_.add("memory GB", {"model", "system"}, [this](const plan::FigureCall& call) {
       const Memory memory = memory_of(model_of(call));
@@ -247,11 +223,9 @@ class Reproduction {
   // Adds the orderings that the paper states in words.
   void add_orderings() {
     const std::string model = kModels[1].known;
-    const auto prompt_s = [&](const char* phone) {
-      return runs_.prompt(model, phone, kPrompt, kSdPromptShape).seconds;
-    };
+    const auto prompt_s = [&](const char* phone) { return plain_prompt_s(model, phone); };
     rows_.add_ordering("section 3.2: a switch during the prompt is faster than one behind it",
-                       runs_.switched_prompt(model, kK60, kPrompt).finished_s <
+                       runs_.switched_prompt(model, kK60, n_prompt()).finished_s <
                            prompt_s(kK60) + runs_.whole_load_s(model, kK60));
     rows_.add_ordering("section 4.2: the NPU of the 8 Gen 3 is slower than that of the 8 Elite",
                        prompt_s(kK70) > prompt_s(kOnePlus13));
@@ -262,24 +236,25 @@ class Reproduction {
   // Bytes of weights of products in 8 bits, of the embedding in floats beside them, and of a buffer
   // for each op's output.
   struct Memory {
+    SdGiven given;
     double weights = 0.0, embedding = 0.0, block = 0.0;
     double buffers_per_row = 0.0, cache = 0.0, logits_row = 0.0, draft_model = 0.0;
     double buffers(int n_rows) const { return buffers_per_row * n_rows; }
-    double vanilla() const { return weights + embedding + buffers(kSdOneShape) + cache; }
+    double vanilla() const { return weights + embedding + buffers(given.one_shape) + cache; }
     // Returns the bytes of logits of as many rows as the head takes at once, and, for each
     // position, of a few likely tokens and their probabilities.
     double calibration() const {
       constexpr double kLikely = 8.0, kNodeBytes = 16.0;
-      return logits_row * kSdStepShape + kPrompt * kLikely * kNodeBytes;
+      return logits_row * given.step_shape + given.n_prompt * kLikely * kNodeBytes;
     }
     double ours() const {
-      return weights + embedding + block + buffers(kSdPromptShape) + cache + calibration();
+      return weights + embedding + block + buffers(given.prompt_shape) + cache + calibration();
     }
   };
   Memory memory_of(const ModelName& model) {
     const engine::Engine& engine = runs_.engine(model.known, kK60);
     const model::Blueprint& blueprint = engine.blueprint();
-    Memory memory;
+    Memory memory{.given = runs_.given()};
     for (const model::Op& op : blueprint.ops) {
       if (op.kind != model::OpKind::kLinear) continue;
       const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.weight)];
@@ -300,20 +275,20 @@ class Reproduction {
         engine.plan().chunk();
     memory.cache =
         static_cast<double>(prepare::kv_shape(engine.plan(), blueprint).bytes_per_token()) *
-        (kPrompt + kOutput);
+        (n_prompt() + n_output());
     return memory;
   }
 
   // Adds Table 4. It was measured on another machine and is an input; beside it stand the speeds
   // that follow on the phone, with steps on either lane.
   void add_table4() {
-    for (const plan::PublishedRow& row : folder_.published) {
-      if (row.paper != "sd.npu" || row.where != "Table 4") continue;
+    for (const std::string& id : given_.rows("accepted tokens")) {
+      const plan::PublishedRow& row = rows_.row_of(id);
       const ModelName* const model = published_model(row);
       for (const plan::PublishedValue& value : row.values) {
         std::string text = "this model is not among those of Table 3";
         if (model != nullptr) {
-          const SdTask with{kPrompt, kOutput, *value.value, *value.value};
+          const SdTask with{n_prompt(), n_output(), *value.value, *value.value};
           const bool is_ours = value.name.ends_with("ours");
           const SdDrafts drafts = is_ours ? SdDrafts::kCalibrated : SdDrafts::kRetrieved;
           text = "8 Gen 2, ms a token, and of them steps:";
@@ -321,7 +296,7 @@ class Reproduction {
             const SdSystem system{is_on_cpu, is_ours && !is_on_cpu, drafts};
             const SdRequest r = runs_.request(model->known, kK60, system, with);
             text += fmt::format("{} {:.1f}, {:.1f}", is_on_cpu ? "; on the CPU" : " on the NPU",
-                                1e3 * r.seconds() / kOutput, 1e3 * r.steps.seconds / kOutput);
+                                1e3 * r.seconds() / n_output(), 1e3 * r.steps.seconds / n_output());
           }
         }
         TestRow& added = rows_.add(row, value, "tokens per verification (Table 4): inputs",
@@ -333,6 +308,7 @@ class Reproduction {
   }
 
   const PhoneFolder& folder_;
+  Given given_;
   SdRuns runs_;
   TestRows rows_;
   Figures figures_;
@@ -342,14 +318,19 @@ class Reproduction {
 
 TestReport simulate_sd_npu(const PhoneFolder& folder) { return Reproduction(folder).run(); }
 
+const plan::PublishedRow& published_gains_of_drafts(const PhoneFolder& folder) {
+  const Given given(folder.path, "sd.npu");
+  return TestRows(folder).row_of(given.rows("gains of drafts").front());
+}
+
 TimelineTitle trace_layout_switch(const PhoneFolder& folder, Trace* trace) {
-  constexpr int kTokens = 4 * kSdPromptShape;
   constexpr const char* kModel = "qwen2.5-1.5b";
   SdRuns runs(folder.path);
+  const int n_tokens = 4 * runs.given().prompt_shape;
   // The paper's example has two chunks, but here two chunks end before all blocks are loaded.
-  runs.switched_prompt(kModel, kK60, kTokens, schedule::Layout::kPrompt, trace);
+  runs.switched_prompt(kModel, kK60, n_tokens, schedule::Layout::kPrompt, trace);
   return {
-      fmt::format("{}: blocks change their layout during a prompt of {} tokens", kModel, kTokens),
+      fmt::format("{}: blocks change their layout during a prompt of {} tokens", kModel, n_tokens),
       fmt::format("virtual phone {} with sd.npu; modelled time, nothing is computed", kK60)};
 }
 

@@ -14,6 +14,10 @@ namespace troika::papers {
 TestReport simulate_sd_npu(const PhoneFolder& folder);
 TestReport simulate_sd_npu(PhoneFolder&& folder) = delete;
 
+// Returns the row of what the paper's drafts gain over others, which no phone simulates. Throws
+// Error.
+const plan::PublishedRow& published_gains_of_drafts(const PhoneFolder& folder);
+
 // Names the rows of a trace of changing layouts: the phone's lanes, the blocks, named by the graphs
 // that compute them, and the loads.
 inline const std::vector<std::string> kLayoutSwitchRows = {"cpu", "npu", "blocks", "flash"};

@@ -62,11 +62,11 @@ TEST(ReproduceSd, D1PromptsTakeTheTimeOfTheBackendsOwnGraph) {
   NpuRuns npu(kPhonesOfSd);
   const NpuRun in_order{"qwen1.5-1.8b", 512, NpuStep::kOutlier, 100};
   const double backend_s = npu.result(in_order).prefill.seconds;
-  const double prompt_s = sd.prompt("qwen1.5-1.8b", "8gen3", 512, kSdPromptShape).seconds;
+  const double prompt_s = sd.prompt("qwen1.5-1.8b", "8gen3", 512, sd.given().prompt_shape).seconds;
   // The two runs differ only in the lane of the head.
   EXPECT_NEAR(prompt_s / backend_s, 1.0, 0.05);
   // The time is not that of passes that verify drafts.
-  EXPECT_LT(2 * prompt_s, sd.prompt("qwen1.5-1.8b", "8gen3", 512, kSdStepShape).seconds);
+  EXPECT_LT(2 * prompt_s, sd.prompt("qwen1.5-1.8b", "8gen3", 512, sd.given().step_shape).seconds);
 }
 
 // The measured time includes attention and handovers, so nothing is added to it.
@@ -82,7 +82,7 @@ TEST(ReproduceSd, D3APassTakesWhatWasMeasured) {
 TEST(ReproduceSd, D3TheGraphForBothIsSlowerOnThe8Gen3) {
   SdRuns runs(kPhonesOfSd);
   const auto seconds = [&](const char* phone) {
-    return runs.prompt("qwen2.5-1.5b", phone, 1500, kSdOneShape).seconds;
+    return runs.prompt("qwen2.5-1.5b", phone, 1500, runs.given().one_shape).seconds;
   };
   EXPECT_GT(seconds("8gen3"), 1.15 * seconds("8gen2"));
   EXPECT_GT(seconds("8gen2"), seconds("8elite"));
@@ -92,15 +92,15 @@ TEST(ReproduceSd, D1TheSwitchIsHiddenInThePrompt) {
   SdRuns runs(kPhonesOfSd);
   for (const char* model : {"qwen2.5-0.5b", "llama-3.2-3b"}) {
     const SwitchedPrompt switched = runs.switched_prompt(model, "8gen2", 1000);
-    const double plain_s = runs.prompt(model, "8gen2", 1000, kSdPromptShape).seconds;
+    const double plain_s = runs.prompt(model, "8gen2", 1000, runs.given().prompt_shape).seconds;
     const double load_s = runs.whole_load_s(model, "8gen2");
+    const double steps_s = runs.prompt(model, "8gen2", 1000, runs.given().step_shape).seconds;
     // The switch takes less time than loading behind the prompt, and than sub-chunks all the time.
     EXPECT_LT(switched.finished_s, plain_s + load_s) << model;
-    EXPECT_LT(switched.prompt_s, runs.prompt(model, "8gen2", 1000, kSdStepShape).seconds);
+    EXPECT_LT(switched.prompt_s, steps_s);
     EXPECT_GE(switched.prompt_s, plain_s * (1 - 1e-9));
     EXPECT_GT(switched.n_switched, 0);
     // The next prompt begins in the layout of steps, and goes back to its own where that pays.
-    const double steps_s = runs.prompt(model, "8gen2", 1000, kSdStepShape).seconds;
     const SwitchedPrompt next = runs.switched_prompt(model, "8gen2", 1000, schedule::Layout::kStep);
     EXPECT_LE(next.prompt_s, steps_s);
     EXPECT_GE(next.prompt_s, switched.prompt_s);
@@ -198,7 +198,7 @@ TEST(ReproduceSd, D6MoreAcceptedTokensAreFasterAndLanesDiffer) {
   EXPECT_LT(steps_s(SdSystem::kNpuSam, kSummary), steps_s(SdSystem::kNpu, kSummary));
   // To verify a few rows costs less than as many steps.
   EXPECT_LT(steps_s(SdSystem::kNpuSam, {1000, 100, 1.0, 1.0}),
-            kSdRows * steps_s(SdSystem::kNpu, kSummary));
+            runs.given().n_rows * steps_s(SdSystem::kNpu, kSummary));
   EXPECT_THROW(runs.request("no-such-model", "8gen2", SdSystem::kNpu, kSummary), Error);
 }
 
@@ -214,8 +214,8 @@ TEST(ReproduceSd, D6EverySourceDecodesOnEitherLane) {
       const SdRequest request = runs.request("qwen2.5-0.5b", "8gen2", system, kSummary);
       seconds[is_on_cpu ? 1 : 0] = request.steps.seconds;
       // The prompt gives the first token of the answer, and the last draft may be cut short.
-      EXPECT_NEAR(request.n_passes, (kSummary.n_output - 1) / accepted_tokens(system, kSummary),
-                  1.01)
+      EXPECT_NEAR(request.n_passes,
+                  (kSummary.n_output - 1) / runs.accepted_tokens(system, kSummary), 1.01)
           << static_cast<int>(drafts) << " on " << is_on_cpu;
     }
     EXPECT_NE(seconds[0], seconds[1]);
@@ -234,7 +234,7 @@ TEST(ReproduceSd, TheFiguresAreThoseOfAnyRun) {
   options.model.type = "q8_0";
   options.memory.context = 1024;
   options.lanes.splits.at_norms = true;
-  options.prompts.chunk = kSdOneShape;
+  options.prompts.chunk = runs.given().one_shape;
   options.prompts.order = plan::Order::kInOrder;
   for (const char* text : {"qkv=1", "out=1", "ffn=1", "head=1", "=0"}) {
     options.lanes.placements.push_back(plan::placement_from_text(text));
@@ -254,7 +254,7 @@ TEST(ReproduceSd, TheFiguresAreThoseOfAnyRun) {
   // The graphs change during the prompt.
   options.phone.prompt_stack = "sd.npu.prompts";
   options.memory.layouts = prepare::Layouts::kSwitch;
-  options.prompts.chunk = kSdPromptShape;
+  options.prompts.chunk = runs.given().prompt_shape;
   EXPECT_NEAR(simulate().prefill[0].seconds,
               runs.switched_prompt("qwen2.5-0.5b", "8gen2", 600).prompt_s, 1e-9);
 }

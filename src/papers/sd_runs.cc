@@ -8,6 +8,7 @@
 #include "engine/session.h"
 #include "lanes/virtual/virtual_phone.h"
 #include "machines/phone_prompts.h"
+#include "papers/given.h"
 #include "papers/scripted_drafts.h"
 
 namespace troika::papers {
@@ -33,7 +34,18 @@ engine::SamplerOptions greedy() {
 
 }  // namespace
 
-double accepted_tokens(const SdSystem& system, const SdTask& task) {
+SdGiven read_sd_given(const std::string& phones) {
+  const Given given(phones, "sd.npu");
+  return {.n_prompt = given.count("tokens of a prompt"),
+          .n_output = given.count("tokens of an answer"),
+          .one_shape = given.count("tokens of the graph for both"),
+          .prompt_shape = given.count("tokens of the graph for prompts"),
+          .step_shape = given.count("tokens of the graph for steps"),
+          .n_rows = given.count("rows of a verification"),
+          .accepted_from_model = given.number("tokens accepted from a draft model")};
+}
+
+double SdRuns::accepted_tokens(const SdSystem& system, const SdTask& task) const {
   switch (system.drafts) {
     case SdDrafts::kNone:
       break;
@@ -42,7 +54,7 @@ double accepted_tokens(const SdSystem& system, const SdTask& task) {
     case SdDrafts::kCalibrated:
       return task.calibrated_accepted;
     case SdDrafts::kModel:
-      return kEagleAccepted;
+      return given_.accepted_from_model;
   }
   return 1.0;
 }
@@ -86,38 +98,39 @@ struct SdRuns::Machine {
 
 namespace {
 
-std::unique_ptr<draft::Drafter> scripted_drafter(double n_accepted, draft::Token right,
+std::unique_ptr<draft::Drafter> scripted_drafter(int n_rows, double n_accepted, draft::Token right,
                                                  const std::function<void(int)>& draft,
                                                  std::span<const draft::Token> history) {
   std::vector<std::unique_ptr<draft::Source>> sources;
-  sources.push_back(std::make_unique<ScriptedDrafts>(kSdRows - 1, n_accepted, right, draft));
+  sources.push_back(std::make_unique<ScriptedDrafts>(n_rows - 1, n_accepted, right, draft));
   auto drafter = std::make_unique<draft::Drafter>(
-      std::move(sources), draft::DrafterOptions{.most_width = kSdRows, .is_fixed = true});
+      std::move(sources), draft::DrafterOptions{.most_width = n_rows, .is_fixed = true});
   drafter->begin(history);
   return drafter;
 }
 
 }  // namespace
 
-SdRuns::SdRuns(std::string phones) : phones_(std::move(phones)) {}
+SdRuns::SdRuns(std::string phones) : phones_(std::move(phones)), given_(read_sd_given(phones_)) {}
 SdRuns::~SdRuns() = default;
 
 // Sets up the software. Floats are computed on the CPU (footnote 2 of the paper). Whole passes were
-// measured for the stack of steps, so its rates contain handovers. Chunks of 256 run as [75] runs
-// them, which is llm.npu (section 3.1), with the kernels of its backend (section 4.1).
+// measured for the stack of steps, so its rates contain handovers. Chunks of the graph for prompts
+// run as [75] runs them, which is llm.npu (section 3.1), with the kernels of its backend (section
+// 4.1).
 prepare::Options SdRuns::options_of(const std::string& model, const std::string& phone,
                                     const Software& software) const {
   prepare::Options options;
   options.phone.file = phones_ + "/" + phone + ".json";
   options.phone.stack = "sd.npu";
-  if (software.chunk == kSdPromptShape) options.phone.prompt_stack = "sd.npu.prompts";
+  if (software.chunk == given_.prompt_shape) options.phone.prompt_stack = "sd.npu.prompts";
   options.model.file = model;
   options.model.type = "q8_0";
   if (software.is_draft_model) options.model.n_blocks = 1;
   options.phone.has_values = false;
   options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
-  options.phone.small_shapes = {1, kSdRows};
-  if (software.has_switch) options.phone.small_shapes.push_back(kSdStepShape);
+  options.phone.small_shapes = {1, given_.n_rows};
+  if (software.has_switch) options.phone.small_shapes.push_back(given_.step_shape);
   options.lanes.splits.at_norms = true;
   for (const char* products : {"qkv", "out", "ffn", "head"}) {
     plan::Placement on_npu{products, 0, 1};
@@ -140,7 +153,7 @@ SdRuns::Machine& SdRuns::machine(const std::string& model, const std::string& ph
 }
 
 const engine::Engine& SdRuns::engine(const std::string& model, const std::string& phone) {
-  return machine(model, phone, {.has_switch = true}).engine;
+  return machine(model, phone, with_switch()).engine;
 }
 
 PhoneCost SdRuns::prompt(const std::string& model, const std::string& phone, int n_prompt,
@@ -151,7 +164,7 @@ PhoneCost SdRuns::prompt(const std::string& model, const std::string& phone, int
 
 SwitchedPrompt SdRuns::switched_prompt(const std::string& model, const std::string& phone,
                                        int n_prompt, schedule::Layout now, Trace* trace) {
-  Machine& with = machine(model, phone, {.has_switch = true});
+  Machine& with = machine(model, phone, with_switch());
   machines::PhonePrompts& prompts = *with.engine.phone().prompts;
   prompts.assume(now);
   with.session.watch({.trace = trace});
@@ -167,7 +180,7 @@ SwitchedPrompt SdRuns::switched_prompt(const std::string& model, const std::stri
 }
 
 double SdRuns::whole_load_s(const std::string& model, const std::string& phone) {
-  const Machine& with = machine(model, phone, {.has_switch = true});
+  const Machine& with = machine(model, phone, with_switch());
   return with.engine.phone().prompts->block_load_us() * with.engine.blueprint().n_layers / kUsPerS;
 }
 
@@ -185,7 +198,7 @@ SdRequest SdRuns::request(const std::string& model, const std::string& phone,
 SdRequest SdRuns::simulate(const std::string& model, const std::string& phone,
                            const SdSystem& system, const SdTask& task) {
   const bool has_long_chunks = system.is_on_cpu || system.has_two_graphs;
-  const Software software{.chunk = has_long_chunks ? kSdPromptShape : kSdOneShape,
+  const Software software{.chunk = has_long_chunks ? given_.prompt_shape : given_.one_shape,
                           .is_on_cpu = system.is_on_cpu,
                           .has_switch = system.has_two_graphs};
   Machine& with = machine(model, phone, software);
@@ -227,8 +240,8 @@ SdRequest SdRuns::simulate(const std::string& model, const std::string& phone,
     const draft::Token right = with.session.next(sampler);
     std::unique_ptr<draft::Drafter> drafter;
     if (system.drafts != SdDrafts::kNone) {
-      drafter =
-          scripted_drafter(accepted_tokens(system, task), right, draft, with.session.history());
+      drafter = scripted_drafter(given_.n_rows, accepted_tokens(system, task), right, draft,
+                                 with.session.history());
     }
     for (int n_left = task.n_output - 1; n_left > 0;) {
       n_left -= with.session.step(sampler, drafter.get(), n_left).n_tokens;

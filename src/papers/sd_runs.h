@@ -54,9 +54,6 @@ struct SdTask {
   auto operator<=>(const SdTask&) const = default;
 };
 
-// Returns the tokens of a verification; 1 without drafts.
-double accepted_tokens(const SdSystem& system, const SdTask& task);
-
 struct PhoneCost {
   double seconds = 0.0;
   double joules = 0.0;
@@ -88,23 +85,27 @@ struct SwitchedPrompt {
   int n_switched = 0;       // counts blocks that had the graphs of steps when the prompt ended
 };
 
-// The paper's graph for both phases, if there is only one, and those for prompts and for steps
-// (sections 2.3 and 3.2). For the one graph "32" is printed, which does not compute; 112 is the
-// middle of 96 to 128 (K15).
-inline constexpr int kSdOneShape = 112, kSdPromptShape = 256, kSdStepShape = 32;
-// The rows of a verification: the root and a mean of 5.3 guesses. Drafts of SAM are shorter than 8
-// in 75 % of cases (section 1), which gives this mean if lengths fall off geometrically. Rows are
-// not rounded up to a graph: what the passes of this stack take was measured over the length of the
-// draft (Figure 6).
-inline constexpr int kSdRows = 6;
-inline constexpr double kEagleAccepted = 5.5;  // df013
+// What runs are given: phones/simulated/sd.npu.json says where each number is from.
+struct SdGiven {
+  int n_prompt = 0, n_output = 0;  // the tokens of a request whose lengths are not printed
+  // The tokens of the graph for both phases, if there is only one, and of those for prompts and for
+  // steps (sections 2.3 and 3.2).
+  int one_shape = 0, prompt_shape = 0, step_shape = 0;
+  int n_rows = 0;  // the rows of a verification
+  double accepted_from_model = 0.0;
+};
+// `phones` is the folder of the virtual phones. Throws Error.
+SdGiven read_sd_given(const std::string& phones);
 
 class SdRuns {
  public:
-  // `phones` is the folder of the virtual phones.
+  // `phones` is the folder of the virtual phones. Throws Error.
   explicit SdRuns(std::string phones);
   ~SdRuns();
 
+  const SdGiven& given() const { return given_; }
+  // Returns the tokens of a verification; 1 without drafts.
+  double accepted_tokens(const SdSystem& system, const SdTask& task) const;
   // Throws Error for a model or a phone that is not known.
   SdRequest request(const std::string& model, const std::string& phone, const SdSystem& system,
                     const SdTask& task);
@@ -115,7 +116,7 @@ class SdRuns {
                                  Trace* trace = nullptr);
   // Returns the time to load all blocks one after the other, without computing meanwhile.
   double whole_load_s(const std::string& model, const std::string& phone);
-  // Runs chunks of `shape` tokens, one of the three lengths above, without a change of graphs.
+  // Runs chunks of `shape` tokens, one of the three that are given, without a change of graphs.
   PhoneCost prompt(const std::string& model, const std::string& phone, int n_prompt, int shape);
   // Returns an engine with graphs that change.
   const engine::Engine& engine(const std::string& model, const std::string& phone);
@@ -123,12 +124,15 @@ class SdRuns {
  private:
   // Says which software runs a model.
   struct Software {
-    int chunk = kSdPromptShape;
+    int chunk = 0;
     bool is_on_cpu = false;  // says where steps run
     bool has_switch = false;
     bool is_draft_model = false;  // says that the model is one block and the head
     auto operator<=>(const Software&) const = default;
   };
+  Software with_switch() const {
+    return {.chunk = given_.prompt_shape, .is_on_cpu = false, .has_switch = true};
+  }
   struct Machine;
   Machine& machine(const std::string& model, const std::string& phone, const Software& software);
   prepare::Options options_of(const std::string& model, const std::string& phone,
@@ -137,6 +141,7 @@ class SdRuns {
                      const SdTask& task);
 
   std::string phones_;
+  SdGiven given_;
   std::map<std::tuple<std::string, std::string, Software>, std::unique_ptr<Machine>> machines_;
   std::map<std::tuple<std::string, std::string, SdSystem, SdTask>, SdRequest> requests_;
 };

@@ -103,7 +103,7 @@ MeasuredSd measure_sd(const std::string& model, const std::string& tasks,
   return measured;
 }
 
-void print_measured_sd(const MeasuredSd& m) {
+void print_measured_sd(const MeasuredSd& m, const plan::PublishedRow& published) {
   print(fmt::format(
       "\nthis machine: {}, {} tasks of {}; all answers with drafts are those without\n\n"
       "ms a token of the answer (form of Table 3)\n"
@@ -149,7 +149,7 @@ void print_measured_sd(const MeasuredSd& m) {
     line.erase(line.find_last_not_of(' ') + 1);
     print(line + "\n");
   }
-  print("  published, all models and tasks: x1.05 to x1.25 over PLD, x1.06 to x1.24 over SAM\n");
+  print(fmt::format("  published, all models and tasks, {}: {}\n", published.what, published.text));
 }
 
 nlohmann::ordered_json measured_sd_json(const MeasuredSd& m) {

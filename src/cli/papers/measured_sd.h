@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "measure/evaluate_drafts.h"
+#include "plan/phones/published.h"
 
 namespace troika::cli {
 
@@ -27,7 +28,8 @@ struct MeasuredSd {
 MeasuredSd measure_sd(const std::string& model, const std::string& tasks,
                       const std::string& draft_model);
 
-void print_measured_sd(const MeasuredSd& measured);
+// `published` is the row of what the paper's drafts gain over others.
+void print_measured_sd(const MeasuredSd& measured, const plan::PublishedRow& published);
 nlohmann::ordered_json measured_sd_json(const MeasuredSd& measured);
 
 }  // namespace troika::cli

@@ -18,6 +18,7 @@
 #include "cli/papers/reports.h"
 #include "cli/use/models.h"
 #include "papers/baselines.h"
+#include "papers/hetero/hetero_runs.h"
 #include "papers/hetero/reproduce_hetero.h"
 #include "papers/micro/micro.h"
 #include "papers/power/reproduce_power.h"
@@ -134,7 +135,7 @@ void reproduce_sd_npu(const ReproduceFlags& flags) {
     return;
   }
   print_report(report, papers::read_record(flags.phones), flags.what);
-  if (measured) print_measured_sd(*measured);
+  if (measured) print_measured_sd(*measured, papers::published_gains_of_drafts(folder));
 }
 
 void reproduce_heterollm(const ReproduceFlags& flags) {
@@ -143,6 +144,7 @@ void reproduce_heterollm(const ReproduceFlags& flags) {
   if (!flags.measure.model.empty()) {
     papers::MeasureHeteroOptions options = flags.hetero;
     options.model = flags.measure.model;
+    options.graphs = papers::hetero_lengths(flags.phones);
     options.rounds = flags.measure.rounds;
     Progress bar("measuring");
     options.progress = bar.function();

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "machines/phone_setup.h"
+#include "papers/given.h"
 #include "schedule/graphs.h"
 #include "solve/task_times.h"
 
@@ -11,7 +12,6 @@ namespace troika::papers {
 namespace {
 
 constexpr int kSteps = 8;
-constexpr int kLongestPrompt = 1024;
 constexpr int kGpu = 0, kNpu = 1;
 constexpr int kFullQueue = 1024;  // a prompt has fewer tasks
 
@@ -49,16 +49,16 @@ bool is_on_gpu_alone(const plan::Plan& plan) {
 
 }  // namespace
 
-const std::vector<int>& hetero_lengths() {
-  static const std::vector<int> kLengths = {32, 64, 128, 256, 512, 1024};
-  return kLengths;
+std::vector<int> hetero_lengths(const std::string& phones) {
+  std::vector<int> lengths = Given(phones, "heterollm").counts("tokens of graphs");
+  std::sort(lengths.begin(), lengths.end());
+  return lengths;
 }
 
-plan::LengthParts piped_length(int n, int lane) {
-  const std::vector<int>& known = hetero_lengths();
+plan::LengthParts piped_length(int n, int lane, const std::vector<int>& graphs) {
   plan::LengthParts length;
-  for (size_t i = known.size(); i > 0 && n > 0;) {
-    const int part = known[i - 1];
+  for (size_t i = graphs.size(); i > 0 && n > 0;) {
+    const int part = graphs[i - 1];
     if (part > n && i > 1) {
       --i;
       continue;
@@ -81,7 +81,7 @@ prepare::Options HeteroRuns::options_of(const HeteroRun& run) const {
   options.phone.has_values = false;
   options.phone.has_fast_handover = run.has_fast_handover;
   options.phone.has_rendering = run.has_game;
-  options.memory.context = kLongestPrompt + kSteps + 8;
+  options.memory.context = graphs_.back() + kSteps + 8;
   if (run.system == HeteroSystem::kCpu || run.system == HeteroSystem::kGpu) {
     options.phone.processors = {run.system == HeteroSystem::kCpu ? lanes::Processor::kCpu
                                                                  : lanes::Processor::kGpu};
@@ -91,7 +91,7 @@ prepare::Options HeteroRuns::options_of(const HeteroRun& run) const {
     return options;
   }
   options.phone.processors = {lanes::Processor::kGpu, lanes::Processor::kNpu};
-  options.phone.prompt_shapes = hetero_lengths();
+  options.phone.prompt_shapes = graphs_;
   options.lanes.splits = {.at_norms = true, .at_activations = true};
   for (const char* kind : {"embed", "norm", "attention", "activation"}) {
     options.lanes.placements.push_back({kind, 0, kGpu});
@@ -99,7 +99,7 @@ prepare::Options HeteroRuns::options_of(const HeteroRun& run) const {
   options.lanes.solves_cuts = run.system == HeteroSystem::kTensor;
   if (run.odd_lengths == OddLengths::kPrepare) options.phone.prompt_shapes = {run.n_prompt};
   if (run.odd_lengths == OddLengths::kPipe)
-    options.lanes.lengths = {piped_length(run.n_prompt, kNpu)};
+    options.lanes.lengths = {piped_length(run.n_prompt, kNpu, graphs_)};
   return options;
 }
 

@@ -52,14 +52,17 @@ struct HeteroResult {
   double step_rate() const { return 1.0 / step_s; }
 };
 
-// Returns the token counts for which there are graphs: powers of two (hf023).
-const std::vector<int>& hetero_lengths();
-// Returns lengths whose sum holds n tokens, largest first; the last one may be padded.
-plan::LengthParts piped_length(int n, int lane);
+// Returns the token counts for which there are graphs, the smallest first. `phones` is the folder
+// of the virtual phones. Throws Error.
+std::vector<int> hetero_lengths(const std::string& phones);
+// Returns lengths of graphs whose sum holds n tokens, largest first; the last one may be padded.
+plan::LengthParts piped_length(int n, int lane, const std::vector<int>& graphs);
 
 class HeteroRuns {
  public:
-  explicit HeteroRuns(std::string phones) : phones_(std::move(phones)) {}
+  // Throws Error.
+  explicit HeteroRuns(std::string phones)
+      : phones_(std::move(phones)), graphs_(hetero_lengths(phones_)) {}
   const HeteroResult& result(const HeteroRun& run);
 
  private:
@@ -75,6 +78,7 @@ class HeteroRuns {
   HeteroResult simulate(const HeteroRun& run);
 
   std::string phones_;
+  std::vector<int> graphs_;  // the token counts for which there are graphs
   std::map<HeteroRun, std::unique_ptr<Machine>> machines_;
   std::map<HeteroRun, HeteroResult> known_;
 };

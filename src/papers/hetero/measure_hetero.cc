@@ -41,6 +41,7 @@ class HeteroMeasurer {
         file_(gguf::File::open(options.model)),
         blueprint_(model::read(file_)),
         weights_(file_, blueprint_) {
+    TROIKA_ASSERT(!options.graphs.empty());
     measurement_.options = options;
     std::vector<int> cores = usable_core_numbers();
     if (cores.size() < 2) throw Error("‹measure› needs two cores that this program may use.");
@@ -58,7 +59,7 @@ class HeteroMeasurer {
   HeteroMeasurement run() {
     reference_ = machine(prompt_plan(one_core_));
     const tune::PlanChoice choice = choose();
-    const plan::Plan layer = layer_plan(hetero_lengths());
+    const plan::Plan layer = layer_plan(options_.graphs);
     n_left_ = 8;
     add(
         "one lane, device", "products of exact lengths on the device, made beforehand",
@@ -66,7 +67,10 @@ class HeteroMeasurer {
     add(
         "online-prepare", "the same, made when the prompt comes",
         [&](int n) { return layer_plan({n}); }, false, /*is_anew=*/true);
-    add("padding", "the next longer of 32, 64, ... 1024 tokens", layer, true);
+    add("padding",
+        fmt::format("the next longer of {}, {}, ... {} tokens", options_.graphs.front(),
+                    options_.graphs.at(1), options_.graphs.back()),
+        layer, true);
     add("pipe", "a sum of these, one behind the other", pipe_plan());
     add("chunked", fmt::format("chunks of {}, the last one padded", kChunkedTokens),
         layer_plan({kChunkedTokens}));
@@ -100,7 +104,7 @@ class HeteroMeasurer {
     plan.prefill = plan::Prefill::kInt8;
     plan.int8.method = plan::Int8Method::kToken;
     plan.packed_bytes = kAllCopies;
-    plan.prompt_shapes = hetero_lengths();
+    plan.prompt_shapes = options_.graphs;
     plan.order = plan::Order::kInOrder;
     return plan;
   }
@@ -121,9 +125,9 @@ class HeteroMeasurer {
   }
 
   plan::Plan pipe_plan() const {
-    plan::Plan plan = layer_plan(hetero_lengths());
+    plan::Plan plan = layer_plan(options_.graphs);
     for (const int n : options_.prompts) {
-      plan::LengthParts length = piped_length(n, kDevice);
+      plan::LengthParts length = piped_length(n, kDevice, options_.graphs);
       const auto is_same = [&](const plan::LengthParts& other) {
         return other.n_tokens == length.n_tokens;
       };

@@ -14,6 +14,7 @@ namespace troika::papers {
 struct MeasureHeteroOptions {
   std::string model;
   std::string device = "openvino:CPU";  // names the second lane, without its cores
+  std::vector<int> graphs;  // the token counts for which there are graphs, the smallest first
   std::vector<int> prompts = {135, 256, 300, 525, 600, 1000};
   int n_steps = 32;
   int rounds = 3;
@@ -59,7 +60,7 @@ struct HeteroMeasurement {
 // Names the solver's plan.
 inline constexpr const char* kTensorLevel = "tensor-level";
 
-// Throws Error where two cores or the device are missing.
+// Throws Error where two cores or the device are missing. REQUIRES: there are graphs.
 HeteroMeasurement measure_hetero(const MeasureHeteroOptions& options);
 
 }  // namespace troika::papers

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 
 #include "base/error.h"
 #include "papers/figures.h"
+#include "papers/given.h"
 #include "papers/hetero/hetero_runs.h"
 #include "papers/npu_runs.h"
 
@@ -17,12 +17,6 @@ namespace {
 constexpr const char* kLlama8b = "llama-3-8b";
 constexpr const char* kLlama3b = "llama-3.2-3b";
 constexpr const char* kInternLm = "internlm-1.8b";
-// The prompts of section 5.2.1.
-constexpr std::array kLengths = {64, 256, 1024};
-constexpr int kUsual = 256;
-constexpr int kLong = 1024;
-// Section 5.2.2 names 135, 525 and 1000; 300 and 600 are the examples of section 4.1.
-constexpr std::array kOddLengths = {135, 300, 525, 600, 1000};
 
 constexpr std::pair<const char*, HeteroSystem> kSystems[] = {
     {"llama.cpp", HeteroSystem::kCpu},
@@ -57,7 +51,12 @@ double more_percent(double a, double b) { return kPercent * (a / b - 1.0); }
 class HeteroReproduction {
  public:
   explicit HeteroReproduction(const PhoneFolder& folder)
-      : runs_(folder.path), npu_(folder.path), rows_(folder) {}
+      : given_(folder.path, "heterollm"),
+        lengths_(given_.counts("tokens of prompts")),
+        usual_(given_.count("tokens of the usual prompt")),
+        runs_(folder.path),
+        npu_(folder.path),
+        rows_(folder) {}
 
   TestReport run() {
     add_figures();
@@ -94,12 +93,12 @@ class HeteroReproduction {
     figures_.add_published(rows_);
   }
 
-  const HeteroResult& at(const char* model, HeteroSystem system, int n_prompt = kUsual,
+  const HeteroResult& at(const char* model, HeteroSystem system, int n_prompt,
                          bool is_fast = true) {
     return runs_.result(
         {.model = model, .system = system, .n_prompt = n_prompt, .has_fast_handover = is_fast});
   }
-  double rate(const char* model, HeteroSystem system, int n_prompt = kUsual) {
+  double rate(const char* model, HeteroSystem system, int n_prompt) {
     return at(model, system, n_prompt).prompt_rate();
   }
   const HeteroResult& odd(OddLengths how, int n_prompt) {
@@ -110,15 +109,15 @@ class HeteroReproduction {
   }
   double mean_over_lengths(const std::function<double(int)>& value) const {
     double sum = 0.0;
-    for (const int n : kLengths) sum += value(n);
-    return sum / kLengths.size();
+    for (const int n : lengths_) sum += value(n);
+    return sum / static_cast<double>(lengths_.size());
   }
   double llm_npu_rate(const std::string& model, int n_prompt) {
     return npu_.result({.model = model, .n_prompt = n_prompt}).prefill.tokens_per_s();
   }
 
   double step_rate(const char* model, HeteroSystem system, bool is_fast = true) {
-    return at(model, system, kUsual, is_fast).step_rate();
+    return at(model, system, usual_, is_fast).step_rate();
   }
 
   double prompt_gain(const char* model, HeteroSystem system) {
@@ -135,17 +134,17 @@ class HeteroReproduction {
   // Adds the orderings that the paper states in words.
   void add_orderings() {
     const auto tensor = HeteroSystem::kTensor, layer = HeteroSystem::kLayer;
-    const double share = at(kLlama8b, layer).down_share;
+    const double share = at(kLlama8b, layer, usual_).down_share;
     rows_.add_ordering(
         fmt::format("FFN-down takes nearly half of the products' time on the NPU (here {:.0f} %)",
                     kPercent * share),
         share > 0.4 && share < 0.5);
     rows_.add_ordering("Hetero-layer generates on the GPU alone",
-                       at(kLlama8b, layer).decodes_on_gpu_alone &&
-                           at(kLlama3b, layer).decodes_on_gpu_alone &&
-                           at(kInternLm, layer).decodes_on_gpu_alone);
+                       at(kLlama8b, layer, usual_).decodes_on_gpu_alone &&
+                           at(kLlama3b, layer, usual_).decodes_on_gpu_alone &&
+                           at(kInternLm, layer, usual_).decodes_on_gpu_alone);
     const auto gpu = HeteroSystem::kGpu, cpu = HeteroSystem::kCpu;
-    for (const int n : kLengths) {
+    for (const int n : lengths_) {
       const auto slower = [&](HeteroSystem a, HeteroSystem b) {
         return rate(kLlama8b, a, n) < rate(kLlama8b, b, n);
       };
@@ -156,7 +155,7 @@ class HeteroReproduction {
       rows_.add_ordering(fmt::format("{} tokens: llama.cpp is slower than PPL-OpenCL", n),
                          slower(cpu, gpu));
     }
-    for (const int n : kOddLengths) {
+    for (const int n : given_.counts("tokens of odd prompts")) {
       const double ours_s = at(kLlama8b, tensor, n).prompt_s();
       rows_.add_ordering(
           fmt::format("{} tokens: Hetero-tensor is faster than every other method", n),
@@ -180,10 +179,15 @@ class HeteroReproduction {
     };
     rows_.add_ordering("a game keeps more frames beside both than beside PPL-OpenCL",
                        frames(gpu) < std::min(frames(layer), frames(tensor)));
-    rows_.add_ordering("llm.npu's prompts of 256 tokens run at less speed than those of 1024",
-                       llm_npu_rate(kInternLm, kUsual) < llm_npu_rate(kInternLm, kLong));
+    rows_.add_ordering(
+        fmt::format("llm.npu's prompts of {} tokens run at less speed than those of {}", usual_,
+                    lengths_.back()),
+        llm_npu_rate(kInternLm, usual_) < llm_npu_rate(kInternLm, lengths_.back()));
   }
 
+  Given given_;
+  std::vector<int> lengths_;  // the tokens of prompts, the fewest first
+  int usual_ = 0;             // the tokens of the prompt where nothing else is said
   HeteroRuns runs_;
   NpuRuns npu_;
   TestRows rows_;

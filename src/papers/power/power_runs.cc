@@ -11,20 +11,7 @@
 namespace troika::papers {
 namespace {
 
-// Section 7.1 has prompts of up to 64 tokens before generation.
-constexpr int kTextBefore = 64;
 constexpr double kBytesOfAGb = 1e9;
-
-// A token uses 3 billion weights, of which 1.6 are no FFN's; two experts have 11.3 (pf030).
-constexpr double kLiveOfMixtral = 0.124;
-// Half of the neurons fire in models with SiLU (pf029).
-constexpr double kLiveOfSilu = 0.5;
-
-std::optional<double> live_share(const std::string& model) {
-  if (model == "mixtral-8x7b") return kLiveOfMixtral;
-  if (model == "mistral-7b") return kLiveOfSilu;
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -32,6 +19,18 @@ double at_share(std::vector<double> values, double share) {
   TROIKA_ASSERT(!values.empty());
   std::sort(values.begin(), values.end());
   return values[static_cast<size_t>(std::lround(share * static_cast<double>(values.size() - 1)))];
+}
+
+PowerRuns::PowerRuns(std::string phones)
+    : phones_(std::move(phones)),
+      given_(phones_, "powerinfer-2"),
+      n_before_(given_.count("tokens before generation")) {}
+
+// Returns the share of the FFN's neurons that fire, where the paper has another one for the model.
+std::optional<double> PowerRuns::live_share(const std::string& model) const {
+  const std::string name = "percent of the FFN that a token uses of " + model;
+  if (!given_.has(name)) return std::nullopt;
+  return given_.share(name);
 }
 
 prepare::Options PowerRuns::options_of(const PowerRun& run) const {
@@ -43,8 +42,8 @@ prepare::Options PowerRuns::options_of(const PowerRun& run) const {
   options.phone.has_values = false;
   options.phone.small_shapes.clear();
   for (int n = 1; n <= run.n_sequences; ++n) options.phone.small_shapes.push_back(n);
-  options.phone.prompt_shapes = {std::max(run.n_prompt, kTextBefore)};
-  options.memory.context = std::max(run.n_prompt, kTextBefore + run.n_sequences * run.n_steps) + 8;
+  options.phone.prompt_shapes = {std::max(run.n_prompt, n_before_)};
+  options.memory.context = std::max(run.n_prompt, n_before_ + run.n_sequences * run.n_steps) + 8;
   if (!run.system) {
     options.phone.processors = {run.dense_on};
     options.lanes.limits = {{0, plan::PlannedLane::kNoLimit}};
@@ -76,7 +75,7 @@ PowerResult PowerRuns::simulate(const PowerRun& run) {
   result.model_bytes = engine.weights().total_bytes();
   result.runtime_gb = engine.phone().machine->model().stack().neurons.runtime_gb;
   if (run.n_sequences > 1) {
-    result.together = measure::simulate_together(engine, run.n_sequences, kTextBefore, run.n_steps);
+    result.together = measure::simulate_together(engine, run.n_sequences, n_before_, run.n_steps);
     result.rate = result.together.front();
     return result;
   }
@@ -85,7 +84,7 @@ PowerResult PowerRuns::simulate(const PowerRun& run) {
   measure.prefill_tokens.clear();
   if (run.n_prompt > 0) measure.prefill_tokens = {run.n_prompt};
   measure.decode_tokens = run.n_prompt > 0 ? 0 : run.n_steps;
-  measure.decode_context = kTextBefore;
+  measure.decode_context = n_before_;
   measure::Simulation simulation = measure::simulate(session, measure);
   result.rate = run.n_prompt > 0 ? simulation.prefill[0] : simulation.decode;
   result.neurons = simulation.neurons;
@@ -96,7 +95,7 @@ PowerResult PowerRuns::simulate(const PowerRun& run) {
 void PowerRuns::trace(const PowerRun& run, Trace* trace) {
   engine::Engine engine(options_of(run));
   engine::Session session(engine);
-  session.prefill(std::vector<cache::Token>(kTextBefore, 0));
+  session.prefill(std::vector<cache::Token>(static_cast<size_t>(n_before_), 0));
   engine::SamplerOptions greedy;
   greedy.temperature = 0.0f;
   engine::Sampler sampler(greedy);

@@ -9,6 +9,7 @@
 
 #include "base/trace.h"
 #include "measure/simulate.h"
+#include "papers/given.h"
 #include "prepare/options.h"
 
 namespace troika::papers {
@@ -49,8 +50,8 @@ double at_share(std::vector<double> values, double share);
 
 class PowerRuns {
  public:
-  // `phones` is the folder of the virtual phones.
-  explicit PowerRuns(std::string phones) : phones_(std::move(phones)) {}
+  // `phones` is the folder of the virtual phones. Throws Error.
+  explicit PowerRuns(std::string phones);
   const PowerResult& result(const PowerRun& run);
   // Records what ran when in the second step behind a short prompt.
   void trace(const PowerRun& run, Trace* trace);
@@ -58,8 +59,11 @@ class PowerRuns {
 
  private:
   PowerResult simulate(const PowerRun& run);
+  std::optional<double> live_share(const std::string& model) const;
 
   std::string phones_;
+  Given given_;
+  int n_before_ = 0;  // the tokens of the text before generation
   std::map<PowerRun, PowerResult> known_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "papers/figures.h"
+#include "papers/given.h"
 #include "papers/power/power_runs.h"
 #include "papers/units.h"
 
@@ -24,13 +25,11 @@ constexpr const char* kMixtral = "mixtral-8x7b";
 // The models of section 7.1.
 constexpr std::array kPowerModels = {kMistral, "qwen2-7b", kBamboo, "llama-2-13b", kMixtral};
 constexpr const char* kAce2 = "8plusgen1";
-constexpr std::array kBudgetsGb = {7.0, 10.0, 13.0, 16.0, 19.0};
-constexpr double kLeastGb = 7.0, kMostGb = 19.0;
-constexpr int kTokensOfLong = 512;
-constexpr int kSamples = 4;
-// Each sample ends four steps after the one before (section 7.4).
-constexpr int kStepsOfASample = 4;
-constexpr double kHalfOfFfn = 0.5, kQuarterOfFfn = 0.25;
+constexpr const char* kPaper = "powerinfer-2";
+// Names the share of the FFN that is in memory where a row says nothing else.
+constexpr const char* kHalfOfFfn = "percent of the FFN in memory";
+// Names the memory that a program may have, from the least to the most.
+constexpr const char* kBudgets = "memory GB";
 constexpr double kBytesOfGb = 1e9;
 // Names the group whose rows are the steps of Figure 14, each with one part more than the one
 // before.
@@ -63,29 +62,6 @@ const MeasuredSystem& measured_system(const std::string& name) {
   throw Error(fmt::format("A figure of PowerInfer-2 is asked for '{}', which is not known.", name));
 }
 
-// Returns the share of the FFN in memory: a quarter for 47B on the smaller phone (section 7.2.1),
-// else half.
-double usual_ffn_share(const std::string& model, const std::string& phone) {
-  return phone == kAce2 && model == kMixtral ? kQuarterOfFfn : kHalfOfFfn;
-}
-
-PowerRun power_run_of(const plan::FigureCall& call) {
-  const MeasuredSystem& system = measured_system(call.text("system"));
-  PowerRun run{.model = call.text("model"), .system = system.system, .dense_on = system.dense_on};
-  if (call.has("phone")) run.phone = call.text("phone");
-  run.ffn_share = usual_ffn_share(run.model, run.phone);
-  if (call.has("FFN in memory")) run.ffn_share = call.number("FFN in memory");
-  if (call.has("memory GB")) run.memory_gb = call.number("memory GB");
-  if (call.has("tokens")) run.n_prompt = call.count("tokens");
-  if (call.has("steps")) run.n_steps = call.count("steps");
-  if (call.has("blocks ahead")) run.pipeline = NeuronPipeline::kNone;
-  if (call.has("samples")) {
-    run.n_sequences = call.count("samples");
-    run.n_steps = kStepsOfASample;
-  }
-  return run;
-}
-
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
@@ -97,7 +73,13 @@ double at_point(const std::vector<double>& values, const plan::FigureCall& call)
 
 class PowerReproduction {
  public:
-  explicit PowerReproduction(const PhoneFolder& folder) : runs_(folder.path), rows_(folder) {}
+  explicit PowerReproduction(const PhoneFolder& folder)
+      : given_(folder.path, kPaper),
+        n_samples_(given_.count("samples")),
+        n_steps_of_sample_(given_.count("steps of a sample")),
+        n_of_long_(given_.count("tokens of a long prompt")),
+        runs_(folder.path),
+        rows_(folder) {}
 
   TestReport run() {
     add_figures();
@@ -108,10 +90,33 @@ class PowerReproduction {
     add_budget_orders();
     add_best_of_four_orders();
     rows_.add_rising(kAblation);
-    return rows_.take("powerinfer-2");
+    return rows_.take(kPaper);
   }
 
  private:
+  // Returns the share of the FFN in memory: less for 47B on the smaller phone (section 7.2.1).
+  double usual_ffn_share(const std::string& model, const std::string& phone) const {
+    return phone == kAce2 && model == kMixtral
+               ? given_.share("percent of the FFN of 47B in memory on the smaller phone")
+               : given_.share(kHalfOfFfn);
+  }
+  PowerRun power_run_of(const plan::FigureCall& call) const {
+    const MeasuredSystem& system = measured_system(call.text("system"));
+    PowerRun run{.model = call.text("model"), .system = system.system, .dense_on = system.dense_on};
+    if (call.has("phone")) run.phone = call.text("phone");
+    run.ffn_share = usual_ffn_share(run.model, run.phone);
+    if (call.has("FFN in memory")) run.ffn_share = call.number("FFN in memory");
+    if (call.has("memory GB")) run.memory_gb = call.number("memory GB");
+    if (call.has("tokens")) run.n_prompt = call.count("tokens");
+    if (call.has("steps")) run.n_steps = call.count("steps");
+    if (call.has("blocks ahead")) run.pipeline = NeuronPipeline::kNone;
+    if (call.has("samples")) {
+      run.n_sequences = call.count("samples");
+      run.n_steps = n_steps_of_sample_;
+    }
+    return run;
+  }
+
   // Adds the figures that stand beside published rows as phones/simulated/powerinfer-2.json says.
   void add_figures() {
     const auto add = [&](const char* name, auto figure_of) {
@@ -155,7 +160,8 @@ class PowerReproduction {
   }
 
   double half(const std::string& model, NeuronSystem system) {
-    return runs_.result({.model = model, .system = system, .ffn_share = kHalfOfFfn}).tokens_per_s();
+    return runs_.result({.model = model, .system = system, .ffn_share = given_.share(kHalfOfFfn)})
+        .tokens_per_s();
   }
   double whole(const char* model, NeuronSystem system) {
     return runs_.result({.model = model, .system = system, .ffn_share = 1.0}).tokens_per_s();
@@ -171,15 +177,20 @@ class PowerReproduction {
     const PowerRun run{.model = kBamboo,
                        .system = system,
                        .ffn_share = 1.0,
-                       .n_steps = kStepsOfASample,
-                       .n_sequences = kSamples};
-    return runs_.result(run).together[static_cast<size_t>(kSamples - n)].tokens_per_s();
+                       .n_steps = n_steps_of_sample_,
+                       .n_sequences = n_samples_};
+    return runs_.result(run).together[static_cast<size_t>(n_samples_ - n)].tokens_per_s();
   }
 
   // Adds the orderings that the paper states in words.
   void add_offloading_orders() {
     const auto power = NeuronSystem::kPowerInfer, flash = NeuronSystem::kFlash;
-    rows_.add_ordering("PowerInfer loses more by offloading than LLMFlash", 1.4 / 12.4, 2.3 / 12.9,
+    const auto printed = [&](const char* a, const char* b) {
+      return given_.number(a) / given_.number(b);
+    };
+    rows_.add_ordering("PowerInfer loses more by offloading than LLMFlash",
+                       printed("PowerInfer, half in memory", "PowerInfer in memory"),
+                       printed("LLMFlash, half in memory", "LLMFlash in memory"),
                        half(kMistral, power) / whole(kMistral, power),
                        half(kMistral, flash) / whole(kMistral, flash));
     const auto gain = [&](const char* model) {
@@ -190,8 +201,10 @@ class PowerReproduction {
       rows_.add_ordering(fmt::format("{}: LLMFlash is faster than llama.cpp", model),
                          half(model, flash) > half(model, NeuronSystem::kMap));
     }
-    rows_.add_ordering("a ReLU model gains more over LLMFlash than a SiLU model", 2.4, 4.6,
-                       gain(kMistral), gain(kBamboo));
+    rows_.add_ordering("a ReLU model gains more over LLMFlash than a SiLU model",
+                       printed("PowerInfer-2 with SiLU", "LLMFlash with SiLU"),
+                       printed("PowerInfer-2 with ReLU", "LLMFlash with ReLU"), gain(kMistral),
+                       gain(kBamboo));
     const double ours = whole(kBamboo, NeuronSystem::kXpu);
     const auto cpu = lanes::Processor::kCpu, gpu = lanes::Processor::kGpu,
                npu = lanes::Processor::kNpu;
@@ -202,14 +215,14 @@ class PowerReproduction {
 
   void add_prompt_orders() {
     const auto prompt = [&](lanes::Processor processor) {
-      return dense(kMistral, processor, kTokensOfLong);
+      return dense(kMistral, processor, n_of_long_);
     };
     const double gpu = prompt(lanes::Processor::kGpu);
     rows_.add_ordering("the NPU reads prompts faster than the GPU",
                        prompt(lanes::Processor::kNpu) > gpu);
     rows_.add_ordering("the GPU reads prompts faster than the CPU",
                        gpu > prompt(lanes::Processor::kCpu));
-    PowerRun run{.model = kBamboo, .n_prompt = kTokensOfLong};
+    PowerRun run{.model = kBamboo, .n_prompt = n_of_long_};
     const double ahead = runs_.result(run).tokens_per_s();
     run.pipeline = NeuronPipeline::kNone;
     rows_.add_ordering("reading the next block ahead gains over reading it first",
@@ -217,13 +230,13 @@ class PowerReproduction {
   }
 
   void add_budget_orders() {
-    for (size_t i = 1; i < kBudgetsGb.size(); ++i) {
-      rows_.add_ordering(
-          fmt::format("47B: faster with {:g} GB than with {:g}", kBudgetsGb[i], kBudgetsGb[i - 1]),
-          at_gb(kBudgetsGb[i]) > at_gb(kBudgetsGb[i - 1]));
+    const std::vector<double>& gb = given_.numbers(kBudgets);
+    for (size_t i = 1; i < gb.size(); ++i) {
+      rows_.add_ordering(fmt::format("47B: faster with {:g} GB than with {:g}", gb[i], gb[i - 1]),
+                         at_gb(gb[i]) > at_gb(gb[i - 1]));
     }
-    const double middle = at_gb((kLeastGb + kMostGb) / 2.0);
-    const double straight = (at_gb(kLeastGb) + at_gb(kMostGb)) / 2.0;
+    const double middle = at_gb((gb.front() + gb.back()) / 2.0);
+    const double straight = (at_gb(gb.front()) + at_gb(gb.back())) / 2.0;
     rows_.add_ordering(
         fmt::format("47B: speed grows in a line: in the middle {:.0f} % of what a line would give",
                     kPercent * middle / straight),
@@ -234,7 +247,7 @@ class PowerReproduction {
     const auto ours = NeuronSystem::kXpu, cpu = NeuronSystem::kPipeline;
     rows_.add_ordering("one sample left: QNN is slower than the CPU alone",
                        together({}, 1) < together(cpu, 1));
-    for (int n = 2; n <= kSamples; ++n) {
+    for (int n = 2; n <= n_samples_; ++n) {
       rows_.add_ordering(fmt::format("{} samples: faster than the CPU alone", n),
                          together(ours, n) > together(cpu, n));
       rows_.add_ordering(fmt::format("{} samples: faster than QNN", n),
@@ -242,6 +255,9 @@ class PowerReproduction {
     }
   }
 
+  Given given_;
+  int n_samples_ = 0, n_steps_of_sample_ = 0;  // a sample ends so many steps after the one before
+  int n_of_long_ = 0;                          // the tokens of a long prompt
   PowerRuns runs_;
   TestRows rows_;
   Figures figures_;
@@ -272,7 +288,8 @@ std::vector<OverlapRow> overlaps_of_powerinfer2(const PhoneFolder& folder) {
 std::vector<BudgetRow> budgets_of_powerinfer2(const PhoneFolder& folder) {
   PowerRuns runs(folder.path);
   std::vector<BudgetRow> rows;
-  for (const double gb : kBudgetsGb) {
+  const Given given(folder.path, kPaper);
+  for (const double gb : given.numbers(kBudgets)) {
     const auto rate = [&](NeuronSystem system) {
       return runs.result({.model = kMixtral, .system = system, .memory_gb = gb}).tokens_per_s();
     };

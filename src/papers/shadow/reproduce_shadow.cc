@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "base/error.h"
 #include "papers/figures.h"
+#include "papers/given.h"
 
 namespace troika::papers {
 namespace {
@@ -20,17 +20,17 @@ constexpr ShadowModel kShadowModels[] = {{"PhoneLM-0.5B", "phonelm-0.5b"},
                                          {"PhoneLM-1.5B", "phonelm-1.5b"},
                                          {"Qwen2-0.5B", "qwen2-0.5b"},
                                          {"Qwen2-1.5B", "qwen2-1.5b"}};
-// A dataset of section 5.1 (sf019, sf020).
+// A dataset of section 5.1.
 struct Dataset {
-  const char* name;
-  int n_prompt;
-  int n_output;
+  std::string name;
+  int n_prompt = 0;
+  int n_output = 0;
 };
-constexpr Dataset kArxivSum = {"ArxivSum", 3840, 50};
-constexpr Dataset kDroidCall = {"DroidCall", 4096, 10};
-constexpr Dataset kOctopus = {"Octopus", 1792, 10};
-constexpr std::array kDatasets = {kArxivSum, kDroidCall, kOctopus};
-constexpr std::array kKernelLengths = {1024, 2048, 4096};
+constexpr const char* kArxivSum = "ArxivSum";
+constexpr const char* kDroidCall = "DroidCall";
+constexpr const char* kOctopus = "Octopus";
+constexpr const char* kPaperName = "shadowattn";
+constexpr const char* kKernelLengths = "tokens of kernels";
 constexpr const char* kSmall = "phonelm-0.5b";
 constexpr const char* kQwen = "qwen2-0.5b";
 constexpr const char* kOlderPhone = "8gen2";
@@ -42,11 +42,10 @@ constexpr double kSecondsPerMinute = 60.0;
 // (section 3.4).
 constexpr const char* kPlanning = "planning ms";
 
-const Dataset& dataset(const std::string& name) {
-  for (const Dataset& data : kDatasets) {
-    if (name == data.name) return data;
-  }
-  throw Error(fmt::format("A figure of shadowAttn is asked for '{}', which is not known.", name));
+// Throws Error where the dataset is not known.
+Dataset dataset(const Given& given, const std::string& name) {
+  return {name, given.count("tokens of a prompt of " + name),
+          given.count("tokens of an answer of " + name)};
 }
 
 ShadowRun shadow_run_of(const plan::FigureCall& call) {
@@ -71,7 +70,12 @@ ShadowRun shadow_run_of(const plan::FigureCall& call) {
 class ShadowReproduction {
  public:
   ShadowReproduction(const PhoneFolder& folder, const std::vector<plan::ConstantChoice>& constants)
-      : stack_(folder.stacks.at("shadowattn")), runs_(folder.path, constants), rows_(folder) {}
+      : stack_(folder.stacks.at(kPaperName)),
+        given_(folder.path, kPaperName),
+        datasets_{dataset(given_, kArxivSum), dataset(given_, kDroidCall),
+                  dataset(given_, kOctopus)},
+        runs_(folder.path, constants),
+        rows_(folder) {}
 
   TestReport run() {
     add_figures();
@@ -81,7 +85,7 @@ class ShadowReproduction {
     add_native_orders();
     add_older_phone_orders();
     add_parts_orders();
-    TestReport report = rows_.take("shadowattn");
+    TestReport report = rows_.take(kPaperName);
     for (TestRow& row : report.rows) {
       if (row.measured_by == kPlanning) row.measured = planning_ms();
     }
@@ -102,7 +106,7 @@ class ShadowReproduction {
     figures_.add("kernel joules", of_kernel,
                  [kernel](const plan::FigureCall& call) { return kernel(call).joules; });
     const auto request = [this](const plan::FigureCall& call) {
-      const Dataset& data = dataset(call.text("dataset"));
+      const Dataset data = dataset(given_, call.text("dataset"));
       ShadowRun run = shadow_run_of(call);
       run.n_prompt = data.n_prompt;
       if (call.has("other program")) run.bus_taken_gb_s = bus_taken_by(call.text("other program"));
@@ -140,18 +144,19 @@ class ShadowReproduction {
     return request_s({.model = model, .system = system, .n_prompt = data.n_prompt}, data);
   }
   double planning_ms() {
-    const ShadowResult& result = runs_.request({.model = kSmall, .n_prompt = kOctopus.n_prompt});
+    const ShadowResult& result =
+        runs_.request({.model = kSmall, .n_prompt = dataset(given_, kOctopus).n_prompt});
     return 1e-3 * result.planning.us / static_cast<double>(result.planning.n_plans);
   }
 
   // Adds the orderings of Figures 10 and 11.
   void add_gain_orders() {
     for (const ShadowModel& model : kShadowModels) {
-      for (const int n : kKernelLengths) {
+      for (const int n : given_.counts(kKernelLengths)) {
         add_orders(fmt::format("kernel of {} tokens, {}", n, model.published),
                    [&](ShadowSystem system) { return kernel_s(model.known, system, n); });
       }
-      for (const Dataset& data : kDatasets) {
+      for (const Dataset& data : datasets_) {
         add_orders(fmt::format("{}, {}", data.name, model.published),
                    [&](ShadowSystem system) { return request_s(model.known, system, data); });
       }
@@ -175,7 +180,7 @@ class ShadowReproduction {
   // Adds the orderings of Figure 12.
   void add_native_orders() {
     for (const ShadowModel& model : kShadowModels) {
-      for (const Dataset& data : kDatasets) {
+      for (const Dataset& data : datasets_) {
         const double ours = request_s(model.known, ShadowSystem::kShadow, data);
         const ShadowRun cores = {.model = model.known,
                                  .system = ShadowSystem::kFull,
@@ -193,7 +198,8 @@ class ShadowReproduction {
 
   // Adds the orderings of Table 7.
   void add_older_phone_orders() {
-    for (const Dataset& data : {kArxivSum, kOctopus, kDroidCall}) {
+    for (const char* name : {kArxivSum, kOctopus, kDroidCall}) {
+      const Dataset data = dataset(given_, name);
       const auto gain = [&](const char* phone) {
         ShadowRun run = {.model = kSmall,
                          .system = ShadowSystem::kFull,
@@ -211,8 +217,9 @@ class ShadowReproduction {
 
   // Adds the orderings that section 5.2 and Figures 13, 15 and 16 state in words.
   void add_parts_orders() {
-    const auto seconds = [&](const ShadowRun& run) { return request_s(run, kOctopus); };
-    const ShadowRun ours = {.model = kQwen, .n_prompt = kOctopus.n_prompt};
+    const Dataset octopus = dataset(given_, kOctopus);
+    const auto seconds = [&](const ShadowRun& run) { return request_s(run, octopus); };
+    const ShadowRun ours = {.model = kQwen, .n_prompt = octopus.n_prompt};
     ShadowRun run = ours;
     run.step = schedule::HeadStep::kInTurn;
     rows_.add_ordering("without its pipeline shadowAttn is slower", seconds(ours) < seconds(run));
@@ -232,6 +239,8 @@ class ShadowReproduction {
   }
 
   const plan::Stack& stack_;
+  Given given_;
+  std::vector<Dataset> datasets_;
   ShadowRuns runs_;
   TestRows rows_;
   Figures figures_;
@@ -252,7 +261,7 @@ TestReport simulate_shadowattn(const PhoneFolder& folder,
 }
 
 std::vector<ShadowSensitivity> sensitivities_of_shadowattn(const PhoneFolder& folder) {
-  plan::Stack stack = folder.stacks.at("shadowattn");
+  plan::Stack stack = folder.stacks.at(kPaperName);
   std::vector<ShadowSensitivity> all;
   for (const plan::Field& field : stack.fields()) {
     if (std::find(std::begin(kOpenConstants), std::end(kOpenConstants), field.name) ==
@@ -281,13 +290,14 @@ std::vector<ShadowSensitivity> sensitivities_of_shadowattn(const PhoneFolder& fo
 }
 
 std::vector<AblationRow> ablation_of_shadowattn(const PhoneFolder& folder) {
+  const Dataset octopus = dataset(Given(folder.path, kPaperName), kOctopus);
   ShadowRuns runs(folder.path);
   std::vector<AblationRow> rows;
   const auto add = [&](const char* what, const ShadowRun& run) {
     const ShadowResult& result = runs.request(run);
-    rows.push_back({what, result.request_s(kOctopus.n_output), result.prefill.joules});
+    rows.push_back({what, result.request_s(octopus.n_output), result.prefill.joules});
   };
-  ShadowRun run = {.model = kQwen, .n_prompt = kOctopus.n_prompt};
+  ShadowRun run = {.model = kQwen, .n_prompt = octopus.n_prompt};
   add("all of shadowAttn", run);
   run.step = schedule::HeadStep::kFused;
   add("heads in the order of their buckets", run);
@@ -299,20 +309,19 @@ std::vector<AblationRow> ablation_of_shadowattn(const PhoneFolder& folder) {
   add("one pair of scales", run);
   run.has_equal_shares = true;
   add("equal shares of heads", run);
-  run = {.model = kQwen, .system = ShadowSystem::kNpu, .n_prompt = kOctopus.n_prompt};
+  run = {.model = kQwen, .system = ShadowSystem::kNpu, .n_prompt = octopus.n_prompt};
   add("not sparse: full attention on the NPU", run);
   return rows;
 }
 
 std::vector<KernelRow> kernels_of_shadowattn(const PhoneFolder& folder) {
+  const int n_tokens = Given(folder.path, kPaperName).counts(kKernelLengths).front();
   ShadowRuns runs(folder.path);
   std::vector<KernelRow> rows;
   for (const ShadowModel& model : kShadowModels) {
     for (const ShadowSystem system : kShadowSystems) {
-      const KernelResult& result = runs.kernel({.model = model.known,
-                                                .system = system,
-                                                .n_prompt = kKernelLengths[0],
-                                                .phone = kOlderPhone});
+      const KernelResult& result = runs.kernel(
+          {.model = model.known, .system = system, .n_prompt = n_tokens, .phone = kOlderPhone});
       rows.push_back({model.published, system, result});
     }
   }
@@ -336,7 +345,7 @@ TimelineTitle trace_head_pipeline(const PhoneFolder& folder, Trace* trace) {
     trace->add(event);
   }
   return {fmt::format("{}: attention of the last {} of {} tokens in one block, heads in a pipeline",
-                      kSmall, kShadowChunk, kTokens),
+                      kSmall, runs.chunk(), kTokens),
           "virtual phone 8gen3 with shadowattn, one middle core; modelled time, nothing is "
           "computed"};
 }

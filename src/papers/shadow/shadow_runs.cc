@@ -7,6 +7,7 @@
 #include "engine/passes.h"
 #include "engine/session.h"
 #include "machines/phone_setup.h"
+#include "papers/given.h"
 
 namespace troika::papers {
 namespace {
@@ -14,7 +15,6 @@ namespace {
 using lanes::Processor;
 
 constexpr int kShadowSteps = 8;
-constexpr int kBlockOfPositions = 64;
 constexpr int kCoreLane = 0;
 
 bool is_of_attention(const TraceEvent& event) {
@@ -92,8 +92,16 @@ const char* system_name(ShadowSystem system) {
   return kNames[static_cast<size_t>(system)];
 }
 
-// Sets up the system of llm.npu, whose other parts run where they take least time, which is the
-// NPU. Decoding attends on the CPU, or on the GPU (section 4).
+ShadowRuns::ShadowRuns(std::string phones, std::vector<plan::ConstantChoice> constants)
+    : phones_(std::move(phones)), constants_(std::move(constants)) {
+  const Given given(phones_, "shadowattn");
+  chunk_ = given.count("tokens of a chunk");
+  block_ = given.count("tokens of a block");
+}
+
+// Sets up the system of llm.npu, into which the paper puts its attention, and whose other parts run
+// where they take least time, which is the NPU. Decoding attends on the CPU, or on the GPU (section
+// 4).
 prepare::Options ShadowRuns::options_of(const ShadowRun& run) const {
   prepare::Options options;
   options.phone.file = phones_ + "/" + run.phone + ".json";
@@ -107,7 +115,7 @@ prepare::Options ShadowRuns::options_of(const ShadowRun& run) const {
   options.phone.processors = {Processor::kCpu, Processor::kNpu};
   options.model.file = run.model;
   options.model.type = "q8_0";
-  options.prompts.chunk = kShadowChunk;
+  options.prompts.chunk = chunk_;
   options.prompts.order = plan::Order::kOutOfOrder;
   options.memory.context = run.n_prompt + kShadowSteps + 8;
   switch (run.system) {
@@ -123,7 +131,7 @@ prepare::Options ShadowRuns::options_of(const ShadowRun& run) const {
     case ShadowSystem::kSparse:
     case ShadowSystem::kBlocks:
       options.phone.heads.lanes = {Processor::kCpu, Processor::kCpu, Processor::kCpu};
-      if (run.system == ShadowSystem::kBlocks) options.phone.heads.block = kBlockOfPositions;
+      if (run.system == ShadowSystem::kBlocks) options.phone.heads.block = block_;
       break;
     case ShadowSystem::kShadow:
       break;

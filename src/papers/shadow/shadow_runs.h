@@ -15,7 +15,7 @@ namespace troika::papers {
 enum class ShadowSystem : uint8_t {
   kFull,    // C/G-Full: all positions, on the CPU
   kSparse,  // C/G-Sparse: estimate, selection and exact part on the CPU
-  kBlocks,  // C/G-Block-Sparse: as kSparse, 64 positions by 64 queries at a time
+  kBlocks,  // C/G-Block-Sparse: as kSparse, a block of positions by as many queries at a time
   kNpu,     // NPU-Full: all positions, on the NPU in int8
   kShadow,  // shadowAttn: the estimate on the NPU
   kGpu,     // llm.npu's other attention: all positions, on the GPU (Figure 12)
@@ -59,9 +59,11 @@ struct KernelResult {
 class ShadowRuns {
  public:
   // `constants` replace those of the phones' files.
-  explicit ShadowRuns(std::string phones, std::vector<plan::ConstantChoice> constants = {})
-      : phones_(std::move(phones)), constants_(std::move(constants)) {}
+  // Throws Error.
+  explicit ShadowRuns(std::string phones, std::vector<plan::ConstantChoice> constants = {});
 
+  // Returns the tokens of a chunk. The prompts of the paper's datasets are multiples of it.
+  int chunk() const { return chunk_; }
   prepare::Options options_of(const ShadowRun& run) const;
   const ShadowResult& request(const ShadowRun& run);
   // Takes random values, so that all heads have the same scales, and equal shares (5.1).
@@ -75,12 +77,10 @@ class ShadowRuns {
 
   std::string phones_;
   std::vector<plan::ConstantChoice> constants_;
+  // The tokens of a chunk, and of a block of sparse attention (phones/simulated/shadowattn.json).
+  int chunk_ = 0, block_ = 0;
   std::map<ShadowRun, ShadowResult> requests_;
   std::map<ShadowRun, KernelResult> kernels_;
 };
-
-// The chunk length of llm.npu, into which the paper puts its attention. The prompts of the paper's
-// datasets are multiples of it.
-inline constexpr int kShadowChunk = 256;
 
 }  // namespace troika::papers

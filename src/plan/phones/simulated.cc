@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
 #include <fstream>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -153,6 +154,47 @@ TakenConstant read_taken(const PlainJson& json) {
   return taken;
 }
 
+GivenValue read_given(const PlainJson& json) {
+  check_keys(json, {"name", "row", "value", "number", "why"});
+  GivenValue given{string_of(json, "name"), string_of(json, "row"), string_of(json, "value")};
+  given.why = string_of(json, "why");
+  if (given.name.empty()) throw Error("something given without a 'name'");
+  if (json.contains("number") == !given.id.empty()) {
+    throw Error(fmt::format("'{}' given with both a 'row' and a 'number', or neither", given.name));
+  }
+  if (!given.id.empty()) return given;
+  if (given.why.empty()) {
+    throw Error(fmt::format("'{}' given as a number, without a 'why'", given.name));
+  }
+  const PlainJson& numbers = json["number"];
+  const auto take = [&](const PlainJson& one) {
+    if (!one.is_number()) throw Error(fmt::format("'{}' given as no number", given.name));
+    given.numbers.push_back(one.get<double>());
+  };
+  if (!numbers.is_array()) take(numbers);
+  if (numbers.is_array()) std::for_each(numbers.begin(), numbers.end(), take);
+  if (given.numbers.empty()) throw Error(fmt::format("'{}' given as an empty list", given.name));
+  return given;
+}
+
+RowList read_row_list(const PlainJson& json) {
+  check_keys(json, {"name", "rows", "reason"});
+  RowList list{string_of(json, "name"), list_of(json, "rows"), string_of(json, "reason")};
+  if (list.name.empty() || list.ids.empty()) throw Error("a list without 'name' or 'rows'");
+  return list;
+}
+
+// Throws Error where two of them have the same name.
+template <typename Named>
+void check_names(const std::vector<Named>& all) {
+  for (size_t i = 1; i < all.size(); ++i) {
+    const auto end = all.begin() + static_cast<std::ptrdiff_t>(i);
+    const bool is_known = std::any_of(
+        all.begin(), end, [&](const Named& other) { return other.name == all[i].name; });
+    if (is_known) throw Error(fmt::format("'{}' twice", all[i].name));
+  }
+}
+
 }  // namespace
 
 const std::string& FigureCall::text(const std::string& name) const {
@@ -187,8 +229,16 @@ SimulatedFile read_simulated(const std::string& path) {
   }
   try {
     const PlainJson json = PlainJson::parse(in);
-    check_keys(json, {"version", "groups", "taken", "not simulated"});
+    check_keys(json, {"version", "given", "lists", "groups", "taken", "not simulated"});
     SimulatedFile file;
+    if (json.contains("given")) {
+      for (const PlainJson& given : json["given"]) file.given.push_back(read_given(given));
+    }
+    if (json.contains("lists")) {
+      for (const PlainJson& list : json["lists"]) file.lists.push_back(read_row_list(list));
+    }
+    check_names(file.given);
+    check_names(file.lists);
     for (const PlainJson& group : json.at("groups")) file.groups.push_back(read_group(group));
     if (json.contains("taken")) {
       for (const PlainJson& taken : json["taken"]) file.taken.push_back(read_taken(taken));

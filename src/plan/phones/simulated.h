@@ -75,10 +75,28 @@ struct NotSimulated {
   std::string id, name, reason;
 };
 
+// What runs are given under a name: a published value, or numbers that are printed elsewhere in the
+// paper or stand for what it does not print.
+struct GivenValue {
+  std::string name;
+  std::string id = {}, value = {};   // name the published row and its value; empty id: `numbers`
+  std::vector<double> numbers = {};  // empty where the row has the value
+  std::string why = {};              // says where numbers are from; a row needs no reason
+};
+
+// Published rows that are asked for together, by a name.
+struct RowList {
+  std::string name;
+  std::vector<std::string> ids;
+  std::string reason = {};  // tells why the rows do not count; empty: the list says nothing of it
+};
+
 struct SimulatedFile {
   std::vector<SimulatedGroup> groups;
   std::vector<TakenConstant> taken;
   std::vector<NotSimulated> not_simulated;
+  std::vector<GivenValue> given = {};
+  std::vector<RowList> lists = {};
 };
 
 // Reads such a file. A row asks for a `figure` `with` arguments, each of which may be a list: there
@@ -86,7 +104,7 @@ struct SimulatedFile {
 // has the row's own figure with other arguments. `as` says what a term gives: "times" (the usual),
 // "percent", "percent more", "percent less" or "difference" where there are two figures, the figure
 // itself where there is one. What a group says of kind, part and arguments holds for its rows.
-// Throws Error that names file and row.
+// Throws Error that names file and row, or the name that is given twice.
 SimulatedFile read_simulated(const std::string& path);
 
 }  // namespace troika::plan

@@ -62,6 +62,23 @@ TEST(Simulated, V3_ARowWithAReasonNeedsNoFigure) {
   EXPECT_TRUE(file.groups.at(0).rows.at(0).terms.empty());
 }
 
+TEST(Simulated, V3_RunsAreGivenValuesOfRowsOrNumbersWithAReason) {
+  const SimulatedFile file = read_text(
+      R"({"version": 1, "given": [{"name": "a", "row": "x001", "value": "mean"},
+          {"name": "b", "number": 2.5, "why": "assumed"}, {"name": "c", "number": [1, 2], "why":
+          "Figure 3"}], "lists": [{"name": "l", "rows": ["x002", "x001"], "reason": "a slip"}],
+          "groups": []})");
+  ASSERT_EQ(file.given.size(), 3u);
+  EXPECT_EQ(file.given[0].id, "x001");
+  EXPECT_EQ(file.given[0].value, "mean");
+  EXPECT_TRUE(file.given[0].numbers.empty());
+  EXPECT_EQ(file.given[1].numbers, std::vector<double>{2.5});
+  EXPECT_EQ(file.given[2].numbers, (std::vector<double>{1.0, 2.0}));
+  ASSERT_EQ(file.lists.size(), 1u);
+  EXPECT_EQ(file.lists[0].ids, (std::vector<std::string>{"x002", "x001"}));
+  EXPECT_EQ(file.lists[0].reason, "a slip");
+}
+
 TEST(Simulated, V3_WhatIsWrongIsNamed) {
   const auto expect_error = [](const std::string& text, const std::string& says) {
     try {
@@ -77,6 +94,16 @@ TEST(Simulated, V3_WhatIsWrongIsNamed) {
   expect_error(one_row(R"({"row": "x001", "figure": ["f", "g"]})"), "no 'together'");
   expect_error(one_row(R"({"row": "x001", "figure": "f", "with": {"tokens": []}})"),
                "an empty list");
+  const auto given = [](const std::string& entry) {
+    return R"({"version": 1, "groups": [], "given": [)" + entry + "]}";
+  };
+  expect_error(given(R"({"row": "x001"})"), "without a 'name'");
+  expect_error(given(R"({"name": "a"})"), "'a' given with both");
+  expect_error(given(R"({"name": "a", "row": "x001", "number": 1, "why": "w"})"), "with both");
+  expect_error(given(R"({"name": "a", "number": 1})"), "without a 'why'");
+  expect_error(given(R"({"name": "a", "number": "1", "why": "w"})"), "'a' given as no number");
+  expect_error(given(R"({"name": "a", "row": "x1"}, {"name": "a", "row": "x2"})"), "'a' twice");
+  expect_error(R"({"version": 1, "groups": [], "lists": [{"name": "l"}]})", "without 'name' or");
   EXPECT_THROW(read_simulated("/no/such/file.json"), Error);
   const FigureCall call{"f", {{"tokens", "1.5"}, {"model", "m"}}};
   EXPECT_EQ(call.number("tokens"), 1.5);
