@@ -55,9 +55,13 @@ void AtomicFile::open_partial() {
     if (descriptor_ >= 0) return;
   }
 #endif
-  // Opening this file also finds the reason why the folder cannot be written.
-  partial_path_ = next_partial_path(target_);
-  descriptor_ = ::open(partial_path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode_);
+  // Opening this file also finds the reason why the folder cannot be written. A file of this name
+  // was left by a process that was killed and had this number: in a container all may have the
+  // same.
+  do {
+    partial_path_ = next_partial_path(target_);
+    descriptor_ = ::open(partial_path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode_);
+  } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) {
     partial_path_.clear();
     throw_errno(path_, "write it");
@@ -102,10 +106,13 @@ void AtomicFile::commit() {
   if (partial_path_.empty()) {
     // A file without a name cannot replace another one: it gets a name beside it first.
     const std::string link = fmt::format("/proc/self/fd/{}", descriptor_);
-    const std::string partial = next_partial_path(target_);
-    if (::linkat(AT_FDCWD, link.c_str(), AT_FDCWD, partial.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-      fail("give it its name");
-    }
+    std::string partial;
+    int result = 0;
+    do {
+      partial = next_partial_path(target_);
+      result = ::linkat(AT_FDCWD, link.c_str(), AT_FDCWD, partial.c_str(), AT_SYMLINK_FOLLOW);
+    } while (result != 0 && errno == EEXIST);
+    if (result != 0) fail("give it its name");
     partial_path_ = partial;
   }
   if (::rename(partial_path_.c_str(), target_.c_str()) != 0) fail("give it its name");

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <string>
 
 #include "base/error.h"
 #include "tests/support/file_size_limit.h"
@@ -58,6 +59,19 @@ TEST(ReadWholeFile, WhatCannotBeReadIsNothing) {
   EXPECT_EQ(read_whole_file(folder.file("a")), std::string("b\0c", 3));
   EXPECT_EQ(read_whole_file(folder.file("none")), std::nullopt);
   EXPECT_EQ(read_whole_file(folder.file("")), std::nullopt);  // the folder itself
+}
+
+// In a container all processes may have one number, those too that were killed before.
+TEST(AtomicFile, PartsThatAKilledProcessLeftAreInNobodysWay) {
+  TempFolder folder;
+  constexpr size_t kLeft = 500;  // more than this process has written
+  for (size_t i = 0; i < kLeft; ++i) {
+    write_whole(folder.file("a.partial-" + std::to_string(getpid()) + "-" + std::to_string(i)),
+                "left");
+  }
+  write_file(folder.file("a"), "new");
+  EXPECT_EQ(read_whole(folder.file("a")), "new");
+  EXPECT_EQ(folder.n_files(), kLeft + 1);
 }
 
 TEST(AtomicFile, SaysWhyItCannotBeWritten) {
