@@ -100,16 +100,23 @@ std::vector<std::string> cgroup_folders(const std::string& root,
 CgroupMemory cgroup_memory(const std::string& root) {
   CgroupMemory memory;
   for (const std::string& folder : cgroup_folders(root)) {
-    if (const std::optional<size_t> limit = number_in(folder + "/memory.max")) {
+    // Beyond `high` nothing is killed, but all that runs there is slowed down until memory is given
+    // back.
+    const size_t limit = std::min(number_in(folder + "/memory.max").value_or(SIZE_MAX),
+                                  number_in(folder + "/memory.high").value_or(SIZE_MAX));
+    if (limit < SIZE_MAX) {
       const std::string stat = folder + "/memory.stat";
-      memory.narrow(*limit, number_in(folder + "/memory.current").value_or(0),
+      memory.narrow(limit, number_in(folder + "/memory.current").value_or(0),
                     entry_of(stat, "active_file") + entry_of(stat, "inactive_file"));
     }
   }
   for (const std::string& folder : cgroup_folders(root, "memory")) {
     const std::string v1 = folder + "/memory.";
     if (const std::optional<size_t> limit = number_in(v1 + "limit_in_bytes")) {
-      memory.narrow(*limit, number_in(v1 + "usage_in_bytes").value_or(0),
+      // A container does not see the folders above its own. This entry has their limits.
+      const size_t of_all = entry_of(v1 + "stat", "hierarchical_memory_limit");
+      memory.narrow(of_all > 0 ? std::min(*limit, of_all) : *limit,
+                    number_in(v1 + "usage_in_bytes").value_or(0),
                     entry_of(v1 + "stat", "total_active_file") +
                         entry_of(v1 + "stat", "total_inactive_file"));
     }

@@ -68,6 +68,29 @@ TEST(System, EveryLevelOfTheCgroupLimits) {
   EXPECT_EQ(available_memory_bytes(machine.root()), 1000u);
 }
 
+// Beyond this the system slows the process down, which is worse than streaming.
+TEST(System, P10AWishOfTheCgroupLimitsToo) {
+  FakeMachine machine;
+  machine.write("proc/self/cgroup", "0::/outer/inner\n");
+  machine.write("sys/fs/cgroup/outer/inner/memory.max", "max\n");
+  machine.write("sys/fs/cgroup/outer/inner/memory.high", "2000000000\n");
+  machine.write("sys/fs/cgroup/outer/inner/memory.current", "500000000\n");
+  machine.write("sys/fs/cgroup/outer/memory.max", "3000000000\n");
+  machine.write("sys/fs/cgroup/outer/memory.high", "max\n");
+  EXPECT_EQ(memory_limit_bytes(machine.root()), 2000000000u);
+  EXPECT_EQ(available_memory_bytes(machine.root()), 1500000000u);
+}
+
+TEST(System, P10LimitsAboveAContainerOfTheFirstVersionCount) {
+  FakeMachine machine;
+  machine.write("proc/self/cgroup", "4:memory:/pod/container\n");
+  machine.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  machine.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "500000000\n");
+  machine.write("sys/fs/cgroup/memory/memory.stat", "hierarchical_memory_limit 2000000000\n");
+  EXPECT_EQ(memory_limit_bytes(machine.root()), 2000000000u);
+  EXPECT_EQ(available_memory_bytes(machine.root()), 1500000000u);
+}
+
 TEST(System, TheFirstVersionOfCgroupsCountsToo) {
   FakeMachine machine;
   machine.write("proc/self/cgroup", "4:memory:/docker/1\n");
