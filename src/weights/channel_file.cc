@@ -157,6 +157,7 @@ void ChannelFile::make(const Store& store, const ChannelFileOptions& options,
       file.write(bytes_of(std::span<const int8_t>(columns.get(), channels.k * channels.bytes)));
     }
     pad_to_page(file);
+    store.check_intact();
     file.commit();
   } catch (const std::exception& error) {
     throw Error(fmt::format(

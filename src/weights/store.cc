@@ -62,7 +62,7 @@ std::vector<float> read_vector(const gguf::File& file, const gguf::TensorInfo& t
 }  // namespace
 
 Store::Store(const gguf::File& file, const model::Blueprint& blueprint)
-    : entries_(blueprint.weights.size()) {
+    : file_(&file), entries_(blueprint.weights.size()) {
   using model::OpKind;
   for (const model::Op& op : blueprint.ops) {
     const bool is_matrix =
@@ -90,6 +90,10 @@ Store::Store(const model::Blueprint& blueprint, std::vector<Constant> constants)
 }
 
 Store::~Store() = default;
+
+void Store::check_intact() const {
+  if (file_ != nullptr) file_->check_intact();
+}
 
 void Store::resolve(const gguf::File& file, const model::Weight& weight, bool is_vector,
                     Constant* entry) {

@@ -137,6 +137,10 @@ class Store {
   // bytes moved.
   size_t place_in_strips(std::span<const model::WeightId> ids, int n_threads);
 
+  // Throws Error where the file was cut short or became unreadable: then what was read of it since
+  // may be zeros. Whoever keeps what was made of the weights asks before.
+  void check_intact() const;
+
   // Says that the matrices in this stretch of memory will be read to another one, and lie there
   // from now on. REQUIRES: nothing was built or packed of them.
   void move(const std::byte* begin, size_t bytes, const std::byte* to);
@@ -155,6 +159,7 @@ class Store {
                Constant* entry);
   void count(const model::Blueprint& blueprint);
 
+  const gguf::File* file_ = nullptr;  // null where the weights were not read from a file
   std::vector<Constant> entries_;
   std::vector<std::unique_ptr<Int8Matrix>> int8_;  // by weight; empty, or null where not packed
   std::vector<std::vector<float>> row_largest_;    // by weight; empty where not measured

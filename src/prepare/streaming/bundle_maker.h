@@ -32,6 +32,7 @@ class BundleMaker : public weights::BundleSource {
   // known.
   std::vector<uint32_t> order(uint64_t layer) override;
   void make(uint64_t layer, std::span<std::byte> bundles, std::span<std::byte> resident) override;
+  void check_made() const override { weights_.check_intact(); }
 
  private:
   std::vector<model::GatedFfn> ffns_;

@@ -163,6 +163,7 @@ PredictorReport learn_predictor(const PredictorOptions& options) {
   report.path = prepare::neuron_file_path("predictor", engine.file());
   report.bytes = predictor.bytes();
   report.rank = static_cast<int>(shape.rank);
+  engine.file().check_intact();  // gates may have been read since the last pass looked
   predictor.write(report.path, weights::content_key(engine.file()));
   tell(1 + shape.n_layers);
   prepare::Options predicting = exactly(options.engine);

@@ -8,7 +8,8 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <memory>
+#include <new>
+#include <optional>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -190,22 +191,27 @@ BundleFile::BundleFile(const Options& options, const BundleShape& shape, BundleS
     problem_ = open(options);
     if (problem_.empty()) return;
   }
+  close();  // nothing closes it where making a new file throws
   make(options, source);
   is_new_ = true;
   const std::string problem = open(options);
   if (!problem.empty()) {
+    close();
     throw Error(fmt::format("{}: the file that was just written {}. Try again, or use ‹no-cache›.",
                             path_, problem));
   }
 }
 
-BundleFile::~BundleFile() {
+BundleFile::~BundleFile() { close(); }
+
+void BundleFile::close() {
   if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
 }
 
 std::string BundleFile::open(const Options& options) {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK the call would wait for a writer if the path is a pipe.
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status = {};
   if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) {
     return fmt::format("cannot be read ({})", explain_errno(errno));
@@ -229,32 +235,45 @@ std::string BundleFile::open(const Options& options) {
 }
 
 void BundleFile::make(const Options& options, BundleSource& source) const {
+  const auto told = [&](const auto& step) {
+    try {
+      step();
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw Error(
+          fmt::format("{} The bundles of the model's neurons take {:.1f} MB there; "
+                      "‹ffn› by-output reads whole blocks of the model instead.",
+                      error.what(), 1e-6 * static_cast<double>(layout_.file_bytes())));
+    }
+  };
+  std::optional<AtomicFile> file;
+  told([&] {
+    std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
+    file.emplace(path_);
+    write(options, source, &*file);
+  });
+  source.check_made();
+  told([&] { file->commit(); });
+}
+
+void BundleFile::write(const Options& options, BundleSource& source, AtomicFile* file) const {
   const BundleShape& shape = layout_.shape();
   BundleLayout::Header header = {
       {}, kBundleVersion, options.keys.model, options.keys.form, shape, layout_.file_bytes(), 0};
   std::memcpy(header.magic, kBundleMagic, sizeof(kBundleMagic));
   header.hash = header_hash(header);
-  try {
-    std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
-    AtomicFile file(path_);
-    file.write(std::as_bytes(std::span(&header, 1)));
-    pad_bundles(file);
-    std::vector<uint64_t> hashes;
-    for (uint64_t layer = 0; layer < shape.n_layers; ++layer) {
-      if (options.progress) options.progress(layer, shape.n_layers);
-      hashes.push_back(write_layer(layout_, layer, source, file));
-    }
-    hashes.push_back(hash_of(std::as_bytes(std::span(hashes))));
-    file.write(std::as_bytes(std::span(hashes)));
-    pad_bundles(file);
-    TROIKA_ASSERT(file.bytes_written() == layout_.file_bytes());
-    file.commit();
-  } catch (const std::exception& error) {
-    throw Error(
-        fmt::format("{} The bundles of the model's neurons take {:.1f} MB there; "
-                    "‹ffn› by-output reads whole blocks of the model instead.",
-                    error.what(), 1e-6 * static_cast<double>(layout_.file_bytes())));
+  file->write(std::as_bytes(std::span(&header, 1)));
+  pad_bundles(*file);
+  std::vector<uint64_t> hashes;
+  for (uint64_t layer = 0; layer < shape.n_layers; ++layer) {
+    if (options.progress) options.progress(layer, shape.n_layers);
+    hashes.push_back(write_layer(layout_, layer, source, *file));
   }
+  hashes.push_back(hash_of(std::as_bytes(std::span(hashes))));
+  file->write(std::as_bytes(std::span(hashes)));
+  pad_bundles(*file);
+  TROIKA_ASSERT(file->bytes_written() == layout_.file_bytes());
   if (options.progress) options.progress(shape.n_layers, shape.n_layers);
 }
 

@@ -12,6 +12,10 @@
 #include "base/progress.h"
 #include "weights/neurons/bundle_layout.h"
 
+namespace troika {
+class AtomicFile;
+}
+
 namespace troika::weights {
 
 // Returns a check by which a bundle's bytes are recognised when they are read.
@@ -67,6 +71,9 @@ class BundleSource {
   // Fills `bundles`, (n_neurons, bundle_bytes) by neuron, and `resident`, (resident_bytes).
   virtual void make(uint64_t layer, std::span<std::byte> bundles,
                     std::span<std::byte> resident) = 0;
+  // Throws Error where what was made so far may not be the model's. Is asked before a file gets its
+  // name.
+  virtual void check_made() const = 0;
 };
 
 class BundleFile {
@@ -78,7 +85,8 @@ class BundleFile {
   };
 
   // Opens the file. Makes it where there is none, where it has another content, form or version,
-  // and where it is damaged. Throws Error where it cannot be written or read.
+  // and where it is damaged. Throws Error where it cannot be written or read, and what the source
+  // throws; std::bad_alloc.
   BundleFile(const Options& options, const BundleShape& shape, BundleSource& source);
   BundleFile(const BundleFile&) = delete;
   BundleFile& operator=(const BundleFile&) = delete;
@@ -96,7 +104,9 @@ class BundleFile {
 
  private:
   std::string open(const Options& options);
+  void close();
   void make(const Options& options, BundleSource& source) const;
+  void write(const Options& options, BundleSource& source, AtomicFile* file) const;
 
   std::string path_;
   BundleLayout layout_;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <new>
 #include <numeric>
 
 #include "base/error.h"
@@ -44,8 +46,12 @@ struct RandomSource : BundleSource {
     }
     for (uint64_t i = 0; i < resident.size(); ++i) resident[i] = byte_of(layer, 999, i);
   }
+  void check_made() const override {
+    if (is_lost) throw Error("The model is lost.");
+  }
   BundleShape shape;
   int n_made = 0;
+  bool is_lost = false;
 };
 
 std::vector<char> content_of(const std::string& path) {
@@ -210,6 +216,65 @@ TEST(BundleFile, P7ADiskThatIsFullIsASentenceAndLeavesNothing) {
   });
   EXPECT_NE(message.find("‹ffn›"), std::string::npos) << message;
   EXPECT_FALSE(std::filesystem::exists(options.path));
+}
+
+// What was made of a model that was cut short meanwhile has zeros, and would have right checks.
+TEST(BundleFile, P7WhatMayNotBeTheModelsGetsNoName) {
+  const BundleShape shape = {2, 10, 4096, 64};
+  const test::TempFolder folder;
+  RandomSource source(shape);
+  const BundleFile::Options options = {folder.file("bundles"), {1, 2}};
+  source.is_lost = true;
+  const auto make = [&] { const BundleFile file(options, shape, source); };
+  EXPECT_EQ(test::message_of<Error>(make), "The model is lost.");
+  EXPECT_EQ(folder.n_files(), 0u);
+  source.is_lost = false;
+  make();
+  EXPECT_EQ(folder.n_files(), 1u);
+}
+
+// The caller knows what to do where memory is short.
+TEST(BundleFile, P7MemoryThatIsShortIsNoFaultOfTheDisk) {
+  struct Greedy : RandomSource {
+    using RandomSource::RandomSource;
+    void make(uint64_t, std::span<std::byte>, std::span<std::byte>) override {
+      throw std::bad_alloc();
+    }
+  };
+  const BundleShape shape = {2, 10, 4096, 64};
+  const test::TempFolder folder;
+  Greedy source(shape);
+  const BundleFile::Options options = {folder.file("bundles"), {1, 2}};
+  EXPECT_THROW(BundleFile(options, shape, source), std::bad_alloc);
+  EXPECT_EQ(folder.n_files(), 0u);
+}
+
+TEST(BundleFile, P7APipeInItsPlaceIsRefused) {
+  const BundleShape shape = {2, 10, 4096, 64};
+  const test::TempFolder folder;
+  RandomSource source(shape);
+  const BundleFile::Options options = {folder.file("bundles"), {1, 2}};
+  ASSERT_EQ(::mkfifo(options.path.c_str(), 0600), 0);
+  const std::string message =
+      test::message_of<Error>([&] { const BundleFile file(options, shape, source); });
+  EXPECT_NE(message.find("is not a regular file"), std::string::npos) << message;
+}
+
+size_t n_open_files() {
+  return static_cast<size_t>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
+
+TEST(BundleFile, P7AFileThatCannotBeMadeAgainIsNotLeftOpen) {
+  const BundleShape shape = {2, 10, 4096, 64};
+  const test::TempFolder folder;
+  RandomSource source(shape);
+  const BundleFile::Options options = {folder.file("bundles"), {1, 2}};
+  write_content(options.path, {'t', 'r', 'o'});
+  source.is_lost = true;
+  const size_t before = n_open_files();
+  for (int i = 0; i < 3; ++i) EXPECT_THROW(BundleFile(options, shape, source), Error);
+  EXPECT_EQ(n_open_files(), before);
 }
 
 TEST(BundleFile, P7ABundleOf4BitWeightsWithoutItsGateIsAPage) {
