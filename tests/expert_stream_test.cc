@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/system.h"
+#include "base/trace.h"
 #include "lanes/host/experts/expert_reads.h"
 #include "lanes/host/scratch.h"
 #include "model/architecture.h"
@@ -194,6 +195,35 @@ TEST(StreamedMixture, P10WhatCannotBeReadIsASentenceAndNothingOfItStays) {
   }
   engine::Session session(*streamed->engine);
   EXPECT_EQ(talk(session, model), expected);
+}
+
+TEST(StreamedMixture, P10ReadsOfExpertsHaveARowOfTheirOwn) {
+  const TinyModel model = mixture_model("qwen3moe", test_support::kQ8_0);
+  const Options options = options_for({"", 0, plan::Prefill::kSame, ExpertReads::kGuessed});
+  size_t whole_bytes = 0;
+  {
+    const TinyEngine whole(model, options);
+    whole_bytes = whole.engine->ledger().total_bytes();
+  }
+  const auto streamed = engine_with_experts(model, options, whole_bytes, 0.3);
+  ASSERT_NE(streamed, nullptr);
+  const std::vector<std::string> rows = streamed->engine->passes().trace_rows();
+  ASSERT_EQ(rows.back(), "reads of experts");
+  Trace trace(rows);
+  streamed->session->watch({.trace = &trace});
+  (void)talk(*streamed->session, model);
+  std::set<int> blocks;
+  double until_us = 0.0;
+  for (const TraceEvent& event : trace.events()) {
+    if (event.lane + 1 != static_cast<int>(rows.size())) continue;
+    EXPECT_STREQ(event.name, "experts");
+    EXPECT_GE(event.start_us, until_us);  // the disk is one row
+    EXPECT_GE(event.end_us, event.start_us);
+    until_us = event.end_us;
+    blocks.insert(event.block);
+  }
+  EXPECT_EQ(blocks.size(), model.n_layers);
+  EXPECT_EQ(*blocks.rbegin(), static_cast<int>(model.n_layers) - 1);
 }
 
 // The tests ask for the experts of a mixture by hand.
@@ -451,6 +481,24 @@ TEST_P(ExpertsByHand, P10APassThatWantsWhatFailedHalfHearsWhy) {
   const std::optional<std::string> problem = stream_->take_problem();
   ASSERT_TRUE(problem);
   EXPECT_NE(problem->find("cannot be read"), std::string::npos) << *problem;
+}
+
+TEST_P(ExpertsByHand, P10TimesOfReadsAreNotedForATrace) {
+  open(48);
+  ASSERT_EQ(use(0, {1, 4}, {}, plan::Phase::kStep), 0);
+  EXPECT_TRUE(stream_->take_reads().empty());  // nobody traced
+  stream_->set_tracing(true);
+  const double before_us = stream_->counters().read_us;
+  ASSERT_EQ(use(1, {2, 3}, {}, plan::Phase::kStep), 0);
+  const std::vector<ExpertStream::LayerReads> reads = stream_->take_reads();
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(reads[0].layer, 1);
+  EXPECT_NEAR(reads[0].end_us - reads[0].start_us, stream_->counters().read_us - before_us, 1.0);
+  ASSERT_EQ(use(1, {2, 3}, {}, plan::Phase::kStep), 0);
+  EXPECT_TRUE(stream_->take_reads().empty());  // nothing was read
+  ASSERT_EQ(use(2, {2, 3}, {}, plan::Phase::kStep), 0);
+  stream_->set_tracing(false);
+  EXPECT_TRUE(stream_->take_reads().empty());
 }
 
 TEST_P(ExpertsByHand, P10WaitsForTheEndOfAMixtureCount) {

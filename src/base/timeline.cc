@@ -62,6 +62,8 @@ constexpr Kind kKinds[] = {
     {"up-down", "#D6604D", "up and down that were read"},
     {"hot read", "#BBBB88", "hot neurons read"},
     {"read ahead", "#BBBB88", "next block read"},
+    {"neurons", "#777777", "neurons read from disk"},
+    {"experts", "#777777", "experts read from disk"},
     {"merge", "#C9A0DC", "sums of the lanes"},
 };
 constexpr Kind kOther = {"", "#BBBBBB", "other tasks"};

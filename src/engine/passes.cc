@@ -99,8 +99,9 @@ schedule::LayoutWatch* Passes::layouts() const {
 std::vector<std::string> Passes::trace_rows() const {
   std::vector<std::string> rows;
   for (const lanes::Lane* lane : engine_.machine().lanes()) rows.push_back(lane->info().name);
-  if (engine_.loaded().stream != nullptr) {
-    rows.insert(rows.end(), {"reads of blocks", "reads of neurons"});
+  if (const prepare::WeightStream* const stream = engine_.loaded().stream.get()) {
+    rows.push_back("reads of blocks");
+    rows.push_back(stream->experts() != nullptr ? "reads of experts" : "reads of neurons");
   } else if (layouts() != nullptr) {
     rows.insert(rows.end(), {"layout", "loads"});
   }

@@ -141,6 +141,7 @@ void ExpertStream::make_cache(uint64_t n_places) {
   heat_.resize(mixtures().size() * n);
   named_.reserve(n);
   guesses_.reserve(n);
+  n_reading_of_.resize(mixtures().size());
 }
 
 bool ExpertStream::take_memory(int n_threads) {
@@ -247,6 +248,7 @@ void ExpertStream::hold(int expert, std::unique_lock<std::mutex>* lock) {
 void ExpertStream::begin(const Held& held, int mixture, int expert) {
   Slot& slot = slot_of(held);
   slot.read_as = held;
+  slot.mixture = mixture;
   slot.n_coming = static_cast<int>(n_products(mixture));
   slot.has_failed = false;
   slot.problem.clear();
@@ -259,6 +261,7 @@ void ExpertStream::begin(const Held& held, int mixture, int expert) {
     counters_.read_bytes += add_page_reads(part.file, room(held.slot, product), &part.reads);
   }
   if (n_reading_++ == 0) read_start_us_ = stream_time_us();
+  ++n_reading_of_[static_cast<size_t>(mixture)];
 }
 
 void ExpertStream::submit(Slot* slot, int product) {
@@ -288,7 +291,9 @@ void ExpertStream::end(ExpertPart* part, lanes::Status status) {
 
 // Ends the reading of an expert once all of its parts have come or failed.
 void ExpertStream::settle(Slot* slot) {
-  if (--n_reading_ == 0) counters_.read_us += stream_time_us() - read_start_us_;
+  const double now_us = stream_time_us();
+  if (--n_reading_ == 0) counters_.read_us += now_us - read_start_us_;
+  note_end(slot->mixture, now_us);
   slot->has_failed ? cache_->failed(slot->read_as) : cache_->filled(slot->read_as);
   if (slot->is_wanted) {
     slot->is_wanted = false;
@@ -300,6 +305,27 @@ void ExpertStream::settle(Slot* slot) {
   }
   for (; slot->n_left_behind > 0; --slot->n_left_behind) cache_->drop(slot->read_as);
   read_ahead();
+}
+
+// Notes a mixture's reads where these were the last ones under way. The disk is one row of a trace,
+// so what is read ahead has it from when what was asked for before has come.
+void ExpertStream::note_end(int mixture, double now_us) {
+  if (--n_reading_of_[static_cast<size_t>(mixture)] > 0) return;
+  const double start_us = std::max(read_start_us_, traced_until_us_);
+  traced_until_us_ = now_us;
+  const int layer = mixtures()[static_cast<size_t>(mixture)].layer;
+  if (is_traced_) traced_.push_back({layer, start_us, now_us});
+}
+
+void ExpertStream::set_tracing(bool is_traced) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  is_traced_ = is_traced;
+  if (!is_traced) traced_.clear();  // a pass that failed may have left some
+}
+
+std::vector<ExpertStream::LayerReads> ExpertStream::take_reads() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(traced_, {});
 }
 
 void ExpertStream::guess(int mixture, std::span<const int32_t> experts) {

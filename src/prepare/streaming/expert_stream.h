@@ -50,6 +50,11 @@ class ExpertStream : public weights::ExpertSource {
     double read_us = 0.0;  // the time in which at least one was read
     double wait_us = 0.0;  // the time that all workers together waited for experts
   };
+  // A stretch of time in which experts of a layer were read.
+  struct LayerReads {
+    int layer = 0;
+    double start_us = 0.0, end_us = 0.0;
+  };
   // How weights divide a budget.
   struct Shares {
     size_t others = 0;  // the bytes that a WeightStream gets
@@ -80,6 +85,10 @@ class ExpertStream : public weights::ExpertSource {
   size_t bytes() const { return bytes_; }
   int64_t n_places() const { return cache_->n_slots(); }
   Counters counters() const;
+  // set_tracing() says whether times of reads are noted, and take_reads() returns those that ended
+  // since its last call. Reads may be under way.
+  void set_tracing(bool is_traced);
+  std::vector<LayerReads> take_reads();
   // Returns a text for people about what is kept and what is read.
   std::string text() const;
 
@@ -125,6 +134,7 @@ class ExpertStream : public weights::ExpertSource {
   struct Slot {
     std::array<ExpertPart, kMostProducts> parts;
     Held read_as;           // the lease of the cache under which it is read
+    int mixture = 0;        // whose expert it is
     int n_coming = 0;       // counts parts that are being read
     int n_left_behind = 0;  // counts guesses' leases dropped while it was read
     bool has_failed = false;
@@ -168,6 +178,7 @@ class ExpertStream : public weights::ExpertSource {
   void end_guesses();
   void leave(std::unique_lock<std::mutex>* lock);
   void settle(Slot* slot);
+  void note_end(int mixture, double now_us);
   int32_t next_there(int product) const;
 
   int32_t choose(Place place, int i);
@@ -206,6 +217,10 @@ class ExpertStream : public weights::ExpertSource {
   int n_reading_ = 0;  // counts experts
   int n_wanted_reading_ = 0;
   double read_start_us_ = 0.0;
+  std::vector<int> n_reading_of_;  // by mixture: counts its experts among them
+  bool is_traced_ = false;
+  std::vector<LayerReads> traced_;
+  double traced_until_us_ = 0.0;
   Counters counters_;
   std::string problem_;  // why the first wanted expert that failed could not be read
   std::atomic<bool> has_problem_ = false;

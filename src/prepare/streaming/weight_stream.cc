@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "prepare/streaming/expert_stream.h"
 #include "prepare/streaming/model_disk.h"
 #include "prepare/streaming/neuron_stream.h"
 
@@ -263,6 +264,7 @@ void WeightStream::load_kept(const ProgressFunction& progress) {
 void WeightStream::before_block(int block, plan::Phase phase, int /*n_tokens*/,
                                 const RowsBeside& rows) {
   if (neurons_ != nullptr) neurons_->set_tracing(rows.are_recorded());
+  if (experts_ != nullptr) experts_->set_tracing(rows.are_recorded());
   std::unique_lock<std::mutex> lock(mutex_);
   is_prompt_ = phase == plan::Phase::kPrompt;
   if (current_ >= 0 && current_ != block) {
@@ -285,7 +287,10 @@ void WeightStream::before_block(int block, plan::Phase phase, int /*n_tokens*/,
     throw Error(fmt::format("Block {} of the model cannot be read: {}.", block, disk_.problem()));
   }
   current_ = block;
-  rows.add({RowsBeside::kBlocks, "read", block, 0, wanted.start_us, wanted.end_us, is_prompt_});
+  // The disk is one row: blocks that are asked for together come one after the other.
+  const double from_us = std::min(std::max(wanted.start_us, traced_until_us_), wanted.end_us);
+  rows.add({RowsBeside::kBlocks, "read", block, 0, from_us, wanted.end_us, is_prompt_});
+  traced_until_us_ = std::max(traced_until_us_, wanted.end_us);
 }
 
 void WeightStream::after_blocks(const RowsBeside& /*rows*/) {
@@ -296,11 +301,14 @@ void WeightStream::after_blocks(const RowsBeside& /*rows*/) {
 }
 
 void WeightStream::after_pass(const RowsBeside& rows) {
-  if (neurons_ == nullptr) return;
-  for (const NeuronStream::LayerReads& reads : neurons_->take_reads()) {
-    rows.add(
-        {RowsBeside::kReads, "neurons", reads.layer, 0, reads.start_us, reads.end_us, is_prompt_});
-  }
+  const auto record = [&](const char* name, const auto& all) {
+    for (const auto& reads : all) {
+      rows.add(
+          {RowsBeside::kReads, name, reads.layer, 0, reads.start_us, reads.end_us, is_prompt_});
+    }
+  };
+  if (neurons_ != nullptr) record("neurons", neurons_->take_reads());
+  if (experts_ != nullptr) record("experts", experts_->take_reads());
 }
 
 uint64_t WeightStream::bytes_per_pass() const {

@@ -59,7 +59,7 @@ class WeightStream : public schedule::LayoutWatch {
   void set_neurons(NeuronStream* neurons) { neurons_ = neurons; }
   const NeuronStream* neurons() const { return neurons_; }
   // Sets the stream of experts of mixtures, which must outlive this.
-  void set_experts(const ExpertStream* experts) { experts_ = experts; }
+  void set_experts(ExpertStream* experts) { experts_ = experts; }
   const ExpertStream* experts() const { return experts_; }
 
   // Reads the blocks that are kept. It is called once, before all else. Throws Error.
@@ -70,7 +70,7 @@ class WeightStream : public schedule::LayoutWatch {
   void before_block(int block, plan::Phase phase, int n_tokens,
                     const schedule::RowsBeside& rows) override;
   void after_blocks(const schedule::RowsBeside& rows) override;
-  // Records the reads of neurons, which have the row behind that of blocks.
+  // Records the reads of neurons or experts, which have the row behind that of blocks.
   void after_pass(const schedule::RowsBeside& rows) override;
   void plan_prompt(int /*n_tokens*/, int /*chunk*/, bool /*is_first*/) override {}
 
@@ -114,7 +114,7 @@ class WeightStream : public schedule::LayoutWatch {
 
   const gguf::File& file_;
   NeuronStream* neurons_ = nullptr;
-  const ExpertStream* experts_ = nullptr;
+  ExpertStream* experts_ = nullptr;
   bool is_prompt_ = false;                      // says that the pass at work is of a prompt
   std::vector<std::unique_ptr<Block>> blocks_;  // the last holds weights of no block
   std::vector<int> order_;                      // the blocks that are streamed
@@ -130,6 +130,7 @@ class WeightStream : public schedule::LayoutWatch {
   bool is_stopped_ = false;  // says that no more reads begin
   int n_reading_ = 0;
   int current_ = -1;  // the block at work
+  double traced_until_us_ = 0.0;
   double read_start_us_ = 0.0;
   Counters counters_;
   lanes::DiskLane disk_;  // the last member: it waits for its reads
