@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <exception>
 #include <thread>
 
 #include "base/bytes_text.h"
@@ -55,6 +57,20 @@ void pack_for_prompts(const Options& options, const model::Blueprint& blueprint,
 
 void add_note(const std::string& more, std::string* note) {
   if (!more.empty()) *note += (note->empty() ? "" : "; ") + more;
+}
+
+// Says what the disk could not be asked for, once where two of its lanes say the same.
+void add_notes_of_disk(const LoadedWeights& loaded, std::string* note) {
+  std::vector<std::string> all = loaded.stream->notes();
+  if (loaded.experts != nullptr) {
+    for (const std::string& one : loaded.experts->notes()) {
+      if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+    }
+  }
+  for (std::string& one : all) {
+    if (one.ends_with('.')) one.pop_back();  // notes are parts of one sentence
+    add_note(one, note);
+  }
 }
 
 // Returns a note where scales of the rest of the weights are not those of experts; empty: there is
@@ -130,7 +146,13 @@ void stream_experts(const Options& options, const OpenedModel& model, size_t mos
   loaded->experts = std::make_unique<ExpertStream>(ExpertStreamOptions{shares.experts},
                                                    model.blueprint, model.file, *weights);
   // While the disk reads the other weights, the places get their memory.
-  const std::jthread memory([&] { (void)loaded->experts->take_memory(n_threads); });
+  const std::jthread memory([&] {
+    try {
+      (void)loaded->experts->take_memory(n_threads);
+    } catch (const std::exception&) {
+      // Without more threads, places get their memory when they are read to.
+    }
+  });
   stream_blocks(options, model, shares.others, weights::expert_matrices(model.blueprint), loaded,
                 weights);
   const bool is_guessed = options.memory.expert_reads == ExpertReads::kGuessed;
@@ -188,6 +210,7 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
     } else {
       stream_blocks(options, *model, ledger.bytes(plan::Owner::kWeights), {}, &loaded, &weights);
     }
+    add_notes_of_disk(loaded, &loaded.note);
   } else if (is_on_host) {
     if (loaded.layouts == nullptr) {
       by_neuron = place_neurons(blueprint, *plan, std::move(predictor), options.progress, &weights);

@@ -89,6 +89,8 @@ class ExpertStream : public weights::ExpertSource {
   // since its last call. Reads may be under way.
   void set_tracing(bool is_traced);
   std::vector<LayerReads> take_reads();
+  // Returns a sentence for people about each thing that the disk could not be asked for.
+  std::vector<std::string> notes() const { return disk_->notes(); }
   // Returns a text for people about what is kept and what is read.
   std::string text() const;
 

@@ -80,6 +80,8 @@ class WeightStream : public schedule::LayoutWatch {
   size_t most_bytes() const { return kept_bytes_ + shared_bytes_; }
   uint64_t bytes_per_pass() const;
   Counters counters() const;
+  // Returns a sentence for people about each thing that the disk could not be asked for.
+  std::vector<std::string> notes() const { return disk_.notes(); }
   // Returns a text for people about what is kept and what is read.
   std::string text() const;
 
