@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "model/gated_ffns.h"
 #include "tune/neurons/text_reading.h"
 
@@ -16,28 +20,46 @@ using text::Token;
 
 constexpr size_t kLeastText = 256;
 
-// Gathers magnitudes of the gate's activations, by block, and counts how many were live at
-// thresholds.
-struct GateStatistics : lanes::InputObserver {
-  // With thresholds it counts, without them it gathers.
-  GateStatistics(const engine::Engine& engine, const std::vector<float>* thresholds)
-      : thresholds(thresholds), magnitudes(static_cast<size_t>(engine.blueprint().n_layers)) {}
+// Gathers magnitudes of the gate's activations, by block. All of them would be gigabytes for a
+// large model, so some are drawn if there are more than `most` of a block.
+struct GateMagnitudes : lanes::InputObserver {
+  GateMagnitudes(size_t n_layers, size_t n_tokens, size_t most)
+      : n_tokens(n_tokens), most(most), of_layer(n_layers), n_seen(n_layers) {}
 
   void observe(const model::Op&, const float*, int, int) override {}
   void observe_gate(int layer, const float* activated, int n_rows, int width) override {
     const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(width);
-    if (thresholds == nullptr) {
-      std::vector<float>& own = magnitudes[static_cast<size_t>(layer)];
-      for (size_t i = 0; i < n; ++i) own.push_back(std::fabs(activated[i]));
-      return;
+    std::vector<float>& own = of_layer[static_cast<size_t>(layer)];
+    size_t& seen = n_seen[static_cast<size_t>(layer)];
+    int shift = 0;
+    while ((n_tokens * static_cast<size_t>(width)) >> shift > most) ++shift;
+    const uint64_t mask = (uint64_t{1} << shift) - 1;
+    for (size_t i = 0; i < n; ++i, ++seen) {
+      if (mask != 0 && (random_bits(static_cast<uint64_t>(layer), seen) & mask) != 0) continue;
+      const float magnitude = std::fabs(activated[i]);
+      // What is no number stays live, and has a place in the order.
+      own.push_back(std::isnan(magnitude) ? std::numeric_limits<float>::infinity() : magnitude);
     }
-    const float threshold = (*thresholds)[static_cast<size_t>(layer)];
+  }
+
+  size_t n_tokens, most;
+  std::vector<std::vector<float>> of_layer;
+  std::vector<size_t> n_seen;  // by layer
+};
+
+// Counts how many activations were live at thresholds.
+struct GateCounts : lanes::InputObserver {
+  explicit GateCounts(const std::vector<float>& thresholds) : thresholds(thresholds) {}
+
+  void observe(const model::Op&, const float*, int, int) override {}
+  void observe_gate(int layer, const float* activated, int n_rows, int width) override {
+    const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(width);
+    const float threshold = thresholds[static_cast<size_t>(layer)];
     n_all += n;
     for (size_t i = 0; i < n; ++i) n_live += !(std::fabs(activated[i]) < threshold);
   }
 
-  const std::vector<float>* thresholds;
-  std::vector<std::vector<float>> magnitudes;
+  const std::vector<float>& thresholds;
   size_t n_all = 0, n_live = 0;
 };
 
@@ -71,8 +93,9 @@ void check_kept(const SparsityOptions& options) {
 
 SparsityReport measure_sparsity(const SparsityOptions& options) {
   check_kept(options);
-  engine::Engine engine(reading_options(options.engine, plan::FfnForm::kEveryNeuron));
-  std::vector<Token> tokens = engine.tokenizer().encode(options.text);
+  std::optional<engine::Engine> engine(
+      std::in_place, reading_options(options.engine, plan::FfnForm::kEveryNeuron));
+  std::vector<Token> tokens = engine->tokenizer().encode(options.text);
   tokens.resize(std::min(tokens.size(), options.most_tokens));
   if (tokens.size() < kLeastText) {
     throw Error(
@@ -86,25 +109,28 @@ SparsityReport measure_sparsity(const SparsityOptions& options) {
     if (options.progress) options.progress(done, n_steps);
   };
   tell(0);
-  GateStatistics statistics(engine, nullptr);
+  GateMagnitudes magnitudes(static_cast<size_t>(engine->blueprint().n_layers), half,
+                            options.most_magnitudes);
   SparsityReport report;
-  report.n_found = read_tokens(engine, all.first(half), &statistics).n_tokens + 1;
+  report.n_found = read_tokens(*engine, all.first(half), &magnitudes).n_tokens + 1;
   tell(1);
-  const Reading judge = read_tokens(engine, all.subspan(half), nullptr);
+  const Reading judge = read_tokens(*engine, all.subspan(half), nullptr);
   report.n_measured = judge.n_tokens;
   report.perplexity = judge.perplexity();
+  const plan::Plan plan = engine->plan();
+  engine.reset();  // its memory is for the next ones
   for (const double kept : options.kept) {
     tell(report.rows.size() + 2);
     SparsityRow row;
     row.kept = kept;
-    row.thresholds = thresholds_for(kept, &statistics.magnitudes);
-    row.plan = engine.plan();
+    row.thresholds = thresholds_for(kept, &magnitudes.of_layer);
+    row.plan = plan;
     row.plan.ffn = {plan::FfnForm::kByNeuron, row.thresholds};
     prepare::Options own = options.engine;
     own.plan = {};
     own.plan.exact = row.plan;
     engine::Engine sparse(own);
-    GateStatistics counts(sparse, &row.thresholds);
+    GateCounts counts(row.thresholds);
     const Reading reading = read_tokens(sparse, all.subspan(half), &counts);
     row.live = static_cast<double>(counts.n_live) / static_cast<double>(counts.n_all);
     row.perplexity = reading.perplexity();

@@ -17,6 +17,8 @@ struct SparsityOptions {
   std::string text;  // the first half gives the thresholds, and the second half is measured
   size_t most_tokens = 4096;                        // limits what is read of the text
   std::vector<double> kept = {1.0, 0.7, 0.5, 0.3};  // the shares of neurons that stay live
+  // Limits how many activations of a block give its threshold. They are drawn evenly from all.
+  size_t most_magnitudes = size_t{1} << 20;
   ProgressFunction progress{};
 };
 

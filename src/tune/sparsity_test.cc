@@ -38,6 +38,21 @@ TEST(Sparsity, P12ThresholdsLeaveTheWantedShareLive) {
   EXPECT_TRUE(report.rows[1].plan.ffn.is_by_neuron());
 }
 
+// All activations of a large model would be gigabytes, so thresholds come of some of them.
+TEST(Sparsity, P12ThresholdsOfADrawLeaveTheWantedShareToo) {
+  test::TempFolder folder;
+  const std::string path = folder.file("tiny.gguf");
+  write_tiny_model(test_support::tiny_model("llama"), path);
+  SparsityOptions options = options_for(path);
+  options.kept = {0.5};
+  const SparsityReport all = measure_sparsity(options);
+  options.most_magnitudes = 4000;
+  const SparsityReport drawn = measure_sparsity(options);
+  EXPECT_NE(drawn.rows[0].thresholds, all.rows[0].thresholds);
+  EXPECT_NEAR(drawn.rows[0].live, 0.5, 0.05);
+  EXPECT_EQ(drawn.perplexity, all.perplexity);
+}
+
 TEST(Sparsity, P12WhatCannotBeMeasuredIsRefusedInWords) {
   test::TempFolder folder;
   const std::string path = folder.file("tiny.gguf");
