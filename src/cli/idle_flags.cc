@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "base/error.h"
 #include "cli/output.h"
@@ -60,6 +61,11 @@ constexpr const char* kOfPlans[] = {"--threads",
 constexpr const char* kOfThisMachine[] = {
     "--prefill",      "--attention-from",  "--attention-above", "--int8",
     "--int8-weights", "--weight-outliers", "--outlier-prune",   "--packed"};
+
+// Is said where steps of PowerInfer-2's ablation do not differ.
+constexpr const char* kIdleStep =
+    "--neurons is no more than --ffn by-neuron here: memory has room for all neurons, so none are "
+    "read (see --memory)";
 
 // Flags that concern prompts in int8 only.
 constexpr const char* kOfInt8[] = {"--int8",          "--int8-weights", "--weight-outliers",
@@ -150,6 +156,16 @@ std::string idle_attention(const plan::Plan& plan, std::string_view option) {
                      plan.context, plan.attention.from);
 }
 
+// All steps of PowerInfer-2's ablation but the last say which pipeline they have.
+void refuse_pipeline_beside_step(const EngineFlags& flags) {
+  const std::optional<plan::NeuronSystem> step = flags.options.phone.neurons.system;
+  if (!step || *step == plan::NeuronSystem::kXpu || !flags.is_given("--neuron-pipeline")) return;
+  throw UsageError(
+      fmt::format("--neurons {} says what is computed while neurons are read. Leave "
+                  "--neuron-pipeline out, or use it with --neurons powerinfer-2.",
+                  plan::neuron_system_name(*step)));
+}
+
 }  // namespace
 
 void refuse_idle_flags(const EngineFlags& flags) {
@@ -166,6 +182,7 @@ void refuse_idle_flags(const EngineFlags& flags) {
           "--attention-lanes names lanes of this machine by their numbers, as in 1,0,0; processors "
           "are those of a virtual phone (--machine phones/8gen3.json).");
     }
+    refuse_pipeline_beside_step(flags);
     return;
   }
   if (!flags.options.prompts.attention_lanes.empty()) {
@@ -302,6 +319,7 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
          {"--neuron-pipeline", "--neuron-pins", "--neuron-gates", "--neuron-gap"}) {
       say(name, "no neurons are read while others are computed (see --ffn)");
     }
+    if (flags.is_given("--neurons")) sentences.emplace_back(kIdleStep);
   }
   if (const prepare::WeightStream* const stream = engine.loaded().stream.get();
       stream == nullptr || engine.blueprint().n_experts == 0) {

@@ -174,6 +174,13 @@ void take_neuron_step(Options* options) {
   const plan::NeuronSystem step = *std::exchange(options->phone.neurons.system, std::nullopt);
   FfnChoice& ffn = options->ffn;
   ffn.form = ffn.form.value_or(plan::FfnForm::kByNeuron);
+  if (step != plan::NeuronSystem::kXpu &&
+      (ffn.pinned_percent.value_or(0) > 0 || ffn.has_predictor)) {
+    throw UsageError(fmt::format(
+        "‹neurons› {} has no {}. Use ‹neurons› powerinfer-2, which has it, or leave {} out.",
+        plan::neuron_system_name(step), ffn.has_predictor ? "predictor" : "pins",
+        ffn.has_predictor ? "‹neuron-predictor›" : "‹neuron-pins›"));
+  }
   switch (step) {
     case plan::NeuronSystem::kBundle:
       ffn.keeps_neurons = false;

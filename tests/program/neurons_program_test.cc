@@ -1,6 +1,8 @@
 // Runs `troika neurons` from the command line: it shows which neurons fire (P8), and makes a
 // predictor of them (P3).
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "tests/program/troika.h"
 #include "tests/support/repository.h"
@@ -30,6 +32,25 @@ TEST(NeuronsProgram, P3P8CountsAndPredictsTheNeuronsOfATrainedModel) {
   expect_refusal(troika(predicting), 2, {"--neuron-predictor", "--ffn"});
   expect_refusal(troika({"neurons", model, "--tokens", "800", "--predictor", "4096"}), 2,
                  {"--predictor", "rank"});
+}
+
+TEST(NeuronsProgram, P13StepsOfTheAblationTakeNothingBesideThemInSilence) {
+  const std::string model = repository_file("models/troika-relu-q8_0.gguf");
+  const auto run = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> all = {"run", model, "-p", "Once", "-n", "2", "--temp", "0"};
+    all.insert(all.end(), words.begin(), words.end());
+    return troika(all);
+  };
+  expect_refusal(run({"--neurons", "cache", "--neuron-pins", "50"}), 2,
+                 {"--neurons", "--neuron-pins"});
+  expect_refusal(run({"--neurons", "pipeline", "--neuron-predictor"}), 2,
+                 {"--neurons", "--neuron-predictor"});
+  expect_refusal(run({"--neurons", "pipeline", "--neuron-pipeline", "matrix"}), 2,
+                 {"--neurons", "--neuron-pipeline"});
+  const Finished whole = run({"--neurons", "cache"});
+  expect_success(whole);
+  EXPECT_NE(whole.err.find("--neurons is no more than --ffn by-neuron here"), std::string::npos)
+      << whole.err;
 }
 
 }  // namespace
