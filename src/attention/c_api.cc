@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "attention/c_pass.h"
 #include "attention/choose/estimate.h"
@@ -20,15 +23,18 @@ constexpr int32_t kUsualFrom = 1024;
 constexpr float kUsualShare = 0.2f;
 constexpr size_t kMostRowBytes = size_t{1} << 40;
 constexpr int32_t kMostPositions = 1 << 27;
+// No product of these with positions and bytes exceeds 64 bits.
+constexpr int32_t kMostHeads = 1 << 16, kMostWorkers = 1 << 16;
+// A view of keys has all slots in one page.
+constexpr uint32_t kMostSlot = (uint32_t{1} << 31) - 1;
 
 size_t element_bytes(troika_attention_type type) { return type == TROIKA_ATTENTION_F32 ? 4 : 2; }
 
 troika_attention_code fail(troika_attention_error* error, troika_attention_code code,
-                           const std::string& message) {
+                           std::string_view message) {
   if (error != nullptr) {
     error->code = code;
-    std::strncpy(error->message, message.c_str(), sizeof(error->message) - 1);
-    error->message[sizeof(error->message) - 1] = '\0';
+    error->message[message.copy(error->message, sizeof(error->message) - 1)] = '\0';
   }
   return code;
 }
@@ -51,9 +57,11 @@ bool is_share(float share) { return share > 0.0f && share <= 1.0f; }
 
 // Returns what is wrong with the options; empty: nothing. Replaces zeros by what they stand for.
 std::string complete(troika_attention_options* o) {
-  if (o->n_heads < 1 || o->n_kv_heads < 1 || o->n_heads % o->n_kv_heads != 0) {
-    return fmt::format("n_heads {} must be a multiple of n_kv_heads {}, both at least 1.",
-                       o->n_heads, o->n_kv_heads);
+  if (o->n_heads < 1 || o->n_heads > kMostHeads || o->n_kv_heads < 1 ||
+      o->n_heads % o->n_kv_heads != 0) {
+    return fmt::format(
+        "n_heads {} must be a multiple of n_kv_heads {}, both at least 1 and at most {}.",
+        o->n_heads, o->n_kv_heads, kMostHeads);
   }
   if (o->head_size < 1 || static_cast<size_t>(o->head_size) > kernels::kMaxHeadSize) {
     return fmt::format("head_size {} must be between 1 and {}.", o->head_size,
@@ -74,6 +82,12 @@ std::string complete(troika_attention_options* o) {
     if (!is_share(o->head_shares[h])) {
       return fmt::format("head_shares[{}] must be above 0 and at most 1.", h);
     }
+  }
+  if (!(o->above >= 0.0) || std::isinf(o->above)) {
+    return "above must be finite and at least 0; 0 means that share decides.";
+  }
+  if (o->above > 0.0 && o->mode != TROIKA_ATTENTION_SPARSE) {
+    return "above is for TROIKA_ATTENTION_SPARSE; in other modes it must be 0.";
   }
   if (o->from < static_cast<int32_t>(kLeastPositions) || o->from > kMostPositions ||
       o->from % static_cast<int32_t>(kTileTokens) != 0) {
@@ -108,7 +122,10 @@ std::string problem_of(const troika_attention& attention, const troika_attention
         "together at most 2^27.",
         call.n_tokens, call.first_position);
   }
-  if (call.n_workers < 1) return "n_workers must be at least 1.";
+  if (call.n_workers < 1 || call.n_workers > kMostWorkers) {
+    return fmt::format("n_workers {} must be at least 1 and at most {}.", call.n_workers,
+                       kMostWorkers);
+  }
   for (const auto& [rows, name] :
        {std::pair(&call.q, "q"), std::pair(&call.k, "k"), std::pair(&call.v, "v")}) {
     if (std::string problem = problem_of_rows(attention, *rows, name); !problem.empty()) {
@@ -123,7 +140,23 @@ std::string problem_of(const troika_attention& attention, const troika_attention
   return "";
 }
 
-constexpr size_t kLeastOptions = sizeof(troika_attention_options);
+// Returns what is wrong with where the data of a call is; empty: nothing.
+std::string problem_of_data(const troika_attention_call& call) {
+  if (call.q.data == nullptr || call.k.data == nullptr || call.v.data == nullptr ||
+      call.out == nullptr) {
+    return "q, k, v and out must not be null.";
+  }
+  const int32_t n = call.first_position + call.n_tokens;
+  for (int32_t p = 0; call.slots != nullptr && p < n; ++p) {
+    if (call.slots[p] > kMostSlot) {
+      return fmt::format("slots[{}] {} must be below 2^31.", p, call.slots[p]);
+    }
+  }
+  return "";
+}
+
+// Options end with `from` in the first version of the struct.
+constexpr size_t kLeastOptions = offsetof(troika_attention_options, above);
 constexpr size_t kLeastCall = sizeof(troika_attention_call);
 
 }  // namespace
@@ -139,13 +172,13 @@ troika_attention_code troika_attention_create(const troika_attention_options* op
   troika_attention_options read_options;
   if (!read(options, kLeastOptions, &read_options)) {
     return fail(error, TROIKA_ATTENTION_USAGE,
-                "options is null, or its size is not sizeof(troika_attention_options) of this "
-                "library's header.");
-  }
-  if (const std::string problem = complete(&read_options); !problem.empty()) {
-    return fail(error, TROIKA_ATTENTION_USAGE, problem);
+                "options is null, or its size is not sizeof(troika_attention_options) of a header "
+                "that this library knows.");
   }
   try {
+    if (const std::string problem = complete(&read_options); !problem.empty()) {
+      return fail(error, TROIKA_ATTENTION_USAGE, problem);
+    }
     auto made = std::make_unique<troika_attention>();
     made->table = troika::kernels::choose(troika::detect_cpu_features()).table;
     made->options = read_options;
@@ -169,8 +202,11 @@ size_t troika_attention_workspace(const troika_attention* attention,
                                   const troika_attention_call* call) {
   troika_attention_call read_call;
   if (attention == nullptr || !read(call, kLeastCall, &read_call)) return 0;
-  if (!problem_of(*attention, read_call).empty()) return 0;
-  return workspace_bytes(*attention, read_call);
+  try {
+    return problem_of(*attention, read_call).empty() ? workspace_bytes(*attention, read_call) : 0;
+  } catch (const std::exception&) {  // there was no memory for the sentence of a refusal
+    return 0;
+  }
 }
 
 troika_attention_code troika_attention_run(const troika_attention* attention,
@@ -186,9 +222,8 @@ troika_attention_code troika_attention_run(const troika_attention* attention,
     if (const std::string problem = problem_of(*attention, read_call); !problem.empty()) {
       return fail(error, TROIKA_ATTENTION_USAGE, problem);
     }
-    if (read_call.q.data == nullptr || read_call.k.data == nullptr || read_call.v.data == nullptr ||
-        read_call.out == nullptr) {
-      return fail(error, TROIKA_ATTENTION_USAGE, "q, k, v and out must not be null.");
+    if (const std::string problem = problem_of_data(read_call); !problem.empty()) {
+      return fail(error, TROIKA_ATTENTION_USAGE, problem);
     }
     const size_t needed = workspace_bytes(*attention, read_call);
     if (read_call.workspace == nullptr || read_call.workspace_bytes < needed) {
@@ -200,8 +235,10 @@ troika_attention_code troika_attention_run(const troika_attention* attention,
     }
     run_pass(*attention, read_call);
     return done(error);
-  } catch (const std::exception& e) {  // the caller's pool may throw
+  } catch (const std::exception& e) {
     return fail(error, TROIKA_ATTENTION_ERROR, e.what());
+  } catch (...) {  // the caller's pool may throw anything
+    return fail(error, TROIKA_ATTENTION_ERROR, "The pool of the call threw.");
   }
 }
 

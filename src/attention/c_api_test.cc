@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -162,6 +163,54 @@ TEST(AttentionAlone, S9EachQueryChoosesForItself) {
   EXPECT_NE(mixed, all);
 }
 
+// By weight, what a token sees depends on nothing behind it; by share it does.
+TEST(AttentionAlone, S9ByWeightNoTokenSeesWhatALaterOneChose) {
+  constexpr size_t kRow = 2 * 64 + 3,
+                   kChanged = 40;  // a token of the first tile, and all behind it
+  const auto differs = [&](double above) {
+    CallData data(1, 2, 64), other(1, 2, 64);
+    data.options.above = other.options.above = above;
+    data.options.share = other.options.share = 0.05f;
+    for (size_t i = kChanged * 2 * 64; i < other.heads[0].q.size(); ++i) other.heads[0].q[i] *= -3;
+    other.set_types(TROIKA_ATTENTION_F32, 0, true);
+    const std::vector<float> usual = data.result(), changed = other.result();
+    EXPECT_FALSE(std::equal(usual.begin() + kChanged * kRow, usual.end(),
+                            changed.begin() + kChanged * kRow));
+    return !std::equal(usual.begin(), usual.begin() + kChanged * kRow, changed.begin());
+  };
+  EXPECT_FALSE(differs(2.0));
+  EXPECT_TRUE(differs(0.0));
+}
+
+TEST(AttentionAlone, S9ByWeightHeadsWithAShareOfOneKeepEverything) {
+  CallData data(2, 1, 64);
+  data.options.mode = TROIKA_ATTENTION_FULL;
+  const std::vector<float> full = data.result();
+  data.options.mode = TROIKA_ATTENTION_SPARSE;
+  data.options.above = 20.0;
+  const std::vector<float> sparse = data.result();
+  EXPECT_NE(sparse, full);
+  const float shares[] = {1.0f, 0.2f};
+  data.options.head_shares = shares;
+  const std::vector<float> mixed = data.result();
+  constexpr size_t kRow = 2 * 64 + 3;
+  for (size_t t = 0; t < static_cast<size_t>(kCallTokens); ++t) {
+    const auto from = static_cast<ptrdiff_t>(t * kRow);
+    ASSERT_TRUE(std::equal(full.begin() + from, full.begin() + from + 64, mixed.begin() + from));
+    ASSERT_TRUE(std::equal(sparse.begin() + from + 64, sparse.begin() + from + 128,
+                           mixed.begin() + from + 64));
+  }
+}
+
+// Callers that were built with a header whose options end before `above`.
+TEST(AttentionAlone, S9OptionsOfTheFirstVersionChooseByShare) {
+  CallData data(1, 2, 64);
+  const std::vector<float> wanted = data.result();
+  data.options.size = offsetof(troika_attention_options, above);
+  data.options.above = 1000.0;
+  EXPECT_EQ(data.result(), wanted);
+}
+
 TEST(AttentionAlone, S9StridesAndSlotsChangeNoBit) {
   for (const auto type : {TROIKA_ATTENTION_F32, TROIKA_ATTENTION_F16, TROIKA_ATTENTION_BF16}) {
     CallData data(2, 3, 80);
@@ -196,6 +245,14 @@ TEST(AttentionAlone, S9TypesComeNearToFloats) {
 void backwards(void* user, int64_t n_items, void (*item)(void*, int64_t, int32_t), void* arg) {
   ++*static_cast<int*>(user);
   for (int64_t i = n_items; i-- > 0;) item(arg, i, static_cast<int32_t>(i % 3));
+}
+
+TEST(AttentionAlone, S9WhatAPoolThrowsIsAnError) {
+  CallData data(1, 1, 64);
+  troika_attention_error error;
+  data.call.pool = [](void*, int64_t, void (*)(void*, int64_t, int32_t), void*) { throw 7; };
+  EXPECT_EQ(data.run(&error), TROIKA_ATTENTION_ERROR);
+  EXPECT_NE(std::string(error.message).find("pool"), std::string::npos);
 }
 
 void in_threads(void*, int64_t n_items, void (*item)(void*, int64_t, int32_t), void* arg) {
@@ -261,6 +318,20 @@ TEST(AttentionAlone, S9BadArgumentsAreCodesAndSentences) {
   names("share", [](CallData& d) { d.options.share = 1.5f; });
   names("share", [](CallData& d) { d.options.share = -1.0f; });
   names("from", [](CallData& d) { d.options.from = 500; });
+  for (const double above : {-1.0, double{std::nanf("")}, HUGE_VAL}) {
+    names("above", [=](CallData& d) { d.options.above = above; });
+  }
+  names("above is for", [](CallData& d) {
+    d.options.mode = TROIKA_ATTENTION_QUERY;
+    d.options.above = 2.5;
+  });
+  // Sizes whose products with positions would exceed 64 bits.
+  names("n_heads", [](CallData& d) { d.options.n_heads = d.options.n_kv_heads = 1 << 29; });
+  names("n_workers", [](CallData& d) { d.call.n_workers = INT32_MAX; });
+  names("slots[5]", [](CallData& d) {
+    d.slots[5] = uint32_t{1} << 31;
+    d.call.slots = d.slots.data();
+  });
   names("scale", [](CallData& d) { d.options.scale = std::nanf(""); });
   names("n_tokens", [](CallData& d) { d.call.n_tokens = 0; });
   names("n_tokens", [](CallData& d) { d.call.first_position = INT32_MAX; });

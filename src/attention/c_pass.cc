@@ -242,8 +242,7 @@ class Pass {
                              attention_.options.scale,
                              attention_.options.soft_cap};
     if (chooses && attention_.options.mode == TROIKA_ATTENTION_SPARSE) {
-      attend_tiles(attention_.table, head.positions, queries, begin,
-                   {Choice::kPositions, attention_.group_share(kv_head)},
+      attend_tiles(attention_.table, head.positions, queries, begin, choice_of(kv_head),
                    {d, n_group, n_tokens / kTileTokens}, room.work, room.lists);
     } else if (chooses) {
       attend_by_query(
@@ -256,6 +255,12 @@ class Pass {
       attend_in_panels(attention_.table, head.positions, queries, {room.seen, n_tokens},
                        {d, n_group, together, together}, room.work);
     }
+  }
+
+  TileChoice choice_of(size_t kv_head) const {
+    const double above = attention_.options.above;
+    return {above > 0.0 ? Choice::kWeighty : Choice::kPositions, attention_.group_share(kv_head),
+            above};
   }
 
   void copy_queries(size_t first, size_t last, size_t kv_head, float* q) const {
