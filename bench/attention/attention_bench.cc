@@ -140,7 +140,7 @@ struct Mode {
   double share = 0.2;
 
   TileChoice choice() const {
-    if (by_weight) return {Choice::kWeighty, 1.0, kAbove};
+    if (by_weight) return {Choice::kWeighty, 0.0, kAbove};
     return {Choice::kPositions, share};
   }
 };
