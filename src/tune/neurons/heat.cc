@@ -20,7 +20,11 @@ constexpr size_t kLeastCounted = 64;
 // Counts live neurons: it knows the FFN of each layer, and below which magnitude neurons are dead.
 struct HeatCounts : lanes::InputObserver {
   HeatCounts(const weights::Neurons& neurons, weights::NeuronHeat* heat)
-      : neurons(neurons), heat(heat) {}
+      : neurons(neurons), heat(heat), before(neurons.ffns().size()) {}
+  // Says that the next token has none before it.
+  void begin() {
+    for (std::vector<uint8_t>& live : before) live.clear();
+  }
 
   void observe(const model::Op&, const float*, int, int) override {}
   void observe_gate(int layer, const float* activated, int n_rows, int width) override {
@@ -29,17 +33,25 @@ struct HeatCounts : lanes::InputObserver {
         [&](const weights::NeuronFfn& candidate) { return candidate.ffn.layer == layer; });
     if (ffn == neurons.ffns().end()) return;
     const std::span<uint32_t> counts = heat->counts(static_cast<uint64_t>(ffn->index));
+    std::vector<uint8_t>& was_live = before[static_cast<size_t>(ffn->index)];
     for (int row = 0; row < n_rows; ++row) {
-      for (int i = 0; i < width; ++i) {
+      const bool is_first = was_live.empty();
+      was_live.resize(static_cast<size_t>(width));
+      n_pairs += !is_first && ffn->index == 0;
+      for (size_t i = 0; i < was_live.size(); ++i) {
         const float value = std::fabs(*activated++);
-        counts[static_cast<size_t>(i)] +=
-            ffn->threshold > 0 ? !(value < ffn->threshold) : value != 0.0f;
+        const bool is_live = ffn->threshold > 0 ? !(value < ffn->threshold) : value != 0.0f;
+        counts[i] += is_live;
+        n_again += !is_first && is_live && was_live[i] != 0;
+        was_live[i] = is_live;
       }
     }
   }
 
   const weights::Neurons& neurons;
   weights::NeuronHeat* heat;
+  std::vector<std::vector<uint8_t>> before;  // by FFN, which neurons were live at the token before
+  uint64_t n_pairs = 0, n_again = 0;
 };
 
 }  // namespace
@@ -68,11 +80,13 @@ HeatReport measure_heat(const HeatOptions& options) {
     engine::Watch watch;
     watch.inputs = &counts;
     session.watch(watch);
+    counts.begin();
     session.prefill(
         std::span(tokens).subspan(first, std::min<size_t>(kReadTogether, tokens.size() - first)));
   }
   if (options.progress) options.progress(tokens.size(), tokens.size());
   report.heat.set_tokens(tokens.size());
+  report.heat.set_again(counts.n_pairs, counts.n_again);
   report.path = prepare::neuron_file_path("heat", engine.file());
   // The file is opened anew, because the engine may have put rows side by side in its copy.
   const gguf::File file = gguf::File::open(engine.file().path());

@@ -127,6 +127,16 @@ std::vector<PredictorQuality> fit_layers(const PredictorOptions& options,
   return layers;
 }
 
+// Counts neurons that were predicted for each live one. Where none is live, nothing is read.
+double predicted_per_live(const std::vector<PredictorQuality>& layers) {
+  double predicted = 0.0, live = 0.0;
+  for (const PredictorQuality& quality : layers) {
+    predicted += quality.predicted;
+    live += quality.live;
+  }
+  return live > 0.0 ? predicted / live : 1.0;
+}
+
 }  // namespace
 
 PredictorReport learn_predictor(const PredictorOptions& options) {
@@ -164,6 +174,7 @@ PredictorReport learn_predictor(const PredictorOptions& options) {
   report.bytes = predictor.bytes();
   report.rank = static_cast<int>(shape.rank);
   engine.file().check_intact();  // gates may have been read since the last pass looked
+  predictor.set_predicted_per_live(predicted_per_live(report.layers));
   predictor.write(report.path, weights::content_key(engine.file()));
   tell(1 + shape.n_layers);
   prepare::Options predicting = exactly(options.engine);

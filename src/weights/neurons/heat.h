@@ -23,6 +23,10 @@ class NeuronHeat {
   uint64_t n_neurons() const { return n_neurons_; }  // counts those of each layer
   uint64_t n_tokens() const { return n_tokens_; }
   void set_tokens(uint64_t n) { n_tokens_ = n; }
+  // Counts tokens behind another one, and over all of them the neurons that were live at both.
+  uint64_t n_pairs() const { return n_pairs_; }
+  uint64_t n_again() const { return n_again_; }
+  void set_again(uint64_t n_pairs, uint64_t n_again) { n_pairs_ = n_pairs, n_again_ = n_again; }
   // Returns (n_neurons) counts of the tokens at which each neuron was live.
   std::span<uint32_t> counts(uint64_t layer) {
     return std::span(counts_).subspan(layer * n_neurons_, n_neurons_);
@@ -38,6 +42,9 @@ class NeuronHeat {
   // From each segment it takes the first ones.
   std::vector<NeuronId> hottest(uint64_t n) const;
   double live_share() const;
+  // Returns the probability that a neuron does what it did at the token before, beyond what its own
+  // frequency explains. 0: nothing more is known.
+  double stay() const;
   // Returns a key that tells orders apart.
   uint64_t key() const;
 
@@ -45,6 +52,8 @@ class NeuronHeat {
   uint64_t n_layers_;
   uint64_t n_neurons_;
   uint64_t n_tokens_ = 0;
+  uint64_t n_pairs_ = 0;
+  uint64_t n_again_ = 0;
   std::vector<uint32_t> counts_;  // (n_layers, n_neurons)
 };
 

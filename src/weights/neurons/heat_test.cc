@@ -19,6 +19,7 @@ NeuronHeat some_heat() {
     std::copy(std::begin(counts[layer]), std::end(counts[layer]), heat.counts(layer).begin());
   }
   heat.set_tokens(10);
+  heat.set_again(9, 30);
   return heat;
 }
 
@@ -29,6 +30,25 @@ TEST(Heat, P8TheHottestComeFirstAndOfEachLayerItsFirstOnes) {
   EXPECT_EQ(heat.hottest(4), (std::vector<NeuronId>{{0, 0}, {0, 1}, {1, 0}, {0, 2}}));
   EXPECT_EQ(heat.hottest(100).size(), 10u);
   EXPECT_NEAR(heat.live_share(), 0.36, 1e-12);
+}
+
+TEST(Heat, P8SaysHowMuchNeuronsKeepToWhatTheyDid) {
+  // Neurons that are live at half of the tokens: by chance a quarter of them is so twice in a row,
+  // and all of the half if each does what it did before.
+  NeuronHeat heat(1, 100);
+  for (uint32_t& count : heat.counts(0)) count = 50;
+  heat.set_tokens(100);
+  EXPECT_EQ(heat.stay(), 0.0);  // nobody has counted pairs
+  heat.set_again(99, 99 * 25);
+  EXPECT_NEAR(heat.stay(), 0.0, 1e-12);
+  heat.set_again(99, 99 * 50);
+  EXPECT_NEAR(heat.stay(), 1.0, 1e-12);
+  heat.set_again(99, 99 * 40);
+  EXPECT_NEAR(heat.stay(), 0.6, 1e-12);
+  heat.set_again(99, 99 * 10);  // less than by chance
+  EXPECT_EQ(heat.stay(), 0.0);
+  for (uint32_t& count : heat.counts(0)) count = 100;
+  EXPECT_EQ(heat.stay(), 0.0);
 }
 
 // Neurons are ordered within their segments, because a segment's neurons lie in one stretch of the
@@ -63,6 +83,8 @@ TEST(Heat, P8AFileIsReadBackOrRefusedInWords) {
   ASSERT_TRUE(read) << problem;
   EXPECT_EQ(read->key(), some_heat().key());
   EXPECT_EQ(read->n_tokens(), 10u);
+  EXPECT_EQ(read->n_pairs(), 9u);
+  EXPECT_EQ(read->n_again(), 30u);
   EXPECT_FALSE(read_heat(path, 2, 2, 5, &problem));
   EXPECT_NE(problem.find("another content"), std::string::npos);
   EXPECT_FALSE(read_heat(path, 1, 3, 5, &problem));

@@ -16,7 +16,7 @@ namespace troika::weights {
 namespace {
 
 constexpr char kPredictorMagic[16] = "troika-predict";
-constexpr uint64_t kPredictorVersion = 1;
+constexpr uint64_t kPredictorVersion = 2;
 constexpr uint64_t kMostOfShape = uint64_t{1} << 20;  // no number of the shape may be larger
 
 // All words have the little end first, as the machines that this runs on do.
@@ -30,6 +30,7 @@ struct PredictorHeader {
   uint64_t rank;
   uint64_t type;
   double recall;
+  double predicted_per_live;
   uint64_t key;   // the key of what follows
   uint64_t hash;  // hashes everything before it
 };
@@ -123,6 +124,7 @@ void NeuronPredictor::write(const std::string& path, uint64_t model_key) const {
                             shape_.rank,
                             static_cast<uint64_t>(shape_.type),
                             recall_,
+                            predicted_per_live_,
                             key(),
                             0};
   std::memcpy(header.magic, kPredictorMagic, sizeof(kPredictorMagic));
@@ -143,6 +145,7 @@ NeuronPredictor::Info NeuronPredictor::info(const std::string& path, uint64_t mo
   const PredictorHeader header = read_predictor_header(file, path, model_key, &info.shape);
   info.key = header.key;
   info.recall = header.recall;
+  info.predicted_per_live = header.predicted_per_live;
   return info;
 }
 
@@ -164,6 +167,7 @@ std::unique_ptr<NeuronPredictor> NeuronPredictor::read(const std::string& path,
                  static_cast<std::streamsize>(shape.n_layers * shape.layer_bytes())))
     refuse_predictor(path, "is too short");
   if (predictor->key() != header.key) refuse_predictor(path, "is damaged");
+  predictor->set_predicted_per_live(header.predicted_per_live);
   return predictor;
 }
 

@@ -35,6 +35,8 @@ class NeuronPredictor {
     PredictorShape shape;
     uint64_t key = 0;     // the key of the content
     double recall = 0.0;  // the recall that thresholds were chosen for
+    // Counts neurons that were predicted for each live one, on tokens that judged.
+    double predicted_per_live = 1.0;
     size_t bytes() const { return shape.n_layers * shape.layer_bytes(); }
   };
   // The rows of the first matrix, (rank, width), and of the second one, (n_neurons, rank).
@@ -50,6 +52,8 @@ class NeuronPredictor {
 
   const PredictorShape& shape() const { return shape_; }
   double recall() const { return recall_; }
+  double predicted_per_live() const { return predicted_per_live_; }
+  void set_predicted_per_live(double n) { predicted_per_live_ = n; }
   size_t bytes() const { return memory_.size(); }
   Layer layer(uint64_t i) const;
   // Returns a key that tells contents apart.
@@ -66,6 +70,7 @@ class NeuronPredictor {
  private:
   PredictorShape shape_;
   double recall_ = 0.0;
+  double predicted_per_live_ = 1.0;
   PageBuffer memory_;  // has for each layer: thresholds, in, out
 };
 
