@@ -143,7 +143,7 @@ void add_ffn(Command& command, prepare::Options& options) {
   command
       .add_text(
           "--neuron-pipeline",
-          [&](const auto& text) { options.ffn.pipeline = prepare::read_pipeline_from_name(text); },
+          [&](const auto& text) { options.ffn.pipeline = plan::read_pipeline_from_name(text); },
           "Where memory has no room for all neurons: compute those of a cluster as soon as they "
           "have been read (cluster), or when all of the matrix have been (matrix)")
       ->shows_default("cluster");

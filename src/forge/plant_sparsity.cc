@@ -13,7 +13,7 @@
 #include "forge/random_key.h"
 #include "forge/random_normal.h"
 #include "forge/row_stream.h"
-#include "plan/firing_law.h"
+#include "plan/neurons/firing_law.h"
 #include "tensor/codec.h"
 
 namespace troika::forge {

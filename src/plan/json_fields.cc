@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -43,6 +44,13 @@ JsonFields JsonFields::object(const char* key) const {
   const nlohmann::json& json = value(key, "an object");
   if (!json.is_object()) fail(key, "must be an object");
   return {json, file_, fmt::format("{}{}.", path_, key), advice_};
+}
+
+void JsonFields::only(std::initializer_list<const char*> keys) const {
+  for (const auto& [key, value] : json_.items()) {
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+    fail(key.c_str(), fmt::format("is not known; there may be {}", fmt::join(keys, ", ")));
+  }
 }
 
 int64_t JsonFields::integer(const char* key, int64_t lowest, int64_t highest) const {

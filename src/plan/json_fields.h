@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -28,6 +29,8 @@ class JsonFields {
   }
 
   bool has(const char* key) const { return json_.contains(key); }
+  // Throws Error that names a field which is none of these.
+  void only(std::initializer_list<const char*> keys) const;
   // Returns that of a field's two names which is there: older files have the older one.
   const char* present(const char* name, const char* older) const {
     return has(older) && !has(name) ? older : name;

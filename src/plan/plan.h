@@ -12,6 +12,7 @@
 #include "plan/cuts/cuts.h"
 #include "plan/ffn.h"
 #include "plan/int8.h"
+#include "plan/neurons/streamed_neurons.h"
 #include "plan/phones/neuron_plan.h"
 #include "plan/prompt_attention.h"
 #include "plan/shape.h"
@@ -207,6 +208,8 @@ struct Plan {
   std::vector<StepCost> step_costs;
   // How a virtual phone runs an FFN by neurons; none: the FFN is computed as a whole.
   std::optional<NeuronPlan> neurons;
+  // How this machine runs blocks whose neurons memory has no room for; none: as options say (P8).
+  std::optional<StreamedNeurons> streamed_neurons;
 
   int chunk() const { return prompt_shapes.back(); }
   int most_step_rows() const { return step_shapes.back(); }

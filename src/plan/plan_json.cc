@@ -12,6 +12,7 @@
 #include "plan/device.h"
 #include "plan/int8_json.h"
 #include "plan/json_fields.h"
+#include "plan/neurons/streamed_neurons_json.h"
 #include "plan/phones/neuron_plan_json.h"
 
 namespace troika::plan {
@@ -238,6 +239,16 @@ void read_ffn(const JsonFields& fields, Plan* plan) {
   }
 }
 
+// Reads how neurons are streamed, which the rest of the plan must fit.
+void read_neurons_here(const JsonFields& fields, Plan* plan) {
+  plan->streamed_neurons = read_streamed_neurons(fields.object("streamed_neurons"));
+  try {
+    check_streamed_neurons(*plan);
+  } catch (const UsageError& error) {
+    fields.fail("streamed_neurons", fmt::format("contradicts itself: {}", error.what()));
+  }
+}
+
 // Reads the order of chunks. Plans from before chunks could be in flight together say nothing of
 // it.
 void read_order(const JsonFields& fields, Plan* plan) {
@@ -349,6 +360,9 @@ std::string to_json(const PlanFile& file) {
   if (file.plan.attention != PromptAttention()) json["attention"] = to_json(file.plan.attention);
   if (file.plan.ffn.is_by_neuron()) json["ffn"] = to_json(file.plan.ffn);
   if (file.plan.neurons) json["neurons"] = to_json(*file.plan.neurons);
+  if (file.plan.streamed_neurons) {
+    json["streamed_neurons"] = to_json(*file.plan.streamed_neurons);
+  }
   const Int8Plan& int8 = file.plan.int8;
   if (file.plan.prefill == Prefill::kInt8 || int8.is_calibrated()) json["int8"] = to_json(int8);
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -408,6 +422,7 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   if (fields.has("attention")) read_attention(fields, &plan);
   if (fields.has("ffn")) read_ffn(fields, &plan);
   if (fields.has("neurons")) plan.neurons = read_neurons(fields.object("neurons"));
+  if (fields.has("streamed_neurons")) read_neurons_here(fields, &plan);
   return file;
 }
 

@@ -85,6 +85,18 @@ std::string note_of_experts(const model::Blueprint& blueprint, const plan::Plan&
       plan::weight_scales_name(plan.int8.weight_scales));
 }
 
+// Says whether the plan of neurons is for the memory that there is; empty: there is no such plan.
+std::string note_of_budget(const Options& options, const plan::Plan& plan) {
+  if (!plan.streamed_neurons) return {};
+  const uint64_t planned = plan.streamed_neurons->budget_bytes;
+  const uint64_t limit = options.memory.limit_bytes > 0 ? options.memory.limit_bytes : planned;
+  if (limit == planned) return fmt::format("as planned for ‹memory› {}", bytes_text(planned));
+  return fmt::format(
+      "planned for ‹memory› {} and run with {}: form, gates and the share of pins stay, places are "
+      "scaled, and what the plan predicts does not hold",
+      bytes_text(planned), bytes_text(limit));
+}
+
 // Makes the stream of neurons that are read when they are needed.
 NeuronStream* stream_neurons(const Options& options, const OpenedModel& model,
                              std::span<const model::GatedFfn> ffns, const plan::Plan& plan,
@@ -99,8 +111,10 @@ NeuronStream* stream_neurons(const Options& options, const OpenedModel& model,
   how.path = neuron_file_path("bundles", model.file);
   how.model_key = weights::content_key(model.file);
   how.most_bytes = most_bytes - plan.ffn.predictor.bytes;
-  how.pipeline = options.ffn.pipeline;
-  how.gap_bytes = options.ffn.gap_bytes;
+  const plan::StreamedNeurons planned = plan.streamed_neurons.value_or(plan::StreamedNeurons());
+  const int pinned_percent = options.ffn.pinned_percent.value_or(planned.pinned_percent);
+  how.pipeline = options.ffn.pipeline.value_or(planned.pipeline);
+  how.gap_bytes = options.ffn.gap_bytes ? options.ffn.gap_bytes : planned.gap_bytes;
   how.n_threads = plan.n_threads();
   how.progress = options.progress;
   std::string about_heat;
@@ -108,13 +122,13 @@ NeuronStream* stream_neurons(const Options& options, const OpenedModel& model,
       kept_heat(model.file, ffns, model.weights, &about_heat);
   add_note(about_heat, note);
   if (heat) how.heat = &*heat;
-  if (options.ffn.pinned_percent.value_or(0) > 0 && !heat) {
+  if (pinned_percent > 0 && !heat) {
     throw UsageError(
-        "‹neuron-pins› keeps hot neurons in memory, and nobody has counted which are hot. Run "
-        "'troika neurons' with this model first.");
+        "‹neuron-pins›, or the plan, keeps hot neurons in memory, and nobody has counted which are "
+        "hot. Run 'troika neurons' with this model first.");
   }
   how.keeps_neurons = options.ffn.keeps_neurons;
-  how.pinned_share = 0.01 * options.ffn.pinned_percent.value_or(kUsualPinnedPercent);
+  how.pinned_share = 0.01 * pinned_percent;
   auto neurons = std::make_unique<NeuronStream>(how, ffns, *weights);
   NeuronStream* const stream = neurons.get();
   if (const weights::BundleFile& made = stream->file(); made.is_new()) {
@@ -191,6 +205,7 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   loaded.channel_file = std::move(outliers.side_file);
   loaded.note = std::move(outliers.note);
   if (is_on_host) add_note(note_of_experts(blueprint, *plan), &loaded.note);
+  add_note(note_of_budget(options, *plan), &loaded.note);
   std::string by_neuron;
   const std::vector<model::GatedFfn> ffns = neuron_blocks(blueprint, *plan);
   std::unique_ptr<weights::NeuronPredictor> predictor =

@@ -247,7 +247,13 @@ void choose_ffn(const FfnChoice& ffn, plan::Plan* plan) {
   plan->ffn.form = ffn.form.value_or(plan->ffn.form);
   if (!plan->ffn.is_by_neuron()) plan->ffn.thresholds.clear();
   if (plan->ffn.form != plan::FfnForm::kByNeuron) plan->ffn.predictor = {};
+  if (ffn.planned) plan->streamed_neurons = ffn.planned;
+  // What was planned for one form says nothing of another.
+  if (plan->streamed_neurons && plan->streamed_neurons->form != plan->ffn.form) {
+    plan->streamed_neurons.reset();
+  }
   plan::check_ffn(*plan);
+  plan::check_streamed_neurons(*plan);
 }
 
 // Says where int8 weights come from.

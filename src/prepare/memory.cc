@@ -97,6 +97,7 @@ size_t limit_bytes(const Options& options, const weights::Store& weights, const 
                    size_t n_neuron_bytes, const MemoryFigures& memory) {
   constexpr size_t kOthers = size_t{256} << 20;  // bytes that other programs may come to need
   if (options.memory.limit_bytes > 0) return options.memory.limit_bytes;
+  if (plan.streamed_neurons) return plan.streamed_neurons->budget_bytes;
   const size_t free = memory.available_bytes;
   const bool fits = weights.total_bytes() + n_neuron_bytes + kOthers <= free;
   if (fits || free < 2 * kOthers || !may_stream(options, plan)) return plan::Ledger::kUnlimited;

@@ -201,13 +201,6 @@ void take_neuron_step(Options* options) {
   }
 }
 
-ReadPipeline read_pipeline_from_name(std::string_view name) {
-  if (name == "cluster") return ReadPipeline::kCluster;
-  if (name == "matrix") return ReadPipeline::kMatrix;
-  throw UsageError(
-      fmt::format("'{}' is no pipeline of neurons. There are cluster and matrix.", name));
-}
-
 void check_options(const Options& options) {
   check_lanes(options.lanes);
   check_prompts(options.prompts);

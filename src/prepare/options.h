@@ -105,26 +105,21 @@ struct PromptChoice {
   int chunk = 0;                     // counts tokens that go together; 0: the plan's
 };
 
-// Says what is computed while reads of neurons are under way (P6: 4.3, Figure 6).
-enum class ReadPipeline : uint8_t {
-  kCluster,  // computes each segment of neurons as soon as its own reads have ended
-  kMatrix,   // computes segments without reads at once, the others when all reads have ended
-};
-
-// Throws UsageError that lists the names.
-ReadPipeline read_pipeline_from_name(std::string_view name);
+using plan::ReadPipeline;
 
 // Says how steps compute feed-forward blocks. What is given takes the place of what a plan says.
 struct FfnChoice {
   std::optional<plan::FfnForm> form;
-  // Says what is computed while neurons are read that are not in memory.
-  ReadPipeline pipeline = ReadPipeline::kCluster;
+  // Says what is computed while neurons are read that are not in memory; none: the plan's, or
+  // kCluster.
+  std::optional<ReadPipeline> pipeline;
   // False: each token reads its neurons anew, to see what a cache is worth.
   bool keeps_neurons = true;
   // The percentage of places in memory that the hottest neurons have for good; the others go to
-  // those used last (P5). None: the usual share.
+  // those used last (P5). None: the plan's, or none.
   std::optional<int> pinned_percent;
-  // Neurons that lie at most so far apart in their file are read together; none: as suits the disk.
+  // Neurons that lie at most so far apart in their file are read together; none: as the plan says,
+  // or as suits the disk.
   std::optional<uint64_t> gap_bytes;
   // A predictor says which rows of the gate are computed (P3), where has_predictor is set or the
   // plan has one. may_predict = false forbids it.
@@ -132,9 +127,10 @@ struct FfnChoice {
   bool may_predict = true;
   // Where gates are, with a predictor and neurons that are read; none: as the plan says.
   std::optional<plan::FfnGates> gates;
+  // What a planner has chosen (P8), with the form, the predictor and the gates above. It becomes
+  // part of the plan.
+  std::optional<plan::StreamedNeurons> planned;
 };
-
-inline constexpr int kUsualPinnedPercent = 0;
 
 // Says where weights lie: see weight_pages.h.
 enum class Load { kAuto, kMap, kCopy };

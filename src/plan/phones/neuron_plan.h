@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/firing_law.h"
+#include "plan/neurons/firing_law.h"
 
 namespace troika::plan {
 

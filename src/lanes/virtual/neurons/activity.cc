@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "plan/firing_law.h"
+#include "plan/neurons/firing_law.h"
 
 namespace troika::lanes {
 namespace {

@@ -1,4 +1,4 @@
-#include "plan/firing_law.h"
+#include "plan/neurons/firing_law.h"
 
 #include <algorithm>
 #include <cmath>

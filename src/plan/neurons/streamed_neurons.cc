@@ -1,0 +1,82 @@
+#include "plan/neurons/streamed_neurons.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "plan/plan.h"
+
+namespace troika::plan {
+namespace {
+
+[[noreturn]] void refuse_streamed(const std::string& why) {
+  throw UsageError(why + " Make the plan again, or leave 'streamed_neurons' out.");
+}
+
+void check_memory_of(const StreamedNeurons& neurons) {
+  if (neurons.weight_bytes + neurons.neuron_bytes > neurons.budget_bytes) {
+    refuse_streamed(
+        fmt::format("Weights of {} bytes and neurons of {} are more than the budget, {}.",
+                    neurons.weight_bytes, neurons.neuron_bytes, neurons.budget_bytes));
+  }
+  if (neurons.n_places > neurons.n_neurons) {
+    refuse_streamed(
+        fmt::format("There are {} places and {} neurons.", neurons.n_places, neurons.n_neurons));
+  }
+}
+
+void check_alternatives(const StreamedNeurons& neurons) {
+  const auto& all = neurons.alternatives;
+  const auto n_chosen = std::count_if(all.begin(), all.end(),
+                                      [](const NeuronAlternative& one) { return one.is_chosen; });
+  if (!all.empty() && n_chosen != 1) {
+    refuse_streamed(
+        fmt::format("{} of the alternatives are chosen, and it must be one.", n_chosen));
+  }
+  for (const NeuronAlternative& one : all) {
+    if (one.is_chosen && !one.obstacle.empty()) {
+      refuse_streamed(fmt::format("'{}' is chosen, and has an obstacle.", one.name));
+    }
+    if (one.is_chosen && one.forecast != neurons.forecast) {
+      refuse_streamed(fmt::format("'{}' is chosen, and its forecast is not the plan's.", one.name));
+    }
+  }
+}
+
+}  // namespace
+
+ReadPipeline read_pipeline_from_name(std::string_view name) {
+  if (name == "cluster") return ReadPipeline::kCluster;
+  if (name == "matrix") return ReadPipeline::kMatrix;
+  throw UsageError(
+      fmt::format("'{}' is no pipeline of neurons. There are cluster and matrix.", name));
+}
+
+void check_streamed_neurons(const Plan& plan) {
+  if (!plan.streamed_neurons) return;
+  const StreamedNeurons& neurons = *plan.streamed_neurons;
+  if (plan.neurons) {
+    refuse_streamed("Neurons are those of a phone ('neurons') or of this machine, and not both.");
+  }
+  if (neurons.form != plan.ffn.form) {
+    refuse_streamed(fmt::format("Neurons were planned for {}, and 'ffn' is {}.",
+                                ffn_form_name(neurons.form), ffn_form_name(plan.ffn.form)));
+  }
+  if (plan.lanes.size() != 1 || plan.lanes.front().kind != "host") {
+    refuse_streamed("Neurons are read for one lane of cores, and the plan has others.");
+  }
+  if (neurons.form != FfnForm::kByOutput && plan.prefill != Prefill::kSame) {
+    refuse_streamed(
+        fmt::format("Neurons are read where prompts are computed as steps, and 'prefill' "
+                    "is {}.",
+                    prefill_name(plan.prefill)));
+  }
+  if (neurons.form == FfnForm::kByOutput && neurons.pinned_percent > 0) {
+    refuse_streamed("Nothing is pinned by-output, which reads whole blocks.");
+  }
+  check_memory_of(neurons);
+  check_alternatives(neurons);
+}
+
+}  // namespace troika::plan
