@@ -14,7 +14,8 @@ namespace troika::solve {
 struct StorageOptions {
   std::string folder;                // has room for a temporary file, which is removed
   uint64_t file_bytes = 256u << 20;  // a multiple of every block and range
-  std::vector<uint64_t> block_bytes = {4u << 10, 16u << 10, 64u << 10, 256u << 10, 1u << 20};
+  std::vector<uint64_t> block_bytes = {4u << 10,  8u << 10,   16u << 10,
+                                       64u << 10, 256u << 10, 1u << 20};
   std::vector<uint64_t> range_bytes = {16u << 20, 256u << 20};  // the ranges of random reads
   std::vector<int> depths = {1, 4, 16};  // count threads, each with one read under way
   double each_us = 60'000.0;             // the time for one combination

@@ -1,0 +1,202 @@
+#include "solve/neurons/neuron_costs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+
+namespace troika::solve {
+namespace {
+
+constexpr double kUsPerMsOfStep = 1e3;
+constexpr int64_t kLongestTokens = 1'000'000'000;  // whatever was used then is out of memory
+
+// A class whose neurons are not pinned, as the cache sees it.
+struct Unpinned {
+  double n_neurons = 0.0;
+  double wanted = 0.0;   // the probability that a neuron is asked for at a token
+  double stays = 0.0;    // the probability of that if it was asked for at the token before
+  double returns = 0.0;  // the probability of that if it was not
+  // Returns the share of neurons that were asked for in the last n tokens, n >= 1.
+  double used_within(double n) const {
+    return 1.0 - (1.0 - wanted) * std::pow(1.0 - returns, n - 1.0);
+  }
+  // Returns the probability that a neuron which is asked for was so in the n tokens before.
+  double found_within(double n) const {
+    return 1.0 - (1.0 - stays) * std::pow(1.0 - returns, n - 1.0);
+  }
+};
+
+// The neurons that a step asks for, and those of them that are not in memory.
+struct WantedNeurons {
+  double n_wanted = 0.0;
+  double n_missed = 0.0;
+};
+
+// Returns the largest number of tokens whose neurons fit n_places, which go by who was used last: a
+// neuron that was last used so many tokens ago is in memory. 0: one token asks for more.
+int64_t tokens_in_memory(const std::vector<Unpinned>& classes, double n_places) {
+  const auto fits = [&](int64_t n_tokens) {
+    double n = 0.0;
+    for (const Unpinned& one : classes) {
+      n += one.n_neurons * one.used_within(static_cast<double>(n_tokens));
+    }
+    return n <= n_places;
+  };
+  int64_t low = 0, high = kLongestTokens + 1;
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+// The hottest neurons are pinned; the others go by who was used last.
+WantedNeurons wanted_of(const NeuronArrangement& arrangement, int pinned_percent,
+                        const NeuronLaw& law) {
+  const bool reads_predicted =
+      arrangement.has_predictor && arrangement.gates == plan::FfnGates::kInBundles;
+  const double per_live = reads_predicted ? arrangement.predicted_per_live : arrangement.recall;
+  int64_t n_pins = arrangement.n_places * pinned_percent / 100;
+  n_pins =
+      std::min(n_pins, std::max<int64_t>(arrangement.n_places - arrangement.n_never_pinned, 0));
+  const auto n_turning = static_cast<double>(arrangement.n_places - n_pins);
+  WantedNeurons all;
+  std::vector<Unpinned> others;
+  double n_others = 0.0;
+  for (const NeuronClass& one : law.classes) {
+    const double wanted = std::min(1.0, one.live * per_live);
+    all.n_wanted += static_cast<double>(one.n_neurons) * wanted;
+    const int64_t n_pinned = std::min(n_pins, one.n_neurons);
+    n_pins -= n_pinned;
+    if (n_pinned == one.n_neurons) continue;
+    const double again = law.stay + (1.0 - law.stay) * wanted;
+    const auto n = static_cast<double>(one.n_neurons - n_pinned);
+    others.push_back({n, wanted, again, (1.0 - law.stay) * wanted});
+    n_others += n;
+  }
+  if (n_others <= n_turning) return all;
+  const int64_t n_tokens = tokens_in_memory(others, n_turning);
+  for (const Unpinned& one : others) {
+    const double found = n_tokens == 0 ? 0.0 : one.found_within(static_cast<double>(n_tokens));
+    all.n_missed += one.n_neurons * one.wanted * (1.0 - found);
+  }
+  return all;
+}
+
+plan::NeuronForecast forecast_by_output(const NeuronArrangement& arrangement,
+                                        const DiskTimes& disk) {
+  plan::NeuronForecast forecast;
+  forecast.compute_ms = arrangement.fixed_us / kUsPerMsOfStep;
+  forecast.read_ms = disk.in_order_us(arrangement.turn_bytes) / kUsPerMsOfStep;
+  forecast.read_bytes = arrangement.turn_bytes;
+  // Blocks are read ahead, so that only the longer one of the two counts.
+  forecast.ms = std::max(forecast.compute_ms, forecast.read_ms);
+  return forecast;
+}
+
+}  // namespace
+
+int64_t NeuronLaw::n_neurons() const {
+  int64_t n = 0;
+  for (const NeuronClass& one : classes) n += one.n_neurons;
+  return n;
+}
+
+double NeuronLaw::n_live() const {
+  double n = 0.0;
+  for (const NeuronClass& one : classes) n += static_cast<double>(one.n_neurons) * one.live;
+  return n;
+}
+
+NeuronLaw NeuronLaw::of_sequences(int n) const {
+  NeuronLaw law = *this;
+  for (NeuronClass& one : law.classes) one.live = 1.0 - std::pow(1.0 - one.live, n);
+  return law;
+}
+
+DiskTimes::DiskTimes(const plan::Storage& storage) {
+  uint64_t range = 0;
+  int depth = 0;
+  for (const plan::DiskRead& read : storage.reads) {
+    if (!read.is_random) {
+      bytes_per_us_ = std::max(bytes_per_us_, read.mb_s);
+      continue;
+    }
+    range = std::max(range, read.range_bytes);
+    depth = std::max(depth, read.depth);
+  }
+  std::map<double, double> by_bytes;
+  for (const plan::DiskRead& read : storage.reads) {
+    const bool counts = read.is_random && read.range_bytes == range && read.depth == depth;
+    if (!counts || read.mb_s <= 0.0) continue;
+    const auto bytes = static_cast<double>(read.block_bytes);
+    by_bytes[bytes] = bytes / read.mb_s;
+  }
+  requests_.assign(by_bytes.begin(), by_bytes.end());
+  if (!requests_.empty() && bytes_per_us_ > 0.0) return;
+  throw Error(
+      "The profile has no reads of the disk, by which neurons are planned. Measure it again with "
+      "'troika profile --again'.");
+}
+
+double DiskTimes::request_us(uint64_t bytes) const {
+  const auto wanted = static_cast<double>(bytes);
+  // Smaller requests take as long as the smallest that was measured, and larger ones go on at the
+  // rate of the largest.
+  if (wanted <= requests_.front().first) return requests_.front().second;
+  const auto above = std::find_if(requests_.begin(), requests_.end(),
+                                  [&](const auto& one) { return one.first >= wanted; });
+  if (above == requests_.end()) {
+    return requests_.back().second * wanted / requests_.back().first;
+  }
+  const auto& [high_bytes, high_us] = *above;
+  const auto& [low_bytes, low_us] = *(above - 1);
+  return low_us + (high_us - low_us) * (wanted - low_bytes) / (high_bytes - low_bytes);
+}
+
+plan::NeuronForecast neuron_forecast(const NeuronArrangement& arrangement, const NeuronWay& way,
+                                     const NeuronLaw& law, const DiskTimes& disk) {
+  if (arrangement.form == plan::FfnForm::kByOutput) return forecast_by_output(arrangement, disk);
+  const WantedNeurons wanted = wanted_of(arrangement, way.pinned_percent, law);
+  double n_predicted = 0.0;
+  for (const NeuronClass& one : law.classes) {
+    n_predicted += static_cast<double>(one.n_neurons) *
+                   std::min(1.0, one.live * arrangement.predicted_per_live);
+  }
+  const double n_live = law.n_live() * arrangement.recall;
+  const double miss_share = wanted.n_wanted > 0.0 ? wanted.n_missed / wanted.n_wanted : 0.0;
+  plan::NeuronForecast forecast;
+  forecast.hit_share = 1.0 - miss_share;
+  forecast.n_reads = wanted.n_missed;
+  double read_us = wanted.n_missed * disk.request_us(arrangement.read_bytes);
+  double neuron_bytes = wanted.n_missed * static_cast<double>(arrangement.read_bytes);
+  if (way.reads_twice && arrangement.gate_bytes > 0) {
+    const double n_second = miss_share * std::min(n_live, wanted.n_wanted);
+    const uint64_t rest = arrangement.read_bytes - arrangement.gate_bytes;
+    forecast.n_reads += n_second;
+    read_us = wanted.n_missed * disk.request_us(arrangement.gate_bytes) +
+              n_second * disk.request_us(rest);
+    neuron_bytes = wanted.n_missed * static_cast<double>(arrangement.gate_bytes) +
+                   n_second * static_cast<double>(rest);
+  }
+  forecast.read_bytes = neuron_bytes + arrangement.turn_bytes;
+  const double before_us =
+      arrangement.fixed_us +
+      (arrangement.has_predictor ? n_predicted * arrangement.predicted_us : 0.0);
+  const double live_us = n_live * arrangement.live_us;
+  // Neurons are asked for when the gate or the predictor has spoken. By matrices, those that were
+  // missed are computed behind all reads.
+  const double meanwhile_us =
+      way.pipeline == plan::ReadPipeline::kCluster
+          ? std::max(live_us, read_us)
+          : std::max(live_us * (1.0 - miss_share), read_us) + live_us * miss_share;
+  const double all_reads_us = read_us + disk.in_order_us(arrangement.turn_bytes);
+  forecast.compute_ms = (before_us + live_us) / kUsPerMsOfStep;
+  forecast.read_ms = all_reads_us / kUsPerMsOfStep;
+  forecast.ms = std::max(before_us + meanwhile_us, all_reads_us) / kUsPerMsOfStep;
+  return forecast;
+}
+
+}  // namespace troika::solve

@@ -1,0 +1,84 @@
+// Predicts what a step costs where neurons, or whole blocks, are read from the disk while others
+// compute (P8). It is arithmetic over measured rates and counted neurons.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/neurons/streamed_neurons.h"
+#include "plan/profile.h"
+
+namespace troika::solve {
+
+// Neurons that were live at equally many tokens.
+struct NeuronClass {
+  int64_t n_neurons = 0;
+  double live = 0.0;  // the share of tokens at which each of them is live
+};
+
+// How neurons fire. With the probability `stay` a neuron does at a token what it did at the one
+// before; otherwise it fires as often as its class does, whatever the others do.
+struct NeuronLaw {
+  std::vector<NeuronClass> classes;  // those that are live most often come first
+  double stay = 0.0;
+
+  int64_t n_neurons() const;
+  double n_live() const;  // counts neurons that are live at a token, in the mean
+  // Returns the law of neurons that are live for at least one of n sequences, which have nothing to
+  // do with each other.
+  NeuronLaw of_sequences(int n) const;
+};
+
+// How fast a disk reads, by what was measured of it.
+class DiskTimes {
+ public:
+  // Throws Error where the storage has no random reads, or no reads in order.
+  explicit DiskTimes(const plan::Storage& storage);
+
+  // Returns the time that one of many random requests adds, with as many of them under way as were
+  // measured at most.
+  double request_us(uint64_t bytes) const;
+  double in_order_us(double bytes) const { return bytes / bytes_per_us_; }
+
+ private:
+  std::vector<std::pair<double, double>> requests_;  // bytes and us, ascending
+  double bytes_per_us_ = 0.0;
+};
+
+// One way to hold a model in the budget, and what computing costs with it.
+struct NeuronArrangement {
+  plan::FfnForm form = plan::FfnForm::kByNeuron;
+  bool has_predictor = false;
+  plan::FfnGates gates = plan::FfnGates::kInMemory;
+  std::string obstacle = {};  // says why it cannot be chosen; empty: it can
+
+  int64_t n_places = 0;        // counts neurons that have room
+  int64_t n_never_pinned = 0;  // counts places among them in which segments take turns
+  uint64_t read_bytes = 0;     // the size of the request for a neuron
+  uint64_t gate_bytes = 0;     // the part of it that has the gate; 0: it cannot be read by itself
+  double turn_bytes = 0.0;     // counts bytes of blocks that are read in each step
+  double predicted_per_live = 1.0;  // counts predicted neurons for each live one
+  double recall = 1.0;              // the share of live neurons that is predicted
+
+  double fixed_us = 0.0;      // the time of what is computed whoever is live
+  double predicted_us = 0.0;  // the time of a predicted neuron's row of the gate
+  double live_us = 0.0;       // the time of a live neuron's row and column
+};
+
+// What remains to be chosen of an arrangement.
+struct NeuronWay {
+  int pinned_percent = 0;
+  plan::ReadPipeline pipeline = plan::ReadPipeline::kCluster;
+  bool reads_twice = false;  // reads the gate, and the rest only of neurons that are live (K30)
+
+  bool operator==(const NeuronWay&) const = default;
+};
+
+// Returns what a step costs. REQUIRES: the law has at least as many neurons as there are places,
+// unless the form is by output.
+plan::NeuronForecast neuron_forecast(const NeuronArrangement& arrangement, const NeuronWay& way,
+                                     const NeuronLaw& law, const DiskTimes& disk);
+
+}  // namespace troika::solve

@@ -1,0 +1,323 @@
+// Compares the planner of neurons (P8) with a brute force that looks at each neuron and each way by
+// itself, and its hit rates with those of a real cache.
+#include "solve/neurons/plan_neurons.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "weights/neurons/neuron_cache.h"
+
+namespace troika::solve {
+namespace {
+
+using plan::FfnForm;
+using plan::FfnGates;
+using plan::ReadPipeline;
+
+// A stream of numbers of its own for each case.
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : seed_(seed) {}
+  double uniform() { return static_cast<double>(random_bits(seed_, n_++) >> 11) * 0x1p-53; }
+  double between(double low, double high) { return low + (high - low) * uniform(); }
+  int below(int n) { return static_cast<int>(uniform() * n); }
+
+ private:
+  uint64_t seed_;
+  uint64_t n_ = 0;
+};
+
+plan::Storage random_storage(Dice& dice) {
+  plan::Storage storage;
+  for (const uint64_t block : {4096, 8192, 16384, 65536}) {
+    for (const int depth : {1, 16}) {
+      for (const uint64_t range : {uint64_t{1} << 24, uint64_t{1} << 28}) {
+        storage.reads.push_back({block, range, true, depth, 1.0, dice.between(1.0, 500.0)});
+      }
+      storage.reads.push_back(
+          {block, uint64_t{1} << 28, false, depth, 1.0, dice.between(100.0, 3000.0)});
+    }
+  }
+  return storage;
+}
+
+NeuronArrangement random_arrangement(Dice& dice, int n_neurons) {
+  NeuronArrangement one;
+  const int kind = dice.below(4);
+  one.form = kind == 0 ? FfnForm::kByOutput : FfnForm::kByNeuron;
+  one.has_predictor = kind >= 2;
+  one.gates = kind == 3 ? FfnGates::kInBundles : FfnGates::kInMemory;
+  if (dice.below(5) == 0) one.obstacle = "it is in the way";
+  one.n_places = 1 + dice.below(n_neurons + 1);
+  one.n_places = std::min<int64_t>(one.n_places, n_neurons);
+  one.n_never_pinned = dice.below(4);
+  one.read_bytes = 4096 * (1 + static_cast<uint64_t>(dice.below(8)));
+  one.turn_bytes = dice.below(2) == 0 ? 0.0 : dice.between(0.0, 1e7);
+  one.predicted_per_live = dice.between(1.0, 3.0);
+  one.recall = dice.between(0.5, 1.0);
+  one.fixed_us = dice.between(0.0, 3000.0);
+  one.predicted_us = dice.between(0.0, 5.0);
+  one.live_us = dice.between(0.0, 50.0);
+  return one;
+}
+
+// What a brute force knows: each neuron by itself.
+struct Neurons {
+  std::vector<double> live;  // the hottest first
+  double stay = 0.0;
+};
+
+NeuronLaw law_of_all(const Neurons& neurons) {
+  NeuronLaw law;
+  law.stay = neurons.stay;
+  for (const double live : neurons.live) {
+    if (law.classes.empty() || law.classes.back().live != live) law.classes.push_back({0, live});
+    ++law.classes.back().n_neurons;
+  }
+  return law;
+}
+
+double random_read_us(const plan::Storage& storage, uint64_t bytes) {
+  const auto us_of = [&](uint64_t block) {
+    for (const plan::DiskRead& read : storage.reads) {
+      if (read.is_random && read.block_bytes == block && read.depth == 16 &&
+          read.range_bytes == uint64_t{1} << 28) {
+        return static_cast<double>(block) / read.mb_s;
+      }
+    }
+    return 0.0;
+  };
+  uint64_t low = 4096;
+  for (const uint64_t high : {8192, 16384, 65536}) {
+    if (bytes <= high) {
+      const double t = static_cast<double>(bytes - low) / static_cast<double>(high - low);
+      return (1.0 - t) * us_of(low) + t * us_of(high);
+    }
+    low = high;
+  }
+  return us_of(65536) * static_cast<double>(bytes) / 65536.0;
+}
+
+// Returns the time of a step, one neuron after the other.
+double step_us(const NeuronArrangement& one, int pins, ReadPipeline pipeline,
+               const Neurons& neurons, const plan::Storage& storage) {
+  double in_order = 0.0;
+  for (const plan::DiskRead& read : storage.reads) {
+    if (!read.is_random) in_order = std::max(in_order, read.mb_s);
+  }
+  const double turn_us = one.turn_bytes / in_order;
+  if (one.form == FfnForm::kByOutput) return std::max(one.fixed_us, turn_us);
+  const bool reads_predicted = one.has_predictor && one.gates == FfnGates::kInBundles;
+  std::vector<double> wanted;
+  double n_predicted = 0.0, n_live = 0.0, n_wanted = 0.0;
+  for (const double live : neurons.live) {
+    wanted.push_back(std::min(1.0, live * (reads_predicted ? one.predicted_per_live : one.recall)));
+    n_predicted += std::min(1.0, live * one.predicted_per_live);
+    n_live += live * one.recall;
+    n_wanted += wanted.back();
+  }
+  int64_t n_pins = one.n_places * pins / 100;
+  n_pins = std::clamp<int64_t>(one.n_places - one.n_never_pinned, 0, n_pins);
+  const auto n_turning = static_cast<double>(one.n_places - n_pins);
+  const auto first = static_cast<size_t>(n_pins);
+  const auto n_others = static_cast<double>(wanted.size() - first);
+  const double s = neurons.stay;
+  const auto used = [&](double tokens) {
+    double n = 0.0;
+    for (size_t i = first; i < wanted.size(); ++i) {
+      n += 1.0 - (1.0 - wanted[i]) * std::pow(1.0 - (1.0 - s) * wanted[i], tokens - 1.0);
+    }
+    return n;
+  };
+  double missed = 0.0;
+  if (n_others > n_turning) {
+    double tokens = 0.0;
+    // Takes long steps and then shorter ones, as far as the neurons used meanwhile fit.
+    for (double step = 536870912.0; step >= 1.0; step /= 2) {
+      if (tokens + step <= 1e9 && used(tokens + step) <= n_turning) tokens += step;
+    }
+    for (size_t i = first; i < wanted.size(); ++i) {
+      const double again = s + (1.0 - s) * wanted[i];
+      const double absent = std::pow(1.0 - (1.0 - s) * wanted[i], tokens - 1.0);
+      missed += wanted[i] * (tokens < 1.0 ? 1.0 : (1.0 - again) * absent);
+    }
+  }
+  const double share = n_wanted > 0.0 ? missed / n_wanted : 0.0;
+  const double read_us = missed * random_read_us(storage, one.read_bytes);
+  const double live_us = n_live * one.live_us;
+  const double before = one.fixed_us + (one.has_predictor ? n_predicted * one.predicted_us : 0.0);
+  const double meanwhile = pipeline == ReadPipeline::kCluster
+                               ? std::max(live_us, read_us)
+                               : std::max((1.0 - share) * live_us, read_us) + share * live_us;
+  return std::max(before + meanwhile, read_us + turn_us);
+}
+
+Neurons random_neurons(Dice& dice) {
+  Neurons neurons;
+  neurons.stay = dice.below(3) == 0 ? 0.0 : dice.between(0.0, 1.0);
+  const int n = 8 + dice.below(40);
+  for (int i = 0; i < n; ++i) {
+    // Counts of a text: several neurons may have the same, and some never fire.
+    neurons.live.push_back(dice.below(4) == 0 ? 0.0 : dice.below(65) / 64.0);
+  }
+  std::sort(neurons.live.begin(), neurons.live.end(), std::greater<>());
+  return neurons;
+}
+
+TEST(PlanNeurons, P8IsTheBestOfAllWaysOnRandomProfiles) {
+  constexpr int kCases = 1200;
+  int n_by_neuron = 0, n_by_output = 0, n_pinned = 0, n_refused = 0;
+  for (uint64_t seed = 0; seed < kCases; ++seed) {
+    Dice dice(seed);
+    const plan::Storage storage = random_storage(dice);
+    const Neurons neurons = random_neurons(dice);
+    NeuronProblem problem;
+    problem.law = law_of_all(neurons);
+    const int n = 1 + dice.below(5);
+    for (int i = 0; i < n; ++i) {
+      problem.arrangements.push_back(
+          random_arrangement(dice, static_cast<int>(neurons.live.size())));
+    }
+    double best_us = -1.0;
+    for (const NeuronArrangement& one : problem.arrangements) {
+      if (!one.obstacle.empty()) continue;
+      for (int pins = 0; pins <= 100; pins += kPinStep) {
+        for (const ReadPipeline pipeline : {ReadPipeline::kCluster, ReadPipeline::kMatrix}) {
+          const double us = step_us(one, pins, pipeline, neurons, storage);
+          if (best_us < 0.0 || us < best_us) best_us = us;
+        }
+      }
+    }
+    const DiskTimes disk(storage);
+    if (best_us < 0.0) {
+      EXPECT_THROW(choose_neurons(problem, disk), Error) << seed;
+      ++n_refused;
+      continue;
+    }
+    const PricedNeurons chosen = choose_neurons(problem, disk);
+    const NeuronArrangement& one = problem.arrangements[chosen.arrangement];
+    ASSERT_EQ(one.obstacle, "") << seed;
+    ASSERT_NEAR(1e3 * chosen.forecast.ms, best_us, 1e-5 * best_us + 1e-9) << seed;
+    ASSERT_NEAR(step_us(one, chosen.way.pinned_percent, chosen.way.pipeline, neurons, storage),
+                best_us, 1e-5 * best_us + 1e-9)
+        << seed;
+    (one.form == FfnForm::kByOutput ? n_by_output : n_by_neuron) += 1;
+    n_pinned += chosen.way.pinned_percent > 0;
+  }
+  // All kinds of answers were right.
+  EXPECT_GT(n_by_output, 100);
+  EXPECT_GT(n_by_neuron, 100);
+  EXPECT_GT(n_pinned, 100);
+  EXPECT_GT(n_refused, 10);
+}
+
+TEST(PlanNeurons, P8WhatIsAskedForReplacesAChoice) {
+  Dice dice(7);
+  const plan::Storage storage = random_storage(dice);
+  const DiskTimes disk(storage);
+  NeuronProblem problem;
+  problem.law = law_of_all(random_neurons(dice));
+  problem.arrangements = {random_arrangement(dice, 8)};
+  problem.arrangements[0].form = FfnForm::kByNeuron;
+  problem.arrangements[0].obstacle.clear();
+  problem.pinned_percent = 37;
+  problem.pipeline = ReadPipeline::kMatrix;
+  EXPECT_EQ(choose_neurons(problem, disk).way, (NeuronWay{37, ReadPipeline::kMatrix}));
+  EXPECT_THROW(DiskTimes(plan::Storage()), Error);
+}
+
+TEST(PlanNeurons, K30TwoPhasesArePricedBesideOneRequest) {
+  // A disk for which two requests of 4 KB are faster than one of 8 KB, as in the paper, and one
+  // for which they are slower, as here.
+  for (const double us_of_8k : {10.0, 3.0}) {
+    plan::Storage storage;
+    storage.reads = {{4096, 1 << 28, true, 16, 1.0, 4096.0 / 2.0},
+                     {8192, 1 << 28, true, 16, 1.0, 8192.0 / us_of_8k},
+                     {1 << 20, 1 << 28, false, 16, 1.0, 2000.0}};
+    NeuronProblem problem;
+    problem.law.classes = {{100, 0.5}, {900, 0.1}};
+    NeuronArrangement bundles;
+    bundles.has_predictor = true;
+    bundles.gates = FfnGates::kInBundles;
+    bundles.n_places = 200;
+    bundles.read_bytes = 8192;
+    bundles.gate_bytes = 4096;
+    bundles.predicted_per_live = 1.5;
+    bundles.recall = 0.95;
+    problem.arrangements = {bundles};
+    const DiskTimes disk(storage);
+    const PricedNeurons best = choose_neurons(problem, disk);
+    EXPECT_FALSE(best.way.reads_twice);
+    double once = 0.0, twice = 0.0;
+    for (const PricedNeurons& one : neuron_alternatives(problem, disk, best)) {
+      if (one.way.pinned_percent != best.way.pinned_percent) continue;
+      if (one.way.pipeline != best.way.pipeline) continue;
+      (one.way.reads_twice ? twice : once) = one.forecast.read_ms;
+    }
+    EXPECT_GT(once, 0.0);
+    EXPECT_GT(twice, 0.0);
+    EXPECT_EQ(twice < once, us_of_8k == 10.0);
+  }
+}
+
+// Lets neurons fire by the law, and a real cache hold them.
+double hit_share_of_cache(const NeuronLaw& law, int64_t n_places, double pinned_share) {
+  const auto n = static_cast<int>(law.n_neurons());
+  weights::NeuronCacheOptions how;
+  how.capacity_bytes = static_cast<uint64_t>(n_places);
+  how.pinned_share = pinned_share;
+  std::vector<double> live;
+  for (const NeuronClass& one : law.classes) {
+    for (int64_t i = 0; i < one.n_neurons; ++i) live.push_back(one.live);
+  }
+  for (int i = 0; i < n; ++i) how.frequent.push_back({0, i});
+  weights::NeuronCache cache({1, n, 1, 1}, how);
+  Dice dice(3);
+  std::vector<bool> is_live(live.size());
+  constexpr int kTokens = 600;
+  for (int token = 0; token < kTokens; ++token) {
+    if (token == kTokens / 3) cache.reset_counters();
+    for (size_t i = 0; i < live.size(); ++i) {
+      const bool keeps = token > 0 && dice.uniform() < law.stay;
+      if (!keeps) is_live[i] = dice.uniform() < live[i];
+      if (!is_live[i]) continue;
+      const auto held = cache.acquire({0, static_cast<int>(i)});
+      if (held.found == weights::NeuronCache::Found::kMiss) cache.filled(held);
+      cache.give_back(held);
+    }
+  }
+  const auto& counters = cache.counters(weights::NeuronCache::Region::kCold);
+  return static_cast<double>(counters.hits) / static_cast<double>(counters.hits + counters.misses);
+}
+
+TEST(PlanNeurons, P8PredictedHitsAreThoseOfACache) {
+  plan::Storage storage;
+  storage.reads = {{4096, 1 << 28, true, 16, 1.0, 200.0},
+                   {1 << 20, 1 << 28, false, 16, 1.0, 2000.0}};
+  const DiskTimes disk(storage);
+  for (const double stay : {0.0, 0.5, 0.9}) {
+    for (const double share : {0.25, 0.5}) {
+      for (const int pinned : {0, 60}) {
+        NeuronLaw law;
+        law.stay = stay;
+        constexpr int kClasses = 40;
+        for (int i = 0; i < kClasses; ++i) {
+          law.classes.push_back({20, std::min(0.98, 0.05 * std::pow((i + 0.5) / kClasses, -0.7))});
+        }
+        NeuronArrangement one;
+        one.n_places = static_cast<int64_t>(share * static_cast<double>(law.n_neurons()));
+        one.read_bytes = 4096;
+        const double predicted = neuron_forecast(one, {pinned}, law, disk).hit_share;
+        const double found = hit_share_of_cache(law, one.n_places, 0.01 * pinned);
+        EXPECT_NEAR(predicted, found, 0.03) << stay << " " << share << " " << pinned;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troika::solve
