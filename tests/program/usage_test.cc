@@ -579,6 +579,19 @@ TEST_F(Usage, WrongWaysToQuantizeAndSynthesize) {
   EXPECT_TRUE(read_whole(model_) == model_bytes(small_model()));
 }
 
+TEST_F(Usage, P8PlanningOfNeuronsSaysWhatItNeeds) {
+  expect_refusal(troika({"plan", model_, "--choose-neurons"}), 2, {"--choose-neurons", "--memory"});
+  expect_refusal(troika({"plan", model_, "--choose-neurons", "--choose", "--memory", "1G"}), 2,
+                 {"--choose-neurons", "--choose"});
+  expect_refusal(troika({"plan", model_, "--choose-neurons", "--memory", "1G", "--lanes", "0;1"}),
+                 2, {"--choose-neurons", "--lanes"});
+  expect_refusal(
+      troika({"plan", model_, "--choose-neurons", "--memory", "1G", "--ffn", "every-neuron"}), 2,
+      {"--choose-neurons", "--ffn every-neuron"});
+  expect_refusal(troika({"plan", model_, "--profile", model_ + ".none"}), 2,
+                 {"--profile", "--choose-neurons"});
+}
+
 // `profile` checks lanes and threads as `run` does.
 TEST_F(Usage, ProfileChecksLanesAsARunDoes) {
   expect_refusal(troika({"profile", "--threads", "-1"}), 2, {"--threads -1", "makes no sense"});

@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/tune/compare_plans.h"
 #include "cli/tune/explain.h"
+#include "cli/tune/neuron_plan_text.h"
 #include "cli/use/kept_plan.h"
 #include "cli/use/memory.h"
 #include "engine/engine.h"
@@ -24,6 +25,7 @@
 #include "prepare/make_plan.h"
 #include "prepare/saved_plan.h"
 #include "tune/calibrate.h"
+#include "tune/neurons/plan_here.h"
 
 namespace troika::cli {
 namespace {
@@ -34,7 +36,9 @@ struct PlanFlags {
   bool explain = false;
   bool ops = false;  // shows ops in --explain
   bool choose = false;
-  int n_turns = 0;  // counts turns of --compare
+  bool choose_neurons = false;
+  std::string profile;  // names a profile that neurons are planned by; empty: the kept one
+  int n_turns = 0;      // counts turns of --compare
   std::vector<int> prompts = {32, 300, 1024};
   bool json = false;
   std::string calibrate;  // names a text file to calibrate with
@@ -59,6 +63,28 @@ void choose(PlanFlags& flags) {
   // The candidate's context was that of the measurements. The plan's context follows from memory.
   options.plan.base = choice.candidates[choice.best].plan;
   if (flags.n_turns > 0) compare_and_print(flags.engine, choice, flags.prompts, flags.n_turns);
+}
+
+// Chooses how blocks are computed whose neurons are more than ‹memory› holds (P8).
+void choose_neurons(PlanFlags& flags) {
+  if (flags.choose || flags.n_turns > 0) {
+    throw UsageError("--choose-neurons is for one lane, and --choose for several. Leave one out.");
+  }
+  tune::NeuronPlanRequest request;
+  request.options = flags.engine.checked();
+  std::optional<plan::Profile> profile;
+  if (!flags.profile.empty()) profile = plan::load_profile(flags.profile);
+  if (profile) request.profile = &*profile;
+  std::unique_ptr<Progress> bar;
+  prepare::Options chosen = tune::plan_neurons_here(request, [&](const std::string& name) {
+    bar.reset();
+    bar = std::make_unique<Progress>("measuring " + name);
+    return bar->function();
+  });
+  bar.reset();
+  flags.engine.options.ffn = chosen.ffn;
+  note(fmt::format("neurons were planned in {:.1f} ms: {}\n", chosen.ffn.planned->planning_ms,
+                   with_flags(chosen.ffn.planned->reason)));
 }
 
 void print_losses(const plan::Int8Plan& int8) {
@@ -144,6 +170,11 @@ void make(PlanFlags& flags) {
     choose(flags);
     if (!flags.explain && !flags.json && flags.output.empty()) return;
   }
+  if (!flags.profile.empty() && !flags.choose_neurons) {
+    throw UsageError(
+        "--profile says what --choose-neurons plans by. Give that too, or leave it out.");
+  }
+  if (flags.choose_neurons) choose_neurons(flags);
   // On a phone nothing need be computed to plan, so that a model's name is enough.
   flags.engine.options.phone.has_values = prepare::is_here(flags.engine.options);
   const auto engine = load(flags.engine);
@@ -162,6 +193,7 @@ void make(PlanFlags& flags) {
       explain_shared(*engine);
     } else {
       explain(*engine, flags.engine, flags.ops);
+      print(streamed_neurons_text(engine->plan()));
     }
   }
   if (flags.json && flags.explain && engine->phone().machine == nullptr) {
@@ -183,6 +215,7 @@ void add_plan(Command& app) {
       "Examples:\n"
       "  troika plan model.gguf --explain\n"
       "  troika plan model.gguf --calibrate book.txt -o plan.json\n"
+      "  troika plan relu.gguf --memory 3G --choose-neurons --explain -o plan.json\n"
       "  troika plan model.gguf --compare 10 -p 32,300,1024\n"
       "  troika plan model.gguf --lanes \"0;1\" --place ffn=1 -o plan.json\n"
       "  troika plan llama-3-8b --machine phones/8gen3.json --stack heterollm --explain\n"
@@ -200,6 +233,13 @@ void add_plan(Command& app) {
   command->add_flag(
       "--choose", flags->choose,
       "Choose lanes and chunk by the profile of this machine, measuring what it misses");
+  command->add_flag(
+      "--choose-neurons", flags->choose_neurons,
+      "Choose, for this --memory, how blocks with ReLU are computed: by-output or by-neuron, where "
+      "gates are, how many neurons are pinned; by what 'troika neurons' counted and this machine's "
+      "profile. A predictor is taken only with --neuron-predictor, because it changes answers");
+  command->add_option("--profile", flags->profile,
+                      "With it: plan by this profile (see 'troika profile') and measure nothing");
   command->add_option("--compare", flags->n_turns, "Choose, and run all candidates in turn N times")
       ->check(at_least(1));
   command->add_option("--calibrate", flags->calibrate,

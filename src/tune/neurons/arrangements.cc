@@ -1,0 +1,258 @@
+#include "tune/neurons/arrangements.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "model/gated_ffns.h"
+#include "prepare/make_plan.h"
+#include "prepare/neuron_blocks.h"
+#include "prepare/streaming/bundle_maker.h"
+#include "prepare/streaming/neuron_stream.h"
+#include "prepare/streaming/weight_stream.h"
+#include "solve/predict_pass.h"
+#include "solve/profile/op_shapes.h"
+#include "weights/neurons/bundle_layout.h"
+#include "weights/neurons/source.h"
+
+namespace troika::tune {
+namespace {
+
+constexpr int kPlannedContext = 512;  // counts positions that a step sees
+constexpr int kPlannedLane = 0;
+
+// The times of the parts of a step in all blocks.
+struct StepTimes {
+  double rest_us = 0.0;    // what is no product of a block that could go by neuron
+  double gates_us = 0.0;   // the gates of these blocks
+  double others_us = 0.0;  // their up and down products
+  double gate_bytes = 0.0;
+  double n_neurons = 0.0;
+};
+
+class ArrangementFinder {
+ public:
+  explicit ArrangementFinder(const ArrangementSources& sources)
+      : sources_(sources),
+        blueprint_(sources.model.blueprint),
+        weights_(sources.model.weights),
+        ffns_(model::gated_ffns(blueprint_)) {}
+
+  HeldArrangement find(plan::FfnForm form, bool has_predictor, plan::FfnGates gates);
+
+ private:
+  void check(const HeldArrangement& held) const;
+  plan::Plan plan_for(const HeldArrangement& held) const;
+  void enter_memory(const plan::Plan& plan, HeldArrangement* held) const;
+  void enter_places(const plan::Plan& plan, std::span<const model::GatedFfn> ffns,
+                    HeldArrangement* held) const;
+  void enter_times(const plan::Plan& plan, HeldArrangement* held);
+  StepTimes measure(const plan::Plan& plan) const;
+  double turn_bytes(size_t kept, std::span<const model::WeightId> elsewhere) const;
+
+  const ArrangementSources& sources_;
+  const model::Blueprint& blueprint_;
+  const weights::Store& weights_;
+  std::vector<model::GatedFfn> ffns_;
+  std::optional<StepTimes> times_;  // those of a step by output
+};
+
+HeldArrangement ArrangementFinder::find(plan::FfnForm form, bool has_predictor,
+                                        plan::FfnGates gates) {
+  HeldArrangement held;
+  held.costs.form = form;
+  held.costs.has_predictor = has_predictor;
+  held.costs.gates = gates;
+  try {
+    check(held);
+    const plan::Plan plan = plan_for(held);
+    if (form == plan::FfnForm::kByNeuron && plan.prefill != plan::Prefill::kSame) {
+      throw Error(fmt::format("prompts are to be computed in {}, and neurons are read for steps",
+                              plan::prefill_name(plan.prefill)));
+    }
+    enter_memory(plan, &held);
+    enter_times(plan, &held);
+  } catch (const Error& error) {
+    held.costs.obstacle = error.what();
+  }
+  return held;
+}
+
+// Throws Error where the model has no such neurons, or too little is known of them.
+void ArrangementFinder::check(const HeldArrangement& held) const {
+  if (held.costs.form == plan::FfnForm::kByOutput) return;
+  plan::Plan plan;
+  plan.ffn.form = held.costs.form;
+  (void)prepare::neuron_blocks(blueprint_, plan);
+  if (sources_.heat == nullptr) {
+    throw Error("nobody has counted how often neurons fire ('troika neurons' does)");
+  }
+  if (held.costs.has_predictor && !sources_.predictor) {
+    throw Error("there is no predictor ('troika neurons --predictor' makes one)");
+  }
+}
+
+// Returns the plan as an engine makes it for this arrangement.
+plan::Plan ArrangementFinder::plan_for(const HeldArrangement& held) const {
+  prepare::Options options = sources_.options;
+  options.ffn.form = held.costs.form;
+  plan::Plan plan = prepare::make_plan(options, blueprint_, weights_, sources_.memory);
+  if (!held.costs.has_predictor) return plan;
+  const weights::NeuronPredictor::Info& info = *sources_.predictor;
+  plan.ffn.predictor = {info.key, static_cast<int>(info.shape.rank), info.bytes()};
+  plan.ffn.gates = held.costs.gates;
+  return plan;
+}
+
+void ArrangementFinder::enter_memory(const plan::Plan& plan, HeldArrangement* held) const {
+  const plan::Ledger ledger =
+      prepare::expected_memory(sources_.options, blueprint_, weights_, plan, sources_.memory);
+  ledger.check();
+  held->weight_bytes = ledger.bytes(plan::Owner::kWeights);
+  held->neuron_bytes = ledger.bytes(plan::Owner::kNeurons);
+  const bool is_streamed = held->weight_bytes < weights_.total_bytes();
+  const std::vector<model::GatedFfn> ffns = prepare::neuron_blocks(blueprint_, plan);
+  if (is_streamed) {
+    const std::vector<model::WeightId> elsewhere = prepare::neuron_matrices(ffns);
+    held->costs.turn_bytes = turn_bytes(held->weight_bytes, elsewhere);
+  }
+  if (ffns.empty()) return;
+  const prepare::BundleMaker maker(ffns, weights_, 1);
+  held->costs.n_places = static_cast<int64_t>(maker.shape().n_layers * maker.shape().n_neurons);
+  if (is_streamed) enter_places(plan, ffns, held);
+}
+
+// Enters how many neurons have room. What a stream takes grows evenly with their number.
+void ArrangementFinder::enter_places(const plan::Plan& plan, std::span<const model::GatedFfn> ffns,
+                                     HeldArrangement* held) const {
+  const prepare::BundleMaker maker(ffns, weights_, 1);
+  const int64_t n_all = held->costs.n_places;
+  const int64_t n_least = std::min<int64_t>(2 * weights::kSegmentNeurons, n_all);
+  const auto least = static_cast<double>(prepare::NeuronStream::least_bytes(ffns, weights_));
+  const auto most = static_cast<double>(prepare::NeuronStream::most_bytes(ffns, weights_));
+  const double left =
+      static_cast<double>(held->neuron_bytes -
+                          std::min<uint64_t>(held->neuron_bytes, plan.ffn.predictor.bytes)) -
+      least;
+  const double each = n_all > n_least ? (most - least) / static_cast<double>(n_all - n_least) : 1.0;
+  const auto n_more = static_cast<int64_t>(std::floor(std::max(left, 0.0) / each));
+  held->costs.n_places = std::min(n_all, n_least + n_more);
+  held->costs.n_never_pinned = n_least;
+  const weights::BundleLayout layout(maker.shape());
+  held->costs.read_bytes = layout.read_bytes();
+  // A bundle begins with its gate, which is read by itself where it is in the first page.
+  if (plan.ffn.gates == plan::FfnGates::kInBundles && layout.read_bytes() > weights::kBundlePage) {
+    held->costs.gate_bytes = weights::kBundlePage;
+  }
+}
+
+// Returns how many bytes of blocks are read in each step, where `kept` bytes of memory are for
+// them. Blocks are taken to be of one size.
+double ArrangementFinder::turn_bytes(size_t kept,
+                                     std::span<const model::WeightId> elsewhere) const {
+  const auto least =
+      static_cast<double>(prepare::WeightStream::least_bytes(blueprint_, weights_, elsewhere));
+  const auto whole =
+      static_cast<double>(prepare::WeightStream::whole_bytes(blueprint_, weights_, elsewhere));
+  if (static_cast<double>(kept) >= whole || blueprint_.n_layers < 3) {
+    return static_cast<double>(kept) >= whole ? 0.0 : whole - static_cast<double>(kept);
+  }
+  // Two blocks have memory however little there is.
+  const double block = (whole - least) / (blueprint_.n_layers - 2);
+  const double n_turning = std::ceil((whole - static_cast<double>(kept)) / block + 2.0 - 1e-6);
+  return block * std::clamp(n_turning, 1.0, static_cast<double>(blueprint_.n_layers));
+}
+
+StepTimes ArrangementFinder::measure(const plan::Plan& plan) const {
+  const solve::ProfileTimes times(sources_.profile, plan.lanes, weights_, plan.kv_type);
+  const solve::Predictor predictor(sources_.profile);
+  plan::Plan by_output = plan;
+  by_output.ffn = {};
+  StepTimes step;
+  step.rest_us = solve::predict_step_us(times, by_output, blueprint_, kPlannedContext);
+  for (const model::Op& op : blueprint_.ops) {
+    for (const model::GatedFfn& ffn : ffns_) {
+      const bool is_gate = op.weight == ffn.gate;
+      if (op.weight == model::kNone || (!is_gate && op.weight != ffn.up && op.weight != ffn.down)) {
+        continue;
+      }
+      const double us = predictor.added_us(
+          kPlannedLane,
+          solve::shape_of(blueprint_, op, weights_, plan.kv_type, {}, kPlannedContext));
+      (is_gate ? step.gates_us : step.others_us) += us;
+      if (!is_gate) continue;
+      const weights::Matrix& gate = weights_.matrix(ffn.gate);
+      step.gate_bytes += static_cast<double>(gate.row_bytes) * gate.n_rows;
+      step.n_neurons += gate.n_rows;
+    }
+  }
+  step.rest_us = std::max(0.0, step.rest_us - step.gates_us - step.others_us);
+  return step;
+}
+
+// A row or a column takes its share of the time of its matrix.
+void ArrangementFinder::enter_times(const plan::Plan& plan, HeldArrangement* held) {
+  if (!times_) times_ = measure(plan);
+  const StepTimes& step = *times_;
+  solve::NeuronArrangement& costs = held->costs;
+  if (costs.form == plan::FfnForm::kByOutput) {
+    costs.fixed_us = step.rest_us + step.gates_us + step.others_us;
+    return;
+  }
+  costs.live_us = step.others_us / step.n_neurons;
+  costs.fixed_us = step.rest_us + step.gates_us;
+  if (!costs.has_predictor) return;
+  const weights::NeuronPredictor::Info& info = *sources_.predictor;
+  const double share_of_gates = static_cast<double>(info.bytes()) / step.gate_bytes;
+  costs.fixed_us = step.rest_us + step.gates_us * share_of_gates;
+  costs.predicted_us = step.gates_us / step.n_neurons;
+  costs.predicted_per_live = info.predicted_per_live;
+  costs.recall = info.recall;
+}
+
+}  // namespace
+
+std::vector<HeldArrangement> find_arrangements(const ArrangementSources& sources) {
+  using plan::FfnForm;
+  using plan::FfnGates;
+  const prepare::FfnChoice& asked = sources.options.ffn;
+  ArrangementFinder finder(sources);
+  std::vector<HeldArrangement> all;
+  if (!asked.form || *asked.form == FfnForm::kByOutput) {
+    all.push_back(finder.find(FfnForm::kByOutput, false, FfnGates::kInMemory));
+  }
+  if (asked.form && *asked.form != FfnForm::kByNeuron) return all;
+  HeldArrangement exact = finder.find(FfnForm::kByNeuron, false, FfnGates::kInMemory);
+  if (asked.has_predictor && exact.costs.obstacle.empty()) {
+    exact.costs.obstacle = "‹neuron-predictor› was asked for";
+  }
+  all.push_back(exact);
+  for (const FfnGates gates : {FfnGates::kInMemory, FfnGates::kInBundles}) {
+    if (asked.gates && *asked.gates != gates) continue;
+    HeldArrangement held = finder.find(FfnForm::kByNeuron, true, gates);
+    if (!asked.has_predictor && held.costs.obstacle.empty()) {
+      held.costs.obstacle = "it changes answers, and ‹neuron-predictor› does not ask for it";
+    }
+    all.push_back(held);
+  }
+  return all;
+}
+
+solve::NeuronLaw law_of(const weights::NeuronHeat& heat) {
+  std::map<uint32_t, int64_t, std::greater<>> by_count;
+  for (uint64_t layer = 0; layer < heat.n_layers(); ++layer) {
+    for (const uint32_t count : heat.counts(layer)) ++by_count[count];
+  }
+  solve::NeuronLaw law;
+  law.stay = heat.stay();
+  for (const auto& [count, n] : by_count) {
+    law.classes.push_back(
+        {n, std::min(1.0, static_cast<double>(count) / static_cast<double>(heat.n_tokens()))});
+  }
+  return law;
+}
+
+}  // namespace troika::tune

@@ -1,0 +1,44 @@
+// Finds the ways in which a model could run in a budget of memory, with what each holds in memory,
+// reads, and computes whoever is live (P8).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "plan/plan.h"
+#include "plan/profile.h"
+#include "prepare/memory.h"
+#include "prepare/open_model.h"
+#include "prepare/options.h"
+#include "solve/neurons/neuron_costs.h"
+#include "weights/neurons/heat.h"
+#include "weights/neurons/predictor.h"
+
+namespace troika::tune {
+
+// What is known of a model before arrangements are found. All it points to must outlive it.
+struct ArrangementSources {
+  const prepare::Options& options;
+  const prepare::OpenedModel& model;
+  const prepare::MemoryFigures& memory;
+  const plan::Profile& profile;
+  const weights::NeuronHeat* heat = nullptr;                     // null: nobody has counted
+  std::optional<weights::NeuronPredictor::Info> predictor = {};  // none: nobody has made one
+};
+
+// An arrangement, and what it has in memory.
+struct HeldArrangement {
+  solve::NeuronArrangement costs;
+  uint64_t weight_bytes = 0;
+  uint64_t neuron_bytes = 0;
+};
+
+// Returns the arrangements that the options allow: by output, by neuron with the exact gate, and
+// with the predictor, gates in memory and in bundles. Those that are not possible have an obstacle.
+std::vector<HeldArrangement> find_arrangements(const ArrangementSources& sources);
+
+// Returns how neurons fire, those that fire equally often together.
+solve::NeuronLaw law_of(const weights::NeuronHeat& heat);
+
+}  // namespace troika::tune

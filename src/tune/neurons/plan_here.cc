@@ -1,0 +1,250 @@
+#include "tune/neurons/plan_here.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes_text.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/system.h"
+#include "model/gated_ffns.h"
+#include "prepare/make_plan.h"
+#include "prepare/side_files.h"
+#include "solve/neurons/plan_neurons.h"
+#include "tune/neurons/arrangements.h"
+#include "weights/content_key.h"
+
+namespace troika::tune {
+namespace {
+
+constexpr double kUsPerMsHere = 1e3;
+constexpr int kMostPlannedSequences = 4;  // as in P §5
+constexpr double kHotShare = 0.5;         // hot neurons are live in as many steps
+
+void check_request(const prepare::Options& options) {
+  if (!prepare::is_here(options)) {
+    throw UsageError(
+        "‹choose-neurons› is for this machine; on a phone neurons are always planned.");
+  }
+  if (options.memory.limit_bytes == 0) {
+    throw UsageError("‹choose-neurons› plans for a limit of memory. Give ‹memory› too, as in 2G.");
+  }
+  if (options.ffn.form == plan::FfnForm::kEveryNeuron) {
+    throw UsageError(
+        "‹choose-neurons› plans by-output or by-neuron; ‹ffn› every-neuron reads all there is. "
+        "Leave one of them out.");
+  }
+  if (options.lanes.cores.size() > 1) {
+    throw UsageError("‹choose-neurons› is for one lane of cores, and ‹lanes› names several.");
+  }
+  if (!options.plan.file.empty() || options.plan.base || options.plan.exact) {
+    throw UsageError(
+        "‹choose-neurons› makes a plan, and another one is given. Leave one of them out.");
+  }
+}
+
+// What the process had before the model was opened.
+struct HeldBefore {
+  size_t bytes = resident_bytes();
+  size_t anonymous_bytes = resident_anonymous_bytes();
+};
+
+// Returns the memory that there is, as an engine finds it.
+prepare::MemoryFigures memory_here(const prepare::Options& options, const HeldBefore& before,
+                                   const gguf::File& file) {
+  prepare::MemoryFigures figures = prepare::MemoryFigures::here();
+  const size_t now = figures.program_bytes;
+  const bool is_told = options.memory.held_bytes.has_value();
+  figures.model_bytes = is_told ? 0 : now - std::min(before.anonymous_bytes, now);
+  figures.program_bytes = options.memory.held_bytes.value_or(before.bytes);
+  for (const gguf::File::Shard& shard : file.shards()) {
+    figures.model_bytes += std::min<size_t>(shard.data_offset, shard.bytes.size());
+  }
+  return figures;
+}
+
+plan::Profile measured_profile(const NeuronPlanRequest& request, const prepare::OpenedModel& model,
+                               const measure::StageFunction& stage) {
+  const prepare::Options& options = request.options;
+  measure::ProfileRequest profiling;
+  profiling.models = {options.model.file};
+  profiling.lanes = options.lanes;
+  profiling.activations = options.activations;
+  profiling.prefill = options.prompts.prefill.value_or(
+      prepare::safe_prefill(options.activations, options.kernels, model.weights.main_type()));
+  profiling.kv_type = options.memory.kv_type;
+  profiling.kernels = options.kernels;
+  profiling.type = model.weights.main_type();
+  profiling.budget_s = request.budget_s;
+  return measure::profile_here(profiling, stage).profile;
+}
+
+std::optional<weights::NeuronPredictor::Info> kept_predictor(const prepare::Options& options,
+                                                             const gguf::File& file) {
+  try {
+    return weights::NeuronPredictor::info(prepare::neuron_file_path("predictor", file),
+                                          weights::content_key(file));
+  } catch (const Error&) {
+    if (options.ffn.has_predictor) throw;
+    return std::nullopt;  // it is an alternative that does not exist
+  }
+}
+
+std::string name_of(const solve::NeuronArrangement& arrangement, const solve::NeuronWay& way,
+                    bool is_known, bool has_all_places) {
+  if (arrangement.form == plan::FfnForm::kByOutput) {
+    return arrangement.turn_bytes > 0 ? "by-output, whole blocks take turns"
+                                      : "by-output, all in memory";
+  }
+  std::string name = !arrangement.has_predictor ? "by-neuron, exact gates in memory"
+                     : arrangement.gates == plan::FfnGates::kInMemory
+                         ? "by-neuron, predictor, gates in memory"
+                         : "by-neuron, predictor, gates in bundles";
+  if (!is_known) return name;
+  if (has_all_places) return name + ", all in memory";
+  name += way.pinned_percent == 0 ? ", who was used last"
+                                  : fmt::format(", {} % pinned", way.pinned_percent);
+  if (way.pipeline == plan::ReadPipeline::kMatrix) name += ", by matrices";
+  if (way.reads_twice) {
+    const uint64_t rest = arrangement.read_bytes - arrangement.gate_bytes;
+    return name + fmt::format(", {} + {} B in two phases", arrangement.gate_bytes, rest);
+  }
+  return name + fmt::format(", {} B at once", arrangement.read_bytes);
+}
+
+// Says why nothing but the chosen way is taken.
+std::string reason_for(const solve::PricedNeurons& best,
+                       const std::vector<plan::NeuronAlternative>& alternatives,
+                       bool is_by_output) {
+  const plan::NeuronAlternative* next = nullptr;
+  for (const plan::NeuronAlternative& one : alternatives) {
+    if (one.is_chosen || !one.obstacle.empty()) continue;
+    if (is_by_output == one.name.starts_with("by-output")) continue;
+    if (next == nullptr || one.forecast.ms < next->forecast.ms) next = &one;
+  }
+  const std::string own =
+      is_by_output
+          ? fmt::format("by-output: stream whole blocks, {:.1f} ms a token", best.forecast.ms)
+          : fmt::format("by-neuron, {:.1f} ms a token", best.forecast.ms);
+  if (next == nullptr) return own + ", and the other form is not possible or was not asked for";
+  return fmt::format(
+      "{}, where '{}' takes {:.1f} ms: {:.1f} ms of computing and {:.1f} ms of reads "
+      "against {:.1f} and {:.1f}",
+      own, next->name, next->forecast.ms, best.forecast.compute_ms, best.forecast.read_ms,
+      next->forecast.compute_ms, next->forecast.read_ms);
+}
+
+std::vector<plan::NeuronBatch> batches_of(const solve::NeuronProblem& problem,
+                                          const solve::DiskTimes& disk,
+                                          const solve::PricedNeurons& best) {
+  std::vector<plan::NeuronBatch> batches;
+  const solve::NeuronArrangement& arrangement = problem.arrangements[best.arrangement];
+  const auto n_all = static_cast<double>(problem.law.n_neurons());
+  if (n_all == 0) return batches;
+  for (int n = 1; n <= kMostPlannedSequences; ++n) {
+    const solve::NeuronLaw law = problem.law.of_sequences(n);
+    plan::NeuronBatch batch = {n, law.n_live() / n_all};
+    for (const solve::NeuronClass& one : law.classes) {
+      if (one.live >= kHotShare) batch.n_hot += one.n_neurons;
+    }
+    batch.pinned_percent =
+        solve::best_of_arrangement(problem, disk, best.arrangement, law).way.pinned_percent;
+    batch.forecast = solve::neuron_forecast(arrangement, best.way, law, disk);
+    batches.push_back(batch);
+  }
+  return batches;
+}
+
+// Returns why a way is not taken, beside what stands in the way of its arrangement.
+std::string obstacle_of(const solve::NeuronArrangement& arrangement, const solve::NeuronWay& way) {
+  if (!arrangement.obstacle.empty()) return arrangement.obstacle;
+  return way.reads_twice ? "bundles are read in one request here (K30)" : "";
+}
+
+void enter_alternatives(const solve::NeuronProblem& problem, const solve::DiskTimes& disk,
+                        const solve::PricedNeurons& best, plan::StreamedNeurons* planned) {
+  for (const solve::PricedNeurons& one : solve::neuron_alternatives(problem, disk, best)) {
+    const solve::NeuronArrangement& arrangement = problem.arrangements[one.arrangement];
+    const bool is_chosen = one.arrangement == best.arrangement && one.way == best.way;
+    // What memory has no room for, and what nobody has counted, has no forecast.
+    const bool is_known = arrangement.fixed_us > 0;
+    const bool has_all = arrangement.n_places >= problem.law.n_neurons();
+    if (!is_known && one.way != solve::NeuronWay()) continue;
+    planned->alternatives.push_back({name_of(arrangement, one.way, is_known, has_all),
+                                     is_known ? one.forecast : plan::NeuronForecast(), is_chosen,
+                                     obstacle_of(arrangement, one.way)});
+  }
+}
+
+// Writes down what was chosen, but for what it was chosen from.
+plan::StreamedNeurons described_plan(const prepare::Options& options,
+                                     const solve::NeuronProblem& problem,
+                                     const solve::PricedNeurons& best,
+                                     const HeldArrangement& chosen) {
+  plan::StreamedNeurons planned;
+  planned.form = chosen.costs.form;
+  planned.budget_bytes = options.memory.limit_bytes;
+  planned.weight_bytes = chosen.weight_bytes;
+  planned.neuron_bytes = chosen.neuron_bytes;
+  planned.n_neurons = std::max(problem.law.n_neurons(), chosen.costs.n_places);
+  planned.n_places = chosen.costs.n_places;
+  planned.stay = problem.law.stay;
+  planned.pipeline = best.way.pipeline;
+  planned.pinned_percent = best.way.pinned_percent;
+  planned.read_bytes = chosen.costs.read_bytes;
+  planned.gap_bytes = options.ffn.gap_bytes;
+  planned.forecast = best.forecast;
+  return planned;
+}
+
+// Returns the options as they stand, with what was chosen.
+prepare::Options with_choice(const prepare::Options& asked, const HeldArrangement& chosen,
+                             plan::StreamedNeurons planned) {
+  prepare::Options options = asked;
+  options.ffn.form = chosen.costs.form;
+  options.ffn.has_predictor = chosen.costs.has_predictor;
+  options.ffn.gates.reset();
+  if (chosen.costs.has_predictor) options.ffn.gates = chosen.costs.gates;
+  options.ffn.planned = std::move(planned);
+  return options;
+}
+
+}  // namespace
+
+prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
+                                   const measure::StageFunction& stage) {
+  const prepare::Options& options = request.options;
+  check_request(options);
+  const HeldBefore before;
+  const auto model = prepare::open_model(options);
+  const prepare::MemoryFigures memory = memory_here(options, before, model->file);
+  const plan::Profile profile =
+      request.profile != nullptr ? *request.profile : measured_profile(request, *model, stage);
+  const RealClock clock;
+  const double start_us = clock.now_us();
+  const solve::DiskTimes disk(profile.storage.value_or(plan::Storage()));
+  const std::vector<model::GatedFfn> ffns = model::gated_ffns(model->blueprint);
+  std::string about_heat;
+  std::optional<weights::NeuronHeat> heat;
+  if (!ffns.empty()) heat = prepare::kept_heat(model->file, ffns, model->weights, &about_heat);
+  const std::vector<HeldArrangement> held =
+      find_arrangements({options, *model, memory, profile, heat ? &*heat : nullptr,
+                         kept_predictor(options, model->file)});
+  solve::NeuronProblem problem;
+  if (heat) problem.law = law_of(*heat);
+  for (const HeldArrangement& one : held) problem.arrangements.push_back(one.costs);
+  problem.pinned_percent = options.ffn.pinned_percent;
+  problem.pipeline = options.ffn.pipeline;
+  const solve::PricedNeurons best = solve::choose_neurons(problem, disk);
+  const HeldArrangement& chosen = held[best.arrangement];
+  plan::StreamedNeurons planned = described_plan(options, problem, best, chosen);
+  if (heat) planned.n_counted_tokens = static_cast<int64_t>(heat->n_tokens());
+  planned.batches = batches_of(problem, disk, best);
+  enter_alternatives(problem, disk, best, &planned);
+  planned.reason = reason_for(best, planned.alternatives, planned.form == plan::FfnForm::kByOutput);
+  planned.planning_ms = (clock.now_us() - start_us) / kUsPerMsHere;
+  return with_choice(options, chosen, std::move(planned));
+}
+
+}  // namespace troika::tune

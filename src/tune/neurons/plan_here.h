@@ -1,0 +1,26 @@
+// Plans how a model runs whose neurons are more than this machine's memory is to hold (P8): it
+// gathers what is known of neurons, memory, disk and processors, and lets solve/ choose.
+#pragma once
+
+#include "measure/profile_here.h"
+#include "plan/profile.h"
+#include "prepare/options.h"
+
+namespace troika::tune {
+
+struct NeuronPlanRequest {
+  // A limit of memory must be given. What is asked for of form, predictor, gates, pins, pipeline
+  // and gap replaces a choice; without ‹neuron-predictor› none is chosen, as it changes answers.
+  prepare::Options options;
+  // Is planned with; null: the kept profile, after measuring what it lacks.
+  const plan::Profile* profile = nullptr;
+  double budget_s = 8.0;  // the time to measure what a profile lacks
+};
+
+// Returns the options of the request, with the form, the predictor and the gates that were chosen,
+// and with the plan of neurons. Throws UsageError for requests that make no sense here, Error where
+// the budget is too small, or the profile has no disk.
+prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
+                                   const measure::StageFunction& stage);
+
+}  // namespace troika::tune

@@ -1,0 +1,217 @@
+// Plans how neurons are read (P8), and runs with the plan from its file: answers are those of the
+// same switches by hand.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "base/error.h"
+#include "engine/session.h"
+#include "model/architecture.h"
+#include "plan/plan_json.h"
+#include "prepare/saved_plan.h"
+#include "prepare/streaming/neuron_stream.h"
+#include "solve/profile/op_shapes.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_engine.h"
+#include "tune/default_text.h"
+#include "tune/neurons/heat.h"
+#include "tune/neurons/plan_here.h"
+
+namespace troika::prepare {
+namespace {
+
+using PlannedRows = std::vector<std::vector<float>>;
+
+// Returns a profile of one lane that reads 10 GB/s, and of a disk as fast as asked for.
+plan::Profile made_up_profile(const std::string& file_name, double random_mb_s,
+                              double in_order_mb_s) {
+  const gguf::File file = gguf::File::open(file_name);
+  const model::Blueprint blueprint = model::read(file);
+  const weights::Store weights(file, blueprint);
+  plan::Profile profile;
+  profile.lanes = {{.name = "host", .cores = {}, .n_threads = 2}};
+  for (const plan::OpShape& shape : solve::model_shapes(blueprint, weights, tensor::Type::kF16)) {
+    profile.ops.push_back(
+        {.lane = 0, .shape = shape, .us = 1.0 + 1e-4 * plan::op_bytes(shape), .n_runs = 3});
+  }
+  profile.starts = {{0, 1.0}};
+  plan::Storage storage;
+  for (const uint64_t block : {4096, 8192, 16384}) {
+    storage.reads.push_back({block, 1 << 28, true, 16, 1.0, random_mb_s});
+  }
+  storage.reads.push_back({1 << 20, 1 << 28, false, 16, 1.0, in_order_mb_s});
+  profile.storage = storage;
+  return profile;
+}
+
+class NeuronPlans : public testing::Test {
+ protected:
+  NeuronPlans() {
+    setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1);
+    model_ = test_support::tiny_model("llama");
+    model_.activation = "relu";
+    model_.n_layers = 5;
+    model_.ffn_width = 2048;
+    model_.type = test_support::kQ4_0;
+    options_.model.file = folder_.file("tiny.gguf");
+    write_tiny_model(model_, options_.model.file);
+    options_.memory.context = 256;
+    options_.memory.held_bytes = 0;
+    options_.lanes.n_threads = 2;
+    options_.prompts.chunk = 32;
+  }
+  ~NeuronPlans() override { unsetenv("XDG_CACHE_HOME"); }
+
+  void count() {
+    tune::HeatOptions how;
+    how.engine = options_;
+    how.engine.memory.limit_bytes = 0;
+    how.text = tune::default_text();
+    how.most_tokens = 200;
+    const tune::HeatReport report = tune::measure_heat(how);
+    // Windows begin anew, and each of their tokens but the first has one before it.
+    EXPECT_EQ(report.heat.n_pairs(), 199u);
+    EXPECT_GT(report.heat.n_again(), 0u);
+    EXPECT_LE(report.heat.stay(), 1.0);
+  }
+
+  // Returns the largest limit, to 64 KB, with which no more than half of the neurons have places.
+  size_t limit_of_half() {
+    Options options = options_;
+    options.ffn.form = plan::FfnForm::kByNeuron;
+    options.prompts.prefill = plan::Prefill::kSame;
+    size_t low = 0, high = engine::Engine(options).ledger().total_bytes();
+    const double most = 0.5 * model_.n_layers * model_.ffn_width;
+    while (high - low > size_t{64} << 10) {
+      options.memory.limit_bytes = low + (high - low) / 2;
+      bool is_more = false;
+      try {
+        const engine::Engine engine(options);
+        const WeightStream* const stream = engine.loaded().stream.get();
+        is_more =
+            stream == nullptr || static_cast<double>(stream->neurons()->cache().n_slots()) > most;
+      } catch (const Error&) {
+      }
+      (is_more ? high : low) = options.memory.limit_bytes;
+    }
+    return low;
+  }
+
+  // Plans for the options, with a disk as fast as asked for.
+  Options planned(double random_mb_s, double in_order_mb_s) const {
+    const plan::Profile profile = made_up_profile(options_.model.file, random_mb_s, in_order_mb_s);
+    return tune::plan_neurons_here({options_, &profile}, {});
+  }
+
+  std::string write_plan(const engine::Engine& engine) {
+    const std::string path = folder_.file("plan.json");
+    std::ofstream(path) << plan::to_json({plan_identity(engine.file()), engine.plan()});
+    return path;
+  }
+
+  PlannedRows talk(engine::Engine& engine) const {
+    engine::Session session(engine);
+    return test_support::talk(session, test_support::random_tokens(model_, 60, 5), 50);
+  }
+
+  test::TempFolder folder_;
+  test_support::TinyModel model_;
+  Options options_;
+};
+
+TEST_F(NeuronPlans, P8AFileRunsAsTheSameSwitchesByHandDo) {
+  count();
+  options_.memory.limit_bytes = limit_of_half();
+  options_.ffn.form = plan::FfnForm::kByNeuron;
+  const Options chosen = planned(50.0, 2000.0);
+  const plan::StreamedNeurons made = chosen.ffn.planned.value();
+  EXPECT_EQ(made.budget_bytes, options_.memory.limit_bytes);
+  EXPECT_GT(made.forecast.n_reads, 0.0);
+  EXPECT_EQ(made.batches.size(), 4u);
+  EXPECT_LT(made.batches[0].live_share, made.batches[3].live_share);
+  EXPECT_GE(made.planning_ms, 0.0);
+  std::string path;
+  {
+    engine::Engine engine(chosen);
+    EXPECT_EQ(engine.plan().streamed_neurons, made);
+    path = write_plan(engine);
+    // Places were predicted before anything was taken.
+    const double n_slots =
+        static_cast<double>(engine.loaded().stream->neurons()->cache().n_slots());
+    EXPECT_NEAR(static_cast<double>(made.n_places), n_slots, 0.02 * n_slots);
+  }
+  Options by_hand = options_;
+  by_hand.prompts.prefill = plan::Prefill::kSame;
+  by_hand.ffn.pinned_percent = made.pinned_percent;
+  by_hand.ffn.pipeline = made.pipeline;
+  engine::Engine hand(by_hand);
+  const PlannedRows expected = talk(hand);
+
+  Options by_plan;
+  by_plan.model.file = options_.model.file;
+  by_plan.memory.held_bytes = 0;
+  by_plan.plan.file = path;
+  for (const size_t limit : {size_t{0}, options_.memory.limit_bytes,
+                             options_.memory.limit_bytes + (size_t{512} << 10)}) {
+    by_plan.memory.limit_bytes = limit;
+    engine::Engine engine(by_plan);
+    ASSERT_NE(engine.loaded().stream, nullptr) << limit;
+    EXPECT_EQ(engine.plan().streamed_neurons, made);
+    EXPECT_EQ(talk(engine), expected) << limit;
+    const bool is_scaled = limit > options_.memory.limit_bytes;
+    const std::string expected_note = is_scaled ? "places are scaled" : "as planned for";
+    EXPECT_NE(engine.loaded().note.find(expected_note), std::string::npos) << engine.loaded().note;
+    const auto& cache = engine.loaded().stream->neurons()->cache();
+    const auto& own = hand.loaded().stream->neurons()->cache();
+    EXPECT_EQ(cache.n_slots() == own.n_slots(), !is_scaled);
+    EXPECT_EQ(cache.n_pins() == own.n_pins(), !is_scaled || own.n_pins() == 0);
+  }
+  // Another form than the planned one leaves the whole plan of neurons aside.
+  by_plan.memory.limit_bytes = 0;
+  by_plan.ffn.form = plan::FfnForm::kByOutput;
+  const engine::Engine other(by_plan);
+  EXPECT_FALSE(other.plan().streamed_neurons);
+  EXPECT_EQ(other.loaded().stream, nullptr);
+}
+
+TEST_F(NeuronPlans, P8TheDiskDecidesBetweenBlocksAndNeurons) {
+  count();
+  options_.memory.limit_bytes = limit_of_half();
+  // Random reads that take for ever leave whole blocks, and so do reads in order the neurons.
+  const plan::StreamedNeurons blocks = planned(0.001, 5000.0).ffn.planned.value();
+  EXPECT_EQ(blocks.form, plan::FfnForm::kByOutput);
+  EXPECT_NE(blocks.reason.find("by-output: stream whole blocks"), std::string::npos)
+      << blocks.reason;
+  EXPECT_GT(blocks.forecast.read_bytes, 0.0);
+  const Options by_neuron = planned(5000.0, 0.001);
+  EXPECT_EQ(by_neuron.ffn.planned->form, plan::FfnForm::kByNeuron);
+  // The plan of blocks runs, too.
+  const plan::Profile profile = made_up_profile(options_.model.file, 0.001, 5000.0);
+  engine::Engine engine(tune::plan_neurons_here({options_, &profile}, {}));
+  EXPECT_NE(engine.loaded().stream, nullptr);
+  EXPECT_EQ(engine.plan().ffn.form, plan::FfnForm::kByOutput);
+  const plan::Plan again =
+      plan::plan_from_json(plan::to_json({plan_identity(engine.file()), engine.plan()}), "p").plan;
+  EXPECT_EQ(again.streamed_neurons, engine.plan().streamed_neurons);
+}
+
+TEST_F(NeuronPlans, P8WhatCannotBePlannedIsSaidInWords) {
+  EXPECT_THROW(planned(50.0, 2000.0), UsageError);  // there is no limit
+  options_.memory.limit_bytes = limit_of_half();
+  // Nobody has counted which neurons are hot, so only whole blocks can be planned.
+  const plan::StreamedNeurons made = planned(50.0, 2000.0).ffn.planned.value();
+  EXPECT_EQ(made.form, plan::FfnForm::kByOutput);
+  bool is_said = false;
+  for (const plan::NeuronAlternative& one : made.alternatives) {
+    is_said = is_said || one.obstacle.find("troika neurons") != std::string::npos;
+  }
+  EXPECT_TRUE(is_said);
+  options_.ffn.form = plan::FfnForm::kByNeuron;
+  EXPECT_THROW(planned(50.0, 2000.0), Error);
+  options_.ffn.form = plan::FfnForm::kEveryNeuron;
+  EXPECT_THROW(planned(50.0, 2000.0), UsageError);
+}
+
+}  // namespace
+}  // namespace troika::prepare
