@@ -8,7 +8,7 @@
 #   asan-subset    the rooms that read untrusted bytes, under the address and undefined-behaviour
 #                  sanitizers
 #   asan           every test under these sanitizers
-#   tsan           the tests of all rooms that start threads, and whole programs, under the thread sanitizer
+#   tsan           the tests of what starts threads, and whole programs, under the thread sanitizer
 #   opencl         tests of OpenCL lanes, on PoCL, which makes a device of the cores
 #   rusticl        some of them on Mesa's driver, which takes minutes for others
 #   oclgrind       the same few on a device that looks for races and bounds, and finds none
