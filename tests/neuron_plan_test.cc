@@ -76,13 +76,14 @@ class NeuronPlans : public testing::Test {
     EXPECT_LE(report.heat.stay(), 1.0);
   }
 
-  // Returns the largest limit, to 64 KB, with which no more than half of the neurons have places.
-  size_t limit_of_half() {
+  // Returns the largest limit, to 64 KB, with which no more than this share of the neurons has
+  // places.
+  size_t limit_of(double share) {
     Options options = options_;
     options.ffn.form = plan::FfnForm::kByNeuron;
     options.prompts.prefill = plan::Prefill::kSame;
     size_t low = 0, high = engine::Engine(options).ledger().total_bytes();
-    const double most = 0.5 * model_.n_layers * model_.ffn_width;
+    const double most = share * model_.n_layers * model_.ffn_width;
     while (high - low > size_t{64} << 10) {
       options.memory.limit_bytes = low + (high - low) / 2;
       bool is_more = false;
@@ -122,7 +123,7 @@ class NeuronPlans : public testing::Test {
 
 TEST_F(NeuronPlans, P8AFileRunsAsTheSameSwitchesByHandDo) {
   count();
-  options_.memory.limit_bytes = limit_of_half();
+  options_.memory.limit_bytes = limit_of(0.5);
   options_.ffn.form = plan::FfnForm::kByNeuron;
   const Options chosen = planned(50.0, 2000.0);
   const plan::StreamedNeurons made = chosen.ffn.planned.value();
@@ -177,7 +178,7 @@ TEST_F(NeuronPlans, P8AFileRunsAsTheSameSwitchesByHandDo) {
 
 TEST_F(NeuronPlans, P8TheDiskDecidesBetweenBlocksAndNeurons) {
   count();
-  options_.memory.limit_bytes = limit_of_half();
+  options_.memory.limit_bytes = limit_of(0.25);
   // Random reads that take for ever leave whole blocks, and so do reads in order the neurons.
   const plan::StreamedNeurons blocks = planned(0.001, 5000.0).ffn.planned.value();
   EXPECT_EQ(blocks.form, plan::FfnForm::kByOutput);
@@ -198,7 +199,7 @@ TEST_F(NeuronPlans, P8TheDiskDecidesBetweenBlocksAndNeurons) {
 
 TEST_F(NeuronPlans, P8WhatCannotBePlannedIsSaidInWords) {
   EXPECT_THROW(planned(50.0, 2000.0), UsageError);  // there is no limit
-  options_.memory.limit_bytes = limit_of_half();
+  options_.memory.limit_bytes = limit_of(0.25);
   // Nobody has counted which neurons are hot, so only whole blocks can be planned.
   const plan::StreamedNeurons made = planned(50.0, 2000.0).ffn.planned.value();
   EXPECT_EQ(made.form, plan::FfnForm::kByOutput);
