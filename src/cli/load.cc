@@ -17,8 +17,16 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   prepare::Options options = flags.checked();
   Progress bar("measuring weights");
   options.progress = bar.function();
-  if (flags.uses_kept_plan()) options.plan.base = kept_plan(flags, &options.prompts);
+  if (flags.uses_kept_plan()) {
+    options.plan.base = kept_plan(flags, &options.prompts);
+    options.plan.may_leave_base = true;
+  }
   auto engine = std::make_unique<engine::Engine>(options);
+  if (engine->start().has_left_plan) {
+    note(
+        "note: the tuned plan is not used: memory has no room for all weights, which it wants "
+        "there; blocks of them are read while others compute (see --memory)\n");
+  }
   if (!engine->loaded().note.empty()) note("note: " + with_flags(engine->loaded().note) + "\n");
   if (const plan::PromptAttention& attention = engine->plan().attention; attention.is_untuned()) {
     note(fmt::format(

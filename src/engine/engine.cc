@@ -99,6 +99,7 @@ void Engine::choose_plan(const prepare::Options& options) {
     return;
   }
   plan_ = plan_here(options, *model_, start_.memory);
+  start_.has_left_plan = prepare::leaves_base(options, blueprint(), weights(), start_.memory);
   machines::check_devices(plan_);
   prepare::choose_predictor(options, file(), &plan_);
   ledger_ = prepare::expected_memory(options, blueprint(), weights(), plan_, start_.memory);

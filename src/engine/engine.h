@@ -30,6 +30,7 @@ struct Start {
   double seconds = 0.0;
   double build_seconds = 0.0;     // the part of it that executables took
   prepare::MemoryFigures memory;  // the figures with which the plan was made
+  bool has_left_plan = false;     // says that memory had no room for the plan to begin with
 };
 
 // A virtual phone and what an engine has beside it.

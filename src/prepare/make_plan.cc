@@ -359,6 +359,14 @@ plan::Prefill safe_prefill(plan::Activations activations, const std::string& ker
   return is_fast ? plan::Prefill::kQ8 : plan::Prefill::kBf16;
 }
 
+bool leaves_base(const Options& options, const model::Blueprint& blueprint,
+                 const weights::Store& weights, const MemoryFigures& memory) {
+  if (!options.plan.base || !options.plan.may_leave_base) return false;
+  // Where all weights were asked for in memory, another plan would need as much.
+  if (options.memory.load == Load::kCopy || options.prompts.int8) return false;
+  return !has_room(options, blueprint, weights, *options.plan.base, memory);
+}
+
 void fit_context(const Options& options, const model::Blueprint& blueprint,
                  const weights::Store& weights, plan::Plan* plan, const MemoryFigures& memory) {
   plan::Plan expected = *plan;
@@ -375,6 +383,11 @@ void fit_context(const Options& options, const model::Blueprint& blueprint,
 plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
                      const weights::Store& weights, const MemoryFigures& memory) {
   check_options(options);
+  if (leaves_base(options, blueprint, weights, memory)) {
+    Options without = options;
+    without.plan.base.reset();
+    return make_plan(without, blueprint, weights, memory);
+  }
   plan::Plan plan = begin_plan(options, weights);
   cache::check_head_length(plan.kv_type, blueprint.head_dim);
   apply_chunk_options(options, &plan);

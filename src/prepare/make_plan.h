@@ -20,6 +20,11 @@ std::vector<plan::PlannedLane> choose_lanes(const LaneChoice& lanes);
 plan::Prefill safe_prefill(plan::Activations activations, const std::string& kernels,
                            tensor::Type type);
 
+// Says whether a plan is made without the one to begin with, because that may be left and memory
+// has no room for the weights as it wants them.
+bool leaves_base(const Options& options, const model::Blueprint& blueprint,
+                 const weights::Store& weights, const MemoryFigures& memory);
+
 // Throws Error where the wanted context does not fit into memory, or the wanted type cannot hold
 // keys and values; UsageError for senseless values.
 plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,

@@ -88,6 +88,42 @@ TEST_F(MakePlan, APlanToBeginWithIsFittedToTheMemory) {
   EXPECT_EQ(asked.chunk(), 64);
 }
 
+// A plan that somebody kept is no reason to refuse a limit under which the model runs without it.
+TEST_F(MakePlan, P10AKeptPlanIsLeftWhereMemoryHasNoRoomForIt) {
+  const MemoryFigures plenty = {64 * kGiga, 60 * kGiga, 5 * kMega, 3 * kMega};
+  options_.lanes.n_threads = 1;
+  plan::Plan base = make(plenty);
+  base.context = kUsefulContext;
+  base.prefill = plan::Prefill::kInt8;
+  const size_t needed = expected_memory(options_, blueprint_, weights_, base, plenty).total_bytes();
+  options_.plan.base = base;
+  options_.plan.may_leave_base = true;
+  EXPECT_FALSE(leaves_base(options_, blueprint_, weights_, plenty));
+  EXPECT_EQ(make(plenty).prefill, plan::Prefill::kInt8);
+  options_.memory.limit_bytes = needed;
+  EXPECT_FALSE(leaves_base(options_, blueprint_, weights_, plenty));
+  options_.memory.limit_bytes = needed - 1;
+  EXPECT_TRUE(leaves_base(options_, blueprint_, weights_, plenty));
+  // Then everything is as without it.
+  const auto outcome = [&] {
+    std::string text;
+    const std::string error =
+        test::message_of<Error>([&] { text = plan::prefill_name(make(plenty).prefill); });
+    return text + error;
+  };
+  const std::string with = outcome();
+  options_.plan.base.reset();
+  EXPECT_EQ(with, outcome());
+  EXPECT_NE(with, "int8");
+  options_.plan.base = base;
+  // Another plan would not help, or none is wanted.
+  options_.memory.load = Load::kCopy;
+  EXPECT_FALSE(leaves_base(options_, blueprint_, weights_, plenty));
+  options_.memory.load = Load::kAuto;
+  options_.plan.may_leave_base = false;
+  EXPECT_FALSE(leaves_base(options_, blueprint_, weights_, plenty));
+}
+
 TEST_F(MakePlan, TheDefaultContextLeavesHalfOfTheMemory) {
   const plan::Plan plan = make({64 * kGiga, 4000 * kPerToken});
   EXPECT_EQ(plan.context, 2000);

@@ -19,6 +19,7 @@ namespace {
 
 using plan::Owner;
 
+constexpr size_t kOthers = size_t{256} << 20;  // bytes that other programs may come to need
 constexpr int64_t kPageSlots = int64_t{1} << cache::KvCache::kPageSlotsLog2;
 
 size_t matrix_bytes(const weights::Matrix& matrix) {
@@ -95,7 +96,6 @@ size_t shadow_bytes(const model::Blueprint& blueprint, const weights::Store& wei
 // under a limit: the system would drop pages of a map in the order in which they are needed next.
 size_t limit_bytes(const Options& options, const weights::Store& weights, const plan::Plan& plan,
                    size_t n_neuron_bytes, const MemoryFigures& memory) {
-  constexpr size_t kOthers = size_t{256} << 20;  // bytes that other programs may come to need
   if (options.memory.limit_bytes > 0) return options.memory.limit_bytes;
   if (plan.streamed_neurons) return plan.streamed_neurons->budget_bytes;
   const size_t free = memory.available_bytes;
@@ -150,6 +150,22 @@ bool may_stream(const Options& options, const plan::Plan& plan) {
   return is_here(options) && options.memory.load == Load::kAuto && !options.memory.layouts &&
          plan.lanes.size() == 1 && !plan.lanes.front().is_device() && !has_int8_prompts(plan) &&
          (!plan.ffn.is_by_neuron() || plan.prefill == plan::Prefill::kSame);
+}
+
+bool has_room(const Options& options, const model::Blueprint& blueprint,
+              const weights::Store& weights, const plan::Plan& plan, const MemoryFigures& memory) {
+  plan::Plan asked = plan;
+  asked.ffn.form = options.ffn.form.value_or(asked.ffn.form);
+  if (may_stream(options, asked)) return true;
+  // A context and packed copies are made smaller where memory is short.
+  asked.context =
+      options.memory.context > 0 ? options.memory.context : std::min(asked.context, kUsefulContext);
+  asked.packed_bytes = 0;
+  const plan::Ledger ledger = expected_memory(options, blueprint, weights, asked, memory);
+  if (ledger.is_limited()) return ledger.total_bytes() <= ledger.limit_bytes();
+  // With so little memory free, blocks are not read in turn either.
+  return memory.available_bytes < 2 * kOthers ||
+         weights.total_bytes() + kOthers <= memory.available_bytes;
 }
 
 bool reads_experts(const Options& options, const model::Blueprint& blueprint,

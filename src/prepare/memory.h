@@ -31,6 +31,11 @@ inline constexpr int kUsefulContext = 512;
 // Says whether blocks may be read while passes run, where memory has no room for all weights.
 bool may_stream(const Options& options, const plan::Plan& plan);
 
+// Says whether memory can hold all weights beside what else the plan needs, or blocks may be read
+// while passes run.
+bool has_room(const Options& options, const model::Blueprint& blueprint,
+              const weights::Store& weights, const plan::Plan& plan, const MemoryFigures& memory);
+
 // Whether experts are read by themselves where blocks are.
 bool reads_experts(const Options& options, const model::Blueprint& blueprint,
                    const plan::Plan& plan);

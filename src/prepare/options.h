@@ -168,13 +168,15 @@ struct MemoryChoice {
   bool has_side_files = true;  // false: no side file is read or written
 };
 
-// A plan that exists. At most one of the three members is given.
+// A plan that exists: at most one of the first three members is given.
 struct GivenPlan {
   std::string file;                 // has threads, lanes, placements, context and types
   std::optional<plan::Plan> exact;  // runs as it stands, whatever else was asked for
   // Replaces the usual plan to begin with. What was asked for of context, order, chunks in flight
   // and int8 lies over it, and context and copies are fitted to the memory there is.
   std::optional<plan::Plan> base;
+  // Says that the base is left where memory has no room for all weights and it wants them there.
+  bool may_leave_base = false;
 };
 
 struct Options {
