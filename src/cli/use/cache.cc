@@ -42,7 +42,7 @@ std::string kind_of(const std::string& name) {
 std::vector<SideFile> list_files(const std::string& folder) {
   std::vector<SideFile> files;
   std::error_code failure;
-  if (!fs::exists(folder, failure)) return files;
+  if (fs::status(folder, failure).type() == fs::file_type::not_found) return files;
   // Models lie in folders, everything else beside these folders.
   for (auto entry = fs::recursive_directory_iterator(folder, failure);
        !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
@@ -50,7 +50,9 @@ std::vector<SideFile> list_files(const std::string& folder) {
     const std::string name = entry->path().lexically_relative(folder).string();
     if (entry.depth() == 0 && name + "/" != kModels) entry.disable_recursion_pending();
     if (!entry->is_regular_file(ignored)) continue;
-    files.push_back({name, kind_of(name), entry->file_size(ignored)});
+    std::error_code vanished;
+    const uintmax_t bytes = entry->file_size(vanished);
+    if (!vanished) files.push_back({name, kind_of(name), bytes});
   }
   if (failure) {
     throw Error(fmt::format("{}: the folder cannot be read: {}.", folder, failure.message()));
@@ -62,7 +64,7 @@ std::vector<SideFile> list_files(const std::string& folder) {
 
 void remove_file(const std::string& folder, const SideFile& file) {
   std::error_code failure;
-  fs::remove(fs::path(folder) / file.name, failure);
+  const bool was_there = fs::remove(fs::path(folder) / file.name, failure);
   if (failure) {
     throw Error(fmt::format("{}/{}: the file cannot be removed: {}.", folder, file.name,
                             failure.message()));
@@ -72,7 +74,11 @@ void remove_file(const std::string& folder, const SideFile& file) {
        parent = parent.parent_path()) {
     if (!fs::remove(folder / parent, failure)) break;
   }
-  note(fmt::format("removed {} ({})\n", file.name, bytes_text(file.bytes)));
+  if (was_there) {
+    note(fmt::format("removed {} ({})\n", file.name, bytes_text(file.bytes)));
+  } else {
+    note(fmt::format("{} was gone already\n", file.name));
+  }
 }
 
 void remove_chosen(const CacheFlags& flags, const std::string& folder,
