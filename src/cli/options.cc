@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <climits>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <sstream>
@@ -46,7 +47,18 @@ Check no_minus_sign() {
       ""));
 }
 
-Check non_negative() { return check_of(CLI::NonNegativeNumber); }
+Check non_negative() {
+  return check_of(CLI::Validator(
+      [](const std::string& text) {
+        double value = 0.0;
+        const char* end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, value);
+        const bool is_number = read.ec == std::errc() && read.ptr == end && std::isfinite(value);
+        if (is_number && value >= 0.0) return std::string();
+        return fmt::format("'{}' is no number of 0 or more", text);
+      },
+      ""));
+}
 
 Check one_of(std::vector<std::string> words) { return check_of(CLI::IsMember(std::move(words))); }
 

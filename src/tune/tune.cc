@@ -83,6 +83,7 @@ class Tuner {
     add_structure();
     choose();
     finish();
+    if (request_.keep) request_.keep(result_.file);
     state_->remove();
     return std::move(result_);
   }

@@ -3,6 +3,7 @@
 // cost of drafts.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct TuneRequest {
   // Says that threads and lanes stay the usual ones. While other programs take the cores, fewer
   // threads are faster, which is no longer so when those programs have ended.
   bool keeps_lanes = false;
+  // Gets the plan before the measurements are removed, so that nothing is lost where the plan
+  // cannot be kept; none: nobody gets it.
+  std::function<void(const plan::PlanFile& file)> keep;
   // The share of the positions that long prompts attend to, as the mean of all heads. The rule says
   // how each head gets its own share.
   double attention_share = plan::PromptAttention::kUsualShare;

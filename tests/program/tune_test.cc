@@ -254,7 +254,43 @@ TEST_F(Tune, WrongInputGetsASentence) {
   expect_refusal(run({"tune", model_, "--prompts", "1"}), 2, {"--prompts"});
   expect_refusal(run({"tune", model_, "--prompts", "64,5000"}), 2, {"5000", "512"});
   expect_refusal(run({"tune", folder_.file("none.gguf")}), 1, {"none.gguf"});
+  for (const char* seconds : {"nan", "inf", "-1", "1x"}) {
+    expect_refusal(run({"tune", model_, std::string("--seconds=") + seconds}), 2, {"--seconds"});
+  }
   EXPECT_TRUE(kept("plan-").empty());
+}
+
+// A copy of the plan that cannot be written is told before anything is measured.
+TEST_F(Tune, WhereNoCopyCanBeWritten) {
+  expect_refusal(tune({"-o", folder_.file("none/plan.json")}), 1, {"none/plan.json"});
+  const std::string before = read_whole(model_);
+  expect_refusal(tune({"-o", model_}), 2, {"Choose another name"});
+  EXPECT_EQ(read_whole(model_), before);
+  EXPECT_TRUE(kept("").empty());
+}
+
+// What was measured stays until the plan is kept: where that fails, nothing is measured again.
+TEST_F(Tune, APlanThatCannotBeKeptLosesNoMeasurement) {
+  expect_success(tune());
+  const std::string path = kept_path();
+  fs::remove(path);
+  fs::create_directory(path);
+  expect_refusal(tune(), 1, {"not a regular file"});
+  EXPECT_EQ(kept("tuning-").size(), 1u);
+  fs::remove(path);
+  const Finished again = tune();
+  expect_success(again);
+  EXPECT_TRUE(has(again.err, "went on where a run of")) << again.err;
+  EXPECT_TRUE(fs::is_regular_file(path));
+  EXPECT_TRUE(kept("tuning-").empty());
+}
+
+TEST_F(Tune, OptionsWithoutEffectAreNoted) {
+  const Finished idle = run({"tune", model_, "--text", text_, "--threads", "1", "--prefill", "bf16",
+                             "--prompts", "33", "--seconds", "1", "--most-loss", "1"});
+  expect_success(idle);
+  EXPECT_TRUE(has(idle.err, "--most-loss does nothing here: prompts are in bf16")) << idle.err;
+  EXPECT_FALSE(has(tune({"--most-loss", "1"}).err, "does nothing"));
 }
 
 TEST_F(Tune, AFolderOrDiskThatTakesNothing) {

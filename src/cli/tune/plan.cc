@@ -159,6 +159,7 @@ void calibrate(PlanFlags& flags) {
 }
 
 void make(PlanFlags& flags) {
+  if (!flags.output.empty()) refuse_to_replace(flags.engine.options.model.file, flags.output);
   take_heads_of_kept_plan(flags.engine, &flags.engine.options.prompts);
   if (!flags.calibrate.empty()) {
     calibrate(flags);

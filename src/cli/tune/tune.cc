@@ -195,6 +195,13 @@ void write_plan(const std::string& path, const std::string& json) {
   note(fmt::format("{}: {}\n", path, bytes_text(json.size())));
 }
 
+// Throws Error where a plan cannot be written to this file, before minutes are spent on it.
+void check_output(const TuneFlags& flags) {
+  if (flags.output.empty()) return;
+  refuse_to_replace(flags.request.options.model.file, flags.output);
+  const AtomicFile probe(flags.output);
+}
+
 // Says whether nothing need be done: the model is tuned, and nothing else was asked for.
 bool is_done(const TuneFlags& flags, bool asks) {
   if (flags.again || asks) return false;
@@ -217,7 +224,16 @@ bool is_done(const TuneFlags& flags, bool asks) {
   return true;
 }
 
+// Says where a limit of int8's loss limits nothing.
+void note_idle(const Command& command, const TuneFlags& flags) {
+  const std::optional<plan::Prefill>& asked = flags.request.options.prompts.prefill;
+  if (!command.is_given("--most-loss") || !asked || *asked == plan::Prefill::kInt8) return;
+  note(fmt::format("note: --most-loss does nothing here: prompts are in {}, not in int8\n",
+                   plan::prefill_name(*asked)));
+}
+
 void tune_model(TuneFlags& flags, bool asks) {
+  check_output(flags);
   if (is_done(flags, asks)) return;
   tune::TuneRequest& request = flags.request;
   request.text = flags.text.empty() ? std::string(tune::default_text()) : read_text(flags.text);
@@ -239,14 +255,16 @@ void tune_model(TuneFlags& flags, bool asks) {
   request.keeps_lanes = is_machine_busy();
   const auto start = std::chrono::steady_clock::now();
   Stages stages;
+  std::string path;
+  request.keep = [&](const plan::PlanFile& file) {
+    stages.end();
+    path = tune::keep_plan(gguf::File::open(request.options.model.file), file);
+  };
   const tune::Tuning tuning = tune::tune(request, stages.function());
-  stages.end();
   if (tuning.n_found_earlier > 0) {
     note(fmt::format("went on where a run of {} was cut off: {} measurements were there\n",
                      day_of(tuning.begun), tuning.n_found_earlier - 1));
   }
-  const gguf::File model = gguf::File::open(request.options.model.file);
-  const std::string path = tune::keep_plan(model, tuning.file);
   const double seconds = seconds_since(start);
   if (flags.json) {
     nlohmann::ordered_json json = to_json(tuning, request.most_loss);
@@ -256,10 +274,10 @@ void tune_model(TuneFlags& flags, bool asks) {
   } else {
     print_result(tuning, request);
   }
-  note(
-      fmt::format("tuned in {:.0f} s; kept as {} ({}), which run, chat, bench and eval use from "
-                  "now on\n",
-                  seconds, path, bytes_text(std::filesystem::file_size(path))));
+  note(fmt::format(
+      "tuned in {:.0f} s; kept as {} ({}), which run, chat, serve, bench and eval use from "
+      "now on\n",
+      seconds, path, bytes_text(std::filesystem::file_size(path))));
   if (!flags.output.empty()) write_plan(flags.output, plan::to_json(tuning.file));
 }
 
@@ -290,14 +308,10 @@ void add_tune(Command& app) {
       "Measures prompts in each precision. Where int8 is faster, it shows on a text how much worse "
       "the model predicts with it, finds the outliers that must stay in float, and takes it only "
       "where little is lost. Then lanes, chunk and arrangements by the profile of this machine, "
-      "and "
-      "what "
-      "drafts cost. The plan is kept in the folder of side files ('troika cache' lists it), and "
-      "run, "
-      "chat, bench and eval use it; --no-plan runs without.\n"
+      "and what drafts cost. The plan is kept in the folder of side files ('troika cache' lists "
+      "it), and run, chat, serve, bench and eval use it; --no-plan runs without.\n"
       "Cut off (Ctrl-C), the same command goes on where it stood. Other programs that run "
-      "meanwhile "
-      "disturb it.\n"
+      "meanwhile disturb it.\n"
       "Examples:\n"
       "  troika tune model.gguf\n"
       "  troika tune model.gguf --text book.txt --again\n"
@@ -340,6 +354,7 @@ void add_tune(Command& app) {
                              "--attention-share", "--attention-shares", "--most-loss"}) {
       asks |= command->is_given(name);
     }
+    note_idle(*command, *flags);
     tune_model(*flags, asks);
   });
 }

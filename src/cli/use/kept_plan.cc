@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/system.h"
 #include "cli/output.h"
 #include "tune/kept_plan.h"
 
@@ -15,7 +16,8 @@ std::string option_against(const EngineFlags& flags, const plan::Plan& plan) {
   const auto differs = [&](const char* name, bool is_other) {
     return flags.is_given(name) && is_other;
   };
-  const bool other_threads = plan.lanes.size() != 1 || plan.n_threads() != wanted.lanes.n_threads;
+  const int n_threads = wanted.lanes.n_threads > 0 ? wanted.lanes.n_threads : usable_cores();
+  const bool other_threads = plan.lanes.size() != 1 || plan.n_threads() != n_threads;
   if (differs("--threads", other_threads)) return "--threads";
   if (differs("--kv", wanted.memory.kv_type != plan.kv_type)) return "--kv";
   if (differs("--activations", wanted.activations != plan.activations)) return "--activations";
