@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace troika::draft {
 namespace {
 
@@ -13,6 +15,7 @@ constexpr float kKept = 0.98f;
 }  // namespace
 
 size_t Odds::bin_of(float chance) {
+  TROIKA_ASSERT(chance == chance);  // what is no number has no bin
   return static_cast<size_t>(std::clamp(chance * kBins, 0.0f, kBins - 1.0f));
 }
 

@@ -52,6 +52,18 @@ TEST_F(Drafts, EveryKindGivesThePlainText) {
   }
 }
 
+// One logit of the draft model is no number, and so are all of its chances.
+TEST_F(Drafts, ADraftModelWhoseNumbersAreNoneGuessesNothing) {
+  std::string bytes = model_bytes(small_model());
+  bytes.replace(bytes.size() - 4, 4, std::string("\x00\x00\xc0\x7f", 4));
+  const std::string broken = write(bytes, "broken.gguf");
+  const json plain = json_of(troika(run({"--json", "--draft", "none"})));
+  const json drafted =
+      json_of(troika(run({"--json", "--draft", "model:" + broken, "--draft-width", "4"})));
+  EXPECT_EQ(drafted["tokens"], plain["tokens"]);
+  EXPECT_EQ(drafted["draft"]["drafted"], 0);
+}
+
 TEST_F(Drafts, ReplayGivesTheForcedTextAndSaysSo) {
   const std::string path = folder_.file("answer.txt");
   std::ofstream(path) << "one two three one two three";

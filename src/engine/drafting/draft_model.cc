@@ -74,7 +74,8 @@ void DraftModel::propose(int most, draft::Tree* tree) {
   for (int i = 0; i < n; ++i) {
     const auto [token, chance] = best_of(session_->logits(), engine_->kernels().table);
     path_chance *= chance;
-    if (path_chance < kLeastPathChance) return;
+    // The comparison is written so that a chance that is no number ends the draft.
+    if (!(path_chance >= kLeastPathChance)) return;
     parent = tree->add(parent, token, chance);
     if (i + 1 < n) session_->append(token);
   }
