@@ -71,14 +71,20 @@ constexpr const char* kIdleStep =
 constexpr const char* kOfInt8[] = {"--int8",          "--int8-weights", "--weight-outliers",
                                    "--outlier-prune", "--packed",       "--strict-npu"};
 
-bool has_work(const plan::Plan& plan, int lane) {
+bool has_work(const model::Blueprint& blueprint, const plan::Plan& plan, int lane) {
+  const bool has_outliers =
+      plan.prefill == plan::Prefill::kInt8 && plan::has_shadow(plan.int8.method);
+  const auto brings_work = [&](const plan::Placement& rule) {
+    return rule.lane == lane && (rule.subgraph != "shadow" || has_outliers) &&
+           solve::meets_executable(blueprint, plan, rule);
+  };
   const auto is_here = [&](const auto& rule) { return rule.lane == lane; };
   const auto has_share = [&](const plan::Shares& shares) {
     return std::any_of(shares.begin(), shares.end(), is_here);
   };
   const std::vector<int>& of_heads = plan.attention.head_lanes;
   return lane == 0 || std::find(of_heads.begin(), of_heads.end(), lane) != of_heads.end() ||
-         std::any_of(plan.placements.begin(), plan.placements.end(), is_here) ||
+         std::any_of(plan.placements.begin(), plan.placements.end(), brings_work) ||
          std::any_of(plan.cuts.begin(), plan.cuts.end(),
                      [&](const plan::TensorCut& cut) {
                        return has_share(cut.rows) || has_share(cut.tokens) || has_share(cut.heads);
@@ -235,6 +241,11 @@ void say_of_lanes(const EngineFlags& flags, const prepare::Options& options, con
       say("--place", "there is one lane, which computes everything");
       say("--lane-memory", "there is one lane, which has room for all weights");
     }
+  } else if (plan.order != plan::Order::kOutOfOrder) {
+    say("--in-flight",
+        fmt::format("{} takes {}", plan::order_name(plan.order),
+                    plan.order == plan::Order::kLockStep ? "two chunks at a time"
+                                                         : "one chunk after the other"));
   }
   if (!has_cuts_to_remove(options)) {
     say("--no-cuts", "neither cuts nor lengths are in a plan that this run follows");
@@ -249,6 +260,49 @@ void say_of_lanes(const EngineFlags& flags, const prepare::Options& options, con
     if (has_shape(plan, cut)) continue;
     say("--cut", fmt::format("no executable has as many rows as {} is for; they are built for {}",
                              plan::cut_text(cut), shapes_text(plan)));
+  }
+}
+
+// Looks at rules that no executable follows.
+void say_of_places(const std::vector<plan::Placement>& rules, const engine::Engine& engine,
+                   const Say& say) {
+  const model::Blueprint& blueprint = engine.blueprint();
+  for (const plan::Placement& rule : rules) {
+    if (solve::meets_executable(blueprint, engine.plan(), rule)) continue;
+    const bool is_there = solve::meets_executable(blueprint, engine.plan(), {rule.subgraph});
+    say("--place", is_there
+                       ? fmt::format("no executable of '{}' is for {} tokens or more",
+                                     rule.subgraph, rule.least_tokens)
+                       : fmt::format("'{}' is no subgraph of its own here (see --cut-at-norms and "
+                                     "--cut-at-activations)",
+                                     rule.subgraph));
+  }
+}
+
+// Looks at what flags about lanes can do on this machine.
+void say_of_lanes_here(const EngineFlags& flags, const engine::Engine& engine, const Say& say) {
+  const plan::Plan& plan = engine.plan();
+  const prepare::LaneChoice asked = flags.checked().lanes;
+  if (asked.solves_cuts) {
+    say("--cut",
+        "on this machine 'troika plan MODEL --choose' and 'troika tune' find the cuts of "
+        "least time, by what they measure");
+  }
+  for (int lane = 0; lane < static_cast<int>(plan.lanes.size()); ++lane) {
+    if (has_work(engine.blueprint(), plan, lane)) continue;
+    say("--lanes", fmt::format("lane {} has no work and stays idle; place some on it "
+                               "(--place ffn={}) or leave --lanes out",
+                               lane, lane));
+  }
+  if (plan.lanes.size() == 1) {
+    for (const char* name : {"--cut-at-norms", "--cut-at-activations"}) {
+      say(name, "there is one lane, which computes all subgraphs");
+    }
+  } else if (flags.options.plan.file.empty()) {
+    say_of_places(asked.placements, engine, say);
+  }
+  if (!plan.places_shadow()) {
+    say("--shadow-rows", "no lane has the outliers of products (--place shadow=LANE)");
   }
 }
 
@@ -295,31 +349,23 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
   }
   say_of_lanes(flags, options, plan, say);
   if (!prepare::is_here(flags.options)) return sentences;
-  if (flags.checked().lanes.solves_cuts) {
-    say("--cut",
-        "on this machine 'troika plan MODEL --choose' and 'troika tune' find the cuts of "
-        "least time, by what they measure");
-  }
-  for (int lane = 0; lane < static_cast<int>(plan.lanes.size()); ++lane) {
-    if (has_work(plan, lane)) continue;
-    say("--lanes", fmt::format("lane {} has no work and stays idle; place some on it "
-                               "(--place ffn={}) or leave --lanes out",
-                               lane, lane));
-  }
-  if (!plan.places_shadow()) {
-    say("--shadow-rows", "no lane has the outliers of products (--place shadow=LANE)");
-  }
+  say_of_lanes_here(flags, engine, say);
   for (const char* name :
        {"--attention", "--attention-share", "--attention-from", "--attention-above",
         "--attention-lanes", "--attention-heads", "--attention-buckets"}) {
     if (const std::string why = idle_attention(plan, name); !why.empty()) say(name, why);
+  }
+  if (plan.ffn.form == plan::FfnForm::kByOutput) {
+    say("--neurons", "--ffn by-output computes all neurons");
   }
   if (!reads_neurons(engine)) {
     for (const char* name :
          {"--neuron-pipeline", "--neuron-pins", "--neuron-gates", "--neuron-gap"}) {
       say(name, "no neurons are read while others are computed (see --ffn)");
     }
-    if (flags.is_given("--neurons")) sentences.emplace_back(kIdleStep);
+    if (flags.is_given("--neurons") && plan.ffn.form != plan::FfnForm::kByOutput) {
+      sentences.emplace_back(kIdleStep);
+    }
   }
   if (const prepare::WeightStream* const stream = engine.loaded().stream.get();
       stream == nullptr || engine.blueprint().n_experts == 0) {

@@ -10,6 +10,8 @@
 namespace troika::solve {
 namespace {
 
+constexpr std::string_view kShadow = "shadow";  // names the outliers of products
+
 // Returns the shapes of all executables of a subgraph.
 std::vector<plan::Shape> shapes_of(const plan::Plan& plan, const lanes::Subgraph& subgraph) {
   if (!subgraph.is_head()) return plan.body_shapes();
@@ -131,6 +133,17 @@ std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const p
         kept.n_asked));
   }
   return sentences;
+}
+
+bool meets_executable(const model::Blueprint& blueprint, const plan::Plan& plan,
+                      const plan::Placement& rule) {
+  if (rule.subgraph == kShadow) return true;
+  const auto subgraphs = schedule::cut_into_subgraphs(blueprint, plan.splits);
+  return std::any_of(subgraphs.begin(), subgraphs.end(), [&](const lanes::Subgraph& subgraph) {
+    const std::vector<plan::Shape> shapes = shapes_of(plan, subgraph);
+    return std::any_of(shapes.begin(), shapes.end(),
+                       [&](plan::Shape shape) { return ruled_lane({rule}, subgraph, shape) >= 0; });
+  });
 }
 
 }  // namespace troika::solve

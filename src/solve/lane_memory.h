@@ -44,4 +44,9 @@ std::vector<size_t> held_by_lanes(const model::Blueprint& blueprint, const weigh
 std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const plan::Plan& plan,
                                       const std::vector<plan::Placement>& rules);
 
+// Says whether some executable of the plan, in one block at least, is one that the rule is for. The
+// rule may be for the outliers of products, which are no subgraph: then it says yes.
+bool meets_executable(const model::Blueprint& blueprint, const plan::Plan& plan,
+                      const plan::Placement& rule);
+
 }  // namespace troika::solve

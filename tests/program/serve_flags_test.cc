@@ -18,5 +18,13 @@ TEST_F(ServeOptions, NamesOfTheMachineStandAlone) {
                  {"--allow-host", "socket"});
 }
 
+TEST_F(ServeOptions, ASocketHasNoPort) {
+  for (const auto& [name, value] : {std::pair("--port", "0"), std::pair("--host", "127.0.0.1")}) {
+    expect_refusal(troika({"serve", model_, "--socket", folder_.file("s"), name, value}), 2,
+                   {name, "--socket"});
+  }
+  expect_refusal(troika({"serve", model_, "--ping=nan"}), 2, {"--ping"});
+}
+
 }  // namespace
 }  // namespace troika::test

@@ -159,11 +159,15 @@ TEST_F(Usage, SwitchesThatThePlanLeavesWithoutEffectAreNoted) {
                                                      {"--neuron-pins", "10"},
                                                      {"--neuron-gates", "memory"},
                                                      {"--no-cuts"},
+                                                     {"--cut-at-norms"},
+                                                     {"--cut-at-activations"},
+                                                     {"--neurons=cache", "--ffn", "by-output"},
                                                      {"--place", "ffn=0"},
                                                      {"--lane-memory", "0=1G"},
                                                      {"--lane-busy", "0=100"}};
   for (std::vector<std::string> words : all) {
-    const std::string noted = "note: " + words[0] + " does nothing here: ";
+    const std::string noted =
+        "note: " + words[0].substr(0, words[0].find('=')) + " does nothing here: ";
     words.insert(words.end(), {"--prefill", "f32"});
     const Finished finished = run(words);
     expect_success(finished);
@@ -205,6 +209,9 @@ TEST_F(Usage, SwitchesOfSamplingAndOutputWithoutEffectAreNoted) {
       {{"--stats"}, {"--draft", "none"}},
       {{"--stats"}, {"--answers", "2"}},
       {{"--temp", "1"}, {"--force-text", answer}},
+      {{"--top-k", "5"}, {"--force-text", answer}},
+      {{"--seed", "5"}, {"--force-text", answer}},
+      {{"--best", "2"}, {"--temp", "0"}},
       {{"--ignore-end"}, {"--force-text", answer}},
       {{"--history", folder_.file("history.bin")}, {"--force-text", answer}}};
   for (const auto& [idle, beside] : all) {
@@ -224,6 +231,41 @@ TEST_F(Usage, SwitchesOfSamplingAndOutputWithoutEffectAreNoted) {
     expect_success(useful);
     EXPECT_EQ(useful.err.find("does nothing"), std::string::npos) << useful.err;
   }
+}
+
+// Each row has an option of bench or eval that nothing of what is measured looks at.
+TEST_F(Usage, SwitchesOfMeasuringWithoutEffectAreNoted) {
+  const std::string text = write(std::string("Once upon a time there was a cat."), "text.txt");
+  const std::vector<std::string> rates = {"-p", "8", "-n", "1", "-r", "1"};
+  const std::vector<std::string> widths = {"--widths", "1", "-r", "1"};
+  const std::vector<std::string> perplexity = {"--perplexity", text};
+  const auto expect_idle = [&](const std::string& command, const std::vector<std::string>& basis,
+                               const std::vector<std::vector<std::string>>& all) {
+    std::vector<std::string> words = {command, model_};
+    words.insert(words.end(), basis.begin(), basis.end());
+    const Finished plain = troika(words);
+    EXPECT_EQ(plain.err.find("does nothing"), std::string::npos) << plain.err;
+    for (const auto& idle : all) words.insert(words.end(), idle.begin(), idle.end());
+    const Finished finished = troika(words);
+    expect_success(finished);
+    for (const auto& idle : all) {
+      EXPECT_NE(finished.err.find("note: " + idle[0] + " does nothing here: "), std::string::npos)
+          << idle[0] << finished.err;
+    }
+  };
+  expect_idle("bench", rates,
+              {{"--pairs", "2"}, {"--draft", "sam"}, {"--history", "x"}, {"--type", "q8_0"}});
+  expect_idle("bench", widths, {{"--prompt", "8"}, {"--tokens", "1"}, {"--pairs", "2"}});
+  expect_idle("bench", {"--replay", text, "--force-text", text, "--pairs", "1"},
+              {{"--depth", "3"}, {"--repetitions", "1"}, {"--history", "x"}});
+  expect_idle("eval", perplexity,
+              {{"--first", "2"},
+               {"--chat"},
+               {"--first-line"},
+               {"--first-word"},
+               {"--drafts", "sam"},
+               {"--draft-width", "3"},
+               {"--answer", "4"}});
 }
 
 TEST_F(Usage, NoCutsIsNotedWhereAPlanHasNone) {
@@ -319,6 +361,30 @@ TEST_F(Usage, LanesWithoutWorkAreNoted) {
   const Finished placed = run({"--lanes", "0;1", "--place", "ffn=1", "--order", "in-order"});
   expect_success(placed);
   EXPECT_EQ(placed.err.find("does nothing"), std::string::npos) << placed.err;
+  // A rule gives a lane work only if an executable is one that the rule is for.
+  const std::vector<std::pair<std::string, std::string>> rules = {
+      {"norm=1", "'norm' is no subgraph of its own here (see --cut-at-norms"},
+      {"ffn@100000=1", "no executable of 'ffn' is for 100000 tokens or more"}};
+  for (const auto& [rule, why] : rules) {
+    const Finished met = run({"--lanes", "0;1", "--place", rule});
+    expect_success(met);
+    EXPECT_NE(met.err.find("note: --place does nothing here: " + why), std::string::npos)
+        << met.err;
+    EXPECT_NE(met.err.find("lane 1 has no work"), std::string::npos) << met.err;
+  }
+  const Finished cut = run({"--lanes", "0;1", "--place", "norm=1", "--cut-at-norms"});
+  expect_success(cut);
+  EXPECT_EQ(cut.err.find("does nothing"), std::string::npos) << cut.err;
+  const Finished shadow = run({"--lanes", "0;1", "--place", "shadow=1", "--prefill", "q8"});
+  expect_success(shadow);
+  EXPECT_NE(shadow.err.find("lane 1 has no work"), std::string::npos) << shadow.err;
+  for (const std::string order : {"in-order", "lock-step"}) {
+    const Finished alone =
+        run({"--lanes", "0;1", "--place", "ffn=1", "--order", order, "--in-flight", "3"});
+    expect_success(alone);
+    EXPECT_NE(alone.err.find("note: --in-flight does nothing here: " + order), std::string::npos)
+        << alone.err;
+  }
 }
 
 // A cut does nothing if no executable has the number of rows that it is for.

@@ -1,6 +1,7 @@
 // troika bench: measures how fast a model runs here.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
@@ -179,6 +180,29 @@ void print_table(const Comparison& comparison) {
   print("\n");
 }
 
+// Says which options change nothing about what is measured.
+void note_idle(const Command& command, const BenchFlags& flags) {
+  const auto say = [&](const char* name, bool is_idle, const char* why) {
+    if (!is_idle || !command.is_given(name)) return;
+    note(fmt::format("note: {} does nothing here: {}\n", name, why));
+  };
+  const bool is_replay = !flags.drafts.prompt_file.empty();
+  for (const char* name : {"--prompt", "--tokens", "--compare"}) {
+    say(name, flags.drafts.is_wanted(), "--widths and --replay are measured in place of rates");
+  }
+  const bool is_replay_alone = is_replay && flags.drafts.widths.empty();
+  say("--depth", is_replay_alone, "a replay begins behind its own prompt");
+  say("--repetitions", is_replay_alone, "--pairs counts the runs of a replay");
+  say("--pairs", flags.peer.empty() && !is_replay, "it counts runs of --compare and of --replay");
+  for (const char* name : {"--draft", "--calibrate-drafts", "--draft-width"}) {
+    say(name, !is_replay, "drafts are measured by --replay");
+  }
+  say("--history", true, "a replay keeps no answer, and begins without earlier ones");
+  std::error_code ignored;
+  say("--type", std::filesystem::exists(flags.engine.options.model.file, ignored),
+      "MODEL is a file, whose weights have types of their own");
+}
+
 void bench(const BenchFlags& flags) {
   if (flags.drafts.is_wanted()) {
     bench_drafts(flags.engine, flags.drafts, flags.depth, flags.repetitions, flags.n_pairs,
@@ -263,7 +287,10 @@ void add_bench(Command& app) {
       ->check(at_least(1))
       ->capture_default_str();
   command->add_flag("--json", flags->json, "Print one JSON object");
-  command->callback([flags] { bench(*flags); });
+  command->callback([flags, command] {
+    note_idle(*command, *flags);
+    bench(*flags);
+  });
 }
 
 }  // namespace troika::cli

@@ -1,6 +1,7 @@
 // troika eval: measures perplexity on a text and accuracy on tasks.
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
@@ -64,6 +65,9 @@ void eval_text(const EvalFlags& flags, engine::Session& session) {
   std::vector<std::string> documents = documents_of(flags.text, content);
   if (flags.most > 0 && documents.size() > static_cast<size_t>(flags.most)) {
     documents.resize(static_cast<size_t>(flags.most));
+  }
+  if (flags.most > 0 && documents.empty()) {
+    note("note: --first does nothing here: a plain text has no documents to count\n");
   }
   if (flags.is_second_half && !documents.empty()) {
     throw UsageError("--second-half is for a plain text: documents have no windows.");
@@ -216,6 +220,21 @@ void check_estimate(const EvalFlags& flags) {
       "--estimate looks at all of a plain text and predicts nothing: leave {} out.", idle));
 }
 
+// Says which options change nothing about what is measured.
+void note_idle(const Command& command, const EvalFlags& flags) {
+  const auto say = [&](const std::string& measured, std::initializer_list<const char*> names,
+                       const char* wanted) {
+    if (!measured.empty()) return;
+    for (const char* name : names) {
+      if (!command.is_given(name)) continue;
+      note(fmt::format("note: {} does nothing here: it is for {}\n", name, wanted));
+    }
+  };
+  say(flags.text, {"--second-half", "--losses"}, "--perplexity");
+  say(flags.tasks, {"--chat", "--first-line", "--first-word"}, "--tasks");
+  say(flags.context_tasks.file, {"--drafts", "--coverages", "--draft-width", "--answer"}, "--cag");
+}
+
 void eval(const EvalFlags& flags) {
   const int n_given =
       !flags.text.empty() + !flags.tasks.empty() + !flags.context_tasks.file.empty();
@@ -223,6 +242,7 @@ void eval(const EvalFlags& flags) {
     throw UsageError("Give one of --perplexity FILE, --tasks FILE and --cag FILE.");
   }
   if (flags.shows_estimate) check_estimate(flags);
+  if (!flags.losses.empty()) refuse_to_replace(flags.engine.options.model.file, flags.losses);
   const auto engine = load(flags.engine);
   if (engine->plan().prefill == plan::Prefill::kInt8 && engine->phone().machine == nullptr) {
     note(fmt::format("prompts: {}\n", prefill_text(*engine)));
@@ -276,7 +296,10 @@ void add_eval(Command& app) {
                     "Judge the first word of each answer only, without its punctuation: for texts "
                     "whose last word is the answer");
   command->add_flag("--json", flags->json, "Print one JSON object");
-  command->callback([flags] { eval(*flags); });
+  command->callback([flags, command] {
+    note_idle(*command, *flags);
+    eval(*flags);
+  });
 }
 
 }  // namespace troika::cli

@@ -174,6 +174,11 @@ void note_idle(const Command& command, const RunFlags& flags) {
                            "--presence-penalty", "--logit-bias"}) {
     say(name, is_replay, "--force-text says what the answer is");
   }
+  const bool is_greedy = flags.sampler.options.temperature == 0.0f;
+  for (const char* name : {"--top-k", "--top-p", "--min-p", "--seed"}) {
+    say(name, is_replay && !is_greedy, "--force-text says what the answer is");
+  }
+  say("--best", is_greedy, "at --temp 0 all answers are the same");
   say("--ignore-end", is_replay, "--force-text says where the answer ends");
   say("--history", is_replay, "what --force-text says is no answer of the model");
 }

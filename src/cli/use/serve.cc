@@ -163,12 +163,15 @@ void serve(const ServeFlags& flags) {
 
 // Adds the options that say where the server listens, and to whom.
 void add_access(Command& command, ServeFlags& flags) {
-  command.add_option("--host", flags.host, "Address to listen at; 0.0.0.0 lets others in")
-      ->capture_default_str();
-  command.add_option("--port", flags.port, "Port to listen at; 0: any that is free")
-      ->capture_default_str()
-      ->check(within(0, 65535));
-  command.add_option("--socket", flags.socket, "Listen at this unix socket in place of a port");
+  Option* host =
+      command.add_option("--host", flags.host, "Address to listen at; 0.0.0.0 lets others in")
+          ->capture_default_str();
+  Option* port = command.add_option("--port", flags.port, "Port to listen at; 0: any that is free")
+                     ->capture_default_str()
+                     ->check(within(0, 65535));
+  command.add_option("--socket", flags.socket, "Listen at this unix socket in place of a port")
+      ->excludes(host)
+      ->excludes(port);
   command.add_option("--allow-host", flags.host_names,
                      "Serve also who asks for this name, which stands for the machine or a proxy "
                      "before it (repeatable; default: addresses and localhost)");
