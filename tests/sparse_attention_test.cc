@@ -422,6 +422,7 @@ TEST_F(SparseAttention, S4HeadsThatSeeAWindowHaveTheMeanScalesOfTheOthers) {
 struct EstimateCounts {
   std::vector<size_t> numbers;
   std::vector<double> recalls, spreads;
+  std::vector<measure::SeenByWeight> seen;
 };
 
 EstimateCounts estimate_counts(const prepare::Options& options, const plan::PromptAttention& of,
@@ -442,6 +443,7 @@ EstimateCounts estimate_counts(const prepare::Options& options, const plan::Prom
        {quality.spread_of_queries(), quality.spread_of_keys()}) {
     counts.spreads.insert(counts.spreads.end(), {spread.low, spread.middle, spread.high});
   }
+  counts.seen = quality.seen_by_weight();
   return counts;
 }
 
@@ -462,10 +464,30 @@ TEST_F(SparseAttention, S1S4LanesThatShareHeadsAreCountedLikeOne) {
   const EstimateCounts counts = estimate_counts(two, scales, tokens(1000));
   EXPECT_EQ(counts.numbers, wanted.numbers);
   EXPECT_EQ(counts.spreads, wanted.spreads);
+  ASSERT_EQ(counts.seen.size(), wanted.seen.size());
+  for (size_t i = 0; i < wanted.seen.size(); ++i) {
+    EXPECT_EQ(counts.seen[i].mean, wanted.seen[i].mean);
+  }
   ASSERT_EQ(counts.recalls.size(), wanted.recalls.size());
   for (size_t i = 0; i < wanted.recalls.size(); ++i) {
     EXPECT_NEAR(counts.recalls[i], wanted.recalls[i], 1e-6 * wanted.recalls[i]);
   }
+}
+
+TEST_F(SparseAttention, S2LowerThresholdsAndLaterTokensSeeMore) {
+  plan::PromptAttention usual;
+  usual.from = 512;
+  const std::vector<measure::SeenByWeight> seen =
+      estimate_counts(options(AttentionForm::kFull), usual, tokens(1000)).seen;
+  ASSERT_EQ(seen.size(), 4u);
+  double before = 0.1;  // the first 16, the 64 close by and a token of at most 960 are more
+  for (const measure::SeenByWeight& at : seen) {
+    EXPECT_GT(at.mean, before) << at.above;
+    EXPECT_LT(at.first, at.last) << at.above;
+    EXPECT_LE(at.last, 1.0) << at.above;
+    before = at.mean;
+  }
+  EXPECT_TRUE(estimate_counts(options(AttentionForm::kFull), usual, tokens(500)).seen.empty());
 }
 
 // Before position 512 there is too little to estimate from, whatever the plan says.

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "attention/choose/estimate.h"
 #include "attention/query_attention.h"
+#include "attention/seen_by_weight.h"
 
 namespace troika::measure {
 
@@ -51,7 +53,15 @@ void EstimateQuality::observe_attention(const model::Op& op, int key_head,
     if (has_scales()) {
       scales = attention::scales_of_tile(table_, positions, queries.from(t), begin);
     }
+    std::array<std::array<size_t, kTile>, kAbove.size()> n_seen;
+    for (size_t i = 0; i < kAbove.size(); ++i) {
+      n_seen[i] = attention::seen_by_weight(table_, positions, queries.from(t), begin, kAbove[i]);
+    }
+    std::array<size_t, kTile> n_all;
+    std::iota(n_all.begin(), n_all.end(), begin + 1);
     const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < kAbove.size(); ++i) add_counts(n_seen[i], &seen_[i]);
+    add_counts(n_all, &all_);
     for (size_t way = 0; way < found.size(); ++way) sums_[way].add(found[way]);
     if (!has_scales()) continue;
     for (size_t h = 0; h < queries.n_group; ++h) {
@@ -62,6 +72,22 @@ void EstimateQuality::observe_attention(const model::Op& op, int key_head,
       ratios_k_.push_back(scales.k / calibrated.k);
     }
   }
+}
+
+void EstimateQuality::add_counts(const std::array<size_t, attention::kTileTokens>& n_seen,
+                                 Counts* counts) {
+  (*counts)[0] += static_cast<double>(n_seen.front());
+  for (const size_t n : n_seen) (*counts)[1] += static_cast<double>(n);
+  (*counts)[2] += static_cast<double>(n_seen.back());
+}
+
+std::vector<SeenByWeight> EstimateQuality::seen_by_weight() const {
+  std::vector<SeenByWeight> result;
+  for (size_t i = 0; i < kAbove.size() && all_[0] > 0; ++i) {
+    result.push_back(
+        {kAbove[i], seen_[i][0] / all_[0], seen_[i][1] / all_[1], seen_[i][2] / all_[2]});
+  }
+  return result;
 }
 
 std::vector<QualityOfWay> EstimateQuality::ways() const {

@@ -1,12 +1,15 @@
 // Measures how well int8 finds the positions that a model's queries attend to on a text: recall of
-// the best float positions by where scales come from (S1, S4), what fixed scales clip, and how far
-// scales of this text are from those of the calibration text.
+// the best float positions by where scales come from (S1, S4), what fixed scales clip, how far
+// scales of this text are from those of the calibration text, and how many positions tiles keep
+// where those go by their weight (S2).
 #pragma once
 
+#include <array>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "attention/choose/estimate.h"
 #include "attention/estimate_recall.h"
 #include "lanes/lane.h"
 #include "model/blueprint.h"
@@ -25,6 +28,13 @@ struct ScaleSpread {
   double low = 1.0, middle = 1.0, high = 1.0;
 };
 
+// The share of the positions before them and their own that tokens see where positions are kept
+// that weigh more than `above` times the mean.
+struct SeenByWeight {
+  double above = 0.0;
+  double first = 0.0, mean = 0.0, last = 0.0;  // of a tile's first token, all tokens, its last one
+};
+
 class EstimateQuality : public lanes::InputObserver {
  public:
   // Looks at every tile_step-th tile from the plan's first sparse position on, but from none with
@@ -39,12 +49,19 @@ class EstimateQuality : public lanes::InputObserver {
                          const attention::Queries& queries, size_t n_tokens) override;
 
   std::vector<QualityOfWay> ways() const;
+  // Returns what is seen with thresholds of 20, 10, 5 and 2.5.
+  std::vector<SeenByWeight> seen_by_weight() const;
   bool has_scales() const { return !attention_.head_scales.empty(); }
   ScaleSpread spread_of_queries() const { return spread_of(ratios_q_); }
   ScaleSpread spread_of_keys() const { return spread_of(ratios_k_); }
 
  private:
+  static constexpr std::array<double, 4> kAbove = {20, 10, 5, 2.5};
+  // Counts positions of some tiles: of their first tokens, of all tokens, of their last tokens.
+  using Counts = std::array<double, 3>;
+
   static ScaleSpread spread_of(std::vector<double> ratios);
+  static void add_counts(const std::array<size_t, attention::kTileTokens>& n_seen, Counts* counts);
 
   const kernels::Table& table_;
   plan::PromptAttention attention_;
@@ -56,6 +73,8 @@ class EstimateQuality : public lanes::InputObserver {
   std::mutex mutex_;  // guards what follows
   std::vector<attention::EstimateRecall> sums_;
   std::vector<double> ratios_q_, ratios_k_;
+  std::array<Counts, kAbove.size()> seen_{};
+  Counts all_{};  // the positions that full attention sees
 };
 
 }  // namespace troika::measure

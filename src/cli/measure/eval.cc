@@ -125,6 +125,19 @@ void look_at_text(const EvalFlags& flags, engine::Engine& engine,
       engine.plan().attention.from));
 }
 
+// Adds how many positions tiles keep where those go by their weight.
+void add_seen(const std::vector<measure::SeenByWeight>& seen, nlohmann::ordered_json* json,
+              std::string* text) {
+  *text += fmt::format("{:<42}{:>9} {:>16} {:>15}\n", "positions kept by weight, times the mean",
+                       "all", "a tile's first", "a tile's last");
+  for (const measure::SeenByWeight& at : seen) {
+    (*json)["seen_by_weight"].push_back(
+        {{"above", at.above}, {"share", at.mean}, {"first", at.first}, {"last", at.last}});
+    *text += fmt::format("{:<42g}{:>8.1f}% {:>15.1f}% {:>14.1f}%\n", at.above, 100 * at.mean,
+                         100 * at.first, 100 * at.last);
+  }
+}
+
 // Prints how well an estimate in int8 finds what queries attend to, for each source of its scales.
 void eval_estimate(const EvalFlags& flags, engine::Engine& engine) {
   constexpr size_t kTileStep = 8;
@@ -165,6 +178,7 @@ void eval_estimate(const EvalFlags& flags, engine::Engine& engine) {
         "{:.2f}, {:.2f}, {:.2f}; keys {:.2f}, {:.2f}, {:.2f}\n",
         q.low, q.middle, q.high, k.low, k.middle, k.high);
   }
+  add_seen(quality.seen_by_weight(), &json, &text);
   if (flags.json) {
     print_json(json);
   } else {
@@ -284,7 +298,8 @@ void add_eval(Command& app) {
       "token to this file, a line each, to compare runs token by token");
   command->add_flag("--estimate", flags->shows_estimate,
                     "With --perplexity of a plain text: how well int8 finds the positions that "
-                    "matter to its queries (sparse attention), in place of the perplexity");
+                    "matter to its queries, and how many of them sparse attention keeps, in "
+                    "place of the perplexity");
   command->add_option("--tasks", flags->tasks, "A JSONL file of tasks");
   flags->context_tasks.add_to(*command);
   command->add_option("--first", flags->most, "Only the first N documents or tasks")
