@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,7 +13,9 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/team.h"
+#include "forge/distribution.h"
 #include "forge/file_type.h"
+#include "forge/plant_attention.h"
 #include "forge/plant_sparsity.h"
 #include "forge/random_key.h"
 #include "forge/random_normal.h"
@@ -34,11 +37,6 @@ using model::TensorRole;
 constexpr uint64_t kMaxFreshElements = uint64_t{1} << 18;
 constexpr uint64_t kPieces = 2048;
 constexpr uint64_t kPieceLength = 256;
-
-struct Distribution {
-  float mean;
-  float deviation;
-};
 
 // Returns the spread of a tensor's values. Each matrix keeps the size of its input; logits spread
 // by about 3. With tied embeddings the row of the last token would win every time, unless what the
@@ -79,14 +77,18 @@ void fill(std::vector<float>& values, uint64_t key, uint64_t first, Distribution
 
 class Synthesizer {
  public:
-  Synthesizer(const SynthOptions& options, const model::KnownModel& model, gguf::Writer& writer)
+  // `attention` plants attention; it may be null.
+  Synthesizer(const SynthOptions& options, const model::KnownModel& model,
+              const AttentionPlanter* attention, gguf::Writer& writer)
       : options_(options),
         model_(model),
+        attention_(attention),
         writer_(writer),
         team_(std::max(options.n_threads, 1)),
         rows_(static_cast<size_t>(team_.size())) {
-    if (!options.sparsity.is_planted()) return;
-    planter_ = std::make_unique<SparsityPlanter>(options.sparsity, model, options.seed);
+    if (options.sparsity.is_planted()) {
+      planter_ = std::make_unique<SparsityPlanter>(options.sparsity, model, options.seed);
+    }
   }
 
   void add_total(uint64_t bytes) { total_bytes_ += bytes; }
@@ -97,14 +99,16 @@ class Synthesizer {
       writer_.write(std::as_bytes(std::span(factors)));
       return;
     }
-    if (planter_ != nullptr &&
-        planter_->write(tensor, type, writer_, team_, [&](uint64_t bytes) { report(bytes); })) {
-      return;
-    }
+    const auto count = [&](uint64_t bytes) { report(bytes); };
+    if (planter_ != nullptr && planter_->write(tensor, type, writer_, team_, count)) return;
+    if (attention_ != nullptr && attention_->write(tensor, type, writer_, team_, count)) return;
     uint64_t n_elements = 1;
     for (const uint64_t length : tensor.shape) n_elements *= length;
     const uint64_t key = random_key(options_.seed, tensor.name);
-    const Distribution distribution = distribution_of(tensor, model_);
+    Distribution distribution = distribution_of(tensor, model_);
+    if (attention_ != nullptr) {
+      distribution = attention_->distribution_of(tensor).value_or(distribution);
+    }
     if (n_elements > kMaxFreshElements && n_elements % kPieceLength == 0 &&
         kPieceLength % tensor::type_info(type).block_length == 0) {
       write_pieces(type, n_elements / kPieceLength, key, distribution);
@@ -169,6 +173,7 @@ class Synthesizer {
 
   const SynthOptions& options_;
   const model::KnownModel& model_;
+  const AttentionPlanter* attention_;
   gguf::Writer& writer_;
   Team team_;
   std::vector<std::vector<float>> rows_;  // one for each worker
@@ -193,13 +198,21 @@ SynthReport synth(const SynthOptions& options) {
                          model.n_heads / model.n_kv_heads};
   const std::vector<KnownTensor> tensors = model::known_tensors(model);
 
+  if (options.sparsity.is_planted() && options.attention.is_planted()) {
+    throw UsageError(
+        "‹plant-sparsity› and ‹plant-attention› give tokens different embeddings, and a file has "
+        "one of them. Make two files.");
+  }
   if (options.sparsity.is_planted()) SparsityPlanter(options.sparsity, model, options.seed);
+  std::optional<AttentionPlanter> attention;
+  if (options.attention.is_planted()) attention.emplace(options.attention, model, options.seed);
   gguf::Writer writer(options.output);
   model::add_known_metadata(model, writer);
   writer.add_uint32("general.file_type", file_type.number);
   writer.add_uint32("general.quantization_version", 2);
   add_synth_tokenizer(model, writer);
-  Synthesizer synthesizer(options, model, writer);
+  if (attention) attention->add_metadata(writer);
+  Synthesizer synthesizer(options, model, attention ? &*attention : nullptr, writer);
   std::vector<tensor::Type> types;
   for (const KnownTensor& tensor : tensors) {
     types.push_back(choose_type(file_type, tensor.name, tensor.shape, facts));
@@ -209,7 +222,9 @@ SynthReport synth(const SynthOptions& options) {
   writer.begin_data();
   for (size_t i = 0; i < tensors.size(); ++i) synthesizer.write(tensors[i], types[i]);
   writer.finish();
-  return {model::n_parameters(model), tensors.size(), writer.bytes_written()};
+  SynthReport report = {model::n_parameters(model), tensors.size(), writer.bytes_written(), {}};
+  if (attention) report.attention = attention->shares();
+  return report;
 }
 
 }  // namespace troika::forge

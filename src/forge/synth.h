@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/progress.h"
+#include "forge/plant_attention.h"
 #include "forge/plant_sparsity.h"
 
 namespace troika::forge {
@@ -15,7 +17,8 @@ struct SynthOptions {
   std::string output;
   std::string type = "q4_0";  // a name of file_types()
   uint64_t seed = 1;
-  SparsityLaw sparsity{};  // says how neurons fire; none: as random weights make them
+  SparsityLaw sparsity{};    // says how neurons fire; none: as random weights make them
+  AttentionLaw attention{};  // says how much tiles of queries keep; not together with `sparsity`
   int n_threads = 1;
   ProgressFunction progress{};  // counts bytes of the output; may be empty
 };
@@ -24,6 +27,7 @@ struct SynthReport {
   uint64_t n_parameters = 0;
   uint64_t n_tensors = 0;
   uint64_t bytes = 0;
+  std::vector<ShareAtLength> attention{};  // what planted attention keeps; else empty
 };
 
 // Makes a file. The same options give the same file, to the byte, on every machine and with any

@@ -350,6 +350,25 @@ TEST_F(Behaviour, PlantedFilesSayTheSame) {
   EXPECT_NE(table.out.find("blk.1.ffn_up"), std::string::npos) << table.out;
 }
 
+TEST_F(Behaviour, PlantedAttentionSaysWhatItKeeps) {
+  const std::string out = folder_.file("planted.gguf");
+  const std::vector<std::string> words = {
+      "synth", "--like", "tiny-llama3", "--plant-attention", "40%", "--plant-length", "9216", out};
+  const Finished said = troika(words);
+  expect_success(said);
+  EXPECT_NE(said.out.find("2048 tokens"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("(extrapolated)"), std::string::npos) << said.out;
+  std::vector<std::string> as_json = words;
+  as_json.push_back("--json");
+  const json report = json_of(troika(as_json))["kept_positions"];
+  ASSERT_EQ(report.size(), 4u);
+  EXPECT_NEAR(report[3]["share"], 0.4, 0.08);
+  EXPECT_EQ(report[3]["length"], 9216);
+  EXPECT_EQ(report[3]["extrapolated"], true);
+  EXPECT_EQ(report[2]["extrapolated"], false);
+  expect_success(troika({"run", out, "-p", "the little girl", "-n", "4"}));
+}
+
 TEST_F(Behaviour, QuantizedFilesRun) {
   TinyModel model = small_model();
   model.width = model.head_dim = model.rope_dims = 256;

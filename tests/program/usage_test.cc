@@ -521,7 +521,7 @@ TEST_F(Usage, HelpOfEachCommandNamesItsOptions) {
       {"quantize", {"IN", "OUT", "--type", "q4_k_m", "--json"}},
       {"synth",
        {"OUT", "--like", "--type", "--seed", "--list", "--json", "--plant-outliers", "--channels",
-        "--scale"}}};
+        "--scale", "--plant-sparsity", "--overlap", "--plant-attention", "--plant-length"}}};
   const Finished all = troika({"--help"});
   expect_success(all);
   for (const auto& [command, options] : commands) {
@@ -656,6 +656,32 @@ TEST_F(Usage, P8PlanningOfNeuronsSaysWhatItNeeds) {
       {"--choose-neurons", "--ffn every-neuron"});
   expect_refusal(troika({"plan", model_, "--profile", model_ + ".none"}), 2,
                  {"--profile", "--choose-neurons"});
+}
+
+TEST_F(Usage, WrongWaysToPlantAttention) {
+  const std::string out = folder_.file("out.gguf");
+  const auto plant = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"synth", "--like", "tiny-llama3", out};
+    words.insert(words.end(), more.begin(), more.end());
+    return troika(words);
+  };
+  for (const char* share : {"0", "0%"}) {
+    expect_refusal(plant({"--plant-attention", share}), 2, {"--plant-attention", "40%"});
+  }
+  for (const char* share : {"1", "100%", "nan", "inf", "-20%"}) {
+    expect_refusal(plant({std::string("--plant-attention=") + share}), 2,
+                   {"--plant-attention", "less than 1"});
+  }
+  expect_refusal(plant({"--plant-attention", "much"}), 2, {"--plant-attention", "much"});
+  expect_refusal(plant({"--plant-attention", "0.1%"}), 2, {"0.1%", "keep"});
+  expect_refusal(plant({"--plant-attention", "40%", "--plant-length", "1024"}), 2,
+                 {"--plant-length", "1024"});
+  expect_refusal(plant({"--plant-length", "2048"}), 2, {"--plant-length", "--plant-attention"});
+  expect_refusal(plant({"--plant-attention", "40%", "--plant-sparsity", "15%"}), 2,
+                 {"--plant-attention", "--plant-sparsity", "two files"});
+  expect_refusal(troika({"synth", "--plant-outliers", model_, out, "--plant-attention", "40%"}), 2,
+                 {"--plant-attention", "--plant-outliers"});
+  EXPECT_EQ(folder_.n_files(), 1u);
 }
 
 // `profile` checks lanes and threads as `run` does.

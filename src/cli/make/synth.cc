@@ -28,6 +28,8 @@ struct SynthFlags {
   std::string text;  // names a file
   std::string live;  // the share of live neurons
   Option* overlap = nullptr;
+  std::string kept;  // the share of positions that tiles keep
+  Option* kept_length = nullptr;
   std::vector<Option*> for_random;    // options that make no sense with --plant-outliers
   std::vector<Option*> for_planting;  // options that make no sense without it
   Option* type = nullptr;
@@ -143,6 +145,58 @@ void plant(SynthFlags& flags) {
   flags.json ? print_json(to_json(report)) : print_table(report, options.output);
 }
 
+// Reads what is planted in random weights.
+void read_laws(SynthFlags& flags) {
+  forge::SynthOptions& options = flags.options;
+  if (!flags.live.empty()) {
+    options.sparsity.live = share_of(flags.live, "--plant-sparsity");
+    if (options.sparsity.live <= 0.0) {
+      throw UsageError("--plant-sparsity: give the share of live neurons, for example 15%.");
+    }
+  } else if (flags.overlap->count() > 0) {
+    throw UsageError("--overlap needs --plant-sparsity LIVE.");
+  }
+  if (!flags.kept.empty()) {
+    options.attention.share = share_of(flags.kept, "--plant-attention");
+    if (options.attention.share == 0.0) {
+      throw UsageError(
+          "--plant-attention: give the share of positions that tiles keep, for example 40%.");
+    }
+  } else if (flags.kept_length->count() > 0) {
+    throw UsageError("--plant-length needs --plant-attention SHARE.");
+  }
+}
+
+// Says what planted attention keeps.
+std::string text_of(const std::vector<forge::ShareAtLength>& shares) {
+  std::string text = "positions that tiles keep by weight, of prompts of";
+  bool is_beyond = false;
+  for (const forge::ShareAtLength& at : shares) {
+    const bool is_known = at.length <= forge::kLongestKnown;
+    is_beyond |= !is_known;
+    text += fmt::format("{} {} tokens: {:.0f} %{}", at.length == shares.front().length ? "" : ",",
+                        at.length, 100 * at.share, is_known ? "" : " (extrapolated)");
+  }
+  text += "\n";
+  if (is_beyond) {
+    text += fmt::format(
+        "What a real model keeps was measured up to {} tokens; a share of longer prompts is an "
+        "extrapolation.\n",
+        forge::kLongestKnown);
+  }
+  return text;
+}
+
+nlohmann::ordered_json json_of(const std::vector<forge::ShareAtLength>& shares) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const forge::ShareAtLength& at : shares) {
+    json.push_back({{"length", at.length},
+                    {"share", at.share},
+                    {"extrapolated", at.length > forge::kLongestKnown}});
+  }
+  return json;
+}
+
 void synth(SynthFlags& flags) {
   if (!flags.plant.input.empty()) return plant(flags);
   if (flags.list) return list(flags.json);
@@ -156,14 +210,7 @@ void synth(SynthFlags& flags) {
         "and "
         "the file.");
   }
-  if (!flags.live.empty()) {
-    flags.options.sparsity.live = share_of(flags.live, "--plant-sparsity");
-    if (flags.options.sparsity.live <= 0.0) {
-      throw UsageError("--plant-sparsity: give the share of live neurons, for example 15%.");
-    }
-  } else if (flags.overlap->count() > 0) {
-    throw UsageError("--overlap needs --plant-sparsity LIVE.");
-  }
+  read_laws(flags);
   flags.options.n_threads = usable_cores();
   forge::SynthReport report;
   {
@@ -172,10 +219,12 @@ void synth(SynthFlags& flags) {
     report = forge::synth(flags.options);
   }
   if (flags.json) {
-    print_json({{"file", flags.options.output},
-                {"parameters", report.n_parameters},
-                {"tensors", report.n_tensors},
-                {"bytes", report.bytes}});
+    nlohmann::ordered_json json = {{"file", flags.options.output},
+                                   {"parameters", report.n_parameters},
+                                   {"tensors", report.n_tensors},
+                                   {"bytes", report.bytes}};
+    if (!report.attention.empty()) json["kept_positions"] = json_of(report.attention);
+    print_json(json);
     return;
   }
   print(
@@ -183,6 +232,30 @@ void synth(SynthFlags& flags) {
                   "noise.\n",
                   flags.options.output, static_cast<double>(report.n_parameters) * 1e-6,
                   report.n_tensors, bytes_text(report.bytes)));
+  if (!report.attention.empty()) print(text_of(report.attention));
+}
+
+// Adds the options of what is planted in random weights, and returns them.
+std::vector<Option*> add_laws(Command& command, SynthFlags& flags) {
+  Option* live = command.add_option(
+      "--plant-sparsity", flags.live,
+      "With --like: this share of the neurons of a feed-forward block with ReLU are live for a "
+      "token (15%), "
+      "each as often as a law says; docs/powerinfer-2.md says what such models may show");
+  flags.overlap = command
+                      .add_option("--overlap", flags.options.sparsity.overlap,
+                                  "With it: how much successive tokens have in common, 0 to less "
+                                  "than 1")
+                      ->capture_default_str();
+  Option* kept = command.add_option(
+      "--plant-attention", flags.kept,
+      "With --like: attention is concentrated so that `--attention sparse` keeps this share of the "
+      "positions (42%) of prompts of random tokens; docs/shadowattn.md says what such models may "
+      "show");
+  flags.kept_length = command.add_option(
+      "--plant-length", flags.options.attention.length,
+      "With it: the length of these prompts (default: 4096, or the model's context)");
+  return {live, flags.overlap, kept, flags.kept_length};
 }
 
 }  // namespace
@@ -194,7 +267,9 @@ void add_synth(Command& app) {
       "Examples: troika synth --like qwen2.5-1.5b --type q4_0 random.gguf\n"
       "          troika synth --plant-outliers model.gguf planted.gguf --channels 0.3% --scale 64\n"
       "          troika synth --like bamboo-7b --plant-sparsity 15% --overlap 0.9 sparse.gguf\n"
-      "Planting scales some channels of the activations by powers of two, and the weights that "
+      "          troika synth --like qwen2-1.5b --plant-attention 42% planted.gguf\n"
+      "Planting outliers scales some channels of the activations by powers of two, and the weights "
+      "that "
       "read\nthem back, so that the model computes what it did.");
   auto flags = std::make_shared<SynthFlags>();
   command->add_option("OUT", flags->options.output, "The GGUF file to write");
@@ -208,16 +283,7 @@ void add_synth(Command& app) {
       ->add_option("--seed", flags->options.seed,
                    "The same seed gives the same file; it chooses the channels to plant")
       ->capture_default_str();
-  Option* live = command->add_option(
-      "--plant-sparsity", flags->live,
-      "With --like: this share of the neurons of a feed-forward block with ReLU are live for a "
-      "token (15%), "
-      "each as often as a law says; docs/powerinfer-2.md says what such models may show");
-  flags->overlap = command
-                       ->add_option("--overlap", flags->options.sparsity.overlap,
-                                    "With it: how much successive tokens have in common, 0 to less "
-                                    "than 1")
-                       ->capture_default_str();
+  const std::vector<Option*> laws = add_laws(*command, *flags);
   Option* show = command->add_flag("--list", flags->list, "Show the known models");
   add_model(*command, "--plant-outliers", flags->plant.input, "A GGUF file to plant outliers in");
   Option* channels =
@@ -228,7 +294,8 @@ void add_synth(Command& app) {
           ->add_option("--scale", flags->plant.scale,
                        "Of the strongest channel in the first and last layer: a power of two")
           ->capture_default_str();
-  flags->for_random = {like, show, live, flags->overlap};
+  flags->for_random = {like, show};
+  flags->for_random.insert(flags->for_random.end(), laws.begin(), laws.end());
   Option* hidden = command
                        ->add_option("--hidden-channels", flags->hidden_channels,
                                     "The same of the inputs of down matrices, whose "
