@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Measures sparse attention on the real model and writes the tables of docs/shadowattn.md, one command for each.
+"""Measures sparse attention and writes the tables of docs/shadowattn.md, one command for each.
 
-Usage: scripts/attention_tables.py accuracy|tasks|ablation|estimate [--again] [--kept] [--threads N] [--data FOLDER] [--program FILE]
+Usage: scripts/attention_tables.py accuracy|tasks|ablation|estimate|planted [--again] [--kept] [--threads N] [--data FOLDER] [--program FILE]
 
-The model is what scripts/real_model.py fetches. The data folder is $TROIKA_DATA or --data. Every result is kept in
+The model is what scripts/real_model.py fetches; `planted` looks at what it keeps, and takes the shapes of larger ones, with
+random weights whose attention is as concentrated; it wants a quiet machine and 4 GB of disk. The data folder is $TROIKA_DATA or --data. Every result is kept in
 build/attention (losses of single tokens in losses/) as soon as it is measured, so that an interrupted table goes on where it
 stopped; --again forgets those of the command first, --kept writes the table with what is there and measures nothing,
 --no-times leaves the times of `ablation` out, which want a quiet machine.
@@ -252,7 +253,58 @@ def tasks(options, kept):
     return table(["", *header], [[name, *cells] for (name, _), *cells in zip(TASKS, *columns)])
 
 
-COMMANDS = {"accuracy": accuracy, "ablation": ablation, "tasks": tasks, "estimate": estimate}
+SHAPES = {"qwen2.5-0.5b": "Qwen2.5-0.5B", "qwen2-1.5b": "Qwen2-1.5B"}
+PROMPTS = (2048, 4096, 8192, 16384)
+LONGEST_KNOWN = 8192  # the real model's context: for longer prompts what it keeps there is taken
+ROUNDS = 3
+
+
+def planted(options, kept):
+    """Tokens a second of whole prompts with real shapes, where tiles keep by weight as much as the real model's do."""
+    def share_of(length):
+        def measured():
+            said = run("env", f"XDG_CACHE_HOME={WORK}", options.program, "eval", options.model, "--no-plan", *threads(options),
+                       "--prefill", "q8", "-c", length, "--estimate", "--json", "--attention", "full", "--perplexity",
+                       beginning(options, CALIBRATION, BYTES))
+            return round(100 * json.loads(said)["seen_by_weight"][-1]["share"])
+        return kept.get(f"kept by weight {length}", measured)
+
+    def measured(name, length, share):
+        path = WORK / f"planted-{name}-{length}.gguf"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        run(options.program, "synth", "--like", name, "--type", "q8_0", "--plant-attention", f"{share}%",
+            "--plant-length", length, path)
+        rounds = []
+        for _ in range(ROUNDS):
+            rates = []
+            for words in (FULL, ["--attention", "sparse"]):
+                said = run(options.program, "bench", path, "--no-plan", *threads(options), "-c", length + 256, "-n", 1, "-r", 1,
+                           "-p", length, "--prefill", "q8", "--json", *words)
+                rates.append(json.loads(said)["prefill"][0]["tokens_per_s"])
+            rounds.append(rates)
+        path.unlink()
+        return rounds
+
+    rows = []
+    for name, title in SHAPES.items():
+        for length in PROMPTS:
+            share = share_of(min(length, LONGEST_KNOWN))
+            if share is None:
+                continue
+            rounds = kept.get(f"planted {name} {length}",
+                              lambda name=name, length=length, share=share: measured(name, length, share))
+            if rounds is None:
+                continue
+            full, sparse = (statistics.median(rates[i] for rates in rounds) for i in (0, 1))
+            ratio = statistics.median(rates[1] / rates[0] for rates in rounds)
+            known = "" if length <= LONGEST_KNOWN else " (extrapolated)"
+            rows.append([title, f"{length:,}", f"{share} %{known}", f"{full:.0f}", f"{sparse:.0f}", f"{ratio:.2f}"])
+    if not rows:
+        return "Not measured yet."
+    return table(["shapes", "prompt of", "kept by weight", "full, tokens a second", "sparse", "gain"], rows)
+
+
+COMMANDS = {"accuracy": accuracy, "ablation": ablation, "tasks": tasks, "estimate": estimate, "planted": planted}
 
 
 def main():
