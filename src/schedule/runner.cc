@@ -107,6 +107,7 @@ void Runner::reserve(size_t n_nodes) {
   n_missing_.resize(n_nodes);
   expected_us_.resize(n_nodes);
   node_us_.resize(n_nodes);
+  run_positions_.reserve(n_nodes);  // each run has a node
   ready_.resize(n_nodes);
 }
 
@@ -205,8 +206,10 @@ void Runner::prepare(const Pass& pass, std::span<const lanes::Run> runs, Policy&
     const auto lane = static_cast<size_t>(node.lane);
     ready_[pass.n_before(node.lane) + lanes_[lane]->n_ready++] = static_cast<int>(i);
   }
-  run_positions_.resize(runs.size());
-  std::transform(runs.begin(), runs.end(), run_positions_.begin(), n_positions);
+  run_positions_.clear();
+  for (const lanes::Run& run : runs.first(pass.n_runs())) {
+    run_positions_.push_back(n_positions(run));
+  }
   if (policy.wants_times()) {
     for (size_t i = 0; i < pass.n_nodes(); ++i) {
       const Node& node = pass.nodes()[i];
