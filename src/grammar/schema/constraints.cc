@@ -9,9 +9,9 @@ namespace troika::grammar::schema {
 namespace {
 
 // Keywords that are refused: a grammar cannot enforce them, or this reader does not know how.
-constexpr const char* kRefused[] = {"$dynamicRef",  "$recursiveRef", "unevaluatedItems",
-                                    "dependencies", "extends",       "disallow",
-                                    "divisibleBy",  "nullable",      "maxContains"};
+constexpr const char* kRefused[] = {"$dynamicRef", "$recursiveRef", "unevaluatedItems",
+                                    "extends",     "disallow",      "divisibleBy",
+                                    "nullable",    "maxContains"};
 
 constexpr const char* kArrayKeywords[] = {"items", "prefixItems", "additionalItems", "contains",
                                           "uniqueItems"};
@@ -25,8 +25,8 @@ bool has_any(const Json& schema, const char* const (&keywords)[N]) {
 }
 
 bool may_be_unevaluated(const Json& schema) {
-  constexpr const char* kElsewhere[] = {"$ref", "allOf", "anyOf", "oneOf",
-                                        "not",  "if",    "then",  "dependentSchemas"};
+  constexpr const char* kElsewhere[] = {
+      "$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "dependentSchemas", "dependencies"};
   return !has_any(schema, kElsewhere);
 }
 

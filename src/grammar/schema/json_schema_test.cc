@@ -142,6 +142,19 @@ TEST(JsonSchema, CombinationsAndReferences) {
           {"\"a\"", "\"\\u0062\""}}});
 }
 
+TEST(JsonSchema, DependenciesOfOlderDrafts) {
+  check({{R"({"type":"object","properties":{"a":true,"b":true,"c":{"type":"integer"}},
+              "additionalProperties":false,
+              "dependencies":{"a":["b"],"b":{"properties":{"c":{"minimum":5}},"required":["c"]}}})",
+          {R"({})", R"({"c":1})", R"({"b":1,"c":5})", R"({"a":1,"b":1,"c":6})"},
+          {R"({"a":1})", R"({"a":1,"c":5})", R"({"b":1})", R"({"b":1,"c":4})",
+           R"({"a":1,"b":1,"c":4})"}},
+         {R"({"dependencies":{"a":false}})", {"3", R"({"b":1})"}, {R"({"a":1})"}}});
+  EXPECT_NE(error_of(R"({"dependencies":{"a":"b"}})", Format::kJsonSchema), "");
+  EXPECT_NE(error_of(R"({"dependentRequired":{"a":true}})", Format::kJsonSchema), "");
+  EXPECT_NE(error_of(R"({"dependentSchemas":{"a":["b"]}})", Format::kJsonSchema), "");
+}
+
 TEST(JsonSchema, WhatIsNotSupportedIsRefusedWithItsPlace) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"properties":{"a":{"not":{"items":true}}}})", "#/properties/a/not: 'not' of 'items'"},

@@ -123,7 +123,8 @@ bool SchemaReader::leads_to_itself(const Json& schema) const {
     if (ref != from.end() && ref->is_string()) {
       follow(document_.target(from, ref->get<std::string>()));
     }
-    for (const char* const keyword : {"allOf", "anyOf", "oneOf", "dependentSchemas"}) {
+    for (const char* const keyword :
+         {"allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"}) {
       const auto found = from.find(keyword);
       if (found != from.end()) std::for_each(found->begin(), found->end(), follow);
     }
@@ -199,13 +200,16 @@ void SchemaReader::add_condition(const Json& schema, std::vector<Choice>* choice
 }
 
 // Adds a choice for each key that others depend on: it is absent, or what depends on it holds.
+// Before 2019-09 one keyword, "dependencies", had lists of keys and schemas.
 void SchemaReader::add_dependencies(const Json& schema, std::vector<Choice>* choices) {
-  for (const char* const keyword : {"dependentRequired", "dependentSchemas"}) {
+  for (const char* const keyword : {"dependentRequired", "dependentSchemas", "dependencies"}) {
     const auto found = schema.find(keyword);
     if (found == schema.end()) continue;
     if (!found->is_object()) document_.refuse(schema, keyword, "an object is expected");
-    const bool are_keys = std::string_view(keyword) == "dependentRequired";
+    const bool may_be_schemas = std::string_view(keyword) != "dependentRequired";
+    const bool may_be_keys = std::string_view(keyword) != "dependentSchemas";
     for (const auto& [key, value] : found->items()) {
+      const bool are_keys = may_be_keys && (value.is_array() || !may_be_schemas);
       const Json& absent = document_.made({{"properties", {{key, false}}}}, schema);
       Json keys = Json::array({key});
       if (are_keys) {
