@@ -155,6 +155,17 @@ TEST(JsonSchema, DependenciesOfOlderDrafts) {
   EXPECT_NE(error_of(R"({"dependentSchemas":{"a":["b"]}})", Format::kJsonSchema), "");
 }
 
+TEST(JsonSchema, FormatsOfAddresses) {
+  check({{R"({"type":"string","format":"uri-reference"})",
+          {"\"\"", "\"a/b?c#d\"", "\"//host/x\"", "\"http://a.b/c%20d\"", "\"#x\"", "\"./a:b\""},
+          {"\"a b\"", "\"1a:b\"", "\"%zz\"", "\"é\"", "\"a#b#c\""}},
+         {R"({"type":"string","format":"iri-reference"})", {"\"/é\"", "\"\""}, {"\"a b\""}},
+         {R"({"type":"string","format":"iri"})", {"\"http://é/😀\""}, {"\"/é\"", "\"http: x\""}},
+         {R"({"type":"string","format":"relative-json-pointer"})",
+          {"\"0\"", "\"12/a~0/b\"", "\"1#\""},
+          {"\"/a\"", "\"01\"", "\"1#/a\"", "\"-1\""}}});
+}
+
 TEST(JsonSchema, WhatIsNotSupportedIsRefusedWithItsPlace) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"properties":{"a":{"not":{"items":true}}}})", "#/properties/a/not: 'not' of 'items'"},

@@ -23,6 +23,15 @@ struct Format {
   "([0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|" \
   "02-(0[1-9]|1[0-9]|2[0-8]))|" TROIKA_LEAP "-02-29)"
 #define TROIKA_BYTE "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+// Addresses with a scheme, and without one: then no colon stands in the first part of the path.
+#define TROIKA_URI "A-Za-z0-9._~@!$&'()*+,;="
+#define TROIKA_IRI TROIKA_URI "\\u00a0-\\ud7ff\\uf900-\\ufdcf\\ufdf0-\\uffef\\u{10000}-\\u{efffd}"
+#define TROIKA_REST(of) "([" of ":/?-]|%[0-9a-fA-F]{2})"
+#define TROIKA_FRAGMENT(of) "(#" TROIKA_REST(of) "*)?"
+#define TROIKA_ABSOLUTE(of) "[A-Za-z][A-Za-z0-9+.-]*:" TROIKA_REST(of) "+" TROIKA_FRAGMENT(of)
+#define TROIKA_RELATIVE(of) \
+  "([" of "-]|%[0-9a-fA-F]{2})*([/?]" TROIKA_REST(of) "*)?" TROIKA_FRAGMENT(of)
+#define TROIKA_POINTER "(/([^/~]|~[01])*)*"
 #define TROIKA_LABEL "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 
 constexpr Format kFormats[] = {
@@ -46,17 +55,17 @@ constexpr Format kFormats[] = {
     {"hostname", TROIKA_LABEL "(\\." TROIKA_LABEL ")*"},
     {"email", "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@" TROIKA_LABEL
               "(\\." TROIKA_LABEL ")*"},
-    {"uri",
-     "[A-Za-z][A-Za-z0-9+.-]*:([A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9a-fA-F]{2})+"
-     "(#([A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9a-fA-F]{2})*)?"},
-    {"json-pointer", "(/([^/~]|~[01])*)*"},
+    {"uri", TROIKA_ABSOLUTE(TROIKA_URI)},
+    {"uri-reference", TROIKA_ABSOLUTE(TROIKA_URI) "|" TROIKA_RELATIVE(TROIKA_URI)},
+    {"iri", TROIKA_ABSOLUTE(TROIKA_IRI)},
+    {"iri-reference", TROIKA_ABSOLUTE(TROIKA_IRI) "|" TROIKA_RELATIVE(TROIKA_IRI)},
+    {"json-pointer", TROIKA_POINTER},
+    {"relative-json-pointer", "(0|[1-9][0-9]*)(#|" TROIKA_POINTER ")"},
 };
 
 // The standard's formats that this reader does not know. Names that are not in the standard are
 // taken for remarks.
-constexpr const char* kRefused[] = {"idn-email", "idn-hostname",         "uri-reference",
-                                    "iri",       "iri-reference",        "uri-template",
-                                    "regex",     "relative-json-pointer"};
+constexpr const char* kRefused[] = {"idn-email", "idn-hostname", "uri-template", "regex"};
 
 }  // namespace
 
