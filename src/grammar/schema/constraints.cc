@@ -165,11 +165,13 @@ void add_keywords(const Json& schema, const Document& document, Constraints* to)
   add_count(schema, "minItems", "maxItems", document, &to->min_items, &to->max_items);
   add_count(schema, "minProperties", "maxProperties", document, &to->min_properties,
             &to->max_properties);
-  if (schema.contains("pattern") || schema.contains("format") || schema.contains(kNotPattern)) {
+  constexpr const char* kStringKeywords[] = {"pattern", "format", kNotPattern, kNotFormat};
+  if (has_any(schema, kStringKeywords)) {
     to->strings.push_back(&schema);
   }
   if (has_any(schema, kArrayKeywords)) to->arrays.push_back(&schema);
   if (has_any(schema, kObjectKeywords)) to->objects.push_back(&schema);
+  if (schema.contains(kWanted)) to->wanted.push_back(&schema[kWanted]);
   if (schema.contains("propertyNames")) to->names.push_back(&schema["propertyNames"]);
   add_required(schema, document, to);
   add_values(schema, document, to);

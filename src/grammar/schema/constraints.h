@@ -40,6 +40,7 @@ struct Constraints {
   std::vector<const Json*> arrays;          // schemas with keywords of arrays
   std::vector<const Json*> objects;         // schemas with keywords of objects
   std::vector<const Json*> names;           // schemas that keys must fit
+  std::vector<const Json*> wanted;          // members of which one must be there, as kWanted has it
   std::vector<std::string> required;        // keys in the order of the schemas
   std::set<std::string> required_set;       // the same keys
   std::optional<std::vector<Json>> values;  // if given, the value must be one of these
@@ -53,8 +54,13 @@ void add_keywords(const Json& schema, const Document& document, Constraints* to)
 
 // The keyword with which negated schemas name a pattern that must not be found.
 inline constexpr const char* kNotPattern = "$notPattern";
+// The keyword with which negated schemas name a format that a text must not have.
+inline constexpr const char* kNotFormat = "$notFormat";
 // The keyword with which negated schemas list values that are not allowed.
 inline constexpr const char* kNotValues = "$notValues";
+// The keyword with which negated schemas ask for a member: with a key that is none of "names" and
+// fits none of "patterns", or fits "pattern", or not the schema "unlike"; its value fits "value".
+inline constexpr const char* kWanted = "$wanted";
 // The type that negated schemas write for numbers that are no integers.
 inline constexpr const char* kFractions = "$fraction";
 

@@ -155,6 +155,61 @@ TEST(JsonSchema, DependenciesOfOlderDrafts) {
   EXPECT_NE(error_of(R"({"dependentSchemas":{"a":["b"]}})", Format::kJsonSchema), "");
 }
 
+TEST(JsonSchema, OneOfTellsObjectsApartByTheirOtherMembers) {
+  check({{R"({"oneOf":[{"type":"object","properties":{"a":{"type":"integer"}},
+              "additionalProperties":false},{"type":"object","properties":{"b":{"type":"integer"}},
+              "additionalProperties":false}]})",
+          {R"({"a":1})", R"({"b":-2})"},
+          {R"({})", R"({"a":1,"b":2})", R"({"c":1})", "1"}},
+         {R"({"oneOf":[{"properties":{"a":{"type":"integer"}}},
+              {"properties":{"a":{"type":"integer"}},"additionalProperties":{"type":"null"}}]})",
+          {R"({"a":1,"b":2})", R"({"b":null,"c":[]})", R"({"c":{},"b":null,"d":0})"},
+          {R"({"a":1})", R"({"b":null})", R"({})", R"({"a":"x","b":2})"}}});
+}
+
+TEST(JsonSchema, NegationsOfWhatObjectsAndArraysHold) {
+  check({{R"({"type":"object","not":{"additionalProperties":{"type":"integer"},
+              "patternProperties":{"^x":true}}})",
+          {R"({"a":"1"})", R"({"x":1,"a":1,"b":[]})", R"({"a":null,"b":null})"},
+          {R"({})", R"({"a":1})", R"({"x":"y"})", R"({"xa":"y","b":2})"}},
+         {R"({"type":"object","not":{"patternProperties":{"^x":{"type":"integer"}}}})",
+          {R"({"x":"1"})", R"({"a":1,"x2":null,"x3":4})"},
+          {R"({})", R"({"x":1})", R"({"a":"1","x":2})"}},
+         {R"({"type":"object","minProperties":1,"not":{"propertyNames":{"maxLength":2}}})",
+          {R"({"abc":1})", R"({"a":1,"abc":2})"},
+          {R"({})", R"({"ab":1})", R"({"a":1,"b":2})"}},
+         {R"({"type":"object","not":{"propertyNames":{"maxLength":2}},"allOf":[
+              {"not":{"additionalProperties":{"type":"null"}}}]})",
+          {R"({"abc":1})", R"({"a":1,"abc":null})", R"({"abc":null,"a":1})"},
+          {R"({})", R"({"abc":null})", R"({"a":1,"b":2})"}},
+         {R"({"type":"array","not":{"items":{"type":"integer"}}})",
+          {"[\"a\"]", "[1,null,2]"},
+          {"[]", "[1]", "[1,2]"}},
+         {R"({"type":"array","not":{"contains":{"type":"null"}}})",
+          {"[]", "[2]", "[\"1\",0]"},
+          {"[null]", "[2,null]"}},
+         {R"({"type":"integer","not":{"oneOf":[{"minimum":3},{"maximum":5}]}})",
+          {"3", "5"},
+          {"2", "6"}},
+         {R"({"type":"object","not":{"dependencies":{"a":["b"],"c":{"required":["d"]}}}})",
+          {R"({"a":1})", R"({"c":1})", R"({"a":1,"c":1})"},
+          {R"({})", R"({"b":1})", R"({"a":1,"b":1})", R"({"c":1,"d":1})"}},
+         {R"({"type":"string","maxLength":10,"not":{"format":"date"}})",
+          {"\"soon\"", "\"2023-02-29\""},
+          {"\"2024-02-29\""}},
+         {R"({"$defs":{"n":{"type":"null"}},"not":{"$ref":"#/$defs/n","title":"t","x-mine":7}})",
+          {"1", "\"\""},
+          {"null"}}});
+}
+
+// A member cannot be asked for and counted with others at once.
+TEST(JsonSchema, MembersAreNotCountedWhereOneIsAskedFor) {
+  const char* const schema = R"({"type":"object","minProperties":2,
+      "not":{"additionalProperties":{"type":"integer"}}})";
+  EXPECT_NE(error_of(schema, Format::kJsonSchema).find("conditions for members"),
+            std::string::npos);
+}
+
 TEST(JsonSchema, FormatsOfAddresses) {
   check({{R"({"type":"string","format":"uri-reference"})",
           {"\"\"", "\"a/b?c#d\"", "\"//host/x\"", "\"http://a.b/c%20d\"", "\"#x\"", "\"./a:b\""},
@@ -168,11 +223,12 @@ TEST(JsonSchema, FormatsOfAddresses) {
 
 TEST(JsonSchema, WhatIsNotSupportedIsRefusedWithItsPlace) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"properties":{"a":{"not":{"items":true}}}})", "#/properties/a/not: 'not' of 'items'"},
+      {R"({"properties":{"a":{"not":{"uniqueItems":true}}}})",
+       "#/properties/a/not: 'not' of 'uniqueItems'"},
       {R"({"items":{"uniqueItems":true}})", "#/items/uniqueItems"},
       {R"({"$ref":"other.json"})", "#/$ref: 'other.json' is in another document"},
       {R"({"$ref":"#/$defs/x"})", "there is no '#/$defs/x'"},
-      {R"({"oneOf":[{"items":true},{"items":{"type":"null"}}]})",
+      {R"({"oneOf":[{"multipleOf":2},{"multipleOf":3}]})",
        "#/oneOf: a value could fit both /0 and /1"},
       {R"x({"pattern":"a(?=b)"})x", "#/pattern: in the regular expression, at byte 3"},
       {R"({"type":"strin"})", "#/type: there is no type \"strin\""},

@@ -11,10 +11,40 @@ namespace {
 
 constexpr int kMostDepth = 16;
 
-// Keywords that say nothing about values.
-constexpr const char* kRemarks[] = {"title",    "description", "default",  "examples",
-                                    "$comment", "deprecated",  "readOnly", "writeOnly",
-                                    "$defs",    "definitions", "$schema",  "$id"};
+// Keywords that say something about values, though not in every form what can be turned round.
+constexpr const char* kBinding[] = {"$dynamicRef",
+                                    "$recursiveRef",
+                                    "$ref",
+                                    "additionalItems",
+                                    "contains",
+                                    "dependencies",
+                                    "disallow",
+                                    "dependentSchemas",
+                                    "dependentRequired",
+                                    "divisibleBy",
+                                    "else",
+                                    "enum",
+                                    "extends",
+                                    "if",
+                                    "items",
+                                    "maxContains",
+                                    "maxItems",
+                                    "maxLength",
+                                    "maxProperties",
+                                    "minContains",
+                                    "minItems",
+                                    "minLength",
+                                    "minProperties",
+                                    "multipleOf",
+                                    "nullable",
+                                    "prefixItems",
+                                    "properties",
+                                    "patternProperties",
+                                    "required",
+                                    "then",
+                                    "unevaluatedItems",
+                                    "unevaluatedProperties",
+                                    "uniqueItems"};
 
 Json names_of(uint8_t types) {
   Json names = Json::array();
@@ -86,6 +116,120 @@ void SchemaReader::add_broken_properties(const Json& properties, const Json& whe
   }
 }
 
+// Adds the schemas of objects with a member that breaks a keyword which speaks of undeclared keys.
+// False where the keyword is another one.
+bool SchemaReader::add_broken_members(const std::string& keyword, const Json& value,
+                                      const Json& schema, const Json& where, int depth,
+                                      Choice* ways) {
+  const auto wanted = [&](Json keys, const Json& no) {
+    keys["value"] = Json::object();
+    const Json& way = document_.made({{"type", "object"}, {kWanted, std::move(keys)}}, where);
+    groups_[&way[kWanted]["value"]] = {false, {&no}};
+    ways->push_back(&way);
+  };
+  if (keyword == "additionalProperties") {
+    Json keys = {{"names", Json::array()}, {"patterns", Json::array()}};
+    constexpr const char* kDeclared[][2] = {{"properties", "names"},
+                                            {"patternProperties", "patterns"}};
+    for (const auto& [declared, list] : kDeclared) {
+      const auto found = schema.find(declared);
+      if (found == schema.end()) continue;
+      for (const auto& [key, of_key] : found->items()) keys[list].push_back(key);
+    }
+    wanted(keys, negated(checked(value), where, depth + 1));
+  } else if (keyword == "patternProperties" && value.is_object()) {
+    for (const auto& [regex, of_keys] : value.items()) {
+      wanted({{"pattern", regex}}, negated(checked(of_keys), where, depth + 1));
+    }
+  } else if (keyword == "propertyNames") {
+    wanted({{"unlike", checked(value)}}, document_.made(true, where));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// Adds the schemas of arrays with an element that breaks "items", or without one for "contains".
+// False where the keyword is another one.
+bool SchemaReader::add_broken_elements(const std::string& keyword, const Json& value,
+                                       const Json& schema, const Json& where, int depth,
+                                       Choice* ways) {
+  const bool are_items = keyword == "items" && !value.is_array() && !schema.contains("prefixItems");
+  const bool is_contains = keyword == "contains" && !schema.contains("minContains");
+  if (!are_items && !is_contains) return false;
+  const Json& no = negated(checked(value), where, depth + 1);
+  const char* const other = are_items ? "contains" : "items";
+  const Json& way = document_.made({{"type", "array"}, {other, Json::object()}}, where);
+  groups_[&way[other]] = {false, {&no}};
+  ways->push_back(&way);
+  return true;
+}
+
+// Adds the schemas of objects that have a key, though not what depends on it. False where the
+// keyword is another one.
+bool SchemaReader::add_broken_dependencies(const std::string& keyword, const Json& value,
+                                           const Json& where, int depth, Choice* ways) {
+  constexpr const char* kKeywords[] = {"dependencies", "dependentRequired", "dependentSchemas"};
+  const auto is = [&](const char* name) { return keyword == name; };
+  if (std::none_of(std::begin(kKeywords), std::end(kKeywords), is) || !value.is_object()) {
+    return false;
+  }
+  for (const auto& [key, then] : value.items()) {
+    const Json present = {{"type", "object"}, {"required", Json::array({key})}};
+    if (!then.is_array()) {
+      const Json& no = negated(checked(then), where, depth + 1);
+      ways->push_back(&group(false, {&document_.made(present, where), &no}, where));
+      continue;
+    }
+    for (const Json& other : then) {
+      if (!other.is_string()) return false;
+      Json way = present;
+      way["properties"] = {{other.get<std::string>(), false}};
+      ways->push_back(&document_.made(std::move(way), where));
+    }
+  }
+  return true;
+}
+
+// Adds the schemas of values that none of these schemas accepts, or two of them.
+void SchemaReader::add_none_or_two(const Choice& of, const Json& where, int depth, Choice* ways) {
+  Choice none;
+  for (const Json* one : of) none.push_back(&negated(*one, where, depth + 1));
+  ways->push_back(&group(false, none, where));
+  for (size_t i = 0; i < of.size(); ++i) {
+    for (size_t j = i + 1; j < of.size(); ++j) {
+      if (!are_disjoint(*of[i], *of[j], 0)) {
+        ways->push_back(&group(false, {of[i], of[j]}, where));
+      }
+    }
+  }
+}
+
+// Adds the schemas of values that break what other schemas say together about the same value. False
+// where the keyword is another one.
+bool SchemaReader::add_broken_parts(const std::string& keyword, const Json& schema,
+                                    const Json& where, int depth, Choice* ways) {
+  if (keyword == "$ref" && schema["$ref"].is_string()) {
+    const Json& target = document_.target(schema, schema["$ref"].get<std::string>());
+    ways->push_back(&negated(target, where, depth + 1));
+  } else if (keyword == "oneOf") {
+    add_none_or_two(list_of(schema, "oneOf"), where, depth, ways);
+  } else if (keyword == "anyOf" || keyword == "allOf") {
+    Choice parts;
+    for (const Json* part : list_of(schema, keyword.c_str())) {
+      parts.push_back(&negated(*part, where, depth + 1));
+    }
+    if (keyword == "anyOf") {
+      ways->push_back(&group(false, parts, where));
+    } else {
+      ways->insert(ways->end(), parts.begin(), parts.end());
+    }
+  } else {
+    return false;
+  }
+  return true;
+}
+
 // Returns a choice between schemas, each of which breaks one keyword of `given`.
 const Json& SchemaReader::negated(const Json& given, const Json& where, int depth) {
   const auto [known, is_new] = negated_.try_emplace(&given, nullptr);
@@ -101,8 +245,6 @@ const Json& SchemaReader::negated(const Json& given, const Json& where, int dept
   }
   Choice ways;
   for (const auto& [keyword, value] : schema.items()) {
-    const auto is = [&, k = keyword](const char* name) { return k == name; };
-    if (std::any_of(std::begin(kRemarks), std::end(kRemarks), is)) continue;
     if (keyword == "type") {
       const uint8_t types = types_of(schema, document_);
       ways.push_back(&made({{"type", names_of(static_cast<uint8_t>(kEvery & ~types))}}));
@@ -124,18 +266,16 @@ const Json& SchemaReader::negated(const Json& given, const Json& where, int dept
       }
     } else if (keyword == "properties" && value.is_object()) {
       add_broken_properties(value, where, depth, &ways);
-    } else if (keyword == "anyOf" || keyword == "allOf") {
-      Choice parts;
-      for (const Json* part : list_of(schema, keyword.c_str())) {
-        parts.push_back(&negated(*part, where, depth + 1));
+    } else if (keyword == "format") {
+      if (formats_bind_) ways.push_back(&made({{"type", "string"}, {kNotFormat, value}}));
+    } else if (!add_broken_parts(keyword, schema, where, depth, &ways) &&
+               !add_broken_members(keyword, value, schema, where, depth, &ways) &&
+               !add_broken_elements(keyword, value, schema, where, depth, &ways) &&
+               !add_broken_dependencies(keyword, value, where, depth, &ways)) {
+      const auto is = [&, k = keyword](const char* name) { return k == name; };
+      if (std::any_of(std::begin(kBinding), std::end(kBinding), is)) {
+        refuse(fmt::format("'not' of '{}' is not supported", keyword));
       }
-      if (keyword == "anyOf") {
-        ways.push_back(&group(false, parts, where));
-      } else {
-        ways.insert(ways.end(), parts.begin(), parts.end());
-      }
-    } else {
-      refuse(fmt::format("'not' of '{}' is not supported", keyword));
     }
   }
   const Json& no = ways.empty() ? made(false) : group(true, ways, where);

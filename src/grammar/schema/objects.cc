@@ -10,6 +10,7 @@ namespace troika::grammar::schema {
 namespace {
 
 constexpr size_t kMostPatterns = 4;
+constexpr size_t kMostWanted = 3;
 constexpr uint64_t kMostStates = 50'000;
 
 }  // namespace
@@ -65,14 +66,50 @@ std::vector<SchemaReader::Member> SchemaReader::members(const Constraints& c) {
   return members;
 }
 
-Expr SchemaReader::member(const Member& member) {
-  const Expr value = value_of(member.value);
-  return pool_.literal(text_.key(member.key) + ":", value);
+std::vector<SchemaReader::Wanted> SchemaReader::wanted(const Constraints& c) {
+  if (c.wanted.size() > kMostWanted || (!c.wanted.empty() && c.max_properties) ||
+      (!c.wanted.empty() && c.min_properties > 1)) {
+    document_.refuse(*c.origin, "", "so many conditions for members are not supported");
+  }
+  std::vector<Wanted> wanted;
+  for (const Json* of : c.wanted) {
+    const auto pattern_of = [&](const Json& regex) {
+      return pattern(*of, "patternProperties", regex.get<std::string>());
+    };
+    const Json* const value = &(*of)["value"];
+    if (of->contains("pattern")) {
+      wanted.push_back({pattern_of((*of)["pattern"]), value});
+    } else if (of->contains("unlike")) {
+      wanted.push_back({pool_.no(names_inside({&(*of)["unlike"]})), value});
+    } else {
+      std::vector<Expr> known;
+      for (const Json& name : (*of)["names"]) {
+        known.push_back(text_.spellings(name.get<std::string>()));
+      }
+      for (const Json& regex : (*of)["patterns"]) known.push_back(pattern_of(regex));
+      wanted.push_back({pool_.no(pool_.any(known)), value});
+    }
+  }
+  return wanted;
 }
 
-// Returns a key that is not declared, with its value. The value depends on which patterns the key
-// fits, so there is an alternative for each set of patterns.
-Expr SchemaReader::other_member(const Constraints& c, const std::vector<Member>& members) {
+// Returns a declared member that is all of these wanted ones.
+Expr SchemaReader::member(const Member& member, const std::vector<Wanted>& wanted,
+                          WantedSet fitting) {
+  Schemas value = member.value;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if ((fitting >> i & 1) == 0) continue;
+    if (!accepts(wanted[i].keys, member.key)) return Pool::kNone;
+    value.insert(wanted[i].value);
+  }
+  return pool_.literal(text_.key(member.key) + ":", value_of(value));
+}
+
+// Returns a key that is not declared, with its value, which is all of these wanted members. The
+// value depends on which patterns the key fits, so there is an alternative for each set of
+// patterns.
+Expr SchemaReader::other_member(const Constraints& c, const std::vector<Member>& members,
+                                const std::vector<Wanted>& wanted, WantedSet fitting) {
   std::vector<std::pair<std::string, Expr>> patterns;
   for (const Json* schema : c.objects) {
     if (!schema->contains("patternProperties")) continue;
@@ -88,27 +125,33 @@ Expr SchemaReader::other_member(const Constraints& c, const std::vector<Member>&
         fmt::format("more than {} patterns for the same keys are not supported", kMostPatterns));
   }
   std::vector<Expr> keys = {text_.any_string()};
+  Schemas of_wanted;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if ((fitting >> i & 1) == 0) continue;
+    keys.push_back(wanted[i].keys);
+    of_wanted.insert(wanted[i].value);
+  }
   if (!c.names.empty()) keys.push_back(names_inside(c.names));
   std::vector<Expr> declared;
   declared.reserve(members.size());
   for (const Member& m : members) declared.push_back(text_.spellings(m.key));
   if (!declared.empty()) keys.push_back(pool_.no(pool_.any(declared)));
   std::vector<Expr> ways;
-  for (uint32_t fitting = 0; fitting < 1u << patterns.size(); ++fitting) {
+  for (uint32_t found = 0; found < 1u << patterns.size(); ++found) {
     std::vector<Expr> all = keys;
     all.reserve(keys.size() + patterns.size());
     for (size_t i = 0; i < patterns.size(); ++i) {
-      const bool fits = (fitting >> i & 1) != 0;
+      const bool fits = (found >> i & 1) != 0;
       all.push_back(fits ? patterns[i].second : pool_.no(patterns[i].second));
     }
     const Expr key = pool_.all(all);
     if (key == Pool::kNone) continue;
-    Schemas value;
+    Schemas value = of_wanted;
     for (const Json* schema : c.objects) {
       bool is_known = false;
       for (size_t i = 0; i < patterns.size() && schema->contains("patternProperties"); ++i) {
         const Json& of = (*schema)["patternProperties"];
-        if ((fitting >> i & 1) == 0 || !of.contains(patterns[i].first)) continue;
+        if ((found >> i & 1) == 0 || !of.contains(patterns[i].first)) continue;
         value.insert(&checked(of[patterns[i].first]));
         is_known = true;
       }
@@ -136,6 +179,57 @@ Expr SchemaReader::other_members(Expr member, const Constraints& c, uint64_t n_b
   return least == 0 ? pool_.optional(some) : some;
 }
 
+// Returns what may follow the declared members where wanted ones are missing. `others` are members
+// that are not declared, by the wanted ones that they are.
+Expr SchemaReader::wanted_members(const std::vector<Expr>& others, WantedSet missing,
+                                  bool is_first) {
+  const Expr more = pool_.literal(",", others[0]);
+  if (missing == 0) return pool_.star(more);
+  std::vector<Expr> ways;
+  for (WantedSet some = 1; some < others.size(); ++some) {
+    if ((some & ~missing) != 0) continue;
+    const Expr then = wanted_members(others, missing & ~some, false);
+    const Expr taken = pool_.concat(others[some], then);
+    ways.push_back(is_first ? taken : pool_.literal(",", taken));
+  }
+  if (!is_first) return pool_.concat(pool_.star(more), pool_.any(ways));
+  ways.push_back(pool_.concat(others[0], wanted_members(others, missing, false)));
+  return pool_.any(ways);
+}
+
+// Returns what may follow in front of a declared member, from what may follow behind it.
+SchemaReader::Followers SchemaReader::with_member(const Member& declared,
+                                                  const std::vector<Wanted>& wanted,
+                                                  const Followers& then) {
+  std::vector<Expr> with_key;
+  for (WantedSet set = 0; set < then.size(); ++set) {
+    with_key.push_back(member(declared, wanted, set));
+  }
+  Followers next(then.size());
+  const size_t counted = then[0].size() - 1;
+  for (WantedSet missing = 0; missing < then.size(); ++missing) {
+    for (size_t n = 0; n <= counted; ++n) {
+      std::vector<Expr> ways;
+      for (WantedSet set = 0; set < then.size(); ++set) {
+        if ((set & ~missing) != 0) continue;
+        const Expr behind =
+            pool_.concat(with_key[set], then[missing & ~set][std::min(n + 1, counted)]);
+        ways.push_back(n > 0 ? pool_.literal(",", behind) : behind);
+      }
+      if (declared.is_required) {
+        next[missing].push_back(pool_.any(ways));
+        continue;
+      }
+      // Several ways lead here, so a rule is made, which is written once.
+      ways.push_back(then[missing][n]);
+      const Rule rule = pool_.add_rule("members");
+      pool_.set_rule(rule, pool_.any(ways));
+      next[missing].push_back(pool_.call(rule));
+    }
+  }
+  return next;
+}
+
 Expr SchemaReader::object(const Constraints& c) {
   std::vector<Member> known = members(c);
   if (!c.names.empty()) {
@@ -151,27 +245,19 @@ Expr SchemaReader::object(const Constraints& c) {
   if (counted * (known.size() + 1) > kMostStates) {
     document_.refuse(*c.origin, "", "so many counted properties are not supported");
   }
-  const Expr other = other_member(c, known);
-  std::vector<Expr> then;  // what may follow, by the number of members before
-  for (uint64_t n = 0; n <= counted; ++n) then.push_back(other_members(other, c, n));
-  for (size_t i = known.size(); i > 0; --i) {
-    const Expr with_key = member(known[i - 1]);
-    std::vector<Expr> next;
+  const std::vector<Wanted> of = wanted(c);
+  const WantedSet n_sets = 1u << of.size();
+  std::vector<Expr> others;
+  for (WantedSet set = 0; set < n_sets; ++set) others.push_back(other_member(c, known, of, set));
+  Followers then(n_sets);
+  for (WantedSet missing = 0; missing < n_sets; ++missing) {
     for (uint64_t n = 0; n <= counted; ++n) {
-      const Expr behind = pool_.concat(with_key, then[std::min(n + 1, counted)]);
-      const Expr taken = n > 0 ? pool_.literal(",", behind) : behind;
-      if (known[i - 1].is_required) {
-        next.push_back(taken);
-        continue;
-      }
-      // Two ways lead here, so a rule is made, which is written once.
-      const Rule rule = pool_.add_rule("members");
-      pool_.set_rule(rule, pool_.any({taken, then[n]}));
-      next.push_back(pool_.call(rule));
+      then[missing].push_back(missing == 0 ? other_members(others[0], c, n)
+                                           : wanted_members(others, missing, n == 0));
     }
-    then = next;
   }
-  return pool_.literal("{", pool_.concat(then[0], pool_.literal("}")));
+  for (size_t i = known.size(); i > 0; --i) then = with_member(known[i - 1], of, then);
+  return pool_.literal("{", pool_.concat(then[n_sets - 1][0], pool_.literal("}")));
 }
 
 }  // namespace troika::grammar::schema

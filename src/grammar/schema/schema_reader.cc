@@ -318,7 +318,7 @@ bool SchemaReader::fits(const Json& value, const Constraints& c) {
                      "are not supported");
   }
   if (type == kObject && (!c.objects.empty() || !c.required.empty() || !c.names.empty() ||
-                          c.min_properties > 0 || c.max_properties)) {
+                          !c.wanted.empty() || c.min_properties > 0 || c.max_properties)) {
     document_.refuse(*c.origin, "",
                      "objects that are named, and keywords for objects beside them, "
                      "are not supported");

@@ -52,6 +52,15 @@ class SchemaReader {
   const Json& negated(const Json& schema, const Json& where, int depth);
   bool are_disjoint(const Json& a, const Json& b, int depth) const;
   void add_broken_properties(const Json& properties, const Json& where, int depth, Choice* ways);
+  bool add_broken_members(const std::string& keyword, const Json& value, const Json& schema,
+                          const Json& where, int depth, Choice* ways);
+  bool add_broken_elements(const std::string& keyword, const Json& value, const Json& schema,
+                           const Json& where, int depth, Choice* ways);
+  bool add_broken_dependencies(const std::string& keyword, const Json& value, const Json& where,
+                               int depth, Choice* ways);
+  bool add_broken_parts(const std::string& keyword, const Json& schema, const Json& where,
+                        int depth, Choice* ways);
+  void add_none_or_two(const Choice& of, const Json& where, int depth, Choice* ways);
   const Json* with_other_count(const std::string& keyword, const Json& value, const Json& where);
   const Json* with_other_bound(const std::string& keyword, const Json& value, const Json& where);
   uint8_t possible_types(const Json& schema, int depth) const;
@@ -65,7 +74,7 @@ class SchemaReader {
   Expr string_inside(const Constraints& c);
   Expr names_inside(const std::vector<const Json*>& names);
   Expr pattern(const Json& where, const std::string& keyword, const std::string& regex);
-  Expr format(const Json& schema);
+  Expr format(const Json& schema, const std::string& keyword);
   bool accepts(Expr inside, const std::string& text);
 
   // These functions are in arrays.cc.
@@ -81,11 +90,25 @@ class SchemaReader {
   };
   Expr object(const Constraints& c);
   std::vector<Member> members(const Constraints& c);
+  // Keys of which at least one must be there, with a value that fits.
+  struct Wanted {
+    Expr keys;  // the insides of the keys
+    const Json* value;
+  };
+  // A set of those that are wanted, as bits.
+  using WantedSet = uint32_t;
+  // What may follow, by the wanted members that are missing and the number of members before.
+  using Followers = std::vector<std::vector<Expr>>;
   Schemas value_for(const Constraints& c, const std::string& key);
-  Expr other_member(const Constraints& c, const std::vector<Member>& members);
+  std::vector<Wanted> wanted(const Constraints& c);
+  Expr other_member(const Constraints& c, const std::vector<Member>& members,
+                    const std::vector<Wanted>& wanted, WantedSet fitting);
   Expr other_members(Expr member, const Constraints& c, uint64_t n_before);
+  Followers with_member(const Member& declared, const std::vector<Wanted>& wanted,
+                        const Followers& then);
+  Expr wanted_members(const std::vector<Expr>& others, WantedSet missing, bool is_first);
   static const Json* additional(const Json& schema);
-  Expr member(const Member& member);
+  Expr member(const Member& member, const std::vector<Wanted>& wanted, WantedSet fitting);
 
   Document document_;
   Limits limits_;

@@ -84,9 +84,9 @@ Expr SchemaReader::pattern(const Json& where, const std::string& keyword,
   }
 }
 
-Expr SchemaReader::format(const Json& schema) {
-  if (!schema["format"].is_string()) document_.refuse(schema, "format", "a name is expected");
-  const auto name = schema["format"].get<std::string>();
+Expr SchemaReader::format(const Json& schema, const std::string& keyword) {
+  if (!schema[keyword].is_string()) document_.refuse(schema, "format", "a name is expected");
+  const auto name = schema[keyword].get<std::string>();
   for (const char* const refused : kRefused) {
     if (name == refused)
       document_.refuse(schema, "format", fmt::format("'{}' is not supported", name));
@@ -119,7 +119,9 @@ Expr SchemaReader::string_inside(const Constraints& c) {
       const Expr e = pattern(*schema, keyword, regex.get<std::string>());
       all.push_back(keyword == kNotPattern ? pool_.no(e) : e);
     }
-    if (schema->contains("format") && formats_bind_) all.push_back(format(*schema));
+    if (!formats_bind_) continue;
+    if (schema->contains("format")) all.push_back(format(*schema, "format"));
+    if (schema->contains(kNotFormat)) all.push_back(pool_.no(format(*schema, kNotFormat)));
   }
   for (const Json& value : c.not_values) {
     if (value.is_string()) all.push_back(pool_.no(text_.spellings(value.get<std::string>())));
