@@ -72,6 +72,10 @@ PredictorHeader read_predictor_header(std::ifstream& file, const std::string& pa
   for (const uint64_t n : {header.n_layers, header.n_neurons, header.width, header.rank}) {
     if (n == 0 || n > kMostOfShape || !is_known) refuse_predictor(path, "is damaged");
   }
+  const bool has_shares = header.recall > 0.0 && header.recall <= 1.0 &&
+                          header.predicted_per_live >= 0.0 &&
+                          header.predicted_per_live <= static_cast<double>(kMostOfShape);
+  if (!has_shares) refuse_predictor(path, "is damaged");
   const size_t block = tensor::type_info(shape->type).block_length;
   if (shape->width % block != 0 || shape->rank % block != 0) refuse_predictor(path, "is damaged");
   std::error_code failure;
