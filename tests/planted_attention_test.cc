@@ -54,7 +54,7 @@ class SeenPositions : public lanes::InputObserver {
   double seen_ = 0, all_ = 0;
 };
 
-prepare::Options options_for(const std::string& path) {
+prepare::Options planted_options(const std::string& path) {
   prepare::Options options;
   options.model.file = path;
   options.memory.context = kPromptLength;
@@ -77,7 +77,7 @@ double measured_share(const std::string& like, const std::string& type, Attentio
   test::TempFolder folder;
   const std::string path = folder.file("planted.gguf");
   forge::synth({.like = like, .output = path, .type = type, .attention = law});
-  Engine engine(options_for(path));
+  Engine engine(planted_options(path));
   Session session(engine);
   SeenPositions seen(engine.kernels().table);
   session.watch({.inputs = &seen});
@@ -105,7 +105,7 @@ TEST(PlantedAttention, EveryArchitectureRunsWithIt) {
         forge::synth({.like = like, .output = path, .attention = {.share = 0.4, .length = 1536}});
     ASSERT_EQ(report.attention.size(), 1u) << like;
     EXPECT_NEAR(report.attention[0].share, 0.4, 0.1) << like;
-    Engine engine(options_for(path));
+    Engine engine(planted_options(path));
     Session session(engine);
     session.prefill(random_prompt(engine, 8));
     for (const float logit : session.logits()) ASSERT_TRUE(std::isfinite(logit)) << like;
