@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "attention/areas.h"
+#include "attention/choose/lists.h"
 #include "attention/tile_attention.h"
 #include "kernels/choose.h"
 
