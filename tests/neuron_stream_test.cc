@@ -101,6 +101,8 @@ TEST_P(StreamedNeurons, P6P10ResultsAreThoseOfNeuronsInMemory) {
     EXPECT_GT(neurons.counters().cache.misses, 0);
     EXPECT_LE(neurons.cache().most_resident_bytes(), neurons.bytes());
     EXPECT_EQ(streamed->engine->ledger().bytes(plan::Owner::kNeurons), neurons.bytes());
+    EXPECT_EQ(neurons.ahead_bytes() > 0, neurons.counters().ahead.n_neurons > 0) << share;
+    EXPECT_TRUE(share < 0.5 || neurons.ahead_bytes() > 0);
   }
 }
 
@@ -129,6 +131,7 @@ TEST_F(NeuronFaults, P13StepsOfTheAblationDifferInReadsAndInNoBit) {
     const bool is_first = step == plan::NeuronSystem::kBundle;
     EXPECT_TRUE(is_first || misses < n_read) << misses << " of " << n_read;
     if (is_first) n_read = misses;
+    EXPECT_EQ(neurons_of(*streamed)->ahead_bytes() > 0, step == plan::NeuronSystem::kPipeline);
   }
   options.phone.neurons.system = plan::NeuronSystem::kPlain;
   EXPECT_THROW(take_neuron_step(&options), UsageError);
@@ -202,6 +205,7 @@ TEST_F(HotNeurons, P5P8TheyStayInMemoryAndChangeNoBit) {
   EXPECT_LT(report.heat.live_share(), 0.8);
   for (const int percent : {0, 50, 100}) {
     options.ffn.pinned_percent = percent;
+    options.ffn.reads_ahead = percent != 100;
     engine::Engine engine(options);
     ASSERT_NE(engine.loaded().stream, nullptr);
     engine::Session session(engine);
@@ -209,6 +213,7 @@ TEST_F(HotNeurons, P5P8TheyStayInMemoryAndChangeNoBit) {
     const NeuronStream& neurons = *engine.loaded().stream->neurons();
     EXPECT_EQ(neurons.cache().n_pins() > 0, percent > 0);
     EXPECT_GT(neurons.counters().cache.hits, 0);
+    EXPECT_EQ(neurons.counters().ahead.n_neurons > 0, options.ffn.reads_ahead);
   }
 }
 

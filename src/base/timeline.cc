@@ -63,6 +63,7 @@ constexpr Kind kKinds[] = {
     {"hot read", "#BBBB88", "hot neurons read"},
     {"read ahead", "#BBBB88", "next block read"},
     {"neurons", "#777777", "neurons read from disk"},
+    {"neurons ahead", "#BBBB88", "next layer's neurons read"},
     {"experts", "#777777", "experts read from disk"},
     {"merge", "#C9A0DC", "sums of the lanes"},
 };

@@ -151,6 +151,10 @@ void add_ffn(Command& command, prepare::Options& options) {
                      "Likewise: percent of the places that the hottest neurons have for good, as "
                      "'troika neurons' counted them; the others go by who was used last "
                      "(default: 0)");
+  command.add_flag(
+      "!--no-neuron-ahead", options.ffn.reads_ahead,
+      "Likewise: read no neurons of the next layer while the disk is free. Else prompts read all "
+      "of them ahead, and generation the hottest, as 'troika neurons' counted them");
   command
       .add_option(
           "--neuron-gap", options.ffn.gap_bytes,

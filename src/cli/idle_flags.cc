@@ -359,8 +359,8 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
     say("--neurons", "--ffn by-output computes all neurons");
   }
   if (!reads_neurons(engine)) {
-    for (const char* name :
-         {"--neuron-pipeline", "--neuron-pins", "--neuron-gates", "--neuron-gap"}) {
+    for (const char* name : {"--neuron-pipeline", "--neuron-pins", "--neuron-gates", "--neuron-gap",
+                             "--no-neuron-ahead"}) {
       say(name, "no neurons are read while others are computed (see --ffn)");
     }
     if (flags.is_given("--neurons") && plan.ffn.form != plan::FfnForm::kByOutput) {

@@ -128,6 +128,7 @@ NeuronStream* stream_neurons(const Options& options, const OpenedModel& model,
         "hot. Run 'troika neurons' with this model first.");
   }
   how.keeps_neurons = options.ffn.keeps_neurons;
+  how.reads_ahead = options.ffn.reads_ahead;
   how.pinned_share = 0.01 * pinned_percent;
   auto neurons = std::make_unique<NeuronStream>(how, ffns, *weights);
   NeuronStream* const stream = neurons.get();

@@ -187,6 +187,7 @@ void take_neuron_step(Options* options) {
       [[fallthrough]];
     case plan::NeuronSystem::kCache:
       ffn.pipeline = ReadPipeline::kMatrix;
+      ffn.reads_ahead = false;
       [[fallthrough]];
     case plan::NeuronSystem::kPipeline:
       ffn.pinned_percent = 0;

@@ -115,6 +115,8 @@ struct FfnChoice {
   std::optional<ReadPipeline> pipeline;
   // False: each token reads its neurons anew, to see what a cache is worth.
   bool keeps_neurons = true;
+  // Neurons that the next layer is likely to need are read while the disk is free (P2, P6).
+  bool reads_ahead = true;
   // The percentage of places in memory that the hottest neurons have for good; the others go to
   // those used last (P5). None: the plan's, or none.
   std::optional<int> pinned_percent;

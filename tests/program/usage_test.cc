@@ -158,6 +158,7 @@ TEST_F(Usage, SwitchesThatThePlanLeavesWithoutEffectAreNoted) {
                                                      {"--neuron-pipeline", "matrix"},
                                                      {"--neuron-pins", "10"},
                                                      {"--neuron-gates", "memory"},
+                                                     {"--no-neuron-ahead"},
                                                      {"--no-cuts"},
                                                      {"--cut-at-norms"},
                                                      {"--cut-at-activations"},

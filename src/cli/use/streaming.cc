@@ -28,6 +28,12 @@ nlohmann::ordered_json neurons_json(const prepare::NeuronStream& neurons) {
           {"read_bytes", c.read_bytes},
           {"read_s", c.read_us / 1e6},
           {"wait_s", c.wait_us / 1e6},
+          {"ahead",
+           {{"bytes_at_most", neurons.ahead_bytes()},
+            {"read_bytes", c.ahead.read_bytes},
+            {"neurons", c.ahead.n_neurons},
+            {"used", c.ahead.n_used},
+            {"for_nothing", c.ahead.n_for_nothing()}}},
           {"gap_bytes", neurons.gap_bytes()},
           {"from_model", c.n_from_model},
           {"problem", neurons.problem()}};
@@ -66,10 +72,16 @@ std::string neurons_text(const prepare::NeuronStream& neurons) {
   const std::string problem = c.n_from_model > 0 ? fmt::format("           {:>10}   neurons: {}.\n",
                                                                c.n_from_model, neurons.problem())
                                                  : "";
+  const auto percent = [&](int64_t n) {
+    return 100.0 * static_cast<double>(n) / std::max(n_used, 1.0);
+  };
+  const std::string ahead = neurons.ahead_bytes() == 0
+                                ? ""
+                                : fmt::format(", {:.1f} % read ahead ({} neurons for nothing)",
+                                              percent(c.ahead.n_used), c.ahead.n_for_nothing());
   return fmt::format(
-      "neurons    {:>10}   in {} reads; {:.1f} % were in memory; workers waited {:.2f} s\n{}",
-      bytes_text(c.read_bytes), c.n_reads,
-      100.0 * static_cast<double>(c.cache.hits) / std::max(n_used, 1.0), c.wait_us / 1e6, problem);
+      "neurons    {:>10}   in {} reads; {:.1f} % were in memory{}; workers waited {:.2f} s\n{}",
+      bytes_text(c.read_bytes), c.n_reads, percent(c.cache.hits), ahead, c.wait_us / 1e6, problem);
 }
 
 }  // namespace

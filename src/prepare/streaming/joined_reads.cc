@@ -30,20 +30,30 @@ double read_us(lanes::DiskLane& disk, const lanes::Executable& read,
 
 }  // namespace
 
+// Says whether the pages are read by the last request, which may become longer for them.
+bool JoinedReads::joins_last(weights::BundleRange pages) const {
+  if (reads_->empty()) return false;
+  const lanes::ReadRequest& last = reads_->back();
+  const uint64_t end = pages.offset + pages.bytes, end_before = last.offset + last.bytes;
+  return end <= end_before ||
+         (pages.offset <= end_before + gap_bytes_ && end - last.offset <= kMostBytes);
+}
+
+uint64_t JoinedReads::bytes_with(weights::BundleRange pages) const {
+  if (!joins_last(pages)) return bytes_ + pages.bytes;
+  const lanes::ReadRequest& last = reads_->back();
+  const uint64_t end = pages.offset + pages.bytes, end_before = last.offset + last.bytes;
+  return bytes_ + (end > end_before ? end - end_before : 0);
+}
+
 void JoinedReads::add(weights::BundleRange pages) {
-  const uint64_t end = pages.offset + pages.bytes;
-  if (!reads_->empty()) {
-    lanes::ReadRequest& before = reads_->back();
-    const uint64_t end_before = before.offset + before.bytes;
-    if (end <= end_before) return;  // all pages are in the read before
-    if (pages.offset <= end_before + gap_bytes_ && end - before.offset <= kMostBytes) {
-      bytes_ += end - end_before;
-      before.bytes = end - before.offset;
-      return;
-    }
+  bytes_ = bytes_with(pages);
+  if (!joins_last(pages)) {
+    reads_->push_back({0, pages.offset, pages.bytes, nullptr});
+    return;
   }
-  bytes_ += pages.bytes;
-  reads_->push_back({0, pages.offset, pages.bytes, nullptr});
+  lanes::ReadRequest& last = reads_->back();
+  last.bytes = std::max(last.bytes, pages.offset + pages.bytes - last.offset);
 }
 
 void JoinedReads::read_to(std::byte* memory) {

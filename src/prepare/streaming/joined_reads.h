@@ -21,6 +21,8 @@ class JoinedReads {
 
   // Adds the pages of a bundle. REQUIRES: the bundle stands behind those that were added before.
   void add(weights::BundleRange pages);
+  // Returns what bytes() would be if the bundle were added.
+  uint64_t bytes_with(weights::BundleRange pages) const;
   // Returns the bytes that all requests read. read_to() sends them to one stretch of memory.
   uint64_t bytes() const { return bytes_; }
   void read_to(std::byte* memory);
@@ -29,6 +31,8 @@ class JoinedReads {
   const std::byte* find(uint64_t offset);
 
  private:
+  bool joins_last(weights::BundleRange pages) const;
+
   uint64_t gap_bytes_;
   std::vector<lanes::ReadRequest>* reads_;
   uint64_t bytes_ = 0;

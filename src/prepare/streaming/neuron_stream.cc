@@ -9,7 +9,6 @@
 #include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "prepare/streaming/bundle_maker.h"
 #include "prepare/streaming/joined_reads.h"
 
@@ -89,7 +88,8 @@ NeuronStream::NeuronStream(const NeuronStreamOptions& options,
   }
   open_disk();
   choose_gap();
-  if (options.heat != nullptr) read_hottest();
+  knows_heat_ = options.heat != nullptr;
+  if (knows_heat_) read_hottest();
   options_.heat = nullptr;  // the heat need not outlive this call
   for (size_t i = 0; i < ffns.size(); ++i) {
     weights::NeuronFfn ffn;
@@ -105,7 +105,9 @@ NeuronStream::NeuronStream(const NeuronStreamOptions& options,
 
 NeuronStream::~NeuronStream() {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return n_reading_ == 0; });
+  is_stopped_ = true;
+  changed_.wait(lock,
+                [this] { return n_reading_ == 0 && (ahead_ == nullptr || !ahead_->is_reading()); });
 }
 
 void NeuronStream::make_ranks() {
@@ -121,16 +123,28 @@ void NeuronStream::make_ranks() {
 void NeuronStream::make_cache() {
   const BundleShape& shape = file_->layout().shape();
   const uint64_t n_all = shape.n_layers * shape.n_neurons;
-  uint64_t n_slots = std::min(n_all, uint64_t{options_.most_bytes} / place_bytes_);
-  const auto needed = [&] {
-    return model_.bytes() + fixed_bytes(shape, place_bytes_, n_slots) + n_slots * place_bytes_;
+  const auto needed = [&](uint64_t n) {
+    return model_.bytes() + fixed_bytes(shape, place_bytes_, n) + n * place_bytes_;
   };
-  while (n_slots > 0 && needed() > options_.most_bytes) {
-    n_slots -= std::min(n_slots, 1 + (needed() - options_.most_bytes) / (place_bytes_ + 64));
+  uint64_t most_bytes = options_.most_bytes;
+  if (options_.reads_ahead && needed(n_all) > most_bytes) {
+    const uint64_t least = needed(least_slots(shape));
+    const uint64_t ahead =
+        NeuronAhead::layer_bytes(file_->layout(), most_bytes - std::min(most_bytes, least));
+    if (ahead > 0) {
+      ahead_ = std::make_unique<NeuronAhead>(
+          file_->layout(), ahead,
+          [this](AheadBatch* batch, lanes::Status status) { end_ahead(batch, status); });
+    }
+  }
+  most_bytes -= ahead_bytes();
+  uint64_t n_slots = std::min(n_all, most_bytes / place_bytes_);
+  while (n_slots > 0 && needed(n_slots) > most_bytes) {
+    n_slots -= std::min(n_slots, 1 + (needed(n_slots) - most_bytes) / (place_bytes_ + 64));
   }
   TROIKA_ASSERT(n_slots >= least_slots(shape));
   weights::NeuronCacheOptions how;
-  how.fixed_bytes = model_.bytes() + fixed_bytes(shape, place_bytes_, n_slots);
+  how.fixed_bytes = model_.bytes() + fixed_bytes(shape, place_bytes_, n_slots) + ahead_bytes();
   how.capacity_bytes = how.fixed_bytes + n_slots * place_bytes_;
   // Some places are never pinned: there segments of other neurons take turns.
   const uint64_t n_most_pins = n_slots - std::min(n_slots, least_slots(shape));
@@ -180,7 +194,12 @@ size_t NeuronStream::bytes() const { return cache_->capacity_bytes(); }
 void NeuronStream::want(int ffn, std::span<const uint32_t> neurons) {
   const std::lock_guard<std::mutex> lock(mutex_);
   TROIKA_ASSERT(n_wanted_ < segments_.size() && (n_wanted_ == 0 || ffn == ffn_));
+  if (n_wanted_ == 0) {
+    n_live_ = 0;
+    if (ahead_ != nullptr) ahead_->keep(ffn, (ffn + 1) % static_cast<int>(forms_.size()));
+  }
   ffn_ = ffn;
+  n_live_ += neurons.size();
   Segment& segment = segments_[n_wanted_++];
   segment.neurons = neurons;
   segment.held.clear();
@@ -196,6 +215,7 @@ void NeuronStream::begin_segments() {
     if (segment.state != State::kWanted) continue;
     if (!acquire_neurons(&segment) || !begin_reads(&segment)) return;
   }
+  read_ahead();
 }
 
 // Gets places for a segment's neurons. Returns false if all places are in use; then the segment
@@ -222,39 +242,72 @@ bool NeuronStream::begin_reads(Segment* segment) {
   }
   std::sort(missing.begin(), missing.end(),
             [](const Missing& a, const Missing& b) { return a.rank < b.rank; });
+  AheadBatch* const ahead =
+      ahead_ == nullptr ? nullptr
+                        : ahead_->find(ffn_, static_cast<size_t>(segment - segments_.data()));
+  segment->ahead = nullptr;
   JoinedReads joined(gap_bytes_, &segment->reads);
-  for (const Missing& one : missing) {
-    joined.add(file_->layout().pages(static_cast<uint64_t>(ffn_), one.rank));
+  for (Missing& one : missing) {
+    one.bundle = ahead != nullptr ? ahead_->use(ahead, one.rank) : nullptr;
+    one.is_ahead = one.bundle != nullptr;
+    if (one.is_ahead) {
+      segment->ahead = ahead;
+    } else {
+      joined.add(file_->layout().pages(static_cast<uint64_t>(ffn_), one.rank));
+    }
   }
-  segment->staging = staging_.take(joined.bytes());
-  if (segment->staging.memory == nullptr) return false;
+  segment->staging = {};
+  if (joined.bytes() > 0) {
+    segment->staging = staging_.take(joined.bytes());
+    if (segment->staging.memory == nullptr) return false;
+  }
   joined.read_to(segment->staging.memory);
   for (Missing& one : missing) {
+    if (one.is_ahead) continue;
     one.bundle = joined.find(file_->layout().bundle_offset(static_cast<uint64_t>(ffn_), one.rank));
+  }
+  submit_reads(segment, joined.bytes());
+  return true;
+}
+
+// Submits a segment's own reads, if it has any.
+void NeuronStream::submit_reads(Segment* segment, uint64_t read_bytes) {
+  const bool is_ahead_awaited =
+      segment->ahead != nullptr && segment->ahead->state == AheadBatch::State::kReading;
+  segment->n_awaited = (read_bytes > 0 ? 1 : 0) + (is_ahead_awaited ? 1 : 0);
+  if (segment->n_awaited == 0) {
+    segment->state = State::kReady;
+    return;
   }
   segment->state = State::kReading;
   if (n_reading_++ == 0) read_start_us_ = time_us();
+  if (read_bytes == 0) return;
   counters_.n_reads += static_cast<int64_t>(segment->reads.size());
-  counters_.read_bytes += joined.bytes();
+  counters_.read_bytes += read_bytes;
   lanes::Run run;
   run.reads = segment->reads;
   disk_->submit(*read_, run, *segment);
-  return true;
 }
 
 void NeuronStream::end(Segment* segment, lanes::Status status) {
   std::string problem;
   if (status != lanes::Status::kDone) problem = disk_->problem();
   const std::lock_guard<std::mutex> lock(mutex_);
+  segment->has_failed = status != lanes::Status::kDone;
+  if (segment->has_failed) note(std::move(problem));
+  arrived(segment);
+}
+
+// Is told that something has ended which the segment waits for.
+void NeuronStream::arrived(Segment* segment) {
+  if (--segment->n_awaited > 0) return;
+  segment->state = State::kReady;
   if (--n_reading_ == 0) {
     const double now_us = time_us();
     counters_.read_us += now_us - read_start_us_;
-    const int layer = Neurons::ffns()[static_cast<size_t>(ffn_)].ffn.layer;
-    if (is_traced_) traced_.push_back({layer, read_start_us_, now_us});
+    note_reads({Neurons::ffns()[static_cast<size_t>(ffn_)].ffn.layer, read_start_us_, now_us});
+    read_ahead();
   }
-  segment->has_failed = status != lanes::Status::kDone;
-  if (segment->has_failed) note(std::move(problem));
-  segment->state = State::kReady;
   changed_.notify_all();
 }
 
@@ -291,7 +344,9 @@ void NeuronStream::assemble(const Segment& segment, int ffn,
   for (const Missing& one : segment.missing) {
     const uint32_t neuron = segment.neurons[one.index];
     std::byte* const to = place(segment.held[one.index].slot);
-    const bool is_whole = !segment.has_failed && has_check(layer, one.rank, one.bundle);
+    const bool has_failed =
+        one.is_ahead ? segment.ahead->state == AheadBatch::State::kFailed : segment.has_failed;
+    const bool is_whole = !has_failed && has_check(layer, one.rank, one.bundle);
     if (is_whole) {
       forms_[layer].assemble(resident, neuron, one.bundle, to);
     } else {
@@ -318,10 +373,10 @@ void NeuronStream::take(int ffn, int index, std::span<const uint32_t> neurons,
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!lost.empty()) {
     counters_.n_from_model += static_cast<int64_t>(lost.size());
-    if (!segment.has_failed) note(fmt::format("{} was changed while the model ran", file_->path()));
+    if (problem_.empty()) note(fmt::format("{} was changed while the model ran", file_->path()));
   }
   for (const Missing& one : segment.missing) cache_->filled(segment.held[one.index]);
-  staging_.give_back(segment.staging);
+  if (segment.staging.memory != nullptr) staging_.give_back(segment.staging);
   begin_segments();
   changed_.notify_all();
 }
@@ -339,32 +394,7 @@ void NeuronStream::finish(int /*ffn*/) {
   const std::lock_guard<std::mutex> lock(mutex_);
   n_wanted_ = n_begun_ = 0;
   if (!options_.keeps_neurons) cache_->clear();
-}
-
-std::string NeuronStream::problem() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (problem_.empty()) return {};
-  return fmt::format(
-      "{}. Neurons that stand there are read from the model's own file, which is slow. Remove {}, "
-      "and "
-      "it is made again",
-      problem_, file_->path());
-}
-
-NeuronStream::Counters NeuronStream::counters() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  Counters counters = counters_;
-  counters.cache = cache_->counters(NeuronCache::Region::kCold);
-  return counters;
-}
-
-std::string NeuronStream::text() const {
-  const BundleShape& shape = file_->layout().shape();
-  const std::string pins =
-      cache_->n_pins() > 0 ? fmt::format(", the {} hottest for good", cache_->n_pins()) : "";
-  return fmt::format("{} of {} neurons have places ({} with scales){}; the others are read from {}",
-                     cache_->n_slots(), shape.n_layers * shape.n_neurons, bytes_text(bytes()), pins,
-                     file_->path());
+  read_ahead();
 }
 
 }  // namespace troika::prepare

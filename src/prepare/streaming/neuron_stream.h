@@ -1,6 +1,7 @@
 // Streams the neurons of feed-forward blocks where memory has no room for all of them (P1, P5, P6).
 // Live neurons that are not cached are read from the side file of bundles, past the page cache,
-// while others are computed. Neurons that arrive first are computed first, with the same bits as
+// while others are computed. While the disk has nothing else to do, neurons of the next layer are
+// read ahead (P2). Neurons that arrive first are computed first, with the same bits as
 // neurons in memory. Neurons that the side file does not give are read from the model's own file.
 #pragma once
 
@@ -20,6 +21,7 @@
 #include "lanes/disk/disk_lane.h"
 #include "prepare/options.h"
 #include "prepare/streaming/model_neurons.h"
+#include "prepare/streaming/neuron_ahead.h"
 #include "prepare/streaming/staging.h"
 #include "weights/neurons/bundle_file.h"
 #include "weights/neurons/heat.h"
@@ -39,6 +41,7 @@ struct NeuronStreamOptions {
   const weights::NeuronHeat* heat = nullptr;
   double pinned_share = 0.0;
   bool keeps_neurons = true;  // if false, each layer reads all it needs
+  bool reads_ahead = false;   // says whether neurons of the next layer are read before it asks
   int n_threads = 1;          // the threads that make the side file
   // Bundles that stand no further apart are read together. If it is not given, it is measured at
   // the start.
@@ -52,9 +55,10 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
  public:
   struct Counters {
     weights::NeuronCache::Counters cache;
-    int64_t n_reads = 0;  // counts requests; neighbours share one
+    NeuronAhead::Counters ahead;  // a part of the reads
+    int64_t n_reads = 0;          // counts requests; neighbours share one
     uint64_t read_bytes = 0;
-    double read_us = 0.0;      // the time in which at least one was read
+    double read_us = 0.0;      // the time in which at least one was read that was asked for
     double wait_us = 0.0;      // the time that all workers together waited
     int64_t n_from_model = 0;  // counts neurons whose bundles could not be used
   };
@@ -63,6 +67,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   struct LayerReads {
     int layer = 0;
     double start_us = 0.0, end_us = 0.0;
+    bool is_ahead = false;  // says that nobody had asked for them
   };
 
   // Returns the least that `most_bytes` may be: the resident bytes, and a cache of two segments.
@@ -87,11 +92,13 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   const weights::BundleFile& file() const { return *file_; }
   const weights::NeuronCache& cache() const { return *cache_; }
   uint64_t gap_bytes() const { return gap_bytes_; }
+  // Returns the bytes for neurons that are read ahead, a part of bytes(); 0: none are.
+  uint64_t ahead_bytes() const { return ahead_ != nullptr ? ahead_->bytes() : 0; }
   Counters counters() const;
-  // set_tracing() says whether times of reads are noted, and take_reads() returns those noted since
-  // its last call. Neither may be called while something computes.
-  void set_tracing(bool is_traced) { is_traced_ = is_traced; }
-  std::vector<LayerReads> take_reads() { return std::exchange(traced_, {}); }
+  // set_tracing() says whether times of reads are noted, and take_reads() returns those that ended
+  // since its last call.
+  void set_tracing(bool is_traced);
+  std::vector<LayerReads> take_reads();
   // Returns a text for people about what is kept and what is read.
   std::string text() const;
 
@@ -103,6 +110,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
     size_t index = 0;                   // the neuron's number in its segment
     uint64_t rank = 0;                  // where the neuron's bundle stands
     const std::byte* bundle = nullptr;  // where the bundle is read to
+    bool is_ahead = false;              // says that the segment's batch ahead brings it
   };
   struct Segment : lanes::Completion {
     void finished(lanes::Status status) override { owner->end(this, status); }
@@ -114,7 +122,9 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
     std::vector<lanes::ReadRequest> reads;
     std::vector<ModelNeurons::Wanted> lost;  // neurons that the reads did not bring
     Staging::Loan staging;
-    bool has_failed = false;
+    int n_awaited = 0;            // counts what must end first: its own reads, and those ahead
+    bool has_failed = false;      // says so of its own reads
+    AheadBatch* ahead = nullptr;  // null: it has nothing of what was read ahead
   };
 
   bool reads_ahead() const override { return true; }
@@ -136,10 +146,16 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   void begin_segments();
   bool acquire_neurons(Segment* segment);
   bool begin_reads(Segment* segment);
+  void submit_reads(Segment* segment, uint64_t read_bytes);
+  void arrived(Segment* segment);
+  void note_reads(const LayerReads& reads);
+  uint64_t n_places_ahead() const;
+  void read_ahead();
   int next_ready() const;
   void note(std::string problem);
 
   void end(Segment* segment, lanes::Status status);
+  void end_ahead(AheadBatch* batch, lanes::Status status);
   // Puts what was read in its place. `lost` has room for all: what it holds then has other bundles
   // than the side file had when it was made, or none.
   void assemble(const Segment& segment, int ffn, std::vector<ModelNeurons::Wanted>* lost) const;
@@ -167,7 +183,11 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  int ffn_ = 0;  // the FFN at work
+  int ffn_ = 0;                         // the FFN at work
+  std::unique_ptr<NeuronAhead> ahead_;  // null: nothing is read ahead
+  bool knows_heat_ = false;             // says that the first places of segments are the hottest
+  uint64_t n_live_ = 0;      // counts the neurons that the last tokens needed of the FFN at work
+  bool is_stopped_ = false;  // says that nothing more is read ahead
   std::vector<Segment> segments_;
   size_t n_wanted_ = 0;  // counts segments of the FFN at work
   size_t n_begun_ = 0;   // counts those of them that have begun
@@ -175,6 +195,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   double read_start_us_ = 0.0;
   std::string problem_;
   bool is_traced_ = false;
+  double traced_until_us_ = 0.0;
   std::vector<LayerReads> traced_;
   Counters counters_;
   Staging staging_;

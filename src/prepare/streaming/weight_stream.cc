@@ -307,7 +307,11 @@ void WeightStream::after_pass(const RowsBeside& rows) {
           {RowsBeside::kReads, name, reads.layer, 0, reads.start_us, reads.end_us, is_prompt_});
     }
   };
-  if (neurons_ != nullptr) record("neurons", neurons_->take_reads());
+  if (neurons_ != nullptr) {
+    for (const NeuronStream::LayerReads& reads : neurons_->take_reads()) {
+      record(reads.is_ahead ? "neurons ahead" : "neurons", std::span(&reads, 1));
+    }
+  }
   if (experts_ != nullptr) record("experts", experts_->take_reads());
 }
 

@@ -11,6 +11,7 @@
 #include "prepare/make_plan.h"
 #include "prepare/neuron_blocks.h"
 #include "prepare/streaming/bundle_maker.h"
+#include "prepare/streaming/neuron_ahead.h"
 #include "prepare/streaming/neuron_stream.h"
 #include "prepare/streaming/weight_stream.h"
 #include "solve/predict_pass.h"
@@ -133,15 +134,19 @@ void ArrangementFinder::enter_places(const plan::Plan& plan, std::span<const mod
   const int64_t n_least = std::min<int64_t>(2 * weights::kSegmentNeurons, n_all);
   const auto least = static_cast<double>(prepare::NeuronStream::least_bytes(ffns, weights_));
   const auto most = static_cast<double>(prepare::NeuronStream::most_bytes(ffns, weights_));
-  const double left =
+  double left =
       static_cast<double>(held->neuron_bytes -
                           std::min<uint64_t>(held->neuron_bytes, plan.ffn.predictor.bytes)) -
       least;
+  const weights::BundleLayout layout(maker.shape());
+  if (sources_.options.ffn.reads_ahead && left > 0.0 && left < most - least) {
+    const uint64_t ahead = prepare::NeuronAhead::layer_bytes(layout, static_cast<uint64_t>(left));
+    left -= static_cast<double>(prepare::NeuronAhead::bytes_for(layout, ahead));
+  }
   const double each = n_all > n_least ? (most - least) / static_cast<double>(n_all - n_least) : 1.0;
   const auto n_more = static_cast<int64_t>(std::floor(std::max(left, 0.0) / each));
   held->costs.n_places = std::min(n_all, n_least + n_more);
   held->costs.n_never_pinned = n_least;
-  const weights::BundleLayout layout(maker.shape());
   held->costs.read_bytes = layout.read_bytes();
   // A bundle begins with its gate, which is read by itself where it is in the first page.
   if (plan.ffn.gates == plan::FfnGates::kInBundles && layout.read_bytes() > weights::kBundlePage) {

@@ -1,0 +1,169 @@
+// Makes streams of neurons over random weights, and uses them as an op does.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "prepare/streaming/bundle_maker.h"
+#include "prepare/streaming/neuron_stream.h"
+#include "tensor/codec.h"
+
+namespace troika::prepare::neuron_test {
+
+using tensor::Type;
+using weights::kSegmentNeurons;
+using weights::Matrix;
+
+inline constexpr int kFfns = 3;
+inline constexpr int kNeurons = 1280;  // makes two segments and a half
+
+// Feed-forward blocks of random weights in memory.
+struct RandomFfns {
+  RandomFfns(Type type, int width) : width(width) {
+    for (int i = 0; i < kFfns; ++i) {
+      model::GatedFfn ffn;
+      ffn.layer = i;
+      ffn.up = add(type, kNeurons, width);
+      ffn.down = add(type, width, kNeurons);
+      ffns.push_back(ffn);
+    }
+    for (const std::vector<std::byte>& one : bytes) {
+      const bool is_up = constants.size() % 2 == 0;
+      const int n_rows = is_up ? kNeurons : width, row_length = is_up ? width : kNeurons;
+      const size_t row_bytes = tensor::row_bytes(type, static_cast<size_t>(row_length));
+      constants.push_back({{type, one.data(), row_bytes, n_rows, row_length}, {}});
+    }
+    store = std::make_unique<weights::Store>(blueprint, constants);
+    Team team(1);
+    for (const model::GatedFfn& ffn : ffns) columns.emplace_back(store->matrix(ffn.down), team);
+  }
+
+  model::WeightId add(Type type, int n_rows, int row_length) {
+    std::vector<float> row(static_cast<size_t>(row_length));
+    const size_t row_bytes = tensor::row_bytes(type, row.size());
+    std::vector<std::byte> all(row_bytes * static_cast<size_t>(n_rows));
+    for (int r = 0; r < n_rows; ++r) {
+      for (size_t i = 0; i < row.size(); ++i) {
+        row[i] = static_cast<float>(random_unit(bytes.size(), uint64_t(r) << 32 | i) - 0.5);
+      }
+      tensor::quantize_row(type, row.data(), all.data() + size_t(r) * row_bytes, row.size());
+    }
+    bytes.push_back(std::move(all));
+    blueprint.weights.emplace_back();
+    return static_cast<model::WeightId>(bytes.size() - 1);
+  }
+
+  int width;
+  model::Blueprint blueprint;
+  std::vector<std::vector<std::byte>> bytes;
+  std::vector<weights::Constant> constants;
+  std::vector<model::GatedFfn> ffns;
+  std::unique_ptr<weights::Store> store;
+  std::vector<weights::DownColumns> columns;
+};
+
+struct Way {
+  bool may_use_io_uring = true;
+  ReadPipeline pipeline = ReadPipeline::kCluster;
+  bool reads_ahead = false;
+};
+
+inline std::string name_of(const testing::TestParamInfo<Way>& info) {
+  return std::string(info.param.may_use_io_uring ? "IoUring" : "Pread") +
+         (info.param.pipeline == ReadPipeline::kMatrix ? "ByMatrix" : "") +
+         (info.param.reads_ahead ? "Ahead" : "");
+}
+
+class NeuronStreamTest : public testing::TestWithParam<Way> {
+ protected:
+  // Returns a stream with room for n_more neurons beyond those that it must have.
+  std::unique_ptr<NeuronStream> stream_over(const RandomFfns& model, size_t n_more) {
+    NeuronStreamOptions options;
+    options.path = path;
+    options.model_key = 1;
+    const BundleMaker maker(model.ffns, *model.store, 1);
+    options.most_bytes =
+        NeuronStream::least_bytes(model.ffns, *model.store) + n_more * (maker.place_bytes() + 8);
+    options.may_use_io_uring = GetParam().may_use_io_uring;
+    options.pipeline = GetParam().pipeline;
+    options.reads_ahead = GetParam().reads_ahead;
+    options.spoil = spoil;
+    options.heat = heat;
+    options.pinned_share = pinned_share;
+    options.gap_bytes = gap_bytes;
+    auto stream = std::make_unique<NeuronStream>(options, model.ffns, *model.store);
+    EXPECT_LE(stream->bytes(), options.most_bytes);
+    return stream;
+  }
+
+  // Uses neurons as an op does. Returns how many of them had other bytes than the model's.
+  int use(NeuronStream& stream, const RandomFfns& model, int ffn, const std::vector<uint32_t>& live,
+          int n_workers = 1) {
+    weights::NeuronSource& source = *stream.ffns()[static_cast<size_t>(ffn)].source;
+    const int n_segments = weights::n_segments(kNeurons);
+    std::vector<std::span<const uint32_t>> of_segment;
+    auto at = live.begin();
+    for (int i = 0; i < n_segments; ++i) {
+      const auto begin = at;
+      while (at != live.end() && *at < uint32_t((i + 1) * kSegmentNeurons)) ++at;
+      of_segment.push_back(
+          std::span(live).subspan(size_t(begin - live.begin()), size_t(at - begin)));
+    }
+    EXPECT_TRUE(source.reads_ahead());
+    for (const std::span<const uint32_t> neurons : of_segment) source.want(ffn, neurons);
+    std::atomic<int> ticket = 0, n_wrong = 0, sum_of_segments = 0;
+    const auto work = [&] {
+      std::vector<weights::NeuronPlaces> places(kSegmentNeurons);
+      for (int item = ticket++; item < n_segments; item = ticket++) {
+        const int segment = source.segment_of(ffn, item);
+        sum_of_segments += 1 << segment;
+        const std::span<const uint32_t> neurons = of_segment[size_t(segment)];
+        source.take(ffn, segment, neurons, places.data());
+        for (size_t i = 0; i < neurons.size(); ++i) {
+          n_wrong += is_right(model, ffn, neurons[i], places[i]) ? 0 : 1;
+        }
+        source.done(ffn, segment);
+      }
+    };
+    std::vector<std::thread> others;
+    for (int i = 1; i < n_workers; ++i) others.emplace_back(work);
+    work();
+    for (std::thread& other : others) other.join();
+    source.finish(ffn);
+    EXPECT_EQ(sum_of_segments, (1 << n_segments) - 1);  // shows that each segment came once
+    return n_wrong;
+  }
+
+  static bool is_right(const RandomFfns& model, int ffn, uint32_t neuron,
+                       const weights::NeuronPlaces& places) {
+    const Matrix& up = model.store->matrix(model.ffns[size_t(ffn)].up);
+    const weights::DownColumns& down = model.columns[size_t(ffn)];
+    return std::memcmp(places.up, up.data + neuron * up.row_bytes, up.row_bytes) == 0 &&
+           std::memcmp(places.down, down.column(neuron), down.layout().column_bytes) == 0;
+  }
+
+  static std::vector<uint32_t> random_neurons(uint64_t seed, double share) {
+    std::vector<uint32_t> live;
+    for (uint32_t i = 0; i < kNeurons; ++i) {
+      if (random_unit(seed, i) < share) live.push_back(i);
+    }
+    return live;
+  }
+
+  std::string path;                            // the side file
+  decltype(NeuronStreamOptions::spoil) spoil;  // does what a faulty disk does
+  const weights::NeuronHeat* heat = nullptr;
+  double pinned_share = 0.0;
+  std::optional<uint64_t> gap_bytes;
+};
+
+}  // namespace troika::prepare::neuron_test
