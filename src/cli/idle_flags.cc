@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "machines/heads_here.h"
 #include "machines/phone_setup.h"
+#include "plan/phones/neuron_plan.h"
 #include "plan/plan_json.h"
 #include "prepare/streaming/expert_stream.h"
 #include "prepare/streaming/weight_stream.h"
@@ -366,6 +367,10 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
     if (flags.is_given("--neurons") && plan.ffn.form != plan::FfnForm::kByOutput) {
       sentences.emplace_back(kIdleStep);
     }
+  } else if (const std::optional<plan::NeuronSystem>& step = flags.options.phone.neurons.system;
+             step == plan::NeuronSystem::kBundle || step == plan::NeuronSystem::kCache) {
+    say("--no-neuron-ahead",
+        fmt::format("the step {} of --neurons reads none ahead", plan::neuron_system_name(*step)));
   }
   if (const prepare::WeightStream* const stream = engine.loaded().stream.get();
       stream == nullptr || engine.blueprint().n_experts == 0) {

@@ -59,14 +59,16 @@ void add_note(const std::string& more, std::string* note) {
   if (!more.empty()) *note += (note->empty() ? "" : "; ") + more;
 }
 
-// Says what the disk could not be asked for, once where two of its lanes say the same.
+// Says what the disk could not be asked for, once where several of its lanes say the same.
 void add_notes_of_disk(const LoadedWeights& loaded, std::string* note) {
   std::vector<std::string> all = loaded.stream->notes();
-  if (loaded.experts != nullptr) {
-    for (const std::string& one : loaded.experts->notes()) {
+  const auto add = [&](const std::vector<std::string>& more) {
+    for (const std::string& one : more) {
       if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
     }
-  }
+  };
+  if (loaded.experts != nullptr) add(loaded.experts->notes());
+  if (loaded.stream->neurons() != nullptr) add(loaded.stream->neurons()->notes());
   for (std::string& one : all) {
     if (one.ends_with('.')) one.pop_back();  // notes are parts of one sentence
     add_note(one, note);

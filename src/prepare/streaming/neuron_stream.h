@@ -92,6 +92,8 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   const weights::BundleFile& file() const { return *file_; }
   const weights::NeuronCache& cache() const { return *cache_; }
   uint64_t gap_bytes() const { return gap_bytes_; }
+  // Returns sentences on what the disk could not be asked for.
+  std::vector<std::string> notes() const { return disk_->notes(); }
   // Returns the bytes for neurons that are read ahead, a part of bytes(); 0: none are.
   uint64_t ahead_bytes() const { return ahead_ != nullptr ? ahead_->bytes() : 0; }
   Counters counters() const;
