@@ -225,7 +225,8 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
   }
   ledger.set(Owner::kLanes, scratch);
   if (may_stream(options, plan)) {
-    const int context = options.memory.context > 0 ? options.memory.context : kUsefulContext;
+    const int context = options.memory.context > 0 ? options.memory.context
+                                                   : std::min(plan.context, kUsefulContext);
     const ContextBytes least = context_bytes(blueprint, plan, context);
     enter_context(least, &ledger);
     if (plan.ffn.is_by_neuron()) {

@@ -83,6 +83,7 @@ void choose_neurons(PlanFlags& flags) {
   });
   bar.reset();
   flags.engine.options.ffn = chosen.ffn;
+  flags.engine.options.memory.held_bytes = chosen.memory.held_bytes;
   note(fmt::format("neurons were planned in {:.1f} ms: {}\n", chosen.ffn.planned->planning_ms,
                    with_flags(chosen.ffn.planned->reason)));
 }

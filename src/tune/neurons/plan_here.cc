@@ -244,7 +244,10 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   enter_alternatives(problem, disk, best, &planned);
   planned.reason = reason_for(best, planned.alternatives, planned.form == plan::FfnForm::kByOutput);
   planned.planning_ms = (clock.now_us() - start_us) / kUsPerMsHere;
-  return with_choice(options, chosen, std::move(planned));
+  prepare::Options found = with_choice(options, chosen, std::move(planned));
+  // What planning took is not there when the plan runs.
+  found.memory.held_bytes = memory.program_bytes;
+  return found;
 }
 
 }  // namespace troika::tune

@@ -18,8 +18,9 @@ struct NeuronPlanRequest {
 };
 
 // Returns the options of the request, with the form, the predictor and the gates that were chosen,
-// and with the plan of neurons. Throws UsageError for requests that make no sense here, Error where
-// the budget is too small, or the profile has no disk.
+// with the plan of neurons, and with what the process held before it planned. Throws UsageError for
+// requests that make no sense here, Error where the budget is too small, or the profile has no
+// disk.
 prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
                                    const measure::StageFunction& stage);
 
