@@ -65,11 +65,19 @@ void choose(PlanFlags& flags) {
   if (flags.n_turns > 0) compare_and_print(flags.engine, choice, flags.prompts, flags.n_turns);
 }
 
-// Chooses how blocks are computed whose neurons are more than ‹memory› holds (P8).
-void choose_neurons(PlanFlags& flags) {
-  if (flags.choose || flags.n_turns > 0) {
+// Refuses what does not go together, before minutes are spent on measuring.
+void check_choices(const PlanFlags& flags) {
+  if (flags.choose_neurons && (flags.choose || flags.n_turns > 0)) {
     throw UsageError("--choose-neurons is for one lane, and --choose for several. Leave one out.");
   }
+  if (!flags.profile.empty() && !flags.choose_neurons) {
+    throw UsageError(
+        "--profile says what --choose-neurons plans by. Give that too, or leave it out.");
+  }
+}
+
+// Chooses how blocks are computed whose neurons are more than ‹memory› holds (P8).
+void choose_neurons(PlanFlags& flags) {
   tune::NeuronPlanRequest request;
   request.options = flags.engine.checked();
   std::optional<plan::Profile> profile;
@@ -160,6 +168,7 @@ void calibrate(PlanFlags& flags) {
 }
 
 void make(PlanFlags& flags) {
+  check_choices(flags);
   if (!flags.output.empty()) refuse_to_replace(flags.engine.options.model.file, flags.output);
   take_heads_of_kept_plan(flags.engine, &flags.engine.options.prompts);
   if (!flags.calibrate.empty()) {
@@ -171,10 +180,6 @@ void make(PlanFlags& flags) {
     }
     choose(flags);
     if (!flags.explain && !flags.json && flags.output.empty()) return;
-  }
-  if (!flags.profile.empty() && !flags.choose_neurons) {
-    throw UsageError(
-        "--profile says what --choose-neurons plans by. Give that too, or leave it out.");
   }
   if (flags.choose_neurons) choose_neurons(flags);
   // On a phone nothing need be computed to plan, so that a model's name is enough.
