@@ -48,7 +48,7 @@ stage_format() {
 
 stage_asan-subset() {
   scripts/packages.sh build test
-  configure_and_build asan troika_test_{base,tensor,gguf,fetch,http,text,grammar,jinja}
+  configure_and_build asan troika_test_{base,tensor,gguf,fetch,http,text,jinja}
   run_ctest asan-subset
 }
 
