@@ -296,13 +296,8 @@ AttentionPlanter::MakeRow AttentionPlanter::planted_rows(
 void AttentionPlanter::write_rows(const KnownTensor& tensor, Type type, gguf::Writer& writer,
                                   Team& team, const std::function<void(uint64_t bytes)>& report,
                                   const MakeRow& make) const {
-  const size_t row_bytes = tensor::row_bytes(type, tensor.shape[0]);
-  stream_rows(
-      writer, team, tensor.shape[1], row_bytes,
-      [&](int /*worker*/, uint64_t first, uint64_t n, std::byte* out) {
-        for (uint64_t i = 0; i < n; ++i) make(first + i, out + i * row_bytes);
-      },
-      [&](uint64_t n) { report(n * row_bytes); });
+  stream_single_rows(writer, team, tensor.shape[1], tensor::row_bytes(type, tensor.shape[0]), make,
+                     report);
 }
 
 std::optional<Distribution> AttentionPlanter::distribution_of(const KnownTensor& tensor) const {

@@ -230,13 +230,8 @@ bool SparsityPlanter::write(const KnownTensor& tensor, Type type, gguf::Writer& 
   } else {
     return false;
   }
-  const size_t row_bytes = tensor::row_bytes(type, tensor.shape[0]);
-  stream_rows(
-      writer, team, tensor.shape[1], row_bytes,
-      [&](int /*worker*/, uint64_t first, uint64_t n, std::byte* out) {
-        for (uint64_t i = 0; i < n; ++i) make(first + i, out + i * row_bytes);
-      },
-      [&](uint64_t n) { report(n * row_bytes); });
+  stream_single_rows(writer, team, tensor.shape[1], tensor::row_bytes(type, tensor.shape[0]), make,
+                     report);
   return true;
 }
 

@@ -35,4 +35,17 @@ void stream_rows(gguf::Writer& writer, Team& team, uint64_t n_rows, uint64_t row
   }
 }
 
+// Likewise for rows that are made one by one: calls make(row, out) for each, and report(bytes)
+// when that many more are written.
+template <typename Make, typename Report>
+void stream_single_rows(gguf::Writer& writer, Team& team, uint64_t n_rows, uint64_t row_bytes,
+                        const Make& make, const Report& report) {
+  stream_rows(
+      writer, team, n_rows, row_bytes,
+      [&](int /*worker*/, uint64_t first, uint64_t n, std::byte* out) {
+        for (uint64_t i = 0; i < n; ++i) make(first + i, out + i * row_bytes);
+      },
+      [&](uint64_t n) { report(n * row_bytes); });
+}
+
 }  // namespace troika::forge
