@@ -8,7 +8,8 @@
 #   asan-subset    the rooms that read untrusted bytes, under the address and undefined-behaviour
 #                  sanitizers
 #   asan           every test under these sanitizers
-#   tsan           the tests of what starts threads, and whole programs, under the thread sanitizer
+#   tsan           the tests of what starts threads, under the thread sanitizer: rooms, and whole
+#                  programs, but for those that repeat arithmetic in one format after another
 #   opencl         tests of OpenCL lanes, on PoCL, which makes a device of the cores
 #   rusticl        some of them on Mesa's driver, which takes minutes for others
 #   oclgrind       the same few on a device that looks for races and bounds, and finds none
@@ -60,7 +61,9 @@ stage_asan() {
 
 stage_tsan() {
   scripts/packages.sh build test
-  configure_and_build tsan
+  configure_and_build tsan troika \
+    troika_test_{base,fetch,http,grammar,attention,weights,forge,lanes,schedule,prepare} \
+    troika_test_{engine,measure,tune,server,whole,program}
   run_ctest tsan
 }
 
