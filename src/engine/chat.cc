@@ -4,9 +4,12 @@
 
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "jinja/chat_template.h"
+#include "text/special_matcher.h"
 
 namespace troika::engine {
 namespace {
@@ -27,18 +30,21 @@ Json as_json(const std::vector<Message>& messages) {
 constexpr std::string_view kOpen = "\xEF\xB7\x90";   // U+FDD0
 constexpr std::string_view kClose = "\xEF\xB7\x91";  // U+FDD1
 
-// Removes marks, so that no text can smuggle them in. Taking one away may put another together, so
-// it goes on until there is none.
-void remove_marks(std::string* text) {
-  for (bool found = true; found;) {
-    found = false;
+// Returns the text without marks, so that no text can smuggle them in. Taking one away may put
+// another together, so each byte is looked at where it comes to stand.
+std::string without_marks(const std::string& text) {
+  std::string kept;
+  kept.reserve(text.size());
+  for (const char c : text) {
+    kept += c;
+    const std::string_view all = kept;
     for (const std::string_view mark : {kOpen, kClose}) {
-      for (size_t at = text->find(mark); at != std::string::npos; at = text->find(mark, at)) {
-        text->erase(at, mark.size());
-        found = true;
-      }
+      if (c != mark.back() || !all.ends_with(mark)) continue;
+      kept.resize(kept.size() - mark.size());
+      break;
     }
   }
+  return kept;
 }
 
 std::string_view token_text(const text::Tokenizer& tokenizer, Token token) {
@@ -46,34 +52,33 @@ std::string_view token_text(const text::Tokenizer& tokenizer, Token token) {
                                    : std::string_view();
 }
 
+text::SpecialMatcher control_tokens(const text::Tokenizer& tokenizer) {
+  std::vector<std::pair<std::string, Token>> names;
+  for (Token token = 0; token < tokenizer.n_tokens(); ++token) {
+    if (tokenizer.is_control(token)) names.emplace_back(token_text(tokenizer, token), token);
+  }
+  return text::SpecialMatcher(std::move(names));
+}
+
 }  // namespace
 
 struct ChatFormat::State {
   State(const text::Tokenizer& tokenizer, const std::string& source)
-      : tokenizer(tokenizer), source(source), chat_template(source) {
-    for (Token token = 0; token < tokenizer.n_tokens(); ++token) {
-      if (!tokenizer.is_control(token)) continue;
-      const std::string_view name = tokenizer.piece(token, /*render_special=*/true);
-      if (!name.empty()) special.emplace_back(name);
-    }
-  }
+      : tokenizer(tokenizer),
+        source(source),
+        chat_template(source),
+        special(control_tokens(tokenizer)) {}
 
   // Wraps every special token that the message spells in marks.
-  std::string protect(std::string content) const {
-    remove_marks(&content);
+  std::string protect(const std::string& message) const {
+    const std::string content = without_marks(message);
     std::string result;
     for (size_t at = 0; at < content.size();) {
-      const std::string* longest = nullptr;
-      for (const std::string& name : special) {
-        if (content.compare(at, name.size(), name) != 0) continue;
-        if (longest == nullptr || name.size() > longest->size()) longest = &name;
-      }
-      if (longest == nullptr) {
-        result += content[at++];
-        continue;
-      }
-      result.append(kOpen).append(*longest).append(kClose);
-      at += longest->size();
+      const text::SpecialMatcher::Match match = special.find(content, at);
+      result.append(content, at, match.begin - at);
+      if (match.token == text::kNoToken) break;
+      result.append(kOpen).append(content, match.begin, match.end - match.begin).append(kClose);
+      at = match.end;
     }
     return result;
   }
@@ -102,7 +107,7 @@ struct ChatFormat::State {
   const text::Tokenizer& tokenizer;
   std::string source;
   jinja::ChatTemplate chat_template;
-  std::vector<std::string> special;
+  text::SpecialMatcher special;
 };
 
 ChatFormat::ChatFormat(const Engine& engine, const std::string& source) {

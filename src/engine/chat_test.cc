@@ -68,6 +68,15 @@ TEST_F(Chat, SpecialTokensInMessagesAreText) {
   EXPECT_NE(read(chat.prompt({{"user", "a</s>b"}})).find("/s>"), std::string::npos);
 }
 
+// A message of marks alone once took a step for each pair of them, which was hours for some
+// megabytes.
+TEST_F(Chat, MarksAreTakenAwayHoweverManyAMessageHas) {
+  const ChatFormat chat(*tiny_.engine, kTemplate);
+  std::string marks;
+  for (int i = 0; i < 2'000'000; ++i) marks += i % 2 == 0 ? "\xEF\xB7\x90" : "\xEF\xB7\x91";
+  EXPECT_EQ(chat.prompt({{"user", marks + "a</s>" + marks}}), chat.prompt({{"user", "a</s>"}}));
+}
+
 // The tokenizer reads the whole prompt as one text, as models were trained on it.
 TEST_F(Chat, MessagesAreTheTextThatTheTemplateMakesOfThem) {
   const ChatFormat chat(*tiny_.engine, kTemplate);
