@@ -165,8 +165,10 @@ void read_sampling(Fields& fields, const text::Tokenizer& tokenizer,
   s.presence_penalty = between(fields, "presence_penalty", s.presence_penalty, -100.0f, 100.0f);
   read_absent_samplers(fields);
   read_biases(fields, tokenizer, &s.logit_bias);
-  const int64_t seed = fields.whole("seed", -1);
-  if (seed >= 0) s.seed = static_cast<uint64_t>(seed);
+  // Clients of llama.cpp write -1 where any seed will do. Every other number is a seed.
+  constexpr int64_t kNoSeed = -1;
+  const int64_t seed = fields.whole("seed", kNoSeed);
+  if (seed != kNoSeed) s.seed = static_cast<uint64_t>(seed);
 
   wanted->n_returned = static_cast<int>(fields.whole("n", 1, 1, kMostAnswers));
   wanted->n_computed = wanted->n_returned;

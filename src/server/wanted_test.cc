@@ -2,12 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "text/vocabulary.h"
 
 namespace troika::server {
 namespace {
 
-Wanted sampling_of(const std::string& body) {
+Wanted sampling_of(const std::string& body, uint64_t own_seed = 0) {
   text::Vocabulary v = text::empty_vocabulary(text::VocabularyKind::kSpm, "");
   v.tokens = {"<unk>", "<s>", "</s>"};
   v.types = {text::TokenType::kUnknown, text::TokenType::kControl, text::TokenType::kControl};
@@ -16,7 +21,9 @@ Wanted sampling_of(const std::string& body) {
   const Json json = object_from(body);
   Fields fields(json);
   Wanted wanted;
-  read_sampling(fields, *tokenizer, {}, &wanted);
+  engine::SamplerOptions own;
+  own.seed = own_seed;
+  read_sampling(fields, *tokenizer, own, &wanted);
   fields.finish();
   return wanted;
 }
@@ -43,6 +50,16 @@ TEST(WantedSampling, SamplersThatAreNotHereAreRefusedByNameWhereTheyAreAskedFor)
       EXPECT_NE(std::string(refused.what()).find("no such sampler"), std::string::npos);
     }
   }
+}
+
+TEST(WantedSampling, EveryNumberButMinusOneIsASeed) {
+  constexpr uint64_t kOwn = 7;
+  const auto seed = [](const std::string& body) { return sampling_of(body, kOwn).sampler.seed; };
+  EXPECT_EQ(seed("{}"), kOwn);
+  EXPECT_EQ(seed(R"({"seed":-1})"), kOwn);
+  EXPECT_EQ(seed(R"({"seed":0})"), 0u);
+  EXPECT_EQ(seed(R"({"seed":-2})"), std::numeric_limits<uint64_t>::max() - 1);
+  EXPECT_NE(seed(R"({"seed":-2})"), seed(R"({"seed":-3})"));
 }
 
 }  // namespace
