@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <limits>
+#include <map>
 
 #include "base/os_error.h"
 
@@ -14,6 +16,7 @@ constexpr size_t kMostStops = 64;
 constexpr float kMostTemperature = 100.0f;
 constexpr float kLeastTopP = 1e-6f;  // stands for 0, which asks for the most likely token
 constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr double kMostBias = 1e9;
 
 engine::Token token_from(Fields& fields, const std::string& text,
                          const text::Tokenizer& tokenizer) {
@@ -30,33 +33,43 @@ engine::Token token_from(Fields& fields, const std::string& text,
 float bias_from(Fields& fields, const Json& value) {
   if (value.is_boolean() && !value.get<bool>()) return kNever;
   if (!value.is_number()) fields.fail("logit_bias", "must give numbers to tokens");
-  return static_cast<float>(value.get<double>());
+  const double bias = value.get<double>();
+  if (std::abs(bias) > kMostBias) {
+    fields.fail("logit_bias", fmt::format("gives {} to a token; at most {} is possible. false "
+                                          "forbids a token",
+                                          bias, kMostBias));
+  }
+  return static_cast<float>(bias);
 }
+
+// The biases of tokens. Each token has one, however often a request names it: they are added up,
+// and every answer to the request keeps them and adds them in each step.
+using Biases = std::map<engine::Token, float>;
 
 // Adds biases of the tokens that `name` means. A name that is no number is a text and means all of
 // the text's tokens, as clients of llama.cpp write it.
 void add_biases(Fields& fields, const text::Tokenizer& tokenizer, const std::string& name,
-                float bias, std::vector<std::pair<engine::Token, float>>* biases) {
+                float bias, Biases* biases) {
   if (!name.empty() && name.find_first_not_of("0123456789") == std::string::npos) {
-    biases->emplace_back(token_from(fields, name, tokenizer), bias);
+    (*biases)[token_from(fields, name, tokenizer)] += bias;
     return;
   }
   for (const engine::Token token :
        tokenizer.encode(name, {.add_special = false, .parse_special = false})) {
-    biases->emplace_back(token, bias);
+    (*biases)[token] += bias;
   }
 }
 
 // Reads biases as {"15043": -100} or [[15043, -100]].
-void read_biases(Fields& fields, const text::Tokenizer& tokenizer,
-                 std::vector<std::pair<engine::Token, float>>* biases) {
+Biases read_biases(Fields& fields, const text::Tokenizer& tokenizer) {
+  Biases biases;
   const Json* const value = fields.find("logit_bias");
-  if (value == nullptr) return;
+  if (value == nullptr) return biases;
   if (value->is_object()) {
     for (const auto& [name, bias] : value->items()) {
-      add_biases(fields, tokenizer, name, bias_from(fields, bias), biases);
+      add_biases(fields, tokenizer, name, bias_from(fields, bias), &biases);
     }
-    return;
+    return biases;
   }
   if (!value->is_array()) fields.fail("logit_bias", "must be an object of tokens and numbers");
   for (const Json& pair : *value) {
@@ -66,8 +79,9 @@ void read_biases(Fields& fields, const text::Tokenizer& tokenizer,
     }
     const std::string name =
         pair[0].is_string() ? pair[0].get<std::string>() : std::string(pair[0].dump());
-    add_biases(fields, tokenizer, name, bias_from(fields, pair[1]), biases);
+    add_biases(fields, tokenizer, name, bias_from(fields, pair[1]), &biases);
   }
+  return biases;
 }
 
 float between(Fields& fields, const std::string& name, float otherwise, float least, float most) {
@@ -164,7 +178,8 @@ void read_sampling(Fields& fields, const text::Tokenizer& tokenizer,
   s.frequency_penalty = between(fields, "frequency_penalty", s.frequency_penalty, -100.0f, 100.0f);
   s.presence_penalty = between(fields, "presence_penalty", s.presence_penalty, -100.0f, 100.0f);
   read_absent_samplers(fields);
-  read_biases(fields, tokenizer, &s.logit_bias);
+  const Biases biases = read_biases(fields, tokenizer);
+  s.logit_bias.insert(s.logit_bias.end(), biases.begin(), biases.end());
   // Clients of llama.cpp write -1 where any seed will do. Every other number is a seed.
   constexpr int64_t kNoSeed = -1;
   const int64_t seed = fields.whole("seed", kNoSeed);

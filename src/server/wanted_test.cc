@@ -52,6 +52,16 @@ TEST(WantedSampling, SamplersThatAreNotHereAreRefusedByNameWhereTheyAreAskedFor)
   }
 }
 
+std::string field_refused(const std::string& body) {
+  try {
+    sampling_of(body);
+  } catch (const Refused& refused) {
+    EXPECT_EQ(refused.status, 400);
+    return refused.field;
+  }
+  return "";
+}
+
 TEST(WantedSampling, EveryNumberButMinusOneIsASeed) {
   constexpr uint64_t kOwn = 7;
   const auto seed = [](const std::string& body) { return sampling_of(body, kOwn).sampler.seed; };
@@ -60,6 +70,21 @@ TEST(WantedSampling, EveryNumberButMinusOneIsASeed) {
   EXPECT_EQ(seed(R"({"seed":0})"), 0u);
   EXPECT_EQ(seed(R"({"seed":-2})"), std::numeric_limits<uint64_t>::max() - 1);
   EXPECT_NE(seed(R"({"seed":-2})"), seed(R"({"seed":-3})"));
+}
+
+TEST(WantedSampling, ATokenHasOneBiasHoweverOftenItIsNamed) {
+  std::string list = "[2,0.5]";
+  for (int i = 0; i < 100; ++i) list += ",[1,-1],[2,false]";
+  const Wanted wanted = sampling_of(R"({"logit_bias":[)" + list + "]}");
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  const std::vector<std::pair<engine::Token, float>> expected = {{1, -100.0f}, {2, kNever}};
+  EXPECT_EQ(wanted.sampler.logit_bias, expected);
+}
+
+TEST(WantedSampling, BiasesAreNumbersThatCanBeAdded) {
+  EXPECT_EQ(field_refused(R"({"logit_bias":{"1":1e300}})"), "logit_bias");
+  EXPECT_EQ(field_refused(R"({"logit_bias":[[1,-1e300]]})"), "logit_bias");
+  EXPECT_EQ(field_refused(R"({"logit_bias":{"1":-1e9,"2":false}})"), "");
 }
 
 }  // namespace
