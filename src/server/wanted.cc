@@ -13,6 +13,8 @@ namespace troika::server {
 namespace {
 
 constexpr size_t kMostStops = 64;
+// Limits the bytes of all stop strings together: each answer keeps them several times.
+constexpr size_t kMostStopBytes = size_t{64} << 10;
 constexpr float kMostTemperature = 100.0f;
 constexpr float kLeastTopP = 1e-6f;  // stands for 0, which asks for the most likely token
 constexpr float kNever = -std::numeric_limits<float>::infinity();
@@ -140,16 +142,22 @@ void read_stream(Fields& fields, Wanted* wanted) {
 std::vector<std::string> read_stops(Fields& fields, const std::string& name) {
   const Json* const value = fields.find(name);
   if (value == nullptr) return {};
-  if (value->is_string()) return {value->get<std::string>()};
-  if (!value->is_array()) fields.fail(name, "must be a string or a list of strings");
-  if (value->size() > kMostStops) {
-    fields.fail(
-        name, fmt::format("has {} strings; at most {} are looked for", value->size(), kMostStops));
+  const Json list = value->is_string() ? Json::array({*value}) : *value;
+  if (!list.is_array()) fields.fail(name, "must be a string or a list of strings");
+  if (list.size() > kMostStops) {
+    fields.fail(name,
+                fmt::format("has {} strings; at most {} are looked for", list.size(), kMostStops));
   }
   std::vector<std::string> stops;
-  for (const Json& stop : *value) {
+  size_t n_bytes = 0;
+  for (const Json& stop : list) {
     if (!stop.is_string()) fields.fail(name, "must be a string or a list of strings");
     stops.push_back(stop.get<std::string>());
+    n_bytes += stops.back().size();
+  }
+  if (n_bytes > kMostStopBytes) {
+    fields.fail(name,
+                fmt::format("has {} bytes; at most {} are looked for", n_bytes, kMostStopBytes));
   }
   return stops;
 }

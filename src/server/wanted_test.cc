@@ -87,5 +87,12 @@ TEST(WantedSampling, BiasesAreNumbersThatCanBeAdded) {
   EXPECT_EQ(field_refused(R"({"logit_bias":{"1":-1e9,"2":false}})"), "");
 }
 
+TEST(WantedSampling, StopStringsAreNotEndless) {
+  const std::string half(size_t{32} << 10, 'x');
+  EXPECT_EQ(field_refused(R"({"stop":[")" + half + R"(",")" + half + R"("]})"), "");
+  EXPECT_EQ(field_refused(R"({"stop":[")" + half + R"(",")" + half + R"(","y"]})"), "stop");
+  EXPECT_EQ(field_refused(R"({"stop":")" + half + half + R"(y"})"), "stop");
+}
+
 }  // namespace
 }  // namespace troika::server
