@@ -21,6 +21,12 @@ std::string object_of_keys(int n) {
   return "{" + keys + "}";
 }
 
+std::string list_of(const std::string& value, int n) {
+  std::string values = value;
+  for (int i = 1; i < n; ++i) values += "," + value;
+  return "[" + values + "]";
+}
+
 TEST_F(ServerRefusals, RefusesInWordsBeforeTheFirstByte) {
   start();
   constexpr const char* kThoughtAlone = R"({"input":[{"type":"reasoning","id":"r","summary":[]}]})";
@@ -80,6 +86,19 @@ TEST_F(ServerRefusals, RefusesInWordsBeforeTheFirstByte) {
       "Content-Length: 2\r\n\r\n{}");
   EXPECT_EQ(plain.read_answer().status, 415);
   EXPECT_EQ(client().get("/v1/completions").status, 405);
+}
+
+// Fields are looked up by the thread that computes for all.
+TEST_F(ServerRefusals, LooksUpSoManyFieldsOfAnAnswerAlone) {
+  start();
+  for (const std::string& names : {list_of(R"("content")", 101), std::string(R"("content")")}) {
+    const Json refused =
+        post("/completion", R"({"prompt":"a","response_fields":)" + names + "}", 400);
+    EXPECT_EQ(refused["error"]["param"], "response_fields");
+  }
+  const Json few = post("/completion", R"({"prompt":"a","n_predict":1,"response_fields":)" +
+                                           list_of(R"("stop")", 100) + "}");
+  EXPECT_EQ(few.size(), 1u) << few;
 }
 
 TEST_F(ServerRefusals, WantsAKey) {

@@ -1,5 +1,7 @@
 #include "server/llama/completion.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -11,6 +13,8 @@
 
 namespace troika::server {
 namespace {
+
+constexpr size_t kMostNames = 100;
 
 const char* stop_type(engine::Stop stop) {
   switch (stop) {
@@ -194,9 +198,14 @@ bool is_one_prompt(const Json& prompt) {
          std::any_of(prompt.begin(), prompt.end(), [](const Json& one) { return one.is_number(); });
 }
 
+// Reads the names of an answer's fields. They are looked up by the thread that computes, so there
+// are no more of them than an answer could have.
 std::vector<std::string> names_from(Fields& fields, const std::string& field) {
   const Json* const list = fields.find(field);
   if (list == nullptr) return {};
+  if (!list->is_array() || list->size() > kMostNames) {
+    fields.fail(field, fmt::format("must be a list of at most {} names", kMostNames));
+  }
   std::vector<std::string> names;
   for (const Json& one : *list) {
     if (!one.is_string()) fields.fail(field, "must be a list of names");
