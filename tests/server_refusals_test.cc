@@ -101,6 +101,18 @@ TEST_F(ServerRefusals, LooksUpSoManyFieldsOfAnAnswerAlone) {
   EXPECT_EQ(few.size(), 1u) << few;
 }
 
+TEST_F(ServerRefusals, TellsAMillionTokensAtOnce) {
+  start();
+  const std::pair<const char*, std::string> cases[] = {
+      {"/tokenize", R"({"content":")" + std::string(1'000'001, '~') + R"("})"},
+      {"/detokenize", R"({"tokens":)" + list_of("1", 1'000'001) + "}"}};
+  for (const auto& [path, body] : cases) {
+    const HttpAnswer refused = client().post(path, body);
+    EXPECT_EQ(refused.status, 400) << path;
+    EXPECT_NE(refused.body.find("at most 1000000"), std::string::npos) << path;
+  }
+}
+
 TEST_F(ServerRefusals, WantsAKey) {
   server::Options options;
   options.keys = {"first", "second"};

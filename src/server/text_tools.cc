@@ -8,6 +8,15 @@
 namespace troika::server {
 namespace {
 
+// The most tokens of a text that one answer tells, with some hundred bytes of memory for each.
+constexpr size_t kMostTold = 1'000'000;
+
+void check_told(const Fields& fields, const std::string& field, size_t n_tokens) {
+  if (n_tokens <= kMostTold) return;
+  fields.fail(field, fmt::format("has {} tokens; an answer tells at most {}. Send it in parts",
+                                 n_tokens, kMostTold));
+}
+
 void reply(const std::shared_ptr<http::Exchange>& exchange, const Json& json) {
   http::Response response;
   response.body = dump(json);
@@ -55,9 +64,12 @@ void serve_tokenize(Context& context, const std::shared_ptr<http::Exchange>& exc
   const bool with_pieces = fields.flag("with_pieces");
   fields.ignore("model");
   fields.finish();
-  Json tokens = Json::array();
-  for (const engine::Token token : context.tokenizer().encode(
-           content, {.add_special = adds_special, .parse_special = parses_special})) {
+  Json told = {{"tokens", Json::array()}};
+  Json& tokens = told["tokens"];
+  const std::vector<engine::Token> all = context.tokenizer().encode(
+      content, {.add_special = adds_special, .parse_special = parses_special});
+  check_told(fields, "content", all.size());
+  for (const engine::Token token : all) {
     if (with_pieces) {
       tokens.push_back(
           {{"id", token}, {"piece", piece_json(context.tokenizer().piece(token, true))}});
@@ -65,7 +77,7 @@ void serve_tokenize(Context& context, const std::shared_ptr<http::Exchange>& exc
       tokens.push_back(token);
     }
   }
-  reply(exchange, {{"tokens", tokens}});
+  reply(exchange, told);
 }
 
 void serve_detokenize(Context& context, const std::shared_ptr<http::Exchange>& exchange,
@@ -75,6 +87,7 @@ void serve_detokenize(Context& context, const std::shared_ptr<http::Exchange>& e
   fields.ignore("model");
   fields.finish();
   if (list == nullptr || !list->is_array()) fields.fail("tokens", "must be a list of tokens");
+  check_told(fields, "tokens", list->size());
   const std::vector<engine::Token> tokens = tokens_from(context.tokenizer(), *list, "tokens");
   reply(exchange, {{"content", context.tokenizer().decode(tokens, true)}});
 }
