@@ -53,6 +53,17 @@ TEST_F(ServerAnthropic, HoldsAnswersToTheSchemaOfTheirFormat) {
   }
 }
 
+TEST_F(ServerAnthropic, KnowsStopStringsByTheirNameThereAlone) {
+  start_with_text("one two three");
+  const std::string body = R"({"messages":[{"role":"user","content":"a"}],"max_tokens":30,)";
+  const Json stopped = post("/v1/messages", body + R"("stop_sequences":["two"]})");
+  EXPECT_EQ(stopped["stop_sequence"], "two");
+  const Json refused = post("/v1/messages", body + R"("stop":["two"]})", 400);
+  EXPECT_NE(refused["error"]["message"].get<std::string>().find("stop_sequences"),
+            std::string::npos)
+      << refused;
+}
+
 TEST_F(ServerAnthropic, ShowsModelsInItsOwnForm) {
   start();
   const std::string version = "Anthropic-Version: 2023-06-01\r\n";

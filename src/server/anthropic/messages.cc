@@ -195,6 +195,7 @@ void serve_messages(Context& context, const std::shared_ptr<http::Exchange>& exc
   const Conversation conversation = read_messages(fields);
   Wanted wanted;
   read_sampling(fields, context.tokenizer(), context.sampler(), &wanted);
+  if (!wanted.stops.empty()) fields.fail("stop", "is called stop_sequences in this interface");
   wanted.stops = read_stops(fields, "stop_sequences");
   if (fields.find("max_tokens") == nullptr) fields.fail("max_tokens", "is missing");
   wanted.most_tokens =
