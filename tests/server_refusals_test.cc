@@ -113,6 +113,16 @@ TEST_F(ServerRefusals, TellsAMillionTokensAtOnce) {
   }
 }
 
+TEST_F(ServerRefusals, NamesTheMethodsThatAPathHas) {
+  start();
+  const HttpAnswer read = client().get("/v1/completions");
+  EXPECT_EQ(read.status, 405);
+  EXPECT_NE(read.head.find("allow: POST\r\n"), std::string::npos) << read.head;
+  const HttpAnswer posted = client().post("/health", "{}");
+  EXPECT_EQ(posted.status, 405);
+  EXPECT_NE(posted.head.find("allow: GET, HEAD\r\n"), std::string::npos) << posted.head;
+}
+
 TEST_F(ServerRefusals, WantsAKey) {
   server::Options options;
   options.keys = {"first", "second"};

@@ -23,6 +23,7 @@ class Refused : public Error {
   std::string field;      // the field that is at fault, if one is
   std::string code;       // a name of the error for programs
   int retry_after_s = 0;  // in how many seconds it may be served; 0: unknown
+  std::string allowed;    // the methods that the path has, where another was asked for
   // The kind of error and more fields that clients of llama.cpp look at, for errors that llama.cpp
   // has a name of its own for.
   std::string type;

@@ -48,6 +48,7 @@ http::Response refusal_response(const std::string& path, const Refused& refused)
   if (refused.retry_after_s > 0) {
     response.headers.push_back({"retry-after", fmt::format("{}", refused.retry_after_s)});
   }
+  if (!refused.allowed.empty()) response.headers.push_back({"allow", refused.allowed});
   if (refused.status == 401) response.headers.push_back({"www-authenticate", "Bearer"});
   return response;
 }

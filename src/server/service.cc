@@ -78,24 +78,34 @@ struct Admitted {
   std::string asker{};
 };
 
+[[noreturn]] void refuse_method(const std::string& why, const char* allowed) {
+  Refused refused(405, why);
+  refused.allowed = allowed;
+  throw Refused(refused);
+}
+
+void check_is_read(const http::Request& request) {
+  if (request.method == "GET" || request.method == "HEAD") return;
+  refuse_method(fmt::format("{} is read with GET.", request.path), "GET, HEAD");
+}
+
 // Looks at everything but the body. Throws Refused.
 Admitted admit(const http::Request& request, const Options& options) {
   if (options.checks_hosts) check_host(request, options.host_names);
   const std::string& path = request.path;
-  const bool is_read = request.method == "GET" || request.method == "HEAD";
   if (const auto get = find(kGets, path); get != std::end(kGets)) {
     if (get->needs_key) check_key(request, options.keys);
-    if (!is_read) throw Refused(405, fmt::format("{} is read with GET.", path));
+    check_is_read(request);
     return {.show = get->show};
   }
   if (is_of_models(path)) {
-    if (!is_read) throw Refused(405, fmt::format("{} is read with GET.", path));
+    check_is_read(request);
     return {.shows_models = true};
   }
   std::string asker = check_key(request, options.keys);
   const auto post = find(kPosts, path);
   if (post == std::end(kPosts)) throw Refused(404, why_unknown(path));
-  if (request.method != "POST") throw Refused(405, fmt::format("{} takes a POST.", path));
+  if (request.method != "POST") refuse_method(fmt::format("{} takes a POST.", path), "POST");
   check_type(request);
   return {.serve = post->serve, .asker = std::move(asker)};
 }
