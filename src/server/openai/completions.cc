@@ -62,7 +62,8 @@ class CompletionWriter : public Writer {
         has_logprobs_(wanted.n_logprobs >= 0),
         n_each_(wanted.n_returned),
         echo_(std::move(echo)),
-        messages_(static_cast<size_t>(wanted.n_returned) * wanted.prompts.size()) {}
+        messages_(static_cast<size_t>(wanted.n_returned) * wanted.prompts.size()),
+        n_characters_(messages_.size(), 0) {}
 
   void begin() override {
     if (is_stream_) events_.begin();
@@ -72,16 +73,15 @@ class CompletionWriter : public Writer {
     }
   }
   void write(int answer, const Delta& delta) override {
-    Message& message = messages_[static_cast<size_t>(answer)];
     if (!is_stream_) {
-      message.add(delta);
+      messages_[static_cast<size_t>(answer)].add(delta);
       return;
     }
-    Json chunk = chunk_of(answer, delta.text,
-                          logprobs_of(delta.logprobs, characters_of(message.text)), nullptr);
+    size_t& n_characters = n_characters_[static_cast<size_t>(answer)];
+    Json chunk = chunk_of(answer, delta.text, logprobs_of(delta.logprobs, n_characters), nullptr);
     if (delta.timings) chunk["timings"] = timings_json(*delta.timings);
     events_.event(chunk);
-    message.text += delta.text;
+    n_characters += characters_of(delta.text);
   }
   void progress(int answer, const Progress& progress) override {
     Json chunk = chunk_of(answer, "", nullptr, nullptr);
@@ -167,6 +167,7 @@ class CompletionWriter : public Writer {
   const int n_each_;  // counts answers to each prompt
   const Echo echo_;
   std::vector<Message> messages_;
+  std::vector<size_t> n_characters_;  // counts the characters of each answer that were streamed
   Usage usage_;
 };
 
