@@ -48,6 +48,32 @@ class FailureCount : public server::Reply {
   int n_failed_ = 0, n_ended_ = 0;
 };
 
+// Notes how much of a prompt was read at each report.
+class ProgressNotes : public server::Reply {
+ public:
+  void on_prompt(int, const engine::PromptProgress& progress) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    n_read_.push_back(progress.n_read);
+    changed_.notify_all();
+  }
+  void on_token(int, engine::Token, server::LogprobRecorder*) override {}
+  void on_text(int, std::string_view) override {}
+  void on_end(int, engine::Generated) override {}
+  void on_error(const std::string&) override {}
+
+  // Waits until the prompt is read, and returns all reports.
+  std::vector<int> reports_until(int n_prompt) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return !n_read_.empty() && n_read_.back() == n_prompt; });
+    return n_read_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<int> n_read_;
+};
+
 class BrokenMask : public engine::LogitMask {
  public:
   void apply(std::span<const engine::Token>, std::span<float>) override {
@@ -107,6 +133,22 @@ TEST_F(WorkerLine, EndsWithTheFirstAnswerThatCannotBegin) {
   EXPECT_EQ(figures.n_cancelled, 7);
   EXPECT_EQ(figures.n_waiting, 0);
   EXPECT_EQ(reply_->n_failed(), 1);
+}
+
+TEST_F(WorkerLine, TellsWhoReadsNothingTheEndOfThePromptAlone) {
+  for (const bool is_full : {false, true}) {
+    const auto notes = std::make_shared<ProgressNotes>();
+    server::Worker worker(*tiny_.engine, 1, 1, {});
+    const auto job = std::make_shared<server::Job>();
+    job->exchange = std::make_shared<http::Exchange>(std::make_shared<http::Mailbox>(), size_t{1});
+    if (is_full) job->exchange->write(std::string(http::Exchange::kMostUnsent + 1, 'x'));
+    job->reply = notes;
+    job->prompt = {1, 2, 3};
+    job->options.most_tokens = 1;
+    EXPECT_TRUE(worker.submit({job}, [] {}));
+    const std::vector<int> reports = notes->reports_until(3);
+    EXPECT_EQ(reports.size(), is_full ? 1u : 2u);
+  }
 }
 
 }  // namespace

@@ -139,8 +139,10 @@ bool Worker::start_waiting() {
       const bool is_end = tokenizer.is_end(token) && !raw->options.ignore_end;
       raw->reply->on_token(raw->index, token, is_end ? nullptr : raw->recorder.get());
     };
+    // A prompt does not pause behind a slow reader, so what is told of it must not pile up.
     request.options.on_prompt = [raw](const engine::PromptProgress& progress) {
-      raw->reply->on_prompt(raw->index, progress);
+      const bool is_last = progress.n_read == progress.n_prompt;
+      if (is_last || !raw->exchange->is_full()) raw->reply->on_prompt(raw->index, progress);
     };
     request.sink = [raw](std::string_view text) { raw->reply->on_text(raw->index, text); };
     try {
