@@ -26,5 +26,16 @@ TEST_F(ServeOptions, ASocketHasNoPort) {
   expect_refusal(troika({"serve", model_, "--ping=nan"}), 2, {"--ping"});
 }
 
+// A variable that is not set gives an empty key, which a request without a key has.
+TEST_F(ServeOptions, KeysAreSuchAsClientsCanSend) {
+  for (const std::string key : {"", " a", "a ", "a\tb"}) {
+    expect_refusal(troika({"serve", model_, "--api-key", key}), 2, {"--api-key", "empty"});
+  }
+  const std::string file = folder_.file("keys");
+  write_whole(file, "\r\n\n");
+  expect_refusal(troika({"serve", model_, "--api-key-file", file}), 2, {file, "no key"});
+  EXPECT_NE(troika({"serve", model_, "--api-key-file", ""}).status, 0);
+}
+
 }  // namespace
 }  // namespace troika::test

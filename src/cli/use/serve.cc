@@ -1,6 +1,7 @@
 // troika serve: answers programs over HTTP, several at once.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -31,6 +32,7 @@ struct ServeFlags {
   std::vector<std::string> host_names;
   std::vector<std::string> keys;
   std::string key_file;
+  Option* key_file_option = nullptr;
   std::string name;
   std::string template_file;
   std::vector<std::string> forced_files;
@@ -51,20 +53,34 @@ void on_signal(int) {
   if (running != nullptr) running->stop();
 }
 
+// Says whether a client can send the key in a header.
+bool is_sendable(const std::string& key) {
+  const auto is_control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
+  return !key.empty() && key.front() != ' ' && key.back() != ' ' &&
+         std::none_of(key.begin(), key.end(), is_control);
+}
+
+// Returns the keys of the options and of the file. An empty one, as a variable gives that is not
+// set, would let everybody in.
 std::vector<std::string> keys_of(const ServeFlags& flags) {
   std::vector<std::string> keys = flags.keys;
-  if (flags.key_file.empty()) return keys;
-  const std::string text = read_text(flags.key_file);
+  const bool has_file = flags.key_file_option->count() > 0;
+  const std::string text = has_file ? read_text(flags.key_file) : "";
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    if (end > at) keys.push_back(text.substr(at, end - at));
+    std::string line = text.substr(at, end - at);
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty()) keys.push_back(line);
     at = end + 1;
   }
-  if (keys.empty()) {
+  if (keys.empty() && has_file) {
     throw UsageError(
         fmt::format("{}: the file holds no key. Write one on each line.", flags.key_file));
   }
-  return keys;
+  if (std::all_of(keys.begin(), keys.end(), is_sendable)) return keys;
+  throw UsageError(
+      "--api-key: a key is empty, begins or ends with a space, or has a control character in it, "
+      "so that no client could send it. Give another one.");
 }
 
 std::string name_of(const ServeFlags& flags, const engine::Engine& engine) {
@@ -72,13 +88,14 @@ std::string name_of(const ServeFlags& flags, const engine::Engine& engine) {
   return std::filesystem::path(engine.file().path()).stem().string();
 }
 
-server::Options options_of(const ServeFlags& flags, engine::Engine& engine) {
+server::Options options_of(const ServeFlags& flags, const std::vector<std::string>& keys,
+                           engine::Engine& engine) {
   server::Options options;
   options.model_name = name_of(flags, engine);
   options.n_parallel = flags.n_parallel;
   options.n_queue = flags.n_queue;
   options.ping_seconds = flags.ping_seconds;
-  options.keys = keys_of(flags);
+  options.keys = keys;
   options.host_names = flags.host_names;
   options.checks_hosts = flags.socket.empty();
   constexpr uint64_t kUsualCacheBytes = uint64_t{4} << 30;
@@ -140,11 +157,12 @@ void serve(const ServeFlags& flags) {
     throw UsageError("--cache-size and --cache-shared say how --cache-dir keeps. Name a folder.");
   }
   check_host_names(flags);
+  const std::vector<std::string> keys = keys_of(flags);
   // Ports are opened before the model is loaded: one that is taken is known at once.
   std::vector<http::Listener> listeners = listeners_of(flags);
   const auto engine = load(flags.engine);
   flags.sampler.check_tokens(*engine);
-  server::Service service(*engine, options_of(flags, *engine));
+  server::Service service(*engine, options_of(flags, keys, *engine));
   http::Server server(std::move(listeners), {}, service);
   service.set_statistics(&server.statistics());
   running = &server;
@@ -177,7 +195,8 @@ void add_access(Command& command, ServeFlags& flags) {
                      "before it (repeatable; default: addresses and localhost)");
   command.add_option("--api-key", flags.keys,
                      "Serve only who sends this key (repeatable; default: everybody)");
-  command.add_option("--api-key-file", flags.key_file, "The same, a key on each line of a file");
+  flags.key_file_option = command.add_option("--api-key-file", flags.key_file,
+                                             "The same, a key on each line of a file");
 }
 
 }  // namespace
