@@ -207,7 +207,6 @@ bool KeptPrefixes::save_part() {
     const std::lock_guard<std::mutex> lock(mutex_);
     under_way_.insert(block.key);
     blocks_.push_back(std::move(block));
-    figures_.n_tokens_saved += block_;
     changed_.notify_all();
     ++text.next;
     return true;
@@ -248,7 +247,9 @@ void KeptPrefixes::write() {
       problem = error.what();
     }
     lock.lock();
-    if (!problem.empty()) {
+    if (problem.empty()) {
+      figures_.n_tokens_saved += block_;
+    } else {
       ++figures_.n_failed;
       figures_.problem = problem;
     }

@@ -122,6 +122,17 @@ TEST_F(KeptOnDisk, AreOfNoUseToAnotherPlanOrModel) {
   EXPECT_EQ(ask().n_cached, 0);
 }
 
+TEST_F(KeptOnDisk, CountAsSavedOnceTheDiskHasTakenThem) {
+  start(keeping());
+  fs::remove_all(folder_.file("kept"));
+  ask();
+  for (int i = 0; i < 1000 && metric("kept_failed_total") == "0"; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_NE(metric("kept_failed_total"), "0");
+  EXPECT_EQ(metric("kept_tokens_saved_total"), "0");
+}
+
 TEST_F(KeptOnDisk, StayWithinTheirSize) {
   start(keeping());
   ask();
