@@ -143,6 +143,17 @@ TEST_F(ServerOpenai, AnswersWithoutATextAreTheLeastLikely) {
   EXPECT_EQ(best["choices"][0]["text"], "good") << best;
 }
 
+// The second answer knows the prompt from the first one, which is not returned.
+TEST_F(ServerOpenai, CallsNoPromptKnownThatOneOfTheAnswersHadToRead) {
+  server::Options options;
+  options.forced_texts = {"zz", "good"};
+  start(std::move(options));
+  const Json best =
+      post("/v1/completions", R"({"prompt":"One more","best_of":2,"n":1,"stop":["zz"]})");
+  EXPECT_EQ(best["choices"][0]["text"], "good") << best;
+  EXPECT_EQ(best["usage"]["prompt_tokens_details"]["cached_tokens"], 0) << best;
+}
+
 // White space in front of a call is held back until it is known that no call comes.
 TEST_F(ServerOpenai, TellsOfNoStopStringBehindTextThatWasHeldBack) {
   start_with_text("Hi\nzz");

@@ -84,12 +84,29 @@ void Answers::on_end(int index, engine::Generated generated) {
   writer_->finish();
 }
 
+// Lets each answer to a prompt, of `n` from `first` on, tell what reading the prompt took: the
+// first one read it, and the others knew it then, which says nothing of what was known before.
+void Answers::share_prompt(size_t first, size_t n) {
+  const auto generated = [&](size_t i) -> engine::Generated& {
+    return answers_[first + i].whole.ending.generated;
+  };
+  size_t reader = 0;
+  for (size_t i = 1; i < n; ++i) {
+    if (generated(i).n_computed > generated(reader).n_computed) reader = i;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    generated(i).n_computed = generated(reader).n_computed;
+    generated(i).prefill_seconds = generated(reader).prefill_seconds;
+  }
+}
+
 // Writes the most likely answers to each prompt in the order of their likelihood, which is the mean
 // of their tokens' likelihoods. Answers without a text come last.
 void Answers::choose() {
   const auto n_computed = static_cast<size_t>(n_computed_);
   int next = 0;
   for (size_t first = 0; first < answers_.size(); first += n_computed) {
+    share_prompt(first, n_computed);
     std::vector<double> means;
     for (size_t i = 0; i < n_computed; ++i) {
       const Message& message = answers_[first + i].whole;

@@ -40,6 +40,7 @@ class Answers : public Reply {
     Message whole;  // the answer, if it is compared with others
   };
   void pass_on(int index, Delta delta);
+  void share_prompt(size_t first, size_t n);
   void choose();
 
   const int n_returned_, n_computed_;
