@@ -68,8 +68,7 @@ TEST_F(Chat, SpecialTokensInMessagesAreText) {
   EXPECT_NE(read(chat.prompt({{"user", "a</s>b"}})).find("/s>"), std::string::npos);
 }
 
-// A message of marks alone once took a step for each pair of them, which was hours for some
-// megabytes.
+// Taking marks away one by one takes time by the square of their number.
 TEST_F(Chat, MarksAreTakenAwayHoweverManyAMessageHas) {
   const ChatFormat chat(*tiny_.engine, kTemplate);
   std::string marks;
