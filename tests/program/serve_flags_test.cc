@@ -24,6 +24,8 @@ TEST_F(ServeOptions, ASocketHasNoPort) {
                    {name, "--socket"});
   }
   expect_refusal(troika({"serve", model_, "--ping=nan"}), 2, {"--ping"});
+  // A variable that is not set opens no port that others on this machine reach.
+  expect_refusal(troika({"serve", model_, "--socket", ""}), 2, {"the path has 0 bytes"});
 }
 
 // A variable that is not set gives an empty key, which a request without a key has.

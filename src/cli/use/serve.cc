@@ -29,6 +29,7 @@ struct ServeFlags {
   std::string host = "127.0.0.1";
   int port = 8080;
   std::string socket;
+  Option* socket_option = nullptr;
   std::vector<std::string> host_names;
   std::vector<std::string> keys;
   std::string key_file;
@@ -45,6 +46,8 @@ struct ServeFlags {
   bool has_no_thinking = false;
   bool has_no_metrics = false, has_no_slots = false;
   bool shows_prompts = false;
+
+  bool has_socket() const { return socket_option->count() > 0; }
 };
 
 http::Server* running = nullptr;  // the signal's handler is given nothing else
@@ -97,7 +100,7 @@ server::Options options_of(const ServeFlags& flags, const std::vector<std::strin
   options.ping_seconds = flags.ping_seconds;
   options.keys = keys;
   options.host_names = flags.host_names;
-  options.checks_hosts = flags.socket.empty();
+  options.checks_hosts = !flags.has_socket();
   constexpr uint64_t kUsualCacheBytes = uint64_t{4} << 30;
   options.keep = {flags.cache_folder, flags.cache_bytes > 0 ? flags.cache_bytes : kUsualCacheBytes,
                   flags.is_cache_shared};
@@ -126,16 +129,16 @@ server::Options options_of(const ServeFlags& flags, const std::vector<std::strin
 
 std::vector<http::Listener> listeners_of(const ServeFlags& flags) {
   std::vector<http::Listener> listeners;
-  if (flags.socket.empty()) {
-    listeners.push_back(http::Listener::tcp(flags.host, flags.port));
-  } else {
+  if (flags.has_socket()) {
     listeners.push_back(http::Listener::unix_socket(flags.socket));
+  } else {
+    listeners.push_back(http::Listener::tcp(flags.host, flags.port));
   }
   return listeners;
 }
 
 void check_host_names(const ServeFlags& flags) {
-  if (!flags.socket.empty() && !flags.host_names.empty()) {
+  if (flags.has_socket() && !flags.host_names.empty()) {
     throw UsageError("--allow-host names the machine of a port; a socket file has none.");
   }
   for (const std::string& name : flags.host_names) {
@@ -187,9 +190,10 @@ void add_access(Command& command, ServeFlags& flags) {
   Option* port = command.add_option("--port", flags.port, "Port to listen at; 0: any that is free")
                      ->capture_default_str()
                      ->check(within(0, 65535));
-  command.add_option("--socket", flags.socket, "Listen at this unix socket in place of a port")
-      ->excludes(host)
-      ->excludes(port);
+  flags.socket_option =
+      command.add_option("--socket", flags.socket, "Listen at this unix socket in place of a port")
+          ->excludes(host)
+          ->excludes(port);
   command.add_option("--allow-host", flags.host_names,
                      "Serve also who asks for this name, which stands for the machine or a proxy "
                      "before it (repeatable; default: addresses and localhost)");
