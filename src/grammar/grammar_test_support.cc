@@ -84,6 +84,14 @@ bool accepts(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
   return is_accepted;
 }
 
+bool reads(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
+  Matcher matcher(grammar);
+  for (const char c : text) {
+    if (!matcher.advance(made_up_byte(static_cast<uint8_t>(c)))) return false;
+  }
+  return matcher.may_end();
+}
+
 uint32_t next_random(uint32_t* random, uint32_t below) {
   *random = *random * 1664525 + 1013904223;
   return static_cast<uint32_t>((uint64_t{*random >> 8} * below) >> 24);

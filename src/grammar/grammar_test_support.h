@@ -21,6 +21,9 @@ TokenSet mask_by_force(Matcher* matcher);
 // matcher can go back to its beginning.
 bool accepts(const std::shared_ptr<Grammar>& grammar, std::string_view text);
 
+// Says whether the grammar accepts the text, without a look at masks: for very many texts.
+bool reads(const std::shared_ptr<Grammar>& grammar, std::string_view text);
+
 // Returns a text that the grammar accepts, made of tokens chosen at random. The text is empty if it
 // did not end within `most_tokens`.
 std::string random_text(const std::shared_ptr<Grammar>& grammar, uint32_t* random, int most_tokens);

@@ -9,12 +9,10 @@ namespace troika::grammar::schema {
 namespace {
 
 // Keywords that are refused: a grammar cannot enforce them, or this reader does not know how.
-constexpr const char* kRefused[] = {"$dynamicRef", "$recursiveRef", "unevaluatedItems",
-                                    "extends",     "disallow",      "divisibleBy",
-                                    "nullable",    "maxContains"};
+constexpr const char* kRefused[] = {"extends", "disallow", "divisibleBy", "nullable"};
 
-constexpr const char* kArrayKeywords[] = {"items", "prefixItems", "additionalItems", "contains",
-                                          "uniqueItems"};
+constexpr const char* kArrayKeywords[] = {"items",    "prefixItems", "additionalItems",
+                                          "contains", "uniqueItems", "unevaluatedItems"};
 constexpr const char* kObjectKeywords[] = {"properties", "patternProperties",
                                            "additionalProperties", "unevaluatedProperties"};
 
@@ -24,22 +22,12 @@ bool has_any(const Json& schema, const char* const (&keywords)[N]) {
                      [&](const char* keyword) { return schema.contains(keyword); });
 }
 
-bool may_be_unevaluated(const Json& schema) {
-  constexpr const char* kElsewhere[] = {
-      "$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "dependentSchemas", "dependencies"};
-  return !has_any(schema, kElsewhere);
-}
-
 void check_supported(const Json& schema, const Document& document) {
   for (const char* const keyword : kRefused) {
     if (schema.contains(keyword)) document.refuse(schema, keyword, "this is not supported");
   }
-  if (schema.contains("unevaluatedProperties") && !may_be_unevaluated(schema)) {
-    document.refuse(schema, "unevaluatedProperties",
-                    "beside keywords that lead to other schemas this is not supported");
-  }
-  if (schema.contains("$id") && &schema != &document.root()) {
-    document.refuse(schema, "$id", "a schema with an address of its own is not supported here");
+  if (schema.contains("$id") && !document.is_addressed(schema)) {
+    document.refuse(schema, "$id", "an address is not read here, where no schema is expected");
   }
 }
 
@@ -154,12 +142,13 @@ void add_keywords(const Json& schema, const Document& document, Constraints* to)
   add_bound(schema, "exclusiveMinimum", true, document, &to->least);
   add_bound(schema, "maximum", false, document, &to->most);
   add_bound(schema, "exclusiveMaximum", true, document, &to->most);
-  if (schema.contains("multipleOf")) {
-    const Json& of = schema["multipleOf"];
-    if (!of.is_number() || of.get<double>() <= 0) {
+  for (const char* const keyword : {"multipleOf", kNotMultipleOf}) {
+    const auto of = schema.find(keyword);
+    if (of == schema.end()) continue;
+    if (!of->is_number() || of->get<double>() <= 0) {
       document.refuse(schema, "multipleOf", "a number above 0 is expected");
     }
-    to->multiples.push_back(of);
+    (keyword == kNotMultipleOf ? to->not_multiples : to->multiples).push_back(*of);
   }
   add_count(schema, "minLength", "maxLength", document, &to->min_length, &to->max_length);
   add_count(schema, "minItems", "maxItems", document, &to->min_items, &to->max_items);

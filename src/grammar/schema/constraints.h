@@ -1,12 +1,13 @@
 // Gathers from the keywords of several schemas what they say together about one value.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "grammar/schema/document.h"
+#include "grammar/schema/document/document.h"
 
 namespace troika::grammar::schema {
 
@@ -32,13 +33,16 @@ struct Bound {
 
 struct Constraints {
   uint8_t types = kEvery;
-  std::vector<Bound> least, most;  // bounds of numbers
-  std::vector<Json> multiples;     // numbers are multiples of all of these
+  std::vector<Bound> least, most;   // bounds of numbers
+  std::vector<Json> multiples;      // numbers are multiples of all of these
+  std::vector<Json> not_multiples;  // numbers are multiples of none of these
   uint64_t min_length = 0, min_items = 0, min_properties = 0;
   std::optional<uint64_t> max_length, max_items, max_properties;
-  std::vector<const Json*> strings;         // schemas with "pattern" or "format"
-  std::vector<const Json*> arrays;          // schemas with keywords of arrays
-  std::vector<const Json*> objects;         // schemas with keywords of objects
+  std::vector<const Json*> strings;  // schemas with "pattern" or "format"
+  std::vector<const Json*> arrays;   // schemas with keywords of arrays
+  std::vector<const Json*> objects;  // schemas with keywords of objects
+  // Schemas with "unevaluatedProperties" or "unevaluatedItems": those that were looked at before.
+  std::map<const Json*, std::vector<const Json*>> evaluated;
   std::vector<const Json*> names;           // schemas that keys must fit
   std::vector<const Json*> wanted;          // members of which one must be there, as kWanted has it
   std::vector<std::string> required;        // keys in the order of the schemas
@@ -56,6 +60,8 @@ void add_keywords(const Json& schema, const Document& document, Constraints* to)
 inline constexpr const char* kNotPattern = "$notPattern";
 // The keyword with which negated schemas name a format that a text must not have.
 inline constexpr const char* kNotFormat = "$notFormat";
+// The keyword with which negated schemas name a number of which numbers must not be multiples.
+inline constexpr const char* kNotMultipleOf = "$notMultipleOf";
 // The keyword with which negated schemas list values that are not allowed.
 inline constexpr const char* kNotValues = "$notValues";
 // The keyword with which negated schemas ask for a member: with a key that is none of "names" and

@@ -10,6 +10,7 @@
 #include "grammar/pool.h"
 #include "grammar/readers.h"
 #include "grammar/schema/constraints.h"
+#include "grammar/schema/numbers/decimal.h"
 
 namespace troika::grammar::schema {
 
@@ -41,6 +42,8 @@ class JsonText {
   Expr hex(uint32_t first, uint32_t last, int n_digits);
   Expr escaped(uint32_t first, uint32_t last);
   Expr number_value(const Json& value);
+  Expr number_between(const Constraints& c, const Document& document, bool may_have_exponent);
+  Expr spellings_of(const Decimal& number);
   Expr digits(int least = 0);
   Expr digit(int first, int last);
   Expr fraction(int least_digits = 1);
@@ -49,10 +52,6 @@ class JsonText {
   Expr at_most(const Bound& bound, const Document& document, const Json& where);
   Expr magnitude_above(const std::string& whole, const std::string& part, bool is_open);
   Expr magnitude_below(const std::string& whole, const std::string& part, bool is_open);
-  Expr multiples(const Json& of, bool has_negative, bool has_positive, const Document& document,
-                 const Json& where);
-  // Returns the magnitudes of multiples(): the rules say what may follow the first digit.
-  Expr multiple_from(const std::vector<std::vector<Rule>>& rules, long k, size_t n_places);
 
   Pool& pool_;
   std::optional<TextMarks> marks_;

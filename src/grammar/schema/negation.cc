@@ -1,5 +1,4 @@
-// Makes the schema of all values that another schema does not accept, and says whether two schemas
-// accept no value in common.
+// Makes the schema of all values that another schema does not accept.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,39 +8,28 @@
 namespace troika::grammar::schema {
 namespace {
 
-constexpr int kMostDepth = 16;
-
 // Keywords that say something about values, though not in every form what can be turned round.
-constexpr const char* kBinding[] = {"$dynamicRef",
-                                    "$recursiveRef",
-                                    "$ref",
-                                    "additionalItems",
+constexpr const char* kBinding[] = {"additionalItems",
                                     "contains",
                                     "dependencies",
                                     "disallow",
                                     "dependentSchemas",
                                     "dependentRequired",
                                     "divisibleBy",
-                                    "else",
                                     "enum",
                                     "extends",
-                                    "if",
                                     "items",
-                                    "maxContains",
                                     "maxItems",
                                     "maxLength",
                                     "maxProperties",
-                                    "minContains",
                                     "minItems",
                                     "minLength",
                                     "minProperties",
-                                    "multipleOf",
                                     "nullable",
                                     "prefixItems",
                                     "properties",
                                     "patternProperties",
                                     "required",
-                                    "then",
                                     "unevaluatedItems",
                                     "unevaluatedProperties",
                                     "uniqueItems"};
@@ -59,17 +47,6 @@ Json names_of(uint8_t types) {
 }
 
 }  // namespace
-
-const Json* SchemaReader::resolved(const Json& schema) const {
-  const Json* at = &schema;
-  for (int i = 0; i < kMostDepth && at->is_object() && at->size() == 1 && at->contains("$ref");
-       ++i) {
-    const Json& ref = (*at)["$ref"];
-    if (!ref.is_string()) break;
-    at = &document_.target(*at, ref.get<std::string>());
-  }
-  return at;
-}
 
 // Returns the schema of values that break a keyword which counts, or null if the keyword does not
 // count.
@@ -142,26 +119,56 @@ bool SchemaReader::add_broken_members(const std::string& keyword, const Json& va
       wanted({{"pattern", regex}}, negated(checked(of_keys), where, depth + 1));
     }
   } else if (keyword == "propertyNames") {
-    wanted({{"unlike", checked(value)}}, document_.made(true, where));
+    wanted({{"unlike", Json::object()}}, document_.made(true, where));
+    groups_[&(*ways->back())[kWanted]["unlike"]] = {false, {&checked(value)}};
   } else {
     return false;
   }
   return true;
 }
 
-// Adds the schemas of arrays with an element that breaks "items", or without one for "contains".
-// False where the keyword is another one.
+// Adds the schemas of arrays with an element that breaks what a keyword asks of it, or with too few
+// or too many for "contains". False where the keyword is another one.
 bool SchemaReader::add_broken_elements(const std::string& keyword, const Json& value,
                                        const Json& schema, const Json& where, int depth,
                                        Choice* ways) {
-  const bool are_items = keyword == "items" && !value.is_array() && !schema.contains("prefixItems");
-  const bool is_contains = keyword == "contains" && !schema.contains("minContains");
-  if (!are_items && !is_contains) return false;
-  const Json& no = negated(checked(value), where, depth + 1);
-  const char* const other = are_items ? "contains" : "items";
-  const Json& way = document_.made({{"type", "array"}, {other, Json::object()}}, where);
-  groups_[&way[other]] = {false, {&no}};
-  ways->push_back(&way);
+  const auto add = [&](Json keywords, const char* key, const Json& of_elements) {
+    keywords["type"] = "array";
+    keywords[key] = Json::object();
+    const Json& way = document_.made(std::move(keywords), where);
+    groups_[&way[key]] = {false, {&of_elements}};
+    ways->push_back(&way);
+  };
+  const auto broken = [&](const Json& of) -> const Json& {
+    return negated(checked(of), where, depth + 1);
+  };
+  if (keyword == "prefixItems" || (keyword == "items" && value.is_array())) {
+    for (size_t i = 0; i < value.size() && value.is_array(); ++i) {
+      Json first = Json::array();
+      for (size_t j = 0; j <= i; ++j) first.push_back(Json::object());
+      const Json& way = document_.made(
+          {{"type", "array"}, {"minItems", i + 1}, {"prefixItems", std::move(first)}}, where);
+      groups_[&way["prefixItems"][i]] = {false, {&broken(value[i])}};
+      ways->push_back(&way);
+    }
+    return value.is_array();
+  }
+  if (keyword == "items" && !schema.contains("prefixItems")) {
+    add(Json::object(), "contains", broken(value));
+    return true;
+  }
+  if (keyword != "contains") return keyword == "minContains" || keyword == "maxContains";
+  const bool has_most = schema.contains("maxContains");
+  const uint64_t least =
+      schema.contains("minContains") ? count_of(schema, "minContains", document_) : 1;
+  if (least == 1 && !has_most) {
+    add(Json::object(), "items", broken(value));
+    return true;
+  }
+  if (least > 0) add({{"minContains", 0}, {"maxContains", least - 1}}, "contains", checked(value));
+  if (!has_most) return true;
+  const uint64_t most = count_of(schema, "maxContains", document_);
+  add({{"minContains", most + 1}}, "contains", checked(value));
   return true;
 }
 
@@ -209,11 +216,21 @@ void SchemaReader::add_none_or_two(const Choice& of, const Json& where, int dept
 // where the keyword is another one.
 bool SchemaReader::add_broken_parts(const std::string& keyword, const Json& schema,
                                     const Json& where, int depth, Choice* ways) {
-  if (keyword == "$ref" && schema["$ref"].is_string()) {
-    const Json& target = document_.target(schema, schema["$ref"].get<std::string>());
-    ways->push_back(&negated(target, where, depth + 1));
+  if (keyword == "$ref" || keyword == "$dynamicRef" || keyword == "$recursiveRef") {
+    ways->push_back(&negated(document_.target(schema, keyword), where, depth + 1));
   } else if (keyword == "oneOf") {
     add_none_or_two(list_of(schema, "oneOf"), where, depth, ways);
+  } else if (keyword == "if") {
+    const Json& condition = checked(schema["if"]);
+    for (const char* const then : {"then", "else"}) {
+      if (!schema.contains(then)) continue;
+      const bool is_then = std::string_view(then) == "then";
+      const Json& holds = is_then ? condition : negated(condition, where, depth + 1);
+      const Json& broken = negated(checked(schema[then]), where, depth + 1);
+      ways->push_back(&group(false, {&holds, &broken}, where));
+    }
+  } else if (keyword == "then" || keyword == "else") {
+    return true;  // they are read with "if", and mean nothing without it
   } else if (keyword == "anyOf" || keyword == "allOf") {
     Choice parts;
     for (const Json* part : list_of(schema, keyword.c_str())) {
@@ -230,19 +247,36 @@ bool SchemaReader::add_broken_parts(const std::string& keyword, const Json& sche
   return true;
 }
 
-// Returns a choice between schemas, each of which breaks one keyword of `given`.
+// Negates a schema that stands for others: none of them fits, or one does not.
+const Json& SchemaReader::negated_group(const Json& schema, const Json& where, int depth) {
+  const auto [is_any, parts] = groups_.at(&schema);
+  Choice broken;
+  for (const Json* part : parts) broken.push_back(&negated(*part, where, depth + 1));
+  return group(!is_any, broken, where);
+}
+
+// Returns a choice between schemas, each of which breaks one keyword of `given`. A schema may
+// contain itself, though not for the same value: the choice is known before its ways are.
 const Json& SchemaReader::negated(const Json& given, const Json& where, int depth) {
-  const auto [known, is_new] = negated_.try_emplace(&given, nullptr);
-  if (!is_new && known->second != nullptr) return *known->second;
   const Json& schema = checked(*resolved(given));
+  const auto known = negated_.find(&schema);
+  if (known != negated_.end()) return *known->second;
   const auto refuse = [&](const std::string& why) { document_.refuse(where, "not", why); };
-  if (depth > kMostDepth || !is_new) refuse("this schema contains itself or is too deep");
+  if (depth > kMostDepth || leads_to_itself(schema)) {
+    refuse("this schema leads to itself for the same value or is too deep");
+  }
   const auto made = [&](Json json) -> const Json& {
     return document_.made(std::move(json), where);
   };
   if (schema.is_boolean()) {
-    return *(negated_[&given] = &made(!schema.get<bool>()));
+    return *(negated_[&schema] = &made(!schema.get<bool>()));
   }
+  if (groups_.count(&schema) > 0) {
+    return *(negated_[&schema] = &negated_group(schema, where, depth));
+  }
+  const Json& no = made(Json::object());
+  groups_[&no] = {true, {}};
+  negated_[&schema] = &no;
   Choice ways;
   for (const auto& [keyword, value] : schema.items()) {
     if (keyword == "type") {
@@ -254,6 +288,8 @@ const Json& SchemaReader::negated(const Json& given, const Json& where, int dept
       ways.push_back(&made({{kNotValues, value}}));
     } else if (keyword == "not") {
       ways.push_back(&checked(value));
+    } else if (keyword == "multipleOf") {
+      ways.push_back(&made({{"type", "number"}, {kNotMultipleOf, value}}));
     } else if (keyword == "pattern") {
       ways.push_back(&made({{"type", "string"}, {kNotPattern, value}}));
     } else if (const Json* const other = with_other_bound(keyword, value, where)) {
@@ -278,73 +314,8 @@ const Json& SchemaReader::negated(const Json& given, const Json& where, int dept
       }
     }
   }
-  const Json& no = ways.empty() ? made(false) : group(true, ways, where);
-  return *(negated_[&given] = &no);
-}
-
-uint8_t SchemaReader::possible_types(const Json& given, int depth) const {
-  pool_.count_step();
-  const Json& schema = *resolved(given);
-  if (schema.is_boolean()) return schema.get<bool>() ? kEvery : 0;
-  if (!schema.is_object() || depth > kMostDepth) return kEvery;
-  uint8_t types = kEvery;
-  if (schema.contains("type")) types &= types_of(schema, document_);
-  if (schema.contains("const")) types &= type_of(schema["const"]);
-  if (schema.contains("enum")) {
-    uint8_t of_values = 0;
-    count_compared(schema["enum"].size());
-    for (const Json& value : schema["enum"]) of_values |= type_of(value);
-    types &= of_values;
-  }
-  for (const char* const keyword : {"anyOf", "oneOf"}) {
-    if (!schema.contains(keyword)) continue;
-    uint8_t of_ways = 0;
-    for (const Json* way : list_of(schema, keyword)) of_ways |= possible_types(*way, depth + 1);
-    types &= of_ways;
-  }
-  return types;
-}
-
-// Returns true only where it is certain that no value fits both schemas.
-bool SchemaReader::are_disjoint(const Json& a_given, const Json& b_given, int depth) const {
-  pool_.count_step();
-  const Json &a = *resolved(a_given), &b = *resolved(b_given);
-  const auto common = static_cast<uint8_t>(possible_types(a, 0) & possible_types(b, 0));
-  if (common == 0) return true;
-  if (depth > kMostDepth || !a.is_object() || !b.is_object()) return false;
-  const auto values = [](const Json& schema) -> std::optional<std::vector<Json>> {
-    if (schema.contains("const")) return std::vector<Json>{schema["const"]};
-    if (schema.contains("enum") && schema["enum"].is_array()) {
-      return schema["enum"].get<std::vector<Json>>();
-    }
-    return std::nullopt;
-  };
-  const auto of_a = values(a), of_b = values(b);
-  if (of_a && of_b) {
-    count_compared(of_a->size() * of_b->size());
-    const auto is_common = [&](const Json& x) {
-      return std::any_of(of_b->begin(), of_b->end(), [&](const Json& y) { return is_same(x, y); });
-    };
-    return std::none_of(of_a->begin(), of_a->end(), is_common);
-  }
-  if (common != kObject) return false;
-  // Both schemas may require a key whose value cannot fit both.
-  const auto requires_key = [&](const Json& schema, const std::string& key) {
-    const auto required = schema.find("required");
-    if (required == schema.end() || !required->is_array()) return false;
-    count_compared(required->size());
-    return std::find(required->begin(), required->end(), key) != required->end();
-  };
-  if (!a.contains("properties") || !b.contains("properties")) return false;
-  const Json &in_a = a["properties"], &in_b = b["properties"];
-  if (!in_a.is_object() || !in_b.is_object()) return false;
-  for (const auto& [key, value] : in_a.items()) {
-    count_compared(in_b.size());
-    const auto other = in_b.find(key);
-    if (other == in_b.end() || !requires_key(a, key) || !requires_key(b, key)) continue;
-    if (are_disjoint(value, *other, depth + 1)) return true;
-  }
-  return false;
+  groups_[&no].second = ways;
+  return no;
 }
 
 }  // namespace troika::grammar::schema

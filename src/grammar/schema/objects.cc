@@ -9,7 +9,7 @@
 namespace troika::grammar::schema {
 namespace {
 
-constexpr size_t kMostPatterns = 4;
+constexpr size_t kMostKinds = 32;  // of keys, by the patterns that they fit
 constexpr size_t kMostWanted = 3;
 constexpr uint64_t kMostStates = 50'000;
 
@@ -23,26 +23,46 @@ const Json* SchemaReader::additional(const Json& schema) {
   return nullptr;
 }
 
+// Returns the same, or null where another schema that was looked at before speaks of the key too.
+template <typename SpeaksOf>
+const Json* SchemaReader::additional(const Constraints& c, const Json& schema,
+                                     const SpeaksOf& speaks_of) {
+  const Json* const other = additional(schema);
+  const auto before = c.evaluated.find(&schema);
+  if (schema.contains("additionalProperties") || before == c.evaluated.end()) return other;
+  const auto is_evaluated = [&](const Json* one) {
+    return additional(*one) != nullptr || speaks_of(*one);
+  };
+  const std::vector<const Json*>& all = before->second;
+  return std::any_of(all.begin(), all.end(), is_evaluated) ? nullptr : other;
+}
+
 Schemas SchemaReader::value_for(const Constraints& c, const std::string& key) {
-  Schemas schemas;
-  for (const Json* schema : c.objects) {
-    bool is_known = false;
-    if (schema->contains("properties")) {
-      const Json& properties = (*schema)["properties"];
+  // Returns what the schema itself says about the key's values.
+  const auto declared = [&](const Json& schema) {
+    Schemas values;
+    if (schema.contains("properties")) {
+      const Json& properties = schema["properties"];
       count_compared(properties.size());
       const auto found = properties.find(key);
-      is_known = found != properties.end();
-      if (is_known) schemas.insert(&checked(*found));
+      if (found != properties.end()) values.insert(&checked(*found));
     }
-    if (schema->contains("patternProperties")) {
-      for (const auto& [regex, value] : (*schema)["patternProperties"].items()) {
-        if (!accepts(pattern(*schema, "patternProperties", regex), key)) continue;
-        schemas.insert(&checked(value));
-        is_known = true;
+    if (schema.contains("patternProperties")) {
+      for (const auto& [regex, value] : schema["patternProperties"].items()) {
+        if (!accepts(pattern(schema, "patternProperties", regex), key)) continue;
+        values.insert(&checked(value));
       }
     }
-    const Json* const other = additional(*schema);
-    if (!is_known && other != nullptr) schemas.insert(&checked(*other));
+    return values;
+  };
+  Schemas schemas;
+  for (const Json* schema : c.objects) {
+    const Schemas known = declared(*schema);
+    schemas.insert(known.begin(), known.end());
+    if (!known.empty()) continue;
+    const Json* const other =
+        additional(c, *schema, [&](const Json& before) { return !declared(before).empty(); });
+    if (other != nullptr) schemas.insert(&checked(*other));
   }
   return schemas;
 }
@@ -105,6 +125,30 @@ Expr SchemaReader::member(const Member& member, const std::vector<Wanted>& wante
   return pool_.literal(text_.key(member.key) + ":", value_of(value));
 }
 
+// Divides keys by the patterns that they fit. Most patterns exclude each other, so there are few
+// kinds of keys.
+std::vector<SchemaReader::KeyKind> SchemaReader::kinds_of_keys(
+    const Constraints& c, Expr keys, const std::vector<std::pair<std::string, Expr>>& patterns) {
+  std::vector<KeyKind> kinds;
+  if (keys != Pool::kNone) kinds.push_back({keys, {}});
+  for (const auto& [regex, pattern] : patterns) {
+    std::vector<KeyKind> divided;
+    for (const KeyKind& kind : kinds) {
+      for (const bool fits : {false, true}) {
+        const Expr key = pool_.all({kind.key, fits ? pattern : pool_.no(pattern)});
+        if (key == Pool::kNone) continue;
+        divided.push_back({key, kind.fits});
+        divided.back().fits.push_back(fits);
+      }
+    }
+    kinds = std::move(divided);
+    if (kinds.size() <= kMostKinds) continue;
+    document_.refuse(*c.origin, "patternProperties",
+                     "keys that fit so many combinations of patterns are not supported");
+  }
+  return kinds;
+}
+
 // Returns a key that is not declared, with its value, which is all of these wanted members. The
 // value depends on which patterns the key fits, so there is an alternative for each set of
 // patterns.
@@ -119,11 +163,6 @@ Expr SchemaReader::other_member(const Constraints& c, const std::vector<Member>&
       patterns.emplace_back(regex, pattern(*schema, "patternProperties", regex));
     }
   }
-  if (patterns.size() > kMostPatterns) {
-    document_.refuse(
-        *c.origin, "patternProperties",
-        fmt::format("more than {} patterns for the same keys are not supported", kMostPatterns));
-  }
   std::vector<Expr> keys = {text_.any_string()};
   Schemas of_wanted;
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -137,26 +176,24 @@ Expr SchemaReader::other_member(const Constraints& c, const std::vector<Member>&
   for (const Member& m : members) declared.push_back(text_.spellings(m.key));
   if (!declared.empty()) keys.push_back(pool_.no(pool_.any(declared)));
   std::vector<Expr> ways;
-  for (uint32_t found = 0; found < 1u << patterns.size(); ++found) {
-    std::vector<Expr> all = keys;
-    all.reserve(keys.size() + patterns.size());
-    for (size_t i = 0; i < patterns.size(); ++i) {
-      const bool fits = (found >> i & 1) != 0;
-      all.push_back(fits ? patterns[i].second : pool_.no(patterns[i].second));
-    }
-    const Expr key = pool_.all(all);
-    if (key == Pool::kNone) continue;
+  for (const auto& [key, kind] : kinds_of_keys(c, pool_.all(keys), patterns)) {
     Schemas value = of_wanted;
-    for (const Json* schema : c.objects) {
-      bool is_known = false;
-      for (size_t i = 0; i < patterns.size() && schema->contains("patternProperties"); ++i) {
-        const Json& of = (*schema)["patternProperties"];
-        if ((found >> i & 1) == 0 || !of.contains(patterns[i].first)) continue;
-        value.insert(&checked(of[patterns[i].first]));
-        is_known = true;
+    const auto declared = [&, &kind = kind](const Json& schema) {
+      Schemas values;
+      for (size_t i = 0; i < patterns.size() && schema.contains("patternProperties"); ++i) {
+        const Json& of = schema["patternProperties"];
+        if (!kind[i] || !of.contains(patterns[i].first)) continue;
+        values.insert(&checked(of[patterns[i].first]));
       }
-      const Json* const other = additional(*schema);
-      if (!is_known && other != nullptr) value.insert(&checked(*other));
+      return values;
+    };
+    for (const Json* schema : c.objects) {
+      const Schemas known = declared(*schema);
+      value.insert(known.begin(), known.end());
+      if (!known.empty()) continue;
+      const Json* const other =
+          additional(c, *schema, [&](const Json& before) { return !declared(before).empty(); });
+      if (other != nullptr) value.insert(&checked(*other));
     }
     const Expr written = value_of(value);
     ways.push_back(pool_.concat(text_.key(key), pool_.literal(":", written)));

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "grammar/readers.h"
+#include "grammar/schema/numbers/decimal.h"
 
 namespace troika::grammar::schema {
 
@@ -91,10 +92,7 @@ bool SchemaReader::open_up(Items* items, std::vector<Choice>* choices) {
       continue;
     }
     if (!items->insert({document_.order(schema), &schema, true}).second) continue;
-    if (schema.contains("$ref")) {
-      if (!schema["$ref"].is_string()) document_.refuse(schema, "$ref", "a text is expected");
-      open.push_back(&document_.target(schema, schema["$ref"].get<std::string>()));
-    }
+    for (const Json* target : document_.targets(schema)) open.push_back(target);
     if (schema.contains("allOf")) {
       for (const Json* part : list_of(schema, "allOf")) open.push_back(part);
     }
@@ -119,10 +117,7 @@ bool SchemaReader::leads_to_itself(const Json& schema) const {
       continue;
     }
     pool_.count_step();
-    const auto ref = from.find("$ref");
-    if (ref != from.end() && ref->is_string()) {
-      follow(document_.target(from, ref->get<std::string>()));
-    }
+    for (const Json* target : document_.targets(from)) follow(*target);
     for (const char* const keyword :
          {"allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"}) {
       const auto found = from.find(keyword);
@@ -143,7 +138,7 @@ void SchemaReader::add_choices(const Json& schema, std::vector<Choice>* choices)
     return;
   }
   std::vector<Choice> own;
-  if (schema.contains("anyOf")) own.push_back(list_of(schema, "anyOf"));
+  if (schema.contains("anyOf")) own.push_back(any_of(schema));
   if (schema.contains("oneOf")) own.push_back(one_of(schema));
   add_condition(schema, &own);
   add_dependencies(schema, &own);
@@ -191,8 +186,14 @@ const Json& SchemaReader::group(bool is_any, const Choice& of, const Json& from)
 
 // Adds a choice: the value fits "if" and "then", or it does not fit "if" but fits "else".
 void SchemaReader::add_condition(const Json& schema, std::vector<Choice>* choices) {
-  if (!schema.contains("if") || !(schema.contains("then") || schema.contains("else"))) return;
+  if (!schema.contains("if")) return;
   const Json& condition = checked(schema["if"]);
+  if (!schema.contains("then") && !schema.contains("else")) {
+    // All that matters is what the condition has looked at, if it holds.
+    if (!document_.has_unevaluated()) return;
+    choices->push_back({&condition, &document_.made(true, schema)});
+    return;
+  }
   Choice yes = {&condition}, no = {&negated(condition, schema, 0)};
   if (schema.contains("then")) yes.push_back(&checked(schema["then"]));
   if (schema.contains("else")) no.push_back(&checked(schema["else"]));
@@ -223,17 +224,41 @@ void SchemaReader::add_dependencies(const Json& schema, std::vector<Choice>* cho
   }
 }
 
+// Opens up the items and makes all choices that have one way left, again and again. Returns false
+// if no value fits.
+bool SchemaReader::decide(Items* items, std::vector<Choice>* choices) {
+  for (bool is_open = true; is_open;) {
+    if (!open_up(items, choices) || !narrow(*items, choices)) return false;
+    is_open = false;
+    for (const Choice& choice : *choices) {
+      if (choice.size() == 1) is_open |= items->insert(item_of(*choice.front())).second;
+    }
+    std::erase_if(*choices, [](const Choice& choice) { return choice.size() == 1; });
+  }
+  return true;
+}
+
 Expr SchemaReader::written(Items items) {
   std::vector<Choice> choices;
-  if (!open_up(&items, &choices)) return Pool::kNone;
+  if (!decide(&items, &choices)) return Pool::kNone;
+  for (size_t i = 0; i < items.size(); ++i) pool_.count_step();
   if (choices.empty()) {
     Constraints c;
     c.origin = &document_.root();
     if (!items.empty()) c.origin = items.begin()->schema;
-    for (const Item& item : items) add_item(item, &c);
+    for (const Item& item : items) {
+      add_item(item, &c);
+      const Json& schema = *item.schema;
+      if (!schema.contains("unevaluatedProperties") && !schema.contains("unevaluatedItems"))
+        continue;
+      c.evaluated[&schema] = evaluated(schema, items);
+    }
     return plain(c);
   }
-  // One choice is made at a time: the others go on as items and are made later.
+  // One choice is made at a time: the others go on as items and are made later. The one with the
+  // fewest ways comes first, because each may decide others.
+  const auto is_smaller = [](const Choice& a, const Choice& b) { return a.size() < b.size(); };
+  std::iter_swap(choices.begin(), std::min_element(choices.begin(), choices.end(), is_smaller));
   for (size_t i = 1; i < choices.size(); ++i) {
     items.insert(item_of(group(true, choices[i], *choices[i].front())));
   }
@@ -272,10 +297,9 @@ Expr SchemaReader::plain(const Constraints& c) {
   }
   for (const Json& value : c.not_values) {
     const uint8_t type = type_of(value);
-    if ((type & c.types & (kNumber | kArray | kObject)) != 0) {
+    if ((type & c.types & (kArray | kObject)) != 0) {
       document_.refuse(*c.origin, "not",
-                       "numbers, arrays and objects that are named are not "
-                       "supported here");
+                       "arrays and objects that are named are not supported here");
     }
   }
   ways.push_back(text_.number(c, document_));
@@ -307,9 +331,12 @@ bool SchemaReader::fits(const Json& value, const Constraints& c) {
     for (const Bound& b : c.most) {
       if (b.is_open ? value >= b.value : value > b.value) return false;
     }
-    if (!c.multiples.empty()) {
-      document_.refuse(*c.origin, "multipleOf", "beside values that are named it is not supported");
-    }
+    const auto divides = [&](const Json& of) {
+      return is_multiple(decimal_of(value, document_, *c.origin),
+                         decimal_of(of, document_, *c.origin));
+    };
+    if (!std::all_of(c.multiples.begin(), c.multiples.end(), divides)) return false;
+    if (std::any_of(c.not_multiples.begin(), c.not_multiples.end(), divides)) return false;
   }
   if (type == kString) return accepts(string_inside(c), value.get<std::string>());
   if (type == kArray && (!c.arrays.empty() || c.min_items > 0 || c.max_items)) {

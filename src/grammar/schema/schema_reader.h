@@ -8,7 +8,7 @@
 #include "grammar/limits.h"
 #include "grammar/pool.h"
 #include "grammar/schema/constraints.h"
-#include "grammar/schema/document.h"
+#include "grammar/schema/document/document.h"
 #include "grammar/schema/json_text.h"
 
 namespace troika::grammar::schema {
@@ -37,6 +37,7 @@ class SchemaReader {
   Expr value_of(const Items& items);
   Expr written(Items items);
   bool open_up(Items* items, std::vector<Choice>* choices);
+  bool decide(Items* items, std::vector<Choice>* choices);
   void add_choices(const Json& schema, std::vector<Choice>* choices);
   bool leads_to_itself(const Json& schema) const;
   Choice one_of(const Json& schema);
@@ -50,7 +51,7 @@ class SchemaReader {
 
   // These functions are in negation.cc.
   const Json& negated(const Json& schema, const Json& where, int depth);
-  bool are_disjoint(const Json& a, const Json& b, int depth) const;
+  const Json& negated_group(const Json& schema, const Json& where, int depth);
   void add_broken_properties(const Json& properties, const Json& where, int depth, Choice* ways);
   bool add_broken_members(const std::string& keyword, const Json& value, const Json& schema,
                           const Json& where, int depth, Choice* ways);
@@ -63,8 +64,28 @@ class SchemaReader {
   void add_none_or_two(const Choice& of, const Json& where, int depth, Choice* ways);
   const Json* with_other_count(const std::string& keyword, const Json& value, const Json& where);
   const Json* with_other_bound(const std::string& keyword, const Json& value, const Json& where);
-  uint8_t possible_types(const Json& schema, int depth) const;
+
+  // These functions are in choices.cc.
+  static constexpr int kMostDepth = 16;
   const Json* resolved(const Json& schema) const;
+  uint8_t possible_types(const Json& schema, int depth) const;
+  uint8_t types_of_keywords(const Json& schema, int depth) const;
+  bool are_disjoint(const Json& a, const Json& b, int depth);
+  bool parts_are_disjoint(const Json& a, const Json& b, int depth);
+  bool values_are_disjoint(const Json& a, const Json& b) const;
+  bool members_are_disjoint(const Json& a, const Json& b, int depth);
+  bool has_no_place(const Json& schema, const std::string& key);
+  bool requires_key(const Json& schema, const std::string& key) const;
+  Choice flattened(const Choice& facts) const;
+  bool follows(const Json& schema, const Choice& facts, int depth) const;
+  bool excludes(const Choice& facts, const Json& value) const;
+  bool keyword_follows(const std::string& keyword, const Json& schema, uint8_t types,
+                       const Choice& facts, int depth) const;
+  bool narrow(const Items& items, std::vector<Choice>* choices);
+
+  // These functions are in evaluated.cc.
+  Choice evaluated(const Json& schema, const Items& items) const;
+  Choice any_of(const Json& schema);
 
   Expr plain(const Constraints& c);
   Expr one_of_values(const Constraints& c);
@@ -73,6 +94,7 @@ class SchemaReader {
   // These functions are in strings.cc.
   Expr string_inside(const Constraints& c);
   Expr names_inside(const std::vector<const Json*>& names);
+  Expr names_inside(Items items, const Json& where);
   Expr pattern(const Json& where, const std::string& keyword, const std::string& regex);
   Expr format(const Json& schema, const std::string& keyword);
   bool accepts(Expr inside, const std::string& text);
@@ -80,7 +102,21 @@ class SchemaReader {
   // These functions are in arrays.cc.
   Expr array(const Constraints& c);
   Schemas element(const Constraints& c, uint64_t index) const;
-  Expr containing(const Constraints& c, const Schemas& element);
+  // A schema that at least and at most so many elements fit.
+  struct Counted {
+    const Json* fits;
+    uint64_t least = 1;
+    std::optional<uint64_t> most{};
+    const Json* unlike = nullptr;                           // the negation, if there is a `most`
+    uint64_t told() const { return most.value_or(least); }  // more elements make no difference
+  };
+  std::vector<Counted> counted(const Constraints& c);
+  const Json& turned_round(const Json& schema, const std::string& keyword);
+  Expr counted_elements(const Constraints& c, const std::vector<Counted>& all, uint64_t index,
+                        size_t code, const std::vector<Expr>& then, const std::vector<Expr>& row);
+  Expr containing(const Constraints& c, const std::vector<Counted>& all, uint64_t n_first);
+  std::optional<std::vector<Json>> named_elements(const Schemas& schemas);
+  Expr different_elements(const Constraints& c, const Json& where, uint64_t n_first, Expr lists);
 
   // These functions are in objects.cc.
   struct Member {
@@ -101,6 +137,13 @@ class SchemaReader {
   using Followers = std::vector<std::vector<Expr>>;
   Schemas value_for(const Constraints& c, const std::string& key);
   std::vector<Wanted> wanted(const Constraints& c);
+  // Keys that fit the same of some patterns.
+  struct KeyKind {
+    Expr key;
+    std::vector<bool> fits;  // by pattern
+  };
+  std::vector<KeyKind> kinds_of_keys(const Constraints& c, Expr keys,
+                                     const std::vector<std::pair<std::string, Expr>>& patterns);
   Expr other_member(const Constraints& c, const std::vector<Member>& members,
                     const std::vector<Wanted>& wanted, WantedSet fitting);
   Expr other_members(Expr member, const Constraints& c, uint64_t n_before);
@@ -108,6 +151,9 @@ class SchemaReader {
                         const Followers& then);
   Expr wanted_members(const std::vector<Expr>& others, WantedSet missing, bool is_first);
   static const Json* additional(const Json& schema);
+  template <typename SpeaksOf>
+  static const Json* additional(const Constraints& c, const Json& schema,
+                                const SpeaksOf& speaks_of);
   Expr member(const Member& member, const std::vector<Wanted>& wanted, WantedSet fitting);
 
   Document document_;
@@ -121,6 +167,8 @@ class SchemaReader {
   std::map<const Json*, std::vector<Choice>> choices_;
   std::map<std::pair<bool, Choice>, const Json*> group_of_;
   std::map<const Json*, std::pair<bool, Choice>> groups_;
+  mutable std::map<const Json*, uint8_t> types_;  // the types that values of a schema may have
+  std::map<std::pair<const Json*, const Json*>, bool> disjoint_;
   int n_nested_ = 0;
 };
 

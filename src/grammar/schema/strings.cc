@@ -133,17 +133,30 @@ Expr SchemaReader::string_inside(const Constraints& c) {
 Expr SchemaReader::names_inside(const std::vector<const Json*>& names) {
   Items items;
   for (const Json* name : names) items.insert(item_of(*name));
+  return names_inside(std::move(items), *names.front());
+}
+
+Expr SchemaReader::names_inside(Items items, const Json& where) {
+  pool_.count_step();
   std::vector<Choice> choices;
-  if (!open_up(&items, &choices)) return Pool::kNone;
-  Constraints c;
-  c.origin = names.front();
+  if (!decide(&items, &choices)) return Pool::kNone;
+  std::vector<Expr> ways;
   if (!choices.empty()) {
-    document_.refuse(*names.front(), "", "choices between names are not supported");
+    for (size_t i = 1; i < choices.size(); ++i) {
+      items.insert(item_of(group(true, choices[i], *choices[i].front())));
+    }
+    for (const Json* way : choices.front()) {
+      Items with = items;
+      with.insert(item_of(*way));
+      ways.push_back(names_inside(std::move(with), where));
+    }
+    return pool_.any(ways);
   }
+  Constraints c;
+  c.origin = &where;
   for (const Item& item : items) add_item(item, &c);
   if ((c.types & kString) == 0) return Pool::kNone;
   if (!c.values) return string_inside(c);
-  std::vector<Expr> ways;
   for (const Json& value : *c.values) {
     if (value.is_string() && fits(value, c)) {
       ways.push_back(text_.spellings(value.get<std::string>()));

@@ -1,0 +1,80 @@
+// Holds the JSON text of a schema: finds what references mean, and names places for errors.
+#pragma once
+
+#include <list>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "grammar/limits.h"
+
+namespace troika::grammar::schema {
+
+using Json = nlohmann::ordered_json;
+
+class Document {
+ public:
+  // Throws Error for a text that is no JSON, nests too deeply, or is of an unknown dialect.
+  Document(std::string_view text, const Limits& limits);
+
+  const Json& root() const { return root_; }
+  // Returns the schemas that the references of `from` mean. Throws Error, e.g. for a reference to
+  // another document.
+  std::vector<const Json*> targets(const Json& from) const;
+  // Returns the schema that one of its references means, "$ref" or another keyword of that kind.
+  const Json& target(const Json& from, const std::string& keyword) const;
+  // Says whether the schema is of draft 4, in which 1.0 is no integer. In later drafts it is one.
+  bool is_draft_4() const;
+  // Keeps a schema that stands in no text, but follows from the schema `from`.
+  const Json& made(Json schema, const Json& from);
+  // Returns the schema's place in the text, e.g. "#/properties/a". A schema from made() has the
+  // place of the schema that it follows from.
+  std::string place(const Json& schema) const;
+  // Returns a number that grows through the text. Schemas from made() come behind all of the text.
+  size_t order(const Json& schema) const;
+  // Says whether the schema's own address was read. It is not where no schema can stand.
+  bool is_addressed(const Json& schema) const { return addressed_.count(&schema) > 0; }
+  bool is_made(const Json& schema) const { return order(schema) >= n_in_text_; }
+  // Says whether some schema speaks of what no other schema has looked at.
+  bool has_unevaluated() const { return has_unevaluated_; }
+  [[noreturn]] void refuse(const Json& schema, const std::string& keyword,
+                           const std::string& why) const;
+
+ private:
+  // What may stand somewhere in the text: a schema, schemas by their keys, or something else.
+  enum class Role : uint8_t { kSchema, kSchemas, kOther };
+  // A schema with an address of its own, and what belongs to it.
+  struct Resource {
+    std::string address;  // without a fragment
+    std::string place;
+    std::map<std::string, const Json*> anchors{};
+    bool is_recursive = false;  // has "$recursiveAnchor"
+  };
+  void note(const Json& schema, const std::string& place, size_t resource, Role role);
+  size_t note_address(const Json& schema, const std::string& place, size_t resource);
+  static Role role_below(Role role, const std::string& key);
+  const Json& target_of(const Json& from, const std::string& keyword,
+                        const std::string& reference) const;
+  bool is_old() const;
+
+  Json root_;
+  size_t n_in_text_ = 0;
+  bool has_unevaluated_ = false;
+  std::list<Json> made_;
+  struct Place {
+    size_t order;
+    std::string name;
+    size_t resource;
+  };
+  std::map<const Json*, Place> places_;
+  std::map<std::string, const Json*> by_place_;
+  std::vector<Resource> resources_;
+  std::map<std::string, size_t> by_address_;
+  std::set<const Json*> addressed_;
+  std::map<std::string, std::vector<const Json*>> dynamic_;  // schemas with "$dynamicAnchor"
+};
+
+}  // namespace troika::grammar::schema
