@@ -10,7 +10,7 @@
 #include "model/architecture.h"
 #include "plan/plan_json.h"
 #include "prepare/saved_plan.h"
-#include "prepare/streaming/neuron_stream.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
 #include "solve/profile/op_shapes.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_engine.h"

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "prepare/side_files.h"
-#include "prepare/streaming/neuron_stream.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
 #include "tests/support/repository.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_engine.h"

@@ -1,6 +1,6 @@
 // Feed-forward blocks run by neuron where memory has no room for all neurons (P5, P6, P7, P10).
 // Results are those of weights in memory, with any budget and pipeline.
-#include "prepare/streaming/neuron_stream.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

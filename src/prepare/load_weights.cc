@@ -12,9 +12,9 @@
 #include "base/error.h"
 #include "prepare/int8/outlier_channels.h"
 #include "prepare/memory.h"
-#include "prepare/neuron_blocks.h"
 #include "prepare/side_files.h"
-#include "prepare/streaming/neuron_stream.h"
+#include "prepare/streaming/neurons/neuron_blocks.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
 #include "prepare/weight_strips.h"
 #include "weights/content_key.h"
 

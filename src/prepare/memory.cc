@@ -9,9 +9,9 @@
 #include "model/linear_inputs.h"
 #include "prepare/device_memory.h"
 #include "prepare/int8/outlier_channels.h"
-#include "prepare/neuron_blocks.h"
 #include "prepare/streaming/expert_stream.h"
-#include "prepare/streaming/neuron_stream.h"
+#include "prepare/streaming/neurons/neuron_blocks.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
 #include "prepare/streaming/weight_stream.h"
 
 namespace troika::prepare {

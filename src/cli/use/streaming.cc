@@ -7,7 +7,7 @@
 
 #include "base/bytes_text.h"
 #include "prepare/streaming/expert_stream.h"
-#include "prepare/streaming/neuron_stream.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
 
 namespace troika::cli {
 namespace {

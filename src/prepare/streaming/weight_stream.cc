@@ -13,7 +13,7 @@
 #include "base/mapped_file.h"
 #include "prepare/streaming/expert_stream.h"
 #include "prepare/streaming/model_disk.h"
-#include "prepare/streaming/neuron_stream.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
 
 namespace troika::prepare {
 namespace {

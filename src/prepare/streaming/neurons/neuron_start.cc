@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "prepare/streaming/awaited_read.h"
-#include "prepare/streaming/joined_reads.h"
-#include "prepare/streaming/neuron_stream.h"
+#include "prepare/streaming/neurons/joined_reads.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
 
 namespace troika::prepare {
 

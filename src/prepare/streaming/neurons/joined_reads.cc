@@ -1,4 +1,4 @@
-#include "prepare/streaming/joined_reads.h"
+#include "prepare/streaming/neurons/joined_reads.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,10 +1,10 @@
-#include "prepare/streaming/neuron_ahead.h"
+#include "prepare/streaming/neurons/neuron_ahead.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/error.h"
-#include "prepare/streaming/joined_reads.h"
+#include "prepare/streaming/neurons/joined_reads.h"
 
 namespace troika::prepare {
 

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/bytes_text.h"
-#include "prepare/streaming/neuron_stream.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
 
 namespace troika::prepare {
 

@@ -1,4 +1,4 @@
-#include "prepare/streaming/neuron_stream.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "prepare/streaming/bundle_maker.h"
-#include "prepare/streaming/joined_reads.h"
+#include "prepare/streaming/neurons/bundle_maker.h"
+#include "prepare/streaming/neurons/joined_reads.h"
 
 namespace troika::prepare {
 namespace {

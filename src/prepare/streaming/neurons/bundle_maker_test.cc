@@ -1,5 +1,5 @@
 // What is kept of a model's neurons is made of the model, not of what a damaged file left of it.
-#include "prepare/streaming/bundle_maker.h"
+#include "prepare/streaming/neurons/bundle_maker.h"
 
 #include <gtest/gtest.h>
 

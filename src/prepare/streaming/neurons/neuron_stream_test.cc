@@ -1,6 +1,6 @@
 // Neurons are read while others are computed (P6). Their bytes are those of the model, whatever the
 // budget is and in whatever order they come.
-#include "prepare/streaming/neuron_stream.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "prepare/streaming/neuron_stream_test_support.h"
+#include "prepare/streaming/neurons/neuron_stream_test_support.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika::prepare {

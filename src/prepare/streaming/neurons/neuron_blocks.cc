@@ -1,4 +1,4 @@
-#include "prepare/neuron_blocks.h"
+#include "prepare/streaming/neurons/neuron_blocks.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Bundles (P7) that lie near each other share a request, and each is found where it was read to.
-#include "prepare/streaming/joined_reads.h"
+#include "prepare/streaming/neurons/joined_reads.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "prepare/streaming/bundle_maker.h"
+#include "prepare/streaming/neurons/bundle_maker.h"
 
 #include <sys/mman.h>
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "prepare/streaming/neuron_stream.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
 
 namespace troika::prepare {
 

@@ -1,4 +1,4 @@
-#include "prepare/streaming/model_neurons.h"
+#include "prepare/streaming/neurons/model_neurons.h"
 
 #include <algorithm>
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "prepare/streaming/bundle_maker.h"
-#include "prepare/streaming/neuron_stream.h"
+#include "prepare/streaming/neurons/bundle_maker.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
 #include "tensor/codec.h"
 
 namespace troika::prepare::neuron_test {

@@ -1,6 +1,6 @@
 // Neurons of the next layer are read while the disk is free (P2, P6): which ones, what they cost,
 // and that no value depends on it.
-#include "prepare/streaming/neuron_ahead.h"
+#include "prepare/streaming/neurons/neuron_ahead.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/random.h"
-#include "prepare/streaming/neuron_stream_test_support.h"
+#include "prepare/streaming/neurons/neuron_stream_test_support.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika::prepare {
