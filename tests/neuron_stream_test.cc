@@ -143,6 +143,39 @@ INSTANTIATE_TEST_SUITE_P(Every, StreamedNeurons,
                                          Case{"bamboo", test_support::kQ4_0,
                                               ReadPipeline::kCluster}));
 
+struct PromptCase {
+  const char* architecture;
+  uint32_t type;
+  plan::Prefill prefill;
+};
+class StreamedPrompts : public OwnSideFiles, public testing::TestWithParam<PromptCase> {};
+
+TEST_P(StreamedPrompts, P2WholeMatricesAreReadForThemAloneAndChangeNoBit) {
+  const TinyModel model = relu_model(GetParam().architecture, GetParam().type);
+  Options options = by_neuron();
+  options.prompts.prefill = GetParam().prefill;
+  const TinyEngine whole(model, options);
+  const std::vector<Logits> expected = talk(*whole.session, model);
+  const auto streamed =
+      engine_with_share(model, options, whole.engine->ledger().total_bytes(), 0.5);
+  ASSERT_NE(streamed, nullptr);
+  EXPECT_EQ(talk(*streamed->session, model), expected);
+  const WeightStream& stream = *streamed->engine->loaded().stream;
+  ASSERT_NE(stream.prompts(), nullptr);
+  EXPECT_EQ(stream.prompts()->n_streamed(), int(model.n_layers));
+  // The two chunks of the prompt go together. Generation behind them reads single neurons.
+  EXPECT_EQ(stream.prompts()->counters().n_blocks, int(model.n_layers));
+  EXPECT_GT(neurons_of(*streamed)->counters().cache.misses, 0);
+  EXPECT_EQ(streamed->engine->ledger().bytes(plan::Owner::kWeights), stream.most_bytes());
+  EXPECT_LE(streamed->engine->ledger().total_bytes(), streamed->engine->ledger().limit_bytes());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Every, StreamedPrompts,
+    testing::Values(PromptCase{"llama", test_support::kQ4_0, plan::Prefill::kQ8},
+                    PromptCase{"llama", test_support::kQ8_0, plan::Prefill::kBf16},
+                    PromptCase{"bamboo", test_support::kQ4_0, plan::Prefill::kQ8}));
+
 class StreamTraces : public OwnSideFiles, public testing::Test {};
 
 TEST_F(StreamTraces, P10ReadsHaveRowsOfTheirOwn) {

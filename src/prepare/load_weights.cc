@@ -155,6 +155,28 @@ void stream_blocks(const Options& options, const OpenedModel& model, size_t most
   loaded->pages = {false, loaded->stream->text()};
 }
 
+// Neurons that are read when they live, and all else in blocks. Returns a text for people.
+std::string stream_by_neuron(const Options& options, const OpenedModel& model,
+                             std::span<const model::GatedFfn> ffns, const plan::Plan& plan,
+                             const plan::Ledger& ledger,
+                             std::unique_ptr<weights::NeuronPredictor> predictor,
+                             LoadedWeights* loaded, weights::Store* weights) {
+  NeuronStream* const neurons =
+      stream_neurons(options, model, ffns, plan, ledger.bytes(plan::Owner::kNeurons),
+                     std::move(predictor), &loaded->note, weights);
+  const std::vector<model::WeightId> by_neuron = neuron_matrices(ffns);
+  const size_t for_prompts = prompt_bytes(model.blueprint, *weights, plan);
+  stream_blocks(options, model, ledger.bytes(plan::Owner::kWeights) - for_prompts, by_neuron,
+                loaded, weights);
+  loaded->stream->set_neurons(neurons);
+  if (for_prompts == 0) return neurons->text();
+  loaded->prompts = std::make_unique<WeightStream>(model.blueprint, model.file, for_prompts,
+                                                   weights, WeightStream::Elsewhere(), by_neuron);
+  loaded->prompts->load_kept(options.progress);
+  loaded->stream->set_prompts(loaded->prompts.get());
+  return neurons->text() + "; for prompts " + loaded->prompts->text();
+}
+
 // Blocks without experts, and experts when a router asks for them.
 void stream_experts(const Options& options, const OpenedModel& model, size_t most_bytes,
                     int n_threads, LoadedWeights* loaded, weights::Store* weights) {
@@ -189,8 +211,7 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   const bool is_on_host = is_here(options);
   const bool has_values = is_on_host || options.phone.has_values;
   LoadedWeights loaded;
-  const bool is_streamed = is_on_host &&
-                           ledger.bytes(plan::Owner::kWeights) < weights.total_bytes() &&
+  const bool is_streamed = is_on_host && are_streamed(blueprint, weights, *plan, ledger) &&
                            options.memory.layouts != Layouts::kSwitch;
   if (has_values && !is_streamed) loaded.pages = place_weights(options, file);
   loaded.int8 = Int8Binding(options, blueprint, weights, plan);
@@ -215,13 +236,8 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
       is_on_host ? load_predictor(*plan, file, ffns, weights) : nullptr;
   if (is_streamed) {
     if (!ffns.empty()) {
-      NeuronStream* const neurons =
-          stream_neurons(options, *model, ffns, *plan, ledger.bytes(plan::Owner::kNeurons),
-                         std::move(predictor), &loaded.note, &weights);
-      by_neuron = neurons->text();
-      stream_blocks(options, *model, ledger.bytes(plan::Owner::kWeights), neuron_matrices(ffns),
-                    &loaded, &weights);
-      loaded.stream->set_neurons(neurons);
+      by_neuron = stream_by_neuron(options, *model, ffns, *plan, ledger, std::move(predictor),
+                                   &loaded, &weights);
     } else if (reads_experts(options, blueprint, *plan)) {
       stream_experts(options, *model, ledger.bytes(plan::Owner::kWeights), plan->n_threads(),
                      &loaded, &weights);

@@ -25,6 +25,9 @@ struct LoadedWeights {
   std::unique_ptr<weights::ChannelFile> channel_file;
   // Changes the layout of blocks (D1); null where no block changes.
   std::unique_ptr<LayoutLoader> layouts;
+  // Reads for prompts what steps read by neuron; null where nothing is read by neuron, or prompts
+  // are computed as steps.
+  std::unique_ptr<WeightStream> prompts;
   // Reads blocks when they are needed; null where memory has room for all.
   std::unique_ptr<WeightStream> stream;
   // Reads experts when a router asks for them; null where all weights are in memory, or blocks are

@@ -162,20 +162,17 @@ uint64_t most_packed_bytes(const Options& options) {
 }
 
 // Decides how prompts are computed.
-void choose_prefill(const Options& options, tensor::Type type, plan::Plan* plan) {
+void choose_prefill(const Options& options, const model::Blueprint& blueprint,
+                    const weights::Store& weights, plan::Plan* plan) {
   std::optional<plan::Prefill> asked = options.prompts.prefill;
-  // Prompts that go by neuron need no other form of the weights than steps do.
-  const bool by_neuron = options.ffn.form && *options.ffn.form != plan::FfnForm::kByOutput;
-  if (!asked && !options.prompts.int8 && by_neuron && options.memory.limit_bytes > 0) {
-    plan->prefill = plan::Prefill::kSame;
-    plan->prefill_reason = "by neuron too, as memory is limited";
-    return;
-  }
   if (!asked && !options.prompts.int8) {
-    plan->prefill = safe_prefill(options.activations, options.kernels, type);
+    plan->prefill = safe_prefill(options.activations, options.kernels, weights.main_type());
     plan->prefill_reason = plan->prefill == plan::Prefill::kF32
                                ? "float activations were asked for"
                                : "auto: safe for a model whose activations nobody has measured";
+    if (!lacks_room_for_prompts(options, blueprint, weights, plan->prefill)) return;
+    plan->prefill = plan::Prefill::kSame;
+    plan->prefill_reason = "by neuron too, as memory has too little room for whole matrices";
     return;
   }
   plan->prefill = asked.value_or(plan::Prefill::kInt8);
@@ -272,7 +269,8 @@ void explain_prefill(const Options& options, const model::Blueprint& blueprint,
 }
 
 // Decides what does not depend on memory.
-plan::Plan begin_plan(const Options& options, const weights::Store& weights) {
+plan::Plan begin_plan(const Options& options, const model::Blueprint& blueprint,
+                      const weights::Store& weights) {
   if (options.plan.base) {
     plan::Plan plan = *options.plan.base;
     if (options.prompts.int8) {
@@ -289,7 +287,7 @@ plan::Plan begin_plan(const Options& options, const weights::Store& weights) {
   plan.placements = options.lanes.placements;
   plan.activations = options.activations;
   plan.kv_type = options.memory.kv_type;
-  choose_prefill(options, weights.main_type(), &plan);
+  choose_prefill(options, blueprint, weights, &plan);
   return plan;
 }
 
@@ -388,7 +386,7 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
     without.plan.base.reset();
     return make_plan(without, blueprint, weights, memory);
   }
-  plan::Plan plan = begin_plan(options, weights);
+  plan::Plan plan = begin_plan(options, blueprint, weights);
   cache::check_head_length(plan.kv_type, blueprint.head_dim);
   apply_chunk_options(options, &plan);
   if (options.prompts.chunk > 0) {

@@ -248,6 +248,28 @@ TEST_F(MakePlan, PromptsTakeThePrecisionThatIsAskedForOrTheNextThatFits) {
   EXPECT_NE(make(plenty).prefill_reason, unpacked);
 }
 
+TEST_F(MakePlan, P2PromptsTakeWholeMatricesWhereThoseAreASmallPartOfTheLimit) {
+  plan::Plan plan;
+  plan.ffn.form = plan::FfnForm::kEveryNeuron;
+  plan.prefill = plan::Prefill::kBf16;
+  const size_t bytes = prompt_bytes(blueprint_, weights_, plan);
+  EXPECT_GT(bytes, 0u);
+  plan.prefill = plan::Prefill::kSame;
+  EXPECT_EQ(prompt_bytes(blueprint_, weights_, plan), 0u);
+  options_.ffn.form = plan::FfnForm::kEveryNeuron;
+  for (const size_t limit : {8 * bytes, 8 * bytes - 1}) {
+    options_.memory.limit_bytes = limit;
+    const bool lacks_room =
+        lacks_room_for_prompts(options_, blueprint_, weights_, plan::Prefill::kBf16);
+    EXPECT_EQ(lacks_room, limit < 8 * bytes);
+  }
+  options_.memory.limit_bytes = kGiga;
+  EXPECT_EQ(make({64 * kGiga, 60 * kGiga}).prefill, plan::Prefill::kBf16);
+  options_.ffn.form = plan::FfnForm::kByOutput;
+  options_.memory.limit_bytes = 1;
+  EXPECT_FALSE(lacks_room_for_prompts(options_, blueprint_, weights_, plan::Prefill::kBf16));
+}
+
 TEST_F(MakePlan, ALimitBoundsTheDefaultContext) {
   const MemoryFigures plenty = {64 * kGiga, 60 * kGiga, 5 * kMega, 3 * kMega};
   plan::Plan plan = make(plenty);

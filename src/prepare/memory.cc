@@ -105,7 +105,7 @@ size_t limit_bytes(const Options& options, const weights::Store& weights, const 
 }
 
 // Enters what weights and neurons have beside all else, where memory cannot hold all neurons. Other
-// weights stay if they fit beside the least that neurons need; neurons get the rest.
+// weights stay if they fit beside the least that neurons and prompts need; neurons get the rest.
 void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weights,
                    const plan::Plan& plan, plan::Ledger* ledger) {
   if (!ledger->is_limited()) return;
@@ -123,10 +123,12 @@ void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weig
   const size_t others = WeightStream::whole_bytes(blueprint, weights, elsewhere);
   const size_t least_of_others = WeightStream::least_bytes(blueprint, weights, elsewhere);
   // Estimates may be short by this.
-  const size_t left = room - std::min(room, ledger->limit_bytes() / 64);
+  const size_t for_prompts = prompt_bytes(blueprint, weights, plan);
+  const size_t short_by = ledger->limit_bytes() / 64 + for_prompts;
+  const size_t left = room - std::min(room, short_by);
   const size_t for_others = left - std::min(left, least);
-  ledger->set(Owner::kWeights, std::min(others, std::max(for_others, least_of_others)));
-  const size_t kept = ledger->bytes(Owner::kWeights);
+  const size_t kept = std::min(others, std::max(for_others, least_of_others));
+  ledger->set(Owner::kWeights, kept + for_prompts);
   ledger->set(Owner::kNeurons,
               predictor + std::min(most, std::max(left - std::min(left, kept), least)));
 }
@@ -148,8 +150,34 @@ size_t kept_weight_bytes(const Options& options, const model::Blueprint& bluepri
 
 bool may_stream(const Options& options, const plan::Plan& plan) {
   return is_here(options) && options.memory.load == Load::kAuto && !options.memory.layouts &&
-         plan.lanes.size() == 1 && !plan.lanes.front().is_device() && !has_int8_prompts(plan) &&
-         (!plan.ffn.is_by_neuron() || plan.prefill == plan::Prefill::kSame);
+         plan.lanes.size() == 1 && !plan.lanes.front().is_device() && !has_int8_prompts(plan);
+}
+
+size_t prompt_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+                    const plan::Plan& plan) {
+  const std::vector<model::WeightId> ids = neuron_matrices(neuron_blocks(blueprint, plan));
+  if (ids.empty() || plan.prefill == plan::Prefill::kSame) return 0;
+  return WeightStream::least_bytes(blueprint, weights, {}, ids);
+}
+
+bool lacks_room_for_prompts(const Options& options, const model::Blueprint& blueprint,
+                            const weights::Store& weights, plan::Prefill prefill) {
+  constexpr size_t kLeastOfLimit = 8;
+  if (!options.ffn.form || options.memory.limit_bytes == 0) return false;
+  plan::Plan plan;
+  plan.prefill = prefill;
+  plan.ffn.form = *options.ffn.form;
+  if (!plan.ffn.is_by_neuron() || model::gated_ffns(blueprint).empty()) return false;
+  // Thresholds, which make other neurons dead, say nothing of memory.
+  plan.ffn.form = plan::FfnForm::kEveryNeuron;
+  return prompt_bytes(blueprint, weights, plan) > options.memory.limit_bytes / kLeastOfLimit;
+}
+
+bool are_streamed(const model::Blueprint& blueprint, const weights::Store& weights,
+                  const plan::Plan& plan, const plan::Ledger& ledger) {
+  if (!plan.ffn.is_by_neuron()) return ledger.bytes(Owner::kWeights) < weights.total_bytes();
+  // Neurons that are all in memory have nothing but a copy of their columns.
+  return ledger.bytes(Owner::kNeurons) != neuron_bytes(blueprint, weights, plan);
 }
 
 bool has_room(const Options& options, const model::Blueprint& blueprint,

@@ -36,6 +36,20 @@ bool may_stream(const Options& options, const plan::Plan& plan);
 bool has_room(const Options& options, const model::Blueprint& blueprint,
               const weights::Store& weights, const plan::Plan& plan, const MemoryFigures& memory);
 
+// Returns the bytes that prompts need for matrices which steps read by neuron: those of the block
+// at work, and of the one that is read meanwhile (P2). It is 0 where neither does, or where prompts
+// are computed as steps.
+size_t prompt_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+                    const plan::Plan& plan);
+
+// Says whether that is so much of the limit that prompts had better go by neuron too.
+bool lacks_room_for_prompts(const Options& options, const model::Blueprint& blueprint,
+                            const weights::Store& weights, plan::Prefill prefill);
+
+// Says whether weights are read while passes run, with what a ledger has for them.
+bool are_streamed(const model::Blueprint& blueprint, const weights::Store& weights,
+                  const plan::Plan& plan, const plan::Ledger& ledger);
+
 // Whether experts are read by themselves where blocks are.
 bool reads_experts(const Options& options, const model::Blueprint& blueprint,
                    const plan::Plan& plan);

@@ -17,6 +17,26 @@ double rate_mb_per_s(const prepare::WeightStream::Counters& c) {
   return c.read_us > 0 ? static_cast<double>(c.read_bytes) / c.read_us : 0.0;
 }
 
+nlohmann::ordered_json blocks_json(const prepare::WeightStream& stream) {
+  const prepare::WeightStream::Counters c = stream.counters();
+  return {{"blocks", stream.n_blocks()},
+          {"streamed_blocks", stream.n_streamed()},
+          {"bytes_per_pass", stream.bytes_per_pass()},
+          {"weight_bytes_at_most", stream.most_bytes()},
+          {"read_blocks", c.n_blocks},
+          {"read_bytes", c.read_bytes},
+          {"read_mb_per_s", rate_mb_per_s(c)},
+          {"wait_s", c.wait_us / 1e6}};
+}
+
+std::string blocks_text(const char* name, const prepare::WeightStream& stream) {
+  if (stream.n_streamed() == 0) return {};
+  const prepare::WeightStream::Counters c = stream.counters();
+  return fmt::format(
+      "{:<10} {:>10}   in {} blocks at {:.0f} MB/s; passes waited {:.2f} s for them\n", name,
+      bytes_text(c.read_bytes), c.n_blocks, rate_mb_per_s(c), c.wait_us / 1e6);
+}
+
 nlohmann::ordered_json neurons_json(const prepare::NeuronStream& neurons) {
   const prepare::NeuronStream::Counters c = neurons.counters();
   return {{"places", neurons.cache().n_slots()},
@@ -89,16 +109,9 @@ std::string neurons_text(const prepare::NeuronStream& neurons) {
 nlohmann::ordered_json streaming_json(const engine::Engine& engine) {
   const prepare::WeightStream* const stream = engine.loaded().stream.get();
   if (stream == nullptr) return nullptr;
-  const prepare::WeightStream::Counters c = stream->counters();
-  nlohmann::ordered_json json = {{"blocks", stream->n_blocks()},
-                                 {"streamed_blocks", stream->n_streamed()},
-                                 {"bytes_per_pass", stream->bytes_per_pass()},
-                                 {"weight_bytes_at_most", stream->most_bytes()},
-                                 {"read_blocks", c.n_blocks},
-                                 {"read_bytes", c.read_bytes},
-                                 {"read_mb_per_s", rate_mb_per_s(c)},
-                                 {"wait_s", c.wait_us / 1e6}};
+  nlohmann::ordered_json json = blocks_json(*stream);
   if (stream->neurons() != nullptr) json["neurons"] = neurons_json(*stream->neurons());
+  if (stream->prompts() != nullptr) json["prompts"] = blocks_json(*stream->prompts());
   if (stream->experts() != nullptr) json["experts"] = experts_json(*stream->experts());
   return json;
 }
@@ -106,14 +119,10 @@ nlohmann::ordered_json streaming_json(const engine::Engine& engine) {
 std::string streaming_text(const engine::Engine& engine) {
   const prepare::WeightStream* const stream = engine.loaded().stream.get();
   if (stream == nullptr) return {};
-  const prepare::WeightStream::Counters c = stream->counters();
   std::string text = stream->neurons() != nullptr ? neurons_text(*stream->neurons()) : "";
   if (stream->experts() != nullptr) text += experts_text(*stream->experts());
-  if (stream->n_streamed() == 0) return text;
-  return text +
-         fmt::format(
-             "streamed   {:>10}   in {} blocks at {:.0f} MB/s; passes waited {:.2f} s for them\n",
-             bytes_text(c.read_bytes), c.n_blocks, rate_mb_per_s(c), c.wait_us / 1e6);
+  if (stream->prompts() != nullptr) text += blocks_text("prompts", *stream->prompts());
+  return text + blocks_text("streamed", *stream);
 }
 
 }  // namespace troika::cli

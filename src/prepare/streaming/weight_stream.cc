@@ -30,11 +30,17 @@ size_t bytes_of(const Matrix& matrix) {
   return matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
 }
 
+bool contains(std::span<const model::WeightId> ids, model::WeightId id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
 // Returns each block's matrices that nothing else reads, and behind the blocks those matrices of no
-// block that products read. Tables that are read by rows stay in the map.
+// block that products read. Tables that are read by rows stay in the map. Where some are named for
+// prompts, it returns these alone.
 std::vector<std::vector<Matrix>> matrices_of(const model::Blueprint& blueprint,
                                              const weights::Store& weights,
-                                             WeightStream::Elsewhere elsewhere) {
+                                             WeightStream::Elsewhere elsewhere,
+                                             WeightStream::ForPrompts for_prompts = {}) {
   const int n_blocks = blueprint.n_layers;
   constexpr int kMapped = -1;
   struct Use {
@@ -45,7 +51,8 @@ std::vector<std::vector<Matrix>> matrices_of(const model::Blueprint& blueprint,
       uses;  // by the matrix's begin, which differs among fused matrices
   for (const model::Op& op : blueprint.ops) {
     if (op.weight == model::kNone || !weights.is_matrix(op.weight)) continue;
-    if (std::find(elsewhere.begin(), elsewhere.end(), op.weight) != elsewhere.end()) continue;
+    if (contains(elsewhere, op.weight)) continue;
+    if (!for_prompts.empty() && !contains(for_prompts, op.weight)) continue;
     const Matrix& matrix = weights.matrix(op.weight);
     const int block = op.layer != model::kNone ? op.layer : n_blocks;
     const auto [at, is_first] = uses.try_emplace(matrix.data, Use{matrix, block});
@@ -90,13 +97,14 @@ size_t bytes_beside(const weights::Store& weights, const std::vector<std::vector
 }  // namespace
 
 size_t WeightStream::least_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
-                                 Elsewhere elsewhere) {
-  const std::vector<std::vector<Matrix>> matrices = matrices_of(blueprint, weights, elsewhere);
+                                 Elsewhere elsewhere, ForPrompts for_prompts) {
+  const std::vector<std::vector<Matrix>> matrices =
+      matrices_of(blueprint, weights, elsewhere, for_prompts);
   size_t largest = 0;
   for (size_t i = 0; i + 1 < matrices.size(); ++i)
     largest = std::max(largest, room_of_all(matrices[i]));
-  return bytes_beside(weights, matrices, elsewhere) + room_of_all(matrices.back()) +
-         kLeastSlots * largest;
+  const size_t beside = for_prompts.empty() ? bytes_beside(weights, matrices, elsewhere) : 0;
+  return beside + room_of_all(matrices.back()) + kLeastSlots * largest;
 }
 
 size_t WeightStream::whole_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
@@ -108,9 +116,13 @@ size_t WeightStream::whole_bytes(const model::Blueprint& blueprint, const weight
 }
 
 WeightStream::WeightStream(const model::Blueprint& blueprint, const gguf::File& file,
-                           size_t most_bytes, weights::Store* weights, Elsewhere elsewhere)
-    : file_(file), disk_(disk_options(file)), read_(disk_.make_read()) {
-  find_parts(blueprint, *weights, file, elsewhere);
+                           size_t most_bytes, weights::Store* weights, Elsewhere elsewhere,
+                           ForPrompts for_prompts)
+    : file_(file),
+      is_for_prompts_(!for_prompts.empty()),
+      disk_(disk_options(file)),
+      read_(disk_.make_read()) {
+  find_parts(blueprint, *weights, file, elsewhere, for_prompts);
   choose_kept(most_bytes);
   for (const auto& block : blocks_) place(block.get(), weights);
   // Pages of the file that were read until now are not to stay in the page cache.
@@ -126,9 +138,10 @@ WeightStream::~WeightStream() {
 }
 
 void WeightStream::find_parts(const model::Blueprint& blueprint, const weights::Store& weights,
-                              const gguf::File& file, Elsewhere elsewhere) {
-  const std::vector<std::vector<Matrix>> matrices = matrices_of(blueprint, weights, elsewhere);
-  mapped_bytes_ = bytes_beside(weights, matrices, elsewhere);
+                              const gguf::File& file, Elsewhere elsewhere, ForPrompts for_prompts) {
+  const std::vector<std::vector<Matrix>> matrices =
+      matrices_of(blueprint, weights, elsewhere, for_prompts);
+  mapped_bytes_ = is_for_prompts_ ? 0 : bytes_beside(weights, matrices, elsewhere);
   for (const std::vector<Matrix>& of_block : matrices) {
     auto block = std::make_unique<Block>();
     block->owner = this;
@@ -214,11 +227,13 @@ void WeightStream::end(Block* block, lanes::Status status) {
 }
 
 void WeightStream::read_ahead() {
-  while (!order_.empty() && !is_stopped_) {
+  // The pass behind a prompt is a step mostly, which needs nothing of the prompt's blocks.
+  while (!order_.empty() && !is_stopped_ && (!is_for_prompts_ || n_left_ > 0)) {
     Block& block = *blocks_[static_cast<size_t>(order_[next_])];
     if (block.state != State::kAbsent || slots_[block.slot].is_taken) return;
     begin(&block);
     next_ = (next_ + 1) % order_.size();
+    if (n_left_ > 0) --n_left_;
   }
 }
 
@@ -231,6 +246,7 @@ void WeightStream::forget(Block* block) {
 // that were read ahead make room.
 void WeightStream::start_again_at(int block, std::unique_lock<std::mutex>* lock) {
   next_ = static_cast<size_t>(std::find(order_.begin(), order_.end(), block) - order_.begin());
+  n_left_ = order_.size() - next_;
   is_stopped_ = true;
   ended_.wait(*lock, [this] { return n_reading_ == 0; });
   for (const int other : order_) {
@@ -261,8 +277,11 @@ void WeightStream::load_kept(const ProgressFunction& progress) {
   read_ahead();
 }
 
-void WeightStream::before_block(int block, plan::Phase phase, int /*n_tokens*/,
+void WeightStream::before_block(int block, plan::Phase phase, int n_tokens,
                                 const RowsBeside& rows) {
+  if (prompts_ != nullptr && phase == plan::Phase::kPrompt) {
+    prompts_->before_block(block, phase, n_tokens, rows);
+  }
   if (neurons_ != nullptr) neurons_->set_tracing(rows.are_recorded());
   if (experts_ != nullptr) experts_->set_tracing(rows.are_recorded());
   std::unique_lock<std::mutex> lock(mutex_);
@@ -289,11 +308,14 @@ void WeightStream::before_block(int block, plan::Phase phase, int /*n_tokens*/,
   current_ = block;
   // The disk is one row: blocks that are asked for together come one after the other.
   const double from_us = std::min(std::max(wanted.start_us, traced_until_us_), wanted.end_us);
-  rows.add({RowsBeside::kBlocks, "read", block, 0, from_us, wanted.end_us, is_prompt_});
+  // Prompts read no single neurons, whose row is then free.
+  const auto row = is_for_prompts_ ? RowsBeside::kReads : RowsBeside::kBlocks;
+  rows.add({row, "read", block, 0, from_us, wanted.end_us, is_prompt_});
   traced_until_us_ = std::max(traced_until_us_, wanted.end_us);
 }
 
-void WeightStream::after_blocks(const RowsBeside& /*rows*/) {
+void WeightStream::after_blocks(const RowsBeside& rows) {
+  if (prompts_ != nullptr) prompts_->after_blocks(rows);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (current_ < 0) return;
   forget(blocks_[static_cast<size_t>(std::exchange(current_, -1))].get());

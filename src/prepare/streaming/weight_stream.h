@@ -2,6 +2,9 @@
 // compute (P10). Some blocks are kept. The others share a few slots of memory, and are read ahead
 // in the order in which passes need them. Each block has the same slot every time, so addresses
 // never change, and kernels read a streamed block like any other, with equal bits.
+//
+// Where steps read single neurons of the feed-forward blocks, prompts need their matrices as a
+// whole (P2). A second stream has these alone, and reads them for passes of prompts only.
 #pragma once
 
 #include <condition_variable>
@@ -37,11 +40,13 @@ class WeightStream : public schedule::LayoutWatch {
 
   // Matrices that products read elsewhere.
   using Elsewhere = std::span<const model::WeightId>;
+  // Matrices that are streamed for prompts; empty: the stream has all weights, for all passes.
+  using ForPrompts = std::span<const model::WeightId>;
 
   // least_bytes() is what weights need if all blocks but those at work are streamed, and
   // whole_bytes() what they need if none is.
   static size_t least_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
-                            Elsewhere elsewhere = {});
+                            Elsewhere elsewhere = {}, ForPrompts for_prompts = {});
   static size_t whole_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
                             Elsewhere elsewhere = {});
 
@@ -51,7 +56,7 @@ class WeightStream : public schedule::LayoutWatch {
   // and most_bytes >= least_bytes(). Throws Error if the file cannot be opened again, or memory is
   // short.
   WeightStream(const model::Blueprint& blueprint, const gguf::File& file, size_t most_bytes,
-               weights::Store* weights, Elsewhere elsewhere = {});
+               weights::Store* weights, Elsewhere elsewhere = {}, ForPrompts for_prompts = {});
   // Waits for the reads under way.
   ~WeightStream() override;
 
@@ -61,6 +66,9 @@ class WeightStream : public schedule::LayoutWatch {
   // Sets the stream of experts of mixtures, which must outlive this.
   void set_experts(ExpertStream* experts) { experts_ = experts; }
   const ExpertStream* experts() const { return experts_; }
+  // Sets the stream of what prompts alone need, which must outlive this.
+  void set_prompts(WeightStream* prompts) { prompts_ = prompts; }
+  const WeightStream* prompts() const { return prompts_; }
 
   // Reads the blocks that are kept. It is called once, before all else. Throws Error.
   void load_kept(const ProgressFunction& progress);
@@ -77,7 +85,9 @@ class WeightStream : public schedule::LayoutWatch {
   int n_blocks() const { return static_cast<int>(blocks_.size()) - 1; }
   int n_streamed() const { return static_cast<int>(order_.size()); }
   // Returns the most bytes that weights have in memory.
-  size_t most_bytes() const { return kept_bytes_ + shared_bytes_; }
+  size_t most_bytes() const {
+    return kept_bytes_ + shared_bytes_ + (prompts_ != nullptr ? prompts_->most_bytes() : 0);
+  }
   uint64_t bytes_per_pass() const;
   Counters counters() const;
   // Returns a sentence for people about each thing that the disk could not be asked for.
@@ -103,7 +113,7 @@ class WeightStream : public schedule::LayoutWatch {
   };
 
   void find_parts(const model::Blueprint& blueprint, const weights::Store& weights,
-                  const gguf::File& file, Elsewhere elsewhere);
+                  const gguf::File& file, Elsewhere elsewhere, ForPrompts for_prompts);
   void choose_kept(size_t most_bytes);
   void place(Block* block, weights::Store* weights);
   // These functions REQUIRE that the mutex is held.
@@ -117,6 +127,8 @@ class WeightStream : public schedule::LayoutWatch {
   const gguf::File& file_;
   NeuronStream* neurons_ = nullptr;
   ExpertStream* experts_ = nullptr;
+  WeightStream* prompts_ = nullptr;
+  bool is_for_prompts_;
   bool is_prompt_ = false;                      // says that the pass at work is of a prompt
   std::vector<std::unique_ptr<Block>> blocks_;  // the last holds weights of no block
   std::vector<int> order_;                      // the blocks that are streamed
@@ -129,6 +141,7 @@ class WeightStream : public schedule::LayoutWatch {
   mutable std::mutex mutex_;
   std::condition_variable ended_;
   size_t next_ = 0;          // where in order_ the next read is
+  size_t n_left_ = 0;        // for prompts, counts the reads that the pass at work has before it
   bool is_stopped_ = false;  // says that no more reads begin
   int n_reading_ = 0;
   int current_ = -1;  // the block at work

@@ -1,7 +1,5 @@
 #include "tune/neurons/arrangements.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -70,10 +68,6 @@ HeldArrangement ArrangementFinder::find(plan::FfnForm form, bool has_predictor,
   try {
     check(held);
     const plan::Plan plan = plan_for(held);
-    if (form == plan::FfnForm::kByNeuron && plan.prefill != plan::Prefill::kSame) {
-      throw Error(fmt::format("prompts are to be computed in {}, and neurons are read for steps",
-                              plan::prefill_name(plan.prefill)));
-    }
     enter_memory(plan, &held);
     enter_times(plan, &held);
   } catch (const Error& error) {
@@ -114,11 +108,12 @@ void ArrangementFinder::enter_memory(const plan::Plan& plan, HeldArrangement* he
   ledger.check();
   held->weight_bytes = ledger.bytes(plan::Owner::kWeights);
   held->neuron_bytes = ledger.bytes(plan::Owner::kNeurons);
-  const bool is_streamed = held->weight_bytes < weights_.total_bytes();
+  const bool is_streamed = prepare::are_streamed(blueprint_, weights_, plan, ledger);
   const std::vector<model::GatedFfn> ffns = prepare::neuron_blocks(blueprint_, plan);
   if (is_streamed) {
     const std::vector<model::WeightId> elsewhere = prepare::neuron_matrices(ffns);
-    held->costs.turn_bytes = turn_bytes(held->weight_bytes, elsewhere);
+    const size_t for_prompts = prepare::prompt_bytes(blueprint_, weights_, plan);
+    held->costs.turn_bytes = turn_bytes(held->weight_bytes - for_prompts, elsewhere);
   }
   if (ffns.empty()) return;
   const prepare::BundleMaker maker(ffns, weights_, 1);
