@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -143,8 +144,8 @@ PredictorReport learn_predictor(const PredictorOptions& options) {
   check_predictor_options(options);
   const RealClock clock;
   const double start_us = clock.now_us();
-  engine::Engine engine(exactly(options.engine));
-  std::vector<text::Token> tokens = engine.tokenizer().encode(options.text);
+  auto engine = std::make_unique<engine::Engine>(exactly(options.engine));
+  std::vector<text::Token> tokens = engine->tokenizer().encode(options.text);
   tokens.resize(std::min(tokens.size(), options.most_tokens));
   PredictorReport report;
   report.n_directions = tokens.size() / 2;
@@ -154,29 +155,30 @@ PredictorReport learn_predictor(const PredictorOptions& options) {
     throw Error(
         fmt::format("The text has {} tokens, too few to learn which neurons fire.", tokens.size()));
   }
-  const weights::PredictorShape shape = shape_for(options, engine, report.n_directions);
+  const weights::PredictorShape shape = shape_for(options, *engine, report.n_directions);
   const size_t n_steps = shape.n_layers + 3;
   const auto tell = [&](size_t done) {
     if (options.progress) options.progress(done, n_steps);
   };
   tell(0);
-  const weights::Neurons& neurons = *engine.weights().neurons();
+  const weights::Neurons& neurons = *engine->weights().neurons();
   GateInputs inputs(neurons);
   // The text that judges is read at the end, from a beginning of its own.
-  (void)read_tokens(engine, std::span(tokens).first(behind), &inputs);
+  (void)read_tokens(*engine, std::span(tokens).first(behind), &inputs);
   const std::span<const text::Token> judging = std::span(tokens).subspan(behind);
-  const Reading exact = read_tokens(engine, judging, &inputs);
+  const Reading exact = read_tokens(*engine, judging, &inputs);
   report.n_judged = exact.n_tokens;
   report.perplexity = exact.perplexity();
   weights::NeuronPredictor predictor(shape, options.recall);
-  report.layers = fit_layers(options, engine, report, &inputs.samples, &predictor, tell);
-  report.path = prepare::neuron_file_path("predictor", engine.file());
+  report.layers = fit_layers(options, *engine, report, &inputs.samples, &predictor, tell);
+  report.path = prepare::neuron_file_path("predictor", engine->file());
   report.bytes = predictor.bytes();
   report.rank = static_cast<int>(shape.rank);
-  engine.file().check_intact();  // gates may have been read since the last pass looked
+  engine->file().check_intact();  // gates may have been read since the last pass looked
   predictor.set_predicted_per_live(predicted_per_live(report.layers));
-  predictor.write(report.path, weights::content_key(engine.file()));
+  predictor.write(report.path, weights::content_key(engine->file()));
   tell(1 + shape.n_layers);
+  engine.reset();  // a second one beside it would take its memory again
   prepare::Options predicting = exactly(options.engine);
   predicting.ffn.has_predictor = predicting.ffn.may_predict = true;
   engine::Engine sparse(predicting);
