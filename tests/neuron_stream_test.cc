@@ -174,6 +174,7 @@ INSTANTIATE_TEST_SUITE_P(
     Every, StreamedPrompts,
     testing::Values(PromptCase{"llama", test_support::kQ4_0, plan::Prefill::kQ8},
                     PromptCase{"llama", test_support::kQ8_0, plan::Prefill::kBf16},
+                    PromptCase{"llama", test_support::kQ8_0, plan::Prefill::kInt8},
                     PromptCase{"bamboo", test_support::kQ4_0, plan::Prefill::kQ8}));
 
 class StreamTraces : public OwnSideFiles, public testing::Test {};

@@ -86,7 +86,8 @@ INSTANTIATE_TEST_SUITE_P(
     Every, StreamedModels,
     testing::Values(Case{"llama", plan::Prefill::kSame}, Case{"llama", plan::Prefill::kBf16},
                     Case{"llama", plan::Prefill::kF32}, Case{"gemma2", plan::Prefill::kQ8},
-                    Case{"phi3", plan::Prefill::kBf16}, Case{"qwen3moe", plan::Prefill::kQ8}),
+                    Case{"phi3", plan::Prefill::kBf16}, Case{"qwen3moe", plan::Prefill::kQ8},
+                    Case{"llama", plan::Prefill::kInt8}, Case{"qwen3moe", plan::Prefill::kInt8}),
     [](const auto& info) {
       return std::string(info.param.architecture) + "_" + plan::prefill_name(info.param.prefill);
     });

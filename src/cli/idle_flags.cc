@@ -376,6 +376,8 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
       stream == nullptr || engine.blueprint().n_experts == 0) {
     say("--expert-reads", stream == nullptr ? "all weights are in memory (see --memory)"
                                             : "this model has no experts");
+  } else if (stream->experts() == nullptr && plan.prefill == plan::Prefill::kInt8) {
+    say("--expert-reads", "prompts in int8 need all experts of a block, which is read as a whole");
   } else if (const prepare::ExpertStream* const experts = stream->experts();
              options.memory.expert_reads == prepare::ExpertReads::kGuessed &&
              (experts == nullptr || !experts->takes_guesses())) {

@@ -150,7 +150,8 @@ size_t kept_weight_bytes(const Options& options, const model::Blueprint& bluepri
 
 bool may_stream(const Options& options, const plan::Plan& plan) {
   return is_here(options) && options.memory.load == Load::kAuto && !options.memory.layouts &&
-         plan.lanes.size() == 1 && !plan.lanes.front().is_device() && !has_int8_prompts(plan);
+         plan.lanes.size() == 1 && !plan.lanes.front().is_device() &&
+         (!has_int8_prompts(plan) || (plan.packed_bytes == 0 && !needs_copies(options, plan)));
 }
 
 size_t prompt_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
@@ -198,8 +199,9 @@ bool has_room(const Options& options, const model::Blueprint& blueprint,
 
 bool reads_experts(const Options& options, const model::Blueprint& blueprint,
                    const plan::Plan& plan) {
+  // Prompts in int8 unpack experts with the scales of all rows, and need them in one place.
   return blueprint.n_experts > 0 && options.memory.expert_reads != ExpertReads::kInOrder &&
-         !plan.ffn.is_by_neuron();
+         !plan.ffn.is_by_neuron() && !has_int8_prompts(plan);
 }
 
 MemoryFigures MemoryFigures::here() {
