@@ -42,6 +42,11 @@ size_t Grammar::n_expressions() const {
   return pool_.n_expressions();
 }
 
+size_t Grammar::bytes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return pool_.bytes() + masks_.bytes();
+}
+
 void Grammar::make_first_mask() {
   const std::lock_guard<std::mutex> lock(mutex_);
   TokenSet set;

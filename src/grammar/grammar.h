@@ -36,6 +36,9 @@ class Grammar {
 
   const TokenTrie& tokens() const { return *tokens_; }
   size_t n_expressions() const;
+  // Returns about how many bytes the grammar takes, with what matchers have found out. They may
+  // wait for each other.
+  size_t bytes() const;
   // Makes the first mask, with the steps that compiling has left. It is called before any matcher
   // is made, by a thread that has more time than those that ask matchers. Throws Error.
   void make_first_mask();

@@ -19,6 +19,10 @@ class Masks {
   // Sets the tokens whose bytes lead to a state that can be completed. End tokens are not among
   // them.
   void allowed(Expr state, TokenSet* set);
+  // Returns about how many bytes are kept.
+  size_t bytes() const {
+    return n_kept_bytes_ + n_plain_.capacity() * sizeof(int) + accepts_plain_.capacity();
+  }
 
  private:
   static constexpr int kEndless = 1 << 30;

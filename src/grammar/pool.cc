@@ -40,6 +40,19 @@ Pool::Pool(const Limits& limits) : limits_(limits), n_steps_left_(limits.n_compi
   intern({.kind = Kind::kEmpty});
 }
 
+size_t Pool::bytes() const {
+  constexpr size_t kOfIndex = 24;  // two slots that are free for each in use
+  constexpr size_t kOfMap = 64;    // a node of a map, with its links
+  // What a table once had stays the process's, though other transitions take its place.
+  const size_t tables = epoch_ > 0 ? limits_.table_bytes : tables_.size() * sizeof(Expr);
+  size_t bytes = nodes_.size() * (sizeof(Node) + kOfIndex) + lists_.size() * sizeof(Expr) + tables;
+  bytes += sets_.size() * (sizeof(ByteSet) + kOfMap) + refined_.size() * kOfMap;
+  for (const Partition& one : partitions_) {
+    bytes += 2 * one.class_of.size() + one.representatives.size() + kOfMap;
+  }
+  return bytes;
+}
+
 void Pool::count_step() {
   if (n_steps_left_ == 0) {
     throw TooMuchWork(

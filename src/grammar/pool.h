@@ -88,6 +88,8 @@ class Pool {
   // Allows n steps until it is called again.
   void allow_steps(uint64_t n) { n_steps_left_ = n; }
   size_t n_expressions() const { return nodes_.size(); }
+  // Returns about how many bytes the expressions and their transitions take.
+  size_t bytes() const;
 
  private:
   friend class RuleWriter;

@@ -35,21 +35,35 @@ Grammars::KeptPtr Grammars::kept(const std::string& key) {
       std::find_if(kept_.begin(), kept_.end(), [&](const KeptPtr& one) { return one->key == key; });
   if (it == kept_.end()) return nullptr;
   kept_.splice(kept_.begin(), kept_, it);
-  return kept_.front();
+  const KeptPtr found = kept_.front();
+  forget_beyond_limits();
+  return found;
 }
 
-// Keeps a grammar. Those that a request waits for stay, however many other grammars come, so that
-// they need not be made again.
 Grammars::KeptPtr Grammars::keep(Kept kept) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto added = std::make_shared<const Kept>(std::move(kept));
+  auto added = std::make_shared<const Kept>(std::move(kept));
   kept_.push_front(added);
-  for (auto it = std::prev(kept_.end()); kept_.size() > kMostKept && it != kept_.begin();) {
-    const auto before = std::prev(it);
-    if (it->use_count() == 1) kept_.erase(it);
-    it = before;
-  }
+  forget_beyond_limits();
   return added;
+}
+
+// Forgets the grammars that were asked for longest ago, beyond a number and a sum of bytes. Those
+// that a request waits for stay, however many other grammars come, so that they need not be made
+// again. Those that answers follow go with these, so nobody waits for a matcher here.
+void Grammars::forget_beyond_limits() {
+  size_t n = 0, bytes = 0;
+  for (auto it = kept_.begin(); it != kept_.end();) {
+    const Kept& one = **it;
+    const bool is_wanted = it->use_count() > 1;
+    const bool is_followed = one.grammar.use_count() > 1;
+    if (!is_wanted && !is_followed) {
+      bytes += one.key.size() + one.why.size();
+      if (one.grammar != nullptr) bytes += one.grammar->bytes();
+    }
+    const bool is_beyond = ++n > kMostKept || bytes > most_bytes_;
+    it = is_beyond && !is_wanted ? kept_.erase(it) : std::next(it);
+  }
 }
 
 std::shared_ptr<grammar::Grammar> Grammars::compile(const std::string& text,

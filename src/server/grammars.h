@@ -27,7 +27,9 @@ class Grammars {
     Make make;
   };
 
-  explicit Grammars(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  // What is kept beside the grammars in use takes about `most_bytes` at most.
+  explicit Grammars(const text::Tokenizer& tokenizer, size_t most_bytes = size_t{256} << 20)
+      : tokenizer_(tokenizer), most_bytes_(most_bytes) {}
 
   // Returns the grammar of a text. Throws Error for a text that is no grammar, and TakesLonger
   // instead of much work.
@@ -50,8 +52,10 @@ class Grammars {
   std::shared_ptr<const grammar::TokenTrie> tokens(bool has_control);
   KeptPtr kept(const std::string& key);
   KeptPtr keep(Kept kept);
+  void forget_beyond_limits();
 
   const text::Tokenizer& tokenizer_;
+  const size_t most_bytes_;
   std::mutex mutex_;
   std::shared_ptr<const grammar::TokenTrie>
       tokens_[2];            // without and with control tokens, once somebody needs them

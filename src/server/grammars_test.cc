@@ -64,5 +64,24 @@ TEST(Grammars, KeepsWhatARequestWaitsForBesideAFloodOfOthers) {
   wanted_of(grammars, slow);  // must make the grammar again, because only a limited number is kept
 }
 
+TEST(Grammars, KeepsNoMoreBytesThanItMay) {
+  const auto tokenizer = bytes_alone();
+  for (const size_t most_bytes : {size_t{0}, size_t{1} << 20}) {
+    Grammars grammars(*tokenizer, most_bytes);
+    int n_made = 0;
+    const Grammars::Make make = [&](auto tokens, const grammar::Limits& limits) {
+      ++n_made;
+      return one_letter(std::move(tokens), limits);
+    };
+    for (const char* key : {"one", "two", "one", "two"}) grammars.find(key, false, make);
+    EXPECT_EQ(n_made, most_bytes == 0 ? 4 : 2);
+    // One that an answer follows takes no memory by being kept.
+    const auto followed = grammars.find("one", false, make);
+    n_made = 0;
+    grammars.find("two", false, make);
+    EXPECT_EQ(grammars.find("one", false, make), followed);
+  }
+}
+
 }  // namespace
 }  // namespace troika::server
