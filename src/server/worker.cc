@@ -34,7 +34,11 @@ Worker::~Worker() {
     changed_.notify_all();
   }
   thread_.join();
-  if (kept_ != nullptr) kept_->save_all(kMostSavingSeconds);
+  try {
+    if (kept_ != nullptr) kept_->save_all(kMostSavingSeconds);
+  } catch (const std::exception&) {
+    // What memory has no room for is not kept.
+  }
   kept_.reset();  // the thread of `kept_` calls the worker, so it ends first
 }
 
@@ -100,7 +104,21 @@ void Worker::load_first() {
     job = waiting_.front();
   }
   if (job->is_looked_up || job->exchange->is_gone()) return;
-  job->is_looked_up = !kept_->load_part(job->prompt, job->exchange->asker());
+  try {
+    job->is_looked_up = !kept_->load_part(job->prompt, job->exchange->asker());
+  } catch (const std::exception&) {
+    job->is_looked_up = true;  // where memory is short, the prompt is computed
+  }
+}
+
+// Saves a part of the texts to be kept. Returns false if there is nothing more to save, or no
+// memory to do it.
+bool Worker::save_some() {
+  try {
+    return kept_ != nullptr && kept_->save_part();
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 void Worker::keep(const Job& job, const engine::Generated& generated) {
@@ -261,7 +279,7 @@ void Worker::run() {
     }
     count_busy(seconds_since(start));
     const bool has_ended = take_ended();
-    const bool has_saved = kept_ != nullptr && kept_->save_part();
+    const bool has_saved = save_some();
     if (has_ended || has_saved || has_more || must_look_up) continue;
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return n_events_ != n_seen || is_stopping_; });

@@ -105,6 +105,7 @@ class Worker {
   void run();
   void keep(const Job& job, const engine::Generated& generated);
   void load_first();
+  bool save_some();
   bool start_waiting();
   void drop(const http::Exchange* exchange);
   void pause_those_unread();
