@@ -9,6 +9,7 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "attention/c_pass.h"
@@ -53,6 +54,15 @@ bool read(const Struct* given, size_t least_bytes, Struct* result) {
   return true;
 }
 
+// Returns the number in a field that a C caller may have filled with any, which C++ may not read as
+// an enumeration.
+template <typename Enum>
+int number_in(const Enum& field) {
+  std::underlying_type_t<Enum> number;
+  std::memcpy(&number, &field, sizeof(number));
+  return static_cast<int>(number);
+}
+
 bool is_share(float share) { return share > 0.0f && share <= 1.0f; }
 
 // Returns what is wrong with the options; empty: nothing. Replaces zeros by what they stand for.
@@ -70,7 +80,7 @@ std::string complete(troika_attention_options* o) {
   if (!std::isfinite(o->scale) || !(o->soft_cap >= 0.0f) || std::isinf(o->soft_cap)) {
     return "scale and soft_cap must be finite, and soft_cap at least 0.";
   }
-  const int mode = static_cast<int>(o->mode);
+  const int mode = number_in(o->mode);
   if (mode < TROIKA_ATTENTION_FULL || mode > TROIKA_ATTENTION_QUERY) {
     return fmt::format("mode {} is none of TROIKA_ATTENTION_FULL, SPARSE and QUERY.", mode);
   }
@@ -99,7 +109,7 @@ std::string complete(troika_attention_options* o) {
 
 std::string problem_of_rows(const troika_attention& attention, const troika_attention_rows& rows,
                             const char* name) {
-  const int type = static_cast<int>(rows.type);
+  const int type = number_in(rows.type);
   if (type < TROIKA_ATTENTION_F32 || type > TROIKA_ATTENTION_BF16) {
     return fmt::format("{}.type {} is none of TROIKA_ATTENTION_F32, F16 and BF16.", name, type);
   }

@@ -297,6 +297,13 @@ TEST(AttentionAlone, S9PartsOfAPromptChangeNoBit) {
   }
 }
 
+// Writes what a C caller may write, and no enumeration of C++ may hold.
+template <typename Enum>
+void put_number(int number, Enum* field) {
+  static_assert(sizeof(Enum) == sizeof(number));
+  std::memcpy(field, &number, sizeof(number));
+}
+
 TEST(AttentionAlone, S9BadArgumentsAreCodesAndSentences) {
   const auto refusal = [](const std::function<void(CallData&)>& damage,
                           troika_attention_code wanted = TROIKA_ATTENTION_USAGE) {
@@ -314,7 +321,7 @@ TEST(AttentionAlone, S9BadArgumentsAreCodesAndSentences) {
   names("size", [](CallData& d) { d.call.size = sizeof(d.call) + 8; });
   names("n_kv_heads", [](CallData& d) { d.options.n_kv_heads = 0; });
   names("head_size", [](CallData& d) { d.options.head_size = 100000; });
-  names("mode", [](CallData& d) { d.options.mode = static_cast<troika_attention_mode>(9); });
+  names("mode", [](CallData& d) { put_number(9, &d.options.mode); });
   names("share", [](CallData& d) { d.options.share = 1.5f; });
   names("share", [](CallData& d) { d.options.share = -1.0f; });
   names("from", [](CallData& d) { d.options.from = 500; });
@@ -337,7 +344,7 @@ TEST(AttentionAlone, S9BadArgumentsAreCodesAndSentences) {
   names("n_tokens", [](CallData& d) { d.call.first_position = INT32_MAX; });
   names("n_workers", [](CallData& d) { d.call.n_workers = 0; });
   names("k.row_bytes", [](CallData& d) { d.call.k.row_bytes = 2; });
-  names("v.type", [](CallData& d) { d.call.v.type = static_cast<troika_attention_type>(7); });
+  names("v.type", [](CallData& d) { put_number(7, &d.call.v.type); });
   names("null", [](CallData& d) { d.call.q.data = nullptr; });
   troika_attention_error error;
   EXPECT_EQ(troika_attention_create(nullptr, nullptr, &error), TROIKA_ATTENTION_USAGE);
