@@ -19,6 +19,13 @@ namespace {
 using plan::Phase;
 using plan::Shape;
 
+// A sanitizer takes ten times as long, and looks at memory, which all seeds use alike.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kOfSeeds = 8;  // one of so many is tried
+#else
+constexpr int kOfSeeds = 1;
+#endif
+
 // Lanes whose times follow from a few random numbers: a start, a rate that goes in stages of rows
 // and tokens, a bandwidth for a lane that reads alone, and one for lanes that read together.
 class RandomTimes : public TaskTimes {
@@ -154,7 +161,7 @@ double exhaustive_rows_us(const TaskTimes& times, const lanes::Subgraph& subgrap
 
 TEST(SolveCuts, H10_TheSearchFindsWhatTryingEverythingFinds) {
   const TinyLlama m;
-  constexpr int kProfiles = 1000;
+  constexpr int kProfiles = 1000 / kOfSeeds;
   int n_cut = 0;
   for (int seed = 0; seed < kProfiles; ++seed) {
     const RandomTimes times(static_cast<uint64_t>(seed), 2, m.weights);
@@ -175,7 +182,7 @@ TEST(SolveCuts, H10_TheSearchFindsWhatTryingEverythingFinds) {
 
 TEST(SolveCuts, H10_APlanWithCutsIsNeverSlowerThanOneLane) {
   const TinyLlama m;
-  for (int seed = 0; seed < 8; ++seed) {
+  for (int seed = 0; seed < 8 / kOfSeeds; ++seed) {
     for (const int n_lanes : {2, 3}) {
       const RandomTimes times(static_cast<uint64_t>(seed), n_lanes, m.weights);
       const plan::Plan plan = plan_with(n_lanes);
@@ -195,7 +202,7 @@ TEST(SolveCuts, H10_APlanWithCutsIsNeverSlowerThanOneLane) {
 
 TEST(SolveCuts, WhatIsFoundIsAPlanThatCanBeBuilt) {
   const TinyLlama m;
-  for (int seed = 0; seed < 12; ++seed) {
+  for (int seed = 0; seed < 12 / kOfSeeds; ++seed) {
     const RandomTimes times(static_cast<uint64_t>(seed), 3, m.weights);
     plan::Plan plan = plan_with(3);
     CutRequest request = request_of(plan);
