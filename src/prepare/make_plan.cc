@@ -162,17 +162,13 @@ uint64_t most_packed_bytes(const Options& options) {
 }
 
 // Decides how prompts are computed.
-void choose_prefill(const Options& options, const model::Blueprint& blueprint,
-                    const weights::Store& weights, plan::Plan* plan) {
+void choose_prefill(const Options& options, tensor::Type type, plan::Plan* plan) {
   std::optional<plan::Prefill> asked = options.prompts.prefill;
   if (!asked && !options.prompts.int8) {
-    plan->prefill = safe_prefill(options.activations, options.kernels, weights.main_type());
+    plan->prefill = safe_prefill(options.activations, options.kernels, type);
     plan->prefill_reason = plan->prefill == plan::Prefill::kF32
                                ? "float activations were asked for"
                                : "auto: safe for a model whose activations nobody has measured";
-    if (!lacks_room_for_prompts(options, blueprint, weights, plan->prefill)) return;
-    plan->prefill = plan::Prefill::kSame;
-    plan->prefill_reason = "by neuron too, as memory has too little room for whole matrices";
     return;
   }
   plan->prefill = asked.value_or(plan::Prefill::kInt8);
@@ -269,8 +265,7 @@ void explain_prefill(const Options& options, const model::Blueprint& blueprint,
 }
 
 // Decides what does not depend on memory.
-plan::Plan begin_plan(const Options& options, const model::Blueprint& blueprint,
-                      const weights::Store& weights) {
+plan::Plan begin_plan(const Options& options, const weights::Store& weights) {
   if (options.plan.base) {
     plan::Plan plan = *options.plan.base;
     if (options.prompts.int8) {
@@ -287,7 +282,7 @@ plan::Plan begin_plan(const Options& options, const model::Blueprint& blueprint,
   plan.placements = options.lanes.placements;
   plan.activations = options.activations;
   plan.kv_type = options.memory.kv_type;
-  choose_prefill(options, blueprint, weights, &plan);
+  choose_prefill(options, weights.main_type(), &plan);
   return plan;
 }
 
@@ -323,6 +318,21 @@ void apply_cuts(const LaneChoice& lanes, plan::Plan* plan) {
               return a.n_tokens < b.n_tokens;
             });
   plan::check_cuts(*plan);
+}
+
+// Where steps read neurons, lets prompts do so too if memory has no room for whole matrices, unless
+// another way was asked for.
+void take_neurons_for_prompts(const Options& options, const model::Blueprint& blueprint,
+                              const weights::Store& weights, const MemoryFigures& memory,
+                              plan::Plan* plan) {
+  if (options.plan.base || options.prompts.prefill || options.prompts.int8) return;
+  plan::Plan useful = *plan;
+  useful.context = options.memory.context > 0
+                       ? options.memory.context
+                       : std::min(most_sensible_tokens(blueprint), kUsefulContext);
+  if (!lacks_room_for_prompts(options, blueprint, weights, useful, memory)) return;
+  plan->prefill = plan::Prefill::kSame;
+  plan->prefill_reason = "by neuron too, as memory has too little room for whole matrices";
 }
 
 // Leaves out prompt shapes beyond a context. Steps of several sequences may have more rows.
@@ -386,7 +396,7 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
     without.plan.base.reset();
     return make_plan(without, blueprint, weights, memory);
   }
-  plan::Plan plan = begin_plan(options, blueprint, weights);
+  plan::Plan plan = begin_plan(options, weights);
   cache::check_head_length(plan.kv_type, blueprint.head_dim);
   apply_chunk_options(options, &plan);
   if (options.prompts.chunk > 0) {
@@ -394,6 +404,7 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
     plan.prompt_shapes.push_back(options.prompts.chunk);
   }
   choose_attention(options, blueprint, &plan);
+  take_neurons_for_prompts(options, blueprint, weights, memory, &plan);
   fit_context(options, blueprint, weights, &plan, memory);
   if (!options.plan.base) explain_prefill(options, blueprint, weights, &plan);
   leave_out_beyond(plan.context, &plan.prompt_shapes);

@@ -95,6 +95,7 @@ TEST_F(MakePlan, P10AKeptPlanIsLeftWhereMemoryHasNoRoomForIt) {
   plan::Plan base = make(plenty);
   base.context = kUsefulContext;
   base.prefill = plan::Prefill::kInt8;
+  base.int8.weight_scales = plan::WeightScales::kTensor;  // needs packed copies
   const size_t needed = expected_memory(options_, blueprint_, weights_, base, plenty).total_bytes();
   options_.plan.base = base;
   options_.plan.may_leave_base = true;
@@ -121,6 +122,10 @@ TEST_F(MakePlan, P10AKeptPlanIsLeftWhereMemoryHasNoRoomForIt) {
   EXPECT_FALSE(leaves_base(options_, blueprint_, weights_, plenty));
   options_.memory.load = Load::kAuto;
   options_.plan.may_leave_base = false;
+  EXPECT_FALSE(leaves_base(options_, blueprint_, weights_, plenty));
+  // Without packed copies its weights are streamed.
+  options_.plan.may_leave_base = true;
+  options_.plan.base->int8.weight_scales = plan::WeightScales::kRow;
   EXPECT_FALSE(leaves_base(options_, blueprint_, weights_, plenty));
 }
 
@@ -249,25 +254,30 @@ TEST_F(MakePlan, PromptsTakeThePrecisionThatIsAskedForOrTheNextThatFits) {
 }
 
 TEST_F(MakePlan, P2PromptsTakeWholeMatricesWhereThoseAreASmallPartOfTheLimit) {
+  const MemoryFigures plenty = {64 * kGiga, 60 * kGiga};
   plan::Plan plan;
-  plan.ffn.form = plan::FfnForm::kEveryNeuron;
-  plan.prefill = plan::Prefill::kBf16;
-  const size_t bytes = prompt_bytes(blueprint_, weights_, plan);
-  EXPECT_GT(bytes, 0u);
+  options_.ffn.form = plan.ffn.form = plan::FfnForm::kEveryNeuron;
   plan.prefill = plan::Prefill::kSame;
   EXPECT_EQ(prompt_bytes(blueprint_, weights_, plan), 0u);
-  options_.ffn.form = plan::FfnForm::kEveryNeuron;
-  for (const size_t limit : {8 * bytes, 8 * bytes - 1}) {
+  plan.prefill = plan::Prefill::kBf16;
+  EXPECT_GT(prompt_bytes(blueprint_, weights_, plan), 0u);
+  options_.memory.limit_bytes = kGiga;  // holds all weights and neurons
+  EXPECT_EQ(make(plenty).prefill, plan::Prefill::kBf16);
+  // Whatever the limit, the default takes no more than prompts by neuron do.
+  for (size_t limit = kMega / 4; limit < 4 * kMega; limit += kMega / 16) {
     options_.memory.limit_bytes = limit;
-    const bool lacks_room =
-        lacks_room_for_prompts(options_, blueprint_, weights_, plan::Prefill::kBf16);
-    EXPECT_EQ(lacks_room, limit < 8 * bytes);
+    const auto total_of = [&](std::optional<plan::Prefill> prefill) -> std::optional<size_t> {
+      options_.prompts.prefill = prefill;
+      try {
+        return expected_memory(options_, blueprint_, weights_, make(plenty), plenty).total_bytes();
+      } catch (const Error&) {
+        return std::nullopt;
+      }
+    };
+    const std::optional<size_t> by_neuron = total_of(plan::Prefill::kSame);
+    const std::optional<size_t> by_default = total_of(std::nullopt);
+    EXPECT_EQ(by_default && *by_default <= limit, by_neuron && *by_neuron <= limit) << limit;
   }
-  options_.memory.limit_bytes = kGiga;
-  EXPECT_EQ(make({64 * kGiga, 60 * kGiga}).prefill, plan::Prefill::kBf16);
-  options_.ffn.form = plan::FfnForm::kByOutput;
-  options_.memory.limit_bytes = 1;
-  EXPECT_FALSE(lacks_room_for_prompts(options_, blueprint_, weights_, plan::Prefill::kBf16));
 }
 
 TEST_F(MakePlan, ALimitBoundsTheDefaultContext) {

@@ -162,16 +162,15 @@ size_t prompt_bytes(const model::Blueprint& blueprint, const weights::Store& wei
 }
 
 bool lacks_room_for_prompts(const Options& options, const model::Blueprint& blueprint,
-                            const weights::Store& weights, plan::Prefill prefill) {
+                            const weights::Store& weights, const plan::Plan& plan,
+                            const MemoryFigures& memory) {
   constexpr size_t kLeastOfLimit = 8;
-  if (!options.ffn.form || options.memory.limit_bytes == 0) return false;
-  plan::Plan plan;
-  plan.prefill = prefill;
-  plan.ffn.form = *options.ffn.form;
-  if (!plan.ffn.is_by_neuron() || model::gated_ffns(blueprint).empty()) return false;
-  // Thresholds, which make other neurons dead, say nothing of memory.
-  plan.ffn.form = plan::FfnForm::kEveryNeuron;
-  return prompt_bytes(blueprint, weights, plan) > options.memory.limit_bytes / kLeastOfLimit;
+  const size_t bytes = prompt_bytes(blueprint, weights, plan);
+  if (bytes == 0) return false;
+  const plan::Ledger ledger = expected_memory(options, blueprint, weights, plan, memory);
+  if (!ledger.is_limited() || !are_streamed(blueprint, weights, plan, ledger)) return false;
+  return bytes > ledger.limit_bytes() / kLeastOfLimit ||
+         ledger.total_bytes() > ledger.limit_bytes();
 }
 
 bool are_streamed(const model::Blueprint& blueprint, const weights::Store& weights,

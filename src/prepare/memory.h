@@ -42,9 +42,11 @@ bool has_room(const Options& options, const model::Blueprint& blueprint,
 size_t prompt_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
                     const plan::Plan& plan);
 
-// Says whether that is so much of the limit that prompts had better go by neuron too.
+// Says whether that is more than there is, or so much of it that prompts had better go by neuron
+// too. The plan has a context that should find room.
 bool lacks_room_for_prompts(const Options& options, const model::Blueprint& blueprint,
-                            const weights::Store& weights, plan::Prefill prefill);
+                            const weights::Store& weights, const plan::Plan& plan,
+                            const MemoryFigures& memory);
 
 // Says whether weights are read while passes run, with what a ledger has for them.
 bool are_streamed(const model::Blueprint& blueprint, const weights::Store& weights,
