@@ -66,12 +66,6 @@ void check_streamed_neurons(const Plan& plan) {
   if (plan.lanes.size() != 1 || plan.lanes.front().kind != "host") {
     refuse_streamed("Neurons are read for one lane of cores, and the plan has others.");
   }
-  if (neurons.form != FfnForm::kByOutput && plan.prefill != Prefill::kSame) {
-    refuse_streamed(
-        fmt::format("Neurons are read where prompts are computed as steps, and 'prefill' "
-                    "is {}.",
-                    prefill_name(plan.prefill)));
-  }
   if (neurons.form == FfnForm::kByOutput && neurons.pinned_percent > 0) {
     refuse_streamed("Nothing is pinned by-output, which reads whole blocks.");
   }

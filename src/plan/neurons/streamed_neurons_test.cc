@@ -88,7 +88,6 @@ TEST(StreamedNeuronsPlan, P8ContradictionsAndImpossibleNumbersAreRefusedInWords)
       {"\"neuron_bytes\": 1000000000", "\"neuron_bytes\": 1100000001", "more than the budget"},
       {"\"chosen\": true", "\"chosen\": false", "must be one"},
       {"\"sequences\": 4", "\"sequences\": 1", "must ascend"},
-      {"\"prefill\": \"same\"", "\"prefill\": \"bf16\"", "'prefill' is bf16"},
       {"\"planning_ms\": 0.3", "\"planning_ms\": -1", "planning_ms"}};
   for (const auto& [from, to, expected] : all) {
     const std::string said = refusal_with(from, to);
