@@ -153,8 +153,9 @@ void add_ffn(Command& command, prepare::Options& options) {
                      "(default: 0)");
   command.add_flag(
       "!--no-neuron-ahead", options.ffn.reads_ahead,
-      "Likewise: read no neurons of the next layer while the disk is free. Else prompts read all "
-      "of them ahead, and generation the hottest, as 'troika neurons' counted them");
+      "Likewise: read no neurons of the next layer while the disk is free. Else "
+      "generation reads the hottest ahead, as 'troika neurons' counted them, and prompts by "
+      "neuron (--prefill same) all of them");
   command
       .add_option(
           "--neuron-gap", options.ffn.gap_bytes,

@@ -13,6 +13,7 @@
 #include "plan/phones/neuron_plan.h"
 #include "plan/plan_json.h"
 #include "prepare/streaming/expert_stream.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
 #include "prepare/streaming/weight_stream.h"
 #include "solve/lane_memory.h"
 
@@ -120,6 +121,21 @@ bool has_shape(const plan::Plan& plan, const plan::TensorCut& cut) {
 bool reads_neurons(const engine::Engine& engine) {
   const prepare::WeightStream* const stream = engine.loaded().stream.get();
   return stream != nullptr && stream->neurons() != nullptr;
+}
+
+// Says why none of the neurons that are read would be read ahead; empty: some would.
+std::string idle_ahead(const EngineFlags& flags, const engine::Engine& engine) {
+  const std::optional<plan::NeuronSystem>& step = flags.options.phone.neurons.system;
+  if (step == plan::NeuronSystem::kBundle || step == plan::NeuronSystem::kCache) {
+    return fmt::format("the step {} of --neurons reads none ahead",
+                       plan::neuron_system_name(*step));
+  }
+  if (engine.plan().prefill == plan::Prefill::kSame ||
+      engine.loaded().stream->neurons()->knows_heat()) {
+    return "";
+  }
+  return "nobody has counted which neurons are hot (see 'troika neurons'), and prompts read whole "
+         "matrices";
 }
 
 // Says whether --no-cuts takes anything away.
@@ -367,10 +383,8 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
     if (flags.is_given("--neurons") && plan.ffn.form != plan::FfnForm::kByOutput) {
       sentences.emplace_back(kIdleStep);
     }
-  } else if (const std::optional<plan::NeuronSystem>& step = flags.options.phone.neurons.system;
-             step == plan::NeuronSystem::kBundle || step == plan::NeuronSystem::kCache) {
-    say("--no-neuron-ahead",
-        fmt::format("the step {} of --neurons reads none ahead", plan::neuron_system_name(*step)));
+  } else if (const std::string why = idle_ahead(flags, engine); !why.empty()) {
+    say("--no-neuron-ahead", why);
   }
   if (const prepare::WeightStream* const stream = engine.loaded().stream.get();
       stream == nullptr || engine.blueprint().n_experts == 0) {

@@ -130,7 +130,9 @@ NeuronStream* stream_neurons(const Options& options, const OpenedModel& model,
         "hot. Run 'troika neurons' with this model first.");
   }
   how.keeps_neurons = options.ffn.keeps_neurons;
-  how.reads_ahead = options.ffn.reads_ahead;
+  // Generation reads ahead what is known to be hot, and prompts what they need of neurons.
+  how.reads_ahead =
+      options.ffn.reads_ahead && (heat.has_value() || plan.prefill == plan::Prefill::kSame);
   how.pinned_share = 0.01 * pinned_percent;
   auto neurons = std::make_unique<NeuronStream>(how, ffns, *weights);
   NeuronStream* const stream = neurons.get();

@@ -122,10 +122,9 @@ void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weig
   const size_t most = NeuronStream::most_bytes(ffns, weights);
   const size_t others = WeightStream::whole_bytes(blueprint, weights, elsewhere);
   const size_t least_of_others = WeightStream::least_bytes(blueprint, weights, elsewhere);
-  // Estimates may be short by this.
   const size_t for_prompts = prompt_bytes(blueprint, weights, plan);
-  const size_t short_by = ledger->limit_bytes() / 64 + for_prompts;
-  const size_t left = room - std::min(room, short_by);
+  const size_t slack = ledger->limit_bytes() / 64;  // estimates may be too small by this
+  const size_t left = room - std::min(room, slack + for_prompts);
   const size_t for_others = left - std::min(left, least);
   const size_t kept = std::min(others, std::max(for_others, least_of_others));
   ledger->set(Owner::kWeights, kept + for_prompts);

@@ -37,6 +37,22 @@ const Json* SchemaReader::additional(const Constraints& c, const Json& schema,
   return std::any_of(all.begin(), all.end(), is_evaluated) ? nullptr : other;
 }
 
+// Returns what all schemas of an object say of the value of a key: what they declare for it, or ask
+// of keys that they do not declare.
+template <typename Declared>
+Schemas SchemaReader::said_of(const Constraints& c, const Declared& declared) {
+  Schemas schemas;
+  for (const Json* schema : c.objects) {
+    const Schemas known = declared(*schema);
+    schemas.insert(known.begin(), known.end());
+    if (!known.empty()) continue;
+    const Json* const other =
+        additional(c, *schema, [&](const Json& before) { return !declared(before).empty(); });
+    if (other != nullptr) schemas.insert(&checked(*other));
+  }
+  return schemas;
+}
+
 Schemas SchemaReader::value_for(const Constraints& c, const std::string& key) {
   // Returns what the schema itself says about the key's values.
   const auto declared = [&](const Json& schema) {
@@ -55,16 +71,7 @@ Schemas SchemaReader::value_for(const Constraints& c, const std::string& key) {
     }
     return values;
   };
-  Schemas schemas;
-  for (const Json* schema : c.objects) {
-    const Schemas known = declared(*schema);
-    schemas.insert(known.begin(), known.end());
-    if (!known.empty()) continue;
-    const Json* const other =
-        additional(c, *schema, [&](const Json& before) { return !declared(before).empty(); });
-    if (other != nullptr) schemas.insert(&checked(*other));
-  }
-  return schemas;
+  return said_of(c, declared);
 }
 
 std::vector<SchemaReader::Member> SchemaReader::members(const Constraints& c) {
@@ -187,14 +194,7 @@ Expr SchemaReader::other_member(const Constraints& c, const std::vector<Member>&
       }
       return values;
     };
-    for (const Json* schema : c.objects) {
-      const Schemas known = declared(*schema);
-      value.insert(known.begin(), known.end());
-      if (!known.empty()) continue;
-      const Json* const other =
-          additional(c, *schema, [&](const Json& before) { return !declared(before).empty(); });
-      if (other != nullptr) value.insert(&checked(*other));
-    }
+    value.merge(said_of(c, declared));
     const Expr written = value_of(value);
     ways.push_back(pool_.concat(text_.key(key), pool_.literal(":", written)));
   }

@@ -154,6 +154,8 @@ class SchemaReader {
   template <typename SpeaksOf>
   static const Json* additional(const Constraints& c, const Json& schema,
                                 const SpeaksOf& speaks_of);
+  template <typename Declared>
+  Schemas said_of(const Constraints& c, const Declared& declared);
   Expr member(const Member& member, const std::vector<Wanted>& wanted, WantedSet fitting);
 
   Document document_;

@@ -244,18 +244,30 @@ bool Multiples::may_end(const State& state) const {
   return fits(rest);
 }
 
+// Returns the ways to go on with a digit, behind which comes what `then` returns.
+std::vector<Expr> Multiples::with_digit(const State& state, Expr (Multiples::*then)(const State&)) {
+  std::vector<Expr> ways;
+  for (int d = 0; d < 10; ++d) {
+    const auto next = behind(state, d);
+    if (next) ways.push_back(pool_.concat(digit(d), (this->*then)(*next)));
+  }
+  return ways;
+}
+
+// Returns digits that are not all zeros.
+Expr Multiples::more_than_zeros() {
+  const Expr more = pool_.star(pool_.bytes(ByteSet::range('0', '9')));
+  const Expr first = pool_.bytes(ByteSet::range('1', '9'));
+  return pool_.concat(pool_.star(digit(0)), pool_.concat(first, more));
+}
+
 // Returns what may follow some digits of the part in front of the point.
 Expr Multiples::whole(const State& state) {
   const auto known = wholes_.find(state);
   if (known != wholes_.end()) return known->second;
   pool_.count_step();
   if (state.n_left == n_places_) return wholes_[state] = behind_whole(state);
-  std::vector<Expr> ways;
-  for (int d = 0; d < 10; ++d) {
-    const auto next = behind(state, d);
-    if (next) ways.push_back(pool_.concat(digit(d), whole(*next)));
-  }
-  return wholes_[state] = pool_.any(ways);
+  return wholes_[state] = pool_.any(with_digit(state, &Multiples::whole));
 }
 
 // Returns what may follow all digits in front of the point: nothing, or a point and digits.
@@ -268,17 +280,11 @@ Expr Multiples::behind_whole(const State& state) {
     if (may_end(state)) {
       ways.push_back(pool_.literal(".0", pool_.star(digit(0))));
     }
-    if (of_.empty() && !state.is_most) {
-      const Expr more = pool_.star(pool_.bytes(ByteSet::range('0', '9')));
-      const Expr first = pool_.bytes(ByteSet::range('1', '9'));
-      ways.push_back(
-          pool_.literal(".", pool_.concat(pool_.star(digit(0)), pool_.concat(first, more))));
-    }
+    if (of_.empty() && !state.is_most) ways.push_back(pool_.literal(".", more_than_zeros()));
     return pool_.any(ways);
   }
-  for (int d = 0; d < 10; ++d) {
-    const auto next = behind(state, d);
-    if (next) ways.push_back(pool_.literal(".", pool_.concat(digit(d), part(*next))));
+  for (const Expr way : with_digit(state, &Multiples::part)) {
+    ways.push_back(pool_.literal(".", way));
   }
   return pool_.any(ways);
 }
@@ -289,12 +295,8 @@ Expr Multiples::part(const State& state) {
   if (known != parts_.end()) return known->second;
   pool_.count_step();
   if (state.n_left == 0) return parts_[state] = behind_part(state);
-  std::vector<Expr> ways;
+  std::vector<Expr> ways = with_digit(state, &Multiples::part);
   if (may_end(state)) ways.push_back(Pool::kEmpty);
-  for (int d = 0; d < 10; ++d) {
-    const auto next = behind(state, d);
-    if (next) ways.push_back(pool_.concat(digit(d), part(*next)));
-  }
   return parts_[state] = pool_.any(ways);
 }
 
@@ -303,11 +305,7 @@ Expr Multiples::part(const State& state) {
 Expr Multiples::behind_part(const State& state) {
   std::vector<Expr> ways;
   if (may_end(state)) ways.push_back(pool_.star(digit(0)));
-  if (of_.empty() && !state.is_most) {
-    const Expr more = pool_.star(pool_.bytes(ByteSet::range('0', '9')));
-    const Expr first = pool_.bytes(ByteSet::range('1', '9'));
-    ways.push_back(pool_.concat(pool_.star(digit(0)), pool_.concat(first, more)));
-  }
+  if (of_.empty() && !state.is_most) ways.push_back(more_than_zeros());
   return pool_.any(ways);
 }
 

@@ -54,6 +54,8 @@ class Multiples {
   bool fits(long rest) const;
   bool may_end(const State& state) const;
   Expr whole(const State& state);
+  std::vector<Expr> with_digit(const State& state, Expr (Multiples::*then)(const State&));
+  Expr more_than_zeros();
   Expr behind_whole(const State& state);
   Expr part(const State& state);
   Expr behind_part(const State& state);

@@ -94,6 +94,8 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   uint64_t gap_bytes() const { return gap_bytes_; }
   // Returns sentences on what the disk could not be asked for.
   std::vector<std::string> notes() const { return disk_->notes(); }
+  // Says whether somebody has counted which neurons are hot.
+  bool knows_heat() const { return knows_heat_; }
   // Returns the bytes for neurons that are read ahead, a part of bytes(); 0: none are.
   uint64_t ahead_bytes() const { return ahead_ != nullptr ? ahead_->bytes() : 0; }
   Counters counters() const;
