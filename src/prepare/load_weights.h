@@ -33,9 +33,13 @@ struct LoadedWeights {
   // Reads experts when a router asks for them; null where all weights are in memory, or blocks are
   // read with all their experts.
   std::unique_ptr<ExpertStream> experts;
-  // Tells people what happened that they should know; empty where nothing did.
+  // Tells people what happened that they should know: parts of one sentence; empty where nothing
+  // did.
   std::string note;
   double pack_seconds = 0.0;  // the time that measuring and packing weights for prompts took
+
+  // Adds a part to the note where there is something to say.
+  void add_note(const std::string& more);
 };
 
 // Places the weights in memory, completes the plan's int8 part, and gives the store what the plan

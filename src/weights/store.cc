@@ -234,35 +234,48 @@ void Store::measure_int8(std::span<const model::WeightId> ids, int n_threads,
   });
 }
 
-size_t Store::place_in_strips(std::span<const model::WeightId> ids, int n_threads) {
+std::vector<Store::SamePlace> Store::places_alone(std::span<const model::WeightId> ids) const {
   const std::set<model::WeightId> wanted(ids.begin(), ids.end());
-  std::map<const std::byte*, std::vector<Constant*>> by_place;
-  std::set<const std::byte*> read_otherwise;
+  std::map<const std::byte*, SamePlace> by_place;
   for (size_t i = 0; i < entries_.size(); ++i) {
     const std::byte* const data = entries_[i].matrix.data;
-    if (data == nullptr) continue;
-    by_place[data].push_back(&entries_[i]);
-    if (!wanted.contains(static_cast<model::WeightId>(i))) read_otherwise.insert(data);
+    if (data != nullptr) by_place[data].push_back(static_cast<model::WeightId>(i));
   }
-  Team team(n_threads);
-  size_t n_bytes = 0;
+  std::vector<SamePlace> places;
   const std::byte* end_before = nullptr;
   for (auto at = by_place.begin(); at != by_place.end(); ++at) {
-    const auto& [data, entries] = *at;
-    const Matrix& matrix = entries.front()->matrix;
-    const size_t strip_bytes = tensor::kStripRows * matrix.row_bytes;
-    const auto n_strips = static_cast<size_t>(matrix.n_rows) / tensor::kStripRows;
-    const std::byte* const end = data + static_cast<size_t>(matrix.n_rows) * matrix.row_bytes;
+    const auto& [data, weights] = *at;
+    const Matrix& first = matrix(weights.front());
+    const std::byte* const end = data + static_cast<size_t>(first.n_rows) * first.row_bytes;
     // Parts of a fused tensor follow each other. A matrix within another one stays as it is, and so
     // does the other one.
     const bool overlaps =
         data < end_before || (std::next(at) != by_place.end() && std::next(at)->first < end);
     end_before = std::max(end_before, end);
-    const bool is_one = std::all_of(entries.begin(), entries.end(), [&](const Constant* entry) {
-      return entry->matrix.n_rows == matrix.n_rows;
+    const bool is_alone = std::all_of(weights.begin(), weights.end(), [&](model::WeightId id) {
+      return wanted.contains(id) && matrix(id).n_rows == first.n_rows;
     });
-    if (overlaps || !is_one || read_otherwise.contains(data)) continue;
-    auto* const place = const_cast<std::byte*>(data);
+    if (is_alone && !overlaps) places.push_back(weights);
+  }
+  return places;
+}
+
+std::vector<model::WeightId> Store::alone_in_place(std::span<const model::WeightId> ids) const {
+  std::vector<model::WeightId> alone;
+  for (const SamePlace& place : places_alone(ids)) {
+    alone.insert(alone.end(), place.begin(), place.end());
+  }
+  return alone;
+}
+
+size_t Store::place_in_strips(std::span<const model::WeightId> ids, int n_threads) {
+  Team team(n_threads);
+  size_t n_bytes = 0;
+  for (const SamePlace& same : places_alone(ids)) {
+    const Matrix& matrix = this->matrix(same.front());
+    const size_t strip_bytes = tensor::kStripRows * matrix.row_bytes;
+    const auto n_strips = static_cast<size_t>(matrix.n_rows) / tensor::kStripRows;
+    auto* const place = const_cast<std::byte*>(matrix.data);
     team.run([&](int worker) {
       std::vector<std::byte> rows(strip_bytes);
       const Share share = share_of(static_cast<int64_t>(n_strips), worker, team.size());
@@ -274,11 +287,26 @@ size_t Store::place_in_strips(std::span<const model::WeightId> ids, int n_thread
       }
     });
     n_bytes += n_strips * strip_bytes;
-    for (Constant* entry : entries) {
-      entry->matrix.n_strip_rows = static_cast<int>(n_strips * tensor::kStripRows);
+    for (const model::WeightId id : same) {
+      entries_[static_cast<size_t>(id)].matrix.n_strip_rows =
+          static_cast<int>(n_strips * tensor::kStripRows);
     }
   }
   return n_bytes;
+}
+
+void Store::set_prompt_strips(std::span<const model::WeightId> ids) {
+  prompt_strips_.resize(entries_.size());
+  for (const model::WeightId id : ids) prompt_strips_[static_cast<size_t>(id)] = true;
+}
+
+Matrix Store::prompt_matrix(model::WeightId id) const {
+  constexpr auto kRows = static_cast<int>(tensor::kStripRows);
+  Matrix matrix = this->matrix(id);
+  if (!prompt_strips_.empty() && prompt_strips_[static_cast<size_t>(id)]) {
+    matrix.n_strip_rows = matrix.n_rows / kRows * kRows;
+  }
+  return matrix;
 }
 
 void Store::move(const std::byte* begin, size_t bytes, const std::byte* to) {

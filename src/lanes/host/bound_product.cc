@@ -95,7 +95,9 @@ void bind_form(BoundProduct* product, const model::Op& op, const weights::Store&
 BoundProduct bind_product(const model::Op& op, const weights::Store& weights,
                           const kernels::Table& kernels, const Precision& precision) {
   BoundProduct product;
-  product.weight.matrix = weights.matrix(op.weight);
+  product.weight.matrix = precision.prefill == plan::Prefill::kSame
+                              ? weights.matrix(op.weight)
+                              : weights.prompt_matrix(op.weight);
   if (op.bias != model::kNone) product.bias = weights.vector(op.bias);
   bind_form(&product, op, weights, kernels, precision);
   return product;

@@ -117,13 +117,16 @@ size_t WeightStream::whole_bytes(const model::Blueprint& blueprint, const weight
 
 WeightStream::WeightStream(const model::Blueprint& blueprint, const gguf::File& file,
                            size_t most_bytes, weights::Store* weights, Elsewhere elsewhere,
-                           ForPrompts for_prompts)
+                           ForPrompts for_prompts, const StripMatrices& strips)
     : file_(file),
       is_for_prompts_(!for_prompts.empty()),
+      weights_(*weights),
+      n_threads_(strips.n_threads),
       disk_(disk_options(file)),
       read_(disk_.make_read()) {
   find_parts(blueprint, *weights, file, elsewhere, for_prompts);
   choose_kept(most_bytes);
+  choose_turned(strips, weights);
   for (const auto& block : blocks_) place(block.get(), weights);
   // Pages of the file that were read until now are not to stay in the page cache.
   for (const gguf::File::Shard& shard : file.shards()) {
@@ -142,14 +145,27 @@ void WeightStream::find_parts(const model::Blueprint& blueprint, const weights::
   const std::vector<std::vector<Matrix>> matrices =
       matrices_of(blueprint, weights, elsewhere, for_prompts);
   mapped_bytes_ = is_for_prompts_ ? 0 : bytes_beside(weights, matrices, elsewhere);
+  std::map<const std::byte*, Part*> parts;  // by the matrix's begin
   for (const std::vector<Matrix>& of_block : matrices) {
     auto block = std::make_unique<Block>();
     block->owner = this;
+    block->index = static_cast<int>(blocks_.size());
     block->bytes = room_of_all(of_block);
     for (const Matrix& matrix : of_block) {
-      block->parts.push_back(file_part(file, matrix.data, bytes_of(matrix)));
+      auto part = std::make_unique<Part>();
+      part->block = block.get();
+      part->from = file_part(file, matrix.data, bytes_of(matrix));
+      parts[matrix.data] = part.get();
+      block->parts.push_back(std::move(part));
     }
     blocks_.push_back(std::move(block));
+  }
+  for (const model::Op& op : blueprint.ops) {
+    if (op.weight == model::kNone || !weights.is_matrix(op.weight)) continue;
+    const auto at = parts.find(weights.matrix(op.weight).data);
+    if (at != parts.end() && !contains(at->second->ids, op.weight)) {
+      at->second->ids.push_back(op.weight);
+    }
   }
 }
 
@@ -188,42 +204,94 @@ void WeightStream::choose_kept(size_t most_bytes) {
   }
 }
 
+// Chooses what is brought into strips: kept blocks once, for all passes, and others when they are
+// read for prompts. What prompts alone read is always read for them.
+void WeightStream::choose_turned(const StripMatrices& strips, weights::Store* weights) {
+  const std::vector<model::WeightId> in_all = weights->alone_in_place(strips.in_all);
+  const std::vector<model::WeightId> in_prompts = weights->alone_in_place(strips.in_prompts);
+  size_t buffer_bytes = 0;
+  for (const auto& block : blocks_) {
+    const bool is_once = block->state == State::kKept && !is_for_prompts_;
+    for (const auto& part : block->parts) {
+      const std::vector<model::WeightId>& chosen = is_once ? in_all : in_prompts;
+      const auto is_chosen = [&](model::WeightId id) { return contains(chosen, id); };
+      if (!std::all_of(part->ids.begin(), part->ids.end(), is_chosen)) continue;
+      if (is_once) {
+        kept_in_strips_.insert(kept_in_strips_.end(), part->ids.begin(), part->ids.end());
+        continue;
+      }
+      part->rows = TurnedRows(weights->matrix(part->ids.front()));
+      buffer_bytes = std::max(buffer_bytes, part->rows.buffer_bytes());
+      weights->set_prompt_strips(part->ids);
+    }
+  }
+  read_buffer_.resize(buffer_bytes);
+  pass_buffer_.resize(buffer_bytes);
+}
+
 // Gives a block its memory. Rows begin as far behind a page there as they do in the file, so that
 // reads may be direct.
 void WeightStream::place(Block* block, weights::Store* weights) {
   std::byte* to = slots_[block->slot].memory.get();
-  for (const FilePart& part : block->parts) {
-    add_page_reads(part, to, &block->reads);
-    weights->move(part.begin, part.bytes, to + lead_of(part));
-    to += room_of(part.bytes);
+  for (const auto& part : block->parts) {
+    add_page_reads(part->from, to, &part->reads);
+    part->to = to + lead_of(part->from);
+    weights->move(part->from.begin, part->from.bytes, part->to);
+    to += room_of(part->from.bytes);
   }
 }
 
+// Begins to read a block, in the order of rows that its pass will want: what lies behind the place
+// of a prompt is read for it, and what lies before for the next pass, mostly a step.
 void WeightStream::begin(Block* block) {
+  block->is_turned = is_for_prompts_ || (is_prompt_ && block->index >= reached_);
   slots_[block->slot].is_taken = true;
   block->state = State::kReading;
+  block->has_failed = false;
+  block->n_parts_left = block->parts.size();
   block->start_us = clock_us();
   if (n_reading_++ == 0) read_start_us_ = block->start_us;
-  lanes::Run run;
-  run.reads = block->reads;
-  disk_.submit(*read_, run, *block);
+  for (const auto& part : block->parts) {
+    lanes::Run run;
+    run.reads = part->reads;
+    disk_.submit(*read_, run, *part);
+  }
 }
 
-void WeightStream::end(Block* block, lanes::Status status) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  const bool may_be_cached = disk_.n_cached_reads() > 0;
-  lock.unlock();
-  for (const FilePart& part : block->parts) {
-    if (may_be_cached) forget_cached(file_, part);
-  }
-  lock.lock();
-  block->end_us = clock_us();
+void WeightStream::end(Part* part, lanes::Status status) {
+  Block* const block = part->block;
+  if (disk_.n_cached_reads() > 0) forget_cached(file_, part->from);
+  const double read_us = clock_us();
+  const bool is_read = status == lanes::Status::kDone;
+  if (is_read && block->is_turned) part->rows.turn(part->to, read_buffer_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  counters_.turn_us += clock_us() - read_us;
+  block->has_failed |= !is_read;
+  block->end_us = read_us;
+  if (--block->n_parts_left > 0) return;
   if (--n_reading_ == 0) counters_.read_us += block->end_us - read_start_us_;
-  block->state = status == lanes::Status::kDone ? State::kReady : State::kFailed;
+  block->state = block->has_failed ? State::kFailed : State::kReady;
   ++counters_.n_blocks;
   counters_.read_bytes += block->bytes;
   read_ahead();
   ended_.notify_all();
+}
+
+// Brings the rows of the block at work into the order that its pass reads, where it was read for a
+// pass of the other kind.
+void WeightStream::turn_as_read(Block* block) {
+  const bool is_wanted = is_for_prompts_ || is_prompt_;
+  if (std::exchange(block->is_turned, is_wanted) == is_wanted) return;
+  const double start_us = clock_us();
+  for (const auto& part : block->parts) {
+    if (is_wanted) {
+      part->rows.turn(part->to, pass_buffer_);
+    } else {
+      part->rows.turn_back(part->to, pass_buffer_);
+    }
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  counters_.turn_us += clock_us() - start_us;
 }
 
 void WeightStream::read_ahead() {
@@ -273,6 +341,7 @@ void WeightStream::load_kept(const ProgressFunction& progress) {
     block->state = State::kKept;
   }
   if (progress) progress(kept_bytes_, kept_bytes_);
+  (void)weights_.place_in_strips(kept_in_strips_, n_threads_);
   counters_ = {};
   read_ahead();
 }
@@ -286,6 +355,7 @@ void WeightStream::before_block(int block, plan::Phase phase, int n_tokens,
   if (experts_ != nullptr) experts_->set_tracing(rows.are_recorded());
   std::unique_lock<std::mutex> lock(mutex_);
   is_prompt_ = phase == plan::Phase::kPrompt;
+  reached_ = block;
   if (current_ >= 0 && current_ != block) {
     Block& before = *blocks_[static_cast<size_t>(current_)];
     if (before.state != State::kKept) forget(&before);
@@ -312,6 +382,8 @@ void WeightStream::before_block(int block, plan::Phase phase, int n_tokens,
   const auto row = is_for_prompts_ ? RowsBeside::kReads : RowsBeside::kBlocks;
   rows.add({row, "read", block, 0, from_us, wanted.end_us, is_prompt_});
   traced_until_us_ = std::max(traced_until_us_, wanted.end_us);
+  lock.unlock();  // rows of the block at work are of this thread alone
+  turn_as_read(&wanted);
 }
 
 void WeightStream::after_blocks(const RowsBeside& rows) {

@@ -5,6 +5,9 @@
 //
 // Where steps read single neurons of the feed-forward blocks, prompts need their matrices as a
 // whole (P2). A second stream has these alone, and reads them for passes of prompts only.
+//
+// Prompts want rows 16 side by side (turned_rows.h). Blocks that are read for a prompt are brought
+// into that order matrix by matrix, while the disk reads on.
 #pragma once
 
 #include <condition_variable>
@@ -21,6 +24,7 @@
 #include "lanes/disk/disk_lane.h"
 #include "model/blueprint.h"
 #include "prepare/streaming/page_reads.h"
+#include "prepare/streaming/turned_rows.h"
 #include "schedule/runner.h"
 #include "weights/store.h"
 
@@ -29,6 +33,13 @@ namespace troika::prepare {
 class ExpertStream;
 class NeuronStream;
 
+// Matrices whose rows kernels can read 16 side by side: in all passes, which is what blocks that
+// are kept need, and in those of prompts.
+struct StripMatrices {
+  std::span<const model::WeightId> in_all, in_prompts;
+  int n_threads = 1;  // how many threads bring kept blocks into that order
+};
+
 class WeightStream : public schedule::LayoutWatch {
  public:
   struct Counters {
@@ -36,6 +47,7 @@ class WeightStream : public schedule::LayoutWatch {
     uint64_t read_bytes = 0;
     double read_us = 0.0;  // the time in which at least one was read
     double wait_us = 0.0;  // the time that passes waited for blocks
+    double turn_us = 0.0;  // the time in which rows were brought side by side, or back
   };
 
   // Matrices that products read elsewhere.
@@ -56,7 +68,8 @@ class WeightStream : public schedule::LayoutWatch {
   // and most_bytes >= least_bytes(). Throws Error if the file cannot be opened again, or memory is
   // short.
   WeightStream(const model::Blueprint& blueprint, const gguf::File& file, size_t most_bytes,
-               weights::Store* weights, Elsewhere elsewhere = {}, ForPrompts for_prompts = {});
+               weights::Store* weights, Elsewhere elsewhere = {}, ForPrompts for_prompts = {},
+               const StripMatrices& strips = {});
   // Waits for the reads under way.
   ~WeightStream() override;
 
@@ -70,7 +83,8 @@ class WeightStream : public schedule::LayoutWatch {
   void set_prompts(WeightStream* prompts) { prompts_ = prompts; }
   const WeightStream* prompts() const { return prompts_; }
 
-  // Reads the blocks that are kept. It is called once, before all else. Throws Error.
+  // Reads the blocks that are kept, and brings them into the order that passes read. It is called
+  // once, before all else and before executables are built. Throws Error.
   void load_kept(const ProgressFunction& progress);
 
   // Waits until the block is in memory, and begins to read the next ones. The thread that holds the
@@ -97,15 +111,28 @@ class WeightStream : public schedule::LayoutWatch {
 
  private:
   enum class State : uint8_t { kKept, kAbsent, kReading, kReady, kFailed };
-  struct Block : lanes::Completion {
-    void finished(lanes::Status status) override { owner->end(this, status); }
+  struct Block;
+  // One matrix of a block.
+  struct Part : lanes::Completion {
+    void finished(lanes::Status status) override { block->owner->end(this, status); }
+    Block* block = nullptr;
+    std::vector<model::WeightId> ids;  // the weights that begin where it does
+    FilePart from;
+    std::byte* to = nullptr;  // the place of its first row
+    std::vector<lanes::ReadRequest> reads;
+    TurnedRows rows;
+  };
+  struct Block {
     WeightStream* owner = nullptr;
+    int index = 0;
     State state = State::kKept;
+    bool is_turned = false;  // says that rows are side by side, or will be once they are read
+    bool has_failed = false;
     size_t slot = 0;
     size_t bytes = 0;                     // the bytes of its memory
+    size_t n_parts_left = 0;              // counts the parts that are not read yet
     double start_us = 0.0, end_us = 0.0;  // the times of its last read
-    std::vector<FilePart> parts;
-    std::vector<lanes::ReadRequest> reads;
+    std::vector<std::unique_ptr<Part>> parts;
   };
   struct Slot {
     PageBuffer memory;
@@ -115,14 +142,16 @@ class WeightStream : public schedule::LayoutWatch {
   void find_parts(const model::Blueprint& blueprint, const weights::Store& weights,
                   const gguf::File& file, Elsewhere elsewhere, ForPrompts for_prompts);
   void choose_kept(size_t most_bytes);
+  void choose_turned(const StripMatrices& strips, weights::Store* weights);
   void place(Block* block, weights::Store* weights);
   // These functions REQUIRE that the mutex is held.
   void begin(Block* block);
   void read_ahead();
   void forget(Block* block);
   void start_again_at(int block, std::unique_lock<std::mutex>* lock);
+  void turn_as_read(Block* block);
 
-  void end(Block* block, lanes::Status status);
+  void end(Part* part, lanes::Status status);
 
   const gguf::File& file_;
   NeuronStream* neurons_ = nullptr;
@@ -145,9 +174,15 @@ class WeightStream : public schedule::LayoutWatch {
   bool is_stopped_ = false;  // says that no more reads begin
   int n_reading_ = 0;
   int current_ = -1;  // the block at work
+  int reached_ = 0;   // the last block that was asked for
   double traced_until_us_ = 0.0;
   double read_start_us_ = 0.0;
   Counters counters_;
+  weights::Store& weights_;
+  int n_threads_;
+  std::vector<model::WeightId> kept_in_strips_;
+  // Have room for a strip: that of the disk's thread, and that of the thread of passes.
+  std::vector<std::byte> read_buffer_, pass_buffer_;
   lanes::DiskLane disk_;  // the last member: it waits for its reads
   std::unique_ptr<lanes::Executable> read_;
 };

@@ -1,0 +1,170 @@
+#include "prepare/streaming/stream_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/bytes_text.h"
+#include "base/error.h"
+#include "prepare/memory.h"
+#include "prepare/side_files.h"
+#include "prepare/streaming/neurons/neuron_blocks.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
+#include "prepare/weight_strips.h"
+#include "weights/content_key.h"
+
+namespace troika::prepare {
+namespace {
+
+// Says what the disk could not be asked for, once where several of its lanes say the same.
+void add_notes_of_disk(LoadedWeights* loaded) {
+  std::vector<std::string> all = loaded->stream->notes();
+  const auto add = [&](const std::vector<std::string>& more) {
+    for (const std::string& one : more) {
+      if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+    }
+  };
+  if (loaded->experts != nullptr) add(loaded->experts->notes());
+  if (loaded->stream->neurons() != nullptr) add(loaded->stream->neurons()->notes());
+  for (std::string& one : all) {
+    if (one.ends_with('.')) one.pop_back();  // notes are parts of one sentence
+    loaded->add_note(one);
+  }
+}
+
+// Makes the stream of neurons that are read when they are needed.
+NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::GatedFfn> ffns,
+                             std::unique_ptr<weights::NeuronPredictor> predictor,
+                             LoadedWeights* loaded) {
+  const Options& options = of.options;
+  const plan::Plan& plan = of.plan;
+  if (!options.memory.has_side_files) {
+    throw UsageError(
+        "Neurons that memory has no room for are read from a side file, and ‹no-cache› forbids it. "
+        "Leave that out, or use ‹ffn› by-output, which reads whole blocks of the model.");
+  }
+  NeuronStreamOptions how;
+  how.path = neuron_file_path("bundles", of.model.file);
+  how.model_key = weights::content_key(of.model.file);
+  how.most_bytes = of.ledger.bytes(plan::Owner::kNeurons) - plan.ffn.predictor.bytes;
+  const plan::StreamedNeurons planned = plan.streamed_neurons.value_or(plan::StreamedNeurons());
+  const int pinned_percent = options.ffn.pinned_percent.value_or(planned.pinned_percent);
+  how.pipeline = options.ffn.pipeline.value_or(planned.pipeline);
+  how.gap_bytes = options.ffn.gap_bytes ? options.ffn.gap_bytes : planned.gap_bytes;
+  how.n_threads = plan.n_threads();
+  how.progress = options.progress;
+  std::string about_heat;
+  const std::optional<weights::NeuronHeat> heat =
+      kept_heat(of.model.file, ffns, of.model.weights, &about_heat);
+  loaded->add_note(about_heat);
+  if (heat) how.heat = &*heat;
+  if (pinned_percent > 0 && !heat) {
+    throw UsageError(
+        "‹neuron-pins›, or the plan, keeps hot neurons in memory, and nobody has counted which are "
+        "hot. Run 'troika neurons' with this model first.");
+  }
+  how.keeps_neurons = options.ffn.keeps_neurons;
+  // Generation reads ahead what is known to be hot, and prompts what they need of neurons.
+  how.reads_ahead =
+      options.ffn.reads_ahead && (heat.has_value() || plan.prefill == plan::Prefill::kSame);
+  how.pinned_share = 0.01 * pinned_percent;
+  auto neurons = std::make_unique<NeuronStream>(how, ffns, of.model.weights);
+  NeuronStream* const stream = neurons.get();
+  if (const weights::BundleFile& made = stream->file(); made.is_new()) {
+    const std::string why =
+        made.problem().empty() ? "" : fmt::format(": the one there {}", made.problem());
+    loaded->add_note(fmt::format("wrote {} ({} of neurons in bundles{})", made.path(),
+                                 bytes_text(made.bytes()), why));
+  }
+  set_neurons(plan, std::move(neurons), std::move(predictor), &of.model.weights);
+  return stream;
+}
+
+// Streams blocks, and knows which of their matrices passes can read in strips.
+class BlockStreams {
+ public:
+  // REQUIRES: the store knows what is computed by neuron.
+  explicit BlockStreams(const StreamedModel& of) : of_(of) {
+    if (!reads_strips(of.plan)) return;
+    in_all_ = strip_matrices(of.model.blueprint, of.kernels, of.model.weights);
+    // Prompts that are computed as steps read the rows that steps read.
+    if (of.plan.prefill == plan::Prefill::kSame) return;
+    in_prompts_ =
+        strip_matrices(of.model.blueprint, of.kernels, of.model.weights, StripReaders::kPrompts);
+  }
+
+  std::unique_ptr<WeightStream> make(size_t most_bytes, WeightStream::Elsewhere elsewhere,
+                                     WeightStream::ForPrompts for_prompts = {}) const {
+    const StripMatrices strips = {in_all_, in_prompts_, of_.plan.n_threads()};
+    auto stream =
+        std::make_unique<WeightStream>(of_.model.blueprint, of_.model.file, most_bytes,
+                                       &of_.model.weights, elsewhere, for_prompts, strips);
+    stream->load_kept(of_.options.progress);
+    return stream;
+  }
+
+ private:
+  const StreamedModel& of_;
+  std::vector<model::WeightId> in_all_, in_prompts_;
+};
+
+// Neurons that are read when they live, and all else in blocks.
+void stream_by_neuron(const StreamedModel& of, std::span<const model::GatedFfn> ffns,
+                      std::unique_ptr<weights::NeuronPredictor> predictor, LoadedWeights* loaded) {
+  NeuronStream* const neurons = stream_neurons(of, ffns, std::move(predictor), loaded);
+  const std::vector<model::WeightId> by_neuron = neuron_matrices(ffns);
+  const size_t for_prompts = prompt_bytes(of.model.blueprint, of.model.weights, of.plan);
+  const BlockStreams blocks(of);
+  loaded->stream = blocks.make(of.ledger.bytes(plan::Owner::kWeights) - for_prompts, by_neuron);
+  loaded->stream->set_neurons(neurons);
+  loaded->pages = {false, loaded->stream->text() + "; " + neurons->text()};
+  if (for_prompts == 0) return;
+  loaded->prompts = blocks.make(for_prompts, {}, by_neuron);
+  loaded->stream->set_prompts(loaded->prompts.get());
+  loaded->pages.text += "; for prompts " + loaded->prompts->text();
+}
+
+// Blocks without experts, and experts when a router asks for them.
+void stream_experts(const StreamedModel& of, LoadedWeights* loaded) {
+  const model::Blueprint& blueprint = of.model.blueprint;
+  const ExpertStream::Shares shares =
+      ExpertStream::shares_of(of.ledger.bytes(plan::Owner::kWeights), blueprint, of.model.weights);
+  loaded->experts = std::make_unique<ExpertStream>(ExpertStreamOptions{shares.experts}, blueprint,
+                                                   of.model.file, of.model.weights);
+  // While the disk reads the other weights, the places get their memory.
+  const std::jthread memory([&] {
+    try {
+      (void)loaded->experts->take_memory(of.plan.n_threads());
+    } catch (const std::exception&) {
+      // Without more threads, places get their memory when they are read to.
+    }
+  });
+  loaded->stream = BlockStreams(of).make(shares.others, weights::expert_matrices(blueprint));
+  const bool is_guessed = of.options.memory.expert_reads == ExpertReads::kGuessed;
+  loaded->experts->set_takes_guesses(is_guessed && loaded->stream->n_streamed() == 0);
+  loaded->stream->set_experts(loaded->experts.get());
+  loaded->pages = {false, loaded->stream->text() + "; " + loaded->experts->text()};
+  of.model.weights.set_experts(loaded->experts.get());
+}
+
+}  // namespace
+
+void stream_weights(const StreamedModel& of, std::span<const model::GatedFfn> ffns,
+                    std::unique_ptr<weights::NeuronPredictor> predictor, LoadedWeights* loaded) {
+  if (!ffns.empty()) {
+    stream_by_neuron(of, ffns, std::move(predictor), loaded);
+  } else if (reads_experts(of.options, of.model.blueprint, of.plan)) {
+    stream_experts(of, loaded);
+  } else {
+    loaded->stream = BlockStreams(of).make(of.ledger.bytes(plan::Owner::kWeights), {});
+    loaded->pages = {false, loaded->stream->text()};
+  }
+  add_notes_of_disk(loaded);
+}
+
+}  // namespace troika::prepare
