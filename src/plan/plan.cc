@@ -96,8 +96,9 @@ std::string Plan::workers_text() const {
 }
 
 bool Plan::has_one_class() const {
+  // Where steps go by neuron, prompts go by output unless they are computed as steps.
   return prefill == Prefill::kSame ||
-         (prefill == Prefill::kF32 && activations == Activations::kF32);
+         (prefill == Prefill::kF32 && activations == Activations::kF32 && !ffn.is_by_neuron());
 }
 
 int Plan::n_prompt_phase(int n_prompt) const {

@@ -145,6 +145,10 @@ TEST(Phase, EqualArithmeticIsOneClass) {
   EXPECT_FALSE(plan.has_one_class());
   plan.activations = Activations::kF32;
   EXPECT_TRUE(plan.has_one_class());
+  plan.ffn.form = FfnForm::kByNeuron;  // steps alone go by neuron
+  EXPECT_FALSE(plan.has_one_class());
+  plan.prefill = Prefill::kSame;
+  EXPECT_TRUE(plan.has_one_class());
 }
 
 TEST(Placement, RefusesWhatMakesNoSense) {
