@@ -124,17 +124,23 @@ void write_blocks(const Target& target, size_t first, size_t last) {
 }
 
 void write_floats(const Target& target, size_t first, size_t last) {
+  constexpr size_t kTogether = 256;
   const bool is_half = target.layout.form == ColumnForm::kHalves;
-  std::vector<float> row(target.layout.n_neurons);
+  const Type type = target.matrix.type;
+  const size_t value_bytes = tensor::type_info(type).block_bytes;
   for (size_t o = 0; o < target.n_rows(); ++o) {
-    if (!is_half) {
-      tensor::dequantize_row(target.matrix.type, target.row(o), row.data(), row.size());
-    }
-    for (size_t n = first; n < last; ++n) {
-      if (is_half) {
-        std::memcpy(target.column(n) + o * 2, target.row(o) + n * 2, 2);
-      } else {
-        std::memcpy(target.column(n) + o * 4, &row[n], 4);
+    for (size_t begin = first; begin < last; begin += kTogether) {
+      const size_t n = std::min(kTogether, last - begin);
+      const std::byte* const values = target.row(o) + begin * value_bytes;
+      float decoded[kTogether];
+      if (!is_half) tensor::dequantize_row(type, values, decoded, n);
+      for (size_t i = 0; i < n; ++i) {
+        std::byte* const column = target.column(begin + i);
+        if (is_half) {
+          std::memcpy(column + o * 2, values + i * 2, 2);
+        } else {
+          std::memcpy(column + o * 4, &decoded[i], 4);
+        }
       }
     }
   }

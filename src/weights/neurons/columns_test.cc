@@ -2,7 +2,10 @@
 #include "weights/neurons/columns.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -54,6 +57,30 @@ TEST_P(EveryType, P1ColumnsAreTheWeightsOfTheFile) {
       }
     }
   }
+}
+
+// A row may be long, and its file on a disk: whoever wants few neurons reads few of its values.
+TEST(Columns, P1OnlyTheNeuronsAskedForAreReadFromFloats) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  auto* const memory = static_cast<std::byte*>(
+      mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  const size_t n = page / sizeof(float);
+  for (size_t i = 0; i < n; ++i) {
+    const auto value = static_cast<float>(i);
+    std::memcpy(memory + i * sizeof(float), &value, sizeof(value));
+  }
+  ASSERT_EQ(mprotect(memory + page, page, PROT_NONE), 0);
+  const Matrix matrix = {tensor::Type::kF32, memory, 2 * page, 1, static_cast<int>(2 * n)};
+  const ColumnLayout layout = column_layout(matrix);
+  std::vector<std::byte> columns((n - 3) * layout.column_bytes);
+  write_columns(matrix, layout, 3, n, columns.data(), nullptr, nullptr);
+  for (size_t i = 3; i < n; ++i) {
+    float value = 0.0f;
+    std::memcpy(&value, columns.data() + (i - 3) * layout.column_bytes, sizeof(value));
+    ASSERT_EQ(value, static_cast<float>(i));
+  }
+  munmap(memory, 2 * page);
 }
 
 INSTANTIATE_TEST_SUITE_P(Columns, EveryType, testing::Range(size_t{0}, tensor::type_table().size()),
