@@ -154,17 +154,23 @@ TEST_P(StreamedPrompts, P2WholeMatricesAreReadForThemAloneAndChangeNoBit) {
   const TinyModel model = relu_model(GetParam().architecture, GetParam().type);
   Options options = by_neuron();
   options.prompts.prefill = GetParam().prefill;
+  constexpr int kChunks = 3;
+  const std::vector<text::Token> tokens =
+      random_tokens(model, static_cast<size_t>(kChunks * options.prompts.chunk + 10), 5);
+  const auto own_talk = [&](engine::Session& session) {
+    return test_support::talk(session, tokens, kChunks * options.prompts.chunk);
+  };
   const TinyEngine whole(model, options);
-  const std::vector<Logits> expected = talk(*whole.session, model);
+  const std::vector<Logits> expected = own_talk(*whole.session);
   const auto streamed =
       engine_with_share(model, options, whole.engine->ledger().total_bytes(), 0.5);
   ASSERT_NE(streamed, nullptr);
-  EXPECT_EQ(talk(*streamed->session, model), expected);
+  EXPECT_EQ(own_talk(*streamed->session), expected);
   const WeightStream& stream = *streamed->engine->loaded().stream;
   ASSERT_NE(stream.prompts(), nullptr);
   EXPECT_EQ(stream.prompts()->n_streamed(), int(model.n_layers));
-  // The two chunks of the prompt go together. Generation behind them reads single neurons.
-  EXPECT_EQ(stream.prompts()->counters().n_blocks, int(model.n_layers));
+  // Each chunk of the prompt reads all blocks. Generation behind them reads single neurons.
+  EXPECT_EQ(stream.prompts()->counters().n_blocks, kChunks * int(model.n_layers));
   EXPECT_GT(neurons_of(*streamed)->counters().cache.misses, 0);
   // Nobody has counted what generation could read ahead, so no memory is kept for that.
   EXPECT_EQ(neurons_of(*streamed)->ahead_bytes(), 0u);

@@ -95,8 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // A model whose blocks the test reads by hand.
 struct ByHand {
-  // Rows that may stand 16 side by side do so where `has_strips`.
-  explicit ByHand(size_t n_blocks_kept, bool has_strips = false) {
+  ByHand() {
     TinyModel model = model_of("llama");
     model.n_layers = 5;
     path = folder.file("tiny.gguf");
@@ -104,15 +103,20 @@ struct ByHand {
     file.emplace(gguf::File::open(path));
     blueprint = model::read(*file);
     weights.emplace(*file, blueprint);
-    std::vector<model::WeightId> strips;
     for (const model::Op& op : blueprint.ops) {
       if (op.weight == model::kNone || !weights->is_matrix(op.weight)) continue;
-      if (has_strips && op.kind == model::OpKind::kLinear) strips.push_back(op.weight);
+      if (op.kind == model::OpKind::kLinear) products.push_back(op.weight);
       const weights::Matrix& matrix = weights->matrix(op.weight);
       const size_t bytes = matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
       wanted.push_back({op.layer, op.weight, std::vector(matrix.data, matrix.data + bytes)});
       if (op.layer == 0) block_bytes += bytes + 2 * 4096;  // blocks are read in whole pages
     }
+  }
+  // Streams all but some blocks. Rows of products may stand 16 side by side where `has_strips`.
+  explicit ByHand(size_t n_blocks_kept, bool has_strips = false) : ByHand() {
+    const std::span<const model::WeightId> strips = has_strips
+                                                        ? std::span<const model::WeightId>(products)
+                                                        : std::span<const model::WeightId>();
     stream.emplace(blueprint, *file,
                    WeightStream::least_bytes(blueprint, *weights) + n_blocks_kept * block_bytes,
                    &*weights, WeightStream::Elsewhere(), WeightStream::ForPrompts(),
@@ -152,6 +156,7 @@ struct ByHand {
   model::Blueprint blueprint;
   std::optional<weights::Store> weights;
   std::vector<Wanted> wanted;
+  std::vector<model::WeightId> products;
   size_t block_bytes = 0;
   int n_in_strips = 0;
   std::optional<WeightStream> stream;
@@ -196,6 +201,30 @@ TEST(WeightStream, P10PromptsFindRowsSideBySideAndStepsAsInTheFile) {
     model.expect_block(model::kNone);
     EXPECT_GT(model.stream->counters().turn_us, 0.0);
   }
+}
+
+TEST(WeightStream, P2BlocksThatPromptsNeedNothingOfAreLeftOut) {
+  ByHand model;
+  std::vector<model::WeightId> for_prompts;
+  for (const ByHand::Wanted& one : model.wanted) {
+    if (one.block >= 0 && one.block < 4) for_prompts.push_back(one.weight);
+  }
+  model.stream.emplace(model.blueprint, *model.file,
+                       WeightStream::least_bytes(model.blueprint, *model.weights, {}, for_prompts),
+                       &*model.weights, WeightStream::Elsewhere(), for_prompts);
+  model.stream->load_kept({});
+  EXPECT_EQ(model.stream->n_streamed(), 4);
+  constexpr int kPasses = 3;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    model.stream->plan_prompt(8 * (kPasses - pass), 8, pass == 0);
+    for (int block = 0; block < 5; ++block) {
+      model.stream->before_block(block, plan::Phase::kPrompt, 8, {});
+      model.expect_block(block, plan::Phase::kPrompt);
+    }
+    model.stream->after_blocks({});
+  }
+  // Each part of the prompt reads all blocks once, and nothing is read for whoever comes behind it.
+  EXPECT_EQ(model.stream->counters().n_blocks, kPasses * 4);
 }
 
 TEST(WeightStream, P10AFileThatIsCutShortIsASentence) {

@@ -180,13 +180,15 @@ void WeightStream::choose_kept(size_t most_bytes) {
     order_.clear();
     kept_bytes_ = mapped_bytes_ + blocks_.back()->bytes;
     for (size_t i = 0; i < n; ++i) {
-      const bool is_streamed = (i + 1) * n_streamed / n > i * n_streamed / n;
+      // A block may have nothing that is streamed here: no matrices of neurons, for one.
+      const bool is_streamed =
+          !blocks_[i]->parts.empty() && (i + 1) * n_streamed / n > i * n_streamed / n;
       if (is_streamed) order_.push_back(static_cast<int>(i));
       if (!is_streamed) kept_bytes_ += blocks_[i]->bytes;
     }
-    n_shared_ = std::min(kLeastSlots, n_streamed);
+    n_shared_ = std::min(kLeastSlots, order_.size());
     if (kept_bytes_ + n_shared_ * largest > most_bytes) continue;
-    n_shared_ = std::min((most_bytes - kept_bytes_) / std::max<size_t>(largest, 1), n_streamed);
+    n_shared_ = std::min((most_bytes - kept_bytes_) / std::max<size_t>(largest, 1), order_.size());
     break;
   }
   shared_bytes_ = n_shared_ * largest;
@@ -242,9 +244,10 @@ void WeightStream::place(Block* block, weights::Store* weights) {
 }
 
 // Begins to read a block, in the order of rows that its pass will want: what lies behind the place
-// of a prompt is read for it, and what lies before for the next pass, mostly a step.
+// of a prompt is read for it, and what lies before for the next pass.
 void WeightStream::begin(Block* block) {
-  block->is_turned = is_for_prompts_ || (is_prompt_ && block->index >= reached_);
+  const bool is_of_this_pass = block->index >= reached_;
+  block->is_turned = is_for_prompts_ || (is_prompt_ && (is_of_this_pass || n_more_passes_ > 0));
   slots_[block->slot].is_taken = true;
   block->state = State::kReading;
   block->has_failed = false;
@@ -295,8 +298,13 @@ void WeightStream::turn_as_read(Block* block) {
 }
 
 void WeightStream::read_ahead() {
-  // The pass behind a prompt is a step mostly, which needs nothing of the prompt's blocks.
-  while (!order_.empty() && !is_stopped_ && (!is_for_prompts_ || n_left_ > 0)) {
+  while (!order_.empty() && !is_stopped_) {
+    // The pass behind a prompt is a step mostly, which needs nothing of the prompt's blocks.
+    if (is_for_prompts_ && n_left_ == 0) {
+      if (n_more_passes_ == 0) return;
+      --n_more_passes_;
+      n_left_ = order_.size();
+    }
     Block& block = *blocks_[static_cast<size_t>(order_[next_])];
     if (block.state != State::kAbsent || slots_[block.slot].is_taken) return;
     begin(&block);
@@ -344,6 +352,12 @@ void WeightStream::load_kept(const ProgressFunction& progress) {
   (void)weights_.place_in_strips(kept_in_strips_, n_threads_);
   counters_ = {};
   read_ahead();
+}
+
+void WeightStream::plan_prompt(int n_tokens, int chunk, bool is_first) {
+  if (prompts_ != nullptr) prompts_->plan_prompt(n_tokens, chunk, is_first);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  n_more_passes_ = std::max(0, (n_tokens + chunk - 1) / chunk - 1);
 }
 
 void WeightStream::before_block(int block, plan::Phase phase, int n_tokens,

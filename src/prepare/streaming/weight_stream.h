@@ -94,7 +94,8 @@ class WeightStream : public schedule::LayoutWatch {
   void after_blocks(const schedule::RowsBeside& rows) override;
   // Records the reads of neurons or experts, which have the row behind that of blocks.
   void after_pass(const schedule::RowsBeside& rows) override;
-  void plan_prompt(int /*n_tokens*/, int /*chunk*/, bool /*is_first*/) override {}
+  // Lets the next part of a prompt find its first blocks in memory too.
+  void plan_prompt(int n_tokens, int chunk, bool is_first) override;
 
   int n_blocks() const { return static_cast<int>(blocks_.size()) - 1; }
   int n_streamed() const { return static_cast<int>(order_.size()); }
@@ -171,6 +172,7 @@ class WeightStream : public schedule::LayoutWatch {
   std::condition_variable ended_;
   size_t next_ = 0;          // where in order_ the next read is
   size_t n_left_ = 0;        // for prompts, counts the reads that the pass at work has before it
+  int n_more_passes_ = 0;    // counts passes of the same prompt behind it
   bool is_stopped_ = false;  // says that no more reads begin
   int n_reading_ = 0;
   int current_ = -1;  // the block at work
