@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -64,9 +65,10 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
   loaded->add_note(about_heat);
   if (heat) how.heat = &*heat;
   if (pinned_percent > 0 && !heat) {
-    throw UsageError(
-        "‹neuron-pins›, or the plan, keeps hot neurons in memory, and nobody has counted which are "
-        "hot. Run 'troika neurons' with this model first.");
+    throw UsageError(fmt::format(
+        "‹neuron-pins›, or the plan, keeps hot neurons in memory, and {}. Run 'troika neurons' "
+        "with this model first.",
+        about_heat.empty() ? "nobody has counted which are hot" : about_heat));
   }
   how.keeps_neurons = options.ffn.keeps_neurons;
   // Generation reads ahead what is known to be hot, and prompts what they need of neurons.
@@ -129,6 +131,22 @@ void stream_by_neuron(const StreamedModel& of, std::span<const model::GatedFfn> 
   loaded->pages.text += "; for prompts " + loaded->prompts->text();
 }
 
+// Lets the places of experts get their memory while the disk reads the other weights. Without more
+// threads they get it when they are read to.
+std::jthread take_memory_meanwhile(const StreamedModel& of, ExpertStream* experts) {
+  const int n_threads = of.plan.n_threads();
+  try {
+    return std::jthread([experts, n_threads] {
+      try {
+        (void)experts->take_memory(n_threads);
+      } catch (const std::exception&) {
+      }
+    });
+  } catch (const std::system_error&) {
+    return {};
+  }
+}
+
 // Blocks without experts, and experts when a router asks for them.
 void stream_experts(const StreamedModel& of, LoadedWeights* loaded) {
   const model::Blueprint& blueprint = of.model.blueprint;
@@ -136,14 +154,7 @@ void stream_experts(const StreamedModel& of, LoadedWeights* loaded) {
       ExpertStream::shares_of(of.ledger.bytes(plan::Owner::kWeights), blueprint, of.model.weights);
   loaded->experts = std::make_unique<ExpertStream>(ExpertStreamOptions{shares.experts}, blueprint,
                                                    of.model.file, of.model.weights);
-  // While the disk reads the other weights, the places get their memory.
-  const std::jthread memory([&] {
-    try {
-      (void)loaded->experts->take_memory(of.plan.n_threads());
-    } catch (const std::exception&) {
-      // Without more threads, places get their memory when they are read to.
-    }
-  });
+  const std::jthread memory = take_memory_meanwhile(of, loaded->experts.get());
   loaded->stream = BlockStreams(of).make(shares.others, weights::expert_matrices(blueprint));
   const bool is_guessed = of.options.memory.expert_reads == ExpertReads::kGuessed;
   loaded->experts->set_takes_guesses(is_guessed && loaded->stream->n_streamed() == 0);
