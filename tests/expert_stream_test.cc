@@ -19,6 +19,8 @@
 #include "lanes/host/experts/expert_reads.h"
 #include "lanes/host/scratch.h"
 #include "model/architecture.h"
+#include "plan/plan_json.h"
+#include "prepare/saved_plan.h"
 #include "prepare/streaming/weight_stream.h"
 #include "tests/support/limited_engine.h"
 #include "tests/support/tiny_engine.h"
@@ -160,6 +162,39 @@ TEST(StreamedMixture, P10MemoryOfGuessesIsReckoned) {
   EXPECT_EQ(lanes::host_scratch_bytes(blueprint, lane, plan, true) -
                 lanes::host_scratch_bytes(blueprint, lane, plan, false),
             2 * sizeof(float) * (guess - static_cast<size_t>(longest)));
+}
+
+// Prompts in int8 read blocks with all their experts, which need more memory than experts by route.
+TEST(StreamedMixture, P10APlanWhosePromptsBecomeInt8IsReckonedWithThem) {
+  const test::TempFolder folder;
+  Options options =
+      options_for({"qwen3moe", test_support::kQ8_0, plan::Prefill::kQ8, ExpertReads::kByRoute});
+  options.model.file = folder.file("tiny.gguf");
+  write_tiny_model(mixture_model("qwen3moe", test_support::kQ8_0), options.model.file);
+  size_t whole_bytes = 0;
+  {
+    const engine::Engine engine(options);
+    whole_bytes = engine.ledger().total_bytes();
+    std::ofstream(folder.file("plan.json"))
+        << plan::to_json({plan_identity(engine.file()), engine.plan()});
+  }
+  options.prompts = {};
+  options.prompts.int8 = plan::Int8Method::kToken;
+  options.plan.file = folder.file("plan.json");
+  int n_run = 0, n_refused = 0;
+  for (size_t share = 64; share > 0; --share) {
+    options.memory.limit_bytes = whole_bytes / 64 * share;
+    try {
+      const engine::Engine engine(options);
+      EXPECT_EQ(engine.plan().prefill, plan::Prefill::kInt8);
+      EXPECT_LE(engine.ledger().total_bytes(), options.memory.limit_bytes);
+      ++n_run;
+    } catch (const Error&) {
+      ++n_refused;
+    }
+  }
+  EXPECT_GT(n_run, 0);
+  EXPECT_GT(n_refused, 0);
 }
 
 TEST(StreamedMixture, P10WhatCannotBeReadIsASentenceAndNothingOfItStays) {

@@ -175,6 +175,26 @@ TEST_F(NeuronPlans, P8AFileRunsAsTheSameSwitchesByHandDo) {
   EXPECT_EQ(other.loaded().stream, nullptr);
 }
 
+// Prompts of such a plan do not go by neuron, and a text is counted all the same.
+TEST_F(NeuronPlans, P5NeuronsAreCountedByAPlanFromAFile) {
+  options_.ffn.form = plan::FfnForm::kByNeuron;
+  options_.prompts.prefill = plan::Prefill::kQ8;
+  tune::HeatOptions how;
+  {
+    const engine::Engine engine(options_);
+    ASSERT_EQ(engine.plan().prefill, plan::Prefill::kQ8);
+    how.engine.plan.file = write_plan(engine);
+  }
+  how.engine.model.file = options_.model.file;
+  how.text = tune::default_text();
+  how.most_tokens = 200;
+  const tune::HeatReport by_plan = tune::measure_heat(how);
+  EXPECT_EQ(by_plan.heat.n_pairs(), 199u);
+  how.engine.plan.file.clear();
+  EXPECT_EQ(by_plan.heat.live_share(), tune::measure_heat(how).heat.live_share());
+  EXPECT_GT(by_plan.heat.live_share(), 0.2);
+}
+
 TEST_F(NeuronPlans, P8TheDiskDecidesBetweenBlocksAndNeurons) {
   count();
   options_.memory.limit_bytes = limit_of(0.25);

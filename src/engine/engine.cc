@@ -56,6 +56,12 @@ plan::Plan plan_here(const prepare::Options& options, const prepare::OpenedModel
   }
   plan::Plan plan = prepare::load_plan(options.plan.file, prepare::plan_identity(model.file)).plan;
   prepare::apply_chunk_options(options, &plan);
+  if (options.plan.is_read_as_steps) {
+    plan.prefill = plan::Prefill::kSame;
+    plan.prefill_reason = "a text is read as steps are computed";
+    plan.attention = {};
+    plan.context = std::max(plan.context, options.memory.context);
+  }
   plan::check_attention(plan);  // cuts were added
   const bool fixes_scales =
       plan.attention.form != plan::AttentionForm::kQuery || plan.attention.n_buckets > 0;
@@ -67,6 +73,13 @@ plan::Plan plan_here(const prepare::Options& options, const prepare::OpenedModel
         options.plan.file));
   }
   return plan;
+}
+
+// Lets a plan count the memory of the predictor that is asked for.
+prepare::Options with_predictor(const prepare::Options& options, const gguf::File& file) {
+  prepare::Options all = options;
+  all.ffn.predictor = prepare::asked_predictor(options, file);
+  return all;
 }
 
 }  // namespace
@@ -98,8 +111,9 @@ void Engine::choose_plan(const prepare::Options& options) {
     plan_ = phone_setup_->plan;
     return;
   }
-  plan_ = plan_here(options, *model_, start_.memory);
-  start_.has_left_plan = prepare::leaves_base(options, blueprint(), weights(), start_.memory);
+  const prepare::Options all = with_predictor(options, file());
+  plan_ = plan_here(all, *model_, start_.memory);
+  start_.has_left_plan = prepare::leaves_base(all, blueprint(), weights(), start_.memory);
   machines::check_devices(plan_);
   prepare::choose_predictor(options, file(), &plan_);
   ledger_ = prepare::expected_memory(options, blueprint(), weights(), plan_, start_.memory);

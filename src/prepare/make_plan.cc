@@ -239,7 +239,12 @@ void choose_attention(const Options& options, const model::Blueprint& blueprint,
 void choose_ffn(const FfnChoice& ffn, plan::Plan* plan) {
   plan->ffn.form = ffn.form.value_or(plan->ffn.form);
   if (!plan->ffn.is_by_neuron()) plan->ffn.thresholds.clear();
-  if (plan->ffn.form != plan::FfnForm::kByNeuron) plan->ffn.predictor = {};
+  if (plan->ffn.form != plan::FfnForm::kByNeuron) {
+    plan->ffn.predictor = {};
+  } else if (ffn.predictor && ffn.may_predict) {
+    plan->ffn.predictor = *ffn.predictor;
+    plan->ffn.gates = ffn.gates.value_or(plan->ffn.gates);
+  }
   if (ffn.planned) plan->streamed_neurons = ffn.planned;
   // What was planned for one form says nothing of another.
   if (plan->streamed_neurons && plan->streamed_neurons->form != plan->ffn.form) {
@@ -320,17 +325,22 @@ void apply_cuts(const LaneChoice& lanes, plan::Plan* plan) {
   plan::check_cuts(*plan);
 }
 
+// Says whether prompts of a plan by neuron read whole matrices that memory has no room for.
+bool reads_too_much(const Options& options, const model::Blueprint& blueprint,
+                    const weights::Store& weights, const MemoryFigures& memory, plan::Plan plan) {
+  plan.context = options.memory.context > 0
+                     ? options.memory.context
+                     : std::min(most_sensible_tokens(blueprint), kUsefulContext);
+  return lacks_room_for_prompts(options, blueprint, weights, plan, memory);
+}
+
 // Where steps read neurons, lets prompts do so too if memory has no room for whole matrices, unless
 // another way was asked for.
 void take_neurons_for_prompts(const Options& options, const model::Blueprint& blueprint,
                               const weights::Store& weights, const MemoryFigures& memory,
                               plan::Plan* plan) {
   if (options.plan.base || options.prompts.prefill || options.prompts.int8) return;
-  plan::Plan useful = *plan;
-  useful.context = options.memory.context > 0
-                       ? options.memory.context
-                       : std::min(most_sensible_tokens(blueprint), kUsefulContext);
-  if (!lacks_room_for_prompts(options, blueprint, weights, useful, memory)) return;
+  if (!reads_too_much(options, blueprint, weights, memory, *plan)) return;
   plan->prefill = plan::Prefill::kSame;
   plan->prefill_reason = "by neuron too, as memory has too little room for whole matrices";
 }
@@ -351,6 +361,11 @@ void apply_chunk_options(const Options& options, plan::Plan* plan) {
   if (options.lanes.splits.at_activations) plan->splits.at_activations = true;
   apply_cuts(options.lanes, plan);
   choose_ffn(options.ffn, plan);
+  // A plan that is being made decides later whether memory has room for int8.
+  if (options.plan.file.empty() || !options.prompts.int8) return;
+  plan->prefill = plan::Prefill::kInt8;
+  plan->prefill_reason = "int8 was asked for";
+  plan->int8.method = *options.prompts.int8;
 }
 
 std::vector<plan::PlannedLane> choose_lanes(const LaneChoice& lanes) {
@@ -372,7 +387,12 @@ bool leaves_base(const Options& options, const model::Blueprint& blueprint,
   if (!options.plan.base || !options.plan.may_leave_base) return false;
   // Where all weights were asked for in memory, another plan would need as much.
   if (options.memory.load == Load::kCopy || options.prompts.int8) return false;
-  return !has_room(options, blueprint, weights, *options.plan.base, memory);
+  if (!has_room(options, blueprint, weights, *options.plan.base, memory)) return true;
+  if (options.prompts.prefill) return false;
+  // Its prompts may read whole matrices where there is room for single neurons only.
+  plan::Plan asked = *options.plan.base;
+  choose_ffn(options.ffn, &asked);
+  return asked.ffn.is_by_neuron() && reads_too_much(options, blueprint, weights, memory, asked);
 }
 
 void fit_context(const Options& options, const model::Blueprint& blueprint,

@@ -40,7 +40,8 @@ void fit_context(const Options& options, const model::Blueprint& blueprint,
 
 // Puts into the plan what a user says of chunks, cuts and feed-forward blocks: the order of chunks,
 // how many are in flight, where blocks are cut, how lanes share tensors and lengths and hand over,
-// and whether blocks are computed by neuron. It counts for plans from files too. Throws UsageError.
+// and whether blocks are computed by neuron. It counts for plans from files too, whose prompts are
+// in int8 where that is asked for. Throws UsageError.
 void apply_chunk_options(const Options& options, plan::Plan* plan);
 
 }  // namespace troika::prepare

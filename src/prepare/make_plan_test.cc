@@ -280,6 +280,50 @@ TEST_F(MakePlan, P2PromptsTakeWholeMatricesWhereThoseAreASmallPartOfTheLimit) {
   }
 }
 
+TEST_F(MakePlan, P2AKeptPlanIsLeftWhereItsPromptsReadTooMuch) {
+  const MemoryFigures plenty = {64 * kGiga, 60 * kGiga};
+  options_.ffn.form = plan::FfnForm::kEveryNeuron;
+  options_.lanes.n_threads = 1;
+  const plan::Plan base = make(plenty);
+  ASSERT_NE(base.prefill, plan::Prefill::kSame);
+  size_t n_left = 0;
+  for (size_t limit = kMega / 4; limit < 4 * kMega; limit += kMega / 16) {
+    options_.memory.limit_bytes = limit;
+    options_.plan = {};
+    plan::Prefill without = plan::Prefill::kF32;
+    try {
+      without = make(plenty).prefill;
+    } catch (const Error&) {
+      continue;
+    }
+    options_.plan.base = base;
+    options_.plan.may_leave_base = true;
+    const bool is_left = leaves_base(options_, blueprint_, weights_, plenty);
+    EXPECT_EQ(is_left, without == plan::Prefill::kSame) << limit;
+    EXPECT_EQ(make(plenty).prefill, is_left ? plan::Prefill::kSame : base.prefill) << limit;
+    n_left += is_left ? 1 : 0;
+  }
+  EXPECT_GT(n_left, 0u);
+}
+
+TEST_F(MakePlan, P3AContextLeavesRoomForThePredictor) {
+  const MemoryFigures plenty = {64 * kGiga, 60 * kGiga, 5 * kMega, 3 * kMega};
+  for (model::Op& op : blueprint_.ops) op.activation = model::Activation::kRelu;
+  options_.ffn.form = plan::FfnForm::kEveryNeuron;
+  plan::Plan plan = make(plenty);
+  plan.context = 0;
+  const size_t others = expected_memory(options_, blueprint_, weights_, plan, plenty).total_bytes();
+  options_.memory.limit_bytes = others + 4096 * kPerToken;
+  const int without = make(plenty).context;
+  options_.ffn.predictor = {.key = 1, .rank = 4, .bytes = 1000 * kPerToken};
+  EXPECT_EQ(make(plenty).context, without) << "this form has no predictor";
+  options_.ffn.form = plan::FfnForm::kByNeuron;
+  EXPECT_EQ(make(plenty).ffn.predictor, *options_.ffn.predictor);
+  plan = make(plenty);
+  EXPECT_LE(plan.context, without - 1000);
+  expected_memory(options_, blueprint_, weights_, plan, plenty).check();  // does not throw
+}
+
 TEST_F(MakePlan, ALimitBoundsTheDefaultContext) {
   const MemoryFigures plenty = {64 * kGiga, 60 * kGiga, 5 * kMega, 3 * kMega};
   plan::Plan plan = make(plenty);

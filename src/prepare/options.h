@@ -127,6 +127,8 @@ struct FfnChoice {
   // plan has one. may_predict = false forbids it.
   bool has_predictor = false;
   bool may_predict = true;
+  // What is known of that predictor, so that a plan counts its memory.
+  std::optional<plan::FfnPredictor> predictor;
   // Where gates are, with a predictor and neurons that are read; none: as the plan says.
   std::optional<plan::FfnGates> gates;
   // What a planner has chosen (P8), with the form, the predictor and the gates above. It becomes
@@ -179,6 +181,9 @@ struct GivenPlan {
   std::optional<plan::Plan> base;
   // Says that the base is left where memory has no room for all weights and it wants them there.
   bool may_leave_base = false;
+  // Says that prompts of a plan from a file are computed as steps, in the context that is asked
+  // for: whoever looks at steps reads texts so.
+  bool is_read_as_steps = false;
 };
 
 struct Options {

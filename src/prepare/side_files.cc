@@ -12,6 +12,16 @@
 
 namespace troika::prepare {
 
+namespace {
+
+plan::FfnPredictor predictor_of(const gguf::File& file) {
+  const weights::NeuronPredictor::Info info = weights::NeuronPredictor::info(
+      neuron_file_path("predictor", file), weights::content_key(file));
+  return {info.key, static_cast<int>(info.shape.rank), info.bytes()};
+}
+
+}  // namespace
+
 std::string neuron_file_path(std::string_view kind, const gguf::File& file) {
   std::error_code failure;
   const std::filesystem::path whole = std::filesystem::absolute(file.path(), failure);
@@ -39,6 +49,14 @@ std::optional<weights::NeuronHeat> kept_heat(const gguf::File& file,
   return heat;
 }
 
+std::optional<plan::FfnPredictor> asked_predictor(const Options& options, const gguf::File& file) {
+  if (!options.ffn.has_predictor || !options.ffn.may_predict || !is_here(options)) return {};
+  const plan::FfnForm form = options.ffn.form.value_or(
+      options.plan.base ? options.plan.base->ffn.form : plan::FfnForm::kByOutput);
+  if (form != plan::FfnForm::kByNeuron) return {};  // choose_predictor() says what is wrong
+  return predictor_of(file);
+}
+
 void choose_predictor(const Options& options, const gguf::File& file, plan::Plan* plan) {
   plan::FfnPredictor& chosen = plan->ffn.predictor;
   if (!options.ffn.may_predict || !(options.ffn.has_predictor || chosen.is_there())) {
@@ -58,16 +76,14 @@ void choose_predictor(const Options& options, const gguf::File& file, plan::Plan
         "Use that, or leave it out.");
   }
   plan->ffn.gates = options.ffn.gates.value_or(plan->ffn.gates);
-  const std::string path = neuron_file_path("predictor", file);
-  const weights::NeuronPredictor::Info info =
-      weights::NeuronPredictor::info(path, weights::content_key(file));
-  if (chosen.is_there() && chosen.key != info.key) {
+  const plan::FfnPredictor found = predictor_of(file);
+  if (chosen.is_there() && chosen.key != found.key) {
     throw Error(
         fmt::format("The plan was made with another predictor than {}. Make the plan again, "
                     "or leave ‹plan› out.",
-                    path));
+                    neuron_file_path("predictor", file)));
   }
-  chosen = {info.key, static_cast<int>(info.shape.rank), info.bytes()};
+  chosen = found;
 }
 
 std::unique_ptr<weights::NeuronPredictor> load_predictor(const plan::Plan& plan,

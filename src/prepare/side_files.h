@@ -26,6 +26,9 @@ std::optional<weights::NeuronHeat> kept_heat(const gguf::File& file,
                                              std::span<const model::GatedFfn> ffns,
                                              const weights::Store& weights, std::string* note);
 
+// Returns what is known of the predictor that is asked for; none: no plan that is made can have
+// one. Throws Error where there is no such predictor.
+std::optional<plan::FfnPredictor> asked_predictor(const Options& options, const gguf::File& file);
 // Says in the plan which predictor is used, if one is asked for or the plan has one. Throws Error
 // where there is no such predictor, or another than the plan's; UsageError where it makes no sense.
 void choose_predictor(const Options& options, const gguf::File& file, plan::Plan* plan);

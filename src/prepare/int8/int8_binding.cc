@@ -17,14 +17,7 @@ using plan::Int8Method;
 
 void apply(const Options& options, plan::Plan* plan) {
   plan::Int8Plan& int8 = plan->int8;
-  if (options.prompts.int8) {
-    int8.method = *options.prompts.int8;
-    // A plan that was just made has decided already whether memory has room for int8.
-    if (!options.plan.file.empty()) {
-      plan->prefill = plan::Prefill::kInt8;
-      plan->prefill_reason = "int8 was asked for";
-    }
-  }
+  if (options.prompts.int8) int8.method = *options.prompts.int8;
   if (options.prompts.outlier_prune) int8.outlier_prune = *options.prompts.outlier_prune;
   if (options.prompts.weight_scales) int8.weight_scales = *options.prompts.weight_scales;
   if (options.prompts.weight_outliers) int8.weight_outliers = *options.prompts.weight_outliers;

@@ -94,12 +94,12 @@ void ArrangementFinder::check(const HeldArrangement& held) const {
 plan::Plan ArrangementFinder::plan_for(const HeldArrangement& held) const {
   prepare::Options options = sources_.options;
   options.ffn.form = held.costs.form;
-  plan::Plan plan = prepare::make_plan(options, blueprint_, weights_, sources_.memory);
-  if (!held.costs.has_predictor) return plan;
-  const weights::NeuronPredictor::Info& info = *sources_.predictor;
-  plan.ffn.predictor = {info.key, static_cast<int>(info.shape.rank), info.bytes()};
-  plan.ffn.gates = held.costs.gates;
-  return plan;
+  if (held.costs.has_predictor) {
+    const weights::NeuronPredictor::Info& info = *sources_.predictor;
+    options.ffn.predictor = {info.key, static_cast<int>(info.shape.rank), info.bytes()};
+    options.ffn.gates = held.costs.gates;
+  }
+  return prepare::make_plan(options, blueprint_, weights_, sources_.memory);
 }
 
 void ArrangementFinder::enter_memory(const plan::Plan& plan, HeldArrangement* held) const {

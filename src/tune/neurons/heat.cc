@@ -34,6 +34,7 @@ struct HeatCounts : lanes::InputObserver {
     if (ffn == neurons.ffns().end()) return;
     const std::span<uint32_t> counts = heat->counts(static_cast<uint64_t>(ffn->index));
     std::vector<uint8_t>& was_live = before[static_cast<size_t>(ffn->index)];
+    if (ffn->index == 0) n_seen += static_cast<size_t>(n_rows);
     for (int row = 0; row < n_rows; ++row) {
       const bool is_first = was_live.empty();
       was_live.resize(static_cast<size_t>(width));
@@ -52,6 +53,7 @@ struct HeatCounts : lanes::InputObserver {
   weights::NeuronHeat* heat;
   std::vector<std::vector<uint8_t>> before;  // by FFN, which neurons were live at the token before
   uint64_t n_pairs = 0, n_again = 0;
+  size_t n_seen = 0;  // counts tokens
 };
 
 }  // namespace
@@ -85,6 +87,7 @@ HeatReport measure_heat(const HeatOptions& options) {
         std::span(tokens).subspan(first, std::min<size_t>(kReadTogether, tokens.size() - first)));
   }
   if (options.progress) options.progress(tokens.size(), tokens.size());
+  TROIKA_ASSERT(counts.n_seen == tokens.size());  // else some token did not go by neuron
   report.heat.set_tokens(tokens.size());
   report.heat.set_again(counts.n_pairs, counts.n_again);
   report.path = prepare::neuron_file_path("heat", engine.file());

@@ -24,6 +24,7 @@ prepare::Options reading_options(const prepare::Options& asked, plan::FfnForm fo
   prepare::Options options = asked;
   options.prompts = {};
   options.prompts.prefill = plan::Prefill::kSame;
+  options.plan.is_read_as_steps = true;
   options.ffn.form = form;
   options.ffn.has_predictor = options.ffn.may_predict = false;
   options.memory.context = kReadTogether;
