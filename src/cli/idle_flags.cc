@@ -392,6 +392,8 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
                                             : "this model has no experts");
   } else if (stream->experts() == nullptr && plan.prefill == plan::Prefill::kInt8) {
     say("--expert-reads", "prompts in int8 need all experts of a block, which is read as a whole");
+  } else if (stream->experts() == nullptr && plan.ffn.is_by_neuron()) {
+    say("--expert-reads", "beside neurons that are read, blocks are read with all their experts");
   } else if (const prepare::ExpertStream* const experts = stream->experts();
              options.memory.expert_reads == prepare::ExpertReads::kGuessed &&
              (experts == nullptr || !experts->takes_guesses())) {

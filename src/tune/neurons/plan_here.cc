@@ -50,6 +50,15 @@ struct HeldBefore {
   size_t anonymous_bytes = resident_anonymous_bytes();
 };
 
+// Returns the bytes of a model's files that come before their tensors.
+size_t header_bytes(const gguf::File& file) {
+  size_t bytes = 0;
+  for (const gguf::File::Shard& shard : file.shards()) {
+    bytes += std::min<size_t>(shard.data_offset, shard.bytes.size());
+  }
+  return bytes;
+}
+
 // Returns the memory that there is, as an engine finds it.
 prepare::MemoryFigures memory_here(const prepare::Options& options, const HeldBefore& before,
                                    const gguf::File& file) {
@@ -58,9 +67,7 @@ prepare::MemoryFigures memory_here(const prepare::Options& options, const HeldBe
   const bool is_told = options.memory.held_bytes.has_value();
   figures.model_bytes = is_told ? 0 : now - std::min(before.anonymous_bytes, now);
   figures.program_bytes = options.memory.held_bytes.value_or(before.bytes);
-  for (const gguf::File::Shard& shard : file.shards()) {
-    figures.model_bytes += std::min<size_t>(shard.data_offset, shard.bytes.size());
-  }
+  figures.model_bytes += header_bytes(file);
   return figures;
 }
 
@@ -245,8 +252,8 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   planned.reason = reason_for(best, planned.alternatives, planned.form == plan::FfnForm::kByOutput);
   planned.planning_ms = (clock.now_us() - start_us) / kUsPerMsHere;
   prepare::Options found = with_choice(options, chosen, std::move(planned));
-  // What planning took is not there when the plan runs.
-  found.memory.held_bytes = memory.program_bytes;
+  // What planning took is not there when the plan runs, but the tokenizer is.
+  found.memory.held_bytes = memory.program_bytes + memory.model_bytes - header_bytes(model->file);
   return found;
 }
 
