@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -84,6 +85,14 @@ Biases read_biases(Fields& fields, const text::Tokenizer& tokenizer) {
     add_biases(fields, tokenizer, name, bias_from(fields, pair[1]), &biases);
   }
   return biases;
+}
+
+void check_some_are_allowed(Fields& fields, const text::Tokenizer& tokenizer,
+                            const Biases& biases) {
+  const auto n_forbidden = std::count_if(biases.begin(), biases.end(),
+                                         [](const auto& one) { return std::isinf(one.second); });
+  if (n_forbidden < tokenizer.n_tokens()) return;
+  fields.fail("logit_bias", "forbids every token, so that none may follow");
 }
 
 float between(Fields& fields, const std::string& name, float otherwise, float least, float most) {
@@ -187,6 +196,7 @@ void read_sampling(Fields& fields, const text::Tokenizer& tokenizer,
   s.presence_penalty = between(fields, "presence_penalty", s.presence_penalty, -100.0f, 100.0f);
   read_absent_samplers(fields);
   const Biases biases = read_biases(fields, tokenizer);
+  check_some_are_allowed(fields, tokenizer, biases);
   s.logit_bias.insert(s.logit_bias.end(), biases.begin(), biases.end());
   // Clients of llama.cpp write -1 where any seed will do. Every other number is a seed.
   constexpr int64_t kNoSeed = -1;

@@ -87,6 +87,11 @@ TEST(WantedSampling, BiasesAreNumbersThatCanBeAdded) {
   EXPECT_EQ(field_refused(R"({"logit_bias":{"1":-1e9,"2":false}})"), "");
 }
 
+TEST(WantedSampling, SomeTokenMustBeAllowed) {
+  EXPECT_EQ(field_refused(R"({"logit_bias":{"0":false,"1":false,"2":false}})"), "logit_bias");
+  EXPECT_EQ(field_refused(R"({"logit_bias":{"0":false,"1":false}})"), "");
+}
+
 TEST(WantedSampling, StopStringsAreNotEndless) {
   const std::string half(size_t{32} << 10, 'x');
   EXPECT_EQ(field_refused(R"({"stop":[")" + half + R"(",")" + half + R"("]})"), "");
