@@ -262,6 +262,12 @@ TEST(StreamedMixture, P10ReadsOfExpertsHaveARowOfTheirOwn) {
 }
 
 // The tests ask for the experts of a mixture by hand.
+// Ends a stream before what its disk asks goes out of scope.
+struct EndOfStream {
+  ~EndOfStream() { stream.reset(); }
+  std::unique_ptr<ExpertStream>& stream;
+};
+
 class ExpertsByHand : public testing::TestWithParam<bool> {
  protected:
   static constexpr int kMixtures = 6, kExperts = 8, kProducts = 3;
@@ -371,6 +377,7 @@ bool is_within(const lanes::ReadRequest& read, const FilePart& part) {
 TEST_P(ExpertsByHand, P10AreThoseOfTheModelInAnyOrderOfArrival) {
   // Some reads end short and go on later, so that reads behind them end before.
   std::atomic<uint64_t> n_calls = 0;
+  const EndOfStream end{stream_};
   spoil_ = [&](const lanes::ReadRequest&, int64_t returned) -> int64_t {
     const uint64_t call = n_calls++;
     if (returned < 2 || random_bits(5, call) % 3 == 0) return returned;
@@ -424,6 +431,7 @@ TEST_P(ExpertsByHand, P10AScanReadsAheadWhileWantedExpertsAreRead) {
   const FilePart held = part_of(0, 0, 7);
   const uint64_t next = part_of(1, 0, 0).offset;
   const uint64_t next_end = part_of(1, 0, kExperts - 1).offset + held.bytes;
+  const EndOfStream end{stream_};
   spoil_ = [&](const lanes::ReadRequest& read, int64_t returned) -> int64_t {
     if (is_within(read, held)) return is_held ? -EAGAIN : returned;
     if (read.offset >= next && read.offset < next_end) ++n_ahead;
@@ -464,6 +472,7 @@ TEST_P(ExpertsByHand, P10AStepThatTakesAllExpertsIsNoScan) {
 TEST_P(ExpertsByHand, P10AReadThatFailedIsSaidOnlyToAPassThatWantsIt) {
   std::atomic<bool> is_broken = false;
   std::atomic<int> n_failed = 0;
+  const EndOfStream end{stream_};
   spoil_ = [&](const lanes::ReadRequest&, int64_t returned) -> int64_t {
     if (!is_broken) return returned;
     ++n_failed;
@@ -496,6 +505,7 @@ TEST_P(ExpertsByHand, P10AReadThatFailedIsSaidOnlyToAPassThatWantsIt) {
 TEST_P(ExpertsByHand, P10APassThatWantsWhatFailedHalfHearsWhy) {
   const FilePart first = part_of(0, 0, 2), failed = part_of(1, 0, 4), held = part_of(1, 1, 4);
   std::atomic<bool> is_held = true, has_failed = false;
+  const EndOfStream end{stream_};
   spoil_ = [&](const lanes::ReadRequest& read, int64_t returned) -> int64_t {
     if (is_within(read, first)) return -EIO;
     if (is_within(read, failed)) {
@@ -538,6 +548,7 @@ TEST_P(ExpertsByHand, P10TimesOfReadsAreNotedForATrace) {
 
 TEST_P(ExpertsByHand, P10WaitsForTheEndOfAMixtureCount) {
   std::atomic<bool> is_held = true;
+  const EndOfStream end{stream_};
   spoil_ = [&](const lanes::ReadRequest&, int64_t returned) -> int64_t {
     return is_held ? -EAGAIN : returned;
   };
@@ -554,6 +565,7 @@ TEST_P(ExpertsByHand, P10WaitsForTheEndOfAMixtureCount) {
 
 TEST_P(ExpertsByHand, P10WhatADiskCannotReadIsSaidOnceAndReadAgain) {
   std::atomic<bool> is_broken = false;
+  const EndOfStream end{stream_};
   spoil_ = [&](const lanes::ReadRequest& read, int64_t returned) -> int64_t {
     return is_broken && read.offset / 4096 % 3 == 0 ? -EIO : returned;
   };

@@ -140,7 +140,8 @@ TEST_F(WorkerLine, TellsWhoReadsNothingTheEndOfThePromptAlone) {
     const auto notes = std::make_shared<ProgressNotes>();
     server::Worker worker(*tiny_.engine, 1, 1, {});
     const auto job = std::make_shared<server::Job>();
-    job->exchange = std::make_shared<http::Exchange>(std::make_shared<http::Mailbox>(), size_t{1});
+    const auto mailbox = std::make_shared<http::Mailbox>();
+    job->exchange = std::make_shared<http::Exchange>(mailbox, size_t{1});
     if (is_full) job->exchange->write(std::string(http::Exchange::kMostUnsent + 1, 'x'));
     job->reply = notes;
     job->prompt = {1, 2, 3};
@@ -148,6 +149,7 @@ TEST_F(WorkerLine, TellsWhoReadsNothingTheEndOfThePromptAlone) {
     EXPECT_TRUE(worker.submit({job}, [] {}));
     const std::vector<int> reports = notes->reports_until(3);
     EXPECT_EQ(reports.size(), is_full ? 1u : 2u);
+    mailbox->close();  // letters that nobody takes hold the exchange, which holds the mailbox
   }
 }
 
