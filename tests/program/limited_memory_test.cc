@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/program/troika.h"
+#include "tests/support/sanitized.h"
 
 namespace troika::test {
 namespace {
@@ -51,9 +52,7 @@ class LimitedGroup {
 class LimitedMemory : public ProgramTest {};
 
 TEST_F(LimitedMemory, P10AModelLargerThanItsBudgetKeepsToIt) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitised program's own memory is none of the model's";
-#endif
+  if (kIsSanitized) GTEST_SKIP() << "a sanitised program's own memory is none of the model's";
   constexpr uint64_t kBudget = 80 * kMegabyte;
   const LimitedGroup group(2 * kBudget);
   if (!group.is_there()) GTEST_SKIP() << "no cgroup with a limit of memory can be made here";

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/program/troika.h"
+#include "tests/support/sanitized.h"
 
 namespace troika::test {
 namespace {
@@ -12,13 +13,6 @@ namespace {
 using nlohmann::json;
 
 constexpr double kMega = 1e6;
-
-// A sanitizer's shadow memory is no part of the ledger.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;
-#else
-constexpr bool kIsSanitized = false;
-#endif
 
 // These tests share one model of a hundred megabytes.
 class LedgerProgram : public testing::Test {
