@@ -408,7 +408,8 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   plan.lanes = read_lanes(fields);
   plan.step_shapes = read_shapes(fields, "step_shapes");
   plan.prompt_shapes = read_shapes(fields, "prompt_shapes");
-  plan.reuse_granule = static_cast<int>(fields.integer("reuse_granule", 1, kMostTokens));
+  // A pass computes whole granules.
+  plan.reuse_granule = static_cast<int>(fields.integer("reuse_granule", 1, plan.chunk()));
   if (fields.has("int8")) plan.int8 = read_int8(fields.object("int8"));
   plan.output_shapes = read_shapes(fields, "output_shapes");
   // One pass of a step computes a short rest.

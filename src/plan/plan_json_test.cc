@@ -227,6 +227,7 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"activations\": \"f32\"", "\"activations\": \"f8\"", "'activations'"},
       {"\"prefill\": \"int8\"", "\"prefill\": \"int9\"", "'prefill'"},
       {"\"reuse_granule\": 16", "\"reuse_granule\": 0", "'reuse_granule'"},
+      {"\"reuse_granule\": 16", "\"reuse_granule\": 513", "'reuse_granule'"},  // no pass holds it
       {"\"short_rest\": 24", "\"short_rest\": 65", "'short_rest'"},
       {"\"phase\": \"prompt\"", "\"phase\": \"prefill\"", "'arrangements[0].phase'"},
       {"\"rows\": 8", "\"rows\": 1", "'step_costs[1].rows'"},

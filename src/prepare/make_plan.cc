@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "base/cpu_features.h"
 #include "base/error.h"
@@ -232,8 +231,9 @@ void choose_attention(const Options& options, const model::Blueprint& blueprint,
   choose_heads(options, plan);
   plan::check_head_shares(attention, blueprint.n_layers, blueprint.n_heads);
   plan::check_attention(*plan);
-  if (!attention.goes_by_tile()) return;
-  plan->reuse_granule = std::lcm(plan->reuse_granule, plan::kAttentionTile);
+  // A plan to begin with may have tiles that are no longer asked for. Nothing else is computed in
+  // groups.
+  plan->reuse_granule = attention.goes_by_tile() ? plan::kAttentionTile : 1;
 }
 
 void choose_ffn(const FfnChoice& ffn, plan::Plan* plan) {

@@ -88,6 +88,27 @@ TEST_F(MakePlan, APlanToBeginWithIsFittedToTheMemory) {
   EXPECT_EQ(asked.chunk(), 64);
 }
 
+// A chunk may be shorter than a tile, so that no executable holds a granule which outlives tiles.
+TEST_F(MakePlan, S2GranulesOfAPlanToBeginWithGoWithItsTiles) {
+  const MemoryFigures plenty = {64 * kGiga, 60 * kGiga};
+  plan::Plan base;
+  base.prefill = plan::Prefill::kBf16;
+  base.attention.form = plan::AttentionForm::kSparse;
+  base.reuse_granule = plan::kAttentionTile;
+  options_.plan.base = base;
+  EXPECT_EQ(make(plenty).reuse_granule, plan::kAttentionTile);
+  options_.prompts.attention = plan::AttentionForm::kFull;
+  options_.prompts.chunk = 48;
+  const plan::Plan full = make(plenty);
+  EXPECT_EQ(full.reuse_granule, 1);
+  EXPECT_EQ(full.prompt_part(0, 100), (plan::Shape{plan::Phase::kPrompt, 48}));
+  // Whoever asks for tiles gets them, whatever the plan had.
+  options_.plan.base = full;
+  options_.prompts.attention = plan::AttentionForm::kSparse;
+  options_.prompts.chunk = 64;
+  EXPECT_EQ(make(plenty).reuse_granule, plan::kAttentionTile);
+}
+
 // A plan that somebody kept is no reason to refuse a limit under which the model runs without it.
 TEST_F(MakePlan, P10AKeptPlanIsLeftWhereMemoryHasNoRoomForIt) {
   const MemoryFigures plenty = {64 * kGiga, 60 * kGiga, 5 * kMega, 3 * kMega};
