@@ -63,6 +63,7 @@ plan::Plan plan_here(const prepare::Options& options, const prepare::OpenedModel
     plan.context = std::max(plan.context, options.memory.context);
   }
   plan::check_attention(plan);  // cuts were added
+  plan::check_head_shares(plan.attention, model.blueprint.n_layers, model.blueprint.n_heads);
   const bool fixes_scales =
       plan.attention.form != plan::AttentionForm::kQuery || plan.attention.n_buckets > 0;
   if (options.lanes.is_strict_npu && !fixes_scales) {
