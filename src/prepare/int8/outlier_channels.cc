@@ -120,6 +120,8 @@ size_t resident_channel_bytes(const Options& options, const model::Blueprint& bl
   const bool keeps_all_inputs = int8.method == plan::Int8Method::kSplit || !int8.is_calibrated();
   const std::vector<bool> shadowed = int8.shadowed();
   const std::vector<model::LinearInput> inputs = model::linear_inputs(blueprint);
+  // A calibration of another model is refused where weights are bound. Memory is reckoned before.
+  if (int8.is_calibrated() && int8.inputs.size() != inputs.size()) return 0;
   size_t bytes = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!keeps_all_inputs && !shadowed[i]) continue;
