@@ -255,6 +255,20 @@ TEST_F(Terminal, ControlCStopsTheAnswerAndNotTheProgram) {
   EXPECT_EQ(chat.leave_with("/quit\r"), 0);
 }
 
+TEST_F(Terminal, ControlCInAContinuedLineDropsTheWholeMessage) {
+  TerminalProgram chat(words({"-n", "2"}), environment());
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  chat.type("half a message\\\r");
+  EXPECT_NE(chat.read_until(". "), "") << chat.pending();
+  chat.type("the other");
+  EXPECT_NE(chat.read_until("the other"), "") << chat.pending();
+  chat.type("\x03");
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  chat.type("/again\r");
+  EXPECT_NE(chat.read_until("no answer to repeat"), "") << chat.pending();
+  EXPECT_EQ(chat.leave_with("/quit\r"), 0);
+}
+
 TEST_F(Terminal, AnErrorDoesNotEndTheConversation) {
   TerminalProgram chat(words({"-c", "32", "-n", "2"}), environment());
   EXPECT_TRUE(chat.at_prompt()) << chat.pending();

@@ -157,6 +157,7 @@ std::optional<std::string> read_message(LineEditor* editor) {
   while (message && !message->empty() && message->back() == '\\') {
     message->back() = '\n';
     const std::optional<std::string> more = editor->read(". ");
+    if (!more && interrupted) return std::nullopt;  // Ctrl-C drops the lines before, too
     if (!more) break;
     *message += *more;
   }
