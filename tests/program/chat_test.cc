@@ -269,6 +269,37 @@ TEST_F(Terminal, ControlCInAContinuedLineDropsTheWholeMessage) {
   EXPECT_EQ(chat.leave_with("/quit\r"), 0);
 }
 
+TEST_F(Terminal, AnAnswerThatCannotBeKeptStaysInTheConversation) {
+  const std::string history = folder_.file("history.bin");
+  TerminalProgram chat(words({"-n", "2", "--history", history}), environment());
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  std::filesystem::create_directory(history);  // no file can be written there from now on
+  for (const char* line : {"hello\r", "/again\r"}) {
+    chat.type(line);
+    const std::string answer = chat.read_until("troika: ");
+    EXPECT_NE(answer, "") << chat.pending();
+    EXPECT_EQ(answer.find("no answer to repeat"), std::string::npos) << answer;
+    EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  }
+  EXPECT_EQ(chat.leave_with("/quit\r"), 0);
+}
+
+TEST_F(Terminal, ARepetitionThatFailsLeavesTheAnswerThere) {
+  const std::vector<std::string> program = words({"-n", "2", "--load", "map"});
+  TerminalProgram chat(program, environment());
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  chat.type("hello\r");
+  EXPECT_NE(chat.read_until("\n"), "") << chat.pending();
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  std::filesystem::resize_file(program[2], 5000);
+  for (int i = 0; i < 2; ++i) {
+    chat.type("/again\r");
+    EXPECT_NE(chat.read_until("became shorter"), "") << chat.pending();
+    EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  }
+  EXPECT_EQ(chat.leave_with("/quit\r"), 0);
+}
+
 TEST_F(Terminal, AnErrorDoesNotEndTheConversation) {
   TerminalProgram chat(words({"-c", "32", "-n", "2"}), environment());
   EXPECT_TRUE(chat.at_prompt()) << chat.pending();

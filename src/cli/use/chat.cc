@@ -3,6 +3,11 @@
 
 #include <atomic>
 #include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "cli/commands.h"
@@ -63,8 +68,9 @@ class Conversation {
   void clear() { messages_.resize(has_system_ ? 1 : 0); }
 
   void ask(const std::string& text) {
-    messages_.push_back({"user", text});
-    answer();
+    std::vector<engine::Message> messages = messages_;
+    messages.push_back({"user", text});
+    answer(std::move(messages));
   }
 
   void again() {
@@ -72,9 +78,10 @@ class Conversation {
       print("There is no answer to repeat.\n");
       return;
     }
-    messages_.pop_back();
+    std::vector<engine::Message> messages = messages_;
+    messages.pop_back();
     ++sampler_options_.seed;
-    answer();
+    answer(std::move(messages));
   }
 
   void print_stats() const {
@@ -87,7 +94,9 @@ class Conversation {
   }
 
  private:
-  void answer() {
+  // Answers these messages, which become the conversation with the answer. Where that fails the
+  // conversation stays as it was.
+  void answer(std::vector<engine::Message> messages) {
     engine::Sampler sampler(sampler_options_);
     engine::GenerateOptions options;
     options.most_tokens = flags_.n_tokens;
@@ -95,20 +104,17 @@ class Conversation {
     options.drafter = drafter_.get();
     if (drafter_ != nullptr) drafter_->clear_statistics();
     const DraftColours colours(flags_.show_drafts, &options);
-    try {
-      const std::vector<cache::Token> prompt = format_.prompt(messages_);
-      last_ = generate(session_, prompt, sampler, options,
-                       [&](std::string_view fragment) { print(colours.coloured(fragment)); });
-      history_.keep(prompt, last_.tokens);
-    } catch (const Error&) {
-      messages_.pop_back();  // the conversation stays as it was before the question
-      throw;
-    }
+    const std::vector<cache::Token> prompt = format_.prompt(messages);
+    last_ = generate(session_, prompt, sampler, options,
+                     [&](std::string_view fragment) { print(colours.coloured(fragment)); });
+    messages.push_back({"assistant", last_.text});
+    messages_ = std::move(messages);
     print("\n");
     if (last_.stop == engine::Stop::kContext) {
       print("(The context is full. /clear begins anew; --context gives more room.)\n");
     }
-    messages_.push_back({"assistant", last_.text});
+    // The answer was shown, so it belongs to the conversation even where it cannot be kept.
+    history_.keep(prompt, last_.tokens);
   }
 
   const ChatFlags& flags_;
