@@ -125,6 +125,21 @@ TEST_F(Chat, InAPipe) {
   EXPECT_NE(finished.out.find("forgotten.\n" + answer), std::string::npos);
 }
 
+// Words that only begin like a command are no command.
+TEST_F(Chat, OnlyTheWholeWordIsACommand) {
+  const std::string model = write(small_chat_model());
+  const Finished finished = troika({"chat", model, "-n", "3", "--temp", "0"},
+                                   "hello\n/systems\n/again\n/system\n/again\n");
+  expect_success(finished);
+  const size_t refused = finished.out.find("'/systems' is no command");
+  const size_t anew = finished.out.find("begins anew");
+  ASSERT_NE(refused, std::string::npos) << finished.out;
+  ASSERT_NE(anew, std::string::npos) << finished.out;
+  EXPECT_LT(refused, anew);
+  // The conversation is there until the command itself.
+  EXPECT_GT(finished.out.find("no answer to repeat"), anew) << finished.out;
+}
+
 TEST_F(Chat, AnswersDependOnWhatWasSaidBefore) {
   const std::string model = write(small_chat_model());
   const auto first_line_after = [&](const std::string& in, size_t n_lines) {

@@ -144,7 +144,7 @@ bool handle(const std::string& line, Conversation* conversation) {
   } else if (line == "/clear") {
     conversation->clear();
     print("The conversation is forgotten.\n");
-  } else if (line.rfind("/system", 0) == 0) {
+  } else if (line == "/system" || line.starts_with("/system ")) {
     conversation->set_system(argument("/system"));
     print("The conversation begins anew.\n");
   } else if (line == "/again") {
