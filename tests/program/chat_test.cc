@@ -270,6 +270,31 @@ TEST_F(Terminal, ControlCStopsTheAnswerAndNotTheProgram) {
   EXPECT_EQ(chat.leave_with("/quit\r"), 0);
 }
 
+// While the terminal is stopped the program waits in a write, which a signal may interrupt.
+TEST_F(Terminal, ControlCInAStoppedTerminalLosesNothing) {
+  TinyModel model = small_chat_model();
+  model.n_layers = 8;
+  model.ffn_width = 1024;
+  const std::string path = write(model, "long.gguf");
+  TerminalProgram chat({TROIKA_PROGRAM, "chat", path, "-c", "30000", "--seed", "1", "--logit-bias",
+                        "509=-inf", "--logit-bias", "510=-inf", "--logit-bias", "511=-inf"},
+                       environment());
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  chat.type("hello\r");
+  EXPECT_NE(chat.read_until("\n"), "");  // reads the echo of the question
+  EXPECT_NE(chat.read_until("e"), "");
+  chat.type("\x13");                          // Ctrl-S
+  EXPECT_EQ(chat.read_until("\x01", 2), "");  // waits until the answer stands still
+  chat.type("\x03");
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  chat.type("/stats\r");
+  const std::string stats = chat.read_until("tokens (");
+  EXPECT_NE(stats, "") << chat.pending();
+  EXPECT_EQ(stats.find("prompt 0 tokens"), std::string::npos) << stats;
+  EXPECT_EQ(stats.find("cannot be written"), std::string::npos) << stats;
+  EXPECT_EQ(chat.leave_with("/quit\r"), 0);
+}
+
 TEST_F(Terminal, ControlCInAContinuedLineDropsTheWholeMessage) {
   TerminalProgram chat(words({"-n", "2"}), environment());
   EXPECT_TRUE(chat.at_prompt()) << chat.pending();

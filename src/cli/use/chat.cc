@@ -179,6 +179,9 @@ void chat(ChatFlags& flags) {
   LineEditor editor(interrupted);
   struct sigaction action = {};
   action.sa_handler = on_interrupt;
+  // While the terminal is stopped (Ctrl-S) the program waits in a write. Ctrl-C ends the answer,
+  // and the write goes on, so that the answer is kept. In a pipe a wait for a line has to end.
+  if (editor.is_terminal()) action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   if (editor.is_terminal()) {
     note(fmt::format(
