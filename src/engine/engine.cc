@@ -117,7 +117,10 @@ void Engine::choose_plan(const prepare::Options& options) {
   start_.has_left_plan = prepare::leaves_base(all, blueprint(), weights(), start_.memory);
   machines::check_devices(plan_);
   prepare::choose_predictor(options, file(), &plan_);
-  ledger_ = prepare::expected_memory(options, blueprint(), weights(), plan_, start_.memory);
+  prepare::Options reckoned = options;
+  // A plan from a file keeps its context, whatever the options name, and weights leave it room.
+  if (!options.plan.file.empty()) reckoned.memory.context = plan_.context;
+  ledger_ = prepare::expected_memory(reckoned, blueprint(), weights(), plan_, start_.memory);
   ledger_.check();
 }
 

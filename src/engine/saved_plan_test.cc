@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "prepare/saved_plan.h"
+#include "prepare/streaming/weight_stream.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_engine.h"
 
@@ -50,6 +51,45 @@ TEST_F(SavedPlans, S3SharesForAnotherNumberOfHeadsAreASentence) {
   const model::Blueprint& blueprint = made.blueprint();
   EXPECT_EQ(refusal(static_cast<size_t>(blueprint.n_layers * blueprint.n_heads)), "");
   EXPECT_NE(refusal(1).find("shares of positions for 1 heads"), std::string::npos) << refusal(1);
+}
+
+test_support::TinyModel model_of_long_texts() {
+  test_support::TinyModel model = test_support::tiny_model("llama");
+  model.n_layers = 6;
+  model.ffn_width = 2048;
+  model.type = test_support::kQ8_0;
+  model.context = 2048;
+  return model;
+}
+
+class SavedPlansOfLongTexts : public SavedPlans {
+ protected:
+  SavedPlansOfLongTexts() : SavedPlans(model_of_long_texts()) {}
+};
+
+// The plan's context counts, whatever context the options name.
+TEST_F(SavedPlansOfLongTexts, P10WeightsLeaveRoomForThePlansContext) {
+  options_.memory.held_bytes = 0;
+  options_.memory.context = 2048;
+  const Engine whole(options_);
+  prepare::Options with_plan = options_with(whole, whole.plan());
+  with_plan.memory.held_bytes = 0;
+  const size_t all = whole.ledger().total_bytes();
+  const size_t of_context = whole.ledger().bytes(plan::Owner::kCache);
+  ASSERT_GT(of_context, size_t{4} << 20);
+  // A short context would have room beside all weights, so that none would be streamed.
+  with_plan.memory.limit_bytes = all - of_context / 2;
+  const auto n_streamed = [&](int context) {
+    with_plan.memory.context = context;
+    const Engine engine(with_plan);
+    EXPECT_EQ(engine.plan().context, 2048);
+    const prepare::WeightStream* const stream = engine.loaded().stream.get();
+    return stream == nullptr ? 0 : stream->n_streamed();
+  };
+  const int expected = n_streamed(0);
+  EXPECT_GT(expected, 0);
+  EXPECT_EQ(n_streamed(1), expected);
+  EXPECT_EQ(n_streamed(4096), expected);
 }
 
 }  // namespace
