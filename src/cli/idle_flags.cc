@@ -264,7 +264,8 @@ void say_of_lanes(const EngineFlags& flags, const prepare::Options& options, con
                     plan.order == plan::Order::kLockStep ? "two chunks at a time"
                                                          : "one chunk after the other"));
   }
-  if (!has_cuts_to_remove(options)) {
+  // A plan from a pipe can be read only once, so that it is not looked at without need.
+  if (flags.is_given("--no-cuts") && !has_cuts_to_remove(options)) {
     say("--no-cuts", "neither cuts nor lengths are in a plan that this run follows");
   }
   if (const std::vector<plan::LaneCap> caps = flags.checked().lanes.caps;

@@ -301,6 +301,18 @@ TEST_F(Usage, SwitchesThatAPlanFileReplacesAreNoted) {
   }
   const Finished alone = run({"--plan", plan});
   EXPECT_EQ(alone.err.find("does nothing"), std::string::npos) << alone.err;
+  expect_success(troika({"plan", model_, "-o", plan, "--threads", "1", "--prefill", "int8"}));
+  const Finished packed = run({"--packed", "1M", "--plan", plan});
+  expect_success(packed);
+  EXPECT_NE(packed.err.find("note: --packed does nothing here: " + plan), std::string::npos)
+      << packed.err;
+}
+
+TEST_F(Usage, APlanMayComeFromAPipe) {
+  const std::string plan = folder_.file("plan.json");
+  expect_success(troika({"plan", model_, "-o", plan, "--threads", "1"}));
+  expect_success(
+      troika({"run", model_, "-p", "Once", "-n", "1", "--plan", "/dev/stdin"}, read_whole(plan)));
 }
 
 TEST_F(Usage, SparseAttentionThatNoPromptCanReachIsNoted) {
