@@ -59,7 +59,9 @@ constexpr const char* kOfPlans[] = {"--threads",
                                     "--attention-above",
                                     "--attention-lanes",
                                     "--attention-heads",
-                                    "--attention-buckets"};
+                                    "--attention-buckets",
+                                    "--chunk",
+                                    "--packed"};
 constexpr const char* kOfThisMachine[] = {
     "--prefill",      "--attention-from",  "--attention-above", "--int8",
     "--int8-weights", "--weight-outliers", "--outlier-prune",   "--packed"};
@@ -360,6 +362,8 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
     for (const std::string_view name : kOfPlans) {
       // Plans of phones do not say how heads go over lanes.
       if (!prepare::is_here(flags.options) && name.starts_with("--attention")) continue;
+      // Where no prompt is in int8, that is the nearer reason.
+      if (name == "--packed" && plan.prefill != plan::Prefill::kInt8) continue;
       say(name.data(),
           fmt::format("{} says it; leave --plan out, or make another with 'troika plan'",
                       flags.options.plan.file));

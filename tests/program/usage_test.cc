@@ -291,7 +291,8 @@ TEST_F(Usage, SwitchesThatAPlanFileReplacesAreNoted) {
   const std::vector<std::vector<std::string>> all = {
       {"--threads", "2"},       {"--context", "64"},         {"--kv", "q8_0"},
       {"--place", "ffn=0"},     {"--place", "ffn=50000000"}, {"--lane-memory", "1=1G"},
-      {"--activations", "f32"}, {"--prefill", "f32"},        {"--attention", "sparse"}};
+      {"--activations", "f32"}, {"--prefill", "f32"},        {"--attention", "sparse"},
+      {"--chunk", "64"}};
   for (std::vector<std::string> words : all) {
     const std::string noted = "note: " + words[0] + " does nothing here: " + plan;
     words.insert(words.end(), {"--plan", plan});
