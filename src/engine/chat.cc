@@ -83,12 +83,18 @@ struct ChatFormat::State {
     return result;
   }
 
-  // Protects all texts in a value. REQUIRES: whoever has read the value has bounded its depth.
+  // Protects all texts in a value, and the names in its objects: those of a tool's parameters are a
+  // person's too. REQUIRES: whoever has read the value has bounded its depth.
   Json protect(const Json& json) const {
     if (json.is_string()) return protect(json.get_ref<const std::string&>());
-    if (!json.is_structured()) return json;
-    Json result = json;
-    for (Json& part : result) part = protect(Json(part));
+    if (json.is_array()) {
+      Json result = Json::array();
+      for (const Json& part : json) result.push_back(protect(part));
+      return result;
+    }
+    if (!json.is_object()) return json;
+    Json result = Json::object();
+    for (const auto& [name, part] : json.items()) result[protect(name)] = protect(part);
     return result;
   }
 
