@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -57,13 +58,12 @@ void CalibrationState::load() {
 
 nlohmann::json CalibrationState::finding(const std::string& pass,
                                          const std::function<nlohmann::ordered_json()>& run) {
-  auto all = nlohmann::ordered_json::parse(text_);
-  if (!all.contains(pass)) {
-    all[pass] = run();
+  if (!nlohmann::json::parse(text_).contains(pass)) {
+    nlohmann::ordered_json found = run();
+    auto all = nlohmann::ordered_json::parse(text_);  // has what the pass has found on its way
+    all[pass] = std::move(found);
     text_ = all.dump();
-    if (!path_.empty()) {
-      write_file(path_, text_);
-    }
+    if (!path_.empty()) write_file(path_, text_);
   }
   return nlohmann::json::parse(text_).at(pass);
 }

@@ -41,6 +41,21 @@ TEST_F(CalibrationStates, APassOfACutOffCalibrationIsNotRunAgain) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.file("side")));
 }
 
+// A pass may need what another one finds out.
+TEST_F(CalibrationStates, WhatAPassFindsOnItsWayIsKeptToo) {
+  {
+    CalibrationState state(folder_.file("side"), "a model and a text");
+    const auto run = [&] { return nlohmann::ordered_json{{"loss", find(state, "inner", 1.0)}}; };
+    EXPECT_EQ(state.finding("outer", run).at("loss"), 1.0);
+    EXPECT_EQ(find(state, "inner", 7.0), 1.0);
+  }
+  CalibrationState state(folder_.file("side"), "a model and a text");
+  EXPECT_EQ(state.n_found_earlier(), 2u);
+  EXPECT_EQ(find(state, "inner", 7.0), 1.0);
+  EXPECT_EQ(find(state, "outer", 7.0), 1.0);
+  EXPECT_EQ(n_run_, 1);
+}
+
 TEST_F(CalibrationStates, AnotherCalibrationHasAFileOfItsOwn) {
   CalibrationState state(folder_.file("side"), "a model and a text");
   find(state, "first", 1.0);
