@@ -1,5 +1,7 @@
 // Uses the C API as programs in other languages do.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <chrono>
@@ -261,6 +263,52 @@ TEST_F(CApi, ACallbackCanStop) {
       TROIKA_OK);
   EXPECT_EQ(n_calls, 3);
   EXPECT_EQ(result.stop, TROIKA_STOP_CANCELLED);
+}
+
+// Holds a prompt in memory that cancels the session when it is first read: then troika_generate has
+// begun and has no tokens yet.
+class CancellingPage {
+ public:
+  explicit CancellingPage(troika_session* session) {
+    session_ = session;
+    page_ = static_cast<char*>(
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    std::memcpy(page_, "Once", 4);
+    mprotect(page_, kBytes, PROT_NONE);
+    struct sigaction action = {};
+    action.sa_handler = [](int) {
+      mprotect(page_, kBytes, PROT_READ);
+      troika_session_cancel(session_);
+    };
+    sigaction(SIGSEGV, &action, &before_);
+  }
+  ~CancellingPage() {
+    sigaction(SIGSEGV, &before_, nullptr);
+    munmap(page_, kBytes);
+  }
+  CancellingPage(const CancellingPage&) = delete;
+  CancellingPage& operator=(const CancellingPage&) = delete;
+
+  const char* text() const { return page_; }
+
+ private:
+  static constexpr size_t kBytes = 65536;  // is a multiple of any size of pages
+  // A signal's handler gets no argument of ours.
+  static inline char* page_ = nullptr;
+  static inline troika_session* session_ = nullptr;
+  struct sigaction before_ = {};
+};
+
+TEST_F(CApi, ACancelThatComesBeforeTheFirstTokenHolds) {
+  generate_.max_tokens = -1;
+  troika_result result = {};
+  const CancellingPage prompt(session_);
+  ASSERT_EQ(
+      troika_generate(session_, prompt.text(), 4, &generate_, nullptr, nullptr, &result, &error_),
+      TROIKA_OK)
+      << error_.message;
+  EXPECT_EQ(result.stop, TROIKA_STOP_CANCELLED);
+  EXPECT_EQ(result.generated_tokens, 0);
 }
 
 TEST_F(CApi, AnotherThreadCanCancel) {

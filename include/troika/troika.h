@@ -111,8 +111,8 @@ troika_code troika_generate(troika_session* session, const char* prompt, size_t 
                             const troika_generate_options* options, troika_text_callback callback,
                             void* user, troika_result* result, troika_error* error);
 
-/* Makes a running troika_generate of this session return soon. Any thread may call it. Null is
- * allowed. */
+/* Makes a running troika_generate of this session return soon, whatever it is at; does nothing
+ * where none runs. Any thread may call it. Null is allowed. */
 void troika_session_cancel(troika_session* session);
 
 #ifdef __cplusplus

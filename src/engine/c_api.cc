@@ -222,6 +222,7 @@ troika_code troika_generate(troika_session* session, const char* prompt, size_t 
   return guarded(error, [&] {
     require(session != nullptr && (prompt != nullptr || prompt_bytes == 0),
             "troika_generate needs a session and a prompt.");
+    session->cancel = false;  // before any work, so that a cancel which comes meanwhile holds
     const troika_generate_options o =
         options != nullptr ? *options : troika_default_generate_options();
     require(o.max_tokens >= -1, "max_tokens is -1 (no limit), 0 or more.");
@@ -231,7 +232,6 @@ troika_code troika_generate(troika_session* session, const char* prompt, size_t 
         o.chat != 0 ? troika::engine::ChatFormat(engine).prompt({{"user", std::string(text)}})
                     : engine.tokenizer().encode(text);
     troika::engine::Sampler sampler(sampler_options(o));
-    session->cancel = false;
     troika::engine::GenerateOptions generate_options;
     generate_options.most_tokens = o.max_tokens;
     generate_options.cancel = &session->cancel;
