@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -263,6 +262,34 @@ TEST_F(CApi, ACallbackCanStop) {
       TROIKA_OK);
   EXPECT_EQ(n_calls, 3);
   EXPECT_EQ(result.stop, TROIKA_STOP_CANCELLED);
+}
+
+// The end of an answer may bring text that was held back, such as half a character.
+TEST_F(CApi, ACallbackThatStoppedIsNotCalledAgain) {
+  generate_.max_tokens = -1;
+  generate_.temperature = 8;  // makes all tokens nearly as likely, bytes among them
+  generate_.top_k = 0;
+  generate_.top_p = 1;
+  generate_.min_p = 0;
+  const auto stop_at_once = [](void* user, const char*, size_t) {
+    ++*static_cast<int*>(user);
+    return 0;
+  };
+  for (generate_.seed = 0; generate_.seed < 400; ++generate_.seed) {
+    int n_calls = 0;
+    ASSERT_EQ(
+        troika_generate(session_, "Once", 4, &generate_, stop_at_once, &n_calls, nullptr, &error_),
+        TROIKA_OK);
+    EXPECT_LE(n_calls, 1) << generate_.seed;
+  }
+}
+
+TEST_F(CApi, WhateverACallbackThrowsIsASentence) {
+  const auto throw_number = [](void*, const char*, size_t) -> int { throw 7; };
+  expect_refused(
+      troika_generate(session_, "Once", 4, &generate_, throw_number, nullptr, nullptr, &error_),
+      TROIKA_ERROR, "return 0");
+  EXPECT_FALSE(text_of(session_, "Once upon a time").empty());
 }
 
 // Holds a prompt in memory that cancels the session when it is first read: then troika_generate has

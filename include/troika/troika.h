@@ -69,7 +69,8 @@ troika_code troika_session_open(troika_engine* engine, troika_session** session,
 /* Frees the session. Null is allowed. */
 void troika_session_close(troika_session* session);
 
-/* Is called with whole characters as they come. Returns 0 to stop the answer. */
+/* Is called with whole characters as they come. Returns 0 to stop the answer, and is then not
+ * called again. */
 typedef int (*troika_text_callback)(void* user, const char* text, size_t text_bytes);
 
 typedef struct troika_generate_options {

@@ -73,6 +73,10 @@ troika_code guarded(troika_error* error, Body&& body) {
     return fail(error, TROIKA_ERROR, "There is not enough memory.");
   } catch (const std::exception& e) {
     return fail(error, TROIKA_ERROR, e);
+  } catch (...) {  // nothing here throws so, but a callback of a program in C++ may
+    return fail(
+        error, TROIKA_ERROR,
+        "The callback threw what is no std::exception. Let it return 0 to stop the answer.");
   }
 }
 
@@ -236,11 +240,12 @@ troika_code troika_generate(troika_session* session, const char* prompt, size_t 
     generate_options.most_tokens = o.max_tokens;
     generate_options.cancel = &session->cancel;
     generate_options.drafter = session->drafter.get();
+    bool is_refused = false;  // the callback wants no more text
     const troika::engine::Generated g = troika::engine::generate(
         session->session, tokens, sampler, generate_options, [&](std::string_view fragment) {
-          if (callback != nullptr && callback(user, fragment.data(), fragment.size()) == 0) {
-            session->cancel = true;
-          }
+          if (callback == nullptr || is_refused) return;
+          is_refused = callback(user, fragment.data(), fragment.size()) == 0;
+          if (is_refused) session->cancel = true;
         });
     if (result != nullptr) {
       *result = {to_c(g.stop),
