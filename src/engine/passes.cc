@@ -30,12 +30,12 @@ void limit_slots(size_t most_bytes, cache::KvShape* shape) {
 // Returns the shape of a cache that could grow to as many slots as there may ever be; `count_texts`
 // says how many there are now. Where nothing is computed, positions count, but keys and values need
 // no memory.
-cache::KvShape largest_shape(const Engine& engine) {
+cache::KvShape largest_shape(const Engine& engine, size_t available_bytes) {
   cache::KvShape shape = prepare::kv_shape(engine.plan(), engine.blueprint());
   shape.most_positions = engine.plan().context;
   const int64_t n_slots =
       engine.phone().machine == nullptr
-          ? prepare::most_slots(engine.ledger(), shape, kMostTexts, available_memory_bytes())
+          ? prepare::most_slots(engine.ledger(), shape, kMostTexts, available_bytes)
           : int64_t{shape.most_slots} * kMostTexts;
   shape.most_slots = static_cast<int>(std::min<int64_t>(n_slots, INT_MAX));
   if (!engine.has_values()) shape.n_layers = 0;
@@ -51,27 +51,35 @@ bool orders_heads(const Engine& engine) {
 
 }  // namespace
 
-Passes::Passes(Engine& engine, plan::Ledger* ledger)
+size_t Passes::available_here() { return available_memory_bytes(); }
+
+Passes::Passes(Engine& engine, plan::Ledger* ledger, AvailableBytes available)
     : runner(engine.machine()),
       chunk_policy(schedule::make_policy(engine.plan().order, orders_heads(engine))),
-      kv(largest_shape(engine), lanes::pieces_of(lanes::owned_memory(engine.machine()))),
+      kv(largest_shape(engine, available()),
+         lanes::pieces_of(lanes::owned_memory(engine.machine()))),
       sequences(kv, kMostIdleTexts),
       batches(engine),
       engine_(engine),
-      ledger_(ledger) {
+      ledger_(ledger),
+      available_bytes_(available) {
   runner.reserve(engine.graphs().most_nodes());
   runner.set_watch(layouts());
 }
 
 void Passes::count_texts(int n_more) {
+  const bool has_promised = n_texts_ > 0;
   n_texts_ += n_more;
   const cache::KvShape shape = prepare::kv_shape(engine_.plan(), engine_.blueprint());
   const int n_counted = std::clamp(n_texts_, 1, kMostTexts);
   int64_t n_slots = kv.shape().most_slots;
   if (engine_.phone().machine == nullptr) {
     // Memory that the cache has taken already stays available to it.
-    const size_t available = available_memory_bytes() + kv.bytes();
+    const size_t available = available_bytes_() + kv.bytes();
     n_slots = std::min(n_slots, prepare::most_slots(*ledger_, shape, n_counted, available));
+    // No text needs more than its context.
+    const int64_t promised = std::min<int64_t>(kv.n_limit(), int64_t{shape.limit()} * n_texts_);
+    if (has_promised) n_slots = std::max(n_slots, promised);
     ledger_->set(plan::Owner::kCache, prepare::cache_bytes(shape, n_slots));
   }
   kv.limit_slots(static_cast<int>(n_slots));

@@ -1,6 +1,7 @@
 // What the passes of an engine share. Passes of all sessions run one at a time.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,12 +20,16 @@ class Engine;
 
 class Passes {
  public:
-  // Enters keys and values into the ledger. Both arguments must outlive this. REQUIRES: the engine
-  // has its plan, its machine and its graphs.
-  Passes(Engine& engine, plan::Ledger* ledger);
+  // Returns the bytes of memory that are free, or freed when asked for.
+  using AvailableBytes = size_t (*)();
+  static size_t available_here();
+  // Enters keys and values into the ledger. Engine and ledger must outlive this. REQUIRES: the
+  // engine has its plan, its machine and its graphs.
+  Passes(Engine& engine, plan::Ledger* ledger, AvailableBytes available = available_here);
 
   // Says that n_more texts more, or fewer where it is negative, may each grow to a full context. As
-  // far as memory allows, there are slots for all of them. REQUIRES: the mutex is held.
+  // far as memory allows, there are slots for all of them. Slots that texts may count on already
+  // stay theirs, however little memory is free by now. REQUIRES: the mutex is held.
   void count_texts(int n_more);
 
   // The functions from here on may be called without the mutex.
@@ -52,6 +57,7 @@ class Passes {
  private:
   const Engine& engine_;
   plan::Ledger* ledger_;
+  AvailableBytes available_bytes_;
   int n_texts_ = 0;
 };
 
