@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -153,6 +154,35 @@ TEST(PromptLogits, AreTheSameOnSeveralLanes) {
   EXPECT_EQ(one.seen.size(), 120u);
   EXPECT_EQ(one.seen, two.seen);
   EXPECT_EQ(copy_of(alone.session->logits()), copy_of(session.logits()));
+}
+
+// Behind a beginning that is reused, chunks end where those of a whole prompt do not, and the short
+// rest is a chunk more.
+TEST(PromptLogits, AreTheSameOnSeveralLanesBehindAReusedBeginning) {
+  const std::vector<int> cores = usable_core_numbers();
+  if (cores.size() < 2) GTEST_SKIP() << "two lanes need two cores";
+  const auto model = small_model();
+  const auto before = random_tokens(model, 96);
+  auto prompt = random_tokens(model, 110, 3);
+  std::copy_n(before.begin(), 40, prompt.begin());
+  prepare::Options options = in_chunks();
+  options.prompts.prefill = plan::Prefill::kBf16;
+  const auto collect = [&](Engine& engine) {
+    Session session(engine);
+    session.prefill(before);
+    Collector collector(100);
+    EXPECT_EQ(session.prefill(prompt, nullptr, &collector), 70);
+    return collector.seen;
+  };
+  TinyEngine alone(model, options);
+  options.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+  options.lanes.placements = {{"attention", 0, 1}};
+  options.prompts.chunks_in_flight = 2;
+  options.model.file = alone.folder.file("tiny.gguf");
+  Engine lanes(options);
+  const std::map<int, Logits> expected = collect(*alone.engine);
+  EXPECT_EQ(expected.size(), 70u);
+  EXPECT_EQ(collect(lanes), expected);
 }
 
 }  // namespace

@@ -150,6 +150,16 @@ Watch Session::watch_of(PromptObserver* observer) const {
   return watch;
 }
 
+// Returns how many tokens of a prompt, from `position` on, go in no more chunks than have buffers
+// of their own: what is observed behind a part must still be there.
+int Session::n_in_buffers(int position, int n_prompt) const {
+  int end = position;
+  for (int i = 0; i < engine_.graphs().n_sets() && end < n_prompt; ++i) {
+    end += engine_.plan().prompt_part(end, n_prompt).n_rows;
+  }
+  return end - position;
+}
+
 int Session::read_prompt(int most_tokens, PromptObserver* observer) {
   const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
   const auto n_prompt = static_cast<int>(prompt_.size());
@@ -157,7 +167,8 @@ int Session::read_prompt(int most_tokens, PromptObserver* observer) {
   const bool has_lanes = engine_.machine().lanes().size() > 1;
   const plan::Shape shape = engine_.plan().prompt_part(position, n_prompt);
   batch_.clear();
-  const int most = has_lanes ? most_tokens : std::min(most_tokens, shape.n_rows);
+  int most = has_lanes ? most_tokens : std::min(most_tokens, shape.n_rows);
+  if (observer != nullptr) most = std::min(most, n_in_buffers(position, n_prompt));
   const int n_rows = add_prompt(engine_.plan().whole_granules(position, n_prompt, most), &batch_);
   std::span<const float> logits;
   const auto keep = [&](int, std::span<const float> row) { logits = row; };
@@ -176,13 +187,11 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
   const int n_known = begin_prompt(tokens);
   const bool has_lanes = engine_.machine().lanes().size() > 1;
   // With several lanes, several chunks of a prompt are computed at the same time. Reading then
-  // stops after some chunks: a caller can cancel there, and what is observed is still in its
-  // buffers.
+  // stops after some chunks, so that a caller can cancel there.
   const auto chunk = static_cast<size_t>(engine_.plan().chunk());
   const size_t in_flight = chunk * static_cast<size_t>(engine_.graphs().n_sets());
   size_t most = tokens.size();
   if (has_lanes && cancel != nullptr) most = in_flight * kChunksBetweenLooks;
-  if (has_lanes && observer != nullptr) most = in_flight;
   while (n_unread() > 0) {
     const bool is_begun = static_cast<int>(n_read_) > n_known;
     if (is_begun && cancel != nullptr && cancel->load(std::memory_order_relaxed)) break;

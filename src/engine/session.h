@@ -44,8 +44,8 @@ class Session {
               PromptObserver* observer = nullptr);
   // Do what `prefill` does in parts, for callers with other things to do between them.
   // `begin_prompt` returns how many tokens are known already. Each `read_prompt` computes at least
-  // one more token, and no more than wanted or than whole granules of the plan hold. It returns how
-  // many are left.
+  // one more token, and no more than wanted or than whole granules of the plan hold; with an
+  // observer also no more than lie in the buffers together. It returns how many are left.
   int begin_prompt(std::span<const Token> tokens);
   int read_prompt(int most_tokens, PromptObserver* observer = nullptr);
   // Takes over the prompt that another session has just read, with its keys, values and logits;
@@ -129,6 +129,7 @@ class Session {
   void need_sequence();
   int begin_sequence(std::span<const Token> tokens);
   void plan_layouts(int n_prompt, int position);
+  int n_in_buffers(int position, int n_prompt) const;
   void compute_pending();
   void compute_last();
   int most_draft_nodes(int most_tokens, int most_rows) const;
