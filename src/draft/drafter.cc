@@ -47,7 +47,8 @@ Drafter::Drafter(std::vector<std::unique_ptr<Source>> sources, const DrafterOpti
 void Drafter::reserve() {
   const int most_nodes = options_.most_width;
   const int most_joined = most_nodes * static_cast<int>(sources_.size());
-  for (const auto& source : sources_) source->reserve(options_.most_text, most_nodes);
+  const int most_text = std::min(options_.most_text, kMostReservedText);
+  for (const auto& source : sources_) source->reserve(most_text, most_nodes);
   for (Tree& guesses : guesses_) guesses.reserve(most_nodes);
   joined_.reserve(most_joined);
   tree_.reserve(most_nodes);
@@ -55,7 +56,7 @@ void Drafter::reserve() {
   order_.reserve(n_joined);
   moved_.reserve(n_joined);
   sums_.reserve(n_joined + 1);
-  seen_.reserve(static_cast<size_t>(options_.most_text));
+  seen_.reserve(static_cast<size_t>(most_text));
 }
 
 void Drafter::clear_statistics() {

@@ -20,6 +20,10 @@ namespace troika::draft {
 inline constexpr int kMostWidth = 32;
 // The most rows of a pass that several texts share. Costs are learned up to this width.
 inline constexpr int kMostPassRows = 64;
+// Memory is taken at once for no longer texts: what knows all substrings of a text has some 170
+// bytes a token, and clears a part of them for each text. Longer ones take more as they grow,
+// seldom and ever more at a time, and are known as well.
+inline constexpr int kMostReservedText = 32768;
 
 struct DrafterOptions {
   int most_width = kMostWidth;
@@ -33,7 +37,8 @@ struct DrafterOptions {
   std::vector<std::pair<int, double>> costs_ms = {};
   // Guesses that these rules forbid are dropped; null: no rules are known.
   std::shared_ptr<Rules> rules = nullptr;
-  // Counts the tokens of text for which memory is taken at once, so that steps allocate nothing.
+  // Counts the tokens of text for which memory is taken at once, so that steps allocate nothing, up
+  // to kMostReservedText.
   int most_text = 0;
 };
 

@@ -23,7 +23,9 @@ class Counter : public Source {
     int parent = kRoot;
     for (int i = 0; i < most; ++i) parent = tree->add(parent, first_ + i, chance_);
   }
+  void reserve(int most_text, int /*most_nodes*/) override { most_reserved = most_text; }
   int n_resets = 0;
+  int most_reserved = -1;
   Tokens seen;
 
  private:
@@ -67,6 +69,12 @@ TEST(Drafter, BeginsPlainAndWidensWhereGuessesComeTrueAndRowsAreCheap) {
   int width = 0;
   for (int i = 0; i < 40; ++i) width = run.step(31, 0.02);
   EXPECT_EQ(width, kMostWidth);
+}
+
+// A plan's context may be far longer than any text.
+TEST(Drafter, TakesMemoryForTextsAsPeopleWriteThem) {
+  EXPECT_EQ(WithCounter(0.8f, {.most_text = 4096}).source->most_reserved, 4096);
+  EXPECT_EQ(WithCounter(0.8f, {.most_text = 1 << 27}).source->most_reserved, kMostReservedText);
 }
 
 TEST(Drafter, StaysPlainWhereGuessesAreWrong) {
