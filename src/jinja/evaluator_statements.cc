@@ -11,7 +11,7 @@ namespace troika::jinja {
 std::string Evaluator::render(const Value& context) {
   auto outer = std::make_shared<Scope>(nullptr);
   for (size_t i = 0; i < tree_.symbols.size(); ++i) {
-    if (const Value* value = context.dict().find(tree_.symbols[i])) {
+    if (const Value* value = context.dict().find(rt_.heap, tree_.symbols[i])) {
       outer->set(static_cast<int>(i), *value);
     }
   }

@@ -40,6 +40,39 @@ TEST(TemplateLimits, Steps) {
                "chat template");
 }
 
+// Each of these loops does in one step what takes a second, unless what it goes through is counted.
+const std::string kForever = "{% for i in range(9999) %}";
+
+// A tuple that holds one tuple ten times, and so on 14 levels down, has ten to the 14th elements.
+TEST(TemplateLimits, KeysThatHoldOneAnother) {
+  std::string tuples = "{% set t = (1,1,1,1,1,1,1,1,1,1) %}";
+  for (int i = 0; i < 14; ++i) {
+    tuples += "{% set t = (t,t,t,t,t,t,t,t,t,t) %}";
+  }
+  expect_error(tuples + "{{ {t: 1} }}", "did not finish within 1000000 steps");
+  expect_error(tuples + "{{ t in {1: 1} }}", "did not finish within 1000000 steps");
+}
+
+// NaN is the key of another entry each time, and all of them have one hash.
+TEST(TemplateLimits, KeysOfOneHash) {
+  expect_error("{% set d = {} %}{% set nan = 'nan' | float %}" + kForever +
+                   "{% set _ = d.update([[nan, i]]) %}{% endfor %}",
+               "did not finish within 1000000 steps");
+}
+
+TEST(TemplateLimits, LongKeys) {
+  const std::string keys = "{% set a = 'x' * 999999 %}{% set b = 'x' * 999998 ~ 'y' %}";
+  const std::string steps = "did not finish within 1000000 steps";
+  expect_error(keys + "{% set d = {a: 1} %}" + kForever + "{% if d[b] %}{% endif %}{% endfor %}",
+               steps);
+  expect_error(keys + "" + kForever + "{% if a is sameas b %}{% endif %}{% endfor %}", steps);
+  expect_error(
+      "{% set d = {} %}{% for i in range(9) %}{% set _ = d.update([['x' * 99999 ~ i, 1]]) %}"
+      "{% endfor %}{% set _ = d.update([['k', 1]]) %}" +
+          kForever + "{% set _ = d.pop('k') %}{% set _ = d.update([['k', 1]]) %}{% endfor %}",
+      steps);
+}
+
 TEST(TemplateLimits, Memory) {
   expect_error(
       "{% set ns = namespace(s='x') %}{% for i in range(99) %}"

@@ -64,7 +64,7 @@ class PercentFormatter {
     }
     const std::string name = format_.substr(i_ + 1, end - i_ - 1);
     i_ = end + 1;
-    const Value* found = arguments_.dict().find(name);
+    const Value* found = arguments_.dict().find(rt_.heap, name);
     if (found == nullptr) {
       rt_.fail(fmt::format("a format names '{}', which the dictionary does not have", name));
     }

@@ -98,7 +98,7 @@ Value clear_list(Runtime& rt, Args& a) {
 
 Value get(Runtime& rt, Args& a) {
   check_key(rt, a.at[1]);
-  const Value* found = a.at[0].dict().find(a.at[1]);
+  const Value* found = a.at[0].dict().find(rt.heap, a.at[1]);
   return found != nullptr ? *found : a.has(2) ? a.at[2] : Value::none();
 }
 
@@ -133,7 +133,7 @@ Value update(Runtime& rt, Args& a) {
 
 Value pop_key(Runtime& rt, Args& a) {
   check_key(rt, a.at[1]);
-  const Value* found = a.at[0].dict().find(a.at[1]);
+  const Value* found = a.at[0].dict().find(rt.heap, a.at[1]);
   if (found == nullptr) {
     if (!a.has(2)) {
       rt.fail("pop() does not find the key " + to_repr(rt, a.at[1]).substr(0, 80));
@@ -142,17 +142,17 @@ Value pop_key(Runtime& rt, Args& a) {
   }
   Value v = *found;
   rt.heap.step(a.at[0].dict().entries.size());
-  a.at[0].dict().erase(a.at[1]);
+  a.at[0].dict().erase(rt.heap, a.at[1]);
   return v;
 }
 
 Value setdefault(Runtime& rt, Args& a) {
   check_key(rt, a.at[1]);
   Dict& dict = a.at[0].dict();
-  if (dict.find(a.at[1]) == nullptr) {
+  if (dict.find(rt.heap, a.at[1]) == nullptr) {
     dict.set(rt.heap, a.at[1], a.has(2) ? a.at[2] : Value::none());
   }
-  return *dict.find(a.at[1]);
+  return *dict.find(rt.heap, a.at[1]);
 }
 
 Value copy_dict(Runtime& rt, Args& a) {

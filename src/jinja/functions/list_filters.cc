@@ -127,7 +127,7 @@ Value unique(Runtime& rt, Args& a) {
   for (const Value& item : items_of(rt, a.at[0])) {
     const Value key = key_of(item);
     check_key(rt, key);
-    if (seen.dict().find(key) == nullptr) {
+    if (seen.dict().find(rt.heap, key) == nullptr) {
       seen.dict().set(rt.heap, key, Value::none());
       kept.push_back(item);
     }

@@ -75,7 +75,7 @@ bool all_cased(Runtime& rt, const Value& v, bool (*wanted)(uint32_t), bool (*oth
 Value lower(Runtime& rt, Args& a) { return Value::of(all_cased(rt, a.at[0], is_lower, is_upper)); }
 Value upper(Runtime& rt, Args& a) { return Value::of(all_cased(rt, a.at[0], is_upper, is_lower)); }
 
-Value sameas(Runtime&, Args& a) {
+Value sameas(Runtime& rt, Args& a) {
   const Value& x = a.at[0];
   const Value& y = a.at[1];
   if (x.kind() != y.kind()) {
@@ -87,7 +87,7 @@ Value sameas(Runtime&, Args& a) {
   if (x.is_float()) {
     return Value::of(x.as_double() == y.as_double());
   }
-  return Value::of(x.is_undefined() || same_key(x, y));
+  return Value::of(x.is_undefined() || same_key(rt.heap, x, y));
 }
 
 Value in(Runtime& rt, Args& a) { return Value::of(contains(rt, a.at[1], a.at[0])); }

@@ -23,7 +23,7 @@ std::optional<Value> own_attribute(Runtime& rt, const Value& object, const std::
     return v.is_undefined() ? std::nullopt : std::optional(std::move(v));
   }
   if (object.is(Shape::kNamespace)) {
-    const Value* found = object.dict().find(name);
+    const Value* found = object.dict().find(rt.heap, name);
     return found == nullptr ? std::nullopt : std::optional(*found);
   }
   if (object.is(Shape::kCycler) && name == "current") {
@@ -66,7 +66,7 @@ std::optional<Value> own_item(Runtime& rt, const Value& object, const Value& key
       return std::nullopt;
     }
     check_key(rt, key);
-    const Value* found = object.dict().find(key);
+    const Value* found = object.dict().find(rt.heap, key);
     return found == nullptr ? std::nullopt : std::optional(*found);
   }
   if (!key.is_integral()) {
@@ -165,7 +165,7 @@ Value get_attribute(Runtime& rt, const Value& object, const Value& name) {
     return *found;
   }
   if (object.is(Shape::kDict)) {
-    if (const Value* found = object.dict().find(name)) {
+    if (const Value* found = object.dict().find(rt.heap, name)) {
       return *found;
     }
   }

@@ -60,7 +60,7 @@ bool equal_dicts(Runtime& rt, const Dict& a, const Dict& b) {
     return false;
   }
   for (const auto& [key, value] : a.entries) {
-    const Value* other = b.find(key);
+    const Value* other = b.find(rt.heap, key);
     if (other == nullptr || !equal(rt, value, *other)) {
       return false;
     }
@@ -159,7 +159,7 @@ bool contains(Runtime& rt, const Value& container, const Value& item) {
   }
   if (container.is(Shape::kDict)) {
     check_key(rt, item);
-    return container.dict().find(item) != nullptr;
+    return container.dict().find(rt.heap, item) != nullptr;
   }
   if (container.is(Shape::kRange) && item.is_int()) {
     const Range& r = container.range();
