@@ -66,6 +66,8 @@ const Row kRunErrors[] = {
     {"{% set s.x = 1 %}", "'s' is no namespace"},
     {"{{ s.split('') }}", "a separator is empty"},
     {"{{ s.nosuch() }}", "'nosuch' is undefined"},
+    {"{{ range(-9223372036854775807, 9223372036854775807, 4611686018427387904)[::3] }}",
+     "further apart than 64 bits"},
     {"{{ s[1:2:0] }}", "step of a slice is zero"},
     {"{{ '%d' % 'a' }}", "%d needs a number"},
     {"{{ '%s %s' % 'a' }}", "more places than values"},

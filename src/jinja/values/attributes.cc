@@ -136,6 +136,23 @@ Bounds slice_bounds(Runtime& rt, const Value& start, const Value& stop, const Va
   return {first, by, Range(first, last, by).n};
 }
 
+int64_t clamped_to_64_bits(__int128 i) {
+  return static_cast<int64_t>(std::clamp<__int128>(i, INT64_MIN, INT64_MAX));
+}
+
+// Multiplies in 128 bits, since the numbers of a range may lie anywhere in 64.
+Value slice_range(Runtime& rt, const Range& r, const Bounds& b) {
+  const auto step = static_cast<__int128>(b.step) * r.step;
+  const int64_t by = clamped_to_64_bits(step);
+  if (b.n > 1 && by != step) {
+    rt.fail("the numbers of a slice of a range lie further apart than 64 bits can say");
+  }
+  // The first number is one of the range, if there is any, and the others end before the limits.
+  const int64_t first = clamped_to_64_bits(r.first + static_cast<__int128>(b.start) * r.step);
+  const int64_t stop = clamped_to_64_bits(first + static_cast<__int128>(b.n) * by);
+  return Value::of(rt.heap.make<Range>(first, stop, by));
+}
+
 Value slice_string(Runtime& rt, const Value& s, const Bounds& b) {
   const Text& text = s.text();
   rt.heap.step_bytes(text.bytes.size());
@@ -197,10 +214,7 @@ Value get_slice(Runtime& rt, const Value& object, const Value& start, const Valu
     return slice_string(rt, object, b);
   }
   if (object.is(Shape::kRange)) {
-    const Range& r = object.range();
-    const int64_t first = r.first + b.start * r.step;
-    const int64_t by = b.step > INT32_MAX || b.step < INT32_MIN ? r.step : b.step * r.step;
-    return Value::of(rt.heap.make<Range>(first, first + b.n * by, by));
+    return slice_range(rt, object.range(), b);
   }
   const auto& items = object.sequence().items;
   rt.heap.step(static_cast<uint64_t>(b.n));

@@ -130,7 +130,11 @@ struct Sequence : Object {
 struct Range : Object {
   Range(int64_t first, int64_t stop, int64_t step);
   int64_t first, stop, step, n;
-  Value at(int64_t i) const { return Value::of(first + i * step); }
+  // Adds without a sign, since i * step may leave 64 bits where the number does not.
+  Value at(int64_t i) const {
+    return Value::of(static_cast<int64_t>(static_cast<uint64_t>(first) +
+                                          static_cast<uint64_t>(i) * static_cast<uint64_t>(step)));
+  }
 };
 
 struct Args {
