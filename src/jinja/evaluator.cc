@@ -236,6 +236,7 @@ void Evaluator::eval_arguments(const CallArguments* arguments, const ScopePtr& s
       if (!key.is_string()) {
         rt_.fail("names of arguments must be strings");
       }
+      rt_.heap.step_bytes(key.str().size());
       args.named.emplace_back(key.str(), value);
     }
   }

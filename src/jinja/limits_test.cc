@@ -73,6 +73,58 @@ TEST(TemplateLimits, LongKeys) {
       steps);
 }
 
+// Runs `body` again and again, with two long strings of the same characters.
+void expect_counted(const std::string& body) {
+  expect_error(
+      "{% set a = 'X' ~ 'x' * 999998 %}{% set b = 'X' ~ 'x' * 999998 %}{% set c = 'x' * 99999 %}" +
+          kForever + body + "{% endfor %}",
+      "did not finish within 1000000 steps");
+}
+
+TEST(TemplateLimits, ComparedText) {
+  expect_counted("{% if a == b %}{% endif %}");
+  expect_counted("{% if a.startswith(b) %}{% endif %}");
+  expect_counted("{% if a.endswith(b) %}{% endif %}");
+  expect_counted("{% if a.startswith('y', end=999999) %}{% endif %}");
+  expect_counted("{% if a.removeprefix(b) %}{% endif %}");
+  expect_counted("{% if a.removesuffix(b) %}{% endif %}");
+}
+
+TEST(TemplateLimits, TextThatIsGoneThrough) {
+  expect_counted("{% if a.isascii() %}{% endif %}");
+  expect_counted("{% if a.isidentifier() %}{% endif %}");
+  expect_counted("{% if a.istitle() %}{% endif %}");
+  expect_counted("{% if a | int %}{% endif %}");
+  expect_counted("{% if a | float %}{% endif %}");
+  expect_counted("{% if 'y'.strip(c) %}{% endif %}");
+}
+
+TEST(TemplateLimits, TextThatIsCopied) {
+  expect_counted("{% if 'y'.replace('z', a) %}{% endif %}");
+  expect_counted("{% if 'y' | indent(a) %}{% endif %}");
+  expect_counted("{% if 1 | tojson(indent=a) %}{% endif %}");
+  expect_counted("{% if 1 | tojson(separators=(a, b)) %}{% endif %}");
+  expect_counted("{% if '%.0s' % a %}{% endif %}");
+}
+
+// The decoded characters take four times the bytes of the string.
+TEST(TemplateLimits, CharactersThatAreStripped) {
+  expect_error("{{ 'y'.strip('x' * 1999999) }}", "holds more than 4 MiB");
+}
+
+TEST(TemplateLimits, Arguments) {
+  const std::string steps = "did not finish within 1000000 steps";
+  expect_counted("{% if [] | map('upper', **{a: 1}) %}{% endif %}");
+  expect_error(
+      "{% set l = [''] * 999 %}{% for i in range(9) %}"
+      "{% if l | map('map', 'upper', *l) %}{% endif %}{% endfor %}",
+      steps);
+  expect_error(
+      "{% set d = {} %}{% for i in range(4999) %}{% set _ = d.update([['k' ~ i, 1]]) %}"
+      "{% endfor %}{{ ('{k4998}' * 9999).format(**d) }}",
+      steps);
+}
+
 TEST(TemplateLimits, Memory) {
   expect_error(
       "{% set ns = namespace(s='x') %}{% for i in range(99) %}"
@@ -95,6 +147,8 @@ TEST(TemplateLimits, Range) { expect_error("{{ range(1000000) }}", "range() of 1
 
 TEST(TemplateLimits, Recursion) {
   expect_error("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "call one another");
+  expect_error("{% set l = [] %}{% set _ = l.append(l) %}{{ l | map(*(['map'] * 999)) | list }}",
+               "call one another");
   expect_error("{% for x in [[[]]] recursive %}{{ loop([1]) }}{% endfor %}", "call one another");
   expect_error("{% set l = [] %}{% set _ = l.append(l) %}{{ l }}", "nested in itself");
   expect_error("{% set l = [] %}{% set _ = l.append(l) %}{{ l | tojson }}", "nested in itself");

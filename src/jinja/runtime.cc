@@ -67,7 +67,7 @@ Runtime::Descent::Descent(Runtime& rt) : rt_(rt) {
 
 Runtime::CallDepth::CallDepth(Runtime& rt) : rt_(rt) {
   if (rt.n_nested_calls_ >= rt.heap.limits().n_nested_calls) {
-    rt.fail(fmt::format("more than {} macros or loops call one another",
+    rt.fail(fmt::format("more than {} macros, loops or filters call one another",
                         rt.heap.limits().n_nested_calls));
   }
   ++rt.n_nested_calls_;

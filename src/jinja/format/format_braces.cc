@@ -123,6 +123,7 @@ class BraceFormatter {
       }
       return args_.at[i + 1];
     }
+    rt_.heap.step(args_.named.size() / 16);
     for (const auto& [key, value] : args_.named) {
       if (key == name) {
         return value;

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <unordered_map>
 
+#include "base/error.h"
 #include "jinja/values/dict.h"
 
 namespace troika::jinja {
@@ -13,10 +14,14 @@ namespace {
 
 using Index = std::unordered_map<std::string_view, const Builtin*>;
 
+// No built-in has a longer name. A template may look for a text of any length, which is not hashed.
+constexpr size_t kLongestName = 32;
+
 Index index_of(std::initializer_list<const Table*> tables) {
   Index index;
   for (const Table* table : tables) {
     for (const Builtin& builtin : *table) {
+      TROIKA_ASSERT(std::string_view(builtin.name).size() <= kLongestName);
       index.emplace(builtin.name, &builtin);
     }
   }
@@ -24,6 +29,9 @@ Index index_of(std::initializer_list<const Table*> tables) {
 }
 
 const Builtin* find_in(const Index& index, std::string_view name) {
+  if (name.size() > kLongestName) {
+    return nullptr;
+  }
   const auto it = index.find(name);
   return it == index.end() ? nullptr : it->second;
 }

@@ -141,6 +141,7 @@ void set_indent(Runtime& rt, const Value& v, JsonStyle& style) {
   } else {
     rt.fail(fmt::format("tojson cannot indent by a {}", type_name(v)));
   }
+  rt.heap.step_bytes(style.indent.size());
   style.item_separator = ",";
 }
 
@@ -157,6 +158,7 @@ Value tojson(Runtime& rt, Args& a) {
     }
     style.item_separator = two[0].str();
     style.key_separator = two[1].str();
+    rt.heap.step_bytes(style.item_separator.size() + style.key_separator.size());
   }
   style.sort_keys = bool_argument(a, 4, false);
   return rt.text(to_json(rt, a.at[0], style));

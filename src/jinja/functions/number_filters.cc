@@ -14,7 +14,8 @@ namespace {
 
 // Returns the digits of a number as Python reads them: white space may stand around, single
 // underscores between.
-std::optional<std::string> plain_digits(const std::string& text) {
+std::optional<std::string> plain_digits(Runtime& rt, const std::string& text) {
+  rt.heap.step(text.size() / 4);
   const std::string_view s = strip_space(text, true, true);
   std::string out;
   for (size_t i = 0; i < s.size(); ++i) {
@@ -28,8 +29,8 @@ std::optional<std::string> plain_digits(const std::string& text) {
   return out;
 }
 
-std::optional<double> parse_float(const std::string& text) {
-  const auto digits = plain_digits(text);
+std::optional<double> parse_float(Runtime& rt, const std::string& text) {
+  const auto digits = plain_digits(rt, text);
   if (!digits || digits->empty()) {
     return std::nullopt;
   }
@@ -54,8 +55,8 @@ std::optional<double> parse_float(const std::string& text) {
   return d;
 }
 
-std::optional<int64_t> parse_int(const std::string& text, int base) {
-  const auto digits = plain_digits(text);
+std::optional<int64_t> parse_int(Runtime& rt, const std::string& text, int base) {
+  const auto digits = plain_digits(rt, text);
   if (!digits || digits->empty()) {
     return std::nullopt;
   }
@@ -102,9 +103,9 @@ Value int_filter(Runtime& rt, Args& a) {
   } else if (v.is_float()) {
     i = truncated(v.as_double());
   } else if (v.is_string() && (base == 0 || (base >= 2 && base <= 36))) {
-    i = parse_int(v.str(), static_cast<int>(base));
+    i = parse_int(rt, v.str(), static_cast<int>(base));
     if (!i) {
-      const auto d = parse_float(v.str());
+      const auto d = parse_float(rt, v.str());
       i = d ? truncated(*d) : std::nullopt;
     }
   }
@@ -118,7 +119,7 @@ Value float_filter(Runtime& rt, Args& a) {
   if (v.is_number()) {
     return Value::of(v.as_double());
   }
-  const auto d = v.is_string() ? parse_float(v.str()) : std::nullopt;
+  const auto d = v.is_string() ? parse_float(rt, v.str()) : std::nullopt;
   return d ? Value::of(*d) : a.has(1) ? a.at[1] : Value::of(0.0);
 }
 

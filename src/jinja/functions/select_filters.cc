@@ -27,11 +27,19 @@ class Named {
   Named(Runtime& rt, const Args& a, size_t i_name, const Builtin* (*find)(std::string_view))
       : rt_(rt), name_(string_argument(rt, a, i_name, "the name of a filter or test")) {
     builtin_ = find(name_);
+    n_copied_ = a.at.size() - i_name;
+    for (const auto& [name, value] : a.named) {
+      n_copied_ += 1 + name.size() / 16;
+    }
+    rt_.heap.step(n_copied_ + name_.size() / 16);
     rest_.at.assign(a.at.begin() + static_cast<ptrdiff_t>(i_name) + 1, a.at.end());
     rest_.named = a.named;
   }
 
   Value operator()(const Value& item) const {
+    // A filter may be map, which calls a filter, and so on.
+    const Runtime::CallDepth depth(rt_);
+    rt_.heap.step(n_copied_);
     Args args;
     args.at.push_back(item);
     args.at.insert(args.at.end(), rest_.at.begin(), rest_.at.end());
@@ -43,6 +51,7 @@ class Named {
   Runtime& rt_;
   const std::string name_;
   const Builtin* builtin_;
+  size_t n_copied_ = 0;  // counts the steps of a copy of the arguments
   Args rest_;
 };
 

@@ -62,6 +62,7 @@ Value indent(Runtime& rt, Args& a) {
     const int64_t width = std::clamp<int64_t>(int_argument(rt, a, 1, 4), 0, kWidestField);
     prefix.assign(static_cast<size_t>(width), ' ');
   }
+  rt.heap.step_bytes(prefix.size());
   const bool first = bool_argument(a, 2, false);
   const bool blank = bool_argument(a, 3, false);
   const Value& value = a.at[0];

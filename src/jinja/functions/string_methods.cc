@@ -40,7 +40,7 @@ Value rstrip(Runtime& rt, Args& a) { return stripped(rt, a.at[0], a.at[1], false
 
 Value replace(Runtime& rt, Args& a) {
   const std::string& old = string_argument(rt, a, 1, "what replace looks for");
-  string_argument(rt, a, 2, "what replace puts");
+  rt.heap.step_bytes(string_argument(rt, a, 2, "what replace puts").size());
   const std::string with = a.at[0].is_safe() ? escaped(rt, a.at[2]) : a.at[2].str();
   return rt.text(replaced(rt, a.at[0].str(), old, with, int_argument(rt, a, 3, -1)),
                  a.at[0].is_safe());
@@ -215,12 +215,14 @@ Value join(Runtime& rt, Args& a) {
 Value removeprefix(Runtime& rt, Args& a) {
   const std::string& prefix = string_argument(rt, a, 1, "a prefix");
   const std::string& s = a.at[0].str();
+  rt.heap.step_bytes(prefix.size());
   return s.starts_with(prefix) ? rt.text(s.substr(prefix.size()), a.at[0].is_safe()) : a.at[0];
 }
 
 Value removesuffix(Runtime& rt, Args& a) {
   const std::string& suffix = string_argument(rt, a, 1, "a suffix");
   const std::string& s = a.at[0].str();
+  rt.heap.step_bytes(suffix.size());
   return !suffix.empty() && s.ends_with(suffix)
              ? rt.text(s.substr(0, s.size() - suffix.size()), a.at[0].is_safe())
              : a.at[0];

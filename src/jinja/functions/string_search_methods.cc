@@ -83,13 +83,15 @@ Value count(Runtime& rt, Args& a) {
 }
 
 bool stands_at_end(Runtime& rt, const Args& a, bool at_start) {
-  rt.heap.step_bytes(a.has(2) ? a.at[0].str().size() : 0);
-  const Window w = a.has(2) || a.has(3) ? window_of(rt, a, 2) : Window{a.at[0].str()};
+  const bool is_cut = a.has(2) || a.has(3);
+  rt.heap.step_bytes(is_cut ? a.at[0].str().size() : 0);
+  const Window w = is_cut ? window_of(rt, a, 2) : Window{a.at[0].str()};
   const auto matches = [&](const Value& v) {
     if (!v.is_string()) {
       rt.require_defined(v);
       rt.fail(fmt::format("a string can start or end with a string, not with a {}", type_name(v)));
     }
+    rt.heap.step_bytes(std::min(w.text.size(), v.str().size()));
     return w.possible && (at_start ? w.text.starts_with(v.str()) : w.text.ends_with(v.str()));
   };
   if (a.at[1].is(Shape::kTuple)) {
@@ -118,8 +120,9 @@ Value all(Runtime& rt, Args& a) {
 
 bool is_alnum(uint32_t c) { return is_alpha(c) || is_numeric(c); }
 
-Value isascii(Runtime&, Args& a) {
+Value isascii(Runtime& rt, Args& a) {
   const std::string& s = a.at[0].str();
+  rt.heap.step_bytes(s.size());
   return Value::of(
       std::all_of(s.begin(), s.end(), [](char c) { return static_cast<signed char>(c) >= 0; }));
 }
@@ -128,8 +131,9 @@ Value isprintable(Runtime& rt, Args& a) {
   return a.at[0].str().empty() ? Value::of(true) : all<is_printable>(rt, a);
 }
 
-Value isidentifier(Runtime&, Args& a) {
+Value isidentifier(Runtime& rt, Args& a) {
   const std::string& s = a.at[0].str();
+  rt.heap.step(s.size() / 4);
   for (size_t i = 0; i < s.size();) {
     const bool first = i == 0;
     const uint32_t c = utf8_next(s, i);
@@ -144,8 +148,9 @@ Value islower(Runtime& rt, Args& a) { return find_test("lower")->function(rt, a)
 Value isupper(Runtime& rt, Args& a) { return find_test("upper")->function(rt, a); }
 
 // Says whether capitals begin words and stand nowhere else.
-Value istitle(Runtime&, Args& a) {
+Value istitle(Runtime& rt, Args& a) {
   const std::string& s = a.at[0].str();
+  rt.heap.step(s.size() / 4);
   bool some = false;
   bool in_word = false;
   for (size_t i = 0; i < s.size();) {

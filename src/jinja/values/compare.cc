@@ -103,6 +103,10 @@ bool equal(Runtime& rt, const Value& a, const Value& b) {
     return false;
   }
   if (a.is_string()) {
+    if (a.str().size() != b.str().size()) {
+      return false;
+    }
+    rt.heap.step(a.str().size() / 16);
     return a.str() == b.str();
   }
   if (!a.is_object()) {

@@ -198,6 +198,7 @@ void print_to(Runtime& rt, std::string& out, const Value& v) {
 std::string to_str(Runtime& rt, const Value& v) {
   std::string out;
   print_to(rt, out, v);
+  rt.heap.step(out.size() / 16);
   return out;
 }
 

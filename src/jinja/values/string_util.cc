@@ -76,6 +76,8 @@ Value stripped(Runtime& rt, const Value& s, const Value& chars, bool left, bool 
     rt.require_defined(chars);
     rt.fail("strip needs its characters as a string, not as a " + type_name(chars));
   }
+  rt.heap.step(chars.str().size() / 4);
+  rt.heap.expect(chars.str().size() * sizeof(uint32_t));
   const std::vector<uint32_t> set = utf8_decode(chars.str());
   size_t begin = 0;
   for (size_t i = 0; left && i < text.size(); begin = i) {
