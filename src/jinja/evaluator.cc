@@ -9,25 +9,63 @@
 
 namespace troika::jinja {
 
-Value* Scope::find(int symbol) {
-  for (Scope* scope = this; scope != nullptr; scope = scope->parent.get()) {
-    for (auto& [s, value] : scope->variables) {
-      if (s == symbol) {
-        return &value;
-      }
+namespace {
+constexpr size_t kScannedVariables = 16;
+constexpr size_t kNoPlace = static_cast<size_t>(-1);
+// The bytes of a variable and its node of the index.
+constexpr size_t kVariableBytes = sizeof(std::pair<int, Value>) + 64;
+}  // namespace
+
+Scope::Scope(Heap& heap, std::shared_ptr<Scope> outer)
+    : heap_(heap), n_taken_(sizeof(Scope) + 32), parent_(std::move(outer)) {
+  heap_.take(n_taken_);
+}
+
+size_t Scope::position(int symbol) const {
+  if (!index_.empty()) {
+    const auto found = index_.find(symbol);
+    return found == index_.end() ? kNoPlace : found->second;
+  }
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (variables_[i].first == symbol) {
+      return i;
     }
   }
-  return nullptr;
+  return kNoPlace;
+}
+
+const Value* Scope::find_here(int symbol) const {
+  const size_t i = position(symbol);
+  return i == kNoPlace ? nullptr : &variables_[i].second;
+}
+
+const Value* Scope::find(int symbol) const {
+  const Value* found = nullptr;
+  size_t n_scopes = 0;
+  for (const Scope* scope = this; scope != nullptr && found == nullptr;
+       scope = scope->parent_.get()) {
+    found = scope->find_here(symbol);
+    ++n_scopes;
+  }
+  heap_.step(n_scopes / 8);
+  return found;
 }
 
 void Scope::set(int symbol, Value value) {
-  for (auto& [s, old] : variables) {
-    if (s == symbol) {
-      old = std::move(value);
-      return;
+  const size_t i = position(symbol);
+  if (i != kNoPlace) {
+    variables_[i].second = std::move(value);
+    return;
+  }
+  heap_.take(kVariableBytes);
+  n_taken_ += kVariableBytes;
+  variables_.emplace_back(symbol, std::move(value));
+  const size_t n = variables_.size();
+  if (n > kScannedVariables) {
+    for (size_t k = index_.size(); k < n; ++k) {
+      index_.emplace(variables_[k].first, k);
     }
   }
-  variables.emplace_back(symbol, std::move(value));
 }
 
 void Output::write(std::string_view text) {

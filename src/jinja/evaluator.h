@@ -1,6 +1,7 @@
 // Walks the tree of a template and writes its text.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,13 +13,28 @@
 namespace troika::jinja {
 
 // The variables of one block. Assignments go to the innermost scope, look-ups go outwards.
-struct Scope {
-  explicit Scope(std::shared_ptr<Scope> outer) : parent(std::move(outer)) {}
-  Value* find(int symbol);
+// They count against the heap.
+class Scope {
+ public:
+  Scope(Heap& heap, std::shared_ptr<Scope> outer);
+  ~Scope() { heap_.give_back(n_taken_); }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+  // Returns null if neither this scope nor one around it has the variable.
+  const Value* find(int symbol) const;
+  const Value* find_here(int symbol) const;
   void set(int symbol, Value value);
 
-  std::vector<std::pair<int, Value>> variables;
-  const std::shared_ptr<Scope> parent;
+ private:
+  size_t position(int symbol) const;
+
+  Heap& heap_;
+  size_t n_taken_;
+  const std::shared_ptr<Scope> parent_;
+  std::vector<std::pair<int, Value>> variables_;
+  // Has the places of the variables; is empty while they are few, because a scan is faster then.
+  std::map<int, size_t> index_;
 };
 using ScopePtr = std::shared_ptr<Scope>;
 

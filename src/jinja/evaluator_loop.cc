@@ -14,7 +14,7 @@ std::vector<Value> Evaluator::filtered(const Stmt& s, std::vector<Value> items,
                                        const ScopePtr& scope) {
   std::vector<Value> kept;
   for (Value& item : items) {
-    const auto inner = std::make_shared<Scope>(scope);
+    const auto inner = std::make_shared<Scope>(rt_.heap, scope);
     rt_.line = s.line;
     assign(s.target, item, inner);
     if (truthy(eval(*s.condition, inner))) {
@@ -30,7 +30,7 @@ Flow Evaluator::run_loop(const Stmt& s, std::vector<Value> items, int depth, con
     items = filtered(s, std::move(items), scope);
   }
   if (items.empty()) {
-    return run(s.otherwise, std::make_shared<Scope>(scope), out);
+    return run(s.otherwise, std::make_shared<Scope>(rt_.heap, scope), out);
   }
   const size_t n = items.size();
   rt_.heap.take(n * sizeof(Value));
@@ -38,7 +38,7 @@ Flow Evaluator::run_loop(const Stmt& s, std::vector<Value> items, int depth, con
   Flow flow = Flow::kNormal;
   for (size_t i = 0; i < n && flow != Flow::kBreak; ++i) {
     loop->index0 = i;
-    const auto inner = std::make_shared<Scope>(scope);
+    const auto inner = std::make_shared<Scope>(rt_.heap, scope);
     inner->set(tree_.loop_symbol, Value::of(loop));
     rt_.heap.step();
     rt_.line = s.line;

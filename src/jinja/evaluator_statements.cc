@@ -9,13 +9,13 @@
 namespace troika::jinja {
 
 std::string Evaluator::render(const Value& context) {
-  auto outer = std::make_shared<Scope>(nullptr);
+  auto outer = std::make_shared<Scope>(rt_.heap, nullptr);
   for (size_t i = 0; i < tree_.symbols.size(); ++i) {
     if (const Value* value = context.dict().find(rt_.heap, tree_.symbols[i])) {
       outer->set(static_cast<int>(i), *value);
     }
   }
-  return capture(tree_.body, std::make_shared<Scope>(std::move(outer)));
+  return capture(tree_.body, std::make_shared<Scope>(rt_.heap, std::move(outer)));
 }
 
 std::string Evaluator::capture(const Body& body, const ScopePtr& scope) {
@@ -65,14 +65,14 @@ Flow Evaluator::run(const Stmt& s, const ScopePtr& scope, Output& out) {
       run_call_block(s, scope, out);
       return Flow::kNormal;
     case Do::kFilterBlock: {
-      const Value text = rt_.text(capture(s.body, std::make_shared<Scope>(scope)));
+      const Value text = rt_.text(capture(s.body, std::make_shared<Scope>(rt_.heap, scope)));
       out.write(to_str(rt_, eval_builtin(*s.expr, scope, &text)));
       return Flow::kNormal;
     }
     case Do::kWith:
       return run_with(s, scope, out);
     case Do::kScope:
-      return run(s.body, std::make_shared<Scope>(scope), out);
+      return run(s.body, std::make_shared<Scope>(rt_.heap, scope), out);
     case Do::kExpression:
       eval(*s.expr, scope);
       return Flow::kNormal;
@@ -99,7 +99,7 @@ Flow Evaluator::run_if(const Stmt& s, const ScopePtr& scope, Output& out) {
 }
 
 void Evaluator::run_set_block(const Stmt& s, const ScopePtr& scope) {
-  Value text = rt_.text(capture(s.body, std::make_shared<Scope>(scope)));
+  Value text = rt_.text(capture(s.body, std::make_shared<Scope>(rt_.heap, scope)));
   if (s.expr) {
     text = eval_builtin(*s.expr, scope, &text);
   }
@@ -108,7 +108,7 @@ void Evaluator::run_set_block(const Stmt& s, const ScopePtr& scope) {
 }
 
 Flow Evaluator::run_with(const Stmt& s, const ScopePtr& scope, Output& out) {
-  const auto inner = std::make_shared<Scope>(scope);
+  const auto inner = std::make_shared<Scope>(rt_.heap, scope);
   for (const Parameter& p : s.parameters) {
     inner->set(p.symbol, eval(*p.fallback, scope));
   }

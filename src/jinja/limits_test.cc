@@ -112,6 +112,22 @@ TEST(TemplateLimits, CharactersThatAreStripped) {
   expect_error("{{ 'y'.strip('x' * 1999999) }}", "holds more than 4 MiB");
 }
 
+TEST(TemplateLimits, ScopesThatAreLookedThrough) {
+  expect_error(repeated("{% with a = 1 %}", 130) + kForever +
+                   "{% if x or x or x or x or x or x or x or x %}{% endif %}{% endfor %}" +
+                   repeated("{% endwith %}", 130),
+               "did not finish within 1000000 steps");
+}
+
+// A macro keeps the variables of the scope that it is defined in.
+TEST(TemplateLimits, VariablesThatMacrosKeep) {
+  std::string body;
+  for (int i = 0; i < 200; ++i) {
+    body += "{% set v" + std::to_string(i) + " = 1 %}";
+  }
+  expect_error(kForever + body + "{% macro m() %}{% endmacro %}{% endfor %}", "holds more than");
+}
+
 TEST(TemplateLimits, Arguments) {
   const std::string steps = "did not finish within 1000000 steps";
   expect_counted("{% if [] | map('upper', **{a: 1}) %}{% endif %}");

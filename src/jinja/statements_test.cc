@@ -1,6 +1,8 @@
 // Tests statements with a table of templates and what they print, over one fixed context.
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "jinja/render_support_test.h"
 
 namespace troika::jinja {
@@ -96,6 +98,16 @@ const Row kStatementsRows[] = {
      "1000000000000000000 1000000000000000000 1.5 1.4142135623730951 0.30000000000000004 "
      "0.3333333333333333 100.0 1e+22 5e-324 1.7976931348623157e+308"},
 };
+
+// A scope with more variables than it scans finds the first, the last and an overwritten one.
+TEST(TemplateStatements, ManyVariables) {
+  std::string source;
+  for (int i = 0; i < 300; ++i) {
+    source += "{% set v" + std::to_string(i) + " = " + std::to_string(i) + " %}";
+  }
+  source += "{% set v17 = 'x' %}{{ v0 }} {{ v16 }} {{ v17 }} {{ v299 }} {{ v300 is defined }}";
+  EXPECT_EQ(render(source), "0 16 x 299 False");
+}
 
 TEST(TemplateStatements, Print) {
   for (const auto& [source, expected] : kStatementsRows) {

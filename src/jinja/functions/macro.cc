@@ -10,13 +10,11 @@ namespace troika::jinja {
 
 Value Macro::call(Runtime& rt, Args& args) {
   const Runtime::CallDepth depth(rt);
-  const auto inner = std::make_shared<Scope>(scope);
+  const auto inner = std::make_shared<Scope>(rt.heap, scope);
   set_parameters(rt, args, inner);
   set_rest(rt, args, inner);
   for (const Parameter& p : definition.parameters) {
-    const bool given = std::any_of(inner->variables.begin(), inner->variables.end(),
-                                   [&](const auto& v) { return v.first == p.symbol; });
-    if (!given) {
+    if (inner->find_here(p.symbol) == nullptr) {
       inner->set(p.symbol, p.fallback ? evaluator.eval(*p.fallback, inner) : rt.undefined(p.name));
     }
   }
@@ -34,6 +32,7 @@ void Macro::set_parameters(Runtime& rt, Args& args, const ScopePtr& inner) {
   }
   std::vector<std::pair<std::string, Value>> rest;
   for (auto& [name, value] : args.named) {
+    rt.heap.step(parameters.size() / 4);
     const auto it = std::find_if(parameters.begin(), parameters.end(),
                                  [&wanted = name](const Parameter& p) { return p.name == wanted; });
     if (it == parameters.end()) {
