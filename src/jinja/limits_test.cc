@@ -107,6 +107,28 @@ TEST(TemplateLimits, TextThatIsCopied) {
   expect_counted("{% if '%.0s' % a %}{% endif %}");
 }
 
+// The reader of JSON compares each key with those before it in its object.
+TEST(TemplateLimits, JsonOfManyKeys) {
+  const auto source = [](int n) {
+    return "{% set l = [] %}{% for i in range(" + std::to_string(n) +
+           ") %}{% do l.append('\"' ~ i ~ '\":0') %}{% endfor %}"
+           "{{ ('{' ~ l | join(',') ~ '}') | from_json | length }}";
+  };
+  EXPECT_EQ(render(source(2000), small()), "2000");
+  expect_error(source(2001), "an object of more than 2000 keys");
+  Limits more_memory = small();
+  more_memory.memory_bytes = 16 << 20;
+  const std::string again = render(
+      "{% set l = ['{'] %}{% for i in range(1999) %}{% do l.append('\"' ~ i ~ '\":0,') %}{% endfor "
+      "%}"
+      "{% set o = l | join ~ '\"x\":0}' %}" +
+          kForever + "{% if o | from_json %}{% endif %}{% endfor %}",
+      more_memory);
+  EXPECT_NE(again.find("did not finish within 1000000 steps"), std::string::npos) << again;
+  expect_error("{{ ('[' * 201 ~ ']' * 201) | from_json }}", "nested in more than 200 others");
+  expect_error("{{ ('[' * 150000) | from_json }}", "holds more than");
+}
+
 // The decoded characters take four times the bytes of the string.
 TEST(TemplateLimits, CharactersThatAreStripped) {
   expect_error("{{ 'y'.strip('x' * 1999999) }}", "holds more than 4 MiB");

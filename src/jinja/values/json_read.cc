@@ -3,10 +3,17 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "jinja/values/dict.h"
 
 namespace troika::jinja {
+
+namespace {
+using Json = nlohmann::ordered_json;
+// The reader of JSON compares each key of an object with those before it, so they are limited.
+constexpr size_t kMostKeysRead = 2000;
+}  // namespace
 
 Value from_json_value(Runtime& rt, const nlohmann::ordered_json& json) {
   rt.heap.step();
@@ -48,10 +55,30 @@ Value from_json_value(Runtime& rt, const nlohmann::ordered_json& json) {
 }
 
 Value from_json(Runtime& rt, const std::string& json) {
-  // nlohmann's tree takes some 16 times the text at worst ("[0,0,0,...").
-  rt.heap.expect(16 * json.size());
+  // nlohmann's tree takes some 32 times the text at worst ("[[],[],[],...").
+  rt.heap.expect(32 * json.size());
   rt.heap.step(json.size() / 2);
-  const auto parsed = nlohmann::ordered_json::parse(json, nullptr, false);
+  std::vector<size_t> n_keys;  // by the level of objects
+  const auto check = [&](int depth, Json::parse_event_t event, Json&) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start) {
+      n_keys.push_back(0);
+    } else if (event == Event::object_end) {
+      n_keys.pop_back();
+    } else if (event == Event::key) {
+      rt.heap.step(n_keys.back() / 16);
+      if (++n_keys.back() > kMostKeysRead) {
+        rt.fail(fmt::format("from_json was given an object of more than {} keys", kMostKeysRead));
+      }
+    }
+    const bool is_start = event == Event::object_start || event == Event::array_start;
+    if (is_start && depth >= rt.heap.limits().n_nested_values) {
+      rt.fail(fmt::format("from_json was given values nested in more than {} others",
+                          rt.heap.limits().n_nested_values));
+    }
+    return true;
+  };
+  const Json parsed = Json::parse(json, check, false);
   if (parsed.is_discarded()) {
     rt.fail("from_json was given text that is no JSON");
   }
