@@ -11,10 +11,16 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/os_error.h"
+#include "gguf/cursor.h"
 #include "gguf/header.h"
 #include "gguf/split.h"
 
 namespace troika::gguf {
+
+namespace {
+// No tokenizer has as many tokens or merges; what is read of them stays within a gigabyte.
+constexpr uint64_t kMostElements = uint64_t{1} << 26;
+}  // namespace
 
 struct File::State {
   std::string name;
@@ -69,8 +75,19 @@ struct File::State {
     if (value == nullptr) return;
     const Array* array = std::get_if<Array>(&value->data);
     if (array == nullptr) fail_type(key, value->type, wanted);
-    for (const Value& element : elements(*array)) {
-      if (!visit(element)) fail_type(key, array->element_type, wanted);
+    if (array->count > kMostElements) {
+      throw Error(
+          fmt::format("{}: the metadata {} has {} elements, where at most {} are read; convert the "
+                      "model again.",
+                      name, quoted(key), array->count, kMostElements));
+    }
+    // One element is held at a time: a value takes up to 48 times the bytes that it has in the
+    // file.
+    Cursor cursor(array->bytes, name);
+    for (uint64_t i = 0; i < array->count; ++i) {
+      if (!visit(read_value(cursor, array->element_type, key))) {
+        fail_type(key, array->element_type, wanted);
+      }
     }
   }
 };

@@ -75,6 +75,16 @@ TEST(File, NestedArraysCanBeWalked) {
   EXPECT_EQ(elements(std::get<Array>(file.find("strings")->data), 2).size(), 2u);
 }
 
+// A byte of the file becomes eight or more in memory.
+TEST(File, ArraysOfTooManyElementsAreNotRead) {
+  RawGgufBytes b;
+  b.header(3, 0, 1);
+  b.entry("types", 9).u32(0).u64((uint64_t{1} << 26) + 1).zeros((uint64_t{1} << 26) + 1);
+  const File file = File::parse(b.bytes(), "big");
+  const std::string message = message_of<Error>([&] { (void)file.ints("types"); });
+  EXPECT_NE(message.find("at most 67108864 are read"), std::string::npos) << message;
+}
+
 TEST(File, FindsTensorsAndTheirBytes) {
   const RawGgufBytes b = good_file();
   const File file = File::parse(b.bytes(), "good");
