@@ -67,10 +67,13 @@ class Download {
   int ask_once(const AskForBytes& ask, std::string* failure) {
     int status = 0;
     bool is_too_long = false;
+    bool has_length = true;
     const uint64_t offset = part_->bytes();
     PartFile::Mark before;
     *failure = ask(offset, {[&](const HttpHead& head) {
                               status = head.status;
+                              has_length = status != 200 ||
+                                           parse_number(head.field("content-length")).has_value();
                               const bool is_wanted = begin(head, offset);
                               before = part_->mark();
                               return is_wanted;
@@ -85,6 +88,12 @@ class Download {
     if (is_too_long) {
       part_->back_to(before);
       refuse_size("more bytes than the");
+    }
+    // A whole answer of another size is not the beginning of the file; it may be a page to sign in
+    // to a network.
+    if (!has_length && failure->empty() && part_->bytes() < file_.bytes) {
+      *failure = fmt::format("the server sends a whole answer of {}", bytes_text(part_->bytes()));
+      part_->back_to(before);
     }
     return status;
   }

@@ -163,6 +163,36 @@ TEST_F(DownloadTest, AnswersThatCannotBeOfThisFileKeepThePart) {
   EXPECT_EQ(read_whole(part()), data_.substr(0, 5000));
 }
 
+// A page to sign in to a network comes in chunks, without a length, and ends as it should.
+TEST_F(DownloadTest, AShortAnswerWithoutALengthIsNoBeginning) {
+  std::vector<uint64_t> offsets;
+  const auto ask = [&](uint64_t offset, const HttpSink& sink) -> std::string {
+    offsets.push_back(offset);
+    if (offsets.size() > 1) return answer(offset, sink);
+    const std::string page = "<html>Sign in</html>";
+    if (sink.head({200, {}})) sink.body(std::as_bytes(std::span(page)));
+    return "";
+  };
+  file_.sha256.clear();
+  EXPECT_EQ(get(ask), "");
+  EXPECT_EQ(read_whole(target()), data_);
+  EXPECT_EQ(offsets, (std::vector<uint64_t>{0, 0}));
+}
+
+// What came before the connection broke may well be the beginning of the file.
+TEST_F(DownloadTest, ACutAnswerWithoutALengthIsTakenUpAgain) {
+  std::vector<uint64_t> offsets;
+  const auto ask = [&](uint64_t offset, const HttpSink& sink) -> std::string {
+    offsets.push_back(offset);
+    if (offsets.size() > 1) return answer(offset, sink);
+    if (sink.head({200, {}})) sink.body(std::as_bytes(std::span(data_)).first(5000));
+    return "cut";
+  };
+  EXPECT_EQ(get(ask), "");
+  EXPECT_EQ(read_whole(target()), data_);
+  EXPECT_EQ(offsets, (std::vector<uint64_t>{0, 5000}));
+}
+
 TEST_F(DownloadTest, TooManyBytesTakeOnlyTheirAnswerAway) {
   const auto ask = [&](uint64_t offset, const HttpSink& sink) -> std::string {
     if (offset == 0) return answer(0, sink, 5000);
