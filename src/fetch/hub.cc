@@ -132,7 +132,7 @@ std::vector<HubFile> Hub::list(const ModelName& model) const {
         }};
     const std::string failure = follow(request, name, sink, &origin);
     if (!failure.empty()) {
-      throw Error(fmt::format(
+      throw HubOutOfReach(fmt::format(
           "{}: {} cannot be asked: {}. Check the connection; a model that was downloaded before "
           "needs none.",
           name, origin, failure));

@@ -7,11 +7,18 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "fetch/http.h"
 #include "fetch/listing.h"
 #include "fetch/name.h"
 
 namespace troika::fetch {
+
+// Says that no answer came at all, as without a connection.
+class HubOutOfReach : public Error {
+ public:
+  using Error::Error;
+};
 
 class Hub {
  public:
@@ -19,8 +26,8 @@ class Hub {
   // and nowhere else. Throws UsageError where either is impossible.
   Hub(Transport& transport, std::string endpoint, std::string token);
 
-  // Returns the files of a repository. Throws Error for an answer that is no list, and for a status
-  // that refuses one.
+  // Returns the files of a repository. Throws HubOutOfReach where no answer comes, and another
+  // Error for an answer that is no list, and for a status that refuses one.
   std::vector<HubFile> list(const ModelName& model) const;
 
   // Asks for the file's bytes from `offset` on. The sink gets an answer with the status 200, 206,

@@ -98,14 +98,19 @@ FoundModel find_or_fetch(const ModelName& name, const ModelsOptions& options) {
   const std::string folder = folder_of(name, options);
   std::vector<HubModel> kept = models_of(kept_files(folder));
   std::erase_if(kept, [](const HubModel& model) { return !model.is_complete; });
-  if (!kept.empty()) {
-    try {
-      return found(choose_model(kept, name.quant, name.text()), folder);
-    } catch (const Error&) {
-      // The model is not here, or the name is not clear: the hub decides.
-    }
+  if (kept.empty()) return pull(name, options);
+  std::string unclear;
+  try {
+    return found(choose_model(kept, name.quant, name.text()), folder);
+  } catch (const Error& error) {
+    // The model is not here, or the name is not clear: the hub decides.
+    unclear = error.what();
   }
-  return pull(name, options);
+  try {
+    return pull(name, options);
+  } catch (const HubOutOfReach& error) {
+    throw Error(fmt::format("{} As to what is here: {}", error.what(), unclear));
+  }
 }
 
 }  // namespace troika::fetch

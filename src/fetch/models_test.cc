@@ -22,6 +22,7 @@ class ModelsTest : public testing::Test {
     explicit PlayedHub(ModelsTest& test) : t(test) {}
     std::string get(const HttpRequest& request, const HttpSink& sink) override {
       t.n_asked_ += 1;
+      if (t.is_offline_) return "no network";
       const std::string marker = "/a/b/resolve/main/";
       const size_t at = request.url.find(marker);
       if (at == std::string::npos) return answer(t.list(), sink);
@@ -61,6 +62,7 @@ class ModelsTest : public testing::Test {
   std::map<std::string, std::string> files_;
   std::function<void(const std::string& path)> on_ask_;  // is called when bytes are asked for
   int n_asked_ = 0;
+  bool is_offline_ = false;
   const ModelName name_ = {"a", "b", ""};
 };
 
@@ -109,6 +111,18 @@ TEST_F(ModelsTest, AShardThatCannotBeReplacedLeavesNoMixture) {
   const std::string message = message_of<Error>([&] { pull(name_, options_); });
   EXPECT_NE(message.find("cannot be replaced"), std::string::npos) << message;
   EXPECT_FALSE(has(kShard1));
+}
+
+TEST_F(ModelsTest, WithoutAConnectionItIsSaidWhyWhatIsHereWillNotDo) {
+  files_ = {{"x-Q4_0.gguf", "one"}, {"y-Q4_0.gguf", "two"}};
+  pull({"a", "b", "x-Q4_0"}, options_);
+  pull({"a", "b", "y-Q4_0"}, options_);
+  is_offline_ = true;
+  std::string message = message_of<Error>([&] { find_or_fetch(name_, options_); });
+  EXPECT_NE(message.find("cannot be asked"), std::string::npos) << message;
+  EXPECT_NE(message.find("means several files: x-Q4_0.gguf"), std::string::npos) << message;
+  message = message_of<Error>([&] { find_or_fetch({"a", "b", "Q8_0"}, options_); });
+  EXPECT_NE(message.find("It has: Q4_0"), std::string::npos) << message;
 }
 
 TEST_F(ModelsTest, WhatIsHereIsFoundInAnyCaseOfLetters) {
