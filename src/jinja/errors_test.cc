@@ -30,6 +30,8 @@ const Row kParseErrors[] = {
     {"{% nosuch %}", "unknown tag 'nosuch'"},
     {"{% call x %}{% endcall %}", "needs the call of a macro"},
     {"{{ x is }}", "expected the name of a test"},
+    {"{{ l[0:1, 2] }}", "a slice stands beside another index"},
+    {"{{ l[0, 1:2] }}", "a slice stands beside another index"},
     {"{{ f(a=1, 2) }}", "without a name follows"},
 };
 

@@ -1,9 +1,17 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "jinja/functions/builtins.h"
 #include "jinja/syntax/parser.h"
 
 namespace troika::jinja {
+
+namespace {
+// Says whether parse_index returned the bounds of a slice, which still lack the sliced object. In
+// x[y[1:2]] the index is a slice too, but a whole one.
+bool is_bounds(const Expr& index) { return index.op == Op::kSlice && index.children.size() == 3; }
+}  // namespace
 
 ExprPtr Parser::parse_if_else() {
   const Nest nest(*this);
@@ -276,9 +284,13 @@ ExprPtr Parser::parse_subscript(ExprPtr object) {
     while (skip_operator(",")) {
       adopt(*index, parse_index());
     }
+    const auto& parts = index->children;
+    if (std::any_of(parts.begin(), parts.end(), [](const auto& e) { return is_bounds(*e); })) {
+      fail("a slice stands beside another index");
+    }
   }
   expect_operator("]");
-  if (index->op != Op::kSlice) {
+  if (!is_bounds(*index)) {
     return binary(Op::kItem, here, std::move(object), std::move(index));
   }
   ExprPtr slice = unary(Op::kSlice, here, std::move(object));
