@@ -205,6 +205,12 @@ TEST(TemplateLimits, Parser) {
   expect_error("{{ x" + repeated(".a", 9999) + " }}", "more than 500 steps");
   expect_error(repeated("{% if 1 %}", 9999), "nested");
   expect_error("{% if 1 %}" + repeated("{% elif 1 %}", 9999) + "{% endif %}", "branches");
+  // Each of 140 levels has 299 branches, and the next level is in the last one.
+  expect_error(
+      repeated("{% if 0 %}" + repeated("{% elif 0 %}", 298), 140) + repeated("{% endif %}", 140),
+      "branches");
+  expect_error("{{ " + std::string(1001, 'a') + " }}", "a name of more than 1000 bytes");
+  expect_error(std::string((4 << 20) + 1, ' '), "has 4194305 bytes");
 }
 
 // Lists in lists are destroyed without recursion, and a list that others hold costs them nothing.

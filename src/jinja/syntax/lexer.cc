@@ -18,6 +18,9 @@ void fail_at_line(int line, const std::string& what) {
 namespace {
 
 constexpr size_t npos = std::string_view::npos;
+// Tokens and tree take a hundred times the source at worst; templates of models have some
+// kilobytes.
+constexpr size_t kMostSourceBytes = size_t{4} << 20;
 
 // Returns the source with every line end as \n, without the last one.
 std::string normalized(const std::string& source) {
@@ -229,6 +232,14 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokenize(const std::string& source) { return Lexer(source).run(); }
+std::vector<Token> tokenize(const std::string& source) {
+  if (source.size() > kMostSourceBytes) {
+    throw Error(
+        fmt::format("The chat template has {} bytes; at most {} are read. Give another one with "
+                    "‹template› FILE.",
+                    source.size(), kMostSourceBytes));
+  }
+  return Lexer(source).run();
+}
 
 }  // namespace troika::jinja

@@ -11,6 +11,8 @@ namespace troika::jinja {
 
 namespace {
 
+constexpr size_t kLongestNameBytes = 1000;
+
 bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 
 int digit_value(char c) {
@@ -168,6 +170,10 @@ size_t read_name(std::string_view s, size_t i, Token& token) {
       break;
     }
     i = next;
+  }
+  // Names are copied and compared wherever arguments are passed, which counts no steps.
+  if (i - begin > kLongestNameBytes) {
+    fail_at_line(token.line, fmt::format("a name of more than {} bytes", kLongestNameBytes));
   }
   token.kind = TokenKind::kName;
   token.text = s.substr(begin, i - begin);

@@ -27,6 +27,7 @@ class Parser {
   void parse_set(Stmt& s);
   void parse_for(Stmt& s);
   void parse_if(Stmt& s);
+  void parse_branches(Stmt& s);
   void parse_macro(Stmt& s);
   void parse_call_block(Stmt& s);
   void parse_with(Stmt& s);
@@ -94,7 +95,8 @@ class Parser {
   std::vector<Token> tokens_;
   size_t position_ = 0;
   int depth_ = 0;
-  int n_loops_ = 0;  // counts loops around the current statement
+  int n_loops_ = 0;     // counts loops around the current statement
+  int n_branches_ = 0;  // counts branches before and around the current statement
   std::unordered_map<std::string, int> symbol_of_;
   Template template_;
 };

@@ -7,6 +7,7 @@
 namespace troika::jinja {
 
 namespace {
+// The most branches before and around a statement: the destruction of the tree recurses over them.
 constexpr int kBranchesAtMost = 300;
 }  // namespace
 
@@ -132,13 +133,19 @@ void Parser::parse_for(Stmt& s) {
 }
 
 void Parser::parse_if(Stmt& s) {
+  const int n_branches = n_branches_;
+  parse_branches(s);
+  n_branches_ = n_branches;
+}
+
+void Parser::parse_branches(Stmt& s) {
   s.kind = Do::kIf;
   // Each elif becomes an if in the `otherwise` of the branch before it. This is a loop, since there
   // may be many.
   Stmt* branch = &s;
-  for (int n_branches = 1;; ++n_branches) {
-    if (n_branches > kBranchesAtMost) {
-      fail(fmt::format("more than {} branches in one {{% if %}}", kBranchesAtMost));
+  while (true) {
+    if (++n_branches_ > kBranchesAtMost) {
+      fail(fmt::format("more than {} branches of {{% if %}} inside one another", kBranchesAtMost));
     }
     branch->expr = parse_tuple(false);
     branch->body = parse_tag_body({"elif", "else", "endif"});
