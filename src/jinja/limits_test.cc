@@ -176,6 +176,17 @@ TEST(TemplateLimits, Memory) {
   expect_error("{{ 'aaaa' * 9999 | replace('', 'x' * 9999) }}", "chat template");
 }
 
+// A dictionary that holds itself is written 200 times before that is an error.
+TEST(TemplateLimits, DictionariesThatAreSorted) {
+  Limits limits;
+  limits.memory_bytes = 1 << 20;
+  const std::string text = render(
+      "{% set d = {} %}{% for i in range(2000) %}{% set _ = d.setdefault(i, i) %}{% endfor %}"
+      "{% set _ = d.update([[-1, d]]) %}{{ d | tojson(sort_keys=true) }}",
+      limits);
+  EXPECT_NE(text.find("holds more than 1 MiB"), std::string::npos) << text.substr(0, 200);
+}
+
 TEST(TemplateLimits, Output) {
   expect_error("{% set s = 'x' * 1000 %}{% for i in range(2000) %}{{ s }}{% endfor %}",
                "writes more than 1 MiB");

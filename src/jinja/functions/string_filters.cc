@@ -45,7 +45,7 @@ Value string_filter(Runtime& rt, Args& a) { return text_of(rt, a.at[0]); }
 
 Value replace(Runtime& rt, Args& a) {
   const bool all = !a.has(3) || a.at[3].is_none();
-  const int64_t most = all ? -1 : int_argument(rt, a, 3, -1);
+  const int64_t most = all ? -1 : std::max<int64_t>(int_argument(rt, a, 3, -1), -1);
   return rt.text(replaced(rt, to_str(rt, a.at[0]), to_str(rt, a.at[1]), to_str(rt, a.at[2]), most));
 }
 

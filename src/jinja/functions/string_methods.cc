@@ -38,11 +38,16 @@ Value strip(Runtime& rt, Args& a) { return stripped(rt, a.at[0], a.at[1], true, 
 Value lstrip(Runtime& rt, Args& a) { return stripped(rt, a.at[0], a.at[1], true, false); }
 Value rstrip(Runtime& rt, Args& a) { return stripped(rt, a.at[0], a.at[1], false, true); }
 
+// Returns how often something may be done, or -1 for always. It is counted down.
+int64_t most_argument(Runtime& rt, const Args& a, size_t i) {
+  return std::max<int64_t>(int_argument(rt, a, i, -1), -1);
+}
+
 Value replace(Runtime& rt, Args& a) {
   const std::string& old = string_argument(rt, a, 1, "what replace looks for");
   rt.heap.step_bytes(string_argument(rt, a, 2, "what replace puts").size());
   const std::string with = a.at[0].is_safe() ? escaped(rt, a.at[2]) : a.at[2].str();
-  return rt.text(replaced(rt, a.at[0].str(), old, with, int_argument(rt, a, 3, -1)),
+  return rt.text(replaced(rt, a.at[0].str(), old, with, most_argument(rt, a, 3)),
                  a.at[0].is_safe());
 }
 
@@ -129,7 +134,7 @@ const std::string& separator_argument(Runtime& rt, const Args& a, size_t i) {
 Value split(Runtime& rt, Args& a) {
   const std::string_view s = a.at[0].str();
   rt.heap.step_bytes(s.size());
-  int64_t most = int_argument(rt, a, 2, -1);
+  int64_t most = most_argument(rt, a, 2);
   if (!a.has(1) || a.at[1].is_none()) {
     return split_at_space(rt, a.at[0], most);
   }
@@ -148,7 +153,7 @@ Value split(Runtime& rt, Args& a) {
 Value rsplit(Runtime& rt, Args& a) {
   const std::string_view s = a.at[0].str();
   rt.heap.step_bytes(s.size());
-  int64_t most = int_argument(rt, a, 2, -1);
+  int64_t most = most_argument(rt, a, 2);
   if (!a.has(1) || a.at[1].is_none()) {
     return rsplit_at_space(rt, a.at[0], most);
   }

@@ -42,6 +42,11 @@ const Row kStringMethodsRows[] = {
     {"{{ 'a,b,,c'.split(',') }}", "['a', 'b', '', 'c']"},
     {"{{ 'a,b,c'.split(',', 1) }}", "['a', 'b,c']"},
     {"{{ 'a,b,c'.rsplit(',', 1) }}", "['a,b', 'c']"},
+    // Counting these down would leave 64 bits.
+    {"{{ 'a,b'.split(',', -9223372036854775807 - 1) }}", "['a', 'b']"},
+    {"{{ 'a,b'.rsplit(',', -9223372036854775807 - 1) }}", "['a', 'b']"},
+    {"{{ 'aa'.replace('a', 'b', -9223372036854775807 - 1) }}", "bb"},
+    {"{{ 'aa' | replace('a', 'b', -9223372036854775807 - 1) }}", "bb"},
     {"{{ ' a b  c '.split(None, 1) }}", "['a', 'b  c ']"},
     {"{{ ' a b  c '.rsplit(None, 1) }}", "[' a b', 'c']"},
     {R"({{ 'a\nb\r\nc\n'.splitlines() }})", "['a', 'b', 'c']"},

@@ -63,7 +63,8 @@ class Writer {
 
   void write_string(const std::string& s) {
     rt_.heap.step_bytes(s.size());
-    rt_.heap.expect(out_.size() + 2 * s.size());
+    // A byte becomes up to six, as in "\u0001".
+    rt_.heap.expect(out_.size() + 6 * s.size());
     out_.push_back('"');
     for (size_t i = 0; i < s.size();) {
       write_char(utf8_next(s, i));
@@ -125,27 +126,39 @@ class Writer {
   }
 
   void write_dict(const Dict& dict) {
-    std::vector<std::pair<Value, Value>> entries = dict.entries;
-    if (style_.sort_keys) {
-      std::stable_sort(entries.begin(), entries.end(),
-                       [&](const auto& a, const auto& b) { return less(rt_, a.first, b.first); });
-    }
+    // The order counts as memory, since a dictionary may hold itself, so that many are written.
+    const size_t bytes = style_.sort_keys ? dict.entries.size() * sizeof(Entry) : 0;
+    rt_.heap.take(bytes);
+    const std::vector<Entry> sorted =
+        style_.sort_keys ? sorted_entries(dict) : std::vector<Entry>();
     out_.push_back('{');
     ++depth_;
-    bool first = true;
-    for (const auto& [key, value] : entries) {
-      out_ += first ? "" : style_.item_separator;
-      first = false;
+    for (size_t i = 0; i < dict.entries.size(); ++i) {
+      const auto& [key, value] = style_.sort_keys ? *sorted[i] : dict.entries[i];
+      out_ += i > 0 ? style_.item_separator : "";
       new_line();
       write_key(key);
       out_ += style_.key_separator;
       write(value);
     }
     --depth_;
-    if (!entries.empty()) {
+    if (!dict.entries.empty()) {
       new_line();
     }
     out_.push_back('}');
+    rt_.heap.give_back(bytes);
+  }
+
+  using Entry = const std::pair<Value, Value>*;
+
+  std::vector<Entry> sorted_entries(const Dict& dict) {
+    std::vector<Entry> entries;
+    for (const auto& entry : dict.entries) {
+      entries.push_back(&entry);
+    }
+    std::stable_sort(entries.begin(), entries.end(),
+                     [&](Entry a, Entry b) { return less(rt_, a->first, b->first); });
+    return entries;
   }
 
   Runtime& rt_;
