@@ -100,6 +100,13 @@ TEST(TemplateErrors, TheTemplatesOwn) {
   EXPECT_EQ(render("{% if n > 5 %}{{ raise_exception('no') }}{% endif %}"), "raised: no");
 }
 
+TEST(TemplateErrors, LongMessagesAreCut) {
+  const std::string raised = render("{{ raise_exception('ä' * 99999) }}");
+  EXPECT_EQ(raised.size(), std::string("raised: ...").size() + 4000);
+  EXPECT_EQ(raised.substr(raised.size() - 5), "ä...");
+  EXPECT_LT(render("{{ [1] | map('x' * 99999) | list }}").size(), 4100u);
+}
+
 TEST(TemplateErrors, Context) {
   const ChatTemplate chat_template("{{ messages | length }}{{ tools is defined }}{{ mood }}");
   EXPECT_THROW(chat_template.render(nlohmann::ordered_json::array()), Error);

@@ -15,7 +15,8 @@ struct Limits {
   size_t memory_bytes = size_t{512} << 20;
   // For the rendered text, and for each captured piece of it.
   size_t output_bytes = size_t{64} << 20;
-  int n_nested_calls = 100;   // counts macros and recursive loops inside one another
+  // Counts macros, recursive loops and filters that call filters inside one another.
+  int n_nested_calls = 100;
   int n_nested_nodes = 1000;  // counts statements and expressions inside one another
   int n_nested_values = 200;  // counts lists in lists, from JSON or made by a template
   int64_t n_range = 100'000;  // counts numbers of one range()

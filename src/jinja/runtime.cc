@@ -20,7 +20,7 @@ Value Joiner::call(Runtime& rt, Args&) {
 }
 
 void Runtime::fail(const std::string& what) const {
-  throw Error(fmt::format("The chat template fails at line {}: {}.", line, what));
+  throw Error(fmt::format("The chat template fails at line {}: {}.", line, cut_message(what)));
 }
 
 void Runtime::fail_undefined(const Value& v) const {
@@ -48,6 +48,19 @@ Value Runtime::call(const Value& callee, Args& args) {
     return callee.object()->call(*this, args);
   }
   fail(fmt::format("a {} cannot be called", type_name(callee)));
+}
+
+std::string cut_message(std::string text) {
+  constexpr size_t kMostBytes = 4000;
+  if (text.size() > kMostBytes) {
+    size_t end = kMostBytes;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+      --end;  // goes back to where a character begins
+    }
+    text.resize(end);
+    text += "...";
+  }
+  return text;
 }
 
 void step_search(Runtime& rt, std::string_view text, std::string_view needle) {

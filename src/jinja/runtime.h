@@ -24,7 +24,8 @@ class Runtime {
 
   int64_t now_s() const { return now_s_; }
 
-  // Throws an Error with the line: "The chat template fails at line 3: `what`."
+  // Throws an Error with the line: "The chat template fails at line 3: `what`." A message that
+  // comes from the template is cut (cut_message).
   [[noreturn]] void fail(const std::string& what) const;
   // Throws the error of using an undefined value where a value must be there.
   [[noreturn]] void fail_undefined(const Value& v) const;
@@ -96,6 +97,10 @@ bool contains(Runtime& rt, const Value& container, const Value& item);
 
 // Counts the steps of a search for `needle` in `text`, which may take the product of their lengths.
 void step_search(Runtime& rt, std::string_view text, std::string_view needle);
+
+// Returns the text that a template chose for a message. It is cut, because a message is copied and
+// escaped where no limit holds.
+std::string cut_message(std::string text);
 
 // print.cc
 // Append or return Python's str(v), which is also what {{ v }} prints, and repr(v).

@@ -60,7 +60,9 @@ Value joiner(Runtime& rt, Args& a) {
   return Value::of(made);
 }
 
-Value raise_exception(Runtime& rt, Args& a) { throw RaisedByTemplate(to_str(rt, a.at[0])); }
+Value raise_exception(Runtime& rt, Args& a) {
+  throw RaisedByTemplate(cut_message(to_str(rt, a.at[0])));
+}
 
 Value strftime_now(Runtime& rt, Args& a) {
   const std::string& format = string_argument(rt, a, 0, "the format of a time");
