@@ -50,10 +50,6 @@ class Parser {
   ExprPtr parse_unary(bool with_filters);
   ExprPtr parse_primary();
   ExprPtr parse_postfix(ExprPtr e);
-  ExprPtr parse_filters(ExprPtr e);
-  ExprPtr parse_filter(ExprPtr input);
-  ExprPtr parse_filter_chain();  // parses a filter block's name|name...
-  ExprPtr parse_test(ExprPtr input);
   ExprPtr parse_subscript(ExprPtr object);
   ExprPtr parse_index();
   ExprPtr parse_list();
@@ -62,6 +58,12 @@ class Parser {
   // Parses one expression, or several with commas as a tuple. It ends at a tag's end, at ), or at
   // `end_name`.
   ExprPtr parse_tuple(bool with_if_else, std::string_view end_name = {});
+
+  // These parse what stands behind a value, in parser_filters.cc.
+  ExprPtr parse_filters(ExprPtr e);
+  ExprPtr parse_filter(ExprPtr input);
+  ExprPtr parse_filter_chain();  // parses a filter block's name|name...
+  ExprPtr parse_test(ExprPtr input);
   std::unique_ptr<CallArguments> parse_arguments();
 
   // These make nodes, which know how deep they are.
