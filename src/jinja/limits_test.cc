@@ -65,12 +65,7 @@ TEST(TemplateLimits, LongKeys) {
   const std::string steps = "did not finish within 1000000 steps";
   expect_error(keys + "{% set d = {a: 1} %}" + kForever + "{% if d[b] %}{% endif %}{% endfor %}",
                steps);
-  expect_error(keys + "" + kForever + "{% if a is sameas b %}{% endif %}{% endfor %}", steps);
-  expect_error(
-      "{% set d = {} %}{% for i in range(9) %}{% set _ = d.update([['x' * 99999 ~ i, 1]]) %}"
-      "{% endfor %}{% set _ = d.update([['k', 1]]) %}" +
-          kForever + "{% set _ = d.pop('k') %}{% set _ = d.update([['k', 1]]) %}{% endfor %}",
-      steps);
+  expect_error(keys + kForever + "{% if a is sameas b %}{% endif %}{% endfor %}", steps);
 }
 
 // Runs `body` again and again, with two long strings of the same characters.

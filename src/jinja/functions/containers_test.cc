@@ -40,6 +40,12 @@ const Row kContainersRows[] = {
     {"{{ d.get('b') }}", "1"},
     {"{{ d.get('q') }}", "None"},
     {"{{ d.get('q', 5) }}", "5"},
+    // Dictionaries of more than eight entries have an index, from which a key is taken.
+    {"{% set e = {} %}{% for i in range(12) %}{% set _ = e.setdefault(i, i * i) %}{% endfor %}"
+     "{{ e.pop(3) }} {{ 3 in e }} {{ e[2] }} {{ e[4] }} {{ e[11] }}{% set _ = e.update([[3, 'n']]) "
+     "%} {{ e[3] }} {{ e | length }}{% for i in [0, 11, 3, 6] %} {{ e.pop(i) }}{% endfor %} {{ e "
+     "}}",
+     "9 False 4 16 121 n 12 0 121 n 36 {1: 1, 2: 4, 4: 16, 5: 25, 7: 49, 8: 64, 9: 81, 10: 100}"},
     {"{{ d['b'] }}", "1"},
     {"{{ d.b }}", "1"},
     {"{{ d.zzz is defined }}", "False"},

@@ -155,10 +155,12 @@ bool Dict::erase(Heap& heap, const Value& key) {
   if (i == kNowhere) {
     return false;
   }
-  entries.erase(entries.begin() + static_cast<ptrdiff_t>(i));
-  if (!index_.empty()) {
-    index_all(heap);
+  if (entries.size() - 1 <= kScanAtMost) {
+    index_.clear();
+  } else {
+    forget(hash_key(heap, key), i);
   }
+  entries.erase(entries.begin() + static_cast<ptrdiff_t>(i));
   return true;
 }
 
@@ -167,11 +169,18 @@ void Dict::clear() {
   index_.clear();
 }
 
-void Dict::index_all(Heap& heap) {
-  index_.clear();
-  if (entries.size() <= kScanAtMost) {
-    return;
+void Dict::forget(uint64_t hash, size_t i) {
+  auto node = index_.lower_bound(hash);
+  while (node->second != i) {
+    ++node;
   }
+  index_.erase(node);
+  for (auto& [other, place] : index_) {
+    place -= place > i ? 1 : 0;
+  }
+}
+
+void Dict::index_all(Heap& heap) {
   for (size_t i = 0; i < entries.size(); ++i) {
     index_.emplace(hash_key(heap, entries[i].first), i);
   }

@@ -29,6 +29,8 @@ struct Dict : Object {
  private:
   size_t position(Heap& heap, const Value& key) const;
   void index_all(Heap& heap);
+  // Takes entry `i`, whose key has this hash, from the index; those behind it move up.
+  void forget(uint64_t hash, size_t i);
 
   // Is empty while there are few entries, because a scan is faster then. It is a tree, since a
   // template could choose its keys so that they all fall into one bucket of a table.
