@@ -102,6 +102,13 @@ TEST(TemplateLimits, TextThatIsCopied) {
   expect_counted("{% if '%.0s' % a %}{% endif %}");
 }
 
+// The digits of large and tiny numbers are computed with large integers.
+TEST(TemplateLimits, Digits) {
+  expect_counted("{% if '%f' % 1e300 %}{% endif %}");
+  expect_counted("{% if '{:.300f}'.format(1.5) %}{% endif %}");
+  expect_counted("{% if 1.7e308 | round(2) %}{% endif %}");
+}
+
 // The reader of JSON compares each key with those before it in its object.
 TEST(TemplateLimits, JsonOfManyKeys) {
   const auto source = [](int n) {

@@ -25,6 +25,10 @@ struct FormatSpec {
 inline constexpr size_t kWidestField = 1'000'000;
 inline constexpr int kMostDigits = 400;
 
+// Counts the steps of writing a number with this many digits behind the point. More digits than a
+// double has are computed with large integers, which takes a thousand times as long.
+void step_digits(Runtime& rt, double d, int precision);
+
 // Reads what stands behind the colon of a {} field.
 FormatSpec parse_spec(Runtime& rt, const std::string& text);
 std::string format_value(Runtime& rt, const Value& v, const FormatSpec& spec);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "jinja/format/format.h"
 #include "jinja/values/unicode.h"
@@ -109,6 +110,7 @@ std::string untyped(double magnitude, const FormatSpec& spec) {
 
 Digits float_digits(Runtime& rt, double magnitude, const FormatSpec& spec) {
   const int precision = spec.precision < 0 ? 6 : spec.precision;
+  step_digits(rt, magnitude, precision);
   std::string s;
   if (!std::isfinite(magnitude)) {
     const bool upper = spec.type == 'F' || spec.type == 'E' || spec.type == 'G';
@@ -145,6 +147,16 @@ Digits float_digits(Runtime& rt, double magnitude, const FormatSpec& spec) {
 }
 
 }  // namespace
+
+void step_digits(Runtime& rt, double d, int precision) {
+  constexpr int kQuickDigits = 20;
+  int exponent = 0;
+  if (std::isfinite(d)) {
+    std::frexp(d, &exponent);
+  }
+  const int n_digits = std::abs(exponent) * 3 / 10 + std::max(precision, 0);
+  rt.heap.step(n_digits > kQuickDigits ? 8 * static_cast<uint64_t>(n_digits) : 0);
+}
 
 FormatSpec parse_spec(Runtime& rt, const std::string& text) {
   FormatSpec spec;

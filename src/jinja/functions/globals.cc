@@ -69,6 +69,7 @@ Value strftime_now(Runtime& rt, Args& a) {
   if (format.size() > 1000) {
     rt.fail("the format of a time has more than 1000 characters");
   }
+  rt.heap.step(4 * format.size());
   const auto now = static_cast<time_t>(rt.now_s());
   std::tm parts{};
   localtime_r(&now, &parts);

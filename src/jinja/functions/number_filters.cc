@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "jinja/format/format.h"
 #include "jinja/functions/builtins.h"
 #include "jinja/values/string_util.h"
 #include "jinja/values/unicode.h"
@@ -133,7 +134,7 @@ Value abs_filter(Runtime& rt, Args& a) {
 
 // Returns the number rounded to the nearest 10^-precision, ties to even, from the exact decimal
 // value.
-double rounded(double d, int precision) {
+double rounded(Runtime& rt, double d, int precision) {
   if (!std::isfinite(d) || precision > 340) {
     return d;
   }
@@ -141,6 +142,7 @@ double rounded(double d, int precision) {
     const double unit = std::pow(10.0, -precision);
     return std::isfinite(unit) ? std::nearbyint(d / unit) * unit : 0.0;
   }
+  step_digits(rt, d, precision);
   const std::string s = fmt::format("{:.{}f}", d, precision);
   double out = d;
   std::from_chars(s.data(), s.data() + s.size(), out);
@@ -174,7 +176,7 @@ Value round_filter(Runtime& rt, Args& a) {
   const std::string method = a.has(2) ? string_argument(rt, a, 2, "the method of round") : "common";
   if (method == "common") {
     return v.is_integral() ? round_integer(rt, v.as_int(), precision)
-                           : Value::of(rounded(v.as_double(), static_cast<int>(precision)));
+                           : Value::of(rounded(rt, v.as_double(), static_cast<int>(precision)));
   }
   if (method != "ceil" && method != "floor") {
     rt.fail("the method of round is common, ceil or floor");
