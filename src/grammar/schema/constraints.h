@@ -56,19 +56,23 @@ struct Constraints {
 // value. Throws Error for a keyword that is not supported.
 void add_keywords(const Json& schema, const Document& document, Constraints* to);
 
+// What follows are names that negated schemas use among themselves. Each begins with the byte 255,
+// which no text of JSON can hold, because it is never part of a character in UTF-8. So what a user
+// writes is not mistaken for one of them.
+
 // The keyword with which negated schemas name a pattern that must not be found.
-inline constexpr const char* kNotPattern = "$notPattern";
+inline constexpr const char* kNotPattern = "\377notPattern";
 // The keyword with which negated schemas name a format that a text must not have.
-inline constexpr const char* kNotFormat = "$notFormat";
+inline constexpr const char* kNotFormat = "\377notFormat";
 // The keyword with which negated schemas name a number of which numbers must not be multiples.
-inline constexpr const char* kNotMultipleOf = "$notMultipleOf";
+inline constexpr const char* kNotMultipleOf = "\377notMultipleOf";
 // The keyword with which negated schemas list values that are not allowed.
-inline constexpr const char* kNotValues = "$notValues";
+inline constexpr const char* kNotValues = "\377notValues";
 // The keyword with which negated schemas ask for a member: with a key that is none of "names" and
 // fits none of "patterns", or fits "pattern", or not the schema "unlike"; its value fits "value".
-inline constexpr const char* kWanted = "$wanted";
+inline constexpr const char* kWanted = "\377wanted";
 // The type that negated schemas write for numbers that are no integers.
-inline constexpr const char* kFractions = "$fraction";
+inline constexpr const char* kFractions = "\377fraction";
 
 uint8_t type_of(const Json& value);
 // Says whether two texts of JSON mean the same value, as 1 and 1.0 do.

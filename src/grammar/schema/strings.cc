@@ -115,8 +115,9 @@ Expr SchemaReader::string_inside(const Constraints& c) {
     for (const char* const keyword : {"pattern", kNotPattern}) {
       if (!schema->contains(keyword)) continue;
       const Json& regex = (*schema)[keyword];
-      if (!regex.is_string()) document_.refuse(*schema, keyword, "a text is expected");
-      const Expr e = pattern(*schema, keyword, regex.get<std::string>());
+      const char* const told = keyword == kNotPattern ? "not" : keyword;
+      if (!regex.is_string()) document_.refuse(*schema, told, "a text is expected");
+      const Expr e = pattern(*schema, told, regex.get<std::string>());
       all.push_back(keyword == kNotPattern ? pool_.no(e) : e);
     }
     if (!formats_bind_) continue;
