@@ -74,12 +74,13 @@ Schemas SchemaReader::value_for(const Constraints& c, const std::string& key) {
   return said_of(c, declared);
 }
 
-std::vector<SchemaReader::Member> SchemaReader::members(const Constraints& c) {
-  std::vector<Member> members;
+// Returns the keys that are declared or required, each once and in their order.
+std::vector<std::string> SchemaReader::declared_keys(const Constraints& c) const {
+  std::vector<std::string> keys;
   std::set<std::string> known;
   const auto add = [&](const std::string& key) {
-    if (!known.insert(key).second) return;
-    members.push_back({key, value_for(c, key), c.required_set.count(key) > 0});
+    pool_.count_step();
+    if (known.insert(key).second) keys.push_back(key);
   };
   for (const Json* schema : c.objects) {
     for (const char* const keyword : {"properties", "patternProperties"}) {
@@ -90,7 +91,7 @@ std::vector<SchemaReader::Member> SchemaReader::members(const Constraints& c) {
     for (const auto& [key, value] : (*schema)["properties"].items()) add(key);
   }
   for (const std::string& key : c.required) add(key);
-  return members;
+  return keys;
 }
 
 std::vector<SchemaReader::Wanted> SchemaReader::wanted(const Constraints& c) {
@@ -268,19 +269,24 @@ SchemaReader::Followers SchemaReader::with_member(const Member& declared,
 }
 
 Expr SchemaReader::object(const Constraints& c) {
-  std::vector<Member> known = members(c);
+  const std::vector<std::string> keys = declared_keys(c);
+  // Members are counted only up to the number from which on more make no difference.
+  const uint64_t counted = std::max<uint64_t>(
+      1, std::max(c.min_properties, c.max_properties.value_or(0) + (c.max_properties ? 1 : 0)));
+  if (counted > kMostStates / (keys.size() + 1)) {
+    document_.refuse(*c.origin, "", "so many counted properties are not supported");
+  }
+  std::vector<Member> known;
+  known.reserve(keys.size());
+  for (const std::string& key : keys) {
+    known.push_back({key, value_for(c, key), c.required_set.count(key) > 0});
+  }
   if (!c.names.empty()) {
     const Expr names = names_inside(c.names);
     for (Member& m : known) {
       static const Json kNever = false;
       if (!accepts(names, m.key)) m.value = {&document_.made(kNever, *c.origin)};
     }
-  }
-  // Members are counted only up to the number from which on more make no difference.
-  const uint64_t counted = std::max<uint64_t>(
-      1, std::max(c.min_properties, c.max_properties.value_or(0) + (c.max_properties ? 1 : 0)));
-  if (counted * (known.size() + 1) > kMostStates) {
-    document_.refuse(*c.origin, "", "so many counted properties are not supported");
   }
   const std::vector<Wanted> of = wanted(c);
   const WantedSet n_sets = 1u << of.size();

@@ -125,7 +125,7 @@ class SchemaReader {
     bool is_required;
   };
   Expr object(const Constraints& c);
-  std::vector<Member> members(const Constraints& c);
+  std::vector<std::string> declared_keys(const Constraints& c) const;
   // Keys of which at least one must be there, with a value that fits.
   struct Wanted {
     Expr keys;  // the insides of the keys

@@ -33,5 +33,16 @@ TEST(UntrustedSchemas, CannotUseTheReadersOwnKeywords) {
   EXPECT_NE(regex.find("#/not: in the regular expression"), std::string::npos) << regex;
 }
 
+// 2^49 counted members of 2^15 keys are 2^64 states, a number that a word of 64 bits has no room
+// for.
+TEST(UntrustedSchemas, NumbersOfCountedMembersDoNotOverflow) {
+  std::string keys = "\"key\"";
+  for (int i = 1; i < (1 << 15) - 1; ++i) keys += ",\"" + std::to_string(i) + "\"";
+  const std::string error =
+      error_of(R"({"type":"object","minProperties":562949953421312,"required":[)" + keys + "]}",
+               Format::kJsonSchema);
+  EXPECT_NE(error.find("so many counted properties"), std::string::npos) << error;
+}
+
 }  // namespace
 }  // namespace troika::grammar
