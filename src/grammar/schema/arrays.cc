@@ -39,12 +39,14 @@ Schemas SchemaReader::element(const Constraints& c, uint64_t index) const {
   };
   Schemas schemas;
   for (const Json* schema : c.arrays) {
+    pool_.count_step();
     const Json* of_element = declared(*schema);
     const auto before = c.evaluated.find(schema);
     if (of_element == nullptr && before != c.evaluated.end() &&
         schema->contains("unevaluatedItems")) {
       of_element = &(*schema)["unevaluatedItems"];
       bool has_contains = schema->contains("contains");
+      count_compared(before->second.size());
       for (const Json* one : before->second) {
         has_contains |= one->contains("contains");
         if (declared(*one) != nullptr || one->contains("unevaluatedItems")) of_element = nullptr;
@@ -99,8 +101,10 @@ Expr SchemaReader::counted_elements(const Constraints& c, const std::vector<Coun
   const bool may_go_on = !c.max_items || index < *c.max_items;
   Expr again = Pool::kNone;  // elements behind which everything is as before
   std::vector<Expr> ways;
+  const Schemas of_element = element(c, index);
   for (uint32_t set = 0; set < 1u << all.size(); ++set) {
-    Schemas schemas = element(c, index);
+    count_compared(of_element.size());
+    Schemas schemas = of_element;
     size_t next = code, rest = code, unit = 1;
     bool is_way = may_go_on;
     for (size_t i = 0; i < all.size(); ++i) {

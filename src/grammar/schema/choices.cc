@@ -116,7 +116,7 @@ bool SchemaReader::parts_are_disjoint(const Json& a, const Json& b, int depth) {
   if (!a.is_object()) return false;
   const auto is_disjoint = [&](const Json* part) { return are_disjoint(*part, b, depth + 1); };
   if (const auto group = groups_.find(&a); group != groups_.end()) {
-    const auto [is_any, of] = group->second;
+    const auto& [is_any, of] = group->second;
     return is_any ? std::all_of(of.begin(), of.end(), is_disjoint)
                   : std::any_of(of.begin(), of.end(), is_disjoint);
   }
@@ -177,7 +177,8 @@ bool SchemaReader::members_are_disjoint(const Json& a, const Json& b, int depth)
   if ((possible_types(a, 0) & possible_types(b, 0)) != kObject) return false;
   const auto required = a.find("required");
   if (required != a.end() && required->is_array()) {
-    count_compared(required->size() * (b.contains("properties") ? b["properties"].size() : 0));
+    const size_t n_declared = b.contains("properties") ? b["properties"].size() : 0;
+    count_compared(required->size() * (1 + n_declared));
     for (const Json& name : *required) {
       if (!name.is_string()) continue;
       const auto key = name.get<std::string>();

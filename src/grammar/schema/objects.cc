@@ -26,7 +26,7 @@ const Json* SchemaReader::additional(const Json& schema) {
 // Returns the same, or null where another schema that was looked at before speaks of the key too.
 template <typename SpeaksOf>
 const Json* SchemaReader::additional(const Constraints& c, const Json& schema,
-                                     const SpeaksOf& speaks_of) {
+                                     const SpeaksOf& speaks_of) const {
   const Json* const other = additional(schema);
   const auto before = c.evaluated.find(&schema);
   if (schema.contains("additionalProperties") || before == c.evaluated.end()) return other;
@@ -34,6 +34,7 @@ const Json* SchemaReader::additional(const Constraints& c, const Json& schema,
     return additional(*one) != nullptr || speaks_of(*one);
   };
   const std::vector<const Json*>& all = before->second;
+  count_compared(all.size());
   return std::any_of(all.begin(), all.end(), is_evaluated) ? nullptr : other;
 }
 
@@ -43,6 +44,7 @@ template <typename Declared>
 Schemas SchemaReader::said_of(const Constraints& c, const Declared& declared) {
   Schemas schemas;
   for (const Json* schema : c.objects) {
+    pool_.count_step();
     const Schemas known = declared(*schema);
     schemas.insert(known.begin(), known.end());
     if (!known.empty()) continue;

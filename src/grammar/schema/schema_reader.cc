@@ -61,6 +61,7 @@ SchemaReader::Choice SchemaReader::list_of(const Json& schema, const char* keywo
   if (!value.is_array() || value.empty()) {
     document_.refuse(schema, keyword, "a list of schemas is expected");
   }
+  count_compared(value.size());
   for (const Json& part : value) list.push_back(&checked(part));
   return list;
 }
@@ -279,7 +280,7 @@ void SchemaReader::add_item(const Item& item, Constraints* c) const {
   add_keywords(schema, document_, c);
 }
 
-// Counts as steps that so many values or keys are compared.
+// Counts as steps that so many values, keys or bytes are compared, or so many pointers copied.
 void SchemaReader::count_compared(size_t n) const {
   constexpr size_t kInAStep = 16;
   for (size_t i = 0; i < n; i += kInAStep) pool_.count_step();

@@ -152,8 +152,7 @@ class SchemaReader {
   Expr wanted_members(const std::vector<Expr>& others, WantedSet missing, bool is_first);
   static const Json* additional(const Json& schema);
   template <typename SpeaksOf>
-  static const Json* additional(const Constraints& c, const Json& schema,
-                                const SpeaksOf& speaks_of);
+  const Json* additional(const Constraints& c, const Json& schema, const SpeaksOf& speaks_of) const;
   template <typename Declared>
   Schemas said_of(const Constraints& c, const Declared& declared);
   Expr member(const Member& member, const std::vector<Wanted>& wanted, WantedSet fitting);

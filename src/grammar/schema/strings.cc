@@ -167,6 +167,8 @@ Expr SchemaReader::names_inside(Items items, const Json& where) {
 }
 
 bool SchemaReader::accepts(Expr inside, const std::string& text) {
+  pool_.count_step();
+  count_compared(text.size());
   for (const char c : text_.spelling(text)) {
     inside = pool_.step(inside, static_cast<uint8_t>(c));
     if (inside == Pool::kNone) break;
