@@ -12,7 +12,7 @@ namespace troika::grammar::schema {
 
 SchemaReader::SchemaReader(std::string_view text, const Limits& limits, bool formats_bind,
                            const std::optional<TextMarks>& marks, Pool* pool)
-    : document_(text, limits),
+    : document_(text, limits, pool),
       limits_(limits),
       formats_bind_(formats_bind),
       pool_(*pool),

@@ -2,9 +2,11 @@
 // says, however they are made.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "grammar/grammar_test_support.h"
 
 namespace troika::grammar {
@@ -96,6 +98,67 @@ TEST(UntrustedSchemas, ComparisonsWithSchemasWithoutKeysAreCounted) {
     EXPECT_NE(std::string(error.what()).find("No text fits"), std::string::npos) << error.what();
   }
   EXPECT_THROW(compiled(schema(1000), Format::kJsonSchema, options), TooMuchWork);
+}
+
+// A long key stands above each of many values, and none of them keeps a copy of it.
+TEST(UntrustedSchemas, LongKeysAreNotCopiedForWhatStandsBelow) {
+  const std::string key(100'000, 'k');
+  const std::string schema = R"({"$ref":"#/$defs/)" + key + R"(","$defs":{")" + key +
+                             R"(":{"enum":[)" + listed("1", 20'000) + "]}}}";
+  const size_t most =
+      std::max(peak_resident_bytes(), resident_bytes() + (size_t{1} << 30));  // copies take 2 GB
+  const auto grammar = compiled(schema, Format::kJsonSchema);
+  EXPECT_LE(peak_resident_bytes(), most);
+  EXPECT_TRUE(accepts(grammar, "1"));
+  EXPECT_FALSE(accepts(grammar, "2"));
+}
+
+// Each value of a text is work, so a large text is not read where there is little time.
+TEST(UntrustedSchemas, ValuesOfATextAreCounted) {
+  const std::string schema = R"({"type":"null","examples":[)" + listed("1", 3000) + "]}";
+  EXPECT_THROW(compiled(schema, Format::kJsonSchema, with_steps(2000)), TooMuchWork);
+  EXPECT_NE(compiled(schema, Format::kJsonSchema, with_steps(10'000)), nullptr);
+}
+
+// Addresses of schemas below a long address are as long, whatever they say themselves.
+TEST(UntrustedSchemas, AddressesBelowALongAddressAreCounted) {
+  const std::string schema = R"({"type":"null","$id":"http://x/)" + std::string(100'000, 'a') +
+                             R"(/","allOf":[)" + listed(R"({"$id":"b"})", 200) + "]}";
+  EXPECT_THROW(compiled(schema, Format::kJsonSchema, with_steps(500'000)), TooMuchWork);
+}
+
+// A reference of a long text is looked up once, however many schemas lead through it.
+TEST(UntrustedSchemas, ReferencesAreLookedUpOnce) {
+  const std::string key(100'000, 'k');
+  const std::string schema = R"({"oneOf":[)" + listed(R"({"$ref":"#/$defs/s"})", 40) +
+                             R"(],"$defs":{"s":{"$ref":"#/$defs/)" + key + R"("},")" + key +
+                             R"(":false}})";
+  const std::string error = error_of(schema, Format::kJsonSchema);
+  EXPECT_NE(error.find("No text fits"), std::string::npos) << error;
+  try {
+    compiled(schema, Format::kJsonSchema, with_steps(40'000));
+    FAIL() << "no text fits this";
+  } catch (const TooMuchWork& error) {
+    FAIL() << error.what();
+  } catch (const Error&) {
+  }
+}
+
+TEST(UntrustedSchemas, PointersNameWhatStandsThere) {
+  const auto grammar = compiled(R"({"prefixItems":[{"$ref":"#/$defs/a~1b~0c/0"},
+      {"$ref":"#/$defs/a~1b~0c/1"},{"$ref":"#/prefixItems/1"}],"type":"array","items":false,
+      "$defs":{"a/b~c":[{"type":"null"},{"type":"integer"}]}})",
+                                Format::kJsonSchema);
+  EXPECT_TRUE(accepts(grammar, "[null,1,2]"));
+  EXPECT_FALSE(accepts(grammar, "[1,1,2]"));
+  EXPECT_FALSE(accepts(grammar, "[null,1,null]"));
+  for (const char* const pointer : {"#/$defs/2", "#/$defs/01", "#/$defs/-", "#/$defs/0/", "#/a~b",
+                                    "#/$defs/99999999999999999999", "#/$defs/"}) {
+    const std::string error =
+        error_of(std::string(R"({"$ref":")") + pointer + R"(","a~b":true,"$defs":[true,true]})",
+                 Format::kJsonSchema);
+    EXPECT_NE(error.find(std::string("there is no '") + pointer), std::string::npos) << error;
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -11,11 +12,14 @@
 namespace troika::grammar::schema {
 namespace {
 
-Json parse(std::string_view text, const Limits& limits) {
+Json parse(std::string_view text, const Limits& limits, Pool* pool) {
   // The reader of JSON compares each key of an object with those before it, so they are limited.
   std::vector<size_t> n_keys;  // by the level of objects
   const auto check = [&](int depth, Json::parse_event_t event, Json&) {
     using Event = Json::parse_event_t;
+    const bool is_value =
+        event == Event::value || event == Event::object_start || event == Event::array_start;
+    if (is_value) pool->count_step();
     if (event == Event::object_start) n_keys.push_back(0);
     if (event == Event::object_end) n_keys.pop_back();
     if (event == Event::key && ++n_keys.back() > limits.n_keys) {
@@ -50,6 +54,20 @@ std::string escaped(const std::string& key) {
   return out;
 }
 
+// Returns the key that a step of a pointer names, or nothing if it is no such step.
+std::optional<std::string> unescaped(std::string_view step) {
+  std::string out;
+  for (size_t i = 0; i < step.size(); ++i) {
+    if (step[i] != '~') {
+      out += step[i];
+      continue;
+    }
+    if (++i == step.size() || (step[i] != '0' && step[i] != '1')) return std::nullopt;
+    out += step[i] == '0' ? '~' : '/';
+  }
+  return out;
+}
+
 std::string text_of(const Json& schema, const char* keyword) {
   const auto found = schema.find(keyword);
   return found != schema.end() && found->is_string() ? found->get<std::string>() : "";
@@ -59,9 +77,13 @@ constexpr const char* kReferences[] = {"$ref", "$dynamicRef", "$recursiveRef"};
 
 }  // namespace
 
-Document::Document(std::string_view text, const Limits& limits) : root_(parse(text, limits)) {
-  resources_.push_back({"", "#"});
-  note(root_, "#", 0, Role::kSchema);
+Document::Document(std::string_view text, const Limits& limits, Pool* pool)
+    : pool_(*pool), root_(parse(text, limits, pool)) {
+  const std::string version = root_.is_object() ? text_of(root_, "$schema") : "";
+  is_old_ = version.find("/draft-0") != std::string::npos;
+  is_draft_4_ = version.find("/draft-04/") != std::string::npos;
+  resources_.push_back({"", &root_});
+  note(root_, nullptr, 0, Role::kSchema);
   n_in_text_ = places_.size();
   if (!root_.is_object() || !root_.contains("$schema")) return;
   const Json& dialect = root_["$schema"];
@@ -102,37 +124,42 @@ Document::Role Document::role_below(Role role, const std::string& key) {
   return is_schema ? Role::kSchema : Role::kOther;
 }
 
-// Says whether the schema is of a draft in which nothing counts beside "$ref".
-bool Document::is_old() const {
-  const std::string dialect = root_.is_object() ? text_of(root_, "$schema") : "";
-  return dialect.find("/draft-0") != std::string::npos;
+// Counts the work of copying so many bytes, or of looking at so many things.
+void Document::count_bytes(size_t n) const {
+  constexpr size_t kInAStep = 16;
+  for (size_t i = 0; i < n; i += kInAStep) pool_.count_step();
+}
+
+// Returns the address that a reference means, without a fragment.
+std::string Document::resolved(std::string_view base, std::string_view reference) const {
+  count_bytes(base.size() + reference.size());
+  std::string address = resolved_address(base, reference);
+  address.erase(std::min(address.find('#'), address.size()));
+  return address;
 }
 
 // Returns the resource of a schema, a new one if it has an address of its own.
-size_t Document::note_address(const Json& schema, const std::string& place, size_t resource) {
-  const std::string id = text_of(schema, is_draft_4() ? "id" : "$id");
+uint32_t Document::note_address(const Json& schema, uint32_t resource) {
+  const std::string id = text_of(schema, is_draft_4_ ? "id" : "$id");
   if (schema.contains("$id")) addressed_.insert(&schema);
-  if (is_old() && schema.contains("$ref")) return resource;
+  if (is_old_ && schema.contains("$ref")) return resource;
   if (id.empty()) return resource;
   if (id.starts_with("#")) {  // so older drafts wrote "$anchor"
     resources_[resource].anchors.emplace(id.substr(1), &schema);
     return resource;
   }
-  std::string address = resolved_address(resources_[resource].address, id);
-  address.erase(std::min(address.find('#'), address.size()));
-  if (&schema == &root_) {
-    resources_[0].address = address;
-  } else {
-    resource = resources_.size();
-    resources_.push_back({address, place});
-  }
-  by_address_.emplace(address, resource);
-  return resource;
+  const bool is_root = &schema == &root_;
+  const uint32_t own = is_root ? 0 : static_cast<uint32_t>(resources_.size());
+  // Where two schemas have the same address, it is the first one's.
+  const auto known = by_address_.emplace(resolved(resources_[resource].address, id), own).first;
+  if (!is_root) resources_.push_back({"", &schema});
+  resources_[own].address = known->first;
+  return own;
 }
 
-void Document::note(const Json& schema, const std::string& place, size_t resource, Role role) {
+void Document::note(const Json& schema, const Json* parent, uint32_t resource, Role role) {
   if (schema.is_object() && role == Role::kSchema) {
-    resource = note_address(schema, place, resource);
+    resource = note_address(schema, resource);
     for (const char* const keyword : {"$anchor", "$dynamicAnchor"}) {
       const std::string anchor = text_of(schema, keyword);
       if (anchor.empty()) continue;
@@ -144,22 +171,15 @@ void Document::note(const Json& schema, const std::string& place, size_t resourc
     has_unevaluated_ = has_unevaluated_ || schema.contains("unevaluatedItems") ||
                        schema.contains("unevaluatedProperties");
   }
-  places_[&schema] = {places_.size(), place, resource};
-  by_place_[place] = &schema;
+  places_.emplace(&schema, Place{parent, static_cast<uint32_t>(places_.size()), resource});
   if (schema.is_object()) {
     for (const auto& [key, value] : schema.items()) {
-      note(value, place + "/" + escaped(key), resource, role_below(role, key));
+      note(value, &schema, resource, role_below(role, key));
     }
   } else if (schema.is_array()) {
     const Role below = role == Role::kSchema ? role : Role::kOther;
-    for (size_t i = 0; i < schema.size(); ++i) {
-      note(schema[i], fmt::format("{}/{}", place, i), resource, below);
-    }
+    for (const Json& part : schema) note(part, &schema, resource, below);
   }
-}
-
-bool Document::is_draft_4() const {
-  return root_.is_object() && text_of(root_, "$schema").find("/draft-04/") != std::string::npos;
 }
 
 std::vector<const Json*> Document::targets(const Json& from) const {
@@ -171,11 +191,21 @@ std::vector<const Json*> Document::targets(const Json& from) const {
 }
 
 const Json& Document::target(const Json& from, const std::string& keyword) const {
-  if (!from[keyword].is_string()) refuse(from, keyword, "a text is expected");
-  const auto reference = from[keyword].get<std::string>();
-  const Json& target = target_of(from, keyword, reference);
+  const Json& reference = from[keyword];
+  const auto known = targets_.find(&reference);
+  if (known != targets_.end()) return *known->second;
+  if (!reference.is_string()) refuse(from, keyword, "a text is expected");
+  const Json& target = this->target(from, keyword, reference.get_ref<const std::string&>());
+  targets_.emplace(&reference, &target);
+  return target;
+}
+
+const Json& Document::target(const Json& from, const std::string& keyword,
+                             const std::string& reference) const {
+  const Json& target = named_by(from, keyword, reference);
   if (keyword == "$recursiveRef") {
     const auto is_recursive = [](const Resource& r) { return r.is_recursive; };
+    count_bytes(resources_.size());
     const auto n = std::count_if(resources_.begin(), resources_.end(), is_recursive);
     const bool is_root = target.is_object() && target.contains("$recursiveAnchor");
     if (n > 1 && is_root) refuse(from, keyword, "beside other addresses this is not supported");
@@ -192,26 +222,27 @@ const Json& Document::target(const Json& from, const std::string& keyword) const
   return target;
 }
 
-const Json& Document::target_of(const Json& from, const std::string& keyword,
-                                const std::string& reference) const {
+// Returns what a reference names.
+const Json& Document::named_by(const Json& from, const std::string& keyword,
+                               const std::string& reference) const {
   const size_t mark = std::min(reference.find('#'), reference.size());
-  size_t resource = places_.at(&from).resource;
+  uint32_t resource = places_.at(&from).resource;
   if (mark > 0) {
-    std::string address = resolved_address(resources_[resource].address, reference);
-    address.erase(std::min(address.find('#'), address.size()));
-    const auto found = by_address_.find(address);
+    const auto found = by_address_.find(resolved(resources_[resource].address, reference));
     if (found == by_address_.end()) {
       refuse(from, keyword,
              fmt::format("'{}' is in another document, and none is fetched", reference));
     }
     resource = found->second;
   }
+  count_bytes(reference.size());
   const std::string fragment = unescaped_address(std::string_view(reference).substr(mark));
   const Resource& in = resources_[resource];
   if (fragment.size() < 2 || fragment[1] == '/') {
-    const std::string rest = fragment.empty() ? "" : fragment.substr(1);
-    const auto found = by_place_.find(in.place + rest);
-    if (found != by_place_.end()) return *found->second;
+    const std::string_view pointer = fragment;
+    const Json* const found =
+        pointed(*in.schema, pointer.substr(std::min<size_t>(1, pointer.size())));
+    if (found != nullptr) return *found;
   } else {
     const auto anchor = in.anchors.find(fragment.substr(1));
     if (anchor != in.anchors.end()) return *anchor->second;
@@ -219,25 +250,70 @@ const Json& Document::target_of(const Json& from, const std::string& keyword,
   refuse(from, keyword, fmt::format("there is no '{}'", reference));
 }
 
+// Returns what a pointer names from somewhere on, e.g. "/properties/a"; null if nothing is there.
+const Json* Document::pointed(const Json& from, std::string_view pointer) const {
+  const Json* at = &from;
+  while (!pointer.empty()) {
+    const size_t end = std::min(pointer.find('/', 1), pointer.size());
+    const std::string_view step = pointer.substr(1, end - 1);
+    pointer.remove_prefix(end);
+    if (at->is_array()) {
+      constexpr size_t kMostDigits = 9;
+      const bool is_number = !step.empty() && step.size() <= kMostDigits &&
+                             step.find_first_not_of("0123456789") == step.npos &&
+                             (step.size() == 1 || step.front() != '0');
+      const size_t index = is_number ? std::stoul(std::string(step)) : at->size();
+      if (index >= at->size()) return nullptr;
+      at = &(*at)[index];
+      continue;
+    }
+    const auto key = unescaped(step);
+    if (!at->is_object() || !key) return nullptr;
+    count_bytes(at->size());  // keys are compared one by one
+    const auto found = at->find(*key);
+    if (found == at->end()) return nullptr;
+    at = &*found;
+  }
+  return at;
+}
+
 const Json& Document::made(Json schema, const Json& from) {
   made_.push_back(std::move(schema));
   std::list<const Json*> open = {&made_.back()};
-  const std::string where = place(from);
   const auto origin = places_.find(&from);
-  const size_t resource = origin == places_.end() ? 0 : origin->second.resource;
+  const uint32_t resource = origin == places_.end() ? 0 : origin->second.resource;
   while (!open.empty()) {
     const Json& part = *open.front();
     open.pop_front();
-    places_[&part] = {places_.size(), where, resource};
+    pool_.count_step();
+    places_.emplace(&part, Place{&from, static_cast<uint32_t>(places_.size()), resource});
     if (!part.is_structured()) continue;
     for (const Json& inner : part) open.push_back(&inner);
   }
   return made_.back();
 }
 
+// Returns the step of a pointer that leads from a value to a part of it.
+std::string Document::step_to(const Json& parent, const Json& part) const {
+  if (parent.is_array()) return std::to_string(&part - &parent.front());
+  const auto items = parent.items();
+  const auto is_it = [&](const auto& item) { return &item.value() == &part; };
+  const auto found = std::find_if(items.begin(), items.end(), is_it);
+  return found == items.end() ? "" : escaped(found.key());
+}
+
 std::string Document::place(const Json& schema) const {
-  const auto found = places_.find(&schema);
-  return found == places_.end() ? "#" : found->second.name;
+  std::vector<std::string> steps;
+  const Json* at = &schema;
+  for (auto found = places_.find(at); found != places_.end(); found = places_.find(at)) {
+    const Place& place = found->second;
+    if (place.parent == nullptr) break;
+    if (place.order < n_in_text_) steps.push_back(step_to(*place.parent, *at));
+    at = place.parent;
+  }
+  std::string name = "#";
+  for (size_t i = steps.size(); i > 0; --i) name += "/" + steps[i - 1];
+  return name;
 }
 
 size_t Document::order(const Json& schema) const { return places_.at(&schema).order; }

@@ -7,9 +7,11 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "grammar/limits.h"
+#include "grammar/pool.h"
 
 namespace troika::grammar::schema {
 
@@ -17,8 +19,10 @@ using Json = nlohmann::ordered_json;
 
 class Document {
  public:
-  // Throws Error for a text that is no JSON, nests too deeply, or is of an unknown dialect.
-  Document(std::string_view text, const Limits& limits);
+  // Throws Error for a text that is no JSON, nests too deeply, or is of an unknown dialect. Counts
+  // the work of the document as steps of the pool, here and later: one for each value, and more
+  // where texts are long.
+  Document(std::string_view text, const Limits& limits, Pool* pool);
 
   const Json& root() const { return root_; }
   // Returns the schemas that the references of `from` mean. Throws Error, e.g. for a reference to
@@ -27,7 +31,7 @@ class Document {
   // Returns the schema that one of its references means, "$ref" or another keyword of that kind.
   const Json& target(const Json& from, const std::string& keyword) const;
   // Says whether the schema is of draft 4, in which 1.0 is no integer. In later drafts it is one.
-  bool is_draft_4() const;
+  bool is_draft_4() const { return is_draft_4_; }
   // Keeps a schema that stands in no text, but follows from the schema `from`.
   const Json& made(Json schema, const Json& from);
   // Returns the schema's place in the text, e.g. "#/properties/a". A schema from made() has the
@@ -48,33 +52,42 @@ class Document {
   enum class Role : uint8_t { kSchema, kSchemas, kOther };
   // A schema with an address of its own, and what belongs to it.
   struct Resource {
-    std::string address;  // without a fragment
-    std::string place;
+    std::string_view address;  // without a fragment; a key of by_address_
+    const Json* schema;
     std::map<std::string, const Json*> anchors{};
     bool is_recursive = false;  // has "$recursiveAnchor"
   };
-  void note(const Json& schema, const std::string& place, size_t resource, Role role);
-  size_t note_address(const Json& schema, const std::string& place, size_t resource);
+  void note(const Json& schema, const Json* parent, uint32_t resource, Role role);
+  uint32_t note_address(const Json& schema, uint32_t resource);
   static Role role_below(Role role, const std::string& key);
-  const Json& target_of(const Json& from, const std::string& keyword,
-                        const std::string& reference) const;
-  bool is_old() const;
+  const Json& target(const Json& from, const std::string& keyword,
+                     const std::string& reference) const;
+  const Json& named_by(const Json& from, const std::string& keyword,
+                       const std::string& reference) const;
+  const Json* pointed(const Json& from, std::string_view pointer) const;
+  std::string step_to(const Json& parent, const Json& part) const;
+  std::string resolved(std::string_view base, std::string_view reference) const;
+  void count_bytes(size_t n) const;
 
+  Pool& pool_;
   Json root_;
+  bool is_old_ = false;  // says that nothing counts beside "$ref"
+  bool is_draft_4_ = false;
   size_t n_in_text_ = 0;
   bool has_unevaluated_ = false;
   std::list<Json> made_;
+  // Names are made when they are asked for: a value's own would be as long as all keys above it.
   struct Place {
-    size_t order;
-    std::string name;
-    size_t resource;
+    const Json* parent;  // what the value stands in; for a schema from made(), what it follows from
+    uint32_t order;
+    uint32_t resource;
   };
-  std::map<const Json*, Place> places_;
-  std::map<std::string, const Json*> by_place_;
+  std::unordered_map<const Json*, Place> places_;
   std::vector<Resource> resources_;
-  std::map<std::string, size_t> by_address_;
+  std::map<std::string, uint32_t> by_address_;
   std::set<const Json*> addressed_;
-  std::map<std::string, std::vector<const Json*>> dynamic_;  // schemas with "$dynamicAnchor"
+  std::map<std::string, std::vector<const Json*>> dynamic_;       // schemas with "$dynamicAnchor"
+  mutable std::unordered_map<const Json*, const Json*> targets_;  // by the text of the reference
 };
 
 }  // namespace troika::grammar::schema
