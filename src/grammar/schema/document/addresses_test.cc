@@ -89,6 +89,37 @@ TEST(Addresses, OfOlderDrafts) {
   EXPECT_TRUE(accepts(beside, "1"));
 }
 
+// In drafts up to 7 nothing counts beside "$ref", though other references may lead there.
+TEST(Addresses, OfOlderDraftsHaveNothingBesideThem) {
+  const std::string head = R"({"$schema":"http://json-schema.org/draft-07/schema#",)";
+  const std::string definitions = R"("definitions":{"i":{"type":"integer"}},)";
+  const std::string limited = R"({"$ref":"#/definitions/i","maximum":5})";
+  const auto old = [&](const std::string& rest) {
+    return compiled(head + definitions + rest + "}", Format::kJsonSchema);
+  };
+  EXPECT_FALSE(accepts(old(R"("not":)" + limited), "7"));
+  EXPECT_TRUE(accepts(old(R"("not":)" + limited), "null"));
+  EXPECT_FALSE(accepts(old(R"("not":{"$ref":"#/mine/a"},"mine":{"a":)" + limited + "}"), "7"));
+  EXPECT_TRUE(accepts(old(R"("items":)" + limited), "[7]"));
+  EXPECT_FALSE(accepts(old(R"("items":)" + limited), "[null]"));
+  const auto newer =
+      compiled("{" + definitions + R"("items":)" + limited + "}", Format::kJsonSchema);
+  EXPECT_FALSE(accepts(newer, "[7]"));
+  EXPECT_TRUE(accepts(newer, "[5]"));
+  const auto beside = old(R"("$ref":"#/properties/x","properties":{"x":{"type":"array","items":{
+      "$ref":"#/properties/y"}},"y":{"type":"null"}})");
+  EXPECT_TRUE(accepts(beside, "[null]"));
+  EXPECT_FALSE(accepts(beside, "[1]"));
+  // What a schema names is no schema.
+  const auto named = old(R"("enum":[{"$ref":"#/a","b":1},{"const":[{"$ref":"#/a","c":2}]}])");
+  EXPECT_TRUE(accepts(named, R"({"$ref":"#/a","b":1})"));
+  EXPECT_TRUE(accepts(named, R"({"const":[{"$ref":"#/a","c":2}]})"));
+  const std::string error = error_of(
+      head + R"("$ref":"#/properties/x","properties":{"x":{"type":"string","format":"regex"}}})",
+      Format::kJsonSchema);
+  EXPECT_NE(error.find("#/properties/x/format"), std::string::npos) << error;
+}
+
 TEST(Addresses, DynamicReferencesMeanTheOnlySchemaOfTheirAnchor) {
   const auto grammar = compiled(R"({"type":"array","items":{"$dynamicRef":"#word"},
       "$defs":{"a":{"$dynamicAnchor":"word","type":"string"}}})",

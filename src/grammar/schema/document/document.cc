@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -79,15 +80,15 @@ constexpr const char* kReferences[] = {"$ref", "$dynamicRef", "$recursiveRef"};
 
 Document::Document(std::string_view text, const Limits& limits, Pool* pool)
     : pool_(*pool), root_(parse(text, limits, pool)) {
-  const std::string version = root_.is_object() ? text_of(root_, "$schema") : "";
-  is_old_ = version.find("/draft-0") != std::string::npos;
-  is_draft_4_ = version.find("/draft-04/") != std::string::npos;
+  if (root_.is_object() && root_.contains("$schema")) find_dialect();
   resources_.push_back({"", &root_});
-  note(root_, nullptr, 0, Role::kSchema);
+  note(&root_, nullptr, 0, Role::kSchema);
   n_in_text_ = places_.size();
-  if (!root_.is_object() || !root_.contains("$schema")) return;
-  const Json& dialect = root_["$schema"];
-  const std::string name = dialect.is_string() ? dialect.get<std::string>() : "";
+}
+
+// Finds out of which draft the text is.
+void Document::find_dialect() {
+  const std::string name = text_of(root_, "$schema");
   constexpr const char* kDialects[] = {"/draft/2020-12/schema", "/draft/2019-09/schema",
                                        "/draft-07/schema", "/draft-06/schema", "/draft-04/schema"};
   const bool is_known =
@@ -95,6 +96,8 @@ Document::Document(std::string_view text, const Limits& limits, Pool* pool)
         return name.find(std::string("json-schema.org") + known) != std::string::npos;
       });
   if (!is_known) refuse(root_, "$schema", "this dialect is not known");
+  is_old_ = name.find("/draft-0") != std::string::npos;
+  is_draft_4_ = name.find("/draft-04/") != std::string::npos;
 }
 
 // Says what stands below a key of something.
@@ -118,6 +121,7 @@ Document::Role Document::role_below(Role role, const std::string& key) {
                                         "properties", "dependentSchemas", "patternProperties"};
   const auto is = [&](const char* name) { return key == name; };
   if (role == Role::kSchemas) return Role::kSchema;
+  if (role == Role::kValues || key == "enum" || key == "const") return Role::kValues;
   if (role == Role::kOther) return Role::kOther;
   if (std::any_of(std::begin(kOfSchemas), std::end(kOfSchemas), is)) return Role::kSchemas;
   const bool is_schema = std::any_of(std::begin(kOfSchema), std::end(kOfSchema), is);
@@ -142,7 +146,6 @@ std::string Document::resolved(std::string_view base, std::string_view reference
 uint32_t Document::note_address(const Json& schema, uint32_t resource) {
   const std::string id = text_of(schema, is_draft_4_ ? "id" : "$id");
   if (schema.contains("$id")) addressed_.insert(&schema);
-  if (is_old_ && schema.contains("$ref")) return resource;
   if (id.empty()) return resource;
   if (id.starts_with("#")) {  // so older drafts wrote "$anchor"
     resources_[resource].anchors.emplace(id.substr(1), &schema);
@@ -157,28 +160,49 @@ uint32_t Document::note_address(const Json& schema, uint32_t resource) {
   return own;
 }
 
-void Document::note(const Json& schema, const Json* parent, uint32_t resource, Role role) {
-  if (schema.is_object() && role == Role::kSchema) {
-    resource = note_address(schema, resource);
-    for (const char* const keyword : {"$anchor", "$dynamicAnchor"}) {
-      const std::string anchor = text_of(schema, keyword);
-      if (anchor.empty()) continue;
-      resources_[resource].anchors.emplace(anchor, &schema);
-      if (std::string_view(keyword) == "$dynamicAnchor") dynamic_[anchor].push_back(&schema);
-    }
-    const auto recursive = schema.find("$recursiveAnchor");
-    if (recursive != schema.end() && *recursive == true) resources_[resource].is_recursive = true;
-    has_unevaluated_ = has_unevaluated_ || schema.contains("unevaluatedItems") ||
-                       schema.contains("unevaluatedProperties");
+// Takes away what stands beside a reference in drafts in which nothing counts there.
+void Document::set_aside_what_does_not_count(Json* schema) {
+  const bool is_reference = is_old_ && schema->is_object() && schema->size() > 1 &&
+                            schema->contains("$ref") && (*schema)["$ref"].is_string();
+  if (!is_reference) return;
+  Json alone = Json::object();
+  alone["$ref"] = std::move((*schema)["$ref"]);
+  schema->erase("$ref");
+  beside_.emplace(schema, std::exchange(*schema, std::move(alone)));
+}
+
+// Notes what a schema says about itself.
+void Document::note_schema(const Json& schema, uint32_t resource) {
+  for (const char* const keyword : {"$anchor", "$dynamicAnchor"}) {
+    const std::string anchor = text_of(schema, keyword);
+    if (anchor.empty()) continue;
+    resources_[resource].anchors.emplace(anchor, &schema);
+    if (std::string_view(keyword) == "$dynamicAnchor") dynamic_[anchor].push_back(&schema);
   }
-  places_.emplace(&schema, Place{parent, static_cast<uint32_t>(places_.size()), resource});
-  if (schema.is_object()) {
-    for (const auto& [key, value] : schema.items()) {
-      note(value, &schema, resource, role_below(role, key));
-    }
-  } else if (schema.is_array()) {
-    const Role below = role == Role::kSchema ? role : Role::kOther;
-    for (const Json& part : schema) note(part, &schema, resource, below);
+  const auto recursive = schema.find("$recursiveAnchor");
+  if (recursive != schema.end() && *recursive == true) resources_[resource].is_recursive = true;
+  has_unevaluated_ = has_unevaluated_ || schema.contains("unevaluatedItems") ||
+                     schema.contains("unevaluatedProperties");
+}
+
+void Document::note(Json* schema, const Json* parent, uint32_t resource, Role role) {
+  const bool may_refer = role == Role::kSchema || role == Role::kOther;
+  if (may_refer) set_aside_what_does_not_count(schema);
+  if (schema->is_object() && role == Role::kSchema) {
+    resource = note_address(*schema, resource);
+    note_schema(*schema, resource);
+  }
+  places_.emplace(schema, Place{parent, static_cast<uint32_t>(places_.size()), resource});
+  const auto note_members = [&](Json* of) {
+    for (auto& [key, value] : of->items()) note(&value, schema, resource, role_below(role, key));
+  };
+  if (schema->is_object()) {
+    note_members(schema);
+    const auto beside = beside_.find(schema);
+    if (beside != beside_.end()) note_members(&beside->second);
+  } else if (schema->is_array()) {
+    const Role below = role == Role::kSchemas ? Role::kOther : role;
+    for (Json& part : *schema) note(&part, schema, resource, below);
   }
 }
 
@@ -269,9 +293,11 @@ const Json* Document::pointed(const Json& from, std::string_view pointer) const 
     }
     const auto key = unescaped(step);
     if (!at->is_object() || !key) return nullptr;
-    count_bytes(at->size());  // keys are compared one by one
-    const auto found = at->find(*key);
-    if (found == at->end()) return nullptr;
+    const auto beside = beside_.find(at);
+    const Json* const in = *key == "$ref" || beside == beside_.end() ? at : &beside->second;
+    count_bytes(in->size());  // keys are compared one by one
+    const auto found = in->find(*key);
+    if (found == in->end()) return nullptr;
     at = &*found;
   }
   return at;
@@ -296,10 +322,11 @@ const Json& Document::made(Json schema, const Json& from) {
 // Returns the step of a pointer that leads from a value to a part of it.
 std::string Document::step_to(const Json& parent, const Json& part) const {
   if (parent.is_array()) return std::to_string(&part - &parent.front());
-  const auto items = parent.items();
-  const auto is_it = [&](const auto& item) { return &item.value() == &part; };
-  const auto found = std::find_if(items.begin(), items.end(), is_it);
-  return found == items.end() ? "" : escaped(found.key());
+  for (const auto& [key, value] : parent.items()) {
+    if (&value == &part) return escaped(key);
+  }
+  const auto beside = beside_.find(&parent);
+  return beside == beside_.end() ? "" : step_to(beside->second, part);
 }
 
 std::string Document::place(const Json& schema) const {

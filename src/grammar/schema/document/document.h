@@ -48,8 +48,9 @@ class Document {
                            const std::string& why) const;
 
  private:
-  // What may stand somewhere in the text: a schema, schemas by their keys, or something else.
-  enum class Role : uint8_t { kSchema, kSchemas, kOther };
+  // What may stand somewhere in the text: a schema, schemas by their keys, values that a schema
+  // names, or something else, which a reference may make a schema.
+  enum class Role : uint8_t { kSchema, kSchemas, kValues, kOther };
   // A schema with an address of its own, and what belongs to it.
   struct Resource {
     std::string_view address;  // without a fragment; a key of by_address_
@@ -57,7 +58,10 @@ class Document {
     std::map<std::string, const Json*> anchors{};
     bool is_recursive = false;  // has "$recursiveAnchor"
   };
-  void note(const Json& schema, const Json* parent, uint32_t resource, Role role);
+  void note(Json* schema, const Json* parent, uint32_t resource, Role role);
+  void note_schema(const Json& schema, uint32_t resource);
+  void set_aside_what_does_not_count(Json* schema);
+  void find_dialect();
   uint32_t note_address(const Json& schema, uint32_t resource);
   static Role role_below(Role role, const std::string& key);
   const Json& target(const Json& from, const std::string& keyword,
@@ -86,6 +90,8 @@ class Document {
   std::vector<Resource> resources_;
   std::map<std::string, uint32_t> by_address_;
   std::set<const Json*> addressed_;
+  // What stood beside "$ref" where nothing counts there. References still find it.
+  std::unordered_map<const Json*, Json> beside_;
   std::map<std::string, std::vector<const Json*>> dynamic_;       // schemas with "$dynamicAnchor"
   mutable std::unordered_map<const Json*, const Json*> targets_;  // by the text of the reference
 };
