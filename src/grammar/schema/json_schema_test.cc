@@ -356,6 +356,13 @@ TEST(JsonSchema, FormatsMayBeRemarks) {
   EXPECT_TRUE(accepts(compiled(schema, Format::kJsonSchema, remarks), "\"soon\""));
 }
 
+TEST(JsonSchema, PatternsAreNoNamesOfFormats) {
+  check({{R"({"type":"object","additionalProperties":false,"properties":{
+              "a":{"type":"string","format":"date"},"b":{"type":"string","pattern":"format date"}}})",
+          {R"({"a":"2024-01-01","b":"a format date"})"},
+          {R"({"b":"2024-01-01"})"}}});
+}
+
 TEST(JsonSchema, WhatMustComeIsForced) {
   Matcher matcher(compiled(R"({"type":"object","properties":{"name":{"type":"string"},
       "ok":{"const":true}},"required":["name","ok"],"additionalProperties":false})",

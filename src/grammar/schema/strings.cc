@@ -94,9 +94,9 @@ Expr SchemaReader::format(const Json& schema, const std::string& keyword) {
   for (const Format& known : kFormats) {
     if (name != known.name) continue;
     const auto write = [&](const CharacterSet& set) { return text_.character(set); };
-    const auto found = patterns_.find("format " + name);
-    if (found != patterns_.end()) return found->second;
-    return patterns_["format " + name] = whole_regex(known.regex, write, limits_, &pool_);
+    const auto found = formats_.find(name);
+    if (found != formats_.end()) return found->second;
+    return formats_[name] = whole_regex(known.regex, write, limits_, &pool_);
   }
   return text_.any_string();
 }
