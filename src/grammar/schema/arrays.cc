@@ -182,11 +182,12 @@ std::optional<std::vector<Json>> SchemaReader::named_elements(const Schemas& sch
     return std::nullopt;
   }
   std::vector<Json> kept;
+  std::optional<Expr> inside;
   count_compared(values.size() * values.size());
   for (const Json& value : values) {
     const auto is_known = [&](const Json& other) { return is_same(value, other); };
     if (std::any_of(kept.begin(), kept.end(), is_known)) continue;
-    if (fits(value, c)) kept.push_back(value);
+    if (fits(value, c, &inside)) kept.push_back(value);
   }
   return kept;
 }

@@ -89,7 +89,7 @@ uint8_t type_of(const Json& value) {
 }
 
 bool is_same(const Json& a, const Json& b) {
-  if (a.is_number() && b.is_number()) return a == b;
+  if (a.is_number() && b.is_number()) return !is_less(a, b) && !is_less(b, a);
   if (a.type() != b.type() || a.size() != b.size()) return false;
   if (a.is_array()) {
     return std::equal(a.begin(), a.end(), b.begin(), is_same);
@@ -102,11 +102,22 @@ bool is_same(const Json& a, const Json& b) {
   });
 }
 
+// The reader of JSON has integers with a sign and without one, and compares the bits of both.
+bool is_less(const Json& a, const Json& b) {
+  if (!a.is_number_integer() || !b.is_number_integer()) return a < b;
+  const auto is_negative = [](const Json& n) {
+    return !n.is_number_unsigned() && n.get<int64_t>() < 0;
+  };
+  if (is_negative(a) || is_negative(b)) {
+    return is_negative(a) && (!is_negative(b) || a.get<int64_t>() < b.get<int64_t>());
+  }
+  return a.get<uint64_t>() < b.get<uint64_t>();
+}
+
 uint64_t count_of(const Json& schema, const std::string& keyword, const Document& document) {
   const Json& value = schema[keyword];
-  constexpr double kMost = 1e15;
   if (!value.is_number() || type_of(value) != kInteger || value.get<double>() < 0 ||
-      value.get<double>() > kMost) {
+      value.get<double>() > kMostCount) {
     document.refuse(schema, keyword, "a number from 0 on is expected");
   }
   return static_cast<uint64_t>(value.get<double>());

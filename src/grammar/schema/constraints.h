@@ -77,6 +77,10 @@ inline constexpr const char* kFractions = "\377fraction";
 uint8_t type_of(const Json& value);
 // Says whether two texts of JSON mean the same value, as 1 and 1.0 do.
 bool is_same(const Json& a, const Json& b);
+// Says whether a number is less than another one.
+bool is_less(const Json& a, const Json& b);
+// The greatest number that something is counted up to.
+inline constexpr double kMostCount = 1e15;
 // Returns the keyword's value, an integer that is not negative. Throws Error for other values.
 uint64_t count_of(const Json& schema, const std::string& keyword, const Document& document);
 // Returns the types that the keyword "type" names. Throws Error.

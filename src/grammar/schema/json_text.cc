@@ -97,6 +97,7 @@ Expr JsonText::spellings(const std::string& text) {
   std::vector<Expr> all;
   for (size_t at = 0; at < text.size();) {
     const text::Utf8Char c = text::decode_utf8(std::string_view(text).substr(at));
+    pool_.count_step();
     all.push_back(character(CharacterSet::of(c.code)));
     at += c.bytes;
   }

@@ -55,7 +55,8 @@ const Json* SchemaReader::with_other_count(const std::string& keyword, const Jso
   constexpr const char* kCounts[][3] = {{"minLength", "maxLength", "string"},
                                         {"minItems", "maxItems", "array"},
                                         {"minProperties", "maxProperties", "object"}};
-  if (!value.is_number_integer() || value < 0) return nullptr;
+  const double number = value.is_number_integer() ? value.get<double>() : -1.0;
+  if (number < 0 || number > kMostCount) return nullptr;
   for (const auto& [least, most, type] : kCounts) {
     if (keyword == most) {
       return &document_.made({{"type", type}, {least, value.get<int64_t>() + 1}}, where);

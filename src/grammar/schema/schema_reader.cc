@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "grammar/readers.h"
-#include "grammar/schema/numbers/decimal.h"
 
 namespace troika::grammar::schema {
 
@@ -308,50 +307,6 @@ Expr SchemaReader::plain(const Constraints& c) {
   if ((c.types & kArray) != 0) ways.push_back(array(c));
   if ((c.types & kObject) != 0) ways.push_back(object(c));
   return pool_.any(ways);
-}
-
-Expr SchemaReader::one_of_values(const Constraints& c) {
-  std::vector<Expr> ways;
-  for (const Json& value : *c.values) {
-    if (fits(value, c)) ways.push_back(text_.value(value));
-  }
-  return pool_.any(ways);
-}
-
-// Says whether a value of an enumeration fits the other constraints.
-bool SchemaReader::fits(const Json& value, const Constraints& c) {
-  const uint8_t type = type_of(value);
-  if ((c.types & type) == 0) return false;
-  count_compared(c.not_values.size());
-  const auto is_out = [&](const Json& other) { return is_same(value, other); };
-  if (std::any_of(c.not_values.begin(), c.not_values.end(), is_out)) return false;
-  if ((type & kNumber) != 0) {
-    for (const Bound& b : c.least) {
-      if (b.is_open ? value <= b.value : value < b.value) return false;
-    }
-    for (const Bound& b : c.most) {
-      if (b.is_open ? value >= b.value : value > b.value) return false;
-    }
-    const auto divides = [&](const Json& of) {
-      return is_multiple(decimal_of(value, document_, *c.origin),
-                         decimal_of(of, document_, *c.origin));
-    };
-    if (!std::all_of(c.multiples.begin(), c.multiples.end(), divides)) return false;
-    if (std::any_of(c.not_multiples.begin(), c.not_multiples.end(), divides)) return false;
-  }
-  if (type == kString) return accepts(string_inside(c), value.get<std::string>());
-  if (type == kArray && (!c.arrays.empty() || c.min_items > 0 || c.max_items)) {
-    document_.refuse(*c.origin, "",
-                     "arrays that are named, and keywords for arrays beside them, "
-                     "are not supported");
-  }
-  if (type == kObject && (!c.objects.empty() || !c.required.empty() || !c.names.empty() ||
-                          !c.wanted.empty() || c.min_properties > 0 || c.max_properties)) {
-    document_.refuse(*c.origin, "",
-                     "objects that are named, and keywords for objects beside them, "
-                     "are not supported");
-  }
-  return true;
 }
 
 }  // namespace troika::grammar::schema

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "grammar/limits.h"
@@ -88,8 +91,10 @@ class SchemaReader {
   Choice any_of(const Json& schema);
 
   Expr plain(const Constraints& c);
+
+  // These functions are in values.cc.
   Expr one_of_values(const Constraints& c);
-  bool fits(const Json& value, const Constraints& c);
+  bool fits(const Json& value, const Constraints& c, std::optional<Expr>* inside);
 
   // These functions are in strings.cc.
   Expr string_inside(const Constraints& c);

@@ -158,8 +158,9 @@ Expr SchemaReader::names_inside(Items items, const Json& where) {
   for (const Item& item : items) add_item(item, &c);
   if ((c.types & kString) == 0) return Pool::kNone;
   if (!c.values) return string_inside(c);
+  std::optional<Expr> inside;
   for (const Json& value : *c.values) {
-    if (value.is_string() && fits(value, c)) {
+    if (value.is_string() && fits(value, c, &inside)) {
       ways.push_back(text_.spellings(value.get<std::string>()));
     }
   }

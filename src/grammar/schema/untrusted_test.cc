@@ -161,5 +161,50 @@ TEST(UntrustedSchemas, PointersNameWhatStandsThere) {
   }
 }
 
+// A long text that is kept out is read once, and not for each value that is named beside it.
+TEST(UntrustedSchemas, TextsThatAreKeptOutAreReadOnce) {
+  const std::string schema = R"({"type":"string","enum":[)" + different_texts(200) +
+                             R"(],"not":{"const":")" + std::string(2000, 'a') + R"("}})";
+  const auto grammar = compiled(schema, Format::kJsonSchema, with_steps(100'000));
+  EXPECT_TRUE(accepts(grammar, "\"199\""));
+  EXPECT_FALSE(accepts(grammar, "\"200\""));
+}
+
+TEST(UntrustedSchemas, CharactersOfTextsAreCounted) {
+  // Behind the first one, the texts have all characters and their ends in common.
+  std::string texts;
+  for (int i = 0; i < 100; ++i) {
+    texts += (i > 0 ? "," : "") + std::string("\"") + std::string(static_cast<size_t>(i), 'a') +
+             std::string(1000, 'b') + "\"";
+  }
+  const std::string schema = R"({"type":"string","maxLength":1,"not":{"enum":[)" + texts + "]}}";
+  EXPECT_THROW(compiled(schema, Format::kJsonSchema, with_steps(100'000)), TooMuchWork);
+}
+
+// The largest numbers have other bits than their signs tell.
+TEST(UntrustedSchemas, LargestNumbersAreWhatTheyAre) {
+  const auto large =
+      compiled(R"({"enum":[18446744073709551615,-1],"not":{"const":-1}})", Format::kJsonSchema);
+  EXPECT_TRUE(accepts(large, "18446744073709551615"));
+  EXPECT_FALSE(accepts(large, "-1"));
+  const auto bounded =
+      compiled(R"({"enum":[18446744073709551600,-20],"maximum":-3})", Format::kJsonSchema);
+  EXPECT_TRUE(accepts(bounded, "-20"));
+  EXPECT_FALSE(accepts(bounded, "18446744073709551600"));
+  const auto open = compiled(R"({"enum":[3,4,5,6.5],"exclusiveMinimum":3,"exclusiveMaximum":6.5})",
+                             Format::kJsonSchema);
+  EXPECT_FALSE(accepts(open, "3"));
+  EXPECT_TRUE(accepts(open, "4"));
+  EXPECT_FALSE(accepts(open, "6.5"));
+  for (const char* const keyword : {"minLength", "maxLength", "minItems", "maxProperties"}) {
+    for (const char* const n : {"9223372036854775807", "9223372036854775808",
+                                "18446744073709551615", "1000000000000001"}) {
+      const std::string error =
+          error_of(std::string(R"({"not":{")") + keyword + "\":" + n + "}}", Format::kJsonSchema);
+      EXPECT_NE(error.find(std::string("#/not: 'not' of '") + keyword), std::string::npos) << error;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace troika::grammar
