@@ -125,9 +125,13 @@ class Pool {
   Expr alive(Expr e);
   bool has_text(Expr e);
   Expr raw_step(Expr e, uint8_t byte);
+  bool knows_step(Expr e, uint8_t byte) const;
+  std::vector<Expr> step_ways(Expr e, uint8_t byte);
   Expr step_all(Expr e, uint8_t byte);
   Expr open_step(Expr e, uint8_t byte);
   uint32_t partition_of(Expr e);
+  uint32_t joined_partition(Expr e);
+  void add_fronts(Expr e, std::vector<Expr>* to) const;
   void forget_tables();
   uint32_t refine(uint32_t p, uint32_t q);
   uint32_t intern_partition(const std::string& classes);

@@ -1,6 +1,7 @@
 // Takes the steps of a pool: finds what an expression becomes behind a byte (Brzozowski's
 // derivatives), and keeps the results by classes of bytes.
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -50,12 +51,40 @@ uint32_t Pool::refine(uint32_t p, uint32_t q) {
   return refined;
 }
 
-uint32_t Pool::partition_of(Expr e) {
-  if (nodes_[e].partition != 0) return nodes_[e].partition - 1;
-  const DepthGuard guard(&depth_);
-  count_step();
+// Adds the parts of an expression with which its texts may begin, as far as their partitions are
+// not known.
+void Pool::add_fronts(Expr e, std::vector<Expr>* to) const {
+  const Node& node = nodes_[e];
+  const auto add = [&](Expr part) {
+    if (nodes_[part].partition == 0) to->push_back(part);
+  };
+  switch (node.kind) {
+    case Kind::kNone:
+    case Kind::kEmpty:
+    case Kind::kBytes:
+      break;
+    case Kind::kConcat:
+      add(node.a);
+      if (nullable(node.a)) add(node.b);
+      break;
+    case Kind::kAny:
+    case Kind::kAll:
+      for (const Expr part : parts(e)) add(part);
+      break;
+    case Kind::kNot:
+    case Kind::kRepeat:
+      add(node.a);
+      break;
+    case Kind::kRef:
+      add(rules_[node.a].body);
+      break;
+  }
+}
+
+// Returns the partition of an expression. REQUIRES: those of its fronts are known.
+uint32_t Pool::joined_partition(Expr e) {
   const Node node = nodes_[e];
-  uint32_t p = 0;
+  const auto of = [&](Expr part) { return nodes_[part].partition - 1; };
   switch (node.kind) {
     case Kind::kNone:
     case Kind::kEmpty:
@@ -67,27 +96,41 @@ uint32_t Pool::partition_of(Expr e) {
         const auto byte = static_cast<uint8_t>(b);
         classes[byte] = set.has(byte) == set.has(0) ? '\0' : '\1';
       }
-      p = intern_partition(classes);
-      break;
+      return intern_partition(classes);
     }
     case Kind::kConcat:
-      p = partition_of(node.a);
-      if (nullable(node.a)) p = refine(p, partition_of(node.b));
-      break;
+      return nullable(node.a) ? refine(of(node.a), of(node.b)) : of(node.a);
     case Kind::kAny:
-    case Kind::kAll:
-      for (uint32_t i = 0; i < node.b; ++i) p = refine(p, partition_of(lists_[node.a + i]));
-      break;
+    case Kind::kAll: {
+      uint32_t p = 0;
+      for (uint32_t i = 0; i < node.b; ++i) p = refine(p, of(lists_[node.a + i]));
+      return p;
+    }
     case Kind::kNot:
     case Kind::kRepeat:
-      p = partition_of(node.a);
-      break;
+      return of(node.a);
     case Kind::kRef:
-      p = partition_of(rules_[node.a].body);
-      break;
+      return of(rules_[node.a].body);
   }
-  nodes_[e].partition = p + 1;
-  return p;
+  return 0;
+}
+
+// A list takes the place of recursion, because rules may stand at each other's beginnings to any
+// depth. It ends, because no expression stands at its own: seal() has rewritten such rules.
+uint32_t Pool::partition_of(Expr e) {
+  std::vector<Expr> open;
+  if (nodes_[e].partition == 0) open.push_back(e);
+  while (!open.empty()) {
+    const Expr at = open.back();
+    const size_t n_open = open.size();
+    if (nodes_[at].partition == 0) add_fronts(at, &open);
+    if (open.size() > n_open) continue;
+    open.pop_back();
+    if (nodes_[at].partition != 0) continue;
+    count_step();
+    nodes_[at].partition = joined_partition(at) + 1;
+  }
+  return nodes_[e].partition - 1;
 }
 
 std::span<const uint8_t> Pool::representatives(Expr e) {
@@ -174,12 +217,8 @@ Expr Pool::raw_step(Expr e, uint8_t byte) {
       const Expr through = concat(step(node.a, byte), node.b);
       return nullable(node.a) ? any(through, step(node.b, byte)) : through;
     }
-    case Kind::kAny: {
-      std::vector<Expr> list;
-      list.reserve(node.b);
-      for (uint32_t i = 0; i < node.b; ++i) list.push_back(step(lists_[node.a + i], byte));
-      return any(list);
-    }
+    case Kind::kAny:
+      return any(step_ways(e, byte));
     case Kind::kAll:
       return alive(open_step(e, byte));
     case Kind::kNot:
@@ -199,6 +238,39 @@ Expr Pool::step_all(Expr e, uint8_t byte) {
   std::vector<Expr> list;
   list.reserve(node.b);
   for (uint32_t i = 0; i < node.b; ++i) {
+bool Pool::knows_step(Expr e, uint8_t byte) const {
+  const Node& node = nodes_[e];
+  if (node.table == 0 || node.epoch != epoch_) return false;
+  const auto c = static_cast<uint8_t>(partitions_[node.partition - 1].class_of[byte]);
+  return tables_[node.table + c] != kUnknown;
+}
+
+// Returns the steps of all ways. Ways may be choices again, as those of members are that need not
+// be there: any number of them stand within each other. From some depth on, such a choice is opened
+// in place of being asked for a step of its own.
+std::vector<Expr> Pool::step_ways(Expr e, uint8_t byte) {
+  constexpr int kDeep = 64;
+  std::vector<Expr> steps, open = {e};
+  std::unordered_set<Expr> seen;
+  while (!open.empty()) {
+    const Node node = nodes_[open.back()];
+    open.pop_back();
+    for (uint32_t i = 0; i < node.b; ++i) {
+      Expr way = lists_[node.a + i];
+      if (depth_ > kDeep) {
+        while (nodes_[way].kind == Kind::kRef) way = rules_[nodes_[way].a].body;
+      }
+      if (depth_ <= kDeep || nodes_[way].kind != Kind::kAny || knows_step(way, byte)) {
+        steps.push_back(step(way, byte));
+      } else if (seen.insert(way).second) {
+        count_step();
+        open.push_back(way);
+      }
+    }
+  }
+  return steps;
+}
+
     list.push_back(step(lists_[node.a + i], byte));
     if (list.back() == kNone) return kNone;
   }
