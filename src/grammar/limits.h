@@ -22,6 +22,7 @@ class TooMuchWork : public Error {
 struct Limits {
   size_t n_text_bytes = size_t{8} << 20;   // the grammar's own text
   size_t n_expressions = size_t{1} << 20;  // counts one grammar's expressions with its states
+  size_t n_partitions = 65'536;            // counts ways to divide bytes into classes
   size_t table_bytes = size_t{64} << 20;   // transitions that are kept
   size_t mask_bytes = size_t{32} << 20;    // masks that are kept
   uint64_t n_compile_steps = 20'000'000;   // counts expressions, sets and schemas looked at

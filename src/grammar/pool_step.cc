@@ -17,17 +17,21 @@ bool is_open(Kind kind) { return kind == Kind::kAll || kind == Kind::kNot; }
 }  // namespace
 
 uint32_t Pool::intern_partition(const std::string& classes) {
-  const auto [it, is_new] =
-      partition_index_.emplace(classes, static_cast<uint32_t>(partitions_.size()));
-  if (is_new) {
-    Partition partition{classes, {}};
-    for (size_t b = 0; b < classes.size(); ++b) {
-      const auto c = static_cast<uint8_t>(classes[b]);
-      if (c == partition.representatives.size()) partition.representatives += static_cast<char>(b);
-    }
-    partitions_.push_back(std::move(partition));
+  const auto known = partition_index_.find(classes);
+  if (known != partition_index_.end()) return known->second;
+  if (partitions_.size() >= limits_.n_partitions) {
+    throw Error(
+        "The grammar tells bytes apart in too many ways. Make its sets of characters fewer.");
   }
-  return it->second;
+  Partition partition{classes, {}};
+  for (size_t b = 0; b < classes.size(); ++b) {
+    const auto c = static_cast<uint8_t>(classes[b]);
+    if (c == partition.representatives.size()) partition.representatives += static_cast<char>(b);
+  }
+  const auto p = static_cast<uint32_t>(partitions_.size());
+  partitions_.push_back(std::move(partition));
+  partition_index_.emplace(classes, p);
+  return p;
 }
 
 // Returns the coarsest partition that refines both. Classes are numbered in the order of their
@@ -47,6 +51,8 @@ uint32_t Pool::refine(uint32_t p, uint32_t q) {
     classes[b] = numbers.emplace(pair, static_cast<char>(numbers.size())).first->second;
   }
   const uint32_t refined = intern_partition(classes);
+  constexpr size_t kMostKept = size_t{1} << 20;
+  if (refined_.size() >= kMostKept) refined_.clear();
   refined_.emplace(key, refined);
   return refined;
 }
@@ -232,12 +238,6 @@ Expr Pool::raw_step(Expr e, uint8_t byte) {
   }
 }
 
-// Returns the step of an intersection, without looking whether the result has a text.
-Expr Pool::step_all(Expr e, uint8_t byte) {
-  const Node node = nodes_[e];
-  std::vector<Expr> list;
-  list.reserve(node.b);
-  for (uint32_t i = 0; i < node.b; ++i) {
 bool Pool::knows_step(Expr e, uint8_t byte) const {
   const Node& node = nodes_[e];
   if (node.table == 0 || node.epoch != epoch_) return false;
@@ -271,6 +271,12 @@ std::vector<Expr> Pool::step_ways(Expr e, uint8_t byte) {
   return steps;
 }
 
+// Returns the step of an intersection, without looking whether the result has a text.
+Expr Pool::step_all(Expr e, uint8_t byte) {
+  const Node node = nodes_[e];
+  std::vector<Expr> list;
+  list.reserve(node.b);
+  for (uint32_t i = 0; i < node.b; ++i) {
     list.push_back(step(lists_[node.a + i], byte));
     if (list.back() == kNone) return kNone;
   }
