@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/system.h"
 #include "grammar/grammar_test_support.h"
 
 namespace troika::grammar {
@@ -138,6 +141,51 @@ TEST(Gbnf, LimitsEndInASentence) {
                TooMuchWork);
   small.limits.n_text_bytes = 10;
   EXPECT_THROW(compiled(text, Format::kGbnf, small), Error);
+}
+
+// A rule that only calls another one is as good as that one: no step follows such calls.
+TEST(Gbnf, RulesMayCallEachOtherInLongChains) {
+  constexpr int kRules = 2000;  // more than the depth that recursion has
+  std::string down = "root ::= r0\n", up = "r0 ::= \"x\"\n";
+  for (int i = 1; i < kRules; ++i) {
+    const std::string here = "r" + std::to_string(i), before = "r" + std::to_string(i - 1);
+    down += before + " ::= " + here + "\n";
+    up += here + " ::= " + before + "\n";
+  }
+  const std::string last = "r" + std::to_string(kRules - 1);
+  for (const std::string& chain : {down + last + " ::= \"x\"\n", up + "root ::= " + last + "\n"}) {
+    const auto grammar = compiled(chain, Format::kGbnf);
+    EXPECT_TRUE(accepts(grammar, "x"));
+    EXPECT_FALSE(accepts(grammar, "y"));
+  }
+}
+
+// Rules that begin with each other are rewritten in a table of all pairs. That is work, and it is
+// counted before the table takes its 1.6 GB of memory.
+TEST(Gbnf, CyclesOfManyRulesAreCounted) {
+  std::string ways = "root ::= \"x\"", rules;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string name = "r" + std::to_string(i);
+    ways += " | " + name;
+    rules += name + " ::= root \"" + std::to_string(i) + "\"\n";
+  }
+  const size_t most = std::max(peak_resident_bytes(), resident_bytes() + (size_t{1} << 30));
+  EXPECT_THROW(compiled(ways + "\n" + rules, Format::kGbnf), TooMuchWork);
+  EXPECT_LE(peak_resident_bytes(), most);
+}
+
+TEST(Gbnf, BytesAreDividedInACountedNumberOfWays) {
+  CompileOptions options;
+  options.limits.n_partitions = 3;
+  const char* const text = "root ::= \"a\" [b-d] | \"e\" [f-h] | \"i\" [j-l]";
+  EXPECT_TRUE(accepts(compiled(text, Format::kGbnf), "eg"));
+  try {
+    reads(compiled(text, Format::kGbnf, options), "eg");
+    FAIL() << "each set divides bytes in its own way";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("tells bytes apart"), std::string::npos)
+        << error.what();
+  }
 }
 
 }  // namespace

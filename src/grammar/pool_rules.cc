@@ -17,6 +17,7 @@ class RuleWriter {
 
   void find_nullable();
   Expr drop_dead(Expr start);
+  void shorten_chains();
   void remove_left_recursion();
 
  private:
@@ -148,6 +149,22 @@ const std::set<Rule>& RuleWriter::fronts(Expr e) {
   return fronts_.emplace(e, std::move(rules)).first->second;
 }
 
+// Gives rules that only call another rule the body at the end of such calls, so that no step has to
+// follow them. No such chain leads round, because no text would fit its rules.
+void RuleWriter::shorten_chains() {
+  std::vector<Rule> chain;
+  for (Rule first = 0; first < pool_.rules_.size(); ++first) {
+    Expr body = pool_.rules_[first].body;
+    chain.assign(1, first);
+    while (pool_.nodes_[body].kind == Kind::kRef) {
+      pool_.count_step();
+      chain.push_back(pool_.nodes_[body].a);
+      body = pool_.rules_[chain.back()].body;
+    }
+    for (const Rule rule : chain) pool_.rules_[rule].body = body;
+  }
+}
+
 void RuleWriter::remove_left_recursion() {
   visits_.resize(pool_.rules_.size());
   for (Rule rule = 0; rule < visits_.size(); ++rule) {
@@ -180,6 +197,8 @@ void RuleWriter::visit(Rule rule) {
 void RuleWriter::rewrite(const std::vector<Rule>& cycle) {
   const std::set<Rule> members(cycle.begin(), cycle.end());
   const size_t n = cycle.size();
+  for (size_t i = 0; i < n * n; ++i)
+    pool_.count_step();  // they are counted before they take memory
   std::vector<std::vector<Expr>> a(n, std::vector<Expr>(n));
   std::vector<Expr> b(n);
   for (size_t i = 0; i < n; ++i) {
@@ -279,6 +298,7 @@ Expr Pool::seal(Expr start) {
   writer.find_nullable();
   is_sealed_ = true;
   start = writer.drop_dead(start);
+  writer.shorten_chains();
   writer.remove_left_recursion();
   return start;
 }
