@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -172,6 +174,27 @@ TEST(Gbnf, CyclesOfManyRulesAreCounted) {
   const size_t most = std::max(peak_resident_bytes(), resident_bytes() + (size_t{1} << 30));
   EXPECT_THROW(compiled(ways + "\n" + rules, Format::kGbnf), TooMuchWork);
   EXPECT_LE(peak_resident_bytes(), most);
+}
+
+// Looking for a set among those of the same hash is work, and all of these have the same one.
+TEST(Gbnf, SetsOfTheSameHashAreCounted) {
+  std::string text = "root ::=";
+  for (uint64_t i = 1; i <= 3000; ++i) {
+    const uint64_t low = i << 33;
+    const uint64_t product = low * 0x9e3779b97f4a7c15u;
+    const uint64_t words[] = {low, product ^ product >> 29};
+    text += " [";
+    for (int byte = 0; byte < 128; ++byte) {
+      constexpr std::string_view kDigits = "0123456789abcdef";
+      if ((words[byte / 64] >> byte % 64 & 1) == 0) continue;
+      text += std::string("\\x") + kDigits[static_cast<size_t>(byte / 16)] +
+              kDigits[static_cast<size_t>(byte % 16)];
+    }
+    text += "]";
+  }
+  CompileOptions options;
+  options.limits.n_compile_steps = 1'500'000;
+  EXPECT_THROW(compiled(text, Format::kGbnf, options), TooMuchWork);
 }
 
 TEST(Gbnf, BytesAreDividedInACountedNumberOfWays) {

@@ -146,6 +146,7 @@ Expr Pool::bytes(const ByteSet& set) {
   uint64_t hash = 0;
   for (const uint64_t word : set.words) hash = mixed(hash, word);
   std::vector<uint32_t>& same_hash = set_index_[hash];
+  for (size_t i = 1; i < same_hash.size(); ++i) count_step();  // sets may be made to share a hash
   auto found = std::find_if(same_hash.begin(), same_hash.end(),
                             [&](uint32_t other) { return sets_[other] == set; });
   if (found == same_hash.end()) {
