@@ -28,6 +28,7 @@ struct Limits {
   uint64_t n_compile_steps = 20'000'000;   // counts expressions, sets and schemas looked at
   uint64_t n_mask_steps = 10'000'000;      // counts the steps for one mask or one token
   size_t n_schemas = 100'000;              // counts different sets of schemas for one value
+  size_t n_choices = 5'000;                // counts values for which schemas leave a choice
   size_t n_keys = 2000;  // counts the keys of one object of a schema; each is compared with others
   int n_nested = 200;    // counts levels of groups in groups, or of schemas
 };

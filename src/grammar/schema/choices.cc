@@ -321,6 +321,7 @@ bool SchemaReader::narrow(const Items& items, std::vector<Choice>* choices) {
       if (std::none_of(facts.begin(), facts.end(), contradicts)) kept.push_back(way);
     }
     if (kept.empty()) return false;
+    count_compared(narrowed.size() * kept.size());
     if (std::find(narrowed.begin(), narrowed.end(), kept) == narrowed.end()) {
       narrowed.push_back(std::move(kept));
     }

@@ -283,13 +283,16 @@ TEST(JsonSchema, TooManyWaysTogetherAreRefused) {
             R"(":{"type":"string"},"b)" + k + R"(":{"type":"null"},"c)" + k +
             R"(":{"type":"null"}},"required":["a)" + k + R"(","b)" + k + R"("]})";
   }
-  CompileOptions options;
-  options.limits.n_schemas = 2000;
-  try {
-    compiled(R"({"type":"object","oneOf":[)" + ways + "]}", Format::kJsonSchema, options);
-    FAIL() << "this was read";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("too many ways"), std::string::npos) << error.what();
+  CompileOptions few_schemas, few_choices;
+  few_schemas.limits.n_schemas = 2000;
+  few_choices.limits.n_choices = 1000;
+  for (const CompileOptions& options : {few_schemas, few_choices}) {
+    try {
+      compiled(R"({"type":"object","oneOf":[)" + ways + "]}", Format::kJsonSchema, options);
+      FAIL() << "this was read";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("too many ways"), std::string::npos) << error.what();
+    }
   }
 }
 

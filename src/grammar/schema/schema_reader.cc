@@ -28,16 +28,13 @@ Expr SchemaReader::value_of(const Schemas& schemas) {
 // Returns the values of these schemas, as a rule. Schemas that were read before give the same rule
 // again, so schemas may contain themselves.
 Expr SchemaReader::value_of(const Items& items) {
+  count_compared(items.size());
   const auto found = done_.find(items);
   if (found != done_.end()) return found->second;
   if (++n_nested_ > limits_.n_nested) {
-    document_.refuse(*items.begin()->schema, "", "schemas are nested too deeply");
+    document_.refuse(first_of(items), "", "schemas are nested too deeply");
   }
-  if (done_.size() >= limits_.n_schemas) {
-    document_.refuse(*items.begin()->schema, "",
-                     "there are too many ways to choose among what oneOf, anyOf, if and not ask "
-                     "together; say anyOf in place of oneOf, or choose in fewer places");
-  }
+  if (done_.size() >= limits_.n_schemas) refuse_so_many_ways(items);
   const Rule rule = pool_.add_rule("schema");
   done_[items] = pool_.call(rule);
   const Expr body = written(items);
@@ -45,6 +42,16 @@ Expr SchemaReader::value_of(const Items& items) {
   if (!pool_.calls_rules(body)) done_[items] = body;
   --n_nested_;
   return done_[items];
+}
+
+const Json& SchemaReader::first_of(const Items& items) const {
+  return items.empty() ? document_.root() : *items.begin()->schema;
+}
+
+void SchemaReader::refuse_so_many_ways(const Items& items) const {
+  document_.refuse(first_of(items), "",
+                   "there are too many ways to choose among what oneOf, anyOf, if and not ask "
+                   "together; say anyOf in place of oneOf, or choose in fewer places");
 }
 
 const Json& SchemaReader::checked(const Json& schema) const {
@@ -176,6 +183,7 @@ SchemaReader::Choice SchemaReader::one_of(const Json& schema) {
 
 // Returns a schema that stands for several schemas: for any of them, or for all of them together.
 const Json& SchemaReader::group(bool is_any, const Choice& of, const Json& from) {
+  count_compared(of.size());
   const Json*& known = group_of_[{is_any, of}];
   if (known == nullptr) {
     known = &document_.made(Json::object(), from);
@@ -244,8 +252,7 @@ Expr SchemaReader::written(Items items) {
   for (size_t i = 0; i < items.size(); ++i) pool_.count_step();
   if (choices.empty()) {
     Constraints c;
-    c.origin = &document_.root();
-    if (!items.empty()) c.origin = items.begin()->schema;
+    c.origin = &first_of(items);
     for (const Item& item : items) {
       add_item(item, &c);
       const Json& schema = *item.schema;
@@ -255,6 +262,7 @@ Expr SchemaReader::written(Items items) {
     }
     return plain(c);
   }
+  if (++n_choices_ > limits_.n_choices) refuse_so_many_ways(items);
   // One choice is made at a time: the others go on as items and are made later. The one with the
   // fewest ways comes first, because each may decide others.
   const auto is_smaller = [](const Choice& a, const Choice& b) { return a.size() < b.size(); };

@@ -49,6 +49,8 @@ class SchemaReader {
   Choice list_of(const Json& schema, const char* keyword) const;
   const Json& group(bool is_any, const Choice& of, const Json& from);
   const Json& checked(const Json& schema) const;
+  const Json& first_of(const Items& items) const;
+  [[noreturn]] void refuse_so_many_ways(const Items& items) const;
   void add_item(const Item& item, Constraints* c) const;
   void count_compared(size_t n) const;
 
@@ -177,6 +179,7 @@ class SchemaReader {
   mutable std::map<const Json*, uint8_t> types_;  // the types that values of a schema may have
   std::map<std::pair<const Json*, const Json*>, bool> disjoint_;
   int n_nested_ = 0;
+  size_t n_choices_ = 0;
 };
 
 }  // namespace troika::grammar::schema
