@@ -71,6 +71,32 @@ void spread_word(const std::byte* from, size_t stride, std::byte* to) {
   for (size_t r = 0; r < kStripRows; ++r) std::memcpy(to + r * kBytes, from + r * stride, kBytes);
 }
 
+// Four words of a row, or a word of four rows. Compilers for all processors have such vectors.
+using FourWords [[gnu::vector_size(16)]] = uint32_t;
+constexpr size_t kWordsTogether = 4;
+
+// Spreads four words of four bytes that follow each other in each row: blocks of four rows and four
+// words are transposed in registers, which takes half of the instructions of single words.
+void spread_four_words(const std::byte* from, size_t stride, std::byte* to) {
+  for (size_t r = 0; r < kStripRows; r += kWordsTogether) {
+    FourWords rows[kWordsTogether];
+    for (size_t i = 0; i < kWordsTogether; ++i) {
+      std::memcpy(&rows[i], from + (r + i) * stride, sizeof(FourWords));
+    }
+    const FourWords low01 = __builtin_shufflevector(rows[0], rows[1], 0, 4, 1, 5);
+    const FourWords high01 = __builtin_shufflevector(rows[0], rows[1], 2, 6, 3, 7);
+    const FourWords low23 = __builtin_shufflevector(rows[2], rows[3], 0, 4, 1, 5);
+    const FourWords high23 = __builtin_shufflevector(rows[2], rows[3], 2, 6, 3, 7);
+    const FourWords words[kWordsTogether] = {__builtin_shufflevector(low01, low23, 0, 1, 4, 5),
+                                             __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
+                                             __builtin_shufflevector(high01, high23, 0, 1, 4, 5),
+                                             __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
+    for (size_t i = 0; i < kWordsTogether; ++i) {
+      std::memcpy(to + (i * kStripRows + r) * sizeof(uint32_t), &words[i], sizeof(FourWords));
+    }
+  }
+}
+
 // Copies row `row` of one block of a strip.
 void copy_block(std::span<const Field> fields, const std::byte* strip, size_t row, std::byte* to) {
   size_t at = 0;
@@ -89,7 +115,12 @@ void pack_strip(Type type, const std::byte* rows, size_t k, std::byte* strip) {
   for (size_t block = 0; block < stride; block += block_bytes) {
     size_t at = block;
     for (const Field& field : fields) {
-      for (size_t i = 0; i < field.n_words; ++i, at += field.word_bytes) {
+      size_t i = 0;
+      for (; field.word_bytes == 4 && i + kWordsTogether <= field.n_words; i += kWordsTogether) {
+        spread_four_words(rows + at, stride, strip + at * kStripRows);
+        at += kWordsTogether * field.word_bytes;
+      }
+      for (; i < field.n_words; ++i, at += field.word_bytes) {
         std::byte* const to = strip + at * kStripRows;
         if (field.word_bytes == 4) {
           spread_word<4>(rows + at, stride, to);
