@@ -180,6 +180,26 @@ class Terminal : public Chat {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
+  // Returns a chat whose answers take long: without its end tokens the model goes on until the
+  // context is full.
+  std::vector<std::string> endless_chat() const {
+    TinyModel model = small_chat_model();
+    model.n_layers = 8;
+    model.ffn_width = 1024;
+    return {TROIKA_PROGRAM,
+            "chat",
+            write(model, "long.gguf"),
+            "-c",
+            "30000",
+            "--seed",
+            "1",
+            "--logit-bias",
+            "509=-inf",
+            "--logit-bias",
+            "510=-inf",
+            "--logit-bias",
+            "511=-inf"};
+  }
   std::map<std::string, std::string> environment() const {
     return {{"TERM", "xterm"}, {"XDG_STATE_HOME", folder_.file("state")}};
   }
@@ -235,14 +255,7 @@ TEST_F(Terminal, RemembersLinesOfEarlierTimes) {
 }
 
 TEST_F(Terminal, ControlCStopsTheAnswerAndNotTheProgram) {
-  // Without its end tokens the model goes on until the context is full, which takes long.
-  TinyModel model = small_chat_model();
-  model.n_layers = 8;
-  model.ffn_width = 1024;
-  const std::string path = write(model, "long.gguf");
-  TerminalProgram chat({TROIKA_PROGRAM, "chat", path, "-c", "30000", "--seed", "1", "--logit-bias",
-                        "509=-inf", "--logit-bias", "510=-inf", "--logit-bias", "511=-inf"},
-                       environment());
+  TerminalProgram chat(endless_chat(), environment());
   EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   chat.type("hello\r");
   EXPECT_NE(chat.read_until("\n"), "");  // reads the echo of the question
@@ -272,13 +285,7 @@ TEST_F(Terminal, ControlCStopsTheAnswerAndNotTheProgram) {
 
 // While the terminal is stopped the program waits in a write, which a signal may interrupt.
 TEST_F(Terminal, ControlCInAStoppedTerminalLosesNothing) {
-  TinyModel model = small_chat_model();
-  model.n_layers = 8;
-  model.ffn_width = 1024;
-  const std::string path = write(model, "long.gguf");
-  TerminalProgram chat({TROIKA_PROGRAM, "chat", path, "-c", "30000", "--seed", "1", "--logit-bias",
-                        "509=-inf", "--logit-bias", "510=-inf", "--logit-bias", "511=-inf"},
-                       environment());
+  TerminalProgram chat(endless_chat(), environment());
   EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   chat.type("hello\r");
   EXPECT_NE(chat.read_until("\n"), "");  // reads the echo of the question
