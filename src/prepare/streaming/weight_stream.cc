@@ -266,9 +266,10 @@ void WeightStream::end(Part* part, lanes::Status status) {
   if (disk_.n_cached_reads() > 0) forget_cached(file_, part->from);
   const double read_us = clock_us();
   const bool is_read = status == lanes::Status::kDone;
-  if (is_read && block->is_turned) part->rows.turn(part->to, read_buffer_);
+  const bool turns = is_read && block->is_turned && part->rows.buffer_bytes() > 0;
+  if (turns) part->rows.turn(part->to, read_buffer_);
   const std::lock_guard<std::mutex> lock(mutex_);
-  counters_.turn_us += clock_us() - read_us;
+  if (turns) counters_.turn_us += clock_us() - read_us;
   block->has_failed |= !is_read;
   block->end_us = read_us;
   if (--block->n_parts_left > 0) return;
@@ -284,7 +285,7 @@ void WeightStream::end(Part* part, lanes::Status status) {
 // pass of the other kind.
 void WeightStream::turn_as_read(Block* block) {
   const bool is_wanted = is_for_prompts_ || is_prompt_;
-  if (std::exchange(block->is_turned, is_wanted) == is_wanted) return;
+  if (std::exchange(block->is_turned, is_wanted) == is_wanted || pass_buffer_.empty()) return;
   const double start_us = clock_us();
   for (const auto& part : block->parts) {
     if (is_wanted) {
