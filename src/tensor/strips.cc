@@ -134,6 +134,11 @@ void pack_strip(Type type, const std::byte* rows, size_t k, std::byte* strip) {
   }
 }
 
+void pack_strip_in_place(Type type, std::byte* rows, size_t k, std::byte* buffer) {
+  std::memcpy(buffer, rows, kStripRows * row_bytes(type, k));
+  pack_strip(type, buffer, k, rows);
+}
+
 void copy_strip_row(Type type, const std::byte* strip, size_t row, size_t k, std::byte* to) {
   const std::span<const Field> fields = fields_of(type);
   const size_t block_bytes = type_info(type).block_bytes, end = row_bytes(type, k);

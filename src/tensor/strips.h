@@ -17,6 +17,9 @@ inline constexpr size_t kStripRows = 16;
 // REQUIRES: a type with blocks.
 void pack_strip(Type type, const std::byte* rows, size_t k, std::byte* strip);
 
+// Packs 16 rows in the place where they stand. REQUIRES: `buffer` has room for them.
+void pack_strip_in_place(Type type, std::byte* rows, size_t k, std::byte* buffer);
+
 // Copies row `row` of a strip back: row_bytes(type, k), as it stood before.
 void copy_strip_row(Type type, const std::byte* strip, size_t row, size_t k, std::byte* to);
 

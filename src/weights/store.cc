@@ -281,9 +281,8 @@ size_t Store::place_in_strips(std::span<const model::WeightId> ids, int n_thread
       const Share share = share_of(static_cast<int64_t>(n_strips), worker, team.size());
       for (auto strip = static_cast<size_t>(share.begin); strip < static_cast<size_t>(share.end);
            ++strip) {
-        std::byte* const to = place + strip * strip_bytes;
-        std::memcpy(rows.data(), to, strip_bytes);
-        tensor::pack_strip(matrix.type, rows.data(), static_cast<size_t>(matrix.row_length), to);
+        tensor::pack_strip_in_place(matrix.type, place + strip * strip_bytes,
+                                    static_cast<size_t>(matrix.row_length), rows.data());
       }
     });
     n_bytes += n_strips * strip_bytes;

@@ -216,8 +216,8 @@ void SwitchedBlocks::place_in_strips(BlockCopy* rows, Team& team) const {
       const Share share = share_of(n_strips, worker, team.size());
       for (auto strip = share.begin; strip < share.end; ++strip) {
         std::byte* const at = rows->rows_[i] + static_cast<size_t>(strip) * strip_bytes;
-        std::memcpy(before.data(), at, strip_bytes);
-        tensor::pack_strip(matrix.type, before.data(), static_cast<size_t>(matrix.row_length), at);
+        tensor::pack_strip_in_place(matrix.type, at, static_cast<size_t>(matrix.row_length),
+                                    before.data());
       }
     });
   }

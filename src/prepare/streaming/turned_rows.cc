@@ -17,8 +17,7 @@ TurnedRows::TurnedRows(const weights::Matrix& matrix)
 void TurnedRows::turn(std::byte* rows, std::span<std::byte> buffer) const {
   TROIKA_ASSERT(buffer.size() >= buffer_bytes());
   for (size_t i = 0; i < n_strips_; ++i, rows += strip_bytes_) {
-    std::memcpy(buffer.data(), rows, strip_bytes_);
-    tensor::pack_strip(type_, buffer.data(), row_length_, rows);
+    tensor::pack_strip_in_place(type_, rows, row_length_, buffer.data());
   }
 }
 
