@@ -147,6 +147,8 @@ Kernels choose(CpuFeatures available, std::string_view only) {
   for (const Implementation& implementation :
        only.empty() ? implementations() : from(only, available)) {
     if (!available.has_all(implementation.needs)) continue;
+    if (kernels.table.turned_from == 0)
+      kernels.table.turned_from = implementation.table->turned_from;
     visit_functions(kernels.table, *implementation.table,
                     [&](const std::string& name, auto& mine, auto theirs) {
                       if (mine != nullptr || theirs == nullptr) return;

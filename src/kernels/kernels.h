@@ -170,6 +170,9 @@ struct Table {
   ByType<MatmulSpread> matmul_spread{};
   ByType<UnpackBf16> unpack_bf16_strips{};
   ByType<UnpackInt8> unpack_int8_strips{};
+  // From this number of tokens on, rows that stand as in the file are multiplied sooner if they are
+  // first brought into strips in a core's own cache; 0: never.
+  size_t turned_from = 0;
 
   // Quantises as quantize_int8 does, with a scale by `range` (kernels/outliers.h). What is clamped
   // is written to `outliers`, which has room for k, unless that is null. Returns how many there

@@ -54,7 +54,7 @@ bool is_copied(const gguf::File& file, const weights::Matrix& matrix) {
 
 std::vector<model::WeightId> strip_matrices(const model::Blueprint& blueprint,
                                             const kernels::Table& kernels,
-                                            const weights::Store& weights, StripReaders readers) {
+                                            const weights::Store& weights) {
   struct Use {
     std::set<model::WeightId> ids;
     bool is_product = false, is_other = false;
@@ -62,7 +62,7 @@ std::vector<model::WeightId> strip_matrices(const model::Blueprint& blueprint,
   std::map<const std::byte*, Use> uses;  // by the place of the data
   // Neurons read rows of these weights one by one.
   std::set<model::WeightId> by_neuron;
-  if (weights.neurons() != nullptr && readers == StripReaders::kAllPasses) {
+  if (weights.neurons() != nullptr) {
     for (const weights::NeuronFfn& ffn : weights.neurons()->ffns()) {
       by_neuron.insert(ffn.ffn.up);
       if (ffn.predictor != nullptr) by_neuron.insert(ffn.ffn.gate);

@@ -13,14 +13,11 @@ namespace troika::prepare {
 // Says whether products with whole numbers and panels are all that reads matrices by this plan.
 bool reads_strips(const plan::Plan& plan);
 
-// Returns the matrices that nothing but these kernels reads, in passes of all phases or in those of
-// prompts, in which no product reads rows of single neurons. An embedding table is read by rows
+// Returns the matrices that nothing but these kernels reads. An embedding table is read by rows
 // only, and stays as it is unless it is the head too.
-enum class StripReaders : uint8_t { kAllPasses, kPrompts };
 std::vector<model::WeightId> strip_matrices(const model::Blueprint& blueprint,
                                             const kernels::Table& kernels,
-                                            const weights::Store& weights,
-                                            StripReaders readers = StripReaders::kAllPasses);
+                                            const weights::Store& weights);
 
 // Brings all weights that these kernels and this plan can read in strips into that order, in the
 // copy that the process has of the file, and says so in `pages`. Does nothing where the file is

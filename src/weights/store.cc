@@ -294,20 +294,6 @@ size_t Store::place_in_strips(std::span<const model::WeightId> ids, int n_thread
   return n_bytes;
 }
 
-void Store::set_prompt_strips(std::span<const model::WeightId> ids) {
-  prompt_strips_.resize(entries_.size());
-  for (const model::WeightId id : ids) prompt_strips_[static_cast<size_t>(id)] = true;
-}
-
-Matrix Store::prompt_matrix(model::WeightId id) const {
-  constexpr auto kRows = static_cast<int>(tensor::kStripRows);
-  Matrix matrix = this->matrix(id);
-  if (!prompt_strips_.empty() && prompt_strips_[static_cast<size_t>(id)]) {
-    matrix.n_strip_rows = matrix.n_rows / kRows * kRows;
-  }
-  return matrix;
-}
-
 void Store::move(const std::byte* begin, size_t bytes, const std::byte* to) {
   for (Constant& entry : entries_) {
     const std::byte*& data = entry.matrix.data;

@@ -140,11 +140,6 @@ class Store {
   // Returns those of these matrices whose memory nothing but `ids` reads, and no other stretch of
   // it.
   std::vector<model::WeightId> alone_in_place(std::span<const model::WeightId> ids) const;
-  // Says that prompts find rows of these matrices 16 side by side, and other passes find them as in
-  // the file: whoever moves them cares for that.
-  void set_prompt_strips(std::span<const model::WeightId> ids);
-  // Returns the matrix as executables of prompts find it.
-  Matrix prompt_matrix(model::WeightId id) const;
 
   // Throws Error where the file was cut short or became unreadable: then what was read of it since
   // may be zeros. Whoever keeps what was made of the weights asks before.
@@ -175,7 +170,6 @@ class Store {
   std::vector<Constant> entries_;
   std::vector<std::unique_ptr<Int8Matrix>> int8_;  // by weight; empty, or null where not packed
   std::vector<std::vector<float>> row_largest_;    // by weight; empty where not measured
-  std::vector<bool> prompt_strips_;                // by weight; empty: none
   std::unique_ptr<SwitchedBlocks> switched_;
   std::unique_ptr<Channels> channels_;
   std::unique_ptr<Neurons> neurons_;

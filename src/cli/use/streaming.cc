@@ -26,18 +26,15 @@ nlohmann::ordered_json blocks_json(const prepare::WeightStream& stream) {
           {"read_blocks", c.n_blocks},
           {"read_bytes", c.read_bytes},
           {"read_mb_per_s", rate_mb_per_s(c)},
-          {"wait_s", c.wait_us / 1e6},
-          {"turn_s", c.turn_us / 1e6}};
+          {"wait_s", c.wait_us / 1e6}};
 }
 
 std::string blocks_text(const char* name, const prepare::WeightStream& stream) {
   if (stream.n_streamed() == 0) return {};
   const prepare::WeightStream::Counters c = stream.counters();
-  const std::string turned =
-      c.turn_us > 0.0 ? fmt::format("; rows side by side in {:.2f} s", c.turn_us / 1e6) : "";
   return fmt::format(
-      "{:<10} {:>10}   in {} blocks at {:.0f} MB/s; passes waited {:.2f} s for them{}\n", name,
-      bytes_text(c.read_bytes), c.n_blocks, rate_mb_per_s(c), c.wait_us / 1e6, turned);
+      "{:<10} {:>10}   in {} blocks at {:.0f} MB/s; passes waited {:.2f} s for them\n", name,
+      bytes_text(c.read_bytes), c.n_blocks, rate_mb_per_s(c), c.wait_us / 1e6);
 }
 
 nlohmann::ordered_json neurons_json(const prepare::NeuronStream& neurons) {

@@ -141,10 +141,11 @@ class PreparedInput {
       const bool is_in_parts = op.kind == OpKind::kExpertLinear;
       product->prepares_input = op.inputs[0] != value_ || product->form != form_ ||
                                 product->spread_token != spread_token_ ||
-                                is_in_parts != is_in_parts_;
+                                product->turned_from != turned_from_ || is_in_parts != is_in_parts_;
       value_ = op.inputs[0];
       form_ = product->form;
       spread_token_ = product->spread_token;
+      turned_from_ = product->turned_from;
       is_in_parts_ = is_in_parts;
     }
     if (op.output == value_) value_ = model::kNone;
@@ -154,6 +155,7 @@ class PreparedInput {
   model::ValueId value_ = model::kNone;
   InputForm form_ = InputForm::kFloat;
   kernels::SpreadToken* spread_token_ = nullptr;
+  size_t turned_from_ = 0;
   bool is_in_parts_ = false;
 };
 
@@ -282,6 +284,7 @@ BoundOp bind_neurons(const Subgraph& subgraph, size_t index, const weights::Neur
   bound.output_width = down.output_width;
   bound.last_column = down.last_column;
   BoundProduct* const product = bound.product();
+  product->take_rows();  // rows of single neurons are multiplied
   TROIKA_ASSERT(product->form == InputForm::kFloat || product->form == InputForm::kQ8);
   product->neurons = &ffn;
   if (predicts(ffn)) product->gate = bind_gate(*product, ffn, weights, kernels);

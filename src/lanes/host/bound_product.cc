@@ -20,13 +20,27 @@ void bind_float(BoundProduct* product, const kernels::Table& kernels) {
   TROIKA_ASSERT(product->matmul_f32 != nullptr);
 }
 
-// Makes the product take quantised activations. Where a whole matrix stands in strips, all workers
-// share blocks of activations that are made once.
+// Says whether products of many tokens bring rows of the file side by side.
+bool can_turn(const weights::Matrix& matrix, const kernels::Table& kernels) {
+  return matrix.n_strip_rows == 0 && kernels.turned_from > 0 &&
+         matrix.n_rows >= static_cast<int>(kernels::kPanelRows) &&
+         static_cast<size_t>(matrix.row_length) <= kernels::kMostStripDepth &&
+         kernels::find(kernels.matmul_q8_strips, matrix.type) != nullptr;
+}
+
+// Makes the product take quantised activations. Where a whole matrix is multiplied in strips, all
+// workers share blocks of activations that are made once.
 void bind_q8(BoundProduct* product, bool is_of_experts, const kernels::Table& kernels) {
   const weights::Matrix& matrix = product->weight.matrix;
   product->form = InputForm::kQ8;
   product->matmul_q8 = reader_of(matrix, kernels.matmul_q8, kernels.matmul_q8_strips);
-  const bool has_strips_only = matrix.n_strip_rows > 0 && matrix.n_strip_rows == matrix.n_rows;
+  if (can_turn(matrix, kernels)) {
+    product->turned_from = kernels.turned_from;
+    product->matmul_turned = kernels::find(kernels.matmul_q8_strips, matrix.type);
+  }
+  const bool has_strips_only =
+      product->turned_from > 0 ? matrix.n_rows % static_cast<int>(kernels::kPanelRows) == 0
+                               : matrix.n_strip_rows > 0 && matrix.n_strip_rows == matrix.n_rows;
   kernels::MatmulSpread* spread = kernels::find(kernels.matmul_spread, matrix.type);
   if (has_strips_only && !is_of_experts && spread != nullptr) {
     product->form = InputForm::kSpread;
@@ -95,12 +109,18 @@ void bind_form(BoundProduct* product, const model::Op& op, const weights::Store&
 BoundProduct bind_product(const model::Op& op, const weights::Store& weights,
                           const kernels::Table& kernels, const Precision& precision) {
   BoundProduct product;
-  product.weight.matrix = precision.prefill == plan::Prefill::kSame
-                              ? weights.matrix(op.weight)
-                              : weights.prompt_matrix(op.weight);
+  product.weight.matrix = weights.matrix(op.weight);
   if (op.bias != model::kNone) product.bias = weights.vector(op.bias);
   bind_form(&product, op, weights, kernels, precision);
   return product;
+}
+
+void BoundProduct::take_rows() {
+  if (form == InputForm::kSpread) form = InputForm::kQ8;
+  spread_token = nullptr;
+  matmul_spread = nullptr;
+  turned_from = 0;
+  matmul_turned = nullptr;
 }
 
 size_t form_bytes(InputForm form, size_t k) {

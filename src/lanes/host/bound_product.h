@@ -106,6 +106,11 @@ struct BoundProduct {
   // kSpread uses these functions.
   kernels::SpreadToken* spread_token = nullptr;
   kernels::MatmulSpread* matmul_spread = nullptr;
+  // Where the weight's rows stand as in the file, workers bring those that they take at a time side
+  // by side, if there are this many tokens or more; 0: never. Then kSpread takes blocks from this
+  // number on, and kQ8 uses matmul_turned.
+  size_t turned_from = 0;
+  kernels::MatmulQ8* matmul_turned = nullptr;
   // kInt8 uses these.
   Int8Rule int8_rule;
   kernels::UnpackInt8* unpack_int8 = nullptr;  // needed where the weight has no packed copy
@@ -116,6 +121,9 @@ struct BoundProduct {
   size_t strips_together = kStripsTogether[0];
 
   bool has_panels() const { return form == InputForm::kInt8 || form == InputForm::kBf16; }
+  bool turns_rows(size_t n_tokens) const { return turned_from > 0 && n_tokens >= turned_from; }
+  // Makes the product take quantised rows, one by one or all, whatever else would be faster.
+  void take_rows();
 };
 
 // How an executable computes its products.

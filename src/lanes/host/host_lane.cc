@@ -141,7 +141,7 @@ void HostLane::reserve_product(const BoundOp& bound, int n_tokens) {
   const auto k = static_cast<size_t>(bound.input_width);
   const auto n_rows = static_cast<size_t>(n_tokens);
   if (product.neurons != nullptr) neurons_.reserve(*product.neurons, info_.n_threads);
-  reserve_stretch(unpacked_weight_bytes(bound));
+  reserve_stretch(unpacked_weight_bytes(bound, n_rows));
   // Parts that are tasks of their own keep their rows and lists in the buffers, and need no room
   // here.
   const bool is_divided = product.outliers.role != Role::kWhole;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "tensor/strips.h"
 
 namespace troika::lanes {
 namespace {
@@ -19,6 +20,7 @@ constexpr size_t kItemBytes = 32 << 10;
 // too often.
 constexpr size_t kSeveralTokens = 5;
 constexpr size_t kLargeItemBytes = 512 << 10;
+constexpr size_t kTurnedAlignment = 64;
 constexpr int64_t kLeastItems = 4;
 
 // Brings one row into int8 by the rule of its product. What is taken out goes to the row's list of
@@ -148,24 +150,60 @@ void multiply_strips(const ProductWork& work, size_t first_strip, size_t last_st
 
 // Says whether the input stands there as blocks.
 bool takes_blocks(const BoundProduct& product, size_t n_rows) {
-  return product.form == InputForm::kSpread && n_rows >= kSeveralTokens;
+  const size_t fewest = product.turned_from > 0 ? product.turned_from : kSeveralTokens;
+  return product.form == InputForm::kSpread && n_rows >= fewest;
+}
+
+// Returns how many rows a worker turns at a time.
+size_t turned_rows(size_t row_bytes, size_t n_rows) {
+  const size_t n_fitting = kMostTurnedBytes / row_bytes / kernels::kPanelRows * kernels::kPanelRows;
+  return std::clamp(n_fitting, kernels::kPanelRows, std::max(n_rows, kernels::kPanelRows));
+}
+
+// Brings rows [begin, end) of the weight side by side in this worker's buffer, as the rows of a
+// matrix of their own. Those behind the last 16 stay as they are.
+kernels::MatmulWeight turn_rows(const ProductWork& work, size_t begin, size_t end) {
+  const weights::Matrix& matrix = work.weight.matrix;
+  const size_t n_rows = end - begin;
+  const size_t n_strip_rows = n_rows / kernels::kPanelRows * kernels::kPanelRows;
+  std::byte* const to = work.context.stretch_of(work.worker);
+  const std::byte* const from = matrix.data + begin * matrix.row_bytes;
+  TROIKA_ASSERT(n_rows * matrix.row_bytes <= work.context.stretch_bytes);
+  for (size_t row = 0; row < n_strip_rows; row += kernels::kPanelRows) {
+    const size_t at = row * matrix.row_bytes;
+    tensor::pack_strip(matrix.type, from + at, work.k(), to + at);
+  }
+  const size_t strip_bytes = n_strip_rows * matrix.row_bytes;
+  std::memcpy(to + strip_bytes, from + strip_bytes, n_rows * matrix.row_bytes - strip_bytes);
+  return {to, matrix.row_bytes, work.k(), 0, n_rows, n_strip_rows};
+}
+
+// Multiplies rows of a weight with all tokens, and writes the product of row r to y + r.
+void multiply_weight(const ProductWork& work, const kernels::MatmulWeight& weight,
+                     kernels::MatmulQ8* matmul_q8, float* y) {
+  const BoundProduct& product = work.product;
+  const size_t y_stride = work.output_width();
+  if (takes_blocks(product, work.n_rows)) {
+    product.matmul_spread(weight, work.n_rows,
+                          reinterpret_cast<const kernels::TokenBlock*>(work.prepared), y, y_stride);
+  } else if (matmul_q8 != nullptr) {
+    matmul_q8(weight, work.n_rows, work.prepared, kernels::q8_row_bytes(work.k()), y, y_stride);
+  } else {
+    product.matmul_f32(weight, work.n_rows, work.floats, work.k(), y, y_stride);
+  }
 }
 
 // Multiplies rows [begin, end) of the weight with all tokens.
 void multiply_rows(const ProductWork& work, int64_t begin, int64_t end) {
   const BoundProduct& product = work.product;
+  const size_t y_stride = work.output_width();
   const kernels::MatmulWeight weight =
       rows_of(work, static_cast<size_t>(begin), static_cast<size_t>(end));
-  const size_t y_stride = work.output_width();
-  if (takes_blocks(product, work.n_rows)) {
-    product.matmul_spread(weight, work.n_rows,
-                          reinterpret_cast<const kernels::TokenBlock*>(work.prepared), work.output,
-                          y_stride);
-  } else if (product.matmul_q8 != nullptr) {
-    product.matmul_q8(weight, work.n_rows, work.prepared, kernels::q8_row_bytes(work.k()),
-                      work.output, y_stride);
+  if (product.turns_rows(work.n_rows)) {
+    multiply_weight(work, turn_rows(work, weight.first_row, weight.last_row), product.matmul_turned,
+                    work.output + begin);
   } else {
-    product.matmul_f32(weight, work.n_rows, work.floats, work.k(), work.output, y_stride);
+    multiply_weight(work, weight, product.matmul_q8, work.output);
   }
   if (product.bias == nullptr) return;
   for (size_t row = 0; row < work.n_rows; ++row) {
@@ -263,7 +301,11 @@ ProductItems items_of(const ProductWork& work, int64_t n_parallel) {
   if (!product.has_panels()) {
     const bool is_several = work.n_rows >= kSeveralTokens;
     const size_t bytes = is_several ? kLargeItemBytes : kItemBytes;
-    auto fitting = static_cast<int64_t>(bytes / work.weight.matrix.row_bytes);
+    const size_t row_bytes = work.weight.matrix.row_bytes;
+    auto fitting = static_cast<int64_t>(bytes / row_bytes);
+    if (product.turns_rows(work.n_rows)) {
+      fitting = static_cast<int64_t>(turned_rows(row_bytes, static_cast<size_t>(n_rows)));
+    }
     if (is_several) {
       const int64_t n_items = kLeastItems * context.team.n_active();
       fitting = std::min(fitting, n_rows * n_parallel / n_items);
@@ -313,8 +355,13 @@ void run_linear(const BoundOp& bound, const OpContext& context, int index, int w
   share_items(context, index, worker, items.n, [&](int64_t item) { run_item(work, items, item); });
 }
 
-size_t unpacked_weight_bytes(const BoundOp& bound) {
+size_t unpacked_weight_bytes(const BoundOp& bound, size_t n_tokens) {
   const auto& product = bound.as<BoundProduct>();
+  if (product.turns_rows(n_tokens)) {
+    const size_t row_bytes = product.weight.matrix.row_bytes;
+    const size_t bytes = row_bytes * turned_rows(row_bytes, static_cast<size_t>(bound.n_columns()));
+    return (bytes + kTurnedAlignment - 1) / kTurnedAlignment * kTurnedAlignment;
+  }
   if (product.unpack_bf16 != nullptr) return kStretchBytes;
   if (product.unpack_int8 == nullptr) return 0;
   const auto k = static_cast<size_t>(bound.input_width);

@@ -14,8 +14,12 @@ inline constexpr size_t kStretchBytes =
 // Strips of int8 are unpacked together, in whole rows. They take more than this many bytes only
 // where a single strip does.
 inline constexpr size_t kMostUnpackedBytes = 640 << 10;
-// Returns how many bytes each worker needs for what a product unpacks: a multiple of 64.
-size_t unpacked_weight_bytes(const BoundOp& bound);
+// Rows that are brought side by side on the way take more than this only where 16 of them do. They
+// stay in the second-level cache while all tokens meet them.
+inline constexpr size_t kMostTurnedBytes = 256 << 10;
+// Returns how many bytes each worker needs for what a product of so many tokens unpacks or turns: a
+// multiple of 64.
+size_t unpacked_weight_bytes(const BoundOp& bound, size_t n_tokens);
 
 // Writes row `row` of the input, x, to `out` in the form that the product takes.
 void prepare_row(const BoundOp& bound, const OpContext& context, int worker, size_t row,

@@ -6,6 +6,7 @@
 #include "lanes/host/experts/expert_reads.h"
 #include "lanes/host/neurons/neuron_ffn.h"
 #include "lanes/host/products.h"
+#include "lanes/host/prompt_attention.h"
 #include "lanes/host/sparse/head_parts.h"
 #include "lanes/host/sparse/sparse_attention.h"
 
@@ -25,23 +26,41 @@ size_t most_form_bytes(plan::Activations activations, plan::Prefill prefill, siz
   return bytes;
 }
 
-// Returns the bytes that each worker needs for unpacked weights, or for queries, keys and values
-// where attention has many tokens; either fits a second-level cache.
+// Returns the bytes that each worker needs for rows that it brings side by side, whatever the type
+// of the weights.
+size_t turned_bytes(const plan::Plan& plan, const model::Blueprint& blueprint) {
+  const bool is_q8 =
+      plan.activations == plan::Activations::kQ8 || plan.prefill == plan::Prefill::kQ8;
+  if (!is_q8) return 0;
+  size_t bytes = 0;
+  for (const model::Weight& weight : blueprint.weights) {
+    // No type of blocks takes more bytes for a row than Q8_0.
+    const size_t row_bytes = static_cast<size_t>(weight.row_length) * 34 / 32;
+    const size_t all_bytes = row_bytes * static_cast<size_t>(weight.n_rows);
+    bytes = std::max({bytes, std::min(all_bytes, kMostTurnedBytes),
+                      std::min(all_bytes, kernels::kPanelRows * row_bytes)});
+  }
+  return bytes;
+}
+
+// Returns the bytes that each worker needs for weights that it unpacks or turns, or for queries,
+// keys and values where attention has many tokens.
 size_t unpacking_bytes(const plan::Plan& plan, const model::Blueprint& blueprint,
                        size_t longest_row) {
-  constexpr size_t kAttentionBytes = size_t{1} << 20;
+  const size_t turned = turned_bytes(plan, blueprint);
   if (!plan::shares_keys(plan.prefill)) {
-    return attention_tile_bytes(blueprint.head_dim, plan.most_rows());
+    return std::max(turned, attention_tile_bytes(blueprint.head_dim, plan.most_rows()));
   }
-  size_t bytes = std::max(kAttentionBytes, kStretchBytes);
+  const int n_group = blueprint.n_heads / std::max(blueprint.n_kv_heads, 1);
+  BoundAttention attention = {blueprint.head_dim, std::max(n_group, 1), 0, blueprint.n_kv_heads,
+                              true};
+  size_t bytes = std::max({turned, kStretchBytes, prompt_attention_bytes(attention)});
   if (plan.prefill == plan::Prefill::kInt8) {
     bytes = std::max({bytes, kMostUnpackedBytes, kernels::int8_strip_bytes(longest_row)});
   }
   if (!plan.attention.is_sparse()) return bytes;
-  const int n_group = blueprint.n_heads / std::max(blueprint.n_kv_heads, 1);
-  const plan::LayerAttention attention = plan::attention_of_layer(plan.attention, 0, 0, 0);
-  return std::max(bytes, sparse_attention_bytes({blueprint.head_dim, std::max(n_group, 1), 0,
-                                                 blueprint.n_kv_heads, true, attention}));
+  attention.sparse = plan::attention_of_layer(plan.attention, 0, 0, 0);
+  return std::max(bytes, sparse_attention_bytes(attention));
 }
 
 size_t neuron_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, int n_workers) {

@@ -87,22 +87,19 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
   return stream;
 }
 
-// Streams blocks, and knows which of their matrices passes can read in strips.
+// Streams blocks, and knows which of their matrices all passes can read in strips.
 class BlockStreams {
  public:
   // REQUIRES: the store knows what is computed by neuron.
   explicit BlockStreams(const StreamedModel& of) : of_(of) {
-    if (!reads_strips(of.plan)) return;
-    in_all_ = strip_matrices(of.model.blueprint, of.kernels, of.model.weights);
-    // Prompts that are computed as steps read the rows that steps read.
-    if (of.plan.prefill == plan::Prefill::kSame) return;
-    in_prompts_ =
-        strip_matrices(of.model.blueprint, of.kernels, of.model.weights, StripReaders::kPrompts);
+    if (reads_strips(of.plan)) {
+      in_strips_ = strip_matrices(of.model.blueprint, of.kernels, of.model.weights);
+    }
   }
 
   std::unique_ptr<WeightStream> make(size_t most_bytes, WeightStream::Elsewhere elsewhere,
                                      WeightStream::ForPrompts for_prompts = {}) const {
-    const StripMatrices strips = {in_all_, in_prompts_, of_.plan.n_threads()};
+    const StripMatrices strips = {in_strips_, of_.plan.n_threads()};
     auto stream =
         std::make_unique<WeightStream>(of_.model.blueprint, of_.model.file, most_bytes,
                                        &of_.model.weights, elsewhere, for_prompts, strips);
@@ -112,7 +109,7 @@ class BlockStreams {
 
  private:
   const StreamedModel& of_;
-  std::vector<model::WeightId> in_all_, in_prompts_;
+  std::vector<model::WeightId> in_strips_;
 };
 
 // Neurons that are read when they live, and all else in blocks.

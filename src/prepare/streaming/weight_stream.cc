@@ -126,7 +126,7 @@ WeightStream::WeightStream(const model::Blueprint& blueprint, const gguf::File& 
       read_(disk_.make_read()) {
   find_parts(blueprint, *weights, file, elsewhere, for_prompts);
   choose_kept(most_bytes);
-  choose_turned(strips, weights);
+  choose_strips(strips);
   for (const auto& block : blocks_) place(block.get(), weights);
   // Pages of the file that were read until now are not to stay in the page cache.
   for (const gguf::File::Shard& shard : file.shards()) {
@@ -206,29 +206,19 @@ void WeightStream::choose_kept(size_t most_bytes) {
   }
 }
 
-// Chooses what is brought into strips: kept blocks once, for all passes, and others when they are
-// read for prompts. What prompts alone read is always read for them.
-void WeightStream::choose_turned(const StripMatrices& strips, weights::Store* weights) {
-  const std::vector<model::WeightId> in_all = weights->alone_in_place(strips.in_all);
-  const std::vector<model::WeightId> in_prompts = weights->alone_in_place(strips.in_prompts);
-  size_t buffer_bytes = 0;
+// Chooses which matrices of kept blocks are brought into strips. Steps read single rows of what is
+// there for prompts only.
+void WeightStream::choose_strips(const StripMatrices& strips) {
+  if (is_for_prompts_) return;
+  const std::vector<model::WeightId> chosen = weights_.alone_in_place(strips.ids);
   for (const auto& block : blocks_) {
-    const bool is_once = block->state == State::kKept && !is_for_prompts_;
+    if (block->state != State::kKept) continue;
     for (const auto& part : block->parts) {
-      const std::vector<model::WeightId>& chosen = is_once ? in_all : in_prompts;
       const auto is_chosen = [&](model::WeightId id) { return contains(chosen, id); };
       if (!std::all_of(part->ids.begin(), part->ids.end(), is_chosen)) continue;
-      if (is_once) {
-        kept_in_strips_.insert(kept_in_strips_.end(), part->ids.begin(), part->ids.end());
-        continue;
-      }
-      part->rows = TurnedRows(weights->matrix(part->ids.front()));
-      buffer_bytes = std::max(buffer_bytes, part->rows.buffer_bytes());
-      weights->set_prompt_strips(part->ids);
+      kept_in_strips_.insert(kept_in_strips_.end(), part->ids.begin(), part->ids.end());
     }
   }
-  read_buffer_.resize(buffer_bytes);
-  pass_buffer_.resize(buffer_bytes);
 }
 
 // Gives a block its memory. Rows begin as far behind a page there as they do in the file, so that
@@ -243,11 +233,7 @@ void WeightStream::place(Block* block, weights::Store* weights) {
   }
 }
 
-// Begins to read a block, in the order of rows that its pass will want: what lies behind the place
-// of a prompt is read for it, and what lies before for the next pass.
 void WeightStream::begin(Block* block) {
-  const bool is_of_this_pass = block->index >= reached_;
-  block->is_turned = is_for_prompts_ || (is_prompt_ && (is_of_this_pass || n_more_passes_ > 0));
   slots_[block->slot].is_taken = true;
   block->state = State::kReading;
   block->has_failed = false;
@@ -264,38 +250,16 @@ void WeightStream::begin(Block* block) {
 void WeightStream::end(Part* part, lanes::Status status) {
   Block* const block = part->block;
   if (disk_.n_cached_reads() > 0) forget_cached(file_, part->from);
-  const double read_us = clock_us();
-  const bool is_read = status == lanes::Status::kDone;
-  const bool turns = is_read && block->is_turned && part->rows.buffer_bytes() > 0;
-  if (turns) part->rows.turn(part->to, read_buffer_);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (turns) counters_.turn_us += clock_us() - read_us;
-  block->has_failed |= !is_read;
-  block->end_us = read_us;
+  block->has_failed |= status != lanes::Status::kDone;
   if (--block->n_parts_left > 0) return;
+  block->end_us = clock_us();
   if (--n_reading_ == 0) counters_.read_us += block->end_us - read_start_us_;
   block->state = block->has_failed ? State::kFailed : State::kReady;
   ++counters_.n_blocks;
   counters_.read_bytes += block->bytes;
   read_ahead();
   ended_.notify_all();
-}
-
-// Brings the rows of the block at work into the order that its pass reads, where it was read for a
-// pass of the other kind.
-void WeightStream::turn_as_read(Block* block) {
-  const bool is_wanted = is_for_prompts_ || is_prompt_;
-  if (std::exchange(block->is_turned, is_wanted) == is_wanted || pass_buffer_.empty()) return;
-  const double start_us = clock_us();
-  for (const auto& part : block->parts) {
-    if (is_wanted) {
-      part->rows.turn(part->to, pass_buffer_);
-    } else {
-      part->rows.turn_back(part->to, pass_buffer_);
-    }
-  }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  counters_.turn_us += clock_us() - start_us;
 }
 
 void WeightStream::read_ahead() {
@@ -370,7 +334,6 @@ void WeightStream::before_block(int block, plan::Phase phase, int n_tokens,
   if (experts_ != nullptr) experts_->set_tracing(rows.are_recorded());
   std::unique_lock<std::mutex> lock(mutex_);
   is_prompt_ = phase == plan::Phase::kPrompt;
-  reached_ = block;
   if (current_ >= 0 && current_ != block) {
     Block& before = *blocks_[static_cast<size_t>(current_)];
     if (before.state != State::kKept) forget(&before);
@@ -397,8 +360,6 @@ void WeightStream::before_block(int block, plan::Phase phase, int n_tokens,
   const auto row = is_for_prompts_ ? RowsBeside::kReads : RowsBeside::kBlocks;
   rows.add({row, "read", block, 0, from_us, wanted.end_us, is_prompt_});
   traced_until_us_ = std::max(traced_until_us_, wanted.end_us);
-  lock.unlock();  // rows of the block at work are of this thread alone
-  turn_as_read(&wanted);
 }
 
 void WeightStream::after_blocks(const RowsBeside& rows) {

@@ -6,8 +6,8 @@
 // Where steps read single neurons of the feed-forward blocks, prompts need their matrices as a
 // whole (P2). A second stream has these alone, and reads them for passes of prompts only.
 //
-// Prompts want rows 16 side by side (turned_rows.h). Blocks that are read for a prompt are brought
-// into that order matrix by matrix, while the disk reads on.
+// Kept blocks are brought into the order that kernels like best (tensor/strips.h). The others stay
+// as they are in the file; products of many tokens turn their rows on the way.
 #pragma once
 
 #include <condition_variable>
@@ -24,7 +24,6 @@
 #include "lanes/disk/disk_lane.h"
 #include "model/blueprint.h"
 #include "prepare/streaming/page_reads.h"
-#include "prepare/streaming/turned_rows.h"
 #include "schedule/runner.h"
 #include "weights/store.h"
 
@@ -33,10 +32,9 @@ namespace troika::prepare {
 class ExpertStream;
 class NeuronStream;
 
-// Matrices whose rows kernels can read 16 side by side: in all passes, which is what blocks that
-// are kept need, and in those of prompts.
+// Matrices whose rows kernels can read 16 side by side in all passes.
 struct StripMatrices {
-  std::span<const model::WeightId> in_all, in_prompts;
+  std::span<const model::WeightId> ids;
   int n_threads = 1;  // how many threads bring kept blocks into that order
 };
 
@@ -47,7 +45,6 @@ class WeightStream : public schedule::LayoutWatch {
     uint64_t read_bytes = 0;
     double read_us = 0.0;  // the time in which at least one was read
     double wait_us = 0.0;  // the time that passes waited for blocks
-    double turn_us = 0.0;  // the time in which rows were brought side by side, or back
   };
 
   // Matrices that products read elsewhere.
@@ -121,13 +118,11 @@ class WeightStream : public schedule::LayoutWatch {
     FilePart from;
     std::byte* to = nullptr;  // the place of its first row
     std::vector<lanes::ReadRequest> reads;
-    TurnedRows rows;
   };
   struct Block {
     WeightStream* owner = nullptr;
     int index = 0;
     State state = State::kKept;
-    bool is_turned = false;  // says that rows are side by side, or will be once they are read
     bool has_failed = false;
     size_t slot = 0;
     size_t bytes = 0;                     // the bytes of its memory
@@ -143,14 +138,13 @@ class WeightStream : public schedule::LayoutWatch {
   void find_parts(const model::Blueprint& blueprint, const weights::Store& weights,
                   const gguf::File& file, Elsewhere elsewhere, ForPrompts for_prompts);
   void choose_kept(size_t most_bytes);
-  void choose_turned(const StripMatrices& strips, weights::Store* weights);
+  void choose_strips(const StripMatrices& strips);
   void place(Block* block, weights::Store* weights);
   // These functions REQUIRE that the mutex is held.
   void begin(Block* block);
   void read_ahead();
   void forget(Block* block);
   void start_again_at(int block, std::unique_lock<std::mutex>* lock);
-  void turn_as_read(Block* block);
 
   void end(Part* part, lanes::Status status);
 
@@ -176,15 +170,12 @@ class WeightStream : public schedule::LayoutWatch {
   bool is_stopped_ = false;  // says that no more reads begin
   int n_reading_ = 0;
   int current_ = -1;  // the block at work
-  int reached_ = 0;   // the last block that was asked for
   double traced_until_us_ = 0.0;
   double read_start_us_ = 0.0;
   Counters counters_;
   weights::Store& weights_;
   int n_threads_;
   std::vector<model::WeightId> kept_in_strips_;
-  // Have room for a strip: that of the disk's thread, and that of the thread of passes.
-  std::vector<std::byte> read_buffer_, pass_buffer_;
   lanes::DiskLane disk_;  // the last member: it waits for its reads
   std::unique_ptr<lanes::Executable> read_;
 };
