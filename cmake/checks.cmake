@@ -1,4 +1,4 @@
-# Tests of the house itself: layers, lengths, documents, scripts. They need no compiler.
+# Tests of the house itself: layers, lengths, documents, scripts.
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 

@@ -113,7 +113,7 @@ stage_arm64() {
   scripts/arm64_sysroot.sh
   configure_and_build arm64 troika troika_test_{base,tensor,gguf,text,jinja,kernels}
   run_ctest arm64
-  configure_and_build release troika  # whose text the other must write
+  build_program  # whose text the other must write
   say "Run the program as several processors"
   scripts/arm64_matrix.sh >&2
 }

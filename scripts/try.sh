@@ -15,7 +15,7 @@ if [[ ${1-} == --real ]]; then
 fi
 
 scripts/packages.sh build
-configure_and_build release troika
+build_program
 
 built_in=models/troika-silu-q8_0.gguf
 ask=(-p "Once upon a time")

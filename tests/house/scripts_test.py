@@ -2,6 +2,7 @@
 """The scripts that install and build, run with stand-ins for apt, dpkg and sudo that note their calls."""
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -9,8 +10,10 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-TOOLS = ["bash", "env", "dirname", "nproc", "awk", "xargs", "sort", "cat", "sed", "rm", "python3"]
+TOOLS = ["bash", "env", "dirname", "nproc", "awk", "xargs", "sort", "cat", "sed", "rm", "mkdir", "python3"]
 NOBODY = 65534
+# What CMake looks for and the packages of the group `build` have not.
+ONLY_FOR_TESTS = ["GTest", "benchmark"]
 
 
 class ScriptsTest(unittest.TestCase):
@@ -99,6 +102,45 @@ class ScriptsTest(unittest.TestCase):
         status, output = self.run_script("packages.sh", "format")
         self.assertEqual(status, 1, output)
         self.assertIn("error: apt-get could not install clang-format-14", output)
+
+    def with_cmake_that_lacks(self, *packages):
+        """CMake configures as ever, but finds none of these packages. In place of building it makes a program that
+        notes its call."""
+        hidden = " ".join(f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}={'ON' if name in packages else 'OFF'}"
+                          for name in ONLY_FOR_TESTS)
+        program = self.tree / "build/release/troika"
+        self.stand_in("cmake", f"""if [ "$1" = --preset ]; then
+  PATH={shlex.quote(os.environ["PATH"])} exec {shutil.which("cmake")} "$@" {hidden}
+fi
+echo "cmake $*" >> {self.calls}
+echo '#!{shutil.which("bash")}
+echo "troika $*" >> {self.calls}' > {program}
+{shutil.which("chmod")} 755 {program}""")
+
+    def test_trying_needs_the_packages_of_the_build_alone_and_leaves_tests_to_come(self):
+        for name in ("CMakeLists.txt", "CMakePresets.json", "cmake", "src", "include", "tests", "examples"):
+            (self.tree / name).symlink_to(ROOT / name)
+        (self.tree / "models").mkdir()
+        (self.tree / "models/troika-silu-q8_0.gguf").touch()
+        is_root = os.geteuid() == 0
+        self.installed(*self.run_script("packages.sh", "--list", "build")[1].split())
+        cache = self.tree / "build/release/CMakeCache.txt"
+        self.with_cmake_that_lacks(*ONLY_FOR_TESTS)
+        status, output = self.run_script("try.sh", "-n", "3", as_root=is_root)
+        self.assertEqual(status, 0, output)
+        self.assertRegex(self.calls.read_text(), r"cmake --build build/release .*--target troika\n")
+        self.assertRegex(self.calls.read_text(), r"troika run models/\S+ --chat -p .* -n 3\n")
+        self.assertIn("TROIKA_TESTS:BOOL=OFF", cache.read_text())
+        # What was tried can be tested later in the same folder, and trying again keeps the tests.
+        self.with_cmake_that_lacks()
+        self.stand_in("ctest", f'echo "ctest $*" >> {self.calls}')
+        self.installed(*self.run_script("packages.sh", "--list", "build", "test")[1].split())
+        self.run_script("test.sh", "release", as_root=is_root)
+        self.assertIn("ctest --preset release", self.calls.read_text())
+        self.assertIn("TROIKA_TESTS:BOOL=ON", cache.read_text())
+        status, output = self.run_script("try.sh", "-n", "3", as_root=is_root)
+        self.assertEqual(status, 0, output)
+        self.assertIn("TROIKA_TESTS:BOOL=ON", cache.read_text())
 
     def test_unknown_groups_and_stages_are_errors(self):
         for script, argument in (("packages.sh", "none"), ("test.sh", "none"), ("test.sh", "fuzz=0"),
