@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <sstream>
+#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
@@ -165,7 +166,24 @@ Option* Command::keep(CLI::Option& option) {
 
 template <typename T>
 Option* Command::add_option(const std::string& names, T& value, const std::string& help) {
-  return keep(*app_->add_option(names, value, help));
+  CLI::Option* option = nullptr;
+  if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    // Texts are taken as they are: CLI11 reads "{}" as a list without elements.
+    option = app_->add_option(
+        names,
+        [this, names, &value](const CLI::results_t&) {
+          value = app_->get_option(names.substr(0, names.find(',')))->results();
+          return true;
+        },
+        help);
+    option->type_name("TEXT")->expected(CLI::detail::expected_max_vector_size);
+  } else {
+    option = app_->add_option(names, value, help);
+  }
+  // A list has one text for each time that its option is given. Otherwise CLI11 takes all words
+  // that follow, MODEL among them, and reads "[a,b]" as two texts.
+  if (option->nonpositional()) option->allow_extra_args(false);
+  return keep(*option);
 }
 
 #define TROIKA_OPTION_OF(...)                                                                     \

@@ -91,7 +91,8 @@ class Command {
   void before(std::function<void()> function);
   // Adds an option, as "-n,--tokens". A name without dashes is an argument that is known by its
   // place. options.cc instantiates this for the types that are used: another type needs a line
-  // there.
+  // there. An option of several values is given once for each; arguments without dashes follow one
+  // another.
   template <typename T>
   Option* add_option(const std::string& names, T& value, const std::string& help);
   // Adds an option whose text `take` reads. What `take` throws ends the program as any error does.

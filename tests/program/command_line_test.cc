@@ -1,0 +1,50 @@
+// Tests how the command line is read: options that are given several times, numbers, and files that
+// are read twice or written over.
+#include <nlohmann/json.hpp>
+
+#include "tests/program/troika.h"
+#include "tests/support/repository.h"
+
+namespace troika::test {
+namespace {
+
+class CommandLine : public ProgramTest {
+ protected:
+  void SetUp() override { model_ = write(small_model()); }
+  std::string model_;
+};
+
+TEST_F(CommandLine, OptionsOfSeveralValuesLeaveTheWordsBehindThemAlone) {
+  const std::string none = folder_.file("none.gguf");
+  expect_success(troika({"run", "--stop", "END", model_, "-p", "Once", "-n", "1"}));
+  expect_success(troika({"run", model_, "-n", "1", "--stop", "END", "-"}, "Once"));
+  expect_success(troika({"bench", "-p", "8,16", model_, "-n", "1", "-r", "1"}));
+  expect_refusal(troika({"serve", "--api-key", "SECRET", none, "--port", "0"}), 1, {none});
+  expect_refusal(troika({"run", model_, "--stop", "a", "b"}), 2, {"'b' is not understood"});
+  // Each time counts.
+  const std::string answer = write("abc one two", "answer.txt");
+  const Finished twice = troika({"run", model_, "-p", "Once", "--force-text", answer, "--stop",
+                                 "two", "--stop", "one", "--json"});
+  expect_success(twice);
+  const std::string text = nlohmann::json::parse(twice.out)["text"];
+  EXPECT_NE(text.find("abc"), std::string::npos) << text;
+  EXPECT_EQ(text.find("one"), std::string::npos) << text;
+}
+
+TEST_F(CommandLine, TextsInBracketsAndBracesAreTexts) {
+  for (const std::string stop : {"[END]", "{}", "[a,b]"}) {
+    SCOPED_TRACE(stop);
+    const std::string answer = write("abc " + stop + " def", "answer.txt");
+    const Finished finished =
+        troika({"run", model_, "-p", "Once", "--force-text", answer, "--stop", stop, "--json"});
+    expect_success(finished);
+    const nlohmann::json json = nlohmann::json::parse(finished.out);
+    EXPECT_EQ(json["stop"], "string") << finished.out;
+    const std::string text = json["text"];
+    EXPECT_NE(text.find("abc"), std::string::npos) << text;
+    EXPECT_EQ(text.find(stop[0]), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace troika::test
