@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <climits>
 #include <cmath>
 #include <cstdint>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -22,6 +24,40 @@ Check check_of(CLI::Validator validator) {
   return Check(std::make_shared<const CLI::Validator>(std::move(validator)));
 }
 
+// Says whether the text is a number as people write it. CLI11 reads 010 as eight, and where a
+// number has no sign it takes -1 for the largest one.
+bool is_whole_number(std::string_view text, bool may_be_negative) {
+  if (may_be_negative && text.starts_with('-')) text.remove_prefix(1);
+  if (text.empty() || (text.size() > 1 && text.front() == '0')) return false;
+  return text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+template <typename T>
+constexpr bool kIsSigned = std::is_same_v<T, int> || std::is_same_v<T, std::optional<int>> ||
+                           std::is_same_v<T, std::vector<int>>;
+
+Check whole_number(bool may_be_negative) {
+  return check_of(CLI::Validator(
+      [may_be_negative](const std::string& text) {
+        if (is_whole_number(text, may_be_negative)) return std::string();
+        return fmt::format("'{}' is no whole number{}, written without zeros before it", text,
+                           may_be_negative ? "" : " from 0 on");
+      },
+      ""));
+}
+
+// Puts the number of bytes in the place of "2G". Returns what is wrong with another text.
+std::string read_bytes(std::string& text) {
+  const std::string problem = fmt::format("'{}' is no number of bytes, such as 1900M or 2G", text);
+  const size_t unit = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (!is_whole_number(std::string_view(text).substr(0, unit), false)) return problem;
+  try {
+    return CLI::AsSizeValue(false)(text).empty() ? "" : problem;
+  } catch (const CLI::Error&) {  // means a unit that is not known, or too large a number
+    return problem;
+  }
+}
+
 }  // namespace
 
 Check at_least(int lowest) { return within(lowest, INT_MAX); }
@@ -32,18 +68,11 @@ Check within(int lowest, int highest) {
         int value = 0;
         const char* end = text.data() + text.size();
         const auto read = std::from_chars(text.data(), end, value);
-        if (read.ec == std::errc() && read.ptr == end && value >= lowest && value <= highest) {
+        if (is_whole_number(text, true) && read.ec == std::errc() && value >= lowest &&
+            value <= highest) {
           return std::string();
         }
         return fmt::format("'{}' is no whole number from {} to {}", text, lowest, highest);
-      },
-      ""));
-}
-
-Check no_minus_sign() {
-  return check_of(CLI::Validator(
-      [](const std::string& text) {
-        return text.starts_with('-') ? "'" + text + "' is negative" : std::string();
       },
       ""));
 }
@@ -89,16 +118,12 @@ Option* Option::check(const Check& check) {
 }
 
 std::optional<uint64_t> bytes_from_text(std::string text) {
-  try {
-    if (!CLI::AsSizeValue(false)(text).empty()) return std::nullopt;
-  } catch (const CLI::Error&) {  // means a unit that is not known
-    return std::nullopt;
-  }
+  if (!read_bytes(text).empty()) return std::nullopt;
   return std::stoull(text);
 }
 
 Option* Option::with_byte_units() {
-  option_->type_name("BYTES")->transform(CLI::AsSizeValue(false));
+  option_->type_name("BYTES")->transform(CLI::Validator(read_bytes, ""));
   return this;
 }
 
@@ -109,7 +134,7 @@ Option* Option::with_byte_units_or_auto() {
           text = "0";
           return {};
         }
-        const std::string problem = CLI::AsSizeValue(false)(text);
+        const std::string problem = read_bytes(text);
         if (!problem.empty()) return problem;
         return text == "0" ? "0 bytes hold no model; give more, or auto" : std::string();
       },
@@ -183,6 +208,8 @@ Option* Command::add_option(const std::string& names, T& value, const std::strin
   // A list has one text for each time that its option is given. Otherwise CLI11 takes all words
   // that follow, MODEL among them, and reads "[a,b]" as two texts.
   if (option->nonpositional()) option->allow_extra_args(false);
+  if constexpr (kIsSigned<T>) option->check(whole_number(true).validator());
+  if constexpr (std::is_same_v<T, uint64_t>) option->check(whole_number(false).validator());
   return keep(*option);
 }
 

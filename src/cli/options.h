@@ -33,8 +33,6 @@ class Check {
 // These accept whole numbers from `lowest` on, or up to `highest`.
 Check at_least(int lowest);
 Check within(int lowest, int highest);
-// Accepts numbers without a minus sign.
-Check no_minus_sign();
 // Accepts numbers from 0 on; --help says so.
 Check non_negative();
 // Accepts one of these words; --help lists them.
@@ -89,10 +87,10 @@ class Command {
   void callback(std::function<void()> function);
   // Adds what is done before the callback, in the order of these calls.
   void before(std::function<void()> function);
-  // Adds an option, as "-n,--tokens". A name without dashes is an argument that is known by its
-  // place. options.cc instantiates this for the types that are used: another type needs a line
-  // there. An option of several values is given once for each; arguments without dashes follow one
-  // another.
+  // Adds an option, as "-n,--tokens". Whole numbers are decimal, and have no sign where the
+  // variable has none. A name without dashes is an argument that is known by its place. options.cc
+  // instantiates this for the types that are used: another type needs a line there. An option of
+  // several values is given once for each; arguments without dashes follow one another.
   template <typename T>
   Option* add_option(const std::string& names, T& value, const std::string& help);
   // Adds an option whose text `take` reads. What `take` throws ends the program as any error does.

@@ -37,8 +37,7 @@ void SamplerFlags::add_to(Command& command) {
                   "How many last tokens count as lately; -1 is all")
       ->capture_default_str();
   command.add_option("--logit-bias", biases, "TOKEN=BIAS: add to a token's logit (repeatable)");
-  seed = command.add_option("--seed", options.seed, "Seed: the same gives the same text")
-             ->check(no_minus_sign());
+  seed = command.add_option("--seed", options.seed, "Seed: the same gives the same text");
   command.end_group();
 }
 

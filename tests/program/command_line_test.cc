@@ -46,5 +46,26 @@ TEST_F(CommandLine, TextsInBracketsAndBracesAreTexts) {
   }
 }
 
+// CLI11 by itself reads 010 as eight, and -1 as the largest number where there is no sign.
+TEST_F(CommandLine, WholeNumbersAreDecimalAndHaveASignOnlyWhereOneMakesSense) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"--memory", "-1"},  {"--memory", "-1G"},    {"--memory", "010M"},
+      {"--packed", "-1"},  {"--memory", "1Q"},     {"--memory", "99999999999G"},
+      {"--memory", "G"},   {"--neuron-gap", "-1"}, {"--tokens", "010"},
+      {"--threads", "01"}, {"--threads", "0x2"},   {"--seed", "-1"}};
+  for (const auto& [name, value] : wrong) {
+    SCOPED_TRACE(name + " " + value);
+    expect_refusal(troika({"run", model_, "-p", "Once", "-n", "1", name + "=" + value}), 2,
+                   {name + ": '" + value + "' is no "});
+  }
+  expect_refusal(troika({"run", model_, "-p", "Once", "--lane-memory", "0=-1"}), 2,
+                 {"--lane-memory '0=-1'"});
+  expect_refusal(troika({"neurons", model_, "--tokens=-5"}), 2, {"--tokens: '-5' is no "});
+  expect_refusal(troika({"synth", "--like", "tiny-llama", "--seed=-1", folder_.file("out")}), 2,
+                 {"--seed: '-1' is no "});
+  expect_success(troika({"run", model_, "-p", "Once", "-n", "1", "--memory", "1G", "--threads", "0",
+                         "--penalty-window", "-1", "--packed", "0"}));
+}
+
 }  // namespace
 }  // namespace troika::test
