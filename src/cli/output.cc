@@ -10,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/option_names.h"
 
@@ -40,6 +41,14 @@ std::string read_text(const std::string& path) {
     throw Error(fmt::format("{}: cannot be read: {}.", path, std::strerror(errno)));
   }
   return text;
+}
+
+void check_output_file(const std::string& output, const std::vector<std::string>& read) {
+  if (output.empty()) return;
+  for (const std::string& path : read) {
+    if (!path.empty() && path != "-") refuse_to_replace(path, output);
+  }
+  const AtomicFile probe(output);
 }
 
 void print(const std::string& text) {

@@ -4,6 +4,7 @@
 #include <exception>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 namespace troika::cli {
 
@@ -14,6 +15,10 @@ std::string with_flags(const std::string& text);
 
 // Returns the whole of a file, or of standard input for "-". Throws Error.
 std::string read_text(const std::string& path);
+
+// Throws where `output` cannot be written or is one of the files that are read: before minutes are
+// spent on what goes there. Empty names, and "-" among the files that are read, are no files.
+void check_output_file(const std::string& output, const std::vector<std::string>& read);
 
 // Writes to standard output. Throws Error where that fails (a full disk, a closed pipe).
 void print(const std::string& text);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <system_error>
 
 #include "base/atomic_file.h"
+#include "base/error.h"
 #include "base/system.h"
 #include "base/timeline.h"
 #include "cli/output.h"
@@ -38,6 +40,19 @@ TimelineTitle timeline_title(const engine::Engine& engine) {
 }
 
 }  // namespace
+
+void TraceFlags::check(const std::vector<std::string>& read) const {
+  check_output_file(trace_path_, read);
+  check_output_file(timeline_path_, read);
+  if (trace_path_.empty() || timeline_path_.empty()) return;
+  const auto whole = [](const std::string& path) {
+    std::error_code ignored;
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
+  };
+  if (whole(trace_path_) != whole(timeline_path_)) return;
+  throw UsageError(fmt::format("--trace and --timeline both name {}. Give each a file of its own.",
+                               trace_path_));
+}
 
 engine::Watch TraceFlags::watch(const engine::Engine& engine) {
   if (trace_path_.empty() && timeline_path_.empty()) return {};

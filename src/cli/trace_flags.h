@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/options.h"
 #include "engine/engine.h"
@@ -13,6 +14,9 @@ namespace troika::cli {
 class TraceFlags {
  public:
   void add_to(Command& command);
+  // Refuses files that cannot be written or are among those that are read, before a model is
+  // loaded. Throws Error.
+  void check(const std::vector<std::string>& read) const;
   // Returns who sees the passes. They are recorded if a file was asked for.
   engine::Watch watch(const engine::Engine& engine);
   // Writes the files and prints how busy each lane was to standard error.

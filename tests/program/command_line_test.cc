@@ -67,5 +67,37 @@ TEST_F(CommandLine, WholeNumbersAreDecimalAndHaveASignOnlyWhereOneMakesSense) {
                          "--penalty-window", "-1", "--packed", "0"}));
 }
 
+// What is written must replace nothing that is read, and is known to be writable before a model is
+// loaded.
+TEST_F(CommandLine, WhatIsReadIsNotWrittenOver) {
+  const std::string text = write("Once upon a time there was a cat.", "text.txt");
+  const std::string model = read_whole(model_), words = read_whole(text);
+  const std::vector<std::string> run = {"run", model_, "-f", text, "-n", "1"};
+  const auto with = [](std::vector<std::string> all, std::vector<std::string> more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return troika(all);
+  };
+  for (const char* name : {"--trace", "--timeline"}) {
+    expect_refusal(with(run, {name, model_}), 2, {model_, "which is read"});
+    expect_refusal(with(run, {name, text}), 2, {text, "which is read"});
+    const Finished late = with(run, {name, folder_.file("no/such/file")});
+    expect_refusal(late, 1, {folder_.file("no/such/file")});
+    EXPECT_EQ(late.out, "") << "the answer came first";
+  }
+  const std::string both = folder_.file("both");
+  expect_refusal(with(run, {"--trace", both, "--timeline", folder_.file("./both")}), 2,
+                 {"--trace and --timeline", both});
+  expect_refusal(with(run, {"--trace", "both", "--timeline", "./both"}), 2, {"both name both"});
+  expect_refusal(troika({"eval", model_, "--perplexity", text, "--losses", text}), 2,
+                 {text, "which is read"});
+  expect_refusal(troika({"sparsity", model_, "-o", model_}), 2, {model_, "which is read"});
+  expect_refusal(troika({"sparsity", model_, "-f", text, "-o", text}), 2, {"which is read"});
+  expect_refusal(troika({"profile", model_, "-o", model_}), 2, {model_, "which is read"});
+  expect_refusal(troika({"plan", model_, "--calibrate", text, "-o", text}), 2, {"which is read"});
+  expect_refusal(troika({"tune", model_, "--text", text, "-o", text}), 2, {"which is read"});
+  EXPECT_TRUE(read_whole(model_) == model);
+  EXPECT_EQ(read_whole(text), words);
+}
+
 }  // namespace
 }  // namespace troika::test

@@ -256,7 +256,7 @@ void eval(const EvalFlags& flags) {
     throw UsageError("Give one of --perplexity FILE, --tasks FILE and --cag FILE.");
   }
   if (flags.shows_estimate) check_estimate(flags);
-  if (!flags.losses.empty()) refuse_to_replace(flags.engine.options.model.file, flags.losses);
+  check_output_file(flags.losses, {flags.engine.options.model.file, flags.text});
   const auto engine = load(flags.engine);
   if (engine->plan().prefill == plan::Prefill::kInt8 && engine->phone().machine == nullptr) {
     note(fmt::format("prompts: {}\n", prefill_text(*engine)));

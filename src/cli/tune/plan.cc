@@ -169,7 +169,8 @@ void calibrate(PlanFlags& flags) {
 
 void make(PlanFlags& flags) {
   check_choices(flags);
-  if (!flags.output.empty()) refuse_to_replace(flags.engine.options.model.file, flags.output);
+  check_output_file(flags.output,
+                    {flags.engine.options.model.file, flags.calibrate, flags.profile});
   take_heads_of_kept_plan(flags.engine, &flags.engine.options.prompts);
   if (!flags.calibrate.empty()) {
     calibrate(flags);

@@ -216,6 +216,9 @@ void print_passes(const plan::Profile& profile, const ProfileFlags& flags) {
 }
 
 void profile(const ProfileFlags& flags) {
+  std::vector<std::string> read = flags.request.models;
+  read.push_back(flags.from);
+  check_output_file(flags.output, read);
   const plan::Profile profile =
       flags.from.empty() ? measure(flags) : plan::load_profile(flags.from);
   if (!flags.output.empty()) write_file(flags.output, plan::profile_to_json(profile));

@@ -68,6 +68,7 @@ void write_plan(const SparsityFlags& flags, const tune::SparsityReport& report) 
 }
 
 void run(SparsityFlags& flags) {
+  check_output_file(flags.output, {flags.engine.options.model.file, flags.file});
   tune::SparsityOptions how;
   how.engine = flags.engine.checked();
   how.text = flags.file.empty() ? std::string(tune::default_text()) : read_text(flags.file);

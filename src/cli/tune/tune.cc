@@ -195,13 +195,6 @@ void write_plan(const std::string& path, const std::string& json) {
   note(fmt::format("{}: {}\n", path, bytes_text(json.size())));
 }
 
-// Throws Error where a plan cannot be written to this file, before minutes are spent on it.
-void check_output(const TuneFlags& flags) {
-  if (flags.output.empty()) return;
-  refuse_to_replace(flags.request.options.model.file, flags.output);
-  const AtomicFile probe(flags.output);
-}
-
 // Says whether nothing need be done: the model is tuned, and nothing else was asked for.
 bool is_done(const TuneFlags& flags, bool asks) {
   if (flags.again || asks) return false;
@@ -233,7 +226,7 @@ void note_idle(const Command& command, const TuneFlags& flags) {
 }
 
 void tune_model(TuneFlags& flags, bool asks) {
-  check_output(flags);
+  check_output_file(flags.output, {flags.request.options.model.file, flags.text});
   if (is_done(flags, asks)) return;
   tune::TuneRequest& request = flags.request;
   request.text = flags.text.empty() ? std::string(tune::default_text()) : read_text(flags.text);

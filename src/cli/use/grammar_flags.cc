@@ -35,6 +35,11 @@ const GrammarFlags::Given* GrammarFlags::given() const {
 
 const char* GrammarFlags::name() const { return given()->name; }
 
+std::string GrammarFlags::file() const {
+  const Given* const one = given();
+  return one != nullptr && one->is_file ? one->value : "";
+}
+
 void GrammarFlags::read() {
   const Given* const one = given();
   if (one != nullptr) source_ = one->is_file ? read_text(one->value) : one->value;

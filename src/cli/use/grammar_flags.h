@@ -17,6 +17,8 @@ class GrammarFlags {
   bool is_given() const { return given() != nullptr; }
   // Returns the option's name: "--json-schema". REQUIRES: is_given().
   const char* name() const;
+  // Returns the name of the file; empty where none is given.
+  std::string file() const;
   // Reads the file, so that a missing one is told before a model is loaded. Throws Error.
   void read();
   // Compiles what `read` has read, for this model's vocabulary; returns null where nothing is

@@ -154,6 +154,8 @@ void check(const RunFlags& flags) {
         "out.",
         flags.grammar.name()));
   }
+  flags.trace.check({flags.engine.options.model.file, flags.engine.options.plan.file, flags.file,
+                     flags.forced_file, flags.grammar.file(), flags.draft.history});
 }
 
 // Says which options change nothing about this run.
