@@ -1,4 +1,5 @@
 // Holds conversations in a pipe and in a terminal, with a model's chat template.
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -213,6 +214,26 @@ TEST_F(Terminal, AsksAndAnswersAndLeaves) {
   EXPECT_NE(chat.read_until("Ctrl-C stops the answer"), "") << chat.pending();
   EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   EXPECT_EQ(chat.leave_with("/quit\r"), 0);
+}
+
+// Who ends the program gets the terminal back as it was: with an echo of what is typed.
+TEST_F(Terminal, ASignalThatEndsTheProgramLeavesTheTerminalAsItWas) {
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    SCOPED_TRACE(signal);
+    TerminalProgram chat(words({"-n", "4", "--temp", "0"}), environment());
+    ASSERT_TRUE(chat.at_prompt()) << chat.pending();
+    ASSERT_FALSE(chat.echoes());
+    chat.send(signal);
+    EXPECT_EQ(chat.wait(), 128 + signal) << chat.pending();
+    EXPECT_TRUE(chat.echoes());
+  }
+  TerminalProgram chat(endless_chat(), environment());
+  ASSERT_TRUE(chat.at_prompt()) << chat.pending();
+  chat.type("go on\r");
+  ASSERT_NE(chat.read_until("go on"), "") << chat.pending();
+  chat.send(SIGTERM);
+  EXPECT_EQ(chat.wait(), 128 + SIGTERM) << chat.pending();
+  EXPECT_TRUE(chat.echoes());
 }
 
 TEST_F(Terminal, EditsTheLine) {

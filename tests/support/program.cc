@@ -188,6 +188,14 @@ void TerminalProgram::type(const std::string& keys) {
   require(write(terminal_, keys.data(), keys.size()) == static_cast<ssize_t>(keys.size()), "write");
 }
 
+void TerminalProgram::send(int signal) { require(kill(child_, signal) == 0, "kill"); }
+
+bool TerminalProgram::echoes() const {
+  termios state = {};
+  require(tcgetattr(terminal_, &state) == 0, "tcgetattr");
+  return (state.c_lflag & ECHO) != 0;
+}
+
 bool TerminalProgram::read_more(int64_t deadline_ms) {
   const int64_t left = deadline_ms - now_ms();
   if (left <= 0) return false;
@@ -214,7 +222,7 @@ int TerminalProgram::wait(int most_seconds) {
   int state = 0;
   if (!wait_until(child_, deadline, &state)) return -1;
   child_ = -1;
-  return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+  return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
 }
 
 bool TerminalProgram::at_prompt(int most_seconds) {

@@ -43,12 +43,16 @@ class TerminalProgram {
   TerminalProgram& operator=(const TerminalProgram&) = delete;
 
   void type(const std::string& keys);
+  void send(int signal);
+  // Says whether the terminal shows what is typed, as it does while no program reads single keys.
+  bool echoes() const;
   // Reads until `text` has appeared behind what earlier calls returned, and returns everything up
   // to the end of `text`. Returns "" if the time is over or the program ends before.
   std::string read_until(const std::string& text, int most_seconds = 120);
   // Returns what the program wrote and no call has returned yet, for messages of failed tests.
   const std::string& pending() const { return pending_; }
-  // Waits for the end and returns the exit status, or -1 after a signal or where the time is over.
+  // Waits for the end and returns the exit status, 128 and the number of the signal that ended it,
+  // or -1 where the time is over.
   int wait(int most_seconds = 120);
   // Reads until the prompt "> " and waits until the program reads single keys. (What is typed
   // earlier, the terminal takes for a line.) Returns false if the time is over before.

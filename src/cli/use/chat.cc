@@ -1,5 +1,6 @@
 // troika chat: holds a conversation in the terminal.
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <csignal>
@@ -43,10 +44,39 @@ struct ChatFlags {
   int n_tokens = -1;
 };
 
-// Set by Ctrl-C; a signal handler may touch nothing else.
+// These are set by signals; a handler may touch nothing else. Ctrl-C interrupts a line or an
+// answer, and what ends the program interrupts them too.
 std::atomic<bool> interrupted{false};
+std::atomic<int> ended_by{0};
+pthread_t thread_of_chat;  // the thread that reads lines and waits in between
 
-void on_interrupt(int) { interrupted.store(true, std::memory_order_relaxed); }
+void on_signal_of_chat(int signal) {
+  // The thread that waits for a key must notice. It gets the signal even where it holds it back
+  // now.
+  if (pthread_equal(pthread_self(), thread_of_chat) == 0) {
+    pthread_kill(thread_of_chat, signal);
+    return;
+  }
+  if (signal != SIGINT && ended_by.exchange(signal) != 0) {
+    std::signal(signal, SIG_DFL);  // the first one did not end it: it may hang in a write
+    std::raise(signal);
+  }
+  interrupted.store(true, std::memory_order_relaxed);
+}
+
+// Lets Ctrl-C end an answer. In a terminal, whose keys are read one by one and without echo, what
+// ends the program lets it leave the terminal as it was.
+void listen_to_signals_of_chat(bool is_terminal) {
+  thread_of_chat = pthread_self();
+  struct sigaction action = {};
+  action.sa_handler = on_signal_of_chat;
+  // While the terminal is stopped (Ctrl-S) the program waits in a write. Ctrl-C ends the answer,
+  // and the write goes on, so that the answer is kept. In a pipe a wait for a line has to end.
+  if (is_terminal) action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  if (!is_terminal) return;
+  for (const int signal : {SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+}
 
 class Conversation {
  public:
@@ -177,12 +207,7 @@ void chat(ChatFlags& flags) {
   flags.draft.options.history = history.texts();
   Conversation conversation(flags, *engine, history);
   LineEditor editor(interrupted);
-  struct sigaction action = {};
-  action.sa_handler = on_interrupt;
-  // While the terminal is stopped (Ctrl-S) the program waits in a write. Ctrl-C ends the answer,
-  // and the write goes on, so that the answer is kept. In a pipe a wait for a line has to end.
-  if (editor.is_terminal()) action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, nullptr);
+  listen_to_signals_of_chat(editor.is_terminal());
   if (editor.is_terminal()) {
     note(fmt::format(
         "{}, context {}. /help lists the commands.\n",
@@ -191,7 +216,9 @@ void chat(ChatFlags& flags) {
   }
   while (true) {
     interrupted = false;
+    if (ended_by != 0) break;
     const std::optional<std::string> message = read_message(&editor);
+    if (!message && ended_by != 0) break;
     if (!message) {
       if (!interrupted) break;
       print("\n");  // Ctrl-C at the prompt only drops the line
@@ -199,6 +226,7 @@ void chat(ChatFlags& flags) {
     }
     // A Ctrl-C that comes from now on is meant for the answer.
     interrupted = false;
+    if (ended_by != 0) break;
     try {
       if (!handle(*message, &conversation)) break;
     } catch (const Error& error) {
@@ -224,7 +252,12 @@ void add_chat(Command& app) {
   flags->sampler.add_to(*command);
   flags->draft.add_to(*command);
   command->add_flag("--show-drafts", flags->show_drafts, "Colour the guesses that were right");
-  command->callback([flags] { chat(*flags); });
+  command->callback([flags] {
+    chat(*flags);
+    if (ended_by == 0) return;
+    std::signal(ended_by, SIG_DFL);  // who waits for the program sees what ended it
+    std::raise(ended_by);
+  });
 }
 
 }  // namespace troika::cli

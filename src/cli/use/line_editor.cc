@@ -41,15 +41,16 @@ constexpr const char* kKeys[][2] = {
     {"\\e[1;5D", "ed-prev-word"}, {"^R", "em-inc-search-prev"},
 };
 
-// Blocks Ctrl-C except while it waits. Otherwise a Ctrl-C could come after the flag that its
-// handler sets was looked at and before the wait begins, and the wait would go on.
+// Blocks Ctrl-C, and what ends the program, except while it waits. Otherwise a signal could come
+// after the flag that its handler sets was looked at and before the wait begins, and the wait would
+// go on.
 class HeldInterrupt {
  public:
   HeldInterrupt() {
-    sigset_t interrupt;
-    sigemptyset(&interrupt);
-    sigaddset(&interrupt, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &interrupt, &before_);
+    sigset_t held;
+    sigemptyset(&held);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held, signal);
+    pthread_sigmask(SIG_BLOCK, &held, &before_);
   }
   ~HeldInterrupt() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   HeldInterrupt(const HeldInterrupt&) = delete;

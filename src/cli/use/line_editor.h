@@ -11,7 +11,8 @@ namespace troika::cli {
 class LineEditor {
  public:
   // Keeps history in $XDG_STATE_HOME/troika (~/.local/state/troika); where that cannot be written,
-  // only for this run. `interrupted` is set by whoever handles Ctrl-C, and must outlive the editor.
+  // only for this run. `interrupted` is set by whoever handles Ctrl-C, SIGTERM and SIGHUP, and must
+  // outlive the editor.
   explicit LineEditor(const std::atomic<bool>& interrupted);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
