@@ -65,6 +65,24 @@ void choose(PlanFlags& flags) {
   if (flags.n_turns > 0) compare_and_print(flags.engine, choice, flags.prompts, flags.n_turns);
 }
 
+// Says which options change nothing about the plan or what is shown of it.
+void note_idle(const Command& command, const PlanFlags& flags) {
+  const auto say = [&](const char* name, bool is_idle, const char* why) {
+    if (!is_idle || !command.is_given(name)) return;
+    note(fmt::format("note: {} does nothing here: {}\n", name, why));
+  };
+  const bool is_here = prepare::is_here(flags.engine.options);
+  say("--ops", !flags.explain, "it shows more where --explain shows anything");
+  say("--ops", flags.explain && !is_here, "on a phone --explain shows subgraphs");
+  for (const char* name : {"--alternatives", "--calibrate-tokens"}) {
+    say(name, flags.calibrate.empty(), "it is for --calibrate");
+  }
+  say("--prompts", !flags.choose && flags.n_turns == 0, "it is for --choose and --compare");
+  std::error_code ignored;
+  say("--type", std::filesystem::exists(flags.engine.options.model.file, ignored),
+      "MODEL is a file, whose weights have types of their own");
+}
+
 // Refuses what does not go together, before minutes are spent on measuring.
 void check_choices(const PlanFlags& flags) {
   if (flags.choose_neurons && (flags.choose || flags.n_turns > 0)) {
@@ -268,7 +286,10 @@ void add_plan(Command& app) {
   command->add_flag(
       "--json", flags->json,
       "Print the plan (also the default); behind --explain with what is kept in memory");
-  command->callback([flags] { make(*flags); });
+  command->callback([flags, command] {
+    note_idle(*command, *flags);
+    make(*flags);
+  });
 }
 
 }  // namespace troika::cli
