@@ -197,6 +197,9 @@ void note_idle(const Command& command, const BenchFlags& flags) {
   for (const char* name : {"--draft", "--calibrate-drafts", "--draft-width"}) {
     say(name, !is_replay, "drafts are measured by --replay");
   }
+  const bool is_on_phone = !prepare::is_here(flags.engine.options);
+  say("--repetitions", is_on_phone && !flags.drafts.is_wanted(),
+      "a virtual phone takes the same time in every run");
   say("--history", true, "a replay keeps no answer, and begins without earlier ones");
   std::error_code ignored;
   say("--type", std::filesystem::exists(flags.engine.options.model.file, ignored),
@@ -204,6 +207,12 @@ void note_idle(const Command& command, const BenchFlags& flags) {
 }
 
 void bench(const BenchFlags& flags) {
+  if (!flags.peer.empty() && !prepare::is_here(flags.engine.options)) {
+    throw UsageError(
+        "--compare runs a peer on this machine, beside which a virtual phone is nothing to "
+        "compare. "
+        "Leave --compare or --machine out.");
+  }
   if (flags.drafts.is_wanted()) {
     bench_drafts(flags.engine, flags.drafts, flags.depth, flags.repetitions, flags.n_pairs,
                  flags.json);
