@@ -305,6 +305,21 @@ TEST_F(Usage, APhoneIsComparedWithNoPeerAndRepeatsNothing) {
   }
 }
 
+TEST_F(Usage, SwitchesOfMeasuringAPaperAreNotedWhereNothingIsMeasured) {
+  const std::vector<std::vector<std::string>> all = {
+      {"--plan", "no.json"},     {"--prompt", "64"}, {"--chunk", "64"},    {"--rounds", "5"},
+      {"--shadow-rows", "none"}, {"--no-cache"},     {"--device", "none"}, {"--prompts", "8"}};
+  std::vector<std::string> words = {"reproduce", "baselines", "--phones",
+                                    repository_file("phones")};
+  for (const auto& idle : all) words.insert(words.end(), idle.begin(), idle.end());
+  const Finished finished = troika(words);
+  expect_success(finished);
+  for (const auto& idle : all) {
+    EXPECT_NE(finished.err.find("note: " + idle[0] + " does nothing here: "), std::string::npos)
+        << idle[0] << finished.err;
+  }
+}
+
 TEST_F(Usage, NoCutsIsNotedWhereAPlanHasNone) {
   const std::string plain = folder_.file("plain.json"), cut = folder_.file("cut.json");
   expect_success(troika({"plan", model_, "-o", plain, "--threads", "1"}));

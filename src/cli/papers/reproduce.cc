@@ -1,9 +1,12 @@
 // troika reproduce: shows the published figures beside what this program simulates.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/atomic_file.h"
@@ -307,6 +310,23 @@ void reproduce_all(const ReproduceFlags& flags) {
   print(papers::overview_text(overviews, record));
 }
 
+// Says which options of measuring change nothing, because nothing is measured or not by them.
+void note_idle(const Command& command, const ReproduceFlags& flags) {
+  const bool measures = !flags.measure.model.empty();
+  const auto say = [&](std::initializer_list<const char*> names,
+                       std::initializer_list<std::string_view> reports, const char* wanted) {
+    const bool is_for_it = std::find(reports.begin(), reports.end(), flags.what) != reports.end();
+    if (measures && is_for_it) return;
+    for (const char* name : names) {
+      if (!command.is_given(name)) continue;
+      note(fmt::format("note: {} does nothing here: it is for {} and --measure\n", name, wanted));
+    }
+  };
+  say({"--plan", "--prompt", "--chunk", "--shadow-rows", "--no-cache"}, {"llm.npu"}, "llm.npu");
+  say({"--rounds"}, {"llm.npu", "heterollm"}, "llm.npu, heterollm");
+  say({"--device", "--prompts"}, {"heterollm"}, "heterollm");
+}
+
 void reproduce(const ReproduceFlags& flags) {
   const bool has_measured_form =
       flags.what == "llm.npu" || flags.what == "sd.npu" || flags.what == "heterollm";
@@ -332,6 +352,9 @@ void reproduce(const ReproduceFlags& flags) {
   }
   if (flags.what != "micro" && flags.write) {
     throw UsageError("--write is for micro: tests fit nothing.");
+  }
+  for (const std::string& picture : {flags.timeline, flags.picture}) {
+    check_output_file(picture, {flags.measure.model, flags.tasks, flags.draft_model});
   }
   constexpr std::pair<const char*, void (*)(const ReproduceFlags&)> kReports[] = {
       {"all", reproduce_all},
@@ -445,7 +468,10 @@ void add_reproduce(Command& app) {
       ->capture_default_str();
   command->add_flag("--write", flags->write, "Fit again, and write the constants to the files");
   command->add_flag("--json", flags->json, "Print one JSON object");
-  command->callback([flags] { reproduce(*flags); });
+  command->callback([flags, command] {
+    note_idle(*command, *flags);
+    reproduce(*flags);
+  });
 }
 
 }  // namespace troika::cli
