@@ -28,6 +28,22 @@ TEST_F(ServeOptions, ASocketHasNoPort) {
   expect_refusal(troika({"serve", model_, "--socket", ""}), 2, {"the path has 0 bytes"});
 }
 
+// Whoever gives no bytes to what is kept does not get the usual ones.
+TEST_F(ServeOptions, KeptPrefixesHaveAFolderAndRoom) {
+  const std::string folder = folder_.file("kept"), none = folder_.file("none.gguf");
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--cache-size", "0"}, {"--cache-size", "1G"}}) {
+    expect_refusal(troika({"serve", none, words[0], words[1]}), 2, {"--cache-dir", "folder"});
+  }
+  expect_refusal(troika({"serve", none, "--cache-dir", folder, "--cache-size", "0"}), 2,
+                 {"--cache-size 0", "--cache-dir"});
+  const Finished shared = troika({"serve", none, "--port", "0", "--cache-dir", folder,
+                                  "--cache-size", "1G", "--cache-shared"});
+  expect_refusal(shared, 1, {none});
+  EXPECT_NE(shared.err.find("note: --cache-shared does nothing here: "), std::string::npos)
+      << shared.err;
+}
+
 // A variable that is not set gives an empty key, which a request without a key has.
 TEST_F(ServeOptions, KeysAreSuchAsClientsCanSend) {
   for (const std::string key : {"", " a", "a ", "a\tb"}) {

@@ -41,7 +41,8 @@ struct ServeFlags {
   int n_queue = 64;
   double ping_seconds = 1.0;
   std::string cache_folder;
-  uint64_t cache_bytes = 0;  // 0: the usual size
+  uint64_t cache_bytes = uint64_t{4} << 30;
+  Option* cache_bytes_option = nullptr;
   bool is_cache_shared = false;
   bool has_no_thinking = false;
   bool has_no_metrics = false, has_no_slots = false;
@@ -101,9 +102,7 @@ server::Options options_of(const ServeFlags& flags, const std::vector<std::strin
   options.keys = keys;
   options.host_names = flags.host_names;
   options.checks_hosts = !flags.has_socket();
-  constexpr uint64_t kUsualCacheBytes = uint64_t{4} << 30;
-  options.keep = {flags.cache_folder, flags.cache_bytes > 0 ? flags.cache_bytes : kUsualCacheBytes,
-                  flags.is_cache_shared};
+  options.keep = {flags.cache_folder, flags.cache_bytes, flags.is_cache_shared};
   options.sampler = flags.sampler.checked();
   options.has_seed = flags.sampler.seed->count() > 0;
   options.thinks = !flags.has_no_thinking;
@@ -148,6 +147,16 @@ void check_host_names(const ServeFlags& flags) {
   }
 }
 
+void check_kept(const ServeFlags& flags) {
+  const bool has_size = flags.cache_bytes_option->count() > 0;
+  if (flags.cache_folder.empty() && (has_size || flags.is_cache_shared)) {
+    throw UsageError("--cache-size and --cache-shared say how --cache-dir keeps. Name a folder.");
+  }
+  if (flags.cache_bytes > 0) return;
+  throw UsageError(
+      "--cache-size 0 has room for nothing. Leave --cache-dir out if nothing is to be kept.");
+}
+
 void serve(const ServeFlags& flags) {
   if (flags.draft.options.kind.starts_with("model:")) {
     throw UsageError(
@@ -156,11 +165,14 @@ void serve(const ServeFlags& flags) {
   if (!flags.draft.history.empty()) {
     throw UsageError("--history keeps the answers of one task; a server has many. Leave it out.");
   }
-  if (flags.cache_folder.empty() && (flags.cache_bytes > 0 || flags.is_cache_shared)) {
-    throw UsageError("--cache-size and --cache-shared say how --cache-dir keeps. Name a folder.");
-  }
+  check_kept(flags);
   check_host_names(flags);
   const std::vector<std::string> keys = keys_of(flags);
+  if (flags.is_cache_shared && keys.empty()) {
+    note(
+        "note: --cache-shared does nothing here: without --api-key clients are not told apart, and "
+        "share what is kept\n");
+  }
   // Ports are opened before the model is loaded: one that is taken is known at once.
   std::vector<http::Listener> listeners = listeners_of(flags);
   const auto engine = load(flags.engine);
@@ -234,11 +246,12 @@ void add_serve(Command& app) {
       ->check(non_negative());
   command->add_option("--cache-dir", flags->cache_folder,
                       "Keep what was computed of prompts in this folder, also for later starts");
-  command
-      ->add_option("--cache-size", flags->cache_bytes,
-                   "Most bytes of that folder; what nobody asked for the longest goes first")
-      ->shows_default("4G")
-      ->with_byte_units();
+  flags->cache_bytes_option =
+      command
+          ->add_option("--cache-size", flags->cache_bytes,
+                       "Most bytes of that folder; what nobody asked for the longest goes first")
+          ->shows_default("4G")
+          ->with_byte_units();
   command->add_flag("--cache-shared", flags->is_cache_shared,
                     "Clients with different keys share what is kept there");
   command->add_option("--name", flags->name, "The model's name (default: that of its file)");
