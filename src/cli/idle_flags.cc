@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <optional>
+#include <system_error>
 
 #include "base/error.h"
 #include "cli/output.h"
@@ -146,8 +148,12 @@ bool has_cuts_to_remove(const prepare::Options& options) {
     return !plan.cuts.empty() || !plan.lengths.empty();
   };
   if (options.plan.base) return has_any(*options.plan.base);
-  if (!options.plan.file.empty())
+  if (!options.plan.file.empty()) {
+    // A pipe has been read to its end: nobody can say any more what it held.
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(options.plan.file, ignored)) return true;
     return has_any(plan::plan_from_json(read_text(options.plan.file), options.plan.file).plan);
+  }
   // A phone finds cuts of its own where it is asked for them.
   return !prepare::is_here(options) && options.lanes.solves_cuts;
 }
@@ -266,7 +272,6 @@ void say_of_lanes(const EngineFlags& flags, const prepare::Options& options, con
                     plan.order == plan::Order::kLockStep ? "two chunks at a time"
                                                          : "one chunk after the other"));
   }
-  // A plan from a pipe can be read only once, so that it is not looked at without need.
   if (flags.is_given("--no-cuts") && !has_cuts_to_remove(options)) {
     say("--no-cuts", "neither cuts nor lengths are in a plan that this run follows");
   }

@@ -5,8 +5,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -24,21 +22,23 @@ std::string with_flags(const std::string& text) {
 std::string message_of(const std::exception& error) { return with_flags(error.what()); }
 
 std::string read_text(const std::string& path) {
-  if (path == "-") {
-    return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+  const bool is_input = path == "-";
+  if (is_input && std::feof(stdin) != 0) {
+    throw UsageError(
+        "- is given twice, and standard input can be read once. Give a file for one of the texts.");
   }
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             &std::fclose);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> opened(
+      is_input ? nullptr : std::fopen(path.c_str(), "rb"), &std::fclose);
+  std::FILE* const file = is_input ? stdin : opened.get();
   std::string text;
-  size_t n_read = 0;
   if (file != nullptr) {
     char buffer[65536];
-    while ((n_read = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0) {
-      text.append(buffer, n_read);
-    }
+    size_t n_read = 0;
+    while ((n_read = std::fread(buffer, 1, sizeof(buffer), file)) > 0) text.append(buffer, n_read);
   }
-  if (file == nullptr || std::ferror(file.get()) != 0) {
-    throw Error(fmt::format("{}: cannot be read: {}.", path, std::strerror(errno)));
+  if (file == nullptr || std::ferror(file) != 0) {
+    throw Error(fmt::format("{}: cannot be read: {}.", is_input ? "Standard input" : path,
+                            std::strerror(errno)));
   }
   return text;
 }

@@ -13,7 +13,8 @@ std::string message_of(const std::exception& error);
 // Puts options into any text in which they are marked, see base/option_names.h.
 std::string with_flags(const std::string& text);
 
-// Returns the whole of a file, or of standard input for "-". Throws Error.
+// Returns the whole of a file, or of standard input for "-", which can be asked for once. Throws
+// Error.
 std::string read_text(const std::string& path);
 
 // Throws where `output` cannot be written or is one of the files that are read: before minutes are

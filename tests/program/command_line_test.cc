@@ -67,6 +67,26 @@ TEST_F(CommandLine, WholeNumbersAreDecimalAndHaveASignOnlyWhereOneMakesSense) {
                          "--penalty-window", "-1", "--packed", "0"}));
 }
 
+TEST_F(CommandLine, StandardInputIsReadOnce) {
+  for (const std::vector<std::string>& twice :
+       std::vector<std::vector<std::string>>{{"-f", "-", "--json-schema", "-"},
+                                             {"-", "--grammar", "-"},
+                                             {"-", "--force-text", "-"}}) {
+    std::vector<std::string> words = {"run", model_, "-n", "1"};
+    words.insert(words.end(), twice.begin(), twice.end());
+    expect_refusal(troika(words, "true"), 2, {"- is given twice"});
+  }
+  expect_refusal(troika({"chat", write(small_chat_model(), "chat.gguf"), "--template", "-"}, "a\n"),
+                 2, {"--template -"});
+}
+
+TEST_F(CommandLine, StandardInputThatCannotBeReadIsNoEmptyText) {
+  Command command;
+  command.words = {"/bin/sh",      "-c",   "\"$0\" tokenize \"$1\" -f - <\"$2\"",
+                   TROIKA_PROGRAM, model_, folder_.file(".")};
+  expect_refusal(test_support::run_program(command), 1, {"Standard input", "directory"});
+}
+
 // What is written must replace nothing that is read, and is known to be writable before a model is
 // loaded.
 TEST_F(CommandLine, WhatIsReadIsNotWrittenOver) {

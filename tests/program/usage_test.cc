@@ -365,6 +365,9 @@ TEST_F(Usage, APlanMayComeFromAPipe) {
   expect_success(troika({"plan", model_, "-o", plan, "--threads", "1"}));
   expect_success(
       troika({"run", model_, "-p", "Once", "-n", "1", "--plan", "/dev/stdin"}, read_whole(plan)));
+  expect_success(
+      troika({"run", model_, "-p", "Once", "-n", "1", "--plan", "/dev/stdin", "--no-cuts"},
+             read_whole(plan)));
 }
 
 TEST_F(Usage, SparseAttentionThatNoPromptCanReachIsNoted) {

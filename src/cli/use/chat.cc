@@ -201,6 +201,10 @@ std::optional<std::string> read_message(LineEditor* editor) {
 }
 
 void chat(ChatFlags& flags) {
+  if (flags.template_file == "-") {
+    throw UsageError(
+        "--template - would read standard input, from which the conversation comes. Name a file.");
+  }
   const auto engine = load(flags.engine);
   flags.sampler.check_tokens(*engine);
   const TaskHistory history(flags.draft.history, *engine);
