@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/option_names.h"
+#include "text/utf8.h"
 
 namespace troika::cli {
 
@@ -56,6 +57,22 @@ void print(const std::string& text) {
     return;
   }
   throw Error(fmt::format("Standard output cannot be written: {}.", std::strerror(errno)));
+}
+
+std::string terminal_text(std::string_view text) {
+  const std::string valid = text::replace_invalid_utf8(text);
+  std::string out;
+  for (size_t i = 0; i < valid.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(valid[i]);
+    // Some terminals also obey the control characters U+0080 to U+009F, which have two bytes.
+    const bool is_long = byte == 0xc2 && static_cast<unsigned char>(valid[i + 1]) < 0xa0;
+    if (byte >= 0x20 && byte != 0x7f && !is_long) {
+      out += valid[i];
+    } else {
+      out += fmt::format("\\u{:04x}", is_long ? static_cast<unsigned char>(valid[++i]) : byte);
+    }
+  }
+  return out;
 }
 
 void print_json(const nlohmann::ordered_json& json) {

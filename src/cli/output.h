@@ -4,6 +4,7 @@
 #include <exception>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troika::cli {
@@ -23,6 +24,11 @@ void check_output_file(const std::string& output, const std::vector<std::string>
 
 // Writes to standard output. Throws Error where that fails (a full disk, a closed pipe).
 void print(const std::string& text);
+
+// Returns a name from a stranger's file as a terminal may get it: control characters, which could
+// clear the screen or forge a line, are written as in JSON, and bytes that are no UTF-8 become
+// U+FFFD.
+std::string terminal_text(std::string_view text);
 
 // Writes a JSON document and a line end to standard output. Bytes that are no UTF-8, as file names
 // may have them, become U+FFFD.

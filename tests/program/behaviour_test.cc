@@ -250,13 +250,14 @@ std::string odd_file() {
   file.add_string("general.architecture", "odd");
   file.add_string("odd.invalid", "caf\xc3 \xff\xfe");
   file.add_string("odd.key.\xff", "x");
+  file.add_string("odd.\x1b[2J\nforged", "\xc2\x9b and \x7f");
   file.add_string("odd.escapes", std::string("\x1b[31mred\n\0\"quoted\"\\", 20));
   file.add_strings("odd.strings", {"", "\xed\xa0\x80", std::string(300, 'a')});
   file.add_strings("odd.none", {});
   file.add_floats("odd.floats", {1.5f, -0.0f, std::numeric_limits<float>::quiet_NaN(),
                                  std::numeric_limits<float>::infinity()});
   file.add_float32("odd.nan", std::numeric_limits<float>::quiet_NaN());
-  file.add_tensor("tensor\xff", test_support::kF32, {4}, std::vector<uint8_t>(16));
+  file.add_tensor("tensor\xff\x1b\xc2\x9b", test_support::kF32, {4}, std::vector<uint8_t>(16));
   const std::vector<uint8_t> bytes = file.finish();
   return {bytes.begin(), bytes.end()};
 }
@@ -273,7 +274,9 @@ TEST_F(Behaviour, InspectOfOddMetadata) {
     words.insert(words.end(), more.begin(), more.end());
     const Finished finished = troika(words);
     expect_success(finished);
-    EXPECT_EQ(finished.out.find('\x1b'), std::string::npos);
+    for (const char* control : {"\x1b", "\x7f", "\xc2\x9b", "\nforged"}) {
+      EXPECT_EQ(finished.out.find(control), std::string::npos) << control;
+    }
   }
 }
 

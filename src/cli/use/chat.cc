@@ -213,10 +213,10 @@ void chat(ChatFlags& flags) {
   LineEditor editor(interrupted);
   listen_to_signals_of_chat(editor.is_terminal());
   if (editor.is_terminal()) {
-    note(fmt::format(
-        "{}, context {}. /help lists the commands.\n",
-        engine->blueprint().name.empty() ? engine->file().path() : engine->blueprint().name,
-        engine->plan().context));
+    note(fmt::format("{}, context {}. /help lists the commands.\n",
+                     terminal_text(engine->blueprint().name.empty() ? engine->file().path()
+                                                                    : engine->blueprint().name),
+                     engine->plan().context));
   }
   while (true) {
     interrupted = false;

@@ -62,7 +62,7 @@ std::string dump(const nlohmann::ordered_json& json, int indent) {
 std::string value_line(const gguf::Value& value, bool all) {
   constexpr uint64_t kElements = 4;
   constexpr size_t kCharacters = 60;
-  std::string line = dump(value_json(value, all ? UINT64_MAX : kElements), -1);
+  std::string line = terminal_text(dump(value_json(value, all ? UINT64_MAX : kElements), -1));
   const auto* array = std::get_if<gguf::Array>(&value.data);
   if (all || (array == nullptr && line.size() <= kCharacters)) return line;
   if (array != nullptr) {
@@ -189,7 +189,7 @@ void inspect(const InspectFlags& flags) {
   print_model(file);
   print("\n");
   for (const gguf::File::Entry& entry : file.metadata()) {
-    print(fmt::format("{:<44} {}\n", entry.key, value_line(entry.value, flags.all)));
+    print(fmt::format("{:<44} {}\n", terminal_text(entry.key), value_line(entry.value, flags.all)));
   }
   print_types(file);
   if (!flags.tensors) {
@@ -198,8 +198,9 @@ void inspect(const InspectFlags& flags) {
   }
   print("\n");
   for (const gguf::TensorInfo& tensor : file.tensors()) {
-    print(fmt::format("{:<40} {:<6} {:>20} {:>12}\n", tensor.name, tensor::type_name(tensor.type),
-                      shape_text(tensor), bytes_text(tensor.bytes)));
+    print(fmt::format("{:<40} {:<6} {:>20} {:>12}\n", terminal_text(tensor.name),
+                      tensor::type_name(tensor.type), shape_text(tensor),
+                      bytes_text(tensor.bytes)));
   }
 }
 
