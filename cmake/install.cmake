@@ -1,4 +1,4 @@
-# `cmake --install`: the program, the models, the libraries behind the C APIs (of the engine, and of
+# `cmake --install`: the program, the models, the virtual phones, the libraries behind the C APIs (of the engine, and of
 # attention alone), their headers, and what pkg-config and find_package need to find them.
 
 include(GNUInstallDirs)
@@ -16,6 +16,9 @@ if(troika_models)
   install(FILES ${troika_models} ${troika_cards}
           DESTINATION ${CMAKE_INSTALL_DATADIR}/troika/models)
 endif()
+
+# The files that --machine and --phones name.
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/phones DESTINATION ${CMAKE_INSTALL_DATADIR}/troika)
 
 # Static libraries of a distribution are not made to become part of a shared one.
 if(TROIKA_STATIC OR NOT TARGET troika_engine

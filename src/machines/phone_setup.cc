@@ -267,13 +267,19 @@ namespace {
 
 lanes::CostModel read_stack_of(const prepare::Options& options, const std::string& name) {
   const fs::path folder = fs::path(options.phone.file).parent_path() / "stacks";
+  std::error_code ignored;
+  if (!fs::exists(options.phone.file, ignored)) {
+    throw Error(fmt::format(
+        "‹machine› {}: there is no such file here. Phones lie in the folder phones of Troika's "
+        "source, and in share/troika/phones where it is installed.",
+        options.phone.file));
+  }
   if (name.empty()) {
     throw UsageError(
         fmt::format("A virtual phone needs the software on it: ‹stack› NAME. In {} there are: {}.",
                     folder.string(), known_stacks(folder)));
   }
   const fs::path stack = folder / (name + ".json");
-  std::error_code ignored;
   if (name.find('/') != std::string::npos || !fs::exists(stack, ignored)) {
     throw UsageError(fmt::format("There is no stack '{}' in {}; there are: {}.", name,
                                  folder.string(), known_stacks(folder)));

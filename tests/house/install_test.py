@@ -55,6 +55,13 @@ class InstallTest(unittest.TestCase):
         for model in installed:
             self.assertNotEqual(output_of(self.troika, "run", model, "-p", PROMPT, "-n", TOKENS).strip(), b"")
 
+    def test_the_virtual_phones_are_there(self):
+        phones = self.prefix / "share" / "troika" / "phones"
+        timed = output_of(self.troika, "bench", "tiny-llama", "--machine", phones / "8gen3.json", "--stack", "llm.npu",
+                          "-p", "32", "-n", "1")
+        self.assertIn(b"tokens/s", timed)
+        self.assertIn(b"llama.cpp", output_of(self.troika, "reproduce", "baselines", "--phones", phones))
+
     def test_pkg_config_leads_to_the_library(self):
         environment = dict(os.environ, PKG_CONFIG_PATH=str(self.library / "pkgconfig"))
         flags = output_of("pkg-config", "--cflags", "--libs", "troika", env=environment).decode().split()

@@ -135,6 +135,11 @@ TEST_F(PhoneProgram, WrongUseIsASentence) {
   expect_refusal(troika({"bench", "llama-3-8b", "--machine", kPhones + "8gen3.json"}), 2,
                  {"--stack", "llm.npu"});
   expect_refusal(on_phone({"bench", "llama-3-8b"}, "nosuch"), 2, {"nosuch", "heterollm"});
+  expect_refusal(
+      troika({"plan", "tiny-llama", "--machine", "/no/8gen3.json", "--stack", "llm.npu"}), 1,
+      {"--machine /no/8gen3.json", "no such file", "share/troika/phones"});
+  expect_refusal(troika({"reproduce", "micro", "--phones", "/no"}), 1,
+                 {"no folder /no", "--phones", "share/troika/phones"});
   expect_refusal(on_phone({"bench", "llama-9-1b"}), 1, {"llama-9-1b"});
   expect_refusal(on_phone({"bench", "llama-3-8b", "--lanes", "cpu;tpu"}), 2, {"tpu", "npu"});
   expect_refusal(on_phone({"run", "llama-3-8b", "-p", "x"}), 1, {"llama-3-8b"});

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/atomic_file.h"
@@ -352,6 +354,12 @@ void reproduce(const ReproduceFlags& flags) {
   }
   if (flags.what != "micro" && flags.write) {
     throw UsageError("--write is for micro: tests fit nothing.");
+  }
+  if (std::error_code ignored; !std::filesystem::is_directory(flags.phones, ignored)) {
+    throw Error(fmt::format(
+        "There is no folder {} here. Name with --phones the folder phones of Troika's source, or "
+        "share/troika/phones where it is installed.",
+        flags.phones));
   }
   for (const std::string& picture : {flags.timeline, flags.picture}) {
     check_output_file(picture, {flags.measure.model, flags.tasks, flags.draft_model});
