@@ -52,7 +52,18 @@ void check_output_file(const std::string& output, const std::vector<std::string>
   const AtomicFile probe(output);
 }
 
+namespace {
+
+bool are_tables_aside = false;  // standard output is the whole program's, and so is this
+
+}  // namespace
+
+TablesAside::TablesAside(bool is_on) : before_(are_tables_aside) { are_tables_aside |= is_on; }
+
+TablesAside::~TablesAside() { are_tables_aside = before_; }
+
 void print(const std::string& text) {
+  if (are_tables_aside) return note(text);
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
     return;
   }

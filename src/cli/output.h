@@ -22,6 +22,19 @@ std::string read_text(const std::string& path);
 // spent on what goes there. Empty names, and "-" among the files that are read, are no files.
 void check_output_file(const std::string& output, const std::vector<std::string>& read);
 
+// While one lives that is on, `print` writes to standard error: a command's tables stand beside the
+// JSON that is its result.
+class TablesAside {
+ public:
+  explicit TablesAside(bool is_on);
+  ~TablesAside();
+  TablesAside(const TablesAside&) = delete;
+  TablesAside& operator=(const TablesAside&) = delete;
+
+ private:
+  bool before_;
+};
+
 // Writes to standard output. Throws Error where that fails (a full disk, a closed pipe).
 void print(const std::string& text);
 

@@ -215,7 +215,8 @@ TEST_F(PhoneProgram, CacheListsAndRemovesWhatIsKept) {
   expect_refusal(cache({"--remove", "nosuch"}), 2, {"nosuch"});
   expect_success(cache({"--remove", "something"}));
   EXPECT_FALSE(std::filesystem::exists(home + "/troika/something"));
-  expect_success(cache({"--remove-all"}));
+  EXPECT_EQ(json_of(cache({"--remove-all", "--json"}))["removed"],
+            json::array({"profile-0123456789abcdef.json"}));
   j = json_of(cache({"--json"}));
   EXPECT_EQ(j["files"].size(), 0u);
 }

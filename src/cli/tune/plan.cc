@@ -197,6 +197,7 @@ void make(PlanFlags& flags) {
     if (!prepare::is_here(flags.engine.options)) {
       throw UsageError("--choose is for this machine; on a phone every plan is chosen.");
     }
+    const TablesAside aside(flags.json);
     choose(flags);
     if (!flags.explain && !flags.json && flags.output.empty()) return;
   }
@@ -213,6 +214,7 @@ void make(PlanFlags& flags) {
     fmt::print(stderr, "{}: {} bytes\n", flags.output, json.size());
   }
   if (flags.explain) {
+    const TablesAside aside(flags.json);
     if (engine->phone().machine != nullptr) {
       explain_on_phone(*engine);
       print("\n");
@@ -283,9 +285,10 @@ void add_plan(Command& app) {
       ->delimiter(',')
       ->check(at_least(1))
       ->capture_default_str();
-  command->add_flag(
-      "--json", flags->json,
-      "Print the plan (also the default); behind --explain with what is kept in memory");
+  command->add_flag("--json", flags->json,
+                    "Print the plan (also the default), with --explain with what is kept in "
+                    "memory; tables then go "
+                    "to standard error");
   command->callback([flags, command] {
     note_idle(*command, *flags);
     make(*flags);

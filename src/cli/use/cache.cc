@@ -99,7 +99,12 @@ void remove_chosen(const CacheFlags& flags, const std::string& folder,
     }
     chosen.push_back(*found);
   }
-  for (const SideFile& file : chosen) remove_file(folder, file);
+  nlohmann::ordered_json removed = nlohmann::ordered_json::array();
+  for (const SideFile& file : chosen) {
+    remove_file(folder, file);
+    removed.push_back(file.name);
+  }
+  if (flags.json) print_json({{"folder", folder}, {"removed", removed}});
 }
 
 void print_files(const CacheFlags& flags, const std::string& folder,
