@@ -269,57 +269,6 @@ TEST_F(Usage, SwitchesOfMeasuringWithoutEffectAreNoted) {
                {"--answer", "4"}});
 }
 
-TEST_F(Usage, SwitchesOfPlansWithoutEffectAreNoted) {
-  const std::vector<std::vector<std::string>> all = {{"--ops"},
-                                                     {"--alternatives"},
-                                                     {"--calibrate-tokens", "100"},
-                                                     {"--prompts", "32"},
-                                                     {"--type", "q4_0"}};
-  std::vector<std::string> words = {"plan", model_, "-o", folder_.file("plan.json")};
-  EXPECT_EQ(troika(words).err.find("does nothing"), std::string::npos);
-  for (const auto& idle : all) words.insert(words.end(), idle.begin(), idle.end());
-  const Finished finished = troika(words);
-  expect_success(finished);
-  for (const auto& idle : all) {
-    EXPECT_NE(finished.err.find("note: " + idle[0] + " does nothing here: "), std::string::npos)
-        << idle[0] << finished.err;
-  }
-}
-
-TEST_F(Usage, APhoneIsComparedWithNoPeerAndRepeatsNothing) {
-  const std::vector<std::string> phone = {
-      "bench",   "tiny-llama", "--machine", repository_file("phones/8gen3.json"),
-      "--stack", "llm.npu",    "-p",        "32",
-      "-n",      "2"};
-  const auto with = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), phone.begin(), phone.end());
-    return troika(more);
-  };
-  expect_refusal(with({"--compare", "llama-bench"}), 2, {"--compare", "--machine"});
-  const Finished idle = with({"-r", "5", "--pairs", "3"});
-  expect_success(idle);
-  for (const char* name : {"--repetitions", "--pairs"}) {
-    EXPECT_NE(idle.err.find(std::string("note: ") + name + " does nothing here: "),
-              std::string::npos)
-        << idle.err;
-  }
-}
-
-TEST_F(Usage, SwitchesOfMeasuringAPaperAreNotedWhereNothingIsMeasured) {
-  const std::vector<std::vector<std::string>> all = {
-      {"--plan", "no.json"},     {"--prompt", "64"}, {"--chunk", "64"},    {"--rounds", "5"},
-      {"--shadow-rows", "none"}, {"--no-cache"},     {"--device", "none"}, {"--prompts", "8"}};
-  std::vector<std::string> words = {"reproduce", "baselines", "--phones",
-                                    repository_file("phones")};
-  for (const auto& idle : all) words.insert(words.end(), idle.begin(), idle.end());
-  const Finished finished = troika(words);
-  expect_success(finished);
-  for (const auto& idle : all) {
-    EXPECT_NE(finished.err.find("note: " + idle[0] + " does nothing here: "), std::string::npos)
-        << idle[0] << finished.err;
-  }
-}
-
 TEST_F(Usage, NoCutsIsNotedWhereAPlanHasNone) {
   const std::string plain = folder_.file("plain.json"), cut = folder_.file("cut.json");
   expect_success(troika({"plan", model_, "-o", plain, "--threads", "1"}));

@@ -171,7 +171,12 @@ void add_neurons(Command& app) {
                    "Percent of the tokens at which a neuron fires that it is to be predicted for")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "Print JSON");
-  command->callback([flags] { run_neurons(*flags); });
+  command->callback([flags, command] {
+    if (!flags->rank && command->is_given("--recall")) {
+      note("note: --recall does nothing here: it is for --predictor\n");
+    }
+    run_neurons(*flags);
+  });
 }
 
 }  // namespace troika::cli

@@ -215,6 +215,21 @@ void print_passes(const plan::Profile& profile, const ProfileFlags& flags) {
   }
 }
 
+// Says which options change nothing about the profile or what is shown of it.
+void note_idle(const Command& command, const ProfileFlags& flags) {
+  const auto say = [&](const char* name, bool is_idle, const char* why) {
+    if (!is_idle || !command.is_given(name)) return;
+    note(fmt::format("note: {} does nothing here: {}\n", name, why));
+  };
+  for (const char* name : {"--seconds", "--again", "--no-cache", "--no-storage", "--threads",
+                           "--lanes", "--kernels", "--activations", "--prefill", "--type"}) {
+    say(name, !flags.from.empty(), "--from shows what was measured, and nothing is measured now");
+  }
+  say("--kv", !flags.from.empty() && (!flags.check || flags.json),
+      "it is for measuring, and for the passes of --check");
+  say("--check", flags.json, "--json prints the profile itself");
+}
+
 void profile(const ProfileFlags& flags) {
   std::vector<std::string> read = flags.request.models;
   read.push_back(flags.from);
@@ -284,7 +299,10 @@ void add_profile(Command& app) {
   command->add_option("--plot", flags->plot_folder, "Write plots (SVG) into this folder");
   command->add_flag("--check", flags->check, "Print how far predictions lie from measurements");
   command->add_flag("--json", flags->json, "Print the profile itself");
-  command->callback([flags] { profile(*flags); });
+  command->callback([flags, command] {
+    note_idle(*command, *flags);
+    profile(*flags);
+  });
 }
 
 }  // namespace troika::cli

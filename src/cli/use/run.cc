@@ -1,6 +1,7 @@
 // troika run: continues a prompt, or answers it with --chat.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
@@ -140,6 +141,9 @@ std::vector<cache::Token> prompt_tokens(const RunFlags& flags, engine::Engine& e
 }
 
 void check(const RunFlags& flags) {
+  if (std::find(flags.stops.begin(), flags.stops.end(), "") != flags.stops.end()) {
+    throw UsageError("--stop is empty, and every answer begins so. Give a text, or leave it out.");
+  }
   if (flags.n_answers > 0 && flags.n_best > 0) {
     throw UsageError("--best already says how many answers there are; leave --answers out.");
   }

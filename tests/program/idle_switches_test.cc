@@ -1,0 +1,90 @@
+// Tests that switches which can do nothing in a command say so.
+#include "tests/program/troika.h"
+#include "tests/support/repository.h"
+
+namespace troika::test {
+namespace {
+
+class IdleSwitches : public ProgramTest {
+ protected:
+  void SetUp() override { model_ = write(small_model()); }
+  std::string model_;
+};
+
+// Expects a note for the first word of each row, and for nothing else.
+void expect_notes(const Finished& finished, const std::vector<std::vector<std::string>>& all) {
+  size_t n_notes = 0;
+  for (size_t at = 0; (at = finished.err.find(" does nothing here: ", at)) != std::string::npos;
+       ++at)
+    ++n_notes;
+  EXPECT_EQ(n_notes, all.size()) << finished.err;
+  for (const auto& idle : all) {
+    EXPECT_NE(finished.err.find("note: " + idle[0] + " does nothing here: "), std::string::npos)
+        << idle[0] << finished.err;
+  }
+}
+
+Finished troika_with(std::vector<std::string> words,
+                     const std::vector<std::vector<std::string>>& all) {
+  for (const auto& idle : all) words.insert(words.end(), idle.begin(), idle.end());
+  return troika(words);
+}
+
+TEST_F(IdleSwitches, OfPlans) {
+  const std::vector<std::string> plan = {"plan", model_, "-o", folder_.file("plan.json")};
+  const std::vector<std::vector<std::string>> all = {{"--ops"},
+                                                     {"--alternatives"},
+                                                     {"--calibrate-tokens", "100"},
+                                                     {"--prompts", "32"},
+                                                     {"--type", "q4_0"}};
+  expect_notes(troika(plan), {});
+  const Finished finished = troika_with(plan, all);
+  expect_success(finished);
+  expect_notes(finished, all);
+}
+
+TEST_F(IdleSwitches, OfAPhoneThatIsComparedWithNothing) {
+  const std::vector<std::string> phone = {
+      "bench",   "tiny-llama", "--machine", repository_file("phones/8gen3.json"),
+      "--stack", "llm.npu",    "-p",        "32",
+      "-n",      "2"};
+  expect_refusal(troika_with(phone, {{"--compare", "llama-bench"}}), 2, {"--compare", "--machine"});
+  const Finished idle = troika_with(phone, {{"-r", "5"}, {"--pairs", "3"}});
+  expect_success(idle);
+  expect_notes(idle, {{"--repetitions"}, {"--pairs"}});
+}
+
+TEST_F(IdleSwitches, OfAPaperThatIsNotMeasured) {
+  const std::vector<std::string> paper = {"reproduce", "baselines", "--phones",
+                                          repository_file("phones")};
+  const std::vector<std::vector<std::string>> all = {
+      {"--plan", "no.json"},     {"--prompt", "64"}, {"--chunk", "64"},    {"--rounds", "5"},
+      {"--shadow-rows", "none"}, {"--no-cache"},     {"--device", "none"}, {"--prompts", "8"}};
+  const Finished finished = troika_with(paper, all);
+  expect_success(finished);
+  expect_notes(finished, all);
+}
+
+TEST_F(IdleSwitches, OfAProfileThatIsOnlyShown) {
+  const std::vector<std::string> shown = {"profile", "--from", folder_.file("none.json")};
+  const std::vector<std::vector<std::string>> all = {
+      {"--seconds", "1"}, {"--again"}, {"--threads", "1"}, {"--type", "q8_0"}, {"--kv", "f32"}};
+  expect_notes(troika(shown), {});
+  expect_notes(troika_with(shown, all), all);
+  expect_notes(troika_with(shown, {{"--check"}, {"--json"}}), {{"--check"}});
+}
+
+TEST_F(IdleSwitches, OfNeuronsWithoutAPredictor) {
+  const std::vector<std::string> count = {
+      "neurons", repository_file("models/troika-relu-q8_0.gguf"), "--tokens", "64"};
+  const Finished finished = troika_with(count, {{"--recall", "50"}});
+  expect_success(finished);
+  expect_notes(finished, {{"--recall"}});
+}
+
+TEST_F(IdleSwitches, AnEmptyStopIsRefused) {
+  expect_refusal(troika({"run", model_, "-p", "Once", "--stop", ""}), 2, {"--stop", "empty"});
+}
+
+}  // namespace
+}  // namespace troika::test
