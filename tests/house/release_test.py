@@ -37,6 +37,33 @@ class ReleaseTest(unittest.TestCase):
         done = subprocess.run(["bash", self.tree / "scripts" / "release.sh"], capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr
 
+    def full(self, run):
+        """Runs .ci/full, in which the body `run` stands for every stage."""
+        (self.tree / ".ci").mkdir()
+        shutil.copy(ROOT / ".ci" / "full", self.tree / ".ci" / "full")
+        (self.tree / ".ci" / "run").write_text(f"#!{shutil.which('bash')}\n{run}\n")
+        (self.tree / ".ci" / "run").chmod(0o755)
+        self.git("add", "-A")
+        self.git("commit", "-qm", "Stages")
+        done = subprocess.run(["bash", self.tree / ".ci" / "full"], capture_output=True, text=True)
+        passed = self.tree / "build" / "full-passed"
+        return done.returncode, done.stdout + done.stderr, passed.read_text().strip() if passed.exists() else ""
+
+    def test_the_stages_vouch_for_the_commit_that_they_ran_on(self):
+        status, output, passed = self.full('echo "$1 passed"')
+        self.assertEqual(status, 0, output)
+        self.assertIn("tsan passed", output)
+        self.assertEqual(passed, self.git("rev-parse", "HEAD").strip())
+
+    def test_the_stages_vouch_for_no_tree_that_changes_while_they_run(self):
+        for change in ("git commit -q --allow-empty -m 'One more'", "echo more >> CMakeLists.txt", "touch new"):
+            with self.subTest(change=change):
+                shutil.rmtree(self.tree / ".ci", ignore_errors=True)
+                status, output, passed = self.full(f'[[ $1 != release ]] || {change}')
+                self.assertEqual(status, 1, output)
+                self.assertIn("changed while release ran", output)
+                self.assertEqual(passed, "")
+
     def assert_refuses(self, why):
         status, output = self.release()
         self.assertEqual(status, 1, output)
