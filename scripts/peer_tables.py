@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import statistics
 import subprocess
 import sys
@@ -52,7 +53,7 @@ PROMPT = "Once upon a time there was a little dog who lived in a house by the se
 
 def measure(model, options, name, ours, theirs):
     command = [options.program, "bench", model, "-r", str(options.repetitions), *ours, "--pairs", str(options.pairs),
-               "--compare", str(options.peer / "llama-bench") + theirs, "--json"]
+               "--compare", shlex.quote(str(options.peer / "llama-bench")) + theirs, "--json"]
     if "tuned" not in name:
         command.append("--no-plan")
     if options.kernels:

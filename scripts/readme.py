@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -45,7 +46,7 @@ def model_file(name, element_type):
 
 def bench(model, options):
     done = subprocess.run([PROGRAM, "bench", model, "--no-plan", "-p", str(PROMPT_TOKENS), "-n", str(ANSWER_TOKENS),
-                           "--pairs", str(options.pairs), "--compare", str(options.peer / "llama-bench"), "--json"],
+                           "--pairs", str(options.pairs), "--compare", shlex.quote(str(options.peer / "llama-bench")), "--json"],
                           check=True, stdout=subprocess.PIPE)
     return json.loads(done.stdout)
 
