@@ -1,16 +1,22 @@
 #!/usr/bin/env python3
 """What the scripts of measured tables do without a model: tables, marks, kept results, tasks, and the parsing of programs."""
+import argparse
 import contextlib
 import io
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
+import limited_runs  # noqa: E402
+import peer_tables  # noqa: E402
+import readme  # noqa: E402
 import real_model_drafts as drafts  # noqa: E402
 import real_model_peer as peer  # noqa: E402
 import real_model_tables as real  # noqa: E402
@@ -34,6 +40,26 @@ class TablesTest(unittest.TestCase):
         self.assertEqual(tables.run(sys.executable, "-c", "print(1)"), "1\n")
         with self.assertRaisesRegex(SystemExit, "it is broken"):
             tables.run(sys.executable, "-c", "import sys; sys.exit('it is broken')")
+
+    def test_a_peer_may_lie_in_a_folder_with_a_space(self):
+        options = argparse.Namespace(peer=pathlib.Path("/my llama"), pairs=1, program="troika", repetitions=1, kernels="")
+        for call in (lambda: readme.bench("a.gguf", options), lambda: peer_tables.measure("a.gguf", options, "", [], " -fa 1")):
+            with unittest.mock.patch("subprocess.run", side_effect=InterruptedError) as run:
+                self.assertRaises(InterruptedError, call)
+            words = run.call_args.args[0]
+            self.assertEqual(shlex.split(words[words.index("--compare") + 1])[0], "/my llama/llama-bench")
+
+    def test_memory_is_limited_by_either_version_of_cgroups(self):
+        for mark, parent, limit in (("cgroup.controllers", "", "memory.max"), ("memory/x", "memory", "memory.limit_in_bytes")):
+            with tempfile.TemporaryDirectory() as folder, unittest.mock.patch("limited_runs.GROUPS", pathlib.Path(folder)):
+                (pathlib.Path(folder) / parent).mkdir(exist_ok=True)
+                (pathlib.Path(folder) / mark).touch()
+                for _ in range(2):  # one may be left of a run that was cut off
+                    group, _peak = limited_runs.make_group(300)
+                self.assertEqual(group.parent, pathlib.Path(folder) / parent)
+                self.assertEqual((group / limit).read_text(), "300000000")
+        with unittest.mock.patch("limited_runs.GROUPS", pathlib.Path("/no/such")):
+            self.assertRaisesRegex(SystemExit, "needs root", limited_runs.make_group, 300)
 
     def test_what_was_measured_is_not_measured_again(self):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
