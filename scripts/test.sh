@@ -87,7 +87,11 @@ stage_oclgrind() {
 stage_openvino() {
   scripts/packages.sh build test openvino
   local python=build/openvino/bin/python
-  if ! [[ -x $python ]]; then python3 -m venv build/openvino; fi
+  # pip comes last into an environment: one without it was cut off.
+  if ! "$python" -m pip --version >/dev/null 2>&1; then
+    rm -rf build/openvino
+    python3 -m venv build/openvino
+  fi
   "$python" -m pip --quiet install openvino
   TROIKA_OPENVINO=$("$python" -c 'import openvino; print(*openvino.__path__)') test_lanes openvino
 }

@@ -14,7 +14,9 @@ if [[ ${1-} == --real ]]; then
   shift
 fi
 
-scripts/packages.sh build
+groups=(build)
+if $real; then groups+=(real); fi
+scripts/packages.sh "${groups[@]}"
 build_program
 
 built_in=models/troika-silu-q8_0.gguf

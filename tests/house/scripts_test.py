@@ -142,6 +142,23 @@ echo "troika $*" >> {self.calls}' > {program}
         self.assertEqual(status, 0, output)
         self.assertIn("TROIKA_TESTS:BOOL=ON", cache.read_text())
 
+    def test_trying_a_real_model_installs_what_downloads_it(self):
+        self.with_sudo()
+        self.installed(*self.run_script("packages.sh", "--list", "build")[1].split())
+        self.run_script("try.sh", "--real")
+        self.assertIn("install --no-install-recommends python3-pip", self.calls.read_text())
+
+    def test_an_environment_of_python_that_was_cut_off_is_made_again(self):
+        (self.bin / "python3").unlink()
+        self.stand_in("python3", f'echo "python3 $*" >> {self.calls}')
+        self.installed(*self.run_script("packages.sh", "--list", "build", "test", "openvino")[1].split())
+        half = self.tree / "build/openvino/bin/python"
+        half.parent.mkdir(parents=True)
+        half.write_text(f"#!{shutil.which('bash')}\necho No module named pip\nexit 1\n")
+        half.chmod(0o755)
+        self.run_script("test.sh", "openvino", as_root=os.geteuid() == 0)
+        self.assertIn("python3 -m venv build/openvino", self.calls.read_text())
+
     def test_unknown_groups_and_stages_are_errors(self):
         for script, argument in (("packages.sh", "none"), ("test.sh", "none"), ("test.sh", "fuzz=0"),
                                  ("test.sh", "fuzz"), ("format.sh", "--none")):
