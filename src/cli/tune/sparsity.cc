@@ -99,7 +99,8 @@ void add_sparsity(Command& app) {
   flags->engine.add_to(*command);
   command->add_option("-f,--file", flags->file, "A text (default: the program's own)");
   command
-      ->add_option("--keep", flags->percents, "Percent of the neurons that stay live, one or more")
+      ->add_option("--keep", flags->percents,
+                   "Percent of the neurons that stay live, separated by commas")
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--tokens", flags->n_tokens, "Most tokens of the text")
