@@ -32,6 +32,10 @@ AtomicFile::AtomicFile(std::string path, unsigned mode)
   namespace fs = std::filesystem;
   std::error_code ignored;
   if (path_.empty()) throw Error("The path of the file to write is empty; give a path.");
+  if (path_ == "-") {
+    throw UsageError(
+        "- stands for standard input. Give the file to write a name; ./- is one of this name.");
+  }
   if (fs::is_symlink(path_, ignored)) {
     target_ = fs::weakly_canonical(path_, ignored).string();
     if (target_.empty()) target_ = path_;

@@ -15,7 +15,8 @@ namespace troika {
 // A limit on file sizes (`ulimit -f`) becomes an Error only in a process that ignores SIGXFSZ.
 class AtomicFile {
  public:
-  // Throws Error where the folder cannot be written, or the path names something that is no file.
+  // Throws Error where the folder cannot be written, or the path names something that is no file,
+  // UsageError for "-", which is standard input wherever files are read.
   // If the path is a symbolic link, the file to which it leads is replaced. `mode` says who may
   // read and write the file, as far as the process's umask lets them.
   explicit AtomicFile(std::string path, unsigned mode = 0666);

@@ -83,6 +83,8 @@ TEST(AtomicFile, SaysWhyItCannotBeWritten) {
   EXPECT_NE(message_of<Error>([&] { AtomicFile(folder.file("")); }).find("not a regular file"),
             std::string::npos);
   EXPECT_NE(message_of<Error>([&] { AtomicFile(""); }).find("empty"), std::string::npos);
+  EXPECT_NE(message_of<UsageError>([&] { AtomicFile("-"); }).find("standard input"),
+            std::string::npos);
 }
 
 TEST(AtomicFile, SaysThatPermissionIsMissing) {

@@ -115,6 +115,7 @@ TEST_F(CommandLine, WhatIsReadIsNotWrittenOver) {
   expect_refusal(troika({"profile", model_, "-o", model_}), 2, {model_, "which is read"});
   expect_refusal(troika({"plan", model_, "--calibrate", text, "-o", text}), 2, {"which is read"});
   expect_refusal(troika({"tune", model_, "--text", text, "-o", text}), 2, {"which is read"});
+  expect_refusal(troika({"plan", model_, "-o", "-"}), 2, {"- stands for standard input"});
   EXPECT_TRUE(read_whole(model_) == model);
   EXPECT_EQ(read_whole(text), words);
 }
