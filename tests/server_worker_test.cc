@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -26,7 +28,10 @@ class FailureCount : public server::Reply {
   void on_token(int, engine::Token, server::LogprobRecorder*) override {}
   void on_text(int, std::string_view) override {}
   void on_end(int, engine::Generated) override { note(&n_ended_); }
-  void on_error(const std::string&) override { note(&n_failed_); }
+  void on_error(const std::string&) override {
+    if (on_failure) on_failure();
+    note(&n_failed_);
+  }
 
   void wait() {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -36,6 +41,7 @@ class FailureCount : public server::Reply {
     const std::lock_guard<std::mutex> lock(mutex_);
     return n_failed_;
   }
+  std::function<void()> on_failure;  // is called first; may be empty
 
  private:
   void note(int* counter) {
@@ -87,6 +93,7 @@ class WorkerLine : public testing::Test {
   server::Worker::Figures figures_after(const std::function<void(server::Job&)>& prepare) {
     constexpr int kAnswers = 8;
     server::Worker worker(*tiny_.engine, 1, kAnswers, {});
+    worker_ = &worker;
     const auto exchange =
         std::make_shared<http::Exchange>(std::make_shared<http::Mailbox>(), size_t{1});
     std::vector<std::shared_ptr<server::Job>> jobs;
@@ -111,6 +118,7 @@ class WorkerLine : public testing::Test {
   }
 
   test_support::TinyEngine tiny_;
+  const server::Worker* worker_ = nullptr;  // while figures_after() runs
   std::shared_ptr<FailureCount> reply_ = std::make_shared<FailureCount>();
 };
 
@@ -133,6 +141,22 @@ TEST_F(WorkerLine, EndsWithTheFirstAnswerThatCannotBegin) {
   EXPECT_EQ(figures.n_cancelled, 7);
   EXPECT_EQ(figures.n_waiting, 0);
   EXPECT_EQ(reply_->n_failed(), 1);
+}
+
+// What is written to a client may be large, and meanwhile others look at the figures.
+TEST_F(WorkerLine, TellsOfFailuresWhileOthersMayLookAtIt) {
+  std::future<void> look;
+  bool has_looked = false;
+  reply_->on_failure = [&] {
+    look = std::async(std::launch::async, [this] { worker_->figures(); });
+    has_looked = look.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  };
+  figures_after([](server::Job& job) {
+    job.make_drafter = []() -> std::unique_ptr<draft::Drafter> {
+      throw std::runtime_error("There is no memory for a drafter.");
+    };
+  });
+  EXPECT_TRUE(has_looked);
 }
 
 TEST_F(WorkerLine, TellsWhoReadsNothingTheEndOfThePromptAlone) {

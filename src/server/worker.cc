@@ -128,9 +128,18 @@ void Worker::keep(const Job& job, const engine::Generated& generated) {
   kept_->note(std::move(text), static_cast<int>(job.prompt.size()), job.exchange->asker());
 }
 
-// Starts waiting answers where there are places. Answers that pause behind slow readers take no
-// place. Returns whether there is a place for an answer whose prompt is not looked up yet.
+// Starts waiting answers where there are places. Returns whether there is a place for an answer
+// whose prompt is not looked up yet. Clients are told of failures when the mutex is free again, as
+// what is written to them may be large.
 bool Worker::start_waiting() {
+  std::vector<Failed> failed;
+  const bool must_look_up = start_those_that_fit(&failed);
+  for (const Failed& one : failed) one.job->reply->on_error(one.why);
+  return must_look_up;
+}
+
+// Answers that pause behind slow readers take no place.
+bool Worker::start_those_that_fit(std::vector<Failed>* failed) {
   const std::lock_guard<std::mutex> lock(mutex_);
   auto n_computing = static_cast<size_t>(std::count_if(
       running_.begin(), running_.end(), [](const auto& job) { return !job->is_paused.load(); }));
@@ -171,7 +180,7 @@ bool Worker::start_waiting() {
       ++n_computing;
     } catch (const std::exception& error) {
       ++figures_.n_failed;
-      job->reply->on_error(error.what());
+      failed->push_back({job, error.what()});
       drop(job->exchange.get());  // nobody is told of the request's other answers any more
     }
   }
@@ -238,8 +247,8 @@ bool Worker::take_ended() {
 // Ends all answers after an error that belongs to none of them, as where there is no memory. The
 // server goes on.
 void Worker::begin_anew(const std::string& why) {
-  const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& job : running_) job->reply->on_error(why);
+  const std::lock_guard<std::mutex> lock(mutex_);
   figures_.n_failed += static_cast<int64_t>(running_.size());
   for (const auto& job : running_) drop(job->exchange.get());
   batcher_.emplace(engine_);

@@ -106,7 +106,12 @@ class Worker {
   void keep(const Job& job, const engine::Generated& generated);
   void load_first();
   bool save_some();
+  struct Failed {
+    std::shared_ptr<Job> job;
+    std::string why;
+  };
   bool start_waiting();
+  bool start_those_that_fit(std::vector<Failed>* failed);
   void drop(const http::Exchange* exchange);
   void pause_those_unread();
   bool take_ended();

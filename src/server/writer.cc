@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <random>
+#include <utility>
 
 #include "server/refusals.h"
 
@@ -44,20 +45,23 @@ std::string random_id(const std::string& prefix) {
   return id;
 }
 
+std::string event_head(std::string_view name) {
+  return name.empty() ? "data: " : fmt::format("event: {}\ndata: ", name);
+}
+
 void EventStream::begin() {
   exchange_->begin({200, "text/event-stream", "", {{"cache-control", "no-cache"}}});
   last_.store(Clock::now().time_since_epoch().count());
   is_open_.store(true);
 }
 
-void EventStream::line(std::string_view text) {
+void EventStream::line(std::string text) {
   last_.store(Clock::now().time_since_epoch().count());
-  exchange_->write(std::string(text));
+  exchange_->write(std::move(text));
 }
 
 void EventStream::event(const Json& data, std::string_view name) {
-  line(name.empty() ? fmt::format("data: {}\n\n", dump(data))
-                    : fmt::format("event: {}\ndata: {}\n\n", name, dump(data)));
+  line(event_head(name).append(dump(data)).append(kEventEnd));
 }
 
 void EventStream::end() {
@@ -70,7 +74,7 @@ void EventStream::fail(const std::string& why) {
   end();
 }
 
-void EventStream::ping(double seconds, std::string_view text) {
+void EventStream::ping(double seconds, const char* text) {
   if (!is_open_.load() || exchange_->is_gone()) return;
   const Clock::duration now = Clock::now().time_since_epoch();
   const std::chrono::duration<double> waited = now - Clock::duration(last_.load());

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/answer.h"
@@ -48,6 +49,10 @@ class Writer {
   virtual void ping(double /*seconds*/) {}
 };
 
+// Returns what stands in front of an event's data. `name` may be empty.
+std::string event_head(std::string_view name);
+inline constexpr std::string_view kEventEnd = "\n\n";
+
 // Streams answers over an exchange, as events in lines of text.
 class EventStream {
  public:
@@ -56,12 +61,12 @@ class EventStream {
   void begin();
   // `name` may be empty.
   void event(const Json& data, std::string_view name = "");
-  void line(std::string_view text);
+  void line(std::string text);
   void end();
   // Writes why the answer failed, as interfaces do that have no form of their own, and ends.
   void fail(const std::string& why);
   // Writes the text, usually a comment, if nothing was written for `seconds`.
-  void ping(double seconds, std::string_view text = ": still here\n\n");
+  void ping(double seconds, const char* text = ": still here\n\n");
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -1,0 +1,244 @@
+#include "server/openai/response_writer.h"
+
+#include <ctime>
+#include <utility>
+
+#include "server/openai/usage.h"
+#include "server/refusals.h"
+
+namespace troika::server {
+namespace {
+
+Json part_json(const Block& block) {
+  if (block.kind == Block::Kind::kThought)
+    return {{"type", "reasoning_text"}, {"text", block.text}};
+  return {{"type", "output_text"},
+          {"text", block.text},
+          {"annotations", Json::array()},
+          {"logprobs", Json::array()}};
+}
+
+// Returns a block as an item of the output.
+Json item_json(const Block& block, const std::string& id, const char* status, bool has_parts) {
+  const Json parts = has_parts ? Json::array({part_json(block)}) : Json::array();
+  switch (block.kind) {
+    case Block::Kind::kText:
+      return {{"id", id},
+              {"type", "message"},
+              {"status", status},
+              {"role", "assistant"},
+              {"content", parts}};
+    case Block::Kind::kThought:
+      return {{"id", id},
+              {"type", "reasoning"},
+              {"status", status},
+              {"summary", Json::array()},
+              {"content", parts}};
+    case Block::Kind::kCall:
+      break;
+  }
+  return {{"id", id},           {"type", "function_call"},
+          {"status", status},   {"call_id", block.id},
+          {"name", block.name}, {"arguments", block.text}};
+}
+
+const char* id_prefix(Block::Kind kind) {
+  if (kind == Block::Kind::kText) return "msg_";
+  return kind == Block::Kind::kThought ? "rs_" : "fc_";
+}
+
+std::string delta_name(Block::Kind kind, const char* end) {
+  const char* const begin = kind == Block::Kind::kText      ? "response.output_text"
+                            : kind == Block::Kind::kThought ? "response.reasoning_text"
+                                                            : "response.function_call_arguments";
+  return std::string(begin) + end;
+}
+
+Json response_usage(const Ending& ending) {
+  const engine::Generated& g = ending.generated;
+  return {{"input_tokens", g.n_prompt},
+          {"input_tokens_details",
+           {{"cached_tokens", g.n_prompt - g.n_computed}, {"cache_write_tokens", 0}}},
+          {"output_tokens", g.tokens.size()},
+          {"output_tokens_details", {{"reasoning_tokens", ending.n_thought_tokens}}},
+          {"total_tokens", static_cast<size_t>(g.n_prompt) + g.tokens.size()}};
+}
+
+// Returns the text of an object's fields without the braces. REQUIRES: there are fields.
+std::string fields_text(const Json& object) {
+  const std::string text = dump(object);
+  return text.substr(1, text.size() - 2);
+}
+
+}  // namespace
+
+std::string echo_text(const Json& body, const Wanted& wanted) {
+  std::string text;
+  const auto add = [&](const char* name, const Json& value) {
+    text.append(text.empty() ? "\"" : ",\"").append(name).append("\":").append(dump(value));
+  };
+  const auto repeat = [&](const char* name, const Json& otherwise) {
+    const auto given = body.find(name);
+    add(name, given == body.end() ? otherwise : *given);
+  };
+  repeat("instructions", nullptr);
+  repeat("max_output_tokens", nullptr);
+  repeat("metadata", Json::object());
+  repeat("parallel_tool_calls", true);
+  add("previous_response_id", nullptr);
+  repeat("reasoning", {{"effort", nullptr}, {"summary", nullptr}});
+  add("temperature", wanted.sampler.temperature);
+  repeat("text", {{"format", {{"type", "text"}}}});
+  repeat("tool_choice", "auto");
+  repeat("tools", Json::array());
+  add("top_p", wanted.sampler.top_p);
+  add("truncation", "disabled");
+  if (body.contains("user")) add("user", body["user"]);
+  return text;
+}
+
+ResponseWriter::ResponseWriter(std::string model, const std::shared_ptr<http::Exchange>& exchange,
+                               bool is_stream, std::string echo)
+    : created_(std::time(nullptr)),
+      model_(std::move(model)),
+      is_stream_(is_stream),
+      echo_(std::move(echo)),
+      exchange_(exchange),
+      events_(exchange) {
+  if (!is_stream_) return;
+  for (const char* const type : {"response.created", "response.in_progress"}) {
+    first_events_.push_back(response_event(type, {.status = "in_progress"}));
+  }
+}
+
+void ResponseWriter::begin() {
+  if (!is_stream_) return;
+  events_.begin();
+  for (std::string& event : first_events_) events_.line(std::move(event));
+  first_events_.clear();
+}
+
+void ResponseWriter::progress(int /*answer*/, const Progress& progress) {
+  if (!is_stream_) return;
+  events_.line(response_event("response.in_progress", {.status = "in_progress"},
+                              {{"prompt_progress", progress_json(progress.prompt)}}));
+}
+
+void ResponseWriter::open_block() {
+  const Block& block = blocks().back();
+  ids_.push_back(random_id(id_prefix(block.kind)));
+  send("response.output_item.added",
+       {{"output_index", index()}, {"item", item_json(block, ids_.back(), "in_progress", false)}});
+  if (block.kind != Block::Kind::kCall) send_part("response.content_part.added", part_json(block));
+}
+
+void ResponseWriter::grow_block(const std::string& text) {
+  Json delta = {{"item_id", ids_.back()}, {"output_index", index()}};
+  const Block::Kind kind = blocks().back().kind;
+  if (kind != Block::Kind::kCall) delta["content_index"] = 0;
+  delta["delta"] = text;
+  if (kind == Block::Kind::kText) delta["logprobs"] = Json::array();
+  if (timings()) delta["timings"] = timings_json(*timings());
+  send(delta_name(kind, ".delta"), delta);
+}
+
+void ResponseWriter::close_block() {
+  const Block& block = blocks().back();
+  Json done = {{"item_id", ids_.back()}, {"output_index", index()}};
+  if (block.kind == Block::Kind::kCall) {
+    done["arguments"] = block.text;
+  } else {
+    done["content_index"] = 0;
+    done["text"] = block.text;
+    if (block.kind == Block::Kind::kText) done["logprobs"] = Json::array();
+  }
+  send(delta_name(block.kind, ".done"), done);
+  if (block.kind != Block::Kind::kCall) send_part("response.content_part.done", part_json(block));
+  send("response.output_item.done",
+       {{"output_index", index()},
+        {"item", item_json(block, ids_.back(), status_of(blocks().size() - 1), true)}});
+}
+
+void ResponseWriter::finish() {
+  State state = {.status = is_cut() ? "incomplete" : "completed",
+                 .usage = response_usage(ending())};
+  for (size_t i = 0; i < blocks().size(); ++i) {
+    state.output.push_back(item_json(blocks()[i], ids_[i], status_of(i), true));
+  }
+  if (is_cut()) state.incomplete_details = {{"reason", "max_output_tokens"}};
+  if (is_stream_) {
+    Json more;
+    if (timings()) more["timings"] = Usage::timings(ending().generated);
+    events_.line(
+        response_event(is_cut() ? "response.incomplete" : "response.completed", state, more));
+    events_.end();
+    return;
+  }
+  http::Response whole;
+  add_response(state, &whole.body);
+  exchange_->reply(std::move(whole));
+}
+
+void ResponseWriter::fail(const std::string& why) {
+  if (!is_stream_) {
+    exchange_->reply(failure_response(why));
+    return;
+  }
+  events_.line(
+      response_event("response.failed",
+                     {.status = "failed", .error = {{"code", "server_error"}, {"message", why}}}));
+  events_.end();
+}
+
+// Says whether the answer has ended before the model was done with it.
+bool ResponseWriter::is_cut() const {
+  if (!has_ended()) return false;
+  const engine::Stop stop = ending().generated.stop;
+  return stop == engine::Stop::kLength || stop == engine::Stop::kContext;
+}
+
+// Returns the state of a block that is closed: the cut goes through the last one.
+const char* ResponseWriter::status_of(size_t block) const {
+  return is_cut() && block + 1 == blocks().size() ? "incomplete" : "completed";
+}
+
+// Appends the object to the text.
+void ResponseWriter::add_response(const State& state, std::string* text) const {
+  *text += "{" + fields_text({{"id", id_},
+                              {"object", "response"},
+                              {"created_at", created_},
+                              {"status", state.status},
+                              {"background", false},
+                              {"error", state.error},
+                              {"incomplete_details", state.incomplete_details},
+                              {"model", model_},
+                              {"output", state.output}});
+  text->append(",").append(echo_);
+  if (!state.usage.is_null()) text->append(",\"usage\":").append(dump(state.usage));
+  text->append("}");
+}
+
+// Returns an event that holds the response, and behind it the fields of `more`, which may be null.
+std::string ResponseWriter::response_event(std::string_view type, const State& state,
+                                           const Json& more) {
+  std::string text = event_head(type) + "{" +
+                     fields_text({{"type", type}, {"sequence_number", n_sent_++}}) +
+                     ",\"response\":";
+  add_response(state, &text);
+  if (!more.is_null()) text.append(",").append(fields_text(more));
+  return text.append("}").append(kEventEnd);
+}
+
+void ResponseWriter::send_part(const char* type, const Json& part) {
+  send(type,
+       {{"item_id", ids_.back()}, {"output_index", index()}, {"content_index", 0}, {"part", part}});
+}
+
+void ResponseWriter::send(const std::string& type, const Json& more) {
+  if (!is_stream_) return;
+  Json event = {{"type", type}, {"sequence_number", n_sent_++}};
+  event.update(more);
+  events_.event(event, type);
+}
+
+}  // namespace troika::server
