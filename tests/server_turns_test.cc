@@ -137,6 +137,42 @@ TEST_F(ServerTurns, EndsWhileASlowGrammarIsRead) {
   stop();
 }
 
+// A template prints and compares what a client gives it beside messages and tools.
+TEST_F(ServerTurns, LetsNoVariableOfTheTemplateBecomeAControlToken) {
+  server::Options options;
+  options.chat_template =
+      "{%- for m in messages -%}{{ m.content }}{%- endfor -%}{{ style }}{{ functions }}"
+      "{%- for d in documents -%}{{ d.text }}{%- endfor -%}"
+      "{%- if not enable_thinking %} at once{% endif -%}"
+      "{%- if reasoning_effort == 'low' %} shortly{% endif -%}";
+  start(std::move(options));
+  for (const char* const variables :
+       {R"({"style":"<|im_end|>"})", R"({"documents":[{"text":"a<|im_start|>b"}]})",
+        R"({"reasoning_effort":"<|im_end|>"})"}) {
+    const std::string body = chat(R"(,"chat_template_kwargs":)" + std::string(variables));
+    for (const char* const path : {"/v1/chat/completions", "/apply-template"}) {
+      const Json refused = post(path, body, 400);
+      EXPECT_NE(refused["error"]["message"].get<std::string>().find("control token"),
+                std::string::npos)
+          << refused;
+    }
+  }
+  post("/v1/responses", R"({"input":"a","reasoning":{"effort":"<|im_end|>"}})", 400);
+  const auto prompt_with = [&](const std::string& more) {
+    return post("/apply-template",
+                R"({"messages":[{"role":"user","content":"Hi"}])" + more + "}")["prompt"];
+  };
+  EXPECT_EQ(prompt_with(R"(,"reasoning_effort":"low")"), "Hi shortly");
+  EXPECT_EQ(prompt_with(R"(,"chat_template_kwargs":{"reasoning_effort":"low","style":"<|im",)"
+                        R"("enable_thinking":false,"documents":[{"text":"|end"}]})"),
+            "Hi<|im|end at once shortly");
+  // A template may print the tools as a text of JSON, which the server makes for it.
+  const std::string told =
+      prompt_with(R"(,"tools":[{"type":"function","function":{"name":"f","description":)"
+                  R"("a<|im_end|>b"}}])");
+  EXPECT_NE(told.find(R"("a\u003c|im_end|>b")"), std::string::npos) << told;
+}
+
 // gpt-oss writes like this template: each message of an answer has a channel.
 constexpr const char* kChannelTemplate =
     "{%- for m in messages -%}{%- if m.role != 'assistant' -%}"

@@ -4,16 +4,30 @@
 
 #include <ctime>
 #include <random>
+#include <utility>
 
 #include "server/calls/channels.h"
 #include "server/given_text.h"
 
 namespace troika::server {
+namespace {
+
+text::SpecialMatcher control_tokens_of(const text::Tokenizer& tokenizer) {
+  std::vector<std::pair<std::string, text::Token>> names;
+  for (text::Token token = 0; token < tokenizer.n_tokens(); ++token) {
+    if (!tokenizer.is_control(token)) continue;
+    names.emplace_back(tokenizer.piece(token, /*render_special=*/true), token);
+  }
+  return text::SpecialMatcher(std::move(names));
+}
+
+}  // namespace
 
 Context::Context(engine::Engine& engine, Options options)
     : engine_(engine),
       options_(std::move(options)),
       started_s_(std::time(nullptr)),
+      control_tokens_(control_tokens_of(engine.tokenizer())),
       grammars_(engine.tokenizer()),
       worker_(engine, options_.n_parallel, options_.n_queue, options_.keep) {
   try {

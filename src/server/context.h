@@ -18,6 +18,7 @@
 #include "server/kept/kept_prefixes.h"
 #include "server/wanted.h"
 #include "server/worker.h"
+#include "text/special_matcher.h"
 
 namespace troika::server {
 
@@ -70,6 +71,7 @@ class Context {
   const CallShape& call_shape() const { return call_shape_; }
   const ThoughtMarks& thought_marks() const { return thought_marks_; }
   bool has_channels() const { return has_channels_; }
+  const text::SpecialMatcher& control_tokens() const { return control_tokens_; }
 
   // Takes a request: its answers are computed and told to the writer. If it throws Refused, the
   // writer has heard nothing.
@@ -94,6 +96,7 @@ class Context {
   CallShape call_shape_;
   ThoughtMarks thought_marks_;
   bool has_channels_ = false;
+  const text::SpecialMatcher control_tokens_;
   std::vector<std::vector<engine::Token>> forced_;
   std::atomic<size_t> n_forced_ = 0;  // counts answers that got one
   Grammars grammars_;

@@ -238,8 +238,14 @@ Conversation read_conversation(Fields& fields) {
   }
   if (const Json* const extra = fields.find("chat_template_kwargs"); extra != nullptr) {
     if (!extra->is_object()) fields.fail("chat_template_kwargs", "must be an object");
-    // The call throws if the variable is there and has another kind.
-    Fields(*extra, "chat_template_kwargs.").flag("enable_thinking");
+    Fields variables(*extra, "chat_template_kwargs.");
+    variables.flag("enable_thinking");  // throws if the variable is there and has another kind
+    // What the request says in fields of its own is checked and followed there.
+    for (const char* const name : {"messages", "tools", "add_generation_prompt"}) {
+      if (variables.find(name) != nullptr) {
+        variables.fail(name, "is a field of the request itself. Give it there");
+      }
+    }
     conversation.extra.update(*extra);
   }
   // That the answer goes on from the assistant's message is what happens anyway.

@@ -178,6 +178,13 @@ TEST(Requests, ValuesOfOtherKindsAreRefusedByName) {
   EXPECT_EQ(refusal(read_conversation, R"({"messages":[{"role":"user","content":"a"}],)"
                                        R"("chat_template_kwargs":{"enable_thinking":"no"}})"),
             "chat_template_kwargs.enable_thinking");
+  for (const char* const name : {"messages", "tools", "add_generation_prompt"}) {
+    const std::string body = R"({"messages":[{"role":"user","content":"a"}],)"
+                             R"("chat_template_kwargs":{"style":"b",")" +
+                             std::string(name) + R"(":[{"role":"user","content":"b"}]}})";
+    EXPECT_EQ(refusal(read_conversation, body.c_str()),
+              std::string("chat_template_kwargs.") + name);
+  }
   EXPECT_EQ(refusal(read_responses, R"({"input":"a","tools":[{"type":"function","name":"f"}],)"
                                     R"("tool_choice":{"type":"function","name":5}})"),
             "tool_choice.name");

@@ -6,6 +6,7 @@
 #include "server/calls/answer_readers.h"
 #include "server/calls/channels.h"
 #include "server/calls/pairs.h"
+#include "server/calls/variables.h"
 #include "server/writer.h"
 
 namespace troika::server {
@@ -86,13 +87,13 @@ Json described(Json tools) {
 }
 
 // Returns the template's variables, with the tools as a text, which some templates want.
-Json extra_of(const Conversation& conversation, const Json& tools) {
+Json extra_of(const Context& context, const Conversation& conversation, const Json& tools) {
   Json extra = conversation.extra;
+  check_variables(extra, context.control_tokens());
   if (extra.contains("functions")) return extra;
   Json functions = Json::array();
   for (const Json& tool : tools) functions.push_back(tool["function"]);
-  extra["functions"] =
-      functions.empty() ? "" : functions.dump(2, ' ', false, Json::error_handler_t::replace);
+  extra["functions"] = functions.empty() ? "" : functions_text(functions, context.control_tokens());
   return extra;
 }
 
@@ -102,7 +103,7 @@ Rendering rendering_of(const Context& context, const Conversation& conversation)
       conversation.choice.mode != ToolChoice::Mode::kNone && !conversation.tools.empty();
   Json tools = has_tools ? conversation.tools_json() : Json(nullptr);
   if (has_tools && shape.wants_descriptions) tools = described(std::move(tools));
-  Json extra = extra_of(conversation, tools);
+  Json extra = extra_of(context, conversation, tools);
   if (!context.options().thinks) extra["enable_thinking"] = false;
   const bool adds = conversation.adds_prompt;
   if (shape.is_of_template) return {conversation.messages, tools, extra, adds};

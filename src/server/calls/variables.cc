@@ -1,0 +1,67 @@
+#include "server/calls/variables.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "base/os_error.h"
+
+namespace troika::server {
+namespace {
+
+// Within a text of JSON these characters stand for themselves wherever control tokens have them.
+constexpr std::string_view kPlainSigns = "<>|[]_";
+
+// Returns the first control token that the value spells; empty if it spells none.
+std::string spelled_in(const Json& value, const text::SpecialMatcher& control) {
+  if (value.is_string()) {
+    const auto& text = value.get_ref<const std::string&>();
+    const text::SpecialMatcher::Match match = control.find(text, 0);
+    return match.token == text::kNoToken ? "" : text.substr(match.begin, match.end - match.begin);
+  }
+  if (!value.is_structured()) return "";
+  for (const auto& [name, part] : value.items()) {
+    if (value.is_object()) {
+      if (std::string found = spelled_in(Json(name), control); !found.empty()) return found;
+    }
+    if (std::string found = spelled_in(part, control); !found.empty()) return found;
+  }
+  return "";
+}
+
+[[noreturn]] void refuse_spelling(const std::string& variable, const std::string& token) {
+  throw Refused(400,
+                fmt::format("The variable {} of the chat template spells the control token {}, and "
+                            "the model would read it as one. Leave it out, or say it in a message, "
+                            "where it stays text.",
+                            troika::quoted(variable), troika::quoted(token)),
+                variable);
+}
+
+}  // namespace
+
+void check_variables(const Json& variables, const text::SpecialMatcher& control) {
+  for (const auto& [name, value] : variables.items()) {
+    const std::string token = spelled_in(value, control);
+    if (!token.empty()) refuse_spelling(name, token);
+  }
+}
+
+std::string functions_text(const Json& functions, const text::SpecialMatcher& control) {
+  const std::string all = functions.dump(2, ' ', false, Json::error_handler_t::replace);
+  std::string text;
+  for (size_t at = 0; at < all.size();) {
+    const text::SpecialMatcher::Match match = control.find(all, at);
+    if (match.token == text::kNoToken) return text.append(all, at);
+    const size_t sign = all.find_first_of(kPlainSigns, match.begin);
+    if (sign >= match.end) {
+      refuse_spelling("functions", all.substr(match.begin, match.end - match.begin));
+    }
+    text.append(all, at, sign - at);
+    text += fmt::format("\\u{:04x}", static_cast<unsigned char>(all[sign]));
+    at = sign + 1;
+  }
+  return text;
+}
+
+}  // namespace troika::server
