@@ -57,8 +57,12 @@ class Connection {
   // Says that no request has begun: the next byte is the first of one.
   bool is_idle() const { return exchange == nullptr && parser_.is_idle() && in_.empty(); }
   void begin_idle(Time now) { deadline_ = now + seconds(patience_.idle); }
-  // Returns when it ends if no request begins. REQUIRES: it is idle.
-  Time idle_until() const { return deadline_; }
+  // Says that a request has begun and that its head is not whole.
+  bool awaits_head() const {
+    return exchange == nullptr && !is_ending_ && !parser_.is_idle() && parser_.is_reading_head();
+  }
+  // Returns when it ends if nothing more comes. REQUIRES: it is idle or awaits a head.
+  Time waits_until() const { return deadline_; }
 
   enum class Late : uint8_t { kNo, kIdle, kHead, kBody, kWrite, kLinger };
   // Says what the client has taken too long for.

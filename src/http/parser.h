@@ -28,6 +28,7 @@ class Parser {
   bool is_idle() const { return state_ == State::kBegin && line_.empty(); }
   bool is_done() const { return state_ == State::kDone; }
   bool is_refused() const { return state_ == State::kRefused; }
+  bool is_reading_head() const { return state_ <= State::kHeaders; }
   bool is_reading_body() const { return state_ >= State::kBody && state_ < State::kDone; }
   // Returns what is wrong. Nothing can be read behind it. REQUIRES: is_refused().
   const Refusal& refusal() const { return refusal_; }

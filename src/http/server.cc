@@ -1,10 +1,7 @@
 #include "http/server.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -36,7 +33,6 @@ int connections_allowed(int wanted) {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMostEvents = 256;
-constexpr int kMostAccepted = 64;  // limits the connections that one turn accepts
 constexpr int kTickMs = 100;
 constexpr size_t kMailboxId = 0;
 constexpr size_t kFirstListenerId = 1;
@@ -130,66 +126,6 @@ void Server::begin_stop() {
 bool Server::is_quiet() const {
   return std::all_of(connections_.begin(), connections_.end(),
                      [](const auto& entry) { return entry.second->is_lingering(); });
-}
-
-// Ends the connection that has waited longest of those that are between two requests, to make room.
-// Returns false if there is none.
-bool Server::end_an_idle_one() {
-  // Connections whose clients have not read their last answer yet come last: closing could lose it.
-  const auto rank = [](const Connection& one) {
-    return std::pair(one.is_lingering(), one.idle_until());
-  };
-  auto longest = connections_.end();
-  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
-    if (!it->second->is_idle() || it->second->n_unsent() > 0) continue;
-    const bool is_longer =
-        longest == connections_.end() || rank(*it->second) < rank(*longest->second);
-    if (is_longer) longest = it;
-  }
-  ++statistics_.n_crowded;
-  if (longest == connections_.end()) return false;
-  close(longest->first);
-  return true;
-}
-
-void Server::turn_away(const Descriptor& socket) {
-  const Response response =
-      handler_.refusal({503, "The server has as many connections as it may. Try again."}, "");
-  const std::string bytes =
-      head_of(response, static_cast<long long>(response.body.size()), false, true) + response.body;
-  // Bytes that the new socket does not take at once are dropped, as waiting would need a place.
-  [[maybe_unused]] const ssize_t n =
-      send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-void Server::accept_from(const Listener& listener) {
-  for (int i = 0; i < kMostAccepted; ++i) {
-    Descriptor socket(accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (socket.get() < 0) {
-      // While no descriptor is left, the listener stays ready and would be tried in every turn. So
-      // an idle connection is ended, which makes room for the next turn.
-      if (errno == EMFILE || errno == ENFILE) end_an_idle_one();
-      return;
-    }
-    const bool has_room = connections_.size() < static_cast<size_t>(options_.most_connections);
-    if (!has_room && !end_an_idle_one()) {
-      turn_away(socket);
-      continue;
-    }
-    if (listener.is_tcp()) {
-      const int on = 1;
-      setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    }
-    const Id id = next_id_++;
-    const int fd = socket.get();
-    auto connection =
-        std::make_unique<Connection>(std::move(socket), options_.limits, options_.patience, now_);
-    connection->events = EPOLLIN | EPOLLRDHUP;
-    wait_for(fd, id, connection->events, true);
-    connections_.emplace(id, std::move(connection));
-    ++statistics_.n_connections;
-    statistics_.n_open = static_cast<int>(connections_.size());
-  }
 }
 
 void Server::leave(Connection& connection) {

@@ -75,7 +75,7 @@ class Server {
   using Id = size_t;
   void wait_for(int fd, Id id, uint32_t events, bool is_new);
   void accept_from(const Listener& listener);
-  bool end_an_idle_one();
+  bool end_a_waiting_one();
   void turn_away(const Descriptor& socket);
   void serve(Id id, uint32_t events);
   void read_requests(Id id, Connection& connection);

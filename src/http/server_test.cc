@@ -335,6 +335,22 @@ TEST_F(HttpServer, TheConnectionThatWaitedLongestMakesRoom) {
   EXPECT_TRUE(first.read().ends_with("GET "));
 }
 
+// Whoever begins as many requests as there are places, and ends none, locks nobody out.
+TEST_F(HttpServer, AHeadThatDoesNotEndMakesRoomForAnother) {
+  start({.most_connections = 3});
+  Client busy(path_), first(path_), second(path_);
+  busy.send(get("/never"));
+  handler_.wait_for_asked(1);
+  first.send("GET /echo HT");
+  second.send("GET /echo HTTP/1.1\r\nHost: a\r\nX: ");
+  for (int i = 0; i < 3; ++i) {
+    const std::string answer = Client(path_).ask(last("/echo"));
+    EXPECT_TRUE(answer.ends_with("GET ")) << answer;
+  }
+  busy.leave();
+  handler_.wait_for_gone(1);
+}
+
 TEST_F(HttpServer, StopsWhenAnswersUnderWayHaveEnded) {
   start();
   Client idle(path_), reading(path_);

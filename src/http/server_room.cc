@@ -1,0 +1,84 @@
+// What the server does where many want to be served: whom it accepts, and whom it ends to make
+// room.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "http/server.h"
+
+namespace troika::http {
+namespace {
+
+constexpr int kMostAccepted = 64;  // limits the connections that one turn accepts
+
+}  // namespace
+
+// Ends a connection to make room: the one that has waited longest of those that are between two
+// requests, or, where there is none, the one whose request's head has taken longest to come. A head
+// comes at once unless its sender means to keep the place. Returns false if there is no such one.
+bool Server::end_a_waiting_one() {
+  // Connections whose clients have not read their last answer yet come last: closing could lose it.
+  const auto rank = [](const Connection& one) {
+    return std::tuple(one.is_lingering(), !one.is_idle(), one.waits_until());
+  };
+  auto longest = connections_.end();
+  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
+    const Connection& one = *it->second;
+    if ((!one.is_idle() && !one.awaits_head()) || one.n_unsent() > 0) continue;
+    if (longest == connections_.end() || rank(one) < rank(*longest->second)) longest = it;
+  }
+  ++statistics_.n_crowded;
+  if (longest == connections_.end()) return false;
+  close(longest->first);
+  return true;
+}
+
+void Server::turn_away(const Descriptor& socket) {
+  const Response response =
+      handler_.refusal({503, "The server has as many connections as it may. Try again."}, "");
+  const std::string bytes =
+      head_of(response, static_cast<long long>(response.body.size()), false, true) + response.body;
+  // Bytes that the new socket does not take at once are dropped, as waiting would need a place.
+  [[maybe_unused]] const ssize_t n =
+      send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void Server::accept_from(const Listener& listener) {
+  for (int i = 0; i < kMostAccepted; ++i) {
+    Descriptor socket(accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket.get() < 0) {
+      // While no descriptor is left, the listener stays ready and would be tried in every turn. So
+      // a connection that waits is ended, which makes room for the next turn.
+      if (errno == EMFILE || errno == ENFILE) end_a_waiting_one();
+      return;
+    }
+    const bool has_room = connections_.size() < static_cast<size_t>(options_.most_connections);
+    if (!has_room && !end_a_waiting_one()) {
+      turn_away(socket);
+      continue;
+    }
+    if (listener.is_tcp()) {
+      const int on = 1;
+      setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    }
+    const Id id = next_id_++;
+    const int fd = socket.get();
+    auto connection =
+        std::make_unique<Connection>(std::move(socket), options_.limits, options_.patience, now_);
+    connection->events = EPOLLIN | EPOLLRDHUP;
+    wait_for(fd, id, connection->events, true);
+    connections_.emplace(id, std::move(connection));
+    ++statistics_.n_connections;
+    statistics_.n_open = static_cast<int>(connections_.size());
+  }
+}
+
+}  // namespace troika::http
