@@ -29,6 +29,7 @@ class Connection {
 
   int fd() const { return socket_.get(); }
   Parser& parser() { return parser_; }
+  const Parser& parser() const { return parser_; }
 
   // The most bytes that are read ahead of the request that is being answered.
   static constexpr size_t kMostAhead = size_t{64} << 10;

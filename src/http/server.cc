@@ -170,8 +170,10 @@ void Server::read_requests(Id id, Connection& connection) {
   while (connection.exchange == nullptr && !connection.is_ending() && connection.has_unread()) {
     connection.parse(now_);
     count_body(connection);
+    while (n_body_bytes_ > options_.most_body_bytes && end_a_larger_body(connection)) {
+    }
     if (n_body_bytes_ > options_.most_body_bytes) {
-      refuse(connection, {503, "The server holds as many bytes of requests as it may. Try again."});
+      refuse_for_bytes(connection);
     } else if (connection.parser().is_refused()) {
       refuse(connection, connection.parser().refusal());
     } else if (connection.parser().is_done()) {

@@ -76,6 +76,8 @@ class Server {
   void wait_for(int fd, Id id, uint32_t events, bool is_new);
   void accept_from(const Listener& listener);
   bool end_a_waiting_one();
+  bool end_a_larger_body(const Connection& than);
+  void refuse_for_bytes(Connection& connection);
   void turn_away(const Descriptor& socket);
   void serve(Id id, uint32_t events);
   void read_requests(Id id, Connection& connection);

@@ -41,6 +41,30 @@ bool Server::end_a_waiting_one() {
   return true;
 }
 
+// Refuses the largest body that is still coming, if it is larger than what has come of this
+// connection's. Otherwise whoever keeps a few large bodies coming slowly would have everybody else
+// refused. Returns false if there is none.
+bool Server::end_a_larger_body(const Connection& than) {
+  auto largest = connections_.end();
+  size_t n_most = than.n_body_counted;
+  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
+    const Connection& one = *it->second;
+    const bool is_coming = one.parser().is_reading_body() && !one.is_ending();
+    if (!is_coming || one.n_body_counted <= n_most) continue;
+    largest = it;
+    n_most = one.n_body_counted;
+  }
+  if (largest == connections_.end()) return false;
+  const Id id = largest->first;
+  refuse_for_bytes(*largest->second);
+  settle(id);
+  return true;
+}
+
+void Server::refuse_for_bytes(Connection& connection) {
+  refuse(connection, {503, "The server holds as many bytes of requests as it may. Try again."});
+}
+
 void Server::turn_away(const Descriptor& socket) {
   const Response response =
       handler_.refusal({503, "The server has as many connections as it may. Try again."}, "");

@@ -246,6 +246,32 @@ TEST_F(HttpServer, RefusesAndEnds) {
   EXPECT_TRUE(Client(path_).ask(second).starts_with("HTTP/1.1 200 "));
 }
 
+// A few large bodies that come slowly lock nobody out: the largest of them makes room.
+TEST_F(HttpServer, ALargeBodyThatIsComingMakesRoomForASmallerOne) {
+  start({.limits = {.body_bytes = 100}, .most_body_bytes = 200});
+  const auto head = [](int length) {
+    return "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: " +
+           std::to_string(length) + "\r\n\r\n";
+  };
+  const auto begin = [&](Client& client, int n_bytes) {
+    client.send(
+        "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 100\r\n"
+        "Expect: 100-continue\r\n\r\n");
+    EXPECT_NE(client.read("\r\n\r\n").find(" 100 "), std::string::npos);
+    client.send(std::string(static_cast<size_t>(n_bytes), 'x'));
+  };
+  Client larger(path_), smaller(path_);
+  begin(larger, 95);
+  begin(smaller, 85);
+  for (int i = 0; i < 3; ++i) {
+    const std::string answer = Client(path_).ask(head(50) + std::string(50, 'y'));
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 ")) << answer;
+  }
+  EXPECT_TRUE(larger.read().starts_with("HTTP/1.1 503 "));
+  const std::string rest = smaller.ask(std::string(15, 'x'));
+  EXPECT_TRUE(rest.starts_with("HTTP/1.1 200 ")) << rest;
+}
+
 TEST_F(HttpServer, TellsThatAClientHasLeft) {
   start();
   Client client(path_);
