@@ -45,6 +45,8 @@ class Connection {
   // Writes what the socket takes. Returns false where the connection is broken.
   bool flush(Time now);
   size_t n_unsent() const { return out_.size() - n_sent_; }
+  // Returns when it ends if nothing more is taken. REQUIRES: something is unsent.
+  Time unsent_until() const { return write_deadline_; }
 
   // Lets the connection end once everything is sent. What still comes is thrown away.
   void end_after_sending() { is_ending_ = true; }
@@ -75,9 +77,10 @@ class Connection {
   bool is_begun = false;  // says that the answer's head is sent
   bool is_chunked = false;
   bool is_head_only = false;
-  bool is_last = false;       // says that the connection ends behind the answer
-  size_t n_body_counted = 0;  // counts the bytes of this body in the server's total
-  uint32_t events = 0;        // the events of the socket that the server waits for
+  bool is_last = false;         // says that the connection ends behind the answer
+  size_t n_body_counted = 0;    // counts the bytes of this body in the server's total
+  size_t n_unsent_counted = 0;  // counts the unsent bytes in the server's total
+  uint32_t events = 0;          // the events of the socket that the server waits for
 
  private:
   static std::chrono::steady_clock::duration seconds(double s) {

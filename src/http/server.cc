@@ -98,6 +98,7 @@ void Server::run() {
       }
     }
     read_mail();
+    end_slow_readers();
     if (now_ >= next_tick_) {
       look_at_times();
       handler_.on_tick();
@@ -130,6 +131,7 @@ bool Server::is_quiet() const {
 
 void Server::leave(Connection& connection) {
   n_body_bytes_ -= std::exchange(connection.n_body_counted, 0);
+  n_unsent_bytes_ -= std::exchange(connection.n_unsent_counted, 0);
   const std::shared_ptr<Exchange> exchange = std::move(connection.exchange);
   connection.exchange = nullptr;
   if (exchange == nullptr) return;
@@ -297,6 +299,7 @@ void Server::settle(Id id) {
     close(id);
     return;
   }
+  count_unsent(connection);
   const bool is_sent = connection.n_unsent() == 0;
   if (const std::shared_ptr<Exchange> exchange = connection.exchange; exchange != nullptr) {
     exchange->unsent_.store(connection.n_unsent());

@@ -43,6 +43,8 @@ struct ServerOptions {
   int most_connections = 2048;
   // Limits the bodies of all requests that are not answered yet, together.
   size_t most_body_bytes = size_t{128} << 20;
+  // Limits the unsent bytes of all connections together that hold more of them than a stream may.
+  size_t most_unsent_bytes = size_t{256} << 20;
   double grace = 20;  // seconds that answers under way have once the server is told to stop
 };
 
@@ -78,6 +80,7 @@ class Server {
   bool end_a_waiting_one();
   bool end_a_larger_body(const Connection& than);
   void refuse_for_bytes(Connection& connection);
+  void end_slow_readers();
   void turn_away(const Descriptor& socket);
   void serve(Id id, uint32_t events);
   void read_requests(Id id, Connection& connection);
@@ -86,6 +89,7 @@ class Server {
   void refuse(Connection& connection, const Refusal& refusal);
   void answer_and_end(Connection& connection, const Response& response);
   void count_body(Connection& connection);
+  void count_unsent(Connection& connection);
   void read_mail();
   void do_letter(Mailbox::Letter& letter);
   void begin_answer(Connection& connection, const Response& head, bool is_whole);
@@ -107,6 +111,7 @@ class Server {
   Id next_id_ = 0;
   std::vector<Id> left_;  // the connections whose clients send no more
   size_t n_body_bytes_ = 0;
+  size_t n_unsent_bytes_ = 0;
   std::atomic<int> n_stops_ = 0;
   bool is_stopping_ = false;
   Time stop_deadline_;

@@ -65,6 +65,31 @@ void Server::refuse_for_bytes(Connection& connection) {
   refuse(connection, {503, "The server holds as many bytes of requests as it may. Try again."});
 }
 
+// Counts what is more than a stream keeps unsent: whole answers may be large, and nothing pauses
+// them.
+void Server::count_unsent(Connection& connection) {
+  const size_t n = connection.n_unsent() > Exchange::kMostUnsent ? connection.n_unsent() : 0;
+  n_unsent_bytes_ = n_unsent_bytes_ - connection.n_unsent_counted + n;
+  connection.n_unsent_counted = n;
+}
+
+// Ends the connections whose clients have taken nothing of a large answer for the longest time,
+// while all of them together hold more bytes than they may.
+void Server::end_slow_readers() {
+  while (n_unsent_bytes_ > options_.most_unsent_bytes) {
+    auto slowest = connections_.end();
+    for (auto it = connections_.begin(); it != connections_.end(); ++it) {
+      const Connection& one = *it->second;
+      if (one.n_unsent_counted == 0) continue;
+      const bool is_slower =
+          slowest == connections_.end() || one.unsent_until() < slowest->second->unsent_until();
+      if (is_slower) slowest = it;
+    }
+    ++statistics_.n_crowded;
+    close(slowest->first);
+  }
+}
+
 void Server::turn_away(const Descriptor& socket) {
   const Response response =
       handler_.refusal({503, "The server has as many connections as it may. Try again."}, "");
