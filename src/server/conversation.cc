@@ -16,7 +16,7 @@ namespace {
 
 // Reads {"id", "type", "function": {"name", "arguments"}}. Clients send the arguments as a text,
 // but templates want them as JSON.
-Json read_call(const Json& call, const std::string& where) {
+Json read_call(const Json& call, const std::string& where, size_t* n_compared) {
   Fields fields(call, where + ".");
   const Json* const function = fields.find("function");
   if (function == nullptr) fail(where + ".function", "is missing");
@@ -25,7 +25,7 @@ Json read_call(const Json& call, const std::string& where) {
   const Json* const given = parts.find("arguments");
   Json arguments = given == nullptr ? Json::object() : *given;
   if (arguments.is_string()) {
-    arguments = arguments_from(arguments.get<std::string>());
+    arguments = arguments_from(arguments.get<std::string>(), n_compared);
   } else if (!arguments.is_object()) {
     parts.fail("arguments", "must be the text of a JSON object, or an object");
   }
@@ -35,7 +35,7 @@ Json read_call(const Json& call, const std::string& where) {
           {"function", {{"name", name}, {"arguments", arguments}}}};
 }
 
-Json read_message(const Json& given, const std::string& where) {
+Json read_message(const Json& given, const std::string& where, size_t* n_compared) {
   Fields fields(given, where + ".");
   Json message;
   std::string role = fields.text("role");
@@ -53,7 +53,8 @@ Json read_message(const Json& given, const std::string& where) {
     if (!calls->is_array()) fail(where + ".tool_calls", "must be a list");
     Json list = Json::array();
     for (size_t i = 0; i < calls->size(); ++i) {
-      list.push_back(read_call((*calls)[i], fmt::format("{}.tool_calls[{}]", where, i)));
+      list.push_back(
+          read_call((*calls)[i], fmt::format("{}.tool_calls[{}]", where, i), n_compared));
     }
     if (!list.empty()) message["tool_calls"] = list;
   }
@@ -148,11 +149,12 @@ Json arguments_schema(const Json& given, const std::string& where) {
   return schema;
 }
 
-Json arguments_from(const std::string& text) {
+Json arguments_from(const std::string& text, size_t* n_compared) {
   if (text.empty()) return Json::object();
   try {
-    return object_from(text);
+    return object_from(text, n_compared);
   } catch (const Refused&) {
+    if (*n_compared > kMostCompared) throw;
     return text;
   }
 }
@@ -227,8 +229,10 @@ Conversation read_conversation(Fields& fields) {
   if (messages == nullptr || !messages->is_array() || messages->empty()) {
     fields.fail("messages", "must be a list of messages, and not empty");
   }
+  size_t n_compared = 0;
   for (size_t i = 0; i < messages->size(); ++i) {
-    conversation.messages.push_back(read_message((*messages)[i], fmt::format("messages[{}]", i)));
+    conversation.messages.push_back(
+        read_message((*messages)[i], fmt::format("messages[{}]", i), &n_compared));
   }
   read_tools(fields, &conversation);
   read_choice(fields, &conversation);

@@ -52,8 +52,9 @@ Json arguments_schema(const Json& given, const std::string& where);
 
 // Returns the arguments of an earlier call, given as text, in the form that templates want: as an
 // object. A text that is none stays a text: the model wrote it, and a client sends it back as it
-// is.
-Json arguments_from(const std::string& text);
+// is. The texts of one request share `n_compared`, as object_from() has it. Throws Refused where
+// they take too much work together.
+Json arguments_from(const std::string& text, size_t* n_compared);
 
 // Returns the text of a content that is a text or a list of texts. Throws Refused for images and
 // the like.

@@ -14,14 +14,11 @@ constexpr size_t kMostNested = 100;
 // The reader of JSON compares each key with those before it in the object: 2,000 keys take two
 // million comparisons, some milliseconds, and no person writes as many.
 constexpr size_t kMostKeys = 2000;
-// Limits the comparisons for all objects together, to some hundredths of a second.
-constexpr size_t kMostCompared = 20'000'000;
 
 // Says what a text has too much of for the reader of JSON, which calls itself for each level of
 // brackets and compares keys: a stranger must not decide how often. Returns "" if it is nothing.
-std::string excess_of(std::string_view text) {
+std::string excess_of(std::string_view text, size_t* n_compared) {
   std::vector<size_t> n_keys;  // by the level of brackets
-  size_t n_compared = 0;
   bool is_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -38,11 +35,11 @@ std::string excess_of(std::string_view text) {
     } else if ((c == ']' || c == '}') && !n_keys.empty()) {
       n_keys.pop_back();
     } else if (c == ':' && !n_keys.empty()) {
-      n_compared += n_keys.back();
+      *n_compared += n_keys.back();
       if (++n_keys.back() > kMostKeys) {
         return fmt::format("An object of the body has more than {} fields.", kMostKeys);
       }
-      if (n_compared > kMostCompared) return "Too many objects of the body have many fields.";
+      if (*n_compared > kMostCompared) return "Too many objects of the body have many fields.";
     }
   }
   return "";
@@ -50,8 +47,10 @@ std::string excess_of(std::string_view text) {
 
 }  // namespace
 
-Json object_from(std::string_view text) {
-  if (const std::string excess = excess_of(text); !excess.empty()) throw Refused(400, excess);
+Json object_from(std::string_view text, size_t* n_compared) {
+  size_t n_alone = 0;
+  const std::string excess = excess_of(text, n_compared != nullptr ? n_compared : &n_alone);
+  if (!excess.empty()) throw Refused(400, excess);
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) throw Refused(400, "The body is no JSON.");
   if (!json.is_object()) throw Refused(400, "The body is JSON, but no object.");

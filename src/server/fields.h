@@ -30,9 +30,14 @@ class Refused : public Error {
   Json details = Json::object();
 };
 
+// The most comparisons of keys that reading the JSON of one request may take, which is some
+// hundredths of a second: each key of an object is compared with those before it.
+inline constexpr size_t kMostCompared = 20'000'000;
+
 // Reads a JSON object. Throws Refused if the text is none, is nested more than a hundred times, or
-// has objects of more than 2,000 fields, or too many of nearly as many.
-Json object_from(std::string_view text);
+// has objects of more than 2,000 fields, or too many of nearly as many. Texts of one request that
+// are read one by one share `n_compared`, which counts the comparisons so far; it may be null.
+Json object_from(std::string_view text, size_t* n_compared = nullptr);
 
 class Fields {
  public:

@@ -162,6 +162,35 @@ TEST(Requests, WithVeryManyFieldsAreRefused) {
   EXPECT_EQ(refusal(list + "]}"), "Too many objects of the body have many fields.");
 }
 
+// Arguments of earlier calls are texts of JSON within the JSON: a request may have many, and each
+// may be as large as is allowed.
+TEST(Requests, WithVeryManyFieldsInArgumentsAreRefused) {
+  const auto refusal = [](auto read, const Json& body) -> std::string {
+    Fields fields(body);
+    try {
+      read(fields);
+    } catch (const Refused& refused) {
+      EXPECT_EQ(refused.status, 400);
+      return refused.what();
+    }
+    return "it was taken";
+  };
+  const std::string arguments = object_of(2000);
+  for (const int n_calls : {9, 11}) {
+    Json calls = Json::array(), items = Json::array();
+    for (int i = 0; i < n_calls; ++i) {
+      calls.push_back({{"id", "1"}, {"function", {{"name", "f"}, {"arguments", arguments}}}});
+      items.push_back({{"type", "function_call"}, {"name", "f"}, {"arguments", arguments}});
+    }
+    items.push_back({{"role", "user"}, {"content", "a"}});
+    const Json chat = {{"messages", Json::array({{{"role", "assistant"}, {"tool_calls", calls}}})}};
+    const char* const expected =
+        n_calls < 10 ? "it was taken" : "Too many objects of the body have many fields.";
+    EXPECT_EQ(refusal(read_conversation, chat), expected);
+    EXPECT_EQ(refusal(read_responses, Json{{"input", items}}), expected);
+  }
+}
+
 TEST(Requests, ValuesOfOtherKindsAreRefusedByName) {
   const auto refusal = [](auto read, const char* text) -> std::string {
     const Json body = object_from(text);

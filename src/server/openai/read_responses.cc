@@ -24,12 +24,12 @@ void read_message_item(Fields& item, const std::string& where, Json* messages) {
 }
 
 // Adds a call to the messages. Calls that follow each other belong to one message.
-void read_call_item(Fields& item, Json* messages) {
-  const Json call = {
-      {"id", item.text("call_id")},
-      {"type", "function"},
-      {"function",
-       {{"name", item.text("name")}, {"arguments", arguments_from(item.text("arguments"))}}}};
+void read_call_item(Fields& item, Json* messages, size_t* n_compared) {
+  const Json call = {{"id", item.text("call_id")},
+                     {"type", "function"},
+                     {"function",
+                      {{"name", item.text("name")},
+                       {"arguments", arguments_from(item.text("arguments"), n_compared)}}}};
   const bool continues = !messages->empty() && messages->back()["role"] == "assistant";
   if (!continues) messages->push_back({{"role", "assistant"}, {"content", ""}});
   messages->back()["tool_calls"].push_back(call);
@@ -43,14 +43,14 @@ void read_output(Fields& item, const std::string& where, Json* messages) {
                        {"content", text_of_parts(*output, where + ".output")}});
 }
 
-void read_item(const Json& given, const std::string& where, Json* messages) {
+void read_item(const Json& given, const std::string& where, Json* messages, size_t* n_compared) {
   Fields item(given, where + ".");
   const std::string type = item.text("type", "message");
   for (const char* const remark : {"id", "status", "phase", "namespace"}) item.ignore(remark);
   if (type == "message") {
     read_message_item(item, where, messages);
   } else if (type == "function_call") {
-    read_call_item(item, messages);
+    read_call_item(item, messages, n_compared);
   } else if (type == "function_call_output") {
     read_output(item, where, messages);
   } else if (type == "reasoning") {
@@ -166,8 +166,9 @@ Conversation read_responses(Fields& fields) {
   if (input->is_string()) {
     conversation.messages.push_back({{"role", "user"}, {"content", *input}});
   } else {
+    size_t n_compared = 0;
     for (size_t i = 0; i < input->size(); ++i) {
-      read_item((*input)[i], fmt::format("input[{}]", i), &conversation.messages);
+      read_item((*input)[i], fmt::format("input[{}]", i), &conversation.messages, &n_compared);
     }
   }
   conversation.take_beginning();
