@@ -53,6 +53,31 @@ TEST_F(ServerAnthropic, HoldsAnswersToTheSchemaOfTheirFormat) {
   }
 }
 
+// A call in one piece is an object in the answer, and writing that takes a call of a function for
+// each of its levels.
+TEST_F(ServerAnthropic, RefusesArgumentsInOnePieceThatTheModelNestsDeeply) {
+  const auto call_of = [](size_t n) {
+    return "<call>weather({\"city\":" + std::string(n, '[') + std::string(n, ']') + "})</call>";
+  };
+  server::Options options;
+  options.forced_texts = {call_of(20), call_of(150), call_of(150)};
+  start(std::move(options));
+  const std::string tools =
+      R"(,"max_tokens":600,"tools":[{"name":"weather","input_schema":{"type":"object"}}])";
+  const Json shallow = post("/v1/messages", ask(tools));
+  EXPECT_EQ(shallow["content"][0]["input"]["city"].dump(),
+            std::string(20, '[') + std::string(20, ']'));
+  const Json refused = post("/v1/messages", ask(tools), 500);
+  EXPECT_NE(refused["error"]["message"].get<std::string>().find("more than 100"), std::string::npos)
+      << refused;
+  std::string streamed;
+  for (const Json& event : stream("/v1/messages", ask(tools + R"(,"stream":true)"))) {
+    if (!event.contains("delta") || !event["delta"].contains("partial_json")) continue;
+    streamed += event["delta"]["partial_json"].get<std::string>();
+  }
+  EXPECT_EQ(streamed, "{\"city\":" + std::string(150, '[') + std::string(150, ']') + "}");
+}
+
 TEST_F(ServerAnthropic, KnowsStopStringsByTheirNameThereAlone) {
   start_with_text("one two three");
   const std::string body = R"({"messages":[{"role":"user","content":"a"}],"max_tokens":30,)";

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -10,7 +11,6 @@
 namespace troika::server {
 namespace {
 
-constexpr size_t kMostNested = 100;
 // The reader of JSON compares each key with those before it in the object: 2,000 keys take two
 // million comparisons, some milliseconds, and no person writes as many.
 constexpr size_t kMostKeys = 2000;
@@ -46,6 +46,25 @@ std::string excess_of(std::string_view text, size_t* n_compared) {
 }
 
 }  // namespace
+
+size_t nested_levels(std::string_view json) {
+  size_t n = 0, n_most = 0;
+  bool is_string = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (is_string) {
+      if (c == '\\') ++i;
+      is_string = c != '"';
+    } else if (c == '"') {
+      is_string = true;
+    } else if (c == '[' || c == '{') {
+      n_most = std::max(n_most, ++n);
+    } else if ((c == ']' || c == '}') && n > 0) {
+      --n;
+    }
+  }
+  return n_most;
+}
 
 Json object_from(std::string_view text, size_t* n_compared) {
   size_t n_alone = 0;

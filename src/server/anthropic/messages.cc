@@ -1,8 +1,12 @@
 #include "server/anthropic/messages.h"
 
+#include <fmt/format.h>
+
 #include <limits>
 #include <optional>
 
+#include "base/error.h"
+#include "base/os_error.h"
 #include "server/anthropic/read_messages.h"
 #include "server/blocks.h"
 #include "server/calls/turn.h"
@@ -23,6 +27,13 @@ Json block_json(const Block& block, bool is_whole) {
   }
   Json input = Json::object();
   if (is_whole) {
+    if (nested_levels(block.text) > kMostNested) {
+      throw Error(
+          fmt::format("The model nested the arguments of its call {} more than {} times, "
+                      "and no answer in one piece holds that. Stream it, or give the tool "
+                      "a schema of fewer levels.",
+                      troika::quoted(block.name), kMostNested));
+    }
     input = Json::parse(block.text, nullptr, false);
     // An answer that was cut may end within its arguments.
     if (!input.is_object()) input = Json::object();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/calls/channels.h"
+#include "server/calls/pairs.h"
 
 namespace troika::server {
 namespace {
@@ -108,6 +109,16 @@ TEST(ChannelReader, TellsThoughtsWordsAndCallsApart) {
     EXPECT_EQ(read_channels("Plain words.", false, false, n), "Plain words.");
     EXPECT_EQ(read_channels("<|channel|>ana", true, false, n), "");
   }
+}
+
+// A client decides by its schema how deep a model must nest a value.
+TEST(PairValues, StayAsTheyAreWhereTheyAreNestedDeeply) {
+  const ValueKinds kinds{.text = false, .other = true};
+  const auto nested = [](size_t n) { return std::string(n, '[') + " " + std::string(n, ']'); };
+  EXPECT_EQ(value_json(nested(3), kinds), "[[[]]]");
+  EXPECT_EQ(value_json(nested(200'000), kinds), nested(200'000));
+  const std::string broken = nested(200'000) + "]";
+  EXPECT_EQ(value_json(broken, kinds), "\"" + broken + "\"");
 }
 
 TEST(MarkedJson, BecomesJson) {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/os_error.h"
 #include "grammar/readers.h"
+#include "server/fields.h"
 #include "server/writer.h"
 
 namespace troika::server {
@@ -147,7 +148,10 @@ Expr pairs_expr(Pool* pool, const Json& schema, const CallShape::Pairs& pairs) {
 }
 
 std::string value_json(const std::string& value, ValueKinds kinds) {
-  if (kinds.other) {
+  if (kinds.other && nested_levels(value) > kMostNested) {
+    // Such a value stays as the model wrote it: to write it anew takes a call for each level.
+    if (Json::accept(value)) return value;
+  } else if (kinds.other) {
     const Json json = Json::parse(value, nullptr, false);
     // Texts have no quotes here, so the quotes around a text belong to it.
     if (!json.is_discarded() && (!json.is_string() || !kinds.text)) return dump(json);
