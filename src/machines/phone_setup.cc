@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "machines/phone_heads.h"
+#include "machines/phone_shapes.h"
 #include "prepare/make_plan.h"
 #include "prepare/saved_plan.h"
 #include "solve/profile/op_bench.h"
@@ -21,10 +22,6 @@ namespace fs = std::filesystem;
 
 // The usual context: it is enough for most prompts, and an option asks for more.
 constexpr int kPhoneContext = 4096;
-constexpr int kChunks[] = {32, 64, 128, 256, 512};  // the chunk lengths that are tried (N1)
-constexpr int kSmallShapes[] = {1, 8};
-constexpr int kSubChunk = 32;  // rows of a sub-chunk, where a block has graphs of steps only (D1)
-constexpr int kMostOutputs = 32;  // rows of the widest head
 constexpr int kChunksInFlight = 8;
 
 // Says whether the NPU's law was measured on single integer products with rows below each other, so
@@ -89,41 +86,6 @@ std::vector<plan::ProductArrangement> arrangements_of(const std::vector<plan::Op
   return arrangements;
 }
 
-// Returns the mean time of a prompt in chunks of one length, the last of them padded, over all
-// prompts of up to `longest` tokens. Long chunks use a processor well; short ones waste less of the
-// last chunk.
-double mean_prompt_us(const solve::ShapeChoice& chunk, int longest) {
-  const double n_whole = longest / chunk.shape.n_rows;
-  const double rest = longest % chunk.shape.n_rows;
-  const double n_chunks = chunk.shape.n_rows * n_whole * (n_whole + 1) / 2 + rest * (n_whole + 1);
-  return chunk.us * n_chunks / longest;
-}
-
-std::vector<int> checked_shapes(const std::vector<int>& shapes) {
-  constexpr int kMostTokens = 1 << 16;
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    const int before = i == 0 ? 0 : shapes[i - 1];
-    if (shapes[i] > before && shapes[i] <= kMostTokens) continue;
-    throw UsageError(fmt::format(
-        "‹prompt-shapes› must be token counts in ascending order, each of them 1 to {}; {} stands "
-        "behind {}.",
-        kMostTokens, shapes[i], before));
-  }
-  return shapes;
-}
-
-// Returns the chunk length with which prompts take the least time.
-int best_chunk(const solve::PlacementChoice& choice, int context) {
-  const solve::ShapeChoice* best = nullptr;
-  for (const solve::ShapeChoice& phase : choice.shapes) {
-    if (phase.shape.phase == plan::Phase::kStep) continue;
-    if (best == nullptr || mean_prompt_us(phase, context) < mean_prompt_us(*best, context)) {
-      best = &phase;
-    }
-  }
-  return best->shape.n_rows;
-}
-
 // Returns the placements of least time, with the cuts that save time where cuts are wanted.
 solve::CutChoice solve_phone(const model::Blueprint& blueprint, const weights::Store& weights,
                              const plan::Plan& plan, const solve::TaskTimes& times,
@@ -138,30 +100,6 @@ solve::CutChoice solve_phone(const model::Blueprint& blueprint, const weights::S
   with_cuts.cuts.n_lanes = static_cast<int>(plan.lanes.size());
   with_cuts.lengths = solve::length_rules(plan, with_cuts.cuts);
   return solve::solve_cuts(blueprint, weights, plan, times, with_cuts);
-}
-
-// Sets the shapes of executables: those of steps and outputs, and the chunks that are tried.
-void set_shapes(const prepare::Options& options, plan::Plan* to) {
-  plan::Plan& plan = *to;
-  plan.step_shapes.assign(std::begin(kSmallShapes), std::end(kSmallShapes));
-  if (options.memory.layouts) plan.step_shapes.push_back(kSubChunk);
-  plan.output_shapes = {1, 8, 32};
-  if (!options.phone.small_shapes.empty()) {
-    plan.step_shapes = options.phone.small_shapes;
-    plan.output_shapes = options.phone.small_shapes;
-    std::erase_if(plan.output_shapes, [](int n) { return n > kMostOutputs; });
-  }
-  plan.prompt_shapes = checked_shapes(options.phone.prompt_shapes);
-  if (!plan.prompt_shapes.empty()) {
-    std::erase_if(plan.step_shapes, [&](int n) { return n >= plan.chunk(); });
-  } else if (options.prompts.chunk > 0) {
-    std::erase_if(plan.step_shapes, [&](int n) { return n >= options.prompts.chunk; });
-    plan.prompt_shapes.push_back(options.prompts.chunk);
-  } else {
-    for (const int n : kChunks) {
-      if (n < 2 * plan.context) plan.prompt_shapes.push_back(n);
-    }
-  }
 }
 
 // Sets how much of the weights and of the time each lane may take.
@@ -201,7 +139,7 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   request.forced = options.lanes.placements;
   for (const plan::Placement& rule : plan.placements) request.forced.push_back(rule);
   setup->rules = request.forced;
-  set_shapes(options, &plan);
+  set_phone_shapes(options, &plan);
   request.shapes = plan.body_shapes();
   request.splits = plan.splits;
   // What a game takes is not known beforehand.
