@@ -68,6 +68,10 @@ std::string known_stacks(const fs::path& folder) {
 }
 
 int context_of(const prepare::Options& options, const model::Blueprint& blueprint) {
+  if (options.memory.context > plan::kMostContext) {
+    throw UsageError(fmt::format("‹context› {} is longer than a plan can say; use {} or less.",
+                                 options.memory.context, plan::kMostContext));
+  }
   if (options.memory.context > 0) return options.memory.context;
   return std::min(blueprint.trained_context, kPhoneContext);
 }

@@ -68,8 +68,10 @@ void set_phone_shapes(const prepare::Options& options, plan::Plan* to) {
     std::erase_if(plan.step_shapes, [&](int n) { return n >= options.prompts.chunk; });
     plan.prompt_shapes.push_back(options.prompts.chunk);
   } else {
+    // A chunk of which even the longest prompt fills half or less is not worth a try, but there
+    // must be one.
     for (const int n : kChunks) {
-      if (n < 2 * plan.context) plan.prompt_shapes.push_back(n);
+      if (n == kChunks[0] || n / 2 < plan.context) plan.prompt_shapes.push_back(n);
     }
   }
 }

@@ -58,6 +58,7 @@ enum class Order : uint8_t {
 };
 
 inline constexpr int kMostChunksInFlight = 64;
+inline constexpr int kMostContext = 1 << 27;  // counts tokens
 
 // Plan::class_at returns less than this.
 inline constexpr int kMostClasses = 3;

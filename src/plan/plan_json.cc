@@ -20,7 +20,6 @@ namespace {
 
 constexpr int kMostCores = 4096;
 constexpr int kMostTokens = 1 << 20;
-constexpr int kMostContext = 1 << 27;
 constexpr double kMostMs = 1e9;
 constexpr double kMostThreshold = 1e6;
 
