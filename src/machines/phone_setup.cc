@@ -164,7 +164,7 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   const bool is_free = options.prompts.chunk == 0 && options.phone.prompt_shapes.empty();
   if (is_free && !prepare::has_neurons(options)) {
     const solve::PlacementChoice first = solve().places;
-    const int chunk = best_chunk(first, plan.context);
+    const int chunk = best_chunk(first, plan);
     std::erase_if(plan.prompt_shapes, [&](int n) { return n > chunk; });
     request.shapes = plan.body_shapes();
     std::copy_if(first.shapes.begin(), first.shapes.end(), std::back_inserter(longer),

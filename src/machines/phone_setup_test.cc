@@ -47,5 +47,10 @@ TEST_F(PhoneSetups, EveryContextThatAPlanCanSayIsPlanned) {
   EXPECT_THROW(make(2000000000), UsageError);
 }
 
+TEST_F(PhoneSetups, D1AShortContextCanChangeLayouts) {
+  options_.memory.layouts = prepare::Layouts::kSwitch;
+  for (const int context : {17, 32}) EXPECT_EQ(make(context)->plan.chunk(), 32) << context;
+}
+
 }  // namespace
 }  // namespace troika::machines

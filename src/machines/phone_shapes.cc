@@ -40,15 +40,17 @@ std::vector<int> checked_shapes(const std::vector<int>& shapes) {
 
 }  // namespace
 
-int best_chunk(const solve::PlacementChoice& choice, int context) {
+int best_chunk(const solve::PlacementChoice& choice, const plan::Plan& plan) {
   const solve::ShapeChoice* best = nullptr;
   for (const solve::ShapeChoice& phase : choice.shapes) {
     if (phase.shape.phase == plan::Phase::kStep) continue;
-    if (best == nullptr || mean_prompt_us(phase, context) < mean_prompt_us(*best, context)) {
+    if (best == nullptr ||
+        mean_prompt_us(phase, plan.context) < mean_prompt_us(*best, plan.context)) {
       best = &phase;
     }
   }
-  return best->shape.n_rows;
+  // Where steps have the shape of the only chunk, it is placed as a step.
+  return best == nullptr ? plan.chunk() : best->shape.n_rows;
 }
 
 void set_phone_shapes(const prepare::Options& options, plan::Plan* to) {

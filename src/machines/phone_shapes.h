@@ -11,7 +11,8 @@ namespace troika::machines {
 // REQUIRES: the plan has its context. Throws UsageError for shapes that make no sense.
 void set_phone_shapes(const prepare::Options& options, plan::Plan* plan);
 
-// Returns the chunk length with which prompts take the least time.
-int best_chunk(const solve::PlacementChoice& choice, int context);
+// Returns the chunk length of those in `choice` with which prompts of up to the plan's context take
+// the least time. REQUIRES: `choice` is for the plan's shapes.
+int best_chunk(const solve::PlacementChoice& choice, const plan::Plan& plan);
 
 }  // namespace troika::machines

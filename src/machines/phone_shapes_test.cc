@@ -15,6 +15,13 @@ plan::Plan shapes_for(int context, prepare::Options options = {}) {
   return plan;
 }
 
+solve::ShapeChoice taking_us(double us, plan::Shape shape) {
+  solve::ShapeChoice choice;
+  choice.shape = shape;
+  choice.us = us;
+  return choice;
+}
+
 TEST(PhoneShapes, EveryContextHasAChunk) {
   using Chunks = std::vector<int>;
   EXPECT_EQ(shapes_for(1).prompt_shapes, Chunks{32});
@@ -24,6 +31,21 @@ TEST(PhoneShapes, EveryContextHasAChunk) {
   EXPECT_EQ(shapes_for(33).prompt_shapes, (Chunks{32, 64}));
   EXPECT_EQ(shapes_for(4096).prompt_shapes, (Chunks{32, 64, 128, 256, 512}));
   EXPECT_EQ(shapes_for(1 << 30).prompt_shapes, (Chunks{32, 64, 128, 256, 512}));
+}
+
+TEST(PhoneShapes, AChunkThatStepsHaveTooIsTheBestOfOne) {
+  prepare::Options options;
+  options.memory.layouts = prepare::Layouts::kSwitch;
+  const plan::Plan plan = shapes_for(20, options);
+  solve::PlacementChoice choice;
+  for (const plan::Shape& shape : plan.body_shapes()) {
+    choice.shapes.push_back(taking_us(1.0, shape));
+  }
+  EXPECT_EQ(best_chunk(choice, plan), 32);
+  // Chunks that take the same time are better the longer they are.
+  choice.shapes.push_back(taking_us(1.0, {plan::Phase::kPrompt, 64}));
+  choice.shapes.push_back(taking_us(1e6, {plan::Phase::kPrompt, 128}));
+  EXPECT_EQ(best_chunk(choice, plan), 64);
 }
 
 }  // namespace
