@@ -250,6 +250,10 @@ Placement placement_from_text(std::string_view text) {
                     "SUBGRAPH is one of {}.",
                     text, subgraph_names()));
   }
+  if (placement.least_tokens > kMostShapeRows) {
+    throw UsageError(fmt::format("‹place› '{}': no pass has {} tokens; name at most {}.", text,
+                                 placement.least_tokens, kMostShapeRows));
+  }
   return placement;
 }
 

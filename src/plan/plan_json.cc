@@ -19,7 +19,6 @@ namespace troika::plan {
 namespace {
 
 constexpr int kMostCores = 4096;
-constexpr int kMostTokens = 1 << 20;
 constexpr double kMostMs = 1e9;
 constexpr double kMostThreshold = 1e6;
 
@@ -75,7 +74,7 @@ std::vector<PlannedLane> read_lanes(const JsonFields& fields) {
 
 // Reads ascending row counts, so that the smallest that holds a batch can be found.
 std::vector<int> read_shapes(const JsonFields& fields, const char* key) {
-  std::vector<int> shapes = fields.integers(key, 1, kMostTokens);
+  std::vector<int> shapes = fields.integers(key, 1, kMostShapeRows);
   if (shapes.empty()) fields.fail(key, "must hold at least one number of tokens");
   for (size_t i = 1; i < shapes.size(); ++i) {
     if (shapes[i] <= shapes[i - 1]) fields.fail(key, "must ascend");
@@ -92,7 +91,7 @@ std::vector<Placement> read_placements(const JsonFields& fields, int n_lanes) {
       rule.fail("subgraph", fmt::format("is '{}', which is no subgraph; known are {}",
                                         placement.subgraph, subgraph_names()));
     }
-    placement.least_tokens = static_cast<int>(rule.integer("least_tokens", 0, kMostTokens));
+    placement.least_tokens = static_cast<int>(rule.integer("least_tokens", 0, kMostShapeRows));
     placement.lane = static_cast<int>(rule.integer("lane", 0, n_lanes - 1));
     if (rule.has("blocks")) {
       placement.n_blocks = static_cast<int>(rule.integer("blocks", 0, INT_MAX));
@@ -114,7 +113,7 @@ std::vector<ProductArrangement> read_arrangements(const JsonFields& fields, int 
     arrangement.n_rows = static_cast<int>(item.integer("n_rows", 1, INT_MAX));
     arrangement.k = static_cast<int>(item.integer("k", 1, INT_MAX));
     arrangement.shape = {static_cast<Phase>(item.one_of("phase", kPhaseNames)),
-                         static_cast<int>(item.integer("n_tokens", 1, kMostTokens))};
+                         static_cast<int>(item.integer("n_tokens", 1, kMostShapeRows))};
     arrangement.arrangement = item.text(item.present("arrangement", "layout"));
     arrangements.push_back(arrangement);
   });
@@ -124,7 +123,7 @@ std::vector<ProductArrangement> read_arrangements(const JsonFields& fields, int 
 std::vector<StepCost> read_step_costs(const JsonFields& fields) {
   std::vector<StepCost> costs;
   fields.each("step_costs", [&](const JsonFields& item) {
-    const StepCost cost = {static_cast<int>(item.integer("rows", 1, kMostTokens)),
+    const StepCost cost = {static_cast<int>(item.integer("rows", 1, kMostShapeRows)),
                            item.positive("ms", kMostMs)};
     if (!costs.empty() && cost.n_rows <= costs.back().n_rows) item.fail("rows", "must ascend");
     costs.push_back(cost);

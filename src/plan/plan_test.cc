@@ -156,6 +156,9 @@ TEST(Placement, RefusesWhatMakesNoSense) {
                            "@1=x", "ffn@prefill=0"}) {
     EXPECT_THROW(placement_from_text(text), UsageError) << text;
   }
+  // Plans are not read with more.
+  EXPECT_EQ(placement_from_text("ffn@1048576=0").least_tokens, kMostShapeRows);
+  EXPECT_THROW(placement_from_text("ffn@1048577=0"), UsageError);
   const std::vector<Placement> on_lane_2 = {{"qkv", 0, 0}, {"ffn", 0, 2}};
   EXPECT_THROW(check_placements(on_lane_2, 2), UsageError);
   EXPECT_NO_THROW(check_placements(on_lane_2, 3));
