@@ -11,13 +11,25 @@ namespace troika::plan {
 
 namespace {
 
+constexpr int kDeepest = 32;
+
 std::string with_space(const std::string& advice) { return advice.empty() ? "" : " " + advice; }
 
 }  // namespace
 
+nlohmann::json parse_json(const std::string& text, const std::string& file,
+                          const std::string& advice) {
+  const auto check_depth = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    if (depth <= kDeepest) return true;
+    throw Error(fmt::format("{}: it is nested more than {} deep, as no such file is.{}", file,
+                            kDeepest, with_space(advice)));
+  };
+  return nlohmann::json::parse(text, check_depth, /*allow_exceptions=*/false);
+}
+
 JsonFields JsonFields::parse(const std::string& text, const std::string& file,
                              const std::string& advice) {
-  nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  nlohmann::json json = parse_json(text, file, advice);
   if (!json.is_object()) {
     throw Error(fmt::format("{}: this is no JSON object.{}", file, with_space(advice)));
   }

@@ -9,6 +9,12 @@
 
 namespace troika::plan {
 
+// Parses the text of a file. Returns a discarded value where it is no JSON text. Throws Error where
+// it is nested deeper than any file of this program: whoever copies or prints such a value would
+// use up the stack. `advice` ends the message.
+nlohmann::json parse_json(const std::string& text, const std::string& file,
+                          const std::string& advice = {});
+
 // One object of a JSON file, at a path such as "lanes[0]".
 class JsonFields {
  public:

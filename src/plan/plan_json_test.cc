@@ -310,5 +310,17 @@ TEST(PlanJson, RefusesWhatIsNoJsonObject) {
   }
 }
 
+// Copies of such a value would use up the stack.
+TEST(PlanJson, RefusesWhatIsNestedDeeply) {
+  constexpr size_t kDeep = 300'000;
+  const std::string list = std::string(kDeep, '[') + std::string(kDeep, ']');
+  std::string objects;
+  for (size_t i = 0; i < kDeep; ++i) objects += "{\"z\":";
+  for (const std::string& deep : {list, objects + "1" + std::string(kDeep, '}')}) {
+    EXPECT_EQ(refusal(changed("\"model_bytes\"", "\"z\": " + deep + ", \"model_bytes\"")),
+              "plan.json: it is nested more than 32 deep, as no such file is.");
+  }
+}
+
 }  // namespace
 }  // namespace troika::plan

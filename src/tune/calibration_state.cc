@@ -10,6 +10,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "plan/json_fields.h"
 
 namespace troika::tune {
 namespace {
@@ -43,14 +44,13 @@ void CalibrationState::load() {
   if (!std::filesystem::is_regular_file(state)) {  // reading a pipe might never end
     throw Error(fmt::format("{}: is no file, and in the way of one. Remove it.", path_));
   }
+  const std::string advice = fmt::format("'troika cache --remove {}' takes it away.",
+                                         std::filesystem::path(path_).filename().string());
   const std::optional<std::string> text = read_whole_file(path_);
-  const auto json = nlohmann::json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = plan::parse_json(text.value_or(""), path_, advice);
   if (!json.is_object()) {
-    throw Error(
-        fmt::format("{}: what was found out before it was cut off cannot be read. 'troika cache "
-                    "--remove {}' takes it "
-                    "away.",
-                    path_, std::filesystem::path(path_).filename().string()));
+    throw Error(fmt::format("{}: what was found out before it was cut off cannot be read. {}",
+                            path_, advice));
   }
   text_ = *text;
   n_found_earlier_ = json.size();

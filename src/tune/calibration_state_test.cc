@@ -73,9 +73,12 @@ TEST_F(CalibrationStates, WithoutAFolderNothingIsKept) {
 
 TEST_F(CalibrationStates, ABrokenFileIsRefusedWithAdvice) {
   CalibrationState state(folder_.file("side"), "x");
-  for (const char* text : {"", "[1]", "{\"first\":", "\xff"}) {
+  const std::string deep =
+      "{\"first\": " + std::string(300'000, '[') + std::string(300'000, ']') + "}";
+  for (const std::string& text :
+       {std::string(), std::string("[1]"), std::string("{\"first\":"), std::string("\xff"), deep}) {
     std::ofstream(state.path()) << text;
-    EXPECT_THROW(CalibrationState(folder_.file("side"), "x"), Error) << text;
+    EXPECT_THROW(CalibrationState(folder_.file("side"), "x"), Error) << text.substr(0, 20);
   }
   std::filesystem::remove(state.path());
   std::filesystem::create_directory(state.path());

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
+#include "plan/json_fields.h"
 
 namespace troika::plan {
 namespace {
@@ -41,11 +43,11 @@ PublishedValue read_value(const PlainJson& json) {
 }
 
 PlainJson parse_file(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) {
+  const std::optional<std::string> text = read_whole_file(path);
+  if (!text) {
     throw Error(fmt::format("{} cannot be opened. Give the folder of phones by ‹phones›.", path));
   }
-  PlainJson json = PlainJson::parse(in, nullptr, false);
+  PlainJson json = parse_json(*text, path);
   if (!json.is_object() || !json.contains("rows") || !json["rows"].is_array()) {
     throw Error(fmt::format("{} holds no list 'rows' of published figures.", path));
   }

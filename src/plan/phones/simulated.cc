@@ -6,12 +6,14 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <fstream>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
+#include "plan/json_fields.h"
 
 namespace troika::plan {
 namespace {
@@ -223,12 +225,13 @@ int FigureCall::count(const std::string& name) const {
 }
 
 SimulatedFile read_simulated(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) {
+  const std::optional<std::string> text = read_whole_file(path);
+  if (!text) {
     throw Error(fmt::format("{} cannot be opened. Give the folder of phones by ‹phones›.", path));
   }
+  const PlainJson json = parse_json(*text, path);
   try {
-    const PlainJson json = PlainJson::parse(in);
+    if (json.is_discarded()) throw Error("it is no JSON text");
     check_keys(json, {"version", "given", "lists", "groups", "taken", "not simulated"});
     SimulatedFile file;
     if (json.contains("given")) {

@@ -88,7 +88,10 @@ TEST(Simulated, V3_WhatIsWrongIsNamed) {
       EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
     }
   };
-  expect_error("no JSON", "cannot be read");
+  expect_error("no JSON", "cannot be read: it is no JSON text");
+  expect_error(one_row(R"({"row": "x001", "figure": "f", "beside": )" + std::string(300'000, '[') +
+                       std::string(300'000, ']') + "}"),
+               "nested more than 32 deep");
   expect_error(one_row(R"({"row": "x001", "figur": "f"})"), "an unknown key 'figur'");
   expect_error(one_row(R"({"row": "x001"})"), "no 'figure'");
   expect_error(one_row(R"({"row": "x001", "figure": ["f", "g"]})"), "no 'together'");
