@@ -322,6 +322,17 @@ std::unique_ptr<PhoneSetup> phone_of(const prepare::Options& options) {
   return setup;
 }
 
+// Refuses hot neurons beyond those of a block.
+void check_hot(const plan::NeuronPlan& plan, int n_neurons) {
+  for (const plan::HotNeurons& hot : plan.hot) {
+    if (int64_t{hot.n_hot} + hot.n_streamed <= n_neurons) continue;
+    throw Error(fmt::format(
+        "The plan has {} hot neurons and {} that are streamed, and a block of this model has {} "
+        "neurons. It is a plan for another model: make one for this model with 'troika plan'.",
+        hot.n_hot, hot.n_streamed, n_neurons));
+  }
+}
+
 // Takes a plan that was made before.
 void take_given_plan(const prepare::Options& options, const gguf::File& file,
                      const model::Blueprint& blueprint, const weights::Store& weights,
@@ -341,6 +352,7 @@ void take_given_plan(const prepare::Options& options, const gguf::File& file,
   if (!setup->plan.neurons) return;
   setup->neurons =
       neuron_shape(blueprint, weights, setup->model.stack().neurons.predictor_rank_share);
+  check_hot(*setup->plan.neurons, setup->neurons->n_neurons);
   use_flash(setup);
 }
 

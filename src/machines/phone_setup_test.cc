@@ -52,5 +52,22 @@ TEST_F(PhoneSetups, D1AShortContextCanChangeLayouts) {
   for (const int context : {17, 32}) EXPECT_EQ(make(context)->plan.chunk(), 32) << context;
 }
 
+TEST_F(PhoneSetups, P8APlanWithMoreHotNeuronsThanTheModelHasIsRefused) {
+  options_.phone.stack = "powerinfer-2";
+  options_.phone.neurons.system = plan::NeuronSystem::kXpu;
+  plan::Plan plan = make()->plan;
+  ASSERT_TRUE(plan.neurons.has_value());
+  const int n_neurons = make()->neurons->n_neurons;
+  const auto take = [&](const plan::HotNeurons& hot) {
+    plan.neurons->hot = {hot};
+    options_.plan.exact = plan;
+    make();
+  };
+  EXPECT_NO_THROW(take({1, n_neurons - 1, 1}));
+  EXPECT_THROW(take({1, n_neurons, 1}), Error);
+  EXPECT_THROW(take({1, 1, n_neurons}), Error);
+  EXPECT_THROW(take({1, 1 << 20, 1 << 20}), Error);
+}
+
 }  // namespace
 }  // namespace troika::machines
