@@ -98,6 +98,16 @@ TEST(PlanJson, SparseAttentionSurvivesTheRoundTrip) {
     damaged.replace(damaged.find(from), std::string(from).size(), to);
     EXPECT_THROW(plan_from_json(damaged, "p"), Error) << from;
   }
+  // Nothing else divides heads or fixes scales.
+  for (const AttentionForm form : {AttentionForm::kFull, AttentionForm::kSparse}) {
+    PlanFile other = heads;
+    other.plan.attention.form = form;
+    EXPECT_THROW(plan_from_json(to_json(other), "p"), Error);
+    other.plan.attention.head_lanes.clear();
+    EXPECT_THROW(plan_from_json(to_json(other), "p"), Error);
+    other.plan.attention.n_buckets = 0;
+    EXPECT_NO_THROW(plan_from_json(to_json(other), "p"));
+  }
   const std::pair<const char*, const char*> damages[] = {
       {"\"form\": \"sparse\"", "\"form\": \"blocks\""},
       {"\"share\": 0.125", "\"share\": 1.5"},

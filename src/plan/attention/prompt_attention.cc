@@ -125,6 +125,9 @@ void check_attention(const Plan& plan) {
         fmt::format("‹attention-from› {} makes no sense; it is a multiple of {}, and at least {}.",
                     attention.from, kAttentionTile, PromptAttention::kLeastFrom));
   }
+  // They refuse other forms themselves: whoever finds lanes or buckets goes by them.
+  check_buckets(attention);
+  check_head_lanes(plan);
   if (!attention.is_sparse()) return;
   const char* const name = attention_form_name(attention.form);
   if (!shares_keys(plan.prefill)) {
@@ -145,8 +148,6 @@ void check_attention(const Plan& plan) {
         "a position must weigh, above 0 and at most {:g}.",
         attention.above, PromptAttention::kMostAbove));
   }
-  check_buckets(attention);
-  check_head_lanes(plan);
   check_cuts_of_heads(plan);
   if (attention.goes_by_tile() && plan.chunk() % kAttentionTile != 0) {
     throw UsageError(fmt::format(
