@@ -10,6 +10,7 @@
 #include "forge/hollow.h"
 #include "model/architecture.h"
 #include "model/known.h"
+#include "plan/plan_json.h"
 #include "tests/support/repository.h"
 
 namespace troika::machines {
@@ -50,6 +51,14 @@ TEST_F(PhoneSetups, EveryContextThatAPlanCanSayIsPlanned) {
 TEST_F(PhoneSetups, D1AShortContextCanChangeLayouts) {
   options_.memory.layouts = prepare::Layouts::kSwitch;
   for (const int context : {17, 32}) EXPECT_EQ(make(context)->plan.chunk(), 32) << context;
+}
+
+TEST_F(PhoneSetups, PlansWithTheSmallestChunksCanBeRead) {
+  for (const int chunk : {1, 8}) {
+    options_.phone.prompt_shapes = {chunk};
+    const plan::PlanFile made = {.made_for = {}, .plan = make()->plan, .tuned = {}};
+    EXPECT_EQ(plan::plan_from_json(plan::to_json(made), "p").plan.chunk(), chunk);
+  }
 }
 
 TEST_F(PhoneSetups, P8APlanWithMoreHotNeuronsThanTheModelHasIsRefused) {

@@ -38,6 +38,13 @@ std::vector<int> checked_shapes(const std::vector<int>& shapes) {
   return shapes;
 }
 
+// Leaves the shapes below a chunk, and the first one in any case: steps need one.
+void leave_below(int chunk, std::vector<int>* shapes) {
+  shapes->erase(
+      std::remove_if(shapes->begin() + 1, shapes->end(), [&](int n) { return n >= chunk; }),
+      shapes->end());
+}
+
 }  // namespace
 
 int best_chunk(const solve::PlacementChoice& choice, const plan::Plan& plan) {
@@ -65,9 +72,9 @@ void set_phone_shapes(const prepare::Options& options, plan::Plan* to) {
   }
   plan.prompt_shapes = checked_shapes(options.phone.prompt_shapes);
   if (!plan.prompt_shapes.empty()) {
-    std::erase_if(plan.step_shapes, [&](int n) { return n >= plan.chunk(); });
+    leave_below(plan.chunk(), &plan.step_shapes);
   } else if (options.prompts.chunk > 0) {
-    std::erase_if(plan.step_shapes, [&](int n) { return n >= options.prompts.chunk; });
+    leave_below(options.prompts.chunk, &plan.step_shapes);
     plan.prompt_shapes.push_back(options.prompts.chunk);
   } else {
     // A chunk of which even the longest prompt fills half or less is not worth a try, but there

@@ -48,5 +48,20 @@ TEST(PhoneShapes, AChunkThatStepsHaveTooIsTheBestOfOne) {
   EXPECT_EQ(best_chunk(choice, plan), 64);
 }
 
+TEST(PhoneShapes, StepsHaveAShapeBesideEveryChunk) {
+  using Shapes = std::vector<int>;
+  for (const bool is_list : {false, true}) {
+    const auto steps_beside = [&](int chunk) {
+      prepare::Options options;
+      if (is_list) options.phone.prompt_shapes = {chunk};
+      if (!is_list) options.prompts.chunk = chunk;
+      return shapes_for(4096, options).step_shapes;
+    };
+    EXPECT_EQ(steps_beside(1), Shapes{1});
+    EXPECT_EQ(steps_beside(8), Shapes{1});
+    EXPECT_EQ(steps_beside(9), (Shapes{1, 8}));
+  }
+}
+
 }  // namespace
 }  // namespace troika::machines
