@@ -1,6 +1,10 @@
 #include "tune/findings.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace troika::tune {
 namespace {
@@ -16,12 +20,20 @@ nlohmann::ordered_json to_json(const std::vector<PromptTime>& times) {
   return {{"times", json}};
 }
 
-std::vector<PromptTime> read_times(const plan::JsonFields& fields) {
+std::vector<PromptTime> read_times(const plan::JsonFields& fields,
+                                   const std::vector<int>& lengths) {
   std::vector<PromptTime> times;
   fields.each("times", [&](const plan::JsonFields& item) {
     times.push_back(
         {static_cast<int>(item.integer("tokens", 1, INT32_MAX)), item.positive("ms", kMostTimeMs)});
   });
+  const bool fits =
+      std::equal(times.begin(), times.end(), lengths.begin(), lengths.end(),
+                 [](const PromptTime& time, int n_tokens) { return time.n_tokens == n_tokens; });
+  if (!fits) {
+    fields.fail("times", fmt::format("must be those of prompts of {} tokens, in this order",
+                                     fmt::join(lengths, ", ")));
+  }
   return times;
 }
 
@@ -53,16 +65,28 @@ nlohmann::ordered_json to_json(const std::vector<WindowLosses>& windows) {
   return {{"windows", std::move(json)}};
 }
 
-std::vector<WindowLosses> read_windows(const plan::JsonFields& fields) {
+std::vector<WindowLosses> read_windows(const plan::JsonFields& fields,
+                                       const std::vector<WindowLosses>* usual) {
   std::vector<WindowLosses> windows;
+  size_t n_compared = 0;
   fields.each("windows", [&](const plan::JsonFields& window) {
-    windows.emplace_back();
+    WindowLosses losses;
     window.each("tokens", [&](const plan::JsonFields& token) {
-      windows.back().nll.push_back(token.number("nll", 0, kMostNats));
-      if (!token.has("divergence")) return;
-      windows.back().divergence.push_back(token.number("divergence", 0, kMostNats));
+      if (losses.nll.size() % HeldOut::kEvery == 0) {
+        losses.divergence.push_back(token.number("divergence", 0, kMostNats));
+      }
+      losses.nll.push_back(token.number("nll", 0, kMostNats));
     });
+    const size_t i = windows.size();
+    if (usual != nullptr && (i >= usual->size() || (*usual)[i].nll.size() != losses.nll.size())) {
+      window.fail("tokens", "are not those of the usual class");
+    }
+    n_compared += losses.divergence.size();
+    windows.push_back(std::move(losses));
   });
+  if (n_compared < 2) {
+    fields.fail("windows", fmt::format("must hold more than {} tokens", HeldOut::kEvery));
+  }
   return windows;
 }
 

@@ -15,7 +15,8 @@ namespace troika::tune {
 
 // Writes {"times": [{"tokens", "ms"}]}.
 nlohmann::ordered_json to_json(const std::vector<PromptTime>& times);
-std::vector<PromptTime> read_times(const plan::JsonFields& fields);
+// Throws Error unless the times are those of prompts of these lengths, in this order.
+std::vector<PromptTime> read_times(const plan::JsonFields& fields, const std::vector<int>& lengths);
 
 // Writes {"costs": [{"rows", "ms"}]}.
 nlohmann::ordered_json to_json(const std::vector<plan::StepCost>& costs);
@@ -23,7 +24,10 @@ std::vector<plan::StepCost> read_costs(const plan::JsonFields& fields);
 
 // Writes {"windows": [{"tokens": [{"nll", "divergence" where it was compared}]}]}.
 nlohmann::ordered_json to_json(const std::vector<WindowLosses>& windows);
-std::vector<WindowLosses> read_windows(const plan::JsonFields& fields);
+// Throws Error unless there are two compared tokens at least, and each window has as many tokens as
+// that of `usual`, where it is there.
+std::vector<WindowLosses> read_windows(const plan::JsonFields& fields,
+                                       const std::vector<WindowLosses>* usual = nullptr);
 
 // Returns both halves of a text, cut at a space.
 std::pair<std::string, std::string> halves(const std::string& text);

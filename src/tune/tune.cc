@@ -121,10 +121,14 @@ class Tuner {
 
   std::vector<PromptTime> times_of(const std::string& turn, const std::string& name,
                                    const plan::Plan& plan) {
-    return read_times(finding(turn + " " + name, [&] {
-      return to_json(time_plan(options_, plan, request_.prompts, turn == kAgain,
+    const bool with_step = turn == kAgain;
+    std::vector<int> lengths = request_.prompts;
+    if (with_step) lengths.push_back(1);
+    const JsonFields found = finding(turn + " " + name, [&] {
+      return to_json(time_plan(options_, plan, request_.prompts, with_step,
                                kPatience * request_.seconds, stage_("speed of " + name)));
-    }));
+    });
+    return read_times(found, lengths);
   }
 
   size_t add(const std::string& name, const plan::Plan& plan) {
@@ -194,9 +198,11 @@ class Tuner {
     return static_cast<size_t>(found.integer(half, 1, kMostWindows));
   }
 
-  // Returns what a class predicts of the half that is held out.
+  // Returns what a class predicts of the half that is held out, where `usual` is null or has as
+  // much.
   std::vector<WindowLosses> held_out(const std::string& name, const plan::Plan& plan,
-                                     const HeldOut::Enough& is_enough) {
+                                     const HeldOut::Enough& is_enough,
+                                     const std::vector<WindowLosses>* usual) {
     const JsonFields found = finding("held out " + name, [&] {
       if (held_out_ == nullptr) {
         exact_ = plan_of(Prefill::kBf16);
@@ -206,7 +212,7 @@ class Tuner {
       }
       return to_json(held_out_->read(name, plan, is_enough));
     });
-    return read_windows(found);
+    return read_windows(found, usual);
   }
 
   // Returns limits and outliers, found on the other half.
@@ -232,7 +238,7 @@ class Tuner {
     plan->int8.method = method;
     plan->int8.outlier_prune = outlier_prune;
     const std::vector<WindowLosses> usual =
-        held_out("the usual class", result_.usual().plan, nullptr);
+        held_out("the usual class", result_.usual().plan, nullptr, nullptr);
     const std::string name = plan::has_shadow(method)
                                  ? fmt::format("int8 {}, {} % of the inputs without outliers",
                                                plan::int8_method_name(method), outlier_prune)
@@ -246,7 +252,7 @@ class Tuner {
       return now == Verdict::kTooMuch ||
              (now == Verdict::kLittle && windows.size() >= kLeastProofWindows);
     };
-    const std::vector<WindowLosses> found = held_out(name, *plan, is_enough);
+    const std::vector<WindowLosses> found = held_out(name, *plan, is_enough, &usual);
     result_.tried.push_back({method, outlier_prune, loss_between(usual, found)});
     return verdict(found) == Verdict::kLittle;
   }
