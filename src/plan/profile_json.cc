@@ -187,13 +187,18 @@ Json op_json(const OpTime& time) {
   return json;
 }
 
+// Returns a value as text. The names of folders may be no UTF-8, which JSON must be.
+std::string dumped(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 // Returns "name": [ a line for each item ].
 template <typename Items, typename ToJson>
 std::string list_text(const char* name, const Items& items, ToJson to_json) {
   std::string text = fmt::format("  \"{}\": [", name);
   const char* separator = "\n    ";
   for (const auto& item : items) {
-    text += separator + Json(to_json(item)).dump();
+    text += separator + dumped(to_json(item));
     separator = ",\n    ";
   }
   return text + (items.empty() ? "]" : "\n  ]");
@@ -201,7 +206,7 @@ std::string list_text(const char* name, const Items& items, ToJson to_json) {
 
 std::string storage_text(const Storage& storage) {
   return fmt::format("  \"storage\": {{\n  \"folder\": {}, \"is_direct\": {},\n{}\n  }}",
-                     Json(storage.folder).dump(), storage.is_direct,
+                     dumped(storage.folder), storage.is_direct,
                      list_text("reads", storage.reads, [](const DiskRead& read) -> Json {
                        return {{"block_bytes", read.block_bytes}, {"range_bytes", read.range_bytes},
                                {"is_random", read.is_random},     {"depth", read.depth},
@@ -219,8 +224,8 @@ std::string profile_to_json(const Profile& profile) {
   std::string text = fmt::format(
       "{{\n  \"format\": \"{}\", \"version\": {},\n  \"machine\": {},\n  \"taken\": {}, "
       "\"load_average\": {}, \"n_left_out\": {},\n",
-      kFormat, kProfileVersion, identity.dump(), Json(profile.taken).dump(),
-      Json(rounded(profile.load_average)).dump(), profile.n_left_out);
+      kFormat, kProfileVersion, dumped(identity), dumped(profile.taken),
+      dumped(rounded(profile.load_average)), profile.n_left_out);
   text += list_text("lanes", profile.lanes, [](const ProfileLane& lane) -> Json {
     Json json = {{"name", lane.name},
                  {"cores", lane.cores},

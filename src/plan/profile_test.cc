@@ -85,6 +85,13 @@ TEST(Profile, WithoutStorageAndOps) {
   EXPECT_TRUE(after.ops.empty());
 }
 
+TEST(Profile, AFolderWhoseNameIsNoUtf8IsWritten) {
+  Profile profile = example();
+  profile.storage->folder = "/tmp/\xff";
+  const Profile after = profile_from_json(profile_to_json(profile), "p.json");
+  EXPECT_EQ(after.storage->folder, "/tmp/\xef\xbf\xbd");
+}
+
 TEST(Profile, ABrokenFileIsRefusedByFileAndField) {
   struct Fault {
     const char* from;

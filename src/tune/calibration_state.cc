@@ -62,7 +62,8 @@ nlohmann::json CalibrationState::finding(const std::string& pass,
     nlohmann::ordered_json found = run();
     auto all = nlohmann::ordered_json::parse(text_);  // has what the pass has found on its way
     all[pass] = std::move(found);
-    text_ = all.dump();
+    // The name of a text may be no UTF-8, which JSON must be.
+    text_ = all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     if (!path_.empty()) write_file(path_, text_);
   }
   return nlohmann::json::parse(text_).at(pass);

@@ -56,6 +56,16 @@ TEST_F(CalibrationStates, WhatAPassFindsOnItsWayIsKeptToo) {
   EXPECT_EQ(n_run_, 1);
 }
 
+TEST_F(CalibrationStates, ANameThatIsNoUtf8LosesNoPass) {
+  const auto run = [] { return nlohmann::ordered_json{{"text", "b\xffok.txt"}}; };
+  {
+    CalibrationState state(folder_.file("side"), "a model and a text");
+    EXPECT_EQ(state.finding("first", run).at("text"), "b\xef\xbf\xbdok.txt");
+  }
+  CalibrationState state(folder_.file("side"), "a model and a text");
+  EXPECT_EQ(state.n_found_earlier(), 1u);
+}
+
 TEST_F(CalibrationStates, AnotherCalibrationHasAFileOfItsOwn) {
   CalibrationState state(folder_.file("side"), "a model and a text");
   find(state, "first", 1.0);
