@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <iterator>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/system.h"
 #include "machines/phone_heads.h"
 #include "machines/phone_shapes.h"
@@ -205,6 +207,21 @@ std::string PhoneSetup::name() const {
   return name;
 }
 
+std::string PhoneSetup::identity() const {
+  Fnv hash;
+  const auto add = [&](const lanes::CostModel& of) {
+    plan::Phone phone = of.phone();
+    plan::Stack stack = of.stack();
+    for (const auto& fields : {phone.fields(), stack.fields()}) {
+      for (const plan::Field& field : fields)
+        hash.add(std::bit_cast<uint64_t>(field.constant->value));
+    }
+  };
+  add(model);
+  if (prompt_model) add(*prompt_model);
+  return fmt::format("{}, constants {:016x}", name(), hash.value());
+}
+
 namespace {
 
 lanes::CostModel read_stack_of(const prepare::Options& options, const std::string& name) {
@@ -340,7 +357,8 @@ void take_given_plan(const prepare::Options& options, const gguf::File& file,
   setup->plan =
       options.plan.exact
           ? *options.plan.exact
-          : prepare::load_plan(options.plan.file, prepare::plan_identity(file, setup->name())).plan;
+          : prepare::load_plan(options.plan.file, prepare::plan_identity(file, setup->identity()))
+                .plan;
   setup->options.lanes.clear();
   for (const plan::PlannedLane& lane : setup->plan.lanes) {
     setup->options.lanes.push_back(lanes::processor_from_name(lane.kind));

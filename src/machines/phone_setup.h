@@ -45,8 +45,10 @@ struct PhoneSetup {
            plan.order != plan::Order::kLockStep;
   }
 
-  // Returns the name of what plans are made for, such as "8gen3 with llm.npu".
+  // Returns a name for people, such as "8gen3 with llm.npu".
   std::string name() const;
+  // Returns what plans are made for: the name and a hash of all constants behind it.
+  std::string identity() const;
 };
 
 // Reads the cost model. Throws Error for files that are no phone or stack, UsageError for options

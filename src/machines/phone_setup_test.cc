@@ -6,12 +6,15 @@
 #include <memory>
 #include <string>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "forge/hollow.h"
 #include "model/architecture.h"
 #include "model/known.h"
 #include "plan/plan_json.h"
+#include "prepare/saved_plan.h"
 #include "tests/support/repository.h"
+#include "tests/support/temp_folder.h"
 
 namespace troika::machines {
 namespace {
@@ -58,6 +61,21 @@ TEST_F(PhoneSetups, PlansWithTheSmallestChunksCanBeRead) {
     options_.phone.prompt_shapes = {chunk};
     const plan::PlanFile made = {.made_for = {}, .plan = make()->plan, .tuned = {}};
     EXPECT_EQ(plan::plan_from_json(plan::to_json(made), "p").plan.chunk(), chunk);
+  }
+}
+
+TEST_F(PhoneSetups, APlanIsOfThePhoneWithTheSameConstants) {
+  const test::TempFolder folder;
+  const std::string path = folder.file("plan.json");
+  const auto made = make();
+  write_file(path, plan::to_json({prepare::plan_identity(file_, made->identity()), made->plan}));
+  options_.plan.file = path;
+  EXPECT_EQ(make()->plan.chunk(), made->plan.chunk());
+  // A constant of the phone, and one of the software on it.
+  const plan::ConstantChoice others[] = {{"cpu.small.clock_ghz", 1.5}, {"npu.int8_tops", 1e-5}};
+  for (const plan::ConstantChoice& other : others) {
+    options_.phone.constants = {other};
+    EXPECT_THROW(make(), Error) << other.name;
   }
 }
 

@@ -206,7 +206,7 @@ void make(PlanFlags& flags) {
   flags.engine.options.phone.has_values = prepare::is_here(flags.engine.options);
   const auto engine = load(flags.engine);
   const std::string machine =
-      engine->phone().setup != nullptr ? engine->phone().setup->name() : std::string();
+      engine->phone().setup != nullptr ? engine->phone().setup->identity() : std::string();
   const std::string json =
       plan::to_json({prepare::plan_identity(engine->file(), machine), engine->plan()});
   if (!flags.output.empty()) {
