@@ -22,6 +22,7 @@ namespace {
 // because predictions are uncertain.
 constexpr double kClearlyFaster = 0.97;
 constexpr int kDecodeContext = 512;
+constexpr double kLeastProfilingS = 1e-3;
 
 struct LaneSet {
   std::string name;
@@ -179,7 +180,8 @@ plan::Profile profile_of(const ChooseRequest& request, const prepare::Options& o
   profiling.kv_type = plan.kv_type;
   profiling.kernels = options.kernels;
   profiling.type = type;
-  profiling.budget_s = request.budget_s;
+  // No time at all would leave out every op, and nothing could be predicted.
+  profiling.budget_s = std::max(request.budget_s, kLeastProfilingS);
   profiling.use_cache = request.use_cache;
   profiling.with_storage = false;
   return measure::profile_here(profiling, stage).profile;

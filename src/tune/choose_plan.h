@@ -32,7 +32,8 @@ struct ChooseRequest {
   const plan::Plan* like = nullptr;
   std::vector<int> prompts = {32, 300, 1024};
   int n_steps = 64;  // counts tokens that are decoded behind each prompt
-  // The time, for each candidate, to measure what a profile lacks.
+  // The time, for each candidate, to measure what a profile lacks. One op of each kind is measured
+  // in any case.
   double budget_s = 8.0;
   bool use_cache = true;
 };

@@ -95,6 +95,21 @@ TEST(ChoosePlan, H10_CutsAreOfTheSubgraphsThatThePlanHas) {
   }
 }
 
+TEST(ChoosePlan, WithoutTimeAPlanIsStillChosen) {
+  const test_support::TinyEngine tiny;
+  ChooseRequest request;
+  request.options.model.file = tiny.engine->file().path();
+  request.options.memory.context = 96;
+  request.options.lanes.n_threads = 1;
+  request.prompts = {16, 64};
+  request.budget_s = 0.0;
+  request.use_cache = false;
+  const PlanChoice choice =
+      choose_plan(request, [](const std::string&) { return [](uint64_t, uint64_t) {}; });
+  ASSERT_EQ(choice.candidates.size(), 1u);
+  EXPECT_GT(choice.candidates[0].step_us, 0.0);
+}
+
 TEST(ChoosePlan, KeepsPrecisionsAndCalibrationOfAPlanThatIsGiven) {
   const test_support::TinyEngine tiny;
   plan::Plan like = tiny.engine->plan();
