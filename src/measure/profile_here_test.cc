@@ -60,7 +60,9 @@ TEST(ProfileHere, ADiskThatIsSlowerThanItsTimeGivesARead) {
   options.range_bytes = {1u << 20};
   options.depths = {1, 4};
   options.each_us = 0.0;
-  for (const plan::DiskRead& read : solve::profile_storage(options, {}).reads) {
+  const plan::Storage storage = solve::profile_storage(options, {});
+  EXPECT_EQ(storage.reads.size(), 2u * 2u);  // at each depth, in order and in the range
+  for (const plan::DiskRead& read : storage.reads) {
     EXPECT_GT(read.us, 0.0);
     EXPECT_GT(read.mb_s, 0.0);
   }
