@@ -19,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 // Counts the steps between two readings of memory's rate: where other programs use memory,
 // too, its rate changes within a second.
 constexpr int kStepsBetweenReadings = 8;
+constexpr int kWarmUpTokens = 8;
 
 Rate summarise(int n_tokens, const std::vector<double>& rates) {
   return {n_tokens, median(rates), *std::min_element(rates.begin(), rates.end()),
@@ -160,8 +161,9 @@ Measurement measure(engine::Session& session, const MeasureOptions& options,
     if (progress) progress(++n_done, n_parts);
   };
   // The first pass reads the file into memory and wakes the cores, so it is not counted.
-  const double first_pass = prefill_seconds(session, 8);
-  const double second_pass = prefill_seconds(session, 8);
+  const int n_warm_up = std::min(kWarmUpTokens, session.context());
+  const double first_pass = prefill_seconds(session, n_warm_up);
+  const double second_pass = prefill_seconds(session, n_warm_up);
   m.is_cold = first_pass > 3 * second_pass + 0.05;
 
   for (const int n : options.prefill_tokens) {

@@ -1,0 +1,21 @@
+#include "measure/measure.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tiny_engine.h"
+
+namespace troika::measure {
+namespace {
+
+// The warm-up needs no more room than what is measured.
+TEST(Measure, AContextThatHoldsWhatIsMeasuredIsEnough) {
+  prepare::Options options;
+  options.memory.context = 4;
+  const test_support::TinyEngine tiny(test_support::small_model(), options);
+  const Measurement m = measure(*tiny.session, {{2}, 0, 0, 1}, nullptr);
+  ASSERT_EQ(m.prefill.size(), 1u);
+  EXPECT_GT(m.prefill[0].median, 0.0);
+}
+
+}  // namespace
+}  // namespace troika::measure
