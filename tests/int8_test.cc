@@ -236,6 +236,25 @@ TEST_P(Int8Planted, ACalibrationThatIsCutOffGoesOnWhereItStood) {
   EXPECT_TRUE(std::filesystem::is_empty(how_.folder));
 }
 
+// A brief calibration computes with the keys and values that are asked for.
+TEST_P(Int8Planted, ABriefCalibrationGoesOnWithTheSameKeysAndValuesOnly) {
+  how_.is_brief = true;
+  how_.text.resize(how_.text.size() / 3);
+  how_.folder = folder_.file("side");
+  struct CutOff {};
+  how_.progress = [](uint64_t done, uint64_t total) {
+    if (10 * done > 9 * total) throw CutOff();
+  };
+  EXPECT_THROW(tune::calibrate(how_), CutOff);
+  how_.progress = {};
+  const tensor::Type cut_off = how_.engine.memory.kv_type;
+  how_.engine.memory.kv_type = tensor::Type::kF32;
+  ASSERT_NE(cut_off, tensor::Type::kF32);
+  EXPECT_EQ(tune::calibrate(how_).n_found_earlier, 0u);
+  how_.engine.memory.kv_type = cut_off;
+  EXPECT_GT(tune::calibrate(how_).n_found_earlier, 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Every, Int8Planted, testing::Values("silu", "relu"),
                          [](const auto& info) { return info.param; });
 

@@ -16,6 +16,7 @@
 #include "prepare/make_plan.h"
 #include "tune/calibration_state.h"
 #include "tune/input_statistics.h"
+#include "tune/kept_plan.h"
 #include "weights/content_key.h"
 
 namespace troika::tune {
@@ -113,9 +114,10 @@ class Calibrator {
   // Returns everything that findings depend on.
   std::string identity(const engine::Engine& engine) const {
     const prepare::Options& options = options_.engine;
-    return fmt::format("{:016x} {:016x} {} {} {} {}{}", weights::content_key(engine.file()),
-                       hash_of(text_), kernels::describe(engine.kernels()),
-                       static_cast<int>(options.activations), weights_name(options.prompts),
+    return fmt::format("{:016x} {:016x} {} {} {} {} {}{}", weights::content_key(engine.file()),
+                       hash_of(text_), program_name(engine.kernels()),
+                       static_cast<int>(options.activations),
+                       tensor::type_name(options.memory.kv_type), weights_name(options.prompts),
                        options_.alternatives, options_.is_brief ? " brief" : "");
   }
 
