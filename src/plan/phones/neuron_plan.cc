@@ -36,6 +36,9 @@ void check_neuron_choice(const NeuronChoice& choice, bool has_limit, bool has_va
   }
   check_share(choice.ffn_share, "ffn-share");
   check_share(choice.live_share, "live");
+  if (choice.live_share && *choice.live_share == 0.0) {
+    throw UsageError("‹live› 0 makes no sense: neurons that never fire need no plan. Name more.");
+  }
   check_share(choice.overlap, "overlap");
 }
 
