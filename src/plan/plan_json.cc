@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -48,6 +49,10 @@ std::vector<PlannedLane> read_lanes(const JsonFields& fields) {
           static_cast<int>(lane.integer("busy_percent", 1, PlannedLane::kAllTime));
     }
     if (planned.kind == "cpu" || planned.kind == "gpu" || planned.kind == "npu") {
+      const bool is_again = std::any_of(lanes.begin(), lanes.end(), [&](const PlannedLane& other) {
+        return other.kind == planned.kind;
+      });
+      if (is_again) lane.fail("kind", fmt::format("is '{}' again; a phone has one", planned.kind));
       lanes.push_back(planned);
       return;
     }

@@ -304,6 +304,8 @@ TEST(PlanJson, LanesOfAPhoneAndRulesForSomeBlocksSurvive) {
   EXPECT_EQ(again.lane_of("ffn", {Phase::kStep, 8}, 20), 0);
   EXPECT_EQ(again.lane_of("ffn", {Phase::kStep, 1}, 3), 0);
   EXPECT_EQ(again.lane_of("ffn", {Phase::kPrompt, 8}, 19), 0);
+  file.plan.lanes[0].kind = "npu";
+  EXPECT_NE(refusal(to_json(file)).find("'lanes[1].kind' is 'npu' again"), std::string::npos);
 }
 
 TEST(PlanJson, RefusesShapesThatDoNotAscendAndCoresThatStandTwice) {
