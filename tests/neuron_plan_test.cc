@@ -216,6 +216,14 @@ TEST_F(NeuronPlans, P8TheDiskDecidesBetweenBlocksAndNeurons) {
   EXPECT_EQ(again.streamed_neurons, engine.plan().streamed_neurons);
 }
 
+TEST_F(NeuronPlans, P8NoBlocksAreStreamedWhereMemoryHoldsAll) {
+  options_.ffn.form = plan::FfnForm::kByOutput;
+  options_.memory.limit_bytes = size_t{16} << 30;
+  const plan::StreamedNeurons all = planned(50.0, 2000.0).ffn.planned.value();
+  EXPECT_EQ(all.reason.find("stream whole blocks"), std::string::npos) << all.reason;
+  EXPECT_NE(all.reason.find("by-output: all is in memory"), std::string::npos) << all.reason;
+}
+
 TEST_F(NeuronPlans, P8WhatCannotBePlannedIsSaidInWords) {
   EXPECT_THROW(planned(50.0, 2000.0), UsageError);  // there is no limit
   options_.memory.limit_bytes = limit_of(0.25);

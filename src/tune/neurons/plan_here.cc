@@ -123,17 +123,18 @@ std::string name_of(const solve::NeuronArrangement& arrangement, const solve::Ne
 // Says why nothing but the chosen way is taken.
 std::string reason_for(const solve::PricedNeurons& best,
                        const std::vector<plan::NeuronAlternative>& alternatives,
-                       bool is_by_output) {
+                       const solve::NeuronArrangement& chosen) {
+  const bool is_by_output = chosen.form == plan::FfnForm::kByOutput;
   const plan::NeuronAlternative* next = nullptr;
   for (const plan::NeuronAlternative& one : alternatives) {
     if (one.is_chosen || !one.obstacle.empty()) continue;
     if (is_by_output == one.name.starts_with("by-output")) continue;
     if (next == nullptr || one.forecast.ms < next->forecast.ms) next = &one;
   }
-  const std::string own =
-      is_by_output
-          ? fmt::format("by-output: stream whole blocks, {:.1f} ms a token", best.forecast.ms)
-          : fmt::format("by-neuron, {:.1f} ms a token", best.forecast.ms);
+  const char* const way = !is_by_output           ? "by-neuron"
+                          : chosen.turn_bytes > 0 ? "by-output: stream whole blocks"
+                                                  : "by-output: all is in memory";
+  const std::string own = fmt::format("{}, {:.1f} ms a token", way, best.forecast.ms);
   if (next == nullptr) return own + ", and the other form is not possible or was not asked for";
   return fmt::format(
       "{}, where '{}' takes {:.1f} ms: {:.1f} ms of computing and {:.1f} ms of reads "
@@ -249,7 +250,7 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   if (heat) planned.n_counted_tokens = static_cast<int64_t>(heat->n_tokens());
   planned.batches = batches_of(problem, disk, best);
   enter_alternatives(problem, disk, best, &planned);
-  planned.reason = reason_for(best, planned.alternatives, planned.form == plan::FfnForm::kByOutput);
+  planned.reason = reason_for(best, planned.alternatives, chosen.costs);
   planned.planning_ms = (clock.now_us() - start_us) / kUsPerMsHere;
   prepare::Options found = with_choice(options, chosen, std::move(planned));
   // What planning took is not there when the plan runs, but the tokenizer is.
