@@ -2,6 +2,8 @@
 // the weights that went into the folders.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "convert/convert_folder.h"
@@ -27,7 +29,8 @@ double largest_difference(const std::vector<reference::Vector>& a,
   double difference = 0, largest = 0;
   for (size_t row = 0; row < a.size(); ++row) {
     for (size_t i = 0; i < a[row].size(); ++i) {
-      difference = std::max(difference, std::abs(double{a[row][i]} - b[row][i]));
+      const double apart = std::abs(double{a[row][i]} - b[row][i]);
+      difference = std::max(difference, std::isnan(apart) ? INFINITY : apart);
       largest = std::max(largest, std::abs(double{b[row][i]}));
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -98,7 +99,10 @@ const kernels::Table& table_here() {
 double largest_difference(const std::vector<float>& a, size_t offset,
                           const std::vector<double>& b) {
   double most = 0;
-  for (size_t i = 0; i < b.size(); ++i) most = std::max(most, std::abs(a[offset + i] - b[i]));
+  for (size_t i = 0; i < b.size(); ++i) {
+    const double apart = std::abs(a[offset + i] - b[i]);
+    most = std::max(most, std::isnan(apart) ? std::numeric_limits<double>::infinity() : apart);
+  }
   return most;
 }
 

@@ -51,6 +51,8 @@ struct TestHead {
 
 // Returns the kernels of this machine.
 const kernels::Table& table_here();
+// Returns the largest difference of b and of a from `offset` on. What is no number, in either of
+// them, is infinitely far from everything.
 double largest_difference(const std::vector<float>& a, size_t offset, const std::vector<double>& b);
 
 }  // namespace troika::attention

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -232,10 +231,8 @@ TEST(AttentionAlone, S9TypesComeNearToFloats) {
   for (const auto type : {TROIKA_ATTENTION_F16, TROIKA_ATTENTION_BF16}) {
     data.set_types(type, 0, true);
     const std::vector<float> halves = data.result();
-    double largest = 0;
-    for (size_t i = 0; i < floats.size(); ++i) {
-      largest = std::max(largest, double{std::abs(floats[i] - halves[i])});
-    }
+    const double largest =
+        largest_difference(halves, 0, std::vector<double>(floats.begin(), floats.end()));
     // Full attention multiplies bfloat16 in any case, so only other types change its result.
     EXPECT_EQ(largest > 0.0, type == TROIKA_ATTENTION_F16);
     EXPECT_LT(largest, 0.05) << type;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <vector>
@@ -227,6 +228,16 @@ TEST(TileAttention, S1S2AFifthOfThePositionsComesNearToAll) {
   }
   EXPECT_NE(some, all);
   EXPECT_LT(of_some, 0.1 * of_few);
+}
+
+// A bound on differences must see results that are no numbers, wherever they stand.
+TEST(AttentionTests, WhatIsNoNumberIsFarFromEveryBound) {
+  constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(largest_difference({9.0f, 1.0f, 2.0f}, 1, {1.5, 2.0}), 0.5);
+  for (const std::vector<float>& found : {std::vector<float>{kNone, 2.0f}, {1.0f, kNone}}) {
+    EXPECT_GT(largest_difference(found, 0, {1.0, 2.0}), 1e300);
+  }
+  EXPECT_GT(largest_difference({1.0f, 2.0f}, 0, {kNone, 2.0}), 1e300);
 }
 
 TEST(QueryAttention, S2AllPositionsAreAttentionOfStepsToTheBit) {
