@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "schedule/plan_switch.h"
 
 namespace troika::machines {
 namespace {

@@ -11,6 +11,7 @@
 #include "base/mapped_file.h"
 #include "prepare/streaming/awaited_read.h"
 #include "prepare/streaming/model_disk.h"
+#include "schedule/plan_switch.h"
 
 namespace troika::prepare {
 namespace {

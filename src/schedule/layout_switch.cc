@@ -7,28 +7,11 @@
 namespace troika::schedule {
 namespace {
 
-// Sums of the same times in a different order differ by less than this.
-constexpr double kSameUs = 1e-6;
-
 double sum_us(const std::vector<BlockTimes>& times, const std::vector<Layout>& layouts) {
   double us = 0.0;
   for (size_t i = 0; i < times.size(); ++i) us += times[i].compute_us(layouts[i]);
   return us;
 }
-
-// A plan and its latency. Of two plans the better one is kept; of equal ones the one that begins
-// later.
-struct Candidate {
-  SwitchPlan plan;
-  double latency_us = 0.0;
-
-  bool is_better_than(const Candidate& other) const {
-    if (latency_us < other.latency_us - kSameUs) return true;
-    if (latency_us > other.latency_us + kSameUs) return false;
-    if (plan.n_back != other.plan.n_back) return plan.n_back < other.plan.n_back;
-    return plan.start > other.plan.start;
-  }
-};
 
 }  // namespace
 
@@ -76,9 +59,10 @@ void LayoutSwitch::follow(const SwitchPlan& plan) {
 // comes; if there is none, the very first one, for the next chunk. On the way forth it is the last
 // block.
 std::optional<BlockLoad> LayoutSwitch::next_load(int block) const {
-  const auto begin = layouts_.begin(), back_end = begin + plan_.n_back;
-  const auto first = std::find(begin, back_end, Layout::kStep);
-  if (first != back_end && n_computed_ < plan_.start) {
+  if (n_computed_ < plan_.start) {
+    const auto begin = layouts_.begin(), back_end = begin + plan_.n_back;
+    const auto first = std::find(begin, back_end, Layout::kStep);
+    if (first == back_end) return {};
     const double load_us = times_[static_cast<size_t>(first - begin)].load_us(Layout::kPrompt);
     const int in_time = block + covering_blocks(times_, layouts_, block, load_us);
     if (in_time < plan_.n_back) {
@@ -89,7 +73,6 @@ std::optional<BlockLoad> LayoutSwitch::next_load(int block) const {
     }
     return BlockLoad{static_cast<int>(first - begin), Layout::kPrompt};
   }
-  if (n_computed_ < plan_.start) return {};
   const auto last = std::find(layouts_.rbegin(), layouts_.rend(), Layout::kPrompt);
   if (last == layouts_.rend()) return {};
   return BlockLoad{static_cast<int>(layouts_.rend() - last) - 1, Layout::kStep};
@@ -162,32 +145,6 @@ SwitchForecast forecast(const std::vector<BlockTimes>& times, const std::vector<
   }
   if (!result.loads.empty()) result.switched_us = result.loads.back().end_us;
   return result;
-}
-
-SwitchPlan plan_switch(const std::vector<BlockTimes>& times, const std::vector<Layout>& layouts,
-                       int n_chunks) {
-  const auto n_blocks = static_cast<int>(times.size());
-  TROIKA_ASSERT(n_blocks > 0 && n_chunks > 0);
-  const auto evaluate = [&](const SwitchPlan& plan) {
-    return Candidate{plan, forecast(times, layouts, n_chunks, plan).latency_us()};
-  };
-  Candidate best = evaluate({});
-  const auto take = [&](const SwitchPlan& plan) {
-    const Candidate other = evaluate(plan);
-    if (other.is_better_than(best)) best = other;
-  };
-  for (int n_back = 0; n_back <= n_blocks; ++n_back) {
-    const bool moves_one = n_back == 0 || layouts[static_cast<size_t>(n_back) - 1] == Layout::kStep;
-    if (!moves_one) continue;
-    for (int chunk = 0; chunk <= n_chunks; ++chunk) take({n_back, chunk * n_blocks});
-  }
-  // The best start lies within the chunk before the best start at a chunk's beginning, or within
-  // the chunk behind it.
-  const int middle = best.plan.start;
-  const int first = std::max(0, middle - n_blocks);
-  const int last = std::min(n_chunks * n_blocks, middle + n_blocks);
-  for (int start = first; start <= last; ++start) take({best.plan.n_back, start});
-  return best.plan;
 }
 
 }  // namespace troika::schedule

@@ -15,6 +15,9 @@
 
 namespace troika::schedule {
 
+// Sums of the same times in a different order differ by less than this.
+inline constexpr double kSameUs = 1e-6;
+
 enum class Layout : uint8_t { kPrompt, kStep };
 
 // The times of one block, as they were profiled.
@@ -113,12 +116,5 @@ struct SwitchForecast {
 };
 SwitchForecast forecast(const std::vector<BlockTimes>& times, const std::vector<Layout>& layouts,
                         int n_chunks, const SwitchPlan& plan);
-
-// Returns the plan with the least latency for a prompt of some number of chunks, from the present
-// layouts; of equal plans the one that begins last. The paper's schedule is among the compared
-// ones, so this plan is never slower: in a prompt of many chunks, switching does not begin in the
-// first chunk, and for a prompt too short to be worth the way back the step's layout stays.
-SwitchPlan plan_switch(const std::vector<BlockTimes>& times, const std::vector<Layout>& layouts,
-                       int n_chunks);
 
 }  // namespace troika::schedule

@@ -6,6 +6,8 @@
 #include <limits>
 #include <random>
 
+#include "schedule/plan_switch.h"
+
 namespace troika::schedule {
 namespace {
 
@@ -249,6 +251,82 @@ TEST(LayoutSwitch, D1AnyPlanIsAtMostAsSlowAsStayingOrAsThePapers) {
     const double us = forecast(times, layouts, n_chunks, plan).latency_us();
     EXPECT_LE(us, forecast(times, layouts, n_chunks, {0, 0}).latency_us() + 1e-6);
     EXPECT_LE(us, forecast(times, layouts, n_chunks, {0, n * n_chunks}).latency_us() + 1e-6);
+  }
+}
+
+// Chooses as plan_switch does, by a forecast of every plan that it compares.
+SwitchPlan plan_by_forecasts(const std::vector<BlockTimes>& times,
+                             const std::vector<Layout>& layouts, int n_chunks) {
+  const auto n = static_cast<int>(times.size());
+  const auto latency_us = [&](const SwitchPlan& plan) {
+    return forecast(times, layouts, n_chunks, plan).latency_us();
+  };
+  SwitchPlan best;
+  double best_us = latency_us(best);
+  const auto take = [&](const SwitchPlan& plan) {
+    const double us = latency_us(plan);
+    const bool is_earlier =
+        plan.n_back != best.n_back ? plan.n_back > best.n_back : plan.start <= best.start;
+    if (us > best_us + kSameUs || (us >= best_us - kSameUs && is_earlier)) return;
+    best = plan;
+    best_us = us;
+  };
+  for (int n_back = 0; n_back <= n; ++n_back) {
+    if (n_back > 0 && layouts[static_cast<size_t>(n_back) - 1] == kPrompt) continue;
+    for (int chunk = 0; chunk <= n_chunks; ++chunk) take({n_back, chunk * n});
+  }
+  const int middle = best.start, last = std::min(n_chunks * n, middle + n);
+  for (int start = std::max(0, middle - n); start <= last; ++start) take({best.n_back, start});
+  return best;
+}
+
+// Loads last from a part of a block to several rounds; where all blocks are alike, many plans are
+// equally good.
+TEST(LayoutSwitch, D1PlansAreThoseThatForecastsOfAllOfThemChoose) {
+  std::mt19937 random(13);
+  int n_back = 0, n_late = 0;
+  for (int trial = 0; trial < 3000; ++trial) {
+    const int n = 1 + static_cast<int>(random() % 7);
+    const int n_chunks = 1 + static_cast<int>(random() % 9);
+    auto times = random_blocks(random, n);
+    if (trial % 4 == 0) times = equal_blocks(n, 1.0, trial % 8 == 0 ? 1.0 : 1.25, 1.0);
+    const double factor = 0.25 * static_cast<double>(1u << random() % 8);
+    for (BlockTimes& block : times) {
+      block.load_prompt_us *= factor * (random() % 2 == 0 ? 1.0 : 0.5);
+      block.load_step_us *= factor;
+    }
+    auto layouts = all(n, trial % 3 == 0 ? kPrompt : kStep);
+    if (trial % 3 == 1) {
+      for (Layout& layout : layouts) layout = random() % 2 == 0 ? kPrompt : kStep;
+    }
+    const SwitchPlan plan = plan_switch(times, layouts, n_chunks);
+    const SwitchPlan wanted = plan_by_forecasts(times, layouts, n_chunks);
+    ASSERT_EQ(plan.n_back, wanted.n_back) << trial;
+    ASSERT_EQ(plan.start, wanted.start) << trial;
+    n_back += plan.n_back > 0;
+    n_late += plan.start > 0 && plan.start < n * n_chunks;
+  }
+  EXPECT_GT(n_back, 300);
+  EXPECT_GT(n_late, 300);
+}
+
+// The prompt waits for its plan, and other requests wait with it. Behind steps all blocks can go
+// back, so that plans are most.
+TEST(LayoutSwitch, D1StepsOfPlanningGrowWithTheChunksAndNotWithTheirSquare) {
+  constexpr int kBlocks = 32;
+  for (const double load_us : {0.5, 3.0, 70.0, 4000.0}) {
+    const auto times = equal_blocks(kBlocks, 1.0, 1.25, load_us);
+    const auto steps_for = [&](int n_chunks) {
+      int64_t n_steps = 0;
+      plan_switch(times, all(kBlocks, kStep), n_chunks, &n_steps);
+      return n_steps;
+    };
+    const int64_t of_some = steps_for(256), of_many = steps_for(512);
+    EXPECT_LT(of_many, 3 * of_some) << load_us;
+    // Each plan has at most two loads of a block, and between two of them less than a round.
+    const int64_t n_plans = int64_t{kBlocks + 1} * (512 + 1) + 2 * kBlocks + 2;
+    EXPECT_LT(of_many, n_plans * 4 * kBlocks * kBlocks) << load_us;
+    EXPECT_GT(of_many, n_plans) << load_us;
   }
 }
 
