@@ -100,14 +100,13 @@ void OpenclLane::note_end(Task* task, Int state) {
   }
   if (task->event != nullptr) device_->api().release_event(task->event);
   task->has_ended = true;
-  for (Task* oldest = &task_at(n_told_); oldest->has_ended; oldest = &task_at(n_told_)) {
-    // The pointers are copied, because the completion may submit a task that takes this one's
-    // place.
-    Completion* const completion = oldest->completion;
-    const Status status = oldest->has_failed ? Status::kFailed : Status::kDone;
-    oldest->has_ended = false;
+  // The place of the next task is not looked at: it may be written at this moment.
+  while (n_told_ != n_submitted_.load(std::memory_order_acquire) && task_at(n_told_).has_ended) {
+    // The task is copied, because the completion may submit one that takes its place.
+    const Task told = task_at(n_told_);
+    task_at(n_told_).has_ended = false;
     n_told_.fetch_add(1, std::memory_order_release);
-    completion->finished(status);
+    told.completion->finished(told.has_failed ? Status::kFailed : Status::kDone);
   }
   n_changes_.fetch_add(1, std::memory_order_release);
   n_changes_.notify_one();
