@@ -5,6 +5,7 @@
 #include "engine/session.h"
 #include "engine/taken_memory.h"
 #include "prepare/memory.h"
+#include "tests/support/logits.h"
 #include "tests/support/tiny_engine.h"
 #include "tests/support/tiny_model.h"
 
@@ -73,6 +74,40 @@ TEST(Memory, NoOwnerTakesMoreThanWasReckoned) {
       EXPECT_EQ(taken.bytes(Owner::kCache),
                 prepare::cache_bytes(prepare::kv_shape(engine.plan(), engine.blueprint()),
                                      engine.plan().context));
+    }
+  }
+}
+
+// Lists of attention grow with the text: at the end of the context they are what the ledger has
+// counted for it from the start, in leaps that do not go beyond.
+TEST(Memory, AttentionTakesNoMoreThanWasReckonedForTheContext) {
+  constexpr int kContext = 1536, kSteps = 20;
+  test_support::TinyModel model = test_support::tiny_model("llama");
+  model.context = kContext;
+  const test_support::TinyModelFile file(model);
+  for (const auto form : {plan::AttentionForm::kFull, plan::AttentionForm::kSparse,
+                          plan::AttentionForm::kQuery, plan::AttentionForm::kInt8}) {
+    for (const int n_threads : {1, 3}) {
+      prepare::Options options;
+      options.model.file = file.path();
+      options.lanes.n_threads = n_threads;
+      options.memory.context = kContext;
+      options.prompts.prefill = Prefill::kBf16;
+      options.prompts.attention = form;
+      options.prompts.attention_from = plan::PromptAttention::kLeastFrom;
+      Engine engine(options);
+      const size_t lists =
+          prepare::context_bytes(engine.blueprint(), engine.plan(), kContext).lists;
+      const auto held = [&] { return engine.machine().lanes().front()->held_bytes(); };
+      const size_t before = held();
+      Session session(engine);
+      session.prefill(std::vector<cache::Token>(kContext - kSteps, 1));
+      for (int i = 0; i < kSteps; ++i) session.append(1);
+      const std::string name = fmt::format("{} {}", plan::attention_form_name(form), n_threads);
+      EXPECT_LE(held() - before, lists) << name;
+      EXPECT_GE(held() - before, lists / 4) << name;
+      // A single thread divides nothing into segments.
+      EXPECT_EQ(lists == 0, form == plan::AttentionForm::kFull && n_threads == 1) << name;
     }
   }
 }

@@ -41,7 +41,8 @@ class MakePlan : public testing::Test {
   Options options_;
 };
 
-// A token takes 1 kB: keys and values of two layers with 2 heads of 64 halves.
+// A token takes 1 kB: keys and values of two layers with 2 heads of 64 halves. Where one thread
+// computes, a context takes nothing else.
 constexpr size_t kPerToken = 1024;
 
 TEST_F(MakePlan, TheDefaultContextIsSensible) {
@@ -151,6 +152,7 @@ TEST_F(MakePlan, P10AKeptPlanIsLeftWhereMemoryHasNoRoomForIt) {
 }
 
 TEST_F(MakePlan, TheDefaultContextLeavesHalfOfTheMemory) {
+  options_.lanes.n_threads = 1;
   const plan::Plan plan = make({64 * kGiga, 4000 * kPerToken});
   EXPECT_EQ(plan.context, 2000);
   // A limit holds the weights and a reserve too.
@@ -215,6 +217,33 @@ TEST_F(MakePlan, WeightsOfOutliersChannelsTakeMemoryFromTheContext) {
   options_.lanes.placements.clear();
   EXPECT_EQ(resident_channel_bytes(options_, blueprint_, weights_, make({64 * kGiga, 60 * kGiga})),
             0u);
+}
+
+// Each thread has lists of sparse attention, and threads share segments of steps: both grow with
+// the text.
+TEST_F(MakePlan, ListsOfAttentionTakeMemoryFromTheContext) {
+  const MemoryFigures plenty = {64 * kGiga, 60 * kGiga};
+  const auto lists = [&](int n_threads, plan::AttentionForm form) {
+    options_.lanes.n_threads = n_threads;
+    options_.prompts.prefill = plan::Prefill::kBf16;
+    options_.prompts.attention = form;
+    return context_bytes(blueprint_, make(plenty), 4000).lists;
+  };
+  EXPECT_EQ(lists(1, plan::AttentionForm::kFull), 0u);
+  const size_t segments = lists(4, plan::AttentionForm::kFull);
+  EXPECT_GT(segments, 4000u);
+  const size_t of_one = lists(1, plan::AttentionForm::kQuery);
+  EXPECT_GT(of_one, 64u * 4000);  // the levels of keys alone take as much
+  const size_t of_four = lists(4, plan::AttentionForm::kQuery);
+  EXPECT_GT(of_four, 4 * of_one - 4 * 64);
+  EXPECT_LE(of_four, 4 * of_one);
+  // They leave the context less.
+  const MemoryFigures little = {64 * kGiga, 4000 * kPerToken};
+  EXPECT_LT(static_cast<size_t>(make(little).context), 2000 - of_four / kPerToken / 8);
+  options_.prompts.attention = plan::AttentionForm::kFull;
+  const int full = make(little).context;
+  EXPECT_LT(full, 2000);
+  EXPECT_GT(static_cast<size_t>(full), 2000 - segments / kPerToken);
 }
 
 // The scores that heads hand on grow with the context, so that they shorten it.
@@ -332,6 +361,7 @@ TEST_F(MakePlan, P2AKeptPlanIsLeftWhereItsPromptsReadTooMuch) {
 }
 
 TEST_F(MakePlan, P3AContextLeavesRoomForThePredictor) {
+  options_.lanes.n_threads = 1;
   const MemoryFigures plenty = {64 * kGiga, 60 * kGiga, 5 * kMega, 3 * kMega};
   for (model::Op& op : blueprint_.ops) op.activation = model::Activation::kRelu;
   options_.ffn.form = plan::FfnForm::kEveryNeuron;
@@ -350,6 +380,7 @@ TEST_F(MakePlan, P3AContextLeavesRoomForThePredictor) {
 }
 
 TEST_F(MakePlan, ALimitBoundsTheDefaultContext) {
+  options_.lanes.n_threads = 1;
   const MemoryFigures plenty = {64 * kGiga, 60 * kGiga, 5 * kMega, 3 * kMega};
   plan::Plan plan = make(plenty);
   plan.context = 0;
@@ -531,6 +562,7 @@ TEST_F(MakePlan, NoMemoryAtAllIsAnError) {
 }
 
 TEST_F(MakePlan, TheHintForATooLargeContextWorks) {
+  options_.lanes.n_threads = 1;
   const MemoryFigures memory = {64 * kGiga, 3000 * kPerToken + 5};
   options_.memory.context = 3001;
   const std::string message = error_of(memory);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/system.h"
+#include "lanes/host/attention_lists.h"
 #include "lanes/host/scratch.h"
 #include "model/linear_inputs.h"
 #include "prepare/device_memory.h"
@@ -272,15 +273,15 @@ ContextBytes context_bytes(const model::Blueprint& blueprint, const plan::Plan& 
                            int n_tokens) {
   ContextBytes bytes;
   bytes.cache = cache_bytes(kv_shape(plan, blueprint), n_tokens);
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+    bytes.lists += lanes::attention_list_bytes(blueprint, plan, static_cast<int>(lane),
+                                               static_cast<size_t>(n_tokens));
+  }
   if (!plan.attention.has_head_lanes()) return bytes;
   plan::Plan of_context = plan;  // a short one needs fewer sets of buffers
   of_context.context = n_tokens;
   bytes.heads = lanes::HeadAreas::bytes_for(blueprint.n_heads, plan.most_rows(), n_tokens,
                                             of_context.n_buffer_sets());
-  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    bytes.lists += lanes::head_list_bytes(blueprint, plan, static_cast<int>(lane),
-                                          static_cast<size_t>(n_tokens));
-  }
   return bytes;
 }
 

@@ -67,9 +67,9 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
 // The bytes that a context takes, and more of it takes more.
 struct ContextBytes {
   size_t cache = 0;  // of keys and values, in whole pages of the cache
-  // Where heads of sparse attention are tasks of their own (S6):
-  size_t heads = 0;  // of the scores that they hand on
-  size_t lists = 0;  // of their lanes' lists
+  // Where heads of sparse attention are tasks of their own (S6): of the scores that they hand on.
+  size_t heads = 0;
+  size_t lists = 0;  // of segments and lists of attention, on all lanes
 
   size_t total() const { return cache + heads + lists; }
 };

@@ -34,11 +34,18 @@ void store_keys_and_values(const BoundOp& bound, const OpContext& context, int w
   }
 }
 
+// Where each worker has this many items, all workers stay busy although items are not divided.
+constexpr int64_t kEnoughItems = 4;
+
+// Returns into how many segments the workers divide what sees so many positions; 0: it stays whole.
+size_t n_divided_segments(size_t n_positions) {
+  const size_t n = (n_positions + kernels::kAttentionSegment - 1) / kernels::kAttentionSegment;
+  return n > 1 ? n : 0;
+}
+
 // Returns into how many segments the attention of each (token, head) is divided between the
 // workers; 0 where they share undivided items.
 size_t n_shared_segments(const BoundOp& bound, const Run& run, int n_workers) {
-  // Where each worker has this many items, all workers stay busy although items are not divided.
-  constexpr int64_t kEnoughItems = 4;
   const int64_t n_items = static_cast<int64_t>(run.n_tokens) * bound.as<BoundAttention>().n_heads();
   if (n_workers == 1 || n_items >= kEnoughItems * n_workers) return 0;
   size_t most_positions = 0;
@@ -46,8 +53,7 @@ size_t n_shared_segments(const BoundOp& bound, const Run& run, int n_workers) {
     const cache::VisibleSlots& visible = run.visible[static_cast<size_t>(token)];
     most_positions = std::max(most_positions, visible.within(bound.op.window).size());
   }
-  const size_t n = (most_positions + kernels::kAttentionSegment - 1) / kernels::kAttentionSegment;
-  return n > 1 ? n : 0;
+  return n_divided_segments(most_positions);
 }
 
 // Returns how many floats the result of one segment takes, for all heads that share keys and
@@ -55,6 +61,24 @@ size_t n_shared_segments(const BoundOp& bound, const Run& run, int n_workers) {
 size_t segment_floats(const BoundAttention& attention) {
   return static_cast<size_t>(attention.n_group) *
          kernels::attention_part_floats(static_cast<uint32_t>(attention.head_dim));
+}
+
+bool takes_lists(const BoundAttention& attention) {
+  return is_of_heads(attention.role) ||
+         (attention.role == Role::kWhole && attention.sparse.is_sparse());
+}
+
+// Returns how many floats the lists of all workers take for tokens that see at most n_positions
+// positions. REQUIRES: the op takes lists.
+size_t list_floats(const BoundAttention& attention, size_t n_positions, int n_workers) {
+  const size_t bytes = is_of_heads(attention.role) ? head_list_bytes(attention, n_positions)
+                                                   : sparse_list_bytes(attention, n_positions);
+  return static_cast<size_t>(n_workers) * bytes / sizeof(float);
+}
+
+// Says whether runs of an op may divide what they attend to into segments.
+bool may_share_segments(const BoundAttention& attention) {
+  return attention.role == Role::kWhole && !attention.shares_keys && !attention.sparse.is_sparse();
 }
 
 // Computes items of one (token, key/value head) each: later tokens see more and cost more.
@@ -148,16 +172,23 @@ void run_attention(const BoundOp& bound, const OpContext& context, int index, in
 
 size_t attention_parts_floats(const BoundOp& bound, const Run& run, int n_workers) {
   const auto& attention = bound.as<BoundAttention>();
-  if (attention.role == Role::kStore) return 0;
-  if (is_of_heads(attention.role)) {
-    return static_cast<size_t>(n_workers) * head_list_bytes(attention, most_seen(run)) /
-           sizeof(float);
-  }
-  if (attention.sparse.is_sparse()) {
-    return static_cast<size_t>(n_workers) * sparse_list_bytes(attention, run) / sizeof(float);
-  }
+  if (takes_lists(attention)) return list_floats(attention, most_seen(run), n_workers);
+  if (!may_share_segments(attention)) return 0;
   return n_shared_segments(bound, run, n_workers) * static_cast<size_t>(run.n_tokens) *
          static_cast<size_t>(attention.n_heads()) * segment_floats(attention);
+}
+
+size_t most_attention_parts_floats(const BoundAttention& attention, int window,
+                                   const AttentionReach& reach, int n_workers) {
+  if (takes_lists(attention)) return list_floats(attention, reach.n_positions, n_workers);
+  if (!may_share_segments(attention) || n_workers == 1) return 0;
+  const size_t n_seen =
+      window > 0 ? std::min(reach.n_positions, static_cast<size_t>(window)) : reach.n_positions;
+  const int64_t n_heads = attention.n_heads();
+  const int64_t n_tokens = std::min<int64_t>(
+      reach.n_tokens, (kEnoughItems * n_workers - 1) / std::max<int64_t>(n_heads, 1));
+  return n_divided_segments(n_seen) * static_cast<size_t>(n_tokens * n_heads) *
+         segment_floats(attention);
 }
 
 size_t attention_bytes(const BoundAttention& attention, int n_tokens) {

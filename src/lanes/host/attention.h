@@ -8,9 +8,18 @@ namespace troika::lanes {
 
 void run_attention(const BoundOp& bound, const OpContext& context, int index, int worker);
 
-// Returns how many floats the segments that workers share need in such a run; 0 where the workers
-// share undivided items.
+// Returns how many floats a run takes that grow with its texts: for segments that the workers
+// share, or for the lists of sparse attention. 0: none.
 size_t attention_parts_floats(const BoundOp& bound, const Run& run, int n_workers);
+
+// Limits runs: the tokens of one, and the positions that a token sees.
+struct AttentionReach {
+  int n_tokens;
+  size_t n_positions;
+};
+// Returns the most floats that attention_parts_floats() can be for runs within these limits.
+size_t most_attention_parts_floats(const BoundAttention& attention, int window,
+                                   const AttentionReach& reach, int n_workers);
 // Returns how many bytes of buffers each worker needs for runs of n_tokens tokens: a multiple of
 // 64.
 size_t attention_bytes(const BoundAttention& attention, int n_tokens);

@@ -58,9 +58,9 @@ namespace {
 constexpr size_t kLine = 64;  // bytes to which these buffers are aligned
 
 template <typename T>
-T* aligned(std::vector<T>& values) {
-  const auto address = reinterpret_cast<uintptr_t>(values.data());
-  return values.data() + (kLine - address % kLine) % kLine / sizeof(T);
+T* aligned(T* values) {
+  const auto address = reinterpret_cast<uintptr_t>(values);
+  return values + (kLine - address % kLine) % kLine / sizeof(T);
 }
 
 }  // namespace
@@ -131,9 +131,8 @@ void HostLane::reserve_heads(const BoundAttention& attention) {
   if (!is_of_heads(attention.role)) return;
   const size_t bytes =
       static_cast<size_t>(info_.n_threads) * head_list_bytes(attention, attention.areas->stride());
-  if (bytes == 0) return;
-  const size_t n_floats = (bytes + kLine) / sizeof(float);
-  if (attention_parts_.size() < n_floats) attention_parts_.resize(n_floats);
+  const size_t n_floats = bytes / sizeof(float);
+  if (n_floats > n_attention_parts_) take_parts(n_floats);
 }
 
 void HostLane::reserve_product(const BoundOp& bound, int n_tokens) {
@@ -172,13 +171,27 @@ size_t HostLane::held_bytes() const {
   return prepared_.capacity() + stretches_.capacity() +
          outlier_counts_.capacity() * sizeof(uint32_t) + scratch_.capacity() * sizeof(float) +
          expert_scratch_.capacity() * sizeof(int32_t) + counters_.capacity() * sizeof(ItemCounter) +
-         attention_parts_.capacity() * sizeof(float) + neurons_.bytes();
+         (attention_parts_ != nullptr ? n_attention_parts_ * sizeof(float) + kLine : 0) +
+         neurons_.bytes();
 }
 
-// Makes room for segments of attention, in leaps, so that a growing context asks for memory rarely.
-void HostLane::reserve_parts(size_t n_floats) {
-  const size_t n_aligned = n_floats + kLine / sizeof(float);
-  if (n_floats > 0 && attention_parts_.size() < n_aligned) attention_parts_.resize(2 * n_aligned);
+// Makes room for segments and lists of attention, in leaps, so that a growing text asks for memory
+// rarely, but never for more than a full context needs.
+void HostLane::reserve_parts(const BoundOp& bound, const Run& run, int n_built) {
+  const size_t n_floats = attention_parts_floats(bound, run, team_.size());
+  if (n_floats <= n_attention_parts_) return;
+  const AttentionReach reach = {n_built, static_cast<size_t>(run.kv->shape().limit())};
+  const size_t most =
+      most_attention_parts_floats(bound.as<BoundAttention>(), bound.op.window, reach, team_.size());
+  take_parts(std::max(n_floats, std::min(2 * n_floats, most)));
+}
+
+// Nothing that these floats hold outlives a run, so they never stand in memory twice.
+void HostLane::take_parts(size_t n_floats) {
+  attention_parts_.reset();
+  n_attention_parts_ = 0;
+  attention_parts_ = std::make_unique_for_overwrite<float[]>(n_floats + kLine / sizeof(float));
+  n_attention_parts_ = n_floats;
 }
 
 // Notes how long after the end of the product beside them the last columns were read.
@@ -212,7 +225,7 @@ void HostLane::run_ops(const HostExecutable& host, const Run& run) {
   const size_t n_counters = ops.size() * static_cast<size_t>(team_.size());
   for (size_t i = 0; i < n_counters; ++i) counters_[i].n_begun.store(0, std::memory_order_relaxed);
   if (ops.front().op.kind == model::OpKind::kAttention) {
-    reserve_parts(attention_parts_floats(ops.front(), run, team_.size()));
+    reserve_parts(ops.front(), run, host.n_tokens());
   }
   TaskBindings* const own = host.bindings(run.buffer_set);
   // Whoever submits a task has waited for the weights that it leases.
@@ -222,11 +235,11 @@ void HostLane::run_ops(const HostExecutable& host, const Run& run) {
                              team_,
                              host.set_stride() * static_cast<size_t>(run.buffer_set),
                              own,
-                             aligned(prepared_),
-                             aligned(stretches_),
+                             aligned(prepared_.data()),
+                             aligned(stretches_.data()),
                              stretch_bytes_,
                              counters_.data(),
-                             aligned(attention_parts_),
+                             aligned(attention_parts_.get()),
                              outliers_.get(),
                              outlier_counts_.data(),
                              scratch_.data(),

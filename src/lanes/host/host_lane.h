@@ -35,7 +35,8 @@ class HostLane : public Lane {
 
  private:
   void run_ops(const HostExecutable& host, const Run& run);
-  void reserve_parts(size_t n_floats);
+  void reserve_parts(const BoundOp& bound, const Run& run, int n_built);
+  void take_parts(size_t n_floats);
   void reserve(const BoundOp& bound, int n_tokens);
   void reserve_heads(const BoundAttention& attention);
   void reserve_product(const BoundOp& bound, int n_tokens);
@@ -69,7 +70,8 @@ class HostLane : public Lane {
   std::vector<ItemCounter> counters_;
   // Holds the results of segments of attention, where workers share segments, and the lists of
   // sparse attention.
-  std::vector<float> attention_parts_;
+  std::unique_ptr<float[]> attention_parts_;
+  size_t n_attention_parts_ = 0;
 };
 
 }  // namespace troika::lanes

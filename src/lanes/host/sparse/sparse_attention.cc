@@ -45,7 +45,7 @@ class SparseItem {
         run_(context.run),
         worker_(worker),
         head_(head) {
-    const size_t bytes = sparse_list_bytes(attention_, run_);
+    const size_t bytes = sparse_list_bytes(attention_, most_seen(run_));
     auto* const lists = reinterpret_cast<std::byte*>(context.attention_parts);
     lists_ = lists + static_cast<size_t>(worker) * bytes;
   }
@@ -174,13 +174,12 @@ size_t sparse_attention_bytes(const BoundAttention& attention) {
                    int8_room(attention).bytes()});
 }
 
-size_t sparse_list_bytes(const BoundAttention& attention, const Run& run) {
-  const size_t most = most_seen(run);
+size_t sparse_list_bytes(const BoundAttention& attention, size_t n_positions) {
   const auto n_group = static_cast<size_t>(attention.n_group);
   if (is_by_tile(attention)) {
-    return tile_room(attention, attention::tiles_together(n_group)).list_bytes(most);
+    return tile_room(attention, attention::tiles_together(n_group)).list_bytes(n_positions);
   }
-  return attention::QueryRoom{static_cast<size_t>(attention.head_dim), n_group}.bytes(most);
+  return attention::QueryRoom{static_cast<size_t>(attention.head_dim), n_group}.bytes(n_positions);
 }
 
 void run_sparse_attention(const BoundOp& bound, const OpContext& context, int worker,

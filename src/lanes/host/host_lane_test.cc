@@ -1,0 +1,132 @@
+#include "lanes/host/host_lane.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "kernels/choose.h"
+#include "lanes/host/attention_lists.h"
+#include "lanes/host/test_support.h"
+#include "lanes/machine.h"
+
+namespace troika::lanes {
+namespace {
+
+// Attention of one layer alone, over a cache.
+class AttentionAlone {
+ public:
+  static constexpr int kMostTokens = 64;
+
+  explicit AttentionAlone(int context) : kv_({1, 2, 64, tensor::Type::kF16, context}) {
+    blueprint_.n_layers = 1;
+    blueprint_.n_heads = 4;
+    blueprint_.n_kv_heads = 2;
+    blueprint_.head_dim = 64;
+    blueprint_.values = {
+        {"q", 256, false}, {"k", 128, false}, {"v", 128, false}, {"out", 256, false}};
+    model::Op op{model::OpKind::kAttention};
+    op.layer = 0;
+    op.inputs = {0, 1, 2};
+    op.output = 3;
+    op.scale = 0.125f;
+    blueprint_.ops = {op};
+    store_ = std::make_unique<weights::Store>(blueprint_, std::vector<weights::Constant>());
+    buffers_ = std::make_unique<Buffers>(blueprint_, kMostTokens, 1);
+    for (model::ValueId id = 0; id < 4; ++id) {
+      const auto n = static_cast<size_t>(kMostTokens * buffers_->width(id));
+      const auto x = random_floats(n, static_cast<uint32_t>(id));
+      std::copy(x.begin(), x.end(), buffers_->view(id).floats());
+    }
+    sequence_ = kv_.open();
+  }
+
+  const model::Blueprint& blueprint() const { return blueprint_; }
+
+  std::unique_ptr<Executable> build(Lane& lane, plan::Phase phase) const {
+    return lane.build({&blueprint_, blueprint_.ops, "attention"}, {phase, kMostTokens}, *store_,
+                      *buffers_);
+  }
+
+  // Places the next tokens and runs an executable on them.
+  Status run(Lane& lane, const Executable& executable, plan::Phase phase, int n_tokens) {
+    cache::Batch batch;
+    batch.add_chain(std::vector<cache::Token>(static_cast<size_t>(n_tokens), 0), n_past_,
+                    sequence_);
+    cache::PlacedBatch placed;
+    kv_.place(batch, &placed);
+    const Status status = run(lane, executable, phase, placed.slots, placed.visible);
+    kv_.keep_all(batch, placed);
+    n_past_ += n_tokens;
+    return status;
+  }
+
+  Status run(Lane& lane, const Executable& executable, plan::Phase phase,
+             const std::vector<cache::Slot>& slots,
+             const std::vector<cache::VisibleSlots>& visible) {
+    lanes::Run run;
+    run.phase = phase;
+    run.n_tokens = static_cast<int>(slots.size());
+    run.slots = slots;
+    run.visible = visible;
+    run.kv = &kv_;
+    lanes::Ended ended;
+    lane.submit(executable, run, ended);
+    ended.latch.wait();
+    return ended.status;
+  }
+
+ private:
+  model::Blueprint blueprint_;
+  std::unique_ptr<weights::Store> store_;
+  std::unique_ptr<Buffers> buffers_;
+  cache::KvCache kv_;
+  cache::SequenceId sequence_ = {};
+  int n_past_ = 0;
+};
+
+plan::PromptAttention attention_in(plan::AttentionForm form) {
+  plan::PromptAttention attention;
+  attention.form = form;
+  attention.above = 0.0;  // else a first layer that nobody measured sees everything
+  attention.from = plan::PromptAttention::kLeastFrom;
+  return attention;
+}
+
+// What grows with the text grows in leaps, but at the end of the context it is what the context was
+// reckoned to need, to the byte where one run comes near to that.
+TEST(HostLane, TakesForAttentionWhatWasReckonedForTheContext) {
+  constexpr int kContext = 1600;
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+  for (const auto form : {plan::AttentionForm::kFull, plan::AttentionForm::kSparse,
+                          plan::AttentionForm::kQuery, plan::AttentionForm::kInt8}) {
+    for (const int n_threads : {1, 3}) {
+      plan::Plan plan;
+      plan.lanes = {{{}, n_threads}};
+      plan.prefill = plan::Prefill::kBf16;
+      plan.attention = attention_in(form);
+      plan.step_shapes = plan.prompt_shapes = {AttentionAlone::kMostTokens};
+      HostLane lane(kernels.table, plan.lanes[0], plan.activations, plan.prefill, nullptr,
+                    plan.attention);
+      AttentionAlone attention(kContext);
+      const auto prompt = attention.build(lane, plan::Phase::kPrompt);
+      const auto step = attention.build(lane, plan::Phase::kStep);
+      const size_t before = lane.held_bytes();
+      for (int n = 0; n < kContext - AttentionAlone::kMostTokens;
+           n += AttentionAlone::kMostTokens) {
+        ASSERT_EQ(attention.run(lane, *prompt, plan::Phase::kPrompt, AttentionAlone::kMostTokens),
+                  Status::kDone);
+      }
+      ASSERT_EQ(attention.run(lane, *step, plan::Phase::kStep, 5), Status::kDone);
+      const size_t grown = lane.held_bytes() - before;
+      const bool has_lists = form != plan::AttentionForm::kFull;
+      EXPECT_EQ(grown, attention_list_bytes(attention.blueprint(), plan, 0, kContext))
+          << plan::attention_form_name(form) << " " << n_threads;
+      EXPECT_EQ(grown > 0, has_lists || n_threads > 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troika::lanes
