@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -176,14 +177,24 @@ size_t HostLane::held_bytes() const {
 }
 
 // Makes room for segments and lists of attention, in leaps, so that a growing text asks for memory
-// rarely, but never for more than a full context needs.
-void HostLane::reserve_parts(const BoundOp& bound, const Run& run, int n_built) {
+// rarely, but never for more than a full context needs. Where the system has no such memory,
+// returns what to tell people: a thread of the lane has nobody to throw to.
+std::optional<std::string> HostLane::reserve_parts(const BoundOp& bound, const Run& run,
+                                                   int n_built) {
   const size_t n_floats = attention_parts_floats(bound, run, team_.size());
-  if (n_floats <= n_attention_parts_) return;
+  if (n_floats <= n_attention_parts_) return {};
   const AttentionReach reach = {n_built, static_cast<size_t>(run.kv->shape().limit())};
   const size_t most =
       most_attention_parts_floats(bound.as<BoundAttention>(), bound.op.window, reach, team_.size());
-  take_parts(std::max(n_floats, std::min(2 * n_floats, most)));
+  try {
+    take_parts(std::max(n_floats, std::min(2 * n_floats, most)));
+  } catch (const std::bad_alloc&) {
+    return fmt::format(
+        "there is no memory for the {:.1f} MB that attention needs with so long a text. Use a "
+        "shorter one, fewer ‹threads›, or ‹attention› full",
+        1e-6 * sizeof(float) * static_cast<double>(n_floats));
+  }
+  return {};
 }
 
 // Nothing that these floats hold outlives a run, so they never stand in memory twice.
@@ -207,25 +218,27 @@ void HostLane::note_shadow_end(const BoundOp& bound, const Run& run) {
 
 void HostLane::submit(const Executable& executable, const Run& run, Completion& completion) {
   const auto& host = static_cast<const HostExecutable&>(executable);
+  std::optional<std::string> problem;
   if (host.tokens().is_all()) {
-    run_ops(host, run);
+    problem = run_ops(host, run);
   } else {
     const Run own = host.tokens().of(run);
-    if (!host.tokens().is_empty(own)) run_ops(host, own);
+    if (!host.tokens().is_empty(own)) problem = run_ops(host, own);
   }
   weights::ExpertSource* const experts = host.weights().experts();
-  std::optional<std::string> problem;
-  if (experts != nullptr) problem = experts->take_problem();
+  if (!problem && experts != nullptr) problem = experts->take_problem();
   if (problem) problem_ = std::move(*problem);
   completion.finished(problem ? Status::kFailed : Status::kDone);
 }
 
-void HostLane::run_ops(const HostExecutable& host, const Run& run) {
+// Returns why it cannot run, if there is a reason.
+std::optional<std::string> HostLane::run_ops(const HostExecutable& host, const Run& run) {
   const std::vector<BoundOp>& ops = host.ops();
   const size_t n_counters = ops.size() * static_cast<size_t>(team_.size());
   for (size_t i = 0; i < n_counters; ++i) counters_[i].n_begun.store(0, std::memory_order_relaxed);
   if (ops.front().op.kind == model::OpKind::kAttention) {
-    reserve_parts(ops.front(), run, host.n_tokens());
+    std::optional<std::string> problem = reserve_parts(ops.front(), run, host.n_tokens());
+    if (problem) return problem;
   }
   TaskBindings* const own = host.bindings(run.buffer_set);
   // Whoever submits a task has waited for the weights that it leases.
@@ -258,6 +271,7 @@ void HostLane::run_ops(const HostExecutable& host, const Run& run) {
   // Leases are given back before anybody hears that the task has ended.
   if (own != nullptr) own->give_back();
   note_shadow_end(ops.front(), run);
+  return {};
 }
 
 }  // namespace troika::lanes

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "base/team.h"
 #include "kernels/choose.h"
@@ -34,8 +36,8 @@ class HostLane : public Lane {
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
  private:
-  void run_ops(const HostExecutable& host, const Run& run);
-  void reserve_parts(const BoundOp& bound, const Run& run, int n_built);
+  std::optional<std::string> run_ops(const HostExecutable& host, const Run& run);
+  std::optional<std::string> reserve_parts(const BoundOp& bound, const Run& run, int n_built);
   void take_parts(size_t n_floats);
   void reserve(const BoundOp& bound, int n_tokens);
   void reserve_heads(const BoundAttention& attention);
@@ -65,7 +67,7 @@ class HostLane : public Lane {
   std::vector<int32_t> expert_scratch_;
   size_t expert_scratch_length_ = 0;
   NeuronScratch neurons_;
-  std::string problem_;  // says why experts could not be read
+  std::string problem_;  // says why the last task that failed did so
   // Has as many counters as the longest executable needs.
   std::vector<ItemCounter> counters_;
   // Holds the results of segments of attention, where workers share segments, and the lists of

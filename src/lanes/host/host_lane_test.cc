@@ -10,6 +10,8 @@
 #include "lanes/host/attention_lists.h"
 #include "lanes/host/test_support.h"
 #include "lanes/machine.h"
+#include "lanes/threaded_lane.h"
+#include "tests/support/sanitized.h"
 
 namespace troika::lanes {
 namespace {
@@ -126,6 +128,24 @@ TEST(HostLane, TakesForAttentionWhatWasReckonedForTheContext) {
       EXPECT_EQ(grown > 0, has_lists || n_threads > 1);
     }
   }
+}
+
+// A thread of a lane has nobody to throw to.
+TEST(HostLane, ATextWithoutMemoryFailsItsTaskAlone) {
+  if (test::kIsSanitized) GTEST_SKIP() << "sanitizers end the program that asks for so much";
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+  ThreadedLane lane(std::make_unique<HostLane>(kernels.table, plan::PlannedLane{{}, 2},
+                                               plan::Activations::kQ8, plan::Prefill::kBf16,
+                                               nullptr, attention_in(plan::AttentionForm::kQuery)));
+  AttentionAlone attention(AttentionAlone::kMostTokens);
+  const auto executable = attention.build(lane, plan::Phase::kPrompt);
+  // No address space has lists for so many positions. The lane asks for their number alone.
+  const cache::Slot slot = 0;
+  EXPECT_EQ(attention.run(lane, *executable, plan::Phase::kPrompt, {slot},
+                          {{std::span(&slot, size_t{1} << 50), {}}}),
+            Status::kFailed);
+  EXPECT_NE(lane.problem().find("no memory"), std::string::npos) << lane.problem();
+  EXPECT_EQ(attention.run(lane, *executable, plan::Phase::kPrompt, 3), Status::kDone);
 }
 
 }  // namespace
