@@ -88,12 +88,17 @@ void plan_phi3(const Config& config, Plan* plan) {
   b.set_sizes();
   b.set("attention.layer_norm_rms_epsilon",
         static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5)));
-  const RopeFacts rope = read_rope(config);
+  RopeFacts rope = read_rope(config);
   const Config inner(rope.scaling, config.path());
   const uint32_t original =
       inner.count("original_max_position_embeddings", 2, 1u << 28,
                   config.count("original_max_position_embeddings", 2, 1u << 28, s.context));
-  b.set("rope.scaling.original_context_length", original);
+  if (rope.type == "yarn") {
+    // The builder sets the original context of this kind, and looks for it only here.
+    rope.scaling["original_max_position_embeddings"] = original;
+  } else {
+    b.set("rope.scaling.original_context_length", original);
+  }
   if (rope.type == "longrope" || rope.type == "su") {
     set_long_rope(b, plan, rope, original);
   } else {

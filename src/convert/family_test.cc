@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -186,6 +187,53 @@ TEST(Phi3, LongRopeIsTwoSetsOfDivisors) {
   EXPECT_EQ(find<float>(plan_with("Phi3ForCausalLM", {{"rope_scaling", told}}),
                         "rope.scaling.attn_factor"),
             1.25F);
+}
+
+TEST(Phi3, YarnHasOneOriginalContext) {
+  const auto original = [](const Json& changes) {
+    Json all = {{"rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}}};
+    all.merge_patch(changes);
+    return find<uint32_t>(plan_with("Phi3ForCausalLM", all),
+                          "rope.scaling.original_context_length");
+  };
+  EXPECT_EQ(original(Json::object()), 256u);
+  EXPECT_EQ(original({{"original_max_position_embeddings", 64}}), 64u);
+  EXPECT_EQ(original({{"original_max_position_embeddings", 64},
+                      {"rope_scaling", {{"original_max_position_embeddings", 128}}}}),
+            128u);
+}
+
+TEST(Families, NoKindOfRotationSetsAKeyTwice) {
+  const Json llama3 = {{"type", "llama3"},
+                       {"factor", 8.0},
+                       {"low_freq_factor", 1.0},
+                       {"high_freq_factor", 4.0},
+                       {"original_max_position_embeddings", 64}};
+  const std::vector<Json> kinds = {{{"type", "default"}},
+                                   {{"type", "dynamic"}},
+                                   {{"type", "linear"}, {"factor", 4.0}},
+                                   {{"type", "yarn"}, {"factor", 4.0}},
+                                   llama3,
+                                   long_rope()};
+  size_t n_plans = 0;
+  for (const char* class_name : {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM",
+                                 "Qwen3ForCausalLM", "GemmaForCausalLM", "Gemma2ForCausalLM",
+                                 "Gemma3ForCausalLM", "PhiForCausalLM", "Phi3ForCausalLM"}) {
+    for (const Json& kind : kinds) {
+      Plan plan;
+      try {
+        plan = plan_with(class_name, {{"rope_scaling", kind}});
+      } catch (const Error&) {
+        continue;  // not every class has every kind
+      }
+      ++n_plans;
+      std::set<std::string> keys;
+      for (const auto& [key, value] : plan.metadata) {
+        EXPECT_TRUE(keys.insert(key).second) << class_name << ": " << key << "\n" << kind;
+      }
+    }
+  }
+  EXPECT_EQ(n_plans, 9u * 5 + 1);  // only Phi 3 has the last kind
 }
 
 TEST(Phi3, LongRopeThatCannotBeIsRefused) {
