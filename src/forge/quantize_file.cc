@@ -138,6 +138,12 @@ class Converter {
       }
       report.rms += worker.sums.squares;
       if (plan.type == tensor.type) continue;
+      if (!std::isfinite(worker.sums.squared_error)) {
+        throw Error(
+            fmt::format("{}: tensor {} holds values that are too large for {}. Try ‹type› {}.",
+                        file_.path(), quoted(tensor.name), tensor::type_name(plan.type),
+                        plan.type == tensor::Type::kBF16 ? "f32" : "bf16"));
+      }
       report.rmse += worker.sums.squared_error;
       report.max_error = std::max(report.max_error, worker.sums.max_error);
     }

@@ -12,7 +12,7 @@ namespace troika::forge {
 
 struct QuantizeOptions {
   std::string input;
-  std::string output;  // may be the input's path: that is replaced when the new file is complete
+  std::string output;         // may be the input's path: that is replaced when the new file is complete
   std::string type = "q8_0";  // a name of file_types()
   int n_threads = 1;
   ProgressFunction progress{};  // counts bytes of the input; may be empty
@@ -40,8 +40,8 @@ struct QuantizeReport {
 };
 
 // Converts a file. Throws Error for an input that cannot be read, an output that cannot be written,
-// element types that are not supported, and weights that are not finite; then it leaves nothing
-// behind.
+// element types that are not supported, and weights that are not finite or too large for their new
+// type; then it leaves nothing behind.
 QuantizeReport quantize_file(const QuantizeOptions& options);
 
 }  // namespace troika::forge

@@ -209,6 +209,30 @@ TEST(QuantizeFileInput, UnsupportedTypesAreNamed) {
   EXPECT_EQ(folder.n_files(), 1u);
 }
 
+// A half holds at most 65504. Blocks bound their scales, and what that costs is reported.
+TEST(QuantizeFileInput, WeightsThatAreTooLargeForTheirNewTypeAreRefused) {
+  TempFolder folder;
+  const auto message = [&](uint64_t width, float largest, const std::string& type) {
+    std::vector<float> values(width * 4, 1.0F);
+    values[width + 7] = largest;
+    gguf::Writer writer(folder.file("in.gguf"));
+    writer.add_tensor("large.weight", tensor::Type::kF32, std::vector<uint64_t>{width, 4});
+    writer.begin_data();
+    writer.write(std::as_bytes(std::span(values)));
+    writer.finish();
+    const std::string problem = message_of<Error>([&] {
+      quantize_file(
+          {.input = folder.file("in.gguf"), .output = folder.file("out.gguf"), .type = type});
+    });
+    EXPECT_EQ(folder.n_files(), problem.empty() ? 2u : 1u);
+    return problem;
+  };
+  const std::string kRefused = "\"large.weight\" holds values that are too large for F16. Try";
+  EXPECT_NE(message(256, 1e5F, "f16").find(kRefused), std::string::npos);
+  EXPECT_NE(message(100, -1e5F, "q8_0").find(kRefused), std::string::npos);
+  EXPECT_EQ(message(256, 1e8F, "bf16"), "");
+}
+
 TEST(QuantizeFileInput, WeightsThatAreNotFiniteAreRefused) {
   TempFolder folder;
   std::vector<float> values(256 * 4, 1.0F);
