@@ -16,7 +16,6 @@ using text::Token;
 using text::TokenType;
 
 constexpr size_t kMostPieces = size_t{1} << 22;
-constexpr size_t kMostTokenBytes = 4096;
 
 // One field of a message: a number, or the bytes inside of it.
 struct Field {

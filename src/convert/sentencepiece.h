@@ -10,6 +10,9 @@
 
 namespace troika::convert {
 
+// No tokenizer has a longer token.
+inline constexpr size_t kMostTokenBytes = 4096;
+
 struct SentencePiece {
   text::Vocabulary vocabulary;   // tokens, scores, types, the ids of special tokens
   bool has_space_prefix = true;  // the text begins as if after a space

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/os_error.h"
 #include "convert/pre_tokenizer.h"
+#include "convert/sentencepiece.h"
 #include "text/splitter.h"
 
 namespace troika::convert {
@@ -223,6 +224,10 @@ Vocabulary read_tokenizer_json(const Json& json, const std::string& path, const 
 void add_token(uint64_t id, std::string content, bool is_special, const std::string& path,
                Vocabulary* v) {
   grow(id, path, v);
+  if (content.size() > kMostTokenBytes) {
+    fail(path,
+         fmt::format("token {} has {} bytes, more than {}", id, content.size(), kMostTokenBytes));
+  }
   is_special |= looks_special(content);
   if (v->types[id] == TokenType::kUnknown || v->types[id] == TokenType::kByte) return;
   if (!is_special) {

@@ -22,7 +22,8 @@ text::Vocabulary read_tokenizer_json(const Json& json, const std::string& path,
 
 // Puts the "added_tokens" of the file in their places.
 void add_tokens(const Json& json, const std::string& path, text::Vocabulary* vocabulary);
-// Adds one token; a token that `is_special` becomes a control token.
+// Adds one token; a token that `is_special` becomes a control token. Throws Error for a number or a
+// text that no tokenizer has.
 void add_token(uint64_t id, std::string content, bool is_special, const std::string& path,
                text::Vocabulary* vocabulary);
 
