@@ -1,7 +1,10 @@
 #include "base/team.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/spin.h"
@@ -44,16 +47,29 @@ void Barrier::wait() {
 Team::Team(int n_threads, const std::vector<int>& cores)
     : n_threads_(n_threads), barrier_(n_threads), n_active_(n_threads), crowd_(n_threads) {
   TROIKA_ASSERT(n_threads >= 1 && static_cast<uint32_t>(n_threads) <= kActiveMask);
-  threads_.reserve(static_cast<size_t>(n_threads - 1));
-  for (int worker = 1; worker < n_threads; ++worker) {
-    threads_.emplace_back([this, worker, cores] {
-      bind_to_cores(cores);
-      work(worker);
-    });
+  try {
+    threads_.reserve(static_cast<size_t>(n_threads - 1));
+    for (int worker = 1; worker < n_threads; ++worker) {
+      threads_.emplace_back([this, worker, cores] {
+        bind_to_cores(cores);
+        work(worker);
+      });
+    }
+  } catch (const std::system_error&) {
+    end_threads();
+    throw Error(
+        fmt::format("the system lets this program start only {} of {} threads. Choose fewer with "
+                    "‹threads›, or raise the limit on threads or memory.",
+                    threads_.size() + 1, n_threads));
+  } catch (...) {
+    end_threads();
+    throw;
   }
 }
 
-Team::~Team() {
+Team::~Team() { end_threads(); }
+
+void Team::end_threads() {
   stop_ = true;
   announce(n_threads_);
   for (std::thread& thread : threads_) thread.join();

@@ -38,7 +38,7 @@ class Barrier {
 class Team {
  public:
   // REQUIRES: n_threads >= 1, the caller included. The team's own threads keep to `cores`, if any
-  // are named.
+  // are named. Throws Error where the system does not let so many start.
   explicit Team(int n_threads, const std::vector<int>& cores = {});
   ~Team();
   Team(const Team&) = delete;
@@ -86,6 +86,7 @@ class Team {
   void run_raw(int n_active, Function function, void* context);
   void announce(int n_active);
   void work(int worker);
+  void end_threads();
 
   const int n_threads_;
   Barrier barrier_;

@@ -3,8 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "base/error.h"
+#include "tests/support/address_limit.h"
+#include "tests/support/temp_folder.h"
 
 namespace troika {
 namespace {
@@ -38,6 +44,19 @@ TEST(Team, BarrierSeparatesPhases) {
   }
   EXPECT_TRUE(all_seen);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Sanitizers want more addresses than the limit of this test leaves.
+TEST(Team, ThreadsThatCannotStartAreASentence) {
+  const std::string message = test::message_of<Error>([] {
+    const test::AddressLimit limit(uint64_t{512} << 20);
+    const Team team(2000);
+  });
+  EXPECT_NE(message.find("of 2000 threads"), std::string::npos) << message;
+  EXPECT_NE(message.find("‹threads›"), std::string::npos) << message;
+  EXPECT_EQ(message.find("only 1 of"), std::string::npos) << message;
+}
+#endif
 
 // Each active worker, and no other, does its part once, however many are active.
 TEST(Team, ActiveWorkersAreTheFirstOnes) {
