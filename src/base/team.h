@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -49,14 +50,24 @@ class Team {
   int n_active() const { return n_active_; }
   Barrier& barrier() { return barrier_; }
 
-  // Calls body(worker) once on every worker and returns when all have finished. The body must not
-  // throw. REQUIRES: called from one thread at a time.
+  // Calls body(worker) once on every worker. When all have finished, it throws what a body threw
+  // first, or returns. REQUIRES: called from one thread at a time; a body that meets others at the
+  // barrier does not throw, because they would wait for ever.
   template <typename Body>
   void run(Body&& body) {
-    run_some(n_threads_, body);
+    FirstFailure failure;
+    const auto guarded = [&](int worker) {
+      try {
+        body(worker);
+      } catch (...) {
+        failure.keep();
+      }
+    };
+    run_some(n_threads_, guarded);
+    failure.rethrow();
   }
   // Runs body(worker) on as many workers as find free cores, the first n_active(): these are fewer
-  // than all where other programs keep workers from running.
+  // than all where other programs keep workers from running. The body must not throw.
   template <typename Body>
   void run_where_free(Body&& body) {
     run_where_free(body, [] { return 0.0; });
@@ -75,6 +86,22 @@ class Team {
   }
 
  private:
+  // Keeps the exception that was thrown first, by any worker.
+  class FirstFailure {
+   public:
+    // REQUIRES: an exception is being handled.
+    void keep() {
+      if (!is_there_.exchange(true)) exception_ = std::current_exception();
+    }
+    // REQUIRES: all workers have finished.
+    void rethrow() const {
+      if (exception_ != nullptr) std::rethrow_exception(exception_);
+    }
+
+   private:
+    std::atomic<bool> is_there_{false};
+    std::exception_ptr exception_;
+  };
   using Function = void (*)(void* context, int worker);
   template <typename Body>
   void run_some(int n_active, Body& body) {

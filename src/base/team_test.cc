@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,6 +46,27 @@ TEST(Team, BarrierSeparatesPhases) {
     for (char ok : seen) all_seen = all_seen && ok;
   }
   EXPECT_TRUE(all_seen);
+}
+
+// A body that runs out of memory must not end the program, nor leave others behind in its frame.
+TEST(Team, WhatABodyThrowsReachesTheCaller) {
+  for (int n_threads : {1, 3}) {
+    Team team(n_threads);
+    for (int thrower = 0; thrower < n_threads; ++thrower) {
+      std::vector<char> has_ended(static_cast<size_t>(n_threads), 0);
+      const auto body = [&](int worker) {
+        if (worker == thrower) throw std::length_error("too long");
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        has_ended[static_cast<size_t>(worker)] = 1;
+      };
+      EXPECT_THROW(team.run(body), std::length_error);
+      EXPECT_EQ(std::count(has_ended.begin(), has_ended.end(), 1), n_threads - 1);
+    }
+    EXPECT_THROW(team.run([](int) { throw std::length_error("all"); }), std::length_error);
+    std::atomic<int> n_runs = 0;
+    team.run([&](int) { ++n_runs; });
+    EXPECT_EQ(n_runs, n_threads);
+  }
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

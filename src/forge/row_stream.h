@@ -12,8 +12,8 @@
 namespace troika::forge {
 
 // Calls make(worker, first_row, n_rows, out) for parts of the rows, several at a time, and writes
-// what it left at `out` (n_rows * row_bytes bytes). `make` must not throw; `after(n_rows)` is
-// called when that many more rows are written, and may.
+// what it left at `out` (n_rows * row_bytes bytes). `after(n_rows)` is called when that many more
+// rows are written. Throws what one of the two throws.
 template <typename Make, typename After>
 void stream_rows(gguf::Writer& writer, Team& team, uint64_t n_rows, uint64_t row_bytes, Make make,
                  After after) {
