@@ -17,7 +17,7 @@ namespace troika::forge {
 
 struct PlantOptions {
   std::string input;
-  std::string output;  // may be the input's path: that is replaced when the new file is complete
+  std::string output;  // may not be a file of the input
   // The share of channels of each activation, above 0 and at most 0.5; at least one channel is
   // scaled.
   double channels = 0.003;

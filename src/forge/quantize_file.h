@@ -12,7 +12,7 @@ namespace troika::forge {
 
 struct QuantizeOptions {
   std::string input;
-  std::string output;         // may be the input's path: that is replaced when the new file is complete
+  std::string output;         // may not be a file of the input
   std::string type = "q8_0";  // a name of file_types()
   int n_threads = 1;
   ProgressFunction progress{};  // counts bytes of the input; may be empty
