@@ -239,6 +239,25 @@ TEST_P(Pointwise, ArgmaxIsTheFirstOfTheLargest) {
   }
 }
 
+// The largest value stands so far behind what is no number that a vector's lane has seen both, or
+// before it, or in another lane.
+TEST_P(Pointwise, ArgmaxPassesOverWhatIsNoNumber) {
+  for (size_t n : kLengths) {
+    for (size_t bad : {size_t{0}, size_t{3}, n / 2, n - 1}) {
+      for (size_t ahead : {size_t{1}, size_t{4}, size_t{8}, size_t{16}, n - 1}) {
+        if (n < 2 || bad >= n) continue;
+        std::vector<float> x(n, -2);
+        const size_t at = (bad + ahead) % n;
+        if (at == bad) continue;
+        x[at] = -1;
+        x[bad] = std::nanf("");
+        EXPECT_EQ(table().argmax(x.data(), n), at) << n << " " << bad;
+        EXPECT_EQ(reference_table().argmax(x.data(), n), at) << n << " " << bad;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, Pointwise, every_implementation(), implementation_name);
 
 }  // namespace

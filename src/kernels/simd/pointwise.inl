@@ -146,9 +146,17 @@ void softmax(const float* x, float* y, size_t n) {
 }
 
 size_t argmax(const float* x, size_t n) {
-  const float largest = largest_of(x, n);
-  for (size_t i = 0; i < n; ++i) {
+  // Begins below all numbers, so that what is none never enters: the second operand stays.
+  float largest = -__builtin_inff();
+  size_t i = 0;
+  if (n >= V::kLanes) {
+    F best = V::set(largest);
+    for (; i + V::kLanes <= n; i += V::kLanes) best = V::max(V::load(x + i), best);
+    largest = V::largest(best);
+  }
+  for (; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
+  for (i = 0; i < n; ++i) {
     if (x[i] == largest) return i;
   }
-  return reference::kTable.argmax(x, n);  // a value was not a number
+  return 0;  // no value is a number
 }
