@@ -212,6 +212,9 @@ TEST_F(ConvertFolder, IndexesThatAreWrongAreSentences) {
   map["weight_map"]["lm_head.extra"] = "../model.safetensors";
   test::write_whole(index, map.dump());
   expect_message(convert_again(), "which is no file of this folder");
+  map["weight_map"]["lm_head.extra"] = "\x1b]0;x\x07.safetensors";
+  test::write_whole(index, map.dump());
+  expect_message(convert_again(), "\"\\x1b]0;x\\x07.safetensors\", which is no file of this");
   test::write_whole(index, "{}");
   expect_message(convert_again(), "has no 'weight_map'");
   test::write_whole(index, good.dump());

@@ -32,9 +32,11 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : map->items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
-    // Only a plain name is allowed: what leads out of the folder does not belong to it.
-    if (name.empty() || name.find('/') != std::string::npos || name[0] == '.' ||
-        name.find('\0') != std::string::npos) {
+    // Only a plain name is allowed: what leads out of the folder does not belong to it, and what
+    // steers a terminal does not belong in a sentence.
+    const bool has_control = std::any_of(name.begin(), name.end(),
+                                         [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+    if (name.empty() || name.find('/') != std::string::npos || name[0] == '.' || has_control) {
       throw Error(fmt::format(
           "{}: tensor {} is to lie in {}, which is no file of this folder. Download it again.",
           path, troika::quoted(tensor), troika::quoted(name)));

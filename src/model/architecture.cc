@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/os_error.h"
 #include "model/arch/arch.h"
 #include "model/metadata.h"
 
@@ -39,9 +40,9 @@ Blueprint read(const gguf::File& file) {
     if (metadata.architecture() == entry.name) return entry.build(metadata);
   }
   throw Error(
-      fmt::format("{}: the architecture '{}' is not supported. Supported are {}. Choose a model of "
+      fmt::format("{}: the architecture {} is not supported. Supported are {}. Choose a model of "
                   "one of these; many are published as GGUF files.",
-                  file.path(), metadata.architecture(), known_architectures()));
+                  file.path(), troika::quoted(metadata.architecture()), known_architectures()));
 }
 
 }  // namespace troika::model

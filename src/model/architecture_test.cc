@@ -212,7 +212,14 @@ TEST(ReadModel, PredictorsOfSparseModelsAreReadAndChecked) {
 }
 
 TEST(ReadModel, AnUnknownArchitectureIsNamed) {
-  expect_error("general.architecture", text("rwkv"), "'rwkv' is not supported");
+  expect_error("general.architecture", text("rwkv"), "\"rwkv\" is not supported");
+}
+
+TEST(ReadModel, WhatSteersATerminalIsNotPrinted) {
+  for (const char* key :
+       {"general.architecture", "llama.rope.scaling.type", "llama.feed_forward_activation"}) {
+    expect_error(key, text("\x1b]0;x\x07"), " \"\\x1b]0;x\\x07\"");
+  }
 }
 
 TEST(ReadModel, MissingKeysAreNamed) {
@@ -247,7 +254,7 @@ TEST(ReadModel, SenselessValuesAreErrors) {
     expect_error("llama.rope.scaling.factor", number(wrong), "rope.scaling.factor");
     expect_error("llama.attention.layer_norm_rms_epsilon", number(wrong), "rms_epsilon");
   }
-  expect_error("llama.rope.scaling.type", text("spiral"), "'spiral' is not known");
+  expect_error("llama.rope.scaling.type", text("spiral"), "\"spiral\" is not known");
   expect_error("llama.feed_forward_activation", text("tanh"), "silu, gelu, relu and drelu");
   expect_error("llama.block_count", text("two"), "llama.block_count");
 }

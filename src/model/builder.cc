@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/os_error.h"
 #include "model/rope_divisors.h"
 
 namespace troika::model {
@@ -265,9 +266,9 @@ Activation read_activation(const Metadata& metadata, const char* fallback) {
   if (name == "relu") return Activation::kRelu;
   if (name == "gelu") return Activation::kGelu;
   if (name == "drelu") return Activation::kDoubleRelu;
-  throw Error(
-      fmt::format("{}: '{}' is '{}', which is not known. Known are silu, gelu, relu and drelu.",
-                  metadata.file().path(), metadata.full_key("feed_forward_activation"), name));
+  throw Error(fmt::format(
+      "{}: '{}' is {}, which is not known. Known are silu, gelu, relu and drelu.",
+      metadata.file().path(), metadata.full_key("feed_forward_activation"), troika::quoted(name)));
 }
 
 float read_soft_cap(const Metadata& metadata, const char* key, double fallback) {

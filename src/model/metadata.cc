@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/os_error.h"
 
 namespace troika::model {
 namespace {
@@ -66,9 +67,9 @@ void read_rope_scaling(const Metadata& metadata, Rope* rope) {
         metadata.number("rope.scaling.yarn_attn_factor", rope->attention_factor);
   } else if (kind != "none") {
     throw Error(
-        fmt::format("{}: rope scaling '{}' is not known. Known are none, linear, yarn and "
+        fmt::format("{}: rope scaling {} is not known. Known are none, linear, yarn and "
                     "longrope.",
-                    metadata.file().path(), kind));
+                    metadata.file().path(), troika::quoted(kind)));
   }
   check_range(metadata, "rope.scaling.attn_factor", rope->attention_factor, 1e-3, 1e3);
 }

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/os_error.h"
 #include "gguf/file.h"
 
 namespace troika::text {
@@ -76,9 +77,9 @@ VocabularyKind read_kind(const gguf::File& file) {
   if (*model == "llama") return VocabularyKind::kSpm;
   if (*model == "gpt2") return VocabularyKind::kBpe;
   throw Error(
-      fmt::format("{}: the tokenizer is of the kind '{}'; this program knows 'llama' "
+      fmt::format("{}: the tokenizer is of the kind {}; this program knows 'llama' "
                   "(SentencePiece with scores) and 'gpt2' (byte-level BPE).",
-                  file.path(), *model));
+                  file.path(), troika::quoted(*model)));
 }
 
 void check_id(Token id, const char* name, size_t n_tokens, std::string_view where) {

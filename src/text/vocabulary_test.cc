@@ -126,7 +126,9 @@ TEST_F(ReadVocabulary, RefusesWhatContradictsItself) {
   c.model = "";
   expect_error(c, "has no tokenizer");
   c.model = "rwkv";
-  expect_error(c, "'rwkv'");
+  expect_error(c, "\"rwkv\"");
+  c.model = "\x1b]0;x\x07";
+  expect_error(c, "of the kind \"\\x1b]0;x\\x07\"");
   c = {};
   c.tokens.clear();
   expect_error(c, "no tokens");
