@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <compare>
 #include <map>
 
 #include "base/bytes_text.h"
@@ -147,17 +148,18 @@ std::string HubModel::file_name() const { return name_of(files.front().path); }
 std::vector<HubModel> models_of(const std::vector<HubFile>& files) {
   // Shards of one model are found by what their names have in common, and stand in the order of
   // their numbers.
-  std::map<std::string, std::map<uint32_t, HubFile>> groups;
-  std::map<std::string, uint32_t> counts;
+  struct Key {
+    std::string stem;
+    uint32_t count;  // of shards; 0: a file that is no shard
+    auto operator<=>(const Key&) const = default;
+  };
+  std::map<Key, std::map<uint32_t, HubFile>> groups;
   for (const HubFile& file : files) {
     const std::string name = upper(name_of(file.path));
     if (name.starts_with("MMPROJ") || name.find("IMATRIX") != std::string::npos) continue;
     const auto shard = gguf::parse_shard_name(file.path);
-    const uint32_t count = shard ? shard->count : 1;
-    const std::string key =
-        shard ? fmt::format("{}/{}", shard->stem, count) : std::string(without_end(file.path));
+    const Key key = {shard ? std::string(shard->stem) : file.path, shard ? shard->count : 0};
     groups[key].emplace(shard ? shard->number : 1, file);
-    counts[key] = count;
   }
   std::vector<HubModel> models;
   for (auto& [key, shards] : groups) {
@@ -167,7 +169,7 @@ std::vector<HubModel> models_of(const std::vector<HubFile>& files) {
         name_of(first ? std::string_view(first->stem) : without_end(shards.begin()->second.path));
     model.label = type_in(stem);
     if (model.label.empty()) model.label = stem;
-    model.is_complete = shards.size() == counts[key];
+    model.is_complete = key.count == 0 || shards.size() == key.count;
     for (auto& [number, file] : shards) model.files.push_back(std::move(file));
     models.push_back(std::move(model));
   }

@@ -93,6 +93,16 @@ TEST(Listing, ShardsAreOneModel) {
   EXPECT_NE(message.find("only 1 of the parts"), std::string::npos) << message;
 }
 
+TEST(Listing, AFileInAFolderIsNoShardOfItsNeighbour) {
+  const auto models =
+      models_named({{"m-00001-of-00002.gguf", 3}, {"m-00002-of-00002.gguf", 4}, {"m/2.gguf", 5}});
+  ASSERT_EQ(models.size(), 2u);
+  for (const HubModel& model : models) {
+    EXPECT_TRUE(model.is_complete) << model.label;
+    EXPECT_EQ(model.bytes(), model.label == "m" ? 7u : 5u) << model.label;
+  }
+}
+
 TEST(Choice, DefaultIsWhatOtherProgramsTake) {
   const auto chosen = [](const std::vector<std::pair<std::string, uint64_t>>& names) {
     return choose_model(models_named(names), "", "hf:a/b").label;
