@@ -46,10 +46,14 @@ Json read_json(const std::string& path, uint64_t most_bytes) {
                             path, bytes.size(), most_bytes));
   }
   Json json = parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
-  if (file.damaged())
-    throw Error(
-        fmt::format("{}: it became shorter while it was read; restore it and start again.", path));
+  check_whole(file);
   return json;
+}
+
+void check_whole(const MappedFile& file) {
+  if (!file.damaged()) return;
+  throw Error(fmt::format("{}: it became shorter while it was read; restore it and start again.",
+                          file.path()));
 }
 
 std::optional<Json> find_json(const std::string& path, uint64_t most_bytes) {

@@ -8,6 +8,10 @@
 #include <string>
 #include <string_view>
 
+namespace troika {
+class MappedFile;
+}
+
 namespace troika::convert {
 
 using Json = nlohmann::json;
@@ -19,6 +23,10 @@ Json read_json(const std::string& path, uint64_t most_bytes);
 Json parse_json(std::string_view text, const std::string& path);
 // Reads a file; returns nothing where there is no such file.
 std::optional<Json> find_json(const std::string& path, uint64_t most_bytes);
+
+// Throws Error where the file became shorter or unreadable since it was opened. Whoever has read it
+// asks this then, because the end may have come as zeros.
+void check_whole(const MappedFile& file);
 
 // Returns the member of an object; null where the value is no object, or has no such member, or a
 // null one.

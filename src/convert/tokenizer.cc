@@ -36,6 +36,7 @@ Vocabulary read_model(const std::string& path) {
                             path, file.bytes().size(), kMostModelBytes));
   }
   SentencePiece model = read_sentencepiece(file.bytes(), path);
+  check_whole(file);
   model.vocabulary.add_space_prefix = model.has_space_prefix;
   model.vocabulary.add_bos = true;
   return std::move(model.vocabulary);
@@ -159,7 +160,9 @@ std::string chat_template(const std::string& folder, const Json& settings) {
           "{}: it has {} bytes, too many for a chat template. Remove it or download it again.",
           path, file.bytes().size()));
     }
-    return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+    std::string text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    check_whole(file);
+    return text;
   }
   const Json* value = member(settings, "chat_template");
   if (value == nullptr) return {};
