@@ -6,6 +6,8 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <new>
+#include <optional>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -42,6 +44,22 @@ std::span<const std::byte> bytes_of(std::span<const T> items) {
 void pad_to_page(AtomicFile& file) {
   const std::vector<std::byte> zeros(whole_pages(file.bytes_written()) - file.bytes_written());
   if (!zeros.empty()) file.write(zeros);
+}
+
+// Does something that the disk may refuse, and says then what is written there and how to do
+// without it. What else goes wrong while the file is made is not the disk's fault.
+template <typename Step>
+void write_step(uint64_t file_bytes, const Step& step) {
+  try {
+    step();
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(fmt::format(
+        "{} Weights by channel for outliers on a lane of their own take {:.1f} MB there; "
+        "‹no-cache›, or ‹shadow-rows› all, keeps them in memory.",
+        error.what(), 1e-6 * static_cast<double>(file_bytes)));
+  }
 }
 
 }  // namespace
@@ -141,30 +159,30 @@ void ChannelFile::make(const Store& store, const ChannelFileOptions& options,
   Fnv hash;
   hash.add(bytes_of(std::span<const Entry>(entries)));
   header.entries_hash = hash.value();
-  try {
-    const auto columns = std::make_unique_for_overwrite<int8_t[]>(most_bytes);
+  const auto columns = std::make_unique_for_overwrite<int8_t[]>(most_bytes);
+  std::optional<AtomicFile> file;
+  write_step(end, [&] {
     std::filesystem::create_directories(std::filesystem::path(options.path).parent_path());
-    AtomicFile file(options.path);
-    file.write(bytes_of(std::span<const Header>(&header, 1)));
-    file.write(bytes_of(std::span<const Entry>(entries)));
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (options.progress) options.progress(i, inputs.size());
-      ChannelInput channels = describe_channels(store, inputs[i]);
-      transpose_channels(store, &channels, options.n_threads, columns.get());
-      pad_to_page(file);
-      file.write(bytes_of(std::span<const float>(channels.scales)));
-      pad_to_page(file);
-      file.write(bytes_of(std::span<const int8_t>(columns.get(), channels.k * channels.bytes)));
-    }
-    pad_to_page(file);
-    store.check_intact();
-    file.commit();
-  } catch (const std::exception& error) {
-    throw Error(fmt::format(
-        "{} Weights by channel for outliers on a lane of their own take {:.1f} MB there; "
-        "‹no-cache›, or ‹shadow-rows› all, keeps them in memory.",
-        error.what(), 1e-6 * static_cast<double>(end)));
+    file.emplace(options.path);
+    file->write(bytes_of(std::span<const Header>(&header, 1)));
+    file->write(bytes_of(std::span<const Entry>(entries)));
+  });
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (options.progress) options.progress(i, inputs.size());
+    ChannelInput channels = describe_channels(store, inputs[i]);
+    transpose_channels(store, &channels, options.n_threads, columns.get());
+    write_step(end, [&] {
+      pad_to_page(*file);
+      file->write(bytes_of(std::span<const float>(channels.scales)));
+      pad_to_page(*file);
+      file->write(bytes_of(std::span<const int8_t>(columns.get(), channels.k * channels.bytes)));
+    });
   }
+  store.check_intact();
+  write_step(end, [&] {
+    pad_to_page(*file);
+    file->commit();
+  });
   if (options.progress) options.progress(inputs.size(), inputs.size());
   is_new_ = true;
 }

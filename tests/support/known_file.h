@@ -62,6 +62,10 @@ class KnownFile {
 
   gguf::File open() const {
     const test::TempFolder folder;  // may go before the file: the mapping keeps it
+    return open_in(folder);
+  }
+  // Opens the file as model.gguf of a folder in which it stays.
+  gguf::File open_in(const test::TempFolder& folder) const {
     const std::string plain = folder.file("plain.gguf");
     {
       gguf::Writer writer(plain);
