@@ -12,13 +12,14 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "weights/fast_hash.h"
 #include "weights/store.h"
 
 namespace troika::weights {
 namespace {
 
 constexpr char kMagic[16] = "troika-channels";
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kVersion = 2;
 // Columns begin at whole pages, so that reads past the page cache may take the pages around one.
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kMostEntries = 1 << 20;
@@ -32,7 +33,13 @@ struct Header {
   uint64_t file_bytes;
   uint64_t n_entries;
   uint64_t entries_hash;
+  uint64_t checks_offset;
 };
+
+// Returns what stands for content behind the columns.
+uint32_t check_of(std::span<const std::byte> content) {
+  return static_cast<uint32_t>(fast_hash(content));
+}
 
 uint64_t whole_pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
@@ -44,6 +51,16 @@ std::span<const std::byte> bytes_of(std::span<const T> items) {
 void pad_to_page(AtomicFile& file) {
   const std::vector<std::byte> zeros(whole_pages(file.bytes_written()) - file.bytes_written());
   if (!zeros.empty()) file.write(zeros);
+}
+
+// Adds one check of an input's scales and one of each of its columns.
+void add_checks(const ChannelInput& channels, const int8_t* columns,
+                std::vector<uint32_t>* checks) {
+  checks->push_back(check_of(bytes_of(std::span<const float>(channels.scales))));
+  for (size_t channel = 0; channel < channels.k; ++channel) {
+    checks->push_back(check_of(
+        bytes_of(std::span<const int8_t>(columns + channel * channels.bytes, channels.bytes))));
+  }
 }
 
 // Does something that the disk may refuse, and says then what is written there and how to do
@@ -127,6 +144,31 @@ std::string ChannelFile::read(const ChannelFileOptions& options) {
     }
   }
   entries_ = std::move(entries);
+  return read_checks(header.checks_offset);
+}
+
+std::string ChannelFile::read_checks(uint64_t offset) {
+  const std::span<const std::byte> bytes = file_.bytes();
+  uint64_t n = 0;
+  for (const Entry& entry : entries_) {
+    n += 1 + entry.k;
+    if (n > bytes.size()) return "is damaged";
+  }
+  uint64_t hash = 0;
+  if (offset > bytes.size() || bytes.size() - offset < sizeof(hash) ||
+      (bytes.size() - offset - sizeof(hash)) / sizeof(uint32_t) < n) {
+    return "is damaged";
+  }
+  checks_.resize(n);
+  std::memcpy(&hash, bytes.data() + offset, sizeof(hash));
+  std::memcpy(checks_.data(), bytes.data() + offset + sizeof(hash), n * sizeof(uint32_t));
+  if (fast_hash(bytes_of(std::span<const uint32_t>(checks_))) != hash) return "is damaged";
+  size_t at = 0;
+  for (const Entry& entry : entries_) {
+    const auto scales = bytes.subspan(entry.scales_offset, entry.bytes * sizeof(float));
+    if (check_of(scales) != checks_[at]) return "is damaged";
+    at += 1 + entry.k;
+  }
   return {};
 }
 
@@ -154,12 +196,19 @@ void ChannelFile::make(const Store& store, const ChannelFileOptions& options,
     most_bytes = std::max(most_bytes, entry.k * entry.bytes);
     entries.push_back(entry);
   }
-  Header header = {{}, kVersion, options.model_key, options.form_key, end, entries.size(), 0};
+  uint64_t n_checks = 0;
+  for (const Entry& entry : entries) n_checks += 1 + entry.k;
+  const uint64_t checks_offset = end;
+  end = whole_pages(end + sizeof(uint64_t) + n_checks * sizeof(uint32_t));
+  Header header = {{}, kVersion,     options.model_key, options.form_key, end, entries.size(),
+                   0,  checks_offset};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
   Fnv hash;
   hash.add(bytes_of(std::span<const Entry>(entries)));
   header.entries_hash = hash.value();
   const auto columns = std::make_unique_for_overwrite<int8_t[]>(most_bytes);
+  std::vector<uint32_t> checks;
+  checks.reserve(n_checks);
   std::optional<AtomicFile> file;
   write_step(end, [&] {
     std::filesystem::create_directories(std::filesystem::path(options.path).parent_path());
@@ -171,6 +220,7 @@ void ChannelFile::make(const Store& store, const ChannelFileOptions& options,
     if (options.progress) options.progress(i, inputs.size());
     ChannelInput channels = describe_channels(store, inputs[i]);
     transpose_channels(store, &channels, options.n_threads, columns.get());
+    add_checks(channels, columns.get(), &checks);
     write_step(end, [&] {
       pad_to_page(*file);
       file->write(bytes_of(std::span<const float>(channels.scales)));
@@ -179,7 +229,11 @@ void ChannelFile::make(const Store& store, const ChannelFileOptions& options,
     });
   }
   store.check_intact();
+  const uint64_t checks_hash = fast_hash(bytes_of(std::span<const uint32_t>(checks)));
   write_step(end, [&] {
+    pad_to_page(*file);
+    file->write(bytes_of(std::span<const uint64_t>(&checks_hash, 1)));
+    file->write(bytes_of(std::span<const uint32_t>(checks)));
     pad_to_page(*file);
     file->commit();
   });
@@ -196,9 +250,26 @@ void ChannelFile::describe(const Store& store, const model::LinearInput& input,
   channels->file_offset = entry->columns_offset;
 }
 
-const int8_t* ChannelFile::column(const ChannelInput& channels, size_t channel) const {
-  return reinterpret_cast<const int8_t*>(file_.bytes().data()) + channels.file_offset +
-         channel * channels.bytes;
+void ChannelFile::copy_columns(const ChannelInput& channels) const {
+  size_t check = 1;
+  for (const Entry& entry : entries_) {
+    if (entry.columns_offset == channels.file_offset) break;
+    check += 1 + entry.k;
+  }
+  for (size_t channel = 0; channel < channels.k; ++channel) {
+    if (channels.resident[channel] == nullptr) continue;
+    auto* column = const_cast<int8_t*>(channels.resident[channel]);
+    std::memcpy(column, file_.bytes().data() + channels.file_offset + channel * channels.bytes,
+                channels.bytes);
+    if (check_of(bytes_of(std::span<const int8_t>(column, channels.bytes))) ==
+        checks_[check + channel]) {
+      continue;
+    }
+    throw Error(
+        fmt::format("{}: the weights of a channel are damaged. Remove the file and start "
+                    "again; then it is made anew.",
+                    path()));
+  }
 }
 
 }  // namespace troika::weights

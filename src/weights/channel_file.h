@@ -24,9 +24,9 @@ struct ChannelFileOptions {
 class ChannelFile {
  public:
   // Opens the file of the columns of `inputs`, or makes it where there is none, where it was made
-  // for another model, form or version, where it is damaged, and where it lacks an input. A new
-  // file keeps the inputs that the old one had. `known` are all inputs that the file may have.
-  // Throws Error where it cannot be written.
+  // for another model, form or version, where its tables or scales are damaged, and where it lacks
+  // an input. A new file keeps the inputs that the old one had. `known` are all inputs that the
+  // file may have. Throws Error where it cannot be written.
   ChannelFile(const Store& store, const ChannelFileOptions& options,
               std::span<const model::LinearInput> inputs,
               std::span<const model::LinearInput> known);
@@ -40,8 +40,9 @@ class ChannelFile {
 
   // Fills in the scales and the place of the columns. REQUIRES: the input is one of `inputs`.
   void describe(const Store& store, const model::LinearInput& input, ChannelInput* channels) const;
-  // Returns the (bytes) of a column.
-  const int8_t* column(const ChannelInput& channels, size_t channel) const;
+  // Fills the columns of an input that has been described which stay in memory. Throws Error where
+  // one is damaged. The others are not checked where they are read.
+  void copy_columns(const ChannelInput& channels) const;
 
  private:
   struct Entry {
@@ -53,12 +54,14 @@ class ChannelFile {
   };
   // Returns what is wrong with the file; empty: nothing.
   std::string read(const ChannelFileOptions& options);
+  std::string read_checks(uint64_t offset);
   void make(const Store& store, const ChannelFileOptions& options,
             const std::vector<model::LinearInput>& inputs);
   const Entry* find(const Store& store, const model::LinearInput& input) const;
 
   MappedFile file_;
   std::vector<Entry> entries_;
+  std::vector<uint32_t> checks_;  // for each entry that of its scales, then those of its columns
   bool is_new_ = false;
   std::string problem_;
 };

@@ -12,6 +12,7 @@
 #include "model/linear_inputs.h"
 #include "tests/support/known_file.h"
 #include "tests/support/temp_folder.h"
+#include "weights/channels.h"
 #include "weights/store.h"
 
 namespace troika::weights {
@@ -26,6 +27,18 @@ class ChannelFileTest : public testing::Test {
       ids.insert(ids.end(), input.weights.begin(), input.weights.end());
     }
     store_.pack_int8(ids, 1);
+  }
+  // Opens the file and copies all columns. Returns what was wrong with the file that was there.
+  std::string problem() {
+    const ChannelFile file = open();
+    const std::vector<ChannelChoice> choices = {{.input = inputs_[0]}, {.input = inputs_[1]}};
+    const Channels channels(store_, choices, file);
+    return file.problem();
+  }
+  void spoil(size_t at) {
+    std::string bytes = test::read_whole(options_.path);
+    bytes.at(at) = static_cast<char>(bytes.at(at) ^ 1);
+    test::write_whole(options_.path, bytes);
   }
   ChannelFile open() { return ChannelFile(store_, options_, inputs_, inputs_); }
 
@@ -53,6 +66,28 @@ TEST_F(ChannelFileTest, AModelThatIsCutShortMeanwhileIsNamedAlone) {
   EXPECT_NE(message.find("became shorter"), std::string::npos) << message;
   EXPECT_EQ(message.find("‹no-cache›"), std::string::npos) << message;
   EXPECT_FALSE(std::filesystem::exists(options_.path));
+}
+
+// The file has a page of tables, then pages of scales and pages of columns in turn, and the checks.
+TEST_F(ChannelFileTest, DamagedScalesAndChecksAreMadeAgainAndDamagedColumnsAreSaid) {
+  EXPECT_EQ(problem(), "");
+  EXPECT_EQ(problem(), "");
+  const std::string good = test::read_whole(options_.path);
+  constexpr size_t kPage = 4096;
+  for (const size_t at : {size_t{32}, kPage, kPage + 100, good.size() - kPage,
+                          good.size() - kPage + 8, good.size() - kPage + 100}) {
+    spoil(at);
+    EXPECT_NE(problem(), "") << at;
+    EXPECT_TRUE(test::read_whole(options_.path) == good) << at;
+  }
+  for (const size_t at : {2 * kPage, 2 * kPage + 1000}) {
+    spoil(at);
+    const std::string message = test::message_of<Error>([&] { problem(); });
+    EXPECT_TRUE(message.starts_with(options_.path + ": the weights of a channel are damaged"))
+        << message;
+    std::filesystem::remove(options_.path);
+    EXPECT_EQ(problem(), "");
+  }
 }
 
 }  // namespace

@@ -145,13 +145,7 @@ Channels::Channels(const Store& store, std::span<const ChannelChoice> choices,
     file.describe(store, choice.input, &inputs_.back());
   }
   make_arena(choices);
-  for (const ChannelInput& input : inputs_) {
-    for (size_t channel = 0; channel < input.k; ++channel) {
-      if (input.resident[channel] == nullptr) continue;
-      std::memcpy(const_cast<int8_t*>(input.resident[channel]), file.column(input, channel),
-                  input.bytes);
-    }
-  }
+  for (const ChannelInput& input : inputs_) file.copy_columns(input);
 }
 
 // Takes pages of their own, so that they can be counted, and places the resident columns in them.

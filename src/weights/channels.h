@@ -53,7 +53,7 @@ class Channels {
   Channels(const Store& store, std::span<const ChannelChoice> choices, int n_threads,
            const ProgressFunction& progress = {});
   // Reads the resident columns from a side file that has all columns. Throws Error where memory is
-  // short.
+  // short, or one of these columns is damaged.
   Channels(const Store& store, std::span<const ChannelChoice> choices, const ChannelFile& file);
 
   // Returns null where the outliers of the weight's product are not multiplied by channels.

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/os_error.h"
+#include "weights/fast_hash.h"
 #include "weights/neurons/source.h"
 
 namespace troika::weights {
@@ -24,47 +25,6 @@ constexpr char kBundleMagic[16] = "troika-bundles";
 constexpr uint64_t kBundleVersion = 2;
 // Counts the bytes that are written, or checked, at a time.
 constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
-
-// Hashes words of 8 bytes in four rows, so that the multiplications do not wait for each other.
-class FastHash {
- public:
-  void add(std::span<const std::byte> bytes) {
-    size_t i = 0;
-    for (; i + 32 <= bytes.size(); i += 32) {
-      uint64_t words[4];
-      std::memcpy(words, bytes.data() + i, 32);
-      for (int row = 0; row < 4; ++row) mix(row, words[row]);
-    }
-    for (int row = 0; i < bytes.size(); i += 8, row = (row + 1) % 4) {
-      uint64_t word = 0;
-      std::memcpy(&word, bytes.data() + i, std::min<size_t>(8, bytes.size() - i));
-      mix(row, word);
-    }
-    n_ += bytes.size();
-  }
-  uint64_t value() const {
-    uint64_t value = n_;
-    for (const uint64_t row : rows_) {
-      value = (value ^ row ^ row >> 32) * 0x9E3779B97F4A7C15u;
-      value ^= value >> 29;
-    }
-    return value;
-  }
-
- private:
-  void mix(int row, uint64_t word) {
-    rows_[row] = (rows_[row] ^ word) * 0xD6E8FEB86659FD93u;
-    rows_[row] ^= rows_[row] >> 31;
-  }
-  uint64_t rows_[4] = {1, 2, 3, 4};
-  uint64_t n_ = 0;
-};
-
-uint64_t fast_hash(std::span<const std::byte> bytes) {
-  FastHash hash;
-  hash.add(bytes);
-  return hash.value();
-}
 
 uint64_t header_hash(const BundleLayout::Header& header) {
   return hash_of(std::as_bytes(std::span(&header, 1)).first(offsetof(BundleLayout::Header, hash)));
