@@ -75,9 +75,8 @@ class Session {
   // `is_last` says so. Without a drafter it appends one token. REQUIRES: what `next` requires, and
   // most_tokens >= 1.
   struct Stepped {
-    int n_tokens = 0;     // counts appended tokens
-    int n_drafted = 0;    // counts those that came from the draft: they are the first ones
-    bool is_pass = true;  // false: the logits were there already
+    int n_tokens = 0;   // counts appended tokens
+    int n_drafted = 0;  // counts those that came from the draft: they are the first ones
   };
   using IsLast = std::function<bool(Token token)>;
   Stepped step(Sampler& sampler, draft::Drafter* drafter, int most_tokens,

@@ -93,7 +93,7 @@ Session::Stepped Session::take_step(Sampler& sampler, draft::Drafter* drafter,
   if (next >= 0) history_.push_back(next);
   if (drafter != nullptr) drafter->measured(n_rows, pass_ms);
   const auto n_drafted = static_cast<int>(path_.size());
-  return {n_drafted + (next >= 0), n_drafted, true};
+  return {.n_tokens = n_drafted + (next >= 0), .n_drafted = n_drafted};
 }
 
 Session::Stepped Session::step(Sampler& sampler, draft::Drafter* drafter, int most_tokens,
@@ -102,7 +102,7 @@ Session::Stepped Session::step(Sampler& sampler, draft::Drafter* drafter, int mo
   check_next();
   if (has_logits_) {
     next(sampler);
-    return {1, 0, false};
+    return {.n_tokens = 1, .n_drafted = 0};
   }
   const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
   batch_.clear();

@@ -135,7 +135,6 @@ class Pool {
   void forget_tables();
   uint32_t refine(uint32_t p, uint32_t q);
   uint32_t intern_partition(const std::string& classes);
-  bool keeps_table(Expr e) const;
 
   Limits limits_;
   std::vector<Node> nodes_;

@@ -26,7 +26,11 @@ std::vector<GatedFfn> gated_ffns(const Blueprint& blueprint) {
     if (gate.inputs[1] != up.output || down.inputs[0] != gate.output) continue;
     const Op* const of_gate = producer(blueprint, i, gate.inputs[0]);
     if (of_gate == nullptr || of_gate->kind != OpKind::kLinear) continue;
-    ffns.push_back({up.layer, of_gate->weight, up.weight, down.weight, gate.activation, false, i});
+    ffns.push_back({.layer = up.layer,
+                    .gate = of_gate->weight,
+                    .up = up.weight,
+                    .down = down.weight,
+                    .activation = gate.activation});
   }
   return ffns;
 }

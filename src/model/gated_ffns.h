@@ -2,7 +2,6 @@
 // product, their activation and a down product, without biases.
 #pragma once
 
-#include <cstddef>
 #include <vector>
 
 #include "model/blueprint.h"
@@ -14,9 +13,6 @@ struct GatedFfn {
   WeightId gate = kNone, up = kNone, down = kNone;
   Activation activation = Activation::kSilu;
   bool has_gate_by_neuron = false;  // says that a neuron's row of the gate is read with the neuron
-  // The number of the up product in the blueprint's ops; the activation and the down product
-  // follow.
-  size_t first_op = 0;
 };
 
 // Returns the blocks in the order of the model.

@@ -39,8 +39,6 @@ bool is_name(std::string_view text) {
 
 }  // namespace
 
-std::span<const DeviceKind> device_kinds() { return kKinds; }
-
 const DeviceKind* device_kind(std::string_view name) {
   const auto* const at = std::find_if(std::begin(kKinds), std::end(kKinds),
                                       [&](const DeviceKind& kind) { return kind.name == name; });

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -17,10 +16,8 @@ struct DeviceKind {
   bool is_numbered;     // says that devices are counted from 0; else they have names
 };
 
-// Returns all kinds that a plan may name. Whether this program can make such a lane is for
-// machines/ to say.
-std::span<const DeviceKind> device_kinds();
-// Returns null where `name` is no device's kind.
+// Finds a kind that a plan may name; null where `name` is no device's kind. Whether this program
+// can make such a lane is for machines/ to say.
 const DeviceKind* device_kind(std::string_view name);
 std::string device_kind_names();  // "opencl, openvino"
 
