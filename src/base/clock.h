@@ -22,10 +22,14 @@ class RealClock : public Clock {
 };
 
 inline constexpr double kUsPerMs = 1e3;
+inline constexpr double kMsPerS = 1e3;
 
 // Returns this machine's own time since `start`, for work that no virtual machine does.
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+inline double ms_since(std::chrono::steady_clock::time_point start) {
+  return kMsPerS * seconds_since(start);
 }
 
 }  // namespace troika

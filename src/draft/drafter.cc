@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace troika::draft {
@@ -16,15 +17,12 @@ constexpr int kMostWidening = 2;
 
 class Stopwatch {
  public:
-  explicit Stopwatch(double* sum_ms) : sum_ms_(sum_ms), start_(Clock::now()) {}
-  ~Stopwatch() {
-    *sum_ms_ += std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
-  }
+  explicit Stopwatch(double* sum_ms) : sum_ms_(sum_ms) {}
+  ~Stopwatch() { *sum_ms_ += ms_since(start_); }
 
  private:
-  using Clock = std::chrono::steady_clock;
   double* sum_ms_;
-  Clock::time_point start_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace

@@ -189,7 +189,7 @@ void BatchRunner::observe(const cache::Batch& batch, const lanes::Run& run, size
   for_outputs(
       run, [&](int row) { return observer.wants(position(row)); },
       [&](int row, std::span<const float> logits) { observer.see(position(row), logits); });
-  observer.took(1e3 * seconds_since(start));
+  observer.took(ms_since(start));
 }
 
 // Hands the head's rows to whoever runs the batch.

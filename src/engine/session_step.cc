@@ -6,15 +6,12 @@
 #include <chrono>
 #include <mutex>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "engine/session.h"
 
 namespace troika::engine {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-}  // namespace
+namespace {}  // namespace
 
 int Session::most_draft_nodes(int most_tokens, int most_rows) const {
   // The rows of the draft and the text's last token must fit into one executable of steps, and the
@@ -109,10 +106,10 @@ Session::Stepped Session::step(Sampler& sampler, draft::Drafter* drafter, int mo
   add_step(drafter, most_tokens, engine_.plan().most_step_rows(), {}, &batch_);
   rows_.clear();
   Stepped stepped;
-  const Clock::time_point start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   const auto keep_row = [&](int, std::span<const float> row) { rows_.push_back(row); };
   const auto choose = [&]() -> std::span<const int> {
-    const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    const double ms = ms_since(start);
     stepped = take_step(sampler, drafter, rows_, ms, batch_.size(), is_last, &kept_);
     return kept_;
   };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/median.h"
 #include "measure/forced_text.h"
@@ -61,7 +62,7 @@ std::vector<double> step_ms(engine::Session& session, const std::vector<int>& wi
     batch.add_chain(chain, static_cast<int>(context.size()), 0, /*all_logits=*/true);
     const Clock::time_point start = Clock::now();
     session.run_batch(batch, {}, [] { return std::vector<int>(); });
-    const double taken = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    const double taken = ms_since(start);
     if (i >= widths.size()) ms[which].push_back(taken);  // the first round only warms up
   }
   std::vector<double> medians;

@@ -6,9 +6,9 @@
 #include <map>
 #include <memory>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "papers/npu_memory.h"
-#include "papers/units.h"
 
 namespace troika::papers {
 namespace {

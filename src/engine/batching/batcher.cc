@@ -4,6 +4,7 @@
 #include <chrono>
 #include <mutex>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace troika::engine {
@@ -15,10 +16,6 @@ using Clock = std::chrono::steady_clock;
 // waits for the step too, some tens of milliseconds, and should see a pause of 150 ms at most
 // beside the smallest pass.
 constexpr double kMostWaitMs = 140.0;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 }  // namespace
 

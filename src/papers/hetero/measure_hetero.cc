@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/median.h"
 #include "base/system.h"
@@ -13,7 +14,6 @@
 #include "measure/measure.h"
 #include "model/architecture.h"
 #include "papers/hetero/hetero_runs.h"
-#include "papers/units.h"
 #include "prepare/make_plan.h"
 #include "tune/choose_plan.h"
 

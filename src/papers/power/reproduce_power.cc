@@ -7,11 +7,11 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "papers/figures.h"
 #include "papers/given.h"
 #include "papers/power/power_runs.h"
-#include "papers/units.h"
 
 namespace troika::papers {
 namespace {
