@@ -8,9 +8,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "model/limits.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika::convert {
@@ -64,6 +66,20 @@ const PlannedTensor* find_tensor(const Plan& plan, const std::string& name) {
 std::string bias(const Plan& plan, const std::string& matrix) {
   const PlannedTensor* found = find_tensor(plan, "blk.1." + matrix + ".bias");
   return found == nullptr ? "none" : found->is_optional ? "optional" : "needed";
+}
+
+// A file that is converted is read again, by a reader with limits of its own.
+TEST(Families, RefuseWhatReadersOfTheFileWouldRefuse) {
+  for (const auto& [key, most] : {std::pair{"max_position_embeddings", model::kMostContext},
+                                  {"hidden_size", model::kMostWidth},
+                                  {"vocab_size", model::kMostVocabulary},
+                                  {"num_hidden_layers", model::kMostLayers}}) {
+    expect_refused("LlamaForCausalLM", {{key, most + 1}}, key);
+  }
+  EXPECT_EQ(find<uint32_t>(
+                plan_with("LlamaForCausalLM", {{"max_position_embeddings", model::kMostContext}}),
+                "context_length"),
+            uint32_t{model::kMostContext});
 }
 
 TEST(Families, HaveTheNamesAndShapesThatReadersKnow) {

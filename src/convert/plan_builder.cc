@@ -7,15 +7,14 @@
 #include <numbers>
 
 #include "base/os_error.h"
+#include "model/limits.h"
 
 namespace troika::convert {
 namespace {
 
-constexpr uint32_t kMostLayers = 1024;
-constexpr uint32_t kMostWidth = 1u << 20;
+using model::kMostContext;
+using model::kMostWidth;
 constexpr uint32_t kMostHeads = 1u << 14;
-constexpr uint32_t kMostVocabulary = 1u << 24;
-constexpr uint32_t kMostContext = 1u << 28;
 
 double number_of(const Config& config, const Json& scaling, std::string_view key, double lowest,
                  double highest) {
@@ -46,12 +45,12 @@ PlanBuilder::PlanBuilder(const Config& config, Plan* plan, std::string_view arch
     : config_(config), plan_(*plan) {
   plan_.architecture = architecture;
   Sizes& s = sizes_;
-  s.n_layers = config.count("num_hidden_layers", 1, kMostLayers);
+  s.n_layers = config.count("num_hidden_layers", 1, model::kMostLayers);
   s.width = config.count("hidden_size", 1, kMostWidth);
   s.n_heads = config.count("num_attention_heads", 1, kMostHeads);
   s.n_kv_heads = config.count("num_key_value_heads", 1, s.n_heads, s.n_heads);
   s.ffn_width = config.count("intermediate_size", 1, kMostWidth);
-  s.n_vocab = config.count("vocab_size", 1, kMostVocabulary);
+  s.n_vocab = config.count("vocab_size", 1, model::kMostVocabulary);
   s.context = config.count("max_position_embeddings", 1, kMostContext);
   const uint32_t usual = default_head_dim != 0 ? default_head_dim : s.width / s.n_heads;
   s.head_dim = config.count("head_dim", 1, kMostWidth, std::max(usual, 1u));

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "model/builder.h"
+#include "model/limits.h"
 
 namespace troika::model {
 namespace {
@@ -99,7 +100,6 @@ ValueId Builder::expert_ffn(ValueId input, const FfnPart& part) {
 }
 
 void Builder::add_shared_expert(ValueId input, ValueId sum, Activation activation) {
-  constexpr int kMostWidth = 1 << 20;
   const int width =
       metadata_.integer("expert_shared_feed_forward_length", 0, kMostWidth, blueprint_.ffn_width);
   const ValueId shared = gated_ffn(input, activation, width > 0 ? width : blueprint_.ffn_width,

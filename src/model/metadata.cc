@@ -6,16 +6,10 @@
 
 #include "base/error.h"
 #include "base/os_error.h"
+#include "model/limits.h"
 
 namespace troika::model {
 namespace {
-
-// These limits are far above every model, and far below where products of two of them overflow.
-constexpr int kMostLayers = 4096;
-constexpr int kMostWidth = 1 << 20;
-constexpr int kMostVocabulary = 1 << 24;
-constexpr int kMostContext = 1 << 27;
-constexpr int kMostExperts = 1024;
 
 int vocabulary_size(const Metadata& metadata) {
   const gguf::File& file = metadata.file();

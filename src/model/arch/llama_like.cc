@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "model/limits.h"
 
 namespace troika::model::arch {
 
@@ -16,7 +17,6 @@ Blueprint llama_like(const Metadata& metadata, bool is_half_split, const FfnPart
 }
 
 FfnPart read_experts(const Metadata& metadata, Activation activation, bool normalizes_shares) {
-  constexpr int kMostWidth = 1 << 20;
   constexpr int kSoftmax = 1;
   FfnPart part;
   part.activation = activation;
