@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "attention/choose/scale_buckets.h"
 #include "tensor/codec.h"
 
 namespace troika::attention {
@@ -89,6 +90,16 @@ std::vector<double> TestHead::plain(size_t token, size_t head,
   }
   for (double& value : result) value /= total;
   return result;
+}
+
+size_t quantize_by(std::span<const float> values, float scale, int8_t* levels) {
+  size_t n_clipped = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float level = std::round(values[i] / scale);
+    n_clipped += std::abs(level) > kMostLevel ? 1 : 0;
+    levels[i] = static_cast<int8_t>(std::clamp(level, -kMostLevel, kMostLevel));
+  }
+  return n_clipped;
 }
 
 const kernels::Table& table_here() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "attention/positions.h"
@@ -48,6 +49,9 @@ struct TestHead {
   tensor::Type type;
   float scale = 0.125f, soft_cap = 0.0f;
 };
+
+// Writes the values as levels -127 .. 127. Larger values are clipped: returns how many are.
+size_t quantize_by(std::span<const float> values, float scale, int8_t* levels);
 
 // Returns the kernels of this machine.
 const kernels::Table& table_here();

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "attention/attention_test_support.h"
 #include "attention/choose/head_ratios.h"
 #include "attention/choose/scale_buckets.h"
 #include "attention/head_order.h"

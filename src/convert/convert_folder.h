@@ -12,7 +12,7 @@ namespace troika::convert {
 struct ConvertOptions {
   std::string folder;
   std::string output;
-  std::string type = "f16";  // a name of forge::file_types()
+  std::string type = "f16";  // one of forge::file_type_names()
   std::string pre{};  // the pre-tokenizer of byte-level BPE; empty: it is found in tokenizer.json
   int n_threads = 1;
   ProgressFunction progress{};  // counts bytes of the input; may be empty

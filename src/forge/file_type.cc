@@ -197,8 +197,6 @@ Type that_fits(Type type, uint64_t row_length) {
 
 }  // namespace
 
-std::span<const FileType> file_types() { return kFileTypes; }
-
 const FileType& get_file_type(std::string_view name) {
   std::string lower(name);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {

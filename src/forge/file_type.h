@@ -19,9 +19,7 @@ struct FileType {
   const Mix* mix = nullptr;  // null where all matrices have the same type
 };
 
-// Returns all types: first the plain ones, then mixes.
-std::span<const FileType> file_types();
-// Returns "f32, f16, ... or the mixes q2_k, ...".
+// Returns the names of all types: "f32, f16, ..., and the mixes q2_k, ...".
 std::string file_type_names();
 // Returns the type with this name, in any case of letters. Throws a UsageError that lists the
 // names.

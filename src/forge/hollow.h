@@ -14,7 +14,7 @@ namespace troika::forge {
 
 class HollowModel {
  public:
-  // `type` is a name of file_types(). Throws UsageError for unknown names, and Error where the
+  // `type` is one of file_type_names(). Throws UsageError for unknown names, and Error where the
   // system gives no addresses for so large a model.
   HollowModel(const model::KnownModel& model, std::string_view type);
   ~HollowModel();

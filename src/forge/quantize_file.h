@@ -13,7 +13,7 @@ namespace troika::forge {
 struct QuantizeOptions {
   std::string input;
   std::string output;         // may not be a file of the input
-  std::string type = "q8_0";  // a name of file_types()
+  std::string type = "q8_0";  // one of file_type_names()
   int n_threads = 1;
   ProgressFunction progress{};  // counts bytes of the input; may be empty
 };

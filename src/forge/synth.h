@@ -15,7 +15,7 @@ namespace troika::forge {
 struct SynthOptions {
   std::string like;  // a name of model::known_models()
   std::string output;
-  std::string type = "q4_0";  // a name of file_types()
+  std::string type = "q4_0";  // one of file_type_names()
   uint64_t seed = 1;
   SparsityLaw sparsity{};    // says how neurons fire; none: as random weights make them
   AttentionLaw attention{};  // says how much tiles of queries keep; not together with `sparsity`

@@ -4,6 +4,9 @@
 
 #include <cmath>
 #include <set>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "forge/file_type.h"
@@ -46,6 +49,18 @@ std::vector<std::string_view> tiny_names() {
   return names;
 }
 
+// Takes file_type_names() apart.
+std::vector<std::string> type_names() {
+  std::vector<std::string> names;
+  std::istringstream text(file_type_names());
+  for (std::string word; text >> word;) {
+    if (word == "and" || word == "the" || word == "mixes") continue;
+    if (word.back() == ',') word.pop_back();
+    names.push_back(word);
+  }
+  return names;
+}
+
 void expect_tensors(const gguf::File& file, std::string_view name, const FileType& type) {
   const model::KnownModel& known = model::get_known(name);
   EXPECT_EQ(file.find_uint("general.file_type"), type.number);
@@ -70,8 +85,11 @@ TEST(Synth, EveryTinyModelHasItsTensors) {
 
 TEST(Synth, EveryFileTypeHasItsElementTypes) {
   TempFolder folder;
-  for (const FileType& type : file_types()) {
-    expect_tensors(make(folder, "tiny-llama", type.name), "tiny-llama", type);
+  const std::vector<std::string> names = type_names();
+  EXPECT_EQ(names.front(), "f32");
+  EXPECT_EQ(names.back(), "mxfp4_moe");
+  for (const std::string& name : names) {
+    expect_tensors(make(folder, "tiny-llama", name), "tiny-llama", get_file_type(name));
   }
 }
 

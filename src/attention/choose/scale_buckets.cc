@@ -1,7 +1,6 @@
 #include "attention/choose/scale_buckets.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 
@@ -36,16 +35,6 @@ size_t nearest_bucket(std::span<const ScalePair> buckets, ScalePair scales) {
       std::min_element(buckets.begin(), buckets.end(),
                        [&](const ScalePair& a, const ScalePair& b) { return error(a) < error(b); });
   return static_cast<size_t>(nearest - buckets.begin());
-}
-
-size_t quantize_by(std::span<const float> values, float scale, int8_t* levels) {
-  size_t n_clipped = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const float level = std::round(values[i] / scale);
-    n_clipped += std::abs(level) > kMostLevel ? 1 : 0;
-    levels[i] = static_cast<int8_t>(std::clamp(level, -kMostLevel, kMostLevel));
-  }
-  return n_clipped;
 }
 
 }  // namespace troika::attention

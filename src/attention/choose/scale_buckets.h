@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -18,8 +17,8 @@ struct ScalePair {
 };
 
 inline constexpr size_t kScaleBuckets = 9;
-inline constexpr float kMostLevel = 127.0f;
-inline constexpr float kScaleStep = 0.5f;  // sigma
+inline constexpr float kMostLevel = 127.0f;  // larger values are clipped to it
+inline constexpr float kScaleStep = 0.5f;    // sigma
 
 // Returns the pairs whose scales are lambda^Q and lambda^K, each times sigma, 1 or 1 / sigma; the
 // mean pair stands first.
@@ -30,8 +29,5 @@ std::vector<ScalePair> buckets_around(ScalePair mean, int n);
 // Returns the bucket with the smallest mean square error, the first of equals. REQUIRES: there is a
 // bucket.
 size_t nearest_bucket(std::span<const ScalePair> buckets, ScalePair scales);
-
-// Writes the values as levels -127 .. 127. Larger values are clipped: returns how many are.
-size_t quantize_by(std::span<const float> values, float scale, int8_t* levels);
 
 }  // namespace troika::attention
