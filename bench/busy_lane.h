@@ -9,7 +9,7 @@
 
 #include "base/spin.h"
 #include "lanes/machine.h"
-#include "lanes/null/null_lane.h"
+#include "tests/support/null_lane.h"
 
 namespace troika::bench {
 
@@ -19,7 +19,7 @@ inline double thread_cpu_us() {
   return 1e6 * static_cast<double>(time.tv_sec) + 1e-3 * static_cast<double>(time.tv_nsec);
 }
 
-class BusyLane : public lanes::NullLane {
+class BusyLane : public test::NullLane {
  public:
   BusyLane(int core, double task_us) : NullLane(""), task_us_(task_us) {
     info_.name = fmt::format("core {}", core);

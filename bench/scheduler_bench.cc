@@ -23,16 +23,16 @@
 #include "base/system.h"
 #include "bench/busy_lane.h"
 #include "engine/session.h"
-#include "lanes/null/null_lane.h"
 #include "lanes/threaded_lane.h"
 #include "schedule/runner.h"
+#include "tests/support/null_lane.h"
 
 namespace {
 
 using troika::median;
 using troika::RealClock;
 using troika::lanes::Lane;
-using troika::lanes::NullLane;
+using troika::test::NullLane;
 namespace bench = troika::bench;
 namespace schedule = troika::schedule;
 

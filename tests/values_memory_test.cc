@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "forge/hollow.h"
-#include "lanes/null/null_lane.h"
 #include "model/architecture.h"
 #include "model/known.h"
 #include "schedule/graphs.h"
+#include "tests/support/null_lane.h"
 
 namespace troika::schedule {
 namespace {
@@ -25,7 +25,7 @@ class NamedMemory : public lanes::PlainMemory {
   size_t size_ = 0;
 };
 
-class OwningLane : public lanes::NullLane {
+class OwningLane : public test::NullLane {
  public:
   using NullLane::NullLane;
   lanes::Memory* memory() override { return &own; }
@@ -38,7 +38,7 @@ class TwoLanes : public lanes::Machine {
   const Clock& clock() const override { return clock_; }
   void wait(const lanes::Latch&) override {}
 
-  lanes::NullLane plain{"plain"};
+  test::NullLane plain{"plain"};
   OwningLane owning{"owning"};
 
  private:

@@ -91,7 +91,7 @@ TEST(VirtualQueue, ARestartIsPaidOnce) {
     lanes::VirtualMachine machine({0.0, {0.0, 0.0}});
     machine.set_transitions({{{}, {100.0, 0.0}}});
     machine.set_queue_depth(0, depth);
-    struct Count : lanes::Completion {
+    struct Chain : lanes::Completion {
       void finished(lanes::Status) override {
         if (--n_left > 0 && depth == 1) {
           machine->start(0, {0.0, 10.0, 0.0}, lanes::Status::kDone, *this);
@@ -103,13 +103,13 @@ TEST(VirtualQueue, ARestartIsPaidOnce) {
       int n_left = 3;
       lanes::Latch latch;
     };
-    Count count;
-    count.machine = &machine;
-    count.depth = depth;
+    Chain chain;
+    chain.machine = &machine;
+    chain.depth = depth;
     for (int i = 0; i < depth; ++i) {
-      machine.start(0, {0.0, 10.0, 0.0}, lanes::Status::kDone, count);
+      machine.start(0, {0.0, 10.0, 0.0}, lanes::Status::kDone, chain);
     }
-    machine.wait(count.latch);
+    machine.wait(chain.latch);
     EXPECT_NEAR(machine.clock().now_us(), 130.0, 1e-6) << depth;
   }
 }
@@ -119,27 +119,17 @@ TEST(VirtualQueue, ARestartIsPaidOnce) {
 TEST(VirtualQueue, WhatWaitsInAQueueReadsNothing) {
   lanes::VirtualMachine machine({60.0, {40.0, 40.0}});
   machine.set_queue_depth(0, 2);
-  struct Ended : lanes::Completion {
-    void finished(lanes::Status) override {
-      at_us = machine->clock().now_us();
-      if (--*n_left == 0) latch->open();
-    }
-    lanes::VirtualMachine* machine;
-    int* n_left;
-    lanes::Latch* latch;
-    double at_us = -1.0;
-  };
-  lanes::Latch latch;
-  int n_left = 3;
-  Ended ends[3];
-  for (Ended& end : ends) end.machine = &machine, end.n_left = &n_left, end.latch = &latch;
+  lanes::Ended ends[3];
   machine.start(0, {0.0, 0.0, 3e6}, lanes::Status::kDone, ends[0]);
   machine.start(0, {50.0, 0.0, 3e6}, lanes::Status::kDone, ends[1]);
   machine.start(1, {0.0, 0.0, 9e6}, lanes::Status::kDone, ends[2]);
-  machine.wait(latch);
-  EXPECT_NEAR(ends[0].at_us, 100.0, 1e-6);  // reads 3 MB at 30 GB/s
-  EXPECT_NEAR(ends[1].at_us, 200.0, 1e-6);
-  EXPECT_NEAR(ends[2].at_us, 275.0, 1e-6);  // has read 6 MB by then, and reads 3 MB more at 40 GB/s
+  machine.wait(ends[0].latch);
+  EXPECT_NEAR(machine.clock().now_us(), 100.0, 1e-6);  // has read 3 MB at 30 GB/s
+  machine.wait(ends[1].latch);
+  EXPECT_NEAR(machine.clock().now_us(), 200.0, 1e-6);
+  // The last one has read 6 MB by then, and reads 3 MB more at 40 GB/s.
+  machine.wait(ends[2].latch);
+  EXPECT_NEAR(machine.clock().now_us(), 275.0, 1e-6);
 }
 
 // Tasks of two lanes in turn keep their order, and the trace shows no two tasks of a lane at once.

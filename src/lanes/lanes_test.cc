@@ -4,40 +4,31 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "lanes/bindings.h"
 #include "lanes/capped_lane.h"
 #include "lanes/next_task.h"
-#include "lanes/null/null_lane.h"
 #include "lanes/threaded_lane.h"
 #include "lanes/virtual/virtual_machine.h"
+#include "tests/support/null_lane.h"
 
 namespace troika::lanes {
 namespace {
 
-class Counting : public Completion {
- public:
-  explicit Counting(int n) : n_left_(n) {}
-  void finished(Status) override {
-    if (n_left_.fetch_sub(1) == 1) latch.open();
-  }
-  Latch latch;
-
- private:
-  std::atomic<int> n_left_;
-};
+using test::NullLane;
 
 TEST(ThreadedLane, RunsOnAThreadOfItsOwn) {
   auto inner = std::make_unique<NullLane>("null");
   NullLane* null = inner.get();
   const auto executable = null->make(1);
+  std::vector<Ended> ended(100);  // outlives the lane's thread
   ThreadedLane lane(std::move(inner));
   const lanes::Run run;
-  for (int i = 0; i < 100; ++i) {
-    Counting counting(1);
-    lane.submit(*executable, run, counting);
-    counting.latch.wait();
+  for (Ended& task : ended) {
+    lane.submit(*executable, run, task);
+    task.latch.wait();
   }
   EXPECT_EQ(null->ran().size(), 100u);
 }
@@ -107,29 +98,13 @@ TEST(ThreadedLane, MayBeDestroyedAsSoonAsItsTaskHasEnded) {
   }
 }
 
-// Notes when a task ended, and opens the latch when all have.
-struct Ended : Completion {
-  explicit Ended(const VirtualMachine& machine, int* n_left, Latch* latch)
-      : machine(machine), n_left(n_left), latch(latch) {}
-  void finished(Status) override {
-    at_us = machine.clock().now_us();
-    if (--*n_left == 0) latch->open();
-  }
-  const VirtualMachine& machine;
-  int* n_left;
-  Latch* latch;
-  double at_us = -1.0;
-};
-
 TEST(VirtualMachine, ComputeAndMemoryOverlapWithinATask) {
   VirtualMachine machine({60.0, {40.0, 40.0}});
-  Latch latch;
-  int n_left = 1;
-  Ended end(machine, &n_left, &latch);
+  Ended end;
   // The task reads 4 MB at 40 GB/s, which takes 100 us.
   machine.start(0, {10.0, 50.0, 4e6}, Status::kDone, end);
-  machine.wait(latch);
-  EXPECT_NEAR(end.at_us, 110.0, 1e-6);
+  machine.wait(end.latch);
+  EXPECT_NEAR(machine.clock().now_us(), 110.0, 1e-6);
   EXPECT_NEAR(machine.busy_us(0), 110.0, 1e-6);
 }
 
@@ -137,29 +112,25 @@ TEST(VirtualMachine, LanesShareTheBusAndTheEndMoves) {
   // Alone each lane would read 8 MB in 200 us. Together they share 60 GB/s, 30 each, until the
   // shorter task ends.
   VirtualMachine machine({60.0, {40.0, 40.0}});
-  Latch latch;
-  int n_left = 2;
-  Ended shorter(machine, &n_left, &latch);
-  Ended longer(machine, &n_left, &latch);
+  Ended shorter, longer;
   machine.start(0, {0.0, 0.0, 6e6}, Status::kDone, shorter);
   machine.start(1, {0.0, 0.0, 8e6}, Status::kDone, longer);
-  machine.wait(latch);
-  EXPECT_NEAR(shorter.at_us, 200.0, 1e-6);  // reads 6 MB at 30 GB/s
+  machine.wait(shorter.latch);
+  EXPECT_NEAR(machine.clock().now_us(), 200.0, 1e-6);  // has read 6 MB at 30 GB/s
   // The longer task has read 6 MB by then, and reads the other 2 MB at 40 GB/s.
-  EXPECT_NEAR(longer.at_us, 200.0 + 50.0, 1e-6);
+  machine.wait(longer.latch);
+  EXPECT_NEAR(machine.clock().now_us(), 200.0 + 50.0, 1e-6);
 }
 
 TEST(VirtualMachine, ALaneThatWantsLittleLeavesTheRest) {
   VirtualMachine machine({60.0, {10.0, 55.0}});
-  Latch latch;
-  int n_left = 2;
-  Ended slow(machine, &n_left, &latch);
-  Ended fast(machine, &n_left, &latch);
+  Ended slow, fast;
   machine.start(0, {0.0, 0.0, 1e6}, Status::kDone, slow);
   machine.start(1, {0.0, 0.0, 5e6}, Status::kDone, fast);
-  machine.wait(latch);
-  EXPECT_NEAR(slow.at_us, 100.0, 1e-6);
-  EXPECT_NEAR(fast.at_us, 100.0, 1e-6);  // the fast lane has the 50 GB/s that are left
+  machine.wait(slow.latch);
+  machine.wait(fast.latch);
+  EXPECT_NEAR(machine.busy_us(0), 100.0, 1e-6);
+  EXPECT_NEAR(machine.busy_us(1), 100.0, 1e-6);  // the fast lane has the 50 GB/s that are left
 }
 
 // A memory like a driver's shared buffers: pieces have handles, and are given back.
@@ -253,7 +224,7 @@ TEST(TaskBindings, TakeAllLeasesAndGiveThemBack) {
 TEST(VirtualMachine, BackgroundWorkPassesWhileALaneHasNoTask) {
   VirtualMachine machine({0.0, {0.0, 0.0}});
   machine.add_background(0, 30.0);
-  lanes::Ended mine, other;
+  Ended mine, other;
   machine.start(0, {0.0, 100.0, 0.0}, Status::kDone, mine);
   machine.start(1, {0.0, 120.0, 0.0}, Status::kDone, other);
   machine.wait(mine.latch);
@@ -271,7 +242,7 @@ TEST(VirtualMachine, BackgroundWorkPassesWhileALaneHasNoTask) {
 // Tasks go on while a caller waits for work in the background.
 TEST(VirtualMachine, TasksGoOnWhileBackgroundWorkIsFinished) {
   VirtualMachine machine({0.0, {0.0, 0.0}});
-  lanes::Ended other;
+  Ended other;
   machine.start(1, {5.0, 10.0, 0.0}, Status::kDone, other);
   machine.add_background(0, 40.0);
   machine.finish_background(0);
@@ -285,7 +256,7 @@ TEST(VirtualMachine, HandoversAreThoseOfTheSoftwareThatBegins) {
   VirtualMachine machine({0.0, {0.0, 0.0}});
   machine.set_transitions({{{{0.0, 5.0}, {5.0, 0.0}}, {}}, {{{0.0, 400.0}, {400.0, 0.0}}, {}}});
   for (const int software : {0, 1}) {
-    lanes::Ended first, second;
+    Ended first, second;
     machine.start(0, {0.0, 10.0, 0.0}, Status::kDone, first);
     machine.wait(first.latch);
     const double start_us = machine.clock().now_us();
@@ -300,7 +271,7 @@ TEST(VirtualMachine, HandoversAreThoseOfTheSoftwareThatBegins) {
 TEST(VirtualMachine, LanesBehindTheProcessorsTakeNothingOverAndNeedNoRestart) {
   VirtualMachine machine({0.0, {0.0, 0.0}});
   machine.set_transitions({{{{0.0}}, {7.0}}});
-  lanes::Ended processor, flash, idle_flash;
+  Ended processor, flash, idle_flash;
   machine.start(0, {0.0, 10.0, 0.0}, Status::kDone, processor);
   machine.wait(processor.latch);
   EXPECT_EQ(machine.clock().now_us(), 17.0);
@@ -338,7 +309,7 @@ TEST(CappedLane, H14RestsBehindEachTaskForItsShareOfTheTime) {
     EXPECT_EQ(lane.info().queue_depth, 1);
     double rested_us = 0.0;  // is until when the test expects the lane to rest
     for (int i = 0; i < 5; ++i) {
-      lanes::Ended ended;
+      Ended ended;
       lane.submit(*executable, {}, ended);
       ASSERT_EQ(ended.status, Status::kDone);
       const double now_us = clock.now_us();
@@ -364,7 +335,7 @@ TEST(CappedLane, H14TellsWhatTheLaneInsideSays) {
   const auto executable = inner->make(1);
   const RealClock clock;
   CappedLane lane(std::move(inner), 0.5, clock);
-  lanes::Ended ended;
+  Ended ended;
   lane.submit(*executable, {}, ended);
   EXPECT_EQ(ended.status, Status::kFailed);
   EXPECT_EQ(lane.problem(), "it is gone");
@@ -374,7 +345,7 @@ TEST(VirtualMachine, H14ALaneRestsAndTheNextTaskWaitsForThat) {
   VirtualMachine machine({0.0, {0.0, 0.0}});
   machine.set_queue_depth(0, 2);
   machine.set_busy_share(0, 0.25);
-  lanes::Ended first, second, other;
+  Ended first, second, other;
   machine.start(0, {0.0, 10.0, 0.0}, Status::kDone, first);
   machine.start(0, {0.0, 20.0, 0.0}, Status::kDone, second);
   machine.start(1, {0.0, 100.0, 0.0}, Status::kDone, other);
@@ -392,8 +363,8 @@ TEST(VirtualMachine, H14ALaneRestsAndTheNextTaskWaitsForThat) {
 TEST(VirtualMachine, H14FramesAreLateBehindAFullQueue) {
   VirtualMachine machine({0.0, {0.0}});
   machine.set_queue_depth(0, 8);
-  lanes::Ended tasks[3];
-  for (lanes::Ended& task : tasks) machine.start(0, {0.0, 40.0, 0.0}, Status::kDone, task);
+  Ended tasks[3];
+  for (Ended& task : tasks) machine.start(0, {0.0, 40.0, 0.0}, Status::kDone, task);
   machine.set_rendering({0, 5.0, 20.0});
   machine.wait(tasks[2].latch);
   EXPECT_EQ(machine.clock().now_us(), 120.0);
@@ -407,7 +378,7 @@ TEST(VirtualMachine, H14FramesAreInTimeBetweenTasksThatRest) {
   machine.set_rendering({0, 5.0, 20.0});
   machine.set_busy_share(0, 0.5);
   for (int i = 0; i < 10; ++i) {
-    lanes::Ended task;
+    Ended task;
     machine.start(0, {0.0, 8.0, 0.0}, Status::kDone, task);
     machine.wait(task.latch);
   }
@@ -495,12 +466,12 @@ TEST(ThreadedLane, H8FastHandoversRunEveryTask) {
   auto inner = std::make_unique<NullLane>("null");
   NullLane* null = inner.get();
   const auto executable = null->make(1);
+  std::vector<Ended> ended(200);  // outlives the lane's thread
   ThreadedLane lane(std::move(inner), plan::HandoverKind::kFast);
   const lanes::Run run;
-  for (int i = 0; i < 200; ++i) {
-    Counting counting(1);
-    lane.submit(*executable, run, counting);
-    counting.latch.wait();
+  for (size_t i = 0; i < ended.size(); ++i) {
+    lane.submit(*executable, run, ended[i]);
+    ended[i].latch.wait();
     if (i % 10 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50 * i));
   }
   EXPECT_EQ(null->ran().size(), 200u);

@@ -34,27 +34,16 @@ struct TwoOps {
   model::Blueprint blueprint;
 };
 
-struct Ended : Completion {
-  Ended(Latch* latch, int* n_left) : latch(latch), n_left(n_left) {}
-  void finished(Status status) override {
-    EXPECT_EQ(status, Status::kDone);
-    if (--*n_left == 0) latch->open();
-  }
-  Latch* latch;
-  int* n_left;
-};
-
 TEST(VirtualLane, V1_ATaskTakesTheTimeOfItsOps) {
   const CostModel model = heterollm();
   VirtualMachine machine(model.bus({Processor::kNpu}));
   VirtualLane lane(machine, model, {Processor::kNpu, Arithmetic::kFp16, 0.5});
   const TwoOps ops;
   const auto executable = lane.make(ops.linear(), {plan::Phase::kPrompt, 256});
-  Latch latch;
-  int n_left = 1;
-  Ended end(&latch, &n_left);
+  Ended end;
   lane.submit(*executable, {}, end);
-  machine.wait(latch);
+  machine.wait(end.latch);
+  EXPECT_EQ(end.status, Status::kDone);
   Product product{256, 4096, 14336, Arithmetic::kFp16};
   product.weight_bytes = 0.5;
   const TaskCost cost = model.product(Processor::kNpu, product);
@@ -72,12 +61,15 @@ TEST(VirtualLane, H7_TwoLanesReadOneWeightInLessTimeThanOne) {
     if (is_cut) ops.blueprint.weights[0].n_rows /= 2;
     const auto on_gpu = gpu.make(ops.linear(), {});
     const auto on_cpu = cpu.make(ops.linear(), {});
-    Latch latch;
-    int n_left = is_cut ? 2 : 1;
-    Ended end(&latch, &n_left);
-    gpu.submit(*on_gpu, {}, end);
-    if (is_cut) cpu.submit(*on_cpu, {}, end);
-    machine.wait(latch);
+    Ended of_gpu, of_cpu;
+    gpu.submit(*on_gpu, {}, of_gpu);
+    if (is_cut) cpu.submit(*on_cpu, {}, of_cpu);
+    machine.wait(of_gpu.latch);
+    EXPECT_EQ(of_gpu.status, Status::kDone);
+    if (is_cut) {
+      machine.wait(of_cpu.latch);
+      EXPECT_EQ(of_cpu.status, Status::kDone);
+    }
     return machine.clock().now_us();
   };
   EXPECT_LT(us(true), 0.85 * us(false));
