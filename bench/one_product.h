@@ -93,7 +93,7 @@ struct OneProduct {
   std::unique_ptr<lanes::Buffers> buffers;
 };
 
-// The main() of a benchmark with the arguments TOKENS K ROWS and one number more.
+// Is the main() of a benchmark with the arguments TOKENS K ROWS and one number more.
 template <typename Body>
 int run_product_bench(int argc, char** argv, Body body) {
   const auto number = [&](int i, int otherwise) {

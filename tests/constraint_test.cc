@@ -178,7 +178,7 @@ TEST_F(ConstrainedAnswers, PauseWhileASlowMaskIsMadeElsewhere) {
     }
     const Generated texts[] = {batcher.take(slow_answer), batcher.take(second_answer)};
     for (uint64_t seed : {1, 2}) {
-      grammar_ = compiled(kSlowSchema);  // forgets all masks
+      grammar_ = compiled(kSlowSchema);  // a new grammar has no masks yet
       const Generated& text = texts[seed - 1];
       EXPECT_GT(text.text.size(), 24u);
       EXPECT_EQ(text.tokens, alone(seed, "none").tokens);

@@ -261,8 +261,7 @@ TEST(StreamedMixture, P10ReadsOfExpertsHaveARowOfTheirOwn) {
   EXPECT_EQ(*blocks.rbegin(), static_cast<int>(model.n_layers) - 1);
 }
 
-// The tests ask for the experts of a mixture by hand.
-// Ends a stream before what its disk asks goes out of scope.
+// Ends a stream before the file that its disk reads goes out of scope.
 struct EndOfStream {
   ~EndOfStream() { stream.reset(); }
   std::unique_ptr<ExpertStream>& stream;

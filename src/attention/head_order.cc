@@ -6,7 +6,7 @@
 namespace troika::attention {
 namespace {
 
-// The time at which each of the three stages is free again.
+// Says when each of the three stages is free again.
 struct Clocks {
   double npu = 0, topk = 0, qkv = 0;
 

@@ -8,7 +8,8 @@
 
 namespace troika::attention {
 
-// How long the stages behind the estimate take for a head.
+// Says how long the stages behind the estimate take for a head, in any unit: orders depend on
+// ratios alone.
 struct HeadTimes {
   double topk = 0;
   double qkv = 0;

@@ -65,7 +65,7 @@ void add_machine(Command& command, prepare::Options& options) {
                      "Use this pre-tokenizer instead of the one the file names");
 }
 
-// How prompts in int8 treat activations and weights.
+// Adds how prompts in int8 treat activations and weights.
 void add_int8(Command& command, prepare::PromptChoice& prompts) {
   command.add_text(
       "--int8", [&](const auto& text) { prompts.int8 = int8_method_from_name(text); },

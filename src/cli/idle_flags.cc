@@ -187,7 +187,7 @@ std::string idle_attention(const plan::Plan& plan, std::string_view option) {
                      plan.context, plan.attention.from);
 }
 
-// All steps of PowerInfer-2's ablation but the last say which pipeline they have.
+// Refuses --neuron-pipeline beside a --neurons that fixes it; only the last step leaves it open.
 void refuse_pipeline_beside_step(const EngineFlags& flags) {
   const std::optional<plan::NeuronSystem> step = flags.options.phone.neurons.system;
   if (!step || *step == plan::NeuronSystem::kXpu || !flags.is_given("--neuron-pipeline")) return;

@@ -145,7 +145,7 @@ void read_special(const Json& settings, const Json& generation, const Json& conf
   choose("eos_token", "eos_token_id", &v->eos);
   choose("pad_token", "pad_token_id", &v->pad);
   choose("unk_token", "unk_token_id", &v->unk);
-  // Some models end their turns with another token than their texts.
+  // Some models end a turn of a chat with another token than the one that ends a text.
   for (const Token id : ids_of(generation, "eos_token_id", *v)) {
     if (id != v->eos && v->eot == kNoToken) v->eot = id;
   }

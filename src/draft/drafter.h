@@ -131,7 +131,7 @@ class Drafter {
   Tree tree_;                 // the draft: the first nodes of order_
   double expected_tokens_ = 1.0;
   std::vector<int> moved_;   // maps nodes of one tree to nodes of another
-  std::vector<float> sums_;  // kept between calls for its memory
+  std::vector<float> sums_;  // is a member so that calls need not allocate
 };
 
 }  // namespace troika::draft

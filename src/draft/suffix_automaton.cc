@@ -132,7 +132,7 @@ SuffixAutomaton::State SuffixAutomaton::clone(State state, State from, Token tok
 void SuffixAutomaton::append(Token token) {
   const State before = last_;
   const State known = next(before, token);
-  if (known != kNoState) {  // a text that begins like another one
+  if (known != kNoState) {  // the new text begins like an earlier one
     last_ = length(known) == length(before) + 1 ? known : clone(known, before, token);
   } else {
     last_ = add_state(length(before) + 1, kStart, 0);

@@ -29,7 +29,7 @@ float largest_of_block(const float* x) {
 
 size_t find_top_tokens(std::span<const float> logits, std::span<TopToken> top) {
   size_t n = 0;
-  float least = kLowest;  // a full list takes in larger logits only
+  float least = kLowest;  // a full list takes in logits above this only
   if (top.empty()) return 0;
   const auto look_at = [&](size_t i) {
     const float value = logits[i];

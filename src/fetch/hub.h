@@ -27,7 +27,7 @@ class Hub {
   Hub(Transport& transport, std::string endpoint, std::string token);
 
   // Returns the files of a repository. Throws HubOutOfReach where no answer comes, and another
-  // Error for an answer that is no list, and for a status that refuses one.
+  // Error where the answer is no list or refuses one.
   std::vector<HubFile> list(const ModelName& model) const;
 
   // Asks for the file's bytes from `offset` on. The sink gets an answer with the status 200, 206,

@@ -25,7 +25,7 @@ constexpr double kLeastHeavy = 1.0 / 256;
 constexpr double kRounding = 4096.0;
 constexpr double kSpread = 0.5;
 
-// The shares of heavy keys that are tried grow by the same factor up to 1.
+// Returns the share of heavy keys that is tried at a step: from kLeastHeavy to 1 by equal factors.
 double tried_heavy(double step) {
   return std::pow(kLeastHeavy, 1.0 - step / static_cast<double>(kTried - 1));
 }

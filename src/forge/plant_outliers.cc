@@ -148,9 +148,10 @@ int rank_exponent(int exponent, size_t rank) {
   return std::max(1, exponent - static_cast<int>(std::bit_width(rank + 1)) + 1);
 }
 
-// Returns the exponent for a hidden channel: a quarter of the scale, and half of that for the
-// weaker three quarters. This is enough to rise above the tail of all other channels. These
-// channels are the largest already, and 8-bit weights round what is scaled down.
+// Returns by which power of two a hidden channel is scaled, where `most` is the one that was asked
+// for: two less for the strongest quarter of the chosen channels, three less for the others. This
+// lifts them above the tail of all other channels, because they are the largest already. More would
+// cost precision: what multiplies the channel is scaled down, and 8-bit weights round it.
 int hidden_exponent(int most, size_t rank, size_t n) {
   return std::max(1, most - (rank * 4 < n ? 2 : 3));
 }

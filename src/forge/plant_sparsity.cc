@@ -27,8 +27,8 @@ constexpr size_t kBlock = 32;
 constexpr double kMostFrequent = plan::FiringLaw{}.most;
 // Where both factors have ReLU, the second factor is above 0 for this share of the tokens.
 constexpr double kUpFrequency = 0.8;
-// The share of a row's weight that lies in a space of a quarter of the width, where a predictor of
-// low rank finds it: there the four channels of a group count together.
+// This share of a row lies in a space of a quarter of the width, in which each group of four
+// channels counts as one. A predictor of low rank finds it there.
 constexpr double kLowRank = 0.9;
 // How much a block adds to a channel, in parts of the embedding's standard deviation.
 constexpr double kAdded = 0.02;

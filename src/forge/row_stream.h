@@ -35,8 +35,8 @@ void stream_rows(gguf::Writer& writer, Team& team, uint64_t n_rows, uint64_t row
   }
 }
 
-// Likewise for rows that are made one by one: calls make(row, out) for each, and report(bytes)
-// when that many more are written.
+// Writes n_rows rows that are made one by one: calls make(row, out) for each row, and report(bytes)
+// when that many more bytes are written.
 template <typename Make, typename Report>
 void stream_single_rows(gguf::Writer& writer, Team& team, uint64_t n_rows, uint64_t row_bytes,
                         const Make& make, const Report& report) {

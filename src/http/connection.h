@@ -95,7 +95,7 @@ class Connection {
   std::string out_;
   size_t n_sent_ = 0;          // counts bytes at the front of `out_` that are sent
   size_t n_sent_in_time_ = 0;  // counts bytes sent since the deadline for writing was set
-  size_t n_body_in_time_ = 0;  // counts the body's bytes that were here when its deadline was set
+  size_t n_body_in_time_ = 0;  // counts the body's bytes that had come when its deadline was set
   bool saw_end_ = false;
   bool is_ending_ = false;
   bool is_lingering_ = false;

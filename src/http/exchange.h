@@ -34,7 +34,8 @@ class Mailbox {
   // Makes the server's thread look into the mailbox, though no letter was posted. A signal's
   // handler may call it.
   void wake() const;
-  // Returns a descriptor that is readable while letters or a call of wake() have not been taken.
+  // Returns a descriptor to poll. It is readable while letters, or a call of wake(), have not been
+  // taken.
   int fd() const { return event_.get(); }
   std::vector<Letter> take();
 

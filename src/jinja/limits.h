@@ -11,9 +11,9 @@ struct Limits {
   // bytes that a built-in goes through. 20 million take a second or two; a conversation of 1000
   // messages needs about one million.
   uint64_t n_steps = 20'000'000;
-  // For values that are alive at once; containers live until the end.
+  // Limits the values that are alive at once; containers live until the end.
   size_t memory_bytes = size_t{512} << 20;
-  // For the rendered text, and for each captured piece of it.
+  // Limits the rendered text, and each captured piece of it.
   size_t output_bytes = size_t{64} << 20;
   // Counts macros, recursive loops and filters that call filters inside one another.
   int n_nested_calls = 100;

@@ -49,7 +49,7 @@ class AmxUnit {
   void clear_lines_behind(int tile);
 
   bool is_configured_ = false;
-  uint8_t start_line_ = 0;  // is where an interrupted load goes on
+  uint8_t start_line_ = 0;  // the line at which an interrupted load goes on
   Shape shapes_[kTiles] = {};
   uint8_t lines_[kTiles][kLines][kLineBytes] = {};
 };

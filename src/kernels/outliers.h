@@ -50,7 +50,7 @@ struct ChannelProduct {
   const Outlier* outliers = nullptr;  // a list for each token
   size_t stride = 0;                  // counts entries from one list to the next
   const uint32_t* counts = nullptr;   // (n_tokens)
-  // For every channel that a list names: the channel's level in row 0, in row 1, and so on.
+  // Has for every channel that a list names the channel's level in row 0, in row 1, and so on.
   const int8_t* const* channels = nullptr;
   const float* scales = nullptr;  // (n_rows)
   float* y = nullptr;

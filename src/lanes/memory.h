@@ -47,7 +47,8 @@ class PlainMemory : public Memory {
   void free(std::byte* begin) noexcept override { std::free(begin); }
 };
 
-// Rows of a value. Lanes of this process use the address; a driver uses the handle with an offset.
+// A view of some rows of a value. Lanes of this process use the address; a driver uses the handle
+// with an offset.
 struct View {
   std::byte* address;
   uint64_t handle;      // see Memory

@@ -30,9 +30,9 @@ struct Range {
 struct Slice {
   static constexpr int kNoList = -1;
 
-  // For each op the part of its output: rows of a product's weight, or elements of an op that goes
-  // element by element. Each range begins at a multiple of kRowGranularity. Empty: all columns of
-  // all ops.
+  // Has for each op the part of its output: rows of a product's weight, or elements of an op that
+  // goes element by element. Each range begins at a multiple of kRowGranularity. Empty: all columns
+  // of all ops.
   std::vector<Range> columns;
   // Rows of the batch, or of the wanted outputs. The range refers to the shape that the executable
   // is built for: a pass of fewer rows leaves the last slices with less to do, or nothing.

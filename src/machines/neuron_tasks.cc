@@ -107,7 +107,8 @@ std::vector<Task> NeuronTasks::in_place(int block, plan::Shape shape, const FfnP
 }
 
 // A prompt needs all neurons of a block: those of the next block are read while this one computes
-// (P2). Pages of a mapped file come when they are touched, in steps as well.
+// (P2). Pages of a mapped file need no task of their own, in steps neither: they come when they are
+// touched.
 std::vector<Task> NeuronTasks::before(int block, plan::Shape shape, const FfnPlace& place) const {
   const plan::NeuronPlan& plan = work_.plan();
   BlockTasks tasks(work_, block, shape, place.n_tasks);

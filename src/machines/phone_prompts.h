@@ -37,8 +37,9 @@ class PhonePrompts : public schedule::LayoutWatch, private lanes::Completion {
                     const schedule::RowsBeside& rows) override;
   void after_blocks(const schedule::RowsBeside& rows) override { note_block_end(rows); }
 
-  // Assumes that every block has these graphs, as before a first prompt or after an answer: for
-  // experiments. Does nothing where graphs do not change. REQUIRES: no load is in flight.
+  // Takes every block to have these graphs, as before a first prompt or after an answer.
+  // Experiments call it. It does nothing where graphs do not change. REQUIRES: no load is in
+  // flight.
   void assume(schedule::Layout layout);
   // Lets the large cores look through logits of n_positions positions of a prompt, while they have
   // no task.

@@ -63,9 +63,10 @@ struct TaskScore {
 
 struct TaskOptions {
   bool use_chat = false;  // each prompt becomes a user's message in the chat template
-  // For models without an end token: only the first line of the answer counts.
+  // Says that only the first line of the answer counts: for models without an end token.
   bool first_line_only = false;
-  // For the last word of a text: only the first word of the answer counts, without its punctuation.
+  // Says that only the first word of the answer counts, without its punctuation: for the last word
+  // of a text.
   bool first_word_only = false;
 };
 

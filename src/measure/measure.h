@@ -17,8 +17,8 @@ struct Rate {
   double median = 0.0;  // tokens per second
   double lowest = 0.0;
   double highest = 0.0;
-  // Prefill: useful operations divided by the peak of the precision used; 0 where the peak is not
-  // known.
+  // Says which share of the peak of the precision used the useful operations of a prompt reach; 0
+  // where the peak is not known.
   double fraction_of_peak = 0.0;
 };
 

@@ -39,7 +39,7 @@ struct Simulation {
   double graphs_s = 0.0;      // the time of making the graphs of the prompt's chunks
   double decode_bytes = 0.0;  // the mean bytes of weights and cache that a step reads
   double read_gb_s = 0.0;     // the read rate of all lanes of the phone together
-  // Counts of decoding with feed-forward parts that go by neurons.
+  // Counts what happened to neurons in steps whose feed-forward blocks go by neuron.
   lanes::NeuronCounters neurons;
   std::vector<double> miss_rates;  // one entry for each step
 };

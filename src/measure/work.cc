@@ -8,7 +8,7 @@ double Work::prefill(int n_tokens, int past) const {
   const double n = n_tokens;
   // Counts pairs of all tokens, each of which sees at most `most` positions.
   const auto pairs_within = [&](double most) {
-    // Counts tokens that see all before them.
+    // Counts tokens that see all positions before them, because those are fewer than `most`.
     const double n_growing = std::clamp(most - past, 0.0, n);
     return n_growing * past + n_growing * (n_growing + 1) / 2 + (n - n_growing) * most;
   };

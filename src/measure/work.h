@@ -14,7 +14,7 @@ namespace troika::measure {
 struct Work {
   double body_per_token = 0.0;  // products with weights, except those of the head
   double head_per_output = 0.0;
-  double attention_per_pair = 0.0;  // for a token and a position that it sees
+  double attention_per_pair = 0.0;  // for each pair of a token and a position that it sees
   // Attention in blocks whose tokens see at most `window` positions.
   struct Windowed {
     int window;

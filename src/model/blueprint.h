@@ -82,16 +82,18 @@ struct Op {
   WeightId weight = kNone;
   WeightId bias = kNone;
   Activation activation = Activation::kSilu;
-  int n_heads = 0;     // kRope; kRmsNorm: each head apart, with the same factors; 0: the whole row
-  float scale = 1.0f;  // kEmbed; kAttention: factor of q·k; kRoute: factor of the shares
-  float eps = 0.0f;    // norms
+  // kRope: counts the heads that turn. kRmsNorm: counts heads that are normalised apart, with the
+  // same factors; 0: the whole row is.
+  int n_heads = 0;
+  float scale = 1.0f;     // kEmbed; kAttention: factor of q·k; kRoute: factor of the shares
+  float eps = 0.0f;       // norms
   float soft_cap = 0.0f;  // kSoftCap: the cap; kAttention: the cap of scores; 0: none
   int window = 0;         // kAttention: the last positions that a token sees, itself too; 0: all
   int rope = 0;           // one of the blueprint's ropes, for kRope
-  // For kLinear: activations are never rounded (a router has near ties).
+  // Says of a kLinear that its activations are never rounded (a router has near ties).
   bool keeps_float = false;
   bool takes_parts = false;  // kExpertLinear: the input is a part for each of the experts
-  // For kRoute: the shares of the experts that are used sum to 1.
+  // Says of a kRoute that the shares of the experts that are used sum to 1.
   bool normalizes_shares = false;
 
   // Says that the op's cost depends on how many positions each token sees, not on the number of
@@ -123,7 +125,7 @@ struct Rope {
 // none.
 struct Predictor {
   int layer;
-  WeightId down, up;  // (rank, width), (ffn_width, rank); ReLU between
+  WeightId down, up;  // (rank, width) and (ffn_width, rank), with a ReLU between them
 };
 
 struct Blueprint {

@@ -12,7 +12,7 @@ namespace troika::model {
 
 // What sets the attention of a block apart.
 struct AttentionPart {
-  float scale = 0.0f;  // of q·k; 0: one over the square root of a head's length
+  float scale = 0.0f;  // the factor of q·k; 0: one over the square root of a head's length
   float soft_cap = 0.0f;
   int window = 0;  // counts positions; 0: all
   int rope = 0;    // one of the blueprint's ropes

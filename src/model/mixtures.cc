@@ -3,7 +3,7 @@
 namespace troika::model {
 namespace {
 
-// The op that writes a value last before another one; kNone: none does.
+// Returns the op that writes a value last before another one; kNone: none does.
 int last_writer(const Blueprint& blueprint, int before, ValueId value) {
   for (int i = before - 1; i >= 0; --i) {
     if (blueprint.ops[static_cast<size_t>(i)].output == value) return i;

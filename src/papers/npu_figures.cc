@@ -104,7 +104,7 @@ void add_npu_figures(NpuRuns& runs, const TestRows& rows, Figures* figures) {
   add("ms the NPU is busy",
       [](const NpuResult& r) { return kMsPerS * r.npu_busy * r.prefill.seconds; });
   add("percent the NPU waits", [](const NpuResult& r) { return kPercent * (1.0 - r.npu_busy); });
-  // The figure "prompt speedup" says how many times longer a prompt takes on one processor.
+  // Adds the figure "prompt speedup": the time on one processor divided by the time on both.
   figures->add("prompt speedup", {"model", "tokens", "run", "phone"},
                [&runs](const plan::FigureCall& call) {
                  plan::FigureCall ours = call;

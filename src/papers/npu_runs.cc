@@ -31,7 +31,7 @@ constexpr NpuModel kNpuModels[] = {{"Qwen1.5-1.8B", "qwen1.5-1.8b"},
                                    {"LlaMA-2-7B", "llama-2-7b"},
                                    {"Mistral-7B", "mistral-7b"}};
 
-// Returns the share of the weights of the blocks' products that a lane multiplies with.
+// Returns which share of the blocks' weights the products of one lane multiply.
 double share_on(const engine::Engine& engine, int lane) {
   const plan::Plan& plan = engine.plan();
   const plan::Shape chunk = {plan::Phase::kPrompt, plan.chunk()};

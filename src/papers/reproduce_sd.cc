@@ -279,8 +279,9 @@ class Reproduction {
     return memory;
   }
 
-  // Adds Table 4. It was measured on another machine and is an input; beside it stand the speeds
-  // that follow on the phone, with steps on either lane.
+  // Adds Table 4, which was measured on another machine and so is an input. Beside it stand the
+  // speeds that the virtual phone would have with it, once with steps on the CPU and once on the
+  // NPU.
   void add_table4() {
     for (const std::string& id : given_.rows("accepted tokens")) {
       const plan::PublishedRow& row = rows_.row_of(id);

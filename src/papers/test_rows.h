@@ -57,9 +57,8 @@ struct OrderingCount {
 struct TestReport {
   std::vector<TestRow> rows;
   std::vector<Ordering> orderings;
-  // The scheduler's decisions, in real time.
-  uint64_t n_decisions = 0;
-  double decision_us = 0.0;  // sums up the times of all decisions
+  uint64_t n_decisions = 0;  // counts decisions of the scheduler
+  double decision_us = 0.0;  // sums up what they took on this machine, in real time
 
   // These go over the rows that count, of a kind or of all.
   int count(std::optional<TestKind> kind = {}) const;

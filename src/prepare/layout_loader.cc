@@ -205,7 +205,8 @@ void LayoutLoader::note_block_end(const RowsBeside& rows) {
   block_ = -1;
   if (!is_prompt_) return;
   const double product_us = layout_ == Layout::kStep ? us - learned.unpack_us : us;
-  // At least half of the time counts as products, whatever unpacking is expected to take.
+  // What unpacking takes is an estimate that may be too long, so at least half of the measured time
+  // counts as that of products.
   learned.us_per_token = std::max(product_us, 0.5 * us) / n_tokens_;
 }
 

@@ -95,7 +95,7 @@ class LayoutLoader : public schedule::LayoutWatch {
   std::vector<Learned> learned_;
   bool was_planned_by_profile_ = false;
   std::optional<schedule::SwitchPlan> forced_;
-  // From here on: the block that is being computed.
+  // The following describes the block that is being computed.
   int block_ = -1;
   int n_tokens_ = 0;
   bool is_prompt_ = false;

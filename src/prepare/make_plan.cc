@@ -389,7 +389,7 @@ bool leaves_base(const Options& options, const model::Blueprint& blueprint,
   if (options.memory.load == Load::kCopy || options.prompts.int8) return false;
   if (!has_room(options, blueprint, weights, *options.plan.base, memory)) return true;
   if (options.prompts.prefill) return false;
-  // Its prompts may read whole matrices where there is room for single neurons only.
+  // Prompts of the base plan may read whole matrices where there is room for single neurons only.
   plan::Plan asked = *options.plan.base;
   choose_ffn(options.ffn, &asked);
   return asked.ffn.is_by_neuron() && reads_too_much(options, blueprint, weights, memory, asked);

@@ -1,4 +1,4 @@
-// Makes the plan of a machine with a single host lane: threads, context, shapes.
+// Makes the plan of a run on this machine: its lanes, threads, context, precisions and shapes.
 #pragma once
 
 #include "cache/kv_cache.h"

@@ -52,7 +52,7 @@ bool lacks_room_for_prompts(const Options& options, const model::Blueprint& blue
 bool are_streamed(const model::Blueprint& blueprint, const weights::Store& weights,
                   const plan::Plan& plan, const plan::Ledger& ledger);
 
-// Whether experts are read by themselves where blocks are.
+// Says whether experts are read by themselves where blocks are.
 bool reads_experts(const Options& options, const model::Blueprint& blueprint,
                    const plan::Plan& plan);
 

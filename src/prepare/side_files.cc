@@ -53,7 +53,7 @@ std::optional<plan::FfnPredictor> asked_predictor(const Options& options, const 
   if (!options.ffn.has_predictor || !options.ffn.may_predict || !is_here(options)) return {};
   const plan::FfnForm form = options.ffn.form.value_or(
       options.plan.base ? options.plan.base->ffn.form : plan::FfnForm::kByOutput);
-  if (form != plan::FfnForm::kByNeuron) return {};  // choose_predictor() says what is wrong
+  if (form != plan::FfnForm::kByNeuron) return {};  // choose_predictor() tells the user
   return predictor_of(file);
 }
 

@@ -242,7 +242,7 @@ class ListMaker {
   // Makes the list of the head, or of everything before the head.
   TaskList make(const plan::Shape& shape, bool for_head) const {
     TaskList list{shape, {}};
-    std::vector<int> ends;  // the last tasks of the subgraph before
+    std::vector<int> ends;  // the last tasks of the subgraph before: the next one waits for them
     FfnPlace place;
     int block = -1;
     for (const lanes::Subgraph& subgraph : subgraphs_) {

@@ -16,7 +16,7 @@ struct Node {
   const lanes::Executable* executable = nullptr;  // built by that lane
   const char* name = "";                          // for the trace
   int block = -1;                                 // the model's block; -1: outside of blocks
-  // An index into what a run of the pass binds; tasks that share it have the same index.
+  // Says to which of the caller's runs the task belongs: several chunks may go through one pass.
   int run = 0;
   std::vector<int> waits_for;  // earlier nodes
   bool is_dynamic = false;     // the node is attention, whose time depends on positions

@@ -17,7 +17,7 @@ struct Situation {
   int lane;
   std::span<const int> ready;  // nodes of this lane that can be submitted, ascending
   int next;                    // the first node of this lane that is not submitted, ready or not
-  // For each node, how many others still stand in the way of its submission: another node does
+  // Says for each node how many others still stand in the way of its submission: another node does
   // until it ends or, if both are on one lane that is a queue, until it is submitted.
   std::span<const int> n_missing;
   std::span<const double> expected_us;  // one entry for each node, for a policy that wants times

@@ -331,7 +331,8 @@ void Runner::note_end(int index, lanes::Status status) {
   --n_left_;
   if (status == lanes::Status::kFailed && failed_ < 0) failed_ = index;
   for (const int dependent : pass_->dependents(index)) {
-    // What waits in the same queue was counted already when this node was submitted.
+    // A node behind this one in the same queue of a lane was counted already when this one was
+    // submitted.
     if (lane.is_queue() && pass_->node(dependent).lane == node.lane) continue;
     note_one_less(dependent);
   }

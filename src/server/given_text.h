@@ -25,7 +25,7 @@ class GivenText : public engine::LogitMask {
 
  private:
   size_t n_prompt_;
-  const std::vector<engine::Token>& text_;  // belongs to the server
+  const std::vector<engine::Token>& text_;  // the server owns it, and it outlives the answer
   const std::vector<engine::Token>& ends_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 // The subgraphs of one kind. They get one lane, as far as its memory goes.
 struct Kind {
   std::string name;
-  std::vector<size_t> subgraphs;  // are in the order of a pass
+  std::vector<size_t> subgraphs;  // indices, in the order of a pass
   size_t weight_bytes = 0;        // the weights of all subgraphs of the kind
 
   bool is_head() const { return name == "head"; }
@@ -347,8 +347,8 @@ class Placer {
         });
     for (const size_t k : by_weight_) {
       const Kind& kind = kinds_[k];
-      // The shapes of the head count outputs, so one rule serves all shapes, after those of the
-      // user.
+      // A shape of the head counts outputs, not tokens, so one rule places the head for all shapes.
+      // It is added once and stands behind the rules of the user.
       if (kind.is_head() && !(is_smallest && shape.phase == plan::Phase::kStep)) continue;
       if (kind.is_head()) add_head_rules(kind, rules);
       plan::Placement rule{kind.name, is_smallest ? 0 : shape.n_rows};
@@ -371,7 +371,7 @@ class Placer {
   const PlaceRequest& request_;
   std::vector<lanes::Subgraph> subgraphs_;  // are in the order of a pass
   std::vector<Kind> kinds_;
-  std::vector<size_t> by_weight_;  // the numbers of kinds, in the order in which they are placed
+  std::vector<size_t> by_weight_;  // indices of kinds_, in the order in which kinds are placed
   std::vector<std::vector<double>> us_;  // the times of the current shape, [lane][subgraph]
   LaneMemory memory_;                    // has what earlier shapes hold
   // The class of each subgraph in the shapes that are placed together; empty: any class.

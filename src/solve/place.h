@@ -19,7 +19,7 @@ struct ShapeChoice {
   // Has the lane of each kind of subgraph, as far as the lane's memory goes.
   std::map<std::string, int> lanes;
   double us = 0.0;  // the time of the pass as it will run
-  // For each lane, the time of the pass with as much as fits on that lane.
+  // Has for each lane the time of the pass with as much as fits on that lane.
   std::vector<double> single_lane_us;
 };
 

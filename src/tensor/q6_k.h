@@ -14,8 +14,8 @@ struct BlockQ6_K {
   static constexpr Type kType = Type::kQ6_K;
   static constexpr size_t kLength = 256, kGroup = 16;
 
-  // For each half (four quarters of 32 weights) 64 bytes of low bits: byte l (0..31) holds quarter
-  // 0 in its low half and quarter 2 in its high half, byte 32 + l quarters 1 and 3.
+  // Has for each half (four quarters of 32 weights) 64 bytes of low bits: byte l (0..31) holds
+  // quarter 0 in its low half and quarter 2 in its high half, byte 32 + l quarters 1 and 3.
   uint8_t low[128];
   uint8_t high[64];  // holds the two top bits
   int8_t multiples[16];

@@ -8,7 +8,7 @@
 
 namespace troika::text {
 
-// Returns the character, in UTF-8.
+// Returns the letter that stands for a byte, in UTF-8.
 std::string letter_of_byte(uint8_t byte);
 
 // Finds the bytes that a token's text spells. Returns false if one of its characters stands for no

@@ -38,16 +38,16 @@ class AttentionStatistics : public lanes::InputObserver {
   void observe_attention(const model::Op& op, int key_head, const attention::Positions& positions,
                          const attention::Queries& queries, size_t n_tokens) override;
 
-  // (n_layers * n_kv_heads): what a head of keys keeps of its queries' weight, on average. All of
-  // it where nothing was seen.
+  // Returns (n_layers * n_kv_heads) means of what a head of keys keeps of its queries' weight; all
+  // of it where nothing was seen.
   std::vector<KeptMass> mean_kept() const;
-  // (n_layers * n_kv_heads): what each threshold keeps.
+  // Returns (n_layers * n_kv_heads) lists of what each threshold keeps.
   std::vector<std::array<KeptByWeight, kTriedAbove.size()>> kept_by_weight() const;
   size_t n_seen() const;  // counts queries
-  // (n_layers, n_heads, 2): the scale by which the largest magnitude of a head's queries in a tile
-  // becomes 127, and then that of the keys before the tile, without their mean, on average over
-  // tiles (S4). Heads of which nothing was seen, as those that see a window, have the mean of the
-  // others; all have 1 where nothing was seen at all.
+  // Returns (n_layers, n_heads, 2) scales (S4). Divided by the first, the largest magnitude of a
+  // head's queries in a tile becomes 127; divided by the second, that of the keys before the tile
+  // less their mean does. Both are means over tiles. Heads of which nothing was seen, as those that
+  // see a window, have the mean of the others; all have 1 where nothing was seen at all.
   std::vector<float> head_scales() const;
 
  private:

@@ -15,7 +15,7 @@
 namespace troika::tune {
 namespace {
 
-// The version of the file's form and of what its passes mean.
+// Grows when the form of the file changes, or what the results of its passes mean.
 constexpr uint64_t kVersion = 1;
 
 }  // namespace

@@ -136,7 +136,8 @@ class Tuner {
     return result_.candidates.size() - 1;
   }
 
-  // Times the usual class, the other safe one, and int8 at its simplest.
+  // Times prompts in the usual precision, in bf16 and in q8 where that is not the usual one, and in
+  // int8 with one scale for each token.
   void time_precisions() {
     const plan::Plan usual = plan_of(std::nullopt);
     add(plan::prefill_name(usual.prefill), usual);
@@ -414,7 +415,7 @@ class Tuner {
   gguf::File file_;
   model::Blueprint blueprint_;
   weights::Store weights_;
-  prepare::Options options_;  // the request's options, with a context for what is measured
+  prepare::Options options_;  // the request's, with a context as long as what is measured needs
   plan::Plan exact_;          // the class that says what the held-out text may go on with
   std::string held_out_text_;
   std::unique_ptr<HeldOut> held_out_;

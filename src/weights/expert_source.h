@@ -1,5 +1,5 @@
-// Where the rows of experts lie that are not all in memory (P10): products of a mixture ask for
-// them while they run, after its router has spoken.
+// Hands out the rows of experts where they are not all in memory (P10). The products of a mixture
+// ask for them while they run, after its router has chosen the experts.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,16 @@
 
 namespace troika::weights {
 
-// Functions do not throw. Those of one mixture follow each other: `want`, then `take` for each of
-// its products, then `finish`.
+// A pass calls the functions of a mixture in this order: `want`, then `take` for each of its
+// products, then `finish`. No function throws.
 class ExpertSource {
  public:
-  // A product of experts: of which mixture, and which of its products it is.
+  // Names a product of experts by its mixture and its place among the mixture's products.
   struct Place {
     int mixture = 0;
     int product = 0;
   };
-  // Rows as they stand in the file, at any address.
+  // The rows of one expert as they stand in the file. Their address need not be aligned.
   struct Rows {
     int expert = 0;
     const std::byte* data = nullptr;
@@ -34,23 +34,27 @@ class ExpertSource {
   virtual ~ExpertSource() = default;
 
   const std::vector<model::Mixture>& mixtures() const { return mixtures_; }
+  // Returns nothing where the weight belongs to no mixture.
   std::optional<Place> find(model::WeightId id) const;
 
-  // Whether it is worth while to call `guess`.
+  // Says whether it is worth while to call `guess`.
   virtual bool takes_guesses() const = 0;
-  // By one worker, before any other asks for rows: these experts, ascending, are needed in a pass
-  // of this phase.
+  // Tells the source that a pass of this phase needs these experts, in ascending order. One worker
+  // calls it before any worker asks for rows.
   virtual void want(int mixture, std::span<const int32_t> experts, plan::Phase phase) = 0;
-  // By one worker, behind `want` of the mixture before: these may be needed, the likeliest first.
+  // Tells the source that these experts may be needed soon, the likeliest first. One worker calls
+  // it after `want` of the mixture before.
   virtual void guess(int mixture, std::span<const int32_t> experts) = 0;
-  // The one of the wanted experts that is to be computed as the i-th for this product: the first
-  // whose rows are there. May wait. By several workers at once; all are told the same.
+  // Returns the expert that this product computes as its i-th, which is the first of the wanted
+  // ones whose rows are there, and its rows. It may wait. Several workers may call it at once, and
+  // all are told the same.
   virtual Rows take(Place place, int i) = 0;
-  // By one worker, when all products have been computed.
+  // Ends the use of the mixture's rows. One worker calls it when all products have been computed.
   virtual void finish(int mixture) = 0;
-  // For how long workers have waited for rows until now, all together.
+  // Returns how long workers have waited for rows until now, all together.
   virtual double waited_us() const = 0;
-  // Why rows that were taken since the last call are not those of the model; nothing: they are.
+  // Says why rows that were taken since the last call are not those of the model. It returns
+  // nothing where they are.
   virtual std::optional<std::string> take_problem() = 0;
 
  private:

@@ -174,7 +174,7 @@ class Store {
   std::unique_ptr<Channels> channels_;
   std::unique_ptr<Neurons> neurons_;
   ExpertSource* experts_ = nullptr;
-  // By weight; empty, or without storage where there is no copy.
+  // Has the copy of each weight in blocks; without storage where it has none, empty where none has.
   std::vector<GroupedMatrix> grouped_;
   size_t packed_bytes_ = 0;
   size_t bytes_per_step_ = 0;

@@ -18,7 +18,7 @@ struct ScalePair {
 
 inline constexpr size_t kScaleBuckets = 9;
 inline constexpr float kMostLevel = 127.0f;  // larger values are clipped to it
-inline constexpr float kScaleStep = 0.5f;    // sigma
+inline constexpr float kScaleStep = 0.5f;    // the factor between neighbouring scales: sigma
 
 // Returns the pairs whose scales are lambda^Q and lambda^K, each times sigma, 1 or 1 / sigma; the
 // mean pair stands first.

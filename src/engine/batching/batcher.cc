@@ -294,7 +294,8 @@ void Batcher::take_first_tokens() {
 void Batcher::add_steps() {
   ready_.clear();
   for (const auto& entry : live()) {
-    // An answer that still has the logits behind its prompt was cancelled just now.
+    // An answer takes its first token as soon as its prompt is read. One that still has the logits
+    // behind the prompt was cancelled meanwhile, and takes no step.
     const bool is_ready = entry != nullptr && entry->may_step() && !entry->session->has_logits();
     if (is_ready) ready_.push_back(entry.get());
   }

@@ -88,7 +88,8 @@ Expr RegexCompiler::anchored(Row row, bool has_start, bool has_end) {
 Expr RegexCompiler::plain(const Tree& tree) {
   switch (tree.kind) {
     case TreeKind::kSet:
-      // A set that was written before makes no expression, and looking it up is work.
+      // Looking a set up is work that is counted here, because a set that is known already adds no
+      // expression that would be counted.
       for (size_t i = 0; i < tree.set.ranges().size(); ++i) pool_.count_step();
       return write_(tree.set);
     case TreeKind::kRepeat:

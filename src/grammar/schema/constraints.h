@@ -39,8 +39,8 @@ struct Constraints {
   uint64_t min_length = 0, min_items = 0, min_properties = 0;
   std::optional<uint64_t> max_length, max_items, max_properties;
   std::vector<const Json*> strings;  // schemas with "pattern" or "format"
-  std::vector<const Json*> arrays;   // schemas with keywords of arrays
-  std::vector<const Json*> objects;  // schemas with keywords of objects
+  std::vector<const Json*> arrays;   // schemas that have keywords for arrays
+  std::vector<const Json*> objects;  // schemas that have keywords for objects
   // Schemas with "unevaluatedProperties" or "unevaluatedItems": those that were looked at before.
   std::map<const Json*, std::vector<const Json*>> evaluated;
   std::vector<const Json*> names;           // schemas that keys must fit

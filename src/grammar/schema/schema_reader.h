@@ -115,7 +115,7 @@ class SchemaReader {
     uint64_t least = 1;
     std::optional<uint64_t> most{};
     const Json* unlike = nullptr;                           // the negation, if there is a `most`
-    uint64_t told() const { return most.value_or(least); }  // more elements make no difference
+    uint64_t told() const { return most.value_or(least); }  // from here on the state stays the same
   };
   std::vector<Counted> counted(const Constraints& c);
   const Json& turned_round(const Json& schema, const std::string& keyword);

@@ -178,7 +178,7 @@ Value cycle(Runtime& rt, Args& a) {
   return a.at[1 + loop.index0 % (a.at.size() - 1)];
 }
 
-// Is loop.changed(...): says whether the values differ from those of the round before.
+// loop.changed(...) says whether the values differ from those of the round before.
 Value changed(Runtime& rt, Args& a) {
   auto& loop = static_cast<Loop&>(*a.at[0].object());
   std::vector<Value> now(a.at.begin() + 1, a.at.end());

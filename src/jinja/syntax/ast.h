@@ -118,7 +118,7 @@ struct Stmt {
 struct Template {
   Body body;
   std::vector<std::string> symbols;  // by number of the symbol
-  // Symbols to which the language gives a meaning; they are always there.
+  // The numbers of the symbols that the language itself defines; every template has them.
   int loop_symbol = -1;
   int caller_symbol = -1;
   int varargs_symbol = -1;

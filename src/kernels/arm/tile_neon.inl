@@ -9,7 +9,7 @@ constexpr int kTileRows(int n_tokens) { return n_tokens == 1 ? 1 : 2; }
 TROIKA_INLINE inline int32x4_t sums_of_four(const int32x4_t (&v)[4]) {
   return vpaddq_s32(vpaddq_s32(v[0], v[1]), vpaddq_s32(v[2], v[3]));
 }
-// Adds up all lanes, in the order in which strips add their sums.
+// Adds up all four elements, in the order in which strips add their sums.
 TROIKA_INLINE inline float total(float32x4_t sums) {
   return vpadds_f32(vadd_f32(vget_low_f32(sums), vget_high_f32(sums)));
 }

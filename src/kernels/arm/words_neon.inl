@@ -35,7 +35,7 @@ template <int kBits>
 TROIKA_INLINE inline Words down_8(Words v) {
   return vreinterpretq_u32_u8(vshrq_n_u8(vreinterpretq_u8_u32(v), kBits));
 }
-// Moving down by 0 bits is no instruction, neither here nor below.
+// NEON has no shift by 0 bits, so such a shift returns its input. down_32 does the same.
 template <int kBits>
 TROIKA_INLINE inline Words down_16(Words v) {
   if constexpr (kBits == 0) {

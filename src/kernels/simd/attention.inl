@@ -44,7 +44,7 @@ TROIKA_INLINE inline void in_groups(int n, Body body) {
   take(std::integral_constant<int, 1>());
 }
 
-// One block of positions: pointers to the rows, and the scores of each head.
+// Some positions that are computed together: pointers to the rows, and the scores of each head.
 struct AttentionBlock {
   size_t n;
   const std::byte* k[kAttentionBlock];  // the last row stands again up to a whole quad

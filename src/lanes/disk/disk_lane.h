@@ -19,7 +19,7 @@ namespace troika::lanes {
 
 struct DiskOptions {
   std::vector<std::string> files;  // ReadRequest::file is an index into these
-  // For people: one name for each file; empty: paths stand for names.
+  // Names each file for people; where it is empty, paths stand for names.
   std::vector<std::string> names;
   int depth = 64;           // counts reads under way at once
   size_t buffer_bytes = 0;  // memory that the lane registers with the kernel

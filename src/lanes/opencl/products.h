@@ -52,8 +52,8 @@ class Quantizer {
   Int8Rule rule_;
 };
 
-// Makes an op of kind kLinear in int8, with one scale for each token or one for all. It runs behind
-// a Quantizer.
+// Makes an op of kind kLinear in int8, with one scale for each token or one for all. A
+// Quantizer must have run before it.
 std::unique_ptr<DeviceOp> make_exact_product(const DeviceTools& tools, const BoundOp& bound,
                                              const LevelPool& pool);
 

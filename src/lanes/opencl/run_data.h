@@ -29,8 +29,8 @@ class RunData {
   uint64_t rope_cos() const { return place_.offset_bytes + rope_cos_; }
   uint64_t rope_sin() const { return place_.offset_bytes + rope_sin_; }
   uint64_t slots() const { return place_.offset_bytes + slots_; }
-  // The offset of (n_tokens) entries: where a token's past begins in `lists`, how long it is, and
-  // the same two numbers for its own positions.
+  // Returns the offset of (n_tokens) entries: where a token's past begins in `lists`, how long it
+  // is, and the same two numbers for its own positions.
   uint64_t seen() const { return place_.offset_bytes + seen_; }
   uint64_t lists() const { return place_.offset_bytes + lists_; }
   size_t bytes() const { return capacity_; }

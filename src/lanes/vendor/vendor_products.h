@@ -23,7 +23,7 @@ class VendorPool {
  public:
   void reserve(openvino::ProductKind kind, size_t n_tokens, size_t k, size_t n_rows,
                size_t n_parts);
-  // (n_tokens, k) for each part of k, one part behind the other.
+  // Returns room for (n_tokens, k) levels for each part of k, one part behind the other.
   uint8_t* levels() { return aligned(levels_); }
   uint16_t* bf16() { return reinterpret_cast<uint16_t*>(levels()); }  // (n_tokens, k)
   float* sums() { return aligned(sums_); }                            // (parts, n_tokens, n_rows)

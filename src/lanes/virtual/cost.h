@@ -22,13 +22,13 @@ struct Product {
   int64_t columns = 1;
   int64_t outputs = 1;
   Arithmetic arithmetic = Arithmetic::kInt8;
-  double weight_bytes = 1.0;  // what one weight takes in memory, its scales counted
+  double weight_bytes = 1.0;  // the memory of one weight, with its part of the scales
   bool has_group_scales = false;
   // Rows laid out as a square, which an NPU takes faster than (rows, 1), the plain form (N8).
   bool has_square_shape = false;
 };
 
-// Which cores a CPU lane has.
+// The cores of a CPU lane.
 struct Cores {
   double prime = 0, middle = 0, small = 0;
 };

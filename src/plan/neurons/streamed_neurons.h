@@ -60,21 +60,21 @@ struct StreamedNeurons {
   FfnForm form = FfnForm::kByNeuron;
   std::string reason;
 
-  // From here on the bytes in memory, all for the budget that was planned for.
+  // The following counts say what lies in memory under the budget that was planned for.
   uint64_t budget_bytes = 0;
   uint64_t weight_bytes = 0;  // weights that are not read by neuron
   uint64_t neuron_bytes = 0;  // places of neurons, their tables and a predictor
   int64_t n_neurons = 0;      // counts those of the model
   int64_t n_places = 0;       // counts neurons that have room
 
-  // From here on what is known of neurons; all is 0 where nobody has counted.
+  // The following says what is known of neurons. All is 0 where nobody has counted.
   int64_t n_counted_tokens = 0;
   // The probability that a neuron does what it did at the token before, beyond what its frequency
   // explains.
   double stay = 0.0;
   std::vector<NeuronBatch> batches;
 
-  // From here on the hardware plan.
+  // The following is the hardware plan: how neurons are held and read.
   ReadPipeline pipeline = ReadPipeline::kCluster;
   int pinned_percent = 0;   // the percentage of places that the hottest neurons have for good
   uint64_t read_bytes = 0;  // the size of the request for one neuron; 0: none is read

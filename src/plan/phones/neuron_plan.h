@@ -86,11 +86,11 @@ struct NeuronPlan {
   NeuronSystem system = NeuronSystem::kXpu;
   NeuronStatistics statistics;
 
-  // From here on the neuron plan.
+  // The following is the neuron plan: which neurons are hot, and how work is divided.
   std::vector<HotNeurons> hot;
   int segment = 512;  // counts neurons of a unit of work, and of a hot cluster
 
-  // From here on bytes in memory. The cache has what the budget leaves.
+  // The following counts bytes in memory. The cache has what the budget leaves.
   uint64_t budget_bytes = 0;
   // Holds weights that are no FFN's, keys and values, and the program.
   uint64_t other_bytes = 0;
@@ -98,7 +98,7 @@ struct NeuronPlan {
   uint64_t scale_bytes = 0;  // holds the scales of FFN weights
   uint64_t cache_bytes = 0;
 
-  // From here on the hardware plan.
+  // The following is the hardware plan: how neurons are read and computed.
   NeuronPipeline pipeline = NeuronPipeline::kCluster;
   int first_read_bytes = 8192;  // the bytes of a neuron that are read first
   // Reads up and down parts once the gate is known; 0: all is read at once.

@@ -154,7 +154,7 @@ struct Stack {
     Constant continue_share;        // the share of gates that need their up and down parts
     Constant predictor_rank_share;  // the rank of predictors, as a share of the width
     Constant segment;               // counts neurons of a unit of work
-    Constant runtime_gb;            // what the program takes beside weights and cache
+    Constant runtime_gb;            // the program's memory beside weights and cache
   } neurons;
   struct {
     Constant calibrate_ms_per_token;

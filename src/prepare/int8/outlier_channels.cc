@@ -33,7 +33,7 @@ std::string side_file_path(const gguf::File& file, uint64_t form_key) {
   return fmt::format("{}/channels-{:016x}.bin", plan::cache_folder(), hash.value());
 }
 
-// How weights become levels, as a key of side files.
+// Returns a key of side files that says how weights become levels.
 uint64_t weight_form_key(const plan::Int8Plan& int8) {
   Fnv hash;
   switch (int8.weight_scales) {

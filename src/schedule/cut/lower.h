@@ -14,7 +14,7 @@ namespace troika::schedule {
 // The part of a subgraph that one lane computes.
 struct CutPart {
   int lane = 0;
-  // For each product (model::OpKind::kLinear) of the subgraph, in order, the rows of its weight
+  // Has for each product (model::OpKind::kLinear) of the subgraph, in order, the rows of its weight
   // that this part multiplies. They begin at multiples of lanes::Slice::kRowGranularity, and a
   // range may be empty. Empty: all rows of all products.
   std::vector<lanes::Range> rows = {};

@@ -45,7 +45,7 @@ class OneOp {
   void add_positions();
 
   plan::OpShape shape_;
-  lanes::Memory* memory_;  // null: anywhere
+  lanes::Memory* memory_;  // holds the op's values; null: they may lie anywhere
   model::Blueprint blueprint_;
   std::vector<lanes::Subgraph> subgraphs_;
   std::unique_ptr<weights::Store> weights_;

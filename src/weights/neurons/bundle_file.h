@@ -38,7 +38,7 @@ class BundleTables {
 
   // Returns (n_neurons) neurons in the order in which their bundles lie.
   std::span<const uint32_t> order(uint64_t layer) const { return words(orders_, layer); }
-  // Returns (n_neurons) checks of bundles, by place.
+  // Returns (n_neurons) check sums of bundles, in the order in which bundles lie in the file.
   std::span<const uint32_t> checks(uint64_t layer) const { return words(checks_, layer); }
   // Returns (resident_bytes) of what all neurons of the layer share.
   std::span<const std::byte> resident(uint64_t layer) const {

@@ -28,7 +28,8 @@ class NeuronForm {
   size_t scale_bytes() const { return up_.n_scale_bytes; }
   bool has_gate() const { return gate_.n_blocks > 0; }
 
-  // The size of a neuron on disk; of what a layer keeps in memory; of a neuron in memory.
+  // Return the size of a neuron on disk, of what a layer keeps in memory, and of a neuron in
+  // memory.
   size_t bundle_bytes() const { return gate_.levels() + up_.levels() + columns_.column_bytes; }
   size_t resident_bytes() const { return columns_.plane_bytes() + n_neurons() * row_scales(); }
   size_t place_bytes() const { return gate_.bytes() + up_.bytes() + columns_.column_bytes; }

@@ -1,5 +1,4 @@
-// Addresses of schemas: what a reference means beside the address of the schema that it stands in
-// (RFC 3986).
+// Resolves a reference against the address of the schema in which it stands (RFC 3986).
 #pragma once
 
 #include <string>

@@ -86,7 +86,7 @@ Document::Document(std::string_view text, const Limits& limits, Pool* pool)
   n_in_text_ = places_.size();
 }
 
-// Finds out of which draft the text is.
+// Finds out which draft of JSON Schema the document follows.
 void Document::find_dialect() {
   const std::string name = text_of(root_, "$schema");
   constexpr const char* kDialects[] = {"/draft/2020-12/schema", "/draft/2019-09/schema",
@@ -160,7 +160,8 @@ uint32_t Document::note_address(const Json& schema, uint32_t resource) {
   return own;
 }
 
-// Takes away what stands beside a reference in drafts in which nothing counts there.
+// Old drafts ignore all keywords beside "$ref". Takes these out of the schema, so that no reader
+// sees them.
 void Document::set_aside_what_does_not_count(Json* schema) {
   const bool is_reference = is_old_ && schema->is_object() && schema->size() > 1 &&
                             schema->contains("$ref") && (*schema)["$ref"].is_string();

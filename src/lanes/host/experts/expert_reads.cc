@@ -10,7 +10,7 @@ namespace {
 
 using weights::ExpertSource;
 
-// What the next mixture's router makes of a token's state: a logit for each expert.
+// Computes what the next mixture's router makes of a token's state: a logit for each expert.
 void guess_logits(const ExpertGuess& guess, const OpContext& context, int token, float* normed,
                   float* logits) {
   const float* state = guess.state + context.set_offset + static_cast<size_t>(token) * guess.width;
@@ -28,7 +28,7 @@ void guess_logits(const ExpertGuess& guess, const OpContext& context, int token,
   context.kernels.add(logits, guess.router_bias, logits, n_experts);
 }
 
-// The best experts of all tokens: first the best of each, then the second best.
+// Guesses the best experts of all tokens: first the best of each, then the second best.
 void guess_next(const BoundOp& bound, const OpContext& context, int worker) {
   const auto& product = bound.as<BoundProduct>();
   const ExpertGuess& guess = product.guess;

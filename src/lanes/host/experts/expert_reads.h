@@ -11,10 +11,11 @@ namespace troika::lanes {
 // Tokens whose next experts are guessed; of more, nearly all experts are needed anyway.
 inline constexpr int kMostGuessTokens = 8;
 
-// What an op of a mixture knows of its experts.
+// Returns what an op of a mixture knows of its experts.
 ExpertCounts experts_of_op(const model::Blueprint& blueprint, const model::Op& op,
                            const weights::Store& weights);
-// Empty where nothing is guessed: behind the last mixture, and behind a first product.
+// Returns an empty one where nothing is guessed: behind the last mixture, and behind a first
+// product.
 ExpertGuess bind_guess(const model::Blueprint& blueprint, const ExpertCounts& experts,
                        const weights::Store& weights, const Buffers& buffers,
                        const kernels::Table& kernels);

@@ -85,7 +85,7 @@ ProductWork of_expert(const ProductWork& all, const Groups& groups, size_t exper
   return one;
 }
 
-// The expert that is computed as the i-th.
+// Returns the expert that is computed as the i-th, and its rows.
 weights::ExpertSource::Rows rows_of_expert(const ProductWork& all, const Groups& groups,
                                            int64_t i) {
   const ExpertCounts& experts = all.product.experts;

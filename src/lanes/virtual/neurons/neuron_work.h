@@ -52,9 +52,9 @@ enum class NeuronStage : uint8_t {
   kUp,         // computes up and, where reads go by neuron, down (UDC)
   kDownRead,   // reads rows of down, where reads go by matrix
   kDown,       // computes down, where reads go by matrix
-  kHeldGate,   // computes gates of neurons in memory, where work goes matrix by matrix
-  kHeldUp,     // computes up of neurons in memory, where work goes matrix by matrix
-  kHeldDown,   // computes down of neurons in memory, where work goes matrix by matrix
+  kHeldGate,   // computes gates of neurons in memory, in the pipeline by matrix
+  kHeldUp,     // computes up rows of neurons in memory, in the pipeline by matrix
+  kHeldDown,   // computes down rows of neurons in memory, in the pipeline by matrix
   kMerge,      // adds the lanes' results, and gives the block's neurons back
   kPages,      // reads pages of a mapped file as they are touched
   kWholeRead,  // reads what a prompt needs of a block
@@ -63,7 +63,7 @@ const char* stage_name(NeuronStage stage);
 
 struct NeuronCounters {
   int64_t n_passes = 0;    // counts passes of steps
-  int64_t n_fired = 0;     // counts neurons that were wanted, hot ones among them
+  int64_t n_fired = 0;     // counts neurons that fired, hot ones too
   int64_t n_missed = 0;    // counts those of them that were cold and had to be read
   int64_t n_requests = 0;  // counts requests for cold neurons
   double read_bytes = 0.0;
