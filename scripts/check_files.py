@@ -5,9 +5,10 @@ Usage: scripts/check_files.py [ROOT]
 
 A source file has at most 800 lines, a function 60, and a folder of src/ at most 3,000 of its own without tests (but the
 kernels, where every instruction set says the same thing). No file holds a mark of unfinished work, a
-comment that begins with 'Of', or a path of somebody's own machine. Only src/cli knows flags: what other
-rooms say names an option by a mark, ‹context›, which the command line and the C interface read in their own
-words. Exits with 1 and a line for each finding.
+comment that begins with 'Of', or a path of somebody's own machine. A comment above code is understood alone:
+it does not begin with what leans on something else, as 'Likewise', and one that begins with 'By' or 'For' has
+a verb. Only src/cli knows flags: what other rooms say names an option by a mark, ‹context›, which the command
+line and the C interface read in their own words. Exits with 1 and a line for each finding.
 """
 import collections
 import pathlib
@@ -33,6 +34,13 @@ FORBIDDEN = [
     (re.compile(r"(?<![\w.>*}])/(work|home|root)/\w"), "a path of one machine"),
     (re.compile(r"^\s*// O" r"f\b"), "a comment without a subject"),
 ]
+COMMENT_LINE = re.compile(r"^\s*//+ ?(.*)$")
+LEANING = re.compile(r"(From here|Likewise|With it|Its)\b")
+ADVERBIAL = re.compile(r"(By|For)\b")
+# Whatever may be a finite verb counts as one: a sentence must never be refused.
+VERB = re.compile(r"\b(?!(?:its|this|thus|less|across|always|besides|unless)\b)"
+                  r"(is|am|are|was|were|has|have|had|do|does|did|can|could|may|might|must|shall|should|will|would|"
+                  r"cannot|\w{3,}s|\w{2,}ed)\b")
 # In the texts of code: commands in quotes, and flags.
 COMMAND = re.compile(r"'troika [^']*'")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
@@ -71,6 +79,18 @@ def long_functions(name, code):
             yield f"{name}:{line}: a function of {length} lines, at most {MAX_FUNCTION_LINES}: divide it"
 
 
+def comments_without_a_sentence(name, lines):
+    """Comments of lines of their own that a reader does not understand alone."""
+    begin, text = 0, ""
+    for number, line in enumerate([*lines, ""], 1):
+        if match := COMMENT_LINE.match(line):
+            begin, text = begin or number, f"{text} {match.group(1)}".strip()
+            continue
+        if LEANING.match(text) or (ADVERBIAL.match(text) and not VERB.search(text)):
+            yield f"{name}:{begin}: a comment without subject and verb: {' '.join(text.split()[:4])}"
+        begin, text = 0, ""
+
+
 def flags_below_the_command_line(files):
     for name, path in files:
         if not name.startswith("src/") or name.startswith("src/cli/") or path.suffix not in {".h", ".cc"}:
@@ -96,6 +116,7 @@ def findings(root):
             yield f"{name}: {len(lines)} lines, at most {MAX_LINES}: split it"
         if path.suffix in {".cc", ".h", ".inl", ".cl", ".c"}:
             yield from long_functions(name, text)
+            yield from comments_without_a_sentence(name, lines)
         for number, line in enumerate(lines, 1):
             for pattern, what in FORBIDDEN:
                 if match := pattern.search(line):

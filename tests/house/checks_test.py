@@ -90,6 +90,19 @@ class ChecksTest(unittest.TestCase):
                 self.write("src/base/a.cc", head + "\n" + "  g({1}, '{');\n" * (61 - n_lines) + end)
                 self.assert_finds("check_files.py", "a function of 61 lines")
 
+    def test_files_find_comments_that_are_not_understood_alone(self):
+        for text in ("// From here on the hardware plan.\nint a;", "  // By one worker, behind the\n  // other.\nint a;",
+                     "// Likewise: returns rows.", "int b;\n// Its length is even.", "/// For a text."):
+            with self.subTest(text):
+                self.write("src/base/a.h", text + "\n")
+                self.assert_finds("check_files.py", "without subject and verb")
+        for text in ("// By the law,\n// bits do not depend on tiles.", "// For tests: plays a disk that fails.",
+                     "int a;  // By weight", "// Format it.", "// Returns it.\n// For a text, too.",
+                     "// By clusters a step never takes longer."):
+            with self.subTest(text):
+                self.write("src/base/a.h", text + "\n")
+                self.assert_accepts("check_files.py")
+
     def test_files_find_marks(self):
         for text in ("// TO" "DO later", "throw Error(\"not imple" "mented\")", "see /ho" "me/me/notes",
                      "  // O" "f all rows."):
