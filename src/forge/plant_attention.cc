@@ -119,7 +119,7 @@ const Op* maker_of(const model::Blueprint& blueprint, size_t index, size_t input
   return nullptr;
 }
 
-// The channels of a token's key and of where it looks.
+// Return the channels of a token's key, and of where it looks.
 static_assert(2 * kLevels * kDirections + kDirections <= kSigns);
 size_t key_channel(size_t level, size_t direction, size_t part) {
   return 2 * (level * kDirections + direction) + part;

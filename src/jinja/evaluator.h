@@ -75,7 +75,7 @@ class Evaluator {
  private:
   class Depth;
 
-  // Runs statements, in evaluator_statements.cc.
+  // These run statements, in evaluator_statements.cc.
   Flow run(const Body& body, const ScopePtr& scope, Output& out);
   Flow run(const Stmt& s, const ScopePtr& scope, Output& out);
   Flow run_if(const Stmt& s, const ScopePtr& scope, Output& out);
@@ -86,7 +86,7 @@ class Evaluator {
   std::vector<Value> filtered(const Stmt& s, std::vector<Value> items, const ScopePtr& scope);
   Value make_macro(const Stmt& s, const ScopePtr& scope);
 
-  // Evaluate expressions, in evaluator.cc.
+  // These evaluate expressions, in evaluator.cc.
   Value lookup(const Expr& e, const ScopePtr& scope);
   Value eval_node(const Expr& e, const ScopePtr& scope);
   Value eval_binary(const Expr& e, const ScopePtr& scope);

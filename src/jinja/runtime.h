@@ -70,7 +70,8 @@ class Runtime {
   int n_nested_calls_ = 0;
 };
 
-// attributes.cc
+// These are in attributes.cc.
+
 // Returns object.name: for a dictionary a method of that name comes first. Undefined where there is
 // none.
 Value get_attribute(Runtime& rt, const Value& object, const Value& name);
@@ -81,13 +82,14 @@ Value get_slice(Runtime& rt, const Value& object, const Value& start, const Valu
 // Returns what lies at a path such as "function.name" or 0, as map and sort take it.
 Value get_path(Runtime& rt, const Value& object, const Value& path);
 
-// iterate.cc
+// These are in iterate.cc.
+
 // Returns all items of what a for loop can go through, else fails. An iterator is used up.
 std::vector<Value> items_of(Runtime& rt, const Value& v);
 // Returns the length of v, or -1 where Python's len() fails.
 int64_t length_of(const Value& v);
 
-// compare.cc
+// These are in compare.cc.
 bool equal(Runtime& rt, const Value& a, const Value& b);
 // Returns a negative number, zero or a positive number; fails for what Python does not order. NaN
 // compares as unordered: then `unordered` is set.
@@ -102,7 +104,8 @@ void step_search(Runtime& rt, std::string_view text, std::string_view needle);
 // escaped where no limit holds.
 std::string cut_message(std::string text);
 
-// print.cc
+// These are in print.cc.
+
 // Append or return Python's str(v), which is also what {{ v }} prints, and repr(v).
 void print_to(Runtime& rt, std::string& out, const Value& v);
 std::string to_str(Runtime& rt, const Value& v);
@@ -111,7 +114,7 @@ std::string to_repr(Runtime& rt, const Value& v);
 Value as_text(Runtime& rt, const Value& v);
 std::string float_repr(double d);
 
-// operators.cc
+// These are in operators.cc.
 Value add(Runtime& rt, const Value& a, const Value& b);
 Value subtract(Runtime& rt, const Value& a, const Value& b);
 Value multiply(Runtime& rt, const Value& a, const Value& b);
@@ -122,12 +125,12 @@ Value power(Runtime& rt, const Value& a, const Value& b);
 Value negative(Runtime& rt, const Value& a);
 Value positive(Runtime& rt, const Value& a);
 
-// html.cc
+// These are in html.cc.
 std::string escape_html(std::string_view s);
 // Returns what markupsafe's escape() of v prints.
 std::string escaped(Runtime& rt, const Value& v);
 
-// json_write.cc, json_read.cc
+// These are in json_write.cc and json_read.cc.
 struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;

@@ -16,7 +16,7 @@ TROIKA_TARGET_BEGIN("avx2,fma,f16c,avxvnni")
 namespace {
 
 #include "kernels/simd/unroll.inl"
-// Written in assembly so that sums stay in registers (panels_avx512.inl).
+// It is written in assembly, so that sums stay in registers (panels_avx512.inl).
 TROIKA_INLINE inline void add_fours(__m256i& sum, __m256i x, __m256i w) {
   asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w));
 }
