@@ -5,9 +5,9 @@ Usage: scripts/check_documents.py [ROOT] [--program PATH/troika]
 
 In every Markdown file: a relative link leads to a file; in a block fenced as `sh`, a script of this
 project exists and may be executed, a `cmake --preset` is in CMakePresets.json, and (with --program)
-`troika COMMAND --option` is known to `troika COMMAND --help`. With --program the same holds for the
-commands that texts in src/ advise, and an option that they mark, ‹context›, is one of some command. Exits
-with 1 and a line for each finding.
+`troika COMMAND --option` is known to `troika COMMAND --help`, or to the help of a command that this names.
+With --program the same holds for the commands that texts in src/ advise, and an option that they mark,
+‹context›, is one of some command. Exits with 1 and a line for each finding.
 """
 import argparse
 import functools
@@ -76,6 +76,12 @@ class Program:
         names = re.findall(r"^\s+([a-z]+)  ", self.help() or "", re.MULTILINE)
         return [name for name in names if self.help(name) is not None]
 
+    def options_text(self, command):
+        """A command's --help, and that of commands to which it sends people for more of its options."""
+        text = self.help(command)
+        others = re.findall(r"'troika\s+([a-z]+)\s+--help'", text or "")
+        return text and "\n".join([text, *(self.help(other) or "" for other in others)])
+
     def has_option(self, option):
         pattern = re.compile(rf"(?<![\w-])--{re.escape(option)}\b")
         return any(pattern.search(self.help(command)) for command in self.commands())
@@ -91,7 +97,7 @@ class Program:
             if not re.search(rf"^\s+{re.escape(command)}\b", self.help() or "", re.MULTILINE):
                 yield f"troika has no command {command}"
                 return
-            text, options = self.help(command), words[1:]
+            text, options = self.options_text(command), words[1:]
         if text is None:
             yield f"troika {command} --help fails"
             return

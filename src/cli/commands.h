@@ -32,8 +32,18 @@ inline constexpr const char* kTuneGroup = "Make it fast here";
 inline constexpr const char* kMeasureGroup = "Measure it";
 inline constexpr const char* kMakeGroup = "Make model files";
 inline constexpr const char* kPapersGroup = "Reproduce the papers";
-// Groups of options that more than one part of the program adds to.
-inline constexpr const char* kMachineGroup = "This machine";
-inline constexpr const char* kDraftGroup = "Drafts";
+// The groups of options in the --help of a command, in this order behind its own.
+inline constexpr const char* kSamplingGroup = "Sampling (how the next token is chosen)";
+inline constexpr const char* kAnswerGroup =
+    "What an answer may be (JSON, a grammar, a regular expression)";
+inline constexpr const char* kDraftGroup = "Drafts (tokens guessed ahead and verified together)";
+inline constexpr const char* kMachineGroup = "This machine (threads, memory, precision, kernels)";
+inline constexpr const char* kPromptGroup = "Prompts (precision, attention, chunks)";
+inline constexpr const char* kNeuronGroup =
+    "Neurons (models with ReLU: compute and read only those that fire)";
+inline constexpr const char* kLaneGroup = "Lanes (cores, GPUs and NPUs that work at the same time)";
+inline constexpr const char* kTraceGroup = "Measuring (which task ran when)";
+inline constexpr const char* kPhoneGroup =
+    "Virtual phones (their processors and times are modelled)";
 
 }  // namespace troika::cli

@@ -11,12 +11,18 @@
 #include "cli/commands.h"
 #include "cli/head_flags.h"
 #include "cli/idle_flags.h"
+#include "cli/neuron_flags.h"
 #include "cli/phone_flags.h"
 #include "cli/use/models.h"
 #include "lanes/virtual/virtual_phone.h"
 
 namespace troika::cli {
 namespace {
+
+// Stands in --help where the options of phones are not listed.
+constexpr const char* kPhonesElsewhere =
+    "Virtual phones: --machine and --stack compute in the modelled time of a phone; 'troika bench "
+    "--help' lists all of their options.";
 
 using plan::int8_method_from_name;
 using prepare::layouts_from_name;
@@ -28,6 +34,7 @@ void add_machine(Command& command, prepare::Options& options) {
                      "Threads (default: all usable cores)");
   command.add_option("-c,--context", options.memory.context,
                      "Tokens of context (default: what model and memory allow, at most 8192)");
+  add_kv(command, options.memory.kv_type);
   command
       .add_option("--memory", options.memory.limit_bytes,
                   "What the program may keep in memory: 1900M, 2G. A context that was not asked "
@@ -59,8 +66,8 @@ void add_machine(Command& command, prepare::Options& options) {
   command.add_option("--plan", options.plan.file,
                      "Run as this plan says (see 'troika plan'); it sets threads, lanes, "
                      "placements, context, --kv, --activations and --prefill");
-  command.add_option("--kernels", options.kernels,
-                     "The fastest kernels allowed, as named by --version (default: the fastest)");
+  add_activations(command, options.activations);
+  add_kernels(command, options.kernels);
   command.add_option("--pre", options.model.pre_tokenizer,
                      "Use this pre-tokenizer instead of the one the file names");
 }
@@ -78,44 +85,47 @@ void add_int8(Command& command, prepare::PromptChoice& prompts) {
       "Scales of int8 weights: row (one for each row), tensor (one for all of it) or int4 (one for "
       "each row, whose weights then have 4 bits, outliers 8)");
   command.add_option("--weight-outliers", prompts.weight_outliers,
-                     "With int4: the percent of each row's weights that are outliers (default: 1)");
+                     "With --int8-weights int4: the percent of each row's weights that are "
+                     "outliers (default: 1)");
   command.add_option("--outlier-prune", prompts.outlier_prune,
-                     "Percentage of the products, the least important, whose outliers are ignored "
+                     "Percent of the products, the least important, whose outliers are ignored "
                      "(default: as the plan says, else 85)");
 }
 
-void add_precision(Command& command, prepare::Options& options) {
-  add_kv(command, options.memory.kv_type);
-  add_activations(command, options.activations);
+void add_prompt_attention(Command& command, prepare::PromptChoice& prompts) {
+  command
+      .add_text(
+          "--attention",
+          [&](const auto& text) {
+            prompts.attention.reset();
+            if (text != "auto") prompts.attention = plan::attention_form_from_name(text);
+          },
+          "What tokens of long prompts attend to: full (all positions), sparse (those that "
+          "weigh much, by an estimate in int8 that 64 tokens share), query (those that each query "
+          "needs, as shadowAttn has it), or auto: sparse where 'troika tune' measured that little "
+          "is lost, else full; block and int8 are there to compare; generation attends to all")
+      ->shows_default("auto");
+  command.add_option("--attention-above", prompts.attention_above,
+                     "With --attention sparse: keep the positions that weigh more than X times the "
+                     "mean (default: as 'troika tune' found, else 2.5)");
+  command.add_option("--attention-share", prompts.attention_share,
+                     "With --attention query, block or sparse: each head keeps X percent of the "
+                     "positions, those that weigh most (default: as 'troika tune' found for each, "
+                     "else 20; sparse goes by their weight)");
+  command.add_option("--attention-from", prompts.attention_from,
+                     "With --attention query, block or sparse: tokens before position N attend to "
+                     "all (default: 1024)");
+}
+
+void add_prompts(Command& command, prepare::Options& options) {
   add_prefill(command, options.prompts.prefill,
               "How prompts are computed: f32 (exact), bf16, q8 (products as in generation, "
               "attention in bf16), int8 (fastest; a model's outlying activations may suffer), "
               "same (as generation), or auto: as 'troika tune' found, else q8 or bf16, the faster "
               "one here");
-  command
-      .add_text(
-          "--attention",
-          [&](const auto& text) {
-            options.prompts.attention.reset();
-            if (text != "auto") options.prompts.attention = plan::attention_form_from_name(text);
-          },
-          "What tokens of long prompts attend to: full (all positions), sparse (those that "
-          "weigh much, by an estimate in int8 that 64 tokens share), query (those that each query "
-          "needs, "
-          "as shadowAttn has it), or auto: sparse where 'troika tune' measured that little is "
-          "lost, else full; generation attends to all")
-      ->shows_default("auto");
-  command.add_option("--attention-above", options.prompts.attention_above,
-                     "With sparse: positions are kept that weigh more than N times the mean "
-                     "(default: as 'troika tune' found, else 2.5)");
-  command.add_option("--attention-share", options.prompts.attention_share,
-                     "With query, block and sparse: the percent of the positions that each head "
-                     "keeps, those that weigh most (default: as 'troika tune' found for each, else "
-                     "20; sparse goes by their weight)");
-  command.add_option("--attention-from", options.prompts.attention_from,
-                     "With them: tokens before this position attend to all (default: 1024)");
   command.add_option("--chunk", options.prompts.chunk,
                      "Tokens of a prompt that go together (default: the plan's)");
+  add_prompt_attention(command, options.prompts);
   add_int8(command, options.prompts);
   command.add_flag("--strict-npu", options.lanes.is_strict_npu,
                    "Matrix lanes and the estimate of --attention query use fixed scales only");
@@ -132,56 +142,13 @@ void add_precision(Command& command, prepare::Options& options) {
       "as --packed says); on a phone switch: graphs for chunks and for steps change");
 }
 
-void add_ffn(Command& command, prepare::Options& options) {
-  command
-      .add_text(
-          "--ffn", [&](const auto& text) { options.ffn.form = plan::ffn_form_from_name(text); },
-          "How generation computes feed-forward blocks with ReLU: by-output (all neurons), "
-          "by-neuron (those whose activation is not 0, with a copy of the last matrix by column) "
-          "or every-neuron (the sums of by-neuron with all neurons, to compare)")
-      ->shows_default("by-output, or the plan's");
-  command
-      .add_text(
-          "--neuron-pipeline",
-          [&](const auto& text) { options.ffn.pipeline = plan::read_pipeline_from_name(text); },
-          "Where memory has no room for all neurons: compute those of a cluster as soon as they "
-          "have been read (cluster), or when all of the matrix have been (matrix)")
-      ->shows_default("cluster");
-  command.add_option("--neuron-pins", options.ffn.pinned_percent,
-                     "Likewise: percent of the places that the hottest neurons have for good, as "
-                     "'troika neurons' counted them; the others go by who was used last "
-                     "(default: 0)");
-  command.add_flag(
-      "!--no-neuron-ahead", options.ffn.reads_ahead,
-      "Likewise: read no neurons of the next layer while the disk is free. Else "
-      "generation reads the hottest ahead, as 'troika neurons' counted them, and prompts by "
-      "neuron (--prefill same) all of them");
-  command
-      .add_option(
-          "--neuron-gap", options.ffn.gap_bytes,
-          "Likewise: neurons that stand no further apart on the disk are read together, with "
-          "what lies between them (default: as far as this disk reads in the time of "
-          "another request, which is measured at the start)")
-      ->with_byte_units();
-  command.add_flag(
-      "--neuron-predictor", options.ffn.has_predictor,
-      "With by-neuron: compute only those rows of the gate whose neurons the predictor "
-      "of 'troika neurons --predictor' expects to fire; a missed one counts as 0");
-  command
-      .add_text(
-          "--neuron-gates",
-          [&](const auto& text) { options.ffn.gates = plan::ffn_gates_from_name(text); },
-          "With it, where memory has no room for all neurons: gates stay in memory, so that only "
-          "what fires is read (memory), or are read with the neurons that are expected to fire, "
-          "which leaves more memory to these (bundles)")
-      ->shows_default("memory, or the plan's");
-}
-
 void add_lanes(Command& command, EngineFlags& flags) {
   prepare::Options& options = flags.options;
   command.add_option(
       "--lanes", flags.lanes,
-      "Groups of cores that work as lanes: \"0,1\" is one lane, \"0;1\" are two; of a "
+      "Lanes, parted by ;. A lane is a group of cores (\"0,1\" is one lane, \"0;1\" are two), or "
+      "KIND:DEVICE@CORE with the core of its driver's thread: opencl:0@1 for OpenCL device 0, "
+      "openvino:CPU@1 for OpenVINO's device CPU (\"0;opencl:0@1\"); @CORE may be left out. Of a "
       "phone its processors: \"cpu;npu\"");
   command.add_option("--place", flags.placements,
                      "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE: where embed, norm, qkv, attention, "
@@ -199,7 +166,7 @@ void add_lanes(Command& command, EngineFlags& flags) {
       "LANE:TOKENS,...: divide prompts of as many tokens as these together between lanes, as "
       "in 0:512,0:32,1:56 for 600 (repeatable)");
   command.add_flag("!--no-cuts", options.lanes.has_cuts,
-                   "Without the cuts and lengths that the plan has");
+                   "Leave out the cuts and lengths that the plan has");
   command.add_option("--lane-memory", flags.lane_limits,
                      "LANE=BYTES, as in 1=2G: a lane may run with no more weights than this; what "
                      "does not fit goes to another lane (repeatable; default: no limit, and of a "
@@ -299,18 +266,25 @@ Option* add_cores(Command& command, std::vector<plan::PlannedLane>& lanes,
   return command.add_text("--lanes", take, help);
 }
 
-void EngineFlags::add_to(Command& command) {
+Option* add_kernels(Command& command, std::string& name) {
+  return command.add_option("--kernels", name,
+                            "The fastest kernels allowed: a name that 'troika --kernels list' "
+                            "prints (default: the fastest)");
+}
+
+void EngineFlags::add_to(Command& command, PhoneHelp phones) {
   command_ = &command;
   add_model(command, "MODEL", options.model.file)->required();
   command.begin_group(kMachineGroup);
   add_machine(command, options);
-  command.begin_group("Precision of prompts and cache");
-  add_precision(command, options);
-  add_ffn(command, options);
-  command.begin_group("Lanes");
+  command.begin_group(kPromptGroup);
+  add_prompts(command, options);
+  command.begin_group(kNeuronGroup);
+  add_neuron_flags(command, options);
+  command.begin_group(kLaneGroup);
   add_lanes(command, *this);
   add_heads(command, options);
-  command.begin_group("Virtual phones");
+  command.begin_group(phones == PhoneHelp::kListed ? kPhoneGroup : kPhonesElsewhere);
   add_phones(command, *this);
   command.end_group();
 }
@@ -319,7 +293,7 @@ void EngineFlags::add_kept_plan(Command& command) {
   uses_kept_plan_ = true;
   command.begin_group(kMachineGroup);
   command.add_flag("!--no-plan", uses_kept_plan_,
-                   "Without the plan that 'troika tune' has kept for this model here");
+                   "Do not follow the plan that 'troika tune' has kept for this model here");
   command.end_group();
 }
 

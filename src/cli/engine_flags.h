@@ -15,6 +15,9 @@ namespace troika::cli {
 // Stands behind --cut for the cuts of least time, on a phone.
 inline constexpr std::string_view kCutAuto = "auto";
 
+// Says whether --help lists the options of virtual phones, or where they are listed.
+enum class PhoneHelp : unsigned char { kElsewhere, kListed };
+
 // The options of every command that computes with a model.
 struct EngineFlags {
   prepare::Options options;
@@ -27,7 +30,7 @@ struct EngineFlags {
   std::vector<std::string> lane_caps;
   std::vector<std::string> constants;
 
-  void add_to(Command& command);
+  void add_to(Command& command, PhoneHelp phones = PhoneHelp::kElsewhere);
   // Is for commands that run as 'troika tune' found best, unless --no-plan forbids it.
   void add_kept_plan(Command& command);
   bool uses_kept_plan() const { return uses_kept_plan_; }
@@ -49,5 +52,6 @@ Option* add_activations(Command& command, plan::Activations& activations);
 Option* add_kv(Command& command, tensor::Type& type);
 // Adds --lanes, the cores of this machine.
 Option* add_cores(Command& command, std::vector<plan::PlannedLane>& lanes, const std::string& help);
+Option* add_kernels(Command& command, std::string& name);
 
 }  // namespace troika::cli

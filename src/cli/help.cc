@@ -1,7 +1,12 @@
 #include "cli/help.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <sstream>
+#include <string_view>
+
+#include "cli/commands.h"
 
 namespace troika::cli {
 namespace {
@@ -44,6 +49,14 @@ std::string wrapped_lines(const std::string& text) {
   return all;
 }
 
+// Returns where a group stands. A group that is not named here stands behind all others.
+size_t place_of(std::string_view group) {
+  static constexpr std::array<std::string_view, 10> kOrder = {
+      "Options",    kSamplingGroup, kAnswerGroup, kDraftGroup, kMachineGroup,
+      kPromptGroup, kNeuronGroup,   kLaneGroup,   kTraceGroup, kPhoneGroup};
+  return static_cast<size_t>(std::find(kOrder.begin(), kOrder.end(), group) - kOrder.begin());
+}
+
 // Returns what stands behind an option's name: "N" for what CLI11 calls INT.
 std::string kind_of(const CLI::Option& option) {
   if (option.get_type_size() == 0) return "";
@@ -80,18 +93,32 @@ std::string Help::make_subcommand(const CLI::App* command) const {
   return entry(command->get_name(), command->get_description());
 }
 
+std::string Help::make_examples() const {
+  if (examples_.empty()) return "";
+  std::string text = examples_.size() == 1 ? "\nExample:\n" : "\nExamples:\n";
+  for (const std::string& example : examples_) text += "  " + example + "\n";
+  return text;
+}
+
 std::string Help::make_help(const CLI::App* app, std::string /*name*/,
                             CLI::AppFormatMode mode) const {
   std::string usage = "troika";
   if (app->get_parent() != nullptr) usage += " " + app->get_name();
   std::string text = wrapped_lines(app->get_description()) + "\n" + make_usage(app, usage);
-  text += make_positionals(app) + make_subcommands(app, mode);
-  for (const std::string& group : app->get_groups()) {
+  text += make_examples() + make_positionals(app) + make_subcommands(app, mode);
+  std::vector<std::string> groups = app->get_groups();
+  std::stable_sort(groups.begin(), groups.end(), [](const std::string& a, const std::string& b) {
+    return place_of(a) < place_of(b);
+  });
+  for (const std::string& group : groups) {
     const std::vector<const CLI::Option*> options = app->get_options(
         [&](const CLI::Option* o) { return o->get_group() == group && o->nonpositional(); });
-    if (!group.empty() && !options.empty()) text += make_group(group, false, options);
+    if (group.empty() || options.empty()) continue;
+    // A sentence stands in the place of the options that it tells about.
+    text += group.ends_with('.') ? "\n" + wrapped(group, 0) : make_group(group, false, options);
   }
-  return text + "\n" + wrapped_lines(app->get_footer());
+  const std::string footer = app->get_footer();
+  return footer.empty() ? text : text + "\n" + wrapped_lines(footer);
 }
 
 }  // namespace troika::cli

@@ -4,19 +4,28 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troika::cli {
 
-// Writes first what a command is most wanted for: its own options, then groups of others in the
-// order in which they were begun. Texts are wrapped beside the names.
+// Writes what a command is for, how it is called, examples, and its options in groups, those that
+// most people need first. Texts are wrapped beside the names.
 class Help : public CLI::Formatter {
  public:
-  Help() { label("SUBCOMMAND", "COMMAND"); }
+  explicit Help(std::vector<std::string> examples = {}) : examples_(std::move(examples)) {
+    label("SUBCOMMAND", "COMMAND");
+    label("Positionals", "Arguments");
+  }
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override;
   std::string make_option(const CLI::Option* option, bool is_positional) const override;
   std::string make_subcommand(const CLI::App* command) const override;
+
+ private:
+  std::string make_examples() const;
+
+  std::vector<std::string> examples_;  // are whole command lines
 };
 
 }  // namespace troika::cli

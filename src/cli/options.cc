@@ -173,6 +173,10 @@ void Command::begin_group(const std::string& name) { app_->option_defaults()->gr
 
 void Command::end_group() { begin_group("Options"); }
 
+void Command::examples(const std::vector<std::string>& lines) {
+  app_->formatter(std::make_shared<Help>(lines));
+}
+
 void Command::footer(const std::string& text) { app_->footer(text); }
 
 void Command::callback(std::function<void()> function) {

@@ -78,9 +78,12 @@ class Command {
   Command* add_subcommand(const std::string& name, const std::string& description,
                           const std::string& group = "Commands");
   // Begins a group: options that are added from now on stand together in --help, behind the
-  // command's own.
+  // command's own; help.cc holds the order of groups. A name that ends in a full stop is a
+  // sentence, which --help shows in place of these options.
   void begin_group(const std::string& name);
   void end_group();
+  // Sets the command lines that --help shows below the usage.
+  void examples(const std::vector<std::string>& lines);
   // Sets the text at the end of --help.
   void footer(const std::string& text);
   // Sets what the command does once its options are read.

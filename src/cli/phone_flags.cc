@@ -17,15 +17,9 @@ void add_choices(Command& command, prepare::Options& options) {
 }
 
 void add_neurons(Command& command, plan::NeuronChoice& neurons) {
-  command.add_text(
-      "--neurons", [&](const auto& text) { neurons.system = plan::neuron_system_from_name(text); },
-      "On a phone: the FFN by neurons, as a step of PowerInfer-2's ablation has it (mmap, plain, "
-      "bundle, cache, pipeline, powerinfer-2), or as llmflash or powerinfer (default: powerinfer-2 "
-      "where --memory limits it); on this machine bundle, cache, pipeline or powerinfer-2, by the "
-      "options of --ffn by-neuron");
-  command.add_option(
-      "--ffn-share", neurons.ffn_share,
-      "With it: how much of the FFN is in memory, 0 to 1 (default: as --memory says)");
+  command.add_option("--ffn-share", neurons.ffn_share,
+                     "Where neurons are read (see --neurons): how much of the feed-forward blocks "
+                     "is in memory, 0 to 1 (default: as --memory says)");
   command.add_option("--live", neurons.live_share,
                      "With it: which share of the neurons fires at a token (default: the stack's)");
   command.add_option("--overlap", neurons.overlap,

@@ -8,13 +8,14 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cli/commands.h"
 #include "cli/output.h"
 
 namespace troika::cli {
 
 void SamplerFlags::add_to(Command& command) {
   command.before([this, &command] { note_idle(command); });
-  command.begin_group("Sampling");
+  command.begin_group(kSamplingGroup);
   command.add_option("--temp", options.temperature, "Temperature; 0 takes the most likely token")
       ->capture_default_str();
   command.add_option("--top-k", options.top_k, "Keep the k most likely tokens; 0 is off")

@@ -9,13 +9,14 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/timeline.h"
+#include "cli/commands.h"
 #include "cli/output.h"
 #include "machines/phone_setup.h"
 
 namespace troika::cli {
 
 void TraceFlags::add_to(Command& command) {
-  command.begin_group("Measuring");
+  command.begin_group(kTraceGroup);
   command.add_option("--trace", trace_path_,
                      "Write every task as JSON for chrome://tracing or ui.perfetto.dev");
   command.add_option("--timeline", timeline_path_, "Draw every task of every lane as SVG");

@@ -138,6 +138,17 @@ class ChecksTest(unittest.TestCase):
         self.write("README.md", "```sh\ntroika run m.gguf --fast\n```\n")
         self.assert_finds("check_documents.py", "no option --fast", *known)
 
+    def test_documents_know_options_that_the_help_of_another_command_lists(self):
+        program = self.write("troika", '#!/bin/sh\ncase $1 in\nrun) echo "Phones: \'troika bench\n--help\' lists them.";;\n'
+                                       'bench) echo "  --stack TEXT  the software";;\neval) echo "  -n N  tokens";;\n'
+                                       '*) printf "  run  generate\\n  bench  measure\\n  eval  judge\\n";;\nesac\n')
+        program.chmod(0o755)
+        known = ("--program", str(program))
+        self.write("README.md", "```sh\ntroika run m.gguf --stack a\n```\n")
+        self.assert_accepts("check_documents.py", *known)
+        self.write("README.md", "```sh\ntroika eval m.gguf --stack a\n```\n")
+        self.assert_finds("check_documents.py", "troika eval has no option --stack", *known)
+
 
 if __name__ == "__main__":
     unittest.main()

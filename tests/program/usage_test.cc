@@ -1,10 +1,8 @@
-// Tests wrong options and values, prompts that do not fit, and what --help and --version print.
+// Tests wrong options and values, prompts that do not fit, and which options --help names.
 #include <sched.h>
 
-#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tests/program/troika.h"
 #include "tests/support/repository.h"
@@ -550,40 +548,6 @@ TEST_F(Usage, HelpOfEachCommandNamesItsOptions) {
       EXPECT_NE(help.out.find(option), std::string::npos) << option;
     }
   }
-}
-
-TEST_F(Usage, VersionNamesTheKernels) {
-  const Finished finished = troika({"--version"});
-  expect_success(finished);
-  EXPECT_EQ(finished.out.rfind("troika ", 0), 0u);
-  EXPECT_NE(finished.out.find("\nkernels: "), std::string::npos);
-  EXPECT_EQ(std::count(finished.out.begin(), finished.out.end(), '\n'), 5);
-  const Finished all = troika({"--kernels", "list"});
-  expect_success(all);
-  EXPECT_NE(all.out.find("\n  matmul_q8 "), std::string::npos) << all.out;
-  EXPECT_NE(all.out.find(" Q4_0,"), std::string::npos) << all.out;
-  std::istringstream lines(all.out);
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
-  expect_refusal(troika({"--kernels", "some"}), 2, {"list"});
-}
-
-TEST_F(Usage, HelpFitsATerminalAndGroupsOptions) {
-  for (const char* command : {"run", "chat", "bench", "eval", "plan", "tune", "reproduce"}) {
-    SCOPED_TRACE(command);
-    const Finished help = troika({command, "--help"});
-    expect_success(help);
-    std::istringstream lines(help.out.substr(0, help.out.find("Example")));
-    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
-  }
-  const std::string run_help = troika({"run", "--help"}).out;
-  size_t at = 0;
-  for (const char* group : {"Options:", "--prompt TEXT", "This machine:", "--threads N", "Lanes:",
-                            "Virtual phones:", "Sampling:", "--temp X", "Drafts:", "Measuring:"}) {
-    const size_t found = run_help.find(group, at);
-    ASSERT_NE(found, std::string::npos) << group;
-    at = found;
-  }
-  EXPECT_EQ(run_help.find("{false}"), std::string::npos);
 }
 
 TEST_F(Usage, WrongWaysToEvaluate) {

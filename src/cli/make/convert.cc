@@ -49,9 +49,8 @@ void convert_model(ConvertFlags& flags) {
 void add_convert(Command& app) {
   Command* command = app.add_subcommand(
       "convert", "Make a model file out of a folder of Hugging Face", kMakeGroup);
-  command->footer(
-      "Reads config.json, *.safetensors and the tokenizer of the folder.\n"
-      "Example: troika convert Qwen2.5-0.5B-Instruct qwen.gguf --type q8_0");
+  command->examples({"troika convert Qwen2.5-0.5B-Instruct qwen.gguf --type q8_0"});
+  command->footer("Reads config.json, *.safetensors and the tokenizer of the folder.");
   auto flags = std::make_shared<ConvertFlags>();
   command->add_option("FOLDER", flags->options.folder, "The folder")->required();
   command->add_option("OUT", flags->options.output, "The GGUF file to write")->required();

@@ -74,7 +74,7 @@ void quantize(QuantizeFlags& flags) {
 void add_quantize(Command& app) {
   Command* command =
       app.add_subcommand("quantize", "Convert a model file to other element types", kMakeGroup);
-  command->footer("Example: troika quantize model-f16.gguf model-q4.gguf --type q4_k_m");
+  command->examples({"troika quantize model-f16.gguf model-q4.gguf --type q4_k_m"});
   auto flags = std::make_shared<QuantizeFlags>();
   add_model(*command, "IN", flags->options.input)->required();
   command->add_option("OUT", flags->options.output, "The GGUF file to write")->required();

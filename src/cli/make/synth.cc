@@ -263,11 +263,12 @@ std::vector<Option*> add_laws(Command& command, SynthFlags& flags) {
 void add_synth(Command& app) {
   Command* command = app.add_subcommand(
       "synth", "Write a model with random weights, or one with planted outliers", kMakeGroup);
+  command->examples(
+      {"troika synth --like qwen2.5-1.5b --type q4_0 random.gguf",
+       "troika synth --plant-outliers model.gguf planted.gguf --channels 0.3% --scale 64",
+       "troika synth --like bamboo-7b --plant-sparsity 15% --overlap 0.9 sparse.gguf",
+       "troika synth --like qwen2-1.5b --plant-attention 42% planted.gguf"});
   command->footer(
-      "Examples: troika synth --like qwen2.5-1.5b --type q4_0 random.gguf\n"
-      "          troika synth --plant-outliers model.gguf planted.gguf --channels 0.3% --scale 64\n"
-      "          troika synth --like bamboo-7b --plant-sparsity 15% --overlap 0.9 sparse.gguf\n"
-      "          troika synth --like qwen2-1.5b --plant-attention 42% planted.gguf\n"
       "Planting outliers scales some channels of the activations by powers of two, and the weights "
       "that "
       "read\nthem back, so that the model computes what it did.");

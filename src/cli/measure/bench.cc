@@ -264,12 +264,10 @@ void bench(const BenchFlags& flags) {
 
 void add_bench(Command& app) {
   Command* command = app.add_subcommand("bench", "Measure prefill and decode rates", kMeasureGroup);
-  command->footer(
-      "Examples:\n"
-      "  troika bench model.gguf -p 128,512 -n 64 --threads 2\n"
-      "  troika bench mixtral-8x7b --machine phones/8gen3.json --stack heterollm");
+  command->examples({"troika bench model.gguf -p 128,512 -n 64 --threads 2",
+                     "troika bench mixtral-8x7b --machine phones/8gen3.json --stack heterollm"});
   auto flags = std::make_shared<BenchFlags>();
-  flags->engine.add_to(*command);
+  flags->engine.add_to(*command, PhoneHelp::kListed);
   flags->engine.add_kept_plan(*command);
   command->add_option("-p,--prompt", flags->prefill, "Prompt lengths, separated by commas")
       ->delimiter(',')

@@ -278,6 +278,8 @@ void eval(const EvalFlags& flags) {
 void add_eval(Command& app) {
   Command* command =
       app.add_subcommand("eval", "Measure perplexity on a text, accuracy on tasks", kMeasureGroup);
+  command->examples({"troika eval model.gguf --perplexity text.txt",
+                     "troika eval model.gguf --tasks tasks.jsonl --chat --first 100"});
   command->footer(
       "--perplexity takes a plain text (in windows of the context), JSONL with a \"text\" per "
       "line,\n"

@@ -426,6 +426,7 @@ void add_measured_npu(Command& command, papers::MeasureNpuOptions& measure) {
 void add_reproduce(Command& app) {
   Command* command = app.add_subcommand(
       "reproduce", "Published figures beside what a virtual phone does", kPapersGroup);
+  command->examples({"troika reproduce micro --phones phones"});
   command->footer(
       "all: one line for each of the others, and how it was first predicted.\n"
       "micro: the microbenchmarks that the phones are fitted to, and those held back.\n"
@@ -437,8 +438,7 @@ void add_reproduce(Command& app) {
       "heterollm: the test rows of that paper.\n"
       "shadowattn: the test rows of that paper, what its parts are worth, and what constants would "
       "change\nthat no row fixes.\n"
-      "powerinfer-2: the test rows of that paper; which neurons fire is drawn from a stated law.\n"
-      "Example: troika reproduce micro --phones phones");
+      "powerinfer-2: the test rows of that paper; which neurons fire is drawn from a stated law.");
   auto flags = std::make_shared<ReproduceFlags>();
   command->add_option("what", flags->what, "Which figures")
       ->required()

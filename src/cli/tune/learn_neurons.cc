@@ -147,6 +147,8 @@ void run_neurons(NeuronFlags& flags) {
 void add_neurons(Command& app) {
   Command* command = app.add_subcommand(
       "neurons", "Count on a text which neurons of a model fire, and how often", kTuneGroup);
+  command->examples(
+      {"troika neurons model.gguf -f text.txt", "troika neurons model.gguf --predictor 256"});
   command->footer(
       "For models with ReLU, or a plan with thresholds. What is counted is kept beside the "
       "model's\n"
@@ -157,8 +159,7 @@ void add_neurons(Command& app) {
       "neurons\n"
       "may fire. A run with --neuron-predictor computes the gate of these only: a missed one "
       "counts\n"
-      "as 0, so results change; the table says by how much.\n"
-      "Example: troika neurons model.gguf -f text.txt");
+      "as 0, so results change; the table says by how much.");
   auto flags = std::make_shared<NeuronFlags>();
   flags->engine.add_to(*command);
   command->add_option("-f,--file", flags->file, "A text (default: the program's own)");

@@ -239,17 +239,16 @@ void make(PlanFlags& flags) {
 void add_plan(Command& app) {
   Command* command = app.add_subcommand(
       "plan", "Decide how a model runs here: lanes, shapes, precisions", kTuneGroup);
-  command->footer(
-      "Examples:\n"
-      "  troika plan model.gguf --explain\n"
-      "  troika plan model.gguf --calibrate book.txt -o plan.json\n"
-      "  troika plan relu.gguf --memory 3G --choose-neurons --explain -o plan.json\n"
-      "  troika plan model.gguf --compare 10 -p 32,300,1024\n"
-      "  troika plan model.gguf --lanes \"0;1\" --place ffn=1 -o plan.json\n"
-      "  troika plan llama-3-8b --machine phones/8gen3.json --stack heterollm --explain\n"
-      "  troika run model.gguf --plan plan.json -p \"Once upon a time\"");
+  command->examples(
+      {"troika plan model.gguf --explain",
+       "troika plan model.gguf --calibrate book.txt -o plan.json",
+       "troika plan relu.gguf --memory 3G --choose-neurons --explain -o plan.json",
+       "troika plan model.gguf --compare 10 -p 32,300,1024",
+       "troika plan model.gguf --lanes \"0;1\" --place ffn=1 -o plan.json",
+       "troika plan llama-3-8b --machine phones/8gen3.json --stack heterollm --explain",
+       "troika run model.gguf --plan plan.json -p \"Once upon a time\""});
   auto flags = std::make_shared<PlanFlags>();
-  flags->engine.add_to(*command);
+  flags->engine.add_to(*command, PhoneHelp::kListed);
   command->add_option("-o,--output", flags->output, "Write the plan to this file");
   command
       ->add_option("--type", flags->engine.options.model.type,

@@ -267,9 +267,9 @@ void profile(const ProfileFlags& flags) {
 void add_profile(Command& app) {
   Command* command =
       app.add_subcommand("profile", "Measure what each lane of this machine can do", kTuneGroup);
+  command->examples({"troika profile model.gguf --lanes \"0;1\" --plot plots --check"});
   command->footer(
-      "Takes under a minute, and is kept for this machine: later runs measure what is missing.\n"
-      "Example: troika profile model.gguf --lanes \"0;1\" --plot plots --check");
+      "Takes under a minute, and is kept for this machine: later runs measure what is missing.");
   auto flags = std::make_shared<ProfileFlags>();
   measure::ProfileRequest& request = flags->request;
   add_models(*command, "MODEL", request.models,
@@ -278,13 +278,13 @@ void add_profile(Command& app) {
   command->add_option("-t,--threads", request.lanes.n_threads,
                       "Threads (default: all usable cores)");
   add_cores(*command, request.lanes.cores,
-            "Groups of cores that work as lanes: \"0,1\" is one lane, \"0;1\" are two");
+            "Lanes, as 'troika run' has them: \"0,1\" is one lane of two cores, \"0;1\" are two "
+            "lanes, \"0;opencl:0@1\" is a core beside an OpenCL device");
   add_kv(*command, request.kv_type);
   add_activations(*command, request.activations);
   add_prefill(*command, flags->prefill,
               "How prompts are computed: f32, bf16, q8, int8, same (as generation), or auto");
-  command->add_option("--kernels", request.kernels,
-                      "The fastest kernels allowed, as named by --version (default: the fastest)");
+  add_kernels(*command, request.kernels);
   command->add_option("--type", flags->type, "Element type of weights where no file names one")
       ->capture_default_str();
   command

@@ -90,11 +90,12 @@ void run(SparsityFlags& flags) {
 void add_sparsity(Command& app) {
   Command* command = app.add_subcommand(
       "sparsity", "Find out which neurons a model can do without, and what that costs", kTuneGroup);
+  command->examples({"troika sparsity model.gguf --keep 70,50 -o half.json"});
   command->footer(
       "A neuron whose gate's activation is small adds little. The first half of a text says below\n"
       "which magnitude the wanted share of each block's neurons lies; the second half says what "
       "is\n"
-      "lost without them. Example: troika sparsity model.gguf --keep 70,50 -o half.json");
+      "lost without them.");
   auto flags = std::make_shared<SparsityFlags>();
   flags->engine.add_to(*command);
   command->add_option("-f,--file", flags->file, "A text (default: the program's own)");

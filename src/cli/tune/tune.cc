@@ -297,6 +297,8 @@ void add_attention(Command& command, const std::shared_ptr<TuneFlags>& flags) {
 void add_tune(Command& app) {
   Command* command =
       app.add_subcommand("tune", "Find out how a model runs best here, and keep that", kTuneGroup);
+  command->examples({"troika tune model.gguf", "troika tune model.gguf --text book.txt --again",
+                     "troika tune model.gguf --prompts 128,512,2048 -o plan.json"});
   command->footer(
       "Measures prompts in each precision. Where int8 is faster, it shows on a text how much worse "
       "the model predicts with it, finds the outliers that must stay in float, and takes it only "
@@ -304,11 +306,7 @@ void add_tune(Command& app) {
       "and what drafts cost. The plan is kept in the folder of side files ('troika cache' lists "
       "it), and run, chat, serve, bench and eval use it; --no-plan runs without.\n"
       "Cut off (Ctrl-C), the same command goes on where it stood. Other programs that run "
-      "meanwhile disturb it.\n"
-      "Examples:\n"
-      "  troika tune model.gguf\n"
-      "  troika tune model.gguf --text book.txt --again\n"
-      "  troika tune model.gguf --prompts 128,512,2048 -o plan.json");
+      "meanwhile disturb it.");
   auto flags = std::make_shared<TuneFlags>();
   prepare::Options& options = flags->request.options;
   add_model(*command, "MODEL", options.model.file)->required();

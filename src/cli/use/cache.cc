@@ -144,12 +144,10 @@ void cache(const CacheFlags& flags) {
 void add_cache(Command& app) {
   Command* command =
       app.add_subcommand("cache", "List or remove the files kept between runs", kUseGroup);
+  command->examples({"troika cache", "troika cache --remove profile-0123456789abcdef.json"});
   command->footer(
       "Files lie in $XDG_CACHE_HOME/troika, by default ~/.cache/troika. Each is made or downloaded "
-      "again when it is missing.\n"
-      "Examples:\n"
-      "  troika cache\n"
-      "  troika cache --remove profile-0123456789abcdef.json");
+      "again when it is missing.");
   auto flags = std::make_shared<CacheFlags>();
   Option* remove =
       command->add_option("--remove", flags->remove, "Remove the file of this name (repeatable)");

@@ -244,6 +244,8 @@ void chat(ChatFlags& flags) {
 
 void add_chat(Command& app) {
   Command* command = app.add_subcommand("chat", "Talk with a model", kUseGroup);
+  command->examples({"troika chat model.gguf",
+                     "troika chat model.gguf --system \"Answer in one sentence.\" --temp 0.3"});
   command->footer(kHelp);
   auto flags = std::make_shared<ChatFlags>();
   flags->engine.add_to(*command);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/use/drafting.h"
 
@@ -18,7 +19,7 @@ void GrammarFlags::add_to(Command& command) {
       "order; - is standard input",
       "The answer fits the grammar in this file (GBNF, as in llama.cpp); - is standard input",
       "The answer as a whole fits this regular expression"};
-  command.begin_group("What an answer may be");
+  command.begin_group(kAnswerGroup);
   for (size_t i = 0; i < std::size(all_); ++i) {
     all_[i].option = command.add_option(all_[i].name, all_[i].value, kHelp[i]);
     for (size_t j = 0; j < i; ++j) all_[i].option->excludes(all_[j].option);

@@ -64,6 +64,8 @@ void pull(const PullFlags& flags) {
 void add_pull(Command& app) {
   Command* command =
       app.add_subcommand("pull", "Download a model by its name on Hugging Face", kUseGroup);
+  command->examples({"troika pull hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0",
+                     "troika run hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0 --chat -p \"Hello\""});
   command->footer(
       "Every command that takes a MODEL takes such a name too, and downloads what is missing; what "
       "is in the cache is used without a question to the network. 'troika pull' asks: it "
@@ -73,10 +75,7 @@ void add_pull(Command& app) {
       "A download that breaks off goes on where it ended when the command is given again.\n"
       "HF_ENDPOINT names another hub, HF_TOKEN who you are where a model is not public;\n"
       "HF_HUB_OFFLINE=1 forbids to ask. Models lie in $XDG_CACHE_HOME/troika/models;\n"
-      "'troika cache' lists and removes them (--remove-models: all).\n"
-      "Examples:\n"
-      "  troika pull hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0\n"
-      "  troika run hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0 --chat -p \"Hello\"");
+      "'troika cache' lists and removes them (--remove-models: all).");
   auto flags = std::make_shared<PullFlags>();
   command->add_option("NAME", flags->name, "hf:ORG/REPO or hf:ORG/REPO:QUANT")->required();
   command->add_flag("--json", flags->json, "Print one JSON object");

@@ -276,13 +276,11 @@ void run(RunFlags& flags) {
 void add_run(Command& app) {
   Command* command =
       app.add_subcommand("run", "Continue a prompt, or answer it with --chat", kUseGroup);
-  command->footer(
-      "Examples:\n"
-      "  troika run model.gguf -p \"Once upon a time\" -n 100\n"
-      "  troika run model.gguf --chat -p \"Tell me a story.\" --seed 7\n"
-      "  troika run model.gguf --chat -p \"Tell me a story.\" --answers 4\n"
-      "  troika run model.gguf --chat -p \"Name a city.\" --json-schema city.json\n"
-      "  cat notes.txt | troika run model.gguf - --temp 0 --json");
+  command->examples({"troika run model.gguf -p \"Once upon a time\" -n 100",
+                     "troika run model.gguf --chat -p \"Tell me a story.\" --seed 7",
+                     "troika run model.gguf --chat -p \"Tell me a story.\" --answers 4",
+                     "troika run model.gguf --chat -p \"Name a city.\" --json-schema city.json",
+                     "cat notes.txt | troika run model.gguf - --temp 0 --json"});
   auto flags = std::make_shared<RunFlags>();
   flags->engine.add_to(*command);
   flags->engine.add_kept_plan(*command);

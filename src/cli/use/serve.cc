@@ -220,13 +220,12 @@ void add_access(Command& command, ServeFlags& flags) {
 void add_serve(Command& app) {
   Command* command = app.add_subcommand(
       "serve", "Answer programs over HTTP, as OpenAI's and Anthropic's services do", kUseGroup);
-  command->footer(
-      "Examples:\n"
-      "  troika serve model.gguf\n"
-      "  troika serve hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q4_0 --port 9000 --api-key SECRET\n"
-      "  curl http://127.0.0.1:8080/v1/chat/completions -H 'content-type: application/json' \\\n"
-      "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello!\"}]}'\n"
-      "Clients: set the base URL to http://127.0.0.1:8080/v1 and any key.");
+  command->examples(
+      {"troika serve model.gguf",
+       "troika serve hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q4_0 --port 9000 --api-key SECRET",
+       "curl http://127.0.0.1:8080/v1/chat/completions -H 'content-type: application/json' \\\n"
+       "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello!\"}]}'"});
+  command->footer("Clients: set the base URL to http://127.0.0.1:8080/v1 and any key.");
   auto flags = std::make_shared<ServeFlags>();
   flags->engine.add_to(*command);
   flags->engine.add_kept_plan(*command);

@@ -56,7 +56,7 @@ void tokenize(const TokenizeFlags& flags) {
 
 void add_tokenize(Command& app) {
   Command* command = app.add_subcommand("tokenize", "Show the tokens of a text", kUseGroup);
-  command->footer("Example: troika tokenize model.gguf -p \"Hello world\" --ids");
+  command->examples({"troika tokenize model.gguf -p \"Hello world\" --ids"});
   auto flags = std::make_shared<TokenizeFlags>();
   add_model(*command, "MODEL", flags->model)->required();
   flags->text_option = command->add_option("-p,--prompt", flags->text, "The text");

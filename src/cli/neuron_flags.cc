@@ -1,0 +1,66 @@
+#include "cli/neuron_flags.h"
+
+namespace troika::cli {
+namespace {
+
+void add_forms(Command& command, prepare::Options& options) {
+  command
+      .add_text(
+          "--ffn", [&](const auto& text) { options.ffn.form = plan::ffn_form_from_name(text); },
+          "How generation computes feed-forward blocks with ReLU: by-output (all neurons), "
+          "by-neuron (those whose activation is not 0, with a copy of the last matrix by column) "
+          "or every-neuron (the sums of by-neuron with all neurons, to compare)")
+      ->shows_default("by-output, or the plan's");
+  command.add_text(
+      "--neurons",
+      [&](const auto& text) { options.phone.neurons.system = plan::neuron_system_from_name(text); },
+      "--ffn by-neuron as far as a step of PowerInfer-2's ablation has it: bundle, cache, pipeline "
+      "or powerinfer-2; on a phone also mmap, plain, llmflash and powerinfer (default: "
+      "powerinfer-2 on a phone whose memory --memory limits)");
+  command.add_flag(
+      "--neuron-predictor", options.ffn.has_predictor,
+      "With --ffn by-neuron: compute only those rows of the gate whose neurons the predictor "
+      "of 'troika neurons --predictor' expects to fire; a missed one counts as 0");
+}
+
+// Adds what counts where neurons are read from the disk.
+void add_reads(Command& command, prepare::FfnChoice& ffn) {
+  command
+      .add_text(
+          "--neuron-gates", [&](const auto& text) { ffn.gates = plan::ffn_gates_from_name(text); },
+          "With --neuron-predictor, where --memory has no room for all neurons: gates stay in "
+          "memory, so that only what fires is read (memory), or are read with the neurons that "
+          "are expected to fire, which leaves more memory to these (bundles)")
+      ->shows_default("memory, or the plan's");
+  command
+      .add_text(
+          "--neuron-pipeline",
+          [&](const auto& text) { ffn.pipeline = plan::read_pipeline_from_name(text); },
+          "Where --memory has no room for all neurons: compute those of a cluster as soon as they "
+          "have been read (cluster), or when all of the matrix have been (matrix)")
+      ->shows_default("cluster");
+  command.add_option("--neuron-pins", ffn.pinned_percent,
+                     "Where --memory has no room for all neurons: percent of the places that the "
+                     "hottest keep for good, as 'troika neurons' counted them; the others go by "
+                     "who was used last (default: 0)");
+  command.add_flag(
+      "!--no-neuron-ahead", ffn.reads_ahead,
+      "Read no neurons of the next layer while the disk is free. Else generation reads the hottest "
+      "ahead, as 'troika neurons' counted them, and prompts by neuron (--prefill same) all of "
+      "them");
+  command
+      .add_option("--neuron-gap", ffn.gap_bytes,
+                  "Neurons that stand no further apart on the disk are read together, with what "
+                  "lies between them (default: as far as this disk reads in the time of another "
+                  "request, which is measured at the start)")
+      ->with_byte_units();
+}
+
+}  // namespace
+
+void add_neuron_flags(Command& command, prepare::Options& options) {
+  add_forms(command, options);
+  add_reads(command, options.ffn);
+}
+
+}  // namespace troika::cli

@@ -1,0 +1,121 @@
+// Tests how --help reads, and what --version and --kernels list print.
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+
+#include "tests/program/troika.h"
+
+namespace troika::test {
+namespace {
+
+// These run models, so that they have the options of all groups but some.
+constexpr const char* kRunners[] = {"run",  "chat", "serve",   "bench",
+                                    "eval", "plan", "neurons", "sparsity"};
+constexpr const char* kOthers[] = {"tune",     "profile",  "pull",    "cache", "inspect",
+                                   "tokenize", "quantize", "convert", "synth", "reproduce"};
+
+std::string help_of(const std::string& command) {
+  const Finished help = troika({command, "--help"});
+  expect_success(help);
+  return help.out;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// Returns the headings without what stands in parentheses, in their order.
+std::vector<std::string> headings_of(const std::string& help) {
+  std::vector<std::string> headings;
+  for (const std::string& line : lines_of(help)) {
+    if (!line.starts_with(' ') && line.ends_with(':')) {
+      headings.push_back(line.substr(0, std::min(line.find(" ("), line.size() - 1)));
+    }
+  }
+  return headings;
+}
+
+// Returns the words of a text with one space between two, whatever lines they stand in.
+std::string joined(const std::string& text) {
+  std::istringstream words(text);
+  std::string all;
+  for (std::string word; words >> word;) all += (all.empty() ? "" : " ") + word;
+  return all;
+}
+
+TEST(Help, WhatMostPeopleNeedComesFirst) {
+  EXPECT_EQ(headings_of(help_of("run")),
+            (std::vector<std::string>{"Examples", "Arguments", "Options", "Sampling",
+                                      "What an answer may be", "Drafts", "This machine", "Prompts",
+                                      "Neurons", "Lanes", "Measuring"}));
+  EXPECT_EQ(headings_of(help_of("bench")),
+            (std::vector<std::string>{"Examples", "Arguments", "Options", "Drafts", "This machine",
+                                      "Prompts", "Neurons", "Lanes", "Virtual phones"}));
+}
+
+TEST(Help, ExamplesStandBelowTheUsage) {
+  std::vector<std::string> commands(std::begin(kRunners), std::end(kRunners));
+  for (const char* command : {"tune", "pull", "convert", "synth", "reproduce"}) {
+    commands.emplace_back(command);
+  }
+  for (const std::string& command : commands) {
+    SCOPED_TRACE(command);
+    const std::vector<std::string> lines = lines_of(help_of(command));
+    const auto usage = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
+      return line.starts_with("Usage: ");
+    });
+    ASSERT_GT(lines.end() - usage, 3);
+    EXPECT_EQ(usage[1], "");
+    EXPECT_TRUE(usage[2] == "Example:" || usage[2] == "Examples:") << usage[2];
+    EXPECT_TRUE(usage[3].starts_with("  troika " + command + " ")) << usage[3];
+  }
+}
+
+TEST(Help, FitsATerminal) {
+  std::vector<std::string> commands(std::begin(kRunners), std::end(kRunners));
+  commands.insert(commands.end(), std::begin(kOthers), std::end(kOthers));
+  for (const std::string& command : commands) {
+    SCOPED_TRACE(command);
+    const std::string help = help_of(command);
+    for (const std::string& line : lines_of(help)) EXPECT_LE(line.size(), 100u) << line;
+    EXPECT_EQ(help.find("{false}"), std::string::npos);
+    EXPECT_EQ(help.find("\n\n\n"), std::string::npos);
+  }
+}
+
+TEST(Help, OptionsOfPhonesAreListedWhereOneSimulates) {
+  for (const std::string command : kRunners) {
+    SCOPED_TRACE(command);
+    const std::string help = help_of(command);
+    const bool simulates = command == "bench" || command == "plan";
+    EXPECT_EQ(help.find("--npu-step") != std::string::npos, simulates);
+    EXPECT_EQ(joined(help).find("'troika bench --help' lists") == std::string::npos, simulates);
+    EXPECT_NE(help.find("--machine"), std::string::npos);
+  }
+}
+
+TEST(Help, NamesTheFormsOfDevices) {
+  const std::string help = joined(help_of("run"));
+  EXPECT_NE(help.find("opencl:0@1"), std::string::npos);
+  EXPECT_NE(help.find("openvino:CPU@1"), std::string::npos);
+}
+
+TEST(Version, NamesTheKernels) {
+  const Finished finished = troika({"--version"});
+  expect_success(finished);
+  EXPECT_EQ(finished.out.rfind("troika ", 0), 0u);
+  EXPECT_NE(finished.out.find("\nkernels: "), std::string::npos);
+  EXPECT_EQ(std::count(finished.out.begin(), finished.out.end(), '\n'), 5);
+  const Finished all = troika({"--kernels", "list"});
+  expect_success(all);
+  EXPECT_NE(all.out.find("\n  matmul_q8 "), std::string::npos) << all.out;
+  EXPECT_NE(all.out.find(" Q4_0,"), std::string::npos) << all.out;
+  for (const std::string& line : lines_of(all.out)) EXPECT_LE(line.size(), 80u) << line;
+  expect_refusal(troika({"--kernels", "some"}), 2, {"list"});
+}
+
+}  // namespace
+}  // namespace troika::test
