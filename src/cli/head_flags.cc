@@ -40,7 +40,7 @@ void add_heads(Command& command, prepare::Options& options) {
       "--attention-lanes", [&](const auto& text) { take_attention_lanes(text, &options); },
       "With --attention query: the lanes of the estimate, of the selection and of exact attention, "
       "as in 1,0,0: heads go through them as in a pipeline (default: one lane does it all); on a "
-      "phone processors (default: npu,cpu,cpu)");
+      "phone its processors (default: npu,cpu,cpu)");
   command
       .add_text(
           "--attention-heads",
@@ -48,8 +48,9 @@ void add_heads(Command& command, prepare::Options& options) {
             options.phone.heads.step = head_step_from_name(text);
             options.prompts.attention_step = options.phone.heads.step;
           },
-          "With it, how heads go through them: in-turn (one after the other), overlap (lanes work "
-          "on several), fused (heads of one graph are launched together) or ordered (in the order "
+          "How heads go through the --attention-lanes: in-turn (one after the other), overlap "
+          "(lanes work on several), fused (heads of one graph are launched together) or ordered "
+          "(in the order "
           "of shadowAttn's Algorithm 1)")
       ->shows_default("ordered");
   command.add_option("--attention-buckets", options.prompts.attention_buckets,

@@ -27,18 +27,19 @@ void SamplerFlags::add_to(Command& command) {
       ->capture_default_str();
   command
       .add_option("--repeat-penalty", options.repetition_penalty,
-                  "Divide the logits of tokens seen lately; 1 is off")
+                  "Divide the logits of tokens that --penalty-window holds; 1 is off")
       ->capture_default_str();
   command.add_option("--frequency-penalty", options.frequency_penalty,
-                     "Take off for each time a token was seen lately");
+                     "Take this off a token's logit for each time that --penalty-window holds it");
   command.add_option("--presence-penalty", options.presence_penalty,
-                     "Take off once for tokens seen lately");
+                     "Take this off the logits of tokens that --penalty-window holds");
   command
       .add_option("--penalty-window", options.penalty_window,
-                  "How many last tokens count as lately; -1 is all")
+                  "How many of the last tokens the penalties look at; -1 is all")
       ->capture_default_str();
   command.add_option("--logit-bias", biases, "TOKEN=BIAS: add to a token's logit (repeatable)");
-  seed = command.add_option("--seed", options.seed, "Seed: the same gives the same text");
+  seed = command.add_option("--seed", options.seed,
+                            "The same seed gives the same text (default: another seed each time)");
   command.end_group();
 }
 

@@ -86,6 +86,21 @@ TEST(Help, FitsATerminal) {
   }
 }
 
+// Who looks for one option reads its text alone.
+TEST(Help, NoOptionLeansOnTheOneAboveIt) {
+  std::vector<std::string> commands(std::begin(kRunners), std::end(kRunners));
+  commands.insert(commands.end(), std::begin(kOthers), std::end(kOthers));
+  for (const std::string& command : commands) {
+    SCOPED_TRACE(command);
+    for (const std::string& line : lines_of(help_of(command))) {
+      if (!line.starts_with("  ")) continue;
+      for (const char* word : {"With it", "With them", "Likewise", "Instead:", "  The same,"}) {
+        EXPECT_EQ(line.find(word), std::string::npos) << line;
+      }
+    }
+  }
+}
+
 TEST(Help, OptionsOfPhonesAreListedWhereOneSimulates) {
   for (const std::string command : kRunners) {
     SCOPED_TRACE(command);

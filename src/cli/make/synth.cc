@@ -244,8 +244,8 @@ std::vector<Option*> add_laws(Command& command, SynthFlags& flags) {
       "each as often as a law says; docs/powerinfer-2.md says what such models may show");
   flags.overlap = command
                       .add_option("--overlap", flags.options.sparsity.overlap,
-                                  "With it: how much successive tokens have in common, 0 to less "
-                                  "than 1")
+                                  "With --plant-sparsity: how much successive tokens have in "
+                                  "common, 0 to less than 1")
                       ->capture_default_str();
   Option* kept = command.add_option(
       "--plant-attention", flags.kept,
@@ -254,7 +254,7 @@ std::vector<Option*> add_laws(Command& command, SynthFlags& flags) {
       "show");
   flags.kept_length = command.add_option(
       "--plant-length", flags.options.attention.length,
-      "With it: the length of these prompts (default: 4096, or the model's context)");
+      "With --plant-attention: the length of the prompts (default: 4096, or the model's context)");
   return {live, flags.overlap, kept, flags.kept_length};
 }
 
@@ -286,26 +286,31 @@ void add_synth(Command& app) {
       ->capture_default_str();
   const std::vector<Option*> laws = add_laws(*command, *flags);
   Option* show = command->add_flag("--list", flags->list, "Show the known models");
-  add_model(*command, "--plant-outliers", flags->plant.input, "A GGUF file to plant outliers in");
+  add_model(*command, "--plant-outliers", flags->plant.input,
+            "A GGUF file to plant outliers in: OUT computes the same");
   Option* channels =
-      command->add_option("--channels", flags->channels, "Share of the channels of each activation")
+      command
+          ->add_option("--channels", flags->channels,
+                       "With --plant-outliers: share of the channels of each activation")
           ->capture_default_str();
   Option* scale =
       command
-          ->add_option("--scale", flags->plant.scale,
-                       "Of the strongest channel in the first and last layer: a power of two")
+          ->add_option(
+              "--scale", flags->plant.scale,
+              "With --plant-outliers: by how much the strongest channel of the first and the last "
+              "layer is scaled, a power of two")
           ->capture_default_str();
   flags->for_random = {like, show};
   flags->for_random.insert(flags->for_random.end(), laws.begin(), laws.end());
   Option* hidden = command
                        ->add_option("--hidden-channels", flags->hidden_channels,
-                                    "The same of the inputs of down matrices, whose "
-                                    "magnitudes have a long tail of their own")
+                                    "With --plant-outliers: share of the inputs of down matrices, "
+                                    "whose magnitudes have a long tail of their own")
                        ->capture_default_str();
-  Option* text = command->add_option(
-      "--text", flags->text,
-      "Plant those hidden channels that are largest over the first 1,024 tokens of this text "
-      "(default: those with the longest rows)");
+  Option* text = command->add_option("--text", flags->text,
+                                     "With --plant-outliers: take those hidden channels that are "
+                                     "largest over the first 1,024 tokens of this text "
+                                     "(default: those with the longest rows)");
   flags->for_planting = {channels, scale, hidden, text};
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags] { synth(*flags); });

@@ -283,7 +283,7 @@ void add_bench(Command& app) {
       ->capture_default_str();
   command
       ->add_option("--type", flags->engine.options.model.type,
-                   "Of the weights, where MODEL is the name of a known model")
+                   "Element type of the weights, where MODEL is a name of 'troika synth --list'")
       ->capture_default_str();
   flags->drafts.add_to(*command);
   command->add_option(

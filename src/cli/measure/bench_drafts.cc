@@ -88,11 +88,11 @@ ordered_json bench_replay(engine::Session& session, const EngineFlags& engine_fl
 void DraftBenchFlags::add_to(Command& command) {
   command
       .add_option("--widths", widths,
-                  "Instead: the time of steps of N tokens, as drafts and several answers "
+                  "In place of rates: the time of steps of N tokens, as drafts and several answers "
                   "take them, e.g. 1,2,4,8,16,32,64")
       ->delimiter(',');
   command.add_option("--replay", prompt_file,
-                     "Instead: replay an answer to this prompt, with and without drafts");
+                     "In place of rates: replay an answer to this prompt, with and without drafts");
   command.add_option("--force-text", answer_file,
                      "With --replay: the answer, whatever the model says");
   draft.add_to(command);

@@ -469,7 +469,7 @@ void add_reproduce(Command& app) {
                       "(scripts/cag_tasks.py writes them)");
   command->add_option(
       "--draft-model", flags->draft_model,
-      "With them: a smaller model of the same vocabulary, whose guesses are measured "
+      "With sd.npu and --tasks: a smaller model of the same vocabulary, whose guesses are measured "
       "too");
   add_measured_npu(*command, flags->measure);
   command->add_option("--phones", flags->phones, "Folder of phones, stacks and published figures")

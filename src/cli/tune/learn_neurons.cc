@@ -169,7 +169,8 @@ void add_neurons(Command& app) {
                       "Make a predictor too, of this rank; 0: a quarter of the model's width");
   command
       ->add_option("--recall", flags->recall_percent,
-                   "Percent of the tokens at which a neuron fires that it is to be predicted for")
+                   "With --predictor: percent of the tokens at which a neuron fires that it is to "
+                   "be predicted for")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags, command] {

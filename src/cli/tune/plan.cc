@@ -252,7 +252,7 @@ void add_plan(Command& app) {
   command->add_option("-o,--output", flags->output, "Write the plan to this file");
   command
       ->add_option("--type", flags->engine.options.model.type,
-                   "Of the weights, where MODEL is the name of a known model")
+                   "Element type of the weights, where MODEL is a name of 'troika synth --list'")
       ->capture_default_str();
   command->add_flag("--explain", flags->explain,
                     "Show what runs where, in which precision, and the time it takes");
@@ -266,7 +266,8 @@ void add_plan(Command& app) {
       "gates are, how many neurons are pinned; by what 'troika neurons' counted and this machine's "
       "profile. A predictor is taken only with --neuron-predictor, because it changes answers");
   command->add_option("--profile", flags->profile,
-                      "With it: plan by this profile (see 'troika profile') and measure nothing");
+                      "With --choose-neurons: plan by this profile (see 'troika "
+                      "profile') and measure nothing");
   command->add_option("--compare", flags->n_turns, "Choose, and run all candidates in turn N times")
       ->check(at_least(1));
   command->add_option("--calibrate", flags->calibrate,
@@ -275,11 +276,11 @@ void add_plan(Command& app) {
                       "Cut off, it goes on where it stood when the same is asked again");
   command
       ->add_option("--calibrate-tokens", flags->calibrate_tokens,
-                   "How many tokens of the text, from its beginning")
+                   "With --calibrate: how many tokens of the text, from its beginning")
       ->check(at_least(64))
       ->capture_default_str();
   command->add_flag("--alternatives", flags->alternatives,
-                    "Calibrate SmoothQuant too, and measure llm.int8 and group");
+                    "With --calibrate: calibrate SmoothQuant too, and measure llm.int8 and group");
   command->add_option("-p,--prompts", flags->prompts, "Prompt lengths to choose for")
       ->delimiter(',')
       ->check(at_least(1))

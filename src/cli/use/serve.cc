@@ -211,8 +211,9 @@ void add_access(Command& command, ServeFlags& flags) {
                      "before it (repeatable; default: addresses and localhost)");
   command.add_option("--api-key", flags.keys,
                      "Serve only who sends this key (repeatable; default: everybody)");
-  flags.key_file_option = command.add_option("--api-key-file", flags.key_file,
-                                             "The same, a key on each line of a file");
+  flags.key_file_option =
+      command.add_option("--api-key-file", flags.key_file,
+                         "Serve only who sends a key of this file, which has one on each line");
 }
 
 }  // namespace
@@ -248,11 +249,11 @@ void add_serve(Command& app) {
   flags->cache_bytes_option =
       command
           ->add_option("--cache-size", flags->cache_bytes,
-                       "Most bytes of that folder; what nobody asked for the longest goes first")
+                       "Most bytes in --cache-dir; what nobody asked for the longest goes first")
           ->shows_default("4G")
           ->with_byte_units();
   command->add_flag("--cache-shared", flags->is_cache_shared,
-                    "Clients with different keys share what is kept there");
+                    "Clients with different keys share what --cache-dir keeps");
   command->add_option("--name", flags->name, "The model's name (default: that of its file)");
   command->add_option("--template", flags->template_file,
                       "Use this Jinja template instead of the one in the model file");
