@@ -27,15 +27,20 @@ constexpr const char* kCompiler = "clang";
 constexpr const char* kCompiler = "g++";
 #endif
 
+bool is_used(const troika::kernels::Kernels& kernels,
+             const troika::kernels::Implementation& implementation) {
+  return std::any_of(kernels.choices.begin(), kernels.choices.end(),
+                     [&](const troika::kernels::Choice& choice) {
+                       return std::string_view(choice.implementation) == implementation.name;
+                     });
+}
+
 // Returns the implementations that some function comes from, the fastest first.
 std::string names_of(const troika::kernels::Kernels& kernels) {
   std::string names;
   for (const auto& implementation : troika::kernels::implementations()) {
-    const bool is_used = std::any_of(
-        kernels.choices.begin(), kernels.choices.end(), [&](const troika::kernels::Choice& choice) {
-          return std::string_view(choice.implementation) == implementation.name;
-        });
-    if (is_used) names += (names.empty() ? "" : ", ") + std::string(implementation.name);
+    if (!is_used(kernels, implementation)) continue;
+    names += (names.empty() ? "" : ", ") + std::string(implementation.name);
   }
   return names;
 }
@@ -70,9 +75,24 @@ std::string paragraph(const std::string& name, const std::vector<std::string>& w
   return text;
 }
 
+// Returns the implementations of this build from which no function comes: those that need another
+// processor, and those that are slower.
+std::string unused_kernels(const troika::kernels::Kernels& kernels, troika::CpuFeatures features) {
+  std::vector<std::string> foreign, slower;
+  for (const auto& implementation : troika::kernels::implementations()) {
+    if (is_used(kernels, implementation)) continue;
+    (features.has_all(implementation.needs) ? slower : foreign).push_back(implementation.name);
+  }
+  std::string text;
+  if (!foreign.empty()) text += paragraph("cannot run here", foreign);
+  if (!slower.empty()) text += paragraph("slower", slower);
+  return text.empty() ? "" : "also in this build\n" + text;
+}
+
 // Prints for each implementation its functions, and for which types of weights each is used.
 void print_kernels() {
-  const troika::kernels::Kernels kernels = troika::kernels::choose(troika::detect_cpu_features());
+  const troika::CpuFeatures features = troika::detect_cpu_features();
+  const troika::kernels::Kernels kernels = troika::kernels::choose(features);
   std::string text;
   for (const auto& implementation : troika::kernels::implementations()) {
     std::vector<std::pair<std::string, std::vector<std::string>>> functions;
@@ -93,7 +113,7 @@ void print_kernels() {
     for (const auto& [name, types] : functions) text += paragraph(name, types);
     if (!without_types.empty()) text += paragraph("without types", without_types);
   }
-  troika::cli::print(text);
+  troika::cli::print(text + unused_kernels(kernels, features));
 }
 
 int run(int argc, char** argv) {
@@ -105,7 +125,10 @@ int run(int argc, char** argv) {
   bool version = false;
   app.add_flag("--version", version, "Print the version and what this processor gets, and exit");
   std::string kernels;
-  app.add_option("--kernels", kernels, "list: print which kernels this processor gets, and exit")
+  app.add_option(
+         "--kernels", kernels,
+         "list: print which kernels this processor gets and what else is in this build, and "
+         "exit")
       ->check(troika::cli::one_of({"list"}));
   troika::cli::add_run(app);
   troika::cli::add_chat(app);
@@ -128,10 +151,10 @@ int run(int argc, char** argv) {
   const std::string help = app.parse(argc, argv);
   if (!help.empty()) {
     troika::cli::print(help);
-  } else if (version) {
-    print_version();
-  } else if (!kernels.empty()) {
-    print_kernels();
+  } else if (version || !kernels.empty()) {
+    if (version) print_version();
+    if (version && !kernels.empty()) troika::cli::print("\n");
+    if (!kernels.empty()) print_kernels();
   } else if (!app.has_chosen_subcommand()) {
     troika::cli::note(app.help());
     return kExitUsage;

@@ -130,6 +130,44 @@ TEST(Version, NamesTheKernels) {
   EXPECT_NE(all.out.find(" Q4_0,"), std::string::npos) << all.out;
   for (const std::string& line : lines_of(all.out)) EXPECT_LE(line.size(), 80u) << line;
   expect_refusal(troika({"--kernels", "some"}), 2, {"list"});
+  const Finished both = troika({"--version", "--kernels", "list"});
+  expect_success(both);
+  EXPECT_EQ(both.out, finished.out + "\n" + all.out);
+}
+
+// Says whether a word stands in a list that commas or spaces part.
+bool has_word(std::string list, const std::string& word) {
+  std::replace(list.begin(), list.end(), ',', ' ');
+  return (" " + joined(list) + " ").find(" " + word + " ") != std::string::npos;
+}
+
+class KernelsList : public ProgramTest {};
+
+TEST_F(KernelsList, SaysOfAllInThisBuildWhetherTheyRunHere) {
+  const std::string model = write(small_model());
+  const Finished wrong = troika({"run", model, "-p", "Once", "--kernels", "none"});
+  const std::string begin = "It has: ";
+  const size_t at = wrong.err.find(begin);
+  ASSERT_NE(at, std::string::npos) << wrong.err;
+  std::string names = wrong.err.substr(at + begin.size());
+  names.resize(names.find('.'));
+  std::replace(names.begin(), names.end(), ',', ' ');
+
+  const std::string list = troika({"--kernels", "list"}).out;
+  const size_t end_of_used = std::min(list.find("also in this build\n"), list.size());
+  const std::string used = "\n" + list.substr(0, end_of_used), unused = list.substr(end_of_used);
+  const size_t at_slower = std::min(unused.find("\n  slower "), unused.size());
+  const std::string foreign = unused.substr(0, at_slower), slower = unused.substr(at_slower);
+  std::istringstream words(names);
+  for (std::string name; words >> name;) {
+    SCOPED_TRACE(name);
+    const bool is_here =
+        used.find("\n" + name + "\n") != std::string::npos || has_word(slower, name);
+    EXPECT_NE(is_here, has_word(foreign, name)) << list;
+    const Finished finished =
+        troika({"run", model, "-p", "Once", "-n", "1", "-t", "1", "--kernels", name});
+    EXPECT_EQ(finished.status, is_here ? 0 : 2) << finished.err;
+  }
 }
 
 }  // namespace
