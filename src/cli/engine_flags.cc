@@ -138,18 +138,18 @@ void add_prompts(Command& command, prepare::Options& options) {
       "--layouts", [&](const auto& text) { options.memory.layouts = layouts_from_name(text); },
       "Layouts of the weights for int8 prompts and for generation: blocks (those "
       "of the file for both), both (packed copies of all beside them) or switch "
-      "(one copy, which changes its layout while the prompt is computed; default: "
-      "as --packed says); on a phone switch: graphs for chunks and for steps change");
+      "(one copy, which changes its layout while the prompt is computed); on a phone "
+      "switch: graphs for chunks and for steps change (default: as --packed says)");
 }
 
 void add_lanes(Command& command, EngineFlags& flags) {
   prepare::Options& options = flags.options;
   command.add_option(
       "--lanes", flags.lanes,
-      "Lanes, parted by ;. A lane is a group of cores (\"0,1\" is one lane, \"0;1\" are two), or "
-      "KIND:DEVICE@CORE with the core of its driver's thread: opencl:0@1 for OpenCL device 0, "
-      "openvino:CPU@1 for OpenVINO's device CPU (\"0;opencl:0@1\"); @CORE may be left out. Of a "
-      "phone its processors: \"cpu;npu\"");
+      "Lanes, with ; between them. A lane is a group of cores (\"0,1\" is one lane, \"0;1\" are "
+      "two), or KIND:DEVICE@CORE with the core of its driver's thread: opencl:0@1 for OpenCL "
+      "device 0, openvino:CPU@1 for OpenVINO's device CPU (\"0;opencl:0@1\"); @CORE may be left "
+      "out. Of a phone its processors: \"cpu;npu\"");
   command.add_option("--place", flags.placements,
                      "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE: where embed, norm, qkv, attention, "
                      "out, ffn or head run (repeatable; default: lane 0); shadow: the lane of int8 "

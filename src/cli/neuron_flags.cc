@@ -14,9 +14,9 @@ void add_forms(Command& command, prepare::Options& options) {
   command.add_text(
       "--neurons",
       [&](const auto& text) { options.phone.neurons.system = plan::neuron_system_from_name(text); },
-      "--ffn by-neuron as far as a step of PowerInfer-2's ablation has it: bundle, cache, pipeline "
-      "or powerinfer-2; on a phone also mmap, plain, llmflash and powerinfer (default: "
-      "powerinfer-2 on a phone whose memory --memory limits)");
+      "Hold and read neurons as a step of PowerInfer-2's ablation does, with --ffn by-neuron: "
+      "bundle, cache, pipeline or powerinfer-2; on a phone also mmap, plain, llmflash and "
+      "powerinfer (default: powerinfer-2 on a phone whose memory --memory limits)");
   command.add_flag(
       "--neuron-predictor", options.ffn.has_predictor,
       "With --ffn by-neuron: compute only those rows of the gate whose neurons the predictor "
@@ -45,9 +45,9 @@ void add_reads(Command& command, prepare::FfnChoice& ffn) {
                      "who was used last (default: 0)");
   command.add_flag(
       "!--no-neuron-ahead", ffn.reads_ahead,
-      "Read no neurons of the next layer while the disk is free. Else generation reads the hottest "
-      "ahead, as 'troika neurons' counted them, and prompts by neuron (--prefill same) all of "
-      "them");
+      "Read no neurons of the next layer while the disk is free. By default generation reads the "
+      "hottest ahead, as 'troika neurons' counted them, and prompts by neuron (--prefill same) all "
+      "of them");
   command
       .add_option("--neuron-gap", ffn.gap_bytes,
                   "Neurons that stand no further apart on the disk are read together, with what "

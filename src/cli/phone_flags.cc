@@ -33,8 +33,8 @@ void add_neurons(Command& command, plan::NeuronChoice& neurons) {
       "not at all (none) (default: as --neurons says)");
   command.add_option("--neuron-reads", neurons.reads_twice,
                      "Where neurons are read (see --neurons): true reads the gate first, and up "
-                     "and down once it is known; false reads all "
-                     "at once (default: what is faster on this flash)");
+                     "and down once it is known; false reads all at once (default: what is "
+                     "faster on this flash)");
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ void add_phones(Command& command, EngineFlags& flags) {
                      "Another software for prompts (default: that of --stack)");
   command.add_text(
       "--npu-step", [&](const auto& text) { options.phone.npu_step = npu_step_from_name(text); },
-      "The system of llm.npu as far as a step of its ablation has it: naive, chunk, outlier or "
+      "Run as llm.npu does up to this step of its ablation: naive, chunk, outlier or "
       "out-of-order");
   command
       .add_option(

@@ -27,12 +27,13 @@ void SamplerFlags::add_to(Command& command) {
       ->capture_default_str();
   command
       .add_option("--repeat-penalty", options.repetition_penalty,
-                  "Divide the logits of tokens that --penalty-window holds; 1 is off")
+                  "Divide the logits of the --penalty-window last tokens by X; 1 is off")
       ->capture_default_str();
-  command.add_option("--frequency-penalty", options.frequency_penalty,
-                     "Take this off a token's logit for each time that --penalty-window holds it");
+  command.add_option(
+      "--frequency-penalty", options.frequency_penalty,
+      "Take X off a token's logit for each time it is among the --penalty-window last tokens");
   command.add_option("--presence-penalty", options.presence_penalty,
-                     "Take this off the logits of tokens that --penalty-window holds");
+                     "Take X off the logits of the --penalty-window last tokens");
   command
       .add_option("--penalty-window", options.penalty_window,
                   "How many of the last tokens the penalties look at; -1 is all")

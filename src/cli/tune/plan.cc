@@ -266,8 +266,8 @@ void add_plan(Command& app) {
       "gates are, how many neurons are pinned; by what 'troika neurons' counted and this machine's "
       "profile. A predictor is taken only with --neuron-predictor, because it changes answers");
   command->add_option("--profile", flags->profile,
-                      "With --choose-neurons: plan by this profile (see 'troika "
-                      "profile') and measure nothing");
+                      "With --choose-neurons: plan by this profile (see 'troika profile') and "
+                      "measure nothing");
   command->add_option("--compare", flags->n_turns, "Choose, and run all candidates in turn N times")
       ->check(at_least(1));
   command->add_option("--calibrate", flags->calibrate,
