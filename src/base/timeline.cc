@@ -4,76 +4,37 @@
 
 #include <algorithm>
 #include <charconv>
-#include <span>
+#include <map>
+#include <set>
 #include <string_view>
+#include <vector>
 
+#include "base/timeline_kinds.h"
 #include "base/xml_text.h"
 
 namespace troika {
 namespace {
 
-constexpr double kWidth = 1600.0;
-constexpr double kLeft = 150.0;  // room for names of lanes
-constexpr double kRight = 20.0;
-constexpr double kRowHeight = 52.0;
-constexpr double kBox = 34.0;        // the height of a task
-constexpr double kLegendTop = 66.0;  // the base of the legend's first line
-constexpr double kLegendLine = 20.0;
-constexpr double kLegendGap = 18.0;
-constexpr double kPhases = 18.0;  // the height of the marks of prompts and steps
-constexpr double kScale = 26.0;
-// The width of a letter in a sans-serif font of 12 pixels, estimated generously.
-constexpr double kCharWidth = 6.6;
+// Pages show pictures in columns of 800 to 900 pixels, so that letters keep about their size.
+constexpr double kWidth = 960.0;
+constexpr double kMargin = 12.0;
+constexpr double kRight = 24.0;       // has room for half of the last mark of the scale
+constexpr double kLeastLeft = 100.0;  // has room for "100 % busy"
+constexpr double kRowHeight = 58.0;
+constexpr double kBox = 42.0;  // the height of a task
+constexpr double kLegendLine = 22.0;
+constexpr double kLegendGap = 20.0;
+constexpr double kPhases = 24.0;  // the height of the marks of prompts and steps
+constexpr double kScale = 28.0;
+// Sizes of letters, in pixels.
+constexpr double kTitle = 18.0;
+constexpr double kText = 14.0;
+constexpr double kLabel = 13.0;  // in a task
+// The widths of a letter of a sans-serif font of 1 pixel, estimated generously.
+constexpr double kCharWidth = 0.54;
+constexpr double kBoldWidth = 0.6;
 // A narrower wait is not drawn, because it would be a line.
 constexpr double kLeastWait = 1.5;
-
-// The colours of Okabe and Ito, which people with any kind of colour vision can tell apart, and
-// tints of them for kinds of tasks that seldom stand beside these.
-struct Kind {
-  std::string_view name;
-  const char* colour;
-  const char* words;
-};
-constexpr Kind kKinds[] = {
-    {"qkv", "#56B4E9", "queries, keys, values"},
-    {"attention", "#E69F00", "attention"},
-    {"estimate", "#332288", "estimate of heads"},
-    {"select", "#999933", "selection of positions"},
-    {"exact", "#E69F00", "exact attention of a head"},
-    {"out", "#0072B2", "projection behind attention"},
-    {"ffn", "#009E73", "feed-forward"},
-    {"norm", "#F0E442", "norms"},
-    {"embed", "#CC79A7", "embedding"},
-    {"head", "#D55E00", "logits"},
-    {"extract", "#E8B4D0", "outliers found"},
-    {"shadow", "#8C5A9E", "outliers in float"},
-    {"sum", "#C9A0DC", "outliers added"},
-    {"read", "#999999", "read from disk"},
-    {"panels", "#B8B8E0", "block in the layout of prompts"},
-    {"blocks", "#5B5EA6", "block in the layout of steps"},
-    {"load", "#C44536", "block loaded for steps"},
-    {"load back", "#7B2D26", "block made for prompts again"},
-    {"predict", "#8C5A9E", "which neurons fire"},
-    {"hot", "#009E73", "hot neurons, dense"},
-    {"in memory", "#66C2A4", "cold neurons in memory"},
-    {"gate read", "#999999", "neurons read"},
-    {"up-down read", "#555555", "up and down read"},
-    {"gate", "#F4A582", "gates that were read"},
-    {"up-down", "#D6604D", "up and down that were read"},
-    {"hot read", "#BBBB88", "hot neurons read"},
-    {"read ahead", "#BBBB88", "next block read"},
-    {"neurons", "#777777", "neurons read from disk"},
-    {"neurons ahead", "#BBBB88", "next layer's neurons read"},
-    {"experts", "#777777", "experts read from disk"},
-    {"merge", "#C9A0DC", "sums of the lanes"},
-};
-constexpr Kind kOther = {"", "#BBBBBB", "other tasks"};
-
-const Kind& kind_of(std::string_view name) {
-  const auto* found = std::find_if(std::begin(kKinds), std::end(kKinds),
-                                   [&](const Kind& kind) { return kind.name == name; });
-  return found != std::end(kKinds) ? *found : kOther;
-}
 
 // Returns black or white, whichever can be read on a colour "#rrggbb".
 const char* ink_on(std::string_view colour) {
@@ -86,7 +47,32 @@ const char* ink_on(std::string_view colour) {
   return brightness > 125000 ? "#000" : "#fff";
 }
 
-double text_width(std::string_view text) { return kCharWidth * static_cast<double>(text.size()); }
+double text_width(std::string_view text, double size, double char_width = kCharWidth) {
+  return char_width * size * static_cast<double>(text.size());
+}
+
+// Returns what stands in a task: "queries" for "queries, keys, values".
+std::string_view first_word(std::string_view words) {
+  return words.substr(0, words.find_first_of(", "));
+}
+
+// Breaks a text at spaces into lines of at most `width` pixels, as far as its words allow.
+std::vector<std::string> lines_of(std::string_view text, double size, double char_width) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    const bool fits = !lines.empty() && text_width(lines.back(), size, char_width) +
+                                                text_width(word, size, char_width) <
+                                            kWidth - 2 * kMargin - size;
+    if (fits) {
+      lines.back().append(" ").append(word);
+    } else {
+      lines.emplace_back(word);
+    }
+  }
+  return lines;
+}
 
 // Returns 1, 2 or 5 times a power of ten, so that the scale has 5 to 12 marks.
 double mark_distance(double span_us) {
@@ -100,6 +86,7 @@ double mark_distance(double span_us) {
 }
 
 std::string time_text(double us) {
+  if (us == 0.0) return "0";
   if (us >= 1e6) return fmt::format("{:g} s", us * 1e-6);
   if (us >= 1e3) return fmt::format("{:g} ms", us * 1e-3);
   return fmt::format("{:g} µs", us);
@@ -110,11 +97,16 @@ class Timeline {
   Timeline(const Trace& trace, const TimelineTitle& title)
       : events_(trace.events()), summary_(summarise(trace)), title_(title) {
     origin_us_ = events_.empty() ? 0.0 : events_.front().start_us;
-    pixels_per_us_ = (kWidth - kLeft - kRight) / std::max(summary_.span_us, 1e-3);
+    for (const LaneUse& use : summary_.lanes) {
+      left_ = std::max(left_, 2 * kMargin + text_width(use.lane, kText, kBoldWidth));
+    }
+    pixels_per_us_ = (kWidth - left_ - kRight) / std::max(summary_.span_us, 1e-3);
+    for (const TraceEvent& event : events_) numbers_[event.name].insert(event.block);
   }
 
   std::string svg() {
-    std::string body = legend();
+    std::string body = headline();
+    body += legend();
     const double phases_top = y_;
     y_ += kPhases + kScale;
     const double lanes_top = y_;
@@ -123,47 +115,90 @@ class Timeline {
     for (size_t lane = 0; lane < summary_.lanes.size(); ++lane) {
       body += row(static_cast<int>(lane), lanes_top + kRowHeight * static_cast<double>(lane));
     }
-    return head(y_ + 12.0) + body + "</svg>\n";
+    return head(y_ + 4.0) + body + "</svg>\n";
   }
 
  private:
-  double x_of(double us) const { return kLeft + (us - origin_us_) * pixels_per_us_; }
+  double x_of(double us) const { return left_ + (us - origin_us_) * pixels_per_us_; }
 
-  std::string head(double height) const {
+  static std::string head(double height) {
     return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-        "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\">\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:g} {1:g}\" width=\"{0:g}\" "
+        "height=\"{1:g}\" font-family=\"sans-serif\" font-size=\"{2:g}\">\n"
         "<defs><pattern id=\"wait\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
         "patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"#fff\"/>"
         "<rect width=\"2\" height=\"6\" fill=\"#c8c8c8\"/></pattern></defs>\n"
-        "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n"
-        "<text x=\"12\" y=\"26\" font-size=\"18\" font-weight=\"bold\">{2}</text>\n"
-        "<text x=\"12\" y=\"45\" font-size=\"13\" fill=\"#555\">{3}</text>\n",
-        kWidth, height, xml_text(title_.what), xml_text(title_.how));
+        "<rect width=\"{0:g}\" height=\"{1:g}\" fill=\"white\"/>\n",
+        kWidth, height, kText);
+  }
+
+  // Returns "a prompt of 739 tokens, then 3 steps of the answer", or nothing where the trace does
+  // not tell: each pass begins with one task that looks up the embeddings of its tokens.
+  std::string counted() const {
+    int n_tokens = 0, n_steps = 0;
+    for (const TraceEvent& event : events_) {
+      if (std::string_view(event.name) != "embed") continue;
+      if (event.is_prompt) n_tokens += event.n_tokens;
+      if (!event.is_prompt) ++n_steps;
+    }
+    std::string text;
+    if (n_tokens > 0)
+      text = fmt::format("a prompt of {} token{}", n_tokens, n_tokens == 1 ? "" : "s");
+    if (n_steps > 0) {
+      text += fmt::format("{}{} step{} of the answer", text.empty() ? "" : ", then ", n_steps,
+                          n_steps == 1 ? "" : "s");
+    }
+    return text;
+  }
+
+  // Writes what ran, how, and how to read the picture.
+  std::string headline() {
+    const std::string about = title_.about.empty() ? counted() : title_.about;
+    const std::string what = about.empty() ? title_.what : title_.what + ": " + about;
+    std::string svg;
+    y_ = 6.0;
+    const auto write = [&](std::string_view text, double size, double char_width,
+                           std::string_view look) {
+      for (const std::string& line : lines_of(text, size, char_width)) {
+        y_ += size + 6.0;
+        svg += fmt::format("<text x=\"{:g}\" y=\"{:g}\" font-size=\"{:g}\" {}>{}</text>\n", kMargin,
+                           y_, size, look, xml_text(line));
+      }
+    };
+    write(what, kTitle, kBoldWidth, "font-weight=\"bold\"");
+    write(title_.how, kText, kCharWidth, "fill=\"#555\"");
+    std::string reading =
+        "Time goes to the right. A row shows what one lane does, a box is a task.";
+    if (shows_numbers()) reading += fmt::format(" Numbers: {}.", title_.numbers);
+    write(reading, kText, kCharWidth, "fill=\"#555\"");
+    y_ += 2.0;
+    return svg;
   }
 
   // Draws the kinds of tasks that there are, in the order of the table.
   std::string legend() {
-    double x = 12.0, y = kLegendTop;
+    double x = kMargin;
     std::string svg;
+    y_ += kLegendLine;
     const auto add = [&](const char* fill, std::string_view words) {
-      if (x + text_width(words) > kWidth - kRight) x = 12.0, y += kLegendLine;
+      if (x + 20 + text_width(words, kText) > kWidth - kMargin) x = kMargin, y_ += kLegendLine;
       svg += fmt::format(
-          "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"12\" height=\"12\" fill=\"{}\" "
+          "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"14\" height=\"14\" fill=\"{}\" "
           "stroke=\"#888\" stroke-width=\"0.5\"/><text x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n",
-          x, y - 10, fill, x + 17, y, words);
-      x += 17 + text_width(words) + kLegendGap;
+          x, y_ - 12, fill, x + 20, y_, words);
+      x += 20 + text_width(words, kText) + kLegendGap;
     };
-    const auto is_there = [&](const Kind& kind) {
-      return std::any_of(events_.begin(), events_.end(),
-                         [&](const TraceEvent& e) { return kind_of(e.name).words == kind.words; });
+    const auto is_there = [&](const TaskKind& kind) {
+      return std::any_of(events_.begin(), events_.end(), [&](const TraceEvent& e) {
+        return task_kind(e.name).words == kind.words;
+      });
     };
-    for (const Kind& kind : kKinds) {
+    for (const TaskKind& kind : task_kinds()) {
       if (is_there(kind)) add(kind.colour, kind.words);
     }
-    if (is_there(kOther)) add(kOther.colour, kOther.words);
-    add("url(#wait)", "the lane waits");
-    y_ = y + 14.0;
+    if (is_there(kOtherTasks)) add(kOtherTasks.colour, kOtherTasks.words);
+    add("url(#wait)", "waits");
+    y_ += 14.0;
     return svg;
   }
 
@@ -193,11 +228,11 @@ class Timeline {
       const char* words = is_prompt ? "prompt" : "steps";
       svg += fmt::format(
           "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x,
-          top, std::max(width, 1.0), kPhases - 3, is_prompt ? "#333" : "#bbb");
-      if (width < text_width(words) + 8) continue;
+          top, std::max(width, 1.0), kPhases - 4, is_prompt ? "#333" : "#bbb");
+      if (width < text_width(words, kText)) continue;
       svg += fmt::format(
           "<text x=\"{:.2f}\" y=\"{:.1f}\" text-anchor=\"middle\" fill=\"{}\">{}</text>\n",
-          x + width / 2, top + kPhases - 6, is_prompt ? "#fff" : "#000", words);
+          x + width / 2, top + kPhases - 9, is_prompt ? "#fff" : "#000", words);
     }
     return svg;
   }
@@ -205,18 +240,18 @@ class Timeline {
   std::string row(int lane, double top) const {
     const LaneUse& use = summary_.lanes[static_cast<size_t>(lane)];
     std::string svg = fmt::format(
-        "<text x=\"12\" y=\"{:.1f}\" font-weight=\"bold\">{}</text>"
-        "<text x=\"12\" y=\"{:.1f}\" fill=\"#555\">{:.0f} % busy</text>\n",
-        top + 18, xml_text(use.lane), top + 34,
+        "<text x=\"{0:g}\" y=\"{1:.1f}\" font-weight=\"bold\">{2}</text>"
+        "<text x=\"{0:g}\" y=\"{3:.1f}\" fill=\"#555\">{4:.0f} % busy</text>\n",
+        kMargin, top + 21, xml_text(use.lane), top + 39,
         100 * use.busy_us / std::max(summary_.span_us, 1e-3));
-    double free_since_us = -1.0;
+    // A lane waits before its first task and behind its last one too.
+    double free_since_us = origin_us_;
     for (const TraceEvent& event : events_) {
       if (event.lane != lane) continue;
-      if (free_since_us >= 0.0) svg += wait(free_since_us, event.start_us, top);
-      svg += task(event, top);
+      svg += wait(free_since_us, event.start_us, top) + task(event, top);
       free_since_us = std::max(free_since_us, event.end_us);
     }
-    return svg;
+    return svg + wait(free_since_us, origin_us_ + summary_.span_us, top);
   }
 
   std::string wait(double from_us, double to_us, double top) const {
@@ -228,29 +263,69 @@ class Timeline {
         x_of(from_us), top + 4, width, kBox, time_text(to_us - from_us));
   }
 
+  static bool has_room(std::string_view label, double width) {
+    return text_width(label, kLabel) + 2.0 < width;
+  }
+
+  double width_of(const TraceEvent& event) const {
+    return (event.end_us - event.start_us) * pixels_per_us_;
+  }
+
+  // Returns the longest label that fits: where the numbers of a kind differ, its word and the
+  // number, or the number; else the word. A number alone stands only where most tasks of the kind
+  // in its row have room for theirs, because numbers of few of them say nothing.
+  std::string label(const TraceEvent& event) const {
+    const double width = width_of(event);
+    const std::string word(first_word(task_kind(event.name).words));
+    if (numbers_.at(event.name).size() < 2) return has_room(word, width) ? word : "";
+    const std::string number = event.block < 0 ? "" : fmt::format("{}", event.block);
+    const std::string both = word + " " + number;
+    if (has_room(both, width)) return both;
+    return has_room(number, width) && most_have_room(event.name, event.lane) ? number : "";
+  }
+
+  bool most_have_room(std::string_view name, int lane) const {
+    int n_tasks = 0, n_with_room = 0;
+    for (const TraceEvent& event : events_) {
+      if (event.name != name || event.lane != lane) continue;
+      ++n_tasks;
+      n_with_room += has_room(fmt::format("{}", event.block), width_of(event)) ? 1 : 0;
+    }
+    return 2 * n_with_room > n_tasks;
+  }
+
+  bool shows_numbers() const {
+    return std::any_of(events_.begin(), events_.end(), [&](const TraceEvent& event) {
+      return numbers_.at(event.name).size() > 1 && !label(event).empty();
+    });
+  }
+
   std::string task(const TraceEvent& event, double top) const {
     const double x = x_of(event.start_us);
-    const double width = std::max((event.end_us - event.start_us) * pixels_per_us_, 0.5);
-    const std::string label =
+    const double width = std::max(width_of(event), 0.5);
+    const std::string name =
         event.block < 0 ? std::string(event.name) : fmt::format("{} {}", event.name, event.block);
+    // A gap keeps tasks of one colour apart.
     std::string svg = fmt::format(
         "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\">"
         "<title>{}, {} tokens, {:.1f} µs</title></rect>\n",
-        x, top + 4, width, kBox, kind_of(event.name).colour, xml_text(label), event.n_tokens,
-        event.end_us - event.start_us);
-    if (width > text_width(label) + 4) {
-      svg += fmt::format(
-          "<text x=\"{:.2f}\" y=\"{:.1f}\" text-anchor=\"middle\" fill=\"{}\">{}</text>\n",
-          x + width / 2, top + 4 + kBox / 2 + 4, ink_on(kind_of(event.name).colour),
-          xml_text(label));
-    }
-    return svg;
+        x, top + 4, width > 4.0 ? width - 0.7 : width, kBox, task_kind(event.name).colour,
+        xml_text(name), event.n_tokens, event.end_us - event.start_us);
+    const std::string text = label(event);
+    if (text.empty()) return svg;
+    return svg + fmt::format(
+                     "<text x=\"{:.2f}\" y=\"{:.1f}\" text-anchor=\"middle\" font-size=\"{:g}\" "
+                     "fill=\"{}\">{}</text>\n",
+                     x + width / 2, top + 4 + kBox / 2 + 5, kLabel,
+                     ink_on(task_kind(event.name).colour), text);
   }
 
   const std::vector<TraceEvent> events_;
   const TraceSummary summary_;
   const TimelineTitle title_;
+  std::map<std::string_view, std::set<int>> numbers_;  // of the tasks of a name
   double origin_us_ = 0.0;
+  double left_ = kLeastLeft;  // the end of the room for names of lanes
   double pixels_per_us_ = 1.0;
   double y_ = 0.0;  // everything above this is drawn
 };

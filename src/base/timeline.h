@@ -9,13 +9,18 @@ namespace troika {
 
 // The text that stands above the picture.
 struct TimelineTitle {
-  std::string what;  // what ran: the model
-  std::string how;   // machine and options; may be empty
+  std::string what;      // what ran: the model
+  std::string how = {};  // machine and options
+  // What the picture is about. Empty: the trace tells how long the prompt is, and how many steps
+  // there are.
+  std::string about = {};
+  std::string numbers = "blocks of the model";  // what the events' `block` counts
 };
 
 // Returns an SVG with a row for each lane, which has a box for each task and the lane's busy share.
-// The time between a lane's tasks in which it waited is hatched, and prompts and steps are marked.
-// Words say what colours mean.
+// The time in which a lane waited is hatched, from the start of the first task of all lanes to the
+// end of the last one, and prompts and steps are marked. Words say what colours mean. Tasks of the
+// same kind are numbered where their numbers differ.
 std::string timeline_svg(const Trace& trace, const TimelineTitle& title);
 
 }  // namespace troika

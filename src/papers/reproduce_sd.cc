@@ -331,8 +331,12 @@ TimelineTitle trace_layout_switch(const PhoneFolder& folder, Trace* trace) {
   // The paper's example has two chunks, but here two chunks end before all blocks are loaded.
   runs.switched_prompt(kModel, kK60, n_tokens, schedule::Layout::kPrompt, trace);
   return {
-      fmt::format("{}: blocks change their layout during a prompt of {} tokens", kModel, n_tokens),
-      fmt::format("virtual phone {} with sd.npu; modelled time, nothing is computed", kK60)};
+      .what = kModel,
+      .how =
+          fmt::format("Virtual phone {} with sd.npu; time is modelled. \"blocks\": the layout in "
+                      "which each block is computed.",
+                      kK60),
+      .about = fmt::format("blocks change their layout during a prompt of {} tokens", n_tokens)};
 }
 
 }  // namespace troika::papers

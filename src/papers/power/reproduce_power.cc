@@ -302,8 +302,11 @@ std::vector<BudgetRow> budgets_of_powerinfer2(const PhoneFolder& folder) {
 TimelineTitle trace_pipeline(const PhoneFolder& folder, Trace* trace) {
   PowerRuns runs(folder.path);
   runs.trace({.model = kBamboo}, trace);
-  return {"One step of bamboo-7b, half of its FFN in memory",
-          "8gen3 with powerinfer-2: clusters of neurons on CPU and NPU while others are read"};
+  return {.what = kBamboo,
+          .how =
+              "Virtual phone 8gen3 with the techniques of PowerInfer-2; time is modelled. CPU and "
+              "NPU compute clusters of neurons while others are read.",
+          .about = "one step, half of the feed-forward weights in memory"};
 }
 
 }  // namespace troika::papers
