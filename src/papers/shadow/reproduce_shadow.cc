@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 
 #include "base/error.h"
@@ -339,15 +340,18 @@ TimelineTitle trace_head_pipeline(const PhoneFolder& folder, Trace* trace) {
   }
   TROIKA_ASSERT(!last.empty());
   const double begin_us = last.front().start_us;
+  std::map<std::string_view, int> n_of_kind;
   for (TraceEvent event : last) {
     event.start_us -= begin_us;
     event.end_us -= begin_us;
+    event.block = ++n_of_kind[event.name];
     trace->add(event);
   }
-  return {fmt::format("{}: attention of the last {} of {} tokens in one block, heads in a pipeline",
-                      kSmall, runs.chunk(), kTokens),
-          "virtual phone 8gen3 with shadowattn, one middle core; modelled time, nothing is "
-          "computed"};
+  return {.what = kSmall,
+          .how = "Virtual phone 8gen3 with shadowAttn on one middle core; time is modelled",
+          .about = fmt::format("attention of the last {} of {} tokens in one block", runs.chunk(),
+                               kTokens),
+          .numbers = "launches and heads, in their order"};
 }
 
 }  // namespace troika::papers

@@ -44,7 +44,9 @@ struct KernelRow {
 std::vector<KernelRow> kernels_of_shadowattn(const PhoneFolder& folder);
 
 // Traces attention of the last chunk of 2,048 tokens of PhoneLM-0.5B in one block, with heads in
-// their pipeline.
+// their pipeline. The `block` of an event says which task of its kind it is, from 1. As the core
+// computes a head as soon as it has selected its positions, the selection and the exact part of a
+// head have the same number.
 TimelineTitle trace_head_pipeline(const PhoneFolder& folder, Trace* trace);
 // Names the rows of such a trace.
 inline const std::vector<std::string> kHeadPipelineRows = {"cpu", "npu"};

@@ -10,6 +10,7 @@
 #include "engine/session.h"
 #include "tests/support/paper_report.h"
 #include "tests/support/repository.h"
+#include "tests/support/temp_folder.h"
 
 namespace troika::papers {
 namespace {
@@ -154,7 +155,22 @@ TEST(ReproduceShadow, S6ThePictureHasOneChunkOfBothLanes) {
   const TimelineTitle title = trace_head_pipeline(folder, &trace);
   EXPECT_FALSE(title.what.empty());
   std::set<std::string> names;
-  for (const TraceEvent& event : trace.events()) names.insert(event.name);
+  int n_selected = 0, n_exact = 0;
+  for (const TraceEvent& event : trace.events()) {
+    const std::string name = event.name;
+    names.insert(name);
+    // A head is computed before the next one is selected, so that both parts have its number.
+    if (name == "select") {
+      EXPECT_EQ(event.block, ++n_selected);
+    } else if (name == "exact") {
+      EXPECT_EQ(event.block, n_selected);
+      ++n_exact;
+    }
+  }
+  // `troika reproduce shadowattn --timeline docs/head-pipeline.svg` draws it again.
+  EXPECT_TRUE(timeline_svg(trace, title) ==
+              test::read_whole(test::repository_file("docs/head-pipeline.svg")));
+  EXPECT_EQ(n_exact, 16);  // the heads of PhoneLM-0.5B
   EXPECT_EQ(names, (std::set<std::string>{"estimate", "exact", "ffn", "qkv", "select"}));
 }
 
