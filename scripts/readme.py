@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
-"""Measures what the README's first screen shows: a table beside llama.cpp, and a picture of lanes at work.
+"""Measures what the README's first screen shows: a table beside llama.cpp.
 
 Usage: scripts/readme.py --peer FOLDER [--pairs N] [--print]
-       scripts/readme.py --picture
 
 FOLDER holds llama-bench. Makes models of real shapes with random weights (speed does not depend on their values), runs
 `troika bench` on each in alternation with the peer, without any option, and replaces what stands between the marks in
-README.md. --print changes nothing. --picture draws docs/timeline.svg: the built-in model on a virtual phone, whose
-time is modelled, so that it is the same everywhere.
+README.md. --print changes nothing. scripts/pictures.py draws the picture below the table.
 """
 import argparse
 import json
@@ -21,12 +19,10 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "build" / "release" / "troika"
-PICTURE = ROOT / "docs" / "timeline.svg"
 MARKS = re.compile(r"(<!-- measured:[^\n]*-->\n).*?(<!-- end of what was measured -->)", re.DOTALL)
 # A name of `troika synth --list`, its type, and what people call the model.
 MODELS = [("qwen2.5-0.5b", "q8_0", "Qwen2.5 0.5B, 8 bits"), ("qwen2-1.5b", "q4_0", "Qwen2 1.5B, 4 bits")]
 PROMPT_TOKENS, ANSWER_TOKENS = 512, 64
-PICTURE_CHARACTERS = 2600
 
 
 def processor_name():
@@ -70,29 +66,14 @@ def table(options):
     return "\n".join([*lines, "", *textwrap.wrap(text, 118), ""])
 
 
-def draw():
-    command = [PROGRAM, "run", ROOT / "models" / "troika-silu-q8_0.gguf", "--machine", ROOT / "phones" / "8gen3.json",
-               "--stack", "llm.npu", "--npu-step", "out-of-order", "--npu-prune", "0", "--lanes", "cpu;npu",
-               "-f", "-", "--draft", "none", "-n", "4", "--seed", "1", "--timeline", PICTURE]
-    prompt = (ROOT / "texts" / "the-river-bank.txt").read_text()[:PICTURE_CHARACTERS]
-    subprocess.run(command, check=True, input=prompt, text=True, stdout=subprocess.DEVNULL)
-    print(f"{PICTURE.relative_to(ROOT)}: drawn")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer", type=pathlib.Path)
+    parser.add_argument("--peer", type=pathlib.Path, required=True, help="the folder of llama-bench")
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--picture", action="store_true")
     parser.add_argument("--print", action="store_true")
     options = parser.parse_args()
     if not PROGRAM.exists():
         sys.exit(f"error: {PROGRAM} is missing: build it with scripts/try.sh first")
-    if options.picture:
-        draw()
-        return
-    if options.peer is None:
-        parser.error("give --peer FOLDER, which holds llama-bench, or --picture")
     text = table(options)
     readme = ROOT / "README.md"
     old = readme.read_text()
