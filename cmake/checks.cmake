@@ -14,6 +14,7 @@ troika_add_check(checks_find_faults tests/house/checks_test.py)
 troika_add_check(scripts tests/house/scripts_test.py)
 troika_add_check(release tests/house/release_test.py)
 troika_add_check(tables tests/house/tables_test.py)
+troika_add_check(charts tests/house/pictures_test.py)
 if(TARGET troika)
   troika_add_check(documents scripts/check_documents.py --program $<TARGET_FILE:troika>)
   # A sanitized program prints the same figures ten times as slowly.

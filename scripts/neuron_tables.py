@@ -2,7 +2,8 @@
 """Writes into docs/powerinfer-2.md, and draws as docs/neuron-budgets.svg, how fast planted models run with less memory than they need.
 
     python3 scripts/neuron_tables.py OVERLAP=MODEL... [--program build/release/troika] [--ways mmap,neurons] [--budgets 50:2860,25:2280]
-        [--rounds 1] [--steps 16] [--kept build/neurons.json]
+        [--rounds 1] [--steps 16] [--kept build/neurons.json] [--machine "AMD EPYC, 2 cores"]
+    python3 scripts/neuron_tables.py --redraw --machine "AMD EPYC, 2 cores"
 
 Each MODEL comes from `troika synth --like bamboo-7b --type q4_0 --plant-sparsity 15% --overlap OVERLAP`, counted by `troika neurons MODEL
 --predictor RANK`. A budget is the share of the FFN that it means, in percent, and the megabytes that all of the process may take. Each run is in a
@@ -16,7 +17,7 @@ import statistics
 
 from limited_runs import limited_run
 from line_chart import line_chart
-from tables import ROOT, Kept, replace, table
+from tables import ROOT, Kept, processor, replace, table
 
 PAGE = ROOT / "docs" / "powerinfer-2.md"
 PICTURE = ROOT / "docs" / "neuron-budgets.svg"
@@ -63,8 +64,8 @@ def hits(rounds):
     return f"{100 * neurons['hits'] / max(1, neurons['hits'] + neurons['misses']):.0f} %"
 
 
-def picture(results, budgets, overlaps, ways):
-    """Speed over budget, a line for each overlap of the best way, and the map's."""
+def picture(results, budgets, overlaps, ways, machine):
+    """Speed over budget, a line for each overlap of the fastest way, and the map's."""
     lines = {}
     for overlap in overlaps:
         points = []
@@ -75,16 +76,32 @@ def picture(results, budgets, overlaps, ways):
                 points.append((share, best))
         lines[f"overlap {overlap}"] = points
     lines["file mapped"] = [(share, statistics.median(speeds(results[overlaps[0], megabytes, "mmap"]))) for share, megabytes in budgets
-                       if "mmap" in ways and speeds(results[overlaps[0], megabytes, "mmap"])]
-    return line_chart("bamboo-7b with 15 % of its neurons live, files on the disk",
-                      "the best way that was measured; overlap: the share of live neurons that the next token needs too",
+                            if "mmap" in ways and speeds(results[overlaps[0], megabytes, "mmap"])]
+    return line_chart("How fast bamboo-7b answers when a part of its weights is in memory",
+                      [f"{machine}; the rest is on its disk, not in the page cache. Weights are invented: 15 % of neurons fire.",
+                       "Overlap: the share of them that the next token needs too; each point is the fastest way of the table.",
+                       "File mapped: the system reads pages of the file when they are touched."],
                       "share of the feed-forward weights in memory, %", "tokens/s", lines,
-                      x_ticks=[0, *sorted(share for share, _ in budgets)])
+                      x_ticks=[0, *sorted(share for share, _ in budgets)], x_unit=" %")
+
+
+def on_page(page):
+    """What the table says: results as measuring gives them, budgets, overlaps and ways."""
+    lines = page.split("<!-- table neuron budgets here -->\n")[1].split("\n<!-- end of table -->")[0].splitlines()
+    head, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if not line.startswith("|---")]
+    overlaps = [cell.removeprefix("overlap ") for cell in head[3:]]
+    names = {name: way for way, (name, _) in WAYS.items()}
+    found = {(overlap, int(row[2].split()[0]), names[row[0]]): [{"tokens_per_s": float(cell.split()[0].rstrip(","))}] if cell else []
+             for row in rows for overlap, cell in zip(overlaps, row[3:])}
+    budgets = list(dict.fromkeys((float(row[1].split()[0]), int(row[2].split()[0])) for row in rows))
+    ways = list(dict.fromkeys(names[row[0]] for row in rows))
+    return {(overlap, megabytes, way): found.get((overlap, megabytes, way), [])
+            for overlap in overlaps for _, megabytes in budgets for way in ways}, budgets, overlaps, ways
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+", metavar="OVERLAP=MODEL")
+    parser.add_argument("models", nargs="*", metavar="OVERLAP=MODEL")
     parser.add_argument("--program", default=ROOT / "build" / "release" / "troika")
     parser.add_argument("--ways", default="mmap,matrix,lru,neurons,pins")
     parser.add_argument("--budgets", default="50:2860,25:2280,2:1560")
@@ -94,7 +111,14 @@ def main():
     parser.add_argument("--limit-s", default=120, type=int)
     parser.add_argument("--kept", default=ROOT / "build" / "neurons.json", type=pathlib.Path)
     parser.add_argument("--only-kept", action="store_true", help="measure nothing, write what there is")
+    parser.add_argument("--machine", default=processor(), help="what the picture calls the machine")
+    parser.add_argument("--redraw", action="store_true", help="measure nothing, draw the table of the page")
     options = parser.parse_args()
+    if options.redraw:
+        PICTURE.write_text(picture(*on_page(PAGE.read_text("utf-8")), options.machine), "utf-8")
+        return
+    if not options.models:
+        parser.error("give an OVERLAP=MODEL, or --redraw")
     models = dict(one.split("=", 1) for one in options.models)
     budgets = [(float(one.split(":")[0]), int(one.split(":")[1])) for one in options.budgets.split(",")]
     ways = options.ways.split(",")
@@ -118,7 +142,7 @@ def main():
                 rows.append([WAYS[way][0], f"{share:g} %", f"{megabytes} MB", *cells])
     text = table(["way", "of the FFN", "all memory", *[f"overlap {overlap}" for overlap in models]], rows)
     PAGE.write_text(replace(PAGE.read_text("utf-8"), "neuron budgets here", text), "utf-8")
-    PICTURE.write_text(picture(results, budgets, list(models), ways), "utf-8")
+    PICTURE.write_text(picture(results, budgets, list(models), ways, options.machine), "utf-8")
 
 
 if __name__ == "__main__":

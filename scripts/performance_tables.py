@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Measures what docs/performance.md shows, and writes it there.
 
-Usage: scripts/performance_tables.py [--record FILE.json] [--pairs N] [--print]
+Usage: scripts/performance_tables.py [--record FILE.json] [--pairs N] [--print] [--machine TEXT] [--redraw]
 
 Runs `troika_record` (configure with -DTROIKA_BENCH=ON), which measures kernels. Replaces what stands between the marks, and writes docs/performance.svg.
---record takes an earlier record (troika_record --json) instead; --print writes to standard output only.
+--record takes an earlier record (troika_record --json) instead; --print writes to standard output only. --machine says
+what the picture calls the machine, where that is not this one; --redraw draws the tables of the page again.
 """
 import argparse
 import json
@@ -14,7 +15,7 @@ import subprocess
 import sys
 
 from line_chart import line_chart
-from tables import ROOT, table
+from tables import ROOT, processor, table
 
 BUILD = ROOT / "build" / "release"
 PAGE = ROOT / "docs" / "performance.md"
@@ -58,15 +59,31 @@ def attention(record, kernels):
                  [[str(size)] + [ratio(cells.get((size, column))) for column in columns] for size in sizes])
 
 
-def picture(record, kernels):
+def picture(record, kernels, machine):
     """Time over reading time against tokens: flat where memory is the limit, a slope where arithmetic is."""
     found = {row["what"]: row["median"] for row in record if row["kernels"] == kernels}
     values = {name: [(n, found.get(f"{name}, {n} token{'' if n == 1 else 's'}, from memory")) for n in TOKENS]
               for name in PICTURED}
-    return line_chart(f"A product with several tokens, {kernels}", "time of the product over the time of reading its weights; both axes are logarithmic",
+    return line_chart("How long it takes to multiply weights with several tokens at once",
+                      [f"{machine}, one thread, kernels for {kernels}; weights come from memory. Each line is a format of weights.",
+                       "1 is the time in which a plain loop reads the same bytes. Both axes are logarithmic."],
                       "tokens together", "times as long as reading",
                       {name: [(n, value) for n, value in points if value] for name, points in values.items()},
                       x_ticks=TOKENS, y_ticks=[1, 2, 4, 8, 16])
+
+
+def on_page(page):
+    """The record of products that the tables of the page show, as far as the picture needs it."""
+    record = []
+    kernels = None
+    for line in page.split("<!-- products -->")[1].split("<!-- end -->")[0].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("`"):
+            kernels = line.strip("`")
+        elif cells[0] in FORMATS:
+            record += [{"kernels": kernels, "what": f"{cells[0]}, {n} token{'' if n == 1 else 's'}, from memory",
+                        "median": float(cell.split()[0])} for n, cell in zip(TOKENS, cells[1:])]
+    return record
 
 
 def main():
@@ -74,7 +91,13 @@ def main():
     parser.add_argument("--record")
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--print", action="store_true")
+    parser.add_argument("--machine", default=processor(), help="what the picture calls the machine")
+    parser.add_argument("--redraw", action="store_true", help="measure nothing, draw the tables of the page")
     options = parser.parse_args()
+    if options.redraw:
+        record = on_page(PAGE.read_text())
+        PICTURE.write_text(picture(record, record[0]["kernels"], options.machine))
+        return 0
     if options.record:
         record = json.loads(pathlib.Path(options.record).read_text())
     else:
@@ -93,7 +116,7 @@ def main():
             sys.exit(f"{PAGE} has no mark '<!-- {name} -->'.")
         page = marks.sub(lambda match: f"{match.group(1)}\n{text}\n\n{match.group(2)}", page)
     PAGE.write_text(page)
-    PICTURE.write_text(picture(record, names[0]))
+    PICTURE.write_text(picture(record, names[0], options.machine))
     return 0
 
 

@@ -3,10 +3,18 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def processor():
+    """What this machine calls its processor, and how many cores of it one may use."""
+    match = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text("utf-8"))
+    n_cores = len(os.sched_getaffinity(0))
+    return f"{match.group(1) if match else os.uname().machine}, {n_cores} core{'' if n_cores == 1 else 's'}"
 
 
 def table(header, rows):
