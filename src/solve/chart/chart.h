@@ -9,7 +9,7 @@ namespace troika::solve {
 
 struct Series {
   std::string name;
-  std::vector<std::pair<double, double>> points;  // the points in ascending order of x
+  std::vector<std::pair<double, double>> points = {};  // in ascending order of x
   bool dashed = false;
 };
 
