@@ -21,7 +21,7 @@ PHONES = ["--phones", ROOT / "phones"]
 PICTURES = {
     "timeline.svg": ["run", ROOT / "models" / "troika-silu-q8_0.gguf", "--machine", ROOT / "phones" / "8gen3.json",
                      "--stack", "llm.npu", "--npu-step", "out-of-order", "--npu-prune", "0", "--lanes", "cpu;npu",
-                     "-f", "-", "--draft", "none", "-n", "4", "--seed", "1"],
+                     "--no-plan", "-f", "-", "--draft", "none", "-n", "4", "--seed", "1"],
     "head-pipeline.svg": ["reproduce", "shadowattn", *PHONES],
     "layout-switch.svg": ["reproduce", "sd.npu", *PHONES],
 }
