@@ -8,13 +8,13 @@
 
 #include "base/error.h"
 #include "plan/json_fields.h"
+#include "plan/phones/published.h"
 
 namespace troika::papers {
 namespace {
 
 constexpr const char* kKindNames[] = {"first", "assumption", "correction"};
-constexpr const char* kReports[] = {"micro",     "baselines",  "llm.npu",     "sd.npu",
-                                    "heterollm", "shadowattn", "powerinfer-2"};
+constexpr const char* kReportsOfNoPaper[] = {"micro", "baselines"};
 constexpr const char* kFigures[] = {"fit",    "held-out", "values", "ratios",
                                     "ranges", "all",      "kept",   "orderings"};
 constexpr double kMostFigure = 1e6;
@@ -49,9 +49,11 @@ std::vector<Change> read_record(const std::string& phones) {
     change.what = json.text("what");
     change.reason = json.text("reason");
     const plan::JsonFields figures = json.object("figures");
-    for (const char* report : kReports) {
+    const auto read_report = [&](const char* report) {
       if (figures.has(report)) change.figures[report] = read_figures(figures.object(report));
-    }
+    };
+    for (const char* report : kReportsOfNoPaper) read_report(report);
+    for (const char* paper : plan::kPapers) read_report(paper);
     record.push_back(std::move(change));
   });
   return record;
