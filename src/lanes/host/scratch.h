@@ -9,9 +9,9 @@
 
 namespace troika::lanes {
 
-// Returns at least what HostLane::held_bytes() will be, and little more. Segments of attention are
-// left out: they grow with the context and stay small. `guesses_experts` says that steps guess
-// which experts the next mixture takes.
+// Returns at least what HostLane::held_bytes() will be, and little more. What attention takes as
+// texts grow is left out (attention_lists.h). `guesses_experts` says that steps guess which experts
+// the next mixture takes.
 size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::PlannedLane& lane,
                           const plan::Plan& plan, bool guesses_experts = false);
 
