@@ -58,6 +58,15 @@ namespace {
 
 constexpr size_t kLine = 64;  // bytes to which these buffers are aligned
 
+// Gives a buffer whose contents nobody needs room for n values and no more: a vector that grows
+// takes up to twice what it is asked for.
+template <typename T>
+void make_room(size_t n, std::vector<T>* values) {
+  if (values->size() >= n) return;
+  *values = std::vector<T>();
+  values->resize(n);
+}
+
 template <typename T>
 T* aligned(T* values) {
   const auto address = reinterpret_cast<uintptr_t>(values);
@@ -123,7 +132,7 @@ void HostLane::reserve(const BoundOp& bound, int n_tokens) {
   if (const ExpertCounts* experts = experts_of(bound)) {
     expert_scratch_length_ =
         std::max(expert_scratch_length_, expert_scratch_length(*experts, n_tokens));
-    expert_scratch_.resize(static_cast<size_t>(info_.n_threads) * expert_scratch_length_);
+    make_room(static_cast<size_t>(info_.n_threads) * expert_scratch_length_, &expert_scratch_);
   }
 }
 
@@ -147,15 +156,15 @@ void HostLane::reserve_product(const BoundOp& bound, int n_tokens) {
   const bool is_divided = product.outliers.role != Role::kWhole;
   if (!is_divided) {
     const size_t n_prepared = n_rows * static_cast<size_t>(std::max(product.experts.n_used, 1));
-    prepared_.resize(std::max(prepared_.size(), n_prepared * prepared_row_bytes(bound) + kLine));
+    make_room(n_prepared * prepared_row_bytes(bound) + kLine, &prepared_);
   }
   const size_t n_scratch =
       std::max(guess_floats(product.guess), product.form == InputForm::kInt8 ? k : 0);
   scratch_floats_ = std::max(scratch_floats_, n_scratch);
-  scratch_.resize(static_cast<size_t>(info_.n_threads) * scratch_floats_);
+  make_room(static_cast<size_t>(info_.n_threads) * scratch_floats_, &scratch_);
   if (product.form != InputForm::kInt8) return;
   if (!product.int8_rule.takes_outliers() || is_divided) return;
-  outlier_counts_.resize(std::max(outlier_counts_.size(), n_rows));
+  make_room(n_rows, &outlier_counts_);
   if (n_rows * k <= n_outliers_) return;
   n_outliers_ = n_rows * k;
   outliers_ = std::make_unique_for_overwrite<kernels::Outlier[]>(n_outliers_);
@@ -165,7 +174,7 @@ void HostLane::reserve_product(const BoundOp& bound, int n_tokens) {
 void HostLane::reserve_stretch(size_t bytes) {
   stretch_bytes_ = std::max(stretch_bytes_, bytes);
   if (stretch_bytes_ == 0) return;
-  stretches_.resize(static_cast<size_t>(info_.n_threads) * stretch_bytes_ + kLine);
+  make_room(static_cast<size_t>(info_.n_threads) * stretch_bytes_ + kLine, &stretches_);
 }
 
 size_t HostLane::held_bytes() const {
