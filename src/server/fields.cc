@@ -15,40 +15,9 @@ namespace {
 // million comparisons, some milliseconds, and no person writes as many.
 constexpr size_t kMostKeys = 2000;
 
-// Says what a text has too much of for the reader of JSON, which calls itself for each level of
-// brackets and compares keys: a stranger must not decide how often. Returns "" if it is nothing.
-std::string excess_of(std::string_view text, size_t* n_compared) {
-  std::vector<size_t> n_keys;  // by the level of brackets
-  bool is_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (is_string) {
-      if (c == '\\') ++i;
-      is_string = c != '"';
-    } else if (c == '"') {
-      is_string = true;
-    } else if (c == '[' || c == '{') {
-      if (n_keys.size() == kMostNested) {
-        return fmt::format("The body is nested more than {} times.", kMostNested);
-      }
-      n_keys.push_back(0);
-    } else if ((c == ']' || c == '}') && !n_keys.empty()) {
-      n_keys.pop_back();
-    } else if (c == ':' && !n_keys.empty()) {
-      *n_compared += n_keys.back();
-      if (++n_keys.back() > kMostKeys) {
-        return fmt::format("An object of the body has more than {} fields.", kMostKeys);
-      }
-      if (*n_compared > kMostCompared) return "Too many objects of the body have many fields.";
-    }
-  }
-  return "";
-}
-
-}  // namespace
-
-size_t nested_levels(std::string_view json) {
-  size_t n = 0, n_most = 0;
+// Calls visit(c) for each character of JSON that is outside of texts, until that returns false.
+template <typename Visit>
+void visit_marks(std::string_view json, Visit visit) {
   bool is_string = false;
   for (size_t i = 0; i < json.size(); ++i) {
     const char c = json[i];
@@ -57,12 +26,50 @@ size_t nested_levels(std::string_view json) {
       is_string = c != '"';
     } else if (c == '"') {
       is_string = true;
-    } else if (c == '[' || c == '{') {
+    } else if (!visit(c)) {
+      return;
+    }
+  }
+}
+
+// Says what a text has too much of for the reader of JSON, which calls itself for each level of
+// brackets and compares keys: a stranger must not decide how often. Returns "" if it is nothing.
+std::string excess_of(std::string_view text, size_t* n_compared) {
+  std::vector<size_t> n_keys;  // by the level of brackets
+  std::string excess;
+  visit_marks(text, [&](char c) {
+    if (c == '[' || c == '{') {
+      if (n_keys.size() == kMostNested) {
+        excess = fmt::format("The body is nested more than {} times.", kMostNested);
+      }
+      n_keys.push_back(0);
+    } else if ((c == ']' || c == '}') && !n_keys.empty()) {
+      n_keys.pop_back();
+    } else if (c == ':' && !n_keys.empty()) {
+      *n_compared += n_keys.back();
+      if (++n_keys.back() > kMostKeys) {
+        excess = fmt::format("An object of the body has more than {} fields.", kMostKeys);
+      } else if (*n_compared > kMostCompared) {
+        excess = "Too many objects of the body have many fields.";
+      }
+    }
+    return excess.empty();
+  });
+  return excess;
+}
+
+}  // namespace
+
+size_t nested_levels(std::string_view json) {
+  size_t n = 0, n_most = 0;
+  visit_marks(json, [&](char c) {
+    if (c == '[' || c == '{') {
       n_most = std::max(n_most, ++n);
     } else if ((c == ']' || c == '}') && n > 0) {
       --n;
     }
-  }
+    return true;
+  });
   return n_most;
 }
 
