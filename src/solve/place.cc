@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "solve/assignment_search.h"
 
 namespace troika::solve {
 namespace {
@@ -157,11 +158,12 @@ class Placer {
     classes_.assign(subgraphs_.size(), {});
     for (const plan::Shape& shape : shapes) {
       measure(shape);
-      const Assignment best = search(shape);
-      Placed one{{}, *settle(best, shape)};
+      const FoundAssignment best = search(shape);
+      Placed one{{}, *settle(best.lanes, shape)};
+      one.found.is_bounded = best.is_bounded;
       one.found.shape = shape;
       one.found.us = one.settled.us;
-      for (size_t k = 0; k < kinds_.size(); ++k) one.found.lanes[kinds_[k].name] = best[k];
+      for (size_t k = 0; k < kinds_.size(); ++k) one.found.lanes[kinds_[k].name] = best.lanes[k];
       for (int lane = 0; lane < n_lanes_; ++lane) {
         const auto single = settle(Assignment(kinds_.size(), lane), shape, /*by_rules=*/false);
         one.found.single_lane_us.push_back(single ? single->us : one.settled.us);
@@ -290,9 +292,8 @@ class Placer {
                        [&](size_t i) { return has_class_of(i, lane, shape_for(kind, shape)); });
   }
 
-  // Tries all assignments: there are seven kinds at most, and few lanes. Rules that hold for all
-  // blocks of a kind leave no choice.
-  Assignment search(plan::Shape shape) const {
+  // Rules that hold for all blocks of a kind leave no choice.
+  FoundAssignment search(plan::Shape shape) const {
     std::vector<std::vector<int>> allowed;
     for (const Kind& kind : kinds_) {
       allowed.emplace_back();
@@ -300,22 +301,11 @@ class Placer {
         if (may_run(kind, lane, shape)) allowed.back().push_back(lane);
       }
     }
-    std::vector<size_t> at(kinds_.size(), 0);
-    Assignment best;
-    double best_us = 0.0;
-    while (true) {
-      Assignment lanes;
-      for (size_t k = 0; k < kinds_.size(); ++k) lanes.push_back(allowed[k][at[k]]);
+    FoundAssignment best = find_assignment(allowed, [&](const Assignment& lanes) {
       const std::optional<Settled> settled = settle(lanes, shape);
-      if (settled && (best.empty() || settled->us < best_us)) {
-        best = lanes;
-        best_us = settled->us;
-      }
-      size_t k = 0;
-      while (k < at.size() && ++at[k] == allowed[k].size()) at[k++] = 0;
-      if (k == at.size()) break;
-    }
-    if (!best.empty()) return best;
+      return settled ? std::optional(settled->us) : std::nullopt;
+    });
+    if (!best.lanes.empty()) return best;
     throw Error(
         "No lane has memory for all weights; give another lane, as in ‹lanes› \"cpu;npu\", or a "
         "lane more memory.");

@@ -19,6 +19,9 @@ struct ShapeChoice {
   // Has the lane of each kind of subgraph, as far as the lane's memory goes.
   std::map<std::string, int> lanes;
   double us = 0.0;  // the time of the pass as it will run
+  // Says that there were too many ways to divide the kinds among lanes to try them all, so that a
+  // better one may be.
+  bool is_bounded = false;
   // Has for each lane the time of the pass with as much as fits on that lane.
   std::vector<double> single_lane_us;
 };

@@ -72,6 +72,26 @@ TEST(Place, N10_PromptAndGenerationGetTheLaneThatSuitsEach) {
   EXPECT_EQ(plan.lane_of("head", {plan::Phase::kStep, 1}), 0);
 }
 
+// Eight lanes have more placements than can be tried.
+TEST(Place, N10_ManyLanesAreSearchedWithinABound) {
+  const Model m;
+  std::vector<plan::PlannedLane> lanes(8, two_lanes()[1]);
+  const auto choice =
+      place(m.blueprint, m.weights, lanes, MadeUpTimes(1.0), request_of({1, 8, 128}));
+  ASSERT_EQ(choice.shapes.size(), 3u);
+  for (const ShapeChoice& shape : choice.shapes) {
+    EXPECT_TRUE(shape.is_bounded);
+    for (const double us : shape.single_lane_us) EXPECT_LE(shape.us, us);
+  }
+  // It is as good as the best of two lanes, because the others are like the second.
+  const auto two =
+      place(m.blueprint, m.weights, two_lanes(), MadeUpTimes(1.0), request_of({1, 8, 128}));
+  for (size_t i = 0; i < two.shapes.size(); ++i) {
+    EXPECT_FALSE(two.shapes[i].is_bounded);
+    EXPECT_EQ(choice.shapes[i].us, two.shapes[i].us);
+  }
+}
+
 TEST(Place, TheChoiceIsNeverSlowerThanASingleLane) {
   const Model m;
   for (const double handover : {0.0, 10.0, 1e3, 1e6}) {

@@ -210,8 +210,12 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
   choose_chunk(times, blueprint, longest, &candidates.front().plan);
   if (!whole.has_single_lane) {
     plan::Plan& plan = candidates.front().plan;
-    plan.placements =
-        solve::place(blueprint, weights, plan.lanes, times, place_request(plan)).placements;
+    const solve::PlacementChoice places =
+        solve::place(blueprint, weights, plan.lanes, times, place_request(plan));
+    plan.placements = places.placements;
+    candidates.front().is_bounded =
+        std::any_of(places.shapes.begin(), places.shapes.end(),
+                    [](const solve::ShapeChoice& shape) { return shape.is_bounded; });
     whole.name += ", cut";
     if (options.lanes.has_cuts && choose_cuts(times, blueprint, weights, request.prompts, &whole)) {
       candidates.push_back(whole);

@@ -71,6 +71,13 @@ PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& pr
     row += fmt::format("{:>9.1f} ms{}\n", c.step_us / kUsInMs, i == choice.best ? "  chosen" : "");
     print(row);
   }
+  for (const PlanCandidate& c : choice.candidates) {
+    if (!c.is_bounded) continue;
+    print(fmt::format(
+        "\n{}: so many lanes have too many placements to try them all, and a better one may be; "
+        "fewer lanes, or rules for some subgraphs (--place), leave fewer\n",
+        c.name));
+  }
   for (size_t i = 0; i < choice.candidates.size(); ++i) {
     const PlanCandidate& c = choice.candidates[i];
     const bool is_told_by_next =
