@@ -2,16 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "lanes/host/experts/experts.h"
 #include "lanes/host/host_lane.h"
 #include "lanes/host/host_machine.h"
 #include "machines/devices.h"
-#include "model/limits.h"
 
 namespace troika::machines {
-
-// The lane keeps room for so many experts on its stack.
-static_assert(model::kMostExperts <= lanes::kMostExperts);
 
 std::unique_ptr<lanes::Machine> make_host(const kernels::Table& kernels, const plan::Plan& plan,
                                           const prepare::LoadedWeights& weights) {

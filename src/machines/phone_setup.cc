@@ -12,6 +12,7 @@
 #include "base/system.h"
 #include "machines/phone_heads.h"
 #include "machines/phone_shapes.h"
+#include "model/limits.h"
 #include "prepare/make_plan.h"
 #include "prepare/saved_plan.h"
 #include "solve/profile/op_bench.h"
@@ -70,9 +71,9 @@ std::string known_stacks(const fs::path& folder) {
 }
 
 int context_of(const prepare::Options& options, const model::Blueprint& blueprint) {
-  if (options.memory.context > plan::kMostContext) {
+  if (options.memory.context > model::kMostContext) {
     throw UsageError(fmt::format("‹context› {} is longer than a plan can say; use {} or less.",
-                                 options.memory.context, plan::kMostContext));
+                                 options.memory.context, model::kMostContext));
   }
   if (options.memory.context > 0) return options.memory.context;
   return std::min(blueprint.trained_context, kPhoneContext);

@@ -11,6 +11,7 @@
 #include "forge/hollow.h"
 #include "model/architecture.h"
 #include "model/known.h"
+#include "model/limits.h"
 #include "plan/plan_json.h"
 #include "prepare/saved_plan.h"
 #include "tests/support/repository.h"
@@ -42,12 +43,12 @@ class PhoneSetups : public testing::Test {
 };
 
 TEST_F(PhoneSetups, EveryContextThatAPlanCanSayIsPlanned) {
-  for (const int context : {1, 16, 17, 4096, plan::kMostContext}) {
+  for (const int context : {1, 16, 17, 4096, model::kMostContext}) {
     const plan::Plan plan = make(context)->plan;
     EXPECT_EQ(plan.context, context);
     EXPECT_GE(plan.chunk(), 32) << context;
   }
-  EXPECT_THROW(make(plan::kMostContext + 1), UsageError);
+  EXPECT_THROW(make(model::kMostContext + 1), UsageError);
   EXPECT_THROW(make(2000000000), UsageError);
 }
 

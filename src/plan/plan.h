@@ -58,7 +58,6 @@ enum class Order : uint8_t {
 };
 
 inline constexpr int kMostChunksInFlight = 64;
-inline constexpr int kMostContext = 1 << 27;    // counts tokens
 inline constexpr int kMostShapeRows = 1 << 20;  // counts tokens of one pass
 
 // Plan::class_at returns less than this.

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "model/limits.h"
 #include "plan/cuts/cuts_json.h"
 #include "plan/device.h"
 #include "plan/int8_json.h"
@@ -180,7 +181,7 @@ void read_attention(const JsonFields& fields, Plan* plan) {
     plan->attention.above =
         attention.has("above") ? attention.number("above", 0.0, PromptAttention::kMostAbove) : 0.0;
     plan->attention.share = attention.positive("share", 1.0);
-    plan->attention.from = static_cast<int>(attention.integer("from", 0, kMostContext));
+    plan->attention.from = static_cast<int>(attention.integer("from", 0, model::kMostContext));
     if (attention.has("reason")) plan->attention.reason = attention.text("reason");
     if (attention.has("head_shares")) {
       for (const double share : attention.positives("head_shares", 1.0)) {
@@ -388,7 +389,7 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
     file.tuned = {tuned.text("when"), tuned.text("program"), tuned.text("model_key")};
   }
   Plan& plan = file.plan;
-  plan.context = static_cast<int>(fields.integer("context", 1, kMostContext));
+  plan.context = static_cast<int>(fields.integer("context", 1, model::kMostContext));
   try {
     plan.activations = activations_from_name(fields.text("activations"));
   } catch (const UsageError& error) {

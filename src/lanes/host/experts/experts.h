@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "lanes/host/op_context.h"
+#include "model/limits.h"
 
 namespace troika::lanes {
 
@@ -29,8 +30,8 @@ inline void write_route(float* routes, size_t i, const Route& route) {
 // Returns null for an op that has nothing to do with experts.
 const ExpertCounts* experts_of(const BoundOp& bound);
 
-// A mixture has no more experts than this.
-inline constexpr size_t kMostExperts = 1024;
+// A mixture has no more experts than this, and the lane keeps room for so many on its stack.
+inline constexpr size_t kMostExperts = model::kMostExperts;
 
 // Returns how many whole numbers each worker needs beside the blueprint's values.
 size_t expert_scratch_length(const ExpertCounts& experts, int n_tokens);
