@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include "base/error.h"
@@ -137,18 +136,28 @@ void write_file(const std::string& path, std::string_view content) {
   file.commit();
 }
 
-std::optional<std::string> read_whole_file(const std::string& path) {
+std::optional<std::string> read_whole_file(const std::string& path, uint64_t most_bytes) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::nullopt;
-  try {
-    std::string bytes((std::istreambuf_iterator<char>(file)), {});
-    if (file.bad()) return std::nullopt;
-    return bytes;
-  } catch (const std::ios_base::failure&) {
-    // An iterator passes on what the stream would keep to itself: a folder can be opened and not
-    // read, and a disk may fail.
-    return std::nullopt;
+  constexpr size_t kPieceBytes = 65536;
+  std::string bytes;
+  for (size_t n_read = kPieceBytes; n_read == kPieceBytes;) {
+    const size_t before = bytes.size();
+    bytes.resize(before + kPieceBytes);
+    file.read(bytes.data() + before, kPieceBytes);
+    n_read = static_cast<size_t>(file.gcount());
+    bytes.resize(before + n_read);
+    if (bytes.size() > most_bytes) throw too_long(path, most_bytes);
   }
+  // A folder can be opened and not read, and a disk may fail.
+  if (file.bad()) return std::nullopt;
+  return bytes;
+}
+
+Error too_long(const std::string& name, uint64_t most_bytes) {
+  return Error(fmt::format(
+      "{}: has more than {} bytes, the most that is read of such a text. Name another file.", name,
+      most_bytes));
 }
 
 void refuse_to_replace(const std::string& source, const std::string& output) {

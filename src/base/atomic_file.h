@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
+
 namespace troika {
 
 // Where the file system can, the new file has no name until `commit`, so that even a killed process
@@ -52,9 +54,15 @@ class AtomicFile {
 // Writes a whole file, which appears complete or not at all. Throws Error.
 void write_file(const std::string& path, std::string_view content);
 
+// The most bytes of a text that is read whole. A device and a pipe may have no end.
+inline constexpr uint64_t kMostTextBytes = uint64_t{256} << 20;
+
 // Returns the bytes of a whole file; nothing where it cannot be read, or is a folder. Waits for the
-// bytes of a pipe.
-std::optional<std::string> read_whole_file(const std::string& path);
+// bytes of a pipe. Throws Error where there are more than `most_bytes`.
+std::optional<std::string> read_whole_file(const std::string& path,
+                                           uint64_t most_bytes = kMostTextBytes);
+// Returns the error about a text that has more bytes.
+Error too_long(const std::string& name, uint64_t most_bytes = kMostTextBytes);
 
 // Throws UsageError where writing `output` would replace `source`, which is being read.
 void refuse_to_replace(const std::string& source, const std::string& output);

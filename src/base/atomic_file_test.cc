@@ -1,11 +1,15 @@
 #include "base/atomic_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "base/error.h"
 #include "tests/support/file_size_limit.h"
@@ -59,6 +63,40 @@ TEST(ReadWholeFile, WhatCannotBeReadIsNothing) {
   EXPECT_EQ(read_whole_file(folder.file("a")), std::string("b\0c", 3));
   EXPECT_EQ(read_whole_file(folder.file("none")), std::nullopt);
   EXPECT_EQ(read_whole_file(folder.file("")), std::nullopt);  // the folder itself
+}
+
+// A device has no end, and a pipe need not have one.
+TEST(ReadWholeFile, WhatHasNoEndIsRefused) {
+  EXPECT_EQ(message_of<Error>([] { read_whole_file("/dev/zero", 1'000'000); }),
+            "/dev/zero: has more than 1000000 bytes, the most that is read of such a text. Name "
+            "another file.");
+  EXPECT_NE(message_of<Error>([] { read_whole_file("/dev/zero"); }).find("268435456"),
+            std::string::npos);
+  const TempFolder folder;
+  const std::string pipe = folder.file("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  // The reader leaves, so that the next write fails, which a signal would tell otherwise.
+  const auto before = signal(SIGPIPE, SIG_IGN);
+  std::thread writer([&] {
+    const int descriptor = ::open(pipe.c_str(), O_WRONLY);
+    const std::string piece(4096, 'x');
+    while (::write(descriptor, piece.data(), piece.size()) > 0) continue;
+    ::close(descriptor);
+  });
+  EXPECT_NE(message_of<Error>([&] { read_whole_file(pipe, 100'000); }).find("more than 100000"),
+            std::string::npos);
+  writer.join();
+  signal(SIGPIPE, before);
+}
+
+TEST(ReadWholeFile, APipeIsReadToItsEnd) {
+  const TempFolder folder;
+  const std::string pipe = folder.file("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::string text(200'000, 'y');  // is longer than what a pipe holds
+  std::thread writer([&] { write_whole(pipe, text); });
+  EXPECT_EQ(read_whole_file(pipe, text.size()), text);
+  writer.join();
 }
 
 // In a container all processes may have one number, those too that were killed before.

@@ -35,7 +35,10 @@ std::string read_text(const std::string& path) {
   if (file != nullptr) {
     char buffer[65536];
     size_t n_read = 0;
-    while ((n_read = std::fread(buffer, 1, sizeof(buffer), file)) > 0) text.append(buffer, n_read);
+    while ((n_read = std::fread(buffer, 1, sizeof(buffer), file)) > 0) {
+      text.append(buffer, n_read);
+      if (text.size() > kMostTextBytes) throw too_long(is_input ? "Standard input" : path);
+    }
   }
   if (file == nullptr || std::ferror(file) != 0) {
     throw Error(fmt::format("{}: cannot be read: {}.", is_input ? "Standard input" : path,

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <optional>
+#include <string>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "plan/json_fields.h"
 #include "plan/phones/published.h"
@@ -35,12 +36,11 @@ bool is_of(const Change& change, const std::string& report) {
 
 std::vector<Change> read_record(const std::string& phones) {
   const std::string path = phones + "/record.json";
-  std::ifstream in(path);
-  if (!in) {
+  const std::optional<std::string> text = read_whole_file(path);
+  if (!text) {
     throw Error(fmt::format("{} cannot be opened. Give the folder of phones by ‹phones›.", path));
   }
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  const plan::JsonFields file = plan::JsonFields::parse(text, path);
+  const plan::JsonFields file = plan::JsonFields::parse(*text, path);
   std::vector<Change> record;
   file.each("changes", [&](const plan::JsonFields& json) {
     Change change;

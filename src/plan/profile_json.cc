@@ -3,11 +3,11 @@
 
 #include <climits>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "plan/json_fields.h"
 #include "plan/profile.h"
@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "troika-profile";
-constexpr uintmax_t kMostProfileBytes = 64u << 20;
+constexpr uint64_t kMostProfileBytes = 64u << 20;
 constexpr int kMostWidth = 1 << 26;  // limits rows and k: a product of two fits a double exactly
 constexpr int kMostProfileTokens = 1 << 24;  // limits tokens and context
 constexpr double kMostUs = 1e12;             // eleven days
@@ -290,19 +290,14 @@ Profile profile_from_json(const std::string& text, const std::string& path) {
 }
 
 Profile load_profile(const std::string& path) {
-  std::error_code failure;
-  const uintmax_t bytes = std::filesystem::file_size(path, failure);
-  if (failure) {
-    throw Error(fmt::format("{}: cannot be read: {}.", path, failure.message()));
-  }
-  if (bytes > kMostProfileBytes) {
+  const std::optional<std::string> text = read_whole_file(path, kMostProfileBytes);
+  if (!text) {
     throw Error(
-        fmt::format("{}: {} bytes are too many for a profile; name another file.", path, bytes));
+        fmt::format("{}: the profile cannot be read; check the path, or take one with "
+                    "'troika profile MODEL -o {}'.",
+                    path, path));
   }
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.good() && !file.eof()) throw Error(fmt::format("{}: cannot be read.", path));
-  return profile_from_json(text, path);
+  return profile_from_json(*text, path);
 }
 
 }  // namespace troika::plan

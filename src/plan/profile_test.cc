@@ -142,6 +142,8 @@ TEST(Profile, WhatIsNoJsonIsRefused) {
     EXPECT_THROW(profile_from_json(text, "p.json"), Error);
   }
   EXPECT_THROW(load_profile("/nowhere/p.json"), Error);
+  EXPECT_THROW(load_profile("/"), Error);
+  EXPECT_THROW(load_profile("/dev/zero"), Error);
 }
 
 TEST(Profile, CountsBytesAndOperations) {

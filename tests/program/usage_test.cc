@@ -438,6 +438,17 @@ TEST_F(Usage, AFolderIsNoPlan) {
   expect_refusal(run({"--plan", "/"}), 1, {"/: the plan cannot be read", "'troika plan MODEL"});
 }
 
+// A device has no end, so that a program that reads all of it never ends.
+TEST_F(Usage, AFileWithoutAnEndIsRefused) {
+  const std::vector<std::string> device = {"/dev/zero", "268435456 bytes", "another file"};
+  expect_refusal(run({"--plan", "/dev/zero"}), 1, device);
+  expect_refusal(troika({"run", model_, "-n", "1", "-f", "/dev/zero"}), 1, device);
+  expect_refusal(run({"--grammar", "/dev/zero"}), 1, device);
+  expect_refusal(run({"--json-schema", "/dev/zero"}), 1, device);
+  expect_refusal(troika({"profile", "--from", "/dev/zero"}), 1, {"/dev/zero", "67108864"});
+  expect_refusal(troika({"plan", model_, "--calibrate", "/dev/zero"}), 1, device);
+}
+
 TEST_F(Usage, ThePromptMustBeGivenOnce) {
   write("a text", "prompt.txt");
   const std::string file = folder_.file("prompt.txt");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 
 #include "base/atomic_file.h"
@@ -13,6 +14,9 @@ namespace troika::lanes::openvino {
 namespace {
 
 namespace fs = std::filesystem;
+
+// A blob holds the weights of a model's layers, so it may be much longer than any text.
+constexpr uint64_t kMostBlobBytes = uint64_t{1} << 40;
 
 // Returns the head that stands before a blob in its file.
 std::string head_of(uint64_t key, std::string_view blob) {
@@ -27,7 +31,7 @@ std::string BlobShelf::path_of(uint64_t key) const {
 }
 
 std::optional<std::string> BlobShelf::find(uint64_t key) {
-  std::optional<std::string> file = read_whole_file(path_of(key));
+  std::optional<std::string> file = read_whole_file(path_of(key), kMostBlobBytes);
   if (!file) return std::nullopt;
   const size_t length = head_of(key, "").size();
   const std::string_view all = *file;
@@ -46,7 +50,7 @@ void BlobShelf::keep(uint64_t key, const std::function<bool(const std::string&)>
   try {
     fs::create_directories(folder_, ignored);
     if (!write(own)) throw Error("the library did not write it");
-    const std::optional<std::string> blob = read_whole_file(own);
+    const std::optional<std::string> blob = read_whole_file(own, kMostBlobBytes);
     if (!blob) throw Error("what was written is not there");
     AtomicFile file(path_of(key));
     file.write(head_of(key, *blob));
