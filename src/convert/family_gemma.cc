@@ -64,7 +64,7 @@ void set_norms_and_ends(PlanBuilder& b) {
   if (b.config().flag("use_bidirectional_attention", false)) {
     b.config().fail("its attention looks forward ('use_bidirectional_attention')");
   }
-  b.ends(true, 1.0F);
+  b.ends({.is_tied_by_default = true, .norm_added = 1.0F});
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ void plan_qwen(const Config& config, Plan* plan, const char* architecture, const
   b.set("attention.layer_norm_rms_epsilon",
         static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-6)));
   b.set_rope(read_rope(config));
-  b.ends(false);
+  b.ends({.is_tied_by_default = false});
   add_blocks(b, block);
 }
 
@@ -71,7 +71,7 @@ void plan_llama(const Config& config, Plan* plan) {
   const RopeFacts rope = read_rope(config);
   if (rope.rotated_share != 1.0) config.fail("only a part of each head is rotated");
   b.set_rope(rope);
-  b.ends(false);
+  b.ends({.is_tied_by_default = false});
   add_blocks(b, {.is_paired = true, .reads_mlp_bias = true});
 }
 

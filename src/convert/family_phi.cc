@@ -105,7 +105,7 @@ void plan_phi3(const Config& config, Plan* plan) {
     b.set_rope(rope);
   }
   b.set("attention.sliding_window", config.count("sliding_window", 0, 1u << 30, 0));
-  b.ends(false);
+  b.ends({.is_tied_by_default = false});
   for (uint32_t i = 0; i < s.n_layers; ++i) {
     const auto name = [i](const char* text) { return PlanBuilder::layer(i, text); };
     const auto source = [i](const char* text) { return PlanBuilder::source(i, text); };

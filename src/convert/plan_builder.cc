@@ -180,11 +180,11 @@ void PlanBuilder::linear(const std::string& name, const std::string& source, uin
   bias.n_rotated_heads = traits.n_rotated_heads;
 }
 
-void PlanBuilder::ends(bool is_tied_by_default, float norm_added) {
+void PlanBuilder::ends(const EndTraits& traits) {
   const Sizes& s = sizes_;
   matrix("token_embd.weight", "model.embed_tokens.weight", s.n_vocab, s.width);
-  vector("output_norm.weight", "model.norm.weight", s.width).added = norm_added;
-  if (config_.flag("tie_word_embeddings", is_tied_by_default)) {
+  vector("output_norm.weight", "model.norm.weight", s.width).added = traits.norm_added;
+  if (config_.flag("tie_word_embeddings", traits.is_tied_by_default)) {
     plan_.unused_prefixes.emplace_back("lm_head.");
   } else {
     linear("output", "lm_head", s.n_vocab, s.width);

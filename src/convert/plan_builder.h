@@ -36,6 +36,13 @@ struct LinearTraits {
   uint32_t n_rotated_heads = 0;  // has the meaning that it has in PlannedTensor
 };
 
+// What the end of a model has beside its sizes.
+struct EndTraits {
+  bool is_tied_by_default =
+      false;  // where the configuration does not say, embedding and head are one
+  float norm_added = 0.0F;
+};
+
 class PlanBuilder {
  public:
   // `default_head_dim` 0 means width / heads.
@@ -65,7 +72,7 @@ class PlanBuilder {
   void linear(const std::string& name, const std::string& source, uint64_t n_rows,
               uint64_t n_columns, const LinearTraits& traits = {});
   // Adds the embedding, the last norm, and the head unless it is the embedding again.
-  void ends(bool is_tied_by_default, float norm_added = 0.0F);
+  void ends(const EndTraits& traits);
   static std::string layer(uint32_t i, std::string_view name);   // returns "blk.I.NAME"
   static std::string source(uint32_t i, std::string_view name);  // returns "model.layers.I.NAME"
 

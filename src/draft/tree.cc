@@ -56,11 +56,21 @@ int Tree::depth(int node) const {
 void Tree::add_rows(Token last, int position, cache::SequenceId sequence, cache::Tag tag,
                     cache::Batch* batch) const {
   const int first = batch->size();
-  batch->rows.push_back({last, position, sequence, -1, true, tag});
+  batch->rows.push_back({.token = last,
+                         .position = position,
+                         .sequence = sequence,
+                         .parent = -1,
+                         .wants_logits = true,
+                         .tag = tag});
   for (const Node& node : nodes_) {
     const int parent = first + node.parent + 1;
     const int behind = batch->rows[static_cast<size_t>(parent)].position + 1;
-    batch->rows.push_back({node.token, behind, sequence, parent, true, tag});
+    batch->rows.push_back({.token = node.token,
+                           .position = behind,
+                           .sequence = sequence,
+                           .parent = parent,
+                           .wants_logits = true,
+                           .tag = tag});
   }
 }
 

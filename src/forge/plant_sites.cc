@@ -59,13 +59,16 @@ class SiteFinder {
     });
   }
 
-  static void add_maker(const Weight& weight, bool is_vector, PlantSite* site) {
-    site->makers.push_back({weight.name, weight.first_row, is_vector});
+  static ChannelMaker rows_of(const Weight& weight) {
+    return {.tensor = weight.name, .first = weight.first_row, .is_vector = false};
+  }
+  static ChannelMaker vector_of(const Weight& weight) {
+    return {.tensor = weight.name, .first = weight.first_row, .is_vector = true};
   }
 
   bool add_norm(const Op& op, PlantSite* site) const {
-    add_maker(weight(op.weight), true, site);
-    if (op.bias != kNone) add_maker(weight(op.bias), true, site);
+    site->makers.push_back(vector_of(weight(op.weight)));
+    if (op.bias != kNone) site->makers.push_back(vector_of(weight(op.bias)));
     site->n_channels = weight(op.weight).row_length;
     return true;
   }
@@ -78,8 +81,8 @@ class SiteFinder {
     const std::vector<const Op*> readers = readers_of(*maker);
     if (readers.size() != 1 || readers[0] != &ops_[user]) return false;
     const Op& product = ops_[*maker];
-    add_maker(weight(product.weight), false, site);
-    if (product.bias != kNone) add_maker(weight(product.bias), true, site);
+    site->makers.push_back(rows_of(weight(product.weight)));
+    if (product.bias != kNone) site->makers.push_back(vector_of(weight(product.bias)));
     site->n_channels = weight(product.weight).n_rows;
     return true;
   }
@@ -94,8 +97,7 @@ class SiteFinder {
         site->is_hidden = true;
         if (const std::optional<size_t> gate = maker_of(op.inputs[0], index);
             gate && ops_[*gate].kind == OpKind::kLinear) {
-          const Weight& rows = weight(ops_[*gate].weight);
-          site->gate = {rows.name, rows.first_row, false};
+          site->gate = rows_of(weight(ops_[*gate].weight));
         }
         return add_product(op.inputs[1], index, site);
       case OpKind::kActivate:

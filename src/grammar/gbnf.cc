@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 
 #include "base/error.h"
 #include "grammar/characters.h"
@@ -13,6 +14,9 @@
 
 namespace troika::grammar {
 namespace {
+
+// What may stand between two words: on one line, and where the next line may go on.
+constexpr std::string_view kBlanks = " \t", kBlanksAndLines = " \t\r\n";
 
 class GbnfReader {
  public:
@@ -26,7 +30,7 @@ class GbnfReader {
   bool at_end() const { return at_ >= text_.size(); }
   char peek() const { return at_end() ? '\0' : text_[at_]; }
   bool take(std::string_view what);
-  void skip(bool over_lines);
+  void skip(std::string_view marks);
   bool line_goes_on();
   static bool is_name(char c);
   std::string name();
@@ -67,13 +71,14 @@ bool GbnfReader::take(std::string_view what) {
   return true;
 }
 
-void GbnfReader::skip(bool over_lines) {
+// Goes over these marks and over comments.
+void GbnfReader::skip(std::string_view marks) {
   for (; !at_end(); ++at_) {
     const char c = peek();
     if (c == '#') {
       while (!at_end() && peek() != '\n') ++at_;
       --at_;
-    } else if (c != ' ' && c != '\t' && !(over_lines && (c == '\n' || c == '\r'))) {
+    } else if (marks.find(c) == std::string_view::npos) {
       return;
     }
   }
@@ -82,7 +87,7 @@ void GbnfReader::skip(bool over_lines) {
 // Says whether further alternatives stand on the next line.
 bool GbnfReader::line_goes_on() {
   const size_t before = at_;
-  skip(true);
+  skip(kBlanksAndLines);
   if (peek() == '|') return true;
   at_ = before;
   return false;
@@ -108,15 +113,15 @@ Rule GbnfReader::rule_of(const std::string& name) {
 
 void GbnfReader::rule() {
   const std::string rule_name = name();
-  skip(false);
+  skip(kBlanks);
   if (!take("::=")) fail(fmt::format("'::=' is expected behind '{}'.", rule_name));
   if (!defined_.insert(rule_name).second) {
     fail(fmt::format("the rule '{}' is there twice; join the two with '|'.", rule_name));
   }
-  skip(true);
+  skip(kBlanksAndLines);
   const Rule rule = rule_of(rule_name);
   pool_.set_rule(rule, alternatives(false));
-  skip(false);
+  skip(kBlanks);
   if (!at_end() && peek() != '\n' && peek() != '\r') {
     fail(fmt::format("'{}' has no meaning here.", peek()));
   }
@@ -126,7 +131,7 @@ Expr GbnfReader::alternatives(bool is_group) {
   std::vector<Expr> ways = {sequence(is_group)};
   while (peek() == '|' || (!is_group && line_goes_on())) {
     ++at_;
-    skip(true);
+    skip(kBlanksAndLines);
     ways.push_back(sequence(is_group));
   }
   return pool_.any(ways);
@@ -135,12 +140,12 @@ Expr GbnfReader::alternatives(bool is_group) {
 Expr GbnfReader::sequence(bool is_group) {
   std::vector<Expr> items;
   for (;;) {
-    skip(is_group);
+    skip(is_group ? kBlanksAndLines : kBlanks);
     const char c = peek();
     const bool is_item = c == '"' || c == '[' || c == '(' || c == '.' || c == '<' || is_name(c);
     if (!is_item) break;
     const Expr e = item();
-    skip(is_group);
+    skip(is_group ? kBlanksAndLines : kBlanks);
     items.push_back(repeated(e));
   }
   Expr joined = Pool::kEmpty;
@@ -167,7 +172,7 @@ Expr GbnfReader::item() {
 }
 
 Expr GbnfReader::repeated(Expr e) {
-  for (;; skip(false)) {
+  for (;; skip(kBlanks)) {
     if (take("*")) {
       e = pool_.star(e);
     } else if (take("+")) {
@@ -175,14 +180,14 @@ Expr GbnfReader::repeated(Expr e) {
     } else if (take("?")) {
       e = pool_.optional(e);
     } else if (take("{")) {
-      skip(false);
+      skip(kBlanks);
       const int least = number();
       int most = least;
-      skip(false);
+      skip(kBlanks);
       if (take(",")) {
-        skip(false);
+        skip(kBlanks);
         most = peek() == '}' ? Pool::kMany : number();
-        skip(false);
+        skip(kBlanks);
       }
       if (!take("}")) fail("'}' is expected here.");
       if (most != Pool::kMany && most < least)
@@ -284,7 +289,7 @@ Expr GbnfReader::characters() {
 }
 
 Expr GbnfReader::read() {
-  for (skip(true); !at_end(); skip(true)) rule();
+  for (skip(kBlanksAndLines); !at_end(); skip(kBlanksAndLines)) rule();
   if (defined_.count("root") == 0) {
     throw Error("The grammar has no rule 'root', with which every text begins.");
   }

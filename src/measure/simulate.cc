@@ -130,7 +130,12 @@ std::vector<SimulatedRate> simulate_together(engine::Engine& engine, int n_seque
   const auto step = [&] {
     cache::Batch batch;
     for (const cache::SequenceId sequence : sequences) {
-      batch.rows.push_back({0, position, sequence, -1, true, passes.tag_of(plan::Phase::kStep)});
+      batch.rows.push_back({.token = 0,
+                            .position = position,
+                            .sequence = sequence,
+                            .parent = -1,
+                            .wants_logits = true,
+                            .tag = passes.tag_of(plan::Phase::kStep)});
     }
     passes.batches.run(batch, plan::Phase::kStep, {});
     ++position;

@@ -60,7 +60,7 @@ TEST(ReproduceNpu, N12V3TheTestRowsOfThePaper) {
   for (const TestPart part : {TestPart::kPrompt, TestPart::kDecode, TestPart::kRecombined}) {
     EXPECT_GE(report.count_of(part), 20) << part_name(part);
   }
-  EXPECT_GT(report.count_orderings(/*is_close=*/true).n, 0);
+  EXPECT_GT(report.count_orderings(Figured::kClose).n, 0);
 }
 
 // A CPU takes a quarter of the time of 256 tokens for 64, because nothing pads its prompts.

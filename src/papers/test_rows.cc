@@ -71,10 +71,11 @@ double TestReport::median_error_of(TestPart part) const {
   return median_over(rows, [&](const TestRow& row) { return row.part == part; });
 }
 
-OrderingCount TestReport::count_orderings(std::optional<bool> is_close) const {
+OrderingCount TestReport::count_orderings(Figured figured) const {
   OrderingCount count;
   for (const Ordering& ordering : orderings) {
-    if (is_close && ordering.is_close != *is_close) continue;
+    const Figured one = ordering.is_close ? Figured::kClose : Figured::kClear;
+    if (figured != Figured::kAnyhow && figured != one) continue;
     ++count.n;
     count.n_kept += ordering.is_kept ? 1 : 0;
   }

@@ -49,6 +49,9 @@ struct Ordering {
   bool is_close = false;  // says that the published figures differ by less than twice
 };
 
+// Says which orderings are meant, by the published figures.
+enum class Figured { kAnyhow, kClose /* to less than twice */, kClear };
+
 // Counts orderings, and those that are kept.
 struct OrderingCount {
   int n = 0, n_kept = 0;
@@ -65,8 +68,7 @@ struct TestReport {
   double median_error(std::optional<TestKind> kind = {}) const;
   int count_of(TestPart part) const;
   double median_error_of(TestPart part) const;
-  // Counts orderings of close figures, or of others, or all.
-  OrderingCount count_orderings(std::optional<bool> is_close = {}) const;
+  OrderingCount count_orderings(Figured figured = Figured::kAnyhow) const;
 };
 
 // Puts simulated figures beside the published rows that they stand for.

@@ -73,8 +73,8 @@ TEST(TestRows, AnOrderingNeedsFiguresThatDiffer) {
   EXPECT_TRUE(report.orderings[0].is_kept);
   EXPECT_FALSE(report.orderings[1].is_kept);
   EXPECT_EQ(report.count_orderings().n, 3);
-  EXPECT_EQ(report.count_orderings(/*is_close=*/true).n, 1);
-  EXPECT_EQ(report.count_orderings(/*is_close=*/false).n_kept, 1);
+  EXPECT_EQ(report.count_orderings(Figured::kClose).n, 1);
+  EXPECT_EQ(report.count_orderings(Figured::kClear).n_kept, 1);
 }
 
 TEST(TestRows, TheRowsOfAGroupRiseOrDoNot) {

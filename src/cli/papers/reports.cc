@@ -112,8 +112,8 @@ void print_median(const char* what, int n, double error) {
 }
 
 void print_orderings(const papers::TestReport& report) {
-  const papers::OrderingCount close = report.count_orderings(true);
-  const papers::OrderingCount clear = report.count_orderings(false);
+  const papers::OrderingCount close = report.count_orderings(papers::Figured::kClose);
+  const papers::OrderingCount clear = report.count_orderings(papers::Figured::kClear);
   print(fmt::format(
       "\norderings: {} of {} kept where figures differ by twice or more, {} of {} of the others\n",
       clear.n_kept, clear.n, close.n_kept, close.n));

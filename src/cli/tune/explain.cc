@@ -137,8 +137,10 @@ plan::Shape built_for(const plan::Plan& plan, int n_tokens) {
   return built_for(plan, plan.prompt_part(0, n_tokens));
 }
 
+enum class PredictedBy { kSubgraph, kOp };
+
 // Returns what the kept profile predicts for these shapes; empty where there is no profile.
-Times predict(engine::Engine& engine, const std::vector<int>& shapes, bool op_by_op) {
+Times predict(engine::Engine& engine, const std::vector<int>& shapes, PredictedBy by) {
   std::string problem;
   const std::optional<plan::Profile> profile = measure::kept_profile_of(engine, &problem);
   if (!profile) {
@@ -157,7 +159,7 @@ Times predict(engine::Engine& engine, const std::vector<int>& shapes, bool op_by
       const plan::Shape rows = is_head ? plan::Shape() : plan.prompt_part(0, n);
       const solve::TaskShape task(is_head ? rows : built_for(plan, rows), rows.n_rows);
       const int lane = plan.lane_of(subgraph.name, task.built, subgraph.block());
-      if (!op_by_op) {
+      if (by == PredictedBy::kSubgraph) {
         predicted[{subgraph.name, n}] += times.task_us(lane, subgraph, task, n);
         continue;
       }
@@ -237,7 +239,7 @@ void explain_ops(const EngineFlags& flags, const plan::Plan& plan, const std::ve
   options.lanes.is_op_by_op = true;
   engine::Engine engine(options);
   const Times measured = measure(engine, shapes);
-  const Times predicted = predict(engine, shapes, true);
+  const Times predicted = predict(engine, shapes, PredictedBy::kOp);
   print(fmt::format("\n{:<14}", "op, all blocks") + head_text(shapes, !predicted.empty()));
   std::set<std::string> names;
   for (const model::Op& op : engine.blueprint().ops) {
@@ -308,7 +310,7 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
   const plan::Plan& plan = engine.plan();
   const std::vector<int> shapes = {1, std::min(plan.chunk(), plan.context)};
   const Times measured = measure(engine, shapes);
-  const Times predicted = predict(engine, shapes, false);
+  const Times predicted = predict(engine, shapes, PredictedBy::kSubgraph);
   print(fmt::format("{:<10} {:>6} {:>10} {:>10}  {:<22} {:>9}", "subgraph", "blocks", "weights",
                     "Mop/token", "precision", "lanes") +
         head_text(shapes, !predicted.empty()));

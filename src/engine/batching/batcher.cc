@@ -339,7 +339,7 @@ void Batcher::add_prompt_beside() {
   entry->n_turns_waited = 0;
   const int first = batch_.size();
   const int n_rows = entry->session->add_prompt(room, &batch_);
-  shares_.push_back({entry, first, n_rows, true});
+  shares_.push_back({.entry = entry, .first_row = first, .n_rows = n_rows, .is_prompt = true});
   ++statistics_.n_prompt_parts;
   statistics_.n_prompt_rows += n_rows;
 }

@@ -24,9 +24,11 @@ size_t most_floats(const model::Blueprint& blueprint, const plan::Plan& plan, co
   const bool is_cut = !plan.cuts.empty() || !plan.lengths.empty();
   const AttentionReach reach = {is_cut ? std::numeric_limits<int>::max() : plan.most_rows(),
                                 n_positions};
-  BoundAttention attention = {blueprint.head_dim,
-                              blueprint.n_heads / std::max(blueprint.n_kv_heads, 1), 0,
-                              is_cut ? 1 : blueprint.n_kv_heads, false};
+  BoundAttention attention = {.head_dim = blueprint.head_dim,
+                              .n_group = blueprint.n_heads / std::max(blueprint.n_kv_heads, 1),
+                              .first_head = 0,
+                              .last_head = is_cut ? 1 : blueprint.n_kv_heads,
+                              .shares_keys = false};
   const size_t of_steps = most_attention_parts_floats(attention, op.window, reach, n_threads);
   if (!plan.attention.is_sparse() || plan.attention.has_head_lanes()) return of_steps;
   attention.shares_keys = true;

@@ -52,8 +52,11 @@ size_t unpacking_bytes(const plan::Plan& plan, const model::Blueprint& blueprint
     return std::max(turned, attention_tile_bytes(blueprint.head_dim, plan.most_rows()));
   }
   const int n_group = blueprint.n_heads / std::max(blueprint.n_kv_heads, 1);
-  BoundAttention attention = {blueprint.head_dim, std::max(n_group, 1), 0, blueprint.n_kv_heads,
-                              true};
+  BoundAttention attention = {.head_dim = blueprint.head_dim,
+                              .n_group = std::max(n_group, 1),
+                              .first_head = 0,
+                              .last_head = blueprint.n_kv_heads,
+                              .shares_keys = true};
   size_t bytes = std::max({turned, kStretchBytes, prompt_attention_bytes(attention)});
   if (plan.prefill == plan::Prefill::kInt8) {
     bytes = std::max({bytes, kMostUnpackedBytes, kernels::int8_strip_bytes(longest_row)});
@@ -118,8 +121,12 @@ size_t head_list_bytes(const model::Blueprint& blueprint, const plan::Plan& plan
   for (const Role role : {Role::kEstimate, Role::kSelect}) {
     const size_t part = role == Role::kEstimate ? 0 : 1;
     if (!attention.has_head_lanes() || attention.head_lanes[part] != lane) continue;
-    BoundAttention bound = {blueprint.head_dim, 1, 0, blueprint.n_kv_heads, true};
-    bound.role = role;
+    const BoundAttention bound = {.head_dim = blueprint.head_dim,
+                                  .n_group = 1,
+                                  .first_head = 0,
+                                  .last_head = blueprint.n_kv_heads,
+                                  .shares_keys = true,
+                                  .role = role};
     bytes = std::max(bytes, head_list_bytes(bound, n_positions));
   }
   return bytes * static_cast<size_t>(plan.lanes[static_cast<size_t>(lane)].n_threads);

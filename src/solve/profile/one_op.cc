@@ -63,10 +63,13 @@ model::Op OneOp::add_values() {
   const int n_inputs = shape_.op == OpKind::kEmbed ? 0 : is_attention ? 3 : has_two ? 2 : 1;
   for (int i = 0; i < n_inputs; ++i) {
     op.inputs[static_cast<size_t>(i)] = i;
-    b.values.push_back({"in", is_attention && i == 0 ? shape_.n_rows : shape_.k, false});
+    b.values.push_back({.name = "in",
+                        .width = is_attention && i == 0 ? shape_.n_rows : shape_.k,
+                        .per_output = false});
   }
   op.output = static_cast<model::ValueId>(b.values.size());
-  b.values.push_back({"out", shape_.n_rows, shape_.op == OpKind::kSelect});
+  b.values.push_back(
+      {.name = "out", .width = shape_.n_rows, .per_output = shape_.op == OpKind::kSelect});
   if (shape_.op == OpKind::kRope) op.output = op.inputs[0];  // rotation works in place
   return op;
 }

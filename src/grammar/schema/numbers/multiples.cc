@@ -164,7 +164,7 @@ Expr Multiples::longer_than_least() {
 }
 
 Expr Multiples::any_length() {
-  std::vector<Expr> ways = {pool_.concat(digit(0), behind_whole({n_places_, 0, false, false}))};
+  std::vector<Expr> ways = {pool_.concat(digit(0), behind_whole(free_behind_point(0)))};
   for (int d = 1; d < 10; ++d) {
     ways.push_back(pool_.concat(digit(d), pool_.call(loop(d % common_))));
   }
@@ -190,7 +190,7 @@ Rule Multiples::loop(long rest) {
   // All rules are made at once, because each leads to many others.
   for (long r = 0; r < common_; ++r) loops_[r] = pool_.add_rule("multiple");
   for (long r = 0; r < common_; ++r) {
-    std::vector<Expr> ways = {behind_whole({n_places_, r, false, false})};
+    std::vector<Expr> ways = {behind_whole(free_behind_point(r))};
     for (int d = 0; d < 10; ++d) {
       ways.push_back(pool_.concat(digit(d), pool_.call(loops_[(r * 10 + d) % common_])));
     }

@@ -56,6 +56,10 @@ class Multiples {
   Expr whole(const State& state);
   std::vector<Expr> with_digit(const State& state, Expr (Multiples::*then)(const State&));
   Expr more_than_zeros();
+  // Returns the state behind whole digits that leave `rest`, where no bound decides any more.
+  State free_behind_point(long rest) const {
+    return {.n_left = n_places_, .rest = rest, .is_least = false, .is_most = false};
+  }
   Expr behind_whole(const State& state);
   Expr part(const State& state);
   Expr behind_part(const State& state);
