@@ -53,8 +53,8 @@ TEST(ReproduceSd, D1V3TheTestRowsOfThePaper) {
       report.rows.begin(), report.rows.end(),
       [](const auto& r) { return r.base.row->where == "Table 3" && !r.reason.empty(); });
   EXPECT_EQ(n_not_counted, 6);
-  EXPECT_GE(report.count(TestKind::kValue), 9);
-  EXPECT_GE(report.count(TestKind::kRange), 15);
+  EXPECT_EQ(report.count(TestKind::kValue), 11);
+  EXPECT_EQ(report.count(TestKind::kRange), 23);
 }
 
 TEST(ReproduceSd, D1PromptsTakeTheTimeOfTheBackendsOwnGraph) {
@@ -218,7 +218,10 @@ TEST(ReproduceSd, D6EverySourceDecodesOnEitherLane) {
                   (kSummary.n_output - 1) / runs.accepted_tokens(system, kSummary), 1.01)
           << static_cast<int>(drafts) << " on " << is_on_cpu;
     }
-    EXPECT_NE(seconds[0], seconds[1]);
+    // A step of one row is faster on the CPU. The rows of a verification take the NPU hardly more
+    // time than one row, and the CPU as much as their number says.
+    const bool is_faster_on_cpu = drafts == SdDrafts::kNone;
+    EXPECT_EQ(seconds[1] < seconds[0], is_faster_on_cpu) << static_cast<int>(drafts);
   }
 }
 
