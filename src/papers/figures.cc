@@ -17,6 +17,15 @@ double published_value(const TestRows& rows, const std::string& id, const std::s
   throw Error(fmt::format("The published row '{}' has no value '{}'.", id, name));
 }
 
+std::string in_form(const std::string& form, double value, const std::string& id) {
+  try {
+    return fmt::format(fmt::runtime(form), value);
+  } catch (const fmt::format_error& error) {
+    throw Error(fmt::format("The inputs of row '{}' hold a figure in the form '{}' ({}).", id, form,
+                            error.what()));
+  }
+}
+
 double compared(double a, double b, const std::string& as) {
   if (as.empty() || as == "times") return a / b;
   if (as == "percent") return kPercent * (a / b);
@@ -85,6 +94,7 @@ double Figures::value(const plan::FigureTerm& term, const std::string& as) const
 }
 
 std::vector<double> Figures::values(const plan::SimulatedRow& row) const {
+  if (row.terms.empty()) throw Error(fmt::format("The row '{}' asks for no figure.", row.id));
   std::vector<double> all;
   all.reserve(row.terms.size());
   for (const plan::FigureTerm& term : row.terms) all.push_back(value(term, row.as));
@@ -129,7 +139,7 @@ std::string Figures::inputs(const plan::SimulatedRow& row) const {
       if (term.of.has(argument)) call.with[argument] = term.of.text(argument);
     }
     const std::string form = "{" + row.inputs.substr(colon, close - colon + 1);
-    text += row.inputs.substr(at, open - at) + fmt::format(fmt::runtime(form), value(call));
+    text += row.inputs.substr(at, open - at) + in_form(form, value(call), row.id);
     at = close + 1;
   }
   return text + row.inputs.substr(at);

@@ -44,14 +44,24 @@ TEST(Figures, V3_SeveralTermsAreAMeanOrARange) {
   EXPECT_NEAR(figures.values(row).at(0), 14.0 / 3, 1e-12);
 }
 
+TEST(Figures, V3_ARowWithoutFiguresHasNoValue) {
+  plan::SimulatedRow row{"x001"};
+  for (const char* together : {"", "range", "mean", "lowest"}) {
+    row.together = together;
+    EXPECT_THROW(some_figures().values(row), Error) << together;
+  }
+}
+
 TEST(Figures, V3_InputsHoldFigures) {
   const Figures figures = some_figures();
   plan::SimulatedRow row{"x001"};
   row.terms = {{number("8"), number("2")}};
   row.inputs = "this is {number:.1f}, no more";
   EXPECT_EQ(figures.inputs(row), "this is 8.0, no more");
-  row.inputs = "this is {number";
-  EXPECT_THROW(figures.inputs(row), Error);
+  for (const char* wrong : {"this is {number", "this is {number:s}", "this is {number:{}}"}) {
+    row.inputs = wrong;
+    EXPECT_THROW(figures.inputs(row), Error) << wrong;
+  }
 }
 
 TEST(Figures, V3_OnlyTheOrderOfSomeRowsCounts) {

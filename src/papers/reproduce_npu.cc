@@ -128,7 +128,7 @@ class Reproduction {
     for (const plan::PublishedRow* row : listed(kAllTasks)) {
       if (task_of(*row) != task || !row->what.starts_with(engine)) continue;
       const char* known = known_npu_model(row->configuration);
-      if (known == nullptr || !row->values[0].value) continue;
+      if (known == nullptr || row->values.empty() || !row->values[0].value) continue;
       all.push_back(
           {*row->values[0].value / cell(known, task_lengths(*row)).of("end to end"), counts(*row)});
     }
@@ -145,6 +145,10 @@ class Reproduction {
           if (one.counts) all.push_back(one.times);
         }
       }
+    }
+    if (all.empty()) {
+      throw Error(fmt::format("{}/simulated/llm.npu.json: the list '{}' has no times that count.",
+                              folder_.path, kAllTasks));
     }
     return all;
   }
@@ -238,7 +242,7 @@ class Reproduction {
   void add_orderings() {
     std::vector<const plan::PublishedRow*> ours;
     for (const plan::PublishedRow* row : listed(kOurs)) {
-      if (counts(*row)) ours.push_back(row);
+      if (counts(*row) && known_npu_model(row->configuration) != nullptr) ours.push_back(row);
     }
     for (const plan::PublishedRow* row : ours) {
       const Cell simulated = cell(known_npu_model(row->configuration), task_lengths(*row));

@@ -289,7 +289,8 @@ class Reproduction {
       for (const plan::PublishedValue& value : row.values) {
         std::string text = "this model is not among those of Table 3";
         if (model != nullptr) {
-          const SdTask with{n_prompt(), n_output(), *value.value, *value.value};
+          const double accepted = value_of(row, value.name);
+          const SdTask with{n_prompt(), n_output(), accepted, accepted};
           const bool is_ours = value.name.ends_with("ours");
           const SdDrafts drafts = is_ours ? SdDrafts::kCalibrated : SdDrafts::kRetrieved;
           text = "8 Gen 2, ms a token, and of them steps:";

@@ -199,6 +199,8 @@ TEST(ReproduceSd, D6MoreAcceptedTokensAreFasterAndLanesDiffer) {
   // To verify a few rows costs less than as many steps.
   EXPECT_LT(steps_s(SdSystem::kNpuSam, {1000, 100, 1.0, 1.0}),
             runs.given().n_rows * steps_s(SdSystem::kNpu, kSummary));
+  EXPECT_THROW(steps_s(SdSystem::kNpuSam, {1000, 100, 0.5, 1.0}), Error);
+  EXPECT_THROW(steps_s(SdSystem::kNpuSam, {1000, 100, runs.given().n_rows + 1.0, 1.0}), Error);
   EXPECT_THROW(runs.request("no-such-model", "8gen2", SdSystem::kNpu, kSummary), Error);
 }
 

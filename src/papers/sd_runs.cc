@@ -1,9 +1,12 @@
 #include "papers/sd_runs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <span>
 
+#include "base/error.h"
 #include "draft/drafter.h"
 #include "engine/session.h"
 #include "lanes/virtual/virtual_phone.h"
@@ -195,6 +198,13 @@ SdRequest SdRuns::request(const std::string& model, const std::string& phone,
   return at->second;
 }
 
+// Throws Error where a verification cannot accept so many tokens.
+void SdRuns::check_accepted(double n_tokens) const {
+  if (n_tokens >= 1.0 && n_tokens <= given_.n_rows) return;
+  throw Error(fmt::format("{}: verifications of {} rows accept 1 to {} tokens, not {:g}.", phones_,
+                          given_.n_rows, given_.n_rows, n_tokens));
+}
+
 SdRequest SdRuns::simulate(const std::string& model, const std::string& phone,
                            const SdSystem& system, const SdTask& task) {
   const bool has_long_chunks = system.is_on_cpu || system.has_two_graphs;
@@ -240,6 +250,7 @@ SdRequest SdRuns::simulate(const std::string& model, const std::string& phone,
     const draft::Token right = with.session.next(sampler);
     std::unique_ptr<draft::Drafter> drafter;
     if (system.drafts != SdDrafts::kNone) {
+      check_accepted(accepted_tokens(system, task));
       drafter = scripted_drafter(given_.n_rows, accepted_tokens(system, task), right, draft,
                                  with.session.history());
     }

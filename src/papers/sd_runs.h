@@ -137,6 +137,7 @@ class SdRuns {
   Machine& machine(const std::string& model, const std::string& phone, const Software& software);
   prepare::Options options_of(const std::string& model, const std::string& phone,
                               const Software& software) const;
+  void check_accepted(double n_tokens) const;
   SdRequest simulate(const std::string& model, const std::string& phone, const SdSystem& system,
                      const SdTask& task);
 

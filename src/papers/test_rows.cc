@@ -118,6 +118,10 @@ void TestRows::add_rising(const std::string& group) {
   const TestRow* before = nullptr;
   for (const TestRow& row : report_.rows) {
     if (row.base.group != group) continue;
+    if (!row.base.value->value || !row.base.simulated) {
+      throw Error(fmt::format("Row '{}' has no figure to stand in the order of the group '{}'.",
+                              row.base.row->id, group));
+    }
     if (before != nullptr) {
       add_ordering(fmt::format("{}: more than with the step before", row.base.inputs),
                    *before->base.value->value, *row.base.value->value, *before->base.simulated,

@@ -86,6 +86,10 @@ TEST(TestRows, TheRowsOfAGroupRiseOrDoNot) {
   rows.add("more", "", "steps", TestKind::kValue, 2.0, "the second");
   EXPECT_THROW(rows.add_rising("no group"), Error);
   rows.add_rising("steps");
+  rows.add("more", "", "steps of nobody", TestKind::kValue, 0.0, "").base.simulated.reset();
+  EXPECT_THROW(rows.add_rising("steps of nobody"), Error);
+  rows.add("range", "", "ranges", TestKind::kRange, 1.0, "");
+  EXPECT_THROW(rows.add_rising("ranges"), Error);
   const TestReport report = rows.take("no paper");
   ASSERT_EQ(report.orderings.size(), 1u);
   EXPECT_FALSE(report.orderings[0].is_kept);

@@ -78,8 +78,24 @@ std::vector<plan::Field> rescale_memory(PhoneFolder& folder, plan::Phone& other)
   return changed;
 }
 
+// Returns the stack of that name, which something in phones/simulated/micro.json or in a stack
+// names. Throws Error where the folder has no such stack.
+template <typename Folder>
+auto& stack_of(Folder& folder, const std::string& name, const std::string& who) {
+  const auto at = folder.stacks.find(name);
+  if (at != folder.stacks.end()) return at->second;
+  throw Error(fmt::format("{}: {} names the stack '{}', which is not in its folder 'stacks'.",
+                          folder.path, who, name));
+}
+
+template <typename Folder>
+auto& stack_of(Folder& folder, const plan::SimulatedGroup& group) {
+  return stack_of(folder, group.stack,
+                  fmt::format("the group '{}' of simulated/micro.json", group.name));
+}
+
 lanes::CostModel model_of(const PhoneFolder& folder, const plan::SimulatedGroup& group) {
-  const plan::Stack& stack = folder.stacks.at(group.stack);
+  const plan::Stack& stack = stack_of(folder, group);
   return {group.phone == kPhone8Gen2 ? folder.phone_8gen2 : folder.phone, stack};
 }
 
@@ -109,7 +125,7 @@ std::vector<Split> splits(const plan::SimulatedGroup& group) {
 }
 
 std::vector<plan::Field> fields_of(PhoneFolder& folder, const plan::SimulatedGroup& group) {
-  return group.is_of_phone ? folder.phone.fields() : folder.stacks.at(group.stack).fields();
+  return group.is_of_phone ? folder.phone.fields() : stack_of(folder, group).fields();
 }
 
 void set_constants(PhoneFolder& folder, const plan::SimulatedGroup& group,
@@ -161,7 +177,10 @@ void fit_group(PhoneFolder& folder, const plan::SimulatedGroup& group) {
 void add_taken(PhoneFolder& folder, MicroReport& report) {
   for (const plan::TakenConstant& taken : folder.micro.taken) {
     const auto fields =
-        taken.stack.empty() ? folder.phone.fields() : folder.stacks.at(taken.stack).fields();
+        taken.stack.empty()
+            ? folder.phone.fields()
+            : stack_of(folder, taken.stack, fmt::format("what is taken from '{}'", taken.id))
+                  .fields();
     MicroRow row{&row_of(folder, taken.id), &value_of(folder, {taken.id, taken.name}),
                  "taken as it is"};
     row.split = Split::kTaken;
@@ -213,14 +232,15 @@ void borrow(PhoneFolder& folder, NamesOfStacks& changed) {
         const plan::Field to = find_field(stack.fields(), constant);
         const bool is_fitted = plan::source_kind(to.constant->source) == plan::SourceKind::kFitted;
         if (!is_fitted || contains(changed[name], constant)) continue;
-        *to.constant = *find_field(folder.stacks.at(group.stack).fields(), constant).constant;
+        *to.constant = *find_field(stack_of(folder, group).fields(), constant).constant;
         changed[name].push_back(constant);
       }
     }
   }
   for (auto& [name, stack] : folder.stacks) {
     if (stack.like.empty()) continue;
-    const std::vector<plan::Field> from = folder.stacks.at(stack.like).fields();
+    const std::vector<plan::Field> from =
+        stack_of(folder, stack.like, fmt::format("the stack '{}'", name)).fields();
     for (const plan::Field& field : stack.fields()) {
       const bool is_fitted = plan::source_kind(field.constant->source) == plan::SourceKind::kFitted;
       if (!is_fitted || contains(changed[name], field.name)) continue;
@@ -296,7 +316,7 @@ MicroReport simulate_micro(const PhoneFolder& folder) {
     for (size_t i = 0; i < split.size(); ++i) {
       MicroRow row{&row_of(folder, group.rows[i].id), &value_of(folder, group.rows[i]), group.name};
       row.split = split[i];
-      row.simulated = simulate(model, group.rows[i]);
+      if (!group.rows[i].terms.empty()) row.simulated = simulate(model, group.rows[i]);
       row.inputs = group.rows[i].inputs;
       report.rows.push_back(std::move(row));
     }

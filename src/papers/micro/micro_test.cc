@@ -1,9 +1,15 @@
 #include "papers/micro/micro.h"
-#include "tests/support/repository.h"
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+
+#include "base/error.h"
+#include "tests/support/json_holes.h"
+#include "tests/support/repository.h"
+#include "tests/support/temp_folder.h"
 
 namespace troika::papers {
 namespace {
@@ -36,6 +42,48 @@ TEST(Micro, V2_EveryNumberOfEveryCalibrationRowIsInTheReportOnce) {
     if (row.use == "calibrate") n_values += row.values.size();
   }
   EXPECT_EQ(seen.size(), n_values);
+}
+
+// Returns what `file`, the text of simulated/micro.json, is refused for; empty: it gives a report.
+std::string why_refused(const PhoneFolder& folder, const std::string& file) {
+  const test::TempFolder temporary;
+  test::write_whole(temporary.file("micro.json"), file);
+  PhoneFolder with = folder;
+  try {
+    with.micro = plan::read_simulated(temporary.file("micro.json"));
+    simulate_micro(with);
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(Micro, V2_HolesOfTheFileAreSentences) {
+  const PhoneFolder folder = read_phone_folder(kMicroPhones);
+  const std::string whole = test::read_whole(kMicroPhones + "/simulated/micro.json");
+  EXPECT_EQ(why_refused(folder, whole), "");
+  for (const test::JsonHole& hole : test::json_holes(nlohmann::json::parse(whole), 2)) {
+    const std::string problem = why_refused(folder, hole.rest.dump());
+    EXPECT_TRUE(problem.empty() || problem.ends_with('.')) << hole.where << ": " << problem;
+    if (hole.where == "/groups/*/stack") {
+      EXPECT_NE(problem.find("names the stack ''"), std::string::npos) << problem;
+    }
+  }
+}
+
+TEST(Micro, V2_ARowThatNothingSimulatesHasItsReasonAlone) {
+  const PhoneFolder folder = read_phone_folder(kMicroPhones);
+  for (const char* together : {"range", "mean"}) {
+    PhoneFolder without = folder;
+    plan::SimulatedRow& row = without.micro.groups.at(0).rows.at(0);
+    row.terms.clear();
+    row.reason = "nobody can";
+    row.together = together;
+    const MicroReport report = simulate_micro(without);
+    EXPECT_EQ(report.rows.at(0).row->id, row.id);
+    EXPECT_FALSE(report.rows.at(0).simulated.has_value());
+    EXPECT_EQ(report.rows.at(0).split, Split::kNone);
+  }
 }
 
 TEST(Micro, V2_TheFilesHoldWhatFittingGives) {

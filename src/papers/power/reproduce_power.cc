@@ -68,7 +68,31 @@ double mean(const std::vector<double>& values) {
 
 // Returns the mean for "mean", or else the value at the share that the call names, 0 to 1.
 double at_point(const std::vector<double>& values, const plan::FigureCall& call) {
-  return call.text("at") == "mean" ? mean(values) : at_share(values, call.number("at"));
+  if (values.empty()) {
+    throw Error(fmt::format("The figure '{}' is one of an answer's steps, and the run has none.",
+                            call.figure));
+  }
+  if (call.text("at") == "mean") return mean(values);
+  const double share = call.number("at");
+  if (share >= 0.0 && share <= 1.0) return at_share(values, share);
+  throw Error(fmt::format("The figure '{}' needs a share from 0 to 1 as 'at', not {:g}.",
+                          call.figure, share));
+}
+
+// Returns the plan of a run whose neurons are planned one by one.
+const plan::NeuronPlan& plan_of(const PowerResult& result, const plan::FigureCall& call) {
+  if (result.plan) return *result.plan;
+  throw Error(fmt::format("The figure '{}' needs a system that plans neurons, not '{}'.",
+                          call.figure, call.text("system")));
+}
+
+// Returns the rate behind the end of so many samples, which end one after the other. Throws Error.
+double rate_behind(const PowerResult& result, int n_ended) {
+  if (n_ended >= 0 && n_ended < static_cast<int>(result.together.size())) {
+    return result.together[static_cast<size_t>(n_ended)].tokens_per_s();
+  }
+  throw Error(fmt::format("A rate behind the end of {} samples needs more than one that goes on.",
+                          n_ended));
 }
 
 class PowerReproduction {
@@ -144,18 +168,20 @@ class PowerReproduction {
              (call.text("at") == "mean" ? r.neurons.miss_rate() : at_point(r.miss_rates, call));
     });
     const auto gb = [](uint64_t bytes) { return static_cast<double>(bytes) / kBytesOfGb; };
-    add("cache GB", [gb](Result r, Call) { return gb(r.plan->cache_bytes); });
-    add("cache % of the model",
-        [gb](Result r, Call) { return kPercent * gb(r.plan->cache_bytes) / gb(r.model_bytes); });
-    add("predictors GB", [gb](Result r, Call) { return gb(r.plan->predictor_bytes); });
-    add("scales GB", [gb](Result r, Call) { return gb(r.plan->scale_bytes); });
-    add("no FFN GB", [gb](Result r, Call) { return gb(r.plan->other_bytes) - r.runtime_gb; });
+    add("cache GB", [gb](Result r, Call call) { return gb(plan_of(r, call).cache_bytes); });
+    add("cache % of the model", [gb](Result r, Call call) {
+      return kPercent * gb(plan_of(r, call).cache_bytes) / gb(r.model_bytes);
+    });
+    add("predictors GB",
+        [gb](Result r, Call call) { return gb(plan_of(r, call).predictor_bytes); });
+    add("scales GB", [gb](Result r, Call call) { return gb(plan_of(r, call).scale_bytes); });
+    add("no FFN GB",
+        [gb](Result r, Call call) { return gb(plan_of(r, call).other_bytes) - r.runtime_gb; });
     // Samples end one after the other. The figure is the rate while `left` of them go on.
     figures_.add("rate together", {"model", "system", "FFN in memory", "samples", "left"},
                  [this](Call call) {
-                   const PowerResult& result = runs_.result(power_run_of(call));
                    const int n_ended = call.count("samples") - call.count("left");
-                   return result.together.at(static_cast<size_t>(n_ended)).tokens_per_s();
+                   return rate_behind(runs_.result(power_run_of(call)), n_ended);
                  });
   }
 
@@ -179,7 +205,7 @@ class PowerReproduction {
                        .ffn_share = 1.0,
                        .n_steps = n_steps_of_sample_,
                        .n_sequences = n_samples_};
-    return runs_.result(run).together[static_cast<size_t>(n_samples_ - n)].tokens_per_s();
+    return rate_behind(runs_.result(run), n_samples_ - n);
   }
 
   // Adds the orderings that the paper states in words.

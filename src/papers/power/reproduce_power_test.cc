@@ -2,11 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
 #include "engine/engine.h"
 #include "papers/power/power_runs.h"
 #include "plan/plan_json.h"
 #include "tests/support/paper_report.h"
 #include "tests/support/repository.h"
+#include "tests/support/temp_folder.h"
 
 namespace troika::papers {
 namespace {
@@ -26,6 +32,43 @@ TEST(ReproducePower, V3TheTestRowsOfThePaper) {
   test::expect_whole_report(report, 45u);
   EXPECT_GE(report.count(), 70);
   EXPECT_GE(report.count_orderings().n, 30);
+}
+
+// Rows may ask for what their run does not have.
+TEST(ReproducePower, V3_ARowWithAHoleIsASentence) {
+  const test::TempFolder temporary;
+  const std::string phones = temporary.file("phones");
+  std::filesystem::copy(kPhonesOfPower, phones, std::filesystem::copy_options::recursive);
+  const std::string path = phones + "/simulated/powerinfer-2.json";
+  const auto whole = nlohmann::json::parse(test::read_whole(path));
+  const auto refusal = [&](const char* row) {
+    nlohmann::json with = whole;
+    with["groups"] = {{{"group", "g"}, {"rows", {nlohmann::json::parse(row)}}}};
+    test::write_whole(path, with.dump());
+    return test::message_of<Error>([&] {
+      const PhoneFolder folder = read_phone_folder(phones);
+      simulate_powerinfer2(folder);
+    });
+  };
+  EXPECT_NE(refusal(R"({"row": "pf035", "value": "in memory", "kind": "value", "figure": "cache GB",
+                        "with": {"model": "bamboo-7b", "system": "QNN", "steps": 2}})")
+                .find("'cache GB' needs a system that plans neurons, not 'QNN'"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"row": "pf035", "value": "in memory", "kind": "value", "figure": "step ms",
+                        "with": {"model": "bamboo-7b", "system": "QNN", "tokens": 8,
+                                 "at": 0.5}})")
+                .find("'step ms' is one of an answer's steps, and the run has none"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"row": "pf035", "value": "in memory", "kind": "value", "figure": "step ms",
+                        "with": {"model": "bamboo-7b", "system": "QNN", "steps": 2, "at": 50}})")
+                .find("a share from 0 to 1 as 'at', not 50"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"row": "pf035", "value": "in memory", "kind": "value",
+                        "figure": "rate together",
+                        "with": {"model": "bamboo-7b", "system": "PowerInfer-2", "samples": 1,
+                                 "left": 1}})")
+                .find("more than one that goes on"),
+            std::string::npos);
 }
 
 // Each step of the ablation also has what the steps before it have.

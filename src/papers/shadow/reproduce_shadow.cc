@@ -280,7 +280,10 @@ std::vector<ShadowSensitivity> sensitivities_of_shadowattn(const PhoneFolder& fo
             std::find_if(report.rows.begin(), report.rows.end(), [&](const TestRow& row) {
               return row.base.group == group && row.base.value->name == "mean";
             });
-        TROIKA_ASSERT(at != report.rows.end());
+        if (at == report.rows.end() || !at->base.simulated) {
+          throw Error(fmt::format("{}/simulated/{}.json: the group '{}' has no row 'mean'.",
+                                  folder.path, kPaperName, group));
+        }
         return *at->base.simulated;
       };
       all.push_back({fmt::format("{} = {:.4g}", field.name, value), report.median_error(),

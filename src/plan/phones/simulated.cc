@@ -242,7 +242,8 @@ SimulatedFile read_simulated(const std::string& path) {
     }
     check_names(file.given);
     check_names(file.lists);
-    for (const PlainJson& group : json.at("groups")) file.groups.push_back(read_group(group));
+    if (!json.contains("groups")) throw Error("no 'groups'");
+    for (const PlainJson& group : json["groups"]) file.groups.push_back(read_group(group));
     if (json.contains("taken")) {
       for (const PlainJson& taken : json["taken"]) file.taken.push_back(read_taken(taken));
     }

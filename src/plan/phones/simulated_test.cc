@@ -2,8 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <string>
+
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "plan/phones/published.h"
+#include "tests/support/json_holes.h"
+#include "tests/support/repository.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika::plan {
@@ -88,6 +94,7 @@ TEST(Simulated, V3_WhatIsWrongIsNamed) {
       EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
     }
   };
+  expect_error(R"({"version": 1})", "no 'groups'");
   expect_error("no JSON", "cannot be read: it is no JSON text");
   expect_error(one_row(R"({"row": "x001", "figure": "f", "beside": )" + std::string(300'000, '[') +
                        std::string(300'000, ']') + "}"),
@@ -113,6 +120,27 @@ TEST(Simulated, V3_WhatIsWrongIsNamed) {
   EXPECT_THROW(call.count("tokens"), Error);
   EXPECT_THROW(call.number("model"), Error);
   EXPECT_THROW(call.text("phone"), Error);
+}
+
+// A hole is one thing that somebody forgot, in a file that is whole otherwise.
+TEST(Simulated, V3_HolesOfTheRealFilesAreSentences) {
+  for (const char* paper : kPapers) {
+    const std::string path =
+        test::repository_file(std::string("phones/simulated/") + paper + ".json");
+    int n_refused = 0;
+    for (const test::JsonHole& hole :
+         test::json_holes(nlohmann::json::parse(test::read_whole(path)))) {
+      SCOPED_TRACE(paper + hole.where);
+      try {
+        read_text(hole.rest.dump());
+      } catch (const Error& error) {
+        ++n_refused;
+        EXPECT_EQ(std::string(error.what()).find("json.exception"), std::string::npos)
+            << error.what();
+      }
+    }
+    EXPECT_GT(n_refused, 3) << paper;
+  }
 }
 
 }  // namespace
