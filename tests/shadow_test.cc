@@ -17,6 +17,7 @@
 #include "lanes/machine.h"
 #include "tests/support/int8_plan.h"
 #include "tests/support/logits.h"
+#include "tests/support/temp_folder.h"
 
 namespace troika {
 namespace {
@@ -423,6 +424,33 @@ TEST_F(ShadowRows, N5AFileThatCannotBeWrittenOrReadIsASentence) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("channels-"), std::string::npos) << error.what();
   }
+}
+
+// A column that stays in memory is checked at the start, the others where a pass reads them.
+TEST_F(ShadowRows, N5AColumnThatIsDamagedOnTheDiskIsASentence) {
+  rows(options(prepare::ShadowRows::kNone));
+  ASSERT_EQ(side_files().size(), 1u);
+  const std::string path = side_files().front();
+  const std::string good = test::read_whole(path);
+  Engine engine(options(prepare::ShadowRows::kNone));
+  const std::vector<Row> expected = rows_of(engine, model_, kLength);
+  // The tables, the scales and the checks keep what they are; only columns change.
+  for (const weights::ChannelInput& input : engine.weights().channels()->inputs()) {
+    for (size_t channel = 0; channel < input.k; ++channel) {
+      const uint64_t at = input.file_offset + channel * input.bytes;
+      put_byte(path, static_cast<std::streamoff>(at), static_cast<char>(good.at(at) ^ 1));
+    }
+  }
+  const std::string message = test::message_of<Error>([&] { rows_of(engine, model_, kLength); });
+  EXPECT_NE(message.find(path), std::string::npos) << message;
+  EXPECT_NE(message.find("the weights of a channel are damaged"), std::string::npos) << message;
+  // An engine that is made now reads no better ones.
+  EXPECT_NE(test::message_of<Error>([&] {
+              rows(options(prepare::ShadowRows::kNone));
+            }).find("are damaged"),
+            std::string::npos);
+  std::filesystem::remove(path);
+  EXPECT_TRUE(rows(options(prepare::ShadowRows::kNone)) == expected);
 }
 
 TEST_F(ShadowRows, N5ReadsAreTasksOfALaneOfTheirOwn) {

@@ -38,6 +38,8 @@ struct ShadowArea {
   // Columns that must come from the side file, and the memory that they are read to (N5).
   std::byte* cold = nullptr;
   std::vector<ReadRequest> reads;
+  std::vector<size_t> cold_channels;             // the channel of each read
+  const weights::ChannelInput* input = nullptr;  // whose columns are read
   double read_end_us = 0.0;
   double product_end_us = 0.0;
   ShadowCounters counters;

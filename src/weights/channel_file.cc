@@ -12,7 +12,6 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "weights/fast_hash.h"
 #include "weights/store.h"
 
 namespace troika::weights {
@@ -35,11 +34,6 @@ struct Header {
   uint64_t entries_hash;
   uint64_t checks_offset;
 };
-
-// Returns what stands for content behind the columns.
-uint32_t check_of(std::span<const std::byte> content) {
-  return static_cast<uint32_t>(fast_hash(content));
-}
 
 uint64_t whole_pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
@@ -248,27 +242,18 @@ void ChannelFile::describe(const Store& store, const model::LinearInput& input,
   std::memcpy(channels->scales.data(), file_.bytes().data() + entry->scales_offset,
               entry->bytes * sizeof(float));
   channels->file_offset = entry->columns_offset;
+  size_t check = 1;
+  for (const Entry* before = entries_.data(); before != entry; ++before) check += 1 + before->k;
+  channels->checks = std::span(checks_).subspan(check, entry->k);
 }
 
 void ChannelFile::copy_columns(const ChannelInput& channels) const {
-  size_t check = 1;
-  for (const Entry& entry : entries_) {
-    if (entry.columns_offset == channels.file_offset) break;
-    check += 1 + entry.k;
-  }
   for (size_t channel = 0; channel < channels.k; ++channel) {
     if (channels.resident[channel] == nullptr) continue;
     auto* column = const_cast<int8_t*>(channels.resident[channel]);
     std::memcpy(column, file_.bytes().data() + channels.file_offset + channel * channels.bytes,
                 channels.bytes);
-    if (check_of(bytes_of(std::span<const int8_t>(column, channels.bytes))) ==
-        checks_[check + channel]) {
-      continue;
-    }
-    throw Error(
-        fmt::format("{}: the weights of a channel are damaged. Remove the file and start "
-                    "again; then it is made anew.",
-                    path()));
+    if (!channels.is_intact(channel, column)) throw Error(damaged_column(path()));
   }
 }
 

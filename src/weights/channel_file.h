@@ -38,10 +38,11 @@ class ChannelFile {
   // Says why a file that was there had to be made again; empty where none had.
   const std::string& problem() const { return problem_; }
 
-  // Fills in the scales and the place of the columns. REQUIRES: the input is one of `inputs`.
+  // Fills in the scales, and the place and the checks of the columns, which this file must outlive.
+  // REQUIRES: the input is one of `inputs`.
   void describe(const Store& store, const model::LinearInput& input, ChannelInput* channels) const;
   // Fills the columns of an input that has been described which stay in memory. Throws Error where
-  // one is damaged. The others are not checked where they are read.
+  // one is damaged. The others are checked by whoever reads them.
   void copy_columns(const ChannelInput& channels) const;
 
  private:

@@ -12,6 +12,7 @@
 #include "base/team.h"
 #include "kernels/choose.h"
 #include "weights/channel_file.h"
+#include "weights/fast_hash.h"
 #include "weights/store.h"
 
 namespace troika::weights {
@@ -81,8 +82,23 @@ size_t ChannelInput::first_row_of(model::WeightId id) const {
   return first_rows[static_cast<size_t>(at - weights.begin())];
 }
 
+bool ChannelInput::is_intact(size_t channel, const int8_t* column) const {
+  return check_of(std::as_bytes(std::span(column, bytes))) == checks[channel];
+}
+
 bool ChannelInput::has_cold() const {
   return std::find(resident.begin(), resident.end(), nullptr) != resident.end();
+}
+
+uint32_t check_of(std::span<const std::byte> content) {
+  return static_cast<uint32_t>(fast_hash(content));
+}
+
+std::string damaged_column(const std::string& path) {
+  return fmt::format(
+      "{}: the weights of a channel are damaged. Remove the file and start again; then it is made "
+      "anew.",
+      path);
 }
 
 ChannelInput describe_channels(const Store& store, const model::LinearInput& input) {

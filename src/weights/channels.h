@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/progress.h"
@@ -28,10 +29,14 @@ struct ChannelInput {
   std::vector<float> scales;                 // (bytes)
   std::vector<const int8_t*> resident = {};  // (k); null: not in memory
   uint64_t file_offset = 0;                  // says where column 0 stands in the side file
+  // (k): what the side file says of each column's content; empty where there is no such file.
+  std::span<const uint32_t> checks = {};
 
   // REQUIRES: `id` is one of the weights.
   size_t first_row_of(model::WeightId id) const;
   bool has_cold() const;
+  // Says whether a column that came from the side file has the content that it was written with.
+  bool is_intact(size_t channel, const int8_t* column) const;
 
   // Returns the size of the pages around a column, which are read past the page cache.
   size_t page_bytes() const { return (bytes + 2 * kPage - 2) / kPage * kPage; }
@@ -77,6 +82,11 @@ class Channels {
   std::unique_ptr<std::byte, Free> arena_;
   size_t arena_bytes_ = 0;
 };
+
+// Returns what stands in the side file for content: for scales and for each column.
+uint32_t check_of(std::span<const std::byte> content);
+// Returns the sentence about a column that is damaged.
+std::string damaged_column(const std::string& path);
 
 // Returns an input of these products without columns. Throws Error where a product has no int8
 // form.

@@ -1,5 +1,8 @@
 #include "lanes/disk/channel_lane.h"
 
+#include <algorithm>
+#include <atomic>
+
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -22,19 +25,36 @@ struct ChannelLane::UnderWay : Completion {
   void finished(Status status) override {
     area->read_end_us = RealClock().now_us();
     area->counters.read_us += area->read_end_us - start_us;
+    if (status == Status::kDone && !is_intact(*area)) {
+      has_found_damage = true;
+      status = Status::kFailed;
+    }
     completion->finished(status);
+  }
+  static bool is_intact(const ShadowArea& area) {
+    return std::all_of(area.cold_channels.begin(), area.cold_channels.end(), [&](size_t channel) {
+      return area.input->is_intact(channel, area.channels[channel]);
+    });
   }
 
   Run run;
   ShadowArea* area = nullptr;
   double start_us = 0.0;
   Completion* completion = nullptr;
+  std::atomic<bool> has_found_damage = false;
 };
 
 ChannelLane::ChannelLane(const DiskOptions& options)
-    : disk_(options), read_(disk_.make_read()), under_way_(std::make_unique<UnderWay>()) {}
+    : path_(options.names.empty() ? options.files.front() : options.names.front()),
+      disk_(options),
+      read_(disk_.make_read()),
+      under_way_(std::make_unique<UnderWay>()) {}
 
 ChannelLane::~ChannelLane() = default;
+
+std::string ChannelLane::problem() const {
+  return under_way_->has_found_damage ? weights::damaged_column(path_) : disk_.problem();
+}
 
 std::unique_ptr<Executable> ChannelLane::build(const Subgraph& subgraph, plan::Shape shape,
                                                const weights::Store& weights,

@@ -2,7 +2,8 @@
 // schedule, so that the product of a matrix lane runs at the same time.
 #pragma once
 
-#include <vector>
+#include <memory>
+#include <string>
 
 #include "lanes/disk/disk_lane.h"
 
@@ -16,7 +17,8 @@ class ChannelLane : public Lane {
   ~ChannelLane() override;
 
   const LaneInfo& info() const override { return disk_.info(); }
-  std::string problem() const override { return disk_.problem(); }
+  // Says that a column is damaged, or what the disk says.
+  std::string problem() const override;
   // Throws Error for anything but reads of columns.
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
@@ -26,6 +28,7 @@ class ChannelLane : public Lane {
  private:
   struct UnderWay;
 
+  std::string path_;
   DiskLane disk_;
   std::unique_ptr<Executable> read_;
   std::unique_ptr<UnderWay> under_way_;

@@ -14,6 +14,8 @@ void gather_channels(const weights::ChannelInput& input, int n_tokens, ShadowAre
   constexpr size_t kPage = weights::ChannelInput::kPage;
   std::copy(input.resident.begin(), input.resident.end(), area->channels.begin());
   area->reads.clear();
+  area->cold_channels.clear();
+  area->input = &input;
   const size_t slot_bytes = input.page_bytes();
   for (size_t t = 0; t < static_cast<size_t>(n_tokens); ++t) {
     area->counters.n_outliers += area->counts[t];
@@ -28,6 +30,7 @@ void gather_channels(const weights::ChannelInput& input, int n_tokens, ShadowAre
       std::byte* const to = area->cold + area->reads.size() * slot_bytes;
       area->reads.push_back(
           {0, first_page, (offset + input.bytes - first_page + kPage - 1) / kPage * kPage, to});
+      area->cold_channels.push_back(channel);
       area->channels[channel] = reinterpret_cast<const int8_t*>(to) + (offset - first_page);
     }
   }
