@@ -95,6 +95,7 @@ SparsityReport measure_sparsity(const SparsityOptions& options) {
   check_kept(options);
   std::optional<engine::Engine> engine(
       std::in_place, reading_options(options.engine, plan::FfnForm::kEveryNeuron));
+  if (options.made) options.made(*engine);
   std::vector<Token> tokens = engine->tokenizer().encode(options.text);
   tokens.resize(std::min(tokens.size(), options.most_tokens));
   if (tokens.size() < kLeastText) {
@@ -126,7 +127,9 @@ SparsityReport measure_sparsity(const SparsityOptions& options) {
     row.thresholds = thresholds_for(kept, &magnitudes.of_layer);
     row.plan = plan;
     row.plan.ffn = {plan::FfnForm::kByNeuron, row.thresholds};
-    prepare::Options own = options.engine;
+    // The plan says all, and options that would take the place of what it says are left out.
+    prepare::Options own = reading_options(options.engine, plan::FfnForm::kByNeuron);
+    own.ffn.form.reset();
     own.plan = {};
     own.plan.exact = row.plan;
     engine::Engine sparse(own);

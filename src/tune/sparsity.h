@@ -3,10 +3,12 @@
 // text.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/progress.h"
+#include "engine/engine.h"
 #include "plan/plan.h"
 #include "prepare/options.h"
 
@@ -19,6 +21,8 @@ struct SparsityOptions {
   std::vector<double> kept = {1.0, 0.7, 0.5, 0.3};  // the shares of neurons that stay live
   // Limits how many activations of a block give its threshold. They are drawn evenly from all.
   size_t most_magnitudes = size_t{1} << 20;
+  // Is told the engine before it reads.
+  std::function<void(const engine::Engine& engine)> made{};
   ProgressFunction progress{};
 };
 

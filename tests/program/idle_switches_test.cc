@@ -82,6 +82,34 @@ TEST_F(IdleSwitches, OfNeuronsWithoutAPredictor) {
   expect_notes(finished, {{"--recall"}});
 }
 
+TEST_F(IdleSwitches, OfTextsThatAreReadAsStepsAreComputed) {
+  const std::string model = repository_file("models/troika-relu-q8_0.gguf");
+  const std::vector<std::vector<std::string>> all = {
+      {"--prefill", "bf16"},   {"--context", "64"},       {"--ffn", "by-output"},
+      {"--neuron-pins", "5"},  {"--attention", "sparse"}, {"--attention-share", "50"},
+      {"--order", "in-order"}, {"--int8-weights", "row"}, {"--packed", "1M"},
+      {"--no-cuts"},           {"--fast-handover"},       {"--neuron-predictor"}};
+  for (const char* command : {"neurons", "sparsity"}) {
+    SCOPED_TRACE(command);
+    const std::vector<std::string> words = {command, model, "--tokens", "512"};
+    const Finished plain = troika(words);
+    expect_success(plain);
+    expect_notes(plain, {});
+    const Finished finished = troika_with(words, all);
+    expect_success(finished);
+    expect_notes(finished, all);
+  }
+}
+
+TEST_F(IdleSwitches, APhoneHasNoNeuronsToCount) {
+  const std::string phone = repository_file("phones/8gen3.json");
+  for (const char* command : {"neurons", "sparsity"}) {
+    const Finished finished = troika({command, model_, "--machine", phone});
+    expect_refusal(finished, 2, {"--machine", "no values"});
+    EXPECT_EQ(finished.err.find("--ffn"), std::string::npos) << finished.err;
+  }
+}
+
 TEST_F(IdleSwitches, AnEmptyStopIsRefused) {
   expect_refusal(troika({"run", model_, "-p", "Once", "--stop", ""}), 2, {"--stop", "empty"});
 }

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
 #include "cli/output.h"
+#include "cli/tune/text_reading_flags.h"
 #include "tune/default_text.h"
 #include "tune/neurons/heat.h"
 #include "tune/neurons/learn_predictor.h"
@@ -126,6 +127,9 @@ void learn(NeuronFlags& flags, const std::string& text, nlohmann::ordered_json* 
 void run_neurons(NeuronFlags& flags) {
   tune::HeatOptions how;
   how.engine = flags.engine.checked();
+  how.made = [&](const engine::Engine& engine) {
+    note_idle_in_reading(flags.engine, how.engine, engine);
+  };
   how.text = flags.file.empty() ? std::string(tune::default_text()) : read_text(flags.file);
   how.most_tokens = flags.n_tokens;
   tune::HeatReport report;

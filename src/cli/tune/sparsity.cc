@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
 #include "cli/output.h"
+#include "cli/tune/text_reading_flags.h"
 #include "engine/engine.h"
 #include "plan/plan_json.h"
 #include "prepare/make_plan.h"
@@ -71,6 +72,9 @@ void run(SparsityFlags& flags) {
   check_output_file(flags.output, {flags.engine.options.model.file, flags.file});
   tune::SparsityOptions how;
   how.engine = flags.engine.checked();
+  how.made = [&](const engine::Engine& engine) {
+    note_idle_in_reading(flags.engine, how.engine, engine);
+  };
   how.text = flags.file.empty() ? std::string(tune::default_text()) : read_text(flags.file);
   how.most_tokens = flags.n_tokens;
   how.kept.clear();

@@ -60,6 +60,7 @@ struct HeatCounts : lanes::InputObserver {
 
 HeatReport measure_heat(const HeatOptions& options) {
   engine::Engine engine(reading_options(options.engine, plan::FfnForm::kByNeuron));
+  if (options.made) options.made(engine);
   std::vector<text::Token> tokens = engine.tokenizer().encode(options.text);
   tokens.resize(std::min(tokens.size(), options.most_tokens));
   if (tokens.size() < kLeastCounted) {

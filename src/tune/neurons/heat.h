@@ -1,9 +1,11 @@
 // Counts how often each neuron of a model fires on a text (P8).
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "base/progress.h"
+#include "engine/engine.h"
 #include "prepare/options.h"
 #include "weights/neurons/heat.h"
 
@@ -13,6 +15,8 @@ struct HeatOptions {
   prepare::Options engine;
   std::string text;
   size_t most_tokens = 4096;  // limits what is read of the text
+  // Is told the engine before it reads.
+  std::function<void(const engine::Engine& engine)> made{};
   ProgressFunction progress{};
 };
 

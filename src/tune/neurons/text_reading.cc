@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "engine/session.h"
 
 namespace troika::tune {
@@ -21,6 +22,11 @@ void note_row(std::span<const float> logits, const kernels::Table& kernels, text
 }  // namespace
 
 prepare::Options reading_options(const prepare::Options& asked, plan::FfnForm form) {
+  if (!prepare::is_here(asked)) {
+    throw UsageError(
+        "‹machine› names a virtual phone, which computes no values, and neurons are told apart by "
+        "their values. Leave it out.");
+  }
   prepare::Options options = asked;
   options.prompts = {};
   options.prompts.prefill = plan::Prefill::kSame;
