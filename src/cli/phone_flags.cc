@@ -1,5 +1,6 @@
 #include "cli/phone_flags.h"
 
+#include "cli/installed.h"
 #include "lanes/virtual/virtual_phone.h"
 
 namespace troika::cli {
@@ -43,8 +44,10 @@ void add_phones(Command& command, EngineFlags& flags) {
   prepare::Options& options = flags.options;
   command
       .add_text(
-          "--machine", [&](const auto& text) { options.phone.file = text == "here" ? "" : text; },
-          "here, or the file of a virtual phone, as phones/8gen3.json, which needs --stack too")
+          "--machine",
+          [&](const auto& text) { options.phone.file = text == "here" ? "" : phones_path(text); },
+          "here, or the file of a virtual phone, as phones/8gen3.json, which needs --stack too; "
+          "phones/ is that of the working folder, else the one that was installed")
       ->shows_default("here");
   command.add_option("--stack", options.phone.stack,
                      "The software on the phone, as measured for a paper: llm.npu, heterollm, ...");

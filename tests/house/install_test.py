@@ -62,6 +62,22 @@ class InstallTest(unittest.TestCase):
         self.assertIn(b"tokens/s", timed)
         self.assertIn(b"llama.cpp", output_of(self.troika, "reproduce", "baselines", "--phones", phones))
 
+    def test_the_virtual_phones_are_found_from_everywhere(self):
+        elsewhere = self.folder / "elsewhere"
+        elsewhere.mkdir()
+        timed = output_of(self.troika, "bench", "tiny-llama", "--machine", "phones/8gen3.json", "--stack", "llm.npu",
+                          "-p", "32", "-n", "1", cwd=elsewhere)
+        self.assertIn(b"tokens/s", timed)
+        self.assertIn(b"llama.cpp", output_of(self.troika, "reproduce", "baselines", cwd=elsewhere))
+        # What lies in the working folder comes first, and what lies nowhere is a sentence.
+        (elsewhere / "phones").mkdir()
+        (elsewhere / "phones" / "8gen3.json").write_text("{}")
+        for phone in ("phones/8gen3.json", "phones/none.json"):
+            done = subprocess.run([self.troika, "bench", "tiny-llama", "--machine", phone, "--stack", "llm.npu"],
+                                  capture_output=True, cwd=elsewhere)
+            self.assertIn(done.returncode, (1, 2))
+            self.assertIn(phone.encode() if "none" in phone else b"stack", done.stderr)
+
     def test_pkg_config_leads_to_the_library(self):
         environment = dict(os.environ, PKG_CONFIG_PATH=str(self.library / "pkgconfig"))
         flags = output_of("pkg-config", "--cflags", "--libs", "troika", env=environment).decode().split()

@@ -16,6 +16,7 @@
 #include "base/progress.h"
 #include "base/trace.h"
 #include "cli/commands.h"
+#include "cli/installed.h"
 #include "cli/output.h"
 #include "cli/papers/measured_hetero.h"
 #include "cli/papers/measured_npu.h"
@@ -478,6 +479,8 @@ void add_reproduce(Command& app) {
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, command] {
     note_idle(*command, *flags);
+    // What was installed is read, and never written.
+    if (!flags->write) flags->phones = phones_path(flags->phones);
     reproduce(*flags);
   });
 }
