@@ -159,6 +159,13 @@ Kernels choose(CpuFeatures available, std::string_view only) {
   return kernels;
 }
 
+std::string_view source_of(const Kernels& kernels, std::string_view function) {
+  for (const Choice& choice : kernels.choices) {
+    if (choice.function == function) return choice.implementation;
+  }
+  return "";
+}
+
 std::string describe(const Kernels& kernels) {
   std::string text;
   for (const Implementation& implementation : implementations()) {

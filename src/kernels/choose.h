@@ -39,6 +39,10 @@ struct Kernels {
 // gaps. Throws UsageError for an unknown name, or one that this processor cannot run.
 Kernels choose(CpuFeatures available, std::string_view only = "");
 
+// Returns the name of the implementation that a function of a name in `choices` came from; "" where
+// there is none.
+std::string_view source_of(const Kernels& kernels, std::string_view function);
+
 // Returns a line for people about each implementation that is used, with the functions it provides.
 std::string describe(const Kernels& kernels);
 

@@ -376,10 +376,12 @@ std::vector<plan::PlannedLane> choose_lanes(const LaneChoice& lanes) {
 plan::Prefill safe_prefill(plan::Activations activations, const std::string& kernels,
                            tensor::Type type) {
   if (activations == plan::Activations::kF32) return plan::Prefill::kF32;
-  // Where many tokens are multiplied with 16 rows at once, whole numbers beat bfloat16.
-  const kernels::Table& table = kernels::choose(detect_cpu_features(), kernels).table;
-  const bool is_fast = kernels::find(table.matmul_q8_strips, type) != nullptr;
-  return is_fast ? plan::Prefill::kQ8 : plan::Prefill::kBf16;
+  // Where many tokens are multiplied with 16 rows at once, whole numbers beat bfloat16, but for a
+  // matrix unit, which multiplies either at several times that speed and has no products of blocks.
+  const kernels::Kernels chosen = kernels::choose(detect_cpu_features(), kernels);
+  const bool has_tiles = kernels::source_of(chosen, "matmul_bf16") == "amx";
+  const bool is_fast = kernels::find(chosen.table.matmul_q8_strips, type) != nullptr;
+  return is_fast && !has_tiles ? plan::Prefill::kQ8 : plan::Prefill::kBf16;
 }
 
 bool leaves_base(const Options& options, const model::Blueprint& blueprint,

@@ -282,9 +282,13 @@ TEST_F(MakePlan, S6ScoresOfHeadsTakeMemoryFromTheContext) {
 TEST(SafePrefill, TakesWholeNumbersWhereTheyAreFast) {
   const auto q8 = plan::Activations::kQ8;
   const kernels::Table& table = kernels::choose(detect_cpu_features()).table;
-  const bool is_fast = kernels::find(table.matmul_q8_strips, tensor::Type::kQ4_K) != nullptr;
+  const bool is_fast = kernels::find(table.matmul_q8_strips, tensor::Type::kQ4_K) != nullptr &&
+                       !detect_cpu_features().has_all(CpuFeatures(CpuFeature::kAmxBf16));
   EXPECT_EQ(safe_prefill(q8, "", tensor::Type::kQ4_K),
             is_fast ? plan::Prefill::kQ8 : plan::Prefill::kBf16);
+  if (is_fast && detect_cpu_features().has_all(CpuFeatures(CpuFeature::kAvx2))) {
+    EXPECT_EQ(safe_prefill(q8, "avx2", tensor::Type::kQ4_K), plan::Prefill::kQ8);
+  }
   EXPECT_EQ(safe_prefill(q8, "reference", tensor::Type::kQ4_K), plan::Prefill::kBf16);
   EXPECT_EQ(safe_prefill(q8, "", tensor::Type::kF16), plan::Prefill::kBf16);
   EXPECT_EQ(safe_prefill(plan::Activations::kF32, "", tensor::Type::kQ4_K), plan::Prefill::kF32);
