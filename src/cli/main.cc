@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/cache_folder.h"
 #include "base/cpu_features.h"
 #include "base/error.h"
 #include "base/system.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "kernels/choose.h"
-#include "plan/profile_cache.h"
 
 namespace {
 
@@ -55,7 +55,7 @@ void print_version() {
                   "compiler: {} {}\n"
                   "kept between runs: {}\n",
                   TROIKA_VERSION, troika::usable_cores(), troika::to_string(features),
-                  names_of(kernels), kCompiler, __VERSION__, troika::plan::cache_folder()));
+                  names_of(kernels), kCompiler, __VERSION__, troika::cache_folder()));
 }
 
 // Returns "F32, F16" behind a name, in lines of 80 characters at most.

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/cache_folder.h"
 #include "base/cpu_features.h"
 #include "base/error.h"
 #include "base/system.h"
@@ -117,7 +118,7 @@ std::vector<plan::CoreRate> measure_cores(const kernels::Table& kernels, plan::P
 
 plan::Storage measure_storage(const ProgressFunction& progress) {
   solve::StorageOptions options;
-  options.folder = plan::cache_folder();
+  options.folder = cache_folder();
   std::error_code failure;
   std::filesystem::create_directories(options.folder, failure);
   if (failure) {

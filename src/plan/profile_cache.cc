@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/atomic_file.h"
+#include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -26,16 +26,6 @@ std::string key_text(const MachineIdentity& machine, const std::vector<ProfileLa
 }
 
 }  // namespace
-
-std::string cache_folder() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/troika";
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && home[0] != '\0') return std::string(home) + "/.cache/troika";
-  throw Error(
-      "Neither XDG_CACHE_HOME nor HOME is set, so there is no place for what is kept between runs. "
-      "Set one of them, or give ‹no-cache› where a command has it.");
-}
 
 std::string kept_profile_path(const MachineIdentity& machine,
                               const std::vector<ProfileLane>& lanes) {
@@ -62,8 +52,8 @@ std::string keep_profile(const Profile& profile) {
   std::error_code failure;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failure);
   if (failure) {
-    throw Error(fmt::format("{}: the folder cannot be made: {}. Use ‹no-cache› and -o FILE.", path,
-                            failure.message()));
+    throw Error(fmt::format("{}: the folder cannot be made: {}. Use ‹no-cache› and -o FILE.",
+                            path, failure.message()));
   }
   write_file(path, profile_to_json(profile));
   return path;

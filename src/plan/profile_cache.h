@@ -8,10 +8,6 @@
 
 namespace troika::plan {
 
-// Returns the folder for side files that belong to no model, "~/.cache/troika" by default. Throws
-// Error where neither XDG_CACHE_HOME nor HOME is set.
-std::string cache_folder();
-
 // Returns where the profile of these lanes of this machine is kept. The name holds a key of the
 // machine, the lanes and the version of the format.
 std::string kept_profile_path(const MachineIdentity& machine,

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "plan/profile_cache.h"
 #include "weights/content_key.h"
 
 namespace troika::prepare {
@@ -26,7 +26,7 @@ std::string neuron_file_path(std::string_view kind, const gguf::File& file) {
   std::error_code failure;
   const std::filesystem::path whole = std::filesystem::absolute(file.path(), failure);
   const std::string name = failure ? file.path() : whole.lexically_normal().string();
-  return fmt::format("{}/{}-{:016x}.bin", plan::cache_folder(), kind, hash_of(name));
+  return fmt::format("{}/{}-{:016x}.bin", cache_folder(), kind, hash_of(name));
 }
 
 std::optional<weights::NeuronHeat> kept_heat(const gguf::File& file,

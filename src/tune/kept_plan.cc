@@ -5,10 +5,10 @@
 #include <filesystem>
 
 #include "base/atomic_file.h"
+#include "base/cache_folder.h"
 #include "base/cpu_features.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "plan/profile_cache.h"
 #include "prepare/saved_plan.h"
 #include "weights/content_key.h"
 
@@ -35,7 +35,7 @@ uint64_t machine_hash(const gguf::File& model) {
 }
 
 std::string path_of(const std::string& key, uint64_t machine) {
-  return fmt::format("{}/{}{}-{:016x}.json", plan::cache_folder(), kPrefix, key, machine);
+  return fmt::format("{}/{}{}-{:016x}.json", cache_folder(), kPrefix, key, machine);
 }
 
 // Returns the name of a file in the folder of side files that begins so; empty where there is none.
@@ -106,7 +106,7 @@ std::optional<KeptPlan> find_kept_plan(const std::string& model_path, std::strin
   std::string folder;
   std::optional<gguf::File> model;
   try {
-    folder = plan::cache_folder();
+    folder = cache_folder();
     if (any_that_begins(folder, kPrefix).empty()) return std::nullopt;
     if (!fs::is_regular_file(model_path, ignored)) return std::nullopt;
     model = gguf::File::open(model_path);

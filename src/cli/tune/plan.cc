@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
+#include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/commands.h"
@@ -21,7 +22,6 @@
 #include "engine/engine.h"
 #include "machines/phone_setup.h"
 #include "plan/plan_json.h"
-#include "plan/profile_cache.h"
 #include "prepare/make_plan.h"
 #include "prepare/saved_plan.h"
 #include "tune/calibrate.h"
@@ -153,7 +153,7 @@ void calibrate(PlanFlags& flags) {
   how.text_name = std::filesystem::path(flags.calibrate).filename().string();
   how.most_tokens = flags.calibrate_tokens;
   how.alternatives = flags.alternatives;
-  if (options.memory.has_side_files) how.folder = plan::cache_folder();
+  if (options.memory.has_side_files) how.folder = cache_folder();
   tune::Calibration calibration;
   {
     Progress bar("calibrating");

@@ -11,6 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "base/bytes_text.h"
+#include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/progress.h"
@@ -19,7 +20,6 @@
 #include "cli/output.h"
 #include "cli/use/kept_plan.h"
 #include "cli/use/models.h"
-#include "plan/profile_cache.h"
 #include "tune/default_text.h"
 #include "tune/kept_plan.h"
 #include "tune/tune.h"
@@ -232,7 +232,7 @@ void tune_model(TuneFlags& flags, bool asks) {
   request.text = flags.text.empty() ? std::string(tune::default_text()) : read_text(flags.text);
   request.text_name = flags.text.empty() ? tune::kDefaultTextName
                                          : std::filesystem::path(flags.text).filename().string();
-  request.folder = plan::cache_folder();
+  request.folder = cache_folder();
   if (!(flags.attention_percent >= 2.0 && flags.attention_percent <= 100.0)) {
     throw UsageError(fmt::format("--attention-share {:g} makes no sense; it is between 2 and 100.",
                                  flags.attention_percent));

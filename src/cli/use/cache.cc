@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/bytes_text.h"
+#include "base/cache_folder.h"
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "plan/profile_cache.h"
 
 namespace troika::cli {
 namespace {
@@ -130,7 +130,7 @@ void print_files(const CacheFlags& flags, const std::string& folder,
 }
 
 void cache(const CacheFlags& flags) {
-  const std::string folder = plan::cache_folder();
+  const std::string folder = cache_folder();
   const std::vector<SideFile> files = list_files(folder);
   if (flags.remove_all || flags.remove_models || !flags.remove.empty()) {
     remove_chosen(flags, folder, files);

@@ -6,12 +6,12 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "base/cache_folder.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/use/models.h"
 #include "draft/history.h"
 #include "engine/engine.h"
-#include "plan/profile_cache.h"
 
 namespace troika::cli {
 namespace {
@@ -82,7 +82,7 @@ std::string history_path(const std::string& name) {
   const bool is_word = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '-' || c == '_';
   });
-  return is_word ? fmt::format("{}/history-{}.bin", plan::cache_folder(), name) : name;
+  return is_word ? fmt::format("{}/history-{}.bin", cache_folder(), name) : name;
 }
 
 }  // namespace

@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/output.h"
 #include "fetch/curl.h"
-#include "plan/profile_cache.h"
 
 namespace troika::cli {
 namespace {
@@ -54,7 +54,7 @@ Option* add_models(Command& command, const std::string& names, std::vector<std::
 
 fetch::ModelsOptions models_options() {
   fetch::ModelsOptions options;
-  options.folder = plan::cache_folder() + "/models";
+  options.folder = cache_folder() + "/models";
   if (const std::string endpoint = environment("HF_ENDPOINT"); !endpoint.empty()) {
     options.endpoint = endpoint;
   }

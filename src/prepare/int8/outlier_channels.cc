@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "model/linear_inputs.h"
-#include "plan/profile_cache.h"
 #include "weights/content_key.h"
 
 namespace troika::prepare {
@@ -30,7 +30,7 @@ std::string side_file_path(const gguf::File& file, uint64_t form_key) {
   Fnv hash;
   hash.add(failure ? file.path() : whole.lexically_normal().string());
   hash.add(form_key);
-  return fmt::format("{}/channels-{:016x}.bin", plan::cache_folder(), hash.value());
+  return fmt::format("{}/channels-{:016x}.bin", cache_folder(), hash.value());
 }
 
 // Returns a key of side files that says how weights become levels.
