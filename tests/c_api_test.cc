@@ -144,6 +144,12 @@ TEST_F(CApi, RefusesWrongFilesAndOptions) {
   expect_refused(open([](Options& o) { o.context = -3; }), TROIKA_USAGE, "-3");
   expect_refused(open([](Options& o) { o.context = 2000000000; }), TROIKA_ERROR, "2000000000");
   expect_refused(open([](Options& o) { o.draft = "hope"; }), TROIKA_USAGE, "hope");
+  // What advises a command with flags needs a plan or a predictor, which no field can name, so the
+  // path says such words here.
+  expect_refused(
+      troika_engine_open("/nonexistent/'troika plan MODEL --calibrate TEXT -o plan.json'", nullptr,
+                         &engine, &error_),
+      TROIKA_ERROR, "/nonexistent/'troika plan MODEL' (with calibrate)");
   EXPECT_EQ(engine, nullptr);
   const auto generate = [&](auto change) {
     troika_generate_options options = generate_;

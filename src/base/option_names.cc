@@ -1,9 +1,28 @@
 #include "base/option_names.h"
 
+#include <algorithm>
+
 namespace troika {
 namespace {
 
-constexpr std::string_view kOpen = "‹", kClose = "›";
+constexpr std::string_view kOpen = "‹", kClose = "›", kCommand = "'troika ";
+
+// Returns a command, without its quotes, in words: what stands before its first flag, in quotes
+// again, and behind them the names of its long flags.
+std::string in_words(std::string_view command) {
+  std::string line, names;
+  bool has_flags = false;
+  while (!command.empty()) {
+    const std::string_view word = command.substr(0, command.find(' '));
+    command.remove_prefix(std::min(word.size() + 1, command.size()));
+    has_flags = has_flags || word.substr(0, 1) == "-";
+    if (!has_flags) line.append(line.empty() ? "" : " ").append(word);
+    if (word.substr(0, 2) != "--") continue;
+    names.append(names.empty() ? " (with " : ", ").append(word.substr(2));
+  }
+  if (!names.empty()) names += ")";
+  return "'" + line + "'" + names;
+}
 
 }  // namespace
 
@@ -18,6 +37,18 @@ std::string with_option_names(std::string_view message,
     named.append(message.substr(0, open));
     named += name_of(message.substr(begin, close - begin));
     message.remove_prefix(close + kClose.size());
+  }
+}
+
+std::string without_flags(std::string_view message) {
+  std::string told;
+  while (true) {
+    const size_t open = message.find(kCommand);
+    const size_t close = open == message.npos ? message.npos : message.find('\'', open + 1);
+    if (close == message.npos) return told.append(message);
+    told.append(message.substr(0, open));
+    told += in_words(message.substr(open + 1, close - open - 1));
+    message.remove_prefix(close + 1);
   }
 }
 

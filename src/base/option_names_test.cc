@@ -18,5 +18,20 @@ TEST(OptionNames, OtherTextStays) {
   }
 }
 
+TEST(OptionNames, CommandsLoseTheirFlags) {
+  EXPECT_EQ(
+      without_flags("Make one with 'troika plan MODEL --calibrate TEXT --alternatives -o p.json',"
+                    " or 'troika tune MODEL'."),
+      "Make one with 'troika plan MODEL' (with calibrate, alternatives), or 'troika tune MODEL'.");
+  EXPECT_EQ(without_flags("'troika cache --remove-all'"), "'troika cache' (with remove-all)");
+  EXPECT_EQ(without_flags("'troika plan MODEL -o p.json'"), "'troika plan MODEL'");
+}
+
+TEST(OptionNames, TextThatIsNoCommandKeepsItsDashes) {
+  for (const char* text : {"", "a - b --c", "'other --c'", "'troika never --closed"}) {
+    EXPECT_EQ(without_flags(text), text);
+  }
+}
+
 }  // namespace
 }  // namespace troika

@@ -55,7 +55,8 @@ std::string field_of(std::string_view option) {
 }
 
 troika_code fail(troika_error* error, troika_code code, const std::exception& e) {
-  return fail(error, code, troika::with_option_names(e.what(), field_of).c_str());
+  const std::string message = troika::with_option_names(e.what(), field_of);
+  return fail(error, code, troika::without_flags(message).c_str());
 }
 
 // Runs a body that may throw and returns its code.

@@ -52,7 +52,7 @@ std::string keep_profile(const Profile& profile) {
   std::error_code failure;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failure);
   if (failure) {
-    throw Error(fmt::format("{}: the folder cannot be made: {}. Use ‹no-cache› and -o FILE.",
+    throw Error(fmt::format("{}: the folder cannot be made: {}. Use ‹no-cache› and ‹output› FILE.",
                             path, failure.message()));
   }
   write_file(path, profile_to_json(profile));
