@@ -20,7 +20,7 @@
 #include "lanes/host/scratch.h"
 #include "model/architecture.h"
 #include "plan/plan_json.h"
-#include "prepare/saved_plan.h"
+#include "prepare/plan/saved_plan.h"
 #include "prepare/streaming/weight_stream.h"
 #include "tests/support/limited_engine.h"
 #include "tests/support/tiny_engine.h"

@@ -14,7 +14,7 @@
 #include "engine/taken_memory.h"
 #include "machines/heads_here.h"
 #include "plan/plan_json.h"
-#include "prepare/saved_plan.h"
+#include "prepare/plan/saved_plan.h"
 #include "solve/lane_memory.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/company.h"
@@ -226,7 +226,7 @@ TEST_F(HeadLanes, S6NoMoreMemoryIsTakenThanWasReckoned) {
     };
     Engine engine(options);
     const plan::Ledger expected = prepare::expected_memory(
-        options, engine.blueprint(), engine.weights(), engine.plan(), engine.start().memory);
+        options, engine.blueprint(), engine.weights(), engine.plan(), engine.memory());
     // A prompt takes no memory of lanes beyond what making the engine took.
     plan::Ledger made = engine.ledger();
     enter_taken(engine, &made);
@@ -243,7 +243,7 @@ TEST_F(HeadLanes, S6NoMoreMemoryIsTakenThanWasReckoned) {
     // Within a limit the context is shorter, and the bits are the same.
     options.memory.context = 0;
     options.memory.limit_bytes = expected.total_bytes() - expected.bytes(plan::Owner::kHeads) / 5;
-    options.memory.held_bytes = engine.start().memory.program_bytes;
+    options.memory.held_bytes = engine.memory().program_bytes;
     Engine limited(options);
     EXPECT_LT(limited.plan().context, kHeadContext);
     EXPECT_GT(limited.plan().context, 640);

@@ -12,7 +12,7 @@
 #include "base/system.h"
 #include "forge/plant_outliers.h"
 #include "measure/evaluate.h"
-#include "prepare/saved_plan.h"
+#include "prepare/plan/saved_plan.h"
 #include "tests/support/int8_plan.h"
 #include "tests/support/logits.h"
 #include "tune/calibrate.h"

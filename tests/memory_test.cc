@@ -55,7 +55,7 @@ TEST(Memory, NoOwnerTakesMoreThanWasReckoned) {
       Engine engine(options);
       const std::string name = architecture + " " + setting.name();
       const plan::Ledger expected = prepare::expected_memory(
-          options, engine.blueprint(), engine.weights(), engine.plan(), engine.start().memory);
+          options, engine.blueprint(), engine.weights(), engine.plan(), engine.memory());
       // Attention takes its memory in the first passes.
       Session session(engine);
       const std::vector<cache::Token> tokens(400, 1);
@@ -91,7 +91,7 @@ TEST(Memory, TheLongestHeadsAreReckonedToo) {
   plan::Ledger taken = engine.ledger();
   enter_taken(engine, &taken);
   const plan::Ledger expected = prepare::expected_memory(
-      options, engine.blueprint(), engine.weights(), engine.plan(), engine.start().memory);
+      options, engine.blueprint(), engine.weights(), engine.plan(), engine.memory());
   EXPECT_GE(expected.bytes(Owner::kLanes), taken.bytes(Owner::kLanes));
 }
 

@@ -9,7 +9,7 @@
 #include "engine/session.h"
 #include "model/architecture.h"
 #include "plan/plan_json.h"
-#include "prepare/saved_plan.h"
+#include "prepare/plan/saved_plan.h"
 #include "prepare/streaming/neurons/neuron_stream.h"
 #include "solve/profile/op_shapes.h"
 #include "tests/support/temp_folder.h"

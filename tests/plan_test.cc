@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/system.h"
-#include "prepare/saved_plan.h"
+#include "prepare/plan/saved_plan.h"
 #include "tests/support/logits.h"
 
 namespace troika {

@@ -11,7 +11,7 @@
 #include "engine/engine.h"
 #include "engine/generate.h"
 #include "engine/session.h"
-#include "prepare/make_plan.h"
+#include "prepare/plan/make_plan.h"
 #include "troika/troika.h"
 
 struct troika_engine {

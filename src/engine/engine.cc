@@ -1,23 +1,17 @@
 #include "engine/engine.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/cpu_features.h"
-#include "base/error.h"
-#include "base/system.h"
 #include "engine/taken_memory.h"
 #include "machines/devices.h"
 #include "machines/heads_here.h"
 #include "machines/make_machine.h"
 #include "machines/phone_neurons.h"
 #include "machines/phone_prompts.h"
-#include "prepare/make_plan.h"
-#include "prepare/saved_plan.h"
-#include "prepare/side_files.h"
+#include "prepare/plan/choose_plan.h"
 
 namespace troika::engine {
 namespace {
@@ -25,73 +19,13 @@ namespace {
 // A phone's cache of neurons starts as it would be behind a text of kWarmTokens tokens.
 constexpr int kWarmTokens = 12;
 
-// The memory that the process has.
-struct Resident {
-  size_t bytes = 0;
-  size_t anonymous_bytes = 0;  // counts the bytes among them that belong to no file
-};
-
-Resident resident_now() { return {resident_bytes(), resident_anonymous_bytes()}; }
-
-// Measures memory when the tokenizer and everything else is read except the weights. Only the
-// file's pages before the tensors belong to the description: mapped pages of tensors near them
-// count as weights.
-prepare::MemoryFigures figures_since(const Resident& before, std::optional<size_t> held_bytes,
-                                     const gguf::File& file) {
-  prepare::MemoryFigures figures = prepare::MemoryFigures::here();
-  const size_t now = figures.program_bytes;
-  figures.model_bytes = held_bytes ? 0 : now - std::min(before.anonymous_bytes, now);
-  for (const gguf::File::Shard& shard : file.shards()) {
-    figures.model_bytes += std::min<size_t>(shard.data_offset, shard.bytes.size());
-  }
-  figures.program_bytes = held_bytes.value_or(before.bytes);
-  return figures;
-}
-
-plan::Plan plan_here(const prepare::Options& options, const prepare::OpenedModel& model,
-                     const prepare::MemoryFigures& memory) {
-  if (options.plan.exact) return *options.plan.exact;
-  if (options.plan.file.empty()) {
-    return prepare::make_plan(options, model.blueprint, model.weights, memory);
-  }
-  plan::Plan plan = prepare::load_plan(options.plan.file, prepare::plan_identity(model.file)).plan;
-  prepare::apply_chunk_options(options, &plan);
-  if (options.plan.is_read_as_steps) {
-    plan.prefill = plan::Prefill::kSame;
-    plan.prefill_reason = "a text is read as steps are computed";
-    plan.attention = {};
-    plan.context = std::max(plan.context, options.memory.context);
-  }
-  plan::check_attention(plan);  // cuts were added
-  plan::check_head_shares(plan.attention, model.blueprint.n_layers, model.blueprint.n_heads);
-  const bool fixes_scales =
-      plan.attention.form != plan::AttentionForm::kQuery || plan.attention.n_buckets > 0;
-  if (options.lanes.is_strict_npu && !fixes_scales) {
-    throw UsageError(fmt::format(
-        "‹strict-npu› allows only scales that are fixed beforehand, and by {} the estimate of "
-        "‹attention› query finds its own as it runs. Make the plan again with ‹strict-npu›, or "
-        "leave it out.",
-        options.plan.file));
-  }
-  return plan;
-}
-
-// Lets a plan count the memory of the predictor that is asked for.
-prepare::Options with_predictor(const prepare::Options& options, const gguf::File& file) {
-  prepare::Options all = options;
-  all.ffn.predictor = prepare::asked_predictor(options, file);
-  return all;
-}
-
 }  // namespace
 
 Engine::Engine(const prepare::Options& options) {
   const auto start = std::chrono::steady_clock::now();
   prepare::check_options(options);
   has_values_ = prepare::is_here(options) || options.phone.has_values;
-  const Resident before = resident_now();
   model_ = prepare::open_model(options);
-  start_.memory = figures_since(before, options.memory.held_bytes, model_->file);
   kernels_ = kernels::choose(detect_cpu_features(), options.kernels);
   choose_plan(options);
   loaded_ = prepare::load_weights(options, kernels_.table, ledger_, model_.get(), &plan_);
@@ -112,16 +46,12 @@ void Engine::choose_plan(const prepare::Options& options) {
     plan_ = phone_setup_->plan;
     return;
   }
-  const prepare::Options all = with_predictor(options, file());
-  plan_ = plan_here(all, *model_, start_.memory);
-  start_.has_left_plan = prepare::leaves_base(all, blueprint(), weights(), start_.memory);
-  machines::check_devices(plan_);
-  prepare::choose_predictor(options, file(), &plan_);
-  prepare::Options reckoned = options;
-  // A plan from a file keeps its context, whatever the options name, and weights leave it room.
-  if (!options.plan.file.empty()) reckoned.memory.context = plan_.context;
-  ledger_ = prepare::expected_memory(reckoned, blueprint(), weights(), plan_, start_.memory);
-  ledger_.check();
+  prepare::ChosenPlan chosen = prepare::choose_plan(options, *model_);
+  machines::check_devices(chosen.plan);
+  chosen.ledger.check();
+  plan_ = std::move(chosen.plan);
+  ledger_ = chosen.ledger;
+  start_.has_left_plan = chosen.has_left_base;
 }
 
 void Engine::make_machine() {

@@ -28,9 +28,8 @@ namespace troika::engine {
 // What the start of an engine took.
 struct Start {
   double seconds = 0.0;
-  double build_seconds = 0.0;     // the part of it that executables took
-  prepare::MemoryFigures memory;  // the figures with which the plan was made
-  bool has_left_plan = false;     // says that memory had no room for the plan to begin with
+  double build_seconds = 0.0;  // the part of it that executables took
+  bool has_left_plan = false;  // says that memory had no room for the plan to begin with
 };
 
 // A virtual phone and what an engine has beside it.
@@ -57,6 +56,8 @@ class Engine {
   const weights::Store& weights() const { return model_->weights; }
   const plan::Plan& plan() const { return plan_; }
   const kernels::Kernels& kernels() const { return kernels_; }
+  // Returns the figures with which the plan was made.
+  const prepare::MemoryFigures& memory() const { return model_->memory; }
   // Says where the weights lie, and what was made of them.
   const prepare::LoadedWeights& loaded() const { return loaded_; }
   lanes::Machine& machine() const { return *machine_; }

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
-#include "prepare/saved_plan.h"
+#include "prepare/plan/saved_plan.h"
 #include "prepare/streaming/weight_stream.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_engine.h"

@@ -13,8 +13,8 @@
 #include "machines/phone_heads.h"
 #include "machines/phone_shapes.h"
 #include "model/limits.h"
-#include "prepare/make_plan.h"
-#include "prepare/saved_plan.h"
+#include "prepare/plan/make_plan.h"
+#include "prepare/plan/saved_plan.h"
 #include "solve/profile/op_bench.h"
 #include "solve/profile/op_shapes.h"
 

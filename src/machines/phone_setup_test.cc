@@ -13,7 +13,7 @@
 #include "model/known.h"
 #include "model/limits.h"
 #include "plan/plan_json.h"
-#include "prepare/saved_plan.h"
+#include "prepare/plan/saved_plan.h"
 #include "tests/support/repository.h"
 #include "tests/support/temp_folder.h"
 

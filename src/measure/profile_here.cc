@@ -16,7 +16,7 @@
 #include "machines/devices.h"
 #include "model/architecture.h"
 #include "plan/profile_cache.h"
-#include "prepare/make_plan.h"
+#include "prepare/plan/make_plan.h"
 #include "prepare/weight_strips.h"
 #include "solve/predict_pass.h"
 #include "solve/profile/op_shapes.h"

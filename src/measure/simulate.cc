@@ -6,7 +6,7 @@
 #include "machines/phone_neurons.h"
 #include "machines/phone_setup.h"
 #include "measure/work.h"
-#include "prepare/make_plan.h"
+#include "prepare/plan/make_plan.h"
 
 namespace troika::measure {
 namespace {

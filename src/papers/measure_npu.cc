@@ -13,8 +13,8 @@
 #include "base/system.h"
 #include "measure/measure.h"
 #include "model/linear_inputs.h"
-#include "prepare/make_plan.h"
-#include "prepare/saved_plan.h"
+#include "prepare/plan/make_plan.h"
+#include "prepare/plan/saved_plan.h"
 #include "tune/input_statistics.h"
 
 namespace troika::papers {

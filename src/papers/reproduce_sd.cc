@@ -9,7 +9,7 @@
 #include "papers/figures.h"
 #include "papers/given.h"
 #include "papers/sd_runs.h"
-#include "prepare/make_plan.h"
+#include "prepare/plan/make_plan.h"
 #include "schedule/shared_graphs.h"
 
 namespace troika::papers {

@@ -1,11 +1,13 @@
-// Opens a model's file and reads what it says of the model.
+// Opens a model's file and reads what it says of the model, and what memory that leaves.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "forge/hollow.h"
 #include "gguf/file.h"
 #include "model/blueprint.h"
+#include "prepare/memory.h"
 #include "prepare/options.h"
 #include "text/tokenizer.h"
 #include "weights/store.h"
@@ -23,7 +25,11 @@ struct OpenedModel {
   model::Blueprint blueprint;
   std::unique_ptr<text::Tokenizer> tokenizer;  // null for a model that is only a name
   weights::Store weights;                      // nothing of the weights is read yet
+  MemoryFigures memory;                        // as they are when all but the weights is read
 };
+
+// Returns the bytes of a model's files that come before their tensors.
+size_t header_bytes(const gguf::File& file);
 
 // Throws Error for whatever is wrong with the file.
 std::unique_ptr<OpenedModel> open_model(const Options& options);

@@ -13,7 +13,7 @@
 #include "model/linear_inputs.h"
 #include "plan/int8_json.h"
 #include "plan/json_fields.h"
-#include "prepare/make_plan.h"
+#include "prepare/plan/make_plan.h"
 #include "tune/calibration_state.h"
 #include "tune/input_statistics.h"
 #include "tune/kept_plan.h"

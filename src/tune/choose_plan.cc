@@ -8,7 +8,7 @@
 #include "base/system.h"
 #include "gguf/file.h"
 #include "model/architecture.h"
-#include "prepare/make_plan.h"
+#include "prepare/plan/make_plan.h"
 #include "schedule/cut/plan_cuts.h"
 #include "solve/cuts/solve_cuts.h"
 #include "solve/place.h"

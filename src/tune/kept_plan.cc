@@ -9,7 +9,7 @@
 #include "base/cpu_features.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "prepare/saved_plan.h"
+#include "prepare/plan/saved_plan.h"
 #include "weights/content_key.h"
 
 namespace troika::tune {

@@ -10,7 +10,7 @@
 
 #include "base/cpu_features.h"
 #include "base/error.h"
-#include "prepare/saved_plan.h"
+#include "prepare/plan/saved_plan.h"
 #include "tests/support/tiny_engine.h"
 #include "tune/default_text.h"
 #include "weights/content_key.h"

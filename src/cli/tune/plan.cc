@@ -22,8 +22,8 @@
 #include "engine/engine.h"
 #include "machines/phone_setup.h"
 #include "plan/plan_json.h"
-#include "prepare/make_plan.h"
-#include "prepare/saved_plan.h"
+#include "prepare/plan/make_plan.h"
+#include "prepare/plan/saved_plan.h"
 #include "tune/calibrate.h"
 #include "tune/neurons/plan_here.h"
 
@@ -178,7 +178,7 @@ void calibrate(PlanFlags& flags) {
   plan.int8 = calibration.int8;
   if (method) plan.int8.method = *method;
   prompts.int8 = method;
-  prepare::fit_context(planned, engine.blueprint(), engine.weights(), &plan, engine.start().memory);
+  prepare::fit_context(planned, engine.blueprint(), engine.weights(), &plan, engine.memory());
   if (is_free && plan.prefill == calibration.prefill) plan.prefill_reason = calibration.reason;
   note(fmt::format("prompts: {} ({})\n", plan::prefill_name(plan.prefill), plan.prefill_reason));
   options.plan.exact = std::move(plan);

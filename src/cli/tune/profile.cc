@@ -13,7 +13,7 @@
 #include "cli/output.h"
 #include "cli/use/models.h"
 #include "measure/profile_here.h"
-#include "prepare/make_plan.h"
+#include "prepare/plan/make_plan.h"
 #include "solve/chart/profile_plots.h"
 #include "solve/check.h"
 #include "solve/predict.h"

@@ -11,8 +11,8 @@
 #include "cli/tune/text_reading_flags.h"
 #include "engine/engine.h"
 #include "plan/plan_json.h"
-#include "prepare/make_plan.h"
-#include "prepare/saved_plan.h"
+#include "prepare/plan/make_plan.h"
+#include "prepare/plan/saved_plan.h"
 #include "tune/default_text.h"
 #include "tune/sparsity.h"
 

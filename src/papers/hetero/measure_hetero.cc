@@ -14,7 +14,7 @@
 #include "measure/measure.h"
 #include "model/architecture.h"
 #include "papers/hetero/hetero_runs.h"
-#include "prepare/make_plan.h"
+#include "prepare/plan/make_plan.h"
 #include "tune/choose_plan.h"
 
 namespace troika::papers {

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "cache/kv_rows.h"
-#include "prepare/saved_plan.h"
+#include "prepare/plan/saved_plan.h"
 #include "tune/kept_plan.h"
 #include "weights/content_key.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "model/gated_ffns.h"
-#include "prepare/make_plan.h"
+#include "prepare/plan/make_plan.h"
 #include "prepare/streaming/neurons/bundle_maker.h"
 #include "prepare/streaming/neurons/neuron_ahead.h"
 #include "prepare/streaming/neurons/neuron_blocks.h"

@@ -7,9 +7,8 @@
 #include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/system.h"
 #include "model/gated_ffns.h"
-#include "prepare/make_plan.h"
+#include "prepare/plan/make_plan.h"
 #include "prepare/side_files.h"
 #include "solve/neurons/plan_neurons.h"
 #include "tune/neurons/arrangements.h"
@@ -42,33 +41,6 @@ void check_request(const prepare::Options& options) {
     throw UsageError(
         "‹choose-neurons› makes a plan, and another one is given. Leave one of them out.");
   }
-}
-
-// What the process had before the model was opened.
-struct HeldBefore {
-  size_t bytes = resident_bytes();
-  size_t anonymous_bytes = resident_anonymous_bytes();
-};
-
-// Returns the bytes of a model's files that come before their tensors.
-size_t header_bytes(const gguf::File& file) {
-  size_t bytes = 0;
-  for (const gguf::File::Shard& shard : file.shards()) {
-    bytes += std::min<size_t>(shard.data_offset, shard.bytes.size());
-  }
-  return bytes;
-}
-
-// Returns the memory that there is, as an engine finds it.
-prepare::MemoryFigures memory_here(const prepare::Options& options, const HeldBefore& before,
-                                   const gguf::File& file) {
-  prepare::MemoryFigures figures = prepare::MemoryFigures::here();
-  const size_t now = figures.program_bytes;
-  const bool is_told = options.memory.held_bytes.has_value();
-  figures.model_bytes = is_told ? 0 : now - std::min(before.anonymous_bytes, now);
-  figures.program_bytes = options.memory.held_bytes.value_or(before.bytes);
-  figures.model_bytes += header_bytes(file);
-  return figures;
 }
 
 plan::Profile measured_profile(const NeuronPlanRequest& request, const prepare::OpenedModel& model,
@@ -224,9 +196,8 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
                                    const measure::StageFunction& stage) {
   const prepare::Options& options = request.options;
   check_request(options);
-  const HeldBefore before;
   const auto model = prepare::open_model(options);
-  const prepare::MemoryFigures memory = memory_here(options, before, model->file);
+  const prepare::MemoryFigures& memory = model->memory;
   const plan::Profile profile =
       request.profile != nullptr ? *request.profile : measured_profile(request, *model, stage);
   const RealClock clock;
@@ -254,7 +225,8 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   planned.planning_ms = (clock.now_us() - start_us) / kUsPerMsHere;
   prepare::Options found = with_choice(options, chosen, std::move(planned));
   // What planning took is not there when the plan runs, but the tokenizer is.
-  found.memory.held_bytes = memory.program_bytes + memory.model_bytes - header_bytes(model->file);
+  found.memory.held_bytes =
+      memory.program_bytes + memory.model_bytes - prepare::header_bytes(model->file);
   return found;
 }
 

@@ -1,4 +1,4 @@
-#include "prepare/make_plan.h"
+#include "prepare/plan/make_plan.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "prepare/saved_plan.h"
+#include "prepare/plan/saved_plan.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,68 @@
+#include "prepare/plan/choose_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "plan/prompt_attention.h"
+#include "prepare/memory.h"
+#include "prepare/plan/make_plan.h"
+#include "prepare/plan/saved_plan.h"
+#include "prepare/side_files.h"
+
+namespace troika::prepare {
+namespace {
+
+// Refuses an estimate of attention that finds its scales as it runs, where those are to be fixed.
+void check_fixed_scales(const Options& options, const plan::Plan& plan) {
+  const bool fixes_scales =
+      plan.attention.form != plan::AttentionForm::kQuery || plan.attention.n_buckets > 0;
+  if (!options.lanes.is_strict_npu || fixes_scales) return;
+  throw UsageError(fmt::format(
+      "‹strict-npu› allows only scales that are fixed beforehand, and by {} the estimate of "
+      "‹attention› query finds its own as it runs. Make the plan again with ‹strict-npu›, or "
+      "leave it out.",
+      options.plan.file));
+}
+
+plan::Plan plan_of_file(const Options& options, const OpenedModel& model) {
+  plan::Plan plan = load_plan(options.plan.file, plan_identity(model.file)).plan;
+  apply_chunk_options(options, &plan);
+  if (options.plan.is_read_as_steps) {
+    plan.prefill = plan::Prefill::kSame;
+    plan.prefill_reason = "a text is read as steps are computed";
+    plan.attention = {};
+    plan.context = std::max(plan.context, options.memory.context);
+  }
+  plan::check_attention(plan);  // cuts were added
+  plan::check_head_shares(plan.attention, model.blueprint.n_layers, model.blueprint.n_heads);
+  check_fixed_scales(options, plan);
+  return plan;
+}
+
+plan::Plan plan_here(const Options& options, const OpenedModel& model) {
+  if (options.plan.exact) return *options.plan.exact;
+  if (!options.plan.file.empty()) return plan_of_file(options, model);
+  return make_plan(options, model.blueprint, model.weights, model.memory);
+}
+
+}  // namespace
+
+ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
+  Options all = options;
+  all.ffn.predictor = asked_predictor(options, model.file);  // so that a plan counts its memory
+  ChosenPlan chosen;
+  chosen.plan = plan_here(all, model);
+  chosen.has_left_base = leaves_base(all, model.blueprint, model.weights, model.memory);
+  choose_predictor(options, model.file, &chosen.plan);
+  Options reckoned = options;
+  // A plan from a file keeps its context, whatever the options name, and weights leave it room.
+  if (!options.plan.file.empty()) reckoned.memory.context = chosen.plan.context;
+  chosen.ledger =
+      expected_memory(reckoned, model.blueprint, model.weights, chosen.plan, model.memory);
+  return chosen;
+}
+
+}  // namespace troika::prepare
