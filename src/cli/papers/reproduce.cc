@@ -7,47 +7,30 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
-#include <utility>
+#include <vector>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/progress.h"
+#include "base/timeline.h"
 #include "base/trace.h"
 #include "cli/commands.h"
 #include "cli/installed.h"
 #include "cli/output.h"
-#include "cli/papers/measured_hetero.h"
-#include "cli/papers/measured_npu.h"
-#include "cli/papers/measured_sd.h"
+#include "cli/papers/paper_reports.h"
 #include "cli/papers/reports.h"
 #include "cli/use/models.h"
 #include "papers/baselines.h"
-#include "papers/hetero/hetero_runs.h"
-#include "papers/hetero/reproduce_hetero.h"
 #include "papers/micro/micro.h"
-#include "papers/power/reproduce_power.h"
-#include "papers/reproduce_npu.h"
-#include "papers/reproduce_sd.h"
-#include "papers/shadow/reproduce_shadow.h"
+#include "papers/record.h"
 
 namespace troika::cli {
 namespace {
 
 using papers::MicroReport;
 using papers::Split;
-
-struct ReproduceFlags {
-  std::string what;
-  std::string phones = "phones";
-  std::string timeline, picture;
-  papers::MeasureNpuOptions measure;
-  papers::MeasureHeteroOptions hetero;
-  std::string tasks, draft_model;
-  bool write = false;
-  bool json = false;
-};
 
 nlohmann::ordered_json micro_json(const MicroReport& report) {
   nlohmann::ordered_json json = report_json(report);
@@ -78,201 +61,46 @@ void reproduce_baselines(const ReproduceFlags& flags) {
   print_json(baselines_json(report));
 }
 
-nlohmann::ordered_json npu_json(const papers::PhoneFolder& folder,
-                                const papers::TestReport& report) {
-  nlohmann::ordered_json json = report_json(report);
-  for (const papers::Sensitivity& s : papers::sensitivities_of_llm_npu(folder)) {
-    json["sensitivities"].push_back({{"constant", s.text},
-                                     {"values", s.median_of_values},
-                                     {"prompts", s.median_of_prompts},
-                                     {"all", s.median_of_all},
-                                     {"kept", s.orderings.n_kept},
-                                     {"orderings", s.orderings.n}});
+void reproduce_micro(const ReproduceFlags& flags) {
+  papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
+  if (flags.write) papers::write_fitted(folder);
+  const MicroReport report = papers::simulate_micro(folder);
+  if (!flags.json) {
+    print_table(report);
+    print_fit_summary(report);
+    print(papers::record_text(papers::read_record(flags.phones), flags.what));
+    return;
   }
-  return json;
+  print_json(micro_json(report));
 }
 
-void reproduce_llm_npu(const ReproduceFlags& flags) {
+void draw(const PaperReport& paper, const papers::PhoneFolder& folder,
+          const ReproduceFlags& flags) {
+  if (!flags.timeline.empty()) {
+    Trace trace(*paper.timeline_rows);
+    const TimelineTitle title = paper.trace(folder, &trace);
+    write_file(flags.timeline, timeline_svg(trace, title));
+  }
+  if (!flags.picture.empty()) write_file(flags.picture, paper.picture(folder));
+}
+
+void reproduce_paper(const PaperReport& paper, const ReproduceFlags& flags) {
   const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
+  draw(paper, folder, flags);
   // Measuring comes first, because simulating warms the cores up.
-  std::optional<papers::NpuMeasurement> measured;
-  if (!flags.measure.model.empty()) {
-    papers::MeasureNpuOptions options = flags.measure;
-    Progress bar("measuring");
-    options.progress = bar.function();
-    measured = papers::measure_npu(options);
-  }
-  papers::TestReport report = papers::simulate_llm_npu(folder);
-  if (measured) papers::fill_measured(*measured, &report);
+  std::optional<MeasuredHere> measured;
+  if (!flags.measure.model.empty()) measured = paper.measure(folder, flags);
+  papers::TestReport report = paper.simulate(folder);
+  if (measured && measured->fill) measured->fill(&report);
   if (flags.json) {
-    nlohmann::ordered_json json = npu_json(folder, report);
-    if (measured) json["this_machine"] = measured_npu_json(*measured);
+    nlohmann::ordered_json json = paper.to_json(folder, report);
+    if (measured) json["this_machine"] = measured->to_json();
     print_json(json);
     return;
   }
   print_report(report, papers::read_record(flags.phones), flags.what);
-  print("what constants that no row fixes would change, and an NPU that holds any model:\n");
-  for (const papers::Sensitivity& s : papers::sensitivities_of_llm_npu(folder)) {
-    print(
-        fmt::format("  {:<26} values {:>5.1f} %, prompts {:>5.1f} %, all {:>5.1f} %, {} of {} "
-                    "orderings\n",
-                    s.text, 100 * s.median_of_values, 100 * s.median_of_prompts,
-                    100 * s.median_of_all, s.orderings.n_kept, s.orderings.n));
-  }
-  if (measured) print_measured_npu(*measured);
-}
-
-void reproduce_sd_npu(const ReproduceFlags& flags) {
-  const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
-  if (!flags.timeline.empty()) {
-    Trace trace(papers::kLayoutSwitchRows);
-    const TimelineTitle title = papers::trace_layout_switch(folder, &trace);
-    write_file(flags.timeline, timeline_svg(trace, title));
-  }
-  std::optional<MeasuredSd> measured;
-  if (!flags.measure.model.empty()) {
-    measured = measure_sd(flags.measure.model, flags.tasks, flags.draft_model);
-  }
-  const papers::TestReport report = papers::simulate_sd_npu(folder);
-  if (flags.json) {
-    nlohmann::ordered_json json = report_json(report);
-    if (measured) json["this_machine"] = measured_sd_json(*measured);
-    print_json(json);
-    return;
-  }
-  print_report(report, papers::read_record(flags.phones), flags.what);
-  if (measured) print_measured_sd(*measured, papers::published_gains_of_drafts(folder));
-}
-
-void reproduce_heterollm(const ReproduceFlags& flags) {
-  const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
-  std::optional<papers::HeteroMeasurement> measured;
-  if (!flags.measure.model.empty()) {
-    papers::MeasureHeteroOptions options = flags.hetero;
-    options.model = flags.measure.model;
-    options.graphs = papers::hetero_lengths(flags.phones);
-    options.rounds = flags.measure.rounds;
-    Progress bar("measuring");
-    options.progress = bar.function();
-    measured = papers::measure_hetero(options);
-  }
-  const papers::TestReport report = papers::simulate_heterollm(folder);
-  if (flags.json) {
-    nlohmann::ordered_json json = report_json(report);
-    if (measured) json["this_machine"] = measured_hetero_json(*measured);
-    print_json(json);
-    return;
-  }
-  print_report(report, papers::read_record(flags.phones), flags.what);
-  if (measured) print_measured_hetero(*measured);
-}
-
-nlohmann::ordered_json shadow_json(const papers::PhoneFolder& folder,
-                                   const papers::TestReport& report) {
-  nlohmann::ordered_json json = report_json(report);
-  for (const papers::ShadowSensitivity& s : papers::sensitivities_of_shadowattn(folder)) {
-    json["sensitivities"].push_back({{"constant", s.text},
-                                     {"all", s.median_error},
-                                     {"kernels", s.kernel_speedup},
-                                     {"requests", s.request_speedup},
-                                     {"kept", s.orderings.n_kept},
-                                     {"orderings", s.orderings.n}});
-  }
-  for (const papers::AblationRow& row : papers::ablation_of_shadowattn(folder)) {
-    json["ablation"].push_back(
-        {{"what", row.what}, {"seconds", row.seconds}, {"joules", row.joules}});
-  }
-  for (const papers::KernelRow& row : papers::kernels_of_shadowattn(folder)) {
-    json["kernels"].push_back({{"model", row.model},
-                               {"system", papers::system_name(row.system)},
-                               {"seconds", row.result.seconds},
-                               {"joules", row.result.joules}});
-  }
-  return json;
-}
-
-void print_shadow_tables(const papers::PhoneFolder& folder) {
-  print("what each part is worth, Qwen2-0.5B and a request of Octopus:\n");
-  for (const papers::AblationRow& row : papers::ablation_of_shadowattn(folder)) {
-    print(fmt::format("  {:<40} {:>7.2f} s {:>7.2f} J\n", row.what, row.seconds, row.joules));
-  }
-  print("attention of one block over 1,024 tokens on the 8 Gen 2, over C/G-Full:\n");
-  double full_s = 0.0, full_j = 0.0;
-  for (const papers::KernelRow& row : papers::kernels_of_shadowattn(folder)) {
-    const papers::KernelResult& result = row.result;
-    if (row.system == papers::ShadowSystem::kFull) {
-      full_s = result.seconds;
-      full_j = result.joules;
-    }
-    print(fmt::format("  {:<14} {:<18} {:>8.1f} ms {:>6.2f} {:>9.4f} J {:>6.2f}\n", row.model,
-                      papers::system_name(row.system), 1e3 * result.seconds,
-                      result.seconds / full_s, result.joules, result.joules / full_j));
-  }
-  print("what constants that no row fixes would change:\n");
-  for (const papers::ShadowSensitivity& s : papers::sensitivities_of_shadowattn(folder)) {
-    print(
-        fmt::format("  {:<32} all {:>5.1f} %, {} of {} orderings, mean gain of kernels {:.2f} and "
-                    "of requests {:.2f}\n",
-                    s.text, 100 * s.median_error, s.orderings.n_kept, s.orderings.n,
-                    s.kernel_speedup, s.request_speedup));
-  }
-}
-
-void reproduce_shadowattn(const ReproduceFlags& flags) {
-  const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
-  if (!flags.timeline.empty()) {
-    Trace trace(papers::kHeadPipelineRows);
-    const TimelineTitle title = papers::trace_head_pipeline(folder, &trace);
-    write_file(flags.timeline, timeline_svg(trace, title));
-  }
-  const papers::TestReport report = papers::simulate_shadowattn(folder);
-  if (flags.json) {
-    print_json(shadow_json(folder, report));
-    return;
-  }
-  print_report(report, papers::read_record(flags.phones), flags.what);
-  print_shadow_tables(folder);
-}
-
-nlohmann::ordered_json power_json(const papers::TestReport& report,
-                                  const std::vector<papers::OverlapRow>& overlaps) {
-  nlohmann::ordered_json json = report_json(report);
-  for (const papers::OverlapRow& row : overlaps) {
-    json["overlaps"].push_back({{"overlap", row.overlap},
-                                {"miss_rate", row.miss_rate},
-                                {"tokens_per_s", row.tokens_per_s},
-                                {"by_matrix", row.by_matrix},
-                                {"llmflash", row.llmflash}});
-  }
-  return json;
-}
-
-void reproduce_powerinfer2(const ReproduceFlags& flags) {
-  const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
-  if (!flags.timeline.empty()) {
-    Trace trace(papers::kPipelineRows);
-    const TimelineTitle title = papers::trace_pipeline(folder, &trace);
-    write_file(flags.timeline, timeline_svg(trace, title));
-  }
-  if (!flags.picture.empty()) {
-    write_file(flags.picture,
-               papers::budget_picture(papers::budgets_of_powerinfer2(folder),
-                                      "mixtral-8x7b by neurons on a virtual 8 Gen 3"));
-  }
-  const papers::TestReport report = papers::simulate_powerinfer2(folder);
-  const std::vector<papers::OverlapRow> overlaps = papers::overlaps_of_powerinfer2(folder);
-  if (flags.json) {
-    print_json(power_json(report, overlaps));
-    return;
-  }
-  print_report(report, papers::read_record(flags.phones), flags.what);
-  print("bamboo-7b, half of its FFN in memory, by how much tokens are like those before them:\n");
-  for (const papers::OverlapRow& row : overlaps) {
-    print(fmt::format(
-        "  overlap {:<4g} {:>5.1f} % read, {:>6.2f} tokens/s; by matrices {:.2f}, as "
-        "LLMFlash {:.2f}\n",
-        row.overlap, 100 * row.miss_rate, row.tokens_per_s, row.by_matrix, row.llmflash));
-  }
+  if (paper.print_more != nullptr) paper.print_more(folder);
+  if (measured) measured->print();
 }
 
 // Prints one line for each report, and how it was when it was first predicted; as JSON all that
@@ -282,35 +110,29 @@ void reproduce_all(const ReproduceFlags& flags) {
   const std::vector<papers::Change> record = papers::read_record(flags.phones);
   const MicroReport micro = papers::simulate_micro(folder);
   const MicroReport baselines = papers::simulate_baselines(folder);
-  const papers::TestReport npu = papers::simulate_llm_npu(folder);
-  const papers::TestReport sd = papers::simulate_sd_npu(folder);
-  const papers::TestReport hetero = papers::simulate_heterollm(folder);
-  const papers::TestReport shadow = papers::simulate_shadowattn(folder);
-  const papers::TestReport power = papers::simulate_powerinfer2(folder);
-  const std::vector<papers::Overview> overviews = {
+  std::vector<papers::Overview> overviews = {
       {"micro", micro.count(Split::kFit) + micro.count(Split::kHeldOut), papers::figures_of(micro)},
-      {"baselines", baselines.count(Split::kNone), papers::figures_of(baselines)},
-      {"llm.npu", npu.count(), papers::figures_of(npu)},
-      {"sd.npu", sd.count(), papers::figures_of(sd)},
-      {"heterollm", hetero.count(), papers::figures_of(hetero)},
-      {"shadowattn", shadow.count(), papers::figures_of(shadow)},
-      {"powerinfer-2", power.count(), papers::figures_of(power)}};
-  if (flags.json) {
-    nlohmann::ordered_json json;
-    json["micro"] = micro_json(micro);
-    json["baselines"] = baselines_json(baselines);
-    json["llm.npu"] = npu_json(folder, npu);
-    json["sd.npu"] = report_json(sd);
-    json["heterollm"] = report_json(hetero);
-    json["shadowattn"] = shadow_json(folder, shadow);
-    json["powerinfer-2"] = power_json(power, papers::overlaps_of_powerinfer2(folder));
-    for (const papers::Overview& overview : overviews) {
-      json["figures"][overview.report] = overview.figures;
-    }
-    print_json(json);
+      {"baselines", baselines.count(Split::kNone), papers::figures_of(baselines)}};
+  std::vector<papers::TestReport> reports;
+  for (const PaperReport& paper : paper_reports()) {
+    reports.push_back(paper.simulate(folder));
+    overviews.push_back({paper.name, reports.back().count(), papers::figures_of(reports.back())});
+  }
+  if (!flags.json) {
+    print(papers::overview_text(overviews, record));
     return;
   }
-  print(papers::overview_text(overviews, record));
+  nlohmann::ordered_json json;
+  json["micro"] = micro_json(micro);
+  json["baselines"] = baselines_json(baselines);
+  for (size_t i = 0; i < reports.size(); ++i) {
+    const PaperReport& paper = paper_reports()[i];
+    json[paper.name] = paper.to_json(folder, reports[i]);
+  }
+  for (const papers::Overview& overview : overviews) {
+    json["figures"][overview.report] = overview.figures;
+  }
+  print_json(json);
 }
 
 // Says which options of measuring change nothing, because nothing is measured or not by them.
@@ -330,13 +152,29 @@ void note_idle(const Command& command, const ReproduceFlags& flags) {
   say({"--device", "--prompts"}, {"heterollm"}, "heterollm");
 }
 
-void reproduce(const ReproduceFlags& flags) {
-  const bool has_measured_form =
-      flags.what == "llm.npu" || flags.what == "sd.npu" || flags.what == "heterollm";
-  if (!has_measured_form && !flags.measure.model.empty()) {
-    throw UsageError("--measure goes with llm.npu, sd.npu and heterollm.");
+// Refuses an option that only some papers have. `has` says which.
+void refuse_for_others(const char* option, const ReproduceFlags& flags,
+                       bool (*has)(const PaperReport&)) {
+  std::vector<std::string> names;
+  for (const PaperReport& paper : paper_reports()) {
+    if (has(paper)) names.push_back(paper.name);
   }
-  const bool measures_drafts = flags.what == "sd.npu" && !flags.measure.model.empty();
+  if (std::find(names.begin(), names.end(), flags.what) != names.end()) return;
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
+    text += names[i];
+  }
+  throw UsageError(fmt::format("{} goes with {}.", option, text));
+}
+
+void check_flags(const ReproduceFlags& flags) {
+  const bool measures = !flags.measure.model.empty();
+  if (measures) {
+    refuse_for_others("--measure", flags,
+                      [](const PaperReport& paper) { return paper.measure != nullptr; });
+  }
+  const bool measures_drafts = flags.what == "sd.npu" && measures;
   if (measures_drafts == flags.tasks.empty()) {
     throw UsageError(
         "With sd.npu, --measure MODEL and --tasks FILE go together; scripts/cag_tasks.py writes "
@@ -345,13 +183,13 @@ void reproduce(const ReproduceFlags& flags) {
   if (!measures_drafts && !flags.draft_model.empty()) {
     throw UsageError("--draft-model goes with sd.npu and --measure.");
   }
-  const bool draws =
-      flags.what == "sd.npu" || flags.what == "shadowattn" || flags.what == "powerinfer-2";
-  if (!draws && !flags.timeline.empty()) {
-    throw UsageError("--timeline goes with sd.npu, shadowattn and powerinfer-2.");
+  if (!flags.timeline.empty()) {
+    refuse_for_others("--timeline", flags,
+                      [](const PaperReport& paper) { return paper.trace != nullptr; });
   }
-  if (flags.what != "powerinfer-2" && !flags.picture.empty()) {
-    throw UsageError("--picture goes with powerinfer-2.");
+  if (!flags.picture.empty()) {
+    refuse_for_others("--picture", flags,
+                      [](const PaperReport& paper) { return paper.picture != nullptr; });
   }
   if (flags.what != "micro" && flags.write) {
     throw UsageError("--write is for micro: tests fit nothing.");
@@ -365,29 +203,16 @@ void reproduce(const ReproduceFlags& flags) {
   for (const std::string& picture : {flags.timeline, flags.picture}) {
     check_output_file(picture, {flags.measure.model, flags.tasks, flags.draft_model});
   }
-  constexpr std::pair<const char*, void (*)(const ReproduceFlags&)> kReports[] = {
-      {"all", reproduce_all},
-      {"baselines", reproduce_baselines},
-      {"llm.npu", reproduce_llm_npu},
-      {"sd.npu", reproduce_sd_npu},
-      {"heterollm", reproduce_heterollm},
-      {"shadowattn", reproduce_shadowattn},
-      {"powerinfer-2", reproduce_powerinfer2}};
-  for (const auto& [what, report] : kReports) {
-    if (flags.what != what) continue;
-    report(flags);
-    return;
+}
+
+void reproduce(const ReproduceFlags& flags) {
+  check_flags(flags);
+  if (flags.what == "all") return reproduce_all(flags);
+  if (flags.what == "micro") return reproduce_micro(flags);
+  if (flags.what == "baselines") return reproduce_baselines(flags);
+  for (const PaperReport& paper : paper_reports()) {
+    if (flags.what == paper.name) return reproduce_paper(paper, flags);
   }
-  papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
-  if (flags.write) papers::write_fitted(folder);
-  const MicroReport report = papers::simulate_micro(folder);
-  if (!flags.json) {
-    print_table(report);
-    print_fit_summary(report);
-    print(papers::record_text(papers::read_record(flags.phones), flags.what));
-    return;
-  }
-  print_json(micro_json(report));
 }
 
 // Adds the options of how the ablation of llm.npu is measured here.
@@ -428,23 +253,20 @@ void add_reproduce(Command& app) {
   Command* command = app.add_subcommand(
       "reproduce", "Published figures beside what a virtual phone does", kPapersGroup);
   command->examples({"troika reproduce micro --phones phones"});
-  command->footer(
+  std::vector<std::string> reports = {"all", "micro", "baselines"};
+  std::string about =
       "all: one line for each of the others, and how it was first predicted.\n"
       "micro: the microbenchmarks that the phones are fitted to, and those held back.\n"
       "baselines: one processor and no technique, which nothing is fitted to: llama.cpp on the "
       "CPU,\n"
-      "generation on the GPU.\n"
-      "llm.npu: the test rows of that paper, in and out of order, step by step.\n"
-      "sd.npu: the test rows of that paper; how many drafts are accepted is taken as published.\n"
-      "heterollm: the test rows of that paper.\n"
-      "shadowattn: the test rows of that paper, what its parts are worth, and what constants would "
-      "change\nthat no row fixes.\n"
-      "powerinfer-2: the test rows of that paper; which neurons fire is drawn from a stated law.");
+      "generation on the GPU.";
+  for (const PaperReport& paper : paper_reports()) {
+    reports.push_back(paper.name);
+    about += fmt::format("\n{}: the test rows of that paper{}.", paper.name, paper.about);
+  }
+  command->footer(about);
   auto flags = std::make_shared<ReproduceFlags>();
-  command->add_option("what", flags->what, "Which figures")
-      ->required()
-      ->check(one_of({"all", "micro", "baselines", "llm.npu", "sd.npu", "heterollm", "shadowattn",
-                      "powerinfer-2"}));
+  command->add_option("what", flags->what, "Which figures")->required()->check(one_of(reports));
   command->add_option("--timeline", flags->timeline,
                       "Draw, as SVG: with sd.npu a prompt during which the layout changes, with "
                       "shadowattn heads in their pipeline, with powerinfer-2 a step by clusters of "
