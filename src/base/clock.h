@@ -3,6 +3,8 @@
 
 #include <chrono>
 
+#include "base/units.h"
+
 namespace troika {
 
 class Clock {
@@ -20,9 +22,6 @@ class RealClock : public Clock {
         .count();
   }
 };
-
-inline constexpr double kUsPerMs = 1e3;
-inline constexpr double kMsPerS = 1e3;
 
 // Returns this machine's own time since `start`, for work that no virtual machine does.
 inline double seconds_since(std::chrono::steady_clock::time_point start) {

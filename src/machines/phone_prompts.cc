@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "schedule/plan_switch.h"
 
 namespace troika::machines {
@@ -11,7 +12,6 @@ namespace {
 using schedule::Layout;
 using schedule::RowsBeside;
 
-constexpr double kUsPerMs = 1e3;
 constexpr uint64_t kFirstRead = 512 << 10;
 
 // Makes a pass of a block's tasks, which stand together in the list.

@@ -6,12 +6,12 @@
 
 #include "base/bytes_text.h"
 #include "base/error.h"
+#include "base/units.h"
 #include "schedule/runner.h"
 
 namespace troika::machines {
 namespace {
 
-constexpr double kBytesPerGb = 1e9;
 constexpr int kTrialBlocks = 2;
 constexpr int kTokensBefore = 3, kTrialTokens = 6;
 constexpr int kMostCandidates = 6;

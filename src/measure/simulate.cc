@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "machines/phone_neurons.h"
 #include "machines/phone_setup.h"
 #include "measure/work.h"
@@ -10,8 +11,6 @@
 
 namespace troika::measure {
 namespace {
-
-constexpr double kUsPerS = 1e6;
 
 SimulatedRate rate_between(const lanes::VirtualPhone& phone, const lanes::PhoneUse& from,
                            int n_tokens) {
@@ -29,7 +28,7 @@ SimulatedRate rate_between(const lanes::VirtualPhone& phone, const lanes::PhoneU
   const double us = to.now_us - from.now_us;
   rate.flash_share = (to.flash_us - from.flash_us) / us;
   rate.flash_alone_share = (to.flash_alone_us - from.flash_alone_us) / us;
-  rate.bus_gb_s = (to.bytes - from.bytes) / us / lanes::kBytesPerUsOfGbPerS;
+  rate.bus_gb_s = (to.bytes - from.bytes) / us / kBytesPerUsOfGbPerS;
   return rate;
 }
 

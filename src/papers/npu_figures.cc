@@ -6,14 +6,13 @@
 #include <map>
 #include <memory>
 
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/units.h"
 #include "papers/npu_memory.h"
 
 namespace troika::papers {
 namespace {
 
-constexpr double kGiga = 1e9;
 constexpr int kContextOfChunks = 2048;
 
 // Sets what a run's name says: a step of the ablation, all of them, or one processor alone.
@@ -75,9 +74,9 @@ void add_figures_of_memory(const std::string& folder, Figures* figures) {
   };
   add("graphs", [](const NpuMemory& m) { return double(m.n_subgraphs); });
   add("graphs shared by chunks", [](const NpuMemory& m) { return double(m.n_shared); });
-  add("saved GB", [](const NpuMemory& m) { return m.saved_bytes() / kGiga; });
-  add("unshared GB", [](const NpuMemory& m) { return m.unshared_bytes / kGiga; });
-  add("model GB", [](const NpuMemory& m) { return m.model_bytes / kGiga; });
+  add("saved GB", [](const NpuMemory& m) { return m.saved_bytes() / kBytesPerGb; });
+  add("unshared GB", [](const NpuMemory& m) { return m.unshared_bytes / kBytesPerGb; });
+  add("model GB", [](const NpuMemory& m) { return m.model_bytes / kBytesPerGb; });
   add("total over model", [](const NpuMemory& m) { return m.total_bytes() / m.model_bytes; });
   add("float rows percent",
       [](const NpuMemory& m) { return kPercent * m.shadow_bytes / m.total_bytes(); });

@@ -1,16 +1,12 @@
 #include "papers/npu_memory.h"
 
+#include "base/units.h"
 #include "engine/engine.h"
 #include "papers/npu_runs.h"
 #include "schedule/shadow.h"
 #include "schedule/shared_graphs.h"
 
 namespace troika::papers {
-namespace {
-
-constexpr double kFloatBytes = 4.0;
-
-}  // namespace
 
 // Gives every op a buffer of its own for its output, as the paper's framework does (section 4.5). A
 // graph of a chunk's own repeats weights and buffers; a shared one repeats only what attention

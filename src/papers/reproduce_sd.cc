@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "papers/figures.h"
 #include "papers/given.h"
 #include "papers/sd_runs.h"
@@ -15,8 +16,7 @@
 namespace troika::papers {
 namespace {
 
-constexpr double kGiga = 1e9, kMega = 1e6;
-constexpr double kFloatBytes = 4.0, kHalfBytes = 2.0;
+constexpr double kHalfBytes = 2.0;
 // Names the group whose rows are compared with each other where they are of one model or system.
 constexpr const char* kTable3 = "time of a request per token of the answer (Table 3), 8 Gen 2";
 
@@ -202,11 +202,11 @@ class Reproduction {
         return figure_of(memory_of(model_of(call)));
       });
     };
-    add("products GB", [](const Memory& m) { return m.weights / kGiga; });
-    add("embedding GB", [](const Memory& m) { return m.embedding / kGiga; });
-    add("block GB", [](const Memory& m) { return m.block / kGiga; });
-    add("draft model GB", [](const Memory& m) { return m.draft_model / kGiga; });
-    add("calibration MB", [](const Memory& m) { return m.calibration() / kMega; });
+    add("products GB", [](const Memory& m) { return m.weights / kBytesPerGb; });
+    add("embedding GB", [](const Memory& m) { return m.embedding / kBytesPerGb; });
+    add("block GB", [](const Memory& m) { return m.block / kBytesPerGb; });
+    add("draft model GB", [](const Memory& m) { return m.draft_model / kBytesPerGb; });
+    add("calibration MB", [](const Memory& m) { return m.calibration() / kBytesPerMb; });
     add("bytes of one graph",
         [](const Memory& m) { return m.weights + m.buffers(m.given.prompt_shape); });
     add("bytes of two graphs", [](const Memory& m) {
@@ -215,8 +215,8 @@ class Reproduction {
     figures_.add("memory GB", {"model", "system"}, [this](const plan::FigureCall& call) {
       const Memory memory = memory_of(model_of(call));
       const SdSystem system = system_of(call);
-      if (system == SdSystem::kOurs) return memory.ours() / kGiga;
-      return (memory.vanilla() + (system.is_on_cpu ? memory.weights : 0.0)) / kGiga;
+      if (system == SdSystem::kOurs) return memory.ours() / kBytesPerGb;
+      return (memory.vanilla() + (system.is_on_cpu ? memory.weights : 0.0)) / kBytesPerGb;
     });
   }
 

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "draft/drafter.h"
 #include "engine/session.h"
 #include "lanes/virtual/virtual_phone.h"
@@ -19,7 +20,6 @@ namespace {
 
 constexpr int kMostTokens = 4096;
 constexpr size_t kCpuLane = 0;
-constexpr double kUsPerS = 1e6, kUsPerMs = 1e3;
 
 // Lets all positions of a prompt calibrate drafts.
 class Everything : public engine::PromptObserver {

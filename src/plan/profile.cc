@@ -7,13 +7,12 @@
 
 #include "base/cpu_features.h"
 #include "base/system.h"
+#include "base/units.h"
 
 namespace troika::plan {
 namespace {
 
 using model::OpKind;
-
-constexpr double kFloatBytes = 4.0;
 
 // Counts positions seen by all tokens together, when each token sees those before it and itself.
 double n_seen(const OpShape& shape) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "schedule/cut/lower.h"
 #include "schedule/runner.h"
 #include "solve/profile/op_bench.h"
@@ -13,8 +14,6 @@
 
 namespace troika::solve {
 namespace {
-
-constexpr double kBytesPerUsOfGbPerS = 1e3;
 
 // Says whether a lane builds such a subgraph, as far as the refusals of a profile do not tell. Ops
 // of experts are timed as ops that stand for them, and those may be refused or not (lanes/vendor/).

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
-#include "base/clock.h"
+#include "base/units.h"
 #include "cli/load.h"
 #include "cli/output.h"
 #include "cli/tune/cut_notes.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/clock.h"
+#include "base/units.h"
 
 namespace troika::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/bytes_text.h"
-#include "base/clock.h"
 #include "base/median.h"
+#include "base/units.h"
 #include "cli/load.h"
 #include "cli/output.h"
 #include "cli/use/memory.h"

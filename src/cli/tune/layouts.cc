@@ -6,12 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
+#include "base/units.h"
 #include "machines/phone_prompts.h"
 
 namespace troika::cli {
 namespace {
-
-constexpr double kUsPerS = 1e6;
 
 // Returns where a phone's graphs change; null elsewhere.
 const machines::PhonePrompts* phone_layouts(const engine::Engine& engine) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/system.h"
+#include "base/units.h"
 #include "lanes/machine.h"
 #include "lanes/opencl/opencl_executable.h"
 #include "model/rope.h"
@@ -201,7 +202,6 @@ std::string OpenclLane::problem() const {
 }
 
 std::string OpenclLane::note() const {
-  constexpr double kUsPerS = 1e6;
   const opencl::ProgramCosts& costs = programs_.costs();
   std::string text = fmt::format(
       "{} is '{}' of {}: {} programs compiled in {:.2f} s, {} taken from a folder in {:.2f} s",

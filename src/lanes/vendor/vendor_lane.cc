@@ -6,6 +6,7 @@
 #include <climits>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "lanes/host/slices.h"
 #include "lanes/machine.h"
 #include "lanes/vendor/sum_proof.h"
@@ -205,7 +206,6 @@ size_t VendorLane::held_bytes() const {
 }
 
 std::string VendorLane::note() const {
-  constexpr double kUsPerS = 1e6;
   std::string text = fmt::format(
       "{}: {} graphs compiled in {:.2f} s, {} imported in {:.2f} s, {} taken from other shapes, "
       "first runs {:.2f} s",

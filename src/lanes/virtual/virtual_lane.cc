@@ -4,13 +4,11 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "lanes/virtual/timed_task.h"
 
 namespace troika::lanes {
 namespace {
-
-constexpr double kFloatBytes = 4.0;
-constexpr double kBytesPerGb = 1e9;
 
 class VirtualExecutable : public Executable {
  public:

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/units.h"
 
 namespace troika::lanes {
 namespace {

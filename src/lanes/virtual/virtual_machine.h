@@ -10,9 +10,6 @@
 
 namespace troika::lanes {
 
-inline constexpr double kUsPerS = 1e6;
-inline constexpr double kBytesPerUsOfGbPerS = 1e3;
-
 // What a task costs on its lane.
 struct TaskCost {
   double fixed_us = 0.0;    // submission and start, which are neither compute nor memory

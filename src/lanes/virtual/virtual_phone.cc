@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/units.h"
 
 namespace troika::lanes {
 namespace {
@@ -30,7 +31,6 @@ Bus bus_of(const CostModel& model, const PhoneOptions& options) {
 }
 
 Rendering rendering_of(const CostModel& model, const PhoneOptions& options) {
-  constexpr double kUsPerMs = 1e3;
   const auto gpu = std::find(options.lanes.begin(), options.lanes.end(), Processor::kGpu);
   if (gpu == options.lanes.end()) return {};
   const auto& rendering = model.phone().rendering;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/units.h"
 #include "machines/phone_setup.h"
 #include "papers/given.h"
 #include "schedule/graphs.h"
@@ -137,7 +138,7 @@ HeteroResult HeteroRuns::simulate(const HeteroRun& run) {
   result.step_s = simulation.decode.seconds / kSteps;
   result.decodes_on_gpu_alone = is_on_gpu_alone(with.engine.plan());
   if (run.odd_lengths == OddLengths::kPrepare) {
-    result.graphs_s = with.engine.phone().machine->model().graph_us(run.n_prompt) / lanes::kUsPerS;
+    result.graphs_s = with.engine.phone().machine->model().graph_us(run.n_prompt) / kUsPerS;
   }
   if (with.engine.plan().lanes.size() > kNpu) {
     result.down_share = down_share(with.engine, run.n_prompt);

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/median.h"
 #include "base/system.h"
+#include "base/units.h"
 #include "gguf/file.h"
 #include "machines/devices.h"
 #include "measure/measure.h"

@@ -4,16 +4,12 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "engine/engine.h"
 #include "engine/session.h"
 #include "machines/phone_setup.h"
 
 namespace troika::papers {
-namespace {
-
-constexpr double kBytesOfAGb = 1e9;
-
-}  // namespace
 
 double at_share(std::vector<double> values, double share) {
   TROIKA_ASSERT(!values.empty());
@@ -55,7 +51,7 @@ prepare::Options PowerRuns::options_of(const PowerRun& run) const {
   neurons.overlap = run.overlap;
   neurons.pipeline = run.pipeline;
   if (run.memory_gb > 0.0) {
-    options.memory.limit_bytes = static_cast<size_t>(run.memory_gb * kBytesOfAGb);
+    options.memory.limit_bytes = static_cast<size_t>(run.memory_gb * kBytesPerGb);
   } else {
     neurons.ffn_share = run.ffn_share;
   }

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/units.h"
 #include "papers/figures.h"
 #include "papers/given.h"
 #include "papers/power/power_runs.h"
@@ -30,7 +30,6 @@ constexpr const char* kPaper = "powerinfer-2";
 constexpr const char* kHalfOfFfn = "percent of the FFN in memory";
 // Names the memory that a program may have, from the least to the most.
 constexpr const char* kBudgets = "memory GB";
-constexpr double kBytesOfGb = 1e9;
 // Names the group whose rows are the steps of Figure 14, each with one part more than the one
 // before.
 constexpr const char* kAblation = "ablation (Figure 14)";
@@ -167,7 +166,7 @@ class PowerReproduction {
       return kPercent *
              (call.text("at") == "mean" ? r.neurons.miss_rate() : at_point(r.miss_rates, call));
     });
-    const auto gb = [](uint64_t bytes) { return static_cast<double>(bytes) / kBytesOfGb; };
+    const auto gb = [](uint64_t bytes) { return static_cast<double>(bytes) / kBytesPerGb; };
     add("cache GB", [gb](Result r, Call call) { return gb(plan_of(r, call).cache_bytes); });
     add("cache % of the model", [gb](Result r, Call call) {
       return kPercent * gb(plan_of(r, call).cache_bytes) / gb(r.model_bytes);

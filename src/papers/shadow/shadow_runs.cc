@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/units.h"
 #include "engine/engine.h"
 #include "engine/passes.h"
 #include "engine/session.h"
@@ -44,7 +45,7 @@ class KernelSum {
     use.busy_us = busy_us_;
     lanes::PhoneUse none;
     none.busy_us.assign(busy_us_.size(), 0.0);
-    sum_.seconds += us / lanes::kUsPerS;
+    sum_.seconds += us / kUsPerS;
     sum_.joules += phone_.energy_j(none, use);
     clear();
   }

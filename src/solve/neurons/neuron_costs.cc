@@ -5,11 +5,11 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/units.h"
 
 namespace troika::solve {
 namespace {
 
-constexpr double kUsPerMsOfStep = 1e3;
 constexpr int64_t kLongestTokens = 1'000'000'000;  // whatever was used then is out of memory
 
 // A class whose neurons are not pinned, as the cache sees it.
@@ -88,8 +88,8 @@ WantedNeurons wanted_of(const NeuronArrangement& arrangement, int pinned_percent
 plan::NeuronForecast forecast_by_output(const NeuronArrangement& arrangement,
                                         const DiskTimes& disk) {
   plan::NeuronForecast forecast;
-  forecast.compute_ms = arrangement.fixed_us / kUsPerMsOfStep;
-  forecast.read_ms = disk.in_order_us(arrangement.turn_bytes) / kUsPerMsOfStep;
+  forecast.compute_ms = arrangement.fixed_us / kUsPerMs;
+  forecast.read_ms = disk.in_order_us(arrangement.turn_bytes) / kUsPerMs;
   forecast.read_bytes = arrangement.turn_bytes;
   // Blocks are read ahead, so that only the longer one of the two counts.
   forecast.ms = std::max(forecast.compute_ms, forecast.read_ms);
@@ -193,9 +193,9 @@ plan::NeuronForecast neuron_forecast(const NeuronArrangement& arrangement, const
           ? std::max(live_us, read_us)
           : std::max(live_us * (1.0 - miss_share), read_us) + live_us * miss_share;
   const double all_reads_us = read_us + disk.in_order_us(arrangement.turn_bytes);
-  forecast.compute_ms = (before_us + live_us) / kUsPerMsOfStep;
-  forecast.read_ms = all_reads_us / kUsPerMsOfStep;
-  forecast.ms = std::max(before_us + meanwhile_us, all_reads_us) / kUsPerMsOfStep;
+  forecast.compute_ms = (before_us + live_us) / kUsPerMs;
+  forecast.read_ms = all_reads_us / kUsPerMs;
+  forecast.ms = std::max(before_us + meanwhile_us, all_reads_us) / kUsPerMs;
   return forecast;
 }
 

@@ -7,6 +7,7 @@
 #include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/units.h"
 #include "model/gated_ffns.h"
 #include "prepare/plan/make_plan.h"
 #include "prepare/side_files.h"
@@ -17,7 +18,6 @@
 namespace troika::tune {
 namespace {
 
-constexpr double kUsPerMsHere = 1e3;
 constexpr int kMostPlannedSequences = 4;  // as in P §5
 constexpr double kHotShare = 0.5;         // hot neurons are live in as many steps
 
@@ -222,7 +222,7 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   planned.batches = batches_of(problem, disk, best);
   enter_alternatives(problem, disk, best, &planned);
   planned.reason = reason_for(best, planned.alternatives, chosen.costs);
-  planned.planning_ms = (clock.now_us() - start_us) / kUsPerMsHere;
+  planned.planning_ms = (clock.now_us() - start_us) / kUsPerMs;
   prepare::Options found = with_choice(options, chosen, std::move(planned));
   // What planning took is not there when the plan runs, but the tokenizer is.
   found.memory.held_bytes =
