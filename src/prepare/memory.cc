@@ -23,10 +23,6 @@ using plan::Owner;
 constexpr size_t kOthers = size_t{256} << 20;  // bytes that other programs may come to need
 constexpr int64_t kPageSlots = int64_t{1} << cache::KvCache::kPageSlotsLog2;
 
-size_t matrix_bytes(const weights::Matrix& matrix) {
-  return matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
-}
-
 plan::Int8Method method_of(const Options& options, const plan::Plan& plan) {
   return options.prompts.int8.value_or(plan.int8.method);
 }
@@ -66,7 +62,7 @@ void enter_layouts(const model::Blueprint& blueprint, const weights::Store& weig
   size_t of_file = 0, copy = 0;
   for (const model::WeightId id : weights::prompt_matrices(blueprint)) {
     const weights::Matrix& matrix = weights.matrix(id);
-    const size_t rows = matrix_bytes(matrix);
+    const size_t rows = matrix.bytes();
     of_file += rows;
     copy += std::max(rows, weights::fits_int8(matrix) ? weights::int8_panel_bytes(matrix) : rows);
     copy += kReadPage;

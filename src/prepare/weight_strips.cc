@@ -38,7 +38,7 @@ bool reads_strips(const model::Op& op, const weights::Matrix& matrix, int n_expe
 
 // Says whether this process has a copy of all that the matrix has in the file.
 bool is_copied(const gguf::File& file, const weights::Matrix& matrix) {
-  const std::byte* const end = matrix.data + static_cast<size_t>(matrix.n_rows) * matrix.row_bytes;
+  const std::byte* const end = matrix.data + matrix.bytes();
   return std::any_of(
       file.shards().begin(), file.shards().end(), [&](const gguf::File::Shard& shard) {
         const std::byte* const begin = shard.bytes.data();

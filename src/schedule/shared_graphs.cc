@@ -12,8 +12,7 @@ SharedGraphs count_shared(const model::Blueprint& blueprint, const weights::Stor
     }
     for (const model::Op& op : subgraph.ops) {
       if (op.kind == model::OpKind::kLinear || op.kind == model::OpKind::kExpertLinear) {
-        const weights::Matrix& matrix = weights.matrix(op.weight);
-        shared.weight_bytes += matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
+        shared.weight_bytes += weights.matrix(op.weight).bytes();
       }
       const model::Value& value = blueprint.values[static_cast<size_t>(op.output)];
       if (value.per_output) continue;

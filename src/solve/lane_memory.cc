@@ -36,8 +36,7 @@ size_t weight_bytes(const lanes::Subgraph& subgraph, const weights::Store& weigh
   size_t bytes = 0;
   for (const model::Op& op : subgraph.ops) {
     if (op.kind != model::OpKind::kLinear && op.kind != model::OpKind::kExpertLinear) continue;
-    const weights::Matrix& matrix = weights.matrix(op.weight);
-    bytes += matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
+    bytes += weights.matrix(op.weight).bytes();
   }
   return bytes;
 }

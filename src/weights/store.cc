@@ -137,8 +137,7 @@ void Store::count(const model::Blueprint& blueprint) {
   std::set<const std::byte*> counted;  // tied embeddings are one tensor with two uses
   for (const Constant& entry : entries_) {
     if (entry.matrix.data != nullptr && !counted.insert(entry.matrix.data).second) continue;
-    total_bytes_ += entry.matrix.row_bytes * static_cast<size_t>(entry.matrix.n_rows) +
-                    entry.vector.size() * sizeof(float);
+    total_bytes_ += entry.matrix.bytes() + entry.vector.size() * sizeof(float);
   }
 }
 
@@ -246,7 +245,7 @@ std::vector<Store::SamePlace> Store::places_alone(std::span<const model::WeightI
   for (auto at = by_place.begin(); at != by_place.end(); ++at) {
     const auto& [data, weights] = *at;
     const Matrix& first = matrix(weights.front());
-    const std::byte* const end = data + static_cast<size_t>(first.n_rows) * first.row_bytes;
+    const std::byte* const end = data + first.bytes();
     // Parts of a fused tensor follow each other. A matrix within another one stays as it is, and so
     // does the other one.
     const bool overlaps =

@@ -28,6 +28,8 @@ struct Matrix {
   int n_rows;
   int row_length;
   int n_strip_rows = 0;  // a multiple of 16
+
+  size_t bytes() const { return row_bytes * static_cast<size_t>(n_rows); }
 };
 
 // A copy of a matrix in blocks.

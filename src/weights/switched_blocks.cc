@@ -19,13 +19,9 @@ constexpr uint64_t kDirectPage = 4096;  // direct reads ask for such pages
 uint64_t page_below(uint64_t at) { return at / kDirectPage * kDirectPage; }
 uint64_t page_above(uint64_t at) { return page_below(at + kDirectPage - 1); }
 
-uint64_t matrix_bytes(const Matrix& matrix) {
-  return matrix.row_bytes * static_cast<uint64_t>(matrix.n_rows);
-}
-
 // Returns the room that copies have for the rows of a matrix.
 uint64_t rows_room(const Matrix& matrix, uint64_t offset) {
-  return page_above(offset % kDirectPage + matrix_bytes(matrix));
+  return page_above(offset % kDirectPage + matrix.bytes());
 }
 uint64_t panels_room(const Matrix& matrix) {
   return (int8_panel_bytes(matrix) + kPanelAlignment - 1) / kPanelAlignment * kPanelAlignment;
@@ -149,7 +145,7 @@ std::vector<FileRead> SwitchedBlocks::file_ranges() const {
   std::vector<FileRead> ranges;
   for (const Block& block : blocks_) {
     for (const auto& member : block.members) {
-      ranges.push_back({member->shard, member->offset, matrix_bytes(member->matrix), nullptr});
+      ranges.push_back({member->shard, member->offset, member->matrix.bytes(), nullptr});
     }
   }
   return ranges;
@@ -172,7 +168,7 @@ std::unique_ptr<BlockCopy> SwitchedBlocks::begin_rows(int block, std::vector<Fil
   std::byte* to = copy->memory_.get();
   for (const auto& member : blocks_[static_cast<size_t>(block)].members) {
     const uint64_t begin = page_below(member->offset);
-    const uint64_t end = member->offset + matrix_bytes(member->matrix);
+    const uint64_t end = member->offset + member->matrix.bytes();
     // The last page of a file may be only a part of one, which cannot be read directly.
     const uint64_t whole_end = std::min(page_above(end), page_below(member->shard_bytes));
     const uint64_t rest_begin = std::max(begin, whole_end);

@@ -66,7 +66,7 @@ std::vector<Row> rows_of(const engine::Engine& engine) {
       const model::Blueprint& blueprint = engine.blueprint();
       const double share =
           is_expert ? static_cast<double>(blueprint.n_experts_used) / blueprint.n_experts : 1.0;
-      row->weight_bytes += matrix.row_bytes * n_rows;
+      row->weight_bytes += matrix.bytes();
       row->ops_per_token += share * 2.0 * static_cast<double>(n_rows) * matrix.row_length;
       if (op.keeps_float) continue;  // a router is small, and always in float
       const bool is_float = tensor::type_info(matrix.type).block_length == 1;

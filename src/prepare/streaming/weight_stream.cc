@@ -26,10 +26,6 @@ constexpr size_t kLeastSlots = 2;
 
 double clock_us() { return RealClock().now_us(); }
 
-size_t bytes_of(const Matrix& matrix) {
-  return matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
-}
-
 bool contains(std::span<const model::WeightId> ids, model::WeightId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
@@ -57,7 +53,7 @@ std::vector<std::vector<Matrix>> matrices_of(const model::Blueprint& blueprint,
     const int block = op.layer != model::kNone ? op.layer : n_blocks;
     const auto [at, is_first] = uses.try_emplace(matrix.data, Use{matrix, block});
     Use& use = at->second;
-    if (bytes_of(matrix) > bytes_of(use.matrix)) use.matrix = matrix;
+    if (matrix.bytes() > use.matrix.bytes()) use.matrix = matrix;
     if (use.block != block) use.block = n_blocks;
     if (op.kind == model::OpKind::kEmbed && is_first) use.block = kMapped;
   }
@@ -79,7 +75,7 @@ std::vector<std::vector<Matrix>> matrices_of(const model::Blueprint& blueprint,
 // Returns the memory that matrices take at most. They are read in whole pages.
 size_t room_of_all(const std::vector<Matrix>& matrices) {
   size_t bytes = 0;
-  for (const Matrix& matrix : matrices) bytes += room_of(bytes_of(matrix));
+  for (const Matrix& matrix : matrices) bytes += room_of(matrix.bytes());
   return bytes;
 }
 
@@ -87,9 +83,9 @@ size_t room_of_all(const std::vector<Matrix>& matrices) {
 size_t bytes_beside(const weights::Store& weights, const std::vector<std::vector<Matrix>>& matrices,
                     WeightStream::Elsewhere elsewhere) {
   size_t bytes = weights.total_bytes();
-  for (const model::WeightId id : elsewhere) bytes -= std::min(bytes, bytes_of(weights.matrix(id)));
+  for (const model::WeightId id : elsewhere) bytes -= std::min(bytes, weights.matrix(id).bytes());
   for (const std::vector<Matrix>& of_block : matrices) {
-    for (const Matrix& matrix : of_block) bytes -= std::min(bytes, bytes_of(matrix));
+    for (const Matrix& matrix : of_block) bytes -= std::min(bytes, matrix.bytes());
   }
   return bytes;
 }
@@ -154,7 +150,7 @@ void WeightStream::find_parts(const model::Blueprint& blueprint, const weights::
     for (const Matrix& matrix : of_block) {
       auto part = std::make_unique<Part>();
       part->block = block.get();
-      part->from = file_part(file, matrix.data, bytes_of(matrix));
+      part->from = file_part(file, matrix.data, matrix.bytes());
       parts[matrix.data] = part.get();
       block->parts.push_back(std::move(part));
     }

@@ -16,7 +16,7 @@ using weights::Matrix;
 // Tells the system that the matrix's pages in the map of the file are not needed any more.
 void forget_pages(const Matrix& matrix) {
   const auto begin = reinterpret_cast<uintptr_t>(matrix.data);
-  const uintptr_t end = begin + matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
+  const uintptr_t end = begin + matrix.bytes();
   const uintptr_t first = (begin + weights::kBundlePage - 1) / weights::kBundlePage;
   const uintptr_t last = end / weights::kBundlePage;
   if (first >= last) return;
