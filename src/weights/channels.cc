@@ -13,6 +13,7 @@
 #include "kernels/choose.h"
 #include "weights/channel_file.h"
 #include "weights/fast_hash.h"
+#include "weights/no_memory.h"
 #include "weights/store.h"
 
 namespace troika::weights {
@@ -174,10 +175,9 @@ void Channels::make_arena(std::span<const ChannelChoice> choices) {
   const size_t whole = std::max<size_t>(1, (arena_bytes_ + page - 1) / page) * page;
   arena_.reset(static_cast<std::byte*>(std::aligned_alloc(page, whole)));
   if (arena_ == nullptr) {
-    throw Error(fmt::format(
-        "There is no memory for {:.1f} MB of weights by channel, which outliers on a lane of their "
-        "own need. Use ‹shadow-rows› hot, a larger ‹outlier-prune›, or leave '‹place› shadow' out.",
-        1e-6 * static_cast<double>(whole)));
+    throw no_memory(whole,
+                    "of weights by channel, which outliers on a lane of their own need. Use "
+                    "‹shadow-rows› hot, a larger ‹outlier-prune›, or leave '‹place› shadow' out.");
   }
   auto* next = reinterpret_cast<int8_t*>(arena_.get());
   for (size_t i = 0; i < inputs_.size(); ++i) {

@@ -12,6 +12,7 @@
 #include "tensor/codec.h"
 #include "tensor/strips.h"
 #include "weights/neurons/neurons.h"
+#include "weights/no_memory.h"
 #include "weights/switched_blocks.h"
 
 namespace troika::weights {
@@ -197,11 +198,10 @@ void Store::pack_int8(std::span<const model::WeightId> ids, int n_threads,
     try {
       packed = std::make_unique<Int8Matrix>(source);
     } catch (const std::bad_alloc&) {
-      throw Error(
-          fmt::format("There is no memory for {:.1f} MB of packed weights beside {:.1f} MB "
-                      "of them. Use ‹prefill› bf16, which packs nothing.",
-                      1e-6 * static_cast<double>(int8_panel_bytes(source)),
-                      1e-6 * static_cast<double>(packed_bytes_)));
+      throw no_memory(int8_panel_bytes(source),
+                      fmt::format("of packed weights beside {:.1f} MB of them. Use ‹prefill› bf16, "
+                                  "which packs nothing.",
+                                  1e-6 * static_cast<double>(packed_bytes_)));
     }
     const auto n_strips = static_cast<int64_t>(kernels::n_strips(packed->panels().n_rows));
     kernels::PackRule rule;
@@ -358,9 +358,7 @@ void Store::group_int8(std::span<const model::WeightId> ids, int n_threads,
     try {
       copy.storage.resize(row_bytes * n_rows);
     } catch (const std::bad_alloc&) {
-      throw Error(fmt::format(
-          "There is no memory for {:.1f} MB of weights in groups of 32. Use ‹int8› token.",
-          1e-6 * static_cast<double>(row_bytes * n_rows)));
+      throw no_memory(row_bytes * n_rows, "of weights in groups of 32. Use ‹int8› token.");
     }
     copy.matrix = {tensor::Type::kQ8_0, copy.storage.data(), row_bytes, source.n_rows,
                    source.row_length};

@@ -1,10 +1,8 @@
 #include "weights/neurons/neurons.h"
 
-#include <fmt/format.h>
-
 #include <new>
 
-#include "base/error.h"
+#include "weights/no_memory.h"
 
 namespace troika::weights {
 
@@ -37,10 +35,8 @@ ResidentNeurons::ResidentNeurons(std::span<const model::GatedFfn> ffns, const St
     try {
       columns_.emplace_back(weights.matrix(ffn.down), team);
     } catch (const std::bad_alloc&) {
-      throw Error(
-          fmt::format("There is no memory for {:.1f} MB of weights by neuron beside the model. "
-                      "Use ‹ffn› by-output.",
-                      1e-6 * static_cast<double>(bytes_for(ffns, weights))));
+      throw no_memory(bytes_for(ffns, weights),
+                      "of weights by neuron beside the model. Use ‹ffn› by-output.");
     }
     up_.push_back(weights.matrix(ffn.up));
     NeuronFfn own;
