@@ -62,7 +62,7 @@ struct OneProduct {
     op.output = 1;
     op.weight = 0;
     blueprint.ops.push_back(op);
-    std::vector<weights::Constant> constants(1);
+    std::vector<weights::StoredWeight> constants(1);
     constants[0].matrix = {type, weight.data(), row_bytes, p.n_rows, p.k};
     store = std::make_unique<weights::Store>(blueprint, std::move(constants));
     const model::WeightId id[] = {0};

@@ -68,7 +68,8 @@ TEST_P(HeldOutHouseModels, N4AScaleForEachTokenIsLittleLossWithoutOutliersAndToo
   for (const bool is_planted : {false, true}) {
     const prepare::Options how = options(is_planted);
     const PromptLoss loss = loss_of(how, plan_of(how, Prefill::kInt8));
-    EXPECT_EQ(verdict_of(loss, kMostLoss), is_planted ? Verdict::kTooMuch : Verdict::kLittle);
+    EXPECT_EQ(verdict_of(loss, kMostLoss),
+              is_planted ? LossVerdict::kTooMuch : LossVerdict::kLittle);
     // The tokens that stand in the text show the same loss, with a larger error.
     EXPECT_LT(loss.expected.error, loss.text.error);
     EXPECT_LT(std::fabs(loss.expected.share - loss.text.share), 4 * loss.text.error);
@@ -87,7 +88,7 @@ TEST_P(HeldOutHouseModels, N4OutliersInFloatBesideAreProvenWhereTheyAreNeeded) {
   int8.int8 = calibrate(calibration).int8;
   int8.int8.method = Int8Method::kTokenShadow;
   int8.int8.outlier_prune = 0;
-  EXPECT_EQ(verdict_of(loss_of(how, int8), kMostLoss), Verdict::kLittle);
+  EXPECT_EQ(verdict_of(loss_of(how, int8), kMostLoss), LossVerdict::kLittle);
 }
 
 TEST_P(HeldOutHouseModels, NothingIsReadThatIsNotNeeded) {

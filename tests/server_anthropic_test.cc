@@ -18,7 +18,7 @@ class ServerAnthropic : public test_support::ServerTest {
 };
 
 TEST_F(ServerAnthropic, ThinksOnlyWhereItIsAskedTo) {
-  server::Options options;
+  server::ServiceOptions options;
   options.chat_template = std::string(test_support::kServerTemplate) +
                           "{%- if enable_thinking -%}{{ '<think>' }}{%- endif -%}";
   start(std::move(options));
@@ -59,7 +59,7 @@ TEST_F(ServerAnthropic, RefusesArgumentsInOnePieceThatTheModelNestsDeeply) {
   const auto call_of = [](size_t n) {
     return "<call>weather({\"city\":" + std::string(n, '[') + std::string(n, ']') + "})</call>";
   };
-  server::Options options;
+  server::ServiceOptions options;
   options.forced_texts = {call_of(20), call_of(150), call_of(150)};
   start(std::move(options));
   const std::string tools =

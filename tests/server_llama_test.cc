@@ -30,7 +30,7 @@ TEST_F(ServerForLlamaCpp, ShowsThePromptOfAChatOnDemand) {
     ++n_shown;
   }
   EXPECT_EQ(n_shown, 2);
-  server::Options options;
+  server::ServiceOptions options;
   options.shows_prompts = true;
   start_again(options);
   EXPECT_TRUE(post(path, chat("")).contains("__verbose"));
@@ -70,7 +70,7 @@ TEST_F(ServerForLlamaCpp, TellsHowLikelyTokensWereWhereTheyWereChosen) {
 
 // Given texts come one by one, so that a test of a client has a call and then an answer.
 TEST_F(ServerForLlamaCpp, AnswersWithGivenTextsInTurn) {
-  server::Options options;
+  server::ServiceOptions options;
   options.forced_texts = {"one", "two"};
   start(options);
   for (const char* const text : {"one", "two", "one"}) {
@@ -97,7 +97,7 @@ TEST_F(ServerForLlamaCpp, TellsBothNumbersOfAPromptThatIsTooLong) {
 }
 
 TEST_F(ServerForLlamaCpp, HasItsFiguresSwitchedOff) {
-  server::Options options;
+  server::ServiceOptions options;
   options.shows_metrics = options.shows_slots = false;
   start(options);
   for (const char* const path : {"/metrics", "/slots"}) {
@@ -109,7 +109,7 @@ TEST_F(ServerForLlamaCpp, HasItsFiguresSwitchedOff) {
 }
 
 TEST_F(ServerForLlamaCpp, SaysWhatItIsByTheirNames) {
-  server::Options options;
+  server::ServiceOptions options;
   options.sampler.seed = 7;
   options.has_seed = true;
   options.n_parallel = 3;

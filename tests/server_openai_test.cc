@@ -84,7 +84,7 @@ TEST_F(ServerOpenai, SaysWhichItemOfAResponseIsCut) {
 }
 
 TEST_F(ServerOpenai, CountsTheTokensOfAResponsesThoughts) {
-  server::Options options;
+  server::ServiceOptions options;
   // A template that names the mark behind thoughts is one of a model that thinks.
   options.chat_template = std::string(test_support::kServerTemplate) + "{#- </think> -#}";
   options.forced_texts = {"<think>Hm, hm.</think>Rome.", "Rome."};
@@ -112,7 +112,7 @@ TEST_F(ServerOpenai, RefusesLikelihoodsInResponses) {
 
 // The server holds back what may begin a stop string, and shows it when the answer has ended.
 TEST_F(ServerOpenai, TellsHowLikelyTheTokensOfTheTextWereAlone) {
-  server::Options options;
+  server::ServiceOptions options;
   options.forced_texts = {"buz z", "buzz z"};
   start(std::move(options));
   const auto joined = [](const Json& choice) {
@@ -136,7 +136,7 @@ TEST_F(ServerOpenai, TellsHowLikelyTheTokensOfTheTextWereAlone) {
 }
 
 TEST_F(ServerOpenai, AnswersWithoutATextAreTheLeastLikely) {
-  server::Options options;
+  server::ServiceOptions options;
   options.forced_texts = {"zz", "good"};
   start(std::move(options));
   const Json best = post("/v1/completions", R"({"prompt":"a","best_of":2,"n":1,"stop":["zz"]})");
@@ -145,7 +145,7 @@ TEST_F(ServerOpenai, AnswersWithoutATextAreTheLeastLikely) {
 
 // The second answer knows the prompt from the first one, which is not returned.
 TEST_F(ServerOpenai, CallsNoPromptKnownThatOneOfTheAnswersHadToRead) {
-  server::Options options;
+  server::ServiceOptions options;
   options.forced_texts = {"zz", "good"};
   start(std::move(options));
   const Json best =

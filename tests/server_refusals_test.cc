@@ -124,7 +124,7 @@ TEST_F(ServerRefusals, NamesTheMethodsThatAPathHas) {
 }
 
 TEST_F(ServerRefusals, WantsAKey) {
-  server::Options options;
+  server::ServiceOptions options;
   options.keys = {"first", "second"};
   start(std::move(options));
   EXPECT_EQ(client().get("/health").status, 200);
@@ -137,7 +137,7 @@ TEST_F(ServerRefusals, WantsAKey) {
 
 // Who may not ask is told so before the body, which nobody would read.
 TEST_F(ServerRefusals, LooksAtTheHeadBeforeTheBody) {
-  server::Options options;
+  server::ServiceOptions options;
   options.keys = {"first"};
   start(std::move(options));
   const struct {

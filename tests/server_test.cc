@@ -208,7 +208,7 @@ TEST_F(Server, StreamsMessagesAndResponsesAsEvents) {
 }
 
 TEST_F(Server, LeavesOffWhereTheClientHasLeft) {
-  server::Options options;
+  server::ServiceOptions options;
   options.n_parallel = 1;
   options.n_queue = 1;
   start(std::move(options), kServerContext);
@@ -370,7 +370,7 @@ TEST_F(Server, ShowsProgressAndTimingsOnDemand) {
 }
 
 TEST_F(Server, ShowsLifeWhileNothingComes) {
-  server::Options options;
+  server::ServiceOptions options;
   options.n_parallel = 1;
   options.ping_seconds = 0.05;
   start(std::move(options), kServerContext);

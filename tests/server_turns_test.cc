@@ -139,7 +139,7 @@ TEST_F(ServerTurns, EndsWhileASlowGrammarIsRead) {
 
 // A template prints and compares what a client gives it beside messages and tools.
 TEST_F(ServerTurns, LetsNoVariableOfTheTemplateBecomeAControlToken) {
-  server::Options options;
+  server::ServiceOptions options;
   options.chat_template =
       "{%- for m in messages -%}{{ m.content }}{%- endfor -%}{{ style }}{{ functions }}"
       "{%- for d in documents -%}{{ d.text }}{%- endfor -%}"
@@ -187,7 +187,7 @@ constexpr const char* kChannelTemplate =
     "endif -%}";
 
 TEST_F(ServerTurns, ReadsAnswersInChannels) {
-  server::Options options;
+  server::ServiceOptions options;
   options.chat_template = kChannelTemplate;
   options.forced_texts = {
       "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Rome."};
@@ -249,7 +249,7 @@ TEST_F(ServerTurns, GoesOnFromTheAssistantsLastMessage) {
 
 // A template that knows no tools gets them in the system message, which may be the only message.
 TEST_F(ServerTurns, DescribesToolsBeforeABeginningAlone) {
-  server::Options options;
+  server::ServiceOptions options;
   options.chat_template =
       "{%- for m in messages -%}{{ '<' + m.role + '>' + m.content }}{%- endfor -%}"
       "{%- if add_generation_prompt -%}{{ '<assistant>' }}{%- endif -%}";

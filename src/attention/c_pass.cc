@@ -259,8 +259,8 @@ class Pass {
 
   TileChoice choice_of(size_t kv_head) const {
     const double above = attention_.options.above;
-    return {above > 0.0 ? Choice::kWeighty : Choice::kPositions, attention_.group_share(kv_head),
-            above};
+    return {above > 0.0 ? ChoiceRule::kWeighty : ChoiceRule::kPositions,
+            attention_.group_share(kv_head), above};
   }
 
   void copy_queries(size_t first, size_t last, size_t kv_head, float* q) const {

@@ -50,9 +50,9 @@ std::vector<float> by_tile(TestHead& head, TileChoice choice, size_t n_together)
   return head.out;
 }
 std::vector<float> by_tile(TestHead& head, double share, size_t n_together) {
-  return by_tile(head, {Choice::kPositions, share}, n_together);
+  return by_tile(head, {ChoiceRule::kPositions, share}, n_together);
 }
-TileChoice what_weighs(double above) { return {Choice::kWeighty, 0.0, above}; }
+TileChoice what_weighs(double above) { return {ChoiceRule::kWeighty, 0.0, above}; }
 
 std::vector<float> by_query(TestHead& head, double share, std::span<const ScalePair> buckets = {}) {
   std::fill(head.out.begin(), head.out.end(), -7.0f);

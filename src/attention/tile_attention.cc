@@ -45,10 +45,10 @@ class TileLists {
   void estimate(size_t begin) {
     if (keeps_all()) return;
     const EstimateRoom room = {room_.head_size, room_.n_group, room_.n_tiles};
-    if (choice_.choice == Choice::kPositions) {
+    if (choice_.choice == ChoiceRule::kPositions) {
       estimate_tiles(table_, positions_, queries_, begin, room, workspace_, made_.importance,
                      positions_.size());
-    } else if (choice_.choice == Choice::kWeighty) {
+    } else if (choice_.choice == ChoiceRule::kWeighty) {
       mark_tiles(table_, positions_, queries_, begin, choice_.above, room, workspace_,
                  made_.importance, positions_.size());
     }
@@ -57,14 +57,14 @@ class TileLists {
   // Makes a tile's list. Token i of the tile sees the first n_seen[i] of it.
   void list(size_t tile, size_t begin, std::span<size_t, kTileTokens> n_seen) const {
     float* const values = made_.importance + tile * positions_.size();
-    if (!keeps_all() && choice_.choice == Choice::kWeighty) {
+    if (!keeps_all() && choice_.choice == ChoiceRule::kWeighty) {
       list_of_marks(begin, values, made_.kept, n_seen);
       return;
     }
     size_t n = begin;
     if (keeps_all()) {
       std::iota(made_.kept, made_.kept + n, 0u);
-    } else if (choice_.choice == Choice::kBlocks) {
+    } else if (choice_.choice == ChoiceRule::kBlocks) {
       n = list_of_blocks(table_, positions_, queries_.from(tile * kTileTokens), begin,
                          choice_.share, made_.kept);
     } else {

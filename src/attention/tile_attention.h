@@ -30,9 +30,9 @@ struct TileRoom {
 
 // How a tile chooses among the positions between the first and the close ones: those that weigh
 // more than `above` times what each would if all weighed the same, the best share, or whole blocks.
-enum class Choice : unsigned char { kWeighty, kPositions, kBlocks };
+enum class ChoiceRule : unsigned char { kWeighty, kPositions, kBlocks };
 struct TileChoice {
-  Choice choice = Choice::kPositions;
+  ChoiceRule choice = ChoiceRule::kPositions;
   double share = 1.0;
   double above = 0.0;
 };

@@ -30,7 +30,7 @@ constexpr const char* kCompiler = "g++";
 bool is_used(const troika::kernels::Kernels& kernels,
              const troika::kernels::Implementation& implementation) {
   return std::any_of(kernels.choices.begin(), kernels.choices.end(),
-                     [&](const troika::kernels::Choice& choice) {
+                     [&](const troika::kernels::KernelChoice& choice) {
                        return std::string_view(choice.implementation) == implementation.name;
                      });
 }
@@ -97,7 +97,7 @@ void print_kernels() {
   for (const auto& implementation : troika::kernels::implementations()) {
     std::vector<std::pair<std::string, std::vector<std::string>>> functions;
     std::vector<std::string> without_types;
-    for (const troika::kernels::Choice& choice : kernels.choices) {
+    for (const troika::kernels::KernelChoice& choice : kernels.choices) {
       if (choice.implementation != std::string_view(implementation.name)) continue;
       const size_t space = choice.function.find(' ');
       if (space == std::string::npos) {

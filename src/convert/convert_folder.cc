@@ -67,8 +67,8 @@ std::optional<Job> find_job(const PlannedTensor& planned, const SourceFolder& fo
 }
 
 // Throws Error for tensors of the folder that are not used, unless they are known to be of no use.
-void check_all_used(const std::vector<Job>& jobs, const SourceFolder& folder, const Plan& plan,
-                    const std::string& where) {
+void check_all_used(const std::vector<Job>& jobs, const SourceFolder& folder,
+                    const ConversionPlan& plan, const std::string& where) {
   std::vector<const SourceTensor*> used;
   used.reserve(jobs.size());
   for (const Job& job : jobs) used.push_back(job.found.tensor);
@@ -89,7 +89,7 @@ void check_all_used(const std::vector<Job>& jobs, const SourceFolder& folder, co
   }
 }
 
-std::vector<Job> make_jobs(const Plan& plan, const SourceFolder& folder,
+std::vector<Job> make_jobs(const ConversionPlan& plan, const SourceFolder& folder,
                            const forge::FileType& type, const std::string& where) {
   std::vector<Job> jobs;
   forge::ModelFacts facts;
@@ -206,7 +206,7 @@ class RowWriter {
   std::atomic<bool> all_finite_{true};
 };
 
-void write_metadata(const Plan& plan, const std::string& name, uint32_t file_type,
+void write_metadata(const ConversionPlan& plan, const std::string& name, uint32_t file_type,
                     gguf::Writer& writer) {
   writer.add_string("general.architecture", plan.architecture);
   writer.add_string("general.type", "model");
@@ -244,7 +244,7 @@ ConvertReport convert_folder(const ConvertOptions& options) {
   }
   const std::string config_path = options.folder + "/config.json";
   const Json config = read_json(config_path, kMostConfigBytes);
-  const Plan plan = plan_model(config, config_path);
+  const ConversionPlan plan = plan_model(config, config_path);
   const SourceFolder folder(options.folder);
   const std::vector<Job> jobs = make_jobs(plan, folder, type, options.folder);
   const text::Vocabulary vocabulary = read_folder_tokenizer(

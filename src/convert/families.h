@@ -5,13 +5,13 @@
 
 namespace troika::convert {
 
-void plan_llama(const Config& config, Plan* plan);
-void plan_qwen2(const Config& config, Plan* plan);
-void plan_qwen3(const Config& config, Plan* plan);
-void plan_gemma(const Config& config, Plan* plan);
-void plan_gemma2(const Config& config, Plan* plan);
-void plan_gemma3(const Config& config, Plan* plan);
-void plan_phi2(const Config& config, Plan* plan);
-void plan_phi3(const Config& config, Plan* plan);
+void plan_llama(const Config& config, ConversionPlan* plan);
+void plan_qwen2(const Config& config, ConversionPlan* plan);
+void plan_qwen3(const Config& config, ConversionPlan* plan);
+void plan_gemma(const Config& config, ConversionPlan* plan);
+void plan_gemma2(const Config& config, ConversionPlan* plan);
+void plan_gemma3(const Config& config, ConversionPlan* plan);
+void plan_phi2(const Config& config, ConversionPlan* plan);
+void plan_phi3(const Config& config, ConversionPlan* plan);
 
 }  // namespace troika::convert

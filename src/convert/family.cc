@@ -11,7 +11,7 @@ namespace {
 
 struct Family {
   std::string_view class_name;  // the name in "architectures" of config.json
-  void (*plan)(const Config& config, Plan* plan);
+  void (*plan)(const Config& config, ConversionPlan* plan);
 };
 
 constexpr Family kFamilies[] = {
@@ -41,7 +41,7 @@ std::string known_classes() {
   return names;
 }
 
-Plan plan_model(const Json& json, const std::string& path) {
+ConversionPlan plan_model(const Json& json, const std::string& path) {
   const Config config(json, path);
   const std::string name = class_of(config);
   if (member(json, "quantization_config") != nullptr) {
@@ -52,7 +52,7 @@ Plan plan_model(const Json& json, const std::string& path) {
   }
   for (const Family& family : kFamilies) {
     if (family.class_name != name) continue;
-    Plan plan;
+    ConversionPlan plan;
     family.plan(config, &plan);
     return plan;
   }

@@ -27,7 +27,7 @@ struct PlannedTensor {
 
 using Number = std::variant<uint32_t, float, bool, std::string>;
 
-struct Plan {
+struct ConversionPlan {
   std::string architecture;                              // general.architecture
   std::vector<std::pair<std::string, Number>> metadata;  // keys without the architecture
   std::vector<PlannedTensor> tensors;
@@ -40,7 +40,7 @@ struct Plan {
 
 // Plans the file. Throws Error for an unknown architecture, for impossible numbers, and for what
 // this program would compute wrongly.
-Plan plan_model(const Json& config, const std::string& path);
+ConversionPlan plan_model(const Json& config, const std::string& path);
 
 // Returns the classes of models that are known, for messages.
 std::string known_classes();

@@ -69,7 +69,7 @@ void set_norms_and_ends(PlanBuilder& b) {
 
 }  // namespace
 
-void plan_gemma(const Config& config, Plan* plan) {
+void plan_gemma(const Config& config, ConversionPlan* plan) {
   plan->has_space_prefix = false;
   PlanBuilder b(config, plan, "gemma", 256);
   b.check_activation({"gelu_pytorch_tanh", "gelu"});
@@ -79,7 +79,7 @@ void plan_gemma(const Config& config, Plan* plan) {
   add_blocks(b, {});
 }
 
-void plan_gemma2(const Config& config, Plan* plan) {
+void plan_gemma2(const Config& config, ConversionPlan* plan) {
   plan->has_space_prefix = false;
   PlanBuilder b(config, plan, "gemma2", 256);
   b.check_activation({"gelu_pytorch_tanh"});
@@ -100,7 +100,7 @@ void plan_gemma2(const Config& config, Plan* plan) {
   add_blocks(b, {.has_outer_norms = true});
 }
 
-void plan_gemma3(const Config& config, Plan* plan) {
+void plan_gemma3(const Config& config, ConversionPlan* plan) {
   plan->has_space_prefix = false;
   PlanBuilder b(config, plan, "gemma3", 256);
   b.check_activation({"gelu_pytorch_tanh"});

@@ -43,8 +43,8 @@ void add_blocks(PlanBuilder& b, const Block& block) {
   }
 }
 
-void plan_qwen(const Config& config, Plan* plan, const char* architecture, const Block& block,
-               uint32_t default_head_dim) {
+void plan_qwen(const Config& config, ConversionPlan* plan, const char* architecture,
+               const Block& block, uint32_t default_head_dim) {
   PlanBuilder b(config, plan, architecture, default_head_dim);
   b.check_activation({"silu"});
   if (config.flag("use_sliding_window", false)) {
@@ -60,7 +60,7 @@ void plan_qwen(const Config& config, Plan* plan, const char* architecture, const
 
 }  // namespace
 
-void plan_llama(const Config& config, Plan* plan) {
+void plan_llama(const Config& config, ConversionPlan* plan) {
   PlanBuilder b(config, plan, "llama");
   b.check_activation({"silu", "relu"});
   b.limit_context(config.count("sliding_window", 1, kMostWindow, kMostWindow));
@@ -75,11 +75,11 @@ void plan_llama(const Config& config, Plan* plan) {
   add_blocks(b, {.is_paired = true, .reads_mlp_bias = true});
 }
 
-void plan_qwen2(const Config& config, Plan* plan) {
+void plan_qwen2(const Config& config, ConversionPlan* plan) {
   plan_qwen(config, plan, "qwen2", {.has_qkv_biases = true}, 0);
 }
 
-void plan_qwen3(const Config& config, Plan* plan) {
+void plan_qwen3(const Config& config, ConversionPlan* plan) {
   plan_qwen(config, plan, "qwen3", {.has_head_norms = true}, 128);
 }
 

@@ -14,7 +14,7 @@ void norm_with_bias(PlanBuilder& b, const std::string& name, const std::string& 
   b.vector(name + ".bias", source + ".bias", b.sizes().width);
 }
 
-void add_divisors(PlanBuilder& b, Plan* plan, const Json& scaling, const char* key,
+void add_divisors(PlanBuilder& b, ConversionPlan* plan, const Json& scaling, const char* key,
                   const char* name, uint32_t n_pairs) {
   const Json* values = member(scaling, key);
   if (values == nullptr || !values->is_array() || values->size() != n_pairs) {
@@ -34,7 +34,8 @@ void add_divisors(PlanBuilder& b, Plan* plan, const Json& scaling, const char* k
 }
 
 // Sets two lists of divisors, for short and for long texts.
-void set_long_rope(PlanBuilder& b, Plan* plan, RopeFacts rope, uint32_t original_context) {
+void set_long_rope(PlanBuilder& b, ConversionPlan* plan, RopeFacts rope,
+                   uint32_t original_context) {
   const auto n_rotated = static_cast<uint32_t>(rope.rotated_share * b.sizes().head_dim);
   const Json scaling = rope.scaling;
   rope.type = "default";
@@ -51,7 +52,7 @@ void set_long_rope(PlanBuilder& b, Plan* plan, RopeFacts rope, uint32_t original
 
 }  // namespace
 
-void plan_phi2(const Config& config, Plan* plan) {
+void plan_phi2(const Config& config, ConversionPlan* plan) {
   PlanBuilder b(config, plan, "phi2");
   const Sizes& s = b.sizes();
   b.check_activation({"gelu_new", "gelu_pytorch_tanh"});
@@ -81,7 +82,7 @@ void plan_phi2(const Config& config, Plan* plan) {
   }
 }
 
-void plan_phi3(const Config& config, Plan* plan) {
+void plan_phi3(const Config& config, ConversionPlan* plan) {
   PlanBuilder b(config, plan, "phi3");
   const Sizes& s = b.sizes();
   b.check_activation({"silu"});

@@ -34,7 +34,7 @@ Json config_of(const std::string& class_name) {
   return config;
 }
 
-Plan plan_with(const std::string& class_name, const Json& changes) {
+ConversionPlan plan_with(const std::string& class_name, const Json& changes) {
   Json config = config_of(class_name);
   config.update(changes);
   // The text is parsed as from a file, where whole numbers are unsigned.
@@ -49,21 +49,21 @@ void expect_refused(const std::string& class_name, const Json& changes,
 }
 
 template <class T>
-std::optional<T> find(const Plan& plan, const std::string& key) {
+std::optional<T> find(const ConversionPlan& plan, const std::string& key) {
   for (const auto& [name, value] : plan.metadata) {
     if (name == key) return std::get<T>(value);
   }
   return std::nullopt;
 }
 
-const PlannedTensor* find_tensor(const Plan& plan, const std::string& name) {
+const PlannedTensor* find_tensor(const ConversionPlan& plan, const std::string& name) {
   const auto found = std::find_if(plan.tensors.begin(), plan.tensors.end(),
                                   [&](const PlannedTensor& t) { return t.name == name; });
   return found == plan.tensors.end() ? nullptr : &*found;
 }
 
 // Says whether a bias must be there, may be there, or has no place.
-std::string bias(const Plan& plan, const std::string& matrix) {
+std::string bias(const ConversionPlan& plan, const std::string& matrix) {
   const PlannedTensor* found = find_tensor(plan, "blk.1." + matrix + ".bias");
   return found == nullptr ? "none" : found->is_optional ? "optional" : "needed";
 }
@@ -90,7 +90,7 @@ TEST(Families, HaveTheNamesAndShapesThatReadersKnow) {
       {"Gemma3ForCausalLM", "gemma3"}, {"PhiForCausalLM", "phi2"},
       {"Phi3ForCausalLM", "phi3"}};
   for (const auto& [class_name, architecture] : kClasses) {
-    const Plan plan = plan_with(class_name, Json::object());
+    const ConversionPlan plan = plan_with(class_name, Json::object());
     EXPECT_EQ(plan.architecture, architecture);
     EXPECT_EQ(find<uint32_t>(plan, "block_count"), 2u) << class_name;
     EXPECT_EQ(find<uint32_t>(plan, "attention.head_count_kv"), 1u) << class_name;
@@ -134,7 +134,7 @@ TEST(Gemma2, CapsMayBeAbsentOrNull) {
   EXPECT_EQ(cap(Json::object()), 30.0F);
   EXPECT_EQ(cap({{"final_logit_softcapping", 25.5}}), 25.5F);
   EXPECT_EQ(cap({{"final_logit_softcapping", nullptr}}), 0.0F);
-  const Plan none = plan_with("Gemma2ForCausalLM", {{"attn_logit_softcapping", nullptr}});
+  const ConversionPlan none = plan_with("Gemma2ForCausalLM", {{"attn_logit_softcapping", nullptr}});
   EXPECT_EQ(find<float>(none, "attn_logit_softcapping"), 0.0F);
   EXPECT_EQ(find<float>(none, "final_logit_softcapping"), 30.0F);
   for (const Json& wrong : {Json(0), Json(-1), Json("x"), Json(1e30)}) {
@@ -188,7 +188,7 @@ Json long_rope() {
 }
 
 TEST(Phi3, LongRopeIsTwoSetsOfDivisors) {
-  const Plan plan = plan_with(
+  const ConversionPlan plan = plan_with(
       "Phi3ForCausalLM", {{"rope_scaling", long_rope()}, {"original_max_position_embeddings", 64}});
   EXPECT_EQ(find<uint32_t>(plan, "rope.scaling.original_context_length"), 64u);
   EXPECT_NEAR(*find<float>(plan, "rope.scaling.attn_factor"),
@@ -236,7 +236,7 @@ TEST(Families, NoKindOfRotationSetsAKeyTwice) {
                                  "Qwen3ForCausalLM", "GemmaForCausalLM", "Gemma2ForCausalLM",
                                  "Gemma3ForCausalLM", "PhiForCausalLM", "Phi3ForCausalLM"}) {
     for (const Json& kind : kinds) {
-      Plan plan;
+      ConversionPlan plan;
       try {
         plan = plan_with(class_name, {{"rope_scaling", kind}});
       } catch (const Error&) {

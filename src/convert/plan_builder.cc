@@ -40,7 +40,7 @@ RopeFacts read_rope(const Config& config, std::string_view layer_type, double fa
   return rope;
 }
 
-PlanBuilder::PlanBuilder(const Config& config, Plan* plan, std::string_view architecture,
+PlanBuilder::PlanBuilder(const Config& config, ConversionPlan* plan, std::string_view architecture,
                          uint32_t default_head_dim)
     : config_(config), plan_(*plan) {
   plan_.architecture = architecture;

@@ -46,7 +46,7 @@ struct EndTraits {
 class PlanBuilder {
  public:
   // `default_head_dim` 0 means width / heads.
-  PlanBuilder(const Config& config, Plan* plan, std::string_view architecture,
+  PlanBuilder(const Config& config, ConversionPlan* plan, std::string_view architecture,
               uint32_t default_head_dim = 0);
 
   const Sizes& sizes() const { return sizes_; }
@@ -80,7 +80,7 @@ class PlanBuilder {
   void add_llama3_divisors(const RopeFacts& rope);
 
   const Config& config_;
-  Plan& plan_;
+  ConversionPlan& plan_;
   Sizes sizes_{};
 };
 

@@ -98,7 +98,7 @@ struct ChatFormat::State {
     return result;
   }
 
-  std::string render(const Conversation& conversation, bool is_protected) const {
+  std::string render(const TemplateInput& conversation, bool is_protected) const {
     const auto text_of = [&](const Json& json) { return is_protected ? protect(json) : json; };
     Json context;
     context["messages"] = text_of(conversation.messages);
@@ -134,19 +134,19 @@ const std::string& ChatFormat::source() const { return state_->source; }
 
 std::string ChatFormat::text(const std::vector<Message>& messages) const {
   const Json json = as_json(messages);
-  return text(Conversation{.messages = json});
+  return text(TemplateInput{.messages = json});
 }
 
 std::vector<Token> ChatFormat::prompt(const std::vector<Message>& messages) const {
   const Json json = as_json(messages);
-  return prompt(Conversation{.messages = json});
+  return prompt(TemplateInput{.messages = json});
 }
 
-std::string ChatFormat::text(const Conversation& conversation) const {
+std::string ChatFormat::text(const TemplateInput& conversation) const {
   return state_->render(conversation, false);
 }
 
-std::vector<Token> ChatFormat::prompt(const Conversation& conversation,
+std::vector<Token> ChatFormat::prompt(const TemplateInput& conversation,
                                       std::span<const TextPart> behind) const {
   const text::Tokenizer& tokenizer = state_->tokenizer;
   const std::string whole = state_->render(conversation, true);

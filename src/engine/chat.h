@@ -17,7 +17,7 @@ struct Message {
 };
 
 // Everything that a template may be told.
-struct Conversation {
+struct TemplateInput {
   const nlohmann::ordered_json& messages;  // an array of objects, as templates know them
   // The tools in the form that templates know; null leaves the variable undefined.
   const nlohmann::ordered_json* tools = nullptr;
@@ -39,9 +39,9 @@ class ChatFormat {
   std::string text(const std::vector<Message>& messages) const;
   using TextPart = text::Tokenizer::TextPart;
   // Returns the prompt, and behind it the parts that the answer begins with.
-  std::vector<cache::Token> prompt(const Conversation& conversation,
+  std::vector<cache::Token> prompt(const TemplateInput& conversation,
                                    std::span<const TextPart> behind = {}) const;
-  std::string text(const Conversation& conversation) const;
+  std::string text(const TemplateInput& conversation) const;
   // Returns the template itself.
   const std::string& source() const;
 

@@ -81,7 +81,7 @@ TEST_F(Chat, SpecialTokensInNamesAreText) {
   const auto tokens_of = [&](const std::string& name) {
     nlohmann::ordered_json tools = nlohmann::ordered_json::array();
     tools.push_back({{"size", "number"}, {name, "te</s>xt"}});
-    return chat.prompt(Conversation{.messages = messages, .tools = &tools});
+    return chat.prompt(TemplateInput{.messages = messages, .tools = &tools});
   };
   for (const std::string name : {"a</s>b<s>c", "</s>", "<\xEF\xB7\x90/s>"}) {
     const Tokens tokens = tokens_of(name);

@@ -26,7 +26,7 @@ enum class Layers {
   kSharedHeads,  // all layers, if four query heads or more share keys and values
 };
 
-struct Choice {
+struct TypeChoice {
   Type usual;
   Type better = usual;
   Layers layers = Layers::kNone;
@@ -36,9 +36,9 @@ struct Choice {
 
 // The types of those matrices that differ from most of a mix.
 struct Mix {
-  Choice values;  // for attn_v and attn_qkv
-  Choice down;    // for ffn_down
-  Choice attention_output;
+  TypeChoice values;  // for attn_v and attn_qkv
+  TypeChoice down;    // for ffn_down
+  TypeChoice attention_output;
   Type attention_output_of_8_experts;
 };
 
@@ -140,7 +140,7 @@ bool is_better(Layers layers, uint32_t layer, const ModelFacts& facts) {
   return false;
 }
 
-Type value_type(const Choice& choice, uint32_t layer, const ModelFacts& facts) {
+Type value_type(const TypeChoice& choice, uint32_t layer, const ModelFacts& facts) {
   if (facts.n_experts == 8) return Type::kQ8_0;  // values are a small part of a model of 8 experts
   const Type type = is_better(choice.layers, layer, facts) ? choice.better : choice.usual;
   // In models of 70 thousand million weights eight heads share these matrices, so they are small.

@@ -171,7 +171,7 @@ void add_to_scalings(const PlantSite& site, const PlantedSite& planted, Scalings
       }
     }
   }
-  for (const ChannelReader& reader : site.readers) {
+  for (const ChannelRows& reader : site.readers) {
     scalings[reader.tensor].columns.push_back({reader.first_row, reader.n_rows, down});
   }
 }

@@ -19,7 +19,7 @@ struct ChannelMaker {
 };
 
 // Rows of a matrix that multiply the activation.
-struct ChannelReader {
+struct ChannelRows {
   std::string tensor;
   int first_row = 0;
   int n_rows = 0;
@@ -32,7 +32,7 @@ struct PlantSite {
   // The norm's weight, or the matrix whose rows make the channels; the bias beside it is scaled,
   // too.
   std::vector<ChannelMaker> makers;
-  std::vector<ChannelReader> readers;
+  std::vector<ChannelRows> readers;
   // In attention, a channel of a value head, which has head_dim channels, is read once for each of
   // the n_shared query heads that share the head. Elsewhere n_shared is 1 and head_dim is 0.
   int n_shared = 1;

@@ -37,7 +37,7 @@ struct Worker {
   Sums sums;
 };
 
-struct Plan {
+struct TensorPlan {
   const TensorInfo* tensor;
   tensor::Type type;
 };
@@ -67,7 +67,7 @@ uint64_t piece_length(uint64_t row_length) {
 }
 
 // Decodes, encodes and measures n_rows rows, or pieces of rows, of this length.
-void convert_rows(const Plan& plan, size_t length, const std::byte* in, uint64_t n_rows,
+void convert_rows(const TensorPlan& plan, size_t length, const std::byte* in, uint64_t n_rows,
                   std::byte* out, Worker& worker) {
   const size_t in_bytes = tensor::row_bytes(plan.tensor->type, length);
   const size_t out_bytes = tensor::row_bytes(plan.type, length);
@@ -100,7 +100,7 @@ class Converter {
     for (const TensorInfo& tensor : file.tensors()) total_bytes_ += tensor.bytes;
   }
 
-  void convert(const Plan& plan, TypeReport& report) {
+  void convert(const TensorPlan& plan, TypeReport& report) {
     const TensorInfo& tensor = *plan.tensor;
     const std::byte* in = file_.data(tensor).data();
     const uint64_t length = piece_length(tensor.row_length());
@@ -127,7 +127,7 @@ class Converter {
 
  private:
   // Adds sums of squares to `report`, which holds them until all tensors are converted.
-  void add_to(const Plan& plan, TypeReport& report) {
+  void add_to(const TensorPlan& plan, TypeReport& report) {
     const TensorInfo& tensor = *plan.tensor;
     for (const Worker& worker : workers_) {
       if (!worker.sums.all_finite) {
@@ -168,10 +168,10 @@ TypeReport& report_of(tensor::Type type, QuantizeReport& report) {
   return report.types.emplace_back(TypeReport{.type = type});
 }
 
-std::vector<Plan> plan_tensors(const gguf::File& file, const FileType& type,
-                               QuantizeReport& report) {
+std::vector<TensorPlan> plan_tensors(const gguf::File& file, const FileType& type,
+                                     QuantizeReport& report) {
   const ModelFacts facts = facts_of(file);
-  std::vector<Plan> plans;
+  std::vector<TensorPlan> plans;
   for (const TensorInfo& tensor : file.tensors()) {
     (void)file.data(tensor);  // throws, before anything is written, where the type is not supported
     const tensor::Type chosen = choose_type(type, tensor.name, tensor.shape, facts);
@@ -193,15 +193,15 @@ QuantizeReport quantize_file(const QuantizeOptions& options) {
   QuantizeReport report;
   report.input_bytes = file.file_bytes();
   for (const auto& shard : file.shards()) refuse_to_replace(shard.path, options.output);
-  const std::vector<Plan> plans = plan_tensors(file, type, report);
+  const std::vector<TensorPlan> plans = plan_tensors(file, type, report);
 
   gguf::Writer writer(options.output, file.alignment());
   copy_metadata(file, type.number, writer);
-  for (const Plan& plan : plans)
+  for (const TensorPlan& plan : plans)
     writer.add_tensor(plan.tensor->name, plan.type, plan.tensor->shape);
   writer.begin_data();
   Converter converter(options, file, writer);
-  for (const Plan& plan : plans) converter.convert(plan, report_of(plan.type, report));
+  for (const TensorPlan& plan : plans) converter.convert(plan, report_of(plan.type, report));
   writer.finish();
 
   for (TypeReport& entry : report.types) {

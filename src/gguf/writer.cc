@@ -15,7 +15,7 @@
 namespace troika::gguf {
 namespace {
 
-struct PlannedTensor {
+struct PlacedTensor {
   std::string name;
   tensor::Type type;
   std::vector<uint64_t> shape;
@@ -58,7 +58,7 @@ struct Writer::State {
   std::string metadata;  // all entries, encoded
   std::unordered_set<std::string> keys;
   std::unordered_set<std::string> names;
-  std::vector<PlannedTensor> tensors;
+  std::vector<PlacedTensor> tensors;
   uint64_t data_bytes = 0;  // counts the padded bytes of all tensors added so far
   bool in_data = false;
   size_t current = 0;             // the tensor that `write` fills
@@ -146,7 +146,7 @@ void Writer::add_tensor(std::string_view name, tensor::Type type, std::span<cons
   TROIKA_ASSERT(state_->names.emplace(name).second);
   uint64_t n_rows = 1;
   for (size_t d = 1; d < shape.size(); ++d) n_rows *= shape[d];
-  PlannedTensor tensor;
+  PlacedTensor tensor;
   tensor.name = name;
   tensor.type = type;
   tensor.shape.assign(shape.begin(), shape.end());
@@ -165,7 +165,7 @@ std::string Writer::header(uint64_t* data_bytes) {
   append(header, uint64_t{state.tensors.size()});
   append(header, uint64_t{state.keys.size()});
   header += state.metadata;
-  for (const PlannedTensor& tensor : state.tensors) {
+  for (const PlacedTensor& tensor : state.tensors) {
     append_string(header, tensor.name);
     append(header, static_cast<uint32_t>(tensor.shape.size()));
     for (const uint64_t length : tensor.shape) append(header, length);

@@ -160,7 +160,7 @@ Kernels choose(CpuFeatures available, std::string_view only) {
 }
 
 std::string_view source_of(const Kernels& kernels, std::string_view function) {
-  for (const Choice& choice : kernels.choices) {
+  for (const KernelChoice& choice : kernels.choices) {
     if (choice.function == function) return choice.implementation;
   }
   return "";
@@ -170,7 +170,7 @@ std::string describe(const Kernels& kernels) {
   std::string text;
   for (const Implementation& implementation : implementations()) {
     std::string functions;
-    for (const Choice& choice : kernels.choices) {
+    for (const KernelChoice& choice : kernels.choices) {
       if (choice.implementation != std::string_view(implementation.name)) continue;
       functions += (functions.empty() ? "" : ", ") + choice.function;
     }

@@ -24,14 +24,14 @@ struct Implementation {
 std::span<const Implementation> implementations();
 
 // Says where a function of the chosen table came from.
-struct Choice {
+struct KernelChoice {
   std::string function;  // such as "matmul_q8 Q4_0"
   const char* implementation;
 };
 
 struct Kernels {
   Table table;
-  std::vector<Choice> choices;
+  std::vector<KernelChoice> choices;
 };
 
 // Takes each function from the first implementation whose needs `available` covers. `only` names

@@ -26,17 +26,17 @@ TEST(Choose, ReferenceIsLastNeedsNothingAndHasEverything) {
 size_t n_chosen(const Kernels& kernels, const std::string& function) {
   return static_cast<size_t>(
       std::count_if(kernels.choices.begin(), kernels.choices.end(),
-                    [&](const Choice& choice) { return choice.function == function; }));
+                    [&](const KernelChoice& choice) { return choice.function == function; }));
 }
 
 // Every processor has each function once. Only functions that read weights in strips may be
 // missing.
 TEST(Choose, EveryFunctionIsChosenOnce) {
   const Kernels slow = choose(CpuFeatures()), fast = choose(detect_cpu_features());
-  for (const Choice& choice : slow.choices) {
+  for (const KernelChoice& choice : slow.choices) {
     EXPECT_EQ(n_chosen(fast, choice.function), 1u) << choice.function;
   }
-  for (const Choice& choice : fast.choices) {
+  for (const KernelChoice& choice : fast.choices) {
     const bool is_of_strips = choice.function.find("_strips ") != std::string::npos ||
                               choice.function.find("spread") != std::string::npos;
     EXPECT_EQ(n_chosen(slow, choice.function), is_of_strips ? 0u : 1u) << choice.function;

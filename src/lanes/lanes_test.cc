@@ -200,7 +200,7 @@ TEST(TaskBindings, TakeAllLeasesAndGiveThemBack) {
   op.weight = 0;
   blueprint.ops = {op};
   const std::vector<float> floats(32);
-  std::vector<weights::Constant> constants(1);
+  std::vector<weights::StoredWeight> constants(1);
   constants[0].matrix = {tensor::Type::kF32, reinterpret_cast<const std::byte*>(floats.data()), 32,
                          4, 8};
   const weights::Store store(blueprint, std::move(constants));

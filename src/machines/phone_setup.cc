@@ -95,7 +95,7 @@ std::vector<plan::ProductArrangement> arrangements_of(const std::vector<plan::Op
 
 // Returns the placements of least time, with the cuts that save time where cuts are wanted.
 solve::CutChoice solve_phone(const model::Blueprint& blueprint, const weights::Store& weights,
-                             const plan::Plan& plan, const solve::TaskTimes& times,
+                             const plan::Plan& plan, const solve::TimeModel& times,
                              const solve::PlaceRequest& request, bool has_cuts) {
   if (!has_cuts) {
     solve::CutChoice choice;

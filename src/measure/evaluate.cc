@@ -99,7 +99,7 @@ std::string judged(const std::string& text, const TaskOptions& how) {
 }
 
 // Says whether the greedy answer to the task is the expected one.
-bool answers(engine::Session& session, std::span<const cache::Token> prompt, const Task& task,
+bool answers(engine::Session& session, std::span<const cache::Token> prompt, const EvalTask& task,
              const TaskOptions& how) {
   engine::SamplerOptions sampling;
   sampling.temperature = 0.0f;
@@ -212,14 +212,14 @@ Perplexity perplexity_of_second_halves(engine::Session& session, const std::stri
   return sums.result();
 }
 
-std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<Task>& tasks,
+std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<EvalTask>& tasks,
                                    const TaskOptions& how, const ProgressFunction& progress) {
   const text::Tokenizer& tokenizer = session.engine().tokenizer();
   TaskScore all{"all", 0, 0};
   std::map<std::string, TaskScore> by_kind;
   std::unique_ptr<engine::ChatFormat> chat;
   if (how.use_chat) chat = std::make_unique<engine::ChatFormat>(session.engine());
-  for (const Task& task : tasks) {
+  for (const EvalTask& task : tasks) {
     const std::vector<cache::Token> prompt =
         how.use_chat ? chat->prompt({{"user", task.prompt}}) : tokenizer.encode(task.prompt);
     const bool right = answers(session, prompt, task, how);

@@ -49,7 +49,7 @@ Perplexity perplexity_of_text(engine::Session& session, const std::string& text,
 Perplexity perplexity_of_second_halves(engine::Session& session, const std::string& text,
                                        const ProgressFunction& progress);
 
-struct Task {
+struct EvalTask {
   std::string prompt;
   std::string answer;
   std::string kind;
@@ -73,7 +73,7 @@ struct TaskOptions {
 // Answers tasks greedily, up to the model's end token. An answer is right where its text, without
 // white space around it, is the expected one. It may have several lines, unless less of it is
 // judged. The first score is that of all kinds together; the scores of kinds follow, by name.
-std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<Task>& tasks,
+std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<EvalTask>& tasks,
                                    const TaskOptions& how, const ProgressFunction& progress);
 
 }  // namespace troika::measure

@@ -49,14 +49,14 @@ void add_score(const DraftScore& from, DraftScore* to) {
 }
 
 // One setting and its drafter, while the tasks of a kind pass by.
-struct Runner {
+struct DraftRunner {
   DraftScore score;
   std::shared_ptr<draft::Texts> history;  // the answers so far, where the setting uses them
   std::unique_ptr<draft::Drafter> drafter;
 };
 
 std::vector<cache::Token> answer(engine::Session& session, std::span<const cache::Token> prompt,
-                                 const DraftEvaluation& how, Runner* runner) {
+                                 const DraftEvaluation& how, DraftRunner* runner) {
   engine::SamplerOptions greedy;
   greedy.temperature = 0.0f;
   engine::Sampler sampler(greedy);
@@ -111,7 +111,7 @@ std::vector<DraftScore> evaluate_drafts(engine::Session& session,
   std::vector<DraftScore> scores, all(settings.size());
   uint64_t n_done = 0;
   for (const std::string& kind : kinds) {
-    std::vector<Runner> runners(settings.size());
+    std::vector<DraftRunner> runners(settings.size());
     for (size_t s = 0; s < settings.size(); ++s) {
       runners[s].score.setting = settings[s].name;
       runners[s].score.kind = kind;

@@ -94,7 +94,7 @@ class ChainModel {
 
 // Returns the scores of a model that answers "q" with "ab
 // cd".
-std::vector<TaskScore> scores(const std::vector<Task>& tasks, const TaskOptions& how = {}) {
+std::vector<TaskScore> scores(const std::vector<EvalTask>& tasks, const TaskOptions& how = {}) {
   const ChainModel model("qab\ncd");
   prepare::Options options;
   options.model.file = model.write();

@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kStepsBetweenReadings = 8;
 constexpr int kWarmUpTokens = 8;
 
-Rate summarise(int n_tokens, const std::vector<double>& rates) {
+TokenRate summarise(int n_tokens, const std::vector<double>& rates) {
   return {n_tokens, median(rates), *std::min_element(rates.begin(), rates.end()),
           *std::max_element(rates.begin(), rates.end())};
 }
@@ -140,7 +140,7 @@ namespace {
 
 // Divides the prompts' rates by the peak that this processor can reach.
 void compare_with_peaks(const engine::Engine& engine, Measurement* m) {
-  for (Rate& rate : m->prefill) {
+  for (TokenRate& rate : m->prefill) {
     const double peak = peak_of(m->peaks, engine, rate.n_tokens);
     if (peak <= 0) continue;
     const double seconds = rate.n_tokens / rate.median;

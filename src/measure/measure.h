@@ -12,7 +12,7 @@
 
 namespace troika::measure {
 
-struct Rate {
+struct TokenRate {
   int n_tokens = 0;
   double median = 0.0;  // tokens per second
   double lowest = 0.0;
@@ -30,8 +30,8 @@ struct MeasureOptions {
 };
 
 struct Measurement {
-  std::vector<Rate> prefill;
-  Rate decode;
+  std::vector<TokenRate> prefill;
+  TokenRate decode;
   Peaks peaks;                // the peaks of this machine with the same threads
   Work work;                  // the work of the model
   double decode_bytes = 0.0;  // the mean bytes of weights and cache that a step reads

@@ -73,7 +73,7 @@ bool has_strips(const kernels::Kernels& kernels, const plan::Plan& plan) {
 // Returns the name of the kernels that multiply, and of the form in which they find weights.
 std::string arithmetic_name(const kernels::Kernels& kernels, const plan::Plan& plan) {
   std::string implementation = "reference";
-  for (const kernels::Choice& choice : kernels.choices) {
+  for (const kernels::KernelChoice& choice : kernels.choices) {
     if (choice.function.rfind("matmul", 0) == 0) {
       implementation = choice.implementation;
       break;
@@ -180,7 +180,7 @@ std::optional<plan::Profile> kept_profile_of(engine::Engine& engine, std::string
 std::vector<PassPrediction> predict_passes(const plan::Profile& profile,
                                            const std::vector<std::string>& models,
                                            tensor::Type kv_type) {
-  const solve::Predictor predictor(profile);
+  const solve::CostPredictor predictor(profile);
   std::vector<PassPrediction> predictions;
   for (const std::string& model : models) {
     std::error_code ignored;

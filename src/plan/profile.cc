@@ -43,7 +43,7 @@ const OpTime* Profile::find(int lane, const OpShape& shape) const {
 }
 
 bool Profile::refuses(int lane, model::OpKind op, Phase phase) const {
-  return std::find(refusals.begin(), refusals.end(), Refusal{lane, op, phase}) != refusals.end();
+  return std::find(refusals.begin(), refusals.end(), RefusedOp{lane, op, phase}) != refusals.end();
 }
 
 double Profile::start_us(int lane) const {

@@ -86,12 +86,12 @@ struct StartTime {
 
 // Says that a lane cannot build an op in a phase. A device that takes static graphs of prompts
 // alone refuses others.
-struct Refusal {
+struct RefusedOp {
   int lane = 0;
   model::OpKind op = model::OpKind::kLinear;
   Phase phase = Phase::kStep;  // the executable's phase
 
-  auto operator<=>(const Refusal&) const = default;
+  auto operator<=>(const RefusedOp&) const = default;
 };
 
 // The time from the end of a task on one lane to the start of the next on another.
@@ -132,7 +132,7 @@ struct Profile {
   int n_left_out = 0;         // counts ops that were wanted but for which there was no time
   std::vector<ProfileLane> lanes;
   std::vector<OpTime> ops;
-  std::vector<Refusal> refusals;
+  std::vector<RefusedOp> refusals;
   std::vector<StartTime> starts;
   std::vector<ReadRate> bandwidth;
   std::vector<Handover> handovers;

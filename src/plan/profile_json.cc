@@ -100,8 +100,8 @@ OpTime read_op_time(const JsonFields& fields, int n_lanes) {
   return time;
 }
 
-Refusal read_refusal(const JsonFields& fields, int n_lanes) {
-  Refusal refusal;
+RefusedOp read_refusal(const JsonFields& fields, int n_lanes) {
+  RefusedOp refusal;
   refusal.lane = small(fields, "lane", 0, n_lanes - 1);
   refusal.op = read_op(fields);
   refusal.phase = static_cast<Phase>(fields.one_of("phase", kPhaseNames));
@@ -238,7 +238,7 @@ std::string profile_to_json(const Profile& profile) {
             return {{"lane", start.lane}, {"us", rounded(start.us)}};
           });
   if (!profile.refusals.empty()) {
-    text += ",\n" + list_text("refusals", profile.refusals, [](const Refusal& refusal) -> Json {
+    text += ",\n" + list_text("refusals", profile.refusals, [](const RefusedOp& refusal) -> Json {
               return {{"lane", refusal.lane},
                       {"op", model::op_kind_name(refusal.op)},
                       {"phase", phase_name(refusal.phase)}};

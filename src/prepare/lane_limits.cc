@@ -9,7 +9,7 @@ namespace troika::prepare {
 namespace {
 
 // Times of which nothing is known but that fewer handovers are better.
-class EvenTimes : public solve::TaskTimes {
+class EvenTimes : public solve::TimeModel {
  public:
   double task_us(int, const lanes::Subgraph&, solve::TaskShape, int) const override { return 1.0; }
   double handover_us(int from, int to) const override { return from == to ? 0.0 : 1.0; }

@@ -130,7 +130,7 @@ struct Prompt {
   std::vector<cache::Token> tokens;
   std::vector<const TaskList*> chunks;
   std::vector<lanes::Run> runs;
-  TaskTimes times;
+  LearnedTimes times;
 
   Prompt(int n_blocks, int n_chunks, int n_lanes, int n_sets, uint64_t seed) {
     uint64_t counter = 0;
@@ -330,7 +330,7 @@ TEST(TaskTime, N7LearnsWhatTasksOfAKindTake) {
 }
 
 TEST(TaskTime, TasksOfAKindShareOne) {
-  TaskTimes times;
+  LearnedTimes times;
   TaskTime* const first = times.of("ffn", 0, {plan::Phase::kPrompt, 32});
   EXPECT_EQ(times.of(std::string("ffn").c_str(), 0, {plan::Phase::kPrompt, 32}), first);
   EXPECT_NE(times.of("ffn", 1, {plan::Phase::kPrompt, 32}), first);

@@ -226,7 +226,7 @@ class ListMaker {
  public:
   ListMaker(const model::Blueprint& blueprint, const plan::Plan& plan,
             const lanes::Machine& machine, const weights::Store& weights,
-            const lanes::Buffers& buffers, const GraphOptions& options, TaskTimes* times)
+            const lanes::Buffers& buffers, const GraphOptions& options, LearnedTimes* times)
       : plan_(plan),
         machine_(machine),
         weights_(weights),
@@ -297,7 +297,7 @@ class ListMaker {
   const weights::Store& weights_;
   const lanes::Buffers& buffers_;
   const GraphOptions& options_;
-  TaskTimes* times_;
+  LearnedTimes* times_;
   std::vector<lanes::Subgraph> subgraphs_;
   std::vector<std::vector<plan::ProductArrangement>> arrangements_;  // by lane
 };

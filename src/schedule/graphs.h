@@ -99,7 +99,7 @@ class Graphs {
   const model::Blueprint& blueprint_;
   bool has_one_class_;
   lanes::Buffers buffers_;
-  TaskTimes times_;
+  LearnedTimes times_;
   std::vector<TaskList> bodies_;
   std::vector<TaskList> heads_;
 };

@@ -10,11 +10,11 @@ namespace {
 
 // A plan and its latency. Of two plans the better one is kept; of equal ones the one that begins
 // later.
-struct Candidate {
+struct SwitchCandidate {
   SwitchPlan plan;
   double latency_us = 0.0;
 
-  bool is_better_than(const Candidate& other) const {
+  bool is_better_than(const SwitchCandidate& other) const {
     if (latency_us < other.latency_us - kSameUs) return true;
     if (latency_us > other.latency_us + kSameUs) return false;
     if (plan.n_back != other.plan.n_back) return plan.n_back < other.plan.n_back;
@@ -124,13 +124,13 @@ SwitchPlan plan_switch(const std::vector<BlockTimes>& times, const std::vector<L
   TROIKA_ASSERT(n_blocks > 0 && n_chunks > 0);
   const int n_all = n_chunks * n_blocks;
   int64_t n_looked = 0;
-  Candidate best = {{}, Course(times, layouts, 0, &n_looked).latency_us(n_all)};
+  SwitchCandidate best = {{}, Course(times, layouts, 0, &n_looked).latency_us(n_all)};
   // Compares the plans that begin at `first`, and then every `stride` blocks until `last`.
   const auto take_starts = [&](int n_back, int first, int last, int stride) {
     Course course(times, layouts, n_back, &n_looked);
     course.compute(first);
     for (int start = first; start <= last; start += stride) {
-      const Candidate other = {{n_back, start}, course.latency_us(n_all - start)};
+      const SwitchCandidate other = {{n_back, start}, course.latency_us(n_all - start)};
       if (other.is_better_than(best)) best = other;
       course.compute(std::min(stride, n_all - start));
     }

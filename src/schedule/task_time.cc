@@ -24,7 +24,7 @@ double n_positions(const lanes::Run& run) {
   return std::max(1.0, n);
 }
 
-TaskTime* TaskTimes::of(const char* name, int lane, plan::Shape shape, int piece) {
+TaskTime* LearnedTimes::of(const char* name, int lane, plan::Shape shape, int piece) {
   for (Kind& kind : kinds_) {
     if (kind.lane == lane && kind.piece == piece && kind.shape == shape &&
         std::string_view(kind.name) == name) {

@@ -32,7 +32,7 @@ class TaskTime {
 double n_positions(const lanes::Run& run);
 
 // The times of all kinds. They keep their addresses, because tasks point at them.
-class TaskTimes {
+class LearnedTimes {
  public:
   // Returns the time of a kind. `piece` is the task's place among the pieces of its subgraph.
   TaskTime* of(const char* name, int lane, plan::Shape shape, int piece = 0);

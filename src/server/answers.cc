@@ -109,13 +109,13 @@ void Answers::choose() {
     share_prompt(first, n_computed);
     std::vector<double> means;
     for (size_t i = 0; i < n_computed; ++i) {
-      const Message& message = answers_[first + i].whole;
+      const WholeAnswer& message = answers_[first + i].whole;
       means.push_back(message.logprobs.empty() ? -std::numeric_limits<double>::infinity()
                                                : message.mean_logprob());
     }
     const std::vector<size_t> order = engine::best_first(means);
     for (int i = 0; i < n_returned_; ++i, ++next) {
-      const Message& message = answers_[first + order[static_cast<size_t>(i)]].whole;
+      const WholeAnswer& message = answers_[first + order[static_cast<size_t>(i)]].whole;
       writer_->write(next, {.text = message.text, .logprobs = message.logprobs});
       writer_->end(next, message.ending);
     }

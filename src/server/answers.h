@@ -37,7 +37,7 @@ class Answers : public Reply {
     int n_calls = 0;
     int n_unread = 0;  // counts tokens that have given no delta yet
     int n_thought_tokens = 0;
-    Message whole;  // the answer, if it is compared with others
+    WholeAnswer whole;  // the answer, if it is compared with others
   };
   void pass_on(int index, Delta delta);
   void share_prompt(size_t first, size_t n);

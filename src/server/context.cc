@@ -23,7 +23,7 @@ text::SpecialMatcher control_tokens_of(const text::Tokenizer& tokenizer) {
 
 }  // namespace
 
-Context::Context(engine::Engine& engine, Options options)
+Context::Context(engine::Engine& engine, ServiceOptions options)
     : engine_(engine),
       options_(std::move(options)),
       started_s_(std::time(nullptr)),

@@ -22,7 +22,7 @@
 
 namespace troika::server {
 
-struct Options {
+struct ServiceOptions {
   std::string model_name;  // the name by which clients know the model
   bool shows_metrics = true, shows_slots = true;
   bool shows_prompts = false;     // shows prompts beside answers even if nobody asks
@@ -48,13 +48,13 @@ struct Options {
 class Context {
  public:
   // The engine must outlive the context.
-  Context(engine::Engine& engine, Options options);
+  Context(engine::Engine& engine, ServiceOptions options);
   ~Context();
 
   engine::Engine& engine() { return engine_; }
   const engine::Engine& engine() const { return engine_; }
   const text::Tokenizer& tokenizer() const { return engine_.tokenizer(); }
-  const Options& options() const { return options_; }
+  const ServiceOptions& options() const { return options_; }
   Worker& worker() { return worker_; }
   const Worker& worker() const { return worker_; }
   Grammars& grammars() { return grammars_; }
@@ -89,7 +89,7 @@ class Context {
                                 const Wanted& wanted, int index);
 
   engine::Engine& engine_;
-  const Options options_;
+  const ServiceOptions options_;
   const int64_t started_s_;
   std::optional<engine::ChatFormat> chat_;
   std::string chat_problem_;  // says why there is no chat format

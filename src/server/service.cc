@@ -90,7 +90,7 @@ void check_is_read(const http::Request& request) {
 }
 
 // Looks at everything but the body. Throws Refused.
-Admitted admit(const http::Request& request, const Options& options) {
+Admitted admit(const http::Request& request, const ServiceOptions& options) {
   if (options.checks_hosts) check_host(request, options.host_names);
   const std::string& path = request.path;
   if (const auto get = find(kGets, path); get != std::end(kGets)) {
@@ -112,7 +112,8 @@ Admitted admit(const http::Request& request, const Options& options) {
 
 }  // namespace
 
-Service::Service(engine::Engine& engine, Options options) : context_(engine, std::move(options)) {}
+Service::Service(engine::Engine& engine, ServiceOptions options)
+    : context_(engine, std::move(options)) {}
 
 // Each of the two desks posts to the other, so both threads end before either desk is destroyed.
 Service::~Service() {

@@ -15,7 +15,7 @@ namespace troika::server {
 class Service : public http::Handler {
  public:
   // The engine must outlive the service. Throws Error for a chat template that cannot be read.
-  Service(engine::Engine& engine, Options options);
+  Service(engine::Engine& engine, ServiceOptions options);
   ~Service() override;
 
   std::optional<http::Response> on_head(const http::Request& request) override;

@@ -81,7 +81,7 @@ void EventStream::ping(double seconds, const char* text) {
   if (waited.count() >= seconds) line(text);
 }
 
-void Message::add(const Delta& delta) {
+void WholeAnswer::add(const Delta& delta) {
   logprobs.insert(logprobs.end(), delta.logprobs.begin(), delta.logprobs.end());
   switch (delta.kind) {
     case Delta::Kind::kText:
@@ -99,6 +99,6 @@ void Message::add(const Delta& delta) {
   }
 }
 
-double Message::mean_logprob() const { return engine::mean_logprob(logprobs); }
+double WholeAnswer::mean_logprob() const { return engine::mean_logprob(logprobs); }
 
 }  // namespace troika::server

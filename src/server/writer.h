@@ -25,7 +25,7 @@ struct Ending {
 };
 
 // Says how far a prompt is read, and what that took if the client asks for it.
-struct Progress {
+struct PromptRead {
   engine::PromptProgress prompt;
   std::optional<Timings> timings;
 };
@@ -38,7 +38,7 @@ class Writer {
   // Is called when the request is taken. From then on it can no longer be refused.
   virtual void begin() {}
   // Is called while the prompt is read, if the client asks for that.
-  virtual void progress(int /*answer*/, const Progress& /*progress*/) {}
+  virtual void progress(int /*answer*/, const PromptRead& /*progress*/) {}
   virtual void write(int answer, const Delta& delta) = 0;
   virtual void end(int answer, const Ending& ending) = 0;
   // Is called when all answers have ended.
@@ -76,7 +76,7 @@ class EventStream {
 };
 
 // A whole answer, gathered from its deltas.
-struct Message {
+struct WholeAnswer {
   struct Call {
     std::string id, name, arguments;
   };

@@ -48,7 +48,7 @@ bool is_larger(plan::Shape a, plan::Shape b) { return a.n_rows > b.n_rows; }
 class Placer {
  public:
   Placer(const model::Blueprint& blueprint, const weights::Store& weights,
-         const std::vector<plan::PlannedLane>& lanes, const TaskTimes& times,
+         const std::vector<plan::PlannedLane>& lanes, const TimeModel& times,
          const PlaceRequest& request)
       : n_lanes_(static_cast<int>(lanes.size())),
         times_(times),
@@ -357,7 +357,7 @@ class Placer {
   }
 
   int n_lanes_;
-  const TaskTimes& times_;
+  const TimeModel& times_;
   const PlaceRequest& request_;
   std::vector<lanes::Subgraph> subgraphs_;  // are in the order of a pass
   std::vector<Kind> kinds_;
@@ -371,7 +371,7 @@ class Placer {
 }  // namespace
 
 PlacementChoice place(const model::Blueprint& blueprint, const weights::Store& weights,
-                      const std::vector<plan::PlannedLane>& lanes, const TaskTimes& times,
+                      const std::vector<plan::PlannedLane>& lanes, const TimeModel& times,
                       const PlaceRequest& request) {
   TROIKA_ASSERT(!lanes.empty() && !request.shapes.empty());
   return Placer(blueprint, weights, lanes, times, request).run();

@@ -9,7 +9,7 @@
 
 #include "plan/plan.h"
 #include "solve/lane_memory.h"
-#include "solve/task_times.h"
+#include "solve/time_model.h"
 
 namespace troika::solve {
 
@@ -49,7 +49,7 @@ struct PlaceRequest {
 
 // Throws Error where the lanes together have no memory for all weights.
 PlacementChoice place(const model::Blueprint& blueprint, const weights::Store& weights,
-                      const std::vector<plan::PlannedLane>& lanes, const TaskTimes& times,
+                      const std::vector<plan::PlannedLane>& lanes, const TimeModel& times,
                       const PlaceRequest& request);
 
 }  // namespace troika::solve

@@ -13,7 +13,7 @@ namespace troika::solve {
 namespace {
 
 // Lane 0 is slow at everything. Lane 1 is fast at products of many tokens and bad at attention.
-class MadeUpTimes : public TaskTimes {
+class MadeUpTimes : public TimeModel {
  public:
   explicit MadeUpTimes(double handover) : handover_(handover) {}
   double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape, int) const override {
@@ -120,7 +120,7 @@ TEST(Place, RulesOfTheUserHold) {
 }
 
 // Lane 1 is made for prompts in int8, and bad at steps in float.
-class TimesByPhase : public TaskTimes {
+class TimesByPhase : public TimeModel {
  public:
   double task_us(int lane, const lanes::Subgraph&, TaskShape shape, int) const override {
     const double us = shape.n_present;
@@ -259,7 +259,7 @@ TEST(Place, ASubgraphHasOneClassInAllShapesThatComputeAlike) {
 }
 
 // Returns what a pass takes when the plan's rules are followed.
-double us_by_rules(const Model& m, const plan::Plan& plan, const TaskTimes& times, int n_rows) {
+double us_by_rules(const Model& m, const plan::Plan& plan, const TimeModel& times, int n_rows) {
   const plan::Shape shape = {plan::Phase::kPrompt, n_rows};
   double us = 0.0;
   int before = -1;

@@ -137,11 +137,11 @@ bool uses_tree(const plan::Profile& profile, int lane, model::OpKind op) {
   return op == model::OpKind::kLinear || profile.lanes[static_cast<size_t>(lane)].is_matrix;
 }
 
-Predictor::Key Predictor::key_of(int lane, const OpShape& shape) {
+CostPredictor::Key CostPredictor::key_of(int lane, const OpShape& shape) {
   return {lane, shape.op, shape.type, shape.phase};
 }
 
-Predictor::Predictor(const plan::Profile& profile) {
+CostPredictor::CostPredictor(const plan::Profile& profile) {
   if (profile.ops.empty()) {
     throw Error(
         "The profile holds no times of ops, so nothing can be predicted from it. Measure "
@@ -165,7 +165,7 @@ Predictor::Predictor(const plan::Profile& profile) {
   }
 }
 
-double Predictor::estimate_us(int lane, const OpShape& shape) const {
+double CostPredictor::estimate_us(int lane, const OpShape& shape) const {
   const Key key = key_of(lane, shape);
   if (const auto tree = trees_.find(key); tree != trees_.end()) {
     return tree->second.predict_us(shape);
@@ -187,17 +187,17 @@ double Predictor::estimate_us(int lane, const OpShape& shape) const {
                   model::op_kind_name(shape.op), lane));
 }
 
-double Predictor::predict_us(int lane, const OpShape& shape) const {
+double CostPredictor::predict_us(int lane, const OpShape& shape) const {
   const auto measured = measured_us_.find({lane, shape});
   return measured != measured_us_.end() ? measured->second : estimate_us(lane, shape);
 }
 
-double Predictor::added_us(int lane, const OpShape& shape) const {
+double CostPredictor::added_us(int lane, const OpShape& shape) const {
   const double us = predict_us(lane, shape);
   // A start that was measured in a slower moment must not make work free.
   return std::max(us - start_us(lane), 0.1 * us);
 }
 
-double Predictor::start_us(int lane) const { return start_us_[static_cast<size_t>(lane)]; }
+double CostPredictor::start_us(int lane) const { return start_us_[static_cast<size_t>(lane)]; }
 
 }  // namespace troika::solve

@@ -39,10 +39,10 @@ class TreeModel {
   RegressionTree tree_;
 };
 
-class Predictor {
+class CostPredictor {
  public:
   // Throws Error where the profile has no times.
-  explicit Predictor(const plan::Profile& profile);
+  explicit CostPredictor(const plan::Profile& profile);
 
   // Returns the time from submission to completion. A shape that was measured has the measured
   // time. Throws Error where nothing like it was measured on this lane.

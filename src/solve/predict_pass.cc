@@ -12,7 +12,7 @@ namespace {
 // Returns the time of the subgraphs in order, whole or as the plan divides them, with a handover
 // wherever the home lane changes. Absent rows cost something on lanes that compute every row of an
 // executable, which `times` knows.
-double chunk_us(const TaskTimes& times, const plan::Plan& plan, const model::Blueprint& blueprint,
+double chunk_us(const TimeModel& times, const plan::Plan& plan, const model::Blueprint& blueprint,
                 plan::Shape rows, int context, bool with_head) {
   const plan::Shape shape = plan.body_shape(rows.phase, rows.n_rows);
   double us = 0.0;
@@ -35,7 +35,7 @@ double chunk_us(const TaskTimes& times, const plan::Plan& plan, const model::Blu
 
 }  // namespace
 
-double predict_pass_us(const Predictor& predictor, int lane, const model::Blueprint& blueprint,
+double predict_pass_us(const CostPredictor& predictor, int lane, const model::Blueprint& blueprint,
                        const weights::Store& weights, const PassShape& pass) {
   double us = 0.0;
   for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(blueprint)) {
@@ -51,7 +51,7 @@ double predict_pass_us(const Predictor& predictor, int lane, const model::Bluepr
   return us;
 }
 
-double predict_prompt_us(const TaskTimes& times, const plan::Plan& plan,
+double predict_prompt_us(const TimeModel& times, const plan::Plan& plan,
                          const model::Blueprint& blueprint, int n_tokens) {
   double us = 0.0;
   for (int done = 0; done < n_tokens;) {
@@ -62,7 +62,7 @@ double predict_prompt_us(const TaskTimes& times, const plan::Plan& plan,
   return us;
 }
 
-double predict_step_us(const TaskTimes& times, const plan::Plan& plan,
+double predict_step_us(const TimeModel& times, const plan::Plan& plan,
                        const model::Blueprint& blueprint, int context) {
   return chunk_us(times, plan, blueprint, {}, context, true);
 }

@@ -3,7 +3,7 @@
 
 #include "model/blueprint.h"
 #include "plan/plan.h"
-#include "solve/task_times.h"
+#include "solve/time_model.h"
 #include "weights/store.h"
 
 namespace troika::solve {
@@ -17,14 +17,14 @@ struct PassShape {
 };
 
 // Starts each subgraph once; the ops add what they take beyond a start of their own.
-double predict_pass_us(const Predictor& predictor, int lane, const model::Blueprint& blueprint,
+double predict_pass_us(const CostPredictor& predictor, int lane, const model::Blueprint& blueprint,
                        const weights::Store& weights, const PassShape& pass);
 
 // Returns the time of a prompt in the plan's chunks, with the logits of its last token.
-double predict_prompt_us(const TaskTimes& times, const plan::Plan& plan,
+double predict_prompt_us(const TimeModel& times, const plan::Plan& plan,
                          const model::Blueprint& blueprint, int n_tokens);
 // Returns the time of a step of decoding whose token sees `context` positions.
-double predict_step_us(const TaskTimes& times, const plan::Plan& plan,
+double predict_step_us(const TimeModel& times, const plan::Plan& plan,
                        const model::Blueprint& blueprint, int context);
 
 }  // namespace troika::solve

@@ -64,15 +64,15 @@ TEST(FitRate, OneTimeIsEnough) {
   EXPECT_NEAR(fit_rate({{0, shape, 40.0, 0.0, 3}}, 0.0).predict_us(shape), 40.0, 1.0);
 }
 
-TEST(Predictor, H9_AMeasuredShapeGivesItsTime) {
-  const Predictor predictor(profile_of(times_of(staged_us)));
+TEST(CostPredictor, H9_AMeasuredShapeGivesItsTime) {
+  const CostPredictor predictor(profile_of(times_of(staged_us)));
   const OpShape shape = product(256, 2048, 13);
   EXPECT_EQ(predictor.predict_us(0, shape), staged_us(shape));
   EXPECT_LT(predictor.added_us(0, shape), predictor.predict_us(0, shape));
   EXPECT_GT(predictor.added_us(0, shape), 0.0);
 }
 
-TEST(Predictor, H9_TheTreeKnowsStagesThatARateDoesNot) {
+TEST(CostPredictor, H9_TheTreeKnowsStagesThatARateDoesNot) {
   const std::vector<CheckRow> rows = check_predictions(profile_of(times_of(staged_us)), 1);
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_GT(rows[0].n_held_out, 20);
@@ -83,7 +83,7 @@ TEST(Predictor, H9_TheTreeKnowsStagesThatARateDoesNot) {
 
 // Every weight has a speed of its own, which no other weight tells. So a good prediction here would
 // have seen the weight that it predicts.
-TEST(Predictor, H9_TheErrorIsOfShapesThatWereNotSeen) {
+TEST(CostPredictor, H9_TheErrorIsOfShapesThatWereNotSeen) {
   const auto whimsical_us = [](const OpShape& shape) {
     const double whim = random_unit(static_cast<uint64_t>(shape.n_rows), shape.k);
     return 5.0 + plan::op_flops(shape) / 1e5 * std::exp2(4.0 * whim - 2.0);
@@ -111,10 +111,10 @@ TEST(Predictor, H9_TheErrorIsOfShapesThatWereNotSeen) {
   }
 }
 
-TEST(Predictor, MoreWorkNeverTakesMuchLess) {
+TEST(CostPredictor, MoreWorkNeverTakesMuchLess) {
   // The law grows, but a tree may fall a little between its leaves.
   const Rate law = {3.0, 9e3, 2e5};
-  const Predictor predictor(
+  const CostPredictor predictor(
       profile_of(times_of([&](const OpShape& shape) { return law.predict_us(shape); })));
   for (const int n_rows : {300, 1200, 5000}) {
     double before = 0.0;
@@ -129,9 +129,9 @@ TEST(Predictor, MoreWorkNeverTakesMuchLess) {
   EXPECT_NEAR(predictor.estimate_us(0, huge) / law.predict_us(huge), 1.0, 0.1);
 }
 
-TEST(Predictor, SaysWhatItDoesNotKnow) {
-  EXPECT_THROW(Predictor{profile_of({})}, Error);
-  const Predictor predictor(profile_of(times_of(staged_us)));
+TEST(CostPredictor, SaysWhatItDoesNotKnow) {
+  EXPECT_THROW(CostPredictor{profile_of({})}, Error);
+  const CostPredictor predictor(profile_of(times_of(staged_us)));
   const OpShape norm = {OpKind::kRmsNorm, tensor::Type::kF32, 64, 64, 1, 0, 0};
   EXPECT_THROW(predictor.predict_us(0, norm), Error);
   // The times of another element type are better than nothing.

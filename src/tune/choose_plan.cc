@@ -55,7 +55,7 @@ std::vector<LaneSet> lane_sets(const prepare::LaneChoice& asked) {
 }
 
 // Chooses the chunk whose tokens are predicted to take least time each (N1).
-void choose_chunk(const solve::TaskTimes& times, const model::Blueprint& blueprint, int longest,
+void choose_chunk(const solve::TimeModel& times, const model::Blueprint& blueprint, int longest,
                   plan::Plan* plan) {
   const plan::Plan whole = *plan;
   double best_us = 0.0;
@@ -116,7 +116,7 @@ solve::PlaceRequest place_request(const plan::Plan& plan) {
 
 // Divides products and prompts between the lanes where that is predicted to be clearly faster.
 // Returns whether anything is divided.
-bool add_cuts(const solve::TaskTimes& times, const model::Blueprint& blueprint,
+bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
               const weights::Store& weights, const std::vector<int>& prompts,
               PlanCandidate* candidate) {
   plan::Plan* const plan = &candidate->plan;
@@ -140,7 +140,7 @@ bool add_cuts(const solve::TaskTimes& times, const model::Blueprint& blueprint,
 
 // Chooses cuts, with the chunk whose tokens are then predicted to take least time each. Returns
 // whether there are any.
-bool choose_cuts(const solve::TaskTimes& times, const model::Blueprint& blueprint,
+bool choose_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
                  const weights::Store& weights, const std::vector<int>& prompts,
                  PlanCandidate* candidate) {
   const int longest = *std::max_element(prompts.begin(), prompts.end());
@@ -160,7 +160,7 @@ bool choose_cuts(const solve::TaskTimes& times, const model::Blueprint& blueprin
   return has_cuts;
 }
 
-void predict(const ChooseRequest& request, const solve::TaskTimes& times,
+void predict(const ChooseRequest& request, const solve::TimeModel& times,
              const model::Blueprint& blueprint, PlanCandidate* candidate) {
   const plan::Plan& plan = candidate->plan;
   candidate->step_us = solve::predict_step_us(times, plan, blueprint, kDecodeContext);

@@ -249,13 +249,13 @@ class Tuner {
     };
     // A small loss is not believed at once: the text must have had a chance to contradict.
     const auto is_enough = [&](const std::vector<WindowLosses>& windows) {
-      const Verdict now = verdict(windows);
-      return now == Verdict::kTooMuch ||
-             (now == Verdict::kLittle && windows.size() >= kLeastProofWindows);
+      const LossVerdict now = verdict(windows);
+      return now == LossVerdict::kTooMuch ||
+             (now == LossVerdict::kLittle && windows.size() >= kLeastProofWindows);
     };
     const std::vector<WindowLosses> found = held_out(name, *plan, is_enough, &usual);
     result_.tried.push_back({method, outlier_prune, loss_between(usual, found)});
-    return verdict(found) == Verdict::kLittle;
+    return verdict(found) == LossVerdict::kLittle;
   }
 
   // Tries a scale for each token. If that loses too much, it tries outliers in float beside, too,
@@ -302,7 +302,7 @@ class Tuner {
   // Adds the precision that is best so far, with lanes, chunk and arrangements chosen by the
   // profile.
   void add_structure() {
-    const Candidate before = result_.candidates[best_so_far()];
+    const TriedPlan before = result_.candidates[best_so_far()];
     const JsonFields found = finding("structure of " + before.name, [&] {
       tune::ChooseRequest request;
       request.options = options_;
@@ -346,7 +346,7 @@ class Tuner {
 
   // Compares prompts, and steps where lanes differ: steps take the same time in every precision of
   // prompts.
-  static double gain(const Candidate& a, const Candidate& b) {
+  static double gain(const TriedPlan& a, const TriedPlan& b) {
     const bool has_same_lanes =
         a.plan.lanes.size() == b.plan.lanes.size() && a.plan.n_threads() == b.plan.n_threads();
     return has_same_lanes ? times_as_fast(prompts_of(a.times), prompts_of(b.times))
@@ -358,7 +358,7 @@ class Tuner {
   void choose() {
     const std::vector<PromptTime> best = result_.candidates[best_so_far()].times;
     for (size_t i = 0; i < result_.candidates.size(); ++i) {
-      Candidate& c = result_.candidates[i];
+      TriedPlan& c = result_.candidates[i];
       c.is_out = i > 0 && times_as_fast(c.times, best) < kHopeless;
       if (!c.is_out) c.times = best_of(c.times, times_of(kAgain, c.name, c.plan));
     }

@@ -39,7 +39,7 @@ struct TuneRequest {
 };
 
 // A plan that was tried.
-struct Candidate {
+struct TriedPlan {
   std::string name;  // "q8", "int8 token", "int8 token, lanes 0;1"
   plan::Plan plan;
   // The times of prompts. A candidate that was timed twice also has the time of a step, as a prompt
@@ -57,7 +57,7 @@ struct TriedMethod {
 
 struct Tuning {
   plan::PlanFile file;                // the plan that will be kept
-  std::vector<Candidate> candidates;  // the usual plan first
+  std::vector<TriedPlan> candidates;  // the usual plan first
   size_t chosen = 0;
   std::vector<TriedMethod> tried;
   std::string int8_reason;  // says why prompts are in int8, or why not
@@ -66,8 +66,8 @@ struct Tuning {
   size_t n_found_earlier = 0;
   std::string begun;  // says when the run that was cut off began, or else this one
 
-  const Candidate& usual() const { return candidates.front(); }
-  const Candidate& best() const { return candidates[chosen]; }
+  const TriedPlan& usual() const { return candidates.front(); }
+  const TriedPlan& best() const { return candidates[chosen]; }
 };
 
 // Throws Error. What was measured until then stays in the folder, and a call with the same request

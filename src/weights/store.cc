@@ -84,7 +84,7 @@ Store::Store(const gguf::File& file, const model::Blueprint& blueprint)
   count(blueprint);
 }
 
-Store::Store(const model::Blueprint& blueprint, std::vector<Constant> constants)
+Store::Store(const model::Blueprint& blueprint, std::vector<StoredWeight> constants)
     : entries_(std::move(constants)) {
   TROIKA_ASSERT(entries_.size() == blueprint.weights.size());
   count(blueprint);
@@ -97,7 +97,7 @@ void Store::check_intact() const {
 }
 
 void Store::resolve(const gguf::File& file, const model::Weight& weight, bool is_vector,
-                    Constant* entry) {
+                    StoredWeight* entry) {
   const gguf::TensorInfo& tensor = find_checked(file, weight);
   if (is_vector) {
     entry->vector = read_vector(file, tensor, weight);
@@ -136,14 +136,14 @@ void Store::count(const model::Blueprint& blueprint) {
     }
   }
   std::set<const std::byte*> counted;  // tied embeddings are one tensor with two uses
-  for (const Constant& entry : entries_) {
+  for (const StoredWeight& entry : entries_) {
     if (entry.matrix.data != nullptr && !counted.insert(entry.matrix.data).second) continue;
     total_bytes_ += entry.matrix.bytes() + entry.vector.size() * sizeof(float);
   }
 }
 
 const Matrix& Store::matrix(model::WeightId id) const {
-  const Constant& entry = entries_[static_cast<size_t>(id)];
+  const StoredWeight& entry = entries_[static_cast<size_t>(id)];
   TROIKA_ASSERT(entry.matrix.data != nullptr);
   return entry.matrix;
 }
@@ -294,7 +294,7 @@ size_t Store::place_in_strips(std::span<const model::WeightId> ids, int n_thread
 }
 
 void Store::move(const std::byte* begin, size_t bytes, const std::byte* to) {
-  for (Constant& entry : entries_) {
+  for (StoredWeight& entry : entries_) {
     const std::byte*& data = entry.matrix.data;
     if (data != nullptr && data >= begin && data < begin + bytes) data = to + (data - begin);
   }
@@ -387,7 +387,7 @@ const kernels::Int8Panels* Store::int8_panels(model::WeightId id) const {
 }
 
 const float* Store::vector(model::WeightId id) const {
-  const Constant& entry = entries_[static_cast<size_t>(id)];
+  const StoredWeight& entry = entries_[static_cast<size_t>(id)];
   TROIKA_ASSERT(!entry.vector.empty());
   return entry.vector.data();
 }

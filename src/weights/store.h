@@ -42,7 +42,7 @@ struct GroupedMatrix {
 size_t grouped_bytes(const Matrix& matrix);
 
 // A weight that lies in memory: `matrix` or `vector`, as the blueprint uses it.
-struct Constant {
+struct StoredWeight {
   Matrix matrix{};
   std::vector<float> vector;
 };
@@ -66,7 +66,7 @@ class Store {
   Store(const gguf::File& file, const model::Blueprint& blueprint);
   // Makes a store of weights in memory, one for each of the blueprint's, of the shapes that it asks
   // for: to measure and test lanes without a file. What matrices point to must outlive the store.
-  Store(const model::Blueprint& blueprint, std::vector<Constant> constants);
+  Store(const model::Blueprint& blueprint, std::vector<StoredWeight> constants);
   ~Store();
 
   bool is_matrix(model::WeightId id) const {
@@ -165,11 +165,11 @@ class Store {
   using SamePlace = std::vector<model::WeightId>;
   std::vector<SamePlace> places_alone(std::span<const model::WeightId> ids) const;
   void resolve(const gguf::File& file, const model::Weight& weight, bool is_vector,
-               Constant* entry);
+               StoredWeight* entry);
   void count(const model::Blueprint& blueprint);
 
   const gguf::File* file_ = nullptr;  // null where the weights were not read from a file
-  std::vector<Constant> entries_;
+  std::vector<StoredWeight> entries_;
   std::vector<std::unique_ptr<Int8Matrix>> int8_;  // by weight; empty, or null where not packed
   std::vector<std::vector<float>> row_largest_;    // by weight; empty where not measured
   std::unique_ptr<SwitchedBlocks> switched_;

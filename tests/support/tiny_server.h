@@ -42,14 +42,14 @@ inline TinyModel chat_model() {
 
 class ServerTest : public testing::Test {
  protected:
-  void start(server::Options options = {}, int context = 1024) {
+  void start(server::ServiceOptions options = {}, int context = 1024) {
     prepare::Options prepared;
     prepared.memory.context = context;
     tiny_ = std::make_unique<TinyEngine>(chat_model(), prepared);
     serve(std::move(options));
   }
   // Ends the server, and starts the same model anew with these options.
-  void start_again(server::Options options, prepare::Options prepared = {}) {
+  void start_again(server::ServiceOptions options, prepare::Options prepared = {}) {
     const int context = tiny_->engine->plan().context;
     stop();
     tiny_->session.reset();
@@ -60,7 +60,7 @@ class ServerTest : public testing::Test {
     tiny_->engine = std::make_unique<engine::Engine>(prepared);
     serve(std::move(options));
   }
-  void serve(server::Options options) {
+  void serve(server::ServiceOptions options) {
     options.model_name = "tiny";
     options.sampler.temperature = 0.0f;
     service_ = std::make_unique<server::Service>(*tiny_->engine, std::move(options));
@@ -71,7 +71,7 @@ class ServerTest : public testing::Test {
     thread_ = std::thread([this] { server_->run(); });
   }
   void start_with_text(const std::string& text) {
-    server::Options options;
+    server::ServiceOptions options;
     options.forced_texts = {text};
     start(std::move(options));
   }

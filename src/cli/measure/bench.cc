@@ -80,7 +80,7 @@ nlohmann::ordered_json to_json(const measure::Measurement& m, const engine::Engi
   json["pack_s"] = engine.loaded().pack_seconds;
   json["threads"] = engine.plan().n_threads();
   json["prefill"] = nlohmann::ordered_json::array();
-  for (const measure::Rate& rate : m.prefill) {
+  for (const measure::TokenRate& rate : m.prefill) {
     json["prefill"].push_back({{"tokens", rate.n_tokens},
                                {"tokens_per_s", rate.median},
                                {"lowest", rate.lowest},
@@ -111,7 +111,8 @@ nlohmann::ordered_json to_json(const measure::Measurement& m, const engine::Engi
   return json;
 }
 
-void print_rate(const std::string& what, const measure::Rate& rate, const std::string& remark) {
+void print_rate(const std::string& what, const measure::TokenRate& rate,
+                const std::string& remark) {
   print(fmt::format("{:<16} {:>10.1f} {:>10.1f} {:>10.1f}  {}\n", what, rate.median, rate.lowest,
                     rate.highest, remark));
 }
@@ -123,7 +124,7 @@ void print_table(const measure::Measurement& m, const engine::Engine& engine) {
                     tensor::type_name(engine.plan().kv_type), engine.plan().workers_text()));
   print(fmt::format("prompts: {}\n\n", prefill_text(engine)));
   print("tokens/s             median     lowest    highest\n");
-  for (const measure::Rate& rate : m.prefill) {
+  for (const measure::TokenRate& rate : m.prefill) {
     print_rate(
         fmt::format("prefill {}", rate.n_tokens), rate,
         rate.fraction_of_peak > 0

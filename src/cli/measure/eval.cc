@@ -187,7 +187,7 @@ void eval_estimate(const EvalFlags& flags, engine::Engine& engine) {
 }
 
 void eval_tasks(const EvalFlags& flags, engine::Session& session) {
-  std::vector<measure::Task> tasks;
+  std::vector<measure::EvalTask> tasks;
   for_each_object(
       flags.tasks, read_text(flags.tasks), [&](size_t number, const nlohmann::json& object) {
         tasks.push_back({string_of(object, "prompt", flags.tasks, number),

@@ -15,7 +15,7 @@
 #include "engine/session.h"
 #include "measure/profile_here.h"
 #include "schedule/shared_graphs.h"
-#include "solve/task_times.h"
+#include "solve/time_model.h"
 #include "weights/neurons/neurons.h"
 
 namespace troika::cli {

@@ -175,7 +175,7 @@ nlohmann::ordered_json to_json(const tune::Tuning& tuning, double most_loss) {
          {"standard_error", tried.loss.text.error},
          {"expected_loss", tried.loss.expected.share},
          {"expected_standard_error", tried.loss.expected.error},
-         {"is_proven", tune::verdict_of(tried.loss, most_loss) == tune::Verdict::kLittle}});
+         {"is_proven", tune::verdict_of(tried.loss, most_loss) == tune::LossVerdict::kLittle}});
   }
   json["candidates"] = ordered_json::array();
   for (size_t i = 0; i < tuning.candidates.size(); ++i) {

@@ -78,9 +78,9 @@ void listen_to_signals_of_chat(bool is_terminal) {
   for (const int signal : {SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
 }
 
-class Conversation {
+class Dialogue {
  public:
-  Conversation(const ChatFlags& flags, engine::Engine& engine, const TaskHistory& history)
+  Dialogue(const ChatFlags& flags, engine::Engine& engine, const TaskHistory& history)
       : flags_(flags),
         history_(history),
         format_(engine, flags.template_file.empty() ? "" : read_text(flags.template_file)),
@@ -159,7 +159,7 @@ class Conversation {
 };
 
 // Returns false where the person wants to leave.
-bool handle(const std::string& line, Conversation* conversation) {
+bool handle(const std::string& line, Dialogue* conversation) {
   const auto argument = [&](std::string_view command) {
     const size_t begin = line.find_first_not_of(' ', command.size());
     return begin == std::string::npos ? std::string() : line.substr(begin);
@@ -209,7 +209,7 @@ void chat(ChatFlags& flags) {
   flags.sampler.check_tokens(*engine);
   const TaskHistory history(flags.draft.history, *engine);
   flags.draft.options.history = history.texts();
-  Conversation conversation(flags, *engine, history);
+  Dialogue conversation(flags, *engine, history);
   LineEditor editor(interrupted);
   listen_to_signals_of_chat(editor.is_terminal());
   if (editor.is_terminal()) {

@@ -92,9 +92,9 @@ std::string name_of(const ServeFlags& flags, const engine::Engine& engine) {
   return std::filesystem::path(engine.file().path()).stem().string();
 }
 
-server::Options options_of(const ServeFlags& flags, const std::vector<std::string>& keys,
-                           engine::Engine& engine) {
-  server::Options options;
+server::ServiceOptions options_of(const ServeFlags& flags, const std::vector<std::string>& keys,
+                                  engine::Engine& engine) {
+  server::ServiceOptions options;
   options.model_name = name_of(flags, engine);
   options.n_parallel = flags.n_parallel;
   options.n_queue = flags.n_queue;

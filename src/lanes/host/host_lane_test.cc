@@ -34,7 +34,7 @@ class AttentionAlone {
     op.output = 3;
     op.scale = 0.125f;
     blueprint_.ops = {op};
-    store_ = std::make_unique<weights::Store>(blueprint_, std::vector<weights::Constant>());
+    store_ = std::make_unique<weights::Store>(blueprint_, std::vector<weights::StoredWeight>());
     buffers_ = std::make_unique<Buffers>(blueprint_, kMostTokens, 1);
     for (model::ValueId id = 0; id < 4; ++id) {
       const auto n = static_cast<size_t>(kMostTokens * buffers_->width(id));

@@ -21,12 +21,12 @@ class TwoProducts {
   explicit TwoProducts(const weights::Int8Packing& packing = {}) {
     model::Blueprint& b = blueprint_;
     b.values = {{"x", kDepth, false}, {"a", kRows[0], false}, {"b", kRows[1], false}};
-    std::vector<weights::Constant> constants;
+    std::vector<weights::StoredWeight> constants;
     for (size_t i = 0; i < 2; ++i) {
       const auto n = static_cast<size_t>(kRows[i] * kDepth);
       floats_.push_back(random_floats(n, static_cast<uint32_t>(i), 0.05f));
       b.weights.push_back({i == 0 ? "a.weight" : "b.weight", 0, kRows[i], kDepth, kRows[i], 0});
-      weights::Constant constant;
+      weights::StoredWeight constant;
       constant.matrix = {tensor::Type::kF32, reinterpret_cast<std::byte*>(floats_[i].data()),
                          kDepth * sizeof(float), kRows[i], kDepth};
       constants.push_back(std::move(constant));
@@ -40,7 +40,7 @@ class TwoProducts {
     bias_ = random_floats(static_cast<size_t>(kRows[1]), 9, 1.0f);
     b.weights.push_back({"b.bias", 0, 1, kRows[1], 1, 0});
     b.ops[1].bias = 2;
-    weights::Constant bias;
+    weights::StoredWeight bias;
     bias.vector = bias_;
     constants.push_back(std::move(bias));
     store_ = std::make_unique<weights::Store>(b, std::move(constants));

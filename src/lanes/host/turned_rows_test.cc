@@ -30,7 +30,7 @@ class ProductsOfRows {
     b.n_experts = kTurnedExperts;
     b.n_experts_used = 1;
     b.values = {{"x", kTurnedDepth, false}, {"routes", 2, false}, {"experts", kExpertRows, false}};
-    std::vector<weights::Constant> constants;
+    std::vector<weights::StoredWeight> constants;
     for (const int n_rows : kTurnedRows) {
       b.values.push_back({"y", n_rows, false});
       model::Op op{model::OpKind::kLinear};
@@ -49,7 +49,7 @@ class ProductsOfRows {
     bias_ = random_floats(static_cast<size_t>(kTurnedRows[1]), 9, 1.0f);
     b.ops[1].bias = static_cast<model::WeightId>(b.weights.size());
     b.weights.push_back({"bias", 0, 1, kTurnedRows[1], 1, 0});
-    weights::Constant bias;
+    weights::StoredWeight bias;
     bias.vector = bias_;
     constants.push_back(std::move(bias));
     store_ = std::make_unique<weights::Store>(b, std::move(constants));
@@ -88,7 +88,7 @@ class ProductsOfRows {
   }
 
  private:
-  model::WeightId add_weight(int n_rows, std::vector<weights::Constant>* constants) {
+  model::WeightId add_weight(int n_rows, std::vector<weights::StoredWeight>* constants) {
     const size_t row_bytes = tensor::row_bytes(type_, kTurnedDepth);
     const auto n = static_cast<size_t>(n_rows);
     const std::vector<float> floats =
@@ -99,7 +99,7 @@ class ProductsOfRows {
                            kTurnedDepth);
     }
     blueprint_.weights.push_back({"w", 0, n_rows, kTurnedDepth, n_rows, 0});
-    weights::Constant constant;
+    weights::StoredWeight constant;
     constant.matrix = {type_, rows.data(), row_bytes, n_rows, kTurnedDepth};
     constants->push_back(std::move(constant));
     return static_cast<model::WeightId>(blueprint_.weights.size()) - 1;

@@ -107,7 +107,7 @@ class SmallGraph {
       tensor::quantize_row(type_, floats.data() + row * n_k, bytes->data() + row * row_bytes, n_k);
     }
     blueprint_.weights.push_back({"w" + std::to_string(id) + ".weight", 0, n_rows, k, n_rows, 0});
-    weights::Constant constant;
+    weights::StoredWeight constant;
     constant.matrix = {type_, bytes->data(), row_bytes, n_rows, k};
     constants_.push_back(std::move(constant));
     bytes_.push_back(std::move(bytes));
@@ -116,7 +116,7 @@ class SmallGraph {
   model::WeightId add_vector(int n) {
     const auto id = static_cast<model::WeightId>(blueprint_.weights.size());
     blueprint_.weights.push_back({"v" + std::to_string(id) + ".weight", 0, 1, n, 1, 0});
-    weights::Constant constant;
+    weights::StoredWeight constant;
     constant.vector = random_floats(static_cast<size_t>(n), 77);
     constants_.push_back(std::move(constant));
     return id;
@@ -162,7 +162,7 @@ class SmallGraph {
  private:
   tensor::Type type_;
   model::Blueprint blueprint_;
-  std::vector<weights::Constant> constants_;
+  std::vector<weights::StoredWeight> constants_;
   std::vector<std::unique_ptr<std::vector<std::byte>>> bytes_;
   std::unique_ptr<weights::Store> store_;
 };

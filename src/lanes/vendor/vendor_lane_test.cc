@@ -97,14 +97,14 @@ class SmallBlock {
     floats_.push_back(random_floats(static_cast<size_t>(n_rows) * static_cast<size_t>(k),
                                     static_cast<uint32_t>(floats_.size()), size));
     blueprint_.weights.push_back({name, 0, n_rows, k, n_rows, 0});
-    weights::Constant constant;
+    weights::StoredWeight constant;
     constant.matrix = {tensor::Type::kF32, reinterpret_cast<std::byte*>(floats_.back().data()),
                        static_cast<size_t>(k) * sizeof(float), n_rows, k};
     constants_.push_back(std::move(constant));
   }
   void add_vector(const char* name, int n) {
     blueprint_.weights.push_back({name, 0, 1, n, 1, 0});
-    weights::Constant constant;
+    weights::StoredWeight constant;
     constant.vector = random_floats(static_cast<size_t>(n), 77);
     constants_.push_back(std::move(constant));
   }
@@ -121,7 +121,7 @@ class SmallBlock {
   int width_;
   model::Blueprint blueprint_;
   std::vector<std::vector<float>> floats_;
-  std::vector<weights::Constant> constants_;
+  std::vector<weights::StoredWeight> constants_;
   std::unique_ptr<weights::Store> store_;
   std::unique_ptr<Buffers> buffers_;
 };

@@ -7,7 +7,7 @@
 #include "machines/phone_setup.h"
 #include "papers/given.h"
 #include "schedule/graphs.h"
-#include "solve/task_times.h"
+#include "solve/time_model.h"
 
 namespace troika::papers {
 namespace {

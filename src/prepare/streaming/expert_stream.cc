@@ -39,7 +39,7 @@ weights::NeuronCacheShape ExpertStream::Places::cache_shape() const {
 }
 
 size_t ExpertStream::Places::bytes_for(uint64_t n_places) const {
-  const size_t beside = sizeof(Slot) + n_requests * sizeof(lanes::ReadRequest);
+  const size_t beside = sizeof(ExpertPlace) + n_requests * sizeof(lanes::ReadRequest);
   return n_places * (place_bytes + beside) + NeuronCache::list_bytes(cache_shape(), n_places);
 }
 
@@ -120,7 +120,7 @@ void ExpertStream::make_cache(uint64_t n_places) {
   cache_ = std::make_unique<NeuronCache>(places_.cache_shape(), how);
   memory_ = PageBuffer(n_places * places_.place_bytes);
   bytes_ = places_.bytes_for(n_places);
-  slots_ = std::vector<Slot>(n_places);
+  slots_ = std::vector<ExpertPlace>(n_places);
   for (size_t i = 0; i < slots_.size(); ++i) {
     for (size_t p = 0; p < kMostProducts; ++p) {
       ExpertPart& part = slots_[i].parts[p];
@@ -226,7 +226,7 @@ void ExpertStream::hold(int expert, std::unique_lock<std::mutex>* lock) {
       continue;
     }
     held_[static_cast<size_t>(expert)] = held;
-    Slot& slot = slot_of(held);
+    ExpertPlace& slot = slot_of(held);
     if (held.found == Found::kMiss) {
       ++counters_.misses;
       begin(held, mixture_, expert);
@@ -246,7 +246,7 @@ void ExpertStream::hold(int expert, std::unique_lock<std::mutex>* lock) {
 }
 
 void ExpertStream::begin(const Held& held, int mixture, int expert) {
-  Slot& slot = slot_of(held);
+  ExpertPlace& slot = slot_of(held);
   slot.read_as = held;
   slot.mixture = mixture;
   slot.n_coming = static_cast<int>(n_products(mixture));
@@ -264,7 +264,7 @@ void ExpertStream::begin(const Held& held, int mixture, int expert) {
   ++n_reading_of_[static_cast<size_t>(mixture)];
 }
 
-void ExpertStream::submit(Slot* slot, int product) {
+void ExpertStream::submit(ExpertPlace* slot, int product) {
   ExpertPart& part = slot->parts[static_cast<size_t>(product)];
   lanes::Run run;
   run.reads = part.reads;
@@ -279,7 +279,7 @@ void ExpertStream::end(ExpertPart* part, lanes::Status status) {
   lock.unlock();
   if (may_be_cached) forget_cached(file_, part->file);
   lock.lock();
-  Slot& slot = slots_[static_cast<size_t>(part->place)];
+  ExpertPlace& slot = slots_[static_cast<size_t>(part->place)];
   part->is_there = true;
   if (status != lanes::Status::kDone) {
     slot.has_failed = true;
@@ -290,7 +290,7 @@ void ExpertStream::end(ExpertPart* part, lanes::Status status) {
 }
 
 // Ends the reading of an expert once all of its parts have come or failed.
-void ExpertStream::settle(Slot* slot) {
+void ExpertStream::settle(ExpertPlace* slot) {
   const double now_us = stream_time_us();
   if (--n_reading_ == 0) counters_.read_us += now_us - read_start_us_;
   note_end(slot->mixture, now_us);
@@ -359,7 +359,7 @@ void ExpertStream::read_ahead() {
     guesses_.push_back({expert, held});  // an expert that is in memory is kept there too
     if (held.found != Found::kMiss) continue;
     begin(held, guessed_mixture_, expert);
-    Slot& slot = slot_of(held);
+    ExpertPlace& slot = slot_of(held);
     slot.was_guessed = true;
     for (int product = 0; product < slot.n_coming; ++product) submit(&slot, product);
   }
@@ -373,7 +373,7 @@ bool ExpertStream::give_back_guesses() {
   for (const Guess& guess : guesses_) {
     if (is_read(guess)) continue;
     is_any = true;
-    Slot& slot = slot_of(guess.held);
+    ExpertPlace& slot = slot_of(guess.held);
     const bool is_right =
         guessed_mixture_ == mixture_ && is_wanted_[static_cast<size_t>(guess.expert)];
     const bool is_wrong = slot.was_guessed && !is_right;
@@ -392,7 +392,7 @@ bool ExpertStream::give_back_guesses() {
 void ExpertStream::end_guesses() {
   give_back_guesses();
   for (const Guess& guess : guesses_) {  // guesses that are left are being read
-    Slot& slot = slot_of(guess.held);
+    ExpertPlace& slot = slot_of(guess.held);
     ++slot.n_left_behind;
     if (!slot.was_guessed) continue;
     ++counters_.wrong_guesses;
@@ -408,7 +408,7 @@ int32_t ExpertStream::next_there(int product) const {
   for (const int32_t expert : wanted_) {
     const auto index = static_cast<size_t>(expert);
     if (is_chosen_[first + index]) continue;
-    const Slot& slot = slots_[static_cast<size_t>(held_[index].slot)];
+    const ExpertPlace& slot = slots_[static_cast<size_t>(held_[index].slot)];
     if (slot.parts[static_cast<size_t>(product)].is_there) return expert;
   }
   return model::kNone;
@@ -454,7 +454,7 @@ void ExpertStream::leave(std::unique_lock<std::mutex>* lock) {
   while (n_wanted_reading_ > 0) wait(lock);
   for (const int32_t expert : wanted_) {
     const auto index = static_cast<size_t>(expert);
-    Slot& slot = slot_of(held_[index]);
+    ExpertPlace& slot = slot_of(held_[index]);
     cache_->give_back(held_[index], is_scan_ && slot.is_new);
     if (!is_scan_) slot.is_new = false;
     is_wanted_[index] = false;

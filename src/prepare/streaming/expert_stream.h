@@ -133,7 +133,7 @@ class ExpertStream : public weights::ExpertSource {
     std::vector<lanes::ReadRequest> reads;
   };
   // A place in memory and the reads that fill it.
-  struct Slot {
+  struct ExpertPlace {
     std::array<ExpertPart, kMostProducts> parts;
     Held read_as;           // the lease of the cache under which it is read
     int mixture = 0;        // whose expert it is
@@ -157,7 +157,7 @@ class ExpertStream : public weights::ExpertSource {
   };
 
   void make_cache(uint64_t n_places);
-  Slot& slot_of(const Held& held) { return slots_[static_cast<size_t>(held.slot)]; }
+  ExpertPlace& slot_of(const Held& held) { return slots_[static_cast<size_t>(held.slot)]; }
   std::byte* room(int64_t place, int product) const {
     return memory_.get() + static_cast<size_t>(place) * places_.place_bytes +
            places_.offsets[static_cast<size_t>(product)];
@@ -172,14 +172,14 @@ class ExpertStream : public weights::ExpertSource {
   void wait(std::unique_lock<std::mutex>* lock);
   void hold(int expert, std::unique_lock<std::mutex>* lock);
   void begin(const Held& held, int mixture, int expert);
-  void submit(Slot* slot, int product);
+  void submit(ExpertPlace* slot, int product);
   void name_next(plan::Phase phase);
   bool may_read_ahead() const;
   void read_ahead();
   bool give_back_guesses();
   void end_guesses();
   void leave(std::unique_lock<std::mutex>* lock);
-  void settle(Slot* slot);
+  void settle(ExpertPlace* slot);
   void note_end(int mixture, double now_us);
   int32_t next_there(int product) const;
 
@@ -196,7 +196,7 @@ class ExpertStream : public weights::ExpertSource {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Slot> slots_;
+  std::vector<ExpertPlace> slots_;
   // The mixture at work, and which of its experts are wanted, with their leases.
   int mixture_ = model::kNone;
   bool is_begun_ = false;  // says that all experts it wants have leases

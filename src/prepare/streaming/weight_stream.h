@@ -130,7 +130,7 @@ class WeightStream : public schedule::LayoutWatch {
     double start_us = 0.0, end_us = 0.0;  // the times of its last read
     std::vector<std::unique_ptr<Part>> parts;
   };
-  struct Slot {
+  struct BlockRoom {
     PageBuffer memory;
     bool is_taken = false;
   };
@@ -156,7 +156,7 @@ class WeightStream : public schedule::LayoutWatch {
   bool is_prompt_ = false;                      // says that the pass at work is of a prompt
   std::vector<std::unique_ptr<Block>> blocks_;  // the last holds weights of no block
   std::vector<int> order_;                      // the blocks that are streamed
-  std::vector<Slot> slots_;                     // the shared slots come first
+  std::vector<BlockRoom> slots_;                // the shared slots come first
   size_t n_shared_ = 0;                         // counts the shared slots
   size_t mapped_bytes_ = 0;                     // the bytes of weights that stay in the map
   size_t kept_bytes_ = 0;                       // mapped_bytes_ and the bytes of kept blocks

@@ -88,7 +88,7 @@ class MessageWriter : public BlockWriter {
     send("message_start", {{"message", message}});
   }
   // Sends the progress in a "ping", which clients of this interface know as a sign of life.
-  void progress(int, const Progress& progress) override {
+  void progress(int, const PromptRead& progress) override {
     send("ping", {{"prompt_progress", progress_json(progress.prompt)}});
   }
   void open_block() override {

@@ -54,9 +54,9 @@ std::optional<std::string> answer_with(const engine::ChatFormat& chat, const Jso
   const Json tools = probe_tools(has_descriptions), question = messages(0);
   try {
     const std::string prompt =
-        chat.text(engine::Conversation{.messages = question, .tools = &tools});
+        chat.text(engine::TemplateInput{.messages = question, .tools = &tools});
     const std::string text =
-        chat.text(engine::Conversation{.messages = whole, .tools = &tools, .adds_prompt = false});
+        chat.text(engine::TemplateInput{.messages = whole, .tools = &tools, .adds_prompt = false});
     const std::string answer = text.substr(common_bytes(prompt, text));
     // The prompt may end with a mark behind which the model answers. If the answer begins with that
     // mark too, the mark is no part of the answer.

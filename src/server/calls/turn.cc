@@ -19,7 +19,7 @@ using grammar::Pool;
 struct Rendering {
   Json messages, tools, extra;
   bool adds_prompt;
-  engine::Conversation view() const {
+  engine::TemplateInput view() const {
     return {.messages = messages,
             .tools = tools.is_null() ? nullptr : &tools,
             .extra = &extra,

@@ -59,7 +59,7 @@ std::string percent_decoded(std::string_view text) {
 
 // Adds the names by which clients of llama.cpp look for the server's properties.
 void add_llama_props(const Context& context, Json* props) {
-  const Options& options = context.options();
+  const ServiceOptions& options = context.options();
   Wanted usual;
   usual.sampler = options.sampler;
   Json settings = settings_json(usual);
@@ -151,7 +151,7 @@ bool is_of_models(std::string_view path) {
 }
 
 http::Response show_props(const Context& context, const http::ServerStatistics*) {
-  const Options& options = context.options();
+  const ServiceOptions& options = context.options();
   Json props;
   props["model"] = options.model_name;
   props["context"] = context.n_context();

@@ -18,8 +18,8 @@ using test_support::Json;
 
 class KeptOnDisk : public test_support::ServerTest {
  protected:
-  server::Options keeping(uint64_t most_bytes = 1 << 30) const {
-    server::Options options;
+  server::ServiceOptions keeping(uint64_t most_bytes = 1 << 30) const {
+    server::ServiceOptions options;
     options.keep = {folder_.file("kept"), most_bytes, false};
     return options;
   }
@@ -80,7 +80,7 @@ TEST_F(KeptOnDisk, GiveTheSameTextAfterARestart) {
 }
 
 TEST_F(KeptOnDisk, AreSharedBetweenKeysOnlyWhereTold) {
-  server::Options options = keeping();
+  server::ServiceOptions options = keeping();
   options.keys = {"a", "b"};
   start(options);
   const Said first = ask("a");

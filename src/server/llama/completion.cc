@@ -76,7 +76,7 @@ class LlamaWriter : public Writer {
   void begin() override {
     if (is_stream_) events_.begin();
   }
-  void progress(int answer, const Progress& progress) override {
+  void progress(int answer, const PromptRead& progress) override {
     Json event = {{"index", answer}, {"content", ""}, {"tokens", Json::array()}, {"stop", false}};
     event["prompt_progress"] = progress_json(progress.prompt);
     if (progress.timings) event["timings"] = timings_json(*progress.timings);
@@ -130,7 +130,7 @@ class LlamaWriter : public Writer {
     return list;
   }
   Json whole(size_t answer) const {
-    const Message& message = messages_[answer];
+    const WholeAnswer& message = messages_[answer];
     const engine::Generated& g = message.ending.generated;
     const size_t n_each = messages_.size() / prompts_.size();
     Json json = {{"index", answer},
@@ -163,7 +163,7 @@ class LlamaWriter : public Writer {
   const bool is_stream_, is_list_, shows_tokens_, has_probabilities_;
   const Likelihoods likelihoods_;
   std::vector<std::string> prompts_;
-  std::vector<Message> messages_;
+  std::vector<WholeAnswer> messages_;
 };
 
 // Reads a prompt: a text, {"prompt_string": a text}, or a list of tokens and texts that follow each

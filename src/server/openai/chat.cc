@@ -72,7 +72,7 @@ class ChatStream : public Writer {
     send(answer, json, logprobs, nullptr,
          delta.timings ? timings_json(*delta.timings) : Json(nullptr));
   }
-  void progress(int answer, const Progress& progress) override {
+  void progress(int answer, const PromptRead& progress) override {
     Json chunk = chunk_of(answer, Json::object(), nullptr, nullptr);
     chunk["prompt_progress"] = progress_json(progress.prompt);
     if (progress.timings) chunk["timings"] = timings_json(*progress.timings);
@@ -161,13 +161,13 @@ class ChatWhole : public Writer {
   void fail(const std::string& why) override { exchange_->reply(failure_response(why)); }
 
  private:
-  Json choice(int index, const Message& message) const {
+  Json choice(int index, const WholeAnswer& message) const {
     Json json = {{"role", "assistant"}, {"content", message.text}, {"refusal", nullptr}};
     if (!message.thought.empty()) json["reasoning_content"] = message.thought;
     if (!message.calls.empty()) {
       if (message.text.empty()) json["content"] = nullptr;
       json["tool_calls"] = Json::array();
-      for (const Message::Call& call : message.calls) {
+      for (const WholeAnswer::Call& call : message.calls) {
         json["tool_calls"].push_back(
             {{"id", call.id},
              {"type", "function"},
@@ -186,7 +186,7 @@ class ChatWhole : public Writer {
   Heading heading_;
   const bool has_logprobs_;
   Json verbose_;  // null: nobody asks for it
-  std::vector<Message> messages_;
+  std::vector<WholeAnswer> messages_;
 };
 
 void read_logprobs(Fields& fields, Wanted* wanted) {

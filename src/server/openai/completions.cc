@@ -83,7 +83,7 @@ class CompletionWriter : public Writer {
     events_.event(chunk);
     n_characters += characters_of(delta.text);
   }
-  void progress(int answer, const Progress& progress) override {
+  void progress(int answer, const PromptRead& progress) override {
     Json chunk = chunk_of(answer, "", nullptr, nullptr);
     chunk["prompt_progress"] = progress_json(progress.prompt);
     if (progress.timings) chunk["timings"] = timings_json(*progress.timings);
@@ -102,7 +102,7 @@ class CompletionWriter : public Writer {
     Json body = heading();
     body["choices"] = Json::array();
     for (size_t i = 0; i < messages_.size(); ++i) {
-      const Message& message = messages_[i];
+      const WholeAnswer& message = messages_[i];
       const std::string text = echo_.of(static_cast<int>(i)) + message.text;
       body["choices"].push_back(choice(static_cast<int>(i), text, logprobs_of(message.logprobs, 0),
                                        finish_reason(message.ending)));
@@ -166,7 +166,7 @@ class CompletionWriter : public Writer {
   const bool is_stream_, has_usage_, has_logprobs_;
   const int n_each_;  // counts answers to each prompt
   const Echo echo_;
-  std::vector<Message> messages_;
+  std::vector<WholeAnswer> messages_;
   std::vector<size_t> n_characters_;  // counts the characters of each answer that were streamed
   Usage usage_;
 };

@@ -118,7 +118,7 @@ void ResponseWriter::begin() {
   first_events_.clear();
 }
 
-void ResponseWriter::progress(int /*answer*/, const Progress& progress) {
+void ResponseWriter::progress(int /*answer*/, const PromptRead& progress) {
   if (!is_stream_) return;
   events_.line(response_event("response.in_progress", {.status = "in_progress"},
                               {{"prompt_progress", progress_json(progress.prompt)}}));

@@ -27,7 +27,7 @@ class ResponseWriter : public BlockWriter {
                  std::string echo);
 
   void begin() override;
-  void progress(int answer, const Progress& progress) override;
+  void progress(int answer, const PromptRead& progress) override;
   void finish() override;
   void fail(const std::string& why) override;
   void ping(double seconds) override { events_.ping(seconds); }

@@ -27,7 +27,7 @@ struct AlikeProducts {
 
 class Search {
  public:
-  Search(const TaskTimes& times, const CutRules& rules, const lanes::Subgraph& subgraph,
+  Search(const TimeModel& times, const CutRules& rules, const lanes::Subgraph& subgraph,
          plan::Shape shape, int home, int context)
       : times_(times),
         rules_(rules),
@@ -228,7 +228,7 @@ class Search {
     });
   }
 
-  const TaskTimes& times_;
+  const TimeModel& times_;
   const CutRules& rules_;
   const lanes::Subgraph& subgraph_;
   plan::Shape shape_;
@@ -239,7 +239,7 @@ class Search {
 
 }  // namespace
 
-double cut_us(const TaskTimes& times, const lanes::Subgraph& subgraph,
+double cut_us(const TimeModel& times, const lanes::Subgraph& subgraph,
               std::span<const TensorCut> cuts, TaskShape shape, int home, int context) {
   schedule::Parts parts = schedule::parts_of(cuts, subgraph, shape.built, home);
   if (parts.empty()) return times.task_us(home, subgraph, shape, context);

@@ -11,7 +11,7 @@
 
 #include "plan/cuts/cuts.h"
 #include "solve/cuts/kinds.h"
-#include "solve/task_times.h"
+#include "solve/time_model.h"
 
 namespace troika::solve {
 
@@ -43,7 +43,7 @@ struct CutFound {
 class CutSearch {
  public:
   // The times and the weights must outlive this.
-  CutSearch(const TaskTimes& times, const weights::Store& weights, const CutRules& rules)
+  CutSearch(const TimeModel& times, const weights::Store& weights, const CutRules& rules)
       : times_(times), weights_(weights), rules_(rules) {}
 
   // Returns cuts that hold for executables of this shape alone. What was found once is not searched
@@ -51,14 +51,14 @@ class CutSearch {
   const CutFound& find(const lanes::Subgraph& subgraph, plan::Shape shape, int home, int context);
 
  private:
-  TaskTimes const& times_;
+  TimeModel const& times_;
   const weights::Store& weights_;
   CutRules rules_;
   std::map<std::tuple<std::string, KindKey, plan::Shape, int, int>, CutFound> found_;
 };
 
 // Returns the time of a subgraph in one piece, or in the pieces of its cuts.
-double cut_us(const TaskTimes& times, const lanes::Subgraph& subgraph,
+double cut_us(const TimeModel& times, const lanes::Subgraph& subgraph,
               std::span<const plan::TensorCut> cuts, TaskShape shape, int home, int context);
 
 }  // namespace troika::solve

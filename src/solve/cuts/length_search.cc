@@ -15,7 +15,7 @@ using plan::Shares;
 
 class LengthSearch {
  public:
-  LengthSearch(const TaskTimes& times, const std::vector<SubgraphKind>& kinds,
+  LengthSearch(const TimeModel& times, const std::vector<SubgraphKind>& kinds,
                const plan::Plan& plan, const LengthRules& rules)
       : times_(times), plan_(plan), rules_(rules) {
     for (const SubgraphKind& kind : kinds) {
@@ -131,7 +131,7 @@ class LengthSearch {
     return us;
   }
 
-  const TaskTimes& times_;
+  const TimeModel& times_;
   const plan::Plan& plan_;
   const LengthRules& rules_;
   std::vector<SubgraphKind> kinds_;           // the kinds that a length divides
@@ -187,7 +187,7 @@ LengthRules length_rules(const plan::Plan& plan, const CutRules& cuts,
   return rules;
 }
 
-std::vector<LengthFound> find_lengths(const TaskTimes& times,
+std::vector<LengthFound> find_lengths(const TimeModel& times,
                                       const std::vector<SubgraphKind>& kinds,
                                       const plan::Plan& plan, const LengthRules& rules) {
   const LengthSearch search(times, kinds, plan, rules);

@@ -7,7 +7,7 @@
 #include "plan/plan.h"
 #include "solve/cuts/cut_search.h"
 #include "solve/cuts/kinds.h"
-#include "solve/task_times.h"
+#include "solve/time_model.h"
 
 namespace troika::solve {
 
@@ -41,7 +41,7 @@ struct LengthFound {
 // Searches each length. Only subgraphs that lengths divide count, each on its home lane in the
 // plan, which has no lengths yet. Lanes that may not divide tokens in this plan get none,
 // and subgraphs whose home lanes may not are not divided.
-std::vector<LengthFound> find_lengths(const TaskTimes& times,
+std::vector<LengthFound> find_lengths(const TimeModel& times,
                                       const std::vector<SubgraphKind>& kinds,
                                       const plan::Plan& plan, const LengthRules& rules);
 

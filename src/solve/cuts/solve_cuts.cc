@@ -45,7 +45,7 @@ std::vector<int> full_lanes(const model::Blueprint& blueprint, const weights::St
 class Solver {
  public:
   Solver(const model::Blueprint& blueprint, const weights::Store& weights, const plan::Plan& plan,
-         const TaskTimes& times, const CutRequest& request)
+         const TimeModel& times, const CutRequest& request)
       : blueprint_(blueprint),
         weights_(weights),
         plan_(plan),
@@ -160,7 +160,7 @@ class Solver {
   const model::Blueprint& blueprint_;
   const weights::Store& weights_;
   plan::Plan plan_;  // the plan as it stands
-  const TaskTimes& times_;
+  const TimeModel& times_;
   const CutRequest& request_;
   CutRules rules_;
   std::vector<lanes::Subgraph> subgraphs_;
@@ -178,7 +178,7 @@ double CutTimes::task_us(int lane, const lanes::Subgraph& subgraph, TaskShape sh
 }
 
 CutChoice solve_cuts(const model::Blueprint& blueprint, const weights::Store& weights,
-                     const plan::Plan& plan, const TaskTimes& times, const CutRequest& request) {
+                     const plan::Plan& plan, const TimeModel& times, const CutRequest& request) {
   return Solver(blueprint, weights, plan, times, request).run();
 }
 

@@ -28,7 +28,7 @@ constexpr int kOfSeeds = 1;
 
 // Lanes whose times follow from a few random numbers: a start, a rate that goes in stages of rows
 // and tokens, a bandwidth for a lane that reads alone, and one for lanes that read together.
-class RandomTimes : public TaskTimes {
+class RandomTimes : public TimeModel {
  public:
   RandomTimes(uint64_t seed, int n_lanes, const weights::Store& weights) : weights_(weights) {
     for (int lane = 0; lane < n_lanes; ++lane) {
@@ -115,7 +115,7 @@ CutRequest request_of(const plan::Plan& plan) {
 
 // Returns the least time of all cuts of a subgraph's products with two groups at most, each cut at
 // every candidate place, alike or not. The search need not try all of them.
-double exhaustive_rows_us(const TaskTimes& times, const lanes::Subgraph& subgraph, Shape shape,
+double exhaustive_rows_us(const TimeModel& times, const lanes::Subgraph& subgraph, Shape shape,
                           int home, int other) {
   std::vector<std::pair<std::vector<const char*>, int>> groups;
   const model::Op* before = nullptr;
@@ -259,7 +259,7 @@ TEST(SolveCuts, H5_ALengthIsASumOfPrebuiltCounts) {
 
 // Lane 1 multiplies ten times as fast, but only in shapes of 32, 64 and 128 tokens, to which it
 // pads.
-class FixedShapes : public TaskTimes {
+class FixedShapes : public TimeModel {
  public:
   double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape, int) const override {
     const int n_computed = lane == 0 ? shape.n_present : shape.built.n_rows;
@@ -287,7 +287,7 @@ TEST(SolveCuts, H4_TheOddRestGoesToTheLaneThatTakesAnyLength) {
 }
 
 // Products take time for each row that is present, on any lane; nothing else takes time.
-class LinearTimes : public TaskTimes {
+class LinearTimes : public TimeModel {
  public:
   explicit LinearTimes(const weights::Store& weights) : weights_(weights) {}
   double task_us(int, const lanes::Subgraph& subgraph, TaskShape shape, int) const override {

@@ -75,7 +75,7 @@ model::Op OneOp::add_values() {
 }
 
 void OneOp::add_variants(const model::Op& op, const std::vector<weights::Matrix>& matrices) {
-  std::vector<weights::Constant> constants;
+  std::vector<weights::StoredWeight> constants;
   const auto add = [&](const char* name, const weights::Matrix& matrix, std::vector<float> vector) {
     const int n_rows = vector.empty() ? matrix.n_rows : 1;
     const int length = vector.empty() ? matrix.row_length : static_cast<int>(vector.size());

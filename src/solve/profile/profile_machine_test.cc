@@ -294,7 +294,7 @@ TEST(ProfileMachine, OneShapeOfEachKindIsMeasuredHoweverShortTheTime) {
   for (const OpShape& shape : options.shapes) wanted.insert({shape.op, shape.type});
   EXPECT_EQ(profile.ops.size(), wanted.size());
   EXPECT_GT(profile.n_left_out, 100);
-  const Predictor predictor(profile);
+  const CostPredictor predictor(profile);
   for (const OpShape& shape : options.shapes) EXPECT_GT(predictor.predict_us(0, shape), 0.0);
 }
 

@@ -168,7 +168,7 @@ double ArrangementFinder::turn_bytes(size_t kept,
 
 StepTimes ArrangementFinder::measure(const plan::Plan& plan) const {
   const solve::ProfileTimes times(sources_.profile, plan.lanes, weights_, plan.kv_type);
-  const solve::Predictor predictor(sources_.profile);
+  const solve::CostPredictor predictor(sources_.profile);
   plan::Plan by_output = plan;
   by_output.ffn = {};
   StepTimes step;

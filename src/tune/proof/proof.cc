@@ -38,16 +38,16 @@ bool is_proven(const Loss& loss) {
   return loss.share <= kMostLoss && loss.share + 2.0 * loss.error <= kMostDoubtfulLoss;
 }
 
-Verdict verdict_of(const PromptLoss& loss, double most) {
+LossVerdict verdict_of(const PromptLoss& loss, double most) {
   const auto least = [](const Loss& of_one) { return of_one.share - kSure * of_one.error; };
-  if (least(loss.expected) > most || least(loss.text) > most) return Verdict::kTooMuch;
+  if (least(loss.expected) > most || least(loss.text) > most) return LossVerdict::kTooMuch;
   // The comparison is written so that a loss that is not a number is not proven.
   const bool is_little =
       loss.expected.share + kSure * loss.expected.error <= most && std::isfinite(least(loss.text));
-  return is_little ? Verdict::kLittle : Verdict::kUnsure;
+  return is_little ? LossVerdict::kLittle : LossVerdict::kUnsure;
 }
 
-const char* verdict_text(Verdict verdict) {
+const char* verdict_text(LossVerdict verdict) {
   constexpr const char* kTexts[] = {"not sure", "little enough", "too much"};
   return kTexts[static_cast<size_t>(verdict)];
 }

@@ -22,7 +22,7 @@ struct PromptLoss {
   Loss expected;
 };
 
-enum class Verdict { kUnsure, kLittle, kTooMuch };
+enum class LossVerdict { kUnsure, kLittle, kTooMuch };
 
 // A class is proven if it loses at most kMostLoss of perplexity, and with two standard errors on
 // top at most kMostDoubtfulLoss.
@@ -47,8 +47,8 @@ inline constexpr double kSure = 3.0;
 
 // kLittle: the expected loss is at most `most` for sure, and the text does not contradict.
 // kTooMuch: one of both losses is more for sure.
-Verdict verdict_of(const PromptLoss& loss, double most);
-const char* verdict_text(Verdict verdict);
+LossVerdict verdict_of(const PromptLoss& loss, double most);
+const char* verdict_text(LossVerdict verdict);
 
 // Returns a text as "+0.12 % (standard error 0.05 %)".
 std::string loss_text(const Loss& loss);

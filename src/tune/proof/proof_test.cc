@@ -47,16 +47,16 @@ TEST(Proof, TheExpectedLossDecidesAndTheTextMayContradict) {
   const auto verdict = [&](double expected, double error, const Loss& text) {
     return verdict_of({text, {256, expected, error}}, kMostLoss);
   };
-  EXPECT_EQ(verdict(0.0015, 0.0002, silent), Verdict::kLittle);
-  EXPECT_EQ(verdict(0.016, 0.0003, silent), Verdict::kTooMuch);
-  EXPECT_EQ(verdict(0.0049, 0.0002, silent), Verdict::kUnsure);
-  EXPECT_EQ(verdict(0.0051, 0.0002, silent), Verdict::kUnsure);
+  EXPECT_EQ(verdict(0.0015, 0.0002, silent), LossVerdict::kLittle);
+  EXPECT_EQ(verdict(0.016, 0.0003, silent), LossVerdict::kTooMuch);
+  EXPECT_EQ(verdict(0.0049, 0.0002, silent), LossVerdict::kUnsure);
+  EXPECT_EQ(verdict(0.0051, 0.0002, silent), LossVerdict::kUnsure);
   // The text may go on differently from what the model holds for likely.
-  EXPECT_EQ(verdict(0.001, 0.0001, {1000, 0.03, 0.005}), Verdict::kTooMuch);
-  EXPECT_EQ(verdict(0.001, 0.0001, {1000, -0.03, 0.005}), Verdict::kLittle);
-  EXPECT_NE(verdict(NAN, 0.0, silent), Verdict::kLittle);
-  EXPECT_NE(verdict(0.0, 0.0, {1000, NAN, 0.0}), Verdict::kLittle);
-  EXPECT_EQ(verdict_of({silent, {256, 0.016, 0.0003}}, 0.02), Verdict::kLittle);
+  EXPECT_EQ(verdict(0.001, 0.0001, {1000, 0.03, 0.005}), LossVerdict::kTooMuch);
+  EXPECT_EQ(verdict(0.001, 0.0001, {1000, -0.03, 0.005}), LossVerdict::kLittle);
+  EXPECT_NE(verdict(NAN, 0.0, silent), LossVerdict::kLittle);
+  EXPECT_NE(verdict(0.0, 0.0, {1000, NAN, 0.0}), LossVerdict::kLittle);
+  EXPECT_EQ(verdict_of({silent, {256, 0.016, 0.0003}}, 0.02), LossVerdict::kLittle);
 }
 
 TEST(Proof, AllLengthsCountAlike) {

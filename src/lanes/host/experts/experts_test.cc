@@ -47,10 +47,10 @@ class Mixture {
     sum.inputs = {kParts, kRoutes, model::kNone};
     sum.output = kOutput;
     b.ops = {route, product, sum};
-    weights::Constant weight;
+    weights::StoredWeight weight;
     weight.matrix = {tensor::Type::kF32, reinterpret_cast<const std::byte*>(floats_.data()),
                      kDepth * sizeof(float), kExperts * kRows, kDepth};
-    std::vector<weights::Constant> constants;
+    std::vector<weights::StoredWeight> constants;
     constants.push_back(std::move(weight));
     store_ = std::make_unique<weights::Store>(b, std::move(constants));
     buffers_ = std::make_unique<Buffers>(b, kTokens, 1);

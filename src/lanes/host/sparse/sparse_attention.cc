@@ -99,10 +99,11 @@ class SparseItem {
     }
     leave_out(part);
   }
-  attention::Choice choice() const {
-    if (attention_.sparse.form == plan::AttentionForm::kBlock) return attention::Choice::kBlocks;
-    return attention_.sparse.above > 0.0 ? attention::Choice::kWeighty
-                                         : attention::Choice::kPositions;
+  attention::ChoiceRule choice() const {
+    if (attention_.sparse.form == plan::AttentionForm::kBlock)
+      return attention::ChoiceRule::kBlocks;
+    return attention_.sparse.above > 0.0 ? attention::ChoiceRule::kWeighty
+                                         : attention::ChoiceRule::kPositions;
   }
   int first_query_head() const { return head_ * attention_.n_group; }
   double group_share() const {

@@ -50,7 +50,7 @@ uint64_t NeuronAhead::bytes_for(const BundleLayout& layout, uint64_t layer_bytes
   return layer_bytes == 0 ? 0 : 2 * (layer_bytes + ahead_list_bytes(layout));
 }
 
-NeuronAhead::NeuronAhead(const BundleLayout& layout, uint64_t layer_bytes, Ended ended)
+NeuronAhead::NeuronAhead(const BundleLayout& layout, uint64_t layer_bytes, WhenEnded ended)
     : layout_(layout),
       layer_bytes_(layer_bytes),
       ended_(std::move(ended)),

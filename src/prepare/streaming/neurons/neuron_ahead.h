@@ -45,7 +45,7 @@ class NeuronAhead {
     int64_t n_used = 0;     // counts those of them that were asked for
     int64_t n_for_nothing() const { return n_neurons - n_used; }
   };
-  using Ended = std::function<void(AheadBatch* batch, lanes::Status status)>;
+  using WhenEnded = std::function<void(AheadBatch* batch, lanes::Status status)>;
 
   // Returns the bytes of bundles that are read ahead of a layer, where `spare_bytes` are left
   // beside what neurons must have: 0 where that is too little to be worth it. bytes_for() says what
@@ -54,7 +54,7 @@ class NeuronAhead {
   static uint64_t bytes_for(const weights::BundleLayout& layout, uint64_t layer_bytes);
 
   // A thread of the disk calls `ended`. The layout must outlive this. Throws std::bad_alloc.
-  NeuronAhead(const weights::BundleLayout& layout, uint64_t layer_bytes, Ended ended);
+  NeuronAhead(const weights::BundleLayout& layout, uint64_t layer_bytes, WhenEnded ended);
 
   // Forgets what was read of all other layers than these.
   void keep(int ffn, int next);
@@ -92,7 +92,7 @@ class NeuronAhead {
 
   const weights::BundleLayout& layout_;
   uint64_t layer_bytes_;
-  Ended ended_;
+  WhenEnded ended_;
   PageBuffer memory_;
   std::array<Layer, 2> layers_;
   bool is_reading_ = false;

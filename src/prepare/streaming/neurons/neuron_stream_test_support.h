@@ -65,7 +65,7 @@ struct RandomFfns {
   int width;
   model::Blueprint blueprint;
   std::vector<std::vector<std::byte>> bytes;
-  std::vector<weights::Constant> constants;
+  std::vector<weights::StoredWeight> constants;
   std::vector<model::GatedFfn> ffns;
   std::unique_ptr<weights::Store> store;
   std::vector<weights::DownColumns> columns;

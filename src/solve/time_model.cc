@@ -1,4 +1,4 @@
-#include "solve/task_times.h"
+#include "solve/time_model.h"
 
 #include <algorithm>
 #include <limits>
@@ -51,7 +51,7 @@ class BoundRun {
 // Computes when the pieces end, in the order of their list.
 class PieceClock {
  public:
-  PieceClock(const TaskTimes& times, std::span<const schedule::Piece> pieces, int home)
+  PieceClock(const TimeModel& times, std::span<const schedule::Piece> pieces, int home)
       : times_(times), pieces_(pieces), home_(home) {}
 
   double run(TaskShape shape, int context) {
@@ -96,7 +96,7 @@ class PieceClock {
     return {lanes.begin(), lanes.end()};
   }
 
-  const TaskTimes& times_;
+  const TimeModel& times_;
   std::span<const schedule::Piece> pieces_;
   int home_;
   std::vector<double> ends_us_;
@@ -104,7 +104,7 @@ class PieceClock {
 
 }  // namespace
 
-double TaskTimes::pieces_us(std::span<const schedule::Piece> pieces, int home, TaskShape shape,
+double TimeModel::pieces_us(std::span<const schedule::Piece> pieces, int home, TaskShape shape,
                             int context) const {
   return PieceClock(*this, pieces, home).run(shape, context);
 }
@@ -115,7 +115,7 @@ double CappedTimes::pieces_us(std::span<const schedule::Piece> pieces, int home,
   if (std::none_of(lanes_.begin(), lanes_.end(), is_capped)) {
     return times_.pieces_us(pieces, home, shape, context);
   }
-  return TaskTimes::pieces_us(pieces, home, shape, context);
+  return TimeModel::pieces_us(pieces, home, shape, context);
 }
 
 RunTimes::RunTimes(lanes::Machine& machine, const weights::Store& weights,

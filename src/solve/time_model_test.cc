@@ -1,4 +1,4 @@
-#include "solve/task_times.h"
+#include "solve/time_model.h"
 
 #include <gtest/gtest.h>
 

@@ -27,9 +27,9 @@ struct TaskShape {
   int n_present;
 };
 
-class TaskTimes {
+class TimeModel {
  public:
-  virtual ~TaskTimes() = default;
+  virtual ~TimeModel() = default;
   // Returns the time of a subgraph, which may be a slice. The last token sees `context` positions.
   virtual double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape,
                          int context) const = 0;
@@ -50,7 +50,7 @@ class TaskTimes {
 
 // Runs each task and reads the machine's clock: for machines whose time is modelled and whose lanes
 // compute nothing.
-class RunTimes : public TaskTimes {
+class RunTimes : public TimeModel {
  public:
   // All arguments must outlive this.
   RunTimes(lanes::Machine& machine, const weights::Store& weights, const lanes::Buffers& buffers);
@@ -70,10 +70,10 @@ class RunTimes : public TaskTimes {
 
 // Lets lanes rest after each task, so that they are busy for no more than a share of the time
 // (H14). The times that another source has for such a lane become longer by that.
-class CappedTimes : public TaskTimes {
+class CappedTimes : public TimeModel {
  public:
   // `times` and `lanes` must outlive this.
-  CappedTimes(const TaskTimes& times, std::span<const plan::PlannedLane> lanes)
+  CappedTimes(const TimeModel& times, std::span<const plan::PlannedLane> lanes)
       : times_(times), lanes_(lanes) {}
   double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape,
                  int context) const override {
@@ -90,7 +90,7 @@ class CappedTimes : public TaskTimes {
                    int context) const override;
 
  private:
-  const TaskTimes& times_;
+  const TimeModel& times_;
   std::span<const plan::PlannedLane> lanes_;
 };
 
@@ -98,7 +98,7 @@ class CappedTimes : public TaskTimes {
 bool has_fixed_shapes(const plan::PlannedLane& lane);
 
 // Takes times from measurements of single ops. What a lane refuses takes for ever.
-class ProfileTimes : public TaskTimes {
+class ProfileTimes : public TimeModel {
  public:
   // The profile, the weights and the lanes, which are the first of the profile, must outlive this.
   ProfileTimes(const plan::Profile& profile, std::span<const plan::PlannedLane> lanes,
@@ -114,7 +114,7 @@ class ProfileTimes : public TaskTimes {
 
   const plan::Profile& profile_;
   std::span<const plan::PlannedLane> lanes_;
-  Predictor predictor_;
+  CostPredictor predictor_;
   const weights::Store& weights_;
   tensor::Type kv_type_;
 };
