@@ -28,15 +28,15 @@ namespace {
 
 using engine::Engine;
 using engine::Session;
-using plan::HeadStep;
+using plan::HeadStage;
 using test_support::engine_refusal;
 using test_support::TinyModel;
 using test_support::TinyModelFile;
 using HeadRow = std::vector<float>;
 
 constexpr int kHeadContext = 1024;
-constexpr HeadStep kHeadSteps[] = {HeadStep::kInTurn, HeadStep::kOverlap, HeadStep::kFused,
-                                   HeadStep::kOrdered};
+constexpr HeadStage kHeadStages[] = {HeadStage::kInTurn, HeadStage::kOverlap, HeadStage::kFused,
+                                     HeadStage::kOrdered};
 
 TinyModel model_of_heads() { return test_support::narrow_llama(kHeadContext, 6, 2); }
 
@@ -59,12 +59,12 @@ class HeadLanes : public testing::Test {
     return options;
   }
   static prepare::Options on_lanes(prepare::Options options, std::vector<int> lanes,
-                                   HeadStep step) {
+                                   HeadStage stage) {
     const std::vector<int> cores = usable_core_numbers();
     options.lanes.n_threads = 0;
     options.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
     options.prompts.attention_lanes = std::move(lanes);
-    options.prompts.attention_step = step;
+    options.prompts.attention_stage = stage;
     return options;
   }
   // Returns options with scales of heads that a prompt gave, and with n buckets of them.
@@ -115,10 +115,10 @@ TEST_F(HeadLanes, S6LanesStepsAndChunksChangeNoBit) {
   const std::vector<HeadRow> wanted = rows_of(one_lane());
   for (const std::vector<int>& lanes :
        {std::vector<int>{1, 0, 0}, {0, 1, 1}, {1, 1, 0}, {0, 0, 0}}) {
-    for (const HeadStep step : kHeadSteps) {
-      if (lanes != std::vector<int>{1, 0, 0} && step != HeadStep::kOrdered) continue;
-      EXPECT_EQ(rows_of(on_lanes(one_lane(), lanes, step)), wanted)
-          << lanes[0] << lanes[1] << lanes[2] << plan::head_step_name(step);
+    for (const HeadStage stage : kHeadStages) {
+      if (lanes != std::vector<int>{1, 0, 0} && stage != HeadStage::kOrdered) continue;
+      EXPECT_EQ(rows_of(on_lanes(one_lane(), lanes, stage)), wanted)
+          << lanes[0] << lanes[1] << lanes[2] << plan::head_stage_name(stage);
     }
   }
   for (const int chunk : {64, 96}) {
@@ -128,10 +128,10 @@ TEST_F(HeadLanes, S6LanesStepsAndChunksChangeNoBit) {
     for (const plan::Order order :
          {plan::Order::kInOrder, plan::Order::kLockStep, plan::Order::kOutOfOrder}) {
       options.prompts.order = order;
-      EXPECT_EQ(rows_of(on_lanes(options, {1, 0, 0}, HeadStep::kOrdered)), of_chunk) << chunk;
+      EXPECT_EQ(rows_of(on_lanes(options, {1, 0, 0}, HeadStage::kOrdered)), of_chunk) << chunk;
     }
   }
-  prepare::Options wide = on_lanes(one_lane(), {1, 0, 0}, HeadStep::kFused);
+  prepare::Options wide = on_lanes(one_lane(), {1, 0, 0}, HeadStage::kFused);
   for (plan::PlannedLane& lane : wide.lanes.cores) lane.n_threads = 3;
   EXPECT_EQ(rows_of(wide), wanted);
 }
@@ -144,7 +144,7 @@ TEST_F(HeadLanes, S6WithAllPositionsNothingIsLost) {
   full.prompts.attention_share.reset();
   const std::vector<HeadRow> wanted = rows_of(full);
   const auto distance = [&](const prepare::Options& options) {
-    const HeadRow row = rows_of(on_lanes(options, {1, 0, 0}, HeadStep::kOrdered)).front();
+    const HeadRow row = rows_of(on_lanes(options, {1, 0, 0}, HeadStage::kOrdered)).front();
     float largest = 0, difference = 0;
     for (size_t i = 0; i < row.size(); ++i) {
       largest = std::max(largest, std::abs(wanted[0][i]));
@@ -172,7 +172,7 @@ TEST_F(HeadLanes, S6WindowsAndSoftCapsChangeNoBit) {
     return HeadRow(session.logits().begin(), session.logits().end());
   };
   const HeadRow wanted = row_of(one);
-  EXPECT_EQ(row_of(on_lanes(one, {1, 0, 0}, HeadStep::kOrdered)), wanted);
+  EXPECT_EQ(row_of(on_lanes(one, {1, 0, 0}, HeadStage::kOrdered)), wanted);
   prepare::Options full = one;
   full.prompts.attention = plan::AttentionForm::kFull;
   full.prompts.attention_share.reset();
@@ -191,13 +191,13 @@ TEST_F(HeadLanes, S3S6SharesOfHeadsChangeNoBit) {
   by_head.prompts.attention_share.reset();
   const std::vector<HeadRow> wanted = rows_of(by_head);
   EXPECT_NE(wanted, rows_of(one_lane()));
-  EXPECT_EQ(rows_of(on_lanes(by_head, {1, 0, 0}, HeadStep::kOrdered)), wanted);
-  EXPECT_EQ(rows_of(on_lanes(by_head, {0, 1, 1}, HeadStep::kFused)), wanted);
+  EXPECT_EQ(rows_of(on_lanes(by_head, {1, 0, 0}, HeadStage::kOrdered)), wanted);
+  EXPECT_EQ(rows_of(on_lanes(by_head, {0, 1, 1}, HeadStage::kFused)), wanted);
 }
 
 // Only tuning leaves heads out, on one lane. A task of such a head would attend.
 TEST_F(HeadLanes, S3S6AHeadThatIsLeftOutIsNoTask) {
-  prepare::Options left_out = on_lanes(one_lane(), {1, 0, 0}, HeadStep::kOrdered);
+  prepare::Options left_out = on_lanes(one_lane(), {1, 0, 0}, HeadStage::kOrdered);
   left_out.prompts.attention_share.reset();
   left_out.prompts.head_shares.assign(model_of_heads().n_layers * model_of_heads().n_heads, 0.5f);
   left_out.prompts.head_shares[1] = plan::kLeftOut;
@@ -208,7 +208,7 @@ TEST_F(HeadLanes, S6CompanyChangesNoBit) {
   const std::vector<text::Token> prompts[] = {tokens(700, 700), tokens(640, 640), tokens(930, 930)};
   const auto wanted = test_support::answers_of(one_lane(), prompts, false);
   for (const bool is_together : {false, true}) {
-    const prepare::Options lanes = on_lanes(one_lane(), {1, 0, 0}, HeadStep::kOrdered);
+    const prepare::Options lanes = on_lanes(one_lane(), {1, 0, 0}, HeadStage::kOrdered);
     EXPECT_EQ(test_support::answers_of(lanes, prompts, is_together), wanted) << is_together;
   }
 }
@@ -216,7 +216,7 @@ TEST_F(HeadLanes, S6CompanyChangesNoBit) {
 // What heads hand on, and the lists of their lanes, are reckoned before they are taken.
 TEST_F(HeadLanes, S6NoMoreMemoryIsTakenThanWasReckoned) {
   for (const std::vector<int>& lanes : {std::vector<int>{1, 0, 0}, {0, 1, 0}}) {
-    prepare::Options options = on_lanes(one_lane(), lanes, HeadStep::kOrdered);
+    prepare::Options options = on_lanes(one_lane(), lanes, HeadStage::kOrdered);
     const auto taken_of = [&](Engine& engine) {
       Session session(engine);
       session.prefill(tokens(static_cast<size_t>(engine.plan().context) - 1));
@@ -257,8 +257,8 @@ TEST_F(HeadLanes, S4FixedScalesAreTheSameOnOneLaneAndOnTwo) {
   std::vector<std::vector<HeadRow>> seen = {as_they_come};
   for (const int n : {1, 5, 9}) {
     const std::vector<HeadRow> wanted = rows_of(with_buckets(n), 896);
-    for (const HeadStep step : {HeadStep::kOverlap, HeadStep::kOrdered}) {
-      EXPECT_EQ(rows_of(on_lanes(with_buckets(n), {1, 0, 0}, step), 896), wanted) << n;
+    for (const HeadStage stage : {HeadStage::kOverlap, HeadStage::kOrdered}) {
+      EXPECT_EQ(rows_of(on_lanes(with_buckets(n), {1, 0, 0}, stage), 896), wanted) << n;
     }
     for (const int chunk : {64, 192}) {
       prepare::Options other = with_buckets(n);
@@ -308,14 +308,14 @@ TEST_F(HeadLanes, S7LockStepAndOneLaneHaveNoPlannedOrder) {
   one.prompts.attention_lanes = {0, 0, 0};
   EXPECT_FALSE(machines::orders_heads(Engine(one).plan()));
   EXPECT_EQ(rows_of(one), rows_of(one_lane()));
-  prepare::Options two = on_lanes(one_lane(), {1, 0, 0}, HeadStep::kOrdered);
+  prepare::Options two = on_lanes(one_lane(), {1, 0, 0}, HeadStage::kOrdered);
   EXPECT_TRUE(machines::orders_heads(Engine(two).plan()));
   two.prompts.order = plan::Order::kLockStep;
   EXPECT_FALSE(machines::orders_heads(Engine(two).plan()));
 }
 
 TEST_F(HeadLanes, S6LanesOfHeadsPrecedeARuleForAttentionAndSaySo) {
-  prepare::Options options = on_lanes(one_lane(), {1, 0, 0}, HeadStep::kOrdered);
+  prepare::Options options = on_lanes(one_lane(), {1, 0, 0}, HeadStage::kOrdered);
   options.lanes.placements = {{"attention", 0, 1}};
   const Engine engine(options);
   const auto sentences = [&](int lane) {
@@ -329,8 +329,8 @@ TEST_F(HeadLanes, S6LanesOfHeadsPrecedeARuleForAttentionAndSaySo) {
 
 TEST_F(HeadLanes, S5S7FusedLaunchesAndAPlannedOrderShowInTheTrace) {
   const TinyModel model = model_of_heads();
-  for (const HeadStep step : kHeadSteps) {
-    Engine engine(on_lanes(one_lane(), {1, 0, 0}, step));
+  for (const HeadStage stage : kHeadStages) {
+    Engine engine(on_lanes(one_lane(), {1, 0, 0}, stage));
     Session session(engine);
     Trace trace(engine.passes().trace_rows());
     session.watch({.trace = &trace});
@@ -349,9 +349,9 @@ TEST_F(HeadLanes, S5S7FusedLaunchesAndAPlannedOrderShowInTheTrace) {
     EXPECT_EQ(n_stores, n_blocks);
     EXPECT_EQ(n_exact, n_blocks * n_heads);
     // The six heads take launches of four and of two.
-    EXPECT_EQ(n_estimates, step < HeadStep::kFused ? n_blocks * n_heads : n_blocks * 2);
+    EXPECT_EQ(n_estimates, stage < HeadStage::kFused ? n_blocks * n_heads : n_blocks * 2);
     const schedule::PlanningTime* planning = engine.passes().chunk_policy->planning();
-    ASSERT_EQ(planning != nullptr, step == HeadStep::kOrdered);
+    ASSERT_EQ(planning != nullptr, stage == HeadStage::kOrdered);
     if (planning != nullptr) {
       EXPECT_EQ(planning->n_plans, n_blocks);
     }
@@ -359,15 +359,15 @@ TEST_F(HeadLanes, S5S7FusedLaunchesAndAPlannedOrderShowInTheTrace) {
 }
 
 TEST_F(HeadLanes, WhatDoesNotFitIsASentence) {
-  EXPECT_NE(engine_refusal(on_lanes(one_lane(), {2, 0, 0}, HeadStep::kOrdered)).find("lane 2"),
+  EXPECT_NE(engine_refusal(on_lanes(one_lane(), {2, 0, 0}, HeadStage::kOrdered)).find("lane 2"),
             std::string::npos);
-  EXPECT_NE(engine_refusal(on_lanes(one_lane(), {1, 0}, HeadStep::kOrdered)).find("three lanes"),
+  EXPECT_NE(engine_refusal(on_lanes(one_lane(), {1, 0}, HeadStage::kOrdered)).find("three lanes"),
             std::string::npos);
   prepare::Options unknown = one_lane();
   unknown.prompts.attention_buckets = 9;
   EXPECT_NE(engine_refusal(unknown).find("troika tune"), std::string::npos);
   EXPECT_NE(engine_refusal(with_buckets(3)).find("‹attention-buckets› 3"), std::string::npos);
-  prepare::Options cut = on_lanes(one_lane(), {1, 0, 0}, HeadStep::kOrdered);
+  prepare::Options cut = on_lanes(one_lane(), {1, 0, 0}, HeadStage::kOrdered);
   cut.lanes.cuts = {plan::cut_from_text("attention=heads:0:1,1:1")};
   for (const char* name : {"‹cut› attention", "‹attention-lanes›"}) {
     EXPECT_NE(engine_refusal(cut).find(name), std::string::npos) << engine_refusal(cut);

@@ -123,7 +123,7 @@ TEST_F(NeuronFaults, P13StepsOfTheAblationDifferInReadsAndInNoBit) {
        {plan::NeuronSystem::kBundle, plan::NeuronSystem::kCache, plan::NeuronSystem::kPipeline}) {
     Options own = options;
     own.phone.neurons.system = step;
-    take_neuron_step(&own);
+    take_neuron_stage(&own);
     const auto streamed = engine_with_share(model, own, whole_bytes, 0.7);
     ASSERT_NE(streamed, nullptr);
     EXPECT_EQ(talk(*streamed->session, model), expected);
@@ -134,7 +134,7 @@ TEST_F(NeuronFaults, P13StepsOfTheAblationDifferInReadsAndInNoBit) {
     EXPECT_EQ(neurons_of(*streamed)->ahead_bytes() > 0, step == plan::NeuronSystem::kPipeline);
   }
   options.phone.neurons.system = plan::NeuronSystem::kPlain;
-  EXPECT_THROW(take_neuron_step(&options), UsageError);
+  EXPECT_THROW(take_neuron_stage(&options), UsageError);
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, StreamedNeurons,

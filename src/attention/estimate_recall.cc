@@ -13,7 +13,7 @@
 namespace troika::attention {
 namespace {
 
-constexpr size_t kTokenStep = 16;  // looks at the last of each 16 tokens of a tile
+constexpr size_t kTokenStride = 16;  // looks at the last of each 16 tokens of a tile
 
 float largest_magnitude(std::span<const float> values) {
   float largest = 0.0f;
@@ -72,7 +72,7 @@ class TileRecall {
         recall->n_query_values += d_;
         recall->n_clipped_of_queries += n_beyond({scaled_of(t, h), d_}, limits.q);
       }
-      for (size_t t = kTokenStep - 1; t < kTileTokens; t += kTokenStep) {
+      for (size_t t = kTokenStride - 1; t < kTileTokens; t += kTokenStride) {
         compare(t, h, limits.q, recall);
       }
     }
@@ -97,7 +97,7 @@ class TileRecall {
     for (size_t p = 0; p < n_; ++p) {
       float* const key = keys_.data() + p * d_;
       table_.load_kv(positions_.k.type, positions_.key(p), key, d_);
-      if (p == 0 || p >= kMeanEnd || p % kMeanStep != 0) continue;
+      if (p == 0 || p >= kMeanEnd || p % kMeanStride != 0) continue;
       ++n_mean;
       for (size_t i = 0; i < d_; ++i) mean[i] += key[i];
     }
@@ -111,7 +111,7 @@ class TileRecall {
   void find_best() {
     std::vector<float> scores(n_);
     std::vector<uint32_t> chosen(n_);
-    for (size_t t = kTokenStep - 1; t < kTileTokens; t += kTokenStep) {
+    for (size_t t = kTokenStride - 1; t < kTileTokens; t += kTokenStride) {
       for (size_t h = 0; h < queries_.n_group; ++h) {
         const size_t n_seen = begin_ + t + 1;
         const float* const q = scaled_of(t, h);
@@ -160,7 +160,7 @@ class TileRecall {
     product.y_stride = n_;
     table_.matmul_int8(levels_.panels(n_), product);
     const size_t n_seen = begin_ + token + 1;
-    const size_t query = token / kTokenStep * queries_.n_group + head;
+    const size_t query = token / kTokenStride * queries_.n_group + head;
     for (size_t i = 0; i < kRecallShares.size(); ++i) {
       const size_t k = choose_positions({scores.data(), n_seen}, kRecallShares[i], chosen.data());
       const std::vector<bool>& best = best_[query * kRecallShares.size() + i];

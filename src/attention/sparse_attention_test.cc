@@ -302,8 +302,8 @@ TEST(QueryAttention, S4EstimatesWithTheNearestFixedScales) {
   const Queries queries = head.queries();
   QueryEstimate estimate(table_here(), positions, queries, kBegin, buckets, areas);
   std::vector<float> mean(head.head_size), scores(16 * head.n);
-  const float n_mean = static_cast<float>(kMeanEnd / kMeanStep - 1);
-  for (size_t p = kMeanStep; p < kMeanEnd; p += kMeanStep) {
+  const float n_mean = static_cast<float>(kMeanEnd / kMeanStride - 1);
+  for (size_t p = kMeanStride; p < kMeanEnd; p += kMeanStride) {
     for (size_t i = 0; i < head.head_size; ++i)
       mean[i] += head.keys[p * head.head_size + i] / n_mean;
   }

@@ -304,7 +304,7 @@ bool EngineFlags::is_given(const std::string& name) const {
 prepare::Options EngineFlags::checked() const {
   refuse_idle_flags(*this);
   prepare::Options checked = options;
-  if (prepare::is_here(checked)) prepare::take_neuron_step(&checked);
+  if (prepare::is_here(checked)) prepare::take_neuron_stage(&checked);
   if (!prepare::is_here(checked)) {
     if (!lanes.empty()) checked.phone.processors = lanes::processors_from_text(lanes);
     checked.phone.heads.n_buckets =

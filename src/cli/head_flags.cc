@@ -11,7 +11,7 @@
 namespace troika::cli {
 namespace {
 
-using schedule::head_step_from_name;
+using schedule::head_stage_from_name;
 
 // Reads numbers of lanes of this machine, or names of processors of a phone.
 void take_attention_lanes(const std::string& text, prepare::Options* options) {
@@ -45,8 +45,8 @@ void add_heads(Command& command, prepare::Options& options) {
       .add_text(
           "--attention-heads",
           [&](const auto& text) {
-            options.phone.heads.step = head_step_from_name(text);
-            options.prompts.attention_step = options.phone.heads.step;
+            options.phone.heads.stage = head_stage_from_name(text);
+            options.prompts.attention_stage = options.phone.heads.stage;
           },
           "How heads go through the --attention-lanes: in-turn (one after the other), overlap "
           "(lanes work on several), fused (heads of one graph are launched together) or ordered "

@@ -68,8 +68,8 @@ constexpr const char* kOfThisMachine[] = {
     "--prefill",      "--attention-from",  "--attention-above", "--int8",
     "--int8-weights", "--weight-outliers", "--outlier-prune",   "--packed"};
 
-// Is said where steps of PowerInfer-2's ablation do not differ.
-constexpr const char* kIdleStep =
+// Is said where stages of PowerInfer-2's ablation do not differ.
+constexpr const char* kIdleStage =
     "--neurons is no more than --ffn by-neuron here: memory has room for all neurons, so none are "
     "read (see --memory)";
 
@@ -129,10 +129,10 @@ bool reads_neurons(const engine::Engine& engine) {
 
 // Says why none of the neurons that are read would be read ahead; empty: some would.
 std::string idle_ahead(const EngineFlags& flags, const engine::Engine& engine) {
-  const std::optional<plan::NeuronSystem>& step = flags.options.phone.neurons.system;
-  if (step == plan::NeuronSystem::kBundle || step == plan::NeuronSystem::kCache) {
-    return fmt::format("the step {} of --neurons reads none ahead",
-                       plan::neuron_system_name(*step));
+  const std::optional<plan::NeuronSystem>& stage = flags.options.phone.neurons.system;
+  if (stage == plan::NeuronSystem::kBundle || stage == plan::NeuronSystem::kCache) {
+    return fmt::format("the stage {} of --neurons reads none ahead",
+                       plan::neuron_system_name(*stage));
   }
   if (engine.plan().prefill == plan::Prefill::kSame ||
       engine.loaded().stream->neurons()->knows_heat()) {
@@ -172,7 +172,7 @@ std::string idle_attention(const plan::Plan& plan, std::string_view option) {
   if (option == "--attention-heads" && !plan.attention.has_head_lanes()) {
     return "heads are no tasks of their own (see --attention-lanes)";
   }
-  if (option == "--attention-heads" && plan.attention.head_step == plan::HeadStep::kOrdered &&
+  if (option == "--attention-heads" && plan.attention.head_stage == plan::HeadStage::kOrdered &&
       !machines::orders_heads(plan)) {
     return fmt::format("{}, and heads go as with 'fused'",
                        plan.lanes.size() == 1
@@ -187,14 +187,14 @@ std::string idle_attention(const plan::Plan& plan, std::string_view option) {
                      plan.context, plan.attention.from);
 }
 
-// Refuses --neuron-pipeline beside a --neurons that fixes it; only the last step leaves it open.
-void refuse_pipeline_beside_step(const EngineFlags& flags) {
-  const std::optional<plan::NeuronSystem> step = flags.options.phone.neurons.system;
-  if (!step || *step == plan::NeuronSystem::kXpu || !flags.is_given("--neuron-pipeline")) return;
+// Refuses --neuron-pipeline beside a --neurons that fixes it; only the last stage leaves it open.
+void refuse_pipeline_beside_stage(const EngineFlags& flags) {
+  const std::optional<plan::NeuronSystem> stage = flags.options.phone.neurons.system;
+  if (!step || *stage == plan::NeuronSystem::kXpu || !flags.is_given("--neuron-pipeline")) return;
   throw UsageError(
       fmt::format("--neurons {} says what is computed while neurons are read. Leave "
                   "--neuron-pipeline out, or use it with --neurons powerinfer-2.",
-                  plan::neuron_system_name(*step)));
+                  plan::neuron_system_name(*stage)));
 }
 
 }  // namespace
@@ -213,7 +213,7 @@ void refuse_idle_flags(const EngineFlags& flags) {
           "--attention-lanes names lanes of this machine by their numbers, as in 1,0,0; processors "
           "are those of a virtual phone (--machine phones/8gen3.json).");
     }
-    refuse_pipeline_beside_step(flags);
+    refuse_pipeline_beside_stage(flags);
     return;
   }
   if (!flags.options.prompts.attention_lanes.empty()) {
@@ -233,9 +233,9 @@ void refuse_idle_flags(const EngineFlags& flags) {
         "--fast-handover is for lanes of this machine. On a phone handovers are fast unless "
         "--ordinary-handover is given; leave it out.");
   }
-  if (flags.is_given("--npu-prune") && !flags.options.phone.npu_step) {
+  if (flags.is_given("--npu-prune") && !flags.options.phone.npu_stage) {
     throw UsageError(
-        "--npu-prune says which blocks have outliers of their own, which they have from a step of "
+        "--npu-prune says which blocks have outliers of their own, which they have from a stage of "
         "llm.npu on. Give --npu-step outlier or out-of-order too, or leave it out.");
   }
   for (const char* name : kOfPhoneHeads) {
@@ -391,7 +391,7 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
       say(name, "no neurons are read while others are computed (see --ffn)");
     }
     if (flags.is_given("--neurons") && plan.ffn.form != plan::FfnForm::kByOutput) {
-      sentences.emplace_back(kIdleStep);
+      sentences.emplace_back(kIdleStage);
     }
   } else if (const std::string why = idle_ahead(flags, engine); !why.empty()) {
     say("--no-neuron-ahead", why);

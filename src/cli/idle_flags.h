@@ -19,7 +19,7 @@ void refuse_idle_flags(const EngineFlags& flags);
 std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Options& options,
                                     const engine::Engine& engine);
 
-// Returns a sentence for each rule of --place, or of a step of llm.npu, that the memory of a lane
+// Returns a sentence for each rule of --place, or of a stage of llm.npu, that the memory of a lane
 // breaks.
 std::vector<std::string> broken_rules(const EngineFlags& flags, const engine::Engine& engine);
 

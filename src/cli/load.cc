@@ -73,10 +73,10 @@ std::string attention_text(const plan::Plan& plan) {
   }
   if (attention.has_head_lanes()) {
     const bool is_unordered =
-        attention.head_step == plan::HeadStep::kOrdered && !machines::orders_heads(plan);
-    const plan::HeadStep step = is_unordered ? plan::HeadStep::kFused : attention.head_step;
+        attention.head_stage == plan::HeadStage::kOrdered && !machines::orders_heads(plan);
+    const plan::HeadStage stage = is_unordered ? plan::HeadStage::kFused : attention.head_stage;
     text += fmt::format("; heads {}: estimate on lane {}, selection on {}, exact part on {}",
-                        plan::head_step_name(step), attention.head_lanes[0],
+                        plan::head_stage_name(stage), attention.head_lanes[0],
                         attention.head_lanes[1], attention.head_lanes[2]);
   }
   return text;

@@ -14,7 +14,7 @@ void add_forms(Command& command, prepare::Options& options) {
   command.add_text(
       "--neurons",
       [&](const auto& text) { options.phone.neurons.system = plan::neuron_system_from_name(text); },
-      "Hold and read neurons as a step of PowerInfer-2's ablation does, with --ffn by-neuron: "
+      "Hold and read neurons as a stage of PowerInfer-2's ablation does, with --ffn by-neuron: "
       "bundle, cache, pipeline or powerinfer-2; on a phone also mmap, plain, llmflash and "
       "powerinfer (default: powerinfer-2 on a phone whose memory --memory limits)");
   command.add_flag(

@@ -6,7 +6,7 @@
 namespace troika::cli {
 namespace {
 
-using prepare::npu_step_from_name;
+using prepare::npu_stage_from_name;
 
 void add_choices(Command& command, prepare::Options& options) {
   command
@@ -54,8 +54,8 @@ void add_phones(Command& command, EngineFlags& flags) {
   command.add_option("--prompt-stack", options.phone.prompt_stack,
                      "Another software for prompts (default: that of --stack)");
   command.add_text(
-      "--npu-step", [&](const auto& text) { options.phone.npu_step = npu_step_from_name(text); },
-      "Run as llm.npu does up to this step of its ablation: naive, chunk, outlier or "
+      "--npu-step", [&](const auto& text) { options.phone.npu_stage = npu_stage_from_name(text); },
+      "Run as llm.npu does up to this stage of its ablation: naive, chunk, outlier or "
       "out-of-order");
   command
       .add_option(

@@ -15,8 +15,8 @@ namespace {
 
 using attention::kFirst;
 using attention::kLocal;
-using attention::kQueryStep;
-using attention::kSampleStep;
+using attention::kQueryStride;
+using attention::kSampleStride;
 using attention::kTileTokens;
 
 constexpr size_t kSampledTiles = 16;
@@ -36,7 +36,7 @@ class DrawnTile {
   DrawnTile(size_t begin, uint64_t key) : n_(begin) {
     looks_from_.fill(kTileTokens);
     for (size_t token = kTileTokens; token > 0;) {
-      token -= kQueryStep;
+      token -= kQueryStride;
       looks_from_[direction_of(random_bits(key, token))] = token;
     }
     for (size_t direction = 0; direction < kDirections; ++direction) {
@@ -82,11 +82,11 @@ class DrawnTile {
     double sum = 0, sampled = 0, largest = 0;
     for (size_t p = 0; p < kFirst; ++p) sum += weight(p);
     for (size_t p = n_ - kLocal; p < keys.size(); ++p) sum += weight(p);
-    for (size_t p = kSampleStep; p < n_ - kLocal; p += kSampleStep) {
+    for (size_t p = kSampleStride; p < n_ - kLocal; p += kSampleStride) {
       sampled += weight(p);
       largest = std::max(largest, weight(p));
     }
-    sum += kSampleStep * (sampled - largest) + largest;
+    sum += kSampleStride * (sampled - largest) + largest;
     const double least = plan::PromptAttention::kUsualAbove * sum / static_cast<double>(n_);
     for (size_t p = kFirst; p < n_ - kLocal; ++p) {
       if (weight(p) > least) (*from)[p] = std::min((*from)[p], looks_from_[direction]);

@@ -8,7 +8,7 @@ schedule::HeadPipeline heads_here(const plan::Plan& plan, const model::Blueprint
   if (!attention.has_head_lanes()) return pipeline;
   pipeline.estimate_lane = attention.head_lanes[0];
   pipeline.select_lane = attention.head_lanes[1];
-  pipeline.step = attention.head_step;
+  pipeline.stage = attention.head_stage;
   pipeline.stores_apart = true;
   const bool is_static = attention.n_buckets > 0;
   std::vector<attention::ScalePair> buckets;
@@ -30,7 +30,8 @@ schedule::HeadPipeline heads_here(const plan::Plan& plan, const model::Blueprint
 }
 
 bool orders_heads(const plan::Plan& plan) {
-  return plan.attention.has_head_lanes() && plan.attention.head_step == plan::HeadStep::kOrdered &&
+  return plan.attention.has_head_lanes() &&
+         plan.attention.head_stage == plan::HeadStage::kOrdered &&
          plan.order != plan::Order::kLockStep && plan.lanes.size() > 1;
 }
 

@@ -94,7 +94,7 @@ void apply_heads(const prepare::Options& options, const model::Blueprint& bluepr
   }
   setup->heads.estimate_lane = lane[0];
   setup->heads.select_lane = lane[1];
-  setup->heads.step = options.phone.heads.step;
+  setup->heads.stage = options.phone.heads.stage;
   setup->heads.block = options.phone.heads.block;
   setup->heads.heads = draw_heads(setup->model.stack(), blueprint,
                                   options.prompts.attention_share.value_or(kUsualPercent) / 100.0,

@@ -34,11 +34,11 @@ bool is_law_of_plain_products(const plan::Stack& stack) {
   return stack.npu.is_float < 0.5 && stack.npu.reads_first < 0.5;
 }
 
-// Makes the plan of the system of llm.npu up to a step of its ablation: float parts run on the CPU,
-// products on the NPU.
-void apply_npu_step(const prepare::Options& options, PhoneSetup* setup) {
-  if (!options.phone.npu_step) return;
-  const prepare::NpuStep step = *options.phone.npu_step;
+// Makes the plan of the system of llm.npu up to a stage of its ablation: float parts run on the
+// CPU, products on the NPU.
+void apply_npu_stage(const prepare::Options& options, PhoneSetup* setup) {
+  if (!options.phone.npu_stage) return;
+  const prepare::NpuStage stage = *options.phone.npu_stage;
   plan::Plan& plan = setup->plan;
   const auto lane_of = [&](const std::string& kind) {
     const auto found = std::find_if(plan.lanes.begin(), plan.lanes.end(),
@@ -48,16 +48,17 @@ void apply_npu_step(const prepare::Options& options, PhoneSetup* setup) {
   const int npu = lane_of("npu");
   const int floats = lane_of("cpu") >= 0 ? lane_of("cpu") : lane_of("gpu");
   if (npu < 0 || floats < 0) {
-    throw UsageError("A step of llm.npu needs the NPU and a lane for floats: ‹lanes› \"cpu;npu\".");
+    throw UsageError(
+        "A stage of llm.npu needs the NPU and a lane for floats: ‹lanes› \"cpu;npu\".");
   }
   plan.splits.at_norms = true;
   plan.order =
-      step >= prepare::NpuStep::kOutOfOrder ? plan::Order::kOutOfOrder : plan::Order::kInOrder;
+      stage >= prepare::NpuStage::kOutOfOrder ? plan::Order::kOutOfOrder : plan::Order::kInOrder;
   for (const char* kind : {"qkv", "out", "ffn"}) plan.placements.push_back({kind, 2, npu});
   plan.placements.push_back({"", 0, floats});
-  setup->options.has_group_scales = step < prepare::NpuStep::kOutlier;
-  setup->makes_graphs_per_prompt = step == prepare::NpuStep::kNaive;
-  if (step >= prepare::NpuStep::kOutlier) setup->shadow = {floats, options.phone.npu_prune};
+  setup->options.has_group_scales = stage < prepare::NpuStage::kOutlier;
+  setup->makes_graphs_per_prompt = stage == prepare::NpuStage::kNaive;
+  if (stage >= prepare::NpuStage::kOutlier) setup->shadow = {floats, options.phone.npu_prune};
 }
 
 std::string known_stacks(const fs::path& folder) {
@@ -403,7 +404,7 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
   plan.context = context_of(options, blueprint);
   plan.chunks_in_flight = kChunksInFlight;
   plan.short_rest = 0;
-  apply_npu_step(options, setup.get());
+  apply_npu_stage(options, setup.get());
   apply_heads(options, blueprint, setup.get());
   if (options.memory.layouts) plan.order = plan::Order::kInOrder;
   if (prepare::has_neurons(options)) {

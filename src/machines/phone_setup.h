@@ -41,7 +41,7 @@ struct PhoneSetup {
 
   // Says whether a policy plans the order in which heads run (S7).
   bool orders_heads() const {
-    return heads.is_on() && heads.step == schedule::HeadStep::kOrdered &&
+    return heads.is_on() && heads.stage == schedule::HeadStage::kOrdered &&
            plan.order != plan::Order::kLockStep;
   }
 

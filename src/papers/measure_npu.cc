@@ -263,7 +263,7 @@ double NpuMeasurement::latency_gain() const { return 1.0 - orders.back().ms / or
 NpuMeasurement measure_npu(const MeasureNpuOptions& options) { return Measurer(options).run(); }
 
 void fill_measured(const NpuMeasurement& m, TestReport* report) {
-  const auto ms = [&](size_t step) { return m.ablation[step].ms; };
+  const auto ms = [&](size_t stage) { return m.ablation[stage].ms; };
   // The names are those of phones/simulated/llm.npu.json.
   const std::map<std::string_view, double> figures = {
       {"percent the matrix lane waits", 100.0 * m.orders.front().matrix_idle_share.value_or(0.0)},

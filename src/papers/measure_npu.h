@@ -1,4 +1,4 @@
-// Measures llm.npu on this machine (N12): the ablation step by step, orders of chunks, and what
+// Measures llm.npu on this machine (N12): the ablation stage by stage, orders of chunks, and what
 // outliers cost. Each setting really runs.
 #pragma once
 

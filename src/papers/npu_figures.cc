@@ -15,18 +15,18 @@ namespace {
 
 constexpr int kContextOfChunks = 2048;
 
-// Sets what a run's name says: a step of the ablation, all of them, or one processor alone.
+// Sets what a run's name says: a stage of the ablation, all of them, or one processor alone.
 void choose_run(const std::string& name, NpuRun* run) {
-  constexpr std::pair<const char*, NpuStep> kSteps[] = {{"naive", NpuStep::kNaive},
-                                                        {"chunk", NpuStep::kChunk},
-                                                        {"outlier", NpuStep::kOutlier},
-                                                        {"llm.npu", NpuStep::kOutOfOrder}};
-  for (const auto& [known, step] : kSteps) {
+  constexpr std::pair<const char*, NpuStage> kStages[] = {{"naive", NpuStage::kNaive},
+                                                          {"chunk", NpuStage::kChunk},
+                                                          {"outlier", NpuStage::kOutlier},
+                                                          {"llm.npu", NpuStage::kOutOfOrder}};
+  for (const auto& [known, stage] : kStages) {
     if (name != known) continue;
-    run->step = step;
+    run->stage = stage;
     return;
   }
-  run->step = std::nullopt;
+  run->stage = std::nullopt;
   run->processors = {lanes::processor_from_name(name)};
 }
 

@@ -14,7 +14,7 @@ prepare::Options npu_options(const std::string& folder, const std::string& model
   options.model.file = model;
   options.model.type = "q8_0";
   options.phone.processors = {Processor::kCpu, Processor::kNpu};
-  options.phone.npu_step = NpuStep::kOutOfOrder;
+  options.phone.npu_stage = NpuStage::kOutOfOrder;
   options.phone.has_values = false;
   return options;
 }
@@ -70,12 +70,12 @@ NpuRuns::NpuRuns(std::string folder, std::vector<plan::ConstantChoice> constants
 // One processor alone needs no graphs of a fixed length, so nothing of its prompts is padded.
 int NpuRuns::chunk_of(const NpuRun& run) const {
   constexpr int kMostTokens = 512;
-  if (!run.step) {
+  if (!run.stage) {
     const int n_chunks = (run.n_prompt + kMostTokens - 1) / kMostTokens;
     return (run.n_prompt + n_chunks - 1) / n_chunks;
   }
   // Without chunks a prompt has graphs of its own length.
-  return *run.step == NpuStep::kNaive ? run.n_prompt : given_.chunk;
+  return *run.stage == NpuStage::kNaive ? run.n_prompt : given_.chunk;
 }
 
 const NpuResult& NpuRuns::result(const NpuRun& run) {
@@ -85,7 +85,7 @@ const NpuResult& NpuRuns::result(const NpuRun& run) {
   prepare::Options options = npu_options(folder_, run.model);
   options.phone.file = folder_ + "/" + run.phone + ".json";
   options.phone.processors = run.processors;
-  options.phone.npu_step = run.step;
+  options.phone.npu_stage = run.stage;
   options.phone.npu_prune = run.prune.value_or(given_.prune);
   options.prompts.order = run.order;
   // Polling on shared flags is another paper's technique (H8).

@@ -13,7 +13,7 @@
 namespace troika::papers {
 
 using lanes::Processor;
-using prepare::NpuStep;
+using prepare::NpuStage;
 
 // Returns this program's name of the model with whose published name a row's configuration begins.
 // Null: llm.npu's paper has no such model.
@@ -23,7 +23,7 @@ struct NpuRun {
   std::string model;  // names a known model
   int n_prompt = 0;
   // Says how far the ablation goes; none: all runs on the first lane.
-  std::optional<NpuStep> step = NpuStep::kOutOfOrder;
+  std::optional<NpuStage> stage = NpuStage::kOutOfOrder;
   std::optional<int> prune = std::nullopt;  // the percentage of blocks; none: the paper's (N6)
   std::string phone = "8gen3";
   std::vector<Processor> processors = {Processor::kCpu, Processor::kNpu};

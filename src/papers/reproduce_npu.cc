@@ -226,16 +226,17 @@ class Reproduction {
       NpuRun run{model, n_tokens, std::nullopt};
       run.processors = {Processor::kCpu};
       const double on_cpu = runs_.result(run).prefill.seconds;
-      const auto seconds = [&](NpuStep step) {
-        return runs_.result({model, n_tokens, step}).prefill.seconds;
+      const auto seconds = [&](NpuStage stage) {
+        return runs_.result({model, n_tokens, stage}).prefill.seconds;
       };
-      const double steps[] = {seconds(NpuStep::kNaive), seconds(NpuStep::kChunk),
-                              seconds(NpuStep::kOutlier), seconds(NpuStep::kOutOfOrder)};
+      const double stages[] = {seconds(NpuStage::kNaive), seconds(NpuStage::kChunk),
+                               seconds(NpuStage::kOutlier), seconds(NpuStage::kOutOfOrder)};
       for (int i = 1; i < 4; ++i) {
-        rows_.add_ordering(fmt::format("{}: each step of the ablation is faster, {}", model, i),
-                           steps[i] < steps[i - 1]);
+        rows_.add_ordering(fmt::format("{}: each stage of the ablation is faster, {}", model, i),
+                           stages[i] < stages[i - 1]);
       }
-      rows_.add_ordering(fmt::format("{}: naive is slower than the CPU", model), steps[0] > on_cpu);
+      rows_.add_ordering(fmt::format("{}: naive is slower than the CPU", model),
+                         stages[0] > on_cpu);
     }
   }
 

@@ -17,9 +17,9 @@ namespace {
 
 const std::string kPhonesOfNpu = test::repository_file("phones");
 
-prepare::Options options_of(NpuStep step) {
+prepare::Options options_of(NpuStage stage) {
   prepare::Options options = npu_options(kPhonesOfNpu, "qwen1.5-1.8b");
-  options.phone.npu_step = step;
+  options.phone.npu_stage = stage;
   options.prompts.chunk = 256;
   options.memory.context = 1100;
   return options;
@@ -89,17 +89,17 @@ TEST(ReproduceNpu, N9_A7BModelIsHeldToTheMemoryOfTheNpu) {
 TEST(ReproduceNpu, N12EachStepOfTheAblationIsFaster) {
   NpuRuns runs(kPhonesOfNpu);
   double before = 1e9;
-  for (const NpuStep step :
-       {NpuStep::kNaive, NpuStep::kChunk, NpuStep::kOutlier, NpuStep::kOutOfOrder}) {
-    NpuRun run{"qwen1.5-1.8b", 512, step};
+  for (const NpuStage stage :
+       {NpuStage::kNaive, NpuStage::kChunk, NpuStage::kOutlier, NpuStage::kOutOfOrder}) {
+    NpuRun run{"qwen1.5-1.8b", 512, stage};
     const double seconds = runs.result(run).prefill.seconds;
-    EXPECT_LT(seconds, before) << static_cast<int>(step);
+    EXPECT_LT(seconds, before) << static_cast<int>(stage);
     before = seconds;
   }
-  prepare::Options options = options_of(NpuStep::kOutlier);
+  prepare::Options options = options_of(NpuStage::kOutlier);
   options.phone.npu_prune = 101;
   EXPECT_THROW(engine::Engine{options}, UsageError);
-  options = options_of(NpuStep::kOutlier);
+  options = options_of(NpuStage::kOutlier);
   options.phone.processors = {lanes::Processor::kNpu};
   EXPECT_THROW(engine::Engine{options}, UsageError);
 }
@@ -131,7 +131,7 @@ TEST(ReproduceNpu, N8SquareShapesAreFasterAndCanBeSwitchedOff) {
 }
 
 TEST(ReproduceNpu, N4OutliersAreComputedWhileTheNpuWorks) {
-  prepare::Options options = options_of(NpuStep::kOutlier);
+  prepare::Options options = options_of(NpuStage::kOutlier);
   options.phone.npu_prune = 0;
   engine::Engine engine(options);
   engine::Session session(engine);
@@ -163,7 +163,7 @@ TEST(ReproduceNpu, N4OutliersAreComputedWhileTheNpuWorks) {
 
 TEST(ReproduceNpu, N7OutOfOrderKeepsTheNpuBusier) {
   NpuRuns runs(kPhonesOfNpu);
-  NpuRun run{"qwen1.5-1.8b", 1024, NpuStep::kOutlier};
+  NpuRun run{"qwen1.5-1.8b", 1024, NpuStage::kOutlier};
   const double in_order = runs.result(run).npu_busy;
   run.order = plan::Order::kLockStep;
   const double lock_step = runs.result(run).npu_busy;

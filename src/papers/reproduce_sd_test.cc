@@ -60,7 +60,7 @@ TEST(ReproduceSd, D1V3TheTestRowsOfThePaper) {
 TEST(ReproduceSd, D1PromptsTakeTheTimeOfTheBackendsOwnGraph) {
   SdRuns sd(kPhonesOfSd);
   NpuRuns npu(kPhonesOfSd);
-  const NpuRun in_order{"qwen1.5-1.8b", 512, NpuStep::kOutlier, 100};
+  const NpuRun in_order{"qwen1.5-1.8b", 512, NpuStage::kOutlier, 100};
   const double backend_s = npu.result(in_order).prefill.seconds;
   const double prompt_s = sd.prompt("qwen1.5-1.8b", "8gen3", 512, sd.given().prompt_shape).seconds;
   // The two runs differ only in the lane of the head.

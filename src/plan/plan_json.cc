@@ -146,7 +146,7 @@ nlohmann::ordered_json to_json(const PromptAttention& attention) {
   if (attention.n_buckets > 0) json["buckets"] = attention.n_buckets;
   if (attention.has_head_lanes()) {
     json["head_lanes"] = attention.head_lanes;
-    json["head_step"] = head_step_name(attention.head_step);
+    json["head_step"] = head_stage_name(attention.head_stage);
   }
   if (!attention.head_scales.empty()) json["head_scales"] = attention.head_scales;
   if (attention.head_shares.empty()) return json;
@@ -165,7 +165,7 @@ void read_heads(const JsonFields& attention, int n_lanes, PromptAttention* read)
     read->n_buckets = static_cast<int>(attention.integer("buckets", 1, 9));
   if (attention.has("head_lanes")) {
     read->head_lanes = attention.integers("head_lanes", 0, n_lanes - 1);
-    read->head_step = head_step_from_name(attention.text("head_step"));
+    read->head_stage = head_stage_from_name(attention.text("head_step"));
   }
   if (!attention.has("head_scales")) return;
   for (const double scale : attention.positives("head_scales", kMostScale)) {

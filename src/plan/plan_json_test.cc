@@ -89,7 +89,7 @@ TEST(PlanJson, SparseAttentionSurvivesTheRoundTrip) {
   heads.plan.attention.head_scales = {0.5f, 0.25f, 0.125f, 3.0f};
   heads.plan.attention.n_buckets = 5;
   heads.plan.attention.head_lanes = {1, 0, 0};
-  heads.plan.attention.head_step = HeadStep::kFused;
+  heads.plan.attention.head_stage = HeadStage::kFused;
   const std::string of_heads = to_json(heads);
   EXPECT_EQ(plan_from_json(of_heads, "p").plan.attention, heads.plan.attention);
   for (const auto& [from, to] :

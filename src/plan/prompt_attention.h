@@ -26,16 +26,16 @@ constexpr bool is_by_tile(AttentionForm form) {
 }
 
 // How much of the pipeline is there in which heads go over several lanes (shadowAttn, Figure 9).
-// Each step has what the ones before it have.
-enum class HeadStep : unsigned char {
+// Each stage has what the ones before it have.
+enum class HeadStage : unsigned char {
   kInTurn,   // begins a head when the one before has ended
   kOverlap,  // lets lanes work on several heads at once (S6)
   kFused,    // launches the heads of one graph together (S5)
   kOrdered,  // takes heads in the order of Algorithm 1 (S7)
 };
-const char* head_step_name(HeadStep step);
+const char* head_stage_name(HeadStage stage);
 // Throws UsageError that lists the names.
-HeadStep head_step_from_name(std::string_view name);
+HeadStage head_stage_from_name(std::string_view name);
 
 const char* attention_form_name(AttentionForm form);
 // Throws UsageError that lists the names.
@@ -68,7 +68,7 @@ struct PromptAttention {
   // The lanes of kQuery's estimate, selection and exact part, where heads are tasks (S6). Empty:
   // the lane of attention does it all.
   std::vector<int> head_lanes = {};
-  HeadStep head_step = HeadStep::kOrdered;
+  HeadStage head_stage = HeadStage::kOrdered;
 
   bool is_sparse() const { return form != AttentionForm::kFull; }
   // Says whether 64 tokens are computed together, or have a scale together.

@@ -18,7 +18,7 @@ constexpr const char* kLoads[] = {"auto", "map", "copy"};
 constexpr const char* kExpertReads[] = {"guessed", "by-route", "in-order"};
 constexpr const char* kShadowRows[] = {"hot", "all", "none"};
 constexpr const char* kLayouts[] = {"blocks", "both", "switch"};
-constexpr const char* kNpuSteps[] = {"naive", "chunk", "outlier", "out-of-order"};
+constexpr const char* kNpuStages[] = {"naive", "chunk", "outlier", "out-of-order"};
 
 // Returns the place of a name in its list, which is the enumerator's number.
 template <size_t kNames>
@@ -169,19 +169,19 @@ void check_lanes(const LaneChoice& lanes) {
   }
 }
 
-void take_neuron_step(Options* options) {
+void take_neuron_stage(Options* options) {
   if (!options->phone.neurons.system) return;
-  const plan::NeuronSystem step = *std::exchange(options->phone.neurons.system, std::nullopt);
+  const plan::NeuronSystem stage = *std::exchange(options->phone.neurons.system, std::nullopt);
   FfnChoice& ffn = options->ffn;
   ffn.form = ffn.form.value_or(plan::FfnForm::kByNeuron);
-  if (step != plan::NeuronSystem::kXpu &&
+  if (stage != plan::NeuronSystem::kXpu &&
       (ffn.pinned_percent.value_or(0) > 0 || ffn.has_predictor)) {
     throw UsageError(fmt::format(
         "‹neurons› {} has no {}. Use ‹neurons› powerinfer-2, which has it, or leave {} out.",
-        plan::neuron_system_name(step), ffn.has_predictor ? "predictor" : "pins",
+        plan::neuron_system_name(stage), ffn.has_predictor ? "predictor" : "pins",
         ffn.has_predictor ? "‹neuron-predictor›" : "‹neuron-pins›"));
   }
-  switch (step) {
+  switch (stage) {
     case plan::NeuronSystem::kBundle:
       ffn.keeps_neurons = false;
       [[fallthrough]];
@@ -198,7 +198,7 @@ void take_neuron_step(Options* options) {
       throw UsageError(fmt::format(
           "‹neurons› {} is for a virtual phone. On this machine there are bundle, cache, "
           "pipeline and powerinfer-2; a mapped file is ‹load› map without them.",
-          plan::neuron_system_name(step)));
+          plan::neuron_system_name(stage)));
   }
 }
 
@@ -237,8 +237,8 @@ Layouts layouts_from_name(std::string_view name) {
 
 const char* layouts_name(Layouts layouts) { return kLayouts[static_cast<size_t>(layouts)]; }
 
-NpuStep npu_step_from_name(std::string_view name) {
-  return static_cast<NpuStep>(index_of(kNpuSteps, name, "npu-step"));
+NpuStage npu_stage_from_name(std::string_view name) {
+  return static_cast<NpuStage>(index_of(kNpuStages, name, "npu-step"));
 }
 
 }  // namespace troika::prepare

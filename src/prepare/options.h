@@ -23,15 +23,15 @@ struct ModelChoice {
   std::string pre_tokenizer;  // replaces the name in the file
 };
 
-// Says how much of llm.npu there is (N12); each step has what the ones before it have.
-enum class NpuStep { kNaive, kChunk, kOutlier, kOutOfOrder };
+// Says how much of llm.npu there is (N12); each stage has what the ones before it have.
+enum class NpuStage { kNaive, kChunk, kOutlier, kOutOfOrder };
 
 // Says how sparse attention of prompts goes over the lanes of a phone.
 struct PhoneHeads {
   // The lanes of the estimate, the selection and the exact part. Empty: the NPU estimates where it
   // is a lane, and the CPU does the rest.
   std::vector<lanes::Processor> lanes;
-  schedule::HeadStep step = schedule::HeadStep::kOrdered;
+  schedule::HeadStage stage = schedule::HeadStage::kOrdered;
   int n_buckets = 9;  // counts pairs of scales, for each of which there are graphs (S4)
   int block = 1;      // counts positions that are chosen together, by as many queries
   // All heads keep as many positions; else S3 gives each its own share.
@@ -45,7 +45,7 @@ struct PhoneChoice {
   std::string prompt_stack;                  // names another one that runs prompts; empty: the same
   std::vector<lanes::Processor> processors;  // the lanes; empty: all
   bool has_values = true;                    // false: the phone takes time and computes nothing
-  std::optional<NpuStep> npu_step;           // none: lanes and placements are chosen as elsewhere
+  std::optional<NpuStage> npu_stage;         // none: lanes and placements are chosen as elsewhere
   int npu_prune = 85;              // the percentage of blocks without shadow tasks (N4, N6)
   bool has_square_shapes = true;   // takes the fastest of equivalent shapes (N8)
   bool has_fast_handover = true;   // lanes poll on a flag (H8)
@@ -89,7 +89,7 @@ struct PromptChoice {
   // The next three are for the form `query` on this machine. Its lanes run estimate, selection and
   // exact part; empty: one lane runs all.
   std::vector<int> attention_lanes;
-  std::optional<plan::HeadStep> attention_step;  // says how heads go over the lanes
+  std::optional<plan::HeadStage> attention_stage;  // says how heads go over the lanes
   std::optional<int> attention_buckets;  // counts pairs of scales that are fixed beforehand (S4)
   // Tuning found these scales and shares of heads. A run of the form `query` takes them where it
   // does not take the tuned plan.
@@ -206,9 +206,9 @@ inline bool is_here(const Options& options) { return options.phone.file.empty();
 void check_options(const Options& options);
 void check_lanes(const LaneChoice& lanes);
 
-// Sets the options that a step of PowerInfer-2's ablation, as a phone is asked for it, means on
-// this machine (P13). Throws UsageError for a step that does not exist here.
-void take_neuron_step(Options* options);
+// Sets the options that a stage of PowerInfer-2's ablation, as a phone is asked for it, means on
+// this machine (P13). Throws UsageError for a stage that does not exist here.
+void take_neuron_stage(Options* options);
 
 // Says whether a phone runs an FFN by neurons.
 inline bool has_neurons(const Options& options) {
@@ -221,6 +221,6 @@ Load load_from_name(std::string_view name);
 ShadowRows shadow_rows_from_name(std::string_view name);
 Layouts layouts_from_name(std::string_view name);
 const char* layouts_name(Layouts layouts);
-NpuStep npu_step_from_name(std::string_view name);
+NpuStage npu_stage_from_name(std::string_view name);
 
 }  // namespace troika::prepare

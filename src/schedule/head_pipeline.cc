@@ -13,10 +13,10 @@ namespace troika::schedule {
 namespace {
 
 // Returns the heads that each launch estimates, in the order of the launches.
-std::vector<std::vector<int>> launches_of(const BlockHeads& block, HeadStep step) {
+std::vector<std::vector<int>> launches_of(const BlockHeads& block, HeadStage stage) {
   std::vector<std::vector<int>> launches;
   const auto n_heads = static_cast<int>(block.buckets.size());
-  if (step < HeadStep::kFused) {
+  if (stage < HeadStage::kFused) {
     for (int head = 0; head < n_heads; ++head) launches.push_back({head});
     return launches;
   }
@@ -55,11 +55,11 @@ std::vector<Piece> lower_heads(const lanes::Subgraph& subgraph, int lane,
   std::vector<int> first;  // the tasks for which the first estimate waits
   if (pipeline.stores_apart) first = {add(Role::kStore, "store", pipeline.estimate_lane, {}, {})};
   int last = -1;  // the exact part of the launch before
-  for (const std::vector<int>& launch : launches_of(block, pipeline.step)) {
+  for (const std::vector<int>& launch : launches_of(block, pipeline.stage)) {
     const auto n_heads = static_cast<int>(launch.size());
     const int n_built = *std::lower_bound(std::begin(kBuiltHeads), std::end(kBuiltHeads), n_heads);
     std::vector<int> before = first;
-    if (pipeline.step == HeadStep::kInTurn && last >= 0) before = {last};
+    if (pipeline.stage == HeadStage::kInTurn && last >= 0) before = {last};
     const int estimate =
         add(Role::kEstimate, "estimate", pipeline.estimate_lane, {launch, n_built}, before);
     for (const int head : launch) {

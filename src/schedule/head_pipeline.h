@@ -8,9 +8,9 @@
 
 namespace troika::schedule {
 
-using plan::head_step_from_name;
-using plan::head_step_name;
-using plan::HeadStep;
+using plan::head_stage_from_name;
+using plan::head_stage_name;
+using plan::HeadStage;
 
 // How the heads of queries in one block differ.
 struct BlockHeads {
@@ -23,7 +23,7 @@ struct HeadPipeline {
 
   int estimate_lane = -1;  // -1: attention is one task
   int select_lane = 0;     // the exact part runs where the plan places attention
-  HeadStep step = HeadStep::kOrdered;
+  HeadStage stage = HeadStage::kOrdered;
   int block = 1;  // counts consecutive positions that are chosen together, by as many queries
   // If set, a task of its own stores keys and values before all others: lanes that compute need
   // that.

@@ -39,11 +39,11 @@ struct PipelineModel {
 
 // Returns a pipeline in which heads 0, 2 and 5 have bucket 7, heads 1 and 4 have bucket 3, and head
 // 3 has bucket 0.
-HeadPipeline six_heads(HeadStep step) {
+HeadPipeline six_heads(HeadStage stage) {
   HeadPipeline pipeline;
   pipeline.estimate_lane = kMatrix;
   pipeline.select_lane = kCores;
-  pipeline.step = step;
+  pipeline.stage = stage;
   pipeline.heads = {{{0.1, 0.2, 0.3, 0.4, 0.05, 0.15}, {7, 3, 7, 0, 3, 7}}};
   return pipeline;
 }
@@ -56,7 +56,7 @@ TEST(HeadPipeline, S5HeadsOfOneBucketAreLaunchedTogether) {
   const PipelineModel m("tiny-llama");
   std::vector<std::vector<int>> launches;
   std::vector<int> built;
-  for (const Piece& piece : pieces_of(m, six_heads(HeadStep::kFused))) {
+  for (const Piece& piece : pieces_of(m, six_heads(HeadStage::kFused))) {
     if (piece.subgraph.role != Role::kEstimate) continue;
     EXPECT_EQ(piece.lane, kMatrix);
     EXPECT_TRUE(piece.waits_for.empty());
@@ -71,8 +71,8 @@ TEST(HeadPipeline, S5HeadsOfOneBucketAreLaunchedTogether) {
 // On lanes that compute, estimates wait until keys and values are stored.
 TEST(HeadPipeline, S6EstimatesWaitForKeysWhereTheyAreStoredApart) {
   const PipelineModel m("tiny-llama");
-  for (const HeadStep step : {HeadStep::kInTurn, HeadStep::kOverlap, HeadStep::kOrdered}) {
-    HeadPipeline pipeline = six_heads(step);
+  for (const HeadStage stage : {HeadStage::kInTurn, HeadStage::kOverlap, HeadStage::kOrdered}) {
+    HeadPipeline pipeline = six_heads(stage);
     pipeline.stores_apart = true;
     const std::vector<Piece> pieces = pieces_of(m, pipeline);
     ASSERT_EQ(pieces[0].subgraph.role, Role::kStore);
@@ -80,16 +80,16 @@ TEST(HeadPipeline, S6EstimatesWaitForKeysWhereTheyAreStoredApart) {
     for (size_t i = 1; i < pieces.size(); ++i) {
       EXPECT_FALSE(pieces[i].waits_for.empty());
       if (pieces[i].subgraph.role != Role::kEstimate) continue;
-      const bool is_first = i == 1 || step != HeadStep::kInTurn;
+      const bool is_first = i == 1 || stage != HeadStage::kInTurn;
       EXPECT_EQ(pieces[i].waits_for == std::vector<int>{0}, is_first);
     }
-    EXPECT_EQ(last_of(pieces).size(), step == HeadStep::kInTurn ? 1u : 6u);
+    EXPECT_EQ(last_of(pieces).size(), stage == HeadStage::kInTurn ? 1u : 6u);
   }
 }
 
 TEST(HeadPipeline, S5MoreHeadsThanTheLargestGraphHasAreLaunchedInParts) {
   const PipelineModel m("tiny-llama");
-  HeadPipeline pipeline = six_heads(HeadStep::kFused);
+  HeadPipeline pipeline = six_heads(HeadStage::kFused);
   pipeline.heads[0].shares.assign(20, 0.2);
   pipeline.heads[0].buckets.assign(20, 4);
   std::vector<size_t> sizes;
@@ -101,9 +101,9 @@ TEST(HeadPipeline, S5MoreHeadsThanTheLargestGraphHasAreLaunchedInParts) {
 
 TEST(HeadPipeline, S6EachHeadIsEstimatedSelectedAndComputedOnceInThatOrder) {
   const PipelineModel m("tiny-llama");
-  for (const HeadStep step :
-       {HeadStep::kInTurn, HeadStep::kOverlap, HeadStep::kFused, HeadStep::kOrdered}) {
-    const HeadPipeline pipeline = six_heads(step);
+  for (const HeadStage stage :
+       {HeadStage::kInTurn, HeadStage::kOverlap, HeadStage::kFused, HeadStage::kOrdered}) {
+    const HeadPipeline pipeline = six_heads(stage);
     const std::vector<Piece> pieces = pieces_of(m, pipeline);
     std::map<Role, std::multiset<int>> seen;
     int last_exact = -1;
@@ -114,7 +114,7 @@ TEST(HeadPipeline, S6EachHeadIsEstimatedSelectedAndComputedOnceInThatOrder) {
       switch (pieces[i].subgraph.role) {
         case Role::kEstimate:
           // In turn, a head begins when the one before has ended.
-          EXPECT_EQ(waits_for, step == HeadStep::kInTurn && last_exact >= 0
+          EXPECT_EQ(waits_for, stage == HeadStage::kInTurn && last_exact >= 0
                                    ? std::vector<int>{last_exact}
                                    : std::vector<int>());
           break;
@@ -142,17 +142,17 @@ TEST(HeadPipeline, S6EachHeadIsEstimatedSelectedAndComputedOnceInThatOrder) {
     EXPECT_EQ(seen[Role::kSelect], all);
     EXPECT_EQ(seen[Role::kExact], all);
     // Whatever follows attention waits for every head.
-    const auto n_last = step == HeadStep::kInTurn ? 1u : 6u;
+    const auto n_last = stage == HeadStage::kInTurn ? 1u : 6u;
     EXPECT_EQ(last_of(pieces).size(), n_last);
   }
 }
 
-TEST(HeadPipeline, S8StepsHaveNames) {
-  for (const HeadStep step :
-       {HeadStep::kInTurn, HeadStep::kOverlap, HeadStep::kFused, HeadStep::kOrdered}) {
-    EXPECT_EQ(head_step_from_name(head_step_name(step)), step);
+TEST(HeadPipeline, S8StagesHaveNames) {
+  for (const HeadStage stage :
+       {HeadStage::kInTurn, HeadStage::kOverlap, HeadStage::kFused, HeadStage::kOrdered}) {
+    EXPECT_EQ(head_stage_from_name(head_stage_name(stage)), stage);
   }
-  EXPECT_THROW(head_step_from_name("sideways"), UsageError);
+  EXPECT_THROW(head_stage_from_name("sideways"), UsageError);
 }
 
 // Returns a pass of two chunks of one block, with the pipeline's pieces as nodes. Estimates of the
@@ -213,7 +213,7 @@ std::vector<int> order_of(const Pass& pass, const std::vector<double>& us, Role 
 TEST(OrderedHeads, S7LanesTakeHeadsInThePlannedOrder) {
   const PipelineModel m("tiny-llama");
   for (const int select_lane : {kCores, kOther}) {
-    HeadPipeline pipeline = six_heads(HeadStep::kOrdered);
+    HeadPipeline pipeline = six_heads(HeadStage::kOrdered);
     pipeline.select_lane = select_lane;
     const std::vector<Piece> pieces = pieces_of(m, pipeline);
     const Pass pass = two_chunks(pieces);

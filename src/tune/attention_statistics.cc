@@ -12,7 +12,7 @@ namespace {
 
 using attention::kTileTokens;
 
-constexpr size_t kTokenStep = 8;  // each such token of a tile is looked at
+constexpr size_t kTokenStride = 8;  // each such token of a tile is looked at
 constexpr double kWorstShare = 0.1;
 constexpr size_t kLanes = 16;
 
@@ -37,7 +37,7 @@ std::vector<std::vector<float>> weights_of(const kernels::Table& table,
   const size_t head_size = queries.head_size;
   std::vector<std::vector<float>> weights;
   std::vector<const float*> q;
-  for (size_t t = kTokenStep - 1; t < kTileTokens; t += kTokenStep) {
+  for (size_t t = kTokenStride - 1; t < kTileTokens; t += kTokenStride) {
     for (size_t h = 0; h < queries.n_group; ++h) {
       q.push_back(queries.q + t * queries.stride + h * head_size);
       weights.emplace_back(begin + t + 1);

@@ -35,7 +35,7 @@ constexpr size_t kImportanceWindows = 2;
 // Counts passes over a window: those that the first window of each text takes, and those that are
 // timed.
 constexpr double kPassesOfWindow = 6, kTimedPasses = 4;
-constexpr size_t kTileStep = 2;       // looks at each such tile of a calibration text
+constexpr size_t kTileStride = 2;     // looks at each such tile of a calibration text
 constexpr double kShareDigits = 1e4;  // the precision of shares in plans
 constexpr double kLeastShare = 1e-4;  // lets no head keep nothing
 constexpr double kWorstNll = 1e6;
@@ -251,7 +251,7 @@ class AttentionTuner {
     plan.lengths.clear();
     engine::Engine engine(options_with(plan));
     AttentionStatistics statistics(engine.kernels().table, engine.blueprint(),
-                                   PromptAttention::kUsualFrom, kTileStep);
+                                   PromptAttention::kUsualFrom, kTileStride);
     engine::Session session(engine);
     session.watch({.inputs = &statistics});
     measure::perplexity_of_text(

@@ -18,8 +18,9 @@ using kernels::kPromptBlock;
 constexpr size_t kQueriesAtOnce = 48;
 constexpr size_t kMostQueries = 1024;
 constexpr size_t kMostTiles = 4;
-// Counts the queries of each head in a tile that are estimated: those of every kQueryStep-th token.
-constexpr size_t kQueriesOfHead = kTileTokens / kQueryStep;
+// Counts the queries of each head in a tile that are estimated: those of every kQueryStride-th
+// token.
+constexpr size_t kQueriesOfHead = kTileTokens / kQueryStride;
 
 // The sums of a query's weights: of those that are added up, and of those that stand for others.
 struct Sums {
@@ -28,7 +29,7 @@ struct Sums {
   // Returns the logarithm of the sum of e^score.
   float log_sum() const {
     // The samples' total is relative to their largest weight, which counts once.
-    const double rest = sampled.total > 0 ? kSampleStep * (double{sampled.total} - 1) + 1 : 0;
+    const double rest = sampled.total > 0 ? kSampleStride * (double{sampled.total} - 1) + 1 : 0;
     const double largest = std::max(summed.largest, sampled.largest);
     const double total = double{summed.total} * std::exp(summed.largest - largest) +
                          (rest > 0 ? rest * std::exp(sampled.largest - largest) : 0);
@@ -106,7 +107,7 @@ class Estimate {
  private:
   // Returns the first position that a tile keeps in any case because it is close by.
   size_t local_of(size_t tile) const { return begin_ + tile * kTileTokens - kLocal; }
-  size_t token_of(size_t index) const { return index * kQueryStep + first_token_; }
+  size_t token_of(size_t index) const { return index * kQueryStride + first_token_; }
 
   // Finds the sum of each query's weights.
   void sum_up() {
@@ -175,14 +176,14 @@ class Estimate {
     }
   }
 
-  // Sums positions kSampleStep, 2 kSampleStep, ... up to those close by.
+  // Sums positions kSampleStride, 2 kSampleStride, ... up to those close by.
   void sum_samples() {
-    const auto n_before = [&](size_t tile) { return (local_of(tile) - 1) / kSampleStep; };
+    const auto n_before = [&](size_t tile) { return (local_of(tile) - 1) / kSampleStride; };
     const size_t n_all = n_before(n_tiles_ - 1);
     for (size_t first = 0; first < n_all; first += kPromptBlock) {
       const size_t n_packed = std::min(kPromptBlock, n_all - first);
       buffers_.keys.pack(table_, positions_, 0, n_packed,
-                         [&](size_t i) { return (first + i + 1) * kSampleStep; });
+                         [&](size_t i) { return (first + i + 1) * kSampleStride; });
       for (size_t tile = 0; tile < n_tiles_; ++tile) {
         if (n_before(tile) <= first) continue;
         const size_t n = std::min(n_packed, n_before(tile) - first);
@@ -229,7 +230,7 @@ class Estimate {
 };
 
 static_assert(kLocal + kTileTokens <= kPromptBlock && kFirst <= kPromptBlock);
-static_assert(kLeastPositions >= kMeanEnd && kLeastPositions > kLocal + kSampleStep);
+static_assert(kLeastPositions >= kMeanEnd && kLeastPositions > kLocal + kSampleStride);
 
 }  // namespace
 
@@ -249,7 +250,8 @@ void estimate_tiles(const kernels::Table& table, const Positions& positions, con
   // Every second token is estimated, from the second one on: so each may choose for the token
   // before it.
   Areas areas(workspace);
-  Estimate(table, positions, queries, begin, kQueryStep - 1, room, areas).raise(importance, stride);
+  Estimate(table, positions, queries, begin, kQueryStride - 1, room, areas)
+      .raise(importance, stride);
 }
 
 void mark_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,

@@ -20,8 +20,8 @@ namespace troika::attention {
 inline constexpr size_t kTileTokens = 64;  // tokens of a tile; each tile begins at a multiple of it
 inline constexpr size_t kFirst = 16;       // the first positions (sinks), which every tile keeps
 inline constexpr size_t kLocal = 64;       // the positions close before a tile, which it keeps
-inline constexpr size_t kSampleStep = 32;
-inline constexpr size_t kQueryStep = 2;  // every second token of a tile is estimated
+inline constexpr size_t kSampleStride = 32;
+inline constexpr size_t kQueryStride = 2;  // every second token of a tile is estimated
 // A tile that chooses has at least this many positions before it: enough to estimate from.
 inline constexpr size_t kLeastPositions = 512;
 

@@ -36,11 +36,11 @@ KeyLevels::KeyLevels(Areas& areas, size_t head_size, size_t n_positions) : head_
 void KeyLevels::set_mean(const kernels::Table& table, const Positions& positions) {
   TROIKA_ASSERT(positions.size() >= kMeanEnd);
   std::fill_n(minus_mean_, head_size_, 0.0f);
-  for (size_t p = kMeanStep; p < kMeanEnd; p += kMeanStep) {
+  for (size_t p = kMeanStride; p < kMeanEnd; p += kMeanStride) {
     table.load_kv(positions.k.type, positions.key(p), rows_, head_size_);
     table.add(minus_mean_, rows_, minus_mean_, head_size_);
   }
-  constexpr auto kSummands = static_cast<float>(kMeanEnd / kMeanStep - 1);
+  constexpr auto kSummands = static_cast<float>(kMeanEnd / kMeanStride - 1);
   table.scale(minus_mean_, -1.0f / kSummands, minus_mean_, head_size_);
 }
 

@@ -10,9 +10,9 @@
 
 namespace troika::attention {
 
-// The mean is taken over positions kMeanStep, 2 kMeanStep, ... below kMeanEnd. Every estimate has
-// that many positions before it, so the mean does not depend on who asks.
-inline constexpr size_t kMeanStep = 8, kMeanEnd = 512;
+// The mean is taken over positions kMeanStride, 2 kMeanStride, ... below kMeanEnd. Every estimate
+// has that many positions before it, so the mean does not depend on who asks.
+inline constexpr size_t kMeanStride = 8, kMeanEnd = 512;
 
 // Has room for n_positions keys in strips, and for one strip that is being made.
 class KeyLevels {

@@ -18,11 +18,11 @@ struct ScalePair {
 
 inline constexpr size_t kScaleBuckets = 9;
 inline constexpr float kMostLevel = 127.0f;  // larger values are clipped to it
-inline constexpr float kScaleStep = 0.5f;    // the factor between neighbouring scales: sigma
+inline constexpr float kScaleRatio = 0.5f;   // the factor between neighbouring scales: sigma
 
 // Returns the pairs whose scales are lambda^Q and lambda^K, each times sigma, 1 or 1 / sigma; the
 // mean pair stands first.
-std::array<ScalePair, kScaleBuckets> scale_buckets(ScalePair mean, float sigma = kScaleStep);
+std::array<ScalePair, kScaleBuckets> scale_buckets(ScalePair mean, float sigma = kScaleRatio);
 // Returns n of these pairs: all nine, five that differ from the mean in one scale at most, or the
 // mean alone. The mean stands first. REQUIRES: n is 9, 5 or 1.
 std::vector<ScalePair> buckets_around(ScalePair mean, int n);

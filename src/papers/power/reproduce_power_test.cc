@@ -71,7 +71,7 @@ TEST(ReproducePower, V3_ARowWithAHoleIsASentence) {
             std::string::npos);
 }
 
-// Each step of the ablation also has what the steps before it have.
+// Each stage of the ablation also has what the stages before it have.
 TEST(ReproducePower, P13EachSystemIsOneSwitch) {
   PowerRuns runs(kPhonesOfPower);
   const auto result = [&](NeuronSystem system) -> const PowerResult& {

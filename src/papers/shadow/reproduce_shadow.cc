@@ -222,7 +222,7 @@ class ShadowReproduction {
     const auto seconds = [&](const ShadowRun& run) { return request_s(run, octopus); };
     const ShadowRun ours = {.model = kQwen, .n_prompt = octopus.n_prompt};
     ShadowRun run = ours;
-    run.step = schedule::HeadStep::kInTurn;
+    run.stage = schedule::HeadStage::kInTurn;
     rows_.add_ordering("without its pipeline shadowAttn is slower", seconds(ours) < seconds(run));
     std::vector<double> ours_s;
     for (const char* cores : {"small=1", kOneMiddle, "prime=1"}) {
@@ -303,11 +303,11 @@ std::vector<AblationRow> ablation_of_shadowattn(const PhoneFolder& folder) {
   };
   ShadowRun run = {.model = kQwen, .n_prompt = octopus.n_prompt};
   add("all of shadowAttn", run);
-  run.step = schedule::HeadStep::kFused;
+  run.stage = schedule::HeadStage::kFused;
   add("heads in the order of their buckets", run);
-  run.step = schedule::HeadStep::kOverlap;
+  run.stage = schedule::HeadStage::kOverlap;
   add("each head launched by itself", run);
-  run.step = schedule::HeadStep::kInTurn;
+  run.stage = schedule::HeadStage::kInTurn;
   add("no pipeline: heads in turn", run);
   run.n_buckets = 1;
   add("one pair of scales", run);

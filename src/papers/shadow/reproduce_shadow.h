@@ -26,8 +26,8 @@ struct ShadowSensitivity {
 };
 std::vector<ShadowSensitivity> sensitivities_of_shadowattn(const PhoneFolder& folder);
 
-// A step of section 5.2, which takes ever more parts of shadowAttn away, on Qwen2-0.5B and a prompt
-// of Octopus (S8).
+// A stage of section 5.2, which takes ever more parts of shadowAttn away, on Qwen2-0.5B and a
+// prompt of Octopus (S8).
 struct AblationRow {
   std::string what;
   double seconds = 0.0;  // the time of the whole request

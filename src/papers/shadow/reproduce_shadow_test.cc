@@ -15,7 +15,7 @@
 namespace troika::papers {
 namespace {
 
-using schedule::HeadStep;
+using schedule::HeadStage;
 
 const std::string kPhonesOfShadow = test::repository_file("phones");
 constexpr const char* kPhoneLm = "phonelm-0.5b";
@@ -53,24 +53,24 @@ TEST(ReproduceShadow, V3TheFiguresAreThoseOfAnyRun) {
   EXPECT_NEAR(same.prefill[0].seconds, shadow.prefill.seconds, 1e-9);
   EXPECT_NEAR(same.prefill[0].joules, shadow.prefill.joules, 1e-6);
   EXPECT_NEAR(same.decode.seconds / 8, shadow.step_s, 1e-9);
-  options.phone.heads.step = HeadStep::kInTurn;
+  options.phone.heads.stage = HeadStage::kInTurn;
   EXPECT_GT(simulate().prefill[0].seconds, same.prefill[0].seconds);
 }
 
-double shadow_prompt_s(ShadowRuns& runs, HeadStep step, int n_buckets = 9) {
-  return runs.request({.model = kPhoneLm, .n_prompt = 1024, .step = step, .n_buckets = n_buckets})
+double shadow_prompt_s(ShadowRuns& runs, HeadStage stage, int n_buckets = 9) {
+  return runs.request({.model = kPhoneLm, .n_prompt = 1024, .stage = stage, .n_buckets = n_buckets})
       .prefill.seconds;
 }
 
 TEST(ReproduceShadow, S8EachPartOfThePipelineTakesTimeAway) {
   ShadowRuns runs(kPhonesOfShadow);
-  const double in_turn = shadow_prompt_s(runs, HeadStep::kInTurn);
-  const double overlap = shadow_prompt_s(runs, HeadStep::kOverlap);
-  const double fused = shadow_prompt_s(runs, HeadStep::kFused);
+  const double in_turn = shadow_prompt_s(runs, HeadStage::kInTurn);
+  const double overlap = shadow_prompt_s(runs, HeadStage::kOverlap);
+  const double fused = shadow_prompt_s(runs, HeadStage::kFused);
   EXPECT_LT(overlap, in_turn);
   EXPECT_LT(fused, overlap);
   // With a single graph, more heads share it.
-  EXPECT_LE(shadow_prompt_s(runs, HeadStep::kFused, 1), fused);
+  EXPECT_LE(shadow_prompt_s(runs, HeadStage::kFused, 1), fused);
 }
 
 TEST(ReproduceShadow, S8AlternativesCostWhatTheyCompute) {

@@ -138,7 +138,7 @@ prepare::Options ShadowRuns::options_of(const ShadowRun& run) const {
       break;
   }
   options.prompts.attention = plan::AttentionForm::kQuery;
-  options.phone.heads.step = run.step;
+  options.phone.heads.stage = run.stage;
   options.phone.heads.n_buckets = run.n_buckets;
   options.phone.heads.has_equal_shares = run.has_equal_shares;
   return options;

@@ -34,7 +34,7 @@ struct ShadowRun {
   int n_prompt = 0;
   std::string phone = "8gen3";
   std::string cores = kOneMiddle;
-  schedule::HeadStep step = schedule::HeadStep::kOrdered;
+  schedule::HeadStage stage = schedule::HeadStage::kOrdered;
   int n_buckets = 9;
   bool has_equal_shares = false;
   double bus_taken_gb_s = 0.0;

@@ -31,7 +31,7 @@ AttentionForm attention_form_from_name(std::string_view name) {
 
 namespace {
 
-constexpr const char* kSteps[] = {"in-turn", "overlap", "fused", "ordered"};
+constexpr const char* kStages[] = {"in-turn", "overlap", "fused", "ordered"};
 
 void check_head_lanes(const Plan& plan) {
   const PromptAttention& attention = plan.attention;
@@ -91,13 +91,13 @@ void check_buckets(const PromptAttention& attention) {
 
 }  // namespace
 
-const char* head_step_name(HeadStep step) { return kSteps[static_cast<size_t>(step)]; }
+const char* head_stage_name(HeadStage stage) { return kStages[static_cast<size_t>(stage)]; }
 
-HeadStep head_step_from_name(std::string_view name) {
-  const auto at = std::find(std::begin(kSteps), std::end(kSteps), name);
-  if (at != std::end(kSteps)) return static_cast<HeadStep>(at - std::begin(kSteps));
+HeadStage head_stage_from_name(std::string_view name) {
+  const auto at = std::find(std::begin(kStages), std::end(kStages), name);
+  if (at != std::end(kStages)) return static_cast<HeadStage>(at - std::begin(kStages));
   throw UsageError(fmt::format("‹attention-heads› '{}' is not understood; there are {}.", name,
-                               fmt::join(kSteps, ", ")));
+                               fmt::join(kStages, ", ")));
 }
 
 attention::ScalePair scales_of(const PromptAttention& attention, size_t head) {

@@ -194,7 +194,7 @@ void choose_heads(const Options& options, plan::Plan* plan) {
     attention.n_buckets = static_cast<int>(attention::kScaleBuckets);
   }
   attention.n_buckets = prompts.attention_buckets.value_or(attention.n_buckets);
-  attention.head_step = prompts.attention_step.value_or(attention.head_step);
+  attention.head_stage = prompts.attention_stage.value_or(attention.head_stage);
   if (prompts.attention_lanes.empty()) return;
   attention.head_lanes = prompts.attention_lanes;
   // The rule precedes all others for attention. Generation attends fully on the same lane.
