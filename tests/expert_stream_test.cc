@@ -299,11 +299,11 @@ class ExpertsByHand : public testing::TestWithParam<bool> {
       if (stream_->n_places() >= n_places) return;
     }
   }
-  FilePart part_of(int mixture, int product, int expert) const {
+  FileRange part_of(int mixture, int product, int expert) const {
     const model::Mixture at = model::mixtures(blueprint_)[static_cast<size_t>(mixture)];
     const weights::Matrix& matrix = weights_->matrix(at.products[static_cast<size_t>(product)]);
     const size_t bytes = matrix.row_bytes * static_cast<size_t>(matrix.n_rows) / kExperts;
-    return file_part(*file_, matrix.data + static_cast<size_t>(expert) * bytes, bytes);
+    return file_range(*file_, matrix.data + static_cast<size_t>(expert) * bytes, bytes);
   }
   size_t least_of_experts() const {
     const ExpertStream::Shares shares = ExpertStream::shares_of(
@@ -369,7 +369,7 @@ class ExpertsByHand : public testing::TestWithParam<bool> {
 };
 
 // Says whether a read brings bytes of this part.
-bool is_within(const lanes::ReadRequest& read, const FilePart& part) {
+bool is_within(const lanes::ReadRequest& read, const FileRange& part) {
   return read.offset + read.bytes > part.offset && read.offset < part.offset + part.bytes;
 }
 
@@ -427,7 +427,7 @@ TEST_P(ExpertsByHand, P10AScanReadsAheadWhileWantedExpertsAreRead) {
   if (!GetParam()) GTEST_SKIP() << "One thread reads one part after the other.";
   std::atomic<bool> is_held = true;
   std::atomic<int> n_ahead = 0;
-  const FilePart held = part_of(0, 0, 7);
+  const FileRange held = part_of(0, 0, 7);
   const uint64_t next = part_of(1, 0, 0).offset;
   const uint64_t next_end = part_of(1, 0, kExperts - 1).offset + held.bytes;
   const EndOfStream end{stream_};
@@ -502,7 +502,7 @@ TEST_P(ExpertsByHand, P10AReadThatFailedIsSaidOnlyToAPassThatWantsIt) {
 }
 
 TEST_P(ExpertsByHand, P10APassThatWantsWhatFailedHalfHearsWhy) {
-  const FilePart first = part_of(0, 0, 2), failed = part_of(1, 0, 4), held = part_of(1, 1, 4);
+  const FileRange first = part_of(0, 0, 2), failed = part_of(1, 0, 4), held = part_of(1, 1, 4);
   std::atomic<bool> is_held = true, has_failed = false;
   const EndOfStream end{stream_};
   spoil_ = [&](const lanes::ReadRequest& read, int64_t returned) -> int64_t {

@@ -21,8 +21,8 @@ using engine::Engine;
 using engine::Session;
 using lanes::Range;
 using plan::Int8Method;
-using schedule::CutPart;
-using schedule::Parts;
+using schedule::LaneRanges;
+using schedule::RangeCut;
 using test_support::copy_of;
 using test_support::TinyEngine;
 using test_support::TinyModel;
@@ -40,7 +40,7 @@ class RandomCuts {
  public:
   explicit RandomCuts(uint64_t seed) : seed_(seed) {}
 
-  Parts operator()(const lanes::Subgraph& subgraph, plan::Shape shape) {
+  RangeCut operator()(const lanes::Subgraph& subgraph, plan::Shape shape) {
     first_lane_ = up_to(1);
     if (subgraph.is_dynamic()) return heads(subgraph.blueprint->n_kv_heads);
     std::vector<int> products;  // has the number of rows of each product
@@ -65,17 +65,17 @@ class RandomCuts {
   int up_to(int n) { return static_cast<int>(random_unit(seed_, counter_++) * (n + 1)); }
   int lane(int part) const { return (first_lane_ + part) % 2; }
 
-  Parts heads(int n_heads) {
+  RangeCut heads(int n_heads) {
     const int border = up_to(n_heads);
-    Parts parts(2);
+    RangeCut parts(2);
     parts[0] = {.lane = lane(0), .heads = {0, border}};
     parts[1] = {.lane = lane(1), .heads = {border, n_heads}};
     return parts;
   }
 
-  Parts tokens(int n_tokens) {
+  RangeCut tokens(int n_tokens) {
     const int first = up_to(n_tokens), second = first + up_to(n_tokens - first);
-    Parts parts(3);
+    RangeCut parts(3);
     parts[0] = {.lane = lane(0), .tokens = {0, first}};
     parts[1] = {.lane = lane(1), .tokens = {first, second}};
     parts[2] = {.lane = lane(0), .tokens = {second}};
@@ -84,8 +84,8 @@ class RandomCuts {
 
   // Cuts the products of one subgraph at different places or, as gate and up mostly are, at the
   // same.
-  Parts rows(const std::vector<int>& products, Range tokens) {
-    Parts parts(2);
+  RangeCut rows(const std::vector<int>& products, Range tokens) {
+    RangeCut parts(2);
     parts[0].lane = lane(0), parts[1].lane = lane(1);
     parts[0].tokens = parts[1].tokens = tokens;
     const bool is_alike = up_to(1) == 0;
@@ -99,9 +99,9 @@ class RandomCuts {
     return parts;
   }
 
-  Parts rectangles(const std::vector<int>& products, int n_tokens) {
+  RangeCut rectangles(const std::vector<int>& products, int n_tokens) {
     const int border = up_to(n_tokens);
-    Parts parts = rows(products, {border});
+    RangeCut parts = rows(products, {border});
     parts.push_back({.lane = lane(0), .tokens = {0, border}});
     return parts;
   }
@@ -125,7 +125,7 @@ void expect_equal(Engine& uncut, const std::vector<Row>& expected, const prepare
   cut.plan.exact->chunks_in_flight = 2;
   cut.plan.exact->splits.at_norms = seed % 3 == 0;
   cut.plan.exact->placements = {{"out", 0, 1}, {"qkv", 2, 1}};
-  cut.lanes.parts = RandomCuts(seed);
+  cut.lanes.range_cut = RandomCuts(seed);
   cut.memory.load = seed % 2 == 1 ? prepare::Load::kCopy : prepare::Load::kMap;
   Engine engine(cut);
   size_t n_cut = 0, n_uncut = 0, n_on_second = 0;
@@ -208,9 +208,9 @@ TEST(PiecesOfInt8, PackedCopiesAreCutToo) {
 TEST(PiecesOfALlama, ACutThatDoesNotMakeUpAProductIsRefusedInASentence) {
   const TinyModel model = model_of("llama");
   prepare::Options options;
-  options.lanes.parts = [](const lanes::Subgraph& subgraph, plan::Shape) -> Parts {
+  options.lanes.range_cut = [](const lanes::Subgraph& subgraph, plan::Shape) -> RangeCut {
     if (std::string(subgraph.name) != "ffn") return {};
-    Parts parts(1);
+    RangeCut parts(1);
     parts[0].tokens = {1};
     return parts;
   };

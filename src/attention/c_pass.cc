@@ -44,11 +44,11 @@ struct Stretch {
   size_t n_items() const { return (last - first + step - 1) / step; }
 };
 
-struct Parts {
+struct TokenStretches {
   // Tokens that see everything, tokens that choose, and those of a last tile that is not whole.
   Stretch before, chosen, behind;
 
-  Parts(const troika_attention& attention, const troika_attention_call& call) {
+  TokenStretches(const troika_attention& attention, const troika_attention_call& call) {
     const auto n = static_cast<size_t>(call.n_tokens);
     const auto position = static_cast<size_t>(call.first_position);
     const auto from = static_cast<size_t>(attention.options.from);
@@ -136,7 +136,7 @@ class Pass {
       : attention_(attention),
         call_(call),
         n_positions_(n_positions_of(call)),
-        parts_(attention, call),
+        stretches_(attention, call),
         rooms_(attention, call, begin_of(call)) {}
 
   void run() {
@@ -148,9 +148,10 @@ class Pass {
         static_cast<Pass*>(pass)->convert(static_cast<size_t>(item));
       });
     }
-    over(parts_.n_items() * attention_.n_kv_heads(), [](void* pass, int64_t item, int32_t worker) {
-      static_cast<Pass*>(pass)->attend(static_cast<size_t>(item), static_cast<size_t>(worker));
-    });
+    over(stretches_.n_items() * attention_.n_kv_heads(),
+         [](void* pass, int64_t item, int32_t worker) {
+           static_cast<Pass*>(pass)->attend(static_cast<size_t>(item), static_cast<size_t>(worker));
+         });
   }
 
  private:
@@ -213,8 +214,8 @@ class Pass {
   void attend(size_t item, size_t worker) {
     const size_t kv_head = item % attention_.n_kv_heads();
     size_t i = item / attention_.n_kv_heads();
-    const Stretch* stretch = &parts_.before;
-    for (const Stretch* next : {&parts_.chosen, &parts_.behind}) {
+    const Stretch* stretch = &stretches_.before;
+    for (const Stretch* next : {&stretches_.chosen, &stretches_.behind}) {
       if (i < stretch->n_items()) break;
       i -= stretch->n_items();
       stretch = next;
@@ -223,7 +224,7 @@ class Pass {
     const size_t last = std::min(first + stretch->step, stretch->last);
     const Rooms::WorkerRoom room(attention_, call_, rooms_.workers + worker * rooms_.worker_bytes);
     copy_queries(first, last, kv_head, room.q);
-    compute(stretch == &parts_.chosen, first, last, kv_head, room);
+    compute(stretch == &stretches_.chosen, first, last, kv_head, room);
     copy_results(first, last, kv_head, room.out);
   }
 
@@ -285,7 +286,7 @@ class Pass {
   const troika_attention& attention_;
   const troika_attention_call& call_;
   size_t n_positions_;
-  Parts parts_;
+  TokenStretches stretches_;
   Rooms rooms_;
 };
 

@@ -96,7 +96,7 @@ bool has_work(const model::Blueprint& blueprint, const plan::Plan& plan, int lan
                        return has_share(cut.rows) || has_share(cut.tokens) || has_share(cut.heads);
                      }) ||
          std::any_of(plan.lengths.begin(), plan.lengths.end(),
-                     [&](const plan::LengthParts& length) { return has_share(length.parts); });
+                     [&](const plan::LengthCut& length) { return has_share(length.tokens); });
 }
 
 std::string shapes_text(const plan::Plan& plan) {
@@ -111,7 +111,7 @@ std::string shapes_text(const plan::Plan& plan) {
 bool has_shape(const plan::Plan& plan, const plan::TensorCut& cut) {
   const std::string name = cut.subgraph.empty() ? "ffn" : cut.subgraph;
   std::vector<plan::Shape> shapes = plan.body_shapes();
-  for (const plan::LengthParts& length : plan.lengths) {
+  for (const plan::LengthCut& length : plan.lengths) {
     shapes.push_back({plan::Phase::kPrompt, length.n_tokens});
   }
   if (name == "head") {

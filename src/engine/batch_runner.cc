@@ -67,7 +67,7 @@ void BatchRunner::run_placed(const cache::Batch& batch, const Watch& watch, Choo
 
 void BatchRunner::run(const cache::Batch& batch, plan::Phase phase, RowSink sink, ChooseRows choose,
                       const Watch& watch) {
-  const PhoneParts phone = engine_.phone();
+  const EnginePhone phone = engine_.phone();
   if (phase == plan::Phase::kStep && phone.prompts != nullptr) {
     phone.prompts->finish({watch.trace, engine_.machine().lanes().size()});
   }
@@ -94,7 +94,7 @@ void BatchRunner::run_prompt(const cache::Batch& batch, int n_prompt, RowSink si
     std::vector<lanes::Run> runs;
     std::vector<size_t> firsts;  // the first row of each chunk
     for (size_t first = 0; first < batch.rows.size();) {
-      const plan::Shape part = engine_.plan().prompt_part(batch.rows[first].position, n_prompt);
+      const plan::Shape part = engine_.plan().prompt_chunk(batch.rows[first].position, n_prompt);
       const size_t n_rows = std::min(static_cast<size_t>(part.n_rows), batch.rows.size() - first);
       chunks.push_back(&graphs.body(part.phase, static_cast<int>(n_rows)));
       runs.push_back(run_of_rows(part.phase, first, n_rows));

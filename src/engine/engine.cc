@@ -66,7 +66,7 @@ void Engine::make_graphs(const prepare::Options& options) {
   schedule::GraphOptions how;
   how.has_values = has_values_;
   how.is_op_by_op = options.lanes.is_op_by_op;
-  how.parts = options.lanes.parts;
+  how.range_cut = options.lanes.range_cut;
   if (phone_setup_ != nullptr) {
     how.shadow = phone_setup_->shadow;
     how.heads = phone_setup_->heads;
@@ -93,7 +93,7 @@ void Engine::check_memory() {
   ledger_.check();
 }
 
-PhoneParts Engine::phone() const {
+EnginePhone Engine::phone() const {
   if (phone_setup_ == nullptr) return {};
   return {.machine = static_cast<const lanes::VirtualPhone*>(machine_.get()),
           .setup = phone_setup_.get(),

@@ -33,7 +33,7 @@ struct Start {
 };
 
 // A virtual phone and what an engine has beside it.
-struct PhoneParts {
+struct EnginePhone {
   const lanes::VirtualPhone* machine = nullptr;
   const machines::PhoneSetup* setup = nullptr;  // what the phone was planned with
   machines::PhonePrompts* prompts = nullptr;    // what goes on beside prompts
@@ -67,7 +67,7 @@ class Engine {
   const plan::Ledger& ledger() const { return ledger_; }
 
   // Returns the phone that stands in for this machine; all of it is null where there is none.
-  PhoneParts phone() const;
+  EnginePhone phone() const;
   // Returns false where passes take modelled time only, so that logits mean nothing.
   bool has_values() const { return has_values_; }
 

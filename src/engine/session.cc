@@ -155,7 +155,7 @@ Watch Session::watch_of(PromptObserver* observer) const {
 int Session::n_in_buffers(int position, int n_prompt) const {
   int end = position;
   for (int i = 0; i < engine_.graphs().n_sets() && end < n_prompt; ++i) {
-    end += engine_.plan().prompt_part(end, n_prompt).n_rows;
+    end += engine_.plan().prompt_chunk(end, n_prompt).n_rows;
   }
   return end - position;
 }
@@ -165,7 +165,7 @@ int Session::read_prompt(int most_tokens, PromptObserver* observer) {
   const auto n_prompt = static_cast<int>(prompt_.size());
   const auto position = static_cast<int>(n_read_);
   const bool has_lanes = engine_.machine().lanes().size() > 1;
-  const plan::Shape shape = engine_.plan().prompt_part(position, n_prompt);
+  const plan::Shape shape = engine_.plan().prompt_chunk(position, n_prompt);
   batch_.clear();
   int most = has_lanes ? most_tokens : std::min(most_tokens, shape.n_rows);
   if (observer != nullptr) most = std::min(most, n_in_buffers(position, n_prompt));
@@ -264,7 +264,7 @@ void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {
   is_first_part_ = true;
   for (size_t n_done = 0; n_done < tokens.size();) {
     const auto position = static_cast<int>(history_.size());
-    const plan::Shape shape = engine_.plan().prompt_part(position, n_prompt);
+    const plan::Shape shape = engine_.plan().prompt_chunk(position, n_prompt);
     const std::span<const Token> part = tokens.subspan(n_done, static_cast<size_t>(shape.n_rows));
     const auto pass_on = [&](int index, std::span<const float> row) {
       if (sink) sink(static_cast<int>(n_done) + index, row);

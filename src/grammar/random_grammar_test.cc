@@ -11,43 +11,45 @@
 namespace troika::grammar {
 namespace {
 
-struct Part {
+struct RandomExpr {
   enum Kind { kLetter, kCall, kSequence, kChoice, kStar, kNothing } kind;
   char letter = 0;
   int rule = 0;
-  std::vector<Part> parts{};
+  std::vector<RandomExpr> parts{};
 };
 
 constexpr int kRules = 3;
 constexpr const char* kNames[kRules] = {"root", "one", "two"};
 
-Part random_part(uint32_t* random, int depth) {
+RandomExpr random_expr(uint32_t* random, int depth) {
   const uint32_t kind = next_random(random, depth > 0 ? 9 : 4);
-  if (kind < 3) return {Part::kLetter, static_cast<char>('a' + next_random(random, 3))};
-  if (kind == 3) return {Part::kCall, 0, static_cast<int>(next_random(random, kRules))};
-  if (kind == 8 && next_random(random, 3) == 0) return {Part::kNothing};
-  Part part{kind < 6 ? Part::kSequence : kind < 8 ? Part::kChoice : Part::kStar};
-  const uint32_t n = part.kind == Part::kStar ? 1 : 2 + next_random(random, 2);
-  for (uint32_t i = 0; i < n; ++i) part.parts.push_back(random_part(random, depth - 1));
+  if (kind < 3) return {RandomExpr::kLetter, static_cast<char>('a' + next_random(random, 3))};
+  if (kind == 3) return {RandomExpr::kCall, 0, static_cast<int>(next_random(random, kRules))};
+  if (kind == 8 && next_random(random, 3) == 0) return {RandomExpr::kNothing};
+  RandomExpr part{kind < 6   ? RandomExpr::kSequence
+                  : kind < 8 ? RandomExpr::kChoice
+                             : RandomExpr::kStar};
+  const uint32_t n = part.kind == RandomExpr::kStar ? 1 : 2 + next_random(random, 2);
+  for (uint32_t i = 0; i < n; ++i) part.parts.push_back(random_expr(random, depth - 1));
   return part;
 }
 
-std::string written(const Part& part) {
+std::string written(const RandomExpr& part) {
   switch (part.kind) {
-    case Part::kLetter:
+    case RandomExpr::kLetter:
       return std::string("\"") + part.letter + "\"";
-    case Part::kCall:
+    case RandomExpr::kCall:
       return kNames[part.rule];
-    case Part::kNothing:
+    case RandomExpr::kNothing:
       return "\"\"";
-    case Part::kStar:
+    case RandomExpr::kStar:
       return "(" + written(part.parts[0]) + ")*";
     default:
       break;
   }
   std::string text;
-  for (const Part& p : part.parts) {
-    if (!text.empty()) text += part.kind == Part::kChoice ? " | " : " ";
+  for (const RandomExpr& p : part.parts) {
+    if (!text.empty()) text += part.kind == RandomExpr::kChoice ? " | " : " ";
     text += written(p);
   }
   return "(" + text + ")";
@@ -57,34 +59,34 @@ std::string written(const Part& part) {
 // far.
 using Ends = std::map<std::pair<int, size_t>, std::set<size_t>>;
 
-std::set<size_t> ends_of(const Part& part, const std::string& text, size_t from,
+std::set<size_t> ends_of(const RandomExpr& part, const std::string& text, size_t from,
                          const Ends& rules) {
   std::set<size_t> ends;
   switch (part.kind) {
-    case Part::kLetter:
+    case RandomExpr::kLetter:
       if (from < text.size() && text[from] == part.letter) ends.insert(from + 1);
       break;
-    case Part::kCall: {
+    case RandomExpr::kCall: {
       const auto found = rules.find({part.rule, from});
       if (found != rules.end()) ends = found->second;
       break;
     }
-    case Part::kNothing:
+    case RandomExpr::kNothing:
       ends.insert(from);
       break;
-    case Part::kChoice:
-      for (const Part& p : part.parts) ends.merge(ends_of(p, text, from, rules));
+    case RandomExpr::kChoice:
+      for (const RandomExpr& p : part.parts) ends.merge(ends_of(p, text, from, rules));
       break;
-    case Part::kSequence: {
+    case RandomExpr::kSequence: {
       ends = {from};
-      for (const Part& p : part.parts) {
+      for (const RandomExpr& p : part.parts) {
         std::set<size_t> next;
         for (const size_t end : ends) next.merge(ends_of(p, text, end, rules));
         ends = next;
       }
       break;
     }
-    case Part::kStar: {
+    case RandomExpr::kStar: {
       std::set<size_t> open = {from};
       while (!open.empty()) {
         std::set<size_t> next;
@@ -101,7 +103,7 @@ std::set<size_t> ends_of(const Part& part, const std::string& text, size_t from,
   return ends;
 }
 
-bool recognised(const std::vector<Part>& rules, const std::string& text) {
+bool recognised(const std::vector<RandomExpr>& rules, const std::string& text) {
   Ends known;
   for (size_t n = 1; n > 0;) {
     n = 0;
@@ -121,10 +123,10 @@ TEST(RandomGrammars, AcceptWhatARecogniserAccepts) {
   uint32_t random = 7;
   int n_accepted = 0, n_refused = 0, n_compiled = 0;
   for (int i = 0; i < 300; ++i) {
-    std::vector<Part> rules;
+    std::vector<RandomExpr> rules;
     std::string gbnf;
     for (int rule = 0; rule < kRules; ++rule) {
-      rules.push_back(random_part(&random, 3));
+      rules.push_back(random_expr(&random, 3));
       gbnf += std::string(kNames[rule]) + " ::= " + written(rules.back()) + "\n";
     }
     std::shared_ptr<Grammar> grammar;

@@ -151,7 +151,7 @@ ValueId Builder::rope(ValueId input, int n_heads, int index) {
   return input;
 }
 
-ValueId Builder::attention(ValueId q, ValueId k, ValueId v, const AttentionPart& part) {
+ValueId Builder::attention(ValueId q, ValueId k, ValueId v, const AttentionFacts& part) {
   Op& op = push(OpKind::kAttention, value("attention", width_of(q)));
   op.inputs = {q, k, v};
   op.scale = part.scale != 0.0f
@@ -204,7 +204,7 @@ std::array<ValueId, 3> Builder::attention_inputs(ValueId input) {
   return {q, k, linear_rows(input, "v", fused, q_width + kv_width, kv_width, n_rows)};
 }
 
-ValueId Builder::attention_block(ValueId input, const AttentionPart& part) {
+ValueId Builder::attention_block(ValueId input, const AttentionFacts& part) {
   const Blueprint& b = blueprint_;
   const auto [q, k, v] = attention_inputs(input);
   if (has_layer_tensor("attn_q_norm")) {
@@ -221,11 +221,11 @@ ValueId Builder::post_norm(ValueId value, const std::string& part) {
   return rms_norm(value, blueprint_.values[static_cast<size_t>(value)].name, layer_name(part));
 }
 
-void Builder::rms_norm_blocks(ValueId x, const FfnPart& ffn, const AttentionParts& attention) {
+void Builder::rms_norm_blocks(ValueId x, const FfnFacts& ffn, const AttentionOfLayer& attention) {
   for (int layer = 0; layer < blueprint_.n_layers; ++layer) {
     begin_layer(layer);
     const ValueId attended = attention_block(rms_norm(x, "normed", layer_name("attn_norm")),
-                                             attention ? attention(layer) : AttentionPart());
+                                             attention ? attention(layer) : AttentionFacts());
     add_to(x, post_norm(attended, "post_attention_norm"));
     const ValueId h = rms_norm(x, "normed", layer_name("ffn_norm"));
     const ValueId fed =

@@ -11,17 +11,17 @@
 namespace troika::model {
 
 // What sets the attention of a block apart.
-struct AttentionPart {
+struct AttentionFacts {
   float scale = 0.0f;  // the factor of q·k; 0: one over the square root of a head's length
   float soft_cap = 0.0f;
   int window = 0;  // counts positions; 0: all
   int rope = 0;    // one of the blueprint's ropes
 };
 // Returns what sets the attention of a block apart.
-using AttentionParts = std::function<AttentionPart(int layer)>;
+using AttentionOfLayer = std::function<AttentionFacts(int layer)>;
 
 // What sets the FFN of all blocks apart.
-struct FfnPart {
+struct FfnFacts {
   Activation activation = Activation::kSilu;
   // These are for models that have experts.
   int expert_width = 0;  // 0: the FFN's
@@ -36,7 +36,7 @@ class Builder {
   const Metadata& metadata() const { return metadata_; }
   Blueprint& blueprint() { return blueprint_; }
 
-  // Adds a rotation, for `AttentionPart::rope`. Returns the number of an equal one where there is
+  // Adds a rotation, for `AttentionFacts::rope`. Returns the number of an equal one where there is
   // one.
   int add_rope(const Rope& rope);
   // Makes all ops that are written from here on belong to this block.
@@ -59,7 +59,7 @@ class Builder {
   // Norms each head of a value apart, in place.
   void head_norm(ValueId value, int n_heads, const std::string& name);
   ValueId rope(ValueId input, int n_heads, int index = 0);
-  ValueId attention(ValueId q, ValueId k, ValueId v, const AttentionPart& part);
+  ValueId attention(ValueId q, ValueId k, ValueId v, const AttentionFacts& part);
   ValueId gate(ValueId gate, ValueId up, Activation activation);
   ValueId activate(ValueId input, Activation activation);
   void add_to(ValueId target, ValueId addend);
@@ -68,18 +68,18 @@ class Builder {
 
   // Adds q, k and v (three products, or one tensor `attn_qkv` where the file has it), norms of
   // their heads where the file has those, then rope on q and k, attention and the output product.
-  ValueId attention_block(ValueId input, const AttentionPart& part = {});
+  ValueId attention_block(ValueId input, const AttentionFacts& part = {});
   // Adds down(activation(gate(x)) * up(x)), of two tensors or of one with the rows of gate, then
   // up. plain_ffn has no gate: down(activation(up(x))).
   ValueId gated_ffn(ValueId input, Activation activation);
   ValueId plain_ffn(ValueId input, Activation activation);
   // Adds a gated FFN in each of the experts that a router chooses for a token. Where the file has
   // an expert that all tokens share, it is added, times its own gate where it has one.
-  ValueId expert_ffn(ValueId input, const FfnPart& part);
+  ValueId expert_ffn(ValueId input, const FfnFacts& part);
   // Adds all blocks of the kind that most models have, on x: norm, attention, sum; norm, gated FFN
   // (of experts where the model has them), sum. What is summed up is normed first where the file
   // has `post_attention_norm` and `post_ffw_norm`.
-  void rms_norm_blocks(ValueId x, const FfnPart& ffn, const AttentionParts& attention = {});
+  void rms_norm_blocks(ValueId x, const FfnFacts& ffn, const AttentionOfLayer& attention = {});
   // Adds the selection of wanted rows, their norm, and the head.
   void rms_norm_head(ValueId x);
 
@@ -97,7 +97,7 @@ class Builder {
     std::string gate, up, out;  // name values
   };
   ValueId gated_ffn(ValueId input, Activation activation, int width, const GatedNames& names);
-  ValueId route(ValueId input, const FfnPart& part);
+  ValueId route(ValueId input, const FfnFacts& part);
   ValueId expert_linear(ValueId input, ValueId routes, const std::string& out,
                         const std::string& name, int n_rows, int row_length);
   void add_shared_expert(ValueId input, ValueId sum, Activation activation);

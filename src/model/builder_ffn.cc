@@ -49,7 +49,7 @@ ValueId Builder::plain_ffn(ValueId input, Activation activation) {
   return linear(activate(u, activation), "ffn_projected", layer_name("ffn_down"), blueprint_.width);
 }
 
-ValueId Builder::route(ValueId input, const FfnPart& part) {
+ValueId Builder::route(ValueId input, const FfnFacts& part) {
   const Blueprint& b = blueprint_;
   const ValueId router = linear(input, "router", layer_name("ffn_gate_inp"), b.n_experts);
   blueprint_.ops.back().keeps_float = true;
@@ -74,7 +74,7 @@ ValueId Builder::expert_linear(ValueId input, ValueId routes, const std::string&
   return output;
 }
 
-ValueId Builder::expert_ffn(ValueId input, const FfnPart& part) {
+ValueId Builder::expert_ffn(ValueId input, const FfnFacts& part) {
   const Blueprint& b = blueprint_;
   if (!has_layer_tensor("ffn_gate_exps") && has_layer_tensor("ffn_gate.0")) {
     throw Error(

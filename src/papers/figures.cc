@@ -42,10 +42,10 @@ TestKind kind_of(const plan::SimulatedRow& row) {
   throw Error(fmt::format("The simulated row '{}' is of no kind '{}'.", row.id, row.kind));
 }
 
-TestPart part_of(const plan::SimulatedRow& row) {
-  if (row.part.empty()) return TestPart::kRest;
-  for (const TestPart part : kTestParts) {
-    if (row.part == part_name(part)) return part;
+TestSubject part_of(const plan::SimulatedRow& row) {
+  if (row.part.empty()) return TestSubject::kRest;
+  for (const TestSubject part : kTestSubjects) {
+    if (row.part == subject_name(part)) return part;
   }
   throw Error(fmt::format("The simulated row '{}' is of no part '{}'.", row.id, row.part));
 }

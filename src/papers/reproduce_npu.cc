@@ -112,8 +112,8 @@ class Reproduction {
                         lengths.shortest_prompt, lengths.longest_prompt, lengths.output,
                         limit_text(known, lengths, value.name)));
         added.reason = given_.why_not_counted(row.id);
-        if (value.name == "prefill") added.part = TestPart::kPrompt;
-        if (value.name == "decode") added.part = TestPart::kDecode;
+        if (value.name == "prefill") added.part = TestSubject::kPrompt;
+        if (value.name == "decode") added.part = TestSubject::kDecode;
       }
     }
   }
@@ -308,8 +308,9 @@ std::vector<Sensitivity> sensitivities_of_llm_npu(const PhoneFolder& folder) {
   for (const plan::ConstantChoice& choice : choices) {
     const TestReport report = simulate_llm_npu(folder, {choice});
     all.push_back({fmt::format("{} = {:.4g}", choice.name, choice.value),
-                   report.median_error(TestKind::kValue), report.median_error_of(TestPart::kPrompt),
-                   report.median_error(), report.count_orderings()});
+                   report.median_error(TestKind::kValue),
+                   report.median_error_of(TestSubject::kPrompt), report.median_error(),
+                   report.count_orderings()});
   }
   return all;
 }

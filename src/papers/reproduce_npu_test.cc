@@ -57,8 +57,9 @@ TEST(ReproduceNpu, N12V3TheTestRowsOfThePaper) {
       EXPECT_EQ(ids.count(row.id), 1u) << row.id;
     }
   }
-  for (const TestPart part : {TestPart::kPrompt, TestPart::kDecode, TestPart::kRecombined}) {
-    EXPECT_GE(report.count_of(part), 20) << part_name(part);
+  for (const TestSubject part :
+       {TestSubject::kPrompt, TestSubject::kDecode, TestSubject::kRecombined}) {
+    EXPECT_GE(report.count_of(part), 20) << subject_name(part);
   }
   EXPECT_GT(report.count_orderings(Figured::kClose).n, 0);
 }

@@ -28,15 +28,15 @@ double median_over(const std::vector<TestRow>& rows, const Counts& counts) {
 
 }  // namespace
 
-const char* part_name(TestPart part) {
+const char* subject_name(TestSubject part) {
   switch (part) {
-    case TestPart::kPrompt:
+    case TestSubject::kPrompt:
       return "prompts";
-    case TestPart::kDecode:
+    case TestSubject::kDecode:
       return "generation";
-    case TestPart::kRecombined:
+    case TestSubject::kRecombined:
       return "recombined ratios";
-    case TestPart::kRest:
+    case TestSubject::kRest:
       break;
   }
   return "rest";
@@ -61,13 +61,13 @@ double TestReport::median_error(std::optional<TestKind> kind) const {
   return median_over(rows, [&](const TestRow& row) { return !kind || row.kind == *kind; });
 }
 
-int TestReport::count_of(TestPart part) const {
+int TestReport::count_of(TestSubject part) const {
   return static_cast<int>(std::count_if(rows.begin(), rows.end(), [&](const TestRow& row) {
     return row.reason.empty() && row.part == part;
   }));
 }
 
-double TestReport::median_error_of(TestPart part) const {
+double TestReport::median_error_of(TestSubject part) const {
   return median_over(rows, [&](const TestRow& row) { return row.part == part; });
 }
 

@@ -16,15 +16,15 @@ enum class TestKind {
 };
 
 // Says what part of a system a row tells about. Medians are taken for each part.
-enum class TestPart {
+enum class TestSubject {
   kPrompt,      // rows about prompts of the paper's own system
   kDecode,      // rows about generation of the paper's own system
   kRecombined,  // quotients of another engine's published figure and a simulated one
   kRest,
 };
-inline constexpr TestPart kTestParts[] = {TestPart::kPrompt, TestPart::kDecode,
-                                          TestPart::kRecombined, TestPart::kRest};
-const char* part_name(TestPart part);
+inline constexpr TestSubject kTestSubjects[] = {TestSubject::kPrompt, TestSubject::kDecode,
+                                                TestSubject::kRecombined, TestSubject::kRest};
+const char* subject_name(TestSubject part);
 
 struct TestRow {
   MicroRow base;
@@ -35,7 +35,7 @@ struct TestRow {
   // The highest value where models differ; `simulated` is then the lowest.
   std::optional<double> highest = std::nullopt;
   std::optional<double> measured = std::nullopt;  // the figure that was measured on this machine
-  TestPart part = TestPart::kRest;
+  TestSubject part = TestSubject::kRest;
   std::string measured_by = {};  // names the figure that would be measured here; empty: none
 
   // Returns the base's error; for a range of models that of the end which is farther off.
@@ -66,8 +66,8 @@ struct TestReport {
   // These go over the rows that count, of a kind or of all.
   int count(std::optional<TestKind> kind = {}) const;
   double median_error(std::optional<TestKind> kind = {}) const;
-  int count_of(TestPart part) const;
-  double median_error_of(TestPart part) const;
+  int count_of(TestSubject part) const;
+  double median_error_of(TestSubject part) const;
   OrderingCount count_orderings(Figured figured = Figured::kAnyhow) const;
 };
 

@@ -102,14 +102,14 @@ TEST(TestRows, EveryTestRowIsSimulatedOrHasAReason) {
   const auto take = [&] {
     TestRows rows(phones);
     rows.add("one", "", "g", TestKind::kValue, 11.0, "");
-    rows.add("two", "latency", "g", TestKind::kValue, 2.0, "").part = TestPart::kDecode;
+    rows.add("two", "latency", "g", TestKind::kValue, 2.0, "").part = TestSubject::kDecode;
     return rows.take("a paper");
   };
   const TestReport report = take();
   ASSERT_EQ(report.rows.size(), 5u);
   EXPECT_EQ(report.count(), 2);
-  EXPECT_EQ(report.count_of(TestPart::kDecode), 1);
-  EXPECT_NEAR(report.median_error_of(TestPart::kDecode), 1.0, 1e-9);
+  EXPECT_EQ(report.count_of(TestSubject::kDecode), 1);
+  EXPECT_NEAR(report.median_error_of(TestSubject::kDecode), 1.0, 1e-9);
   for (size_t i = 2; i < 5; ++i) {
     EXPECT_FALSE(report.rows[i].base.simulated.has_value());
     EXPECT_EQ(report.rows[i].reason, phones.reasons.at(report.rows[i].base.row->id));

@@ -107,14 +107,14 @@ int Plan::n_prompt_phase(int n_prompt) const {
   return rest <= short_rest ? n_prompt - rest : n_prompt;
 }
 
-Shape Plan::prompt_part(int position, int n_prompt) const {
+Shape Plan::prompt_chunk(int position, int n_prompt) const {
   const int n_in_phase = n_prompt_phase(n_prompt);
   if (position >= n_in_phase) {
     return {Phase::kStep, std::min(most_step_rows(), n_prompt - position)};
   }
   const int n_left = n_in_phase - position;
   const int n_together = whole_granules(position, n_prompt, std::min(chunk(), n_left));
-  const bool is_length = std::any_of(lengths.begin(), lengths.end(), [&](const LengthParts& l) {
+  const bool is_length = std::any_of(lengths.begin(), lengths.end(), [&](const LengthCut& l) {
     return n_left >= l.least_tokens() && n_left <= l.n_tokens;
   });
   return {Phase::kPrompt, is_length ? n_left : n_together};
@@ -150,22 +150,22 @@ std::vector<Shape> Plan::body_shapes() const {
     const bool is_there = std::find(step_shapes.begin(), step_shapes.end(), n) != step_shapes.end();
     if (!is_there || !has_one_class()) shapes.push_back({Phase::kPrompt, n});
   }
-  for (const LengthParts& length : lengths) {
+  for (const LengthCut& length : lengths) {
     const Shape shape = {Phase::kPrompt, length.n_tokens};
     if (length_alone(shape) != nullptr) shapes.push_back(shape);
   }
   return shapes;
 }
 
-const LengthParts* Plan::length_of(Shape shape) const {
+const LengthCut* Plan::length_of(Shape shape) const {
   if (shape.phase != Phase::kPrompt && !has_one_class()) return nullptr;
-  const auto at = std::find_if(lengths.begin(), lengths.end(), [&](const LengthParts& length) {
+  const auto at = std::find_if(lengths.begin(), lengths.end(), [&](const LengthCut& length) {
     return length.n_tokens == shape.n_rows;
   });
   return at == lengths.end() ? nullptr : &*at;
 }
 
-const LengthParts* Plan::length_alone(Shape shape) const {
+const LengthCut* Plan::length_alone(Shape shape) const {
   const auto has = [&](const std::vector<int>& shapes) {
     return std::find(shapes.begin(), shapes.end(), shape.n_rows) != shapes.end();
   };
@@ -175,7 +175,7 @@ const LengthParts* Plan::length_alone(Shape shape) const {
 
 bool Plan::is_better(Shape a, Shape b, int n_rows) const {
   const auto rank = [&](Shape shape) {
-    const LengthParts* const length = length_alone(shape);
+    const LengthCut* const length = length_alone(shape);
     if (length == nullptr) return 1;
     return n_rows >= length->least_tokens() ? 0 : 2;
   };
@@ -273,14 +273,14 @@ void check_cuts(const Plan& plan) {
   for (const TensorCut& cut : plan.cuts) {
     check(fmt::format("‹cut› {}", cut_text(cut)), problem_of(cut, plan.lanes.size()));
   }
-  for (const LengthParts& length : plan.lengths) {
-    check(fmt::format("‹length› {}", shares_text(length.parts)),
+  for (const LengthCut& length : plan.lengths) {
+    check(fmt::format("‹length› {}", shares_text(length.tokens)),
           problem_of(length, plan.lanes.size()));
   }
   for (size_t i = 1; i < plan.lengths.size(); ++i) {
     if (plan.lengths[i - 1].n_tokens < plan.lengths[i].n_tokens) continue;
     throw UsageError(fmt::format("‹length› {}: there are two of {} tokens.",
-                                 shares_text(plan.lengths[i].parts), plan.lengths[i].n_tokens));
+                                 shares_text(plan.lengths[i].tokens), plan.lengths[i].n_tokens));
   }
 }
 

@@ -204,7 +204,7 @@ struct Plan {
   // The first cut that holds for an op counts. Ops for which none does, and parts of prompts for
   // which no length does, run whole on the lane of their subgraph.
   std::vector<TensorCut> cuts;
-  std::vector<LengthParts> lengths;  // in ascending order
+  std::vector<LengthCut> lengths;  // in ascending order
   // What passes cost that check drafts (D3), ascending by rows. Empty: it is learned while running.
   std::vector<StepCost> step_costs;
   // How a virtual phone runs an FFN by neurons; none: the FFN is computed as a whole.
@@ -222,7 +222,7 @@ struct Plan {
   // cached. It is n_prompt where both phases compute alike.
   int n_prompt_phase(int n_prompt) const;
   // Returns the shape of the pass that goes on with a prompt of n_prompt tokens at this position.
-  Shape prompt_part(int position, int n_prompt) const;
+  Shape prompt_chunk(int position, int n_prompt) const;
   // Returns how many tokens from `position` on a pass takes, of at most `most`. Where granules are
   // computed as a whole it ends at a granule's end; where none ends within `most` tokens, it takes
   // more than `most`, up to the next end.
@@ -245,9 +245,9 @@ struct Plan {
   // built for no length, then one built for another length. REQUIRES: both hold the rows.
   bool is_better(Shape a, Shape b, int n_rows) const;
   // Returns the length that an executable was built for alone; null: its shape is a usual one.
-  const LengthParts* length_alone(Shape shape) const;
+  const LengthCut* length_alone(Shape shape) const;
   // Returns the length by which an executable's static subgraphs are cut; null: none cuts them.
-  const LengthParts* length_of(Shape shape) const;
+  const LengthCut* length_of(Shape shape) const;
   // Returns how many sets of buffers the chunks in flight take.
   int n_buffer_sets() const;
   // Counts threads that compute on cores; 1 where all lanes are devices.

@@ -14,7 +14,7 @@ TEST(Plan, S2PartsOfAPromptEndWithWholeGranules) {
   plan.prefill = Prefill::kBf16;
   plan.attention = {AttentionForm::kSparse, 0.2, 512};
   EXPECT_EQ(plan.whole_granules(0, 2000, 100), 100);
-  EXPECT_EQ(plan.prompt_part(700, 2000).n_rows, 512);
+  EXPECT_EQ(plan.prompt_chunk(700, 2000).n_rows, 512);
   plan.reuse_granule = kAttentionTile;
   EXPECT_EQ(plan.whole_granules(0, 2000, 100), 64);
   // 10 tokens would make no whole granule, so the part is longer.
@@ -22,9 +22,9 @@ TEST(Plan, S2PartsOfAPromptEndWithWholeGranules) {
   EXPECT_EQ(plan.whole_granules(128, 2000, 192), 192);
   EXPECT_EQ(plan.whole_granules(1984, 2000, 10), 16);  // takes the rest
   EXPECT_EQ(plan.whole_granules(1920, 1980, 60), 60);  // ends the prompt
-  EXPECT_EQ(plan.prompt_part(0, 2000).n_rows, 512);
-  EXPECT_EQ(plan.prompt_part(700, 2000).n_rows, 1152 - 700);
-  EXPECT_EQ(plan.prompt_part(1536, 2000).n_rows, 2000 - 1536);
+  EXPECT_EQ(plan.prompt_chunk(0, 2000).n_rows, 512);
+  EXPECT_EQ(plan.prompt_chunk(700, 2000).n_rows, 1152 - 700);
+  EXPECT_EQ(plan.prompt_chunk(1536, 2000).n_rows, 2000 - 1536);
 }
 
 TEST(Plan, S2ClassesOfAPromptsTokens) {
@@ -124,10 +124,10 @@ TEST(Phase, ThePromptAloneSaysWhatItsShortRestIs) {
   EXPECT_EQ(plan.n_prompt_phase(128), 128);
   EXPECT_EQ(plan.n_prompt_phase(148), 128);
   EXPECT_EQ(plan.n_prompt_phase(149), 149);
-  EXPECT_EQ(plan.prompt_part(0, 300), (Shape{Phase::kPrompt, 128}));
-  EXPECT_EQ(plan.prompt_part(250, 300), (Shape{Phase::kPrompt, 50}));
-  EXPECT_EQ(plan.prompt_part(250, 270), (Shape{Phase::kPrompt, 6}));
-  EXPECT_EQ(plan.prompt_part(256, 270), (Shape{Phase::kStep, 14}));
+  EXPECT_EQ(plan.prompt_chunk(0, 300), (Shape{Phase::kPrompt, 128}));
+  EXPECT_EQ(plan.prompt_chunk(250, 300), (Shape{Phase::kPrompt, 50}));
+  EXPECT_EQ(plan.prompt_chunk(250, 270), (Shape{Phase::kPrompt, 6}));
+  EXPECT_EQ(plan.prompt_chunk(256, 270), (Shape{Phase::kStep, 14}));
   plan.short_rest = 0;
   EXPECT_EQ(plan.n_prompt_phase(5), 5);
 }

@@ -16,7 +16,7 @@ using lanes::Range;
 using model::OpKind;
 
 // The part of a subgraph that a lane computes in one shape.
-struct Part {
+struct LanePiece {
   const lanes::Subgraph& subgraph;
   plan::Phase phase;
   int n_tokens;
@@ -25,21 +25,21 @@ struct Part {
 
 // Calls `take` with every part that a lane has.
 template <typename Take>
-void each_part(const model::Blueprint& blueprint, const plan::Plan& plan, int lane,
-               const Take& take) {
+void each_piece(const model::Blueprint& blueprint, const plan::Plan& plan, int lane,
+                const Take& take) {
   std::vector<plan::Shape> of_outputs;
   for (const int n : plan.output_shapes) of_outputs.push_back({plan::Phase::kStep, n});
   const std::vector<plan::Shape> of_bodies = plan.body_shapes();
   for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(blueprint, plan.splits)) {
     for (const plan::Shape& shape : subgraph.is_head() ? of_outputs : of_bodies) {
-      schedule::Parts parts = schedule::parts_of(plan, subgraph, shape);
+      schedule::RangeCut parts = schedule::range_cut_of(plan, subgraph, shape);
       if (parts.empty()) {
         parts.push_back({.lane = plan.lane_of(subgraph.name, shape, subgraph.block())});
       }
-      for (const schedule::CutPart& part : parts) {
+      for (const schedule::LaneRanges& part : parts) {
         const int n_tokens = part.tokens.within(shape.n_rows).size();
         if (part.lane != lane || n_tokens == 0) continue;
-        take(Part{subgraph, shape.phase, n_tokens, part.rows});
+        take(LanePiece{subgraph, shape.phase, n_tokens, part.rows});
       }
     }
   }
@@ -47,7 +47,7 @@ void each_part(const model::Blueprint& blueprint, const plan::Plan& plan, int la
 
 // Calls `take` with each product of a part, its matrix and the rows that the part multiplies.
 template <typename Take>
-void each_product(const Part& part, const weights::Store& weights, const Take& take) {
+void each_product(const LanePiece& part, const weights::Store& weights, const Take& take) {
   size_t product = 0;
   for (const model::Op& op : part.subgraph.ops) {
     if (op.kind != OpKind::kLinear) continue;
@@ -69,7 +69,7 @@ class OpenclMemory {
                const plan::Plan& plan)
       : blueprint_(blueprint), weights_(weights), plan_(plan) {}
 
-  void add(const Part& part) {
+  void add(const LanePiece& part) {
     const bool is_prompt =
         part.phase == plan::Phase::kPrompt && plan_.prefill != plan::Prefill::kSame;
     const bool is_float = is_prompt ? plan_.prefill == plan::Prefill::kF32
@@ -136,7 +136,7 @@ class OpenvinoMemory {
   OpenvinoMemory(const weights::Store& weights, const plan::Plan& plan)
       : weights_(weights), is_bf16_(plan.prefill == plan::Prefill::kBf16) {}
 
-  void add(const Part& part) {
+  void add(const LanePiece& part) {
     if (part.phase != plan::Phase::kPrompt) return;  // the lane refuses it
     model::ValueId input = model::kNone;
     size_t n_rows = 0;  // counts rows of products that read the same input
@@ -174,7 +174,7 @@ class OpenvinoMemory {
 size_t device_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
                     const plan::Plan& plan, int lane) {
   const auto add_all = [&](auto memory) {
-    each_part(blueprint, plan, lane, [&](const Part& part) { memory.add(part); });
+    each_piece(blueprint, plan, lane, [&](const LanePiece& part) { memory.add(part); });
     return memory.bytes();
   };
   const std::string& kind = plan.lanes[static_cast<size_t>(lane)].kind;

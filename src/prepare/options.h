@@ -69,13 +69,13 @@ struct LaneChoice {
   std::vector<plan::LaneCap> caps;          // limit the time in which a lane may be busy (H14)
   bool has_fast_handover = false;           // is for lanes of this machine (H8)
   std::vector<plan::TensorCut> cuts;  // divide tensors between lanes; they count before the plan's
-  std::vector<plan::LengthParts> lengths;  // divide prompts of these lengths, in any order
-  bool has_cuts = true;          // false: cuts of the plan do not count, and none are searched
-  bool solves_cuts = false;      // finds the cuts that take least time, on a phone (H10)
-  plan::Splits splits;           // says what can be placed apart
-  bool is_strict_npu = false;    // matrix lanes may use static scales only
-  bool is_op_by_op = false;      // makes every op a subgraph of its own, to time it
-  schedule::PartsRequest parts;  // replaces the plan's cuts; null: they stay
+  std::vector<plan::LengthCut> lengths;  // divide prompts of these lengths, in any order
+  bool has_cuts = true;        // false: cuts of the plan do not count, and none are searched
+  bool solves_cuts = false;    // finds the cuts that take least time, on a phone (H10)
+  plan::Splits splits;         // says what can be placed apart
+  bool is_strict_npu = false;  // matrix lanes may use static scales only
+  bool is_op_by_op = false;    // makes every op a subgraph of its own, to time it
+  schedule::RangeCutRequest range_cut;  // replaces the plan's cuts; null: they stay
 };
 
 // Says how prompts are computed. What is given takes the place of what a plan says.

@@ -125,7 +125,8 @@ Cut cut_of(const lanes::Subgraph& subgraph, plan::Shape shape, int lane, const p
            const lanes::Machine& machine, const weights::Store& weights,
            const GraphOptions& options) {
   if (options.is_op_by_op) return {lane, OpByOp()};
-  Parts parts = options.parts ? options.parts(subgraph, shape) : parts_of(plan, subgraph, shape);
+  RangeCut parts =
+      options.range_cut ? options.range_cut(subgraph, shape) : range_cut_of(plan, subgraph, shape);
   if (!parts.empty()) return {lane, std::move(parts)};
   // Heads are cut only where a layer sees everything: one that sees a window sees all positions of
   // the window.
@@ -322,7 +323,7 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
   const ListMaker lists(blueprint, plan, machine, weights, buffers_, options, &times_);
   for (const plan::Shape& shape : plan.body_shapes()) bodies_.push_back(lists.make(shape, false));
   for (TaskList& list : bodies_) {
-    const plan::LengthParts* const length = plan.length_alone(list.shape);
+    const plan::LengthCut* const length = plan.length_alone(list.shape);
     if (length != nullptr) list.least_of_length = length->least_tokens();
   }
   for (const int n : plan.output_shapes) {

@@ -49,7 +49,7 @@ Pass pass_of(std::span<const Task> tasks, int n_before = 0);
 
 // Returns how a subgraph is divided between lanes in executables of this shape; no parts: it is not
 // divided.
-using PartsRequest = std::function<Parts(const lanes::Subgraph&, plan::Shape)>;
+using RangeCutRequest = std::function<RangeCut(const lanes::Subgraph&, plan::Shape)>;
 
 struct GraphOptions {
   bool has_values = true;  // false: lanes compute nothing, so values have no storage
@@ -61,7 +61,7 @@ struct GraphOptions {
   bool is_op_by_op = false;  // every op is a task of its own and has its own name
   // Is asked instead of the plan's cuts; null: the plan's cuts hold. Where parts are given,
   // outliers stay with their product.
-  PartsRequest parts = {};
+  RangeCutRequest range_cut = {};
   const FfnTasks* ffn = nullptr;  // null: a feed-forward part is a subgraph like the others
 };
 

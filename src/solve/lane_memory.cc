@@ -69,8 +69,8 @@ std::vector<size_t> held_by_lanes(const model::Blueprint& blueprint, const weigh
   for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(blueprint, plan.splits)) {
     std::vector<char> is_there(plan.lanes.size(), 0);
     for (const plan::Shape shape : shapes_of(plan, subgraph)) {
-      const schedule::Parts parts = schedule::parts_of(plan, subgraph, shape);
-      for (const schedule::CutPart& part : parts) is_there[static_cast<size_t>(part.lane)] = 1;
+      const schedule::RangeCut parts = schedule::range_cut_of(plan, subgraph, shape);
+      for (const schedule::LaneRanges& part : parts) is_there[static_cast<size_t>(part.lane)] = 1;
       if (!parts.empty()) continue;
       is_there[static_cast<size_t>(plan.lane_of(subgraph.name, shape, subgraph.block()))] = 1;
     }

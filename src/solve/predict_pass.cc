@@ -23,7 +23,7 @@ double chunk_us(const TimeModel& times, const plan::Plan& plan, const model::Blu
     const plan::Shape built = is_of_head ? plan::Shape() : shape;
     const TaskShape task = is_of_head ? TaskShape(built) : TaskShape(built, rows.n_rows);
     const int lane = plan.lane_of(subgraph.name, built, subgraph.block());
-    schedule::Parts parts = schedule::parts_of(plan, subgraph, built);
+    schedule::RangeCut parts = schedule::range_cut_of(plan, subgraph, built);
     us += parts.empty() ? times.task_us(lane, subgraph, task, context)
                         : times.pieces_us(schedule::lower(subgraph, {lane, std::move(parts)}), lane,
                                           task, context);
@@ -55,7 +55,7 @@ double predict_prompt_us(const TimeModel& times, const plan::Plan& plan,
                          const model::Blueprint& blueprint, int n_tokens) {
   double us = 0.0;
   for (int done = 0; done < n_tokens;) {
-    const plan::Shape part = plan.prompt_part(done, n_tokens);
+    const plan::Shape part = plan.prompt_chunk(done, n_tokens);
     done += part.n_rows;
     us += chunk_us(times, plan, blueprint, part, done, done == n_tokens);
   }

@@ -102,7 +102,7 @@ TEST(ProfileTimes, StaticGraphsHaveNoExperts) {
     for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(m.blueprint)) {
       const int home = m.plan.lane_of(subgraph.name, shape, subgraph.block());
       for (const schedule::Piece& piece :
-           schedule::lower(subgraph, {home, schedule::parts_of(m.plan, subgraph, shape)})) {
+           schedule::lower(subgraph, {home, schedule::range_cut_of(m.plan, subgraph, shape)})) {
         n_on_device += piece.lane;
         n_with_experts += has_experts(piece.subgraph) ? 1 : 0;
         EXPECT_FALSE(piece.lane == 1 && has_experts(piece.subgraph)) << piece.subgraph.name;

@@ -67,13 +67,13 @@ TEST(Spm, SpecialTokensInTextAreTextUnlessAskedFor) {
 TEST(Spm, PartsAreOneTextBetweenSpecialTokens) {
   const auto t =
       make_tokenizer(spm_vocabulary({"▁a", "ab", "a", "b", "</s", "<", "/", "s", ">", "▁"}));
-  using Parts = std::vector<Tokenizer::TextPart>;
-  EXPECT_EQ(t->encode_parts(Parts{{"</s>a", true}, {"", false}, {"b", false}, {"a</s>", true}}),
+  using TextParts = std::vector<Tokenizer::TextPart>;
+  EXPECT_EQ(t->encode_parts(TextParts{{"</s>a", true}, {"", false}, {"b", false}, {"a</s>", true}}),
             t->encode("</s>aba</s>", {.add_special = false, .parse_special = true}));
-  EXPECT_EQ(t->encode_parts(Parts{{"a", true}, {"</s>", false}}),
+  EXPECT_EQ(t->encode_parts(TextParts{{"a", true}, {"</s>", false}}),
             t->encode("a</s>", {.add_special = false}));
   // No special token is read across the border of two parts.
-  EXPECT_EQ(t->encode_parts(Parts{{"a</", true}, {"s>", true}}),
+  EXPECT_EQ(t->encode_parts(TextParts{{"a</", true}, {"s>", true}}),
             t->encode("a</s>", {.add_special = false}));
   EXPECT_TRUE(t->encode_parts({}).empty());
 }

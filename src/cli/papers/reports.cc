@@ -14,7 +14,7 @@ using papers::MicroReport;
 using papers::MicroRow;
 using papers::Split;
 using papers::TestKind;
-using papers::TestPart;
+using papers::TestSubject;
 
 const char* split_name(Split split) {
   switch (split) {
@@ -81,7 +81,7 @@ nlohmann::ordered_json to_json(const papers::TestRow& row) {
     return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
   };
   json["kind"] = kKinds[static_cast<size_t>(row.kind)];
-  json["part"] = papers::part_name(row.part);
+  json["part"] = papers::subject_name(row.part);
   json["measured"] = or_null(row.measured);
   json["error"] = or_null(row.base.simulated ? row.error() : std::nullopt);
   if (row.highest) json["simulated_range"] = {*row.base.simulated, *row.highest};
@@ -185,8 +185,8 @@ void print_report(const papers::TestReport& report, const std::vector<papers::Ch
   }
   print_median("all", report.count(), report.median_error());
   print("the same rows by what they tell about:\n");
-  for (const TestPart part : papers::kTestParts) {
-    print_median(papers::part_name(part), report.count_of(part), report.median_error_of(part));
+  for (const TestSubject part : papers::kTestSubjects) {
+    print_median(papers::subject_name(part), report.count_of(part), report.median_error_of(part));
   }
   print(papers::record_text(record, name));
   if (report.n_decisions == 0) return;
@@ -212,9 +212,9 @@ nlohmann::ordered_json report_json(const papers::TestReport& report) {
                           {"ratios", report.median_error(TestKind::kRatio)},
                           {"ranges", report.median_error(TestKind::kRange)},
                           {"all", report.median_error()}};
-  for (const TestPart part : papers::kTestParts) {
-    json["parts"][papers::part_name(part)] = {{"count", report.count_of(part)},
-                                              {"median_error", report.median_error_of(part)}};
+  for (const TestSubject part : papers::kTestSubjects) {
+    json["parts"][papers::subject_name(part)] = {{"count", report.count_of(part)},
+                                                 {"median_error", report.median_error_of(part)}};
   }
   json["decision_us"] =
       report.n_decisions > 0

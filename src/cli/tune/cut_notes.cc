@@ -49,7 +49,7 @@ std::string cut_notes_text(const std::vector<solve::CutNote>& notes,
   }
   for (const solve::LengthFound& found : lengths) {
     text += row_text("length", fmt::format("prompt {}", found.n_tokens), "", found.padded_us,
-                     found.parts.empty() ? "" : plan::shares_text(found.parts), found.us,
+                     found.tokens.empty() ? "" : plan::shares_text(found.tokens), found.us,
                      found.is_worthwhile);
   }
   return text;

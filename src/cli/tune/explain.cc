@@ -134,7 +134,7 @@ plan::Shape built_for(const plan::Plan& plan, plan::Shape rows) {
   return plan.body_shape(rows.phase, rows.n_rows);
 }
 plan::Shape built_for(const plan::Plan& plan, int n_tokens) {
-  return built_for(plan, plan.prompt_part(0, n_tokens));
+  return built_for(plan, plan.prompt_chunk(0, n_tokens));
 }
 
 enum class PredictedBy { kSubgraph, kOp };
@@ -156,7 +156,7 @@ Times predict(engine::Engine& engine, const std::vector<int>& shapes, PredictedB
        schedule::cut_into_subgraphs(engine.blueprint(), engine.plan().splits)) {
     for (const int n : shapes) {
       const bool is_head = std::string_view(subgraph.name) == "head";
-      const plan::Shape rows = is_head ? plan::Shape() : plan.prompt_part(0, n);
+      const plan::Shape rows = is_head ? plan::Shape() : plan.prompt_chunk(0, n);
       const solve::TaskShape task(is_head ? rows : built_for(plan, rows), rows.n_rows);
       const int lane = plan.lane_of(subgraph.name, task.built, subgraph.block());
       if (by == PredictedBy::kSubgraph) {
@@ -259,9 +259,9 @@ void print_cuts(const plan::Plan& plan) {
     text += fmt::format("cut: {}{}\n", plan::cut_text(cut),
                         cut.mixes_classes ? " (between numerics classes)" : "");
   }
-  for (const plan::LengthParts& length : plan.lengths) {
+  for (const plan::LengthCut& length : plan.lengths) {
     text += fmt::format("length: prompts of {} to {} tokens as {}\n", length.least_tokens(),
-                        length.n_tokens, plan::shares_text(length.parts));
+                        length.n_tokens, plan::shares_text(length.tokens));
   }
   if (text.empty()) text = "no tensor is cut between lanes\n";
   print("\n" + text);

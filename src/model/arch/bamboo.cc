@@ -6,7 +6,7 @@
 namespace troika::model::arch {
 
 Blueprint bamboo(const Metadata& metadata) {
-  FfnPart ffn;
+  FfnFacts ffn;
   ffn.activation = read_activation(metadata, "drelu");
   return llama_like(metadata, /*is_half_split=*/false, ffn);
 }

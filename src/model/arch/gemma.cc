@@ -10,8 +10,8 @@
 namespace troika::model::arch {
 namespace {
 
-FfnPart gelu_ffn() {
-  FfnPart ffn;
+FfnFacts gelu_ffn() {
+  FfnFacts ffn;
   ffn.activation = Activation::kGelu;
   return ffn;
 }
@@ -51,10 +51,10 @@ Blueprint gemma2(const Metadata& metadata) {
   Blueprint& blueprint = b.blueprint();
   blueprint.ropes.front().is_half_split = true;
   const std::vector<bool> windowed = read_windowed_blocks(metadata, blueprint.n_layers, kPeriod);
-  AttentionPart whole;
+  AttentionFacts whole;
   whole.scale = attention_scale(blueprint, kLayersOf27b);
   whole.soft_cap = read_soft_cap(metadata, "attn_logit_softcapping", 50.0);
-  AttentionPart window = whole;
+  AttentionFacts window = whole;
   window.window = read_window(metadata, kDefaultWindow);
   const ValueId x = scaled_embedding(b);
   b.rms_norm_blocks(x, gelu_ffn(), [&](int layer) {
@@ -72,9 +72,9 @@ Blueprint gemma3(const Metadata& metadata) {
   Builder b(metadata);
   Blueprint& blueprint = b.blueprint();
   blueprint.ropes.front().is_half_split = true;
-  AttentionPart whole;
+  AttentionFacts whole;
   whole.scale = attention_scale(blueprint, kLayersOf27b);
-  AttentionPart window = whole;
+  AttentionFacts window = whole;
   window.window = read_window(metadata, 0);
   std::vector<bool> windowed(static_cast<size_t>(blueprint.n_layers));
   if (window.window > 0) {

@@ -7,7 +7,7 @@
 
 namespace troika::model::arch {
 
-Blueprint llama_like(const Metadata& metadata, bool is_half_split, const FfnPart& ffn) {
+Blueprint llama_like(const Metadata& metadata, bool is_half_split, const FfnFacts& ffn) {
   Builder b(metadata);
   b.blueprint().ropes.front().is_half_split = is_half_split;
   const ValueId x = b.embed();
@@ -16,9 +16,9 @@ Blueprint llama_like(const Metadata& metadata, bool is_half_split, const FfnPart
   return b.finish();
 }
 
-FfnPart read_experts(const Metadata& metadata, Activation activation, bool normalizes_shares) {
+FfnFacts read_experts(const Metadata& metadata, Activation activation, bool normalizes_shares) {
   constexpr int kSoftmax = 1;
-  FfnPart part;
+  FfnFacts part;
   part.activation = activation;
   part.normalizes_shares = normalizes_shares;
   part.expert_width = metadata.integer("expert_feed_forward_length", 0, kMostWidth, 0);

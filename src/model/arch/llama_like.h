@@ -7,9 +7,9 @@ namespace troika::model::arch {
 
 // Reads a model with RMS norms, a gated FFN, and rope on pairs that stand side by side or (half
 // split) half a head apart.
-Blueprint llama_like(const Metadata& metadata, bool is_half_split, const FfnPart& ffn);
+Blueprint llama_like(const Metadata& metadata, bool is_half_split, const FfnFacts& ffn);
 
 // Reads what the file says about experts: their width, and the factor of their shares.
-FfnPart read_experts(const Metadata& metadata, Activation activation, bool normalizes_shares);
+FfnFacts read_experts(const Metadata& metadata, Activation activation, bool normalizes_shares);
 
 }  // namespace troika::model::arch

@@ -10,7 +10,7 @@ namespace troika::model::arch {
 Blueprint phi3(const Metadata& metadata) {
   Builder b(metadata);
   b.blueprint().ropes.front().is_half_split = true;
-  AttentionPart attention;
+  AttentionFacts attention;
   attention.window = read_window(metadata, 0);
   const ValueId x = b.embed();
   b.rms_norm_blocks(x, {}, [&](int) { return attention; });

@@ -5,7 +5,7 @@
 namespace troika::model::arch {
 
 Blueprint phonelm(const Metadata& metadata) {
-  FfnPart ffn;
+  FfnFacts ffn;
   ffn.activation = read_activation(metadata, "relu");
   return llama_like(metadata, /*is_half_split=*/true, ffn);
 }

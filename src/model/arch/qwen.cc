@@ -8,7 +8,7 @@ namespace troika::model::arch {
 namespace {
 
 Blueprint qwen_of_experts(const Metadata& metadata, bool normalizes_shares) {
-  FfnPart ffn = read_experts(metadata, Activation::kSilu, normalizes_shares);
+  FfnFacts ffn = read_experts(metadata, Activation::kSilu, normalizes_shares);
   if (ffn.expert_width == 0) {
     const int n_used = metadata.integer("expert_used_count", 1, 1 << 20);
     ffn.expert_width = metadata.integer("feed_forward_length", n_used, 1 << 20) / n_used;

@@ -56,15 +56,15 @@ std::vector<int> hetero_lengths(const std::string& phones) {
   return lengths;
 }
 
-plan::LengthParts piped_length(int n, int lane, const std::vector<int>& graphs) {
-  plan::LengthParts length;
+plan::LengthCut piped_length(int n, int lane, const std::vector<int>& graphs) {
+  plan::LengthCut length;
   for (size_t i = graphs.size(); i > 0 && n > 0;) {
     const int part = graphs[i - 1];
     if (part > n && i > 1) {
       --i;
       continue;
     }
-    length.parts.push_back({lane, part});
+    length.tokens.push_back({lane, part});
     length.n_tokens += part;
     n -= part;
   }

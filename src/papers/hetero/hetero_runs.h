@@ -56,7 +56,7 @@ struct HeteroResult {
 // of the virtual phones. Throws Error.
 std::vector<int> hetero_lengths(const std::string& phones);
 // Returns lengths of graphs whose sum holds n tokens, largest first; the last one may be padded.
-plan::LengthParts piped_length(int n, int lane, const std::vector<int>& graphs);
+plan::LengthCut piped_length(int n, int lane, const std::vector<int>& graphs);
 
 class HeteroRuns {
  public:

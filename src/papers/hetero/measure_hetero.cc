@@ -127,12 +127,12 @@ class HeteroMeasurer {
   plan::Plan pipe_plan() const {
     plan::Plan plan = layer_plan(options_.graphs);
     for (const int n : options_.prompts) {
-      plan::LengthParts length = piped_length(n, kDevice, options_.graphs);
-      const auto is_same = [&](const plan::LengthParts& other) {
+      plan::LengthCut length = piped_length(n, kDevice, options_.graphs);
+      const auto is_same = [&](const plan::LengthCut& other) {
         return other.n_tokens == length.n_tokens;
       };
       const bool is_known = std::any_of(plan.lengths.begin(), plan.lengths.end(), is_same);
-      if (length.parts.size() > 1 && !is_known) plan.lengths.push_back(std::move(length));
+      if (length.tokens.size() > 1 && !is_known) plan.lengths.push_back(std::move(length));
     }
     std::sort(plan.lengths.begin(), plan.lengths.end(),
               [](const auto& a, const auto& b) { return a.n_tokens < b.n_tokens; });
@@ -219,9 +219,9 @@ class HeteroMeasurer {
   static std::string cuts_text(const plan::Plan& plan) {
     std::vector<std::string> texts;
     for (const plan::TensorCut& cut : plan.cuts) texts.push_back(plan::cut_text(cut));
-    for (const plan::LengthParts& length : plan.lengths) {
+    for (const plan::LengthCut& length : plan.lengths) {
       texts.push_back(
-          fmt::format("{} tokens {}", length.n_tokens, plan::shares_text(length.parts)));
+          fmt::format("{} tokens {}", length.n_tokens, plan::shares_text(length.tokens)));
     }
     return texts.empty() ? "nothing is cut" : fmt::format("{}", fmt::join(texts, "; "));
   }

@@ -163,13 +163,13 @@ std::optional<CutProblem> problem_of(const TensorCut& cut, size_t n_lanes) {
   return std::nullopt;
 }
 
-std::optional<CutProblem> problem_of(const LengthParts& length, size_t n_lanes) {
-  if (length.parts.empty()) return CutProblem{"parts", "must hold at least one part"};
-  if (auto problem = problem_of_shares("parts", length.parts, n_lanes, kMostSharedTokens, false)) {
+std::optional<CutProblem> problem_of(const LengthCut& length, size_t n_lanes) {
+  if (length.tokens.empty()) return CutProblem{"parts", "must hold at least one part"};
+  if (auto problem = problem_of_shares("parts", length.tokens, n_lanes, kMostSharedTokens, false)) {
     return problem;
   }
   int64_t sum = 0;
-  for (const LaneShare& part : length.parts) sum += part.n;
+  for (const LaneShare& part : length.tokens) sum += part.n;
   if (sum == length.n_tokens) return std::nullopt;
   return CutProblem{"parts",
                     fmt::format("add up to {} tokens, but n_tokens is {}", sum, length.n_tokens)};
@@ -226,12 +226,12 @@ std::string cut_text(const TensorCut& cut) {
   return text;
 }
 
-LengthParts length_from_text(std::string_view text) {
-  LengthParts length;
+LengthCut length_from_text(std::string_view text) {
+  LengthCut length;
   const std::optional<Shares> parts = shares_from(text);
-  if (parts) length.parts = *parts;
+  if (parts) length.tokens = *parts;
   int64_t sum = 0;
-  for (const LaneShare& part : length.parts) sum += part.n;
+  for (const LaneShare& part : length.tokens) sum += part.n;
   length.n_tokens = static_cast<int>(std::min<int64_t>(sum, INT_MAX));
   const auto problem = parts ? problem_of(length, SIZE_MAX) : CutProblem{"", "is not understood"};
   if (!problem) return length;

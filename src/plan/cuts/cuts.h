@@ -57,13 +57,13 @@ struct TensorCut {
 // A part of a prompt that has n_tokens tokens goes through an executable of its own, whose static
 // subgraphs are divided by tokens (H4, H5). A part that is shorter takes it too, as long as the
 // last share has some tokens. 600 may be 512 on a lane, 32 on the same lane and 56 on another.
-struct LengthParts {
+struct LengthCut {
   int n_tokens = 0;
-  Shares parts;  // the tokens of each share, in their order; they add up to n_tokens
+  Shares tokens;  // the tokens of each share, in their order; they add up to n_tokens
 
   // Returns the fewest tokens with which the last share has any.
-  int least_tokens() const { return n_tokens - parts.back().n + 1; }
-  bool operator==(const LengthParts&) const = default;
+  int least_tokens() const { return n_tokens - tokens.back().n + 1; }
+  bool operator==(const LengthCut&) const = default;
 };
 
 // The range of a length or a product that one share gets.
@@ -86,7 +86,7 @@ struct CutProblem {
 };
 // Both return nothing where all is well in a plan of `n_lanes` lanes.
 std::optional<CutProblem> problem_of(const TensorCut& cut, size_t n_lanes);
-std::optional<CutProblem> problem_of(const LengthParts& length, size_t n_lanes);
+std::optional<CutProblem> problem_of(const LengthCut& length, size_t n_lanes);
 
 // Reads "ffn.ffn_down@2=rows:0:60,1:40", which is SUBGRAPH.OP@WHICH=HOW, where .OP and @WHICH may
 // be left out. WHICH is a least number of tokens, or a range as in 2-64, or a phase. HOW is a kind
@@ -95,7 +95,7 @@ std::optional<CutProblem> problem_of(const LengthParts& length, size_t n_lanes);
 TensorCut cut_from_text(std::string_view text);
 std::string cut_text(const TensorCut& cut);  // the text that cut_from_text reads
 // Reads "0:512,0:32,1:56". Throws UsageError.
-LengthParts length_from_text(std::string_view text);
+LengthCut length_from_text(std::string_view text);
 std::string shares_text(const Shares& shares);
 
 }  // namespace troika::plan

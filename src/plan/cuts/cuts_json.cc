@@ -61,8 +61,9 @@ TensorCut read_cut(const JsonFields& fields, size_t n_lanes) {
 
 void write_cuts(const Plan& plan, nlohmann::ordered_json* json) {
   for (const TensorCut& cut : plan.cuts) (*json)["cuts"].push_back(to_json(cut));
-  for (const LengthParts& length : plan.lengths) {
-    (*json)["lengths"].push_back({{"n_tokens", length.n_tokens}, {"parts", to_json(length.parts)}});
+  for (const LengthCut& length : plan.lengths) {
+    (*json)["lengths"].push_back(
+        {{"n_tokens", length.n_tokens}, {"parts", to_json(length.tokens)}});
   }
 }
 
@@ -74,8 +75,8 @@ void read_cuts(const JsonFields& fields, Plan* plan) {
   }
   if (!fields.has("lengths")) return;
   fields.each("lengths", [&](const JsonFields& item) {
-    const LengthParts length = {static_cast<int>(item.integer("n_tokens", 1, kMostSharedTokens)),
-                                read_shares(item, "parts")};
+    const LengthCut length = {static_cast<int>(item.integer("n_tokens", 1, kMostSharedTokens)),
+                              read_shares(item, "parts")};
     check(item, problem_of(length, n_lanes));
     if (!plan->lengths.empty() && length.n_tokens <= plan->lengths.back().n_tokens) {
       item.fail("n_tokens", "must ascend");

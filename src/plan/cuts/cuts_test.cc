@@ -64,10 +64,10 @@ TEST(Cuts, TextsThatAreNotUnderstoodAreRefusedInASentence) {
 }
 
 TEST(Cuts, H5TheTokensOfALengthAddUp) {
-  const LengthParts length = length_from_text("0:512,0:32,1:56");
+  const LengthCut length = length_from_text("0:512,0:32,1:56");
   EXPECT_EQ(length.n_tokens, 600);
   EXPECT_EQ(length.least_tokens(), 545);
-  EXPECT_EQ(shares_text(length.parts), "0:512,0:32,1:56");
+  EXPECT_EQ(shares_text(length.tokens), "0:512,0:32,1:56");
 }
 
 TEST(Cuts, H3RowsAreDividedInGranules) {
@@ -119,10 +119,10 @@ TEST(Cuts, H11APassTakesTheExecutableOfItsLength) {
 
 TEST(Cuts, H5APromptEndsWithItsLength) {
   const Plan plan = with_lengths(Prefill::kQ8);
-  EXPECT_EQ(plan.prompt_part(0, 600), (Shape{Phase::kPrompt, 600}));
-  EXPECT_EQ(plan.prompt_part(0, 1112), (Shape{Phase::kPrompt, 512}));
-  EXPECT_EQ(plan.prompt_part(512, 1112), (Shape{Phase::kPrompt, 600}));
-  EXPECT_EQ(plan.prompt_part(0, 601), (Shape{Phase::kPrompt, 512}));
+  EXPECT_EQ(plan.prompt_chunk(0, 600), (Shape{Phase::kPrompt, 600}));
+  EXPECT_EQ(plan.prompt_chunk(0, 1112), (Shape{Phase::kPrompt, 512}));
+  EXPECT_EQ(plan.prompt_chunk(512, 1112), (Shape{Phase::kPrompt, 600}));
+  EXPECT_EQ(plan.prompt_chunk(0, 601), (Shape{Phase::kPrompt, 512}));
   // Lengths do not change the phase of a prompt's short rest.
   Plan without = plan;
   without.lengths.clear();

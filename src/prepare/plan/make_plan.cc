@@ -312,16 +312,14 @@ void apply_cuts(const LaneChoice& lanes, plan::Plan* plan) {
     plan->lengths.clear();
   }
   plan->cuts.insert(plan->cuts.begin(), lanes.cuts.begin(), lanes.cuts.end());
-  for (const plan::LengthParts& length : lanes.lengths) {
-    std::erase_if(plan->lengths, [&](const plan::LengthParts& other) {
-      return other.n_tokens == length.n_tokens;
-    });
+  for (const plan::LengthCut& length : lanes.lengths) {
+    std::erase_if(plan->lengths,
+                  [&](const plan::LengthCut& other) { return other.n_tokens == length.n_tokens; });
     plan->lengths.push_back(length);
   }
-  std::sort(plan->lengths.begin(), plan->lengths.end(),
-            [](const plan::LengthParts& a, const plan::LengthParts& b) {
-              return a.n_tokens < b.n_tokens;
-            });
+  std::sort(
+      plan->lengths.begin(), plan->lengths.end(),
+      [](const plan::LengthCut& a, const plan::LengthCut& b) { return a.n_tokens < b.n_tokens; });
   plan::check_cuts(*plan);
 }
 

@@ -102,7 +102,7 @@ TEST_F(MakePlan, S2GranulesOfAPlanToBeginWithGoWithItsTiles) {
   options_.prompts.chunk = 48;
   const plan::Plan full = make(plenty);
   EXPECT_EQ(full.reuse_granule, 1);
-  EXPECT_EQ(full.prompt_part(0, 100), (plan::Shape{plan::Phase::kPrompt, 48}));
+  EXPECT_EQ(full.prompt_chunk(0, 100), (plan::Shape{plan::Phase::kPrompt, 48}));
   // Whoever asks for tiles gets them, whatever the plan had.
   options_.plan.base = full;
   options_.prompts.attention = plan::AttentionForm::kSparse;

@@ -91,10 +91,10 @@ ExpertStream::ExpertStream(const ExpertStreamOptions& options, const model::Blue
       file_(file),
       places_(places_of(blueprint, weights)) {
   for (const model::Mixture& mixture : mixtures()) {
-    std::vector<FilePart>& parts = files_.emplace_back();
+    std::vector<FileRange>& parts = files_.emplace_back();
     for (const model::WeightId id : mixture.products) {
       const weights::Matrix& matrix = weights.matrix(id);
-      parts.push_back(file_part(file, matrix.data, expert_bytes(matrix, places_.n_experts)));
+      parts.push_back(file_range(file, matrix.data, expert_bytes(matrix, places_.n_experts)));
     }
   }
   const auto n_all = static_cast<uint64_t>(places_.n_experts) * mixtures().size();
@@ -123,7 +123,7 @@ void ExpertStream::make_cache(uint64_t n_places) {
   slots_ = std::vector<ExpertPlace>(n_places);
   for (size_t i = 0; i < slots_.size(); ++i) {
     for (size_t p = 0; p < kMostProducts; ++p) {
-      ExpertPart& part = slots_[i].parts[p];
+      ProductRead& part = slots_[i].parts[p];
       part.owner = this;
       part.place = static_cast<int64_t>(i);
       const size_t end = p + 1 < kMostProducts ? places_.offsets[p + 1] : places_.place_bytes;
@@ -163,8 +163,8 @@ ExpertStream::~ExpertStream() {
   changed_.wait(lock, [this] { return n_reading_ == 0; });
 }
 
-FilePart ExpertStream::part_of(int mixture, int product, int expert) const {
-  FilePart part = files_[static_cast<size_t>(mixture)][static_cast<size_t>(product)];
+FileRange ExpertStream::part_of(int mixture, int product, int expert) const {
+  FileRange part = files_[static_cast<size_t>(mixture)][static_cast<size_t>(product)];
   const size_t before = static_cast<size_t>(expert) * part.bytes;
   part.begin += before;
   part.offset += before;
@@ -254,7 +254,7 @@ void ExpertStream::begin(const Held& held, int mixture, int expert) {
   slot.problem.clear();
   slot.is_new = true;
   for (int product = 0; product < slot.n_coming; ++product) {
-    ExpertPart& part = slot.parts[static_cast<size_t>(product)];
+    ProductRead& part = slot.parts[static_cast<size_t>(product)];
     part.file = part_of(mixture, product, expert);
     part.is_there = false;
     part.reads.clear();
@@ -265,13 +265,13 @@ void ExpertStream::begin(const Held& held, int mixture, int expert) {
 }
 
 void ExpertStream::submit(ExpertPlace* slot, int product) {
-  ExpertPart& part = slot->parts[static_cast<size_t>(product)];
+  ProductRead& part = slot->parts[static_cast<size_t>(product)];
   lanes::Run run;
   run.reads = part.reads;
   disk_->submit(*read_, run, part);
 }
 
-void ExpertStream::end(ExpertPart* part, lanes::Status status) {
+void ExpertStream::end(ProductRead* part, lanes::Status status) {
   std::string problem;
   if (status != lanes::Status::kDone) problem = disk_->problem();
   std::unique_lock<std::mutex> lock(mutex_);

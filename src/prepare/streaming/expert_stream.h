@@ -124,17 +124,17 @@ class ExpertStream : public weights::ExpertSource {
   static Places places_of(const model::Blueprint& blueprint, const weights::Store& weights);
 
   // The rows of one product of an expert, which are read to the product's room.
-  struct ExpertPart : lanes::Completion {
+  struct ProductRead : lanes::Completion {
     void finished(lanes::Status status) override { owner->end(this, status); }
     ExpertStream* owner = nullptr;
     int64_t place = 0;
-    FilePart file;
+    FileRange file;
     bool is_there = false;
     std::vector<lanes::ReadRequest> reads;
   };
   // A place in memory and the reads that fill it.
   struct ExpertPlace {
-    std::array<ExpertPart, kMostProducts> parts;
+    std::array<ProductRead, kMostProducts> parts;
     Held read_as;           // the lease of the cache under which it is read
     int mixture = 0;        // whose expert it is
     int n_coming = 0;       // counts parts that are being read
@@ -162,7 +162,7 @@ class ExpertStream : public weights::ExpertSource {
     return memory_.get() + static_cast<size_t>(place) * places_.place_bytes +
            places_.offsets[static_cast<size_t>(product)];
   }
-  FilePart part_of(int mixture, int product, int expert) const;
+  FileRange part_of(int mixture, int product, int expert) const;
   size_t n_products(int mixture) const {
     return mixtures()[static_cast<size_t>(mixture)].products.size();
   }
@@ -184,11 +184,11 @@ class ExpertStream : public weights::ExpertSource {
   int32_t next_there(int product) const;
 
   int32_t choose(Place place, int i);
-  void end(ExpertPart* part, lanes::Status status);
+  void end(ProductRead* part, lanes::Status status);
 
   const gguf::File& file_;
   Places places_;
-  std::vector<std::vector<FilePart>> files_;  // by mixture and product: the rows of all experts
+  std::vector<std::vector<FileRange>> files_;  // by mixture and product: the rows of all experts
   size_t bytes_ = 0;
   bool takes_guesses_ = true;
   std::unique_ptr<weights::NeuronCache> cache_;

@@ -16,7 +16,7 @@ constexpr uint64_t kRequestBytes = uint64_t{1} << 20;
 
 }  // namespace
 
-FilePart file_part(const gguf::File& file, const std::byte* begin, size_t bytes) {
+FileRange file_range(const gguf::File& file, const std::byte* begin, size_t bytes) {
   for (size_t i = 0; i < file.shards().size(); ++i) {
     const std::span<const std::byte> shard = file.shards()[i].bytes;
     if (begin < shard.data() || begin >= shard.data() + shard.size()) continue;
@@ -27,7 +27,7 @@ FilePart file_part(const gguf::File& file, const std::byte* begin, size_t bytes)
   return {};
 }
 
-uint64_t add_page_reads(const FilePart& part, std::byte* room,
+uint64_t add_page_reads(const FileRange& part, std::byte* room,
                         std::vector<lanes::ReadRequest>* reads) {
   const uint64_t begin = part.offset - lead_of(part);
   const uint64_t end = part.offset + part.bytes;
@@ -45,7 +45,7 @@ uint64_t add_page_reads(const FilePart& part, std::byte* room,
 
 size_t most_page_reads(size_t bytes) { return room_of(bytes) / kRequestBytes + 2; }
 
-void forget_cached(const gguf::File& file, const FilePart& part) {
+void forget_cached(const gguf::File& file, const FileRange& part) {
   const MappedFile& map = *file.shards()[static_cast<size_t>(part.shard)].map;
   (void)posix_fadvise(map.descriptor(), static_cast<off_t>(part.offset),
                       static_cast<off_t>(part.bytes), POSIX_FADV_DONTNEED);

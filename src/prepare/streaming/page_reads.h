@@ -15,7 +15,7 @@ namespace troika::prepare {
 inline constexpr uint64_t kDirectPage = 4096;  // the alignment that direct reads need
 
 // Bytes of a file, which is mapped too.
-struct FilePart {
+struct FileRange {
   const std::byte* begin = nullptr;  // points into the map
   size_t bytes = 0;
   int shard = 0;
@@ -24,7 +24,7 @@ struct FilePart {
 };
 
 // Returns where in the files mapped bytes lie. REQUIRES: they lie in one of them.
-FilePart file_part(const gguf::File& file, const std::byte* begin, size_t bytes);
+FileRange file_range(const gguf::File& file, const std::byte* begin, size_t bytes);
 
 // Returns the memory that a part needs at most, wherever in a page it begins.
 constexpr size_t room_of(size_t bytes) {
@@ -32,15 +32,15 @@ constexpr size_t room_of(size_t bytes) {
 }
 // Returns how far behind the beginning of its room a part lies: as far as it begins behind a page's
 // beginning in the file.
-constexpr size_t lead_of(const FilePart& part) { return part.offset % kDirectPage; }
+constexpr size_t lead_of(const FileRange& part) { return part.offset % kDirectPage; }
 
 // Adds the requests that read a part to its room, which begins at a page. Returns their bytes.
-uint64_t add_page_reads(const FilePart& part, std::byte* room,
+uint64_t add_page_reads(const FileRange& part, std::byte* room,
                         std::vector<lanes::ReadRequest>* reads);
 // Returns the most requests that a part of this number of bytes may take.
 size_t most_page_reads(size_t bytes);
 
 // Drops from the page cache what a part's reads may have left there.
-void forget_cached(const gguf::File& file, const FilePart& part);
+void forget_cached(const gguf::File& file, const FileRange& part);
 
 }  // namespace troika::prepare

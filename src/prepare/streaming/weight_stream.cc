@@ -120,7 +120,7 @@ WeightStream::WeightStream(const model::Blueprint& blueprint, const gguf::File& 
       n_threads_(strips.n_threads),
       disk_(disk_options(file)),
       read_(disk_.make_read()) {
-  find_parts(blueprint, *weights, file, elsewhere, for_prompts);
+  find_matrices(blueprint, *weights, file, elsewhere, for_prompts);
   choose_kept(most_bytes);
   choose_strips(strips);
   for (const auto& block : blocks_) place(block.get(), weights);
@@ -136,30 +136,31 @@ WeightStream::~WeightStream() {
   ended_.wait(lock, [this] { return n_reading_ == 0; });
 }
 
-void WeightStream::find_parts(const model::Blueprint& blueprint, const weights::Store& weights,
-                              const gguf::File& file, Elsewhere elsewhere, ForPrompts for_prompts) {
+void WeightStream::find_matrices(const model::Blueprint& blueprint, const weights::Store& weights,
+                                 const gguf::File& file, Elsewhere elsewhere,
+                                 ForPrompts for_prompts) {
   const std::vector<std::vector<Matrix>> matrices =
       matrices_of(blueprint, weights, elsewhere, for_prompts);
   mapped_bytes_ = is_for_prompts_ ? 0 : bytes_beside(weights, matrices, elsewhere);
-  std::map<const std::byte*, Part*> parts;  // by the matrix's begin
+  std::map<const std::byte*, StreamedMatrix*> by_begin;  // by the matrix's begin
   for (const std::vector<Matrix>& of_block : matrices) {
     auto block = std::make_unique<Block>();
     block->owner = this;
     block->index = static_cast<int>(blocks_.size());
     block->bytes = room_of_all(of_block);
     for (const Matrix& matrix : of_block) {
-      auto part = std::make_unique<Part>();
-      part->block = block.get();
-      part->from = file_part(file, matrix.data, matrix.bytes());
-      parts[matrix.data] = part.get();
-      block->parts.push_back(std::move(part));
+      auto streamed = std::make_unique<StreamedMatrix>();
+      streamed->block = block.get();
+      streamed->from = file_range(file, matrix.data, matrix.bytes());
+      by_begin[matrix.data] = streamed.get();
+      block->matrices.push_back(std::move(streamed));
     }
     blocks_.push_back(std::move(block));
   }
   for (const model::Op& op : blueprint.ops) {
     if (op.weight == model::kNone || !weights.is_matrix(op.weight)) continue;
-    const auto at = parts.find(weights.matrix(op.weight).data);
-    if (at != parts.end() && !contains(at->second->ids, op.weight)) {
+    const auto at = by_begin.find(weights.matrix(op.weight).data);
+    if (at != by_begin.end() && !contains(at->second->ids, op.weight)) {
       at->second->ids.push_back(op.weight);
     }
   }
@@ -178,7 +179,7 @@ void WeightStream::choose_kept(size_t most_bytes) {
     for (size_t i = 0; i < n; ++i) {
       // A block may have nothing that is streamed here: no matrices of neurons, for one.
       const bool is_streamed =
-          !blocks_[i]->parts.empty() && (i + 1) * n_streamed / n > i * n_streamed / n;
+          !blocks_[i]->matrices.empty() && (i + 1) * n_streamed / n > i * n_streamed / n;
       if (is_streamed) order_.push_back(static_cast<int>(i));
       if (!is_streamed) kept_bytes_ += blocks_[i]->bytes;
     }
@@ -209,10 +210,10 @@ void WeightStream::choose_strips(const StripMatrices& strips) {
   const std::vector<model::WeightId> chosen = weights_.alone_in_place(strips.ids);
   for (const auto& block : blocks_) {
     if (block->state != State::kKept) continue;
-    for (const auto& part : block->parts) {
+    for (const auto& streamed : block->matrices) {
       const auto is_chosen = [&](model::WeightId id) { return contains(chosen, id); };
-      if (!std::all_of(part->ids.begin(), part->ids.end(), is_chosen)) continue;
-      kept_in_strips_.insert(kept_in_strips_.end(), part->ids.begin(), part->ids.end());
+      if (!std::all_of(streamed->ids.begin(), streamed->ids.end(), is_chosen)) continue;
+      kept_in_strips_.insert(kept_in_strips_.end(), streamed->ids.begin(), streamed->ids.end());
     }
   }
 }
@@ -221,11 +222,11 @@ void WeightStream::choose_strips(const StripMatrices& strips) {
 // reads may be direct.
 void WeightStream::place(Block* block, weights::Store* weights) {
   std::byte* to = slots_[block->slot].memory.get();
-  for (const auto& part : block->parts) {
-    add_page_reads(part->from, to, &part->reads);
-    part->to = to + lead_of(part->from);
-    weights->move(part->from.begin, part->from.bytes, part->to);
-    to += room_of(part->from.bytes);
+  for (const auto& streamed : block->matrices) {
+    add_page_reads(streamed->from, to, &streamed->reads);
+    streamed->to = to + lead_of(streamed->from);
+    weights->move(streamed->from.begin, streamed->from.bytes, streamed->to);
+    to += room_of(streamed->from.bytes);
   }
 }
 
@@ -233,22 +234,22 @@ void WeightStream::begin(Block* block) {
   slots_[block->slot].is_taken = true;
   block->state = State::kReading;
   block->has_failed = false;
-  block->n_parts_left = block->parts.size();
+  block->n_matrices_left = block->matrices.size();
   block->start_us = clock_us();
   if (n_reading_++ == 0) read_start_us_ = block->start_us;
-  for (const auto& part : block->parts) {
+  for (const auto& streamed : block->matrices) {
     lanes::Run run;
-    run.reads = part->reads;
-    disk_.submit(*read_, run, *part);
+    run.reads = streamed->reads;
+    disk_.submit(*read_, run, *streamed);
   }
 }
 
-void WeightStream::end(Part* part, lanes::Status status) {
-  Block* const block = part->block;
-  if (disk_.n_cached_reads() > 0) forget_cached(file_, part->from);
+void WeightStream::end(StreamedMatrix* streamed, lanes::Status status) {
+  Block* const block = streamed->block;
+  if (disk_.n_cached_reads() > 0) forget_cached(file_, streamed->from);
   const std::lock_guard<std::mutex> lock(mutex_);
   block->has_failed |= status != lanes::Status::kDone;
-  if (--block->n_parts_left > 0) return;
+  if (--block->n_matrices_left > 0) return;
   block->end_us = clock_us();
   if (--n_reading_ == 0) counters_.read_us += block->end_us - read_start_us_;
   block->state = block->has_failed ? State::kFailed : State::kReady;
@@ -300,7 +301,7 @@ void WeightStream::load_kept(const ProgressFunction& progress) {
   for (const auto& block : blocks_) {
     if (block->state != State::kKept) continue;
     if (progress) progress(n_done, kept_bytes_);
-    if (block->parts.empty()) continue;
+    if (block->matrices.empty()) continue;
     begin(block.get());
     ended_.wait(lock, [this] { return n_reading_ == 0; });
     if (block->state != State::kReady) {

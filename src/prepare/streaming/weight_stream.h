@@ -111,11 +111,11 @@ class WeightStream : public schedule::LayoutWatch {
   enum class State : uint8_t { kKept, kAbsent, kReading, kReady, kFailed };
   struct Block;
   // One matrix of a block.
-  struct Part : lanes::Completion {
+  struct StreamedMatrix : lanes::Completion {
     void finished(lanes::Status status) override { block->owner->end(this, status); }
     Block* block = nullptr;
     std::vector<model::WeightId> ids;  // the weights that begin where it does
-    FilePart from;
+    FileRange from;
     std::byte* to = nullptr;  // the place of its first row
     std::vector<lanes::ReadRequest> reads;
   };
@@ -126,17 +126,17 @@ class WeightStream : public schedule::LayoutWatch {
     bool has_failed = false;
     size_t slot = 0;
     size_t bytes = 0;                     // the bytes of its memory
-    size_t n_parts_left = 0;              // counts the parts that are not read yet
+    size_t n_matrices_left = 0;           // counts the matrices that are not read yet
     double start_us = 0.0, end_us = 0.0;  // the times of its last read
-    std::vector<std::unique_ptr<Part>> parts;
+    std::vector<std::unique_ptr<StreamedMatrix>> matrices;
   };
   struct BlockRoom {
     PageBuffer memory;
     bool is_taken = false;
   };
 
-  void find_parts(const model::Blueprint& blueprint, const weights::Store& weights,
-                  const gguf::File& file, Elsewhere elsewhere, ForPrompts for_prompts);
+  void find_matrices(const model::Blueprint& blueprint, const weights::Store& weights,
+                     const gguf::File& file, Elsewhere elsewhere, ForPrompts for_prompts);
   void choose_kept(size_t most_bytes);
   void choose_strips(const StripMatrices& strips);
   void place(Block* block, weights::Store* weights);
@@ -146,7 +146,7 @@ class WeightStream : public schedule::LayoutWatch {
   void forget(Block* block);
   void start_again_at(int block, std::unique_lock<std::mutex>* lock);
 
-  void end(Part* part, lanes::Status status);
+  void end(StreamedMatrix* streamed, lanes::Status status);
 
   const gguf::File& file_;
   NeuronStream* neurons_ = nullptr;

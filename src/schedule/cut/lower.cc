@@ -1,6 +1,6 @@
 #include "schedule/cut/lower.h"
 
-#include "schedule/cut/lower_parts.h"
+#include "schedule/cut/lower_ranges.h"
 #include "schedule/graphs.h"
 
 namespace troika::schedule {
@@ -21,8 +21,8 @@ std::vector<Piece> lower(const lanes::Subgraph& subgraph, const Cut& cut) {
   if (const auto* outliers = std::get_if<OutlierCut>(&cut.by)) {
     return lower_outliers(subgraph, cut.lane, *outliers);
   }
-  if (const auto* parts = std::get_if<Parts>(&cut.by); parts != nullptr && !parts->empty()) {
-    return lower_parts(subgraph, cut.lane, *parts);
+  if (const auto* parts = std::get_if<RangeCut>(&cut.by); parts != nullptr && !parts->empty()) {
+    return lower_ranges(subgraph, cut.lane, *parts);
   }
   if (const auto* heads = std::get_if<HeadCut>(&cut.by)) {
     return lower_heads(subgraph, cut.lane, *heads->pipeline);

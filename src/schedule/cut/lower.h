@@ -12,7 +12,7 @@
 namespace troika::schedule {
 
 // The part of a subgraph that one lane computes.
-struct CutPart {
+struct LaneRanges {
   int lane = 0;
   // Has for each product (model::OpKind::kLinear) of the subgraph, in order, the rows of its weight
   // that this part multiplies. They begin at multiples of lanes::Slice::kRowGranularity, and a
@@ -40,7 +40,7 @@ struct OpByOp {};
 //   up). The rest, up to the next group, is one piece on the lane of the cut: it waits for all
 //   parts of the group before, and those of the next group wait for it. Products of experts and
 //   whatever treats whole rows or heads are such a rest.
-using Parts = std::vector<CutPart>;
+using RangeCut = std::vector<LaneRanges>;
 // Attention is cut by heads, as a pipeline says.
 struct HeadCut {
   const HeadPipeline* pipeline;
@@ -48,7 +48,7 @@ struct HeadCut {
 
 struct Cut {
   int lane = 0;  // runs what is not divided
-  std::variant<Undivided, OpByOp, OutlierCut, Parts, HeadCut> by = Undivided();
+  std::variant<Undivided, OpByOp, OutlierCut, RangeCut, HeadCut> by = Undivided();
 };
 
 // Cuts a subgraph into pieces, each of which stands behind those it waits for. What follows the

@@ -37,14 +37,14 @@ std::vector<OpKind> kinds_of(const lanes::Subgraph& subgraph) {
   return kinds;
 }
 
-Parts rows(std::vector<Range> first, std::vector<Range> second) {
-  Parts parts(2);
+RangeCut rows(std::vector<Range> first, std::vector<Range> second) {
+  RangeCut parts(2);
   parts[0] = {.lane = 1, .rows = std::move(first)};
   parts[1] = {.lane = 2, .rows = std::move(second)};
   return parts;
 }
 
-std::string refusal(const lanes::Subgraph& subgraph, Parts parts) {
+std::string refusal(const lanes::Subgraph& subgraph, RangeCut parts) {
   try {
     lower(subgraph, {0, std::move(parts)});
   } catch (const Error& error) {
@@ -55,7 +55,7 @@ std::string refusal(const lanes::Subgraph& subgraph, Parts parts) {
 
 TEST(Lower, WhatIsNotCutIsOnePiece) {
   const LoweredModel m("llama-3-8b");
-  for (const Cut& cut : {Cut{4}, Cut{4, Parts()}}) {
+  for (const Cut& cut : {Cut{4}, Cut{4, RangeCut()}}) {
     const std::vector<Piece> pieces = lower(m.find("ffn"), cut);
     ASSERT_EQ(pieces.size(), 1u);
     EXPECT_EQ(pieces[0].lane, 4);
@@ -143,7 +143,7 @@ TEST(Lower, EveryOpOfACutSubgraphIsInOneGroupOfPieces) {
 
 TEST(Lower, TokensGoThroughTheWholeSubgraphAndHeadsThroughAttention) {
   const LoweredModel m("llama-3-8b");
-  Parts parts(2);
+  RangeCut parts(2);
   parts[0] = {.lane = 1, .tokens = {0, 24}};
   parts[1] = {.lane = 0, .tokens = {24}};
   std::vector<Piece> pieces = lower(m.find("ffn"), {0, parts});
@@ -173,15 +173,15 @@ TEST(Lower, PartsThatDoNotMakeUpASubgraphAreRefusedInASentence) {
   EXPECT_TRUE(says(refusal(qkv, rows({{0, 8}, few, few}, {{8, n}, kv, kv})), "multiple of 16"));
   EXPECT_TRUE(says(refusal(qkv, rows({few, few}, {q, kv})), "too few"));
   EXPECT_TRUE(says(refusal(qkv, rows({few, few, few, few}, {q, kv, kv, kv})), "too many"));
-  Parts overlapping = rows({few, few, few}, {q, kv, kv});
+  RangeCut overlapping = rows({few, few, few}, {q, kv, kv});
   overlapping.push_back({.lane = 0, .tokens = {0, 8}});
   EXPECT_TRUE(says(refusal(qkv, overlapping), "make up 'attn_q'"));
   overlapping[0].tokens = overlapping[1].tokens = {8};
   EXPECT_EQ(refusal(qkv, overlapping), "accepted");
-  EXPECT_TRUE(says(refusal(qkv, Parts{{.lane = 0, .tokens = {1}}}), "each token once"));
-  EXPECT_TRUE(says(refusal(qkv, Parts{{.lane = 0, .heads = {0, 2}}}), "only attention"));
-  EXPECT_TRUE(says(refusal(attention, Parts{{.lane = 0, .heads = {0, 2}}}), "each of 8 heads"));
-  EXPECT_TRUE(says(refusal(attention, Parts{{.lane = 0, .tokens = {0, 8}}, {.tokens = {8}}}),
+  EXPECT_TRUE(says(refusal(qkv, RangeCut{{.lane = 0, .tokens = {1}}}), "each token once"));
+  EXPECT_TRUE(says(refusal(qkv, RangeCut{{.lane = 0, .heads = {0, 2}}}), "only attention"));
+  EXPECT_TRUE(says(refusal(attention, RangeCut{{.lane = 0, .heads = {0, 2}}}), "each of 8 heads"));
+  EXPECT_TRUE(says(refusal(attention, RangeCut{{.lane = 0, .tokens = {0, 8}}, {.tokens = {8}}}),
                    "more than heads"));
 }
 

@@ -32,7 +32,7 @@ int first_lane(const plan::TensorCut& cut) {
 
 OpLanes lanes_in(const plan::Plan& plan, const lanes::Subgraph& subgraph, Shape shape) {
   const plan::Placement* const rule = plan.rule_of(subgraph.name, shape, subgraph.block());
-  const plan::LengthParts* const length = plan.length_of(shape);
+  const plan::LengthCut* const length = plan.length_of(shape);
   OpLanes found;
   found.shape = shape;
   found.mixes_classes = rule != nullptr && rule->mixes_classes;
@@ -47,7 +47,7 @@ OpLanes lanes_in(const plan::Plan& plan, const lanes::Subgraph& subgraph, Shape 
     found.mixes_classes = found.mixes_classes || cut->mixes_classes;
   }
   if (!is_cut && length != nullptr && is_divided_by_lengths(subgraph)) {
-    std::fill(found.lanes.begin(), found.lanes.end(), length->parts.front().lane);
+    std::fill(found.lanes.begin(), found.lanes.end(), length->tokens.front().lane);
   }
   return found;
 }

@@ -29,8 +29,8 @@ std::vector<Range> ranges_of(const plan::Shares& tokens) {
   return ranges;
 }
 
-Parts by_heads(const plan::Shares& heads, int n_heads) {
-  Parts parts;
+RangeCut by_heads(const plan::Shares& heads, int n_heads) {
+  RangeCut parts;
   const std::vector<plan::Span> spans = plan::divide(n_heads, heads, 1);
   for (size_t i = 0; i < heads.size(); ++i) {
     parts.push_back({.lane = heads[i].lane, .heads = range_of(spans[i])});
@@ -71,17 +71,17 @@ class Grid {
   }
 
   // Returns the parts; none where nothing is cut.
-  Parts take() {
+  RangeCut take() {
     const bool is_cut = std::any_of(products_.begin(), products_.end(),
                                     [](const Product& product) { return product.cut != nullptr; });
     if (!is_cut) return {};
     std::sort(borders_.begin(), borders_.end());
     borders_.erase(std::unique(borders_.begin(), borders_.end()), borders_.end());
-    Parts parts;
+    RangeCut parts;
     for (size_t t = 0; t < borders_.size(); ++t) {
       const Range tokens = {borders_[t], t + 1 < borders_.size() ? borders_[t + 1] : Range::kEnd};
       for (const int lane : lanes_) {
-        CutPart part{.lane = lane, .tokens = tokens};
+        LaneRanges part{.lane = lane, .tokens = tokens};
         for (const Product& product : products_) {
           part.rows.push_back(rows_of(product, lane, tokens.begin));
         }
@@ -203,8 +203,8 @@ const TensorCut* cut_of(std::span<const TensorCut> cuts, const lanes::Subgraph& 
   return nullptr;
 }
 
-Parts parts_of_tokens(const plan::Shares& tokens) {
-  Parts parts;
+RangeCut range_cut_of_tokens(const plan::Shares& tokens) {
+  RangeCut parts;
   const std::vector<Range> ranges = ranges_of(tokens);
   for (size_t i = 0; i < tokens.size(); ++i) {
     parts.push_back({.lane = tokens[i].lane, .tokens = ranges[i]});
@@ -212,8 +212,8 @@ Parts parts_of_tokens(const plan::Shares& tokens) {
   return parts;
 }
 
-Parts parts_of(std::span<const TensorCut> cuts, const lanes::Subgraph& subgraph, plan::Shape shape,
-               int home) {
+RangeCut range_cut_of(std::span<const TensorCut> cuts, const lanes::Subgraph& subgraph,
+                      plan::Shape shape, int home) {
   if (subgraph.is_dynamic()) {
     for (const TensorCut& cut : cuts) {
       if (!cut.holds_for(subgraph.name, shape) || cut.heads.empty()) continue;
@@ -231,7 +231,7 @@ Parts parts_of(std::span<const TensorCut> cuts, const lanes::Subgraph& subgraph,
     is_whole = is_whole && cut == first;
     grid.add(op, cut);
   }
-  return is_whole ? parts_of_tokens(first->tokens) : grid.take();
+  return is_whole ? range_cut_of_tokens(first->tokens) : grid.take();
 }
 
 bool is_divided_by_lengths(const lanes::Subgraph& subgraph) {
@@ -239,13 +239,13 @@ bool is_divided_by_lengths(const lanes::Subgraph& subgraph) {
          std::any_of(subgraph.ops.begin(), subgraph.ops.end(), is_product);
 }
 
-Parts parts_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Shape shape) {
+RangeCut range_cut_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Shape shape) {
   if (plan.cuts.empty() && plan.lengths.empty()) return {};
   const int home = plan.lane_of(subgraph.name, shape, subgraph.block());
-  Parts parts = parts_of(plan.cuts, subgraph, shape, home);
-  const plan::LengthParts* const length = plan.length_of(shape);
+  RangeCut parts = range_cut_of(plan.cuts, subgraph, shape, home);
+  const plan::LengthCut* const length = plan.length_of(shape);
   if (!parts.empty() || length == nullptr || !is_divided_by_lengths(subgraph)) return parts;
-  return parts_of_tokens(length->parts);
+  return range_cut_of_tokens(length->tokens);
 }
 
 std::string processor_text(const plan::PlannedLane& lane) {
@@ -272,8 +272,8 @@ bool may_divide_tokens(const plan::Plan& plan, int lane, plan::Phase phase) {
 }
 
 void check_cuts(const plan::Plan& plan, const model::Blueprint& blueprint) {
-  for (const plan::LengthParts& length : plan.lengths) {
-    check_tokens(plan, "The length " + plan::shares_text(length.parts), length.parts,
+  for (const plan::LengthCut& length : plan.lengths) {
+    check_tokens(plan, "The length " + plan::shares_text(length.tokens), length.tokens,
                  plan::Phase::kPrompt);
   }
   const std::vector<lanes::Subgraph> subgraphs = cut_into_subgraphs(blueprint, plan.splits);

@@ -13,11 +13,11 @@ namespace troika::schedule {
 // Returns what each lane computes of a subgraph in an executable of this shape, in a form that
 // `lower` takes; no parts: the subgraph is not divided. Which cut holds follows from the
 // executable's phase and rows, when it is built (H11).
-Parts parts_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Shape shape);
+RangeCut range_cut_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Shape shape);
 
 // Divides a subgraph that lives on lane `home` by cuts that no plan has yet.
-Parts parts_of(std::span<const plan::TensorCut> cuts, const lanes::Subgraph& subgraph,
-               plan::Shape shape, int home);
+RangeCut range_cut_of(std::span<const plan::TensorCut> cuts, const lanes::Subgraph& subgraph,
+                      plan::Shape shape, int home);
 // Returns the first cut that holds for an op of a subgraph; null: none does.
 const plan::TensorCut* cut_of(std::span<const plan::TensorCut> cuts,
                               const lanes::Subgraph& subgraph, plan::Shape shape,
@@ -26,7 +26,7 @@ const plan::TensorCut* cut_of(std::span<const plan::TensorCut> cuts,
 // little work, and stay on the lane where the plan places them.
 bool is_divided_by_lengths(const lanes::Subgraph& subgraph);
 // Returns the parts that divide a subgraph by tokens, as a length does.
-Parts parts_of_tokens(const plan::Shares& tokens);
+RangeCut range_cut_of_tokens(const plan::Shares& tokens);
 
 // Returns what people call a lane's processor: "host", "npu" or "opencl:0".
 std::string processor_text(const plan::PlannedLane& lane);

@@ -123,7 +123,7 @@ TEST(PlanCuts, H6BesideRowsTheFirstTokensAreCutAndOthersAreWhole) {
   const plan::Plan plan = plan_of("out=rows:0:3,1:1+tokens:0:512,1:13");
   for (const lanes::Subgraph& subgraph : cut_into_subgraphs(m.blueprint)) {
     if (std::string(subgraph.name) == "qkv") {
-      EXPECT_TRUE(parts_of(plan, subgraph, {plan::Phase::kPrompt, 525}).empty());
+      EXPECT_TRUE(range_cut_of(plan, subgraph, {plan::Phase::kPrompt, 525}).empty());
     }
   }
   plan::Plan ffn = plan_of("ffn.ffn_down=rows:0:3072,1:1024+tokens:0:512,1:13");
@@ -134,7 +134,7 @@ TEST(PlanCuts, H6BesideRowsTheFirstTokensAreCutAndOthersAreWhole) {
   const plan::Shape shape = {plan::Phase::kPrompt, 525};
   int64_t cells = 0;  // counts rows times tokens of the last product
   bool has_rest = false;
-  for (const Piece& piece : lower(*at, {0, parts_of(ffn, *at, shape)})) {
+  for (const Piece& piece : lower(*at, {0, range_cut_of(ffn, *at, shape)})) {
     const lanes::Slice& slice = piece.subgraph.slice;
     for (size_t i = 0; i < piece.subgraph.ops.size(); ++i) {
       const model::Op& op = piece.subgraph.ops[i];

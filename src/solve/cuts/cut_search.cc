@@ -241,7 +241,7 @@ class Search {
 
 double cut_us(const TimeModel& times, const lanes::Subgraph& subgraph,
               std::span<const TensorCut> cuts, TaskShape shape, int home, int context) {
-  schedule::Parts parts = schedule::parts_of(cuts, subgraph, shape.built, home);
+  schedule::RangeCut parts = schedule::range_cut_of(cuts, subgraph, shape.built, home);
   if (parts.empty()) return times.task_us(home, subgraph, shape, context);
   return times.pieces_us(schedule::lower(subgraph, {home, std::move(parts)}), home, shape, context);
 }

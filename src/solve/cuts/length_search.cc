@@ -34,8 +34,8 @@ class LengthSearch {
     if (!may_leave_homes({Phase::kPrompt, n_tokens})) return found;
     const auto take_if_better = [&](const Shares& parts) {
       const double us = parts_us(parts, n_tokens);
-      if (!found.parts.empty() && us >= found.us) return;
-      found.parts = parts;
+      if (!found.tokens.empty() && us >= found.us) return;
+      found.tokens = parts;
       found.us = us;
     };
     const int n_lanes = static_cast<int>(plan_.lanes.size());
@@ -53,9 +53,9 @@ class LengthSearch {
         }
       }
     }
-    if (!std::isfinite(found.us)) found.parts.clear();
+    if (!std::isfinite(found.us)) found.tokens.clear();
     found.is_worthwhile =
-        !found.parts.empty() && found.us < (1.0 - rules_.least_gain) * found.padded_us;
+        !found.tokens.empty() && found.us < (1.0 - rules_.least_gain) * found.padded_us;
     return found;
   }
 
@@ -108,7 +108,7 @@ class LengthSearch {
   double padded_us(int n_tokens) const {
     double us = 0.0;
     for (int done = 0; done < n_tokens;) {
-      const Shape part = plan_.prompt_part(done, n_tokens);
+      const Shape part = plan_.prompt_chunk(done, n_tokens);
       done += part.n_rows;
       const Shape built = plan_.body_shape(part.phase, part.n_rows);
       for (const SubgraphKind& kind : kinds_) {
@@ -125,7 +125,7 @@ class LengthSearch {
     for (const SubgraphKind& kind : kinds_) {
       const int home = plan_.lane_of(kind.first.name, shape, kind.first.block());
       const std::vector<schedule::Piece> pieces =
-          schedule::lower(kind.first, {home, schedule::parts_of_tokens(parts)});
+          schedule::lower(kind.first, {home, schedule::range_cut_of_tokens(parts)});
       us += kind.n * times_.pieces_us(pieces, home, shape, n_tokens);
     }
     return us;

@@ -33,7 +33,7 @@ struct LengthFound {
   // The time of the divided subgraphs in a pass, by the shapes and cuts of the plan.
   double padded_us = 0.0;
   // The best parts of those tried, better or not; empty: none could be tried.
-  plan::Shares parts;
+  plan::Shares tokens;
   double us = 0.0;
   bool is_worthwhile = false;
 };

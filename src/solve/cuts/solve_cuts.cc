@@ -89,7 +89,7 @@ class Solver {
     }
     choice.length_notes = find_lengths(times_, kinds_, plan_, lengths);
     for (const LengthFound& found : choice.length_notes) {
-      if (found.is_worthwhile) choice.lengths.push_back({found.n_tokens, found.parts});
+      if (found.is_worthwhile) choice.lengths.push_back({found.n_tokens, found.tokens});
     }
     plan_.lengths = choice.lengths;
     return choice;
@@ -149,7 +149,7 @@ class Solver {
     for (const int lane : full_lanes(blueprint_, weights_, plan_)) {
       const bool has_part =
           std::any_of(plan_.lengths.begin(), plan_.lengths.end(),
-                      [&](const plan::LengthParts& length) { return names(length.parts, lane); });
+                      [&](const plan::LengthCut& length) { return names(length.tokens, lane); });
       if (!has_part) continue;
       forbidden_.insert({"", lane});
       fits = false;

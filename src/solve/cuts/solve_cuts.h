@@ -23,7 +23,7 @@ struct CutNote {
 struct CutChoice {
   PlacementChoice places;
   std::vector<plan::TensorCut> cuts;
-  std::vector<plan::LengthParts> lengths;
+  std::vector<plan::LengthCut> lengths;
   std::vector<CutNote> notes;
   std::vector<LengthFound> length_notes;
   // The subgraphs of which a lane has no room for a part, with the lane. An empty name stands for

@@ -220,7 +220,8 @@ TEST(SolveCuts, WhatIsFoundIsAPlanThatCanBeBuilt) {
       for (const lanes::Subgraph& subgraph : m.subgraphs) {
         const int home = plan.lane_of(subgraph.name, shape, subgraph.block());
         EXPECT_FALSE(
-            schedule::lower(subgraph, {home, schedule::parts_of(plan, subgraph, shape)}).empty());
+            schedule::lower(subgraph, {home, schedule::range_cut_of(plan, subgraph, shape)})
+                .empty());
       }
     }
   }
@@ -281,7 +282,7 @@ TEST(SolveCuts, H4_TheOddRestGoesToTheLaneThatTakesAnyLength) {
   const auto found = find_lengths(FixedShapes(), kinds_of(m.subgraphs, m.weights), plan, rules);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_TRUE(found[0].is_worthwhile);
-  EXPECT_EQ(found[0].parts, (plan::Shares{{1, 64}, {0, 6}}));
+  EXPECT_EQ(found[0].tokens, (plan::Shares{{1, 64}, {0, 6}}));
   // Padding takes lane 1 128 us for each static subgraph of the body.
   EXPECT_LT(found[0].us, 0.55 * found[0].padded_us);
 }
@@ -319,7 +320,7 @@ TEST(SolveCuts, H4_RowsThatAreAbsentAreNoReasonForALength) {
   const auto found =
       find_lengths(LinearTimes(m.weights), kinds_of(m.subgraphs, m.weights), plan, rules);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_FALSE(found[0].parts.empty());
+  EXPECT_FALSE(found[0].tokens.empty());
   EXPECT_FALSE(found[0].is_worthwhile) << found[0].us << " for " << found[0].padded_us;
 }
 
@@ -340,7 +341,7 @@ void expect_lengths_in_int8_alone(int n_lanes, const std::vector<int>& fixed_lan
     for (const LengthFound& found :
          find_lengths(FixedShapes(), kinds_of(m.subgraphs, m.weights), plan, rules)) {
       EXPECT_EQ(found.is_worthwhile, prefill == plan::Prefill::kInt8);
-      if (found.is_worthwhile) plan.lengths.push_back({found.n_tokens, found.parts});
+      if (found.is_worthwhile) plan.lengths.push_back({found.n_tokens, found.tokens});
     }
     EXPECT_NO_THROW(schedule::check_cuts(plan, m.blueprint));
     EXPECT_NO_THROW(schedule::check_placements(plan, m.blueprint));

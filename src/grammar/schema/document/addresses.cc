@@ -8,25 +8,25 @@ namespace {
 
 // The parts of an address with the marks that they begin or end with, so that they can be put
 // together again.
-struct Parts {
+struct Address {
   std::string_view scheme, authority, path, query, fragment;
 };
 
-Parts parts_of(std::string_view text) {
-  Parts parts;
+Address split_address(std::string_view text) {
+  Address address;
   const auto cut = [&](size_t at) {
     const std::string_view head = text.substr(0, at);
     text.remove_prefix(head.size());
     return head;
   };
   const size_t colon = text.find_first_of(":/?#");
-  if (colon != text.npos && colon > 0 && text[colon] == ':') parts.scheme = cut(colon + 1);
+  if (colon != text.npos && colon > 0 && text[colon] == ':') address.scheme = cut(colon + 1);
   if (text.starts_with("//"))
-    parts.authority = cut(std::min(text.find_first_of("/?#", 2), text.size()));
-  parts.path = cut(std::min(text.find_first_of("?#"), text.size()));
-  parts.query = cut(std::min(text.find('#'), text.size()));
-  parts.fragment = text;
-  return parts;
+    address.authority = cut(std::min(text.find_first_of("/?#", 2), text.size()));
+  address.path = cut(std::min(text.find_first_of("?#"), text.size()));
+  address.query = cut(std::min(text.find('#'), text.size()));
+  address.fragment = text;
+  return address;
 }
 
 // Takes "." and ".." out of a path.
@@ -50,16 +50,16 @@ std::string without_dots(std::string_view path) {
 }  // namespace
 
 std::string resolved_address(std::string_view base, std::string_view reference) {
-  const Parts of_base = parts_of(base);
-  Parts parts = parts_of(reference);
-  std::string path(parts.path);
-  if (parts.scheme.empty()) {
-    parts.scheme = of_base.scheme;
-    if (parts.authority.empty()) {
-      parts.authority = of_base.authority;
+  const Address of_base = split_address(base);
+  Address address = split_address(reference);
+  std::string path(address.path);
+  if (address.scheme.empty()) {
+    address.scheme = of_base.scheme;
+    if (address.authority.empty()) {
+      address.authority = of_base.authority;
       if (path.empty()) {
         path = of_base.path;
-        if (parts.query.empty()) parts.query = of_base.query;
+        if (address.query.empty()) address.query = of_base.query;
       } else if (!path.starts_with("/")) {
         const size_t folder = of_base.path.rfind('/');
         const bool is_root = folder == of_base.path.npos && !of_base.authority.empty();
@@ -68,8 +68,8 @@ std::string resolved_address(std::string_view base, std::string_view reference) 
     }
   }
   std::string out;
-  out.append(parts.scheme).append(parts.authority).append(without_dots(path));
-  return out.append(parts.query).append(parts.fragment);
+  out.append(address.scheme).append(address.authority).append(without_dots(path));
+  return out.append(address.query).append(address.fragment);
 }
 
 std::string unescaped_address(std::string_view text) {

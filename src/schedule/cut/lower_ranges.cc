@@ -1,4 +1,4 @@
-#include "schedule/cut/lower_parts.h"
+#include "schedule/cut/lower_ranges.h"
 
 #include <fmt/format.h>
 
@@ -38,9 +38,9 @@ bool is_row_of(Ranges ranges, int n) {
 
 // Says whether the parts' rectangles of rows and tokens cover n rows times all tokens, without gap
 // or overlap.
-bool is_tiled(const Parts& parts, const Ranges& ranges, int n) {
+bool is_tiled(const RangeCut& parts, const Ranges& ranges, int n) {
   std::vector<int> borders = {0, Range::kEnd};
-  for (const CutPart& part : parts) {
+  for (const LaneRanges& part : parts) {
     if (part.tokens.begin < 0 || part.tokens.end < part.tokens.begin) return false;
     borders.push_back(part.tokens.begin);
     borders.push_back(part.tokens.end);
@@ -58,16 +58,16 @@ bool is_tiled(const Parts& parts, const Ranges& ranges, int n) {
   return true;
 }
 
-class PartsLowering {
+class RangesLowering {
  public:
-  PartsLowering(const lanes::Subgraph& whole, int lane, const Parts& parts)
+  RangesLowering(const lanes::Subgraph& whole, int lane, const RangeCut& parts)
       : whole_(whole), lane_(lane), parts_(parts) {}
 
   std::vector<Piece> take() {
     const bool has_heads = std::any_of(parts_.begin(), parts_.end(),
-                                       [](const CutPart& part) { return !part.heads.is_all(); });
+                                       [](const LaneRanges& part) { return !part.heads.is_all(); });
     const bool has_rows = std::any_of(parts_.begin(), parts_.end(),
-                                      [](const CutPart& part) { return !part.rows.empty(); });
+                                      [](const LaneRanges& part) { return !part.rows.empty(); });
     if (whole_.is_dynamic()) {
       divide_heads();
     } else if (has_heads) {
@@ -97,7 +97,7 @@ class PartsLowering {
   void divide_heads() {
     const int n_heads = whole_.blueprint->n_kv_heads;
     Ranges heads;
-    for (const CutPart& part : parts_) {
+    for (const LaneRanges& part : parts_) {
       if (!part.tokens.is_all() || !part.rows.empty()) {
         refuse("divides attention by more than heads");
       }
@@ -118,7 +118,7 @@ class PartsLowering {
     if (!is_tiled(parts_, Ranges(parts_.size(), {0, 1}), 1)) {
       refuse("does not name each token once");
     }
-    for (const CutPart& part : parts_) {
+    for (const LaneRanges& part : parts_) {
       if (part.tokens.size() == 0) continue;
       lanes::Slice slice;
       slice.tokens = part.tokens;
@@ -151,7 +151,7 @@ class PartsLowering {
       if (!is_product(whole_.ops[i])) continue;
       const size_t product = n_products++;
       const int n = whole_.blueprint->weights[static_cast<size_t>(whole_.ops[i].weight)].n_rows;
-      for (const CutPart& part : parts_) {
+      for (const LaneRanges& part : parts_) {
         Range rows = {0, n};
         if (!part.rows.empty()) {
           if (product >= part.rows.size()) refuse("names rows for too few products");
@@ -172,7 +172,7 @@ class PartsLowering {
                         op_name(*whole_.blueprint, whole_.ops[i]), n));
       }
     }
-    for (const CutPart& part : parts_) {
+    for (const LaneRanges& part : parts_) {
       if (part.rows.size() > n_products) refuse("names rows for too many products");
     }
   }
@@ -234,7 +234,7 @@ class PartsLowering {
 
   const lanes::Subgraph& whole_;
   int lane_;
-  const Parts& parts_;
+  const RangeCut& parts_;
   std::vector<Ranges> rows_;  // by op: a product's range for each part
   std::vector<Piece> pieces_;
   std::vector<int> before_;  // the pieces for which the next piece waits
@@ -242,9 +242,9 @@ class PartsLowering {
 
 }  // namespace
 
-std::vector<Piece> lower_parts(const lanes::Subgraph& subgraph, int lane, const Parts& parts) {
+std::vector<Piece> lower_ranges(const lanes::Subgraph& subgraph, int lane, const RangeCut& parts) {
   TROIKA_ASSERT(subgraph.slice.is_all() && subgraph.role == lanes::Role::kWhole);
-  return PartsLowering(subgraph, lane, parts).take();
+  return RangesLowering(subgraph, lane, parts).take();
 }
 
 }  // namespace troika::schedule
