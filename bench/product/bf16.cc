@@ -18,7 +18,7 @@ Contender bf16_contender(const char* implementation) {
             const kernels::Table& table = kernels_of(implementation);
             const kernels::MatmulWeight weight = weights_of(shape);
             const size_t stride = kernels::bf16_token_bytes(shape.k);
-            constexpr size_t kPanelBytes = kStrips * kernels::kPanelRows * kStretch * 2;
+            constexpr size_t kPanelBytes = kStrips * kernels::kStripRows * kStretch * 2;
             const auto bytes =
                 std::make_shared<std::vector<std::byte>>(kPanelBytes + n_tokens * stride + 64);
             const auto address = reinterpret_cast<uintptr_t>(bytes->data());
@@ -37,10 +37,10 @@ Contender bf16_contender(const char* implementation) {
                   const size_t n_k = kernels::bf16_depth(std::min(kStretch, shape.k - k));
                   for (size_t strip = first; strip < last; ++strip) {
                     kernels::MatmulWeight part = weight;
-                    part.first_row = strip * kernels::kPanelRows;
-                    part.last_row = std::min(part.first_row + kernels::kPanelRows, shape.n_rows);
+                    part.first_row = strip * kernels::kStripRows;
+                    part.last_row = std::min(part.first_row + kernels::kStripRows, shape.n_rows);
                     find(table.unpack_bf16, tensor::Type::kQ8_0)(
-                        part, k, n_k, panel + (strip - first) * kernels::kPanelRows * n_k);
+                        part, k, n_k, panel + (strip - first) * kernels::kStripRows * n_k);
                   }
                   table.matmul_bf16(
                       {panel, shape.n_rows, n_k, k == 0, k + kStretch >= shape.k},

@@ -20,16 +20,16 @@ std::shared_ptr<State> pack(const ProductShape& shape, size_t n_tokens) {
   const size_t level_bytes = n_strips * kernels::int8_strip_bytes(shape.k);
   auto state = std::make_shared<State>();
   state->bytes.resize(level_bytes + n_tokens * kernels::int8_token_bytes(shape.k) + 64);
-  state->scales.resize(n_strips * kernels::kPanelRows);
-  state->starts.resize(n_strips * kernels::kPanelRows);
+  state->scales.resize(n_strips * kernels::kStripRows);
+  state->starts.resize(n_strips * kernels::kStripRows);
   const auto address = reinterpret_cast<uintptr_t>(state->bytes.data());
   std::byte* begin = state->bytes.data() + (64 - address % 64) % 64;
   auto* levels = reinterpret_cast<int8_t*>(begin);
   state->tokens = begin + level_bytes;
   for (size_t strip = 0; strip < n_strips; ++strip) {
     kernels::MatmulWeight part = weights_of(shape);
-    part.first_row = strip * kernels::kPanelRows;
-    part.last_row = std::min(part.first_row + kernels::kPanelRows, shape.n_rows);
+    part.first_row = strip * kernels::kStripRows;
+    part.last_row = std::min(part.first_row + kernels::kStripRows, shape.n_rows);
     kernels::pack_strip(
         kernels_of("reference"), tensor::Type::kQ8_0, part,
         {levels + strip * kernels::int8_strip_bytes(shape.k), state->scales.data() + part.first_row,
@@ -70,8 +70,8 @@ constexpr size_t kStrips = 4;
 struct Unpacked {
   std::vector<std::byte> bytes;  // holds levels of kStrips strips, then tokens
   std::vector<float> largest;
-  float scales[kStrips * kernels::kPanelRows];
-  int32_t starts[kStrips * kernels::kPanelRows];
+  float scales[kStrips * kernels::kStripRows];
+  int32_t starts[kStrips * kernels::kStripRows];
   int8_t* levels;
   std::byte* tokens;
 };
@@ -111,15 +111,15 @@ Contender int8_unpacked_contender(const char* implementation, tensor::Type type)
               for (size_t first = 0; first < n_strips; first += kStrips) {
                 const size_t last = std::min(first + kStrips, n_strips);
                 for (size_t strip = first; strip < last; ++strip) {
-                  const size_t i = strip - first, row = strip * kernels::kPanelRows;
+                  const size_t i = strip - first, row = strip * kernels::kStripRows;
                   kernels::MatmulWeight part = weight;
                   part.first_row = row;
-                  part.last_row = std::min(row + kernels::kPanelRows, shape.n_rows);
+                  part.last_row = std::min(row + kernels::kStripRows, shape.n_rows);
                   kernels::find(table.unpack_int8, type)(
                       part, state->largest.data() + row,
                       {state->levels + i * kernels::int8_strip_bytes(shape.k),
-                       state->scales + i * kernels::kPanelRows,
-                       state->starts + i * kernels::kPanelRows});
+                       state->scales + i * kernels::kStripRows,
+                       state->starts + i * kernels::kStripRows});
                 }
                 table.matmul_int8(
                     {state->levels, state->scales, state->starts, shape.n_rows, shape.k, first},

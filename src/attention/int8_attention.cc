@@ -12,8 +12,8 @@
 namespace troika::attention {
 namespace {
 
-using kernels::kPanelRows;
 using kernels::kPromptBlock;
+using kernels::kStripRows;
 
 struct Strips {
   int8_t* levels;
@@ -23,8 +23,8 @@ struct Strips {
   Strips(Areas& areas, size_t n_rows, size_t k) {
     const size_t n = kernels::n_strips(n_rows);
     levels = areas.take<int8_t>(n * kernels::int8_strip_bytes(k));
-    scales = areas.take<float>(n * kPanelRows);
-    starts = areas.take<int32_t>(n * kPanelRows);
+    scales = areas.take<float>(n * kStripRows);
+    starts = areas.take<int32_t>(n * kStripRows);
   }
 };
 
@@ -44,7 +44,7 @@ struct Int8Areas {
     const size_t n = kTileTokens * room.n_group, d = room.head_size;
     queries = areas.take<std::byte>(n * kernels::int8_token_bytes(d));
     weights = areas.take<std::byte>(n * kernels::int8_token_bytes(kPromptBlock));
-    rows = areas.take<float>(kPromptBlock * kernels::n_strips(d) * kPanelRows);
+    rows = areas.take<float>(kPromptBlock * kernels::n_strips(d) * kStripRows);
     row = areas.take<float>(std::max(d, kPromptBlock));
     scores = areas.take<float>(n * kPromptBlock);
     sums = areas.take<float>(n * d);
@@ -133,15 +133,15 @@ class Int8Attention {
   }
 
   void pack(const Strips& strips, size_t n_rows, size_t k, float largest) {
-    float all[kPanelRows];
-    std::fill_n(all, kPanelRows, largest);
+    float all[kStripRows];
+    std::fill_n(all, kStripRows, largest);
     const auto* const data = reinterpret_cast<const std::byte*>(buffers_.rows);
-    for (size_t row = 0; row < n_rows; row += kPanelRows) {
-      const size_t strip = row / kPanelRows;
+    for (size_t row = 0; row < n_rows; row += kStripRows) {
+      const size_t strip = row / kStripRows;
       kernels::find(table_.unpack_int8, tensor::Type::kF32)(
-          {data, k * sizeof(float), k, row, std::min(row + kPanelRows, n_rows)}, all,
-          {strips.levels + strip * kernels::int8_strip_bytes(k), strips.scales + strip * kPanelRows,
-           strips.starts + strip * kPanelRows});
+          {data, k * sizeof(float), k, row, std::min(row + kStripRows, n_rows)}, all,
+          {strips.levels + strip * kernels::int8_strip_bytes(k), strips.scales + strip * kStripRows,
+           strips.starts + strip * kStripRows});
     }
   }
   void pack_keys(size_t first, size_t n) {

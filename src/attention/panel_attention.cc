@@ -9,8 +9,8 @@
 namespace troika::attention {
 namespace {
 
-using kernels::kPanelRows;
 using kernels::kPromptBlock;
+using kernels::kStripRows;
 
 // Counts the queries that are computed side by side: they share what is unpacked of keys and
 // values, and their scores and weights fit a second-level cache together with all other buffers.
@@ -41,8 +41,8 @@ struct PanelAreas {
     scaled = areas.take<float>(room.head_size);
     softmax = areas.take<kernels::OnlineSoftmax>(n);
     keys = areas.take<uint16_t>(kPromptBlock * kernels::bf16_depth(room.head_size));
-    values = areas.take<uint16_t>(kernels::n_strips(room.head_size) * kPanelRows * kPromptBlock);
-    rows = areas.take<std::byte>(kPanelRows * kKeyBytes);
+    values = areas.take<uint16_t>(kernels::n_strips(room.head_size) * kStripRows * kPromptBlock);
+    rows = areas.take<std::byte>(kStripRows * kKeyBytes);
     value_rows = areas.take<const std::byte*>(kPromptBlock);
     bytes = areas.bytes();
   }
@@ -119,8 +119,8 @@ class PanelAttention {
   void pack() {
     const size_t head_bytes = positions_.key_bytes(queries_.head_size);
     const size_t depth = kernels::bf16_depth(queries_.head_size);
-    for (size_t p = 0; p < block_.n; p += kPanelRows) {
-      const size_t n_rows = std::min(kPanelRows, block_.n - p);
+    for (size_t p = 0; p < block_.n; p += kStripRows) {
+      const size_t n_rows = std::min(kStripRows, block_.n - p);
       for (size_t i = 0; i < n_rows; ++i) {
         const uint32_t slot = positions_.slot(block_.first + p + i);
         std::memcpy(buffers_.rows + i * head_bytes, kernels::kv_row(positions_.k, slot),
@@ -207,7 +207,7 @@ class PanelAttention {
   void add_values(Tokens tokens) {
     if (is_hidden_) pack_values();
     const size_t n_values =
-        kernels::n_strips(queries_.head_size) * kPanelRows * kernels::bf16_depth(block_.n);
+        kernels::n_strips(queries_.head_size) * kStripRows * kernels::bf16_depth(block_.n);
     const bool all_see_all =
         seen_[tokens.first].last >= block_.first + block_.n && n_hidden(tokens.last - 1) == 0;
     // Weight 0 hides a value that a token does not see, unless the value is no number.
@@ -238,10 +238,10 @@ class PanelAttention {
     is_hidden_ = true;
     const size_t depth = kernels::bf16_depth(block_.n);
     for (size_t strip = 0; strip < kernels::n_strips(queries_.head_size); ++strip) {
-      uint16_t* lines = buffers_.values + strip * kPanelRows * depth;
+      uint16_t* lines = buffers_.values + strip * kStripRows * depth;
       for (size_t p = first; p < last; ++p) {
-        for (size_t i = 0; i < kPanelRows; ++i) {
-          lines[p / 2 * 2 * kPanelRows + 2 * i + p % 2] = 0;
+        for (size_t i = 0; i < kStripRows; ++i) {
+          lines[p / 2 * 2 * kStripRows + 2 * i + p % 2] = 0;
         }
       }
     }

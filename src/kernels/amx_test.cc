@@ -47,7 +47,7 @@ struct Product {
   }
   void bf16(const Table& table, size_t first_strip, size_t last_strip, float* y) const {
     const size_t n_k = bf16_depth(kDepth);
-    table.matmul_bf16({panel.get() + first_strip * kPanelRows * n_k, kRows, n_k, true, true},
+    table.matmul_bf16({panel.get() + first_strip * kStripRows * n_k, kRows, n_k, true, true},
                       {first_strip, last_strip, kTokens, bf16_x.get(), bf16_token_bytes(kDepth),
                        bias.data(), y, kRows});
   }
@@ -66,7 +66,7 @@ TEST_F(Amx, AnyRangeOfStripsWritesItsOwnRowsAndNoOthers) {
       product.int8(x86::kAmxTable, first, last, int8_part.data());
       product.bf16(x86::kAmxTable, first, last, bf16_part.data());
       for (size_t i = 0; i < int8_part.size(); ++i) {
-        const size_t strip = i % kRows / kPanelRows;
+        const size_t strip = i % kRows / kStripRows;
         const bool is_inside = strip >= first && strip < last;
         ASSERT_EQ(int8_part[i], is_inside ? int8[i] : kUntouched) << first << " " << last;
         ASSERT_EQ(bf16_part[i], is_inside ? bf16[i] : kUntouched) << first << " " << last;

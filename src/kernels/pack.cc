@@ -24,7 +24,7 @@ int32_t spread(const uint8_t* row, size_t depth, int8_t* strip) {
       even += four & 0x00ff00ffu;
       odd += four >> 8 & 0x00ff00ffu;
       four ^= 0x80808080u;  // turns level + 128 into the level
-      std::memcpy(strip + i * kPanelRows, &four, sizeof(four));
+      std::memcpy(strip + i * kStripRows, &four, sizeof(four));
     }
     sum += (even & 0xffffu) + (even >> 16) + (odd & 0xffffu) + (odd >> 16);
   }
@@ -58,11 +58,11 @@ float limit_of_int4(const float* row, float* magnitudes, size_t k, double outlie
 void pack_int8(const Table& table, Type type, const MatmulWeight& weight, PackBuffers buffers,
                int8_t* levels, float* scales, int32_t* starts, const PackRule& rule) {
   const size_t n_rows = weight.last_row - weight.first_row;
-  TROIKA_ASSERT(n_rows <= kPanelRows && weight.k <= kMostInt8Depth);
-  if (n_rows < kPanelRows) {
+  TROIKA_ASSERT(n_rows <= kStripRows && weight.k <= kMostInt8Depth);
+  if (n_rows < kStripRows) {
     std::memset(levels, 0, int8_strip_bytes(weight.k));
-    std::fill_n(scales, kPanelRows, 0.0f);
-    std::fill_n(starts, kPanelRows, 0);
+    std::fill_n(scales, kStripRows, 0.0f);
+    std::fill_n(starts, kStripRows, 0);
   }
   for (size_t r = 0; r < n_rows; ++r) {
     const std::byte* row = weight.data + (weight.first_row + r) * weight.row_bytes;
@@ -87,8 +87,8 @@ void pack_int8(const Table& table, Type type, const MatmulWeight& weight, PackBu
 }
 
 void pack_strip(const Table& table, Type type, const MatmulWeight& weight, const Int8Strip& strip) {
-  TROIKA_ASSERT(weight.last_row - weight.first_row <= kPanelRows && weight.k <= kMostInt8Depth);
-  float largest[kPanelRows];
+  TROIKA_ASSERT(weight.last_row - weight.first_row <= kStripRows && weight.k <= kMostInt8Depth);
+  float largest[kStripRows];
   for (size_t r = weight.first_row; r < weight.last_row; ++r) {
     largest[r - weight.first_row] =
         find(table.largest_of_row, type)(weight.data + r * weight.row_bytes, weight.k);

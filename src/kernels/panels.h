@@ -10,9 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tensor/strips.h"
+
 namespace troika::kernels {
 
-inline constexpr size_t kPanelRows = 16;      // counts rows of a strip
+using tensor::kStripRows;                     // counts rows of a strip
 inline constexpr size_t kLineBytes = 64;      // the bytes of one line of a strip
 inline constexpr size_t kInt8LineDepth = 4;   // counts k of a line
 inline constexpr size_t kInt8TileDepth = 64;  // counts k of 16 lines
@@ -21,14 +23,14 @@ inline constexpr size_t kBf16TileDepth = 32;
 // Longer sums of int8 products might not fit 32 bits.
 inline constexpr size_t kMostInt8Depth = 131071;
 
-constexpr size_t n_strips(size_t n_rows) { return (n_rows + kPanelRows - 1) / kPanelRows; }
+constexpr size_t n_strips(size_t n_rows) { return (n_rows + kStripRows - 1) / kStripRows; }
 constexpr size_t int8_depth(size_t k) {
   return (k + kInt8TileDepth - 1) / kInt8TileDepth * kInt8TileDepth;
 }
 constexpr size_t bf16_depth(size_t k) {
   return (k + kBf16TileDepth - 1) / kBf16TileDepth * kBf16TileDepth;
 }
-constexpr size_t int8_strip_bytes(size_t k) { return int8_depth(k) * kPanelRows; }
+constexpr size_t int8_strip_bytes(size_t k) { return int8_depth(k) * kStripRows; }
 
 // A matrix as int8 with a scale for each row (output channel): weight = level * scale. The three
 // lists begin with strip `begin`, because a few strips of a matrix may be unpacked at a time.
@@ -43,8 +45,8 @@ struct Int8Panels {
   const int8_t* levels_of(size_t strip) const {
     return levels + (strip - begin) * int8_strip_bytes(k);
   }
-  const float* scales_of(size_t strip) const { return scales + (strip - begin) * kPanelRows; }
-  const int32_t* starts_of(size_t strip) const { return starts + (strip - begin) * kPanelRows; }
+  const float* scales_of(size_t strip) const { return scales + (strip - begin) * kStripRows; }
+  const int32_t* starts_of(size_t strip) const { return starts + (strip - begin) * kStripRows; }
 };
 
 // A strip that is to be written: int8_strip_bytes of levels, at a multiple of 64 bytes, 16 scales,

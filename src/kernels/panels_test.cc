@@ -211,7 +211,7 @@ TEST_P(Panels, BitsDoNotDependOnHowACallIsCut) {
               p.x = tokens.get() + t * bf16_token_bytes(kDepth) + 2 * first_k;
               p.y = cut.data() + t * kRows;
               table().matmul_bf16(
-                  {part.get() + s * kPanelRows * n, kRows, n, first_k == 0, first_k + n == kDepth},
+                  {part.get() + s * kStripRows * n, kRows, n, first_k == 0, first_k + n == kDepth},
                   p);
             }
           }

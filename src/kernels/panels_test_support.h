@@ -48,8 +48,8 @@ struct Int8Weight {
 
   Int8Weight(size_t n_rows, size_t k)
       : levels(n_strips(n_rows) * int8_strip_bytes(k)),
-        scales(n_strips(n_rows) * kPanelRows),
-        starts(n_strips(n_rows) * kPanelRows) {
+        scales(n_strips(n_rows) * kStripRows),
+        starts(n_strips(n_rows) * kStripRows) {
     view = {levels.get(), scales.data(), starts.data(), n_rows, k};
   }
   // Packs with `unpack_int8` of a table, or row by row without a table.
@@ -59,8 +59,8 @@ struct Int8Weight {
     auto* bytes = reinterpret_cast<std::byte*>(buffer.data());
     for (size_t strip = 0; strip < n_strips(weight.last_row); ++strip) {
       MatmulWeight part = weight;
-      part.first_row = strip * kPanelRows;
-      part.last_row = std::min(part.first_row + kPanelRows, weight.last_row);
+      part.first_row = strip * kStripRows;
+      part.last_row = std::min(part.first_row + kStripRows, weight.last_row);
       const Int8Strip out = strip_at(strip);
       if (table != nullptr) {
         pack_strip(*table, type, part, out);
@@ -71,13 +71,13 @@ struct Int8Weight {
     }
   }
   Int8Strip strip_at(size_t strip) {
-    return {levels.get() + strip * int8_strip_bytes(view.k), scales.data() + strip * kPanelRows,
-            starts.data() + strip * kPanelRows};
+    return {levels.get() + strip * int8_strip_bytes(view.k), scales.data() + strip * kStripRows,
+            starts.data() + strip * kStripRows};
   }
   int8_t& level(size_t r, size_t i) {
     return levels
-        .get()[r / kPanelRows * int8_strip_bytes(view.k) + i / kInt8LineDepth * kLineBytes +
-               r % kPanelRows * kInt8LineDepth + i % kInt8LineDepth];
+        .get()[r / kStripRows * int8_strip_bytes(view.k) + i / kInt8LineDepth * kLineBytes +
+               r % kStripRows * kInt8LineDepth + i % kInt8LineDepth];
   }
 };
 
@@ -102,12 +102,12 @@ inline Aligned<std::byte> bf16_tokens(const Table& table, const std::vector<floa
 // Returns all rows of a weight as strips, with n_k columns from first_k on.
 inline Aligned<uint16_t> bf16_panel(const Table& table, Type type, const MatmulWeight& weight,
                                     size_t first_k, size_t n_k) {
-  Aligned<uint16_t> panel(n_strips(weight.last_row) * kPanelRows * n_k);
+  Aligned<uint16_t> panel(n_strips(weight.last_row) * kStripRows * n_k);
   for (size_t strip = 0; strip < n_strips(weight.last_row); ++strip) {
     MatmulWeight part = weight;
-    part.first_row = strip * kPanelRows;
-    part.last_row = std::min(part.first_row + kPanelRows, weight.last_row);
-    find(table.unpack_bf16, type)(part, first_k, n_k, panel.get() + strip * kPanelRows * n_k);
+    part.first_row = strip * kStripRows;
+    part.last_row = std::min(part.first_row + kStripRows, weight.last_row);
+    find(table.unpack_bf16, type)(part, first_k, n_k, panel.get() + strip * kStripRows * n_k);
   }
   return panel;
 }

@@ -58,7 +58,7 @@ TEST_P(PromptAttention, PackedValuesEqualTheReferenceToTheBit) {
         const TestWeight values(type, n, head_size, random_floats(n * head_size, 5));
         std::vector<const std::byte*> rows;
         for (size_t p = n; p-- > 0;) rows.push_back(values.view.data + p * values.view.row_bytes);
-        const size_t length = n_strips(head_size) * kPanelRows * bf16_depth(n);
+        const size_t length = n_strips(head_size) * kStripRows * bf16_depth(n);
         Aligned<uint16_t> mine(length), theirs(length);
         table().pack_values(type, rows.data(), n, head_size, mine.get());
         reference::kTable.pack_values(type, rows.data(), n, head_size, theirs.get());

@@ -179,10 +179,10 @@ TEST_P(StripKernels, PanelsHaveTheBitsOfTheFilesOrder) {
         largest[r] = find(table().largest_of_row, type)(row, k);
       }
       largest[2] = 0;  // is what a row of zeros would have
-      for (size_t first_row = 0; first_row < kRows; first_row += kPanelRows) {
+      for (size_t first_row = 0; first_row < kRows; first_row += kStripRows) {
         MatmulWeight rows = weight.file.view, strips = weight.strips;
         rows.first_row = strips.first_row = first_row;
-        rows.last_row = strips.last_row = std::min(first_row + kPanelRows, kRows);
+        rows.last_row = strips.last_row = std::min(first_row + kStripRows, kRows);
         const std::string where = std::string(tensor::type_name(type)) + " k " + std::to_string(k) +
                                   " row " + std::to_string(first_row) +
                                   (is_random ? " of random bytes" : "");
@@ -190,8 +190,8 @@ TEST_P(StripKernels, PanelsHaveTheBitsOfTheFilesOrder) {
           std::byte bytes[kLineBytes];
         };
         std::vector<Line> wanted(int8_strip_bytes(k) / kLineBytes), found(wanted.size());
-        float scales[2][kPanelRows];
-        int32_t starts[2][kPanelRows];
+        float scales[2][kStripRows];
+        int32_t starts[2][kStripRows];
         find(table().unpack_int8, type)(
             rows, largest.data() + first_row,
             {reinterpret_cast<int8_t*>(wanted.data()), scales[0], starts[0]});
@@ -200,14 +200,14 @@ TEST_P(StripKernels, PanelsHaveTheBitsOfTheFilesOrder) {
             {reinterpret_cast<int8_t*>(found.data()), scales[1], starts[1]});
         EXPECT_EQ(std::memcmp(wanted.data(), found.data(), int8_strip_bytes(k)), 0) << where;
         EXPECT_TRUE(
-            are_equal({scales[0], scales[0] + kPanelRows}, {scales[1], scales[1] + kPanelRows}))
+            are_equal({scales[0], scales[0] + kStripRows}, {scales[1], scales[1] + kStripRows}))
             << where;
         EXPECT_EQ(std::memcmp(starts[0], starts[1], sizeof(starts[0])), 0) << where;
 
         for (const size_t first_k : {size_t{0}, size_t{256}}) {
           if (first_k >= k) continue;
           const size_t n_k = bf16_depth(k - first_k);
-          const size_t bytes = n_k * kPanelRows * sizeof(uint16_t);
+          const size_t bytes = n_k * kStripRows * sizeof(uint16_t);
           wanted.assign(bytes / kLineBytes, Line());
           found.assign(wanted.size(), Line());
           find(table().unpack_bf16, type)(rows, first_k, n_k,

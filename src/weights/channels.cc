@@ -25,8 +25,8 @@ size_t page_bytes() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
 void scatter_strip(const kernels::Int8Panels& panels, size_t strip, size_t row_bytes,
                    int8_t* columns) {
   const int8_t* levels = panels.levels_of(strip);
-  const size_t first_row = strip * kernels::kPanelRows;
-  const size_t n_rows = std::min(kernels::kPanelRows, panels.n_rows - first_row);
+  const size_t first_row = strip * kernels::kStripRows;
+  const size_t n_rows = std::min(kernels::kStripRows, panels.n_rows - first_row);
   for (size_t channel = 0; channel < panels.k; ++channel) {
     const int8_t* line = levels + channel / kernels::kInt8LineDepth * kernels::kLineBytes +
                          channel % kernels::kInt8LineDepth;
@@ -55,12 +55,12 @@ class StripReader {
     if (packed_ != nullptr) return *packed_;
     const auto k = static_cast<size_t>(matrix_.row_length);
     const auto n_rows = static_cast<size_t>(matrix_.n_rows);
-    const size_t first_row = strip * kernels::kPanelRows;
+    const size_t first_row = strip * kernels::kStripRows;
     const auto address = reinterpret_cast<uintptr_t>(levels_.get());
     int8_t* levels =
         levels_.get() + (kernels::kLineBytes - address % kernels::kLineBytes) % kernels::kLineBytes;
     unpack_({matrix_.data, matrix_.row_bytes, k, first_row,
-             std::min(first_row + kernels::kPanelRows, n_rows)},
+             std::min(first_row + kernels::kStripRows, n_rows)},
             largest_ + first_row, {levels, scales_, starts_});
     return {levels, scales_, starts_, n_rows, k, strip};
   }
@@ -71,8 +71,8 @@ class StripReader {
   const float* largest_ = nullptr;
   kernels::UnpackInt8* unpack_ = nullptr;
   std::unique_ptr<int8_t[]> levels_;
-  float scales_[kernels::kPanelRows] = {};
-  int32_t starts_[kernels::kPanelRows] = {};
+  float scales_[kernels::kStripRows] = {};
+  int32_t starts_[kernels::kStripRows] = {};
 };
 
 }  // namespace
@@ -130,8 +130,8 @@ void transpose_channels(const Store& store, ChannelInput* input, int n_threads, 
            ++strip) {
         const kernels::Int8Panels panels = reader.read(strip);
         scatter_strip(panels, strip, input->bytes, columns + first);
-        const size_t row = strip * kernels::kPanelRows;
-        std::copy_n(panels.scales_of(strip), std::min(kernels::kPanelRows, n_rows - row),
+        const size_t row = strip * kernels::kStripRows;
+        std::copy_n(panels.scales_of(strip), std::min(kernels::kStripRows, n_rows - row),
                     input->scales.begin() + static_cast<ptrdiff_t>(first + row));
       }
     });

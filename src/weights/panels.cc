@@ -44,7 +44,7 @@ bool fits_int8(const Matrix& matrix) {
 }
 
 size_t int8_panel_bytes(const Matrix& matrix) {
-  constexpr size_t kBytesBeside = kernels::kPanelRows * (sizeof(float) + sizeof(int32_t));
+  constexpr size_t kBytesBeside = kernels::kStripRows * (sizeof(float) + sizeof(int32_t));
   return n_strips_of(matrix) *
          (kernels::int8_strip_bytes(static_cast<size_t>(matrix.row_length)) + kBytesBeside);
 }
@@ -71,7 +71,7 @@ Int8Matrix::Int8Matrix(const Matrix& matrix, std::byte* storage)
   TROIKA_ASSERT(fits_int8(matrix) && reinterpret_cast<uintptr_t>(storage) % kPanelAlignment == 0);
   const auto k = static_cast<size_t>(matrix.row_length);
   const size_t level_bytes = n_strips_of(matrix) * kernels::int8_strip_bytes(k);
-  const size_t scale_bytes = n_strips_of(matrix) * kernels::kPanelRows * sizeof(float);
+  const size_t scale_bytes = n_strips_of(matrix) * kernels::kStripRows * sizeof(float);
   const std::byte* const begin = storage;
   panels_ = {reinterpret_cast<const int8_t*>(begin),
              reinterpret_cast<const float*>(begin + level_bytes),
@@ -108,8 +108,8 @@ void Int8Matrix::pack(const Matrix& matrix, size_t first_strip, size_t last_stri
   // The bits are the same with all kernels.
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
   for (size_t strip = first_strip; strip < last_strip; ++strip) {
-    const size_t first_row = strip * kernels::kPanelRows;
-    const size_t last_row = std::min(first_row + kernels::kPanelRows, panels_.n_rows);
+    const size_t first_row = strip * kernels::kStripRows;
+    const size_t last_row = std::min(first_row + kernels::kStripRows, panels_.n_rows);
     const kernels::Int8Strip out = this->strip(strip);
     const kernels::MatmulWeight rows = {matrix.data, matrix.row_bytes, k, first_row, last_row};
     if (rule.factors == nullptr && rule.limit == 0 && rule.int4_outliers < 0) {

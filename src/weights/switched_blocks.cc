@@ -223,10 +223,10 @@ void SwitchedBlocks::unpack_strip(const Member& member, const std::byte* rows, s
                                   kernels::UnpackInt8* unpack, const kernels::Int8Strip& to) {
   const Matrix& matrix = member.matrix;
   const auto n_rows = static_cast<size_t>(matrix.n_rows);
-  const size_t first_row = strip * kernels::kPanelRows;
+  const size_t first_row = strip * kernels::kStripRows;
   unpack(
       {rows, matrix.row_bytes, static_cast<size_t>(matrix.row_length), first_row,
-       std::min(first_row + kernels::kPanelRows, n_rows), static_cast<size_t>(matrix.n_strip_rows)},
+       std::min(first_row + kernels::kStripRows, n_rows), static_cast<size_t>(matrix.n_strip_rows)},
       member.row_largest.data() + first_row, to);
 }
 
@@ -240,8 +240,8 @@ void SwitchedBlocks::unpack(const BlockCopy& rows, Team& team) const {
     kernels::UnpackInt8* const unpack = unpack_of(member.matrix);
     team.run([&](int worker) {
       const PageBuffer levels(kernels::int8_strip_bytes(k));  // holds one strip, at a page
-      float scales[kernels::kPanelRows];
-      int32_t starts[kernels::kPanelRows];
+      float scales[kernels::kStripRows];
+      int32_t starts[kernels::kStripRows];
       const Share share =
           share_of(static_cast<int64_t>(kernels::n_strips(n_rows)), worker, team.size());
       for (auto strip = static_cast<size_t>(share.begin); strip < static_cast<size_t>(share.end);

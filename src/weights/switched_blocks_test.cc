@@ -61,10 +61,10 @@ void expect_panels(const Model& m, model::WeightId id) {
                         n_strips * kernels::int8_strip_bytes(packed.k)),
             0);
   EXPECT_EQ(std::memcmp(now->panels->scales, packed.scales,
-                        n_strips * kernels::kPanelRows * sizeof(float)),
+                        n_strips * kernels::kStripRows * sizeof(float)),
             0);
   EXPECT_EQ(std::memcmp(now->panels->starts, packed.starts,
-                        n_strips * kernels::kPanelRows * sizeof(int32_t)),
+                        n_strips * kernels::kStripRows * sizeof(int32_t)),
             0);
 }
 

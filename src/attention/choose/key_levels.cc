@@ -7,7 +7,7 @@
 
 namespace troika::attention {
 
-using kernels::kPanelRows;
+using kernels::kStripRows;
 
 namespace {
 
@@ -27,9 +27,9 @@ void scale_query(const kernels::Table& table, const Queries& queries, size_t tok
 KeyLevels::KeyLevels(Areas& areas, size_t head_size, size_t n_positions) : head_size_(head_size) {
   const size_t n_strips = kernels::n_strips(n_positions);
   levels_ = areas.take<int8_t>(n_strips * kernels::int8_strip_bytes(head_size));
-  scales_ = areas.take<float>(n_strips * kPanelRows);
-  starts_ = areas.take<int32_t>(n_strips * kPanelRows);
-  rows_ = areas.take<float>(kPanelRows * head_size);
+  scales_ = areas.take<float>(n_strips * kStripRows);
+  starts_ = areas.take<int32_t>(n_strips * kStripRows);
+  rows_ = areas.take<float>(kStripRows * head_size);
   minus_mean_ = areas.take<float>(head_size);
 }
 
@@ -70,15 +70,15 @@ float KeyLevels::largest_of(const kernels::Table& table, const Positions& positi
 void KeyLevels::pack_strip(const kernels::Table& table, size_t strip, size_t n_rows) {
   const auto* const data = reinterpret_cast<const std::byte*>(rows_);
   const size_t row_bytes = head_size_ * sizeof(float);
-  float largest[kPanelRows] = {};
+  float largest[kStripRows] = {};
   for (size_t i = 0; i < n_rows; ++i) {
     largest[i] =
         limit_ > 0.0f ? limit_ : largest_of_floats(table, rows_ + i * head_size_, head_size_);
   }
   kernels::find(table.unpack_int8, tensor::Type::kF32)(
       {data, row_bytes, head_size_, 0, n_rows}, largest,
-      {levels_ + strip * kernels::int8_strip_bytes(head_size_), scales_ + strip * kPanelRows,
-       starts_ + strip * kPanelRows});
+      {levels_ + strip * kernels::int8_strip_bytes(head_size_), scales_ + strip * kStripRows,
+       starts_ + strip * kStripRows});
 }
 
 void pack_query(const kernels::Table& table, const Queries& queries, size_t token, size_t head,

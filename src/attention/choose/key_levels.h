@@ -35,10 +35,10 @@ class KeyLevels {
   template <typename PositionOf>
   void pack(const kernels::Table& table, const Positions& positions, size_t row, size_t n,
             const PositionOf& position_of) {
-    for (size_t i = 0; i < n; i += kernels::kPanelRows) {
-      const size_t n_rows = n - i < kernels::kPanelRows ? n - i : kernels::kPanelRows;
+    for (size_t i = 0; i < n; i += kernels::kStripRows) {
+      const size_t n_rows = n - i < kernels::kStripRows ? n - i : kernels::kStripRows;
       for (size_t j = 0; j < n_rows; ++j) load(table, positions, position_of(i + j), j);
-      pack_strip(table, (row + i) / kernels::kPanelRows, n_rows);
+      pack_strip(table, (row + i) / kernels::kStripRows, n_rows);
     }
   }
   // Returns the first n_rows keys.

@@ -17,10 +17,10 @@ TROIKA_INLINE inline void add_outliers_of(const Int8Panels& weight, const Outlie
       sums[q] = vfmaq_f32(sums[q], residual, vcvtq_f32_s32(levels));
     });
   }
-  const size_t row = strip * kPanelRows;
+  const size_t row = strip * kStripRows;
   const size_t n_rows = n_rows_of_strip(strip, weight.n_rows);
   float* y = product.y + token * product.y_stride + row;
-  float parts[kPanelRows];
+  float parts[kStripRows];
   unrolled<4>([&](auto q) TROIKA_INLINE {
     vst1q_f32(parts + 4 * q, vmulq_f32(sums[q], vld1q_f32(weight.scales_of(strip) + 4 * q)));
   });

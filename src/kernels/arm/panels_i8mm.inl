@@ -2,7 +2,7 @@
 // two tokens over 8 k. Two lines of 4 k, put together word by word, hold the 8 k of 16 rows.
 
 constexpr int kMatrixTokens = 4;
-constexpr int kRowPairs = static_cast<int>(kPanelRows) / 2;
+constexpr int kRowPairs = static_cast<int>(kStripRows) / 2;
 
 // Puts two tokens' 8 levels behind each other. The last pair of an odd number of tokens has no
 // second one.
@@ -45,12 +45,12 @@ void int8_matrix_tile(const Int8Panels& weight, const PanelProduct& product, siz
       });
     });
   }
-  const size_t row = strip * kPanelRows, n_rows = n_rows_of_strip(strip, weight.n_rows);
+  const size_t row = strip * kStripRows, n_rows = n_rows_of_strip(strip, weight.n_rows);
   const float* scales = weight.scales_of(strip);
   unrolled<kTokens>([&](auto t) TROIKA_INLINE {
     const std::byte* x_row = product.x + (token + t) * product.x_stride_bytes;
     const float scale = *int8_token(x_row, weight.k).scale;
-    int32_t of_token[kPanelRows];
+    int32_t of_token[kStripRows];
     unrolled<kRowPairs>([&](auto r) TROIKA_INLINE {
       of_token[2 * r] = vgetq_lane_s32(sums[r][t / 2], t % 2);
       of_token[2 * r + 1] = vgetq_lane_s32(sums[r][t / 2], 2 + t % 2);

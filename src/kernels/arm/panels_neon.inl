@@ -35,7 +35,7 @@ void int8_tile(const Int8Panels& weight, const PanelProduct& product, size_t str
   unrolled<4>([&](auto q) TROIKA_INLINE {
     if (n_rows <= 4 * q) return;
     const size_t n = n_rows - 4 * q < 4 ? n_rows - 4 * q : 4;
-    const size_t row = strip * kPanelRows + 4 * q;
+    const size_t row = strip * kStripRows + 4 * q;
     const F scales = V::load(weight.scales_of(strip) + 4 * q);
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
       const std::byte* x_row = product.x + (token + t) * product.x_stride_bytes;

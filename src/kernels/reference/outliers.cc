@@ -31,9 +31,9 @@ size_t quantize_int8_within(const float* x, Int8Range range, std::byte* y, Outli
 }
 
 void add_outliers(const Int8Panels& weight, const OutlierProduct& product) {
-  const size_t last_row = std::min(product.last_strip * kPanelRows, weight.n_rows);
-  for (size_t r = product.first_strip * kPanelRows; r < last_row; ++r) {
-    const int8_t* levels = weight.levels_of(r / kPanelRows) + r % kPanelRows * kInt8LineDepth;
+  const size_t last_row = std::min(product.last_strip * kStripRows, weight.n_rows);
+  for (size_t r = product.first_strip * kStripRows; r < last_row; ++r) {
+    const int8_t* levels = weight.levels_of(r / kStripRows) + r % kStripRows * kInt8LineDepth;
     for (size_t t = 0; t < product.n_tokens; ++t) {
       if (product.counts[t] == 0) continue;
       const Outlier* outliers = product.outliers + t * product.stride;
@@ -44,7 +44,7 @@ void add_outliers(const Int8Panels& weight, const OutlierProduct& product) {
             levels[channel / kInt8LineDepth * kLineBytes + channel % kInt8LineDepth];
         sum = std::fma(outliers[i].residual, static_cast<float>(level), sum);
       }
-      product.y[t * product.y_stride + r] += sum * weight.scales_of(r / kPanelRows)[r % kPanelRows];
+      product.y[t * product.y_stride + r] += sum * weight.scales_of(r / kStripRows)[r % kStripRows];
     }
   }
 }

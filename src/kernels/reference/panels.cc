@@ -54,11 +54,11 @@ void narrow_bf16(const float* x, std::byte* y, size_t k) {
 }
 
 void matmul_int8(const Int8Panels& weight, const PanelProduct& product) {
-  const size_t last_row = std::min(product.last_strip * kPanelRows, weight.n_rows);
-  for (size_t r = product.first_strip * kPanelRows; r < last_row; ++r) {
-    const size_t strip = r / kPanelRows;
-    const int8_t* levels = weight.levels_of(strip) + r % kPanelRows * kInt8LineDepth;
-    const float scale = weight.scales_of(strip)[r % kPanelRows];
+  const size_t last_row = std::min(product.last_strip * kStripRows, weight.n_rows);
+  for (size_t r = product.first_strip * kStripRows; r < last_row; ++r) {
+    const size_t strip = r / kStripRows;
+    const int8_t* levels = weight.levels_of(strip) + r % kStripRows * kInt8LineDepth;
+    const float scale = weight.scales_of(strip)[r % kStripRows];
     for (size_t t = 0; t < product.n_tokens; ++t) {
       const Int8Token x = int8_token(product.x + t * product.x_stride_bytes, weight.k);
       int32_t sum = 0;
@@ -74,11 +74,11 @@ void matmul_int8(const Int8Panels& weight, const PanelProduct& product) {
 }
 
 void matmul_bf16(const Bf16Stretch& weight, const PanelProduct& product) {
-  const size_t first_row = product.first_strip * kPanelRows;
-  const size_t last_row = std::min(product.last_strip * kPanelRows, weight.n_rows);
+  const size_t first_row = product.first_strip * kStripRows;
+  const size_t last_row = std::min(product.last_strip * kStripRows, weight.n_rows);
   for (size_t r = first_row; r < last_row; ++r) {
-    const uint16_t* w = weight.panel + (r - first_row) / kPanelRows * kPanelRows * weight.n_k +
-                        r % kPanelRows * kBf16LineDepth;
+    const uint16_t* w = weight.panel + (r - first_row) / kStripRows * kStripRows * weight.n_k +
+                        r % kStripRows * kBf16LineDepth;
     for (size_t t = 0; t < product.n_tokens; ++t) {
       const auto* x = reinterpret_cast<const uint16_t*>(product.x + t * product.x_stride_bytes);
       float& y = product.y[t * product.y_stride + r];
@@ -96,7 +96,7 @@ void matmul_bf16(const Bf16Stretch& weight, const PanelProduct& product) {
 
 void unpack_bf16(Type type, const MatmulWeight& weight, size_t first_k, size_t n_k,
                  uint16_t* strip) {
-  std::memset(strip, 0, n_k * kPanelRows * sizeof(uint16_t));
+  std::memset(strip, 0, n_k * kStripRows * sizeof(uint16_t));
   const size_t last_k = std::min(first_k + n_k, weight.k);
   for (size_t r = weight.first_row; r < weight.last_row; ++r) {
     const std::byte* row = weight.data + r * weight.row_bytes;
@@ -123,8 +123,8 @@ float largest_of_row(Type type, const std::byte* row, size_t k) {
 void unpack_int8(Type type, const MatmulWeight& weight, const float* largest,
                  const Int8Strip& strip) {
   std::memset(strip.levels, 0, int8_strip_bytes(weight.k));
-  std::fill_n(strip.scales, kPanelRows, 0.0f);
-  std::fill_n(strip.starts, kPanelRows, 0);
+  std::fill_n(strip.scales, kStripRows, 0.0f);
+  std::fill_n(strip.starts, kStripRows, 0);
   for (size_t r = 0; r < weight.last_row - weight.first_row; ++r) {
     const Int8Scale scale(largest[r]);
     int32_t sum = 0;

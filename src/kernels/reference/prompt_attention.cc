@@ -52,12 +52,12 @@ void load_kv(Type type, const std::byte* row, float* x, size_t n) {
 void pack_values(Type type, const std::byte* const* rows, size_t n, size_t head_size,
                  uint16_t* panel) {
   const size_t depth = bf16_depth(n);
-  std::memset(panel, 0, n_strips(head_size) * kPanelRows * depth * sizeof(uint16_t));
+  std::memset(panel, 0, n_strips(head_size) * kStripRows * depth * sizeof(uint16_t));
   float row[kMaxHeadSize];
   for (size_t p = 0; p < n; ++p) {
     tensor::dequantize_row(type, rows[p], row, head_size);
     for (size_t i = 0; i < head_size; ++i) {
-      panel[i / kPanelRows * kPanelRows * depth + p / 2 * kPanelRows * 2 + i % kPanelRows * 2 +
+      panel[i / kStripRows * kStripRows * depth + p / 2 * kStripRows * 2 + i % kStripRows * 2 +
             p % 2] = tensor::f32_to_bf16(row[i]);
     }
   }

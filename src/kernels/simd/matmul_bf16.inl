@@ -3,10 +3,10 @@
 
 template <int kStrips, int kTokens>
 void bf16_tile(const Bf16Stretch& weight, const PanelProduct& product, size_t strip, size_t token) {
-  constexpr int kVectors = static_cast<int>(kPanelRows / V::kLanes) * kStrips;
-  constexpr size_t kVectorsOfStrip = kPanelRows / V::kLanes;
-  const size_t first = strip * kPanelRows;
-  const uint16_t* w = weight.panel + (strip - product.first_strip) * kPanelRows * weight.n_k;
+  constexpr int kVectors = static_cast<int>(kStripRows / V::kLanes) * kStrips;
+  constexpr size_t kVectorsOfStrip = kStripRows / V::kLanes;
+  const size_t first = strip * kStripRows;
+  const uint16_t* w = weight.panel + (strip - product.first_strip) * kStripRows * weight.n_k;
   const std::byte* x = product.x + token * product.x_stride_bytes;
   float* y = product.y + token * product.y_stride;
   const auto rows_of = [&](size_t v) TROIKA_INLINE {
@@ -24,7 +24,7 @@ void bf16_tile(const Bf16Stretch& weight, const PanelProduct& product, size_t st
   for (size_t i = 0; i < weight.n_k; i += kBf16LineDepth) {
     F even[kVectors], odd[kVectors];
     unrolled<kVectors>([&](auto v) TROIKA_INLINE {
-      const uint16_t* line = w + v / kVectorsOfStrip * kPanelRows * weight.n_k + i * kPanelRows +
+      const uint16_t* line = w + v / kVectorsOfStrip * kStripRows * weight.n_k + i * kStripRows +
                              v % kVectorsOfStrip * 2 * V::kLanes;
       even[v] = V::even_of_pairs(line);
       odd[v] = V::odd_of_pairs(line);

@@ -38,7 +38,7 @@ template <typename Product, typename Tokens>
 TROIKA_INLINE inline void multiply_rows(const MatmulWeight& weight, const Tokens& tokens,
                                         size_t n_tokens, float* y, size_t y_stride,
                                         Product* product) {
-  for (size_t r = weight.first_row; r < weight.last_row; r += kPanelRows) {
+  for (size_t r = weight.first_row; r < weight.last_row; r += kStripRows) {
     product->multiply(weight.data + r * weight.row_bytes, weight.k, tokens, n_tokens, y + r,
                       y_stride);
   }

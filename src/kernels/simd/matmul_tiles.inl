@@ -22,7 +22,7 @@ constexpr size_t kTileGroupTokens = 128;  // counts the most tokens of a group
 constexpr size_t kTileGroupBytes = 640 << 10;
 // Counts bytes of a token for which sums stay in registers.
 constexpr size_t kTileStretchBytes = 512;
-constexpr size_t kTilePairRows = 2 * kPanelRows;
+constexpr size_t kTilePairRows = 2 * kStripRows;
 
 inline size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -80,9 +80,9 @@ struct TileProduct {
     }
     const size_t stride = ends.from.stride_bytes();
     tiles.template load<0>(ends.from.at(0, 0), stride);
-    tiles.template load<1>(ends.from.at(0, kPanelRows), stride);
+    tiles.template load<1>(ends.from.at(0, kStripRows), stride);
     tiles.template load<2>(ends.from.at(kTileTokens16, 0), stride);
-    tiles.template load<3>(ends.from.at(kTileTokens16, kPanelRows), stride);
+    tiles.template load<3>(ends.from.at(kTileTokens16, kStripRows), stride);
   }
 
   // Computes sums of 32 tokens and two strips over one stretch.
@@ -94,13 +94,13 @@ struct TileProduct {
       if (n_near < kTilePairTokens) {
         for (size_t t = n_near; t < n_near + kResultsAtOnce; ++t) {
           __builtin_prefetch(ends.results.at(t, 0), 1);
-          __builtin_prefetch(ends.results.at(t, kPanelRows), 1);
+          __builtin_prefetch(ends.results.at(t, kStripRows), 1);
         }
         n_near += kResultsAtOnce;
       }
       tiles.template load<4>(in.x + i, in.x_stride);
-      tiles.template load<6>(in.w0 + i * kPanelRows, kLineBytes);
-      tiles.template load<7>(in.w1 + i * kPanelRows, kLineBytes);
+      tiles.template load<6>(in.w0 + i * kStripRows, kLineBytes);
+      tiles.template load<7>(in.w1 + i * kStripRows, kLineBytes);
       tiles.template load<5>(in.x + kTileTokens16 * in.x_stride + i, in.x_stride);
       add<0, 4, 6>();
       add<1, 4, 7>();
@@ -109,9 +109,9 @@ struct TileProduct {
     }
     const size_t stride = ends.to.stride_bytes();
     tiles.template store<0>(ends.to.at(0, 0), stride);
-    tiles.template store<1>(ends.to.at(0, kPanelRows), stride);
+    tiles.template store<1>(ends.to.at(0, kStripRows), stride);
     tiles.template store<2>(ends.to.at(kTileTokens16, 0), stride);
-    tiles.template store<3>(ends.to.at(kTileTokens16, kPanelRows), stride);
+    tiles.template store<3>(ends.to.at(kTileTokens16, kStripRows), stride);
   }
 
   // Returns sums in the buffer, of 32 tokens from this one of the group on.
@@ -126,8 +126,8 @@ struct TileProduct {
       const size_t n = least(kTileStretchBytes, all.n_bytes - i);
       const bool is_last = i + n == all.n_bytes;
       for (size_t t = 0; t < n_tokens; t += kTilePairTokens) {
-        Operands in = {all.x + t * all.x_stride + i, all.x_stride, all.w0 + i * kPanelRows,
-                       all.w1 + i * kPanelRows, n};
+        Operands in = {all.x + t * all.x_stride + i, all.x_stride, all.w0 + i * kStripRows,
+                       all.w1 + i * kStripRows, n};
         if (n_tokens - t < kTilePairTokens) {
           std::memset(padded, 0, sizeof(padded));
           for (size_t j = 0; j < n_tokens - t; ++j) {
@@ -180,7 +180,7 @@ struct TileOutputs {
   // wrap round.
   void write(const int32_t* sums, float scale, float* y) const {
     size_t r = 0;
-    for (; r + kPanelRows <= n_rows; r += kPanelRows) {
+    for (; r + kStripRows <= n_rows; r += kStripRows) {
       TileBits sum, start;
       TileFloats row_scales, out;
       std::memcpy(&sum, sums + r, sizeof(sum));
@@ -215,10 +215,10 @@ void matmul_int8_tiles(const Int8Panels& weight, const PanelProduct& product) {
   for_each_tile_group(product, depth, [&](size_t strip, size_t n_strips, size_t t, size_t n) {
     const auto* w = reinterpret_cast<const std::byte*>(weight.levels_of(strip));
     const std::byte* x = product.x + t * x_stride;
-    const size_t first_row = strip * kPanelRows;
+    const size_t first_row = strip * kStripRows;
     const TileOutputs outputs = {weight.starts_of(strip), weight.scales_of(strip),
                                  product.bias != nullptr ? product.bias + first_row : nullptr,
-                                 least(n_strips * kPanelRows, weight.n_rows - first_row)};
+                                 least(n_strips * kStripRows, weight.n_rows - first_row)};
     float* y = product.y + t * product.y_stride + first_row;
     const auto ends_of = [&](size_t i) {
       typename Product::Ends ends;
@@ -245,13 +245,13 @@ void matmul_bf16_tiles(const Bf16Stretch& weight, const PanelProduct& product) {
   using Product = TileProduct<Tiles, false>;
   Product work;
   work.tiles.begin();
-  const size_t strip_length = kPanelRows * weight.n_k, n_bytes = weight.n_k * sizeof(uint16_t);
+  const size_t strip_length = kStripRows * weight.n_k, n_bytes = weight.n_k * sizeof(uint16_t);
   const size_t y_stride = product.y_stride, x_stride = product.x_stride_bytes;
   for_each_tile_group(product, n_bytes, [&](size_t strip, size_t n_strips, size_t t, size_t n) {
     const uint16_t* panel = weight.panel + (strip - product.first_strip) * strip_length;
     const auto* w0 = reinterpret_cast<const std::byte*>(panel);
-    const size_t first_row = strip * kPanelRows;
-    const size_t n_rows = least(n_strips * kPanelRows, weight.n_rows - first_row);
+    const size_t first_row = strip * kStripRows;
+    const size_t n_rows = least(n_strips * kStripRows, weight.n_rows - first_row);
     float* y = product.y + t * y_stride + first_row;
     // Where all of 32 tokens and 32 rows are there, sums begin and end in y, else in the buffer.
     const auto is_whole = [&](size_t i) {

@@ -31,6 +31,6 @@ TROIKA_INLINE inline void for_each_tile(const PanelProduct& product, Body body) 
 // Returns how many results a line has: those of the whole strip, or of the rows that the matrix
 // still has.
 TROIKA_INLINE inline size_t n_rows_of_strip(size_t strip, size_t n_rows) {
-  const size_t left = n_rows - strip * kPanelRows;
-  return left < kPanelRows ? left : kPanelRows;
+  const size_t left = n_rows - strip * kStripRows;
+  return left < kStripRows ? left : kStripRows;
 }

@@ -124,8 +124,8 @@ void pack_values_of(const std::byte* const* rows, size_t n, size_t head_size, ui
       alignas(64) uint16_t even[V::kLanes] = {}, odd[V::kLanes] = {};
       if (p < n) V::store_bf16(even, Rows::at(rows[p], i));
       if (p + 1 < n) V::store_bf16(odd, Rows::at(rows[p + 1], i));
-      uint16_t* line = panel + i / kPanelRows * kPanelRows * depth + p * kPanelRows +
-                       i % kPanelRows * kBf16LineDepth;
+      uint16_t* line = panel + i / kStripRows * kStripRows * depth + p * kStripRows +
+                       i % kStripRows * kBf16LineDepth;
       for (size_t lane = 0; lane < V::kLanes; ++lane) {
         line[2 * lane] = even[lane];
         line[2 * lane + 1] = odd[lane];
@@ -136,7 +136,7 @@ void pack_values_of(const std::byte* const* rows, size_t n, size_t head_size, ui
 
 void pack_values(Type type, const std::byte* const* rows, size_t n, size_t head_size,
                  uint16_t* panel) {
-  if (head_size % kPanelRows != 0) {
+  if (head_size % kStripRows != 0) {
     reference::pack_values(type, rows, n, head_size, panel);
   } else if (type == Type::kF32) {
     pack_values_of<RowsF32>(rows, n, head_size, panel);

@@ -16,10 +16,10 @@ constexpr size_t kStripAhead = 8192, kStripSoon = 2048;
 template <Type kType>
 struct StripProduct {
   // Counts bytes of a super-block.
-  static constexpr size_t kBytes = kPanelRows * StripLevels<kType>::kBytes;
+  static constexpr size_t kBytes = kStripRows * StripLevels<kType>::kBytes;
   // If this were false, levels would be unpacked before a loop over tokens and wait in memory.
   static constexpr bool kCountsFew = true;
-  static constexpr size_t kParts = kPanelRows / kWordRows, kSums = V::kLanes;
+  static constexpr size_t kParts = kStripRows / kWordRows, kSums = V::kLanes;
   static constexpr size_t kBlocks = kSuperBlock / kQ8Block;
 
   Floats sums[kParts][kSums][kGroupTokens];
@@ -67,7 +67,7 @@ struct StripProduct {
     }
     for (size_t i = 0; i < k; i += kSuperBlock, strip += kBytes) {
       const size_t n_k = k - i < kSuperBlock ? k - i : kSuperBlock;
-      for (size_t row = 0; row < kPanelRows; row += kWordRows) {
+      for (size_t row = 0; row < kStripRows; row += kWordRows) {
         add_super_block({strip, row}, n_k / kQ8Block, tokens, i / kQ8Block, n_tokens);
       }
     }

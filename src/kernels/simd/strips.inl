@@ -24,17 +24,17 @@ struct StripAt {
   const std::byte* c;
   size_t row;  // the first of these rows
 
-  TROIKA_INLINE StripAt behind(size_t n_bytes) const { return {c + kPanelRows * n_bytes, row}; }
+  TROIKA_INLINE StripAt behind(size_t n_bytes) const { return {c + kStripRows * n_bytes, row}; }
   // Return what begins at a byte of each block: a word of four bytes, of two, of one.
   TROIKA_INLINE Words words(size_t byte) const {
-    return load_words(c + kPanelRows * byte + 4 * row);
+    return load_words(c + kStripRows * byte + 4 * row);
   }
   TROIKA_INLINE Words shorts(size_t byte) const {
-    return load_shorts(c + kPanelRows * byte + 2 * row);
+    return load_shorts(c + kStripRows * byte + 2 * row);
   }
-  TROIKA_INLINE Words bytes(size_t byte) const { return load_bytes(c + kPanelRows * byte + row); }
+  TROIKA_INLINE Words bytes(size_t byte) const { return load_bytes(c + kStripRows * byte + row); }
   TROIKA_INLINE Floats halves(size_t byte) const {
-    return load_halves(c + kPanelRows * byte + 2 * row);
+    return load_halves(c + kStripRows * byte + 2 * row);
   }
 };
 

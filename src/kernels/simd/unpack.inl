@@ -48,7 +48,7 @@ using RowOf = std::conditional_t<tensor::is_float(kType), FloatRow<kType>, Block
 TROIKA_INLINE inline void interleave(const std::byte (*rows)[kSuperBlock * 2], size_t n_words,
                                      uint32_t flip, std::byte* out) {
   for (size_t j = 0; j < n_words; ++j, out += kLineBytes) {
-    for (size_t r = 0; r < kPanelRows; ++r) {
+    for (size_t r = 0; r < kStripRows; ++r) {
       uint32_t word;
       std::memcpy(&word, rows[r] + 4 * j, sizeof(word));
       word ^= flip;
@@ -60,9 +60,9 @@ TROIKA_INLINE inline void interleave(const std::byte (*rows)[kSuperBlock * 2], s
 template <typename Row>
 void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip) {
   const size_t n_rows = weight.last_row - weight.first_row;
-  alignas(64) std::byte rows[kPanelRows][kSuperBlock * 2];
+  alignas(64) std::byte rows[kStripRows][kSuperBlock * 2];
   alignas(64) float values[kSuperBlock];
-  if (n_rows < kPanelRows) std::memset(rows, 0, sizeof(rows));
+  if (n_rows < kStripRows) std::memset(rows, 0, sizeof(rows));
   for (size_t i = 0; i < n_k; i += kSuperBlock) {
     for (size_t r = 0; r < n_rows; ++r) {
       Row::decode(weight.data + (weight.first_row + r) * weight.row_bytes, first_k + i, weight.k,
@@ -72,7 +72,7 @@ void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_
         V::store_bf16(out + j, V::load(values + j));
     }
     const size_t n = n_k - i < kSuperBlock ? n_k - i : kSuperBlock;
-    interleave(rows, n / kBf16LineDepth, 0, reinterpret_cast<std::byte*>(strip + i * kPanelRows));
+    interleave(rows, n / kBf16LineDepth, 0, reinterpret_cast<std::byte*>(strip + i * kStripRows));
   }
 }
 
@@ -104,10 +104,10 @@ TROIKA_INLINE inline int32_t sum_of_bytes(const std::byte* bytes) {
 template <typename Row>
 void unpack_int8(const MatmulWeight& weight, const float* largest, const Int8Strip& strip) {
   const size_t n_rows = weight.last_row - weight.first_row;
-  alignas(64) std::byte rows[kPanelRows][kSuperBlock * 2];
+  alignas(64) std::byte rows[kStripRows][kSuperBlock * 2];
   alignas(64) float values[kSuperBlock];
   std::memset(rows, 128, sizeof(rows));
-  for (size_t r = 0; r < kPanelRows; ++r) {
+  for (size_t r = 0; r < kStripRows; ++r) {
     strip.scales[r] = r < n_rows && largest[r] >= kQ8Smallest ? largest[r] / 127.0f : 0.0f;
     strip.starts[r] = 0;
   }
@@ -125,6 +125,6 @@ void unpack_int8(const MatmulWeight& weight, const float* largest, const Int8Str
     }
     const size_t n = depth - i < kSuperBlock ? depth - i : kSuperBlock;
     interleave(rows, n / kInt8LineDepth, 0x80808080u,
-               reinterpret_cast<std::byte*>(strip.levels + i * kPanelRows));
+               reinterpret_cast<std::byte*>(strip.levels + i * kStripRows));
   }
 }

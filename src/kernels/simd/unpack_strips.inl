@@ -50,16 +50,16 @@ void unpack_bf16_strip(const MatmulWeight& weight, size_t first_k, size_t n_k, u
     unpack_bf16<RowOf<kType>>(weight, first_k, n_k, strip);
     return;
   }
-  constexpr size_t kStripBytes = kPanelRows * StripLevels<kType>::kBytes;
+  constexpr size_t kStripBytes = kStripRows * StripLevels<kType>::kBytes;
   const std::byte* c =
       weight.data + weight.first_row * weight.row_bytes + first_k / kSuperBlock * kStripBytes;
   for (size_t i = 0; i < n_k; i += kSuperBlock, c += kStripBytes) {
-    for (size_t row = 0; row < kPanelRows; row += kWordRows) {
+    for (size_t row = 0; row < kStripRows; row += kWordRows) {
       visit_strip<kType>(
           {c, row}, n_k - i, [&](size_t at, const Floats(&v)[4], bool) TROIKA_INLINE {
-            uint16_t* lines = strip + (i + at) * kPanelRows + kBf16LineDepth * row;
+            uint16_t* lines = strip + (i + at) * kStripRows + kBf16LineDepth * row;
             store_words(lines, pairs_of_bf16(v[0], v[1]));
-            store_words(lines + kBf16LineDepth * kPanelRows, pairs_of_bf16(v[2], v[3]));
+            store_words(lines + kBf16LineDepth * kStripRows, pairs_of_bf16(v[2], v[3]));
           });
     }
   }

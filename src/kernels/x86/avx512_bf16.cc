@@ -56,7 +56,7 @@ TROIKA_INLINE inline void add_pairs(__m512& sum, __m512i x, __m512i w) {
 
 template <int kStrips, int kTokens>
 void bf16_tile(const Bf16Stretch& weight, const PanelProduct& product, size_t strip, size_t token) {
-  const size_t strip_length = kPanelRows * weight.n_k;
+  const size_t strip_length = kStripRows * weight.n_k;
   const uint16_t* w = weight.panel + (strip - product.first_strip) * strip_length;
   const std::byte* x[kTokens];
   __m512 sums[kStrips][kTokens];
@@ -65,7 +65,7 @@ void bf16_tile(const Bf16Stretch& weight, const PanelProduct& product, size_t st
                         TROIKA_INLINE { x[t] = product.x + (token + t) * product.x_stride_bytes; });
   unrolled<kStrips>([&](auto s) TROIKA_INLINE {
     rows[s] = V::first_lanes(n_rows_of_strip(strip + s, weight.n_rows));
-    const float* y = product.y + token * product.y_stride + (strip + s) * kPanelRows;
+    const float* y = product.y + token * product.y_stride + (strip + s) * kStripRows;
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
       sums[s][t] = _mm512_setzero_ps();
       if (!weight.is_first) sums[s][t] = _mm512_maskz_loadu_ps(rows[s], y + t * product.y_stride);
@@ -81,7 +81,7 @@ void bf16_tile(const Bf16Stretch& weight, const PanelProduct& product, size_t st
     });
   }
   unrolled<kStrips>([&](auto s) TROIKA_INLINE {
-    const size_t row = (strip + s) * kPanelRows;
+    const size_t row = (strip + s) * kStripRows;
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
       __m512 y = sums[s][t];
       if (weight.is_last && product.bias != nullptr) {

@@ -16,10 +16,10 @@ TROIKA_INLINE inline void add_outliers_of(const Int8Panels& weight, const Outlie
       sums[h] = _mm256_fmadd_ps(residual, _mm256_cvtepi32_ps(levels), sums[h]);
     });
   }
-  const size_t row = strip * kPanelRows;
+  const size_t row = strip * kStripRows;
   const size_t n_rows = n_rows_of_strip(strip, weight.n_rows);
   float* y = product.y + token * product.y_stride + row;
-  alignas(32) float parts[kPanelRows];
+  alignas(32) float parts[kStripRows];
   unrolled<2>([&](auto h) TROIKA_INLINE {
     _mm256_store_ps(parts + 8 * h,
                     _mm256_mul_ps(sums[h], _mm256_loadu_ps(weight.scales_of(strip) + 8 * h)));

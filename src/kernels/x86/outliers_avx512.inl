@@ -21,7 +21,7 @@ TROIKA_INLINE inline void add_outliers_of(const Int8Panels& weight, const Outlie
     });
   }
   unrolled<kStrips>([&](auto s) TROIKA_INLINE {
-    const size_t row = (strip + s) * kPanelRows;
+    const size_t row = (strip + s) * kStripRows;
     const __mmask16 rows = V::first_lanes(n_rows_of_strip(strip + s, weight.n_rows));
     float* y = product.y + token * product.y_stride + row;
     const __m512 part = _mm512_mul_ps(sums[s], _mm512_loadu_ps(weight.scales_of(strip + s)));

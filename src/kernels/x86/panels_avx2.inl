@@ -20,7 +20,7 @@ void int8_tile(const Int8Panels& weight, const PanelProduct& product, size_t str
   const int8_t* w = weight.levels_of(strip);
   const uint8_t* x[kTokens];
   __m256i sums[2][kTokens];
-  const size_t row = strip * kPanelRows;
+  const size_t row = strip * kStripRows;
   unrolled<kTokens>([&](auto t) TROIKA_INLINE {
     x[t] = int8_token(product.x + (token + t) * product.x_stride_bytes, weight.k).levels;
   });

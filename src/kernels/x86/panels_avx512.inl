@@ -43,7 +43,7 @@ void int8_tile(const Int8Panels& weight, const PanelProduct& product, size_t str
     });
   }
   unrolled<kStrips>([&](auto s) TROIKA_INLINE {
-    const size_t row = (strip + s) * kPanelRows;
+    const size_t row = (strip + s) * kStripRows;
     const __mmask16 rows = V::first_lanes(n_rows_of_strip(strip + s, weight.n_rows));
     const __m512 scales = _mm512_loadu_ps(weight.scales_of(strip + s));
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {

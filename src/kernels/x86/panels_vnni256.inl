@@ -32,11 +32,11 @@ void int8_vnni_tile(const Int8Panels& weight, const PanelProduct& product, size_
       add_fours(sums[1][t], group, high);
     });
   }
-  const size_t row = strip * kPanelRows, n_rows = n_rows_of_strip(strip, weight.n_rows);
+  const size_t row = strip * kStripRows, n_rows = n_rows_of_strip(strip, weight.n_rows);
   unrolled<kTokens>([&](auto t) TROIKA_INLINE {
     const std::byte* x_row = product.x + (token + t) * product.x_stride_bytes;
     const __m256 scale = _mm256_set1_ps(*int8_token(x_row, weight.k).scale);
-    alignas(32) float y[kPanelRows];
+    alignas(32) float y[kStripRows];
     unrolled<2>([&](auto h) TROIKA_INLINE {
       _mm256_store_ps(y + 8 * h, _mm256_mul_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sums[h][t]), scale),
                                                _mm256_loadu_ps(scales + 8 * h)));

@@ -140,8 +140,8 @@ using RowOf =
 template <typename Values>
 void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip) {
   const size_t n_rows = weight.last_row - weight.first_row;
-  alignas(64) uint16_t rows[kPanelRows][kSuperBlock];
-  if (n_rows < kPanelRows) std::memset(rows, 0, sizeof(rows));
+  alignas(64) uint16_t rows[kStripRows][kSuperBlock];
+  if (n_rows < kStripRows) std::memset(rows, 0, sizeof(rows));
   for (size_t i = 0; i < n_k; i += kSuperBlock) {
     for (size_t r = 0; r < n_rows; ++r) {
       const std::byte* row = weight.data + (weight.first_row + r) * weight.row_bytes;
@@ -155,7 +155,7 @@ void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_
       __m512i lines[16];
       unrolled<16>([&](auto r) TROIKA_INLINE { lines[r] = _mm512_load_si512(rows[r] + j); });
       transpose_16(lines);
-      uint16_t* out = strip + (i + j) * kPanelRows;
+      uint16_t* out = strip + (i + j) * kStripRows;
       unrolled<16>([&](auto r) TROIKA_INLINE { _mm512_store_si512(out + 32 * r, lines[r]); });
     }
   }

@@ -40,10 +40,10 @@ TROIKA_INLINE inline void store_lines(__m512i (&rows)[16], int8_t* out, __m512i&
 template <typename Values>
 void unpack_int8(const MatmulWeight& weight, const float* largest, const Int8Strip& strip) {
   const size_t n_rows = weight.last_row - weight.first_row;
-  alignas(64) int8_t rows[kPanelRows][kSuperBlock];
-  float inverses[kPanelRows];
-  if (n_rows < kPanelRows) std::memset(rows, 0, sizeof(rows));
-  for (size_t r = 0; r < kPanelRows; ++r) {
+  alignas(64) int8_t rows[kStripRows][kSuperBlock];
+  float inverses[kStripRows];
+  if (n_rows < kStripRows) std::memset(rows, 0, sizeof(rows));
+  for (size_t r = 0; r < kStripRows; ++r) {
     const bool some = r < n_rows && largest[r] >= kQ8Smallest;
     inverses[r] = some ? 127.0f / largest[r] : 0.0f;
     strip.scales[r] = some ? largest[r] / 127.0f : 0.0f;
@@ -63,7 +63,7 @@ void unpack_int8(const MatmulWeight& weight, const float* largest, const Int8Str
     for (size_t j = 0; j < n; j += kInt8TileDepth) {
       __m512i lines[16];
       unrolled<16>([&](auto r) TROIKA_INLINE { lines[r] = _mm512_load_si512(rows[r] + j); });
-      store_lines(lines, strip.levels + (i + j) * kPanelRows, sums);
+      store_lines(lines, strip.levels + (i + j) * kStripRows, sums);
     }
   }
   _mm512_storeu_si512(strip.starts, _mm512_sub_epi32(_mm512_setzero_si512(), sums));

@@ -23,7 +23,7 @@ void bind_float(BoundProduct* product, const kernels::Table& kernels) {
 // Says whether products of many tokens bring rows of the file side by side.
 bool can_turn(const weights::Matrix& matrix, const kernels::Table& kernels) {
   return matrix.n_strip_rows == 0 && kernels.turned_from > 0 &&
-         matrix.n_rows >= static_cast<int>(kernels::kPanelRows) &&
+         matrix.n_rows >= static_cast<int>(kernels::kStripRows) &&
          static_cast<size_t>(matrix.row_length) <= kernels::kMostStripDepth &&
          kernels::find(kernels.matmul_q8_strips, matrix.type) != nullptr;
 }
@@ -39,7 +39,7 @@ void bind_q8(BoundProduct* product, bool is_of_experts, const kernels::Table& ke
     product->matmul_turned = kernels::find(kernels.matmul_q8_strips, matrix.type);
   }
   const bool has_strips_only =
-      product->turned_from > 0 ? matrix.n_rows % static_cast<int>(kernels::kPanelRows) == 0
+      product->turned_from > 0 ? matrix.n_rows % static_cast<int>(kernels::kStripRows) == 0
                                : matrix.n_strip_rows > 0 && matrix.n_strip_rows == matrix.n_rows;
   kernels::MatmulSpread* spread = kernels::find(kernels.matmul_spread, matrix.type);
   if (has_strips_only && !is_of_experts && spread != nullptr) {

@@ -55,7 +55,7 @@ void prepare_int8(const BoundOp& bound, const OpContext& context, int worker, si
 // The buffer of a worker that unpacks strips begins with the scales and starts of
 // kMostStripsTogether strips, which take this number of bytes.
 constexpr size_t kBesideBytes =
-    kMostStripsTogether * kernels::kPanelRows * (sizeof(float) + sizeof(int32_t));
+    kMostStripsTogether * kernels::kStripRows * (sizeof(float) + sizeof(int32_t));
 size_t unpacked_strips(size_t k) {
   size_t n = kMostStripsTogether;
   while (n > 1 && n * kernels::int8_strip_bytes(k) > kMostUnpackedBytes) n /= 2;
@@ -75,7 +75,7 @@ kernels::MatmulWeight rows_of(const ProductWork& work, size_t first, size_t last
 
 // Unpacks some strips of a matrix without packed copy into this worker's buffer.
 kernels::Int8Panels unpack_strips(const ProductWork& work, size_t first_strip, size_t last_strip) {
-  constexpr size_t kRowsTogether = kMostStripsTogether * kernels::kPanelRows;
+  constexpr size_t kRowsTogether = kMostStripsTogether * kernels::kStripRows;
   const size_t k = work.k();
   const auto n_rows = static_cast<size_t>(work.weight.matrix.n_rows);
   std::byte* const buffer = work.context.stretch_of(work.worker);
@@ -83,11 +83,11 @@ kernels::Int8Panels unpack_strips(const ProductWork& work, size_t first_strip, s
   auto* starts = reinterpret_cast<int32_t*>(buffer + kRowsTogether * sizeof(float));
   auto* levels = reinterpret_cast<int8_t*>(buffer + kBesideBytes);
   for (size_t strip = first_strip; strip < last_strip; ++strip) {
-    const size_t first_row = strip * kernels::kPanelRows, i = strip - first_strip;
-    work.product.unpack_int8(rows_of(work, first_row, first_row + kernels::kPanelRows),
+    const size_t first_row = strip * kernels::kStripRows, i = strip - first_strip;
+    work.product.unpack_int8(rows_of(work, first_row, first_row + kernels::kStripRows),
                              work.weight.row_largest + first_row,
                              {levels + i * kernels::int8_strip_bytes(k),
-                              scales + i * kernels::kPanelRows, starts + i * kernels::kPanelRows});
+                              scales + i * kernels::kStripRows, starts + i * kernels::kStripRows});
   }
   return {levels, scales, starts, n_rows, k, first_strip};
 }
@@ -102,10 +102,10 @@ void multiply_bf16(const ProductWork& work, kernels::PanelProduct strips) {
   for (size_t first_k = 0; first_k < k; first_k += kStretch) {
     const size_t n_k = kernels::bf16_depth(std::min(kStretch, k - first_k));
     for (size_t strip = strips.first_strip; strip < strips.last_strip; ++strip) {
-      const size_t first_row = strip * kernels::kPanelRows;
-      work.product.unpack_bf16(rows_of(work, first_row, first_row + kernels::kPanelRows), first_k,
+      const size_t first_row = strip * kernels::kStripRows;
+      work.product.unpack_bf16(rows_of(work, first_row, first_row + kernels::kStripRows), first_k,
                                n_k,
-                               panel + (strip - strips.first_strip) * kernels::kPanelRows * n_k);
+                               panel + (strip - strips.first_strip) * kernels::kStripRows * n_k);
     }
     strips.x = x + first_k * sizeof(uint16_t);
     work.context.kernels.matmul_bf16({panel, n_rows, n_k, first_k == 0, first_k + kStretch >= k},
@@ -156,8 +156,8 @@ bool takes_blocks(const BoundProduct& product, size_t n_rows) {
 
 // Returns how many rows a worker turns at a time.
 size_t turned_rows(size_t row_bytes, size_t n_rows) {
-  const size_t n_fitting = kMostTurnedBytes / row_bytes / kernels::kPanelRows * kernels::kPanelRows;
-  return std::clamp(n_fitting, kernels::kPanelRows, std::max(n_rows, kernels::kPanelRows));
+  const size_t n_fitting = kMostTurnedBytes / row_bytes / kernels::kStripRows * kernels::kStripRows;
+  return std::clamp(n_fitting, kernels::kStripRows, std::max(n_rows, kernels::kStripRows));
 }
 
 // Brings rows [begin, end) of the weight side by side in this worker's buffer, as the rows of a
@@ -165,11 +165,11 @@ size_t turned_rows(size_t row_bytes, size_t n_rows) {
 kernels::MatmulWeight turn_rows(const ProductWork& work, size_t begin, size_t end) {
   const weights::Matrix& matrix = work.weight.matrix;
   const size_t n_rows = end - begin;
-  const size_t n_strip_rows = n_rows / kernels::kPanelRows * kernels::kPanelRows;
+  const size_t n_strip_rows = n_rows / kernels::kStripRows * kernels::kStripRows;
   std::byte* const to = work.context.stretch_of(work.worker);
   const std::byte* const from = matrix.data + begin * matrix.row_bytes;
   TROIKA_ASSERT(n_rows * matrix.row_bytes <= work.context.stretch_bytes);
-  for (size_t row = 0; row < n_strip_rows; row += kernels::kPanelRows) {
+  for (size_t row = 0; row < n_strip_rows; row += kernels::kStripRows) {
     const size_t at = row * matrix.row_bytes;
     tensor::pack_strip(matrix.type, from + at, work.k(), to + at);
   }
@@ -335,7 +335,7 @@ void run_item(const ProductWork& work, ProductItems items, int64_t item) {
     return;
   }
   const size_t last_strip = kernels::n_strips(static_cast<size_t>(bound.last_column));
-  const auto first = static_cast<size_t>(bound.first_column) / kernels::kPanelRows +
+  const auto first = static_cast<size_t>(bound.first_column) / kernels::kStripRows +
                      static_cast<size_t>(item * items.size);
   multiply_strips(work, first, std::min(first + static_cast<size_t>(items.size), last_strip));
 }

@@ -10,7 +10,7 @@ namespace troika::lanes {
 // cache.
 inline constexpr size_t kStretch = 2048;
 inline constexpr size_t kStretchBytes =
-    kMostStripsTogether * kernels::kPanelRows * kStretch * sizeof(uint16_t);
+    kMostStripsTogether * kernels::kStripRows * kStretch * sizeof(uint16_t);
 // Strips of int8 are unpacked together, in whole rows. They take more than this many bytes only
 // where a single strip does.
 inline constexpr size_t kMostUnpackedBytes = 640 << 10;

@@ -38,7 +38,7 @@ size_t turned_bytes(const plan::Plan& plan, const model::Blueprint& blueprint) {
     const size_t row_bytes = static_cast<size_t>(weight.row_length) * 34 / 32;
     const size_t all_bytes = row_bytes * static_cast<size_t>(weight.n_rows);
     bytes = std::max({bytes, std::min(all_bytes, kMostTurnedBytes),
-                      std::min(all_bytes, kernels::kPanelRows * row_bytes)});
+                      std::min(all_bytes, kernels::kStripRows * row_bytes)});
   }
   return bytes;
 }

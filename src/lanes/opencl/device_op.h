@@ -38,7 +38,7 @@ struct DevicePanels {
   size_t k, n_rows;
   std::unique_ptr<DeviceMemory> levels, scales, minima;
 
-  size_t n_panels() const { return (n_rows + kPanelRows - 1) / kPanelRows; }
+  size_t n_strips() const { return (n_rows + kStripRows - 1) / kStripRows; }
   size_t n_groups() const { return (k + form.group - 1) / form.group; }
   size_t bytes() const;
 };

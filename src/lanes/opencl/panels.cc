@@ -52,33 +52,33 @@ class Rows {
 // Puts the elements of one row into the panels.
 void place_row(const std::byte* row, size_t bytes, size_t index, Panels* panels) {
   std::byte* to = panels->levels.data() +
-                  (index / kPanelRows * panels->k * kPanelRows + index % kPanelRows) * bytes;
-  for (size_t i = 0; i < panels->k; ++i, to += kPanelRows * bytes) {
+                  (index / kStripRows * panels->k * kStripRows + index % kStripRows) * bytes;
+  for (size_t i = 0; i < panels->k; ++i, to += kStripRows * bytes) {
     std::memcpy(to, row + i * bytes, bytes);
   }
 }
 
 void place_nibbles(const int8_t* levels, size_t index, Panels* panels) {
   std::byte* to =
-      panels->levels.data() + index / kPanelRows * panels->k / 2 * kPanelRows + index % kPanelRows;
+      panels->levels.data() + index / kStripRows * panels->k / 2 * kStripRows + index % kStripRows;
   const auto nibble = [&](size_t i) {
     const int level = levels[i] + panels->form.base;
     TROIKA_ASSERT(level >= 0 && level < 16);
     return level;
   };
   for (size_t i = 0; i < panels->k; i += kNibbleGroup) {
-    for (size_t j = i; j < i + kNibbleGroup / 2; ++j, to += kPanelRows) {
+    for (size_t j = i; j < i + kNibbleGroup / 2; ++j, to += kStripRows) {
       *to = static_cast<std::byte>(nibble(j) | nibble(j + kNibbleGroup / 2) << 4);
     }
   }
 }
 
 void place_groups(const std::vector<tensor::Affine>& groups, size_t index, Panels* panels) {
-  size_t at = index / kPanelRows * groups.size() * kPanelRows + index % kPanelRows;
+  size_t at = index / kStripRows * groups.size() * kStripRows + index % kStripRows;
   for (const tensor::Affine& group : groups) {
     panels->scales[at] = group.scale;
     if (panels->form.has_minima) panels->minima[at] = group.min;
-    at += kPanelRows;
+    at += kStripRows;
   }
 }
 
@@ -95,16 +95,16 @@ struct PanelSizes {
   size_t n_scales, n_minima;
 };
 
-PanelSizes sizes_of(const PanelForm& form, size_t n_panels, size_t k) {
+PanelSizes sizes_of(const PanelForm& form, size_t n_strips, size_t k) {
   const size_t n_groups = form.is_exact ? 1 : (k + form.group - 1) / form.group;
-  const size_t n_scales = form.has_scales || form.is_exact ? n_panels * n_groups * kPanelRows : 0;
-  const size_t n_levels = n_panels * k * kPanelRows;
+  const size_t n_scales = form.has_scales || form.is_exact ? n_strips * n_groups * kStripRows : 0;
+  const size_t n_levels = n_strips * k * kStripRows;
   return {n_levels * level_bytes(form.levels) / (form.levels == Levels::kNibbles ? 2 : 1), n_scales,
           form.has_minima ? n_scales : 0};
 }
 
 void reserve(Panels* panels) {
-  const PanelSizes sizes = sizes_of(panels->form, panels->n_panels(), panels->k);
+  const PanelSizes sizes = sizes_of(panels->form, panels->n_strips(), panels->k);
   panels->levels.resize(sizes.level_bytes);
   panels->scales.resize(sizes.n_scales);
   panels->minima.resize(sizes.n_minima);
@@ -154,7 +154,7 @@ PanelForm form_of(Type type) {
 
 size_t panel_bytes(Type type, bool is_exact, size_t n_rows, size_t k) {
   const PanelForm form = is_exact ? exact_form() : form_of(type);
-  const PanelSizes sizes = sizes_of(form, (n_rows + kPanelRows - 1) / kPanelRows, k);
+  const PanelSizes sizes = sizes_of(form, (n_rows + kStripRows - 1) / kStripRows, k);
   return sizes.level_bytes + (sizes.n_scales + sizes.n_minima) * sizeof(float);
 }
 

@@ -9,11 +9,12 @@
 
 #include "lanes/slice.h"
 #include "lanes/vendor/levels.h"
+#include "tensor/strips.h"
 #include "weights/store.h"
 
 namespace troika::lanes::opencl {
 
-inline constexpr size_t kPanelRows = 16;
+using tensor::kStripRows;
 // kFloatGroup is the length of a group where weights have no scales. kExactGroup is that of a group
 // whose levels are summed exactly: 1024 products of two bytes fit the 24 bits of a float.
 inline constexpr size_t kFloatGroup = 32, kExactGroup = 1024;
@@ -36,10 +37,10 @@ struct Panels {
   PanelForm form;
   size_t k = 0;
   size_t n_rows = 0;
-  std::vector<std::byte> levels;      // (n_panels, k, 16)
-  std::vector<float> scales, minima;  // (n_panels, n_groups, 16); exact panels: (n_panels, 16)
+  std::vector<std::byte> levels;      // (n_strips, k, 16)
+  std::vector<float> scales, minima;  // (n_strips, n_groups, 16); exact panels: (n_strips, 16)
 
-  size_t n_panels() const { return (n_rows + kPanelRows - 1) / kPanelRows; }
+  size_t n_strips() const { return (n_rows + kStripRows - 1) / kStripRows; }
   size_t n_groups() const { return (k + form.group - 1) / form.group; }
 };
 

@@ -16,8 +16,8 @@ using Levels = PanelForm::Levels;
 
 // Returns a weight as kernels decode it.
 float weight_of(const Panels& panels, size_t row, size_t k) {
-  const size_t panel = row / kPanelRows, in_panel = row % kPanelRows;
-  const size_t at = (panel * panels.k + k) * kPanelRows + in_panel;
+  const size_t strip = row / kStripRows, in_strip = row % kStripRows;
+  const size_t at = (strip * panels.k + k) * kStripRows + in_strip;
   const auto load = [&](auto value) {
     std::memcpy(&value, panels.levels.data() + at * sizeof(value), sizeof(value));
     return value;
@@ -34,12 +34,12 @@ float weight_of(const Panels& panels, size_t row, size_t k) {
       level = static_cast<float>(load(int8_t{0}));
       break;
     case Levels::kNibbles: {
-      const size_t byte = (panel * panels.k / 2 + k / 32 * 16 + k % 16) * kPanelRows + in_panel;
+      const size_t byte = (strip * panels.k / 2 + k / 32 * 16 + k % 16) * kStripRows + in_strip;
       const auto pair = std::to_integer<int>(panels.levels[byte]);
       level = static_cast<float>((k % 32 < 16 ? pair & 15 : pair >> 4) - panels.form.base);
     }
   }
-  const size_t group = (panel * panels.n_groups() + k / panels.form.group) * kPanelRows + in_panel;
+  const size_t group = (strip * panels.n_groups() + k / panels.form.group) * kStripRows + in_strip;
   return level * panels.scales[group] - (panels.form.has_minima ? panels.minima[group] : 0.0f);
 }
 

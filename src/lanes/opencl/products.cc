@@ -9,10 +9,10 @@
 namespace troika::lanes::opencl {
 namespace {
 
-// A tile of kernels/product.cl: how many tokens, and how many panels, a work item has.
+// A tile of kernels/product.cl: how many tokens, and how many strips, a work item has.
 struct Tile {
   const char* kernel;
-  size_t n_tokens, n_panels;
+  size_t n_tokens, n_strips;
 };
 constexpr Tile kTiles[] = {{"product_8", 8, 2}, {"product_4", 4, 4}, {"product_1", 1, 4}};
 constexpr size_t kMany = 0, kSome = 1, kOne = 2;
@@ -53,9 +53,9 @@ class Product : public DeviceOp {
       kernels_[tile]->set(9, x.buffer, x_offset, of_groups.buffer, y_.buffer,
                           y_.offset_floats() + run.set_offset, static_cast<uint32_t>(first),
                           static_cast<uint32_t>(first + n));
-      const auto [name, tokens, panels] = kTiles[tile];
+      const auto [name, tokens, strips] = kTiles[tile];
       return kernels_[tile]->run((n + tokens - 1) / tokens,
-                                 (weight_->n_panels() + panels - 1) / panels);
+                                 (weight_->n_strips() + strips - 1) / strips);
     };
     const size_t n_full = n_tokens / kTiles[kMany].n_tokens * kTiles[kMany].n_tokens;
     const size_t n_rest = n_tokens - n_full;

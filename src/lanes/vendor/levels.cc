@@ -15,7 +15,7 @@ struct alignas(kernels::kLineBytes) PanelLine {
 
 // Returns the place of a row's number i in a strip in bf16, counted in numbers.
 constexpr size_t bf16_place(size_t row, size_t i) {
-  return (i / kernels::kBf16LineDepth * kernels::kPanelRows + row) * kernels::kBf16LineDepth +
+  return (i / kernels::kBf16LineDepth * kernels::kStripRows + row) * kernels::kBf16LineDepth +
          i % kernels::kBf16LineDepth;
 }
 
@@ -32,8 +32,8 @@ struct OwnStrip {
            (kernels::kLineBytes - address % kernels::kLineBytes) % kernels::kLineBytes;
   }
   std::vector<int8_t> levels;
-  float scales[kernels::kPanelRows] = {};
-  int32_t starts[kernels::kPanelRows] = {};
+  float scales[kernels::kStripRows] = {};
+  int32_t starts[kernels::kStripRows] = {};
 };
 
 kernels::Int8Panels strip_of(const BoundProduct& product, size_t strip, OwnStrip* own) {
@@ -41,9 +41,9 @@ kernels::Int8Panels strip_of(const BoundProduct& product, size_t strip, OwnStrip
   const weights::Matrix& matrix = product.weight.matrix;
   const auto k = static_cast<size_t>(matrix.row_length);
   const auto n_rows = static_cast<size_t>(matrix.n_rows);
-  const size_t first = strip * kernels::kPanelRows;
+  const size_t first = strip * kernels::kStripRows;
   product.unpack_int8(
-      {matrix.data, matrix.row_bytes, k, first, std::min(first + kernels::kPanelRows, n_rows),
+      {matrix.data, matrix.row_bytes, k, first, std::min(first + kernels::kStripRows, n_rows),
        static_cast<size_t>(matrix.n_strip_rows)},
       product.weight.row_largest + first, {own->aligned(), own->scales, own->starts});
   return {own->aligned(), own->scales, own->starts, n_rows, k, strip};
@@ -65,15 +65,15 @@ bool is_exact(const LevelRows& rows, int length, int most) {
 }  // namespace
 
 void append_rows(const BoundProduct& product, Range range, LevelRows* rows) {
-  TROIKA_ASSERT(range.begin % static_cast<int>(kernels::kPanelRows) == 0);
+  TROIKA_ASSERT(range.begin % static_cast<int>(kernels::kStripRows) == 0);
   const auto k = static_cast<size_t>(product.weight.matrix.row_length);
   rows->k = static_cast<int>(k);
   OwnStrip own(k);
   const auto begin = static_cast<size_t>(range.begin), end = static_cast<size_t>(range.end);
-  for (size_t first = begin; first < end; first += kernels::kPanelRows) {
-    const size_t strip = first / kernels::kPanelRows;
+  for (size_t first = begin; first < end; first += kernels::kStripRows) {
+    const size_t strip = first / kernels::kStripRows;
     const kernels::Int8Panels panels = strip_of(product, strip, &own);
-    for (size_t r = 0; r < std::min(kernels::kPanelRows, end - first); ++r) {
+    for (size_t r = 0; r < std::min(kernels::kStripRows, end - first); ++r) {
       const int8_t* const levels = panels.levels_of(strip) + r * kernels::kInt8LineDepth;
       for (size_t i = 0; i < k; ++i) {
         rows->levels.push_back(levels[i / kernels::kInt8LineDepth * kernels::kLineBytes +
@@ -85,19 +85,19 @@ void append_rows(const BoundProduct& product, Range range, LevelRows* rows) {
 }
 
 void write_bf16_rows(const BoundProduct& product, Range range, uint16_t* rows) {
-  TROIKA_ASSERT(range.begin % static_cast<int>(kernels::kPanelRows) == 0);
+  TROIKA_ASSERT(range.begin % static_cast<int>(kernels::kStripRows) == 0);
   const weights::Matrix& matrix = product.weight.matrix;
   const auto k = static_cast<size_t>(matrix.row_length);
   const auto begin = static_cast<size_t>(range.begin), end = static_cast<size_t>(range.end);
   const size_t depth = kernels::bf16_depth(k);
   std::vector<PanelLine> strip(depth / kernels::kBf16LineDepth);
   auto* const levels = reinterpret_cast<uint16_t*>(strip.data());
-  for (size_t first = begin; first < end; first += kernels::kPanelRows) {
-    const size_t last = std::min(first + kernels::kPanelRows, static_cast<size_t>(matrix.n_rows));
+  for (size_t first = begin; first < end; first += kernels::kStripRows) {
+    const size_t last = std::min(first + kernels::kStripRows, static_cast<size_t>(matrix.n_rows));
     product.unpack_bf16(
         {matrix.data, matrix.row_bytes, k, first, last, static_cast<size_t>(matrix.n_strip_rows)},
         0, depth, levels);
-    for (size_t r = 0; r < std::min(kernels::kPanelRows, end - first); ++r, rows += k) {
+    for (size_t r = 0; r < std::min(kernels::kStripRows, end - first); ++r, rows += k) {
       for (size_t i = 0; i < k; ++i) rows[i] = levels[bf16_place(r, i)];
     }
   }

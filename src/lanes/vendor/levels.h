@@ -19,12 +19,12 @@ struct LevelRows {
 };
 
 // Appends rows [range.begin, range.end) of a product's weight. REQUIRES: the product is of
-// InputForm::kInt8, and the range begins at a multiple of kernels::kPanelRows.
+// InputForm::kInt8, and the range begins at a multiple of kernels::kStripRows.
 void append_rows(const BoundProduct& product, Range range, LevelRows* rows);
 
 // Writes rows [range.begin, range.end) of a product's weight, (rows, k), rounded as the host lane
 // rounds them. REQUIRES: the product is of InputForm::kBf16, and the range begins at a multiple of
-// kernels::kPanelRows.
+// kernels::kStripRows.
 void write_bf16_rows(const BoundProduct& product, Range range, uint16_t* rows);
 
 // Returns the length of the parts into which k must be divided so that no sum of a part exceeds

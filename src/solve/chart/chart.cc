@@ -14,7 +14,7 @@ constexpr double kPanelWidth = 540.0;
 constexpr double kPlotHeight = 300.0;
 constexpr double kLeft = 70.0;  // has room for marks and label of the y axis
 constexpr double kRight = 18.0;
-constexpr double kTop = 88.0;    // has room for headline, remark and title of the panel
+constexpr double kTop = 88.0;    // has room for headline, remark and title of the plot
 constexpr double kBelow = 58.0;  // has room for marks and label of the x axis
 constexpr double kLegendLine = 18.0;
 constexpr double kPlotWidth = kPanelWidth - kLeft - kRight;
@@ -175,7 +175,7 @@ std::string line(const Series& series, const LineChart& chart, double left, cons
          dots;
 }
 
-// Returns 2 columns below the panel, or 1 where names are long.
+// Returns 2 columns below the plot, or 1 where names are long.
 size_t legend_columns(const std::vector<std::string>& names) {
   constexpr size_t kLongName = 30;
   for (const std::string& name : names) {
@@ -223,11 +223,11 @@ std::string document(const std::string& headline, const std::string& remark, siz
 }  // namespace
 
 std::string chart_svg(const std::string& headline, const std::string& remark,
-                      const std::vector<LineChart>& panels) {
+                      const std::vector<LineChart>& plots) {
   std::string content;
   size_t n_legend_lines = 0;
-  for (size_t i = 0; i < panels.size(); ++i) {
-    const LineChart& chart = panels[i];
+  for (size_t i = 0; i < plots.size(); ++i) {
+    const LineChart& chart = plots[i];
     const double left = kPanelWidth * static_cast<double>(i) + kLeft;
     const Ruler x = ruler_for(chart, true);
     const Ruler y = ruler_for(chart, false);
@@ -242,14 +242,14 @@ std::string chart_svg(const std::string& headline, const std::string& remark,
     content += legend(left, names, dashed);
     n_legend_lines = std::max(n_legend_lines, legend_lines(names));
   }
-  return document(headline, remark, panels.size(), n_legend_lines, content);
+  return document(headline, remark, plots.size(), n_legend_lines, content);
 }
 
 std::string chart_svg(const std::string& headline, const std::string& remark,
-                      const BarChart& panel) {
+                      const BarChart& plot) {
   double highest = 0.0;
   std::vector<std::string> names;
-  for (const BarChart::Bar& bar : panel.bars) {
+  for (const BarChart::Bar& bar : plot.bars) {
     double total = 0.0;
     for (const auto& [name, height] : bar.parts) {
       total += height;
@@ -258,13 +258,13 @@ std::string chart_svg(const std::string& headline, const std::string& remark,
     highest = std::max(highest, total);
   }
   const Ruler y(Scale::kLinear, 0.0, highest);
-  std::string content = frame(kLeft, panel.title, {}, {panel.y_label}, nullptr, y);
-  const double slot = kPlotWidth / static_cast<double>(std::max<size_t>(panel.bars.size(), 1));
+  std::string content = frame(kLeft, plot.title, {}, {plot.y_label}, nullptr, y);
+  const double slot = kPlotWidth / static_cast<double>(std::max<size_t>(plot.bars.size(), 1));
   const double width = std::min(slot * 0.6, 90.0);
-  for (size_t i = 0; i < panel.bars.size(); ++i) {
+  for (size_t i = 0; i < plot.bars.size(); ++i) {
     const double middle = kLeft + (static_cast<double>(i) + 0.5) * slot;
     double total = 0.0;
-    for (const auto& [name, height] : panel.bars[i].parts) {
+    for (const auto& [name, height] : plot.bars[i].parts) {
       const auto colour =
           static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
       const double pixels = y.place(height) * kPlotHeight;
@@ -274,7 +274,7 @@ std::string chart_svg(const std::string& headline, const std::string& remark,
           "stroke=\"white\"/>\n",
           middle - width / 2, kTop + kPlotHeight - y.place(total) * kPlotHeight, width, pixels,
           kColours[colour % std::size(kColours)]);
-      if (pixels > 16.0 && panel.bars[i].parts.size() > 1) {
+      if (pixels > 16.0 && plot.bars[i].parts.size() > 1) {
         content +=
             text_at(middle, kTop + kPlotHeight - y.place(total - height / 2) * kPlotHeight + 4,
                     fmt::format("{:.1f}", height), "text-anchor=\"middle\" fill=\"white\"");
@@ -283,7 +283,7 @@ std::string chart_svg(const std::string& headline, const std::string& remark,
     content += text_at(middle, kTop + kPlotHeight - y.place(total) * kPlotHeight - 5,
                        fmt::format("{:.1f}", total), "text-anchor=\"middle\"");
     content +=
-        text_at(middle, kTop + kPlotHeight + 17, panel.bars[i].name, "text-anchor=\"middle\"");
+        text_at(middle, kTop + kPlotHeight + 17, plot.bars[i].name, "text-anchor=\"middle\"");
   }
   content += legend(kLeft, names, std::vector<bool>(names.size(), false));
   return document(headline, remark, 1, legend_lines(names), content);

@@ -44,11 +44,10 @@ struct BarChart {
   std::vector<Bar> bars;
 };
 
-// Draws panels beside each other below a headline, with a line of remarks. Points that an axis
+// Draws plots beside each other below a headline, with a line of remarks. Points that an axis
 // cannot show (zero on a logarithmic one, not a number) are left out.
 std::string chart_svg(const std::string& headline, const std::string& remark,
-                      const std::vector<LineChart>& panels);
-std::string chart_svg(const std::string& headline, const std::string& remark,
-                      const BarChart& panel);
+                      const std::vector<LineChart>& plots);
+std::string chart_svg(const std::string& headline, const std::string& remark, const BarChart& plot);
 
 }  // namespace troika::solve

@@ -17,7 +17,7 @@ size_t count(const std::string& text, const std::string& part) {
 
 TEST(Chart, ShowsEveryPointThatAnAxisCanShow) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const LineChart chart = {"panel",
+  const LineChart chart = {"plot",
                            {"x", Scale::kLog2},
                            {"y", Scale::kLog10},
                            {{"a < b", {{1, 5}, {2, 50}, {4, 0}, {0, 3}, {8, nan}, {16, 7}}}}};

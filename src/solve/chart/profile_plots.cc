@@ -117,8 +117,8 @@ Plot shapes_plot(const Profile& profile) {
   }
   for (auto& [key, line] : series) {
     std::sort(line.points.begin(), line.points.end());
-    std::vector<Series>& panel = std::get<0>(key) == 1 ? reading.series : computing.series;
-    if (panel.size() < kMostSeries) panel.push_back(line);
+    std::vector<Series>& plot = std::get<0>(key) == 1 ? reading.series : computing.series;
+    if (plot.size() < kMostSeries) plot.push_back(line);
   }
   return {"shapes.svg", chart_svg("Products of equal size, from few long rows to many short ones",
                                   remark_of(profile), {reading, computing})};

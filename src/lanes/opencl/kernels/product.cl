@@ -1,13 +1,13 @@
 // Computes products of weights in panels with activations, and reads rows of an embedding table.
 //
-// A panel is 16 rows of a weight side by side: (k, 16), with a scale and perhaps a minimum for each
+// A strip is 16 rows of a weight side by side: (k, 16), with a scale and perhaps a minimum for each
 // row and group of k: (n_groups, 16). weight = scale * level - minimum, or the level itself.
 // FORM   how a level is stored        GROUP     k of a group
 // HAS_SCALES, HAS_MINIMA              IS_EXACT  levels of both sides are whole numbers, sums int32
 // BASE   what a nibble of 0 stands for
 //
 // Each element is summed in the order of k within its group, then group by group. So its bits do not
-// depend on how many tokens and panels a work item takes.
+// depend on how many tokens and strips a work item takes.
 #pragma OPENCL FP_CONTRACT OFF
 
 #define FLOATS 0
@@ -48,9 +48,9 @@ float level_of(__global const uchar* w, ulong k, uint row) {
 #endif
 
 #if FORM == NIBBLES
-#define PANEL_ITEMS(k) ((ulong)(k) * 8)
+#define STRIP_ITEMS(k) ((ulong)(k) * 8)
 #else
-#define PANEL_ITEMS(k) ((ulong)(k) * 16)
+#define STRIP_ITEMS(k) ((ulong)(k) * 16)
 #endif
 
 #if IS_EXACT
@@ -59,47 +59,47 @@ typedef int16 sum_t;
 typedef float16 sum_t;
 #endif
 
-// Defines a kernel that computes y[t][row] for TOKENS tokens and PANELS panels, from the work item's
+// Defines a kernel that computes y[t][row] for TOKENS tokens and STRIPS strips, from the work item's
 // (global id 0, global id 1) on.
-#define PRODUCT(NAME, TOKENS, PANELS)                                                              \
+#define PRODUCT(NAME, TOKENS, STRIPS)                                                              \
   __kernel void NAME(__global const stored_t* w, __global const float* scales,                     \
                      __global const float* minima, __global const float* bias, uint k,             \
                      uint first_row, uint last_row, uint has_bias, uint y_stride,                  \
                      __global const float* all_x, ulong x_offset, __global const float* group_x,   \
                      __global float* all_y, ulong y_offset, uint first_token, uint n_tokens) {     \
     const uint token = first_token + (uint)get_global_id(0) * TOKENS;                              \
-    const uint n_panels = (last_row - first_row + 15) / 16;                                        \
-    const uint panel = (uint)get_global_id(1) * PANELS;                                            \
+    const uint n_strips = (last_row - first_row + 15) / 16;                                        \
+    const uint strip = (uint)get_global_id(1) * STRIPS;                                            \
     const uint n_groups = (k + GROUP - 1) / GROUP;                                                 \
     __global const float* x[TOKENS];                                                               \
-    __global const stored_t* panels[PANELS];                                                       \
-    uint tokens[TOKENS], indices[PANELS];                                                          \
-    sum_t sums[TOKENS][PANELS];                                                                    \
+    __global const stored_t* strips[STRIPS];                                                       \
+    uint tokens[TOKENS], indices[STRIPS];                                                          \
+    sum_t sums[TOKENS][STRIPS];                                                                    \
     _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                           \
       tokens[t] = min(token + (uint)t, n_tokens - 1);                                              \
       x[t] = all_x + x_offset + (ulong)tokens[t] * k;                                              \
     }                                                                                              \
-    _Pragma("unroll") for (int p = 0; p < PANELS; ++p) {                                           \
-      indices[p] = min(panel + (uint)p, n_panels - 1);                                             \
-      panels[p] = w + indices[p] * PANEL_ITEMS(k);                                                 \
+    _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) {                                           \
+      indices[p] = min(strip + (uint)p, n_strips - 1);                                             \
+      strips[p] = w + indices[p] * STRIP_ITEMS(k);                                                 \
     }                                                                                              \
     _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                           \
-      _Pragma("unroll") for (int p = 0; p < PANELS; ++p) sums[t][p] = (sum_t)0;                    \
+      _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) sums[t][p] = (sum_t)0;                    \
     }                                                                                              \
     for (uint group = 0; group < n_groups; ++group) {                                              \
-      float16 parts[TOKENS][PANELS];                                                               \
+      float16 parts[TOKENS][STRIPS];                                                               \
       _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                         \
-        _Pragma("unroll") for (int p = 0; p < PANELS; ++p) parts[t][p] = (float16)0.0f;            \
+        _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) parts[t][p] = (float16)0.0f;            \
       }                                                                                            \
-      ADD_GROUP(TOKENS, PANELS)                                                                    \
-      _Pragma("unroll") for (int p = 0; p < PANELS; ++p) {                                         \
+      ADD_GROUP(TOKENS, STRIPS)                                                                    \
+      _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) {                                         \
         ADD_PARTS(TOKENS)                                                                          \
       }                                                                                            \
     }                                                                                              \
-    _Pragma("unroll") for (int p = 0; p < PANELS; ++p) {                                           \
+    _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) {                                           \
       const uint row = first_row + indices[p] * 16;                                                \
       _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                         \
-        if (token + t >= n_tokens || panel + p >= n_panels) continue;                              \
+        if (token + t >= n_tokens || strip + p >= n_strips) continue;                              \
         FINISH                                                                                     \
         __global float* y = all_y + y_offset + (ulong)tokens[t] * y_stride + row;                  \
         if (row + 16 <= last_row) {                                                                \
@@ -116,40 +116,40 @@ typedef float16 sum_t;
     }                                                                                              \
   }
 
-#define ADD_K(TOKENS, PANELS, K)                                                                   \
+#define ADD_K(TOKENS, STRIPS, K)                                                                   \
   {                                                                                                \
-    float16 levels[PANELS];                                                                        \
-    _Pragma("unroll") for (int p = 0; p < PANELS; ++p) levels[p] = levels_of(panels[p], K);        \
+    float16 levels[STRIPS];                                                                        \
+    _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) levels[p] = levels_of(strips[p], K);        \
     _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                           \
       const float16 of_token = (float16)(x[t][K]);                                                 \
-      _Pragma("unroll") for (int p = 0; p < PANELS; ++p) {                                         \
+      _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) {                                         \
         parts[t][p] = fma(levels[p], of_token, parts[t][p]);                                       \
       }                                                                                            \
     }                                                                                              \
   }
 
 #if FORM == NIBBLES
-#define ADD_GROUP(TOKENS, PANELS)                                                                  \
+#define ADD_GROUP(TOKENS, STRIPS)                                                                  \
   for (uint i = 0; i < 16; ++i) {                                                                  \
     const uint low_k = group * 32 + i, high_k = low_k + 16;                                        \
-    float16 low[PANELS], high[PANELS];                                                             \
-    _Pragma("unroll") for (int p = 0; p < PANELS; ++p) {                                           \
-      const uchar16 pair = vload16((ulong)group * 16 + i, panels[p]);                              \
+    float16 low[STRIPS], high[STRIPS];                                                             \
+    _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) {                                           \
+      const uchar16 pair = vload16((ulong)group * 16 + i, strips[p]);                              \
       low[p] = low_levels_of(pair);                                                                \
       high[p] = high_levels_of(pair);                                                              \
     }                                                                                              \
     _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                           \
       const float16 first = (float16)(x[t][low_k]), second = (float16)(x[t][high_k]);              \
-      _Pragma("unroll") for (int p = 0; p < PANELS; ++p) {                                         \
+      _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) {                                         \
         parts[t][p] = fma(low[p], first, parts[t][p]);                                             \
         parts[t][p] = fma(high[p], second, parts[t][p]);                                           \
       }                                                                                            \
     }                                                                                              \
   }
 #else
-#define ADD_GROUP(TOKENS, PANELS)                                                                  \
+#define ADD_GROUP(TOKENS, STRIPS)                                                                  \
   const uint end = min((group + 1) * (uint)GROUP, k);                                              \
-  for (uint i = group * GROUP; i < end; ++i) ADD_K(TOKENS, PANELS, i)
+  for (uint i = group * GROUP; i < end; ++i) ADD_K(TOKENS, STRIPS, i)
 #endif
 
 #if IS_EXACT
@@ -206,16 +206,16 @@ __kernel void embed(__global const stored_t* w, __global const float* scales,
   const uint group = get_global_id(0), token = get_global_id(1);
   const uint row = ((__global const uint*)(run + tokens_offset))[token];
   const uint n_groups = (k + GROUP - 1) / GROUP;
-  const ulong panel = row / 16;
+  const ulong strip = row / 16;
   const uint end = min((group + 1) * (uint)GROUP, k);
   __global float* y = all_y + y_offset + (ulong)token * k;
   for (uint i = group * GROUP; i < end; ++i) {
-    float value = level_of(w + panel * PANEL_ITEMS(k), i, row % 16);
+    float value = level_of(w + strip * STRIP_ITEMS(k), i, row % 16);
 #if HAS_SCALES
-    value *= scales[(panel * n_groups + group) * 16 + row % 16];
+    value *= scales[(strip * n_groups + group) * 16 + row % 16];
 #endif
 #if HAS_MINIMA
-    value -= minima[(panel * n_groups + group) * 16 + row % 16];
+    value -= minima[(strip * n_groups + group) * 16 + row % 16];
 #endif
     y[i] = factor == 1.0f ? value : value * factor;
   }
