@@ -7,21 +7,21 @@ namespace troika::draft {
 namespace {
 
 constexpr size_t kBlock = 128;
-constexpr size_t kLanes = 16;
+constexpr size_t kElements = 16;
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
 // Returns the largest value of a block. It has no branches, so that the compiler takes several
 // values at a time; not-a-number loses every comparison.
 float largest_of_block(const float* x) {
-  float lanes[kLanes];
-  for (size_t i = 0; i < kLanes; ++i) lanes[i] = kLowest;
-  for (size_t begin = 0; begin < kBlock; begin += kLanes) {
-    for (size_t i = 0; i < kLanes; ++i) {
-      lanes[i] = x[begin + i] > lanes[i] ? x[begin + i] : lanes[i];
+  float elements[kElements];
+  for (size_t i = 0; i < kElements; ++i) elements[i] = kLowest;
+  for (size_t begin = 0; begin < kBlock; begin += kElements) {
+    for (size_t i = 0; i < kElements; ++i) {
+      elements[i] = x[begin + i] > elements[i] ? x[begin + i] : elements[i];
     }
   }
-  float largest = lanes[0];
-  for (size_t i = 1; i < kLanes; ++i) largest = lanes[i] > largest ? lanes[i] : largest;
+  float largest = elements[0];
+  for (size_t i = 1; i < kElements; ++i) largest = elements[i] > largest ? elements[i] : largest;
   return largest;
 }
 

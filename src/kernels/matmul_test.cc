@@ -39,8 +39,8 @@ class Matmul : public EveryImplementation {
     const std::vector<float> x = random_floats(n_tokens * k, 2);
     const std::vector<std::byte> q = quantized(x, n_tokens, k);
     std::vector<float> mine(n_tokens * n_rows, -7), theirs(n_tokens * n_rows, -8);
-    // Errors of float sums grow with the number of additions in a lane, and Q4_K subtracts large
-    // minima from large sums.
+    // Errors of float sums grow with the number of additions in an element, and Q4_K subtracts
+    // large minima from large sums.
     const float tolerance = 2e-6f;
     const std::vector<float> bound = magnitudes(weight, type, x, n_tokens);
     const auto check = [&](const char* what) {

@@ -239,8 +239,8 @@ TEST_P(Pointwise, ArgmaxIsTheFirstOfTheLargest) {
   }
 }
 
-// The largest value stands so far behind what is no number that a vector's lane has seen both, or
-// before it, or in another lane.
+// The largest value stands so far behind what is no number that a vector's element has seen both,
+// or before it, or in another element.
 TEST_P(Pointwise, ArgmaxPassesOverWhatIsNoNumber) {
   for (size_t n : kLengths) {
     for (size_t bad : {size_t{0}, size_t{3}, n / 2, n - 1}) {

@@ -16,22 +16,22 @@ inline float rounded_level(float x, float inverse_scale, float low, float high) 
   return (inside + kNoFraction) - kNoFraction;
 }
 
-// Sums run in kLanes parts side by side, so that a compiler can use vector registers for them.
-constexpr size_t kLanes = 8;
-using Lanes = std::array<float, kLanes>;
+// Sums run in kElements parts side by side, so that a compiler can use vector registers for them.
+constexpr size_t kElements = 8;
+using Elements = std::array<float, kElements>;
 
-float total(const Lanes& lanes) {
+float total(const Elements& elements) {
   float sum = 0;
-  for (const float lane : lanes) sum += lane;
+  for (const float element : elements) sum += element;
   return sum;
 }
 
-// Calls add(i, lane) for each i < n.
+// Calls add(i, element) for each i < n.
 template <typename Add>
-inline void in_lanes(size_t n, Add add) {
-  const size_t n_full = n / kLanes * kLanes;
-  for (size_t first = 0; first < n_full; first += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) add(first + lane, lane);
+inline void in_elements(size_t n, Add add) {
+  const size_t n_full = n / kElements * kElements;
+  for (size_t first = 0; first < n_full; first += kElements) {
+    for (size_t element = 0; element < kElements; ++element) add(first + element, element);
   }
   for (size_t i = n_full; i < n; ++i) add(i, i - n_full);
 }
@@ -44,12 +44,12 @@ struct SymmetricFit {
   SymmetricFit(const float* x, size_t n, float inverse, int low, int high) {
     const auto lowest = static_cast<float>(low);
     const auto highest = static_cast<float>(high);
-    Lanes sum_xq{};
-    Lanes sum_qq{};
-    in_lanes(n, [&](size_t i, size_t lane) {
+    Elements sum_xq{};
+    Elements sum_qq{};
+    in_elements(n, [&](size_t i, size_t element) {
       const float q = rounded_level(x[i], inverse, lowest, highest);
-      sum_xq[lane] += x[i] * q;
-      sum_qq[lane] += q * q;
+      sum_xq[element] += x[i] * q;
+      sum_qq[element] += q * q;
     });
     xq = total(sum_xq);
     qq = total(sum_qq);
@@ -63,16 +63,16 @@ struct SymmetricFit {
 ScaleAndMin refit(const float* x, size_t n, int high, MinSign sign, ScaleAndMin from) {
   const float inverse = inverse_or_zero(from.scale);
   const auto highest = static_cast<float>(high);
-  Lanes q_lanes{}, qq_lanes{}, x_lanes{}, xq_lanes{};
-  in_lanes(n, [&](size_t i, size_t lane) {
+  Elements q_sums{}, qq_sums{}, x_sums{}, xq_sums{};
+  in_elements(n, [&](size_t i, size_t element) {
     const float q = rounded_level(x[i] + from.min, inverse, 0, highest);
-    q_lanes[lane] += q;
-    qq_lanes[lane] += q * q;
-    x_lanes[lane] += x[i];
-    xq_lanes[lane] += x[i] * q;
+    q_sums[element] += q;
+    qq_sums[element] += q * q;
+    x_sums[element] += x[i];
+    xq_sums[element] += x[i] * q;
   });
-  const float sum_q = total(q_lanes), sum_qq = total(qq_lanes);
-  const float sum_x = total(x_lanes), sum_xq = total(xq_lanes);
+  const float sum_q = total(q_sums), sum_qq = total(qq_sums);
+  const float sum_x = total(x_sums), sum_xq = total(xq_sums);
   const auto count = static_cast<float>(n);
   const float determinant = count * sum_qq - sum_q * sum_q;
   if (determinant <= 0) return from;
@@ -128,11 +128,11 @@ float symmetric_scale(const float* x, size_t n, int low, int high) {
 float affine_error(const float* x, size_t n, int high, ScaleAndMin fit) {
   const float inverse = inverse_or_zero(fit.scale);
   const auto highest = static_cast<float>(high);
-  Lanes error{};
-  in_lanes(n, [&](size_t i, size_t lane) {
+  Elements error{};
+  in_elements(n, [&](size_t i, size_t element) {
     const float q = rounded_level(x[i] + fit.min, inverse, 0, highest);
     const float difference = x[i] - (fit.scale * q - fit.min);
-    error[lane] += difference * difference;
+    error[element] += difference * difference;
   });
   return total(error);
 }

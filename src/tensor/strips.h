@@ -1,7 +1,7 @@
 // Puts sixteen rows of a block format side by side: the order in which matrices lie in memory where
 // the kernels of the processor read it. Nothing is rounded, and a strip takes the bytes of its 16
 // rows. Along k it has one block of each row at a time. Of these 16 blocks it has the first word of
-// row 0, of row 1, ... of row 15, then the second words, and so on. So a vector with a lane for
+// row 0, of row 1, ... of row 15, then the second words, and so on. So a vector with an element for
 // each row is one load.
 #pragma once
 

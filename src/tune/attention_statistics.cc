@@ -14,18 +14,19 @@ using attention::kTileTokens;
 
 constexpr size_t kTokenStride = 8;  // each such token of a tile is looked at
 constexpr double kWorstShare = 0.1;
-constexpr size_t kLanes = 16;
+constexpr size_t kElements = 16;
 
 // Sums up in sixteen parts, which the compiler computes at once.
 float dot(const float* a, const float* b, size_t n) {
-  float sums[kLanes] = {};
+  float sums[kElements] = {};
   size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  for (; i + kElements <= n; i += kElements) {
+    for (size_t element = 0; element < kElements; ++element)
+      sums[element] += a[i + element] * b[i + element];
   }
   float sum = 0;
   for (; i < n; ++i) sum += a[i] * b[i];
-  for (const float lane : sums) sum += lane;
+  for (const float element : sums) sum += element;
   return sum;
 }
 

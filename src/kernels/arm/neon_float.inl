@@ -2,7 +2,7 @@
 
 struct V {
   using F = float32x4_t;
-  static constexpr size_t kLanes = 4;
+  static constexpr size_t kElements = 4;
   static constexpr int kRegisters = 32;
 
   static F zero() { return vdupq_n_f32(0); }
@@ -10,14 +10,14 @@ struct V {
   static F load(const float* p) { return vld1q_f32(p); }
   static void store(float* p, F v) { vst1q_f32(p, v); }
   static F load_part(const float* p, size_t n) {
-    float lanes[4] = {};
-    std::memcpy(lanes, p, n * sizeof(float));
-    return vld1q_f32(lanes);
+    float elements[4] = {};
+    std::memcpy(elements, p, n * sizeof(float));
+    return vld1q_f32(elements);
   }
   static void store_part(float* p, F v, size_t n) {
-    float lanes[4];
-    vst1q_f32(lanes, v);
-    std::memcpy(p, lanes, n * sizeof(float));
+    float elements[4];
+    vst1q_f32(elements, v);
+    std::memcpy(p, elements, n * sizeof(float));
   }
 
   static F add(F a, F b) { return vaddq_f32(a, b); }
@@ -42,10 +42,10 @@ struct V {
     vst1q_f32(p, vpaddq_f32(vpaddq_f32(v[0], v[1]), vpaddq_f32(v[2], v[3])));
   }
   static float largest(F v) {
-    float lanes[4];
-    vst1q_f32(lanes, v);
-    float best = lanes[0];
-    for (int i = 1; i < 4; ++i) best = lanes[i] > best ? lanes[i] : best;
+    float elements[4];
+    vst1q_f32(elements, v);
+    float best = elements[0];
+    for (int i = 1; i < 4; ++i) best = elements[i] > best ? elements[i] : best;
     return best;
   }
 
@@ -104,7 +104,7 @@ struct V {
     return vbslq_u32(vceqq_f32(v, v), up, quiet);
   }
   static void store_bf16(uint16_t* p, F v) { vst1_u16(p, vshrn_n_u32(rounded_to_bf16(v), 16)); }
-  // Returns the first and second halves of kLanes pairs, and of one pair for all lanes.
+  // Returns the first and second halves of kElements pairs, and of one pair for all elements.
   static F even_of_pairs(const uint16_t* p) {
     const uint32x4_t pairs = vreinterpretq_u32_u16(vld1q_u16(p));
     return vreinterpretq_f32_u32(vshlq_n_u32(pairs, 16));

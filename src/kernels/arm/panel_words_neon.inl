@@ -7,7 +7,7 @@ TROIKA_INLINE inline bool are_finite(Floats a, Floats b) {
   const Words of_b = vcltq_f32(V::magnitude(b), infinity);
   return vminvq_u32(of_a & of_b) != 0;
 }
-// Rounds both numbers of each lane and puts them into its two halves.
+// Rounds both numbers of each element and puts them into its two halves.
 TROIKA_INLINE inline Words pairs_of_bf16(Floats first, Floats second) {
   return vsriq_n_u32(V::rounded_to_bf16(second), V::rounded_to_bf16(first), 16);
 }

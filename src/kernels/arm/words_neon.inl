@@ -21,7 +21,7 @@ TROIKA_INLINE inline Words load_bytes(const std::byte* p) {
 }
 TROIKA_INLINE inline Floats load_halves(const std::byte* p) { return V::load_f16(p); }
 TROIKA_INLINE inline void store_words(void* p, Words v) { vst1q_u32(static_cast<uint32_t*>(p), v); }
-// Converts the half float in the lower two bytes of each lane.
+// Converts the half float in the lower two bytes of each element.
 TROIKA_INLINE inline Floats floats_of_halves(Words words) {
   return vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32(words)));
 }
@@ -70,7 +70,7 @@ TROIKA_INLINE inline Words less_bytes(Words a, Words b) {
   return vreinterpretq_u32_u8(vsubq_u8(vreinterpretq_u8_u32(a), vreinterpretq_u8_u32(b)));
 }
 
-// Returns byte kByte of each lane, four times.
+// Returns byte kByte of each element, four times.
 template <int kByte>
 TROIKA_INLINE inline Words spread_byte(Words words) {
   static constexpr uint32_t kFour = kByte * 0x01010101u;

@@ -3,7 +3,7 @@
 // (online softmax), so that a result depends on the list alone.
 //
 // Each key and value is loaded once for the query heads that share it. A sum over the elements of a
-// head has one partial sum for each lane; those of four positions are added up together.
+// head has one partial sum for each element; those of four positions are added up together.
 
 constexpr int kHeadGroup = 8;  // counts query heads that go through the cache together
 constexpr int kQuad = 4;       // counts positions whose scores are computed together
@@ -11,7 +11,7 @@ constexpr int kQuad = 4;       // counts positions whose scores are computed tog
 constexpr int kScoreHeads = V::kRegisters >= 32 ? 6 : 2;
 constexpr int kValueHeads = V::kRegisters >= 32 ? 8 : 4;
 
-// How rows of each cache type become vectors of floats; i is a multiple of V::kLanes.
+// How rows of each cache type become vectors of floats; i is a multiple of V::kElements.
 struct RowsF32 {
   TROIKA_INLINE static F at(const std::byte* row, size_t i) {
     return V::load(reinterpret_cast<const float*>(row) + i);
@@ -67,7 +67,7 @@ TROIKA_INLINE inline void score_quad(const float* q, size_t q_stride, size_t hea
   unrolled<kHeads>([&](auto h) TROIKA_INLINE {
     unrolled<kQuad>([&](auto j) TROIKA_INLINE { sums[h][j] = V::zero(); });
   });
-  for (size_t i = 0; i < head_size; i += V::kLanes) {
+  for (size_t i = 0; i < head_size; i += V::kElements) {
     F k[kQuad];
     unrolled<kQuad>([&](auto j) TROIKA_INLINE { k[j] = Rows::at(rows[j], i); });
     unrolled<kHeads>([&](auto h) TROIKA_INLINE {
@@ -103,13 +103,13 @@ TROIKA_INLINE inline void add_columns(float* out, size_t out_stride, size_t i,
   F sums[kHeads][kColumns];
   unrolled<kHeads>([&](auto h) TROIKA_INLINE {
     unrolled<kColumns>([&](auto j) TROIKA_INLINE {
-      sums[h][j] = V::load(out + h * out_stride + i + j * V::kLanes);
+      sums[h][j] = V::load(out + h * out_stride + i + j * V::kElements);
     });
   });
   for (size_t p = 0; p < block.n; ++p) {
     F v[kColumns];
     unrolled<kColumns>([&](auto j)
-                           TROIKA_INLINE { v[j] = Rows::at(block.v[p], i + j * V::kLanes); });
+                           TROIKA_INLINE { v[j] = Rows::at(block.v[p], i + j * V::kElements); });
     unrolled<kHeads>([&](auto h) TROIKA_INLINE {
       const F weight = V::set(weights[h][p]);
       unrolled<kColumns>([&](auto j)
@@ -118,7 +118,7 @@ TROIKA_INLINE inline void add_columns(float* out, size_t out_stride, size_t i,
   }
   unrolled<kHeads>([&](auto h) TROIKA_INLINE {
     unrolled<kColumns>([&](auto j) TROIKA_INLINE {
-      V::store(out + h * out_stride + i + j * V::kLanes, sums[h][j]);
+      V::store(out + h * out_stride + i + j * V::kElements, sums[h][j]);
     });
   });
 }
@@ -127,7 +127,7 @@ template <typename Rows, int kHeads>
 void add_values_of(float* out, size_t out_stride, size_t head_size, const AttentionBlock& block,
                    const float (*weights)[kAttentionBlock]) {
   size_t i = 0;
-  for (; i + 2 * V::kLanes <= head_size; i += 2 * V::kLanes) {
+  for (; i + 2 * V::kElements <= head_size; i += 2 * V::kElements) {
     add_columns<Rows, kHeads, 2>(out, out_stride, i, block, weights);
   }
   if (i < head_size) add_columns<Rows, kHeads, 1>(out, out_stride, i, block, weights);
@@ -149,9 +149,9 @@ struct Running {
 };
 
 TROIKA_INLINE inline float exp_of_one(float x) {
-  float lanes[V::kLanes];
-  V::store(lanes, exp_of(V::set(x)));
-  return lanes[0];
+  float elements[V::kElements];
+  V::store(elements, exp_of(V::set(x)));
+  return elements[0];
 }
 
 // Turns the products of one head into weights, and scales earlier sums to the new maximum.
@@ -243,7 +243,7 @@ void add_segment(const Running& theirs, const float* part, Running& mine, float*
 // Says whether these kernels compute such a head. Head sizes that are no multiple of the vector
 // length are left to the next best implementation.
 bool covers(const Attention& args) {
-  return args.head_size % V::kLanes == 0 && args.head_size <= kMaxHeadSize;
+  return args.head_size % V::kElements == 0 && args.head_size <= kMaxHeadSize;
 }
 
 // REQUIRES: covers(args).

@@ -11,7 +11,7 @@ constexpr size_t kTileValues = V::kRegisters >= 32 ? 12 : 6;
 static_assert(kTilePass % kTileScores == 0 && kTilePass % kTileValues == 0);
 // With fewer queries unpacking costs more than it saves.
 constexpr size_t kFewestTileQueries = 8;
-constexpr size_t kTilePair = 2 * V::kLanes;  // counts elements of a head that are added up together
+constexpr size_t kTilePair = 2 * V::kElements;  // counts elements of a head that are added up together
 static_assert(kTilePair <= kTilePadding);
 
 // Scores kTileScores queries with a quad of positions. `quad` holds the vectors of all four side by
@@ -22,11 +22,11 @@ void score_tile(const float* q, size_t q_stride, const float* quad, size_t head_
   unrolled<kTileScores>([&](auto h) TROIKA_INLINE {
     unrolled<kQuad>([&](auto j) TROIKA_INLINE { sums[h][j] = V::zero(); });
   });
-  for (size_t i = 0; i < head_size; i += V::kLanes) {
+  for (size_t i = 0; i < head_size; i += V::kElements) {
     F qs[kTileScores];
     unrolled<kTileScores>([&](auto h) TROIKA_INLINE { qs[h] = V::load(q + h * q_stride + i); });
     unrolled<kQuad>([&](auto j) TROIKA_INLINE {
-      const F k = V::load(quad + i * kQuad + j * V::kLanes);
+      const F k = V::load(quad + i * kQuad + j * V::kElements);
       unrolled<kTileScores>([&](auto h)
                                 TROIKA_INLINE { sums[h][j] = V::fma(qs[h], k, sums[h][j]); });
     });
@@ -40,10 +40,10 @@ void add_tile(float* sums, size_t stride, const float* values, const float* weig
   F mine[kTileValues][2];
   unrolled<kTileValues>([&](auto h) TROIKA_INLINE {
     mine[h][0] = V::load(sums + h * stride);
-    mine[h][1] = V::load(sums + h * stride + V::kLanes);
+    mine[h][1] = V::load(sums + h * stride + V::kElements);
   });
   for (size_t p = 0; p < n; ++p, values += kTilePair, ++weights) {
-    const F left = V::load(values), right = V::load(values + V::kLanes);
+    const F left = V::load(values), right = V::load(values + V::kElements);
     unrolled<kTileValues>([&](auto h) TROIKA_INLINE {
       const F weight = V::set(weights[h * kTileRows]);
       mine[h][0] = V::fma(weight, left, mine[h][0]);
@@ -52,7 +52,7 @@ void add_tile(float* sums, size_t stride, const float* values, const float* weig
   }
   unrolled<kTileValues>([&](auto h) TROIKA_INLINE {
     V::store(sums + h * stride, mine[h][0]);
-    V::store(sums + h * stride + V::kLanes, mine[h][1]);
+    V::store(sums + h * stride + V::kElements, mine[h][1]);
   });
 }
 
@@ -63,8 +63,8 @@ void widen_row(const std::byte* row, size_t head_size, float* to, size_t pair_st
                size_t half_stride) {
   for (size_t i = 0; i < head_size; i += kTilePair, to += pair_stride) {
     V::store(to, Rows::at(row, i));
-    const bool is_whole = i + V::kLanes < head_size;
-    V::store(to + half_stride, is_whole ? Rows::at(row, i + V::kLanes) : V::zero());
+    const bool is_whole = i + V::kElements < head_size;
+    V::store(to + half_stride, is_whole ? Rows::at(row, i + V::kElements) : V::zero());
   }
 }
 
@@ -196,10 +196,10 @@ class TileWalk {
     WidenRow* const widen_value = widen_for(args_.v.type);
     for (size_t p = 0; p < n; ++p) {
       const uint32_t slot = slot_of(token, begin + p);
-      float* key = keys_ + p / kQuad * kQuad * stride_ + p % kQuad * V::kLanes;
-      widen_key(kv_row(args_.k, slot), args_.head_size, key, kQuad * kTilePair, kQuad * V::kLanes);
+      float* key = keys_ + p / kQuad * kQuad * stride_ + p % kQuad * V::kElements;
+      widen_key(kv_row(args_.k, slot), args_.head_size, key, kQuad * kTilePair, kQuad * V::kElements);
       widen_value(kv_row(args_.v, slot), args_.head_size, values_ + p * kTilePair,
-                  kTileRows * kTilePair, V::kLanes);
+                  kTileRows * kTilePair, V::kElements);
     }
   }
 
@@ -251,7 +251,7 @@ class TileWalk {
     if (range.begin >= range.end) return;
     const float* weights = scores_ + (query - first) * kTileRows;
     float* sums = sums_ + query * stride_;
-    for (size_t i = 0; i < stride_; i += V::kLanes) {
+    for (size_t i = 0; i < stride_; i += V::kElements) {
       const float* values = values_ + i / kTilePair * kTilePair * kTileRows + i % kTilePair;
       F sum = V::load(sums + i);
       for (size_t p = range.begin; p < range.end; ++p) {
@@ -288,7 +288,7 @@ class TileWalk {
   const Attention& args_;
   const size_t first_, n_tokens_, n_heads_, n_queries_;
   const size_t stride_;  // from one row of queries or sums to the next: whole pairs of vectors
-  float* const keys_;    // (kTileRows / kQuad, head / V::kLanes, kQuad, V::kLanes)
+  float* const keys_;    // (kTileRows / kQuad, head / V::kElements, kQuad, V::kElements)
   float* const values_;  // (head / kTilePair, kTileRows, kTilePair)
   float* const queries_;
   float* const sums_;    // sums of the current segment

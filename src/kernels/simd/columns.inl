@@ -1,11 +1,11 @@
 // Products by neuron, written once for all instruction sets (see math.inl). V must also have
-//   V::load_nibbles<kOffset>(bytes, &low, &high)   loads kLanes bytes: both halves of each byte,
+//   V::load_nibbles<kOffset>(bytes, &low, &high)   loads kElements bytes: both halves of each byte,
 //                                                  less kOffset
 
 // Vectors of outputs that are summed together: those of kBlocks blocks.
 template <size_t kBlocks>
 struct ColumnTile {
-  static constexpr int kVectors = static_cast<int>(kBlocks * kColumnBlock / V::kLanes);
+  static constexpr int kVectors = static_cast<int>(kBlocks * kColumnBlock / V::kElements);
   F sums[kVectors];
 };
 
@@ -23,12 +23,12 @@ TROIKA_INLINE inline void add_column(const std::byte* levels, size_t first, floa
   if constexpr (kHasNibbles<kForm>) {
     constexpr int kOffset = kForm == ColumnForm::kOffsetNibbles ? 8 : 0;
     // Counts vectors of half a block.
-    constexpr int kHalf = static_cast<int>(kColumnBlock / 2 / V::kLanes);
+    constexpr int kHalf = static_cast<int>(kColumnBlock / 2 / V::kElements);
     const std::byte* bytes = levels + first / 2;
     unrolled<static_cast<int>(kBlocks)>([&](auto b) TROIKA_INLINE {
       unrolled<kHalf>([&](auto i) TROIKA_INLINE {
         F low, high;
-        V::load_nibbles<kOffset>(bytes + b * 16 + i * V::kLanes, &low, &high);
+        V::load_nibbles<kOffset>(bytes + b * 16 + i * V::kElements, &low, &high);
         F& sum = tile.sums[b * 2 * kHalf + i];
         F& other = tile.sums[b * 2 * kHalf + kHalf + i];
         sum = V::fma(factor, low, sum);
@@ -37,7 +37,7 @@ TROIKA_INLINE inline void add_column(const std::byte* levels, size_t first, floa
     });
   } else {
     unrolled<ColumnTile<kBlocks>::kVectors>([&](auto i) TROIKA_INLINE {
-      const size_t at = first + i * V::kLanes;
+      const size_t at = first + i * V::kElements;
       F level;
       if constexpr (kForm == ColumnForm::kFloats) {
         level = V::load(reinterpret_cast<const float*>(levels + at * sizeof(float)));
@@ -57,8 +57,8 @@ TROIKA_INLINE inline void add_group(const ColumnPlanes& planes, size_t group, si
                                     float total, const ColumnTile<kBlocks>& tile, float* y) {
   constexpr bool kIsFloat = kForm == ColumnForm::kFloats || kForm == ColumnForm::kHalves;
   unrolled<ColumnTile<kBlocks>::kVectors>([&](auto i) TROIKA_INLINE {
-    float* out = y + first + i * V::kLanes;
-    const size_t at = group * planes.n_outputs + first + i * V::kLanes;
+    float* out = y + first + i * V::kElements;
+    const size_t at = group * planes.n_outputs + first + i * V::kElements;
     F sum = V::load(out);
     if constexpr (kIsFloat) {
       sum = V::add(sum, tile.sums[i]);
@@ -89,9 +89,9 @@ TROIKA_INLINE inline void add_group_tile(const ColumnPlanes& planes, size_t grou
 template <ColumnForm kForm>
 void add_columns(const ColumnPlanes& planes, std::span<const LiveColumn> live, size_t first,
                  size_t last, float* y) {
-  constexpr size_t kBlocks = V::kLanes * static_cast<size_t>(V::kRegisters) / 4 / kColumnBlock;
+  constexpr size_t kBlocks = V::kElements * static_cast<size_t>(V::kRegisters) / 4 / kColumnBlock;
   static_assert(kBlocks > 0);
-  for (size_t o = first; o < last; o += V::kLanes) V::store(y + o, V::zero());
+  for (size_t o = first; o < last; o += V::kElements) V::store(y + o, V::zero());
   while (!live.empty()) {
     const size_t group = live.front().neuron / planes.group;
     size_t n = 0;

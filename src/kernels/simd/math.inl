@@ -1,7 +1,7 @@
 // Functions of float vectors, written once for all instruction sets. Included inside of a target
 // region and an anonymous namespace, after a struct V that wraps the instructions:
-//   V::F, V::kLanes, V::kRegisters (how many vectors the processor holds), zero, set, load, store,
-//   load_part, store_part (the first n lanes; the others are 0 or untouched), add, sub, mul, div,
+//   V::F, V::kElements, V::kRegisters (how many vectors the processor holds), zero, set, load, store,
+//   load_part, store_part (the first n elements; the others are 0 or untouched), add, sub, mul, div,
 //   min, max, fma(a, b, c) = a * b + c, round, power_of_two(n) for whole n in -126..127, sum,
 //   store_sums (those of four vectors), largest, load_f16, load_bf16, load_i8, f16 (one half as
 //   float). min and max return their second operand if one is not a number.
@@ -55,7 +55,7 @@ TROIKA_INLINE inline F tanh_of(F x) {
 template <typename Body>
 TROIKA_INLINE inline void for_each_vector(size_t n, Body body) {
   size_t i = 0;
-  for (; i + V::kLanes <= n; i += V::kLanes) {
+  for (; i + V::kElements <= n; i += V::kElements) {
     body(
         i, [](const auto* p) TROIKA_INLINE { return V::load(p); },
         [](float* p, auto v) TROIKA_INLINE { V::store(p, v); });

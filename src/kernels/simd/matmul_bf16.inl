@@ -1,23 +1,23 @@
 // Products with bfloat16 panels by float multiply-adds, for instruction sets that have nothing
-// better. Each sum runs along k in order, in one lane.
+// better. Each sum runs along k in order, in one element.
 
 template <int kStrips, int kTokens>
 void bf16_tile(const Bf16Stretch& weight, const PanelProduct& product, size_t strip, size_t token) {
-  constexpr int kVectors = static_cast<int>(kStripRows / V::kLanes) * kStrips;
-  constexpr size_t kVectorsOfStrip = kStripRows / V::kLanes;
+  constexpr int kVectors = static_cast<int>(kStripRows / V::kElements) * kStrips;
+  constexpr size_t kVectorsOfStrip = kStripRows / V::kElements;
   const size_t first = strip * kStripRows;
   const uint16_t* w = weight.panel + (strip - product.first_strip) * kStripRows * weight.n_k;
   const std::byte* x = product.x + token * product.x_stride_bytes;
   float* y = product.y + token * product.y_stride;
   const auto rows_of = [&](size_t v) TROIKA_INLINE {
-    const size_t begin = first + v * V::kLanes;
+    const size_t begin = first + v * V::kElements;
     const size_t left = weight.n_rows > begin ? weight.n_rows - begin : 0;
-    return left < V::kLanes ? left : V::kLanes;
+    return left < V::kElements ? left : V::kElements;
   };
   F sums[kVectors][kTokens];
   unrolled<kVectors>([&](auto v) TROIKA_INLINE {
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
-      const float* at = y + t * product.y_stride + first + v * V::kLanes;
+      const float* at = y + t * product.y_stride + first + v * V::kElements;
       sums[v][t] = weight.is_first ? V::zero() : V::load_part(at, rows_of(v));
     });
   });
@@ -25,7 +25,7 @@ void bf16_tile(const Bf16Stretch& weight, const PanelProduct& product, size_t st
     F even[kVectors], odd[kVectors];
     unrolled<kVectors>([&](auto v) TROIKA_INLINE {
       const uint16_t* line = w + v / kVectorsOfStrip * kStripRows * weight.n_k + i * kStripRows +
-                             v % kVectorsOfStrip * 2 * V::kLanes;
+                             v % kVectorsOfStrip * 2 * V::kElements;
       even[v] = V::even_of_pairs(line);
       odd[v] = V::odd_of_pairs(line);
     });
@@ -39,7 +39,7 @@ void bf16_tile(const Bf16Stretch& weight, const PanelProduct& product, size_t st
     });
   }
   unrolled<kVectors>([&](auto v) TROIKA_INLINE {
-    const size_t n = rows_of(v), row = first + v * V::kLanes;
+    const size_t n = rows_of(v), row = first + v * V::kElements;
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
       F sum = sums[v][t];
       if (weight.is_last && product.bias != nullptr) {

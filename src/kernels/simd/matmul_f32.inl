@@ -12,7 +12,7 @@ TROIKA_INLINE inline const float* decode_chunk(const std::byte* bytes, size_t n,
     return reinterpret_cast<const float*>(bytes);
   } else if constexpr (kType == Type::kF16 || kType == Type::kBF16) {
     size_t i = 0;
-    for (; i + V::kLanes <= n; i += V::kLanes) {
+    for (; i + V::kElements <= n; i += V::kElements) {
       V::store(buffer + i,
                kType == Type::kF16 ? V::load_f16(bytes + 2 * i) : V::load_bf16(bytes + 2 * i));
     }
@@ -36,15 +36,15 @@ TROIKA_INLINE inline void add_products(const float* w, const float* x, size_t x_
   PartialSums s[kTokens];
   unrolled<kTokens>([&](auto t) TROIKA_INLINE { s[t] = sums[t]; });
   size_t i = 0;
-  for (; i + 2 * V::kLanes <= n; i += 2 * V::kLanes) {
-    const F w0 = V::load(w + i), w1 = V::load(w + i + V::kLanes);
+  for (; i + 2 * V::kElements <= n; i += 2 * V::kElements) {
+    const F w0 = V::load(w + i), w1 = V::load(w + i + V::kElements);
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
       s[t].even = V::fma(w0, V::load(x + t * x_stride + i), s[t].even);
-      s[t].odd = V::fma(w1, V::load(x + t * x_stride + i + V::kLanes), s[t].odd);
+      s[t].odd = V::fma(w1, V::load(x + t * x_stride + i + V::kElements), s[t].odd);
     });
   }
-  for (; i < n; i += V::kLanes) {
-    const size_t rest = n - i < V::kLanes ? n - i : V::kLanes;
+  for (; i < n; i += V::kElements) {
+    const size_t rest = n - i < V::kElements ? n - i : V::kElements;
     const F w0 = V::load_part(w + i, rest);
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
       s[t].even = V::fma(w0, V::load_part(x + t * x_stride + i, rest), s[t].even);
@@ -98,7 +98,7 @@ void matmul_q8_float(const MatmulWeight& weight, size_t n_tokens, const std::byt
         alignas(64) float buffer[kF32Chunk], decoded[kF32Chunk];
         const size_t length = weight.k - i < kF32Chunk ? weight.k - i : kF32Chunk;
         const float* w = decode_chunk<kType>(bytes, length, buffer);
-        for (size_t j = 0; j < kF32Chunk; j += V::kLanes) {
+        for (size_t j = 0; j < kF32Chunk; j += V::kElements) {
           const auto* q = reinterpret_cast<const std::byte*>(token.q + i + j);
           V::store(decoded + j, V::mul(V::load_i8(q), V::set(token.scale[(i + j) / kQ8Block])));
         }

@@ -23,13 +23,13 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
   const F mean = V::set(V::sum(sums) / static_cast<float>(n));
   F squares = V::zero();
   size_t i = 0;
-  for (; i + V::kLanes <= n; i += V::kLanes) {
+  for (; i + V::kElements <= n; i += V::kElements) {
     const F v = V::sub(V::load(x + i), mean);
     squares = V::fma(v, v, squares);
   }
   float variance = V::sum(squares);
   for (; i < n; ++i) {  // zeros that fill an incomplete vector would count here
-    float deviation[V::kLanes];
+    float deviation[V::kElements];
     V::store(deviation, V::sub(V::set(x[i]), mean));
     variance += deviation[0] * deviation[0];
   }
@@ -118,9 +118,9 @@ void soft_cap(const float* x, float cap, float* y, size_t n) {
 float largest_of(const float* x, size_t n) {
   float largest = x[0];
   size_t i = 0;
-  if (n >= V::kLanes) {
+  if (n >= V::kElements) {
     F best = V::load(x);
-    for (; i + V::kLanes <= n; i += V::kLanes) best = V::max(V::load(x + i), best);
+    for (; i + V::kElements <= n; i += V::kElements) best = V::max(V::load(x + i), best);
     largest = V::largest(best);
   }
   for (; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
@@ -132,7 +132,7 @@ void softmax(const float* x, float* y, size_t n) {
   const F largest = V::set(largest_of(x, n));
   F sums = V::zero();
   size_t i = 0;
-  for (; i + V::kLanes <= n; i += V::kLanes) {
+  for (; i + V::kElements <= n; i += V::kElements) {
     const F e = exp_of(V::sub(V::load(x + i), largest));
     V::store(y + i, e);
     sums = V::add(sums, e);
@@ -149,9 +149,9 @@ size_t argmax(const float* x, size_t n) {
   // Begins below all numbers, so that what is none never enters: the second operand stays.
   float largest = -__builtin_inff();
   size_t i = 0;
-  if (n >= V::kLanes) {
+  if (n >= V::kElements) {
     F best = V::set(largest);
-    for (; i + V::kLanes <= n; i += V::kLanes) best = V::max(V::load(x + i), best);
+    for (; i + V::kElements <= n; i += V::kElements) best = V::max(V::load(x + i), best);
     largest = V::largest(best);
   }
   for (; i < n; ++i) largest = x[i] > largest ? x[i] : largest;

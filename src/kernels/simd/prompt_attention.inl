@@ -21,17 +21,17 @@ float weigh_scores(const float* scores, size_t n, OnlineSoftmax* softmax, uint16
   const F shift = V::set(largest);
   F sums = V::zero();
   size_t p = 0;
-  for (; p + V::kLanes <= n; p += V::kLanes) {
+  for (; p + V::kElements <= n; p += V::kElements) {
     const F weight = weight_of(V::sub(V::load(scores + p), shift));
     V::store_bf16(weights + p, weight);
     sums = V::add(sums, weight);
   }
   if (p < n) {
-    alignas(64) float rest[V::kLanes] = {};
+    alignas(64) float rest[V::kElements] = {};
     V::store_part(rest, weight_of(V::sub(V::load_part(scores + p, n - p), shift)), n - p);
     V::store_bf16(weights + p, V::load(rest));
     sums = V::add(sums, V::load(rest));
-    p += V::kLanes;
+    p += V::kElements;
   }
   std::memset(weights + p, 0, (kPromptBlock - p) * sizeof(uint16_t));
   const float factor =
@@ -45,19 +45,19 @@ void raise_largest(const float* scores, size_t stride, const float* minus, size_
                    size_t n, float* largest) {
   constexpr int kTogether = 4;  // counts vectors whose maxima do not wait for each other
   size_t p = 0;
-  for (; p + kTogether * V::kLanes <= n; p += kTogether * V::kLanes) {
+  for (; p + kTogether * V::kElements <= n; p += kTogether * V::kElements) {
     F most[kTogether];
     unrolled<kTogether>([&](auto i)
-                            TROIKA_INLINE { most[i] = V::load(largest + p + i * V::kLanes); });
+                            TROIKA_INLINE { most[i] = V::load(largest + p + i * V::kElements); });
     const float* score = scores + p;
     for (size_t q = 0; q < n_queries; ++q, score += stride) {
       const F shift = V::set(minus[q]);
       unrolled<kTogether>([&](auto i) TROIKA_INLINE {
-        most[i] = V::max(V::sub(V::load(score + i * V::kLanes), shift), most[i]);
+        most[i] = V::max(V::sub(V::load(score + i * V::kElements), shift), most[i]);
       });
     }
     unrolled<kTogether>([&](auto i)
-                            TROIKA_INLINE { V::store(largest + p + i * V::kLanes, most[i]); });
+                            TROIKA_INLINE { V::store(largest + p + i * V::kElements, most[i]); });
   }
   for_each_vector(n - p, [&](size_t i, auto load, auto store) TROIKA_INLINE {
     F most = load(largest + p + i);
@@ -75,19 +75,19 @@ void mark_first(const float* scores, size_t stride, const float* limits, const f
                 size_t n_queries, size_t n, float* first) {
   constexpr int kTogether = 4;
   size_t p = 0;
-  for (; p + kTogether * V::kLanes <= n; p += kTogether * V::kLanes) {
+  for (; p + kTogether * V::kElements <= n; p += kTogether * V::kElements) {
     F found[kTogether];
     unrolled<kTogether>([&](auto i)
-                            TROIKA_INLINE { found[i] = V::load(first + p + i * V::kLanes); });
+                            TROIKA_INLINE { found[i] = V::load(first + p + i * V::kElements); });
     for (size_t q = n_queries; q-- > 0;) {
       const float* const score = scores + q * stride + p;
       const F limit = V::set(limits[q]), mark = V::set(marks[q]);
       unrolled<kTogether>([&](auto i) TROIKA_INLINE {
-        found[i] = V::where_above(V::load(score + i * V::kLanes), limit, mark, found[i]);
+        found[i] = V::where_above(V::load(score + i * V::kElements), limit, mark, found[i]);
       });
     }
     unrolled<kTogether>([&](auto i)
-                            TROIKA_INLINE { V::store(first + p + i * V::kLanes, found[i]); });
+                            TROIKA_INLINE { V::store(first + p + i * V::kElements, found[i]); });
   }
   for_each_vector(n - p, [&](size_t i, auto load, auto store) TROIKA_INLINE {
     F found = load(first + p + i);
@@ -101,11 +101,11 @@ void mark_first(const float* scores, size_t stride, const float* limits, const f
 
 template <typename Rows>
 void load_kv_of(const std::byte* row, float* x, size_t n) {
-  for (size_t i = 0; i < n; i += V::kLanes) V::store(x + i, Rows::at(row, i));
+  for (size_t i = 0; i < n; i += V::kElements) V::store(x + i, Rows::at(row, i));
 }
 
 void load_kv(Type type, const std::byte* row, float* x, size_t n) {
-  if (n % V::kLanes != 0) {
+  if (n % V::kElements != 0) {
     reference::load_kv(type, row, x, n);
   } else if (type == Type::kF32) {
     load_kv_of<RowsF32>(row, x, n);
@@ -120,15 +120,15 @@ template <typename Rows>
 void pack_values_of(const std::byte* const* rows, size_t n, size_t head_size, uint16_t* panel) {
   const size_t depth = bf16_depth(n);
   for (size_t p = 0; p < depth; p += 2) {
-    for (size_t i = 0; i < head_size; i += V::kLanes) {
-      alignas(64) uint16_t even[V::kLanes] = {}, odd[V::kLanes] = {};
+    for (size_t i = 0; i < head_size; i += V::kElements) {
+      alignas(64) uint16_t even[V::kElements] = {}, odd[V::kElements] = {};
       if (p < n) V::store_bf16(even, Rows::at(rows[p], i));
       if (p + 1 < n) V::store_bf16(odd, Rows::at(rows[p + 1], i));
       uint16_t* line = panel + i / kStripRows * kStripRows * depth + p * kStripRows +
                        i % kStripRows * kBf16LineDepth;
-      for (size_t lane = 0; lane < V::kLanes; ++lane) {
-        line[2 * lane] = even[lane];
-        line[2 * lane + 1] = odd[lane];
+      for (size_t element = 0; element < V::kElements; ++element) {
+        line[2 * element] = even[element];
+        line[2 * element + 1] = odd[element];
       }
     }
   }

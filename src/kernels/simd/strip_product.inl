@@ -1,5 +1,5 @@
 // The arithmetic of a strip for instruction sets whose vectors have some of its rows: a part. Each
-// output has as many partial sums as a vector of floats has lanes, as in a tile of the file's
+// output has as many partial sums as a vector of floats has elements, as in a tile of the file's
 // order, to which 32 weights after the other add in turn. Levels are unpacked once for all tokens.
 // After strips.inl; needs
 //   template <Type kType> struct StripFactors, what the rows of a part say of a super-block beside
@@ -19,7 +19,7 @@ struct StripProduct {
   static constexpr size_t kBytes = kStripRows * StripLevels<kType>::kBytes;
   // If this were false, levels would be unpacked before a loop over tokens and wait in memory.
   static constexpr bool kCountsFew = true;
-  static constexpr size_t kParts = kStripRows / kWordRows, kSums = V::kLanes;
+  static constexpr size_t kParts = kStripRows / kWordRows, kSums = V::kElements;
   static constexpr size_t kBlocks = kSuperBlock / kQ8Block;
 
   Floats sums[kParts][kSums][kGroupTokens];
@@ -79,7 +79,7 @@ struct StripProduct {
   }
 
  private:
-  // Returns the partial sums of each row, added as a tile of the file's order adds its lanes.
+  // Returns the partial sums of each row, added as a tile of the file's order adds its elements.
   TROIKA_INLINE Floats total(size_t part, size_t t) const {
     Floats s[4];
     unrolled<4>([&](auto i) TROIKA_INLINE {

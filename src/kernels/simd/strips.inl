@@ -1,4 +1,4 @@
-// How each block format gives the levels of a strip (tensor/strips.h), with a lane of four bytes
+// How each block format gives the levels of a strip (tensor/strips.h), with an element of four bytes
 // for each row and four levels of its k side by side; written once for all instruction sets. A
 // vector has kWordRows of the 16 rows: the part of the strip that a StripAt names. Strip<kType> has
 //   kVectors       counts vectors of levels in a group: 8 for groups of 32, 4 for groups of 16
@@ -13,7 +13,7 @@
 //   four<quarter>(c, half, i)  returns levels 4 i to 4 i + 3 of the two groups of a block of 32
 //
 // Needs of the instruction set (x86/words_avx2.inl is an example)
-//   Words, Floats   vectors of kWordRows lanes; Words know &, | and ^
+//   Words, Floats   vectors of kWordRows elements; Words know &, | and ^
 //   StripLevels<kType>   kBytes of a super-block, kGroup, kOffset (what levels have too much),
 //                        kSigned (whether they are signed bytes), kHasMinima and kMayOverflow
 //                        (whether a finite scale times a level can be infinite)
@@ -40,7 +40,7 @@ struct StripAt {
 
 TROIKA_INLINE inline Words low_nibbles(Words bytes) { return bytes & splat_bytes(15); }
 TROIKA_INLINE inline Words high_nibbles(Words bytes) { return down_8<4>(bytes); }
-// Returns byte kByte of each lane.
+// Returns byte kByte of each element.
 template <int kByte>
 TROIKA_INLINE inline Words byte_of(Words words) {
   if constexpr (kByte == 0) return words & splat_words(255);

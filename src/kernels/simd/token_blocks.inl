@@ -1,4 +1,4 @@
-// Quantised activations of several tokens, ready to be spread over lanes that belong to rows.
+// Quantised activations of several tokens, ready to be spread over elements that belong to rows.
 
 constexpr size_t kLeastTokens = 5;  // with fewer tokens preparing them does not pay
 // At most this many prepared blocks wait at a time: 288 KB, which the second-level cache holds.

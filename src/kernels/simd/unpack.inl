@@ -37,7 +37,7 @@ struct FloatRow {
       std::memcpy(rest, c, (k - i) * kBytes);
       c = rest;
     }
-    for (size_t j = 0; j < kSuperBlock; j += V::kLanes) V::store(values + j, load(c + j * kBytes));
+    for (size_t j = 0; j < kSuperBlock; j += V::kElements) V::store(values + j, load(c + j * kBytes));
   }
 };
 
@@ -68,7 +68,7 @@ void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_
       Row::decode(weight.data + (weight.first_row + r) * weight.row_bytes, first_k + i, weight.k,
                   values);
       auto* out = reinterpret_cast<uint16_t*>(rows[r]);
-      for (size_t j = 0; j < kSuperBlock; j += V::kLanes)
+      for (size_t j = 0; j < kSuperBlock; j += V::kElements)
         V::store_bf16(out + j, V::load(values + j));
     }
     const size_t n = n_k - i < kSuperBlock ? n_k - i : kSuperBlock;
@@ -82,7 +82,7 @@ float largest_of_row(const std::byte* row, size_t k) {
   F most = V::zero();
   for (size_t i = 0; i < k; i += kSuperBlock) {
     Row::decode(row, i, k, values);
-    for (size_t j = 0; j < kSuperBlock; j += V::kLanes) {
+    for (size_t j = 0; j < kSuperBlock; j += V::kElements) {
       most = V::max(V::magnitude(finite_of(V::load(values + j))), most);
     }
   }
@@ -117,7 +117,7 @@ void unpack_int8(const MatmulWeight& weight, const float* largest, const Int8Str
       Row::decode(weight.data + (weight.first_row + r) * weight.row_bytes, i, weight.k, values);
       const F inverse = V::set(largest[r] >= kQ8Smallest ? 127.0f / largest[r] : 0.0f);
       auto* out = reinterpret_cast<uint8_t*>(rows[r]);
-      for (size_t j = 0; j < kSuperBlock; j += V::kLanes) {
+      for (size_t j = 0; j < kSuperBlock; j += V::kElements) {
         const F value = finite_of(V::load(values + j));
         V::store_offset_i8(out + j, V::round(V::mul(value, inverse)));
       }

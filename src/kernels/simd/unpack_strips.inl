@@ -1,10 +1,10 @@
-// Weights of strips as panels, to the bit like those of single rows: the rows lie in the lanes that
+// Weights of strips as panels, to the bit like those of single rows: the rows lie in the elements that
 // panels have for them, so that nothing has to be turned around. After strips.inl and the function
 // unpack_bf16 of rows. Needs
 //   bool are_finite(Floats a, Floats b)
-//   Words pairs_of_bf16(Floats first, Floats second)   of each lane both, rounded
+//   Words pairs_of_bf16(Floats first, Floats second)   of each element both, rounded
 
-// Returns level kByte of the four that each lane has, as floats, with the offset taken away.
+// Returns level kByte of the four that each element has, as floats, with the offset taken away.
 template <typename Levels, int kByte>
 TROIKA_INLINE inline Floats floats_of_byte(Words levels) {
   if constexpr (Levels::kSigned) {

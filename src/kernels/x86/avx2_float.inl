@@ -2,19 +2,19 @@
 
 struct V {
   using F = __m256;
-  static constexpr size_t kLanes = 8;
+  static constexpr size_t kElements = 8;
   static constexpr int kRegisters = 16;
 
   static F zero() { return _mm256_setzero_ps(); }
   static F set(float x) { return _mm256_set1_ps(x); }
   static F load(const float* p) { return _mm256_loadu_ps(p); }
   static void store(float* p, F v) { _mm256_storeu_ps(p, v); }
-  static __m256i first_lanes(size_t n) {
+  static __m256i first_elements(size_t n) {
     const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), index);
   }
-  static F load_part(const float* p, size_t n) { return _mm256_maskload_ps(p, first_lanes(n)); }
-  static void store_part(float* p, F v, size_t n) { _mm256_maskstore_ps(p, first_lanes(n), v); }
+  static F load_part(const float* p, size_t n) { return _mm256_maskload_ps(p, first_elements(n)); }
+  static void store_part(float* p, F v, size_t n) { _mm256_maskstore_ps(p, first_elements(n), v); }
 
   static F add(F a, F b) { return _mm256_add_ps(a, b); }
   static F sub(F a, F b) { return _mm256_sub_ps(a, b); }
@@ -102,7 +102,7 @@ struct V {
     const __m128i upper = low_halves(_mm256_srli_epi32(rounded_to_bf16(v), 16));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), upper);
   }
-  // Returns the first and second halves of kLanes pairs, and of one pair for all lanes.
+  // Returns the first and second halves of kElements pairs, and of one pair for all elements.
   static F even_of_pairs(const uint16_t* p) {
     const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));

@@ -48,8 +48,8 @@ TROIKA_INLINE inline __m512i bf16_of(F low, F high) {
 constexpr int kBf16Strips = 4;
 constexpr int kBf16Tokens = 6;
 
-// Adds the two products of each lane to sum: that of the even k after that of the odd one. Written
-// in assembly because g++ 12 otherwise copies every sum to memory and back.
+// Adds the two products of each element to sum: that of the even k after that of the odd one.
+// Written in assembly because g++ 12 otherwise copies every sum to memory and back.
 TROIKA_INLINE inline void add_pairs(__m512& sum, __m512i x, __m512i w) {
   asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
 }
@@ -64,7 +64,7 @@ void bf16_tile(const Bf16Stretch& weight, const PanelProduct& product, size_t st
   unrolled<kTokens>([&](auto t)
                         TROIKA_INLINE { x[t] = product.x + (token + t) * product.x_stride_bytes; });
   unrolled<kStrips>([&](auto s) TROIKA_INLINE {
-    rows[s] = V::first_lanes(n_rows_of_strip(strip + s, weight.n_rows));
+    rows[s] = V::first_elements(n_rows_of_strip(strip + s, weight.n_rows));
     const float* y = product.y + token * product.y_stride + (strip + s) * kStripRows;
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
       sums[s][t] = _mm512_setzero_ps();

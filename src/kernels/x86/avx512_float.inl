@@ -2,16 +2,16 @@
 
 struct V {
   using F = __m512;
-  static constexpr size_t kLanes = 16;
+  static constexpr size_t kElements = 16;
   static constexpr int kRegisters = 32;
 
   static F zero() { return _mm512_setzero_ps(); }
   static F set(float x) { return _mm512_set1_ps(x); }
   static F load(const float* p) { return _mm512_loadu_ps(p); }
   static void store(float* p, F v) { _mm512_storeu_ps(p, v); }
-  static __mmask16 first_lanes(size_t n) { return static_cast<__mmask16>((1u << n) - 1); }
-  static F load_part(const float* p, size_t n) { return _mm512_maskz_loadu_ps(first_lanes(n), p); }
-  static void store_part(float* p, F v, size_t n) { _mm512_mask_storeu_ps(p, first_lanes(n), v); }
+  static __mmask16 first_elements(size_t n) { return static_cast<__mmask16>((1u << n) - 1); }
+  static F load_part(const float* p, size_t n) { return _mm512_maskz_loadu_ps(first_elements(n), p); }
+  static void store_part(float* p, F v, size_t n) { _mm512_mask_storeu_ps(p, first_elements(n), v); }
 
   static F add(F a, F b) { return _mm512_add_ps(a, b); }
   static F sub(F a, F b) { return _mm512_sub_ps(a, b); }
@@ -105,7 +105,7 @@ struct V {
   static void store_bf16(uint16_t* p, F v) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), bf16(v));
   }
-  // Returns the first and second halves of kLanes pairs, and of one pair for all lanes.
+  // Returns the first and second halves of kElements pairs, and of one pair for all elements.
   static F even_of_pairs(const uint16_t* p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
   }

@@ -29,14 +29,14 @@ TROIKA_INLINE inline __m512i high_halves(__m512i pairs) {
 }
 
 // Formats with blocks of 32 weights. Four blocks share a vector: first their first halves side by
-// side, then their second halves, so that both add up in the same lanes, four for each block.
+// side, then their second halves, so that both add up in the same elements, four for each block.
 template <Type kType>
 struct EightBlocks {
   using Levels = Ordered<kType>;
   using Floats = __m256;
   static constexpr size_t kBytes = Levels::kBytes, kBlock = Levels::kBlock, kGroup = 32;
   static constexpr bool kHasMinima = Levels::kHasMinima;
-  static constexpr int lane_of(int group) { return group; }
+  static constexpr int element_of(int group) { return group; }
 
   struct Token {
     __m512i first[2], second[2];  // halves of four blocks each
@@ -167,7 +167,7 @@ struct EightBlocksOfWords {
       : loaded{load_64(c), load_64(c + 4 * kStarts[1]), load_64(c + 4 * kStarts[2])} {}
 
   struct Index {
-    alignas(64) int32_t lanes[16];
+    alignas(64) int32_t elements[16];
   };
   // A word comes from the first of two loads or, for the last four blocks, from the second.
   static constexpr Index four_index(int block, int first) {
@@ -176,14 +176,14 @@ struct EightBlocksOfWords {
     for (int i = 0; i < 16; ++i) {
       const int word = (block + i / 4) * kWords + first + i % 4;
       const int at = word - kStarts[load];
-      index.lanes[i] = at < 16 ? at : word - kStarts[load + 1] + 16;
+      index.elements[i] = at < 16 ? at : word - kStarts[load + 1] + 16;
     }
     return index;
   }
   static constexpr Index eight_index(bool last) {
     Index index{};
     for (int i = 0; i < 8; ++i) {
-      index.lanes[i] = i * kWords - (last ? kStarts[2] : 0);
+      index.elements[i] = i * kWords - (last ? kStarts[2] : 0);
     }
     return index;
   }
@@ -193,17 +193,17 @@ struct EightBlocksOfWords {
   TROIKA_INLINE __m512i four() const {
     static constexpr Index kIndex = four_index(kBlock, kFirst);
     constexpr int kLoad = kBlock == 0 ? 0 : 1;
-    return _mm512_permutex2var_epi32(loaded[kLoad], load_64(kIndex.lanes), loaded[kLoad + 1]);
+    return _mm512_permutex2var_epi32(loaded[kLoad], load_64(kIndex.elements), loaded[kLoad + 1]);
   }
   // Returns the first word of each of the eight blocks.
   TROIKA_INLINE __m256i firsts() const {
     static constexpr Index kEarly = eight_index(false), kLate = eight_index(true);
     // Counts blocks that begin in the first two loads.
     constexpr int kInEarly = (31 + kWords) / kWords;
-    const __m512i early = _mm512_permutex2var_epi32(loaded[0], load_64(kEarly.lanes), loaded[1]);
+    const __m512i early = _mm512_permutex2var_epi32(loaded[0], load_64(kEarly.elements), loaded[1]);
     constexpr __mmask16 kRest = 0xff & ~((1 << kInEarly) - 1);
     return _mm512_castsi512_si256(
-        _mm512_mask_permutexvar_epi32(early, kRest, load_64(kLate.lanes), loaded[2]));
+        _mm512_mask_permutexvar_epi32(early, kRest, load_64(kLate.elements), loaded[2]));
   }
 };
 

@@ -2,12 +2,12 @@
 // time. Wide<kType> has
 //   Levels            the format's Ordered<kType>
 //   kGroup            counts weights whose products are summed as whole numbers: 32 or 16
-//   Floats            is a vector with a lane for each of the 256 / kGroup groups
-//   lane_of(group)    returns the lane of a group
+//   Floats            is a vector with an element for each of the 256 / kGroup groups
+//   element_of(group)    returns the element of a group
 //   Token token(x, i) prepares the activations from the i-th on; rows share the result
 //   Row row(c)        unpacks levels and scales; tokens share the result
 //   add(row, token, sums)  adds to the partial sums of an output, one for each group
-//   scales(c), minima(c)   return them by lane, as row() has them
+//   scales(c), minima(c)   return them by element, as row() has them
 // Levels are unsigned. The offset that makes them so is taken away from the whole numbers: these
 // start with minus the offset times the sum of a group's activations.
 //
@@ -30,14 +30,14 @@ TROIKA_INLINE inline __m512i sums_of_twos(__m512i first, __m512i second) {
   return _mm512_add_epi32(_mm512_unpacklo_epi64(first, second),
                           _mm512_unpackhi_epi64(first, second));
 }
-// Sums the four lanes of each quarter: first those of the first vector, then those of the second.
+// Sums the four elements of each quarter: first those of the first vector, then those of the second.
 TROIKA_INLINE inline __m256i sums_of_fours(__m512i first, __m512i second) {
   const __m512i twos = sums_of_twos(first, second);
   const __m512i fours = _mm512_add_epi32(twos, _mm512_srli_epi64(twos, 32));
   const __m512i order = _mm512_castsi256_si512(_mm256_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14));
   return _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, fours));
 }
-// Sums the four lanes of each quarter, with sums of the first and of the second vector in turn.
+// Sums the four elements of each quarter, with sums of the first and of the second vector in turn.
 TROIKA_INLINE inline __m256i sums_of_fours_in_turn(__m512i first, __m512i second) {
   const __m512i twos = sums_of_twos(first, second);
   return _mm512_cvtepi64_epi32(_mm512_add_epi32(twos, _mm512_srli_epi64(twos, 32)));
@@ -74,15 +74,15 @@ template <Type kType>
 struct Wide;
 
 // Super-blocks with groups of 16. Four vectors of 64 levels hold four groups each, and a group's
-// lane stands in the quarter of its place in its vector, at the place of that vector among the
+// element stands in the quarter of its place in its vector, at the place of that vector among the
 // four.
-template <Type kType, int (&kLaneOf)(int)>
+template <Type kType, int (&kElementOf)(int)>
 struct GroupsOfSixteen {
   using Levels = Ordered<kType>;
   using Floats = __m512;
   static constexpr size_t kBytes = Levels::kBytes, kBlock = 256, kGroup = 16;
   static constexpr bool kHasMinima = Levels::kHasMinima;
-  static constexpr int lane_of(int group) { return kLaneOf(group); }
+  static constexpr int element_of(int group) { return kElementOf(group); }
 
   struct Token {
     __m512i levels[4], start;
@@ -102,17 +102,17 @@ struct GroupsOfSixteen {
   }
 
  protected:
-  struct Order {  // by lane
+  struct Order {  // by element
     alignas(64) int32_t groups[16], blocks[16];
     alignas(16) int8_t bytes[16];
   };
   static constexpr Order order() {
     Order order{};
     for (int group = 0; group < 16; ++group) {
-      const int lane = lane_of(group);
-      order.groups[lane] = group;
-      order.blocks[lane] = group / 2;
-      order.bytes[lane] = static_cast<int8_t>(group);
+      const int element = element_of(group);
+      order.groups[element] = group;
+      order.blocks[element] = group / 2;
+      order.bytes[element] = static_cast<int8_t>(group);
     }
     return order;
   }
@@ -130,8 +130,8 @@ struct GroupsOfSixteen {
     token.sum = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), token.scale);
     return token;
   }
-  // Returns a lane for each of sixteen bytes, in the order of lanes.
-  TROIKA_INLINE static __m512i by_lane(__m128i bytes) {
+  // Returns an element for each of sixteen bytes, in the order of elements.
+  TROIKA_INLINE static __m512i by_element(__m128i bytes) {
     const auto* order = reinterpret_cast<const std::byte*>(kOrder.bytes);
     return _mm512_cvtepi8_epi32(_mm_shuffle_epi8(bytes, load_16(order)));
   }

@@ -1,9 +1,9 @@
-// Products with quantised activations of several tokens with AVX-512: 16 rows share a vector, a
-// lane for each, so that the whole numbers of a group need not be added up across lanes. Turning
+// Products with quantised activations of several tokens with AVX-512: 16 rows share a vector, an
+// element for each, so that the whole numbers of a group need not be added up across elements. Turning
 // the levels of 16 rows around costs as much as multiplying them with some tokens, so it pays from
 // kLeastTokens on. Each output is summed as `tile` sums it, to the bit.
 
-// Transposes 16 vectors of 16 lanes: lane j of vector i goes to lane i of vector j.
+// Transposes 16 vectors of 16 elements: element j of vector i goes to element i of vector j.
 TROIKA_INLINE inline void turn_around(__m512i (&v)[16]) {
   __m512i u[16];
   unrolled<8>([&](auto i) TROIKA_INLINE {
@@ -30,7 +30,7 @@ TROIKA_INLINE inline void turn_around(__m512i (&v)[16]) {
   });
 }
 
-constexpr size_t kLanes = 16;
+constexpr size_t kElements = 16;
 
 // Adds the partial sums of each row for token t, as `total` adds them.
 template <size_t kSums>
@@ -55,15 +55,15 @@ struct SixteenRows {
   alignas(64) __m512 scales[kSums];
   alignas(64) __m512 minima[kSums];
 
-  // Calls a function for 16 rows, which gives a lane for each group, and writes a lane for each
+  // Calls a function for 16 rows, which gives an element for each group, and writes an element for each
   // row.
   template <typename OfRow>
-  TROIKA_INLINE void gather(const OfRow& of_row, __m512 (&by_lane)[kSums]) {
-    __m512i v[kLanes];
-    unrolled<kLanes>([&](auto r) TROIKA_INLINE { v[r] = whole_vector(of_row(r)); });
+  TROIKA_INLINE void gather(const OfRow& of_row, __m512 (&by_element)[kSums]) {
+    __m512i v[kElements];
+    unrolled<kElements>([&](auto r) TROIKA_INLINE { v[r] = whole_vector(of_row(r)); });
     turn_around(v);
     unrolled<static_cast<int>(kSums)>(
-        [&](auto i) TROIKA_INLINE { by_lane[i] = _mm512_castsi512_ps(v[i]); });
+        [&](auto i) TROIKA_INLINE { by_element[i] = _mm512_castsi512_ps(v[i]); });
   }
   TROIKA_INLINE static __m512i whole_vector(__m512 v) { return _mm512_castps_si512(v); }
   TROIKA_INLINE static __m512i whole_vector(__m256 v) {
@@ -74,12 +74,12 @@ struct SixteenRows {
   template <int kVectors>
   TROIKA_INLINE void add_group(int first, int group, int half, const PreparedTokens& tokens,
                                size_t block, size_t n_tokens) {
-    const auto lane = static_cast<size_t>(Format::lane_of(group));
+    const auto element = static_cast<size_t>(Format::element_of(group));
     __m512i w[kVectors];
     unrolled<kVectors>([&](auto j) TROIKA_INLINE { w[j] = levels[first + j]; });
-    const __m512 scale = scales[lane];
+    const __m512 scale = scales[element];
     __m512 minimum;
-    if constexpr (kHasMinima) minimum = minima[lane];
+    if constexpr (kHasMinima) minimum = minima[element];
     for (size_t t = 0; t < n_tokens; ++t) {
       const TokenBlock& token = tokens.at(block, t);
       __m512i whole = _mm512_set1_epi32(token.start[half]);
@@ -87,10 +87,10 @@ struct SixteenRows {
         const int32_t four = token.fours[kVectors * half + j];
         whole = _mm512_dpbusd_epi32(whole, w[j], _mm512_set1_epi32(four));
       });
-      __m512 s = sums[lane][t];
+      __m512 s = sums[element][t];
       if constexpr (kHasMinima) s = _mm512_fnmadd_ps(minimum, _mm512_set1_ps(token.sum[half]), s);
       const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(token.scale));
-      sums[lane][t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole), both, s);
+      sums[element][t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole), both, s);
     }
   }
 
@@ -102,10 +102,10 @@ struct SixteenRows {
       gather([&](int r) TROIKA_INLINE { return Format::minima(row(r)); }, minima);
     }
     for (int quarter = 0; quarter < 4; ++quarter) {
-      __m512i v[kLanes];
-      unrolled<kLanes>([&](auto r) TROIKA_INLINE { v[r] = Levels::levels(row(r), quarter); });
+      __m512i v[kElements];
+      unrolled<kElements>([&](auto r) TROIKA_INLINE { v[r] = Levels::levels(row(r), quarter); });
       turn_around(v);
-      unrolled<kLanes>([&](auto i) TROIKA_INLINE { levels[i] = v[i]; });
+      unrolled<kElements>([&](auto i) TROIKA_INLINE { levels[i] = v[i]; });
       for (int i = 0; i < 2; ++i) {
         const int b = 2 * quarter + i;
         const size_t block = first_block + static_cast<size_t>(b);
@@ -127,12 +127,12 @@ struct SixteenRows {
     const std::byte* c = weight.data + first_row * weight.row_bytes;
     size_t i = 0;
     for (; i + kSuperBlock <= weight.k; i += kSuperBlock, c += Format::kBytes) {
-      prefetch_ahead<Format, kLanes>(c, weight.row_bytes);
+      prefetch_ahead<Format, kElements>(c, weight.row_bytes);
       add_super_block(c, weight.row_bytes, tokens, i / kQ8Block, n_tokens);
     }
     if (Format::kBlock < kSuperBlock && i < weight.k) {
-      std::byte rest[kLanes * Format::kBytes];
-      for (size_t r = 0; r < kLanes; ++r) {
+      std::byte rest[kElements * Format::kBytes];
+      for (size_t r = 0; r < kElements; ++r) {
         pad_rest<Format>(c + r * weight.row_bytes, weight.k - i, rest + r * Format::kBytes);
       }
       add_super_block(rest, Format::kBytes, tokens, i / kQ8Block, n_tokens);
@@ -148,16 +148,16 @@ void matmul_q8(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                size_t x_stride_bytes, float* y, size_t y_stride) {
   const size_t n_rows = weight.last_row - weight.first_row;
   const size_t n_fitting = kTokenBlocks / n_token_blocks(weight.k);
-  if (n_tokens < kLeastTokens || n_fitting < kLeastTokens || n_rows < kLanes) {
+  if (n_tokens < kLeastTokens || n_fitting < kLeastTokens || n_rows < kElements) {
     matmul_q8_tiles<Format>(weight, n_tokens, x, x_stride_bytes, y, y_stride);
     return;
   }
   SixteenRows<Format> rows;
   MatmulWeight rest = weight;
-  rest.first_row = weight.first_row + n_rows / kLanes * kLanes;
+  rest.first_row = weight.first_row + n_rows / kElements * kElements;
   with_prepared_tokens<typename Format::Levels>(
       x, x_stride_bytes, n_tokens, weight.k, [&](const PreparedTokens& tokens, size_t first) {
-        for (size_t r = weight.first_row; r < rest.first_row; r += kLanes) {
+        for (size_t r = weight.first_row; r < rest.first_row; r += kElements) {
           rows.multiply(weight, r, tokens, tokens.n_tokens, y + first * y_stride, y_stride);
         }
       });

@@ -1,11 +1,11 @@
-// Products of weights in strips with quantised activations, with AVX2: a lane for each row, so that
-// the whole numbers of 32 weights need not be added up across lanes, and the levels of a strip are
+// Products of weights in strips with quantised activations, with AVX2: an element for each row, so that
+// the whole numbers of 32 weights need not be added up across elements, and the levels of a strip are
 // unpacked once for all tokens. Each output is summed as `tile` sums it, to the bit.
 //
 // Pairs of products are words of 16 bits. Levels of four bits leave room for eight of them, so that
 // of about twenty instructions for 32 weights of 8 rows and a token, eight multiply. Needs
 //   template <Type kType> struct Fours, whose kAreAdded says whether
-//     add(sum, levels, x)   adds four products to each lane in one instruction
+//     add(sum, levels, x)   adds four products to each element in one instruction
 
 // Without this, g++ 12 adds up a tree of products, for which there are too few registers.
 TROIKA_INLINE inline void keep_in_register(__m256i& sum) { asm("" : "+x"(sum)); }
@@ -99,7 +99,7 @@ struct StripFactors {
   }
 
  private:
-  // Returns two signed bytes of each lane as 16-bit words.
+  // Returns two signed bytes of each element as 16-bit words.
   template <int kFirst, int kSecond>
   TROIKA_INLINE static __m256i as_words(__m256i bytes) {
     constexpr int kOrder = kFirst << 8 | kSecond << 24;

@@ -1,16 +1,16 @@
-// Products of weights in strips with quantised activations, with AVX-512: a lane for each row, so
-// that the whole numbers of a group need not be added up across lanes, and the levels of a strip
+// Products of weights in strips with quantised activations, with AVX-512: an element for each row, so
+// that the whole numbers of a group need not be added up across elements, and the levels of a strip
 // are unpacked once for all tokens. Each output is summed as `tile` sums it, to the bit.
 //
 // Eight of eleven instructions for 32 weights of 16 rows and a token multiply.
 
-// Adds four products to each lane. Written in assembly because g++ 12 otherwise copies every sum to
+// Adds four products to each element. Written in assembly because g++ 12 otherwise copies every sum to
 // memory and back.
 TROIKA_INLINE inline void add_four_products(__m512i& sum, __m512i w, __m512i x) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
 }
-// Adds four products to each lane, with four activations that the instruction itself spreads over
-// all lanes.
+// Adds four products to each element, with four activations that the instruction itself spreads over
+// all elements.
 TROIKA_INLINE inline void add_spread_four(__m512i& sum, __m512i w, const int32_t& four) {
   asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(four));
 }
@@ -64,7 +64,7 @@ struct StripProduct {
   static constexpr bool kCountsFew = false;
   static constexpr size_t kSums = kSuperBlock / Format::kGroup;
   static constexpr bool kHasMinima = Levels::kHasMinima;
-  static constexpr size_t kBytes = kLanes * Format::kBytes;  // counts bytes of a super-block
+  static constexpr size_t kBytes = kElements * Format::kBytes;  // counts bytes of a super-block
 
   alignas(64) __m512 sums[kSums][kGroupTokens];
   alignas(64) __m512 scales[kSums];
@@ -94,7 +94,7 @@ struct StripProduct {
     if constexpr (kHasMinima) minimum = minima[group];
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
       const __m512 x_scale = _mm512_set1_ps(tokens.scale(block, first + t));
-      __m512& of_token = sums[Format::lane_of(static_cast<int>(group))][first + t];
+      __m512& of_token = sums[Format::element_of(static_cast<int>(group))][first + t];
       __m512 sum = of_token;
       if constexpr (kHasMinima) {
         const __m512 x_sum = sum_of<Format>(tokens, block, half, first + t, x_scale);

@@ -1,5 +1,5 @@
 // Residuals times int8 weights with AVX-512: the level that a channel has in each row of a strip
-// stands in one byte of the four that each lane of a line holds.
+// stands in one byte of the four that each element of a line holds.
 
 template <int kStrips>
 TROIKA_INLINE inline void add_outliers_of(const Int8Panels& weight, const OutlierProduct& product,
@@ -22,7 +22,7 @@ TROIKA_INLINE inline void add_outliers_of(const Int8Panels& weight, const Outlie
   }
   unrolled<kStrips>([&](auto s) TROIKA_INLINE {
     const size_t row = (strip + s) * kStripRows;
-    const __mmask16 rows = V::first_lanes(n_rows_of_strip(strip + s, weight.n_rows));
+    const __mmask16 rows = V::first_elements(n_rows_of_strip(strip + s, weight.n_rows));
     float* y = product.y + token * product.y_stride + row;
     const __m512 part = _mm512_mul_ps(sums[s], _mm512_loadu_ps(weight.scales_of(strip + s)));
     _mm512_mask_storeu_ps(y, rows, _mm512_add_ps(_mm512_maskz_loadu_ps(rows, y), part));
@@ -78,7 +78,7 @@ void multiply_channels(const ChannelProduct& product) {
     }
     for (; row < product.last_row; row += 16) {
       const size_t n = product.last_row - row < 16 ? product.last_row - row : 16;
-      multiply_channels_of<1>(product, row, V::first_lanes(n), t);
+      multiply_channels_of<1>(product, row, V::first_elements(n), t);
     }
   }
 }

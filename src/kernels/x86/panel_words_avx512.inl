@@ -7,7 +7,7 @@ TROIKA_INLINE inline bool are_finite(Floats a, Floats b) {
   return (_mm512_fpclass_ps_mask(a, kInfinityOrNan) | _mm512_fpclass_ps_mask(b, kInfinityOrNan)) ==
          0;
 }
-// Rounds both numbers of each lane and puts them into its two halves.
+// Rounds both numbers of each element and puts them into its two halves.
 TROIKA_INLINE inline Words pairs_of_bf16(Floats first, Floats second) {
   const Words order =
       _mm512_setr_epi32(0x00100000, 0x00110001, 0x00120002, 0x00130003, 0x00140004, 0x00150005,

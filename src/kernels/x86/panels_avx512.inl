@@ -13,7 +13,7 @@ TROIKA_INLINE inline __m512i broadcast_group(const void* p) {
   return _mm512_set1_epi32(group);
 }
 
-// Adds four products to each lane. Written in assembly because g++ 12 otherwise copies every sum to
+// Adds four products to each element. Written in assembly because g++ 12 otherwise copies every sum to
 // memory and back, which halves the speed.
 TROIKA_INLINE inline void add_fours(__m512i& sum, __m512i x, __m512i w) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
@@ -44,7 +44,7 @@ void int8_tile(const Int8Panels& weight, const PanelProduct& product, size_t str
   }
   unrolled<kStrips>([&](auto s) TROIKA_INLINE {
     const size_t row = (strip + s) * kStripRows;
-    const __mmask16 rows = V::first_lanes(n_rows_of_strip(strip + s, weight.n_rows));
+    const __mmask16 rows = V::first_elements(n_rows_of_strip(strip + s, weight.n_rows));
     const __m512 scales = _mm512_loadu_ps(weight.scales_of(strip + s));
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
       const std::byte* x_row = product.x + (token + t) * product.x_stride_bytes;

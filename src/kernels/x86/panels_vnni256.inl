@@ -1,6 +1,6 @@
 // Products with int8 panels by vpdpbusd on vectors of 256 bits, half a line at a time. Needs
 //   void add_fours(__m256i& sum, __m256i x, __m256i w)
-// which adds four products of unsigned x and signed w to each lane. Without AVX-512 there are 16
+// which adds four products of unsigned x and signed w to each element. Without AVX-512 there are 16
 // registers: 12 sums, 2 halves of a line, and a group of activations.
 
 constexpr int kVnniTokens = 6;

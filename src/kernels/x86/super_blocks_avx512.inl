@@ -1,6 +1,6 @@
 // How AVX-512 multiplies rows of super-blocks. After formats_avx512.inl.
 
-// Multiplies groups of 32. The even groups share one vector, the odd ones another, with four lanes
+// Multiplies groups of 32. The even groups share one vector, the odd ones another, with four elements
 // for each group: the packed bytes hold an even group in their low halves and the next odd one in
 // their high halves.
 template <Type kType>
@@ -8,7 +8,7 @@ struct PairedGroups {
   using Levels = Ordered<kType>;
   using Floats = __m256;
   static constexpr size_t kBytes = Levels::kBytes, kBlock = 256, kGroup = 32;
-  static constexpr int lane_of(int group) { return group; }
+  static constexpr int element_of(int group) { return group; }
 
   struct Token {
     __m512i even[2], odd[2];  // first and second halves of the groups
@@ -88,11 +88,11 @@ TROIKA_INLINE inline __m512i both_halves(const std::byte* p) {
 // scales from becoming subnormal. The last levels would count 64 times, for which a byte has no
 // room where there are third bits, so they are moved. Vector j holds the groups 2j, 2j + 1, 2j + 8,
 // 2j + 9.
-constexpr int two_bit_lane(int group) { return group / 8 * 8 + group % 2 * 4 + group % 8 / 2; }
+constexpr int two_bit_element(int group) { return group / 8 * 8 + group % 2 * 4 + group % 8 / 2; }
 
 template <Type kType>
-struct TwoBitGroups : GroupsOfSixteen<kType, two_bit_lane> {
-  using Base = GroupsOfSixteen<kType, two_bit_lane>;
+struct TwoBitGroups : GroupsOfSixteen<kType, two_bit_element> {
+  using Base = GroupsOfSixteen<kType, two_bit_element>;
   using typename Base::Row;
   using typename Base::Token;
 
@@ -125,11 +125,11 @@ struct Wide<Type::kQ2_K> : TwoBitGroups<Type::kQ2_K> {
             minima(c)};
   }
   TROIKA_INLINE static __m512 scales(const std::byte* c) {
-    const __m512i low = _mm512_and_si512(by_lane(load_16(c)), _mm512_set1_epi32(15));
+    const __m512i low = _mm512_and_si512(by_element(load_16(c)), _mm512_set1_epi32(15));
     return times(low, Levels::scales(c));
   }
   TROIKA_INLINE static __m512 minima(const std::byte* c) {
-    const __m512i bytes = by_lane(load_16(c));
+    const __m512i bytes = by_element(load_16(c));
     const __m512i high = _mm512_and_si512(_mm512_srli_epi32(bytes, 4), _mm512_set1_epi32(15));
     return times(high, Levels::minima(c));
   }
@@ -147,7 +147,7 @@ struct Wide<Type::kQ3_K> : TwoBitGroups<Type::kQ3_K> {
     row.scale = scales(c);
     return row;
   }
-  // The packing is described in tensor/q3_k.h; here at once in the order of lanes.
+  // The packing is described in tensor/q3_k.h; here at once in the order of elements.
   TROIKA_INLINE static __m512 scales(const std::byte* c) {
     const __m128i bytes = load_16(c + 94);  // the wanted bytes begin at 2
     const __m128i fours =
@@ -173,10 +173,10 @@ struct Wide<Type::kQ3_K> : TwoBitGroups<Type::kQ3_K> {
 };
 
 // Vector j holds the groups 4j to 4j + 3.
-constexpr int lane_in_order(int group) { return group % 4 * 4 + group / 4; }
+constexpr int element_in_order(int group) { return group % 4 * 4 + group / 4; }
 
 template <>
-struct Wide<Type::kQ6_K> : GroupsOfSixteen<Type::kQ6_K, lane_in_order> {
+struct Wide<Type::kQ6_K> : GroupsOfSixteen<Type::kQ6_K, element_in_order> {
   static Token token(const Q8Row& x, size_t i) {
     Token token = token_of(x, i);
     unrolled<4>([&](auto j) TROIKA_INLINE { token.levels[j] = load_64(x.q + i + 64 * j); });
@@ -197,7 +197,7 @@ struct Wide<Type::kQ6_K> : GroupsOfSixteen<Type::kQ6_K, lane_in_order> {
     return row;
   }
   TROIKA_INLINE static __m512 scales(const std::byte* c) {
-    return times(by_lane(Levels::multiples(c)), Levels::scales(c));
+    return times(by_element(Levels::multiples(c)), Levels::scales(c));
   }
 
  private:

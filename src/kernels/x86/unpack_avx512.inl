@@ -69,7 +69,7 @@ struct BlockValues {
   }
 
  private:
-  // Returns one value times sixteen bytes, a lane for each group.
+  // Returns one value times sixteen bytes, an element for each group.
   TROIKA_INLINE static __m512 of_groups(__m512 value, __m128i multiples) {
     return _mm512_mul_ps(_mm512_broadcastss_ps(_mm512_castps512_ps128(value)),
                          _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(multiples)));

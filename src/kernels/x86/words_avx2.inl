@@ -34,7 +34,7 @@ TROIKA_INLINE inline Floats load_halves(const std::byte* p) { return _mm256_cvtp
 TROIKA_INLINE inline void store_words(void* p, Words v) {
   _mm256_storeu_si256(static_cast<__m256i*>(p), v);
 }
-// Converts the half float in the lower two bytes of each lane.
+// Converts the half float in the lower two bytes of each element.
 TROIKA_INLINE inline Floats floats_of_halves(Words words) {
   return _mm256_cvtph_ps(V::low_halves(words & _mm256_set1_epi32(0xffff)));
 }
@@ -74,7 +74,7 @@ TROIKA_INLINE inline Words less_words(Words a, Words b) { return _mm256_sub_epi3
 TROIKA_INLINE inline Words more_words(Words a, Words b) { return _mm256_add_epi32(a, b); }
 TROIKA_INLINE inline Words less_bytes(Words a, Words b) { return _mm256_sub_epi8(a, b); }
 
-// Returns byte kByte of each lane, four times.
+// Returns byte kByte of each element, four times.
 template <int kByte>
 TROIKA_INLINE inline Words spread_byte(Words words) {
   constexpr int kFour = kByte * 0x01010101;

@@ -17,7 +17,7 @@ TROIKA_INLINE inline Words load_bytes(const std::byte* p) {
 }
 TROIKA_INLINE inline Floats load_halves(const std::byte* p) { return _mm512_cvtph_ps(load_32(p)); }
 TROIKA_INLINE inline void store_words(void* p, Words v) { _mm512_storeu_si512(p, v); }
-// Converts the half float in the lower two bytes of each lane.
+// Converts the half float in the lower two bytes of each element.
 TROIKA_INLINE inline Floats floats_of_halves(Words words) {
   return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words));
 }
@@ -57,7 +57,7 @@ TROIKA_INLINE inline Words less_words(Words a, Words b) { return _mm512_sub_epi3
 TROIKA_INLINE inline Words more_words(Words a, Words b) { return _mm512_add_epi32(a, b); }
 TROIKA_INLINE inline Words less_bytes(Words a, Words b) { return _mm512_sub_epi8(a, b); }
 
-// Returns byte kByte of each lane, four times.
+// Returns byte kByte of each element, four times.
 template <int kByte>
 TROIKA_INLINE inline Words spread_byte(Words words) {
   constexpr int kFour = kByte * 0x01010101;
