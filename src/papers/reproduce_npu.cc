@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kAblated[] = {"qwen1.5-1.8b", "gemma-2b", "llama-2-7b"};
 constexpr const char* kEngines[] = {"MLC", "llama.cpp", "MNN", "TFLite"};
 constexpr int kPromptSamples = 8;  // counts lengths that are taken from a task's range of lengths
-// Names constants that no row fixes, and that much depends on.
+// Names constants that no published row fixes, and that much depends on.
 constexpr std::string_view kDeclared[] = {"cpu.vector_gflops", "cpu.launch_us", "npu.int8_tops"};
 constexpr double kNoLimitGb = 1000.0;  // lets an NPU hold any model
 // Name lists of rows: those of all engines, and those of llm.npu among them.
@@ -296,9 +296,9 @@ std::vector<Sensitivity> sensitivities_of_llm_npu(const PhoneFolder& folder) {
     if (std::find(std::begin(kDeclared), std::end(kDeclared), name) == std::end(kDeclared))
       continue;
     if (!field.constant->range) {
-      throw Error(
-          fmt::format("{}/stacks/llm.npu.json: no row fixes '{}', so that it needs a range.",
-                      folder.path, field.name));
+      throw Error(fmt::format(
+          "{}/stacks/llm.npu.json: no published row fixes '{}', so that it needs a range.",
+          folder.path, field.name));
     }
     choices.push_back({field.name, field.constant->range->first});
     choices.push_back({field.name, field.constant->range->second});

@@ -11,8 +11,8 @@ namespace troika::papers {
 // The folder must outlive the report, whose rows point into it.
 TestReport simulate_llm_npu(const PhoneFolder& folder,
                             const std::vector<plan::ConstantChoice>& constants = {});
-// Says how the report changes with a constant that no row fixes, at an end of its range, or with an
-// NPU that holds any model.
+// Says how the report changes with a constant that no published row fixes, at an end of its range,
+// or with an NPU that holds any model.
 struct Sensitivity {
   std::string text;  // "cpu.vector_gflops=100"
   double median_of_values = 0.0, median_of_prompts = 0.0, median_of_all = 0.0;

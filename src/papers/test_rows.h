@@ -1,4 +1,5 @@
-// Compares rows marked test with what a virtual phone does (V3). Nothing is fitted to these rows.
+// Compares published rows marked test with what a virtual phone does (V3). Nothing is fitted to
+// these rows.
 #pragma once
 
 #include <optional>

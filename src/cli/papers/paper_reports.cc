@@ -41,7 +41,7 @@ nlohmann::ordered_json npu_json(const papers::PhoneFolder& folder,
 }
 
 void print_npu_sensitivities(const papers::PhoneFolder& folder) {
-  print("what constants that no row fixes would change, and an NPU that holds any model:\n");
+  print("what constants that no published row fixes would change, and an NPU that holds any model:\n");
   for (const papers::Sensitivity& s : papers::sensitivities_of_llm_npu(folder)) {
     print(
         fmt::format("  {:<26} values {:>5.1f} %, prompts {:>5.1f} %, all {:>5.1f} %, {} of {} "
@@ -128,7 +128,7 @@ void print_shadow_tables(const papers::PhoneFolder& folder) {
                       papers::system_name(row.system), 1e3 * result.seconds,
                       result.seconds / full_s, result.joules, result.joules / full_j));
   }
-  print("what constants that no row fixes would change:\n");
+  print("what constants that no published row fixes would change:\n");
   for (const papers::ShadowSensitivity& s : papers::sensitivities_of_shadowattn(folder)) {
     print(
         fmt::format("  {:<32} all {:>5.1f} %, {} of {} orderings, mean gain of kernels {:.2f} and "
@@ -168,7 +168,7 @@ std::string draw_budgets(const papers::PhoneFolder& folder) {
 
 const PaperReport kPaperReports[] = {
     {.name = "llm.npu",
-     .about = ", in and out of order, step by step",
+     .about = ", in and out of order, stage by stage",
      .simulate = [](const papers::PhoneFolder& folder) { return papers::simulate_llm_npu(folder); },
      .to_json = npu_json,
      .print_more = print_npu_sensitivities,
@@ -186,7 +186,7 @@ const PaperReport kPaperReports[] = {
      .to_json = rows_json,
      .measure = measure_hetero_here},
     {.name = "shadowattn",
-     .about = ", what its parts are worth, and what constants would change\nthat no row fixes",
+     .about = ", what its parts are worth, and what constants would change\nthat no published row fixes",
      .simulate =
          [](const papers::PhoneFolder& folder) { return papers::simulate_shadowattn(folder); },
      .to_json = shadow_json,

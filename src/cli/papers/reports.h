@@ -12,9 +12,9 @@
 namespace troika::cli {
 
 void print_table(const papers::MicroReport& report);
-// Prints how well constants fit, and how far rows are off that were held back.
+// Prints how well constants fit, and how far published rows are off that were held back.
 void print_fit_summary(const papers::MicroReport& report);
-// Prints how far rows are off to which nothing was fitted.
+// Prints how far test rows are off to which nothing was fitted.
 void print_test_summary(const papers::MicroReport& report);
 nlohmann::ordered_json report_json(const papers::MicroReport& report);
 

@@ -17,7 +17,7 @@ TestReport simulate_powerinfer2(const PhoneFolder& folder);
 TestReport simulate_powerinfer2(PhoneFolder&& folder) = delete;
 
 // Generation with half of the FFN in memory, for tokens that are more or less like those before
-// them: no row fixes `overlap`.
+// them: no published row fixes `overlap`.
 struct OverlapRow {
   double overlap = 0.0;
   double miss_rate = 0.0;

@@ -270,7 +270,7 @@ std::vector<ShadowSensitivity> sensitivities_of_shadowattn(const PhoneFolder& fo
       continue;
     }
     if (!field.constant->range) {
-      throw Error(fmt::format("{}/stacks: no row fixes '{}', so that it needs a range.",
+      throw Error(fmt::format("{}/stacks: no published row fixes '{}', so that it needs a range.",
                               folder.path, field.name));
     }
     for (const double value : {field.constant->range->first, field.constant->range->second}) {

@@ -17,7 +17,7 @@ TestReport simulate_shadowattn(const PhoneFolder& folder,
                                const std::vector<plan::ConstantChoice>& constants = {});
 TestReport simulate_shadowattn(PhoneFolder&& folder) = delete;
 
-// Says what changes with a constant that no row fixes, at an end of its range.
+// Says what changes with a constant that no published row fixes, at an end of its range.
 struct ShadowSensitivity {
   std::string text;  // "cpu.vector_gflops = 103.9"
   double median_error = 0.0;

@@ -17,7 +17,7 @@ struct Constant {
   //   "fitted to hf006, hf008: ...";
   //   "specification: ...": public data of the part itself;
   //   "scaled from 8gen3 by public specifications: ...";
-  //   "assumed: ...": no row says it, and why this value.
+  //   "assumed: ...": no published row says it, and why this value.
   std::string source;
   // The values that it could have too, if somebody has said so. No run uses them.
   std::optional<std::pair<double, double>> range = std::nullopt;
