@@ -112,8 +112,7 @@ Admitted admit(const http::Request& request, const ServiceOptions& options) {
 
 }  // namespace
 
-Service::Service(engine::Engine& engine, ServiceOptions options)
-    : context_(engine, std::move(options)) {}
+Service::Service(engine::Engine& engine, ServiceOptions how) : context_(engine, std::move(how)) {}
 
 // Each of the two desks posts to the other, so both threads end before either desk is destroyed.
 Service::~Service() {

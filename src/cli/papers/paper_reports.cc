@@ -41,7 +41,9 @@ nlohmann::ordered_json npu_json(const papers::PhoneFolder& folder,
 }
 
 void print_npu_sensitivities(const papers::PhoneFolder& folder) {
-  print("what constants that no published row fixes would change, and an NPU that holds any model:\n");
+  print(
+      "what constants that no published row fixes would change, and an NPU that holds any "
+      "model:\n");
   for (const papers::Sensitivity& s : papers::sensitivities_of_llm_npu(folder)) {
     print(
         fmt::format("  {:<26} values {:>5.1f} %, prompts {:>5.1f} %, all {:>5.1f} %, {} of {} "
@@ -186,7 +188,8 @@ const PaperReport kPaperReports[] = {
      .to_json = rows_json,
      .measure = measure_hetero_here},
     {.name = "shadowattn",
-     .about = ", what its parts are worth, and what constants would change\nthat no published row fixes",
+     .about =
+         ", what its parts are worth, and what constants would change\nthat no published row fixes",
      .simulate =
          [](const papers::PhoneFolder& folder) { return papers::simulate_shadowattn(folder); },
      .to_json = shadow_json,
