@@ -11,7 +11,8 @@ constexpr size_t kTileValues = V::kRegisters >= 32 ? 12 : 6;
 static_assert(kTilePass % kTileScores == 0 && kTilePass % kTileValues == 0);
 // With fewer queries unpacking costs more than it saves.
 constexpr size_t kFewestTileQueries = 8;
-constexpr size_t kTilePair = 2 * V::kElements;  // counts elements of a head that are added up together
+constexpr size_t kTilePair =
+    2 * V::kElements;  // counts elements of a head that are added up together
 static_assert(kTilePair <= kTilePadding);
 
 // Scores kTileScores queries with a quad of positions. `quad` holds the vectors of all four side by
@@ -197,7 +198,8 @@ class TileWalk {
     for (size_t p = 0; p < n; ++p) {
       const uint32_t slot = slot_of(token, begin + p);
       float* key = keys_ + p / kQuad * kQuad * stride_ + p % kQuad * V::kElements;
-      widen_key(kv_row(args_.k, slot), args_.head_size, key, kQuad * kTilePair, kQuad * V::kElements);
+      widen_key(kv_row(args_.k, slot), args_.head_size, key, kQuad * kTilePair,
+                kQuad * V::kElements);
       widen_value(kv_row(args_.v, slot), args_.head_size, values_ + p * kTilePair,
                   kTileRows * kTilePair, V::kElements);
     }

@@ -1,10 +1,10 @@
 // Functions of float vectors, written once for all instruction sets. Included inside of a target
 // region and an anonymous namespace, after a struct V that wraps the instructions:
-//   V::F, V::kElements, V::kRegisters (how many vectors the processor holds), zero, set, load, store,
-//   load_part, store_part (the first n elements; the others are 0 or untouched), add, sub, mul, div,
-//   min, max, fma(a, b, c) = a * b + c, round, power_of_two(n) for whole n in -126..127, sum,
-//   store_sums (those of four vectors), largest, load_f16, load_bf16, load_i8, f16 (one half as
-//   float). min and max return their second operand if one is not a number.
+//   V::F, V::kElements, V::kRegisters (how many vectors the processor holds), zero, set, load,
+//   store, load_part, store_part (the first n elements; the others are 0 or untouched), add, sub,
+//   mul, div, min, max, fma(a, b, c) = a * b + c, round, power_of_two(n) for whole n in -126..127,
+//   sum, store_sums (those of four vectors), largest, load_f16, load_bf16, load_i8, f16 (one half
+//   as float). min and max return their second operand if one is not a number.
 
 using F = V::F;
 

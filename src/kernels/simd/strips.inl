@@ -1,6 +1,7 @@
-// How each block format gives the levels of a strip (tensor/strips.h), with an element of four bytes
-// for each row and four levels of its k side by side; written once for all instruction sets. A
-// vector has kWordRows of the 16 rows: the part of the strip that a StripAt names. Strip<kType> has
+// How each block format gives the levels of a strip (tensor/strips.h), with an element of four
+// bytes for each row and four levels of its k side by side; written once for all instruction sets.
+// A vector has kWordRows of the 16 rows: the part of the strip that a StripAt names. Strip<kType>
+// has
 //   kVectors       counts vectors of levels in a group: 8 for groups of 32, 4 for groups of 16
 //   scales(c, n_blocks, out)   writes the scales of a super-block's groups
 //   minima(c, n_blocks, out)   writes their minima, where there are minima

@@ -37,7 +37,8 @@ struct FloatRow {
       std::memcpy(rest, c, (k - i) * kBytes);
       c = rest;
     }
-    for (size_t j = 0; j < kSuperBlock; j += V::kElements) V::store(values + j, load(c + j * kBytes));
+    for (size_t j = 0; j < kSuperBlock; j += V::kElements)
+      V::store(values + j, load(c + j * kBytes));
   }
 };
 

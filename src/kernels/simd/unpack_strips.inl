@@ -1,6 +1,6 @@
-// Weights of strips as panels, to the bit like those of single rows: the rows lie in the elements that
-// panels have for them, so that nothing has to be turned around. After strips.inl and the function
-// unpack_bf16 of rows. Needs
+// Weights of strips as panels, to the bit like those of single rows: the rows lie in the elements
+// that panels have for them, so that nothing has to be turned around. After strips.inl and the
+// function unpack_bf16 of rows. Needs
 //   bool are_finite(Floats a, Floats b)
 //   Words pairs_of_bf16(Floats first, Floats second)   of each element both, rounded
 

@@ -10,8 +10,12 @@ struct V {
   static F load(const float* p) { return _mm512_loadu_ps(p); }
   static void store(float* p, F v) { _mm512_storeu_ps(p, v); }
   static __mmask16 first_elements(size_t n) { return static_cast<__mmask16>((1u << n) - 1); }
-  static F load_part(const float* p, size_t n) { return _mm512_maskz_loadu_ps(first_elements(n), p); }
-  static void store_part(float* p, F v, size_t n) { _mm512_mask_storeu_ps(p, first_elements(n), v); }
+  static F load_part(const float* p, size_t n) {
+    return _mm512_maskz_loadu_ps(first_elements(n), p);
+  }
+  static void store_part(float* p, F v, size_t n) {
+    _mm512_mask_storeu_ps(p, first_elements(n), v);
+  }
 
   static F add(F a, F b) { return _mm512_add_ps(a, b); }
   static F sub(F a, F b) { return _mm512_sub_ps(a, b); }

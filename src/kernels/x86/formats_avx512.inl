@@ -30,7 +30,8 @@ TROIKA_INLINE inline __m512i sums_of_twos(__m512i first, __m512i second) {
   return _mm512_add_epi32(_mm512_unpacklo_epi64(first, second),
                           _mm512_unpackhi_epi64(first, second));
 }
-// Sums the four elements of each quarter: first those of the first vector, then those of the second.
+// Sums the four elements of each quarter: first those of the first vector, then those of the
+// second.
 TROIKA_INLINE inline __m256i sums_of_fours(__m512i first, __m512i second) {
   const __m512i twos = sums_of_twos(first, second);
   const __m512i fours = _mm512_add_epi32(twos, _mm512_srli_epi64(twos, 32));

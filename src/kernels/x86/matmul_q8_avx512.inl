@@ -1,7 +1,7 @@
 // Products with quantised activations of several tokens with AVX-512: 16 rows share a vector, an
-// element for each, so that the whole numbers of a group need not be added up across elements. Turning
-// the levels of 16 rows around costs as much as multiplying them with some tokens, so it pays from
-// kLeastTokens on. Each output is summed as `tile` sums it, to the bit.
+// element for each, so that the whole numbers of a group need not be added up across elements.
+// Turning the levels of 16 rows around costs as much as multiplying them with some tokens, so it
+// pays from kLeastTokens on. Each output is summed as `tile` sums it, to the bit.
 
 // Transposes 16 vectors of 16 elements: element j of vector i goes to element i of vector j.
 TROIKA_INLINE inline void turn_around(__m512i (&v)[16]) {
@@ -55,8 +55,8 @@ struct SixteenRows {
   alignas(64) __m512 scales[kSums];
   alignas(64) __m512 minima[kSums];
 
-  // Calls a function for 16 rows, which gives an element for each group, and writes an element for each
-  // row.
+  // Calls a function for 16 rows, which gives an element for each group, and writes an element for
+  // each row.
   template <typename OfRow>
   TROIKA_INLINE void gather(const OfRow& of_row, __m512 (&by_element)[kSums]) {
     __m512i v[kElements];

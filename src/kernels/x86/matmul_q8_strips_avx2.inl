@@ -1,6 +1,6 @@
-// Products of weights in strips with quantised activations, with AVX2: an element for each row, so that
-// the whole numbers of 32 weights need not be added up across elements, and the levels of a strip are
-// unpacked once for all tokens. Each output is summed as `tile` sums it, to the bit.
+// Products of weights in strips with quantised activations, with AVX2: an element for each row, so
+// that the whole numbers of 32 weights need not be added up across elements, and the levels of a
+// strip are unpacked once for all tokens. Each output is summed as `tile` sums it, to the bit.
 //
 // Pairs of products are words of 16 bits. Levels of four bits leave room for eight of them, so that
 // of about twenty instructions for 32 weights of 8 rows and a token, eight multiply. Needs

@@ -1,16 +1,16 @@
-// Products of weights in strips with quantised activations, with AVX-512: an element for each row, so
-// that the whole numbers of a group need not be added up across elements, and the levels of a strip
-// are unpacked once for all tokens. Each output is summed as `tile` sums it, to the bit.
+// Products of weights in strips with quantised activations, with AVX-512: an element for each row,
+// so that the whole numbers of a group need not be added up across elements, and the levels of a
+// strip are unpacked once for all tokens. Each output is summed as `tile` sums it, to the bit.
 //
 // Eight of eleven instructions for 32 weights of 16 rows and a token multiply.
 
-// Adds four products to each element. Written in assembly because g++ 12 otherwise copies every sum to
-// memory and back.
+// Adds four products to each element. Written in assembly because g++ 12 otherwise copies every sum
+// to memory and back.
 TROIKA_INLINE inline void add_four_products(__m512i& sum, __m512i w, __m512i x) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
 }
-// Adds four products to each element, with four activations that the instruction itself spreads over
-// all elements.
+// Adds four products to each element, with four activations that the instruction itself spreads
+// over all elements.
 TROIKA_INLINE inline void add_spread_four(__m512i& sum, __m512i w, const int32_t& four) {
   asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(four));
 }

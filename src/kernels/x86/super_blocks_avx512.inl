@@ -1,8 +1,8 @@
 // How AVX-512 multiplies rows of super-blocks. After formats_avx512.inl.
 
-// Multiplies groups of 32. The even groups share one vector, the odd ones another, with four elements
-// for each group: the packed bytes hold an even group in their low halves and the next odd one in
-// their high halves.
+// Multiplies groups of 32. The even groups share one vector, the odd ones another, with four
+// elements for each group: the packed bytes hold an even group in their low halves and the next odd
+// one in their high halves.
 template <Type kType>
 struct PairedGroups {
   using Levels = Ordered<kType>;

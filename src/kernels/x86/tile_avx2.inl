@@ -1,7 +1,7 @@
 // A tile of integer dot products with AVX2. Each output has eight partial sums, one for each 32
 // weights of a super-block. The products of 32 weights are added up as a whole number, which is
-// exact in any order, before they become one float: weights in strips, which have an element for each
-// row, give the same bits (matmul_q8_strips_avx2.inl).
+// exact in any order, before they become one float: weights in strips, which have an element for
+// each row, give the same bits (matmul_q8_strips_avx2.inl).
 
 // Sixteen registers hold the levels of a row and all that is computed from them.
 constexpr int kTileRows(int /*n_tokens*/) { return 2; }
