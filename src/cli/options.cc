@@ -226,6 +226,7 @@ TROIKA_OPTION_OF(float);
 TROIKA_OPTION_OF(double);
 TROIKA_OPTION_OF(std::optional<bool>);
 TROIKA_OPTION_OF(std::optional<int>);
+TROIKA_OPTION_OF(std::optional<uint64_t>);
 TROIKA_OPTION_OF(std::optional<double>);
 TROIKA_OPTION_OF(std::string);
 TROIKA_OPTION_OF(std::vector<int>);
