@@ -141,8 +141,8 @@ struct Mode {
   double share = 0.2;
 
   TileChoice choice() const {
-    if (by_weight) return {Choice::kWeighty, 0.0, kAbove};
-    return {Choice::kPositions, share};
+    if (by_weight) return {ChoiceRule::kWeighty, 0.0, kAbove};
+    return {ChoiceRule::kPositions, share};
   }
 };
 

@@ -190,7 +190,7 @@ std::string idle_attention(const plan::Plan& plan, std::string_view option) {
 // Refuses --neuron-pipeline beside a --neurons that fixes it; only the last stage leaves it open.
 void refuse_pipeline_beside_stage(const EngineFlags& flags) {
   const std::optional<plan::NeuronSystem> stage = flags.options.phone.neurons.system;
-  if (!step || *stage == plan::NeuronSystem::kXpu || !flags.is_given("--neuron-pipeline")) return;
+  if (!stage || *stage == plan::NeuronSystem::kXpu || !flags.is_given("--neuron-pipeline")) return;
   throw UsageError(
       fmt::format("--neurons {} says what is computed while neurons are read. Leave "
                   "--neuron-pipeline out, or use it with --neurons powerinfer-2.",

@@ -12,6 +12,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "weights/fast_hash.h"
 #include "weights/store.h"
 
 namespace troika::weights {
