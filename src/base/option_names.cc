@@ -40,11 +40,26 @@ std::string with_option_names(std::string_view message,
   }
 }
 
+namespace {
+
+// Returns where a command ends that begins at `open`: at an apostrophe behind which no word goes
+// on, because paths in it may have some.
+size_t end_of_command(std::string_view message, size_t open) {
+  size_t close = message.find('\'', open + 1);
+  while (close != message.npos && close + 1 < message.size() &&
+         std::string_view(" .,;:)\n").find(message[close + 1]) == std::string_view::npos) {
+    close = message.find('\'', close + 1);
+  }
+  return close;
+}
+
+}  // namespace
+
 std::string without_flags(std::string_view message) {
   std::string told;
   while (true) {
     const size_t open = message.find(kCommand);
-    const size_t close = open == message.npos ? message.npos : message.find('\'', open + 1);
+    const size_t close = open == message.npos ? message.npos : end_of_command(message, open);
     if (close == message.npos) return told.append(message);
     told.append(message.substr(0, open));
     told += in_words(message.substr(open + 1, close - open - 1));

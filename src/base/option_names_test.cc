@@ -25,6 +25,8 @@ TEST(OptionNames, CommandsLoseTheirFlags) {
       "Make one with 'troika plan MODEL' (with calibrate, alternatives), or 'troika tune MODEL'.");
   EXPECT_EQ(without_flags("'troika cache --remove-all'"), "'troika cache' (with remove-all)");
   EXPECT_EQ(without_flags("'troika plan MODEL -o p.json'"), "'troika plan MODEL'");
+  EXPECT_EQ(without_flags("Run 'troika plan MODEL -o o'brien/p.json'."),
+            "Run 'troika plan MODEL'.");
 }
 
 TEST(OptionNames, TextThatIsNoCommandKeepsItsDashes) {
