@@ -8,7 +8,9 @@
 namespace troika::prepare {
 
 // Leaves plans without limits alone. Otherwise what the plan places on a lane stays there as far as
-// its memory goes, and the rest goes to another lane. Throws Error where none has room.
+// its memory goes, and the rest goes to another lane. Throws Error where none has room. Of
+// more placements than can be tried it takes the best of those that were, and says nothing of it,
+// because only memory counts here.
 void place_within_limits(const model::Blueprint& blueprint, const weights::Store& weights,
                          plan::Plan* plan);
 

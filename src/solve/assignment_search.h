@@ -16,12 +16,14 @@ inline constexpr size_t kMostOfAll = 8'192;
 inline constexpr size_t kMostTried = 4'096;
 
 struct FoundAssignment {
-  std::vector<int> lanes;   // the lane of each kind; empty: none is possible
+  std::vector<int>
+      lanes;  // the lane of each kind; empty: none of those that were tried is possible
   bool is_bounded = false;  // says that not all assignments were tried, so that a better one may be
   size_t n_tried = 0;
 };
 
-// Returns the assignment of least time. `allowed` has the lanes of each kind, and none is empty.
+// Returns the assignment of least time, or, where `is_bounded`, the best of those that were tried.
+// `allowed` has the lanes of each kind, and none is empty.
 // `us_of` returns the time of an assignment, or nothing where it is impossible.
 FoundAssignment find_assignment(
     const std::vector<std::vector<int>>& allowed,

@@ -306,6 +306,12 @@ class Placer {
       return settled ? std::optional(settled->us) : std::nullopt;
     });
     if (!best.lanes.empty()) return best;
+    if (best.is_bounded) {
+      throw Error(
+          "None of the placements that were tried has memory for all weights, and so many lanes "
+          "have too many to try them all. Name fewer ‹lanes›, give rules for some subgraphs "
+          "(‹place›), or give a lane more memory.");
+    }
     throw Error(
         "No lane has memory for all weights; give another lane, as in ‹lanes› \"cpu;npu\", or a "
         "lane more memory.");
