@@ -25,10 +25,8 @@ struct ChannelLane::UnderWay : Completion {
   void finished(Status status) override {
     area->read_end_us = RealClock().now_us();
     area->counters.read_us += area->read_end_us - start_us;
-    if (status == Status::kDone && !is_intact(*area)) {
-      has_found_damage = true;
-      status = Status::kFailed;
-    }
+    has_found_damage = status == Status::kDone && !is_intact(*area);
+    if (has_found_damage) status = Status::kFailed;
     completion->finished(status);
   }
   static bool is_intact(const ShadowArea& area) {
