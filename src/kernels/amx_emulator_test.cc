@@ -65,7 +65,7 @@ TEST_F(AmxEmulation, AConfigurationIsKeptUntilItIsReleased) {
   some.line_bytes[7] = some.n_lines[7] = 0;
   configure(some);
   EXPECT_EQ(configuration(), some);
-  // A thread has a configuration of its own. With which it starts is the system's affair.
+  // A thread has a configuration of its own. Which one it starts with is the system's affair.
   std::thread([&] {
     configure(Configuration());
     EXPECT_EQ(configuration(), Configuration());

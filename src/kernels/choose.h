@@ -39,8 +39,8 @@ struct Kernels {
 // gaps. Throws UsageError for an unknown name, or one that this processor cannot run.
 Kernels choose(CpuFeatures available, std::string_view only = "");
 
-// Returns the name of the implementation that a function of a name in `choices` came from; "" where
-// there is none.
+// Returns the name of the implementation from which the function of this name was chosen; "" where
+// there is none such.
 std::string_view source_of(const Kernels& kernels, std::string_view function);
 
 // Returns a line for people about each implementation that is used, with the functions it provides.

@@ -59,6 +59,19 @@ TEST(Choose, AFeatureThatIsMissingSwitchesItsKernelsOff) {
   }
 }
 
+TEST(Choose, TellsWhereAFunctionCameFrom) {
+  EXPECT_EQ(source_of(choose(CpuFeatures()), "matmul_bf16"), "reference");
+  EXPECT_EQ(source_of(choose(CpuFeatures()), "matmul_none"), "");
+  // The default precision of prompts looks for this name.
+  for (const Implementation& i : implementations()) {
+    if (i.table->matmul_bf16 == nullptr) continue;
+    EXPECT_EQ(source_of(choose(i.needs, i.name), "matmul_bf16"), i.name);
+  }
+#if defined(__x86_64__)
+  EXPECT_EQ(source_of(choose(implementations()[0].needs), "matmul_bf16"), "amx");
+#endif
+}
+
 TEST(Choose, AnImplementationCanBeForced) {
   const Kernels kernels = choose(detect_cpu_features(), "reference");
   EXPECT_EQ(kernels.table.rms_norm, reference::kTable.rms_norm);

@@ -43,7 +43,8 @@ struct TileProduct {
     bool is_from_zero = true;
     Sums from;  // where they do not begin with zero
     Sums to;
-    // Is written when the sums are whole: lines to bring near before. It may be empty.
+    // Says where results go when the sums are whole, so that these lines are brought near before.
+    // `begin` is null where none are.
     Sums results;
   };
   // Tokens and weights of 32 tokens and two strips over one stretch.
@@ -114,7 +115,7 @@ struct TileProduct {
     tiles.template store<3>(ends.to.at(kTileTokens16, kStripRows), stride);
   }
 
-  // Returns sums in the buffer, of 32 tokens from this one of the group on.
+  // Returns the place in the buffer for sums of the 32 tokens that begin with this one.
   Sums waiting(size_t token) { return {partial[token], kTilePairRows}; }
 
   // Computes all sums of a group of tokens and two strips, over `all.n_bytes` of each token.
