@@ -18,7 +18,7 @@ std::string phones_path(const std::string& path) {
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
   const fs::path installed = program.parent_path().parent_path() / "share" / "troika" / asked;
   if (program.empty() || !fs::exists(installed, ignored)) return path;
-  note(fmt::format("note: {} is not here, so that {} is taken\n", path, installed.string()));
+  note(fmt::format("note: {} is not here, so {} is taken\n", path, installed.string()));
   return installed.string();
 }
 

@@ -47,7 +47,7 @@ void add_phones(Command& command, EngineFlags& flags) {
           "--machine",
           [&](const auto& text) { options.phone.file = text == "here" ? "" : phones_path(text); },
           "here, or the file of a virtual phone, as phones/8gen3.json, which needs --stack too; "
-          "phones/ is that of the working folder, else the one that was installed")
+          "what the working folder lacks of phones/ is taken from where it was installed")
       ->shows_default("here");
   command.add_option("--stack", options.phone.stack,
                      "The software on the phone, as measured for a paper: llm.npu, heterollm, ...");

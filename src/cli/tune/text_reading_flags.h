@@ -8,7 +8,7 @@
 namespace troika::cli {
 
 // Notes each flag that such a reading sets itself, and each that this engine leaves without effect.
-// The engine was made from `options`.
+// `options` are what was asked for; the engine was made from tune::reading_options() of them.
 void note_idle_in_reading(const EngineFlags& flags, const prepare::Options& options,
                           const engine::Engine& engine);
 
