@@ -42,8 +42,9 @@ inline Q8Row q8_row(const std::byte* row, size_t k) {
 }
 
 // 32 activations of a token, for kernels that multiply several tokens with weights whose rows have
-// an element each. One line of the cache holds everything that such a kernel spreads over the
-// elements. `Table::spread_token` makes what depends on the type of the weights.
+// an element of a vector each. One line of the cache holds everything that such a kernel spreads
+// over the elements of a vector. `Table::spread_token` makes what depends on the type of the
+// weights.
 struct alignas(64) TokenBlock {
   int32_t fours[8];  // four q in each word
   // What the weights' offset adds, negated: for both groups of 16, or start[0] for all 32.

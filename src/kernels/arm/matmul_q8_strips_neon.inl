@@ -1,6 +1,7 @@
-// Products of weights in strips with quantised activations, with NEON. Each row has an element, so
-// that the whole numbers of 32 weights need not be added up across elements. The levels of a strip
-// are unpacked once for all tokens. Each output is summed as `tile` sums it, to the bit.
+// Products of weights in strips with quantised activations, with NEON. Each row has an element of
+// a vector, so that the whole numbers of 32 weights need not be added up across elements. The
+// levels of a strip are unpacked once for all tokens. Each output is summed as `tile` sums it, to
+// the bit.
 //
 // One instruction multiplies four levels of each of four rows by the same four activations. It
 // takes these from an element, so a token's activations need not be spread over a vector. 32

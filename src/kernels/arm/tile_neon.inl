@@ -1,7 +1,8 @@
 // A tile of integer dot products with NEON's dot product of signed bytes. Each output has four
 // partial sums, to which 32 weights after the other add in turn. The products of 32 weights are
 // added up as a whole number, which is exact in any order, before they become one float: weights in
-// strips, which have an element for each row, give the same bits (matmul_q8_strips_neon.inl).
+// strips, which have an element of a vector for each row, give the same bits
+// (matmul_q8_strips_neon.inl).
 
 constexpr int kTileRows(int n_tokens) { return n_tokens == 1 ? 1 : 2; }
 

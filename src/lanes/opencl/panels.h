@@ -1,5 +1,5 @@
-// Weights in the form that kernels of a device read: panels of 16 rows side by side, stored one k
-// after the other, with scales and minima of groups along k (kernels/product.cl).
+// Weights as kernels of a device read them: panels, in strips of 16 rows side by side, one k after
+// the other, with scales and minima of groups along k (kernels/product.cl).
 #pragma once
 
 #include <cstddef>
