@@ -56,9 +56,9 @@ TEST(NeuronsProgram, P13StepsOfTheAblationTakeNothingBesideThemInSilence) {
 
 TEST(NeuronsProgram, P6NoNeuronAheadIsNotedWhereAStepReadsNoneAhead) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitised program's own memory differs from run to run";
-  const auto run = [](const std::string& step, const std::string& memory) {
+  const auto run = [](const std::string& stage, const std::string& memory) {
     return troika({"run", repository_file("models/troika-relu-q8_0.gguf"), "-p", "Once", "-n", "2",
-                   "-c", "64", "--neurons", step, "--no-neuron-ahead", "--memory", memory});
+                   "-c", "64", "--neurons", stage, "--no-neuron-ahead", "--memory", memory});
   };
   // A refusal says how much is needed; with one megabyte more not all neurons have places.
   const std::string refusal = run("cache", "1M").err;
@@ -66,7 +66,7 @@ TEST(NeuronsProgram, P6NoNeuronAheadIsNotedWhereAStepReadsNoneAhead) {
   ASSERT_NE(end, std::string::npos) << refusal;
   const double needed = std::stod(refusal.substr(refusal.rfind(' ', end - 1) + 1));
   const std::string memory = std::to_string(static_cast<int64_t>((needed + 1.0) * 1e6));
-  const std::string note = "--no-neuron-ahead does nothing here: the step cache";
+  const std::string note = "--no-neuron-ahead does nothing here: the stage cache";
   const Finished cache = run("cache", memory);
   expect_success(cache);
   EXPECT_NE(cache.err.find(note), std::string::npos) << cache.err;

@@ -1,6 +1,8 @@
 // Runs a model that is larger than its memory (P10) from the command line.
 #include <nlohmann/json.hpp>
 
+#include <utility>
+
 #include "tests/program/run_test.h"
 #include "tests/support/sanitized.h"
 
@@ -99,13 +101,16 @@ TEST_F(StreamingExperts, P10WhereNothingIsGuessedItIsSaid) {
     return run({"--memory", std::to_string(bytes), "--expert-reads", "guessed", "--chunk", "32"});
   };
   const std::string noted = "note: --expert-reads does nothing here: blocks take turns";
-  EXPECT_EQ(guessed(accepted).err.find(noted), std::string::npos);
+  // The run that was accepted is kept, because another one may need a little more.
+  Finished least = guessed(accepted);
+  expect_success(least);
+  EXPECT_EQ(least.err.find(noted), std::string::npos);
   while (accepted - refused > int64_t{1} << 20) {
     const int64_t middle = refused + (accepted - refused) / 2;
-    (guessed(middle).status == 0 ? accepted : refused) = middle;
+    Finished tried = guessed(middle);
+    (tried.status == 0 ? accepted : refused) = middle;
+    if (tried.status == 0) least = std::move(tried);
   }
-  const Finished least = guessed(accepted);
-  expect_success(least);
   EXPECT_NE(least.err.find(noted), std::string::npos) << least.err;
 }
 
