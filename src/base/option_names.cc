@@ -24,6 +24,17 @@ std::string in_words(std::string_view command) {
   return "'" + line + "'" + names;
 }
 
+// Returns where a command ends that begins at `open`: at an apostrophe behind which no word goes
+// on, because paths in it may have some.
+size_t end_of_command(std::string_view message, size_t open) {
+  size_t close = message.find('\'', open + 1);
+  while (close != message.npos && close + 1 < message.size() &&
+         std::string_view(" .,;:)\n").find(message[close + 1]) == std::string_view::npos) {
+    close = message.find('\'', close + 1);
+  }
+  return close;
+}
+
 }  // namespace
 
 std::string with_option_names(std::string_view message,
@@ -39,21 +50,6 @@ std::string with_option_names(std::string_view message,
     message.remove_prefix(close + kClose.size());
   }
 }
-
-namespace {
-
-// Returns where a command ends that begins at `open`: at an apostrophe behind which no word goes
-// on, because paths in it may have some.
-size_t end_of_command(std::string_view message, size_t open) {
-  size_t close = message.find('\'', open + 1);
-  while (close != message.npos && close + 1 < message.size() &&
-         std::string_view(" .,;:)\n").find(message[close + 1]) == std::string_view::npos) {
-    close = message.find('\'', close + 1);
-  }
-  return close;
-}
-
-}  // namespace
 
 std::string without_flags(std::string_view message) {
   std::string told;

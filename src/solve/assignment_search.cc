@@ -98,7 +98,8 @@ class AssignmentSearch {
     bool is_better = false;
     for (const int lane : allowed_[k]) {
       lanes[k] = lane;
-      is_better |= attempt(lanes, stand);
+      // Where the descent stands was tried already.
+      if (lanes != stand->lanes) is_better |= attempt(lanes, stand);
     }
     return is_better;
   }
