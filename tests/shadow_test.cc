@@ -297,10 +297,13 @@ class ShadowRows : public testing::Test {
     }
     return files;
   }
-  static void put_byte(const std::string& path, std::streamoff at, char byte) {
+  // Changes a byte, whatever it is: keys and times differ from run to run.
+  static void change_byte(const std::string& path, std::streamoff at) {
     std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(at);
+    const int byte = file.get();
     file.seekp(at);
-    file.put(byte);
+    file.put(static_cast<char>(byte ^ 1));
     ASSERT_TRUE(file.good());
   }
 
@@ -374,7 +377,7 @@ TEST_F(ShadowRows, N5TheSideFileIsMadeOnceAndAgainWhenItIsStale) {
   const std::string path = side_files().front();
   // The file is stale after a change in any word of the header, or of the file's length.
   for (const std::streamoff at : {0, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96}) {
-    put_byte(path, at, 0x55);
+    change_byte(path, at);
     EXPECT_NE(note_of(options(prepare::ShadowRows::kHot)).find("wrote"), std::string::npos)
         << "byte " << at;
     EXPECT_EQ(note_of(options(prepare::ShadowRows::kNone)), "") << "byte " << at;
@@ -431,14 +434,12 @@ TEST_F(ShadowRows, N5AColumnThatIsDamagedOnTheDiskIsASentence) {
   rows(options(prepare::ShadowRows::kNone));
   ASSERT_EQ(side_files().size(), 1u);
   const std::string path = side_files().front();
-  const std::string good = test::read_whole(path);
   Engine engine(options(prepare::ShadowRows::kNone));
   const std::vector<Row> expected = rows_of(engine, model_, kLength);
   // The tables, the scales and the checks keep what they are; only columns change.
   for (const weights::ChannelInput& input : engine.weights().channels()->inputs()) {
     for (size_t channel = 0; channel < input.k; ++channel) {
-      const uint64_t at = input.file_offset + channel * input.bytes;
-      put_byte(path, static_cast<std::streamoff>(at), static_cast<char>(good.at(at) ^ 1));
+      change_byte(path, static_cast<std::streamoff>(input.file_offset + channel * input.bytes));
     }
   }
   const std::string message = test::message_of<Error>([&] { rows_of(engine, model_, kLength); });
