@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "base/atomic_file.h"
@@ -18,16 +18,9 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostFileBytes = 4u << 20;
 
 Json read_json(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error(fmt::format("{} cannot be opened. Give the path of a JSON file.", path));
-  std::string text(kMostFileBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(in.gcount()));
-  if (text.size() > kMostFileBytes) {
-    throw Error(fmt::format("{} is longer than {} bytes, so it is no file of constants.", path,
-                            kMostFileBytes));
-  }
-  Json json = Json::parse(text, nullptr, false);
+  const std::optional<std::string> text = read_whole_file(path, kMostFileBytes);
+  if (!text) throw Error(fmt::format("{} cannot be opened. Give the path of a JSON file.", path));
+  Json json = Json::parse(*text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) {
     throw Error(fmt::format("{} is not a JSON object. Compare it with phones/8gen3.json.", path));
   }
