@@ -30,6 +30,8 @@ struct Contender {
 
 Contender reference_contender();
 Contender q8_contender();
+// Multiplies rows in strips with prepared tokens.
+Contender q8_strips_contender(const char* implementation, tensor::Type type);
 Contender float_contender();
 Contender int8_contender(const char* implementation);
 // Computes from weights of this type, unpacked a few strips at a time.

@@ -69,6 +69,9 @@ void run(const std::vector<size_t>& token_counts) {
              peaks[0] * 1e-12, probes.int8_name, peaks[1] * 1e-12, probes.bf16_name,
              peaks[2] * 1e-12, probes.f32_name);
   std::vector<Contender> contenders = {q8_contender(),
+                                       q8_strips_contender("avx2", tensor::Type::kQ4_0),
+                                       q8_strips_contender("avx512", tensor::Type::kQ4_0),
+                                       q8_strips_contender("avx512", tensor::Type::kQ4_K),
                                        float_contender(),
                                        int8_contender("avx2"),
                                        int8_contender("avx512"),
