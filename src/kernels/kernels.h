@@ -58,8 +58,8 @@ using MatmulQ8 = void(const MatmulWeight& weight, size_t n_tokens, const std::by
 using MatmulSpread = void(const MatmulWeight& weight, size_t n_tokens, const TokenBlock* x,
                           float* y, size_t y_stride);
 // Makes the blocks of one token from its row, or from a piece of its row: block b is blocks[b *
-// step], where `step` tokens are in a group.
-using SpreadToken = void(const std::byte* row, size_t k, TokenBlock* blocks, size_t step);
+// stride], where `stride` tokens are in a group.
+using SpreadToken = void(const std::byte* row, size_t k, TokenBlock* blocks, size_t stride);
 
 // Multiplies many tokens with int8 panels: whole-number sums over the whole of k, times the token's
 // scale, times the row's, in this order. All implementations agree to the bit.

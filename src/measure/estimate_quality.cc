@@ -13,13 +13,13 @@ namespace troika::measure {
 
 EstimateQuality::EstimateQuality(const kernels::Table& table,
                                  const plan::PromptAttention& attention, int n_heads,
-                                 size_t tile_step)
+                                 size_t tile_stride)
     : table_(table),
       attention_(attention),
       n_heads_(static_cast<size_t>(n_heads)),
       first_position_(
           static_cast<size_t>(std::max(attention.from, plan::PromptAttention::kLeastFrom))),
-      tile_step_(tile_step) {
+      tile_stride_(tile_stride) {
   const auto add = [&](std::string name, attention::EstimateWay way) {
     names_.push_back(std::move(name));
     ways_.push_back(std::move(way));
@@ -46,7 +46,7 @@ void EstimateQuality::observe_attention(const model::Op& op, int key_head,
   const size_t first = positions.size() - n_tokens;
   for (size_t t = (kTile - first % kTile) % kTile; t + kTile <= n_tokens; t += kTile) {
     const size_t begin = first + t;
-    if (begin < first_position_ || begin / kTile % tile_step_ != 0) continue;
+    if (begin < first_position_ || begin / kTile % tile_stride_ != 0) continue;
     std::vector<attention::EstimateRecall> found(ways_.size());
     attention::add_recall(table_, positions, queries.from(t), begin, ways_, found);
     attention::ScalesOfTile scales;

@@ -37,11 +37,11 @@ struct SeenByWeight {
 
 class EstimateQuality : public lanes::InputObserver {
  public:
-  // Looks at every tile_step-th tile from the plan's first sparse position on, but from none with
+  // Looks at every tile_stride-th tile from the plan's first sparse position on, but from none with
   // fewer than kLeastFrom positions before it. If the plan has no scales, no way takes scales from
   // buckets.
   EstimateQuality(const kernels::Table& table, const plan::PromptAttention& attention, int n_heads,
-                  size_t tile_step);
+                  size_t tile_stride);
 
   void observe(const model::Op&, const float*, int, int) override {}
   // Several lanes may show heads at the same time.
@@ -67,7 +67,7 @@ class EstimateQuality : public lanes::InputObserver {
   plan::PromptAttention attention_;
   size_t n_heads_;
   size_t first_position_;
-  size_t tile_step_;
+  size_t tile_stride_;
   std::vector<std::string> names_;
   std::vector<attention::EstimateWay> ways_;
   std::mutex mutex_;  // guards what follows

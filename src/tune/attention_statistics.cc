@@ -87,11 +87,11 @@ double worst_of(const std::vector<Kept>& queries, const Of& of) {
 
 AttentionStatistics::AttentionStatistics(const kernels::Table& table,
                                          const model::Blueprint& blueprint, size_t from,
-                                         size_t tile_step)
+                                         size_t tile_stride)
     : table_(table),
       n_kv_heads_(static_cast<size_t>(blueprint.n_kv_heads)),
       from_(from),
-      tile_step_(tile_step),
+      tile_stride_(tile_stride),
       kept_(static_cast<size_t>(blueprint.n_layers) * n_kv_heads_),
       scales_(static_cast<size_t>(blueprint.n_layers) * static_cast<size_t>(blueprint.n_heads)) {}
 
@@ -105,7 +105,7 @@ void AttentionStatistics::observe_attention(const model::Op& op, int key_head,
   for (size_t t = (kTileTokens - first % kTileTokens) % kTileTokens; t + kTileTokens <= n_tokens;
        t += kTileTokens) {
     const size_t begin = first + t;
-    if (begin < from_ || begin / kTileTokens % tile_step_ != 0) continue;
+    if (begin < from_ || begin / kTileTokens % tile_stride_ != 0) continue;
     look_at_tile(positions, queries.from(t), begin, &kept);
     look_at_scales(positions, queries.from(t), begin, head * queries.n_group);
   }

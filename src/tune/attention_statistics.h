@@ -30,9 +30,9 @@ struct KeptByWeight {
 // their softmax lies in the list that the tile would have.
 class AttentionStatistics : public lanes::InputObserver {
  public:
-  // Looks at tiles from position `from` on, each tile_step-th of them.
+  // Looks at tiles from position `from` on, each tile_stride-th of them.
   AttentionStatistics(const kernels::Table& table, const model::Blueprint& blueprint, size_t from,
-                      size_t tile_step);
+                      size_t tile_stride);
 
   void observe(const model::Op&, const float*, int, int) override {}
   void observe_attention(const model::Op& op, int key_head, const attention::Positions& positions,
@@ -69,7 +69,7 @@ class AttentionStatistics : public lanes::InputObserver {
   const kernels::Table& table_;
   size_t n_kv_heads_;
   size_t from_;
-  size_t tile_step_;
+  size_t tile_stride_;
   // What each head of keys kept for each query that was looked at.
   std::vector<std::vector<Kept>> kept_;
   // The sums of the scales of a head of queries.

@@ -90,8 +90,8 @@ struct HalfRow {
 };
 
 template <typename Format, int kRows, int kTokens>
-TROIKA_INLINE inline void tile_step(const std::byte* first, size_t row_bytes, const Q8Row* x,
-                                    size_t i, float32x4_t (&sums)[kRows][kTokens]) {
+TROIKA_INLINE inline void tile_super_block(const std::byte* first, size_t row_bytes, const Q8Row* x,
+                                           size_t i, float32x4_t (&sums)[kRows][kTokens]) {
   unrolled<kRows>([&](auto r) TROIKA_INLINE {
     const std::byte* c = first + r * row_bytes;
     float scales[8], minima[8];
@@ -116,7 +116,7 @@ void tile(const std::byte* row, size_t row_bytes, const std::byte* x, size_t x_s
   size_t i = 0;
   for (; i + kSuperBlock <= k; i += kSuperBlock, row += Format::kBytes) {
     prefetch_ahead<Format, kRows>(row, row_bytes);
-    tile_step<Format, kRows, kTokens>(row, row_bytes, tokens, i, sums);
+    tile_super_block<Format, kRows, kTokens>(row, row_bytes, tokens, i, sums);
   }
   if (Format::kBlock < kSuperBlock && i < k) {
     prefetch_ahead<Format, kRows>(row, row_bytes);
@@ -124,7 +124,7 @@ void tile(const std::byte* row, size_t row_bytes, const std::byte* x, size_t x_s
     for (size_t r = 0; r < kRows; ++r) {
       pad_rest<Format>(row + r * row_bytes, k - i, rest + r * Format::kBytes);
     }
-    tile_step<Format, kRows, kTokens>(rest, Format::kBytes, tokens, i, sums);
+    tile_super_block<Format, kRows, kTokens>(rest, Format::kBytes, tokens, i, sums);
   }
   unrolled<kRows>([&](auto r) TROIKA_INLINE {
     unrolled<kTokens>([&](auto t) TROIKA_INLINE { y[t * y_stride + r] = total(sums[r][t]); });

@@ -1,7 +1,7 @@
 // What every tile of integer dot products needs. Included inside of a target region and an
 // anonymous namespace.
 
-constexpr size_t kSuperBlock = 256;  // counts weights of one step of a tile
+constexpr size_t kSuperBlock = 256;  // counts weights that a tile takes at a time
 
 // Copies what the tiles read at the end of a row: the rest of it, followed by zeros, so that the
 // last step is like all others. A zero block has scale 0. `buffer` has room for Format::kBytes.

@@ -5,11 +5,11 @@ constexpr size_t kLeastTokens = 5;  // with fewer tokens preparing them does not
 constexpr size_t kTokenBlocks = 4608;
 
 template <typename Levels>
-void spread_blocks(const std::byte* row, size_t k, TokenBlock* blocks, size_t step) {
+void spread_blocks(const std::byte* row, size_t k, TokenBlock* blocks, size_t stride) {
   const Q8Row x = q8_row(row, k);
   const size_t n_blocks = n_token_blocks(k);
   for (size_t b = 0; b < n_blocks; ++b) {
-    TokenBlock& block = blocks[b * step];
+    TokenBlock& block = blocks[b * stride];
     std::memcpy(block.fours, x.q + b * kQ8Block, kQ8Block);
     std::memcpy(&block.pair_of_sums, x.sum + 2 * b, sizeof(block.pair_of_sums));
     block.scale = x.scale[b];

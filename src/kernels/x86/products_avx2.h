@@ -14,7 +14,7 @@ template <Type kType>
 void matmul_q8_strips_avx2(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                            size_t x_stride_bytes, float* y, size_t y_stride);
 template <Type kType>
-void spread_token_avx2(const std::byte* row, size_t k, TokenBlock* blocks, size_t step);
+void spread_token_avx2(const std::byte* row, size_t k, TokenBlock* blocks, size_t stride);
 template <Type kType>
 void matmul_spread_avx2(const MatmulWeight& weight, size_t n_tokens, const TokenBlock* x, float* y,
                         size_t y_stride);

@@ -52,8 +52,8 @@ void matmul_q8_strips_avx2(const MatmulWeight& weight, size_t n_tokens, const st
   multiply_strips<kType>(weight, n_tokens, x, x_stride_bytes, y, y_stride, matmul_q8_avx2<kType>);
 }
 template <Type kType>
-void spread_token_avx2(const std::byte* row, size_t k, TokenBlock* blocks, size_t step) {
-  spread_blocks<typename Strip<kType>::Levels>(row, k, blocks, step);
+void spread_token_avx2(const std::byte* row, size_t k, TokenBlock* blocks, size_t stride) {
+  spread_blocks<typename Strip<kType>::Levels>(row, k, blocks, stride);
 }
 template <Type kType>
 void matmul_spread_avx2(const MatmulWeight& weight, size_t n_tokens, const TokenBlock* x, float* y,

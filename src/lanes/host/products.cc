@@ -212,16 +212,16 @@ void multiply_rows(const ProductWork& work, int64_t begin, int64_t end) {
   }
 }
 
-// Brings one row into blocks that stand `step` apart, through a piece that stays in the first-level
-// cache.
+// Brings one row into blocks that stand `stride` apart, through a piece that stays in the
+// first-level cache.
 void spread_row(const BoundProduct& product, const kernels::Table& kernels, const float* x,
-                size_t k, kernels::TokenBlock* blocks, size_t step) {
+                size_t k, kernels::TokenBlock* blocks, size_t stride) {
   constexpr size_t kPiece = 8 * kernels::kQ8Padding;
   alignas(64) std::byte quantized[kernels::q8_row_bytes(kPiece)];
   for (size_t i = 0; i < k; i += kPiece) {
     const size_t n = std::min(kPiece, k - i);
     kernels.quantize_activations(x + i, quantized, n);
-    product.spread_token(quantized, n, blocks + i / kernels::kQ8Block * step, step);
+    product.spread_token(quantized, n, blocks + i / kernels::kQ8Block * stride, stride);
   }
 }
 
