@@ -30,13 +30,12 @@ void limit_slots(size_t most_bytes, cache::KvShape* shape) {
 // Returns the shape of a cache that could grow to as many slots as there may ever be; `count_texts`
 // says how many there are now. Where nothing is computed, positions count, but keys and values need
 // no memory.
-cache::KvShape largest_shape(const Engine& engine, size_t available_bytes) {
+cache::KvShape largest_shape(const Engine& engine, Passes::AvailableBytes available) {
   cache::KvShape shape = prepare::kv_shape(engine.plan(), engine.blueprint());
   shape.most_positions = engine.plan().context;
-  const int64_t n_slots =
-      engine.phone().machine == nullptr
-          ? prepare::most_slots(engine.ledger(), shape, kMostTexts, available_bytes)
-          : int64_t{shape.most_slots} * kMostTexts;
+  const int64_t n_slots = engine.phone().machine == nullptr
+                              ? prepare::most_slots(engine.ledger(), shape, kMostTexts, available())
+                              : int64_t{shape.most_slots} * kMostTexts;
   shape.most_slots = static_cast<int>(std::min<int64_t>(n_slots, INT_MAX));
   if (!engine.has_values()) shape.n_layers = 0;
   lanes::Memory* const memory = lanes::owned_memory(engine.machine());
@@ -56,8 +55,7 @@ size_t Passes::available_here() { return available_memory_bytes(); }
 Passes::Passes(Engine& engine, plan::Ledger* ledger, AvailableBytes available)
     : runner(engine.machine()),
       chunk_policy(schedule::make_policy(engine.plan().order, orders_heads(engine))),
-      kv(largest_shape(engine, available()),
-         lanes::pieces_of(lanes::owned_memory(engine.machine()))),
+      kv(largest_shape(engine, available), lanes::pieces_of(lanes::owned_memory(engine.machine()))),
       sequences(kv, kMostIdleTexts),
       batches(engine),
       engine_(engine),
