@@ -295,6 +295,46 @@ TEST_F(BatcherTest, StepsAndPartsOfPromptsTakeTurns) {
   EXPECT_GE(batcher.statistics().n_prompt_parts, 4);
 }
 
+// Where prompts and steps are of one class, a pass has a step and a part of a prompt. How long it
+// takes says nothing about steps, and it is wider than they are.
+TEST(BatcherOfOneClass, TimesOfStepsBesidePartsOfPromptsAreNotLearned) {
+  TinyModel model = model_of("llama");
+  model.context = 2048;
+  prepare::Options options = options_of("same");
+  options.memory.context = 2048;
+  options.prompts.chunk = 256;
+  TinyEngine tiny(model, options);
+  const auto drafter = make_drafter(*tiny.engine, options, {});
+  Batcher batcher(*tiny.engine);
+  const auto submit = [&](size_t n_prompt, int most_tokens, draft::Drafter* with) {
+    AnswerRequest request;
+    request.prompt = test_support::random_tokens(model, n_prompt);
+    request.prompt[0] = static_cast<Token>(3 + n_prompt % 5);
+    request.sampler.temperature = 0.0f;
+    request.options.most_tokens = most_tokens;
+    request.options.ignore_end = true;
+    request.options.drafter = with;
+    return batcher.submit(std::move(request));
+  };
+  submit(20, 300, drafter.get());
+  while (batcher.statistics().n_steps == 0) batcher.step();
+  const int other = submit(1500, 2, nullptr);
+  int64_t most_beside = 0;
+  while (!batcher.is_done(other)) {
+    const engine::BatcherStatistics before = batcher.statistics();
+    batcher.step();
+    const engine::BatcherStatistics& now = batcher.statistics();
+    if (now.n_steps == before.n_steps) continue;
+    most_beside = std::max(most_beside, now.n_prompt_rows - before.n_prompt_rows);
+  }
+  for (const auto& [width, ms] : drafter->costs().measured()) {
+    EXPECT_LE(width, tiny.engine->plan().most_step_rows()) << ms << " ms";
+  }
+  if (most_beside < draft::kMostPassRows) {
+    GTEST_SKIP() << "this machine is too slow for parts of " << draft::kMostPassRows << " tokens";
+  }
+}
+
 TEST_F(BatcherTest, NoMoreBeginThanHaveRoomToEnd) {
   Batcher batcher(*tiny_.engine);
   for (int i = 0; i < 100; ++i) {

@@ -127,6 +127,7 @@ int Drafter::best_size(int most_nodes, Company company) const {
   const int most = std::min(most_nodes, static_cast<int>(order_.size()));
   if (options_.is_fixed) return most;
   if (costs_.widest_measured() == 0) return 0;  // the time of plain decoding must be known first
+  if (company.n_rows + 1 >= kMostPassRows) return 0;
   const int widest = std::min(
       {most + 1, kMostWidening * costs_.widest_measured(), kMostPassRows - company.n_rows});
   double tokens = company.n_tokens + 1.0;
@@ -212,7 +213,8 @@ void Drafter::learn(const Verdict& verdict) {
 
 void Drafter::measured(int width, double ms) {
   statistics_.pass_ms += ms;
-  costs_.learn(width, ms);
+  // Plans may have wider steps than drafts ever make.
+  if (width >= 1 && width <= kMostPassRows) costs_.learn(width, ms);
 }
 
 }  // namespace troika::draft

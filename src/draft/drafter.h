@@ -98,7 +98,8 @@ class Drafter {
   // Is told what became of the last draft.
   void learn(const Verdict& verdict);
   // Is told what the draft's pass took; `width` counts the text's last token, too, and the rows of
-  // other texts.
+  // other texts. It is 0 where the pass read a part of a prompt too, which says nothing about
+  // steps.
   void measured(int width, double ms);
 
   const Statistics& statistics() const { return statistics_; }

@@ -136,6 +136,21 @@ TEST(Drafter, DraftsLessInCompanyThatWouldWait) {
   EXPECT_GT(sure.drafter->propose(sure.text, 7, {7, 7.0}).size(), 0);
 }
 
+// More answers may step together than a draft's pass may have rows.
+TEST(Drafter, LeavesPassesAloneThatAreWiderThanItsOwn) {
+  DrafterOptions options;
+  for (int width = 1; width <= 16; ++width)
+    options.costs_ms.emplace_back(width, 10.0 + 0.1 * width);
+  WithCounter run(0.97f, options);
+  for (const int n_rows : {kMostPassRows - 1, kMostPassRows, 3 * kMostPassRows}) {
+    EXPECT_EQ(run.drafter->propose(run.text, 7, {n_rows, 7.0}).size(), 0) << n_rows;
+    run.drafter->measured(n_rows + 1, 16.0);
+  }
+  run.drafter->measured(0, 50.0);
+  EXPECT_EQ(run.drafter->costs().widest_measured(), kMostPassRows);
+  EXPECT_EQ(run.drafter->statistics().pass_ms, 3 * 16.0 + 50.0);
+}
+
 TEST(Drafter, DropsGuessesThatAreNoTokens) {
   WithCounter run(0.9f, {8, /*is_fixed=*/true, /*n_vocab=*/4});
   EXPECT_EQ(run.drafter->propose(run.text, 7).size(), 3);

@@ -86,12 +86,13 @@ class Session {
   // most `most_rows` rows to the batch: the last token, and a draft. `company` says who else shares
   // the pass. It returns how many tokens this session may expect of it. The second is told the
   // logits of these rows, in order, appends the tokens that they give, and says which rows are
-  // kept. Where it throws, the history stays. Both REQUIRE that the engine's pass mutex is held.
+  // kept. `n_step_rows` counts the rows of the pass, and is 0 where some were a prompt's. Where it
+  // throws, the history stays. Both REQUIRE that the engine's pass mutex is held.
   // The first REQUIRES what `step` does, and that there are no logits yet.
   double add_step(draft::Drafter* drafter, int most_tokens, int most_rows, draft::Company company,
                   cache::Batch* batch);
   Stepped take_step(Sampler& sampler, draft::Drafter* drafter,
-                    std::span<const std::span<const float>> logits, double pass_ms, int n_rows,
+                    std::span<const std::span<const float>> logits, double pass_ms, int n_step_rows,
                     const IsLast& is_last, std::vector<int>* kept);
   // Says whether there are logits already, as behind a prompt; then `step` needs no pass.
   bool has_logits() const { return has_logits_; }

@@ -55,7 +55,8 @@ double Session::add_step(draft::Drafter* drafter, int most_tokens, int most_rows
 
 Session::Stepped Session::take_step(Sampler& sampler, draft::Drafter* drafter,
                                     std::span<const std::span<const float>> logits, double pass_ms,
-                                    int n_rows, const IsLast& is_last, std::vector<int>* kept) {
+                                    int n_step_rows, const IsLast& is_last,
+                                    std::vector<int>* kept) {
   const size_t n_before = history_.size();
   path_.clear();
   kept->clear();
@@ -88,7 +89,7 @@ Session::Stepped Session::take_step(Sampler& sampler, draft::Drafter* drafter,
   for (const int node : path_) kept->push_back(node + 1);
   n_cached_ += static_cast<int>(kept->size());
   if (next >= 0) history_.push_back(next);
-  if (drafter != nullptr) drafter->measured(n_rows, pass_ms);
+  if (drafter != nullptr) drafter->measured(n_step_rows, pass_ms);
   const auto n_drafted = static_cast<int>(path_.size());
   return {.n_tokens = n_drafted + (next >= 0), .n_drafted = n_drafted};
 }

@@ -345,6 +345,7 @@ void Batcher::add_prompt_beside() {
 }
 
 void Batcher::take_steps(double pass_ms) {
+  const int n_step_rows = shares_.back().is_prompt ? 0 : batch_.size();
   kept_.clear();
   for (const Share& share : shares_) {
     Entry& entry = *share.entry;
@@ -363,7 +364,7 @@ void Batcher::take_steps(double pass_ms) {
     guarded(entry, [&] {
       const Session::Stepped stepped =
           entry.session->take_step(entry.sampler, entry.request.options.drafter, logits, pass_ms,
-                                   batch_.size(), entry.is_last, &kept_of_one_);
+                                   n_step_rows, entry.is_last, &kept_of_one_);
       for (const int row : kept_of_one_) kept_.push_back(share.first_row + row);
       taken_.push_back({&entry, stepped});
     });
