@@ -2,9 +2,12 @@
 // its weights lie, and all of its files share the same side files.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <vector>
 
+#include "base/mapped_file.h"
+#include "base/team.h"
 #include "tests/support/logits.h"
 #include "tests/support/split_model.h"
 #include "weights/content_key.h"
@@ -51,6 +54,18 @@ TEST_F(SplitModel, TheKeyOfSideFilesCoversEveryShard) {
     std::filesystem::last_write_time(shard, time + std::chrono::seconds(1));
     EXPECT_NE(weights::content_key(gguf::File::open(shards_[0])), before) << shard;
   }
+}
+
+// Rows of a copy in memory may come to stand side by side, which changes nothing in the file.
+TEST_F(SplitModel, TheKeyOfSideFilesIsThatOfTheFileAndNotOfItsCopyInMemory) {
+  const gguf::File file = gguf::File::open(whole_.path());
+  const uint64_t key = weights::content_key(file);
+  const gguf::File::Shard& shard = file.shards().front();
+  Team team(1);
+  ASSERT_EQ(shard.map->copy_into_memory(team), shard.bytes.size());
+  std::memset(const_cast<std::byte*>(shard.bytes.data() + shard.data_offset), 0x3c,
+              shard.bytes.size() - shard.data_offset);
+  EXPECT_EQ(weights::content_key(file), key);
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include "weights/content_key.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "base/hash.h"
 #include "base/mapped_file.h"
@@ -10,6 +13,19 @@
 namespace troika::weights {
 
 namespace {
+
+// Adds bytes as they stand in the file: a copy of them in memory may have its rows side by side.
+void add_bytes(const gguf::File::Shard& shard, size_t begin, size_t n_bytes, Fnv& hash) {
+  std::vector<std::byte> bytes(n_bytes);
+  const ssize_t n_read = shard.map == nullptr ? -1
+                                              : ::pread(shard.map->descriptor(), bytes.data(),
+                                                        n_bytes, static_cast<off_t>(begin));
+  if (n_read == static_cast<ssize_t>(n_bytes)) {
+    hash.add(std::span<const std::byte>(bytes));
+  } else {
+    hash.add(shard.bytes.subspan(begin, n_bytes));
+  }
+}
 
 void add_shard(const gguf::File::Shard& shard, Fnv& hash) {
   constexpr size_t kSamples = 64, kSampleBytes = 4096;
@@ -22,10 +38,10 @@ void add_shard(const gguf::File::Shard& shard, Fnv& hash) {
   const auto header =
       static_cast<size_t>(std::min<uint64_t>(shard.data_offset, shard.bytes.size()));
   hash.add(shard.bytes.first(header));
-  const std::span<const std::byte> data = shard.bytes.subspan(header);
-  for (size_t i = 0; i < kSamples && !data.empty(); ++i) {
-    const size_t begin = data.size() / kSamples * i;
-    hash.add(data.subspan(begin, std::min(kSampleBytes, data.size() - begin)));
+  const size_t n_data = shard.bytes.size() - header;
+  for (size_t i = 0; i < kSamples && n_data > 0; ++i) {
+    const size_t begin = n_data / kSamples * i;
+    add_bytes(shard, header + begin, std::min(kSampleBytes, n_data - begin), hash);
   }
 }
 

@@ -92,9 +92,7 @@ HeatReport measure_heat(const HeatOptions& options) {
   report.heat.set_tokens(tokens.size());
   report.heat.set_again(counts.n_pairs, counts.n_again);
   report.path = prepare::neuron_file_path("heat", engine.file());
-  // The file is opened anew, because the engine may have put rows side by side in its copy.
-  const gguf::File file = gguf::File::open(engine.file().path());
-  weights::write_heat(report.path, weights::content_key(file), report.heat);
+  weights::write_heat(report.path, weights::content_key(engine.file()), report.heat);
   return report;
 }
 
