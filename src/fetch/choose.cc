@@ -135,6 +135,12 @@ const HubModel& default_model(const std::vector<const HubModel*>& models, std::s
   return *best;
 }
 
+// Says whether a file, whose name is in capitals, holds an importance matrix. A model that was
+// quantised with one may say so in its name, and then says its type too.
+bool is_importance_matrix(std::string_view name) {
+  return name.find("IMATRIX") != std::string_view::npos && type_in(without_end(name)).empty();
+}
+
 }  // namespace
 
 uint64_t HubModel::bytes() const {
@@ -156,7 +162,7 @@ std::vector<HubModel> models_of(const std::vector<HubFile>& files) {
   std::map<Key, std::map<uint32_t, HubFile>> groups;
   for (const HubFile& file : files) {
     const std::string name = upper(name_of(file.path));
-    if (name.starts_with("MMPROJ") || name.find("IMATRIX") != std::string::npos) continue;
+    if (name.starts_with("MMPROJ") || is_importance_matrix(name)) continue;
     const auto shard = gguf::parse_shard_name(file.path);
     const Key key = {shard ? std::string(shard->stem) : file.path, shard ? shard->count : 0};
     groups[key].emplace(shard ? shard->number : 1, file);

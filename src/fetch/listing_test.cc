@@ -75,6 +75,7 @@ TEST(Listing, LabelsAreTypesInNames) {
   EXPECT_EQ(label_of("BF16/m-BF16-00001-of-00001.gguf"), "BF16");
   EXPECT_EQ(label_of("stories260K.gguf"), "stories260K");
   EXPECT_EQ(label_of("Q10.gguf"), "Q10");
+  EXPECT_EQ(label_of("m-imatrix-Q4_K_M.gguf"), "Q4_K_M");
 }
 
 TEST(Listing, ShardsAreOneModel) {

@@ -101,6 +101,13 @@ ChannelFile::ChannelFile(const Store& store, const ChannelFileOptions& options,
     throw Error(fmt::format("{}: the file that was just written {}. Try again, or use ‹no-cache›.",
                             options.path, problem));
   }
+  // Another process may have put its file there meanwhile.
+  if (std::any_of(inputs.begin(), inputs.end(), is_missing)) {
+    throw Error(fmt::format(
+        "{}: another run with other options has just written this file. Try again, or use "
+        "‹no-cache›.",
+        options.path));
+  }
 }
 
 std::string ChannelFile::read(const ChannelFileOptions& options) {
