@@ -181,8 +181,8 @@ struct GivenPlan {
   std::optional<plan::Plan> base;
   // Says that the base is left where memory has no room for all weights and it wants them there.
   bool may_leave_base = false;
-  // Says that prompts of a plan from a file are computed as steps, in the context that is asked
-  // for: whoever looks at steps reads texts so.
+  // Says that prompts of a plan from a file are computed as steps, on one lane, in the context that
+  // is asked for: whoever looks at steps reads texts so.
   bool is_read_as_steps = false;
 };
 

@@ -2,7 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
+
+#include "base/atomic_file.h"
 #include "base/error.h"
+#include "engine/engine.h"
+#include "plan/cuts/cuts.h"
+#include "plan/plan_json.h"
+#include "prepare/plan/saved_plan.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 #include "tune/default_text.h"
@@ -36,6 +44,43 @@ TEST(Sparsity, P12ThresholdsLeaveTheWantedShareLive) {
   EXPECT_NE(report.rows[1].perplexity, report.perplexity);
   EXPECT_EQ(report.rows[1].thresholds.size(), model.n_layers);
   EXPECT_TRUE(report.rows[1].plan.ffn.is_by_neuron());
+}
+
+// Lanes that divide tokens would show their activations at the same time.
+TEST(Sparsity, P12OneLaneReadsWhatSeveralWouldDivide) {
+  test::TempFolder folder;
+  const std::string path = folder.file("tiny.gguf");
+  write_tiny_model(test_support::tiny_model("llama"), path);
+  SparsityOptions options = options_for(path);
+  options.engine.lanes.n_threads = 2;
+  const SparsityReport usual = measure_sparsity(options);
+  options.engine.lanes.n_threads = 0;
+  options.engine.lanes.cores = {{{}, 1}, {{}, 1}};
+  options.engine.lanes.cuts = {plan::cut_from_text("ffn@2=tokens:0:1,1:1")};
+  options.engine.lanes.lengths = {plan::length_from_text("0:150,1:150")};
+  const SparsityReport asked = measure_sparsity(options);
+  plan::PlanFile divided;
+  {
+    const engine::Engine engine(options.engine);
+    divided = {prepare::plan_identity(engine.file()), engine.plan(), std::nullopt};
+  }
+  ASSERT_EQ(divided.plan.lanes.size(), 2u);
+  ASSERT_FALSE(divided.plan.cuts.empty());
+  options = options_for(path);
+  options.engine.lanes.n_threads = 0;
+  options.engine.plan.file = folder.file("divided.json");
+  write_file(options.engine.plan.file, plan::to_json(divided));
+  const SparsityReport read = measure_sparsity(options);
+  for (const SparsityReport* report : {&asked, &read}) {
+    ASSERT_EQ(report->rows.size(), 2u);
+    const plan::Plan& plan = report->rows[1].plan;
+    EXPECT_EQ(plan.lanes.size(), 1u);
+    EXPECT_EQ(plan.n_threads(), 2);
+    EXPECT_TRUE(plan.cuts.empty());
+    EXPECT_TRUE(plan.lengths.empty());
+    EXPECT_EQ(report->rows[1].thresholds, usual.rows[1].thresholds);
+    EXPECT_EQ(report->perplexity, usual.perplexity);
+  }
 }
 
 // All activations of a large model would be gigabytes, so thresholds come of some of them.

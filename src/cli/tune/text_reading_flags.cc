@@ -14,24 +14,20 @@
 namespace troika::cli {
 namespace {
 
-constexpr const char* kOfReading[] = {"--prefill",
-                                      "--attention",
-                                      "--attention-share",
-                                      "--attention-from",
-                                      "--attention-above",
-                                      "--attention-lanes",
-                                      "--attention-heads",
-                                      "--attention-buckets",
-                                      "--chunk",
-                                      "--order",
-                                      "--in-flight",
-                                      "--context",
-                                      "--ffn",
-                                      "--neuron-predictor"};
+constexpr const char* kOfReading[] = {
+    "--prefill",         "--attention",         "--attention-share",
+    "--attention-from",  "--attention-above",   "--attention-lanes",
+    "--attention-heads", "--attention-buckets", "--chunk",
+    "--order",           "--in-flight",         "--cut",
+    "--length",          "--context",           "--ffn",
+    "--neuron-predictor"};
 
 std::string why_reading_sets(std::string_view name) {
   if (name == "--context") {
     return fmt::format("the text is read in windows of {} tokens", tune::kReadTogether);
+  }
+  if (name == "--cut" || name == "--length") {
+    return "the text is read on one lane, which sees its tokens in their order";
   }
   if (name == "--ffn" || name == "--neuron-predictor") {
     return "this command says itself which neurons are computed";

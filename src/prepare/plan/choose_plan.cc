@@ -9,6 +9,7 @@
 #include "plan/prompt_attention.h"
 #include "prepare/memory.h"
 #include "prepare/plan/make_plan.h"
+#include "prepare/plan/one_lane.h"
 #include "prepare/plan/saved_plan.h"
 #include "prepare/side_files.h"
 
@@ -35,6 +36,7 @@ plan::Plan plan_of_file(const Options& options, const OpenedModel& model) {
     plan.prefill_reason = "a text is read as steps are computed";
     plan.attention = {};
     plan.context = std::max(plan.context, options.memory.context);
+    put_on_one_lane(&plan);
   }
   plan::check_attention(plan);  // cuts were added
   plan::check_head_shares(plan.attention, model.blueprint.n_layers, model.blueprint.n_heads);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/session.h"
+#include "prepare/plan/one_lane.h"
 
 namespace troika::tune {
 namespace {
@@ -34,6 +35,7 @@ prepare::Options reading_options(const prepare::Options& asked, plan::FfnForm fo
   options.ffn.form = form;
   options.ffn.has_predictor = options.ffn.may_predict = false;
   options.memory.context = kReadTogether;
+  prepare::put_on_one_lane(&options);
   return options;
 }
 

@@ -14,7 +14,8 @@ namespace troika::tune {
 inline constexpr int kReadTogether = 512;  // counts tokens that are read from a fresh beginning
 
 // Returns `asked`, changed so that every token is computed as steps are, by neuron or with all
-// neurons, and no predictor leaves a neuron out. Throws UsageError for a virtual phone.
+// neurons, on one lane, because observers see tokens in the order of the text, and no predictor
+// leaves a neuron out. Throws UsageError for a virtual phone.
 prepare::Options reading_options(const prepare::Options& asked, plan::FfnForm form);
 
 struct Reading {
