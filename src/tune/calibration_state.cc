@@ -21,7 +21,7 @@ constexpr uint64_t kVersion = 1;
 }  // namespace
 
 CalibrationState::CalibrationState(const std::string& folder, const std::string& identity,
-                                   const std::string& kind)
+                                   const std::string& kind, bool is_anew)
     : text_("{}") {
   if (folder.empty()) return;
   std::error_code failure;
@@ -34,6 +34,7 @@ CalibrationState::CalibrationState(const std::string& folder, const std::string&
   hash.add(kVersion);
   hash.add(identity);
   path_ = fmt::format("{}/{}-{:016x}.json", folder, kind, hash.value());
+  if (is_anew && std::filesystem::is_regular_file(path_, failure)) remove();
   load();
 }
 

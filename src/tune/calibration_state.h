@@ -11,10 +11,10 @@ namespace troika::tune {
 class CalibrationState {
  public:
   // Makes the folder where it is missing; an empty name keeps nothing. The identity says which
-  // calibration it is: each has a file of its own, KIND-KEY.json. Throws Error where the file that
-  // is there cannot be understood.
+  // calibration it is: each has a file of its own, KIND-KEY.json. `is_anew` removes what an earlier
+  // one found out. Throws Error where the file that is there cannot be understood.
   CalibrationState(const std::string& folder, const std::string& identity,
-                   const std::string& kind = "calibration");
+                   const std::string& kind = "calibration", bool is_anew = false);
 
   // Returns what the pass of this name found out: from the file, or by running it. A result that
   // was just found also goes through text, so that both ways give the same.

@@ -41,6 +41,20 @@ TEST_F(CalibrationStates, APassOfACutOffCalibrationIsNotRunAgain) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.file("side")));
 }
 
+// What was measured beside other programs must not come back when somebody asks for it anew.
+TEST_F(CalibrationStates, WhatWasFoundIsRemovedWhereAllIsToBeFoundAnew) {
+  {
+    CalibrationState state(folder_.file("side"), "a model and a text");
+    EXPECT_EQ(find(state, "first", 1.0), 1.0);
+  }
+  CalibrationState anew(folder_.file("side"), "a model and a text", "calibration", true);
+  EXPECT_EQ(anew.n_found_earlier(), 0u);
+  EXPECT_EQ(find(anew, "first", 2.0), 2.0);
+  // A run that is cut off in its turn goes on with its own values.
+  CalibrationState next(folder_.file("side"), "a model and a text");
+  EXPECT_EQ(find(next, "first", 3.0), 2.0);
+}
+
 // A pass may need what another one finds out.
 TEST_F(CalibrationStates, WhatAPassFindsOnItsWayIsKeptToo) {
   {

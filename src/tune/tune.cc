@@ -62,7 +62,9 @@ class Tuner {
         file_(gguf::File::open(request.options.model.file)),
         blueprint_(model::read(file_)),
         weights_(file_, blueprint_),
-        options_(request.options) {
+        options_(request.options),
+        keeps_lanes_(request.keeps_lanes && options_.lanes.n_threads == 0 &&
+                     options_.lanes.cores.empty()) {
     const int longest = *std::max_element(request.prompts.begin(), request.prompts.end());
     if (const int most = std::max(kWindow, blueprint_.trained_context); longest > most) {
       throw UsageError(fmt::format(
@@ -70,7 +72,8 @@ class Tuner {
           longest, blueprint_.trained_context, most));
     }
     options_.memory.context = std::max(longest, kWindow) + kContextBeside;
-    state_ = std::make_unique<tune::CalibrationState>(request.folder, identity(), "tuning");
+    state_ = std::make_unique<tune::CalibrationState>(request.folder, identity(), "tuning",
+                                                      request.is_anew);
     result_.n_found_earlier = state_->n_found_earlier();
   }
 
@@ -92,14 +95,14 @@ class Tuner {
   // Returns everything that findings depend on.
   std::string identity() const {
     const prepare::Options& options = request_.options;
-    return fmt::format("{}\n{:016x}\n{}\n{:016x}\n{} {} {} {} {}\n{}\n{} {} {}",
+    return fmt::format("{}\n{:016x}\n{}\n{:016x}\n{} {} {} {} {}\n{}\n{} {} {} {}",
                        program_name(kernels::choose(detect_cpu_features(), options.kernels)),
                        weights::content_key(file_), prepare::plan_identity(file_).machine,
                        hash_of(request_.text), options.lanes.n_threads,
                        plan::lanes_text(options.lanes.cores), asked_name(),
                        tensor::type_name(options.memory.kv_type), request_.seconds,
                        fmt::join(request_.prompts, ","), request_.attention_share,
-                       share_rule_name(request_.share_rule), request_.most_loss);
+                       share_rule_name(request_.share_rule), request_.most_loss, keeps_lanes_);
   }
 
   JsonFields finding(const std::string& name, const std::function<ordered_json()>& run) {
@@ -306,8 +309,7 @@ class Tuner {
     const JsonFields found = finding("structure of " + before.name, [&] {
       tune::ChooseRequest request;
       request.options = options_;
-      const bool is_asked_for = options_.lanes.n_threads > 0 || !options_.lanes.cores.empty();
-      if (request_.keeps_lanes && !is_asked_for) request.options.lanes.n_threads = usable_cores();
+      if (keeps_lanes_) request.options.lanes.n_threads = usable_cores();
       request.like = &before.plan;
       request.prompts = request_.prompts;
       // Counts the machines that are profiled: one lane of all cores, of half of them, ..., of one
@@ -416,6 +418,7 @@ class Tuner {
   model::Blueprint blueprint_;
   weights::Store weights_;
   prepare::Options options_;  // the request's, with a context as long as what is measured needs
+  bool keeps_lanes_;          // says that the usual ones stay, where none are asked for
   plan::Plan exact_;          // the class that says what the held-out text may go on with
   std::string held_out_text_;
   std::unique_ptr<HeldOut> held_out_;

@@ -29,6 +29,7 @@ struct TuneRequest {
   // Says that threads and lanes stay the usual ones. While other programs take the cores, fewer
   // threads are faster, which is no longer so when those programs have ended.
   bool keeps_lanes = false;
+  bool is_anew = false;  // leaves out what a run measured that was cut off
   // Gets the plan before the measurements are removed, so that nothing is lost where the plan
   // cannot be kept; none: nobody gets it.
   std::function<void(const plan::PlanFile& file)> keep;
@@ -71,7 +72,7 @@ struct Tuning {
 };
 
 // Throws Error. What was measured until then stays in the folder, and a call with the same request
-// goes on with it. At the end it is removed.
+// goes on with it, unless it measures anew. At the end it is removed.
 Tuning tune(const TuneRequest& request, const measure::StageFunction& stage);
 
 }  // namespace troika::tune

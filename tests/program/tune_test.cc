@@ -285,6 +285,20 @@ TEST_F(Tune, APlanThatCannotBeKeptLosesNoMeasurement) {
   EXPECT_TRUE(kept("tuning-").empty());
 }
 
+TEST_F(Tune, AgainMeasuresAnewWhatACutOffRunMeasured) {
+  expect_success(tune());
+  const std::string path = kept_path();
+  fs::remove(path);
+  fs::create_directory(path);
+  expect_refusal(tune(), 1, {"not a regular file"});
+  EXPECT_EQ(kept("tuning-").size(), 1u);
+  fs::remove(path);
+  const Finished again = tune({"--again"});
+  expect_success(again);
+  EXPECT_FALSE(has(again.err, "went on where a run of")) << again.err;
+  EXPECT_TRUE(kept("tuning-").empty());
+}
+
 TEST_F(Tune, OptionsWithoutEffectAreNoted) {
   const Finished idle = run({"tune", model_, "--text", text_, "--threads", "1", "--prefill", "bf16",
                              "--prompts", "33", "--seconds", "1", "--most-loss", "1"});

@@ -85,6 +85,8 @@ bool is_machine_busy() {
 // Shows a bar for each stage, and looks whether the work was cut off.
 class Stages {
  public:
+  explicit Stages(bool is_anew) : is_anew_(is_anew) {}
+
   measure::StageFunction function() {
     return [this](const std::string& name) -> ProgressFunction {
       bar_.reset();
@@ -94,13 +96,18 @@ class Stages {
         // Throws only on the thread that made the function: nobody waits for another thread there.
         if (!is_cut_off || std::this_thread::get_id() != thread) return;
         throw Error(
-            "Cut off. What was measured until now is kept: the same command goes on from there.");
+            is_anew_
+                ? "Cut off. --again measures anew; where no plan is kept, the same command without "
+                  "it goes on from here."
+                : "Cut off. What was measured until now is kept: the same command goes on from "
+                  "there.");
       };
     };
   }
   void end() { bar_.reset(); }
 
  private:
+  const bool is_anew_;
   std::unique_ptr<Progress> bar_;
 };
 
@@ -246,8 +253,9 @@ void tune_model(TuneFlags& flags, bool asks) {
   request.attention_share = flags.attention_percent / 100;
   listen_to_signals();
   request.keeps_lanes = is_machine_busy();
+  request.is_anew = flags.again;
   const auto start = std::chrono::steady_clock::now();
-  Stages stages;
+  Stages stages(flags.again);
   std::string path;
   request.keep = [&](const plan::PlanFile& file) {
     stages.end();
@@ -305,8 +313,8 @@ void add_tune(Command& app) {
       "where little is lost. Then lanes, chunk and arrangements by the profile of this machine, "
       "and what drafts cost. The plan is kept in the folder of side files ('troika cache' lists "
       "it), and run, chat, serve, bench and eval use it; --no-plan runs without.\n"
-      "Cut off (Ctrl-C), the same command goes on where it stood. Other programs that run "
-      "meanwhile disturb it.");
+      "Cut off (Ctrl-C), the same command goes on where it stood, unless --again is given. Other "
+      "programs that run meanwhile disturb it.");
   auto flags = std::make_shared<TuneFlags>();
   prepare::Options& options = flags->request.options;
   add_model(*command, "MODEL", options.model.file)->required();
@@ -336,7 +344,9 @@ void add_tune(Command& app) {
                    "The percent of perplexity that int8 may cost in prompts")
       ->shows_default("0.5");
   add_attention(*command, flags);
-  command->add_flag("--again", flags->again, "Also where a plan is kept already");
+  command->add_flag(
+      "--again", flags->again,
+      "Also where a plan is kept already, without what a run measured that was cut off");
   command->add_option("-o,--output", flags->output, "Write the plan to this file as well");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, command] {
