@@ -144,6 +144,11 @@ std::optional<CutProblem> problem_of(const TensorCut& cut, size_t n_lanes) {
   if (cut.least_tokens > cut.most_tokens) {
     return CutProblem{"most_tokens", "is less than least_tokens, so that it holds for nothing"};
   }
+  const bool is_open = cut.most_tokens == TensorCut::kAnyTokens;
+  if (const int most = is_open ? cut.least_tokens : cut.most_tokens; most > kMostSharedTokens) {
+    return CutProblem{is_open ? "least_tokens" : "most_tokens",
+                      fmt::format("is {}, and {} is the most", most, kMostSharedTokens)};
+  }
   const bool is_attention = cut.subgraph == kAttention;
   if (is_attention != !cut.heads.empty() ||
       (is_attention && (!cut.rows.empty() || !cut.tokens.empty() || !cut.op.empty()))) {

@@ -49,6 +49,8 @@ TEST(Cuts, TextsThatAreNotUnderstoodAreRefusedInASentence) {
                            "shadow=rows:0:1",
                            "ffn@=rows:0:1",
                            "ffn@9-2=rows:0:1",
+                           "ffn@2-1048577=rows:0:1,1:1",
+                           "ffn@1048577=rows:0:1,1:1",
                            "ffn@x=rows:0:1",
                            "ffn=heads:0:1",
                            "attention=rows:0:1,1:1",
