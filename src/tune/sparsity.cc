@@ -99,10 +99,8 @@ SparsityReport measure_sparsity(const SparsityOptions& options) {
   std::vector<Token> tokens = engine->tokenizer().encode(options.text);
   tokens.resize(std::min(tokens.size(), options.most_tokens));
   if (tokens.size() < kLeastText) {
-    throw Error(
-        fmt::format("The text has {} tokens, too few to find thresholds; give one of {} or "
-                    "more.",
-                    tokens.size(), kLeastText));
+    throw Error(fmt::format("The text has {} tokens, too few to find thresholds; give {} or more.",
+                            tokens.size(), kLeastText));
   }
   const std::span<const Token> all = tokens;
   const size_t half = tokens.size() / 2, n_steps = options.kept.size() + 2;
@@ -113,7 +111,7 @@ SparsityReport measure_sparsity(const SparsityOptions& options) {
   GateMagnitudes magnitudes(static_cast<size_t>(engine->blueprint().n_layers), half,
                             options.most_magnitudes);
   SparsityReport report;
-  report.n_found = read_tokens(*engine, all.first(half), &magnitudes).n_tokens + 1;
+  report.n_found = read_tokens(*engine, all.first(half), &magnitudes).n_read;
   tell(1);
   const Reading judge = read_tokens(*engine, all.subspan(half), nullptr);
   report.n_measured = judge.n_tokens;

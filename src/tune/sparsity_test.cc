@@ -46,6 +46,19 @@ TEST(Sparsity, P12ThresholdsLeaveTheWantedShareLive) {
   EXPECT_TRUE(report.rows[1].plan.ffn.is_by_neuron());
 }
 
+// The first token of each window is not predicted, but its activations count.
+TEST(Sparsity, P12TokensOfAllWindowsAreCounted) {
+  test::TempFolder folder;
+  const std::string path = folder.file("tiny.gguf");
+  write_tiny_model(test_support::tiny_model("llama"), path);
+  SparsityOptions options = options_for(path);
+  options.most_tokens = 1100;  // two windows for each half
+  options.kept = {1.0};
+  const SparsityReport report = measure_sparsity(options);
+  EXPECT_EQ(report.n_found, 550u);
+  EXPECT_EQ(report.n_measured, 548u);
+}
+
 // Lanes that divide tokens would show their activations at the same time.
 TEST(Sparsity, P12OneLaneReadsWhatSeveralWouldDivide) {
   test::TempFolder folder;

@@ -45,6 +45,7 @@ Reading read_tokens(engine::Engine& engine, std::span<const text::Token> tokens,
   for (size_t first = 0; first + 1 < tokens.size(); first += kReadTogether) {
     const std::span<const text::Token> window =
         tokens.subspan(first, std::min<size_t>(kReadTogether, tokens.size() - first));
+    reading.n_read += window.size();
     engine::Session session(engine);
     engine::Watch watch;
     watch.inputs = observer;

@@ -13,14 +13,14 @@ namespace troika::tune {
 
 inline constexpr int kReadTogether = 512;  // counts tokens that are read from a fresh beginning
 
-// Returns `asked`, changed so that every token is computed as steps are, by neuron or with all
-// neurons, on one lane, because observers see tokens in the order of the text, and no predictor
-// leaves a neuron out. Throws UsageError for a virtual phone.
+// Returns `asked`, changed so that one lane computes every token as steps are, by neuron or with
+// all neurons, and no predictor leaves a neuron out. Throws UsageError for a virtual phone.
 prepare::Options reading_options(const prepare::Options& asked, plan::FfnForm form);
 
 struct Reading {
   double nll = 0.0;
   size_t n_tokens = 0;  // counts tokens that were predicted
+  size_t n_read = 0;    // counts tokens that the observer has seen
   std::vector<text::Token> likeliest;
 
   double perplexity() const { return std::exp(nll / static_cast<double>(n_tokens)); }
@@ -28,8 +28,7 @@ struct Reading {
 
 Reading read_tokens(engine::Engine& engine, std::span<const text::Token> tokens,
                     lanes::InputObserver* observer);
-// Returns the share of positions that have the same likeliest token. REQUIRES: both are of one
-// text.
+// Returns the share of positions with the same likeliest token. REQUIRES: both are of one text.
 double agreement(const Reading& a, const Reading& b);
 
 }  // namespace troika::tune
