@@ -2,9 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
+#include <cerrno>
 #include <cmath>
+#include <csignal>
+#include <cstring>
+#include <string>
 
 #include "base/cpu_features.h"
+#include "base/error.h"
 #include "kernels/choose.h"
 #include "lanes/host/host_machine.h"
 #include "solve/profile/profile_machine.h"
@@ -83,6 +90,29 @@ TEST(ProfileHere, StorageIsReadAndNothingStays) {
     EXPECT_GT(read.us, 0.0);
     EXPECT_GT(read.mb_s, 0.0);
   }
+  EXPECT_EQ(folder.n_files(), 0u);
+}
+
+// The last write that still fits is short and sets no error, so the reason comes with the next one.
+TEST(ProfileHere, AFileThatCannotBeWrittenWholeIsToldWithItsReason) {
+  const test::TempFolder folder;
+  solve::StorageOptions options;
+  options.folder = folder.file("");
+  options.file_bytes = 2u << 20;
+  options.block_bytes = {4096};
+  options.range_bytes = {1u << 20};
+  options.depths = {1};
+  options.each_us = 0.0;
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = (1u << 20) + (1u << 19);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string message = test::message_of<Error>([&] { solve::profile_storage(options, {}); });
+  EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_NE(message.find(std::strerror(EFBIG)), std::string::npos) << message;
   EXPECT_EQ(folder.n_files(), 0u);
 }
 

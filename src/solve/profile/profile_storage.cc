@@ -42,13 +42,14 @@ class ScratchFile {
   ScratchFile(const std::string& folder, uint64_t bytes) : folder_(folder) {
     std::string path = folder + "/storage-XXXXXX";
     const int writer = ::mkostemp(path.data(), O_CLOEXEC);
-    if (writer < 0) fail("a file cannot be made");
+    if (writer < 0) fail("a file cannot be made", errno);
     descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
     is_direct_ = descriptor_ >= 0;
     if (!is_direct_) descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const int error = errno;  // what follows may set another one
     ::unlink(path.c_str());
     try {
-      if (descriptor_ < 0) fail("the file cannot be opened");
+      if (descriptor_ < 0) fail("the file cannot be opened", error);
       write(writer, bytes);
     } catch (...) {
       ::close(writer);
@@ -68,16 +69,23 @@ class ScratchFile {
   void forget() const {
     if (!is_direct_) ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
   }
-  // Returns false where the read failed.
-  bool read(std::byte* to, uint64_t bytes, uint64_t offset) const {
-    return ::pread(descriptor_, to, bytes, static_cast<off_t>(offset)) ==
-           static_cast<ssize_t>(bytes);
+  // Returns the number of the error where the read failed, else 0.
+  int read(std::byte* to, uint64_t bytes, uint64_t offset) const {
+    while (bytes > 0) {
+      const ssize_t n = ::pread(descriptor_, to, bytes, static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return n < 0 ? errno : EIO;  // 0: the file is shorter than what was written
+      to += n;
+      bytes -= static_cast<uint64_t>(n);
+      offset += static_cast<uint64_t>(n);
+    }
+    return 0;
   }
-  [[noreturn]] void fail(const char* problem) const {
+  [[noreturn]] void fail(const char* problem, int error) const {
     throw Error(
         fmt::format("{}: {} to measure the disk with: {}. Use ‹no-storage›, or another "
                     "XDG_CACHE_HOME.",
-                    folder_, problem, std::strerror(errno)));
+                    folder_, problem, std::strerror(error)));
   }
 
  private:
@@ -86,11 +94,15 @@ class ScratchFile {
     auto* words = reinterpret_cast<uint64_t*>(block.get());
     for (uint64_t at = 0; at < bytes; at += kWriteBytes) {
       for (size_t i = 0; i < kWriteBytes / 8; ++i) words[i] = random_bits(at, i);
-      if (::write(writer, block.get(), kWriteBytes) != static_cast<ssize_t>(kWriteBytes)) {
-        fail("the file cannot be written");
+      // A disk that gets full takes a part first, which is no error, and says why only then.
+      for (uint64_t done = 0; done < kWriteBytes;) {
+        const ssize_t n = ::write(writer, block.get() + done, kWriteBytes - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) fail("the file cannot be written", n < 0 ? errno : EIO);
+        done += static_cast<uint64_t>(n);
       }
     }
-    if (::fsync(writer) != 0) fail("the file cannot be written");
+    if (::fsync(writer) != 0) fail("the file cannot be written", errno);
   }
   std::string folder_;
   int descriptor_ = -1;
@@ -100,7 +112,7 @@ class ScratchFile {
 struct Reader {
   std::vector<double> times_us;
   AlignedBytes buffer;
-  bool failed = false;
+  int error = 0;  // why a read failed, as errno had it in the thread that read; 0: none did
 };
 
 // Measures with threads that keep one read under way each, `depth` of them together, until the time
@@ -121,11 +133,9 @@ DiskRead measure(const ScratchFile& file, DiskRead combination, double enough_us
       if (!combination.is_random && n >= n_blocks) return;
       const uint64_t block =
           combination.is_random ? random_bits(combination.block_bytes, n) % n_blocks : n;
-      if (!file.read(reader.buffer.get(), combination.block_bytes,
-                     block * combination.block_bytes)) {
-        reader.failed = true;
-        return;
-      }
+      reader.error =
+          file.read(reader.buffer.get(), combination.block_bytes, block * combination.block_bytes);
+      if (reader.error != 0) return;
       const double end = clock.now_us();
       reader.times_us.push_back(end - now);
       now = end;
@@ -139,7 +149,7 @@ DiskRead measure(const ScratchFile& file, DiskRead combination, double enough_us
 
   std::vector<double> times;
   for (const Reader& reader : readers) {
-    if (reader.failed) file.fail("the file cannot be read");
+    if (reader.error != 0) file.fail("the file cannot be read", reader.error);
     times.insert(times.end(), reader.times_us.begin(), reader.times_us.end());
   }
   combination.mb_s =
