@@ -24,7 +24,10 @@ class Sums {
   // Adds a window, in which all tokens behind the first n_given are predicted.
   void add_window(engine::Session& session, std::span<const cache::Token> tokens,
                   size_t n_given = 1) {
-    if (tokens.size() <= n_given) return;
+    if (tokens.size() <= n_given) {
+      is_context_short_ = static_cast<size_t>(session.context()) <= n_given;
+      return;
+    }
     predict(session, tokens, n_given, [&](const Prediction& prediction) {
       nll_ += prediction.nll;
       if (losses_ != nullptr) losses_->push_back(prediction.nll);
@@ -36,6 +39,11 @@ class Sums {
   }
 
   Perplexity result() const {
+    if (n_tokens_ == 0 && is_context_short_) {
+      throw Error(
+          "A window of the context's length has no token that could be predicted. Ask for "
+          "a longer ‹context›.");
+    }
     if (n_tokens_ == 0) {
       throw Error("The text has no token that could be predicted. Give a longer text.");
     }
@@ -53,6 +61,7 @@ class Sums {
   double nll_ = 0.0;
   size_t n_tokens_ = 0;
   size_t n_chars_ = 0;
+  bool is_context_short_ = false;  // says that no text would have been long enough
 };
 
 // Says whether windows begin with BOS: they do where the model has such a token.

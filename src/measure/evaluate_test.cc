@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <string>
 
 #include "base/error.h"
 #include "engine/engine.h"
@@ -157,6 +158,21 @@ TEST(SecondHalves, AreThoseOfWholeWindows) {
   EXPECT_EQ(two.n_tokens, 6u);
   EXPECT_DOUBLE_EQ(two.nll, known.nll);
   EXPECT_THROW(perplexity_of_second_halves(session, "qbc", {}), Error);
+}
+
+// No longer text would help there, which the error must not ask for.
+TEST(SecondHalves, AContextWithoutAPredictedTokenIsNamed) {
+  const ChainModel model("qbcdfghj");
+  prepare::Options options;
+  options.model.file = model.write();
+  options.lanes.n_threads = 1;
+  options.memory.context = 2;
+  engine::Engine engine(options);
+  engine::Session session(engine);
+  ASSERT_EQ(session.context(), 2);
+  const std::string message =
+      test::message_of<Error>([&] { perplexity_of_second_halves(session, "qbcdfg", {}); });
+  EXPECT_NE(message.find("‹context›"), std::string::npos) << message;
 }
 
 TEST(ScoreTasks, KindsAreCountedApart) {
