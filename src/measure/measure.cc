@@ -166,14 +166,16 @@ Measurement measure(engine::Session& session, const MeasureOptions& options,
   const double second_pass = prefill_seconds(session, n_warm_up);
   m.is_cold = first_pass > 3 * second_pass + 0.05;
 
-  for (const int n : options.prefill_tokens) {
+  const std::vector<int>& lengths = options.prefill_tokens;
+  const int shortest = lengths.empty() ? 0 : *std::min_element(lengths.begin(), lengths.end());
+  for (const int n : lengths) {
     std::vector<double> rates;
     std::vector<double> seconds;
     for (int i = 0; i < options.repetitions; ++i) {
       seconds.push_back(prefill_seconds(session, n));
       rates.push_back(n / seconds.back());
     }
-    if (m.prefill.empty()) m.first_token_s = median(seconds);
+    if (n == shortest) m.first_token_s = median(seconds);
     m.prefill.push_back(summarise(n, rates));
     step();
   }

@@ -17,5 +17,14 @@ TEST(Measure, AContextThatHoldsWhatIsMeasuredIsEnough) {
   EXPECT_GT(m.prefill[0].median, 0.0);
 }
 
+TEST(Measure, TheFirstTokenIsThatOfTheShortestPrompt) {
+  prepare::Options options;
+  options.memory.context = 64;
+  const test_support::TinyEngine tiny(test_support::small_model(), options);
+  const Measurement m = measure(*tiny.session, {{32, 2, 8}, 0, 0, 1}, nullptr);
+  ASSERT_EQ(m.prefill.size(), 3u);
+  EXPECT_DOUBLE_EQ(m.first_token_s, 2 / m.prefill[1].median);  // a median of one run
+}
+
 }  // namespace
 }  // namespace troika::measure
