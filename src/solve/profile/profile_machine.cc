@@ -128,7 +128,6 @@ void measure_wanted(lanes::Machine& machine, const Wanted& wanted, Arena& arena,
     profile->ops.push_back(measure_op(machine, lane, shape, arena, patience));
     if (profile->ops.back().is_of_prompts_alone) refuse();
   } catch (const NotBuilt&) {
-    ++profile->n_left_out;
     // Where the lane has built other shapes of the op, it refuses only this one.
     if (std::none_of(profile->ops.begin(), profile->ops.end(), is_alike)) refuse();
   }
