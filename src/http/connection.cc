@@ -76,7 +76,10 @@ bool Connection::flush(Time now) {
       n_sent_in_time_ = 0;
       write_deadline_ = now + seconds(patience_.write);
     }
-    if (n_sent_ >= kForgetBytes || n_unsent() == 0) {
+    // What is unsent moves to the front, so at least as much must have been sent since the last
+    // time.
+    const bool is_half_sent = n_sent_ >= kForgetBytes && n_sent_ >= n_unsent();
+    if (is_half_sent || n_unsent() == 0) {
       out_.erase(0, n_sent_);
       n_sent_ = 0;
     }
