@@ -8,11 +8,11 @@
 #include "server/anthropic/messages.h"
 #include "server/info/info.h"
 #include "server/llama/completion.h"
+#include "server/llama/text_tools.h"
 #include "server/openai/chat.h"
 #include "server/openai/completions.h"
 #include "server/openai/responses.h"
 #include "server/refusals.h"
-#include "server/text_tools.h"
 
 namespace troika::server {
 namespace {

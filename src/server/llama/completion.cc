@@ -7,9 +7,9 @@
 
 #include "server/calls/turn.h"
 #include "server/llama/settings.h"
+#include "server/llama/text_tools.h"
 #include "server/openai/usage.h"
 #include "server/refusals.h"
-#include "server/text_tools.h"
 
 namespace troika::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/text_tools.h"
+#include "server/llama/text_tools.h"
 
 #include <fmt/format.h>
 
