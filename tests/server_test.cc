@@ -157,6 +157,19 @@ TEST_F(Server, CallsToolsInEveryInterface) {
   EXPECT_EQ(response["output"][0]["arguments"], "{\"city\":\"Rome\"}");
 }
 
+// Whoever is told of a finished call runs the tool, and half of the arguments are no arguments.
+TEST_F(Server, DoesNotTakeACallForFinishedThatAStopStringCuts) {
+  start_with_text("<call>weather({\"city\":\"Rome\"})</call>");
+  const auto reason = [&](const std::string& stop) {
+    const std::string more = ",\"stop\":[\"" + stop + "\"]," + kWeatherTool;
+    const Json choice = post("/v1/chat/completions", chat(more))["choices"][0];
+    EXPECT_EQ(choice["message"]["tool_calls"].size(), 1u) << choice;
+    return choice["finish_reason"].get<std::string>();
+  };
+  EXPECT_EQ(reason("ome"), "stop");
+  EXPECT_EQ(reason("</call>"), "tool_calls");
+}
+
 TEST_F(Server, HoldsAnswersToGrammars) {
   start();
   // A model of random weights calls the tool, because nothing else is allowed.

@@ -70,9 +70,10 @@ void Answers::on_end(int index, engine::Generated generated) {
   if (generated.stop == engine::Stop::kString) {
     one.logprobs.resize(std::min(one.logprobs.size(), one.n_with_text));
   }
+  const bool cuts_call = generated.stop == engine::Stop::kString && one.reader->is_in_call();
   for (Delta& delta : one.reader->finish()) pass_on(index, std::move(delta));
   if (!one.logprobs.empty()) pass_on(index, {});
-  Ending ending{std::move(generated), "", one.n_calls, one.n_thought_tokens};
+  Ending ending{std::move(generated), "", one.n_calls, one.n_thought_tokens, cuts_call};
   ending.stop = ending.generated.stop_string;
   if (n_computed_ > n_returned_) {
     one.whole.ending = std::move(ending);

@@ -41,6 +41,8 @@ class Reader {
   virtual ~Reader() = default;
   virtual std::vector<Delta> push(std::string_view text) = 0;
   virtual std::vector<Delta> finish() = 0;
+  // Says that the text so far ends within the arguments of a call.
+  virtual bool is_in_call() const { return false; }
 };
 
 // Takes all of the text for words to a person.

@@ -22,6 +22,7 @@ struct Ending {
   std::string stop{};           // the stop string, if that was the end
   int n_calls = 0;
   int n_thought_tokens = 0;  // counts tokens of thoughts, with the marks in front of them
+  bool cuts_call = false;    // says that a stop string stood within the last call's arguments
 };
 
 // Says how far a prompt is read, and what that took if the client asks for it.

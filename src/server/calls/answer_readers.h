@@ -28,6 +28,9 @@ class CallReader : public Reader {
 
   std::vector<Delta> push(std::string_view text) override;
   std::vector<Delta> finish() override;
+  bool is_in_call() const override {
+    return state_ == State::kArguments || state_ == State::kPairs || state_ == State::kMarked;
+  }
 
  private:
   enum class State : uint8_t { kText, kName, kArguments, kPairs, kMarked, kBehind };
@@ -64,6 +67,7 @@ class ThoughtReader : public Reader {
 
   std::vector<Delta> push(std::string_view text) override;
   std::vector<Delta> finish() override;
+  bool is_in_call() const override { return inner_->is_in_call(); }
 
  private:
   enum class State : uint8_t { kBegin, kThought, kBetween, kAnswer };

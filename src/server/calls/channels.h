@@ -37,6 +37,7 @@ class ChannelReader : public Reader {
 
   std::vector<Delta> push(std::string_view text) override;
   std::vector<Delta> finish() override;
+  bool is_in_call() const override { return is_in_body_ && kind_ == Delta::Kind::kArguments; }
 
  private:
   bool read_header(std::vector<Delta>* deltas);

@@ -199,7 +199,8 @@ bool ResponseWriter::is_cut() const {
 
 // Returns the state of a block that is closed: the cut goes through the last one.
 const char* ResponseWriter::status_of(size_t block) const {
-  return is_cut() && block + 1 == blocks().size() ? "incomplete" : "completed";
+  const bool ends_early = is_cut() || (has_ended() && ending().cuts_call);
+  return ends_early && block + 1 == blocks().size() ? "incomplete" : "completed";
 }
 
 // Appends the object to the text.

@@ -15,7 +15,7 @@ const char* finish_reason(const Ending& ending) {
   const bool is_cut = ending.generated.stop == engine::Stop::kLength ||
                       ending.generated.stop == engine::Stop::kContext;
   if (is_cut) return "length";
-  return ending.n_calls > 0 ? "tool_calls" : "stop";
+  return ending.n_calls > 0 && !ending.cuts_call ? "tool_calls" : "stop";
 }
 
 void Usage::add(const engine::Generated& generated, int prompt) {
