@@ -201,6 +201,8 @@ std::vector<Delta> CallReader::finish() {
   // If the answer was cut off within a pair, the object ends before this pair.
   if (state_ == State::kPairs)
     return {text_delta(Delta::Kind::kArguments, n_pairs_ > 0 ? "}" : "{}")};
+  // What is held of marked arguments is half a key, half a mark or half a character, but no text.
+  if (state_ == State::kMarked) return {};
   flush(&deltas);
   return deltas;
 }

@@ -136,6 +136,10 @@ TEST(MarkedJson, BecomesJson) {
     EXPECT_EQ(shown(read_in_parts(reader, text, n)),
               "[f]{\"a\":\"x \\\"<é\\n\",\"b\":{\"c\":[1,\"\"],\"d\":true},\"e\":{}}[g]{}")
         << n;
+    CallReader cut(shape);
+    EXPECT_EQ(shown(read_in_parts(cut, shape.before + "f{a:<|\"|>Rome<|\"|>,lo", n)),
+              "[f]{\"a\":\"Rome\",")
+        << n;
   }
 }
 
