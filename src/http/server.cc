@@ -232,11 +232,24 @@ void Server::answer_and_end(Connection& connection, const Response& response) {
 }
 
 void Server::read_mail() {
-  for (Mailbox::Letter& letter : mailbox_->take()) do_letter(letter);
-  // Connections are closed whose clients have left before their answers were there.
-  for (const Id id : std::exchange(left_, {})) {
+  const auto exchange_of = [&](Id id) -> std::shared_ptr<Exchange> {
     const auto found = connections_.find(id);
-    if (found != connections_.end() && found->second->exchange != nullptr) close(id);
+    return found == connections_.end() ? nullptr : found->second->exchange;
+  };
+  const std::vector<Id> left = std::exchange(left_, {});
+  std::vector<std::shared_ptr<Exchange>> asked;
+  for (const Id id : left) asked.push_back(exchange_of(id));
+  for (Mailbox::Letter& letter : mailbox_->take()) do_letter(letter);
+  // Connections are closed whose clients have left before their answers were there. A request that
+  // has begun in this turn, behind another one's answer, may have its own answer in the next.
+  for (size_t i = 0; i < left.size(); ++i) {
+    const std::shared_ptr<Exchange> now = exchange_of(left[i]);
+    if (now == nullptr) continue;
+    if (now == asked[i]) {
+      close(left[i]);
+    } else {
+      left_.push_back(left[i]);
+    }
   }
 }
 

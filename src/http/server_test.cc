@@ -115,6 +115,13 @@ TEST_F(HttpServer, AnswersWhatWasAskedBeforeTheClientEndedItsSide) {
   client.send(get("/echo"));
   client.end_sending();
   EXPECT_TRUE(client.read().ends_with("\r\n\r\nGET "));
+  Client several(path_);
+  several.send(get("/echo") + get("/echo") + get("/echo"));
+  several.end_sending();
+  const std::string all = several.read();
+  size_t n = 0;
+  for (size_t at = 0; (at = all.find("\r\n\r\nGET ", at)) != std::string::npos; ++at) ++n;
+  EXPECT_EQ(n, 3u) << all;
 }
 
 TEST_F(HttpServer, AnAnswerPausesBehindWhatNobodyReads) {
