@@ -119,7 +119,12 @@ void Server::begin_stop() {
   }
   std::vector<Id> idle;
   for (const auto& [id, connection] : connections_) {
-    if (connection->exchange == nullptr && connection->n_unsent() == 0) idle.push_back(id);
+    if (connection->exchange != nullptr) continue;
+    if (connection->n_unsent() > 0) {
+      connection->end_after_sending();
+    } else {
+      idle.push_back(id);
+    }
   }
   for (const Id id : idle) close(id);
 }

@@ -164,6 +164,16 @@ TEST_F(HttpServer, StopsWhenAnswersUnderWayHaveEnded) {
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
+TEST_F(HttpServer, EndsAConnectionWhoseAnswerWasNotReadYetWhenItStopped) {
+  start({.grace = 1000});
+  Client client(path_);
+  client.send(get("/large"));
+  client.read("\r\n\r\n");
+  server_->stop();
+  EXPECT_EQ(client.read().size(), Echo::kLargeBytes);
+  EXPECT_EQ(client.ask(get("/echo")), "");
+}
+
 TEST_F(HttpServer, ASecondStopDoesNotWait) {
   start();
   Client client(path_);
