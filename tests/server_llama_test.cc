@@ -96,6 +96,19 @@ TEST_F(ServerForLlamaCpp, TellsBothNumbersOfAPromptThatIsTooLong) {
   EXPECT_FALSE(other.contains("n_ctx"));
 }
 
+// The last token ends the answer and has no text.
+TEST_F(ServerForLlamaCpp, StreamsTokensWithoutTextToo) {
+  start_with_text("one two");
+  const Json whole = post("/completion", R"({"prompt":"a","return_tokens":true})");
+  Json tokens = Json::array();
+  for (const Json& event : stream("/completion", R"({"prompt":"a","stream":true})")) {
+    if (!event.is_object()) continue;
+    for (const Json& token : event["tokens"]) tokens.push_back(token);
+  }
+  EXPECT_GT(tokens.size(), 1u);
+  EXPECT_EQ(tokens, whole["tokens"]);
+}
+
 TEST_F(ServerForLlamaCpp, HasItsFiguresSwitchedOff) {
   server::ServiceOptions options;
   options.shows_metrics = options.shows_slots = false;

@@ -59,7 +59,7 @@ void Answers::pass_on(int index, Delta delta) {
 
 void Answers::on_text(int index, std::string_view text) {
   One& one = answers_[static_cast<size_t>(index)];
-  one.n_with_text = one.logprobs.size();
+  one.n_with_text = static_cast<size_t>(one.n_unread);
   for (Delta& delta : one.reader->push(text)) pass_on(index, std::move(delta));
 }
 
@@ -69,10 +69,11 @@ void Answers::on_end(int index, engine::Generated generated) {
   // Tokens whose text has not come by now belong to the stop string, which nobody is shown.
   if (generated.stop == engine::Stop::kString) {
     one.logprobs.resize(std::min(one.logprobs.size(), one.n_with_text));
+    one.tokens.resize(std::min(one.tokens.size(), one.n_with_text));
   }
   const bool cuts_call = generated.stop == engine::Stop::kString && one.reader->is_in_call();
   for (Delta& delta : one.reader->finish()) pass_on(index, std::move(delta));
-  if (!one.logprobs.empty()) pass_on(index, {});
+  if (!one.logprobs.empty() || !one.tokens.empty()) pass_on(index, {});
   Ending ending{std::move(generated), "", one.n_calls, one.n_thought_tokens, cuts_call};
   ending.stop = ending.generated.stop_string;
   if (n_computed_ > n_returned_) {

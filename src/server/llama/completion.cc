@@ -84,7 +84,8 @@ class LlamaWriter : public Writer {
   }
   void write(int answer, const Delta& delta) override {
     messages_[static_cast<size_t>(answer)].add(delta);
-    if (!is_stream_ || delta.text.empty()) return;
+    if (!is_stream_) return;
+    if (delta.text.empty() && delta.tokens.empty() && delta.logprobs.empty()) return;
     Json event = {
         {"index", answer}, {"content", delta.text}, {"tokens", delta.tokens}, {"stop", false}};
     if (has_probabilities_) event["completion_probabilities"] = probabilities(delta.logprobs);
