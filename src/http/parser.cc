@@ -15,6 +15,9 @@ constexpr size_t kMostMethodBytes = 32;
 constexpr size_t kMostChunkLineBytes = 16;
 // Lengths of more digits are refused before anybody computes with them.
 constexpr size_t kMostLengthDigits = 15;
+constexpr const char* kLongChunk = "A chunk of the body is longer than its length says.";
+constexpr const char* kLateHeaders =
+    "Headers behind a body in chunks are not read. Send them before it.";
 
 bool is_token_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -100,7 +103,10 @@ void Parser::check_line_size() {
   } else if (state_ == State::kHeaders && n_head_bytes_ > limits_.head_bytes) {
     refuse(431, fmt::format("The head of the request has more than {} bytes.", limits_.head_bytes));
   } else if (state_ > State::kHeaders && line_.size() > kMostChunkLineBytes) {
-    refuse(400, "The line before a chunk is too long: it holds a length and no extension.");
+    const char* const why = "The line before a chunk is too long: it holds a length and no extension.";
+    refuse(400, state_ == State::kChunkEnd  ? kLongChunk
+                : state_ == State::kTrailer ? kLateHeaders
+                                            : why);
   }
 }
 
@@ -129,14 +135,14 @@ void Parser::end_line() {
       break;
     case State::kChunkEnd:
       if (!line.empty()) {
-        refuse(400, "A chunk of the body is longer than its length says.");
+        refuse(400, kLongChunk);
       } else {
         state_ = State::kChunkSize;
       }
       break;
     case State::kTrailer:
       if (!line.empty()) {
-        refuse(400, "Headers behind a body in chunks are not read. Send them before it.");
+        refuse(400, kLateHeaders);
       } else {
         state_ = State::kDone;
       }
@@ -245,8 +251,9 @@ void Parser::read_length(const std::string& value) {
   }
   framing_.has_length = true;
   framing_.length = limits_.body_bytes + 1;
-  if (value.size() <= kMostLengthDigits) {
-    std::from_chars(value.data(), value.data() + value.size(), framing_.length);
+  const size_t n_zeros = std::min(value.find_first_not_of('0'), value.size() - 1);
+  if (value.size() - n_zeros <= kMostLengthDigits) {
+    std::from_chars(value.data() + n_zeros, value.data() + value.size(), framing_.length);
   }
 }
 

@@ -156,6 +156,26 @@ TEST(Parser, BoundsWhatItReads) {
   EXPECT_EQ(status_of(post("Transfer-Encoding: chunked\r\n", "ffffffffffffffffff\r\n")), 400);
 }
 
+TEST(Parser, SaysWhatIsWrongBehindAChunkHoweverLongItIs) {
+  const auto why = [](const std::string& body) {
+    Parser parser(kLimits);
+    const std::string bytes = post("Transfer-Encoding: chunked\r\n", body);
+    std::string_view rest = bytes;
+    while (!rest.empty() && !parser.is_done() && !parser.is_refused()) {
+      rest.remove_prefix(parser.push(rest));
+    }
+    return parser.is_refused() ? parser.refusal().why : "";
+  };
+  EXPECT_TRUE(why("0\r\nX-Checksum: abcdef0123\r\n\r\n").starts_with("Headers behind a body"));
+  EXPECT_TRUE(why("1\r\nabcdefghijklmnopqrstuvwxyz").starts_with("A chunk of the body is longer"));
+  EXPECT_TRUE(why("1;name=abcdefghijklmnop").starts_with("The line before a chunk is too long"));
+}
+
+TEST(Parser, ReadsLengthsWithZerosBeforeThem) {
+  EXPECT_EQ(status_of(post("Content-Length: 0000000000000002\r\n", "ab")), 0);
+  EXPECT_EQ(status_of(post("Content-Length: 0000000000000000\r\n", "")), 0);
+}
+
 TEST(Parser, NamesWhatItDoesNotKnow) {
   EXPECT_EQ(status_of("PRI * HTTP/2.0\r\n\r\n"), 505);
   EXPECT_EQ(status_of("GET / HTTP/1.2\r\n"), 505);
