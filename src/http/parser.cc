@@ -103,7 +103,8 @@ void Parser::check_line_size() {
   } else if (state_ == State::kHeaders && n_head_bytes_ > limits_.head_bytes) {
     refuse(431, fmt::format("The head of the request has more than {} bytes.", limits_.head_bytes));
   } else if (state_ > State::kHeaders && line_.size() > kMostChunkLineBytes) {
-    const char* const why = "The line before a chunk is too long: it holds a length and no extension.";
+    const char* const why =
+        "The line before a chunk is too long: it holds a length and no extension.";
     refuse(400, state_ == State::kChunkEnd  ? kLongChunk
                 : state_ == State::kTrailer ? kLateHeaders
                                             : why);
