@@ -157,6 +157,15 @@ void check_kept(const ServeFlags& flags) {
       "--cache-size 0 has room for nothing. Leave --cache-dir out if nothing is to be kept.");
 }
 
+// Lets signals stop a server for as long as this lives, also where the server ends with an error.
+class ServedUntilHere {
+ public:
+  explicit ServedUntilHere(http::Server* server) { running = server; }
+  ~ServedUntilHere() { running = nullptr; }
+  ServedUntilHere(const ServedUntilHere&) = delete;
+  ServedUntilHere& operator=(const ServedUntilHere&) = delete;
+};
+
 void serve(const ServeFlags& flags) {
   if (flags.draft.options.kind.starts_with("model:")) {
     throw UsageError(
@@ -180,7 +189,7 @@ void serve(const ServeFlags& flags) {
   server::Service service(*engine, options_of(flags, keys, *engine));
   http::Server server(std::move(listeners), {}, service);
   service.set_statistics(&server.statistics());
-  running = &server;
+  const ServedUntilHere served(&server);
   struct sigaction action = {};
   action.sa_handler = on_signal;
   sigaction(SIGINT, &action, nullptr);
@@ -191,7 +200,6 @@ void serve(const ServeFlags& flags) {
                    is_tcp ? name + "/v1" : name, service.context().options().model_name,
                    flags.n_parallel, engine->plan().context));
   server.run();
-  running = nullptr;
 }
 
 // Adds the options that say where the server listens, and to whom.
