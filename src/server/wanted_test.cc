@@ -99,5 +99,14 @@ TEST(WantedSampling, StopStringsAreNotEndless) {
   EXPECT_EQ(field_refused(R"({"stop":")" + half + half + R"(y"})"), "stop");
 }
 
+TEST(WholeFields, MayBeWrittenWithAPoint) {
+  const Json body = Json::parse(R"({"a":100.0,"b":1e3,"c":1.5,"d":1e300})");
+  Fields fields(body);
+  EXPECT_EQ(fields.whole("a", 0), 100);
+  EXPECT_EQ(fields.whole("b", 0), 1000);
+  EXPECT_THROW(fields.whole("c", 0), Refused);
+  EXPECT_THROW(fields.whole("d", 0), Refused);
+}
+
 }  // namespace
 }  // namespace troika::server
