@@ -129,13 +129,13 @@ std::optional<Instruction> decode(const uint8_t* code, const Registers& register
   return {};
 }
 
-constexpr size_t kTiles = 8, kLines = 16, kLineBytes = 64, kConfigurationBytes = 64;
+constexpr size_t kTileRegisters = 8, kTileLines = 16, kTileLineBytes = 64, kConfigurationBytes = 64;
 
 // The tile registers of one thread, which are all whole.
 struct Unit {
   bool is_configured = false;
   uint8_t configuration[kConfigurationBytes] = {};
-  uint8_t tiles[kTiles][kLines][kLineBytes] = {};
+  uint8_t tiles[kTileRegisters][kTileLines][kTileLineBytes] = {};
 };
 
 // Returns why it is refused, or null.
@@ -145,7 +145,8 @@ const char* configure(Unit* unit, const void* from) {
   *unit = {};
   if (bytes[0] == 0) return nullptr;
   uint8_t whole[kConfigurationBytes] = {1};
-  for (size_t i = 0; i < kTiles; ++i) whole[16 + 2 * i] = kLineBytes, whole[48 + i] = kLines;
+  for (size_t i = 0; i < kTileRegisters; ++i)
+    whole[16 + 2 * i] = kTileLineBytes, whole[48 + i] = kTileLines;
   if (std::memcmp(bytes, whole, sizeof(bytes)) != 0) return "only whole tiles are emulated";
   unit->is_configured = true;
   std::memcpy(unit->configuration, bytes, sizeof(bytes));
@@ -160,11 +161,11 @@ T element(const uint8_t* line, size_t i) {
 }
 
 void add_bytes(Unit* unit, const Instruction& i) {
-  for (size_t m = 0; m < kLines; ++m) {
+  for (size_t m = 0; m < kTileLines; ++m) {
     const uint8_t* const left = unit->tiles[i.left][m];
-    for (size_t n = 0; n < kLineBytes / 4; ++n) {
+    for (size_t n = 0; n < kTileLineBytes / 4; ++n) {
       auto sum = element<uint32_t>(unit->tiles[i.tile][m], n);
-      for (size_t k = 0; k < kLineBytes; ++k) {
+      for (size_t k = 0; k < kTileLineBytes; ++k) {
         const auto right = static_cast<int8_t>(unit->tiles[i.right][k / 4][4 * n + k % 4]);
         sum += static_cast<uint32_t>(left[k] * right);
       }
@@ -179,11 +180,11 @@ void add_bf16(Unit* unit, const Instruction& i) {
   const auto factor = [](const uint8_t* line, size_t at) {
     return tensor::bf16_to_f32(element<uint16_t>(line, at));
   };
-  for (size_t m = 0; m < kLines; ++m) {
+  for (size_t m = 0; m < kTileLines; ++m) {
     const uint8_t* const left = unit->tiles[i.left][m];
-    for (size_t n = 0; n < kLineBytes / 4; ++n) {
+    for (size_t n = 0; n < kTileLineBytes / 4; ++n) {
       float even = 0, odd = 0;
-      for (size_t k = 0; k < kLines; ++k) {
+      for (size_t k = 0; k < kTileLines; ++k) {
         const uint8_t* const right = unit->tiles[i.right][k];
         even += factor(left, 2 * k) * factor(right, 2 * n);
         odd += factor(left, 2 * k + 1) * factor(right, 2 * n + 1);
@@ -204,7 +205,7 @@ const char* execute(Unit* unit, const Instruction& i) {
   if (is_product && (i.tile == i.left || i.left == i.right || i.tile == i.right)) {
     return "it names a tile twice";
   }
-  uint8_t(&tile)[kLines][kLineBytes] = unit->tiles[i.tile];
+  uint8_t(&tile)[kTileLines][kTileLineBytes] = unit->tiles[i.tile];
   switch (operation) {
     case Operation::kConfigure:
       return configure(unit, reinterpret_cast<const void*>(i.base + i.stride));
@@ -219,14 +220,14 @@ const char* execute(Unit* unit, const Instruction& i) {
       std::memset(tile, 0, sizeof(tile));
       break;
     case Operation::kLoad:
-      for (size_t line = 0; line < kLines; ++line) {
+      for (size_t line = 0; line < kTileLines; ++line) {
         std::memcpy(tile[line], reinterpret_cast<const void*>(i.base + line * i.stride),
-                    kLineBytes);
+                    kTileLineBytes);
       }
       break;
     case Operation::kStore:
-      for (size_t line = 0; line < kLines; ++line) {
-        std::memcpy(reinterpret_cast<void*>(i.base + line * i.stride), tile[line], kLineBytes);
+      for (size_t line = 0; line < kTileLines; ++line) {
+        std::memcpy(reinterpret_cast<void*>(i.base + line * i.stride), tile[line], kTileLineBytes);
       }
       break;
     case Operation::kBytes:
