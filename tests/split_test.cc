@@ -63,6 +63,7 @@ TEST_F(SplitModel, TheKeyOfSideFilesIsThatOfTheFileAndNotOfItsCopyInMemory) {
   const gguf::File::Shard& shard = file.shards().front();
   Team team(1);
   ASSERT_EQ(shard.map->copy_into_memory(team), shard.bytes.size());
+  ASSERT_TRUE(shard.map->set_writable(true));
   std::memset(const_cast<std::byte*>(shard.bytes.data() + shard.data_offset), 0x3c,
               shard.bytes.size() - shard.data_offset);
   EXPECT_EQ(weights::content_key(file), key);
