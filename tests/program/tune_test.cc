@@ -53,6 +53,18 @@ class Tune : public ProgramTest {
   static bool has(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
   }
+  // Lets a run measure whose plan cannot be kept, so that its measurements stay. Returns where
+  // plans are kept, which is free again.
+  std::string leave_measurements() const {
+    expect_success(tune());
+    const std::string path = kept_path();
+    fs::remove(path);
+    fs::create_directory(path);
+    expect_refusal(tune(), 1, {"not a regular file"});
+    EXPECT_EQ(kept("tuning-").size(), 1u);
+    fs::remove(path);
+    return path;
+  }
   // Returns the names of the side files that begin with `beginning`.
   std::vector<std::string> kept(const std::string& beginning) const {
     std::vector<std::string> names;
@@ -271,13 +283,7 @@ TEST_F(Tune, WhereNoCopyCanBeWritten) {
 
 // What was measured stays until the plan is kept: where that fails, nothing is measured again.
 TEST_F(Tune, APlanThatCannotBeKeptLosesNoMeasurement) {
-  expect_success(tune());
-  const std::string path = kept_path();
-  fs::remove(path);
-  fs::create_directory(path);
-  expect_refusal(tune(), 1, {"not a regular file"});
-  EXPECT_EQ(kept("tuning-").size(), 1u);
-  fs::remove(path);
+  const std::string path = leave_measurements();
   const Finished again = tune();
   expect_success(again);
   EXPECT_TRUE(has(again.err, "went on where a run of")) << again.err;
@@ -286,13 +292,7 @@ TEST_F(Tune, APlanThatCannotBeKeptLosesNoMeasurement) {
 }
 
 TEST_F(Tune, AgainMeasuresAnewWhatACutOffRunMeasured) {
-  expect_success(tune());
-  const std::string path = kept_path();
-  fs::remove(path);
-  fs::create_directory(path);
-  expect_refusal(tune(), 1, {"not a regular file"});
-  EXPECT_EQ(kept("tuning-").size(), 1u);
-  fs::remove(path);
+  leave_measurements();
   const Finished again = tune({"--again"});
   expect_success(again);
   EXPECT_FALSE(has(again.err, "went on where a run of")) << again.err;
