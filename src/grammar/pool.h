@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -123,7 +124,16 @@ class Pool {
   void join_heads(std::vector<Expr>* parts);
   Expr raw_all(const std::vector<Expr>& of);
   Expr alive(Expr e);
+  // Says whether an expression may accept no text without being kNone.
+  bool is_open(Expr e) const {
+    return nodes_[e].kind == Kind::kAll || nodes_[e].kind == Kind::kNot;
+  }
+  bool surely_has_text(Expr e) const;
   bool has_text(Expr e);
+  std::optional<bool> search_text(Expr start, size_t most);
+  bool is_empty_by_two(Expr e);
+  bool has_example(Expr e);
+  std::string example_of(Expr start);
   Expr raw_step(Expr e, uint8_t byte);
   bool knows_step(Expr e, uint8_t byte) const;
   std::vector<Expr> step_ways(Expr e, uint8_t byte);

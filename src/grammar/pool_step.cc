@@ -2,19 +2,12 @@
 // derivatives), and keeps the results by classes of bytes.
 #include <algorithm>
 #include <unordered_set>
-#include <utility>
 
 #include "base/error.h"
 #include "grammar/pool.h"
 #include "grammar/pool_depth.h"
 
 namespace troika::grammar {
-namespace {
-
-// Says whether an expression of this kind may accept no text without being kNone.
-bool is_open(Kind kind) { return kind == Kind::kAll || kind == Kind::kNot; }
-
-}  // namespace
 
 uint32_t Pool::intern_partition(const std::string& classes) {
   const auto known = partition_index_.find(classes);
@@ -162,7 +155,7 @@ Pool::Table Pool::table(Expr e) {
   if (nodes_[e].table == 0 || nodes_[e].epoch != epoch_) {
     count_step();
     // The second half holds steps of which nobody knows yet whether they leave a text.
-    const size_t size = static_cast<size_t>(n) * (is_open(nodes_[e].kind) ? 2 : 1);
+    const size_t size = static_cast<size_t>(n) * (is_open(e) ? 2 : 1);
     if ((tables_.size() + size) * sizeof(Expr) > limits_.table_bytes) forget_tables();
     nodes_[e].epoch = epoch_;
     nodes_[e].table = static_cast<uint32_t>(tables_.size());
@@ -294,63 +287,6 @@ Expr Pool::open_step(Expr e, uint8_t byte) {
   known = table(e);  // makes the table again if the steps in between dropped all tables
   tables_[nodes_[e].table + static_cast<size_t>(known.n_classes) + c] = next;
   return next;
-}
-
-// Returns kNone for an expression that accepts no text, and other expressions unchanged. Only
-// intersections and complements may accept no text without being kNone.
-Expr Pool::alive(Expr e) { return !is_open(nodes_[e].kind) || has_text(e) ? e : kNone; }
-
-// Looks for steps that lead to an expression which accepts the empty text. If there are some, all
-// expressions from which such steps are known are noted as alive; if not, all that it saw as dead.
-bool Pool::has_text(Expr start) {
-  if (nodes_[start].is_alive >= 0) return nodes_[start].is_alive > 0;
-  struct Seen {
-    Expr e;
-    int last_edge;  // the last edge found that leads here; -1: none
-  };
-  struct Edge {
-    size_t from;
-    int before;  // the edge to the same expression that was found before
-  };
-  std::vector<Seen> seen = {{start, -1}};
-  std::vector<Edge> edges;
-  std::unordered_map<Expr, size_t> places = {{start, 0}};
-  std::vector<size_t> open = {0};
-  while (!open.empty()) {
-    const size_t at = open.back();
-    open.pop_back();
-    const Expr e = seen[at].e;
-    count_step();
-    if (nodes_[e].is_alive == 0 || e == kNone) continue;
-    if (nodes_[e].is_alive == 1 || nullable(e) || !is_open(nodes_[e].kind)) {
-      open = {at};
-      while (!open.empty()) {
-        const Seen alive = seen[open.back()];
-        open.pop_back();
-        nodes_[alive.e].is_alive = 1;
-        for (int i = alive.last_edge; i >= 0; i = edges[static_cast<size_t>(i)].before) {
-          const size_t from = edges[static_cast<size_t>(i)].from;
-          if (nodes_[seen[from].e].is_alive != 1) open.push_back(from);
-        }
-      }
-      return true;
-    }
-    const std::span<const uint8_t> bytes = representatives(e);
-    const std::string all_bytes(bytes.begin(), bytes.end());
-    for (const char c : all_bytes) {
-      const Expr next = open_step(e, static_cast<uint8_t>(c));
-      if (next == kNone) continue;
-      const auto [place, is_new] = places.emplace(next, seen.size());
-      if (is_new) {
-        open.push_back(seen.size());
-        seen.push_back({next, -1});
-      }
-      edges.push_back(
-          {at, std::exchange(seen[place->second].last_edge, static_cast<int>(edges.size()))});
-    }
-  }
-  for (const Seen& s : seen) nodes_[s.e].is_alive = 0;
-  return false;
 }
 
 }  // namespace troika::grammar

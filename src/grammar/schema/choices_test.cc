@@ -228,5 +228,38 @@ TEST(Choices, KeysMayFitManyPatterns) {
   EXPECT_NE(error.find("#/patternProperties: keys that fit so many"), std::string::npos) << error;
 }
 
+// Each way says of six words that they must not stand in the text. All positions in seven words
+// together are ten thousands of states, of which compiling may not visit all.
+TEST(Choices, BetweenWordsThatMayStandAnywhere) {
+  CompileOptions options;
+  options.limits.n_compile_steps = 300'000;
+  options.limits.n_mask_steps = 300'000;
+  const auto grammar = compiled(R"({"type":"string","oneOf":[{"pattern":"NEW"},
+      {"pattern":"ON_APPROVAL"},{"pattern":"ON_SIGNING"},{"pattern":"ON_MODIFICATION"},
+      {"pattern":"EXECUTED"},{"pattern":"DEPRECATED"},{"pattern":"REJECTED"}]})",
+                                Format::kJsonSchema, options);
+  EXPECT_TRUE(accepts(grammar, R"("NEW")"));
+  EXPECT_TRUE(accepts(grammar, R"("x ON_ON_MODIFICATION é NE")"));
+  EXPECT_FALSE(accepts(grammar, R"("NEW ON_SIGNING")"));
+  EXPECT_FALSE(accepts(grammar, R"("EXECUTE")"));
+}
+
+// Whether such texts exist is not seen in few states, nor by a shortest text of the first pattern.
+TEST(Choices, WhatIsLeftOfLongTextsIsFound) {
+  const auto one_left = compiled(R"({"type":"string","pattern":"^(a{100}|b{101}|c{102})$",
+      "allOf":[{"not":{"pattern":"a{100}"}},{"not":{"pattern":"b{101}"}}]})",
+                                 Format::kJsonSchema);
+  EXPECT_TRUE(reads(one_left, '"' + std::string(102, 'c') + '"'));
+  EXPECT_FALSE(reads(one_left, '"' + std::string(100, 'a') + '"'));
+  EXPECT_FALSE(reads(one_left, '"' + std::string(101, 'b') + '"'));
+  for (const char* const texts : {"^(a{100}|b{101})$", "^a{100}$"}) {
+    const std::string error = error_of(R"({"type":"string","pattern":")" + std::string(texts) +
+                                           R"(","allOf":[{"not":{"pattern":"a{100}"}},
+                                           {"not":{"pattern":"b{101}"}}]})",
+                                       Format::kJsonSchema);
+    EXPECT_NE(error.find("cannot be"), std::string::npos) << error;
+  }
+}
+
 }  // namespace
 }  // namespace troika::grammar
