@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <string>
+#include <string_view>
 
 #include "tests/support/tiny_server.h"
 
@@ -89,6 +90,18 @@ TEST_F(ServerForLlamaCpp, TellsBothNumbersOfAPromptThatIsTooLong) {
   EXPECT_EQ(error["code"], "context_length_exceeded");
   EXPECT_GT(error["n_prompt_tokens"], 1024);
   EXPECT_EQ(error["n_ctx"], 1024);
+  // What is too long in any case is refused by its bytes: a word without end takes long to encode.
+  for (const char* const path : {"/v1/chat/completions", "/v1/completions", "/completion"}) {
+    Json body = {{"prompt", std::string(1'000'000, 'a')}};
+    if (std::string_view(path).find("chat") != std::string_view::npos) {
+      const Json message = {{"role", "user"}, {"content", std::string(1'000'000, 'a')}};
+      body = {{"messages", Json::array({message})}};
+    }
+    const Json least = post(path, body.dump(), 400)["error"];
+    EXPECT_NE(least["message"].get<std::string>().find("has at least"), std::string::npos) << path;
+    EXPECT_EQ(least["code"], "context_length_exceeded") << path;
+    EXPECT_EQ(least["n_ctx"], 1024) << path;
+  }
   // Clients of Anthropic know only its kinds of errors.
   const Json other =
       post("/v1/messages", Json{{"max_tokens", 1}, {"messages", messages}}.dump(), 400)["error"];

@@ -147,7 +147,8 @@ std::string ChatFormat::text(const TemplateInput& conversation) const {
 }
 
 std::vector<Token> ChatFormat::prompt(const TemplateInput& conversation,
-                                      std::span<const TextPart> behind) const {
+                                      std::span<const TextPart> behind,
+                                      const std::function<void(size_t)>& check) const {
   const text::Tokenizer& tokenizer = state_->tokenizer;
   const std::string whole = state_->render(conversation, true);
   std::vector<Token> tokens;
@@ -167,6 +168,11 @@ std::vector<Token> ChatFormat::prompt(const TemplateInput& conversation,
     rest.remove_prefix(std::min(close + kClose.size(), rest.size()));
   }
   parts.insert(parts.end(), behind.begin(), behind.end());
+  if (check) {
+    size_t n_bytes = 0;
+    for (const TextPart& part : parts) n_bytes += part.text.size();
+    check(n_bytes);
+  }
   const std::vector<Token> more = tokenizer.encode_parts(parts);
   tokens.insert(tokens.end(), more.begin(), more.end());
   return tokens;

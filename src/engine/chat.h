@@ -1,6 +1,7 @@
 // Conversations as the model was trained to see them: its chat template around the messages.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -38,9 +39,11 @@ class ChatFormat {
   // Returns the prompt as a text, before it becomes tokens.
   std::string text(const std::vector<Message>& messages) const;
   using TextPart = text::Tokenizer::TextPart;
-  // Returns the prompt, and behind it the parts that the answer begins with.
+  // Returns the prompt, and behind it the parts that the answer begins with. `check` is given the
+  // number of bytes before they are encoded, and may throw.
   std::vector<cache::Token> prompt(const TemplateInput& conversation,
-                                   std::span<const TextPart> behind = {}) const;
+                                   std::span<const TextPart> behind = {},
+                                   const std::function<void(size_t)>& check = {}) const;
   std::string text(const TemplateInput& conversation) const;
   // Returns the template itself.
   const std::string& source() const;

@@ -12,6 +12,18 @@
 namespace troika::server {
 namespace {
 
+[[noreturn]] void refuse_length(const char* how, size_t n_tokens, int n_context) {
+  Refused refused(400,
+                  fmt::format("The prompt has {}{} tokens, but the context of this server holds "
+                              "{}, with the answer. Shorten the prompt, or start the server with "
+                              "a larger context.",
+                              how, n_tokens, n_context),
+                  "prompt", "context_length_exceeded");
+  refused.type = "exceed_context_size_error";
+  refused.details = {{"n_prompt_tokens", n_tokens}, {"n_ctx", n_context}};
+  throw Refused(refused);
+}
+
 text::SpecialMatcher control_tokens_of(const text::Tokenizer& tokenizer) {
   std::vector<std::pair<std::string, text::Token>> names;
   for (text::Token token = 0; token < tokenizer.n_tokens(); ++token) {
@@ -73,16 +85,20 @@ void Context::check(const Wanted& wanted) const {
     if (prompt.empty())
       throw Refused(400, "The prompt is empty. Give at least one token.", "prompt");
     if (static_cast<int>(prompt.size()) < n_context()) continue;
-    Refused refused(400,
-                    fmt::format("The prompt has {} tokens, but the context of this server holds "
-                                "{}, with the answer. Shorten the prompt, or start the server with "
-                                "a larger context.",
-                                prompt.size(), n_context()),
-                    "prompt", "context_length_exceeded");
-    refused.type = "exceed_context_size_error";
-    refused.details = {{"n_prompt_tokens", prompt.size()}, {"n_ctx", n_context()}};
-    throw Refused(refused);
+    refuse_length("", prompt.size(), n_context());
   }
+}
+
+void Context::check_bytes(size_t n_bytes) const {
+  const size_t n_tokens = tokenizer().least_tokens(n_bytes);
+  if (n_tokens >= static_cast<size_t>(n_context())) {
+    refuse_length("at least ", n_tokens, n_context());
+  }
+}
+
+std::vector<engine::Token> Context::encode_prompt(std::string_view text, bool add_special) const {
+  check_bytes(text.size());
+  return tokenizer().encode(text, {.add_special = add_special, .parse_special = true});
 }
 
 std::shared_ptr<Job> Context::make_job(const std::shared_ptr<http::Exchange>& exchange,

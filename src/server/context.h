@@ -73,6 +73,13 @@ class Context {
   bool has_channels() const { return has_channels_; }
   const text::SpecialMatcher& control_tokens() const { return control_tokens_; }
 
+  // Throws Refused where a prompt of so many bytes cannot fit in the context, so that nobody spends
+  // the time and the memory that its tokens would take.
+  void check_bytes(size_t n_bytes) const;
+  // Returns the tokens of a prompt, or a part of one, that a client gives as text. Throws Refused
+  // as check_bytes() does.
+  std::vector<engine::Token> encode_prompt(std::string_view text, bool add_special = true) const;
+
   // Takes a request: its answers are computed and told to the writer. If it throws Refused, the
   // writer has heard nothing.
   void start(const std::shared_ptr<http::Exchange>& exchange, const Wanted& wanted,

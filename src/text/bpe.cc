@@ -88,6 +88,9 @@ void BpeTokenizer::add_merges() {
   for (int byte = 0; byte < 256; ++byte) {
     bytes_[byte] = names.id(letter_of_byte(static_cast<uint8_t>(byte)));
   }
+  const bool has_replacement =
+      is_token(bytes_[0xef]) || is_token(bytes_[0xbf]) || is_token(bytes_[0xbd]);
+  if (vocabulary().unk == kNoToken && !has_replacement) leave_bytes_out();
   merges_.reserve(merges.size());
   for (size_t i = 0; i < merges.size(); ++i) {
     // The search skips the first character, because the first half of a merge may begin with a

@@ -89,6 +89,19 @@ TEST(Bpe, WholeWordsNeedNoMergesWhereTheModelSaysSo) {
   EXPECT_EQ(pieces(*make_tokenizer(v, {.pre = "qwen2"}), "abc"), (Pieces{"ab", "c"}));
 }
 
+TEST(Bpe, NoTextHasFewerTokensThanItsBytesSay) {
+  Vocabulary v = bpe_vocabulary({"a a", "aa aa", "aaaa aaaa"}, "gpt-2");
+  const auto t = make_tokenizer(v);
+  EXPECT_EQ(t->least_tokens(0), 0u);
+  EXPECT_EQ(t->least_tokens(8'000'001), 1'000'001u);
+  const std::string text(800, 'a');
+  EXPECT_EQ(t->encode(text, {.add_special = false}).size(), t->least_tokens(text.size()));
+  // A special token may be longer than all others.
+  v.tokens.push_back("<|a very long name|>");
+  v.types.push_back(TokenType::kControl);
+  EXPECT_EQ(make_tokenizer(v)->least_tokens(40), 2u);
+}
+
 TEST(Bpe, SpecialTokensInTextAreTextUnlessAskedFor) {
   const auto t = make_tokenizer(bpe_vocabulary({"e n"}, "gpt-2"));
   EXPECT_EQ(pieces(*t, "a<|end|>"), (Pieces{"a", "<", "|", "en", "d", "|", ">"}));

@@ -78,6 +78,9 @@ class SpmTokenizer final : public Tokenizer {
 SpmTokenizer::SpmTokenizer(Vocabulary vocabulary) : Tokenizer(std::move(vocabulary)) {
   bytes_.fill(kNoToken);
   add_tokens();
+  for (const Token byte : bytes_) {
+    if (byte == kNoToken && this->vocabulary().unk == kNoToken) leave_bytes_out();
+  }
   rank_scores();
   // A few vocabularies have the bytes as plain tokens of one byte.
   for (int byte = 0; byte < 256; ++byte) {

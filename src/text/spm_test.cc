@@ -124,5 +124,22 @@ TEST(Spm, WithoutBytesTheUnknownTokenStands) {
   EXPECT_EQ(t->encode("aéa", {.add_special = false}), (std::vector<Token>{4, 3, 0, 3}));
 }
 
+TEST(Spm, NoTextHasFewerTokensThanItsBytesSay) {
+  // A text may hold the sign by which the vocabulary writes a space.
+  const auto t = make_tokenizer(spm_vocabulary({"▁", "▁▁"}));
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "▁▁";
+  EXPECT_LE(t->least_tokens(text.size()), t->encode(text, {.add_special = false}).size());
+  EXPECT_GE(t->least_tokens(6'000'000), 100'000u);
+  // Where bytes are left out, the number of bytes says nothing.
+  Vocabulary v = empty_vocabulary(VocabularyKind::kSpm, "");
+  v.bos = v.eos = v.unk = kNoToken;
+  v.add_bos = v.add_eos = false;
+  v.tokens = {"a"};
+  v.types = {TokenType::kNormal};
+  v.scores = {0};
+  EXPECT_EQ(make_tokenizer(v)->least_tokens(1000), 0u);
+}
+
 }  // namespace
 }  // namespace troika::text

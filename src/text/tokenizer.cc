@@ -16,6 +16,11 @@ Tokenizer::Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary))
   std::vector<std::pair<std::string, Token>> all;
   for (Token id = 0; id < n_tokens(); ++id) {
     const TokenType type = vocabulary_.types[id];
+    // A text may spell a token as the vocabulary does, which takes more bytes than its piece has.
+    if (vocabulary_.kind == VocabularyKind::kSpm || type == TokenType::kUserDefined ||
+        is_control(id)) {
+      longest_ = std::max(longest_, vocabulary_.tokens[id].size());
+    }
     if (type == TokenType::kUserDefined) user_defined.emplace_back(vocabulary_.tokens[id], id);
     if (type == TokenType::kUserDefined || is_control(id)) {
       all.emplace_back(vocabulary_.tokens[id], id);
@@ -30,6 +35,7 @@ Tokenizer::Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary))
 Tokenizer::~Tokenizer() = default;
 
 void Tokenizer::add_piece(std::string_view bytes) {
+  longest_ = std::max(longest_, bytes.size());
   pieces_ += bytes;
   piece_begins_.push_back(pieces_.size());
 }
@@ -73,6 +79,11 @@ std::vector<Token> Tokenizer::encode_parts(std::span<const TextPart> parts) cons
   }
   end_text();
   return out;
+}
+
+size_t Tokenizer::least_tokens(size_t n_bytes) const {
+  if (leaves_bytes_out_) return 0;
+  return n_bytes / longest_ + (n_bytes % longest_ == 0 ? 0 : 1);
 }
 
 std::string_view Tokenizer::piece(Token token, bool render_special) const {

@@ -37,6 +37,10 @@ class Tokenizer {
   // text to the tokenizer, as if nobody had divided it.
   std::vector<Token> encode_parts(std::span<const TextPart> parts) const;
 
+  // Returns a number of tokens that no text of so many bytes falls below, whatever it says. Whoever
+  // takes texts of strangers refuses by it what is too long, without encoding it.
+  size_t least_tokens(size_t n_bytes) const;
+
   // Returns the bytes that a token stands for, perhaps a part of a character. Control and unknown
   // tokens are empty unless `render_special`. Precondition: is_token(token).
   std::string_view piece(Token token, bool render_special = false) const;
@@ -63,6 +67,8 @@ class Tokenizer {
   // Adds a token's piece. The constructor of a derived class calls it for each token, in the order
   // of the ids.
   void add_piece(std::string_view bytes);
+  // Is called where the vocabulary has no token at all for some bytes, so that they are left out.
+  void leave_bytes_out() { leaves_bytes_out_ = true; }
 
   // Appends the tokens of text that holds no special token. `first` says that it stands at the
   // beginning or after a special token.
@@ -73,6 +79,10 @@ class Tokenizer {
   std::vector<Token> ends_;  // sorted
   std::unique_ptr<SpecialMatcher> user_defined_;
   std::unique_ptr<SpecialMatcher> all_special_;
+  // One token stands for at most so many bytes of a text. A token for what is unknown stands for a
+  // character, which has up to four.
+  size_t longest_ = 4;
+  bool leaves_bytes_out_ = false;
   std::string pieces_;                // holds all pieces, one after another
   std::vector<size_t> piece_begins_;  // has one more entry than there are tokens
 };

@@ -293,14 +293,15 @@ std::unique_ptr<Reader> reader_of_calls(const CallShape& shape, const std::vecto
 
 }  // namespace
 
-std::vector<engine::Token> prompt_of(Context& context, const Conversation& conversation) {
+std::vector<engine::Token> prompt_of(Context& context, const Conversation& conversation,
+                                     const std::function<void(size_t)>& check) {
   const Rendering rendering = rendering_of(context, conversation);
   const std::string bridge =
       bridge_of(context, conversation, rendering, context.chat().text(rendering.view()));
   const engine::ChatFormat::TextPart behind[] = {
       {.text = bridge, .parse_special = true},
       {.text = conversation.beginning, .parse_special = false}};
-  return context.chat().prompt(rendering.view(), behind);
+  return context.chat().prompt(rendering.view(), behind, check);
 }
 
 std::string prompt_text_of(Context& context, const Conversation& conversation) {
@@ -312,7 +313,8 @@ std::string prompt_text_of(Context& context, const Conversation& conversation) {
 Answers::MakeReader prepare_turn(Context& context, const Conversation& conversation,
                                  const std::optional<AnswerForm>& form, Wanted* wanted) {
   const CallShape& shape = context.call_shape();
-  wanted->prompts = {prompt_of(context, conversation)};
+  wanted->prompts = {
+      prompt_of(context, conversation, [&](size_t n_bytes) { context.check_bytes(n_bytes); })};
   const bool has_calls =
       !conversation.tools.empty() && conversation.choice.mode != ToolChoice::Mode::kNone;
   const ThoughtMarks& marks = context.thought_marks();

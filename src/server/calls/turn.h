@@ -2,6 +2,7 @@
 // grammar and a reader of the answer.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -23,8 +24,10 @@ std::optional<AnswerForm> read_form(Fields& fields);
 Answers::MakeReader prepare_turn(Context& context, const Conversation& conversation,
                                  const std::optional<AnswerForm>& form, Wanted* wanted);
 
-// These functions return the prompt alone: its tokens, or its text.
-std::vector<engine::Token> prompt_of(Context& context, const Conversation& conversation);
+// These functions return the prompt alone: its tokens, or its text. `check` is given the number of
+// the prompt's bytes before they are encoded, and may throw.
+std::vector<engine::Token> prompt_of(Context& context, const Conversation& conversation,
+                                     const std::function<void(size_t)>& check = {});
 std::string prompt_text_of(Context& context, const Conversation& conversation);
 
 }  // namespace troika::server

@@ -172,21 +172,20 @@ class LlamaWriter : public Writer {
 std::vector<engine::Token> prompt_from(Context& context, Fields& fields, const Json& json) {
   const text::Tokenizer& tokenizer = context.tokenizer();
   if (json.is_string()) {
-    return tokenizer.encode(json.get<std::string>(), {.add_special = true, .parse_special = true});
+    return context.encode_prompt(json.get_ref<const std::string&>());
   }
   if (json.is_object()) {
     Fields object(json, "prompt.");
     const std::string text = object.text("prompt_string");
     object.refuse("multimodal_data", "this server reads texts only");
     object.finish();
-    return tokenizer.encode(text, {.add_special = true, .parse_special = true});
+    return context.encode_prompt(text);
   }
   if (!json.is_array()) fields.fail("prompt", "must be a text, tokens, or a list of prompts");
   std::vector<engine::Token> tokens;
   for (const Json& one : json) {
     const std::vector<engine::Token> more =
-        one.is_string() ? tokenizer.encode(one.get<std::string>(),
-                                           {.add_special = tokens.empty(), .parse_special = true})
+        one.is_string() ? context.encode_prompt(one.get_ref<const std::string&>(), tokens.empty())
                         : tokens_from(tokenizer, Json::array({one}), "prompt");
     tokens.insert(tokens.end(), more.begin(), more.end());
   }

@@ -66,6 +66,12 @@ void serve_tokenize(Context& context, const std::shared_ptr<http::Exchange>& exc
   fields.finish();
   Json told = {{"tokens", Json::array()}};
   Json& tokens = told["tokens"];
+  if (const size_t n_least = context.tokenizer().least_tokens(content.size());
+      n_least > kMostTold) {
+    fields.fail("content", fmt::format("has at least {} tokens; an answer tells at most {}. Send "
+                                       "it in parts",
+                                       n_least, kMostTold));
+  }
   const std::vector<engine::Token> all = context.tokenizer().encode(
       content, {.add_special = adds_special, .parse_special = parses_special});
   check_told(fields, "content", all.size());

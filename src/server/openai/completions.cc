@@ -180,7 +180,7 @@ std::vector<std::vector<engine::Token>> read_prompts(Context& context, Fields& f
   const text::Tokenizer& tokenizer = context.tokenizer();
   const auto read_one = [&](const Json& one) -> std::vector<engine::Token> {
     if (one.is_string()) {
-      return tokenizer.encode(one.get<std::string>(), {.add_special = true, .parse_special = true});
+      return context.encode_prompt(one.get_ref<const std::string&>());
     }
     if (is_tokens(one)) return tokens_from(tokenizer, one, "prompt");
     fields.fail("prompt", "must be a text, tokens, or a list of texts or of tokens");
