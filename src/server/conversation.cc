@@ -61,10 +61,7 @@ Json read_message(const Json& given, const std::string& where, size_t* n_compare
   for (const char* const name : {"tool_call_id", "name", "reasoning_content"}) {
     if (const std::string text = fields.text(name); !text.empty()) message[name] = text;
   }
-  // The template of gpt-oss knows thoughts in front of calls by another name.
-  if (message.contains("reasoning_content") && message["content"] == "") {
-    message["thinking"] = message["reasoning_content"];
-  }
+  name_thoughts(&message);
   for (const char* const name : {"refusal", "annotations", "audio", "function_call"}) {
     fields.refuse(name, "this server answers in text and calls");
   }
@@ -156,6 +153,12 @@ Json arguments_from(const std::string& text, size_t* n_compared) {
   } catch (const Refused&) {
     if (*n_compared > kMostCompared) throw;
     return text;
+  }
+}
+
+void name_thoughts(Json* message) {
+  if (message->contains("reasoning_content") && (*message)["content"] == "") {
+    (*message)["thinking"] = (*message)["reasoning_content"];
   }
 }
 

@@ -56,6 +56,10 @@ Json arguments_schema(const Json& given, const std::string& where);
 // they take too much work together.
 Json arguments_from(const std::string& text, size_t* n_compared);
 
+// Gives the thoughts of an assistant's message in front of calls the other name too, by which the
+// template of gpt-oss knows them. Is called when the message is whole.
+void name_thoughts(Json* message);
+
 // Returns the text of a content that is a text or a list of texts. Throws Refused for images and
 // the like.
 std::string text_of_parts(const Json& content, const std::string& where);

@@ -177,6 +177,7 @@ Conversation read_messages(Fields& fields) {
   for (size_t i = 0; i < messages->size(); ++i) {
     MessageReader((*messages)[i], fmt::format("messages[{}]", i), &conversation.messages);
   }
+  for (Json& message : conversation.messages) name_thoughts(&message);
   conversation.take_beginning();
   read_custom_tools(fields, &conversation);
   read_custom_choice(fields, &conversation);

@@ -34,6 +34,18 @@ TEST(ReadMessages, JoinsTurnsOfOneRole) {
   EXPECT_EQ(assistant["tool_calls"][1]["function"]["name"], "g");
   EXPECT_EQ(calls.messages[2]["role"], "tool");
   EXPECT_EQ(calls.messages[4], Json::parse(R"({"role":"user","content":"e"})"));
+  EXPECT_FALSE(assistant.contains("thinking"));  // there is a text between thoughts and calls
+}
+
+// Some templates look for thoughts in front of calls under this name.
+TEST(ReadMessages, GivesThoughtsInFrontOfCallsBothNames) {
+  const Conversation calls = messages_of(
+      R"([{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"thinking",)"
+      R"("thinking":"x","signature":""},{"type":"tool_use","id":"1","name":"f","input":{}}]},)"
+      R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"c"}]}])");
+  ASSERT_EQ(calls.messages.size(), 3u) << calls.messages;
+  EXPECT_EQ(calls.messages[1]["reasoning_content"], "x");
+  EXPECT_EQ(calls.messages[1]["thinking"], "x");
 }
 
 }  // namespace
