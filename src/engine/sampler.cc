@@ -159,6 +159,7 @@ Token Sampler::likeliest() const {
 
 Token Sampler::sample(std::span<const Token> history, std::span<const float> logits) {
   take_finite(logits);
+  if (mask_ != nullptr) mask_->on_logits(history, logits_);
   for (const auto& [token, bias] : options_.logit_bias) {
     if (token >= 0 && static_cast<size_t>(token) < logits_.size()) {
       logits_[static_cast<size_t>(token)] += bias;

@@ -40,6 +40,8 @@ class LogitMask {
   // Says whether it is known by now what may follow `history`; if not, it is found out elsewhere
   // meanwhile. Whoever shares passes with others asks this before each step.
   virtual bool is_ready(std::span<const Token>) { return true; }
+  // Is told the model's own logits, before biases, penalties and `apply` change them.
+  virtual void on_logits(std::span<const Token>, std::span<const float>) {}
   // Sets the logits of tokens that must not follow `history` to minus infinity.
   virtual void apply(std::span<const Token> history, std::span<float> logits) = 0;
   // Is told, after `apply`, the tokens among which the one behind `history` is chosen by chance:

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "engine/scoring/logprobs.h"
 
 namespace troika::engine {
 namespace {
@@ -309,6 +310,23 @@ TEST(Sampler, SenselessValuesAreWrongUsage) {
   rejects([](SamplerOptions& o) { o.presence_penalty = kInfinity; });
   rejects([](SamplerOptions& o) { o.penalty_window = -2; });
   rejects([](SamplerOptions& o) { o.logit_bias = {{1, kNan}}; });
+}
+
+// What is reported is what the model holds likely, whatever a request adds to it.
+TEST(Sampling, BiasesAndPenaltiesDoNotChangeTheReportedLikelihood) {
+  SamplerOptions o = greedy();
+  o.logit_bias = {{1, 100.0f}};
+  o.presence_penalty = 2.0f;
+  LogprobRecorder recorder(1, 2, nullptr);
+  Sampler sampler(o, &recorder);
+  const std::vector<Token> history = {0};
+  const Token token = sampler.sample(history, logs({0.75, 0.25}));
+  ASSERT_EQ(token, 1);
+  const TokenLogprobs reported = recorder.take(token);
+  EXPECT_NEAR(reported.taken.logprob, std::log(0.25), 1e-5);
+  ASSERT_EQ(reported.top.size(), 2u);
+  EXPECT_EQ(reported.top[0].token, 0);
+  EXPECT_NEAR(reported.top[0].logprob, std::log(0.75), 1e-5);
 }
 
 }  // namespace

@@ -8,10 +8,14 @@
 
 namespace troika::engine {
 
-void LogprobRecorder::apply(std::span<const Token> history, std::span<float> logits) {
+void LogprobRecorder::on_logits(std::span<const Token> history, std::span<const float> logits) {
   if (which_ == Likelihoods::kOfModel) {
     logits_[history.size() - n_prompt_].assign(logits.begin(), logits.end());
   }
+  if (inner_ != nullptr) inner_->on_logits(history, logits);
+}
+
+void LogprobRecorder::apply(std::span<const Token> history, std::span<float> logits) {
   if (inner_ != nullptr) inner_->apply(history, logits);
 }
 

@@ -35,6 +35,7 @@ class LogprobRecorder : public LogitMask {
   bool is_ready(std::span<const Token> history) override {
     return inner_ == nullptr || inner_->is_ready(history);
   }
+  void on_logits(std::span<const Token> history, std::span<const float> logits) override;
   void apply(std::span<const Token> history, std::span<float> logits) override;
   void on_choice(std::span<const Token> history, std::span<const Candidate> among) override;
   // Takes the next token of the answer and returns how likely it was.
