@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Attacks a server with slowhttptest and hey, and measures what healthy clients notice.
 
-Usage: scripts/server_attacks.py URL [--connections N] [--seconds N] [--idle N] [--queued N]
+Usage: scripts/server_attacks.py URL [--connections N] [--seconds N] [--idle N] [--queued N] [--answers N]
 
 URL is that of a server of this machine, such as http://127.0.0.1:8080; others are refused. slowhttptest and hey are packages
 of Debian. First two streams are measured alone (scripts/server_load.py), then during each attack: headers that come a bit at
-a time (-H), bodies (-B), answers that are read slowly (-X), ranges (-R), and a flood of requests. With --idle and --queued
-one more: so many connections that say nothing, and so many streams that wait for their turn. For each, the tokens per
+a time (-H), bodies (-B), answers that are read slowly (-X), ranges (-R), and a flood of requests. For each, the tokens per
 second of the healthy streams, the longest time between their events, and what /health takes are printed.
+
+With --idle and --queued one more: so many connections that say nothing, and so many streams that wait for their turn, five
+times, beside five times without them. Then the tokens are those of the answers that are computed, as this server's /slots
+counts them. Its --queue must hold all that wait.
 """
 import argparse
 import asyncio
@@ -19,6 +22,7 @@ import sys
 import tempfile
 import time
 import urllib.parse
+import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 FLOOD = ["-m", "POST", "-T", "application/json", "-d", '{"content": "words and words"}']
@@ -57,7 +61,7 @@ async def load(url, rounds):
 
 
 async def crowd(host, port, n_idle, n_queued):
-    body = json.dumps({"prompt": "Once", "max_tokens": 400, "ignore_eos": True, "stream": True}).encode()
+    body = json.dumps({"prompt": "Once", "max_tokens": 1500, "ignore_eos": True, "stream": True}).encode()
     request = (b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
                b"Content-Length: %d\r\n\r\n" % len(body)) + body
     writers = []
@@ -69,7 +73,33 @@ async def crowd(host, port, n_idle, n_queued):
     return writers
 
 
-async def measure(options, url, command, writers=()):
+def told_tokens(url):
+    """How many tokens each answer in work has, as /slots tells."""
+    with urllib.request.urlopen(f"http://{url.netloc}/slots", timeout=20) as answer:
+        return {slot["answer"]: slot["tokens"] for slot in json.load(answer) if slot["is_processing"]}
+
+
+async def beside_crowd(options, url, n_idle, n_queued):
+    """/health, and the tokens per second of answers in work, beside a crowd whose first streams are these answers."""
+    times, is_over = [], asyncio.Event()
+    writers = await crowd(url.hostname, url.port, n_idle, n_queued)
+    await asyncio.sleep(2)
+    watch = asyncio.create_task(health(url.hostname, url.port, times, is_over))
+    before, start = await asyncio.to_thread(told_tokens, url), time.perf_counter()
+    await asyncio.sleep(options.seconds)
+    after = await asyncio.to_thread(told_tokens, url)
+    rate = sum(after[answer] - n for answer, n in before.items() if answer in after) / (time.perf_counter() - start)
+    if len(before) < options.answers or set(before) - set(after):
+        print("Some answers did not last: give fewer --seconds, or --answers as the server's --parallel says", file=sys.stderr)
+    is_over.set()
+    await watch
+    for writer in writers:
+        writer.close()
+    await asyncio.sleep(1)
+    return rate, sorted(times)
+
+
+async def measure(options, url, command):
     times, is_over = [], asyncio.Event()
     watch = asyncio.create_task(health(url.hostname, url.port, times, is_over))
     with tempfile.TemporaryDirectory() as folder:
@@ -78,9 +108,7 @@ async def measure(options, url, command, writers=()):
             attack = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=subprocess.DEVNULL,
                                                           stderr=subprocess.DEVNULL)
             await asyncio.sleep(1)
-        figures = await load(options.url, options.rounds) if not writers else None
-        if writers:
-            await asyncio.sleep(options.seconds)
+        figures = await load(options.url, options.rounds)
         if attack:
             if attack.returncode is None:
                 attack.terminate()
@@ -90,11 +118,8 @@ async def measure(options, url, command, writers=()):
     return figures, sorted(times)
 
 
-def show(name, figures, times):
-    rate = gap = ""
-    if figures:
-        rate, gap = f"{figures['tokens_per_s']:.1f}", f"{figures['between_events_ms']['longest']:.0f}"
-    print(f"{name:22} {rate:>10} {gap:>14} {times[len(times) // 2] * 1e3:14.2f} {times[int(len(times) * .99)] * 1e3:9.2f} "
+def show(name, rate, gap, times):
+    print(f"{name:22} {rate:10.1f} {gap:>14} {times[len(times) // 2] * 1e3:14.2f} {times[int(len(times) * .99)] * 1e3:9.2f} "
           f"{times[-1] * 1e3:9.2f} {len(times):8}", flush=True)
 
 
@@ -106,6 +131,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="of the healthy streams")
     parser.add_argument("--idle", type=int, default=0, metavar="N")
     parser.add_argument("--queued", type=int, default=0, metavar="N")
+    parser.add_argument("--answers", type=int, default=4, metavar="N", help="that are computed at once: the server's --parallel")
     options = parser.parse_args()
     url = urllib.parse.urlsplit(options.url)
     if url.hostname not in ("127.0.0.1", "::1", "localhost") or url.port is None:
@@ -118,17 +144,13 @@ def main():
     for name, command in {"alone": None, **attacks(options.url, options.connections, options.seconds), "alone again": None}.items():
         figures, times = asyncio.run(measure(options, url, command))
         failed = failed or times[-1] == float("inf")
-        show(name, figures, times)
-    if options.idle or options.queued:
-        async def both():
-            writers = await crowd(url.hostname, url.port, options.idle, options.queued)
-            result = await measure(options, url, None, writers)
-            for writer in writers:
-                writer.close()
-            return result
-        figures, times = asyncio.run(both())
-        failed = failed or times[-1] == float("inf")
-        show(f"{options.idle} idle, {options.queued} wait", figures, times)
+        show(name, figures["tokens_per_s"], f"{figures['between_events_ms']['longest']:.0f}", times)
+    for _ in range(5 if options.idle or options.queued else 0):
+        for name, n_idle, n_queued in (("without a crowd", 0, 0), (f"{options.idle} idle, {options.queued} wait", options.idle,
+                                                                   options.queued)):
+            rate, times = asyncio.run(beside_crowd(options, url, n_idle, options.answers + n_queued))
+            failed = failed or times[-1] == float("inf")
+            show(name, rate, "", times)
     return 1 if failed else 0
 
 
