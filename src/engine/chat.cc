@@ -25,10 +25,10 @@ Json as_json(const std::vector<Message>& messages) {
   return array;
 }
 
-// These are Unicode noncharacters, which no text contains. They mark where a message spells a
-// special token, so that it stays text when the rendered template is tokenized.
-constexpr std::string_view kOpen = "\xEF\xB7\x90";   // U+FDD0
-constexpr std::string_view kClose = "\xEF\xB7\x91";  // U+FDD1
+// These mark where a message spells a special token, so that it stays text when the rendered
+// template is tokenized.
+constexpr std::string_view kOpen = kTextMarks[0];
+constexpr std::string_view kClose = kTextMarks[1];
 
 // Returns the text without marks, so that no text can smuggle them in. Taking one away may put
 // another together, so each byte is looked at where it comes to stand.
@@ -38,7 +38,7 @@ std::string without_marks(const std::string& text) {
   for (const char c : text) {
     kept += c;
     const std::string_view all = kept;
-    for (const std::string_view mark : {kOpen, kClose}) {
+    for (const std::string_view mark : kTextMarks) {
       if (c != mark.back() || !all.ends_with(mark)) continue;
       kept.resize(kept.size() - mark.size());
       break;

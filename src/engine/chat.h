@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/engine.h"
@@ -25,6 +26,11 @@ struct TemplateInput {
   const nlohmann::ordered_json* extra = nullptr;  // further variables, which win over the others
   bool adds_prompt = true;                        // adds what comes before an answer
 };
+
+// Unicode noncharacters, U+FDD0 and U+FDD1, which no text should contain. Prompts are marked with
+// them before they become tokens, so messages and tools lose theirs. Variables are taken as they
+// are: who takes them from strangers refuses those with such a mark.
+inline constexpr std::string_view kTextMarks[] = {"\xEF\xB7\x90", "\xEF\xB7\x91"};
 
 class ChatFormat {
  public:

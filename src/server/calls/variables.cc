@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "base/os_error.h"
+#include "engine/chat.h"
 
 namespace troika::server {
 namespace {
@@ -12,10 +15,22 @@ namespace {
 // Within a text of JSON these characters stand for themselves wherever control tokens have them.
 constexpr std::string_view kPlainSigns = "<>|[]_";
 
-// Returns the first control token that the value spells; empty if it spells none.
+bool has_mark(const std::string& text) {
+  return std::any_of(std::begin(engine::kTextMarks), std::end(engine::kTextMarks),
+                     [&](std::string_view mark) { return text.find(mark) != std::string::npos; });
+}
+
+// Returns the first control token that the value spells; empty if it spells none. Throws Refused
+// for a mark, which could hide one.
 std::string spelled_in(const Json& value, const text::SpecialMatcher& control) {
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
+    if (has_mark(text)) {
+      throw Refused(400,
+                    "A variable of the chat template holds the character U+FDD0 or U+FDD1, which "
+                    "is none and has a meaning of its own here. Leave it out.",
+                    "chat_template_kwargs");
+    }
     const text::SpecialMatcher::Match match = control.find(text, 0);
     return match.token == text::kNoToken ? "" : text.substr(match.begin, match.end - match.begin);
   }
@@ -48,7 +63,13 @@ void check_variables(const Json& variables, const text::SpecialMatcher& control)
 }
 
 std::string functions_text(const Json& functions, const text::SpecialMatcher& control) {
-  const std::string all = functions.dump(2, ' ', false, Json::error_handler_t::replace);
+  std::string all = functions.dump(2, ' ', false, Json::error_handler_t::replace);
+  constexpr const char* kWritten[] = {"\\ufdd0", "\\ufdd1"};
+  for (size_t i = 0; i < std::size(kWritten); ++i) {
+    for (size_t at = 0; (at = all.find(engine::kTextMarks[i], at)) != std::string::npos;) {
+      all.replace(at, engine::kTextMarks[i].size(), kWritten[i]);
+    }
+  }
   std::string text;
   for (size_t at = 0; at < all.size();) {
     const text::SpecialMatcher::Match match = control.find(all, at);

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
+
+#include "engine/chat.h"
 
 namespace troika::server {
 namespace {
@@ -29,6 +32,21 @@ TEST(TemplateVariables, AreRefusedWhereTheySpellControlTokens) {
   EXPECT_EQ(refused_in(R"({"style":"<|im_\u0065nd|>"})"), "style");
   EXPECT_EQ(refused_in(R"({"documents":[{"title":"a"},{"text":["b","</s>"]}]})"), "documents");
   EXPECT_EQ(refused_in(R"({"documents":{"a":{"[INST]":1}}})"), "documents");
+}
+
+// A mark between two parts of a control token hides it, until the engine takes the mark for its
+// own.
+TEST(TemplateVariables, BringNoMarksAlong) {
+  for (const char* const text : {"\\ufdd0", "\\ufdd1", "<|im_\\ufdd1end|>"}) {
+    EXPECT_NE(refused_in(("{\"style\":[\"a" + std::string(text) + "\"]}").c_str()), "") << text;
+    EXPECT_NE(refused_in(("{\"style\":{\"" + std::string(text) + "\":1}}").c_str()), "") << text;
+  }
+  const Json functions = Json::array({"a\xEF\xB7\x90</\xEF\xB7\x91\xEF\xB7\x91s>"});
+  const std::string text = functions_text(functions, control_names());
+  for (const std::string_view mark : engine::kTextMarks) {
+    EXPECT_EQ(text.find(mark), std::string::npos) << text;
+  }
+  EXPECT_EQ(Json::parse(text), functions);
 }
 
 TEST(TemplateVariables, MayBeAnythingElse) {
