@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <random>
 #include <utility>
 
@@ -45,8 +46,20 @@ std::string random_id(const std::string& prefix) {
   return id;
 }
 
+double spread_share(uint32_t n) {
+  constexpr double kGoldenRatio = 0.61803398874989485;
+  const double turns = n * kGoldenRatio;
+  return turns - std::floor(turns);
+}
+
 std::string event_head(std::string_view name) {
   return name.empty() ? "data: " : fmt::format("event: {}\ndata: ", name);
+}
+
+EventStream::EventStream(std::shared_ptr<http::Exchange> exchange)
+    : exchange_(std::move(exchange)) {
+  static std::atomic<uint32_t> n_streams = 0;
+  first_share_ = spread_share(n_streams.fetch_add(1));
 }
 
 void EventStream::begin() {
@@ -78,7 +91,9 @@ void EventStream::ping(double seconds, const char* text) {
   if (!is_open_.load() || exchange_->is_gone()) return;
   const Clock::duration now = Clock::now().time_since_epoch();
   const std::chrono::duration<double> waited = now - Clock::duration(last_.load());
-  if (waited.count() >= seconds) line(text);
+  if (waited.count() < (was_pinged_ ? 1.0 : first_share_) * seconds) return;
+  was_pinged_ = true;
+  line(text);
 }
 
 void WholeAnswer::add(const Delta& delta) {

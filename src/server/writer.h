@@ -57,7 +57,7 @@ inline constexpr std::string_view kEventEnd = "\n\n";
 // Streams answers over an exchange, as events in lines of text.
 class EventStream {
  public:
-  explicit EventStream(std::shared_ptr<http::Exchange> exchange) : exchange_(std::move(exchange)) {}
+  explicit EventStream(std::shared_ptr<http::Exchange> exchange);
 
   void begin();
   // `name` may be empty.
@@ -66,7 +66,9 @@ class EventStream {
   void end();
   // Writes why the answer failed, as interfaces do that have no form of their own, and ends.
   void fail(const std::string& why);
-  // Writes the text, usually a comment, if nothing was written for `seconds`.
+  // Writes the text, usually a comment, if nothing was written for `seconds`. The first comes after
+  // a share of this time, which differs from stream to stream: the signs of life of many that began
+  // together would otherwise all be written at one moment, and whoever asks then would wait.
   void ping(double seconds, const char* text = ": still here\n\n");
 
  private:
@@ -74,6 +76,8 @@ class EventStream {
   std::shared_ptr<http::Exchange> exchange_;
   std::atomic<bool> is_open_ = false;
   std::atomic<Clock::rep> last_ = 0;  // when something was last written
+  double first_share_ = 0.0;          // which share of the time the first ping waits
+  bool was_pinged_ = false;           // is used by the thread that calls ping() alone
 };
 
 // A whole answer, gathered from its deltas.
@@ -90,6 +94,8 @@ struct WholeAnswer {
   double mean_logprob() const;
 };
 
+// Returns the n-th of numbers from 0 to 1 of which any that follow each other lie evenly spread.
+double spread_share(uint32_t n);
 // Writes JSON as text. Bytes that are no UTF-8, which a file's name may have, become U+FFFD.
 std::string dump(const Json& json);
 // These functions write progress and timings in the fields that llama.cpp's clients know.
