@@ -47,6 +47,20 @@ void add_graphs(const engine::Engine& engine, SimulatedRate* rate) {
   rate->joules += graphs_s * power_w;
 }
 
+// Appends the likeliest token. A phone without values holds none likelier than another, and
+// choosing takes it no time.
+void take_step(engine::Session& session) {
+  if (!session.engine().has_values()) {
+    session.logits();
+    session.append(0);
+    return;
+  }
+  engine::SamplerOptions greedy;
+  greedy.temperature = 0.0f;
+  engine::Sampler sampler(greedy);
+  session.next(sampler);
+}
+
 }  // namespace
 
 Simulation simulate(engine::Session& session, const MeasureOptions& options) {
@@ -78,18 +92,15 @@ Simulation simulate(engine::Session& session, const MeasureOptions& options) {
     if (engine.phone().setup->makes_graphs_per_prompt) add_graphs(engine, &rate);
   }
   if (options.decode_tokens > 0) {
-    engine::SamplerOptions greedy;
-    greedy.temperature = 0.0f;
-    engine::Sampler sampler(greedy);
     prefill(std::max(options.decode_context, 1));
-    session.next(sampler);
+    take_step(session);
     machines::PhoneNeurons* const neurons = engine.phone().neurons;
     if (neurons != nullptr) neurons->work().forget_counters();
     const lanes::PhoneUse start = phone.use();
     std::vector<double> step_s;
     for (int i = 0; i < options.decode_tokens; ++i) {
       const double step_start_us = phone.clock().now_us();
-      session.next(sampler);
+      take_step(session);
       step_s.push_back((phone.clock().now_us() - step_start_us) / kUsPerS);
     }
     simulation.decode = rate_between(phone, start, options.decode_tokens);
