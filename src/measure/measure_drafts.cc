@@ -82,9 +82,7 @@ WidthTimes measure_widths(engine::Session& session, const std::vector<int>& widt
     WidthTime time{widths[i], ms[i], 0.0, 0.0, 0.0};
     const auto n_bytes = static_cast<double>(engine.weights().bytes_per_step());
     time.read_ms = 1e-6 * n_bytes / found.peaks.read_gb_s;
-    const double positions = depth + 1 + 0.5 * (widths[i] + 1);
-    const double operations = widths[i] * (work.body_per_token + work.head_per_output +
-                                           work.attention_per_pair * positions);
+    const double operations = work.step(widths[i], depth + 1);  // step_ms reads so many before
     if (found.peaks.int8_tops > 0) time.multiply_ms = 1e-9 * operations / found.peaks.int8_tops;
     if (time.width == 1) one = time.ms;
     found.times.push_back(time);

@@ -4,18 +4,32 @@
 
 namespace troika::measure {
 
-double Work::prefill(int n_tokens, int past) const {
-  const double n = n_tokens;
-  // Counts pairs of all tokens, each of which sees at most `most` positions.
-  const auto pairs_within = [&](double most) {
-    // Counts tokens that see all positions before them, because those are fewer than `most`.
-    const double n_growing = std::clamp(most - past, 0.0, n);
-    return n_growing * past + n_growing * (n_growing + 1) / 2 + (n - n_growing) * most;
-  };
-  double operations =
-      body_per_token * n + head_per_output + attention_per_pair * pairs_within(past + n);
-  for (const Windowed& w : windowed) operations += w.per_pair * pairs_within(w.window);
+namespace {
+
+// Counts pairs of n tokens behind `past` others, each of which sees at most `most` positions.
+double pairs_within(double most, double n, double past) {
+  // Counts tokens that see all positions before them, because those are fewer than `most`.
+  const double n_growing = std::clamp(most - past, 0.0, n);
+  return n_growing * past + n_growing * (n_growing + 1) / 2 + (n - n_growing) * most;
+}
+
+double attention_operations(const Work& work, double n, double past) {
+  double operations = work.attention_per_pair * pairs_within(past + n, n, past);
+  for (const Work::Windowed& w : work.windowed) {
+    operations += w.per_pair * pairs_within(w.window, n, past);
+  }
   return operations;
+}
+
+}  // namespace
+
+double Work::prefill(int n_tokens, int past) const {
+  return body_per_token * n_tokens + head_per_output + attention_operations(*this, n_tokens, past);
+}
+
+double Work::step(int n_tokens, int past) const {
+  return (body_per_token + head_per_output) * n_tokens +
+         attention_operations(*this, n_tokens, past);
 }
 
 double kv_bytes_per_step(const model::Blueprint& blueprint, const cache::KvShape& shape,

@@ -25,6 +25,8 @@ struct Work {
   // Returns the operations of a prompt of n_tokens behind `past` others, with logits of the last
   // token only.
   double prefill(int n_tokens, int past = 0) const;
+  // Returns the operations of a chain of n_tokens behind `past` others, with logits of all of them.
+  double step(int n_tokens, int past) const;
 };
 
 // Returns the bytes of keys and values that a token reads which stands behind n_positions

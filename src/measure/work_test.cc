@@ -34,5 +34,13 @@ TEST(Work, AWindowBoundsWhatATokenSees) {
   EXPECT_EQ(work.prefill(2, 5), 20 + 1000 + 3 + 3);
 }
 
+TEST(Work, AStepOfSeveralTokensAttendsInWindowsToo) {
+  Work work = {10, 1000, 100};
+  work.windowed = {{3, 1}};
+  EXPECT_EQ(work.step(1, 0), 10 + 1000 + 100 + 1);
+  EXPECT_EQ(work.step(2, 5), 20 + 2000 + 100 * (6 + 7) + 3 + 3);
+  EXPECT_EQ(work.step(3, 1), 30 + 3000 + 100 * (2 + 3 + 4) + 2 + 3 + 3);
+}
+
 }  // namespace
 }  // namespace troika::measure
