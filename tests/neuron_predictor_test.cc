@@ -8,14 +8,19 @@
 #include <limits>
 #include <span>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "model/gated_ffns.h"
+#include "plan/plan_json.h"
+#include "prepare/plan/saved_plan.h"
 #include "prepare/side_files.h"
 #include "prepare/streaming/neurons/neuron_stream.h"
 #include "tests/support/repository.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_engine.h"
 #include "tune/default_text.h"
+#include "tune/neurons/heat.h"
 #include "tune/neurons/learn_predictor.h"
 #include "weights/content_key.h"
 
@@ -78,6 +83,22 @@ class NeuronPredictors : public testing::Test {
   }
   std::string path() const {
     return prepare::neuron_file_path("predictor", gguf::File::open(options_.model.file));
+  }
+
+  // Returns a plan by which a neuron is live from this magnitude on.
+  plan::PlanFile plan_with_threshold(float threshold) const {
+    const Engine engine(options_);
+    plan::PlanFile made = {prepare::plan_identity(engine.file()), engine.plan(), std::nullopt};
+    made.plan.ffn.thresholds.assign(model_.n_layers, threshold);
+    return made;
+  }
+  // Returns options that name nothing but the model and this plan.
+  Options by_file(const plan::PlanFile& made) const {
+    Options options;
+    options.model.file = options_.model.file;
+    options.plan.file = folder_.file("plan.json");
+    write_file(options.plan.file, plan::to_json(made));
+    return options;
   }
 
   test::TempFolder folder_;
@@ -170,6 +191,61 @@ TEST_F(NeuronPredictors, P3AFileThatDoesNotFitIsASentence) {
   Options by_output = predicting();
   by_output.ffn.form = plan::FfnForm::kByOutput;
   EXPECT_THROW(Engine{by_output}, UsageError);
+}
+
+// Which neurons are live goes by thresholds, so others make another predictor.
+TEST_F(NeuronPredictors, P3APredictorServesTheThresholdsThatItWasMadeWith) {
+  const auto problem = [&](const Options& options) {
+    return test::message_of<Error>([&] { const Engine engine(options); });
+  };
+  write_constant(kPredictsAll);  // is made without thresholds
+  EXPECT_EQ(problem(predicting()), "");
+  plan::PlanFile made = plan_with_threshold(0.01f);
+  Options exactly = predicting();
+  exactly.plan.exact = made.plan;
+  EXPECT_NE(problem(exactly).find("other thresholds"), std::string::npos) << problem(exactly);
+  tune::PredictorOptions how;
+  how.engine = by_file(made);
+  how.text = tune::default_text();
+  how.most_tokens = 400;
+  how.rank = 64;
+  (void)tune::learn_predictor(how);
+  EXPECT_EQ(problem(exactly), "");
+  Options from_file = by_file(made);
+  from_file.ffn.has_predictor = true;
+  EXPECT_EQ(problem(from_file), "");
+  EXPECT_NE(problem(predicting()).find("other thresholds"), std::string::npos);
+  // A plan that names the predictor keeps it no longer than its thresholds.
+  {
+    const Engine engine(from_file);
+    made.plan = engine.plan();
+  }
+  ASSERT_TRUE(made.plan.ffn.predictor.is_there());
+  EXPECT_EQ(problem(by_file(made)), "");
+  made.plan.ffn.thresholds.back() *= 2;
+  const Options changed = by_file(made);
+  EXPECT_NE(problem(changed).find("other thresholds"), std::string::npos) << problem(changed);
+}
+
+TEST_F(NeuronPredictors, P8CountsServeTheThresholdsThatTheyWereMadeWith) {
+  const plan::PlanFile made = plan_with_threshold(0.01f);
+  tune::HeatOptions how;
+  how.engine = by_file(made);
+  how.text = tune::default_text();
+  how.most_tokens = 200;
+  (void)tune::measure_heat(how);
+  const Engine engine(options_);
+  const std::vector<model::GatedFfn> ffns = model::gated_ffns(engine.blueprint());
+  std::string note;
+  const auto is_known = [&](std::span<const float> thresholds) {
+    note.clear();
+    return prepare::kept_heat(engine.file(), ffns, thresholds, engine.weights(), &note).has_value();
+  };
+  EXPECT_TRUE(is_known(made.plan.ffn.thresholds)) << note;
+  EXPECT_EQ(note, "");
+  EXPECT_FALSE(is_known({}));
+  EXPECT_NE(note.find("other thresholds"), std::string::npos) << note;
+  EXPECT_FALSE(is_known(plan_with_threshold(0.02f).plan.ffn.thresholds));
 }
 
 // On a model with trained weights the predictor finds nearly all live neurons.

@@ -14,9 +14,9 @@ namespace troika::prepare {
 
 namespace {
 
-plan::FfnPredictor predictor_of(const gguf::File& file) {
+plan::FfnPredictor predictor_of(const gguf::File& file, std::span<const float> thresholds) {
   const weights::NeuronPredictor::Info info = weights::NeuronPredictor::info(
-      neuron_file_path("predictor", file), weights::content_key(file));
+      neuron_file_path("predictor", file), neuron_key(file, thresholds));
   return {info.key, static_cast<int>(info.shape.rank), info.bytes()};
 }
 
@@ -29,8 +29,18 @@ std::string neuron_file_path(std::string_view kind, const gguf::File& file) {
   return fmt::format("{}/{}-{:016x}.bin", cache_folder(), kind, hash_of(name));
 }
 
+uint64_t neuron_key(const gguf::File& file, std::span<const float> thresholds) {
+  const uint64_t model = weights::content_key(file);
+  if (thresholds.empty()) return model;
+  Fnv hash;
+  hash.add(model);
+  hash.add(std::as_bytes(thresholds));
+  return hash.value();
+}
+
 std::optional<weights::NeuronHeat> kept_heat(const gguf::File& file,
                                              std::span<const model::GatedFfn> ffns,
+                                             std::span<const float> thresholds,
                                              const weights::Store& weights, std::string* note) {
   int n_neurons = 0;
   for (const model::GatedFfn& ffn : ffns) {
@@ -39,7 +49,7 @@ std::optional<weights::NeuronHeat> kept_heat(const gguf::File& file,
   const std::string path = neuron_file_path("heat", file);
   std::string problem;
   std::optional<weights::NeuronHeat> heat = weights::read_heat(
-      path, weights::content_key(file), ffns.size(), static_cast<uint64_t>(n_neurons), &problem);
+      path, neuron_key(file, thresholds), ffns.size(), static_cast<uint64_t>(n_neurons), &problem);
   if (!problem.empty()) {
     *note = fmt::format(
         "{} {}, so it does not say which neurons are hot; 'troika neurons' counts "
@@ -49,12 +59,13 @@ std::optional<weights::NeuronHeat> kept_heat(const gguf::File& file,
   return heat;
 }
 
-std::optional<plan::FfnPredictor> asked_predictor(const Options& options, const gguf::File& file) {
+std::optional<plan::FfnPredictor> asked_predictor(const Options& options, const gguf::File& file,
+                                                  std::span<const float> thresholds) {
   if (!options.ffn.has_predictor || !options.ffn.may_predict || !is_here(options)) return {};
   const plan::FfnForm form = options.ffn.form.value_or(
       options.plan.base ? options.plan.base->ffn.form : plan::FfnForm::kByOutput);
   if (form != plan::FfnForm::kByNeuron) return {};  // choose_predictor() tells the user
-  return predictor_of(file);
+  return predictor_of(file, thresholds);
 }
 
 void choose_predictor(const Options& options, const gguf::File& file, plan::Plan* plan) {
@@ -76,7 +87,7 @@ void choose_predictor(const Options& options, const gguf::File& file, plan::Plan
         "Use that, or leave it out.");
   }
   plan->ffn.gates = options.ffn.gates.value_or(plan->ffn.gates);
-  const plan::FfnPredictor found = predictor_of(file);
+  const plan::FfnPredictor found = predictor_of(file, plan->ffn.thresholds);
   if (chosen.is_there() && chosen.key != found.key) {
     throw Error(
         fmt::format("The plan was made with another predictor than {}. Make the plan again, "
@@ -92,7 +103,7 @@ std::unique_ptr<weights::NeuronPredictor> load_predictor(const plan::Plan& plan,
                                                          const weights::Store& weights) {
   if (!plan.ffn.predictor.is_there() || ffns.empty()) return nullptr;
   const std::string path = neuron_file_path("predictor", file);
-  auto predictor = weights::NeuronPredictor::read(path, weights::content_key(file));
+  auto predictor = weights::NeuronPredictor::read(path, neuron_key(file, plan.ffn.thresholds));
   const weights::PredictorShape& shape = predictor->shape();
   bool fits = shape.n_layers == ffns.size() && predictor->key() == plan.ffn.predictor.key;
   for (const model::GatedFfn& ffn : ffns) {

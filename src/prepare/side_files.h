@@ -20,15 +20,21 @@ namespace troika::prepare {
 // Returns "FOLDER/bundles-0123456789abcdef.bin" for the kind "bundles".
 std::string neuron_file_path(std::string_view kind, const gguf::File& file);
 
-// Returns how often each neuron fires, as `troika neurons` counted it. None: nobody has counted, or
-// the model has changed since, and `note` says so.
+// Returns the key of what is learned of neurons. It tells models apart, and thresholds: below which
+// magnitude a neuron counts as dead decides which ones fire. Without thresholds it is the model's.
+uint64_t neuron_key(const gguf::File& file, std::span<const float> thresholds);
+
+// Returns how often each neuron fires, as `troika neurons` counted it with these thresholds. None:
+// nobody has counted, or model or thresholds have changed since, and `note` says so.
 std::optional<weights::NeuronHeat> kept_heat(const gguf::File& file,
                                              std::span<const model::GatedFfn> ffns,
+                                             std::span<const float> thresholds,
                                              const weights::Store& weights, std::string* note);
 
-// Returns what is known of the predictor that is asked for; none: no plan that is made can have
-// one. Throws Error where there is no such predictor.
-std::optional<plan::FfnPredictor> asked_predictor(const Options& options, const gguf::File& file);
+// Returns what is known of the predictor that is asked for, for a plan with these thresholds; none:
+// no plan that is made can have one. Throws Error where there is no such predictor.
+std::optional<plan::FfnPredictor> asked_predictor(const Options& options, const gguf::File& file,
+                                                  std::span<const float> thresholds);
 // Says in the plan which predictor is used, if one is asked for or the plan has one. Throws Error
 // where there is no such predictor, or another than the plan's; UsageError where it makes no sense.
 void choose_predictor(const Options& options, const gguf::File& file, plan::Plan* plan);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -30,7 +31,9 @@ void check_fixed_scales(const Options& options, const plan::Plan& plan) {
 
 plan::Plan plan_of_file(const Options& options, const OpenedModel& model) {
   plan::Plan plan = load_plan(options.plan.file, plan_identity(model.file)).plan;
-  apply_chunk_options(options, &plan);
+  Options all = options;
+  all.ffn.predictor = asked_predictor(options, model.file, plan.ffn.thresholds);
+  apply_chunk_options(all, &plan);
   if (options.plan.is_read_as_steps) {
     plan.prefill = plan::Prefill::kSame;
     plan.prefill_reason = "a text is read as steps are computed";
@@ -54,7 +57,15 @@ plan::Plan plan_here(const Options& options, const OpenedModel& model) {
 
 ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
   Options all = options;
-  all.ffn.predictor = asked_predictor(options, model.file);  // so that a plan counts its memory
+  if (options.plan.file.empty()) {  // so that a plan that is made counts its memory
+    const plan::Plan* const begun = options.plan.exact  ? &*options.plan.exact
+                                    : options.plan.base ? &*options.plan.base
+                                                        : nullptr;
+    all.ffn.predictor =
+        asked_predictor(options, model.file,
+                        begun != nullptr ? std::span<const float>(begun->ffn.thresholds)
+                                         : std::span<const float>());
+  }
   ChosenPlan chosen;
   chosen.plan = plan_here(all, model);
   chosen.has_left_base = leaves_base(all, model.blueprint, model.weights, model.memory);

@@ -61,7 +61,7 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
   how.progress = options.progress;
   std::string about_heat;
   const std::optional<weights::NeuronHeat> heat =
-      kept_heat(of.model.file, ffns, of.model.weights, &about_heat);
+      kept_heat(of.model.file, ffns, plan.ffn.thresholds, of.model.weights, &about_heat);
   loaded->add_note(about_heat);
   if (heat) how.heat = &*heat;
   if (pinned_percent > 0 && !heat) {

@@ -9,7 +9,6 @@
 #include "engine/session.h"
 #include "prepare/side_files.h"
 #include "tune/neurons/text_reading.h"
-#include "weights/content_key.h"
 #include "weights/neurons/neurons.h"
 
 namespace troika::tune {
@@ -92,7 +91,8 @@ HeatReport measure_heat(const HeatOptions& options) {
   report.heat.set_tokens(tokens.size());
   report.heat.set_again(counts.n_pairs, counts.n_again);
   report.path = prepare::neuron_file_path("heat", engine.file());
-  weights::write_heat(report.path, weights::content_key(engine.file()), report.heat);
+  weights::write_heat(report.path, prepare::neuron_key(engine.file(), engine.plan().ffn.thresholds),
+                      report.heat);
   return report;
 }
 

@@ -16,7 +16,6 @@
 #include "engine/engine.h"
 #include "prepare/side_files.h"
 #include "tune/neurons/text_reading.h"
-#include "weights/content_key.h"
 #include "weights/neurons/neurons.h"
 
 namespace troika::tune {
@@ -176,7 +175,7 @@ PredictorReport learn_predictor(const PredictorOptions& options) {
   report.rank = static_cast<int>(shape.rank);
   engine->file().check_intact();  // gates may have been read since the last pass looked
   predictor.set_predicted_per_live(predicted_per_live(report.layers));
-  predictor.write(report.path, weights::content_key(engine->file()));
+  predictor.write(report.path, prepare::neuron_key(engine->file(), engine->plan().ffn.thresholds));
   tell(1 + shape.n_layers);
   engine.reset();  // a second one beside it would take its memory again
   prepare::Options predicting = exactly(options.engine);

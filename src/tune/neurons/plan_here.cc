@@ -13,7 +13,6 @@
 #include "prepare/side_files.h"
 #include "solve/neurons/plan_neurons.h"
 #include "tune/neurons/arrangements.h"
-#include "weights/content_key.h"
 
 namespace troika::tune {
 namespace {
@@ -63,7 +62,7 @@ std::optional<weights::NeuronPredictor::Info> kept_predictor(const prepare::Opti
                                                              const gguf::File& file) {
   try {
     return weights::NeuronPredictor::info(prepare::neuron_file_path("predictor", file),
-                                          weights::content_key(file));
+                                          prepare::neuron_key(file, {}));
   } catch (const Error&) {
     if (options.ffn.has_predictor) throw;
     return std::nullopt;  // it is an alternative that does not exist
@@ -206,7 +205,8 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   const std::vector<model::GatedFfn> ffns = model::gated_ffns(model->blueprint);
   std::string about_heat;
   std::optional<weights::NeuronHeat> heat;
-  if (!ffns.empty()) heat = prepare::kept_heat(model->file, ffns, model->weights, &about_heat);
+  // No plan was given, so nothing has thresholds.
+  if (!ffns.empty()) heat = prepare::kept_heat(model->file, ffns, {}, model->weights, &about_heat);
   const std::vector<HeldArrangement> held =
       find_arrangements({options, *model, memory, profile, heat ? &*heat : nullptr,
                          kept_predictor(options, model->file)});

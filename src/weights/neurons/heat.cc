@@ -136,7 +136,9 @@ std::optional<NeuronHeat> read_heat(const std::string& path, uint64_t model_key,
     return refuse("is no file of such counts");
   }
   if (header.version != kHeatVersion) return refuse("was made by another version of this program");
-  if (header.model_key != model_key) return refuse("was made for another content of the model");
+  if (header.model_key != model_key) {
+    return refuse("was made for another content of the model, or with other thresholds");
+  }
   if (header.n_layers != n_layers || header.n_neurons != n_neurons) {
     return refuse("was made for a model of another shape");
   }

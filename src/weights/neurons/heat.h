@@ -57,6 +57,7 @@ class NeuronHeat {
   std::vector<uint32_t> counts_;  // (n_layers, n_neurons)
 };
 
+// `model_key` stands for the model's content and the thresholds that neurons were counted with.
 // Throws Error where the file cannot be written.
 void write_heat(const std::string& path, uint64_t model_key, const NeuronHeat& heat);
 // Returns nothing where there is no such file, or it has another content or shape, or is damaged.

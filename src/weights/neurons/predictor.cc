@@ -64,7 +64,7 @@ PredictorHeader read_predictor_header(std::ifstream& file, const std::string& pa
     refuse_predictor(path, "was made by another version of this program");
   if (header.hash != predictor_header_hash(header)) refuse_predictor(path, "is damaged");
   if (header.model_key != model_key)
-    refuse_predictor(path, "was made for another content of the model");
+    refuse_predictor(path, "was made for another content of the model, or with other thresholds");
   *shape = {header.n_layers, header.n_neurons, header.width, header.rank, tensor::Type::kQ8_0};
   const bool is_known = header.type == static_cast<uint64_t>(tensor::Type::kQ8_0) ||
                         header.type == static_cast<uint64_t>(tensor::Type::kQ4_0);

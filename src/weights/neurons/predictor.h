@@ -59,6 +59,7 @@ class NeuronPredictor {
   // Returns a key that tells contents apart.
   uint64_t key() const;
 
+  // `model_key` stands for the model's content and the thresholds that neurons are live above.
   // Throws Error where the file cannot be written.
   void write(const std::string& path, uint64_t model_key) const;
   // Throws Error where there is no file, where it was made for another content of the model, and
