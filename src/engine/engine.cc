@@ -27,8 +27,9 @@ Engine::Engine(const prepare::Options& options) {
   has_values_ = prepare::is_here(options) || options.phone.has_values;
   model_ = prepare::open_model(options);
   kernels_ = kernels::choose(detect_cpu_features(), options.kernels);
-  choose_plan(options);
+  const std::string about_plan = choose_plan(options);
   loaded_ = prepare::load_weights(options, kernels_.table, ledger_, model_.get(), &plan_);
+  loaded_.add_note(about_plan);
   const auto build_start = std::chrono::steady_clock::now();
   make_machine();
   make_graphs(options);
@@ -40,11 +41,11 @@ Engine::Engine(const prepare::Options& options) {
 
 Engine::~Engine() = default;
 
-void Engine::choose_plan(const prepare::Options& options) {
+std::string Engine::choose_plan(const prepare::Options& options) {
   if (!prepare::is_here(options)) {
     phone_setup_ = machines::make_phone_setup(options, file(), blueprint(), weights());
     plan_ = phone_setup_->plan;
-    return;
+    return {};
   }
   prepare::ChosenPlan chosen = prepare::choose_plan(options, *model_);
   machines::check_devices(chosen.plan);
@@ -52,6 +53,7 @@ void Engine::choose_plan(const prepare::Options& options) {
   plan_ = std::move(chosen.plan);
   ledger_ = chosen.ledger;
   start_.has_left_plan = chosen.has_left_base;
+  return chosen.note;
 }
 
 void Engine::make_machine() {

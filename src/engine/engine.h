@@ -74,7 +74,8 @@ class Engine {
   Passes& passes() const { return *passes_; }
 
  private:
-  void choose_plan(const prepare::Options& options);
+  // Returns what is to be said of the plan, as words of a note.
+  std::string choose_plan(const prepare::Options& options);
   void make_machine();
   void make_graphs(const prepare::Options& options);
   void check_memory();

@@ -1,4 +1,5 @@
 // Tests engines that follow a plan from a file.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -10,6 +11,7 @@
 #include "prepare/streaming/weight_stream.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_engine.h"
+#include "weights/content_key.h"
 
 namespace troika::engine {
 namespace {
@@ -51,6 +53,22 @@ TEST_F(SavedPlans, S3SharesForAnotherNumberOfHeadsAreASentence) {
   const model::Blueprint& blueprint = made.blueprint();
   EXPECT_EQ(refusal(static_cast<size_t>(blueprint.n_layers * blueprint.n_heads)), "");
   EXPECT_NE(refusal(1).find("shares of positions for 1 heads"), std::string::npos) << refusal(1);
+}
+
+// The same head of a file may stand before other weights, as after training on.
+TEST_F(SavedPlans, APlanThatWasTunedWithOtherContentIsUsedWithANote) {
+  const Engine made(options_);
+  const auto note_with = [&](uint64_t key) {
+    const prepare::Options options = options_with(made, made.plan());
+    std::ofstream(options.plan.file) << plan::to_json(
+        {prepare::plan_identity(made.file()), made.plan(),
+         plan::Tuned{"2026-11-22T22:15:00Z", "troika", fmt::format("{:016x}", key)}});
+    const Engine engine(options);
+    return engine.loaded().note;
+  };
+  const uint64_t key = weights::content_key(gguf::File::open(options_.model.file));
+  EXPECT_EQ(note_with(key).find("was tuned with another content"), std::string::npos);
+  EXPECT_NE(note_with(key + 1).find("was tuned with another content"), std::string::npos);
 }
 
 test_support::TinyModel model_of_long_texts() {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -13,6 +15,7 @@
 #include "prepare/plan/one_lane.h"
 #include "prepare/plan/saved_plan.h"
 #include "prepare/side_files.h"
+#include "weights/content_key.h"
 
 namespace troika::prepare {
 namespace {
@@ -29,8 +32,22 @@ void check_fixed_scales(const Options& options, const plan::Plan& plan) {
       options.plan.file));
 }
 
-plan::Plan plan_of_file(const Options& options, const OpenedModel& model) {
-  plan::Plan plan = load_plan(options.plan.file, plan_identity(model.file)).plan;
+// Compares the content that a plan was tuned with. The key has the time of the file's last change,
+// so a copy of the same content differs too, and a difference is no reason to refuse the plan.
+std::string note_of_content(const Options& options, const std::optional<plan::Tuned>& tuned,
+                            const gguf::File& model) {
+  if (!tuned || tuned->model_key == fmt::format("{:016x}", weights::content_key(model))) return {};
+  return fmt::format(
+      "{} was tuned with another content of this model, or the model's file was copied or changed "
+      "since; if its weights are others, what was measured does not hold, and 'troika tune' "
+      "measures again",
+      options.plan.file);
+}
+
+plan::Plan plan_of_file(const Options& options, const OpenedModel& model, std::string* note) {
+  plan::PlanFile saved = load_plan(options.plan.file, plan_identity(model.file));
+  *note = note_of_content(options, saved.tuned, model.file);
+  plan::Plan plan = std::move(saved.plan);
   Options all = options;
   all.ffn.predictor = asked_predictor(options, model.file, plan.ffn.thresholds);
   apply_chunk_options(all, &plan);
@@ -47,9 +64,9 @@ plan::Plan plan_of_file(const Options& options, const OpenedModel& model) {
   return plan;
 }
 
-plan::Plan plan_here(const Options& options, const OpenedModel& model) {
+plan::Plan plan_here(const Options& options, const OpenedModel& model, std::string* note) {
   if (options.plan.exact) return *options.plan.exact;
-  if (!options.plan.file.empty()) return plan_of_file(options, model);
+  if (!options.plan.file.empty()) return plan_of_file(options, model, note);
   return make_plan(options, model.blueprint, model.weights, model.memory);
 }
 
@@ -67,7 +84,7 @@ ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
                                          : std::span<const float>());
   }
   ChosenPlan chosen;
-  chosen.plan = plan_here(all, model);
+  chosen.plan = plan_here(all, model, &chosen.note);
   chosen.has_left_base = leaves_base(all, model.blueprint, model.weights, model.memory);
   choose_predictor(options, model.file, &chosen.plan);
   Options reckoned = options;

@@ -2,6 +2,8 @@
 // or one that is made.
 #pragma once
 
+#include <string>
+
 #include "plan/ledger.h"
 #include "plan/plan.h"
 #include "prepare/open_model.h"
@@ -13,6 +15,7 @@ struct ChosenPlan {
   plan::Plan plan;
   bool has_left_base = false;  // says that memory had no room for the plan to begin with
   plan::Ledger ledger;         // has what the plan is expected to take, which is not checked
+  std::string note = {};       // says what may not hold of the plan; empty: nothing is known
 };
 
 // Throws Error for a file that is no plan for this model and machine, and where a context does not
