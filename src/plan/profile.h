@@ -64,10 +64,9 @@ struct OpTime {
   double spread = 0.0;  // the distance of the quartiles, as a share of the median
   int n_runs = 0;
   // The fastest shape of those that the lane knows for a product (N8). The other numbers belong to
-  // The slowest shape's time over that of the fastest.
   // it. Empty: the lane knows one shape only.
   std::string arrangement = {};
-  double arrangement_gain = 1.0;
+  double arrangement_gain = 1.0;  // the slowest shape's time over that of the fastest
   // Says that the lane builds the op for prompts alone, though it would be the same in steps. A
   // file keeps this as a refusal.
   bool is_of_prompts_alone = false;
