@@ -199,6 +199,11 @@ size_t available_memory_bytes(const std::string& root) {
   return std::min(machine, cgroup_memory(root).available);
 }
 
+bool is_memory_left_by_cgroup(const std::string& root) {
+  const size_t machine = kilobytes_of(root + "/proc/meminfo", "MemAvailable").value_or(SIZE_MAX);
+  return cgroup_memory(root).available < machine;
+}
+
 size_t last_cache_bytes() {
   size_t largest = 0;
   for (int index = 0; index < 8; ++index) {

@@ -24,6 +24,8 @@ void bind_to_cores(const std::vector<int>& cores);
 size_t memory_limit_bytes(const std::string& root = "");
 // Returns how much of that memory is free now, or can be freed (page cache).
 size_t available_memory_bytes(const std::string& root = "");
+// Says whether the limit of the cgroup leaves less of it than the machine has free.
+bool is_memory_left_by_cgroup(const std::string& root = "");
 
 // Returns the size of the largest data cache that the system reports; 0 where it reports none.
 size_t last_cache_bytes();

@@ -40,6 +40,7 @@ TEST(System, WithoutACgroupTheMachineCounts) {
   FakeMachine machine;
   EXPECT_EQ(memory_limit_bytes(machine.root()), size_t{8000000} * 1024);
   EXPECT_EQ(available_memory_bytes(machine.root()), size_t{6000000} * 1024);
+  EXPECT_FALSE(is_memory_left_by_cgroup(machine.root()));
   machine.write("proc/self/cgroup", "0::/\n");
   machine.write("sys/fs/cgroup/memory.max", "max\n");
   EXPECT_EQ(memory_limit_bytes(machine.root()), size_t{8000000} * 1024);
@@ -55,6 +56,7 @@ TEST(System, FilesReadLatelyAreNoUsedMemory) {
                 "inactive_file 2500000000\n");
   EXPECT_EQ(memory_limit_bytes(machine.root()), 4000000000u);
   EXPECT_EQ(available_memory_bytes(machine.root()), 3600000000u);
+  EXPECT_TRUE(is_memory_left_by_cgroup(machine.root()));
 }
 
 TEST(System, EveryLevelOfTheCgroupLimits) {

@@ -31,10 +31,25 @@ constexpr OwnerInfo kInfos[kOwners] = {
     {"keys and values", "cache", "a smaller ‹context›, ‹kv› q8_0"},
 };
 
+// Each has what stands before the bytes of a limit and behind them, and what gives more.
+constexpr const char* kSources[][3] = {
+    {"‹memory› ", "", "give more ‹memory›"},
+    {"the plan's limit of memory, ", ",", "give more ‹memory›"},
+    {"the free memory of this machine, ", " for this program,", "end other programs"},
+    {"the memory that the limit of the cgroup leaves, ", " for this program,",
+     "raise the limit of the cgroup"},
+};
+
 const OwnerInfo& info_of(Owner owner) { return kInfos[static_cast<size_t>(owner)]; }
 
 std::string megabytes(size_t bytes) {
   return fmt::format("{:.1f} MB", 1e-6 * static_cast<double>(bytes));
+}
+
+// Returns words as a sentence begins with them. The mark of an option has no capital.
+std::string capitalised(std::string words) {
+  if (words.front() >= 'a' && words.front() <= 'z') words.front() += 'A' - 'a';
+  return words;
 }
 
 constexpr size_t kLargest = 3;
@@ -83,6 +98,13 @@ std::string Ledger::largest_text() const {
   return text;
 }
 
+std::string Ledger::limit_text() const {
+  const auto& words = kSources[static_cast<size_t>(source_)];
+  return words[0] + megabytes(limit_bytes_) + words[1];
+}
+
+const char* Ledger::more_advice() const { return kSources[static_cast<size_t>(source_)][2]; }
+
 void Ledger::check() const {
   const size_t total = total_bytes();
   if (total <= limit_bytes_) return;
@@ -93,11 +115,11 @@ void Ledger::check() const {
     if (text == nullptr || n_named++ == kLargest) continue;
     advice += fmt::format(", {}", text);
   }
-  throw Error(
-      fmt::format("‹memory› {} is too little: {} are needed, most of them for {}. Give it more, or "
-                  "use less of what takes them{}{}.",
-                  megabytes(limit_bytes_), megabytes(total), largest_text(),
-                  advice.empty() ? "" : ": ", advice.empty() ? "" : advice.substr(2)));
+  throw Error(fmt::format(
+      "{} is too little: {} are needed, most of them for {}. {}, or use less of what "
+      "takes them{}{}.",
+      capitalised(limit_text()), megabytes(total), largest_text(), capitalised(more_advice()),
+      advice.empty() ? "" : ": ", advice.empty() ? "" : advice.substr(2)));
 }
 
 }  // namespace troika::plan

@@ -1,4 +1,5 @@
-// Counts the bytes that a process keeps in memory, by who keeps them. `--memory` is their limit.
+// Counts the bytes that a process keeps in memory, by who keeps them, and limits them to what
+// `--memory` says, or a plan, or what is free.
 // The ledger counts what a run may touch at its longest shape and with a full context, before
 // anything is taken, so that what does not fit is refused at the start and not in the middle.
 #pragma once
@@ -32,14 +33,27 @@ const char* owner_name(Owner owner);
 // Returns what scripts call the owner: "cache".
 const char* owner_key(Owner owner);
 
+// Says who has set a limit, so that a refusal names what its reader can change.
+enum class LimitSource : uint8_t {
+  kAsked,    // the caller has named it
+  kPlan,     // the plan was made for it
+  kMachine,  // no more memory of the machine is free
+  kCgroup,   // no more memory is free within the limit of this process's cgroup
+};
+
 class Ledger {
  public:
   static constexpr size_t kUnlimited = SIZE_MAX;
 
-  explicit Ledger(size_t limit_bytes = kUnlimited) : limit_bytes_(limit_bytes) {}
+  explicit Ledger(size_t limit_bytes = kUnlimited, LimitSource source = LimitSource::kAsked)
+      : limit_bytes_(limit_bytes), source_(source) {}
 
   bool is_limited() const { return limit_bytes_ != kUnlimited; }
   size_t limit_bytes() const { return limit_bytes_; }
+  // Returns the limit and where it comes from: "‹memory› 300.0 MB". REQUIRES: is_limited().
+  std::string limit_text() const;
+  // Returns what a reader can do to have more: "give more ‹memory›".
+  const char* more_advice() const;
   // Replaces the owner's bytes: an estimate gives way to what was taken.
   void set(Owner owner, size_t bytes) { bytes_[static_cast<size_t>(owner)] = bytes; }
   size_t bytes(Owner owner) const { return bytes_[static_cast<size_t>(owner)]; }
@@ -54,6 +68,7 @@ class Ledger {
 
  private:
   size_t limit_bytes_;
+  LimitSource source_;
   std::array<size_t, kOwners> bytes_{};
 };
 

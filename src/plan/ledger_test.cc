@@ -46,9 +46,33 @@ TEST(Ledger, ARefusalNamesTheLargestAndWhatToDo) {
   ledger.set(Owner::kLanes, 1 * kMega);
   EXPECT_EQ(refusal(ledger),
             "‹memory› 100.0 MB is too little: 211.0 MB are needed, most of them for keys and "
-            "values 80.0 MB, packed weights 70.0 MB and weights 60.0 MB. Give it more, or use less "
-            "of what takes them: a smaller ‹context›, ‹kv› q8_0, less ‹packed›, a smaller model or "
-            "element type.");
+            "values 80.0 MB, packed weights 70.0 MB and weights 60.0 MB. Give more ‹memory›, or "
+            "use less of what takes them: a smaller ‹context›, ‹kv› q8_0, less ‹packed›, a smaller "
+            "model or element type.");
+}
+
+TEST(Ledger, ARefusalNamesWhereTheLimitComesFrom) {
+  const auto refusal_from = [](LimitSource source) {
+    Ledger ledger(100 * kMega, source);
+    ledger.set(Owner::kWeights, 160 * kMega);
+    return refusal(ledger);
+  };
+  const auto expect = [&](LimitSource source, const std::string& begin, const std::string& advice) {
+    const std::string sentence = refusal_from(source);
+    EXPECT_TRUE(sentence.starts_with(begin + " is too little: 160.0 MB are needed")) << sentence;
+    EXPECT_NE(sentence.find("160.0 MB. " + advice + ", or use less"), std::string::npos)
+        << sentence;
+  };
+  expect(LimitSource::kAsked, "‹memory› 100.0 MB", "Give more ‹memory›");
+  expect(LimitSource::kPlan, "The plan's limit of memory, 100.0 MB,", "Give more ‹memory›");
+  expect(LimitSource::kMachine, "The free memory of this machine, 100.0 MB for this program,",
+         "End other programs");
+  expect(LimitSource::kCgroup,
+         "The memory that the limit of the cgroup leaves, 100.0 MB for this program,",
+         "Raise the limit of the cgroup");
+  // Nobody is told to change an option that was not given.
+  EXPECT_EQ(refusal_from(LimitSource::kMachine).find("‹memory›"), std::string::npos);
+  EXPECT_EQ(refusal_from(LimitSource::kCgroup).find("‹memory›"), std::string::npos);
 }
 
 TEST(Ledger, S6ARefusalNamesWhatMakesScoresOfHeadsFewer) {

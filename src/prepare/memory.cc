@@ -89,16 +89,22 @@ size_t shadow_bytes(const model::Blueprint& blueprint, const weights::Store& wei
          (kernels::int8_token_bytes(k) + most_rows * sizeof(float) + sizeof(uint32_t));
 }
 
-// Returns what the process may take. A model larger than free memory is read while it runs, as
-// under a limit: the system would drop pages of a map in the order in which they are needed next.
-size_t limit_bytes(const Options& options, const weights::Store& weights, const plan::Plan& plan,
-                   size_t n_neuron_bytes, const MemoryFigures& memory) {
-  if (options.memory.limit_bytes > 0) return options.memory.limit_bytes;
-  if (plan.streamed_neurons) return plan.streamed_neurons->budget_bytes;
+// Returns a ledger of what the process may take, with nothing in it. A model larger than free
+// memory is read while it runs, as under a limit: the system would drop pages of a map in the order
+// in which they are needed next.
+plan::Ledger empty_ledger(const Options& options, const weights::Store& weights,
+                          const plan::Plan& plan, size_t n_neuron_bytes,
+                          const MemoryFigures& memory) {
+  using plan::LimitSource;
+  if (options.memory.limit_bytes > 0) return plan::Ledger(options.memory.limit_bytes);
+  if (plan.streamed_neurons) {
+    return plan::Ledger(plan.streamed_neurons->budget_bytes, LimitSource::kPlan);
+  }
   const size_t free = memory.available_bytes;
   const bool fits = weights.total_bytes() + n_neuron_bytes + kOthers <= free;
-  if (fits || free < 2 * kOthers || !may_stream(options, plan)) return plan::Ledger::kUnlimited;
-  return memory.program_bytes + memory.model_bytes + free - kOthers;
+  if (fits || free < 2 * kOthers || !may_stream(options, plan)) return plan::Ledger();
+  return plan::Ledger(memory.program_bytes + memory.model_bytes + free - kOthers,
+                      memory.is_of_cgroup ? LimitSource::kCgroup : LimitSource::kMachine);
 }
 
 // Enters what weights and neurons have beside all else, where memory cannot hold all neurons. Other
@@ -200,7 +206,8 @@ bool reads_experts(const Options& options, const model::Blueprint& blueprint,
 }
 
 MemoryFigures MemoryFigures::here() {
-  return {memory_limit_bytes(), available_memory_bytes(), resident_anonymous_bytes(), 0};
+  return {memory_limit_bytes(), available_memory_bytes(), resident_anonymous_bytes(), 0,
+          is_memory_left_by_cgroup()};
 }
 
 cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprint) {
@@ -228,7 +235,7 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
                              const weights::Store& weights, const plan::Plan& plan,
                              const MemoryFigures& memory) {
   const size_t by_neuron = neuron_bytes(blueprint, weights, plan);
-  plan::Ledger ledger(limit_bytes(options, weights, plan, by_neuron, memory));
+  plan::Ledger ledger = empty_ledger(options, weights, plan, by_neuron, memory);
   ledger.set(Owner::kProgram, memory.program_bytes);
   ledger.set(Owner::kModel, memory.model_bytes);
   ledger.set(Owner::kWeights, weights.total_bytes());

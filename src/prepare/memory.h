@@ -20,6 +20,7 @@ struct MemoryFigures {
   size_t available_bytes = 0;  // what is free, or freed when asked for
   size_t program_bytes = 0;    // what this process had before loading
   size_t model_bytes = 0;      // what tokenizer and description have taken since
+  bool is_of_cgroup = false;   // a cgroup's limit leaves less than the machine has free
 
   // Returns this machine's figures. All memory of this process but files counts as the program's.
   static MemoryFigures here();

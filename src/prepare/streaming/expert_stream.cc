@@ -104,8 +104,9 @@ ExpertStream::ExpertStream(const ExpertStreamOptions& options, const model::Blue
   try {
     make_cache(n_places);
   } catch (const std::bad_alloc&) {
-    throw Error(fmt::format("There is no memory for {} of experts. Use less ‹memory›.",
-                            bytes_text(options.most_bytes)));
+    throw Error(fmt::format(
+        "There is no memory for {} of experts. End other programs, or set a smaller ‹memory›.",
+        bytes_text(options.most_bytes)));
   }
   lanes::DiskOptions disk = disk_options(file);
   disk.may_use_io_uring = options.may_use_io_uring;

@@ -83,8 +83,9 @@ NeuronStream::NeuronStream(const NeuronStreamOptions& options,
     make_ranks();
     make_cache();
   } catch (const std::bad_alloc&) {
-    throw Error(fmt::format("There is no memory for {} of neurons. Use less ‹memory›.",
-                            bytes_text(options.most_bytes)));
+    throw Error(fmt::format(
+        "There is no memory for {} of neurons. End other programs, or set a smaller ‹memory›.",
+        bytes_text(options.most_bytes)));
   }
   open_disk();
   choose_gap();
