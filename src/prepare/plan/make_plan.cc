@@ -34,11 +34,25 @@ int most_sensible_tokens(const model::Blueprint& blueprint) {
   return static_cast<int>(sensible);
 }
 
+std::string in_megabytes(size_t bytes) {
+  return fmt::format("{:.1f} MB", 1e-6 * static_cast<double>(bytes));
+}
+
+// Returns how much is free, and of what: "300.0 MB are free".
+std::string free_text(const MemoryFigures& memory) {
+  return in_megabytes(memory.available_bytes) +
+         (memory.is_of_cgroup ? " are free within the limit of the cgroup" : " are free");
+}
+
+const char* free_advice(const MemoryFigures& memory) {
+  return memory.is_of_cgroup ? "raise the limit of the cgroup" : "end other programs";
+}
+
 [[noreturn]] void throw_no_memory(size_t bytes_of_one, const MemoryFigures& memory) {
   throw Error(fmt::format(
-      "There is no memory for a context of even one token, which needs {} bytes: {:.1f} MB are "
-      "free. End other programs, or use a smaller model.",
-      bytes_of_one, 1e-6 * static_cast<double>(memory.available_bytes)));
+      "There is no memory for a context of even one token, which needs {} bytes: {}. Use a smaller "
+      "model, or {}.",
+      bytes_of_one, free_text(memory), free_advice(memory)));
 }
 
 // Returns the most tokens whose bytes are no more than `room`. REQUIRES: bytes_of() never falls.
@@ -90,24 +104,34 @@ class ContextChoice {
  private:
   size_t bytes_of(int n_tokens) const { return context_bytes(blueprint_, plan_, n_tokens).total(); }
 
-  // Returns a context for a little less than `--memory` leaves, because estimates may be too small.
+  // Returns a context for a little less than the limit leaves, because estimates may be too small.
   int within_limit() const {
     const size_t room = ledger_.room_for(plan::Owner::kCache);
     const auto fitting_in = [&](size_t bytes) {
-      return most_tokens(std::min(bytes, memory_.available_bytes),
-                         [&](int n) { return bytes_of(n); });
+      return most_tokens(bytes, [&](int n) { return bytes_of(n); });
     };
-    const int fitting = fitting_in(room);
+    const int in_limit = fitting_in(room), in_free = fitting_in(memory_.available_bytes);
+    const int fitting = std::min(in_limit, in_free);
     plan::Ledger least = ledger_;
     enter_context(context_bytes(blueprint_, plan_, std::max(asked_, 1)), &least);
-    if (asked_ == 0 || fitting == 0) least.check();
+    if (asked_ == 0 || in_limit == 0) least.check();
     if (fitting == 0) throw_no_memory(bytes_of(1), memory_);
-    if (asked_ > fitting) refuse(ledger_.limit_bytes(), fitting);
+    if (asked_ > in_limit && in_limit <= in_free) {
+      refuse(fitting,
+             fmt::format("{} leaves room for {} tokens beside everything else; most is for {}",
+                         ledger_.limit_text(), fitting, ledger_.largest_text()),
+             ledger_.more_advice());
+    }
+    if (asked_ > fitting) {
+      refuse(fitting, fmt::format("{}, room for {} tokens", free_text(memory_), fitting),
+             free_advice(memory_));
+    }
     if (asked_ > 0) return asked_;
     const size_t slack = std::min(room / 2, ledger_.limit_bytes() / 64);
     // A page of the cache is taken whole.
     const int page = std::min(fitting, fitting_in(bytes_of(1)));
-    return std::min(most_sensible_tokens(blueprint_), std::max(fitting_in(room - slack), page));
+    const int careful = std::min(fitting_in(room - slack), in_free);
+    return std::min(most_sensible_tokens(blueprint_), std::max(careful, page));
   }
 
   // Without a limit, keys and values count by the token.
@@ -119,33 +143,28 @@ class ContextChoice {
     };
     const int fitting = most_tokens(room_in_memory(ledger_, memory_), bytes);
     if (fitting < 1) throw_no_memory(bytes(1), memory_);
-    if (asked_ > fitting) refuse(0, fitting);
+    if (asked_ > fitting) {
+      refuse(fitting, fmt::format("memory allows {} tokens beside the model", fitting),
+             free_advice(memory_));
+    }
     if (asked_ > 0) return asked_;
     // Half of what fits is taken, so that other programs have room.
     const int wanted = std::max(fitting / 2, std::min(fitting, kUsefulContext));
     return std::min(wanted, most_sensible_tokens(blueprint_));
   }
 
-  // Refuses the context that was asked for. `limit` is 0 where there is none.
-  [[noreturn]] void refuse(size_t limit, int fitting) const {
+  // Refuses the context that was asked for, in the words of what has room for no more.
+  [[noreturn]] void refuse(int fitting, const std::string& room, const char* more_room) const {
     const ContextBytes bytes = context_bytes(blueprint_, plan_, asked_);
-    const auto megabytes = [](size_t n) {
-      return fmt::format("{:.1f} MB", 1e-6 * static_cast<double>(n));
-    };
-    std::string needs = megabytes(bytes.cache) + " for keys and values";
+    std::string needs = in_megabytes(bytes.cache) + " for keys and values";
     std::string advice = can_shrink(plan_, blueprint_) ? ", or ‹kv› q8_0 for smaller ones" : "";
     if (bytes.heads > 0) {
-      needs += fmt::format(" and {} for scores of heads", megabytes(bytes.heads + bytes.lists));
+      needs += fmt::format(" and {} for scores of heads", in_megabytes(bytes.heads + bytes.lists));
       advice += ", or leave ‹attention-lanes› out";
     }
-    const std::string room =
-        limit == 0 ? fmt::format("memory allows {} tokens beside the model", fitting)
-                   : fmt::format(
-                         "‹memory› {} leaves room for {} tokens beside everything else; most is "
-                         "for {}",
-                         megabytes(limit), fitting, ledger_.largest_text());
-    throw Error(fmt::format("A context of {} tokens needs {}, and {}. Use ‹context› {} or less{}.",
-                            asked_, needs, room, fitting, advice));
+    throw Error(
+        fmt::format("A context of {} tokens needs {}, and {}. Use ‹context› {} or less{}, or {}.",
+                    asked_, needs, room, fitting, advice, more_room));
   }
 
   int asked_;  // counts tokens; 0: none was asked for

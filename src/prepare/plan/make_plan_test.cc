@@ -580,6 +580,36 @@ TEST_F(MakePlan, TheHintForATooLargeContextWorks) {
   EXPECT_EQ(make(memory).context, 3001);
 }
 
+// With a limit that has room for a context, memory may be short nevertheless.
+TEST_F(MakePlan, AContextIsRefusedByWhatHasNoRoomForIt) {
+  options_.lanes.n_threads = 1;
+  options_.memory.limit_bytes = kGiga;
+  options_.memory.context = 3001;
+  const MemoryFigures little = {64 * kGiga, 3000 * kPerToken};
+  const std::string message = error_of(little);
+  EXPECT_NE(message.find("3.1 MB are free"), std::string::npos) << message;
+  EXPECT_NE(message.find("end other programs"), std::string::npos) << message;
+  EXPECT_EQ(message.find("‹memory›"), std::string::npos) << message;
+  MemoryFigures in_cgroup = little;
+  in_cgroup.is_of_cgroup = true;
+  EXPECT_NE(error_of(in_cgroup).find("raise the limit of the cgroup"), std::string::npos);
+  const size_t at = message.find(kAdvice);
+  ASSERT_NE(at, std::string::npos) << message;
+  options_.memory.context = std::stoi(message.substr(at + kAdvice.size()));
+  EXPECT_GT(options_.memory.context, 2000);
+  EXPECT_EQ(make(little).context, options_.memory.context);
+  options_.memory.context += 1;
+  EXPECT_NE(error_of(little).find("are free"), std::string::npos);
+  // Where the limit has room for less than is free, it is the limit that refuses.
+  options_.memory.context = 1 << 24;
+  const std::string of_limit = error_of({64 * kGiga, 60 * kGiga});
+  EXPECT_NE(of_limit.find("‹memory› 1073.7 MB leaves room"), std::string::npos) << of_limit;
+  EXPECT_NE(of_limit.find("give more ‹memory›"), std::string::npos) << of_limit;
+  // Not even one token fits into what is free, whatever the limit has for it.
+  options_.memory.context = 1 << 24;
+  EXPECT_NE(error_of({64 * kGiga, kPerToken}).find("even one token"), std::string::npos);
+}
+
 TEST_F(MakePlan, KeysAndValuesThatHaveNoFormAreAnError) {
   blueprint_.head_dim = 16;
   options_.memory.kv_type = tensor::Type::kQ8_0;

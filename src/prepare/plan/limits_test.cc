@@ -1,0 +1,55 @@
+// Whoever reads a refusal learns what has no room: an option, a plan, the machine or its cgroup.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "forge/hollow.h"
+#include "model/architecture.h"
+#include "prepare/memory.h"
+#include "prepare/plan/make_plan.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika::prepare {
+namespace {
+
+constexpr size_t kMebibyte = size_t{1} << 20;
+
+// Plans for a model of seven gigabytes of weights, which take no memory.
+class LimitsOfPlans : public testing::Test {
+ protected:
+  LimitsOfPlans() : file_(hollow_.open()), blueprint_(model::read(file_)) {
+    options_.lanes.n_threads = 1;
+  }
+  // Returns why a context is refused that has no room anywhere.
+  std::string refusal(const MemoryFigures& memory) {
+    options_.memory.context = 1 << 24;
+    return test::message_of<Error>([&] {
+      const plan::Plan plan = make_plan(options_, blueprint_, weights_, memory);
+      expected_memory(options_, blueprint_, weights_, plan, memory).check();
+    });
+  }
+
+  forge::HollowModel hollow_{model::get_known("llama-2-7b"), "q8_0"};
+  gguf::File file_;
+  model::Blueprint blueprint_;
+  weights::Store weights_{file_, blueprint_};
+  Options options_;
+};
+
+TEST_F(LimitsOfPlans, ALimitThatNobodyNamedIsNotCalledByTheNameOfAnOption) {
+  MemoryFigures memory = {64 * 1024 * kMebibyte, 2048 * kMebibyte};
+  ASSERT_GT(weights_.total_bytes(), memory.available_bytes);
+  const std::string of_machine = refusal(memory);
+  EXPECT_NE(of_machine.find("he free memory of this machine"), std::string::npos) << of_machine;
+  EXPECT_NE(of_machine.find("nd other programs"), std::string::npos) << of_machine;
+  EXPECT_EQ(of_machine.find("‹memory›"), std::string::npos) << of_machine;
+  memory.is_of_cgroup = true;
+  const std::string of_cgroup = refusal(memory);
+  EXPECT_NE(of_cgroup.find("limit of the cgroup"), std::string::npos) << of_cgroup;
+  EXPECT_EQ(of_cgroup.find("‹memory›"), std::string::npos) << of_cgroup;
+  options_.memory.limit_bytes = 2048 * kMebibyte;
+  const std::string of_option = refusal({64 * 1024 * kMebibyte, 60 * 1024 * kMebibyte});
+  EXPECT_NE(of_option.find("‹memory› 2147.5 MB"), std::string::npos) << of_option;
+}
+
+}  // namespace
+}  // namespace troika::prepare
