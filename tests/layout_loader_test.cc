@@ -7,6 +7,9 @@
 #include <thread>
 
 #include "base/error.h"
+#include "prepare/open_model.h"
+#include "prepare/plan/choose_plan.h"
+#include "tests/support/logits.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika::prepare {
@@ -256,6 +259,20 @@ TEST(LayoutLoader, D1WhatCannotBeIsSaid) {
   expect("a scale for each row", [](Options& o) { o.prompts.int8 = plan::Int8Method::kGroup; });
   expect("‹load› copy", [](Options& o) { o.memory.load = prepare::Load::kCopy; });
   expect("‹packed›", [](Options& o) { o.memory.packed_bytes = 1000; });
+}
+
+TEST(LayoutLoader, D1BothLayoutsOfAGivenPlanAreReckonedBeforeTheyAreMade) {
+  const test_support::TinyModelFile file(model_of("llama"));
+  Options options = options_for(prepare::Layouts::kBoth);
+  options.model.file = file.path();
+  plan::Plan plan = engine::Engine(options).plan();
+  plan.packed_bytes = 0;
+  options.plan.exact = plan;
+  const size_t reckoned =
+      choose_plan(options, *open_model(options)).ledger.bytes(plan::Owner::kPacked);
+  const engine::Engine engine(options);
+  EXPECT_GT(engine.weights().packed_bytes(), 0u);
+  EXPECT_GE(reckoned, engine.weights().packed_bytes());
 }
 
 }  // namespace

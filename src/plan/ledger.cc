@@ -22,7 +22,7 @@ constexpr OwnerInfo kInfos[kOwners] = {
     {"tokenizer and description", "model", nullptr},
     {"weights", "weights", "a smaller model or element type"},
     {"changing layouts", "layouts", "‹layouts› blocks"},
-    {"packed weights", "packed", "less ‹packed›"},
+    {"packed weights", "packed", "less ‹packed› or ‹layouts› blocks"},
     {"weights by neuron", "neurons", "‹ffn› by-output"},
     {"outliers' channels", "channels", "‹shadow-rows› none"},
     {"values", "buffers", "a smaller ‹chunk›"},

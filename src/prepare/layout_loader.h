@@ -28,8 +28,9 @@
 
 namespace troika::prepare {
 
-// Puts the options' layouts into the plan. Returns whether weights change their layout; throws
-// UsageError where the plan's prompts cannot have what was asked for.
+// Puts the options' layouts into the plan, also where they are there already. Returns whether
+// weights change their layout; throws UsageError where the plan's prompts cannot have what was
+// asked for.
 bool apply_layouts(const Options& options, plan::Plan* plan);
 
 class LayoutLoader : public schedule::LayoutWatch {

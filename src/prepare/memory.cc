@@ -187,10 +187,11 @@ bool has_room(const Options& options, const model::Blueprint& blueprint,
   plan::Plan asked = plan;
   asked.ffn.form = options.ffn.form.value_or(asked.ffn.form);
   if (may_stream(options, asked)) return true;
-  // A context and packed copies are made smaller where memory is short.
+  // A context, and packed copies of which not all were asked for, are made smaller where memory is
+  // short.
   asked.context =
       options.memory.context > 0 ? options.memory.context : std::min(asked.context, kUsefulContext);
-  asked.packed_bytes = 0;
+  if (options.memory.layouts != Layouts::kBoth) asked.packed_bytes = 0;
   const plan::Ledger ledger = expected_memory(options, blueprint, weights, asked, memory);
   if (ledger.is_limited()) return ledger.total_bytes() <= ledger.limit_bytes();
   // With so little memory free, blocks are not read in turn either.

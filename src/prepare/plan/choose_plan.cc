@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "plan/prompt_attention.h"
+#include "prepare/layout_loader.h"
 #include "prepare/memory.h"
 #include "prepare/plan/make_plan.h"
 #include "prepare/plan/one_lane.h"
@@ -85,6 +86,7 @@ ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
   }
   ChosenPlan chosen;
   chosen.plan = plan_here(all, model, &chosen.note);
+  (void)apply_layouts(options, &chosen.plan);  // so that the ledger counts what will be packed
   chosen.has_left_base = leaves_base(all, model.blueprint, model.weights, model.memory);
   choose_predictor(options, model.file, &chosen.plan);
   Options reckoned = options;

@@ -292,6 +292,7 @@ void explain_prefill(const Options& options, const model::Blueprint& blueprint,
 plan::Plan begin_plan(const Options& options, const weights::Store& weights) {
   if (options.plan.base) {
     plan::Plan plan = *options.plan.base;
+    if (options.memory.layouts) plan.packed_bytes = most_packed_bytes(options);
     if (options.prompts.int8) {
       plan.prefill = plan::Prefill::kInt8;
       plan.prefill_reason = "int8 was asked for";
@@ -315,6 +316,7 @@ void limit_copies(const Options& options, const model::Blueprint& blueprint,
                   const weights::Store& weights, const MemoryFigures& memory, plan::Plan* plan) {
   if (options.memory.limit_bytes == 0 || plan->packed_bytes == 0 || needs_copies(options, *plan))
     return;
+  if (options.memory.layouts == Layouts::kBoth) return;  // asks for all of them
   plan::Plan useful = *plan;
   if (options.memory.context == 0) {
     useful.context = std::min(most_sensible_tokens(blueprint), kUsefulContext);

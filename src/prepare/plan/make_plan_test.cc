@@ -450,6 +450,33 @@ TEST_F(MakePlan, ALimitBoundsPackedCopies) {
   EXPECT_NE(error_of(plenty).find("less ‹packed›"), std::string::npos) << error_of(plenty);
 }
 
+// Whoever asks for both layouts gets both, or learns that memory has no room for them.
+TEST_F(MakePlan, D1BothLayoutsAreReckonedAndNotMadeFewer) {
+  const MemoryFigures plenty = {64 * kGiga, 60 * kGiga};
+  const auto reckoned = [&](const plan::Plan& plan) {
+    return expected_memory(options_, blueprint_, weights_, plan, plenty);
+  };
+  options_.prompts.prefill = plan::Prefill::kInt8;
+  options_.memory.layouts = Layouts::kBoth;
+  options_.memory.context = 256;
+  plan::Plan plan = make(plenty);
+  const plan::Ledger all = reckoned(plan);
+  const size_t packed = all.bytes(plan::Owner::kPacked);
+  plan.packed_bytes = 0;
+  const plan::Ledger none = reckoned(plan);
+  ASSERT_GT(packed, none.bytes(plan::Owner::kPacked));
+  options_.memory.limit_bytes = all.total_bytes();
+  EXPECT_EQ(reckoned(make(plenty)).bytes(plan::Owner::kPacked), packed);
+  reckoned(make(plenty)).check();  // does not throw
+  options_.memory.limit_bytes = none.total_bytes() + packed / 2;
+  const std::string message = error_of(plenty);
+  EXPECT_NE(message.find("‹layouts› blocks"), std::string::npos) << message;
+  // A plan to begin with that has fewer copies does not count against the option.
+  options_.memory.limit_bytes = 0;
+  options_.plan.base = plan;
+  EXPECT_EQ(reckoned(make(plenty)).bytes(plan::Owner::kPacked), packed);
+}
+
 model::KnownModel wider_known() {
   model::KnownModel model = test_support::small_known("tiny-llama");
   model.width = 256;
