@@ -7,8 +7,10 @@
 #include <thread>
 
 #include "base/error.h"
+#include "plan/plan_json.h"
 #include "prepare/open_model.h"
 #include "prepare/plan/choose_plan.h"
+#include "prepare/plan/saved_plan.h"
 #include "tests/support/logits.h"
 #include "tests/support/tiny_engine.h"
 
@@ -259,6 +261,35 @@ TEST(LayoutLoader, D1WhatCannotBeIsSaid) {
   expect("a scale for each row", [](Options& o) { o.prompts.int8 = plan::Int8Method::kGroup; });
   expect("‹load› copy", [](Options& o) { o.memory.load = prepare::Load::kCopy; });
   expect("‹packed›", [](Options& o) { o.memory.packed_bytes = 1000; });
+}
+
+// What a plan from a file says of neurons is not dropped without a word.
+TEST(LayoutLoader, D1APlanByNeuronIsRefusedAndByOutputIsTheWayOut) {
+  TinyModel model = model_of("llama");
+  model.activation = "relu";
+  model.ffn_width = 1280;
+  const test_support::TinyModelFile file(model);
+  const test::TempFolder folder;
+  Options options = options_for(prepare::Layouts::kSwitch);
+  options.model.file = file.path();
+  {
+    Options by_neuron = options;
+    by_neuron.memory.layouts.reset();
+    by_neuron.ffn.form = plan::FfnForm::kByNeuron;
+    const engine::Engine engine(by_neuron);
+    ASSERT_NE(engine.weights().neurons(), nullptr);
+    test::write_whole(folder.file("plan.json"),
+                      plan::to_json({plan_identity(engine.file()), engine.plan()}));
+  }
+  options.plan.file = folder.file("plan.json");
+  const std::string message =
+      test::message_of<UsageError>([&] { const engine::Engine engine(options); });
+  EXPECT_NE(message.find("feed-forward blocks by-neuron"), std::string::npos) << message;
+  EXPECT_NE(message.find("Add ‹ffn› by-output"), std::string::npos) << message;
+  options.ffn.form = plan::FfnForm::kByOutput;
+  const engine::Engine engine(options);
+  EXPECT_NE(engine.loaded().layouts, nullptr);
+  EXPECT_EQ(engine.weights().neurons(), nullptr);
 }
 
 TEST(LayoutLoader, D1BothLayoutsOfAGivenPlanAreReckonedBeforeTheyAreMade) {

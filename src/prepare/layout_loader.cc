@@ -35,6 +35,12 @@ bool apply_layouts(const Options& options, plan::Plan* plan) {
     plan->packed_bytes = 0;
     return false;
   }
+  if (layouts == Layouts::kSwitch && plan->ffn.is_by_neuron()) {
+    refuse(
+        fmt::format("the plan computes feed-forward blocks {}, which needs the rows of the file, "
+                    "and they come and go. Add ‹ffn› by-output, or leave ‹layouts› out.",
+                    plan::ffn_form_name(plan->ffn.form)));
+  }
   if (plan->prefill != plan::Prefill::kInt8) {
     refuse(
         fmt::format("prompts in {} have no layout of their own, they read the file's blocks. "
