@@ -248,6 +248,39 @@ TEST_F(NeuronPredictors, P8CountsServeTheThresholdsThatTheyWereMadeWith) {
   EXPECT_FALSE(is_known(plan_with_threshold(0.02f).plan.ffn.thresholds));
 }
 
+// A plan from a file has a predictor without any option that asks for one.
+TEST_F(NeuronPredictors, P3AnErrorNamesWhoAskedForThePredictor) {
+  write_constant(kPredictsAll);
+  Options by_plan = options_;
+  by_plan.plan.file = folder_.file("plan.json");
+  {
+    Options made = predicting();
+    made.ffn.gates = plan::FfnGates::kInBundles;
+    const Engine engine(made);
+    ASSERT_TRUE(engine.plan().ffn.predictor.is_there());
+    test::write_whole(by_plan.plan.file,
+                      plan::to_json({prepare::plan_identity(engine.file()), engine.plan()}));
+  }
+  const auto problem = [](const Options& options) {
+    return test::message_of<Error>([&] { const Engine engine(options); });
+  };
+  EXPECT_EQ(problem(by_plan), "");
+  // Blocks by output have no gates to read, wherever those of the plan are.
+  Options by_output = by_plan;
+  by_output.ffn.form = plan::FfnForm::kByOutput;
+  EXPECT_EQ(problem(by_output), "");
+  const std::string whole = test::read_whole(path());
+  for (const size_t n_bytes : {whole.size() / 2, size_t{0}}) {
+    test::write_whole(path(), whole.substr(0, n_bytes));
+    const std::string of_plan = problem(by_plan);
+    EXPECT_NE(of_plan.find("leave ‹plan› out"), std::string::npos) << of_plan;
+    EXPECT_EQ(of_plan.find("‹neuron-predictor›"), std::string::npos) << of_plan;
+    const std::string of_option = problem(predicting());
+    EXPECT_NE(of_option.find("leave ‹neuron-predictor› out"), std::string::npos) << of_option;
+    EXPECT_EQ(of_option.find("‹plan›"), std::string::npos) << of_option;
+  }
+}
+
 // On a model with trained weights the predictor finds nearly all live neurons.
 TEST_F(NeuronPredictors, P3ATrainedModelLosesLittle) {
   tune::PredictorOptions how;

@@ -112,7 +112,7 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   std::string by_neuron;
   const std::vector<model::GatedFfn> ffns = neuron_blocks(blueprint, *plan);
   std::unique_ptr<weights::NeuronPredictor> predictor =
-      is_on_host ? load_predictor(*plan, file, ffns, weights) : nullptr;
+      is_on_host ? load_predictor(options, *plan, file, ffns, weights) : nullptr;
   if (is_streamed) {
     stream_weights({options, kernels, ledger, *plan, *model}, ffns, std::move(predictor), &loaded);
   } else if (is_on_host) {

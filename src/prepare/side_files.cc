@@ -14,10 +14,37 @@ namespace troika::prepare {
 
 namespace {
 
-plan::FfnPredictor predictor_of(const gguf::File& file, std::span<const float> thresholds) {
+// Returns what somebody does who wants no predictor, by who asks for it.
+std::string way_without_predictor(const Options& options, bool is_of_plan) {
+  const std::string by_option(weights::NeuronPredictor::kLeaveOut);
+  if (!is_of_plan) return by_option;
+  const std::string by_plan = options.plan.file.empty() ? "run without the plan, which asks for it"
+                                                        : "leave ‹plan› out, which asks for it";
+  return options.ffn.has_predictor ? by_option + " and " + by_plan : by_plan;
+}
+
+plan::FfnPredictor predictor_of(const gguf::File& file, std::span<const float> thresholds,
+                                const std::string& way_out) {
   const weights::NeuronPredictor::Info info = weights::NeuronPredictor::info(
-      neuron_file_path("predictor", file), neuron_key(file, thresholds));
+      neuron_file_path("predictor", file), neuron_key(file, thresholds), way_out);
   return {info.key, static_cast<int>(info.shape.rank), info.bytes()};
+}
+
+// Refuses gates that lie with the neurons which a predictor names, where there is none.
+void check_gates_without_predictor(const Options& options, const plan::Plan& plan) {
+  if (!options.ffn.may_predict) return;
+  if (options.ffn.gates == plan::FfnGates::kInBundles) {
+    throw UsageError(
+        "‹neuron-gates› bundles reads the gates of those neurons that a predictor names. Use "
+        "‹neuron-predictor› too, or leave it out.");
+  }
+  // Under another form the plan's gates say nothing.
+  if (options.ffn.gates || plan.ffn.form != plan::FfnForm::kByNeuron) return;
+  if (plan.ffn.gates == plan::FfnGates::kInBundles) {
+    throw UsageError(
+        "The plan reads gates of those neurons that a predictor names, and has no predictor. Make "
+        "the plan again, or leave ‹plan› out.");
+  }
 }
 
 }  // namespace
@@ -65,19 +92,14 @@ std::optional<plan::FfnPredictor> asked_predictor(const Options& options, const 
   const plan::FfnForm form = options.ffn.form.value_or(
       options.plan.base ? options.plan.base->ffn.form : plan::FfnForm::kByOutput);
   if (form != plan::FfnForm::kByNeuron) return {};  // choose_predictor() tells the user
-  return predictor_of(file, thresholds);
+  return predictor_of(file, thresholds, way_without_predictor(options, false));
 }
 
 void choose_predictor(const Options& options, const gguf::File& file, plan::Plan* plan) {
   plan::FfnPredictor& chosen = plan->ffn.predictor;
   if (!options.ffn.may_predict || !(options.ffn.has_predictor || chosen.is_there())) {
     chosen = {};
-    if (options.ffn.gates.value_or(plan->ffn.gates) == plan::FfnGates::kInBundles &&
-        options.ffn.may_predict) {
-      throw UsageError(
-          "‹neuron-gates› bundles reads the gates of those neurons that a predictor names. Use "
-          "‹neuron-predictor› too, or leave it out.");
-    }
+    check_gates_without_predictor(options, *plan);
     plan->ffn.gates = plan::FfnGates::kInMemory;
     return;
   }
@@ -87,7 +109,8 @@ void choose_predictor(const Options& options, const gguf::File& file, plan::Plan
         "Use that, or leave it out.");
   }
   plan->ffn.gates = options.ffn.gates.value_or(plan->ffn.gates);
-  const plan::FfnPredictor found = predictor_of(file, plan->ffn.thresholds);
+  const plan::FfnPredictor found =
+      predictor_of(file, plan->ffn.thresholds, way_without_predictor(options, chosen.is_there()));
   if (chosen.is_there() && chosen.key != found.key) {
     throw Error(
         fmt::format("The plan was made with another predictor than {}. Make the plan again, "
@@ -97,13 +120,16 @@ void choose_predictor(const Options& options, const gguf::File& file, plan::Plan
   chosen = found;
 }
 
-std::unique_ptr<weights::NeuronPredictor> load_predictor(const plan::Plan& plan,
+std::unique_ptr<weights::NeuronPredictor> load_predictor(const Options& options,
+                                                         const plan::Plan& plan,
                                                          const gguf::File& file,
                                                          std::span<const model::GatedFfn> ffns,
                                                          const weights::Store& weights) {
   if (!plan.ffn.predictor.is_there() || ffns.empty()) return nullptr;
   const std::string path = neuron_file_path("predictor", file);
-  auto predictor = weights::NeuronPredictor::read(path, neuron_key(file, plan.ffn.thresholds));
+  auto predictor =
+      weights::NeuronPredictor::read(path, neuron_key(file, plan.ffn.thresholds),
+                                     way_without_predictor(options, !options.ffn.has_predictor));
   const weights::PredictorShape& shape = predictor->shape();
   bool fits = shape.n_layers == ffns.size() && predictor->key() == plan.ffn.predictor.key;
   for (const model::GatedFfn& ffn : ffns) {

@@ -39,7 +39,8 @@ std::optional<plan::FfnPredictor> asked_predictor(const Options& options, const 
 // where there is no such predictor, or another than the plan's; UsageError where it makes no sense.
 void choose_predictor(const Options& options, const gguf::File& file, plan::Plan* plan);
 // Loads the plan's predictor; null: it has none. Throws Error where it does not fit the blocks.
-std::unique_ptr<weights::NeuronPredictor> load_predictor(const plan::Plan& plan,
+std::unique_ptr<weights::NeuronPredictor> load_predictor(const Options& options,
+                                                         const plan::Plan& plan,
                                                          const gguf::File& file,
                                                          std::span<const model::GatedFfn> ffns,
                                                          const weights::Store& weights);

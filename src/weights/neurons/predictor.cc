@@ -39,49 +39,53 @@ uint64_t predictor_header_hash(const PredictorHeader& header) {
   return hash_of(std::as_bytes(std::span(&header, 1)).first(offsetof(PredictorHeader, hash)));
 }
 
-[[noreturn]] void refuse_predictor(const std::string& path, std::string_view why) {
-  throw Error(
-      fmt::format("{} {}. Make it again with 'troika neurons --predictor RANK', or leave "
-                  "‹neuron-predictor› out.",
-                  path, why));
+// Says where a predictor lies, and what somebody does who wants none.
+struct PredictorSource {
+  const std::string& path;
+  std::string_view way_out;
+};
+
+[[noreturn]] void refuse_predictor(const PredictorSource& source, std::string_view why) {
+  throw Error(fmt::format("{} {}. Make it again with 'troika neurons --predictor RANK', or {}.",
+                          source.path, why, source.way_out));
 }
 
 // Reads and checks the beginning of the file.
-PredictorHeader read_predictor_header(std::ifstream& file, const std::string& path,
+PredictorHeader read_predictor_header(std::ifstream& file, const PredictorSource& source,
                                       uint64_t model_key, PredictorShape* shape) {
   PredictorHeader header;
   if (!file) {
     throw Error(
         fmt::format("There is no predictor of this model's neurons ({}). Make one with 'troika "
-                    "neurons --predictor RANK', or leave ‹neuron-predictor› out.",
-                    path));
+                    "neurons --predictor RANK', or {}.",
+                    source.path, source.way_out));
   }
   if (!file.read(reinterpret_cast<char*>(&header), sizeof(header)))
-    refuse_predictor(path, "is too short");
+    refuse_predictor(source, "is too short");
   if (std::memcmp(header.magic, kPredictorMagic, sizeof(kPredictorMagic)) != 0)
-    refuse_predictor(path, "is no predictor");
+    refuse_predictor(source, "is no predictor");
   if (header.version != kPredictorVersion)
-    refuse_predictor(path, "was made by another version of this program");
-  if (header.hash != predictor_header_hash(header)) refuse_predictor(path, "is damaged");
+    refuse_predictor(source, "was made by another version of this program");
+  if (header.hash != predictor_header_hash(header)) refuse_predictor(source, "is damaged");
   if (header.model_key != model_key)
-    refuse_predictor(path, "was made for another content of the model, or with other thresholds");
+    refuse_predictor(source, "was made for another content of the model, or with other thresholds");
   *shape = {header.n_layers, header.n_neurons, header.width, header.rank, tensor::Type::kQ8_0};
   const bool is_known = header.type == static_cast<uint64_t>(tensor::Type::kQ8_0) ||
                         header.type == static_cast<uint64_t>(tensor::Type::kQ4_0);
   shape->type = static_cast<tensor::Type>(header.type);
   for (const uint64_t n : {header.n_layers, header.n_neurons, header.width, header.rank}) {
-    if (n == 0 || n > kMostOfShape || !is_known) refuse_predictor(path, "is damaged");
+    if (n == 0 || n > kMostOfShape || !is_known) refuse_predictor(source, "is damaged");
   }
   const bool has_shares = header.recall > 0.0 && header.recall <= 1.0 &&
                           header.predicted_per_live >= 0.0 &&
                           header.predicted_per_live <= static_cast<double>(kMostOfShape);
-  if (!has_shares) refuse_predictor(path, "is damaged");
+  if (!has_shares) refuse_predictor(source, "is damaged");
   const size_t block = tensor::type_info(shape->type).block_length;
-  if (shape->width % block != 0 || shape->rank % block != 0) refuse_predictor(path, "is damaged");
+  if (shape->width % block != 0 || shape->rank % block != 0) refuse_predictor(source, "is damaged");
   std::error_code failure;
-  const uint64_t file_bytes = std::filesystem::file_size(path, failure);
+  const uint64_t file_bytes = std::filesystem::file_size(source.path, failure);
   if (failure || file_bytes != sizeof(header) + shape->n_layers * shape->layer_bytes())
-    refuse_predictor(path, "has not the length that it says");
+    refuse_predictor(source, "has not the length that it says");
   return header;
 }
 
@@ -143,34 +147,37 @@ void NeuronPredictor::write(const std::string& path, uint64_t model_key) const {
   file.commit();
 }
 
-NeuronPredictor::Info NeuronPredictor::info(const std::string& path, uint64_t model_key) {
+NeuronPredictor::Info NeuronPredictor::info(const std::string& path, uint64_t model_key,
+                                            std::string_view way_out) {
   std::ifstream file(path, std::ios::binary);
   Info info;
-  const PredictorHeader header = read_predictor_header(file, path, model_key, &info.shape);
+  const PredictorHeader header =
+      read_predictor_header(file, {path, way_out}, model_key, &info.shape);
   info.key = header.key;
   info.recall = header.recall;
   info.predicted_per_live = header.predicted_per_live;
   return info;
 }
 
-std::unique_ptr<NeuronPredictor> NeuronPredictor::read(const std::string& path,
-                                                       uint64_t model_key) {
+std::unique_ptr<NeuronPredictor> NeuronPredictor::read(const std::string& path, uint64_t model_key,
+                                                       std::string_view way_out) {
   std::ifstream file(path, std::ios::binary);
   PredictorShape shape;
-  const PredictorHeader header = read_predictor_header(file, path, model_key, &shape);
+  const PredictorSource source = {path, way_out};
+  const PredictorHeader header = read_predictor_header(file, source, model_key, &shape);
   std::unique_ptr<NeuronPredictor> predictor;
   try {
     predictor = std::make_unique<NeuronPredictor>(shape, header.recall);
   } catch (const std::bad_alloc&) {
-    throw Error(
-        fmt::format("There is no memory for a predictor of {:.1f} MB ({}). Leave "
-                    "‹neuron-predictor› out.",
-                    1e-6 * static_cast<double>(shape.n_layers * shape.layer_bytes()), path));
+    throw Error(fmt::format(
+        "There is no memory for a predictor of {:.1f} MB ({}). End other programs, or "
+        "{}.",
+        1e-6 * static_cast<double>(shape.n_layers * shape.layer_bytes()), path, way_out));
   }
   if (!file.read(reinterpret_cast<char*>(predictor->memory_.get()),
                  static_cast<std::streamsize>(shape.n_layers * shape.layer_bytes())))
-    refuse_predictor(path, "is too short");
-  if (predictor->key() != header.key) refuse_predictor(path, "is damaged");
+    refuse_predictor(source, "is too short");
+  if (predictor->key() != header.key) refuse_predictor(source, "is damaged");
   predictor->set_predicted_per_live(header.predicted_per_live);
   return predictor;
 }

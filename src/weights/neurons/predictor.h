@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/huge_pages.h"
 #include "tensor/type.h"
@@ -63,10 +64,15 @@ class NeuronPredictor {
   // Throws Error where the file cannot be written.
   void write(const std::string& path, uint64_t model_key) const;
   // Throws Error where there is no file, where it was made for another content of the model, and
-  // where it is cut short. The sentence says how to make one.
-  static Info info(const std::string& path, uint64_t model_key);
+  // where it is cut short. The sentence says how to make one, and ends with `way_out`: what
+  // somebody does who wants none.
+  static Info info(const std::string& path, uint64_t model_key,
+                   std::string_view way_out = kLeaveOut);
   // Throws Error as `info` does, and also where the file is damaged.
-  static std::unique_ptr<NeuronPredictor> read(const std::string& path, uint64_t model_key);
+  static std::unique_ptr<NeuronPredictor> read(const std::string& path, uint64_t model_key,
+                                               std::string_view way_out = kLeaveOut);
+
+  static constexpr std::string_view kLeaveOut = "leave ‹neuron-predictor› out";
 
  private:
   PredictorShape shape_;
