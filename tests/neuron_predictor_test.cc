@@ -159,6 +159,14 @@ TEST_F(NeuronPredictors, P3ThreadsWidthsMemoryAndReadsChangeNoBit) {
   // If gates are read together with their neurons, more neurons have a place in memory.
   small.ffn.gates = plan::FfnGates::kInBundles;
   EXPECT_EQ(talk(small), expected);
+  // Each form has a file of its own, which the other does not replace.
+  Options again = small;
+  again.ffn.gates = plan::FfnGates::kInMemory;
+  for (const Options& options : {small, again}) {
+    const Engine engine(options);
+    ASSERT_NE(engine.loaded().stream, nullptr);
+    EXPECT_FALSE(engine.loaded().stream->neurons()->file().is_new());
+  }
   small.ffn.has_predictor = false;
   EXPECT_THROW(Engine{small}, UsageError);
 }

@@ -1,4 +1,5 @@
 // Finds the side files about a model's neurons: FOLDER/KIND-KEY.bin, by a key of the model's path.
+// Bundles have a key of their form too (bundle_paths.h).
 #pragma once
 
 #include <memory>
@@ -17,7 +18,7 @@
 
 namespace troika::prepare {
 
-// Returns "FOLDER/bundles-0123456789abcdef.bin" for the kind "bundles".
+// Returns "FOLDER/heat-0123456789abcdef.bin" for the kind "heat".
 std::string neuron_file_path(std::string_view kind, const gguf::File& file);
 
 // Returns the key of what is learned of neurons. It tells models apart, and thresholds: below which

@@ -14,6 +14,8 @@
 #include "base/error.h"
 #include "prepare/memory.h"
 #include "prepare/side_files.h"
+#include "prepare/streaming/neurons/bundle_maker.h"
+#include "prepare/streaming/neurons/bundle_paths.h"
 #include "prepare/streaming/neurons/neuron_blocks.h"
 #include "prepare/streaming/neurons/neuron_stream.h"
 #include "prepare/weight_strips.h"
@@ -50,8 +52,15 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
         "Leave that out, or use ‹ffn› by-output, which reads whole blocks of the model.");
   }
   NeuronStreamOptions how;
-  how.path = neuron_file_path("bundles", of.model.file);
+  // The order of heat is none of the name's, so that bundles in a new order replace the old ones.
+  how.path = bundle_file_path(of.model.file, BundleMaker(ffns, of.model.weights, 1).key());
   how.model_key = weights::content_key(of.model.file);
+  for (const std::string& name : remove_old_bundles(of.model.file, how.model_key)) {
+    loaded->add_note(
+        fmt::format("removed {}, which was for another content of the model or by "
+                    "another version of this program",
+                    name));
+  }
   how.most_bytes = of.ledger.bytes(plan::Owner::kNeurons) - plan.ffn.predictor.bytes;
   const plan::StreamedNeurons planned = plan.streamed_neurons.value_or(plan::StreamedNeurons());
   const int pinned_percent = options.ffn.pinned_percent.value_or(planned.pinned_percent);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <new>
 #include <optional>
 
@@ -88,6 +89,14 @@ bool is_order(std::span<const uint32_t> order) {
 
 uint32_t bundle_check(std::span<const std::byte> bundle) {
   return static_cast<uint32_t>(fast_hash(bundle));
+}
+
+bool holds_bundles_of(const std::string& path, uint64_t model_key) {
+  BundleLayout::Header header;
+  std::ifstream file(path, std::ios::binary);
+  return file.read(reinterpret_cast<char*>(&header), sizeof(header)) &&
+         std::memcmp(header.magic, kBundleMagic, sizeof(kBundleMagic)) == 0 &&
+         header.version == kBundleVersion && header.model_key == model_key;
 }
 
 std::string BundleTables::read(ReadAt read_at, uint64_t file_bytes, const BundleShape& shape,
