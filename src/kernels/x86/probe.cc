@@ -197,10 +197,10 @@ void begin() {
 double int8(size_t turns) {
   begin();
   for (size_t turn = 0; turn < turns; ++turn) {
-    _tile_dpbssd(0, 4, 6);
-    _tile_dpbssd(1, 4, 7);
-    _tile_dpbssd(2, 5, 6);
-    _tile_dpbssd(3, 5, 7);
+    _tile_dpbusd(0, 4, 6);
+    _tile_dpbusd(1, 4, 7);
+    _tile_dpbusd(2, 5, 6);
+    _tile_dpbusd(3, 5, 7);
   }
   _tile_release();
   return 2.0 * 4 * 16 * 16 * 64 * static_cast<double>(turns);
