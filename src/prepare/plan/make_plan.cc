@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/bytes_text.h"
 #include "base/cpu_features.h"
 #include "base/error.h"
 #include "base/system.h"
@@ -34,13 +35,9 @@ int most_sensible_tokens(const model::Blueprint& blueprint) {
   return static_cast<int>(sensible);
 }
 
-std::string in_megabytes(size_t bytes) {
-  return fmt::format("{:.1f} MB", 1e-6 * static_cast<double>(bytes));
-}
-
 // Returns how much is free, and of what: "300.0 MB are free".
 std::string free_text(const MemoryFigures& memory) {
-  return in_megabytes(memory.available_bytes) +
+  return bytes_text(memory.available_bytes) +
          (memory.is_of_cgroup ? " are free within the limit of the cgroup" : " are free");
 }
 
@@ -156,10 +153,10 @@ class ContextChoice {
   // Refuses the context that was asked for, in the words of what has room for no more.
   [[noreturn]] void refuse(int fitting, const std::string& room, const char* more_room) const {
     const ContextBytes bytes = context_bytes(blueprint_, plan_, asked_);
-    std::string needs = in_megabytes(bytes.cache) + " for keys and values";
+    std::string needs = bytes_text(bytes.cache) + " for keys and values";
     std::string advice = can_shrink(plan_, blueprint_) ? ", or ‹kv› q8_0 for smaller ones" : "";
     if (bytes.heads > 0) {
-      needs += fmt::format(" and {} for scores of heads", in_megabytes(bytes.heads + bytes.lists));
+      needs += fmt::format(" and {} for scores of heads", bytes_text(bytes.heads + bytes.lists));
       advice += ", or leave ‹attention-lanes› out";
     }
     throw Error(
