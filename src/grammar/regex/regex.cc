@@ -12,25 +12,44 @@ namespace {
 using Tree = RegexTree;
 using TreeKind = RegexTree::Kind;
 
+// Says at which ends of a part any text may stand.
+struct Open {
+  bool start = false, end = false;
+};
+
 // Brings ^ and $ to the ends of alternatives. There they say that no other text may stand around.
+//
+// Where any text may stand, a part is compiled to fewer texts than it fits: the text around can be
+// what a longer one has more. So [a-z]{1,255} in the middle of any text is one letter, not 255
+// states of counting.
 class RegexCompiler {
  public:
   RegexCompiler(const WriteCharacter& write, bool is_searched, Pool* pool)
-      : write_(write), pool_(*pool) {
-    if (is_searched) any_ = pool_.star(write_(CharacterSet::all()));
-  }
+      : write_(write),
+        pool_(*pool),
+        is_searched_(is_searched),
+        any_(is_searched ? pool_.star(write_(CharacterSet::all())) : Pool::kEmpty) {}
 
   Expr top(const Tree& tree) { return anchored({&tree}, false, false); }
 
  private:
   using Row = std::vector<const Tree*>;
+  static Row row_of(const Tree& tree) {
+    Row parts;
+    parts.reserve(tree.parts.size());
+    for (const Tree& part : tree.parts) parts.push_back(&part);
+    return parts;
+  }
   Expr anchored(Row row, bool has_start, bool has_end);
   Expr spread(const Row& row, size_t at, bool has_start, bool has_end);
+  Expr shortened(Row row, Open open);
+  Expr shortened(const Tree& tree, Open open);
   Expr plain(const Tree& tree);
 
   const WriteCharacter& write_;
   Pool& pool_;
-  Expr any_ = Pool::kEmpty;  // what may stand before and behind
+  const bool is_searched_;
+  const Expr any_;  // what may stand before and behind
   int n_ways_ = 0;
 };
 
@@ -46,8 +65,7 @@ Expr RegexCompiler::spread(const Row& row, size_t at, bool has_start, bool has_e
     wider.insert(wider.end(), row.begin() + static_cast<ptrdiff_t>(at) + 1, row.end());
     return anchored(std::move(wider), has_start, has_end);
   };
-  Row parts;
-  for (const Tree& p : part.parts) parts.push_back(&p);
+  const Row parts = row_of(part);
   if (part.kind == TreeKind::kSequence) return with(parts);
   std::vector<Expr> ways;
   if (part.kind == TreeKind::kChoice) {
@@ -80,9 +98,60 @@ Expr RegexCompiler::anchored(Row row, bool has_start, bool has_end) {
     }
     return spread(row, static_cast<size_t>(open - row.begin()), has_start, has_end);
   }
-  Expr e = has_end ? Pool::kEmpty : any_;
-  for (size_t i = row.size(); i > 0; --i) e = pool_.concat(plain(*row[i - 1]), e);
-  return has_start ? e : pool_.concat(any_, e);
+  const Open ends = {.start = is_searched_ && !has_start, .end = is_searched_ && !has_end};
+  const Expr inner = shortened(std::move(row), ends);
+  if (inner == Pool::kEmpty) return ends.start || ends.end ? any_ : inner;
+  const Expr behind = pool_.concat(inner, ends.end ? any_ : Pool::kEmpty);
+  return pool_.concat(ends.start ? any_ : Pool::kEmpty, behind);
+}
+
+// Returns an expression that fits the same as the row where any text stands at its open ends.
+Expr RegexCompiler::shortened(Row row, Open open) {
+  Expr tail = Pool::kEmpty;
+  while (open.end && !row.empty() && pool_.nullable(tail)) {
+    const Tree* const last = row.back();
+    row.pop_back();
+    if (last->kind == TreeKind::kSequence) {
+      const Row parts = row_of(*last);
+      row.insert(row.end(), parts.begin(), parts.end());
+    } else {
+      tail = shortened(*last, {.start = open.start && row.empty(), .end = true});
+    }
+  }
+  if (row.empty()) return tail;
+  Expr head = Pool::kEmpty;
+  size_t first = 0;
+  while (open.start && first < row.size() && pool_.nullable(head)) {
+    head = shortened(*row[first++], {.start = true});
+  }
+  for (size_t i = row.size(); i > first; --i) tail = pool_.concat(plain(*row[i - 1]), tail);
+  return pool_.concat(head, tail);
+}
+
+// An expression that fits the empty text too is replaced by the empty text: the text around can be
+// all that it fits.
+Expr RegexCompiler::shortened(const Tree& tree, Open open) {
+  if (!open.start && !open.end) return plain(tree);
+  Expr e = Pool::kEmpty;
+  if (tree.kind == TreeKind::kSequence) {
+    e = shortened(row_of(tree), open);
+  } else if (tree.kind == TreeKind::kChoice) {
+    std::vector<Expr> ways;
+    ways.reserve(tree.parts.size());
+    for (const Tree& part : tree.parts) ways.push_back(shortened(part, open));
+    e = pool_.any(ways);
+  } else if (tree.kind == TreeKind::kRepeat && tree.least == 1) {
+    e = shortened(tree.parts.front(), open);
+  } else if (tree.kind == TreeKind::kRepeat && tree.least > 1) {
+    const Tree& part = tree.parts.front();
+    const int n_whole = tree.least - (open.start ? 1 : 0) - (open.end ? 1 : 0);
+    e = open.end ? shortened(part, {.end = true}) : Pool::kEmpty;
+    e = pool_.concat(pool_.repeat(plain(part), n_whole, n_whole), e);
+    e = pool_.concat(open.start ? shortened(part, {.start = true}) : Pool::kEmpty, e);
+  } else if (tree.kind == TreeKind::kSet) {
+    e = plain(tree);
+  }
+  return pool_.nullable(e) ? Pool::kEmpty : e;
 }
 
 Expr RegexCompiler::plain(const Tree& tree) {

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -43,39 +44,82 @@ TEST(Regex, FitsTheWholeText) {
   }
 }
 
+std::string random_regex(int depth, uint32_t* random) {
+  const char* const atoms[] = {"a", "b", "[ab]", "[^a]", ".", "c"};
+  if (depth == 0) return atoms[next_random(random, 6)];
+  const auto part = [&] { return random_regex(depth - 1, random); };
+  const char* const counts[] = {"*", "?", "+", "{1,2}", "{2,3}", "{2}", "{0,2}"};
+  switch (next_random(random, 5)) {
+    case 0:
+      return "(" + part() + "|" + part() + ")";
+    case 1:
+    case 2:
+      return "(" + part() + ")" + counts[next_random(random, 7)];
+    default:
+      return part() + part();
+  }
+}
+
+std::string random_text(uint32_t* random) {
+  std::string text;
+  for (uint32_t n = next_random(random, 8); n > 0; --n) {
+    text += static_cast<char>('a' + next_random(random, 3));
+  }
+  return text;
+}
+
 // Random regular expressions accept the texts that those of the standard library accept.
 TEST(Regex, AgreesWithAnotherImplementation) {
   uint32_t random = 5;
   int n_good = 0;
-  const std::function<std::string(int)> make = [&](int depth) -> std::string {
-    const char* const atoms[] = {"a", "b", "[ab]", "[^a]", ".", "c"};
-    if (depth == 0) return atoms[next_random(&random, 6)];
-    switch (next_random(&random, 5)) {
-      case 0:
-        return "(" + make(depth - 1) + "|" + make(depth - 1) + ")";
-      case 1:
-        return "(" + make(depth - 1) + ")" + (next_random(&random, 2) ? "*" : "?");
-      case 2:
-        return "(" + make(depth - 1) + "){1,2}";
-      default:
-        return make(depth - 1) + make(depth - 1);
-    }
-  };
   for (int i = 0; i < 200; ++i) {
-    const std::string regex = make(3);
+    const std::string regex = random_regex(3, &random);
     const auto grammar = compiled(regex, Format::kRegex);
     const std::regex other(regex);
     for (int j = 0; j < 8; ++j) {
-      std::string text;
-      for (uint32_t n = next_random(&random, 8); n > 0; --n) {
-        text += static_cast<char>('a' + next_random(&random, 3));
-      }
+      const std::string text = random_text(&random);
       const bool is_good = accepts(grammar, text);
       ASSERT_EQ(is_good, std::regex_match(text, other)) << regex << " " << text;
       n_good += is_good;
     }
   }
   EXPECT_GT(n_good, 50);
+}
+
+// A pattern of a schema may stand anywhere in a text, unless anchors hold it.
+TEST(Regex, PatternsAreFoundWhereAnotherImplementationFindsThem) {
+  uint32_t random = 6;
+  int n_good = 0, n_bad = 0;
+  for (int i = 0; i < 300; ++i) {
+    std::string regex = random_regex(3, &random);
+    if (next_random(&random, 3) == 0) regex.insert(0, "^");
+    if (next_random(&random, 3) == 0) regex += "$";
+    if (next_random(&random, 4) == 0) regex = "(" + regex + ")|^" + random_regex(1, &random);
+    const auto grammar =
+        compiled(R"({"type":"string","pattern":")" + regex + "\"}", Format::kJsonSchema);
+    const std::regex other(regex);
+    for (int j = 0; j < 8; ++j) {
+      const std::string text = random_text(&random);
+      const bool is_good = accepts(grammar, '"' + text + '"');
+      ASSERT_EQ(is_good, std::regex_search(text, other)) << regex << " " << text;
+      ++(is_good ? n_good : n_bad);
+    }
+  }
+  EXPECT_GT(n_good, 500);
+  EXPECT_GT(n_bad, 200);
+}
+
+// Where any text may follow, nobody counts how often something is repeated.
+TEST(Regex, RepetitionsBesideAnyTextAreNotCounted) {
+  CompileOptions options;
+  options.limits.n_expressions = 1000;
+  const std::string text = '"' + std::string(300, 'a') + '"';
+  for (const char* const pattern :
+       {"[a-z]{1,255}", "^[a-z]{2,255}", "[a-z]{1,255}x{0,9}", "(a{1,255}|b{3,300})+"}) {
+    const auto grammar = compiled(fmt::format(R"({{"type":"string","pattern":"{}"}})", pattern),
+                                  Format::kJsonSchema, options);
+    EXPECT_TRUE(accepts(grammar, text)) << pattern;
+  }
 }
 
 TEST(Regex, ErrorsSayWhatIsNotSupported) {
