@@ -243,6 +243,7 @@ void Server::read_mail() {
   };
   const std::vector<Id> left = std::exchange(left_, {});
   std::vector<std::shared_ptr<Exchange>> asked;
+  asked.reserve(left.size());
   for (const Id id : left) asked.push_back(exchange_of(id));
   for (Mailbox::Letter& letter : mailbox_->take()) do_letter(letter);
   // Connections are closed whose clients have left before their answers were there. A request that

@@ -177,6 +177,7 @@ Expr Multiples::open_whole(size_t n_at_least, long rest) {
   const auto known = open_.find({n_at_least, rest});
   if (known != open_.end()) return known->second;
   std::vector<Expr> ways;
+  ways.reserve(10);
   for (int d = 0; d < 10; ++d) {
     ways.push_back(pool_.concat(digit(d), open_whole(n_at_least - 1, (rest * 10 + d) % common_)));
   }
