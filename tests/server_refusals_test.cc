@@ -27,6 +27,19 @@ std::string list_of(const std::string& value, int n) {
   return "[" + values + "]";
 }
 
+// Requests that cannot be read soon are told so, instead of waiting in a line without an end.
+TEST_F(ServerRefusals, TheLineOfRequestsToBeReadHasAnEnd) {
+  server::ServiceOptions options;
+  options.n_unread = 0;
+  start(std::move(options));
+  const HttpAnswer refused = client().post("/tokenize", R"({"content":"a"})");
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_NE(refused.head.find("retry-after: "), std::string::npos) << refused.head;
+  EXPECT_NE(refused.body.find("Too many requests wait to be read"), std::string::npos)
+      << refused.body;
+  EXPECT_EQ(client().get("/health").status, 200);
+}
+
 TEST_F(ServerRefusals, RefusesInWordsBeforeTheFirstByte) {
   start();
   constexpr const char* kThoughtAlone = R"({"input":[{"type":"reasoning","id":"r","summary":[]}]})";

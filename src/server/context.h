@@ -28,6 +28,7 @@ struct ServiceOptions {
   bool shows_prompts = false;     // shows prompts beside answers even if nobody asks
   int n_parallel = 4;             // counts answers that are computed at once
   int n_queue = 64;               // counts answers that may wait
+  int n_unread = 512;             // counts requests that may wait until they are read
   double ping_seconds = 1.0;      // the silence in a stream until a sign of life; 0: no signs
   std::vector<std::string> keys;  // a client must know one of them, if there are any
   // Requests may name this machine so, beside by its address and as localhost.

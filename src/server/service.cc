@@ -22,6 +22,7 @@ using ExchangePtr = std::shared_ptr<http::Exchange>;
 // A grammar takes seconds at most, so that with these in front of it a client waits half a minute.
 constexpr size_t kMostSlowGrammars = 16;
 constexpr int kSlowGrammarSeconds = 2;
+constexpr int kUnreadSeconds = 1;
 
 using Show = http::Response (*)(const Context&, const http::ServerStatistics*);
 // Reads a request's body, and answers it at once or later.
@@ -162,6 +163,11 @@ void Service::serve(const ExchangePtr& exchange, http::Request request) {
   if (admitted.shows_models) {
     exchange->reply(show_models(context_, request));
     return;
+  }
+  if (desk_.n_waiting() >= static_cast<size_t>(context_.options().n_unread)) {
+    Refused refused(429, "Too many requests wait to be read. Try again later.", "", "queue_full");
+    refused.retry_after_s = kUnreadSeconds;
+    throw Refused(refused);
   }
   exchange->set_asker(admitted.asker);
   desk_.post(exchange, [this, exchange, serve = admitted.serve,

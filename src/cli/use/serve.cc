@@ -21,6 +21,9 @@ namespace {
 
 constexpr int kMostParallel = 1024;
 constexpr int kMostQueue = 100'000;
+// So many requests may wait until they are read, and so many more for each answer that is computed
+// or waits.
+constexpr int kMostUnread = 256, kMostUnreadEach = 4;
 
 struct ServeFlags {
   EngineFlags engine;
@@ -98,6 +101,7 @@ server::ServiceOptions options_of(const ServeFlags& flags, const std::vector<std
   options.model_name = name_of(flags, engine);
   options.n_parallel = flags.n_parallel;
   options.n_queue = flags.n_queue;
+  options.n_unread = kMostUnread + kMostUnreadEach * (flags.n_parallel + flags.n_queue);
   options.ping_seconds = flags.ping_seconds;
   options.keys = keys;
   options.host_names = flags.host_names;
