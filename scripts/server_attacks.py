@@ -6,7 +6,8 @@ Usage: scripts/server_attacks.py URL [--connections N] [--seconds N] [--idle N] 
 URL is that of a server of this machine, such as http://127.0.0.1:8080; others are refused. slowhttptest and hey are packages
 of Debian. First two streams are measured alone (scripts/server_load.py), then during each attack: headers that come a bit at
 a time (-H), bodies (-B), answers that are read slowly (-X), ranges (-R), and a flood of requests. For each, the tokens per
-second of the healthy streams, the longest time between their events, and what /health takes are printed.
+second of the healthy streams, the longest time between their events, and what /health takes are printed. How many cores were
+busy before says what else ran.
 
 With --idle and --queued one more: so many connections that say nothing, and so many streams that wait for their turn, five
 times, beside five times without them. Then the tokens are those of the answers that are computed, as this server's /slots
@@ -15,8 +16,11 @@ counts them. Its --queue must hold all that wait.
 import argparse
 import asyncio
 import json
+import multiprocessing
+import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -38,18 +42,50 @@ def attacks(url, connections, seconds):
             "hey": ["hey", "-z", f"{seconds}s", "-c", "50", *FLOOD, url + "/tokenize"]}
 
 
-async def health(host, port, times, is_over):
+def ask_for_health(host, port, is_over, to_parent):
+    """Asks a few dozen times a second, and sends the sorted times: infinity where no good answer came."""
+    times = []
     while not is_over.is_set():
         start = time.perf_counter()
+        answer = b""
         try:
-            reader, writer = await asyncio.wait_for(asyncio.open_connection(host, port), 20)
-            writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-            answer = await asyncio.wait_for(reader.read(), 20)
-            writer.close()
-            times.append(time.perf_counter() - start if b" 200 " in answer[:20] else float("inf"))
-        except (OSError, asyncio.TimeoutError):
-            times.append(float("inf"))
-        await asyncio.sleep(0.02)
+            with socket.create_connection((host, port), 20) as connection:
+                connection.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+                while part := connection.recv(4096):
+                    answer += part
+        except OSError:
+            pass
+        times.append(time.perf_counter() - start if b" 200 " in answer[:20] else float("inf"))
+        time.sleep(0.02)
+    to_parent.send(sorted(times))
+
+
+class HealthWatch:
+    """What /health takes. A process of its own asks, as whoever watches a server is one: the client of the streams would
+    wait for a core because it has just been busy with them."""
+
+    def __init__(self, url):
+        spawn = multiprocessing.get_context("spawn")
+        self.is_over, (self.times, to_parent) = spawn.Event(), spawn.Pipe(duplex=False)
+        self.process = spawn.Process(target=ask_for_health, args=(url.hostname, url.port, self.is_over, to_parent),
+                                     daemon=True)
+        self.process.start()
+
+    def end(self):
+        self.is_over.set()
+        times = self.times.recv()
+        self.process.join()
+        return times
+
+
+def busy_cores(seconds=2):
+    """How many cores are busy now, for whomever."""
+    def ticks():
+        fields = [int(field) for field in pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        return sum(fields) - fields[3] - fields[4]
+    before = ticks()
+    time.sleep(seconds)
+    return (ticks() - before) / os.sysconf("SC_CLK_TCK") / seconds
 
 
 async def load(url, rounds):
@@ -81,27 +117,24 @@ def told_tokens(url):
 
 async def beside_crowd(options, url, n_idle, n_queued):
     """/health, and the tokens per second of answers in work, beside a crowd whose first streams are these answers."""
-    times, is_over = [], asyncio.Event()
     writers = await crowd(url.hostname, url.port, n_idle, n_queued)
     await asyncio.sleep(2)
-    watch = asyncio.create_task(health(url.hostname, url.port, times, is_over))
+    watch = HealthWatch(url)
     before, start = await asyncio.to_thread(told_tokens, url), time.perf_counter()
     await asyncio.sleep(options.seconds)
     after = await asyncio.to_thread(told_tokens, url)
     rate = sum(after[answer] - n for answer, n in before.items() if answer in after) / (time.perf_counter() - start)
     if len(before) < options.answers or set(before) - set(after):
         print("Some answers did not last: give fewer --seconds, or --answers as the server's --parallel says", file=sys.stderr)
-    is_over.set()
-    await watch
+    times = watch.end()
     for writer in writers:
         writer.close()
     await asyncio.sleep(1)
-    return rate, sorted(times)
+    return rate, times
 
 
 async def measure(options, url, command):
-    times, is_over = [], asyncio.Event()
-    watch = asyncio.create_task(health(url.hostname, url.port, times, is_over))
+    watch = HealthWatch(url)
     with tempfile.TemporaryDirectory() as folder:
         attack = None
         if command:
@@ -113,9 +146,7 @@ async def measure(options, url, command):
             if attack.returncode is None:
                 attack.terminate()
             await attack.wait()
-    is_over.set()
-    await watch
-    return figures, sorted(times)
+    return figures, watch.end()
 
 
 def show(name, rate, gap, times):
@@ -139,6 +170,7 @@ def main():
     missing = [name for name in ("slowhttptest", "hey") if not shutil.which(name)]
     if missing:
         parser.error(f"{' and '.join(missing)} not found: apt-get install {' '.join(missing)}")
+    print(f"Before all of this {busy_cores():.2f} cores are busy.")
     print(f"{'':22} {'tokens/s':>10} {'longest gap ms':>14} {'/health ms p50':>14} {'p99':>9} {'longest':>9} {'asked':>8}")
     failed = False
     for name, command in {"alone": None, **attacks(options.url, options.connections, options.seconds), "alone again": None}.items():
