@@ -16,6 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kLongestProblem = 400;
+
+#ifndef TROIKA_STATIC
+
 constexpr const char* kPlainName = "libopenvino_c.so";
 // The folders in which installations keep libraries: an archive, a Python package, a package of the
 // system.
@@ -35,8 +38,6 @@ std::string file_in(const fs::path& folder) {
   }
   return {};
 }
-
-#ifndef TROIKA_STATIC
 
 void* open_library(const std::string& folder) {
   std::string file = kPlainName;
