@@ -1,6 +1,9 @@
 #include "grammar/regex/regex.h"
 
 #include <algorithm>
+#include <array>
+#include <deque>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "grammar/readers.h"
@@ -34,16 +37,20 @@ class RegexCompiler {
 
  private:
   using Row = std::vector<const Tree*>;
-  static Row row_of(const Tree& tree) {
+  Row row_of(const Tree& tree) {
     Row parts;
     parts.reserve(tree.parts.size());
-    for (const Tree& part : tree.parts) parts.push_back(&part);
+    for (const Tree& part : tree.parts) {
+      pool_.count_step();
+      parts.push_back(&part);
+    }
     return parts;
   }
   Expr anchored(Row row, bool has_start, bool has_end);
   Expr spread(const Row& row, size_t at, bool has_start, bool has_end);
-  Expr shortened(Row row, Open open);
+  Expr shortened(const Row& row, Open open);
   Expr shortened(const Tree& tree, Open open);
+  Expr shorten(const Tree& tree, Open open);
   Expr plain(const Tree& tree);
 
   const WriteCharacter& write_;
@@ -51,6 +58,8 @@ class RegexCompiler {
   const bool is_searched_;
   const Expr any_;  // what may stand before and behind
   int n_ways_ = 0;
+  // What parts have become, by the ends at which they are open.
+  std::array<std::unordered_map<const Tree*, Expr>, 4> compiled_;
 };
 
 // Compiles a row of which the part `at` holds anchors. Each alternative of that part, put in its
@@ -60,6 +69,7 @@ Expr RegexCompiler::spread(const Row& row, size_t at, bool has_start, bool has_e
   if (++n_ways_ > kMostWays) throw Error("in the regular expression: '^' and '$' stand too deep.");
   const Tree& part = *row[at];
   const auto with = [&](const Row& parts) {
+    for (size_t i = 0; i < row.size() + parts.size(); ++i) pool_.count_step();
     Row wider(row.begin(), row.begin() + static_cast<ptrdiff_t>(at));
     wider.insert(wider.end(), parts.begin(), parts.end());
     wider.insert(wider.end(), row.begin() + static_cast<ptrdiff_t>(at) + 1, row.end());
@@ -80,10 +90,10 @@ Expr RegexCompiler::spread(const Row& row, size_t at, bool has_start, bool has_e
 }
 
 Expr RegexCompiler::anchored(Row row, bool has_start, bool has_end) {
-  while (!row.empty() && row.front()->kind == TreeKind::kStart) {
-    has_start = true;
-    row.erase(row.begin());
-  }
+  const auto behind_starts = std::find_if(
+      row.begin(), row.end(), [](const Tree* t) { return t->kind != TreeKind::kStart; });
+  has_start = has_start || behind_starts != row.begin();
+  row.erase(row.begin(), behind_starts);
   while (!row.empty() && row.back()->kind == TreeKind::kEnd) {
     has_end = true;
     row.pop_back();
@@ -99,39 +109,59 @@ Expr RegexCompiler::anchored(Row row, bool has_start, bool has_end) {
     return spread(row, static_cast<size_t>(open - row.begin()), has_start, has_end);
   }
   const Open ends = {.start = is_searched_ && !has_start, .end = is_searched_ && !has_end};
-  const Expr inner = shortened(std::move(row), ends);
+  const Expr inner = shortened(row, ends);
   if (inner == Pool::kEmpty) return ends.start || ends.end ? any_ : inner;
   const Expr behind = pool_.concat(inner, ends.end ? any_ : Pool::kEmpty);
   return pool_.concat(ends.start ? any_ : Pool::kEmpty, behind);
 }
 
 // Returns an expression that fits the same as the row where any text stands at its open ends.
-Expr RegexCompiler::shortened(Row row, Open open) {
-  Expr tail = Pool::kEmpty;
-  while (open.end && !row.empty() && pool_.nullable(tail)) {
-    const Tree* const last = row.back();
-    row.pop_back();
-    if (last->kind == TreeKind::kSequence) {
-      const Row parts = row_of(*last);
-      row.insert(row.end(), parts.begin(), parts.end());
-    } else {
-      tail = shortened(*last, {.start = open.start && row.empty(), .end = true});
+Expr RegexCompiler::shortened(const Row& row, Open open) {
+  std::deque<const Tree*> rest;
+  const auto add_front = [&](const Row& parts) {
+    for (size_t i = parts.size(); i > 0; --i) rest.push_front(parts[i - 1]);
+  };
+  for (size_t i = 0; i < row.size(); ++i) pool_.count_step();
+  add_front(row);
+  // What may be empty at an open end is left out, so that the ends of what is left are open.
+  while (open.start && !rest.empty()) {
+    const Tree* const first = rest.front();
+    if (first->kind != TreeKind::kSequence && shortened(*first, {.start = true}) != Pool::kEmpty) {
+      break;
     }
+    rest.pop_front();
+    if (first->kind == TreeKind::kSequence) add_front(row_of(*first));
   }
-  if (row.empty()) return tail;
-  Expr head = Pool::kEmpty;
-  size_t first = 0;
-  while (open.start && first < row.size() && pool_.nullable(head)) {
-    head = shortened(*row[first++], {.start = true});
+  while (open.end && !rest.empty()) {
+    const Tree* const last = rest.back();
+    if (last->kind != TreeKind::kSequence && shortened(*last, {.end = true}) != Pool::kEmpty) break;
+    rest.pop_back();
+    if (last->kind != TreeKind::kSequence) continue;
+    const Row parts = row_of(*last);
+    rest.insert(rest.end(), parts.begin(), parts.end());
   }
-  for (size_t i = row.size(); i > first; --i) tail = pool_.concat(plain(*row[i - 1]), tail);
-  return pool_.concat(head, tail);
+  Expr e = Pool::kEmpty;
+  for (size_t i = rest.size(); i > 0; --i) {
+    const Open ends = {.start = open.start && i == 1, .end = open.end && i == rest.size()};
+    e = pool_.concat(shortened(*rest[i - 1], ends), e);
+  }
+  return e;
+}
+
+// Compiles each part once for each way in which its ends are open: parts within repetitions are
+// asked for again and again.
+Expr RegexCompiler::shortened(const Tree& tree, Open open) {
+  pool_.count_step();
+  const size_t way = (open.start ? 1 : 0) + (open.end ? 2 : 0);
+  const auto known = compiled_[way].find(&tree);
+  if (known != compiled_[way].end()) return known->second;
+  const Expr e = way == 0 ? plain(tree) : shorten(tree, open);
+  return compiled_[way][&tree] = e;
 }
 
 // An expression that fits the empty text too is replaced by the empty text: the text around can be
 // all that it fits.
-Expr RegexCompiler::shortened(const Tree& tree, Open open) {
-  if (!open.start && !open.end) return plain(tree);
+Expr RegexCompiler::shorten(const Tree& tree, Open open) {
   Expr e = Pool::kEmpty;
   if (tree.kind == TreeKind::kSequence) {
     e = shortened(row_of(tree), open);
@@ -145,11 +175,11 @@ Expr RegexCompiler::shortened(const Tree& tree, Open open) {
   } else if (tree.kind == TreeKind::kRepeat && tree.least > 1) {
     const Tree& part = tree.parts.front();
     const int n_whole = tree.least - (open.start ? 1 : 0) - (open.end ? 1 : 0);
-    e = open.end ? shortened(part, {.end = true}) : Pool::kEmpty;
-    e = pool_.concat(pool_.repeat(plain(part), n_whole, n_whole), e);
-    e = pool_.concat(open.start ? shortened(part, {.start = true}) : Pool::kEmpty, e);
+    if (open.end) e = shortened(part, {.end = true});
+    if (n_whole > 0) e = pool_.concat(pool_.repeat(shortened(part, {}), n_whole, n_whole), e);
+    if (open.start) e = pool_.concat(shortened(part, {.start = true}), e);
   } else if (tree.kind == TreeKind::kSet) {
-    e = plain(tree);
+    e = shortened(tree, {});
   }
   return pool_.nullable(e) ? Pool::kEmpty : e;
 }
@@ -162,15 +192,17 @@ Expr RegexCompiler::plain(const Tree& tree) {
       for (size_t i = 0; i < tree.set.ranges().size(); ++i) pool_.count_step();
       return write_(tree.set);
     case TreeKind::kRepeat:
-      return pool_.repeat(plain(tree.parts.front()), tree.least, tree.most);
+      return pool_.repeat(shortened(tree.parts.front(), {}), tree.least, tree.most);
     case TreeKind::kChoice: {
       std::vector<Expr> ways;
-      for (const Tree& part : tree.parts) ways.push_back(plain(part));
+      for (const Tree& part : tree.parts) ways.push_back(shortened(part, {}));
       return pool_.any(ways);
     }
     default: {
       Expr e = Pool::kEmpty;
-      for (size_t i = tree.parts.size(); i > 0; --i) e = pool_.concat(plain(tree.parts[i - 1]), e);
+      for (size_t i = tree.parts.size(); i > 0; --i) {
+        e = pool_.concat(shortened(tree.parts[i - 1], {}), e);
+      }
       return e;
     }
   }

@@ -113,9 +113,9 @@ TEST(Regex, PatternsAreFoundWhereAnotherImplementationFindsThem) {
 TEST(Regex, RepetitionsBesideAnyTextAreNotCounted) {
   CompileOptions options;
   options.limits.n_expressions = 1000;
-  const std::string text = '"' + std::string(300, 'a') + '"';
-  for (const char* const pattern :
-       {"[a-z]{1,255}", "^[a-z]{2,255}", "[a-z]{1,255}x{0,9}", "(a{1,255}|b{3,300})+"}) {
+  const std::string text = '"' + std::string(300, 'a') + "b\"";
+  for (const char* const pattern : {"[a-z]{1,255}", "^[a-z]{2,255}", "[a-z]{1,255}x{0,9}",
+                                    "-?([a-z]{1,255}b|c)", "(a{1,255}|b{3,300})+"}) {
     const auto grammar = compiled(fmt::format(R"({{"type":"string","pattern":"{}"}})", pattern),
                                   Format::kJsonSchema, options);
     EXPECT_TRUE(accepts(grammar, text)) << pattern;
@@ -170,6 +170,18 @@ TEST(Regex, WorkWithoutExpressionsIsCounted) {
   EXPECT_THROW(compiled(R"({"pattern":"[)" + repeated_text("ab", 20'000) + "]\"}",
                         Format::kJsonSchema, options),
                TooMuchWork);
+  // Parts within repetitions are asked for again at each level, and empty parts are work too.
+  const auto nested = [](const std::string& inner) {
+    return repeated_text("(", 190) + inner + repeated_text("){2}", 190);
+  };
+  for (const std::string& hostile :
+       {"(^" + repeated_text("|", 30'000) + ")" + nested(repeated_text("()", 15'000)),
+        nested(repeated_text("|", 60'000)), repeated_text("()", 30'000),
+        repeated_text("(a?)", 15'000), repeated_text("(^|a)", 900) + repeated_text("a", 30'000)}) {
+    EXPECT_THROW(compiled(R"({"pattern":")" + hostile + "\"}", Format::kJsonSchema, options),
+                 TooMuchWork)
+        << hostile.substr(0, 20);
+  }
   EXPECT_TRUE(
       accepts(compiled("[" + repeated_text("ab", 10'000) + "]", Format::kRegex, options), "b"));
 }
