@@ -44,8 +44,11 @@ def attacks(url, connections, seconds):
 
 def ask_for_health(host, port, is_over, to_parent):
     """Asks a few dozen times a second, and sends the sorted times: infinity where no good answer came."""
+    to_parent.send("ready")
     times = []
-    while not is_over.is_set():
+    while not times or not is_over.is_set():
+        if not multiprocessing.parent_process().is_alive():
+            return
         start = time.perf_counter()
         answer = b""
         try:
@@ -70,6 +73,7 @@ class HealthWatch:
         self.process = spawn.Process(target=ask_for_health, args=(url.hostname, url.port, self.is_over, to_parent),
                                      daemon=True)
         self.process.start()
+        self.times.recv()  # until then it starts, which must not fall into what is measured
 
     def end(self):
         self.is_over.set()
@@ -93,6 +97,8 @@ async def load(url, rounds):
         sys.executable, HERE / "server_load.py", url, "--streams", "2", "--tokens", "48", "--rounds", str(rounds), "--json",
         stdout=subprocess.PIPE)
     out, _ = await process.communicate()
+    if process.returncode != 0:
+        sys.exit("The streams were not answered: does the server still run?")
     return json.loads(out)
 
 
