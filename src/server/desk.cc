@@ -2,6 +2,10 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
 namespace troika::server {
 namespace {
 
@@ -24,6 +28,19 @@ void Desk::post(std::shared_ptr<http::Exchange> exchange, Work work, Place place
   const std::lock_guard<std::mutex> lock(mutex_);
   (place == Place::kFront ? front_ : back_).push_back({std::move(exchange), std::move(work)});
   changed_.notify_all();
+}
+
+// What the works hold, as bodies of requests, is given back behind the lock.
+void Desk::forget(const http::Exchange* exchange) {
+  std::vector<Item> dropped;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (std::deque<Item>* items : {&front_, &back_}) {
+    const auto kept = std::stable_partition(items->begin(), items->end(), [&](const Item& item) {
+      return item.exchange.get() != exchange;
+    });
+    std::move(kept, items->end(), std::back_inserter(dropped));
+    items->erase(kept, items->end());
+  }
 }
 
 size_t Desk::n_waiting() const {

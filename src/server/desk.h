@@ -32,6 +32,8 @@ class Desk {
 
   // Does the work later, unless its client has gone by then.
   void post(std::shared_ptr<http::Exchange> exchange, Work work, Place place = Place::kBack);
+  // Drops the works of an exchange, whose client has gone.
+  void forget(const http::Exchange* exchange);
   // Counts works at the back that wait.
   size_t n_waiting() const;
 

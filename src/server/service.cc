@@ -125,10 +125,18 @@ http::Response Service::refusal(const http::Refusal& refusal, const std::string&
   return refusal_response(path, Refused(refusal.status, refusal.why));
 }
 
+// Refuses requests while too many wait to be read.
+void Service::check_line() const {
+  if (desk_.n_waiting() < static_cast<size_t>(context_.options().n_unread)) return;
+  Refused refused(429, "Too many requests wait to be read. Try again later.", "", "queue_full");
+  refused.retry_after_s = kUnreadSeconds;
+  throw Refused(refused);
+}
+
 // Whoever may not ask, or asks for what is not there, need not send the body.
 std::optional<http::Response> Service::on_head(const http::Request& request) {
   try {
-    admit(request, context_.options());
+    if (admit(request, context_.options()).serve != nullptr) check_line();
     return std::nullopt;
   } catch (const Refused& refused) {
     return refusal_response(request.path, refused);
@@ -137,7 +145,11 @@ std::optional<http::Response> Service::on_head(const http::Request& request) {
   }
 }
 
-void Service::on_gone(const ExchangePtr& exchange) { context_.forget(exchange.get()); }
+void Service::on_gone(const ExchangePtr& exchange) {
+  desk_.forget(exchange.get());
+  context_.slow_desk().forget(exchange.get());
+  context_.forget(exchange.get());
+}
 
 void Service::on_drained(const ExchangePtr&) { context_.worker().look_again(); }
 
@@ -164,11 +176,7 @@ void Service::serve(const ExchangePtr& exchange, http::Request request) {
     exchange->reply(show_models(context_, request));
     return;
   }
-  if (desk_.n_waiting() >= static_cast<size_t>(context_.options().n_unread)) {
-    Refused refused(429, "Too many requests wait to be read. Try again later.", "", "queue_full");
-    refused.retry_after_s = kUnreadSeconds;
-    throw Refused(refused);
-  }
+  check_line();
   exchange->set_asker(admitted.asker);
   desk_.post(exchange, [this, exchange, serve = admitted.serve,
                         request = std::make_shared<const http::Request>(std::move(request))] {

@@ -31,6 +31,7 @@ class Service : public http::Handler {
 
  private:
   using Serve = void (*)(Context&, const std::shared_ptr<http::Exchange>&, const Json& body);
+  void check_line() const;
   void serve(const std::shared_ptr<http::Exchange>& exchange, http::Request request);
   void read(const std::shared_ptr<http::Exchange>& exchange, Serve serve,
             const std::shared_ptr<const http::Request>& request);

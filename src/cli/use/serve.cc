@@ -21,8 +21,8 @@ namespace {
 
 constexpr int kMostParallel = 1024;
 constexpr int kMostQueue = 100'000;
-// So many requests may wait until they are read, and so many more for each answer that is computed
-// or waits.
+// So many whole requests may wait until they are read, and so many more for each place of an answer
+// that is computed or waits.
 constexpr int kMostUnread = 256, kMostUnreadEach = 4;
 
 struct ServeFlags {
