@@ -14,6 +14,7 @@
 #include "machines/phone_setup.h"
 #include "plan/phones/neuron_plan.h"
 #include "plan/plan_json.h"
+#include "prepare/int8/outlier_channels.h"
 #include "prepare/streaming/expert_stream.h"
 #include "prepare/streaming/neurons/neuron_stream.h"
 #include "prepare/streaming/weight_stream.h"
@@ -78,8 +79,7 @@ constexpr const char* kOfInt8[] = {"--int8",          "--int8-weights", "--weigh
                                    "--outlier-prune", "--packed",       "--strict-npu"};
 
 bool has_work(const model::Blueprint& blueprint, const plan::Plan& plan, int lane) {
-  const bool has_outliers =
-      plan.prefill == plan::Prefill::kInt8 && plan::has_shadow(plan.int8.method);
+  const bool has_outliers = prepare::takes_outliers_out(plan, plan.int8.method);
   const auto brings_work = [&](const plan::Placement& rule) {
     return rule.lane == lane && (rule.subgraph != "shadow" || has_outliers) &&
            solve::meets_executable(blueprint, plan, rule);
@@ -344,8 +344,11 @@ void say_of_int8(const plan::Plan& plan, const Say& say) {
     return;
   }
   if (!plan::has_shadow(plan.int8.method)) {
-    say("--outlier-prune", fmt::format("the method {} takes no outliers out",
-                                       plan::int8_method_name(plan.int8.method)));
+    say("--outlier-prune", fmt::format("the method {} takes outliers out of {}",
+                                       plan::int8_method_name(plan.int8.method),
+                                       prepare::takes_outliers_out(plan, plan.int8.method)
+                                           ? "every product, whatever they matter"
+                                           : "none"));
   }
   if (plan.int8.weight_scales != plan::WeightScales::kInt4) {
     say("--weight-outliers", fmt::format("weights have 8 bits (--int8-weights {})",

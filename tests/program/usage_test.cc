@@ -393,6 +393,10 @@ TEST_F(Usage, LanesWithoutWorkAreNoted) {
   const Finished shadow = run({"--lanes", "0;1", "--place", "shadow=1", "--prefill", "q8"});
   expect_success(shadow);
   EXPECT_NE(shadow.err.find("lane 1 has no work"), std::string::npos) << shadow.err;
+  const Finished split =
+      run({"--lanes", "0;1", "--place", "shadow=1", "--prefill", "int8", "--int8", "llm.int8"});
+  expect_success(split);
+  EXPECT_EQ(split.err.find("does nothing"), std::string::npos) << split.err;
   for (const std::string order : {"in-order", "lock-step"}) {
     const Finished alone =
         run({"--lanes", "0;1", "--place", "ffn=1", "--order", order, "--in-flight", "3"});

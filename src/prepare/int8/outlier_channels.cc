@@ -14,11 +14,6 @@
 namespace troika::prepare {
 namespace {
 
-bool takes_outliers_out(const plan::Plan& plan, plan::Int8Method method) {
-  return plan.prefill == plan::Prefill::kInt8 &&
-         (plan::has_shadow(method) || method == plan::Int8Method::kSplit);
-}
-
 ShadowRows resident_rows(const Options& options) {
   return options.memory.has_side_files ? options.memory.shadow_rows : ShadowRows::kAll;
 }
@@ -48,6 +43,11 @@ uint64_t weight_form_key(const plan::Int8Plan& int8) {
 }
 
 }  // namespace
+
+bool takes_outliers_out(const plan::Plan& plan, plan::Int8Method method) {
+  return plan.prefill == plan::Prefill::kInt8 &&
+         (plan::has_shadow(method) || method == plan::Int8Method::kSplit);
+}
 
 OutlierChannels make_channels(const Options& options, const gguf::File& file,
                               const model::Blueprint& blueprint, const weights::Store& weights,

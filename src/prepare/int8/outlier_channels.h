@@ -21,6 +21,9 @@ struct OutlierChannels {
   std::string note;
 };
 
+// Says whether prompts of the plan, computed with the method, take outliers out of some product.
+bool takes_outliers_out(const plan::Plan& plan, plan::Int8Method method);
+
 // Returns nothing where the plan has no lane for outliers, or no product keeps them. REQUIRES:
 // weights have their int8 form. Throws Error where memory or the disk is short.
 OutlierChannels make_channels(const Options& options, const gguf::File& file,
