@@ -72,10 +72,13 @@ TEST(Team, WhatABodyThrowsReachesTheCaller) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // Sanitizers want more addresses than the limit of this test leaves.
 TEST(Team, ThreadsThatCannotStartAreASentence) {
-  const std::string message = test::message_of<Error>([] {
+  bool is_held = false;
+  const std::string message = test::message_of<Error>([&] {
     const test::AddressLimit limit(uint64_t{512} << 20);
-    const Team team(2000);
+    is_held = limit.is_held();
+    if (is_held) const Team team(2000);
   });
+  if (!is_held) GTEST_SKIP() << "an emulator holds no program to a limit of addresses";
   EXPECT_NE(message.find("of 2000 threads"), std::string::npos) << message;
   EXPECT_NE(message.find("‹threads›"), std::string::npos) << message;
   EXPECT_EQ(message.find("only 1 of"), std::string::npos) << message;
