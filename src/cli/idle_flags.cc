@@ -347,7 +347,7 @@ void say_of_int8(const plan::Plan& plan, const Say& say) {
     say("--outlier-prune", fmt::format("the method {} takes outliers out of {}",
                                        plan::int8_method_name(plan.int8.method),
                                        prepare::takes_outliers_out(plan, plan.int8.method)
-                                           ? "every product, whatever they matter"
+                                           ? "every product, however little they matter"
                                            : "none"));
   }
   if (plan.int8.weight_scales != plan::WeightScales::kInt4) {

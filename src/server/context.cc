@@ -154,13 +154,10 @@ void Context::start(const std::shared_ptr<http::Exchange>& exchange, const Wante
   }
   if (worker_.submit(jobs, [&] { answers->writer().begin(); })) return;
   if (!forced_.empty()) n_forced_ -= jobs.size();  // the next request gets these texts
-  Refused refused(429,
-                  fmt::format("The server computes {} answers and lets {} wait; there is no room "
-                              "for more now. Try again later.",
-                              options_.n_parallel, options_.n_queue),
-                  "", "queue_full");
-  refused.retry_after_s = worker_.seconds_until_room();
-  throw Refused(refused);
+  throw Refused::for_now(fmt::format("The server computes {} answers and lets {} wait; there is no "
+                                     "room for more now. Try again later.",
+                                     options_.n_parallel, options_.n_queue),
+                         worker_.seconds_until_room());
 }
 
 void Context::forget(const http::Exchange* exchange) {

@@ -19,6 +19,12 @@ class Refused : public Error {
  public:
   Refused(int status, const std::string& why, std::string field = "", std::string code = "")
       : Error(why), status(status), field(std::move(field)), code(std::move(code)) {}
+  // Says that there is no room now, and in how many seconds there may be some.
+  static Refused for_now(const std::string& why, int retry_after_s) {
+    Refused refused(429, why, "", "queue_full");
+    refused.retry_after_s = retry_after_s;
+    return refused;
+  }
   int status;
   std::string field;      // the field that is at fault, if one is
   std::string code;       // a name of the error for programs

@@ -128,9 +128,7 @@ http::Response Service::refusal(const http::Refusal& refusal, const std::string&
 // Refuses requests while too many wait to be read.
 void Service::check_line() const {
   if (desk_.n_waiting() < static_cast<size_t>(context_.options().n_unread)) return;
-  Refused refused(429, "Too many requests wait to be read. Try again later.", "", "queue_full");
-  refused.retry_after_s = kUnreadSeconds;
-  throw Refused(refused);
+  throw Refused::for_now("Too many requests wait to be read. Try again later.", kUnreadSeconds);
 }
 
 // Whoever may not ask, or asks for what is not there, need not send the body.
@@ -189,9 +187,8 @@ void Service::read_later(const ExchangePtr& exchange, Serve serve,
                          const std::shared_ptr<const http::Request>& request,
                          const Grammars::TakesLonger& wanted) {
   if (context_.slow_desk().n_waiting() >= kMostSlowGrammars) {
-    Refused refused(429, "Too many grammars that take long wait to be read. Try again later.", "",
-                    "queue_full");
-    refused.retry_after_s = kSlowGrammarSeconds;
+    const Refused refused = Refused::for_now(
+        "Too many grammars that take long wait to be read. Try again later.", kSlowGrammarSeconds);
     exchange->reply(refusal_response(request->path, refused));
     return;
   }

@@ -48,8 +48,8 @@ class RegexCompiler {
   }
   Expr anchored(Row row, bool has_start, bool has_end);
   Expr spread(const Row& row, size_t at, bool has_start, bool has_end);
-  Expr shortened(const Row& row, Open open);
-  Expr shortened(const Tree& tree, Open open);
+  Expr compiled(const Row& row, Open open);
+  Expr compiled(const Tree& tree, Open open);
   Expr shorten(const Tree& tree, Open open);
   Expr plain(const Tree& tree);
 
@@ -59,7 +59,7 @@ class RegexCompiler {
   const Expr any_;  // what may stand before and behind
   int n_ways_ = 0;
   // What parts have become, by the ends at which they are open.
-  std::array<std::unordered_map<const Tree*, Expr>, 4> compiled_;
+  std::array<std::unordered_map<const Tree*, Expr>, 4> known_;
 };
 
 // Compiles a row of which the part `at` holds anchors. Each alternative of that part, put in its
@@ -109,14 +109,14 @@ Expr RegexCompiler::anchored(Row row, bool has_start, bool has_end) {
     return spread(row, static_cast<size_t>(open - row.begin()), has_start, has_end);
   }
   const Open ends = {.start = is_searched_ && !has_start, .end = is_searched_ && !has_end};
-  const Expr inner = shortened(row, ends);
+  const Expr inner = compiled(row, ends);
   if (inner == Pool::kEmpty) return ends.start || ends.end ? any_ : inner;
   const Expr behind = pool_.concat(inner, ends.end ? any_ : Pool::kEmpty);
   return pool_.concat(ends.start ? any_ : Pool::kEmpty, behind);
 }
 
 // Returns an expression that fits the same as the row where any text stands at its open ends.
-Expr RegexCompiler::shortened(const Row& row, Open open) {
+Expr RegexCompiler::compiled(const Row& row, Open open) {
   std::deque<const Tree*> rest;
   const auto add_front = [&](const Row& parts) {
     for (size_t i = parts.size(); i > 0; --i) rest.push_front(parts[i - 1]);
@@ -126,7 +126,7 @@ Expr RegexCompiler::shortened(const Row& row, Open open) {
   // What may be empty at an open end is left out, so that the ends of what is left are open.
   while (open.start && !rest.empty()) {
     const Tree* const first = rest.front();
-    if (first->kind != TreeKind::kSequence && shortened(*first, {.start = true}) != Pool::kEmpty) {
+    if (first->kind != TreeKind::kSequence && compiled(*first, {.start = true}) != Pool::kEmpty) {
       break;
     }
     rest.pop_front();
@@ -134,7 +134,7 @@ Expr RegexCompiler::shortened(const Row& row, Open open) {
   }
   while (open.end && !rest.empty()) {
     const Tree* const last = rest.back();
-    if (last->kind != TreeKind::kSequence && shortened(*last, {.end = true}) != Pool::kEmpty) break;
+    if (last->kind != TreeKind::kSequence && compiled(*last, {.end = true}) != Pool::kEmpty) break;
     rest.pop_back();
     if (last->kind != TreeKind::kSequence) continue;
     const Row parts = row_of(*last);
@@ -143,20 +143,20 @@ Expr RegexCompiler::shortened(const Row& row, Open open) {
   Expr e = Pool::kEmpty;
   for (size_t i = rest.size(); i > 0; --i) {
     const Open ends = {.start = open.start && i == 1, .end = open.end && i == rest.size()};
-    e = pool_.concat(shortened(*rest[i - 1], ends), e);
+    e = pool_.concat(compiled(*rest[i - 1], ends), e);
   }
   return e;
 }
 
 // Compiles each part once for each way in which its ends are open: parts within repetitions are
 // asked for again and again.
-Expr RegexCompiler::shortened(const Tree& tree, Open open) {
+Expr RegexCompiler::compiled(const Tree& tree, Open open) {
   pool_.count_step();
   const size_t way = (open.start ? 1 : 0) + (open.end ? 2 : 0);
-  const auto known = compiled_[way].find(&tree);
-  if (known != compiled_[way].end()) return known->second;
+  const auto known = known_[way].find(&tree);
+  if (known != known_[way].end()) return known->second;
   const Expr e = way == 0 ? plain(tree) : shorten(tree, open);
-  return compiled_[way][&tree] = e;
+  return known_[way][&tree] = e;
 }
 
 // An expression that fits the empty text too is replaced by the empty text: the text around can be
@@ -164,22 +164,22 @@ Expr RegexCompiler::shortened(const Tree& tree, Open open) {
 Expr RegexCompiler::shorten(const Tree& tree, Open open) {
   Expr e = Pool::kEmpty;
   if (tree.kind == TreeKind::kSequence) {
-    e = shortened(row_of(tree), open);
+    e = compiled(row_of(tree), open);
   } else if (tree.kind == TreeKind::kChoice) {
     std::vector<Expr> ways;
     ways.reserve(tree.parts.size());
-    for (const Tree& part : tree.parts) ways.push_back(shortened(part, open));
+    for (const Tree& part : tree.parts) ways.push_back(compiled(part, open));
     e = pool_.any(ways);
   } else if (tree.kind == TreeKind::kRepeat && tree.least == 1) {
-    e = shortened(tree.parts.front(), open);
+    e = compiled(tree.parts.front(), open);
   } else if (tree.kind == TreeKind::kRepeat && tree.least > 1) {
     const Tree& part = tree.parts.front();
     const int n_whole = tree.least - (open.start ? 1 : 0) - (open.end ? 1 : 0);
-    if (open.end) e = shortened(part, {.end = true});
-    if (n_whole > 0) e = pool_.concat(pool_.repeat(shortened(part, {}), n_whole, n_whole), e);
-    if (open.start) e = pool_.concat(shortened(part, {.start = true}), e);
+    if (open.end) e = compiled(part, {.end = true});
+    if (n_whole > 0) e = pool_.concat(pool_.repeat(compiled(part, {}), n_whole, n_whole), e);
+    if (open.start) e = pool_.concat(compiled(part, {.start = true}), e);
   } else if (tree.kind == TreeKind::kSet) {
-    e = shortened(tree, {});
+    e = compiled(tree, {});
   }
   return pool_.nullable(e) ? Pool::kEmpty : e;
 }
@@ -192,16 +192,16 @@ Expr RegexCompiler::plain(const Tree& tree) {
       for (size_t i = 0; i < tree.set.ranges().size(); ++i) pool_.count_step();
       return write_(tree.set);
     case TreeKind::kRepeat:
-      return pool_.repeat(shortened(tree.parts.front(), {}), tree.least, tree.most);
+      return pool_.repeat(compiled(tree.parts.front(), {}), tree.least, tree.most);
     case TreeKind::kChoice: {
       std::vector<Expr> ways;
-      for (const Tree& part : tree.parts) ways.push_back(shortened(part, {}));
+      for (const Tree& part : tree.parts) ways.push_back(compiled(part, {}));
       return pool_.any(ways);
     }
     default: {
       Expr e = Pool::kEmpty;
       for (size_t i = tree.parts.size(); i > 0; --i) {
-        e = pool_.concat(shortened(tree.parts[i - 1], {}), e);
+        e = pool_.concat(compiled(tree.parts[i - 1], {}), e);
       }
       return e;
     }
