@@ -143,6 +143,13 @@ TEST_F(WorkerLine, EndsWithTheFirstAnswerThatCannotBegin) {
   EXPECT_EQ(reply_->n_failed(), 1);
 }
 
+// Clients on the same machine would else wait for their cores.
+TEST_F(WorkerLine, GivesWayToOtherPrograms) {
+  EXPECT_FALSE(tiny_.engine->passes().batches.gives_way());
+  figures_after([](server::Job&) {});
+  EXPECT_TRUE(tiny_.engine->passes().batches.gives_way());
+}
+
 // What is written to a client may be large, and meanwhile others look at the figures.
 TEST_F(WorkerLine, TellsOfFailuresWhileOthersMayLookAtIt) {
   std::future<void> look;

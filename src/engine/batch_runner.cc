@@ -142,6 +142,7 @@ lanes::Run BatchRunner::run_of_rows(plan::Phase phase, size_t first, size_t n_ro
   run.visible = std::span<const cache::VisibleSlots>(placed_.visible).subspan(first, n_rows);
   run.kv = &engine_.passes().kv;
   run.observer = watch_.inputs;
+  run.gives_way = gives_way_;
   return run;
 }
 

@@ -63,6 +63,11 @@ class BatchRunner {
   // may want logits.
   void run_prompt(const cache::Batch& batch, int n_prompt, RowSink sink, const Watch& watch = {});
 
+  // Says that cores that compute go to other threads now and then, as programs need that talk with
+  // this one.
+  void give_way() { gives_way_ = true; }
+  bool gives_way() const { return gives_way_; }
+
  private:
   template <typename Compute>
   void run_placed(const cache::Batch& batch, const Watch& watch, ChooseRows choose,
@@ -80,6 +85,7 @@ class BatchRunner {
 
   Engine& engine_;
   model::RopeAngles rope_angles_;
+  bool gives_way_ = false;
   Watch watch_;  // watches the current pass
   cache::PlacedBatch placed_;
   std::vector<cache::Token> tokens_;

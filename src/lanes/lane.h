@@ -75,6 +75,8 @@ struct Run {
   std::span<const ReadRequest> reads;  // for a lane that reads
   std::span<const IndexList> lists;    // the lists that Slice::list names by index
   InputObserver* observer = nullptr;
+  // Cores of this machine that compute go to other threads now and then, see host/give_way.h.
+  bool gives_way = false;
 };
 
 enum class Status : uint8_t { kPending, kDone, kFailed };

@@ -269,6 +269,11 @@ void Worker::count_busy(double seconds) {
 }
 
 void Worker::run() {
+  {
+    // Clients on this machine, and the thread that hears all of them, need cores too.
+    const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+    engine_.passes().batches.give_way();
+  }
   while (true) {
     uint64_t n_seen = 0;
     {

@@ -10,6 +10,7 @@
 #include "lanes/host/attention.h"
 #include "lanes/host/experts/expert_reads.h"
 #include "lanes/host/experts/experts.h"
+#include "lanes/host/give_way.h"
 #include "lanes/host/products.h"
 #include "lanes/host/run_op.h"
 #include "lanes/host/slices.h"
@@ -274,6 +275,7 @@ std::optional<std::string> HostLane::run_ops(const HostExecutable& host, const R
     for (size_t i = 0; i < ops.size(); ++i) {
       if (ops[i].meets_before) team_.barrier().wait();
       run_op(ops[i], context, static_cast<int>(i), worker);
+      if (run.gives_way) give_way();
     }
   };
   team_.run_where_free(run_all, [&] { return experts != nullptr ? experts->waited_us() : 0.0; });

@@ -1,9 +1,12 @@
 #include "lanes/host/host_lane.h"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "kernels/choose.h"
@@ -45,6 +48,7 @@ class AttentionAlone {
   }
 
   const model::Blueprint& blueprint() const { return blueprint_; }
+  bool gives_way = false;  // is asked of every run
 
   std::unique_ptr<Executable> build(Lane& lane, plan::Phase phase) const {
     return lane.build({&blueprint_, blueprint_.ops, "attention"}, {phase, kMostTokens}, *store_,
@@ -73,6 +77,7 @@ class AttentionAlone {
     run.slots = slots;
     run.visible = visible;
     run.kv = &kv_;
+    run.gives_way = gives_way;
     lanes::Ended ended;
     lane.submit(executable, run, ended);
     ended.latch.wait();
@@ -128,6 +133,40 @@ TEST(HostLane, TakesForAttentionWhatWasReckonedForTheContext) {
       EXPECT_EQ(grown > 0, has_lists || n_threads > 1);
     }
   }
+}
+
+// Returns how long a turn of the calling thread is on its core; 0 where all turns are alike.
+uint64_t turn_ns() {
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t turn_ns, deadline_ns, period_ns;
+  } attributes = {};
+  syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0);
+  return attributes.turn_ns;
+}
+
+// Who gives way is seen by its short turns.
+TEST(HostLane, GivesWayWhereTheRunSaysSo) {
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+  HostLane lane(kernels.table, {{}, 1}, plan::Activations::kQ8, plan::Prefill::kSame);
+  AttentionAlone attention(1600);
+  const auto step = attention.build(lane, plan::Phase::kStep);
+  uint64_t usual_ns = 0, keeping_ns = 0, giving_ns = 0;
+  // The short turns last as long as their thread.
+  std::thread([&] {
+    usual_ns = turn_ns();
+    attention.run(lane, *step, plan::Phase::kStep, 1);
+    keeping_ns = turn_ns();
+    attention.gives_way = true;
+    attention.run(lane, *step, plan::Phase::kStep, 1);
+    giving_ns = turn_ns();
+  }).join();
+  if (usual_ns == 0) GTEST_SKIP() << "this Linux has one length for all turns";
+  EXPECT_EQ(keeping_ns, usual_ns);
+  EXPECT_LT(giving_ns, usual_ns);
 }
 
 // A thread of a lane has nobody to throw to.

@@ -5,6 +5,7 @@
 
 #include "base/team.h"
 #include "lanes/host/bound_ops.h"
+#include "lanes/host/give_way.h"
 #include "lanes/lane.h"
 
 namespace troika::lanes {
@@ -64,6 +65,7 @@ void share_items(const OpContext& context, int index, int worker, int64_t n_item
     while (n_begun.load(std::memory_order_relaxed) < n_own) {
       const int64_t item = n_begun.fetch_add(1, std::memory_order_relaxed);
       if (item < n_own) body(share.begin + item);
+      if (context.run.gives_way) give_way();
     }
   }
 }
