@@ -17,7 +17,25 @@ TROIKA_INLINE inline void add_spread_four(__m512i& sum, __m512i w, const int32_t
 
 // A strip is one long row, in which hardware looks ahead only to the end of a page. So bytes far
 // ahead are fetched into the second-level cache, and bytes that are needed soon into the first.
-constexpr size_t kStripAhead = 8192, kStripSoon = 2048;
+constexpr size_t kStripAhead = 8192, kStripSoon = 2048, kStripSoonLate = 1024;
+
+// Fetches what lies ahead of a share of a strip. `share` is a number, because addresses ahead may
+// lie beyond the matrix.
+template <size_t kBytes, size_t kSoon>
+TROIKA_INLINE inline void fetch_ahead(uintptr_t share) {
+  unrolled<static_cast<int>((kBytes + 63) / 64)>([&](auto line) TROIKA_INLINE {
+    const uintptr_t at = share + 64 * line;
+    __builtin_prefetch(reinterpret_cast<const void*>(at + kStripAhead), 0, 2);
+    __builtin_prefetch(reinterpret_cast<const void*>(at + kSoon), 0, 3);
+  });
+}
+
+// Returns 0, but not before the sum is known.
+TROIKA_INLINE inline uintptr_t zero_when_known(__m512i sum) {
+  uintptr_t zero = static_cast<uint32_t>(_mm_cvtsi128_si32(_mm512_castsi512_si128(sum)));
+  asm("and $0, %0" : "+r"(zero) : : "cc");
+  return zero;
+}
 
 // Returns the factors of two sums of 16 activations: `factor` for both, or only for one of them
 // where groups are of 16.
@@ -65,15 +83,21 @@ struct StripProduct {
   static constexpr size_t kSums = kSuperBlock / Format::kGroup;
   static constexpr bool kHasMinima = Levels::kHasMinima;
   static constexpr size_t kBytes = kElements * Format::kBytes;  // counts bytes of a super-block
+  // Says whether a weight takes a byte or more. With one token such weights wait for memory only,
+  // and a processor that works ahead fetches in bursts, while the share at hand is still on its
+  // way. If it fetches when a share is multiplied, and so at the pace of memory, it gets up to 5 %
+  // more. Smaller weights take time to unpack, and such fetching makes them slower.
+  static constexpr bool kIsOfBytes = kBytes >= kElements * kSuperBlock;
 
   alignas(64) __m512 sums[kSums][kGroupTokens];
   alignas(64) __m512 scales[kSums];
   alignas(64) __m512 minima[kSums];
 
   // Adds one group of weights with kTokens tokens, each of which waits for its own products only.
+  // Returns the products' sum of the first of them.
   template <int kTokens, typename Tokens>
-  TROIKA_INLINE void add_tokens(const __m512i (&levels)[kVectors], size_t group,
-                                const Tokens& tokens, size_t block, int half, size_t first) {
+  TROIKA_INLINE __m512i add_tokens(const __m512i (&levels)[kVectors], size_t group,
+                                   const Tokens& tokens, size_t block, int half, size_t first) {
     __m512i whole[kTokens];
     unrolled<kTokens>(
         [&](auto t) TROIKA_INLINE { whole[t] = start_of<Format>(tokens, block, half, first + t); });
@@ -103,6 +127,7 @@ struct StripProduct {
       const __m512 both = _mm512_mul_ps(scale, x_scale);
       of_token = _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole[t]), both, sum);
     });
+    return whole[0];
   }
 
   template <typename Tokens>
@@ -119,26 +144,24 @@ struct StripProduct {
       Strip<kType>::visit(
           c, n_k / kQ8Block, [&](size_t group, const __m512i(&levels)[kVectors]) TROIKA_INLINE {
             constexpr size_t kShare = kBytes / kSums;
-            // The address is kept as a number, because it may lie beyond the matrix.
             const uintptr_t share = reinterpret_cast<uintptr_t>(strip) + group * kShare;
-            unrolled<static_cast<int>((kShare + 63) / 64)>([&](auto line) TROIKA_INLINE {
-              const uintptr_t at = share + 64 * line;
-              __builtin_prefetch(reinterpret_cast<const void*>(at + kStripAhead), 0, 2);
-              __builtin_prefetch(reinterpret_cast<const void*>(at + kStripSoon), 0, 3);
-            });
+            const bool fetches_late = kIsOfBytes && n_tokens == 1;
+            if (!fetches_late) fetch_ahead<kShare, kStripSoon>(share);
             constexpr size_t kGroupsOfBlock = kQ8Block / Format::kGroup;
             const size_t block = i / kQ8Block + group / kGroupsOfBlock;
             const auto half = static_cast<int>(group % kGroupsOfBlock);
             size_t t = 0;
+            __m512i sum = _mm512_setzero_si512();  // is that of the tokens added last
             const auto add_as_many_as_fit = [&](auto n) TROIKA_INLINE {
               for (; t + n <= n_tokens; t += n) {
-                add_tokens<n>(levels, group, tokens, block, half, t);
+                sum = add_tokens<n>(levels, group, tokens, block, half, t);
               }
             };
             if constexpr (!Tokens::kAreFew) add_as_many_as_fit(std::integral_constant<int, 8>());
             add_as_many_as_fit(std::integral_constant<int, 4>());
             add_as_many_as_fit(std::integral_constant<int, 2>());
             add_as_many_as_fit(std::integral_constant<int, 1>());
+            if (fetches_late) fetch_ahead<kShare, kStripSoonLate>(share + zero_when_known(sum));
           });
     }
     for (size_t t = 0; t < n_tokens; ++t) _mm512_storeu_ps(y + t * y_stride, total_of(sums, t));
