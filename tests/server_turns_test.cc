@@ -247,6 +247,42 @@ TEST_F(ServerTurns, GoesOnFromTheAssistantsLastMessage) {
   EXPECT_EQ(client().post("/v1/chat/completions", twice).status, 400);
 }
 
+// Some templates take no system message and want user and assistant in turn.
+TEST_F(ServerTurns, DescribesToolsToTheUserWhereNoSystemMessageIsTaken) {
+  server::ServiceOptions options;
+  options.chat_template =
+      "{%- for m in messages -%}"
+      "{%- if m.role != ['user', 'assistant'][loop.index0 % 2] -%}"
+      "{{ raise_exception('It is not the turn of ' + m.role) }}{%- endif -%}"
+      "{{ '<' + m.role + '>' + m.content }}{%- endfor -%}"
+      "{%- if add_generation_prompt -%}{{ '<assistant>' }}{%- endif -%}";
+  start(options);
+  const std::string call = R"({"id":"N","type":"function","function":)"
+                           R"({"name":"weather","arguments":"{\"city\":\"Rome\"}"}})";
+  const auto with_id = [&](const std::string& id) {
+    std::string text = call;
+    return text.replace(text.find('N'), 1, id);
+  };
+  const std::string prompt =
+      post("/apply-template",
+           R"({"messages":[{"role":"user","content":"Hi"},{"role":"assistant","tool_calls":[)" +
+               with_id("a") + "," + with_id("b") +
+               R"(]},{"role":"tool","tool_call_id":"a","content":"warm"},)"
+               R"({"role":"tool","tool_call_id":"b","content":"cold"},)"
+               R"({"role":"user","content":"And now?"}],)" +
+               kWeatherTool + "}")["prompt"];
+  EXPECT_TRUE(prompt.starts_with("<user>You may call these functions")) << prompt;
+  EXPECT_NE(prompt.find("}\n</tool_call>\n\nHi<assistant>"), std::string::npos) << prompt;
+  EXPECT_TRUE(
+      prompt.ends_with("<user><tool_response>\nwarm\n</tool_response>\n"
+                       "<tool_response>\ncold\n</tool_response>\nAnd now?<assistant>"))
+      << prompt;
+  const std::string begun =
+      post("/apply-template", R"({"messages":[{"role":"assistant","content":"Once"}],)" +
+                                  std::string(kWeatherTool) + "}")["prompt"];
+  EXPECT_TRUE(begun.starts_with("<user>You may call these functions")) << begun;
+}
+
 // A template that knows no tools gets them in the system message, which may be the only message.
 TEST_F(ServerTurns, DescribesToolsBeforeABeginningAlone) {
   server::ServiceOptions options;

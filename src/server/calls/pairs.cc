@@ -20,11 +20,39 @@ using grammar::Pool;
 
 constexpr int kMostReferences = 16;
 
-// Returns the schema that "$ref" leads to within the same document; null if it leads nowhere.
-const Json* followed(const Json& schema, const Json& whole) {
+// Keywords that say something of a value as a whole. Pairs are written one after the other, so the
+// whole of them cannot be held to these.
+constexpr const char* kOfTheWhole[] = {"anyOf",
+                                       "oneOf",
+                                       "allOf",
+                                       "not",
+                                       "if",
+                                       "enum",
+                                       "const",
+                                       "patternProperties",
+                                       "propertyNames",
+                                       "minProperties",
+                                       "maxProperties",
+                                       "dependencies",
+                                       "$dynamicRef",
+                                       "$recursiveRef",
+                                       "dependentRequired",
+                                       "dependentSchemas"};
+
+// Keywords that ask for nothing, so that they may stand beside "$ref".
+constexpr const char* kRemarks[] = {"title",    "description", "default",    "examples",
+                                    "$comment", "deprecated",  "readOnly",   "writeOnly",
+                                    "$defs",    "definitions", "$ref",       "$schema",
+                                    "$id",      "$anchor",     "$vocabulary"};
+
+// Returns the schema that "$ref" leads to within the same document; null if it leads nowhere. Calls
+// `visit` with each schema on the way that has "$ref".
+template <typename Visit>
+const Json* followed(const Json& schema, const Json& whole, Visit visit) {
   const Json* at = &schema;
   for (int i = 0; i < kMostReferences; ++i) {
     if (!at->is_object() || !at->contains("$ref") || !(*at)["$ref"].is_string()) return at;
+    visit(*at);
     const auto text = (*at)["$ref"].get<std::string>();
     if (!text.starts_with("#/")) return nullptr;
     try {
@@ -34,6 +62,32 @@ const Json* followed(const Json& schema, const Json& whole) {
     }
   }
   return nullptr;
+}
+
+const Json* followed(const Json& schema, const Json& whole) {
+  return followed(schema, whole, [](const Json&) {});
+}
+
+// Does the same and throws Error where a schema on the way asks for more than what it leads to,
+// because only that is looked at. `place` is the schema's place in the tool's parameters.
+const Json* followed_alone(const Json& schema, const Json& whole, const std::string& place) {
+  return followed(schema, whole, [&](const Json& at) {
+    for (const auto& [keyword, value] : at.items()) {
+      const auto is_keyword = [&name = keyword](const char* remark) { return name == remark; };
+      if (std::any_of(std::begin(kRemarks), std::end(kRemarks), is_keyword)) continue;
+      throw Error(fmt::format(
+          "{}: {} stands beside $ref. This model writes arguments as pairs, and then a reference "
+          "stands alone: put both into allOf.",
+          place, troika::quoted(keyword)));
+    }
+  });
+}
+
+bool may_be_object(const Json& schema) {
+  if (!schema.contains("type")) return true;
+  const Json& type = schema["type"];
+  return type == "object" ||
+         (type.is_array() && std::find(type.begin(), type.end(), Json("object")) != type.end());
 }
 
 ValueKinds kinds_of_values(const Json& values) {
@@ -94,16 +148,15 @@ ValueKinds kinds_of_property(const Json& schema, const std::string& key) {
   const Json* const at = followed(schema, schema);
   const bool is_known = at != nullptr && at->is_object() && at->contains("properties") &&
                         (*at)["properties"].contains(key);
-  return is_known ? kinds_of((*at)["properties"][key], *at) : ValueKinds{};
+  return is_known ? kinds_of((*at)["properties"][key], schema) : ValueKinds{};
 }
 
 Expr pairs_expr(Pool* pool, const Json& schema, const CallShape::Pairs& pairs) {
-  const Json* const at = followed(schema, schema);
-  if (at == nullptr || !at->is_object()) {
+  const Json* const at = followed_alone(schema, schema, "#");
+  if (at == nullptr || !at->is_object() || !may_be_object(*at)) {
     throw Error("#: the parameters of a tool must be an object's schema.");
   }
-  for (const char* const name : {"anyOf", "oneOf", "allOf", "not", "if", "patternProperties",
-                                 "minProperties", "dependentRequired", "dependentSchemas"}) {
+  for (const char* const name : kOfTheWhole) {
     if (!at->contains(name)) continue;
     throw Error(
         fmt::format("#/{}: this model writes arguments as pairs, and then the whole of them "
@@ -121,22 +174,23 @@ Expr pairs_expr(Pool* pool, const Json& schema, const CallShape::Pairs& pairs) {
   Expr rest = Pool::kEmpty;
   for (auto property = properties.rbegin(); property != properties.rend(); ++property) {
     const std::string& key = property.key();
-    const Json* const value = followed(property.value(), *at);
+    const Json* const value = followed_alone(property.value(), schema, "#/properties/" + key);
     if (value == nullptr) {
       throw Error(fmt::format("#/properties/{}/$ref: leads nowhere.", key));
     }
-    const ValueKinds kinds = kinds_of(*value, *at);
+    const ValueKinds kinds = kinds_of(*value, schema);
     std::vector<Expr> forms;
     const std::string close = pairs.close_of(key);
     const grammar::Limits limits;
     if (kinds.text) {
       const grammar::TextMarks marks = {pairs.to_text, close};
       forms.push_back(
-          grammar::read_marked_schema(narrowed(*value, *at, "string"), marks, limits, pool));
+          grammar::read_marked_schema(narrowed(*value, schema, "string"), marks, limits, pool));
     }
     if (kinds.other) {
       const Json types = {"null", "boolean", "number", "array", "object"};
-      const Expr json = grammar::read_json_schema(narrowed(*value, *at, types), limits, true, pool);
+      const Expr json =
+          grammar::read_json_schema(narrowed(*value, schema, types), limits, true, pool);
       forms.push_back(pool->literal(pairs.to_json, pool->concat(json, pool->literal(close))));
     }
     const Expr one = pool->literal(pairs.open + key, pool->any(forms));

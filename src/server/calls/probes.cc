@@ -70,6 +70,16 @@ std::optional<std::string> answer_with(const engine::ChatFormat& chat, const Jso
   }
 }
 
+bool takes_system(const engine::ChatFormat& chat) {
+  Json whole = messages(0);
+  whole.insert(whole.begin(), Json{{"role", "system"}, {"content", kValue}});
+  try {
+    return chat.text(engine::TemplateInput{.messages = whole}).find(kValue) != std::string::npos;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 std::string end_of_words(const engine::ChatFormat& chat) {
   Json whole = messages(0);
   whole.push_back({{"role", "assistant"}, {"content", kValue}});

@@ -34,6 +34,8 @@ std::optional<std::string> answer_with(const engine::ChatFormat& chat, const Jso
 
 // Returns where two texts part, but not within a mark such as <think>: both may begin with "<t".
 size_t common_bytes(const std::string& a, const std::string& b);
+// Says whether the template takes a system message, and writes it.
+bool takes_system(const engine::ChatFormat& chat);
 // Returns what the template writes behind an answer in words.
 std::string end_of_words(const engine::ChatFormat& chat);
 // Returns what stands before a call without the thoughts that a template writes there.

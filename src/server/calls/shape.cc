@@ -81,30 +81,14 @@ bool take_count(const std::string& second, CallShape* shape) {
 CallShape common_shape() {
   constexpr const char* kBefore = "<tool_call>\n{\"name\": \"";
   constexpr const char* kAfter = "}\n</tool_call>";
-  return {kBefore, "\", \"arguments\": ", std::string(kAfter) + "\n" + kBefore, kAfter, false};
+  return {.before = kBefore,
+          .middle = "\", \"arguments\": ",
+          .between = std::string(kAfter) + "\n" + kBefore,
+          .after = kAfter};
 }
 
-}  // namespace
-
-std::string CallShape::trigger() const {
-  const size_t begin = before.find_first_not_of(" \n\r\t");
-  return begin == std::string::npos ? before : before.substr(begin);
-}
-
-std::string CallShape::ending() const {
-  if (between.empty()) return after;
-  const auto end = std::mismatch(after.begin(), after.end(), between.begin(), between.end()).first;
-  return {after.begin(), end};
-}
-
-size_t CallShape::end_of_name(const std::string& text) const {
-  if (!behind_count.empty()) return text.find(behind_count);
-  if (!middle.empty()) return text.find(middle);
-  if (!pairs) return text.find('{');
-  return std::min(text.find(pairs->open), text.find(after));
-}
-
-CallShape find_shape(const engine::ChatFormat& chat) {
+// Returns the shape that the template has, or the common one.
+CallShape shape_of(const engine::ChatFormat& chat) {
   const std::optional<std::string> one = answer_with(chat, messages(1));
   if (!one) return common_shape();
   const std::optional<Found> call = find_call(*one, kNames[0], 0);
@@ -136,6 +120,32 @@ CallShape find_shape(const engine::ChatFormat& chat) {
   if (middle != shape.middle && !take_count(middle, &shape)) return shape;
   shape.between = two->substr(first->arguments_end, second->name - first->arguments_end);
   if (!take_id(&shape.between, &behind_id) || behind_id != shape.behind_id) shape.between.clear();
+  return shape;
+}
+
+}  // namespace
+
+std::string CallShape::trigger() const {
+  const size_t begin = before.find_first_not_of(" \n\r\t");
+  return begin == std::string::npos ? before : before.substr(begin);
+}
+
+std::string CallShape::ending() const {
+  if (between.empty()) return after;
+  const auto end = std::mismatch(after.begin(), after.end(), between.begin(), between.end()).first;
+  return {after.begin(), end};
+}
+
+size_t CallShape::end_of_name(const std::string& text) const {
+  if (!behind_count.empty()) return text.find(behind_count);
+  if (!middle.empty()) return text.find(middle);
+  if (!pairs) return text.find('{');
+  return std::min(text.find(pairs->open), text.find(after));
+}
+
+CallShape find_shape(const engine::ChatFormat& chat) {
+  CallShape shape = shape_of(chat);
+  shape.takes_system = takes_system(chat);
   return shape;
 }
 

@@ -16,8 +16,10 @@ struct CallShape {
   std::string before, middle;
   std::string between;  // empty: one call at a time
   std::string after;
-  // If false, the template knows no tools, so they are described in the system message.
+  // If false, the template knows no tools, so they are described in the system message, or in the
+  // user's first message if the template takes no system message.
   bool is_of_template = false;
+  bool takes_system = true;
   std::string behind_id{};  // empty: there are no ids
   // If not empty, calls are counted: a number and this text stand behind `middle`.
   std::string behind_count{};

@@ -210,9 +210,23 @@ TEST(Pairs, AreHeldToTheSchema) {
       ShapeJson::parse(R"({"properties": {"a": {"type": "string", "pattern": "^b+$"}}})");
   EXPECT_TRUE(is_accepted(with_pattern, pair("a", "bb")));
   EXPECT_FALSE(is_accepted(with_pattern, pair("a", "bc")));
-  for (const char* const refused : {R"({"anyOf": []})", R"({"properties": {}, "required": ["a"]})",
-                                    R"({"properties": {"a": {"$ref": "#/b"}}})", "true",
-                                    R"({"properties": ["a"]})", R"({"required": {}})"}) {
+  // A reference may lead to the whole, and its definitions stand where it stands.
+  const ShapeJson led = ShapeJson::parse(
+      R"({"$ref": "#/$defs/all", "title": "t", "$defs": {"n": {"type": "integer"}, "all":
+          {"type": ["object", "null"], "properties": {"a": {"$ref": "#/$defs/n", "default": 1}}}}})");
+  EXPECT_TRUE(is_accepted(led, pair("a", "12")));
+  EXPECT_FALSE(is_accepted(led, pair("a", "b")));
+  for (const char* const refused :
+       {R"({"anyOf": []})", R"({"properties": {}, "required": ["a"]})",
+        R"({"properties": {"a": {"$ref": "#/b"}}})", "true", R"({"properties": ["a"]})",
+        R"({"required": {}})", R"({"maxProperties": 1})", R"({"propertyNames": {}})",
+        R"({"enum": [{}]})", R"({"const": {}})", R"({"type": "string"})",
+        R"({"dependencies": {"a": ["b"]}})",
+        R"({"$ref": "#/$defs/a", "required": ["b"], "$defs": {"a": {}}})",
+        R"({"properties": {"a": {"$ref": "#/$defs/a", "maxLength": 3}},
+                                        "$defs": {"a": {"type": "string"}}})",
+        R"({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs":
+                                        {"a": {"$ref": "#/$defs/b", "type": "null"}, "b": {}}})"}) {
     EXPECT_THROW(is_accepted(ShapeJson::parse(refused), ""), Error) << refused;
   }
 }

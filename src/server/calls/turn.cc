@@ -46,30 +46,49 @@ std::string call_text(const Json& calls, const CallShape& shape) {
   return text + shape.after;
 }
 
-// Returns messages for templates that know no tools: the tools' description comes first, and calls
-// and their results are plain messages.
-Json plain_messages(const Json& messages, const Json& tools, const CallShape& shape) {
+std::string result_text(const Json& message) {
+  return fmt::format("<tool_response>\n{}\n</tool_response>",
+                     message["content"].get<std::string>());
+}
+
+// Returns calls and their results as plain messages. Results that follow each other, and what the
+// user says behind them, are one message, as many templates want user and assistant in turn.
+Json without_calls(const Json& messages, const CallShape& shape) {
   Json plain = Json::array();
+  bool is_behind_result = false;
   for (const Json& message : messages) {
-    Json one = {{"role", message["role"]}, {"content", message["content"]}};
+    const bool is_result = message["role"] == "tool";
+    const std::string content =
+        is_result ? result_text(message) : message["content"].get<std::string>();
+    if (is_behind_result && (is_result || message["role"] == "user")) {
+      plain.back()["content"] = plain.back()["content"].get<std::string>() + "\n" + content;
+    } else {
+      plain.push_back({{"role", is_result ? Json("user") : message["role"]}, {"content", content}});
+    }
     if (message.contains("tool_calls")) {
-      one["content"] =
-          message["content"].get<std::string>() + call_text(message["tool_calls"], shape);
+      plain.back()["content"] = content + call_text(message["tool_calls"], shape);
     }
-    if (message["role"] == "tool") {
-      one = {{"role", "user"},
-             {"content", fmt::format("<tool_response>\n{}\n</tool_response>",
-                                     message["content"].get<std::string>())}};
-    }
-    plain.push_back(one);
+    is_behind_result = is_result;
   }
+  return plain;
+}
+
+// Returns messages for templates that know no tools: the tools are described in the system message,
+// or in the first message of the user where the template takes no system message.
+Json plain_messages(const Json& messages, const Json& tools, const CallShape& shape) {
+  Json plain = without_calls(messages, shape);
   if (tools.is_null()) return plain;
   const std::string text = tools_text(tools, shape);
   // There is no message where the client gives the answer's beginning alone.
-  if (!plain.empty() && plain[0]["role"] == "system") {
+  const std::string first = plain.empty() ? "" : plain[0]["role"].get<std::string>();
+  if (first == "system") {
     plain[0]["content"] = plain[0]["content"].get<std::string>() + "\n\n" + text;
-  } else {
+  } else if (shape.takes_system) {
     plain.insert(plain.begin(), Json{{"role", "system"}, {"content", text}});
+  } else if (first == "user") {
+    plain[0]["content"] = text + "\n\n" + plain[0]["content"].get<std::string>();
+  } else {
+    plain.insert(plain.begin(), Json{{"role", "user"}, {"content", text}});
   }
   return plain;
 }
