@@ -63,9 +63,9 @@ class BatchRunner {
   // may want logits.
   void run_prompt(const cache::Batch& batch, int n_prompt, RowSink sink, const Watch& watch = {});
 
-  // Says that cores that compute go to other threads now and then, as programs need that talk with
-  // this one.
-  void give_way() { gives_way_ = true; }
+  // Says whether cores that compute go to other threads now and then, as programs need that talk
+  // with this one.
+  void set_gives_way(bool gives_way) { gives_way_ = gives_way; }
   bool gives_way() const { return gives_way_; }
 
  private:

@@ -13,10 +13,16 @@ namespace troika::grammar {
 // The greatest number of repetitions that a grammar may name.
 inline constexpr int kMostRepetitions = 1'000'000;
 
-// Thrown where a grammar needs more steps than it may take. With more steps it might succeed.
-class TooMuchWork : public Error {
+// Thrown where a grammar is larger than it may be, which may show only while a text is written.
+class TooLarge : public Error {
  public:
   using Error::Error;
+};
+
+// Thrown where a grammar needs more steps than it may take. With more steps it might succeed.
+class TooMuchWork : public TooLarge {
+ public:
+  using TooLarge::TooLarge;
 };
 
 struct Limits {

@@ -76,7 +76,7 @@ Expr Pool::intern(const Node& node) {
 Expr Pool::add_node(uint64_t hash, const Node& node) {
   count_step();
   if (nodes_.size() >= limits_.n_expressions) {
-    throw Error("The grammar has too many states. Make it simpler, or its bounds smaller.");
+    throw TooLarge("The grammar has too many states. Make it simpler, or its bounds smaller.");
   }
   const auto e = static_cast<Expr>(nodes_.size());
   nodes_.push_back(node);

@@ -13,7 +13,7 @@ uint32_t Pool::intern_partition(const std::string& classes) {
   const auto known = partition_index_.find(classes);
   if (known != partition_index_.end()) return known->second;
   if (partitions_.size() >= limits_.n_partitions) {
-    throw Error(
+    throw TooLarge(
         "The grammar tells bytes apart in too many ways. Make its sets of characters fewer.");
   }
   Partition partition{classes, {}};

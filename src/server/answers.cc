@@ -124,10 +124,10 @@ void Answers::choose() {
   }
 }
 
-void Answers::on_error(const std::string& why) {
+void Answers::on_error(const Failure& failure) {
   if (has_failed_) return;
   has_failed_ = true;
-  writer_->fail(why);
+  writer_->fail(failure);
 }
 
 }  // namespace troika::server

@@ -24,7 +24,7 @@ class Answers : public Reply {
   void on_token(int index, engine::Token token, LogprobRecorder* recorder) override;
   void on_text(int index, std::string_view text) override;
   void on_end(int index, engine::Generated generated) override;
-  void on_error(const std::string& why) override;
+  void on_error(const Failure& failure) override;
 
  private:
   struct One {

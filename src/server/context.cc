@@ -43,6 +43,10 @@ Context::Context(engine::Engine& engine, ServiceOptions options)
       grammars_(engine.tokenizer()),
       worker_(engine, options_.n_parallel, options_.n_queue, options_.keep) {
   try {
+    if (options_.chat_template.empty() && tokenizer().vocabulary().chat_template.empty()) {
+      throw Error(
+          "Its file has no chat template; who starts the server can give one: ‹template› FILE.");
+    }
     chat_.emplace(engine, options_.chat_template);
     call_shape_ = find_shape(*chat_);
     thought_marks_ = find_thought_marks(*chat_);

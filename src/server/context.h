@@ -13,8 +13,8 @@
 #include "engine/constrain/constraint.h"
 #include "server/answers.h"
 #include "server/calls/shape.h"
-#include "server/desk.h"
-#include "server/grammars.h"
+#include "server/desk/desk.h"
+#include "server/desk/grammars.h"
 #include "server/kept/kept_prefixes.h"
 #include "server/wanted.h"
 #include "server/worker.h"
@@ -29,6 +29,7 @@ struct ServiceOptions {
   int n_parallel = 4;             // counts answers that are computed at once
   int n_queue = 64;               // counts answers that may wait
   int n_unread = 512;             // counts requests that may wait until they are read
+  int n_slow_grammars = 16;       // counts grammars that may wait because reading them takes long
   double ping_seconds = 1.0;      // the silence in a stream until a sign of life; 0: no signs
   std::vector<std::string> keys;  // a client must know one of them, if there are any
   // Requests may name this machine so, beside by its address and as localhost.

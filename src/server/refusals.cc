@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/option_names.h"
 #include "base/os_error.h"
 #include "server/writer.h"
 
@@ -28,9 +29,14 @@ const char* error_type(int status) {
   }
 }
 
+std::string for_clients(std::string_view why) {
+  return with_option_names(why,
+                           [](std::string_view option) { return fmt::format("--{}", option); });
+}
+
 http::Response refusal_response(const std::string& path, const Refused& refused) {
   Json error;
-  error["message"] = refused.what();
+  error["message"] = for_clients(refused.what());
   error["type"] = error_type(refused.status);
   Json body;
   if (path.starts_with("/v1/messages")) {
@@ -53,8 +59,8 @@ http::Response refusal_response(const std::string& path, const Refused& refused)
   return response;
 }
 
-http::Response failure_response(const std::string& why) {
-  return refusal_response("", Refused(500, why));
+http::Response failure_response(const Failure& failure) {
+  return refusal_response("", Refused(failure.status(), failure.why));
 }
 
 std::string why_unknown(const std::string& path) {

@@ -19,8 +19,7 @@ namespace {
 
 using ExchangePtr = std::shared_ptr<http::Exchange>;
 
-// A grammar takes seconds at most, so that with these in front of it a client waits half a minute.
-constexpr size_t kMostSlowGrammars = 16;
+// A grammar takes seconds at most.
 constexpr int kSlowGrammarSeconds = 2;
 constexpr int kUnreadSeconds = 1;
 
@@ -186,7 +185,8 @@ void Service::serve(const ExchangePtr& exchange, http::Request request) {
 void Service::read_later(const ExchangePtr& exchange, Serve serve,
                          const std::shared_ptr<const http::Request>& request,
                          const Grammars::TakesLonger& wanted) {
-  if (context_.slow_desk().n_waiting() >= kMostSlowGrammars) {
+  const auto n_most = static_cast<size_t>(context_.options().n_slow_grammars);
+  if (context_.slow_desk().n_waiting() >= n_most) {
     const Refused refused = Refused::for_now(
         "Too many grammars that take long wait to be read. Try again later.", kSlowGrammarSeconds);
     exchange->reply(refusal_response(request->path, refused));

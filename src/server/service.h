@@ -8,7 +8,7 @@
 
 #include "http/server.h"
 #include "server/context.h"
-#include "server/desk.h"
+#include "server/desk/desk.h"
 
 namespace troika::server {
 

@@ -15,6 +15,13 @@ constexpr double kMostSavingSeconds = 5.0;
 // The share that the last answer has in the running mean of the answers' times.
 constexpr double kNewest = 0.25;
 
+// Says whether passes give way to clients on this machine, and to the thread that hears all of
+// them.
+void set_gives_way(engine::Engine& engine, bool gives_way) {
+  const std::lock_guard<std::mutex> lock(engine.passes().mutex);
+  engine.passes().batches.set_gives_way(gives_way);
+}
+
 }  // namespace
 
 Worker::Worker(engine::Engine& engine, int n_parallel, int n_queue, const KeepOptions& keep)
@@ -34,6 +41,7 @@ Worker::~Worker() {
     changed_.notify_all();
   }
   thread_.join();
+  set_gives_way(engine_, false);
   try {
     if (kept_ != nullptr) kept_->save_all(kMostSavingSeconds);
   } catch (const std::exception&) {
@@ -134,7 +142,7 @@ void Worker::keep(const Job& job, const engine::Generated& generated) {
 bool Worker::start_waiting() {
   std::vector<Failed> failed;
   const bool must_look_up = start_those_that_fit(&failed);
-  for (const Failed& one : failed) one.job->reply->on_error(one.why);
+  for (const Failed& one : failed) one.job->reply->on_error(one.failure);
   return must_look_up;
 }
 
@@ -180,7 +188,7 @@ bool Worker::start_those_that_fit(std::vector<Failed>* failed) {
       ++n_computing;
     } catch (const std::exception& error) {
       ++figures_.n_failed;
-      failed->push_back({job, error.what()});
+      failed->push_back({job, Failure(error)});
       drop(job->exchange.get());  // nobody is told of the request's other answers any more
     }
   }
@@ -224,7 +232,7 @@ void Worker::end(Job& job) {
       ++figures_.n_failed;
     }
     job.is_cancelled.store(true);
-    job.reply->on_error(error.what());
+    job.reply->on_error(Failure(error));
     cancel(job.exchange.get());
   }
 }
@@ -246,8 +254,8 @@ bool Worker::take_ended() {
 
 // Ends all answers after an error that belongs to none of them, as where there is no memory. The
 // server goes on.
-void Worker::begin_anew(const std::string& why) {
-  for (const auto& job : running_) job->reply->on_error(why);
+void Worker::begin_anew(const std::exception& error) {
+  for (const auto& job : running_) job->reply->on_error(Failure(error));
   const std::lock_guard<std::mutex> lock(mutex_);
   figures_.n_failed += static_cast<int64_t>(running_.size());
   for (const auto& job : running_) drop(job->exchange.get());
@@ -269,11 +277,7 @@ void Worker::count_busy(double seconds) {
 }
 
 void Worker::run() {
-  {
-    // Clients on this machine, and the thread that hears all of them, need cores too.
-    const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
-    engine_.passes().batches.give_way();
-  }
+  set_gives_way(engine_, true);
   while (true) {
     uint64_t n_seen = 0;
     {
@@ -289,7 +293,7 @@ void Worker::run() {
     try {
       has_more = batcher_->step();
     } catch (const std::exception& error) {
-      begin_anew(error.what());
+      begin_anew(error);
     }
     count_busy(seconds_since(start));
     const bool has_ended = take_ended();

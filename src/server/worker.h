@@ -15,6 +15,7 @@
 
 #include "engine/batching/batcher.h"
 #include "http/exchange.h"
+#include "server/failure.h"
 #include "server/kept/kept_prefixes.h"
 #include "server/logprobs.h"
 
@@ -30,7 +31,7 @@ class Reply {
   virtual void on_token(int index, engine::Token token, LogprobRecorder* recorder) = 0;
   virtual void on_text(int index, std::string_view text) = 0;
   virtual void on_end(int index, engine::Generated generated) = 0;
-  virtual void on_error(const std::string& why) = 0;
+  virtual void on_error(const Failure& failure) = 0;
 };
 
 // One answer that the worker computes.
@@ -108,7 +109,7 @@ class Worker {
   bool save_some();
   struct Failed {
     std::shared_ptr<Job> job;
-    std::string why;
+    Failure failure;
   };
   bool start_waiting();
   bool start_those_that_fit(std::vector<Failed>* failed);
@@ -116,7 +117,7 @@ class Worker {
   void pause_those_unread();
   bool take_ended();
   void end(Job& job);
-  void begin_anew(const std::string& why);
+  void begin_anew(const std::exception& error);
   void count_passes();
   void count_busy(double seconds);
 

@@ -82,8 +82,11 @@ void EventStream::end() {
   exchange_->end();
 }
 
-void EventStream::fail(const std::string& why) {
-  event({{"error", {{"message", why}, {"type", error_type(500)}, {"code", 500}}}});
+void EventStream::fail(const Failure& failure) {
+  event({{"error",
+          {{"message", for_clients(failure.why)},
+           {"type", error_type(failure.status())},
+           {"code", failure.status()}}}});
   end();
 }
 

@@ -44,7 +44,7 @@ class Writer {
   virtual void end(int answer, const Ending& ending) = 0;
   // Is called when all answers have ended.
   virtual void finish() = 0;
-  virtual void fail(const std::string& why) = 0;
+  virtual void fail(const Failure& failure) = 0;
   // Shows the client that the server lives, if nothing was written for `seconds`. The server's
   // thread calls it.
   virtual void ping(double /*seconds*/) {}
@@ -65,7 +65,7 @@ class EventStream {
   void line(std::string text);
   void end();
   // Writes why the answer failed, as interfaces do that have no form of their own, and ends.
-  void fail(const std::string& why);
+  void fail(const Failure& failure);
   // Writes the text, usually a comment, if nothing was written for `seconds`. The first comes after
   // a share of this time, which differs from stream to stream: the signs of life of many that began
   // together would otherwise all be written at one moment, and whoever asks then would wait.

@@ -12,7 +12,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// A client hardly notices so short a wait, and passes take no longer for it.
+// A client hardly notices so short a wait.
 constexpr std::chrono::microseconds kBetween{500};
 // The shortest turn that Linux knows.
 constexpr std::chrono::nanoseconds kTurn{100'000};

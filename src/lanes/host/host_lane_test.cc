@@ -1,8 +1,6 @@
 #include "lanes/host/host_lane.h"
 
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -15,6 +13,7 @@
 #include "lanes/machine.h"
 #include "lanes/threaded_lane.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/turns.h"
 
 namespace troika::lanes {
 namespace {
@@ -135,21 +134,10 @@ TEST(HostLane, TakesForAttentionWhatWasReckonedForTheContext) {
   }
 }
 
-// Returns how long a turn of the calling thread is on its core; 0 where all turns are alike.
-uint64_t turn_ns() {
-  struct {
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t turn_ns, deadline_ns, period_ns;
-  } attributes = {};
-  syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0);
-  return attributes.turn_ns;
-}
-
-// Who gives way is seen by its short turns.
+// Who gives way is seen by its short turns; that it also yields is not.
 TEST(HostLane, GivesWayWhereTheRunSaysSo) {
+  const std::string why_not = test::why_no_shorter_turns();
+  if (!why_not.empty()) GTEST_SKIP() << why_not;
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
   HostLane lane(kernels.table, {{}, 1}, plan::Activations::kQ8, plan::Prefill::kSame);
   AttentionAlone attention(1600);
@@ -157,14 +145,13 @@ TEST(HostLane, GivesWayWhereTheRunSaysSo) {
   uint64_t usual_ns = 0, keeping_ns = 0, giving_ns = 0;
   // The short turns last as long as their thread.
   std::thread([&] {
-    usual_ns = turn_ns();
+    usual_ns = test::turns_here().turn_ns;
     attention.run(lane, *step, plan::Phase::kStep, 1);
-    keeping_ns = turn_ns();
+    keeping_ns = test::turns_here().turn_ns;
     attention.gives_way = true;
     attention.run(lane, *step, plan::Phase::kStep, 1);
-    giving_ns = turn_ns();
+    giving_ns = test::turns_here().turn_ns;
   }).join();
-  if (usual_ns == 0) GTEST_SKIP() << "this Linux has one length for all turns";
   EXPECT_EQ(keeping_ns, usual_ns);
   EXPECT_LT(giving_ns, usual_ns);
 }

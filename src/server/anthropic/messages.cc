@@ -132,12 +132,14 @@ class MessageWriter : public BlockWriter {
     response.body = dump(message);
     exchange_->reply(response);
   }
-  void fail(const std::string& why) override {
+  void fail(const Failure& failure) override {
     if (!is_stream_) {
-      exchange_->reply(refusal_response("/v1/messages", Refused(500, why)));
+      exchange_->reply(refusal_response("/v1/messages", Refused(failure.status(), failure.why)));
       return;
     }
-    send("error", {{"error", {{"type", error_type(500)}, {"message", why}}}});
+    send("error",
+         {{"error",
+           {{"type", error_type(failure.status())}, {"message", for_clients(failure.why)}}}});
     events_.end();
   }
   void ping(double seconds) override {

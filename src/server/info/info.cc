@@ -157,6 +157,8 @@ http::Response show_props(const Context& context, const http::ServerStatistics*)
   props["context"] = context.n_context();
   props["parallel"] = options.n_parallel;
   props["queue"] = options.n_queue;
+  props["queue_unread"] = options.n_unread;
+  props["queue_grammars"] = options.n_slow_grammars;
   props["ping_s"] = options.ping_seconds;
   props["chat_template"] = context.has_chat() ? Json(context.chat().source()) : Json(nullptr);
   if (const KeptPrefixes* const kept = context.worker().kept(); kept != nullptr) {

@@ -97,7 +97,7 @@ class ChatStream : public Writer {
     events_.line("data: [DONE]\n\n");
     events_.end();
   }
-  void fail(const std::string& why) override { events_.fail(why); }
+  void fail(const Failure& failure) override { events_.fail(failure); }
   void ping(double seconds) override { events_.ping(seconds); }
 
  private:
@@ -158,7 +158,7 @@ class ChatWhole : public Writer {
     response.body = dump(body);
     exchange_->reply(response);
   }
-  void fail(const std::string& why) override { exchange_->reply(failure_response(why)); }
+  void fail(const Failure& failure) override { exchange_->reply(failure_response(failure)); }
 
  private:
   Json choice(int index, const WholeAnswer& message) const {

@@ -113,11 +113,11 @@ class CompletionWriter : public Writer {
     response.body = dump(body);
     exchange_->reply(response);
   }
-  void fail(const std::string& why) override {
+  void fail(const Failure& failure) override {
     if (is_stream_) {
-      events_.fail(why);
+      events_.fail(failure);
     } else {
-      exchange_->reply(failure_response(why));
+      exchange_->reply(failure_response(failure));
     }
   }
   void ping(double seconds) override { events_.ping(seconds); }

@@ -179,14 +179,16 @@ void ResponseWriter::finish() {
   exchange_->reply(std::move(whole));
 }
 
-void ResponseWriter::fail(const std::string& why) {
+void ResponseWriter::fail(const Failure& failure) {
   if (!is_stream_) {
-    exchange_->reply(failure_response(why));
+    exchange_->reply(failure_response(failure));
     return;
   }
   events_.line(
       response_event("response.failed",
-                     {.status = "failed", .error = {{"code", "server_error"}, {"message", why}}}));
+                     {.status = "failed",
+                      .error = {{"code", failure.is_of_request ? "invalid_prompt" : "server_error"},
+                                {"message", for_clients(failure.why)}}}));
   events_.end();
 }
 

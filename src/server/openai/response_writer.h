@@ -29,7 +29,7 @@ class ResponseWriter : public BlockWriter {
   void begin() override;
   void progress(int answer, const PromptRead& progress) override;
   void finish() override;
-  void fail(const std::string& why) override;
+  void fail(const Failure& failure) override;
   void ping(double seconds) override { events_.ping(seconds); }
 
  private:

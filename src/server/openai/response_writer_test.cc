@@ -149,13 +149,13 @@ TEST_F(ResponseWriterTest, SaysInItsObjectsWhatHasHappened) {
   EXPECT_EQ(cut["incomplete_details"]["reason"], "max_output_tokens");
   const std::unique_ptr<ResponseWriter> failed = writer(true, "\"echo\":1");
   failed->begin();
-  failed->fail("No \"memory\".");
+  failed->fail(Failure(Error("No \"memory\" for ‹context›.")));
   const std::string event = written().back();
   const Json json = Json::parse(event.substr(event.find("data: ") + 6));
   EXPECT_EQ(json["type"], "response.failed");
   EXPECT_EQ(json["sequence_number"], 2);
   EXPECT_EQ(json["response"]["status"], "failed");
-  EXPECT_EQ(json["response"]["error"]["message"], "No \"memory\".");
+  EXPECT_EQ(json["response"]["error"]["message"], "No \"memory\" for --context.");
   EXPECT_FALSE(json["response"].contains("usage"));
 }
 

@@ -1,4 +1,4 @@
-#include "server/grammars.h"
+#include "server/desk/grammars.h"
 
 #include <algorithm>
 #include <iterator>

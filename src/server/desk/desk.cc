@@ -1,4 +1,4 @@
-#include "server/desk.h"
+#include "server/desk/desk.h"
 
 #include <sys/resource.h>
 
