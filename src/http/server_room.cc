@@ -19,6 +19,16 @@ namespace {
 
 constexpr int kMostAccepted = 64;  // limits the connections that one turn accepts
 
+// Has the system ask whether a client that says nothing still lives. Else nobody would hear that
+// one has gone without a word, and its answer would be computed to the end.
+void ask_whether_it_lives(int socket) {
+  constexpr int kOn = 1, kSilentSeconds = 30, kSecondsBetween = 10, kQuestions = 3;
+  setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof(kOn));
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &kSilentSeconds, sizeof(kSilentSeconds));
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &kSecondsBetween, sizeof(kSecondsBetween));
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &kQuestions, sizeof(kQuestions));
+}
+
 }  // namespace
 
 // Ends a connection to make room: the one that has waited longest of those that are between two
@@ -117,6 +127,7 @@ void Server::accept_from(const Listener& listener) {
     if (listener.is_tcp()) {
       const int on = 1;
       setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+      ask_whether_it_lives(socket.get());
     }
     const Id id = next_id_++;
     const int fd = socket.get();
