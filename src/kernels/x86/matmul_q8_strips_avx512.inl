@@ -16,7 +16,8 @@ TROIKA_INLINE inline void add_spread_four(__m512i& sum, __m512i w, const int32_t
 }
 
 // A strip is one long row, in which hardware looks ahead only to the end of a page. So bytes far
-// ahead are fetched into the second-level cache, and bytes that are needed soon into the first.
+// ahead are fetched into the second-level cache, and bytes that are needed soon into the first. Who
+// fetches late (see below) has less time until then, and was fastest with half the distance.
 constexpr size_t kStripAhead = 8192, kStripSoon = 2048, kStripSoonLate = 1024;
 
 // Fetches what lies ahead of a share of a strip. `share` is a number, because addresses ahead may
@@ -83,18 +84,18 @@ struct StripProduct {
   static constexpr size_t kSums = kSuperBlock / Format::kGroup;
   static constexpr bool kHasMinima = Levels::kHasMinima;
   static constexpr size_t kBytes = kElements * Format::kBytes;  // counts bytes of a super-block
-  // Says whether a weight takes a byte or more. With one token such weights wait for memory only,
-  // and a processor that works ahead fetches in bursts, while the share at hand is still on its
-  // way. If it fetches when a share is multiplied, and so at the pace of memory, it gets up to 5 %
-  // more. Smaller weights take time to unpack, and such fetching makes them slower.
-  static constexpr bool kIsOfBytes = kBytes >= kElements * kSuperBlock;
+  // Says whether a weight takes a byte or more, as in Q8_0. With one token such weights wait for
+  // memory only, and a processor that works ahead fetches in bursts, while the share at hand is
+  // still on its way. If it fetches when a share is multiplied, and so at the pace of memory, it
+  // gets up to 5 % more. Smaller weights take time to unpack, and such fetching makes them slower.
+  static constexpr bool kIsOfBytes = Format::kBytes >= kSuperBlock;
 
   alignas(64) __m512 sums[kSums][kGroupTokens];
   alignas(64) __m512 scales[kSums];
   alignas(64) __m512 minima[kSums];
 
   // Adds one group of weights with kTokens tokens, each of which waits for its own products only.
-  // Returns the products' sum of the first of them.
+  // Returns the first token's sum of products.
   template <int kTokens, typename Tokens>
   TROIKA_INLINE __m512i add_tokens(const __m512i (&levels)[kVectors], size_t group,
                                    const Tokens& tokens, size_t block, int half, size_t first) {
@@ -151,10 +152,11 @@ struct StripProduct {
             const size_t block = i / kQ8Block + group / kGroupsOfBlock;
             const auto half = static_cast<int>(group % kGroupsOfBlock);
             size_t t = 0;
-            __m512i sum = _mm512_setzero_si512();  // is that of the tokens added last
+            __m512i sum = _mm512_setzero_si512();  // is set where one token is added
             const auto add_as_many_as_fit = [&](auto n) TROIKA_INLINE {
               for (; t + n <= n_tokens; t += n) {
-                sum = add_tokens<n>(levels, group, tokens, block, half, t);
+                const __m512i first = add_tokens<n>(levels, group, tokens, block, half, t);
+                if constexpr (n == 1) sum = first;
               }
             };
             if constexpr (!Tokens::kAreFew) add_as_many_as_fit(std::integral_constant<int, 8>());
