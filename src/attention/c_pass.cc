@@ -130,9 +130,9 @@ struct Rooms {
 
 // One call: what the caller hands over becomes positions and queries, and tiles become items of the
 // caller's pool.
-class Pass {
+class Call {
  public:
-  Pass(const troika_attention& attention, const troika_attention_call& call)
+  Call(const troika_attention& attention, const troika_attention_call& call)
       : attention_(attention),
         call_(call),
         n_positions_(n_positions_of(call)),
@@ -144,13 +144,13 @@ class Pass {
       for (size_t p = 0; p < n_positions_; ++p) rooms_.slots[p] = static_cast<uint32_t>(p);
     }
     if (rooms_.keys != nullptr) {
-      over(attention_.n_kv_heads(), [](void* pass, int64_t item, int32_t) {
-        static_cast<Pass*>(pass)->convert(static_cast<size_t>(item));
+      over(attention_.n_kv_heads(), [](void* call, int64_t item, int32_t) {
+        static_cast<Call*>(call)->convert(static_cast<size_t>(item));
       });
     }
     over(stretches_.n_items() * attention_.n_kv_heads(),
-         [](void* pass, int64_t item, int32_t worker) {
-           static_cast<Pass*>(pass)->attend(static_cast<size_t>(item), static_cast<size_t>(worker));
+         [](void* call, int64_t item, int32_t worker) {
+           static_cast<Call*>(call)->attend(static_cast<size_t>(item), static_cast<size_t>(worker));
          });
   }
 
@@ -297,7 +297,7 @@ size_t workspace_bytes(const troika_attention& attention, const troika_attention
 }
 
 void run_pass(const troika_attention& attention, const troika_attention_call& call) {
-  Pass(attention, call).run();
+  Call(attention, call).run();
 }
 
 }  // namespace troika::attention

@@ -331,7 +331,7 @@ void say_of_lanes_here(const EngineFlags& flags, const engine::Engine& engine, c
   }
 }
 
-// Flags that concern prompts in int8.
+// Says which flags for prompts in int8 do nothing.
 void say_of_int8(const plan::Plan& plan, const Say& say) {
   if (plan.prefill != plan::Prefill::kInt8) {
     const std::string why =

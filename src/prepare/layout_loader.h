@@ -49,7 +49,8 @@ class LayoutLoader : public schedule::LayoutWatch {
 
   // The functions from here on are called by the thread that holds the pass mutex.
   void plan_prompt(int n_tokens, int chunk, bool is_first) override;
-  // Makes `plan` take the place of what would be planned from now on: to test and to measure.
+  // Makes `plan` take the place of what would be planned from now on. Tests choose moments of
+  // changes so.
   void force_plan(std::optional<schedule::SwitchPlan> plan) { forced_ = plan; }
   void before_block(int block, plan::Phase phase, int n_tokens,
                     const schedule::RowsBeside& rows) override;

@@ -40,7 +40,7 @@ const std::vector<Family>& families() {
        {{split_by<p::number>, split_by<p::gpt2>}}},
       {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2",
         "jina-v5-nano"},
-       {{split_by<p::llama3>}, true}},
+       {.cuts = {split_by<p::llama3>}, .ignore_merges = true}},
       {{"dbrx", "smaug-bpe", "glm4", "chatglm-bpe"}, {{split_by<p::llama3>}}},
       {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "hunyuan", "solar-open", "grok-2",
         "kormo", "f2llmv2", "bailingmoe", "bailingmoe2", "llada-moe"},
@@ -48,9 +48,10 @@ const std::vector<Family>& families() {
       {{"qwen35"}, {{split_by<p::qwen35>}}},
       {{"laguna"}, {{split_by<p::line>, split_by<p::qwen2>}}},
       {{"seed-coder"}, {{split_by<p::seed_coder>}}},
-      {{"minicpm5"}, {{split_by<p::three_numbers>, split_by<p::minicpm5>}, true}},
+      {{"minicpm5"},
+       {.cuts = {split_by<p::three_numbers>, split_by<p::minicpm5>}, .ignore_merges = true}},
       {{"gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"}, {{split_by<p::gpt4o>}}},
-      {{"tekken"}, {{split_by<p::tekken>}, true}},
+      {{"tekken"}, {.cuts = {split_by<p::tekken>}, .ignore_merges = true}},
       {{"deepseek-llm"},
        {{split_by<p::newline>, split_by<p::deepseek_letters>, split_by<p::deepseek_signs>,
          split_trailing_spaces, split_by<p::deepseek_east_asian>, split_by<p::numbers>}}},
@@ -94,11 +95,11 @@ std::vector<std::string_view> split(const Splitter& splitter, std::string_view t
   std::vector<size_t> ends;
   if (characters.size() > 0) ends.push_back(characters.size());
   std::vector<size_t> next;
-  for (const Pass pass : splitter.passes) {
+  for (const Cut cut : splitter.cuts) {
     next.clear();
     size_t begin = 0;
     for (size_t end : ends) {
-      pass(View(characters, begin, end), &next);
+      cut(View(characters, begin, end), &next);
       begin = end;
     }
     ends.swap(next);

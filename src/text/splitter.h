@@ -14,7 +14,7 @@ namespace troika::text {
 using Match = size_t (*)(const View& view, size_t at);
 
 // Appends the ends of the pieces into which a view is cut; the last one is the end of the view.
-using Pass = void (*)(const View& view, std::vector<size_t>* ends);
+using Cut = void (*)(const View& view, std::vector<size_t>* ends);
 
 // Makes pieces of the leftmost matches, and of what lies between them.
 template <Match match>
@@ -34,7 +34,7 @@ void split_by(const View& view, std::vector<size_t>* ends) {
 }
 
 struct Splitter {
-  std::vector<Pass> passes;  // cut, each, the pieces of the one before
+  std::vector<Cut> cuts;  // each takes the pieces of the one before
   // Says that a word which is a token as a whole is not built by merges.
   bool ignore_merges = false;
 };

@@ -270,8 +270,7 @@ void add_synth(Command& app) {
        "troika synth --like qwen2-1.5b --plant-attention 42% planted.gguf"});
   command->footer(
       "Planting outliers scales some channels of the activations by powers of two, and the weights "
-      "that "
-      "read\nthem back, so that the model computes what it did.");
+      "that read them back, so that the model computes what it did.");
   auto flags = std::make_shared<SynthFlags>();
   command->add_option("OUT", flags->options.output, "The GGUF file to write");
   Option* like = command->add_option("--like", flags->options.like, "A name from --list");

@@ -189,7 +189,7 @@ const PaperReport kPaperReports[] = {
      .measure = measure_hetero_here},
     {.name = "shadowattn",
      .about =
-         ", what its parts are worth, and what constants would change\nthat no published row fixes",
+         ", what its parts are worth, and what constants would change that no published row fixes",
      .simulate =
          [](const papers::PhoneFolder& folder) { return papers::simulate_shadowattn(folder); },
      .to_json = shadow_json,

@@ -273,6 +273,7 @@ void add_reproduce(Command& app) {
                       "neurons");
   command->add_option("--picture", flags->picture,
                       "With powerinfer-2: draw speed over memory, as SVG");
+  command->begin_group("Measuring on this machine");
   add_model(
       *command, "--measure", flags->measure.model,
       "A GGUF file for the column of this machine. With llm.npu the ablation, the orders of chunks "
@@ -295,6 +296,7 @@ void add_reproduce(Command& app) {
       "With sd.npu and --tasks: a smaller model of the same vocabulary, whose guesses are measured "
       "too");
   add_measured_npu(*command, flags->measure);
+  command->end_group();
   command->add_option("--phones", flags->phones, "Folder of phones, stacks and published figures")
       ->capture_default_str();
   command->add_flag("--write", flags->write, "Fit again, and write the constants to the files");

@@ -6,7 +6,7 @@
 namespace troika::lanes::opencl {
 namespace {
 
-constexpr int kLongestPiece = 16;  // the longest piece of a head that kernels load as one vector
+constexpr int kLongestStretch = 16;  // the longest piece of a head that kernels load as one vector
 
 // Returns the number by which attention.cl knows a type.
 int number_of(tensor::Type type) {
@@ -20,10 +20,10 @@ int number_of(tensor::Type type) {
   }
 }
 
-int piece_of(int head_dim) {
-  int piece = kLongestPiece;
-  while (head_dim % piece != 0) piece /= 2;
-  return piece;
+int stretch_of(int head_dim) {
+  int stretch = kLongestStretch;
+  while (head_dim % stretch != 0) stretch /= 2;
+  return stretch;
 }
 
 class Attention : public DeviceOp {
@@ -40,7 +40,7 @@ class Attention : public DeviceOp {
         y_(tools.place_of(bound.output)) {
     const auto& attention = bound.as<BoundAttention>();
     const std::string options = fmt::format("-DHEAD={} -DPIECE={} -DKV={}", attention.head_dim,
-                                            piece_of(attention.head_dim), number_of(type));
+                                            stretch_of(attention.head_dim), number_of(type));
     const auto number = [](int n) { return static_cast<uint32_t>(n); };
     store_ = tools.programs.kernel("attention", options, "store_kv");
     store_->set(0, number(attention.first_head), number(n_kv_heads));

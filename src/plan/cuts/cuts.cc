@@ -83,8 +83,11 @@ bool take_how(std::string_view text, TensorCut* cut) {
   return true;
 }
 
+// Says whether a lane may be named again among shares.
+enum class Again { kForbidden, kAllowed };
+
 std::optional<CutProblem> problem_of_shares(const char* field, const Shares& shares, size_t n_lanes,
-                                            int most, bool has_each_lane_once) {
+                                            int most, Again again) {
   if (shares.size() > kMostShares) {
     return CutProblem{field, fmt::format("holds more than {} parts", kMostShares)};
   }
@@ -102,7 +105,7 @@ std::optional<CutProblem> problem_of_shares(const char* field, const Shares& sha
                                            most)};
     }
     const auto is_same = [&, lane = lane](const LaneShare& other) { return other.lane == lane; };
-    if (has_each_lane_once &&
+    if (again == Again::kForbidden &&
         std::any_of(shares.begin(), shares.begin() + static_cast<int>(i), is_same)) {
       return CutProblem{field, fmt::format("names lane {} twice", lane)};
     }
@@ -157,20 +160,20 @@ std::optional<CutProblem> problem_of(const TensorCut& cut, size_t n_lanes) {
   if (cut.rows.empty() && cut.tokens.empty() && cut.heads.empty()) {
     return CutProblem{"rows", "and 'tokens' are missing; give one of them"};
   }
-  for (const auto& [field, shares, most, has_each_lane_once] :
-       {std::tuple("rows", &cut.rows, kMostSharedRows, true),
-        std::tuple("tokens", &cut.tokens, kMostSharedTokens, false),
-        std::tuple("heads", &cut.heads, kMostSharedRows, true)}) {
-    if (auto problem = problem_of_shares(field, *shares, n_lanes, most, has_each_lane_once)) {
-      return problem;
-    }
+  auto problem = problem_of_shares("rows", cut.rows, n_lanes, kMostSharedRows, Again::kForbidden);
+  if (!problem) {
+    problem = problem_of_shares("tokens", cut.tokens, n_lanes, kMostSharedTokens, Again::kAllowed);
   }
-  return std::nullopt;
+  if (!problem) {
+    problem = problem_of_shares("heads", cut.heads, n_lanes, kMostSharedRows, Again::kForbidden);
+  }
+  return problem;
 }
 
 std::optional<CutProblem> problem_of(const LengthCut& length, size_t n_lanes) {
   if (length.tokens.empty()) return CutProblem{"parts", "must hold at least one part"};
-  if (auto problem = problem_of_shares("parts", length.tokens, n_lanes, kMostSharedTokens, false)) {
+  if (auto problem =
+          problem_of_shares("parts", length.tokens, n_lanes, kMostSharedTokens, Again::kAllowed)) {
     return problem;
   }
   int64_t sum = 0;

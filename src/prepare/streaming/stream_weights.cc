@@ -153,7 +153,7 @@ std::jthread take_memory_meanwhile(const StreamedModel& of, ExpertStream* expert
   }
 }
 
-// Blocks without experts, and experts when a router asks for them.
+// Streams blocks without their experts, and experts when a router asks for them.
 void stream_experts(const StreamedModel& of, LoadedWeights* loaded) {
   const model::Blueprint& blueprint = of.model.blueprint;
   const ExpertStream::Shares shares =
