@@ -6,21 +6,22 @@
 
 namespace troika::cache {
 
-Prefix longest_prefix(const KvCache& kv, std::span<const Token> tokens, std::span<const Tag> tags,
-                      int granule, SequenceId preferred) {
+Prefix Sequences::longest_prefix(std::span<const Token> tokens, std::span<const Tag> tags,
+                                 int granule, Owner owner, SequenceId preferred) const {
   TROIKA_ASSERT(granule >= 1 && tags.size() >= tokens.size());
   const auto in_granules = [&](int length) { return length / granule * granule; };
   const auto n_tokens = static_cast<int>(tokens.size());
   Prefix best = {preferred, 0};
-  if (preferred >= 0) best.length = in_granules(kv.n_common(preferred, tokens, tags));
-  for (SequenceId sequence = 0; sequence < kv.sequence_end(); ++sequence) {
+  if (preferred >= 0) best.length = in_granules(kv_.n_common(preferred, tokens, tags));
+  for (SequenceId sequence = 0; sequence < kv_.sequence_end(); ++sequence) {
     // Another sequence must have at least so much in common.
     const int least = best.length + granule;
     if (least > n_tokens) break;
-    if (!kv.is_open(sequence) || kv.length(sequence) < least) continue;
+    if (!kv_.is_open(sequence) || owner_of(sequence) != owner) continue;
+    if (kv_.length(sequence) < least) continue;
     // Most sequences that share a beginning differ at this place, so it is compared first.
-    if (kv.token_of(sequence, least - 1) != tokens[static_cast<size_t>(least) - 1]) continue;
-    const int length = in_granules(kv.n_common(sequence, tokens, tags));
+    if (kv_.token_of(sequence, least - 1) != tokens[static_cast<size_t>(least) - 1]) continue;
+    const int length = in_granules(kv_.n_common(sequence, tokens, tags));
     if (length > best.length) best = {sequence, length};
   }
   return best;
@@ -32,26 +33,27 @@ bool Sequences::is_idle(SequenceId sequence) const {
 }
 
 Sequences::Begun Sequences::begin(std::span<const Token> tokens, std::span<const Tag> tags,
-                                  int granule) {
+                                  int granule, Owner owner) {
   TROIKA_ASSERT(!tokens.empty());
-  return share(longest_prefix(kv_, tokens.first(tokens.size() - 1), tags, granule));
+  return share(longest_prefix(tokens.first(tokens.size() - 1), tags, granule, owner), owner);
 }
 
 Sequences::Begun Sequences::begin_again(SequenceId own, std::span<const Token> tokens,
                                         std::span<const Tag> tags, int granule) {
   TROIKA_ASSERT(!tokens.empty() && !is_idle(own));
-  const Prefix found =
-      longest_prefix(kv_, tokens.first(tokens.size() - 1), tags, granule, /*preferred=*/own);
+  const Owner owner = owner_of(own);
+  const Prefix found = longest_prefix(tokens.first(tokens.size() - 1), tags, granule, owner,
+                                      /*preferred=*/own);
   if (found.sequence == own) {
     kv_.truncate(own, found.length);
     return {own, found.length};
   }
-  const Begun begun = share(found);  // shared before anything may be evicted
+  const Begun begun = share(found, owner);  // shared before anything may be evicted
   release(own);
   return begun;
 }
 
-Sequences::Begun Sequences::share(const Prefix& prefix) {
+Sequences::Begun Sequences::share(const Prefix& prefix, Owner owner) {
   if (prefix.length > 0) {
     Use& source = uses_[static_cast<size_t>(prefix.sequence)];
     source.last = ++now_;
@@ -61,21 +63,22 @@ Sequences::Begun Sequences::share(const Prefix& prefix) {
       return {prefix.sequence, prefix.length};
     }
   }
-  const SequenceId sequence = open();
+  const SequenceId sequence = open(owner);
   if (prefix.length > 0) kv_.fork(prefix.sequence, sequence, prefix.length);
   return {sequence, prefix.length};
 }
 
 SequenceId Sequences::copy(SequenceId busy) {
   TROIKA_ASSERT(!is_idle(busy));
-  const SequenceId sequence = open();
+  const SequenceId sequence = open(owner_of(busy));
   kv_.fork(busy, sequence, kv_.length(busy));
   return sequence;
 }
 
-SequenceId Sequences::open() {
+SequenceId Sequences::open(Owner owner) {
   const SequenceId sequence = kv_.open();
   uses_.resize(static_cast<size_t>(kv_.sequence_end()));
+  uses_[static_cast<size_t>(sequence)].owner = owner;
   return sequence;
 }
 
@@ -85,7 +88,9 @@ void Sequences::release(SequenceId sequence) {
     kv_.close(sequence);
     return;
   }
-  uses_[static_cast<size_t>(sequence)] = {true, ++now_};
+  Use& use = uses_[static_cast<size_t>(sequence)];
+  use.is_idle = true;
+  use.last = ++now_;
   ++n_idle_;
   while (n_idle_ > most_idle_) evict_oldest();
 }

@@ -47,6 +47,30 @@ TEST_F(SequencesTest, ANewTextSharesTheLongestBeginning) {
   EXPECT_EQ(begin({2}).n_reused, 0);
 }
 
+TEST_F(SequencesTest, OwnersTakeOverNothingFromEachOther) {
+  const Tokens tokens = {1, 2, 3, 4, 5};
+  const Tags tags(tokens.size(), 0);
+  const SequenceId a = sequences_.begin(tokens, tags, 1, 1).sequence;
+  compute(a, tokens);
+  EXPECT_EQ(sequences_.begin(tokens, tags, 1, 2).n_reused, 0);
+  EXPECT_EQ(begin(tokens).n_reused, 0);
+  EXPECT_EQ(sequences_.begin(tokens, tags, 1, 1).n_reused, 4);
+  // A copy has the owner of its source, and so has the next text of the same conversation.
+  const SequenceId copy = sequences_.copy(a);
+  sequences_.forget(a);
+  EXPECT_EQ(sequences_.longest_prefix(tokens, tags, 1, 1).length, 5);
+  const Tokens other = {7, 8};
+  const SequenceId again = sequences_.begin_again(copy, other, Tags(2, 0), 1).sequence;
+  compute(again, other);
+  EXPECT_EQ(sequences_.longest_prefix(other, Tags(2, 0), 1, 1).length, 2);
+  EXPECT_EQ(sequences_.longest_prefix(other, Tags(2, 0), 1, 2).length, 0);
+  // A place that another owner had before is the new owner's.
+  sequences_.forget(again);
+  const SequenceId next = sequences_.open(2);
+  compute(next, tokens);
+  EXPECT_EQ(sequences_.longest_prefix(tokens, tags, 1, 2).length, 5);
+}
+
 TEST_F(SequencesTest, TheLastTokenIsComputedAlways) {
   text({1, 2, 3});
   EXPECT_EQ(begin({1, 2, 3}).n_reused, 2);

@@ -15,7 +15,8 @@ constexpr size_t kChunksBetweenLooks = 4;
 
 }  // namespace
 
-Session::Session(Engine& engine, Reuse reuse) : engine_(engine), reuse_(reuse) {
+Session::Session(Engine& engine, Reuse reuse, cache::Owner owner)
+    : engine_(engine), reuse_(reuse), owner_(owner) {
   const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
   engine_.passes().count_texts(+1);
   const auto most_rows = static_cast<size_t>(engine.plan().most_step_rows());
@@ -64,7 +65,7 @@ void Session::keep_logits(std::span<const float> row) {
 
 // These functions of the cache REQUIRE the pass mutex.
 void Session::need_sequence() {
-  if (sequence_ < 0) sequence_ = engine_.passes().sequences.open();
+  if (sequence_ < 0) sequence_ = engine_.passes().sequences.open(owner_);
 }
 
 // Makes the part of the tokens that the cache holds this session's own. Returns how many tokens
@@ -78,7 +79,7 @@ int Session::begin_sequence(std::span<const Token> tokens) {
   const int granule = engine_.plan().reuse_granule;
   if (reuse_ == Reuse::kAll) {
     const cache::Sequences::Begun begun =
-        sequence_ < 0 ? engine_.passes().sequences.begin(tokens, tags_, granule)
+        sequence_ < 0 ? engine_.passes().sequences.begin(tokens, tags_, granule, owner_)
                       : engine_.passes().sequences.begin_again(sequence_, tokens, tags_, granule);
     sequence_ = begun.sequence;
     return begun.n_reused;

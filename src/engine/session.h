@@ -19,14 +19,15 @@ namespace troika::engine {
 // whole prompt would give to the bit, so that no text depends on who was served before.
 enum class Reuse : uint8_t {
   kOwn,  // what the session has cached itself; it leaves nothing behind for others
-  kAll,  // what any text that begins alike has cached, closed sessions among them
+  kAll,  // what any text of the owner that begins alike has cached, closed sessions among them
 };
 
 class Session {
  public:
   // The engine must outlive the session. Sessions of one engine may be used from several threads,
   // each session from one at a time; their passes take turns.
-  explicit Session(Engine& engine, Reuse reuse = Reuse::kOwn);
+  // The session takes over and leaves behind texts of this owner alone.
+  explicit Session(Engine& engine, Reuse reuse = Reuse::kOwn, cache::Owner owner = cache::kAnybody);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -140,6 +141,7 @@ class Session {
 
   Engine& engine_;
   Reuse reuse_;
+  cache::Owner owner_;
   Watch watch_;
   cache::SequenceId sequence_ =
       -1;             // the number in the engine's cache; none before there is something to keep

@@ -28,6 +28,7 @@ Worker::Worker(engine::Engine& engine, int n_parallel, int n_queue, const KeepOp
     : engine_(engine),
       n_parallel_(static_cast<size_t>(n_parallel)),
       n_queue_(static_cast<size_t>(n_queue)),
+      is_shared_(keep.is_shared),
       batcher_(std::in_place, engine_),
       kept_(keep.folder.empty()
                 ? nullptr
@@ -102,6 +103,14 @@ int Worker::seconds_until_room() const {
   return std::clamp(static_cast<int>(std::ceil(turns * answer_seconds_)), 1, kMostWaitSeconds);
 }
 
+// Each key owns its texts. A server knows few keys, and only their holders get this far.
+Asker Worker::asker_of(const Job& job) {
+  const std::string& key = job.exchange->asker();
+  if (is_shared_ || key.empty()) return {key};
+  const auto next = static_cast<cache::Owner>(owners_.size() + 1);
+  return {key, owners_.try_emplace(key, next).first->second};
+}
+
 // Loads one more block of the kept prompt for the first answer in the line. Then others have a
 // turn.
 void Worker::load_first() {
@@ -113,7 +122,7 @@ void Worker::load_first() {
   }
   if (job->is_looked_up || job->exchange->is_gone()) return;
   try {
-    job->is_looked_up = !kept_->load_part(job->prompt, job->exchange->asker());
+    job->is_looked_up = !kept_->load_part(job->prompt, asker_of(*job));
   } catch (const std::exception&) {
     job->is_looked_up = true;  // where memory is short, the prompt is computed
   }
@@ -133,7 +142,7 @@ void Worker::keep(const Job& job, const engine::Generated& generated) {
   if (kept_ == nullptr) return;
   std::vector<engine::Token> text = job.prompt;
   text.insert(text.end(), generated.tokens.begin(), generated.tokens.end());
-  kept_->note(std::move(text), static_cast<int>(job.prompt.size()), job.exchange->asker());
+  kept_->note(std::move(text), static_cast<int>(job.prompt.size()), asker_of(job));
 }
 
 // Starts waiting answers where there are places. Returns whether there is a place for an answer
@@ -164,6 +173,7 @@ bool Worker::start_those_that_fit(std::vector<Failed>* failed) {
     request.prompt = job->prompt;
     request.sampler = job->sampler;
     request.mask = job->recorder != nullptr ? job->recorder.get() : job->mask.get();
+    request.owner = asker_of(*job).owner;
     request.options = job->options;
     request.options.cancel = &job->is_cancelled;
     request.options.pause = &job->is_paused;

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -104,6 +105,7 @@ class Worker {
 
  private:
   void run();
+  Asker asker_of(const Job& job);
   void keep(const Job& job, const engine::Generated& generated);
   void load_first();
   bool save_some();
@@ -123,8 +125,10 @@ class Worker {
 
   engine::Engine& engine_;
   const size_t n_parallel_, n_queue_;
-  std::optional<engine::Batcher> batcher_;  // only the worker's thread uses it
-  std::unique_ptr<KeptPrefixes> kept_;      // other threads may call its figures() alone
+  const bool is_shared_;                        // clients with different keys share texts
+  std::map<std::string, cache::Owner> owners_;  // by key; only the worker's thread uses it
+  std::optional<engine::Batcher> batcher_;      // only the worker's thread uses it
+  std::unique_ptr<KeptPrefixes> kept_;          // other threads may call its figures() alone
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   uint64_t n_events_ = 0;

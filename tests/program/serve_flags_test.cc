@@ -37,8 +37,7 @@ TEST_F(ServeOptions, KeptPrefixesHaveAFolderAndRoom) {
   }
   expect_refusal(troika({"serve", none, "--cache-dir", folder, "--cache-size", "0"}), 2,
                  {"--cache-size 0", "--cache-dir"});
-  const Finished shared = troika({"serve", none, "--port", "0", "--cache-dir", folder,
-                                  "--cache-size", "1G", "--cache-shared"});
+  const Finished shared = troika({"serve", none, "--port", "0", "--cache-shared"});
   expect_refusal(shared, 1, {none});
   EXPECT_NE(shared.err.find("note: --cache-shared does nothing here: "), std::string::npos)
       << shared.err;

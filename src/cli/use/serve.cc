@@ -153,8 +153,8 @@ void check_host_names(const ServeFlags& flags) {
 
 void check_kept(const ServeFlags& flags) {
   const bool has_size = flags.cache_bytes_option->count() > 0;
-  if (flags.cache_folder.empty() && (has_size || flags.is_cache_shared)) {
-    throw UsageError("--cache-size and --cache-shared say how --cache-dir keeps. Name a folder.");
+  if (flags.cache_folder.empty() && has_size) {
+    throw UsageError("--cache-size says how much --cache-dir keeps. Name a folder.");
   }
   if (flags.cache_bytes > 0) return;
   throw UsageError(
@@ -184,7 +184,7 @@ void serve(const ServeFlags& flags) {
   if (flags.is_cache_shared && keys.empty()) {
     note(
         "note: --cache-shared does nothing here: without --api-key clients are not told apart, and "
-        "share what is kept\n");
+        "share what was computed of prompts\n");
   }
   // Ports are opened before the model is loaded: one that is taken is known at once.
   std::vector<http::Listener> listeners = listeners_of(flags);
@@ -265,7 +265,8 @@ void add_serve(Command& app) {
           ->shows_default("4G")
           ->with_byte_units();
   command->add_flag("--cache-shared", flags->is_cache_shared,
-                    "Clients with different keys share what --cache-dir keeps");
+                    "Clients with different keys share what was computed of prompts, in memory "
+                    "and in --cache-dir");
   command->add_option("--name", flags->name, "The model's name (default: that of its file)");
   command->add_option("--template", flags->template_file,
                       "Use this Jinja template instead of the one in the model file");

@@ -148,7 +148,7 @@ void Batcher::admit() {
     if (queued == nullptr || queued->state != State::kQueued) continue;
     Entry& entry = *queued;
     const int64_t n_wanted = n_slots_wanted();
-    auto session = std::make_unique<Session>(engine_, Reuse::kAll);
+    auto session = std::make_unique<Session>(engine_, Reuse::kAll, entry.request.owner);
     session->watch(watch_);
     const int64_t n_context = session->context();
     const int most = entry.request.options.most_tokens;
@@ -257,7 +257,8 @@ void Batcher::share_prompts() {
     if (to == nullptr || to->state != State::kPrompt || to->is_begun) continue;
     for (const auto& from : live()) {
       if (from == nullptr || from->state != State::kStepping || !from->session->has_logits() ||
-          from->coverage() != to->coverage() || from->session->history() != to->request.prompt) {
+          from->request.owner != to->request.owner || from->coverage() != to->coverage() ||
+          from->session->history() != to->request.prompt) {
         continue;
       }
       guarded(*to, [&] {

@@ -22,6 +22,7 @@ struct AnswerRequest {
   LogitMask* mask = nullptr;  // must outlive the answer; no step is taken before it is ready
   GenerateOptions options{};  // a drafter in it serves this answer alone
   TextSink sink{};
+  cache::Owner owner = cache::kAnybody;  // answers of different owners share no prompts
 };
 
 // Counts what was done for all answers together.

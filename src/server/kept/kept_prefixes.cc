@@ -72,10 +72,10 @@ KeptPrefixes::~KeptPrefixes() {
 // mean equal texts up to the block's end.
 std::vector<std::string> KeptPrefixes::keys_of(std::span<const engine::Token> tokens,
                                                std::span<const cache::Tag> tags,
-                                               const std::string& owner) const {
+                                               const std::string& key) const {
   Sha256 start;
   start.add(identity_);
-  start.add(options_.is_shared ? std::string("\nshared") : "\nof " + owner);
+  start.add(options_.is_shared ? std::string("\nshared") : "\nof " + key);
   std::string before = start.hex();
   std::vector<std::string> keys;
   const auto block = static_cast<size_t>(block_);
@@ -92,20 +92,20 @@ std::vector<std::string> KeptPrefixes::keys_of(std::span<const engine::Token> to
 // Counts how many of the text's first `n_blocks` blocks some sequence of the cache holds.
 int KeptPrefixes::n_in_cache(const Text& text, size_t n_blocks) const {
   const size_t n_tokens = n_blocks * static_cast<size_t>(block_);
-  return cache::longest_prefix(engine_.passes().kv, std::span(text.tokens).first(n_tokens),
-                               text.tags, block_)
-             .length /
-         block_;
+  const cache::Prefix found = engine_.passes().sequences.longest_prefix(
+      std::span(text.tokens).first(n_tokens), text.tags, block_, text.owner);
+  return found.length / block_;
 }
 
-bool KeptPrefixes::load_part(std::span<const engine::Token> prompt, const std::string& owner) {
+bool KeptPrefixes::load_part(std::span<const engine::Token> prompt, const Asker& asker) {
   if (static_cast<int>(prompt.size()) <= block_) return false;
   const auto n_prompt = static_cast<int>(prompt.size());
   Text text;
   // The last token is computed in any case.
   text.tokens.assign(prompt.begin(), prompt.end() - 1);
   for (int i = 0; i < n_prompt - 1; ++i) text.tags.push_back(engine_.passes().tag_at(i, n_prompt));
-  text.keys = keys_of(text.tokens, text.tags, owner);
+  text.keys = keys_of(text.tokens, text.tags, asker.key);
+  text.owner = asker.owner;
   size_t n_known = 0;
   {
     const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
@@ -133,7 +133,7 @@ bool KeptPrefixes::append(const Text& text, size_t block, std::span<const std::b
   const auto n = static_cast<size_t>(block_);
   // One token more than the cache has is asked for, as the last one is never taken over.
   const cache::Sequences::Begun begun =
-      sequences.begin(tokens.first(first + 1), tags.first(first + 1), block_);
+      sequences.begin(tokens.first(first + 1), tags.first(first + 1), block_, text.owner);
   bool is_appended = false;
   if (begun.n_reused == static_cast<int>(first) && sequences.evict_until(block_)) {
     try {
@@ -154,7 +154,7 @@ void KeptPrefixes::touch(const std::vector<std::string>& keys) {
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) folder_.touch(*key);
 }
 
-void KeptPrefixes::note(std::vector<engine::Token> tokens, int n_prompt, const std::string& owner) {
+void KeptPrefixes::note(std::vector<engine::Token> tokens, int n_prompt, const Asker& asker) {
   Text text;
   text.tokens = std::move(tokens);
   const auto n_tokens = static_cast<int>(text.tokens.size());
@@ -162,7 +162,8 @@ void KeptPrefixes::note(std::vector<engine::Token> tokens, int n_prompt, const s
     text.tags.push_back(i < n_prompt ? engine_.passes().tag_at(i, n_prompt)
                                      : engine_.passes().tag_of(plan::Phase::kStep));
   }
-  text.keys = keys_of(text.tokens, text.tags, owner);
+  text.keys = keys_of(text.tokens, text.tags, asker.key);
+  text.owner = asker.owner;
   const size_t n_fitting = options_.most_bytes / (block_bytes_ + 1024);
   if (text.keys.size() > n_fitting) text.keys.resize(n_fitting);
   if (text.keys.empty()) return;
@@ -195,8 +196,8 @@ bool KeptPrefixes::save_part() {
     {
       const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
       const auto n_tokens = (text.next + 1) * static_cast<size_t>(block_);
-      const cache::Prefix found = cache::longest_prefix(
-          engine_.passes().kv, std::span(text.tokens).first(n_tokens), text.tags, block_);
+      const cache::Prefix found = engine_.passes().sequences.longest_prefix(
+          std::span(text.tokens).first(n_tokens), text.tags, block_, text.owner);
       if (found.length < static_cast<int>(n_tokens)) {  // the rest was dropped, or never computed
         text.keys.resize(text.next);
         continue;

@@ -24,7 +24,13 @@ namespace troika::server {
 struct KeepOptions {
   std::string folder;       // if empty, nothing is kept
   uint64_t most_bytes = 0;  // limits all files together
-  bool is_shared = false;   // says that clients with different keys share texts
+  bool is_shared = false;   // says that clients with different keys share texts, here and in memory
+};
+
+// Says whose text it is: the key that a client shows, and the owner that this makes in the cache.
+struct Asker {
+  std::string key{};
+  cache::Owner owner = cache::kAnybody;
 };
 
 // The thread that computes calls all functions but figures(). A thread of its own writes to the
@@ -41,10 +47,10 @@ class KeptPrefixes {
 
   // Brings one more block of a prompt into the cache, if the disk has more of the prompt than the
   // cache. Returns false if there is no more to bring.
-  bool load_part(std::span<const engine::Token> prompt, const std::string& owner);
+  bool load_part(std::span<const engine::Token> prompt, const Asker& asker);
   // Notes a text to be kept, as far as the cache has it: a prompt of `n_prompt` tokens and its
   // answer.
-  void note(std::vector<engine::Token> tokens, int n_prompt, const std::string& owner);
+  void note(std::vector<engine::Token> tokens, int n_prompt, const Asker& asker);
   // Hands one more block to the thread that writes. Returns false if there is none, or if that
   // thread has enough to do.
   bool save_part();
@@ -67,15 +73,15 @@ class KeptPrefixes {
     std::vector<engine::Token> tokens;
     std::vector<cache::Tag> tags;
     std::vector<std::string> keys;  // the keys of its whole blocks
-    size_t next = 0;                // the first block that may have to be saved
+    cache::Owner owner = cache::kAnybody;
+    size_t next = 0;  // the first block that may have to be saved
   };
   struct Block {
     std::string key;
     std::vector<std::byte> rows;
   };
   std::vector<std::string> keys_of(std::span<const engine::Token> tokens,
-                                   std::span<const cache::Tag> tags,
-                                   const std::string& owner) const;
+                                   std::span<const cache::Tag> tags, const std::string& key) const;
   int n_in_cache(const Text& text, size_t n_blocks) const;
   bool append(const Text& text, size_t block, std::span<const std::byte> rows);
   void touch(const std::vector<std::string>& keys);

@@ -97,6 +97,27 @@ TEST_F(KeptOnDisk, AreSharedBetweenKeysOnlyWhereTold) {
   EXPECT_GT(ask("b").n_cached, 0);
 }
 
+// What was asked with one key does not make the answers of another key faster, in memory neither.
+TEST_F(KeptOnDisk, KeysShareWhatIsInMemoryOnlyWhereTold) {
+  for (const bool is_on_disk : {false, true}) {
+    for (const bool is_shared : {false, true}) {
+      server::ServiceOptions options = is_on_disk ? keeping() : server::ServiceOptions();
+      options.keys = {"a", "b"};
+      options.keep.is_shared = is_shared;
+      start(options);
+      const Said first = ask("a");
+      EXPECT_GT(ask("a").n_cached, 0);
+      const Said other = ask("b");
+      EXPECT_EQ(other.n_cached > 0, is_shared) << other.n_cached;
+      EXPECT_EQ(other.text, first.text);
+      EXPECT_GT(ask("b").n_cached, 0);
+      EXPECT_GT(ask("a").n_cached, 0);
+      stop();
+      fs::remove_all(folder_.file("kept"));
+    }
+  }
+}
+
 TEST_F(KeptOnDisk, AreOfNoUseToAnotherPlanOrModel) {
   start(keeping());
   const Said first = ask();
