@@ -1,5 +1,7 @@
 // Tests whom the server ends where many want to be served.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 
 #include <string>
 
@@ -9,6 +11,48 @@ namespace troika::http {
 namespace {
 
 using HttpServerRoom = HttpServer;
+
+sockaddr_in on_this_machine(int port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+// Returns this process's socket whose other end is the client's; -1 if there is none.
+int other_end_of(int client) {
+  sockaddr_in own = {}, peer = {};
+  socklen_t size = sizeof(own);
+  if (getsockname(client, reinterpret_cast<sockaddr*>(&own), &size) != 0) return -1;
+  for (int fd = 0; fd < 1024; ++fd) {
+    size = sizeof(peer);
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    if (peer.sin_family == AF_INET && peer.sin_port == own.sin_port) return fd;
+  }
+  return -1;
+}
+
+// A client that has gone without a word, its cable pulled, is missed by the system, which the
+// server has asked to look.
+TEST_F(HttpServerRoom, SilentClientsAreAskedWhetherTheyLive) {
+  std::vector<Listener> listeners;
+  listeners.push_back(Listener::tcp("127.0.0.1", 0));
+  const sockaddr_in address = on_this_machine(listeners.front().port());
+  server_ = std::make_unique<Server>(std::move(listeners), ServerOptions(), handler_);
+  thread_ = std::thread([this] { server_->run(); });
+  const Descriptor client(socket(AF_INET, SOCK_STREAM, 0));
+  ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  const std::string request = get("/never");
+  ASSERT_GT(::send(client.get(), request.data(), request.size(), 0), 0);
+  handler_.wait_for_asked(1);
+  const int accepted = other_end_of(client.get());
+  ASSERT_GE(accepted, 0);
+  int is_asked = 0;
+  socklen_t size = sizeof(is_asked);
+  ASSERT_EQ(getsockopt(accepted, SOL_SOCKET, SO_KEEPALIVE, &is_asked, &size), 0);
+  EXPECT_NE(is_asked, 0);
+}
 
 TEST_F(HttpServerRoom, ASilentConnectionMakesRoomForAnother) {
   start({.most_connections = 2});
