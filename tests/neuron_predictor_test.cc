@@ -167,6 +167,18 @@ TEST_F(NeuronPredictors, P3ThreadsWidthsMemoryAndReadsChangeNoBit) {
     ASSERT_NE(engine.loaded().stream, nullptr);
     EXPECT_FALSE(engine.loaded().stream->neurons()->file().is_new());
   }
+  // LLMFlash's way has these bits too; it reads nothing ahead.
+  Options flash = options_;
+  flash.memory.limit_bytes = small.memory.limit_bytes;
+  flash.phone.neurons.system = plan::NeuronSystem::kFlash;
+  take_neuron_stage(&flash);
+  EXPECT_EQ(talk(flash), expected);
+  {
+    const Engine engine(flash);
+    ASSERT_NE(engine.loaded().stream, nullptr);
+    EXPECT_EQ(engine.loaded().stream->neurons()->ahead_bytes(), 0u);
+    EXPECT_FALSE(engine.loaded().stream->neurons()->file().is_new());
+  }
   small.ffn.has_predictor = false;
   EXPECT_THROW(Engine{small}, UsageError);
 }

@@ -1,7 +1,9 @@
-// The median, which stands for figures of which a few may be far off.
+// The median, which stands for figures of which a few may be far off, and percentiles, which tell
+// how far off these are.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace troika {
@@ -13,6 +15,14 @@ inline double median(std::vector<double> values) {
   const size_t half = values.size() / 2;
   std::sort(values.begin(), values.end());
   return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
+}
+
+// Returns the value that `share` (0 to 1) of the values do not exceed, by the nearest rank; for
+// none it is 0.
+inline double percentile(std::vector<double> values, double share) {
+  if (values.empty()) return 0.0;
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(std::lround(share * static_cast<double>(values.size() - 1)))];
 }
 
 }  // namespace troika

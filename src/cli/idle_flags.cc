@@ -71,7 +71,8 @@ constexpr const char* kOfThisMachine[] = {
 
 // Is said where stages of PowerInfer-2's ablation do not differ.
 constexpr const char* kIdleStage =
-    "--neurons is no more than --ffn by-neuron here: memory has room for all neurons, so none are "
+    "--neurons is no more than --ffn by-neuron {}here: memory has room for all neurons, so none "
+    "are "
     "read (see --memory)";
 
 // Flags that concern prompts in int8 only.
@@ -130,7 +131,8 @@ bool reads_neurons(const engine::Engine& engine) {
 // Says why none of the neurons that are read would be read ahead; empty: some would.
 std::string idle_ahead(const EngineFlags& flags, const engine::Engine& engine) {
   const std::optional<plan::NeuronSystem>& stage = flags.options.phone.neurons.system;
-  if (stage == plan::NeuronSystem::kBundle || stage == plan::NeuronSystem::kCache) {
+  if (stage == plan::NeuronSystem::kBundle || stage == plan::NeuronSystem::kCache ||
+      stage == plan::NeuronSystem::kFlash) {
     return fmt::format("the stage {} of --neurons reads none ahead",
                        plan::neuron_system_name(*stage));
   }
@@ -394,7 +396,8 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
       say(name, "no neurons are read while others are computed (see --ffn)");
     }
     if (flags.is_given("--neurons") && plan.ffn.form != plan::FfnForm::kByOutput) {
-      sentences.emplace_back(kIdleStage);
+      const bool is_flash = flags.options.phone.neurons.system == plan::NeuronSystem::kFlash;
+      sentences.push_back(fmt::format(kIdleStage, is_flash ? "with a predictor " : ""));
     }
   } else if (const std::string why = idle_ahead(flags, engine); !why.empty()) {
     say("--no-neuron-ahead", why);

@@ -15,8 +15,9 @@ void add_forms(Command& command, prepare::Options& options) {
       "--neurons",
       [&](const auto& text) { options.phone.neurons.system = plan::neuron_system_from_name(text); },
       "Hold and read neurons as a stage of PowerInfer-2's ablation does, with --ffn by-neuron: "
-      "bundle, cache, pipeline or powerinfer-2; on a phone also mmap, plain, llmflash and "
-      "powerinfer (default: powerinfer-2 on a phone whose memory --memory limits)");
+      "bundle, cache, pipeline or powerinfer-2, or as llmflash does, with a predictor; on a phone "
+      "also mmap, plain and powerinfer (default: powerinfer-2 on a phone whose memory --memory "
+      "limits)");
   command.add_flag(
       "--neuron-predictor", options.ffn.has_predictor,
       "With --ffn by-neuron: compute only those rows of the gate whose neurons the predictor "

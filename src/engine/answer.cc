@@ -49,7 +49,8 @@ Answer::Answer(const text::Tokenizer& tokenizer, const GenerateOptions& options,
       options_(options),
       sink_(sink),
       stream_(tokenizer, {options.stops, options.shows_control, false}),
-      first_token_(Clock::now()) {
+      first_token_(Clock::now()),
+      last_step_(first_token_) {
   const bool is_limited = options.most_tokens >= 0 && options.most_tokens < kUsualTokens;
   const auto n_tokens = static_cast<size_t>(is_limited ? options.most_tokens : kUsualTokens);
   result_.tokens.reserve(n_tokens);
@@ -105,11 +106,14 @@ bool Answer::take_one(Token token, bool is_drafted) {
 }
 
 void Answer::take(Session& session, const Session::Stepped& step) {
+  const Clock::time_point now = Clock::now();
   if (result_.tokens.empty()) {
-    first_token_ = Clock::now();
+    first_token_ = now;
   } else {
     ++result_.n_steps;
+    result_.step_ms.push_back(std::chrono::duration<double, std::milli>(now - last_step_).count());
   }
+  last_step_ = now;
   const size_t n_before = session.history().size() - static_cast<size_t>(step.n_tokens);
   int n_taken = 0;
   while (goes_on_ && n_taken < step.n_tokens) {

@@ -61,6 +61,7 @@ struct Generated {
   double calibration_seconds = 0;
   double decode_seconds = 0;  // the time of all tokens but the first
   int n_steps = 0;  // counts passes after the prefill: each gives a token, or more with drafts
+  std::vector<double> step_ms;  // the time from the end of the pass before to that of each of these
 
   double prefill_tokens_per_s() const;
   double decode_tokens_per_s() const;
@@ -102,7 +103,7 @@ class Answer {
   text::TextStream stream_;
   Generated result_;
   bool goes_on_ = true;
-  std::chrono::steady_clock::time_point first_token_;
+  std::chrono::steady_clock::time_point first_token_, last_step_;
 };
 
 }  // namespace troika::engine

@@ -174,14 +174,23 @@ void take_neuron_stage(Options* options) {
   const plan::NeuronSystem stage = *std::exchange(options->phone.neurons.system, std::nullopt);
   FfnChoice& ffn = options->ffn;
   ffn.form = ffn.form.value_or(plan::FfnForm::kByNeuron);
-  if (stage != plan::NeuronSystem::kXpu &&
-      (ffn.pinned_percent.value_or(0) > 0 || ffn.has_predictor)) {
+  const bool is_last = stage == plan::NeuronSystem::kXpu;
+  const bool predicts_too_much =
+      ffn.has_predictor && !is_last && stage != plan::NeuronSystem::kFlash;
+  if (predicts_too_much || (!is_last && ffn.pinned_percent.value_or(0) > 0)) {
     throw UsageError(fmt::format(
         "‹neurons› {} has no {}. Use ‹neurons› powerinfer-2, which has it, or leave {} out.",
-        plan::neuron_system_name(stage), ffn.has_predictor ? "predictor" : "pins",
-        ffn.has_predictor ? "‹neuron-predictor›" : "‹neuron-pins›"));
+        plan::neuron_system_name(stage), predicts_too_much ? "predictor" : "pins",
+        predicts_too_much ? "‹neuron-predictor›" : "‹neuron-pins›"));
   }
   switch (stage) {
+    case plan::NeuronSystem::kFlash:
+      ffn.has_predictor = true;
+      ffn.gates = ffn.gates.value_or(plan::FfnGates::kInBundles);
+      ffn.pipeline = ReadPipeline::kMatrix;
+      ffn.reads_ahead = false;
+      ffn.pinned_percent = 0;
+      return;
     case plan::NeuronSystem::kBundle:
       ffn.keeps_neurons = false;
       [[fallthrough]];
@@ -197,7 +206,7 @@ void take_neuron_stage(Options* options) {
     default:
       throw UsageError(fmt::format(
           "‹neurons› {} is for a virtual phone. On this machine there are bundle, cache, "
-          "pipeline and powerinfer-2; a mapped file is ‹load› map without them.",
+          "pipeline, powerinfer-2 and llmflash; a mapped file is ‹load› map without them.",
           plan::neuron_system_name(stage)));
   }
 }

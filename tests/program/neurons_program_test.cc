@@ -48,6 +48,10 @@ TEST(NeuronsProgram, P13StepsOfTheAblationTakeNothingBesideThemInSilence) {
                  {"--neurons", "--neuron-predictor"});
   expect_refusal(run({"--neurons", "pipeline", "--neuron-pipeline", "matrix"}), 2,
                  {"--neurons", "--neuron-pipeline"});
+  expect_refusal(run({"--neurons", "llmflash", "--neuron-pins", "50"}), 2,
+                 {"--neurons", "--neuron-pins"});
+  expect_refusal(run({"--neurons", "llmflash", "--neuron-pipeline", "cluster"}), 2,
+                 {"--neurons", "--neuron-pipeline"});
   const Finished whole = run({"--neurons", "cache"});
   expect_success(whole);
   EXPECT_NE(whole.err.find("--neurons is no more than --ffn by-neuron here"), std::string::npos)

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
+#include "base/median.h"
 #include "machines/phone_neurons.h"
 #include "machines/phone_setup.h"
 
@@ -14,15 +14,6 @@ namespace troika::cli {
 namespace {
 
 constexpr double kPercent = 100.0;
-
-// Returns a percentile by the nearest rank.
-double percentile(std::vector<double> values, double share) {
-  if (values.empty()) return 0.0;
-  std::sort(values.begin(), values.end());
-  const auto rank =
-      static_cast<size_t>(std::lround(share * static_cast<double>(values.size() - 1)));
-  return values[rank];
-}
 
 std::string reads_text(const plan::NeuronPlan& plan, const machines::NeuronChoiceMade& made) {
   std::string text =

@@ -6,6 +6,7 @@
 
 #include "base/bytes_text.h"
 #include "base/error.h"
+#include "base/median.h"
 #include "base/system.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
@@ -84,16 +85,28 @@ nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine&
                      {"seconds", g.prefill_seconds},
                      {"tokens_per_s", g.prefill_tokens_per_s()}};
   const double n_steps = g.n_steps;
-  json["decode"] = {{"tokens", g.tokens.size()},
-                    {"seconds", g.decode_seconds},
-                    {"tokens_per_s", g.decode_tokens_per_s()},
-                    {"tokens_per_step",
-                     n_steps > 0 ? (static_cast<double>(g.tokens.size()) - 1) / n_steps : 1.0}};
+  json["decode"] = {
+      {"tokens", g.tokens.size()},
+      {"seconds", g.decode_seconds},
+      {"tokens_per_s", g.decode_tokens_per_s()},
+      {"tokens_per_step", n_steps > 0 ? (static_cast<double>(g.tokens.size()) - 1) / n_steps : 1.0},
+      {"step_ms",
+       {{"p50", percentile(g.step_ms, 0.5)},
+        {"p90", percentile(g.step_ms, 0.9)},
+        {"p99", percentile(g.step_ms, 0.99)}}}};
   json["peak_bytes"] = peak_resident_bytes();
   json["memory"] = memory_json(engine);
   json["layouts"] = layouts_json(engine);
   json["stream"] = streaming_json(engine);
   return json;
+}
+
+// Returns how long steps took, where that depends on what they find in memory.
+std::string steps_text(const engine::Generated& g, const engine::Engine& engine) {
+  if (g.step_ms.empty() || engine.loaded().stream == nullptr) return {};
+  return fmt::format("steps      {:7.1f} ms   at 50 %, {:.1f} at 90 %, {:.1f} at 99 %\n",
+                     percentile(g.step_ms, 0.5), percentile(g.step_ms, 0.9),
+                     percentile(g.step_ms, 0.99));
 }
 
 void print_summary(const engine::Generated& g, const engine::Engine& engine, uint64_t seed,
@@ -110,6 +123,7 @@ void print_summary(const engine::Generated& g, const engine::Engine& engine, uin
   note(fmt::format("{} {:8.2f} s   {} tokens, {:.1f} tokens/s, stopped by {}\n",
                    is_replay ? "replay    " : "generation", g.decode_seconds, g.tokens.size(),
                    g.decode_tokens_per_s(), engine::stop_name(g.stop)));
+  note(steps_text(g, engine));
   note(layouts_text(engine));
   note(streaming_text(engine));
   note(fmt::format("memory     {:>10}   at its peak\n", bytes_text(peak_resident_bytes())));
