@@ -143,7 +143,7 @@ TEST_F(NeuronPlans, P8AFileRunsAsTheSameSwitchesByHandDo) {
     EXPECT_NEAR(static_cast<double>(made.n_places), n_slots, 0.02 * n_slots);
   }
   Options by_hand = options_;
-  by_hand.ffn.pinned_percent = made.pinned_percent;
+  by_hand.ffn.pinned_percent = plan::pins_by_tokens(made);
   by_hand.ffn.pipeline = made.pipeline;
   engine::Engine hand(by_hand);
   const PlannedRows expected = talk(hand);

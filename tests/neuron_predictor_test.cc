@@ -167,20 +167,33 @@ TEST_F(NeuronPredictors, P3ThreadsWidthsMemoryAndReadsChangeNoBit) {
     ASSERT_NE(engine.loaded().stream, nullptr);
     EXPECT_FALSE(engine.loaded().stream->neurons()->file().is_new());
   }
-  // LLMFlash's way has these bits too; it reads nothing ahead.
-  Options flash = options_;
-  flash.memory.limit_bytes = small.memory.limit_bytes;
-  flash.phone.neurons.system = plan::NeuronSystem::kFlash;
-  take_neuron_stage(&flash);
-  EXPECT_EQ(talk(flash), expected);
-  {
-    const Engine engine(flash);
-    ASSERT_NE(engine.loaded().stream, nullptr);
-    EXPECT_EQ(engine.loaded().stream->neurons()->ahead_bytes(), 0u);
-    EXPECT_FALSE(engine.loaded().stream->neurons()->file().is_new());
-  }
   small.ffn.has_predictor = false;
   EXPECT_THROW(Engine{small}, UsageError);
+}
+
+TEST_F(NeuronPredictors, P13LlmFlashHasThePredictorsBitsAndReadsNothingAhead) {
+  write_constant(-1.0f);  // predicts every neuron
+  const std::vector<AllLogits> expected = talk(predicting());
+  const size_t whole_bytes = Engine(predicting()).ledger().total_bytes();
+  Options flash = options_;
+  flash.phone.neurons.system = plan::NeuronSystem::kFlash;
+  take_neuron_stage(&flash);
+  EXPECT_TRUE(flash.ffn.has_predictor);
+  bool has_streamed = false;
+  for (int i = 1; i < 40 && !has_streamed; ++i) {
+    flash.memory.limit_bytes = whole_bytes - whole_bytes / 40 * static_cast<size_t>(i);
+    const Engine engine(flash);
+    has_streamed =
+        engine.loaded().stream != nullptr && engine.loaded().stream->neurons() != nullptr;
+    if (!has_streamed) continue;
+    EXPECT_EQ(engine.loaded().stream->neurons()->ahead_bytes(), 0u);
+    EXPECT_TRUE(engine.weights().neurons()->ffns().front().reads_gates);
+  }
+  ASSERT_TRUE(has_streamed);
+  EXPECT_EQ(talk(flash), expected);
+  flash.ffn.pinned_percent = {50};
+  flash.phone.neurons.system = plan::NeuronSystem::kFlash;
+  EXPECT_THROW(take_neuron_stage(&flash), UsageError);
 }
 
 TEST_F(NeuronPredictors, P3AFileThatDoesNotFitIsASentence) {

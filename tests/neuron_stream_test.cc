@@ -230,7 +230,7 @@ TEST_F(HotNeurons, P5P8TheyStayInMemoryAndChangeNoBit) {
   const test::TempFolder folder;
   options.model.file = folder.file("tiny.gguf");
   write_tiny_model(model, options.model.file);
-  options.ffn.pinned_percent = 50;
+  options.ffn.pinned_percent = {50};
   EXPECT_NE(
       test::message_of<UsageError>([&] { engine::Engine engine(options); }).find("troika neurons"),
       std::string::npos);
@@ -238,22 +238,23 @@ TEST_F(HotNeurons, P5P8TheyStayInMemoryAndChangeNoBit) {
   how.engine = options;
   how.engine.memory.limit_bytes = 0;
   how.engine.memory.load = Load::kCopy;  // allows rows to change their places
-  how.engine.ffn.pinned_percent.reset();
+  how.engine.ffn.pinned_percent.clear();
   how.text = tune::default_text();
   how.most_tokens = 200;
   const tune::HeatReport report = tune::measure_heat(how);
   EXPECT_EQ(report.heat.n_tokens(), 200u);
   EXPECT_GT(report.heat.live_share(), 0.2);
   EXPECT_LT(report.heat.live_share(), 0.8);
-  for (const int percent : {0, 50, 100}) {
+  for (const std::vector<int>& percent :
+       std::vector<std::vector<int>>{{0}, {50}, {100}, {80, 0, 40, 10}}) {
     options.ffn.pinned_percent = percent;
-    options.ffn.reads_ahead = percent != 100;
+    options.ffn.reads_ahead = percent.front() != 100;
     engine::Engine engine(options);
     ASSERT_NE(engine.loaded().stream, nullptr);
     engine::Session session(engine);
-    EXPECT_EQ(talk(session, model), expected) << percent;
+    EXPECT_EQ(talk(session, model), expected) << percent.front();
     const NeuronStream& neurons = *engine.loaded().stream->neurons();
-    EXPECT_EQ(neurons.cache().n_pins() > 0, percent > 0);
+    EXPECT_EQ(neurons.cache().n_pins() > 0, percent.front() > 0);
     EXPECT_GT(neurons.counters().cache.hits, 0);
     EXPECT_EQ(neurons.counters().ahead.n_neurons > 0, options.ffn.reads_ahead);
   }

@@ -40,10 +40,13 @@ void add_reads(Command& command, prepare::FfnChoice& ffn) {
           "Where --memory has no room for all neurons: compute those of a cluster as soon as they "
           "have been read (cluster), or when all of the matrix have been (matrix)")
       ->shows_default("cluster");
-  command.add_option("--neuron-pins", ffn.pinned_percent,
-                     "Where --memory has no room for all neurons: percent of the places that the "
-                     "hottest keep for good, as 'troika neurons' counted them; the others go by "
-                     "who was used last (default: 0)");
+  command
+      .add_option("--neuron-pins", ffn.pinned_percent,
+                  "Where --memory has no room for all neurons: percent of the places that the "
+                  "hottest keep for good, as 'troika neurons' counted them; the others go by who "
+                  "was used last. Several, as in 60,30,0: for one token, two and more that are "
+                  "computed together (default: 0, or the plan's)")
+      ->delimiter(',');
   command.add_flag(
       "!--no-neuron-ahead", ffn.reads_ahead,
       "Read no neurons of the next layer while the disk is free. By default generation reads the "

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -62,9 +63,9 @@ void check_prompts(const PromptChoice& prompts) {
 }
 
 void check_ffn(const Options& options) {
-  if (const std::optional<int> pinned = options.ffn.pinned_percent;
-      pinned && (*pinned < 0 || *pinned > 100)) {
-    throw UsageError(fmt::format("‹neuron-pins› {} makes no sense; it is a percentage.", *pinned));
+  for (const int pinned : options.ffn.pinned_percent) {
+    if (pinned >= 0 && pinned <= 100) continue;
+    throw UsageError(fmt::format("‹neuron-pins› {} makes no sense; it is a percentage.", pinned));
   }
   if (!options.ffn.form || *options.ffn.form == plan::FfnForm::kByOutput) return;
   const char* const name = plan::ffn_form_name(*options.ffn.form);
@@ -175,9 +176,11 @@ void take_neuron_stage(Options* options) {
   FfnChoice& ffn = options->ffn;
   ffn.form = ffn.form.value_or(plan::FfnForm::kByNeuron);
   const bool is_last = stage == plan::NeuronSystem::kXpu;
+  const bool has_pins = std::any_of(ffn.pinned_percent.begin(), ffn.pinned_percent.end(),
+                                    [](int pinned) { return pinned > 0; });
   const bool predicts_too_much =
       ffn.has_predictor && !is_last && stage != plan::NeuronSystem::kFlash;
-  if (predicts_too_much || (!is_last && ffn.pinned_percent.value_or(0) > 0)) {
+  if (predicts_too_much || (!is_last && has_pins)) {
     throw UsageError(fmt::format(
         "‹neurons› {} has no {}. Use ‹neurons› powerinfer-2, which has it, or leave {} out.",
         plan::neuron_system_name(stage), predicts_too_much ? "predictor" : "pins",
@@ -189,7 +192,7 @@ void take_neuron_stage(Options* options) {
       ffn.gates = ffn.gates.value_or(plan::FfnGates::kInBundles);
       ffn.pipeline = ReadPipeline::kMatrix;
       ffn.reads_ahead = false;
-      ffn.pinned_percent = 0;
+      ffn.pinned_percent = {0};
       return;
     case plan::NeuronSystem::kBundle:
       ffn.keeps_neurons = false;
@@ -199,7 +202,7 @@ void take_neuron_stage(Options* options) {
       ffn.reads_ahead = false;
       [[fallthrough]];
     case plan::NeuronSystem::kPipeline:
-      ffn.pinned_percent = 0;
+      ffn.pinned_percent = {0};
       return;
     case plan::NeuronSystem::kXpu:
       return;

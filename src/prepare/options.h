@@ -117,9 +117,10 @@ struct FfnChoice {
   bool keeps_neurons = true;
   // Neurons that the next layer is likely to need are read while the disk is free (P2, P6).
   bool reads_ahead = true;
-  // The percentage of places in memory that the hottest neurons have for good; the others go to
-  // those used last (P5). None: the plan's, or none.
-  std::optional<int> pinned_percent;
+  // The percentages of places in memory that the hottest neurons have for good, by the number of
+  // tokens that are computed together: the first is for one token, the last for more (P4). The
+  // other places go to those used last (P5). Empty: the plan's, or none.
+  std::vector<int> pinned_percent;
   // Neurons that lie at most so far apart in their file are read together; none: as the plan says,
   // or as suits the disk.
   std::optional<uint64_t> gap_bytes;

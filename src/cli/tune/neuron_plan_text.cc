@@ -23,14 +23,14 @@ std::string batches_text(const plan::StreamedNeurons& neurons) {
   if (neurons.batches.empty()) return {};
   std::string text = fmt::format(
       "  statistics of {} tokens; a neuron does what it did before with probability {:.2f} beyond "
-      "chance\n  sequences   live %      hot  best pins %{}\n",
+      "chance\n  sequences   live %      hot       pins %{}\n",
       neurons.n_counted_tokens, neurons.stay, kForecastHead);
   for (const plan::NeuronBatch& batch : neurons.batches) {
     text += fmt::format("  {:>9} {:>8.1f} {:>8} {:>12}{}\n", batch.n_sequences,
                         kPercentOfOne * batch.live_share, batch.n_hot, batch.pinned_percent,
                         forecast_text(batch.forecast));
   }
-  return text + "  Steps of several sequences run with the pins of one.\n";
+  return text;
 }
 
 }  // namespace

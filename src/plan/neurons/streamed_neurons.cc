@@ -53,6 +53,16 @@ ReadPipeline read_pipeline_from_name(std::string_view name) {
       fmt::format("'{}' is no pipeline of neurons. There are cluster and matrix.", name));
 }
 
+std::vector<int> pins_by_tokens(const StreamedNeurons& neurons) {
+  std::vector<int> pins = {neurons.pinned_percent};
+  for (const NeuronBatch& batch : neurons.batches) {
+    if (batch.n_sequences == 1) continue;
+    pins.resize(static_cast<size_t>(batch.n_sequences), pins.back());
+    pins.back() = batch.pinned_percent;
+  }
+  return pins;
+}
+
 void check_streamed_neurons(const Plan& plan) {
   if (!plan.streamed_neurons) return;
   const StreamedNeurons& neurons = *plan.streamed_neurons;

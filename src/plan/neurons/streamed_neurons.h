@@ -49,8 +49,8 @@ struct NeuronBatch {
   int n_sequences = 1;
   double live_share = 0.0;       // the share of neurons that are live for at least one of them
   int64_t n_hot = 0;             // counts neurons that are live in at least every second step
-  int pinned_percent = 0;        // the percentage of places that would be best for such steps alone
-  NeuronForecast forecast = {};  // of a step, as the plan runs it
+  int pinned_percent = 0;        // the percentage of places that such steps pin
+  NeuronForecast forecast = {};  // of a step
 
   bool operator==(const NeuronBatch&) const = default;
 };
@@ -76,7 +76,7 @@ struct StreamedNeurons {
 
   // The following is the hardware plan: how neurons are held and read.
   ReadPipeline pipeline = ReadPipeline::kCluster;
-  int pinned_percent = 0;   // the percentage of places that the hottest neurons have for good
+  int pinned_percent = 0;   // the percentage of places that the hottest have in steps of a sequence
   uint64_t read_bytes = 0;  // the size of the request for one neuron; 0: none is read
   // Neurons that lie at most so far apart are read together; none: it is measured at the start.
   std::optional<uint64_t> gap_bytes = std::nullopt;
@@ -88,6 +88,9 @@ struct StreamedNeurons {
   bool operator==(const StreamedNeurons&) const = default;
 };
 
+// Returns the percentages of places that the hottest neurons have, by the number of tokens that are
+// computed together: the first is for one token, the last for more (P4).
+std::vector<int> pins_by_tokens(const StreamedNeurons& neurons);
 // Throws UsageError where the plan's parts contradict each other.
 void check_streamed_neurons(const Plan& plan);
 

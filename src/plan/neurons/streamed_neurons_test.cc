@@ -52,6 +52,17 @@ std::string refusal_with(const std::string& from, const std::string& to) {
   return "";
 }
 
+TEST(StreamedNeuronsPlan, P4PinsGoByTheTokensThatAreComputedTogether) {
+  StreamedNeurons neurons;
+  EXPECT_EQ(pins_by_tokens(neurons), (std::vector<int>{0}));
+  neurons.pinned_percent = 35;
+  EXPECT_EQ(pins_by_tokens(neurons), (std::vector<int>{35}));
+  neurons.batches = {{.n_sequences = 1, .pinned_percent = 35},
+                     {.n_sequences = 2, .pinned_percent = 20},
+                     {.n_sequences = 4, .pinned_percent = 60}};
+  EXPECT_EQ(pins_by_tokens(neurons), (std::vector<int>{35, 20, 20, 60}));
+}
+
 TEST(StreamedNeuronsPlan, P8SurvivesTheRoundTripToTheBit) {
   const PlanFile file = with_streamed_neurons();
   const Plan again = plan_from_json(to_json(file), "plan.json").plan;

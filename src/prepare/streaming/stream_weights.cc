@@ -63,7 +63,11 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
   }
   how.most_bytes = of.ledger.bytes(plan::Owner::kNeurons) - plan.ffn.predictor.bytes;
   const plan::StreamedNeurons planned = plan.streamed_neurons.value_or(plan::StreamedNeurons());
-  const int pinned_percent = options.ffn.pinned_percent.value_or(planned.pinned_percent);
+  const std::vector<int> pinned_percent = options.ffn.pinned_percent.empty()
+                                              ? plan::pins_by_tokens(planned)
+                                              : options.ffn.pinned_percent;
+  const bool has_pins = std::any_of(pinned_percent.begin(), pinned_percent.end(),
+                                    [](int percent) { return percent > 0; });
   how.pipeline = options.ffn.pipeline.value_or(planned.pipeline);
   how.gap_bytes = options.ffn.gap_bytes ? options.ffn.gap_bytes : planned.gap_bytes;
   how.n_threads = plan.n_threads();
@@ -73,7 +77,7 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
       kept_heat(of.model.file, ffns, plan.ffn.thresholds, of.model.weights, &about_heat);
   loaded->add_note(about_heat);
   if (heat) how.heat = &*heat;
-  if (pinned_percent > 0 && !heat) {
+  if (has_pins && !heat) {
     throw UsageError(fmt::format(
         "‹neuron-pins›, or the plan, keeps hot neurons in memory, and {}. Run 'troika neurons' "
         "with this model first.",
@@ -83,7 +87,7 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
   // Generation reads ahead what is known to be hot, and prompts what they need of neurons.
   how.reads_ahead =
       options.ffn.reads_ahead && (heat.has_value() || plan.prefill == plan::Prefill::kSame);
-  how.pinned_share = 0.01 * pinned_percent;
+  for (const int percent : pinned_percent) how.pinned_share.push_back(0.01 * percent);
   auto neurons = std::make_unique<NeuronStream>(how, ffns, of.model.weights);
   NeuronStream* const stream = neurons.get();
   if (const weights::BundleFile& made = stream->file(); made.is_new()) {

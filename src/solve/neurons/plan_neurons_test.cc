@@ -269,7 +269,7 @@ double hit_share_of_cache(const NeuronLaw& law, int64_t n_places, double pinned_
   const auto n = static_cast<int>(law.n_neurons());
   weights::NeuronCacheOptions how;
   how.capacity_bytes = static_cast<uint64_t>(n_places);
-  how.pinned_share = pinned_share;
+  how.pinned_share = {pinned_share};
   std::vector<double> live;
   for (const NeuronClass& one : law.classes) {
     for (int64_t i = 0; i < one.n_neurons; ++i) live.push_back(one.live);

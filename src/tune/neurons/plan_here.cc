@@ -114,10 +114,20 @@ std::string reason_for(const solve::PricedNeurons& best,
       next->forecast.compute_ms, next->forecast.read_ms);
 }
 
+// Returns what the user wants pinned in steps of n sequences, if that was said.
+std::optional<int> pins_asked_for(const std::vector<int>& pins, int n) {
+  if (pins.empty()) return std::nullopt;
+  return pins[std::min(pins.size(), static_cast<size_t>(n)) - 1];
+}
+
+// Pins follow the number of sequences (P4); all else is as for one.
 std::vector<plan::NeuronBatch> batches_of(const solve::NeuronProblem& problem,
+                                          const std::vector<int>& pins,
                                           const solve::DiskTimes& disk,
                                           const solve::PricedNeurons& best) {
   std::vector<plan::NeuronBatch> batches;
+  solve::NeuronProblem own = problem;
+  own.pipeline = best.way.pipeline;
   const solve::NeuronArrangement& arrangement = problem.arrangements[best.arrangement];
   const auto n_all = static_cast<double>(problem.law.n_neurons());
   if (n_all == 0) return batches;
@@ -127,9 +137,14 @@ std::vector<plan::NeuronBatch> batches_of(const solve::NeuronProblem& problem,
     for (const solve::NeuronClass& one : law.classes) {
       if (one.live >= kHotShare) batch.n_hot += one.n_neurons;
     }
-    batch.pinned_percent =
-        solve::best_of_arrangement(problem, disk, best.arrangement, law).way.pinned_percent;
-    batch.forecast = solve::neuron_forecast(arrangement, best.way, law, disk);
+    solve::NeuronWay way = best.way;
+    if (n > 1) {
+      own.pinned_percent = pins_asked_for(pins, n);
+      way.pinned_percent =
+          solve::best_of_arrangement(own, disk, best.arrangement, law).way.pinned_percent;
+    }
+    batch.pinned_percent = way.pinned_percent;
+    batch.forecast = solve::neuron_forecast(arrangement, way, law, disk);
     batches.push_back(batch);
   }
   return batches;
@@ -213,13 +228,13 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   solve::NeuronProblem problem;
   if (heat) problem.law = law_of(*heat);
   for (const HeldArrangement& one : held) problem.arrangements.push_back(one.costs);
-  problem.pinned_percent = options.ffn.pinned_percent;
+  problem.pinned_percent = pins_asked_for(options.ffn.pinned_percent, 1);
   problem.pipeline = options.ffn.pipeline;
   const solve::PricedNeurons best = solve::choose_neurons(problem, disk);
   const HeldArrangement& chosen = held[best.arrangement];
   plan::StreamedNeurons planned = described_plan(options, problem, best, chosen);
   if (heat) planned.n_counted_tokens = static_cast<int64_t>(heat->n_tokens());
-  planned.batches = batches_of(problem, disk, best);
+  planned.batches = batches_of(problem, options.ffn.pinned_percent, disk, best);
   enter_alternatives(problem, disk, best, &planned);
   planned.reason = reason_for(best, planned.alternatives, chosen.costs);
   planned.planning_ms = (clock.now_us() - start_us) / kUsPerMs;

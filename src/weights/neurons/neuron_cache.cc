@@ -8,6 +8,15 @@
 #include "base/error.h"
 
 namespace troika::weights {
+namespace {
+
+// Returns the share of a batch of this size, between 0 and 1; 0 where there are no shares.
+double share_of_batch(const std::vector<double>& shares, int size) {
+  if (shares.empty()) return 0.0;
+  return std::clamp(shares[std::min(static_cast<size_t>(size), shares.size()) - 1], 0.0, 1.0);
+}
+
+}  // namespace
 
 NeuronCache::NeuronCache(const NeuronCacheShape& shape, const NeuronCacheOptions& options)
     : shape_(shape), options_(options), capacity_bytes_(options.capacity_bytes) {
@@ -327,17 +336,12 @@ bool NeuronCache::is_pinned(NeuronId id) const {
 
 // Regions
 
-std::span<const NeuronCache::Move> NeuronCache::set_batch(int n_sequences) {
-  TROIKA_ASSERT(n_sequences > 0);
+std::span<const NeuronCache::Move> NeuronCache::set_batch(int size) {
+  TROIKA_ASSERT(size > 0);
   moves_.clear();
-  double share = 0.0;
-  if (!options_.hot_share.empty()) {
-    const size_t most = options_.hot_share.size();
-    share = options_.hot_share[std::min(static_cast<size_t>(n_sequences), most) - 1];
-  }
-  const double n_hot = std::clamp(share, 0.0, 1.0) * static_cast<double>(n_slots_);
+  const double n_hot = share_of_batch(options_.hot_share, size) * static_cast<double>(n_slots_);
   n_wanted_hot_frames_ = std::min(n_frames_, static_cast<int>(n_hot / shape_.cluster_neurons));
-  pin_for_share();
+  pin_for_share(share_of_batch(options_.pinned_share, size));
   settle();
   return moves_;
 }
@@ -397,8 +401,7 @@ bool NeuronCache::turn_a_frame_hot() {
 }
 
 // Pins neurons for the regions as they will be. First it unpins what is no longer to be pinned.
-void NeuronCache::pin_for_share() {
-  const double share = std::clamp(options_.pinned_share, 0.0, 1.0);
+void NeuronCache::pin_for_share(double share) {
   const auto n_most = static_cast<int64_t>(options_.frequent.size());
   const int64_t n_cold = n_slots_ - int64_t{n_wanted_hot_frames_} * shape_.cluster_neurons;
   const int64_t n_pins =

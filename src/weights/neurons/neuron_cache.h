@@ -6,8 +6,8 @@
 // predictors) is only counted. The hot one holds clusters, which are neurons that follow each other
 // in their layer's order of heat; the cluster that was not used for the longest time makes room.
 // The cold one holds single neurons, which make room by the same rule, unless they are pinned
-// because they fire often. The share of the hot region depends on the number of sequences in a
-// batch.
+// because they fire often. The share of the hot region, and that of pins, depend on the size of the
+// batch: the number of tokens that are computed together (P4).
 #pragma once
 
 #include <cstdint>
@@ -34,14 +34,13 @@ struct NeuronId {
 struct NeuronCacheOptions {
   uint64_t capacity_bytes = 0;  // the bytes of all three regions
   uint64_t fixed_bytes = 0;
-  // The hot region's share of what the fixed region leaves, by the number of sequences in a batch:
-  // the first share is for one sequence, the last one for all higher numbers. Empty: there is no
-  // hot region.
+  // The hot region's share of what the fixed region leaves, by the size of the batch: the first
+  // share is for a batch of one, the last one for all larger ones. Empty: there is no hot region.
   std::vector<double> hot_share = {};
   // The neurons by how often they fire, the most frequent first. pinned_share of the cold region is
-  // for them: 0 is LRU alone, 1 pinning alone.
+  // for them, by the size of the batch: 0 is LRU alone, 1 pinning alone. Empty: nothing is pinned.
   std::vector<NeuronId> frequent = {};
-  double pinned_share = 0.0;
+  std::vector<double> pinned_share = {};
 };
 
 class NeuronCache {
@@ -100,10 +99,10 @@ class NeuronCache {
   // pinned. REQUIRES: as give_back.
   void drop(const Held& held);
 
-  // Says how many sequences the next batches have. What leases prevent is done by a later call. The
+  // Says how large the next batches are. What leases prevent is done by a later call. The
   // moves must be carried out, in their order, before anything else is acquired. They are valid
   // until the next call.
-  std::span<const Move> set_batch(int n_sequences);
+  std::span<const Move> set_batch(int size);
   // Forgets everything that is not in use.
   void clear();
 
@@ -172,7 +171,7 @@ class NeuronCache {
   void drop_cold_copies(int cluster_entry);
   bool is_covered(int neuron_entry) const;
 
-  void pin_for_share();
+  void pin_for_share(double share);
   void settle();
   bool turn_a_frame_hot();
   bool turn_a_frame_cold();

@@ -214,7 +214,7 @@ TEST(NeuronCache, P5TheRatioWaitsForWhatIsInUse) {
 TEST(NeuronCache, P5PinnedNeuronsStayBesideThoseOfLru) {
   NeuronCacheOptions options = slots(4);
   for (int neuron = 0; neuron < 10; ++neuron) options.frequent.push_back({0, neuron});
-  options.pinned_share = 0.5;
+  options.pinned_share = {0.5};
   NeuronCache cache({1, 100, 4, kNeuronBytes}, options);
   EXPECT_EQ(cache.n_pins(), 2);
   EXPECT_TRUE(cache.is_pinned({0, 1}));
@@ -230,10 +230,37 @@ TEST(NeuronCache, P5PinnedNeuronsStayBesideThoseOfLru) {
   EXPECT_EQ(cache.resident_bytes(), 0u);
 }
 
+TEST(NeuronCache, P4PinsFollowTheBatch) {
+  NeuronCacheOptions options = slots(8);
+  for (int neuron = 0; neuron < 10; ++neuron) options.frequent.push_back({0, neuron});
+  options.pinned_share = {0.75, 0.25, 0.0};
+  NeuronCache cache({1, 100, 4, kNeuronBytes}, options);
+  EXPECT_EQ(cache.n_pins(), 6);
+  for (int neuron = 0; neuron < 6; ++neuron) use(cache, {0, neuron});
+  for (int neuron = 50; neuron < 90; ++neuron) use(cache, {0, neuron});
+  for (int neuron = 0; neuron < 6; ++neuron) EXPECT_TRUE(cache.is_resident({0, neuron}));
+  // Those that are no longer pinned stay until there is need for their places, and go first.
+  EXPECT_TRUE(cache.set_batch(2).empty());
+  EXPECT_EQ(cache.n_pins(), 2);
+  EXPECT_TRUE(cache.is_resident({0, 5}));
+  for (int neuron = 50; neuron < 54; ++neuron) EXPECT_FALSE(use(cache, {0, neuron}));
+  for (int neuron = 2; neuron < 6; ++neuron) EXPECT_FALSE(cache.is_resident({0, neuron}));
+  EXPECT_TRUE(cache.is_resident({0, 88}));
+  cache.set_batch(9);  // has the share of a batch of three
+  EXPECT_EQ(cache.n_pins(), 0);
+  cache.set_batch(1);
+  EXPECT_EQ(cache.n_pins(), 6);
+  for (int neuron = 2; neuron < 6; ++neuron) use(cache, {0, neuron});
+  for (int neuron = 50; neuron < 90; ++neuron) use(cache, {0, neuron});
+  for (int neuron = 0; neuron < 6; ++neuron) EXPECT_TRUE(cache.is_resident({0, neuron}));
+  cache.clear();
+  EXPECT_EQ(cache.resident_bytes(), 0u);
+}
+
 TEST(NeuronCache, P5PinningAloneKeepsNothingElse) {
   NeuronCacheOptions options = slots(4);
   for (int neuron = 0; neuron < 10; ++neuron) options.frequent.push_back({0, neuron});
-  options.pinned_share = 1.0;
+  options.pinned_share = {1.0};
   NeuronCache cache({1, 100, 4, kNeuronBytes}, options);
   for (int neuron = 0; neuron < 4; ++neuron) use(cache, {0, neuron});
   EXPECT_FALSE(use(cache, {0, 60}));
@@ -249,7 +276,7 @@ TEST(NeuronCache, P5PinningByFrequencyBeatsLruInACyclicScan) {
   for (int neuron = 0; neuron < 20; ++neuron) options.frequent.push_back({0, neuron});
   int64_t hits[2] = {};
   for (const bool is_pinned : {false, true}) {
-    options.pinned_share = is_pinned ? 1.0 : 0.0;
+    options.pinned_share = {is_pinned ? 1.0 : 0.0};
     NeuronCache cache(shape, options);
     for (int i = 0; i < 200; ++i) hits[is_pinned ? 1 : 0] += use(cache, {0, i % 20}) ? 1 : 0;
   }
@@ -533,7 +560,7 @@ TEST_P(NeuronCacheRandom, P5RandomUsesAreThoseOfANaiveCache) {
     const NeuronCacheShape shape = {3, 41, cluster_neurons, kNeuronBytes};
     NeuronCacheOptions options = slots(n_slots);
     if (seed % 4 != 0) options.hot_share = {0.1, 0.3, 0.6, 1.0};
-    options.pinned_share = pinned_share;
+    options.pinned_share = {pinned_share};
     for (int i = 0; i < 3 * 41; ++i) options.frequent.push_back({i % 3, i / 3});
     RandomUses uses(seed, shape, options);
     uses.run(2000);

@@ -256,6 +256,7 @@ void add_parts(const TokenGroup& group, int worker) {
 
 // Tells the source all neurons that the group needs, segment after segment, as one list.
 void tell_wanted(const TokenGroup& group) {
+  group.ffn.source->begin(group.n);
   for (int segment = 0; segment < group.n_segments(); ++segment) {
     group.ffn.source->want(group.ffn.index, group.live_of(segment));
   }

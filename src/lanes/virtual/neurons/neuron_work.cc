@@ -103,7 +103,7 @@ void NeuronWork::make_cache() {
   }
   if (!plan_.has_cache()) {
     options.frequent = frequent();
-    options.pinned_share = 1.0;
+    options.pinned_share = {1.0};
   }
   cache_.emplace(shape, options);
   preload();

@@ -149,10 +149,16 @@ void NeuronStream::make_cache() {
   how.capacity_bytes = how.fixed_bytes + n_slots * place_bytes_;
   // Some places are never pinned: there segments of other neurons take turns.
   const uint64_t n_most_pins = n_slots - std::min(n_slots, least_slots(shape));
-  const auto n_pins = static_cast<uint64_t>(options_.pinned_share * static_cast<double>(n_slots));
   if (options_.heat != nullptr && n_slots < n_all) {
-    how.frequent = options_.heat->hottest(std::min(n_pins, n_most_pins));
-    how.pinned_share = 1.0;
+    const auto n = static_cast<double>(n_slots);
+    uint64_t n_hottest = 0;
+    for (const double share : options_.pinned_share) {
+      const uint64_t n_pins = std::min(static_cast<uint64_t>(share * n), n_most_pins);
+      n_hottest = std::max(n_hottest, n_pins);
+      // Half a place more, so that rounding takes none away.
+      how.pinned_share.push_back((static_cast<double>(n_pins) + 0.5) / n);
+    }
+    how.frequent = options_.heat->hottest(n_hottest);
   }
   cache_ = std::make_unique<NeuronCache>(cache_shape(shape, place_bytes_), how);
   places_ = PageBuffer(n_slots * place_bytes_);
@@ -191,6 +197,14 @@ void NeuronStream::choose_gap() {
 }
 
 size_t NeuronStream::bytes() const { return cache_->capacity_bytes(); }
+
+void NeuronStream::begin(int n_tokens) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  TROIKA_ASSERT(n_wanted_ == 0);
+  if (n_tokens == n_tokens_) return;
+  n_tokens_ = n_tokens;
+  cache_->set_batch(n_tokens);  // moves nothing, as there is no hot region
+}
 
 void NeuronStream::want(int ffn, std::span<const uint32_t> neurons) {
   const std::lock_guard<std::mutex> lock(mutex_);

@@ -194,7 +194,7 @@ TEST_P(NeuronStreams, P5TheHottestAreThereFromTheStartAndStay) {
   counted.set_tokens(2000);
   heat = &counted;
   for (const double share : {0.0, 0.5, 1.0}) {
-    pinned_share = share;
+    pinned_share = {share};
     const auto stream = stream_over(model, 600);
     for (int ffn = 0; ffn < kFfns; ++ffn) EXPECT_EQ(use(*stream, model, ffn, hot), 0);
     EXPECT_EQ(stream->counters().cache.misses, 0);
@@ -216,6 +216,30 @@ TEST_P(NeuronStreams, P5TheHottestAreThereFromTheStartAndStay) {
     EXPECT_EQ(stream->problem(), "");
     EXPECT_LE(stream->cache().most_resident_bytes(), stream->bytes());
   }
+}
+
+TEST_P(NeuronStreams, P4PinsFollowTheTokensThatAreComputedTogether) {
+  const RandomFfns model(Type::kQ4_0, 1024);
+  weights::NeuronHeat counted(kFfns, kNeurons);
+  for (uint64_t ffn = 0; ffn < kFfns; ++ffn) {
+    for (uint32_t i = 0; i < kNeurons; ++i) {
+      counted.counts(ffn)[i] = static_cast<uint32_t>(random_bits(10 + ffn, i) % 1000);
+    }
+  }
+  counted.set_tokens(2000);
+  heat = &counted;
+  pinned_share = {0.25, 0.1, 0.0};
+  const auto stream = stream_over(model, 600);
+  const auto n_slots = static_cast<double>(stream->cache().n_slots());
+  for (uint64_t round = 0; round < 40; ++round) {
+    const int n_tokens = 1 + static_cast<int>(random_bits(3, round) % 5);
+    const int ffn = static_cast<int>(round % kFfns);
+    ASSERT_EQ(use(*stream, model, ffn, random_neurons(round, 0.15 * n_tokens), 2, n_tokens), 0);
+    const double share = pinned_share[std::min<size_t>(size_t(n_tokens), 3) - 1];
+    EXPECT_EQ(stream->cache().n_pins(), static_cast<int64_t>(share * n_slots)) << n_tokens;
+  }
+  EXPECT_EQ(stream->problem(), "");
+  EXPECT_LE(stream->cache().most_resident_bytes(), stream->bytes());
 }
 
 TEST_P(NeuronStreams, P10ShortReadsGoOnWhereTheyEnded) {

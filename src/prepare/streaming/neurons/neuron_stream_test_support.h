@@ -107,7 +107,7 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
 
   // Uses neurons as an op does. Returns how many of them had other bytes than the model's.
   int use(NeuronStream& stream, const RandomFfns& model, int ffn, const std::vector<uint32_t>& live,
-          int n_workers = 1) {
+          int n_workers = 1, int n_tokens = 1) {
     weights::NeuronSource& source = *stream.ffns()[static_cast<size_t>(ffn)].source;
     const int n_segments = weights::n_segments(kNeurons);
     std::vector<std::span<const uint32_t>> of_segment;
@@ -119,6 +119,7 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
           std::span(live).subspan(size_t(begin - live.begin()), size_t(at - begin)));
     }
     EXPECT_TRUE(source.reads_ahead());
+    source.begin(n_tokens);
     for (const std::span<const uint32_t> neurons : of_segment) source.want(ffn, neurons);
     std::atomic<int> ticket = 0, n_wrong = 0, sum_of_segments = 0;
     const auto work = [&] {
@@ -162,7 +163,7 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
   std::string path;                            // the side file
   decltype(NeuronStreamOptions::spoil) spoil;  // does what a faulty disk does
   const weights::NeuronHeat* heat = nullptr;
-  double pinned_share = 0.0;
+  std::vector<double> pinned_share;
   std::optional<uint64_t> gap_bytes;
 };
 
