@@ -16,7 +16,7 @@ set(troika_alone
     src/convert/family_gemma.cc
     src/lanes/virtual/virtual_lane_test.cc
     src/lanes/virtual/virtual_phone_test.cc
-    src/papers/reproduce_sd.cc
+    src/papers/sd/reproduce_sd.cc
     src/engine/sampler.cc
     src/engine/session_step_test.cc)
 foreach(path IN LISTS troika_alone)

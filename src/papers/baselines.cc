@@ -11,7 +11,7 @@
 #include "measure/simulate.h"
 #include "papers/figures.h"
 #include "papers/given.h"
-#include "papers/npu_runs.h"
+#include "papers/npu/npu_runs.h"
 
 namespace troika::papers {
 namespace {

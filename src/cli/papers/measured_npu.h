@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/engine.h"
-#include "papers/measure_npu.h"
+#include "papers/npu/measure_npu.h"
 
 namespace troika::cli {
 

@@ -13,9 +13,9 @@
 #include "cli/papers/reports.h"
 #include "papers/hetero/hetero_runs.h"
 #include "papers/hetero/reproduce_hetero.h"
+#include "papers/npu/reproduce_npu.h"
 #include "papers/power/reproduce_power.h"
-#include "papers/reproduce_npu.h"
-#include "papers/reproduce_sd.h"
+#include "papers/sd/reproduce_sd.h"
 #include "papers/shadow/reproduce_shadow.h"
 
 namespace troika::cli {

@@ -11,8 +11,8 @@
 #include "base/timeline.h"
 #include "base/trace.h"
 #include "papers/hetero/measure_hetero.h"
-#include "papers/measure_npu.h"
 #include "papers/micro/micro.h"
+#include "papers/npu/measure_npu.h"
 #include "papers/test_rows.h"
 
 namespace troika::cli {

@@ -9,7 +9,7 @@
 #include "papers/figures.h"
 #include "papers/given.h"
 #include "papers/hetero/hetero_runs.h"
-#include "papers/npu_runs.h"
+#include "papers/npu/npu_runs.h"
 
 namespace troika::papers {
 namespace {

@@ -1,4 +1,4 @@
-#include "papers/scripted_drafts.h"
+#include "papers/sd/scripted_drafts.h"
 
 #include <algorithm>
 #include <cmath>

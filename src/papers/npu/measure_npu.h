@@ -8,7 +8,7 @@
 
 #include "base/progress.h"
 #include "lanes/shadow_area.h"
-#include "papers/reproduce_npu.h"
+#include "papers/npu/reproduce_npu.h"
 #include "prepare/options.h"
 
 namespace troika::papers {

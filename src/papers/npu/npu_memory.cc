@@ -1,8 +1,8 @@
-#include "papers/npu_memory.h"
+#include "papers/npu/npu_memory.h"
 
 #include "base/units.h"
 #include "engine/engine.h"
-#include "papers/npu_runs.h"
+#include "papers/npu/npu_runs.h"
 #include "schedule/shadow.h"
 #include "schedule/shared_graphs.h"
 

@@ -1,4 +1,4 @@
-#include "papers/reproduce_sd.h"
+#include "papers/sd/reproduce_sd.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include "engine/session.h"
 #include "lanes/virtual/virtual_machine.h"
 #include "measure/simulate.h"
-#include "papers/npu_runs.h"
-#include "papers/sd_runs.h"
+#include "papers/npu/npu_runs.h"
+#include "papers/sd/sd_runs.h"
 #include "tests/support/repository.h"
 
 namespace troika::papers {

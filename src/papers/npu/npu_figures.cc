@@ -1,4 +1,4 @@
-#include "papers/npu_figures.h"
+#include "papers/npu/npu_figures.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "papers/npu_memory.h"
+#include "papers/npu/npu_memory.h"
 
 namespace troika::papers {
 namespace {
@@ -46,6 +46,20 @@ double input(const TestRows& rows, const std::string& id, const std::string& nam
     if (value.name == name) return (value.low + value.high) / 2.0;
   }
   throw Error(fmt::format("The published row '{}' has no value '{}'.", id, name));
+}
+
+// Returns how long a prompt takes in a run of llm.npu's stack, or of PowerInfer-2 with all weights
+// in memory.
+double prompt_s(NpuRuns& runs, PowerRuns& rivals, const plan::FigureCall& call) {
+  if (!call.has("run") || call.text("run") != "powerinfer-2") {
+    return runs.result(npu_run_of(call)).prefill.seconds;
+  }
+  PowerRun run;
+  run.model = call.text("model");
+  run.ffn_share = 1.0;
+  run.n_prompt = call.count("tokens");
+  if (call.has("phone")) run.phone = call.text("phone");
+  return rivals.result(run).rate.seconds;
 }
 
 double prompt_percent(NpuRuns& runs, const TestRows& rows, const plan::FigureCall& call) {
@@ -90,26 +104,27 @@ void add_figures_of_memory(const std::string& folder, Figures* figures) {
 
 }  // namespace
 
-void add_npu_figures(NpuRuns& runs, const TestRows& rows, Figures* figures) {
+void add_npu_figures(NpuRuns& runs, PowerRuns& rivals, const TestRows& rows, Figures* figures) {
   const auto add = [&](const char* name, auto figure_of) {
     figures->add(name, {"model", "tokens", "run", "prune", "phone"},
                  [&runs, figure_of](const plan::FigureCall& call) {
                    return figure_of(runs.result(npu_run_of(call)));
                  });
   };
-  add("prompt s", [](const NpuResult& r) { return r.prefill.seconds; });
+  figures->add(
+      "prompt s", {"model", "tokens", "run", "prune", "phone"},
+      [&runs, &rivals](const plan::FigureCall& call) { return prompt_s(runs, rivals, call); });
   add("prompt rate", [](const NpuResult& r) { return r.prefill.tokens_per_s(); });
   add("prompt joules", [](const NpuResult& r) { return r.prefill.joules; });
   add("ms the NPU is busy",
       [](const NpuResult& r) { return kMsPerS * r.npu_busy * r.prefill.seconds; });
   add("percent the NPU waits", [](const NpuResult& r) { return kPercent * (1.0 - r.npu_busy); });
-  // Adds the figure "prompt speedup": the time on one processor divided by the time on both.
+  // Adds the figure "prompt speedup": the time of another run divided by that of the whole system.
   figures->add("prompt speedup", {"model", "tokens", "run", "phone"},
-               [&runs](const plan::FigureCall& call) {
+               [&runs, &rivals](const plan::FigureCall& call) {
                  plan::FigureCall ours = call;
                  ours.with.erase("run");
-                 return runs.result(npu_run_of(call)).prefill.seconds /
-                        runs.result(npu_run_of(ours)).prefill.seconds;
+                 return prompt_s(runs, rivals, call) / prompt_s(runs, rivals, ours);
                });
   figures->add("prompt percent of a task", {"model", "run", "task", "prompt row", "answer row"},
                [&](const plan::FigureCall& call) { return prompt_percent(runs, rows, call); });

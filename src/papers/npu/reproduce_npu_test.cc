@@ -1,4 +1,4 @@
-#include "papers/reproduce_npu.h"
+#include "papers/npu/reproduce_npu.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "machines/phone_setup.h"
-#include "papers/npu_memory.h"
-#include "papers/npu_runs.h"
+#include "papers/npu/npu_memory.h"
+#include "papers/npu/npu_runs.h"
 #include "tests/support/repository.h"
 
 namespace troika::papers {

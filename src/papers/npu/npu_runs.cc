@@ -1,4 +1,4 @@
-#include "papers/npu_runs.h"
+#include "papers/npu/npu_runs.h"
 
 #include "machines/phone_setup.h"
 #include "papers/given.h"

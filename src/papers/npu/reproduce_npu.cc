@@ -1,4 +1,4 @@
-#include "papers/reproduce_npu.h"
+#include "papers/npu/reproduce_npu.h"
 
 #include <fmt/format.h>
 
@@ -10,21 +10,22 @@
 #include "papers/baselines.h"
 #include "papers/figures.h"
 #include "papers/given.h"
-#include "papers/npu_figures.h"
-#include "papers/npu_runs.h"
+#include "papers/npu/npu_figures.h"
+#include "papers/npu/npu_runs.h"
 
 namespace troika::papers {
 namespace {
 
 constexpr const char* kAblated[] = {"qwen1.5-1.8b", "gemma-2b", "llama-2-7b"};
-constexpr const char* kEngines[] = {"MLC", "llama.cpp", "MNN", "TFLite"};
+constexpr const char* kEngines[] = {"MLC", "llama.cpp", "MNN", "TFLite", "PowerInfer-V2"};
 constexpr int kPromptSamples = 8;  // counts lengths that are taken from a task's range of lengths
 // Names constants that no published row fixes, and that much depends on.
 constexpr std::string_view kDeclared[] = {"cpu.vector_gflops", "cpu.launch_us", "npu.int8_tops"};
 constexpr double kNoLimitGb = 1000.0;  // lets an NPU hold any model
-// Name lists of rows: those of all engines, and those of llm.npu among them.
+// Name lists of rows: those of all engines, and among them those of llm.npu, and of PowerInfer-2.
 constexpr const char* kAllTasks = "whole tasks";
 constexpr const char* kOurs = "whole tasks of llm.npu";
+constexpr const char* kRivals = "whole tasks of PowerInfer-2";
 
 // Returns the task of a row: "LongBench 2wiki" behind the model's name.
 std::string task_of(const plan::PublishedRow& row) {
@@ -38,11 +39,13 @@ class Reproduction {
       : folder_(folder),
         given_(folder.path, "llm.npu"),
         runs_(folder.path, constants),
+        rivals_(folder.path),
         rows_(folder) {}
 
   TestReport run() {
     add_table5();
-    add_npu_figures(runs_, rows_, &figures_);
+    add_rivals();
+    add_npu_figures(runs_, rivals_, rows_, &figures_);
     add_figures_of_speedups();
     add_figures_of_tasks();
     add_rows(plan::read_simulated(folder_.path + "/simulated/llm.npu.json"), figures_, &rows_);
@@ -86,6 +89,20 @@ class Reproduction {
     return mean;
   }
 
+  // Returns the same of PowerInfer-2, with all weights in memory.
+  Cell rival_cell(const char* known, const TaskLengths& lengths) {
+    PowerRun run;
+    run.model = known;
+    run.ffn_share = 1.0;
+    Cell mean;
+    mean.decode_s = lengths.output / rivals_.result(run).tokens_per_s();
+    for (const int n_prompt : lengths.prompts(kPromptSamples)) {
+      run.n_prompt = n_prompt;
+      mean.prefill_s += rivals_.result(run).rate.seconds / kPromptSamples;
+    }
+    return mean;
+  }
+
   // Says what a figure would be if the NPU's memory had no limit, where that changes it (N9).
   std::string limit_text(const char* known, const TaskLengths& lengths, const std::string& name) {
     NpuRun run;
@@ -104,17 +121,34 @@ class Reproduction {
       const char* known = known_npu_model(row.configuration);
       if (known == nullptr) continue;
       const TaskLengths lengths = task_lengths(row);
-      const Cell ours = cell(known, lengths);
-      for (const plan::PublishedValue& value : row.values) {
-        TestRow& added = rows_.add(
-            row, value, "llm.npu, whole tasks (Table 5)", TestKind::kValue, ours.of(value.name),
-            fmt::format("{}, {}, {:g} to {:g} tokens, then {:g}{}", known, task_of(row),
-                        lengths.shortest_prompt, lengths.longest_prompt, lengths.output,
-                        limit_text(known, lengths, value.name)));
-        added.reason = given_.why_not_counted(row.id);
-        if (value.name == "prefill") added.part = TestSubject::kPrompt;
-        if (value.name == "decode") added.part = TestSubject::kDecode;
-      }
+      add_cell(row, known, "llm.npu, whole tasks (Table 5)", cell(known, lengths),
+               [&](const std::string& name) { return limit_text(known, lengths, name); });
+    }
+  }
+
+  void add_rivals() {
+    for (const plan::PublishedRow* row : listed(kRivals)) {
+      const char* known = known_npu_model(row->configuration);
+      if (known == nullptr) continue;
+      add_cell(*row, known, "PowerInfer-2, whole tasks (Table 5)",
+               rival_cell(known, task_lengths(*row)),
+               [](const std::string&) { return ", all weights in memory"; });
+    }
+  }
+
+  template <typename Note>
+  void add_cell(const plan::PublishedRow& row, const char* known, const char* group,
+                const Cell& simulated, Note note) {
+    const TaskLengths lengths = task_lengths(row);
+    for (const plan::PublishedValue& value : row.values) {
+      TestRow& added =
+          rows_.add(row, value, group, TestKind::kValue, simulated.of(value.name),
+                    fmt::format("{}, {}, {:g} to {:g} tokens, then {:g}{}", known, task_of(row),
+                                lengths.shortest_prompt, lengths.longest_prompt, lengths.output,
+                                note(value.name)));
+      added.reason = given_.why_not_counted(row.id);
+      if (value.name == "prefill") added.part = TestSubject::kPrompt;
+      if (value.name == "decode") added.part = TestSubject::kDecode;
     }
   }
 
@@ -277,6 +311,7 @@ class Reproduction {
   const PhoneFolder& folder_;
   Given given_;
   NpuRuns runs_;
+  PowerRuns rivals_;
   TestRows rows_;
   Figures figures_;
 };

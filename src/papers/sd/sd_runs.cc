@@ -1,4 +1,4 @@
-#include "papers/sd_runs.h"
+#include "papers/sd/sd_runs.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 #include "lanes/virtual/virtual_phone.h"
 #include "machines/phone_prompts.h"
 #include "papers/given.h"
-#include "papers/scripted_drafts.h"
+#include "papers/sd/scripted_drafts.h"
 
 namespace troika::papers {
 namespace {

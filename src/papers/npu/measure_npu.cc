@@ -1,4 +1,4 @@
-#include "papers/measure_npu.h"
+#include "papers/npu/measure_npu.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "papers/reproduce_sd.h"
+#include "papers/sd/reproduce_sd.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "papers/figures.h"
 #include "papers/given.h"
-#include "papers/sd_runs.h"
+#include "papers/sd/sd_runs.h"
 #include "prepare/plan/make_plan.h"
 #include "schedule/shared_graphs.h"
 
