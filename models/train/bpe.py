@@ -9,6 +9,8 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 
+import gguf
+
 SPECIAL = ("<s>", "</s>", "<|system|>", "<|user|>", "<|assistant|>", "<|unused|>")
 BOS, EOS, SYSTEM, USER, ASSISTANT = range(5)
 
@@ -149,3 +151,8 @@ class Tokenizer:
     def load(path):
         with open(path, encoding="utf-8") as f:
             return Tokenizer([m.split(" ") for m in json.load(f)["merges"]])
+
+    @staticmethod
+    def of_file(path):
+        """The tokenizer of a GGUF file."""
+        return Tokenizer([m.split(" ") for m in gguf.Reader(path).metadata["tokenizer.ggml.merges"]])

@@ -156,7 +156,7 @@ def load_gguf(path):
     )  # fmt: skip
     model = Model(config)
     model.load_state_dict({k: torch.from_numpy(f.tensors[gguf_name(k)].copy()) for k in model.state_dict()})
-    return model.eval(), bpe.Tokenizer([x.split(" ") for x in m["tokenizer.ggml.merges"]])
+    return model.eval(), bpe.Tokenizer.of_file(path)
 
 
 def main():

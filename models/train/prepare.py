@@ -1,6 +1,7 @@
 """Data preparation: a folder of texts in, a folder of training tokens and held-out texts out.
 
     python3 prepare.py DATA OUT [--tasks 80000] [--vocab 4096] [--seed 1]
+    python3 prepare.py DATA OUT --tokenizer ../troika-silu-q8_0.gguf
 
 OUT gets tokenizer.json, train.npz, manifest.json and held_out/ (books, stories.json, tasks.jsonl).
 """
@@ -103,16 +104,18 @@ def write_held_out(folder, corpus, examples):
         f.writelines(json.dumps(e) + "\n" for e in examples)
 
 
-def prepare(data, out, n_tasks=80000, n_vocab=4096, seed=1, per_kind=100, limit=None):
-    """limit: keeps only so many characters of books and of stories (for tests)."""
+def prepare(data, out, n_tasks=80000, n_vocab=4096, seed=1, per_kind=100, limit=None, tokenizer=None):
+    """limit: keeps only so many characters of books and of stories (for tests). tokenizer: that of a model which is
+    to be trained on; without one it is trained too."""
     out.mkdir(parents=True, exist_ok=True)
     rng = random.Random(seed)
     corpus = text.Corpus(data)
     books, stories = list(corpus.books.values()), corpus.stories
     if limit:
         books, stories = [b[: limit // len(books)] for b in books], stories[: limit // 800]
-    samples = [tasks.prompt_of(k, c, t[0][0]) for k, c, t, _ in tasks.generate(random.Random(seed), 1500)]
-    tokenizer = bpe.Tokenizer(bpe.train([*books, *stories, *samples], n_vocab))
+    if tokenizer is None:
+        samples = [tasks.prompt_of(k, c, t[0][0]) for k, c, t, _ in tasks.generate(random.Random(seed), 1500)]
+        tokenizer = bpe.Tokenizer(bpe.train([*books, *stories, *samples], n_vocab))
     tokenizer.save(out / "tokenizer.json")
     print(f"tokenizer: {len(tokenizer.tokens)} tokens", flush=True)
 
@@ -164,8 +167,10 @@ def main():
     p.add_argument("--vocab", type=int, default=4096)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--limit", type=int, help="characters of books and of stories, for a quick trial")
+    p.add_argument("--tokenizer", type=Path, help="a GGUF file whose tokenizer to take")
     a = p.parse_args()
-    prepare(a.data, a.out, a.tasks, a.vocab, a.seed, limit=a.limit)
+    tokenizer = bpe.Tokenizer.of_file(a.tokenizer) if a.tokenizer else None
+    prepare(a.data, a.out, a.tasks, a.vocab, a.seed, limit=a.limit, tokenizer=tokenizer)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ except ImportError:
     torch = None
 
 import bpe
+import distant
 import gguf
 import stories
 import tasks
@@ -145,6 +146,58 @@ class Tasks(unittest.TestCase):
             sides.append(drawn)
         self.assertEqual(sides[0] & sides[1], set())
         self.assertGreater(len(sides[1]), 1000)
+
+
+class DistantRows(unittest.TestCase):
+    SIZE = 1600
+
+    def rows(self, seed=4):
+        rng = random.Random(seed)
+        book = " ".join(sentence(rng) for _ in range(600))
+        tokenizer = bpe.Tokenizer(bpe.train([book], 800))
+        v = values.Values(rng, held_out=False)
+        return distant.DistantRows(v, tokenizer, distant.Books(tokenizer.encode(book), tokenizer)), tokenizer
+
+    def test_what_is_asked_stands_far_before(self):
+        rows, tokenizer = self.rows()
+        for kind in ("pairs", "needles"):
+            n_answers = 0
+            for _ in range(20):
+                tokens, weights = getattr(rows, kind)(self.SIZE)
+                self.assertEqual((len(tokens), len(weights), tokens[0]), (self.SIZE, self.SIZE, bpe.BOS))
+                learned = weights == distant.ANSWER_WEIGHT
+                starts = np.flatnonzero(learned & ~np.roll(learned, 1))
+                for start in starts:
+                    end = start + int(np.argmax(tokens[start:] == bpe.EOS))
+                    answer = tokenizer.decode(tokens[start:end].tolist()).strip()
+                    context = tokenizer.decode(tokens[: starts[0]].tolist()).rsplit("Question:", 1)[0]
+                    self.assertIn(answer, context)
+                n_answers += len(starts)
+            self.assertGreater(n_answers, 20, kind)
+
+    def test_copies_are_learned_where_they_come_again(self):
+        rows, _ = self.rows()
+        tokens, weights = rows.copies(3000)
+        self.assertEqual((len(tokens), len(weights)), (3000, 3000))
+        self.assertTrue(0 < weights.mean() < 1)
+
+    def test_examples_fit_and_are_held_out(self):
+        rows, tokenizer = self.rows()
+        v = values.Values(random.Random(9), held_out=True)
+        found = list(distant.examples(v, tokenizer, rows.books, self.SIZE, 8))
+        self.assertEqual({e["kind"] for e in found}, {"pairs", "needles", "copies"})
+        for e in found:
+            self.assertLessEqual(len(tokenizer.encode(e["prompt"])), self.SIZE)
+            if e["kind"] == "copies":
+                self.assertTrue(e["prompt"].startswith(e["answer"]))
+                continue
+            self.assertIn(e["answer"], e["prompt"].rsplit("Question:", 1)[0])
+            self.assertTrue(values.is_held_out(e["answer"]) or " " in e["answer"], e["answer"])
+
+    def test_the_same_seed_gives_the_same_rows(self):
+        one, other = self.rows()[0], self.rows()[0]
+        for kind in ("pairs", "needles", "copies", "book"):
+            self.assertEqual(getattr(one, kind)(300)[0].tolist(), getattr(other, kind)(300)[0].tolist())
 
 
 class ToldStories(unittest.TestCase):
@@ -302,6 +355,7 @@ class WholeRecipe(unittest.TestCase):
             self.assertLess(sum(e["active"] for e in log[-10:]) / 10, 0.2)
             self.check_parts(make_models, d, command)
             self.check_resume(d)
+            self.check_lengthening(d)
 
     def check_held_out(self, prepared):
         """No value of a held-out task stands in what is trained on."""
@@ -363,6 +417,24 @@ class WholeRecipe(unittest.TestCase):
             self.assertTrue(torch.equal(x, states[1]["mean"][key]), key)
         steps = [json.loads(x)["step"] for x in (d / "halves/log.jsonl").read_text().splitlines()]
         self.assertEqual(steps, list(range(1, 17)))
+
+    def check_lengthening(self, d):
+        """A file is trained on for twice as many positions, and is a file again."""
+        import export
+        import lengthen
+
+        given = d / "out/models/troika-silu-q8_0.gguf"
+        options = [str(given), str(d / "fresh/prepared"), str(d / "far"), "--context", "2048", "--steps", "3"]
+        options += ["--batch", "2048", "--makers", "2", "--examples", "1"]
+        lengthen.Lengthening(lengthen.parse(options)).run()
+        model, state = export.load_checkpoint(d / "far/model.pt")
+        self.assertEqual((model.config.context, state["step"]), (2048, 3))
+        before = export.load_gguf(given)[0].state_dict()
+        self.assertTrue(any(not torch.equal(x, before[k]) for k, x in model.state_dict().items()))
+        seen = json.loads((d / "far/held_out.json").read_text())
+        for key in ("match_512", "match_2048", "copy_nats_2048"):
+            self.assertIn(key, seen["before"])
+            self.assertIn(key, seen["after"])
 
 
 if __name__ == "__main__":
