@@ -212,6 +212,25 @@ TEST_F(BatcherTest, APromptOfSeveralAnswersIsReadOnce) {
   EXPECT_EQ(batcher.statistics().most_together, 4);
 }
 
+TEST_F(BatcherTest, AnswersOfDifferentOwnersShareNoPrompt) {
+  Batcher batcher(*tiny_.engine);
+  std::vector<int> numbers;
+  for (const cache::Owner owner : {1, 2, 1, 0}) {
+    AnswerRequest asked = request(tokens(60), 5);
+    asked.owner = owner;
+    numbers.push_back(batcher.submit(std::move(asked)));
+  }
+  while (batcher.step()) {
+  }
+  std::vector<engine::Generated> answers;
+  for (const int number : numbers) answers.push_back(batcher.take(number));
+  EXPECT_EQ(answers[0].n_computed, 60);
+  EXPECT_EQ(answers[1].n_computed, 60);
+  EXPECT_EQ(answers[2].n_computed, 0);
+  EXPECT_EQ(answers[3].n_computed, 60);
+  for (const engine::Generated& answer : answers) EXPECT_EQ(answer.tokens, answers[0].tokens);
+}
+
 // Each answer goes on by itself from what they share, also where one of them ends before the
 // others.
 TEST_F(BatcherTest, AnswersToOnePromptAreThoseThatTheirSeedsGiveAlone) {

@@ -121,6 +121,22 @@ class NeuronPlans : public testing::Test {
   Options options_;
 };
 
+TEST_F(NeuronPlans, P4PinsThatAreGivenStandInThePlan) {
+  count();
+  options_.memory.limit_bytes = limit_of(0.5);
+  options_.ffn.form = plan::FfnForm::kByNeuron;
+  options_.ffn.pinned_percent = {60, 30, 0};
+  const plan::StreamedNeurons few = planned(50.0, 2000.0).ffn.planned.value();
+  EXPECT_EQ(plan::pins_by_tokens(few), (std::vector<int>{60, 30, 0, 0}));
+  // More pins make steps of several sequences another time, at a law that is theirs.
+  EXPECT_NE(few.batches[1].forecast.ms, few.batches[2].forecast.ms);
+  options_.ffn.pinned_percent = {60, 50, 40, 30, 20, 10};
+  const plan::StreamedNeurons many = planned(50.0, 2000.0).ffn.planned.value();
+  EXPECT_EQ(plan::pins_by_tokens(many), options_.ffn.pinned_percent);
+  options_.ffn.pinned_percent.assign(65, 1);
+  EXPECT_THROW(engine::Engine{options_}, UsageError);
+}
+
 TEST_F(NeuronPlans, P8AFileRunsAsTheSameSwitchesByHandDo) {
   count();
   options_.memory.limit_bytes = limit_of(0.5);

@@ -196,6 +196,22 @@ TEST_F(NeuronPredictors, P13LlmFlashHasThePredictorsBitsAndReadsNothingAhead) {
   EXPECT_THROW(take_neuron_stage(&flash), UsageError);
 }
 
+TEST_F(NeuronPredictors, P13WhatLlmFlashLacksIsSaidOfTheOptionThatWasGiven) {
+  Options flash = options_;
+  flash.phone.neurons.system = plan::NeuronSystem::kFlash;
+  take_neuron_stage(&flash);
+  const std::string lacks = test::message_of<Error>([&] { const Engine engine(flash); });
+  EXPECT_NE(lacks.find("There is no predictor"), std::string::npos) << lacks;
+  EXPECT_NE(lacks.find("‹neurons›"), std::string::npos) << lacks;
+  EXPECT_EQ(lacks.find("‹neuron-predictor›"), std::string::npos) << lacks;
+  // By output no neuron is predicted, so nothing is missed.
+  Options by_output = options_;
+  by_output.ffn.form = plan::FfnForm::kByOutput;
+  by_output.phone.neurons.system = plan::NeuronSystem::kFlash;
+  take_neuron_stage(&by_output);
+  EXPECT_NO_THROW(Engine{by_output});
+}
+
 TEST_F(NeuronPredictors, P3AFileThatDoesNotFitIsASentence) {
   const auto problem = [&] {
     return test::message_of<Error>([&] { const Engine engine(predicting()); });

@@ -15,11 +15,19 @@ TEST(Median, IsTheMiddleOrBetweenTheMiddleTwo) {
 TEST(Percentile, IsTheValueOfTheNearestRank) {
   EXPECT_EQ(percentile({}, 0.5), 0.0);
   EXPECT_EQ(percentile({3.0}, 0.99), 3.0);
-  std::vector<double> values;
-  for (int i = 100; i >= 0; --i) values.push_back(i);
-  EXPECT_EQ(percentile(values, 0.0), 0.0);
-  EXPECT_EQ(percentile(values, 0.9), 90.0);
-  EXPECT_EQ(percentile(values, 1.0), 100.0);
+  const auto down_from = [](int n) {
+    std::vector<double> values;
+    for (int i = n; i > 0; --i) values.push_back(i);
+    return values;
+  };
+  EXPECT_EQ(percentile(down_from(10), 0.0), 1.0);
+  EXPECT_EQ(percentile(down_from(10), 0.5), 5.0);
+  EXPECT_EQ(percentile(down_from(10), 0.9), 9.0);
+  EXPECT_EQ(percentile(down_from(10), 1.0), 10.0);
+  // The last hundredth of few values is the last one.
+  EXPECT_EQ(percentile(down_from(8), 0.9), 8.0);
+  EXPECT_EQ(percentile(down_from(60), 0.99), 60.0);
+  EXPECT_EQ(percentile(down_from(200), 0.99), 198.0);
 }
 
 }  // namespace

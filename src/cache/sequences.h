@@ -13,7 +13,7 @@
 namespace troika::cache {
 
 // Says whose text a sequence holds. Texts of different owners take over nothing from each other, so
-// that nobody can tell from the time of an answer what others have asked.
+// that what is reused of prompts tells nobody what others have asked.
 using Owner = uint32_t;
 inline constexpr Owner kAnybody = 0;  // owns all texts where nobody is told apart
 

@@ -72,8 +72,7 @@ constexpr const char* kOfThisMachine[] = {
 // Is said where stages of PowerInfer-2's ablation do not differ.
 constexpr const char* kIdleStage =
     "--neurons is no more than --ffn by-neuron {}here: memory has room for all neurons, so none "
-    "are "
-    "read (see --memory)";
+    "are read (see --memory)";
 
 // Flags that concern prompts in int8 only.
 constexpr const char* kOfInt8[] = {"--int8",          "--int8-weights", "--weight-outliers",

@@ -44,8 +44,8 @@ void add_reads(Command& command, prepare::FfnChoice& ffn) {
       .add_option("--neuron-pins", ffn.pinned_percent,
                   "Where --memory has no room for all neurons: percent of the places that the "
                   "hottest keep for good, as 'troika neurons' counted them; the others go by who "
-                  "was used last. Several, as in 60,30,0: for one token, two and more that are "
-                  "computed together (default: 0, or the plan's)")
+                  "was used last. Several, as in 60,30,0: for steps of one token, of two, and of "
+                  "more, as several answers and drafts have (default: 0, or the plan's)")
       ->delimiter(',');
   command.add_flag(
       "!--no-neuron-ahead", ffn.reads_ahead,

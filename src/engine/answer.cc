@@ -55,6 +55,7 @@ Answer::Answer(const text::Tokenizer& tokenizer, const GenerateOptions& options,
   const auto n_tokens = static_cast<size_t>(is_limited ? options.most_tokens : kUsualTokens);
   result_.tokens.reserve(n_tokens);
   result_.text.reserve(n_tokens * kBytesOfToken);
+  result_.step_ms.reserve(n_tokens);
 }
 
 bool Answer::must_stop(const Session& session) {

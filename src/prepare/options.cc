@@ -14,6 +14,7 @@ namespace {
 constexpr int kMostThreads = 1024;
 // Smaller chunks would read all weights for too few tokens.
 constexpr int kLeastChunk = 32;
+constexpr size_t kMostPinSteps = 64;  // as many as a step has tokens at most
 
 constexpr const char* kLoads[] = {"auto", "map", "copy"};
 constexpr const char* kExpertReads[] = {"guessed", "by-route", "in-order"};
@@ -63,6 +64,12 @@ void check_prompts(const PromptChoice& prompts) {
 }
 
 void check_ffn(const Options& options) {
+  if (options.ffn.pinned_percent.size() > kMostPinSteps) {
+    throw UsageError(
+        fmt::format("‹neuron-pins› has {} numbers, for steps of one token and more; "
+                    "use {} at most.",
+                    options.ffn.pinned_percent.size(), kMostPinSteps));
+  }
   for (const int pinned : options.ffn.pinned_percent) {
     if (pinned >= 0 && pinned <= 100) continue;
     throw UsageError(fmt::format("‹neuron-pins› {} makes no sense; it is a percentage.", pinned));
@@ -188,6 +195,8 @@ void take_neuron_stage(Options* options) {
   }
   switch (stage) {
     case plan::NeuronSystem::kFlash:
+      if (ffn.form == plan::FfnForm::kByOutput) return;
+      ffn.is_predictor_of_stage = !ffn.has_predictor;
       ffn.has_predictor = true;
       ffn.gates = ffn.gates.value_or(plan::FfnGates::kInBundles);
       ffn.pipeline = ReadPipeline::kMatrix;

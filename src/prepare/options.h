@@ -118,8 +118,8 @@ struct FfnChoice {
   // Neurons that the next layer is likely to need are read while the disk is free (P2, P6).
   bool reads_ahead = true;
   // The percentages of places in memory that the hottest neurons have for good, by the number of
-  // tokens that are computed together: the first is for one token, the last for more (P4). The
-  // other places go to those used last (P5). Empty: the plan's, or none.
+  // tokens in a step: the first is for one token, the last for more (P4). The other places go to
+  // those used last (P5). Empty: the plan's, or none.
   std::vector<int> pinned_percent;
   // Neurons that lie at most so far apart in their file are read together; none: as the plan says,
   // or as suits the disk.
@@ -127,6 +127,7 @@ struct FfnChoice {
   // A predictor says which rows of the gate are computed (P3), where has_predictor is set or the
   // plan has one. may_predict = false forbids it.
   bool has_predictor = false;
+  bool is_predictor_of_stage = false;  // says that ‹neurons› asks for it, not the user
   bool may_predict = true;
   // What is known of that predictor, so that a plan counts its memory.
   std::optional<plan::FfnPredictor> predictor;

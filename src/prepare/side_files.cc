@@ -16,7 +16,9 @@ namespace {
 
 // Returns what somebody does who wants no predictor, by who asks for it.
 std::string way_without_predictor(const Options& options, bool is_of_plan) {
-  const std::string by_option(weights::NeuronPredictor::kLeaveOut);
+  const std::string by_option = options.ffn.is_predictor_of_stage
+                                    ? std::string("use another ‹neurons›, which asks for none")
+                                    : std::string(weights::NeuronPredictor::kLeaveOut);
   if (!is_of_plan) return by_option;
   const std::string by_plan = options.plan.file.empty() ? "run without the plan, which asks for it"
                                                         : "leave ‹plan› out, which asks for it";

@@ -52,6 +52,11 @@ TEST_F(Behaviour, JsonOfARun) {
   EXPECT_GT(j["prefill"]["tokens_per_s"], 0);
   EXPECT_GT(j["decode"]["tokens_per_s"], 0);
   EXPECT_GE(j["decode"]["tokens_per_step"], 1.0);
+  const json& steps = j["decode"]["step_ms"];
+  EXPECT_GT(steps["p50"], 0.0);
+  EXPECT_LE(steps["p50"], steps["p90"]);
+  EXPECT_LE(steps["p90"], steps["p99"]);
+  EXPECT_LE(steps["p99"], 1000.0 * j["decode"]["seconds"].get<double>());
 }
 
 TEST_F(Behaviour, StandardErrorHasTheTimingAndStandardOutputTheTextAlone) {

@@ -40,7 +40,8 @@ std::string streamed_neurons_text(const plan::Plan& plan) {
   const plan::StreamedNeurons& neurons = *plan.streamed_neurons;
   std::string text = fmt::format(
       "\nneurons, planned in {:.1f} ms for {}\n  {}\n  memory: {} of weights, {} of neurons: {} "
-      "of {} have places, {} % of them pinned\n  hardware: requests of {} B for a neuron, {} "
+      "of {} have places, {} % of them pinned in steps of one\n  hardware: requests of {} B for a "
+      "neuron, {} "
       "pipeline, neighbours {} are read together\n",
       neurons.planning_ms, bytes_text(neurons.budget_bytes), with_flags(neurons.reason),
       bytes_text(neurons.weight_bytes), bytes_text(neurons.neuron_bytes), neurons.n_places,

@@ -88,8 +88,8 @@ struct StreamedNeurons {
   bool operator==(const StreamedNeurons&) const = default;
 };
 
-// Returns the percentages of places that the hottest neurons have, by the number of tokens that are
-// computed together: the first is for one token, the last for more (P4).
+// Returns the percentages of places that the hottest neurons have, by the number of tokens in a
+// step: the first is for one token, the last for more (P4).
 std::vector<int> pins_by_tokens(const StreamedNeurons& neurons);
 // Throws UsageError where the plan's parts contradict each other.
 void check_streamed_neurons(const Plan& plan);

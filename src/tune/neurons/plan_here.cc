@@ -131,7 +131,8 @@ std::vector<plan::NeuronBatch> batches_of(const solve::NeuronProblem& problem,
   const solve::NeuronArrangement& arrangement = problem.arrangements[best.arrangement];
   const auto n_all = static_cast<double>(problem.law.n_neurons());
   if (n_all == 0) return batches;
-  for (int n = 1; n <= kMostPlannedSequences; ++n) {
+  const int n_most = std::max(kMostPlannedSequences, static_cast<int>(pins.size()));
+  for (int n = 1; n <= n_most; ++n) {
     const solve::NeuronLaw law = problem.law.of_sequences(n);
     plan::NeuronBatch batch = {n, law.n_live() / n_all};
     for (const solve::NeuronClass& one : law.classes) {

@@ -7,7 +7,7 @@
 // in their layer's order of heat; the cluster that was not used for the longest time makes room.
 // The cold one holds single neurons, which make room by the same rule, unless they are pinned
 // because they fire often. The share of the hot region, and that of pins, depend on the size of the
-// batch: the number of tokens that are computed together (P4).
+// batch: the number of tokens in a step (P4).
 #pragma once
 
 #include <cstdint>

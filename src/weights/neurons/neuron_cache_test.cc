@@ -560,7 +560,7 @@ TEST_P(NeuronCacheRandom, P5RandomUsesAreThoseOfANaiveCache) {
     const NeuronCacheShape shape = {3, 41, cluster_neurons, kNeuronBytes};
     NeuronCacheOptions options = slots(n_slots);
     if (seed % 4 != 0) options.hot_share = {0.1, 0.3, 0.6, 1.0};
-    options.pinned_share = {pinned_share};
+    options.pinned_share = {pinned_share, 0.5 * pinned_share, 0.0, 0.75 * pinned_share};
     for (int i = 0; i < 3 * 41; ++i) options.frequent.push_back({i % 3, i / 3});
     RandomUses uses(seed, shape, options);
     uses.run(2000);

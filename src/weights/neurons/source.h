@@ -29,11 +29,11 @@ class NeuronSource {
  public:
   virtual ~NeuronSource() = default;
 
-  // Says whether the source wants to be told beforehand. Then one worker calls `begin` for each
-  // group of tokens that are computed together, and `want` segment after segment, with the neurons
-  // that some token of the group needs, ascending.
+  // Says whether the source wants to be told beforehand. Then one worker calls `begin_step` where a
+  // step's tokens come to an FFN, and not for prompts. For each group of a few tokens it calls
+  // `want` segment after segment, with the neurons that some token of the group needs, ascending.
   virtual bool reads_ahead() const { return false; }
-  virtual void begin(int /*n_tokens*/) {}
+  virtual void begin_step(int /*n_tokens*/) {}
   virtual void want(int /*ffn*/, std::span<const uint32_t> /*neurons*/) {}
   // Returns the segment to compute as the i-th: the first whose neurons are there. May wait for
   // one. Each segment comes once.

@@ -256,7 +256,6 @@ void add_parts(const TokenGroup& group, int worker) {
 
 // Tells the source all neurons that the group needs, segment after segment, as one list.
 void tell_wanted(const TokenGroup& group) {
-  group.ffn.source->begin(group.n);
   for (int segment = 0; segment < group.n_segments(); ++segment) {
     group.ffn.source->want(group.ffn.index, group.live_of(segment));
   }
@@ -361,6 +360,9 @@ void run_neuron_ffn(const BoundOp& bound, const OpContext& context, int index, i
   std::atomic<int64_t>& tickets =
       context.counters[static_cast<ptrdiff_t>(index) * context.team.size()].n_begun;
   const int n_tokens = context.n_rows(bound);
+  weights::NeuronSource& source = *up.neurons->source;
+  const bool is_step = context.run.phase == plan::Phase::kStep;
+  if (worker == 0 && is_step && source.reads_ahead()) source.begin_step(n_tokens);
   int64_t first_ticket = 0;
   for (int first = 0; first < n_tokens; first += kNeuronTokens) {
     const TokenGroup group = {bound, context, *up.neurons, first,

@@ -26,8 +26,13 @@ NeuronStream::Counters NeuronStream::counters() const {
 
 std::string NeuronStream::text() const {
   const weights::BundleShape& shape = file_->layout().shape();
-  const std::string pins =
+  std::string pins =
       cache_->n_pins() > 0 ? fmt::format(", the {} hottest for good", cache_->n_pins()) : "";
+  if (options_.pinned_share.size() > 1) {
+    pins = ", the hottest for good as steps have tokens:";
+    for (const double share : options_.pinned_share) pins += fmt::format(" {:.0f}", 100.0 * share);
+    pins += " %";
+  }
   const std::string ahead =
       ahead_ == nullptr ? ""
                         : fmt::format(", {} of them for what is read ahead{}",

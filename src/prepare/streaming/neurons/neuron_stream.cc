@@ -198,11 +198,11 @@ void NeuronStream::choose_gap() {
 
 size_t NeuronStream::bytes() const { return cache_->capacity_bytes(); }
 
-void NeuronStream::begin(int n_tokens) {
+void NeuronStream::begin_step(int n_tokens) {
   const std::lock_guard<std::mutex> lock(mutex_);
   TROIKA_ASSERT(n_wanted_ == 0);
-  if (n_tokens == n_tokens_) return;
-  n_tokens_ = n_tokens;
+  if (n_tokens == n_step_tokens_) return;
+  n_step_tokens_ = n_tokens;
   cache_->set_batch(n_tokens);  // moves nothing, as there is no hot region
 }
 

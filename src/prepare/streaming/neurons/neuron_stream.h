@@ -37,8 +37,8 @@ struct NeuronStreamOptions {
   size_t most_bytes = 0;  // limits the memory that bytes() counts
   ReadPipeline pipeline = ReadPipeline::kCluster;
   // Says which neurons are hot; null where nobody knows. The hottest are read at the start, as many
-  // as there are places, and keep `pinned_share` of the places for good, by the number of tokens
-  // that are computed together: the first share is for one token, the last one for more.
+  // as there are places, and keep `pinned_share` of the places for good, by the number of tokens in
+  // a step: the first share is for one token, the last one for more. Prompts change no share.
   const weights::NeuronHeat* heat = nullptr;
   std::vector<double> pinned_share = {};
   bool keeps_neurons = true;  // if false, each layer reads all it needs
@@ -133,7 +133,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   };
 
   bool reads_ahead() const override { return true; }
-  void begin(int n_tokens) override;
+  void begin_step(int n_tokens) override;
   void want(int ffn, std::span<const uint32_t> neurons) override;
   int segment_of(int ffn, int i) override;
   void take(int ffn, int segment, std::span<const uint32_t> neurons,
@@ -190,7 +190,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   int ffn_ = 0;                         // the FFN at work
-  int n_tokens_ = 1;                    // counts those that the cache's shares are for
+  int n_step_tokens_ = 1;               // counts those that the cache's shares are for
   std::unique_ptr<NeuronAhead> ahead_;  // null: nothing is read ahead
   bool knows_heat_ = false;             // says that the first places of segments are the hottest
   uint64_t n_live_ = 0;      // counts the neurons that the last tokens needed of the FFN at work

@@ -232,9 +232,9 @@ TEST_P(NeuronStreams, P4PinsFollowTheTokensThatAreComputedTogether) {
   const auto stream = stream_over(model, 600);
   const auto n_slots = static_cast<double>(stream->cache().n_slots());
   for (uint64_t round = 0; round < 40; ++round) {
-    const int n_tokens = 1 + static_cast<int>(random_bits(3, round) % 5);
+    const int n_tokens = 1 + static_cast<int>(random_bits(3, round) % 17);
     const int ffn = static_cast<int>(round % kFfns);
-    ASSERT_EQ(use(*stream, model, ffn, random_neurons(round, 0.15 * n_tokens), 2, n_tokens), 0);
+    ASSERT_EQ(use(*stream, model, ffn, random_neurons(round, 0.05 * n_tokens), 2, n_tokens), 0);
     const double share = pinned_share[std::min<size_t>(size_t(n_tokens), 3) - 1];
     EXPECT_EQ(stream->cache().n_pins(), static_cast<int64_t>(share * n_slots)) << n_tokens;
   }

@@ -119,7 +119,7 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
           std::span(live).subspan(size_t(begin - live.begin()), size_t(at - begin)));
     }
     EXPECT_TRUE(source.reads_ahead());
-    source.begin(n_tokens);
+    source.begin_step(n_tokens);
     for (const std::span<const uint32_t> neurons : of_segment) source.want(ffn, neurons);
     std::atomic<int> ticket = 0, n_wrong = 0, sum_of_segments = 0;
     const auto work = [&] {
