@@ -197,6 +197,20 @@ TEST_F(Server, HoldsAnswersToGrammars) {
   EXPECT_NE(bad["error"]["message"].get<std::string>().find("nothing"), std::string::npos) << bad;
 }
 
+TEST_F(Server, ANamedToolIsCalledOnceUnlessMoreIsAskedFor) {
+  start();
+  const auto n_calls = [&](const std::string& more) {
+    const std::string named =
+        R"(,"max_tokens":300,"tool_choice":{"type":"function","function":{"name":"weather"}},)";
+    return post("/v1/chat/completions",
+                chat(named + more + kWeatherTool))["choices"][0]["message"]["tool_calls"]
+        .size();
+  };
+  EXPECT_EQ(n_calls(""), 1u);
+  EXPECT_EQ(n_calls(R"("parallel_tool_calls":false,)"), 1u);
+  EXPECT_GT(n_calls(R"("parallel_tool_calls":true,)"), 1u);
+}
+
 TEST_F(Server, StreamsMessagesAndResponsesAsEvents) {
   start_with_text("Fine.");
   std::vector<std::string> types;

@@ -117,6 +117,7 @@ void read_choice(Fields& fields, Conversation* conversation) {
     if (function == nullptr) object.fail("function", "is missing");
     choice.mode = ToolChoice::Mode::kRequired;
     choice.name = Fields(*function, "tool_choice.function.").text("name");
+    choice.is_parallel = choice.is_parallel && fields.find("parallel_tool_calls") != nullptr;
     const bool is_known = std::any_of(conversation->tools.begin(), conversation->tools.end(),
                                       [&](const Tool& tool) { return tool.name == choice.name; });
     if (!is_known) {

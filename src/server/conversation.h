@@ -19,8 +19,10 @@ struct Tool {
 struct ToolChoice {
   enum class Mode : uint8_t { kNone, kAuto, kRequired };
   Mode mode = Mode::kAuto;
-  std::string name;         // the only tool that may be called; empty: any
-  bool is_parallel = true;  // says that an answer may have several calls
+  std::string name;  // the only tool that may be called; empty: any
+  // Says that an answer may have several calls. A tool that is named is called once, unless the
+  // client says otherwise: small models would call it to the end.
+  bool is_parallel = true;
 };
 
 // Returns the variables that templates expect unless a request says otherwise: the date, and that

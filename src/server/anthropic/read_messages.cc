@@ -135,7 +135,10 @@ void read_custom_choice(Fields& fields, Conversation* conversation) {
     c.mode = ToolChoice::Mode::kNone;
   } else if (type == "any" || type == "tool") {
     c.mode = ToolChoice::Mode::kRequired;
-    if (type == "tool") c.name = choice.text("name");
+    if (type == "tool") {
+      c.name = choice.text("name");
+      c.is_parallel = c.is_parallel && choice.find("disable_parallel_tool_use") != nullptr;
+    }
   } else if (type != "auto") {
     choice.fail("type", "must be auto, any, tool or none");
   }

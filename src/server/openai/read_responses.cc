@@ -148,6 +148,7 @@ void read_function_choice(Fields& fields, Conversation* conversation) {
     choice.mode = read_allowed(*given, conversation);
   } else {
     choice.name = read_chosen(*given, "tool_choice", names_of(conversation->tools));
+    choice.is_parallel = choice.is_parallel && fields.find("parallel_tool_calls") != nullptr;
     choice.mode = ToolChoice::Mode::kRequired;
   }
 }
