@@ -39,18 +39,22 @@ constexpr KnownModel mixtral(KnownModel m, uint32_t n_experts) {
   m.n_experts_used = 2;
   return m;
 }
-constexpr KnownModel qwen2(KnownModel m, bool tied) {
+// Says that a model's head is its embedding.
+constexpr KnownModel tied(KnownModel m) {
+  m.tied_embeddings = true;
+  return m;
+}
+constexpr KnownModel qwen2(KnownModel m) {
   m.architecture = "qwen2";
   m.tokenizer = "gpt2";
   m.pre = "qwen2";
   m.activation = "silu";
   m.norm_eps = 1e-6;
   m.rope_base = 1e6;
-  m.tied_embeddings = tied;
   return m;
 }
 constexpr KnownModel qwen3(KnownModel m) {
-  m = qwen2(m, true);
+  m = tied(qwen2(m));
   m.architecture = "qwen3";
   return m;
 }
@@ -126,17 +130,17 @@ constexpr KnownModel bamboo(KnownModel m) {
 // FFN, vocabulary, context. tiny-ARCH have rows that are multiples of 256, so that they can have
 // every block format, and few layers and tokens, so that a slow reference can run them.
 constexpr KnownModel kModels[] = {
-    qwen2({"qwen1.5-1.8b", 24, 2048, 16, 16, 128, 5504, 151936, 32768}, false),
-    qwen2({"qwen2-0.5b", 24, 896, 14, 2, 64, 4864, 151936, 131072}, true),
-    qwen2({"qwen2-1.5b", 28, 1536, 12, 2, 128, 8960, 151936, 131072}, true),
-    qwen2({"qwen2-7b", 28, 3584, 28, 4, 128, 18944, 152064, 131072}, false),
-    qwen2({"qwen2.5-0.5b", 24, 896, 14, 2, 64, 4864, 151936, 32768}, true),
-    qwen2({"qwen2.5-1.5b", 28, 1536, 12, 2, 128, 8960, 151936, 131072}, true),
+    qwen2({"qwen1.5-1.8b", 24, 2048, 16, 16, 128, 5504, 151936, 32768}),
+    tied(qwen2({"qwen2-0.5b", 24, 896, 14, 2, 64, 4864, 151936, 131072})),
+    tied(qwen2({"qwen2-1.5b", 28, 1536, 12, 2, 128, 8960, 151936, 131072})),
+    qwen2({"qwen2-7b", 28, 3584, 28, 4, 128, 18944, 152064, 131072}),
+    tied(qwen2({"qwen2.5-0.5b", 24, 896, 14, 2, 64, 4864, 151936, 32768})),
+    tied(qwen2({"qwen2.5-1.5b", 28, 1536, 12, 2, 128, 8960, 151936, 131072})),
     qwen3({"qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936, 40960}),
     qwen3({"qwen3-1.7b", 28, 2048, 16, 8, 128, 6144, 151936, 40960}),
-    of_experts(qwen2({"qwen1.5-moe-a2.7b", 24, 2048, 16, 16, 128, 5632, 151936, 8192}, false), 60,
+    of_experts(qwen2({"qwen1.5-moe-a2.7b", 24, 2048, 16, 16, 128, 5632, 151936, 8192}), 60,
                4, 1408, 5632),
-    of_experts(qwen2({"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 6144, 151936, 40960}, false), 128, 8,
+    of_experts(qwen2({"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 6144, 151936, 40960}), 128, 8,
                768),
     llama2({"llama-2-7b", 32, 4096, 32, 32, 128, 11008, 32000, 4096}),
     llama2({"llama-2-13b", 40, 5120, 40, 40, 128, 13824, 32000, 4096}),
@@ -158,7 +162,7 @@ constexpr KnownModel kModels[] = {
     llama2({"tiny-llama", 3, 256, 4, 2, 64, 512, 640, 512}),
     relu_llama({"tiny-relu-llama", 3, 256, 4, 2, 64, 512, 640, 512}),
     llama32({"tiny-llama3", 3, 256, 4, 2, 64, 512, 768, 16384}),
-    qwen2({"tiny-qwen2", 3, 256, 4, 2, 64, 512, 768, 512}, true),
+    tied(qwen2({"tiny-qwen2", 3, 256, 4, 2, 64, 512, 768, 512})),
     gemma({"tiny-gemma", 3, 256, 4, 1, 128, 512, 640, 512}),
     phi2({"tiny-phi2", 3, 256, 4, 4, 64, 1024, 768, 512}, 24),
     qwen3({"tiny-qwen3", 3, 256, 4, 2, 128, 512, 768, 512}),
@@ -168,8 +172,8 @@ constexpr KnownModel kModels[] = {
     gemma2({"tiny-gemma2", 3, 256, 4, 2, 128, 512, 640, 512}, 64),
     gemma3({"tiny-gemma3", 3, 256, 4, 1, 128, 512, 640, 512}, 64),
     phi3({"tiny-phi3", 3, 256, 4, 4, 64, 512, 640, 512}, 64),
-    of_experts(qwen2({"tiny-qwen2moe", 2, 256, 4, 4, 64, 512, 768, 512}, false), 6, 3, 256, 512),
-    of_experts(qwen2({"tiny-qwen3moe", 2, 256, 4, 2, 64, 768, 768, 512}, false), 8, 3, 256),
+    of_experts(qwen2({"tiny-qwen2moe", 2, 256, 4, 4, 64, 512, 768, 512}), 6, 3, 256, 512),
+    of_experts(qwen2({"tiny-qwen3moe", 2, 256, 4, 2, 64, 768, 768, 512}), 8, 3, 256),
     mixtral({"tiny-mixtral", 2, 256, 4, 2, 64, 512, 640, 512}, 4),
 };
 

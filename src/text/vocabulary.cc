@@ -22,14 +22,17 @@ constexpr std::array<std::string_view, 12> kAddBosPre = {
     "llama3",   "llama-v3", "llama-bpe", "falcon3",      "falcon-h1", "pixtral",
     "midm-2.0", "lfm2",     "tekken",    "jina-v5-nano", "chameleon", "gemma4"};
 
+// Says what an id means that is none of the vocabulary's.
+enum class OutOfRange : uint8_t { kIsDamage, kIsNoToken };
+
 Token read_id(const gguf::File& file, const char* key, Token fallback, size_t n_tokens,
-              bool may_be_out_of_range) {
+              OutOfRange out_of_range = OutOfRange::kIsDamage) {
   const std::optional<int64_t> id = file.find_int(key);
   if (!id) return fallback >= 0 && static_cast<size_t>(fallback) < n_tokens ? fallback : kNoToken;
   // Some writers say "none" with -1, in 32 bits.
   if (*id == -1 || *id == 0xffffffffll) return kNoToken;
   if (*id >= 0 && static_cast<uint64_t>(*id) < n_tokens) return static_cast<Token>(*id);
-  if (may_be_out_of_range) return kNoToken;
+  if (out_of_range == OutOfRange::kIsNoToken) return kNoToken;
   throw Error(
       fmt::format("{}: {} is {}, but the vocabulary has {} tokens. The file is damaged or "
                   "was converted wrongly; convert it again.",
@@ -38,13 +41,13 @@ Token read_id(const gguf::File& file, const char* key, Token fallback, size_t n_
 
 void read_special_tokens(const gguf::File& file, Vocabulary* v) {
   const size_t n = v->tokens.size();
-  v->bos = read_id(file, "tokenizer.ggml.bos_token_id", v->bos, n, false);
-  v->eos = read_id(file, "tokenizer.ggml.eos_token_id", v->eos, n, false);
-  v->eot = read_id(file, "tokenizer.ggml.eot_token_id", v->eot, n, false);
-  v->eom = read_id(file, "tokenizer.ggml.eom_token_id", v->eom, n, false);
+  v->bos = read_id(file, "tokenizer.ggml.bos_token_id", v->bos, n);
+  v->eos = read_id(file, "tokenizer.ggml.eos_token_id", v->eos, n);
+  v->eot = read_id(file, "tokenizer.ggml.eot_token_id", v->eot, n);
+  v->eom = read_id(file, "tokenizer.ggml.eom_token_id", v->eom, n);
   // Fine-tuned models often name a padding token that was never added: nothing depends on it.
-  v->unk = read_id(file, "tokenizer.ggml.unknown_token_id", v->unk, n, true);
-  v->pad = read_id(file, "tokenizer.ggml.padding_token_id", v->pad, n, true);
+  v->unk = read_id(file, "tokenizer.ggml.unknown_token_id", v->unk, n, OutOfRange::kIsNoToken);
+  v->pad = read_id(file, "tokenizer.ggml.padding_token_id", v->pad, n, OutOfRange::kIsNoToken);
   v->add_bos = file.find_bool("tokenizer.ggml.add_bos_token").value_or(v->add_bos);
   v->add_eos = file.find_bool("tokenizer.ggml.add_eos_token").value_or(v->add_eos);
   v->add_space_prefix =
