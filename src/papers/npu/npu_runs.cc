@@ -2,6 +2,7 @@
 
 #include "machines/phone_setup.h"
 #include "papers/given.h"
+#include "papers/model_name.h"
 #include "schedule/graphs.h"
 #include "solve/lane_memory.h"
 
@@ -21,11 +22,7 @@ prepare::Options npu_options(const std::string& folder, const std::string& model
 
 namespace {
 
-struct NpuModel {
-  const char* published;  // the paper's name
-  const char* known;      // this program's name
-};
-constexpr NpuModel kNpuModels[] = {{"Qwen1.5-1.8B", "qwen1.5-1.8b"},
+constexpr ModelName kNpuModels[] = {{"Qwen1.5-1.8B", "qwen1.5-1.8b"},
                                    {"Gemma-2B", "gemma-2b"},
                                    {"Phi-2-2.7B", "phi-2"},
                                    {"LlaMA-2-7B", "llama-2-7b"},
@@ -49,10 +46,8 @@ double share_on(const engine::Engine& engine, int lane) {
 }  // namespace
 
 const char* known_npu_model(std::string_view configuration) {
-  for (const NpuModel& model : kNpuModels) {
-    if (configuration.starts_with(model.published)) return model.known;
-  }
-  return nullptr;
+  const ModelName* const model = published_model(kNpuModels, configuration);
+  return model != nullptr ? model->known : nullptr;
 }
 
 NpuGiven read_npu_given(const std::string& folder) {

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "papers/figures.h"
 #include "papers/given.h"
+#include "papers/model_name.h"
 #include "papers/sd/sd_runs.h"
 #include "prepare/plan/make_plan.h"
 #include "schedule/shared_graphs.h"
@@ -20,10 +21,7 @@ constexpr double kHalfBytes = 2.0;
 // Names the group whose rows are compared with each other where they are of one model or system.
 constexpr const char* kTable3 = "time of a request per token of the answer (Table 3), 8 Gen 2";
 
-struct ModelName {
-  const char* published;  // the name in Tables 3 and 4
-  const char* known;
-};
+// Names the models as Tables 3 and 4 do.
 constexpr ModelName kModels[] = {{"Q-0.5B", "qwen2.5-0.5b"},
                                  {"Q-1.5B", "qwen2.5-1.5b"},
                                  {"L-3B", "llama-3.2-3b"},
@@ -44,14 +42,6 @@ const ModelName& model_of(const plan::FigureCall& call) {
     if (name == model.known) return model;
   }
   throw Error(fmt::format("A figure of sd.npu is asked for '{}', no model of the paper.", name));
-}
-
-// Returns the model with whose published name a row's configuration begins; null: it is not known.
-const ModelName* published_model(const plan::PublishedRow& row) {
-  const auto* const at = std::find_if(
-      std::begin(kModels), std::end(kModels),
-      [&](const ModelName& model) { return row.configuration.starts_with(model.published); });
-  return at == std::end(kModels) ? nullptr : at;
 }
 
 SdSystem system_of(const plan::FigureCall& call) {
@@ -285,7 +275,7 @@ class Reproduction {
   void add_table4() {
     for (const std::string& id : given_.rows("accepted tokens")) {
       const plan::PublishedRow& row = rows_.row_of(id);
-      const ModelName* const model = published_model(row);
+      const ModelName* const model = published_model(kModels, row.configuration);
       for (const plan::PublishedValue& value : row.values) {
         std::string text = "this model is not among those of Table 3";
         if (model != nullptr) {

@@ -9,15 +9,12 @@
 #include "base/error.h"
 #include "papers/figures.h"
 #include "papers/given.h"
+#include "papers/model_name.h"
 
 namespace troika::papers {
 namespace {
 
-struct ShadowModel {
-  const char* published;  // the paper's name
-  const char* known;      // this program's name
-};
-constexpr ShadowModel kShadowModels[] = {{"PhoneLM-0.5B", "phonelm-0.5b"},
+constexpr ModelName kShadowModels[] = {{"PhoneLM-0.5B", "phonelm-0.5b"},
                                          {"PhoneLM-1.5B", "phonelm-1.5b"},
                                          {"Qwen2-0.5B", "qwen2-0.5b"},
                                          {"Qwen2-1.5B", "qwen2-1.5b"}};
@@ -152,7 +149,7 @@ class ShadowReproduction {
 
   // Adds the orderings of Figures 10 and 11.
   void add_gain_orders() {
-    for (const ShadowModel& model : kShadowModels) {
+    for (const ModelName& model : kShadowModels) {
       for (const int n : given_.counts(kKernelLengths)) {
         add_orders(fmt::format("kernel of {} tokens, {}", n, model.published),
                    [&](ShadowSystem system) { return kernel_s(model.known, system, n); });
@@ -180,7 +177,7 @@ class ShadowReproduction {
 
   // Adds the orderings of Figure 12.
   void add_native_orders() {
-    for (const ShadowModel& model : kShadowModels) {
+    for (const ModelName& model : kShadowModels) {
       for (const Dataset& data : datasets_) {
         const double ours = request_s(model.known, ShadowSystem::kShadow, data);
         const ShadowRun cores = {.model = model.known,
@@ -322,7 +319,7 @@ std::vector<KernelRow> kernels_of_shadowattn(const PhoneFolder& folder) {
   const int n_tokens = Given(folder.path, kPaperName).counts(kKernelLengths).front();
   ShadowRuns runs(folder.path);
   std::vector<KernelRow> rows;
-  for (const ShadowModel& model : kShadowModels) {
+  for (const ModelName& model : kShadowModels) {
     for (const ShadowSystem system : kShadowSystems) {
       const KernelResult& result = runs.kernel(
           {.model = model.known, .system = system, .n_prompt = n_tokens, .phone = kOlderPhone});
