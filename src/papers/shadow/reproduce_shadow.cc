@@ -15,9 +15,9 @@ namespace troika::papers {
 namespace {
 
 constexpr ModelName kShadowModels[] = {{"PhoneLM-0.5B", "phonelm-0.5b"},
-                                         {"PhoneLM-1.5B", "phonelm-1.5b"},
-                                         {"Qwen2-0.5B", "qwen2-0.5b"},
-                                         {"Qwen2-1.5B", "qwen2-1.5b"}};
+                                       {"PhoneLM-1.5B", "phonelm-1.5b"},
+                                       {"Qwen2-0.5B", "qwen2-0.5b"},
+                                       {"Qwen2-1.5B", "qwen2-1.5b"}};
 // A dataset of section 5.1.
 struct Dataset {
   std::string name;
