@@ -62,7 +62,7 @@ void print_products(const Product& p, const lanes::opencl::DeviceOptions& option
   print("int8, opencl", p, lane_us(in_int8, p, tensor::Type::kQ8_0), peak);
 }
 
-// The source of a kernel that does next to nothing.
+// Is the source of a kernel that does next to nothing.
 constexpr const char* kNothing = "__kernel void nothing(__global int* x) { x[0] = 1; }";
 
 void print_handovers(const lanes::opencl::DeviceOptions& options) {

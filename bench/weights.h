@@ -11,7 +11,7 @@
 
 namespace troika::bench {
 
-// The size of a pool: far more than the last-level cache of this class of machines.
+// Is the size of a pool: far more than the last-level cache of this class of machines has.
 inline constexpr size_t kPoolBytes = size_t{640} << 20;
 
 inline std::vector<float> random_floats(size_t n, float scale) {

@@ -3,8 +3,8 @@
 #include "server/service.h"
 
 #include <gtest/gtest.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 

@@ -31,8 +31,8 @@ using text::Token;
 using Row = std::vector<float>;
 
 constexpr int kChunk = 36;
-// Lengths around the borders of chunks: odd and even numbers of chunks, and last chunks of any
-// length.
+// Lists lengths around the borders of chunks: odd and even numbers of chunks, and last chunks of
+// any length.
 constexpr int kLengths[] = {1,          kChunk - 1,      kChunk,     kChunk + 1,
                             2 * kChunk, 2 * kChunk + 34, 3 * kChunk, 3 * kChunk + 7};
 
@@ -253,7 +253,7 @@ TEST(Shadow, N4N7NoOrderInWhichTasksEndChangesABit) {
   }
 }
 
-// The ways to keep columns of weights: all in memory, those of a few hot channels, or none.
+// Lists the ways to keep columns of weights: all in memory, those of a few hot channels, or none.
 constexpr std::pair<const char*, prepare::ShadowRows> kShadowRows[] = {
     {"all", prepare::ShadowRows::kAll},
     {"hot", prepare::ShadowRows::kHot},

@@ -27,7 +27,7 @@ Contender q8_contender() {
 
 namespace {
 
-// Rows that meet all tokens before the next rows do, as in a lane.
+// Counts the rows that meet all tokens before the next rows do, as in a lane.
 constexpr size_t kRowsAtOnce = 64;
 
 std::shared_ptr<std::vector<std::byte>> strips_of(const kernels::MatmulWeight& weight,

@@ -12,7 +12,7 @@
 
 namespace troika::attention {
 
-// The shares of positions for which recall is measured.
+// Lists the shares of positions for which recall is measured.
 inline constexpr std::array<double, 5> kRecallShares = {0.2, 0.3, 0.4, 0.5, 0.8};
 
 // Where queries and keys take their scales from.

@@ -54,7 +54,7 @@ class AtomicFile {
 // Writes a whole file, which appears complete or not at all. Throws Error.
 void write_file(const std::string& path, std::string_view content);
 
-// The most bytes of a text that is read whole. A device and a pipe may have no end.
+// Limits the bytes of a text that is read whole. A device and a pipe may have no end.
 inline constexpr uint64_t kMostTextBytes = uint64_t{256} << 20;
 
 // Returns the bytes of a whole file; nothing where it cannot be read, or is a folder. Waits for the

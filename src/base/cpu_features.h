@@ -7,7 +7,7 @@
 namespace troika {
 
 enum class CpuFeature : uint8_t {
-  // Features of x86.
+  // These are features of x86.
   kAvx2,
   kFma,
   kF16c,
@@ -21,7 +21,7 @@ enum class CpuFeature : uint8_t {
   kAvxVnni,
   kAmxInt8,
   kAmxBf16,
-  // Features of arm64.
+  // These are features of arm64.
   kNeon,
   kDotprod,
   kI8mm,

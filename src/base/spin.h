@@ -7,10 +7,10 @@
 
 namespace troika {
 
-// How long a wait stays awake. It is longer than the gap between two ops of a decode step, and than
-// the time between two steps (60 to 130 µs of sampling and text, after which waking takes 40 more).
-// It is shorter than anyone would notice on a battery. It is a time and not a count, because a
-// pause takes 10 cycles on one processor and 140 on another.
+// Is the time for which a wait stays awake. It is longer than the gap between two ops of a decode
+// step, and than the time between two steps (60 to 130 µs of sampling and text, after which waking
+// takes 40 more). It is shorter than anyone would notice on a battery. It is a time and not a
+// count, because a pause takes 10 cycles on one processor and 140 on another.
 inline constexpr std::chrono::microseconds kSpinTime{200};
 
 inline void pause_cpu() {

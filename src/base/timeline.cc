@@ -26,11 +26,11 @@ constexpr double kLegendLine = 22.0;
 constexpr double kLegendGap = 20.0;
 constexpr double kPhases = 24.0;  // the height of the marks of prompts and steps
 constexpr double kScale = 28.0;
-// Sizes of letters, in pixels.
+// These are the sizes of letters, in pixels.
 constexpr double kTitle = 18.0;
 constexpr double kText = 14.0;
 constexpr double kLabel = 13.0;  // in a task
-// The widths of a letter of a sans-serif font of 1 pixel, estimated generously.
+// These are the widths of a letter of a sans-serif font of 1 pixel, estimated generously.
 constexpr double kCharWidth = 0.54;
 constexpr double kBoldWidth = 0.6;
 // A narrower wait is not drawn, because it would be a line.

@@ -6,7 +6,7 @@
 namespace troika {
 namespace {
 
-// The colours of Okabe and Ito, which people with any kind of colour vision can tell apart, and
+// Has the colours of Okabe and Ito, which people with any kind of colour vision can tell apart, and
 // tints of them for kinds of tasks that seldom stand beside these.
 constexpr TaskKind kKinds[] = {
     {"qkv", "#56B4E9", "queries, keys, values"},

@@ -26,13 +26,13 @@ void add_profile(Command& app);
 void add_cache(Command& app);
 void add_pull(Command& app);
 
-// The groups in which 'troika --help' lists the commands.
+// These are the groups in which 'troika --help' lists the commands.
 inline constexpr const char* kUseGroup = "Use a model";
 inline constexpr const char* kTuneGroup = "Make it fast here";
 inline constexpr const char* kMeasureGroup = "Measure it";
 inline constexpr const char* kMakeGroup = "Make model files";
 inline constexpr const char* kPapersGroup = "Reproduce the papers";
-// The groups of options in the --help of a command, in this order behind its own.
+// These are the groups of options in the --help of a command, in this order behind its own.
 inline constexpr const char* kSamplingGroup = "Sampling (how the next token is chosen)";
 inline constexpr const char* kAnswerGroup =
     "What an answer may be (JSON, a grammar, a regular expression)";

@@ -42,7 +42,7 @@ constexpr const char* kOfPhones[] = {"--stack",
                                      "--attention-equal",
                                      "--rendering",
                                      "--device-queue"};
-// Flags that say how a phone's sparse attention goes.
+// Lists the flags that say how a phone's sparse attention goes.
 constexpr const char* kOfPhoneHeads[] = {"--attention-lanes",   "--attention-heads",
                                          "--attention-buckets", "--attention-block",
                                          "--attention-equal",   "--attention-share"};
@@ -74,7 +74,7 @@ constexpr const char* kIdleStage =
     "--neurons is no more than --ffn by-neuron {}here: memory has room for all neurons, so none "
     "are read (see --memory)";
 
-// Flags that concern prompts in int8 only.
+// Lists the flags that concern prompts in int8 only.
 constexpr const char* kOfInt8[] = {"--int8",          "--int8-weights", "--weight-outliers",
                                    "--outlier-prune", "--packed",       "--strict-npu"};
 

@@ -10,12 +10,13 @@ namespace {
 
 // At most this many earlier places of a token in the text are looked at, the last ones first.
 constexpr int kMostPlaces = 16;
-// The weight of a place, by how many tokens up to it agree with the text.
+// Lists the weights of a place, by how many tokens up to it agree with the text.
 constexpr float kWeights[] = {0.0f, 1.0f, 8.0f, 40.0f};
-// The share of a place's weight that goes to what really followed there; the rest goes to what the
-// model wanted there.
+// Is the share of a place's weight that goes to what really followed there; the rest goes to what
+// the model wanted there.
 constexpr float kLiteralShare = 0.5f;
-// The weight of followers that no place shows: as much as one place that agrees in one token only.
+// Is the weight of followers that no place shows: as much as one place has that agrees in one token
+// only.
 constexpr float kEscape = 1.0f;
 // A less likely guess costs more than it gives.
 constexpr float kLeastPathChance = 0.01f;

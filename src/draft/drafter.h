@@ -15,10 +15,10 @@
 
 namespace troika::draft {
 
-// The most rows of one verification, the text's last token included: widths up to this share the
+// Limits the rows of one verification, the text's last token included: widths up to this share the
 // numerics class of decoding.
 inline constexpr int kMostWidth = 32;
-// The most rows of a pass that several texts share. Costs are learned up to this width.
+// Limits the rows of a pass that several texts share. Costs are learned up to this width.
 inline constexpr int kMostPassRows = 64;
 // Memory is taken at once for no longer texts: what knows all substrings of a text has some 170
 // bytes a token, and clears a part of them for each text. Longer ones take more as they grow,

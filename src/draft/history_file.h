@@ -20,8 +20,8 @@ namespace troika::draft {
 using cache::Token;
 using Texts = std::vector<std::vector<Token>>;
 
-// The most tokens that all texts of a file have together; when there are more, the oldest texts are
-// dropped.
+// Limits the tokens that all texts of a file have together; when there are more, the oldest texts
+// are dropped.
 inline constexpr size_t kMostHistoryTokens = 64 * 1024;
 
 class HistoryFile {

@@ -5,7 +5,8 @@
 namespace troika::draft {
 namespace {
 
-// The first estimates of chances, by how many tokens were found; the drafter learns better ones.
+// Lists the first estimates of chances, by how many tokens were found; the drafter learns better
+// ones.
 constexpr float kChances[] = {0.15f, 0.35f, 0.6f};
 constexpr float kNextWordChance = 0.8f;  // the chance of a token behind a right one
 

@@ -5,7 +5,7 @@
 namespace troika::draft {
 namespace {
 
-// The first estimates of chances; the drafter learns better ones.
+// These chances are the first estimates; the drafter learns better ones.
 constexpr float kChance = 0.4f;
 constexpr float kOldChance = 0.2f;
 constexpr float kNextChance = 0.75f;

@@ -11,7 +11,7 @@ constexpr int kFewEdges = 6;
 // time for a token in texts such as "aaaa...".
 constexpr int kMostCounted = 32;
 constexpr size_t kFirstPlaces = 64;
-// The number of edges of the largest state, in texts as people write them.
+// Counts the edges of the largest state, in texts as people write them.
 constexpr size_t kUsualEdges = 4096;
 
 }  // namespace

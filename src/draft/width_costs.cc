@@ -7,7 +7,7 @@
 namespace troika::draft {
 namespace {
 
-// The weight of a new measurement in what is expected, once there are a few measurements.
+// Is the weight of a new measurement in what is expected, once there are a few measurements.
 constexpr double kShare = 0.15;
 // A measurement changes the expectation by this factor at most, because the pass may have been
 // interrupted.
@@ -17,7 +17,7 @@ constexpr double kMostChange = 1.5;
 // passes of other widths, the new try replaces what was expected before.
 constexpr double kDoubt = 0.9995;
 constexpr double kForgotten = 200.0;
-// The time of each further token as a share of the first one's, before anything is known.
+// Is the time of each further token as a share of the first one's, before anything is known.
 constexpr double kFirstSlope = 0.15;
 // The first pass of a width may have been slow because memory was cold or because it was
 // interrupted. So until there is a second one, it counts for at most this much more than other

@@ -9,7 +9,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The room in tokens that is taken at once for an answer of unlimited length, and for its text.
+// Is the room in tokens that is taken at once for an answer of unlimited length, and for its text.
 constexpr int kUsualTokens = 8192;
 constexpr size_t kBytesOfToken = 8;
 

@@ -16,7 +16,7 @@ namespace {
 // At most this many closed texts stay in the cache, for later texts that begin alike.
 constexpr int kMostIdleTexts = 64;
 
-// How many texts at most are assumed to grow to a full context at the same time.
+// Says how many texts at most are assumed to grow to a full context at the same time.
 constexpr int kMostTexts = 64;
 
 // Limits the cache to as many whole pages as lie in one piece of memory.

@@ -10,12 +10,13 @@ namespace troika::fetch::curl {
 using Handle = void;  // CURL
 struct List;          // curl_slist
 
-// Values of CURLcode.
+// These are values of CURLcode.
 constexpr int kOk = 0;
 constexpr int kBadCertificate = 60;
 constexpr int kNoCertificates = 77;
 
-// CURLoption: numbers from 0 take a long, from 10000 a pointer, from 20000 a function.
+// These are values of CURLoption: numbers from 0 take a long, from 10000 a pointer, from 20000 a
+// function.
 constexpr int kWriteData = 10001;
 constexpr int kUrl = 10002;
 constexpr int kWriteFunction = 20011;
@@ -31,7 +32,7 @@ constexpr int kNoSignal = 99;
 constexpr int kProtocols = 181;
 constexpr long kHttpAndHttps = 1 | 2;
 
-// Values of CURLINFO.
+// This is a value of CURLINFO.
 constexpr int kResponseCode = 0x200002;
 
 constexpr long kGlobalDefault = 3;

@@ -26,8 +26,8 @@ struct AttentionLaw {
 
 inline constexpr size_t kDirections = 4;
 inline constexpr double kHeavyScore = 8.0;
-// The first token of a prompt that chooses, and the longest prompt whose share on a real model
-// (SmolLM2-135M, whose context it is) is known.
+// These are the first token of a prompt that chooses, and the longest prompt whose share on a real
+// model (SmolLM2-135M, whose context it is) is known.
 inline constexpr int kChoosesFrom = 1024, kLongestKnown = 8192;
 
 // Returns the direction in which a token looks that draws these bits.

@@ -30,20 +30,21 @@ using tensor::Type;
 constexpr int kUsualLength = 4096;
 constexpr int kLeastLength = kChoosesFrom + 8 * static_cast<int>(attention::kTileTokens);
 constexpr int kMostLength = 131072;
-// The channels that say where a token looks and where its key is heavy, and how large they are.
+// These say how many channels tell where a token looks and where its key is heavy, and how large
+// they are.
 constexpr size_t kSigns = 32;
 constexpr double kSignSize = 3.0;
-// The size of a heavy key, where other elements of keys have a deviation of 1.
+// Is the size of a heavy key, where other elements of keys have a deviation of 1.
 constexpr double kHeavyKey = 3.0;
-// The deviation of scores that have nothing to do with directions: so small that none of them alone
-// is above the threshold.
+// Is the deviation of scores that have nothing to do with directions: so small that none of them
+// alone is above the threshold.
 constexpr double kOwnPart = 0.25;
-// The deviation of biases: what all keys share turns with the position, and is to stay far below a
-// heavy score.
+// Is the deviation of biases: what all keys share turns with the position, and is to stay far below
+// a heavy score.
 constexpr float kBias = 0.005f;
-// How much all blocks together add to a channel, in parts of what stands there.
+// Says how much all blocks together add to a channel, in parts of what stands there.
 constexpr double kAddedByAll = 0.02;
-// The logit of the last token where the head is the embedding: others are nearly equal.
+// Is the logit of the last token where the head is the embedding: others are nearly equal.
 constexpr double kOwnLogit = 6.0;
 
 // Encoded pieces of random rows, of which rows are put together: encoding fresh numbers for all of

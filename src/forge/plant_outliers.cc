@@ -31,7 +31,7 @@ namespace {
 using gguf::TensorInfo;
 
 constexpr int kMostScale = 65536;
-// The prefix of metadata that says what was planted.
+// Is the prefix of metadata that says what was planted.
 constexpr std::string_view kKeyPrefix = "troika.planted_outliers.";
 
 // The powers of two by which the elements of one tensor are multiplied.

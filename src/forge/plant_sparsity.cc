@@ -22,7 +22,7 @@ namespace {
 using model::KnownTensor;
 using tensor::Type;
 
-// The constant channels, and the length of the pieces of which rows consist.
+// Counts the constant channels, and is the length of the pieces of which rows consist.
 constexpr size_t kBlock = 32;
 constexpr double kMostFrequent = plan::FiringLaw{}.most;
 // Where both factors have ReLU, the second factor is above 0 for this share of the tokens.
@@ -30,9 +30,9 @@ constexpr double kUpFrequency = 0.8;
 // This share of a row lies in a space of a quarter of the width, in which each group of four
 // channels counts as one. A predictor of low rank finds it there.
 constexpr double kLowRank = 0.9;
-// How much a block adds to a channel, in parts of the embedding's standard deviation.
+// Says how much a block adds to a channel, in parts of the embedding's standard deviation.
 constexpr double kAdded = 0.02;
-// How strongly the head prefers tokens of the same topic.
+// Says how strongly the head prefers tokens of the same topic.
 constexpr double kTopicLogit = 6.0;
 
 // A store of encoded blocks of 32 elements, of which rows are put together.

@@ -63,7 +63,7 @@ class SparsityPlanter {
   std::vector<double> frequencies_;  // by neuron, the most frequent first
 };
 
-// The number of topics. Tokens t and t + kPlantedTopics * i have the same topic.
+// Counts the topics. Tokens t and t + kPlantedTopics * i have the same topic.
 inline constexpr uint64_t kPlantedTopics = 16;
 
 }  // namespace troika::forge

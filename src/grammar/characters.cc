@@ -8,7 +8,7 @@ namespace troika::grammar {
 namespace {
 
 constexpr uint32_t kSurrogates = 0xd800, kBehindSurrogates = 0xe000;
-// The first code points that take 2, 3 and 4 bytes, and the one behind the last.
+// Lists the first code points that take 2, 3 and 4 bytes, and the one behind the last.
 constexpr uint32_t kLengths[] = {0, 0x80, 0x800, 0x10000, CharacterSet::kLast + 1};
 
 // Returns the UTF-8 bytes of the characters from `first` to `last`, which have the same number of

@@ -15,7 +15,7 @@
 namespace troika::grammar {
 namespace {
 
-// What may stand between two words: on one line, and where the next line may go on.
+// These may stand between two words: on one line, and where the next line may go on.
 constexpr std::string_view kBlanks = " \t", kBlanksAndLines = " \t\r\n";
 
 class GbnfReader {

@@ -10,7 +10,7 @@
 
 namespace troika::grammar {
 
-// The greatest number of repetitions that a grammar may name.
+// Is the greatest number of repetitions that a grammar may name.
 inline constexpr int kMostRepetitions = 1'000'000;
 
 // Thrown where a grammar is larger than it may be, which may show only while a text is written.

@@ -8,7 +8,7 @@
 namespace troika::grammar {
 namespace {
 
-// A grammar of everything that compact JSON can say.
+// Is a grammar of everything that compact JSON can say.
 constexpr const char* kJson = R"(
 root ::= value
 value ::= object | array | string | number | "true" | "false" | "null"

@@ -8,8 +8,8 @@
 namespace troika::grammar {
 namespace {
 
-// The most characters of a short token. Most tokens are not longer, and strings are rarely so close
-// to their greatest length that a short token would not fit.
+// Limits the characters of a short token. Most tokens are not longer, and strings are rarely so
+// close to their greatest length that a short token would not fit.
 constexpr int kShort = 16;
 
 // Counts the plain characters that the bytes are; returns 0 if they are something else.

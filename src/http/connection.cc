@@ -12,7 +12,7 @@ constexpr size_t kReadBytes = 65536;
 constexpr int kMostReads = 4;
 constexpr size_t kBodyStride = size_t{64} << 10;
 constexpr size_t kWriteStride = size_t{16} << 10;
-// The least number of sent bytes that are taken off the front of the buffer at once.
+// Is the least number of sent bytes that are taken off the front of the buffer at once.
 constexpr size_t kForgetBytes = size_t{64} << 10;
 
 }  // namespace

@@ -31,7 +31,7 @@ class Connection {
   Parser& parser() { return parser_; }
   const Parser& parser() const { return parser_; }
 
-  // The most bytes that are read ahead of the request that is being answered.
+  // Limits the bytes that are read ahead of the request that is being answered.
   static constexpr size_t kMostAhead = size_t{64} << 10;
   // Reads what the socket has. Returns false where the connection is broken.
   bool receive();

@@ -13,7 +13,7 @@
 namespace troika::http {
 namespace {
 
-// The number of descriptors that are kept for files, listeners and other libraries.
+// Counts the descriptors that are kept for files, listeners and other libraries.
 constexpr int kOtherDescriptors = 64;
 
 // Returns as many connections as the system lets this process have, but at most `wanted`.

@@ -12,7 +12,7 @@ namespace troika::jinja {
 namespace {
 constexpr size_t kScannedVariables = 16;
 constexpr size_t kNoPlace = static_cast<size_t>(-1);
-// The bytes of a variable and its node of the index.
+// Counts the bytes of a variable and its node of the index.
 constexpr size_t kVariableBytes = sizeof(std::pair<int, Value>) + 64;
 }  // namespace
 

@@ -39,7 +39,7 @@ struct Form {
   Prefix prefix;
   bool has_address;
 };
-// What the kernels and their tests use. All are in VEX map 0F38, of 128 bits, with W = 0.
+// Lists what the kernels and their tests use. All are in VEX map 0F38, of 128 bits, with W = 0.
 constexpr Form kForms[] = {
     {Operation::kConfigure, "ldtilecfg", 0x49, kNoPrefix, true},
     {Operation::kStoreConfiguration, "sttilecfg", 0x49, k66, true},

@@ -44,7 +44,7 @@ struct Attention {
   size_t out_stride = 0;
 };
 inline constexpr size_t kAttentionBlock = 64;
-// The positions of a segment: a whole number of blocks.
+// Counts the positions of a segment: a whole number of blocks.
 inline constexpr size_t kAttentionSegment = 512;
 inline constexpr size_t kMaxHeadSize = 512;
 

@@ -80,7 +80,8 @@ using LargestOfRow = float(const std::byte* row, size_t k);
 // bit. REQUIRES: k <= kMostInt8Depth.
 using UnpackInt8 = void(const MatmulWeight& weight, const float* largest, const Int8Strip& strip);
 
-// A list indexed by Type, whose values have gaps; null for types without a codec.
+// ByType is a list indexed by Type, whose values have gaps; it holds null for types without a
+// codec.
 inline constexpr size_t kTypeLimit = 40;
 template <typename Function>
 using ByType = std::array<Function*, kTypeLimit>;

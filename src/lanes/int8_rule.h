@@ -23,7 +23,7 @@ struct Int8Rule {
   bool takes_outliers() const { return has_shadow || kind == Kind::kSplit; }
 };
 
-// The threshold that LLM.int8() uses for all models.
+// Is the threshold that LLM.int8() uses for all models.
 inline constexpr float kSplitLimit = 6.0f;
 
 // There is a rule for each weight. Products that read the same activation have the same rule.

@@ -13,13 +13,14 @@
 namespace troika::lanes {
 namespace {
 
-// How late sleeps are taken to end as long as nothing is known, and the most that is ever assumed.
+// kSleepLateUs says how late sleeps are taken to end as long as nothing is known, and kMostLateUs
+// is the most that is ever assumed.
 constexpr double kSleepLateUs = 60.0;
 constexpr double kMostLateUs = 500.0;
 constexpr double kSpareUs = 20.0;
 constexpr double kForgetLate = 0.02;
-// How much longer than expected a thread stays awake; after that it sleeps until the system wakes
-// it.
+// Says how much longer than expected a thread stays awake; after that it sleeps until the system
+// wakes it.
 constexpr double kAwakeUs = 300.0;
 // A wait longer than this was for a person, not for another lane, so nothing is learned from it.
 constexpr double kLongestUs = 100e3;

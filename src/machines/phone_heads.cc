@@ -15,8 +15,8 @@ namespace troika::machines {
 namespace {
 
 constexpr double kUsualPercent = 20.0;  // as in shadowAttn 5.2
-// The importance of a usual head and of a usual layer: their product is a little below the clamp of
-// eq. (3).
+// Is the importance of a usual head and of a usual layer: their product is a little below the clamp
+// of eq. (3).
 constexpr double kUsualImportance = 0.02;
 
 enum Drawn : uint64_t { kScaleOfQueries, kScaleOfKeys, kHeadImportance, kLayerImportance };

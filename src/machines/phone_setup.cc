@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The usual context: it is enough for most prompts, and an option asks for more.
+// Is the usual context: it is enough for most prompts, and an option asks for more.
 constexpr int kPhoneContext = 4096;
 constexpr int kChunksInFlight = 8;
 

@@ -126,9 +126,9 @@ constexpr KnownModel bamboo(KnownModel m) {
   return m;
 }
 
-// Published configurations: layers, width, heads, key-value heads, length of a head, width of the
-// FFN, vocabulary, context. tiny-ARCH have rows that are multiples of 256, so that they can have
-// every block format, and few layers and tokens, so that a slow reference can run them.
+// Lists published configurations: layers, width, heads, key-value heads, length of a head, width of
+// the FFN, vocabulary, context. tiny-ARCH have rows that are multiples of 256, so that they can
+// have every block format, and few layers and tokens, so that a slow reference can run them.
 constexpr KnownModel kModels[] = {
     qwen2({"qwen1.5-1.8b", 24, 2048, 16, 16, 128, 5504, 151936, 32768}),
     tied(qwen2({"qwen2-0.5b", 24, 896, 14, 2, 64, 4864, 151936, 131072})),

@@ -10,7 +10,7 @@
 namespace troika::model {
 namespace {
 
-// The constants of Llama 3's scaling, equal in all published models that use it.
+// These are the constants of Llama 3's scaling, equal in all published models that use it.
 constexpr double kLowFrequencyFactor = 1.0;
 constexpr double kHighFrequencyFactor = 4.0;
 constexpr double kOriginalContext = 8192.0;
@@ -165,7 +165,7 @@ std::vector<float> rope_factors(const KnownModel& model) {
     const double turns_per_token =
         std::pow(model.rope_base, -static_cast<double>(i) / model.head_dim) /
         (2 * std::numbers::pi);
-    // The number of turns that the pair makes within the context of the first training.
+    // Counts the turns that the pair makes within the context of the first training.
     const double turns = kOriginalContext * turns_per_token;
     double factor = 1.0;
     if (turns < kLowFrequencyFactor) {

@@ -26,7 +26,8 @@ struct MemoryFigures {
   static MemoryFigures here();
 };
 
-// The least useful context: weights, copies and other programs give way to no longer one unasked.
+// Is the least useful context: weights, copies and other programs give way to no longer one
+// unasked.
 inline constexpr int kUsefulContext = 512;
 
 // Says whether blocks may be read while passes run, where memory has no room for all weights.

@@ -36,12 +36,12 @@ class Refused : public Error {
   Json details = Json::object();
 };
 
-// The most levels of brackets in JSON that others wrote: writing it takes a call for each level.
+// Limits the levels of brackets in JSON that others wrote: writing it takes a call for each level.
 inline constexpr size_t kMostNested = 100;
 // Counts the levels of brackets in a text of JSON.
 size_t nested_levels(std::string_view json);
 
-// The most comparisons of keys that reading the JSON of one request may take, which is some
+// Limits the comparisons of keys that reading the JSON of one request may take, which is some
 // hundredths of a second: each key of an object is compared with those before it.
 inline constexpr size_t kMostCompared = 20'000'000;
 

@@ -45,7 +45,7 @@ std::vector<std::string> read_stops(Fields& fields, const std::string& name);
 // server of one model could do.
 void ignore_remarks(Fields& fields);
 
-// The most answers to one request. A request for more is taken for an attack.
+// Limits the answers to one request. A request for more is taken for an attack.
 inline constexpr int kMostAnswers = 128;
 inline constexpr int kMostLogprobs = 20;
 

@@ -12,7 +12,7 @@ namespace {
 constexpr int kMostWaitSeconds = 600;
 // Limits the time in which texts are saved when the server ends.
 constexpr double kMostSavingSeconds = 5.0;
-// The share that the last answer has in the running mean of the answers' times.
+// Is the share that the last answer has in the running mean of the answers' times.
 constexpr double kNewest = 0.25;
 
 // Says whether passes give way to clients on this machine, and to the thread that hears all of

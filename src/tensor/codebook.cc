@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kBlock = 32;
 
-// The borders at which one level ends and the next begins.
+// Lists the borders at which one level ends and the next begins.
 constexpr std::array<float, 15> kUnevenBorders = [] {
   std::array<float, 15> borders{};
   for (size_t i = 0; i < borders.size(); ++i) {

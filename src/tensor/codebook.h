@@ -8,10 +8,10 @@
 
 namespace troika::tensor {
 
-// The levels of IQ4 formats: rising, and denser around zero.
+// Lists the levels of IQ4 formats: rising, and denser around zero.
 inline constexpr int8_t kUnevenLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                              1,    13,   25,  38,  53,  69,  89,  113};
-// Twice the values of a float of 4 bits: sign, two bits of exponent, one of mantissa.
+// Lists twice the values of a float of 4 bits: sign, two bits of exponent, one of mantissa.
 inline constexpr int8_t kTinyFloats[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 inline void unpack_codes(const uint8_t* bytes, const int8_t* codebook, int8_t* levels) {

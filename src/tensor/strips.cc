@@ -16,7 +16,7 @@ struct Field {
   uint8_t n_words;
 };
 
-// The fields of one block of each type, in the order of the file.
+// These are the fields of one block of each type, in the order of the file.
 constexpr Field kQ4_0[] = {{2, 1}, {4, 4}};
 constexpr Field kQ4_1[] = {{4, 1}, {4, 4}};
 constexpr Field kQ5_0[] = {{2, 1}, {4, 5}};

@@ -12,7 +12,7 @@ struct KnownName {
   const char* name;
 };
 
-// Types that may stand in a file but that this program cannot compute with.
+// Lists the types that may stand in a file but that this program cannot compute with.
 constexpr KnownName kOtherNames[] = {
     {9, "Q8_1"},        {15, "Q8_K"},     {16, "IQ2_XXS"},  {17, "IQ2_XS"},     {18, "IQ3_XXS"},
     {19, "IQ1_S"},      {21, "IQ3_S"},    {22, "IQ2_S"},    {24, "I8"},         {25, "I16"},

@@ -11,7 +11,7 @@ struct Range {
   uint32_t last;
 };
 
-// Letters with case and Cherokee, as the models' own pattern lists them; sorted.
+// Lists letters with case and Cherokee, as the models' own pattern has them; sorted.
 constexpr Range kLetters[] = {
     {0x41, 0x5a},       {0x61, 0x7a},       {0xb5, 0xb5},       {0xc0, 0xd6},
     {0xd8, 0xf6},       {0xf8, 0x1ba},      {0x1bc, 0x1bf},     {0x1c4, 0x293},
@@ -36,7 +36,7 @@ constexpr Range kLetters[] = {
     {0x10400, 0x1044f}, {0x104b0, 0x104d3}, {0x104d8, 0x104fb}, {0x10c80, 0x10cb2},
     {0x10cc0, 0x10cf2}, {0x118a0, 0x118df}, {0x1e900, 0x1e943}};
 
-// ASCII and full-width signs and, because the pattern has them, the ASCII letters; sorted.
+// Lists ASCII and full-width signs and, because the pattern has them, the ASCII letters; sorted.
 constexpr Range kSigns[] = {{'!', '/'},       {':', '~'},       {0x2018, 0x201f},
                             {0x3000, 0x3002}, {0xff01, 0xff0f}, {0xff1a, 0xff5e}};
 

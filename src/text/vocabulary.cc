@@ -17,7 +17,7 @@ namespace {
 // A token's id must fit in an int32, and nobody has a vocabulary near this size.
 constexpr size_t kMaxTokens = size_t{1} << 24;
 
-// Pre-tokenizers whose models expect a BOS although their files may not say so.
+// Lists pre-tokenizers whose models expect a BOS although their files may not say so.
 constexpr std::array<std::string_view, 12> kAddBosPre = {
     "llama3",   "llama-v3", "llama-bpe", "falcon3",      "falcon-h1", "pixtral",
     "midm-2.0", "lfm2",     "tekken",    "jina-v5-nano", "chameleon", "gemma4"};

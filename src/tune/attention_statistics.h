@@ -12,11 +12,11 @@
 
 namespace troika::tune {
 
-// The shares of positions that are looked at.
+// Lists the shares of positions that are looked at.
 inline constexpr std::array<double, 10> kKeptShares = {0.02, 0.05, 0.1, 0.15, 0.2,
                                                        0.3,  0.4,  0.6, 0.8,  1.0};
 using KeptMass = std::array<double, kKeptShares.size()>;
-// The thresholds that are looked at: how many times the mean weight a position must have.
+// Lists the thresholds that are looked at: how many times the mean weight a position must have.
 inline constexpr std::array<double, 4> kTriedAbove = {20, 10, 5, 2.5};
 
 // What the threshold kTriedAbove[i] keeps of a head.

@@ -26,16 +26,16 @@ using plan::Int8Method;
 
 constexpr int kPassTokens = 512;  // the size of the chunk that one pass reads
 constexpr size_t kLeastTokens = 64;
-// The shares of the magnitudes that may lie within the limit, fewest outliers first.
+// Lists the shares of the magnitudes that may lie within the limit, fewest outliers first.
 constexpr double kQuantiles[] = {0.9999, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.98};
 constexpr size_t kBriefStride = 3;  // a brief calibration tries each third quantile
-// The share of perplexity that a smaller quantile must gain.
+// Is the share of perplexity that a smaller quantile must gain.
 constexpr double kWorthwhile = 0.0005;
 constexpr double kAlphas[] = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8};
 // A limit is at least this part of the largest magnitude: where nearly all values are zero, a
 // quantile says nothing.
 constexpr float kLeastPart = 1.0f / 4096;
-// The limit of inputs that were zero all over the text; whatever comes there later exceeds it.
+// Is the limit of inputs that were zero all over the text; whatever comes there later exceeds it.
 constexpr float kLimitOfZeros = 1e-6f;
 constexpr float kClampOfZeros = 1.0f;
 constexpr double kWorst = 1e30;  // stands for a loss that is not finite

@@ -34,9 +34,9 @@ struct Calibration {
   size_t n_found_earlier = 0;
 };
 
-// The share of perplexity that a method of int8 may lose.
+// Is the share of perplexity that a method of int8 may lose.
 inline constexpr double kMostInt8Loss = 0.005;
-// The share of an input's outliers that its hot channels have (N5).
+// Is the share of an input's outliers that its hot channels have (N5).
 inline constexpr double kHotShare = 0.8;
 
 // Returns the beginning of a text, about n_tokens tokens, cut at a space. Throws Error for a text

@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The version of how numbers are computed. Another version makes earlier plans stale. Count it up
-// when prompts or steps compute something else by the same plan.
+// Is the version of how numbers are computed. Another version makes earlier plans stale. Count it
+// up when prompts or steps compute something else by the same plan.
 constexpr int kNumericsVersion = 3;
 constexpr const char* kPrefix = "plan-";
 

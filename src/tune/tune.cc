@@ -37,18 +37,18 @@ using plan::Prefill;
 constexpr int kWindow = HeldOut::kWindow;
 // Leaves room for more than the longest prompt: for steps of many rows.
 constexpr int kContextBeside = 144;
-// Shares of the time that may be taken.
+// These are shares of the time that may be taken.
 constexpr double kPatience = 0.02;  // the share for prompts of one length of one candidate
 constexpr double kProfiling = 0.15;
 constexpr double kProving = 0.25;
 constexpr double kCalibrating = 0.2;
 constexpr double kAttending = 0.35;
-// How many passes over a part of the text are expected.
+// These say how many passes over a part of the text are expected.
 constexpr double kProvingPasses = 4.5, kCalibratingPasses = 5;
 constexpr size_t kLeastProofWindows = 2, kMostWindows = 8;
 // A candidate that is so much slower than the best in its first runs is not timed again.
 constexpr double kHopeless = 0.85;
-// The percentages of inputs whose outliers are ignored, the least work first.
+// Lists the percentages of inputs whose outliers are ignored, the least work first.
 constexpr int kPrunes[] = {plan::Int8Plan::kDefaultOutlierPrune, 50};
 constexpr const char* kFirst = "first";
 constexpr const char* kSecond = "second";

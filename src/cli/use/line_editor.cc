@@ -34,7 +34,7 @@ std::string history_file() {
   return error ? "" : (folder / "chat_history").string();
 }
 
-// What the keys of common terminals send, and what they do.
+// Lists what the keys of common terminals send, and what they do.
 constexpr const char* kKeys[][2] = {
     {"\\e[1~", "ed-move-to-beg"}, {"\\e[H", "ed-move-to-beg"},       {"\\e[4~", "ed-move-to-end"},
     {"\\e[F", "ed-move-to-end"},  {"\\e[3~", "ed-delete-next-char"}, {"\\e[1;5C", "em-next-word"},

@@ -12,9 +12,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The longest time that a part of a prompt should take while an answer waits for a step. Its client
-// waits for the step too, some tens of milliseconds, and should see a pause of 150 ms at most
-// beside the smallest pass.
+// Is the longest time that a part of a prompt should take while an answer waits for a step. Its
+// client waits for the step too, some tens of milliseconds, and should see a pause of 150 ms at
+// most beside the smallest pass.
 constexpr double kMostWaitMs = 140.0;
 
 }  // namespace

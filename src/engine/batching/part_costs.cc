@@ -7,7 +7,7 @@ namespace {
 
 // Only parts behind at least this many tokens tell what a deep text adds to the time of a part.
 constexpr int kDeep = 512;
-// The weight of a new measurement in what is expected.
+// Is the weight of a new measurement in what is expected.
 constexpr double kShare = 0.3;
 // A measurement changes what is expected by this factor at most, because the part may have been
 // interrupted.

@@ -12,12 +12,12 @@ namespace {
 
 // A draft never has more tokens than this many bytes can give.
 constexpr size_t kMostForcedBytes = 256;
-// The chance that a forced token is right. The model may write the same text in other tokens, and
-// its last token may reach beyond the text; the drafter corrects the chance by experience.
+// Is the chance that a forced token is right. The model may write the same text in other tokens,
+// and its last token may reach beyond the text; the drafter corrects the chance by experience.
 constexpr float kChance = 0.97f;
 constexpr float kLastChance = 0.5f;
-// The most work on a mask while others wait, some milliseconds. Most masks take no work, since what
-// they ask for is known.
+// Is the most work on a mask while others wait: some milliseconds. Most masks take no work, since
+// what they ask for is known.
 constexpr uint64_t kLittleWork = 20'000;
 
 [[noreturn]] void throw_left() { throw Error("The answer left its grammar; somebody changed it."); }

@@ -18,8 +18,8 @@ namespace {
 constexpr std::string_view kModel = "model:";
 constexpr std::string_view kCalibrated = "calibrated";
 constexpr std::string_view kHistory = "history";
-// The width with which drafts of a model begin. A draft model says how sure it is, so a few tokens
-// are enough.
+// Is the width with which drafts of a model begin. A draft model says how sure it is, so a few
+// tokens are enough.
 constexpr int kWidthOfModel = 16;
 
 using Sources = std::vector<std::unique_ptr<draft::Source>>;

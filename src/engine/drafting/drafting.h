@@ -28,7 +28,7 @@ struct DraftOptions {
   std::shared_ptr<Constraint> constraint;
   int fixed_width = 0;  // 0: a pass is as wide as pays; else it always has this number of rows
 
-  // The coverage that took the least time on the tasks of docs/drafts.md.
+  // Is the coverage that took the least time on the tasks of docs/drafts.md.
   static constexpr int kUsualCoverage = 0;
 };
 

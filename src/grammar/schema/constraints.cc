@@ -8,7 +8,8 @@
 namespace troika::grammar::schema {
 namespace {
 
-// Keywords that are refused: a grammar cannot enforce them, or this reader does not know how.
+// Lists the keywords that are refused: a grammar cannot enforce them, or this reader does not know
+// how.
 constexpr const char* kRefused[] = {"extends", "disallow", "divisibleBy", "nullable"};
 
 constexpr const char* kArrayKeywords[] = {"items",    "prefixItems", "additionalItems",

@@ -60,18 +60,19 @@ void add_keywords(const Json& schema, const Document& document, Constraints* to)
 // which no text of JSON can hold, because it is never part of a character in UTF-8. So what a user
 // writes is not mistaken for one of them.
 
-// The keyword with which negated schemas name a pattern that must not be found.
+// Is the keyword with which negated schemas name a pattern that must not be found.
 inline constexpr const char* kNotPattern = "\377notPattern";
-// The keyword with which negated schemas name a format that a text must not have.
+// Is the keyword with which negated schemas name a format that a text must not have.
 inline constexpr const char* kNotFormat = "\377notFormat";
-// The keyword with which negated schemas name a number of which numbers must not be multiples.
+// Is the keyword with which negated schemas name a number of which numbers must not be multiples.
 inline constexpr const char* kNotMultipleOf = "\377notMultipleOf";
-// The keyword with which negated schemas list values that are not allowed.
+// Is the keyword with which negated schemas list values that are not allowed.
 inline constexpr const char* kNotValues = "\377notValues";
-// The keyword with which negated schemas ask for a member: with a key that is none of "names" and
-// fits none of "patterns", or fits "pattern", or not the schema "unlike"; its value fits "value".
+// Is the keyword with which negated schemas ask for a member: with a key that is none of "names"
+// and fits none of "patterns", or fits "pattern", or not the schema "unlike"; its value fits
+// "value".
 inline constexpr const char* kWanted = "\377wanted";
-// The type that negated schemas write for numbers that are no integers.
+// Is the type that negated schemas write for numbers that are no integers.
 inline constexpr const char* kFractions = "\377fraction";
 
 uint8_t type_of(const Json& value);
@@ -79,7 +80,7 @@ uint8_t type_of(const Json& value);
 bool is_same(const Json& a, const Json& b);
 // Says whether a number is less than another one.
 bool is_less(const Json& a, const Json& b);
-// The greatest number that something is counted up to.
+// Is the greatest number that something is counted up to.
 inline constexpr double kMostCount = 1e15;
 // Returns the keyword's value, an integer that is not negative. Throws Error for other values.
 uint64_t count_of(const Json& schema, const std::string& keyword, const Document& document);

@@ -8,7 +8,8 @@
 namespace troika::grammar::schema {
 namespace {
 
-// Keywords that say something about values, though not in every form what can be turned round.
+// Lists the keywords that say something about values, though not in every form what can be turned
+// round.
 constexpr const char* kBinding[] = {"additionalItems",
                                     "contains",
                                     "dependencies",

@@ -23,7 +23,8 @@ struct Format {
   "([0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|" \
   "02-(0[1-9]|1[0-9]|2[0-8]))|" TROIKA_LEAP "-02-29)"
 #define TROIKA_BYTE "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-// Addresses with a scheme, and without one: then no colon stands in the first part of the path.
+// These match addresses with a scheme, and without one: then no colon stands in the first part of
+// the path.
 #define TROIKA_URI "A-Za-z0-9._~@!$&'()*+,;="
 #define TROIKA_IRI TROIKA_URI "\\u00a0-\\ud7ff\\uf900-\\ufdcf\\ufdf0-\\uffef\\u{10000}-\\u{efffd}"
 #define TROIKA_REST(of) "([" of ":/?-]|%[0-9a-fA-F]{2})"
@@ -63,8 +64,8 @@ constexpr Format kFormats[] = {
     {"relative-json-pointer", "(0|[1-9][0-9]*)(#|" TROIKA_POINTER ")"},
 };
 
-// The standard's formats that this reader does not know. Names that are not in the standard are
-// taken for remarks.
+// Lists the standard's formats that this reader does not know. Names that are not in the standard
+// are taken for remarks.
 constexpr const char* kRefused[] = {"idn-email", "idn-hostname", "uri-template", "regex"};
 
 }  // namespace

@@ -20,8 +20,8 @@ struct FormatSpec {
   char type = '\0';
 };
 
-// The widest field, and the most digits: both limits keep a template from asking for a gigabyte of
-// padding.
+// These are the widest field and the most digits: both limits keep a template from asking for a
+// gigabyte of padding.
 inline constexpr size_t kWidestField = 1'000'000;
 inline constexpr int kMostDigits = 400;
 

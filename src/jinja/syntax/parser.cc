@@ -8,7 +8,7 @@ namespace troika::jinja {
 
 namespace {
 constexpr int kNestedAtMost = 150;
-// The most depth of a tree, chains such as a + b + c + ... included: evaluation and destruction
+// Limits the depth of a tree, chains such as a + b + c + ... included: evaluation and destruction
 // recurse over it.
 constexpr int kDeepestTree = 500;
 }  // namespace

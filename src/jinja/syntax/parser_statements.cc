@@ -7,7 +7,8 @@
 namespace troika::jinja {
 
 namespace {
-// The most branches before and around a statement: the destruction of the tree recurses over them.
+// Limits the branches before and around a statement: the destruction of the tree recurses over
+// them.
 constexpr int kBranchesAtMost = 300;
 }  // namespace
 

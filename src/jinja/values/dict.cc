@@ -11,7 +11,7 @@ namespace troika::jinja {
 namespace {
 constexpr size_t kScanAtMost = 8;
 constexpr size_t kNowhere = static_cast<size_t>(-1);
-// The bytes of an entry: its two values and a node of the index.
+// Counts the bytes of an entry: its two values and a node of the index.
 constexpr size_t kEntryBytes = 2 * sizeof(Value) + 64;
 constexpr int kTupleDepth = 16;
 

@@ -9,8 +9,8 @@
 
 namespace troika::jinja {
 
-// What decode returns for a byte that is not UTF-8: it is above every code point, so that it is no
-// letter, digit or space, and encode gives the byte back.
+// Is what decode returns for a byte that is not UTF-8: it is above every code point, so that it is
+// no letter, digit or space, and encode gives the byte back.
 inline constexpr uint32_t kRawByte = 0x80000000;
 
 size_t utf8_length(std::string_view s);

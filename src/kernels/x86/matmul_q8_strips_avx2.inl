@@ -16,7 +16,7 @@ template <Type kType>
 struct StripFactors {
   using Levels = StripLevels<kType>;
   static constexpr bool kHasMinima = Levels::kHasMinima;
-  // The largest level. Levels are wide where twice 127 times this does not fit 16 bits.
+  // Is the largest level. Levels are wide where twice 127 times this does not fit 16 bits.
   static constexpr int kMost = Levels::kMost;
   static constexpr bool kIsWide = 2 * 127 * kMost > 32767;
   static constexpr int kFitting = kIsWide ? 1 : 32767 / (2 * 127 * kMost);

@@ -14,7 +14,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 // A client hardly notices so short a wait.
 constexpr std::chrono::microseconds kBetween{500};
-// The shortest turn that Linux knows.
+// Is the shortest turn that Linux knows.
 constexpr std::chrono::nanoseconds kTurn{100'000};
 
 // The first fields of what sched_getattr and sched_setattr take, for which Debian's C library has

@@ -12,8 +12,8 @@ namespace {
 
 // A worker takes the rows of a weight in multiples of this.
 constexpr int64_t kRowGranularity = Slice::kRowGranularity;
-// The bytes of a weight that a worker takes at a time: few enough that none waits long for the last
-// one, enough that a stream of reads gets under way.
+// Counts the bytes of a weight that a worker takes at a time: few enough that none waits long for
+// the last one, enough that a stream of reads gets under way.
 constexpr size_t kItemBytes = 32 << 10;
 // From kSeveralTokens tokens on, kernels unpack the rows of an item before they multiply. Each
 // worker then gets kLeastItems items, as far as there are rows, because small items would unpack

@@ -6,7 +6,7 @@
 
 namespace troika::lanes {
 
-// The longest stretch of k that is unpacked at a time: 64 rows of this length fit a second-level
+// Is the longest stretch of k that is unpacked at a time: 64 rows of this length fit a second-level
 // cache.
 inline constexpr size_t kStretch = 2048;
 inline constexpr size_t kStretchBytes =

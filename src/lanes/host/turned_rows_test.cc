@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kTurnedDepth = 512;
 constexpr int kMostTurnedTokens = 70;
-// The rows of the products. Of some of them the last rows are no 16, or none are.
+// Counts the rows of the products. In some of them the last rows are no 16, or none are.
 constexpr int kTurnedRows[] = {160, 70, 9};
 constexpr int kTurnedExperts = 3, kExpertRows = 48;
 

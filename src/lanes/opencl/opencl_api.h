@@ -25,12 +25,12 @@ using ContextProblem = void (*)(const char*, const void*, size_t, void*);
 inline constexpr Int kOk = 0;
 inline constexpr Int kNoDevice = -1;       // CL_DEVICE_NOT_FOUND
 inline constexpr Int kNoPlatform = -1001;  // CL_PLATFORM_NOT_FOUND_KHR
-// A status of this program, not of OpenCL: keys and values lie where a device does not see them, or
-// have another type.
+// Is a status of this program, not of OpenCL: keys and values lie where a device does not see them,
+// or have another type.
 inline constexpr Int kForeignCache = -100001;
 inline constexpr Bits kAllDevices = 0xFFFFFFFFu;
 inline constexpr Bits kIsCpu = 1u << 1;
-// A bit of kFloatAbilities: divisions round as IEEE 754 says.
+// Is a bit of kFloatAbilities: divisions round as IEEE 754 says.
 inline constexpr Bits kRoundsDivisions = 1u << 7;
 
 enum PlatformInfo : UInt { kPlatformName = 0x0902 };

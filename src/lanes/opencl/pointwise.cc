@@ -10,8 +10,8 @@ namespace {
 
 using model::OpKind;
 
-// How many elements a work item has: an item costs a processor much, and a graphics processor
-// little.
+// These say how many elements a work item has: an item costs a processor much, and a graphics
+// processor little.
 constexpr uint32_t kStretchOfCores = 1024, kStretchOfOthers = 16;
 
 struct Tools {

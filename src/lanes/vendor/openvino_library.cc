@@ -20,8 +20,8 @@ constexpr size_t kLongestProblem = 400;
 #ifndef TROIKA_STATIC
 
 constexpr const char* kPlainName = "libopenvino_c.so";
-// The folders in which installations keep libraries: an archive, a Python package, a package of the
-// system.
+// Lists the folders in which installations keep libraries: an archive, a Python package, a package
+// of the system.
 constexpr const char* kPlaces[] = {"",   "openvino/libs", "libs", "runtime/lib/intel64", "lib64",
                                    "lib"};
 

@@ -11,7 +11,7 @@
 
 namespace troika::lanes::openvino {
 
-// The version whose graphs and numbers the tests of this program have seen.
+// Is the version whose graphs and numbers the tests of this program have seen.
 inline constexpr int kMajorVersion = 2026;
 
 // Throws Error where a build number ("2026.4.1-22982-…") is not that of kMajorVersion.

@@ -78,11 +78,11 @@ double flash_mb_s(const CostModel& model, const plan::FigureCall& call) {
   return static_cast<double>(read.request_bytes) / model.flash_us(read);
 }
 
-// The bytes of a weight in Q8_0, in which the systems are run.
+// Counts the bytes of a weight in Q8_0, in which the systems are run.
 constexpr double kQ8Bytes = 34.0 / 32.0;
 
-// The position behind the middle of a prompt's "1-2K tokens" (section 1) and half of an answer, as
-// the systems are simulated.
+// Is the position behind the middle of a prompt's "1-2K tokens" (section 1) and half of an answer,
+// as the systems are simulated.
 constexpr int64_t kPositions = 1600;
 
 struct Shape {

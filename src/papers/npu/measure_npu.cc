@@ -23,8 +23,8 @@ namespace {
 using plan::Int8Method;
 using plan::Order;
 
-// The share of values that are no outliers, where there is no calibration. The paper has 0.1 to 0.3
-// % of the channels as outliers.
+// Is the share of values that are no outliers, where there is no calibration. The paper has 0.1 to
+// 0.3 % of the channels as outliers.
 constexpr double kQuantile = 0.998;
 constexpr double kHotShare = 0.8;
 constexpr int kCalibrationTokens = 256;

@@ -22,7 +22,7 @@ using plan::NeuronSystem;
 constexpr const char* kBamboo = "bamboo-7b";
 constexpr const char* kMistral = "mistral-7b";
 constexpr const char* kMixtral = "mixtral-8x7b";
-// The models of section 7.1.
+// Lists the models of section 7.1.
 constexpr std::array kPowerModels = {kMistral, "qwen2-7b", kBamboo, "llama-2-13b", kMixtral};
 constexpr const char* kAce2 = "8plusgen1";
 constexpr const char* kPaper = "powerinfer-2";

@@ -25,7 +25,7 @@ inline constexpr ShadowSystem kShadowSystems[] = {ShadowSystem::kFull, ShadowSys
                                                   ShadowSystem::kShadow};
 const char* system_name(ShadowSystem system);
 
-// The CPU's cores that are there for the model: one middle core in the paper (section 4).
+// Names the CPU's cores that are there for the model: one middle core in the paper (section 4).
 inline constexpr const char* kOneMiddle = "middle=1";
 
 struct ShadowRun {

@@ -29,7 +29,7 @@ struct FigureTerm {
   std::optional<FigureCall> beside = std::nullopt;
 };
 
-// The kind of a row of which only the order of its values counts. It has a term for each value.
+// Is the kind of a row of which only the order of its values counts. It has a term for each value.
 inline constexpr const char* kOrderedRow = "order";
 
 struct SimulatedRow {

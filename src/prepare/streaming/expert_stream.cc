@@ -20,10 +20,10 @@ namespace {
 
 using weights::NeuronCache;
 
-// The number of experts that are read ahead at once. They are few, so that a guess hardly delays
-// what is wanted a moment later, but enough that the disk has several requests.
+// Counts the experts that are read ahead at once. They are few, so that a guess hardly delays what
+// is wanted a moment later, but enough that the disk has several requests.
 constexpr int kGuessesAtOnce = 2;
-// The number of experts that are surely needed next and are read at once, behind what is wanted.
+// Counts the experts that are surely needed next and are read at once, behind what is wanted.
 constexpr int kSureAtOnce = 8;
 
 double stream_time_us() { return RealClock().now_us(); }

@@ -11,7 +11,7 @@
 namespace troika::prepare {
 namespace {
 
-// The most bytes of a request. A part is divided, so that the disk has several requests at once.
+// Limits the bytes of a request. A part is divided, so that the disk has several requests at once.
 constexpr uint64_t kRequestBytes = uint64_t{1} << 20;
 
 }  // namespace

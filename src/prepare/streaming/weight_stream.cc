@@ -21,7 +21,7 @@ namespace {
 using schedule::RowsBeside;
 using weights::Matrix;
 
-// The least number of slots: for the block at work and the one that is read meanwhile.
+// Is the least number of slots: for the block at work and the one that is read meanwhile.
 constexpr size_t kLeastSlots = 2;
 
 double clock_us() { return RealClock().now_us(); }

@@ -30,7 +30,7 @@ RangeCut range_cut_of_tokens(const plan::Shares& tokens);
 
 // Returns what people call a lane's processor: "host", "npu" or "opencl:0".
 std::string processor_text(const plan::PlannedLane& lane);
-// The class of lanes of cores.
+// Names the class of lanes of cores.
 inline constexpr const char* kHostClass = "host";
 // Returns the numerics class of a lane in executables of a phase; no phase: in those of both. Lanes
 // of one class give the same bits. Lanes of cores compute with the kernels of this program.

@@ -14,7 +14,7 @@ using grammar::Pool;
 
 constexpr std::string_view kStart = "<|start|>assistant", kChannel = "<|channel|>",
                            kBody = "<|message|>", kTo = "to=functions.";
-// The marks that end a message.
+// Lists the marks that end a message.
 constexpr std::string_view kEnds[] = {"<|end|>", "<|call|>", "<|return|>", "<|start|>"};
 constexpr size_t kMostHeaderBytes = 512;
 

@@ -20,8 +20,8 @@ using grammar::Pool;
 
 constexpr int kMostReferences = 16;
 
-// Keywords that say something of a value as a whole. Pairs are written one after the other, so the
-// whole of them cannot be held to these.
+// Lists the keywords that say something of a value as a whole. Pairs are written one after the
+// other, so the whole of them cannot be held to these.
 constexpr const char* kOfTheWhole[] = {"anyOf",
                                        "oneOf",
                                        "allOf",
@@ -39,7 +39,7 @@ constexpr const char* kOfTheWhole[] = {"anyOf",
                                        "dependentRequired",
                                        "dependentSchemas"};
 
-// Keywords that ask for nothing, so that they may stand beside "$ref".
+// Lists the keywords that ask for nothing, so that they may stand beside "$ref".
 constexpr const char* kRemarks[] = {"title",    "description", "default",    "examples",
                                     "$comment", "deprecated",  "readOnly",   "writeOnly",
                                     "$defs",    "definitions", "$ref",       "$schema",

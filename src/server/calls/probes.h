@@ -14,7 +14,7 @@ namespace troika::server::probes {
 
 using Json = nlohmann::ordered_json;
 
-// Names that stand nowhere in a template by themselves.
+// These names stand nowhere in a template by themselves.
 inline constexpr const char* kNames[] = {"probe_alpha", "probe_omega"};
 inline constexpr const char* kId = "probeid01";
 inline constexpr const char* kKey = "probe_key";

@@ -7,7 +7,8 @@ namespace troika::server {
 namespace {
 
 constexpr size_t kMostKept = 16;
-// The most steps for which other requests wait: some milliseconds. Most grammars take less.
+// Limits the steps for which other requests wait: they take some milliseconds. Most grammars take
+// less.
 constexpr uint64_t kLittleWork = 50'000;
 
 // Makes a grammar with its first mask, as the thread that computes answers has no time for that.

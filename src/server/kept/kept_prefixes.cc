@@ -17,12 +17,12 @@
 namespace troika::server {
 namespace {
 
-// The usual number of tokens of a block. A file for fewer tokens would cost more than computing
+// Is the usual number of tokens of a block. A file for fewer tokens would cost more than computing
 // them; a file for more would take so long to read that other answers would wait too long.
 constexpr int kUsualBlock = 128;
-// The most copied blocks that wait for the disk.
+// Limits the copied blocks that wait for the disk.
 constexpr size_t kMostBlocksUnderWay = 2;
-// The most texts that wait to be copied. If there are more, the oldest are forgotten.
+// Limits the texts that wait to be copied. If there are more, the oldest are forgotten.
 constexpr size_t kMostTexts = 64;
 
 // Names all that a block's bits depend on but the text. Another content of the model, another plan,

@@ -8,7 +8,7 @@
 namespace troika::server {
 namespace {
 
-// The most tokens of a text that one answer tells, with some hundred bytes of memory for each.
+// Limits the tokens of a text that one answer tells, with some hundred bytes of memory for each.
 constexpr size_t kMostTold = 1'000'000;
 
 void check_told(const Fields& fields, const std::string& field, size_t n_tokens) {

@@ -18,7 +18,7 @@ constexpr double kTop = 88.0;    // has room for headline, remark and title of t
 constexpr double kBelow = 58.0;  // has room for marks and label of the x axis
 constexpr double kLegendLine = 18.0;
 constexpr double kPlotWidth = kPanelWidth - kLeft - kRight;
-// Okabe and Ito's colours without the yellow one, which is hard to see on white.
+// Lists Okabe and Ito's colours without the yellow one, which is hard to see on white.
 constexpr const char* kColours[] = {"#0072B2", "#E69F00", "#009E73", "#D55E00",
                                     "#CC79A7", "#56B4E9", "#555555", "#8C6D1F"};
 

@@ -15,7 +15,8 @@ using plan::TensorCut;
 constexpr int kGranule = lanes::Slice::kRowGranularity;
 // Counts the places at which even the smallest products may be divided.
 constexpr int kLeastPlaces = 16;
-// How many places are tried where three lanes divide, and where rows and tokens are cut together.
+// These say how many places are tried where three lanes divide, and where rows and tokens are cut
+// together.
 constexpr int kPlacesOfThree = 16;
 constexpr int kPlacesOfBoth = 8;
 

@@ -28,8 +28,8 @@ constexpr size_t kMatrixAlignment = 64;
 
 bool needs_matrix(OpKind op) { return op == OpKind::kLinear || op == OpKind::kEmbed; }
 
-// The rows of the table that an embedding is measured on: too many for a cache, few enough for the
-// arena.
+// Counts the rows of the table that an embedding is measured on: too many for a cache, few enough
+// for the arena.
 constexpr int kEmbedRows = 4096;
 
 size_t matrix_bytes(const OpShape& shape) {
@@ -76,7 +76,7 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
 }
 
-// The smallest op that every lane has to know.
+// Is the smallest op that every lane has to know.
 constexpr OpShape kTiny = {OpKind::kAdd, tensor::Type::kF32, 64, 64, 1, 0, 0};
 constexpr int kTinyRuns = 64;  // must be even
 

@@ -19,7 +19,7 @@ constexpr Shape kPlanShapes[] = {{Phase::kStep, 1},    {Phase::kStep, 8},    {Ph
                                  {Phase::kStep, 64},   {Phase::kPrompt, 32}, {Phase::kPrompt, 128},
                                  {Phase::kPrompt, 512}};
 constexpr int kMostOutputs = 64;
-// The widest pass that the plots of one product show as a step.
+// Is the widest pass that the plots of one product show as a step.
 constexpr int kStageSteps = 32;
 constexpr int kContexts[] = {64, 512, 2048};
 // An op with more operations says little more than a smaller one does.
@@ -102,7 +102,7 @@ OpKind measured_kind(OpKind kind) {
   }
 }
 
-// Square, wide and tall products, and sizes that are no powers of two, as models have them.
+// Lists square, wide and tall products, and sizes that are no powers of two, as models have them.
 constexpr std::pair<int, int> kGridSizes[] = {
     {256, 256},
     {256, 2048},

@@ -47,7 +47,8 @@ std::vector<plan::OpShape> order_shapes(tensor::Type type);
 // so that a part of them covers the whole evenly.
 std::vector<plan::OpShape> grid_shapes(tensor::Type type, tensor::Type kv_type);
 
-// Rows of the weight in `stage_shapes`, and elements of the weights in `order_shapes`, for plots.
+// These count the rows of the weight in `stage_shapes`, and the elements of the weights in
+// `order_shapes`, for plots.
 inline constexpr int kStageRows = 1024;
 inline constexpr int kOrderElements = 1 << 20;
 

@@ -6,7 +6,7 @@
 namespace troika::grammar::schema {
 namespace {
 
-// The rests of any division, and of one whose numbers are between bounds of few digits.
+// These limit the rests of any division, and of one whose numbers are between bounds of few digits.
 constexpr long kMostRests = 5000, kMostRestsBetween = 100'000;
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace troika::lanes {
 
-// Tokens whose next experts are guessed; of more, nearly all experts are needed anyway.
+// Limits the tokens whose next experts are guessed; of more, nearly all experts are needed anyway.
 inline constexpr int kMostGuessTokens = 8;
 
 // Returns what an op of a mixture knows of its experts.

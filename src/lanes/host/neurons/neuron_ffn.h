@@ -17,7 +17,7 @@ namespace troika::lanes {
 
 struct OpContext;
 
-// The number of tokens whose partial sums are kept at the same time.
+// Counts the tokens whose partial sums are kept at the same time.
 inline constexpr int kNeuronTokens = 8;
 
 // Memory for the workers of a lane: some of it they share, some each has for itself. All

@@ -13,7 +13,7 @@ using weights::NeuronCache;
 using weights::NeuronId;
 
 constexpr int kPageBytes = 4096;
-// The levels' share of a block of 32 4-bit weights and its scale.
+// Is the levels' share of a block of 32 4-bit weights and its scale.
 constexpr double kLevelShare = 16.0 / 18.0;
 constexpr size_t kMostRates = 1 << 16;
 
