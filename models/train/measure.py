@@ -23,6 +23,19 @@ def judging(model):
     model.train(was)
 
 
+@contextmanager
+def weights(model, others):
+    """The model has other weights (a list in the order of its own) for a while."""
+    own = [p.detach().clone() for p in model.parameters()]
+    with torch.no_grad():
+        for p, w in zip(model.parameters(), others):
+            p.copy_(w)
+    yield
+    with torch.no_grad():
+        for p, w in zip(model.parameters(), own):
+            p.copy_(w)
+
+
 def text_loss(model, windows, batch=8):
     """Sum of nats and number of predicted tokens over windows (lists of tokens, the first is BOS)."""
     with judging(model):

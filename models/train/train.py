@@ -243,18 +243,10 @@ class Training:
         self.share_gradients()
         return self.agree(loss_sum, active)
 
-    @torch.no_grad()
-    def put(self, weights):
-        for p, w in zip(self.model.parameters(), weights):
-            p.copy_(w)
-
     def measure(self):
         """Held-out figures of the mean of the weights."""
-        own = [p.detach().clone() for p in self.model.parameters()]
-        self.put(self.mean)
-        seen = self.held_out.measure(self.model)
-        self.put(own)
-        return seen
+        with measure.weights(self.model, self.mean):
+            return self.held_out.measure(self.model)
 
     def report(self, entry, smooth, rate, scale, row):
         if self.step % 10 == 0:
