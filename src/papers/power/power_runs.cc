@@ -1,7 +1,6 @@
 #include "papers/power/power_runs.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -10,12 +9,6 @@
 #include "machines/phone_setup.h"
 
 namespace troika::papers {
-
-double at_share(std::vector<double> values, double share) {
-  TROIKA_ASSERT(!values.empty());
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(std::lround(share * static_cast<double>(values.size() - 1)))];
-}
 
 PowerRuns::PowerRuns(std::string phones)
     : phones_(std::move(phones)),

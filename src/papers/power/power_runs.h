@@ -45,9 +45,6 @@ struct PowerResult {
   double tokens_per_s() const { return rate.tokens_per_s(); }
 };
 
-// Returns the value that stands at this share of all, 0 to 1, in ascending order.
-double at_share(std::vector<double> values, double share);
-
 class PowerRuns {
  public:
   // `phones` is the folder of the virtual phones. Throws Error.

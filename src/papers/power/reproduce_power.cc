@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "base/units.h"
 #include "papers/figures.h"
 #include "papers/given.h"
@@ -73,7 +74,7 @@ double at_point(const std::vector<double>& values, const plan::FigureCall& call)
   }
   if (call.text("at") == "mean") return mean(values);
   const double share = call.number("at");
-  if (share >= 0.0 && share <= 1.0) return at_share(values, share);
+  if (share >= 0.0 && share <= 1.0) return percentile(values, share);
   throw Error(fmt::format("The figure '{}' needs a share from 0 to 1 as 'at', not {:g}.",
                           call.figure, share));
 }
