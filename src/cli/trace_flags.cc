@@ -37,6 +37,7 @@ TimelineTitle timeline_title(const engine::Engine& engine) {
                         plan::prefill_name(plan.prefill));
   how += fmt::format("; chunks of {} tokens", plan.chunk());
   if (plan.lanes.size() > 1) how += fmt::format(", {}", plan::order_name(plan.order));
+  if (engine.loaded().layouts != nullptr) how += "; --layouts switch";
   return {fmt::format("{}, {}", name, tensor::type_name(engine.weights().main_type())), how};
 }
 
