@@ -64,7 +64,6 @@ class Sequences {
   // always stay. What other sequences share of a closed one is not freed.
   bool evict_until(int n_free);
 
-  int n_idle() const { return n_idle_; }  // is for tests
   bool is_idle(SequenceId sequence) const;
 
  private:

@@ -53,8 +53,6 @@ class DiskLane : public Lane {
   // Returns memory that is aligned for direct reads and known to the kernel: the best place to read
   // to.
   std::span<std::byte> buffer() const { return {buffer_.get(), options_.buffer_bytes}; }
-  // Says how reads are asked for. It is for tests.
-  bool uses_io_uring() const { return ring_ != nullptr; }
   // Returns a sentence for people about each thing that could not be had; empty where everything
   // could.
   std::vector<std::string> notes() const;
