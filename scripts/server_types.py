@@ -44,6 +44,7 @@ CASES = [
     ("/v1/completions", {"model": "any", "prompt": ["Once", "Twice"], "max_tokens": 4, "logprobs": 2}),
     ("/v1/completions", {"model": "any", "prompt": ["Once", "Twice"], "max_tokens": 4, "echo": True}),
     ("/v1/responses", RESPONSE),
+    ("/v1/responses", {**RESPONSE, "top_logprobs": 2, "include": ["message.output_text.logprobs"]}),
     ("/v1/responses", {**RESPONSE, "max_output_tokens": 200, "tool_choice": "required",
                        "tools": [{"type": "function", "strict": False, **TOOL}]}),
     ("/v1/messages", MESSAGE),

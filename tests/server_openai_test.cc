@@ -98,16 +98,53 @@ TEST_F(ServerOpenai, CountsTheTokensOfAResponsesThoughts) {
   EXPECT_EQ(plain["usage"]["output_tokens_details"]["reasoning_tokens"], 0) << plain;
 }
 
-TEST_F(ServerOpenai, RefusesLikelihoodsInResponses) {
-  start_with_text("Fine.");
-  for (const char* const wish :
-       {R"("top_logprobs":2)", R"("include":["message.output_text.logprobs"])", R"("include":1)"}) {
+// Returns what the tokens of a list of likelihoods spell.
+std::string spelled(const Json& likelihoods) {
+  std::string text;
+  for (const Json& token : likelihoods) text += token["token"].get<std::string>();
+  return text;
+}
+
+TEST_F(ServerOpenai, TellsLikelihoodsInResponsesThatIncludeThem) {
+  server::ServiceOptions options;
+  // A template that names the mark behind thoughts is one of a model that thinks.
+  options.chat_template = std::string(test_support::kServerTemplate) + "{#- </think> -#}";
+  options.forced_texts = {"<think>Hm.</think>Fine."};
+  start(std::move(options));
+  for (const char* const wish : {R"("top_logprobs":2)", R"("include":1)"}) {
     const std::string body = std::string(R"({"input":"a",)") + wish + "}";
     const Json refused = post("/v1/responses", body, 400);
     EXPECT_NE(refused["error"]["param"], nullptr) << refused;
   }
-  post("/v1/responses",
-       R"({"input":"a","top_logprobs":0,"include":["reasoning.encrypted_content"]})");
+  const std::string rest = R"("input":"a","top_logprobs":2,"include":)"
+                           R"(["reasoning.encrypted_content","message.output_text.logprobs"]})";
+  const Json whole = post("/v1/responses", "{" + rest);
+  EXPECT_EQ(whole["top_logprobs"], 2);
+  const Json& part = whole["output"][1]["content"][0];
+  // The token that ends the thoughts may hold the beginning of the text, and the reverse.
+  EXPECT_NE(spelled(part["logprobs"]).find("Fine."), std::string::npos) << part;
+  EXPECT_EQ(spelled(part["logprobs"]).find("Hm"), std::string::npos) << part;
+  for (const Json& token : part["logprobs"]) {
+    EXPECT_EQ(token["top_logprobs"].size(), 2u);
+    EXPECT_FALSE(token["bytes"].empty());
+  }
+  Json grown = Json::array(), done;
+  for (const Json& event : stream("/v1/responses", R"({"stream":true,)" + rest)) {
+    if (event["type"] == "response.output_text.done") done = event["logprobs"];
+    if (event["type"] != "response.output_text.delta") continue;
+    for (const Json& token : event["logprobs"]) grown.push_back(token);
+  }
+  EXPECT_EQ(spelled(done), spelled(part["logprobs"]));
+  EXPECT_EQ(grown, done);
+  for (const Json& token : done) EXPECT_FALSE(token.contains("bytes")) << token;
+}
+
+TEST_F(ServerOpenai, TellsNoLikelihoodsInOtherResponses) {
+  start_with_text("Fine.");
+  const Json whole =
+      post("/v1/responses",
+           R"({"input":"a","top_logprobs":0,"include":["reasoning.encrypted_content"]})");
+  EXPECT_EQ(whole["output"][0]["content"][0]["logprobs"], Json::array());
 }
 
 // The server holds back what may begin a stop string, and shows it when the answer has ended.

@@ -18,18 +18,28 @@ void BlockWriter::close() {
 void BlockWriter::write(int /*answer*/, const Delta& delta) {
   const bool is_thought = delta.kind == Delta::Kind::kThought;
   if (delta.kind == Delta::Kind::kCall) {
-    open({.kind = Block::Kind::kCall, .text = {}, .id = delta.id, .name = delta.text});
+    open({.kind = Block::Kind::kCall,
+          .text = {},
+          .id = delta.id,
+          .name = delta.text,
+          .logprobs = {}});
     return;
   }
-  if (delta.text.empty()) return;
+  const bool is_in_text = is_open_ && blocks_.back().kind == Block::Kind::kText;
+  // The last tokens of an answer may have no text of their own.
+  if (delta.text.empty() && (delta.logprobs.empty() || !is_in_text)) return;
   if (delta.kind != Delta::Kind::kArguments) {
     const Block::Kind kind = is_thought ? Block::Kind::kThought : Block::Kind::kText;
     if (!is_open_ || blocks_.back().kind != kind)
-      open({.kind = kind, .text = {}, .id = {}, .name = {}});
+      open({.kind = kind, .text = {}, .id = {}, .name = {}, .logprobs = {}});
   }
-  blocks_.back().text += delta.text;
+  Block& block = blocks_.back();
+  block.text += delta.text;
+  if (block.kind == Block::Kind::kText) {
+    block.logprobs.insert(block.logprobs.end(), delta.logprobs.begin(), delta.logprobs.end());
+  }
   timings_ = delta.timings;
-  grow_block(delta.text);
+  grow_block(delta);
 }
 
 void BlockWriter::end(int /*answer*/, const Ending& ending) {

@@ -13,8 +13,9 @@ namespace troika::server {
 struct Block {
   enum class Kind : uint8_t { kText, kThought, kCall };
   Kind kind = Kind::kText;
-  std::string text;      // for a call its arguments
-  std::string id, name;  // for a call
+  std::string text;                     // for a call its arguments
+  std::string id, name;                 // for a call
+  std::vector<TokenLogprobs> logprobs;  // for the tokens of a text, if the client asks for them
 };
 
 // A writer of one answer, which is made of blocks.
@@ -24,9 +25,9 @@ class BlockWriter : public Writer {
   void end(int answer, const Ending& ending) final;
 
  protected:
-  // These functions are called when the last block has begun, has grown by a text, and has ended.
+  // These functions are called when the last block has begun, has grown by a delta, and has ended.
   virtual void open_block() {}
-  virtual void grow_block(const std::string& /*text*/) {}
+  virtual void grow_block(const Delta& /*delta*/) {}
   virtual void close_block() {}
 
   const std::vector<Block>& blocks() const { return blocks_; }

@@ -12,6 +12,7 @@
 #include "engine/answer.h"
 #include "http/exchange.h"
 #include "server/deltas.h"
+#include "server/failure.h"
 #include "server/fields.h"
 
 namespace troika::server {

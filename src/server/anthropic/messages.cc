@@ -95,7 +95,8 @@ class MessageWriter : public BlockWriter {
     send("content_block_start",
          {{"index", index()}, {"content_block", block_json(blocks().back(), false)}});
   }
-  void grow_block(const std::string& text) override {
+  void grow_block(const Delta& grown) override {
+    const std::string& text = grown.text;
     Json delta;
     switch (blocks().back().kind) {
       case Block::Kind::kText:

@@ -9,18 +9,32 @@
 namespace troika::server {
 namespace {
 
-Json part_json(const Block& block) {
+// Returns a list with an entry for each token; an empty one if `tokenizer` is null.
+Json likelihoods(const std::vector<TokenLogprobs>& tokens, const text::Tokenizer* tokenizer) {
+  return tokenizer == nullptr ? Json::array() : logprobs_json(tokens, *tokenizer)["content"];
+}
+
+// Does the same for an event, whose tokens are told without their bytes.
+Json event_likelihoods(const std::vector<TokenLogprobs>& tokens, const text::Tokenizer* tokenizer) {
+  Json list = likelihoods(tokens, tokenizer);
+  for (Json& token : list) {
+    token.erase("bytes");
+    for (Json& other : token["top_logprobs"]) other.erase("bytes");
+  }
+  return list;
+}
+
+Json part_json(const Block& block, const text::Tokenizer* tokenizer) {
   if (block.kind == Block::Kind::kThought)
     return {{"type", "reasoning_text"}, {"text", block.text}};
   return {{"type", "output_text"},
           {"text", block.text},
           {"annotations", Json::array()},
-          {"logprobs", Json::array()}};
+          {"logprobs", likelihoods(block.logprobs, tokenizer)}};
 }
 
-// Returns a block as an item of the output.
-Json item_json(const Block& block, const std::string& id, const char* status, bool has_parts) {
-  const Json parts = has_parts ? Json::array({part_json(block)}) : Json::array();
+// Returns a block as an item of the output. `parts` is what the item holds: nothing at first.
+Json item_json(const Block& block, const std::string& id, const char* status, const Json& parts) {
   switch (block.kind) {
     case Block::Kind::kText:
       return {{"id", id},
@@ -93,16 +107,19 @@ std::string echo_text(const Json& body, const Wanted& wanted) {
   repeat("tools", Json::array());
   add("top_p", wanted.sampler.top_p);
   add("truncation", "disabled");
-  if (body.contains("user")) add("user", body["user"]);
+  for (const char* const name : {"top_logprobs", "user"}) {
+    if (body.contains(name)) add(name, body[name]);
+  }
   return text;
 }
 
 ResponseWriter::ResponseWriter(std::string model, const std::shared_ptr<http::Exchange>& exchange,
-                               bool is_stream, std::string echo)
+                               bool is_stream, std::string echo, const text::Tokenizer* tokenizer)
     : created_(std::time(nullptr)),
       model_(std::move(model)),
       is_stream_(is_stream),
       echo_(std::move(echo)),
+      tokenizer_(tokenizer),
       exchange_(exchange),
       events_(exchange) {
   if (!is_stream_) return;
@@ -128,18 +145,24 @@ void ResponseWriter::open_block() {
   const Block& block = blocks().back();
   ids_.push_back(random_id(id_prefix(block.kind)));
   send("response.output_item.added",
-       {{"output_index", index()}, {"item", item_json(block, ids_.back(), "in_progress", false)}});
-  if (block.kind != Block::Kind::kCall) send_part("response.content_part.added", part_json(block));
+       {{"output_index", index()},
+        {"item", item_json(block, ids_.back(), "in_progress", Json::array())}});
+  if (block.kind != Block::Kind::kCall) {
+    send_part("response.content_part.added", part_json(block, tokenizer_));
+  }
 }
 
-void ResponseWriter::grow_block(const std::string& text) {
-  Json delta = {{"item_id", ids_.back()}, {"output_index", index()}};
+void ResponseWriter::grow_block(const Delta& delta) {
+  if (!is_stream_) return;
+  Json event = {{"item_id", ids_.back()}, {"output_index", index()}};
   const Block::Kind kind = blocks().back().kind;
-  if (kind != Block::Kind::kCall) delta["content_index"] = 0;
-  delta["delta"] = text;
-  if (kind == Block::Kind::kText) delta["logprobs"] = Json::array();
-  if (timings()) delta["timings"] = timings_json(*timings());
-  send(delta_name(kind, ".delta"), delta);
+  if (kind != Block::Kind::kCall) event["content_index"] = 0;
+  event["delta"] = delta.text;
+  if (kind == Block::Kind::kText) {
+    event["logprobs"] = event_likelihoods(delta.logprobs, tokenizer_);
+  }
+  if (timings()) event["timings"] = timings_json(*timings());
+  send(delta_name(kind, ".delta"), event);
 }
 
 void ResponseWriter::close_block() {
@@ -150,20 +173,25 @@ void ResponseWriter::close_block() {
   } else {
     done["content_index"] = 0;
     done["text"] = block.text;
-    if (block.kind == Block::Kind::kText) done["logprobs"] = Json::array();
+    if (block.kind == Block::Kind::kText) {
+      done["logprobs"] = event_likelihoods(block.logprobs, tokenizer_);
+    }
   }
   send(delta_name(block.kind, ".done"), done);
-  if (block.kind != Block::Kind::kCall) send_part("response.content_part.done", part_json(block));
+  const Json part = part_json(block, tokenizer_);
+  if (block.kind != Block::Kind::kCall) send_part("response.content_part.done", part);
   send("response.output_item.done",
        {{"output_index", index()},
-        {"item", item_json(block, ids_.back(), status_of(blocks().size() - 1), true)}});
+        {"item",
+         item_json(block, ids_.back(), status_of(blocks().size() - 1), Json::array({part}))}});
 }
 
 void ResponseWriter::finish() {
   State state = {.status = is_cut() ? "incomplete" : "completed",
                  .usage = response_usage(ending())};
   for (size_t i = 0; i < blocks().size(); ++i) {
-    state.output.push_back(item_json(blocks()[i], ids_[i], status_of(i), true));
+    const Json parts = Json::array({part_json(blocks()[i], tokenizer_)});
+    state.output.push_back(item_json(blocks()[i], ids_[i], status_of(i), parts));
   }
   if (is_cut()) state.incomplete_details = {{"reason", "max_output_tokens"}};
   if (is_stream_) {

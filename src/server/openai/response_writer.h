@@ -21,10 +21,11 @@ std::string echo_text(const Json& body, const Wanted& wanted);
 // given the echo as text and copies it; nothing is read or written as JSON again.
 class ResponseWriter : public BlockWriter {
  public:
-  // `echo` is what echo_text() returns. The first events are written here, because begin() is
-  // called where others wait.
+  // `echo` is what echo_text() returns. `tokenizer` names the tokens whose likelihoods are told,
+  // and must outlive this; if it is null, none are told. The first events are written here, because
+  // begin() is called where others wait.
   ResponseWriter(std::string model, const std::shared_ptr<http::Exchange>& exchange, bool is_stream,
-                 std::string echo);
+                 std::string echo, const text::Tokenizer* tokenizer = nullptr);
 
   void begin() override;
   void progress(int answer, const PromptRead& progress) override;
@@ -34,7 +35,7 @@ class ResponseWriter : public BlockWriter {
 
  private:
   void open_block() override;
-  void grow_block(const std::string& text) override;
+  void grow_block(const Delta& delta) override;
   void close_block() override;
 
   // What differs between the objects of one response.
@@ -58,6 +59,7 @@ class ResponseWriter : public BlockWriter {
   const std::string model_;
   const bool is_stream_;
   const std::string echo_;
+  const text::Tokenizer* const tokenizer_;
   std::shared_ptr<http::Exchange> exchange_;
   EventStream events_;
   std::vector<std::string> ids_;  // of items

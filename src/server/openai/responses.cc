@@ -1,5 +1,6 @@
 #include "server/openai/responses.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "server/openai/read_responses.h"
@@ -22,16 +23,20 @@ void refuse_memory(Fields& fields) {
   }
 }
 
-// Refuses likelihoods. What else may be included is about tools that this server has not.
-void refuse_logprobs(Fields& fields) {
-  constexpr const char* kWhy = "this interface tells no likelihoods, /v1/chat/completions does";
-  if (fields.whole("top_logprobs", 0, 0, kMostLogprobs) > 0) fields.refuse("top_logprobs", kWhy);
-  const Json* const include = fields.find("include");
-  if (include == nullptr) return;
-  if (!include->is_array()) fields.fail("include", "must be a list");
-  for (const Json& one : *include) {
-    if (one == "message.output_text.logprobs") fields.refuse("include", kWhy);
+// Reads whether likelihoods are wanted. What else may be included is about tools that this server
+// has not.
+void read_included(Fields& fields, Wanted* wanted) {
+  constexpr const char* kLikelihoods = "message.output_text.logprobs";
+  bool is_wanted = false;
+  if (const Json* const include = fields.find("include"); include != nullptr) {
+    if (!include->is_array()) fields.fail("include", "must be a list");
+    is_wanted = std::find(include->begin(), include->end(), kLikelihoods) != include->end();
   }
+  const int64_t n_top = fields.whole("top_logprobs", 0, 0, kMostLogprobs);
+  if (n_top > 0 && !is_wanted) {
+    fields.fail("top_logprobs", std::string("needs \"include\": [\"") + kLikelihoods + "\"]");
+  }
+  if (is_wanted) wanted->n_logprobs = static_cast<int>(n_top);
 }
 
 }  // namespace
@@ -48,11 +53,12 @@ void serve_responses(Context& context, const std::shared_ptr<http::Exchange>& ex
   if (wanted.n_returned != 1) fields.fail("n", "must be 1 in this interface");
   const std::optional<AnswerForm> form = read_text_form(fields);
   refuse_memory(fields);
-  refuse_logprobs(fields);
+  read_included(fields, &wanted);
   fields.finish();
   const Answers::MakeReader make_reader = prepare_turn(context, conversation, form, &wanted);
-  auto writer = std::make_unique<ResponseWriter>(context.options().model_name, exchange,
-                                                 wanted.is_stream, echo_text(body, wanted));
+  const text::Tokenizer* const tokenizer = wanted.n_logprobs >= 0 ? &context.tokenizer() : nullptr;
+  auto writer = std::make_unique<ResponseWriter>(
+      context.options().model_name, exchange, wanted.is_stream, echo_text(body, wanted), tokenizer);
   context.start(exchange, wanted, std::move(writer), make_reader);
 }
 
