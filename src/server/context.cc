@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "server/calls/channels.h"
+#include "server/calls/completed_template.h"
 #include "server/given_text.h"
 
 namespace troika::server {
@@ -43,11 +44,13 @@ Context::Context(engine::Engine& engine, ServiceOptions options)
       grammars_(engine.tokenizer()),
       worker_(engine, options_.n_parallel, options_.n_queue, options_.keep) {
   try {
-    if (options_.chat_template.empty() && tokenizer().vocabulary().chat_template.empty()) {
+    const std::string& own = tokenizer().vocabulary().chat_template;
+    if (options_.chat_template.empty() && own.empty()) {
       throw Error(
           "Its file has no chat template; who starts the server can give one: ‹template› FILE.");
     }
-    chat_.emplace(engine, options_.chat_template);
+    chat_.emplace(
+        engine, completed_template(options_.chat_template.empty() ? own : options_.chat_template));
     call_shape_ = find_shape(*chat_);
     thought_marks_ = find_thought_marks(*chat_);
     has_channels_ = server::has_channels(*chat_);

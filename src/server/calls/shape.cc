@@ -130,6 +130,13 @@ std::string CallShape::trigger() const {
   return begin == std::string::npos ? before : before.substr(begin);
 }
 
+std::string CallShape::mark() const {
+  constexpr std::string_view kOpen = "<|", kClose = "|>";
+  const std::string whole = trigger();
+  const size_t close = whole.starts_with(kOpen) ? whole.find(kClose) : std::string::npos;
+  return close == std::string::npos ? whole : whole.substr(0, close + kClose.size());
+}
+
 std::string CallShape::ending() const {
   if (between.empty()) return after;
   const auto end = std::mismatch(after.begin(), after.end(), between.begin(), between.end()).first;

@@ -17,6 +17,7 @@
 #include "grammar/pool.h"
 #include "grammar/readers.h"
 #include "server/calls/answer_readers.h"
+#include "server/calls/completed_template.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika::server {
@@ -63,7 +64,7 @@ TEST(CallShapes, ReadBackWhatRealTemplatesWrite) {
   test_support::TinyEngine tiny;
   int n_of_template = 0;
   for (const auto& [name, source] : templates) {
-    const engine::ChatFormat chat(*tiny.engine, source);
+    const engine::ChatFormat chat(*tiny.engine, completed_template(source));
     const CallShape shape = find_shape(chat);
     const ThoughtMarks marks = find_thought_marks(chat);
     RecordProperty(name, shape.is_of_template ? shape.before + "NAME" + shape.middle : "none");
@@ -73,6 +74,7 @@ TEST(CallShapes, ReadBackWhatRealTemplatesWrite) {
                 << ShapeJson(shape.before + "NAME" + shape.middle + "ARGS" + shape.after).dump()
                 << " | " << ShapeJson(shape.between).dump() << " | " << marks.open << "\n";
     }
+    EXPECT_TRUE(shape.is_of_template || !name.starts_with("LFM2")) << name;
     if (!shape.is_of_template) continue;
     ++n_of_template;
     std::string arguments = R"({"a":"}\"","b":[1]})", none = "{}", id;

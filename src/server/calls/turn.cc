@@ -211,7 +211,8 @@ Expr answer(Pool* pool, const Conversation& conversation, const std::optional<An
     return pool->literal(trigger, called);
   }
   if (form) return pool->any(text, pool->literal(trigger, called));
-  return pool->concat(text_without(pool, trigger), pool->optional(pool->literal(trigger, called)));
+  return pool->concat(text_without(pool, shape->mark()),
+                      pool->optional(pool->literal(trigger, called)));
 }
 
 // Puts thoughts in front of the rest. They may be missing unless the prompt has begun them.

@@ -1,0 +1,85 @@
+#include "server/calls/completed_template.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/chat.h"
+#include "server/calls/shape.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika::server {
+namespace {
+
+using TemplateJson = nlohmann::ordered_json;
+
+// Lists tools and leaves calls out, as the templates of LFM2 do.
+constexpr const char* kListsTools =
+    R"({%- set head = messages[0].content if messages[0].role == "system" else "" -%})"
+    R"({%- if tools -%}{%- set head = head + "\nList of tools: " + (tools | tojson) -%}{%- endif -%})"
+    R"({%- if head -%}{{ "<|im_start|>system\n" + head + "<|im_end|>\n" }}{%- endif -%})"
+    R"({%- for message in messages -%}{%- if message.role != "system" -%})"
+    R"({{ "<|im_start|>" + message.role + "\n" + message.content + "<|im_end|>\n" }})"
+    R"({%- endif -%}{%- endfor -%})"
+    R"({%- if add_generation_prompt -%}{{ "<|im_start|>assistant\n" }}{%- endif -%})";
+
+TemplateJson call_of(const std::string& name, const TemplateJson& arguments) {
+  return {
+      {"id", "1"}, {"type", "function"}, {"function", {{"name", name}, {"arguments", arguments}}}};
+}
+
+TEST(CompletedTemplate, ShowsTheCallsThatATemplateOfLiquidLeavesOut) {
+  const test_support::TinyEngine tiny;
+  const engine::ChatFormat chat(*tiny.engine, completed_template(kListsTools));
+  const TemplateJson tools = TemplateJson::parse(R"([{"name":"f"}])");
+  TemplateJson messages = {
+      {{"role", "user"}, {"content", "Hm?"}},
+      {{"role", "assistant"},
+       {"content", "Wait."},
+       {"tool_calls", {call_of("f", {{"a", "\"}"}}), call_of("g", R"({"b":1})")}}},
+      {{"role", "tool"}, {"content", "42"}}};
+  EXPECT_EQ(chat.text(engine::TemplateInput{.messages = messages, .tools = &tools}),
+            "<|im_start|>system\nOutput function calls as JSON.\nList of tools: "
+            "[{\"name\": \"f\"}]<|im_end|>\n<|im_start|>user\nHm?<|im_end|>\n"
+            "<|im_start|>assistant\nWait.<|tool_call_start|>[{\"name\": \"f\", \"arguments\": "
+            "{\"a\": \"\\\"}\"}}, {\"name\": \"g\", \"arguments\": {\"b\":1}}]<|tool_call_end|>"
+            "<|im_end|>\n<|im_start|>tool\n42<|im_end|>\n<|im_start|>assistant\n");
+  messages.insert(messages.begin(), TemplateJson{{"role", "system"}, {"content", "Be kind."}});
+  const std::string kind = chat.text(engine::TemplateInput{.messages = messages, .tools = &tools});
+  EXPECT_TRUE(kind.starts_with("<|im_start|>system\nBe kind.\nOutput function calls as JSON.\n"))
+      << kind;
+  EXPECT_TRUE(chat.text({{"system", "Be kind."}, {"user", "Hm?"}})
+                  .starts_with("<|im_start|>system\nBe kind.<|im_end|>\n"));
+}
+
+TEST(CompletedTemplate, HasCallsOfItsOwnShape) {
+  const test_support::TinyEngine tiny;
+  const CallShape shape =
+      find_shape(engine::ChatFormat(*tiny.engine, completed_template(kListsTools)));
+  EXPECT_TRUE(shape.is_of_template);
+  EXPECT_EQ(shape.before, "<|tool_call_start|>[{\"name\": \"");
+  EXPECT_EQ(shape.middle, "\", \"arguments\": ");
+  EXPECT_EQ(shape.between, "}, {\"name\": \"");
+  EXPECT_EQ(shape.after, "}]<|tool_call_end|>");
+  EXPECT_EQ(shape.mark(), "<|tool_call_start|>");
+}
+
+TEST(CompletedTemplate, LeavesOtherTemplatesAsTheyAre) {
+  const std::string shows_calls = std::string(kListsTools) + "{#- tool_calls -#}";
+  EXPECT_EQ(completed_template(shows_calls), shows_calls);
+  EXPECT_EQ(completed_template("{{ messages }}"), "{{ messages }}");
+  EXPECT_EQ(completed_template(""), "");
+}
+
+TEST(CallShapes, TellTheMarkThatNoWordsHold) {
+  CallShape shape;
+  shape.before = "\n<tool_call>\n{\"name\": \"";
+  EXPECT_EQ(shape.mark(), shape.trigger());
+  shape.before = "<|call|>{";
+  EXPECT_EQ(shape.mark(), "<|call|>");
+  shape.before = "<|call";
+  EXPECT_EQ(shape.mark(), "<|call");
+}
+
+}  // namespace
+}  // namespace troika::server
