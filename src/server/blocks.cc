@@ -18,26 +18,16 @@ void BlockWriter::close() {
 void BlockWriter::write(int /*answer*/, const Delta& delta) {
   const bool is_thought = delta.kind == Delta::Kind::kThought;
   if (delta.kind == Delta::Kind::kCall) {
-    open({.kind = Block::Kind::kCall,
-          .text = {},
-          .id = delta.id,
-          .name = delta.text,
-          .logprobs = {}});
+    open({.kind = Block::Kind::kCall, .text = {}, .id = delta.id, .name = delta.text});
     return;
   }
-  const bool is_in_text = is_open_ && blocks_.back().kind == Block::Kind::kText;
-  // The last tokens of an answer may have no text of their own.
-  if (delta.text.empty() && (delta.logprobs.empty() || !is_in_text)) return;
+  if (delta.text.empty()) return;
   if (delta.kind != Delta::Kind::kArguments) {
     const Block::Kind kind = is_thought ? Block::Kind::kThought : Block::Kind::kText;
     if (!is_open_ || blocks_.back().kind != kind)
-      open({.kind = kind, .text = {}, .id = {}, .name = {}, .logprobs = {}});
+      open({.kind = kind, .text = {}, .id = {}, .name = {}});
   }
-  Block& block = blocks_.back();
-  block.text += delta.text;
-  if (block.kind == Block::Kind::kText) {
-    block.logprobs.insert(block.logprobs.end(), delta.logprobs.begin(), delta.logprobs.end());
-  }
+  blocks_.back().text += delta.text;
   timings_ = delta.timings;
   grow_block(delta);
 }

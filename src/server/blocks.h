@@ -13,9 +13,8 @@ namespace troika::server {
 struct Block {
   enum class Kind : uint8_t { kText, kThought, kCall };
   Kind kind = Kind::kText;
-  std::string text;                     // for a call its arguments
-  std::string id, name;                 // for a call
-  std::vector<TokenLogprobs> logprobs;  // for the tokens of a text, if the client asks for them
+  std::string text;      // for a call its arguments
+  std::string id, name;  // for a call
 };
 
 // A writer of one answer, which is made of blocks.

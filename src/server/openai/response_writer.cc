@@ -1,6 +1,8 @@
 #include "server/openai/response_writer.h"
 
+#include <algorithm>
 #include <ctime>
+#include <span>
 #include <utility>
 
 #include "server/openai/usage.h"
@@ -10,13 +12,12 @@ namespace troika::server {
 namespace {
 
 // Returns a list with an entry for each token; an empty one if `tokenizer` is null.
-Json likelihoods(const std::vector<TokenLogprobs>& tokens, const text::Tokenizer* tokenizer) {
+Json likelihoods(std::span<const TokenLogprobs> tokens, const text::Tokenizer* tokenizer) {
   return tokenizer == nullptr ? Json::array() : logprobs_json(tokens, *tokenizer)["content"];
 }
 
-// Does the same for an event, whose tokens are told without their bytes.
-Json event_likelihoods(const std::vector<TokenLogprobs>& tokens, const text::Tokenizer* tokenizer) {
-  Json list = likelihoods(tokens, tokenizer);
+// Returns the list for an event, which tells tokens without their bytes.
+Json without_bytes(Json list) {
   for (Json& token : list) {
     token.erase("bytes");
     for (Json& other : token["top_logprobs"]) other.erase("bytes");
@@ -24,13 +25,27 @@ Json event_likelihoods(const std::vector<TokenLogprobs>& tokens, const text::Tok
   return list;
 }
 
-Json part_json(const Block& block, const text::Tokenizer* tokenizer) {
+// Returns those tokens that spell the beginning of a text. What stands before them was a mark that
+// nobody is shown.
+std::span<const TokenLogprobs> tokens_of(const std::string& text,
+                                         std::span<const TokenLogprobs> tokens,
+                                         const text::Tokenizer& tokenizer) {
+  std::string behind;
+  for (size_t n = 1; n <= tokens.size(); ++n) {
+    const auto last = tokens.last(n);
+    behind.insert(0, tokenizer.piece(last.front().taken.token, /*render_special=*/true));
+    if (behind.find(text) != std::string::npos) return last;
+  }
+  return tokens;
+}
+
+Json part_json(const Block& block, const Json& logprobs) {
   if (block.kind == Block::Kind::kThought)
     return {{"type", "reasoning_text"}, {"text", block.text}};
   return {{"type", "output_text"},
           {"text", block.text},
           {"annotations", Json::array()},
-          {"logprobs", likelihoods(block.logprobs, tokenizer)}};
+          {"logprobs", logprobs}};
 }
 
 // Returns a block as an item of the output. `parts` is what the item holds: nothing at first.
@@ -107,9 +122,8 @@ std::string echo_text(const Json& body, const Wanted& wanted) {
   repeat("tools", Json::array());
   add("top_p", wanted.sampler.top_p);
   add("truncation", "disabled");
-  for (const char* const name : {"top_logprobs", "user"}) {
-    if (body.contains(name)) add(name, body[name]);
-  }
+  if (body.contains("top_logprobs")) add("top_logprobs", std::max(wanted.n_logprobs, 0));
+  if (body.contains("user")) add("user", body["user"]);
   return text;
 }
 
@@ -144,55 +158,59 @@ void ResponseWriter::progress(int /*answer*/, const PromptRead& progress) {
 void ResponseWriter::open_block() {
   const Block& block = blocks().back();
   ids_.push_back(random_id(id_prefix(block.kind)));
+  logprobs_.clear();
+  if (!is_stream_) return;
   send("response.output_item.added",
        {{"output_index", index()},
         {"item", item_json(block, ids_.back(), "in_progress", Json::array())}});
   if (block.kind != Block::Kind::kCall) {
-    send_part("response.content_part.added", part_json(block, tokenizer_));
+    send_part("response.content_part.added", part_json(block, Json::array()));
   }
 }
 
 void ResponseWriter::grow_block(const Delta& delta) {
+  const Block& block = blocks().back();
+  std::span<const TokenLogprobs> tokens = delta.logprobs;
+  if (tokenizer_ != nullptr && block.kind == Block::Kind::kText) {
+    const bool is_first = block.text.size() == delta.text.size();
+    if (is_first) tokens = tokens_of(delta.text, tokens, *tokenizer_);
+    logprobs_.insert(logprobs_.end(), tokens.begin(), tokens.end());
+  }
   if (!is_stream_) return;
   Json event = {{"item_id", ids_.back()}, {"output_index", index()}};
-  const Block::Kind kind = blocks().back().kind;
-  if (kind != Block::Kind::kCall) event["content_index"] = 0;
+  if (block.kind != Block::Kind::kCall) event["content_index"] = 0;
   event["delta"] = delta.text;
-  if (kind == Block::Kind::kText) {
-    event["logprobs"] = event_likelihoods(delta.logprobs, tokenizer_);
+  if (block.kind == Block::Kind::kText) {
+    event["logprobs"] = without_bytes(likelihoods(tokens, tokenizer_));
   }
   if (timings()) event["timings"] = timings_json(*timings());
-  send(delta_name(kind, ".delta"), event);
+  send(delta_name(block.kind, ".delta"), event);
 }
 
 void ResponseWriter::close_block() {
   const Block& block = blocks().back();
+  const Json list = likelihoods(logprobs_, tokenizer_);
+  const Json part = block.kind == Block::Kind::kCall ? Json() : part_json(block, list);
+  items_.push_back(
+      item_json(block, ids_.back(), status_of(blocks().size() - 1), Json::array({part})));
+  if (!is_stream_) return;
   Json done = {{"item_id", ids_.back()}, {"output_index", index()}};
   if (block.kind == Block::Kind::kCall) {
     done["arguments"] = block.text;
   } else {
     done["content_index"] = 0;
     done["text"] = block.text;
-    if (block.kind == Block::Kind::kText) {
-      done["logprobs"] = event_likelihoods(block.logprobs, tokenizer_);
-    }
+    if (block.kind == Block::Kind::kText) done["logprobs"] = without_bytes(list);
   }
   send(delta_name(block.kind, ".done"), done);
-  const Json part = part_json(block, tokenizer_);
   if (block.kind != Block::Kind::kCall) send_part("response.content_part.done", part);
-  send("response.output_item.done",
-       {{"output_index", index()},
-        {"item",
-         item_json(block, ids_.back(), status_of(blocks().size() - 1), Json::array({part}))}});
+  send("response.output_item.done", {{"output_index", index()}, {"item", items_.back()}});
 }
 
 void ResponseWriter::finish() {
   State state = {.status = is_cut() ? "incomplete" : "completed",
+                 .output = std::move(items_),
                  .usage = response_usage(ending())};
-  for (size_t i = 0; i < blocks().size(); ++i) {
-    const Json parts = Json::array({part_json(blocks()[i], tokenizer_)});
-    state.output.push_back(item_json(blocks()[i], ids_[i], status_of(i), parts));
-  }
   if (is_cut()) state.incomplete_details = {{"reason", "max_output_tokens"}};
   if (is_stream_) {
     Json more;

@@ -62,7 +62,9 @@ class ResponseWriter : public BlockWriter {
   const text::Tokenizer* const tokenizer_;
   std::shared_ptr<http::Exchange> exchange_;
   EventStream events_;
-  std::vector<std::string> ids_;  // of items
+  std::vector<std::string> ids_;         // of items
+  std::vector<TokenLogprobs> logprobs_;  // of the open block, if it is a text
+  Json items_ = Json::array();           // of the blocks that are closed
   int n_sent_ = 0;
   std::vector<std::string> first_events_;  // those that begin() sends
 };

@@ -46,7 +46,7 @@ Json Usage::timings(const engine::Generated& generated) {
                        .answer_seconds = generated.decode_seconds});
 }
 
-Json logprobs_json(const std::vector<TokenLogprobs>& tokens, const text::Tokenizer& tokenizer) {
+Json logprobs_json(std::span<const TokenLogprobs> tokens, const text::Tokenizer& tokenizer) {
   Json content = Json::array();
   for (const TokenLogprobs& token : tokens) {
     Json one = likelihood_json(token.taken, tokenizer);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <map>
-#include <vector>
+#include <span>
 
 #include "server/writer.h"
 #include "text/tokenizer.h"
@@ -33,6 +33,6 @@ class Usage {
 
 Json likelihood_json(const Likelihood& one, const text::Tokenizer& tokenizer);
 // Returns {"content": [...]}, the likelihoods in the form of a chat.
-Json logprobs_json(const std::vector<TokenLogprobs>& tokens, const text::Tokenizer& tokenizer);
+Json logprobs_json(std::span<const TokenLogprobs> tokens, const text::Tokenizer& tokenizer);
 
 }  // namespace troika::server
