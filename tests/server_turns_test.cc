@@ -247,6 +247,34 @@ TEST_F(ServerTurns, GoesOnFromTheAssistantsLastMessage) {
   EXPECT_EQ(client().post("/v1/chat/completions", twice).status, 400);
 }
 
+// The templates of LFM2 show tools, but no calls.
+TEST_F(ServerTurns, ShowsCallsWhereATemplateOfLiquidLeavesThemOut) {
+  server::ServiceOptions options;
+  options.chat_template =
+      R"({%- if tools -%}{{- "List of tools: " + (tools | tojson) + "|" -}}{%- endif -%})"
+      R"({%- for message in messages -%}{%- set content = message.content -%})"
+      R"({{- message.role + ":" -}}{{- content + "<|im_end|>" -}}{%- endfor -%})"
+      R"({%- if add_generation_prompt -%}{{- "assistant:" -}}{%- endif -%})";
+  options.forced_texts = {
+      R"(Well.<|tool_call_start|>[{"name": "weather", "arguments": {"city":"Rome"}}]<|tool_call_end|>)"};
+  start(options);
+  const Json answer =
+      post("/v1/chat/completions", chat(std::string(R"(,"max_tokens":200,)") + kWeatherTool));
+  const Json& message = answer["choices"][0]["message"];
+  EXPECT_EQ(message["content"], "Well.") << answer;
+  EXPECT_EQ(message["tool_calls"][0]["function"]["arguments"], R"({"city":"Rome"})") << answer;
+  const Json again = {
+      {"role", "tool"}, {"tool_call_id", message["tool_calls"][0]["id"]}, {"content", "Sun."}};
+  Json body = Json::parse(std::string("{") + kWeatherTool + "}");
+  body["messages"] = {{{"role", "user"}, {"content", "Hi"}}, message, again};
+  const std::string prompt = post("/apply-template", body.dump())["prompt"];
+  EXPECT_TRUE(prompt.starts_with("Output function calls as JSON.\nList of tools: [")) << prompt;
+  EXPECT_TRUE(prompt.ends_with(
+      R"(|user:Hi<|im_end|>assistant:Well.<|tool_call_start|>[{"name": "weather", "arguments": )"
+      R"({"city": "Rome"}}]<|tool_call_end|><|im_end|>tool:Sun.<|im_end|>assistant:)"))
+      << prompt;
+}
+
 // Some templates take no system message and want user and assistant in turn.
 TEST_F(ServerTurns, DescribesToolsToTheUserWhereNoSystemMessageIsTaken) {
   server::ServiceOptions options;

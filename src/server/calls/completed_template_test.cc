@@ -6,6 +6,7 @@
 
 #include "engine/chat.h"
 #include "server/calls/shape.h"
+#include "server/calls/turn.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika::server {
@@ -16,11 +17,12 @@ using TemplateJson = nlohmann::ordered_json;
 // Lists tools and leaves calls out, as the templates of LFM2 do.
 constexpr const char* kListsTools =
     R"({%- set head = messages[0].content if messages[0].role == "system" else "" -%})"
-    R"({%- if tools -%}{%- set head = head + "\nList of tools: " + (tools | tojson) -%}{%- endif -%})"
+    R"({%- if tools -%}{%- set head = head + ("\n" if head else "") + "List of tools: " -%})"
+    R"({%- set head = head + (tools | tojson) -%}{%- endif -%})"
     R"({%- if head -%}{{ "<|im_start|>system\n" + head + "<|im_end|>\n" }}{%- endif -%})"
     R"({%- for message in messages -%}{%- if message.role != "system" -%})"
-    R"({{ "<|im_start|>" + message.role + "\n" + message.content + "<|im_end|>\n" }})"
-    R"({%- endif -%}{%- endfor -%})"
+    R"({{ "<|im_start|>" + message.role + "\n" }}{%- set content = message.content -%})"
+    R"({{- content + "<|im_end|>\n" -}}{%- endif -%}{%- endfor -%})"
     R"({%- if add_generation_prompt -%}{{ "<|im_start|>assistant\n" }}{%- endif -%})";
 
 TemplateJson call_of(const std::string& name, const TemplateJson& arguments) {
@@ -64,10 +66,35 @@ TEST(CompletedTemplate, HasCallsOfItsOwnShape) {
   EXPECT_EQ(shape.mark(), "<|tool_call_start|>");
 }
 
+TEST(CompletedTemplate, LeadsWhatBeginsLikeACallToOne) {
+  const test_support::TinyEngine tiny;
+  const CallShape shape =
+      find_shape(engine::ChatFormat(*tiny.engine, completed_template(kListsTools)));
+  Conversation conversation;
+  conversation.tools = {
+      {"f", "", TemplateJson::parse(R"({"type":"object","properties":{"a":{"type":"integer"}}})")}};
+  const auto is_accepted = [&](const std::string& text) {
+    const grammar::Limits limits;
+    grammar::Pool pool(limits);
+    grammar::Expr at = pool.seal(answer_expr(&pool, conversation, {}, &shape));
+    for (const char c : text) at = pool.step(at, static_cast<uint8_t>(c));
+    return pool.nullable(at);
+  };
+  const std::string call = R"({"name": "f", "arguments": {"a":1}})";
+  EXPECT_TRUE(is_accepted("Hi."));
+  EXPECT_TRUE(is_accepted("Hi.<|tool_call_start|>[" + call + "]<|tool_call_end|>"));
+  EXPECT_TRUE(is_accepted("<|tool_call_start|>[" + call + ", " + call + "]<|tool_call_end|>"));
+  EXPECT_FALSE(is_accepted("<|tool_call_start|>[f(a=1)]<|tool_call_end|>"));
+  EXPECT_FALSE(is_accepted("<|tool_call_start|>"));
+}
+
 TEST(CompletedTemplate, LeavesOtherTemplatesAsTheyAre) {
   const std::string shows_calls = std::string(kListsTools) + "{#- tool_calls -#}";
   EXPECT_EQ(completed_template(shows_calls), shows_calls);
-  EXPECT_EQ(completed_template("{{ messages }}"), "{{ messages }}");
+  for (const char* const part : {"{{ messages }}", R"({{ "List of tools: " }})",
+                                 R"({{- content + "<|im_end|>" }}{{ "List of tools: " }})"}) {
+    EXPECT_EQ(completed_template(part), part);
+  }
   EXPECT_EQ(completed_template(""), "");
 }
 

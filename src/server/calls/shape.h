@@ -42,8 +42,8 @@ struct CallShape {
 
   // Returns what a call begins with, after any white space.
   std::string trigger() const;
-  // Returns the control mark that a call begins with, which no words hold; the whole trigger if it
-  // begins with none.
+  // Returns the mark like <|this|> that a call begins with, which no words hold; the whole trigger
+  // if it begins with none.
   std::string mark() const;
   // Returns what every call ends with, whether another one follows or not.
   std::string ending() const;

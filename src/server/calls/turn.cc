@@ -200,21 +200,6 @@ Expr answer_in_channels(Pool* pool, const Conversation& conversation,
   return channels_expr(pool, words, calls);
 }
 
-// Returns what an answer may be behind its thoughts.
-Expr answer(Pool* pool, const Conversation& conversation, const std::optional<AnswerForm>& form,
-            const CallShape* shape) {
-  const Expr text = form ? form_expr(pool, *form) : pool->no(Pool::kNone);
-  if (shape == nullptr) return text;
-  const std::string trigger = shape->trigger();
-  const Expr called = calls(pool, conversation, *shape);
-  if (conversation.choice.mode == ToolChoice::Mode::kRequired) {
-    return pool->literal(trigger, called);
-  }
-  if (form) return pool->any(text, pool->literal(trigger, called));
-  return pool->concat(text_without(pool, shape->mark()),
-                      pool->optional(pool->literal(trigger, called)));
-}
-
 // Puts thoughts in front of the rest. They may be missing unless the prompt has begun them.
 Expr behind_thoughts(Pool* pool, const ThoughtMarks& marks, bool is_thinking, Expr rest) {
   if (marks.close.empty()) return rest;
@@ -265,6 +250,20 @@ std::string key_of(const Conversation& conversation, const std::optional<AnswerF
 
 }  // namespace
 
+Expr answer_expr(Pool* pool, const Conversation& conversation,
+                 const std::optional<AnswerForm>& form, const CallShape* shape) {
+  const Expr text = form ? form_expr(pool, *form) : pool->no(Pool::kNone);
+  if (shape == nullptr) return text;
+  const std::string trigger = shape->trigger();
+  const Expr called = calls(pool, conversation, *shape);
+  if (conversation.choice.mode == ToolChoice::Mode::kRequired) {
+    return pool->literal(trigger, called);
+  }
+  if (form) return pool->any(text, pool->literal(trigger, called));
+  return pool->concat(text_without(pool, shape->mark()),
+                      pool->optional(pool->literal(trigger, called)));
+}
+
 namespace {
 
 // Returns what must stand between the template's prompt and the client's own beginning of the
@@ -292,7 +291,7 @@ std::shared_ptr<grammar::Grammar> grammar_of(Context& context, const Conversatio
                       in_channels = context.has_channels(),
                       shape = has_calls ? &context.call_shape() : nullptr](Pool* pool) {
     if (in_channels) return answer_in_channels(pool, conversation, form, shape);
-    return behind_thoughts(pool, marks, is_thinking, answer(pool, conversation, form, shape));
+    return behind_thoughts(pool, marks, is_thinking, answer_expr(pool, conversation, form, shape));
   };
   return context.grammars().find(key_of(conversation, form, is_thinking), has_control,
                                  [build](auto tokens, const grammar::Limits& limits) {

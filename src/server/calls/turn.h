@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "grammar/pool.h"
+#include "server/calls/shape.h"
 #include "server/context.h"
 #include "server/conversation.h"
 
@@ -19,6 +21,11 @@ struct AnswerForm {
 
 // Reads "response_format", or "grammar", "json_schema" or "regex". Throws Refused.
 std::optional<AnswerForm> read_form(Fields& fields);
+
+// Returns what an answer may be behind its thoughts: text, or text of a form, and calls of the
+// conversation's tools. `shape` is null if there are no calls.
+grammar::Expr answer_expr(grammar::Pool* pool, const Conversation& conversation,
+                          const std::optional<AnswerForm>& form, const CallShape* shape);
 
 // Fills in prompt and grammar of what is wanted. Throws Refused.
 Answers::MakeReader prepare_turn(Context& context, const Conversation& conversation,
