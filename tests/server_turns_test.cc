@@ -247,6 +247,24 @@ TEST_F(ServerTurns, GoesOnFromTheAssistantsLastMessage) {
   EXPECT_EQ(client().post("/v1/chat/completions", twice).status, 400);
 }
 
+// Words before the answer stand in a channel of their own, whose end and header nobody is shown.
+TEST_F(ServerTurns, TellsLikelihoodsOfNoHeader) {
+  server::ServiceOptions options;
+  options.chat_template = kChannelTemplate;
+  options.forced_texts = {
+      "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>final<|message|>"
+      "Fine <"};
+  start(options);
+  const Json whole =
+      post("/v1/responses",
+           R"({"input":"a","max_output_tokens":200,"include":["message.output_text.logprobs"]})");
+  const Json& part = whole["output"][0]["content"][0];
+  EXPECT_EQ(part["text"], "I look.Fine <") << whole;
+  std::string spelled;
+  for (const Json& token : part["logprobs"]) spelled += token["token"].get<std::string>();
+  EXPECT_EQ(spelled, "I look.Fine <") << whole;
+}
+
 // The templates of LFM2 show tools, but no calls.
 TEST_F(ServerTurns, ShowsCallsWhereATemplateOfLiquidLeavesThemOut) {
   server::ServiceOptions options;

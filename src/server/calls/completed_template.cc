@@ -27,6 +27,11 @@ constexpr std::string_view kCallsAndEnd = R"({{- content -}}
 {%- endif -%}
 {{- "<|im_end|>)";
 
+// Where there is no message, as if a client gives the beginning of the answer alone, the templates
+// ask for the role of the first one.
+constexpr std::string_view kFirstRole = R"(if messages[0]["role"])";
+constexpr std::string_view kFirstRoleIfAny = R"(if messages and messages[0]["role"])";
+
 }  // namespace
 
 std::string completed_template(const std::string& source) {
@@ -38,6 +43,8 @@ std::string completed_template(const std::string& source) {
   std::string completed = source;
   completed.replace(end, kEndOfMessage.size(), kCallsAndEnd);
   completed.replace(tools, kTools.size(), kToolsAsJson);
+  const size_t role = completed.find(kFirstRole);
+  if (role != std::string::npos) completed.replace(role, kFirstRole.size(), kFirstRoleIfAny);
   return completed;
 }
 

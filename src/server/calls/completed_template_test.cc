@@ -14,14 +14,16 @@ namespace {
 
 using TemplateJson = nlohmann::ordered_json;
 
-// Lists tools and leaves calls out, as the templates of LFM2 do.
+// Lists tools, leaves calls out, and takes thoughts from an answer, as the template of LFM2.5 does.
 constexpr const char* kListsTools =
-    R"({%- set head = messages[0].content if messages[0].role == "system" else "" -%})"
+    R"({%- set ns = namespace(head="") -%}{%- if messages[0]["role"] == "system" -%})"
+    R"({%- set ns.head = messages[0].content -%}{%- endif -%}{%- set head = ns.head -%})"
     R"({%- if tools -%}{%- set head = head + ("\n" if head else "") + "List of tools: " -%})"
     R"({%- set head = head + (tools | tojson) -%}{%- endif -%})"
     R"({%- if head -%}{{ "<|im_start|>system\n" + head + "<|im_end|>\n" }}{%- endif -%})"
     R"({%- for message in messages -%}{%- if message.role != "system" -%})"
     R"({{ "<|im_start|>" + message.role + "\n" }}{%- set content = message.content -%})"
+    R"({%- if "</think>" in content -%}{%- set content = content.split("</think>")[-1] -%}{%- endif -%})"
     R"({{- content + "<|im_end|>\n" -}}{%- endif -%}{%- endfor -%})"
     R"({%- if add_generation_prompt -%}{{ "<|im_start|>assistant\n" }}{%- endif -%})";
 
@@ -50,6 +52,17 @@ TEST(CompletedTemplate, ShowsTheCallsThatATemplateOfLiquidLeavesOut) {
   const std::string kind = chat.text(engine::TemplateInput{.messages = messages, .tools = &tools});
   EXPECT_TRUE(kind.starts_with("<|im_start|>system\nBe kind.\nOutput function calls as JSON.\n"))
       << kind;
+  messages[2]["content"] = "<think>So.</think>Wait.";
+  messages[2]["tool_calls"] = {call_of("f", {{"a", "</think>"}})};
+  const std::string thinks =
+      chat.text(engine::TemplateInput{.messages = messages, .tools = &tools});
+  EXPECT_NE(thinks.find("\nWait.<|tool_call_start|>[{\"name\": \"f\", \"arguments\": "
+                        "{\"a\": \"</think>\"}}]<|tool_call_end|><|im_end|>"),
+            std::string::npos)
+      << thinks;
+  const TemplateJson none = TemplateJson::array();
+  EXPECT_TRUE(chat.text(engine::TemplateInput{.messages = none, .tools = &tools})
+                  .starts_with("<|im_start|>system\nOutput function calls as JSON.\n"));
   EXPECT_TRUE(chat.text({{"system", "Be kind."}, {"user", "Hm?"}})
                   .starts_with("<|im_start|>system\nBe kind.<|im_end|>\n"));
 }

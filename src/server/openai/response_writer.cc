@@ -2,14 +2,19 @@
 
 #include <algorithm>
 #include <ctime>
+#include <limits>
 #include <span>
 #include <utility>
 
 #include "server/openai/usage.h"
 #include "server/refusals.h"
+#include "text/utf8.h"
 
 namespace troika::server {
 namespace {
+
+// Limits the tokens of one delta among which those of its text are looked for, all against all.
+constexpr size_t kMostSpelled = 64;
 
 // Returns a list with an entry for each token; an empty one if `tokenizer` is null.
 Json likelihoods(std::span<const TokenLogprobs> tokens, const text::Tokenizer* tokenizer) {
@@ -25,18 +30,27 @@ Json without_bytes(Json list) {
   return list;
 }
 
-// Returns those tokens that spell the beginning of a text. What stands before them was a mark that
-// nobody is shown.
+// Returns those tokens that spell a text, with as little else as may be: what stands around them
+// was a mark that nobody is shown. Returns all if none of them spell it, as where a part of the
+// text came with an earlier token.
 std::span<const TokenLogprobs> tokens_of(const std::string& text,
                                          std::span<const TokenLogprobs> tokens,
                                          const text::Tokenizer& tokenizer) {
-  std::string behind;
-  for (size_t n = 1; n <= tokens.size(); ++n) {
-    const auto last = tokens.last(n);
-    behind.insert(0, tokenizer.piece(last.front().taken.token, /*render_special=*/true));
-    if (behind.find(text) != std::string::npos) return last;
+  std::span<const TokenLogprobs> found = tokens;
+  size_t fewest_bytes = std::numeric_limits<size_t>::max();
+  for (size_t begin = 0; begin < tokens.size(); ++begin) {
+    std::string spelled;
+    for (size_t end = begin; end < tokens.size() && spelled.size() < fewest_bytes; ++end) {
+      spelled += tokenizer.piece(tokens[end].taken.token, /*render_special=*/true);
+      if (spelled.size() >= fewest_bytes ||
+          text::replace_invalid_utf8(spelled).find(text) == std::string::npos) {
+        continue;
+      }
+      fewest_bytes = spelled.size();
+      found = tokens.subspan(begin, end + 1 - begin);
+    }
   }
-  return tokens;
+  return found;
 }
 
 Json part_json(const Block& block, const Json& logprobs) {
@@ -172,8 +186,7 @@ void ResponseWriter::grow_block(const Delta& delta) {
   const Block& block = blocks().back();
   std::span<const TokenLogprobs> tokens = delta.logprobs;
   if (tokenizer_ != nullptr && block.kind == Block::Kind::kText) {
-    const bool is_first = block.text.size() == delta.text.size();
-    if (is_first) tokens = tokens_of(delta.text, tokens, *tokenizer_);
+    if (tokens.size() <= kMostSpelled) tokens = tokens_of(delta.text, tokens, *tokenizer_);
     logprobs_.insert(logprobs_.end(), tokens.begin(), tokens.end());
   }
   if (!is_stream_) return;
