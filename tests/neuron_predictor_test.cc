@@ -119,6 +119,24 @@ TEST_F(NeuronPredictors, P3WhatIsPredictedHasTheExactGatesBits) {
   EXPECT_NE(talk(predicting()), exact);
 }
 
+TEST_F(NeuronPredictors, P3WhatMakesNoSenseIsSaidBeforeAnythingIsRead) {
+  const Engine engine(options_);
+  tune::PredictorOptions how;
+  how.engine = options_;
+  how.text = tune::default_text();
+  how.most_tokens = 400;
+  const auto problem = [&] {
+    return test::message_of<Error>([&] { tune::check_predictor(how, engine); });
+  };
+  how.rank = 64;
+  EXPECT_EQ(problem(), "");
+  how.rank = 100'000;
+  EXPECT_NE(problem().find("at most the width of the model"), std::string::npos) << problem();
+  how.rank = 64;
+  how.most_tokens = 100;
+  EXPECT_NE(problem().find("too few"), std::string::npos) << problem();
+}
+
 TEST_F(NeuronPredictors, P3ThreadsWidthsMemoryAndReadsChangeNoBit) {
   tune::PredictorOptions how;
   how.engine = options_;

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
+#include <span>
 
 #include "base/bytes_text.h"
 #include "base/progress.h"
@@ -34,18 +36,11 @@ struct LayerHeat {
 };
 
 LayerHeat heat_of(const weights::NeuronHeat& heat, uint64_t layer) {
-  const std::vector<uint32_t> order = heat.order(layer);
-  uint64_t n_all = 0, n_sum = 0;
-  for (const uint32_t neuron : order) n_all += heat.counts(layer)[neuron];
-  LayerHeat of;
-  const auto n = static_cast<double>(order.size());
-  of.live = static_cast<double>(n_all) / (n * static_cast<double>(heat.n_tokens()));
-  for (size_t i = 0; i < order.size() && n_all > 0; ++i) {
-    n_sum += heat.counts(layer)[order[i]];
-    of.for_most = static_cast<double>(i + 1) / n;
-    if (n_sum * 10 >= n_all * 8) break;
-  }
-  return of;
+  constexpr double kMost = 0.8;
+  const std::span<const uint32_t> counts = heat.counts(layer);
+  const auto n_all = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+  const double n = static_cast<double>(counts.size()) * static_cast<double>(heat.n_tokens());
+  return {.live = static_cast<double>(n_all) / n, .for_most = heat.share_for(layer, kMost)};
 }
 
 void print_table(const tune::HeatReport& report) {
@@ -107,13 +102,17 @@ nlohmann::ordered_json predictor_json(const tune::PredictorReport& report) {
   return json;
 }
 
-void learn(NeuronFlags& flags, const std::string& text, nlohmann::ordered_json* json) {
+tune::PredictorOptions predictor_options(NeuronFlags& flags, const std::string& text) {
   tune::PredictorOptions how;
   how.engine = flags.engine.checked();
   how.text = text;
   how.most_tokens = flags.n_tokens;
   how.rank = *flags.rank;
   how.recall = 0.01 * flags.recall_percent;
+  return how;
+}
+
+void learn(NeuronFlags& flags, tune::PredictorOptions how, nlohmann::ordered_json* json) {
   tune::PredictorReport report;
   {
     Progress bar("learning");
@@ -127,10 +126,13 @@ void learn(NeuronFlags& flags, const std::string& text, nlohmann::ordered_json* 
 void run_neurons(NeuronFlags& flags) {
   tune::HeatOptions how;
   how.engine = flags.engine.checked();
+  how.text = flags.file.empty() ? std::string(tune::default_text()) : read_text(flags.file);
+  std::optional<tune::PredictorOptions> predictor;
+  if (flags.rank) predictor = predictor_options(flags, how.text);
   how.made = [&](const engine::Engine& engine) {
     note_idle_in_reading(flags.engine, how.engine, engine);
+    if (predictor) tune::check_predictor(*predictor, engine);  // before minutes of counting
   };
-  how.text = flags.file.empty() ? std::string(tune::default_text()) : read_text(flags.file);
   how.most_tokens = flags.n_tokens;
   tune::HeatReport report;
   {
@@ -142,7 +144,7 @@ void run_neurons(NeuronFlags& flags) {
   if (!flags.json) print_table(report);
   note(fmt::format("{}: the hot neurons stay in memory where --ffn by-neuron has no room for all\n",
                    report.path));
-  if (flags.rank) learn(flags, how.text, &json);
+  if (predictor) learn(flags, std::move(*predictor), &json);
   if (flags.json) print_json(json);
 }
 

@@ -85,6 +85,20 @@ void check_predictor_options(const PredictorOptions& options) {
                   100 * options.recall));
 }
 
+// Returns the tokens to learn from. Throws Error for too few.
+std::vector<text::Token> tokens_for(const PredictorOptions& options, const engine::Engine& engine) {
+  std::vector<text::Token> tokens = engine.tokenizer().encode(options.text);
+  tokens.resize(std::min(tokens.size(), options.most_tokens));
+  if (tokens.size() < tokens.size() / 2 + tokens.size() / 4 + kLeastJudged) {
+    throw Error(
+        fmt::format("The text has {} tokens, too few to learn which neurons fire.", tokens.size()));
+  }
+  return tokens;
+}
+
+// Counts the tokens that give the directions, which come first.
+size_t n_directions_of(const std::vector<text::Token>& tokens) { return tokens.size() / 2; }
+
 // Fits all layers: each thread takes the next one.
 std::vector<PredictorQuality> fit_layers(const PredictorOptions& options,
                                          const engine::Engine& engine,
@@ -139,21 +153,21 @@ double predicted_per_live(const std::vector<PredictorQuality>& layers) {
 
 }  // namespace
 
+void check_predictor(const PredictorOptions& options, const engine::Engine& engine) {
+  check_predictor_options(options);
+  (void)shape_for(options, engine, n_directions_of(tokens_for(options, engine)));
+}
+
 PredictorReport learn_predictor(const PredictorOptions& options) {
   check_predictor_options(options);
   const RealClock clock;
   const double start_us = clock.now_us();
   auto engine = std::make_unique<engine::Engine>(exactly(options.engine));
-  std::vector<text::Token> tokens = engine->tokenizer().encode(options.text);
-  tokens.resize(std::min(tokens.size(), options.most_tokens));
+  const std::vector<text::Token> tokens = tokens_for(options, *engine);
   PredictorReport report;
-  report.n_directions = tokens.size() / 2;
+  report.n_directions = n_directions_of(tokens);
   report.n_scores = tokens.size() / 4;
   const size_t behind = report.n_directions + report.n_scores;
-  if (tokens.size() < behind + kLeastJudged) {
-    throw Error(
-        fmt::format("The text has {} tokens, too few to learn which neurons fire.", tokens.size()));
-  }
   const weights::PredictorShape shape = shape_for(options, *engine, report.n_directions);
   const size_t n_steps = shape.n_layers + 3;
   const auto tell = [&](size_t done) {

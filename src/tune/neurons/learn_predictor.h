@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "engine/engine.h"
 #include "prepare/options.h"
 #include "tune/neurons/fit_predictor.h"
 
@@ -31,9 +32,11 @@ struct PredictorReport {
   double seconds = 0.0;
 };
 
-// Writes the side file that runs with ‹neuron-predictor› read. Throws UsageError for a model none
-// of whose neurons are ever dead, or a rank that makes no sense; Error for a text that is too
-// short.
+// Throws UsageError for a model that predictors are not for, or options that make no sense; Error
+// for a text that is too short. `engine` is one of the model's that computes by neuron.
+void check_predictor(const PredictorOptions& options, const engine::Engine& engine);
+
+// Writes the side file that runs with ‹neuron-predictor› read. Throws as check_predictor() does.
 PredictorReport learn_predictor(const PredictorOptions& options);
 
 }  // namespace troika::tune

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <numeric>
 
 #include "base/atomic_file.h"
@@ -82,6 +83,18 @@ double NeuronHeat::live_share() const {
   for (const uint32_t count : counts_) n_live += count;
   const double most = static_cast<double>(n_tokens_) * static_cast<double>(counts_.size());
   return most > 0 ? static_cast<double>(n_live) / most : 0.0;
+}
+
+double NeuronHeat::share_for(uint64_t layer, double of_firing) const {
+  const std::span<const uint32_t> all = counts(layer);
+  std::vector<uint32_t> hottest_first(all.begin(), all.end());
+  std::sort(hottest_first.begin(), hottest_first.end(), std::greater<>());
+  const double wanted =
+      of_firing * static_cast<double>(std::accumulate(all.begin(), all.end(), uint64_t{0}));
+  double sum = 0.0;
+  size_t n = 0;
+  while (n < hottest_first.size() && sum < wanted) sum += hottest_first[n++];
+  return n_neurons_ > 0 ? static_cast<double>(n) / static_cast<double>(n_neurons_) : 0.0;
 }
 
 double NeuronHeat::stay() const {

@@ -42,6 +42,8 @@ class NeuronHeat {
   // From each segment it takes the first ones.
   std::vector<NeuronId> hottest(uint64_t n) const;
   double live_share() const;
+  // Returns the least share of a layer's neurons that has this share of all firing.
+  double share_for(uint64_t layer, double of_firing) const;
   // Returns the probability that a neuron does what it did at the token before, beyond what its own
   // frequency explains. 0: nothing more is known.
   double stay() const;

@@ -32,6 +32,17 @@ TEST(Heat, P8TheHottestComeFirstAndOfEachLayerItsFirstOnes) {
   EXPECT_NEAR(heat.live_share(), 0.36, 1e-12);
 }
 
+// The hottest of all are meant, wherever in the layer they stand.
+TEST(Heat, P8SaysHowFewNeuronsHaveMostOfTheFiring) {
+  NeuronHeat heat(2, 1000);
+  for (const size_t neuron : {3, 600, 999}) heat.counts(0)[neuron] = 30;
+  for (const size_t neuron : {4, 700}) heat.counts(0)[neuron] = 5;
+  EXPECT_DOUBLE_EQ(heat.share_for(0, 0.9), 0.003);
+  EXPECT_DOUBLE_EQ(heat.share_for(0, 0.95), 0.004);
+  EXPECT_DOUBLE_EQ(heat.share_for(0, 1.0), 0.005);
+  EXPECT_EQ(heat.share_for(1, 0.8), 0.0) << "none fires";
+}
+
 TEST(Heat, P8SaysHowMuchNeuronsKeepToWhatTheyDid) {
   // Neurons that are live at half of the tokens: by chance a quarter of them is so twice in a row,
   // and all of the half if each does what it did before.
