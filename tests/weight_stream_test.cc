@@ -178,6 +178,23 @@ TEST(WeightStream, P10BlocksAreThereInAnyOrderOfAsking) {
   }
 }
 
+// Where reading is slower than computing, there is never a moment without reads under way.
+TEST(WeightStream, P10TimesOfReadsCountWhileOthersAreUnderWay) {
+  ByHand model(0);
+  model.stream->load_kept({});
+  WeightStream::Counters last = model.stream->counters();
+  for (int i = 0; i < 500; ++i) {
+    model.stream->before_block(i % 5, plan::Phase::kStep, 1, {});
+    const WeightStream::Counters now = model.stream->counters();
+    if (now.n_blocks > last.n_blocks) {
+      EXPECT_GT(now.read_us, last.read_us) << i;
+    }
+    if (i % 5 == 4) model.stream->after_blocks({});
+    last = now;
+  }
+  EXPECT_GE(last.n_blocks, 100u);
+}
+
 TEST(WeightStream, P10KeptRowsStandSideBySideAndOthersAsInTheFile) {
   for (const size_t n_kept : {size_t{0}, size_t{2}}) {
     ByHand model(n_kept, true);

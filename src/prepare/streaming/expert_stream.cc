@@ -261,7 +261,7 @@ void ExpertStream::begin(const Held& held, int mixture, int expert) {
     part.reads.clear();
     counters_.read_bytes += add_page_reads(part.file, room(held.slot, product), &part.reads);
   }
-  if (n_reading_++ == 0) read_start_us_ = stream_time_us();
+  if (n_reading_++ == 0) read_start_us_ = counted_until_us_ = stream_time_us();
   ++n_reading_of_[static_cast<size_t>(mixture)];
 }
 
@@ -293,7 +293,10 @@ void ExpertStream::end(ProductRead* part, lanes::Status status) {
 // Ends the reading of an expert once all of its parts have come or failed.
 void ExpertStream::settle(ExpertPlace* slot) {
   const double now_us = stream_time_us();
-  if (--n_reading_ == 0) counters_.read_us += now_us - read_start_us_;
+  // Others may be under way, so that there is never a moment without reads.
+  counters_.read_us += now_us - counted_until_us_;
+  counted_until_us_ = now_us;
+  --n_reading_;
   note_end(slot->mixture, now_us);
   slot->has_failed ? cache_->failed(slot->read_as) : cache_->filled(slot->read_as);
   if (slot->is_wanted) {

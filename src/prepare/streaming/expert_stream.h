@@ -219,6 +219,7 @@ class ExpertStream : public weights::ExpertSource {
   int n_reading_ = 0;  // counts experts
   int n_wanted_reading_ = 0;
   double read_start_us_ = 0.0;
+  double counted_until_us_ = 0.0;  // is how far read_us counts the reads under way
   std::vector<int> n_reading_of_;  // by mixture: counts its experts among them
   bool is_traced_ = false;
   std::vector<LayerReads> traced_;

@@ -251,7 +251,10 @@ void WeightStream::end(StreamedMatrix* streamed, lanes::Status status) {
   block->has_failed |= status != lanes::Status::kDone;
   if (--block->n_matrices_left > 0) return;
   block->end_us = clock_us();
-  if (--n_reading_ == 0) counters_.read_us += block->end_us - read_start_us_;
+  // Others may be under way, so that there is never a moment without reads.
+  counters_.read_us += block->end_us - read_start_us_;
+  read_start_us_ = block->end_us;
+  --n_reading_;
   block->state = block->has_failed ? State::kFailed : State::kReady;
   ++counters_.n_blocks;
   counters_.read_bytes += block->bytes;

@@ -171,7 +171,7 @@ class WeightStream : public schedule::LayoutWatch {
   int n_reading_ = 0;
   int current_ = -1;  // the block at work
   double traced_until_us_ = 0.0;
-  double read_start_us_ = 0.0;
+  double read_start_us_ = 0.0;  // or when the last of several reads ended
   Counters counters_;
   weights::Store& weights_;
   int n_threads_;
