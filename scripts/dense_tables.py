@@ -18,7 +18,7 @@ from limited_runs import limited_process, limited_run
 from tables import ROOT, Kept, replace, table
 
 PAGE = ROOT / "docs" / "powerinfer-2.md"
-COMMON = ["--temp", "0", "--ignore-end", "--draft", "none", "--no-plan", "--context", "512", "--json"]
+COMMON = ["--temp", "0", "--ignore-end", "--draft", "none", "--no-plan", "--context", "256", "--json"]
 WAYS = {"map": "the file mapped", "llama": "llama.cpp, the file mapped", "blocks": "blocks take turns"}
 PROMPT = 128
 
@@ -37,7 +37,7 @@ def one_run(options, way, megabytes, disk):
 def one_prompt(options, way, megabytes):
     """Tokens a second of a prompt of 128 tokens; the whole file may be in memory where it is mapped."""
     words = ["--load", "map"] if way == "map" else ["--memory", f"{megabytes}M"]
-    command = [str(options.program), "bench", str(options.model), "-p", str(PROMPT), "-n", "1", "-r", "3", "--context", "512", "--json", "--no-plan", *words]
+    command = [str(options.program), "bench", str(options.model), "-p", str(PROMPT), "-n", "1", "-r", "3", "--context", "256", "--json", "--no-plan", *words]
     room = 2 * options.model.stat().st_size // 1000000 if way == "map" else megabytes + 64
     done = limited_process(command, [options.model], room, options.limit_s)
     return done if "problem" in done else {"tokens_per_s": json.loads(done["out"])["prefill"][0]["tokens_per_s"]}
