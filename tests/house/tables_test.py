@@ -55,11 +55,21 @@ class TablesTest(unittest.TestCase):
                 (pathlib.Path(folder) / parent).mkdir(exist_ok=True)
                 (pathlib.Path(folder) / mark).touch()
                 for _ in range(2):  # one may be left of a run that was cut off
-                    group, _peak = limited_runs.make_group(300)
+                    group, _peak = limited_runs.memory_group(300)
                 self.assertEqual(group.parent, pathlib.Path(folder) / parent)
                 self.assertEqual((group / limit).read_text(), "300000000")
         with unittest.mock.patch("limited_runs.GROUPS", pathlib.Path("/no/such")):
-            self.assertRaisesRegex(SystemExit, "needs root", limited_runs.make_group, 300)
+            self.assertRaisesRegex(SystemExit, "needs root", limited_runs.memory_group, 300)
+
+    def test_disks_are_limited_by_either_version_of_cgroups(self):
+        device = os.stat(__file__).st_dev
+        disk = f"{os.major(device)}:{os.minor(device)}"
+        for mark, parent, limit, value in (("cgroup.controllers", "", "io.max", f"{disk} rbps=1000000000"),
+                                           ("blkio/x", "blkio", "blkio.throttle.read_bps_device", f"{disk} 1000000000")):
+            with tempfile.TemporaryDirectory() as folder, unittest.mock.patch("limited_runs.GROUPS", pathlib.Path(folder)):
+                (pathlib.Path(folder) / parent).mkdir(exist_ok=True)
+                (pathlib.Path(folder) / mark).touch()
+                self.assertEqual((limited_runs.disk_group(__file__, 1000) / limit).read_text(), value)
 
     def test_what_was_measured_is_not_measured_again(self):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
