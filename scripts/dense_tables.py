@@ -95,13 +95,8 @@ def main():
     ways = [way for way in WAYS if way != "llama" or options.llama]
     results = {(megabytes, int(disk), way): [] for megabytes in budgets for disk in options.disks.split(",") for way in ways}
     prompts = {(megabytes, way): [] for megabytes in budgets for way in ("map", "blocks")}
-    for i in range(options.rounds):
-        for (megabytes, disk, way), rounds in results.items():
-            found = kept.get(f"{megabytes} {disk} {way} {i}", lambda way=way, megabytes=megabytes, disk=disk: one_run(options, way, megabytes, disk))
-            rounds.extend([found] if found else [])
-        for (megabytes, way), rounds in prompts.items():
-            found = kept.get(f"prompt {megabytes} {way} {i}", lambda way=way, megabytes=megabytes: one_prompt(options, way, megabytes))
-            rounds.extend([found] if found else [])
+    kept.fill(results, options.rounds, lambda megabytes, disk, way: one_run(options, way, megabytes, disk))
+    kept.fill(prompts, options.rounds, lambda megabytes, way: one_prompt(options, way, megabytes), lambda key: f"prompt {key[0]} {key[1]}")
     text = table(["of the file", "all memory", "disk", "way", "tokens/s", "against the better map", "of that reading", "at most in the cgroup"],
                  answer_rows(results, budgets))
     rows = []

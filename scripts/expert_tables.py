@@ -110,11 +110,7 @@ def main():
         prompt_table(options, kept)
         return
     results = {(int(megabytes), way): [] for megabytes in options.budgets.split(",") for way in options.ways.split(",")}
-    for i in range(options.rounds):
-        for (megabytes, way), rounds in results.items():
-            run = kept.get(f"{megabytes} {way} {i}", lambda way=way, megabytes=megabytes: one_run(options, way, megabytes))
-            if run:
-                rounds.append(run)
+    kept.fill(results, options.rounds, lambda megabytes, way: one_run(options, way, megabytes))
     rows = []
     for (megabytes, way), rounds in results.items():
         speeds = [run["tokens_per_s"] for run in rounds if "tokens_per_s" in run]

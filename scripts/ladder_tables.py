@@ -133,10 +133,7 @@ def main():
     kept = Kept(options.kept, not options.only_kept)
     told = {overlap: kept.get(f"{overlap} forecasts", lambda overlap=overlap: forecasts(options, models[overlap])) or {} for overlap in models}
     results = {(overlap, way): [] for overlap in models for way in LADDER}
-    for i in range(options.rounds):
-        for (overlap, way), rounds in results.items():
-            found = kept.get(f"{overlap} {way} {i}", lambda overlap=overlap, way=way: one_run(options, models[overlap], way))
-            rounds.extend([found] if found else [])
+    kept.fill(results, options.rounds, lambda overlap, way: one_run(options, models[overlap], way))
     page = PAGE.read_text("utf-8")
     rows = [row for overlap in models for row in ladder_rows(results, overlap)]
     page = replace(page, "neuron ladder here", table(["overlap", "way", "tokens/s", "against the step before", "computing / waiting, %", "P50, ms", "P90, ms",

@@ -124,12 +124,7 @@ def main():
     ways = options.ways.split(",")
     kept = Kept(options.kept, not options.only_kept)
     results = {(overlap, megabytes, way): [] for overlap in models for _, megabytes in budgets for way in ways}
-    for i in range(options.rounds):
-        for (overlap, megabytes, way), rounds in results.items():
-            found = kept.get(f"{overlap} {megabytes} {way} {i}",
-                             lambda way=way, overlap=overlap, megabytes=megabytes: one_run(options, models[overlap], way, megabytes))
-            if found:
-                rounds.append(found)
+    kept.fill(results, options.rounds, lambda overlap, megabytes, way: one_run(options, models[overlap], way, megabytes))
     rows = []
     for way in ways:
         for share, megabytes in budgets:

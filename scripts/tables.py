@@ -63,6 +63,14 @@ class Kept:
             found = self.change(lambda others: {**others, key: result})
         return found[key]
 
+    def fill(self, results, n_rounds, measure, name=lambda key: " ".join(map(str, key))):
+        """Appends to each list of results what `measure` finds for its key, round after round, so that all alternate."""
+        for i in range(n_rounds):
+            for key, rounds in results.items():
+                found = self.get(f"{name(key)} {i}", lambda key=key: measure(*key))
+                if found:
+                    rounds.append(found)
+
     def forget(self, beginning):
         self.change(lambda found: {key: value for key, value in found.items() if not key.startswith(beginning)})
 

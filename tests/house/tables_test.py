@@ -79,6 +79,12 @@ class TablesTest(unittest.TestCase):
             self.assertEqual(kept.get("a: 1", lambda: self.fail("measured again")), 5)
             kept.get("b: 1", lambda: 6)
             self.assertIsNone(tables.Kept(path, may_measure=False).get("c: 1", lambda: self.fail("measured")))
+            results = {("d", 1): [], ("e", 2): []}
+            kept.fill(results, 2, lambda name, number: f"{name}{number}")
+            self.assertEqual(results, {("d", 1): ["d1", "d1"], ("e", 2): ["e2", "e2"]})
+            self.assertEqual(kept.get("e 2 1", lambda: self.fail("measured again")), "e2")
+            kept.forget("d")
+            kept.forget("e")
             kept.forget("a")
             self.assertEqual(tables.Kept(path).found(), {"b: 1": 6})
 
