@@ -171,6 +171,20 @@ TEST_F(ServerOpenai, TellsHowLikelyTheTokensOfTheTextWereAlone) {
   EXPECT_EQ(joined(stopped).find("zz"), std::string::npos) << stopped;
 }
 
+// The first letter comes when the third is known, and the other two then begin the stop string.
+TEST_F(ServerOpenai, TellsNoLikelihoodsOfWhatBeginsAStopString) {
+  server::ServiceOptions options;
+  options.forced_texts = {"qqqz"};
+  start(std::move(options));
+  ASSERT_EQ(post("/tokenize", R"({"content":"qqqz"})")["tokens"].size(), 4U);
+  const Json stopped =
+      post("/v1/chat/completions", chat(R"(,"logprobs":true,"stop":["qqz"])"))["choices"][0];
+  EXPECT_EQ(stopped["message"]["content"], "q");
+  const Json& told = stopped["logprobs"]["content"];
+  ASSERT_EQ(told.size(), 1U) << told;
+  EXPECT_EQ(told[0]["token"], "q");
+}
+
 TEST_F(ServerOpenai, AnswersWithoutATextAreTheLeastLikely) {
   server::ServiceOptions options;
   options.forced_texts = {"zz", "good"};

@@ -30,7 +30,7 @@ class FailureCount : public server::Reply {
   void on_token(int, engine::Token, server::LogprobRecorder*) override {
     turn_ns = test::turns_here().turn_ns;
   }
-  void on_text(int, std::string_view) override {}
+  void on_text(int, std::string_view, int) override {}
   void on_end(int, engine::Generated) override { note(&n_ended_); }
   void on_error(const server::Failure& failure) override {
     if (on_failure) on_failure();
@@ -70,7 +70,7 @@ class ProgressNotes : public server::Reply {
     changed_.notify_all();
   }
   void on_token(int, engine::Token, server::LogprobRecorder*) override {}
-  void on_text(int, std::string_view) override {}
+  void on_text(int, std::string_view, int) override {}
   void on_end(int, engine::Generated) override {}
   void on_error(const server::Failure&) override {}
 

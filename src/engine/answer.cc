@@ -88,7 +88,7 @@ int Answer::most_in_a_step() const {
 void Answer::show(const std::string& fragment) {
   if (fragment.empty()) return;
   result_.text += fragment;
-  if (sink_) sink_(fragment);
+  if (sink_) sink_(fragment, stream_.n_shown());
 }
 
 bool Answer::take_one(Token token, bool is_drafted) {

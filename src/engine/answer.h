@@ -67,8 +67,9 @@ struct Generated {
   double decode_tokens_per_s() const;
 };
 
-// Gets the text in whole characters of UTF-8.
-using TextSink = std::function<void(std::string_view text)>;
+// Gets the text in whole characters of UTF-8. `n_shown` counts the answer's tokens from the first
+// on up to the last of whose text something has come, this text included.
+using TextSink = std::function<void(std::string_view text, int n_shown)>;
 
 class Answer {
  public:

@@ -243,7 +243,7 @@ troika_code troika_generate(troika_session* session, const char* prompt, size_t 
     generate_options.drafter = session->drafter.get();
     bool is_refused = false;  // the callback wants no more text
     const troika::engine::Generated g = troika::engine::generate(
-        session->session, tokens, sampler, generate_options, [&](std::string_view fragment) {
+        session->session, tokens, sampler, generate_options, [&](std::string_view fragment, int) {
           if (callback == nullptr || is_refused) return;
           is_refused = callback(user, fragment.data(), fragment.size()) == 0;
           if (is_refused) session->cancel = true;

@@ -29,7 +29,7 @@ class Generate : public testing::Test {
     Sampler sampler(s);
     const auto prompt = random_tokens(small_model(), n_prompt);
     return generate(*tiny_.session, prompt, sampler, o,
-                    [&](std::string_view text) { shown_ += text; });
+                    [&](std::string_view text, int) { shown_ += text; });
   }
   static GenerateOptions length(int n) {
     GenerateOptions o;
@@ -126,7 +126,7 @@ TEST_F(Generate, StopsWhenCancelled) {
   Sampler sampler(s);
   const auto prompt = random_tokens(small_model(), 5);
   const Generated g =
-      generate(*tiny_.session, prompt, sampler, o, [&](std::string_view) { cancel = true; });
+      generate(*tiny_.session, prompt, sampler, o, [&](std::string_view, int) { cancel = true; });
   EXPECT_EQ(g.stop, Stop::kCancelled);
   EXPECT_GE(g.tokens.size(), 1u);
   EXPECT_LT(g.tokens.size(), 10u);

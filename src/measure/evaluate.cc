@@ -123,7 +123,7 @@ bool answers(engine::Session& session, std::span<const cache::Token> prompt, con
   std::atomic<bool> is_enough{false};
   options.cancel = &is_enough;
   const std::string text =
-      engine::generate(session, prompt, greedy, options, [&](std::string_view fragment) {
+      engine::generate(session, prompt, greedy, options, [&](std::string_view fragment, int) {
         written += fragment;
         is_enough = how.first_word_only && has_whole_word(written);
       }).text;

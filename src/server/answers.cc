@@ -1,12 +1,25 @@
 #include "server/answers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
 #include "base/clock.h"
 
 namespace troika::server {
+namespace {
+
+// Takes the first `n` of the values, or all if there are fewer.
+template <typename T>
+std::vector<T> take_first(std::vector<T>* values, size_t n) {
+  const auto end = values->begin() + static_cast<std::ptrdiff_t>(std::min(n, values->size()));
+  std::vector<T> first(std::make_move_iterator(values->begin()), std::make_move_iterator(end));
+  values->erase(values->begin(), end);
+  return first;
+}
+
+}  // namespace
 
 Answers::Answers(const Wanted& wanted, std::unique_ptr<Writer> writer,
                  const MakeReader& make_reader)
@@ -31,7 +44,6 @@ void Answers::on_prompt(int index, const engine::PromptProgress& progress) {
 
 void Answers::on_token(int index, engine::Token token, LogprobRecorder* recorder) {
   One& one = answers_[static_cast<size_t>(index)];
-  ++one.n_unread;
   if (++one.timings.n_tokens == 1) one.first_token = std::chrono::steady_clock::now();
   if (wants_tokens_) one.tokens.push_back(token);
   if (recorder == nullptr) return;
@@ -41,11 +53,10 @@ void Answers::on_token(int index, engine::Token token, LogprobRecorder* recorder
 void Answers::pass_on(int index, Delta delta) {
   One& one = answers_[static_cast<size_t>(index)];
   if (delta.kind == Delta::Kind::kCall) ++one.n_calls;
-  const int n_read = std::exchange(one.n_unread, 0);
+  const int n_read = one.n_shown - std::exchange(one.n_passed_on, one.n_shown);
   if (delta.kind == Delta::Kind::kThought) one.n_thought_tokens += n_read;
-  delta.logprobs = std::exchange(one.logprobs, {});
-  one.n_with_text = 0;
-  delta.tokens = std::exchange(one.tokens, {});
+  delta.logprobs = take_first(&one.logprobs, static_cast<size_t>(n_read));
+  delta.tokens = take_first(&one.tokens, static_cast<size_t>(n_read));
   if (wants_timings_) {
     one.timings.answer_seconds = seconds_since(one.first_token);
     delta.timings = one.timings;
@@ -57,9 +68,9 @@ void Answers::pass_on(int index, Delta delta) {
   }
 }
 
-void Answers::on_text(int index, std::string_view text) {
+void Answers::on_text(int index, std::string_view text, int n_shown) {
   One& one = answers_[static_cast<size_t>(index)];
-  one.n_with_text = static_cast<size_t>(one.n_unread);
+  one.n_shown = n_shown;
   for (Delta& delta : one.reader->push(text)) pass_on(index, std::move(delta));
 }
 
@@ -67,13 +78,11 @@ void Answers::on_end(int index, engine::Generated generated) {
   if (has_failed_) return;
   One& one = answers_[static_cast<size_t>(index)];
   // Tokens whose text has not come by now belong to the stop string, which nobody is shown.
-  if (generated.stop == engine::Stop::kString) {
-    one.logprobs.resize(std::min(one.logprobs.size(), one.n_with_text));
-    one.tokens.resize(std::min(one.tokens.size(), one.n_with_text));
-  }
+  if (generated.stop != engine::Stop::kString) one.n_shown = one.timings.n_tokens;
   const bool cuts_call = generated.stop == engine::Stop::kString && one.reader->is_in_call();
   for (Delta& delta : one.reader->finish()) pass_on(index, std::move(delta));
-  if (!one.logprobs.empty() || !one.tokens.empty()) pass_on(index, {});
+  const bool has_left = !one.logprobs.empty() || !one.tokens.empty();
+  if (has_left && one.n_passed_on < one.n_shown) pass_on(index, {});
   Ending ending{std::move(generated), "", one.n_calls, one.n_thought_tokens, cuts_call};
   ending.stop = ending.generated.stop_string;
   if (n_computed_ > n_returned_) {

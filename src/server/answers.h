@@ -22,20 +22,20 @@ class Answers : public Reply {
 
   void on_prompt(int index, const engine::PromptProgress& progress) override;
   void on_token(int index, engine::Token token, LogprobRecorder* recorder) override;
-  void on_text(int index, std::string_view text) override;
+  void on_text(int index, std::string_view text, int n_shown) override;
   void on_end(int index, engine::Generated generated) override;
   void on_error(const Failure& failure) override;
 
  private:
   struct One {
     std::unique_ptr<Reader> reader;
-    std::vector<TokenLogprobs> logprobs;  // for tokens whose text has not come yet
-    size_t n_with_text = 0;  // counts those of `logprobs` whose text the reader holds back
-    std::vector<engine::Token> tokens;  // the tokens of `logprobs`, if the client asks for them
+    std::vector<TokenLogprobs> logprobs;  // for tokens that are in no delta yet
+    std::vector<engine::Token> tokens;    // the tokens of `logprobs`, if the client asks for them
+    int n_shown = 0;                      // counts tokens of whose text the reader got something
+    int n_passed_on = 0;                  // counts those of them that are in a delta
     Timings timings;
     std::chrono::steady_clock::time_point first_token;
     int n_calls = 0;
-    int n_unread = 0;  // counts tokens that have given no delta yet
     int n_thought_tokens = 0;
     WholeAnswer whole;  // the answer, if it is compared with others
   };

@@ -189,7 +189,9 @@ bool Worker::start_those_that_fit(std::vector<Failed>* failed) {
       const bool is_last = progress.n_read == progress.n_prompt;
       if (is_last || !raw->exchange->is_full()) raw->reply->on_prompt(raw->index, progress);
     };
-    request.sink = [raw](std::string_view text) { raw->reply->on_text(raw->index, text); };
+    request.sink = [raw](std::string_view text, int n_shown) {
+      raw->reply->on_text(raw->index, text, n_shown);
+    };
     try {
       if (job->make_drafter) job->drafter = job->make_drafter();
       request.options.drafter = job->drafter.get();

@@ -30,7 +30,8 @@ class Reply {
   // Is called for each token, before the token's text comes. `recorder` is null where nobody asks
   // how likely tokens were, and for a token that ends the answer.
   virtual void on_token(int index, engine::Token token, LogprobRecorder* recorder) = 0;
-  virtual void on_text(int index, std::string_view text) = 0;
+  // `n_shown` counts the answer's tokens of whose text something has come, this text included.
+  virtual void on_text(int index, std::string_view text, int n_shown) = 0;
   virtual void on_end(int index, engine::Generated generated) = 0;
   virtual void on_error(const Failure& failure) = 0;
 };

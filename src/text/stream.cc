@@ -5,6 +5,12 @@
 #include "text/utf8.h"
 
 namespace troika::text {
+namespace {
+
+// Is the room that is taken at once for tokens that are held back, so that steps take none.
+constexpr size_t kUsualHeldTokens = 64;
+
+}  // namespace
 
 std::string Utf8Stream::push(std::string_view bytes) {
   held_ += bytes;
@@ -67,7 +73,9 @@ TextStream::TextStream(const Tokenizer& tokenizer, Options options)
     : tokenizer_(tokenizer),
       render_special_(options.render_special),
       strip_space_(options.at_beginning && tokenizer.vocabulary().add_space_prefix),
-      stops_(std::move(options.stops)) {}
+      stops_(std::move(options.stops)) {
+  begins_.reserve(kUsualHeldTokens);
+}
 
 std::string TextStream::push(Token token) {
   std::string_view bytes = tokenizer_.piece(token, render_special_);
@@ -75,12 +83,25 @@ std::string TextStream::push(Token token) {
     if (strip_space_ && bytes.starts_with(' ')) bytes.remove_prefix(1);
     strip_space_ = false;
   }
-  return stops_.push(utf8_.push(bytes));
+  begins_.push_back(n_bytes_);
+  const std::string characters = utf8_.push(bytes);
+  n_bytes_ += characters.size();
+  return show(stops_.push(characters));
 }
 
 std::string TextStream::finish() {
   std::string out = stops_.push(utf8_.finish());
-  return out + stops_.finish();
+  return show(out + stops_.finish());
+}
+
+// Counts the tokens that the text shows, and returns it.
+std::string TextStream::show(std::string text) {
+  n_bytes_shown_ += text.size();
+  const auto end = std::find_if(begins_.begin(), begins_.end(),
+                                [this](size_t begin) { return begin >= n_bytes_shown_; });
+  n_shown_ += static_cast<int>(end - begins_.begin());
+  begins_.erase(begins_.begin(), end);
+  return text;
 }
 
 }  // namespace troika::text

@@ -61,16 +61,24 @@ class TextStream {
   // Returns the text that the token makes certain; often empty.
   std::string push(Token token);
   std::string finish();
+  // Counts the pushed tokens from the first on up to the last of whose text something has come out.
+  int n_shown() const { return n_shown_; }
   // Says that a stop string was found: no further text comes.
   bool stopped() const { return stops_.stopped(); }
   const std::string& stop() const { return stops_.found(); }
 
  private:
+  std::string show(std::string text);
+
   const Tokenizer& tokenizer_;
   bool render_special_;
   bool strip_space_;
   Utf8Stream utf8_;
   StopFinder stops_;
+  std::vector<size_t> begins_;  // where the texts begin of tokens that are not shown yet
+  size_t n_bytes_ = 0;          // counts bytes of the tokens' whole characters
+  size_t n_bytes_shown_ = 0;    // counts those of them that have come out
+  int n_shown_ = 0;
 };
 
 }  // namespace troika::text

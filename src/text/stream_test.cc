@@ -104,5 +104,34 @@ TEST(TextStream, RendersTokens) {
   EXPECT_TRUE(middle.stopped());
 }
 
+TEST(TextStream, CountsTheTokensOfTheTextThatHasComeOut) {
+  const auto tokenizer = make_tokenizer(test::spm_vocabulary({"a", "b", "ab", "▁"}));
+  const Token a = tokenizer->find("a");
+  TextStream stream(*tokenizer, {.stops = {"aab"}});
+  EXPECT_EQ(stream.push(3 + 0xc3), "");
+  EXPECT_EQ(stream.n_shown(), 0);
+  EXPECT_EQ(stream.push(3 + 0xa9), "é");
+  EXPECT_EQ(stream.n_shown(), 2) << "both are halves of the character";
+  EXPECT_EQ(stream.push(a), "");
+  EXPECT_EQ(stream.push(a), "");
+  EXPECT_EQ(stream.n_shown(), 2);
+  EXPECT_EQ(stream.push(a), "a");
+  EXPECT_EQ(stream.n_shown(), 3) << "two may begin the stop string";
+  EXPECT_EQ(stream.push(tokenizer->find("b")), "");
+  EXPECT_TRUE(stream.stopped());
+  EXPECT_EQ(stream.n_shown(), 3);
+
+  TextStream whole(*tokenizer, {.stops = {"b"}});
+  EXPECT_EQ(whole.push(1), "") << "a control token has no text";
+  EXPECT_EQ(whole.n_shown(), 0);
+  EXPECT_EQ(whole.push(tokenizer->find("ab")), "a");
+  EXPECT_EQ(whole.n_shown(), 2) << "a part of its text came";
+
+  TextStream held(*tokenizer, {.stops = {"aab"}});
+  EXPECT_EQ(held.push(a), "");
+  EXPECT_EQ(held.finish(), "a");
+  EXPECT_EQ(held.n_shown(), 1);
+}
+
 }  // namespace
 }  // namespace troika::text

@@ -136,7 +136,7 @@ class Dialogue {
     const DraftColours colours(flags_.show_drafts, &options);
     const std::vector<cache::Token> prompt = format_.prompt(messages);
     last_ = generate(session_, prompt, sampler, options,
-                     [&](std::string_view fragment) { print(colours.coloured(fragment)); });
+                     [&](std::string_view fragment, int) { print(colours.coloured(fragment)); });
     messages.push_back({"assistant", last_.text});
     messages_ = std::move(messages);
     print("\n");

@@ -243,7 +243,7 @@ void answer_one(RunFlags& flags, engine::Engine& engine, Request& request) {
   const std::unique_ptr<draft::Drafter> drafter = flags.draft.make(engine, flags.engine.checked());
   request.options.drafter = drafter.get();
   const DraftColours colours(flags.show_drafts && !flags.json, &request.options);
-  const auto stream = [&](std::string_view fragment) {
+  const auto stream = [&](std::string_view fragment, int) {
     if (!flags.json) print(colours.coloured(fragment));
   };
   session.watch(flags.trace.watch(engine));
