@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Attacks a server with slowhttptest and hey, and measures what healthy clients notice.
 
-Usage: scripts/server_attacks.py URL [--connections N] [--seconds N] [--idle N] [--queued N] [--answers N]
+Usage: scripts/server_attacks.py URL [--connections N] [--seconds N] [--idle N] [--queued N] [--pairs N] [--answers N] [--no-attacks]
 
 URL is that of a server of this machine, such as http://127.0.0.1:8080; others are refused. slowhttptest and hey are packages
 of Debian. First two streams are measured alone (scripts/server_load.py), then during each attack: headers that come a bit at
@@ -9,9 +9,9 @@ a time (-H), bodies (-B), answers that are read slowly (-X), ranges (-R), and a 
 second of the healthy streams, the longest time between their events, and what /health takes are printed. How many cores were
 busy before says what else ran.
 
-With --idle and --queued one more: so many connections that say nothing, and so many streams that wait for their turn, five
-times, beside five times without them. Then the tokens are those of the answers that are computed, as this server's /slots
-counts them. Its --queue must hold all that wait.
+With --idle and --queued one more: so many connections that say nothing, and so many streams that wait for their turn, and
+the same without them, in turn, --pairs times. Then the tokens are those of the answers that are computed, as this server's
+/slots counts them; their texts are the same each time. Its --queue must hold all that wait.
 """
 import argparse
 import asyncio
@@ -21,6 +21,7 @@ import os
 import pathlib
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -103,14 +104,13 @@ async def load(url, rounds):
 
 
 async def crowd(host, port, n_idle, n_queued):
-    body = json.dumps({"prompt": "Once", "max_tokens": 1500, "ignore_eos": True, "stream": True}).encode()
-    request = (b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-               b"Content-Length: %d\r\n\r\n" % len(body)) + body
     writers = []
     for i in range(n_idle + n_queued):
         _, writer = await asyncio.open_connection(host, port)
         if i >= n_idle:
-            writer.write(request)
+            body = json.dumps({"prompt": "Once", "max_tokens": 1500, "ignore_eos": True, "stream": True, "seed": i - n_idle}).encode()
+            writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                         b"Content-Length: %d\r\n\r\n" % len(body) + body)
         writers.append(writer)
     return writers
 
@@ -168,6 +168,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="of the healthy streams")
     parser.add_argument("--idle", type=int, default=0, metavar="N")
     parser.add_argument("--queued", type=int, default=0, metavar="N")
+    parser.add_argument("--pairs", type=int, default=5, metavar="N", help="of times with and without a crowd")
+    parser.add_argument("--no-attacks", action="store_true", help="measure the crowd alone")
     parser.add_argument("--answers", type=int, default=4, metavar="N", help="that are computed at once: the server's --parallel")
     options = parser.parse_args()
     url = urllib.parse.urlsplit(options.url)
@@ -179,16 +181,26 @@ def main():
     print(f"Before all of this {busy_cores():.2f} cores are busy.")
     print(f"{'':22} {'tokens/s':>10} {'longest gap ms':>14} {'/health ms p50':>14} {'p99':>9} {'longest':>9} {'asked':>8}")
     failed = False
-    for name, command in {"alone": None, **attacks(options.url, options.connections, options.seconds), "alone again": None}.items():
+    attacked = {"alone": None, **attacks(options.url, options.connections, options.seconds), "alone again": None}
+    for name, command in {} if options.no_attacks else attacked.items():
         figures, times = asyncio.run(measure(options, url, command))
         failed = failed or times[-1] == float("inf")
         show(name, figures["tokens_per_s"], f"{figures['between_events_ms']['longest']:.0f}", times)
-    for _ in range(5 if options.idle or options.queued else 0):
+    rates = {}
+    for _ in range(options.pairs if options.idle or options.queued else 0):
         for name, n_idle, n_queued in (("without a crowd", 0, 0), (f"{options.idle} idle, {options.queued} wait", options.idle,
                                                                    options.queued)):
             rate, times = asyncio.run(beside_crowd(options, url, n_idle, options.answers + n_queued))
             failed = failed or times[-1] == float("inf")
             show(name, rate, "", times)
+            rates.setdefault(name, []).append(rate)
+    if rates:
+        alone, beside = rates.values()
+        medians = statistics.median(beside) / statistics.median(alone)
+        pairs = [b / a for a, b in zip(alone, beside)]
+        error = statistics.stdev(pairs) / len(pairs) ** 0.5 if len(pairs) > 1 else float("nan")
+        print(f"Beside the crowd the answers have {100 * statistics.fmean(pairs):.1f} % of their speed, give or take {100 * error:.1f} % "
+              f"(the mean of the pairs; {100 * medians:.1f} % by medians).")
     return 1 if failed else 0
 
 
