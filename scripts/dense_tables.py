@@ -29,14 +29,14 @@ def one_run(options, way, megabytes, disk):
         command = [options.llama, "-m", str(options.model), "-p", "0", "-n", str(options.map_steps), "-r", "1", "-t", "2", "-o", "json", "--no-warmup"]
         done = limited_process(command, [options.model], megabytes, options.limit_s, disk)
         return done if "problem" in done else {"tokens_per_s": json.loads(done["out"])[-1]["avg_ts"], "peak_mb": done["peak_mb"]}
-    steps, words = (options.map_steps, ["--load", "map"]) if way == "map" else (options.steps, ["--memory", f"{megabytes}M"])
+    steps, words = (options.map_steps, ["--load", "map"]) if way == "map" else (options.steps, ["--memory", f"{megabytes}000000"])
     command = [str(options.program), "run", str(options.model), "-p", "x", "-n", str(steps), *COMMON, *words]
     return limited_run(command, [options.model], megabytes + (0 if way == "map" else 64), options.limit_s, disk)
 
 
 def one_prompt(options, way, megabytes):
     """Tokens a second of a prompt of 128 tokens; the whole file may be in memory where it is mapped."""
-    words = ["--load", "map"] if way == "map" else ["--memory", f"{megabytes}M"]
+    words = ["--load", "map"] if way == "map" else ["--memory", f"{megabytes}000000"]
     command = [str(options.program), "bench", str(options.model), "-p", str(PROMPT), "-n", "1", "-r", "3", "--context", "256", "--json", "--no-plan", *words]
     room = 2 * options.model.stat().st_size // 1000000 if way == "map" else megabytes + 64
     done = limited_process(command, [options.model], room, options.limit_s)

@@ -25,9 +25,9 @@ COMMON = ["-p", "x", "--temp", "1", "--seed", "7", "--ignore-end", "--draft", "n
 # What each way is called, whether its steps are few, and its options; {} is the budget.
 WAYS = {
     "map": ("the file mapped", True, ["--load", "map"]),
-    "in-order": ("blocks take turns", True, ["--memory", "{}M", "--expert-reads", "in-order"]),
-    "by-route": ("experts by route", False, ["--memory", "{}M", "--expert-reads", "by-route"]),
-    "guessed": ("experts by route and ahead", False, ["--memory", "{}M", "--expert-reads", "guessed"]),
+    "in-order": ("blocks take turns", True, ["--memory", "{}000000", "--expert-reads", "in-order"]),
+    "by-route": ("experts by route", False, ["--memory", "{}000000", "--expert-reads", "by-route"]),
+    "guessed": ("experts by route and ahead", False, ["--memory", "{}000000", "--expert-reads", "guessed"]),
 }
 PROMPT = (ROOT / "texts" / "the-river-bank.txt").read_text("utf-8")[:2000]
 PROMPT_WAYS = {

@@ -19,7 +19,7 @@ from tables import ROOT, Kept, replace, run, table
 
 PAGE = ROOT / "docs" / "powerinfer-2.md"
 COMMON = ["-p", "x", "--temp", "1", "--seed", "7", "--ignore-end", "--draft", "none", "--no-plan", "--context", "512", "--json"]
-NEURONS = ["--ffn", "by-neuron", "--memory", "{}M"]
+NEURONS = ["--ffn", "by-neuron", "--memory", "{}000000"]
 # What each way is called, its options ({} is the budget), and the way that it is compared with.
 LADDER = {
     "map": ("the file mapped, by output", ["--load", "map"], None),
@@ -29,7 +29,7 @@ LADDER = {
     "powerinfer-2": ("`powerinfer-2`, a predictor, gates in bundles",
                      [*NEURONS, "--neurons", "powerinfer-2", "--neuron-predictor", "--neuron-gates", "bundles"], "pipeline"),
     "llmflash": ("`llmflash`", [*NEURONS, "--neurons", "llmflash"], None),
-    "blocks": ("blocks take turns, by output", ["--memory", "{}M"], None),
+    "blocks": ("blocks take turns, by output", ["--memory", "{}000000"], None),
     "pins": ("`pipeline`, all places pinned", [*NEURONS, "--neuron-pins", "100"], None),
     "predictor": ("a predictor, gates in memory", [*NEURONS, "--neuron-predictor"], None),
 }
@@ -51,7 +51,7 @@ def forecasts(options, model):
     """The planner's alternatives by way: how long a token takes, and which share of the neurons is found."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "plan.json"
-        run(options.program, "plan", model, "--memory", f"{options.budget}M", "--context", "512", "--choose-neurons", "-o", path)
+        run(options.program, "plan", model, "--memory", f"{options.budget}000000", "--context", "512", "--choose-neurons", "-o", path)
         told = json.loads(path.read_text("utf-8"))["streamed_neurons"]["alternatives"]
     found = {}
     for one in told:

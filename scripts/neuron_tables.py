@@ -25,14 +25,14 @@ COMMON = ["-p", "x", "--temp", "1", "--seed", "7", "--ignore-end", "--draft", "n
 # What each way is called, and its options; {} is the budget.
 WAYS = {
     "mmap": ("the file mapped, by output", ["--load", "map"]),
-    "blocks": ("blocks of weights take turns", ["--memory", "{}M"]),
-    "matrix": ("neurons, LRU, by matrix", ["--ffn", "by-neuron", "--memory", "{}M", "--neuron-pins", "0", "--neuron-pipeline", "matrix"]),
-    "lru": ("neurons, LRU, by cluster", ["--ffn", "by-neuron", "--memory", "{}M", "--neuron-pins", "0"]),
-    "neurons": ("neurons, half of the places pinned", ["--ffn", "by-neuron", "--memory", "{}M", "--neuron-pins", "50"]),
-    "pins": ("neurons, all places pinned", ["--ffn", "by-neuron", "--memory", "{}M", "--neuron-pins", "100"]),
-    "predictor": ("a predictor, gates in memory", ["--ffn", "by-neuron", "--memory", "{}M", "--neuron-predictor"]),
+    "blocks": ("blocks of weights take turns", ["--memory", "{}000000"]),
+    "matrix": ("neurons, LRU, by matrix", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-pins", "0", "--neuron-pipeline", "matrix"]),
+    "lru": ("neurons, LRU, by cluster", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-pins", "0"]),
+    "neurons": ("neurons, half of the places pinned", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-pins", "50"]),
+    "pins": ("neurons, all places pinned", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-pins", "100"]),
+    "predictor": ("a predictor, gates in memory", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-predictor"]),
     "bundles": ("a predictor, gates in bundles",
-                ["--ffn", "by-neuron", "--memory", "{}M", "--neuron-predictor", "--neuron-gates", "bundles"]),
+                ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-predictor", "--neuron-gates", "bundles"]),
 }
 
 
