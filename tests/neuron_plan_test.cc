@@ -217,8 +217,7 @@ TEST_F(NeuronPlans, P8TheDiskDecidesBetweenBlocksAndNeurons) {
   // Random reads that take for ever leave whole blocks, and so do reads in order the neurons.
   const plan::StreamedNeurons blocks = planned(0.001, 5000.0).ffn.planned.value();
   EXPECT_EQ(blocks.form, plan::FfnForm::kByOutput);
-  EXPECT_NE(blocks.reason.find("by-output: stream whole blocks"), std::string::npos)
-      << blocks.reason;
+  EXPECT_NE(blocks.reason.find("by-output: blocks take turns"), std::string::npos) << blocks.reason;
   EXPECT_GT(blocks.forecast.read_bytes, 0.0);
   const Options by_neuron = planned(5000.0, 0.001);
   EXPECT_EQ(by_neuron.ffn.planned->form, plan::FfnForm::kByNeuron);
@@ -236,7 +235,7 @@ TEST_F(NeuronPlans, P8NoBlocksAreStreamedWhereMemoryHoldsAll) {
   options_.ffn.form = plan::FfnForm::kByOutput;
   options_.memory.limit_bytes = size_t{16} << 30;
   const plan::StreamedNeurons all = planned(50.0, 2000.0).ffn.planned.value();
-  EXPECT_EQ(all.reason.find("stream whole blocks"), std::string::npos) << all.reason;
+  EXPECT_EQ(all.reason.find("blocks take turns"), std::string::npos) << all.reason;
   EXPECT_NE(all.reason.find("by-output: all is in memory"), std::string::npos) << all.reason;
 }
 

@@ -2,11 +2,19 @@
 // budget is and in whatever order blocks are asked for.
 #include "prepare/streaming/weight_stream.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sys/statfs.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -68,7 +76,7 @@ TEST_P(StreamedModels, P10ResultsAreThoseOfWeightsInMemory) {
       streamed = nullptr;
       streamed = std::make_unique<TinyEngine>(model, options);
       const WeightStream* const stream = streamed->engine->loaded().stream.get();
-      if (stream != nullptr && stream->n_streamed() >= 3) break;
+      if (stream != nullptr && stream->n_streamed() > stream->n_parts() / 2) break;
       options.memory.limit_bytes -= size_t{1} << 20;
     } catch (const Error&) {
       options.memory.limit_bytes += size_t{2} << 20;
@@ -78,9 +86,10 @@ TEST_P(StreamedModels, P10ResultsAreThoseOfWeightsInMemory) {
   ASSERT_NE(streamed->engine->loaded().stream, nullptr);
   EXPECT_EQ(conversation(*streamed->session, model), expected);
   const WeightStream& stream = *streamed->engine->loaded().stream;
+  EXPECT_GT(stream.n_streamed(), stream.n_parts() / 2);
   EXPECT_LT(stream.most_bytes(), streamed->engine->weights().total_bytes());
   EXPECT_EQ(streamed->engine->ledger().bytes(plan::Owner::kWeights), stream.most_bytes());
-  EXPECT_GE(stream.counters().n_blocks, 12 * stream.n_streamed());
+  EXPECT_GE(stream.counters().n_parts, 12 * stream.n_streamed());
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -112,15 +121,15 @@ struct ByHand {
       if (op.layer == 0) block_bytes += bytes + 2 * 4096;  // blocks are read in whole pages
     }
   }
-  // Streams all but some blocks. Rows of kept products stand 16 side by side where `has_strips`.
-  explicit ByHand(size_t n_blocks_kept, bool has_strips = false) : ByHand() {
+  // Has memory for so much more than the least as some blocks take. Rows of kept products stand 16
+  // side by side where `has_strips`.
+  explicit ByHand(size_t n_blocks_more, bool has_strips = false) : ByHand() {
     const std::span<const model::WeightId> strips = has_strips
                                                         ? std::span<const model::WeightId>(products)
                                                         : std::span<const model::WeightId>();
     stream.emplace(blueprint, *file,
-                   WeightStream::least_bytes(blueprint, *weights) + n_blocks_kept * block_bytes,
-                   &*weights, WeightStream::Elsewhere(), WeightStream::ForPrompts(),
-                   StripMatrices{strips, 2});
+                   WeightStream::least_bytes(blueprint, *weights) + n_blocks_more * block_bytes,
+                   &*weights, StreamedWeights(), StripMatrices{strips, 2});
   }
   void expect_block(int block) {
     for (const Wanted& one : wanted) {
@@ -160,11 +169,34 @@ struct ByHand {
   std::optional<WeightStream> stream;
 };
 
+// Every weight has its place: in a part, beside the blocks, in the table or in the map.
+TEST(WeightParts, P10HoldAllWeightsOfAModel) {
+  const ByHand model;
+  const WeightParts parts = weight_parts(model.blueprint, *model.weights, {});
+  size_t bytes = 0;
+  const auto count = [&](const weights::Matrix& matrix) { bytes += matrix.bytes(); };
+  for (const WeightPart& part : parts.of_blocks) {
+    EXPECT_FALSE(part.matrices.empty());
+    std::for_each(part.matrices.begin(), part.matrices.end(), count);
+  }
+  std::for_each(parts.of_none.matrices.begin(), parts.of_none.matrices.end(), count);
+  ASSERT_TRUE(parts.table);
+  EXPECT_EQ(table_room(*parts.table), parts.table->bytes()) << "so small a table may stay whole";
+  EXPECT_EQ(bytes + parts.mapped_bytes, model.weights->total_bytes());
+  EXPECT_EQ(parts.of_none.matrices.size(), 1u) << "the head";
+  // Attention's matrices are one part, and each of the three large ones is another.
+  EXPECT_EQ(parts.of_blocks.size(), 5u * 4u);
+}
+
 TEST(WeightStream, P10BlocksAreThereInAnyOrderOfAsking) {
-  for (const size_t n_kept : {size_t{0}, size_t{1}, size_t{2}}) {
-    ByHand model(n_kept);
+  int n_streamed = std::numeric_limits<int>::max();
+  for (const size_t n_more : {size_t{0}, size_t{1}, size_t{2}}) {
+    ByHand model(n_more);
     model.stream->load_kept({});
-    EXPECT_EQ(model.stream->n_streamed(), 5 - static_cast<int>(n_kept));
+    EXPECT_EQ(model.stream->n_streamed() == model.stream->n_parts(), n_more == 0);
+    EXPECT_LT(model.stream->n_streamed(), n_streamed);
+    n_streamed = model.stream->n_streamed();
+    EXPECT_GT(n_streamed, 0);
     for (uint64_t i = 0; i < 400; ++i) {
       // The next block is mostly asked for, as in passes; sometimes a pass ends, or any block is
       // asked for.
@@ -186,18 +218,18 @@ TEST(WeightStream, P10TimesOfReadsCountWhileOthersAreUnderWay) {
   for (int i = 0; i < 500; ++i) {
     model.stream->before_block(i % 5, plan::Phase::kStep, 1, {});
     const WeightStream::Counters now = model.stream->counters();
-    if (now.n_blocks > last.n_blocks) {
+    if (now.n_parts > last.n_parts) {
       EXPECT_GT(now.read_us, last.read_us) << i;
     }
     if (i % 5 == 4) model.stream->after_blocks({});
     last = now;
   }
-  EXPECT_GE(last.n_blocks, 100u);
+  EXPECT_GE(last.n_parts, 100u);
 }
 
 TEST(WeightStream, P10KeptRowsStandSideBySideAndOthersAsInTheFile) {
-  for (const size_t n_kept : {size_t{0}, size_t{2}}) {
-    ByHand model(n_kept, true);
+  for (const size_t n_more : {size_t{0}, size_t{2}}) {
+    ByHand model(n_more, true);
     model.stream->load_kept({});
     for (uint64_t pass = 0; pass < 60; ++pass) {
       const bool is_prompt = random_bits(8, pass) % 3 == 0;
@@ -209,8 +241,7 @@ TEST(WeightStream, P10KeptRowsStandSideBySideAndOthersAsInTheFile) {
         model.stream->before_block(block, phase, is_prompt ? 8 : 1, {});
         model.expect_block(block);
       }
-      // The first block is kept where any is.
-      EXPECT_EQ(model.n_in_strips > 0, n_kept > 0);
+      EXPECT_EQ(model.n_in_strips > 0, n_more > 0);
       model.stream->after_blocks({});
     }
     model.expect_block(model::kNone);
@@ -223,11 +254,12 @@ TEST(WeightStream, P2BlocksThatPromptsNeedNothingOfAreLeftOut) {
   for (const ByHand::Wanted& one : model.wanted) {
     if (one.block >= 0 && one.block < 4) for_prompts.push_back(one.weight);
   }
+  const StreamedWeights which = {{}, for_prompts};
   model.stream.emplace(model.blueprint, *model.file,
-                       WeightStream::least_bytes(model.blueprint, *model.weights, {}, for_prompts),
-                       &*model.weights, WeightStream::Elsewhere(), for_prompts);
+                       WeightStream::least_bytes(model.blueprint, *model.weights, which),
+                       &*model.weights, which);
   model.stream->load_kept({});
-  EXPECT_EQ(model.stream->n_streamed(), 4);
+  EXPECT_EQ(model.stream->n_streamed(), model.stream->n_parts());
   constexpr int kPasses = 3;
   for (int pass = 0; pass < kPasses; ++pass) {
     model.stream->plan_prompt(8 * (kPasses - pass), 8, pass == 0);
@@ -237,8 +269,66 @@ TEST(WeightStream, P2BlocksThatPromptsNeedNothingOfAreLeftOut) {
     }
     model.stream->after_blocks({});
   }
-  // Each part of the prompt reads all blocks once, and nothing is read for whoever comes behind it.
-  EXPECT_EQ(model.stream->counters().n_blocks, kPasses * 4);
+  // Each chunk of the prompt reads all of them once, and nothing is read for who comes behind it.
+  EXPECT_EQ(model.stream->counters().n_parts, kPasses * model.stream->n_streamed());
+}
+
+// Returns the bytes in memory of the mapping that holds an address. Rows of tables have a mapping
+// of their own, as pages are brought one by one there.
+size_t resident_bytes_around(const void* address) {
+  std::ifstream file("/proc/self/smaps");
+  bool is_it = false;
+  for (std::string line; std::getline(file, line);) {
+    uintptr_t from = 0, to = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR, &from, &to) == 2) {
+      const auto at = reinterpret_cast<uintptr_t>(address);
+      is_it = from <= at && at < to;
+    }
+    if (is_it && line.rfind("Rss:", 0) == 0) return 1024 * std::stoul(line.substr(4));
+  }
+  return 0;
+}
+
+// Forgets what of the model's file is in the page cache, where the file system forgets anything.
+bool forget_file(const gguf::File& file) {
+  const int descriptor = file.shards()[0].map->descriptor();
+  struct statfs system {};
+  if (fstatfs(descriptor, &system) != 0 || system.f_type == TMPFS_MAGIC) return false;
+  return fsync(descriptor) == 0 && posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED) == 0;
+}
+
+// Tokens are looked up in a table of 24 MB, of which 16 may be in memory.
+TEST(WeightStream, P10TablesTakeTheMemoryOfFewRows) {
+  TinyModel model = model_of("llama");
+  model.width = 1024;
+  model.ffn_width = 256;
+  model.vocabulary = 6000;
+  model.types["token_embd.weight"] = test_support::kF32;
+  Options options = options_for({"llama", plan::Prefill::kQ8});
+  const size_t all = TinyEngine(model, options).engine->ledger().total_bytes();
+  options.memory.limit_bytes = all - (size_t{12} << 20);
+  const TinyEngine tiny(model, options);
+  const WeightStream* const stream = tiny.engine->loaded().stream.get();
+  ASSERT_NE(stream, nullptr);
+  EXPECT_GT(stream->n_streamed(), 0);
+  if (!forget_file(tiny.engine->file())) GTEST_SKIP() << "files of this folder are memory";
+  const weights::Store& weights = tiny.engine->weights();
+  const auto& ops = tiny.engine->blueprint().ops;
+  const auto embeds = [](const model::Op& op) { return op.kind == model::OpKind::kEmbed; };
+  const auto embed = std::find_if(ops.begin(), ops.end(), embeds);
+  ASSERT_NE(embed, ops.end());
+  const weights::Matrix& table = weights.matrix(embed->weight);
+  ASSERT_LT(table_room(table), table.bytes());
+  EXPECT_LT(stream->most_bytes(), weights.total_bytes() - table.bytes() + table_room(table));
+  size_t most = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    tiny.session->truncate(0);
+    tiny.session->evaluate(random_tokens(model, 200, seed), {});
+    const size_t resident = resident_bytes_around(table.data + table.bytes() / 2);
+    EXPECT_LE(resident, table_room(table)) << seed;
+    most = std::max(most, resident);
+  }
+  EXPECT_GT(most, size_t{1} << 20);
 }
 
 TEST(WeightStream, P10AFileThatIsCutShortIsASentence) {

@@ -184,12 +184,17 @@ bool MappedFile::comes_in_huge_pages() {
   return huge_bytes_within(begin_, size_) * 4 >= n_places * kHugePageBytes * 3;
 }
 
-void MappedFile::let_go(Range range) {
-  constexpr size_t kSmallPage = 4096;
-  const size_t begin = (range.begin + kSmallPage - 1) / kSmallPage * kSmallPage;
-  const size_t end = std::min(range.end, size_) / kSmallPage * kSmallPage;
+void MappedFile::expect_few(Range range) { advise(range, MADV_RANDOM); }
+
+void MappedFile::let_go(Range range) { advise(range, MADV_DONTNEED); }
+
+// Tells the system something about the pages that hold nothing but this part.
+void MappedFile::advise(Range range, int advice) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t begin = (range.begin + page - 1) / page * page;
+  const size_t end = std::min(range.end, size_) / page * page;
   if (begin >= end) return;
-  madvise(const_cast<std::byte*>(begin_) + begin, end - begin, MADV_DONTNEED);
+  madvise(const_cast<std::byte*>(begin_) + begin, end - begin, advice);
 }
 
 bool MappedFile::copy_piece(size_t at, size_t size) {

@@ -51,6 +51,8 @@ class MappedFile {
   // again. Returns whether the system does so.
   bool set_writable(bool is_writable);
 
+  // Lets reads of this part bring no more pages from the disk than those that are read.
+  void expect_few(Range range);
   // Gives back the pages that hold nothing but this part of the file; whoever reads there gets them
   // again. REQUIRES: none of it was copied into memory.
   void let_go(Range range);
@@ -60,6 +62,7 @@ class MappedFile {
   bool damaged() const;
 
  private:
+  void advise(Range range, int advice);
   void close() noexcept;
   bool copy_piece(size_t at, size_t size);
   void join_copied();

@@ -48,7 +48,7 @@ void add_machine(Command& command, prepare::Options& options) {
           "Where weights lie: map (in the pages of the file, in its order), copy (in "
           "memory, in huge pages, 16 rows side by side, which several tokens read much "
           "faster), auto (copy if half of the free memory will do; with less than the "
-          "weights take, some blocks stay and the others are read for each pass)")
+          "weights take, some of them stay and the others are read for each pass)")
       ->shows_default("auto");
   command
       .add_text(

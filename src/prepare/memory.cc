@@ -123,8 +123,8 @@ void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weig
   const std::vector<model::WeightId> elsewhere = neuron_matrices(ffns);
   const size_t least = NeuronStream::least_bytes(ffns, weights);
   const size_t most = NeuronStream::most_bytes(ffns, weights);
-  const size_t others = WeightStream::whole_bytes(blueprint, weights, elsewhere);
-  const size_t least_of_others = WeightStream::least_bytes(blueprint, weights, elsewhere);
+  const size_t others = WeightStream::whole_bytes(blueprint, weights, {elsewhere});
+  const size_t least_of_others = WeightStream::least_bytes(blueprint, weights, {elsewhere});
   const size_t for_prompts = prompt_bytes(blueprint, weights, plan);
   const size_t slack = ledger->limit_bytes() / 64;  // estimates may be too small by this
   const size_t left = room - std::min(room, slack + for_prompts);
@@ -141,11 +141,13 @@ size_t kept_weight_bytes(const Options& options, const model::Blueprint& bluepri
                          const plan::Ledger& ledger) {
   const size_t all = weights.total_bytes(), room = ledger.room_for(Owner::kWeights);
   if (!ledger.is_limited() || room >= all) return all;
-  const size_t least = reads_experts(options, blueprint, plan)
-                           ? ExpertStream::least_bytes(blueprint, weights)
-                           : WeightStream::least_bytes(blueprint, weights);
   const size_t slack = ledger.limit_bytes() / 64;  // estimates may be too small by this
-  return std::min(all, std::max(room - std::min(room, slack), least));
+  const size_t left = room - std::min(room, slack);
+  if (reads_experts(options, blueprint, plan)) {
+    return std::min(all, std::max(left, ExpertStream::least_bytes(blueprint, weights)));
+  }
+  const WeightParts parts = weight_parts(blueprint, weights, {});
+  return std::min({all, parts.whole_bytes(), std::max(left, least_turns(parts).bytes())});
 }
 
 }  // namespace
@@ -160,7 +162,7 @@ size_t prompt_bytes(const model::Blueprint& blueprint, const weights::Store& wei
                     const plan::Plan& plan) {
   const std::vector<model::WeightId> ids = neuron_matrices(neuron_blocks(blueprint, plan));
   if (ids.empty() || plan.prefill == plan::Prefill::kSame) return 0;
-  return WeightStream::least_bytes(blueprint, weights, {}, ids);
+  return WeightStream::least_bytes(blueprint, weights, {{}, ids});
 }
 
 bool lacks_room_for_prompts(const Options& options, const model::Blueprint& blueprint,

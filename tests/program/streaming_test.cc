@@ -36,12 +36,12 @@ TEST_F(Streaming, P10TheTextIsThatOfAModelInMemory) {
   const std::string limit = std::to_string(total - (int64_t{24} << 20));
   const json streamed = run_json({"--memory", limit});
   EXPECT_EQ(streamed["tokens"], whole["tokens"]);
-  EXPECT_GT(streamed["stream"]["streamed_blocks"], 0);
+  EXPECT_GT(streamed["stream"]["streamed_parts"], 0);
   EXPECT_GT(streamed["stream"]["read_bytes"], 0);
   EXPECT_LE(streamed["memory"]["total_bytes"], streamed["memory"]["limit_bytes"]);
   const Finished people = run({"--memory", limit});
   expect_success(people);
-  EXPECT_NE(people.err.find("blocks are read while the others compute"), std::string::npos)
+  EXPECT_NE(people.err.find("are read for each pass while blocks compute"), std::string::npos)
       << people.err;
   EXPECT_NE(people.err.find("streamed "), std::string::npos) << people.err;
 }

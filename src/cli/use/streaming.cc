@@ -19,11 +19,11 @@ double rate_mb_per_s(const prepare::WeightStream::Counters& c) {
 
 nlohmann::ordered_json blocks_json(const prepare::WeightStream& stream) {
   const prepare::WeightStream::Counters c = stream.counters();
-  return {{"blocks", stream.n_blocks()},
-          {"streamed_blocks", stream.n_streamed()},
+  return {{"parts", stream.n_parts()},
+          {"streamed_parts", stream.n_streamed()},
           {"bytes_per_pass", stream.bytes_per_pass()},
           {"weight_bytes_at_most", stream.most_bytes()},
-          {"read_blocks", c.n_blocks},
+          {"read_parts", c.n_parts},
           {"read_bytes", c.read_bytes},
           {"read_mb_per_s", rate_mb_per_s(c)},
           {"wait_s", c.wait_us / 1e6}};
@@ -33,8 +33,8 @@ std::string blocks_text(const char* name, const prepare::WeightStream& stream) {
   if (stream.n_streamed() == 0) return {};
   const prepare::WeightStream::Counters c = stream.counters();
   return fmt::format(
-      "{:<10} {:>10}   in {} blocks at {:.0f} MB/s; passes waited {:.2f} s for them\n", name,
-      bytes_text(c.read_bytes), c.n_blocks, rate_mb_per_s(c), c.wait_us / 1e6);
+      "{:<10} {:>10}   in {} parts at {:.0f} MB/s; passes waited {:.2f} s for them\n", name,
+      bytes_text(c.read_bytes), c.n_parts, rate_mb_per_s(c), c.wait_us / 1e6);
 }
 
 nlohmann::ordered_json neurons_json(const prepare::NeuronStream& neurons) {

@@ -68,7 +68,7 @@ size_t ExpertStream::least_bytes(const model::Blueprint& blueprint, const weight
   const Places places = places_of(blueprint, weights);
   // All experts of one mixture may be wanted at once.
   return places.bytes_for(static_cast<uint64_t>(places.n_experts)) +
-         WeightStream::least_bytes(blueprint, weights, weights::expert_matrices(blueprint));
+         WeightStream::least_bytes(blueprint, weights, {weights::expert_matrices(blueprint)});
 }
 
 ExpertStream::Shares ExpertStream::shares_of(size_t most_bytes, const model::Blueprint& blueprint,
@@ -78,9 +78,9 @@ ExpertStream::Shares ExpertStream::shares_of(size_t most_bytes, const model::Blu
   const auto n_experts = static_cast<uint64_t>(places.n_experts);
   const size_t least = places.bytes_for(n_experts);
   const size_t most = places.bytes_for(n_experts * static_cast<uint64_t>(places.n_mixtures));
-  const size_t whole = WeightStream::whole_bytes(blueprint, weights, elsewhere);
+  const size_t whole = WeightStream::whole_bytes(blueprint, weights, {elsewhere});
   const size_t others =
-      std::min(whole, std::max(WeightStream::least_bytes(blueprint, weights, elsewhere),
+      std::min(whole, std::max(WeightStream::least_bytes(blueprint, weights, {elsewhere}),
                                most_bytes - std::min(most_bytes, least)));
   return {others, std::min(most, std::max(most_bytes - std::min(most_bytes, others), least))};
 }

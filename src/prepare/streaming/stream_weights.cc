@@ -110,12 +110,10 @@ class BlockStreams {
     }
   }
 
-  std::unique_ptr<WeightStream> make(size_t most_bytes, WeightStream::Elsewhere elsewhere,
-                                     WeightStream::ForPrompts for_prompts = {}) const {
+  std::unique_ptr<WeightStream> make(size_t most_bytes, const StreamedWeights& which) const {
     const StripMatrices strips = {in_strips_, of_.plan.n_threads()};
-    auto stream =
-        std::make_unique<WeightStream>(of_.model.blueprint, of_.model.file, most_bytes,
-                                       &of_.model.weights, elsewhere, for_prompts, strips);
+    auto stream = std::make_unique<WeightStream>(of_.model.blueprint, of_.model.file, most_bytes,
+                                                 &of_.model.weights, which, strips);
     stream->load_kept(of_.options.progress);
     return stream;
   }
@@ -132,11 +130,11 @@ void stream_by_neuron(const StreamedModel& of, std::span<const model::GatedFfn> 
   const std::vector<model::WeightId> by_neuron = neuron_matrices(ffns);
   const size_t for_prompts = prompt_bytes(of.model.blueprint, of.model.weights, of.plan);
   const BlockStreams blocks(of);
-  loaded->stream = blocks.make(of.ledger.bytes(plan::Owner::kWeights) - for_prompts, by_neuron);
+  loaded->stream = blocks.make(of.ledger.bytes(plan::Owner::kWeights) - for_prompts, {by_neuron});
   loaded->stream->set_neurons(neurons);
   loaded->pages = {false, loaded->stream->text() + "; " + neurons->text()};
   if (for_prompts == 0) return;
-  loaded->prompts = blocks.make(for_prompts, {}, by_neuron);
+  loaded->prompts = blocks.make(for_prompts, {{}, by_neuron});
   loaded->stream->set_prompts(loaded->prompts.get());
   loaded->pages.text += "; for prompts " + loaded->prompts->text();
 }
@@ -165,7 +163,7 @@ void stream_experts(const StreamedModel& of, LoadedWeights* loaded) {
   loaded->experts = std::make_unique<ExpertStream>(ExpertStreamOptions{shares.experts}, blueprint,
                                                    of.model.file, of.model.weights);
   const std::jthread memory = take_memory_meanwhile(of, loaded->experts.get());
-  loaded->stream = BlockStreams(of).make(shares.others, weights::expert_matrices(blueprint));
+  loaded->stream = BlockStreams(of).make(shares.others, {weights::expert_matrices(blueprint)});
   const bool is_guessed = of.options.memory.expert_reads == ExpertReads::kGuessed;
   loaded->experts->set_takes_guesses(is_guessed && loaded->stream->n_streamed() == 0);
   loaded->stream->set_experts(loaded->experts.get());

@@ -21,109 +21,51 @@ namespace {
 using schedule::RowsBeside;
 using weights::Matrix;
 
-// Is the least number of slots: for the block at work and the one that is read meanwhile.
-constexpr size_t kLeastSlots = 2;
-
 double clock_us() { return RealClock().now_us(); }
 
 bool contains(std::span<const model::WeightId> ids, model::WeightId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-// Returns each block's matrices that nothing else reads, and behind the blocks those matrices of no
-// block that products read. Tables that are read by rows stay in the map. Where some are named for
-// prompts, it returns these alone.
-std::vector<std::vector<Matrix>> matrices_of(const model::Blueprint& blueprint,
-                                             const weights::Store& weights,
-                                             WeightStream::Elsewhere elsewhere,
-                                             WeightStream::ForPrompts for_prompts = {}) {
-  const int n_blocks = blueprint.n_layers;
-  constexpr int kMapped = -1;
-  struct Use {
-    Matrix matrix;
-    int block;
-  };
-  std::map<const std::byte*, Use>
-      uses;  // by the matrix's begin, which differs among fused matrices
-  for (const model::Op& op : blueprint.ops) {
-    if (op.weight == model::kNone || !weights.is_matrix(op.weight)) continue;
-    if (contains(elsewhere, op.weight)) continue;
-    if (!for_prompts.empty() && !contains(for_prompts, op.weight)) continue;
-    const Matrix& matrix = weights.matrix(op.weight);
-    const int block = op.layer != model::kNone ? op.layer : n_blocks;
-    const auto [at, is_first] = uses.try_emplace(matrix.data, Use{matrix, block});
-    Use& use = at->second;
-    if (matrix.bytes() > use.matrix.bytes()) use.matrix = matrix;
-    if (use.block != block) use.block = n_blocks;
-    if (op.kind == model::OpKind::kEmbed && is_first) use.block = kMapped;
-  }
-  // The head may also be the table of embeddings. Then it is read as a whole.
-  for (const model::Op& op : blueprint.ops) {
-    if (op.weight == model::kNone || !weights.is_matrix(op.weight)) continue;
-    const auto at = uses.find(weights.matrix(op.weight).data);
-    if (at == uses.end()) continue;
-    Use& use = at->second;
-    if (use.block == kMapped && op.kind != model::OpKind::kEmbed) use.block = n_blocks;
-  }
-  std::vector<std::vector<Matrix>> matrices(static_cast<size_t>(n_blocks) + 1);
-  for (const auto& [place, use] : uses) {
-    if (use.block != kMapped) matrices[static_cast<size_t>(use.block)].push_back(use.matrix);
-  }
-  return matrices;
-}
-
-// Returns the memory that matrices take at most. They are read in whole pages.
-size_t room_of_all(const std::vector<Matrix>& matrices) {
-  size_t bytes = 0;
-  for (const Matrix& matrix : matrices) bytes += room_of(matrix.bytes());
-  return bytes;
-}
-
-// Returns the bytes of all weights that are in none of these matrices.
-size_t bytes_beside(const weights::Store& weights, const std::vector<std::vector<Matrix>>& matrices,
-                    WeightStream::Elsewhere elsewhere) {
-  size_t bytes = weights.total_bytes();
-  for (const model::WeightId id : elsewhere) bytes -= std::min(bytes, weights.matrix(id).bytes());
-  for (const std::vector<Matrix>& of_block : matrices) {
-    for (const Matrix& matrix : of_block) bytes -= std::min(bytes, matrix.bytes());
-  }
-  return bytes;
+MappedFile& map_of(const gguf::File& file, const FileRange& range) {
+  return *file.shards()[static_cast<size_t>(range.shard)].map;
 }
 
 }  // namespace
 
 size_t WeightStream::least_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
-                                 Elsewhere elsewhere, ForPrompts for_prompts) {
-  const std::vector<std::vector<Matrix>> matrices =
-      matrices_of(blueprint, weights, elsewhere, for_prompts);
-  size_t largest = 0;
-  for (size_t i = 0; i + 1 < matrices.size(); ++i)
-    largest = std::max(largest, room_of_all(matrices[i]));
-  const size_t beside = for_prompts.empty() ? bytes_beside(weights, matrices, elsewhere) : 0;
-  return beside + room_of_all(matrices.back()) + kLeastSlots * largest;
+                                 const StreamedWeights& which) {
+  return least_turns(weight_parts(blueprint, weights, which)).bytes();
 }
 
 size_t WeightStream::whole_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
-                                 Elsewhere elsewhere) {
-  const std::vector<std::vector<Matrix>> matrices = matrices_of(blueprint, weights, elsewhere);
-  size_t bytes = bytes_beside(weights, matrices, elsewhere);
-  for (const std::vector<Matrix>& of_block : matrices) bytes += room_of_all(of_block);
-  return bytes;
+                                 const StreamedWeights& which) {
+  return weight_parts(blueprint, weights, which).whole_bytes();
 }
 
 WeightStream::WeightStream(const model::Blueprint& blueprint, const gguf::File& file,
-                           size_t most_bytes, weights::Store* weights, Elsewhere elsewhere,
-                           ForPrompts for_prompts, const StripMatrices& strips)
+                           size_t most_bytes, weights::Store* weights, const StreamedWeights& which,
+                           const StripMatrices& strips)
     : file_(file),
-      is_for_prompts_(!for_prompts.empty()),
+      is_for_prompts_(!which.for_prompts.empty()),
+      turning_(static_cast<size_t>(blueprint.n_layers)),
       weights_(*weights),
       n_threads_(strips.n_threads),
       disk_(disk_options(file)),
       read_(disk_.make_read()) {
-  find_matrices(blueprint, *weights, file, elsewhere, for_prompts);
-  choose_kept(most_bytes);
+  const WeightParts planned = weight_parts(blueprint, *weights, which);
+  for (const WeightPart& part : planned.of_blocks) add_part(part);
+  add_part(planned.of_none);
+  name_weights(blueprint, *weights);
+  const Turns turns = choose_turns(planned, most_bytes);
+  TROIKA_ASSERT(turns.bytes() <= most_bytes);
+  make_slots(turns);
   choose_strips(strips);
-  for (const auto& block : blocks_) place(block.get(), weights);
+  if (planned.table && table_room(*planned.table) < planned.table->bytes()) {
+    table_ = file_range(file, planned.table->data, planned.table->bytes());
+    map_of(file, *table_).expect_few({table_->offset, table_->offset + table_->bytes});
+  }
+  for (const auto& part : parts_) place(part.get(), weights);
   // Pages of the file that were read until now are not to stay in the page cache.
   for (const gguf::File::Shard& shard : file.shards()) {
     (void)posix_fadvise(shard.map->descriptor(), 0, 0, POSIX_FADV_DONTNEED);
@@ -136,26 +78,25 @@ WeightStream::~WeightStream() {
   ended_.wait(lock, [this] { return n_reading_ == 0; });
 }
 
-void WeightStream::find_matrices(const model::Blueprint& blueprint, const weights::Store& weights,
-                                 const gguf::File& file, Elsewhere elsewhere,
-                                 ForPrompts for_prompts) {
-  const std::vector<std::vector<Matrix>> matrices =
-      matrices_of(blueprint, weights, elsewhere, for_prompts);
-  mapped_bytes_ = is_for_prompts_ ? 0 : bytes_beside(weights, matrices, elsewhere);
-  std::map<const std::byte*, StreamedMatrix*> by_begin;  // by the matrix's begin
-  for (const std::vector<Matrix>& of_block : matrices) {
-    auto block = std::make_unique<Block>();
-    block->owner = this;
-    block->index = static_cast<int>(blocks_.size());
-    block->bytes = room_of_all(of_block);
-    for (const Matrix& matrix : of_block) {
-      auto streamed = std::make_unique<StreamedMatrix>();
-      streamed->block = block.get();
-      streamed->from = file_range(file, matrix.data, matrix.bytes());
-      by_begin[matrix.data] = streamed.get();
-      block->matrices.push_back(std::move(streamed));
-    }
-    blocks_.push_back(std::move(block));
+void WeightStream::add_part(const WeightPart& planned) {
+  auto part = std::make_unique<Part>();
+  part->owner = this;
+  part->block = planned.block;
+  part->bytes = planned.bytes;
+  for (const Matrix& matrix : planned.matrices) {
+    auto streamed = std::make_unique<StreamedMatrix>();
+    streamed->part = part.get();
+    streamed->from = file_range(file_, matrix.data, matrix.bytes());
+    part->matrices.push_back(std::move(streamed));
+  }
+  parts_.push_back(std::move(part));
+}
+
+// Lets matrices know the weights that begin where they do.
+void WeightStream::name_weights(const model::Blueprint& blueprint, const weights::Store& weights) {
+  std::map<const std::byte*, StreamedMatrix*> by_begin;
+  for (const auto& part : parts_) {
+    for (const auto& streamed : part->matrices) by_begin[streamed->from.begin] = streamed.get();
   }
   for (const model::Op& op : blueprint.ops) {
     if (op.weight == model::kNone || !weights.is_matrix(op.weight)) continue;
@@ -166,51 +107,32 @@ void WeightStream::find_matrices(const model::Blueprint& blueprint, const weight
   }
 }
 
-// Chooses as few blocks as possible to stream, spread evenly among the others, so that the disk
-// works all the time while the others compute. Memory that is left over becomes more slots, which
-// make up for reads of uneven speed.
-void WeightStream::choose_kept(size_t most_bytes) {
-  const auto n = static_cast<size_t>(n_blocks());
-  size_t largest = 0;
-  for (size_t i = 0; i < n; ++i) largest = std::max(largest, blocks_[i]->bytes);
-  for (size_t n_streamed = 0; n_streamed <= n; ++n_streamed) {
-    order_.clear();
-    kept_bytes_ = mapped_bytes_ + blocks_.back()->bytes;
-    for (size_t i = 0; i < n; ++i) {
-      // A block may have nothing that is streamed here: no matrices of neurons, for one.
-      const bool is_streamed =
-          !blocks_[i]->matrices.empty() && (i + 1) * n_streamed / n > i * n_streamed / n;
-      if (is_streamed) order_.push_back(static_cast<int>(i));
-      if (!is_streamed) kept_bytes_ += blocks_[i]->bytes;
-    }
-    n_shared_ = std::min(kLeastSlots, order_.size());
-    if (kept_bytes_ + n_shared_ * largest > most_bytes) continue;
-    n_shared_ = std::min((most_bytes - kept_bytes_) / std::max<size_t>(largest, 1), order_.size());
-    break;
-  }
-  shared_bytes_ = n_shared_ * largest;
-  TROIKA_ASSERT(kept_bytes_ + shared_bytes_ <= most_bytes);
+void WeightStream::make_slots(const Turns& turns) {
+  order_ = turns.order;
+  kept_bytes_ = turns.kept_bytes;
+  shared_bytes_ = turns.shared_bytes();
+  for (const size_t bytes : turns.slot_bytes) slots_.push_back({PageBuffer(bytes)});
   for (size_t i = 0; i < order_.size(); ++i) {
-    Block& block = *blocks_[static_cast<size_t>(order_[i])];
-    block.state = State::kAbsent;
-    block.slot = i % n_shared_;
+    Part& part = *parts_[order_[i]];
+    part.state = State::kAbsent;
+    part.slot = i % turns.slot_bytes.size();
+    turning_[static_cast<size_t>(part.block)].push_back(&part);
   }
-  for (size_t i = 0; i < n_shared_; ++i) slots_.push_back({PageBuffer(largest)});
-  for (const auto& block : blocks_) {
-    if (block->state != State::kKept) continue;
-    block->slot = slots_.size();
-    slots_.push_back({PageBuffer(block->bytes)});
+  for (const auto& part : parts_) {
+    if (part->state != State::kKept) continue;
+    part->slot = slots_.size();
+    slots_.push_back({PageBuffer(part->bytes)});
   }
 }
 
-// Chooses which matrices of kept blocks are brought into strips. Steps read single rows of what is
+// Chooses which matrices of kept parts are brought into strips. Steps read single rows of what is
 // there for prompts only.
 void WeightStream::choose_strips(const StripMatrices& strips) {
   if (is_for_prompts_) return;
   const std::vector<model::WeightId> chosen = weights_.alone_in_place(strips.ids);
-  for (const auto& block : blocks_) {
-    if (block->state != State::kKept) continue;
-    for (const auto& streamed : block->matrices) {
+  for (const auto& part : parts_) {
+    if (part->state != State::kKept) continue;
+    for (const auto& streamed : part->matrices) {
       const auto is_chosen = [&](model::WeightId id) { return contains(chosen, id); };
       if (!std::all_of(streamed->ids.begin(), streamed->ids.end(), is_chosen)) continue;
       kept_in_strips_.insert(kept_in_strips_.end(), streamed->ids.begin(), streamed->ids.end());
@@ -218,11 +140,11 @@ void WeightStream::choose_strips(const StripMatrices& strips) {
   }
 }
 
-// Gives a block its memory. Rows begin as far behind a page there as they do in the file, so that
+// Gives a part its memory. Rows begin as far behind a page there as they do in the file, so that
 // reads may be direct.
-void WeightStream::place(Block* block, weights::Store* weights) {
-  std::byte* to = slots_[block->slot].memory.get();
-  for (const auto& streamed : block->matrices) {
+void WeightStream::place(Part* part, weights::Store* weights) {
+  std::byte* to = slots_[part->slot].memory.get();
+  for (const auto& streamed : part->matrices) {
     add_page_reads(streamed->from, to, &streamed->reads);
     streamed->to = to + lead_of(streamed->from);
     weights->move(streamed->from.begin, streamed->from.bytes, streamed->to);
@@ -230,14 +152,14 @@ void WeightStream::place(Block* block, weights::Store* weights) {
   }
 }
 
-void WeightStream::begin(Block* block) {
-  slots_[block->slot].is_taken = true;
-  block->state = State::kReading;
-  block->has_failed = false;
-  block->n_matrices_left = block->matrices.size();
-  block->start_us = clock_us();
-  if (n_reading_++ == 0) read_start_us_ = block->start_us;
-  for (const auto& streamed : block->matrices) {
+void WeightStream::begin(Part* part) {
+  slots_[part->slot].is_taken = true;
+  part->state = State::kReading;
+  part->has_failed = false;
+  part->n_matrices_left = part->matrices.size();
+  part->start_us = clock_us();
+  if (n_reading_++ == 0) read_start_us_ = part->start_us;
+  for (const auto& streamed : part->matrices) {
     lanes::Run run;
     run.reads = streamed->reads;
     disk_.submit(*read_, run, *streamed);
@@ -245,19 +167,19 @@ void WeightStream::begin(Block* block) {
 }
 
 void WeightStream::end(StreamedMatrix* streamed, lanes::Status status) {
-  Block* const block = streamed->block;
+  Part* const part = streamed->part;
   if (disk_.n_cached_reads() > 0) forget_cached(file_, streamed->from);
   const std::lock_guard<std::mutex> lock(mutex_);
-  block->has_failed |= status != lanes::Status::kDone;
-  if (--block->n_matrices_left > 0) return;
-  block->end_us = clock_us();
+  part->has_failed |= status != lanes::Status::kDone;
+  if (--part->n_matrices_left > 0) return;
+  part->end_us = clock_us();
   // Others may be under way, so that there is never a moment without reads.
-  counters_.read_us += block->end_us - read_start_us_;
-  read_start_us_ = block->end_us;
+  counters_.read_us += part->end_us - read_start_us_;
+  read_start_us_ = part->end_us;
   --n_reading_;
-  block->state = block->has_failed ? State::kFailed : State::kReady;
-  ++counters_.n_blocks;
-  counters_.read_bytes += block->bytes;
+  part->state = part->has_failed ? State::kFailed : State::kReady;
+  ++counters_.n_parts;
+  counters_.read_bytes += part->bytes;
   read_ahead();
   ended_.notify_all();
 }
@@ -270,29 +192,34 @@ void WeightStream::read_ahead() {
       --n_more_passes_;
       n_left_ = order_.size();
     }
-    Block& block = *blocks_[static_cast<size_t>(order_[next_])];
-    if (block.state != State::kAbsent || slots_[block.slot].is_taken) return;
-    begin(&block);
+    Part& part = *parts_[order_[next_]];
+    if (part.state != State::kAbsent || slots_[part.slot].is_taken) return;
+    begin(&part);
     next_ = (next_ + 1) % order_.size();
     if (n_left_ > 0) --n_left_;
   }
 }
 
-void WeightStream::forget(Block* block) {
-  slots_[block->slot].is_taken = false;
-  block->state = State::kAbsent;
+void WeightStream::forget(Part* part) {
+  slots_[part->slot].is_taken = false;
+  part->state = State::kAbsent;
 }
 
-// Begins to read at another block, as a pass did not go on where the one before it ended. Blocks
+void WeightStream::forget_block(int block) {
+  for (Part* part : turning_[static_cast<size_t>(block)]) forget(part);
+}
+
+// Begins to read at another block, as a pass did not go on where the one before it ended. Parts
 // that were read ahead make room.
 void WeightStream::start_again_at(int block, std::unique_lock<std::mutex>* lock) {
-  next_ = static_cast<size_t>(std::find(order_.begin(), order_.end(), block) - order_.begin());
+  const auto at = std::find_if(order_.begin(), order_.end(),
+                               [&](size_t number) { return parts_[number]->block == block; });
+  next_ = static_cast<size_t>(at - order_.begin());
   n_left_ = order_.size() - next_;
   is_stopped_ = true;
   ended_.wait(*lock, [this] { return n_reading_ == 0; });
-  for (const int other : order_) {
-    Block& held = *blocks_[static_cast<size_t>(other)];
-    if (held.state != State::kAbsent) forget(&held);
+  for (const size_t number : order_) {
+    if (parts_[number]->state != State::kAbsent) forget(parts_[number].get());
   }
   is_stopped_ = false;
   read_ahead();
@@ -300,18 +227,22 @@ void WeightStream::start_again_at(int block, std::unique_lock<std::mutex>* lock)
 
 void WeightStream::load_kept(const ProgressFunction& progress) {
   std::unique_lock<std::mutex> lock(mutex_);
+  std::vector<Part*> kept;
+  for (const auto& part : parts_) {
+    if (part->state == State::kKept && !part->matrices.empty()) kept.push_back(part.get());
+  }
   uint64_t n_done = 0;
-  for (const auto& block : blocks_) {
-    if (block->state != State::kKept) continue;
+  if (!kept.empty()) begin(kept.front());
+  for (size_t i = 0; i < kept.size(); ++i) {
     if (progress) progress(n_done, kept_bytes_);
-    if (block->matrices.empty()) continue;
-    begin(block.get());
-    ended_.wait(lock, [this] { return n_reading_ == 0; });
-    if (block->state != State::kReady) {
+    // The next one is asked for before this one is there, so that the disk has no pause.
+    if (i + 1 < kept.size()) begin(kept[i + 1]);
+    ended_.wait(lock, [&] { return kept[i]->state != State::kReading; });
+    if (kept[i]->state != State::kReady) {
       throw Error(fmt::format("The weights cannot be read: {}.", disk_.problem()));
     }
-    n_done += block->bytes;
-    block->state = State::kKept;
+    n_done += kept[i]->bytes;
+    kept[i]->state = State::kKept;
   }
   if (progress) progress(kept_bytes_, kept_bytes_);
   (void)weights_.place_in_strips(kept_in_strips_, n_threads_);
@@ -334,39 +265,53 @@ void WeightStream::before_block(int block, plan::Phase phase, int n_tokens,
   if (experts_ != nullptr) experts_->set_tracing(rows.are_recorded());
   std::unique_lock<std::mutex> lock(mutex_);
   is_prompt_ = phase == plan::Phase::kPrompt;
-  if (current_ >= 0 && current_ != block) {
-    Block& before = *blocks_[static_cast<size_t>(current_)];
-    if (before.state != State::kKept) forget(&before);
-  }
-  current_ = -1;
-  Block& wanted = *blocks_[static_cast<size_t>(block)];
-  if (wanted.state == State::kKept) {
-    read_ahead();
-    return;
-  }
+  if (block == 0) count_table_rows(n_tokens);
+  if (current_ >= 0 && current_ != block) forget_block(std::exchange(current_, -1));
   read_ahead();
-  const double start_us = clock_us();
-  if (wanted.state == State::kAbsent) start_again_at(block, &lock);
-  ended_.wait(lock, [&] { return wanted.state != State::kReading; });
-  counters_.wait_us += clock_us() - start_us;
-  if (wanted.state == State::kFailed) {
-    forget(&wanted);
-    throw Error(fmt::format("Block {} of the model cannot be read: {}.", block, disk_.problem()));
-  }
+  const std::vector<Part*>& wanted = turning_[static_cast<size_t>(block)];
+  if (wanted.empty()) return;
+  wait_for(block, wanted, &lock);
   current_ = block;
-  // The disk is one row: blocks that are asked for together come one after the other.
-  const double from_us = std::min(std::max(wanted.start_us, traced_until_us_), wanted.end_us);
-  // Prompts read no single neurons, whose row is then free.
-  const auto row = is_for_prompts_ ? RowsBeside::kReads : RowsBeside::kBlocks;
-  rows.add({row, "read", block, 0, from_us, wanted.end_us, is_prompt_});
-  traced_until_us_ = std::max(traced_until_us_, wanted.end_us);
+  for (const Part* part : wanted) {
+    // The disk is one row: parts that are asked for together come one after the other.
+    const double from_us = std::min(std::max(part->start_us, traced_until_us_), part->end_us);
+    // Prompts read no single neurons, whose row is then free.
+    const auto row = is_for_prompts_ ? RowsBeside::kReads : RowsBeside::kBlocks;
+    rows.add({row, "read", block, 0, from_us, part->end_us, is_prompt_});
+    traced_until_us_ = std::max(traced_until_us_, part->end_us);
+  }
+}
+
+// Gives back the pages of the table before the next pass could bring more than there is room for.
+void WeightStream::count_table_rows(int n_rows) {
+  n_table_rows_ += n_rows;
+  if (!table_ || n_table_rows_ <= kTableRows / 2) return;
+  n_table_rows_ = 0;
+  map_of(file_, *table_).let_go({table_->offset, table_->offset + table_->bytes});
+  forget_cached(file_, *table_);
+}
+
+// Waits until all parts of a block are there. If one cannot be read, the next pass tries again.
+void WeightStream::wait_for(int block, std::span<Part* const> wanted,
+                            std::unique_lock<std::mutex>* lock) {
+  const double start_us = clock_us();
+  const auto has = [&](State state) {
+    return std::any_of(wanted.begin(), wanted.end(),
+                       [state](const Part* part) { return part->state == state; });
+  };
+  if (has(State::kAbsent)) start_again_at(block, lock);
+  ended_.wait(*lock, [&] { return !has(State::kReading); });
+  counters_.wait_us += clock_us() - start_us;
+  if (!has(State::kFailed)) return;
+  forget_block(block);
+  throw Error(fmt::format("Block {} of the model cannot be read: {}.", block, disk_.problem()));
 }
 
 void WeightStream::after_blocks(const RowsBeside& rows) {
   if (prompts_ != nullptr) prompts_->after_blocks(rows);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (current_ < 0) return;
-  forget(blocks_[static_cast<size_t>(std::exchange(current_, -1))].get());
+  forget_block(std::exchange(current_, -1));
   read_ahead();
 }
 
@@ -387,7 +332,7 @@ void WeightStream::after_pass(const RowsBeside& rows) {
 
 uint64_t WeightStream::bytes_per_pass() const {
   uint64_t bytes = 0;
-  for (const int block : order_) bytes += blocks_[static_cast<size_t>(block)]->bytes;
+  for (const size_t number : order_) bytes += parts_[number]->bytes;
   return bytes;
 }
 
@@ -398,9 +343,9 @@ WeightStream::Counters WeightStream::counters() const {
 
 std::string WeightStream::text() const {
   if (order_.empty()) return fmt::format("{} of all blocks stay", bytes_text(kept_bytes_));
-  return fmt::format(
-      "{} of {} blocks are read while the others compute, {} for each pass; {} at most in memory",
-      n_streamed(), n_blocks(), bytes_text(bytes_per_pass()), bytes_text(most_bytes()));
+  return fmt::format("{} of {} are read for each pass while blocks compute; {} at most in memory",
+                     bytes_text(bytes_per_pass()), bytes_text(bytes_per_pass() + kept_bytes_),
+                     bytes_text(most_bytes()));
 }
 
 }  // namespace troika::prepare

@@ -1,12 +1,16 @@
-// Streams the blocks of a model that is larger than its memory: blocks are read while others
-// compute (P10). Some blocks are kept. The others share a few slots of memory, and are read ahead
-// in the order in which passes need them. Each block has the same slot every time, so addresses
-// never change, and kernels read a streamed block like any other, with equal bits.
+// Streams the blocks of a model that is larger than its memory: parts of blocks are read while
+// others compute (P10). Some parts are kept (weight_parts.h). The others share a few slots of
+// memory, and are read ahead in the order in which passes need them. Each part has the same slot
+// every time, so addresses never change, and kernels read a streamed part like any other, with
+// equal bits.
 //
 // Where steps read single neurons of the feed-forward blocks, prompts need their matrices as a
 // whole (P2). A second stream has these alone, and reads them for passes of prompts only.
 //
-// Kept blocks are brought into the order that kernels like best (tensor/strips.h). The others stay
+// The table of which passes read single rows stays in the file's map. Its pages are given back
+// before they become many.
+//
+// Kept parts are brought into the order that kernels like best (tensor/strips.h). The others stay
 // as they are in the file; products of many tokens turn their rows on the way.
 #pragma once
 
@@ -14,6 +18,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +29,7 @@
 #include "lanes/disk/disk_lane.h"
 #include "model/blueprint.h"
 #include "prepare/streaming/page_reads.h"
+#include "prepare/streaming/weight_parts.h"
 #include "schedule/runner.h"
 #include "weights/store.h"
 
@@ -35,29 +41,24 @@ class NeuronStream;
 // Matrices whose rows kernels can read 16 side by side in all passes.
 struct StripMatrices {
   std::span<const model::WeightId> ids;
-  int n_threads = 1;  // how many threads bring kept blocks into that order
+  int n_threads = 1;  // how many threads bring kept parts into that order
 };
 
 class WeightStream : public schedule::LayoutWatch {
  public:
   struct Counters {
-    int64_t n_blocks = 0;  // counts blocks that were read while passes ran
+    int64_t n_parts = 0;  // counts parts that were read while passes ran
     uint64_t read_bytes = 0;
     double read_us = 0.0;  // the time in which at least one was read
-    double wait_us = 0.0;  // the time that passes waited for blocks
+    double wait_us = 0.0;  // the time that passes waited for parts
   };
 
-  // Matrices that products read elsewhere.
-  using Elsewhere = std::span<const model::WeightId>;
-  // Matrices that are streamed for prompts; empty: the stream has all weights, for all passes.
-  using ForPrompts = std::span<const model::WeightId>;
-
-  // least_bytes() is what weights need if all blocks but those at work are streamed, and
-  // whole_bytes() what they need if none is.
+  // least_bytes() is what weights need if all parts take turns, and whole_bytes() what they need if
+  // none does.
   static size_t least_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
-                            Elsewhere elsewhere = {}, ForPrompts for_prompts = {});
+                            const StreamedWeights& which = {});
   static size_t whole_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
-                            Elsewhere elsewhere = {});
+                            const StreamedWeights& which = {});
 
   // Keeps at most `most_bytes` of weights in memory. Points the store's matrices of blocks to where
   // they will be; only passes that call before_block() first may read them. All arguments must
@@ -65,7 +66,7 @@ class WeightStream : public schedule::LayoutWatch {
   // and most_bytes >= least_bytes(). Throws Error if the file cannot be opened again, or memory is
   // short.
   WeightStream(const model::Blueprint& blueprint, const gguf::File& file, size_t most_bytes,
-               weights::Store* weights, Elsewhere elsewhere = {}, ForPrompts for_prompts = {},
+               weights::Store* weights, const StreamedWeights& which = {},
                const StripMatrices& strips = {});
   // Waits for the reads under way.
   ~WeightStream() override;
@@ -80,7 +81,7 @@ class WeightStream : public schedule::LayoutWatch {
   void set_prompts(WeightStream* prompts) { prompts_ = prompts; }
   const WeightStream* prompts() const { return prompts_; }
 
-  // Reads the blocks that are kept, and brings them into the order that passes read. It is called
+  // Reads the parts that are kept, and brings them into the order that passes read. It is called
   // once, before all else and before executables are built. Throws Error.
   void load_kept(const ProgressFunction& progress);
 
@@ -94,7 +95,7 @@ class WeightStream : public schedule::LayoutWatch {
   // Lets the next part of a prompt find its first blocks in memory too.
   void plan_prompt(int n_tokens, int chunk, bool is_first) override;
 
-  int n_blocks() const { return static_cast<int>(blocks_.size()) - 1; }
+  int n_parts() const { return static_cast<int>(parts_.size()) - 1; }
   int n_streamed() const { return static_cast<int>(order_.size()); }
   // Returns the most bytes that weights have in memory.
   size_t most_bytes() const {
@@ -109,19 +110,19 @@ class WeightStream : public schedule::LayoutWatch {
 
  private:
   enum class State : uint8_t { kKept, kAbsent, kReading, kReady, kFailed };
-  struct Block;
-  // One matrix of a block.
+  struct Part;
+  // One matrix of a part.
   struct StreamedMatrix : lanes::Completion {
-    void finished(lanes::Status status) override { block->owner->end(this, status); }
-    Block* block = nullptr;
+    void finished(lanes::Status status) override { part->owner->end(this, status); }
+    Part* part = nullptr;
     std::vector<model::WeightId> ids;  // the weights that begin where it does
     FileRange from;
     std::byte* to = nullptr;  // the place of its first row
     std::vector<lanes::ReadRequest> reads;
   };
-  struct Block {
+  struct Part {
     WeightStream* owner = nullptr;
-    int index = 0;
+    int block = 0;
     State state = State::kKept;
     bool has_failed = false;
     size_t slot = 0;
@@ -130,21 +131,24 @@ class WeightStream : public schedule::LayoutWatch {
     double start_us = 0.0, end_us = 0.0;  // the times of its last read
     std::vector<std::unique_ptr<StreamedMatrix>> matrices;
   };
-  struct BlockRoom {
+  struct PartRoom {
     PageBuffer memory;
     bool is_taken = false;
   };
 
-  void find_matrices(const model::Blueprint& blueprint, const weights::Store& weights,
-                     const gguf::File& file, Elsewhere elsewhere, ForPrompts for_prompts);
-  void choose_kept(size_t most_bytes);
+  void add_part(const WeightPart& planned);
+  void name_weights(const model::Blueprint& blueprint, const weights::Store& weights);
+  void make_slots(const Turns& turns);
   void choose_strips(const StripMatrices& strips);
-  void place(Block* block, weights::Store* weights);
+  void place(Part* part, weights::Store* weights);
   // These functions REQUIRE that the mutex is held.
-  void begin(Block* block);
+  void begin(Part* part);
   void read_ahead();
-  void forget(Block* block);
+  void forget(Part* part);
+  void forget_block(int block);
+  void count_table_rows(int n_rows);
   void start_again_at(int block, std::unique_lock<std::mutex>* lock);
+  void wait_for(int block, std::span<Part* const> wanted, std::unique_lock<std::mutex>* lock);
 
   void end(StreamedMatrix* streamed, lanes::Status status);
 
@@ -153,14 +157,15 @@ class WeightStream : public schedule::LayoutWatch {
   ExpertStream* experts_ = nullptr;
   WeightStream* prompts_ = nullptr;
   bool is_for_prompts_;
-  bool is_prompt_ = false;                      // says that the pass at work is of a prompt
-  std::vector<std::unique_ptr<Block>> blocks_;  // the last holds weights of no block
-  std::vector<int> order_;                      // the blocks that are streamed
-  std::vector<BlockRoom> slots_;                // the shared slots come first
-  size_t n_shared_ = 0;                         // counts the shared slots
-  size_t mapped_bytes_ = 0;                     // the bytes of weights that stay in the map
-  size_t kept_bytes_ = 0;                       // mapped_bytes_ and the bytes of kept blocks
-  size_t shared_bytes_ = 0;                     // the bytes of the shared slots
+  bool is_prompt_ = false;                    // says that the pass at work is of a prompt
+  std::vector<std::unique_ptr<Part>> parts_;  // the last holds weights of no block
+  std::vector<size_t> order_;                 // the parts that take turns
+  std::vector<std::vector<Part*>> turning_;   // the same by block
+  std::vector<PartRoom> slots_;               // the shared slots come first
+  std::optional<FileRange> table_;            // of which memory holds few rows
+  int n_table_rows_ = 0;                      // counts its rows that were read
+  size_t kept_bytes_ = 0;                     // counts the bytes of weights that take no turns
+  size_t shared_bytes_ = 0;                   // counts the bytes of the shared slots
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;

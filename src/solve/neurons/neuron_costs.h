@@ -1,4 +1,4 @@
-// Predicts what a step costs where neurons, or whole blocks, are read from the disk while others
+// Predicts what a step costs where neurons, or parts of blocks, are read from the disk while others
 // compute (P8). It is arithmetic over measured rates and counted neurons.
 #pragma once
 
@@ -58,7 +58,7 @@ struct NeuronArrangement {
   int64_t n_never_pinned = 0;  // counts places among them in which segments take turns
   uint64_t read_bytes = 0;     // the size of the request for a neuron
   uint64_t gate_bytes = 0;     // the part of it that has the gate; 0: it cannot be read by itself
-  double turn_bytes = 0.0;     // counts bytes of blocks that are read in each step
+  double turn_bytes = 0.0;     // counts bytes of parts of blocks that are read in each step
   double predicted_per_live = 1.0;  // counts predicted neurons for each live one
   double recall = 1.0;              // the share of live neurons that is predicted
 

@@ -50,7 +50,6 @@ class ArrangementFinder {
                     HeldArrangement* held) const;
   void enter_times(const plan::Plan& plan, HeldArrangement* held);
   StepTimes measure(const plan::Plan& plan) const;
-  double turn_bytes(size_t kept, std::span<const model::WeightId> elsewhere) const;
 
   const ArrangementSources& sources_;
   const model::Blueprint& blueprint_;
@@ -113,7 +112,9 @@ void ArrangementFinder::enter_memory(const plan::Plan& plan, HeldArrangement* he
   if (is_streamed) {
     const std::vector<model::WeightId> elsewhere = prepare::neuron_matrices(ffns);
     const size_t for_prompts = prepare::prompt_bytes(blueprint_, weights_, plan);
-    held->costs.turn_bytes = turn_bytes(held->weight_bytes - for_prompts, elsewhere);
+    const prepare::WeightParts parts = prepare::weight_parts(blueprint_, weights_, {elsewhere});
+    const prepare::Turns turns = prepare::choose_turns(parts, held->weight_bytes - for_prompts);
+    held->costs.turn_bytes = static_cast<double>(prepare::turning_bytes(parts, turns));
   }
   if (ffns.empty()) return;
   const prepare::BundleMaker maker(ffns, weights_, 1);
@@ -147,23 +148,6 @@ void ArrangementFinder::enter_places(const plan::Plan& plan, std::span<const mod
   if (plan.ffn.gates == plan::FfnGates::kInBundles && layout.read_bytes() > weights::kBundlePage) {
     held->costs.gate_bytes = weights::kBundlePage;
   }
-}
-
-// Returns how many bytes of blocks are read in each step, where `kept` bytes of memory are for
-// them. Blocks are taken to be of one size.
-double ArrangementFinder::turn_bytes(size_t kept,
-                                     std::span<const model::WeightId> elsewhere) const {
-  const auto least =
-      static_cast<double>(prepare::WeightStream::least_bytes(blueprint_, weights_, elsewhere));
-  const auto whole =
-      static_cast<double>(prepare::WeightStream::whole_bytes(blueprint_, weights_, elsewhere));
-  if (static_cast<double>(kept) >= whole || blueprint_.n_layers < 3) {
-    return static_cast<double>(kept) >= whole ? 0.0 : whole - static_cast<double>(kept);
-  }
-  // Two blocks have memory however little there is.
-  const double block = (whole - least) / (blueprint_.n_layers - 2);
-  const double n_turning = std::ceil((whole - static_cast<double>(kept)) / block + 2.0 - 1e-6);
-  return block * std::clamp(n_turning, 1.0, static_cast<double>(blueprint_.n_layers));
 }
 
 StepTimes ArrangementFinder::measure(const plan::Plan& plan) const {

@@ -72,8 +72,7 @@ std::optional<weights::NeuronPredictor::Info> kept_predictor(const prepare::Opti
 std::string name_of(const solve::NeuronArrangement& arrangement, const solve::NeuronWay& way,
                     bool is_known, bool has_all_places) {
   if (arrangement.form == plan::FfnForm::kByOutput) {
-    return arrangement.turn_bytes > 0 ? "by-output, whole blocks take turns"
-                                      : "by-output, all in memory";
+    return arrangement.turn_bytes > 0 ? "by-output, blocks take turns" : "by-output, all in memory";
   }
   std::string name = !arrangement.has_predictor ? "by-neuron, exact gates in memory"
                      : arrangement.gates == plan::FfnGates::kInMemory
@@ -103,7 +102,7 @@ std::string reason_for(const solve::PricedNeurons& best,
     if (next == nullptr || one.forecast.ms < next->forecast.ms) next = &one;
   }
   const char* const way = !is_by_output           ? "by-neuron"
-                          : chosen.turn_bytes > 0 ? "by-output: stream whole blocks"
+                          : chosen.turn_bytes > 0 ? "by-output: blocks take turns"
                                                   : "by-output: all is in memory";
   const std::string own = fmt::format("{}, {:.1f} ms a token", way, best.forecast.ms);
   if (next == nullptr) return own + ", and the other form is not possible or was not asked for";
