@@ -198,9 +198,9 @@ def main():
         alone, beside = rates.values()
         medians = statistics.median(beside) / statistics.median(alone)
         pairs = [b / a for a, b in zip(alone, beside)]
-        error = statistics.stdev(pairs) / len(pairs) ** 0.5 if len(pairs) > 1 else float("nan")
-        print(f"Beside the crowd the answers have {100 * statistics.fmean(pairs):.1f} % of their speed, give or take {100 * error:.1f} % "
-              f"(the mean of the pairs; {100 * medians:.1f} % by medians).")
+        error = f", give or take {100 * statistics.stdev(pairs) / len(pairs) ** 0.5:.1f} %" if len(pairs) > 1 else ""
+        print(f"Beside the crowd the answers have {100 * statistics.fmean(pairs):.1f} % of their speed{error} (the mean of the pairs; "
+              f"{100 * medians:.1f} % by medians).")
     return 1 if failed else 0
 
 
