@@ -89,7 +89,9 @@ bool has_work(const model::Blueprint& blueprint, const plan::Plan& plan, int lan
     return std::any_of(shares.begin(), shares.end(), is_here);
   };
   const std::vector<int>& of_heads = plan.attention.head_lanes;
-  return lane == 0 || std::find(of_heads.begin(), of_heads.end(), lane) != of_heads.end() ||
+  const plan::FfnHot& hot = plan.ffn.hot;
+  return lane == 0 || (hot.is_there() && hot.lane == lane) ||
+         std::find(of_heads.begin(), of_heads.end(), lane) != of_heads.end() ||
          std::any_of(plan.placements.begin(), plan.placements.end(), brings_work) ||
          std::any_of(plan.cuts.begin(), plan.cuts.end(),
                      [&](const plan::TensorCut& cut) {

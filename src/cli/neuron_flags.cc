@@ -24,6 +24,21 @@ void add_forms(Command& command, prepare::Options& options) {
       "of 'troika neurons --predictor' expects to fire; a missed one counts as 0");
 }
 
+// Adds what lets hot neurons be a task of their own.
+void add_hot(Command& command, prepare::FfnChoice& ffn) {
+  command
+      .add_option(
+          "--neuron-hot", ffn.hot_percent,
+          "With --ffn by-neuron: percent of each block's neurons that are computed densely, "
+          "those that fired most often in the text of 'troika neurons'. They are tasks of "
+          "their own, beside those of the other neurons")
+      ->shows_default("0, or the plan's");
+  command
+      .add_option("--neuron-hot-lane", ffn.hot_lane,
+                  "With --neuron-hot: the lane that computes them, one of --lanes")
+      ->shows_default("the last one");
+}
+
 // Adds what counts where neurons are read from the disk.
 void add_reads(Command& command, prepare::FfnChoice& ffn) {
   command
@@ -64,6 +79,7 @@ void add_reads(Command& command, prepare::FfnChoice& ffn) {
 
 void add_neuron_flags(Command& command, prepare::Options& options) {
   add_forms(command, options);
+  add_hot(command, options.ffn);
   add_reads(command, options.ffn);
 }
 

@@ -1,6 +1,7 @@
 #include "engine/taken_memory.h"
 
 #include "engine/engine.h"
+#include "weights/neurons/hot_neurons.h"
 #include "weights/neurons/neurons.h"
 
 namespace troika::engine {
@@ -23,8 +24,10 @@ void enter_taken(const Engine& engine, plan::Ledger* ledger) {
   }
   ledger->set(Owner::kPacked, weights.packed_bytes() + weights.measured_bytes());
   const weights::Neurons* neurons = weights.neurons();
+  const weights::HotNeurons* hot = weights.hot();
   ledger->set(Owner::kNeurons,
-              neurons != nullptr ? neurons->bytes() + neurons->predictor_bytes() : 0);
+              (neurons != nullptr ? neurons->bytes() + neurons->predictor_bytes() : 0) +
+                  (hot != nullptr ? hot->bytes() : 0));
   const weights::Channels* channels = weights.channels();
   ledger->set(Owner::kChannels, channels != nullptr ? channels->resident_bytes() : 0);
   const lanes::ShadowAreas* shadow = engine.graphs().shadow();

@@ -50,10 +50,18 @@ void check_ffn(const Plan& plan) {
                     "of them out.",
                     name));
   }
-  for (const PlannedLane& lane : plan.lanes) {
-    if (lane.kind == "host") continue;
+  const FfnHot& hot = plan.ffn.hot;
+  const auto n_lanes = static_cast<int>(plan.lanes.size());
+  if (hot.is_there() && (hot.lane < 0 || hot.lane >= n_lanes)) {
+    throw UsageError(fmt::format("Hot neurons are for lane {}, but the lanes are 0 to {}.",
+                                 hot.lane, n_lanes - 1));
+  }
+  for (int i = 0; i < n_lanes; ++i) {
+    const PlannedLane& lane = plan.lanes[static_cast<size_t>(i)];
+    if (lane.kind == "host" || (hot.is_there() && hot.lane == i)) continue;
     throw UsageError(
-        fmt::format("‹ffn› {} is for lanes of cores, and {} is none. Leave it out, or use cores.",
+        fmt::format("‹ffn› {} is for lanes of cores, and {} is none. Leave it out, use cores, or "
+                    "let it compute the hot neurons (‹neuron-hot›).",
                     name, lane_text(lane)));
   }
 }

@@ -41,6 +41,18 @@ const char* ffn_gates_name(FfnGates gates);
 // Throws UsageError that lists the names.
 FfnGates ffn_gates_from_name(std::string_view name);
 
+// The neurons of each block that fire most often are computed densely, as a task of their own, and
+// the others by neuron beside them (P1, P3).
+struct FfnHot {
+  int percent = 0;   // the share of a block's neurons; 0: none are hot
+  int lane = 0;      // computes them
+  uint64_t key = 0;  // tells which ones they are
+
+  bool is_there() const { return percent > 0; }
+  bool operator==(const FfnHot&) const = default;
+};
+inline constexpr int kMostHotPercent = 90;
+
 struct FfnPlan {
   FfnForm form = FfnForm::kByOutput;
   // One limit for each block: an activation of the gate that is less in magnitude counts as 0
@@ -48,6 +60,7 @@ struct FfnPlan {
   std::vector<float> thresholds = {};
   FfnPredictor predictor = {};
   FfnGates gates = FfnGates::kInMemory;  // changes no bit
+  FfnHot hot = {};
 
   bool is_by_neuron() const { return form != FfnForm::kByOutput; }
   bool operator==(const FfnPlan&) const = default;

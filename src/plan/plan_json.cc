@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -14,6 +13,7 @@
 #include "plan/device.h"
 #include "plan/int8_json.h"
 #include "plan/json_fields.h"
+#include "plan/neurons/ffn_json.h"
 #include "plan/neurons/streamed_neurons_json.h"
 #include "plan/phones/neuron_plan_json.h"
 
@@ -22,7 +22,6 @@ namespace {
 
 constexpr int kMostCores = 4096;
 constexpr double kMostMs = 1e9;
-constexpr double kMostThreshold = 1e6;
 
 void read_device(const JsonFields& fields, const std::vector<PlannedLane>& others,
                  PlannedLane* lane) {
@@ -197,49 +196,6 @@ void read_attention(const JsonFields& fields, Plan* plan) {
     fields.fail("reuse_granule",
                 fmt::format("must be a multiple of {}, which 'attention' computes together",
                             kAttentionTile));
-  }
-}
-
-nlohmann::ordered_json to_json(const FfnPlan& ffn) {
-  nlohmann::ordered_json json = {{"form", ffn_form_name(ffn.form)}};
-  if (!ffn.thresholds.empty()) json["thresholds"] = ffn.thresholds;
-  if (ffn.predictor.is_there()) {
-    json["predictor"] = {{"key", fmt::format("{:016x}", ffn.predictor.key)},
-                         {"rank", ffn.predictor.rank},
-                         {"bytes", ffn.predictor.bytes}};
-    json["gates"] = ffn_gates_name(ffn.gates);
-  }
-  return json;
-}
-
-FfnPredictor read_predictor(const JsonFields& fields) {
-  FfnPredictor predictor;
-  const std::string key = fields.text("key");
-  const auto [end, failure] =
-      std::from_chars(key.data(), key.data() + key.size(), predictor.key, 16);
-  if (failure != std::errc() || end != key.data() + key.size() || predictor.key == 0) {
-    fields.fail("key", "must be hexadecimal digits (0 to 9, a to f)");
-  }
-  constexpr int64_t kMostRank = 1 << 20, kMostBytes = int64_t{1} << 44;
-  predictor.rank = static_cast<int>(fields.integer("rank", 1, kMostRank));
-  predictor.bytes = static_cast<size_t>(fields.integer("bytes", 1, kMostBytes));
-  return predictor;
-}
-
-void read_ffn(const JsonFields& fields, Plan* plan) {
-  const JsonFields ffn = fields.object("ffn");
-  try {
-    plan->ffn.form = ffn_form_from_name(ffn.text("form"));
-    if (ffn.has("thresholds")) {
-      for (const double value : ffn.positives("thresholds", kMostThreshold)) {
-        plan->ffn.thresholds.push_back(static_cast<float>(value));
-      }
-    }
-    if (ffn.has("predictor")) plan->ffn.predictor = read_predictor(ffn.object("predictor"));
-    if (ffn.has("gates")) plan->ffn.gates = ffn_gates_from_name(ffn.text("gates"));
-    check_ffn(*plan);
-  } catch (const UsageError& error) {
-    fields.fail("ffn", fmt::format("is not understood: {}", error.what()));
   }
 }
 

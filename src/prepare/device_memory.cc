@@ -8,6 +8,7 @@
 #include "lanes/opencl/panels.h"
 #include "schedule/cut/plan_cuts.h"
 #include "schedule/graphs.h"
+#include "weights/neurons/hot_neurons.h"
 
 namespace troika::prepare {
 namespace {
@@ -169,6 +170,21 @@ class OpenvinoMemory {
   size_t copies_ = 0, pool_ = 0;
 };
 
+// Returns the bytes of panels of hot neurons, which steps multiply in float.
+size_t hot_panel_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+                       const plan::Plan& plan, int lane) {
+  const plan::FfnHot& hot = plan.ffn.hot;
+  if (!hot.is_there() || hot.lane != lane) return 0;
+  const std::vector<model::GatedFfn> ffns = model::gated_ffns(blueprint);
+  size_t bytes = 0;
+  for (const weights::HotMatrix& matrix :
+       weights::hot_matrices(ffns, weights::hot_counts(ffns, hot.percent, weights), weights)) {
+    bytes += lanes::opencl::panel_bytes(matrix.type, false, size_of(matrix.n_rows),
+                                        size_of(matrix.row_length));
+  }
+  return bytes;
+}
+
 }  // namespace
 
 size_t device_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
@@ -178,7 +194,10 @@ size_t device_bytes(const model::Blueprint& blueprint, const weights::Store& wei
     return memory.bytes();
   };
   const std::string& kind = plan.lanes[static_cast<size_t>(lane)].kind;
-  if (kind == "opencl") return add_all(OpenclMemory(blueprint, weights, plan));
+  if (kind == "opencl") {
+    return add_all(OpenclMemory(blueprint, weights, plan)) +
+           hot_panel_bytes(blueprint, weights, plan, lane);
+  }
   if (kind == "openvino") return add_all(OpenvinoMemory(weights, plan));
   return 0;
 }

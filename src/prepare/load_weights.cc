@@ -7,6 +7,7 @@
 
 #include "base/bytes_text.h"
 #include "base/clock.h"
+#include "prepare/hot_neurons.h"
 #include "prepare/int8/outlier_channels.h"
 #include "prepare/memory.h"
 #include "prepare/side_files.h"
@@ -113,6 +114,9 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   const std::vector<model::GatedFfn> ffns = neuron_blocks(blueprint, *plan);
   std::unique_ptr<weights::NeuronPredictor> predictor =
       is_on_host ? load_predictor(options, *plan, file, ffns, weights) : nullptr;
+  if (is_on_host && plan->ffn.hot.is_there()) {
+    loaded.add_note(place_hot({file, blueprint, weights}, kernels, *plan, ffns, &weights));
+  }
   if (is_streamed) {
     stream_weights({options, kernels, ledger, *plan, *model}, ffns, std::move(predictor), &loaded);
   } else if (is_on_host) {

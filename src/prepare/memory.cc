@@ -118,8 +118,8 @@ void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weig
   const size_t all_room = ledger->room_for(Owner::kWeights);
   ledger->set(Owner::kNeurons, copies);
   if (weights.total_bytes() + copies <= all_room) return;
-  const size_t predictor = plan.ffn.predictor.bytes;
-  const size_t room = all_room - std::min(all_room, predictor);
+  const size_t fixed = plan.ffn.predictor.bytes + hot_neuron_bytes(blueprint, weights, plan);
+  const size_t room = all_room - std::min(all_room, fixed);
   const std::vector<model::WeightId> elsewhere = neuron_matrices(ffns);
   const size_t least = NeuronStream::least_bytes(ffns, weights);
   const size_t most = NeuronStream::most_bytes(ffns, weights);
@@ -132,7 +132,7 @@ void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weig
   const size_t kept = std::min(others, std::max(for_others, least_of_others));
   ledger->set(Owner::kWeights, kept + for_prompts);
   ledger->set(Owner::kNeurons,
-              predictor + std::min(most, std::max(left - std::min(left, kept), least)));
+              fixed + std::min(most, std::max(left - std::min(left, kept), least)));
 }
 
 // Returns what weights have beside all else: all of them, or the least that streaming needs.
@@ -150,11 +150,22 @@ size_t kept_weight_bytes(const Options& options, const model::Blueprint& bluepri
   return std::min({all, parts.whole_bytes(), std::max(left, least_turns(parts).bytes())});
 }
 
+// Says whether one lane of cores computes all that reads weights which take turns.
+bool has_one_reader(const plan::Plan& plan) {
+  if (plan.lanes.front().is_device()) return false;
+  if (plan.lanes.size() == 1) return true;
+  const bool has_hot_lane = plan.lanes.size() == 2 && plan.ffn.hot.is_there() &&
+                            plan.ffn.hot.lane == 1 && plan.attention.head_lanes.empty();
+  return has_hot_lane && plan.cuts.empty() && plan.lengths.empty() &&
+         std::all_of(plan.placements.begin(), plan.placements.end(),
+                     [](const plan::Placement& rule) { return rule.lane == 0; });
+}
+
 }  // namespace
 
 bool may_stream(const Options& options, const plan::Plan& plan) {
   return is_here(options) && options.memory.load == Load::kAuto && !options.memory.layouts &&
-         plan.lanes.size() == 1 && !plan.lanes.front().is_device() &&
+         has_one_reader(plan) &&
          (!has_int8_prompts(plan) || (plan.packed_bytes == 0 && !needs_copies(options, plan)));
 }
 
@@ -249,7 +260,8 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
   ledger.set(Owner::kBuffers,
              lanes::Buffers::bytes_for(blueprint, plan.most_rows(), plan.output_shapes.back(),
                                        plan.n_buffer_sets()) +
-                 shadow_bytes(blueprint, weights, plan));
+                 shadow_bytes(blueprint, weights, plan) +
+                 hot_buffer_bytes(blueprint, weights, plan));
   const bool guesses_experts = options.memory.expert_reads == ExpertReads::kGuessed &&
                                reads_experts(options, blueprint, plan) && may_stream(options, plan);
   size_t scratch = 0;

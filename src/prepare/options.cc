@@ -74,6 +74,17 @@ void check_ffn(const Options& options) {
     if (pinned >= 0 && pinned <= 100) continue;
     throw UsageError(fmt::format("‹neuron-pins› {} makes no sense; it is a percentage.", pinned));
   }
+  const int hot = options.ffn.hot_percent.value_or(0);
+  if (hot < 0 || hot > plan::kMostHotPercent) {
+    throw UsageError(
+        fmt::format("‹neuron-hot› {} makes no sense; it is a percentage of the neurons, up to {}.",
+                    hot, plan::kMostHotPercent));
+  }
+  if (options.ffn.hot_lane && hot == 0 && options.plan.file.empty()) {
+    throw UsageError(
+        "‹neuron-hot-lane› says which lane computes hot neurons, and there are none. Use "
+        "‹neuron-hot› too, or leave it out.");
+  }
   if (!options.ffn.form || *options.ffn.form == plan::FfnForm::kByOutput) return;
   const char* const name = plan::ffn_form_name(*options.ffn.form);
   if (!is_here(options)) {

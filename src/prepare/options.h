@@ -133,6 +133,12 @@ struct FfnChoice {
   std::optional<plan::FfnPredictor> predictor;
   // Where gates are, with a predictor and neurons that are read; none: as the plan says.
   std::optional<plan::FfnGates> gates;
+  // The percentage of each block's neurons that are computed densely, as a task of their own (P1),
+  // and the lane of that task. None: as the plan says, or no neurons on the last lane.
+  std::optional<int> hot_percent;
+  std::optional<int> hot_lane;
+  // What is known of these neurons, so that a plan counts their memory.
+  std::optional<plan::FfnHot> hot;
   // What a planner has chosen (P8), with the form, the predictor and the gates above. It becomes
   // part of the plan.
   std::optional<plan::StreamedNeurons> planned;

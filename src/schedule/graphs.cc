@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "schedule/cut/placement_classes.h"
 #include "schedule/cut/plan_cuts.h"
+#include "schedule/ffn/hot_pieces.h"
 
 namespace troika::schedule {
 namespace {
@@ -269,15 +270,15 @@ class ListMaker {
     const plan::Shape shape = list->shape;
     const int lane = plan_.lane_of(subgraph.name, shape, subgraph.block());
     const auto n_before = static_cast<int>(list->tasks.size());
-    const Cut cut = cut_of(subgraph, shape, lane, plan_, machine_, weights_, options_);
-    std::vector<Piece> pieces = lower(subgraph, cut);
+    std::vector<Piece> pieces = pieces_of(subgraph, shape, lane);
     for (size_t i = 0; i < pieces.size(); ++i) {
       Piece& piece = pieces[i];
       check_lane(piece, machine_);
       piece.subgraph.arrangements = arrangements_[static_cast<size_t>(piece.lane)];
       lanes::Lane& worker = *machine_.lanes()[static_cast<size_t>(piece.lane)];
       Task task{piece.lane,
-                worker.build(piece.subgraph, shape, weights_, buffers_),
+                worker.build(piece.subgraph, shape,
+                             piece.weights != nullptr ? *piece.weights : weights_, buffers_),
                 piece.subgraph.name,
                 subgraph.block(),
                 {},
@@ -291,6 +292,25 @@ class ListMaker {
     }
     *ends = last_of(pieces);
     for (int& end : *ends) end += n_before;
+  }
+
+  std::vector<Piece> pieces_of(const lanes::Subgraph& subgraph, plan::Shape shape, int lane) const {
+    const Cut cut = cut_of(subgraph, shape, lane, plan_, machine_, weights_, options_);
+    // Prompts that are not computed as steps read whole matrices.
+    const bool is_by_neuron =
+        shape.phase == plan::Phase::kStep || plan_.prefill == plan::Prefill::kSame;
+    if (weights_.hot() == nullptr || !is_by_neuron) return lower(subgraph, cut);
+    std::vector<Piece> pieces = hot_pieces(subgraph, *weights_.hot(), lane, plan_.ffn.hot.lane);
+    if (pieces.empty()) return lower(subgraph, cut);
+    if (!std::holds_alternative<Undivided>(cut.by) ||
+        plan_.lanes[static_cast<size_t>(lane)].is_device()) {
+      throw Error(
+          fmt::format("'{}' is computed by neuron, on one lane of cores, beside its hot neurons. "
+                      "Leave out what "
+                      "divides it or places it elsewhere, or ‹neuron-hot›.",
+                      subgraph.name));
+    }
+    return pieces;
   }
 
   const plan::Plan& plan_;
@@ -310,8 +330,9 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
                const GraphOptions& options)
     : blueprint_(blueprint),
       has_one_class_(plan.has_one_class()),
-      buffers_(blueprint, plan.most_rows(), plan.output_shapes.back(), options.has_values,
-               plan.n_buffer_sets(), lanes::owned_memory(machine)) {
+      buffers_(weights.hot() != nullptr ? weights.hot()->blueprint() : blueprint, plan.most_rows(),
+               plan.output_shapes.back(), options.has_values, plan.n_buffer_sets(),
+               lanes::owned_memory(machine)) {
   if (weights.channels() != nullptr) {
     buffers_.add_shadow(*weights.channels(), plan.most_rows());
   }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "tensor/codec.h"
 #include "tensor/strips.h"
+#include "weights/neurons/hot_neurons.h"
 #include "weights/neurons/neurons.h"
 #include "weights/no_memory.h"
 #include "weights/switched_blocks.h"
@@ -307,6 +308,8 @@ size_t Store::measured_bytes() const {
 }
 
 void Store::set_neurons(std::unique_ptr<Neurons> neurons) { neurons_ = std::move(neurons); }
+
+void Store::set_hot(std::unique_ptr<HotNeurons> hot) { hot_ = std::move(hot); }
 
 void Store::set_switched(std::unique_ptr<SwitchedBlocks> blocks) {
   switched_ = std::move(blocks);

@@ -16,6 +16,7 @@
 namespace troika::weights {
 
 class ExpertSource;
+class HotNeurons;
 class Neurons;
 class SwitchedBlocks;
 
@@ -117,6 +118,12 @@ class Store {
   // Returns null where there are no such blocks.
   Neurons* neurons() const { return neurons_.get(); }
 
+  // Sets the neurons of those blocks that graphs which are made from now on compute as tasks of
+  // their own.
+  void set_hot(std::unique_ptr<HotNeurons> hot);
+  // Returns null where there are none.
+  const HotNeurons* hot() const { return hot_.get(); }
+
   // Says where executables that are built from now on find the rows of experts. It must outlive
   // them.
   void set_experts(ExpertSource* experts) { experts_ = experts; }
@@ -174,7 +181,8 @@ class Store {
   std::vector<std::vector<float>> row_largest_;    // by weight; empty where not measured
   std::unique_ptr<SwitchedBlocks> switched_;
   std::unique_ptr<Channels> channels_;
-  std::unique_ptr<Neurons> neurons_;
+  std::unique_ptr<HotNeurons> hot_;
+  std::unique_ptr<Neurons> neurons_;  // knows which neurons are hot
   ExpertSource* experts_ = nullptr;
   // Has the copy of each weight in blocks; without storage where it has none, empty where none has.
   std::vector<GroupedMatrix> grouped_;

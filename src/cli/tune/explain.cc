@@ -16,6 +16,7 @@
 #include "measure/profile_here.h"
 #include "schedule/shared_graphs.h"
 #include "solve/time_model.h"
+#include "weights/neurons/hot_neurons.h"
 #include "weights/neurons/neurons.h"
 
 namespace troika::cli {
@@ -90,6 +91,10 @@ std::string ffn_text(const engine::Engine& engine) {
                         neurons->ffns().front().n_neurons());
   }
   if (!ffn.thresholds.empty()) text += ", with a threshold for each block";
+  if (const weights::HotNeurons* hot = engine.weights().hot()) {
+    text += fmt::format("; {} hot neurons of all blocks densely, on lane {}", hot->n_neurons(),
+                        ffn.hot.lane);
+  }
   return text + "\n";
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "plan/prompt_attention.h"
+#include "prepare/hot_neurons.h"
 #include "prepare/layout_loader.h"
 #include "prepare/memory.h"
 #include "prepare/plan/make_plan.h"
@@ -45,12 +46,17 @@ std::string note_of_content(const Options& options, const std::optional<plan::Tu
       options.plan.file);
 }
 
+HotModel hot_model(const OpenedModel& model) {
+  return {model.file, model.blueprint, model.weights};
+}
+
 plan::Plan plan_of_file(const Options& options, const OpenedModel& model, std::string* note) {
   plan::PlanFile saved = load_plan(options.plan.file, plan_identity(model.file));
   *note = note_of_content(options, saved.tuned, model.file);
   plan::Plan plan = std::move(saved.plan);
   Options all = options;
   all.ffn.predictor = asked_predictor(options, model.file, plan.ffn.thresholds);
+  all.ffn.hot = asked_hot(options, hot_model(model), plan.ffn.thresholds);
   apply_chunk_options(all, &plan);
   if (options.plan.is_read_as_steps) {
     plan.prefill = plan::Prefill::kSame;
@@ -79,10 +85,10 @@ ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
     const plan::Plan* const begun = options.plan.exact  ? &*options.plan.exact
                                     : options.plan.base ? &*options.plan.base
                                                         : nullptr;
-    all.ffn.predictor =
-        asked_predictor(options, model.file,
-                        begun != nullptr ? std::span<const float>(begun->ffn.thresholds)
-                                         : std::span<const float>());
+    const auto thresholds =
+        begun != nullptr ? std::span<const float>(begun->ffn.thresholds) : std::span<const float>();
+    all.ffn.predictor = asked_predictor(options, model.file, thresholds);
+    all.ffn.hot = asked_hot(options, hot_model(model), thresholds);
   }
   ChosenPlan chosen;
   chosen.plan = plan_here(all, model, &chosen.note);

@@ -252,8 +252,26 @@ void choose_attention(const Options& options, const model::Blueprint& blueprint,
   plan->reuse_granule = attention.goes_by_tile() ? plan::kAttentionTile : 1;
 }
 
+// Decides which neurons are computed densely as tasks of their own, and on which lane.
+void choose_hot(const FfnChoice& ffn, plan::Plan* plan) {
+  plan::FfnHot& hot = plan->ffn.hot;
+  if (!plan->ffn.is_by_neuron()) {
+    if (ffn.hot_percent.value_or(0) > 0) {
+      throw UsageError(
+          "‹neuron-hot› computes hot neurons densely beside others that go by neuron, and ‹ffn› "
+          "by-output computes all densely. Use ‹ffn› by-neuron, or leave it out.");
+    }
+    hot = {};
+    return;
+  }
+  const int planned = ffn.hot ? static_cast<int>(plan->lanes.size()) - 1 : hot.lane;
+  hot = ffn.hot.value_or(hot);
+  if (hot.is_there()) hot.lane = ffn.hot_lane.value_or(planned);
+}
+
 void choose_ffn(const FfnChoice& ffn, plan::Plan* plan) {
   plan->ffn.form = ffn.form.value_or(plan->ffn.form);
+  choose_hot(ffn, plan);
   if (!plan->ffn.is_by_neuron()) plan->ffn.thresholds.clear();
   if (plan->ffn.form != plan::FfnForm::kByNeuron) {
     plan->ffn.predictor = {};

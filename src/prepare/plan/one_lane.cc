@@ -33,6 +33,7 @@ void put_on_one_lane(plan::Plan* plan) {
   plan->placements.clear();
   plan->arrangements.clear();
   plan->attention.head_lanes.clear();
+  plan->ffn.hot.lane = 0;
 }
 
 void put_on_one_lane(Options* options) {

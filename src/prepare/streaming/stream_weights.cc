@@ -61,7 +61,9 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
                     "another version of this program",
                     name));
   }
-  how.most_bytes = of.ledger.bytes(plan::Owner::kNeurons) - plan.ffn.predictor.bytes;
+  how.most_bytes = of.ledger.bytes(plan::Owner::kNeurons) - plan.ffn.predictor.bytes -
+                   hot_neuron_bytes(of.model.blueprint, of.model.weights, plan);
+  how.hot = of.model.weights.hot();
   const plan::StreamedNeurons planned = plan.streamed_neurons.value_or(plan::StreamedNeurons());
   const std::vector<int> pinned_percent = options.ffn.pinned_percent.empty()
                                               ? plan::pins_by_tokens(planned)

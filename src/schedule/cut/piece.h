@@ -12,6 +12,7 @@ struct Piece {
   int lane = 0;              // index into the machine's lanes
   // Earlier pieces; none: the piece waits for what the whole subgraph waits for.
   std::vector<int> waits_for;
+  const weights::Store* weights = nullptr;  // null: those of the model
 };
 
 // Says whether an op is a product with one weight, which may be cut by its rows; products of

@@ -34,6 +34,8 @@ prepare::Options reading_options(const prepare::Options& asked, plan::FfnForm fo
   options.plan.is_read_as_steps = true;
   options.ffn.form = form;
   options.ffn.has_predictor = options.ffn.may_predict = false;
+  options.ffn.hot_percent = 0;
+  options.ffn.hot_lane.reset();
   options.memory.context = kReadTogether;
   prepare::put_on_one_lane(&options);
   return options;

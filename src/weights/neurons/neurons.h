@@ -2,6 +2,7 @@
 // of their neurons are.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -28,11 +29,15 @@ struct NeuronFfn {
   const NeuronPredictor* predictor = nullptr;
   // Says that rows of the gate are read with the neurons that the predictor names.
   bool reads_gates = false;
+  // Has a byte for each neuron: 1 where it is hot, and another task adds what it adds; null: none
+  // is.
+  const uint8_t* hot = nullptr;
   // Says that nothing is dead. Such a block judges the others, which have its bits where only zeros
   // are dead.
   bool keeps_all = false;
 
   int n_neurons() const { return static_cast<int>(layout.n_neurons); }
+  bool is_hot(int neuron) const { return hot != nullptr && hot[neuron] != 0; }
 };
 
 class Neurons {

@@ -145,7 +145,7 @@ void compute_read_gates(const TokenGroup& group, int t, std::span<const uint32_t
 }
 
 // Computes a segment's gates for a token, but only for neurons whose score is above their threshold
-// or not a number. The other neurons' gates count as 0.
+// or not a number. The other neurons' gates count as 0, and so do those of hot neurons.
 void compute_predicted(const TokenGroup& group, int t, Range neurons, NeuronScratch::Worker* own) {
   const NeuronGate& gate = group.up().gate;
   const weights::PredictorShape& shape = group.ffn.predictor->shape();
@@ -162,7 +162,7 @@ void compute_predicted(const TokenGroup& group, int t, Range neurons, NeuronScra
   }
   size_t n = 0;
   for (int i = neurons.begin; i < neurons.end; ++i) {
-    const bool is_dead = activated[i] <= layer.thresholds[i];
+    const bool is_dead = activated[i] <= layer.thresholds[i] || group.ffn.is_hot(i);
     // If the gates' rows must be read first, 1 marks the neurons to read, and gates come later.
     activated[i] = group.ffn.reads_gates && !is_dead ? 1.0f : 0.0f;
     if (is_dead || group.ffn.reads_gates) continue;
@@ -172,7 +172,8 @@ void compute_predicted(const TokenGroup& group, int t, Range neurons, NeuronScra
   compute_gates(group, t, n, own);
 }
 
-// Computes the activations of a segment, and lists the neurons that are live for some token.
+// Computes the activations of a segment, and lists the neurons that are live for some token, but no
+// hot ones.
 void find_live(const TokenGroup& group, int segment, int worker) {
   const Range neurons = group.neurons_of(segment);
   const auto first = static_cast<size_t>(neurons.begin);
@@ -189,6 +190,7 @@ void find_live(const TokenGroup& group, int segment, int worker) {
   NeuronScratch& scratch = *group.context.neurons;
   uint32_t* live = scratch.live.data() + first;
   for (int i = neurons.begin; i < neurons.end; ++i) {
+    if (group.ffn.is_hot(i)) continue;
     bool is_any = false;
     for (int t = 0; t < group.n; ++t) {
       const float activated = group.activated(t)[i];

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "weights/neurons/hot_neurons.h"
 #include "weights/neurons/neurons.h"
 
 namespace troika::prepare {
@@ -54,14 +56,35 @@ std::vector<model::WeightId> neuron_matrices(std::span<const model::GatedFfn> ff
 size_t neuron_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
                     const plan::Plan& plan) {
   return weights::ResidentNeurons::bytes_for(neuron_blocks(blueprint, plan), weights) +
-         plan.ffn.predictor.bytes;
+         plan.ffn.predictor.bytes + hot_neuron_bytes(blueprint, weights, plan);
+}
+
+size_t hot_neuron_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+                        const plan::Plan& plan) {
+  if (!plan.ffn.hot.is_there()) return 0;
+  return weights::hot_bytes(neuron_blocks(blueprint, plan), plan.ffn.hot.percent, weights);
+}
+
+size_t hot_buffer_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+                        const plan::Plan& plan) {
+  if (!plan.ffn.hot.is_there()) return 0;
+  int n_hot = 0;
+  for (const int n :
+       weights::hot_counts(neuron_blocks(blueprint, plan), plan.ffn.hot.percent, weights)) {
+    n_hot = std::max(n_hot, n);
+  }
+  constexpr int kOfNeurons = 3;  // the gate, the product beside it, and their activation
+  return static_cast<size_t>(kOfNeurons * n_hot + blueprint.width) * sizeof(float) *
+         static_cast<size_t>(plan.most_rows()) * static_cast<size_t>(plan.n_buffer_sets());
 }
 
 void set_neurons(const plan::Plan& plan, std::unique_ptr<weights::Neurons> neurons,
                  std::unique_ptr<weights::NeuronPredictor> predictor, weights::Store* weights) {
   neurons->set_predictor(std::move(predictor));
+  const weights::HotNeurons* const hot = weights->hot();
   for (weights::NeuronFfn& ffn : neurons->ffns()) {
     ffn.keeps_all = plan.ffn.form == plan::FfnForm::kEveryNeuron;
+    if (hot != nullptr) ffn.hot = hot->marks(static_cast<size_t>(ffn.index));
     if (plan.ffn.thresholds.empty()) continue;
     ffn.threshold = plan.ffn.thresholds[static_cast<size_t>(ffn.ffn.layer)];
   }

@@ -27,7 +27,15 @@ std::vector<model::WeightId> neuron_matrices(std::span<const model::GatedFfn> ff
 size_t neuron_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
                     const plan::Plan& plan);
 
-// Sets which neurons count as dead, as the plan says, and gives them to the store.
+// Returns the bytes of the matrices that the plan's hot neurons have, a part of neuron_bytes().
+size_t hot_neuron_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+                        const plan::Plan& plan);
+// Returns the bytes of buffers for what hot neurons compute.
+size_t hot_buffer_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+                        const plan::Plan& plan);
+
+// Sets which neurons count as dead, as the plan says, and which are hot, as the store says, and
+// gives them to the store.
 void set_neurons(const plan::Plan& plan, std::unique_ptr<weights::Neurons> neurons,
                  std::unique_ptr<weights::NeuronPredictor> predictor, weights::Store* weights);
 

@@ -14,9 +14,31 @@ namespace troika::prepare {
 using weights::NeuronCache;
 using weights::NeuronId;
 
+bool NeuronStream::is_hot(NeuronId id) const {
+  const auto layer = static_cast<size_t>(id.group);
+  const uint32_t neuron = file_->tables().order(layer)[static_cast<size_t>(id.neuron)];
+  return options_.hot != nullptr && neuron < forms_[layer].n_neurons() &&
+         options_.hot->is_hot(layer, neuron);
+}
+
+uint64_t NeuronStream::n_askable() const {
+  const weights::BundleShape& shape = file_->layout().shape();
+  const auto n_hot = static_cast<uint64_t>(options_.hot != nullptr ? options_.hot->n_neurons() : 0);
+  return shape.n_layers * shape.n_neurons - n_hot;
+}
+
+std::vector<NeuronId> NeuronStream::hottest(uint64_t n) const {
+  const weights::BundleShape& shape = file_->layout().shape();
+  const uint64_t n_hot = shape.n_layers * shape.n_neurons - n_askable();
+  std::vector<NeuronId> hottest = options_.heat->hottest(n + n_hot);
+  std::erase_if(hottest, [this](NeuronId id) { return is_hot(id); });
+  hottest.resize(std::min<size_t>(hottest.size(), n));
+  return hottest;
+}
+
 void NeuronStream::read_hottest() {
   const auto n_slots = static_cast<uint64_t>(cache_->n_slots());
-  std::vector<NeuronId> hottest = options_.heat->hottest(n_slots);
+  std::vector<NeuronId> hottest = this->hottest(n_slots);
   // Some layers may have fewer neurons than the largest layer.
   std::erase_if(hottest, [this](NeuronId id) {
     const auto layer = static_cast<size_t>(id.group);

@@ -123,7 +123,7 @@ void NeuronStream::make_ranks() {
 // Makes a cache of as many neurons as the budget holds, with the lists that each takes.
 void NeuronStream::make_cache() {
   const BundleShape& shape = file_->layout().shape();
-  const uint64_t n_all = shape.n_layers * shape.n_neurons;
+  const uint64_t n_all = std::max(n_askable(), least_slots(shape));
   const auto needed = [&](uint64_t n) {
     return model_.bytes() + fixed_bytes(shape, place_bytes_, n) + n * place_bytes_;
   };
@@ -158,7 +158,7 @@ void NeuronStream::make_cache() {
       // Half a place more, so that rounding takes none away.
       how.pinned_share.push_back((static_cast<double>(n_pins) + 0.5) / n);
     }
-    how.frequent = options_.heat->hottest(n_hottest);
+    how.frequent = hottest(n_hottest);
   }
   cache_ = std::make_unique<NeuronCache>(cache_shape(shape, place_bytes_), how);
   places_ = PageBuffer(n_slots * place_bytes_);

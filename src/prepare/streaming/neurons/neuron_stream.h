@@ -25,6 +25,7 @@
 #include "prepare/streaming/neurons/staging.h"
 #include "weights/neurons/bundle_file.h"
 #include "weights/neurons/heat.h"
+#include "weights/neurons/hot_neurons.h"
 #include "weights/neurons/neuron_cache.h"
 #include "weights/neurons/neuron_form.h"
 #include "weights/neurons/neurons.h"
@@ -41,6 +42,9 @@ struct NeuronStreamOptions {
   // a step: the first share is for one token, the last one for more. Prompts change no share.
   const weights::NeuronHeat* heat = nullptr;
   std::vector<double> pinned_share = {};
+  // Says which neurons another task computes: nobody asks for these. Null: none. It must outlive
+  // the stream.
+  const weights::HotNeurons* hot = nullptr;
   bool keeps_neurons = true;  // if false, each layer reads all it needs
   bool reads_ahead = false;   // says whether neurons of the next layer are read before it asks
   int n_threads = 1;          // the threads that make the side file
@@ -141,6 +145,12 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   void done(int ffn, int segment) override;
   void finish(int ffn) override;
 
+  // Says whether another task computes the neuron at this place.
+  bool is_hot(weights::NeuronId id) const;
+  // Returns how many neurons somebody may ask for.
+  uint64_t n_askable() const;
+  // Returns the n hottest neurons that somebody may ask for.
+  std::vector<weights::NeuronId> hottest(uint64_t n) const;
   // Reads the hottest neurons to their places. It is called once, before anything is asked for.
   void read_hottest();
   std::span<const uint32_t> read_first(uint64_t layer, std::span<const uint32_t> places);

@@ -32,11 +32,15 @@ void NeuronStream::note_reads(const LayerReads& reads) {
 // Returns how many places of each segment of the next layer are worth reading ahead.
 uint64_t NeuronStream::n_places_ahead() const {
   const weights::NeuronForm& form = forms_[static_cast<size_t>(ffn_)];
-  if (2 * n_live_ >= form.n_neurons()) return kSegmentNeurons;
+  // Hot neurons stand first in their segments, as many in each, more or less.
+  const uint64_t n_hot = options_.hot != nullptr
+                             ? static_cast<uint64_t>(options_.hot->n_neurons()) / forms_.size()
+                             : 0;
+  if (2 * n_live_ >= form.n_neurons() - n_hot) return kSegmentNeurons;
   if (!knows_heat_) return 0;
   const auto n_segments =
       static_cast<uint64_t>(weights::n_segments(static_cast<int>(form.n_neurons())));
-  return (n_live_ + n_segments - 1) / n_segments;
+  return (n_live_ + n_hot + n_segments - 1) / n_segments;
 }
 
 void NeuronStream::read_ahead() {
@@ -49,8 +53,9 @@ void NeuronStream::read_ahead() {
   AheadBatch* const batch =
       ahead_->begin(next, n_places_ahead(), gap_bytes_, [this, next](uint64_t place) {
         const auto layer = static_cast<size_t>(next);
-        return file_->tables().order(layer)[place] < forms_[layer].n_neurons() &&
-               !cache_->is_resident({next, static_cast<int>(place)});
+        const weights::NeuronId id = {next, static_cast<int>(place)};
+        return file_->tables().order(layer)[place] < forms_[layer].n_neurons() && !is_hot(id) &&
+               !cache_->is_resident(id);
       });
   if (batch == nullptr) return;
   batch->start_us = RealClock().now_us();

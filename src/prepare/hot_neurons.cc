@@ -1,0 +1,84 @@
+#include "prepare/hot_neurons.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes_text.h"
+#include "base/error.h"
+#include "prepare/side_files.h"
+#include "prepare/weight_strips.h"
+#include "weights/neurons/hot_neurons.h"
+
+namespace troika::prepare {
+namespace {
+
+std::vector<std::vector<uint32_t>> lists_of(const HotModel& model,
+                                            std::span<const model::GatedFfn> ffns, int percent,
+                                            std::span<const float> thresholds) {
+  std::string problem;
+  const std::optional<weights::NeuronHeat> heat =
+      kept_heat(model.file, ffns, thresholds, model.weights, &problem);
+  if (!heat) {
+    throw UsageError(fmt::format(
+        "‹neuron-hot›, or the plan, computes hot neurons apart, and {}. Run 'troika neurons' with "
+        "this model first.",
+        problem.empty() ? "nobody has counted which are hot" : problem));
+  }
+  return weights::hot_lists(ffns, percent, *heat, model.weights);
+}
+
+// Refuses blocks that are too small to have both hot neurons and others.
+void check_sizes(std::span<const std::vector<uint32_t>> lists) {
+  const bool is_any_empty =
+      std::any_of(lists.begin(), lists.end(), [](const auto& list) { return list.empty(); });
+  if (!is_any_empty) return;
+  throw UsageError(
+      "‹neuron-hot› computes at least 32 neurons of each block apart from the others, and this "
+      "model has a block with no more than that. Leave it out.");
+}
+
+}  // namespace
+
+std::optional<plan::FfnHot> asked_hot(const Options& options, const HotModel& model,
+                                      std::span<const float> thresholds) {
+  if (!options.ffn.hot_percent || !is_here(options)) return {};
+  if (*options.ffn.hot_percent == 0) return plan::FfnHot();
+  const plan::FfnForm form = options.ffn.form.value_or(
+      options.plan.base ? options.plan.base->ffn.form : plan::FfnForm::kByOutput);
+  if (form == plan::FfnForm::kByOutput) return {};  // whoever makes the plan refuses it
+  const std::vector<model::GatedFfn> ffns = model::gated_ffns(model.blueprint);
+  if (ffns.empty()) return {};
+  const auto lists = lists_of(model, ffns, *options.ffn.hot_percent, thresholds);
+  check_sizes(lists);
+  return plan::FfnHot{*options.ffn.hot_percent, 0, weights::key_of(lists)};
+}
+
+std::string place_hot(const HotModel& model, const kernels::Table& kernels, const plan::Plan& plan,
+                      std::span<const model::GatedFfn> ffns, weights::Store* weights) {
+  const auto lists = lists_of(model, ffns, plan.ffn.hot.percent, plan.ffn.thresholds);
+  check_sizes(lists);
+  if (weights::key_of(lists) != plan.ffn.hot.key) {
+    throw Error(
+        "Other neurons are hot by now than when the plan was made, because 'troika neurons' has "
+        "counted anew. Make the plan again, or leave ‹plan› out.");
+  }
+  const int n_threads = plan.n_threads();
+  auto hot =
+      std::make_unique<weights::HotNeurons>(model.blueprint, ffns, lists, model.weights, n_threads);
+  const bool is_on_cores = !plan.lanes[static_cast<size_t>(plan.ffn.hot.lane)].is_device();
+  if (is_on_cores && reads_strips(plan)) {
+    hot->weights().place_in_strips(strip_matrices(hot->blueprint(), kernels, hot->weights()),
+                                   n_threads);
+  }
+  std::string note = fmt::format("{} hot neurons are computed densely on lane {} ({} of them)",
+                                 hot->n_neurons(), plan.ffn.hot.lane, bytes_text(hot->bytes()));
+  weights->set_hot(std::move(hot));
+  return note;
+}
+
+}  // namespace troika::prepare

@@ -1,0 +1,36 @@
+// Chooses and makes the neurons of feed-forward blocks that are computed densely, as tasks of their
+// own (P1, P3): those that fired most often in the text of 'troika neurons'.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "gguf/file.h"
+#include "kernels/kernels.h"
+#include "model/gated_ffns.h"
+#include "plan/plan.h"
+#include "prepare/options.h"
+#include "weights/store.h"
+
+namespace troika::prepare {
+
+// A model that is open.
+struct HotModel {
+  const gguf::File& file;
+  const model::Blueprint& blueprint;
+  const weights::Store& weights;
+};
+
+// Returns what is known of the hot neurons that are asked for, for a plan with these thresholds, on
+// a lane that is not chosen yet; none: no plan that is made can have any. Throws UsageError where
+// nobody has counted which neurons are hot.
+std::optional<plan::FfnHot> asked_hot(const Options& options, const HotModel& model,
+                                      std::span<const float> thresholds);
+
+// Makes the plan's hot neurons from the store's matrices, and gives them to the store. Returns a
+// note. Throws Error where others are hot by now than those that the plan was made for.
+std::string place_hot(const HotModel& model, const kernels::Table& kernels, const plan::Plan& plan,
+                      std::span<const model::GatedFfn> ffns, weights::Store* weights);
+
+}  // namespace troika::prepare
