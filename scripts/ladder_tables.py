@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes into docs/powerinfer-2.md what each step of PowerInfer-2's ablation gains on planted models, and how far its planner's forecasts are off.
 
-    python3 scripts/ladder_tables.py OVERLAP=MODEL... [--program build/release/troika] [--budget 2860] [--rounds 2] [--steps 24] [--kept build/ladder.json]
+    python3 scripts/ladder_tables.py OVERLAP=MODEL... [--program build/release/troika] [--budget 3080] [--rounds 2] [--steps 24] [--kept build/ladder.json]
 
 Each MODEL comes from `troika synth --like bamboo-7b --type q4_0 --plant-sparsity 15% --overlap OVERLAP`, counted by `troika neurons MODEL
 --predictor RANK`. A budget is the megabytes that all of the process may take. Each run is in a cgroup of its own, of that size for the map, and of that
@@ -30,11 +30,13 @@ LADDER = {
                      [*NEURONS, "--neurons", "powerinfer-2", "--neuron-predictor", "--neuron-gates", "bundles"], "pipeline"),
     "llmflash": ("`llmflash`", [*NEURONS, "--neurons", "llmflash"], None),
     "blocks": ("blocks take turns, by output", ["--memory", "{}000000"], None),
+    "lru": ("`pipeline`, `--neuron-lru`", [*NEURONS, "--neurons", "pipeline", "--neuron-lru"], None),
+    "ahead": ("`pipeline`, `--neuron-ahead`", [*NEURONS, "--neurons", "pipeline", "--neuron-ahead"], None),
     "pins": ("`pipeline`, all places pinned", [*NEURONS, "--neuron-pins", "100"], None),
     "predictor": ("a predictor, gates in memory", [*NEURONS, "--neuron-predictor"], None),
 }
 # Which way the planner means, by words of the name that it gives to it.
-FORECASTS = {"gates in bundles": "powerinfer-2", "predictor, gates in memory": "predictor", "100 % pinned": "pins", "who was used last": "pipeline",
+FORECASTS = {"gates in bundles": "powerinfer-2", "predictor, gates in memory": "predictor", "100 % pinned": "pins", "last steps kept": "pipeline",
              "by-output": "blocks"}
 
 
@@ -121,7 +123,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="OVERLAP=MODEL")
     parser.add_argument("--program", default=ROOT / "build" / "release" / "troika")
-    parser.add_argument("--budget", default=2860, type=int)
+    parser.add_argument("--budget", default=3080, type=int)
     parser.add_argument("--rounds", default=2, type=int)
     parser.add_argument("--steps", default=24, type=int)
     parser.add_argument("--few-steps", default=8, type=int)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes into docs/powerinfer-2.md, and draws as docs/neuron-budgets.svg, how fast planted models run with less memory than they need.
 
-    python3 scripts/neuron_tables.py OVERLAP=MODEL... [--program build/release/troika] [--ways mmap,neurons] [--budgets 50:2860,25:2280]
+    python3 scripts/neuron_tables.py OVERLAP=MODEL... [--program build/release/troika] [--ways mmap,neurons] [--budgets 50:3080,25:2390]
         [--rounds 1] [--steps 16] [--kept build/neurons.json] [--machine "AMD EPYC, 2 cores"]
     python3 scripts/neuron_tables.py --redraw --machine "AMD EPYC, 2 cores"
 
@@ -26,8 +26,11 @@ COMMON = ["-p", "x", "--temp", "1", "--seed", "7", "--ignore-end", "--draft", "n
 WAYS = {
     "mmap": ("the file mapped, by output", ["--load", "map"]),
     "blocks": ("blocks of weights take turns", ["--memory", "{}000000"]),
-    "matrix": ("neurons, LRU, by matrix", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-pins", "0", "--neuron-pipeline", "matrix"]),
-    "lru": ("neurons, LRU, by cluster", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-pins", "0"]),
+    "matrix": ("neurons, LRU, by matrix", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-pins", "0", "--neuron-lru", "--neuron-pipeline", "matrix"]),
+    "lru": ("neurons, LRU, by cluster", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-pins", "0", "--neuron-lru"]),
+    "steps": ("neurons, last steps kept", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-pins", "0"]),
+    "steps-matrix": ("neurons, last steps kept, by matrix",
+                     ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-pins", "0", "--neuron-pipeline", "matrix"]),
     "neurons": ("neurons, half of the places pinned", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-pins", "50"]),
     "pins": ("neurons, all places pinned", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-pins", "100"]),
     "predictor": ("a predictor, gates in memory", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-predictor"]),
@@ -103,8 +106,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="OVERLAP=MODEL")
     parser.add_argument("--program", default=ROOT / "build" / "release" / "troika")
-    parser.add_argument("--ways", default="mmap,matrix,lru,neurons,pins")
-    parser.add_argument("--budgets", default="50:2860,25:2280,2:1560")
+    parser.add_argument("--ways", default="mmap,blocks,steps,steps-matrix,lru,pins,bundles")
+    parser.add_argument("--budgets", default="50:3080,25:2390,2:1640")
     parser.add_argument("--rounds", default=1, type=int)
     parser.add_argument("--steps", default=24, type=int)
     parser.add_argument("--map-steps", default=6, type=int)

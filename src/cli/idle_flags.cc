@@ -129,20 +129,44 @@ bool reads_neurons(const engine::Engine& engine) {
   return stream != nullptr && stream->neurons() != nullptr;
 }
 
-// Says why none of the neurons that are read would be read ahead; empty: some would.
-std::string idle_ahead(const EngineFlags& flags, const engine::Engine& engine) {
+// Says why no neurons are read ahead, whether it is asked for or forbidden; empty: some would be.
+std::string idle_ahead(const EngineFlags& flags, const engine::Engine& engine, bool is_asked) {
   const std::optional<plan::NeuronSystem>& stage = flags.options.phone.neurons.system;
   if (stage == plan::NeuronSystem::kBundle || stage == plan::NeuronSystem::kCache ||
       stage == plan::NeuronSystem::kFlash) {
     return fmt::format("the stage {} of --neurons reads none ahead",
                        plan::neuron_system_name(*stage));
   }
-  if (engine.plan().prefill == plan::Prefill::kSame ||
-      engine.loaded().stream->neurons()->knows_heat()) {
-    return "";
+  if (is_asked) {
+    return engine.loaded().stream->neurons()->knows_heat()
+               ? ""
+               : "nobody has counted which neurons are hot (see 'troika neurons')";
   }
-  return "nobody has counted which neurons are hot (see 'troika neurons'), and prompts read whole "
-         "matrices";
+  return engine.plan().prefill == plan::Prefill::kSame ? "" : "prompts read whole matrices";
+}
+
+// Says a sentence where the flag of this name was given.
+using Say = std::function<void(const char* name, const std::string& why)>;
+
+// Says which flags do nothing of those that are for neurons which are read.
+void say_of_read_neurons(const EngineFlags& flags, const engine::Engine& engine, const Say& say) {
+  if (!reads_neurons(engine)) {
+    for (const char* name : {"--neuron-pipeline", "--neuron-pins", "--neuron-gates", "--neuron-gap",
+                             "--neuron-lru", "--neuron-ahead", "--no-neuron-ahead"}) {
+      say(name, "no neurons are read while others are computed (see --ffn)");
+    }
+    return;
+  }
+  for (const bool is_asked : {true, false}) {
+    const std::string why = idle_ahead(flags, engine, is_asked);
+    if (!why.empty()) say(is_asked ? "--neuron-ahead" : "--no-neuron-ahead", why);
+  }
+}
+
+// Says whether the stages of --neurons do not differ, because no neurons are read.
+bool has_idle_stage(const EngineFlags& flags, const engine::Engine& engine) {
+  return !reads_neurons(engine) && flags.is_given("--neurons") &&
+         engine.plan().ffn.form != plan::FfnForm::kByOutput;
 }
 
 // Says whether --no-cuts takes anything away.
@@ -253,9 +277,6 @@ void refuse_idle_flags(const EngineFlags& flags) {
 }
 
 namespace {
-
-// Says a sentence where the flag of this name was given.
-using Say = std::function<void(const char* name, const std::string& why)>;
 
 // Looks at the flags about lanes, and about what is divided between them.
 void say_of_lanes(const EngineFlags& flags, const prepare::Options& options, const plan::Plan& plan,
@@ -391,17 +412,10 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
   if (plan.ffn.form == plan::FfnForm::kByOutput) {
     say("--neurons", "--ffn by-output computes all neurons");
   }
-  if (!reads_neurons(engine)) {
-    for (const char* name : {"--neuron-pipeline", "--neuron-pins", "--neuron-gates", "--neuron-gap",
-                             "--no-neuron-ahead"}) {
-      say(name, "no neurons are read while others are computed (see --ffn)");
-    }
-    if (flags.is_given("--neurons") && plan.ffn.form != plan::FfnForm::kByOutput) {
-      const bool is_flash = flags.options.phone.neurons.system == plan::NeuronSystem::kFlash;
-      sentences.push_back(fmt::format(kIdleStage, is_flash ? "with a predictor " : ""));
-    }
-  } else if (const std::string why = idle_ahead(flags, engine); !why.empty()) {
-    say("--no-neuron-ahead", why);
+  say_of_read_neurons(flags, engine, say);
+  if (has_idle_stage(flags, engine)) {
+    const bool is_flash = flags.options.phone.neurons.system == plan::NeuronSystem::kFlash;
+    sentences.push_back(fmt::format(kIdleStage, is_flash ? "with a predictor " : ""));
   }
   if (const prepare::WeightStream* const stream = engine.loaded().stream.get();
       stream == nullptr || engine.blueprint().n_experts == 0) {

@@ -63,10 +63,19 @@ void add_reads(Command& command, prepare::FfnChoice& ffn) {
                   "more, as several answers and drafts have (default: 0, or the plan's)")
       ->delimiter(',');
   command.add_flag(
-      "!--no-neuron-ahead", ffn.reads_ahead,
-      "Read no neurons of the next layer while the disk is free. By default generation reads the "
-      "hottest ahead, as 'troika neurons' counted them, and prompts by neuron (--prefill same) all "
-      "of them");
+      "!--neuron-lru", ffn.keeps_last_steps,
+      "Where --memory has no room for all neurons: whichever neuron was used longest ago makes "
+      "room, "
+      "of all layers. By default what the last token needed stays, in each layer, so that a token "
+      "which needs more than there is room for still finds most of what it has in common with the "
+      "one before");
+  command.add_flag(
+      "--neuron-ahead", ffn.reads_hottest_ahead,
+      "Where --memory has no room for all neurons: generation reads the next layer's hottest while "
+      "the disk is free, as 'troika neurons' counted them");
+  command.add_flag("!--no-neuron-ahead", ffn.reads_ahead,
+                   "Read no neurons of the next layer while the disk is free, as prompts by neuron "
+                   "(--prefill same) do by default");
   command
       .add_option("--neuron-gap", ffn.gap_bytes,
                   "Neurons that stand no further apart on the disk are read together, with what "

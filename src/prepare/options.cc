@@ -74,6 +74,11 @@ void check_ffn(const Options& options) {
     if (pinned >= 0 && pinned <= 100) continue;
     throw UsageError(fmt::format("‹neuron-pins› {} makes no sense; it is a percentage.", pinned));
   }
+  if (options.ffn.reads_hottest_ahead && !options.ffn.reads_ahead) {
+    throw UsageError(
+        "‹neuron-ahead› reads neurons ahead, and ‹no-neuron-ahead› forbids it. Leave one of them "
+        "out.");
+  }
   const int hot = options.ffn.hot_percent.value_or(0);
   if (hot < 0 || hot > plan::kMostHotPercent) {
     throw UsageError(
@@ -211,7 +216,7 @@ void take_neuron_stage(Options* options) {
       ffn.has_predictor = true;
       ffn.gates = ffn.gates.value_or(plan::FfnGates::kInBundles);
       ffn.pipeline = ReadPipeline::kMatrix;
-      ffn.reads_ahead = false;
+      ffn.reads_ahead = ffn.reads_hottest_ahead = false;
       ffn.pinned_percent = {0};
       return;
     case plan::NeuronSystem::kBundle:
@@ -219,7 +224,7 @@ void take_neuron_stage(Options* options) {
       [[fallthrough]];
     case plan::NeuronSystem::kCache:
       ffn.pipeline = ReadPipeline::kMatrix;
-      ffn.reads_ahead = false;
+      ffn.reads_ahead = ffn.reads_hottest_ahead = false;
       [[fallthrough]];
     case plan::NeuronSystem::kPipeline:
       ffn.pinned_percent = {0};

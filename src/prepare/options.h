@@ -115,8 +115,13 @@ struct FfnChoice {
   std::optional<ReadPipeline> pipeline;
   // False: each token reads its neurons anew, to see what a cache is worth.
   bool keeps_neurons = true;
-  // Neurons that the next layer is likely to need are read while the disk is free (P2, P6).
+  // Prompts by neuron read the next layer's neurons while the disk is free (P2).
   bool reads_ahead = true;
+  // Generation does so with the next layer's hottest neurons (P6).
+  bool reads_hottest_ahead = false;
+  // What each layer's last step used stays in memory as far as there is room; else whoever was used
+  // longest ago makes room, of all layers.
+  bool keeps_last_steps = true;
   // The percentages of places in memory that the hottest neurons have for good, by the number of
   // tokens in a step: the first is for one token, the last for more (P4). The other places go to
   // those used last (P5). Empty: the plan's, or none.

@@ -156,6 +156,8 @@ TEST_F(Usage, SwitchesThatThePlanLeavesWithoutEffectAreNoted) {
                                                      {"--neuron-pipeline", "matrix"},
                                                      {"--neuron-pins", "10"},
                                                      {"--neuron-gates", "memory"},
+                                                     {"--neuron-ahead"},
+                                                     {"--neuron-lru"},
                                                      {"--no-neuron-ahead"},
                                                      {"--no-cuts"},
                                                      {"--cut-at-norms"},

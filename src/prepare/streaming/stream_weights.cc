@@ -68,8 +68,7 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
   const std::vector<int> pinned_percent = options.ffn.pinned_percent.empty()
                                               ? plan::pins_by_tokens(planned)
                                               : options.ffn.pinned_percent;
-  const bool has_pins = std::any_of(pinned_percent.begin(), pinned_percent.end(),
-                                    [](int percent) { return percent > 0; });
+  const bool has_pins = std::ranges::any_of(pinned_percent, [](int pins) { return pins > 0; });
   how.pipeline = options.ffn.pipeline.value_or(planned.pipeline);
   how.gap_bytes = options.ffn.gap_bytes ? options.ffn.gap_bytes : planned.gap_bytes;
   how.n_threads = plan.n_threads();
@@ -86,9 +85,10 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
         about_heat.empty() ? "nobody has counted which are hot" : about_heat));
   }
   how.keeps_neurons = options.ffn.keeps_neurons;
-  // Generation reads ahead what is known to be hot, and prompts what they need of neurons.
+  how.keeps_last_steps = options.ffn.keeps_last_steps;
+  how.reads_hottest_ahead = options.ffn.reads_hottest_ahead && heat.has_value();
   how.reads_ahead =
-      options.ffn.reads_ahead && (heat.has_value() || plan.prefill == plan::Prefill::kSame);
+      how.reads_hottest_ahead || (options.ffn.reads_ahead && plan.prefill == plan::Prefill::kSame);
   for (const int percent : pinned_percent) how.pinned_share.push_back(0.01 * percent);
   auto neurons = std::make_unique<NeuronStream>(how, ffns, of.model.weights);
   NeuronStream* const stream = neurons.get();

@@ -26,6 +26,12 @@ struct Unpinned {
   double found_within(double n) const {
     return 1.0 - (1.0 - stays) * std::pow(1.0 - returns, n - 1.0);
   }
+  // Returns the share of neurons that a token leaves in memory, where one that was read stays with
+  // this probability, and then as long as each token asks for it.
+  double left_by_token(double stays_when_read) const {
+    const double goes = 1.0 - stays * (1.0 - stays_when_read);
+    return goes > 0.0 ? stays_when_read * wanted / goes : 0.0;
+  }
 };
 
 // The neurons that a step asks for, and those of them that are not in memory.
@@ -52,7 +58,28 @@ int64_t tokens_in_memory(const std::vector<Unpinned>& classes, double n_places) 
   return low;
 }
 
-// The hottest neurons are pinned; the others go by who was used last.
+// Returns how many neurons a token finds in memory where it asks for more than there is room for.
+double found_of_last_token(const std::vector<Unpinned>& classes, double n_places) {
+  constexpr int kHalvings = 60;
+  const auto left = [&](double stays_when_read) {
+    double n = 0.0;
+    for (const Unpinned& one : classes) n += one.n_neurons * one.left_by_token(stays_when_read);
+    return n;
+  };
+  double low = 0.0, high = 1.0;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (low + high) / 2;
+    (left(middle) <= n_places ? low : high) = middle;
+  }
+  double n_found = 0.0;
+  for (const Unpinned& one : classes)
+    n_found += one.n_neurons * one.left_by_token(high) * one.stays;
+  // Where neurons never change, as many as fit are found.
+  return n_found * std::min(1.0, n_places / std::max(left(high), 1e-300));
+}
+
+// The hottest neurons are pinned. Of the others, what the last token asked for stays as far as
+// there is room, and whatever else there is room for goes by who was used last.
 WantedNeurons wanted_of(const NeuronArrangement& arrangement, int pinned_percent,
                         const NeuronLaw& law) {
   const bool reads_predicted =
@@ -78,6 +105,7 @@ WantedNeurons wanted_of(const NeuronArrangement& arrangement, int pinned_percent
   }
   if (n_others <= n_turning) return all;
   const int64_t n_tokens = tokens_in_memory(others, n_turning);
+  if (n_tokens == 0) all.n_missed -= found_of_last_token(others, n_turning);
   for (const Unpinned& one : others) {
     const double found = n_tokens == 0 ? 0.0 : one.found_within(static_cast<double>(n_tokens));
     all.n_missed += one.n_neurons * one.wanted * (1.0 - found);

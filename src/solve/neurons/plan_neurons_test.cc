@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -102,6 +103,24 @@ double random_read_us(const plan::Storage& storage, uint64_t bytes) {
   return us_of(65536) * static_cast<double>(bytes) / 65536.0;
 }
 
+// Returns how many of these neurons a token finds which asks for more than there are places: what
+// was read stays with the probability `a`, and then as long as it is asked for.
+double found_of_last(std::span<const double> wanted, double stay, double n_places) {
+  const auto left = [&](double a, bool is_found) {
+    double n = 0.0;
+    for (const double one : wanted) {
+      const double again = stay + (1.0 - stay) * one;
+      n += a * one / (1.0 - again + again * a) * (is_found ? again : 1.0);
+    }
+    return n;
+  };
+  double a = 1.0;
+  for (double step = 0.5; step > 1e-18; step /= 2) {
+    if (left(a - step, false) > n_places) a -= step;
+  }
+  return left(a, true) * std::min(1.0, n_places / left(a, false));
+}
+
 // Returns the time of a step, one neuron after the other.
 double step_us(const NeuronArrangement& one, int pins, ReadPipeline pipeline,
                const Neurons& neurons, const plan::Storage& storage) {
@@ -140,6 +159,7 @@ double step_us(const NeuronArrangement& one, int pins, ReadPipeline pipeline,
     for (double step = 536870912.0; step >= 1.0; step /= 2) {
       if (tokens + step <= 1e9 && used(tokens + step) <= n_turning) tokens += step;
     }
+    if (tokens < 1.0) missed -= found_of_last(std::span(wanted).subspan(first), s, n_turning);
     for (size_t i = first; i < wanted.size(); ++i) {
       const double again = s + (1.0 - s) * wanted[i];
       const double absent = std::pow(1.0 - (1.0 - s) * wanted[i], tokens - 1.0);
@@ -270,6 +290,7 @@ double hit_share_of_cache(const NeuronLaw& law, int64_t n_places, double pinned_
   weights::NeuronCacheOptions how;
   how.capacity_bytes = static_cast<uint64_t>(n_places);
   how.pinned_share = {pinned_share};
+  how.keeps_last_steps = true;
   std::vector<double> live;
   for (const NeuronClass& one : law.classes) {
     for (int64_t i = 0; i < one.n_neurons; ++i) live.push_back(one.live);
@@ -281,6 +302,7 @@ double hit_share_of_cache(const NeuronLaw& law, int64_t n_places, double pinned_
   constexpr int kTokens = 600;
   for (int token = 0; token < kTokens; ++token) {
     if (token == kTokens / 3) cache.reset_counters();
+    cache.begin_group(0);
     for (size_t i = 0; i < live.size(); ++i) {
       const bool keeps = token > 0 && dice.uniform() < law.stay;
       if (!keeps) is_live[i] = dice.uniform() < live[i];
@@ -300,7 +322,7 @@ TEST(PlanNeurons, P8PredictedHitsAreThoseOfACache) {
                    {1 << 20, 1 << 28, false, 16, 1.0, 2000.0}};
   const DiskTimes disk(storage);
   for (const double stay : {0.0, 0.5, 0.9}) {
-    for (const double share : {0.25, 0.5}) {
+    for (const double share : {0.08, 0.25, 0.5}) {  // the first is less than what a token asks for
       for (const int pinned : {0, 60}) {
         NeuronLaw law;
         law.stay = stay;
@@ -313,7 +335,8 @@ TEST(PlanNeurons, P8PredictedHitsAreThoseOfACache) {
         one.read_bytes = 4096;
         const double predicted = neuron_forecast(one, {pinned}, law, disk).hit_share;
         const double found = hit_share_of_cache(law, one.n_places, 0.01 * pinned);
-        EXPECT_NEAR(predicted, found, 0.03) << stay << " " << share << " " << pinned;
+        EXPECT_NEAR(predicted, found, share < 0.1 ? 0.04 : 0.03)
+            << stay << " " << share << " " << pinned;
       }
     }
   }

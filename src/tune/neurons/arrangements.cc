@@ -135,7 +135,10 @@ void ArrangementFinder::enter_places(const plan::Plan& plan, std::span<const mod
                           std::min<uint64_t>(held->neuron_bytes, plan.ffn.predictor.bytes)) -
       least;
   const weights::BundleLayout layout(maker.shape());
-  if (sources_.options.ffn.reads_ahead && left > 0.0 && left < most - least) {
+  const prepare::FfnChoice& ffn = sources_.options.ffn;
+  const bool reads_ahead =
+      ffn.reads_hottest_ahead || (ffn.reads_ahead && plan.prefill == plan::Prefill::kSame);
+  if (reads_ahead && left > 0.0 && left < most - least) {
     const uint64_t ahead = prepare::NeuronAhead::layer_bytes(layout, static_cast<uint64_t>(left));
     left -= static_cast<double>(prepare::NeuronAhead::bytes_for(layout, ahead));
   }

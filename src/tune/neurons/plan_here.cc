@@ -80,7 +80,7 @@ std::string name_of(const solve::NeuronArrangement& arrangement, const solve::Ne
                          : "by-neuron, predictor, gates in bundles";
   if (!is_known) return name;
   if (has_all_places) return name + ", all in memory";
-  name += way.pinned_percent == 0 ? ", who was used last"
+  name += way.pinned_percent == 0 ? ", last steps kept"
                                   : fmt::format(", {} % pinned", way.pinned_percent);
   if (way.pipeline == plan::ReadPipeline::kMatrix) name += ", by matrices";
   if (way.reads_twice) {

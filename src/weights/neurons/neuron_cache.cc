@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 
@@ -38,6 +39,7 @@ NeuronCache::NeuronCache(const NeuronCacheShape& shape, const NeuronCacheOptions
   neurons_.resize(static_cast<size_t>(n_all));
   clusters_.resize(static_cast<size_t>(shape.n_groups) * static_cast<size_t>(n_clusters_));
   frames_.resize(static_cast<size_t>(n_frames_) + 1);
+  groups_.resize(options.keeps_last_steps ? static_cast<size_t>(shape.n_groups) : 1);
   owners_.assign(static_cast<size_t>(n_slots_), kNothing);
   free_slots_.reserve(static_cast<size_t>(n_slots_));
   for (int64_t slot = n_slots_; slot-- > 0;) free_slots_.push_back(static_cast<int>(slot));
@@ -49,7 +51,8 @@ uint64_t NeuronCache::list_bytes(const NeuronCacheShape& shape, uint64_t n_slots
   const auto cluster = static_cast<uint64_t>(shape.cluster_neurons);
   const uint64_t n_clusters = (static_cast<uint64_t>(shape.n_neurons) + cluster - 1) / cluster;
   return n_groups * (static_cast<uint64_t>(shape.n_neurons) + n_clusters) * sizeof(Entry) +
-         n_slots * 2 * sizeof(int) + (n_slots / cluster + 1) * (sizeof(Frame) + sizeof(int));
+         n_groups * sizeof(Group) + n_slots * 2 * sizeof(int) +
+         (n_slots / cluster + 1) * (sizeof(Frame) + sizeof(int));
 }
 
 int NeuronCache::cluster_size(int cluster) const {
@@ -107,12 +110,112 @@ void NeuronCache::unlink(std::vector<Entry>& entries, Chain* chain, int index) {
   entry.newer = entry.older = kNothing;
 }
 
+// Returns the chain in which a neuron is a link while nobody holds it.
+NeuronCache::Chain* NeuronCache::chain_of(int neuron) {
+  Group& group = group_of(neuron);
+  switch (neurons_[static_cast<size_t>(neuron)].fate) {
+    case Fate::kKept:
+      return &group.kept;
+    case Fate::kPassing:
+      return &group.passing;
+    case Fate::kStale:
+      return &stale_;
+  }
+  return nullptr;
+}
+
+void NeuronCache::set_fate(int neuron, Fate fate) {
+  Entry& entry = neurons_[static_cast<size_t>(neuron)];
+  Group& group = group_of(neuron);
+  if (entry.fate == Fate::kPassing) --group.n_passing;
+  if (fate == Fate::kPassing) ++group.n_passing;
+  entry.fate = fate;
+}
+
+void NeuronCache::note_use(int neuron) {
+  Group& group = group_of(neuron);
+  ++group.n_asked;
+  neurons_[static_cast<size_t>(neuron)].is_of_step = group.is_of_step;
+  set_fate(neuron, Fate::kKept);
+}
+
+void NeuronCache::unlink_neuron(int neuron) { unlink(neurons_, chain_of(neuron), neuron); }
+
+void NeuronCache::link_newest(int neuron, Fate fate) {
+  set_fate(neuron, fate);
+  push_newest(neurons_, chain_of(neuron), neuron);
+}
+
+// Makes a neuron the first to make room.
+void NeuronCache::link_first_to_go(int neuron) {
+  set_fate(neuron, options_.keeps_last_steps ? Fate::kStale : Fate::kKept);
+  push_oldest(neurons_, chain_of(neuron), neuron);
+}
+
+// Steps of groups
+
+double NeuronCache::share_of(const Group& group) const {
+  const auto n_slots = static_cast<double>(n_slots_ - n_hot_slots());
+  return n_wanted_ > 0.0 ? n_slots * group.wanted / n_wanted_
+                         : n_slots / static_cast<double>(groups_.size());
+}
+
+// Shares move a little with every step, and following that would cost other groups what they need.
+bool NeuronCache::is_below_share(const Group& group) const {
+  constexpr double kSlack = 1.0 / 16;
+  return static_cast<double>(group.n_used) < (1.0 - kSlack) * share_of(group);
+}
+
+// Returns the group that is most above its share of those that can make room; null: none can.
+NeuronCache::Group* NeuronCache::group_above_share() {
+  Group* most = nullptr;
+  double most_above = 0.0;
+  for (Group& group : groups_) {
+    if (group.kept.oldest == kNothing && group.passing.oldest == kNothing) continue;
+    const double above = static_cast<double>(group.n_used) - share_of(group);
+    if (most != nullptr && above <= most_above) continue;
+    most = &group;
+    most_above = above;
+  }
+  return most;
+}
+
+// Ends the step of the group at work: what it did not use is stale, and what passed through last is
+// still there.
+void NeuronCache::end_group() {
+  if (group_at_work_ == kNothing) return;
+  Group& group = groups_[static_cast<size_t>(group_at_work_)];
+  for (int neuron = group.kept.oldest; neuron != kNothing; neuron = group.kept.oldest) {
+    if (neurons_[static_cast<size_t>(neuron)].is_of_step == group.is_of_step) break;
+    unlink_neuron(neuron);
+    link_newest(neuron, Fate::kStale);
+  }
+  for (int neuron = group.passing.oldest; neuron != kNothing; neuron = group.passing.oldest) {
+    unlink_neuron(neuron);
+    link_newest(neuron, Fate::kKept);
+  }
+}
+
+void NeuronCache::begin_group(int index) {
+  if (!options_.keeps_last_steps) return;
+  constexpr double kOfLast = 0.25;  // how much the last step counts
+  end_group();
+  group_at_work_ = index;
+  Group& group = groups_[static_cast<size_t>(index)];
+  const auto n_asked = static_cast<double>(std::exchange(group.n_asked, 0));
+  const double change = (group.wanted > 0.0 ? kOfLast : 1.0) * (n_asked - group.wanted);
+  group.wanted += change;
+  n_wanted_ += change;
+  group.is_of_step = !group.is_of_step;
+}
+
 // Places in memory
 
 void NeuronCache::take_slot(int entry, int slot) {
   neurons_[static_cast<size_t>(entry)].place = slot;
   owners_[static_cast<size_t>(slot)] = entry;
   ++frame_of_slot(slot)->n_used;
+  ++group_of(entry).n_used;
   ++n_used_slots_;
 }
 
@@ -120,6 +223,7 @@ void NeuronCache::leave_slot(int entry) {
   int& place = neurons_[static_cast<size_t>(entry)].place;
   owners_[static_cast<size_t>(place)] = kNothing;
   --frame_of_slot(place)->n_used;
+  --group_of(entry).n_used;
   --n_used_slots_;
   place = kNothing;
 }
@@ -127,6 +231,7 @@ void NeuronCache::leave_slot(int entry) {
 // REQUIRES: nobody holds the neuron, and it is no link of the chain.
 void NeuronCache::drop_neuron(int entry) {
   free_slots_.push_back(neurons_[static_cast<size_t>(entry)].place);
+  set_fate(entry, Fate::kKept);
   leave_slot(entry);
   neurons_[static_cast<size_t>(entry)].state = State::kAbsent;
 }
@@ -141,13 +246,35 @@ void NeuronCache::drop_cluster(int entry) {
   cluster.state = State::kAbsent;
 }
 
-bool NeuronCache::evict_neuron() {
-  const int oldest = neuron_chain_.oldest;
-  if (oldest == kNothing) return false;
-  unlink(neurons_, &neuron_chain_, oldest);
-  drop_neuron(oldest);
+bool NeuronCache::evict_neuron(int neuron) {
+  if (neuron == kNothing) return false;
+  unlink_neuron(neuron);
+  drop_neuron(neuron);
   ++cold_counters_.evictions;
   return true;
+}
+
+// Makes room for a neuron that is asked for, and says of it whether it only passes through: it does
+// where the last steps of all groups need all there is.
+bool NeuronCache::make_room_for(int neuron, bool may_wait) {
+  constexpr double kPassing = 1.0 / 8;  // the part of a share that neurons pass through
+  Group& own = group_of(neuron);
+  if (!options_.keeps_last_steps) return evict_neuron(own.kept.oldest);
+  if (evict_neuron(stale_.oldest)) return true;
+  if (is_below_share(own)) return evict_any_neuron();
+  const bool has_all = static_cast<double>(own.n_passing) >= kPassing * share_of(own);
+  if (own.passing.oldest == kNothing && has_all && may_wait) return false;
+  const bool has_room =
+      evict_neuron(own.passing.oldest) || evict_neuron(own.kept.oldest) || evict_any_neuron();
+  if (has_room) set_fate(neuron, Fate::kPassing);
+  return has_room;
+}
+
+bool NeuronCache::evict_any_neuron() {
+  if (evict_neuron(stale_.oldest)) return true;
+  const Group* const group = group_above_share();
+  return group != nullptr &&
+         (evict_neuron(group->kept.oldest) || evict_neuron(group->passing.oldest));
 }
 
 bool NeuronCache::evict_cluster() {
@@ -178,7 +305,7 @@ NeuronCache::Held NeuronCache::lease_cluster(int index, Found found, int64_t slo
   return {found, Region::kHot, int64_t{entry.place} * shape_.cluster_neurons + slot, index};
 }
 
-NeuronCache::Held NeuronCache::acquire(NeuronId id) {
+NeuronCache::Held NeuronCache::acquire(NeuronId id, bool may_wait) {
   TROIKA_ASSERT(id.group >= 0 && id.group < shape_.n_groups);
   TROIKA_ASSERT(id.neuron >= 0 && id.neuron < shape_.n_neurons);
   const int cluster = cluster_entry(id.group, id.neuron / shape_.cluster_neurons);
@@ -196,11 +323,13 @@ NeuronCache::Held NeuronCache::acquire(NeuronId id) {
   if (has_copy) {
     const bool is_ready = entry.state == State::kReady;
     ++(is_ready ? cold_counters_.hits : cold_counters_.coming);
-    if (entry.n_leases == 0 && !entry.is_pinned) unlink(neurons_, &neuron_chain_, index);
+    if (entry.n_leases == 0 && !entry.is_pinned) unlink_neuron(index);
+    note_use(index);
     return lease_neuron(index, is_ready ? Found::kHit : Found::kComing);
   }
   cold_counters_.read_bytes += shape_.neuron_bytes;
-  if (free_slots_.empty() && !evict_neuron()) {
+  note_use(index);
+  if (free_slots_.empty() && !make_room_for(index, may_wait)) {
     ++cold_counters_.no_room;
     return {Found::kNoRoom, Region::kCold};
   }
@@ -274,8 +403,7 @@ void NeuronCache::give_back_neuron(int index, bool makes_room_first) {
   if (entry.state == State::kFailed || is_covered(index)) {
     drop_neuron(index);
   } else if (!entry.is_pinned) {
-    makes_room_first ? push_oldest(neurons_, &neuron_chain_, index)
-                     : push_newest(neurons_, &neuron_chain_, index);
+    makes_room_first ? link_first_to_go(index) : link_newest(index, entry.fate);
   }
 }
 
@@ -284,7 +412,7 @@ void NeuronCache::drop(const Held& held) {
   give_back_neuron(held.entry, true);
   const Entry& entry = neurons_[static_cast<size_t>(held.entry)];
   if (entry.state != State::kReady || entry.n_leases > 0 || entry.is_pinned) return;
-  unlink(neurons_, &neuron_chain_, held.entry);
+  unlink_neuron(held.entry);
   drop_neuron(held.entry);
 }
 
@@ -316,7 +444,7 @@ void NeuronCache::drop_cold_copies(int index) {
   for (int i = first; i < first + cluster_size(cluster); ++i) {
     const Entry& entry = neurons_[static_cast<size_t>(i)];
     if (entry.state != State::kReady || entry.n_leases > 0) continue;
-    if (!entry.is_pinned) unlink(neurons_, &neuron_chain_, i);
+    if (!entry.is_pinned) unlink_neuron(i);
     drop_neuron(i);
   }
 }
@@ -380,7 +508,7 @@ bool NeuronCache::turn_a_frame_hot() {
   const auto n_free_elsewhere = [&] {
     return static_cast<int>(free_slots_.size()) - (shape_.cluster_neurons - frame.n_used);
   };
-  while (n_free_elsewhere() < frame.n_used && evict_neuron()) {
+  while (n_free_elsewhere() < frame.n_used && evict_any_neuron()) {
   }
   if (n_free_elsewhere() < frame.n_used) return false;
   const auto is_inside = [&](int slot) { return slot >= first && slot < end; };
@@ -413,21 +541,21 @@ void NeuronCache::pin_for_share(double share) {
     Entry& entry = neurons_[static_cast<size_t>(at(i))];
     TROIKA_ASSERT(!entry.is_pinned);  // `frequent` names it once
     const bool is_link = entry.state == State::kReady && entry.n_leases == 0;
-    if (is_link) unlink(neurons_, &neuron_chain_, at(i));
+    if (is_link) unlink_neuron(at(i));
     entry.is_pinned = true;
   }
   for (int64_t i = n_pins; i < n_pins_; ++i) {
     Entry& entry = neurons_[static_cast<size_t>(at(i))];
     entry.is_pinned = false;
     const bool is_link = entry.state == State::kReady && entry.n_leases == 0;
-    if (is_link) push_oldest(neurons_, &neuron_chain_, at(i));
+    if (is_link) link_first_to_go(at(i));
   }
   n_pins_ = n_pins;
 }
 
 void NeuronCache::clear() {
   while (evict_cluster()) --hot_counters_.evictions;
-  while (evict_neuron()) --cold_counters_.evictions;
+  while (evict_any_neuron()) --cold_counters_.evictions;
   for (int64_t i = 0; i < n_pins_; ++i) {
     const int index = neuron_entry(options_.frequent[static_cast<size_t>(i)]);
     const Entry& entry = neurons_[static_cast<size_t>(index)];

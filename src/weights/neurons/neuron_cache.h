@@ -8,6 +8,11 @@
 // The cold one holds single neurons, which make room by the same rule, unless they are pinned
 // because they fire often. The share of the hot region, and that of pins, depend on the size of the
 // batch: the number of tokens in a step (P4).
+//
+// Steps ask for one group after the other, in the same order each time. If they ask for more than
+// there is room for, whatever was used longest ago is needed next, and going by that finds nothing
+// at all. So it can be told to keep what each group's last step used. What that step did not use
+// makes room first. If that is not enough, neurons that are read make room for each other.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +46,9 @@ struct NeuronCacheOptions {
   // for them, by the size of the batch: 0 is LRU alone, 1 pinning alone. Empty: nothing is pinned.
   std::vector<NeuronId> frequent = {};
   std::vector<double> pinned_share = {};
+  // Says that what the last step of each group used stays; else whoever was used longest ago makes
+  // room, of all groups.
+  bool keeps_last_steps = false;
 };
 
 class NeuronCache {
@@ -82,9 +90,14 @@ class NeuronCache {
   // Throws Error where the capacity has no room for the fixed region and a neuron.
   NeuronCache(const NeuronCacheShape& shape, const NeuronCacheOptions& options);
 
+  // Says that a step now asks for neurons of this group, for each one once. It only matters where
+  // last steps are kept.
+  void begin_group(int group);
   // Acquires a neuron, from the hot region where its cluster is in memory. It is neither evicted
-  // nor moved before it was given back as often as it was acquired.
-  Held acquire(NeuronId id);
+  // nor moved before it was given back as often as it was acquired. may_wait says that the caller
+  // gives others of this group back soon: where last steps are kept, it then finds no room rather
+  // than to take the place of a neuron that the step may still ask for.
+  Held acquire(NeuronId id, bool may_wait = false);
   // Acquires a cluster as a whole: neurons [cluster * cluster_neurons, …) of the group. It replaces
   // the copies of its neurons that are in the cold region.
   Held acquire_cluster(int group, int cluster);
@@ -128,7 +141,14 @@ class NeuronCache {
 
  private:
   enum class State : uint8_t { kAbsent, kReading, kReady, kFailed };
+  // Says in which chain a neuron of the cold region is while nobody holds it.
+  enum class Fate : uint8_t {
+    kKept,
+    kPassing,  // the step at work has read it, and reads others to its place
+    kStale,    // the last step of its group did not use it
+  };
   static constexpr int kNothing = -1;
+  static constexpr int kSteps = 64;
 
   // A neuron of the cold region, or a cluster of the hot one. While nobody holds it and it is not
   // pinned, it is a link of its region's chain.
@@ -138,11 +158,23 @@ class NeuronCache {
     int place = kNothing;  // a slot, or a frame
     uint16_t n_leases = 0;
     State state = State::kAbsent;
-    bool is_pinned = false;
+    bool is_pinned : 1 = false;
+    bool is_of_step : 1 = false;  // says, by the group's own such bit, that its last step used it
+    Fate fate : 2 = Fate::kKept;
   };
   struct Chain {
     int newest = kNothing;
     int oldest = kNothing;
+  };
+  // The cold region's neurons of a group, or of all groups where last steps are not kept.
+  struct Group {
+    Chain kept;
+    Chain passing;
+    bool is_of_step = false;  // the bit that neurons have which the last step used
+    int64_t n_used = 0;       // counts slots
+    int64_t n_passing = 0;    // counts neurons that pass through, whether they are held or not
+    int64_t n_asked = 0;      // counts acquisitions of the last step
+    double wanted = 0.0;      // the mean of n_asked, of the last steps most of all
   };
   // A frame is cluster_neurons slots that follow each other. It has one cluster, or single neurons.
   struct Frame {
@@ -152,6 +184,20 @@ class NeuronCache {
   };
 
   int neuron_entry(NeuronId id) const { return id.group * shape_.n_neurons + id.neuron; }
+  Group& group_of(int neuron_entry) {
+    const int group = options_.keeps_last_steps ? neuron_entry / shape_.n_neurons : 0;
+    return groups_[static_cast<size_t>(group)];
+  }
+  double share_of(const Group& group) const;
+  bool is_below_share(const Group& group) const;
+  Group* group_above_share();
+  void end_group();
+  Chain* chain_of(int neuron);
+  void note_use(int neuron);
+  void set_fate(int neuron, Fate fate);
+  void unlink_neuron(int neuron);
+  void link_newest(int neuron, Fate fate);
+  void link_first_to_go(int neuron);
   int cluster_entry(int group, int cluster) const { return group * n_clusters_ + cluster; }
   Frame* frame_of_slot(int64_t slot);
   void push_newest(std::vector<Entry>& entries, Chain* chain, int index);
@@ -162,7 +208,9 @@ class NeuronCache {
   void leave_slot(int entry);
   void drop_neuron(int entry);
   void drop_cluster(int entry);
-  bool evict_neuron();
+  bool evict_neuron(int neuron);
+  bool make_room_for(int neuron, bool may_wait);
+  bool evict_any_neuron();
   bool evict_cluster();
   Held lease_neuron(int entry, Found found);
   Held lease_cluster(int entry, Found found, int64_t slot);
@@ -189,7 +237,10 @@ class NeuronCache {
 
   std::vector<Entry> neurons_;   // (n_groups, n_neurons)
   std::vector<Entry> clusters_;  // (n_groups, n_clusters)
-  Chain neuron_chain_;
+  std::vector<Group> groups_;    // one where last steps are not kept
+  Chain stale_;
+  int group_at_work_ = kNothing;
+  double n_wanted_ = 0.0;  // sums up what groups want
   Chain cluster_chain_;
   std::vector<Frame> frames_;     // has one frame more, for the slots behind the last
   std::vector<int> owners_;       // (n_slots): the neuron in each cold slot

@@ -147,6 +147,7 @@ void NeuronStream::make_cache() {
   weights::NeuronCacheOptions how;
   how.fixed_bytes = model_.bytes() + fixed_bytes(shape, place_bytes_, n_slots) + ahead_bytes();
   how.capacity_bytes = how.fixed_bytes + n_slots * place_bytes_;
+  how.keeps_last_steps = options_.keeps_last_steps;
   // Some places are never pinned: there segments of other neurons take turns.
   const uint64_t n_most_pins = n_slots - std::min(n_slots, least_slots(shape));
   if (options_.heat != nullptr && n_slots < n_all) {
@@ -211,6 +212,7 @@ void NeuronStream::want(int ffn, std::span<const uint32_t> neurons) {
   TROIKA_ASSERT(n_wanted_ < segments_.size() && (n_wanted_ == 0 || ffn == ffn_));
   if (n_wanted_ == 0) {
     n_live_ = 0;
+    cache_->begin_group(ffn);
     if (ahead_ != nullptr) ahead_->keep(ffn, (ffn + 1) % static_cast<int>(forms_.size()));
   }
   ffn_ = ffn;
@@ -236,10 +238,14 @@ void NeuronStream::begin_segments() {
 // Gets places for a segment's neurons. Returns false if all places are in use; then the segment
 // goes on when another one is done.
 bool NeuronStream::acquire_neurons(Segment* segment) {
+  // Segments that have begun hold neurons until they are done.
+  const bool has_others_begun = std::any_of(segments_.data(), segment, [](const Segment& other) {
+    return other.state != State::kNothing && !other.held.empty();
+  });
   while (segment->held.size() < segment->neurons.size()) {
     const size_t index = segment->held.size();
     const uint64_t at = rank(ffn_, segment->neurons[index]);
-    const Held held = cache_->acquire({ffn_, static_cast<int>(at)});
+    const Held held = cache_->acquire({ffn_, static_cast<int>(at)}, has_others_begun);
     if (held.found == NeuronCache::Found::kNoRoom) return false;
     TROIKA_ASSERT(held.is_held());
     segment->held.push_back(held);

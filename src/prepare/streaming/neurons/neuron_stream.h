@@ -45,9 +45,13 @@ struct NeuronStreamOptions {
   // Says which neurons another task computes: nobody asks for these. Null: none. It must outlive
   // the stream.
   const weights::HotNeurons* hot = nullptr;
-  bool keeps_neurons = true;  // if false, each layer reads all it needs
-  bool reads_ahead = false;   // says whether neurons of the next layer are read before it asks
-  int n_threads = 1;          // the threads that make the side file
+  bool keeps_last_steps = true;  // see NeuronCacheOptions::keeps_last_steps
+  bool keeps_neurons = true;     // if false, each layer reads all it needs
+  // Says whether neurons of the next layer are read before it asks: all of them where tokens need
+  // most of a layer, and else the hottest.
+  bool reads_ahead = false;
+  bool reads_hottest_ahead = false;
+  int n_threads = 1;  // the threads that make the side file
   // Bundles that stand no further apart are read together. If it is not given, it is measured at
   // the start.
   std::optional<uint64_t> gap_bytes;

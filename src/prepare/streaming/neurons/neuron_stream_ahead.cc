@@ -37,7 +37,7 @@ uint64_t NeuronStream::n_places_ahead() const {
                              ? static_cast<uint64_t>(options_.hot->n_neurons()) / forms_.size()
                              : 0;
   if (2 * n_live_ >= form.n_neurons() - n_hot) return kSegmentNeurons;
-  if (!knows_heat_) return 0;
+  if (!knows_heat_ || !options_.reads_hottest_ahead) return 0;
   const auto n_segments =
       static_cast<uint64_t>(weights::n_segments(static_cast<int>(form.n_neurons())));
   return (n_live_ + n_hot + n_segments - 1) / n_segments;

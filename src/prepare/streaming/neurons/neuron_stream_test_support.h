@@ -95,7 +95,7 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
         NeuronStream::least_bytes(model.ffns, *model.store) + n_more * (maker.place_bytes() + 8);
     options.may_use_io_uring = GetParam().may_use_io_uring;
     options.pipeline = GetParam().pipeline;
-    options.reads_ahead = GetParam().reads_ahead;
+    options.reads_ahead = options.reads_hottest_ahead = GetParam().reads_ahead;
     options.spoil = spoil;
     options.heat = heat;
     options.pinned_share = pinned_share;
