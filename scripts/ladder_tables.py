@@ -30,13 +30,14 @@ LADDER = {
                      [*NEURONS, "--neurons", "powerinfer-2", "--neuron-predictor", "--neuron-gates", "bundles"], "pipeline"),
     "llmflash": ("`llmflash`", [*NEURONS, "--neurons", "llmflash"], None),
     "blocks": ("blocks take turns, by output", ["--memory", "{}000000"], None),
-    "lru": ("`pipeline`, `--neuron-lru`", [*NEURONS, "--neurons", "pipeline", "--neuron-lru"], None),
-    "ahead": ("`pipeline`, `--neuron-ahead`", [*NEURONS, "--neurons", "pipeline", "--neuron-ahead"], None),
-    "pins": ("`pipeline`, all places pinned", [*NEURONS, "--neuron-pins", "100"], None),
+    "steps": ("no stage: last steps kept", NEURONS, None),
+    "ahead": ("the same, `--neuron-ahead`", [*NEURONS, "--neuron-ahead"], "steps"),
+    "steps-predictor": ("no stage, a predictor, gates in bundles", [*NEURONS, "--neuron-predictor", "--neuron-gates", "bundles"], "powerinfer-2"),
+    "pins": ("no stage, all places pinned", [*NEURONS, "--neuron-pins", "100"], None),
     "predictor": ("a predictor, gates in memory", [*NEURONS, "--neuron-predictor"], None),
 }
 # Which way the planner means, by words of the name that it gives to it.
-FORECASTS = {"gates in bundles": "powerinfer-2", "predictor, gates in memory": "predictor", "100 % pinned": "pins", "last steps kept": "pipeline",
+FORECASTS = {"gates in bundles": "steps-predictor", "predictor, gates in memory": "predictor", "100 % pinned": "pins", "last steps kept": "steps",
              "by-output": "blocks"}
 
 

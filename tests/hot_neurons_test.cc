@@ -123,7 +123,7 @@ TEST_F(HotNeuronTasks, P1AgreesWithTheReferenceInFloat) {
 
 // What stands behind a block differs between architectures: norms, sums, both.
 TEST_F(HotNeuronTasks, P1EveryBlockWithAGateCanHaveThem) {
-  for (const char* const architecture : {"gemma2", "qwen2", "phi3", "bamboo"}) {
+  for (const char* const architecture : {"gemma2", "qwen2", "phi3", "qwen2moe", "bamboo"}) {
     write(hot_model(architecture, test_support::kF32));
     Options every = float_options(30);
     every.ffn.form = FfnForm::kEveryNeuron;
@@ -199,8 +199,9 @@ TEST_F(HotNeuronTasks, P1P10MemoryChangesNoBit) {
   model.ffn_width = 2048;
   model.n_layers = 5;
   write(model);
-  for (const bool has_lane_of_its_own : {false, true}) {
-    const Options whole = has_lane_of_its_own ? on_two_lanes(options(20)) : options(20);
+  for (const int n_threads : {1, 3}) {
+    Options whole = options(20);
+    whole.lanes.n_threads = n_threads;
     Engine engine(whole);
     Session session(engine);
     const AllLogits wanted = engine_logits(session, tokens_);
@@ -261,6 +262,8 @@ TEST_F(HotNeuronTasks, P1AFileOfAPlanNamesThem) {
              plan::to_json({prepare::plan_identity(engine.file()), engine.plan(), std::nullopt}));
   EXPECT_EQ(Engine(by_file).plan().ffn, engine.plan().ffn);
   EXPECT_EQ(logits(by_file), logits(chosen));
+  by_file.ffn.hot_percent = 60;
+  EXPECT_EQ(Engine(by_file).plan().ffn.hot.percent, 60);
   by_file.ffn.hot_percent = 0;
   EXPECT_EQ(Engine(by_file).weights().hot(), nullptr);
   by_file.ffn.hot_percent.reset();

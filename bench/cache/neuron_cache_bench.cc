@@ -2,7 +2,8 @@
 // steps are kept, with the shapes of a model of 7B and the law of planted models: no weights, no
 // reads, no time.
 //
-//     troika_neuron_cache_bench [PLACES [AT_ONCE]]     (71000 places, 12 segments under way at once)
+//     troika_neuron_cache_bench [PLACES [AT_ONCE]]     (71000 places, 12 segments under way at
+//     once)
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -60,7 +61,8 @@ class Tokens {
       for (int place = 0; place < weights::kSegmentNeurons; ++place) {
         // The hottest stand first in each segment.
         const auto rank = static_cast<size_t>(place * kSegments + segment);
-        auto is_live = is_live_.begin() + ptrdiff_t{layer} * kNeurons + static_cast<ptrdiff_t>(rank);
+        auto is_live =
+            is_live_.begin() + ptrdiff_t{layer} * kNeurons + static_cast<ptrdiff_t>(rank);
         if (token == 0 || draw() >= overlap_) *is_live = draw() < shares_[rank];
         if (*is_live) held.push_back(acquire({layer, segment * weights::kSegmentNeurons + place}));
       }
@@ -100,6 +102,7 @@ Outcome outcome_of(uint64_t n_places, bool keeps_last_steps, double live_share, 
   weights::NeuronCacheOptions options;
   options.capacity_bytes = n_places;
   options.keeps_last_steps = keeps_last_steps;
+  options.n_under_way = 256;
   NeuronCache cache({kLayers, kNeurons, weights::kSegmentNeurons, 1}, options);
   return Tokens(live_share, overlap, &cache, n_at_once).run();
 }
@@ -110,8 +113,9 @@ Outcome outcome_of(uint64_t n_places, bool keeps_last_steps, double live_share, 
 int main(int argc, char** argv) {
   const uint64_t n_places = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 71000;
   const size_t n_at_once = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 12;
-  fmt::print("| neurons that a token needs | overlap | LRU | last steps kept |\n"
-             "|---:|---:|---:|---:|\n");
+  fmt::print(
+      "| neurons that a token needs | overlap | LRU | last steps kept |\n"
+      "|---:|---:|---:|---:|\n");
   for (const double live_share : {0.10, 0.14, 0.155, 0.17, 0.22, 0.35}) {
     for (const double overlap : {0.9, 0.5, 0.0}) {
       const auto lru = troika::outcome_of(n_places, false, live_share, overlap, n_at_once);

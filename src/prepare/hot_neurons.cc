@@ -11,6 +11,7 @@
 #include "base/bytes_text.h"
 #include "base/error.h"
 #include "prepare/side_files.h"
+#include "prepare/streaming/neurons/bundle_maker.h"
 #include "prepare/weight_strips.h"
 #include "weights/neurons/hot_neurons.h"
 
@@ -45,21 +46,20 @@ void check_sizes(std::span<const std::vector<uint32_t>> lists) {
 }  // namespace
 
 std::optional<plan::FfnHot> asked_hot(const Options& options, const HotModel& model,
-                                      std::span<const float> thresholds) {
+                                      const plan::FfnPlan& begun) {
   if (!options.ffn.hot_percent || !is_here(options)) return {};
   if (*options.ffn.hot_percent == 0) return plan::FfnHot();
-  const plan::FfnForm form = options.ffn.form.value_or(
-      options.plan.base ? options.plan.base->ffn.form : plan::FfnForm::kByOutput);
-  if (form == plan::FfnForm::kByOutput) return {};  // whoever makes the plan refuses it
+  if (options.ffn.form.value_or(begun.form) == plan::FfnForm::kByOutput) return {};  // is refused
   const std::vector<model::GatedFfn> ffns = model::gated_ffns(model.blueprint);
   if (ffns.empty()) return {};
-  const auto lists = lists_of(model, ffns, *options.ffn.hot_percent, thresholds);
+  const auto lists = lists_of(model, ffns, *options.ffn.hot_percent, begun.thresholds);
   check_sizes(lists);
   return plan::FfnHot{*options.ffn.hot_percent, 0, weights::key_of(lists)};
 }
 
 std::string place_hot(const HotModel& model, const kernels::Table& kernels, const plan::Plan& plan,
-                      std::span<const model::GatedFfn> ffns, weights::Store* weights) {
+                      std::span<const model::GatedFfn> ffns, bool is_mapped,
+                      weights::Store* weights) {
   const auto lists = lists_of(model, ffns, plan.ffn.hot.percent, plan.ffn.thresholds);
   check_sizes(lists);
   if (weights::key_of(lists) != plan.ffn.hot.key) {
@@ -70,6 +70,11 @@ std::string place_hot(const HotModel& model, const kernels::Table& kernels, cons
   const int n_threads = plan.n_threads();
   auto hot =
       std::make_unique<weights::HotNeurons>(model.blueprint, ffns, lists, model.weights, n_threads);
+  for (const model::GatedFfn& ffn : ffns) {
+    if (!is_mapped) break;
+    for (const model::WeightId id : {ffn.gate, ffn.up, ffn.down})
+      forget_pages(model.weights.matrix(id));
+  }
   const bool is_on_cores = !plan.lanes[static_cast<size_t>(plan.ffn.hot.lane)].is_device();
   if (is_on_cores && reads_strips(plan)) {
     hot->weights().place_in_strips(strip_matrices(hot->blueprint(), kernels, hot->weights()),

@@ -22,15 +22,17 @@ struct HotModel {
   const weights::Store& weights;
 };
 
-// Returns what is known of the hot neurons that are asked for, for a plan with these thresholds, on
-// a lane that is not chosen yet; none: no plan that is made can have any. Throws UsageError where
-// nobody has counted which neurons are hot.
+// Returns what is known of the hot neurons that are asked for, for a plan that begins with such
+// blocks, on a lane that is not chosen yet; none: no plan that is made can have any. Throws
+// UsageError where nobody has counted which neurons are hot.
 std::optional<plan::FfnHot> asked_hot(const Options& options, const HotModel& model,
-                                      std::span<const float> thresholds);
+                                      const plan::FfnPlan& begun);
 
-// Makes the plan's hot neurons from the store's matrices, and gives them to the store. Returns a
-// note. Throws Error where others are hot by now than those that the plan was made for.
+// Makes the plan's hot neurons from the store's matrices, and gives them to the store. Where these
+// lie in the map of a file, forgets the pages that were read. Returns a note. Throws Error where
+// others are hot by now than those that the plan was made for.
 std::string place_hot(const HotModel& model, const kernels::Table& kernels, const plan::Plan& plan,
-                      std::span<const model::GatedFfn> ffns, weights::Store* weights);
+                      std::span<const model::GatedFfn> ffns, bool is_mapped,
+                      weights::Store* weights);
 
 }  // namespace troika::prepare

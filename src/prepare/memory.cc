@@ -150,22 +150,11 @@ size_t kept_weight_bytes(const Options& options, const model::Blueprint& bluepri
   return std::min({all, parts.whole_bytes(), std::max(left, least_turns(parts).bytes())});
 }
 
-// Says whether one lane of cores computes all that reads weights which take turns.
-bool has_one_reader(const plan::Plan& plan) {
-  if (plan.lanes.front().is_device()) return false;
-  if (plan.lanes.size() == 1) return true;
-  const bool has_hot_lane = plan.lanes.size() == 2 && plan.ffn.hot.is_there() &&
-                            plan.ffn.hot.lane == 1 && plan.attention.head_lanes.empty();
-  return has_hot_lane && plan.cuts.empty() && plan.lengths.empty() &&
-         std::all_of(plan.placements.begin(), plan.placements.end(),
-                     [](const plan::Placement& rule) { return rule.lane == 0; });
-}
-
 }  // namespace
 
 bool may_stream(const Options& options, const plan::Plan& plan) {
   return is_here(options) && options.memory.load == Load::kAuto && !options.memory.layouts &&
-         has_one_reader(plan) &&
+         plan.lanes.size() == 1 && !plan.lanes.front().is_device() &&
          (!has_int8_prompts(plan) || (plan.packed_bytes == 0 && !needs_copies(options, plan)));
 }
 

@@ -85,11 +85,6 @@ void check_ffn(const Options& options) {
         fmt::format("‹neuron-hot› {} makes no sense; it is a percentage of the neurons, up to {}.",
                     hot, plan::kMostHotPercent));
   }
-  if (options.ffn.hot_lane && hot == 0 && options.plan.file.empty()) {
-    throw UsageError(
-        "‹neuron-hot-lane› says which lane computes hot neurons, and there are none. Use "
-        "‹neuron-hot› too, or leave it out.");
-  }
   if (!options.ffn.form || *options.ffn.form == plan::FfnForm::kByOutput) return;
   const char* const name = plan::ffn_form_name(*options.ffn.form);
   if (!is_here(options)) {
@@ -209,6 +204,7 @@ void take_neuron_stage(Options* options) {
         plan::neuron_system_name(stage), predicts_too_much ? "predictor" : "pins",
         predicts_too_much ? "‹neuron-predictor›" : "‹neuron-pins›"));
   }
+  ffn.keeps_last_steps = false;  // these are systems of the paper, which go by who was used last
   switch (stage) {
     case plan::NeuronSystem::kFlash:
       if (ffn.form == plan::FfnForm::kByOutput) return;

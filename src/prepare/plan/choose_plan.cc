@@ -54,16 +54,16 @@ plan::Plan plan_of_file(const Options& options, const OpenedModel& model, std::s
   plan::PlanFile saved = load_plan(options.plan.file, plan_identity(model.file));
   *note = note_of_content(options, saved.tuned, model.file);
   plan::Plan plan = std::move(saved.plan);
+  if (options.plan.is_read_as_steps) put_on_one_lane(&plan);
   Options all = options;
   all.ffn.predictor = asked_predictor(options, model.file, plan.ffn.thresholds);
-  all.ffn.hot = asked_hot(options, hot_model(model), plan.ffn.thresholds);
+  all.ffn.hot = asked_hot(options, hot_model(model), plan.ffn);
   apply_chunk_options(all, &plan);
   if (options.plan.is_read_as_steps) {
     plan.prefill = plan::Prefill::kSame;
     plan.prefill_reason = "a text is read as steps are computed";
     plan.attention = {};
     plan.context = std::max(plan.context, options.memory.context);
-    put_on_one_lane(&plan);
   }
   plan::check_attention(plan);  // cuts were added
   plan::check_head_shares(plan.attention, model.blueprint.n_layers, model.blueprint.n_heads);
@@ -85,10 +85,9 @@ ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
     const plan::Plan* const begun = options.plan.exact  ? &*options.plan.exact
                                     : options.plan.base ? &*options.plan.base
                                                         : nullptr;
-    const auto thresholds =
-        begun != nullptr ? std::span<const float>(begun->ffn.thresholds) : std::span<const float>();
-    all.ffn.predictor = asked_predictor(options, model.file, thresholds);
-    all.ffn.hot = asked_hot(options, hot_model(model), thresholds);
+    const plan::FfnPlan ffn = begun != nullptr ? begun->ffn : plan::FfnPlan();
+    all.ffn.predictor = asked_predictor(options, model.file, ffn.thresholds);
+    all.ffn.hot = asked_hot(options, hot_model(model), ffn);
   }
   ChosenPlan chosen;
   chosen.plan = plan_here(all, model, &chosen.note);

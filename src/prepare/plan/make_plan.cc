@@ -267,6 +267,11 @@ void choose_hot(const FfnChoice& ffn, plan::Plan* plan) {
   const int planned = ffn.hot ? static_cast<int>(plan->lanes.size()) - 1 : hot.lane;
   hot = ffn.hot.value_or(hot);
   if (hot.is_there()) hot.lane = ffn.hot_lane.value_or(planned);
+  if (ffn.hot_lane && !hot.is_there()) {
+    throw UsageError(
+        "‹neuron-hot-lane› says which lane computes hot neurons, and there are none. Use "
+        "‹neuron-hot› too, or leave it out.");
+  }
 }
 
 void choose_ffn(const FfnChoice& ffn, plan::Plan* plan) {

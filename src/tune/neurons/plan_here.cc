@@ -33,6 +33,12 @@ void check_request(const prepare::Options& options) {
         "‹choose-neurons› plans by-output or by-neuron; ‹ffn› every-neuron reads all there is. "
         "Leave one of them out.");
   }
+  if (options.ffn.hot_percent.value_or(0) > 0) {
+    throw UsageError(
+        "‹choose-neurons› does not reckon with neurons that are computed apart (‹neuron-hot›). "
+        "Leave "
+        "one of them out.");
+  }
   if (options.lanes.cores.size() > 1) {
     throw UsageError("‹choose-neurons› is for one lane of cores, and ‹lanes› names several.");
   }

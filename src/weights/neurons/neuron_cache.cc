@@ -73,6 +73,7 @@ void NeuronCache::note_bytes() {
 void NeuronCache::reset_counters() {
   hot_counters_ = {};
   cold_counters_ = {};
+  for (Group& group : groups_) group.n_asked = 0;
   most_resident_bytes_ = resident_bytes();
 }
 
@@ -134,7 +135,6 @@ void NeuronCache::set_fate(int neuron, Fate fate) {
 
 void NeuronCache::note_use(int neuron) {
   Group& group = group_of(neuron);
-  ++group.n_asked;
   neurons_[static_cast<size_t>(neuron)].is_of_step = group.is_of_step;
   set_fate(neuron, Fate::kKept);
 }
@@ -156,8 +156,9 @@ void NeuronCache::link_first_to_go(int neuron) {
 
 double NeuronCache::share_of(const Group& group) const {
   const auto n_slots = static_cast<double>(n_slots_ - n_hot_slots());
-  return n_wanted_ > 0.0 ? n_slots * group.wanted / n_wanted_
-                         : n_slots / static_cast<double>(groups_.size());
+  // Before all groups have been asked for something, they have equal shares.
+  return n_known_groups_ == groups_.size() ? n_slots * group.wanted / n_wanted_
+                                           : n_slots / static_cast<double>(groups_.size());
 }
 
 // Shares move a little with every step, and following that would cost other groups what they need.
@@ -204,6 +205,7 @@ void NeuronCache::begin_group(int index) {
   Group& group = groups_[static_cast<size_t>(index)];
   const auto n_asked = static_cast<double>(std::exchange(group.n_asked, 0));
   const double change = (group.wanted > 0.0 ? kOfLast : 1.0) * (n_asked - group.wanted);
+  if (group.wanted == 0.0 && n_asked > 0.0) ++n_known_groups_;
   group.wanted += change;
   n_wanted_ += change;
   group.is_of_step = !group.is_of_step;
@@ -262,7 +264,9 @@ bool NeuronCache::make_room_for(int neuron, bool may_wait) {
   if (!options_.keeps_last_steps) return evict_neuron(own.kept.oldest);
   if (evict_neuron(stale_.oldest)) return true;
   if (is_below_share(own)) return evict_any_neuron();
-  const bool has_all = static_cast<double>(own.n_passing) >= kPassing * share_of(own);
+  const double n_most =
+      std::max(kPassing * share_of(own), static_cast<double>(options_.n_under_way));
+  const bool has_all = static_cast<double>(own.n_passing) >= n_most;
   if (own.passing.oldest == kNothing && has_all && may_wait) return false;
   const bool has_room =
       evict_neuron(own.passing.oldest) || evict_neuron(own.kept.oldest) || evict_any_neuron();
@@ -292,6 +296,7 @@ NeuronCache::Held NeuronCache::lease_neuron(int index, Found found) {
   Entry& entry = neurons_[static_cast<size_t>(index)];
   TROIKA_ASSERT(entry.n_leases < std::numeric_limits<uint16_t>::max());
   if (entry.n_leases++ == 0) ++frame_of_slot(entry.place)->n_leased;
+  ++group_of(index).n_asked;
   return {found, Region::kCold, entry.place, index};
 }
 
@@ -402,7 +407,9 @@ void NeuronCache::give_back_neuron(int index, bool makes_room_first) {
   TROIKA_ASSERT(entry.state != State::kReading);
   if (entry.state == State::kFailed || is_covered(index)) {
     drop_neuron(index);
-  } else if (!entry.is_pinned) {
+  } else if (entry.is_pinned) {
+    set_fate(index, Fate::kKept);  // it makes room for nobody
+  } else {
     makes_room_first ? link_first_to_go(index) : link_newest(index, entry.fate);
   }
 }

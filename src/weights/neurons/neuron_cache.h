@@ -49,6 +49,9 @@ struct NeuronCacheOptions {
   // Says that what the last step of each group used stays; else whoever was used longest ago makes
   // room, of all groups.
   bool keeps_last_steps = false;
+  // Counts neurons of a group that may always be under way, as the disk reads many at a time: only
+  // beyond them does whoever may wait get no room.
+  int64_t n_under_way = 0;
 };
 
 class NeuronCache {
@@ -137,6 +140,7 @@ class NeuronCache {
   const Counters& counters(Region region) const {
     return region == Region::kHot ? hot_counters_ : cold_counters_;
   }
+  // Also forgets how many neurons groups were asked for since they began.
   void reset_counters();
 
  private:
@@ -240,7 +244,8 @@ class NeuronCache {
   std::vector<Group> groups_;    // one where last steps are not kept
   Chain stale_;
   int group_at_work_ = kNothing;
-  double n_wanted_ = 0.0;  // sums up what groups want
+  size_t n_known_groups_ = 0;  // counts groups that were asked for something
+  double n_wanted_ = 0.0;      // sums up what groups want
   Chain cluster_chain_;
   std::vector<Frame> frames_;     // has one frame more, for the slots behind the last
   std::vector<int> owners_;       // (n_slots): the neuron in each cold slot

@@ -9,11 +9,8 @@
 #include "base/hash.h"
 
 namespace troika::prepare {
-namespace {
-
 using weights::Matrix;
 
-// Tells the system that the matrix's pages in the map of the file are not needed any more.
 void forget_pages(const Matrix& matrix) {
   const auto begin = reinterpret_cast<uintptr_t>(matrix.data);
   const uintptr_t end = begin + matrix.bytes();
@@ -23,8 +20,6 @@ void forget_pages(const Matrix& matrix) {
   (void)::madvise(reinterpret_cast<void*>(first * weights::kBundlePage),
                   (last - first) * weights::kBundlePage, MADV_PAGEOUT);
 }
-
-}  // namespace
 
 BundleMaker::BundleMaker(std::span<const model::GatedFfn> ffns, const weights::Store& weights,
                          int n_threads, const weights::NeuronHeat* heat)

@@ -14,6 +14,9 @@
 
 namespace troika::prepare {
 
+// Tells the system that the matrix's pages in the map of the file are not needed any more.
+void forget_pages(const weights::Matrix& matrix);
+
 class BundleMaker : public weights::BundleSource {
  public:
   // The store must outlive this. REQUIRES: there are FFNs, and the store's matrices lie in memory

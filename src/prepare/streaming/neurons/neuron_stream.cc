@@ -148,6 +148,7 @@ void NeuronStream::make_cache() {
   how.fixed_bytes = model_.bytes() + fixed_bytes(shape, place_bytes_, n_slots) + ahead_bytes();
   how.capacity_bytes = how.fixed_bytes + n_slots * place_bytes_;
   how.keeps_last_steps = options_.keeps_last_steps;
+  how.n_under_way = 2 * kDepth;
   // Some places are never pinned: there segments of other neurons take turns.
   const uint64_t n_most_pins = n_slots - std::min(n_slots, least_slots(shape));
   if (options_.heat != nullptr && n_slots < n_all) {
@@ -202,6 +203,7 @@ size_t NeuronStream::bytes() const { return cache_->capacity_bytes(); }
 void NeuronStream::begin_step(int n_tokens) {
   const std::lock_guard<std::mutex> lock(mutex_);
   TROIKA_ASSERT(n_wanted_ == 0);
+  is_step_begun_ = true;
   if (n_tokens == n_step_tokens_) return;
   n_step_tokens_ = n_tokens;
   cache_->set_batch(n_tokens);  // moves nothing, as there is no hot region
@@ -212,7 +214,8 @@ void NeuronStream::want(int ffn, std::span<const uint32_t> neurons) {
   TROIKA_ASSERT(n_wanted_ < segments_.size() && (n_wanted_ == 0 || ffn == ffn_));
   if (n_wanted_ == 0) {
     n_live_ = 0;
-    cache_->begin_group(ffn);
+    // More tokens than go together are one step of the layer all the same.
+    if (std::exchange(is_step_begun_, false) || ffn != ffn_) cache_->begin_group(ffn);
     if (ahead_ != nullptr) ahead_->keep(ffn, (ffn + 1) % static_cast<int>(forms_.size()));
   }
   ffn_ = ffn;
@@ -238,14 +241,15 @@ void NeuronStream::begin_segments() {
 // Gets places for a segment's neurons. Returns false if all places are in use; then the segment
 // goes on when another one is done.
 bool NeuronStream::acquire_neurons(Segment* segment) {
-  // Segments that have begun hold neurons until they are done.
-  const bool has_others_begun = std::any_of(segments_.data(), segment, [](const Segment& other) {
-    return other.state != State::kNothing && !other.held.empty();
-  });
+  // Segments that have begun hold neurons until they are done. By matrices all are to begin first.
+  const bool may_wait = options_.pipeline == ReadPipeline::kCluster &&
+                        std::any_of(segments_.data(), segment, [](const Segment& other) {
+                          return other.state != State::kNothing && !other.held.empty();
+                        });
   while (segment->held.size() < segment->neurons.size()) {
     const size_t index = segment->held.size();
     const uint64_t at = rank(ffn_, segment->neurons[index]);
-    const Held held = cache_->acquire({ffn_, static_cast<int>(at)}, has_others_begun);
+    const Held held = cache_->acquire({ffn_, static_cast<int>(at)}, may_wait);
     if (held.found == NeuronCache::Found::kNoRoom) return false;
     TROIKA_ASSERT(held.is_held());
     segment->held.push_back(held);

@@ -204,6 +204,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   int ffn_ = 0;                         // the FFN at work
+  bool is_step_begun_ = true;           // says that the next FFN to be asked for is of a new step
   int n_step_tokens_ = 1;               // counts those that the cache's shares are for
   std::unique_ptr<NeuronAhead> ahead_;  // null: nothing is read ahead
   bool knows_heat_ = false;             // says that the first places of segments are the hottest
