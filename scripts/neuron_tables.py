@@ -140,7 +140,8 @@ def main():
                 rows.append([WAYS[way][0], f"{share:g} %", f"{megabytes} MB", *cells])
     text = table(["way", "of the FFN", "all memory", *[f"overlap {overlap}" for overlap in models]], rows)
     PAGE.write_text(replace(PAGE.read_text("utf-8"), "neuron budgets here", text), "utf-8")
-    PICTURE.write_text(picture(results, budgets, list(models), ways, options.machine), "utf-8")
+    # The picture shows the table, as rounded there.
+    PICTURE.write_text(picture(*on_page(PAGE.read_text("utf-8")), options.machine), "utf-8")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@
 #include "base/system.h"
 #include "base/trace.h"
 #include "lanes/opencl/test_support.h"
+#include "model/architecture.h"
 #include "model/gated_ffns.h"
 #include "plan/plan_json.h"
 #include "prepare/plan/saved_plan.h"
@@ -64,15 +65,18 @@ class HotNeuronTasks : public testing::Test {
     path_ = folder_.file("tiny.gguf");
     write_tiny_model(model_, path_);
     tokens_ = test_support::random_tokens(model_, kTextTokens);
-    weights::NeuronHeat heat(model_.n_layers, model_.ffn_width);
-    for (uint64_t layer = 0; layer < model_.n_layers; ++layer) {
+    const gguf::File file = gguf::File::open(path_);
+    const model::Blueprint blueprint = model::read(file);
+    const std::vector<model::GatedFfn> ffns = model::gated_ffns(blueprint);
+    const auto up = static_cast<size_t>(ffns.front().up);
+    weights::NeuronHeat heat(ffns.size(), static_cast<uint64_t>(blueprint.weights[up].n_rows));
+    for (uint64_t layer = 0; layer < ffns.size(); ++layer) {
       uint64_t n = layer << 32;
       for (uint32_t& count : heat.counts(layer)) {
         count = static_cast<uint32_t>(random_bits(seed, n++) % 1000);
       }
     }
     heat.set_tokens(1000);
-    const gguf::File file = gguf::File::open(path_);
     write_heat(prepare::neuron_file_path("heat", file), weights::content_key(file), heat);
   }
 

@@ -264,9 +264,9 @@ bool NeuronCache::make_room_for(int neuron, bool may_wait) {
   if (!options_.keeps_last_steps) return evict_neuron(own.kept.oldest);
   if (evict_neuron(stale_.oldest)) return true;
   if (is_below_share(own)) return evict_any_neuron();
-  const double n_most =
-      std::max(kPassing * share_of(own), static_cast<double>(options_.n_under_way));
-  const bool has_all = static_cast<double>(own.n_passing) >= n_most;
+  const double share = share_of(own), n_under_way = static_cast<double>(options_.n_under_way);
+  const bool has_all = share >= n_under_way && static_cast<double>(own.n_passing) >=
+                                                   std::max(kPassing * share, n_under_way);
   if (own.passing.oldest == kNothing && has_all && may_wait) return false;
   const bool has_room =
       evict_neuron(own.passing.oldest) || evict_neuron(own.kept.oldest) || evict_any_neuron();

@@ -50,7 +50,7 @@ struct NeuronCacheOptions {
   // room, of all groups.
   bool keeps_last_steps = false;
   // Counts neurons of a group that may always be under way, as the disk reads many at a time: only
-  // beyond them does whoever may wait get no room.
+  // beyond them does whoever may wait get no room, and never where shares have fewer places.
   int64_t n_under_way = 0;
 };
 
