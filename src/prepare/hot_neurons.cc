@@ -18,7 +18,7 @@
 namespace troika::prepare {
 namespace {
 
-std::vector<std::vector<uint32_t>> lists_of(const HotModel& model,
+std::vector<std::vector<uint32_t>> lists_of(const OpenedModel& model,
                                             std::span<const model::GatedFfn> ffns, int percent,
                                             std::span<const float> thresholds) {
   std::string problem;
@@ -45,7 +45,7 @@ void check_sizes(std::span<const std::vector<uint32_t>> lists) {
 
 }  // namespace
 
-std::optional<plan::FfnHot> asked_hot(const Options& options, const HotModel& model,
+std::optional<plan::FfnHot> asked_hot(const Options& options, const OpenedModel& model,
                                       const plan::FfnPlan& begun) {
   if (!options.ffn.hot_percent || !is_here(options)) return {};
   if (*options.ffn.hot_percent == 0) return plan::FfnHot();
@@ -57,10 +57,10 @@ std::optional<plan::FfnHot> asked_hot(const Options& options, const HotModel& mo
   return plan::FfnHot{*options.ffn.hot_percent, 0, weights::key_of(lists)};
 }
 
-std::string place_hot(const HotModel& model, const kernels::Table& kernels, const plan::Plan& plan,
-                      std::span<const model::GatedFfn> ffns, bool is_mapped,
-                      weights::Store* weights) {
-  const auto lists = lists_of(model, ffns, plan.ffn.hot.percent, plan.ffn.thresholds);
+std::string place_hot(const kernels::Table& kernels, const plan::Plan& plan,
+                      std::span<const model::GatedFfn> ffns, bool is_mapped, OpenedModel* model) {
+  weights::Store& weights = model->weights;
+  const auto lists = lists_of(*model, ffns, plan.ffn.hot.percent, plan.ffn.thresholds);
   check_sizes(lists);
   if (weights::key_of(lists) != plan.ffn.hot.key) {
     throw Error(
@@ -69,11 +69,12 @@ std::string place_hot(const HotModel& model, const kernels::Table& kernels, cons
   }
   const int n_threads = plan.n_threads();
   auto hot =
-      std::make_unique<weights::HotNeurons>(model.blueprint, ffns, lists, model.weights, n_threads);
-  for (const model::GatedFfn& ffn : ffns) {
-    if (!is_mapped) break;
-    for (const model::WeightId id : {ffn.gate, ffn.up, ffn.down})
-      forget_pages(model.weights.matrix(id));
+      std::make_unique<weights::HotNeurons>(model->blueprint, ffns, lists, weights, n_threads);
+  if (is_mapped) {
+    for (const model::GatedFfn& ffn : ffns) {
+      for (const model::WeightId id : {ffn.gate, ffn.up, ffn.down})
+        forget_pages(weights.matrix(id));
+    }
   }
   const bool is_on_cores = !plan.lanes[static_cast<size_t>(plan.ffn.hot.lane)].is_device();
   if (is_on_cores && reads_strips(plan)) {
@@ -82,7 +83,7 @@ std::string place_hot(const HotModel& model, const kernels::Table& kernels, cons
   }
   std::string note = fmt::format("{} hot neurons are computed densely on lane {} ({} of them)",
                                  hot->n_neurons(), plan.ffn.hot.lane, bytes_text(hot->bytes()));
-  weights->set_hot(std::move(hot));
+  weights.set_hot(std::move(hot));
   return note;
 }
 

@@ -6,33 +6,24 @@
 #include <span>
 #include <string>
 
-#include "gguf/file.h"
 #include "kernels/kernels.h"
 #include "model/gated_ffns.h"
 #include "plan/plan.h"
+#include "prepare/open_model.h"
 #include "prepare/options.h"
-#include "weights/store.h"
 
 namespace troika::prepare {
-
-// A model that is open.
-struct HotModel {
-  const gguf::File& file;
-  const model::Blueprint& blueprint;
-  const weights::Store& weights;
-};
 
 // Returns what is known of the hot neurons that are asked for, for a plan that begins with such
 // blocks, on a lane that is not chosen yet; none: no plan that is made can have any. Throws
 // UsageError where nobody has counted which neurons are hot.
-std::optional<plan::FfnHot> asked_hot(const Options& options, const HotModel& model,
+std::optional<plan::FfnHot> asked_hot(const Options& options, const OpenedModel& model,
                                       const plan::FfnPlan& begun);
 
 // Makes the plan's hot neurons from the store's matrices, and gives them to the store. Where these
-// lie in the map of a file, forgets the pages that were read. Returns a note. Throws Error where
+// lie in the map of the file, forgets the pages that were read. Returns a note. Throws Error where
 // others are hot by now than those that the plan was made for.
-std::string place_hot(const HotModel& model, const kernels::Table& kernels, const plan::Plan& plan,
-                      std::span<const model::GatedFfn> ffns, bool is_mapped,
-                      weights::Store* weights);
+std::string place_hot(const kernels::Table& kernels, const plan::Plan& plan,
+                      std::span<const model::GatedFfn> ffns, bool is_mapped, OpenedModel* model);
 
 }  // namespace troika::prepare

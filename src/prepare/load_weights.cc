@@ -115,8 +115,7 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   std::unique_ptr<weights::NeuronPredictor> predictor =
       is_on_host ? load_predictor(options, *plan, file, ffns, weights) : nullptr;
   if (is_on_host && plan->ffn.hot.is_there()) {
-    loaded.add_note(
-        place_hot({file, blueprint, weights}, kernels, *plan, ffns, is_streamed, &weights));
+    loaded.add_note(place_hot(kernels, *plan, ffns, is_streamed, model));
   }
   if (is_streamed) {
     stream_weights({options, kernels, ledger, *plan, *model}, ffns, std::move(predictor), &loaded);

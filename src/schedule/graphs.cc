@@ -306,8 +306,7 @@ class ListMaker {
         plan_.lanes[static_cast<size_t>(lane)].is_device()) {
       throw Error(
           fmt::format("'{}' is computed by neuron, on one lane of cores, beside its hot neurons. "
-                      "Leave out what "
-                      "divides it or places it elsewhere, or ‹neuron-hot›.",
+                      "Leave out what divides it or places it elsewhere, or ‹neuron-hot›.",
                       subgraph.name));
     }
     return pieces;

@@ -14,13 +14,24 @@
 namespace troika::cli {
 namespace {
 
-constexpr const char* kOfReading[] = {
-    "--prefill",         "--attention",         "--attention-share",
-    "--attention-from",  "--attention-above",   "--attention-lanes",
-    "--attention-heads", "--attention-buckets", "--chunk",
-    "--order",           "--in-flight",         "--cut",
-    "--length",          "--context",           "--ffn",
-    "--neuron-predictor"};
+constexpr const char* kOfReading[] = {"--prefill",
+                                      "--attention",
+                                      "--attention-share",
+                                      "--attention-from",
+                                      "--attention-above",
+                                      "--attention-lanes",
+                                      "--attention-heads",
+                                      "--attention-buckets",
+                                      "--chunk",
+                                      "--order",
+                                      "--in-flight",
+                                      "--cut",
+                                      "--length",
+                                      "--context",
+                                      "--ffn",
+                                      "--neuron-predictor",
+                                      "--neuron-hot",
+                                      "--neuron-hot-lane"};
 
 std::string why_reading_sets(std::string_view name) {
   if (name == "--context") {
@@ -29,7 +40,7 @@ std::string why_reading_sets(std::string_view name) {
   if (name == "--cut" || name == "--length") {
     return "the text is read on one lane, which sees its tokens in their order";
   }
-  if (name == "--ffn" || name == "--neuron-predictor") {
+  if (name == "--ffn" || name.starts_with("--neuron-")) {
     return "this command says itself which neurons are computed";
   }
   return "the text is read as steps are computed, each token by itself";

@@ -46,10 +46,6 @@ std::string note_of_content(const Options& options, const std::optional<plan::Tu
       options.plan.file);
 }
 
-HotModel hot_model(const OpenedModel& model) {
-  return {model.file, model.blueprint, model.weights};
-}
-
 plan::Plan plan_of_file(const Options& options, const OpenedModel& model, std::string* note) {
   plan::PlanFile saved = load_plan(options.plan.file, plan_identity(model.file));
   *note = note_of_content(options, saved.tuned, model.file);
@@ -57,7 +53,7 @@ plan::Plan plan_of_file(const Options& options, const OpenedModel& model, std::s
   if (options.plan.is_read_as_steps) put_on_one_lane(&plan);
   Options all = options;
   all.ffn.predictor = asked_predictor(options, model.file, plan.ffn.thresholds);
-  all.ffn.hot = asked_hot(options, hot_model(model), plan.ffn);
+  all.ffn.hot = asked_hot(options, model, plan.ffn);
   apply_chunk_options(all, &plan);
   if (options.plan.is_read_as_steps) {
     plan.prefill = plan::Prefill::kSame;
@@ -87,7 +83,7 @@ ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
                                                         : nullptr;
     const plan::FfnPlan ffn = begun != nullptr ? begun->ffn : plan::FfnPlan();
     all.ffn.predictor = asked_predictor(options, model.file, ffn.thresholds);
-    all.ffn.hot = asked_hot(options, hot_model(model), ffn);
+    all.ffn.hot = asked_hot(options, model, ffn);
   }
   ChosenPlan chosen;
   chosen.plan = plan_here(all, model, &chosen.note);
