@@ -61,8 +61,14 @@ struct Pieces {
   }
 };
 
-bool ends_with(const std::string& name, const char* part) {
-  return name.ends_with(std::string(".") + part + ".weight");
+// Says whether a tensor is this one of a block, or of the experts of one.
+bool is_part(const std::string& name, const std::string& part) {
+  return name.ends_with("." + part + ".weight") || name.ends_with("." + part + "_exps.weight");
+}
+
+// Returns how many rows there are, those of all experts together.
+uint64_t n_rows_of(const KnownTensor& tensor) {
+  return tensor.shape[1] * (tensor.shape.size() > 2 ? tensor.shape[2] : 1);
 }
 
 void check_type(Type type, const KnownTensor& tensor) {
@@ -105,13 +111,14 @@ SparsityPlanter::SparsityPlanter(const SparsityLaw& law, const model::KnownModel
     throw UsageError(fmt::format(
         "‹overlap› {:g} makes no sense; it is a correlation, 0 to less than 1.", law.overlap));
   }
-  if ((model.activation != "relu" && !is_double_) || model.n_experts > 0 || model.tied_embeddings ||
+  if ((model.activation != "relu" && !is_double_) || model.tied_embeddings ||
       model.width % kBlock != 0 || model.ffn_width % kBlock != 0) {
     throw UsageError(
-        fmt::format("Sparsity can be planted in models without experts, with ReLU and a head of "
-                    "their own, such as bamboo-7b and tiny-bamboo; {} is none.",
+        fmt::format("Sparsity can be planted in models with ReLU and a head of their own, such as "
+                    "bamboo-7b, turbosparse-mixtral-47b and tiny-bamboo; {} is none.",
                     model.name));
   }
+  TROIKA_ASSERT(model.expert_width == 0);  // experts are as wide as ffn_width says
   frequencies_ = live_frequencies(law, model.ffn_width);
 }
 
@@ -120,7 +127,7 @@ SparsityPlanter::SparsityPlanter(const SparsityLaw& law, const model::KnownModel
 SparsityPlanter::MakeRow SparsityPlanter::gate_rows(const KnownTensor& tensor, Type type,
                                                     bool is_up) const {
   const size_t width = tensor.shape[0];
-  const size_t n = tensor.shape[1];
+  const size_t n = tensor.shape[1], n_rows = n_rows_of(tensor);
   const uint64_t key = random_key(seed_, tensor.name);
   const double spread = 1.0 / std::sqrt(static_cast<double>(width - kBlock));
   const uint64_t signs = random_key(seed_, "planted signs");
@@ -131,11 +138,14 @@ SparsityPlanter::MakeRow SparsityPlanter::gate_rows(const KnownTensor& tensor, T
     return static_cast<float>(spread *
                               (std::sqrt(kLowRank) * tied + std::sqrt(1.0 - kLowRank) * own));
   });
-  // Gives neurons their frequencies in random order.
-  auto order = std::make_shared<std::vector<size_t>>(n);
-  std::iota(order->begin(), order->end(), size_t{0});
+  // Gives neurons their frequencies in random order, those of each expert in its own.
+  auto order = std::make_shared<std::vector<size_t>>(n_rows);
   const uint64_t shuffle = random_key(key, "order");
-  for (size_t i = n; i-- > 1;) std::swap((*order)[i], (*order)[random_bits(shuffle, i) % (i + 1)]);
+  for (size_t first = 0; first < n_rows; first += n) {
+    size_t* const own = order->data() + first;
+    std::iota(own, own + n, size_t{0});
+    for (size_t i = n; i-- > 1;) std::swap(own[i], own[random_bits(shuffle, first + i) % (i + 1)]);
+  }
   return [=, this](uint64_t row, std::byte* out) {
     double frequency = kUpFrequency;
     if (!is_up) {
@@ -154,14 +164,15 @@ SparsityPlanter::MakeRow SparsityPlanter::inner_rows(const KnownTensor& tensor, 
   const size_t k = tensor.shape[0];
   const uint64_t key = random_key(seed_, tensor.name);
   // The activations of live neurons have a mean square of about a half.
-  const bool is_down = ends_with(tensor.name, "ffn_down");
+  const bool is_down = is_part(tensor.name, "ffn_down");
   const double n_terms = static_cast<double>(k) * (is_down ? 0.5 * law_.live : 1.0);
   const double spread = kAdded / std::sqrt(n_terms);
   const auto pieces = std::make_shared<Pieces>(type, [&](uint64_t i, size_t j) {
     return static_cast<float>(spread) * random_normal(random_key(i, "inner pieces"), j);
   });
+  const uint64_t n_outputs = tensor.shape[1];
   return [=](uint64_t row, std::byte* out) {
-    if (row >= kBlock) {
+    if (row % n_outputs >= kBlock) {
       pieces->fill(key, row, 0, k / kBlock, out);
       return;
     }
@@ -207,19 +218,19 @@ SparsityPlanter::MakeRow SparsityPlanter::head_rows(const KnownTensor& tensor, T
 bool SparsityPlanter::write(const KnownTensor& tensor, Type type, gguf::Writer& writer, Team& team,
                             const std::function<void(uint64_t bytes)>& report) const {
   MakeRow make;
-  const bool is_gate = ends_with(tensor.name, "ffn_gate");
+  const bool is_gate = is_part(tensor.name, "ffn_gate");
   if (tensor.role == model::TensorRole::kNorm) {
     const std::vector<float> ones(tensor.shape[0], 1.0f);
     writer.write(std::as_bytes(std::span(ones)));
     report(ones.size() * sizeof(float));
     return true;
   }
-  if (is_gate || ends_with(tensor.name, "ffn_up")) {
+  if (is_gate || is_part(tensor.name, "ffn_up")) {
     const bool is_law = is_gate || is_double_;
     if (!is_law) return false;
     check_type(type, tensor);
     make = gate_rows(tensor, type, !is_gate);
-  } else if (ends_with(tensor.name, "attn_output") || ends_with(tensor.name, "ffn_down")) {
+  } else if (is_part(tensor.name, "attn_output") || is_part(tensor.name, "ffn_down")) {
     check_type(type, tensor);
     make = inner_rows(tensor, type);
   } else if (tensor.role == model::TensorRole::kEmbedding) {
@@ -230,8 +241,8 @@ bool SparsityPlanter::write(const KnownTensor& tensor, Type type, gguf::Writer& 
   } else {
     return false;
   }
-  stream_single_rows(writer, team, tensor.shape[1], tensor::row_bytes(type, tensor.shape[0]), make,
-                     report);
+  stream_single_rows(writer, team, n_rows_of(tensor), tensor::row_bytes(type, tensor.shape[0]),
+                     make, report);
   return true;
 }
 

@@ -1,5 +1,7 @@
 #include "forge/synth.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -189,10 +191,22 @@ uint64_t tensor_bytes(const KnownTensor& tensor, tensor::Type type) {
   return n_rows * tensor::row_bytes(type, tensor.shape[0]);
 }
 
+// Returns the shapes of the model, or of its first blocks.
+model::KnownModel shapes_for(const SynthOptions& options) {
+  model::KnownModel model = model::get_known(options.like);
+  if (options.n_blocks == 0) return model;
+  if (options.n_blocks < 0 || options.n_blocks > static_cast<int>(model.n_layers)) {
+    throw UsageError(fmt::format("‹blocks› {} makes no sense: {} has {} blocks.", options.n_blocks,
+                                 model.name, model.n_layers));
+  }
+  model.n_layers = static_cast<uint32_t>(options.n_blocks);
+  return model;
+}
+
 }  // namespace
 
 SynthReport synth(const SynthOptions& options) {
-  const model::KnownModel& model = model::get_known(options.like);
+  const model::KnownModel model = shapes_for(options);
   const FileType& file_type = get_file_type(options.type);
   const ModelFacts facts{model.n_layers, model.n_experts, model.tied_embeddings,
                          model.n_heads / model.n_kv_heads};

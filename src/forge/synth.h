@@ -17,6 +17,7 @@ struct SynthOptions {
   std::string output;
   std::string type = "q4_0";  // one of file_type_names()
   uint64_t seed = 1;
+  int n_blocks = 0;          // takes the first blocks of the model only; 0: all
   SparsityLaw sparsity{};    // says how neurons fire; none: as random weights make them
   AttentionLaw attention{};  // says how much tiles of queries keep; not together with `sparsity`
   int n_threads = 1;

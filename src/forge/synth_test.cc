@@ -147,6 +147,20 @@ TEST(Synth, TheFileDependsOnTheSeedAndNotOnTheThreads) {
   EXPECT_NE(first, text_of(2, 1));
 }
 
+TEST(Synth, TheFirstBlocksAreThoseOfTheWholeModel) {
+  TempFolder folder;
+  const std::string path = folder.file("part.gguf");
+  synth({.like = "tiny-llama", .output = path, .type = "q8_0", .n_blocks = 2});
+  const gguf::File part = gguf::File::open(path);
+  EXPECT_EQ(part.find_tensor("blk.2.ffn_up.weight"), nullptr);
+  EXPECT_EQ(decode(part, "blk.1.ffn_up.weight"),
+            decode(make(folder, "tiny-llama", "q8_0"), "blk.1.ffn_up.weight"));
+  EXPECT_NE(test::message_of<UsageError>([&] {
+              synth({.like = "tiny-llama", .output = path, .n_blocks = 4});
+            }).find("has 3 blocks"),
+            std::string::npos);
+}
+
 TEST(Synth, ATensorDependsOnItsNameAlone) {
   TempFolder folder;
   const auto values = decode(make(folder, "tiny-llama", "f32"), "blk.2.ffn_up.weight");

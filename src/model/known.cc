@@ -39,6 +39,12 @@ constexpr KnownModel mixtral(KnownModel m, uint32_t n_experts) {
   m.n_experts_used = 2;
   return m;
 }
+// A mixture whose experts have ReLU on both factors of the gate.
+constexpr KnownModel turbosparse(KnownModel m) {
+  m = mixtral(m, 8);
+  m.activation = "drelu";
+  return m;
+}
 // Says that a model's head is its embedding.
 constexpr KnownModel tied(KnownModel m) {
   m.tied_embeddings = true;
@@ -158,6 +164,7 @@ constexpr KnownModel kModels[] = {
     phonelm({"phonelm-1.5b", 19, 2560, 16, 16, 160, 6816, 49152, 2048}),
     bamboo({"bamboo-7b", 32, 4096, 32, 8, 128, 14336, 32000, 4096}),
     mixtral({"mixtral-8x7b", 32, 4096, 32, 8, 128, 14336, 32000, 32768}, 8),
+    turbosparse({"turbosparse-mixtral-47b", 32, 4096, 32, 8, 128, 14336, 32000, 32768}),
     llama2({"tiny-llama", 3, 256, 4, 2, 64, 512, 640, 512}),
     relu_llama({"tiny-relu-llama", 3, 256, 4, 2, 64, 512, 640, 512}),
     llama32({"tiny-llama3", 3, 256, 4, 2, 64, 512, 768, 16384}),
@@ -174,6 +181,7 @@ constexpr KnownModel kModels[] = {
     of_experts(qwen2({"tiny-qwen2moe", 2, 256, 4, 4, 64, 512, 768, 512}), 6, 3, 256, 512),
     of_experts(qwen2({"tiny-qwen3moe", 2, 256, 4, 2, 64, 768, 768, 512}), 8, 3, 256),
     mixtral({"tiny-mixtral", 2, 256, 4, 2, 64, 512, 640, 512}, 4),
+    turbosparse({"tiny-turbosparse", 2, 256, 4, 2, 64, 512, 640, 512}),
 };
 
 }  // namespace

@@ -27,14 +27,29 @@ TEST(Known, NamesAreUniqueAndFound) {
 // The numbers are the published counts of parameters, in millions.
 TEST(Known, NumbersOfParametersAreThePublishedOnes) {
   const std::pair<const char*, double> kMillions[] = {
-      {"qwen1.5-1.8b", 1836.8},       {"qwen2-0.5b", 494.0},      {"qwen2-1.5b", 1543.7},
-      {"qwen2-7b", 7615.6},           {"qwen3-0.6b", 596.0},      {"llama-2-7b", 6738.4},
-      {"llama-2-13b", 13015.9},       {"llama-3-8b", 8030.3},     {"llama-3.2-1b", 1235.8},
-      {"llama-3.2-3b", 3212.7},       {"gemma-2b", 2506.2},       {"phi-2", 2779.7},
-      {"mistral-7b", 7241.7},         {"internlm-1.8b", 1889.1},  {"mixtral-8x7b", 46702.8},
-      {"qwen3-1.7b", 1720.6},         {"gemma2-2b", 2614.3},      {"gemma3-1b", 999.9},
-      {"phi3-mini", 3821.1},          {"internlm2-1.8b", 1889.1}, {"qwen3-30b-a3b", 30532.1},
+      {"qwen1.5-1.8b", 1836.8},
+      {"qwen2-0.5b", 494.0},
+      {"qwen2-1.5b", 1543.7},
+      {"qwen2-7b", 7615.6},
+      {"qwen3-0.6b", 596.0},
+      {"llama-2-7b", 6738.4},
+      {"llama-2-13b", 13015.9},
+      {"llama-3-8b", 8030.3},
+      {"llama-3.2-1b", 1235.8},
+      {"llama-3.2-3b", 3212.7},
+      {"gemma-2b", 2506.2},
+      {"phi-2", 2779.7},
+      {"mistral-7b", 7241.7},
+      {"internlm-1.8b", 1889.1},
+      {"mixtral-8x7b", 46702.8},
+      {"qwen3-1.7b", 1720.6},
+      {"gemma2-2b", 2614.3},
+      {"gemma3-1b", 999.9},
+      {"phi3-mini", 3821.1},
+      {"internlm2-1.8b", 1889.1},
+      {"qwen3-30b-a3b", 30532.1},
       {"qwen1.5-moe-a2.7b", 14315.8},
+      {"turbosparse-mixtral-47b", 46702.8},
   };
   for (const auto& [name, millions] : kMillions) {
     EXPECT_NEAR(static_cast<double>(n_parameters(get_known(name))) / 1e6, millions, 0.06) << name;

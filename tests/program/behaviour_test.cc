@@ -445,7 +445,8 @@ TEST_F(Behaviour, EveryTinyModelIsDescribedAndRuns) {
     expect_success(looked);
     EXPECT_NE(looked.out.find("model: "), std::string::npos) << looked.out;
     EXPECT_EQ(looked.out.find("cannot run"), std::string::npos) << looked.out;
-    const bool has_experts = name.ends_with("moe") || name.ends_with("mixtral");
+    const bool has_experts =
+        name.ends_with("moe") || name.ends_with("mixtral") || name.ends_with("turbosparse");
     EXPECT_EQ(looked.out.find("experts: ") != std::string::npos, has_experts) << looked.out;
     const json j =
         json_of(troika({"run", path, "-p", "Once", "-n", "4", "--ignore-end", "--json"}));

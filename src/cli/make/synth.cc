@@ -283,6 +283,8 @@ void add_synth(Command& app) {
       ->add_option("--seed", flags->options.seed,
                    "The same seed gives the same file; it chooses the channels to plant")
       ->capture_default_str();
+  Option* blocks = command->add_option("--blocks", flags->options.n_blocks,
+                                       "With --like: only the first blocks (default: all)");
   const std::vector<Option*> laws = add_laws(*command, *flags);
   Option* show = command->add_flag("--list", flags->list, "Show the known models");
   add_model(*command, "--plant-outliers", flags->plant.input,
@@ -299,7 +301,7 @@ void add_synth(Command& app) {
               "With --plant-outliers: by how much the strongest channel of the first and the last "
               "layer is scaled, a power of two")
           ->capture_default_str();
-  flags->for_random = {like, show};
+  flags->for_random = {like, blocks, show};
   flags->for_random.insert(flags->for_random.end(), laws.begin(), laws.end());
   Option* hidden = command
                        ->add_option("--hidden-channels", flags->hidden_channels,
