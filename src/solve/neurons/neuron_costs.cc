@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "weights/neurons/bundle_layout.h"
+#include "weights/neurons/source.h"
 
 namespace troika::solve {
 namespace {
@@ -34,10 +36,28 @@ struct Unpinned {
   }
 };
 
+// Neurons that are not pinned and side by side on the disk, and the probability that a token asks
+// for one of them in vain.
+struct Missing {
+  double n_neurons = 0.0;
+  double share = 0.0;
+};
+
 // The neurons that a step asks for, and those of them that are not in memory.
 struct WantedNeurons {
   double n_wanted = 0.0;
-  double n_missed = 0.0;
+  std::vector<Missing> missing;  // the hottest first, as they lie on the disk
+
+  double n_missed() const {
+    double n = 0.0;
+    for (const Missing& one : missing) n += one.n_neurons * one.share;
+    return n;
+  }
+};
+
+struct NeuronReads {
+  double n_requests = 0.0;
+  double bytes = 0.0;
 };
 
 // Returns the largest number of tokens whose neurons fit n_places, which go by who was used last: a
@@ -58,8 +78,9 @@ int64_t tokens_in_memory(const std::vector<Unpinned>& classes, double n_places) 
   return low;
 }
 
-// Returns how many neurons a token finds in memory where it asks for more than there is room for.
-double found_of_last_token(const std::vector<Unpinned>& classes, double n_places) {
+// Returns, for each class, the probability that a token asks for a neuron and finds it in memory,
+// where tokens ask for more than there is room for.
+std::vector<double> found_of_last_token(const std::vector<Unpinned>& classes, double n_places) {
   constexpr int kHalvings = 60;
   const auto left = [&](double stays_when_read) {
     double n = 0.0;
@@ -71,15 +92,34 @@ double found_of_last_token(const std::vector<Unpinned>& classes, double n_places
     const double middle = (low + high) / 2;
     (left(middle) <= n_places ? low : high) = middle;
   }
-  double n_found = 0.0;
-  for (const Unpinned& one : classes)
-    n_found += one.n_neurons * one.left_by_token(high) * one.stays;
   // Where neurons never change, as many as fit are found.
-  return n_found * std::min(1.0, n_places / std::max(left(high), 1e-300));
+  const double fitting = std::min(1.0, n_places / std::max(left(high), 1e-300));
+  std::vector<double> found;
+  for (const Unpinned& one : classes) {
+    found.push_back(one.left_by_token(high) * one.stays * fitting);
+  }
+  return found;
 }
 
-// The hottest neurons are pinned. Of the others, what the last token asked for stays as far as
-// there is room, and whatever else there is room for goes by who was used last.
+// Adds where misses are: neurons that are not pinned turn in n_turning places. What the last token
+// asked for stays as far as there is room, and whatever else there is room for goes by who was used
+// last.
+void enter_missing(const std::vector<Unpinned>& classes, double n_turning, WantedNeurons* all) {
+  double n = 0.0;
+  for (const Unpinned& one : classes) n += one.n_neurons;
+  if (n <= n_turning) return;
+  const int64_t n_tokens = tokens_in_memory(classes, n_turning);
+  std::vector<double> found;
+  if (n_tokens == 0) found = found_of_last_token(classes, n_turning);
+  for (size_t i = 0; i < classes.size(); ++i) {
+    const Unpinned& one = classes[i];
+    const double in_memory =
+        n_tokens == 0 ? found[i] : one.wanted * one.found_within(static_cast<double>(n_tokens));
+    all->missing.push_back({one.n_neurons, std::max(one.wanted - in_memory, 0.0)});
+  }
+}
+
+// The hottest neurons are pinned, the others turn.
 WantedNeurons wanted_of(const NeuronArrangement& arrangement, int pinned_percent,
                         const NeuronLaw& law) {
   const bool reads_predicted =
@@ -91,7 +131,6 @@ WantedNeurons wanted_of(const NeuronArrangement& arrangement, int pinned_percent
   const auto n_turning = static_cast<double>(arrangement.n_places - n_pins);
   WantedNeurons all;
   std::vector<Unpinned> others;
-  double n_others = 0.0;
   for (const NeuronClass& one : law.classes) {
     const double wanted = std::min(1.0, one.live * per_live);
     all.n_wanted += static_cast<double>(one.n_neurons) * wanted;
@@ -101,16 +140,45 @@ WantedNeurons wanted_of(const NeuronArrangement& arrangement, int pinned_percent
     const double again = law.stay + (1.0 - law.stay) * wanted;
     const auto n = static_cast<double>(one.n_neurons - n_pinned);
     others.push_back({n, wanted, again, (1.0 - law.stay) * wanted});
-    n_others += n;
   }
-  if (n_others <= n_turning) return all;
-  const int64_t n_tokens = tokens_in_memory(others, n_turning);
-  if (n_tokens == 0) all.n_missed -= found_of_last_token(others, n_turning);
-  for (const Unpinned& one : others) {
-    const double found = n_tokens == 0 ? 0.0 : one.found_within(static_cast<double>(n_tokens));
-    all.n_missed += one.n_neurons * one.wanted * (1.0 - found);
-  }
+  enter_missing(others, n_turning, &all);
   return all;
+}
+
+// Returns the requests that read these neurons, or `bytes` of each: neurons that are missing
+// independently of each other, of which those share a request that are near each other.
+// `of_missing` says which part of what is missing is read.
+NeuronReads reads_of(const NeuronArrangement& arrangement, const std::vector<Missing>& missing,
+                     uint64_t bytes, double of_missing = 1.0) {
+  constexpr auto kMost = static_cast<double>(weights::kMostBundleRequest);
+  if (missing.empty() || arrangement.read_bytes == 0) return {};  // 0: what is read is not known
+  const auto stride = static_cast<double>(arrangement.read_bytes);
+  // The next neuron shares the request if it is at most so many places behind.
+  const auto reach = static_cast<double>((arrangement.gap_bytes + bytes) / arrangement.read_bytes);
+  const auto n_per_read = static_cast<double>(arrangement.n_per_read);
+  const double n_of_segment = weights::kSegmentNeurons / n_per_read;
+  NeuronReads reads;
+  for (const Missing& one : missing) {
+    const double share = 1.0 - std::pow(1.0 - one.share * of_missing, n_per_read);
+    if (share <= 0.0) continue;
+    const double n = one.n_neurons / n_per_read * share;
+    const double is_last = std::pow(1.0 - share, reach);
+    // Sums up the places to the next one, times the probability that it is there, up to `reach`.
+    const double places = (1.0 - is_last * (1.0 + reach * share)) / share;
+    const double n_bytes = n * (places * stride + is_last * static_cast<double>(bytes));
+    reads.bytes += n_bytes;
+    // A segment ends the piece that is read at its end. Pieces have random lengths, and are divided
+    // where they are too long for a request.
+    const double n_ends = one.n_neurons / n_per_read / n_of_segment * (1.0 - is_last);
+    const double n_pieces = n * is_last + n_ends, of_most = kMost * n_pieces / n_bytes;
+    reads.n_requests += of_most > 1e-9 ? n_pieces / -std::expm1(-of_most) : n_bytes / kMost;
+  }
+  return reads;
+}
+
+double us_of(const DiskTimes& disk, const NeuronReads& reads) {
+  if (reads.n_requests <= 0.0) return 0.0;
+  return reads.n_requests * disk.request_us(reads.bytes / reads.n_requests);
 }
 
 plan::NeuronForecast forecast_by_output(const NeuronArrangement& arrangement,
@@ -169,8 +237,11 @@ DiskTimes::DiskTimes(const plan::Storage& storage) {
       "'troika profile --again'.");
 }
 
-double DiskTimes::request_us(uint64_t bytes) const {
-  const auto wanted = static_cast<double>(bytes);
+uint64_t DiskTimes::gap_bytes() const {
+  return weights::gap_between_bundles(request_us(weights::kBundlePage), 1.0 / bytes_per_us_);
+}
+
+double DiskTimes::request_us(double wanted) const {
   // Smaller requests take as long as the smallest that was measured, and larger ones go on at the
   // rate of the largest.
   if (wanted <= requests_.front().first) return requests_.front().second;
@@ -194,22 +265,20 @@ plan::NeuronForecast neuron_forecast(const NeuronArrangement& arrangement, const
                    std::min(1.0, one.live * arrangement.predicted_per_live);
   }
   const double n_live = law.n_live() * arrangement.recall;
-  const double miss_share = wanted.n_wanted > 0.0 ? wanted.n_missed / wanted.n_wanted : 0.0;
+  const double miss_share = wanted.n_wanted > 0.0 ? wanted.n_missed() / wanted.n_wanted : 0.0;
   plan::NeuronForecast forecast;
   forecast.hit_share = 1.0 - miss_share;
-  forecast.n_reads = wanted.n_missed;
-  double read_us = wanted.n_missed * disk.request_us(arrangement.read_bytes);
-  double neuron_bytes = wanted.n_missed * static_cast<double>(arrangement.read_bytes);
-  if (way.reads_twice && arrangement.gate_bytes > 0) {
-    const double n_second = miss_share * std::min(n_live, wanted.n_wanted);
-    const uint64_t rest = arrangement.read_bytes - arrangement.gate_bytes;
-    forecast.n_reads += n_second;
-    read_us = wanted.n_missed * disk.request_us(arrangement.gate_bytes) +
-              n_second * disk.request_us(rest);
-    neuron_bytes = wanted.n_missed * static_cast<double>(arrangement.gate_bytes) +
-                   n_second * static_cast<double>(rest);
+  const bool reads_twice = way.reads_twice && arrangement.gate_bytes > 0;
+  const NeuronReads first = reads_of(arrangement, wanted.missing,
+                                     reads_twice ? arrangement.gate_bytes : arrangement.read_bytes);
+  NeuronReads second;
+  if (reads_twice && wanted.n_wanted > 0.0) {
+    second = reads_of(arrangement, wanted.missing, arrangement.read_bytes - arrangement.gate_bytes,
+                      std::min(n_live, wanted.n_wanted) / wanted.n_wanted);
   }
-  forecast.read_bytes = neuron_bytes + arrangement.turn_bytes;
+  forecast.n_reads = first.n_requests + second.n_requests;
+  forecast.read_bytes = first.bytes + second.bytes + arrangement.turn_bytes;
+  const double read_us = us_of(disk, first) + us_of(disk, second);
   const double before_us =
       arrangement.fixed_us +
       (arrangement.has_predictor ? n_predicted * arrangement.predicted_us : 0.0);

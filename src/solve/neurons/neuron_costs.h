@@ -39,7 +39,9 @@ class DiskTimes {
 
   // Returns the time that one of many random requests adds, with as many of them under way as were
   // measured at most.
-  double request_us(uint64_t bytes) const;
+  double request_us(double bytes) const;
+  // Returns how far apart neurons may be that one request reads (`weights::gap_between_bundles`).
+  uint64_t gap_bytes() const;
   double in_order_us(double bytes) const { return bytes / bytes_per_us_; }
 
  private:
@@ -56,8 +58,10 @@ struct NeuronArrangement {
 
   int64_t n_places = 0;        // counts neurons that have room
   int64_t n_never_pinned = 0;  // counts places among them in which segments take turns
-  uint64_t read_bytes = 0;     // the size of the request for a neuron
-  uint64_t gate_bytes = 0;     // the part of it that has the gate; 0: it cannot be read by itself
+  uint64_t read_bytes = 0;     // the size of a neuron on the disk, in whole pages
+  int64_t n_per_read = 1;      // counts the neurons that share these pages
+  uint64_t gap_bytes = 0;      // neurons that are at most so far apart share a request
+  uint64_t gate_bytes = 0;     // the part of a neuron with the gate; 0: it cannot be read by itself
   double turn_bytes = 0.0;     // counts bytes of parts of blocks that are read in each step
   double predicted_per_live = 1.0;  // counts predicted neurons for each live one
   double recall = 1.0;              // the share of live neurons that is predicted

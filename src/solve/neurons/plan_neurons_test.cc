@@ -57,6 +57,8 @@ NeuronArrangement random_arrangement(Dice& dice, int n_neurons) {
   one.n_places = std::min<int64_t>(one.n_places, n_neurons);
   one.n_never_pinned = dice.below(4);
   one.read_bytes = 4096 * (1 + static_cast<uint64_t>(dice.below(8)));
+  if (one.read_bytes == 4096) one.n_per_read = 1 + dice.below(3);
+  one.gap_bytes = 4096 * static_cast<uint64_t>(dice.below(10));
   one.turn_bytes = dice.below(2) == 0 ? 0.0 : dice.between(0.0, 1e7);
   one.predicted_per_live = dice.between(1.0, 3.0);
   one.recall = dice.between(0.5, 1.0);
@@ -82,7 +84,7 @@ NeuronLaw law_of_all(const Neurons& neurons) {
   return law;
 }
 
-double random_read_us(const plan::Storage& storage, uint64_t bytes) {
+double random_read_us(const plan::Storage& storage, double bytes) {
   const auto us_of = [&](uint64_t block) {
     for (const plan::DiskRead& read : storage.reads) {
       if (read.is_random && read.block_bytes == block && read.depth == 16 &&
@@ -94,31 +96,62 @@ double random_read_us(const plan::Storage& storage, uint64_t bytes) {
   };
   uint64_t low = 4096;
   for (const uint64_t high : {8192, 16384, 65536}) {
-    if (bytes <= high) {
-      const double t = static_cast<double>(bytes - low) / static_cast<double>(high - low);
+    if (bytes <= static_cast<double>(high)) {
+      const double t = (bytes - static_cast<double>(low)) / static_cast<double>(high - low);
       return (1.0 - t) * us_of(low) + t * us_of(high);
     }
     low = high;
   }
-  return us_of(65536) * static_cast<double>(bytes) / 65536.0;
+  return us_of(65536) * bytes / 65536.0;
 }
 
-// Returns how many of these neurons a token finds which asks for more than there are places: what
-// was read stays with the probability `a`, and then as long as it is asked for.
-double found_of_last(std::span<const double> wanted, double stay, double n_places) {
-  const auto left = [&](double a, bool is_found) {
+// Returns for each of these neurons how probably a token finds it which asks for more than there
+// are places: what was read stays with the probability `a`, and then as long as it is asked for.
+std::vector<double> found_of_last(std::span<const double> wanted, double stay, double n_places) {
+  const auto again = [&](double one) { return stay + (1.0 - stay) * one; };
+  const auto left = [&](double a, double one) {
+    return a * one / (1.0 - again(one) + again(one) * a);
+  };
+  const auto all_left = [&](double a) {
     double n = 0.0;
-    for (const double one : wanted) {
-      const double again = stay + (1.0 - stay) * one;
-      n += a * one / (1.0 - again + again * a) * (is_found ? again : 1.0);
-    }
+    for (const double one : wanted) n += left(a, one);
     return n;
   };
   double a = 1.0;
   for (double step = 0.5; step > 1e-18; step /= 2) {
-    if (left(a - step, false) > n_places) a -= step;
+    if (all_left(a - step) > n_places) a -= step;
   }
-  return left(a, true) * std::min(1.0, n_places / left(a, false));
+  std::vector<double> found;
+  for (const double one : wanted) {
+    found.push_back(left(a, one) * again(one) * std::min(1.0, n_places / all_left(a)));
+  }
+  return found;
+}
+
+// Returns the time of reads where each neuron is missing with its own probability, and all of its
+// neighbours with the same.
+double joined_reads_us(const NeuronArrangement& one, const std::vector<double>& missing,
+                       const plan::Storage& storage) {
+  double n_requests = 0.0, bytes = 0.0;
+  for (const double of_neuron : missing) {
+    double is_there = 1.0;
+    for (int64_t i = 0; i < one.n_per_read; ++i) is_there *= 1.0 - of_neuron;
+    const double n = (1.0 - is_there) / static_cast<double>(one.n_per_read);
+    double is_alone = 1.0, of_neuron_bytes = 0.0;
+    const auto page = static_cast<double>(one.read_bytes);
+    for (double gap = 0.0; gap <= static_cast<double>(one.gap_bytes); gap += page) {
+      of_neuron_bytes += n * is_alone * (1.0 - is_there) * (gap + page);
+      is_alone *= is_there;
+    }
+    of_neuron_bytes += n * is_alone * page;
+    if (of_neuron_bytes == 0.0) continue;
+    // Pieces end by chance and with segments of 512, and have exponential lengths.
+    const double n_ends = n * is_alone + (1.0 - is_alone) / 512.0;
+    n_requests += n_ends / (1.0 - std::exp(-262144.0 * n_ends / of_neuron_bytes));
+    bytes += of_neuron_bytes;
+  }
+  if (bytes == 0.0) return 0.0;
+  return n_requests * random_read_us(storage, bytes / n_requests);
 }
 
 // Returns the time of a step, one neuron after the other.
@@ -153,21 +186,25 @@ double step_us(const NeuronArrangement& one, int pins, ReadPipeline pipeline,
     return n;
   };
   double missed = 0.0;
+  std::vector<double> missing;
   if (n_others > n_turning) {
     double tokens = 0.0;
     // Takes long steps and then shorter ones, as far as the neurons used meanwhile fit.
     for (double step = 536870912.0; step >= 1.0; step /= 2) {
       if (tokens + step <= 1e9 && used(tokens + step) <= n_turning) tokens += step;
     }
-    if (tokens < 1.0) missed -= found_of_last(std::span(wanted).subspan(first), s, n_turning);
+    std::vector<double> found;
+    if (tokens < 1.0) found = found_of_last(std::span(wanted).subspan(first), s, n_turning);
     for (size_t i = first; i < wanted.size(); ++i) {
       const double again = s + (1.0 - s) * wanted[i];
       const double absent = std::pow(1.0 - (1.0 - s) * wanted[i], tokens - 1.0);
-      missed += wanted[i] * (tokens < 1.0 ? 1.0 : (1.0 - again) * absent);
+      missing.push_back(tokens < 1.0 ? wanted[i] - found[i - first]
+                                     : wanted[i] * (1.0 - again) * absent);
+      missed += missing.back();
     }
   }
   const double share = n_wanted > 0.0 ? missed / n_wanted : 0.0;
-  const double read_us = missed * random_read_us(storage, one.read_bytes);
+  const double read_us = joined_reads_us(one, missing, storage);
   const double live_us = n_live * one.live_us;
   const double before = one.fixed_us + (one.has_predictor ? n_predicted * one.predicted_us : 0.0);
   const double meanwhile = pipeline == ReadPipeline::kCluster

@@ -147,6 +147,8 @@ void ArrangementFinder::enter_places(const plan::Plan& plan, std::span<const mod
   held->costs.n_places = std::min(n_all, n_least + n_more);
   held->costs.n_never_pinned = n_least;
   held->costs.read_bytes = layout.read_bytes();
+  held->costs.n_per_read = static_cast<int64_t>(layout.n_per_page());
+  held->costs.gap_bytes = ffn.gap_bytes.value_or(sources_.disk.gap_bytes());
   // A bundle begins with its gate, which is read by itself where it is in the first page.
   if (plan.ffn.gates == plan::FfnGates::kInBundles && layout.read_bytes() > weights::kBundlePage) {
     held->costs.gate_bytes = weights::kBundlePage;

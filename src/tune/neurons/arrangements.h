@@ -23,6 +23,7 @@ struct ArrangementSources {
   const prepare::OpenedModel& model;
   const prepare::MemoryFigures& memory;
   const plan::Profile& profile;
+  const solve::DiskTimes& disk;                                  // the profile's
   const weights::NeuronHeat* heat = nullptr;                     // null: nobody has counted
   std::optional<weights::NeuronPredictor::Info> predictor = {};  // none: nobody has made one
 };

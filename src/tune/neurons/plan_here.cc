@@ -194,6 +194,7 @@ plan::StreamedNeurons described_plan(const prepare::Options& options,
   planned.pinned_percent = best.way.pinned_percent;
   planned.read_bytes = chosen.costs.read_bytes;
   planned.gap_bytes = options.ffn.gap_bytes;
+  if (planned.read_bytes > 0) planned.gap_bytes = chosen.costs.gap_bytes;
   planned.forecast = best.forecast;
   return planned;
 }
@@ -229,7 +230,7 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   // No plan was given, so nothing has thresholds.
   if (!ffns.empty()) heat = prepare::kept_heat(model->file, ffns, {}, model->weights, &about_heat);
   const std::vector<HeldArrangement> held =
-      find_arrangements({options, *model, memory, profile, heat ? &*heat : nullptr,
+      find_arrangements({options, *model, memory, profile, disk, heat ? &*heat : nullptr,
                          kept_predictor(options, model->file)});
   solve::NeuronProblem problem;
   if (heat) problem.law = law_of(*heat);

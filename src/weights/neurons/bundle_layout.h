@@ -7,14 +7,25 @@
 // one, which several bundles may share; a larger one begins at a page.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace troika::weights {
 
 inline constexpr uint64_t kBundlePage = 4096;
+inline constexpr uint64_t kMostBundleRequest = uint64_t{256} << 10;
 
 constexpr uint64_t in_pages(uint64_t bytes) {
   return (bytes + kBundlePage - 1) / kBundlePage * kBundlePage;
+}
+
+// Returns how far apart bundles may be that one request reads, on a disk that reads a page
+// somewhere in `page_us` and bytes in order in `us_per_byte` each: such a gap takes as long to read
+// as one more request. REQUIRES: both times are above 0.
+inline uint64_t gap_between_bundles(double page_us, double us_per_byte) {
+  constexpr double kMostPages = 16.0;
+  const double n_pages = page_us / us_per_byte / static_cast<double>(kBundlePage) - 1.0;
+  return static_cast<uint64_t>(std::clamp(n_pages, 1.0, kMostPages)) * kBundlePage;
 }
 
 struct BundleShape {
@@ -74,6 +85,8 @@ class BundleLayout {
     const uint64_t begin = bundle_offset(layer, place) / kBundlePage * kBundlePage;
     return {begin, in_pages(bundle_offset(layer, place) + shape_.bundle_bytes) - begin};
   }
+  // Counts the bundles that share a page: 1 where a bundle has pages of its own.
+  uint64_t n_per_page() const { return per_page_; }
   // Returns the most bytes that `pages` has.
   uint64_t read_bytes() const { return in_pages(shape_.bundle_bytes); }
   uint64_t file_bytes() const {

@@ -13,8 +13,7 @@ namespace {
 
 using weights::kBundlePage;
 
-constexpr uint64_t kMostBytes = uint64_t{256} << 10;  // limits a request
-constexpr uint64_t kMostGap = 16 * kBundlePage;
+constexpr uint64_t kMostBytes = weights::kMostBundleRequest;
 constexpr size_t kMeasured = 512;  // counts requests of one page
 
 double read_us(lanes::DiskLane& disk, const lanes::Executable& read,
@@ -74,9 +73,11 @@ uint64_t measured_gap(lanes::DiskLane& disk, const weights::BundleLayout& layout
                       std::span<std::byte> memory) {
   const uint64_t n_pages = layout.bundles_bytes() / kBundlePage;
   const uint64_t n_long = std::min(memory.size(), layout.bundles_bytes()) / kMostBytes;
-  if (n_pages < 4 * kMeasured || n_long < 8) return kBundlePage;  // the file is too small to tell
-  const std::unique_ptr<lanes::Executable> read = disk.make_read();
   const uint64_t n_layers = layout.shape().n_layers;
+  if (n_layers * n_pages < 4 * kMeasured || n_long < 8) {
+    return kBundlePage;  // the file is too small to tell
+  }
+  const std::unique_ptr<lanes::Executable> read = disk.make_read();
   std::vector<lanes::ReadRequest> reads;
   for (uint64_t i = 0; i < kMeasured; ++i) {
     const uint64_t begin = layout.bundles_offset(random_bits(1, i) % n_layers);
@@ -92,9 +93,7 @@ uint64_t measured_gap(lanes::DiskLane& disk, const weights::BundleLayout& layout
   const double us_per_byte = read_us(disk, *read, reads) / static_cast<double>(n_long * kMostBytes);
   if (page_us <= 0.0 || us_per_byte <= 0.0)
     return kBundlePage;  // a read failed; the next reader says why
-  const double gap = page_us / us_per_byte - static_cast<double>(kBundlePage);
-  const auto in_pages = static_cast<int64_t>(gap / static_cast<double>(kBundlePage));
-  return std::clamp<int64_t>(in_pages, 1, kMostGap / kBundlePage) * kBundlePage;
+  return weights::gap_between_bundles(page_us, us_per_byte);
 }
 
 }  // namespace troika::prepare

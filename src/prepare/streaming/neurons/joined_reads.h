@@ -13,7 +13,8 @@ namespace troika::prepare {
 
 class JoinedReads {
  public:
-  // Bundles are read together if no more than `gap_bytes` lie between them, up to `kMostBytes`.
+  // Bundles are read together if no more than `gap_bytes` lie between them, up to
+  // `weights::kMostBundleRequest`.
   JoinedReads(uint64_t gap_bytes, std::vector<lanes::ReadRequest>* reads)
       : gap_bytes_(gap_bytes), reads_(reads) {
     reads->clear();

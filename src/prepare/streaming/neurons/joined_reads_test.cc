@@ -7,7 +7,9 @@
 #include <fstream>
 
 #include "base/random.h"
+#include "solve/neurons/neuron_costs.h"
 #include "tests/support/temp_folder.h"
+#include "weights/neurons/source.h"
 
 namespace troika::prepare {
 namespace {
@@ -66,6 +68,45 @@ TEST(JoinedReads, P8TheGapIsMeasuredWhereTheFileIsLargeEnough) {
     EXPECT_LE(gap, 16 * kBundlePage);
     if (n_neurons == 64) {
       EXPECT_EQ(gap, kBundlePage);
+    }
+  }
+}
+
+// What the planner expects of neurons that are missing here and there, the hottest first.
+TEST(JoinedReads, P8AreAsManyAsThePlannerThinks) {
+  constexpr uint64_t kLayers = 16, kSegments = 24;
+  constexpr uint64_t kSegment = weights::kSegmentNeurons, kOfClass = kSegment / 8;
+  solve::NeuronLaw law;
+  for (const double live : {1.0, 0.8, 0.6, 0.4, 0.2, 0.1, 0.04, 0.01}) {
+    law.classes.push_back({kLayers * kSegments * kOfClass, live});
+  }
+  plan::Storage storage;
+  storage.reads = {{kBundlePage, 1 << 28, true, 16, 1.0, 200.0},
+                   {1 << 20, 1 << 28, false, 16, 1.0, 2000.0}};
+  for (const uint64_t bundle_bytes : {1800u, 4096u, 6656u}) {
+    const BundleLayout layout({kLayers, kSegments * kSegment, bundle_bytes, 0});
+    for (const uint64_t gap : {0u, 1u, 3u, 8u}) {
+      uint64_t n_requests = 0, bytes = 0;
+      for (uint64_t segment = 0; segment < kLayers * kSegments; ++segment) {
+        std::vector<lanes::ReadRequest> reads;
+        JoinedReads joined(gap * kBundlePage, &reads);
+        for (uint64_t i = 0; i < kSegment; ++i) {
+          const auto dice = static_cast<double>(random_bits(segment, i) >> 11) * 0x1p-53;
+          if (dice >= law.classes[i / kOfClass].live) continue;
+          joined.add(layout.pages(segment / kSegments, segment % kSegments * kSegment + i));
+        }
+        n_requests += reads.size();
+        bytes += joined.bytes();
+      }
+      solve::NeuronArrangement one;  // has no places, so that all that is live is read
+      one.read_bytes = layout.read_bytes();
+      one.n_per_read = static_cast<int64_t>(layout.n_per_page());
+      one.gap_bytes = gap * kBundlePage;
+      const plan::NeuronForecast forecast =
+          solve::neuron_forecast(one, {}, law, solve::DiskTimes(storage));
+      const auto n = static_cast<double>(n_requests), read = static_cast<double>(bytes);
+      EXPECT_NEAR(forecast.n_reads, n, 0.06 * n) << bundle_bytes << " " << gap;
+      EXPECT_NEAR(forecast.read_bytes, read, 0.06 * read) << bundle_bytes << " " << gap;
     }
   }
 }
