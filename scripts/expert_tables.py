@@ -4,8 +4,11 @@
     python3 scripts/expert_tables.py MODEL [--program build/release/troika] [--ways map,in-order,by-route,guessed] [--budgets 4000,2500]
         [--rounds 1] [--steps 24] [--few-steps 6] [--kept build/experts.json]
     python3 scripts/expert_tables.py MODEL --prompts [--rounds 3] [--prompt-budget 4000]
+    python3 scripts/expert_tables.py SPARSE --sparse --budgets 3340,1670
 
-With --prompts it writes how fast prompts are instead: the first 2,000 characters of texts/the-river-bank.txt.
+With --prompts it writes how fast prompts are instead: the first 2,000 characters of texts/the-river-bank.txt. With --sparse it
+writes how fast a mixture is whose experts' neurons are read too: SPARSE comes from `troika synth --like turbosparse-mixtral-47b
+--blocks 8 --type q4_0 --plant-sparsity 15% --overlap 0.9`, counted by `troika neurons`.
 
 MODEL comes from `troika synth --like qwen1.5-moe-a2.7b --type q4_0`. A budget is the megabytes that all of the process may take. Each run is in a cgroup
 (version 1) of its own, of that size for the map, and of that size and 64 MB for the others, with the file not in the page cache; the rounds of all ways
@@ -13,6 +16,7 @@ alternate. Few steps are those of ways that read nearly everything for each. Nee
 """
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import time
@@ -28,6 +32,12 @@ WAYS = {
     "in-order": ("blocks take turns", True, ["--memory", "{}000000", "--expert-reads", "in-order"]),
     "by-route": ("experts by route", False, ["--memory", "{}000000", "--expert-reads", "by-route"]),
     "guessed": ("experts by route and ahead", False, ["--memory", "{}000000", "--expert-reads", "guessed"]),
+}
+SPARSE_WAYS = {
+    "map": WAYS["map"],
+    "by-route": ("experts by route, whole", False, WAYS["by-route"][2]),
+    "neurons": ("neurons of chosen experts", False, ["--memory", "{}000000", "--ffn", "by-neuron"]),
+    "neurons-in-order": ("the same, gates of all experts in turn", True, ["--memory", "{}000000", "--ffn", "by-neuron", "--expert-reads", "in-order"]),
 }
 PROMPT = (ROOT / "texts" / "the-river-bank.txt").read_text("utf-8")[:2000]
 PROMPT_WAYS = {
@@ -75,19 +85,48 @@ def prompt_table(options, kept):
 
 def one_run(options, way, megabytes):
     """What one run came to."""
-    n_steps = options.few_steps if WAYS[way][1] else options.steps
-    words = [word.format(megabytes) for word in WAYS[way][2]]
-    command = [str(options.program), "run", str(options.model), "-n", str(n_steps), *COMMON, *words]
-    return limited_run(command, [options.model], megabytes + (0 if way == "map" else 64), options.limit_s)
+    _, has_few_steps, words = (SPARSE_WAYS if options.sparse else WAYS)[way]
+    n_steps = options.few_steps if has_few_steps else options.steps
+    command = [str(options.program), "run", str(options.model), "-n", str(n_steps), *COMMON, *[word.format(megabytes) for word in words]]
+    folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "troika"
+    return limited_run(command, [options.model, *folder.glob("bundles-*")], megabytes + (0 if way == "map" else 64), options.limit_s)
 
 
 def found(rounds):
     """How many of the experts that tokens took were in memory, how many were guessed, how many were read for nothing."""
-    experts = (rounds[0].get("stream") or {}).get("experts") if rounds else None
+    stream = (rounds[0].get("stream") or {}) if rounds else {}
+    experts = stream.get("experts") or stream.get("gates")
     if not experts:
         return ["", "", ""]
     n_used = max(1, experts["hits"] + experts["misses"] + experts["right_guesses"])
     return [f"{100 * experts['hits'] / n_used:.0f} %", f"{100 * experts['right_guesses'] / n_used:.0f} %", f"{100 * experts['wrong_guesses'] / n_used:.0f} %"]
+
+
+def found_neurons(rounds):
+    """How many of the neurons that tokens needed were in memory, and how much was read for a token."""
+    stream = (rounds[0].get("stream") or {}) if rounds else {}
+    neurons = stream.get("neurons") or {}
+    n_used = neurons.get("hits", 0) + neurons.get("misses", 0)
+    n_bytes = sum((stream.get(key) or {}).get("read_bytes", 0) for key in ("neurons", "experts", "gates")) + stream.get("read_bytes", 0)
+    n_tokens = rounds[0]["decode"]["tokens"] + rounds[0]["prefill"]["tokens"] if stream else 1
+    return [f"{100 * neurons['hits'] / n_used:.0f} %" if n_used else "", f"{n_bytes / 1e6 / n_tokens:,.0f} MB" if stream else ""]
+
+
+def sparse_table(options, kept):
+    """Rounds in alternation: medians of tokens a second."""
+    results = {(int(megabytes), way): [] for megabytes in options.budgets.split(",") for way in SPARSE_WAYS}
+    kept.fill(results, options.rounds, lambda megabytes, way: one_run(options, way, megabytes))
+    rows = []
+    for (megabytes, way), rounds in results.items():
+        good = [run for run in rounds if "tokens_per_s" in run]
+        if not good:
+            problem = rounds[0].get("problem", "").split(".")[0] if rounds else ""
+            rows.append([f"{megabytes:,} MB", SPARSE_WAYS[way][0], problem, "", "", "", ""])
+            continue
+        rows.append([f"{megabytes:,} MB", SPARSE_WAYS[way][0], f"{statistics.median(run['tokens_per_s'] for run in good):.2f}", found(good)[0],
+                     *found_neurons(good), f"{max(run['peak_mb'] for run in good):,.0f} MB"])
+    text = table(["all memory", "way", "tokens/s", "experts or gates in memory", "neurons in memory", "read for a token", "at most in the cgroup"], rows)
+    PAGE.write_text(replace(PAGE.read_text("utf-8"), "sparse experts here", text), "utf-8")
 
 
 def main():
@@ -100,6 +139,7 @@ def main():
     parser.add_argument("--steps", default=24, type=int)
     parser.add_argument("--few-steps", default=6, type=int)
     parser.add_argument("--prompts", action="store_true", help="write the table of prompts")
+    parser.add_argument("--sparse", action="store_true", help="write the table of a sparse mixture")
     parser.add_argument("--prompt-budget", default=4000, type=int)
     parser.add_argument("--limit-s", default=120, type=int)
     parser.add_argument("--kept", default=ROOT / "build" / "experts.json", type=pathlib.Path)
@@ -108,6 +148,9 @@ def main():
     kept = Kept(options.kept, not options.only_kept)
     if options.prompts:
         prompt_table(options, kept)
+        return
+    if options.sparse:
+        sparse_table(options, kept)
         return
     results = {(int(megabytes), way): [] for megabytes in options.budgets.split(",") for way in options.ways.split(",")}
     kept.fill(results, options.rounds, lambda megabytes, way: one_run(options, way, megabytes))

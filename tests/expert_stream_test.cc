@@ -286,15 +286,17 @@ class ExpertsByHand : public testing::TestWithParam<bool> {
     }
   }
 
+  RoutedExperts routed() const { return all_of_experts(blueprint_, *weights_); }
+
   // Opens a stream with places for n_places of all 48 experts.
   void open(int n_places) {
-    const size_t one = ExpertStream::least_bytes(blueprint_, *weights_);
+    const size_t one = ExpertStream::least_bytes(routed());
     ExpertStreamOptions options;
     options.may_use_io_uring = GetParam();
     options.spoil = spoil_;
     for (options.most_bytes = one / 8;; options.most_bytes += one / 64) {
       if (options.most_bytes < least_of_experts()) continue;
-      stream_ = std::make_unique<ExpertStream>(options, blueprint_, *file_, *weights_);
+      stream_ = std::make_unique<ExpertStream>(options, routed(), *file_);
       EXPECT_LE(stream_->bytes(), options.most_bytes);
       if (stream_->n_places() >= n_places) return;
     }
@@ -306,9 +308,7 @@ class ExpertsByHand : public testing::TestWithParam<bool> {
     return file_range(*file_, matrix.data + static_cast<size_t>(expert) * bytes, bytes);
   }
   size_t least_of_experts() const {
-    const ExpertStream::Shares shares = ExpertStream::shares_of(
-        ExpertStream::least_bytes(blueprint_, *weights_), blueprint_, *weights_);
-    return shares.experts;
+    return ExpertStream::shares_of(ExpertStream::least_bytes(routed()), routed()).experts;
   }
 
   // Takes rows as a worker does. Returns how many of them are not the model's.

@@ -31,7 +31,7 @@ constexpr size_t kTextTokens = 40;
 TinyModel sparse_model(const std::string& architecture, const std::string& activation,
                        uint32_t type) {
   TinyModel model = test_support::tiny_model(architecture);
-  model.ffn_width = 1280;
+  model.ffn_width = model.expert_width = 1280;
   model.activation = activation;
   model.type = type;
   return model;
@@ -48,6 +48,9 @@ const Case kCases[] = {
     {"llama_relu_q4_k", "llama", "relu", test_support::kQ4_K},
     {"llama_relu_q6_k", "llama", "relu", test_support::kQ6_K},
     {"llama_relu_f16", "llama", "relu", test_support::kF16},
+    {"mixtral_relu_f32", "mixtral", "relu", test_support::kF32},
+    {"mixtral_relu_q8_0", "mixtral", "relu", test_support::kQ8_0},
+    {"mixtral_relu_q4_0", "mixtral", "relu", test_support::kQ4_0},
 };
 void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 

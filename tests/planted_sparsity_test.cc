@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "base/error.h"
@@ -102,6 +103,46 @@ TEST(PlantedLaw, TokensHaveTheWantedShareOfLiveNeurons) {
   }
 }
 
+// Counts what gates of experts leave live.
+struct LiveGates : lanes::InputObserver {
+  void observe(const model::Op&, const float*, int, int) override {}
+  void observe_gate(lanes::ObservedFfn ffn, const float* activated, int n_rows,
+                    int width) override {
+    shown.insert(ffn.index);
+    const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(width);
+    n_all += static_cast<double>(n);
+    for (size_t i = 0; i < n; ++i) n_live += activated[i] != 0.0f;
+  }
+  std::set<int> shown;
+  double n_all = 0, n_live = 0;
+};
+
+TEST(PlantedLaw, P3ExpertsHaveTheWantedShareOfLiveNeurons) {
+  test::TempFolder folder;
+  constexpr double kLive = 0.15;
+  prepare::Options options;
+  options.model.file = folder.file("planted.gguf");
+  forge::synth({.like = "tiny-turbosparse",
+                .output = options.model.file,
+                .type = "q8_0",
+                .sparsity = {.live = kLive, .overlap = 0.5}});
+  options.ffn.form = plan::FfnForm::kByNeuron;
+  options.prompts.prefill = plan::Prefill::kSame;
+  Engine engine(options);
+  Session session(engine);
+  LiveGates gates;
+  engine::Watch watch;
+  watch.inputs = &gates;
+  session.watch(watch);
+  std::vector<text::Token> tokens(200);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<text::Token>(1 + i * 3);
+  session.prefill(tokens);
+  EXPECT_EQ(gates.shown.size(), 16u);  // eight experts in each of two blocks
+  EXPECT_EQ(gates.n_all, 2.0 * 2.0 * 512.0 * 200.0);
+  // The other factor is above 0 for four fifths of them.
+  EXPECT_NEAR(0.8 * gates.n_live / gates.n_all, kLive, 0.25 * kLive);
+}
+
 // Without a topic, random tokens have as many neurons in common as the neurons' frequencies give.
 TEST(PlantedLaw, TokensHaveMoreInCommonTheLargerTheOverlap) {
   const std::vector<double> f = forge::live_frequencies({.live = 0.15}, 512);
@@ -119,10 +160,13 @@ TEST(PlantedLaw, TokensHaveMoreInCommonTheLargerTheOverlap) {
   EXPECT_GT(most, half + 0.05);
 }
 
-TEST(PlantedLaw, P1WhatIsComputedByNeuronIsWhatAllNeuronsCompute) {
+class PlantedModels : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Every, PlantedModels, testing::Values("tiny-bamboo", "tiny-turbosparse"));
+
+TEST_P(PlantedModels, P1P3WhatIsComputedByNeuronIsWhatAllNeuronsCompute) {
   test::TempFolder folder;
   const std::string path = folder.file("planted.gguf");
-  forge::synth({.like = "tiny-bamboo",
+  forge::synth({.like = GetParam(),
                 .output = path,
                 .type = "q4_0",
                 .sparsity = {.live = 0.15, .overlap = 0.9}});

@@ -137,12 +137,43 @@ std::string idle_ahead(const EngineFlags& flags, const engine::Engine& engine, b
     return fmt::format("the stage {} of --neurons reads none ahead",
                        plan::neuron_system_name(*stage));
   }
+  if (engine.loaded().stream->neurons()->ffns().front().ffn.is_expert()) {
+    return "which experts the next block takes is not known yet";
+  }
   if (is_asked) {
     return engine.loaded().stream->neurons()->knows_heat()
                ? ""
                : "nobody has counted which neurons are hot (see 'troika neurons')";
   }
   return engine.plan().prefill == plan::Prefill::kSame ? "" : "prompts read whole matrices";
+}
+
+// Says why it makes no difference how experts are read; empty: it does.
+std::string idle_expert_reads(const engine::Engine& engine, const prepare::Options& options) {
+  const prepare::WeightStream* const stream = engine.loaded().stream.get();
+  if (stream == nullptr) return "all weights are in memory (see --memory)";
+  if (engine.blueprint().n_experts == 0) return "this model has no experts";
+  const plan::Plan& plan = engine.plan();
+  const prepare::ExpertStream* const experts = stream->experts();
+  if (experts == nullptr && plan.prefill == plan::Prefill::kInt8) {
+    return "prompts in int8 need all experts of a block, which is read as a whole";
+  }
+  if (experts == nullptr && plan.ffn.is_by_neuron()) {
+    if (!engine.weights().neurons()->ffns().front().ffn.is_expert()) {
+      return "beside neurons that are read, blocks are read with all their experts";
+    }
+    if (stream->n_streamed() == 0) return "the gates of all experts are in memory";
+    return options.memory.expert_reads == prepare::ExpertReads::kInOrder
+               ? ""
+               : "the gates of one block are nearly all that there are, and take turns as a whole";
+  }
+  if (options.memory.expert_reads != prepare::ExpertReads::kGuessed) return "";
+  if (plan.ffn.is_by_neuron()) {
+    return "gates are read by route where the neurons behind them are read, and none is guessed";
+  }
+  if (experts != nullptr && experts->takes_guesses()) return "";
+  return "blocks take turns in memory, routers among them, so nothing is guessed and experts are "
+         "read by route; more --memory lets routers stay";
 }
 
 // Says a sentence where the flag of this name was given.
@@ -417,20 +448,8 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
     const bool is_flash = flags.options.phone.neurons.system == plan::NeuronSystem::kFlash;
     sentences.push_back(fmt::format(kIdleStage, is_flash ? "with a predictor " : ""));
   }
-  if (const prepare::WeightStream* const stream = engine.loaded().stream.get();
-      stream == nullptr || engine.blueprint().n_experts == 0) {
-    say("--expert-reads", stream == nullptr ? "all weights are in memory (see --memory)"
-                                            : "this model has no experts");
-  } else if (stream->experts() == nullptr && plan.prefill == plan::Prefill::kInt8) {
-    say("--expert-reads", "prompts in int8 need all experts of a block, which is read as a whole");
-  } else if (stream->experts() == nullptr && plan.ffn.is_by_neuron()) {
-    say("--expert-reads", "beside neurons that are read, blocks are read with all their experts");
-  } else if (const prepare::ExpertStream* const experts = stream->experts();
-             options.memory.expert_reads == prepare::ExpertReads::kGuessed &&
-             (experts == nullptr || !experts->takes_guesses())) {
-    say("--expert-reads",
-        "blocks take turns in memory, routers among them, so nothing is guessed and experts are "
-        "read by route; more --memory lets routers stay");
+  if (const std::string why = idle_expert_reads(engine, options); !why.empty()) {
+    say("--expert-reads", why);
   }
   say_of_int8(plan, say);
   return sentences;

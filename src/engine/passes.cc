@@ -107,7 +107,9 @@ std::vector<std::string> Passes::trace_rows() const {
   for (const lanes::Lane* lane : engine_.machine().lanes()) rows.push_back(lane->info().name);
   if (const prepare::WeightStream* const stream = engine_.loaded().stream.get()) {
     rows.push_back("reads of blocks");
-    rows.push_back(stream->experts() != nullptr ? "reads of experts" : "reads of neurons");
+    rows.push_back(stream->experts() == nullptr   ? "reads of neurons"
+                   : stream->neurons() == nullptr ? "reads of experts"
+                                                  : "reads of gates and neurons");
   } else if (layouts() != nullptr) {
     rows.insert(rows.end(), {"layout", "loads"});
   }

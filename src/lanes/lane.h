@@ -41,6 +41,12 @@ struct LaneInfo {
   std::string identity = {};
 };
 
+// Names a feed-forward block that is computed by neuron, or an expert of one.
+struct ObservedFfn {
+  int index = 0;  // its number among all of them
+  int layer = 0;
+};
+
 // Is shown the inputs of products and of attention before they are computed, by one thread of a
 // lane at a time, in order to calibrate. Lanes that share the work show theirs at the same time.
 // REQUIRES: no slices by tokens.
@@ -54,8 +60,8 @@ class InputObserver {
   virtual void observe_attention(const model::Op&, int /*key_head*/, const attention::Positions&,
                                  const attention::Queries&, size_t /*n_tokens*/) {}
   // Is shown `activated`, (n_rows, width): the gate of a feed-forward block that is computed by
-  // neuron, behind its activation.
-  virtual void observe_gate(int /*layer*/, const float* /*activated*/, int /*n_rows*/,
+  // neuron, behind its activation. An expert is shown the tokens that take it.
+  virtual void observe_gate(ObservedFfn, const float* /*activated*/, int /*n_rows*/,
                             int /*width*/) {}
 };
 

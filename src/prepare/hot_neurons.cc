@@ -51,6 +51,12 @@ std::optional<plan::FfnHot> asked_hot(const Options& options, const OpenedModel&
   if (*options.ffn.hot_percent == 0) return plan::FfnHot();
   if (options.ffn.form.value_or(begun.form) == plan::FfnForm::kByOutput) return {};  // is refused
   const std::vector<model::GatedFfn> ffns = model::gated_ffns(model.blueprint);
+  if (ffns.empty() && !model::expert_ffns(model.blueprint).empty()) {
+    throw UsageError(
+        "‹neuron-hot› is for blocks that every token takes, and the neurons of this model are "
+        "those "
+        "of experts. Leave it out.");
+  }
   if (ffns.empty()) return {};
   const auto lists = lists_of(model, ffns, *options.ffn.hot_percent, begun.thresholds);
   check_sizes(lists);

@@ -109,8 +109,8 @@ plan::Ledger empty_ledger(const Options& options, const weights::Store& weights,
 
 // Enters what weights and neurons have beside all else, where memory cannot hold all neurons. Other
 // weights stay if they fit beside the least that neurons and prompts need; neurons get the rest.
-void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weights,
-                   const plan::Plan& plan, plan::Ledger* ledger) {
+void enter_neurons(const Options& options, const model::Blueprint& blueprint,
+                   const weights::Store& weights, const plan::Plan& plan, plan::Ledger* ledger) {
   if (!ledger->is_limited()) return;
   const std::vector<model::GatedFfn> ffns = neuron_blocks(blueprint, plan);
   const size_t copies = ledger->bytes(Owner::kNeurons);
@@ -123,12 +123,18 @@ void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weig
   const std::vector<model::WeightId> elsewhere = neuron_matrices(ffns);
   const size_t least = NeuronStream::least_bytes(ffns, weights);
   const size_t most = NeuronStream::most_bytes(ffns, weights);
-  const size_t others = WeightStream::whole_bytes(blueprint, weights, {elsewhere});
-  const size_t least_of_others = WeightStream::least_bytes(blueprint, weights, {elsewhere});
+  size_t others = WeightStream::whole_bytes(blueprint, weights, {elsewhere});
+  size_t least_of_others = WeightStream::least_bytes(blueprint, weights, {elsewhere});
   const size_t for_prompts = prompt_bytes(blueprint, weights, plan);
   const size_t slack = ledger->limit_bytes() / 64;  // estimates may be too small by this
   const size_t left = room - std::min(room, slack + for_prompts);
   const size_t for_others = left - std::min(left, least);
+  if (reads_gates(options, blueprint, weights, plan, for_others)) {
+    const RoutedExperts gates = gates_of_experts(blueprint, weights);
+    // A byte less than whole blocks would have, so that nobody takes these bytes for that.
+    others = std::min(others - 1, ExpertStream::whole_bytes(gates));
+    least_of_others = ExpertStream::least_bytes(gates);
+  }
   const size_t kept = std::min(others, std::max(for_others, least_of_others));
   ledger->set(Owner::kWeights, kept + for_prompts);
   ledger->set(Owner::kNeurons,
@@ -144,7 +150,8 @@ size_t kept_weight_bytes(const Options& options, const model::Blueprint& bluepri
   const size_t slack = ledger.limit_bytes() / 64;  // estimates may be too small by this
   const size_t left = room - std::min(room, slack);
   if (reads_experts(options, blueprint, plan)) {
-    return std::min(all, std::max(left, ExpertStream::least_bytes(blueprint, weights)));
+    const size_t least = ExpertStream::least_bytes(all_of_experts(blueprint, weights));
+    return std::min(all, std::max(left, least));
   }
   const WeightParts parts = weight_parts(blueprint, weights, {});
   return std::min({all, parts.whole_bytes(), std::max(left, least_turns(parts).bytes())});
@@ -208,6 +215,18 @@ bool reads_experts(const Options& options, const model::Blueprint& blueprint,
          !plan.ffn.is_by_neuron() && !has_int8_prompts(plan);
 }
 
+bool reads_gates(const Options& options, const model::Blueprint& blueprint,
+                 const weights::Store& weights, const plan::Plan& plan, size_t weight_bytes) {
+  const std::vector<model::GatedFfn> ffns = neuron_blocks(blueprint, plan);
+  if (ffns.empty() || !ffns.front().is_expert() || has_int8_prompts(plan)) return false;
+  if (options.memory.expert_reads == ExpertReads::kInOrder) return false;
+  const std::vector<model::WeightId> by_neuron = neuron_matrices(ffns);
+  // Where there is room for all gates, they are read once, at the start.
+  const size_t whole = WeightStream::whole_bytes(blueprint, weights, {by_neuron});
+  return weight_bytes < whole &&
+         ExpertStream::least_bytes(gates_of_experts(blueprint, weights)) < whole;
+}
+
 MemoryFigures MemoryFigures::here() {
   return {memory_limit_bytes(), available_memory_bytes(), resident_anonymous_bytes(), 0,
           is_memory_left_by_cgroup()};
@@ -266,7 +285,7 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
     const ContextBytes least = context_bytes(blueprint, plan, context);
     enter_context(least, &ledger);
     if (plan.ffn.is_by_neuron()) {
-      enter_neurons(blueprint, weights, plan, &ledger);
+      enter_neurons(options, blueprint, weights, plan, &ledger);
     } else {
       ledger.set(Owner::kWeights, kept_weight_bytes(options, blueprint, weights, plan, ledger));
     }

@@ -73,7 +73,7 @@ std::optional<weights::NeuronHeat> kept_heat(const gguf::File& file,
                                              const weights::Store& weights, std::string* note) {
   int n_neurons = 0;
   for (const model::GatedFfn& ffn : ffns) {
-    n_neurons = std::max(n_neurons, weights.matrix(ffn.up).n_rows);
+    n_neurons = std::max(n_neurons, rows_of(weights, ffn.up, ffn).n_rows);
   }
   const std::string path = neuron_file_path("heat", file);
   std::string problem;
@@ -95,6 +95,14 @@ std::optional<plan::FfnPredictor> asked_predictor(const Options& options, const 
       options.plan.base ? options.plan.base->ffn.form : plan::FfnForm::kByOutput);
   if (form != plan::FfnForm::kByNeuron) return {};  // choose_predictor() tells the user
   return predictor_of(file, thresholds, way_without_predictor(options, false));
+}
+
+void check_predictor(const Options& options, const model::Blueprint& blueprint) {
+  if (!options.ffn.has_predictor || !model::gated_ffns(blueprint).empty()) return;
+  if (model::expert_ffns(blueprint).empty()) return;  // such a model has no neurons at all
+  throw UsageError(
+      "‹neuron-predictor› is for blocks that every token takes, and the neurons of this model are "
+      "those of experts. Leave it out.");
 }
 
 void choose_predictor(const Options& options, const gguf::File& file, plan::Plan* plan) {

@@ -1,6 +1,7 @@
 // troika neurons: counts which neurons of a model fire, and how often.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -29,37 +30,67 @@ struct NeuronFlags {
 };
 
 // How a layer's neurons fire: the share that fires at a token, and the least share of neurons that
-// has 80 % of all firing.
+// has 80 % of all firing. In a mixture a token counts for the experts that it takes.
 struct LayerHeat {
+  int layer = 0;
   double live = 0.0;
   double for_most = 0.0;
 };
 
-LayerHeat heat_of(const weights::NeuronHeat& heat, uint64_t layer) {
+// Returns the share of neurons that fire at a token, in some of the report's blocks.
+double live_share(const tune::HeatReport& report, size_t first, size_t last) {
+  double n_live = 0.0, n_all = 0.0;
+  for (size_t i = first; i < last; ++i) {
+    const std::span<const uint32_t> counts = report.heat.counts(i);
+    n_live += std::accumulate(counts.begin(), counts.end(), 0.0);
+    n_all += static_cast<double>(counts.size()) * static_cast<double>(report.blocks[i].n_tokens);
+  }
+  return n_all > 0.0 ? n_live / n_all : 0.0;
+}
+
+// Returns a mean over a mixture's experts where the model has some.
+std::vector<LayerHeat> heat_of_layers(const tune::HeatReport& report) {
   constexpr double kMost = 0.8;
-  const std::span<const uint32_t> counts = heat.counts(layer);
-  const auto n_all = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
-  const double n = static_cast<double>(counts.size()) * static_cast<double>(heat.n_tokens());
-  return {.live = static_cast<double>(n_all) / n, .for_most = heat.share_for(layer, kMost)};
+  std::vector<LayerHeat> layers;
+  for (size_t first = 0, last = 0; first < report.blocks.size(); first = last) {
+    const int layer = report.blocks[first].layer;
+    double for_most = 0.0, n_taken = 0.0;
+    for (; last < report.blocks.size() && report.blocks[last].layer == layer; ++last) {
+      if (report.blocks[last].n_tokens == 0) continue;
+      for_most += report.heat.share_for(last, kMost);
+      n_taken += 1.0;
+    }
+    layers.push_back({layer, live_share(report, first, last), for_most / std::max(n_taken, 1.0)});
+  }
+  return layers;
 }
 
 void print_table(const tune::HeatReport& report) {
-  print(fmt::format("{} tokens; {:.1f} % of the neurons fire at one\n\n{:>6} {:>10} {:>22}\n",
-                    report.heat.n_tokens(), 100 * report.heat.live_share(), "layer", "live",
-                    "neurons for 80 %"));
-  for (uint64_t layer = 0; layer < report.heat.n_layers(); ++layer) {
-    const LayerHeat of = heat_of(report.heat, layer);
-    print(fmt::format("{:>6} {:>8.1f} % {:>20.1f} %\n", layer, 100 * of.live, 100 * of.for_most));
+  print(fmt::format("{} tokens; {:.1f} % of the neurons fire at one\n", report.heat.n_tokens(),
+                    100 * live_share(report, 0, report.blocks.size())));
+  if (report.n_written > 0) {
+    print(
+        fmt::format("{} tokens that the model wrote itself; a neuron does what it did at the one "
+                    "before with probability {:.2f} beyond chance\n",
+                    report.n_written, report.heat.stay()));
+  }
+  print(fmt::format("\n{:>6} {:>10} {:>22}\n", "layer", "live", "neurons for 80 %"));
+  for (const LayerHeat& of : heat_of_layers(report)) {
+    print(
+        fmt::format("{:>6} {:>8.1f} % {:>20.1f} %\n", of.layer, 100 * of.live, 100 * of.for_most));
   }
 }
 
 nlohmann::ordered_json to_json(const tune::HeatReport& report) {
   nlohmann::ordered_json json = {{"file", report.path},
                                  {"tokens", report.heat.n_tokens()},
-                                 {"live", report.heat.live_share()},
-                                 {"layers", nlohmann::ordered_json::array()}};
-  for (uint64_t layer = 0; layer < report.heat.n_layers(); ++layer) {
-    const LayerHeat of = heat_of(report.heat, layer);
+                                 {"live", live_share(report, 0, report.blocks.size())}};
+  if (report.n_written > 0) {
+    json["written"] = report.n_written;
+    json["stay"] = report.heat.stay();
+  }
+  json["layers"] = nlohmann::ordered_json::array();
+  for (const LayerHeat& of : heat_of_layers(report)) {
     json["layers"].push_back({{"live", of.live}, {"neurons_for_80_percent", of.for_most}});
   }
   return json;

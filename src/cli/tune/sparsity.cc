@@ -14,7 +14,7 @@
 #include "prepare/plan/make_plan.h"
 #include "prepare/plan/saved_plan.h"
 #include "tune/default_text.h"
-#include "tune/sparsity.h"
+#include "tune/neurons/sparsity.h"
 
 namespace troika::cli {
 namespace {

@@ -73,17 +73,17 @@ nlohmann::ordered_json experts_json(const prepare::ExpertStream& experts) {
           {"wait_s", c.wait_us / 1e6}};
 }
 
-std::string experts_text(const prepare::ExpertStream& experts) {
+std::string experts_text(const char* what, const prepare::ExpertStream& experts) {
   const prepare::ExpertStream::Counters c = experts.counters();
   const auto n_used = static_cast<double>(c.hits + c.misses + c.right_guesses);
   const auto percent = [&](int64_t n) {
     return 100.0 * static_cast<double>(n) / std::max(n_used, 1.0);
   };
   return fmt::format(
-      "experts    {:>10}   in {} experts; {:.1f} % were in memory, {:.1f} % read ahead ({} "
-      "for nothing); workers waited {:.2f} s\n",
-      bytes_text(c.read_bytes), c.misses + c.right_guesses + c.wrong_guesses, percent(c.hits),
-      percent(c.right_guesses), c.wrong_guesses, c.wait_us / 1e6);
+      "{:<10} {:>10}   in {} {}; {:.1f} % were in memory, {:.1f} % read ahead ({} for nothing); "
+      "workers waited {:.2f} s\n",
+      what, bytes_text(c.read_bytes), c.misses + c.right_guesses + c.wrong_guesses, what,
+      percent(c.hits), percent(c.right_guesses), c.wrong_guesses, c.wait_us / 1e6);
 }
 
 std::string neurons_text(const prepare::NeuronStream& neurons) {
@@ -104,6 +104,11 @@ std::string neurons_text(const prepare::NeuronStream& neurons) {
       bytes_text(c.read_bytes), c.n_reads, percent(c.cache.hits), ahead, c.wait_us / 1e6, problem);
 }
 
+// Says what is read by route: where neurons are read too, that is the gates of experts alone.
+const char* routed_name(const prepare::WeightStream& stream) {
+  return stream.neurons() != nullptr ? "gates" : "experts";
+}
+
 }  // namespace
 
 nlohmann::ordered_json streaming_json(const engine::Engine& engine) {
@@ -112,7 +117,7 @@ nlohmann::ordered_json streaming_json(const engine::Engine& engine) {
   nlohmann::ordered_json json = blocks_json(*stream);
   if (stream->neurons() != nullptr) json["neurons"] = neurons_json(*stream->neurons());
   if (stream->prompts() != nullptr) json["prompts"] = blocks_json(*stream->prompts());
-  if (stream->experts() != nullptr) json["experts"] = experts_json(*stream->experts());
+  if (stream->experts() != nullptr) json[routed_name(*stream)] = experts_json(*stream->experts());
   return json;
 }
 
@@ -120,7 +125,7 @@ std::string streaming_text(const engine::Engine& engine) {
   const prepare::WeightStream* const stream = engine.loaded().stream.get();
   if (stream == nullptr) return {};
   std::string text = stream->neurons() != nullptr ? neurons_text(*stream->neurons()) : "";
-  if (stream->experts() != nullptr) text += experts_text(*stream->experts());
+  if (stream->experts() != nullptr) text += experts_text(routed_name(*stream), *stream->experts());
   if (stream->prompts() != nullptr) text += blocks_text("prompts", *stream->prompts());
   return text + blocks_text("streamed", *stream);
 }

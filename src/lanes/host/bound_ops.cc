@@ -277,8 +277,10 @@ BoundOp bind_neurons(const Subgraph& subgraph, size_t index, const weights::Neur
   BoundOp bound = bind(subgraph, index, weights, buffers, kernels, precision);
   const BoundOp activation = bind_values(subgraph, index + 1, buffers);
   const BoundOp down = bind_values(subgraph, index + 2, buffers);
-  bound.op.inputs[1] = activation.op.inputs[0];
-  bound.inputs[1] = activation.inputs[0];
+  // Experts have their routes as the second input.
+  const size_t of_gate = ffn.ffn.is_expert() ? 2 : 1;
+  bound.op.inputs[of_gate] = activation.op.inputs[0];
+  bound.inputs[of_gate] = activation.inputs[0];
   bound.op.output = down.op.output;
   bound.output = down.output;
   bound.output_width = down.output_width;

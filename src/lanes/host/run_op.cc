@@ -206,6 +206,9 @@ void run_op(const BoundOp& bound, const OpContext& context, int index, int worke
     case OpKind::kRoute:
       return by_rows(run_route);
     case OpKind::kExpertLinear:
+      if (bound.as<BoundProduct>().neurons != nullptr) {
+        return run_neuron_experts(bound, context, index, worker);
+      }
       return run_expert_linear(bound, context, index, worker);
     case OpKind::kExpertSum:
       return run_expert_sum(bound, context, worker);

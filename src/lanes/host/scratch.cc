@@ -69,11 +69,12 @@ size_t unpacking_bytes(const plan::Plan& plan, const model::Blueprint& blueprint
 size_t neuron_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, int n_workers) {
   if (!plan.ffn.is_by_neuron()) return 0;
   size_t bytes = 0;
-  for (const model::GatedFfn& ffn : model::gated_ffns(blueprint)) {
+  for (const model::GatedFfn& ffn : model::neuron_ffns(blueprint)) {
     const model::Weight& down = blueprint.weights[static_cast<size_t>(ffn.down)];
-    bytes = std::max(bytes, NeuronScratch::bytes_for(static_cast<size_t>(down.row_length),
-                                                     static_cast<size_t>(down.n_rows), n_workers,
-                                                     static_cast<size_t>(plan.ffn.predictor.rank)));
+    bytes = std::max(
+        bytes, NeuronScratch::bytes_for(static_cast<size_t>(down.row_length),
+                                        static_cast<size_t>(down.n_rows / ffn.n_experts), n_workers,
+                                        static_cast<size_t>(plan.ffn.predictor.rank)));
   }
   return bytes;
 }

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <new>
+#include <set>
 #include <utility>
 
 #include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/team.h"
+#include "model/gated_ffns.h"
 #include "prepare/streaming/model_disk.h"
 #include "prepare/streaming/weight_stream.h"
 #include "weights/panels.h"
@@ -34,6 +36,20 @@ size_t expert_bytes(const weights::Matrix& matrix, int n_experts) {
 
 }  // namespace
 
+RoutedExperts all_of_experts(const model::Blueprint& blueprint, const weights::Store& weights) {
+  return {blueprint, weights, model::mixtures(blueprint), weights::expert_matrices(blueprint)};
+}
+
+RoutedExperts gates_of_experts(const model::Blueprint& blueprint, const weights::Store& weights) {
+  RoutedExperts routed = all_of_experts(blueprint, weights);
+  std::set<model::WeightId> gates;
+  for (const model::GatedFfn& ffn : model::expert_ffns(blueprint)) gates.insert(ffn.gate);
+  for (model::Mixture& mixture : routed.mixtures) {
+    std::erase_if(mixture.products, [&](model::WeightId id) { return !gates.contains(id); });
+  }
+  return routed;
+}
+
 weights::NeuronCacheShape ExpertStream::Places::cache_shape() const {
   return {n_mixtures, n_experts, 1, place_bytes};
 }
@@ -43,16 +59,17 @@ size_t ExpertStream::Places::bytes_for(uint64_t n_places) const {
   return n_places * (place_bytes + beside) + NeuronCache::list_bytes(cache_shape(), n_places);
 }
 
-ExpertStream::Places ExpertStream::places_of(const model::Blueprint& blueprint,
-                                             const weights::Store& weights) {
+ExpertStream::Places ExpertStream::places_of(const RoutedExperts& routed) {
   Places places;
-  places.n_experts = blueprint.n_experts;
+  places.n_experts = routed.blueprint.n_experts;
+  places.has_gates_alone = routed.mixtures.front().products.size() == 1;
   std::array<size_t, kMostProducts> rooms = {};
-  for (const model::Mixture& mixture : model::mixtures(blueprint)) {
+  for (const model::Mixture& mixture : routed.mixtures) {
     ++places.n_mixtures;
     TROIKA_ASSERT(mixture.products.size() <= kMostProducts);
     for (size_t i = 0; i < mixture.products.size(); ++i) {
-      const size_t bytes = expert_bytes(weights.matrix(mixture.products[i]), places.n_experts);
+      const size_t bytes =
+          expert_bytes(routed.weights.matrix(mixture.products[i]), places.n_experts);
       rooms[i] = std::max(rooms[i], room_of(bytes));
     }
   }
@@ -64,41 +81,42 @@ ExpertStream::Places ExpertStream::places_of(const model::Blueprint& blueprint,
   return places;
 }
 
-size_t ExpertStream::least_bytes(const model::Blueprint& blueprint, const weights::Store& weights) {
-  const Places places = places_of(blueprint, weights);
+size_t ExpertStream::least_bytes(const RoutedExperts& routed) {
+  const Places places = places_of(routed);
   // All experts of one mixture may be wanted at once.
   return places.bytes_for(static_cast<uint64_t>(places.n_experts)) +
-         WeightStream::least_bytes(blueprint, weights, {weights::expert_matrices(blueprint)});
+         WeightStream::least_bytes(routed.blueprint, routed.weights, {routed.matrices});
 }
 
-ExpertStream::Shares ExpertStream::shares_of(size_t most_bytes, const model::Blueprint& blueprint,
-                                             const weights::Store& weights) {
-  const Places places = places_of(blueprint, weights);
-  const std::vector<model::WeightId> elsewhere = weights::expert_matrices(blueprint);
-  const auto n_experts = static_cast<uint64_t>(places.n_experts);
-  const size_t least = places.bytes_for(n_experts);
-  const size_t most = places.bytes_for(n_experts * static_cast<uint64_t>(places.n_mixtures));
-  const size_t whole = WeightStream::whole_bytes(blueprint, weights, {elsewhere});
+size_t ExpertStream::whole_bytes(const RoutedExperts& routed) {
+  const Places places = places_of(routed);
+  return places.bytes_for(places.n_all()) +
+         WeightStream::whole_bytes(routed.blueprint, routed.weights, {routed.matrices});
+}
+
+ExpertStream::Shares ExpertStream::shares_of(size_t most_bytes, const RoutedExperts& routed) {
+  const Places places = places_of(routed);
+  const StreamedWeights other = {routed.matrices};
+  const size_t least = places.bytes_for(static_cast<uint64_t>(places.n_experts));
+  const size_t most = places.bytes_for(places.n_all());
+  const size_t whole = WeightStream::whole_bytes(routed.blueprint, routed.weights, other);
   const size_t others =
-      std::min(whole, std::max(WeightStream::least_bytes(blueprint, weights, {elsewhere}),
+      std::min(whole, std::max(WeightStream::least_bytes(routed.blueprint, routed.weights, other),
                                most_bytes - std::min(most_bytes, least)));
   return {others, std::min(most, std::max(most_bytes - std::min(most_bytes, others), least))};
 }
 
-ExpertStream::ExpertStream(const ExpertStreamOptions& options, const model::Blueprint& blueprint,
-                           const gguf::File& file, const weights::Store& weights)
-    : ExpertSource(model::mixtures(blueprint)),
-      file_(file),
-      places_(places_of(blueprint, weights)) {
+ExpertStream::ExpertStream(const ExpertStreamOptions& options, const RoutedExperts& routed,
+                           const gguf::File& file)
+    : ExpertSource(routed.mixtures), file_(file), places_(places_of(routed)) {
   for (const model::Mixture& mixture : mixtures()) {
     std::vector<FileRange>& parts = files_.emplace_back();
     for (const model::WeightId id : mixture.products) {
-      const weights::Matrix& matrix = weights.matrix(id);
+      const weights::Matrix& matrix = routed.weights.matrix(id);
       parts.push_back(file_range(file, matrix.data, expert_bytes(matrix, places_.n_experts)));
     }
   }
-  const auto n_all = static_cast<uint64_t>(places_.n_experts) * mixtures().size();
-  uint64_t n_places = std::min(n_all, uint64_t{options.most_bytes / places_.place_bytes});
+  uint64_t n_places = std::min(places_.n_all(), uint64_t{options.most_bytes / places_.place_bytes});
   while (n_places > 0 && places_.bytes_for(n_places) > options.most_bytes) --n_places;
   TROIKA_ASSERT(n_places >= static_cast<uint64_t>(places_.n_experts));
   try {
@@ -490,10 +508,11 @@ ExpertStream::Counters ExpertStream::counters() const {
 
 std::string ExpertStream::text() const {
   const int64_t n_all = int64_t{places_.n_experts} * places_.n_mixtures;
+  const char* const what = places_.has_gates_alone ? "gates of experts" : "experts";
   if (n_places() == n_all)
-    return fmt::format("{} of experts, read when they are used first", bytes_text(bytes_));
-  return fmt::format("{} of {} experts have places ({}); the others are read when a router asks",
-                     n_places(), n_all, bytes_text(bytes_));
+    return fmt::format("{} of {}, read when they are used first", bytes_text(bytes_), what);
+  return fmt::format("{} of {} {} have places ({}); the others are read when a router asks",
+                     n_places(), n_all, what, bytes_text(bytes_));
 }
 
 }  // namespace troika::prepare

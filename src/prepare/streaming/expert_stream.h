@@ -31,6 +31,17 @@
 
 namespace troika::prepare {
 
+// Says which products of mixtures are read by route.
+struct RoutedExperts {
+  const model::Blueprint& blueprint;
+  const weights::Store& weights;
+  std::vector<model::Mixture> mixtures;
+  std::vector<model::WeightId> matrices;  // all that mixtures have, by route or by neuron
+};
+RoutedExperts all_of_experts(const model::Blueprint& blueprint, const weights::Store& weights);
+// Returns the gates alone, where all else of experts is read by neuron (P3).
+RoutedExperts gates_of_experts(const model::Blueprint& blueprint, const weights::Store& weights);
+
 struct ExpertStreamOptions {
   size_t most_bytes = 0;  // limits the memory that bytes() counts
   bool may_use_io_uring = true;
@@ -61,17 +72,18 @@ class ExpertStream : public weights::ExpertSource {
     size_t experts = 0;
   };
 
-  // Returns the least bytes that all weights need where experts are streamed.
-  static size_t least_bytes(const model::Blueprint& blueprint, const weights::Store& weights);
+  // least_bytes() is what weights need at least where these experts are streamed, and whole_bytes()
+  // what they need if nothing makes room. What mixtures have beside these is not counted.
+  static size_t least_bytes(const RoutedExperts& routed);
+  static size_t whole_bytes(const RoutedExperts& routed);
   // Divides the bytes that weights get: experts get what the other weights leave. REQUIRES:
   // most_bytes is at least least_bytes().
-  static Shares shares_of(size_t most_bytes, const model::Blueprint& blueprint,
-                          const weights::Store& weights);
+  static Shares shares_of(size_t most_bytes, const RoutedExperts& routed);
 
   // REQUIRES: the store's matrices of experts lie in the file's map, most_bytes is of `shares_of`,
   // and the file outlives this. Throws Error where it cannot be opened again, or memory is short.
-  ExpertStream(const ExpertStreamOptions& options, const model::Blueprint& blueprint,
-               const gguf::File& file, const weights::Store& weights);
+  ExpertStream(const ExpertStreamOptions& options, const RoutedExperts& routed,
+               const gguf::File& file);
   // Waits for the reads under way.
   ~ExpertStream() override;
 
@@ -117,11 +129,15 @@ class ExpertStream : public weights::ExpertSource {
         {};  // where a place's rooms begin, one for each product
     size_t place_bytes = 0;
     size_t n_requests = 0;  // the most requests that one expert takes
+    bool has_gates_alone = false;
+    uint64_t n_all() const {
+      return static_cast<uint64_t>(n_experts) * static_cast<uint64_t>(n_mixtures);
+    }
     // Returns all the bytes that n_places places take.
     size_t bytes_for(uint64_t n_places) const;
     weights::NeuronCacheShape cache_shape() const;
   };
-  static Places places_of(const model::Blueprint& blueprint, const weights::Store& weights);
+  static Places places_of(const RoutedExperts& routed);
 
   // The rows of one product of an expert, which are read to the product's room.
   struct ProductRead : lanes::Completion {

@@ -40,6 +40,13 @@ void add_notes_of_disk(LoadedWeights* loaded) {
   }
 }
 
+// Says what is read ahead. REQUIRES: `how` has the heat.
+void choose_ahead(const Options& options, const plan::Plan& plan, NeuronStreamOptions* how) {
+  how->reads_hottest_ahead = options.ffn.reads_hottest_ahead && how->heat != nullptr;
+  how->reads_ahead =
+      how->reads_hottest_ahead || (options.ffn.reads_ahead && plan.prefill == plan::Prefill::kSame);
+}
+
 // Makes the stream of neurons that are read when they are needed.
 NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::GatedFfn> ffns,
                              std::unique_ptr<weights::NeuronPredictor> predictor,
@@ -86,9 +93,8 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
   }
   how.keeps_neurons = options.ffn.keeps_neurons;
   how.keeps_last_steps = options.ffn.keeps_last_steps;
-  how.reads_hottest_ahead = options.ffn.reads_hottest_ahead && heat.has_value();
-  how.reads_ahead =
-      how.reads_hottest_ahead || (options.ffn.reads_ahead && plan.prefill == plan::Prefill::kSame);
+  // Which experts the next block takes is not known yet.
+  if (!ffns.front().is_expert()) choose_ahead(options, plan, &how);
   for (const int percent : pinned_percent) how.pinned_share.push_back(0.01 * percent);
   auto neurons = std::make_unique<NeuronStream>(how, ffns, of.model.weights);
   NeuronStream* const stream = neurons.get();
@@ -125,22 +131,6 @@ class BlockStreams {
   std::vector<model::WeightId> in_strips_;
 };
 
-// Neurons that are read when they live, and all else in blocks.
-void stream_by_neuron(const StreamedModel& of, std::span<const model::GatedFfn> ffns,
-                      std::unique_ptr<weights::NeuronPredictor> predictor, LoadedWeights* loaded) {
-  NeuronStream* const neurons = stream_neurons(of, ffns, std::move(predictor), loaded);
-  const std::vector<model::WeightId> by_neuron = neuron_matrices(ffns);
-  const size_t for_prompts = prompt_bytes(of.model.blueprint, of.model.weights, of.plan);
-  const BlockStreams blocks(of);
-  loaded->stream = blocks.make(of.ledger.bytes(plan::Owner::kWeights) - for_prompts, {by_neuron});
-  loaded->stream->set_neurons(neurons);
-  loaded->pages = {false, loaded->stream->text() + "; " + neurons->text()};
-  if (for_prompts == 0) return;
-  loaded->prompts = blocks.make(for_prompts, {{}, by_neuron});
-  loaded->stream->set_prompts(loaded->prompts.get());
-  loaded->pages.text += "; for prompts " + loaded->prompts->text();
-}
-
 // Lets the places of experts get their memory while the disk reads the other weights. Without more
 // threads they get it when they are read to.
 std::jthread take_memory_meanwhile(const StreamedModel& of, ExpertStream* experts) {
@@ -157,20 +147,42 @@ std::jthread take_memory_meanwhile(const StreamedModel& of, ExpertStream* expert
   }
 }
 
-// Streams blocks without their experts, and experts when a router asks for them.
-void stream_experts(const StreamedModel& of, LoadedWeights* loaded) {
-  const model::Blueprint& blueprint = of.model.blueprint;
-  const ExpertStream::Shares shares =
-      ExpertStream::shares_of(of.ledger.bytes(plan::Owner::kWeights), blueprint, of.model.weights);
-  loaded->experts = std::make_unique<ExpertStream>(ExpertStreamOptions{shares.experts}, blueprint,
-                                                   of.model.file, of.model.weights);
+// Streams blocks without their experts, and experts, or their gates alone, when a router asks.
+void stream_experts(const StreamedModel& of, const RoutedExperts& routed, size_t bytes,
+                    LoadedWeights* loaded) {
+  const ExpertStream::Shares shares = ExpertStream::shares_of(bytes, routed);
+  loaded->experts =
+      std::make_unique<ExpertStream>(ExpertStreamOptions{shares.experts}, routed, of.model.file);
   const std::jthread memory = take_memory_meanwhile(of, loaded->experts.get());
-  loaded->stream = BlockStreams(of).make(shares.others, {weights::expert_matrices(blueprint)});
-  const bool is_guessed = of.options.memory.expert_reads == ExpertReads::kGuessed;
+  loaded->stream = BlockStreams(of).make(shares.others, {routed.matrices});
+  const bool is_guessed = of.options.memory.expert_reads == ExpertReads::kGuessed &&
+                          reads_experts(of.options, of.model.blueprint, of.plan);
   loaded->experts->set_takes_guesses(is_guessed && loaded->stream->n_streamed() == 0);
   loaded->stream->set_experts(loaded->experts.get());
   loaded->pages = {false, loaded->stream->text() + "; " + loaded->experts->text()};
   of.model.weights.set_experts(loaded->experts.get());
+}
+
+// Neurons that are read when they live, and all else in blocks.
+void stream_by_neuron(const StreamedModel& of, std::span<const model::GatedFfn> ffns,
+                      std::unique_ptr<weights::NeuronPredictor> predictor, LoadedWeights* loaded) {
+  NeuronStream* const neurons = stream_neurons(of, ffns, std::move(predictor), loaded);
+  const std::vector<model::WeightId> by_neuron = neuron_matrices(ffns);
+  const size_t for_prompts = prompt_bytes(of.model.blueprint, of.model.weights, of.plan);
+  const BlockStreams blocks(of);
+  const size_t bytes = of.ledger.bytes(plan::Owner::kWeights) - for_prompts;
+  if (reads_gates(of.options, of.model.blueprint, of.model.weights, of.plan, bytes)) {
+    stream_experts(of, gates_of_experts(of.model.blueprint, of.model.weights), bytes, loaded);
+  } else {
+    loaded->stream = blocks.make(bytes, {by_neuron});
+    loaded->pages.text = loaded->stream->text();
+  }
+  loaded->stream->set_neurons(neurons);
+  loaded->pages = {false, loaded->pages.text + "; " + neurons->text()};
+  if (for_prompts == 0) return;
+  loaded->prompts = blocks.make(for_prompts, {{}, by_neuron});
+  loaded->stream->set_prompts(loaded->prompts.get());
+  loaded->pages.text += "; for prompts " + loaded->prompts->text();
 }
 
 }  // namespace
@@ -180,7 +192,8 @@ void stream_weights(const StreamedModel& of, std::span<const model::GatedFfn> ff
   if (!ffns.empty()) {
     stream_by_neuron(of, ffns, std::move(predictor), loaded);
   } else if (reads_experts(of.options, of.model.blueprint, of.plan)) {
-    stream_experts(of, loaded);
+    stream_experts(of, all_of_experts(of.model.blueprint, of.model.weights),
+                   of.ledger.bytes(plan::Owner::kWeights), loaded);
   } else {
     loaded->stream = BlockStreams(of).make(of.ledger.bytes(plan::Owner::kWeights), {});
     loaded->pages = {false, loaded->stream->text()};

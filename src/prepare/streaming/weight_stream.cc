@@ -327,7 +327,8 @@ void WeightStream::after_pass(const RowsBeside& rows) {
       record(reads.is_ahead ? "neurons ahead" : "neurons", std::span(&reads, 1));
     }
   }
-  if (experts_ != nullptr) record("experts", experts_->take_reads());
+  const char* const of_experts = neurons_ != nullptr ? "gates" : "experts";
+  if (experts_ != nullptr) record(of_experts, experts_->take_reads());
 }
 
 uint64_t WeightStream::bytes_per_pass() const {

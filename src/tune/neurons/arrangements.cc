@@ -80,7 +80,9 @@ void ArrangementFinder::check(const HeldArrangement& held) const {
   if (held.costs.form == plan::FfnForm::kByOutput) return;
   plan::Plan plan;
   plan.ffn.form = held.costs.form;
-  (void)prepare::neuron_blocks(blueprint_, plan);
+  if (prepare::neuron_blocks(blueprint_, plan).front().is_expert()) {
+    throw Error("its neurons are those of experts, which nobody reckons with yet");
+  }
   if (sources_.heat == nullptr) {
     throw Error("nobody has counted how often neurons fire ('troika neurons' does)");
   }

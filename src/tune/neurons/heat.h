@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/progress.h"
 #include "engine/engine.h"
@@ -21,12 +22,20 @@ struct HeatOptions {
 };
 
 struct HeatReport {
+  struct Block {
+    int layer = 0;
+    uint64_t n_tokens = 0;  // counts tokens of the text: all, or those that took this expert
+  };
+
   weights::NeuronHeat heat{1, 1};
-  std::string path;  // the side file
+  std::vector<Block> blocks;  // in the order of the heat's layers
+  size_t n_written = 0;       // counts tokens that the model wrote behind parts of the text
+  std::string path;           // the side file
 };
 
-// Reads the text as steps are computed, counts, and writes the side file that runs look for. Throws
-// UsageError for a model none of whose neurons are ever dead, Error for a text that is too short.
+// Reads the text as steps are computed, lets the model go on from some places of it, counts, and
+// writes the side file that runs look for. Throws UsageError for a model none of whose neurons are
+// ever dead, Error for a text that is too short.
 HeatReport measure_heat(const HeatOptions& options);
 
 }  // namespace troika::tune

@@ -57,6 +57,11 @@ tensor::Type predictor_type(tensor::Type of_gate) {
 weights::PredictorShape shape_for(const PredictorOptions& options, const engine::Engine& engine,
                                   size_t n_directions) {
   const std::vector<weights::NeuronFfn>& ffns = engine.weights().neurons()->ffns();
+  if (ffns.front().ffn.is_expert()) {
+    throw UsageError(
+        "‹predictor› is for blocks that every token takes, and the neurons of this model are those "
+        "of experts. Leave it out.");
+  }
   const weights::Matrix& gate = engine.weights().matrix(ffns.front().ffn.gate);
   const auto width = static_cast<size_t>(gate.row_length);
   for (const weights::NeuronFfn& ffn : ffns) {

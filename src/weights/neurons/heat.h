@@ -23,10 +23,14 @@ class NeuronHeat {
   uint64_t n_neurons() const { return n_neurons_; }  // counts those of each layer
   uint64_t n_tokens() const { return n_tokens_; }
   void set_tokens(uint64_t n) { n_tokens_ = n; }
-  // Counts tokens behind another one, and over all of them the neurons that were live at both.
-  uint64_t n_pairs() const { return n_pairs_; }
+  // Counts the neurons that were live at a token which the model wrote, over all of these tokens
+  // but the last ones, and those of them that were live at the next token too. What a model writes
+  // keeps to its topic more than a text does that is read in parts.
+  uint64_t n_followed() const { return n_followed_; }
   uint64_t n_again() const { return n_again_; }
-  void set_again(uint64_t n_pairs, uint64_t n_again) { n_pairs_ = n_pairs, n_again_ = n_again; }
+  void set_again(uint64_t n_followed, uint64_t n_again) {
+    n_followed_ = n_followed, n_again_ = n_again;
+  }
   // Returns (n_neurons) counts of the tokens at which each neuron was live.
   std::span<uint32_t> counts(uint64_t layer) {
     return std::span(counts_).subspan(layer * n_neurons_, n_neurons_);
@@ -45,7 +49,7 @@ class NeuronHeat {
   // Returns the least share of a layer's neurons that has this share of all firing.
   double share_for(uint64_t layer, double of_firing) const;
   // Returns the probability that a neuron does what it did at the token before, beyond what its own
-  // frequency explains. 0: nothing more is known.
+  // frequency in the text explains. 0: nothing more is known.
   double stay() const;
   // Returns a key that tells orders apart.
   uint64_t key() const;
@@ -54,7 +58,7 @@ class NeuronHeat {
   uint64_t n_layers_;
   uint64_t n_neurons_;
   uint64_t n_tokens_ = 0;
-  uint64_t n_pairs_ = 0;
+  uint64_t n_followed_ = 0;
   uint64_t n_again_ = 0;
   std::vector<uint32_t> counts_;  // (n_layers, n_neurons)
 };

@@ -19,7 +19,7 @@ NeuronHeat some_heat() {
     std::copy(std::begin(counts[layer]), std::end(counts[layer]), heat.counts(layer).begin());
   }
   heat.set_tokens(10);
-  heat.set_again(9, 30);
+  heat.set_again(90, 30);
   return heat;
 }
 
@@ -49,14 +49,14 @@ TEST(Heat, P8SaysHowMuchNeuronsKeepToWhatTheyDid) {
   NeuronHeat heat(1, 100);
   for (uint32_t& count : heat.counts(0)) count = 50;
   heat.set_tokens(100);
-  EXPECT_EQ(heat.stay(), 0.0);  // nobody has counted pairs
-  heat.set_again(99, 99 * 25);
+  EXPECT_EQ(heat.stay(), 0.0);  // nobody has counted who follows
+  heat.set_again(99 * 50, 99 * 25);
   EXPECT_NEAR(heat.stay(), 0.0, 1e-12);
-  heat.set_again(99, 99 * 50);
+  heat.set_again(99 * 50, 99 * 50);
   EXPECT_NEAR(heat.stay(), 1.0, 1e-12);
-  heat.set_again(99, 99 * 40);
+  heat.set_again(99 * 50, 99 * 40);
   EXPECT_NEAR(heat.stay(), 0.6, 1e-12);
-  heat.set_again(99, 99 * 10);  // less than by chance
+  heat.set_again(99 * 50, 99 * 10);  // less than by chance
   EXPECT_EQ(heat.stay(), 0.0);
   for (uint32_t& count : heat.counts(0)) count = 100;
   EXPECT_EQ(heat.stay(), 0.0);
@@ -94,7 +94,7 @@ TEST(Heat, P8AFileIsReadBackOrRefusedInWords) {
   ASSERT_TRUE(read) << problem;
   EXPECT_EQ(read->key(), some_heat().key());
   EXPECT_EQ(read->n_tokens(), 10u);
-  EXPECT_EQ(read->n_pairs(), 9u);
+  EXPECT_EQ(read->n_followed(), 90u);
   EXPECT_EQ(read->n_again(), 30u);
   EXPECT_FALSE(read_heat(path, 2, 2, 5, &problem));
   EXPECT_NE(problem.find("another content"), std::string::npos);

@@ -6,6 +6,14 @@
 
 namespace troika::weights {
 
+Matrix rows_of(const Store& weights, model::WeightId id, const model::GatedFfn& ffn) {
+  Matrix rows = weights.matrix(id);
+  if (!ffn.is_expert()) return rows;
+  rows.n_rows /= ffn.n_experts;
+  rows.data += static_cast<size_t>(ffn.expert) * rows.bytes();
+  return rows;
+}
+
 const NeuronFfn* Neurons::find(model::WeightId down) const {
   for (const NeuronFfn& ffn : ffns_) {
     if (ffn.ffn.down == down) return &ffn;
@@ -21,7 +29,7 @@ void Neurons::set_predictor(std::unique_ptr<NeuronPredictor> predictor) {
 size_t ResidentNeurons::bytes_for(std::span<const model::GatedFfn> ffns, const Store& weights) {
   size_t bytes = 0;
   for (const model::GatedFfn& ffn : ffns) {
-    const ColumnLayout layout = column_layout(weights.matrix(ffn.down));
+    const ColumnLayout layout = column_layout(rows_of(weights, ffn.down, ffn));
     bytes += layout.plane_bytes() + layout.level_bytes();
   }
   return bytes;
@@ -33,12 +41,12 @@ ResidentNeurons::ResidentNeurons(std::span<const model::GatedFfn> ffns, const St
   for (const model::GatedFfn& ffn : ffns) {
     if (progress) progress(columns_.size(), ffns.size());
     try {
-      columns_.emplace_back(weights.matrix(ffn.down), team);
+      columns_.emplace_back(rows_of(weights, ffn.down, ffn), team);
     } catch (const std::bad_alloc&) {
       throw no_memory(bytes_for(ffns, weights),
                       "of weights by neuron beside the model. Use ‹ffn› by-output.");
     }
-    up_.push_back(weights.matrix(ffn.up));
+    up_.push_back(rows_of(weights, ffn.up, ffn));
     NeuronFfn own;
     own.index = static_cast<int>(Neurons::ffns().size());
     own.ffn = ffn;

@@ -15,6 +15,9 @@
 
 namespace troika::weights {
 
+// The rows of a block that one of its weights holds: all of them, or those of an expert.
+Matrix rows_of(const Store& weights, model::WeightId id, const model::GatedFfn& ffn);
+
 // What an op must know of a feed-forward block.
 struct NeuronFfn {
   int index = 0;  // the source's number of the block
@@ -45,7 +48,8 @@ class Neurons {
   virtual ~Neurons() = default;
   // Returns the bytes that are in memory for neurons beside the store's matrices.
   virtual size_t bytes() const = 0;
-  // Returns null where the block is computed by output.
+  // Returns null where the block is computed by output. The experts of a mixture stand behind the
+  // one that is returned.
   const NeuronFfn* find(model::WeightId down) const;
   std::vector<NeuronFfn>& ffns() { return ffns_; }
   // null: there is no predictor

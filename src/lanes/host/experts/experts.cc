@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "lanes/host/experts/expert_groups.h"
 #include "lanes/host/experts/expert_reads.h"
 #include "lanes/host/products.h"
 
@@ -14,61 +15,8 @@ namespace {
 // normal number of half precision.
 constexpr float kLeastSum = 6.103515625e-5f;
 
-// Says in which row the part of a token and expert stands: the parts of one expert stand together,
-// in the order of the tokens. Each worker makes this table for itself, which takes less time than
-// waiting for one that does.
-class Groups {
- public:
-  Groups(const ExpertCounts& experts, const OpContext& context, int worker, const float* routes)
-      : n_used_(static_cast<size_t>(experts.n_used)) {
-    const auto n_experts = static_cast<size_t>(experts.n);
-    const size_t n_parts = static_cast<size_t>(context.run.n_tokens) * n_used_;
-    starts_ = context.expert_scratch + static_cast<size_t>(worker) * context.expert_scratch_length;
-    active_ = starts_ + n_experts + 1;
-    order_ = active_ + n_experts;
-    ranks_ = order_ + n_parts;
-    std::fill_n(starts_, n_experts + 1, 0);
-    const auto expert_of = [&](size_t part) {
-      return static_cast<size_t>(read_route(routes, part).expert);
-    };
-    for (size_t part = 0; part < n_parts; ++part) ++starts_[expert_of(part) + 1];
-    for (size_t expert = 0; expert < n_experts; ++expert) {
-      if (starts_[expert + 1] > 0) active_[n_active_++] = static_cast<int32_t>(expert);
-      starts_[expert + 1] += starts_[expert];
-    }
-    // Filling moves each start on to the start of the next expert. The starts are moved back below.
-    for (size_t part = 0; part < n_parts; ++part) {
-      const int32_t at = starts_[expert_of(part)]++;
-      order_[at] = static_cast<int32_t>(part);
-      ranks_[part] = at;
-    }
-    for (size_t expert = n_experts; expert > 0; --expert) starts_[expert] = starts_[expert - 1];
-    starts_[0] = 0;
-  }
-
-  static size_t length(size_t n_experts, size_t n_parts) { return 2 * n_experts + 1 + 2 * n_parts; }
-
-  size_t n_active() const { return n_active_; }
-  size_t active(size_t i) const { return static_cast<size_t>(active_[i]); }
-  std::span<const int32_t> all_active() const { return {active_, n_active_}; }
-  size_t start(size_t expert) const { return static_cast<size_t>(starts_[expert]); }
-  size_t size(size_t expert) const { return start(expert + 1) - start(expert); }
-  size_t token_at(size_t row) const { return static_cast<size_t>(order_[row]) / n_used_; }
-  size_t row_of(size_t token, size_t i) const {
-    return static_cast<size_t>(ranks_[token * n_used_ + i]);
-  }
-
- private:
-  size_t n_used_;
-  size_t n_active_ = 0;
-  int32_t* starts_;  // (n_experts + 1): rows
-  int32_t* active_;  // experts that at least one token takes
-  int32_t* order_;   // by row: token * n_used + i
-  int32_t* ranks_;   // the inverse: row by token * n_used + i
-};
-
 // Returns the product of one expert, whose rows lie at `rows`, with the tokens that take it.
-ProductWork of_expert(const ProductWork& all, const Groups& groups, size_t expert,
+ProductWork of_expert(const ProductWork& all, const ExpertGroups& groups, size_t expert,
                       const std::byte* rows) {
   ProductWork one = all;
   const size_t n_rows = all.output_width();
@@ -86,7 +34,7 @@ ProductWork of_expert(const ProductWork& all, const Groups& groups, size_t exper
 }
 
 // Returns the expert that is computed as the i-th, and its rows.
-weights::ExpertSource::Rows rows_of_expert(const ProductWork& all, const Groups& groups,
+weights::ExpertSource::Rows rows_of_expert(const ProductWork& all, const ExpertGroups& groups,
                                            int64_t i) {
   const ExpertCounts& experts = all.product.experts;
   if (experts.source != nullptr) {
@@ -97,8 +45,16 @@ weights::ExpertSource::Rows rows_of_expert(const ProductWork& all, const Groups&
   return {static_cast<int>(expert), matrix.data + expert * all.output_width() * matrix.row_bytes};
 }
 
+}  // namespace
+
+const ExpertCounts* experts_of(const BoundOp& bound) {
+  const BoundProduct* const product = bound.product();
+  if (product == nullptr) return std::get_if<ExpertCounts>(&bound.own);
+  return product->experts.n > 0 ? &product->experts : nullptr;
+}
+
 void prepare_parts(const BoundOp& bound, const OpContext& context, int worker,
-                   const Groups& groups) {
+                   const ExpertGroups& groups) {
   const auto k = static_cast<size_t>(bound.input_width);
   const size_t stride = prepared_row_bytes(bound);
   const auto n_parts =
@@ -111,17 +67,9 @@ void prepare_parts(const BoundOp& bound, const OpContext& context, int worker,
   }
 }
 
-}  // namespace
-
-const ExpertCounts* experts_of(const BoundOp& bound) {
-  const BoundProduct* const product = bound.product();
-  if (product == nullptr) return std::get_if<ExpertCounts>(&bound.own);
-  return product->experts.n > 0 ? &product->experts : nullptr;
-}
-
 size_t expert_scratch_length(const ExpertCounts& experts, int n_tokens) {
-  return Groups::length(static_cast<size_t>(experts.n),
-                        static_cast<size_t>(n_tokens) * static_cast<size_t>(experts.n_used));
+  return ExpertGroups::length(static_cast<size_t>(experts.n),
+                              static_cast<size_t>(n_tokens) * static_cast<size_t>(experts.n_used));
 }
 
 void run_route(const BoundOp& bound, const OpContext& context, int row) {
@@ -158,7 +106,7 @@ void run_route(const BoundOp& bound, const OpContext& context, int row) {
 void run_expert_linear(const BoundOp& bound, const OpContext& context, int index, int worker) {
   const auto& product = bound.as<BoundProduct>();
   const ExpertCounts& experts = product.experts;
-  const Groups groups(experts, context, worker, context.input(bound, 1));
+  const ExpertGroups groups(experts, context, worker, context.input(bound, 1));
   const bool begins_reads = experts.source != nullptr && experts.place.product == 0;
   if (begins_reads) begin_expert_reads(bound, context, worker, groups.all_active());
   if (product.prepares_input) prepare_parts(bound, context, worker, groups);
@@ -179,7 +127,7 @@ void run_expert_sum(const BoundOp& bound, const OpContext& context, int worker) 
   const float* routes = context.input(bound, 1);
   const auto& experts = bound.as<ExpertCounts>();
   if (experts.source != nullptr && worker == 0) experts.source->finish(experts.place.mixture);
-  const Groups groups(experts, context, worker, routes);
+  const ExpertGroups groups(experts, context, worker, routes);
   const auto n_used = static_cast<size_t>(experts.n_used);
   const auto width = static_cast<size_t>(bound.output_width);
   const Share tokens = share_of(context.run.n_tokens, worker, context.team.n_active());

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kernels/rows.h"
+#include "lanes/host/experts/expert_groups.h"
 #include "lanes/host/op_context.h"
 #include "lanes/host/products.h"
 
@@ -21,15 +22,15 @@ struct TokenGroup {
   const BoundOp& bound;
   const OpContext& context;
   const NeuronFfn& ffn;
-  int first;
+  const float* gates;   // (rows, n_neurons)
+  const float* inputs;  // (rows, width): the inputs, where products take floats
+  int first;            // the row of the first token; the prepared rows and the outputs have it too
   int n;
 
   size_t n_neurons() const { return ffn.layout.n_neurons; }
   size_t n_outputs() const { return ffn.layout.n_outputs; }
   int n_segments() const { return weights::n_segments(ffn.n_neurons()); }
-  const float* gate(int t) const {
-    return context.input(bound, 1) + static_cast<size_t>(first + t) * n_neurons();
-  }
+  const float* gate(int t) const { return gates + static_cast<size_t>(first + t) * n_neurons(); }
   float* activated(int t) const {
     return context.neurons->activated.data() + static_cast<size_t>(t) * n_neurons();
   }
@@ -40,9 +41,7 @@ struct TokenGroup {
   const BoundProduct& up() const { return bound.as<BoundProduct>(); }
   size_t width() const { return static_cast<size_t>(bound.input_width); }
   // Returns the input of a token, in one of the forms that products take.
-  const float* x(int t) const {
-    return context.input(bound) + static_cast<size_t>(first + t) * width();
-  }
+  const float* x(int t) const { return inputs + static_cast<size_t>(first + t) * width(); }
   const std::byte* x_q8(int t) const {
     return context.prepared + static_cast<size_t>(first + t) * kernels::q8_row_bytes(width());
   }
@@ -66,6 +65,10 @@ struct TokenGroup {
             scratch.n_live[static_cast<size_t>(segment)]};
   }
 };
+
+bool is_product_kind(model::OpKind kind) {
+  return kind == model::OpKind::kLinear || kind == model::OpKind::kExpertLinear;
+}
 
 bool is_live(const NeuronFfn& ffn, float activated) {
   if (ffn.keeps_all) return true;
@@ -263,10 +266,18 @@ void tell_wanted(const TokenGroup& group) {
   }
 }
 
-// Computes a group of tokens with all workers. Each worker draws tickets until it gets one past the
-// group's last item. So the number of tickets drawn is known, and the next group goes on from it.
-void run_group(const TokenGroup& group, int64_t first_ticket, std::atomic<int64_t>& tickets,
-               int worker) {
+// Each worker draws tickets until it gets one past a group's last item. So the number of tickets
+// drawn is known, and the next group goes on from it.
+struct Tickets {
+  Tickets(const OpContext& context, int index)
+      : next(context.counters[static_cast<ptrdiff_t>(index) * context.team.size()].n_begun) {}
+
+  std::atomic<int64_t>& next;
+  int64_t first = 0;  // the group's first
+};
+
+// Computes a group of tokens with all workers.
+void run_group(const TokenGroup& group, Tickets* tickets, int worker) {
   Barrier& barrier = group.context.team.barrier();
   const Share share = share_of(group.n_segments(), worker, group.context.team.n_active());
   if (predicts(group.ffn)) {
@@ -278,8 +289,8 @@ void run_group(const TokenGroup& group, int64_t first_ticket, std::atomic<int64_
   for (int64_t i = share.begin; i < share.end; ++i) find_live(group, static_cast<int>(i), worker);
   barrier.wait();
   if (worker == 0 && group.context.run.observer != nullptr && !group.ffn.reads_gates) {
-    group.context.run.observer->observe_gate(group.ffn.ffn.layer, group.activated(0), group.n,
-                                             group.ffn.n_neurons());
+    group.context.run.observer->observe_gate({group.ffn.index, group.ffn.ffn.layer},
+                                             group.activated(0), group.n, group.ffn.n_neurons());
   }
   weights::NeuronSource& source = *group.ffn.source;
   if (source.reads_ahead()) {
@@ -287,7 +298,7 @@ void run_group(const TokenGroup& group, int64_t first_ticket, std::atomic<int64_
     barrier.wait();
   }
   for (;;) {
-    const int64_t item = tickets.fetch_add(1, std::memory_order_relaxed) - first_ticket;
+    const int64_t item = tickets->next.fetch_add(1, std::memory_order_relaxed) - tickets->first;
     if (item >= group.n_segments()) break;
     const int segment = source.segment_of(group.ffn.index, static_cast<int>(item));
     compute_segment(group, segment, worker);
@@ -295,6 +306,21 @@ void run_group(const TokenGroup& group, int64_t first_ticket, std::atomic<int64_
   barrier.wait();
   if (worker == 0) source.finish(group.ffn.index);
   add_parts(group, worker);
+  tickets->first += group.n_segments() + group.context.team.n_active();
+}
+
+// Computes all rows of a block, by groups that begin as `group` says.
+void run_rows(TokenGroup group, Range rows, Tickets* tickets, int worker) {
+  for (group.first = rows.begin; group.first < rows.end; group.first += kNeuronTokens) {
+    group.n = std::min(kNeuronTokens, rows.end - group.first);
+    run_group(group, tickets, worker);
+  }
+}
+
+void begin_step(const BoundOp& bound, const OpContext& context, int worker) {
+  weights::NeuronSource& source = *bound.as<BoundProduct>().neurons->source;
+  const bool is_step = context.run.phase == plan::Phase::kStep;
+  if (worker == 0 && is_step && source.reads_ahead()) source.begin_step(context.n_rows(bound));
 }
 
 }  // namespace
@@ -331,7 +357,7 @@ const NeuronFfn* neuron_ffn_at(const Subgraph& subgraph, size_t index,
                                const weights::Store& weights) {
   const std::span<const model::Op> ops = subgraph.ops;
   if (weights.neurons() == nullptr || index + 2 >= ops.size()) return nullptr;
-  if (ops[index + 2].kind != model::OpKind::kLinear) return nullptr;
+  if (!is_product_kind(ops[index + 2].kind)) return nullptr;
   const NeuronFfn* const ffn = weights.neurons()->find(ops[index + 2].weight);
   const bool is_whole = ffn != nullptr && ops[index].weight == ffn->ffn.up &&
                         ops[index + 1].kind == model::OpKind::kGate;
@@ -341,7 +367,7 @@ const NeuronFfn* neuron_ffn_at(const Subgraph& subgraph, size_t index,
 void check_neuron_ffns(const Subgraph& subgraph, const weights::Store& weights) {
   if (weights.neurons() == nullptr) return;
   for (size_t i = 0; i < subgraph.ops.size(); ++i) {
-    if (subgraph.ops[i].kind != model::OpKind::kLinear) continue;
+    if (!is_product_kind(subgraph.ops[i].kind)) continue;
     if (weights.neurons()->find(subgraph.ops[i].weight) == nullptr) continue;
     const bool is_cut = !subgraph.slice.columns.empty();
     if (!is_cut && i >= 2 && neuron_ffn_at(subgraph, i - 2, weights) != nullptr) continue;
@@ -359,18 +385,30 @@ void run_neuron_ffn(const BoundOp& bound, const OpContext& context, int index, i
     prepare_rows(bound, context, worker);
     context.team.barrier().wait();
   }
-  std::atomic<int64_t>& tickets =
-      context.counters[static_cast<ptrdiff_t>(index) * context.team.size()].n_begun;
-  const int n_tokens = context.n_rows(bound);
-  weights::NeuronSource& source = *up.neurons->source;
-  const bool is_step = context.run.phase == plan::Phase::kStep;
-  if (worker == 0 && is_step && source.reads_ahead()) source.begin_step(n_tokens);
-  int64_t first_ticket = 0;
-  for (int first = 0; first < n_tokens; first += kNeuronTokens) {
-    const TokenGroup group = {bound, context, *up.neurons, first,
-                              std::min(kNeuronTokens, n_tokens - first)};
-    run_group(group, first_ticket, tickets, worker);
-    first_ticket += group.n_segments() + context.team.n_active();
+  begin_step(bound, context, worker);
+  const Range rows = {0, context.n_rows(bound)};
+  Tickets tickets(context, index);
+  run_rows({bound, context, *up.neurons, context.input(bound, 1), context.input(bound), 0, 0}, rows,
+           &tickets, worker);
+}
+
+void run_neuron_experts(const BoundOp& bound, const OpContext& context, int index, int worker) {
+  const BoundProduct& up = bound.as<BoundProduct>();
+  const ExpertGroups groups(up.experts, context, worker, context.input(bound, 1));
+  if (up.prepares_input) {
+    prepare_parts(bound, context, worker, groups);
+    context.team.barrier().wait();
+  }
+  begin_step(bound, context, worker);
+  Tickets tickets(context, index);
+  // Inputs stand by expert, as gates and outputs do.
+  const auto* const inputs = reinterpret_cast<const float*>(context.prepared);
+  for (const int32_t expert : groups.all_active()) {
+    const auto e = static_cast<size_t>(expert);
+    const Range rows = {static_cast<int>(groups.start(e)),
+                        static_cast<int>(groups.start(e) + groups.size(e))};
+    run_rows({bound, context, up.neurons[e], context.input(bound, 2), inputs, 0, 0}, rows, &tickets,
+             worker);
   }
 }
 

@@ -60,5 +60,7 @@ const weights::NeuronFfn* neuron_ffn_at(const Subgraph& subgraph, size_t index,
 // Throws Error if the subgraph holds only a part of a block that is computed by neuron.
 void check_neuron_ffns(const Subgraph& subgraph, const weights::Store& weights);
 void run_neuron_ffn(const BoundOp& bound, const OpContext& context, int index, int worker);
+// Computes the experts that tokens take, one after the other.
+void run_neuron_experts(const BoundOp& bound, const OpContext& context, int index, int worker);
 
 }  // namespace troika::lanes

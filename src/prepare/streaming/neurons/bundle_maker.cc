@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "weights/neurons/neurons.h"
 
 namespace troika::prepare {
 using weights::Matrix;
@@ -27,8 +28,10 @@ BundleMaker::BundleMaker(std::span<const model::GatedFfn> ffns, const weights::S
   TROIKA_ASSERT(!ffns.empty());
   shape_.n_layers = ffns.size();
   for (const model::GatedFfn& ffn : ffns) {
+    TROIKA_ASSERT(!ffn.is_expert() || !ffn.has_gate_by_neuron);
     const Matrix* const gate = ffn.has_gate_by_neuron ? &weights.matrix(ffn.gate) : nullptr;
-    const weights::NeuronForm form(weights.matrix(ffn.up), weights.matrix(ffn.down), gate);
+    const weights::NeuronForm form(rows_of(weights, ffn.up, ffn), rows_of(weights, ffn.down, ffn),
+                                   gate);
     shape_.n_neurons = std::max<uint64_t>(shape_.n_neurons, form.n_neurons());
     shape_.bundle_bytes = std::max<uint64_t>(shape_.bundle_bytes, form.bundle_bytes());
     shape_.resident_bytes = std::max<uint64_t>(shape_.resident_bytes, form.resident_bytes());
@@ -53,8 +56,8 @@ std::vector<uint32_t> BundleMaker::order(uint64_t layer) {
 
 void BundleMaker::make(uint64_t layer, std::span<std::byte> bundles,
                        std::span<std::byte> resident) {
-  const Matrix& up = weights_.matrix(ffns_[layer].up);
-  const Matrix& down = weights_.matrix(ffns_[layer].down);
+  const Matrix up = rows_of(weights_, ffns_[layer].up, ffns_[layer]);
+  const Matrix down = rows_of(weights_, ffns_[layer].down, ffns_[layer]);
   const Matrix* const gate =
       ffns_[layer].has_gate_by_neuron ? &weights_.matrix(ffns_[layer].gate) : nullptr;
   Team team(n_threads_);

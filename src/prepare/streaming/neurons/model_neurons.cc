@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "weights/neurons/neurons.h"
+
 namespace troika::prepare {
 
 ModelNeurons::ModelNeurons(std::span<const model::GatedFfn> ffns, const weights::Store& weights)
     : columns_(bytes_for(ffns, weights)) {
   for (const model::GatedFfn& ffn : ffns) {
-    Matrices& own =
-        ffns_.emplace_back(Matrices{weights.matrix(ffn.up), weights.matrix(ffn.down), {}});
+    Matrices& own = ffns_.emplace_back(
+        Matrices{rows_of(weights, ffn.up, ffn), rows_of(weights, ffn.down, ffn), {}});
     if (ffn.has_gate_by_neuron) own.gate = weights.matrix(ffn.gate);
   }
 }
@@ -17,7 +19,7 @@ size_t ModelNeurons::bytes_for(std::span<const model::GatedFfn> ffns,
                                const weights::Store& weights) {
   size_t most = 0;
   for (const model::GatedFfn& ffn : ffns) {
-    const weights::Matrix& down = weights.matrix(ffn.down);
+    const weights::Matrix down = rows_of(weights, ffn.down, ffn);
     most =
         std::max(most, weights::column_granule(down) * weights::column_layout(down).column_bytes);
   }

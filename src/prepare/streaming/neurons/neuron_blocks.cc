@@ -16,11 +16,11 @@ std::vector<model::GatedFfn> neuron_blocks(const model::Blueprint& blueprint,
                                            const plan::Plan& plan) {
   if (!plan.ffn.is_by_neuron()) return {};
   const char* const name = plan::ffn_form_name(plan.ffn.form);
-  std::vector<model::GatedFfn> ffns = model::gated_ffns(blueprint);
+  std::vector<model::GatedFfn> ffns = model::neuron_ffns(blueprint);
   if (ffns.empty()) {
     throw UsageError(
         fmt::format("‹ffn› {} is for feed-forward blocks with a gate and without biases, and '{}' "
-                    "has none that every token takes. Use by-output.",
+                    "has none. Use by-output.",
                     name, blueprint.architecture));
   }
   const bool has_dead = model::has_dead_neurons(ffns.front().activation);
@@ -47,6 +47,7 @@ std::vector<model::GatedFfn> neuron_blocks(const model::Blueprint& blueprint,
 std::vector<model::WeightId> neuron_matrices(std::span<const model::GatedFfn> ffns) {
   std::vector<model::WeightId> ids;
   for (const model::GatedFfn& ffn : ffns) {
+    if (ffn.expert > 0) continue;  // the first expert's weights are those of the others too
     ids.insert(ids.end(), {ffn.up, ffn.down});
     if (ffn.has_gate_by_neuron) ids.push_back(ffn.gate);
   }

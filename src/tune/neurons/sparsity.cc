@@ -1,4 +1,4 @@
-#include "tune/sparsity.h"
+#include "tune/neurons/sparsity.h"
 
 #include <fmt/format.h>
 
@@ -27,15 +27,16 @@ struct GateMagnitudes : lanes::InputObserver {
       : n_tokens(n_tokens), most(most), of_layer(n_layers), n_seen(n_layers) {}
 
   void observe(const model::Op&, const float*, int, int) override {}
-  void observe_gate(int layer, const float* activated, int n_rows, int width) override {
+  void observe_gate(lanes::ObservedFfn ffn, const float* activated, int n_rows,
+                    int width) override {
     const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(width);
-    std::vector<float>& own = of_layer[static_cast<size_t>(layer)];
-    size_t& seen = n_seen[static_cast<size_t>(layer)];
+    std::vector<float>& own = of_layer[static_cast<size_t>(ffn.layer)];
+    size_t& seen = n_seen[static_cast<size_t>(ffn.layer)];
     int shift = 0;
     while ((n_tokens * static_cast<size_t>(width)) >> shift > most) ++shift;
     const uint64_t mask = (uint64_t{1} << shift) - 1;
     for (size_t i = 0; i < n; ++i, ++seen) {
-      if (mask != 0 && (random_bits(static_cast<uint64_t>(layer), seen) & mask) != 0) continue;
+      if (mask != 0 && (random_bits(static_cast<uint64_t>(ffn.layer), seen) & mask) != 0) continue;
       const float magnitude = std::fabs(activated[i]);
       // What is no number stays live, and has a place in the order.
       own.push_back(std::isnan(magnitude) ? std::numeric_limits<float>::infinity() : magnitude);
@@ -52,9 +53,10 @@ struct GateCounts : lanes::InputObserver {
   explicit GateCounts(const std::vector<float>& thresholds) : thresholds(thresholds) {}
 
   void observe(const model::Op&, const float*, int, int) override {}
-  void observe_gate(int layer, const float* activated, int n_rows, int width) override {
+  void observe_gate(lanes::ObservedFfn ffn, const float* activated, int n_rows,
+                    int width) override {
     const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(width);
-    const float threshold = thresholds[static_cast<size_t>(layer)];
+    const float threshold = thresholds[static_cast<size_t>(ffn.layer)];
     n_all += n;
     for (size_t i = 0; i < n; ++i) n_live += !(std::fabs(activated[i]) < threshold);
   }
@@ -108,8 +110,10 @@ SparsityReport measure_sparsity(const SparsityOptions& options) {
     if (options.progress) options.progress(done, n_steps);
   };
   tell(0);
-  GateMagnitudes magnitudes(static_cast<size_t>(engine->blueprint().n_layers), half,
-                            options.most_magnitudes);
+  const bool is_mixture = engine->weights().neurons()->ffns().front().ffn.is_expert();
+  const int n_used = is_mixture ? engine->blueprint().n_experts_used : 1;
+  GateMagnitudes magnitudes(static_cast<size_t>(engine->blueprint().n_layers),
+                            half * static_cast<size_t>(n_used), options.most_magnitudes);
   SparsityReport report;
   report.n_found = read_tokens(*engine, all.first(half), &magnitudes).n_read;
   tell(1);

@@ -1,4 +1,4 @@
-#include "tune/sparsity.h"
+#include "tune/neurons/sparsity.h"
 
 #include <gtest/gtest.h>
 
