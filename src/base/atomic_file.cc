@@ -107,18 +107,22 @@ void AtomicFile::commit() {
   TROIKA_ASSERT(descriptor_ >= 0);
   if (::fsync(descriptor_) != 0) fail("flush it to the disk");
   if (partial_path_.empty()) {
-    // A file without a name cannot replace another one: it gets a name beside it first.
+    // Where there is no file of the name yet, none is left beside it by a process that is killed. A
+    // file without a name cannot replace another one: it gets a name beside it first.
     const std::string link = fmt::format("/proc/self/fd/{}", descriptor_);
-    std::string partial;
+    std::string name = target_;
     int result = 0;
-    do {
-      partial = next_partial_path(target_);
-      result = ::linkat(AT_FDCWD, link.c_str(), AT_FDCWD, partial.c_str(), AT_SYMLINK_FOLLOW);
-    } while (result != 0 && errno == EEXIST);
+    while ((result = ::linkat(AT_FDCWD, link.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW)) !=
+               0 &&
+           errno == EEXIST) {
+      name = next_partial_path(target_);
+    }
     if (result != 0) fail("give it its name");
-    partial_path_ = partial;
+    if (name != target_) partial_path_ = name;
   }
-  if (::rename(partial_path_.c_str(), target_.c_str()) != 0) fail("give it its name");
+  if (!partial_path_.empty() && ::rename(partial_path_.c_str(), target_.c_str()) != 0) {
+    fail("give it its name");
+  }
   partial_path_.clear();
   ::close(descriptor_);
   descriptor_ = -1;
