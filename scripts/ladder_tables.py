@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Writes into docs/powerinfer-2.md what each step of PowerInfer-2's ablation gains on planted models, and how far its planner's forecasts are off.
 
-    python3 scripts/ladder_tables.py OVERLAP=MODEL... [--program build/release/troika] [--budget 3080] [--rounds 2] [--steps 24] [--kept build/ladder.json]
+    python3 scripts/ladder_tables.py OVERLAP=MODEL... [--program build/release/troika] [--budget 3080] [--rounds 2] [--steps 24] [--kept build/ladder.json] [--forecasts]
+
+With --forecasts only those ways are measured of which the planner has a forecast, and only their table is written.
 
 Each MODEL comes from `troika synth --like bamboo-7b --type q4_0 --plant-sparsity 15% --overlap OVERLAP`, counted by `troika neurons MODEL
 --predictor RANK`. A budget is the megabytes that all of the process may take. Each run is in a cgroup of its own, of that size for the map, and of that
@@ -130,17 +132,19 @@ def main():
     parser.add_argument("--few-steps", default=8, type=int)
     parser.add_argument("--limit-s", default=120, type=int)
     parser.add_argument("--kept", default=ROOT / "build" / "ladder.json", type=pathlib.Path)
+    parser.add_argument("--forecasts", action="store_true", help="measure and write forecasts alone")
     parser.add_argument("--only-kept", action="store_true", help="measure nothing, write what there is")
     options = parser.parse_args()
     models = dict(one.split("=", 1) for one in options.models)
     kept = Kept(options.kept, not options.only_kept)
     told = {overlap: kept.get(f"{overlap} forecasts", lambda overlap=overlap: forecasts(options, models[overlap])) or {} for overlap in models}
-    results = {(overlap, way): [] for overlap in models for way in LADDER}
+    results = {(overlap, way): [] for overlap in models for way in (FORECASTS.values() if options.forecasts else LADDER)}
     kept.fill(results, options.rounds, lambda overlap, way: one_run(options, models[overlap], way))
     page = PAGE.read_text("utf-8")
-    rows = [row for overlap in models for row in ladder_rows(results, overlap)]
-    page = replace(page, "neuron ladder here", table(["overlap", "way", "tokens/s", "against the step before", "computing / waiting, %", "P50, ms", "P90, ms",
-                                                      "P99, ms", "found"], rows))
+    if not options.forecasts:
+        rows = [row for overlap in models for row in ladder_rows(results, overlap)]
+        page = replace(page, "neuron ladder here", table(["overlap", "way", "tokens/s", "against the step before", "computing / waiting, %", "P50, ms",
+                                                          "P90, ms", "P99, ms", "found"], rows))
     rows = [row for overlap in models for row in forecast_rows(results, told[overlap], overlap)]
     PAGE.write_text(replace(page, "neuron forecasts here", table(["overlap", "way", "forecast, ms/token", "measured", "off by", "found, forecast",
                                                                   "measured"], rows)), "utf-8")

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <string>
 
 #include "base/cpu_features.h"
@@ -91,6 +92,30 @@ TEST(ProfileHere, StorageIsReadAndNothingStays) {
     EXPECT_GT(read.mb_s, 0.0);
   }
   EXPECT_EQ(folder.n_files(), 0u);
+}
+
+// Plans of neurons ask how fast the model's own file is read.
+TEST(ProfileHere, P8AFileThatIsThereIsReadInOrderAndAtRandom) {
+  const test::TempFolder folder;
+  const std::string path = folder.file("model.gguf");
+  EXPECT_NE(test::message_of<Error>([&] { solve::profile_file(path, {}); }).find(path),
+            std::string::npos);
+  const auto write = [&](uint64_t bytes) {
+    const std::string piece(1u << 20, 'x');
+    std::ofstream file(path, std::ios::binary);
+    for (uint64_t at = 0; at < bytes; at += piece.size()) file << piece;
+  };
+  write(solve::kLeastProfiledFile / 2);
+  EXPECT_TRUE(solve::profile_file(path, {}).reads.empty());
+  write(solve::kLeastProfiledFile);
+  const plan::Storage storage = solve::profile_file(path, {});
+  ASSERT_EQ(storage.reads.size(), 2u * 6u);
+  for (const plan::DiskRead& read : storage.reads) {
+    EXPECT_GT(read.mb_s, 0.0);
+    EXPECT_EQ(read.range_bytes, solve::kLeastProfiledFile);
+    EXPECT_EQ(read.depth, storage.reads.front().depth);
+  }
+  EXPECT_TRUE(storage.reads[1].is_random && !storage.reads[0].is_random);
 }
 
 // The last write that still fits is short and sets no error, so the reason comes with the next one.

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 #include "base/median.h"
 #include "base/random.h"
 
@@ -35,36 +37,27 @@ AlignedBytes aligned(size_t bytes) {
   return AlignedBytes(static_cast<std::byte*>(memory));
 }
 
-// A file without a name, with random bytes that no layer below can compress. It is gone when its
-// descriptor is closed.
-class ScratchFile {
+// A file that is read past the page cache, where the system lets it.
+class DiskFile {
  public:
-  ScratchFile(const std::string& folder, uint64_t bytes) : folder_(folder) {
-    std::string path = folder + "/storage-XXXXXX";
-    const int writer = ::mkostemp(path.data(), O_CLOEXEC);
-    if (writer < 0) fail("a file cannot be made", errno);
+  // `subject` and `way_out` are the first and the last words about a failure.
+  DiskFile(const std::string& path, std::string subject, const char* way_out)
+      : subject_(std::move(subject)), way_out_(way_out) {
     descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
     is_direct_ = descriptor_ >= 0;
     if (!is_direct_) descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    const int error = errno;  // what follows may set another one
-    ::unlink(path.c_str());
-    try {
-      if (descriptor_ < 0) fail("the file cannot be opened", error);
-      write(writer, bytes);
-    } catch (...) {
-      ::close(writer);
-      if (descriptor_ >= 0) ::close(descriptor_);
-      throw;
-    }
-    ::close(writer);
+    if (descriptor_ < 0) fail("the file cannot be opened", errno);
   }
-  ~ScratchFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  ScratchFile(const ScratchFile&) = delete;
-  ScratchFile& operator=(const ScratchFile&) = delete;
+  ~DiskFile() { ::close(descriptor_); }
+  DiskFile(const DiskFile&) = delete;
+  DiskFile& operator=(const DiskFile&) = delete;
 
   bool is_direct() const { return is_direct_; }
+  uint64_t bytes() const {
+    const off_t end = ::lseek(descriptor_, 0, SEEK_END);
+    if (end < 0) fail("the file's length cannot be found out", errno);
+    return static_cast<uint64_t>(end);
+  }
   // Drops what the page cache holds, where direct reads are refused.
   void forget() const {
     if (!is_direct_) ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
@@ -82,46 +75,75 @@ class ScratchFile {
     return 0;
   }
   [[noreturn]] void fail(const char* problem, int error) const {
-    throw Error(
-        fmt::format("{}: {} to measure the disk with: {}. Use ‹no-storage›, or another "
-                    "XDG_CACHE_HOME.",
-                    folder_, problem, std::strerror(error)));
+    throw Error(fmt::format("{}: {} to measure the disk with: {}. {}", subject_, problem,
+                            std::strerror(error), way_out_));
   }
 
  private:
-  void write(int writer, uint64_t bytes) const {
-    const AlignedBytes block = aligned(kWriteBytes);
-    auto* words = reinterpret_cast<uint64_t*>(block.get());
-    for (uint64_t at = 0; at < bytes; at += kWriteBytes) {
-      for (size_t i = 0; i < kWriteBytes / 8; ++i) words[i] = random_bits(at, i);
-      // A disk that gets full takes a part first, which is no error, and says why only then.
-      for (uint64_t done = 0; done < kWriteBytes;) {
-        const ssize_t n = ::write(writer, block.get() + done, kWriteBytes - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) fail("the file cannot be written", n < 0 ? errno : EIO);
-        done += static_cast<uint64_t>(n);
-      }
-    }
-    if (::fsync(writer) != 0) fail("the file cannot be written", errno);
-  }
-  std::string folder_;
+  std::string subject_;
+  const char* way_out_;
   int descriptor_ = -1;
   bool is_direct_ = false;
 };
 
+constexpr const char* kWithoutScratch = "Use ‹no-storage›, or another XDG_CACHE_HOME.";
+
+// Writes random bytes, which no layer below can compress.
+void write_random(const DiskFile& file, int writer, uint64_t bytes) {
+  const AlignedBytes block = aligned(kWriteBytes);
+  auto* words = reinterpret_cast<uint64_t*>(block.get());
+  for (uint64_t at = 0; at < bytes; at += kWriteBytes) {
+    for (size_t i = 0; i < kWriteBytes / 8; ++i) words[i] = random_bits(at, i);
+    // A disk that gets full takes a part first, which is no error, and says why only then.
+    for (uint64_t done = 0; done < kWriteBytes;) {
+      const ssize_t n = ::write(writer, block.get() + done, kWriteBytes - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) file.fail("the file cannot be written", n < 0 ? errno : EIO);
+      done += static_cast<uint64_t>(n);
+    }
+  }
+  if (::fsync(writer) != 0) file.fail("the file cannot be written", errno);
+}
+
+// Makes a file without a name, which is gone when it is closed.
+std::unique_ptr<DiskFile> make_scratch(const std::string& folder, uint64_t bytes) {
+  std::string path = folder + "/storage-XXXXXX";
+  const int writer = ::mkostemp(path.data(), O_CLOEXEC);
+  if (writer < 0) {
+    throw Error(fmt::format("{}: a file cannot be made to measure the disk with: {}. {}", folder,
+                            std::strerror(errno), kWithoutScratch));
+  }
+  std::unique_ptr<DiskFile> file;
+  try {
+    file = std::make_unique<DiskFile>(path, folder, kWithoutScratch);
+    ::unlink(path.c_str());  // before it is written, which may be cut off
+    write_random(*file, writer, bytes);
+  } catch (...) {
+    if (file == nullptr) ::unlink(path.c_str());
+    ::close(writer);
+    throw;
+  }
+  ::close(writer);
+  return file;
+}
+
+// Reads into huge pages, as streams do: into small ones a read takes up to twice as long.
 struct Reader {
   std::vector<double> times_us;
-  AlignedBytes buffer;
+  PageBuffer buffer;
   int error = 0;  // why a read failed, as errno had it in the thread that read; 0: none did
 };
 
 // Measures with threads that keep one read under way each, `depth` of them together, until the time
-// is over.
-DiskRead measure(const ScratchFile& file, DiskRead combination, double enough_us) {
+// is over. Reads in order begin with the block `first`.
+DiskRead measure(const DiskFile& file, DiskRead combination, double enough_us, uint64_t first) {
   const RealClock clock;
   const uint64_t n_blocks = combination.range_bytes / combination.block_bytes;
   std::vector<Reader> readers(static_cast<size_t>(combination.depth));
-  for (Reader& reader : readers) reader.buffer = aligned(combination.block_bytes);
+  for (Reader& reader : readers) {
+    reader.buffer = PageBuffer(std::max<size_t>(combination.block_bytes, kHugePageBytes));
+    std::memset(reader.buffer.get(), 0, combination.block_bytes);  // the system gives pages now
+  }
   file.forget();
   std::atomic<uint64_t> next{0};
   const double start_us = clock.now_us();
@@ -132,7 +154,7 @@ DiskRead measure(const ScratchFile& file, DiskRead combination, double enough_us
       // Sequential reads end with the file, because then they would read what was read before.
       if (!combination.is_random && n >= n_blocks) return;
       const uint64_t block =
-          combination.is_random ? random_bits(combination.block_bytes, n) % n_blocks : n;
+          (combination.is_random ? random_bits(combination.block_bytes, n) : first + n) % n_blocks;
       reader.error =
           file.read(reader.buffer.get(), combination.block_bytes, block * combination.block_bytes);
       if (reader.error != 0) return;
@@ -175,13 +197,35 @@ plan::Storage profile_storage(const StorageOptions& options, const ProgressFunct
       }
     }
   }
-  const ScratchFile file(options.folder, options.file_bytes);
+  const std::unique_ptr<DiskFile> file = make_scratch(options.folder, options.file_bytes);
   plan::Storage storage;
   storage.folder = options.folder;
-  storage.is_direct = file.is_direct();
+  storage.is_direct = file->is_direct();
   for (const DiskRead& combination : combinations) {
-    storage.reads.push_back(measure(file, combination, options.each_us));
+    storage.reads.push_back(measure(*file, combination, options.each_us, 0));
     if (progress) progress(storage.reads.size(), combinations.size());
+  }
+  return storage;
+}
+
+plan::Storage profile_file(const std::string& path, const ProgressFunction& progress) {
+  const StorageOptions usual;
+  const int depth = *std::max_element(usual.depths.begin(), usual.depths.end());
+  const DiskFile file(path, path, "Measure with a profile ('troika profile') instead.");
+  plan::Storage storage;
+  storage.folder = path;
+  storage.is_direct = file.is_direct();
+  const uint64_t range = file.bytes() / kWriteBytes * kWriteBytes;
+  if (range < kLeastProfiledFile) return storage;
+  const size_t n_all = 2 * usual.block_bytes.size();
+  for (const uint64_t block : usual.block_bytes) {
+    for (const bool is_random : {false, true}) {
+      // Each begins elsewhere, so that none reads much of what one before has read.
+      const uint64_t first = random_bits(range, storage.reads.size());
+      storage.reads.push_back(
+          measure(file, {block, range, is_random, depth}, usual.each_us, first % (range / block)));
+      if (progress) progress(storage.reads.size(), n_all);
+    }
   }
   return storage;
 }

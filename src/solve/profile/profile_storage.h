@@ -24,4 +24,10 @@ struct StorageOptions {
 // Throws Error where the file cannot be written or read.
 plan::Storage profile_storage(const StorageOptions& options, const ProgressFunction& progress);
 
+// Reads a file that is there, with as many reads under way as plans reckon with. This says more of
+// that file than a new one does, which what lies below the disk may still have in memory. A file of
+// less than kLeastProfiledFile bytes gives no reads. Throws Error where it cannot be read.
+inline constexpr uint64_t kLeastProfiledFile = uint64_t{64} << 20;
+plan::Storage profile_file(const std::string& path, const ProgressFunction& progress);
+
 }  // namespace troika::solve

@@ -12,6 +12,7 @@
 #include "prepare/plan/make_plan.h"
 #include "prepare/side_files.h"
 #include "solve/neurons/plan_neurons.h"
+#include "solve/profile/profile_storage.h"
 #include "tune/neurons/arrangements.h"
 
 namespace troika::tune {
@@ -61,7 +62,11 @@ plan::Profile measured_profile(const NeuronPlanRequest& request, const prepare::
   profiling.kernels = options.kernels;
   profiling.type = model.weights.main_type();
   profiling.budget_s = request.budget_s;
-  return measure::profile_here(profiling, stage).profile;
+  plan::Profile profile = measure::profile_here(profiling, stage).profile;
+  const plan::Storage of_model =
+      solve::profile_file(model.file.path(), stage ? stage("reads of the model") : nullptr);
+  if (!of_model.reads.empty()) profile.storage = of_model;
+  return profile;
 }
 
 std::optional<weights::NeuronPredictor::Info> kept_predictor(const prepare::Options& options,
