@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -107,6 +108,24 @@ plan::Ledger empty_ledger(const Options& options, const weights::Store& weights,
                       memory.is_of_cgroup ? LimitSource::kCgroup : LimitSource::kMachine);
 }
 
+// Returns the bytes of all weights but neurons, of `left` bytes, where gates of experts are read by
+// route. What every token needs comes first. Then gates and neurons have the same share of what
+// they could use, because a gate that is read again costs as much as the neurons behind it.
+size_t bytes_with_gates(const RoutedExperts& gates, size_t left,
+                        std::pair<size_t, size_t> neurons) {
+  const auto& [least, most] = neurons;
+  const StreamedWeights others = {gates.matrices};
+  const size_t whole = WeightStream::whole_bytes(gates.blueprint, gates.weights, others);
+  const size_t least_of_all = ExpertStream::least_bytes(gates);
+  const size_t least_of_gates =
+      least_of_all - WeightStream::least_bytes(gates.blueprint, gates.weights, others);
+  const size_t first = whole + least_of_gates;
+  if (left <= first + least) return std::max(left - std::min(left, least), least_of_all);
+  const auto more = static_cast<double>(ExpertStream::whole_bytes(gates) - first);
+  const double of_gates = more / (more + static_cast<double>(most - least));
+  return first + static_cast<size_t>(of_gates * static_cast<double>(left - first - least));
+}
+
 // Enters what weights and neurons have beside all else, where memory cannot hold all neurons. Other
 // weights stay if they fit beside the least that neurons and prompts need; neurons get the rest.
 void enter_neurons(const Options& options, const model::Blueprint& blueprint,
@@ -123,19 +142,17 @@ void enter_neurons(const Options& options, const model::Blueprint& blueprint,
   const std::vector<model::WeightId> elsewhere = neuron_matrices(ffns);
   const size_t least = NeuronStream::least_bytes(ffns, weights);
   const size_t most = NeuronStream::most_bytes(ffns, weights);
-  size_t others = WeightStream::whole_bytes(blueprint, weights, {elsewhere});
-  size_t least_of_others = WeightStream::least_bytes(blueprint, weights, {elsewhere});
+  const size_t others = WeightStream::whole_bytes(blueprint, weights, {elsewhere});
+  const size_t least_of_others = WeightStream::least_bytes(blueprint, weights, {elsewhere});
   const size_t for_prompts = prompt_bytes(blueprint, weights, plan);
   const size_t slack = ledger->limit_bytes() / 64;  // estimates may be too small by this
   const size_t left = room - std::min(room, slack + for_prompts);
   const size_t for_others = left - std::min(left, least);
-  if (reads_gates(options, blueprint, weights, plan, for_others)) {
-    const RoutedExperts gates = gates_of_experts(blueprint, weights);
-    // A byte less than whole blocks would have, so that nobody takes these bytes for that.
-    others = std::min(others - 1, ExpertStream::whole_bytes(gates));
-    least_of_others = ExpertStream::least_bytes(gates);
+  size_t kept = std::min(others, std::max(for_others, least_of_others));
+  if (left < others + most && reads_gates(options, blueprint, weights, plan, others - 1)) {
+    kept = std::min(others,
+                    bytes_with_gates(gates_of_experts(blueprint, weights), left, {least, most}));
   }
-  const size_t kept = std::min(others, std::max(for_others, least_of_others));
   ledger->set(Owner::kWeights, kept + for_prompts);
   ledger->set(Owner::kNeurons,
               fixed + std::min(most, std::max(left - std::min(left, kept), least)));

@@ -57,8 +57,8 @@ bool are_streamed(const model::Blueprint& blueprint, const weights::Store& weigh
 // Says whether experts are read by themselves where blocks are.
 bool reads_experts(const Options& options, const model::Blueprint& blueprint,
                    const plan::Plan& plan);
-// Says whether the gates of experts are read by themselves, where the neurons behind these gates
-// are, and weights have so many bytes.
+// Says whether the gates of experts are read by route, where the neurons behind these gates are
+// read, and weights have so many bytes.
 bool reads_gates(const Options& options, const model::Blueprint& blueprint,
                  const weights::Store& weights, const plan::Plan& plan, size_t weight_bytes);
 

@@ -136,6 +136,7 @@ ExpertStream::ExpertStream(const ExpertStreamOptions& options, const RoutedExper
 void ExpertStream::make_cache(uint64_t n_places) {
   weights::NeuronCacheOptions how;
   how.capacity_bytes = n_places * places_.place_bytes;
+  how.keeps_last_steps = true;
   cache_ = std::make_unique<NeuronCache>(places_.cache_shape(), how);
   memory_ = PageBuffer(n_places * places_.place_bytes);
   bytes_ = places_.bytes_for(n_places);
@@ -200,10 +201,17 @@ void ExpertStream::want(int mixture, std::span<const int32_t> experts, plan::Pha
   std::unique_lock<std::mutex> lock(mutex_);
   leave(&lock);
   mixture_ = mixture;
+  cache_->begin_group(mixture);
   wanted_.assign(experts.begin(), experts.end());
   for (const int32_t expert : wanted_) is_wanted_[static_cast<size_t>(expert)] = true;
   missing_.clear();
-  for (const int32_t expert : wanted_) hold(expert, &lock);
+  // What is in memory gets its lease first, lest it makes room for another one that is wanted.
+  for (const bool is_there : {true, false}) {
+    for (const int32_t expert : wanted_) {
+      const bool is_held = held_[static_cast<size_t>(expert)].is_held();
+      if (!is_held && (!is_there || cache_->is_resident({mixture, expert}))) hold(expert, &lock);
+    }
+  }
   for (int product = 0; product < static_cast<int>(n_products(mixture)); ++product) {
     for (const int64_t place : missing_) submit(&slots_[static_cast<size_t>(place)], product);
   }
@@ -477,7 +485,7 @@ void ExpertStream::leave(std::unique_lock<std::mutex>* lock) {
   for (const int32_t expert : wanted_) {
     const auto index = static_cast<size_t>(expert);
     ExpertPlace& slot = slot_of(held_[index]);
-    cache_->give_back(held_[index], is_scan_ && slot.is_new);
+    cache_->give_back(std::exchange(held_[index], {}), is_scan_ && slot.is_new);
     if (!is_scan_) slot.is_new = false;
     is_wanted_[index] = false;
   }

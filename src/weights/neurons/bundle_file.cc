@@ -191,6 +191,8 @@ std::string BundleFile::open(const Options& options) {
       const ssize_t n = ::pread(descriptor_, to.data(), most, static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) return false;
+      // What was read is in memory twice now, and tables of all experts may be half a gigabyte.
+      (void)posix_fadvise(descriptor_, static_cast<off_t>(offset), n, POSIX_FADV_DONTNEED);
       to = to.subspan(static_cast<size_t>(n));
       offset += static_cast<uint64_t>(n);
     }
@@ -198,7 +200,7 @@ std::string BundleFile::open(const Options& options) {
   };
   std::string problem =
       tables_.read(read_at, static_cast<uint64_t>(status.st_size), layout_.shape(), options.keys);
-  // The tables are in memory now, and bundles are read past the page cache.
+  // Bundles are read past the page cache.
   (void)posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
   return problem;
 }

@@ -58,7 +58,7 @@ void NeuronStream::read_hottest() {
   if (options_.progress) options_.progress(of_layer.size(), of_layer.size());
   // The coldest are acquired first, so that they are the first to make room.
   for (auto id = hottest.rbegin(); id != hottest.rend(); ++id) {
-    const Held held = cache_->acquire(*id);
+    const Held held = cache_->acquire(cached(*id));
     TROIKA_ASSERT(held.found == NeuronCache::Found::kHit);
     cache_->give_back(held);
   }
@@ -89,7 +89,7 @@ std::span<const uint32_t> NeuronStream::read_first(uint64_t layer,
   if (!is_read) note(disk_->problem());
   for (const uint32_t at : places.first(n)) {
     const std::byte* const bundle = joined.find(layout.bundle_offset(layer, at));
-    const Held held = cache_->acquire({static_cast<int>(layer), static_cast<int>(at)});
+    const Held held = cache_->acquire(cached({static_cast<int>(layer), static_cast<int>(at)}));
     TROIKA_ASSERT(held.found == NeuronCache::Found::kMiss);
     const uint32_t neuron = file_->tables().order(layer)[at];
     if (is_read && has_check(layer, at, bundle)) {

@@ -38,17 +38,19 @@ uint64_t staging_bytes(const BundleShape& shape) {
   return std::min(2 * (kSegmentNeurons + 1) * layout.read_bytes(), layout.bundles_bytes());
 }
 
-weights::NeuronCacheShape cache_shape(const BundleShape& shape, size_t place_bytes) {
-  return {static_cast<int>(shape.n_layers), static_cast<int>(shape.n_neurons), kSegmentNeurons,
-          place_bytes};
+// The FFNs of a mixture are one group.
+weights::NeuronCacheShape cache_shape(const BundleShape& shape, int n_experts, size_t place_bytes) {
+  return {static_cast<int>(shape.n_layers) / n_experts,
+          static_cast<int>(shape.n_neurons) * n_experts, kSegmentNeurons, place_bytes};
 }
 
 // Returns the bytes of all memory but the places of neurons, for n_slots places that are all
 // pinned.
-uint64_t fixed_bytes(const BundleShape& shape, size_t place_bytes, uint64_t n_slots) {
+uint64_t fixed_bytes(const BundleShape& shape, int n_experts, size_t place_bytes,
+                     uint64_t n_slots) {
   return weights::BundleTables::memory_bytes(shape) +
          shape.n_layers * shape.n_neurons * sizeof(uint32_t) + staging_bytes(shape) +
-         NeuronCache::list_bytes(cache_shape(shape, place_bytes), n_slots) +
+         NeuronCache::list_bytes(cache_shape(shape, n_experts, place_bytes), n_slots) +
          n_slots * sizeof(weights::NeuronId);
 }
 
@@ -58,21 +60,21 @@ size_t NeuronStream::least_bytes(std::span<const model::GatedFfn> ffns,
                                  const weights::Store& weights) {
   const BundleMaker maker(ffns, weights, 1);
   const uint64_t n_slots = least_slots(maker.shape());
-  return fixed_bytes(maker.shape(), maker.place_bytes(), n_slots) + n_slots * maker.place_bytes() +
-         ModelNeurons::bytes_for(ffns, weights);
+  return fixed_bytes(maker.shape(), ffns.front().n_experts, maker.place_bytes(), n_slots) +
+         n_slots * maker.place_bytes() + ModelNeurons::bytes_for(ffns, weights);
 }
 
 size_t NeuronStream::most_bytes(std::span<const model::GatedFfn> ffns,
                                 const weights::Store& weights) {
   const BundleMaker maker(ffns, weights, 1);
   const uint64_t n_slots = maker.shape().n_layers * maker.shape().n_neurons;
-  return fixed_bytes(maker.shape(), maker.place_bytes(), n_slots) + n_slots * maker.place_bytes() +
-         ModelNeurons::bytes_for(ffns, weights);
+  return fixed_bytes(maker.shape(), ffns.front().n_experts, maker.place_bytes(), n_slots) +
+         n_slots * maker.place_bytes() + ModelNeurons::bytes_for(ffns, weights);
 }
 
 NeuronStream::NeuronStream(const NeuronStreamOptions& options,
                            std::span<const model::GatedFfn> ffns, const weights::Store& weights)
-    : options_(options), model_(ffns, weights) {
+    : options_(options), n_experts_(ffns.front().n_experts), model_(ffns, weights) {
   BundleMaker maker(ffns, weights, options.n_threads, options.heat);
   forms_ = maker.forms();
   place_bytes_ = maker.place_bytes();
@@ -125,7 +127,7 @@ void NeuronStream::make_cache() {
   const BundleShape& shape = file_->layout().shape();
   const uint64_t n_all = std::max(n_askable(), least_slots(shape));
   const auto needed = [&](uint64_t n) {
-    return model_.bytes() + fixed_bytes(shape, place_bytes_, n) + n * place_bytes_;
+    return model_.bytes() + fixed_bytes(shape, n_experts_, place_bytes_, n) + n * place_bytes_;
   };
   uint64_t most_bytes = options_.most_bytes;
   if (options_.reads_ahead && needed(n_all) > most_bytes) {
@@ -145,7 +147,8 @@ void NeuronStream::make_cache() {
   }
   TROIKA_ASSERT(n_slots >= least_slots(shape));
   weights::NeuronCacheOptions how;
-  how.fixed_bytes = model_.bytes() + fixed_bytes(shape, place_bytes_, n_slots) + ahead_bytes();
+  how.fixed_bytes =
+      model_.bytes() + fixed_bytes(shape, n_experts_, place_bytes_, n_slots) + ahead_bytes();
   how.capacity_bytes = how.fixed_bytes + n_slots * place_bytes_;
   how.keeps_last_steps = options_.keeps_last_steps;
   how.n_under_way = 2 * kDepth;
@@ -161,8 +164,9 @@ void NeuronStream::make_cache() {
       how.pinned_share.push_back((static_cast<double>(n_pins) + 0.5) / n);
     }
     how.frequent = hottest(n_hottest);
+    for (weights::NeuronId& id : how.frequent) id = cached(id);
   }
-  cache_ = std::make_unique<NeuronCache>(cache_shape(shape, place_bytes_), how);
+  cache_ = std::make_unique<NeuronCache>(cache_shape(shape, n_experts_, place_bytes_), how);
   places_ = PageBuffer(n_slots * place_bytes_);
   const auto n_segments =
       static_cast<size_t>(weights::n_segments(static_cast<int>(shape.n_neurons)));
@@ -215,7 +219,10 @@ void NeuronStream::want(int ffn, std::span<const uint32_t> neurons) {
   if (n_wanted_ == 0) {
     n_live_ = 0;
     // More tokens than go together are one step of the layer all the same.
-    if (std::exchange(is_step_begun_, false) || ffn != ffn_) cache_->begin_group(ffn);
+    const int group = ffn / n_experts_;
+    if (std::exchange(is_step_begun_, false) || group != ffn_ / n_experts_) {
+      cache_->begin_group(group);
+    }
     if (ahead_ != nullptr) ahead_->keep(ffn, (ffn + 1) % static_cast<int>(forms_.size()));
   }
   ffn_ = ffn;
@@ -249,7 +256,7 @@ bool NeuronStream::acquire_neurons(Segment* segment) {
   while (segment->held.size() < segment->neurons.size()) {
     const size_t index = segment->held.size();
     const uint64_t at = rank(ffn_, segment->neurons[index]);
-    const Held held = cache_->acquire({ffn_, static_cast<int>(at)}, may_wait);
+    const Held held = cache_->acquire(cached({ffn_, static_cast<int>(at)}), may_wait);
     if (held.found == NeuronCache::Found::kNoRoom) return false;
     TROIKA_ASSERT(held.is_held());
     segment->held.push_back(held);

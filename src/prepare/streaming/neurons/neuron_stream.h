@@ -149,6 +149,13 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   void done(int ffn, int segment) override;
   void finish(int ffn) override;
 
+  // Names a neuron of an FFN as the cache does. The experts of a mixture are one group of it, as
+  // other blocks are each: a step takes some of them, and what it does not take is the first to
+  // make room.
+  weights::NeuronId cached(weights::NeuronId of_ffn) const {
+    const auto n_neurons = static_cast<int>(file_->layout().shape().n_neurons);
+    return {of_ffn.group / n_experts_, of_ffn.group % n_experts_ * n_neurons + of_ffn.neuron};
+  }
   // Says whether another task computes the neuron at this place.
   bool is_hot(weights::NeuronId id) const;
   // Returns how many neurons somebody may ask for.
@@ -192,6 +199,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   }
 
   NeuronStreamOptions options_;
+  int n_experts_ = 1;                       // counts the FFNs of a mixture; 1: there is none
   std::vector<weights::NeuronForm> forms_;  // by FFN
   size_t place_bytes_ = 0;                  // the bytes of the largest neuron
   std::unique_ptr<weights::BundleFile> file_;

@@ -55,7 +55,7 @@ void NeuronStream::read_ahead() {
         const auto layer = static_cast<size_t>(next);
         const weights::NeuronId id = {next, static_cast<int>(place)};
         return file_->tables().order(layer)[place] < forms_[layer].n_neurons() && !is_hot(id) &&
-               !cache_->is_resident(id);
+               !cache_->is_resident(cached(id));
       });
   if (batch == nullptr) return;
   batch->start_us = RealClock().now_us();
