@@ -16,12 +16,11 @@ alternate. Few steps are those of ways that read nearly everything for each. Nee
 """
 import argparse
 import json
-import os
 import pathlib
 import statistics
 import time
 
-from limited_runs import cool, limited_run
+from limited_runs import bundle_files, cool, limited_run
 from tables import ROOT, Kept, replace, run, table
 
 PAGE = ROOT / "docs" / "powerinfer-2.md"
@@ -88,8 +87,7 @@ def one_run(options, way, megabytes):
     _, has_few_steps, words = (SPARSE_WAYS if options.sparse else WAYS)[way]
     n_steps = options.few_steps if has_few_steps else options.steps
     command = [str(options.program), "run", str(options.model), "-n", str(n_steps), *COMMON, *[word.format(megabytes) for word in words]]
-    folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "troika"
-    return limited_run(command, [options.model, *folder.glob("bundles-*")], megabytes + (0 if way == "map" else 64), options.limit_s)
+    return limited_run(command, [options.model, *bundle_files()], megabytes + (0 if way == "map" else 64), options.limit_s)
 
 
 def found(rounds):

@@ -16,7 +16,7 @@ import pathlib
 import statistics
 import tempfile
 
-from limited_runs import limited_run
+from limited_runs import bundle_files, limited_run
 from tables import ROOT, Kept, replace, run, table
 
 PAGE = ROOT / "docs" / "powerinfer-2.md"
@@ -48,8 +48,7 @@ def one_run(options, model, way):
     words = [word.format(options.budget) for word in LADDER[way][1]]
     n_steps = options.few_steps if way in ("map", "bundle", "blocks") else options.steps
     command = [str(options.program), "run", str(model), "-n", str(n_steps), *COMMON, *words]
-    folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "troika"
-    return limited_run(command, [model, *folder.glob("bundles-*")], options.budget + (0 if way == "map" else 64), options.limit_s)
+    return limited_run(command, [model, *bundle_files()], options.budget + (0 if way == "map" else 64), options.limit_s)
 
 
 def forecasts(options, model):

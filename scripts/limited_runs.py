@@ -10,6 +10,11 @@ import sys
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
+def bundle_files():
+    """The side files with bundles of neurons, which the program reads beside models."""
+    return (pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "troika").glob("bundles-*")
+
+
 def cool(paths):
     """Drops the files from the page cache."""
     for path in paths:

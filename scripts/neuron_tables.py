@@ -11,11 +11,10 @@ cgroup (version 1) of its own, of that size for maps, and that size and 64 MB fo
 ways alternate. Needs root, and a machine that does nothing else.
 """
 import argparse
-import os
 import pathlib
 import statistics
 
-from limited_runs import limited_run
+from limited_runs import bundle_files, limited_run
 from line_chart import line_chart
 from tables import ROOT, Kept, processor, replace, table
 
@@ -43,8 +42,7 @@ def one_run(options, model, way, megabytes):
     """Tokens a second and what was read; none where the program fails, with its words."""
     words = [word.format(megabytes) for word in WAYS[way][1]]
     command = [str(options.program), "run", str(model), "-n", str(options.map_steps if way == "mmap" else options.steps), *COMMON, *words]
-    folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "troika"
-    return limited_run(command, [model, *folder.glob("bundles-*")], megabytes + (0 if way == "mmap" else 64), options.limit_s)
+    return limited_run(command, [model, *bundle_files()], megabytes + (0 if way == "mmap" else 64), options.limit_s)
 
 
 def speeds(rounds):

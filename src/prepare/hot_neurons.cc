@@ -54,8 +54,7 @@ std::optional<plan::FfnHot> asked_hot(const Options& options, const OpenedModel&
   if (ffns.empty() && !model::expert_ffns(model.blueprint).empty()) {
     throw UsageError(
         "‹neuron-hot› is for blocks that every token takes, and the neurons of this model are "
-        "those "
-        "of experts. Leave it out.");
+        "those of experts. Leave it out.");
   }
   if (ffns.empty()) return {};
   const auto lists = lists_of(model, ffns, *options.ffn.hot_percent, begun.thresholds);

@@ -110,7 +110,7 @@ plan::Ledger empty_ledger(const Options& options, const weights::Store& weights,
 
 // Returns the bytes of all weights but neurons, of `left` bytes, where gates of experts are read by
 // route. What every token needs comes first. Then gates and neurons have the same share of what
-// they could use, because a gate that is read again costs as much as the neurons behind it.
+// they could use: all gates first leave neurons too few places, and each token reads them again.
 size_t bytes_with_gates(const RoutedExperts& gates, size_t left,
                         std::pair<size_t, size_t> neurons) {
   const auto& [least, most] = neurons;

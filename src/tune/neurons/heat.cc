@@ -109,7 +109,7 @@ HeatReport measure_heat(const HeatOptions& options) {
     counts.begin(false);
     session.prefill(std::span(tokens).subspan(
         first, std::min<size_t>(kReadBeforeWriting, tokens.size() - first)));
-    // Two tokens have few experts in common, so that neurons of experts have no next token.
+    // The next token need not take the same expert, and then says nothing of its neurons.
     if (is_mixture) continue;
     counts.begin(true);
     write_on(session);
