@@ -180,11 +180,11 @@ TEST_P(Columns, P1ListedRowsHaveTheBitsOfTheWholeWeight) {
     };
     MatmulQ8* const of_q8 = find(table().matmul_q8, info.type);
     of_q8(weight.view, 1, q.data(), 0, whole.data(), kRows);
-    matmul_rows(of_q8, rows, kDepth, q.data(), listed.data());
+    matmul_rows(of_q8, {rows, weight.view.row_bytes, kDepth}, q.data(), listed.data());
     expect_equal("q8");
     MatmulF32* const of_floats = find(table().matmul_f32, info.type);
     of_floats(weight.view, 1, x.data(), kDepth, whole.data(), kRows);
-    matmul_rows(of_floats, rows, kDepth, x.data(), listed.data());
+    matmul_rows(of_floats, {rows, weight.view.row_bytes, kDepth}, x.data(), listed.data());
     expect_equal("f32");
   }
 }

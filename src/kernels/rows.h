@@ -8,15 +8,29 @@
 
 namespace troika::kernels {
 
-// Computes y[i] = sum over k of row i * x. Rows are as in the file; x is one token in the form that
-// `multiply` takes.
-inline void matmul_rows(MatmulQ8* multiply, std::span<const std::byte* const> rows, size_t k,
-                        const std::byte* x, float* y) {
-  for (const std::byte* row : rows) multiply({row, 0, k, 0, 1}, 1, x, 0, y++, 0);
+// Rows of one weight, as in the file, anywhere in memory.
+struct SingleRows {
+  std::span<const std::byte* const> at;
+  size_t row_bytes = 0;
+  size_t k = 0;
+};
+
+// Fetches a row while another one is multiplied. Hardware sees no order in such rows, so each would
+// be waited for, line after line.
+inline void fetch_row(const std::byte* row, size_t row_bytes) {
+  constexpr size_t kLineBytes = 64;
+  constexpr size_t kMostBytes = 4096;  // hardware knows by then where a longer row goes on
+  const size_t n_bytes = row_bytes < kMostBytes ? row_bytes : kMostBytes;
+  for (size_t i = 0; i < n_bytes; i += kLineBytes) __builtin_prefetch(row + i);
 }
-inline void matmul_rows(MatmulF32* multiply, std::span<const std::byte* const> rows, size_t k,
-                        const float* x, float* y) {
-  for (const std::byte* row : rows) multiply({row, 0, k, 0, 1}, 1, x, 0, y++, 0);
+
+// Computes y[i] = sum over k of row i * x, where x is one token in the form that `multiply` takes.
+template <typename Multiply, typename Token>
+void matmul_rows(Multiply* multiply, const SingleRows& rows, const Token* x, float* y) {
+  for (size_t i = 0; i < rows.at.size(); ++i) {
+    if (i + 1 < rows.at.size()) fetch_row(rows.at[i + 1], rows.row_bytes);
+    multiply({rows.at[i], 0, rows.k, 0, 1}, 1, x, 0, y + i, 0);
+  }
 }
 
 }  // namespace troika::kernels

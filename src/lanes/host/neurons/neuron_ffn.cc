@@ -91,12 +91,11 @@ void activate_gate(model::Activation activation, const kernels::Table& kernels, 
 
 // Multiplies a token's input with rows of weights, wherever the rows lie in memory.
 void multiply_single_rows(const TokenGroup& group, int t, kernels::MatmulQ8* q8,
-                          kernels::MatmulF32* f32, std::span<const std::byte* const> rows,
-                          float* y) {
+                          kernels::MatmulF32* f32, const kernels::SingleRows& rows, float* y) {
   if (q8 != nullptr) {
-    kernels::matmul_rows(q8, rows, group.width(), group.x_q8(t), y);
+    kernels::matmul_rows(q8, rows, group.x_q8(t), y);
   } else {
-    kernels::matmul_rows(f32, rows, group.width(), group.x(t), y);
+    kernels::matmul_rows(f32, rows, group.x(t), y);
   }
 }
 
@@ -130,7 +129,8 @@ void prepare_hidden(const TokenGroup& group, int worker) {
 // Computes the gates of the first n neurons of `own`, whose rows are in memory by now.
 void compute_gates(const TokenGroup& group, int t, size_t n, NeuronScratch::Worker* own) {
   const NeuronGate& gate = group.up().gate;
-  multiply_single_rows(group, t, gate.q8, gate.f32, {own->rows, n}, own->up);
+  multiply_single_rows(group, t, gate.q8, gate.f32,
+                       {{own->rows, n}, gate.matrix.row_bytes, group.width()}, own->up);
   activate_gate(group.ffn.ffn.activation, group.context.kernels, own->up, own->up, n);
   for (size_t i = 0; i < n; ++i) group.activated(t)[own->own[i]] = own->up[i];
 }
@@ -218,8 +218,9 @@ void compute_token(const TokenGroup& group, int t, int segment, NeuronScratch::W
     own->columns[n] = {live[i], 0.0f, own->places[i].down};
     ++n;
   }
-  multiply_single_rows(group, t, group.up().matmul_q8, group.up().matmul_f32, {own->rows, n},
-                       own->up);
+  const BoundProduct& up = group.up();
+  multiply_single_rows(group, t, up.matmul_q8, up.matmul_f32,
+                       {{own->rows, n}, up.weight.matrix.row_bytes, group.width()}, own->up);
   const bool is_double = group.ffn.ffn.activation == model::Activation::kDoubleRelu;
   size_t n_columns = 0;
   for (size_t i = 0; i < n; ++i) {
