@@ -31,7 +31,8 @@ class NeuronSource {
 
   // Says whether the source wants to be told beforehand. Then one worker calls `begin_step` where a
   // step's tokens come to an FFN, and not for prompts. For each group of a few tokens it calls
-  // `want` segment after segment, with the neurons that some token of the group needs, ascending.
+  // `want` segment after segment, with the neurons that some token of the group needs, ascending;
+  // other workers, and before the first `want` too, may ask for the group's segments meanwhile.
   virtual bool reads_ahead() const { return false; }
   virtual void begin_step(int /*n_tokens*/) {}
   virtual void want(int /*ffn*/, std::span<const uint32_t> /*neurons*/) {}

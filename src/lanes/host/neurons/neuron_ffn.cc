@@ -294,10 +294,8 @@ void run_group(const TokenGroup& group, Tickets* tickets, int worker) {
                                              group.activated(0), group.n, group.ffn.n_neurons());
   }
   weights::NeuronSource& source = *group.ffn.source;
-  if (source.reads_ahead()) {
-    if (worker == 0) tell_wanted(group);
-    barrier.wait();
-  }
+  // Other workers begin with what is there already.
+  if (source.reads_ahead() && worker == 0) tell_wanted(group);
   for (;;) {
     const int64_t item = tickets->next.fetch_add(1, std::memory_order_relaxed) - tickets->first;
     if (item >= group.n_segments()) break;

@@ -172,6 +172,7 @@ void NeuronStream::make_cache() {
       static_cast<size_t>(weights::n_segments(static_cast<int>(shape.n_neurons)));
   staging_ = Staging(staging_bytes(shape), n_segments);
   segments_ = std::vector<Segment>(n_segments);
+  unsubmitted_.reserve(n_segments);
   for (Segment& segment : segments_) {
     segment.owner = this;
     segment.held.reserve(kSegmentNeurons);
@@ -214,7 +215,7 @@ void NeuronStream::begin_step(int n_tokens) {
 }
 
 void NeuronStream::want(int ffn, std::span<const uint32_t> neurons) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   TROIKA_ASSERT(n_wanted_ < segments_.size() && (n_wanted_ == 0 || ffn == ffn_));
   if (n_wanted_ == 0) {
     n_live_ = 0;
@@ -234,6 +235,8 @@ void NeuronStream::want(int ffn, std::span<const uint32_t> neurons) {
   segment.has_failed = false;
   segment.state = neurons.empty() ? State::kReady : State::kWanted;
   begin_segments();
+  if (next_ready() >= 0) changed_.notify_all();
+  submit_begun(&lock);
 }
 
 void NeuronStream::begin_segments() {
@@ -298,12 +301,12 @@ bool NeuronStream::begin_reads(Segment* segment) {
     if (one.is_ahead) continue;
     one.bundle = joined.find(file_->layout().bundle_offset(static_cast<uint64_t>(ffn_), one.rank));
   }
-  submit_reads(segment, joined.bytes());
+  begin_waiting(segment, joined.bytes());
   return true;
 }
 
-// Submits a segment's own reads, if it has any.
-void NeuronStream::submit_reads(Segment* segment, uint64_t read_bytes) {
+// Makes a segment wait for its own reads, if it has any, and for what is being read ahead.
+void NeuronStream::begin_waiting(Segment* segment, uint64_t read_bytes) {
   const bool is_ahead_awaited =
       segment->ahead != nullptr && segment->ahead->state == AheadBatch::State::kReading;
   segment->n_awaited = (read_bytes > 0 ? 1 : 0) + (is_ahead_awaited ? 1 : 0);
@@ -316,9 +319,21 @@ void NeuronStream::submit_reads(Segment* segment, uint64_t read_bytes) {
   if (read_bytes == 0) return;
   counters_.n_reads += static_cast<int64_t>(segment->reads.size());
   counters_.read_bytes += read_bytes;
-  lanes::Run run;
-  run.reads = segment->reads;
-  disk_->submit(*read_, run, *segment);
+  unsubmitted_.push_back(segment);
+}
+
+// Submits the reads of segments that have begun. That takes longer than all else here, so others
+// may have the mutex meanwhile.
+void NeuronStream::submit_begun(std::unique_lock<std::mutex>* lock) {
+  while (!unsubmitted_.empty()) {
+    Segment* const segment = unsubmitted_.front();
+    unsubmitted_.erase(unsubmitted_.begin());
+    lock->unlock();
+    lanes::Run run;
+    run.reads = segment->reads;
+    disk_->submit(*read_, run, *segment);
+    lock->lock();
+  }
 }
 
 void NeuronStream::end(Segment* segment, lanes::Status status) {
@@ -347,11 +362,16 @@ void NeuronStream::note(std::string problem) {
   if (problem_.empty()) problem_ = std::move(problem);
 }
 
+bool NeuronStream::is_told() const {
+  const auto n_neurons = static_cast<int>(forms_[static_cast<size_t>(ffn_)].n_neurons());
+  return n_wanted_ == static_cast<size_t>(weights::n_segments(n_neurons));
+}
+
 int NeuronStream::next_ready() const {
   for (size_t i = 0; i < n_wanted_; ++i) {
     if (segments_[i].state != State::kReady) continue;
-    const bool may_go = options_.pipeline == ReadPipeline::kCluster || n_reading_ == 0 ||
-                        segments_[i].missing.empty();
+    const bool may_go = options_.pipeline == ReadPipeline::kCluster ||
+                        (n_reading_ == 0 && is_told()) || segments_[i].missing.empty();
     if (may_go) return static_cast<int>(i);
   }
   return -1;
@@ -402,7 +422,7 @@ void NeuronStream::take(int ffn, int index, std::span<const uint32_t> neurons,
               [](const auto& a, const auto& b) { return a.neuron < b.neuron; });
     model_.read(form, ffn, lost);
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   if (!lost.empty()) {
     counters_.n_from_model += static_cast<int64_t>(lost.size());
     if (problem_.empty()) note(fmt::format("{} was changed while the model ran", file_->path()));
@@ -411,19 +431,22 @@ void NeuronStream::take(int ffn, int index, std::span<const uint32_t> neurons,
   if (segment.staging.memory != nullptr) staging_.give_back(segment.staging);
   begin_segments();
   changed_.notify_all();
+  submit_begun(&lock);
 }
 
 void NeuronStream::done(int /*ffn*/, int index) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   Segment& segment = segments_[static_cast<size_t>(index)];
   for (const Held& held : segment.held) cache_->give_back(held);
   segment.state = State::kNothing;
   begin_segments();
   changed_.notify_all();
+  submit_begun(&lock);
 }
 
 void NeuronStream::finish(int /*ffn*/) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  TROIKA_ASSERT(unsubmitted_.empty());
   n_wanted_ = n_begun_ = 0;
   if (!options_.keeps_neurons) cache_->clear();
   read_ahead();

@@ -173,14 +173,18 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   void begin_segments();
   bool acquire_neurons(Segment* segment);
   bool begin_reads(Segment* segment);
-  void submit_reads(Segment* segment, uint64_t read_bytes);
+  void begin_waiting(Segment* segment, uint64_t read_bytes);
   void arrived(Segment* segment);
   void note_reads(const LayerReads& reads);
   uint64_t n_places_ahead() const;
   void read_ahead();
+  // Says whether all segments of the FFN at work were asked for.
+  bool is_told() const;
   int next_ready() const;
   void note(std::string problem);
 
+  // Lets go of the mutex while it submits.
+  void submit_begun(std::unique_lock<std::mutex>* lock);
   void end(Segment* segment, lanes::Status status);
   void end_ahead(AheadBatch* batch, lanes::Status status);
   // Puts what was read in its place. `lost` has room for all: what it holds then has other bundles
@@ -219,9 +223,10 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   uint64_t n_live_ = 0;      // counts the neurons that the last tokens needed of the FFN at work
   bool is_stopped_ = false;  // says that nothing more is read ahead
   std::vector<Segment> segments_;
-  size_t n_wanted_ = 0;  // counts segments of the FFN at work
-  size_t n_begun_ = 0;   // counts those of them that have begun
-  int n_reading_ = 0;    // counts segments
+  std::vector<Segment*> unsubmitted_;  // those whose reads nobody has submitted yet
+  size_t n_wanted_ = 0;                // counts segments of the FFN at work
+  size_t n_begun_ = 0;                 // counts those of them that have begun
+  int n_reading_ = 0;                  // counts segments
   double read_start_us_ = 0.0;
   std::string problem_;
   bool is_traced_ = false;

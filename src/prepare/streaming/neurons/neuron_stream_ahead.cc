@@ -45,10 +45,8 @@ uint64_t NeuronStream::n_places_ahead() const {
 
 void NeuronStream::read_ahead() {
   if (ahead_ == nullptr || is_stopped_ || ahead_->is_reading() || n_reading_ > 0) return;
-  const auto n_neurons = static_cast<int>(forms_[static_cast<size_t>(ffn_)].n_neurons());
-  const bool is_told =
-      n_wanted_ == 0 || n_wanted_ == static_cast<size_t>(weights::n_segments(n_neurons));
-  if (!is_told || n_begun_ < n_wanted_) return;  // what is asked for comes first
+  // What is asked for comes first.
+  if ((n_wanted_ > 0 && !is_told()) || n_begun_ < n_wanted_) return;
   const int next = (ffn_ + 1) % static_cast<int>(forms_.size());
   AheadBatch* const batch =
       ahead_->begin(next, n_places_ahead(), gap_bytes_, [this, next](uint64_t place) {

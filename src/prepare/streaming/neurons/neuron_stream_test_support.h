@@ -105,7 +105,8 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
     return stream;
   }
 
-  // Uses neurons as an op does. Returns how many of them had other bytes than the model's.
+  // Uses neurons as an op does: one worker says what is wanted, and the others begin meanwhile.
+  // Returns how many neurons had other bytes than the model's.
   int use(NeuronStream& stream, const RandomFfns& model, int ffn, const std::vector<uint32_t>& live,
           int n_workers = 1, int n_tokens = 1) {
     weights::NeuronSource& source = *stream.ffns()[static_cast<size_t>(ffn)].source;
@@ -120,7 +121,6 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
     }
     EXPECT_TRUE(source.reads_ahead());
     source.begin_step(n_tokens);
-    for (const std::span<const uint32_t> neurons : of_segment) source.want(ffn, neurons);
     std::atomic<int> ticket = 0, n_wrong = 0, sum_of_segments = 0;
     const auto work = [&] {
       std::vector<weights::NeuronPlaces> places(kSegmentNeurons);
@@ -137,6 +137,10 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
     };
     std::vector<std::thread> others;
     for (int i = 1; i < n_workers; ++i) others.emplace_back(work);
+    for (const std::span<const uint32_t> neurons : of_segment) {
+      source.want(ffn, neurons);
+      if (n_workers > 1) std::this_thread::yield();
+    }
     work();
     for (std::thread& other : others) other.join();
     source.finish(ffn);
