@@ -7,108 +7,76 @@
 
 #include "base/random.h"
 #include "tensor/codec.h"
+#include "tune/neurons/float_rows.h"
 
 namespace troika::tune {
 namespace {
 
-// Rows of floats, side by side.
-struct Rows {
-  Rows(size_t n, size_t k) : n(n), k(k), values(n * k) {}
-  float* row(size_t i) { return values.data() + i * k; }
-  const float* row(size_t i) const { return values.data() + i * k; }
+// Subtracts from each column its mean.
+Rows without_means(Rows x) {
+  std::vector<double> means(x.k, 0.0);
+  for (size_t t = 0; t < x.n; ++t) {
+    for (size_t k = 0; k < x.k; ++k) means[k] += x.row(t)[k] / static_cast<double>(x.n);
+  }
+  for (size_t t = 0; t < x.n; ++t) {
+    for (size_t k = 0; k < x.k; ++k) x.row(t)[k] -= static_cast<float>(means[k]);
+  }
+  return x;
+}
 
-  size_t n, k;
-  std::vector<float> values;
+// Says how inputs of a block vary about their mean: by the products of channels over the tokens of
+// a text, and, for directions in which a short text says nothing, by some even variation.
+class InputSpread {
+ public:
+  explicit InputSpread(Rows x) : x_(without_means(std::move(x))), by_channel_(transposed(x_)) {
+    double squares = 0.0;
+    for (const float value : x_.values) squares += double{value} * value;
+    const auto n_values = static_cast<double>(std::max<size_t>(1, x_.values.size()));
+    // Where all tokens are the same, the gate's own weights decide alone.
+    even_ = squares > 0.0 ? static_cast<float>(kEvenShare * squares / n_values) : 1.0f;
+    per_token_ = static_cast<float>((1.0 - kEvenShare) / static_cast<double>(x_.n));
+  }
+
+  // Returns each row of `of` times the matrix that says so: (width, width).
+  Rows times(const kernels::Table& kernels, const Rows& of) const {
+    Rows y = multiply_rows(kernels, multiply_rows(kernels, of, x_), by_channel_);
+    for (size_t i = 0; i < y.values.size(); ++i) {
+      y.values[i] = per_token_ * y.values[i] + even_ * of.values[i];
+    }
+    return y;
+  }
+
+ private:
+  static constexpr double kEvenShare = 0.1;
+
+  Rows x_, by_channel_;
+  float even_ = 0.0f, per_token_ = 0.0f;
 };
 
-// Returns (a.n, b.n): the products of each row of a with each row of b.
-Rows multiply_rows(const kernels::Table& kernels, const Rows& a, const Rows& b) {
-  Rows y(a.n, b.n);
-  const kernels::MatmulWeight weight = {reinterpret_cast<const std::byte*>(b.values.data()),
-                                        b.k * sizeof(float), b.k, 0, b.n};
-  kernels::find(kernels.matmul_f32, tensor::Type::kF32)(weight, a.n, a.values.data(), a.k,
-                                                        y.values.data(), b.n);
-  return y;
-}
+// Two matrices whose product is near to a gate: `in` is (rank, width), `out` (n_neurons, rank).
+struct Factors {
+  Rows in, out;
+};
 
-Rows transposed(const Rows& a) {
-  Rows t(a.k, a.n);
-  for (size_t i = 0; i < a.n; ++i) {
-    for (size_t j = 0; j < a.k; ++j) t.row(j)[i] = a.row(i)[j];
-  }
-  return t;
-}
-
-Rows rows_of(std::span<const float> values, size_t k) {
-  Rows rows(values.size() / k, k);
-  std::copy(values.begin(), values.end(), rows.values.begin());
-  return rows;
-}
-
-Rows decoded(tensor::Type type, const std::byte* data, size_t row_bytes, size_t n, size_t k) {
-  Rows rows(n, k);
-  for (size_t i = 0; i < n; ++i) tensor::dequantize_row(type, data + i * row_bytes, rows.row(i), k);
-  return rows;
-}
-
-// Makes rows orthonormal, one after the other. A row that depends on those before becomes 0.
-void orthonormalize_one_by_one(Rows* rows) {
-  for (size_t i = 0; i < rows->n; ++i) {
-    float* const own = rows->row(i);
-    double before = 0.0, after = 0.0;
-    for (size_t k = 0; k < rows->k; ++k) before += double{own[k]} * own[k];
-    for (int round = 0; round < 2; ++round) {  // the second round takes away rounding of the first
-      for (size_t j = 0; j < i; ++j) {
-        const float* const other = rows->row(j);
-        double dot = 0.0;
-        for (size_t k = 0; k < rows->k; ++k) dot += double{own[k]} * other[k];
-        const auto factor = static_cast<float>(dot);
-        for (size_t k = 0; k < rows->k; ++k) own[k] -= factor * other[k];
-      }
-    }
-    for (size_t k = 0; k < rows->k; ++k) after += double{own[k]} * own[k];
-    const bool is_new = after > 1e-10 * before && after > 0.0;
-    const float scale = is_new ? static_cast<float>(1.0 / std::sqrt(after)) : 0.0f;
-    for (size_t k = 0; k < rows->k; ++k) own[k] *= scale;
-  }
-}
-
-// Makes all rows orthonormal, some together, so that most of the work is products of matrices.
-void orthonormalize(const kernels::Table& kernels, Rows* rows) {
-  constexpr size_t kTogether = 32;
-  Rows done(0, rows->k);
-  for (size_t first = 0; first < rows->n; first += kTogether) {
-    const size_t n = std::min(kTogether, rows->n - first);
-    Rows own = rows_of({rows->row(first), n * rows->k}, rows->k);
-    for (int round = 0; round < 2 && done.n > 0; ++round) {
-      const Rows shares = multiply_rows(kernels, own, done);                 // (n, done)
-      const Rows within = multiply_rows(kernels, shares, transposed(done));  // (n, k)
-      for (size_t i = 0; i < own.values.size(); ++i) own.values[i] -= within.values[i];
-    }
-    orthonormalize_one_by_one(&own);
-    done.values.insert(done.values.end(), own.values.begin(), own.values.end());
-    done.n += n;
-  }
-  *rows = std::move(done);
-}
-
-// Returns (rank, n_neurons): orthonormal rows that span the leading directions of outputs (tokens,
-// n_neurons), by power iteration on what tokens have in common.
-Rows leading_directions(const kernels::Table& kernels, const Rows& outputs, size_t rank) {
-  constexpr int kIterations = 4;
-  const Rows common = multiply_rows(kernels, outputs, outputs);  // (tokens, tokens)
-  Rows mix(rank, outputs.n);
-  for (size_t i = 0; i < mix.values.size(); ++i) {
-    mix.values[i] = static_cast<float>(random_unit(77, i) - 0.5);
+// Finds, by power iteration, the directions of inputs that say most about the gate's outputs. What
+// a token has of them stands in no relation to each other and varies as much in each, so that the
+// outputs' products with them are what the gate makes of them.
+Factors factors_of(const kernels::Table& kernels, const Rows& gate, const InputSpread& inputs,
+                   size_t rank) {
+  constexpr int kIterations = 3;
+  const LevelRows by_neuron(kernels, gate), by_channel(kernels, transposed(gate));
+  Rows directions(rank, gate.k);
+  for (size_t i = 0; i < directions.values.size(); ++i) {
+    directions.values[i] = static_cast<float>(random_unit(77, i) - 0.5);
   }
   for (int i = 0; i < kIterations; ++i) {
-    orthonormalize(kernels, &mix);
-    mix = multiply_rows(kernels, mix, common);
+    directions = by_channel.times(by_neuron.times(inputs.times(kernels, directions)));
+    orthonormalize(kernels, &directions);
   }
-  orthonormalize(kernels, &mix);
-  Rows directions = multiply_rows(kernels, mix, transposed(outputs));
-  orthonormalize(kernels, &directions);
-  return directions;
+  const Rows spread = inputs.times(kernels, directions);
+  const Rows apart = inverse_of_root(multiply_rows(kernels, spread, directions));
+  return {multiply_rows(kernels, apart, transposed(directions)),
+          transposed(by_neuron.times(multiply_rows(kernels, apart, transposed(spread))))};
 }
 
 void activate(const LayerFit& fit, Rows* outputs) {
@@ -151,20 +119,38 @@ class LayerScores {
   Rows in_, out_;
 };
 
-// Returns the score that the wanted share of a neuron's live tokens exceeds. For a neuron that was
-// hardly ever live it is minus twice the usual error of scores, so that it is predicted where its
-// score comes near to 0.
-float threshold_of(const std::vector<float>& live_scores, double error_squares, size_t n_tokens,
-                   double recall) {
-  constexpr size_t kFew = 8;
-  if (live_scores.size() < kFew) {
-    return static_cast<float>(-2.0 * std::sqrt(error_squares / static_cast<double>(n_tokens)));
+// Has what scores of a neuron say of when it is live.
+struct NeuronScores {
+  std::vector<float> live;  // the scores of tokens at which it is live, the least first
+  // Scores differ from the gate's outputs by `offset`, which is where outputs are 0, and by some
+  // more for each token: usually by this error.
+  double offset = 0.0, usual_error = 0.0;
+
+  // Says whether there are too few to tell where the least of them lie.
+  bool are_few() const { return live.size() < 8; }
+  // Returns the score that the wanted share of them exceeds. REQUIRES: there are some.
+  float exceeded_by(double recall) const {
+    const auto place = static_cast<size_t>((1.0 - recall) * static_cast<double>(live.size()));
+    return live[std::min(place, live.size() - 1)];
   }
-  std::vector<float> scores = live_scores;
-  std::sort(scores.begin(), scores.end());
-  const auto place = static_cast<size_t>((1.0 - recall) * static_cast<double>(scores.size()));
-  return std::nextafter(scores[std::min(place, scores.size() - 1)],
-                        -std::numeric_limits<float>::infinity());
+};
+
+// Returns how many usual errors below its offset a neuron is to be predicted that was hardly ever
+// live. It is what half of those neurons need for this recall of which just enough scores are
+// known.
+double errors_below_offset(const std::vector<NeuronScores>& neurons, double recall) {
+  constexpr double kWithoutOthers = 2.0;
+  constexpr size_t kMostScores = 16;  // with more, a neuron is too unlike those with few
+  constexpr size_t kFewestNeurons = 16;
+  std::vector<double> others;
+  for (const NeuronScores& own : neurons) {
+    if (own.are_few() || own.live.size() > kMostScores || own.usual_error <= 0.0) continue;
+    others.push_back((own.offset - own.exceeded_by(recall)) / own.usual_error);
+  }
+  if (others.size() < kFewestNeurons) return kWithoutOthers;
+  const auto middle = others.begin() + static_cast<std::ptrdiff_t>(others.size() / 2);
+  std::nth_element(others.begin(), middle, others.end());
+  return std::clamp(*middle, 0.0, kWithoutOthers);
 }
 
 void choose_thresholds(const LayerFit& fit, const Rows& gate, const Rows& x,
@@ -173,15 +159,30 @@ void choose_thresholds(const LayerFit& fit, const Rows& gate, const Rows& x,
   const Rows output = multiply_rows(fit.kernels, x, gate);
   Rows activated = output;
   activate(fit, &activated);
+  std::vector<NeuronScores> neurons(gate.n);
   for (size_t i = 0; i < gate.n; ++i) {
-    std::vector<float> live;
-    double squares = 0.0;
+    double sum = 0.0, squares = 0.0;
     for (size_t t = 0; t < x.n; ++t) {
       const double error = double{score.row(t)[i]} - output.row(t)[i];
+      sum += error;
       squares += error * error;
-      if (is_live(fit.rule, activated.row(t)[i])) live.push_back(score.row(t)[i]);
+      const bool is_known = !std::isnan(score.row(t)[i]);
+      if (is_known && is_live(fit.rule, activated.row(t)[i])) {
+        neurons[i].live.push_back(score.row(t)[i]);
+      }
     }
-    thresholds[i] = threshold_of(live, squares, x.n, fit.recall);
+    std::sort(neurons[i].live.begin(), neurons[i].live.end());
+    const auto n = static_cast<double>(x.n);
+    neurons[i].offset = sum / n;
+    neurons[i].usual_error = std::sqrt(std::max(0.0, squares / n - sum / n * (sum / n)));
+  }
+  const double n_below = errors_below_offset(neurons, fit.recall);
+  for (size_t i = 0; i < gate.n; ++i) {
+    const NeuronScores& own = neurons[i];
+    // Scores are to be larger than the threshold.
+    thresholds[i] = own.are_few() ? static_cast<float>(own.offset - n_below * own.usual_error)
+                                  : std::nextafter(own.exceeded_by(fit.recall),
+                                                   -std::numeric_limits<float>::infinity());
   }
 }
 
@@ -208,6 +209,12 @@ PredictorQuality quality_of(const LayerFit& fit, const Rows& gate, const Rows& x
           mass > 0 ? found_mass / mass : 1.0};
 }
 
+void write_rows(tensor::Type type, const Rows& rows, std::byte* bytes, size_t row_bytes) {
+  for (size_t i = 0; i < rows.n; ++i) {
+    tensor::quantize_row(type, rows.row(i), bytes + i * row_bytes, rows.k);
+  }
+}
+
 }  // namespace
 
 PredictorQuality fit_predictor_layer(const LayerFit& fit, const GateSamples& samples,
@@ -217,17 +224,10 @@ PredictorQuality fit_predictor_layer(const LayerFit& fit, const GateSamples& sam
   const weights::NeuronPredictor::Layer out = predictor->layer(layer);
   const Rows gate = decoded(fit.gate.type, fit.gate.data, fit.gate.row_bytes,
                             static_cast<size_t>(fit.gate.n_rows), samples.width);
-  const Rows first = rows_of(samples.rows(0, n_directions), samples.width);
-  const Rows directions =
-      leading_directions(fit.kernels, multiply_rows(fit.kernels, first, gate), shape.rank);
-  const Rows in = multiply_rows(fit.kernels, directions, transposed(gate));  // (rank, width)
-  for (size_t i = 0; i < in.n; ++i) {
-    tensor::quantize_row(shape.type, in.row(i), out.in + i * shape.in_row_bytes(), in.k);
-  }
-  const Rows back = transposed(directions);  // (n_neurons, rank)
-  for (size_t i = 0; i < back.n; ++i) {
-    tensor::quantize_row(shape.type, back.row(i), out.out + i * shape.out_row_bytes(), back.k);
-  }
+  const InputSpread inputs(rows_of(samples.rows(0, n_directions), samples.width));
+  const Factors factors = factors_of(fit.kernels, gate, inputs, shape.rank);
+  write_rows(shape.type, factors.in, out.in, shape.in_row_bytes());
+  write_rows(shape.type, factors.out, out.out, shape.out_row_bytes());
   const LayerScores scores(*predictor, layer);
   choose_thresholds(fit, gate, rows_of(samples.rows(n_directions, n_scores), samples.width), scores,
                     out.thresholds);

@@ -1,6 +1,6 @@
-// Fits a predictor of which neurons fire (P3), in closed form. The gate's outputs over a text lie
-// near a space of few dimensions. The product of its leading directions with the gate's weights is
-// a matrix of low rank that is near to the gate where it matters.
+// Fits a predictor of which neurons fire (P3), in closed form: the matrix of low rank whose
+// products with inputs like those of a text differ least from the gate's. What the text does not
+// say of inputs, the gate's own weights decide, so that a short text is enough for any rank.
 #pragma once
 
 #include <span>
@@ -43,7 +43,7 @@ struct LayerFit {
 };
 
 // Fills a layer from the first n_directions tokens and, for the scores, the following n_scores;
-// measures it on the rest. REQUIRES: rank <= n_directions.
+// measures it on the rest. REQUIRES: n_directions > 0.
 PredictorQuality fit_predictor_layer(const LayerFit& fit, const GateSamples& samples,
                                      size_t n_directions, size_t n_scores,
                                      weights::NeuronPredictor* predictor, uint64_t layer);

@@ -54,8 +54,7 @@ tensor::Type predictor_type(tensor::Type of_gate) {
   return of_gate == tensor::Type::kQ4_0 ? tensor::Type::kQ4_0 : tensor::Type::kQ8_0;
 }
 
-weights::PredictorShape shape_for(const PredictorOptions& options, const engine::Engine& engine,
-                                  size_t n_directions) {
+weights::PredictorShape shape_for(const PredictorOptions& options, const engine::Engine& engine) {
   const std::vector<weights::NeuronFfn>& ffns = engine.weights().neurons()->ffns();
   if (ffns.front().ffn.is_expert()) {
     throw UsageError(
@@ -74,11 +73,10 @@ weights::PredictorShape shape_for(const PredictorOptions& options, const engine:
   }
   const size_t wanted = options.rank > 0 ? static_cast<size_t>(options.rank) : width / 4;
   const size_t rank = (wanted + kRankGranule - 1) / kRankGranule * kRankGranule;
-  if (rank > width || rank > n_directions) {
+  if (rank > width) {
     throw UsageError(
-        fmt::format("‹predictor› {} makes no sense: a rank is at most the width of the model, {}, "
-                    "and the number of tokens that give its directions, {} (half of ‹tokens›).",
-                    rank, width, n_directions));
+        fmt::format("‹predictor› {} makes no sense: a rank is at most the width of the model, {}.",
+                    rank, width));
   }
   return {ffns.size(), static_cast<uint64_t>(gate.n_rows), width, rank, predictor_type(gate.type)};
 }
@@ -100,9 +98,6 @@ std::vector<text::Token> tokens_for(const PredictorOptions& options, const engin
   }
   return tokens;
 }
-
-// Counts the tokens that give the directions, which come first.
-size_t n_directions_of(const std::vector<text::Token>& tokens) { return tokens.size() / 2; }
 
 // Fits all layers: each thread takes the next one.
 std::vector<PredictorQuality> fit_layers(const PredictorOptions& options,
@@ -160,7 +155,8 @@ double predicted_per_live(const std::vector<PredictorQuality>& layers) {
 
 void check_predictor(const PredictorOptions& options, const engine::Engine& engine) {
   check_predictor_options(options);
-  (void)shape_for(options, engine, n_directions_of(tokens_for(options, engine)));
+  (void)tokens_for(options, engine);
+  (void)shape_for(options, engine);
 }
 
 PredictorReport learn_predictor(const PredictorOptions& options) {
@@ -170,10 +166,10 @@ PredictorReport learn_predictor(const PredictorOptions& options) {
   auto engine = std::make_unique<engine::Engine>(exactly(options.engine));
   const std::vector<text::Token> tokens = tokens_for(options, *engine);
   PredictorReport report;
-  report.n_directions = n_directions_of(tokens);
+  report.n_directions = tokens.size() / 2;
   report.n_scores = tokens.size() / 4;
   const size_t behind = report.n_directions + report.n_scores;
-  const weights::PredictorShape shape = shape_for(options, *engine, report.n_directions);
+  const weights::PredictorShape shape = shape_for(options, *engine);
   const size_t n_steps = shape.n_layers + 3;
   const auto tell = [&](size_t done) {
     if (options.progress) options.progress(done, n_steps);

@@ -14,10 +14,10 @@ namespace {
 // Counts compared positions that give one mean, for the error of the whole mean.
 constexpr size_t kTogether = 8;
 constexpr size_t kMostKeptBytes = size_t{256} << 20;
-constexpr double kWorstNll = 1e6;
+constexpr double kWorstNats = 1e6;
 
 double finite(double nats) {
-  return std::isfinite(nats) ? std::clamp(nats, 0.0, kWorstNll) : kWorstNll;
+  return std::isfinite(nats) ? std::clamp(nats, 0.0, kWorstNats) : kWorstNats;
 }
 
 }  // namespace
