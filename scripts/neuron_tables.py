@@ -2,13 +2,13 @@
 """Writes into docs/powerinfer-2.md, and draws as docs/neuron-budgets.svg, how fast planted models run with less memory than they need.
 
     python3 scripts/neuron_tables.py OVERLAP=MODEL... [--program build/release/troika] [--ways mmap,neurons] [--budgets 50:3080,25:2390]
-        [--rounds 1] [--steps 16] [--kept build/neurons.json] [--machine "AMD EPYC, 2 cores"]
+        [--rounds 1] [--steps 16] [--kept build/neurons.json] [--machine "AMD EPYC, 2 cores"] [--table "neuron predictor here"]
     python3 scripts/neuron_tables.py --redraw --machine "AMD EPYC, 2 cores"
 
 Each MODEL comes from `troika synth --like bamboo-7b --type q4_0 --plant-sparsity 15% --overlap OVERLAP`, counted by `troika neurons MODEL
 --predictor RANK`. A budget is the share of the FFN that it means, in percent, and the megabytes that all of the process may take. Each run is in a
 cgroup (version 1) of its own, of that size for maps, and that size and 64 MB for the others, with its files not in the page cache; the rounds of all
-ways alternate. Needs root, and a machine that does nothing else.
+ways alternate. Needs root, and a machine that does nothing else. The picture is of the first table; --table writes another one alone.
 """
 import argparse
 import pathlib
@@ -19,6 +19,7 @@ from line_chart import line_chart
 from tables import ROOT, Kept, processor, replace, table
 
 PAGE = ROOT / "docs" / "powerinfer-2.md"
+TABLE = "neuron budgets here"
 PICTURE = ROOT / "docs" / "neuron-budgets.svg"
 COMMON = ["-p", "x", "--temp", "1", "--seed", "7", "--ignore-end", "--draft", "none", "--no-plan", "--context", "512", "--json"]
 # What each way is called, and its options; {} is the budget.
@@ -88,7 +89,7 @@ def picture(results, budgets, overlaps, ways, machine):
 
 def on_page(page):
     """What the table says: results as measuring gives them, budgets, overlaps and ways."""
-    lines = page.split("<!-- table neuron budgets here -->\n")[1].split("\n<!-- end of table -->")[0].splitlines()
+    lines = page.split(f"<!-- table {TABLE} -->\n")[1].split("\n<!-- end of table -->")[0].splitlines()
     head, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if not line.startswith("|---")]
     overlaps = [cell.removeprefix("overlap ") for cell in head[3:]]
     names = {name: way for way, (name, _) in WAYS.items()}
@@ -112,6 +113,7 @@ def main():
     parser.add_argument("--limit-s", default=120, type=int)
     parser.add_argument("--kept", default=ROOT / "build" / "neurons.json", type=pathlib.Path)
     parser.add_argument("--only-kept", action="store_true", help="measure nothing, write what there is")
+    parser.add_argument("--table", default=TABLE, help="the marks on the page between which it goes; give it a --kept of its own")
     parser.add_argument("--machine", default=processor(), help="what the picture calls the machine")
     parser.add_argument("--redraw", action="store_true", help="measure nothing, draw the table of the page")
     options = parser.parse_args()
@@ -120,6 +122,8 @@ def main():
         return
     if not options.models:
         parser.error("give an OVERLAP=MODEL, or --redraw")
+    if f"<!-- table {options.table} -->" not in PAGE.read_text("utf-8"):
+        parser.error(f"{PAGE} has no table of this name")
     models = dict(one.split("=", 1) for one in options.models)
     budgets = [(float(one.split(":")[0]), int(one.split(":")[1])) for one in options.budgets.split(",")]
     ways = options.ways.split(",")
@@ -137,7 +141,9 @@ def main():
             if any(cells):
                 rows.append([WAYS[way][0], f"{share:g} %", f"{megabytes} MB", *cells])
     text = table(["way", "of the FFN", "all memory", *[f"overlap {overlap}" for overlap in models]], rows)
-    PAGE.write_text(replace(PAGE.read_text("utf-8"), "neuron budgets here", text), "utf-8")
+    PAGE.write_text(replace(PAGE.read_text("utf-8"), options.table, text), "utf-8")
+    if options.table != TABLE:
+        return
     # The picture shows the table, as rounded there.
     PICTURE.write_text(picture(*on_page(PAGE.read_text("utf-8")), options.machine), "utf-8")
 
