@@ -7,7 +7,7 @@ The model is what scripts/real_model.py fetches; `planted` looks at what it keep
 random weights whose attention is as concentrated; it wants a quiet machine and 4 GB of disk. The data folder is $TROIKA_DATA or --data. Every result is kept in
 build/attention (losses of single tokens in losses/) as soon as it is measured, so that an interrupted table goes on where it
 stopped; --again forgets those of the command first, --kept writes the table with what is there and measures nothing,
---no-times leaves the times of `ablation` out, which want a quiet machine.
+--no-times leaves the times of `ablation` out, which want a quiet machine, and --no-losses its perplexities, which take an hour.
 """
 import argparse
 import json
@@ -159,7 +159,7 @@ def ablation(options, kept):
     for name, words, rule in ABLATION:
         folder = None if rule is None else tuned(options, rule, 20)
         found = kept.get(f"ablation {name}", lambda words=words, folder=folder: seconds(words, folder)) if options.times else None
-        changed = change(options, "WikiText-2", PROMPT, words, FEWER_BYTES, folder) if words != FULL else ""
+        changed = change(options, "WikiText-2", PROMPT, words, FEWER_BYTES, folder) if options.losses and words != FULL else ""
         rows.append([name, changed, f"{found:.2f}" if found else ""])
     for name, words in PIPELINE:
         found = kept.get(f"ablation {name}", lambda words=words: seconds(words, None)) if options.times else None
@@ -313,6 +313,7 @@ def main():
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--kept", action="store_true")
     parser.add_argument("--no-times", dest="times", action="store_false")
+    parser.add_argument("--no-losses", dest="losses", action="store_false")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--data", default=os.environ.get("TROIKA_DATA", ""))
     parser.add_argument("--program", default=str(ROOT / "build" / "release" / "troika"))
