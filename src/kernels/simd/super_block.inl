@@ -15,8 +15,8 @@ void pad_rest(const std::byte* bytes, size_t n_weights, std::byte* buffer) {
 // Rows follow each other in memory. Hardware looks ahead in each row, but only up to the end of a
 // page and with few requests under way. So each step fetches what about the tile after next will
 // need. It goes into the second-level cache: the first has room for few requests, and those of the
-// step itself would wait behind them. Rows at no
-// distance from each other stand alone.
+// step itself would wait behind them. A row that is given without a distance to the next one stands
+// alone: nobody asks for what lies behind it.
 template <typename Format, int kRows>
 TROIKA_INLINE inline void prefetch_ahead(const std::byte* c, size_t row_bytes) {
   constexpr size_t kLeastBytes = 8192;

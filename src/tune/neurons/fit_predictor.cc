@@ -58,9 +58,9 @@ struct Factors {
   Rows in, out;
 };
 
-// Finds, by power iteration, the directions of inputs that say most about the gate's outputs. What
-// a token has of them stands in no relation to each other and varies as much in each, so that the
-// outputs' products with them are what the gate makes of them.
+// Finds, by power iteration, the directions of inputs that say most about the gate's outputs. They
+// are scaled and mixed until what inputs have of each varies alike, whatever they have of the
+// others. Then the gate's products with the spread of inputs along them are the second factor.
 Factors factors_of(const kernels::Table& kernels, const Rows& gate, const InputSpread& inputs,
                    size_t rank) {
   constexpr int kIterations = 3;
