@@ -59,6 +59,10 @@ class InputObserver {
   // tokens that share a head of keys, and the positions that the last of them sees.
   virtual void observe_attention(const model::Op&, int /*key_head*/, const attention::Positions&,
                                  const attention::Queries&, size_t /*n_tokens*/) {}
+  // Is shown x, (n_tokens, width), the input of a mixture that is computed by neuron, and the
+  // experts of each token, (n_tokens, n_used).
+  virtual void observe_mixture(int /*layer*/, const float* /*x*/, int /*n_tokens*/, int /*width*/,
+                               std::span<const int> /*experts*/) {}
   // Is shown `activated`, (n_rows, width): the gate of a feed-forward block that is computed by
   // neuron, behind its activation. An expert is shown the tokens that take it.
   virtual void observe_gate(ObservedFfn, const float* /*activated*/, int /*n_rows*/,

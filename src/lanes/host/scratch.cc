@@ -71,10 +71,12 @@ size_t neuron_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, i
   size_t bytes = 0;
   for (const model::GatedFfn& ffn : model::neuron_ffns(blueprint)) {
     const model::Weight& down = blueprint.weights[static_cast<size_t>(ffn.down)];
-    bytes = std::max(
-        bytes, NeuronScratch::bytes_for(static_cast<size_t>(down.row_length),
-                                        static_cast<size_t>(down.n_rows / ffn.n_experts), n_workers,
-                                        static_cast<size_t>(plan.ffn.predictor.rank)));
+    bytes = std::max(bytes, NeuronScratch::bytes_for(
+                                {static_cast<size_t>(down.row_length),
+                                 static_cast<size_t>(down.n_rows / ffn.n_experts),
+                                 static_cast<size_t>(weights::most_blocks_of_batch(ffn.n_experts)),
+                                 static_cast<size_t>(plan.ffn.predictor.rank)},
+                                n_workers));
   }
   return bytes;
 }

@@ -59,7 +59,7 @@ ResidentNeurons::ResidentNeurons(std::span<const model::GatedFfn> ffns, const St
   if (progress) progress(ffns.size(), ffns.size());
 }
 
-void ResidentNeurons::take(int ffn, int /*segment*/, std::span<const uint32_t> neurons,
+void ResidentNeurons::take(int ffn, int /*part*/, std::span<const uint32_t> neurons,
                            NeuronPlaces* places) {
   const Matrix& up = up_[static_cast<size_t>(ffn)];
   const DownColumns& down = columns_[static_cast<size_t>(ffn)];

@@ -2,6 +2,7 @@
 // while it runs; memory that holds all of them answers, or a cache that reads them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,6 +24,12 @@ struct NeuronPlaces {
   const std::byte* gate = nullptr;  // the gate's row; null: gates are in memory elsewhere
 };
 
+// Counts the tokens that are computed together, as a batch. Their blocks are no more than that:
+// some tokens of one block, or of several experts of a mixture.
+inline constexpr int kBatchTokens = 8;
+// Returns how many blocks a batch has at most, where a mixture has so many experts; 1: none.
+constexpr int most_blocks_of_batch(int n_experts) { return std::min(kBatchTokens, n_experts); }
+
 // Several workers at once may call these functions, but for those that say otherwise. They do not
 // throw.
 class NeuronSource {
@@ -30,22 +37,23 @@ class NeuronSource {
   virtual ~NeuronSource() = default;
 
   // Says whether the source wants to be told beforehand. Then one worker calls `begin_step` where a
-  // step's tokens come to an FFN, and not for prompts. For each group of a few tokens it calls
-  // `want` segment after segment, with the neurons that some token of the group needs, ascending;
-  // other workers, and before the first `want` too, may ask for the group's segments meanwhile.
+  // step's tokens come to an FFN, and not for prompts. For each batch of a few tokens it calls
+  // `begin_batch`, and then `want` part after part, with the neurons that some token needs,
+  // ascending. A part is a segment of one of the batch's FFNs: all of the first, then those of the
+  // next. Other workers, and before the first `want` too, may ask for parts meanwhile.
   virtual bool reads_ahead() const { return false; }
   virtual void begin_step(int /*n_tokens*/) {}
+  virtual void begin_batch(int /*n_parts*/) {}
   virtual void want(int /*ffn*/, std::span<const uint32_t> /*neurons*/) {}
-  // Returns the segment to compute as the i-th: the first whose neurons are there. May wait for
-  // one. Each segment comes once.
-  virtual int segment_of(int /*ffn*/, int i) { return i; }
-  // Gives the places of neurons of one segment, ascending, which stay until `done`. May wait until
-  // they are there.
-  virtual void take(int ffn, int segment, std::span<const uint32_t> neurons,
-                    NeuronPlaces* places) = 0;
-  virtual void done(int /*ffn*/, int /*segment*/) {}
-  // One worker calls this when all segments are done.
-  virtual void finish(int /*ffn*/) {}
+  // Returns the part to compute as the i-th: the first whose neurons are there. May wait for one.
+  // Each part of the batch comes once.
+  virtual int part_of(int i) { return i; }
+  // Gives the places of a part's neurons, ascending, which stay until `done`. May wait until they
+  // are there.
+  virtual void take(int ffn, int part, std::span<const uint32_t> neurons, NeuronPlaces* places) = 0;
+  virtual void done(int /*part*/) {}
+  // One worker calls this when all parts are done.
+  virtual void finish() {}
 };
 
 }  // namespace troika::weights

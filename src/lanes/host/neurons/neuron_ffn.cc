@@ -5,38 +5,51 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "kernels/rows.h"
 #include "lanes/host/experts/expert_groups.h"
+#include "lanes/host/experts/experts.h"
 #include "lanes/host/op_context.h"
 #include "lanes/host/products.h"
 
 namespace troika::lanes {
 namespace {
 
+using weights::kBatchTokens;
 using weights::kSegmentNeurons;
 using weights::NeuronFfn;
 
-// Some tokens of a run, and where their values are.
+// An op that computes blocks by neuron, and where its values are.
+struct NeuronOp {
+  const BoundOp& bound;
+  const OpContext& context;
+  const float* gates;   // (rows, n_neurons)
+  const float* inputs;  // (rows, width): the inputs, where products take floats
+};
+
+// Some tokens of a run, which take the same block.
 struct TokenGroup {
   const BoundOp& bound;
   const OpContext& context;
   const NeuronFfn& ffn;
   const float* gates;   // (rows, n_neurons)
-  const float* inputs;  // (rows, width): the inputs, where products take floats
+  const float* inputs;  // (rows, width)
   int first;            // the row of the first token; the prepared rows and the outputs have it too
   int n;
+  int number;    // the group's number in its batch
+  int n_before;  // counts the tokens of the batch's groups before it
 
   size_t n_neurons() const { return ffn.layout.n_neurons; }
   size_t n_outputs() const { return ffn.layout.n_outputs; }
   int n_segments() const { return weights::n_segments(ffn.n_neurons()); }
   const float* gate(int t) const { return gates + static_cast<size_t>(first + t) * n_neurons(); }
   float* activated(int t) const {
-    return context.neurons->activated.data() + static_cast<size_t>(t) * n_neurons();
+    return context.neurons->activated.data() + static_cast<size_t>(n_before + t) * n_neurons();
   }
   float* part(int t, int segment) const {
     return context.neurons->parts.data() +
-           static_cast<size_t>(t * n_segments() + segment) * n_outputs();
+           static_cast<size_t>((n_before + t) * n_segments() + segment) * n_outputs();
   }
   const BoundProduct& up() const { return bound.as<BoundProduct>(); }
   size_t width() const { return static_cast<size_t>(bound.input_width); }
@@ -47,22 +60,32 @@ struct TokenGroup {
   }
   size_t rank() const { return ffn.predictor->shape().rank; }
   float* hidden(int t) const {
-    return context.neurons->hidden.data() + static_cast<size_t>(t) * rank();
+    return context.neurons->hidden.data() + static_cast<size_t>(n_before + t) * rank();
   }
   std::byte* hidden_q8(int t) const {
     return context.neurons->hidden_q8.data() +
-           static_cast<size_t>(t) * kernels::q8_row_bytes(rank());
+           static_cast<size_t>(n_before + t) * kernels::q8_row_bytes(rank());
   }
   // Returns the neurons of a segment.
   Range neurons_of(int segment) const {
     const int begin = segment * kSegmentNeurons;
     return {begin, std::min(begin + kSegmentNeurons, ffn.n_neurons())};
   }
-  // Returns the neurons of a segment that are live for some token.
-  std::span<const uint32_t> live_of(int segment) const {
-    const NeuronScratch& scratch = *context.neurons;
-    return {scratch.live.data() + segment * kSegmentNeurons,
-            scratch.n_live[static_cast<size_t>(segment)]};
+  // Returns the list of a segment's neurons that are live for some token, and their number.
+  uint32_t* live(int segment) const {
+    return context.neurons->live.data() + static_cast<size_t>(number) * n_neurons() +
+           static_cast<size_t>(segment * kSegmentNeurons);
+  }
+  uint32_t& n_live(int segment) const {
+    return context.neurons->n_live[static_cast<size_t>(number * n_segments() + segment)];
+  }
+  std::span<const uint32_t> live_of(int segment) const { return {live(segment), n_live(segment)}; }
+  // Returns a neuron's row of the gate, where gates are in memory.
+  const std::byte* gate_row(int neuron) const {
+    const size_t before =
+        ffn.ffn.is_expert() ? static_cast<size_t>(ffn.ffn.expert) * n_neurons() : 0;
+    return up().gate.matrix.data +
+           (before + static_cast<size_t>(neuron)) * up().gate.matrix.row_bytes;
   }
 };
 
@@ -170,7 +193,7 @@ void compute_predicted(const TokenGroup& group, int t, Range neurons, NeuronScra
     activated[i] = group.ffn.reads_gates && !is_dead ? 1.0f : 0.0f;
     if (is_dead || group.ffn.reads_gates) continue;
     own->own[n] = static_cast<uint32_t>(i);
-    own->rows[n++] = gate.matrix.data + static_cast<size_t>(i) * gate.matrix.row_bytes;
+    own->rows[n++] = group.gate_row(i);
   }
   compute_gates(group, t, n, own);
 }
@@ -190,8 +213,7 @@ void find_live(const TokenGroup& group, int segment, int worker) {
                     group.activated(t) + first, n);
     }
   }
-  NeuronScratch& scratch = *group.context.neurons;
-  uint32_t* live = scratch.live.data() + first;
+  uint32_t* live = group.live(segment);
   for (int i = neurons.begin; i < neurons.end; ++i) {
     if (group.ffn.is_hot(i)) continue;
     bool is_any = false;
@@ -201,8 +223,7 @@ void find_live(const TokenGroup& group, int segment, int worker) {
     }
     if (is_any) *live++ = static_cast<uint32_t>(i);
   }
-  scratch.n_live[static_cast<size_t>(segment)] =
-      static_cast<uint32_t>(live - (scratch.live.data() + first));
+  group.n_live(segment) = static_cast<uint32_t>(live - group.live(segment));
 }
 
 // Computes what a segment's live neurons add to a token's outputs.
@@ -235,12 +256,14 @@ void compute_token(const TokenGroup& group, int t, int segment, NeuronScratch::W
                                           group.n_outputs(), group.part(t, segment));
 }
 
-void compute_segment(const TokenGroup& group, int segment, int worker) {
+// Computes a part of a batch: a segment of the group's block.
+void compute_part(const TokenGroup& group, int part, int worker) {
   weights::NeuronSource& source = *group.ffn.source;
+  const int segment = part % group.n_segments();
   NeuronScratch::Worker* const own = &group.context.neurons->workers[static_cast<size_t>(worker)];
-  source.take(group.ffn.index, segment, group.live_of(segment), own->places);
+  source.take(group.ffn.index, part, group.live_of(segment), own->places);
   for (int t = 0; t < group.n; ++t) compute_token(group, t, segment, own);
-  source.done(group.ffn.index, segment);
+  source.done(part);
 }
 
 // Adds the segments' sums of some outputs, in the order of the segments.
@@ -260,60 +283,135 @@ void add_parts(const TokenGroup& group, int worker) {
   }
 }
 
-// Tells the source all neurons that the group needs, segment after segment, as one list.
-void tell_wanted(const TokenGroup& group) {
-  for (int segment = 0; segment < group.n_segments(); ++segment) {
-    group.ffn.source->want(group.ffn.index, group.live_of(segment));
-  }
-}
-
-// Each worker draws tickets until it gets one past a group's last item. So the number of tickets
-// drawn is known, and the next group goes on from it.
+// Each worker draws tickets until it gets one past a batch's last item. So the number of tickets
+// drawn is known, and the next batch goes on from it.
 struct Tickets {
   Tickets(const OpContext& context, int index)
       : next(context.counters[static_cast<ptrdiff_t>(index) * context.team.size()].n_begun) {}
 
   std::atomic<int64_t>& next;
-  int64_t first = 0;  // the group's first
+  int64_t first = 0;  // the batch's first
 };
 
-// Computes a group of tokens with all workers.
-void run_group(const TokenGroup& group, Tickets* tickets, int worker) {
-  Barrier& barrier = group.context.team.barrier();
-  const Share share = share_of(group.n_segments(), worker, group.context.team.n_active());
-  if (predicts(group.ffn)) {
-    multiply_hidden(group, worker);
+// Computes rows of blocks, as many together as a batch holds. Neurons of all blocks of a batch are
+// asked for at once. All workers do the same with a batch of their own.
+class Batches {
+ public:
+  Batches(const NeuronOp& op, int index, int worker)
+      : op_(op), tickets_(op.context, index), worker_(worker) {}
+
+  void add(const NeuronFfn& ffn, Range rows);
+  // Computes what was added last.
+  void finish();
+
+ private:
+  struct Part {
+    const NeuronFfn* ffn;
+    int first, n, n_before;
+  };
+
+  TokenGroup group(int i) const {
+    const Part& part = parts_[i];
+    return {op_.bound,  op_.context, *part.ffn, op_.gates,    op_.inputs,
+            part.first, part.n,      i,         part.n_before};
+  }
+  template <typename Body>
+  void for_each_group(Body body) const {
+    for (int i = 0; i < n_; ++i) body(group(i));
+  }
+  void find_live_neurons() const;
+  void tell_wanted() const;
+  void show() const;
+
+  const NeuronOp& op_;
+  Tickets tickets_;
+  int worker_;
+  Part parts_[kBatchTokens] = {};
+  int n_ = 0;         // counts groups
+  int n_tokens_ = 0;  // counts the tokens of all of them
+};
+
+void Batches::find_live_neurons() const {
+  Barrier& barrier = op_.context.team.barrier();
+  if (predicts(*parts_[0].ffn)) {
+    for_each_group([&](const TokenGroup& group) { multiply_hidden(group, worker_); });
     barrier.wait();
-    prepare_hidden(group, worker);
+    for_each_group([&](const TokenGroup& group) { prepare_hidden(group, worker_); });
     barrier.wait();
   }
-  for (int64_t i = share.begin; i < share.end; ++i) find_live(group, static_cast<int>(i), worker);
-  barrier.wait();
-  if (worker == 0 && group.context.run.observer != nullptr && !group.ffn.reads_gates) {
-    group.context.run.observer->observe_gate({group.ffn.index, group.ffn.ffn.layer},
-                                             group.activated(0), group.n, group.ffn.n_neurons());
-  }
-  weights::NeuronSource& source = *group.ffn.source;
-  // Other workers begin with what is there already.
-  if (source.reads_ahead() && worker == 0) tell_wanted(group);
-  for (;;) {
-    const int64_t item = tickets->next.fetch_add(1, std::memory_order_relaxed) - tickets->first;
-    if (item >= group.n_segments()) break;
-    const int segment = source.segment_of(group.ffn.index, static_cast<int>(item));
-    compute_segment(group, segment, worker);
+  const int n_segments = group(0).n_segments();
+  const Share share = share_of(n_ * n_segments, worker_, op_.context.team.n_active());
+  for (auto i = static_cast<int>(share.begin); i < static_cast<int>(share.end); ++i) {
+    find_live(group(i / n_segments), i % n_segments, worker_);
   }
   barrier.wait();
-  if (worker == 0) source.finish(group.ffn.index);
-  add_parts(group, worker);
-  tickets->first += group.n_segments() + group.context.team.n_active();
 }
 
-// Computes all rows of a block, by groups that begin as `group` says.
-void run_rows(TokenGroup group, Range rows, Tickets* tickets, int worker) {
-  for (group.first = rows.begin; group.first < rows.end; group.first += kNeuronTokens) {
-    group.n = std::min(kNeuronTokens, rows.end - group.first);
-    run_group(group, tickets, worker);
+// Tells the source all neurons that the batch needs, part after part.
+void Batches::tell_wanted() const {
+  weights::NeuronSource& source = *parts_[0].ffn->source;
+  source.begin_batch(n_ * group(0).n_segments());
+  for_each_group([&](const TokenGroup& group) {
+    for (int segment = 0; segment < group.n_segments(); ++segment) {
+      source.want(group.ffn.index, group.live_of(segment));
+    }
+  });
+}
+
+// Shows the observer which neurons live, where gates are known by now.
+void Batches::show() const {
+  InputObserver* const observer = op_.context.run.observer;
+  if (observer == nullptr || parts_[0].ffn->reads_gates) return;
+  for_each_group([&](const TokenGroup& group) {
+    observer->observe_gate({group.ffn.index, group.ffn.ffn.layer}, group.activated(0), group.n,
+                           group.ffn.n_neurons());
+  });
+}
+
+void Batches::finish() {
+  if (n_ == 0) return;
+  Barrier& barrier = op_.context.team.barrier();
+  find_live_neurons();
+  if (worker_ == 0) show();
+  weights::NeuronSource& source = *parts_[0].ffn->source;
+  const int n_segments = group(0).n_segments(), n_parts = n_ * n_segments;
+  // Other workers begin with what is there already.
+  if (source.reads_ahead() && worker_ == 0) tell_wanted();
+  for (;;) {
+    const int64_t item = tickets_.next.fetch_add(1, std::memory_order_relaxed) - tickets_.first;
+    if (item >= n_parts) break;
+    const int part = source.part_of(static_cast<int>(item));
+    compute_part(group(part / n_segments), part, worker_);
   }
+  barrier.wait();
+  if (worker_ == 0) source.finish();
+  for_each_group([&](const TokenGroup& group) { add_parts(group, worker_); });
+  tickets_.first += n_parts + op_.context.team.n_active();
+  n_ = n_tokens_ = 0;
+}
+
+void Batches::add(const NeuronFfn& ffn, Range rows) {
+  for (int first = rows.begin; first < rows.end;) {
+    const int n = std::min(kBatchTokens, rows.end - first);
+    // A block whose tokens were divided between batches would be multiplied, and read, in both.
+    if (n_tokens_ + n > kBatchTokens) finish();
+    parts_[n_++] = {&ffn, first, n, n_tokens_};
+    n_tokens_ += n;
+    first += n;
+  }
+}
+
+// Shows the observer a mixture's tokens, and which experts they take.
+void show_mixture(const BoundOp& bound, const OpContext& context) {
+  const BoundProduct& up = bound.as<BoundProduct>();
+  const float* const routes = context.input(bound, 1);
+  std::vector<int> experts;
+  const auto n_tokens = static_cast<size_t>(context.run.n_tokens);
+  for (size_t i = 0; i < n_tokens * static_cast<size_t>(up.experts.n_used); ++i) {
+    experts.push_back(read_route(routes, i).expert);
+  }
+  context.run.observer->observe_mixture(up.neurons->ffn.layer, context.input(bound),
+                                        context.run.n_tokens, bound.input_width, experts);
 }
 
 void begin_step(const BoundOp& bound, const OpContext& context, int worker) {
@@ -327,15 +425,16 @@ void begin_step(const BoundOp& bound, const OpContext& context, int worker) {
 void NeuronScratch::reserve(const NeuronFfn& ffn, int n_workers) {
   const auto n_segments = static_cast<size_t>(weights::n_segments(ffn.n_neurons()));
   const size_t n = ffn.layout.n_neurons;
-  activated.resize(std::max(activated.size(), kNeuronTokens * n));
-  live.resize(std::max(live.size(), n));
-  n_live.resize(std::max(n_live.size(), n_segments));
-  parts.resize(std::max(parts.size(), kNeuronTokens * n_segments * ffn.layout.n_outputs));
+  const auto n_blocks = static_cast<size_t>(weights::most_blocks_of_batch(ffn.ffn.n_experts));
+  activated.resize(std::max(activated.size(), kBatchTokens * n));
+  live.resize(std::max(live.size(), n_blocks * n));
+  n_live.resize(std::max(n_live.size(), n_blocks * n_segments));
+  parts.resize(std::max(parts.size(), kBatchTokens * n_segments * ffn.layout.n_outputs));
   workers.resize(std::max(workers.size(), static_cast<size_t>(n_workers)));
   if (!predicts(ffn)) return;
   const size_t rank = ffn.predictor->shape().rank;
-  hidden.resize(std::max(hidden.size(), kNeuronTokens * rank));
-  hidden_q8.resize(std::max(hidden_q8.size(), kNeuronTokens * kernels::q8_row_bytes(rank)));
+  hidden.resize(std::max(hidden.size(), kBatchTokens * rank));
+  hidden_q8.resize(std::max(hidden_q8.size(), kBatchTokens * kernels::q8_row_bytes(rank)));
 }
 
 size_t NeuronScratch::bytes() const {
@@ -344,11 +443,12 @@ size_t NeuronScratch::bytes() const {
          workers.capacity() * sizeof(Worker);
 }
 
-size_t NeuronScratch::bytes_for(size_t n_neurons, size_t n_outputs, int n_workers, size_t rank) {
-  const auto n_segments = static_cast<size_t>(weights::n_segments(static_cast<int>(n_neurons)));
-  return kNeuronTokens * (n_neurons + n_segments * n_outputs) * sizeof(float) +
-         (n_neurons + n_segments) * sizeof(uint32_t) +
-         kNeuronTokens * (rank * sizeof(float) + kernels::q8_row_bytes(rank)) +
+size_t NeuronScratch::bytes_for(const Shape& shape, int n_workers) {
+  const auto n_segments =
+      static_cast<size_t>(weights::n_segments(static_cast<int>(shape.n_neurons)));
+  return kBatchTokens * (shape.n_neurons + n_segments * shape.n_outputs) * sizeof(float) +
+         shape.n_blocks * (shape.n_neurons + n_segments) * sizeof(uint32_t) +
+         kBatchTokens * (shape.rank * sizeof(float) + kernels::q8_row_bytes(shape.rank)) +
          static_cast<size_t>(n_workers) * sizeof(Worker);
 }
 
@@ -385,10 +485,10 @@ void run_neuron_ffn(const BoundOp& bound, const OpContext& context, int index, i
     context.team.barrier().wait();
   }
   begin_step(bound, context, worker);
-  const Range rows = {0, context.n_rows(bound)};
-  Tickets tickets(context, index);
-  run_rows({bound, context, *up.neurons, context.input(bound, 1), context.input(bound), 0, 0}, rows,
-           &tickets, worker);
+  const NeuronOp op = {bound, context, context.input(bound, 1), context.input(bound)};
+  Batches batches(op, index, worker);
+  batches.add(*up.neurons, {0, context.n_rows(bound)});
+  batches.finish();
 }
 
 void run_neuron_experts(const BoundOp& bound, const OpContext& context, int index, int worker) {
@@ -399,16 +499,17 @@ void run_neuron_experts(const BoundOp& bound, const OpContext& context, int inde
     context.team.barrier().wait();
   }
   begin_step(bound, context, worker);
-  Tickets tickets(context, index);
+  if (worker == 0 && context.run.observer != nullptr) show_mixture(bound, context);
   // Inputs stand by expert, as gates and outputs do.
-  const auto* const inputs = reinterpret_cast<const float*>(context.prepared);
+  const NeuronOp op = {bound, context, context.input(bound, 2),
+                       reinterpret_cast<const float*>(context.prepared)};
+  Batches batches(op, index, worker);
   for (const int32_t expert : groups.all_active()) {
     const auto e = static_cast<size_t>(expert);
-    const Range rows = {static_cast<int>(groups.start(e)),
-                        static_cast<int>(groups.start(e) + groups.size(e))};
-    run_rows({bound, context, up.neurons[e], context.input(bound, 2), inputs, 0, 0}, rows, &tickets,
-             worker);
+    batches.add(up.neurons[e], {static_cast<int>(groups.start(e)),
+                                static_cast<int>(groups.start(e) + groups.size(e))});
   }
+  batches.finish();
 }
 
 }  // namespace troika::lanes

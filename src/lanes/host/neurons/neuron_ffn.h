@@ -17,17 +17,22 @@ namespace troika::lanes {
 
 struct OpContext;
 
-// Counts the tokens whose partial sums are kept at the same time.
-inline constexpr int kNeuronTokens = 8;
-
 // Memory for the workers of a lane: some of it they share, some each has for itself. All
 // executables of the lane use it in turn.
 class NeuronScratch {
  public:
+  // Says of which size blocks are that use the memory.
+  struct Shape {
+    size_t n_neurons = 0;
+    size_t n_outputs = 0;
+    size_t n_blocks = 1;  // counts those that are computed together
+    size_t rank = 0;      // the predictor's rank; 0: there is none
+  };
+
   void reserve(const weights::NeuronFfn& ffn, int n_workers);
   size_t bytes() const;
-  // Returns the bytes that such memory takes. `rank` is the predictor's rank, or 0 without one.
-  static size_t bytes_for(size_t n_neurons, size_t n_outputs, int n_workers, size_t rank);
+  // Returns the bytes that such memory takes.
+  static size_t bytes_for(const Shape& shape, int n_workers);
 
   // What a worker needs for a segment.
   struct Worker {
@@ -39,11 +44,11 @@ class NeuronScratch {
     kernels::LiveColumn columns[weights::kSegmentNeurons];
   };
 
-  std::vector<float> activated;  // (kNeuronTokens, n_neurons): the gate's values, activated
-  std::vector<uint32_t> live;    // (n_neurons): live for a group of tokens, by segment
-  std::vector<uint32_t> n_live;  // (segments)
-  std::vector<float> parts;      // (kNeuronTokens, segments, n_outputs)
-  std::vector<float> hidden;     // (kNeuronTokens, rank): what a predictor's first matrix makes
+  std::vector<float> activated;  // (kBatchTokens, n_neurons): the gate's values, activated
+  std::vector<uint32_t> live;    // (n_blocks, n_neurons): live for a group of tokens, by segment
+  std::vector<uint32_t> n_live;  // (n_blocks, segments)
+  std::vector<float> parts;      // (kBatchTokens, segments, n_outputs)
+  std::vector<float> hidden;     // (kBatchTokens, rank): what a predictor's first matrix makes
   std::vector<std::byte> hidden_q8;
   std::vector<Worker> workers;
 };
@@ -60,7 +65,8 @@ const weights::NeuronFfn* neuron_ffn_at(const Subgraph& subgraph, size_t index,
 // Throws Error if the subgraph holds only a part of a block that is computed by neuron.
 void check_neuron_ffns(const Subgraph& subgraph, const weights::Store& weights);
 void run_neuron_ffn(const BoundOp& bound, const OpContext& context, int index, int worker);
-// Computes the experts that tokens take, one after the other.
+// Computes the experts that tokens take. As many as have few tokens go together, so that reads of
+// one are under way while another one is computed.
 void run_neuron_experts(const BoundOp& bound, const OpContext& context, int index, int worker);
 
 }  // namespace troika::lanes

@@ -26,13 +26,13 @@ constexpr int kDepth = 128;
 
 double time_us() { return RealClock().now_us(); }
 
-// Returns the slots of two segments: then one finds room while another is computed.
+// Returns the slots of two parts: then one finds room while another is computed.
 uint64_t least_slots(const BundleShape& shape) {
   return std::min<uint64_t>(2 * kSegmentNeurons, shape.n_layers * shape.n_neurons);
 }
 
-// Returns twice the most bytes that reads of a segment take, if its bundles are one stretch of the
-// file. So the reads of the next segment may begin meanwhile.
+// Returns twice the most bytes that reads of a part take, if its bundles are one stretch of the
+// file. So the reads of the next part may begin meanwhile.
 uint64_t staging_bytes(const BundleShape& shape) {
   const BundleLayout layout(shape);
   return std::min(2 * (kSegmentNeurons + 1) * layout.read_bytes(), layout.bundles_bytes());
@@ -44,17 +44,24 @@ weights::NeuronCacheShape cache_shape(const BundleShape& shape, int n_experts, s
           static_cast<int>(shape.n_neurons) * n_experts, kSegmentNeurons, place_bytes};
 }
 
-// Returns the bytes of all memory but the places of neurons, for n_slots places that are all
-// pinned.
-uint64_t fixed_bytes(const BundleShape& shape, int n_experts, size_t place_bytes,
-                     uint64_t n_slots) {
-  return weights::BundleTables::memory_bytes(shape) +
-         shape.n_layers * shape.n_neurons * sizeof(uint32_t) + staging_bytes(shape) +
-         NeuronCache::list_bytes(cache_shape(shape, n_experts, place_bytes), n_slots) +
-         n_slots * sizeof(weights::NeuronId);
+// Counts the parts that a batch has at most.
+size_t most_parts(const BundleShape& shape, int n_experts) {
+  return static_cast<size_t>(weights::n_segments(static_cast<int>(shape.n_neurons)) *
+                             weights::most_blocks_of_batch(n_experts));
 }
 
 }  // namespace
+
+uint64_t NeuronStream::fixed_bytes(const BundleShape& shape, int n_experts, size_t place_bytes,
+                                   uint64_t n_slots) {
+  constexpr size_t kOfNeuron =
+      sizeof(Held) + sizeof(Missing) + sizeof(lanes::ReadRequest) + sizeof(ModelNeurons::Wanted);
+  return weights::BundleTables::memory_bytes(shape) +
+         shape.n_layers * shape.n_neurons * sizeof(uint32_t) + staging_bytes(shape) +
+         most_parts(shape, n_experts) * (sizeof(Part) + kSegmentNeurons * kOfNeuron) +
+         NeuronCache::list_bytes(cache_shape(shape, n_experts, place_bytes), n_slots) +
+         n_slots * sizeof(weights::NeuronId);
+}
 
 size_t NeuronStream::least_bytes(std::span<const model::GatedFfn> ffns,
                                  const weights::Store& weights) {
@@ -152,7 +159,7 @@ void NeuronStream::make_cache() {
   how.capacity_bytes = how.fixed_bytes + n_slots * place_bytes_;
   how.keeps_last_steps = options_.keeps_last_steps;
   how.n_under_way = 2 * kDepth;
-  // Some places are never pinned: there segments of other neurons take turns.
+  // Some places are never pinned: there parts with other neurons take turns.
   const uint64_t n_most_pins = n_slots - std::min(n_slots, least_slots(shape));
   if (options_.heat != nullptr && n_slots < n_all) {
     const auto n = static_cast<double>(n_slots);
@@ -168,17 +175,16 @@ void NeuronStream::make_cache() {
   }
   cache_ = std::make_unique<NeuronCache>(cache_shape(shape, n_experts_, place_bytes_), how);
   places_ = PageBuffer(n_slots * place_bytes_);
-  const auto n_segments =
-      static_cast<size_t>(weights::n_segments(static_cast<int>(shape.n_neurons)));
-  staging_ = Staging(staging_bytes(shape), n_segments);
-  segments_ = std::vector<Segment>(n_segments);
-  unsubmitted_.reserve(n_segments);
-  for (Segment& segment : segments_) {
-    segment.owner = this;
-    segment.held.reserve(kSegmentNeurons);
-    segment.missing.reserve(kSegmentNeurons);
-    segment.reads.reserve(kSegmentNeurons);
-    segment.lost.reserve(kSegmentNeurons);
+  const size_t n_parts = most_parts(shape, n_experts_);
+  staging_ = Staging(staging_bytes(shape), n_parts);
+  parts_ = std::vector<Part>(n_parts);
+  unsubmitted_.reserve(n_parts);
+  for (Part& part : parts_) {
+    part.owner = this;
+    part.held.reserve(kSegmentNeurons);
+    part.missing.reserve(kSegmentNeurons);
+    part.reads.reserve(kSegmentNeurons);
+    part.lost.reserve(kSegmentNeurons);
   }
 }
 
@@ -214,9 +220,15 @@ void NeuronStream::begin_step(int n_tokens) {
   cache_->set_batch(n_tokens);  // moves nothing, as there is no hot region
 }
 
+void NeuronStream::begin_batch(int n_parts) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  TROIKA_ASSERT(n_parts_ == 0 && static_cast<size_t>(n_parts) <= parts_.size());
+  n_parts_ = static_cast<size_t>(n_parts);
+}
+
 void NeuronStream::want(int ffn, std::span<const uint32_t> neurons) {
   std::unique_lock<std::mutex> lock(mutex_);
-  TROIKA_ASSERT(n_wanted_ < segments_.size() && (n_wanted_ == 0 || ffn == ffn_));
+  TROIKA_ASSERT(n_wanted_ < n_parts_);
   if (n_wanted_ == 0) {
     n_live_ = 0;
     // More tokens than go together are one step of the layer all the same.
@@ -226,133 +238,135 @@ void NeuronStream::want(int ffn, std::span<const uint32_t> neurons) {
     }
     if (ahead_ != nullptr) ahead_->keep(ffn, (ffn + 1) % static_cast<int>(forms_.size()));
   }
+  Part& part = parts_[n_wanted_++];
+  part.ffn = ffn;
+  part.segment = n_wanted_ > 1 && ffn == ffn_ ? parts_[n_wanted_ - 2].segment + 1 : 0;
   ffn_ = ffn;
   n_live_ += neurons.size();
-  Segment& segment = segments_[n_wanted_++];
-  segment.neurons = neurons;
-  segment.held.clear();
-  segment.missing.clear();
-  segment.has_failed = false;
-  segment.state = neurons.empty() ? State::kReady : State::kWanted;
-  begin_segments();
+  part.neurons = neurons;
+  part.held.clear();
+  part.missing.clear();
+  part.has_failed = false;
+  part.state = neurons.empty() ? State::kReady : State::kWanted;
+  begin_parts();
   if (next_ready() >= 0) changed_.notify_all();
   submit_begun(&lock);
 }
 
-void NeuronStream::begin_segments() {
+void NeuronStream::begin_parts() {
   for (; n_begun_ < n_wanted_; ++n_begun_) {
-    Segment& segment = segments_[n_begun_];
-    if (segment.state != State::kWanted) continue;
-    if (!acquire_neurons(&segment) || !begin_reads(&segment)) return;
+    Part& part = parts_[n_begun_];
+    if (part.state != State::kWanted) continue;
+    if (!acquire_neurons(&part) || !begin_reads(&part)) return;
   }
   read_ahead();
 }
 
-// Gets places for a segment's neurons. Returns false if all places are in use; then the segment
-// goes on when another one is done.
-bool NeuronStream::acquire_neurons(Segment* segment) {
-  // Segments that have begun hold neurons until they are done. By matrices all are to begin first.
+// Gets places for a part's neurons. Returns false if all places are in use; then the part goes on
+// when another one is done.
+bool NeuronStream::acquire_neurons(Part* part) {
+  // Parts that have begun hold neurons until they are done. By matrices all are to begin first.
   const bool may_wait = options_.pipeline == ReadPipeline::kCluster &&
-                        std::any_of(segments_.data(), segment, [](const Segment& other) {
+                        std::any_of(parts_.data(), part, [](const Part& other) {
                           return other.state != State::kNothing && !other.held.empty();
                         });
-  while (segment->held.size() < segment->neurons.size()) {
-    const size_t index = segment->held.size();
-    const uint64_t at = rank(ffn_, segment->neurons[index]);
-    const Held held = cache_->acquire(cached({ffn_, static_cast<int>(at)}), may_wait);
+  while (part->held.size() < part->neurons.size()) {
+    const size_t index = part->held.size();
+    const uint64_t at = rank(part->ffn, part->neurons[index]);
+    const Held held = cache_->acquire(cached({part->ffn, static_cast<int>(at)}), may_wait);
     if (held.found == NeuronCache::Found::kNoRoom) return false;
     TROIKA_ASSERT(held.is_held());
-    segment->held.push_back(held);
+    part->held.push_back(held);
     if (held.found != NeuronCache::Found::kMiss) continue;
-    segment->missing.push_back({index, at});
+    part->missing.push_back({index, at});
   }
   return true;
 }
 
-bool NeuronStream::begin_reads(Segment* segment) {
-  std::vector<Missing>& missing = segment->missing;
+bool NeuronStream::begin_reads(Part* part) {
+  std::vector<Missing>& missing = part->missing;
   if (missing.empty()) {
-    segment->state = State::kReady;
+    part->state = State::kReady;
     return true;
   }
   std::sort(missing.begin(), missing.end(),
             [](const Missing& a, const Missing& b) { return a.rank < b.rank; });
   AheadBatch* const ahead =
-      ahead_ == nullptr ? nullptr
-                        : ahead_->find(ffn_, static_cast<size_t>(segment - segments_.data()));
-  segment->ahead = nullptr;
-  JoinedReads joined(gap_bytes_, &segment->reads);
+      ahead_ == nullptr ? nullptr : ahead_->find(part->ffn, static_cast<size_t>(part->segment));
+  part->ahead = nullptr;
+  const auto layer = static_cast<uint64_t>(part->ffn);
+  JoinedReads joined(gap_bytes_, &part->reads);
   for (Missing& one : missing) {
     one.bundle = ahead != nullptr ? ahead_->use(ahead, one.rank) : nullptr;
     one.is_ahead = one.bundle != nullptr;
     if (one.is_ahead) {
-      segment->ahead = ahead;
+      part->ahead = ahead;
     } else {
-      joined.add(file_->layout().pages(static_cast<uint64_t>(ffn_), one.rank));
+      joined.add(file_->layout().pages(layer, one.rank));
     }
   }
-  segment->staging = {};
+  part->staging = {};
   if (joined.bytes() > 0) {
-    segment->staging = staging_.take(joined.bytes());
-    if (segment->staging.memory == nullptr) return false;
+    part->staging = staging_.take(joined.bytes());
+    if (part->staging.memory == nullptr) return false;
   }
-  joined.read_to(segment->staging.memory);
+  joined.read_to(part->staging.memory);
   for (Missing& one : missing) {
     if (one.is_ahead) continue;
-    one.bundle = joined.find(file_->layout().bundle_offset(static_cast<uint64_t>(ffn_), one.rank));
+    one.bundle = joined.find(file_->layout().bundle_offset(layer, one.rank));
   }
-  begin_waiting(segment, joined.bytes());
+  begin_waiting(part, joined.bytes());
   return true;
 }
 
-// Makes a segment wait for its own reads, if it has any, and for what is being read ahead.
-void NeuronStream::begin_waiting(Segment* segment, uint64_t read_bytes) {
+// Makes a part wait for its own reads, if it has any, and for what is being read ahead.
+void NeuronStream::begin_waiting(Part* part, uint64_t read_bytes) {
   const bool is_ahead_awaited =
-      segment->ahead != nullptr && segment->ahead->state == AheadBatch::State::kReading;
-  segment->n_awaited = (read_bytes > 0 ? 1 : 0) + (is_ahead_awaited ? 1 : 0);
-  if (segment->n_awaited == 0) {
-    segment->state = State::kReady;
+      part->ahead != nullptr && part->ahead->state == AheadBatch::State::kReading;
+  part->n_awaited = (read_bytes > 0 ? 1 : 0) + (is_ahead_awaited ? 1 : 0);
+  if (part->n_awaited == 0) {
+    part->state = State::kReady;
     return;
   }
-  segment->state = State::kReading;
+  part->state = State::kReading;
   if (n_reading_++ == 0) read_start_us_ = time_us();
   if (read_bytes == 0) return;
-  counters_.n_reads += static_cast<int64_t>(segment->reads.size());
+  counters_.n_reads += static_cast<int64_t>(part->reads.size());
   counters_.read_bytes += read_bytes;
-  unsubmitted_.push_back(segment);
+  unsubmitted_.push_back(part);
 }
 
-// Submits the reads of segments that have begun. That takes longer than all else here, so others
+// Submits the reads of parts that have begun. That takes longer than all else here, so others
 // may have the mutex meanwhile.
 void NeuronStream::submit_begun(std::unique_lock<std::mutex>* lock) {
   while (!unsubmitted_.empty()) {
-    Segment* const segment = unsubmitted_.front();
+    Part* const part = unsubmitted_.front();
     unsubmitted_.erase(unsubmitted_.begin());
     lock->unlock();
     lanes::Run run;
-    run.reads = segment->reads;
-    disk_->submit(*read_, run, *segment);
+    run.reads = part->reads;
+    disk_->submit(*read_, run, *part);
     lock->lock();
   }
 }
 
-void NeuronStream::end(Segment* segment, lanes::Status status) {
+void NeuronStream::end(Part* part, lanes::Status status) {
   std::string problem;
   if (status != lanes::Status::kDone) problem = disk_->problem();
   const std::lock_guard<std::mutex> lock(mutex_);
-  segment->has_failed = status != lanes::Status::kDone;
-  if (segment->has_failed) note(std::move(problem));
-  arrived(segment);
+  part->has_failed = status != lanes::Status::kDone;
+  if (part->has_failed) note(std::move(problem));
+  arrived(part);
 }
 
-// Is told that something has ended which the segment waits for.
-void NeuronStream::arrived(Segment* segment) {
-  if (--segment->n_awaited > 0) return;
-  segment->state = State::kReady;
+// Is told that something has ended which the part waits for.
+void NeuronStream::arrived(Part* part) {
+  if (--part->n_awaited > 0) return;
+  part->state = State::kReady;
   if (--n_reading_ == 0) {
     const double now_us = time_us();
     counters_.read_us += now_us - read_start_us_;
-    note_reads({Neurons::ffns()[static_cast<size_t>(ffn_)].ffn.layer, read_start_us_, now_us});
+    note_reads({Neurons::ffns()[static_cast<size_t>(part->ffn)].ffn.layer, read_start_us_, now_us});
     read_ahead();
   }
   changed_.notify_all();
@@ -362,22 +376,17 @@ void NeuronStream::note(std::string problem) {
   if (problem_.empty()) problem_ = std::move(problem);
 }
 
-bool NeuronStream::is_told() const {
-  const auto n_neurons = static_cast<int>(forms_[static_cast<size_t>(ffn_)].n_neurons());
-  return n_wanted_ == static_cast<size_t>(weights::n_segments(n_neurons));
-}
-
 int NeuronStream::next_ready() const {
   for (size_t i = 0; i < n_wanted_; ++i) {
-    if (segments_[i].state != State::kReady) continue;
+    if (parts_[i].state != State::kReady) continue;
     const bool may_go = options_.pipeline == ReadPipeline::kCluster ||
-                        (n_reading_ == 0 && is_told()) || segments_[i].missing.empty();
+                        (n_reading_ == 0 && is_told()) || parts_[i].missing.empty();
     if (may_go) return static_cast<int>(i);
   }
   return -1;
 }
 
-int NeuronStream::segment_of(int /*ffn*/, int /*i*/) {
+int NeuronStream::part_of(int /*i*/) {
   std::unique_lock<std::mutex> lock(mutex_);
   int ready = next_ready();
   if (ready < 0) {
@@ -385,38 +394,37 @@ int NeuronStream::segment_of(int /*ffn*/, int /*i*/) {
     changed_.wait(lock, [&] { return (ready = next_ready()) >= 0; });
     counters_.wait_us += time_us() - start_us;
   }
-  segments_[static_cast<size_t>(ready)].state = State::kHanded;
+  parts_[static_cast<size_t>(ready)].state = State::kHanded;
   return ready;
 }
 
-void NeuronStream::assemble(const Segment& segment, int ffn,
-                            std::vector<ModelNeurons::Wanted>* lost) const {
-  const auto layer = static_cast<uint64_t>(ffn);
+void NeuronStream::assemble(Part* part) const {
+  const auto layer = static_cast<uint64_t>(part->ffn);
   const std::byte* const resident = file_->tables().resident(layer).data();
-  for (const Missing& one : segment.missing) {
-    const uint32_t neuron = segment.neurons[one.index];
-    std::byte* const to = place(segment.held[one.index].slot);
+  for (const Missing& one : part->missing) {
+    const uint32_t neuron = part->neurons[one.index];
+    std::byte* const to = place(part->held[one.index].slot);
     const bool has_failed =
-        one.is_ahead ? segment.ahead->state == AheadBatch::State::kFailed : segment.has_failed;
+        one.is_ahead ? part->ahead->state == AheadBatch::State::kFailed : part->has_failed;
     const bool is_whole = !has_failed && has_check(layer, one.rank, one.bundle);
     if (is_whole) {
       forms_[layer].assemble(resident, neuron, one.bundle, to);
     } else {
-      lost->push_back({neuron, to});
+      part->lost.push_back({neuron, to});
     }
   }
 }
 
 void NeuronStream::take(int ffn, int index, std::span<const uint32_t> neurons,
                         weights::NeuronPlaces* places) {
-  Segment& segment = segments_[static_cast<size_t>(index)];
-  TROIKA_ASSERT(segment.neurons.data() == neurons.data());
+  Part& part = parts_[static_cast<size_t>(index)];
+  TROIKA_ASSERT(part.neurons.data() == neurons.data() && part.ffn == ffn);
   const NeuronForm& form = forms_[static_cast<size_t>(ffn)];
-  for (size_t i = 0; i < neurons.size(); ++i) places[i] = form.places(place(segment.held[i].slot));
-  if (segment.missing.empty()) return;
-  std::vector<ModelNeurons::Wanted>& lost = segment.lost;
+  for (size_t i = 0; i < neurons.size(); ++i) places[i] = form.places(place(part.held[i].slot));
+  if (part.missing.empty()) return;
+  std::vector<ModelNeurons::Wanted>& lost = part.lost;
   lost.clear();
-  assemble(segment, ffn, &lost);
+  assemble(&part);
   if (!lost.empty()) {
     std::sort(lost.begin(), lost.end(),
               [](const auto& a, const auto& b) { return a.neuron < b.neuron; });
@@ -427,27 +435,27 @@ void NeuronStream::take(int ffn, int index, std::span<const uint32_t> neurons,
     counters_.n_from_model += static_cast<int64_t>(lost.size());
     if (problem_.empty()) note(fmt::format("{} was changed while the model ran", file_->path()));
   }
-  for (const Missing& one : segment.missing) cache_->filled(segment.held[one.index]);
-  if (segment.staging.memory != nullptr) staging_.give_back(segment.staging);
-  begin_segments();
+  for (const Missing& one : part.missing) cache_->filled(part.held[one.index]);
+  if (part.staging.memory != nullptr) staging_.give_back(part.staging);
+  begin_parts();
   changed_.notify_all();
   submit_begun(&lock);
 }
 
-void NeuronStream::done(int /*ffn*/, int index) {
+void NeuronStream::done(int index) {
   std::unique_lock<std::mutex> lock(mutex_);
-  Segment& segment = segments_[static_cast<size_t>(index)];
-  for (const Held& held : segment.held) cache_->give_back(held);
-  segment.state = State::kNothing;
-  begin_segments();
+  Part& part = parts_[static_cast<size_t>(index)];
+  for (const Held& held : part.held) cache_->give_back(held);
+  part.state = State::kNothing;
+  begin_parts();
   changed_.notify_all();
   submit_begun(&lock);
 }
 
-void NeuronStream::finish(int /*ffn*/) {
+void NeuronStream::finish() {
   const std::lock_guard<std::mutex> lock(mutex_);
   TROIKA_ASSERT(unsubmitted_.empty());
-  n_wanted_ = n_begun_ = 0;
+  n_parts_ = n_wanted_ = n_begun_ = 0;
   if (!options_.keeps_neurons) cache_->clear();
   read_ahead();
 }

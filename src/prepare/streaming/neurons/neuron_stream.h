@@ -117,17 +117,20 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
 
  private:
   using Held = weights::NeuronCache::Held;
-  // A wanted segment has neurons without places. A handed one was given to a worker.
+  // A wanted part has neurons without places. A handed one was given to a worker.
   enum class State : uint8_t { kNothing, kWanted, kReading, kReady, kHanded };
   struct Missing {
-    size_t index = 0;                   // the neuron's number in its segment
+    size_t index = 0;                   // the neuron's number in its part
     uint64_t rank = 0;                  // where the neuron's bundle stands
     const std::byte* bundle = nullptr;  // where the bundle is read to
-    bool is_ahead = false;              // says that the segment's batch ahead brings it
+    bool is_ahead = false;              // says that the part's batch ahead brings it
   };
-  struct Segment : lanes::Completion {
+  // A segment of an FFN of the batch at work.
+  struct Part : lanes::Completion {
     void finished(lanes::Status status) override { owner->end(this, status); }
     NeuronStream* owner = nullptr;
+    int ffn = 0;
+    int segment = 0;
     State state = State::kNothing;
     std::span<const uint32_t> neurons;
     std::vector<Held> held;        // leases of the first of these neurons
@@ -140,14 +143,20 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
     AheadBatch* ahead = nullptr;  // null: it has nothing of what was read ahead
   };
 
+  // Returns the bytes of all memory but the places of neurons, for n_slots places that are all
+  // pinned.
+  static uint64_t fixed_bytes(const weights::BundleShape& shape, int n_experts, size_t place_bytes,
+                              uint64_t n_slots);
+
   bool reads_ahead() const override { return true; }
   void begin_step(int n_tokens) override;
+  void begin_batch(int n_parts) override;
   void want(int ffn, std::span<const uint32_t> neurons) override;
-  int segment_of(int ffn, int i) override;
-  void take(int ffn, int segment, std::span<const uint32_t> neurons,
+  int part_of(int i) override;
+  void take(int ffn, int part, std::span<const uint32_t> neurons,
             weights::NeuronPlaces* places) override;
-  void done(int ffn, int segment) override;
-  void finish(int ffn) override;
+  void done(int part) override;
+  void finish() override;
 
   // Names a neuron of an FFN as the cache does. The experts of a mixture are one group of it, as
   // other blocks are each: a step takes some of them, and what it does not take is the first to
@@ -170,26 +179,26 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   void open_disk();
   void choose_gap();
   // These functions REQUIRE that the mutex is held.
-  void begin_segments();
-  bool acquire_neurons(Segment* segment);
-  bool begin_reads(Segment* segment);
-  void begin_waiting(Segment* segment, uint64_t read_bytes);
-  void arrived(Segment* segment);
+  void begin_parts();
+  bool acquire_neurons(Part* part);
+  bool begin_reads(Part* part);
+  void begin_waiting(Part* part, uint64_t read_bytes);
+  void arrived(Part* part);
   void note_reads(const LayerReads& reads);
   uint64_t n_places_ahead() const;
   void read_ahead();
-  // Says whether all segments of the FFN at work were asked for.
-  bool is_told() const;
+  // Says whether all parts of the batch at work were asked for.
+  bool is_told() const { return n_wanted_ > 0 && n_wanted_ == n_parts_; }
   int next_ready() const;
   void note(std::string problem);
 
   // Lets go of the mutex while it submits.
   void submit_begun(std::unique_lock<std::mutex>* lock);
-  void end(Segment* segment, lanes::Status status);
+  void end(Part* part, lanes::Status status);
   void end_ahead(AheadBatch* batch, lanes::Status status);
-  // Puts what was read in its place. `lost` has room for all: what it holds then has other bundles
-  // than the side file had when it was made, or none.
-  void assemble(const Segment& segment, int ffn, std::vector<ModelNeurons::Wanted>* lost) const;
+  // Puts what was read in its place, and lists as lost what has other bundles than the side file
+  // had when it was made, or none.
+  void assemble(Part* part) const;
   // Says whether a bundle has the bytes that it had when the side file was made.
   bool has_check(uint64_t layer, uint64_t rank, const std::byte* bundle) const {
     return weights::bundle_check({bundle, file_->layout().shape().bundle_bytes}) ==
@@ -215,18 +224,19 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  int ffn_ = 0;                         // the FFN at work
+  int ffn_ = 0;                         // the FFN at work, of several the last one asked for
   bool is_step_begun_ = true;           // says that the next FFN to be asked for is of a new step
   int n_step_tokens_ = 1;               // counts those that the cache's shares are for
   std::unique_ptr<NeuronAhead> ahead_;  // null: nothing is read ahead
   bool knows_heat_ = false;             // says that the first places of segments are the hottest
-  uint64_t n_live_ = 0;      // counts the neurons that the last tokens needed of the FFN at work
-  bool is_stopped_ = false;  // says that nothing more is read ahead
-  std::vector<Segment> segments_;
-  std::vector<Segment*> unsubmitted_;  // those whose reads nobody has submitted yet
-  size_t n_wanted_ = 0;                // counts segments of the FFN at work
-  size_t n_begun_ = 0;                 // counts those of them that have begun
-  int n_reading_ = 0;                  // counts segments
+  uint64_t n_live_ = 0;                 // counts the neurons that the batch at work needs
+  bool is_stopped_ = false;             // says that nothing more is read ahead
+  std::vector<Part> parts_;
+  std::vector<Part*> unsubmitted_;  // those whose reads nobody has submitted yet
+  size_t n_parts_ = 0;              // counts the parts of the batch at work
+  size_t n_wanted_ = 0;             // counts those of them that were asked for
+  size_t n_begun_ = 0;              // counts those of them that have begun
+  int n_reading_ = 0;               // counts parts
   double read_start_us_ = 0.0;
   std::string problem_;
   bool is_traced_ = false;

@@ -72,9 +72,9 @@ void NeuronStream::end_ahead(AheadBatch* batch, lanes::Status status) {
   if (status != lanes::Status::kDone) note(std::move(problem));
   note_reads({Neurons::ffns()[static_cast<size_t>(batch->ffn)].ffn.layer, batch->start_us,
               RealClock().now_us(), true});
-  for (Segment& segment : segments_) {
-    const bool waits = segment.state == State::kReading && segment.ahead == batch;
-    if (waits) arrived(&segment);
+  for (Part& part : parts_) {
+    const bool waits = part.state == State::kReading && part.ahead == batch;
+    if (waits) arrived(&part);
   }
   read_ahead();
   changed_.notify_all();

@@ -69,6 +69,31 @@ TEST_P(NeuronStreams, P6ThousandOrdersOfArrival) {
   EXPECT_GT(counters.cache.evictions, 0);
 }
 
+// A token takes several experts of a mixture, whose neurons come together.
+TEST_P(NeuronStreams, P3ExpertsOfABatchAreReadTogether) {
+  const RandomFfns model(Type::kQ4_0, 256, true);
+  for (const size_t n_more : {0, 300, 5000}) {
+    const auto stream = stream_over(model, n_more);
+    for (uint64_t round = 0; round < 60; ++round) {
+      const double share = 0.02 + random_unit(8, round) * (round % 5 == 0 ? 0.9 : 0.2);
+      std::vector<Need> needs;
+      for (int expert = 0; expert < kFfns; ++expert) {
+        if (random_unit(9 + uint64_t(expert), round) < 0.3) continue;
+        needs.push_back({expert, random_neurons(3 * round + uint64_t(expert), share)});
+      }
+      if (needs.empty()) continue;
+      ASSERT_EQ(use(*stream, model, needs, 1 + int(round % 3)), 0) << round;
+      EXPECT_EQ(stream->problem(), "");
+    }
+    EXPECT_LE(stream->cache().most_resident_bytes(), stream->bytes());
+  }
+  const auto stream = stream_over(model, 5000);
+  const std::vector<Need> needs = {{0, random_neurons(1, 0.1)}, {2, random_neurons(2, 0.1)}};
+  EXPECT_EQ(use(*stream, model, needs), 0);
+  // Before the first was computed, the second was asked for too, as far as reads had memory.
+  EXPECT_GT(n_missed_when_told, int64_t(needs[0].live.size()));
+}
+
 TEST_P(NeuronStreams, P5WhatIsInTheCacheIsNotReadAgain) {
   const RandomFfns model(Type::kF16, 1024);
   const auto stream = stream_over(model, 5000);

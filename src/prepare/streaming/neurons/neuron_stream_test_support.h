@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -26,25 +27,33 @@ using weights::Matrix;
 inline constexpr int kFfns = 3;
 inline constexpr int kNeurons = 1280;  // makes two segments and a half
 
-// Feed-forward blocks of random weights in memory.
+// Feed-forward blocks of random weights in memory: those of layers, or the experts of one mixture.
 struct RandomFfns {
-  RandomFfns(Type type, int width) : width(width) {
+  RandomFfns(Type type, int width, bool is_mixture = false) : width(width) {
+    const int n_experts = is_mixture ? kFfns : 1;
     for (int i = 0; i < kFfns; ++i) {
       model::GatedFfn ffn;
-      ffn.layer = i;
-      ffn.up = add(type, kNeurons, width);
-      ffn.down = add(type, width, kNeurons);
+      if (is_mixture && i > 0) ffn = ffns.front();
+      ffn.n_experts = n_experts;
+      ffn.expert = is_mixture ? i : model::kNone;
+      ffn.layer = is_mixture ? 0 : i;
+      if (!is_mixture || i == 0) {
+        ffn.up = add(type, n_experts * kNeurons, width);
+        ffn.down = add(type, n_experts * width, kNeurons);
+      }
       ffns.push_back(ffn);
     }
     for (const std::vector<std::byte>& one : bytes) {
-      const bool is_up = constants.size() % 2 == 0;
-      const int n_rows = is_up ? kNeurons : width, row_length = is_up ? width : kNeurons;
+      const int row_length = constants.size() % 2 == 0 ? width : kNeurons;
       const size_t row_bytes = tensor::row_bytes(type, static_cast<size_t>(row_length));
+      const auto n_rows = static_cast<int>(one.size() / row_bytes);
       constants.push_back({{type, one.data(), row_bytes, n_rows, row_length}, {}});
     }
     store = std::make_unique<weights::Store>(blueprint, constants);
     Team team(1);
-    for (const model::GatedFfn& ffn : ffns) columns.emplace_back(store->matrix(ffn.down), team);
+    for (const model::GatedFfn& ffn : ffns) {
+      columns.emplace_back(weights::rows_of(*store, ffn.down, ffn), team);
+    }
   }
 
   model::WeightId add(Type type, int n_rows, int row_length) {
@@ -95,7 +104,9 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
         NeuronStream::least_bytes(model.ffns, *model.store) + n_more * (maker.place_bytes() + 8);
     options.may_use_io_uring = GetParam().may_use_io_uring;
     options.pipeline = GetParam().pipeline;
-    options.reads_ahead = options.reads_hottest_ahead = GetParam().reads_ahead;
+    // Which experts are next is not known.
+    options.reads_ahead = options.reads_hottest_ahead =
+        GetParam().reads_ahead && !model.ffns.front().is_expert();
     options.spoil = spoil;
     options.heat = heat;
     options.pinned_share = pinned_share;
@@ -105,52 +116,69 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
     return stream;
   }
 
+  // The neurons that a batch's tokens need of an FFN.
+  struct Need {
+    int ffn = 0;
+    std::vector<uint32_t> live;
+
+    std::span<const uint32_t> of(int segment) const {
+      const auto place = [&](int first) {
+        return std::lower_bound(live.begin(), live.end(), uint32_t(first * kSegmentNeurons));
+      };
+      return {place(segment), place(segment + 1)};
+    }
+  };
+
   // Uses neurons as an op does: one worker says what is wanted, and the others begin meanwhile.
   // Returns how many neurons had other bytes than the model's.
   int use(NeuronStream& stream, const RandomFfns& model, int ffn, const std::vector<uint32_t>& live,
           int n_workers = 1, int n_tokens = 1) {
-    weights::NeuronSource& source = *stream.ffns()[static_cast<size_t>(ffn)].source;
+    return use(stream, model, {{ffn, live}}, n_workers, n_tokens);
+  }
+  int use(NeuronStream& stream, const RandomFfns& model, const std::vector<Need>& needs,
+          int n_workers = 1, int n_tokens = 1) {
+    weights::NeuronSource& source = *stream.ffns().front().source;
     const int n_segments = weights::n_segments(kNeurons);
-    std::vector<std::span<const uint32_t>> of_segment;
-    auto at = live.begin();
-    for (int i = 0; i < n_segments; ++i) {
-      const auto begin = at;
-      while (at != live.end() && *at < uint32_t((i + 1) * kSegmentNeurons)) ++at;
-      of_segment.push_back(
-          std::span(live).subspan(size_t(begin - live.begin()), size_t(at - begin)));
-    }
+    const int n_parts = n_segments * int(needs.size());
+    const auto neurons_of = [&](int part) {
+      return needs[size_t(part / n_segments)].of(part % n_segments);
+    };
     EXPECT_TRUE(source.reads_ahead());
     source.begin_step(n_tokens);
-    std::atomic<int> ticket = 0, n_wrong = 0, sum_of_segments = 0;
+    std::atomic<int> ticket = 0, n_wrong = 0, sum_of_parts = 0;
     const auto work = [&] {
       std::vector<weights::NeuronPlaces> places(kSegmentNeurons);
-      for (int item = ticket++; item < n_segments; item = ticket++) {
-        const int segment = source.segment_of(ffn, item);
-        sum_of_segments += 1 << segment;
-        const std::span<const uint32_t> neurons = of_segment[size_t(segment)];
-        source.take(ffn, segment, neurons, places.data());
+      for (int item = ticket++; item < n_parts; item = ticket++) {
+        const int part = source.part_of(item);
+        sum_of_parts += 1 << part;
+        const int ffn = needs[size_t(part / n_segments)].ffn;
+        const std::span<const uint32_t> neurons = neurons_of(part);
+        source.take(ffn, part, neurons, places.data());
         for (size_t i = 0; i < neurons.size(); ++i) {
           n_wrong += is_right(model, ffn, neurons[i], places[i]) ? 0 : 1;
         }
-        source.done(ffn, segment);
+        source.done(part);
       }
     };
     std::vector<std::thread> others;
     for (int i = 1; i < n_workers; ++i) others.emplace_back(work);
-    for (const std::span<const uint32_t> neurons : of_segment) {
-      source.want(ffn, neurons);
+    source.begin_batch(n_parts);
+    for (int part = 0; part < n_parts; ++part) {
+      source.want(needs[size_t(part / n_segments)].ffn, neurons_of(part));
       if (n_workers > 1) std::this_thread::yield();
     }
+    n_missed_when_told = stream.counters().cache.misses;
     work();
     for (std::thread& other : others) other.join();
-    source.finish(ffn);
-    EXPECT_EQ(sum_of_segments, (1 << n_segments) - 1);  // shows that each segment came once
+    source.finish();
+    EXPECT_EQ(sum_of_parts, (1 << n_parts) - 1);  // shows that each part came once
     return n_wrong;
   }
 
   static bool is_right(const RandomFfns& model, int ffn, uint32_t neuron,
                        const weights::NeuronPlaces& places) {
-    const Matrix& up = model.store->matrix(model.ffns[size_t(ffn)].up);
+    const Matrix up =
+        weights::rows_of(*model.store, model.ffns[size_t(ffn)].up, model.ffns[size_t(ffn)]);
     const weights::DownColumns& down = model.columns[size_t(ffn)];
     return std::memcmp(places.up, up.data + neuron * up.row_bytes, up.row_bytes) == 0 &&
            std::memcmp(places.down, down.column(neuron), down.layout().column_bytes) == 0;
@@ -164,6 +192,7 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
     return live;
   }
 
+  int64_t n_missed_when_told = 0;              // counts misses until all was asked for
   std::string path;                            // the side file
   decltype(NeuronStreamOptions::spoil) spoil;  // does what a faulty disk does
   const weights::NeuronHeat* heat = nullptr;
