@@ -8,7 +8,7 @@
 
 With --prompts it writes how fast prompts are instead: the first 2,000 characters of texts/the-river-bank.txt. With --sparse it
 writes how fast a mixture is whose experts' neurons are read too: SPARSE comes from `troika synth --like turbosparse-mixtral-47b
---blocks 8 --type q4_0 --plant-sparsity 15% --overlap 0.9`, counted by `troika neurons`.
+--blocks 8 --type q4_0 --plant-sparsity 15% --overlap 0.9`, counted by `troika neurons --tokens 1280 --predictor 256`.
 
 MODEL comes from `troika synth --like qwen1.5-moe-a2.7b --type q4_0`. A budget is the megabytes that all of the process may take. Each run is in a cgroup
 (version 1) of its own, of that size for the map, and of that size and 64 MB for the others, with the file not in the page cache; the rounds of all ways
@@ -37,6 +37,7 @@ SPARSE_WAYS = {
     "by-route": ("experts by route, whole", False, WAYS["by-route"][2]),
     "neurons": ("neurons of chosen experts", False, ["--memory", "{}000000", "--ffn", "by-neuron"]),
     "neurons-in-order": ("the same, gates of all experts in turn", True, ["--memory", "{}000000", "--ffn", "by-neuron", "--expert-reads", "in-order"]),
+    "predictor": ("neurons that a predictor names, with their gates", False, ["--memory", "{}000000", "--ffn", "by-neuron", "--neuron-predictor"]),
 }
 PROMPT = (ROOT / "texts" / "the-river-bank.txt").read_text("utf-8")[:2000]
 PROMPT_WAYS = {

@@ -41,12 +41,13 @@ constexpr float kPredictsAll = -std::numeric_limits<float>::infinity();
 
 class NeuronPredictors : public testing::Test {
  protected:
-  NeuronPredictors() {
+  explicit NeuronPredictors(const std::string& architecture = "llama") {
     setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1);
-    model_ = test_support::tiny_model("llama");
-    model_.activation = "relu";
+    model_ = test_support::tiny_model(architecture);
+    model_.activation = model_.n_experts > 0 ? "drelu" : "relu";
     model_.n_layers = 3;
     model_.ffn_width = 1280;
+    if (model_.n_experts > 0) model_.expert_width = 640;
     model_.type = test_support::kQ4_0;
     options_.model.file = folder_.file("tiny.gguf");
     options_.ffn.form = plan::FfnForm::kByNeuron;
@@ -71,12 +72,14 @@ class NeuronPredictors : public testing::Test {
   }
   // Writes a predictor with scores of 0 and one threshold for all neurons.
   void write_constant(float threshold) const {
-    NeuronPredictor predictor({model_.n_layers, model_.ffn_width, model_.width, 32}, 1.0);
-    for (uint64_t layer = 0; layer < model_.n_layers; ++layer) {
-      std::fill_n(predictor.layer(layer).thresholds, model_.ffn_width, threshold);
+    const uint64_t n_neurons = model_.n_experts > 0 ? model_.expert_width : model_.ffn_width;
+    NeuronPredictor predictor({n_blocks(), n_neurons, model_.width, 32}, 1.0);
+    for (uint64_t block = 0; block < n_blocks(); ++block) {
+      std::fill_n(predictor.layer(block).thresholds, n_neurons, threshold);
     }
     write(predictor);
   }
+  uint64_t n_blocks() const { return model_.n_layers * std::max(model_.n_experts, 1u); }
   void write(const NeuronPredictor& predictor) const {
     const gguf::File file = gguf::File::open(options_.model.file);
     predictor.write(prepare::neuron_file_path("predictor", file), weights::content_key(file));
@@ -106,7 +109,14 @@ class NeuronPredictors : public testing::Test {
   Options options_;
 };
 
-TEST_F(NeuronPredictors, P3WhatIsPredictedHasTheExactGatesBits) {
+// Blocks that every token takes, and experts of a mixture.
+class PredictedBlocks : public NeuronPredictors, public testing::WithParamInterface<const char*> {
+ protected:
+  PredictedBlocks() : NeuronPredictors(GetParam()) {}
+};
+INSTANTIATE_TEST_SUITE_P(Every, PredictedBlocks, testing::Values("llama", "mixtral"));
+
+TEST_P(PredictedBlocks, P3WhatIsPredictedHasTheExactGatesBits) {
   const std::vector<AllLogits> exact = talk(options_);
   write_constant(kPredictsAll);
   EXPECT_EQ(talk(predicting()), exact);
@@ -137,7 +147,7 @@ TEST_F(NeuronPredictors, P3WhatMakesNoSenseIsSaidBeforeAnythingIsRead) {
   EXPECT_NE(problem().find("too few"), std::string::npos) << problem();
 }
 
-TEST_F(NeuronPredictors, P3ThreadsWidthsMemoryAndReadsChangeNoBit) {
+TEST_P(PredictedBlocks, P3ThreadsWidthsMemoryAndReadsChangeNoBit) {
   tune::PredictorOptions how;
   how.engine = options_;
   how.text = tune::default_text();
@@ -145,6 +155,7 @@ TEST_F(NeuronPredictors, P3ThreadsWidthsMemoryAndReadsChangeNoBit) {
   how.rank = 64;
   const tune::PredictorReport report = tune::learn_predictor(how);
   EXPECT_EQ(report.rank, 64);
+  EXPECT_EQ(report.bytes % n_blocks(), 0u);
   ASSERT_EQ(report.layers.size(), model_.n_layers);
   for (const tune::PredictorQuality& q : report.layers) {
     EXPECT_GT(q.predicted, 0.0);
@@ -165,28 +176,34 @@ TEST_F(NeuronPredictors, P3ThreadsWidthsMemoryAndReadsChangeNoBit) {
     whole_bytes = engine.ledger().total_bytes();
     EXPECT_EQ(engine.weights().neurons()->predictor_bytes(), report.bytes);
   }
-  Options small = predicting();
-  bool has_streamed = false;
-  for (int i = 1; i < 40 && !has_streamed; ++i) {
-    small.memory.limit_bytes = whole_bytes - whole_bytes / 40 * static_cast<size_t>(i);
-    const Engine engine(small);
-    has_streamed = engine.loaded().stream != nullptr;
+  // Wherever gates are, the same bits come at any budget at which neurons are read.
+  for (const plan::FfnGates gates : {plan::FfnGates::kInBundles, plan::FfnGates::kInMemory}) {
+    Options small = predicting();
+    if (gates != plan::FfnGates::kInBundles) small.ffn.gates = gates;  // those are the default
+    int n_streamed = 0;
+    for (size_t i = 1; i < 16 && n_streamed < 4; ++i) {
+      small.memory.limit_bytes = whole_bytes - whole_bytes / 16 * i;
+      try {
+        const Engine engine(small);
+        if (engine.loaded().stream == nullptr) continue;
+        EXPECT_EQ(engine.plan().ffn.gates, gates);
+        EXPECT_EQ(engine.loaded().experts, nullptr);
+        // Each form has a file of its own, which the other does not replace.
+        EXPECT_EQ(engine.loaded().stream->neurons()->file().is_new(), n_streamed == 0);
+      } catch (const Error&) {
+        break;  // is too little
+      }
+      EXPECT_EQ(talk(small), expected) << small.memory.limit_bytes;
+      ++n_streamed;
+    }
+    EXPECT_GT(n_streamed, 0);
+    small.memory.limit_bytes = 0;
+    small.ffn.has_predictor = false;
+    EXPECT_EQ(gates == plan::FfnGates::kInBundles, test::message_of<Error>([&] {
+                                                     small.ffn.gates = gates;
+                                                     const Engine engine(small);
+                                                   }) != "");
   }
-  ASSERT_TRUE(has_streamed);
-  EXPECT_EQ(talk(small), expected);
-  // If gates are read together with their neurons, more neurons have a place in memory.
-  small.ffn.gates = plan::FfnGates::kInBundles;
-  EXPECT_EQ(talk(small), expected);
-  // Each form has a file of its own, which the other does not replace.
-  Options again = small;
-  again.ffn.gates = plan::FfnGates::kInMemory;
-  for (const Options& options : {small, again}) {
-    const Engine engine(options);
-    ASSERT_NE(engine.loaded().stream, nullptr);
-    EXPECT_FALSE(engine.loaded().stream->neurons()->file().is_new());
-  }
-  small.ffn.has_predictor = false;
-  EXPECT_THROW(Engine{small}, UsageError);
 }
 
 TEST_F(NeuronPredictors, P13LlmFlashHasThePredictorsBitsAndReadsNothingAhead) {

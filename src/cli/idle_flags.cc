@@ -162,7 +162,15 @@ std::string idle_expert_reads(const engine::Engine& engine, const prepare::Optio
     if (!engine.weights().neurons()->ffns().front().ffn.is_expert()) {
       return "beside neurons that are read, blocks are read with all their experts";
     }
+    if (plan.ffn.predictor.is_there() && plan.ffn.gates == plan::FfnGates::kInBundles) {
+      return "gates are read with the neurons that the predictor names";
+    }
     if (stream->n_streamed() == 0) return "the gates of all experts are in memory";
+    if (plan.ffn.predictor.is_there()) {
+      return "a predictor names rows of gates when it is too late to read the others, so that "
+             "gates "
+             "take turns as a whole";
+    }
     return options.memory.expert_reads == prepare::ExpertReads::kInOrder
                ? ""
                : "the gates of one block are nearly all that there are, and take turns as a whole";

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -65,6 +66,13 @@ struct FfnPlan {
   bool is_by_neuron() const { return form != FfnForm::kByOutput; }
   bool operator==(const FfnPlan&) const = default;
 };
+
+// Returns where gates are that were asked for so, and else where the plan's predictor has them.
+// With a predictor that is new to the plan they lie with the neurons: what memory they would take
+// keeps more neurons.
+inline FfnGates gates_for(std::optional<FfnGates> asked, const FfnPlan& ffn) {
+  return asked.value_or(ffn.predictor.is_there() ? ffn.gates : FfnGates::kInBundles);
+}
 
 // Throws UsageError where the plan's blocks cannot be computed as it says.
 void check_ffn(const Plan& plan);

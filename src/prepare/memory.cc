@@ -236,7 +236,10 @@ bool reads_gates(const Options& options, const model::Blueprint& blueprint,
                  const weights::Store& weights, const plan::Plan& plan, size_t weight_bytes) {
   const std::vector<model::GatedFfn> ffns = neuron_blocks(blueprint, plan);
   if (ffns.empty() || !ffns.front().is_expert() || has_int8_prompts(plan)) return false;
-  if (options.memory.expert_reads == ExpertReads::kInOrder) return false;
+  // A predictor names rows of a gate when it is too late to read the others.
+  if (options.memory.expert_reads == ExpertReads::kInOrder || plan.ffn.predictor.is_there()) {
+    return false;
+  }
   const std::vector<model::WeightId> by_neuron = neuron_matrices(ffns);
   // Where there is room for all gates, they are read once, at the start.
   const size_t whole = WeightStream::whole_bytes(blueprint, weights, {by_neuron});

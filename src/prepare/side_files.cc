@@ -97,14 +97,6 @@ std::optional<plan::FfnPredictor> asked_predictor(const Options& options, const 
   return predictor_of(file, thresholds, way_without_predictor(options, false));
 }
 
-void check_predictor(const Options& options, const model::Blueprint& blueprint) {
-  if (!options.ffn.has_predictor || !model::gated_ffns(blueprint).empty()) return;
-  if (model::expert_ffns(blueprint).empty()) return;  // such a model has no neurons at all
-  throw UsageError(
-      "‹neuron-predictor› is for blocks that every token takes, and the neurons of this model are "
-      "those of experts. Leave it out.");
-}
-
 void choose_predictor(const Options& options, const gguf::File& file, plan::Plan* plan) {
   plan::FfnPredictor& chosen = plan->ffn.predictor;
   if (!options.ffn.may_predict || !(options.ffn.has_predictor || chosen.is_there())) {
@@ -118,7 +110,7 @@ void choose_predictor(const Options& options, const gguf::File& file, plan::Plan
         "‹neuron-predictor› says which neurons may be live, for ‹ffn› by-neuron on this machine. "
         "Use that, or leave it out.");
   }
-  plan->ffn.gates = options.ffn.gates.value_or(plan->ffn.gates);
+  plan->ffn.gates = plan::gates_for(options.ffn.gates, plan->ffn);
   const plan::FfnPredictor found =
       predictor_of(file, plan->ffn.thresholds, way_without_predictor(options, chosen.is_there()));
   if (chosen.is_there() && chosen.key != found.key) {
@@ -143,7 +135,7 @@ std::unique_ptr<weights::NeuronPredictor> load_predictor(const Options& options,
   const weights::PredictorShape& shape = predictor->shape();
   bool fits = shape.n_layers == ffns.size() && predictor->key() == plan.ffn.predictor.key;
   for (const model::GatedFfn& ffn : ffns) {
-    const weights::Matrix& gate = weights.matrix(ffn.gate);
+    const weights::Matrix gate = rows_of(weights, ffn.gate, ffn);
     fits = fits && static_cast<uint64_t>(gate.n_rows) == shape.n_neurons &&
            static_cast<uint64_t>(gate.row_length) == shape.width;
   }

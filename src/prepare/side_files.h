@@ -36,8 +36,6 @@ std::optional<weights::NeuronHeat> kept_heat(const gguf::File& file,
 // no plan that is made can have one. Throws Error where there is no such predictor.
 std::optional<plan::FfnPredictor> asked_predictor(const Options& options, const gguf::File& file,
                                                   std::span<const float> thresholds);
-// Throws UsageError where a predictor is asked for, and the model's neurons are those of experts.
-void check_predictor(const Options& options, const model::Blueprint& blueprint);
 // Says in the plan which predictor is used, if one is asked for or the plan has one. Throws Error
 // where there is no such predictor, or another than the plan's; UsageError where it makes no sense.
 void choose_predictor(const Options& options, const gguf::File& file, plan::Plan* plan);

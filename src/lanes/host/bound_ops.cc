@@ -259,7 +259,8 @@ NeuronGate bind_gate(const BoundProduct& up, const weights::NeuronFfn& ffn,
 // Says whether an op is a gate whose rows are computed by the block that follows.
 bool is_predicted_gate(const Subgraph& subgraph, size_t index, const weights::Store& weights) {
   const model::Op& op = subgraph.ops[index];
-  if (op.kind != OpKind::kLinear || weights.neurons() == nullptr) return false;
+  const bool is_product = op.kind == OpKind::kLinear || op.kind == OpKind::kExpertLinear;
+  if (!is_product || weights.neurons() == nullptr) return false;
   for (size_t i = index + 1; i < subgraph.ops.size(); ++i) {
     const weights::NeuronFfn* const ffn = neuron_ffn_at(subgraph, i, weights);
     if (ffn != nullptr && ffn->ffn.gate == op.weight && predicts(*ffn)) {

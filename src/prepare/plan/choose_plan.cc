@@ -76,7 +76,6 @@ plan::Plan plan_here(const Options& options, const OpenedModel& model, std::stri
 }  // namespace
 
 ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
-  check_predictor(options, model.blueprint);
   Options all = options;
   if (options.plan.file.empty()) {  // so that a plan that is made counts its memory
     const plan::Plan* const begun = options.plan.exact  ? &*options.plan.exact

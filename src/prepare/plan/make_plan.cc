@@ -281,8 +281,8 @@ void choose_ffn(const FfnChoice& ffn, plan::Plan* plan) {
   if (plan->ffn.form != plan::FfnForm::kByNeuron) {
     plan->ffn.predictor = {};
   } else if (ffn.predictor && ffn.may_predict) {
+    plan->ffn.gates = plan::gates_for(ffn.gates, plan->ffn);
     plan->ffn.predictor = *ffn.predictor;
-    plan->ffn.gates = ffn.gates.value_or(plan->ffn.gates);
   }
   if (ffn.planned) plan->streamed_neurons = ffn.planned;
   // What was planned for one form says nothing of another.

@@ -186,27 +186,26 @@ void choose_thresholds(const LayerFit& fit, const Rows& gate, const Rows& x,
   }
 }
 
-PredictorQuality quality_of(const LayerFit& fit, const Rows& gate, const Rows& x,
-                            const LayerScores& scores, const float* thresholds) {
+PredictorCounts counts_of(const LayerFit& fit, const Rows& gate, const Rows& x,
+                          const LayerScores& scores, const float* thresholds) {
   const Rows score = scores.of(fit.kernels, x);
   Rows activated = multiply_rows(fit.kernels, x, gate);
   activate(fit, &activated);
-  double n_live = 0, n_predicted = 0, n_found = 0, mass = 0, found_mass = 0;
+  PredictorCounts counts;
+  counts.all = static_cast<double>(x.n * gate.n);
   for (size_t t = 0; t < x.n; ++t) {
     for (size_t i = 0; i < gate.n; ++i) {
       const float value = activated.row(t)[i];
       const bool live = is_live(fit.rule, value), predicted = score.row(t)[i] > thresholds[i];
-      n_predicted += predicted;
+      counts.predicted += predicted;
       if (!live) continue;
-      ++n_live;
-      mass += std::fabs(value);
-      n_found += predicted;
-      found_mass += predicted ? std::fabs(value) : 0.0f;
+      counts.live += 1.0;
+      counts.mass += std::fabs(value);
+      counts.found += predicted;
+      counts.found_mass += predicted ? std::fabs(value) : 0.0f;
     }
   }
-  const double n_all = std::max(1.0, static_cast<double>(x.n * gate.n));
-  return {n_live / n_all, n_predicted / n_all, n_live > 0 ? n_found / n_live : 1.0,
-          mass > 0 ? found_mass / mass : 1.0};
+  return counts;
 }
 
 void write_rows(tensor::Type type, const Rows& rows, std::byte* bytes, size_t row_bytes) {
@@ -217,24 +216,34 @@ void write_rows(tensor::Type type, const Rows& rows, std::byte* bytes, size_t ro
 
 }  // namespace
 
-PredictorQuality fit_predictor_layer(const LayerFit& fit, const GateSamples& samples,
-                                     size_t n_directions, size_t n_scores,
-                                     weights::NeuronPredictor* predictor, uint64_t layer) {
+void PredictorCounts::add(const PredictorCounts& other) {
+  all += other.all;
+  live += other.live;
+  predicted += other.predicted;
+  found += other.found;
+  mass += other.mass;
+  found_mass += other.found_mass;
+}
+
+PredictorQuality PredictorCounts::quality() const {
+  const double n = std::max(1.0, all);
+  return {live / n, predicted / n, live > 0.0 ? found / live : 1.0,
+          mass > 0.0 ? found_mass / mass : 1.0};
+}
+
+PredictorCounts fit_predictor_layer(const LayerFit& fit, BlockInputs inputs,
+                                    weights::NeuronPredictor* predictor, uint64_t layer) {
   const weights::PredictorShape& shape = predictor->shape();
   const weights::NeuronPredictor::Layer out = predictor->layer(layer);
   const Rows gate = decoded(fit.gate.type, fit.gate.data, fit.gate.row_bytes,
-                            static_cast<size_t>(fit.gate.n_rows), samples.width);
-  const InputSpread inputs(rows_of(samples.rows(0, n_directions), samples.width));
-  const Factors factors = factors_of(fit.kernels, gate, inputs, shape.rank);
+                            static_cast<size_t>(fit.gate.n_rows), shape.width);
+  const InputSpread spread(std::move(inputs.varying));
+  const Factors factors = factors_of(fit.kernels, gate, spread, shape.rank);
   write_rows(shape.type, factors.in, out.in, shape.in_row_bytes());
   write_rows(shape.type, factors.out, out.out, shape.out_row_bytes());
   const LayerScores scores(*predictor, layer);
-  choose_thresholds(fit, gate, rows_of(samples.rows(n_directions, n_scores), samples.width), scores,
-                    out.thresholds);
-  const size_t behind = n_directions + n_scores;
-  return quality_of(fit, gate,
-                    rows_of(samples.rows(behind, samples.n_tokens() - behind), samples.width),
-                    scores, out.thresholds);
+  choose_thresholds(fit, gate, inputs.scored, scores, out.thresholds);
+  return counts_of(fit, gate, inputs.judged, scores, out.thresholds);
 }
 
 }  // namespace troika::tune

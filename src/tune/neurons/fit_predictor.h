@@ -3,23 +3,18 @@
 // say of inputs, the gate's own weights decide, so that a short text is enough for any rank.
 #pragma once
 
-#include <span>
-#include <vector>
-
 #include "kernels/kernels.h"
+#include "tune/neurons/float_rows.h"
 #include "weights/neurons/predictor.h"
 #include "weights/store.h"
 
 namespace troika::tune {
 
-// The inputs of a feed-forward block.
-struct GateSamples {
-  std::vector<float> x;  // (n_tokens, width)
-  size_t width = 0;
-  size_t n_tokens() const { return x.size() / width; }
-  std::span<const float> rows(size_t first, size_t n) const {
-    return std::span(x).subspan(first * width, n * width);
-  }
+// The inputs of a feed-forward block, of different tokens.
+struct BlockInputs {
+  Rows varying;  // inputs that say how inputs vary
+  Rows scored;   // inputs that give scores
+  Rows judged;   // inputs that say how well all that does
 };
 
 struct LiveRule {
@@ -35,6 +30,18 @@ struct PredictorQuality {
   double mass = 1.0;       // the share of the sum of live activations that was predicted
 };
 
+// What quality is reckoned from, so that experts of a mixture can be judged together. A neuron
+// counts once for each token.
+struct PredictorCounts {
+  double all = 0.0, live = 0.0, predicted = 0.0;
+  double found = 0.0;  // counts those that are live and were predicted
+  double mass = 0.0;   // sums up the activations of those that are live
+  double found_mass = 0.0;
+
+  void add(const PredictorCounts& other);
+  PredictorQuality quality() const;
+};
+
 struct LayerFit {
   const kernels::Table& kernels;
   const weights::Matrix& gate;
@@ -42,10 +49,8 @@ struct LayerFit {
   double recall = 0.95;  // the recall that is wanted for each neuron
 };
 
-// Fills a layer from the first n_directions tokens and, for the scores, the following n_scores;
-// measures it on the rest. REQUIRES: n_directions > 0.
-PredictorQuality fit_predictor_layer(const LayerFit& fit, const GateSamples& samples,
-                                     size_t n_directions, size_t n_scores,
-                                     weights::NeuronPredictor* predictor, uint64_t layer);
+// Fills a layer, and judges it. REQUIRES: there are inputs that say how inputs vary.
+PredictorCounts fit_predictor_layer(const LayerFit& fit, BlockInputs inputs,
+                                    weights::NeuronPredictor* predictor, uint64_t layer);
 
 }  // namespace troika::tune

@@ -33,10 +33,12 @@ Rows random_rows(uint64_t stream, size_t n, size_t k) {
 // neuron is live.
 class FitPredictor : public testing::Test {
  protected:
-  FitPredictor() : gate_(kNeurons, kWidth), deviation_(kNeurons), samples_{{}, kWidth} {
-    const Rows x = random_rows(3, kDirections + kScores + kJudged, kWidth);
-    samples_.x = x.values;
-    for (size_t t = 0; t < x.n; ++t) samples_.x[t * kWidth] = 1.0f;
+  FitPredictor()
+      : gate_(kNeurons, kWidth),
+        deviation_(kNeurons),
+        inputs_(kDirections + kScores + kJudged, kWidth) {
+    inputs_ = random_rows(3, inputs_.n, kWidth);
+    for (size_t t = 0; t < inputs_.n; ++t) inputs_.row(t)[0] = 1.0f;
   }
   void make_gates(float noise) {
     constexpr size_t kOwnRank = 24;
@@ -65,12 +67,17 @@ class FitPredictor : public testing::Test {
                                   kWidth * sizeof(float), kNeurons, kWidth};
     weights::NeuronPredictor predictor({1, kNeurons, kWidth, kRank, tensor::Type::kQ8_0}, kRecall);
     const LayerFit layer = {reference(), gate, {}, kRecall};
-    return fit_predictor_layer(layer, samples_, kDirections, kScores, &predictor, 0);
+    const auto part = [&](size_t first, size_t n) {
+      return rows_of(std::span(inputs_.values).subspan(first * kWidth, n * kWidth), kWidth);
+    };
+    const BlockInputs inputs = {part(0, kDirections), part(kDirections, kScores),
+                                part(kDirections + kScores, kJudged)};
+    return fit_predictor_layer(layer, inputs, &predictor, 0).quality();
   }
 
   Rows gate_;
   std::vector<float> deviation_;
-  GateSamples samples_;
+  Rows inputs_;
 };
 
 TEST_F(FitPredictor, P3AFewTokensAreEnoughBecauseWeightsSayTheRest) {
@@ -98,8 +105,7 @@ TEST_F(FitPredictor, P3WhatSaysNothingStillMakesNumbers) {
   EXPECT_EQ(of_zeros.recall, 1.0);
   make_gates(0.0f);
   for (size_t t = 0; t < kDirections; ++t) {  // the text says nothing
-    std::copy_n(samples_.x.begin(), kWidth,
-                samples_.x.begin() + static_cast<ptrdiff_t>(t * kWidth));
+    std::copy_n(inputs_.row(0), kWidth, inputs_.row(t));
   }
   const PredictorQuality found = fit();
   EXPECT_GT(found.recall, 0.93);

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "base/clock.h"
@@ -24,21 +25,80 @@ namespace {
 constexpr size_t kRankGranule = 32;  // the length of a block of the predictor's weights
 constexpr size_t kLeastJudged = 32;
 
+// Has the inputs of a block that every token takes, or those of a mixture.
+struct InputSamples {
+  size_t n_tokens() const { return x.size() / width; }
+  // Returns the inputs of n tokens. Of a mixture they are those that take the expert; where these
+  // are too few to tell anything, they are all.
+  Rows rows(size_t first, size_t n, int expert) const;
+
+  std::vector<float> x;  // (n_tokens, width)
+  size_t width = 1;
+  std::vector<int> experts;  // (n_tokens, n_used); empty: there are none
+};
+
+Rows InputSamples::rows(size_t first, size_t n, int expert) const {
+  constexpr size_t kLeast = 16;
+  const size_t n_used = experts.size() / std::max<size_t>(n_tokens(), 1);
+  std::vector<size_t> tokens;
+  for (size_t t = first; t < first + n; ++t) {
+    const std::span<const int> own = std::span(experts).subspan(t * n_used, n_used);
+    if (own.empty() || std::find(own.begin(), own.end(), expert) != own.end()) tokens.push_back(t);
+  }
+  if (tokens.size() < kLeast) {
+    tokens.resize(n);
+    std::iota(tokens.begin(), tokens.end(), first);
+  }
+  Rows rows(tokens.size(), width);
+  for (size_t i = 0; i < tokens.size(); ++i) std::copy_n(&x[tokens[i] * width], width, rows.row(i));
+  return rows;
+}
+
 // Collects the inputs of the gates.
 struct GateInputs : lanes::InputObserver {
-  explicit GateInputs(const weights::Neurons& neurons) : samples(neurons.ffns().size()) {
-    for (size_t i = 0; i < samples.size(); ++i) gates[neurons.ffns()[i].ffn.gate] = i;
+  explicit GateInputs(const weights::Neurons& neurons)
+      : n_experts(static_cast<size_t>(neurons.ffns().front().ffn.n_experts)),
+        samples(neurons.ffns().size() / n_experts) {
+    for (size_t i = 0; i < samples.size(); ++i) {
+      const model::GatedFfn& ffn = neurons.ffns()[i * n_experts].ffn;
+      if (ffn.is_expert()) {
+        mixtures[ffn.layer] = i;
+      } else {
+        gates[ffn.gate] = i;
+      }
+    }
   }
   void observe(const model::Op& op, const float* x, int n_rows, int width) override {
     const auto gate = gates.find(op.weight);
-    if (gate == gates.end()) return;
-    GateSamples& own = samples[gate->second];
-    own.width = static_cast<size_t>(width);
-    own.x.insert(own.x.end(), x, x + static_cast<size_t>(n_rows) * own.width);
+    if (gate != gates.end()) add(&samples[gate->second], x, n_rows, width);
+  }
+  void observe_mixture(int layer, const float* x, int n_tokens, int width,
+                       std::span<const int> experts) override {
+    const auto mixture = mixtures.find(layer);
+    if (mixture == mixtures.end()) return;
+    InputSamples& own = samples[mixture->second];
+    add(&own, x, n_tokens, width);
+    own.experts.insert(own.experts.end(), experts.begin(), experts.end());
+  }
+  static void add(InputSamples* own, const float* x, int n_rows, int width) {
+    own->width = static_cast<size_t>(width);
+    own->x.insert(own->x.end(), x, x + static_cast<size_t>(n_rows) * own->width);
+  }
+  // Returns what one of the neurons' FFNs is fitted to.
+  BlockInputs of_ffn(size_t ffn, size_t n_varying, size_t n_scored) const {
+    const InputSamples& own = samples[ffn / n_experts];
+    const auto expert = static_cast<int>(ffn % n_experts);
+    const size_t behind = n_varying + n_scored;
+    // Each expert of a mixture sees too few tokens to say how its inputs vary.
+    return {rows_of(std::span(own.x).first(n_varying * own.width), own.width),
+            own.rows(n_varying, n_scored, expert),
+            own.rows(behind, own.n_tokens() - behind, expert)};
   }
 
+  size_t n_experts;
   std::map<model::WeightId, size_t> gates;
-  std::vector<GateSamples> samples;
+  std::map<int, size_t> mixtures;  // by layer
+  std::vector<InputSamples> samples;
 };
 
 prepare::Options exactly(const prepare::Options& asked) {
@@ -54,17 +114,16 @@ tensor::Type predictor_type(tensor::Type of_gate) {
   return of_gate == tensor::Type::kQ4_0 ? tensor::Type::kQ4_0 : tensor::Type::kQ8_0;
 }
 
+weights::Matrix gate_of(const engine::Engine& engine, const weights::NeuronFfn& ffn) {
+  return weights::rows_of(engine.weights(), ffn.ffn.gate, ffn.ffn);
+}
+
 weights::PredictorShape shape_for(const PredictorOptions& options, const engine::Engine& engine) {
   const std::vector<weights::NeuronFfn>& ffns = engine.weights().neurons()->ffns();
-  if (ffns.front().ffn.is_expert()) {
-    throw UsageError(
-        "‹predictor› is for blocks that every token takes, and the neurons of this model are those "
-        "of experts. Leave it out.");
-  }
-  const weights::Matrix& gate = engine.weights().matrix(ffns.front().ffn.gate);
+  const weights::Matrix gate = gate_of(engine, ffns.front());
   const auto width = static_cast<size_t>(gate.row_length);
   for (const weights::NeuronFfn& ffn : ffns) {
-    const weights::Matrix& other = engine.weights().matrix(ffn.ffn.gate);
+    const weights::Matrix other = gate_of(engine, ffn);
     if (other.n_rows == gate.n_rows && other.row_length == gate.row_length) continue;
     throw UsageError(
         "The feed-forward blocks of this model differ in size, and a predictor is for blocks of "
@@ -99,33 +158,30 @@ std::vector<text::Token> tokens_for(const PredictorOptions& options, const engin
   return tokens;
 }
 
-// Fits all layers: each thread takes the next one.
-std::vector<PredictorQuality> fit_layers(const PredictorOptions& options,
-                                         const engine::Engine& engine,
-                                         const PredictorReport& counts,
-                                         std::vector<GateSamples>* samples,
-                                         weights::NeuronPredictor* predictor,
-                                         const std::function<void(size_t)>& tell) {
+// Fits all FFNs: each thread takes the next one. Returns what each is worth.
+std::vector<PredictorCounts> fit_all(const PredictorOptions& options, const engine::Engine& engine,
+                                     const PredictorReport& counts, const GateInputs& inputs,
+                                     weights::NeuronPredictor* predictor,
+                                     const std::function<void(size_t)>& tell) {
   const std::vector<weights::NeuronFfn>& ffns = engine.weights().neurons()->ffns();
-  std::vector<PredictorQuality> layers(ffns.size());
+  std::vector<PredictorCounts> fitted(ffns.size());
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr failure;  // the first failure
-  const auto fit_one = [&](size_t layer) {
-    const weights::NeuronFfn& ffn = ffns[layer];
+  const auto fit_one = [&](size_t i) {
+    const weights::NeuronFfn& ffn = ffns[i];
     const LayerFit fit = {engine.kernels().table,
-                          engine.weights().matrix(ffn.ffn.gate),
+                          gate_of(engine, ffn),
                           {ffn.ffn.activation, ffn.threshold},
                           options.recall};
-    layers[layer] = fit_predictor_layer(fit, (*samples)[layer], counts.n_directions,
-                                        counts.n_scores, predictor, layer);
-    (*samples)[layer] = {};
+    fitted[i] = fit_predictor_layer(fit, inputs.of_ffn(i, counts.n_directions, counts.n_scores),
+                                    predictor, i);
   };
   const auto work = [&](bool tells) {
     try {
-      for (size_t layer = next++; layer < ffns.size(); layer = next++) {
-        if (tells) tell(1 + layer);
-        fit_one(layer);
+      for (size_t i = next++; i < ffns.size(); i = next++) {
+        if (tells) tell(1 + i);
+        fit_one(i);
       }
     } catch (...) {
       next = ffns.size();
@@ -138,17 +194,21 @@ std::vector<PredictorQuality> fit_layers(const PredictorOptions& options,
   work(true);
   for (std::thread& other : others) other.join();
   if (failure != nullptr) std::rethrow_exception(failure);
-  return layers;
+  return fitted;
 }
 
-// Counts neurons that were predicted for each live one. Where none is live, nothing is read.
-double predicted_per_live(const std::vector<PredictorQuality>& layers) {
-  double predicted = 0.0, live = 0.0;
-  for (const PredictorQuality& quality : layers) {
-    predicted += quality.predicted;
-    live += quality.live;
+// Says for each layer what its blocks are worth, and for each live neuron how many are predicted.
+void judge(const std::vector<PredictorCounts>& fitted, size_t n_experts, PredictorReport* report,
+           weights::NeuronPredictor* predictor) {
+  PredictorCounts all;
+  for (size_t first = 0; first < fitted.size(); first += n_experts) {
+    PredictorCounts layer;
+    for (size_t i = first; i < first + n_experts; ++i) layer.add(fitted[i]);
+    report->layers.push_back(layer.quality());
+    all.add(layer);
   }
-  return live > 0.0 ? predicted / live : 1.0;
+  // Where none is live, nothing is read.
+  predictor->set_predicted_per_live(all.live > 0.0 ? all.predicted / all.live : 1.0);
 }
 
 }  // namespace
@@ -184,12 +244,13 @@ PredictorReport learn_predictor(const PredictorOptions& options) {
   report.n_judged = exact.n_tokens;
   report.perplexity = exact.perplexity();
   weights::NeuronPredictor predictor(shape, options.recall);
-  report.layers = fit_layers(options, *engine, report, &inputs.samples, &predictor, tell);
+  judge(fit_all(options, *engine, report, inputs, &predictor, tell), inputs.n_experts, &report,
+        &predictor);
+  inputs.samples.clear();  // the engine that predicts needs memory too
   report.path = prepare::neuron_file_path("predictor", engine->file());
   report.bytes = predictor.bytes();
   report.rank = static_cast<int>(shape.rank);
   engine->file().check_intact();  // gates may have been read since the last pass looked
-  predictor.set_predicted_per_live(predicted_per_live(report.layers));
   predictor.write(report.path, prepare::neuron_key(engine->file(), engine->plan().ffn.thresholds));
   tell(1 + shape.n_layers);
   engine.reset();  // a second one beside it would take its memory again

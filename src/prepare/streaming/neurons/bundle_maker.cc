@@ -28,16 +28,20 @@ BundleMaker::BundleMaker(std::span<const model::GatedFfn> ffns, const weights::S
   TROIKA_ASSERT(!ffns.empty());
   shape_.n_layers = ffns.size();
   for (const model::GatedFfn& ffn : ffns) {
-    TROIKA_ASSERT(!ffn.is_expert() || !ffn.has_gate_by_neuron);
-    const Matrix* const gate = ffn.has_gate_by_neuron ? &weights.matrix(ffn.gate) : nullptr;
+    const std::optional<Matrix> gate = gate_of(ffn);
     const weights::NeuronForm form(rows_of(weights, ffn.up, ffn), rows_of(weights, ffn.down, ffn),
-                                   gate);
+                                   gate ? &*gate : nullptr);
     shape_.n_neurons = std::max<uint64_t>(shape_.n_neurons, form.n_neurons());
     shape_.bundle_bytes = std::max<uint64_t>(shape_.bundle_bytes, form.bundle_bytes());
     shape_.resident_bytes = std::max<uint64_t>(shape_.resident_bytes, form.resident_bytes());
     place_bytes_ = std::max(place_bytes_, form.place_bytes());
     forms_.push_back(form);
   }
+}
+
+std::optional<Matrix> BundleMaker::gate_of(const model::GatedFfn& ffn) const {
+  if (!ffn.has_gate_by_neuron) return std::nullopt;
+  return weights::rows_of(weights_, ffn.gate, ffn);
 }
 
 uint64_t BundleMaker::key() const {
@@ -58,11 +62,11 @@ void BundleMaker::make(uint64_t layer, std::span<std::byte> bundles,
                        std::span<std::byte> resident) {
   const Matrix up = rows_of(weights_, ffns_[layer].up, ffns_[layer]);
   const Matrix down = rows_of(weights_, ffns_[layer].down, ffns_[layer]);
-  const Matrix* const gate =
-      ffns_[layer].has_gate_by_neuron ? &weights_.matrix(ffns_[layer].gate) : nullptr;
+  const std::optional<Matrix> gate = gate_of(ffns_[layer]);
   Team team(n_threads_);
-  forms_[layer].write(up, down, gate, shape_.bundle_bytes, team, bundles.data(), resident.data());
-  if (gate != nullptr) forget_pages(*gate);
+  forms_[layer].write(up, down, gate ? &*gate : nullptr, shape_.bundle_bytes, team, bundles.data(),
+                      resident.data());
+  if (gate) forget_pages(*gate);
   forget_pages(up);
   forget_pages(down);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,9 @@ class BundleMaker : public weights::BundleSource {
   void check_made() const override { weights_.check_intact(); }
 
  private:
+  // Returns the rows of the gate that are read with their neurons; none: gates stay in memory.
+  std::optional<weights::Matrix> gate_of(const model::GatedFfn& ffn) const;
+
   std::vector<model::GatedFfn> ffns_;
   const weights::Store& weights_;
   int n_threads_;

@@ -11,7 +11,7 @@ ModelNeurons::ModelNeurons(std::span<const model::GatedFfn> ffns, const weights:
   for (const model::GatedFfn& ffn : ffns) {
     Matrices& own = ffns_.emplace_back(
         Matrices{rows_of(weights, ffn.up, ffn), rows_of(weights, ffn.down, ffn), {}});
-    if (ffn.has_gate_by_neuron) own.gate = weights.matrix(ffn.gate);
+    if (ffn.has_gate_by_neuron) own.gate = rows_of(weights, ffn.gate, ffn);
   }
 }
 
