@@ -36,7 +36,7 @@ LADDER = {
     "ahead": ("the same, `--neuron-ahead`", [*NEURONS, "--neuron-ahead"], "steps"),
     "steps-predictor": ("no stage, a predictor, gates in bundles", [*NEURONS, "--neuron-predictor", "--neuron-gates", "bundles"], "powerinfer-2"),
     "pins": ("no stage, all places pinned", [*NEURONS, "--neuron-pins", "100"], None),
-    "predictor": ("a predictor, gates in memory", [*NEURONS, "--neuron-predictor"], None),
+    "predictor": ("a predictor, gates in memory", [*NEURONS, "--neuron-predictor", "--neuron-gates", "memory"], None),
 }
 # Which way the planner means, by words of the name that it gives to it.
 FORECASTS = {"gates in bundles": "steps-predictor", "predictor, gates in memory": "predictor", "100 % pinned": "pins", "last steps kept": "steps",

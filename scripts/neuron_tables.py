@@ -33,7 +33,8 @@ WAYS = {
                      ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-pins", "0", "--neuron-pipeline", "matrix"]),
     "neurons": ("neurons, half of the places pinned", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-pins", "50"]),
     "pins": ("neurons, all places pinned", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-pins", "100"]),
-    "predictor": ("a predictor, gates in memory", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-predictor"]),
+    "predictor": ("a predictor, gates in memory", ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-predictor",
+                  "--neuron-gates", "memory"]),
     "bundles": ("a predictor, gates in bundles",
                 ["--ffn", "by-neuron", "--memory", "{}000000", "--neuron-predictor", "--neuron-gates", "bundles"]),
 }
