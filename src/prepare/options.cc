@@ -210,6 +210,7 @@ void take_neuron_stage(Options* options) {
       if (ffn.form == plan::FfnForm::kByOutput) return;
       ffn.is_predictor_of_stage = !ffn.has_predictor;
       ffn.has_predictor = true;
+      ffn.gates = ffn.gates.value_or(plan::FfnGates::kInBundles);
       ffn.pipeline = ReadPipeline::kMatrix;
       ffn.reads_ahead = ffn.reads_hottest_ahead = false;
       ffn.pinned_percent = {0};

@@ -136,7 +136,7 @@ struct FfnChoice {
   bool may_predict = true;
   // What is known of that predictor, so that a plan counts its memory.
   std::optional<plan::FfnPredictor> predictor;
-  // Where gates are, with a predictor and neurons that are read; none: as the plan says.
+  // Where gates are, with a predictor and neurons that are read; none: see plan::gates_for().
   std::optional<plan::FfnGates> gates;
   // The percentage of each block's neurons that are computed densely, as a task of their own (P1),
   // and the lane of that task. None: as the plan says, or no neurons on the last lane.

@@ -66,6 +66,7 @@ Rows transposed(const Rows& a) {
 
 Rows multiply_rows(const kernels::Table& kernels, const Rows& a, const Rows& b) {
   Rows y(a.n, b.n);
+  if (a.n == 0) return y;
   const kernels::MatmulWeight weight = {reinterpret_cast<const std::byte*>(b.values.data()),
                                         b.k * sizeof(float), b.k, 0, b.n};
   kernels::find(kernels.matmul_f32, tensor::Type::kF32)(weight, a.n, a.values.data(), a.k,

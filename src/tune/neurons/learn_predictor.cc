@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <thread>
 
 #include "base/clock.h"
@@ -28,9 +27,10 @@ constexpr size_t kLeastJudged = 32;
 // Has the inputs of a block that every token takes, or those of a mixture.
 struct InputSamples {
   size_t n_tokens() const { return x.size() / width; }
-  // Returns the inputs of n tokens. Of a mixture they are those that take the expert; where these
-  // are too few to tell anything, they are all.
+  // Returns the inputs of n tokens, and of a mixture those of them that take the expert.
   Rows rows(size_t first, size_t n, int expert) const;
+  // Returns all of them where too few take the expert to tell anything.
+  Rows enough_rows(size_t first, size_t n, int expert) const;
 
   std::vector<float> x;  // (n_tokens, width)
   size_t width = 1;
@@ -38,20 +38,21 @@ struct InputSamples {
 };
 
 Rows InputSamples::rows(size_t first, size_t n, int expert) const {
-  constexpr size_t kLeast = 16;
   const size_t n_used = experts.size() / std::max<size_t>(n_tokens(), 1);
   std::vector<size_t> tokens;
   for (size_t t = first; t < first + n; ++t) {
     const std::span<const int> own = std::span(experts).subspan(t * n_used, n_used);
     if (own.empty() || std::find(own.begin(), own.end(), expert) != own.end()) tokens.push_back(t);
   }
-  if (tokens.size() < kLeast) {
-    tokens.resize(n);
-    std::iota(tokens.begin(), tokens.end(), first);
-  }
   Rows rows(tokens.size(), width);
   for (size_t i = 0; i < tokens.size(); ++i) std::copy_n(&x[tokens[i] * width], width, rows.row(i));
   return rows;
+}
+
+Rows InputSamples::enough_rows(size_t first, size_t n, int expert) const {
+  constexpr size_t kLeast = 16;
+  Rows own = rows(first, n, expert);
+  return own.n >= kLeast ? own : rows_of(std::span(x).subspan(first * width, n * width), width);
 }
 
 // Collects the inputs of the gates.
@@ -91,7 +92,7 @@ struct GateInputs : lanes::InputObserver {
     const size_t behind = n_varying + n_scored;
     // Each expert of a mixture sees too few tokens to say how its inputs vary.
     return {rows_of(std::span(own.x).first(n_varying * own.width), own.width),
-            own.rows(n_varying, n_scored, expert),
+            own.enough_rows(n_varying, n_scored, expert),
             own.rows(behind, own.n_tokens() - behind, expert)};
   }
 
