@@ -32,10 +32,13 @@ uint64_t least_slots(const BundleShape& shape) {
 }
 
 // Returns twice the most bytes that reads of a part take, if its bundles are one stretch of the
-// file. So the reads of the next part may begin meanwhile.
-uint64_t staging_bytes(const BundleShape& shape) {
+// file. So the reads of the next part may begin meanwhile. A batch never reads more than its blocks
+// have.
+uint64_t staging_bytes(const BundleShape& shape, int n_experts) {
   const BundleLayout layout(shape);
-  return std::min(2 * (kSegmentNeurons + 1) * layout.read_bytes(), layout.bundles_bytes());
+  const auto n_blocks = static_cast<uint64_t>(weights::most_blocks_of_batch(n_experts));
+  return std::min(2 * (kSegmentNeurons + 1) * layout.read_bytes(),
+                  n_blocks * layout.bundles_bytes());
 }
 
 // The FFNs of a mixture are one group.
@@ -57,7 +60,7 @@ uint64_t NeuronStream::fixed_bytes(const BundleShape& shape, int n_experts, size
   constexpr size_t kOfNeuron =
       sizeof(Held) + sizeof(Missing) + sizeof(lanes::ReadRequest) + sizeof(ModelNeurons::Wanted);
   return weights::BundleTables::memory_bytes(shape) +
-         shape.n_layers * shape.n_neurons * sizeof(uint32_t) + staging_bytes(shape) +
+         shape.n_layers * shape.n_neurons * sizeof(uint32_t) + staging_bytes(shape, n_experts) +
          most_parts(shape, n_experts) * (sizeof(Part) + kSegmentNeurons * kOfNeuron) +
          NeuronCache::list_bytes(cache_shape(shape, n_experts, place_bytes), n_slots) +
          n_slots * sizeof(weights::NeuronId);
@@ -176,7 +179,7 @@ void NeuronStream::make_cache() {
   cache_ = std::make_unique<NeuronCache>(cache_shape(shape, n_experts_, place_bytes_), how);
   places_ = PageBuffer(n_slots * place_bytes_);
   const size_t n_parts = most_parts(shape, n_experts_);
-  staging_ = Staging(staging_bytes(shape), n_parts);
+  staging_ = Staging(staging_bytes(shape, n_experts_), n_parts);
   parts_ = std::vector<Part>(n_parts);
   unsubmitted_.reserve(n_parts);
   for (Part& part : parts_) {
