@@ -119,7 +119,7 @@ def sparse_table(options, kept):
     for (megabytes, way), rounds in results.items():
         good = [run for run in rounds if "tokens_per_s" in run]
         if not good:
-            problem = rounds[0].get("problem", "").split(".")[0] if rounds else ""
+            problem = rounds[0].get("problem", "").removeprefix("troika: ").split(", ")[0] if rounds else ""
             rows.append([f"{megabytes:,} MB", SPARSE_WAYS[way][0], problem, "", "", "", ""])
             continue
         rows.append([f"{megabytes:,} MB", SPARSE_WAYS[way][0], f"{statistics.median(run['tokens_per_s'] for run in good):.2f}", found(good)[0],

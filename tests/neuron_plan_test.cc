@@ -49,13 +49,8 @@ class NeuronPlans : public testing::Test {
  protected:
   NeuronPlans() {
     setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1);
-    model_ = test_support::tiny_model("llama");
-    model_.activation = "relu";
-    model_.n_layers = 5;
-    model_.ffn_width = 2048;
-    model_.type = test_support::kQ4_0;
     options_.model.file = folder_.file("tiny.gguf");
-    write_tiny_model(model_, options_.model.file);
+    write("llama");
     options_.memory.context = 256;
     options_.memory.held_bytes = 0;
     options_.lanes.n_threads = 2;
@@ -63,6 +58,15 @@ class NeuronPlans : public testing::Test {
   }
   ~NeuronPlans() override { unsetenv("XDG_CACHE_HOME"); }
 
+  void write(const char* architecture) {
+    model_ = test_support::tiny_model(architecture);
+    model_.activation = model_.n_experts > 0 ? "drelu" : "relu";
+    model_.n_layers = 5;
+    model_.ffn_width = 2048;
+    if (model_.n_experts > 0) model_.expert_width = model_.ffn_width = 1024;
+    model_.type = test_support::kQ4_0;
+    write_tiny_model(model_, options_.model.file);
+  }
   void count() {
     tune::HeatOptions how;
     how.engine = options_;
@@ -71,10 +75,16 @@ class NeuronPlans : public testing::Test {
     how.most_tokens = 200;
     const tune::HeatReport report = tune::measure_heat(how);
     EXPECT_EQ(report.heat.n_tokens(), 200u);
-    EXPECT_GT(report.heat.n_followed(), report.n_written);
-    EXPECT_GT(report.heat.n_again(), 0u);
-    EXPECT_LE(report.heat.n_again(), report.heat.n_followed());
+    const weights::NeuronHeat::Reuse& neurons = report.heat.neurons();
+    EXPECT_TRUE(neurons.is_known());
+    EXPECT_GT(neurons.within[0].n, report.n_written);
+    for (size_t n = 2; n <= weights::NeuronHeat::Reuse::kMostTokens; ++n) {
+      EXPECT_LT(neurons.within[n - 1].n, neurons.within[n - 2].n);
+      EXPECT_LE(neurons.within[n - 1].n_again, neurons.within[n - 1].n);
+    }
+    EXPECT_GT(neurons.found_within(16), neurons.found_within(1));
     EXPECT_LE(report.heat.stay(), 1.0);
+    knows_experts_ = report.heat.experts().is_known();
   }
 
   // Returns the largest limit, to 64 KB, with which no more than this share of the neurons has
@@ -84,7 +94,7 @@ class NeuronPlans : public testing::Test {
     options.ffn.form = plan::FfnForm::kByNeuron;
     options.prompts.prefill = plan::Prefill::kSame;
     size_t low = 0, high = engine::Engine(options).ledger().total_bytes();
-    const double most = share * model_.n_layers * model_.ffn_width;
+    const double most = share * model_.n_layers * model_.ffn_width * std::max(model_.n_experts, 1u);
     while (high - low > size_t{64} << 10) {
       options.memory.limit_bytes = low + (high - low) / 2;
       bool is_more = false;
@@ -98,6 +108,15 @@ class NeuronPlans : public testing::Test {
       (is_more ? high : low) = options.memory.limit_bytes;
     }
     return low;
+  }
+
+  // Returns the names of the alternatives that nothing stands in the way of.
+  static std::string possible(const plan::StreamedNeurons& made) {
+    std::string names;
+    for (const plan::NeuronAlternative& one : made.alternatives) {
+      if (one.obstacle.empty()) names += one.name + "; ";
+    }
+    return names;
   }
 
   // Plans for the options, with a disk as fast as asked for.
@@ -120,6 +139,7 @@ class NeuronPlans : public testing::Test {
   test::TempFolder folder_;
   test_support::TinyModel model_;
   Options options_;
+  bool knows_experts_ = false;  // says that experts were counted
 };
 
 TEST_F(NeuronPlans, P4PinsThatAreGivenStandInThePlan) {
@@ -210,7 +230,7 @@ TEST_F(NeuronPlans, P5NeuronsAreCountedByAPlanFromAFile) {
   const tune::HeatReport by_itself = tune::measure_heat(how);
   EXPECT_EQ(by_plan.heat.n_tokens(), 200u);
   EXPECT_EQ(by_plan.heat.live_share(), by_itself.heat.live_share());
-  EXPECT_EQ(by_plan.heat.n_followed(), by_itself.heat.n_followed());
+  EXPECT_EQ(by_plan.heat.neurons().within[0].n, by_itself.heat.neurons().within[0].n);
   EXPECT_GT(by_plan.heat.live_share(), 0.2);
 }
 
@@ -232,6 +252,43 @@ TEST_F(NeuronPlans, P8TheDiskDecidesBetweenBlocksAndNeurons) {
   const plan::Plan again =
       plan::plan_from_json(plan::to_json({plan_identity(engine.file()), engine.plan()}), "p").plan;
   EXPECT_EQ(again.streamed_neurons, engine.plan().streamed_neurons);
+}
+
+// A mixture has experts by route, and neurons of experts.
+TEST_F(NeuronPlans, P8MixturesArePlannedToo) {
+  write("mixtral");
+  count();
+  EXPECT_TRUE(knows_experts_);
+  options_.memory.limit_bytes = limit_of(0.5);
+  const plan::StreamedNeurons whole = planned(0.001, 5000.0).ffn.planned.value();
+  EXPECT_EQ(whole.form, plan::FfnForm::kByOutput);
+  EXPECT_NE(whole.reason.find("experts are read by route"), std::string::npos) << whole.reason;
+  EXPECT_GT(whole.forecast.read_bytes, 0.0);
+  EXPECT_LT(whole.forecast.hit_share, 1.0);
+  const Options by_neuron = planned(5000.0, 50.0);
+  const plan::StreamedNeurons made = by_neuron.ffn.planned.value();
+  EXPECT_EQ(made.form, plan::FfnForm::kByNeuron) << possible(made);
+  EXPECT_NE(possible(made).find("by-output, experts by route"), std::string::npos)
+      << possible(made);
+  std::string path;
+  {
+    engine::Engine engine(by_neuron);
+    const auto n_slots = static_cast<double>(engine.loaded().stream->neurons()->cache().n_slots());
+    EXPECT_NEAR(static_cast<double>(made.n_places), n_slots, 0.02 * n_slots);
+    const bool is_by_route = possible(made).find("gates by route") != std::string::npos;
+    EXPECT_EQ(engine.loaded().experts != nullptr, is_by_route);
+    path = write_plan(engine);
+  }
+  Options by_hand = options_;
+  by_hand.ffn.form = plan::FfnForm::kByNeuron;
+  engine::Engine hand(by_hand);
+  Options by_plan;
+  by_plan.model.file = options_.model.file;
+  by_plan.memory.held_bytes = 0;
+  by_plan.plan.file = path;
+  engine::Engine engine(by_plan);
+  EXPECT_EQ(engine.plan().streamed_neurons, made);
+  EXPECT_EQ(talk(engine), talk(hand));
 }
 
 TEST_F(NeuronPlans, P8NoBlocksAreStreamedWhereMemoryHoldsAll) {

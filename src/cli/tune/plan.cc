@@ -262,8 +262,9 @@ void add_plan(Command& app) {
       "Choose lanes and chunk by the profile of this machine, measuring what it misses");
   command->add_flag(
       "--choose-neurons", flags->choose_neurons,
-      "Choose, for this --memory, how blocks with ReLU are computed: by-output or by-neuron, where "
-      "gates are, how many neurons are pinned; by what 'troika neurons' counted and this machine's "
+      "Choose, for this --memory, how blocks, or experts, with ReLU are computed: by-output or "
+      "by-neuron, where gates are, how many neurons are pinned; by what 'troika neurons' counted "
+      "and this machine's "
       "profile. A predictor is taken only with --neuron-predictor, because it changes answers");
   command->add_option("--profile", flags->profile,
                       "With --choose-neurons: plan by this profile (see 'troika profile') and "

@@ -77,7 +77,7 @@ void check_streamed_neurons(const Plan& plan) {
     refuse_streamed("Neurons are read for one lane of cores, and the plan has others.");
   }
   if (neurons.form == FfnForm::kByOutput && neurons.pinned_percent > 0) {
-    refuse_streamed("Nothing is pinned by-output, which reads matrices in order.");
+    refuse_streamed("Nothing is pinned by-output, which reads whole matrices or experts.");
   }
   check_memory_of(neurons);
   check_alternatives(neurons);

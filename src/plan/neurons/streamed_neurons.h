@@ -28,8 +28,8 @@ struct NeuronForecast {
   double compute_ms = 0.0;  // the time of computing alone
   double read_ms = 0.0;     // the time of reading alone
   double n_reads = 0.0;     // counts requests of neurons
-  double read_bytes = 0.0;  // neurons, and parts of blocks that take turns
-  double hit_share = 1.0;   // the share of wanted neurons that are in memory
+  double read_bytes = 0.0;  // neurons, parts of blocks that take turns, experts or their gates
+  double hit_share = 1.0;   // the share of wanted neurons in memory; by output, of experts
 
   bool operator==(const NeuronForecast&) const = default;
 };
@@ -56,7 +56,7 @@ struct NeuronBatch {
 };
 
 struct StreamedNeurons {
-  // Is the form of the plan's FFN. by-output reads matrices in order.
+  // Is the form of the plan's FFN. by-output reads them whole.
   FfnForm form = FfnForm::kByNeuron;
   std::string reason;
 

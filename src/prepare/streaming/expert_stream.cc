@@ -59,6 +59,20 @@ size_t ExpertStream::Places::bytes_for(uint64_t n_places) const {
   return n_places * (place_bytes + beside) + NeuronCache::list_bytes(cache_shape(), n_places);
 }
 
+uint64_t ExpertStream::Places::n_within(size_t bytes) const {
+  uint64_t n_places = std::min(n_all(), uint64_t{bytes / place_bytes});
+  while (n_places > 0 && bytes_for(n_places) > bytes) --n_places;
+  return n_places;
+}
+
+size_t ExpertStream::place_bytes(const RoutedExperts& routed) {
+  return places_of(routed).place_bytes;
+}
+
+int64_t ExpertStream::n_places_within(size_t bytes, const RoutedExperts& routed) {
+  return static_cast<int64_t>(places_of(routed).n_within(bytes));
+}
+
 ExpertStream::Places ExpertStream::places_of(const RoutedExperts& routed) {
   Places places;
   places.n_experts = routed.blueprint.n_experts;
@@ -116,8 +130,7 @@ ExpertStream::ExpertStream(const ExpertStreamOptions& options, const RoutedExper
       parts.push_back(file_range(file, matrix.data, expert_bytes(matrix, places_.n_experts)));
     }
   }
-  uint64_t n_places = std::min(places_.n_all(), uint64_t{options.most_bytes / places_.place_bytes});
-  while (n_places > 0 && places_.bytes_for(n_places) > options.most_bytes) --n_places;
+  const uint64_t n_places = places_.n_within(options.most_bytes);
   TROIKA_ASSERT(n_places >= static_cast<uint64_t>(places_.n_experts));
   try {
     make_cache(n_places);

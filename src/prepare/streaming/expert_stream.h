@@ -80,6 +80,10 @@ class ExpertStream : public weights::ExpertSource {
   // most_bytes is at least least_bytes().
   static Shares shares_of(size_t most_bytes, const RoutedExperts& routed);
 
+  // Return the bytes of a place, which holds an expert, and how many of them so many bytes have.
+  static size_t place_bytes(const RoutedExperts& routed);
+  static int64_t n_places_within(size_t bytes, const RoutedExperts& routed);
+
   // REQUIRES: the store's matrices of experts lie in the file's map, most_bytes is of `shares_of`,
   // and the file outlives this. Throws Error where it cannot be opened again, or memory is short.
   ExpertStream(const ExpertStreamOptions& options, const RoutedExperts& routed,
@@ -133,8 +137,9 @@ class ExpertStream : public weights::ExpertSource {
     uint64_t n_all() const {
       return static_cast<uint64_t>(n_experts) * static_cast<uint64_t>(n_mixtures);
     }
-    // Returns all the bytes that n_places places take.
+    // Returns all the bytes that n_places places take, and how many take no more than `bytes`.
     size_t bytes_for(uint64_t n_places) const;
+    uint64_t n_within(size_t bytes) const;
     weights::NeuronCacheShape cache_shape() const;
   };
   static Places places_of(const RoutedExperts& routed);

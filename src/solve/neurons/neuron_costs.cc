@@ -36,6 +36,47 @@ struct Unpinned {
   }
 };
 
+// Returns neurons that do what they did at the token before with the probability `stay`, and are
+// else asked for as often as `wanted` says.
+Unpinned by_law(int64_t n_neurons, double wanted, double stay) {
+  return {static_cast<double>(n_neurons), wanted, stay + (1.0 - stay) * wanted,
+          (1.0 - stay) * wanted};
+}
+
+// Says by how much what tokens need differs from what a law says that looks one token back.
+class Recall {
+ public:
+  // `all` has the neurons that a token needs, and `found` is as a law's `found_within`.
+  Recall(const std::vector<Unpinned>& all, const std::vector<double>& found) {
+    double n_wanted = 0.0;
+    for (const Unpinned& one : all) n_wanted += one.n_neurons * one.wanted;
+    double n_used = n_wanted;  // counts those that n tokens need
+    for (size_t i = 0; i < found.size(); ++i) {
+      const auto n = static_cast<double>(i + 1);
+      double by_law = 0.0, found_by_law = 0.0;
+      for (const Unpinned& one : all) {
+        by_law += one.n_neurons * one.used_within(n);
+        found_by_law += one.n_neurons * one.wanted * one.found_within(n);
+      }
+      const double missed_by_law = n_wanted - found_by_law, missed = n_wanted * (1.0 - found[i]);
+      used_.push_back(by_law > 0.0 ? n_used / by_law : 1.0);
+      missed_.push_back(missed_by_law > 0.0 ? missed / missed_by_law : 1.0);
+      n_used += missed;
+    }
+  }
+  // Return the factors for so many tokens, n >= 1. Of more than were counted nothing else is known.
+  double used(double n) const { return of(used_, n); }
+  double missed(double n) const { return of(missed_, n); }
+
+ private:
+  static double of(const std::vector<double>& factors, double n) {
+    if (factors.empty()) return 1.0;
+    return factors[static_cast<size_t>(std::min(n, static_cast<double>(factors.size()))) - 1];
+  }
+
+  std::vector<double> used_, missed_;
+};
+
 // Neurons that are not pinned and side by side on the disk, and the probability that a token asks
 // for one of them in vain.
 struct Missing {
@@ -62,13 +103,14 @@ struct NeuronReads {
 
 // Returns the largest number of tokens whose neurons fit n_places, which go by who was used last: a
 // neuron that was last used so many tokens ago is in memory. 0: one token asks for more.
-int64_t tokens_in_memory(const std::vector<Unpinned>& classes, double n_places) {
+int64_t tokens_in_memory(const std::vector<Unpinned>& classes, const Recall& recall,
+                         double n_places) {
   const auto fits = [&](int64_t n_tokens) {
     double n = 0.0;
     for (const Unpinned& one : classes) {
       n += one.n_neurons * one.used_within(static_cast<double>(n_tokens));
     }
-    return n <= n_places;
+    return n * recall.used(static_cast<double>(n_tokens)) <= n_places;
   };
   int64_t low = 0, high = kLongestTokens + 1;
   while (high - low > 1) {
@@ -104,18 +146,21 @@ std::vector<double> found_of_last_token(const std::vector<Unpinned>& classes, do
 // Adds where misses are: neurons that are not pinned turn in n_turning places. What the last token
 // asked for stays as far as there is room, and whatever else there is room for goes by who was used
 // last.
-void enter_missing(const std::vector<Unpinned>& classes, double n_turning, WantedNeurons* all) {
+void enter_missing(const std::vector<Unpinned>& classes, const Recall& recall, double n_turning,
+                   WantedNeurons* all) {
   double n = 0.0;
   for (const Unpinned& one : classes) n += one.n_neurons;
   if (n <= n_turning) return;
-  const int64_t n_tokens = tokens_in_memory(classes, n_turning);
+  const int64_t n_tokens = tokens_in_memory(classes, recall, n_turning);
+  const auto within = static_cast<double>(n_tokens);
   std::vector<double> found;
   if (n_tokens == 0) found = found_of_last_token(classes, n_turning);
   for (size_t i = 0; i < classes.size(); ++i) {
     const Unpinned& one = classes[i];
-    const double in_memory =
-        n_tokens == 0 ? found[i] : one.wanted * one.found_within(static_cast<double>(n_tokens));
-    all->missing.push_back({one.n_neurons, std::max(one.wanted - in_memory, 0.0)});
+    const double missed =
+        n_tokens == 0 ? one.wanted - found[i]
+                      : one.wanted * (1.0 - one.found_within(within)) * recall.missed(within);
+    all->missing.push_back({one.n_neurons, std::clamp(missed, 0.0, one.wanted)});
   }
 }
 
@@ -130,18 +175,18 @@ WantedNeurons wanted_of(const NeuronArrangement& arrangement, int pinned_percent
       std::min(n_pins, std::max<int64_t>(arrangement.n_places - arrangement.n_never_pinned, 0));
   const auto n_turning = static_cast<double>(arrangement.n_places - n_pins);
   WantedNeurons all;
-  std::vector<Unpinned> others;
+  std::vector<Unpinned> whole, others;
   for (const NeuronClass& one : law.classes) {
     const double wanted = std::min(1.0, one.live * per_live);
     all.n_wanted += static_cast<double>(one.n_neurons) * wanted;
     const int64_t n_pinned = std::min(n_pins, one.n_neurons);
     n_pins -= n_pinned;
+    whole.push_back(by_law(one.n_neurons, wanted, law.stay));
     if (n_pinned == one.n_neurons) continue;
-    const double again = law.stay + (1.0 - law.stay) * wanted;
-    const auto n = static_cast<double>(one.n_neurons - n_pinned);
-    others.push_back({n, wanted, again, (1.0 - law.stay) * wanted});
+    others.push_back(whole.back());
+    others.back().n_neurons -= static_cast<double>(n_pinned);
   }
-  enter_missing(others, n_turning, &all);
+  enter_missing(others, Recall(whole, law.found_within), n_turning, &all);
   return all;
 }
 
@@ -181,14 +226,52 @@ double us_of(const DiskTimes& disk, const NeuronReads& reads) {
   return reads.n_requests * disk.request_us(reads.bytes / reads.n_requests);
 }
 
-plan::NeuronForecast forecast_by_output(const NeuronArrangement& arrangement,
+// What a step reads of experts when a router asks, or of their gates.
+struct ExpertReads {
+  double found = 1.0;  // the share of what it asks for that is in memory
+  double bytes = 0.0;
+  double us = 0.0;
+};
+
+ExpertReads expert_reads(const NeuronArrangement& arrangement, const NeuronLaw& law,
+                         const DiskTimes& disk) {
+  ExpertReads reads;
+  const double n_wanted = static_cast<double>(law.experts.n_neurons) * law.experts.live;
+  if (arrangement.expert_bytes <= 0.0 || n_wanted <= 0.0) return reads;
+  const double live = law.experts.live;
+  const double again = law.experts_found_within.empty() ? live : law.experts_found_within.front();
+  // Those that are taken as often as before are taken anew as often as others leave.
+  const double anew = live < 1.0 ? std::min(live * (1.0 - again) / (1.0 - live), 1.0) : 1.0;
+  const std::vector<Unpinned> experts = {
+      {static_cast<double>(law.experts.n_neurons), live, again, anew}};
+  WantedNeurons wanted;
+  enter_missing(experts, Recall(experts, law.experts_found_within),
+                static_cast<double>(arrangement.n_expert_places), &wanted);
+  reads.found = 1.0 - wanted.n_missed() / n_wanted;
+  reads.bytes = wanted.n_missed() * arrangement.expert_bytes;
+  reads.us = disk.in_order_us(reads.bytes);
+  return reads;
+}
+
+// Returns the time of what is computed whoever is live, with the wait for experts that are read. A
+// router names them, and what comes first is computed first: no more than the experts of layers
+// that miss some.
+double fixed_us(const NeuronArrangement& arrangement, const ExpertReads& reads) {
+  const double meanwhile_us = (1.0 - reads.found) * arrangement.experts_us;
+  return arrangement.fixed_us + std::max(reads.us - meanwhile_us, 0.0);
+}
+
+plan::NeuronForecast forecast_by_output(const NeuronArrangement& arrangement, const NeuronLaw& law,
                                         const DiskTimes& disk) {
+  const ExpertReads experts = expert_reads(arrangement, law, disk);
+  const double reads_us = disk.in_order_us(arrangement.turn_bytes) + experts.us;
   plan::NeuronForecast forecast;
+  forecast.hit_share = experts.found;
   forecast.compute_ms = arrangement.fixed_us / kUsPerMs;
-  forecast.read_ms = disk.in_order_us(arrangement.turn_bytes) / kUsPerMs;
-  forecast.read_bytes = arrangement.turn_bytes;
+  forecast.read_ms = reads_us / kUsPerMs;
+  forecast.read_bytes = arrangement.turn_bytes + experts.bytes;
   // Blocks are read ahead, so that only the longer one of the two counts.
-  forecast.ms = std::max(forecast.compute_ms, forecast.read_ms);
+  forecast.ms = std::max(fixed_us(arrangement, experts), reads_us) / kUsPerMs;
   return forecast;
 }
 
@@ -208,7 +291,27 @@ double NeuronLaw::n_live() const {
 
 NeuronLaw NeuronLaw::of_sequences(int n) const {
   NeuronLaw law = *this;
-  for (NeuronClass& one : law.classes) one.live = 1.0 - std::pow(1.0 - one.live, n);
+  const auto by_any = [n](double by_one) { return 1.0 - std::pow(1.0 - by_one, n); };
+  // What a sequence did not need lately, the others may have needed.
+  const auto with_others = [n](double own, double by_one) {
+    return 1.0 - (1.0 - own) * std::pow(1.0 - std::min(by_one, 1.0), n - 1);
+  };
+  for (size_t i = 0; i < found_within.size(); ++i) {
+    double used = 0.0, wanted = 0.0;
+    for (const NeuronClass& one : classes) {
+      const Unpinned own = by_law(one.n_neurons, one.live, stay);
+      used += own.n_neurons * own.wanted * own.used_within(static_cast<double>(i + 1));
+      wanted += own.n_neurons * own.wanted;
+    }
+    law.found_within[i] = with_others(found_within[i], wanted > 0.0 ? used / wanted : 0.0);
+  }
+  double used_experts = experts.live;  // the share that so many tokens use
+  for (size_t i = 0; i < experts_found_within.size(); ++i) {
+    law.experts_found_within[i] = with_others(experts_found_within[i], used_experts);
+    used_experts += experts.live * (1.0 - experts_found_within[i]);
+  }
+  for (NeuronClass& one : law.classes) one.live = by_any(one.live);
+  law.experts.live = by_any(experts.live);
   return law;
 }
 
@@ -257,7 +360,9 @@ double DiskTimes::request_us(double wanted) const {
 
 plan::NeuronForecast neuron_forecast(const NeuronArrangement& arrangement, const NeuronWay& way,
                                      const NeuronLaw& law, const DiskTimes& disk) {
-  if (arrangement.form == plan::FfnForm::kByOutput) return forecast_by_output(arrangement, disk);
+  if (arrangement.form == plan::FfnForm::kByOutput) {
+    return forecast_by_output(arrangement, law, disk);
+  }
   const WantedNeurons wanted = wanted_of(arrangement, way.pinned_percent, law);
   double n_predicted = 0.0;
   for (const NeuronClass& one : law.classes) {
@@ -277,11 +382,12 @@ plan::NeuronForecast neuron_forecast(const NeuronArrangement& arrangement, const
                       std::min(n_live, wanted.n_wanted) / wanted.n_wanted);
   }
   forecast.n_reads = first.n_requests + second.n_requests;
-  forecast.read_bytes = first.bytes + second.bytes + arrangement.turn_bytes;
+  const ExpertReads gates = expert_reads(arrangement, law, disk);
+  forecast.read_bytes = first.bytes + second.bytes + arrangement.turn_bytes + gates.bytes;
   const double read_us = us_of(disk, first) + us_of(disk, second);
-  const double before_us =
-      arrangement.fixed_us +
-      (arrangement.has_predictor ? n_predicted * arrangement.predicted_us : 0.0);
+  const double predicted_us =
+      arrangement.has_predictor ? n_predicted * arrangement.predicted_us : 0.0;
+  const double before_us = fixed_us(arrangement, gates) + predicted_us;
   const double live_us = n_live * arrangement.live_us;
   // Neurons are asked for when the gate or the predictor has spoken. By matrices, those that were
   // missed are computed behind all reads.
@@ -289,8 +395,8 @@ plan::NeuronForecast neuron_forecast(const NeuronArrangement& arrangement, const
       way.pipeline == plan::ReadPipeline::kCluster
           ? std::max(live_us, read_us)
           : std::max(live_us * (1.0 - miss_share), read_us) + live_us * miss_share;
-  const double all_reads_us = read_us + disk.in_order_us(arrangement.turn_bytes);
-  forecast.compute_ms = (before_us + live_us) / kUsPerMs;
+  const double all_reads_us = read_us + gates.us + disk.in_order_us(arrangement.turn_bytes);
+  forecast.compute_ms = (arrangement.fixed_us + predicted_us + live_us) / kUsPerMs;
   forecast.read_ms = all_reads_us / kUsPerMs;
   forecast.ms = std::max(before_us + meanwhile_us, all_reads_us) / kUsPerMs;
   return forecast;

@@ -23,6 +23,12 @@ struct NeuronClass {
 struct NeuronLaw {
   std::vector<NeuronClass> classes;  // those that are live most often come first
   double stay = 0.0;
+  // The share of what a token needs that one of the n tokens before it needed, as it was counted,
+  // from n = 1 on. Where it is known it corrects the law, which knows of no topics that come back.
+  std::vector<double> found_within = {};
+  // The experts of all layers, which tokens take as neurons fire. No number: there are none.
+  NeuronClass experts = {};
+  std::vector<double> experts_found_within = {};
 
   int64_t n_neurons() const;
   double n_live() const;  // counts neurons that are live at a token, in the mean
@@ -65,6 +71,11 @@ struct NeuronArrangement {
   double turn_bytes = 0.0;     // counts bytes of parts of blocks that are read in each step
   double predicted_per_live = 1.0;  // counts predicted neurons for each live one
   double recall = 1.0;              // the share of live neurons that is predicted
+
+  // Experts, or their gates, that are read when a router asks. 0 bytes: none are.
+  double expert_bytes = 0.0;
+  int64_t n_expert_places = 0;  // counts those that have room beside those of the layer at work
+  double experts_us = 0.0;      // the time of what they compute, a part of `fixed_us`
 
   double fixed_us = 0.0;      // the time of what is computed whoever is live
   double predicted_us = 0.0;  // the time of a predicted neuron's row of the gate

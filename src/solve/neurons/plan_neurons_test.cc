@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <span>
 
 #include "base/error.h"
@@ -321,36 +322,91 @@ TEST(PlanNeurons, K30TwoPhasesArePricedBesideOneRequest) {
   }
 }
 
-// Lets neurons fire by the law, and a real cache hold them.
-double hit_share_of_cache(const NeuronLaw& law, int64_t n_places, double pinned_share) {
-  const auto n = static_cast<int>(law.n_neurons());
+// A router names experts when the step has come to them, so that what is missing is waited for as
+// far as it takes longer than what is computed meanwhile.
+TEST(PlanNeurons, P8ExpertsAreWaitedForWhereTheyAreMissing) {
+  plan::Storage storage;
+  storage.reads = {{4096, 1 << 28, true, 16, 1.0, 200.0},
+                   {1 << 20, 1 << 28, false, 16, 1.0, 2000.0}};
+  const DiskTimes disk(storage);
+  NeuronLaw law;
+  law.experts = {64, 0.25};  // 16 of 64 for a token
+  NeuronArrangement one;
+  one.form = FfnForm::kByOutput;
+  one.expert_bytes = 1e6;
+  one.fixed_us = 10'000.0;
+  one.experts_us = 6000.0;
+  const auto forecast = [&](int64_t n_places) {
+    one.n_expert_places = n_places;
+    return neuron_forecast(one, {}, law, disk);
+  };
+  EXPECT_EQ(forecast(64).read_bytes, 0.0);
+  EXPECT_EQ(forecast(64).ms, 10.0);
+  EXPECT_EQ(forecast(64).hit_share, 1.0);
+  // All 16 MB are missing and take 8 ms, and the 6 ms of experts are computed meanwhile.
+  const plan::NeuronForecast none = forecast(0);
+  EXPECT_NEAR(none.read_bytes, 16e6, 1.0);
+  EXPECT_NEAR(none.ms, 12.0, 1e-9);
+  EXPECT_NEAR(none.compute_ms, 10.0, 1e-9);
+  // More places read less, and so do tokens that take what the one before took.
+  const double half = forecast(32).read_bytes;
+  EXPECT_LT(half, 0.8 * none.read_bytes);
+  // Where half of the layers miss nothing, what these compute is no time for the others' reads.
+  EXPECT_GT(forecast(32).ms, 10.0 + half / 2000.0 / 1000.0 - 4.0);
+  law.experts_found_within = {0.9, 0.95};
+  EXPECT_LT(forecast(32).read_bytes, half);
+  EXPECT_NEAR(law.of_sequences(2).experts.live, 1.0 - 0.75 * 0.75, 1e-12);
+  law.experts_found_within.clear();
+  // Gates of experts are a part of what goes by neuron.
+  one.form = FfnForm::kByNeuron;
+  law.classes = {{100, 0.1}};
+  one.n_places = 100;
+  one.n_expert_places = 0;
+  const plan::NeuronForecast gates = neuron_forecast(one, {}, law, disk);
+  EXPECT_NEAR(gates.ms, 12.0, 1e-9);
+  EXPECT_NEAR(gates.read_bytes, 16e6, 1.0);
+}
+
+// Says which neurons fire at the next token, out of (n_neurons).
+using Firing = std::function<void(Dice& dice, int token, std::vector<bool>* is_live)>;
+
+// Lets neurons fire, and a real cache hold them.
+double hit_share_of_cache(int n, const Firing& fire, int64_t n_places, double pinned_share) {
   weights::NeuronCacheOptions how;
   how.capacity_bytes = static_cast<uint64_t>(n_places);
   how.pinned_share = {pinned_share};
   how.keeps_last_steps = true;
-  std::vector<double> live;
-  for (const NeuronClass& one : law.classes) {
-    for (int64_t i = 0; i < one.n_neurons; ++i) live.push_back(one.live);
-  }
   for (int i = 0; i < n; ++i) how.frequent.push_back({0, i});
   weights::NeuronCache cache({1, n, 1, 1}, how);
   Dice dice(3);
-  std::vector<bool> is_live(live.size());
+  std::vector<bool> is_live(static_cast<size_t>(n));
   constexpr int kTokens = 600;
   for (int token = 0; token < kTokens; ++token) {
     if (token == kTokens / 3) cache.reset_counters();
     cache.begin_group(0);
-    for (size_t i = 0; i < live.size(); ++i) {
-      const bool keeps = token > 0 && dice.uniform() < law.stay;
-      if (!keeps) is_live[i] = dice.uniform() < live[i];
-      if (!is_live[i]) continue;
-      const auto held = cache.acquire({0, static_cast<int>(i)});
+    fire(dice, token, &is_live);
+    for (int i = 0; i < n; ++i) {
+      if (!is_live[static_cast<size_t>(i)]) continue;
+      const auto held = cache.acquire({0, i});
       if (held.found == weights::NeuronCache::Found::kMiss) cache.filled(held);
       cache.give_back(held);
     }
   }
   const auto& counters = cache.counters(weights::NeuronCache::Region::kCold);
   return static_cast<double>(counters.hits) / static_cast<double>(counters.hits + counters.misses);
+}
+
+Firing by_law(const NeuronLaw& law) {
+  std::vector<double> live;
+  for (const NeuronClass& one : law.classes) {
+    for (int64_t i = 0; i < one.n_neurons; ++i) live.push_back(one.live);
+  }
+  return [live, stay = law.stay](Dice& dice, int token, std::vector<bool>* is_live) {
+    for (size_t i = 0; i < live.size(); ++i) {
+      const bool keeps = token > 0 && dice.uniform() < stay;
+      if (!keeps) (*is_live)[i] = dice.uniform() < live[i];
+    }
+  };
 }
 
 TEST(PlanNeurons, P8PredictedHitsAreThoseOfACache) {
@@ -371,12 +427,91 @@ TEST(PlanNeurons, P8PredictedHitsAreThoseOfACache) {
         one.n_places = static_cast<int64_t>(share * static_cast<double>(law.n_neurons()));
         one.read_bytes = 4096;
         const double predicted = neuron_forecast(one, {pinned}, law, disk).hit_share;
-        const double found = hit_share_of_cache(law, one.n_places, 0.01 * pinned);
+        const double found = hit_share_of_cache(static_cast<int>(law.n_neurons()), by_law(law),
+                                                one.n_places, 0.01 * pinned);
         EXPECT_NEAR(predicted, found, share < 0.1 ? 0.04 : 0.03)
             << stay << " " << share << " " << pinned;
       }
     }
   }
+}
+
+// Where neurons fire by the law, several sequences find as much with what was counted of one as by
+// the law alone.
+TEST(PlanNeurons, P4WhatWasCountedOfOneSequenceHoldsForSeveral) {
+  plan::Storage storage;
+  storage.reads = {{4096, 1 << 28, true, 16, 1.0, 200.0},
+                   {1 << 20, 1 << 28, false, 16, 1.0, 2000.0}};
+  const DiskTimes disk(storage);
+  NeuronLaw law;
+  law.stay = 0.8;
+  law.classes = {{1000, 0.15}};
+  NeuronLaw counted = law;
+  const double stays = law.stay + (1.0 - law.stay) * 0.15, returns = (1.0 - law.stay) * 0.15;
+  for (int n = 0; n < 16; ++n) {
+    counted.found_within.push_back(1.0 - (1.0 - stays) * std::pow(1.0 - returns, n));
+  }
+  NeuronArrangement one;
+  one.read_bytes = 4096;
+  for (const int n_sequences : {1, 2, 4}) {
+    for (const int64_t n_places : {500, 600, 800, 950}) {
+      one.n_places = n_places;
+      const auto hits = [&](const NeuronLaw& of) {
+        return neuron_forecast(one, {}, of.of_sequences(n_sequences), disk).hit_share;
+      };
+      EXPECT_NEAR(hits(counted), hits(law), 0.03) << n_sequences << " " << n_places;
+    }
+  }
+  // The same is so of experts. All sequences together never take more than there are.
+  NeuronArrangement whole;
+  whole.form = FfnForm::kByOutput;
+  whole.expert_bytes = 1e6;
+  whole.n_expert_places = 30;
+  law.experts = {64, 0.25};
+  law.experts_found_within = {0.35, 0.6, 0.75};
+  for (const int n_sequences : {1, 2, 4, 8}) {
+    const plan::NeuronForecast forecast =
+        neuron_forecast(whole, {}, law.of_sequences(n_sequences), disk);
+    EXPECT_GE(forecast.hit_share, 0.0);
+    EXPECT_LT(forecast.hit_share, n_sequences == 1 ? 0.9 : 0.6) << n_sequences;
+    EXPECT_LE(forecast.read_bytes, 64e6);
+  }
+}
+
+// A text keeps to its topic, whose neurons fire again and again with pauses between. A law that
+// looks one token back takes them for new ones; what was counted over more tokens does not.
+TEST(PlanNeurons, P8WhatComesBackIsCountedOverSeveralTokens) {
+  constexpr int kNeurons = 4000, kTopics = 8, kOfTopic = 500, kTopicTokens = 40;
+  constexpr double kFires = 0.4, kLive = kFires / kTopics;
+  const Firing fire = [](Dice& dice, int token, std::vector<bool>* is_live) {
+    const int topic = token / kTopicTokens % kTopics;
+    for (int i = 0; i < kNeurons; ++i) {
+      (*is_live)[static_cast<size_t>(i)] = i / kOfTopic == topic && dice.uniform() < kFires;
+    }
+  };
+  plan::Storage storage;
+  storage.reads = {{4096, 1 << 28, true, 16, 1.0, 200.0},
+                   {1 << 20, 1 << 28, false, 16, 1.0, 2000.0}};
+  const DiskTimes disk(storage);
+  NeuronLaw law;
+  law.classes = {{kNeurons, kLive}};
+  law.stay = (kFires - kLive) / (1.0 - kLive);
+  NeuronLaw counted = law;
+  for (int n = 1; n <= 16; ++n) counted.found_within.push_back(1.0 - std::pow(1.0 - kFires, n));
+  NeuronArrangement one;
+  one.read_bytes = 4096;
+  double worst = 0.0, worst_by_law = 0.0;
+  for (const int64_t n_places : {350, 450, 550}) {
+    one.n_places = n_places;
+    const double found = hit_share_of_cache(kNeurons, fire, n_places, 0.0);
+    const auto error = [&](const NeuronLaw& of) {
+      return std::abs(neuron_forecast(one, {}, of, disk).hit_share - found);
+    };
+    worst = std::max(worst, error(counted));
+    worst_by_law = std::max(worst_by_law, error(law));
+  }
+  EXPECT_LT(worst, 0.12);
+  EXPECT_GT(worst_by_law, 1.5 * worst);
 }
 
 }  // namespace

@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "model/gated_ffns.h"
+#include "model/mixtures.h"
 #include "prepare/plan/make_plan.h"
+#include "prepare/streaming/expert_stream.h"
 #include "prepare/streaming/neurons/bundle_maker.h"
 #include "prepare/streaming/neurons/neuron_ahead.h"
 #include "prepare/streaming/neurons/neuron_blocks.h"
@@ -25,11 +27,12 @@ constexpr int kPlannedLane = 0;
 
 // The times of the parts of a step in all blocks.
 struct StepTimes {
-  double rest_us = 0.0;    // what is no product of a block that could go by neuron
-  double gates_us = 0.0;   // the gates of these blocks
-  double others_us = 0.0;  // their up and down products
-  double gate_bytes = 0.0;
-  double n_neurons = 0.0;
+  double rest_us = 0.0;     // what is no product of a block that could go by neuron
+  double gates_us = 0.0;    // the gates of these blocks
+  double others_us = 0.0;   // their up and down products
+  double experts_us = 0.0;  // all products of experts, whether they could go by neuron or not
+  double gate_bytes = 0.0;  // of all experts
+  double n_neurons = 0.0;   // counts those that a step computes
 };
 
 class ArrangementFinder {
@@ -38,7 +41,7 @@ class ArrangementFinder {
       : sources_(sources),
         blueprint_(sources.model.blueprint),
         weights_(sources.model.weights),
-        ffns_(model::gated_ffns(blueprint_)) {}
+        ffns_(model::neuron_ffns(blueprint_)) {}
 
   HeldArrangement find(plan::FfnForm form, bool has_predictor, plan::FfnGates gates);
 
@@ -46,10 +49,16 @@ class ArrangementFinder {
   void check(const HeldArrangement& held) const;
   plan::Plan plan_for(const HeldArrangement& held) const;
   void enter_memory(const plan::Plan& plan, HeldArrangement* held) const;
+  void enter_weights(const plan::Plan& plan, std::span<const model::GatedFfn> ffns,
+                     HeldArrangement* held) const;
   void enter_places(const plan::Plan& plan, std::span<const model::GatedFfn> ffns,
                     HeldArrangement* held) const;
   void enter_times(const plan::Plan& plan, HeldArrangement* held);
   StepTimes measure(const plan::Plan& plan) const;
+  // Returns the share of a mixture's experts that a token takes.
+  double share_of_experts() const {
+    return static_cast<double>(blueprint_.n_experts_used) / blueprint_.n_experts;
+  }
 
   const ArrangementSources& sources_;
   const model::Blueprint& blueprint_;
@@ -80,9 +89,7 @@ void ArrangementFinder::check(const HeldArrangement& held) const {
   if (held.costs.form == plan::FfnForm::kByOutput) return;
   plan::Plan plan;
   plan.ffn.form = held.costs.form;
-  if (prepare::neuron_blocks(blueprint_, plan).front().is_expert()) {
-    throw Error("its neurons are those of experts, which nobody reckons with yet");
-  }
+  (void)prepare::neuron_blocks(blueprint_, plan);
   if (sources_.heat == nullptr) {
     throw Error("nobody has counted how often neurons fire ('troika neurons' does)");
   }
@@ -111,17 +118,36 @@ void ArrangementFinder::enter_memory(const plan::Plan& plan, HeldArrangement* he
   held->neuron_bytes = ledger.bytes(plan::Owner::kNeurons);
   const bool is_streamed = prepare::are_streamed(blueprint_, weights_, plan, ledger);
   const std::vector<model::GatedFfn> ffns = prepare::neuron_blocks(blueprint_, plan);
-  if (is_streamed) {
-    const std::vector<model::WeightId> elsewhere = prepare::neuron_matrices(ffns);
-    const size_t for_prompts = prepare::prompt_bytes(blueprint_, weights_, plan);
-    const prepare::WeightParts parts = prepare::weight_parts(blueprint_, weights_, {elsewhere});
-    const prepare::Turns turns = prepare::choose_turns(parts, held->weight_bytes - for_prompts);
-    held->costs.turn_bytes = static_cast<double>(prepare::turning_bytes(parts, turns));
-  }
+  if (is_streamed) enter_weights(plan, ffns, held);
   if (ffns.empty()) return;
   const prepare::BundleMaker maker(ffns, weights_, 1);
   held->costs.n_places = static_cast<int64_t>(maker.shape().n_layers * maker.shape().n_neurons);
   if (is_streamed) enter_places(plan, ffns, held);
+}
+
+// Enters which parts of blocks take turns, and which experts, or gates of experts, have room.
+void ArrangementFinder::enter_weights(const plan::Plan& plan, std::span<const model::GatedFfn> ffns,
+                                      HeldArrangement* held) const {
+  size_t bytes = held->weight_bytes - prepare::prompt_bytes(blueprint_, weights_, plan);
+  std::vector<model::WeightId> elsewhere = prepare::neuron_matrices(ffns);
+  const bool are_whole = prepare::reads_experts(sources_.options, blueprint_, plan);
+  if (are_whole || prepare::reads_gates(sources_.options, blueprint_, weights_, plan, bytes)) {
+    const prepare::RoutedExperts routed = are_whole
+                                              ? prepare::all_of_experts(blueprint_, weights_)
+                                              : prepare::gates_of_experts(blueprint_, weights_);
+    const auto shares = prepare::ExpertStream::shares_of(bytes, routed);
+    const int64_t n_places = prepare::ExpertStream::n_places_within(shares.experts, routed);
+    const auto n_all = static_cast<int64_t>(routed.mixtures.size()) * blueprint_.n_experts;
+    // Where some make room, those that a layer computes are none that wait for their next use.
+    held->costs.n_expert_places =
+        n_places < n_all ? std::max<int64_t>(n_places - blueprint_.n_experts_used, 0) : n_places;
+    held->costs.expert_bytes = static_cast<double>(prepare::ExpertStream::place_bytes(routed));
+    bytes = shares.others;
+    elsewhere = routed.matrices;
+  }
+  const prepare::WeightParts parts = prepare::weight_parts(blueprint_, weights_, {elsewhere});
+  held->costs.turn_bytes =
+      static_cast<double>(prepare::turning_bytes(parts, prepare::choose_turns(parts, bytes)));
 }
 
 // Enters how many neurons have room. What a stream takes grows evenly with their number.
@@ -138,8 +164,9 @@ void ArrangementFinder::enter_places(const plan::Plan& plan, std::span<const mod
       least;
   const weights::BundleLayout layout(maker.shape());
   const prepare::FfnChoice& ffn = sources_.options.ffn;
-  const bool reads_ahead =
+  const bool may_read_ahead =
       ffn.reads_hottest_ahead || (ffn.reads_ahead && plan.prefill == plan::Prefill::kSame);
+  const bool reads_ahead = may_read_ahead && !ffns.front().is_expert();
   if (reads_ahead && left > 0.0 && left < most - least) {
     const uint64_t ahead = prepare::NeuronAhead::layer_bytes(layout, static_cast<uint64_t>(left));
     left -= static_cast<double>(prepare::NeuronAhead::bytes_for(layout, ahead));
@@ -165,19 +192,24 @@ StepTimes ArrangementFinder::measure(const plan::Plan& plan) const {
   StepTimes step;
   step.rest_us = solve::predict_step_us(times, by_output, blueprint_, kPlannedContext);
   for (const model::Op& op : blueprint_.ops) {
+    const auto added_us = [&] {
+      return predictor.added_us(kPlannedLane, solve::shape_of(blueprint_, op, weights_,
+                                                              plan.kv_type, {}, kPlannedContext));
+    };
+    if (op.kind == model::OpKind::kExpertLinear) step.experts_us += added_us();
     for (const model::GatedFfn& ffn : ffns_) {
+      if (ffn.expert > 0) continue;  // the first expert's weights are those of the others too
       const bool is_gate = op.weight == ffn.gate;
       if (op.weight == model::kNone || (!is_gate && op.weight != ffn.up && op.weight != ffn.down)) {
         continue;
       }
-      const double us = predictor.added_us(
-          kPlannedLane,
-          solve::shape_of(blueprint_, op, weights_, plan.kv_type, {}, kPlannedContext));
+      const double us = added_us();
       (is_gate ? step.gates_us : step.others_us) += us;
       if (!is_gate) continue;
       const weights::Matrix& gate = weights_.matrix(ffn.gate);
-      step.gate_bytes += static_cast<double>(gate.row_bytes) * gate.n_rows;
-      step.n_neurons += gate.n_rows;
+      const double n_rows = gate.n_rows;
+      step.gate_bytes += static_cast<double>(gate.row_bytes) * n_rows;
+      step.n_neurons += ffn.is_expert() ? n_rows * share_of_experts() : n_rows;
     }
   }
   step.rest_us = std::max(0.0, step.rest_us - step.gates_us - step.others_us);
@@ -191,10 +223,12 @@ void ArrangementFinder::enter_times(const plan::Plan& plan, HeldArrangement* hel
   solve::NeuronArrangement& costs = held->costs;
   if (costs.form == plan::FfnForm::kByOutput) {
     costs.fixed_us = step.rest_us + step.gates_us + step.others_us;
+    costs.experts_us = step.experts_us;
     return;
   }
   costs.live_us = step.others_us / step.n_neurons;
   costs.fixed_us = step.rest_us + step.gates_us;
+  costs.experts_us = step.gates_us;
   if (!costs.has_predictor) return;
   const weights::NeuronPredictor::Info& info = *sources_.predictor;
   const double share_of_gates = static_cast<double>(info.bytes()) / step.gate_bytes;
@@ -202,6 +236,16 @@ void ArrangementFinder::enter_times(const plan::Plan& plan, HeldArrangement* hel
   costs.predicted_us = step.gates_us / step.n_neurons;
   costs.predicted_per_live = info.predicted_per_live;
   costs.recall = info.recall;
+}
+
+// Returns nothing where too few tokens were counted.
+std::vector<double> found_within(const weights::NeuronHeat::Reuse& reuse) {
+  std::vector<double> found;
+  for (size_t n = 1; reuse.is_known() && n <= weights::NeuronHeat::Reuse::kMostTokens; ++n) {
+    // More tokens before it are counted for fewer tokens, and never find less.
+    found.push_back(std::max(reuse.found_within(n), found.empty() ? 0.0 : found.back()));
+  }
+  return found;
 }
 
 }  // namespace
@@ -232,16 +276,24 @@ std::vector<HeldArrangement> find_arrangements(const ArrangementSources& sources
   return all;
 }
 
-solve::NeuronLaw law_of(const weights::NeuronHeat& heat) {
-  std::map<uint32_t, int64_t, std::greater<>> by_count;
-  for (uint64_t layer = 0; layer < heat.n_layers(); ++layer) {
-    for (const uint32_t count : heat.counts(layer)) ++by_count[count];
-  }
+solve::NeuronLaw law_of(const weights::NeuronHeat* heat, const model::Blueprint& blueprint) {
   solve::NeuronLaw law;
-  law.stay = heat.stay();
+  if (blueprint.n_experts > 0) {
+    law.experts.n_neurons =
+        static_cast<int64_t>(model::mixtures(blueprint).size()) * blueprint.n_experts;
+    law.experts.live = static_cast<double>(blueprint.n_experts_used) / blueprint.n_experts;
+  }
+  if (heat == nullptr) return law;
+  std::map<uint32_t, int64_t, std::greater<>> by_count;
+  for (uint64_t layer = 0; layer < heat->n_layers(); ++layer) {
+    for (const uint32_t count : heat->counts(layer)) ++by_count[count];
+  }
+  law.stay = heat->stay();
+  law.found_within = found_within(heat->neurons());
+  law.experts_found_within = found_within(heat->experts());
   for (const auto& [count, n] : by_count) {
     law.classes.push_back(
-        {n, std::min(1.0, static_cast<double>(count) / static_cast<double>(heat.n_tokens()))});
+        {n, std::min(1.0, static_cast<double>(count) / static_cast<double>(heat->n_tokens()))});
   }
   return law;
 }

@@ -39,7 +39,8 @@ struct HeldArrangement {
 // with the predictor, gates in memory and in bundles. Those that are not possible have an obstacle.
 std::vector<HeldArrangement> find_arrangements(const ArrangementSources& sources);
 
-// Returns how neurons fire, those that fire equally often together.
-solve::NeuronLaw law_of(const weights::NeuronHeat& heat);
+// Returns how neurons fire, those that fire equally often together, and how experts are taken.
+// Null: nobody has counted, so that nothing is known of neurons.
+solve::NeuronLaw law_of(const weights::NeuronHeat* heat, const model::Blueprint& blueprint);
 
 }  // namespace troika::tune

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/error.h"
@@ -19,55 +20,116 @@ constexpr size_t kLeastCounted = 64;
 constexpr int kWritten = 32;
 constexpr int kReadBeforeWriting = kReadTogether - kWritten - 1;
 
-// Counts how often each neuron is live in a text, and how many stay live in what the model writes.
-struct HeatCounts : lanes::InputObserver {
-  HeatCounts(const weights::Neurons& neurons, HeatReport* report)
-      : neurons(neurons), report(*report), before(neurons.ffns().size()) {}
-  // Says whether the model writes from now on; the first token that it writes has none before it.
-  void begin(bool writes) {
-    is_writing = writes;
-    for (std::vector<uint8_t>& live : before) live.clear();
+// Counts how soon what tokens use is used again.
+class ReuseCounts {
+ public:
+  explicit ReuseCounts(size_t n) : last_(n) {}
+  // Forgets what was used.
+  void begin() {
+    end_token();
+    std::fill(last_.begin(), last_.end(), 0);
+    token_ = 0;
+  }
+  void begin_token() {
+    end_token();
+    ++token_;
+  }
+  // Is called at most once for each thing and token.
+  void use(size_t i) {
+    const size_t distance = token_ - last_[i];
+    if (last_[i] > 0 && distance <= kMost) ++n_at_distance_[distance - 1];
+    ++n_used_;
+    last_[i] = static_cast<uint32_t>(token_);
+  }
+  const weights::NeuronHeat::Reuse& counted() {
+    begin();
+    return counted_;
   }
 
+ private:
+  static constexpr size_t kMost = weights::NeuronHeat::Reuse::kMostTokens;
+
+  void end_token() {
+    uint64_t n_again = 0;
+    for (size_t n = 1; n <= kMost && n < token_; ++n) {
+      n_again += n_at_distance_[n - 1];
+      counted_.within[n - 1].n += n_used_;
+      counted_.within[n - 1].n_again += n_again;
+    }
+    n_at_distance_ = {};
+    n_used_ = 0;
+  }
+
+  std::vector<uint32_t> last_;  // the token that used it last; 0: none did
+  size_t token_ = 0;            // the number of the token at work, from 1
+  std::array<uint64_t, kMost> n_at_distance_ = {};
+  uint64_t n_used_ = 0;
+  weights::NeuronHeat::Reuse counted_;
+};
+
+// Counts how often each neuron is live in a text, and how soon it is so again in what the model
+// writes.
+class HeatCounts : public lanes::InputObserver {
+ public:
+  HeatCounts(const weights::Neurons& neurons, HeatReport* report)
+      : neurons_(neurons),
+        report_(*report),
+        reuse_(neurons.ffns().size() * report->heat.n_neurons()),
+        experts_reuse_(neurons.ffns().size()) {}
+  // Says whether the model writes from now on; the first token that it writes has none before it.
+  void begin(bool writes) {
+    is_writing_ = writes;
+    reuse_.begin();
+    experts_reuse_.begin();
+  }
+  // Enters what was counted of the tokens that the model wrote.
+  void enter_reuse() { report_.heat.set_reuse(reuse_.counted(), experts_reuse_.counted()); }
+  size_t n_written() const { return n_written_; }
+
   void observe(const model::Op&, const float*, int, int) override {}
+  void observe_mixture(int layer, const float*, int n_tokens, int, std::span<const int>) override {
+    if (layer == neurons_.ffns().front().ffn.layer) begin_tokens(n_tokens);
+  }
   void observe_gate(lanes::ObservedFfn shown, const float* activated, int n_rows,
                     int width) override {
-    const weights::NeuronFfn& ffn = neurons.ffns()[static_cast<size_t>(shown.index)];
+    const auto index = static_cast<size_t>(shown.index);
+    const weights::NeuronFfn& ffn = neurons_.ffns()[index];
+    const bool is_expert = ffn.ffn.is_expert();
+    if (index == 0 && !is_expert) begin_tokens(n_rows);
     const auto is_live = [&](float value) {
       const float magnitude = std::fabs(value);
       return ffn.threshold > 0 ? !(magnitude < ffn.threshold) : magnitude != 0.0f;
     };
     const auto n = static_cast<size_t>(width);
-    if (ffn.index == 0 && is_writing) n_written += static_cast<size_t>(n_rows);
-    if (!is_writing) report.blocks[ffn.index].n_tokens += static_cast<uint64_t>(n_rows);
-    for (int row = 0; row < n_rows; ++row, activated += n) {
-      if (is_writing) {
-        follow({activated, n}, is_live, &before[static_cast<size_t>(ffn.index)]);
-        continue;
+    if (is_writing_) {
+      if (is_expert) experts_reuse_.use(index);
+      for (size_t i = 0; i < n; ++i) {
+        if (is_live(activated[i])) reuse_.use(index * report_.heat.n_neurons() + i);
       }
-      const std::span<uint32_t> counts = report.heat.counts(static_cast<uint64_t>(ffn.index));
+      return;
+    }
+    report_.blocks[index].n_tokens += static_cast<uint64_t>(n_rows);
+    const std::span<uint32_t> counts = report_.heat.counts(index);
+    for (int row = 0; row < n_rows; ++row, activated += n) {
       for (size_t i = 0; i < n; ++i) counts[i] += is_live(activated[i]);
     }
   }
 
-  template <typename IsLive>
-  void follow(std::span<const float> activated, const IsLive& is_live,
-              std::vector<uint8_t>* was_live) {
-    was_live->resize(activated.size());  // with zeros, at the first token
-    for (size_t i = 0; i < activated.size(); ++i) {
-      const bool was = (*was_live)[i] != 0, is = is_live(activated[i]);
-      n_followed += was;
-      n_again += was && is;
-      (*was_live)[i] = is;
-    }
+ private:
+  void begin_tokens(int n) {
+    if (!is_writing_) return;
+    TROIKA_ASSERT(n == 1);
+    reuse_.begin_token();
+    experts_reuse_.begin_token();
+    ++n_written_;
   }
 
-  const weights::Neurons& neurons;
-  HeatReport& report;
-  bool is_writing = false;
-  std::vector<std::vector<uint8_t>> before;  // by FFN, which neurons were live at the token before
-  uint64_t n_followed = 0, n_again = 0;
-  size_t n_written = 0;  // counts tokens
+  const weights::Neurons& neurons_;
+  HeatReport& report_;
+  bool is_writing_ = false;
+  ReuseCounts reuse_;          // by FFN and neuron
+  ReuseCounts experts_reuse_;  // by FFN
+  size_t n_written_ = 0;       // counts tokens
 };
 
 // Lets the model go on writing, as `run` does without options, but past the end of its text.
@@ -109,8 +171,6 @@ HeatReport measure_heat(const HeatOptions& options) {
     counts.begin(false);
     session.prefill(std::span(tokens).subspan(
         first, std::min<size_t>(kReadBeforeWriting, tokens.size() - first)));
-    // The next token need not take the same expert, and then says nothing of its neurons.
-    if (is_mixture) continue;
     counts.begin(true);
     write_on(session);
     report.n_written += kWritten;
@@ -118,9 +178,9 @@ HeatReport measure_heat(const HeatOptions& options) {
   if (options.progress) options.progress(tokens.size(), tokens.size());
   // Otherwise some token did not go by neuron.
   TROIKA_ASSERT(is_mixture || report.blocks.front().n_tokens == tokens.size());
-  TROIKA_ASSERT(counts.n_written == report.n_written);
+  TROIKA_ASSERT(counts.n_written() == report.n_written);
   report.heat.set_tokens(tokens.size());
-  report.heat.set_again(counts.n_followed, counts.n_again);
+  counts.enter_reuse();
   report.path = prepare::neuron_file_path("heat", engine.file());
   weights::write_heat(report.path, prepare::neuron_key(engine.file(), engine.plan().ffn.thresholds),
                       report.heat);

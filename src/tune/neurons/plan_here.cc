@@ -83,9 +83,12 @@ std::optional<weights::NeuronPredictor::Info> kept_predictor(const prepare::Opti
 std::string name_of(const solve::NeuronArrangement& arrangement, const solve::NeuronWay& way,
                     bool is_known, bool has_all_places) {
   if (arrangement.form == plan::FfnForm::kByOutput) {
-    return arrangement.turn_bytes > 0 ? "by-output, blocks take turns" : "by-output, all in memory";
+    return arrangement.expert_bytes > 0 ? "by-output, experts by route"
+           : arrangement.turn_bytes > 0 ? "by-output, blocks take turns"
+                                        : "by-output, all in memory";
   }
-  std::string name = !arrangement.has_predictor ? "by-neuron, exact gates in memory"
+  std::string name = arrangement.expert_bytes > 0 ? "by-neuron, exact gates by route"
+                     : !arrangement.has_predictor ? "by-neuron, exact gates in memory"
                      : arrangement.gates == plan::FfnGates::kInMemory
                          ? "by-neuron, predictor, gates in memory"
                          : "by-neuron, predictor, gates in bundles";
@@ -112,9 +115,10 @@ std::string reason_for(const solve::PricedNeurons& best,
     if (is_by_output == one.name.starts_with("by-output")) continue;
     if (next == nullptr || one.forecast.ms < next->forecast.ms) next = &one;
   }
-  const char* const way = !is_by_output           ? "by-neuron"
-                          : chosen.turn_bytes > 0 ? "by-output: blocks take turns"
-                                                  : "by-output: all is in memory";
+  const char* const way = !is_by_output             ? "by-neuron"
+                          : chosen.expert_bytes > 0 ? "by-output: experts are read by route"
+                          : chosen.turn_bytes > 0   ? "by-output: blocks take turns"
+                                                    : "by-output: all is in memory";
   const std::string own = fmt::format("{}, {:.1f} ms a token", way, best.forecast.ms);
   if (next == nullptr) return own + ", and the other form is not possible or was not asked for";
   return fmt::format(
@@ -229,7 +233,7 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   const RealClock clock;
   const double start_us = clock.now_us();
   const solve::DiskTimes disk(profile.storage.value_or(plan::Storage()));
-  const std::vector<model::GatedFfn> ffns = model::gated_ffns(model->blueprint);
+  const std::vector<model::GatedFfn> ffns = model::neuron_ffns(model->blueprint);
   std::string about_heat;
   std::optional<weights::NeuronHeat> heat;
   // No plan was given, so nothing has thresholds.
@@ -238,7 +242,7 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
       find_arrangements({options, *model, memory, profile, disk, heat ? &*heat : nullptr,
                          kept_predictor(options, model->file)});
   solve::NeuronProblem problem;
-  if (heat) problem.law = law_of(*heat);
+  problem.law = law_of(heat ? &*heat : nullptr, model->blueprint);
   for (const HeldArrangement& one : held) problem.arrangements.push_back(one.costs);
   problem.pinned_percent = pins_asked_for(options.ffn.pinned_percent, 1);
   problem.pipeline = options.ffn.pipeline;

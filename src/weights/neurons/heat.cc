@@ -16,7 +16,7 @@ namespace troika::weights {
 namespace {
 
 constexpr char kHeatMagic[16] = "troika-heat";
-constexpr uint64_t kHeatVersion = 3;
+constexpr uint64_t kHeatVersion = 4;
 
 struct HeatHeader {  // All words have the little end first, as the machines that this runs on do.
   char magic[16];
@@ -25,8 +25,8 @@ struct HeatHeader {  // All words have the little end first, as the machines tha
   uint64_t n_layers;
   uint64_t n_neurons;
   uint64_t n_tokens;
-  uint64_t n_followed;
-  uint64_t n_again;
+  NeuronHeat::Reuse neurons;
+  NeuronHeat::Reuse experts;
   uint64_t hash;  // hashes the counts and everything before it
 };
 
@@ -97,8 +97,13 @@ double NeuronHeat::share_for(uint64_t layer, double of_firing) const {
   return n_neurons_ > 0 ? static_cast<double>(n) / static_cast<double>(n_neurons_) : 0.0;
 }
 
+double NeuronHeat::Reuse::found_within(size_t n) const {
+  const Counts& counts = within[n - 1];
+  return counts.n > 0 ? static_cast<double>(counts.n_again) / static_cast<double>(counts.n) : 0.0;
+}
+
 double NeuronHeat::stay() const {
-  if (n_followed_ == 0 || n_tokens_ == 0) return 0.0;
+  if (n_tokens_ == 0 || neurons_reuse_.within[0].n == 0) return 0.0;
   double once = 0.0, by_chance = 0.0;
   for (const uint32_t count : counts_) {
     const double live = static_cast<double>(count) / static_cast<double>(n_tokens_);
@@ -107,8 +112,7 @@ double NeuronHeat::stay() const {
   }
   if (once - by_chance <= 0.0) return 0.0;  // neurons that are live always or never say nothing
   const double chance = by_chance / once;
-  const double again = static_cast<double>(n_again_) / static_cast<double>(n_followed_);
-  return std::clamp((again - chance) / (1.0 - chance), 0.0, 1.0);
+  return std::clamp((neurons_reuse_.found_within(1) - chance) / (1.0 - chance), 0.0, 1.0);
 }
 
 uint64_t NeuronHeat::key() const { return hash_of(std::as_bytes(std::span(counts_))); }
@@ -120,8 +124,8 @@ void write_heat(const std::string& path, uint64_t model_key, const NeuronHeat& h
                        heat.n_layers(),
                        heat.n_neurons(),
                        heat.n_tokens(),
-                       heat.n_followed(),
-                       heat.n_again(),
+                       heat.neurons(),
+                       heat.experts(),
                        0};
   std::memcpy(header.magic, kHeatMagic, sizeof(kHeatMagic));
   header.hash = heat_hash(header, heat);
@@ -158,7 +162,7 @@ std::optional<NeuronHeat> read_heat(const std::string& path, uint64_t model_key,
   }
   NeuronHeat heat(n_layers, n_neurons);
   heat.set_tokens(header.n_tokens);
-  heat.set_again(header.n_followed, header.n_again);
+  heat.set_reuse(header.neurons, header.experts);
   for (uint64_t layer = 0; layer < n_layers; ++layer) {
     const std::span<uint32_t> counts = heat.counts(layer);
     if (!file.read(reinterpret_cast<char*>(counts.data()),

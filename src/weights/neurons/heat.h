@@ -3,6 +3,8 @@
 // value. It is kept in a side file.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,6 +17,22 @@ namespace troika::weights {
 
 class NeuronHeat {
  public:
+  // Says how soon neurons, or experts, are used again in what the model writes, which keeps to its
+  // topic more than a text does that is read in parts.
+  struct Reuse {
+    static constexpr size_t kMostTokens = 16;
+    struct Counts {
+      uint64_t n = 0;        // counts those that a token used which has so many tokens before it
+      uint64_t n_again = 0;  // counts those of them that one of these tokens used too
+    };
+    // Returns the share of what a token uses that one of the n tokens before it used.
+    // REQUIRES: 1 <= n <= kMostTokens.
+    double found_within(size_t n) const;
+    bool is_known() const { return within.back().n > 0; }
+
+    std::array<Counts, kMostTokens> within = {};
+  };
+
   // REQUIRES: both numbers are above 0.
   NeuronHeat(uint64_t n_layers, uint64_t n_neurons)
       : n_layers_(n_layers), n_neurons_(n_neurons), counts_(n_layers * n_neurons) {}
@@ -23,13 +41,10 @@ class NeuronHeat {
   uint64_t n_neurons() const { return n_neurons_; }  // counts those of each layer
   uint64_t n_tokens() const { return n_tokens_; }
   void set_tokens(uint64_t n) { n_tokens_ = n; }
-  // Counts the neurons that were live at a token which the model wrote, over all of these tokens
-  // but the last ones, and those of them that were live at the next token too. What a model writes
-  // keeps to its topic more than a text does that is read in parts.
-  uint64_t n_followed() const { return n_followed_; }
-  uint64_t n_again() const { return n_again_; }
-  void set_again(uint64_t n_followed, uint64_t n_again) {
-    n_followed_ = n_followed, n_again_ = n_again;
+  const Reuse& neurons() const { return neurons_reuse_; }
+  const Reuse& experts() const { return experts_reuse_; }
+  void set_reuse(const Reuse& neurons, const Reuse& experts) {
+    neurons_reuse_ = neurons, experts_reuse_ = experts;
   }
   // Returns (n_neurons) counts of the tokens at which each neuron was live.
   std::span<uint32_t> counts(uint64_t layer) {
@@ -49,7 +64,8 @@ class NeuronHeat {
   // Returns the least share of a layer's neurons that has this share of all firing.
   double share_for(uint64_t layer, double of_firing) const;
   // Returns the probability that a neuron does what it did at the token before, beyond what its own
-  // frequency in the text explains. 0: nothing more is known.
+  // frequency in the text explains. 0: nothing more is known. Where a token does not take an
+  // expert, its neurons are not live.
   double stay() const;
   // Returns a key that tells orders apart.
   uint64_t key() const;
@@ -58,8 +74,8 @@ class NeuronHeat {
   uint64_t n_layers_;
   uint64_t n_neurons_;
   uint64_t n_tokens_ = 0;
-  uint64_t n_followed_ = 0;
-  uint64_t n_again_ = 0;
+  Reuse neurons_reuse_;
+  Reuse experts_reuse_;
   std::vector<uint32_t> counts_;  // (n_layers, n_neurons)
 };
 

@@ -12,6 +12,13 @@
 namespace troika::weights {
 namespace {
 
+// Returns counts of what a token used, and of what the one before had used too.
+NeuronHeat::Reuse reuse_of(NeuronHeat::Reuse::Counts counts) {
+  NeuronHeat::Reuse reuse;
+  reuse.within[0] = counts;
+  return reuse;
+}
+
 NeuronHeat some_heat() {
   NeuronHeat heat(2, 5);
   const uint32_t counts[2][5] = {{3, 9, 0, 9, 4}, {1, 2, 8, 0, 0}};
@@ -19,7 +26,7 @@ NeuronHeat some_heat() {
     std::copy(std::begin(counts[layer]), std::end(counts[layer]), heat.counts(layer).begin());
   }
   heat.set_tokens(10);
-  heat.set_again(90, 30);
+  heat.set_reuse(reuse_of({90, 30}), reuse_of({40, 20}));
   return heat;
 }
 
@@ -50,13 +57,13 @@ TEST(Heat, P8SaysHowMuchNeuronsKeepToWhatTheyDid) {
   for (uint32_t& count : heat.counts(0)) count = 50;
   heat.set_tokens(100);
   EXPECT_EQ(heat.stay(), 0.0);  // nobody has counted who follows
-  heat.set_again(99 * 50, 99 * 25);
+  heat.set_reuse(reuse_of({99 * 50, 99 * 25}), {});
   EXPECT_NEAR(heat.stay(), 0.0, 1e-12);
-  heat.set_again(99 * 50, 99 * 50);
+  heat.set_reuse(reuse_of({99 * 50, 99 * 50}), {});
   EXPECT_NEAR(heat.stay(), 1.0, 1e-12);
-  heat.set_again(99 * 50, 99 * 40);
+  heat.set_reuse(reuse_of({99 * 50, 99 * 40}), {});
   EXPECT_NEAR(heat.stay(), 0.6, 1e-12);
-  heat.set_again(99 * 50, 99 * 10);  // less than by chance
+  heat.set_reuse(reuse_of({99 * 50, 99 * 10}), {});  // less than by chance
   EXPECT_EQ(heat.stay(), 0.0);
   for (uint32_t& count : heat.counts(0)) count = 100;
   EXPECT_EQ(heat.stay(), 0.0);
@@ -94,8 +101,9 @@ TEST(Heat, P8AFileIsReadBackOrRefusedInWords) {
   ASSERT_TRUE(read) << problem;
   EXPECT_EQ(read->key(), some_heat().key());
   EXPECT_EQ(read->n_tokens(), 10u);
-  EXPECT_EQ(read->n_followed(), 90u);
-  EXPECT_EQ(read->n_again(), 30u);
+  EXPECT_EQ(read->neurons().within[0].n, 90u);
+  EXPECT_EQ(read->experts().within[0].n_again, 20u);
+  EXPECT_EQ(read->neurons().within[0].n_again, 30u);
   EXPECT_FALSE(read_heat(path, 2, 2, 5, &problem));
   EXPECT_NE(problem.find("another content"), std::string::npos);
   EXPECT_FALSE(read_heat(path, 1, 3, 5, &problem));
