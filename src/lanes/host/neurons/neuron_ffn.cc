@@ -29,13 +29,9 @@ struct NeuronOp {
 };
 
 // Some tokens of a run, which take the same block.
-struct TokenGroup {
-  const BoundOp& bound;
-  const OpContext& context;
+struct TokenGroup : NeuronOp {
   const NeuronFfn& ffn;
-  const float* gates;   // (rows, n_neurons)
-  const float* inputs;  // (rows, width)
-  int first;            // the row of the first token; the prepared rows and the outputs have it too
+  int first;  // the row of the first token; the prepared rows and the outputs have it too
   int n;
   int number;    // the group's number in its batch
   int n_before;  // counts the tokens of the batch's groups before it
@@ -305,15 +301,15 @@ class Batches {
   void finish();
 
  private:
-  struct Part {
+  // Says which rows a group has, and of which block.
+  struct BlockRows {
     const NeuronFfn* ffn;
     int first, n, n_before;
   };
 
   TokenGroup group(int i) const {
-    const Part& part = parts_[i];
-    return {op_.bound,  op_.context, *part.ffn, op_.gates,    op_.inputs,
-            part.first, part.n,      i,         part.n_before};
+    const BlockRows& rows = groups_[i];
+    return {op_, *rows.ffn, rows.first, rows.n, i, rows.n_before};
   }
   template <typename Body>
   void for_each_group(Body body) const {
@@ -326,14 +322,14 @@ class Batches {
   const NeuronOp& op_;
   Tickets tickets_;
   int worker_;
-  Part parts_[kBatchTokens] = {};
+  BlockRows groups_[kBatchTokens] = {};
   int n_ = 0;         // counts groups
   int n_tokens_ = 0;  // counts the tokens of all of them
 };
 
 void Batches::find_live_neurons() const {
   Barrier& barrier = op_.context.team.barrier();
-  if (predicts(*parts_[0].ffn)) {
+  if (predicts(*groups_[0].ffn)) {
     for_each_group([&](const TokenGroup& group) { multiply_hidden(group, worker_); });
     barrier.wait();
     for_each_group([&](const TokenGroup& group) { prepare_hidden(group, worker_); });
@@ -349,7 +345,7 @@ void Batches::find_live_neurons() const {
 
 // Tells the source all neurons that the batch needs, part after part.
 void Batches::tell_wanted() const {
-  weights::NeuronSource& source = *parts_[0].ffn->source;
+  weights::NeuronSource& source = *groups_[0].ffn->source;
   source.begin_batch(n_ * group(0).n_segments());
   for_each_group([&](const TokenGroup& group) {
     for (int segment = 0; segment < group.n_segments(); ++segment) {
@@ -361,7 +357,7 @@ void Batches::tell_wanted() const {
 // Shows the observer which neurons live, where gates are known by now.
 void Batches::show() const {
   InputObserver* const observer = op_.context.run.observer;
-  if (observer == nullptr || parts_[0].ffn->reads_gates) return;
+  if (observer == nullptr || groups_[0].ffn->reads_gates) return;
   for_each_group([&](const TokenGroup& group) {
     observer->observe_gate({group.ffn.index, group.ffn.ffn.layer}, group.activated(0), group.n,
                            group.ffn.n_neurons());
@@ -373,7 +369,7 @@ void Batches::finish() {
   Barrier& barrier = op_.context.team.barrier();
   find_live_neurons();
   if (worker_ == 0) show();
-  weights::NeuronSource& source = *parts_[0].ffn->source;
+  weights::NeuronSource& source = *groups_[0].ffn->source;
   const int n_segments = group(0).n_segments(), n_parts = n_ * n_segments;
   // Other workers begin with what is there already.
   if (source.reads_ahead() && worker_ == 0) tell_wanted();
@@ -395,7 +391,7 @@ void Batches::add(const NeuronFfn& ffn, Range rows) {
     const int n = std::min(kBatchTokens, rows.end - first);
     // A block whose tokens were divided between batches would be multiplied, and read, in both.
     if (n_tokens_ + n > kBatchTokens) finish();
-    parts_[n_++] = {&ffn, first, n, n_tokens_};
+    groups_[n_++] = {&ffn, first, n, n_tokens_};
     n_tokens_ += n;
     first += n;
   }
