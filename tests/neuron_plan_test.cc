@@ -75,7 +75,7 @@ class NeuronPlans : public testing::Test {
     how.most_tokens = 200;
     const tune::HeatReport report = tune::measure_heat(how);
     EXPECT_EQ(report.heat.n_tokens(), 200u);
-    const weights::NeuronHeat::Reuse& neurons = report.heat.neurons();
+    const weights::NeuronHeat::Reuse& neurons = report.heat.neurons_reuse();
     EXPECT_TRUE(neurons.is_known());
     EXPECT_GT(neurons.within[0].n, report.n_written);
     for (size_t n = 2; n <= weights::NeuronHeat::Reuse::kMostTokens; ++n) {
@@ -84,7 +84,7 @@ class NeuronPlans : public testing::Test {
     }
     EXPECT_GT(neurons.found_within(16), neurons.found_within(1));
     EXPECT_LE(report.heat.stay(), 1.0);
-    knows_experts_ = report.heat.experts().is_known();
+    knows_experts_ = report.heat.experts_reuse().is_known();
   }
 
   // Returns the largest limit, to 64 KB, with which no more than this share of the neurons has
@@ -230,7 +230,7 @@ TEST_F(NeuronPlans, P5NeuronsAreCountedByAPlanFromAFile) {
   const tune::HeatReport by_itself = tune::measure_heat(how);
   EXPECT_EQ(by_plan.heat.n_tokens(), 200u);
   EXPECT_EQ(by_plan.heat.live_share(), by_itself.heat.live_share());
-  EXPECT_EQ(by_plan.heat.neurons().within[0].n, by_itself.heat.neurons().within[0].n);
+  EXPECT_EQ(by_plan.heat.neurons_reuse().within[0].n, by_itself.heat.neurons_reuse().within[0].n);
   EXPECT_GT(by_plan.heat.live_share(), 0.2);
 }
 

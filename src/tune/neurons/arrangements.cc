@@ -289,8 +289,8 @@ solve::NeuronLaw law_of(const weights::NeuronHeat* heat, const model::Blueprint&
     for (const uint32_t count : heat->counts(layer)) ++by_count[count];
   }
   law.stay = heat->stay();
-  law.found_within = found_within(heat->neurons());
-  law.experts_found_within = found_within(heat->experts());
+  law.found_within = found_within(heat->neurons_reuse());
+  law.experts_found_within = found_within(heat->experts_reuse());
   for (const auto& [count, n] : by_count) {
     law.classes.push_back(
         {n, std::min(1.0, static_cast<double>(count) / static_cast<double>(heat->n_tokens()))});

@@ -124,8 +124,8 @@ void write_heat(const std::string& path, uint64_t model_key, const NeuronHeat& h
                        heat.n_layers(),
                        heat.n_neurons(),
                        heat.n_tokens(),
-                       heat.neurons(),
-                       heat.experts(),
+                       heat.neurons_reuse(),
+                       heat.experts_reuse(),
                        0};
   std::memcpy(header.magic, kHeatMagic, sizeof(kHeatMagic));
   header.hash = heat_hash(header, heat);

@@ -41,8 +41,8 @@ class NeuronHeat {
   uint64_t n_neurons() const { return n_neurons_; }  // counts those of each layer
   uint64_t n_tokens() const { return n_tokens_; }
   void set_tokens(uint64_t n) { n_tokens_ = n; }
-  const Reuse& neurons() const { return neurons_reuse_; }
-  const Reuse& experts() const { return experts_reuse_; }
+  const Reuse& neurons_reuse() const { return neurons_reuse_; }
+  const Reuse& experts_reuse() const { return experts_reuse_; }
   void set_reuse(const Reuse& neurons, const Reuse& experts) {
     neurons_reuse_ = neurons, experts_reuse_ = experts;
   }

@@ -101,9 +101,9 @@ TEST(Heat, P8AFileIsReadBackOrRefusedInWords) {
   ASSERT_TRUE(read) << problem;
   EXPECT_EQ(read->key(), some_heat().key());
   EXPECT_EQ(read->n_tokens(), 10u);
-  EXPECT_EQ(read->neurons().within[0].n, 90u);
-  EXPECT_EQ(read->experts().within[0].n_again, 20u);
-  EXPECT_EQ(read->neurons().within[0].n_again, 30u);
+  EXPECT_EQ(read->neurons_reuse().within[0].n, 90u);
+  EXPECT_EQ(read->experts_reuse().within[0].n_again, 20u);
+  EXPECT_EQ(read->neurons_reuse().within[0].n_again, 30u);
   EXPECT_FALSE(read_heat(path, 2, 2, 5, &problem));
   EXPECT_NE(problem.find("another content"), std::string::npos);
   EXPECT_FALSE(read_heat(path, 1, 3, 5, &problem));
