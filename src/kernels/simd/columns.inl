@@ -86,25 +86,60 @@ TROIKA_INLINE inline void add_group_tile(const ColumnPlanes& planes, size_t grou
   add_group<kForm, kBlocks>(planes, group, first, total, tile, y);
 }
 
+// Returns the bytes that a column's levels take for so many outputs.
+template <ColumnForm kForm>
+constexpr size_t level_bytes(size_t n_outputs) {
+  if constexpr (kHasNibbles<kForm>) return n_outputs / 2;
+  if constexpr (kForm == ColumnForm::kFloats) return n_outputs * sizeof(float);
+  if constexpr (kForm == ColumnForm::kHalves) return n_outputs * sizeof(uint16_t);
+  return n_outputs;
+}
+
+// Fetches what columns have for the outputs of a tile, as rows are fetched (kernels/rows.h).
+template <ColumnForm kForm, size_t kBlocks>
+TROIKA_INLINE inline void fetch_columns(std::span<const LiveColumn> live, size_t first) {
+  constexpr size_t kLineBytes = 64, kTileBytes = level_bytes<kForm>(kBlocks * kColumnBlock);
+  const size_t at = level_bytes<kForm>(first);
+  // Of several tiles that share a line the first one fetches it.
+  if (kTileBytes < kLineBytes && at % kLineBytes != 0) return;
+  for (const LiveColumn& column : live) {
+    for (size_t i = 0; i < kTileBytes; i += kLineBytes)
+      __builtin_prefetch(column.levels + at + i, 0, 2);
+  }
+}
+
+// Returns the columns of the first group.
+inline std::span<const LiveColumn> columns_of_group(const ColumnPlanes& planes,
+                                                    std::span<const LiveColumn> live) {
+  size_t n = 0;
+  while (n < live.size() && live[n].neuron / planes.group == live.front().neuron / planes.group) {
+    ++n;
+  }
+  return live.first(n);
+}
+
 template <ColumnForm kForm>
 void add_columns(const ColumnPlanes& planes, std::span<const LiveColumn> live, size_t first,
                  size_t last, float* y) {
   constexpr size_t kBlocks = V::kElements * static_cast<size_t>(V::kRegisters) / 4 / kColumnBlock;
   static_assert(kBlocks > 0);
   for (size_t o = first; o < last; o += V::kElements) V::store(y + o, V::zero());
-  while (!live.empty()) {
-    const size_t group = live.front().neuron / planes.group;
-    size_t n = 0;
+  std::span<const LiveColumn> own = columns_of_group(planes, live);
+  while (!own.empty()) {
+    live = live.subspan(own.size());
+    const std::span<const LiveColumn> next = columns_of_group(planes, live);
+    const size_t group = own.front().neuron / planes.group;
     float total = 0.0f;
-    for (; n < live.size() && live[n].neuron / planes.group == group; ++n) total += live[n].value;
-    const std::span<const LiveColumn> own = live.first(n);
+    for (const LiveColumn& column : own) total += column.value;
     size_t o = first;
     for (; o + kBlocks * kColumnBlock <= last; o += kBlocks * kColumnBlock) {
+      fetch_columns<kForm, kBlocks>(next, o);
       add_group_tile<kForm, kBlocks>(planes, group, own, total, o, y);
     }
     for (; o < last; o += kColumnBlock) {
+      fetch_columns<kForm, 1>(next, o);
       add_group_tile<kForm, 1>(planes, group, own, total, o, y);
     }
-    live = live.subspan(n);
+    own = next;
   }
 }
