@@ -216,7 +216,6 @@ StepTimes ArrangementFinder::measure(const plan::Plan& plan) const {
   return step;
 }
 
-// A row or a column takes its share of the time of its matrix.
 void ArrangementFinder::enter_times(const plan::Plan& plan, HeldArrangement* held) {
   if (!times_) times_ = measure(plan);
   const StepTimes& step = *times_;
@@ -226,14 +225,15 @@ void ArrangementFinder::enter_times(const plan::Plan& plan, HeldArrangement* hel
     costs.experts_us = step.experts_us;
     return;
   }
-  costs.live_us = step.others_us / step.n_neurons;
+  const auto& single = sources_.neuron_times;
+  costs.live_us = single ? single->up_us + single->down_us : step.others_us / step.n_neurons;
   costs.fixed_us = step.rest_us + step.gates_us;
   costs.experts_us = step.gates_us;
   if (!costs.has_predictor) return;
   const weights::NeuronPredictor::Info& info = *sources_.predictor;
   const double share_of_gates = static_cast<double>(info.bytes()) / step.gate_bytes;
   costs.fixed_us = step.rest_us + step.gates_us * share_of_gates;
-  costs.predicted_us = step.gates_us / step.n_neurons;
+  costs.predicted_us = single ? single->gate_us : step.gates_us / step.n_neurons;
   costs.predicted_per_live = info.predicted_per_live;
   costs.recall = info.recall;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "measure/neuron_times.h"
 #include "plan/plan.h"
 #include "plan/profile.h"
 #include "prepare/memory.h"
@@ -26,6 +27,8 @@ struct ArrangementSources {
   const solve::DiskTimes& disk;                                  // the profile's
   const weights::NeuronHeat* heat = nullptr;                     // null: nobody has counted
   std::optional<weights::NeuronPredictor::Info> predictor = {};  // none: nobody has made one
+  // The times of single neurons; none: each is taken to cost its share of a matrix.
+  std::optional<measure::NeuronTimes> neuron_times = {};
 };
 
 // An arrangement, and what it has in memory.

@@ -6,14 +6,19 @@
 
 #include "base/bytes_text.h"
 #include "base/clock.h"
+#include "base/cpu_features.h"
 #include "base/error.h"
+#include "base/team.h"
 #include "base/units.h"
+#include "kernels/choose.h"
+#include "measure/neuron_times.h"
 #include "model/gated_ffns.h"
 #include "prepare/plan/make_plan.h"
 #include "prepare/side_files.h"
 #include "solve/neurons/plan_neurons.h"
 #include "solve/profile/profile_storage.h"
 #include "tune/neurons/arrangements.h"
+#include "weights/neurons/neurons.h"
 
 namespace troika::tune {
 namespace {
@@ -67,6 +72,24 @@ plan::Profile measured_profile(const NeuronPlanRequest& request, const prepare::
       solve::profile_file(model.file.path(), stage ? stage("reads of the model") : nullptr);
   if (!of_model.reads.empty()) profile.storage = of_model;
   return profile;
+}
+
+// Measures neurons of the first block: those of the others have the same sizes.
+std::optional<measure::NeuronTimes> measured_neurons(const prepare::Options& options,
+                                                     const prepare::OpenedModel& model,
+                                                     const plan::Profile& profile,
+                                                     const model::GatedFfn& ffn,
+                                                     const solve::NeuronLaw& law) {
+  const double live = law.n_live() / static_cast<double>(law.n_neurons());
+  if (!(live > 0.0)) return std::nullopt;
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features(), options.kernels);
+  const plan::ProfileLane& lane = profile.lanes.front();
+  Team team(lane.n_threads, lane.cores);
+  return measure::measure_neurons(
+      kernels.table, options.activations,
+      {weights::rows_of(model.weights, ffn.gate, ffn), weights::rows_of(model.weights, ffn.up, ffn),
+       weights::rows_of(model.weights, ffn.down, ffn), live},
+      team);
 }
 
 std::optional<weights::NeuronPredictor::Info> kept_predictor(const prepare::Options& options,
@@ -230,19 +253,24 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   const prepare::MemoryFigures& memory = model->memory;
   const plan::Profile profile =
       request.profile != nullptr ? *request.profile : measured_profile(request, *model, stage);
-  const RealClock clock;
-  const double start_us = clock.now_us();
   const solve::DiskTimes disk(profile.storage.value_or(plan::Storage()));
   const std::vector<model::GatedFfn> ffns = model::neuron_ffns(model->blueprint);
   std::string about_heat;
   std::optional<weights::NeuronHeat> heat;
   // No plan was given, so nothing has thresholds.
   if (!ffns.empty()) heat = prepare::kept_heat(model->file, ffns, {}, model->weights, &about_heat);
-  const std::vector<HeldArrangement> held =
-      find_arrangements({options, *model, memory, profile, disk, heat ? &*heat : nullptr,
-                         kept_predictor(options, model->file)});
   solve::NeuronProblem problem;
   problem.law = law_of(heat ? &*heat : nullptr, model->blueprint);
+  // What a profile from elsewhere says is not mixed with what is measured here.
+  std::optional<measure::NeuronTimes> times;
+  if (heat && request.profile == nullptr) {
+    times = measured_neurons(options, *model, profile, ffns.front(), problem.law);
+  }
+  const RealClock clock;
+  const double start_us = clock.now_us();
+  const std::vector<HeldArrangement> held =
+      find_arrangements({options, *model, memory, profile, disk, heat ? &*heat : nullptr,
+                         kept_predictor(options, model->file), times});
   for (const HeldArrangement& one : held) problem.arrangements.push_back(one.costs);
   problem.pinned_percent = pins_asked_for(options.ffn.pinned_percent, 1);
   problem.pipeline = options.ffn.pipeline;

@@ -1,0 +1,35 @@
+#include "measure/neuron_times.h"
+
+#include <gtest/gtest.h>
+
+#include "base/cpu_features.h"
+#include "kernels/choose.h"
+
+namespace troika::measure {
+namespace {
+
+weights::Matrix matrix_of(tensor::Type type, int n_rows, int k) {
+  return {type, nullptr, tensor::row_bytes(type, static_cast<size_t>(k)), n_rows, k};
+}
+
+// Of the matrices nothing is read, whatever their types; a time that is no number would make any
+// plan look as good as any other.
+TEST(NeuronTimes, P8AreThereForEveryFormOfColumns) {
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+  Team team(2);
+  for (const tensor::Type type : {tensor::Type::kQ4_0, tensor::Type::kQ8_0, tensor::Type::kQ4_K,
+                                  tensor::Type::kQ6_K, tensor::Type::kF16, tensor::Type::kF32}) {
+    for (const auto activations : {plan::Activations::kQ8, plan::Activations::kF32}) {
+      const weights::Matrix rows = matrix_of(type, 1024, 2048), down = matrix_of(type, 2048, 1024);
+      const NeuronTimes times =
+          measure_neurons(kernels.table, activations, {rows, rows, down, 0.2}, team);
+      EXPECT_GT(times.gate_us, 0.0) << tensor::type_name(type);
+      EXPECT_GT(times.up_us, 0.0) << tensor::type_name(type);
+      EXPECT_GT(times.down_us, 0.0) << tensor::type_name(type);
+      EXPECT_LT(times.gate_us + times.up_us + times.down_us, 1e5) << tensor::type_name(type);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troika::measure
