@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "THREADS is at least 1; WIDTH and NEURONS are multiples of 256.\n");
     return 2;
   }
-  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features(), argc > 4 ? argv[4] : "");
   Team team(n_threads);
   fmt::print(
       "| weights | live | row, us | GB/s | column, us | GB/s with its share of scales |\n"

@@ -12,8 +12,8 @@ weights::Matrix matrix_of(tensor::Type type, int n_rows, int k) {
   return {type, nullptr, tensor::row_bytes(type, static_cast<size_t>(k)), n_rows, k};
 }
 
-// Of the matrices nothing is read, whatever their types; a time that is no number would make any
-// plan look as good as any other.
+// Nothing of the matrices is read, whatever their types. A time of 0 would make any plan by neuron
+// look good.
 TEST(NeuronTimes, P8AreThereForEveryFormOfColumns) {
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
   Team team(2);

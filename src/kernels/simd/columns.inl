@@ -100,7 +100,7 @@ template <ColumnForm kForm, size_t kBlocks>
 TROIKA_INLINE inline void fetch_columns(std::span<const LiveColumn> live, size_t first) {
   constexpr size_t kLineBytes = 64, kTileBytes = level_bytes<kForm>(kBlocks * kColumnBlock);
   const size_t at = level_bytes<kForm>(first);
-  // Of several tiles that share a line the first one fetches it.
+  // The first of several tiles that share a line fetches it.
   if (kTileBytes < kLineBytes && at % kLineBytes != 0) return;
   for (const LiveColumn& column : live) {
     for (size_t i = 0; i < kTileBytes; i += kLineBytes)
