@@ -257,6 +257,7 @@ SHAPES = {"qwen2.5-0.5b": "Qwen2.5-0.5B", "qwen2-1.5b": "Qwen2-1.5B"}
 PROMPTS = (2048, 4096, 8192, 16384)
 LONGEST_KNOWN = 8192  # the real model's context: for longer prompts what it keeps there is taken
 ROUNDS = 3
+FEWER_ROUNDS = 2      # of prompts that long
 
 
 def planted(options, kept):
@@ -275,11 +276,11 @@ def planted(options, kept):
         run(options.program, "synth", "--like", name, "--type", "q8_0", "--plant-attention", f"{share}%",
             "--plant-length", length, path)
         rounds = []
-        for _ in range(ROUNDS):
+        for _ in range(ROUNDS if length <= LONGEST_KNOWN else FEWER_ROUNDS):
             rates = []
             for words in (FULL, ["--attention", "sparse"]):
                 said = run(options.program, "bench", path, "--no-plan", *threads(options), "-c", length + 256, "-n", 1, "-r", 1,
-                           "-p", length, "--prefill", "q8", "--json", *words)
+                           "-p", length, "--prefill", options.prefill, "--json", *words)
                 rates.append(json.loads(said)["prefill"][0]["tokens_per_s"])
             rounds.append(rates)
         path.unlink()
@@ -291,7 +292,7 @@ def planted(options, kept):
             share = share_of(min(length, LONGEST_KNOWN))
             if share is None:
                 continue
-            rounds = kept.get(f"planted {name} {length}",
+            rounds = kept.get(f"planted {name} {length} {options.prefill}",
                               lambda name=name, length=length, share=share: measured(name, length, share))
             if rounds is None:
                 continue
@@ -301,7 +302,7 @@ def planted(options, kept):
             rows.append([title, f"{length:,}", f"{share} %{known}", f"{full:.0f}", f"{sparse:.0f}", f"{ratio:.2f}"])
     if not rows:
         return "Not measured yet."
-    return table(["shapes", "prompt of", "kept by weight", "full, tokens a second", "sparse", "gain"], rows)
+    return table([f"shapes, prompts in {options.prefill}", "prompt of", "kept by weight", "full, tokens a second", "sparse", "gain"], rows)
 
 
 COMMANDS = {"accuracy": accuracy, "ablation": ablation, "tasks": tasks, "estimate": estimate, "planted": planted}
@@ -315,6 +316,7 @@ def main():
     parser.add_argument("--no-times", dest="times", action="store_false")
     parser.add_argument("--no-losses", dest="losses", action="store_false")
     parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--prefill", default="int8", help="how `planted` computes prompts")
     parser.add_argument("--data", default=os.environ.get("TROIKA_DATA", ""))
     parser.add_argument("--program", default=str(ROOT / "build" / "release" / "troika"))
     options = parser.parse_args()
