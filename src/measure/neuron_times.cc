@@ -10,6 +10,7 @@
 #include "base/huge_pages.h"
 #include "base/median.h"
 #include "base/random.h"
+#include "base/system.h"
 #include "kernels/rows.h"
 #include "tensor/codec.h"
 #include "weights/neurons/columns.h"
@@ -25,6 +26,8 @@ using weights::Matrix;
 constexpr size_t kNeuronBytes = size_t{160} << 20;
 constexpr size_t kPlaneBytes = size_t{64} << 20;
 constexpr size_t kMostPlaces = size_t{1} << 17;  // enough of small neurons
+// Fewer live neurons cost each as much: no two of them share scales.
+constexpr double kLeastLive = 0.01;
 constexpr size_t kAlignment = 64;
 constexpr int kRounds = 3;
 
@@ -64,7 +67,9 @@ class NeuronBench {
         gate_bytes_(aligned(block.gate.row_bytes)),
         up_bytes_(aligned(block.up.row_bytes)),
         place_bytes_(gate_bytes_ + up_bytes_ + aligned(layout_.column_bytes)),
-        n_places_(std::clamp<size_t>(kNeuronBytes / place_bytes_, kSegmentNeurons, kMostPlaces)),
+        n_places_(
+            std::clamp<size_t>(std::min(kNeuronBytes, available_memory_bytes() / 4) / place_bytes_,
+                               kSegmentNeurons, kMostPlaces)),
         places_(n_places_ * place_bytes_),
         plane_bytes_(aligned(layout_.scale_bytes) + aligned(layout_.minimum_bytes)),
         n_planes_(plane_bytes_ > 0 ? std::max<size_t>(kPlaneBytes / plane_bytes_, 1) : 1),
@@ -143,13 +148,14 @@ class NeuronBench {
       std::swap(order[i], order[random_bits(19, i) % (i + 1)]);
     }
     const auto n_of_block = static_cast<size_t>(weights::n_segments(block_.down.row_length));
+    const double live = std::max(block_.live, kLeastLive);
     for (size_t next = 0, number = 0; next < n_places_; ++number) {
       LiveSegment segment;
       const size_t first = number % n_of_block * kSegmentNeurons;
       const size_t last = std::min(first + kSegmentNeurons, layout_.n_neurons);
       segment.planes = planes_of(number / n_of_block % n_planes_);
       for (size_t neuron = first; neuron < last && next < n_places_; ++neuron) {
-        if (random_unit(23, number * kSegmentNeurons + neuron) >= block_.live) continue;
+        if (random_unit(23, number * kSegmentNeurons + neuron) >= live) continue;
         const std::byte* const place = place_of(order[next++]);
         segment.gates.push_back(place);
         segment.ups.push_back(place + gate_bytes_);

@@ -23,7 +23,8 @@ struct NeuronTimes {
   double gate_us = 0.0, up_us = 0.0, down_us = 0.0;
 };
 
-// Takes some tenths of a second, and 200 MB or more for that time. REQUIRES: some neuron is live.
+// Takes some tenths of a second, and a quarter of what memory is free, up to some 230 MB. REQUIRES:
+// some neuron is live.
 NeuronTimes measure_neurons(const kernels::Table& kernels, plan::Activations activations,
                             const NeuronBlock& block, Team& team);
 

@@ -31,5 +31,16 @@ TEST(NeuronTimes, P8AreThereForEveryFormOfColumns) {
   }
 }
 
+// Live neurons are drawn until there are enough of them, which must not take for ever.
+TEST(NeuronTimes, P8AreThereWhereNextToNothingIsLive) {
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+  Team team(1);
+  const weights::Matrix rows = matrix_of(tensor::Type::kQ4_0, 512, 256);
+  const weights::Matrix down = matrix_of(tensor::Type::kQ4_0, 256, 512);
+  const NeuronTimes times =
+      measure_neurons(kernels.table, plan::Activations::kQ8, {rows, rows, down, 1e-12}, team);
+  EXPECT_GT(times.down_us, 0.0);
+}
+
 }  // namespace
 }  // namespace troika::measure
