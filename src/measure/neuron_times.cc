@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,17 +23,43 @@ namespace {
 using weights::kSegmentNeurons;
 using weights::Matrix;
 
-// Each of both is several times a core's last cache, so that what a segment needs is in none.
-constexpr size_t kNeuronBytes = size_t{160} << 20;
-constexpr size_t kPlaneBytes = size_t{64} << 20;
-constexpr size_t kMostPlaces = size_t{1} << 17;  // enough of small neurons
-// Fewer live neurons cost each as much: no two of them share scales.
+// What a pass reads of all neurons is so many times the last cache. So it is in none.
+constexpr size_t kCaches = 2;
+constexpr size_t kMostBytes = size_t{512} << 20;
+constexpr size_t kMostPlaces = size_t{1} << 17;  // more neurons than models have that fit a cache
+// Fewer live neurons cost about as much each: hardly any two of them share scales.
 constexpr double kLeastLive = 0.01;
 constexpr size_t kAlignment = 64;
 constexpr int kRounds = 3;
 
 constexpr size_t aligned(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// The memory of a bench. A place holds a neuron: its row of the gate, its row, its column.
+struct Room {
+  size_t gate_bytes, up_bytes, column_bytes;  // where the next part of a place begins
+  size_t plane_bytes;                         // the scales, and minima, of a block
+  size_t n_places = 0, n_planes = 1;
+
+  size_t place_bytes() const { return gate_bytes + up_bytes + column_bytes; }
+};
+
+std::optional<Room> room_for(const NeuronBlock& block, const weights::ColumnLayout& layout) {
+  Room room = {aligned(block.gate.row_bytes), aligned(block.up.row_bytes),
+               aligned(layout.column_bytes),
+               aligned(layout.scale_bytes) + aligned(layout.minimum_bytes)};
+  const size_t wanted = kCaches * std::max<size_t>(last_cache_bytes(), size_t{8} << 20);
+  const size_t most = std::min(kMostBytes, available_memory_bytes() / 4);
+  if (room.plane_bytes > 0) {
+    room.n_planes = std::max<size_t>(std::min(wanted, most / 3) / room.plane_bytes, 1);
+  }
+  const size_t left = most - std::min(most, room.n_planes * room.plane_bytes);
+  const size_t smallest = std::min({room.gate_bytes, room.up_bytes, room.column_bytes});
+  room.n_places =
+      std::min({wanted / smallest + kSegmentNeurons, left / room.place_bytes(), kMostPlaces});
+  if (room.n_places < kSegmentNeurons) return std::nullopt;
+  return room;
 }
 
 // Keeps what multiplies rows of a matrix.
@@ -57,23 +84,16 @@ struct WorkerRoom {
 class NeuronBench {
  public:
   NeuronBench(const kernels::Table& kernels, plan::Activations activations,
-              const NeuronBlock& block, Team& team)
+              const NeuronBlock& block, const Room& room, Team& team)
       : kernels_(kernels),
         block_(block),
         team_(team),
         layout_(weights::column_layout(block.down)),
         gate_(kernel_of(block.gate, activations)),
         up_(kernel_of(block.up, activations)),
-        gate_bytes_(aligned(block.gate.row_bytes)),
-        up_bytes_(aligned(block.up.row_bytes)),
-        place_bytes_(gate_bytes_ + up_bytes_ + aligned(layout_.column_bytes)),
-        n_places_(
-            std::clamp<size_t>(std::min(kNeuronBytes, available_memory_bytes() / 4) / place_bytes_,
-                               kSegmentNeurons, kMostPlaces)),
-        places_(n_places_ * place_bytes_),
-        plane_bytes_(aligned(layout_.scale_bytes) + aligned(layout_.minimum_bytes)),
-        n_planes_(plane_bytes_ > 0 ? std::max<size_t>(kPlaneBytes / plane_bytes_, 1) : 1),
-        planes_(std::max<size_t>(n_planes_ * plane_bytes_, 1)),
+        room_(room),
+        places_(room.n_places * room.place_bytes()),
+        planes_(std::max<size_t>(room.n_planes * room.plane_bytes, 1)),
         workers_(static_cast<size_t>(team.size())) {
     const auto width = static_cast<size_t>(block.up.row_length);
     input_.resize(width);
@@ -118,13 +138,13 @@ class NeuronBench {
   // Writes the same weights to all places: what they are does not change the time. Levels of
   // columns, and their scales, are 0.
   void fill_places() {
-    std::vector<std::byte> place(place_bytes_);
+    std::vector<std::byte> place(room_.place_bytes());
     write_row(block_.gate, place.data());
-    write_row(block_.up, place.data() + gate_bytes_);
+    write_row(block_.up, place.data() + room_.gate_bytes);
     team_.run([&](int worker) {
-      const Share share = share_of(static_cast<int64_t>(n_places_), worker, team_.size());
+      const Share share = share_of(static_cast<int64_t>(room_.n_places), worker, team_.size());
       for (int64_t i = share.begin; i < share.end; ++i) {
-        std::memcpy(place_of(static_cast<size_t>(i)), place.data(), place_bytes_);
+        std::memcpy(place_of(static_cast<size_t>(i)), place.data(), room_.place_bytes());
       }
     });
     std::memset(planes_.get(), 0, planes_.size());
@@ -137,38 +157,38 @@ class NeuronBench {
     tensor::quantize_row(matrix.type, values.data(), row, n);
   }
 
-  std::byte* place_of(size_t i) { return places_.get() + i * place_bytes_; }
+  std::byte* place_of(size_t i) { return places_.get() + i * room_.place_bytes(); }
 
   // Lets neurons live by chance, segment after segment, until all places are taken. Neurons have
   // their places in no order.
   void choose_live() {
-    std::vector<size_t> order(n_places_);
-    for (size_t i = 0; i < n_places_; ++i) order[i] = i;
-    for (size_t i = n_places_ - 1; i > 0; --i) {
+    std::vector<size_t> order(room_.n_places);
+    for (size_t i = 0; i < room_.n_places; ++i) order[i] = i;
+    for (size_t i = room_.n_places - 1; i > 0; --i) {
       std::swap(order[i], order[random_bits(19, i) % (i + 1)]);
     }
     const auto n_of_block = static_cast<size_t>(weights::n_segments(block_.down.row_length));
     const double live = std::max(block_.live, kLeastLive);
-    for (size_t next = 0, number = 0; next < n_places_; ++number) {
+    for (size_t next = 0, number = 0; next < room_.n_places; ++number) {
       LiveSegment segment;
       const size_t first = number % n_of_block * kSegmentNeurons;
       const size_t last = std::min(first + kSegmentNeurons, layout_.n_neurons);
-      segment.planes = planes_of(number / n_of_block % n_planes_);
-      for (size_t neuron = first; neuron < last && next < n_places_; ++neuron) {
+      segment.planes = planes_of(number / n_of_block % room_.n_planes);
+      for (size_t neuron = first; neuron < last && next < room_.n_places; ++neuron) {
         if (random_unit(23, number * kSegmentNeurons + neuron) >= live) continue;
         const std::byte* const place = place_of(order[next++]);
         segment.gates.push_back(place);
-        segment.ups.push_back(place + gate_bytes_);
+        segment.ups.push_back(place + room_.gate_bytes);
         segment.columns.push_back(
-            {static_cast<uint32_t>(neuron), 0.5f, place + gate_bytes_ + up_bytes_});
+            {static_cast<uint32_t>(neuron), 0.5f, place + room_.gate_bytes + room_.up_bytes});
       }
       segments_.push_back(std::move(segment));
     }
   }
 
   kernels::ColumnPlanes planes_of(size_t i) const {
-    if (plane_bytes_ == 0) return {nullptr, nullptr, layout_.group, layout_.n_outputs};
-    const std::byte* const scales = planes_.get() + i * plane_bytes_;
+    if (room_.plane_bytes == 0) return {nullptr, nullptr, layout_.group, layout_.n_outputs};
+    const std::byte* const scales = planes_.get() + i * room_.plane_bytes;
     const auto* const minima =
         reinterpret_cast<const float*>(scales + aligned(layout_.scale_bytes));
     return {scales, layout_.minimum_bytes > 0 ? minima : nullptr, layout_.group, layout_.n_outputs};
@@ -197,7 +217,7 @@ class NeuronBench {
           compute(segments_[static_cast<size_t>(i)], &workers_[static_cast<size_t>(worker)]);
         }
       });
-      times.push_back((clock.now_us() - start_us) / static_cast<double>(n_places_));
+      times.push_back((clock.now_us() - start_us) / static_cast<double>(room_.n_places));
     }
     return median(std::move(times));
   }
@@ -207,11 +227,8 @@ class NeuronBench {
   Team& team_;
   weights::ColumnLayout layout_;
   RowKernel gate_, up_;
-  size_t gate_bytes_, up_bytes_;  // where the next part of a place begins
-  size_t place_bytes_, n_places_;
-  HugeBuffer places_;  // holds a neuron each: its row of the gate, its row, its column
-  size_t plane_bytes_, n_planes_;
-  HugeBuffer planes_;  // holds the scales, and minima, of a block each
+  Room room_;
+  HugeBuffer places_, planes_;
   std::vector<WorkerRoom> workers_;
   std::vector<float> input_;
   std::vector<std::byte> input_q8_;
@@ -220,10 +237,13 @@ class NeuronBench {
 
 }  // namespace
 
-NeuronTimes measure_neurons(const kernels::Table& kernels, plan::Activations activations,
-                            const NeuronBlock& block, Team& team) {
+std::optional<NeuronTimes> measure_neurons(const kernels::Table& kernels,
+                                           plan::Activations activations, const NeuronBlock& block,
+                                           Team& team) {
   TROIKA_ASSERT(block.live > 0.0);
-  return NeuronBench(kernels, activations, block, team).run();
+  const std::optional<Room> room = room_for(block, weights::column_layout(block.down));
+  if (!room) return std::nullopt;
+  return NeuronBench(kernels, activations, block, *room, team).run();
 }
 
 }  // namespace troika::measure

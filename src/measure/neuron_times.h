@@ -3,6 +3,8 @@
 // arithmetic.
 #pragma once
 
+#include <optional>
+
 #include "base/team.h"
 #include "kernels/kernels.h"
 #include "plan/plan.h"
@@ -23,9 +25,10 @@ struct NeuronTimes {
   double gate_us = 0.0, up_us = 0.0, down_us = 0.0;
 };
 
-// Takes some tenths of a second, and a quarter of what memory is free, up to some 230 MB. REQUIRES:
-// some neuron is live.
-NeuronTimes measure_neurons(const kernels::Table& kernels, plan::Activations activations,
-                            const NeuronBlock& block, Team& team);
+// Returns nothing where memory is too short for more neurons than caches hold: a quarter of what is
+// free, and at most 512 MB. Takes some tenths of a second. REQUIRES: some neuron is live.
+std::optional<NeuronTimes> measure_neurons(const kernels::Table& kernels,
+                                           plan::Activations activations, const NeuronBlock& block,
+                                           Team& team);
 
 }  // namespace troika::measure

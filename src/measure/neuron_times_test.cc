@@ -21,12 +21,11 @@ TEST(NeuronTimes, P8AreThereForEveryFormOfColumns) {
                                   tensor::Type::kQ6_K, tensor::Type::kF16, tensor::Type::kF32}) {
     for (const auto activations : {plan::Activations::kQ8, plan::Activations::kF32}) {
       const weights::Matrix rows = matrix_of(type, 1024, 2048), down = matrix_of(type, 2048, 1024);
-      const NeuronTimes times =
-          measure_neurons(kernels.table, activations, {rows, rows, down, 0.2}, team);
-      EXPECT_GT(times.gate_us, 0.0) << tensor::type_name(type);
-      EXPECT_GT(times.up_us, 0.0) << tensor::type_name(type);
-      EXPECT_GT(times.down_us, 0.0) << tensor::type_name(type);
-      EXPECT_LT(times.gate_us + times.up_us + times.down_us, 1e5) << tensor::type_name(type);
+      const auto times = measure_neurons(kernels.table, activations, {rows, rows, down, 0.2}, team);
+      ASSERT_TRUE(times) << tensor::type_name(type);
+      EXPECT_GT(times->gate_us, 0.0) << tensor::type_name(type);
+      EXPECT_GT(times->up_us, 0.0) << tensor::type_name(type);
+      EXPECT_GT(times->down_us, 0.0) << tensor::type_name(type);
     }
   }
 }
@@ -37,9 +36,20 @@ TEST(NeuronTimes, P8AreThereWhereNextToNothingIsLive) {
   Team team(1);
   const weights::Matrix rows = matrix_of(tensor::Type::kQ4_0, 512, 256);
   const weights::Matrix down = matrix_of(tensor::Type::kQ4_0, 256, 512);
-  const NeuronTimes times =
+  const auto times =
       measure_neurons(kernels.table, plan::Activations::kQ8, {rows, rows, down, 1e-12}, team);
-  EXPECT_GT(times.down_us, 0.0);
+  ASSERT_TRUE(times);
+  EXPECT_GT(times->down_us, 0.0);
+}
+
+// Where a neuron alone takes more than memory has, there is nothing to measure.
+TEST(NeuronTimes, P8AreMissingWhereMemoryIsShort) {
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+  Team team(1);
+  const weights::Matrix rows = matrix_of(tensor::Type::kF32, 512, 1 << 26);
+  const weights::Matrix down = matrix_of(tensor::Type::kF32, 1 << 26, 512);
+  EXPECT_FALSE(
+      measure_neurons(kernels.table, plan::Activations::kQ8, {rows, rows, down, 0.1}, team));
 }
 
 }  // namespace

@@ -289,6 +289,14 @@ double NeuronLaw::n_live() const {
   return n;
 }
 
+double NeuronLaw::live_share(bool is_of_experts) const {
+  const int64_t n = n_neurons();
+  if (n == 0) return 0.0;
+  const double live = n_live() / static_cast<double>(n);
+  // Neurons of an expert were counted as dead at tokens that do not take it.
+  return is_of_experts && experts.live > 0.0 ? std::min(1.0, live / experts.live) : live;
+}
+
 NeuronLaw NeuronLaw::of_sequences(int n) const {
   NeuronLaw law = *this;
   const auto by_any = [n](double by_one) { return 1.0 - std::pow(1.0 - by_one, n); };

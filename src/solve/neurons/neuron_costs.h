@@ -32,6 +32,8 @@ struct NeuronLaw {
 
   int64_t n_neurons() const;
   double n_live() const;  // counts neurons that are live at a token, in the mean
+  // Returns the share of neurons that are live at a token; of experts, at a token that takes them.
+  double live_share(bool is_of_experts) const;
   // Returns the law of neurons that are live for at least one of n sequences, which have nothing to
   // do with each other.
   NeuronLaw of_sequences(int n) const;

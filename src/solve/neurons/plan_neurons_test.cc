@@ -324,6 +324,19 @@ TEST(PlanNeurons, K30TwoPhasesArePricedBesideOneRequest) {
 
 // A router names experts when the step has come to them, so that what is missing is waited for as
 // far as it takes longer than what is computed meanwhile.
+// What a neuron's column costs depends on how many of its group are live while its expert is at
+// work.
+TEST(PlanNeurons, P8NeuronsOfExpertsAreLiveWhereTheirExpertIsTaken) {
+  NeuronLaw law;
+  law.classes = {{100, 0.08}, {300, 0.04}};
+  EXPECT_DOUBLE_EQ(law.live_share(false), 0.05);
+  EXPECT_DOUBLE_EQ(law.live_share(true), 0.05);  // there are no experts
+  law.experts = {8, 0.25};
+  EXPECT_DOUBLE_EQ(law.live_share(false), 0.05);  // blocks that stand beside experts
+  EXPECT_DOUBLE_EQ(law.live_share(true), 0.2);
+  EXPECT_EQ(NeuronLaw().live_share(true), 0.0);
+}
+
 TEST(PlanNeurons, P8ExpertsAreWaitedForWhereTheyAreMissing) {
   plan::Storage storage;
   storage.reads = {{4096, 1 << 28, true, 16, 1.0, 200.0},

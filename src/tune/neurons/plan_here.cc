@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
 
 #include "base/bytes_text.h"
 #include "base/clock.h"
@@ -74,22 +76,37 @@ plan::Profile measured_profile(const NeuronPlanRequest& request, const prepare::
   return profile;
 }
 
-// Measures neurons of the first block: those of the others have the same sizes.
+// Measures neurons of blocks of each kind: these differ where layers have different types. Returns
+// the mean over all blocks, and nothing where memory is short.
 std::optional<measure::NeuronTimes> measured_neurons(const prepare::Options& options,
                                                      const prepare::OpenedModel& model,
                                                      const plan::Profile& profile,
-                                                     const model::GatedFfn& ffn,
+                                                     const std::vector<model::GatedFfn>& ffns,
                                                      const solve::NeuronLaw& law) {
-  const double live = law.n_live() / static_cast<double>(law.n_neurons());
+  const double live = law.live_share(ffns.front().is_expert());
   if (!(live > 0.0)) return std::nullopt;
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features(), options.kernels);
   const plan::ProfileLane& lane = profile.lanes.front();
   Team team(lane.n_threads, lane.cores);
-  return measure::measure_neurons(
-      kernels.table, options.activations,
-      {weights::rows_of(model.weights, ffn.gate, ffn), weights::rows_of(model.weights, ffn.up, ffn),
-       weights::rows_of(model.weights, ffn.down, ffn), live},
-      team);
+  std::map<std::array<tensor::Type, 3>, measure::NeuronTimes> by_types;
+  measure::NeuronTimes mean;
+  const double share = 1.0 / static_cast<double>(ffns.size());
+  for (const model::GatedFfn& ffn : ffns) {
+    const weights::Matrix gate = weights::rows_of(model.weights, ffn.gate, ffn);
+    const weights::Matrix up = weights::rows_of(model.weights, ffn.up, ffn);
+    const weights::Matrix down = weights::rows_of(model.weights, ffn.down, ffn);
+    const auto [at, is_new] = by_types.try_emplace({gate.type, up.type, down.type});
+    if (is_new) {
+      const auto times = measure::measure_neurons(kernels.table, options.activations,
+                                                  {gate, up, down, live}, team);
+      if (!times) return std::nullopt;
+      at->second = *times;
+    }
+    mean.gate_us += share * at->second.gate_us;
+    mean.up_us += share * at->second.up_us;
+    mean.down_us += share * at->second.down_us;
+  }
+  return mean;
 }
 
 std::optional<weights::NeuronPredictor::Info> kept_predictor(const prepare::Options& options,
@@ -263,8 +280,9 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   problem.law = law_of(heat ? &*heat : nullptr, model->blueprint);
   // What a profile from elsewhere says is not mixed with what is measured here.
   std::optional<measure::NeuronTimes> times;
-  if (heat && request.profile == nullptr) {
-    times = measured_neurons(options, *model, profile, ffns.front(), problem.law);
+  const bool may_go_by_neuron = !options.ffn.form || *options.ffn.form == plan::FfnForm::kByNeuron;
+  if (heat && may_go_by_neuron && request.profile == nullptr) {
+    times = measured_neurons(options, *model, profile, ffns, problem.law);
   }
   const RealClock clock;
   const double start_us = clock.now_us();
