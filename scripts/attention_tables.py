@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures sparse attention and writes the tables of docs/shadowattn.md, one command for each.
 
-Usage: scripts/attention_tables.py accuracy|tasks|ablation|estimate|planted [--again] [--kept] [--threads N] [--data FOLDER] [--program FILE]
+Usage: scripts/attention_tables.py accuracy|tasks|ablation|estimate|planted [--again] [--kept] [--threads N] [--prefill KIND] [--data FOLDER]
+       [--program FILE]
 
 The model is what scripts/real_model.py fetches; `planted` looks at what it keeps, and takes the shapes of larger ones, with
 random weights whose attention is as concentrated; it wants a quiet machine and 4 GB of disk. The data folder is $TROIKA_DATA or --data. Every result is kept in

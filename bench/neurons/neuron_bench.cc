@@ -1,12 +1,15 @@
 // Prints what single neurons cost whose weights lie anywhere in memory (P8): rows of a product, and
 // columns of the one behind it, with the rate at which they are read.
 //
-//   troika_neuron_bench [THREADS [WIDTH [NEURONS]]]     (2 threads, blocks of 14336 neurons of
-//   4096)
+//   troika_neuron_bench [THREADS [WIDTH [NEURONS [KERNELS]]]]
+//
+// Without arguments: 2 threads, blocks of 14336 neurons of 4096, the fastest kernels.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
 
 #include "base/cpu_features.h"
 #include "kernels/choose.h"
@@ -22,7 +25,14 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "THREADS is at least 1; WIDTH and NEURONS are multiples of 256.\n");
     return 2;
   }
-  const kernels::Kernels kernels = kernels::choose(detect_cpu_features(), argc > 4 ? argv[4] : "");
+  const std::string_view only = argc > 4 ? argv[4] : "";
+  const auto known = kernels::implementations();
+  if (!only.empty() &&
+      std::none_of(known.begin(), known.end(), [&](const auto& one) { return only == one.name; })) {
+    fmt::print(stderr, "There are no kernels '{}'.\n", only);
+    return 2;
+  }
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features(), only);
   Team team(n_threads);
   fmt::print(
       "| weights | live | row, us | GB/s | column, us | GB/s with its share of scales |\n"

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "kernels/arm/products_neon.h"
 #include "kernels/arm/target.h"
+#include "kernels/column_bytes.h"
 #include "kernels/kv.h"
 #include "kernels/reference/matmul.h"
 #include "kernels/reference/reference.h"

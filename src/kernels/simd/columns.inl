@@ -86,25 +86,17 @@ TROIKA_INLINE inline void add_group_tile(const ColumnPlanes& planes, size_t grou
   add_group<kForm, kBlocks>(planes, group, first, total, tile, y);
 }
 
-// Returns the bytes that a column's levels take for so many outputs.
-template <ColumnForm kForm>
-constexpr size_t level_bytes(size_t n_outputs) {
-  if constexpr (kHasNibbles<kForm>) return n_outputs / 2;
-  if constexpr (kForm == ColumnForm::kFloats) return n_outputs * sizeof(float);
-  if constexpr (kForm == ColumnForm::kHalves) return n_outputs * sizeof(uint16_t);
-  return n_outputs;
-}
-
 // Fetches what columns have for the outputs of a tile, as rows are fetched (kernels/rows.h).
 template <ColumnForm kForm, size_t kBlocks>
 TROIKA_INLINE inline void fetch_columns(std::span<const LiveColumn> live, size_t first) {
-  constexpr size_t kLineBytes = 64, kTileBytes = level_bytes<kForm>(kBlocks * kColumnBlock);
-  const size_t at = level_bytes<kForm>(first);
+  constexpr size_t kLineBytes = 64, kTileBytes = column_bytes(kForm, kBlocks * kColumnBlock);
+  const size_t at = column_bytes(kForm, first);
   // The first of several tiles that share a line fetches it.
   if (kTileBytes < kLineBytes && at % kLineBytes != 0) return;
   for (const LiveColumn& column : live) {
-    for (size_t i = 0; i < kTileBytes; i += kLineBytes)
-      __builtin_prefetch(column.levels + at + i, 0, 2);
+    for (size_t i = at; i < at + kTileBytes; i += kLineBytes) {
+      __builtin_prefetch(column.levels + i, 0, 2);
+    }
   }
 }
 

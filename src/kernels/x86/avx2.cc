@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/column_bytes.h"
 #include "kernels/kv.h"
 #include "kernels/reference/reference.h"
 #include "kernels/x86/products_avx2.h"

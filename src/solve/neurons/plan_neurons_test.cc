@@ -322,8 +322,6 @@ TEST(PlanNeurons, K30TwoPhasesArePricedBesideOneRequest) {
   }
 }
 
-// A router names experts when the step has come to them, so that what is missing is waited for as
-// far as it takes longer than what is computed meanwhile.
 // What a neuron's column costs depends on how many of its group are live while its expert is at
 // work.
 TEST(PlanNeurons, P8NeuronsOfExpertsAreLiveWhereTheirExpertIsTaken) {
@@ -337,6 +335,8 @@ TEST(PlanNeurons, P8NeuronsOfExpertsAreLiveWhereTheirExpertIsTaken) {
   EXPECT_EQ(NeuronLaw().live_share(true), 0.0);
 }
 
+// A router names experts when the step has come to them, so that what is missing is waited for as
+// far as it takes longer than what is computed meanwhile.
 TEST(PlanNeurons, P8ExpertsAreWaitedForWhereTheyAreMissing) {
   plan::Storage storage;
   storage.reads = {{4096, 1 << 28, true, 16, 1.0, 200.0},

@@ -84,7 +84,7 @@ std::optional<measure::NeuronTimes> measured_neurons(const prepare::Options& opt
                                                      const std::vector<model::GatedFfn>& ffns,
                                                      const solve::NeuronLaw& law) {
   const double live = law.live_share(ffns.front().is_expert());
-  if (!(live > 0.0)) return std::nullopt;
+  if (live <= 0.0) return std::nullopt;
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features(), options.kernels);
   const plan::ProfileLane& lane = profile.lanes.front();
   Team team(lane.n_threads, lane.cores);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "kernels/column_bytes.h"
 #include "tensor/blocks.h"
 #include "tensor/codec.h"
 
@@ -32,22 +33,6 @@ ColumnForm form_of(Type type) {
 
 bool has_halves(ColumnForm form) {
   return form == ColumnForm::kOffsetNibbles || form == ColumnForm::kBytes;
-}
-
-size_t bytes_of_column(ColumnForm form, size_t n_outputs) {
-  switch (form) {
-    case ColumnForm::kOffsetNibbles:
-    case ColumnForm::kNibbles:
-      return n_outputs / 2;
-    case ColumnForm::kBytes:
-    case ColumnForm::kWideBytes:
-      return n_outputs;
-    case ColumnForm::kHalves:
-      return n_outputs * sizeof(uint16_t);
-    case ColumnForm::kFloats:
-      return n_outputs * sizeof(float);
-  }
-  return 0;
 }
 
 // Says where the columns and planes of a matrix go.
@@ -177,7 +162,7 @@ ColumnLayout column_layout(const Matrix& matrix) {
   layout.n_outputs =
       (static_cast<size_t>(matrix.n_rows) + kColumnBlock - 1) / kColumnBlock * kColumnBlock;
   layout.group = kernels::find(kGroupOf, matrix.type)();
-  layout.column_bytes = bytes_of_column(layout.form, layout.n_outputs);
+  layout.column_bytes = kernels::column_bytes(layout.form, layout.n_outputs);
   if (tensor::is_float(matrix.type)) return layout;
   const size_t n_scales = (layout.n_neurons + layout.group - 1) / layout.group * layout.n_outputs;
   layout.scale_bytes = n_scales * (has_halves(layout.form) ? sizeof(uint16_t) : sizeof(float));
