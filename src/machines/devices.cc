@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "lanes/opencl/opencl_lane.h"
 #include "lanes/vendor/vendor_lane.h"
+#include "text/utf8.h"
 
 namespace troika::machines {
 namespace {
@@ -57,13 +58,17 @@ std::unique_ptr<lanes::Lane> make_vendor(const DeviceRequest& request) {
 struct Maker {
   std::string_view kind;
   std::unique_ptr<lanes::Lane> (*make)(const DeviceRequest&);
-  void (*check)(const plan::PlannedLane&);  // throws the Error that `make` would throw
+  std::string (*identity)(const plan::PlannedLane&);  // throws the Error that `make` would throw
 };
 constexpr Maker kMakers[] = {
     {"opencl", make_opencl,
-     [](const plan::PlannedLane& lane) { lanes::OpenclLane::check_device(opencl_options(lane)); }},
+     [](const plan::PlannedLane& lane) {
+       return lanes::OpenclLane::identity_of(opencl_options(lane));
+     }},
     {"openvino", make_vendor,
-     [](const plan::PlannedLane& lane) { lanes::VendorLane::check_device(vendor_options(lane)); }},
+     [](const plan::PlannedLane& lane) {
+       return lanes::VendorLane::identity_of(vendor_options(lane));
+     }},
 };
 
 const Maker& maker_of(const plan::PlannedLane& lane) {
@@ -83,10 +88,16 @@ std::unique_ptr<lanes::Lane> make_device_lane(const kernels::Table& kernels,
   return maker_of(lane).make({kernels, lane, plan, int8_rules});
 }
 
-void check_devices(const plan::Plan& plan) {
+std::string device_identities(const plan::Plan& plan) {
+  std::string all;
   for (const plan::PlannedLane& lane : plan.lanes) {
-    if (lane.is_device()) maker_of(lane).check(lane);
+    if (!lane.is_device()) continue;
+    all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", plan::lane_text(lane),
+                       text::replace_invalid_utf8(maker_of(lane).identity(lane)));
   }
+  return all;
 }
+
+void check_devices(const plan::Plan& plan) { (void)device_identities(plan); }
 
 }  // namespace troika::machines

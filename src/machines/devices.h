@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "kernels/kernels.h"
 #include "lanes/int8_rule.h"
@@ -17,7 +18,11 @@ std::unique_ptr<lanes::Lane> make_device_lane(const kernels::Table& kernels,
                                               const plan::PlannedLane& lane, const plan::Plan& plan,
                                               const lanes::Int8Rules* int8_rules);
 
-// Throws the Error that `make_device_lane` would throw, before other work takes time.
+// Says which devices a plan has lanes of, with the versions of their drivers: what was measured
+// with others is not taken for theirs. Empty: it has none. Throws the Error that `make_device_lane`
+// would throw.
+std::string device_identities(const plan::Plan& plan);
+// Throws the same, before other work takes time.
 void check_devices(const plan::Plan& plan);
 
 }  // namespace troika::machines

@@ -293,6 +293,7 @@ std::string to_json(const PlanFile& file) {
     json["tuned"] = {{"when", file.tuned->when},
                      {"program", file.tuned->program},
                      {"model_key", file.tuned->model_key}};
+    if (!file.tuned->devices.empty()) json["tuned"]["devices"] = file.tuned->devices;
   }
   json["context"] = file.plan.context;
   json["activations"] = activations_name(file.plan.activations);
@@ -343,6 +344,7 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   if (fields.has("tuned")) {
     const JsonFields tuned = fields.object("tuned");
     file.tuned = {tuned.text("when"), tuned.text("program"), tuned.text("model_key")};
+    if (tuned.has("devices")) file.tuned->devices = tuned.text("devices");
   }
   Plan& plan = file.plan;
   plan.context = static_cast<int>(fields.integer("context", 1, model::kMostContext));

@@ -24,6 +24,8 @@ struct Tuned {
   // Version and kernels of the program: another program's plan is not used unless asked for.
   std::string program;
   std::string model_key;  // the key of the model's content
+  // Names the devices that the plan has lanes of; empty: it has none.
+  std::string devices = {};
 
   bool operator==(const Tuned&) const = default;
 };

@@ -39,7 +39,7 @@ PlanFile example() {
                     cut_from_text("attention@step=heads:0:1,1:1")};
   file.plan.cuts[0].mixes_classes = true;
   file.plan.lengths = {length_from_text("0:301"), length_from_text("0:512,0:77,1:56")};
-  file.tuned = {"2026-11-22T22:15:00Z", "troika 0.1.0", "0123456789abcdef"};
+  file.tuned = {"2026-11-22T22:15:00Z", "troika 0.1.0", "0123456789abcdef", "opencl:0: a device"};
   return file;
 }
 

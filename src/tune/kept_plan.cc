@@ -9,6 +9,7 @@
 #include "base/cpu_features.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "machines/devices.h"
 #include "prepare/plan/saved_plan.h"
 #include "weights/content_key.h"
 
@@ -49,6 +50,21 @@ std::string any_that_begins(const std::string& folder, const std::string& prefix
   return {};
 }
 
+// Throws Error where a device of the plan is gone, or is another one by now.
+void check_devices(const plan::PlanFile& file, const std::string& path, const std::string& advice) {
+  std::string here;
+  try {
+    here = machines::device_identities(file.plan);
+  } catch (const Error& error) {
+    throw Error(
+        fmt::format("{}: has a device that cannot be used. {} {}", path, error.what(), advice));
+  }
+  if (here == file.tuned->devices) return;
+  throw Error(fmt::format("{}: was made for other devices ({}; here: {}). {}", path,
+                          file.tuned->devices.empty() ? "none" : file.tuned->devices, here,
+                          advice));
+}
+
 KeptPlan read(const std::string& path, const gguf::File& model, const std::string& key) {
   const std::string name = fs::path(path).filename().string();
   const std::string advice = fmt::format(
@@ -69,6 +85,7 @@ KeptPlan read(const std::string& path, const gguf::File& model, const std::strin
     throw Error(fmt::format("{}: was made by {}, and this is {}. {}", path,
                             kept.file.tuned->program, program, advice));
   }
+  check_devices(kept.file, path, advice);
   return kept;
 }
 

@@ -70,6 +70,23 @@ class KeptPlans : public testing::Test {
   std::optional<std::string> before_;
 };
 
+// A device may be gone, or have another number or driver than when it was measured.
+TEST_F(KeptPlans, IsNotUsedWhereItsDevicesAreGone) {
+  plan::PlannedLane device;
+  device.kind = "openvino";
+  device.device = "CPU";
+  file_.plan.lanes.push_back(device);
+  file_.tuned->devices = "openvino:CPU: a processor that nobody has by OpenVINO 0";
+  ASSERT_EQ(unsetenv("TROIKA_OPENVINO"), 0);
+  keep_plan(model(), file_);
+  // Where OpenVINO is installed it is another one.
+  EXPECT_FALSE(find());
+  EXPECT_TRUE(problem_.find("cannot be used") != std::string::npos ||
+              problem_.find("other devices") != std::string::npos)
+      << problem_;
+  expect_ignored("openvino");
+}
+
 TEST_F(KeptPlans, IsFoundByTheModelItWasKeptFor) {
   EXPECT_FALSE(find());
   EXPECT_EQ(problem_, "");

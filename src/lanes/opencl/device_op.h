@@ -8,8 +8,8 @@
 
 #include "lanes/host/bound_ops.h"
 #include "lanes/lane.h"
+#include "lanes/opencl/driver/programs.h"
 #include "lanes/opencl/panels.h"
-#include "lanes/opencl/programs.h"
 #include "lanes/opencl/run_data.h"
 
 namespace troika::lanes::opencl {

@@ -59,9 +59,7 @@ OpenclLane::OpenclLane(std::shared_ptr<const opencl::Device> device,
   info_.n_threads = n_threads_of(options);
   info_.capabilities = kVector;
   info_.queue_depth = kQueueDepth;
-  const opencl::DeviceEntry& entry = device_->entry();
-  info_.identity = fmt::format("{} of {}, {}, driver {}", entry.name, entry.platform, entry.version,
-                               entry.driver);
+  info_.identity = device_->entry().identity();
   for (int i = 0; i < kQueueDepth; ++i) {
     run_data_.push_back(std::make_unique<opencl::RunData>(&memory_));
   }
@@ -81,8 +79,8 @@ OpenclLane::~OpenclLane() {
   const std::lock_guard<std::mutex> lock(telling_);
 }
 
-void OpenclLane::check_device(const opencl::DeviceOptions& options) {
-  const opencl::Device device(options);
+std::string OpenclLane::identity_of(const opencl::DeviceOptions& options) {
+  return opencl::Device(options).entry().identity();
 }
 
 void OpenclLane::refuse(const Subgraph& subgraph, const std::string& why) const {

@@ -41,8 +41,9 @@ class OpenclLane : public Lane {
   OpenclLane(std::shared_ptr<const opencl::Device> device, const opencl::DeviceOptions& options,
              const kernels::Table& kernels, const OpenclPrecision& precision);
   ~OpenclLane() override;
-  // Throws the Error that the constructor would throw for this device.
-  static void check_device(const opencl::DeviceOptions& options);
+  // Returns the identity of such a lane. Throws the Error that the constructor would throw for this
+  // device.
+  static std::string identity_of(const opencl::DeviceOptions& options);
 
   const LaneInfo& info() const override { return info_; }
   // REQUIRES: no task runs.
@@ -88,7 +89,7 @@ class OpenclLane : public Lane {
   void ask_to_be_told(Task* task);
   static void note_end_of(opencl::Event event, opencl::Int state, void* task);
   void note_end(Task* task, opencl::Int state);
-  void note_problem(const char* what, opencl::Int status);
+  void note_problem(const std::string& what, opencl::Int status);
   Task& task_at(uint32_t number) { return tasks_[number % tasks_.size()]; }
 
   std::shared_ptr<const opencl::Device> device_;

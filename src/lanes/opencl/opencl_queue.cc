@@ -127,7 +127,9 @@ void OpenclLane::start(Task* task, opencl::RunData* data) {
   if (status == kOk) status = api.marker(device_->queue(), 0, nullptr, &task->event);
   if (status == kOk) status = api.flush(device_->queue());
   if (status == kOk) return;
-  note_problem("it does not take a task", status);
+  const bool is_of_cores = status == opencl::kHostFailed;
+  note_problem(is_of_cores ? "on its cores, " + host_.problem() : "it does not take a task",
+               is_of_cores ? kOk : status);
   task->has_failed = true;
   // What is in the queue of a failed task must not run any more when its end is told.
   api.finish(device_->queue());
@@ -147,7 +149,7 @@ Int OpenclLane::start_stages(const OpenclExecutable& executable, const Run& run,
     if (stage.host != nullptr) {
       Ended ended;
       host_.submit(*stage.host, run, ended);
-      if (ended.status != Status::kDone) return opencl::kNoDevice;
+      if (ended.status != Status::kDone) return opencl::kHostFailed;
     }
     if (stage.quantizer) stage.quantizer->run(kernels_, device_run, pool_);
     for (const QueuedOp& queued : stage.ops) {
@@ -203,7 +205,7 @@ void OpenclLane::end_oldest(uint32_t n_started) {
   completion->finished(status);
 }
 
-void OpenclLane::note_problem(const char* what, Int status) {
+void OpenclLane::note_problem(const std::string& what, Int status) {
   const std::lock_guard<std::mutex> lock(problem_mutex_);
   problem_ = fmt::format("the OpenCL device '{}': {}", device_->entry().name, what);
   if (status != kOk) problem_ += fmt::format(" ({})", opencl::status_name(status));

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "lanes/lane.h"
-#include "lanes/opencl/device.h"
+#include "lanes/opencl/driver/device.h"
 
 namespace troika::lanes::opencl {
 

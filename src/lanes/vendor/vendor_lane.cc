@@ -76,6 +76,10 @@ std::shared_ptr<openvino::Library> open_device(const VendorOptions& options) {
   return library;
 }
 
+std::string identity_text(const openvino::Library& library, const std::string& device) {
+  return fmt::format("{} by OpenVINO {}", library.device_name(device), library.version());
+}
+
 }  // namespace
 
 VendorLane::VendorLane(const VendorOptions& options, const kernels::Table& kernels,
@@ -97,11 +101,12 @@ VendorLane::VendorLane(const VendorOptions& options, const kernels::Table& kerne
   info_.cores = options.cores;
   info_.n_threads = n_threads_of(options);
   info_.capabilities = kVector | kInt8Matrix | kBf16Matrix;
-  info_.identity =
-      fmt::format("{} by OpenVINO {}", library_->device_name(device_), library_->version());
+  info_.identity = identity_text(*library_, device_);
 }
 
-void VendorLane::check_device(const VendorOptions& options) { open_device(options); }
+std::string VendorLane::identity_of(const VendorOptions& options) {
+  return identity_text(*open_device(options), options.device);
+}
 
 void VendorLane::refuse(const Subgraph& subgraph, const std::string& why) const {
   throw Error(
@@ -192,6 +197,11 @@ void VendorLane::submit(const Executable& executable, const Run& run, Completion
     if (stage.host != nullptr) {
       Ended ended;
       host_.submit(*stage.host, run, ended);
+      if (ended.status != Status::kDone) {
+        problem_ = host_.problem();
+        completion.finished(Status::kFailed);
+        return;
+      }
     } else if (!stage.products->run(kernels_, own, set_offset, pool_)) {
       problem_ = library_->problem();
       completion.finished(Status::kFailed);

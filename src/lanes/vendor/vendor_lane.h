@@ -31,8 +31,9 @@ class VendorLane : public Lane {
   VendorLane(const VendorOptions& options, const kernels::Table& kernels,
              plan::Activations activations, plan::Prefill prefill,
              const Int8Rules* int8_rules = nullptr);
-  // Throws the Error that the constructor would throw for this device.
-  static void check_device(const VendorOptions& options);
+  // Returns the identity of such a lane. Throws the Error that the constructor would throw for this
+  // device.
+  static std::string identity_of(const VendorOptions& options);
 
   const LaneInfo& info() const override { return info_; }
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,

@@ -1,4 +1,4 @@
-#include "lanes/opencl/opencl_library.h"
+#include "lanes/opencl/driver/opencl_library.h"
 
 #include <gtest/gtest.h>
 

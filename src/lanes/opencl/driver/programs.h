@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "lanes/opencl/device.h"
+#include "lanes/opencl/driver/device.h"
 
 namespace troika::lanes::opencl {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lanes/opencl/opencl_api.h"
+#include "lanes/opencl/driver/opencl_api.h"
 
 namespace troika::lanes::opencl {
 
@@ -20,6 +20,10 @@ struct DeviceEntry {
   // Whether the device rounds divisions and roots correctly where a program asks for that.
   bool rounds_divisions = false;
   size_t most_allocation_bytes = 0;
+
+  std::string identity() const {
+    return name + " of " + platform + ", " + version + ", driver " + driver;
+  }
 };
 
 // OpenCL's library. Threads may take turns with it.

@@ -24,6 +24,7 @@ using ContextProblem = void (*)(const char*, const void*, size_t, void*);
 
 inline constexpr Int kOk = 0;
 inline constexpr Int kNoDevice = -1;       // CL_DEVICE_NOT_FOUND
+inline constexpr Int kHostFailed = 1;      // none of OpenCL's: a task failed on the lane's cores
 inline constexpr Int kNoPlatform = -1001;  // CL_PLATFORM_NOT_FOUND_KHR
 // Is a status of this program, not of OpenCL: keys and values lie where a device does not see them,
 // or have another type.

@@ -1,4 +1,4 @@
-#include "lanes/opencl/device.h"
+#include "lanes/opencl/driver/device.h"
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 
 #include "base/huge_pages.h"
 #include "lanes/memory.h"
-#include "lanes/opencl/opencl_library.h"
+#include "lanes/opencl/driver/opencl_library.h"
 
 namespace troika::lanes::opencl {
 

@@ -1,4 +1,4 @@
-#include "lanes/opencl/programs.h"
+#include "lanes/opencl/driver/programs.h"
 
 #include <gtest/gtest.h>
 
