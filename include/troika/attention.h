@@ -57,8 +57,9 @@ typedef struct troika_attention_options {
   int32_t from;             /* tokens before this position attend to all: a multiple of 64, at least
                                512; 0: 1024 */
   /* In SPARSE: positions are kept that weigh more than this many times what each would if all
-   * weighed the same, and shares say only which heads keep everything: those with 1. 2.5 lost at
-   * most 0.5 % of perplexity on a small model. 0: `share` decides */
+   * weighed the same, and shares say only which heads keep everything: those with 1, and all that
+   * share keys with one. 2.5 lost at most 0.5 % of perplexity on a small model. 0: `share`
+   * decides */
   double above;
 } troika_attention_options;
 

@@ -201,6 +201,19 @@ TEST(AttentionAlone, S9ByWeightHeadsWithAShareOfOneKeepEverything) {
   }
 }
 
+// Heads that share keys share a list, which one of them makes hold everything.
+TEST(AttentionAlone, S9ByWeightAHeadThatKeepsEverythingSharesItsList) {
+  CallData data(1, 2, 64);
+  data.options.mode = TROIKA_ATTENTION_FULL;
+  const std::vector<float> full = data.result();
+  data.options.mode = TROIKA_ATTENTION_SPARSE;
+  data.options.above = 20.0;
+  EXPECT_NE(data.result(), full);
+  const float shares[] = {0.2f, 1.0f};
+  data.options.head_shares = shares;
+  EXPECT_EQ(data.result(), full);
+}
+
 // Callers that were built with a header whose options end before `above`.
 TEST(AttentionAlone, S9OptionsOfTheFirstVersionChooseByShare) {
   CallData data(1, 2, 64);

@@ -1,6 +1,7 @@
 // Computes a call of the C API, which was checked before (c_api.cc).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -20,10 +21,16 @@ struct troika_attention {
   double share_of(size_t head) const {
     return head_shares.empty() ? double{options.share} : double{head_shares[head]};
   }
+  // Returns the mean of the group's shares. Where `above` decides what is kept, a share says only
+  // whether its head keeps everything, and so it is the largest.
   double group_share(size_t kv_head) const {
-    double sum = 0;
-    for (size_t h = 0; h < n_group(); ++h) sum += share_of(kv_head * n_group() + h);
-    return sum / static_cast<double>(n_group());
+    double sum = 0, largest = 0;
+    for (size_t h = 0; h < n_group(); ++h) {
+      const double share = share_of(kv_head * n_group() + h);
+      sum += share;
+      largest = std::max(largest, share);
+    }
+    return options.above > 0.0 ? largest : sum / static_cast<double>(n_group());
   }
 };
 

@@ -54,8 +54,8 @@ struct PromptAttention {
   double above = kUsualAbove;
   // (n_layers, n_heads), heads of queries: the share of each head (S3), or kLeftOut. Empty: all
   // have `share`. Heads that share a head of keys share one list, and have the mean of their
-  // shares. Where `above` decides what is kept, a head whose share is 1 keeps everything, and other
-  // shares say nothing.
+  // shares. Where `above` decides what is kept, a head whose share is 1 keeps everything, with all
+  // heads that share its list, and other shares say nothing.
   std::vector<float> head_shares = {};
   std::string reason = {};  // tells people where the shares come from and what was measured
   // (n_layers, n_heads, 2): the scale by which the largest magnitude of each head's queries becomes
@@ -107,7 +107,8 @@ struct LayerAttention {
   bool is_left_out(int head) const;
   // Returns what a head of queries keeps. A head that is left out keeps everything.
   double share_of(int head) const;
-  // Returns the share that n_heads heads keep which choose together.
+  // Returns the share that n_heads heads keep which choose together: the mean, or where weight
+  // decides what is kept, the largest, which says only whether they keep everything.
   double share_of(int first_head, int n_heads) const;
 };
 

@@ -167,9 +167,13 @@ double LayerAttention::share_of(int head) const {
 }
 
 double LayerAttention::share_of(int first_head, int n_heads) const {
-  double sum = 0;
-  for (int head = first_head; head < first_head + n_heads; ++head) sum += share_of(head);
-  return sum / n_heads;
+  double sum = 0, largest = 0;
+  for (int head = first_head; head < first_head + n_heads; ++head) {
+    sum += share_of(head);
+    if (!is_left_out(head)) largest = std::max(largest, share_of(head));
+  }
+  const bool is_by_weight = form == AttentionForm::kSparse && above > 0.0;
+  return is_by_weight && largest > 0 ? largest : sum / n_heads;
 }
 
 LayerAttention attention_of_layer(const PromptAttention& attention, int layer, int n_heads,
