@@ -141,6 +141,7 @@ void Runner::run(const Pass& pass, std::span<const lanes::Run> runs, const RunOp
     throw_failed(node.name, node.block, *lanes_[static_cast<size_t>(node.lane)]->lane);
   }
   learn();
+  if (watch_ != nullptr) watch_->after_pass(rows_beside());
 }
 
 // Tells the watch of each block of a run once.

@@ -10,8 +10,8 @@ namespace troika::solve {
 KindKey key_of(const lanes::Subgraph& subgraph, const weights::Store& weights) {
   KindKey key;
   for (const model::Op& op : subgraph.ops) {
-    // The key leaves out types of keys and values, and windows: all blocks that are cut have the
-    // same.
+    // The key leaves out types of keys and values, because all blocks that are cut have the same.
+    // A window stands where the number of positions seen does, and is part of the key.
     key.push_back(
         shape_of(*subgraph.blueprint, op, weights, tensor::Type::kF16, {}, /*context=*/1));
     key.back().context = op.window;

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "schedule/graphs.h"
 
 namespace troika::solve {
@@ -95,20 +96,37 @@ class Solver {
     return choice;
   }
 
+  // Returns the kind of a name whose blocks take most time together. Kinds of one name differ in
+  // weights or windows, and a cut holds for all of them.
+  const lanes::Subgraph& longest_kind(std::string_view name, int home, plan::Shape built,
+                                      int context) const {
+    const SubgraphKind* longest = nullptr;
+    double most_us = -1.0;
+    for (const SubgraphKind& kind : kinds_) {
+      if (kind.first.name != name) continue;
+      const double us = kind.n * times_.task_us(home, kind.first, built, context);
+      if (us <= most_us) continue;
+      most_us = us;
+      longest = &kind;
+    }
+    TROIKA_ASSERT(longest != nullptr);
+    return longest->first;
+  }
+
   void find_cuts(CutSearch* search, CutChoice* choice) const {
     for (const plan::Shape& shape : request_.place.shapes) {
       std::vector<std::string_view> seen;
       for (const SubgraphKind& kind : kinds_) {
-        const lanes::Subgraph& subgraph = kind.first;
-        // Kinds of one name may have other weights; the first kind speaks for all.
-        if (std::find(seen.begin(), seen.end(), subgraph.name) != seen.end()) continue;
-        seen.emplace_back(subgraph.name);
-        const plan::Shape built = subgraph.is_head() ? plan::Shape() : shape;
-        const std::optional<int> home = home_of(subgraphs_, subgraph.name, plan_, built);
-        const bool is_again = subgraph.is_head() && shape != request_.place.shapes.front();
+        const std::string_view name = kind.first.name;
+        if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
+        seen.push_back(name);
+        const plan::Shape built = kind.first.is_head() ? plan::Shape() : shape;
+        const std::optional<int> home = home_of(subgraphs_, name, plan_, built);
+        const bool is_again = kind.first.is_head() && shape != request_.place.shapes.front();
         if (!home || is_again) continue;
         const int context =
             std::max(built.n_rows, shape.n_rows == 1 ? request_.place.decode_context : 0);
+        const lanes::Subgraph& subgraph = longest_kind(name, *home, built, context);
         const CutFound& found = search->find(subgraph, built, *home, context);
         choice->notes.push_back({subgraph.name, built, *home, found});
         if (!found.is_worthwhile) continue;
