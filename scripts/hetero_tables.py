@@ -46,7 +46,7 @@ def prompts_table(model, result):
     gains = [f"{gain:.2f} ×" for gain in result["gain_over_one_lane"]]
     rows.append(["**tensor-level over the better lane alone**", *gains, ""])
     text = table([f"{model}, tokens", *map(str, prompts), "how"], rows)
-    return f"{text}\n\nWhat the solver found, with all graphs that there are:\n\n{result['cuts']}"
+    return f"{text}\n\nWhat the solver found, as far as parts of a prompt take it:\n\n{result['cuts']}"
 
 
 def steps_table(results):

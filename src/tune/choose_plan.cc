@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -21,6 +22,8 @@ namespace {
 // A plan with several lanes, or with fewer threads, must be predicted to be this much faster,
 // because predictions are uncertain.
 constexpr double kClearlyFaster = 0.97;
+// Predictions of divided prompts are about this far off.
+constexpr double kWorthRunning = 1.15;
 constexpr int kDecodeContext = 512;
 constexpr double kLeastProfilingS = 1e-3;
 
@@ -139,25 +142,41 @@ bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
 }
 
 // Chooses cuts, with the chunk whose tokens are then predicted to take least time each. Returns
-// whether there are any.
-bool choose_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
-                 const weights::Store& weights, const std::vector<int>& prompts,
-                 PlanCandidate* candidate) {
+// that candidate, and behind it those with other chunks that only a run can tell from it. Returns
+// none where nothing is divided, and tells `whole` what was looked at.
+std::vector<PlanCandidate> choose_cuts(const solve::TimeModel& times,
+                                       const model::Blueprint& blueprint,
+                                       const weights::Store& weights,
+                                       const std::vector<int>& prompts, PlanCandidate* whole) {
   const int longest = *std::max_element(prompts.begin(), prompts.end());
-  const PlanCandidate all = *candidate;
-  double best_us = 0.0;
-  bool has_cuts = false;
-  for (size_t n = all.plan.prompt_shapes.size(); n > 0; --n) {
-    PlanCandidate shorter = all;
+  struct Found {
+    PlanCandidate candidate;
+    double us;
+    bool is_cut;
+  };
+  std::vector<Found> found;
+  size_t best = 0;
+  for (size_t n = whole->plan.prompt_shapes.size(); n > 0; --n) {
+    PlanCandidate shorter = *whole;
     shorter.plan.prompt_shapes.resize(n);
     const bool is_cut = add_cuts(times, blueprint, weights, prompts, &shorter);
     const double us = solve::predict_prompt_us(times, shorter.plan, blueprint, longest);
-    if (best_us > 0.0 && us > kClearlyFaster * best_us) continue;
-    best_us = us;
-    has_cuts = is_cut;
-    *candidate = shorter;
+    found.push_back({std::move(shorter), us, is_cut});
+    if (us <= kClearlyFaster * found[best].us) best = found.size() - 1;
   }
-  return has_cuts;
+  whole->notes = found[best].candidate.notes;
+  whole->length_notes = found[best].candidate.length_notes;
+  if (!found[best].is_cut) return {};
+  std::rotate(found.begin(), found.begin() + static_cast<ptrdiff_t>(best),
+              found.begin() + static_cast<ptrdiff_t>(best) + 1);
+  std::vector<PlanCandidate> candidates;
+  for (Found& f : found) {
+    if (!f.is_cut || f.us > kWorthRunning * found.front().us) continue;
+    f.candidate.name +=
+        candidates.empty() ? ", cut" : fmt::format(", cut {}", f.candidate.plan.chunk());
+    candidates.push_back(std::move(f.candidate));
+  }
+  return candidates;
 }
 
 void predict(const ChooseRequest& request, const solve::TimeModel& times,
@@ -216,9 +235,10 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
     candidates.front().is_bounded =
         std::any_of(places.shapes.begin(), places.shapes.end(),
                     [](const solve::ShapeChoice& shape) { return shape.is_bounded; });
-    whole.name += ", cut";
-    if (options.lanes.has_cuts && choose_cuts(times, blueprint, weights, request.prompts, &whole)) {
-      candidates.push_back(whole);
+    if (options.lanes.has_cuts) {
+      for (PlanCandidate& cut : choose_cuts(times, blueprint, weights, request.prompts, &whole)) {
+        candidates.push_back(std::move(cut));
+      }
     }
     // The candidate of whole subgraphs tells why there is none with cuts.
     candidates.front().notes = whole.notes;
@@ -233,24 +253,38 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
 
 }  // namespace
 
+size_t fastest(const PlanChoice& choice, const std::vector<std::vector<double>>& prompt_us) {
+  size_t best = 0;
+  double best_us = 0.0;
+  for (size_t i = 0; i < choice.candidates.size(); ++i) {
+    const std::vector<double>& prompts = prompt_us[i];
+    const double steps_us =
+        choice.n_steps * choice.candidates[i].step_us * static_cast<double>(prompts.size());
+    const double total_us = std::accumulate(prompts.begin(), prompts.end(), steps_us);
+    if (best_us > 0.0 && total_us >= kClearlyFaster * best_us) continue;
+    best_us = total_us;
+    best = i;
+  }
+  return best;
+}
+
 PlanChoice choose_plan(const ChooseRequest& request, const measure::StageFunction& stage) {
   TROIKA_ASSERT(!request.prompts.empty());
   const gguf::File file = gguf::File::open(request.options.model.file);
   const model::Blueprint blueprint = model::read(file);
   const weights::Store weights(file, blueprint);
   PlanChoice choice;
-  double best_us = 0.0;
+  choice.n_steps = request.n_steps;
   for (const LaneSet& set : lane_sets(request.options.lanes)) {
     for (PlanCandidate& candidate : candidates_of(request, set, blueprint, weights, stage)) {
-      double total_us =
-          request.n_steps * candidate.step_us * static_cast<double>(request.prompts.size());
-      for (const double us : candidate.prompt_us) total_us += us;
       choice.candidates.push_back(std::move(candidate));
-      if (best_us > 0.0 && total_us >= kClearlyFaster * best_us) continue;
-      best_us = total_us;
-      choice.best = choice.candidates.size() - 1;
     }
   }
+  std::vector<std::vector<double>> predicted_us;
+  for (const PlanCandidate& candidate : choice.candidates) {
+    predicted_us.push_back(candidate.prompt_us);
+  }
+  choice.best = fastest(choice, predicted_us);
   return choice;
 }
 

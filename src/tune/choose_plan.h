@@ -14,7 +14,7 @@ namespace troika::tune {
 
 // One way to use the cores.
 struct PlanCandidate {
-  std::string name;  // "2 threads", "lanes 0;1"
+  std::string name;  // "2 threads", "lanes 0;1", "lanes 0;1, cut", "lanes 0;1, cut 512"
   plan::Plan plan;
   bool has_single_lane = true;
   std::vector<double> prompt_us;  // predicted, for each prompt length
@@ -41,11 +41,17 @@ struct ChooseRequest {
 
 struct PlanChoice {
   std::vector<PlanCandidate> candidates;
+  int n_steps = 0;  // counts tokens that are decoded behind each prompt
   // The candidate that is predicted to take least time for prompts and steps together.
   size_t best = 0;
 };
 
-// Throws Error.
+// Returns which candidate takes least time, where prompts take what is given: for each candidate,
+// for each length. One that stands behind another must be clearly faster.
+size_t fastest(const PlanChoice& choice, const std::vector<std::vector<double>>& prompt_us);
+
+// Where tensors are divided, candidates whose predicted times are close to each other follow the
+// one that is predicted to be fastest, so that who can run them may choose. Throws Error.
 PlanChoice choose_plan(const ChooseRequest& request, const measure::StageFunction& stage);
 
 }  // namespace troika::tune

@@ -20,6 +20,13 @@ using tune::PlanChoice;
 
 constexpr double kUsInMs = 1e3;
 
+// Returns the width of a column in which every candidate's name has room.
+size_t name_width(const PlanChoice& choice) {
+  size_t width = 18;
+  for (const PlanCandidate& c : choice.candidates) width = std::max(width, c.name.size());
+  return width;
+}
+
 // An engine that runs as a candidate says.
 class CandidateRun {
  public:
@@ -43,6 +50,27 @@ class CandidateRun {
   std::unique_ptr<engine::Session> session_;
 };
 
+void print_measured(const PlanChoice& choice, const std::vector<int>& prompts,
+                    const std::vector<std::vector<double>>& medians_us, int n_turns) {
+  print(fmt::format("\n{:<{}} {:>6} {:>12} {:>12} {:>10}  {}\n", "measured", name_width(choice),
+                    "prompt", "median", "predicted", "error", fmt::format("{} turns", n_turns)));
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    double best_single_us = 0.0;
+    for (size_t i = 0; i < choice.candidates.size(); ++i) {
+      const PlanCandidate& c = choice.candidates[i];
+      const double us = medians_us[i][p];
+      if (c.has_single_lane && (best_single_us == 0.0 || us < best_single_us)) best_single_us = us;
+      print(fmt::format("{:<{}} {:>6} {:>9.1f} ms {:>9.1f} ms {:>+9.1f}%{}\n", c.name,
+                        name_width(choice), prompts[p], us / kUsInMs, c.prompt_us[p] / kUsInMs,
+                        100.0 * (c.prompt_us[p] / us - 1.0), i == choice.best ? "  chosen" : ""));
+    }
+    if (best_single_us == 0.0) continue;  // no candidate has a single lane
+    print(fmt::format("{:<{}} {:>6} {:>+9.1f} % against the best single lane\n", "chosen plan",
+                      name_width(choice), prompts[p],
+                      100.0 * (medians_us[choice.best][p] / best_single_us - 1.0)));
+  }
+}
+
 }  // namespace
 
 PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& prompts,
@@ -61,12 +89,12 @@ PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& pr
     return bar->function();
   });
   bar.reset();
-  std::string head = fmt::format("{:<18} {:>6}", "predicted", "chunk");
+  std::string head = fmt::format("{:<{}} {:>6}", "predicted", name_width(choice), "chunk");
   for (const int n : prompts) head += fmt::format("{:>12}", fmt::format("{} tok", n));
   print(head + fmt::format("{:>12}\n", "a step"));
   for (size_t i = 0; i < choice.candidates.size(); ++i) {
     const PlanCandidate& c = choice.candidates[i];
-    std::string row = fmt::format("{:<18} {:>6}", c.name, c.plan.chunk());
+    std::string row = fmt::format("{:<{}} {:>6}", c.name, name_width(choice), c.plan.chunk());
     for (const double us : c.prompt_us) row += fmt::format("{:>9.1f} ms", us / kUsInMs);
     row += fmt::format("{:>9.1f} ms{}\n", c.step_us / kUsInMs, i == choice.best ? "  chosen" : "");
     print(row);
@@ -88,34 +116,30 @@ PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& pr
   return choice;
 }
 
-void compare_and_print(const EngineFlags& flags, const PlanChoice& choice,
-                       const std::vector<int>& prompts, int n_turns) {
+void compare_and_print(const EngineFlags& flags, const std::vector<int>& prompts, int n_turns,
+                       PlanChoice* choice) {
   std::vector<std::unique_ptr<CandidateRun>> runs;
-  for (const PlanCandidate& candidate : choice.candidates) {
+  for (const PlanCandidate& candidate : choice->candidates) {
     runs.push_back(std::make_unique<CandidateRun>(flags, candidate));
     runs.back()->prompt_ms(8);  // warms up
   }
-  print(fmt::format("\n{:<18} {:>6} {:>12} {:>12} {:>10}  {}\n", "measured", "prompt", "median",
-                    "predicted", "error", fmt::format("{} turns", n_turns)));
-  for (size_t p = 0; p < prompts.size(); ++p) {
-    std::vector<std::vector<double>> times(runs.size());
+  std::vector<std::vector<double>> medians_us(runs.size());
+  for (const int n : prompts) {
+    std::vector<std::vector<double>> times_us(runs.size());
     for (int turn = 0; turn < n_turns; ++turn) {
-      for (size_t i = 0; i < runs.size(); ++i) times[i].push_back(runs[i]->prompt_ms(prompts[p]));
+      for (size_t i = 0; i < runs.size(); ++i) {
+        times_us[i].push_back(kUsInMs * runs[i]->prompt_ms(n));
+      }
     }
-    double best_single = 0.0;
-    for (size_t i = 0; i < runs.size(); ++i) {
-      const double ms = median(times[i]);
-      const PlanCandidate& c = choice.candidates[i];
-      if (c.has_single_lane && (best_single == 0.0 || ms < best_single)) best_single = ms;
-      const double predicted = c.prompt_us[p] / kUsInMs;
-      print(fmt::format("{:<18} {:>6} {:>9.1f} ms {:>9.1f} ms {:>+9.1f}%{}\n", c.name, prompts[p],
-                        ms, predicted, 100.0 * (predicted / ms - 1.0),
-                        i == choice.best ? "  chosen" : ""));
-    }
-    if (best_single == 0.0) continue;  // no candidate has a single lane
-    print(fmt::format("{:<18} {:>6} {:>+9.1f} % against the best single lane\n", "chosen plan",
-                      prompts[p], 100.0 * (median(times[choice.best]) / best_single - 1.0)));
+    for (size_t i = 0; i < runs.size(); ++i) medians_us[i].push_back(median(times_us[i]));
   }
+  const size_t predicted_best = choice->best;
+  choice->best = tune::fastest(*choice, medians_us);
+  print_measured(*choice, prompts, medians_us, n_turns);
+  if (choice->best == predicted_best) return;
+  print(fmt::format("\nkept, because it was faster than {}, which was predicted to be: {}\n",
+                    choice->candidates[predicted_best].name,
+                    choice->candidates[choice->best].name));
 }
 
 }  // namespace troika::cli

@@ -13,8 +13,8 @@ tune::PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<in
                                   const plan::Plan* like);
 
 // Runs every candidate, in turn, n_turns times, and prints how the chosen one compares with the
-// best that has a single lane.
-void compare_and_print(const EngineFlags& flags, const tune::PlanChoice& choice,
-                       const std::vector<int>& prompts, int n_turns);
+// best that has a single lane. Another one is chosen where runs show it to be faster.
+void compare_and_print(const EngineFlags& flags, const std::vector<int>& prompts, int n_turns,
+                       tune::PlanChoice* choice);
 
 }  // namespace troika::cli

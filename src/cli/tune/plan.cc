@@ -58,11 +58,10 @@ void choose(PlanFlags& flags) {
   }
   options.plan.file.clear();
   options.plan.exact.reset();
-  const tune::PlanChoice choice =
-      choose_and_print(flags.engine, flags.prompts, like ? &*like : nullptr);
+  tune::PlanChoice choice = choose_and_print(flags.engine, flags.prompts, like ? &*like : nullptr);
+  if (flags.n_turns > 0) compare_and_print(flags.engine, flags.prompts, flags.n_turns, &choice);
   // The candidate's context was that of the measurements. The plan's context follows from memory.
   options.plan.base = choice.candidates[choice.best].plan;
-  if (flags.n_turns > 0) compare_and_print(flags.engine, choice, flags.prompts, flags.n_turns);
 }
 
 // Says which options change nothing about the plan or what is shown of it.
@@ -269,7 +268,8 @@ void add_plan(Command& app) {
   command->add_option("--profile", flags->profile,
                       "With --choose-neurons: plan by this profile (see 'troika profile') and "
                       "measure nothing");
-  command->add_option("--compare", flags->n_turns, "Choose, and run all candidates in turn N times")
+  command
+      ->add_option("--compare", flags->n_turns, "Choose, run all in turn N times, keep the fastest")
       ->check(at_least(1));
   command->add_option("--calibrate", flags->calibrate,
                       "Run this text to find the scales and outliers of int8 prompts, and what "

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/median.h"
@@ -76,8 +77,7 @@ class HeteroMeasurer {
         layer_plan({kChunkedTokens}));
     add("layer-level", "each kind of subgraph on the lane where it is fastest",
         choice.candidates.front().plan);
-    add(kTensorLevel, "the cuts and lengths that the solver found",
-        choice.candidates[choice.candidates.size() - 1].plan);
+    add_tensor_level(choice);
     add("both cores", "one lane of both cores", prompt_plan(both_cores_));
     add_reference();
     reference_.reset();
@@ -188,6 +188,29 @@ class HeteroMeasurer {
     end_system();
   }
 
+  // Adds the fastest of the plans with cuts that are predicted to take nearly the same time. The
+  // time of a plan that was not taken is nowhere kept.
+  void add_tensor_level(const tune::PlanChoice& choice) {
+    const std::vector<tune::PlanCandidate>& all = choice.candidates;
+    // The first candidate divides nothing. It speaks for all where nothing is worth dividing.
+    size_t best = all.size() > 1 ? 1 : 0;
+    double best_ratio = 0.0;
+    for (size_t i = best; i < all.size() && all.size() > 2; ++i) {
+      HeteroSystemTimes times;
+      const auto with = machine(all[i].plan);
+      for (const int n : options_.prompts) time_prompt(*with, n, 0.0, &times);
+      const double ratio =
+          std::accumulate(times.of_reference.begin(), times.of_reference.end(), 0.0);
+      if (best_ratio > 0.0 && ratio >= best_ratio) continue;
+      best_ratio = ratio;
+      best = i;
+    }
+    const std::string how = all.size() > 2
+                                ? "the fastest of the plans that the solver finds about alike"
+                                : "the cuts and lengths that the solver found";
+    add(kTensorLevel, how, all[best].plan);
+  }
+
   // Adds a system that has a plan of its own for each length.
   template <typename PlanOf>
   void add(const std::string& name, const std::string& how, PlanOf plan_of, bool is_single,
@@ -216,10 +239,27 @@ class HeteroMeasurer {
     measurement_.systems.insert(measurement_.systems.begin(), std::move(times));
   }
 
-  static std::string cuts_text(const plan::Plan& plan) {
+  // Tells the cuts and lengths that parts of the measured prompts take, and no others.
+  std::string cuts_text(const plan::Plan& plan) const {
+    std::vector<plan::Shape> shapes;
+    for (const int n_tokens : options_.prompts) {
+      for (int done = 0; done < n_tokens;) {
+        const plan::Shape part = plan.prompt_chunk(done, n_tokens);
+        done += part.n_rows;
+        shapes.push_back(plan.body_shape(part.phase, part.n_rows));
+      }
+    }
+    const auto is_taken = [&](const auto& holds_for) {
+      return std::any_of(shapes.begin(), shapes.end(), holds_for);
+    };
     std::vector<std::string> texts;
-    for (const plan::TensorCut& cut : plan.cuts) texts.push_back(plan::cut_text(cut));
+    for (const plan::TensorCut& cut : plan.cuts) {
+      if (is_taken([&](plan::Shape shape) { return cut.holds_for(cut.subgraph, shape); })) {
+        texts.push_back(plan::cut_text(cut));
+      }
+    }
     for (const plan::LengthCut& length : plan.lengths) {
+      if (!is_taken([&](plan::Shape shape) { return plan.length_of(shape) == &length; })) continue;
       texts.push_back(
           fmt::format("{} tokens {}", length.n_tokens, plan::shares_text(length.tokens)));
     }
