@@ -244,6 +244,9 @@ TEST_F(NeuronPlans, P8TheDiskDecidesBetweenBlocksAndNeurons) {
   EXPECT_GT(blocks.forecast.read_bytes, 0.0);
   const Options by_neuron = planned(5000.0, 0.001);
   EXPECT_EQ(by_neuron.ffn.planned->form, plan::FfnForm::kByNeuron);
+  // A given profile leaves single neurons untimed, and the plan says so.
+  EXPECT_NE(by_neuron.ffn.planned->reason.find("a profile was given"), std::string::npos)
+      << by_neuron.ffn.planned->reason;
   // The plan of blocks runs, too.
   const plan::Profile profile = made_up_profile(options_.model.file, 0.001, 5000.0);
   engine::Engine engine(tune::plan_neurons_here({options_, &profile}, {}));
@@ -297,6 +300,8 @@ TEST_F(NeuronPlans, P8NoBlocksAreStreamedWhereMemoryHoldsAll) {
   const plan::StreamedNeurons all = planned(50.0, 2000.0).ffn.planned.value();
   EXPECT_EQ(all.reason.find("blocks take turns"), std::string::npos) << all.reason;
   EXPECT_NE(all.reason.find("by-output: all is in memory"), std::string::npos) << all.reason;
+  // Where none is computed by itself, no time of single neurons is missing.
+  EXPECT_EQ(all.reason.find("timed by itself"), std::string::npos) << all.reason;
 }
 
 TEST_F(NeuronPlans, P8WhatCannotBePlannedIsSaidInWords) {

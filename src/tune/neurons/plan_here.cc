@@ -109,6 +109,17 @@ std::optional<measure::NeuronTimes> measured_neurons(const prepare::Options& opt
   return mean;
 }
 
+// Says that no neuron was timed by itself, and why; nothing where they were, or where none could be
+// computed by itself.
+std::string about_times(const NeuronPlanRequest& request, bool has_neurons, bool is_timed) {
+  if (!has_neurons || is_timed) return "";
+  return fmt::format(
+      "; each row counts as its share of a matrix, so by-neuron may be slower than forecast: no "
+      "neuron was timed by itself, because {}",
+      request.profile != nullptr ? "a profile was given"
+                                 : "little memory is free, or no neuron was live");
+}
+
 std::optional<weights::NeuronPredictor::Info> kept_predictor(const prepare::Options& options,
                                                              const gguf::File& file) {
   try {
@@ -280,8 +291,9 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   problem.law = law_of(heat ? &*heat : nullptr, model->blueprint);
   // What a profile from elsewhere says is not mixed with what is measured here.
   std::optional<measure::NeuronTimes> times;
-  const bool may_go_by_neuron = !options.ffn.form || *options.ffn.form == plan::FfnForm::kByNeuron;
-  if (heat && may_go_by_neuron && request.profile == nullptr) {
+  const bool has_neurons =
+      heat && (!options.ffn.form || *options.ffn.form == plan::FfnForm::kByNeuron);
+  if (has_neurons && request.profile == nullptr) {
     times = measured_neurons(options, *model, profile, ffns, problem.law);
   }
   const RealClock clock;
@@ -298,7 +310,8 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   if (heat) planned.n_counted_tokens = static_cast<int64_t>(heat->n_tokens());
   planned.batches = batches_of(problem, options.ffn.pinned_percent, disk, best);
   enter_alternatives(problem, disk, best, &planned);
-  planned.reason = reason_for(best, planned.alternatives, chosen.costs);
+  planned.reason = reason_for(best, planned.alternatives, chosen.costs) +
+                   about_times(request, has_neurons, times.has_value());
   planned.planning_ms = (clock.now_us() - start_us) / kUsPerMs;
   prepare::Options found = with_choice(options, chosen, std::move(planned));
   // What planning took is not there when the plan runs, but the tokenizer is.
