@@ -45,6 +45,8 @@ class MappedFile {
 
   // Says whether all of the file is memory of this process.
   bool is_copied() const { return is_copied({0, size_}); }
+  // Says whether some of the file is memory of this process.
+  bool has_copies() const { return !copied_.empty(); }
   // Says whether this part of the file is memory of this process.
   bool is_copied(Range range) const;
   // Lets this process change what it has copied, which the file does not notice, or forbids it

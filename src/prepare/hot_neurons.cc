@@ -11,7 +11,7 @@
 #include "base/bytes_text.h"
 #include "base/error.h"
 #include "prepare/side_files.h"
-#include "prepare/streaming/neurons/bundle_maker.h"
+#include "prepare/streaming/page_reads.h"
 #include "prepare/weight_strips.h"
 #include "weights/neurons/hot_neurons.h"
 
@@ -77,8 +77,9 @@ std::string place_hot(const kernels::Table& kernels, const plan::Plan& plan,
       std::make_unique<weights::HotNeurons>(model->blueprint, ffns, lists, weights, n_threads);
   if (is_mapped) {
     for (const model::GatedFfn& ffn : ffns) {
-      for (const model::WeightId id : {ffn.gate, ffn.up, ffn.down})
-        forget_pages(weights.matrix(id));
+      for (const model::WeightId id : {ffn.gate, ffn.up, ffn.down}) {
+        forget_mapped(model->file, weights.matrix(id).data, weights.matrix(id).bytes());
+      }
     }
   }
   const bool is_on_cores = !plan.lanes[static_cast<size_t>(plan.ffn.hot.lane)].is_device();

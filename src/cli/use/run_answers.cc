@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "cli/output.h"
+#include "cli/use/streaming.h"
 #include "engine/batching/batcher.h"
 #include "engine/scoring/logprobs.h"
 
@@ -168,6 +169,7 @@ void print_summary(const Outcome& outcome, const engine::Engine& engine) {
       s.n_steps, s.most_together,
       ratio(static_cast<double>(s.n_step_rows), static_cast<double>(s.n_steps)), s.n_prompt_parts,
       s.n_prompt_rows));
+  note(streaming_text(engine));
   note(fmt::format("memory     {:>10}   at its peak\n", bytes_text(peak_resident_bytes())));
 }
 

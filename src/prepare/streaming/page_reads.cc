@@ -45,6 +45,26 @@ uint64_t add_page_reads(const FileRange& part, std::byte* room,
 
 size_t most_page_reads(size_t bytes) { return room_of(bytes) / kRequestBytes + 2; }
 
+void forget_mapped(const gguf::File& file, const std::byte* begin, size_t bytes) {
+  for (const gguf::File::Shard& shard : file.shards()) {
+    const std::byte* const first = shard.bytes.data();
+    if (begin < first || begin >= first + shard.bytes.size()) continue;
+    if (shard.map == nullptr || shard.map->has_copies()) return;
+    const auto offset = static_cast<size_t>(begin - first);
+    // The page cache keeps pages that a process has mapped, so these go first.
+    shard.map->let_go({offset, offset + bytes});
+    (void)posix_fadvise(shard.map->descriptor(), static_cast<off_t>(offset),
+                        static_cast<off_t>(bytes), POSIX_FADV_DONTNEED);
+    return;
+  }
+}
+
+void forget_mapped(const gguf::File& file) {
+  for (const gguf::File::Shard& shard : file.shards()) {
+    forget_mapped(file, shard.bytes.data(), shard.bytes.size());
+  }
+}
+
 void forget_cached(const gguf::File& file, const FileRange& part) {
   const MappedFile& map = *file.shards()[static_cast<size_t>(part.shard)].map;
   (void)posix_fadvise(map.descriptor(), static_cast<off_t>(part.offset),

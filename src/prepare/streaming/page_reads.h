@@ -40,6 +40,12 @@ uint64_t add_page_reads(const FileRange& part, std::byte* room,
 // Returns the most requests that a part of this number of bytes may take.
 size_t most_page_reads(size_t bytes);
 
+// Gives back what was read of a matrix through the map of its file, and of whole files: the pages
+// of this process, and what the page cache keeps of them. Does nothing where the bytes are in no
+// map, or something of the file was copied into memory.
+void forget_mapped(const gguf::File& file, const std::byte* begin, size_t bytes);
+void forget_mapped(const gguf::File& file);
+
 // Drops from the page cache what a part's reads may have left there.
 void forget_cached(const gguf::File& file, const FileRange& part);
 

@@ -47,6 +47,21 @@ void choose_ahead(const Options& options, const plan::Plan& plan, NeuronStreamOp
       how->reads_hottest_ahead || (options.ffn.reads_ahead && plan.prefill == plan::Prefill::kSame);
 }
 
+// Tells people which side file was written, and what could not be read of one.
+void add_notes(const NeuronStream& stream, LoadedWeights* loaded) {
+  const weights::BundleFile& file = stream.file();
+  if (file.is_new()) {
+    const std::string why =
+        file.problem().empty() ? "" : fmt::format(": the one there {}", file.problem());
+    loaded->add_note(fmt::format("wrote {} ({} of neurons in bundles{})", file.path(),
+                                 bytes_text(file.bytes()), why));
+  }
+  const std::string problem = stream.problem();
+  if (problem.empty()) return;
+  loaded->add_note(
+      fmt::format("some neurons come from the model's own file, which is slow: {}", problem));
+}
+
 // Makes the stream of neurons that are read when they are needed.
 NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::GatedFfn> ffns,
                              std::unique_ptr<weights::NeuronPredictor> predictor,
@@ -62,6 +77,7 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
   // The order of heat is none of the name's, so that bundles in a new order replace the old ones.
   how.path = bundle_file_path(of.model.file, BundleMaker(ffns, of.model.weights, 1).key());
   how.model_key = weights::content_key(of.model.file);
+  how.model = &of.model.file;
   for (const std::string& name : remove_old_bundles(of.model.file, how.model_key)) {
     loaded->add_note(
         fmt::format("removed {}, which was for another content of the model or by "
@@ -98,12 +114,7 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
   for (const int percent : pinned_percent) how.pinned_share.push_back(0.01 * percent);
   auto neurons = std::make_unique<NeuronStream>(how, ffns, of.model.weights);
   NeuronStream* const stream = neurons.get();
-  if (const weights::BundleFile& made = stream->file(); made.is_new()) {
-    const std::string why =
-        made.problem().empty() ? "" : fmt::format(": the one there {}", made.problem());
-    loaded->add_note(fmt::format("wrote {} ({} of neurons in bundles{})", made.path(),
-                                 bytes_text(made.bytes()), why));
-  }
+  add_notes(*stream, loaded);
   set_neurons(plan, std::move(neurons), std::move(predictor), &of.model.weights);
   return stream;
 }

@@ -1,30 +1,23 @@
 #include "prepare/streaming/neurons/bundle_maker.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "prepare/streaming/page_reads.h"
 #include "weights/neurons/neurons.h"
 
 namespace troika::prepare {
 using weights::Matrix;
 
-void forget_pages(const Matrix& matrix) {
-  const auto begin = reinterpret_cast<uintptr_t>(matrix.data);
-  const uintptr_t end = begin + matrix.bytes();
-  const uintptr_t first = (begin + weights::kBundlePage - 1) / weights::kBundlePage;
-  const uintptr_t last = end / weights::kBundlePage;
-  if (first >= last) return;
-  (void)::madvise(reinterpret_cast<void*>(first * weights::kBundlePage),
-                  (last - first) * weights::kBundlePage, MADV_PAGEOUT);
-}
-
 BundleMaker::BundleMaker(std::span<const model::GatedFfn> ffns, const weights::Store& weights,
-                         int n_threads, const weights::NeuronHeat* heat)
-    : ffns_(ffns.begin(), ffns.end()), weights_(weights), n_threads_(n_threads), heat_(heat) {
+                         int n_threads, const weights::NeuronHeat* heat, const gguf::File* file)
+    : ffns_(ffns.begin(), ffns.end()),
+      weights_(weights),
+      n_threads_(n_threads),
+      heat_(heat),
+      file_(file) {
   TROIKA_ASSERT(!ffns.empty());
   shape_.n_layers = ffns.size();
   for (const model::GatedFfn& ffn : ffns) {
@@ -66,9 +59,10 @@ void BundleMaker::make(uint64_t layer, std::span<std::byte> bundles,
   Team team(n_threads_);
   forms_[layer].write(up, down, gate ? &*gate : nullptr, shape_.bundle_bytes, team, bundles.data(),
                       resident.data());
-  if (gate) forget_pages(*gate);
-  forget_pages(up);
-  forget_pages(down);
+  if (file_ == nullptr) return;
+  if (gate) forget_mapped(*file_, gate->data, gate->bytes());
+  forget_mapped(*file_, up.data, up.bytes());
+  forget_mapped(*file_, down.data, down.bytes());
 }
 
 }  // namespace troika::prepare

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/team.h"
+#include "gguf/file.h"
 #include "model/gated_ffns.h"
 #include "weights/neurons/bundle_file.h"
 #include "weights/neurons/heat.h"
@@ -15,15 +16,13 @@
 
 namespace troika::prepare {
 
-// Tells the system that the matrix's pages in the map of the file are not needed any more.
-void forget_pages(const weights::Matrix& matrix);
-
 class BundleMaker : public weights::BundleSource {
  public:
   // The store must outlive this. REQUIRES: there are FFNs, and the store's matrices lie in memory
-  // as they do in the file.
+  // as they do in the file. Pages of `file` that bundles were made of are given back; null: they
+  // stay.
   BundleMaker(std::span<const model::GatedFfn> ffns, const weights::Store& weights, int n_threads,
-              const weights::NeuronHeat* heat = nullptr);
+              const weights::NeuronHeat* heat = nullptr, const gguf::File* file = nullptr);
 
   // Returns the form of each FFN's neurons. Forms differ where layers have different types; all
   // bundles have the size of the largest.
@@ -46,6 +45,7 @@ class BundleMaker : public weights::BundleSource {
   const weights::Store& weights_;
   int n_threads_;
   const weights::NeuronHeat* heat_;
+  const gguf::File* file_;
   std::vector<weights::NeuronForm> forms_;
   weights::BundleShape shape_;
   size_t place_bytes_ = 0;

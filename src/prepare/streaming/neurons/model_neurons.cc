@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "prepare/streaming/page_reads.h"
 #include "weights/neurons/neurons.h"
 
 namespace troika::prepare {
 
-ModelNeurons::ModelNeurons(std::span<const model::GatedFfn> ffns, const weights::Store& weights)
-    : columns_(bytes_for(ffns, weights)) {
+ModelNeurons::ModelNeurons(std::span<const model::GatedFfn> ffns, const weights::Store& weights,
+                           const gguf::File* file)
+    : file_(file), columns_(bytes_for(ffns, weights)) {
   for (const model::GatedFfn& ffn : ffns) {
     Matrices& own = ffns_.emplace_back(
         Matrices{rows_of(weights, ffn.up, ffn), rows_of(weights, ffn.down, ffn), {}});
@@ -44,6 +46,11 @@ void ModelNeurons::read(const weights::NeuronForm& form, int ffn, std::span<cons
         own.gate ? own.gate->data + one.neuron * own.gate->row_bytes : nullptr;
     form.assemble_whole(gate, own.up.data + one.neuron * own.up.row_bytes, column, one.to);
   }
+  if (file_ == nullptr) return;
+  // A column has a byte in each row, so that the whole matrix has come into memory.
+  if (own.gate) forget_mapped(*file_, own.gate->data, own.gate->bytes());
+  forget_mapped(*file_, own.up.data, own.up.bytes());
+  forget_mapped(*file_, own.down.data, own.down.bytes());
 }
 
 }  // namespace troika::prepare

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "gguf/file.h"
 #include "model/gated_ffns.h"
 #include "weights/neurons/neuron_form.h"
 #include "weights/store.h"
@@ -22,8 +23,10 @@ class ModelNeurons {
     std::byte* to = nullptr;  // `place_bytes` of memory
   };
 
-  // The map of the model's file must outlive this. REQUIRES: the store's rows lie as in the file.
-  ModelNeurons(std::span<const model::GatedFfn> ffns, const weights::Store& weights);
+  // The map of the model's file must outlive this, and `file` too, whose pages are given back once
+  // they were read; null: they stay. REQUIRES: the store's rows lie as in the file.
+  ModelNeurons(std::span<const model::GatedFfn> ffns, const weights::Store& weights,
+               const gguf::File* file);
 
   // Builds the bundles of neurons, which are in ascending order. Any thread may call it. It
   // allocates no memory.
@@ -39,6 +42,7 @@ class ModelNeurons {
     std::optional<weights::Matrix> gate;
   };
 
+  const gguf::File* file_;
   std::vector<Matrices> ffns_;
   std::mutex mutex_;
   std::vector<std::byte> columns_;  // columns of the neurons of one block of weights

@@ -84,8 +84,8 @@ size_t NeuronStream::most_bytes(std::span<const model::GatedFfn> ffns,
 
 NeuronStream::NeuronStream(const NeuronStreamOptions& options,
                            std::span<const model::GatedFfn> ffns, const weights::Store& weights)
-    : options_(options), n_experts_(ffns.front().n_experts), model_(ffns, weights) {
-  BundleMaker maker(ffns, weights, options.n_threads, options.heat);
+    : options_(options), n_experts_(ffns.front().n_experts), model_(ffns, weights, options.model) {
+  BundleMaker maker(ffns, weights, options.n_threads, options.heat, options.model);
   forms_ = maker.forms();
   place_bytes_ = maker.place_bytes();
   const BundleFile::Options file = {

@@ -35,6 +35,9 @@ namespace troika::prepare {
 struct NeuronStreamOptions {
   std::string path;  // the side file
   uint64_t model_key = 0;
+  // The model's file, in which the weights are mapped: what is read there is given back at once.
+  // Null: it stays. It must outlive the stream.
+  const gguf::File* model = nullptr;
   size_t most_bytes = 0;  // limits the memory that bytes() counts
   ReadPipeline pipeline = ReadPipeline::kCluster;
   // Says which neurons are hot; null where nobody knows. The hottest are read at the start, as many
