@@ -273,20 +273,43 @@ TEST(WeightStream, P2BlocksThatPromptsNeedNothingOfAreLeftOut) {
   EXPECT_EQ(model.stream->counters().n_parts, kPasses * model.stream->n_streamed());
 }
 
-// Returns the bytes in memory of the mapping that holds an address. Rows of tables have a mapping
-// of their own, as pages are brought one by one there.
-size_t resident_bytes_around(const void* address) {
+// A part of a prompt reads all parts once for itself, and the first ones again for the next part.
+TEST(WeightStream, P2TheSecondOfTwoPartsOfAPromptIsReadAhead) {
+  ByHand model;
+  std::vector<model::WeightId> for_prompts;
+  for (const ByHand::Wanted& one : model.wanted) {
+    if (one.block >= 0) for_prompts.push_back(one.weight);
+  }
+  const StreamedWeights which = {{}, for_prompts};
+  model.stream.emplace(model.blueprint, *model.file,
+                       WeightStream::least_bytes(model.blueprint, *model.weights, which),
+                       &*model.weights, which);
+  model.stream->load_kept({});
+  model.stream->plan_prompt(16, 8, true);
+  for (int block = 0; block < 5; ++block) {
+    model.stream->before_block(block, plan::Phase::kPrompt, 8, {});
+  }
+  model.stream->after_blocks({});
+  const auto n_read = [&] { return model.stream->counters().n_parts; };
+  for (int i = 0; i < 10'000 && n_read() <= model.stream->n_streamed(); ++i) usleep(1000);
+  EXPECT_GT(n_read(), model.stream->n_streamed());
+}
+
+// Returns the bytes in memory of all mappings that hold some of these addresses. Rows of tables
+// have a mapping of their own, as pages are brought one by one there.
+size_t resident_bytes_of(const void* begin, size_t size) {
   std::ifstream file("/proc/self/smaps");
   bool is_it = false;
+  size_t bytes = 0;
   for (std::string line; std::getline(file, line);) {
     uintptr_t from = 0, to = 0;
     if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR, &from, &to) == 2) {
-      const auto at = reinterpret_cast<uintptr_t>(address);
-      is_it = from <= at && at < to;
+      const auto at = reinterpret_cast<uintptr_t>(begin);
+      is_it = from < at + size && at < to;
     }
-    if (is_it && line.rfind("Rss:", 0) == 0) return 1024 * std::stoul(line.substr(4));
+    if (is_it && line.rfind("Rss:", 0) == 0) bytes += 1024 * std::stoul(line.substr(4));
   }
-  return 0;
+  return bytes;
 }
 
 // Forgets what of the model's file is in the page cache, where the file system forgets anything.
@@ -324,11 +347,24 @@ TEST(WeightStream, P10TablesTakeTheMemoryOfFewRows) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     tiny.session->truncate(0);
     tiny.session->evaluate(random_tokens(model, 200, seed), {});
-    const size_t resident = resident_bytes_around(table.data + table.bytes() / 2);
+    const size_t resident = resident_bytes_of(table.data + table.bytes() / 2, 1);
     EXPECT_LE(resident, table_room(table)) << seed;
     most = std::max(most, resident);
   }
   EXPECT_GT(most, size_t{1} << 20);
+}
+
+// The scales of int8 weights are measured through the map of the file.
+TEST(WeightStream, P10WhatIsMeasuredForPromptsLeavesNothingOfTheFileInMemory) {
+  TinyModel model = model_of("llama");
+  Options options = options_for({"llama", plan::Prefill::kInt8});
+  const size_t all = TinyEngine(model, options).engine->ledger().total_bytes();
+  options.memory.limit_bytes = all - (size_t{2} << 20);
+  const TinyEngine tiny(model, options);
+  ASSERT_NE(tiny.engine->loaded().stream, nullptr);
+  EXPECT_EQ(tiny.engine->plan().prefill, plan::Prefill::kInt8);
+  const gguf::File::Shard& shard = tiny.engine->file().shards()[0];
+  EXPECT_LT(resident_bytes_of(shard.bytes.data(), shard.bytes.size()), shard.bytes.size() / 4);
 }
 
 TEST(WeightStream, P10AFileThatIsCutShortIsASentence) {

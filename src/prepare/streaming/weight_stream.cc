@@ -66,10 +66,9 @@ WeightStream::WeightStream(const model::Blueprint& blueprint, const gguf::File& 
     map_of(file, *table_).expect_few({table_->offset, table_->offset + table_->bytes});
   }
   for (const auto& part : parts_) place(part.get(), weights);
-  // Pages of the file that were read until now are not to stay in the page cache.
-  for (const gguf::File::Shard& shard : file.shards()) {
-    (void)posix_fadvise(shard.map->descriptor(), 0, 0, POSIX_FADV_DONTNEED);
-  }
+  // What was read of the file until now, as for the scales of int8 prompts, is not to stay in
+  // memory.
+  forget_mapped(file);
 }
 
 WeightStream::~WeightStream() {
@@ -266,6 +265,11 @@ void WeightStream::before_block(int block, plan::Phase phase, int n_tokens,
   std::unique_lock<std::mutex> lock(mutex_);
   is_prompt_ = phase == plan::Phase::kPrompt;
   if (block == 0) count_table_rows(n_tokens);
+  // A prompt's pass that finds nothing read ahead reads all parts for itself, and what the next
+  // pass needs is behind these.
+  const bool is_cold = block == 0 && n_left_ == 0 && next_ == 0 && !order_.empty() &&
+                       parts_[order_.front()]->state == State::kAbsent;
+  if (is_for_prompts_ && is_cold) n_left_ = order_.size();
   if (current_ >= 0 && current_ != block) forget_block(std::exchange(current_, -1));
   read_ahead();
   const std::vector<Part*>& wanted = turning_[static_cast<size_t>(block)];
