@@ -35,6 +35,7 @@ Grammar::Grammar(const Build& build, std::shared_ptr<const TokenTrie> tokens, co
       masks_(&pool_, *tokens_, limits.mask_bytes) {
   start_ = pool_.seal(build(&pool_));
   if (start_ == Pool::kNone) throw Error("No text fits the grammar: it asks for what cannot be.");
+  worn_from_ = pool_.n_expressions() + (limits_.n_expressions - pool_.n_expressions()) / 2;
 }
 
 size_t Grammar::n_expressions() const {
@@ -51,6 +52,7 @@ void Grammar::make_first_mask() {
   const std::lock_guard<std::mutex> lock(mutex_);
   TokenSet set;
   masks_.allowed(start_, &set);
+  worn_from_ = pool_.n_expressions() + (limits_.n_expressions - pool_.n_expressions()) / 2;
 }
 
 std::shared_ptr<Grammar> compile(std::string_view text, Format format,
@@ -88,6 +90,7 @@ std::unique_lock<std::mutex> Matcher::take_turn() const {
   } else if (!lock.try_lock()) {
     throw TooMuchWork("Somebody else asks the grammar now. Ask again.");
   }
+  if (grammar_->pool_.n_expressions() >= grammar_->worn_from_) grammar_->is_worn_ = true;
   grammar_->pool_.allow_steps(n_most_steps_);
   return lock;
 }

@@ -2,6 +2,7 @@
 // answer and say which tokens may come next. See docs/grammar.md.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,6 +40,10 @@ class Grammar {
   // Returns about how many bytes the grammar takes, with what matchers have found out. They may
   // wait for each other.
   size_t bytes() const;
+  // Says that matchers have used up half of the expressions that compiling had left. Expressions
+  // are never given back, so whoever keeps grammars for later answers compiles this one anew, lest
+  // an answer ends because of what others have found out.
+  bool is_worn() const { return is_worn_.load(std::memory_order_relaxed); }
   // Makes the first mask, with the steps that compiling has left. It is called before any matcher
   // is made, by a thread that has more time than those that ask matchers. Throws Error.
   void make_first_mask();
@@ -51,6 +56,8 @@ class Grammar {
   Pool pool_;
   Masks masks_;
   Expr start_ = Pool::kNone;
+  size_t worn_from_ = 0;  // the number of expressions from which it is worn
+  std::atomic<bool> is_worn_ = false;
 };
 
 // Compiles a grammar's text. Throws Error for a text that is not of the format, that takes more

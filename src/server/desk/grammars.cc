@@ -29,12 +29,17 @@ std::shared_ptr<const grammar::TokenTrie> Grammars::tokens(bool has_control) {
   return tokens;
 }
 
-// Returns the grammar with this key; null if nobody asked for it lately.
+// Returns the grammar with this key; null if nobody asked for it lately, or if the answers that
+// followed it have worn it.
 Grammars::KeptPtr Grammars::kept(const std::string& key) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it =
       std::find_if(kept_.begin(), kept_.end(), [&](const KeptPtr& one) { return one->key == key; });
   if (it == kept_.end()) return nullptr;
+  if ((*it)->grammar != nullptr && (*it)->grammar->is_worn()) {
+    kept_.erase(it);
+    return nullptr;
+  }
   kept_.splice(kept_.begin(), kept_, it);
   const KeptPtr found = kept_.front();
   forget_beyond_limits();

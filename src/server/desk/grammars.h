@@ -45,7 +45,8 @@ class Grammars {
   };
   using KeptPtr = std::shared_ptr<const Kept>;
   // Makes a grammar that takes long. As long as somebody holds the result, find() knows the
-  // grammar, or the error in it, however many other grammars are asked for meanwhile.
+  // grammar, or the error in it, however many other grammars are asked for meanwhile, unless
+  // answers wear it (Grammar::is_worn).
   KeptPtr make(const TakesLonger& wanted);
 
  private:

@@ -83,5 +83,31 @@ TEST(Grammars, KeepsNoMoreBytesThanItMay) {
   }
 }
 
+// What answers find out about a grammar takes expressions of it for good. Later answers must not
+// end because of that.
+TEST(Grammars, MakesAnewWhatAnswersHaveWorn) {
+  const auto tokenizer = bytes_alone();
+  Grammars grammars(*tokenizer);
+  const Grammars::Make make = [](auto tokens, grammar::Limits limits) {
+    limits.n_expressions = 2000;
+    return grammar::compile("root ::= \"a\" root \"b\" | \"c\"", grammar::Format::kGbnf,
+                            std::move(tokens), {.limits = limits});
+  };
+  const auto first = grammars.find("nested", false, make);
+  EXPECT_EQ(grammars.find("nested", false, make), first);
+  grammar::Matcher matcher(first);
+  constexpr text::Token kLetterA = 3;
+  int n_nested = 0;
+  while (!first->is_worn() && matcher.advance(kLetterA)) ++n_nested;
+  EXPECT_TRUE(first->is_worn());
+  const auto second = grammars.find("nested", false, make);
+  EXPECT_NE(second, first);
+  EXPECT_FALSE(second->is_worn());
+  grammar::Matcher other(second);
+  for (int i = 0; i < n_nested; ++i) ASSERT_TRUE(other.advance(kLetterA)) << i;
+  // Whoever follows the worn one goes on.
+  EXPECT_TRUE(matcher.advance(kLetterA));
+}
+
 }  // namespace
 }  // namespace troika::server
