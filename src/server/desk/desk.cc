@@ -10,6 +10,8 @@ namespace troika::server {
 namespace {
 
 constexpr int kBehind = 10;  // the thread's "nice" value
+// Counts works of the front behind each other while some wait at the back.
+constexpr int kMostInFront = 8;
 
 }  // namespace
 
@@ -52,13 +54,16 @@ void Desk::run(Pace pace) {
   // On Linux this sets the priority of the calling thread alone. If the system refuses, the thread
   // keeps the usual priority.
   if (pace == Pace::kBehindOthers) setpriority(PRIO_PROCESS, 0, kBehind);
+  int n_in_front = 0;
   while (true) {
     Item item;
     {
       std::unique_lock<std::mutex> lock(mutex_);
       changed_.wait(lock, [&] { return !front_.empty() || !back_.empty() || is_stopping_; });
       if (is_stopping_) return;
-      std::deque<Item>& items = front_.empty() ? back_ : front_;
+      const bool takes_back = front_.empty() || (n_in_front >= kMostInFront && !back_.empty());
+      n_in_front = takes_back ? 0 : n_in_front + 1;
+      std::deque<Item>& items = takes_back ? back_ : front_;
       item = std::move(items.front());
       items.pop_front();
     }

@@ -27,7 +27,8 @@ class Desk {
   // Ends the thread after its present work. Work that still waits, or is posted later, is never
   // done.
   void stop();
-  // Says where work stands among the works that wait: all of the front are done first.
+  // Says where work stands among the works that wait: those of the front are done first, but one
+  // at the back is done behind each few of them, so that it does not wait for ever.
   enum class Place : uint8_t { kFront, kBack };
 
   // Does the work later, unless its client has gone by then.

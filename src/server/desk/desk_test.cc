@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
 #include <future>
 #include <memory>
 
@@ -35,6 +37,22 @@ TEST(Desk, ForgetsTheWorksOfAnExchange) {
   may_end.set_value();
   is_done.get_future().wait();
   EXPECT_FALSE(was_done);
+}
+
+// A client whose works always stand in front does not keep another one's from being done.
+TEST(Desk, DoesWorkAtTheBackWhileWorkInFrontNeverEnds) {
+  Desk desk;
+  const auto busy = exchange_of(1);
+  std::promise<void> is_done;
+  std::atomic<bool> may_end = false;
+  std::function<void()> again = [&] {
+    if (!may_end) desk.post(busy, again, Desk::Place::kFront);
+  };
+  desk.post(busy, again, Desk::Place::kFront);
+  desk.post(exchange_of(2), [&] { is_done.set_value(); });
+  is_done.get_future().wait();
+  may_end = true;
+  desk.stop();
 }
 
 }  // namespace
