@@ -37,17 +37,22 @@ void check(const SamplerOptions& o) {
   require(o.penalty_window >= -1, "‹penalty-window›", o.penalty_window, "-1 (all), 0 or more");
 }
 
-[[noreturn]] void throw_all_forbidden() {
-  throw Error(
-      "No token may follow: the model's numbers are no numbers, or the logit mask and the biases "
-      "forbid every token. Check the file with 'troika inspect', and the biases.");
-}
-
 }  // namespace
 
 Sampler::Sampler(SamplerOptions options, LogitMask* mask)
     : options_(std::move(options)), mask_(mask) {
   check(options_);
+}
+
+void Sampler::throw_all_forbidden() const {
+  if (mask_ == nullptr && options_.logit_bias.empty()) {
+    throw Error(
+        "No token may follow: the model's numbers are no numbers. Check the file with 'troika "
+        "inspect'.");
+  }
+  throw NothingMayFollow(
+      "No token may follow: the grammar and the biases forbid every token here, or the model's "
+      "numbers are no numbers. Check the biases, and the file with 'troika inspect'.");
 }
 
 bool Sampler::has_penalties() const {

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/error.h"
 #include "cache/batch.h"
 
 namespace troika::engine {
@@ -24,6 +25,12 @@ struct SamplerOptions {
   int penalty_window = 64;          // counts the last tokens: those seen lately; -1: all
   std::vector<std::pair<Token, float>> logit_bias{};
   uint64_t seed = 0;
+};
+
+// Is thrown where nothing may follow because of a mask or biases, which somebody has asked for.
+class NothingMayFollow : public Error {
+ public:
+  using Error::Error;
 };
 
 // A token that may be chosen.
@@ -57,11 +64,13 @@ class Sampler {
   const SamplerOptions& options() const { return options_; }
 
   // Returns the token that follows `history`. Its randomness is that of position history.size().
-  // Throws Error where every token is forbidden.
+  // Throws Error where every token is forbidden, and NothingMayFollow where a mask or biases may
+  // have forbidden them.
   Token sample(std::span<const Token> history, std::span<const float> logits);
 
  private:
   static bool is_more_likely(const Candidate& a, const Candidate& b);
+  [[noreturn]] void throw_all_forbidden() const;
   bool has_penalties() const;
   void penalise(std::span<const Token> history);
   void take_finite(std::span<const float> from);

@@ -4,6 +4,7 @@
 #include <exception>
 #include <string>
 
+#include "engine/sampler.h"
 #include "grammar/limits.h"
 
 namespace troika::server {
@@ -11,13 +12,15 @@ namespace troika::server {
 struct Failure {
   explicit Failure(const std::exception& error)
       : why(error.what()),
-        is_of_request(dynamic_cast<const grammar::TooLarge*>(&error) != nullptr) {}
+        is_of_request(dynamic_cast<const grammar::TooLarge*>(&error) != nullptr ||
+                      dynamic_cast<const engine::NothingMayFollow*>(&error) != nullptr) {}
 
   // Returns the status that says whose fault it is.
   int status() const { return is_of_request ? 400 : 500; }
 
   std::string why;
-  bool is_of_request;  // what the client asks for is too large, today and tomorrow
+  // Says that the client asks for too much, or forbids whatever may follow, today and tomorrow.
+  bool is_of_request;
 };
 
 }  // namespace troika::server
