@@ -109,6 +109,38 @@ TEST_F(ServerForLlamaCpp, TellsBothNumbersOfAPromptThatIsTooLong) {
   EXPECT_FALSE(other.contains("n_ctx"));
 }
 
+// A text whose tokens nobody computes with is only told, so it may not be as long as a request.
+TEST_F(ServerForLlamaCpp, CountsNoTextThatTakesLong) {
+  start();
+  const std::string text(5'000'000, 'a');
+  const Json message = {{"role", "user"}, {"content", text}};
+  const Json messages = Json::array({message});
+  for (const auto& [path, body] :
+       {std::pair("/tokenize", Json{{"content", text}}),
+        std::pair("/v1/chat/completions/input_tokens", Json{{"messages", messages}}),
+        std::pair("/v1/messages/count_tokens", Json{{"messages", messages}})}) {
+    const Json error = post(path, body.dump(), 400)["error"];
+    EXPECT_NE(error["message"].get<std::string>().find("Send it in parts"), std::string::npos)
+        << path << error;
+  }
+}
+
+TEST_F(ServerForLlamaCpp, LetsNothingFollowTheEndOfAGrammar) {
+  start();
+  const Json error =
+      post("/v1/completions",
+           R"({"prompt":"a","json_schema":{"type":"boolean"},"ignore_eos":true,"max_tokens":50})",
+           400)["error"];
+  EXPECT_NE(error["message"].get<std::string>().find("ignore_eos"), std::string::npos) << error;
+  // Biases that leave nothing of a grammar are the request's fault, too.
+  const Json none = post("/v1/completions",
+                         R"({"prompt":"a","grammar":"root ::= \"b\"","max_tokens":5,)"
+                         R"("logit_bias":{"b":false}})",
+                         400)["error"];
+  EXPECT_NE(none["message"].get<std::string>().find("No token may follow"), std::string::npos)
+      << none;
+}
+
 // The last token ends the answer and has no text.
 TEST_F(ServerForLlamaCpp, StreamsTokensWithoutTextToo) {
   start_with_text("one two");

@@ -40,6 +40,8 @@ class Parser {
   void told_continue() { expects_continue_ = false; }
   // Counts the bytes of the body that are here.
   size_t n_body_bytes() const { return request_.body.size(); }
+  // Gives the memory of the body back. Nothing may be read from this connection behind it.
+  void drop_body() { std::string().swap(request_.body); }
   // Returns the request as far as it is known. The method, for example, decides whether the answer
   // to a refused request has a body.
   const Request& request() const { return request_; }

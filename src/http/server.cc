@@ -232,6 +232,8 @@ void Server::answer_and_end(Connection& connection, const Response& response) {
   connection.send(head_of(response, static_cast<long long>(response.body.size()), false, true),
                   now_);
   if (!is_head) connection.send(response.body, now_);
+  // What is no longer counted must not stay in memory until the connection ends.
+  connection.parser().drop_body();
   n_body_bytes_ -= std::exchange(connection.n_body_counted, 0);
   connection.end_after_sending();
 }

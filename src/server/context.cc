@@ -13,6 +13,8 @@
 namespace troika::server {
 namespace {
 
+constexpr size_t kMostCountedBytes = size_t{4} << 20;
+
 [[noreturn]] void refuse_length(const char* how, size_t n_tokens, int n_context) {
   Refused refused(400,
                   fmt::format("The prompt has {}{} tokens, but the context of this server holds "
@@ -82,6 +84,12 @@ engine::SamplerOptions Context::sampler() const {
 }
 
 void Context::check(const Wanted& wanted) const {
+  if (wanted.ignores_end && wanted.grammar != nullptr) {
+    throw Refused(400,
+                  "Nothing may follow the end of what a grammar, a schema or a tool describes. "
+                  "Leave ignore_eos out, or these.",
+                  "ignore_eos");
+  }
   const int n_most = options_.n_parallel + options_.n_queue;
   if (wanted.n_answers() > n_most) {
     throw Refused(400, fmt::format("The request asks for {} answers; this server computes or keeps "
@@ -101,6 +109,13 @@ void Context::check_bytes(size_t n_bytes) const {
   if (n_tokens >= static_cast<size_t>(n_context())) {
     refuse_length("at least ", n_tokens, n_context());
   }
+}
+
+void Context::check_counted(size_t n_bytes) {
+  if (n_bytes <= kMostCountedBytes) return;
+  throw Refused(400, fmt::format("The text is {} bytes long; at most {} are made tokens of without "
+                                 "an answer. Send it in parts.",
+                                 n_bytes, kMostCountedBytes));
 }
 
 std::vector<engine::Token> Context::encode_prompt(std::string_view text, bool add_special) const {

@@ -78,6 +78,9 @@ class Context {
   // Throws Refused where a prompt of so many bytes cannot fit in the context, so that nobody spends
   // the time and the memory that its tokens would take.
   void check_bytes(size_t n_bytes) const;
+  // Throws Refused where a text is longer than what is only told in tokens, and not computed, may
+  // be: nobody reads another request meanwhile, and each byte takes some ten bytes of memory.
+  static void check_counted(size_t n_bytes);
   // Returns the tokens of a prompt, or a part of one, that a client gives as text. Throws Refused
   // as check_bytes() does.
   std::vector<engine::Token> encode_prompt(std::string_view text, bool add_special = true) const;

@@ -232,7 +232,8 @@ void serve_count_tokens(Context& context, const std::shared_ptr<http::Exchange>&
   ignore_wishes(fields);
   fields.finish();
   http::Response response;
-  response.body = dump({{"input_tokens", prompt_of(context, conversation).size()}});
+  response.body =
+      dump({{"input_tokens", prompt_of(context, conversation, Context::check_counted).size()}});
   exchange->reply(response);
 }
 

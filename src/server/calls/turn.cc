@@ -61,7 +61,8 @@ Json without_calls(const Json& messages, const CallShape& shape) {
     const std::string content =
         is_result ? result_text(message) : message["content"].get<std::string>();
     if (is_behind_result && (is_result || message["role"] == "user")) {
-      plain.back()["content"] = plain.back()["content"].get<std::string>() + "\n" + content;
+      // Results are appended in place, because a request may have very many of them.
+      plain.back()["content"].get_ref<std::string&>().append("\n").append(content);
     } else {
       plain.push_back({{"role", is_result ? Json("user") : message["role"]}, {"content", content}});
     }
@@ -314,13 +315,14 @@ std::unique_ptr<Reader> reader_of_calls(const CallShape& shape, const std::vecto
 
 std::vector<engine::Token> prompt_of(Context& context, const Conversation& conversation,
                                      const std::function<void(size_t)>& check) {
+  const engine::ChatFormat& chat = context.chat();
   const Rendering rendering = rendering_of(context, conversation);
   const std::string bridge =
-      bridge_of(context, conversation, rendering, context.chat().text(rendering.view()));
+      bridge_of(context, conversation, rendering, chat.text(rendering.view()));
   const engine::ChatFormat::TextPart behind[] = {
       {.text = bridge, .parse_special = true},
       {.text = conversation.beginning, .parse_special = false}};
-  return context.chat().prompt(rendering.view(), behind, check);
+  return chat.prompt(rendering.view(), behind, check);
 }
 
 std::string prompt_text_of(Context& context, const Conversation& conversation) {

@@ -34,7 +34,7 @@ Answers::MakeReader prepare_turn(Context& context, const Conversation& conversat
 // These functions return the prompt alone: its tokens, or its text. `check` is given the number of
 // the prompt's bytes before they are encoded, and may throw.
 std::vector<engine::Token> prompt_of(Context& context, const Conversation& conversation,
-                                     const std::function<void(size_t)>& check = {});
+                                     const std::function<void(size_t)>& check);
 std::string prompt_text_of(Context& context, const Conversation& conversation);
 
 }  // namespace troika::server

@@ -72,6 +72,7 @@ void serve_tokenize(Context& context, const std::shared_ptr<http::Exchange>& exc
                                        "it in parts",
                                        n_least, kMostTold));
   }
+  Context::check_counted(content.size());
   const std::vector<engine::Token> all = context.tokenizer().encode(
       content, {.add_special = adds_special, .parse_special = parses_special});
   check_told(fields, "content", all.size());

@@ -208,8 +208,9 @@ void refuse_what_is_no_text(Fields& fields) {
 
 http::Response count_response(Context& context, const Conversation& conversation) {
   http::Response response;
-  response.body = dump({{"object", "response.input_tokens"},
-                        {"input_tokens", prompt_of(context, conversation).size()}});
+  response.body =
+      dump({{"object", "response.input_tokens"},
+            {"input_tokens", prompt_of(context, conversation, Context::check_counted).size()}});
   return response;
 }
 

@@ -1,5 +1,7 @@
 #include "server/openai/completions.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <ctime>
 
@@ -7,6 +9,7 @@
 #include "server/llama/text_tools.h"
 #include "server/openai/usage.h"
 #include "server/refusals.h"
+#include "text/utf8.h"
 
 namespace troika::server {
 namespace {
@@ -27,6 +30,15 @@ size_t characters_of(std::string_view text) {
   }));
 }
 
+// Returns the name of a token among alternatives: its text, or what OpenAI writes for bytes that
+// are no whole characters, e.g. "bytes:\\xe4". They would all be written alike in JSON.
+std::string name_of(std::string_view piece) {
+  if (text::replace_invalid_utf8(piece) == piece) return std::string(piece);
+  std::string name = "bytes:";
+  for (const char c : piece) name += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  return name;
+}
+
 // Returns {"tokens": [...], "token_logprobs": [...], "top_logprobs": [...], "text_offset": [...]}.
 // `offset` counts the characters of the text in front of the tokens.
 Json old_logprobs(const std::vector<TokenLogprobs>& tokens, const text::Tokenizer& tokenizer,
@@ -39,7 +51,8 @@ Json old_logprobs(const std::vector<TokenLogprobs>& tokens, const text::Tokenize
     const std::string piece(tokenizer.piece(token.taken.token, true));
     Json top = Json::object();
     for (const Likelihood& other : token.top) {
-      top[std::string(tokenizer.piece(other.token, true))] = other.logprob;
+      // Where two tokens have one name, the likelier one keeps it.
+      top.emplace(name_of(tokenizer.piece(other.token, true)), other.logprob);
     }
     json["tokens"].push_back(piece);
     json["token_logprobs"].push_back(token.taken.logprob);
