@@ -14,7 +14,7 @@
 namespace troika::cli {
 
 void SamplerFlags::add_to(Command& command) {
-  command.before([this, &command] { note_idle(command); });
+  if (!are_defaults) command.before([this, &command] { note_idle(command); });
   command.begin_group(kSamplingGroup);
   command.add_option("--temp", options.temperature, "Temperature; 0 takes the most likely token")
       ->capture_default_str();

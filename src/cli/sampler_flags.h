@@ -15,6 +15,9 @@ struct SamplerFlags {
   engine::SamplerOptions options;
   std::vector<std::string> biases;  // texts as TOKEN=BIAS
   Option* seed = nullptr;
+  // Says that the values are for requests that give none of their own: then no value makes another
+  // one idle. Is set before add_to().
+  bool are_defaults = false;
 
   void add_to(Command& command);
   // Draws a seed where none was given.

@@ -43,6 +43,16 @@ TEST_F(ServeOptions, KeptPrefixesHaveAFolderAndRoom) {
       << shared.err;
 }
 
+// What the server's options say of sampling holds where a request says nothing, so that a request
+// may make use of what another option would leave idle.
+TEST_F(ServeOptions, DefaultsOfRequestsAreNeverIdle) {
+  const std::string none = folder_.file("none.gguf");
+  const Finished finished = troika(
+      {"serve", none, "--temp", "0", "--seed", "7", "--top-k", "5", "--penalty-window", "3"});
+  expect_refusal(finished, 1, {none});
+  EXPECT_EQ(finished.err.find("does nothing here"), std::string::npos) << finished.err;
+}
+
 // A variable that is not set gives an empty key, which a request without a key has.
 TEST_F(ServeOptions, KeysAreSuchAsClientsCanSend) {
   for (const std::string key : {"", " a", "a ", "a\tb"}) {

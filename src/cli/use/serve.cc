@@ -279,6 +279,7 @@ void add_serve(Command& app) {
   command->add_option("--force-text", flags->forced_files,
                       "Replay: every answer is this file's text, whatever the model says "
                       "(repeatable: answers have the texts in turn)");
+  flags->sampler.are_defaults = true;
   flags->sampler.add_to(*command);
   flags->draft.add_to(*command);
   command->callback([flags] { serve(*flags); });
