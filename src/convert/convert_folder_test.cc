@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -76,7 +78,7 @@ TEST_F(ConvertFolder, WritesTheNamesThatReadersKnow) {
 TEST_F(ConvertFolder, SettingsOfTheTokenizerAreRead) {
   HfFolder source = small_folder();
   source.tokenizer["added_tokens"].push_back(
-      {{"id", 300}, {"content", "<turn>"}, {"special", true}});
+      {{"id", 300}, {"content", "<turn>"}, {"special", true}, {"rstrip", true}});
   source.config["vocab_size"] = 520;
   for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"}) {
     if (source.tensors.count(name) == 0) continue;
@@ -100,6 +102,9 @@ TEST_F(ConvertFolder, SettingsOfTheTokenizerAreRead) {
   EXPECT_EQ(v.types[519], text::TokenType::kUnused);
   EXPECT_EQ(v.chat_template, "{{ x }}");
   EXPECT_EQ(v.pre, "gpt-2");
+  ASSERT_EQ(v.strips_right.size(), 520u);
+  EXPECT_EQ(std::count(v.strips_right.begin(), v.strips_right.end(), true), 1);
+  EXPECT_TRUE(v.strips_right[300]);
 }
 
 TEST_F(ConvertFolder, SpecialTokensThatAreNoneAreNone) {

@@ -123,6 +123,7 @@ void read_added(const std::string& folder, const Json& settings, Vocabulary* v) 
     }
     add_token(std::stoul(id), *content, bool_member(token, "special").value_or(false),
               settings_path, v);
+    if (bool_member(token, "rstrip").value_or(false)) strip_right(std::stoul(id), v);
   }
 }
 
@@ -237,6 +238,11 @@ void write_tokenizer(const Vocabulary& v, gguf::Writer& writer) {
   }();
   writer.add_int32s("tokenizer.ggml.token_type", types);
   if (is_bpe) writer.add_strings("tokenizer.ggml.merges", v.merges);
+  std::vector<int32_t> stripping;
+  for (size_t id = 0; id < v.strips_right.size() && id < v.tokens.size(); ++id) {
+    if (v.strips_right[id]) stripping.push_back(static_cast<int32_t>(id));
+  }
+  if (!stripping.empty()) writer.add_int32s(text::kStripsRightKey, stripping);
   const auto add_id = [&](const char* name, Token id) {
     if (id == kNoToken) return;
     writer.add_uint32(fmt::format("tokenizer.ggml.{}_token_id", name), static_cast<uint32_t>(id));

@@ -240,6 +240,11 @@ void add_token(uint64_t id, std::string content, bool is_special, const std::str
   if (v->kind == text::VocabularyKind::kSpm) v->scores[id] = -1000.0F;
 }
 
+void strip_right(uint64_t id, Vocabulary* v) {
+  v->strips_right.resize(v->tokens.size(), false);
+  v->strips_right[id] = true;
+}
+
 void add_tokens(const Json& json, const std::string& path, Vocabulary* v) {
   const Json* added = member(json, "added_tokens");
   if (added == nullptr) return;
@@ -252,6 +257,7 @@ void add_tokens(const Json& json, const std::string& path, Vocabulary* v) {
     }
     add_token(id->get<uint64_t>(), *content, bool_member(token, "special").value_or(false), path,
               v);
+    if (bool_member(token, "rstrip").value_or(false)) strip_right(id->get<uint64_t>(), v);
   }
 }
 

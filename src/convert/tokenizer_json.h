@@ -26,5 +26,7 @@ void add_tokens(const Json& json, const std::string& path, text::Vocabulary* voc
 // text that no tokenizer has.
 void add_token(uint64_t id, std::string content, bool is_special, const std::string& path,
                text::Vocabulary* vocabulary);
+// Lets a token that was added take the white space behind it.
+void strip_right(uint64_t id, text::Vocabulary* vocabulary);
 
 }  // namespace troika::convert

@@ -81,6 +81,14 @@ INSTANTIATE_TEST_SUITE_P(Vocabularies, Reference,
                            return name;
                          });
 
+// The marks of turns take the line end behind them. llama.cpp gives these ids.
+TEST(Phi3, MarksOfTurnsTakeTheWhiteSpaceBehindThem) {
+  if (!data_path("")) GTEST_SKIP() << kSkipped;
+  const auto tokenizer = load("phi-3");
+  EXPECT_EQ(tokenizer->encode("<|user|>\nSYS\nHI<|end|>\n<|assistant|>\n", {.parse_special = true}),
+            (std::vector<Token>{1, 32010, 317, 21554, 13, 17628, 32007, 32001}));
+}
+
 // The expected ids come from Hugging Face's tokenizers library (0.23.3), which reads the same file.
 TEST(Smollm, IdsAreEqual) {
   if (!data_path("")) GTEST_SKIP() << kSkipped;

@@ -52,6 +52,28 @@ TEST(Spm, AddsASpaceInFrontAndTakesItAway) {
   EXPECT_EQ(without->decode(without->encode(" a")), " a");
 }
 
+// Some models were trained on turns whose marks take the white space behind them.
+TEST(Spm, SpecialTokensMayTakeTheWhiteSpaceBehindThem) {
+  Vocabulary v = spm_vocabulary({"a", "b", "▁"});
+  v.strips_right.assign(v.tokens.size(), false);
+  v.strips_right[2] = true;  // </s>
+  const auto t = make_tokenizer(v);
+  const EncodeOptions options = {.add_special = false, .parse_special = true};
+  const std::vector<Token> without = t->encode("</s>a", options);
+  EXPECT_EQ(t->encode("</s> \n\t a", options), without);
+  EXPECT_NE(t->encode("<s> a", options), t->encode("<s>a", options));
+  EXPECT_EQ(t->encode("a</s>\n", options), t->encode("a</s>", options));
+  // The white space may stand in another part, and in more than one.
+  const Tokenizer::TextPart parts[] = {{.text = "</s>\n", .parse_special = true},
+                                       {.text = " ", .parse_special = false},
+                                       {.text = "", .parse_special = false},
+                                       {.text = "\n a", .parse_special = false}};
+  EXPECT_EQ(t->encode_parts(parts), without);
+  const Tokenizer::TextPart text_again[] = {{.text = "</s>a", .parse_special = true},
+                                            {.text = " a", .parse_special = false}};
+  EXPECT_EQ(t->encode_parts(text_again), t->encode("</s>a a", options));
+}
+
 TEST(Spm, SpecialTokensInTextAreTextUnlessAskedFor) {
   // "</s" and ">" must not join, although the text of both is that of the control token.
   const auto t = make_tokenizer(spm_vocabulary({"</s", "</", "s", "<", "/", ">", "▁"}));

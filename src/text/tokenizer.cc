@@ -9,6 +9,14 @@
 #include "text/spm.h"
 
 namespace troika::text {
+namespace {
+
+// Returns where white space that begins at `at` ends.
+size_t end_of_spaces(std::string_view text, size_t at) {
+  return std::min(text.find_first_not_of(" \t\n\v\f\r", at), text.size());
+}
+
+}  // namespace
 
 Tokenizer::Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {
   ends_ = end_tokens(vocabulary_);
@@ -52,6 +60,7 @@ std::vector<Token> Tokenizer::encode(std::string_view text, EncodeOptions option
     out.push_back(match.token);
     first = true;
     at = match.end;
+    if (strips_right(match.token)) at = end_of_spaces(text, at);
   }
   if (options.add_special && vocabulary_.add_eos) out.push_back(vocabulary_.eos);
   return out;
@@ -60,7 +69,7 @@ std::vector<Token> Tokenizer::encode(std::string_view text, EncodeOptions option
 std::vector<Token> Tokenizer::encode_parts(std::span<const TextPart> parts) const {
   std::vector<Token> out;
   std::string text;  // no special token has ended it yet
-  bool first = true;
+  bool first = true, skips_spaces = false;
   const auto end_text = [&] {
     if (!text.empty()) encode_text(text, first, &out);
     text.clear();
@@ -68,6 +77,9 @@ std::vector<Token> Tokenizer::encode_parts(std::span<const TextPart> parts) cons
   for (const TextPart& part : parts) {
     const SpecialMatcher& matcher = part.parse_special ? *all_special_ : *user_defined_;
     for (size_t at = 0; at < part.text.size();) {
+      if (skips_spaces) at = end_of_spaces(part.text, at);
+      if (at == part.text.size()) break;  // the next part may begin with white space, too
+      skips_spaces = false;
       const SpecialMatcher::Match match = matcher.find(part.text, at);
       text += part.text.substr(at, match.begin - at);
       if (match.token == kNoToken) break;
@@ -75,6 +87,7 @@ std::vector<Token> Tokenizer::encode_parts(std::span<const TextPart> parts) cons
       out.push_back(match.token);
       first = true;
       at = match.end;
+      skips_spaces = strips_right(match.token);
     }
   }
   end_text();

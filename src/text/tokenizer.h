@@ -52,6 +52,11 @@ class Tokenizer {
   // Says whether the token ends an answer: eos and the others that models use (end of turn, ...).
   bool is_end(Token token) const;
   bool is_control(Token token) const;  // control or unknown
+  // Says whether white space behind the token is part of it.
+  bool strips_right(Token token) const {
+    return !vocabulary_.strips_right.empty() &&
+           vocabulary_.strips_right[static_cast<size_t>(token)];
+  }
   // Returns the token whose text in the vocabulary is exactly `name`, e.g. "<|im_start|>"; or
   // kNoToken. Looks through the whole vocabulary.
   Token find(std::string_view name) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <optional>
 
@@ -85,6 +86,44 @@ VocabularyKind read_kind(const gguf::File& file) {
                   file.path(), troika::quoted(*model)));
 }
 
+bool is_phi3(const gguf::File& file) {
+  std::string name(file.find_string("general.name").value_or(""));
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name.find("phi-3") != std::string::npos || name.find("phi3") != std::string::npos;
+}
+
+void read_strips_right(const gguf::File& file, Vocabulary* v) {
+  const std::vector<int64_t> ids = file.ints(kStripsRightKey);
+  if (!ids.empty()) v->strips_right.assign(v->tokens.size(), false);
+  for (const int64_t id : ids) {
+    if (id < 0 || static_cast<size_t>(id) >= v->tokens.size()) {
+      throw Error(fmt::format("{}: {} names token {}, but the vocabulary has {} tokens.",
+                              file.path(), kStripsRightKey, id, v->tokens.size()));
+    }
+    v->strips_right[static_cast<size_t>(id)] = true;
+  }
+  if (!ids.empty() || !is_phi3(file)) return;
+  constexpr std::string_view kOthers[] = {"<unk>", "<s>", "<|endoftext|>"};
+  for (size_t id = 0; id < v->tokens.size() && id < v->types.size(); ++id) {
+    const TokenType type = v->types[id];
+    const bool is_special = type == TokenType::kControl || type == TokenType::kUserDefined ||
+                            type == TokenType::kUnknown || v->tokens[id] == "</s>";
+    const bool is_other =
+        std::find(std::begin(kOthers), std::end(kOthers), v->tokens[id]) != std::end(kOthers);
+    v->strips_right.push_back(is_special && !is_other);
+  }
+}
+
+// Refuses lists of merges that no tokenizer has, before their memory is taken.
+void check_merges(const gguf::File& file) {
+  constexpr uint64_t kMostMerges = uint64_t{1} << 22;
+  const gguf::Value* const merges = file.find("tokenizer.ggml.merges");
+  const auto* const list = merges != nullptr ? std::get_if<gguf::Array>(&merges->data) : nullptr;
+  if (list == nullptr || list->count <= kMostMerges) return;
+  throw Error(fmt::format("{}: the tokenizer has {} merges; at most {} are supported.", file.path(),
+                          list->count, kMostMerges));
+}
+
 void check_id(Token id, const char* name, size_t n_tokens, std::string_view where) {
   if (id == kNoToken || (id >= 0 && static_cast<size_t>(id) < n_tokens)) return;
   throw Error(fmt::format("{}: the {} token is {}, but the vocabulary has {} tokens.", where, name,
@@ -116,6 +155,7 @@ Vocabulary read_vocabulary(const gguf::File& file) {
   v.tokens.assign(tokens.begin(), tokens.end());
   v.scores = file.floats("tokenizer.ggml.scores");
   read_types(file, &v);
+  check_merges(file);
   const std::vector<std::string_view> merges = file.strings("tokenizer.ggml.merges");
   v.merges.assign(merges.begin(), merges.end());
   read_special_tokens(file, &v);
@@ -124,6 +164,7 @@ Vocabulary read_vocabulary(const gguf::File& file) {
   v.chat_template = file.find_string("tokenizer.chat_template").value_or("");
   repair_types(&v);
   check_vocabulary(v, file.path());
+  read_strips_right(file, &v);
   return v;
 }
 

@@ -49,7 +49,10 @@ struct Vocabulary {
   bool add_bos = false;
   bool add_eos = false;
   bool add_space_prefix = false;  // kSpm: text begins as if after a space
-  std::string chat_template;      // a template in Jinja; empty where the file has none
+  // (n_tokens): says of special tokens that white space behind them is part of them. Empty: of
+  // none.
+  std::vector<bool> strips_right;
+  std::string chat_template;  // a template in Jinja; empty where the file has none
 };
 
 // Returns llama.cpp's defaults for what files leave out: files were written to be read with them.
@@ -58,6 +61,11 @@ Vocabulary empty_vocabulary(VocabularyKind kind, std::string_view pre);
 // Throws Error where the file has no tokenizer, one of a kind that is not known, or one that
 // contradicts itself.
 Vocabulary read_vocabulary(const gguf::File& file);
+
+// Files of llama.cpp do not say which tokens strip what is behind them, so it goes by the model's
+// name: with Phi-3 all special tokens do but those of begin and end. Files that this program
+// converts have a list of their own.
+inline constexpr const char* kStripsRightKey = "tokenizer.troika.strips_right";
 
 // Throws Error unless the arrays agree in length and every special id is a token; `where` names the
 // file in messages.

@@ -24,6 +24,8 @@ struct Contents {
   std::map<std::string, int64_t> ids;
   std::map<std::string, bool> flags;
   std::map<std::string, std::string> strings;
+  std::string name;
+  std::vector<int32_t> stripping;
 };
 
 class ReadVocabulary : public ::testing::Test {
@@ -42,6 +44,8 @@ class ReadVocabulary : public ::testing::Test {
     }
     for (const auto& [key, flag] : c.flags) writer.add_bool("tokenizer.ggml." + key, flag);
     for (const auto& [key, text] : c.strings) writer.add_string("tokenizer." + key, text);
+    if (!c.name.empty()) writer.add_string("general.name", c.name);
+    if (!c.stripping.empty()) writer.add_int32s(kStripsRightKey, c.stripping);
     writer.begin_data();
     writer.finish();
     return read_vocabulary(gguf::File::open(path));
@@ -73,6 +77,17 @@ Contents bpe_contents() {
   c.types = {1, 1, 1, 3};
   c.merges = {"a b"};
   return c;
+}
+
+TEST_F(ReadVocabulary, KnowsWhichTokensTakeTheWhiteSpaceBehindThem) {
+  EXPECT_TRUE(read({}).strips_right.empty());
+  Contents c;
+  c.name = "My Phi-3 mini";
+  EXPECT_EQ(read(c).strips_right, (std::vector<bool>{false, false, true, false, false}));
+  c.stripping = {1, 3};
+  EXPECT_EQ(read(c).strips_right, (std::vector<bool>{false, true, false, true, false}));
+  c.stripping = {5};
+  expect_error(c, "names token 5, but the vocabulary has 5 tokens");
 }
 
 TEST_F(ReadVocabulary, TakesTheDefaultsThatFilesAreWrittenFor) {
