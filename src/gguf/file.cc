@@ -18,7 +18,7 @@
 namespace troika::gguf {
 
 namespace {
-// No tokenizer has as many tokens or merges; what is read of them stays within a gigabyte.
+// No tokenizer has as many tokens or merges. Readers of strings have closer limits of their own.
 constexpr uint64_t kMostElements = uint64_t{1} << 26;
 }  // namespace
 

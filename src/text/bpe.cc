@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/os_error.h"
 #include "text/byte_letters.h"
 #include "text/merge.h"
 #include "text/pair_table.h"
@@ -98,9 +99,9 @@ void BpeTokenizer::add_merges() {
     const size_t space = merges[i].find(' ', 1);
     if (space == std::string::npos || space + 1 == merges[i].size()) {
       throw Error(
-          fmt::format("Merge {} of the tokenizer, '{}', is not two parts with a space "
-                      "between them. The file is damaged.",
-                      i, merges[i]));
+          fmt::format("Merge {} of the tokenizer, {}, is not two parts with a space "
+                      "between them. The file is damaged; download it again.",
+                      i, troika::quoted(merges[i])));
     }
     const std::string left = merges[i].substr(0, space);
     const std::string right = merges[i].substr(space + 1);

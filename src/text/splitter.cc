@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/os_error.h"
 #include "text/patterns.h"
 
 namespace troika::text {
@@ -85,9 +86,9 @@ Splitter find_splitter(std::string_view name) {
     }
   }
   throw Error(
-      fmt::format("The pre-tokenizer '{}' (tokenizer.ggml.pre) is not known. Choose the one "
+      fmt::format("The pre-tokenizer {} (tokenizer.ggml.pre) is not known. Choose the one "
                   "that fits the model with ‹pre› NAME; known are: {}.",
-                  name, fmt::join(splitter_names(), ", ")));
+                  troika::quoted(name), fmt::join(splitter_names(), ", ")));
 }
 
 std::vector<std::string_view> split(const Splitter& splitter, std::string_view text) {
