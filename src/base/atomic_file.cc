@@ -35,9 +35,12 @@ AtomicFile::AtomicFile(std::string path, unsigned mode)
     throw UsageError(
         "- stands for standard input. Give the file to write a name; ./- is one of this name.");
   }
-  if (fs::is_symlink(path_, ignored)) {
-    target_ = fs::weakly_canonical(path_, ignored).string();
-    if (target_.empty()) target_ = path_;
+  // What a link leads to may not be there yet.
+  constexpr int kMostLinks = 40;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(target_, ignored); ++i) {
+    const fs::path to = fs::read_symlink(target_, ignored);
+    if (to.empty()) break;
+    target_ = (fs::path(target_).parent_path() / to).string();
   }
   if (fs::exists(target_, ignored) && !fs::is_regular_file(target_, ignored)) {
     throw Error(

@@ -57,6 +57,20 @@ TEST(AtomicFile, WritesThroughASymbolicLink) {
   EXPECT_EQ(read_whole(folder.file("real")), "new");
 }
 
+// A link may lead to another folder, where nothing is yet.
+TEST(AtomicFile, WritesWhereASymbolicLinkWillLead) {
+  TempFolder folder;
+  std::filesystem::create_directory(folder.file("big"));
+  std::filesystem::create_symlink("big/second", folder.file("link"));
+  std::filesystem::create_symlink(folder.file("big/real"), folder.file("big/second"));
+  AtomicFile file(folder.file("link"));
+  file.write("new");
+  file.commit();
+  EXPECT_TRUE(std::filesystem::is_symlink(folder.file("link")));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder.file("big/second")));
+  EXPECT_EQ(read_whole(folder.file("big/real")), "new");
+}
+
 TEST(ReadWholeFile, WhatCannotBeReadIsNothing) {
   TempFolder folder;
   write_whole(folder.file("a"), std::string("b\0c", 3));

@@ -6,7 +6,7 @@
 
 namespace troika {
 
-// Returns "the disk is full; free some space and try again" for ENOSPC, and so on.
+// Returns an explanation with what to do, such as "the disk is full; free some space ...".
 std::string explain_errno(int error_number);
 
 // Throws an Error "PATH: cannot ACTION: explanation.", with errno as it is at the call.
