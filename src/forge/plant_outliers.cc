@@ -118,9 +118,13 @@ std::vector<int> choose_channels(const std::vector<double>& strengths, double sh
       static_cast<size_t>(std::max(1.0, std::round(share * static_cast<double>(strengths.size()))));
   std::vector<int> order(strengths.size());
   std::iota(order.begin(), order.end(), 0);
+  // What is no number is refused later; until then it must have a place in the order.
+  const auto strength = [&](int channel) {
+    const double value = strengths[static_cast<size_t>(channel)];
+    return std::isnan(value) ? 0.0 : value;
+  };
   const auto stronger = [&](int a, int b) {
-    const double x = strengths[static_cast<size_t>(a)];
-    const double y = strengths[static_cast<size_t>(b)];
+    const double x = strength(a), y = strength(b);
     return x != y ? x > y : a < b;
   };
   std::sort(order.begin(), order.end(), stronger);

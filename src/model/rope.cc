@@ -34,7 +34,7 @@ RopeAngles::RopeAngles(std::span<const Rope> ropes, int context) {
     const std::vector<float>& divisors = is_long ? rope.long_divisors : rope.frequency_divisors;
     TROIKA_ASSERT(divisors.empty() || divisors.size() == static_cast<size_t>(n_pairs));
     double magnitude = rope.attention_factor;
-    if (rope.scaling == RopeScaling::kYarn && rope.factor > 1.0) {
+    if (rope.scaling == RopeScaling::kYarn && rope.factor > 1.0 && rope.yarn_ext_factor != 0.0) {
       magnitude *= 1.0 + 0.1 * std::log(rope.factor);
     }
     for (int pair = 0; pair < n_pairs; ++pair) {
