@@ -35,7 +35,7 @@ Grammar::Grammar(const Build& build, std::shared_ptr<const TokenTrie> tokens, co
       masks_(&pool_, *tokens_, limits.mask_bytes) {
   start_ = pool_.seal(build(&pool_));
   if (start_ == Pool::kNone) throw Error("No text fits the grammar: it asks for what cannot be.");
-  worn_from_ = pool_.n_expressions() + (limits_.n_expressions - pool_.n_expressions()) / 2;
+  worn_from_ = (pool_.fullness() + 1.0) / 2;
 }
 
 size_t Grammar::n_expressions() const {
@@ -52,7 +52,7 @@ void Grammar::make_first_mask() {
   const std::lock_guard<std::mutex> lock(mutex_);
   TokenSet set;
   masks_.allowed(start_, &set);
-  worn_from_ = pool_.n_expressions() + (limits_.n_expressions - pool_.n_expressions()) / 2;
+  worn_from_ = (pool_.fullness() + 1.0) / 2;
 }
 
 std::shared_ptr<Grammar> compile(std::string_view text, Format format,
@@ -83,16 +83,15 @@ void Matcher::take_time() {
 }
 
 // Locks the grammar for one call, which gets a new allowance of steps.
-std::unique_lock<std::mutex> Matcher::take_turn() const {
+Matcher::Turn Matcher::take_turn() const {
   std::unique_lock<std::mutex> lock(grammar_->mutex_, std::defer_lock);
   if (waits_) {
     lock.lock();
   } else if (!lock.try_lock()) {
     throw TooMuchWork("Somebody else asks the grammar now. Ask again.");
   }
-  if (grammar_->pool_.n_expressions() >= grammar_->worn_from_) grammar_->is_worn_ = true;
   grammar_->pool_.allow_steps(n_most_steps_);
-  return lock;
+  return Turn(*grammar_, std::move(lock));
 }
 
 void Matcher::allowed(TokenSet* set) {

@@ -40,9 +40,9 @@ class Grammar {
   // Returns about how many bytes the grammar takes, with what matchers have found out. They may
   // wait for each other.
   size_t bytes() const;
-  // Says that matchers have used up half of the expressions that compiling had left. Expressions
-  // are never given back, so whoever keeps grammars for later answers compiles this one anew, lest
-  // an answer ends because of what others have found out.
+  // Says that matchers have used up half of the states that compiling had left. They are never
+  // given back, so whoever keeps grammars for later answers compiles this one anew, lest an answer
+  // ends because of what others have found out.
   bool is_worn() const { return is_worn_.load(std::memory_order_relaxed); }
   // Makes the first mask, with the steps that compiling has left. It is called before any matcher
   // is made, by a thread that has more time than those that ask matchers. Throws Error.
@@ -56,7 +56,7 @@ class Grammar {
   Pool pool_;
   Masks masks_;
   Expr start_ = Pool::kNone;
-  size_t worn_from_ = 0;  // the number of expressions from which it is worn
+  double worn_from_ = 1.0;  // the fullness of the pool from which it is worn
   std::atomic<bool> is_worn_ = false;
 };
 
@@ -98,7 +98,22 @@ class Matcher {
 
  private:
   static constexpr Expr kEnded = Pool::kUnknown;  // the state behind an end token
-  std::unique_lock<std::mutex> take_turn() const;
+  // Holds the grammar for one call, behind which it may be worn.
+  class Turn {
+   public:
+    Turn(Grammar& grammar, std::unique_lock<std::mutex> lock)
+        : grammar_(grammar), lock_(std::move(lock)) {}
+    ~Turn() {
+      if (grammar_.pool_.fullness() >= grammar_.worn_from_) grammar_.is_worn_ = true;
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    Grammar& grammar_;
+    std::unique_lock<std::mutex> lock_;
+  };
+  Turn take_turn() const;
   Expr state_behind(Token token);
 
   std::shared_ptr<Grammar> grammar_;

@@ -62,7 +62,7 @@ void Desk::run(Pace pace) {
       changed_.wait(lock, [&] { return !front_.empty() || !back_.empty() || is_stopping_; });
       if (is_stopping_) return;
       const bool takes_back = front_.empty() || (n_in_front >= kMostInFront && !back_.empty());
-      n_in_front = takes_back ? 0 : n_in_front + 1;
+      n_in_front = takes_back || back_.empty() ? 0 : n_in_front + 1;
       std::deque<Item>& items = takes_back ? back_ : front_;
       item = std::move(items.front());
       items.pop_front();
