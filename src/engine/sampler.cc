@@ -12,6 +12,8 @@
 namespace troika::engine {
 namespace {
 
+constexpr Token kNoToken = -1;
+
 // Counts the logits that an inner loop takes together: where the number is fixed, compilers make
 // vectors of them.
 constexpr size_t kStride = 16;
@@ -44,15 +46,18 @@ Sampler::Sampler(SamplerOptions options, LogitMask* mask)
   check(options_);
 }
 
-void Sampler::throw_all_forbidden() const {
-  if (mask_ == nullptr && options_.logit_bias.empty()) {
-    throw Error(
-        "No token may follow: the model's numbers are no numbers. Check the file with 'troika "
-        "inspect'.");
+void Sampler::throw_all_forbidden(std::span<const float> logits) {
+  const bool has_numbers = std::any_of(logits.begin(), logits.end(), [](float logit) {
+    return logit > -std::numeric_limits<float>::infinity();
+  });
+  if (has_numbers) {
+    throw NothingMayFollow(
+        "No token may follow: the grammar and the biases forbid every one. Leave some of the "
+        "biases out.");
   }
-  throw NothingMayFollow(
-      "No token may follow: the grammar and the biases forbid every token here, or the model's "
-      "numbers are no numbers. Check the biases, and the file with 'troika inspect'.");
+  throw Error(
+      "No token may follow: the model's numbers are no numbers. Check the file with 'troika "
+      "inspect'.");
 }
 
 bool Sampler::has_penalties() const {
@@ -145,7 +150,7 @@ void Sampler::take_finite(std::span<const float> from) {
   for (; i < from.size(); ++i) logits[i] = finite(from[i]);
 }
 
-// Returns the first of the likeliest tokens.
+// Returns the first of the likeliest tokens; kNoToken: all are forbidden.
 Token Sampler::likeliest() const {
   float largest[kStride];
   std::fill(std::begin(largest), std::end(largest), -std::numeric_limits<float>::infinity());
@@ -158,7 +163,7 @@ Token Sampler::likeliest() const {
   }
   for (; i < logits_.size(); ++i) largest[0] = std::max(largest[0], logits_[i]);
   const float best = *std::max_element(std::begin(largest), std::end(largest));
-  if (std::isinf(best)) throw_all_forbidden();
+  if (std::isinf(best)) return kNoToken;
   return static_cast<Token>(std::find(logits_.begin(), logits_.end(), best) - logits_.begin());
 }
 
@@ -175,12 +180,13 @@ Token Sampler::sample(std::span<const Token> history, std::span<const float> log
   if (has_penalties() || mask_ != nullptr || !options_.logit_bias.empty()) take_finite(logits_);
   if (options_.temperature == 0.0f) {
     const Token token = likeliest();
+    if (token == kNoToken) throw_all_forbidden(logits);
     const Candidate only = {token, logits_[static_cast<size_t>(token)], 1.0f};
     if (mask_ != nullptr) mask_->on_choice(history, {&only, 1});
     return token;
   }
   narrow();
-  if (candidates_.empty()) throw_all_forbidden();
+  if (candidates_.empty()) throw_all_forbidden(logits);
   const float best = candidates_.front().logit;
   double sum = 0.0;
   for (Candidate& c : candidates_) {

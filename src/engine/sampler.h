@@ -70,7 +70,7 @@ class Sampler {
 
  private:
   static bool is_more_likely(const Candidate& a, const Candidate& b);
-  [[noreturn]] void throw_all_forbidden() const;
+  [[noreturn]] static void throw_all_forbidden(std::span<const float> logits);
   bool has_penalties() const;
   void penalise(std::span<const Token> history);
   void take_finite(std::span<const float> from);

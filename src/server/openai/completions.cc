@@ -30,7 +30,7 @@ size_t characters_of(std::string_view text) {
   }));
 }
 
-// Returns the name of a token among alternatives: its text, or what OpenAI writes for bytes that
+// Returns the name of a token: its text, or what OpenAI writes for bytes that
 // are no whole characters, e.g. "bytes:\\xe4". They would all be written alike in JSON.
 std::string name_of(std::string_view piece) {
   if (text::replace_invalid_utf8(piece) == piece) return std::string(piece);
@@ -54,7 +54,7 @@ Json old_logprobs(const std::vector<TokenLogprobs>& tokens, const text::Tokenize
       // Where two tokens have one name, the likelier one keeps it.
       top.emplace(name_of(tokenizer.piece(other.token, true)), other.logprob);
     }
-    json["tokens"].push_back(piece);
+    json["tokens"].push_back(name_of(piece));
     json["token_logprobs"].push_back(token.taken.logprob);
     json["top_logprobs"].push_back(top);
     json["text_offset"].push_back(offset);
