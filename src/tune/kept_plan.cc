@@ -50,25 +50,14 @@ std::string any_that_begins(const std::string& folder, const std::string& prefix
   return {};
 }
 
-// Throws Error where a device of the plan is gone, or is another one by now.
-void check_devices(const plan::PlanFile& file, const std::string& path, const std::string& advice) {
-  std::string here;
-  try {
-    here = machines::device_identities(file.plan);
-  } catch (const Error& error) {
-    throw Error(
-        fmt::format("{}: has a device that cannot be used. {} {}", path, error.what(), advice));
-  }
-  if (here == file.tuned->devices) return;
-  throw Error(fmt::format("{}: was made for other devices ({}; here: {}). {}", path,
-                          file.tuned->devices.empty() ? "none" : file.tuned->devices, here,
-                          advice));
+std::string advice_for(const std::string& path) {
+  return fmt::format(
+      "'troika tune MODEL' makes it again, 'troika cache --remove {}' takes it away.",
+      fs::path(path).filename().string());
 }
 
 KeptPlan read(const std::string& path, const gguf::File& model, const std::string& key) {
-  const std::string name = fs::path(path).filename().string();
-  const std::string advice = fmt::format(
-      "'troika tune MODEL' makes it again, 'troika cache --remove {}' takes it away.", name);
+  const std::string advice = advice_for(path);
   KeptPlan kept;
   kept.path = path;
   try {
@@ -85,7 +74,6 @@ KeptPlan read(const std::string& path, const gguf::File& model, const std::strin
     throw Error(fmt::format("{}: was made by {}, and this is {}. {}", path,
                             kept.file.tuned->program, program, advice));
   }
-  check_devices(kept.file, path, advice);
   return kept;
 }
 
@@ -137,6 +125,20 @@ std::optional<KeptPlan> find_kept_plan(const std::string& model_path, std::strin
     *problem = error.what();
   }
   return std::nullopt;
+}
+
+std::string device_problem(const KeptPlan& kept) {
+  const std::string& before = kept.file.tuned->devices;
+  std::string here;
+  try {
+    here = machines::device_identities(kept.file.plan);
+  } catch (const Error& error) {
+    return fmt::format("{}: has a device that cannot be used. {} {}", kept.path, error.what(),
+                       advice_for(kept.path));
+  }
+  if (here == before) return {};
+  return fmt::format("{}: was made for other devices ({}; here: {}). {}", kept.path,
+                     before.empty() ? "none" : before, here, advice_for(kept.path));
 }
 
 std::string keep_plan(const gguf::File& model, const plan::PlanFile& file) {

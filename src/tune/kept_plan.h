@@ -29,6 +29,10 @@ struct KeptPlan {
 // only where some plan is kept.
 std::optional<KeptPlan> find_kept_plan(const std::string& model_path, std::string* problem);
 
+// Says why the plan must not be used here, and what to do: a device of it is gone, or is another
+// one by now. Empty: it may. Loads the drivers of the plan's devices, if it has any.
+std::string device_problem(const KeptPlan& kept);
+
 // Writes by atomic rename, and returns the path. Throws Error.
 std::string keep_plan(const gguf::File& model, const plan::PlanFile& file);
 

@@ -93,18 +93,17 @@ class Tuner {
   }
 
  private:
-  // Returns everything that findings depend on, but for how busy the machine is: who goes on later
-  // may find it idle.
+  // Returns everything that findings depend on. Whether the machine is busy decides about lanes.
   std::string identity() const {
     const prepare::Options& options = request_.options;
-    return fmt::format("{}\n{:016x}\n{}\n{:016x}\n{} {} {} {} {}\n{}\n{} {} {}",
+    return fmt::format("{}\n{:016x}\n{}\n{:016x}\n{} {} {} {} {}\n{}\n{} {} {} {}",
                        program_name(kernels::choose(detect_cpu_features(), options.kernels)),
                        weights::content_key(file_), prepare::plan_identity(file_).machine,
                        hash_of(request_.text), options.lanes.n_threads,
                        plan::lanes_text(options.lanes.cores), asked_name(),
                        tensor::type_name(options.memory.kv_type), request_.seconds,
                        fmt::join(request_.prompts, ","), request_.attention_share,
-                       share_rule_name(request_.share_rule), request_.most_loss);
+                       share_rule_name(request_.share_rule), request_.most_loss, keeps_lanes_);
   }
 
   JsonFields finding(const std::string& name, const std::function<ordered_json()>& run) {
@@ -308,23 +307,22 @@ class Tuner {
   // profile.
   void add_structure() {
     const TriedPlan before = result_.candidates[best_so_far()];
-    const JsonFields found = finding(
-        fmt::format("structure of {}{}", before.name, keeps_lanes_ ? ", lanes kept" : ""), [&] {
-          tune::ChooseRequest request;
-          request.options = options_;
-          if (keeps_lanes_) request.options.lanes.n_threads = usable_cores();
-          request.like = &before.plan;
-          request.prompts = request_.prompts;
-          // Counts the machines that are profiled: one lane of all cores, of half of them, ..., of
-          // one core, and perhaps a lane for each core.
-          const double n_sets = std::log2(usable_cores()) + 2;
-          request.budget_s = kProfiling * request_.seconds / n_sets;
-          const tune::PlanChoice choice = tune::choose_plan(request, stage_);
-          const tune::PlanCandidate& best = choice.candidates[choice.best];
-          return ordered_json{
-              {"name", best.name},
-              {"plan", plan::to_json({prepare::plan_identity(file_), best.plan, std::nullopt})}};
-        });
+    const JsonFields found = finding("structure of " + before.name, [&] {
+      tune::ChooseRequest request;
+      request.options = options_;
+      if (keeps_lanes_) request.options.lanes.n_threads = usable_cores();
+      request.like = &before.plan;
+      request.prompts = request_.prompts;
+      // Counts the machines that are profiled: one lane of all cores, of half of them, ..., of
+      // one core, and perhaps a lane for each core.
+      const double n_sets = std::log2(usable_cores()) + 2;
+      request.budget_s = kProfiling * request_.seconds / n_sets;
+      const tune::PlanChoice choice = tune::choose_plan(request, stage_);
+      const tune::PlanCandidate& best = choice.candidates[choice.best];
+      return ordered_json{
+          {"name", best.name},
+          {"plan", plan::to_json({prepare::plan_identity(file_), best.plan, std::nullopt})}};
+    });
     const plan::Plan plan = plan::plan_from_json(found.text("plan"), state_->path()).plan;
     const bool is_same = plan.lanes.size() == 1 && plan.arrangements.empty() &&
                          plan.n_threads() == before.plan.n_threads() &&

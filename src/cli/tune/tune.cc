@@ -207,8 +207,9 @@ bool is_done(const TuneFlags& flags, bool asks) {
   if (flags.again || asks) return false;
   std::string problem;
   const auto kept = tune::find_kept_plan(flags.request.options.model.file, &problem);
+  if (kept) problem = tune::device_problem(*kept);
   if (!problem.empty()) note("note: tuned anew: " + problem + "\n");
-  if (!kept) return false;
+  if (!kept || !problem.empty()) return false;
   note(fmt::format("This model was tuned on {}; --again measures anew.\n",
                    day_of(kept->file.tuned->when)));
   if (flags.json) {
@@ -318,9 +319,11 @@ void add_tune(Command& app) {
   auto flags = std::make_shared<TuneFlags>();
   prepare::Options& options = flags->request.options;
   add_model(*command, "MODEL", options.model.file)->required();
-  command->add_option("--text", flags->text,
-                      "What precisions are judged by; half of it calibrates, half is held out "
-                      "(default: two chapters that the program carries)");
+  command
+      ->add_option("--text", flags->text,
+                   "A text that precisions are judged by; half of it calibrates, half is held out "
+                   "(default: two chapters that the program carries)")
+      ->names_file();
   command->add_option("-p,--prompts", flags->request.prompts, "Prompt lengths to be fast at")
       ->delimiter(',')
       ->check(at_least(2))
@@ -347,7 +350,8 @@ void add_tune(Command& app) {
   command->add_flag(
       "--again", flags->again,
       "Also where a plan is kept already, without what a run measured that was cut off");
-  command->add_option("-o,--output", flags->output, "Write the plan to this file as well");
+  command->add_option("-o,--output", flags->output, "Write the plan to this file as well")
+      ->names_file();
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, command] {
     bool asks = false;

@@ -73,6 +73,11 @@ std::optional<plan::Plan> kept_plan(const EngineFlags& flags, prepare::PromptCho
     take_heads(plan.attention, prompts);
     return std::nullopt;
   }
+  if (const std::string problem = tune::device_problem(*kept); !problem.empty()) {
+    note("note: the tuned plan is not used: " + problem + "\n");
+    take_heads(plan.attention, prompts);
+    return std::nullopt;
+  }
   note(fmt::format("Plan: tuned on {} ({}); --no-plan runs without it.\n",
                    day_of(kept->file.tuned->when), tune::summary(plan)));
   return plan;
