@@ -87,6 +87,8 @@ std::span<const uint32_t> NeuronStream::read_first(uint64_t layer,
   disk_->submit(*read_, run, awaited);
   const bool is_read = awaited.wait() == lanes::Status::kDone;
   if (!is_read) note(disk_->problem());
+  std::vector<ModelNeurons::Wanted> lost;
+  std::vector<Held> held_of_lost;
   for (const uint32_t at : places.first(n)) {
     const std::byte* const bundle = joined.find(layout.bundle_offset(layer, at));
     const Held held = cache_->acquire(cached({static_cast<int>(layer), static_cast<int>(at)}));
@@ -97,14 +99,23 @@ std::span<const uint32_t> NeuronStream::read_first(uint64_t layer,
                              place(held.slot));
     } else {
       if (is_read) note(fmt::format("{} was damaged since it was made", file_->path()));
-      const ModelNeurons::Wanted wanted = {neuron, place(held.slot)};
-      model_.read(forms_[layer], static_cast<int>(layer), {&wanted, 1});
-      ++counters_.n_from_model;
+      lost.push_back({neuron, place(held.slot)});
+      held_of_lost.push_back(held);
+      continue;
     }
     cache_->filled(held);
     cache_->give_back(held);
   }
   staging_.give_back(loan);
+  // They are read together: any of them brings a whole matrix into memory, which then goes again.
+  std::sort(lost.begin(), lost.end(),
+            [](const auto& a, const auto& b) { return a.neuron < b.neuron; });
+  if (!lost.empty()) model_.read(forms_[layer], static_cast<int>(layer), lost);
+  counters_.n_from_model += static_cast<int64_t>(lost.size());
+  for (const Held& held : held_of_lost) {
+    cache_->filled(held);
+    cache_->give_back(held);
+  }
   return places.subspan(n);
 }
 
