@@ -24,6 +24,9 @@ namespace {
 constexpr double kClearlyFaster = 0.97;
 // Predictions of divided prompts are about this far off.
 constexpr double kWorthRunning = 1.15;
+// Limits the candidates of one set of lanes that divide tensors: each takes the memory of an engine
+// where they are compared.
+constexpr size_t kMostCut = 2;
 constexpr int kDecodeContext = 512;
 constexpr double kLeastProfilingS = 1e-3;
 
@@ -142,8 +145,8 @@ bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
 }
 
 // Chooses cuts, with the chunk whose tokens are then predicted to take least time each. Returns
-// that candidate, and behind it those with other chunks that only a run can tell from it. Returns
-// none where nothing is divided, and tells `whole` what was looked at.
+// that candidate, and behind it the next one, if only a run can tell them apart. Returns none where
+// nothing is divided, and tells `whole` what was looked at.
 std::vector<PlanCandidate> choose_cuts(const solve::TimeModel& times,
                                        const model::Blueprint& blueprint,
                                        const weights::Store& weights,
@@ -169,9 +172,12 @@ std::vector<PlanCandidate> choose_cuts(const solve::TimeModel& times,
   if (!found[best].is_cut) return {};
   std::rotate(found.begin(), found.begin() + static_cast<ptrdiff_t>(best),
               found.begin() + static_cast<ptrdiff_t>(best) + 1);
+  std::stable_sort(found.begin() + 1, found.end(),
+                   [](const Found& a, const Found& b) { return a.us < b.us; });
   std::vector<PlanCandidate> candidates;
   for (Found& f : found) {
     if (!f.is_cut || f.us > kWorthRunning * found.front().us) continue;
+    if (candidates.size() == kMostCut) break;
     f.candidate.name +=
         candidates.empty() ? ", cut" : fmt::format(", cut {}", f.candidate.plan.chunk());
     candidates.push_back(std::move(f.candidate));

@@ -42,7 +42,8 @@ struct ChooseRequest {
 struct PlanChoice {
   std::vector<PlanCandidate> candidates;
   int n_steps = 0;  // counts tokens that are decoded behind each prompt
-  // The candidate that is predicted to take least time for prompts and steps together.
+  // The candidate that takes least time for prompts and steps together, as predicted, or as
+  // measured by who has run them.
   size_t best = 0;
 };
 
@@ -50,8 +51,9 @@ struct PlanChoice {
 // for each length. One that stands behind another must be clearly faster.
 size_t fastest(const PlanChoice& choice, const std::vector<std::vector<double>>& prompt_us);
 
-// Where tensors are divided, candidates whose predicted times are close to each other follow the
-// one that is predicted to be fastest, so that who can run them may choose. Throws Error.
+// Where tensors are divided, the candidate that is predicted to be fastest is followed by
+// the next one, if their times are close to each other, so that who can run both may choose. Throws
+// Error.
 PlanChoice choose_plan(const ChooseRequest& request, const measure::StageFunction& stage);
 
 }  // namespace troika::tune
