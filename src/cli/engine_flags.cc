@@ -36,11 +36,12 @@ void add_machine(Command& command, prepare::Options& options) {
                      "Tokens of context (default: what model and memory allow, at most 8192)");
   add_kv(command, options.memory.kv_type);
   command
-      .add_option("--memory", options.memory.limit_bytes,
-                  "What the program may keep in memory: 1900M, 2G. A context that was not asked "
-                  "for is shortened, and blocks of weights that do not fit are read from the disk "
-                  "while others compute. auto: of what is free, half bounds what is copied and "
-                  "cached (default)")
+      .add_option(
+          "--memory", options.memory.limit_bytes,
+          "What the program may keep in memory: 1900M, 2G (in 1024s). A context that was not asked "
+          "for is shortened, and blocks of weights that do not fit are read from the disk "
+          "while others compute. auto: of what is free, half bounds what is copied and "
+          "cached (default)")
       ->with_byte_units_or_auto();
   command
       .add_text(
@@ -63,9 +64,11 @@ void add_machine(Command& command, prepare::Options& options) {
   command.add_flag("!--no-cache", options.memory.has_side_files,
                    "Neither use nor keep side files: with '--place shadow' all weights of "
                    "outliers stay in memory");
-  command.add_option("--plan", options.plan.file,
-                     "Run as this plan says (see 'troika plan'); it sets threads, lanes, "
-                     "placements, context, --kv, --activations and --prefill");
+  command
+      .add_option("--plan", options.plan.file,
+                  "Run as this plan says (see 'troika plan'); it sets threads, lanes, "
+                  "placements, context, --kv, --activations, --prefill, --chunk and --attention")
+      ->names_file();
   add_activations(command, options.activations);
   add_kernels(command, options.kernels);
   command.add_option("--pre", options.model.pre_tokenizer,

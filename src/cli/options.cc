@@ -117,6 +117,11 @@ Option* Option::check(const Check& check) {
   return this;
 }
 
+Option* Option::names_file() {
+  option_->type_name("FILE");
+  return this;
+}
+
 std::optional<uint64_t> bytes_from_text(std::string text) {
   if (!read_bytes(text).empty()) return std::nullopt;
   return std::stoull(text);

@@ -51,6 +51,8 @@ class Option {
   // Lets several values stand in one text, separated by `separator`.
   Option* delimiter(char separator);
   Option* check(const Check& check);
+  // Makes --help show FILE in place of TEXT.
+  Option* names_file();
   // Lets the text end in a unit of bytes: 2G, 512MiB; K is 1024 if it stands alone.
   Option* with_byte_units();
   // Accepts a whole number, perhaps with such a unit, that is not 0; "auto" becomes 0.

@@ -17,9 +17,12 @@ namespace troika::cli {
 
 void TraceFlags::add_to(Command& command) {
   command.begin_group(kTraceGroup);
-  command.add_option("--trace", trace_path_,
-                     "Write every task as JSON for chrome://tracing or ui.perfetto.dev");
-  command.add_option("--timeline", timeline_path_, "Draw every task of every lane as SVG");
+  command
+      .add_option("--trace", trace_path_,
+                  "Write every task as JSON for chrome://tracing or ui.perfetto.dev")
+      ->names_file();
+  command.add_option("--timeline", timeline_path_, "Draw every task of every lane as SVG")
+      ->names_file();
   command.end_group();
 }
 

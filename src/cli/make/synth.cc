@@ -308,10 +308,12 @@ void add_synth(Command& app) {
                                     "With --plant-outliers: share of the inputs of down matrices, "
                                     "whose magnitudes have a long tail of their own")
                        ->capture_default_str();
-  Option* text = command->add_option("--text", flags->text,
-                                     "With --plant-outliers: take those hidden channels that are "
-                                     "largest over the first 1,024 tokens of this text "
-                                     "(default: those with the longest rows)");
+  Option* text = command
+                     ->add_option("--text", flags->text,
+                                  "With --plant-outliers: take those hidden channels that are "
+                                  "largest over the first 1,024 tokens of this text "
+                                  "(default: those with the longest rows)")
+                     ->names_file();
   flags->for_planting = {channels, scale, hidden, text};
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags] { synth(*flags); });

@@ -93,8 +93,9 @@ void DraftBenchFlags::add_to(Command& command) {
       ->delimiter(',');
   command.add_option("--replay", prompt_file,
                      "In place of rates: replay an answer to this prompt, with and without drafts");
-  command.add_option("--force-text", answer_file,
-                     "With --replay: the answer, whatever the model says");
+  command
+      .add_option("--force-text", answer_file, "With --replay: the answer, whatever the model says")
+      ->names_file();
   draft.add_to(command);
 }
 

@@ -290,7 +290,7 @@ void add_eval(Command& app) {
   auto flags = std::make_shared<EvalFlags>();
   flags->engine.add_to(*command);
   flags->engine.add_kept_plan(*command);
-  command->add_option("--perplexity", flags->text, "A text file");
+  command->add_option("--perplexity", flags->text, "A text file")->names_file();
   command->add_flag("--second-half", flags->is_second_half,
                     "With --perplexity: judge the second half of each whole window only, as "
                     "llama.cpp's llama-perplexity does");

@@ -145,9 +145,11 @@ void ContextTaskFlags::add_to(Command& command) {
   command.before([this] {
     for (std::string& kind : drafts) kind = with_model_path(kind);
   });
-  command.add_option("--cag", file,
-                     "A JSONL file of tasks with their context (scripts/cag_tasks.py): what drafts "
-                     "give on each kind of them");
+  command
+      .add_option("--cag", file,
+                  "A JSONL file of tasks with their context (scripts/cag_tasks.py): what drafts "
+                  "give on each kind of them")
+      ->names_file();
   Option* kinds = command.add_option("--drafts", drafts, "With --cag: only these kinds of drafts")
                       ->delimiter(',');
   command

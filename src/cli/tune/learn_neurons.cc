@@ -199,7 +199,8 @@ void add_neurons(Command& app) {
       "as 0, so results change; the table says by how much.");
   auto flags = std::make_shared<NeuronFlags>();
   flags->engine.add_to(*command);
-  command->add_option("-f,--file", flags->file, "A text (default: the program's own)");
+  command->add_option("-f,--file", flags->file, "A text (default: the program's own)")
+      ->names_file();
   command->add_option("--tokens", flags->n_tokens, "Most tokens of the text")
       ->capture_default_str();
   command->add_option("--predictor", flags->rank,

@@ -233,6 +233,23 @@ void make(PlanFlags& flags) {
   }
 }
 
+void add_calibration(Command& command, PlanFlags& flags) {
+  command
+      .add_option(
+          "--calibrate", flags.calibrate,
+          "Run the text of this file to find the scales and outliers of int8 prompts, and what "
+          "each method loses; --prefill auto then takes int8 where it loses little. "
+          "Cut off, it goes on where it stood when the same is asked again")
+      ->names_file();
+  command
+      .add_option("--calibrate-tokens", flags.calibrate_tokens,
+                  "With --calibrate: how many tokens of the text, from its beginning")
+      ->check(at_least(64))
+      ->capture_default_str();
+  command.add_flag("--alternatives", flags.alternatives,
+                   "With --calibrate: calibrate SmoothQuant too, and measure llm.int8 and group");
+}
+
 }  // namespace
 
 void add_plan(Command& app) {
@@ -242,13 +259,13 @@ void add_plan(Command& app) {
       {"troika plan model.gguf --explain",
        "troika plan model.gguf --calibrate book.txt -o plan.json",
        "troika plan relu.gguf --memory 3G --choose-neurons --explain -o plan.json",
-       "troika plan model.gguf --compare 10 -p 32,300,1024",
+       "troika plan model.gguf --compare 10 -p 32,300,1024 -o plan.json",
        "troika plan model.gguf --lanes \"0;1\" --place ffn=1 -o plan.json",
        "troika plan llama-3-8b --machine phones/8gen3.json --stack heterollm --explain",
        "troika run model.gguf --plan plan.json -p \"Once upon a time\""});
   auto flags = std::make_shared<PlanFlags>();
   flags->engine.add_to(*command, PhoneHelp::kListed);
-  command->add_option("-o,--output", flags->output, "Write the plan to this file");
+  command->add_option("-o,--output", flags->output, "Write the plan to this file")->names_file();
   command
       ->add_option("--type", flags->engine.options.model.type,
                    "Element type of the weights, where MODEL is a name of 'troika synth --list'")
@@ -265,31 +282,24 @@ void add_plan(Command& app) {
       "by-neuron, where gates are, how many neurons are pinned; by what 'troika neurons' counted "
       "and this machine's "
       "profile. A predictor is taken only with --neuron-predictor, because it changes answers");
-  command->add_option("--profile", flags->profile,
-                      "With --choose-neurons: plan by this profile (see 'troika profile') and "
-                      "measure nothing");
+  command
+      ->add_option("--profile", flags->profile,
+                   "With --choose-neurons: plan by this profile (see 'troika profile') and "
+                   "measure nothing")
+      ->names_file();
   command
       ->add_option("--compare", flags->n_turns, "Choose, run all in turn N times, keep the fastest")
       ->check(at_least(1));
-  command->add_option("--calibrate", flags->calibrate,
-                      "Run this text to find the scales and outliers of int8 prompts, and what "
-                      "each method loses; --prefill auto then takes int8 where it loses little. "
-                      "Cut off, it goes on where it stood when the same is asked again");
-  command
-      ->add_option("--calibrate-tokens", flags->calibrate_tokens,
-                   "With --calibrate: how many tokens of the text, from its beginning")
-      ->check(at_least(64))
-      ->capture_default_str();
-  command->add_flag("--alternatives", flags->alternatives,
-                    "With --calibrate: calibrate SmoothQuant too, and measure llm.int8 and group");
+  add_calibration(*command, *flags);
   command->add_option("-p,--prompts", flags->prompts, "Prompt lengths to choose for")
       ->delimiter(',')
       ->check(at_least(1))
       ->capture_default_str();
-  command->add_flag("--json", flags->json,
-                    "Print the plan (also the default), with --explain with what is kept in "
-                    "memory; tables then go "
-                    "to standard error");
+  command->add_flag(
+      "--json", flags->json,
+      "Print the plan (also the default, but with --choose), with --explain with what is kept in "
+      "memory; tables then go "
+      "to standard error");
   command->callback([flags, command] {
     note_idle(*command, *flags);
     make(*flags);

@@ -295,7 +295,8 @@ void add_profile(Command& app) {
   command->add_flag("--no-cache", flags->no_cache, "Neither use nor keep a profile");
   command->add_flag("--no-storage", flags->no_storage, "Leave the disk out");
   command->add_option("--from", flags->from, "Show this profile instead of measuring");
-  command->add_option("-o,--output", flags->output, "Write the profile to this file as well");
+  command->add_option("-o,--output", flags->output, "Write the profile to this file as well")
+      ->names_file();
   command->add_option("--plot", flags->plot_folder, "Write plots (SVG) into this folder");
   command->add_flag("--check", flags->check, "Print how far predictions lie from measurements");
   command->add_flag("--json", flags->json, "Print the profile itself");

@@ -102,7 +102,8 @@ void add_sparsity(Command& app) {
       "lost without them.");
   auto flags = std::make_shared<SparsityFlags>();
   flags->engine.add_to(*command);
-  command->add_option("-f,--file", flags->file, "A text (default: the program's own)");
+  command->add_option("-f,--file", flags->file, "A text (default: the program's own)")
+      ->names_file();
   command
       ->add_option("--keep", flags->percents,
                    "Percent of the neurons that stay live, separated by commas")
@@ -110,8 +111,10 @@ void add_sparsity(Command& app) {
       ->capture_default_str();
   command->add_option("--tokens", flags->n_tokens, "Most tokens of the text")
       ->capture_default_str();
-  command->add_option("-o,--output", flags->output,
-                      "Write a plan with the thresholds of the last share");
+  command
+      ->add_option("-o,--output", flags->output,
+                   "Write a plan with the thresholds of the last share")
+      ->names_file();
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags] { run(*flags); });
 }

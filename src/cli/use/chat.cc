@@ -251,8 +251,10 @@ void add_chat(Command& app) {
   flags->engine.add_to(*command);
   flags->engine.add_kept_plan(*command);
   command->add_option("--system", flags->system, "System message");
-  command->add_option("--template", flags->template_file,
-                      "Use this Jinja template instead of the one in the model file");
+  command
+      ->add_option("--template", flags->template_file,
+                   "Use this Jinja template instead of the one in the model file")
+      ->names_file();
   command->add_option("-n,--tokens", flags->n_tokens, "Most tokens of an answer")
       ->check(at_least(0));
   flags->sampler.add_to(*command);

@@ -41,16 +41,21 @@ void DraftFlags::add_to(Command& command) {
   });
   command
       .add_option("--draft", options.kind,
-                  "Guess the next tokens and verify them together, which never changes the text: "
-                  "none, lookup, sam, context, or model:FILE (a smaller model, also by name)")
+                  fmt::format("Guess the next tokens and verify them together, which never changes "
+                              "the text: none, lookup, sam, {}",
+                              is_for_many ? "or context"
+                                          : "context, or model:FILE (a smaller model, also by "
+                                            "name)"))
       ->capture_default_str();
   command
       .add_option("--calibrate-drafts", options.coverage,
                   "Percent of the prompt's positions whose logits help to guess")
       ->capture_default_str();
-  command.add_option("--history", history,
-                     "Guess from earlier answers to the same task, and keep this one: a file, or a "
-                     "name for one in the cache folder");
+  if (!is_for_many) {
+    command.add_option("--history", history,
+                       "Guess from earlier answers to the same task, and keep this one: a file, or "
+                       "a name for one in the cache folder");
+  }
   command.add_option("--draft-width", options.fixed_width,
                      "Always verify N tokens together; 0: as many as pay");
   command.end_group();

@@ -18,6 +18,9 @@ std::string with_model_path(const std::string& kind);
 struct DraftFlags {
   engine::DraftOptions options;
   std::string history;  // names the task whose answers are kept
+  // Says that many answers are computed, each with a drafter of its own: no other model drafts, and
+  // there is no history. Is set before add_to().
+  bool is_for_many = false;
 
   void add_to(Command& command);
   // Returns null where nothing is to be drafted. `engine_options` are those of the engine.

@@ -22,6 +22,7 @@ void GrammarFlags::add_to(Command& command) {
   command.begin_group(kAnswerGroup);
   for (size_t i = 0; i < std::size(all_); ++i) {
     all_[i].option = command.add_option(all_[i].name, all_[i].value, kHelp[i]);
+    if (all_[i].is_file) all_[i].option->names_file();
     for (size_t j = 0; j < i; ++j) all_[i].option->excludes(all_[j].option);
   }
   command.end_group();

@@ -300,7 +300,8 @@ void add_run(Command& app) {
   flags->engine.add_kept_plan(*command);
   command->add_option("DASH", flags->dash, "- reads the prompt from standard input");
   flags->prompt_option = command->add_option("-p,--prompt", flags->prompt, "The prompt");
-  command->add_option("-f,--file", flags->file, "Read the prompt from a file; - is standard input");
+  command->add_option("-f,--file", flags->file, "Read the prompt from a file; - is standard input")
+      ->names_file();
   command
       ->add_option("-n,--tokens", flags->n_tokens,
                    "Most tokens to generate (default: until the model ends or the context is full)")
@@ -314,9 +315,11 @@ void add_run(Command& app) {
   flags->sampler.add_to(*command);
   flags->draft.add_to(*command);
   command->begin_group(kDraftGroup);
-  command->add_option("--force-text", flags->forced_file,
-                      "Replay: the answer is this file's text, whatever the model says; drafts and "
-                      "times are real");
+  command
+      ->add_option("--force-text", flags->forced_file,
+                   "Replay: the answer is this file's text, whatever the model says; drafts and "
+                   "times are real")
+      ->names_file();
   command->add_flag("--stats", flags->stats, "More figures about drafts");
   command->add_flag("--show-drafts", flags->show_drafts, "Colour the guesses that were right");
   command->end_group();

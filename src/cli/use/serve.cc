@@ -173,10 +173,9 @@ class ServedUntilHere {
 void serve(const ServeFlags& flags) {
   if (flags.draft.options.kind.starts_with("model:")) {
     throw UsageError(
-        "A draft model drafts for one answer at a time. A server takes --draft context or none.");
-  }
-  if (!flags.draft.history.empty()) {
-    throw UsageError("--history keeps the answers of one task; a server has many. Leave it out.");
+        "A draft model drafts for one answer at a time. A server takes --draft context, sam, "
+        "lookup "
+        "or none.");
   }
   check_kept(flags);
   check_host_names(flags);
@@ -224,8 +223,25 @@ void add_access(Command& command, ServeFlags& flags) {
   command.add_option("--api-key", flags.keys,
                      "Serve only who sends this key (repeatable; default: everybody)");
   flags.key_file_option =
-      command.add_option("--api-key-file", flags.key_file,
-                         "Serve only who sends a key of this file, which has one on each line");
+      command
+          .add_option("--api-key-file", flags.key_file,
+                      "Serve only who sends a key of this file, which has one on each line")
+          ->names_file();
+}
+
+// Adds the options of what is kept of prompts.
+void add_kept(Command& command, ServeFlags& flags) {
+  command.add_option("--cache-dir", flags.cache_folder,
+                     "Keep what was computed of prompts in this folder, also for later starts");
+  flags.cache_bytes_option =
+      command
+          .add_option("--cache-size", flags.cache_bytes,
+                      "Most bytes in --cache-dir; what nobody asked for the longest goes first")
+          ->shows_default("4G")
+          ->with_byte_units();
+  command.add_flag("--cache-shared", flags.is_cache_shared,
+                   "Clients with different keys share what was computed of prompts, in memory "
+                   "and in --cache-dir");
 }
 
 }  // namespace
@@ -238,7 +254,9 @@ void add_serve(Command& app) {
        "troika serve hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q4_0 --port 9000 --api-key SECRET",
        "curl http://127.0.0.1:8080/v1/chat/completions -H 'content-type: application/json' \\\n"
        "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello!\"}]}'"});
-  command->footer("Clients: set the base URL to http://127.0.0.1:8080/v1 and any key.");
+  command->footer(
+      "Clients: set the base URL to http://127.0.0.1:8080/v1, those of Anthropic's interface to\n"
+      "http://127.0.0.1:8080, and any key, unless --api-key is given.");
   auto flags = std::make_shared<ServeFlags>();
   flags->engine.add_to(*command);
   flags->engine.add_kept_plan(*command);
@@ -256,31 +274,26 @@ void add_serve(Command& app) {
                    "Seconds of silence in a stream until a comment shows life; 0: none")
       ->capture_default_str()
       ->check(non_negative());
-  command->add_option("--cache-dir", flags->cache_folder,
-                      "Keep what was computed of prompts in this folder, also for later starts");
-  flags->cache_bytes_option =
-      command
-          ->add_option("--cache-size", flags->cache_bytes,
-                       "Most bytes in --cache-dir; what nobody asked for the longest goes first")
-          ->shows_default("4G")
-          ->with_byte_units();
-  command->add_flag("--cache-shared", flags->is_cache_shared,
-                    "Clients with different keys share what was computed of prompts, in memory "
-                    "and in --cache-dir");
+  add_kept(*command, *flags);
   command->add_option("--name", flags->name, "The model's name (default: that of its file)");
-  command->add_option("--template", flags->template_file,
-                      "Use this Jinja template instead of the one in the model file");
+  command
+      ->add_option("--template", flags->template_file,
+                   "Use this Jinja template instead of the one in the model file")
+      ->names_file();
   command->add_flag("--no-thinking", flags->has_no_thinking,
                     "Models that think before they answer are told not to");
   command->add_flag("--no-metrics", flags->has_no_metrics, "/metrics tells nobody how it goes");
   command->add_flag("--no-slots", flags->has_no_slots, "/slots tells nobody who is answered");
   command->add_flag("--show-prompts", flags->shows_prompts,
                     "Answers to chats tell the prompt they were given, as __verbose");
-  command->add_option("--force-text", flags->forced_files,
-                      "Replay: every answer is this file's text, whatever the model says "
-                      "(repeatable: answers have the texts in turn)");
+  command
+      ->add_option("--force-text", flags->forced_files,
+                   "Replay: every answer is this file's text, whatever the model says "
+                   "(repeatable: answers have the texts in turn)")
+      ->names_file();
   flags->sampler.are_defaults = true;
   flags->sampler.add_to(*command);
+  flags->draft.is_for_many = true;
   flags->draft.add_to(*command);
   command->callback([flags] { serve(*flags); });
 }

@@ -60,7 +60,8 @@ void add_tokenize(Command& app) {
   auto flags = std::make_shared<TokenizeFlags>();
   add_model(*command, "MODEL", flags->model)->required();
   flags->text_option = command->add_option("-p,--prompt", flags->text, "The text");
-  command->add_option("-f,--file", flags->file, "Read the text from a file; - is standard input");
+  command->add_option("-f,--file", flags->file, "Read the text from a file; - is standard input")
+      ->names_file();
   command->add_option("--pre", flags->pre,
                       "Use this pre-tokenizer instead of the one the file names");
   command->add_flag("--no-bos", flags->no_special, "Without the model's begin and end tokens");
