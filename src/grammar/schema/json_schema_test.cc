@@ -353,13 +353,23 @@ TEST(JsonSchema, RequiredKeysKeepTheirOrderAndComeOnce) {
           {R"({"a":1,"b":1})", R"({"b":1,"a":1,"b":1})", R"({"b":1})"}}});
 }
 
+TEST(JsonSchema, NamedNumbersWithAnExponentAreNoOthers) {
+  check({{R"({"enum":[0.00001,0.0001]})", {"1e-05", "0.0001", "0.00010"}, {"1e-050", "1e-5", "0"}},
+         {R"({"const":1234567890123456.5})", {}, {"1.2345678901234565e+150"}}});
+}
+
 TEST(JsonSchema, Draft4HasIntegersWithoutAPoint) {
-  check({{R"({"$schema":"http://json-schema.org/draft-04/schema#","type":"integer"})",
-          {"1", "-20"},
-          {"1.0", "1.5"}},
-         {R"({"$schema":"http://json-schema.org/draft-07/schema#","type":"integer"})",
-          {"1", "1.0"},
-          {"1.5"}}});
+  check(
+      {{R"({"$schema":"http://json-schema.org/draft-04/schema#","type":"integer","enum":[1,-2]})",
+        {"1", "-2"},
+        {"1.0", "-2.0", "2"}},
+       {R"({"$schema":"http://json-schema.org/draft-04/schema#","enum":[1]})", {"1", "1.0"}, {"2"}},
+       {R"({"$schema":"http://json-schema.org/draft-04/schema#","type":"integer"})",
+        {"1", "-20"},
+        {"1.0", "1.5"}},
+       {R"({"$schema":"http://json-schema.org/draft-07/schema#","type":"integer"})",
+        {"1", "1.0"},
+        {"1.5"}}});
 }
 
 TEST(JsonSchema, FormatsMayBeRemarks) {

@@ -20,17 +20,17 @@ Expr JsonText::whole() {
   return pool_.any(pool_.literal("0"), pool_.concat(digit(1, 9), digits()));
 }
 
-Expr JsonText::number_value(const Json& value) {
-  if (type_of(value) != kInteger) {
-    return pool_.concat(pool_.literal(value.dump()), pool_.star(pool_.literal("0")));
-  }
+Expr JsonText::number_value(const Json& value, bool may_have_point) {
   std::string text = value.dump();
-  if (value.is_number_float()) {
-    if (text.find('e') != std::string::npos) return pool_.literal(text);
-    text.erase(text.find('.'));
+  // Zeros behind an exponent would make another number of it.
+  if (value.is_number_float() && text.find('e') != std::string::npos) return pool_.literal(text);
+  if (type_of(value) != kInteger) {
+    return pool_.concat(pool_.literal(text), pool_.star(pool_.literal("0")));
   }
+  if (value.is_number_float()) text.erase(text.find('.'));
   const Expr zeros = pool_.literal(".", pool_.repeat(pool_.literal("0"), 1, Pool::kMany));
-  const Expr e = pool_.concat(pool_.literal(text), pool_.optional(zeros));
+  const Expr whole = pool_.literal(text);
+  const Expr e = may_have_point ? pool_.concat(whole, pool_.optional(zeros)) : whole;
   return text == "0" ? pool_.any(e, pool_.literal("-", e)) : e;
 }
 
