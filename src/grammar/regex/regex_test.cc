@@ -129,6 +129,8 @@ TEST(Regex, ErrorsSayWhatIsNotSupported) {
                                                        {"a)", "closes nothing"},
                                                        {"*a", "repeat"},
                                                        {"a**", "repeat"},
+                                                       {"a{2}{3}", "repeat"},
+                                                       {"{2}a", "repeat"},
                                                        {"[b-a]", "ends before"},
                                                        {"[a", "']' is missing"},
                                                        {"a^b", "'^' behind"},

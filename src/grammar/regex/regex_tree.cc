@@ -199,6 +199,8 @@ RegexTree RegexReader::atom() {
   if (peek() == '*' || peek() == '+' || peek() == '?') {
     fail(fmt::format("'{}' stands behind nothing that it could repeat", peek()));
   }
+  int least = 0, most = 0;
+  if (read_counts(&least, &most)) fail("'{' stands behind nothing that it could repeat");
   if (take("\\")) {
     bool is_one = false;
     return of_set(escape(false, &is_one));
