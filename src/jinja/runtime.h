@@ -80,7 +80,9 @@ Value get_item(Runtime& rt, const Value& object, const Value& key);
 Value get_slice(Runtime& rt, const Value& object, const Value& start, const Value& stop,
                 const Value& step);
 // Returns what lies at a path such as "function.name" or 0, as map and sort take it.
-Value get_path(Runtime& rt, const Value& object, const Value& path);
+// `fallback`, unless it is missing, stands for each part of the path that is not there.
+Value get_path(Runtime& rt, const Value& object, const Value& path,
+               const Value& fallback = Value::missing());
 
 // These are in iterate.cc.
 

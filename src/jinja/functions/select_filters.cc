@@ -55,12 +55,6 @@ class Named {
   Args rest_;
 };
 
-// Returns what get_path returns, or `fallback` where a part of the path is missing.
-Value path_or(Runtime& rt, const Value& item, const Value& path, const Value& fallback) {
-  const Value v = get_path(rt, item, path);
-  return v.is_undefined() && !fallback.is_missing() ? fallback : v;
-}
-
 Value map_attribute(Runtime& rt, Args& a) {
   Value path = Value::none();
   Value fallback = Value::missing();
@@ -75,7 +69,7 @@ Value map_attribute(Runtime& rt, Args& a) {
   }
   std::vector<Value> out;
   for (const Value& item : items_or_none(rt, a.at[0])) {
-    out.push_back(path_or(rt, item, path, fallback));
+    out.push_back(get_path(rt, item, path, fallback));
   }
   return iterator(rt, std::move(out));
 }
@@ -137,7 +131,7 @@ Value groupby(Runtime& rt, Args& a) {
   const bool case_sensitive = bool_argument(a, 3, false);
   const Value fallback = a.has(2) && !a.at[2].is_none() ? a.at[2] : Value::missing();
   const KeyOf lowered(rt, case_sensitive, Value::none());
-  const auto raw = [&](const Value& item) { return path_or(rt, item, a.at[1], fallback); };
+  const auto raw = [&](const Value& item) { return get_path(rt, item, a.at[1], fallback); };
   const std::vector<Value> items = sorted(
       rt, items_of(rt, a.at[0]), [&](const Value& item) { return lowered(raw(item)); }, false);
   std::vector<Value> groups;

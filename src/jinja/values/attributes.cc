@@ -227,10 +227,11 @@ Value get_slice(Runtime& rt, const Value& object, const Value& start, const Valu
   return rt.heap.list(std::move(out), object.object()->shape);
 }
 
-Value get_path(Runtime& rt, const Value& object, const Value& path) {
-  if (!path.is_string()) {
-    return get_item(rt, object, path);
-  }
+Value get_path(Runtime& rt, const Value& object, const Value& path, const Value& fallback) {
+  const auto or_fallback = [&](const Value& v) {
+    return v.is_undefined() && !fallback.is_missing() ? fallback : v;
+  };
+  if (!path.is_string()) return or_fallback(get_item(rt, object, path));
   Value v = object;
   const std::string& text = path.str();
   for (size_t begin = 0; begin <= text.size();) {
@@ -239,7 +240,8 @@ Value get_path(Runtime& rt, const Value& object, const Value& path) {
     const bool is_index =
         !part.empty() && part.size() < 10 &&
         std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
-    v = get_item(rt, v, is_index ? Value::of(int64_t{std::stol(part)}) : rt.text(part));
+    v = or_fallback(
+        get_item(rt, v, is_index ? Value::of(int64_t{std::stol(part)}) : rt.text(part)));
     begin = end + 1;
   }
   return v;

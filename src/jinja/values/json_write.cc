@@ -79,7 +79,7 @@ class Writer {
     if (k != std::string_view::npos) {
       out_.push_back('\\');
       out_.push_back(kLetters[k]);
-    } else if (c < 0x20 || (style_.ensure_ascii && c >= 0x7F && c != 0x7F && c < 0x10000)) {
+    } else if (c < 0x20 || (style_.ensure_ascii && c >= 0x7F && c < 0x10000)) {
       out_ += fmt::format("\\u{:04x}", c);
     } else if (style_.ensure_ascii && c >= 0x10000 && c < kRawByte) {
       const uint32_t rest = c - 0x10000;
