@@ -35,7 +35,13 @@ Grammar::Grammar(const Build& build, std::shared_ptr<const TokenTrie> tokens, co
       masks_(&pool_, *tokens_, limits.mask_bytes) {
   start_ = pool_.seal(build(&pool_));
   if (start_ == Pool::kNone) throw Error("No text fits the grammar: it asks for what cannot be.");
-  worn_from_ = (pool_.fullness() + 1.0) / 2;
+  set_wear();
+}
+
+// Sets from where on the grammar is worn: at half of what is left now.
+void Grammar::set_wear() {
+  worn_expressions_ = (pool_.n_expressions() + limits_.n_expressions) / 2;
+  worn_partitions_ = (pool_.n_partitions() + limits_.n_partitions) / 2;
 }
 
 size_t Grammar::n_expressions() const {
@@ -52,7 +58,7 @@ void Grammar::make_first_mask() {
   const std::lock_guard<std::mutex> lock(mutex_);
   TokenSet set;
   masks_.allowed(start_, &set);
-  worn_from_ = (pool_.fullness() + 1.0) / 2;
+  set_wear();
 }
 
 std::shared_ptr<Grammar> compile(std::string_view text, Format format,

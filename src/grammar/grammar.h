@@ -50,13 +50,16 @@ class Grammar {
 
  private:
   friend class Matcher;
+  void set_wear();
+
   std::shared_ptr<const TokenTrie> tokens_;
   Limits limits_;
   mutable std::mutex mutex_;
   Pool pool_;
   Masks masks_;
   Expr start_ = Pool::kNone;
-  double worn_from_ = 1.0;  // the fullness of the pool from which it is worn
+  // The expressions and partitions of the pool from which on it is worn.
+  size_t worn_expressions_ = 0, worn_partitions_ = 0;
   std::atomic<bool> is_worn_ = false;
 };
 
@@ -104,7 +107,10 @@ class Matcher {
     Turn(Grammar& grammar, std::unique_lock<std::mutex> lock)
         : grammar_(grammar), lock_(std::move(lock)) {}
     ~Turn() {
-      if (grammar_.pool_.fullness() >= grammar_.worn_from_) grammar_.is_worn_ = true;
+      const Pool& pool = grammar_.pool_;
+      const bool is_worn = pool.n_expressions() >= grammar_.worn_expressions_ ||
+                           pool.n_partitions() >= grammar_.worn_partitions_;
+      if (is_worn) grammar_.is_worn_ = true;
     }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;

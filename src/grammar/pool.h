@@ -7,7 +7,6 @@
 // Every function throws Error if it takes too many expressions or steps.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -90,13 +89,7 @@ class Pool {
   // Allows n steps until it is called again.
   void allow_steps(uint64_t n) { n_steps_left_ = n; }
   size_t n_expressions() const { return nodes_.size(); }
-  // Returns which share of what never is given back has been taken: of expressions or of
-  // partitions, whichever is more. 1 is all.
-  double fullness() const {
-    return std::max(
-        static_cast<double>(nodes_.size()) / static_cast<double>(limits_.n_expressions),
-        static_cast<double>(partitions_.size()) / static_cast<double>(limits_.n_partitions));
-  }
+  size_t n_partitions() const { return partitions_.size(); }
   // Returns about how many bytes the expressions and their transitions take.
   size_t bytes() const;
 
