@@ -107,6 +107,14 @@ TEST_F(ConvertFolder, SettingsOfTheTokenizerAreRead) {
   EXPECT_TRUE(v.strips_right[300]);
 }
 
+// The folder's name, which the file has, says nothing about the tokens.
+TEST_F(ConvertFolder, NoTokenTakesWhiteSpaceUnlessTheTokenizerSaysSo) {
+  ASSERT_EQ(convert(small_folder()), "");
+  const gguf::File file = gguf::File::open(out_);
+  EXPECT_NE(file.find(text::kStripsRightKey), nullptr);
+  EXPECT_TRUE(text::read_vocabulary(file).strips_right.empty());
+}
+
 TEST_F(ConvertFolder, SpecialTokensThatAreNoneAreNone) {
   HfFolder source = small_folder();
   source.config["bos_token_id"] = nullptr;

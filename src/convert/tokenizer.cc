@@ -242,7 +242,8 @@ void write_tokenizer(const Vocabulary& v, gguf::Writer& writer) {
   for (size_t id = 0; id < v.strips_right.size() && id < v.tokens.size(); ++id) {
     if (v.strips_right[id]) stripping.push_back(static_cast<int32_t>(id));
   }
-  if (!stripping.empty()) writer.add_int32s(text::kStripsRightKey, stripping);
+  // An empty list says that no token does, whatever the model's name is.
+  writer.add_int32s(text::kStripsRightKey, stripping);
   const auto add_id = [&](const char* name, Token id) {
     if (id == kNoToken) return;
     writer.add_uint32(fmt::format("tokenizer.ggml.{}_token_id", name), static_cast<uint32_t>(id));

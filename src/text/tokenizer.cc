@@ -38,6 +38,8 @@ Tokenizer::Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary))
   all_special_ = std::make_unique<SpecialMatcher>(std::move(all));
   piece_begins_.reserve(vocabulary_.tokens.size() + 1);
   piece_begins_.push_back(0);
+  const std::vector<bool>& stripping = vocabulary_.strips_right;
+  if (std::find(stripping.begin(), stripping.end(), true) != stripping.end()) leave_bytes_out();
 }
 
 Tokenizer::~Tokenizer() = default;

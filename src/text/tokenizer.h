@@ -72,7 +72,8 @@ class Tokenizer {
   // Adds a token's piece. The constructor of a derived class calls it for each token, in the order
   // of the ids.
   void add_piece(std::string_view bytes);
-  // Is called where the vocabulary has no token at all for some bytes, so that they are left out.
+  // Is called where some bytes are left out: the vocabulary has no token at all for them, or white
+  // space behind a special token is part of it.
   void leave_bytes_out() { leaves_bytes_out_ = true; }
 
   // Appends the tokens of text that holds no special token. `first` says that it stands at the

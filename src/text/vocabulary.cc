@@ -86,9 +86,13 @@ VocabularyKind read_kind(const gguf::File& file) {
                   file.path(), troika::quoted(*model)));
 }
 
+// Some converters write "Phi 3" for "Phi-3".
 bool is_phi3(const gguf::File& file) {
   std::string name(file.find_string("general.name").value_or(""));
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (char& c : name) {
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (c == ' ' || c == '_') c = '-';
+  }
   return name.find("phi-3") != std::string::npos || name.find("phi3") != std::string::npos;
 }
 
@@ -102,7 +106,7 @@ void read_strips_right(const gguf::File& file, Vocabulary* v) {
     }
     v->strips_right[static_cast<size_t>(id)] = true;
   }
-  if (!ids.empty() || !is_phi3(file)) return;
+  if (file.find(kStripsRightKey) != nullptr || !is_phi3(file)) return;
   constexpr std::string_view kOthers[] = {"<unk>", "<s>", "<|endoftext|>"};
   for (size_t id = 0; id < v->tokens.size() && id < v->types.size(); ++id) {
     const TokenType type = v->types[id];

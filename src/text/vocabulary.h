@@ -62,9 +62,9 @@ Vocabulary empty_vocabulary(VocabularyKind kind, std::string_view pre);
 // contradicts itself.
 Vocabulary read_vocabulary(const gguf::File& file);
 
-// Files of llama.cpp do not say which tokens strip what is behind them, so it goes by the model's
-// name: with Phi-3 all special tokens do but those of begin and end. Files that this program
-// converts have a list of their own.
+// Most files do not say which tokens strip what is behind them, so it goes by the model's name, as
+// in llama.cpp: with Phi-3 all special tokens do but those of begin and end. Files that this
+// program converts have a list of their own.
 inline constexpr const char* kStripsRightKey = "tokenizer.troika.strips_right";
 
 // Throws Error unless the arrays agree in length and every special id is a token; `where` names the

@@ -82,7 +82,7 @@ Contents bpe_contents() {
 TEST_F(ReadVocabulary, KnowsWhichTokensTakeTheWhiteSpaceBehindThem) {
   EXPECT_TRUE(read({}).strips_right.empty());
   Contents c;
-  c.name = "My Phi-3 mini";
+  c.name = "Phi 3 Mini 128k Instruct";
   EXPECT_EQ(read(c).strips_right, (std::vector<bool>{false, false, true, false, false}));
   c.stripping = {1, 3};
   EXPECT_EQ(read(c).strips_right, (std::vector<bool>{false, true, false, true, false}));
