@@ -26,6 +26,19 @@ std::string next_partial_path(const std::string& target) {
 
 }  // namespace
 
+std::string written_path(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr int kMostLinks = 40;
+  std::error_code ignored;
+  std::string target = path;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(target, ignored); ++i) {
+    const fs::path to = fs::read_symlink(target, ignored);
+    if (to.empty()) break;
+    target = (fs::path(target).parent_path() / to).string();
+  }
+  return target;
+}
+
 AtomicFile::AtomicFile(std::string path, unsigned mode)
     : mode_(mode), path_(std::move(path)), target_(path_) {
   namespace fs = std::filesystem;
@@ -35,14 +48,8 @@ AtomicFile::AtomicFile(std::string path, unsigned mode)
     throw UsageError(
         "- stands for standard input. Give the file to write a name; ./- is one of this name.");
   }
-  // What a link leads to may not be there yet.
-  constexpr int kMostLinks = 40;
-  for (int i = 0; i < kMostLinks && fs::is_symlink(target_, ignored); ++i) {
-    const fs::path to = fs::read_symlink(target_, ignored);
-    if (to.empty()) break;
-    target_ = (fs::path(target_).parent_path() / to).string();
-  }
-  if (fs::exists(target_, ignored) && !fs::is_regular_file(target_, ignored)) {
+  target_ = written_path(path_);
+  if (fs::exists(path_, ignored) && !fs::is_regular_file(path_, ignored)) {
     throw Error(
         fmt::format("{}: cannot write it: it exists and is not a regular file; choose another "
                     "path.",

@@ -51,6 +51,10 @@ class AtomicFile {
   uint64_t bytes_written_ = 0;
 };
 
+// Returns the path at which AtomicFile writes: where symbolic links lead, whether something is
+// there or not.
+std::string written_path(const std::string& path);
+
 // Writes a whole file, which appears complete or not at all. Throws Error.
 void write_file(const std::string& path, std::string_view content);
 

@@ -52,7 +52,8 @@ void TraceFlags::check(const std::vector<std::string>& read) const {
   if (trace_path_.empty() || timeline_path_.empty()) return;
   const auto whole = [](const std::string& path) {
     std::error_code ignored;
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(written_path(path)),
+                                             ignored);
   };
   if (whole(trace_path_) != whole(timeline_path_)) return;
   throw UsageError(fmt::format("--trace and --timeline both name {}. Give each a file of its own.",
