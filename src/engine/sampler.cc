@@ -47,13 +47,15 @@ Sampler::Sampler(SamplerOptions options, LogitMask* mask)
 }
 
 void Sampler::throw_all_forbidden(std::span<const float> logits) {
+  const bool is_damaged =
+      std::any_of(logits.begin(), logits.end(), [](float logit) { return std::isnan(logit); });
   const bool has_numbers = std::any_of(logits.begin(), logits.end(), [](float logit) {
     return logit > -std::numeric_limits<float>::infinity();
   });
-  if (has_numbers) {
+  if (has_numbers && !is_damaged) {
     throw NothingMayFollow(
-        "No token may follow: the grammar and the biases forbid every one. Leave some of the "
-        "biases out.");
+        "No token may follow: what the answer must fit and the biases forbid every one. Change "
+        "the one or the other.");
   }
   throw Error(
       "No token may follow: the model's numbers are no numbers. Check the file with 'troika "
