@@ -313,8 +313,8 @@ class Tuner {
       if (keeps_lanes_) request.options.lanes.n_threads = usable_cores();
       request.like = &before.plan;
       request.prompts = request_.prompts;
-      // Counts the machines that are profiled: one lane of all cores, of half of them, ..., of
-      // one core, and perhaps a lane for each core.
+      // Counts the machines that are profiled: one lane of all cores, of half of them, ..., of one
+      // core, and perhaps a lane for each core.
       const double n_sets = std::log2(usable_cores()) + 2;
       request.budget_s = kProfiling * request_.seconds / n_sets;
       const tune::PlanChoice choice = tune::choose_plan(request, stage_);

@@ -188,8 +188,8 @@ class HeteroMeasurer {
     end_system();
   }
 
-  // Adds the fastest of the plans with cuts that are predicted to take nearly the same time. The
-  // time of a plan that was not taken is nowhere kept.
+  // Adds the fastest of the plans with cuts that are predicted to take nearly the same time. It is
+  // timed anew, so that luck when it was chosen does not count.
   void add_tensor_level(const tune::PlanChoice& choice) {
     const std::vector<tune::PlanCandidate>& all = choice.candidates;
     // The first candidate divides nothing. It speaks for all where nothing is worth dividing.
