@@ -221,6 +221,50 @@ TEST(JsonSchema, FormatsOfAddresses) {
           {"\"/a\"", "\"01\"", "\"1#/a\"", "\"-1\""}}});
 }
 
+TEST(JsonSchema, AddressesHaveHostsAndPorts) {
+  check({{R"({"type":"string","format":"uri"})",
+          {"\"s:\"", "\"http://u:p@[::1]:80/a//b?c/?#d\"", "\"s:/\"", "\"s://[v1.a:b]\"",
+           "\"mailto:a@b.c\"", "\"urn:a:b\"", "\"s:///a\""},
+          {"\"http://a:b/\"", "\"http://[::1\"", "\"http://[1]/\"", "\"s:a[b]\"", "\"//a\"",
+           "\"http://a@b@c/\"", "\"1s:a\""}},
+         {R"({"type":"string","format":"ipv6"})",
+          {"\"::\"", "\"1::\"", "\"::ffff:10.0.0.1\"", "\"1:2:3:4:5:6:7.8.9.10\"",
+           "\"1:2:3:4:5:6:7::\"", "\"::2:3:4:5:6:7:8\"", "\"1:2:3:4:5:6:7:8\""},
+          {"\"1:2:3:4:5:6:7:8:9\"", "\"1::2::3\"", "\"::1.2.3\"", "\"::1.2.3.256\"", "\":\"",
+           "\"1:2:3:4:5:6:7:1.2.3.4\"", "\"12345::\"", "\"1:2:3:4::5:6:7:8:9\""}}});
+}
+
+// Two labels of 63 letters with a dot behind each, and so many letters.
+std::string long_name(int n_more) {
+  const std::string label(63, 'a');
+  return "\"" + label + "." + label + "." + label + "." + std::string(n_more, 'b') + "\"";
+}
+
+TEST(JsonSchema, NamesOfHostsHaveALength) {
+  check({{R"({"type":"string","format":"hostname"})",
+          {long_name(61).c_str(), "\"a-1.b\"", "\"a--b\"", "\"ab-c\"", "\"a-b-c\"", "\"abc\""},
+          {long_name(62).c_str(), "\"a..b\"", "\"-a\"", "\"a-\"", "\"ab--c\"", "\"\""}},
+         {R"({"type":"string","maxLength":40,"not":{"format":"hostname"}})",
+          {"\"a_b\""},
+          {"\"xn--4gbwdl.xn--wgbh1c\"", "\"a\""}}});
+}
+
+// An answer that must not have a format has none of its rarer forms either.
+TEST(JsonSchema, NoFormOfAFormatIsLeftWhereItIsForbidden) {
+  check({{R"({"type":"string","maxLength":40,"not":{"format":"time"}})",
+          {"\"noon\"", "\"12:00\"", "\"24:00:00Z\""},
+          {"\"12:00:00z\"", "\"23:59:60Z\"", "\"00:29:60.5+00:30\""}},
+         {R"({"type":"string","maxLength":40,"not":{"format":"date-time"}})",
+          {"\"2024-02-30T00:00:00Z\""},
+          {"\"2024-02-29t00:00:00z\"", "\"1998-12-31T23:59:60Z\""}},
+         {R"({"type":"string","maxLength":40,"not":{"format":"email"}})",
+          {"\"a\""},
+          {"\"\\\"a b\\\"@c.d\"", "\"a@[127.0.0.1]\"", "\"a@b\""}},
+         {R"({"type":"string","oneOf":[{"format":"relative-json-pointer"},{"maxLength":3}]})",
+          {"\"0/abc\"", "\"a\""},
+          {"\"0\"", "\"0+1\""}}});
+}
+
 TEST(JsonSchema, WhatIsNotSupportedIsRefusedWithItsPlace) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"properties":{"a":{"not":{"uniqueItems":true}}}})",
@@ -249,6 +293,24 @@ TEST(JsonSchema, WhatIsNotSupportedIsRefusedWithItsPlace) {
   std::string deep;
   for (int i = 0; i < 3000; ++i) deep += "{\"items\":";
   EXPECT_NE(error_of(deep, Format::kJsonSchema), "");
+}
+
+TEST(JsonSchema, NamesOfKeysWithVeryManyChoicesAreRefused) {
+  std::string choices;
+  for (int i = 0; i < 30; ++i) {
+    const std::string n = std::to_string(i);
+    choices += (i > 0 ? "," : "") + (R"({"anyOf":[{"pattern":"a)" + n + R"("},{"pattern":"b)" + n) +
+               R"("}]})";
+  }
+  const std::string schema = R"({"type":"object","propertyNames":{"allOf":[)" + choices + "]}}";
+  CompileOptions options;
+  options.limits.n_nested = 20;
+  try {
+    compiled(schema, Format::kJsonSchema, options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("names of keys leave too many"), std::string::npos);
+  }
 }
 
 // Returns a schema with a choice that leads through so many references to an integer.

@@ -171,7 +171,7 @@ class SchemaReader {
   JsonText text_;
   std::map<Items, Expr> done_;
   std::map<std::string, Expr> patterns_;  // by the regular expression
-  std::map<std::string, Expr> formats_;   // by the name
+  std::map<std::string, Expr> formats_;   // by the regular expression that says what they are
   std::map<const Json*, const Json*> negated_;
   std::map<const Json*, std::vector<Choice>> choices_;
   std::map<std::pair<bool, Choice>, const Json*> group_of_;

@@ -6,69 +6,10 @@
 
 #include "base/error.h"
 #include "grammar/regex/regex.h"
+#include "grammar/schema/formats.h"
 #include "grammar/schema/schema_reader.h"
 
 namespace troika::grammar::schema {
-namespace {
-
-struct Format {
-  const char* name;
-  const char* regex;
-};
-
-#define TROIKA_TIME \
-  "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
-#define TROIKA_LEAP "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
-#define TROIKA_DATE                                                                         \
-  "([0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|" \
-  "02-(0[1-9]|1[0-9]|2[0-8]))|" TROIKA_LEAP "-02-29)"
-#define TROIKA_BYTE "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-// These match addresses with a scheme, and without one: then no colon stands in the first part of
-// the path.
-#define TROIKA_URI "A-Za-z0-9._~@!$&'()*+,;="
-#define TROIKA_IRI TROIKA_URI "\\u00a0-\\ud7ff\\uf900-\\ufdcf\\ufdf0-\\uffef\\u{10000}-\\u{efffd}"
-#define TROIKA_REST(of) "([" of ":/?-]|%[0-9a-fA-F]{2})"
-#define TROIKA_FRAGMENT(of) "(#" TROIKA_REST(of) "*)?"
-#define TROIKA_ABSOLUTE(of) "[A-Za-z][A-Za-z0-9+.-]*:" TROIKA_REST(of) "+" TROIKA_FRAGMENT(of)
-#define TROIKA_RELATIVE(of) \
-  "([" of "-]|%[0-9a-fA-F]{2})*([/?]" TROIKA_REST(of) "*)?" TROIKA_FRAGMENT(of)
-#define TROIKA_POINTER "(/([^/~]|~[01])*)*"
-#define TROIKA_LABEL "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-
-constexpr Format kFormats[] = {
-    {"date", TROIKA_DATE},
-    {"time", TROIKA_TIME},
-    {"date-time", TROIKA_DATE "T" TROIKA_TIME},
-    {"duration",
-     "P([0-9]+W|([0-9]+Y([0-9]+M([0-9]+D)?)?|[0-9]+M([0-9]+D)?|[0-9]+D)"
-     "(T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S))?|"
-     "T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S))"},
-    {"uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"},
-    {"ipv4", TROIKA_BYTE "(\\." TROIKA_BYTE "){3}"},
-    {"ipv6",
-     "([0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|"
-     "([0-9a-fA-F]{1,4}:){1,7}:|([0-9a-fA-F]{1,4}:){1,6}:[0-9a-fA-F]{1,4}|"
-     "([0-9a-fA-F]{1,4}:){1,5}(:[0-9a-fA-F]{1,4}){1,2}|"
-     "([0-9a-fA-F]{1,4}:){1,4}(:[0-9a-fA-F]{1,4}){1,3}|"
-     "([0-9a-fA-F]{1,4}:){1,3}(:[0-9a-fA-F]{1,4}){1,4}|"
-     "([0-9a-fA-F]{1,4}:){1,2}(:[0-9a-fA-F]{1,4}){1,5}|"
-     "[0-9a-fA-F]{1,4}:(:[0-9a-fA-F]{1,4}){1,6}|:((:[0-9a-fA-F]{1,4}){1,7}|:)"},
-    {"hostname", TROIKA_LABEL "(\\." TROIKA_LABEL ")*"},
-    {"email", "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@" TROIKA_LABEL
-              "(\\." TROIKA_LABEL ")*"},
-    {"uri", TROIKA_ABSOLUTE(TROIKA_URI)},
-    {"uri-reference", TROIKA_ABSOLUTE(TROIKA_URI) "|" TROIKA_RELATIVE(TROIKA_URI)},
-    {"iri", TROIKA_ABSOLUTE(TROIKA_IRI)},
-    {"iri-reference", TROIKA_ABSOLUTE(TROIKA_IRI) "|" TROIKA_RELATIVE(TROIKA_IRI)},
-    {"json-pointer", TROIKA_POINTER},
-    {"relative-json-pointer", "(0|[1-9][0-9]*)(#|" TROIKA_POINTER ")"},
-};
-
-// Lists the standard's formats that this reader does not know. Names that are not in the standard
-// are taken for remarks.
-constexpr const char* kRefused[] = {"idn-email", "idn-hostname", "uri-template", "regex"};
-
-}  // namespace
 
 Expr SchemaReader::pattern(const Json& where, const std::string& keyword,
                            const std::string& regex) {
@@ -85,21 +26,26 @@ Expr SchemaReader::pattern(const Json& where, const std::string& keyword,
   }
 }
 
+// Returns texts that have the format. Where they must not have it, all that do are among them.
 Expr SchemaReader::format(const Json& schema, const std::string& keyword) {
   if (!schema[keyword].is_string()) document_.refuse(schema, "format", "a name is expected");
   const auto name = schema[keyword].get<std::string>();
-  for (const char* const refused : kRefused) {
-    if (name == refused)
-      document_.refuse(schema, "format", fmt::format("'{}' is not supported", name));
+  if (is_refused_format(name)) {
+    document_.refuse(schema, "format", fmt::format("'{}' is not supported", name));
   }
-  for (const Format& known : kFormats) {
-    if (name != known.name) continue;
-    const auto write = [&](const CharacterSet& set) { return text_.character(set); };
-    const auto found = formats_.find(name);
-    if (found != formats_.end()) return found->second;
-    return formats_[name] = whole_regex(known.regex, write, limits_, &pool_);
+  const Format* const known = find_format(name);
+  if (known == nullptr) return text_.any_string();
+  const bool is_widest = keyword == kNotFormat && known->widest != nullptr;
+  const char* const regex = is_widest ? known->widest : known->regex;
+  const auto found = formats_.find(regex);
+  if (found != formats_.end()) return found->second;
+  const auto write = [&](const CharacterSet& set) { return text_.character(set); };
+  Expr texts = whole_regex(regex, write, limits_, &pool_);
+  if (known->n_most_characters > 0) {
+    const Expr any = text_.character(CharacterSet::all());
+    texts = pool_.all({texts, pool_.repeat(any, 0, known->n_most_characters)});
   }
-  return text_.any_string();
+  return formats_[regex] = texts;
 }
 
 Expr SchemaReader::string_inside(const Constraints& c) {
@@ -144,6 +90,9 @@ Expr SchemaReader::names_inside(Items items, const Json& where) {
   if (!decide(&items, &choices)) return Pool::kNone;
   std::vector<Expr> ways;
   if (!choices.empty()) {
+    if (++n_nested_ > limits_.n_nested) {
+      document_.refuse(where, "", "names of keys leave too many choices");
+    }
     for (size_t i = 1; i < choices.size(); ++i) {
       items.insert(item_of(group(true, choices[i], *choices[i].front())));
     }
@@ -152,6 +101,7 @@ Expr SchemaReader::names_inside(Items items, const Json& where) {
       with.insert(item_of(*way));
       ways.push_back(names_inside(std::move(with), where));
     }
+    --n_nested_;
     return pool_.any(ways);
   }
   Constraints c;
