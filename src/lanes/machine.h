@@ -4,30 +4,36 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <thread>
 
 #include "base/clock.h"
 #include "lanes/lane.h"
 
 namespace troika::lanes {
 
-// A gate for one waiting thread: whoever finishes last opens it.
+// A gate for one waiting thread: whoever finishes last opens it. The thread that waited may destroy
+// it at once: it is not let through before the other one has left.
 class Latch {
  public:
   // Called before the work begins that is waited for. REQUIRES: nobody waits.
-  void close() { is_open_.store(false, std::memory_order_relaxed); }
+  void close() { state_.store(kClosed, std::memory_order_relaxed); }
   void open() {
-    is_open_.store(true, std::memory_order_release);
-    is_open_.notify_all();
+    state_.store(kWaking, std::memory_order_release);
+    state_.notify_all();
+    state_.store(kOpen, std::memory_order_release);
   }
-  bool is_open() const { return is_open_.load(std::memory_order_acquire); }
-  void wait() const { is_open_.wait(false, std::memory_order_acquire); }
+  bool is_open() const { return state_.load(std::memory_order_acquire) == kOpen; }
+  void wait() const {
+    state_.wait(kClosed, std::memory_order_acquire);
+    while (!is_open()) std::this_thread::yield();
+  }
 
  private:
-  std::atomic<bool> is_open_{false};
+  enum State : int32_t { kClosed, kWaking, kOpen };
+  std::atomic<int32_t> state_{kClosed};
 };
 
-// Hears of the end of one task. REQUIRES: it outlives the lane's call of `finished`: a lane with a
-// thread of its own may still be in that call when the latch is open.
+// Hears of the end of one task. It may be destroyed as soon as the latch is open.
 class Ended : public Completion {
  public:
   void finished(Status told) override {
