@@ -31,7 +31,7 @@ TEXTS = {"WikiText-2": "text/wikitext2.test.txt",
          "Sherlock Holmes": "text/books/the-adventures-of-sherlock-holmes.txt"}
 BYTES = 60000       # of each text
 FEWER_BYTES = 24000  # for what is slow and so much worse or better that few tokens show it
-WINDOWS = (4096, 2048)
+WINDOWS = (8192, 4096, 2048)
 STRETCH = 256       # tokens whose losses are taken together: neighbours' are alike
 
 
