@@ -369,6 +369,26 @@ TEST_F(BatcherTest, NoMoreBeginThanHaveRoomToEnd) {
   EXPECT_LE(batcher.statistics().most_together, 64);
 }
 
+// Answers of one token end in the step in which they begin. Whoever takes them at once gives their
+// room to those in the queue, too.
+TEST_F(BatcherTest, WhoIsTakenMakesRoomForTheQueue) {
+  constexpr int kAnswers = 100;
+  Batcher batcher(*tiny_.engine);
+  for (int i = 0; i < kAnswers; ++i) {
+    std::vector<Token> prompt = tokens(90);
+    prompt[0] = 3 + i;
+    batcher.submit(request(prompt, 1));
+  }
+  int n_taken = 0;
+  for (int step = 0; step < 100 * kAnswers && n_taken < kAnswers; ++step) {
+    batcher.step();
+    for (; n_taken < kAnswers && batcher.is_done(n_taken); ++n_taken) {
+      EXPECT_EQ(batcher.take(n_taken).tokens.size(), 1u);
+    }
+  }
+  EXPECT_EQ(n_taken, kAnswers);
+}
+
 // An answer that pauses is left out of passes, stays the same, and can still be cancelled; and
 // nobody waits for ever behind it in the queue.
 TEST(Pauses, LeaveTheAnswerAsItWouldBe) {
