@@ -75,11 +75,7 @@ DecodeRun decode_run(engine::Session& session, int n_context, int n_tokens, Read
   engine::Sampler sampler(greedy);
   const std::vector<cache::Token> tokens =
       random_tokens(n_context, session.engine().blueprint().n_vocab);
-  const std::vector<cache::Token>& history = session.history();
-  const auto known =
-      std::mismatch(tokens.begin(), tokens.end(), history.begin(), history.end()).first;
-  session.truncate(static_cast<int>(known - tokens.begin()));
-  if (known != tokens.end()) session.prefill({known, tokens.end()});
+  session.prefill(tokens);
   session.next(sampler);
   double seconds = 0.0;
   std::vector<double> readings;

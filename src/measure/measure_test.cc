@@ -26,5 +26,17 @@ TEST(Measure, TheFirstTokenIsThatOfTheShortestPrompt) {
   EXPECT_DOUBLE_EQ(m.first_token_s, 2 / m.prefill[1].median);  // a median of one run
 }
 
+// Steps are measured behind as many tokens as are asked for, whatever was computed before.
+TEST(Measure, StepsStandWhereTheyAreAskedFor) {
+  prepare::Options options;
+  options.memory.context = 64;
+  const test_support::TinyEngine tiny(test_support::small_model(), options);
+  for (const int n_before : {8, 40}) {
+    prefill_seconds(*tiny.session, n_before);
+    decode_run(*tiny.session, 20, 3, nullptr);
+    EXPECT_EQ(tiny.session->history().size(), 20u + 1 + 3) << n_before;
+  }
+}
+
 }  // namespace
 }  // namespace troika::measure
