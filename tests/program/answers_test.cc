@@ -62,6 +62,26 @@ TEST_F(Answers, P9TheBestIsTheMostLikely) {
   }
 }
 
+// An answer that ends at once has no text of which one could say how likely it is.
+TEST_F(Answers, P9AnAnswerWithoutATextComesLast) {
+  const std::string empty_or_a = write("root ::= \"\" | \"a\"", "empty_or_a.gbnf");
+  bool is_one_empty = false;
+  for (int seed = 1; seed < 40 && !is_one_empty; seed += 4) {
+    const json best = run_json(
+        {"--seed", std::to_string(seed), "--best", "4", "--temp", "1.5", "--grammar", empty_or_a});
+    const json& answers = best["answers"];
+    size_t n_empty = 0;
+    for (const json& answer : answers) {
+      n_empty += answer["text"] == "";
+      EXPECT_EQ(answer["mean_logprob"].is_null(), answer["text"] == "") << answer;
+    }
+    if (n_empty == 0 || n_empty == answers.size()) continue;
+    is_one_empty = true;
+    EXPECT_EQ(answers[best["best"].get<size_t>()]["text"], "a");
+  }
+  EXPECT_TRUE(is_one_empty);
+}
+
 TEST_F(Answers, WhatGoesWithOneAnswerOnlyIsRefused) {
   expect_refusal(run({"--answers", "0"}), 2, {"--answers"});
   expect_refusal(run({"--answers", "2", "--show-drafts"}), 2, {"--show-drafts"});

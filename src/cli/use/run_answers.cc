@@ -42,12 +42,13 @@ struct Helpers {
   std::vector<engine::TokenLogprobs> logprobs;
 };
 
-// Returns the mean log likelihood of the tokens of an answer that are shown.
+// Returns the mean log likelihood of the tokens of an answer that are shown. An answer without any
+// comes last.
 double mean_of(const engine::Generated& answer, const Helpers& helpers) {
   std::span<const engine::TokenLogprobs> tokens = helpers.logprobs;
   if (answer.stop == engine::Stop::kEnd && !tokens.empty())
     tokens = tokens.first(tokens.size() - 1);
-  return engine::mean_logprob(tokens);
+  return tokens.empty() ? -std::numeric_limits<double>::infinity() : engine::mean_logprob(tokens);
 }
 
 engine::Constraint::Statistics masks_of(const std::vector<Helpers>& helpers) {
