@@ -160,6 +160,12 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
   profile.taken = utc_now();
   profile.load_average = load;
   if (kept) {
+    // The load tells of all ops whether others worked too.
+    profile.load_average = std::max(load, kept->load_average);
+    if (result.n_measured == 0) {
+      profile.taken = kept->taken;
+      profile.load_average = kept->load_average;
+    }
     profile.cores = kept->cores;
     profile.storage = kept->storage;
   }
@@ -167,7 +173,7 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
   if (request.with_storage && !profile.storage) {
     profile.storage = measure_storage(stage("storage"));
   }
-  if (request.use_cache) result.kept_path = plan::keep_profile(profile);
+  if (request.use_cache && request.keeps) result.kept_path = plan::keep_profile(profile);
   return result;
 }
 
@@ -189,10 +195,11 @@ std::vector<PassPrediction> predict_passes(const plan::Profile& profile,
     const model::Blueprint blueprint = model::read(file);
     const weights::Store weights(file, blueprint);
     for (int lane = 0; lane < static_cast<int>(profile.lanes.size()); ++lane) {
-      for (const auto& [n_tokens, context] :
-           {std::pair(128, 128), std::pair(512, 512), std::pair(1, 129)}) {
-        const solve::PassShape pass = {kv_type, n_tokens, 1, context};
-        predictions.push_back({model, lane, n_tokens, context,
+      for (const solve::PassShape& pass :
+           {solve::PassShape{kv_type, 128, 1, 128, plan::Phase::kPrompt},
+            solve::PassShape{kv_type, 512, 1, 512, plan::Phase::kPrompt},
+            solve::PassShape{kv_type, 1, 1, 129, plan::Phase::kStep}}) {
+        predictions.push_back({model, lane, pass.n_tokens, pass.context,
                                solve::predict_pass_us(predictor, lane, blueprint, weights, pass)});
       }
     }

@@ -25,6 +25,7 @@ struct ProfileRequest {
   double budget_s = 35.0;                   // the time for measuring ops
   bool again = false;                       // ignores what is kept
   bool use_cache = true;                    // reads and writes the kept profile
+  bool keeps = true;                        // with use_cache: writes it, too
   bool with_storage = true;
 };
 

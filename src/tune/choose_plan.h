@@ -37,6 +37,7 @@ struct ChooseRequest {
   // in any case.
   double budget_s = 8.0;
   bool use_cache = true;
+  bool keeps_profile = true;  // false: what is measured now may be wrong at another time
 };
 
 struct PlanChoice {

@@ -311,6 +311,7 @@ class Tuner {
       tune::ChooseRequest request;
       request.options = options_;
       if (keeps_lanes_) request.options.lanes.n_threads = usable_cores();
+      request.keeps_profile = !request_.keeps_lanes;
       request.like = &before.plan;
       request.prompts = request_.prompts;
       // Counts the machines that are profiled: one lane of all cores, of half of them, ..., of one

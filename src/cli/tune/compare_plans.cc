@@ -9,6 +9,7 @@
 #include "base/median.h"
 #include "base/progress.h"
 #include "cli/output.h"
+#include "cli/tune/busy_machine.h"
 #include "cli/tune/cut_notes.h"
 #include "engine/session.h"
 
@@ -82,6 +83,7 @@ PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& pr
   if (request.options.memory.context == 0) {
     request.options.memory.context = *std::max_element(prompts.begin(), prompts.end()) + 64;
   }
+  request.keeps_profile = !is_machine_busy("the profile that is taken now is not kept");
   std::unique_ptr<Progress> bar;
   PlanChoice choice;
   choice = tune::choose_plan(request, [&](const std::string& name) {

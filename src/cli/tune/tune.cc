@@ -18,6 +18,7 @@
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
 #include "cli/output.h"
+#include "cli/tune/busy_machine.h"
 #include "cli/use/kept_plan.h"
 #include "cli/use/models.h"
 #include "tune/default_text.h"
@@ -50,36 +51,6 @@ void listen_to_signals() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-}
-
-// Returns what all cores have done since they started, in ticks of the system: busy ones, and all.
-std::pair<double, double> ticks() {
-  std::ifstream file("/proc/stat");
-  std::string name;
-  double busy = 0.0, all = 0.0, value = 0.0;
-  constexpr int kFields = 8, kIdle = 3, kWaiting = 4;  // user, nice, system, idle, iowait, ...
-  file >> name;
-  for (int i = 0; i < kFields && file >> value; ++i) {
-    all += value;
-    if (i != kIdle && i != kWaiting) busy += value;
-  }
-  return {busy, all};
-}
-
-// Says whether other programs work on more than a small part of the cores now, and prints it.
-bool is_machine_busy() {
-  constexpr double kBusy = 0.15;
-  const auto before = ticks();
-  std::this_thread::sleep_for(std::chrono::milliseconds(400));
-  const auto after = ticks();
-  const double all = after.second - before.second;
-  const double share = all > 0 ? (after.first - before.first) / all : 0.0;
-  if (share < kBusy) return false;
-  note(fmt::format(
-      "note: other programs keep {:.0f} % of this machine busy: what is measured may not "
-      "last, and threads and lanes stay as usual; --again measures anew\n",
-      100 * share));
-  return true;
 }
 
 // Shows a bar for each stage, and looks whether the work was cut off.
@@ -253,7 +224,8 @@ void tune_model(TuneFlags& flags, bool asks) {
   request.most_loss = flags.most_loss_percent / 100;
   request.attention_share = flags.attention_percent / 100;
   listen_to_signals();
-  request.keeps_lanes = is_machine_busy();
+  request.keeps_lanes = is_machine_busy(
+      "what is measured may not last, and threads and lanes stay as usual; --again measures anew");
   request.is_anew = flags.again;
   const auto start = std::chrono::steady_clock::now();
   Stages stages(flags.again);
@@ -286,8 +258,8 @@ void tune_model(TuneFlags& flags, bool asks) {
 void add_attention(Command& command, const std::shared_ptr<TuneFlags>& flags) {
   command
       .add_option("--attention-share", flags->attention_percent,
-                  "The percent of the positions that heads keep on average where long prompts "
-                  "attend sparsely")
+                  "With shares, and for --attention query: the percent of the positions that heads "
+                  "keep on average")
       ->shows_default("20");
   command
       .add_text(

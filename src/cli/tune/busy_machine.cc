@@ -1,0 +1,44 @@
+#include "cli/tune/busy_machine.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "cli/output.h"
+
+namespace troika::cli {
+namespace {
+
+// Returns what all cores have done since they started, in ticks of the system: busy ones, and all.
+std::pair<double, double> ticks() {
+  std::ifstream file("/proc/stat");
+  std::string name;
+  double busy = 0.0, all = 0.0, value = 0.0;
+  constexpr int kFields = 8, kIdle = 3, kWaiting = 4;  // user, nice, system, idle, iowait, ...
+  file >> name;
+  for (int i = 0; i < kFields && file >> value; ++i) {
+    all += value;
+    if (i != kIdle && i != kWaiting) busy += value;
+  }
+  return {busy, all};
+}
+
+}  // namespace
+
+bool is_machine_busy(const std::string& what_follows) {
+  constexpr double kBusy = 0.15;
+  const auto before = ticks();
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  const auto after = ticks();
+  const double all = after.second - before.second;
+  const double share = all > 0 ? (after.first - before.first) / all : 0.0;
+  if (share < kBusy) return false;
+  note(fmt::format("note: other programs keep {:.0f} % of this machine busy: {}\n", 100 * share,
+                   what_follows));
+  return true;
+}
+
+}  // namespace troika::cli

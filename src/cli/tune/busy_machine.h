@@ -1,0 +1,12 @@
+// Tells whether other programs work now, which what is measured would show.
+#pragma once
+
+#include <string>
+
+namespace troika::cli {
+
+// Looks for less than half a second. Where others keep more than a small part of the cores busy, it
+// returns true and prints that, with what follows from it.
+bool is_machine_busy(const std::string& what_follows);
+
+}  // namespace troika::cli
