@@ -19,7 +19,10 @@ bool is_held_out(const OpShape& shape, uint64_t seed) {
   return random_bits(seed, key * 31 + static_cast<uint64_t>(shape.type)) % 3 == 0;
 }
 
-// The shapes of one op on one lane, of one element type.
+// Names what is predicted apart among the times of an op on a lane.
+using Apart = std::pair<tensor::Type, plan::Phase>;
+
+// The shapes of one op on one lane, of one element type and phase.
 struct Group {
   std::vector<OpTime> known;
   std::vector<OpTime> held_out;
@@ -49,9 +52,9 @@ void collect(const Group& group, double start_us, bool with_tree, Errors* errors
 }  // namespace
 
 std::vector<CheckRow> check_predictions(const plan::Profile& profile, uint64_t seed) {
-  std::map<std::pair<int, model::OpKind>, std::map<tensor::Type, Group>> groups;
+  std::map<std::pair<int, model::OpKind>, std::map<Apart, Group>> groups;
   for (const OpTime& time : profile.ops) {
-    Group& group = groups[{time.lane, time.shape.op}][time.shape.type];
+    Group& group = groups[{time.lane, time.shape.op}][{time.shape.type, time.shape.phase}];
     (is_held_out(time.shape, seed) ? group.held_out : group.known).push_back(time);
   }
   std::vector<CheckRow> rows;

@@ -125,6 +125,13 @@ std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const p
   for (const Kept& kept : all) {
     if (kept.n_kept == kept.n_asked) continue;
     const plan::PlannedLane& lane = plan.lanes[static_cast<size_t>(kept.lane)];
+    if (lane.memory_limit == plan::PlannedLane::kNoLimit) {
+      sentences.push_back(fmt::format(
+          "Lane {} ({}) was asked to run '{}' and does so in {} of {} blocks; another lane runs "
+          "the others.",
+          kept.lane, lane.kind, kept.kind, kept.n_kept, kept.n_asked));
+      continue;
+    }
     sentences.push_back(fmt::format(
         "Lane {} ({}) may hold {:.2f} GB of weights: it runs '{}' in {} of {} blocks, and another "
         "lane runs the others.",

@@ -173,12 +173,19 @@ double CostPredictor::estimate_us(int lane, const OpShape& shape) const {
   if (const auto rate = rates_.find(key); rate != rates_.end()) {
     return rate->second.predict_us(shape);
   }
-  // The tree of another element type tells at least the order of magnitude.
-  for (const auto& [other, tree] : trees_) {
-    if (other.lane == lane && other.op == shape.op) return tree.predict_us(shape);
-  }
-  for (const auto& [other, rate] : rates_) {
-    if (other.lane == lane && other.op == shape.op) return rate.predict_us(shape);
+  // The times of another element type, or else of another phase, tell at least the order of
+  // magnitude.
+  for (const bool is_of_phase : {true, false}) {
+    const auto is_like = [&](const Key& other) {
+      return other.lane == lane && other.op == shape.op &&
+             (!is_of_phase || other.phase == shape.phase);
+    };
+    for (const auto& [other, tree] : trees_) {
+      if (is_like(other)) return tree.predict_us(shape);
+    }
+    for (const auto& [other, rate] : rates_) {
+      if (is_like(other)) return rate.predict_us(shape);
+    }
   }
   throw Error(
       fmt::format("The profile has no times of the op '{}' on lane {}, so its time cannot be "

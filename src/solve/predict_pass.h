@@ -9,11 +9,11 @@
 namespace troika::solve {
 
 struct PassShape {
-  tensor::Type kv_type = tensor::Type::kF16;
-  int n_tokens = 1;
-  int n_outputs = 1;
-  int context = 1;  // counts positions that the last token sees
-  plan::Phase phase = plan::Phase::kStep;
+  tensor::Type kv_type;
+  int n_tokens;
+  int n_outputs;
+  int context;  // counts positions that the last token sees
+  plan::Phase phase;
 };
 
 // Starts each subgraph once; the ops add what they take beyond a start of their own.

@@ -204,23 +204,42 @@ double ProfileTimes::task_us(int lane, const lanes::Subgraph& subgraph, TaskShap
   return us;
 }
 
+// Returns the rate at which a lane reads while all of these do, or 0 where nothing tells it. Of so
+// many lanes that they were not measured together, the slowest few that were say what all of them
+// get.
+double ProfileTimes::shared_gb_s(int lane, std::span<const int> lanes) const {
+  const auto is_among = [&](int one) {
+    return std::find(lanes.begin(), lanes.end(), one) != lanes.end();
+  };
+  size_t n_together = 1;
+  double least_gb_s = 0.0;
+  for (const plan::ReadRate& rate : profile_.bandwidth) {
+    if (!std::all_of(rate.lanes.begin(), rate.lanes.end(), is_among)) continue;
+    const auto at = static_cast<size_t>(std::find(rate.lanes.begin(), rate.lanes.end(), lane) -
+                                        rate.lanes.begin());
+    if (rate.lanes.size() == lanes.size()) return at < rate.gb_s.size() ? rate.gb_s[at] : 0.0;
+    if (rate.lanes.size() < std::max<size_t>(2, n_together)) continue;
+    double sum_gb_s = 0.0;
+    for (const double gb_s : rate.gb_s) sum_gb_s += gb_s;
+    if (rate.lanes.size() > n_together || sum_gb_s < least_gb_s) least_gb_s = sum_gb_s;
+    n_together = rate.lanes.size();
+  }
+  return least_gb_s / static_cast<double>(lanes.size());
+}
+
 double ProfileTimes::shared_us(int lane, std::span<const int> lanes,
                                const lanes::Subgraph& subgraph, TaskShape task, int context) const {
   if (lanes.size() < 2) return 0.0;
+  const double gb_s = shared_gb_s(lane, lanes);
+  if (gb_s <= 0.0) return 0.0;
   const plan::Shape shape = computed(lane, subgraph, task);
-  for (const plan::ReadRate& rate : profile_.bandwidth) {
-    if (!std::equal(rate.lanes.begin(), rate.lanes.end(), lanes.begin(), lanes.end())) continue;
-    double bytes = 0.0;
-    for (size_t i = 0; i < subgraph.ops.size(); ++i) {
-      const std::optional<plan::OpShape> op =
-          shape_of(subgraph, i, weights_, kv_type_, shape, context);
-      if (op) bytes += plan::op_bytes(*op);
-    }
-    const auto at =
-        static_cast<size_t>(std::find(lanes.begin(), lanes.end(), lane) - lanes.begin());
-    return bytes / (rate.gb_s[at] * kBytesPerUsOfGbPerS);
+  double bytes = 0.0;
+  for (size_t i = 0; i < subgraph.ops.size(); ++i) {
+    const std::optional<plan::OpShape> op =
+        shape_of(subgraph, i, weights_, kv_type_, shape, context);
+    if (op) bytes += plan::op_bytes(*op);
   }
-  return 0.0;
+  return bytes / (gb_s * kBytesPerUsOfGbPerS);
 }
 
 double ProfileTimes::handover_us(int from, int to) const {

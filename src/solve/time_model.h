@@ -111,6 +111,7 @@ class ProfileTimes : public TimeModel {
 
  private:
   plan::Shape computed(int lane, const lanes::Subgraph& subgraph, TaskShape shape) const;
+  double shared_gb_s(int lane, std::span<const int> lanes) const;
 
   const plan::Profile& profile_;
   std::span<const plan::PlannedLane> lanes_;

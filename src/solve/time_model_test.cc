@@ -65,6 +65,25 @@ TEST(ProfileTimes, StaticGraphsComputeAbsentRowsToo) {
   }
 }
 
+// Where three lanes were not measured together, the slowest two say what all of them get.
+TEST(ProfileTimes, LanesThatReadTogetherShareTheBus) {
+  ProfiledModel m("tiny-llama", 1e3, 1e3);
+  m.plan.lanes.resize(3);
+  m.profile.bandwidth = {{{0}, {10.0}},        {{1}, {10.0}},        {{2}, {10.0}},
+                         {{0, 1}, {9.0, 9.0}}, {{0, 2}, {6.0, 6.0}}, {{1, 2}, {8.0, 8.0}}};
+  const ProfileTimes times = m.times();
+  const std::vector<int> two = {0, 1}, three = {0, 1, 2};
+  for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(m.blueprint)) {
+    if (subgraph.name != std::string("ffn")) continue;
+    const TaskShape step({Phase::kStep, 1});
+    const double of_two = times.shared_us(0, two, subgraph, step, 1);
+    EXPECT_GT(of_two, 0.0);
+    EXPECT_NEAR(times.shared_us(0, three, subgraph, step, 1), of_two * 9.0 / 4.0, 1e-9 * of_two);
+    return;
+  }
+  FAIL();
+}
+
 TEST(PredictPrompt, StaticGraphsTakeAsLongForAShorterPrompt) {
   ProfiledModel m("tiny-llama", 1e9, 1e3);
   m.plan.prompt_shapes = {512};

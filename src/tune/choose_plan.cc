@@ -107,9 +107,11 @@ plan::Plan plan_of(prepare::Options options, const plan::Plan* like,
   return plan;
 }
 
-// Returns a request that asks the plan for classes, and must not outlive it.
-solve::PlaceRequest place_request(const plan::Plan& plan) {
+// Returns a request that keeps to the rules and asks the plan for classes, and must not outlive it.
+solve::PlaceRequest place_request(const plan::Plan& plan,
+                                  const std::vector<plan::Placement>& rules) {
   solve::PlaceRequest request;
+  request.forced = rules;
   request.shapes = plan.body_shapes();
   request.splits = plan.splits;
   request.has_rules_of_phases = !plan.has_one_class();
@@ -124,10 +126,10 @@ solve::PlaceRequest place_request(const plan::Plan& plan) {
 // Returns whether anything is divided.
 bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
               const weights::Store& weights, const std::vector<int>& prompts,
-              PlanCandidate* candidate) {
+              const std::vector<plan::Placement>& rules, PlanCandidate* candidate) {
   plan::Plan* const plan = &candidate->plan;
   solve::CutRequest request;
-  request.place = place_request(*plan);
+  request.place = place_request(*plan, rules);
   request.cuts.n_lanes = static_cast<int>(plan->lanes.size());
   request.cuts.may_share = [plan](int a, int b) { return schedule::share_class(*plan, a, b); };
   request.cuts.least_gain = 1.0 - kClearlyFaster;
@@ -150,7 +152,9 @@ bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
 std::vector<PlanCandidate> choose_cuts(const solve::TimeModel& times,
                                        const model::Blueprint& blueprint,
                                        const weights::Store& weights,
-                                       const std::vector<int>& prompts, PlanCandidate* whole) {
+                                       const std::vector<int>& prompts,
+                                       const std::vector<plan::Placement>& rules,
+                                       PlanCandidate* whole) {
   const int longest = *std::max_element(prompts.begin(), prompts.end());
   struct Found {
     PlanCandidate candidate;
@@ -162,7 +166,7 @@ std::vector<PlanCandidate> choose_cuts(const solve::TimeModel& times,
   for (size_t n = whole->plan.prompt_shapes.size(); n > 0; --n) {
     PlanCandidate shorter = *whole;
     shorter.plan.prompt_shapes.resize(n);
-    const bool is_cut = add_cuts(times, blueprint, weights, prompts, &shorter);
+    const bool is_cut = add_cuts(times, blueprint, weights, prompts, rules, &shorter);
     const double us = solve::predict_prompt_us(times, shorter.plan, blueprint, longest);
     found.push_back({std::move(shorter), us, is_cut});
     if (us <= kClearlyFaster * found[best].us) best = found.size() - 1;
@@ -208,6 +212,7 @@ plan::Profile profile_of(const ChooseRequest& request, const prepare::Options& o
   // No time at all would leave out every op, and nothing could be predicted.
   profiling.budget_s = std::max(request.budget_s, kLeastProfilingS);
   profiling.use_cache = request.use_cache;
+  profiling.keeps = request.keeps_profile;
   profiling.with_storage = false;
   return measure::profile_here(profiling, stage).profile;
 }
@@ -235,14 +240,16 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
   choose_chunk(times, blueprint, longest, &candidates.front().plan);
   if (!whole.has_single_lane) {
     plan::Plan& plan = candidates.front().plan;
+    const std::vector<plan::Placement>& rules = request.options.lanes.placements;
     const solve::PlacementChoice places =
-        solve::place(blueprint, weights, plan.lanes, times, place_request(plan));
+        solve::place(blueprint, weights, plan.lanes, times, place_request(plan, rules));
     plan.placements = places.placements;
     candidates.front().is_bounded =
         std::any_of(places.shapes.begin(), places.shapes.end(),
                     [](const solve::ShapeChoice& shape) { return shape.is_bounded; });
     if (options.lanes.has_cuts) {
-      for (PlanCandidate& cut : choose_cuts(times, blueprint, weights, request.prompts, &whole)) {
+      for (PlanCandidate& cut :
+           choose_cuts(times, blueprint, weights, request.prompts, rules, &whole)) {
         candidates.push_back(std::move(cut));
       }
     }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 
 #include "base/xml_text.h"
@@ -69,8 +70,9 @@ class Ruler {
       }
     } else if (scale_ == Scale::kLog10) {
       const bool fine = highest_ / lowest_ < 3e3;
-      for (double ten = std::pow(10.0, std::floor(std::log10(lowest_))); ten <= highest_;
-           ten *= 10) {
+      // A power of ten below all ordinary numbers would be 0, and no factor makes it grow.
+      double ten = std::max(DBL_MIN, std::pow(10.0, std::floor(std::log10(lowest_))));
+      for (; ten <= highest_; ten *= 10) {
         for (const double factor : {1.0, 2.0, 5.0}) {
           if (factor > 1.0 && !fine) continue;
           if (ten * factor >= lowest_ && ten * factor <= highest_) marks.push_back(ten * factor);

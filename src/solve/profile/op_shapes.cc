@@ -51,14 +51,14 @@ void add_attention(int q_width, int kv_width, int head_dim, tensor::Type kv_type
 // Says whether rows may be logits, which are always computed in steps.
 bool is_of_head(Shape shape) { return shape.phase == Phase::kStep && shape.n_rows <= kMostOutputs; }
 
-// Puts one shape of each op first, because without it nothing of its kind can be predicted; then
-// products and attention, which decide how long a model takes; then the rest.
+// Puts one shape of each op and phase first, because without it nothing of its kind can be
+// predicted; then products and attention, which decide how long a model takes; then the rest.
 std::vector<OpShape> important_first(const std::set<OpShape>& shapes) {
   std::vector<OpShape> sorted(shapes.begin(), shapes.end());
-  std::set<std::pair<OpKind, tensor::Type>> seen;
+  std::set<std::tuple<OpKind, tensor::Type, Phase>> seen;
   std::map<OpShape, int> rank;
   for (const OpShape& shape : sorted) {
-    const bool is_first = seen.insert({shape.op, shape.type}).second;
+    const bool is_first = seen.insert({shape.op, shape.type, shape.phase}).second;
     const bool is_dear = shape.op == OpKind::kLinear || shape.op == OpKind::kAttention;
     rank[shape] = is_first ? 0 : is_dear ? 1 : 2;
   }

@@ -66,7 +66,10 @@ void measure_rates(lanes::Machine& machine, Arena& arena, Profile* profile) {
   };
   for (int lane = 0; lane < n_lanes; ++lane) add_rate({lane});
   for (int a = 0; a < n_lanes; ++a) {
-    for (int b = a + 1; b < n_lanes; ++b) add_rate({a, b});
+    for (int b = a + 1; b < n_lanes; ++b) {
+      add_rate({a, b});
+      for (int c = b + 1; c < n_lanes; ++c) add_rate({a, b, c});
+    }
   }
 }
 
@@ -86,9 +89,11 @@ void keep_better_rates(const Profile& other, Profile* profile) {
   }
 }
 
-// Lane, op and element type: ops that differ in one of them are predicted separately.
-using PredictedApart = std::tuple<int, model::OpKind, tensor::Type>;
-PredictedApart kind_of(int lane, const OpShape& shape) { return {lane, shape.op, shape.type}; }
+// Lane, op, element type and phase: ops that differ in one of them are predicted separately.
+using PredictedApart = std::tuple<int, model::OpKind, tensor::Type, plan::Phase>;
+PredictedApart kind_of(int lane, const OpShape& shape) {
+  return {lane, shape.op, shape.type, shape.phase};
+}
 
 struct Wanted {
   int lane;

@@ -252,6 +252,16 @@ TEST(ProfileMachine, GivesTheKnownBandwidthAloneAndTogether) {
   EXPECT_NEAR(profile.bandwidth[2].gb_s[1], 12.0, 0.12);
 }
 
+TEST(ProfileMachine, ThreeLanesReadTogetherToo) {
+  KnownMachine machine({{0.0, 4e3, 1e12}, {0.0, 12e3, 1e12}, {0.0, 8e3, 1e12}});
+  const RealClock wall;
+  const plan::Profile profile =
+      profile_machine(machine, {{}, 0, kSmallArena, {}}, nullptr, wall, {});
+  const auto is_of_three = [](const plan::ReadRate& rate) { return rate.lanes.size() == 3; };
+  EXPECT_EQ(std::count_if(profile.bandwidth.begin(), profile.bandwidth.end(), is_of_three), 1);
+  EXPECT_EQ(profile.bandwidth.size(), 7u);
+}
+
 TEST(ProfileMachine, MeasuresOnlyWhatIsNotKept) {
   KnownMachine machine({{1.0, 1e3, 1e5}});
   ProfileOptions options = small_options();
@@ -291,8 +301,8 @@ TEST(ProfileMachine, OneShapeOfEachKindIsMeasuredHoweverShortTheTime) {
   options.budget_us = 1e-9;
   const RealClock wall;
   const plan::Profile profile = profile_machine(machine, options, nullptr, wall, {});
-  std::set<std::pair<OpKind, tensor::Type>> wanted;
-  for (const OpShape& shape : options.shapes) wanted.insert({shape.op, shape.type});
+  std::set<std::tuple<OpKind, tensor::Type, plan::Phase>> wanted;
+  for (const OpShape& shape : options.shapes) wanted.insert({shape.op, shape.type, shape.phase});
   EXPECT_EQ(profile.ops.size(), wanted.size());
   EXPECT_GT(profile.n_left_out, 100);
   const CostPredictor predictor(profile);

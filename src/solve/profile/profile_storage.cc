@@ -163,10 +163,17 @@ DiskRead measure(const DiskFile& file, DiskRead combination, double enough_us, u
       now = end;
     }
   };
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < readers.size(); ++i) threads.emplace_back(work, std::ref(readers[i]));
+  std::vector<std::jthread> threads;  // ends when all have ended, also where one cannot begin
+  try {
+    for (size_t i = 1; i < readers.size(); ++i) threads.emplace_back(work, std::ref(readers[i]));
+  } catch (const std::system_error& error) {
+    throw Error(
+        fmt::format("Storage is measured with {} threads, of which the system starts {}: {}. Raise "
+                    "its limit of processes, or use ‹no-storage›.",
+                    readers.size(), threads.size() + 1, error.code().message()));
+  }
   work(readers.front());
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();
   const double took_us = clock.now_us() - start_us;
 
   std::vector<double> times;
