@@ -21,6 +21,9 @@ namespace troika::plan {
 namespace {
 
 constexpr int kMostCores = 4096;
+constexpr size_t kMostPlanLanes = 64;
+// Counts the shapes of a phase: a graph is built for each.
+constexpr size_t kMostShapes = 256;
 constexpr double kMostMs = 1e9;
 
 void read_device(const JsonFields& fields, const std::vector<PlannedLane>& others,
@@ -38,6 +41,7 @@ void read_device(const JsonFields& fields, const std::vector<PlannedLane>& other
 std::vector<PlannedLane> read_lanes(const JsonFields& fields) {
   std::vector<PlannedLane> lanes;
   std::set<int> seen;
+  int n_threads = 0;
   fields.each("lanes", [&](const JsonFields& lane) {
     PlannedLane planned;
     planned.kind = lane.text("kind");
@@ -71,7 +75,15 @@ std::vector<PlannedLane> read_lanes(const JsonFields& fields) {
         lane.fail("cores", fmt::format("names core {} again, but lanes never share a core", core));
       }
     }
+    n_threads += planned.n_threads;
+    if (n_threads > kMostCores) {
+      lane.fail("threads", fmt::format("is {}; all lanes together may have {}", planned.n_threads,
+                                       kMostCores));
+    }
     lanes.push_back(planned);
+    if (lanes.size() > kMostPlanLanes) {
+      fields.fail("lanes", fmt::format("names more than {} lanes", kMostPlanLanes));
+    }
   });
   if (lanes.empty()) fields.fail("lanes", "must name at least one lane");
   return lanes;
@@ -81,6 +93,9 @@ std::vector<PlannedLane> read_lanes(const JsonFields& fields) {
 std::vector<int> read_shapes(const JsonFields& fields, const char* key) {
   std::vector<int> shapes = fields.integers(key, 1, kMostShapeRows);
   if (shapes.empty()) fields.fail(key, "must hold at least one number of tokens");
+  if (shapes.size() > kMostShapes) {
+    fields.fail(key, fmt::format("holds more than {} numbers of tokens", kMostShapes));
+  }
   for (size_t i = 1; i < shapes.size(); ++i) {
     if (shapes[i] <= shapes[i - 1]) fields.fail(key, "must ascend");
   }

@@ -64,6 +64,7 @@ plan::Plan plan_of_file(const Options& options, const OpenedModel& model, std::s
   plan::check_attention(plan);  // cuts were added
   plan::check_head_shares(plan.attention, model.blueprint.n_layers, model.blueprint.n_heads);
   check_fixed_scales(options, plan);
+  cache::check_head_length(plan.kv_type, model.blueprint.head_dim);
   return plan;
 }
 
