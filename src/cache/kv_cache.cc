@@ -82,24 +82,39 @@ KvCache::KvCache(const KvShape& shape, const PageSource& source)
                   bytes));
 }
 
+namespace {
+
+// Reserves room in leaps, as growing by itself does.
+template <typename T>
+void make_room(size_t n, std::vector<T>* values) {
+  if (values->capacity() < n) values->reserve(std::max(n, 2 * values->capacity()));
+}
+
+}  // namespace
+
 void KvCache::grow() {
   const size_t page_bytes = this->page_bytes();
   std::byte* next = region_ != nullptr ? region_.get() + n_blocks() * block_bytes() : nullptr;
   HugeBuffer block;
-  if (next == nullptr) {
-    try {
+  const size_t n_slots = n_users_.size() + kPageSlots;
+  try {
+    if (next == nullptr) {
       block = HugeBuffer(block_bytes());
-    } catch (const std::bad_alloc&) {
-      throw Error(
-          fmt::format("No memory for {} more bytes of context. Use a smaller ‹context›, or "
-                      "‹kv› q8_0.",
-                      block_bytes()));
+      next = block.get();
     }
-    next = block.get();
+    // Nothing has changed yet where one of these fails.
+    make_room(n_slots, &n_users_);
+    make_room(n_slots, &held_);
+    make_room(n_slots / kGroupSlots, &free_);
+  } catch (const std::bad_alloc&) {
+    throw Error(
+        fmt::format("No memory for {} more bytes of context. Use a smaller ‹context›, or "
+                    "‹kv› q8_0.",
+                    block_bytes()));
   }
-  n_users_.resize(n_users_.size() + kPageSlots, 0);
-  held_.resize(n_users_.size());
-  free_.resize(n_users_.size() / kGroupSlots, kWholeGroup);
+  n_users_.resize(n_slots, 0);
+  held_.resize(n_slots);
+  free_.resize(n_slots / kGroupSlots, kWholeGroup);
   for (Layer& layer : layers_) {
     layer.key_pages.push_back(next);
     layer.value_pages.push_back(next + page_bytes);
