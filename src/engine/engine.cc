@@ -92,6 +92,9 @@ void Engine::make_graphs(const prepare::Options& options) {
 void Engine::check_memory() {
   if (phone_setup_ != nullptr) return;
   enter_taken(*this, &ledger_);
+  // Nothing was attended to yet, so lists of attention come on top, for a whole context.
+  const size_t lists = prepare::context_bytes(blueprint(), plan_, plan_.context).lists;
+  ledger_.set(plan::Owner::kLanes, ledger_.bytes(plan::Owner::kLanes) + lists);
   ledger_.check();
 }
 

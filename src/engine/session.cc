@@ -17,8 +17,6 @@ constexpr size_t kChunksBetweenLooks = 4;
 
 Session::Session(Engine& engine, Reuse reuse, cache::Owner owner)
     : engine_(engine), reuse_(reuse), owner_(owner) {
-  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
-  engine_.passes().count_texts(+1);
   const auto most_rows = static_cast<size_t>(engine.plan().most_step_rows());
   history_.reserve(static_cast<size_t>(context()));
   logits_.resize(static_cast<size_t>(engine.blueprint().n_vocab));
@@ -27,6 +25,9 @@ Session::Session(Engine& engine, Reuse reuse, cache::Owner owner)
   kept_.reserve(most_rows);
   rows_.reserve(most_rows);
   predicted_.reserve(most_rows);
+  // It comes last: where a session cannot be made, nothing takes its text out again.
+  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+  engine_.passes().count_texts(+1);
 }
 
 Session::~Session() {
