@@ -36,9 +36,18 @@ template <typename T>
 constexpr bool kIsSigned = std::is_same_v<T, int> || std::is_same_v<T, std::optional<int>> ||
                            std::is_same_v<T, std::vector<int>>;
 
+// Says whether digits are a number that fits, which CLI11 does not look at.
+bool fits_64_bits(std::string_view digits) {
+  uint64_t value = 0;
+  return std::from_chars(digits.data(), digits.data() + digits.size(), value).ec == std::errc();
+}
+
 Check whole_number(bool may_be_negative) {
   return check_of(CLI::Validator(
       [may_be_negative](const std::string& text) {
+        if (!may_be_negative && is_whole_number(text, false) && !fits_64_bits(text)) {
+          return fmt::format("'{}' is too large a number: at most {}", text, UINT64_MAX);
+        }
         if (is_whole_number(text, may_be_negative)) return std::string();
         return fmt::format("'{}' is no whole number{}, written without zeros before it", text,
                            may_be_negative ? "" : " from 0 on");
@@ -50,7 +59,8 @@ Check whole_number(bool may_be_negative) {
 std::string read_bytes(std::string& text) {
   const std::string problem = fmt::format("'{}' is no number of bytes, such as 1900M or 2G", text);
   const size_t unit = std::min(text.find_first_not_of("0123456789"), text.size());
-  if (!is_whole_number(std::string_view(text).substr(0, unit), false)) return problem;
+  const std::string_view number = std::string_view(text).substr(0, unit);
+  if (!is_whole_number(number, false) || !fits_64_bits(number)) return problem;
   try {
     return CLI::AsSizeValue(false)(text).empty() ? "" : problem;
   } catch (const CLI::Error&) {  // means a unit that is not known, or too large a number

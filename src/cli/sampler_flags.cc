@@ -56,6 +56,11 @@ void SamplerFlags::note_idle(const Command& command) const {
   const bool has_penalty = options.repetition_penalty != 1.0f ||
                            options.frequency_penalty != 0.0f || options.presence_penalty != 0.0f;
   if (!has_penalty) say("--penalty-window", "no penalty is given");
+  if (options.penalty_window == 0) {
+    for (const char* name : {"--repeat-penalty", "--frequency-penalty", "--presence-penalty"}) {
+      say(name, "--penalty-window 0 looks at no token");
+    }
+  }
 }
 
 namespace {

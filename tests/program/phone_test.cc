@@ -143,6 +143,7 @@ TEST_F(PhoneProgram, WrongUseIsASentence) {
   expect_refusal(on_phone({"bench", "llama-9-1b"}), 1, {"llama-9-1b"});
   expect_refusal(on_phone({"bench", "llama-3-8b", "--lanes", "cpu;tpu"}), 2, {"tpu", "npu"});
   expect_refusal(on_phone({"run", "llama-3-8b", "-p", "x"}), 1, {"llama-3-8b"});
+  expect_refusal(on_phone({"bench", "llama-3-8b", "--widths", "1"}), 2, {"--machine"});
 }
 
 TEST_F(PhoneProgram, S6S7S8SparseAttentionHasSwitchesForItsParts) {

@@ -193,8 +193,12 @@ TEST_F(Tune, WhatIsStatedWins) {
   }
   // No notice comes where an option repeats the plan, or is one of those that go together with a
   // plan.
-  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-           {"--threads", "1"}, {"--prefill", "int8"}, {"--context", "500"}, {"--int8", "group"}}) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--threads", "1"},
+                                             {"--prefill", "int8"},
+                                             {"--prefill", "auto"},
+                                             {"--context", "500"},
+                                             {"--int8", "group"}}) {
     const Finished stated = run(words_of_run(words));
     expect_success(stated);
     EXPECT_TRUE(has(stated.err, kNotice)) << words[0] << stated.err;

@@ -101,10 +101,10 @@ void DraftBenchFlags::add_to(Command& command) {
 
 void bench_drafts(const EngineFlags& engine_flags, const DraftBenchFlags& flags, int depth,
                   int repetitions, int n_pairs, bool is_json) {
-  const auto engine = load(engine_flags);
-  if (!engine->has_values()) {
+  if (!prepare::is_here(engine_flags.options)) {
     throw UsageError("Drafts are measured on this machine only; leave --machine out.");
   }
+  const auto engine = load(engine_flags);
   engine::Session session(*engine);
   ordered_json json = {{"model", engine->file().path()}};
   if (!flags.widths.empty()) {

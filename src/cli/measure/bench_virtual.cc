@@ -80,8 +80,11 @@ nlohmann::ordered_json to_json(const Simulation& s, const engine::Engine& engine
   json["peaks"] = {{"int8_tops", nullptr}, {"bf16_tflops", nullptr}, {"read_gb_s", s.read_gb_s}};
   json["load_s"] = s.graphs_s;
   json["neurons"] = neurons_json(s, engine);
-  json["first_token_s"] =
-      s.prefill.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(s.prefill[0].seconds);
+  const auto shortest = std::min_element(
+      s.prefill.begin(), s.prefill.end(),
+      [](const SimulatedRate& a, const SimulatedRate& b) { return a.n_tokens < b.n_tokens; });
+  json["first_token_s"] = shortest == s.prefill.end() ? nlohmann::ordered_json()
+                                                      : nlohmann::ordered_json(shortest->seconds);
   json["peak_bytes"] = nullptr;
   return json;
 }

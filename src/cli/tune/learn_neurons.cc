@@ -203,8 +203,10 @@ void add_neurons(Command& app) {
       ->names_file();
   command->add_option("--tokens", flags->n_tokens, "Most tokens of the text")
       ->capture_default_str();
-  command->add_option("--predictor", flags->rank,
-                      "Make a predictor too, of this rank; 0: a quarter of the model's width");
+  command
+      ->add_option("--predictor", flags->rank,
+                   "Make a predictor too, of this rank; 0: a quarter of the model's width")
+      ->check(at_least(0));
   command
       ->add_option("--recall", flags->recall_percent,
                    "With --predictor: percent of the tokens at which a neuron fires that it is to "

@@ -210,7 +210,7 @@ void make(PlanFlags& flags) {
       plan::to_json({prepare::plan_identity(engine->file(), machine), engine->plan()});
   if (!flags.output.empty()) {
     write_file(flags.output, json);
-    fmt::print(stderr, "{}: {} bytes\n", flags.output, json.size());
+    note(fmt::format("{}: {} bytes\n", flags.output, json.size()));
   }
   if (flags.explain) {
     const TablesAside aside(flags.json);

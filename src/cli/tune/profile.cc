@@ -64,17 +64,16 @@ plan::Profile measure(const ProfileFlags& flags) {
         return bar->function();
       });
   bar.reset();
-  if (!result.problem.empty()) fmt::print(stderr, "note: measured anew: {}\n", result.problem);
+  if (!result.problem.empty()) note(fmt::format("note: measured anew: {}\n", result.problem));
   if (!result.kept_path.empty()) {
-    fmt::print(stderr, "{} ops measured, {} in all; kept as {} ({})\n", result.n_measured,
-               result.profile.ops.size(), result.kept_path,
-               bytes_text(std::filesystem::file_size(result.kept_path)));
+    note(fmt::format("{} ops measured, {} in all; kept as {} ({})\n", result.n_measured,
+                     result.profile.ops.size(), result.kept_path,
+                     bytes_text(std::filesystem::file_size(result.kept_path))));
   }
   if (result.profile.n_left_out > 0) {
-    fmt::print(stderr,
-               "note: there was no time for {} ops; run it again to go on, or give more "
-               "--seconds\n",
-               result.profile.n_left_out);
+    note(fmt::format(
+        "note: there was no time for {} ops; run it again to go on, or give more --seconds\n",
+        result.profile.n_left_out));
   }
   return result.profile;
 }

@@ -73,6 +73,14 @@ void DraftFlags::note_idle(const Command& command) const {
     say("--calibrate-drafts",
         fmt::format("--draft {} does not look at the prompt's logits", options.kind));
   }
+  if (options.kind == "none" || options.kind.starts_with("model:")) {
+    if (command.is_given("--history")) {
+      note(
+          fmt::format("note: --history only keeps this answer: --draft {} does not guess from "
+                      "earlier ones\n",
+                      options.kind.substr(0, options.kind.find(':'))));
+    }
+  }
 }
 
 std::unique_ptr<draft::Drafter> DraftFlags::make(engine::Engine& engine,

@@ -21,7 +21,8 @@ std::string option_against(const EngineFlags& flags, const plan::Plan& plan) {
   if (differs("--threads", other_threads)) return "--threads";
   if (differs("--kv", wanted.memory.kv_type != plan.kv_type)) return "--kv";
   if (differs("--activations", wanted.activations != plan.activations)) return "--activations";
-  if (differs("--prefill", wanted.prompts.prefill != plan.prefill)) return "--prefill";
+  const std::optional<plan::Prefill>& prefill = wanted.prompts.prefill;  // empty: auto
+  if (differs("--prefill", prefill && *prefill != plan.prefill)) return "--prefill";
   for (const char* name : {"--lanes", "--place", "--lane-memory", "--lane-busy", "--packed",
                            "--layouts", "--kernels", "--strict-npu"}) {
     if (flags.is_given(name)) return name;
