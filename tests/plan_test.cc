@@ -42,6 +42,24 @@ TEST(SavedPlan, RunsAsItSays) {
             test_support::engine_logits(options, kPromptOfPlan));
 }
 
+// Keys in Q8_0 have blocks of 32, which these heads do not fill.
+TEST(SavedPlan, KeysThatHeadsDoNotFillAreRefused) {
+  TinyModel tiny = test_support::tiny_model("llama");
+  tiny.head_dim = tiny.rope_dims = 16;
+  const TinyModelFile model(tiny);
+  prepare::Options options = model.float_options();
+  const test::TempFolder folder;
+  std::string plan = plan_of(options);
+  const size_t at = plan.find("\"kv\": \"F32\"");
+  ASSERT_NE(at, std::string::npos) << plan;
+  plan.replace(at, 11, "\"kv\": \"Q8_0\"");
+  write(folder.file("plan.json"), plan);
+  options = {};
+  options.model.file = model.path();
+  options.plan.file = folder.file("plan.json");
+  EXPECT_THROW(engine::Engine{options}, Error);
+}
+
 TEST(SavedPlan, IsRefusedForAnotherModelOrMachineOrWhenItIsMissing) {
   const TinyModelFile llama(test_support::tiny_model("llama"));
   const TinyModelFile qwen2(test_support::tiny_model("qwen2"));

@@ -57,9 +57,14 @@ void Sampler::throw_all_forbidden(std::span<const float> logits) {
         "No token may follow: what the answer must fit and the biases forbid every one. Change "
         "the one or the other.");
   }
+  throw_no_numbers();
+}
+
+void throw_no_numbers() {
   throw Error(
-      "No token may follow: the model's numbers are no numbers. Check the file with 'troika "
-      "inspect'.");
+      "No token may follow: what the model computes are no numbers. Its file may be damaged: fetch "
+      "or make it again. If its numbers are too large for this arithmetic, ‹kv› f32 and "
+      "‹activations› f32 have room for them.");
 }
 
 bool Sampler::has_penalties() const {

@@ -56,6 +56,9 @@ class LogitMask {
   virtual void on_choice(std::span<const Token>, std::span<const Candidate>) {}
 };
 
+// Throws the Error for logits that are no numbers.
+[[noreturn]] void throw_no_numbers();
+
 class Sampler {
  public:
   // Throws UsageError for senseless options. `mask` may be null, and must outlive the sampler.

@@ -94,11 +94,13 @@ struct Table {
   ByType<MatmulF32> matmul_f32{};
   ByType<MatmulQ8> matmul_q8{};
   ByColumnForm add_columns{};
-  // Turns k floats of x into q8_row_bytes(k) bytes, 4-byte aligned. Not-a-number counts as 0,
-  // infinity as the largest float.
+  // Turns k floats of x into q8_row_bytes(k) bytes, 4-byte aligned. Not-a-number counts as 0 and
+  // infinity as the largest float, but where there is one of them the block's scale is no number,
+  // and so is every product with it.
   void (*quantize_activations)(const float* x, std::byte* y, size_t k) = nullptr;
   // These serve prompts. They turn k floats of x into int8_token_bytes(k) or bf16_token_bytes(k).
-  // In int8 not-a-number counts as 0 and infinity as the largest float; in bfloat16 both stay.
+  // In int8 not-a-number counts as 0 and infinity as the largest float, but then the token's scale
+  // is no number; in bfloat16 both stay.
   void (*quantize_int8)(const float* x, std::byte* y, size_t k) = nullptr;
   void (*narrow_bf16)(const float* x, std::byte* y, size_t k) = nullptr;
   MatmulInt8* matmul_int8 = nullptr;

@@ -165,6 +165,7 @@ void predict(engine::Session& session, std::span<const cache::Token> tokens, siz
     double sum = 0.0;
     for (const float part : shifted) sum += part;
     const double log_sum = best + std::log(sum);
+    if (std::isnan(log_sum)) engine::throw_no_numbers();
     sink({row, log_sum, log_sum - row[static_cast<size_t>(tokens[predicted])]});
   });
 }

@@ -152,13 +152,15 @@ void quantize_activations(const float* x, std::byte* y, size_t k) {
   for (size_t i = 0; i < q8_padded(k); i += kQ8Block) {
     float block[kQ8Block] = {};
     float largest = 0;
+    bool are_all_finite = true;
     for (size_t j = 0; j < kQ8Block && i + j < k; ++j) {
+      are_all_finite = are_all_finite && std::isfinite(x[i + j]);
       block[j] = finite(x[i + j]);
       largest = std::max(largest, std::fabs(block[j]));
     }
     const bool some = largest >= kQ8Smallest;
     const float inverse = some ? 127.0f / largest : 0.0f;
-    scale[i / kQ8Block] = some ? largest / 127.0f : 0.0f;
+    scale[i / kQ8Block] = !are_all_finite ? kNoNumber : some ? largest / 127.0f : 0.0f;
     for (size_t half = 0; half < kQ8Block; half += kQ8SumBlock) {
       int total = 0;
       for (size_t j = half; j < half + kQ8SumBlock; ++j) {

@@ -17,8 +17,10 @@ size_t quantize_int8_within(const float* x, Int8Range range, std::byte* y, Outli
   const float inverse = some ? 127.0f / most : 0.0f;
   const float scale = some ? most / 127.0f : 0.0f;
   size_t n_outliers = 0;
+  bool are_all_finite = true;
   for (size_t i = 0; i < int8_depth(k); ++i) {
     const float value = i < k ? finite(x[i]) : 0.0f;
+    are_all_finite = are_all_finite && (i >= k || std::isfinite(x[i]));
     const float level = std::nearbyint(value * inverse);
     const float c = std::clamp(level, -127.0f, 127.0f);
     levels[i] = static_cast<uint8_t>(static_cast<int>(c) + 128);
@@ -26,7 +28,7 @@ size_t quantize_int8_within(const float* x, Int8Range range, std::byte* y, Outli
       outliers[n_outliers++] = {static_cast<uint32_t>(i), value - c * scale};
     }
   }
-  *const_cast<float*>(token.scale) = scale;
+  *const_cast<float*>(token.scale) = are_all_finite ? scale : kNoNumber;
   return n_outliers;
 }
 

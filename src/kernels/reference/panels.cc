@@ -41,11 +41,13 @@ void quantize_int8(const float* x, std::byte* y, size_t k) {
   auto* levels = const_cast<uint8_t*>(token.levels);
   float largest = 0;
   for (size_t i = 0; i < k; ++i) largest = std::max(largest, std::fabs(finite(x[i])));
+  const bool are_all_finite =
+      std::all_of(x, x + k, [](float value) { return std::isfinite(value); });
   const Int8Scale scale(largest);
   for (size_t i = 0; i < int8_depth(k); ++i) {
     levels[i] = static_cast<uint8_t>(i < k ? scale.level(x[i]) + 128 : 128);
   }
-  *const_cast<float*>(token.scale) = scale.scale;
+  *const_cast<float*>(token.scale) = are_all_finite ? scale.scale : kNoNumber;
 }
 
 void narrow_bf16(const float* x, std::byte* y, size_t k) {

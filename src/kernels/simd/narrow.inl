@@ -6,11 +6,20 @@ TROIKA_INLINE inline F finite_of(F v) {
   return V::max(V::sub(V::zero(), limit), V::min(V::numbers(v), limit));
 }
 
+// Adds 0 for each number of a vector, and what is no number for another value.
+TROIKA_INLINE inline F add_odd(F odd, F v) { return V::add(odd, V::sub(v, v)); }
+// Returns the scale, or none where something was odd.
+TROIKA_INLINE inline float scale_of(float scale, F odd) {
+  return V::sum(odd) == 0.0f ? scale : __builtin_nanf("");
+}
+
 // Quantises to the bits of the reference.
 void quantize_int8(const float* x, std::byte* y, size_t k) {
-  F most = V::zero();
+  F most = V::zero(), odd = V::zero();
   for_each_vector(k, [&](size_t i, auto load, auto) TROIKA_INLINE {
-    most = V::max(V::magnitude(finite_of(load(x + i))), most);
+    const F v = load(x + i);
+    odd = add_odd(odd, v);
+    most = V::max(V::magnitude(finite_of(v)), most);
   });
   const float largest = V::largest(most);
   const bool some = largest >= kQ8Smallest;
@@ -22,7 +31,7 @@ void quantize_int8(const float* x, std::byte* y, size_t k) {
   });
   // The last vector may have written zeros beyond k already; there is room for it.
   std::memset(levels + k, 128, int8_depth(k) - k);
-  *const_cast<float*>(token.scale) = some ? largest / 127.0f : 0.0f;
+  *const_cast<float*>(token.scale) = scale_of(some ? largest / 127.0f : 0.0f, odd);
 }
 
 void narrow_bf16(const float* x, std::byte* y, size_t k) {

@@ -40,11 +40,14 @@ size_t quantize_int8_within(const float* x, Int8Range range, std::byte* y, Outli
   // Only a block in which something was clamped is looked through again.
   constexpr size_t kBlock = 128;
   size_t n_outliers = 0;
+  F odd = V::zero();
   for (size_t begin = 0; begin < k; begin += kBlock) {
     const size_t n = k - begin < kBlock ? k - begin : kBlock;
     F largest = V::zero();
     for_each_vector(n, [&](size_t i, auto load, auto) TROIKA_INLINE {
-      const F v = V::mul(finite_of(load(x + begin + i)), inverses);
+      const F given = load(x + begin + i);
+      odd = add_odd(odd, given);
+      const F v = V::mul(finite_of(given), inverses);
       largest = V::max(V::magnitude(v), largest);
       V::store_offset_i8(levels + begin + i, V::round(V::max(lowest, V::min(v, highest))));
     });
@@ -53,6 +56,6 @@ size_t quantize_int8_within(const float* x, Int8Range range, std::byte* y, Outli
     }
   }
   std::memset(levels + k, 128, int8_depth(k) - k);
-  *const_cast<float*>(token.scale) = scale;
+  *const_cast<float*>(token.scale) = scale_of(scale, odd);
   return n_outliers;
 }

@@ -14,16 +14,20 @@ struct Quantized {
 
 TROIKA_INLINE inline Quantized quantize_32(const float* x) {
   __m256 v[4];
-  __m256 largest = _mm256_setzero_ps();
+  __m256 largest = _mm256_setzero_ps(), odd = _mm256_setzero_ps();
   const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
   unrolled<4>([&](auto j) TROIKA_INLINE {
-    v[j] = finite(_mm256_loadu_ps(x + 8 * j));
+    const __m256 given = _mm256_loadu_ps(x + 8 * j);
+    odd = _mm256_or_ps(odd, _mm256_sub_ps(given, given));  // has all bits of what is no number
+    v[j] = finite(given);
     largest = _mm256_max_ps(largest, _mm256_and_ps(v[j], magnitude));
   });
   __m128 best = _mm_max_ps(_mm256_castps256_ps128(largest), _mm256_extractf128_ps(largest, 1));
   best = _mm_max_ps(best, _mm_movehl_ps(best, best));
   const float most = _mm_cvtss_f32(_mm_max_ss(best, _mm_movehdup_ps(best)));
-  if (most < kQ8Smallest) return {_mm256_setzero_si256(), 0.0f};
+  const bool are_all_finite = _mm256_movemask_ps(_mm256_cmp_ps(odd, odd, _CMP_UNORD_Q)) == 0;
+  if (most < kQ8Smallest)
+    return {_mm256_setzero_si256(), are_all_finite ? 0.0f : __builtin_nanf("")};
   const __m256 inverse = _mm256_set1_ps(127.0f / most);
   __m256i whole[4];
   unrolled<4>([&](auto j)
@@ -32,7 +36,8 @@ TROIKA_INLINE inline Quantized quantize_32(const float* x) {
   const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(whole[0], whole[1]),
                                             _mm256_packs_epi32(whole[2], whole[3]));
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-  return {_mm256_permutevar8x32_epi32(packed, order), most / 127.0f};
+  return {_mm256_permutevar8x32_epi32(packed, order),
+          are_all_finite ? most / 127.0f : __builtin_nanf("")};
 }
 
 TROIKA_INLINE inline int32_t sum_of_four(__m128i v) {
