@@ -93,7 +93,7 @@ Generated Batcher::take(int answer) {
   std::unique_ptr<Entry>& entry = entries_[static_cast<size_t>(answer - first_)];
   TROIKA_ASSERT(entry != nullptr && entry->state == State::kDone);
   const std::unique_ptr<Entry> taken = std::move(entry);
-  // Its session ends here, if no step came in between, and so there may be room for another one.
+  // The session of an answer that ended in the last step ends here, and makes room for another.
   may_admit_ = may_admit_ || taken->session != nullptr;
   const auto kept = std::find_if(entries_.begin(), entries_.end(),
                                  [](const auto& one) { return one != nullptr; });
