@@ -67,9 +67,10 @@ TEST_P(AttentionTest, AgreesWithTheReferenceForEveryCacheType) {
 }
 
 TEST_P(AttentionTest, AgreesForEveryHeadSizeAndGroup) {
-  for (size_t head_size : {8, 16, 24, 40, 64, 72, 80, 96, 128, 256, 5, 1, 33}) {
+  for (size_t head_size : {8, 16, 24, 40, 64, 72, 80, 96, 100, 128, 256, 5, 1, 33, 39}) {
     compare({.head_size = head_size, .n_heads = 2, .n_positions = 70});
     compare({.head_size = head_size, .n_heads = 2, .n_positions = 70, .v_type = Type::kF16});
+    compare({.head_size = head_size, .n_heads = 9, .n_positions = 70, .k_type = Type::kF16});
   }
   for (size_t n_heads = 0; n_heads < 18; ++n_heads) {
     compare({.n_heads = n_heads, .n_positions = 66, .k_type = Type::kF16});
@@ -108,7 +109,7 @@ TEST_P(AttentionTest, BitsDoNotDependOnHowListsAndHeadsAreDivided) {
 
 // Workers may share the segments of a long context, which changes no bit.
 TEST_P(AttentionTest, SegmentsTogetherEqualTheWhole) {
-  for (size_t head_size : {64, 80, 5}) {
+  for (size_t head_size : {64, 80, 100, 5}) {
     for (size_t n :
          {size_t{0}, size_t{1}, kAttentionSegment, kAttentionSegment + 1, size_t{1300}}) {
       const Case c{.head_size = head_size, .n_heads = 9, .n_positions = n, .k_type = Type::kF16};

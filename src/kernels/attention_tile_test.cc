@@ -81,7 +81,7 @@ TEST_P(AttentionTileTest, EveryNumberOfTokens) {
 }
 
 TEST_P(AttentionTileTest, EveryHeadSizeAndGroup) {
-  for (const size_t head_size : {32, 40, 48, 64, 72, 80, 96, 128, 256, 8, 5}) {
+  for (const size_t head_size : {32, 40, 48, 64, 72, 80, 96, 100, 128, 256, 8, 5, 39}) {
     compare({.head_size = head_size, .n_heads = 3, .n_before = 50});
     compare({.head_size = head_size, .n_heads = 3, .n_before = 50, .v_type = Type::kF32});
   }

@@ -11,20 +11,31 @@ constexpr int kQuad = 4;       // counts positions whose scores are computed tog
 constexpr int kScoreHeads = V::kRegisters >= 32 ? 6 : 2;
 constexpr int kValueHeads = V::kRegisters >= 32 ? 8 : 4;
 
-// How rows of each cache type become vectors of floats; i is a multiple of V::kElements.
+// How rows of each cache type become vectors of floats; i is a multiple of V::kElements. `part`
+// loads the first n elements of a vector; the others are 0.
 struct RowsF32 {
   TROIKA_INLINE static F at(const std::byte* row, size_t i) {
     return V::load(reinterpret_cast<const float*>(row) + i);
   }
+  TROIKA_INLINE static F part(const std::byte* row, size_t i, size_t n) {
+    return V::load_part(reinterpret_cast<const float*>(row) + i, n);
+  }
 };
 struct RowsF16 {
   TROIKA_INLINE static F at(const std::byte* row, size_t i) { return V::load_f16(row + 2 * i); }
+  TROIKA_INLINE static F part(const std::byte* row, size_t i, size_t n) {
+    std::byte elements[2 * V::kElements] = {};
+    std::memcpy(elements, row + 2 * i, 2 * n);
+    return V::load_f16(elements);
+  }
 };
 struct RowsQ8_0 {
   TROIKA_INLINE static F at(const std::byte* row, size_t i) {
     const std::byte* block = row + i / 32 * sizeof(tensor::BlockQ8_0);
     return V::mul(V::set(V::f16(block)), V::load_i8(block + 2 + i % 32));
   }
+  // Whole blocks have whole vectors.
+  TROIKA_INLINE static F part(const std::byte*, size_t, size_t) { return V::zero(); }
 };
 
 // Divides n heads into groups of 8, 6, 4, 2 and 1, none larger than kMost, and calls
@@ -67,11 +78,20 @@ TROIKA_INLINE inline void score_quad(const float* q, size_t q_stride, size_t hea
   unrolled<kHeads>([&](auto h) TROIKA_INLINE {
     unrolled<kQuad>([&](auto j) TROIKA_INLINE { sums[h][j] = V::zero(); });
   });
-  for (size_t i = 0; i < head_size; i += V::kElements) {
+  size_t i = 0;
+  for (; i + V::kElements <= head_size; i += V::kElements) {
     F k[kQuad];
     unrolled<kQuad>([&](auto j) TROIKA_INLINE { k[j] = Rows::at(rows[j], i); });
     unrolled<kHeads>([&](auto h) TROIKA_INLINE {
       const F qs = V::load(q + h * q_stride + i);
+      unrolled<kQuad>([&](auto j) TROIKA_INLINE { sums[h][j] = V::fma(qs, k[j], sums[h][j]); });
+    });
+  }
+  if (const size_t rest = head_size - i; rest > 0) {
+    F k[kQuad];
+    unrolled<kQuad>([&](auto j) TROIKA_INLINE { k[j] = Rows::part(rows[j], i, rest); });
+    unrolled<kHeads>([&](auto h) TROIKA_INLINE {
+      const F qs = V::load_part(q + h * q_stride + i, rest);
       unrolled<kQuad>([&](auto j) TROIKA_INLINE { sums[h][j] = V::fma(qs, k[j], sums[h][j]); });
     });
   }
@@ -123,6 +143,24 @@ TROIKA_INLINE inline void add_columns(float* out, size_t out_stride, size_t i,
   });
 }
 
+// Adds the weighed values of the block to the last `rest` elements of each head, fewer than a
+// vector has.
+template <typename Rows, int kHeads>
+TROIKA_INLINE inline void add_last_columns(float* out, size_t out_stride, size_t i, size_t rest,
+                                           const AttentionBlock& block,
+                                           const float (*weights)[kAttentionBlock]) {
+  F sums[kHeads];
+  unrolled<kHeads>([&](auto h)
+                       TROIKA_INLINE { sums[h] = V::load_part(out + h * out_stride + i, rest); });
+  for (size_t p = 0; p < block.n; ++p) {
+    const F v = Rows::part(block.v[p], i, rest);
+    unrolled<kHeads>([&](auto h)
+                         TROIKA_INLINE { sums[h] = V::fma(V::set(weights[h][p]), v, sums[h]); });
+  }
+  unrolled<kHeads>([&](auto h)
+                       TROIKA_INLINE { V::store_part(out + h * out_stride + i, sums[h], rest); });
+}
+
 template <typename Rows, int kHeads>
 void add_values_of(float* out, size_t out_stride, size_t head_size, const AttentionBlock& block,
                    const float (*weights)[kAttentionBlock]) {
@@ -130,7 +168,13 @@ void add_values_of(float* out, size_t out_stride, size_t head_size, const Attent
   for (; i + 2 * V::kElements <= head_size; i += 2 * V::kElements) {
     add_columns<Rows, kHeads, 2>(out, out_stride, i, block, weights);
   }
-  if (i < head_size) add_columns<Rows, kHeads, 1>(out, out_stride, i, block, weights);
+  if (i + V::kElements <= head_size) {
+    add_columns<Rows, kHeads, 1>(out, out_stride, i, block, weights);
+    i += V::kElements;
+  }
+  if (i < head_size) {
+    add_last_columns<Rows, kHeads>(out, out_stride, i, head_size - i, block, weights);
+  }
 }
 
 template <typename Rows>
@@ -240,10 +284,11 @@ void add_segment(const Running& theirs, const float* part, Running& mine, float*
   mine.largest = largest;
 }
 
-// Says whether these kernels compute such a head. Head sizes that are no multiple of the vector
-// length are left to the next best implementation.
+// Says whether these kernels compute such a head. Where vectors are long, heads that they do not
+// divide are left to shorter ones, which leave less of the last vector empty.
 bool covers(const Attention& args) {
-  return args.head_size % V::kElements == 0 && args.head_size <= kMaxHeadSize;
+  constexpr bool kIsShortest = V::kElements <= 8;
+  return (kIsShortest || args.head_size % V::kElements == 0) && args.head_size <= kMaxHeadSize;
 }
 
 // REQUIRES: covers(args).

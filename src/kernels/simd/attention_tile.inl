@@ -58,14 +58,18 @@ void add_tile(float* sums, size_t stride, const float* values, const float* weig
 }
 
 // Writes a row as floats. Pairs of vectors stand pair_stride floats apart, their halves
-// half_stride. A missing part of the last pair becomes zero.
+// half_stride. What is missing of the last pair becomes zero.
 template <typename Rows>
 void widen_row(const std::byte* row, size_t head_size, float* to, size_t pair_stride,
                size_t half_stride) {
+  const auto at = [&](size_t i) TROIKA_INLINE {
+    return i + V::kElements <= head_size ? Rows::at(row, i)
+           : i < head_size               ? Rows::part(row, i, head_size - i)
+                                         : V::zero();
+  };
   for (size_t i = 0; i < head_size; i += kTilePair, to += pair_stride) {
-    V::store(to, Rows::at(row, i));
-    const bool is_whole = i + V::kElements < head_size;
-    V::store(to + half_stride, is_whole ? Rows::at(row, i + V::kElements) : V::zero());
+    V::store(to, at(i));
+    V::store(to + half_stride, at(i + V::kElements));
   }
 }
 
@@ -172,6 +176,8 @@ class TileWalk {
       const float* from =
           args_.q + (first_ + q / n_heads_) * tile_.q_token_stride + q % n_heads_ * args_.q_stride;
       std::memcpy(queries_ + q * stride_, from, args_.head_size * sizeof(float));
+      std::memset(queries_ + q * stride_ + args_.head_size, 0,
+                  (stride_ - args_.head_size) * sizeof(float));
     }
     std::memset(queries_ + n_queries_ * stride_, 0,
                 (kTileBuffers - n_queries_) * stride_ * sizeof(float));
