@@ -18,7 +18,7 @@ extern "C" {
 
 typedef enum troika_attention_code {
   TROIKA_ATTENTION_OK = 0,
-  TROIKA_ATTENTION_ERROR = 1,     /* there is no memory, or this processor lacks kernels */
+  TROIKA_ATTENTION_ERROR = 1,     /* there is no memory */
   TROIKA_ATTENTION_USAGE = 2,     /* an argument is wrong */
   TROIKA_ATTENTION_TOO_SMALL = 3, /* the workspace is too small */
 } troika_attention_code;
@@ -47,7 +47,7 @@ typedef struct troika_attention_options {
   size_t size;        /* the size of this struct, as the caller knows it */
   int32_t n_heads;    /* counts heads of queries, up to 65536 */
   int32_t n_kv_heads; /* counts heads of keys and values; divides n_heads */
-  int32_t head_size;  /* counts elements, up to 256 */
+  int32_t head_size;  /* counts elements, up to 512 */
   float scale;        /* multiplies a product of query and key; 0: 1 / sqrt(head_size) */
   float soft_cap;     /* caps scores softly; 0: not at all */
   troika_attention_mode mode;

@@ -10,6 +10,7 @@
 
 #include "attention/attention_test_support.h"
 #include "tensor/half.h"
+#include "tests/support/allocation_counter.h"
 #include "troika/attention.h"
 
 namespace troika::attention {
@@ -100,6 +101,9 @@ struct CallData {
     });
   }
 
+  // Counts what `new` allocates in the run itself.
+  int64_t n_allocations = 0;
+
   troika_attention_code run(troika_attention_error* error = nullptr) {
     troika_attention* attention = nullptr;
     const troika_attention_code made = troika_attention_create(&options, &attention, error);
@@ -112,7 +116,9 @@ struct CallData {
     workspace.resize(troika_attention_workspace(attention, &call));
     call.workspace = workspace.data();
     call.workspace_bytes = workspace.size();
+    const test::AllocationCounter counter;
     const troika_attention_code code = troika_attention_run(attention, &call, error);
+    n_allocations = counter.n_allocations();
     troika_attention_destroy(attention);
     return code;
   }
@@ -122,6 +128,16 @@ struct CallData {
     return out;
   }
 };
+
+TEST(AttentionAlone, S9ARunAllocatesNothing) {
+  if (!test::AllocationCounter::is_on()) GTEST_SKIP() << "a sanitizer allocates itself";
+  CallData data(2, 3, 64);
+  for (const auto mode : {TROIKA_ATTENTION_FULL, TROIKA_ATTENTION_SPARSE, TROIKA_ATTENTION_QUERY}) {
+    data.options.mode = mode;
+    data.result();
+    EXPECT_EQ(data.n_allocations, 0) << mode;
+  }
+}
 
 TEST(AttentionAlone, S9AllPositionsAreFullAttentionToTheBit) {
   for (const size_t n_group : {1, 3}) {

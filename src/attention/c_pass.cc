@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "attention/areas.h"
 #include "attention/panel_attention.h"
@@ -246,10 +247,10 @@ class Call {
       attend_tiles(attention_.table, head.positions, queries, begin, choice_of(kv_head),
                    {d, n_group, n_tokens / kTileTokens}, room.work, room.lists);
     } else if (chooses) {
-      attend_by_query(
-          attention_.table, head.positions, queries, begin, n_tokens,
-          [&](size_t h) { return attention_.share_of(kv_head * n_group + h); }, {}, {d, n_group},
-          room.lists);
+      const auto share_of = [&](size_t h) { return attention_.share_of(kv_head * n_group + h); };
+      // A reference takes no memory of its own.
+      attend_by_query(attention_.table, head.positions, queries, begin, n_tokens,
+                      std::cref(share_of), {}, {d, n_group}, room.lists);
     } else {
       const size_t together = tokens_together(n_group);
       for (size_t t = 0; t < n_tokens; ++t) room.seen[t] = {0, begin + t + 1};
