@@ -36,6 +36,7 @@ namespace {
 #include "kernels/simd/super_block.inl"
 #include "kernels/arm/formats_neon.inl"
 #include "kernels/simd/narrow.inl"
+#include "kernels/arm/quantize_neon.inl"
 #include "kernels/simd/prompt_attention.inl"
 #include "kernels/simd/panels.inl"
 #include "kernels/arm/panels_neon.inl"
@@ -66,8 +67,7 @@ void attention_tile(const AttentionTile& tile) {
   attention_tile_or(tile, reference::attention_tile);
 }
 
-// Quantising is a small part of a step, so what the compiler makes of the reference will do.
-using reference::quantize_activations;
+// Storing is a small part of a step, so what the compiler makes of the reference will do.
 using reference::store_kv;
 
 template <Type kType>
