@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/sha256.h"
+#include "base/digests/sha256.h"
 #include "fetch/name.h"
 #include "tests/support/temp_folder.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/progress.h"
-#include "base/sha256.h"
+#include "base/digests/sha256.h"
 
 namespace troika::fetch {
 
