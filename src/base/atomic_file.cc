@@ -39,8 +39,13 @@ std::string written_path(const std::string& path) {
   return target;
 }
 
-AtomicFile::AtomicFile(std::string path, unsigned mode)
-    : mode_(mode), path_(std::move(path)), target_(path_) {
+int give_name_by_link(int descriptor, const char* path) {
+  const std::string link = fmt::format("/proc/self/fd/{}", descriptor);
+  return ::linkat(AT_FDCWD, link.c_str(), AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+}
+
+AtomicFile::AtomicFile(std::string path, unsigned mode, GiveName give_name)
+    : mode_(mode), give_name_(give_name), path_(std::move(path)), target_(path_) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   if (path_.empty()) throw Error("The path of the file to write is empty; give a path.");
@@ -60,14 +65,38 @@ AtomicFile::AtomicFile(std::string path, unsigned mode)
   open_partial();
 }
 
-void AtomicFile::open_partial() {
+// Returns the descriptor of a new file without a name; below 0 where there is none.
+int AtomicFile::open_nameless() const {
 #ifdef O_TMPFILE
   // Without /proc a file without a name could not get its name later.
   if (::access("/proc/self/fd", X_OK) == 0) {
-    descriptor_ = ::open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode_);
-    if (descriptor_ >= 0) return;
+    return ::open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode_);
   }
 #endif
+  return -1;
+}
+
+// Says whether files without a name can get one in this folder. Some systems make such files, but
+// forbid what names them, and whoever learns that at the end has written all for nothing. So an
+// empty file tries it, which must be another one than that which is written: once its name is
+// removed it can have no other.
+bool AtomicFile::can_give_names() const {
+  const int descriptor = open_nameless();
+  if (descriptor < 0) return false;
+  std::string name;
+  int result = 0;
+  do {
+    name = next_partial_path(target_);
+    result = give_name_(descriptor, name.c_str());
+  } while (result != 0 && errno == EEXIST);
+  if (result == 0) ::unlink(name.c_str());
+  ::close(descriptor);
+  return result == 0;
+}
+
+void AtomicFile::open_partial() {
+  if (can_give_names()) descriptor_ = open_nameless();
+  if (descriptor_ >= 0) return;
   // Opening this file also finds the reason why the folder cannot be written. A file of this name
   // was left by a process that was killed and had this number: in a container all may have the
   // same.
@@ -119,12 +148,9 @@ void AtomicFile::commit() {
   if (partial_path_.empty()) {
     // Where there is no file of the name yet, none is left beside it by a process that is killed. A
     // file without a name cannot replace another one: it gets a name beside it first.
-    const std::string link = fmt::format("/proc/self/fd/{}", descriptor_);
     std::string name = target_;
     int result = 0;
-    while ((result = ::linkat(AT_FDCWD, link.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW)) !=
-               0 &&
-           errno == EEXIST) {
+    while ((result = give_name_(descriptor_, name.c_str())) != 0 && errno == EEXIST) {
       name = next_partial_path(target_);
     }
     if (result != 0) fail("give it its name");

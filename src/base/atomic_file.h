@@ -12,7 +12,12 @@
 
 namespace troika {
 
-// Where the file system can, the new file has no name until `commit`, so that even a killed process
+// Gives an open file that has no name this path. Returns 0, or -1 and sets errno: to EEXIST where
+// the path is taken. A system may forbid it, as Android does.
+using GiveName = int (*)(int descriptor, const char* path);
+int give_name_by_link(int descriptor, const char* path);
+
+// Where the system can, the new file has no name until `commit`, so that even a killed process
 // leaves nothing behind; elsewhere it stands beside the target as NAME.partial-PID-N until then.
 // A limit on file sizes (`ulimit -f`) becomes an Error only in a process that ignores SIGXFSZ.
 class AtomicFile {
@@ -20,8 +25,9 @@ class AtomicFile {
   // Throws Error where the folder cannot be written, or the path names something that is no file,
   // UsageError for "-", which is standard input wherever files are read.
   // If the path is a symbolic link, the file to which it leads is replaced. `mode` says who may
-  // read and write the file, as far as the process's umask lets them.
-  explicit AtomicFile(std::string path, unsigned mode = 0666);
+  // read and write the file, as far as the process's umask lets them. Tests replace `give_name`.
+  explicit AtomicFile(std::string path, unsigned mode = 0666,
+                      GiveName give_name = give_name_by_link);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
   // Removes what was written unless `commit` has returned.
@@ -39,10 +45,13 @@ class AtomicFile {
 
  private:
   void open_partial();
+  int open_nameless() const;
+  bool can_give_names() const;
   void discard() noexcept;
   [[noreturn]] void fail(std::string_view action);
 
   unsigned mode_;
+  GiveName give_name_;
   std::string path_;          // as the caller gave it, for messages
   std::string target_;        // with a symbolic link resolved
   std::string folder_;        // the folder of the target

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -124,6 +125,69 @@ TEST(AtomicFile, PartsThatAKilledProcessLeftAreInNobodysWay) {
   write_file(folder.file("a"), "new");
   EXPECT_EQ(read_whole(folder.file("a")), "new");
   EXPECT_EQ(folder.n_files(), kLeft + 1);
+}
+
+// Names no file, as Android does, where hard links are forbidden to programs.
+int give_no_name(int, const char*) {
+  errno = EACCES;
+  return -1;
+}
+
+// What cannot get a name at the end must have one from the beginning.
+TEST(AtomicFile, IsWrittenWholeWhereLinksAreForbidden) {
+  for (const bool was_there : {false, true}) {
+    TempFolder folder;
+    const std::string path = folder.file("a");
+    if (was_there) write_whole(path, "old");
+    AtomicFile file(path, 0600, give_no_name);
+    file.write("new ");
+    EXPECT_EQ(std::filesystem::exists(path), was_there);
+    EXPECT_EQ(folder.n_files(), was_there ? 2u : 1u);  // counts the part
+    file.write("text");
+    file.commit();
+    EXPECT_EQ(read_whole(path), "new text");
+    EXPECT_EQ(folder.n_files(), 1u);
+    EXPECT_EQ(std::filesystem::status(path).permissions(),
+              std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  }
+}
+
+TEST(AtomicFile, LeavesNothingOnFailureWhereLinksAreForbidden) {
+  TempFolder folder;
+  {
+    AtomicFile file(folder.file("a"), 0666, give_no_name);
+    file.write("text");
+  }
+  EXPECT_EQ(folder.n_files(), 0u);
+  EXPECT_NE(message_of<Error>([&] {
+              const test::FileSizeLimit limit(1000);
+              AtomicFile file(folder.file("a"), 0666, give_no_name);
+              file.write(std::string(5000, 'x'));
+            }).find("cannot write more than 1000 bytes"),
+            std::string::npos);
+  EXPECT_EQ(folder.n_files(), 0u);
+  // Something takes the path while the file is written.
+  AtomicFile file(folder.file("b"), 0666, give_no_name);
+  file.write("text");
+  std::filesystem::create_directory(folder.file("b"));
+  EXPECT_NE(message_of<Error>([&] { file.commit(); }).find("give it its name"), std::string::npos);
+  EXPECT_EQ(folder.n_files(), 1u);  // counts the folder
+}
+
+TEST(AtomicFile, TheTrialOfANameLeavesNothing) {
+  TempFolder folder;
+  const AtomicFile file(folder.file("a"), 0666, [](int descriptor, const char* path) {
+    write_whole(std::string(path) + ".tried", "");
+    return give_name_by_link(descriptor, path);
+  });
+  size_t n_tried = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.file(""))) {
+    const std::string tried = entry.path().string();
+    if (!tried.ends_with(".tried")) continue;
+    ++n_tried;
+    EXPECT_FALSE(std::filesystem::exists(tried.substr(0, tried.size() - 6)));
+  }
+  EXPECT_LE(n_tried, 1u);  // a file system may make no files without a name
 }
 
 TEST(AtomicFile, SaysWhyItCannotBeWritten) {

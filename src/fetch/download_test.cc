@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/error.h"
 #include "base/digests/sha256.h"
+#include "base/error.h"
 #include "fetch/name.h"
 #include "tests/support/temp_folder.h"
 

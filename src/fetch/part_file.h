@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 
-#include "base/progress.h"
 #include "base/digests/sha256.h"
+#include "base/progress.h"
 
 namespace troika::fetch {
 

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/digests/sha256.h"
+#include "base/error.h"
 #include "cache/kv_rows.h"
 #include "prepare/plan/saved_plan.h"
 #include "tune/kept_plan.h"
