@@ -23,6 +23,15 @@ namespace fs = std::filesystem;
 constexpr int kMostTries = 5;
 constexpr uint64_t kWorthATry = 1 << 20;
 
+// Returns the hash of no bytes, of the kind that the hub names for the file.
+Sha empty_hash(const HubFile& file) {
+  if (file.git_sha1.empty() || !file.sha256.empty()) return Sha256();
+  Sha1 hash;
+  hash.add(fmt::format("blob {}", file.bytes));
+  hash.add(std::string_view("\0", 1));
+  return hash;
+}
+
 class Download {
  public:
   Download(const HubFile& file, const std::string& target, const DownloadHooks& hooks)
@@ -31,13 +40,13 @@ class Download {
         hooks_(hooks),
         part_(std::make_unique<PartFile>(
             fmt::format("{}.{}.part", target,
-                        file.sha256.empty() ? fmt::format("{}-bytes", file.bytes)
-                                            : file.sha256.substr(0, 16)),
+                        file.hash().empty() ? fmt::format("{}-bytes", file.bytes)
+                                            : file.hash().substr(0, 16)),
             [this] {
               hooks_.note(fmt::format("another process is downloading {}; waiting for it",
                                       fs::path(target_).filename().string()));
             },
-            hooks.progress)) {}
+            hooks.progress, empty_hash(file))) {}
 
   std::unique_ptr<PartFile> run(const std::optional<FileStamp>& seen, const AskForBytes& ask) {
     // Another process that had the part before may have finished the file.
@@ -46,7 +55,7 @@ class Download {
       part_->remove();
       return nullptr;
     }
-    if (part_->bytes() > file_.bytes) part_->restart();
+    if (file_.hash().empty() || part_->bytes() > file_.bytes) part_->restart();
     check_space();
     int n_tries = 0;
     while (part_->bytes() < file_.bytes) {
@@ -139,18 +148,18 @@ class Download {
   }
 
   void check_hash() {
-    if (file_.sha256.empty()) {
+    if (file_.hash().empty()) {
       hooks_.note(fmt::format("the hub knows no hash of {}: only its size was checked",
                               fs::path(target_).filename().string()));
       return;
     }
-    const std::string hash = part_->sha256();
-    if (hash == file_.sha256) return;
+    const std::string hash = part_->hash();
+    if (hash == file_.hash()) return;
     part_->remove();
     throw Error(fmt::format(
-        "{}: the bytes that came have the SHA-256 {}, not {} as the list of files says. They were "
+        "{}: the bytes that came have the {} {}, not {} as the list of files says. They were "
         "removed; try again, and if this comes again something on the way changes them.",
-        target_, hash, file_.sha256));
+        target_, file_.sha256.empty() ? "SHA-1 of git" : "SHA-256", hash, file_.hash()));
   }
 
   void check_space() {
@@ -169,8 +178,11 @@ class Download {
     if (status >= 500) why = fmt::format("the server answers with {}", status);
     throw Error(
         fmt::format("{}: the download broke off {} times, the last time because: {}. {} of "
-                    "{} are here; the same command goes on there.",
-                    target_, kMostTries, why, bytes_text(part_->bytes()), bytes_text(file_.bytes)));
+                    "{} are here; {}.",
+                    target_, kMostTries, why, bytes_text(part_->bytes()), bytes_text(file_.bytes),
+                    file_.hash().empty()
+                        ? "the same command begins anew, because the hub knows no hash of the file"
+                        : "the same command goes on there"));
   }
 
   const HubFile& file_;
@@ -210,15 +222,16 @@ bool is_same_file(const std::string& path, const HubFile& file, const ProgressFu
   std::error_code failure;
   const uint64_t bytes = fs::file_size(path, failure);
   if (failure || bytes != file.bytes) return false;
-  if (file.sha256.empty() || bytes == 0) return true;
+  if (bytes == 0) return true;
+  if (file.hash().empty()) return false;
   const MappedFile map = MappedFile::open(path);
-  Sha256 hash;
+  Sha hash = empty_hash(file);
   constexpr size_t kPiece = 1 << 20;
   for (size_t begin = 0; begin < map.bytes().size(); begin += kPiece) {
     hash.add(map.bytes().subspan(begin, std::min(kPiece, map.bytes().size() - begin)));
     progress(begin, bytes);
   }
-  return !map.damaged() && hash.hex() == file.sha256;
+  return !map.damaged() && hash.hex() == file.hash();
 }
 
 }  // namespace troika::fetch

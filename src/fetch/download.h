@@ -41,13 +41,14 @@ std::optional<FileStamp> stamp_of(const std::string& path);
 // `ask` brings, and lie in the folder of `target`, which is made. The part is called
 // TARGET.KEY.part, where KEY comes from its hash, so that bytes of another file never become part
 // of it. Connections that break are taken up again; if they break often, the rest is left to the
-// next run, which goes on there. Returns null where another process has made `target` since it was
-// `seen`. Throws Error.
+// next run, which goes on there. Without a hash a part may be of an older file, so each run begins
+// anew. Returns null where another process has made `target` since it was `seen`. Throws Error.
 std::unique_ptr<PartFile> download(const HubFile& file, const std::string& target,
                                    const std::optional<FileStamp>& seen, const AskForBytes& ask,
                                    const DownloadHooks& hooks);
 
-// Says whether the file is there with this size and, where it is known, this hash.
+// Says whether the file is there with this size and hash. Where no hash is known nobody can say so
+// of a file with bytes, and the answer is no.
 bool is_same_file(const std::string& path, const HubFile& file, const ProgressFunction& progress);
 
 }  // namespace troika::fetch

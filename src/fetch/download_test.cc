@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/digests/sha256.h"
+#include "base/digests/sha.h"
 #include "base/error.h"
 #include "fetch/name.h"
 #include "tests/support/temp_folder.h"
@@ -254,6 +254,56 @@ TEST_F(DownloadTest, WithoutAHashTheSizeIsChecked) {
   EXPECT_EQ(get([&](uint64_t offset, const HttpSink& sink) { return answer(offset, sink); }), "");
   EXPECT_NE(notes_.find("only its size"), std::string::npos);
   EXPECT_EQ(read_whole(target()), data_);
+}
+
+// The part of a file without a hash may be the beginning of an older one of the same size.
+TEST_F(DownloadTest, WithoutAHashEachRunBeginsAnew) {
+  file_.sha256.clear();
+  const std::string message =
+      get([&](uint64_t offset, const HttpSink& sink) { return answer(offset, sink, 1000); });
+  EXPECT_NE(message.find("begins anew"), std::string::npos) << message;
+  data_[0] = static_cast<char>(data_[0] ^ 1);
+  std::vector<uint64_t> offsets;
+  EXPECT_EQ(get([&](uint64_t offset, const HttpSink& sink) {
+              offsets.push_back(offset);
+              return answer(offset, sink);
+            }),
+            "");
+  EXPECT_EQ(offsets, (std::vector<uint64_t>{0}));
+  EXPECT_EQ(read_whole(target()), data_);
+  EXPECT_FALSE(is_same_file(target(), file_, hooks_.progress));
+}
+
+TEST_F(DownloadTest, TheHashOfGitTellsVersionsApart) {
+  file_.sha256.clear();
+  const auto git_hash = [&] {
+    Sha1 hash;
+    hash.add("blob 100000");
+    hash.add(std::string_view("\0", 1));
+    hash.add(data_);
+    return hash.hex();
+  };
+  file_.git_sha1 = git_hash();
+  get([&](uint64_t offset, const HttpSink& sink) { return answer(offset, sink, 1000); });
+  const std::string old_part = target() + "." + file_.git_sha1.substr(0, 16) + ".part";
+  EXPECT_EQ(read_whole(old_part), data_.substr(0, 5000));
+  uint64_t begin = 0;
+  const auto ask = [&](uint64_t offset, const HttpSink& sink) {
+    begin = offset;
+    return answer(offset, sink);
+  };
+  EXPECT_EQ(get(ask), "");
+  EXPECT_EQ(begin, 5000u);
+  EXPECT_EQ(read_whole(target()), data_);
+  EXPECT_TRUE(is_same_file(target(), file_, hooks_.progress));
+  data_[0] = static_cast<char>(data_[0] ^ 1);
+  EXPECT_NE(get(ask).find("the SHA-1 of git"), std::string::npos);
+  EXPECT_FALSE(has(old_part));
+  file_.git_sha1 = git_hash();
+  EXPECT_FALSE(is_same_file(target(), file_, hooks_.progress));
+  EXPECT_EQ(get(ask), "");
+  EXPECT_EQ(read_whole(target()), data_);
+  EXPECT_EQ(notes_, "");
 }
 
 TEST_F(DownloadTest, TheLongestNameHasRoomForItsPart) {

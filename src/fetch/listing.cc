@@ -32,14 +32,22 @@ uint64_t size_of(const json& entry, std::string_view name, const std::string& pa
   return found->get<uint64_t>();
 }
 
-std::string sha256_of(const json& lfs, std::string_view name, const std::string& path) {
-  const auto found = lfs.find("oid");
+// Returns the member "oid", which is a hash of `n_digits`, in lower case; empty where it is none.
+std::string hash_in(const json& object, size_t n_digits) {
+  const auto found = object.find("oid");
   std::string hash;
-  if (found != lfs.end() && found->is_string()) hash = found->get<std::string>();
+  if (found != object.end() && found->is_string()) hash = found->get<std::string>();
   // Some hubs write "sha256:" before the hash.
   if (hash.starts_with("sha256:")) hash.erase(0, 7);
   for (char& c : hash) c = static_cast<char>(c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c);
-  if (hash.size() != 64 || hash.find_first_not_of("0123456789abcdef") != std::string::npos) {
+  const bool is_hash =
+      hash.size() == n_digits && hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return is_hash ? hash : std::string();
+}
+
+std::string sha256_of(const json& lfs, std::string_view name, const std::string& path) {
+  std::string hash = hash_in(lfs, 64);
+  if (hash.empty()) {
     refuse(name, fmt::format("gives no possible hash of {}", troika::quoted(path)));
   }
   return hash;
@@ -63,6 +71,9 @@ void add_entry(const json& entry, std::string_view name, std::vector<HubFile>* f
     if (lfs->contains("size") && size_of(*lfs, name, file.path) != file.bytes) {
       refuse(name, fmt::format("gives two sizes of {}", troika::quoted(file.path)));
     }
+  } else {
+    // Hubs that keep no files with git may have names of another kind, which say nothing here.
+    file.git_sha1 = hash_in(entry, 40);
   }
   if (files->size() == kMostFiles) refuse(name, "has no end");
   files->push_back(std::move(file));

@@ -13,14 +13,21 @@ struct HubFile {
   std::string path;  // from the root of the repository, and safe (is_safe_path)
   uint64_t bytes = 0;
   std::string sha256;  // 64 digits in lower case; empty where the hub has none
+  // The SHA-1 by which git names these bytes (as of "blob SIZE", a zero and the bytes): 40 digits
+  // in lower case. Empty where there is a SHA-256, because git then has other bytes that stand for
+  // these, or where the hub names none.
+  std::string git_sha1 = {};
+
+  // Returns the hash by which the bytes are told from others; empty where there is none.
+  const std::string& hash() const { return sha256.empty() ? git_sha1 : sha256; }
 };
 
 // Says whether a name ends in ".gguf", in any case of letters.
 bool is_gguf_name(std::string_view path);
 
-// Appends the GGUF files of one page: a JSON array of {type, path, size, lfs: {oid, size}}. Throws
-// Error for what is no such array, and for a path, a size or a hash that cannot be; `name` stands
-// in messages.
+// Appends the GGUF files of one page: a JSON array of {type, path, size, oid, lfs: {oid, size}}.
+// Throws Error for what is no such array, and for a path, a size or a hash that cannot be; `name`
+// stands in messages.
 void add_page(std::string_view json, std::string_view name, std::vector<HubFile>* files);
 
 // Files that are a model together: one file, or all shards of a split model.

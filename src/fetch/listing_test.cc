@@ -38,8 +38,24 @@ TEST(Listing, GgufFilesOfAPage) {
   EXPECT_EQ(files[0].path, "d/a.gguf");
   EXPECT_EQ(files[0].bytes, 12u);
   EXPECT_EQ(files[0].sha256, std::string(64, 'a'));
+  EXPECT_EQ(files[0].git_sha1, "");  // is that of a pointer to the file
   EXPECT_EQ(files[1].sha256, "");
+  EXPECT_EQ(files[1].hash(), "");
   EXPECT_TRUE(listed("[]").empty());
+}
+
+TEST(Listing, WhatGitKeepsItselfHasTheHashOfGit) {
+  const std::string hash(40, 'B');
+  const auto files = listed(fmt::format(
+      R"([{{"type": "file", "path": "a.gguf", "size": 3, "oid": "{}"}},
+          {{"type": "file", "path": "b.gguf", "size": 3, "oid": "12"}},
+          {{"type": "file", "path": "c.gguf", "size": 3, "oid": 12}}])",
+      hash));
+  ASSERT_EQ(files.size(), 3u);
+  EXPECT_EQ(files[0].git_sha1, std::string(40, 'b'));
+  EXPECT_EQ(files[0].hash(), files[0].git_sha1);
+  EXPECT_EQ(files[1].hash(), "");
+  EXPECT_EQ(files[2].hash(), "");
 }
 
 TEST(Listing, WhatIsNoList) {

@@ -48,9 +48,9 @@ class ModelsTest : public testing::Test {
     for (const auto& [path, bytes] : files_) {
       Sha256 hash;
       hash.add(bytes);
-      text += fmt::format(R"({}{{"type": "file", "path": "{}", "size": {},
-                              "lfs": {{"oid": "{}"}}}})",
-                          text.empty() ? "" : ",", path, bytes.size(), hash.hex());
+      const std::string lfs = fmt::format(R"(, "lfs": {{"oid": "{}"}})", hash.hex());
+      text += fmt::format(R"({}{{"type": "file", "path": "{}", "size": {}{}}})",
+                          text.empty() ? "" : ",", path, bytes.size(), has_hashes_ ? lfs : "");
     }
     return "[" + text + "]";
   }
@@ -63,6 +63,7 @@ class ModelsTest : public testing::Test {
   std::function<void(const std::string& path)> on_ask_;  // is called when bytes are asked for
   int n_asked_ = 0;
   bool is_offline_ = false;
+  bool has_hashes_ = true;
   const ModelName name_ = {"a", "b", ""};
 };
 
@@ -123,6 +124,16 @@ TEST_F(ModelsTest, WithoutAConnectionItIsSaidWhyWhatIsHereWillNotDo) {
   EXPECT_NE(message.find("means several files: x-Q4_0.gguf"), std::string::npos) << message;
   message = message_of<Error>([&] { find_or_fetch({"a", "b", "Q8_0"}, options_); });
   EXPECT_NE(message.find("It has: Q4_0"), std::string::npos) << message;
+}
+
+TEST_F(ModelsTest, WithoutHashesNothingIsTakenToBeCurrent) {
+  has_hashes_ = false;
+  files_ = {{"m-Q4_0.gguf", "older"}};
+  EXPECT_EQ(pull(name_, options_).n_downloaded, 1);
+  files_ = {{"m-Q4_0.gguf", "newer"}};
+  EXPECT_EQ(find_or_fetch(name_, options_).n_downloaded, 0);
+  EXPECT_EQ(pull(name_, options_).n_replaced, 1);
+  EXPECT_EQ(read_whole(kept("m-Q4_0.gguf")), "newer");
 }
 
 TEST_F(ModelsTest, WhatIsHereIsFoundInAnyCaseOfLetters) {

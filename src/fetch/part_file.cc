@@ -15,8 +15,8 @@
 namespace troika::fetch {
 
 PartFile::PartFile(std::string path, const std::function<void()>& wait,
-                   const ProgressFunction& progress)
-    : path_(std::move(path)) {
+                   const ProgressFunction& progress, const Sha& start)
+    : path_(std::move(path)), start_(start), hash_(start) {
   bool has_told = false;
   const auto tell_once = [&] {
     if (!has_told) wait();

@@ -8,17 +8,18 @@
 #include <span>
 #include <string>
 
-#include "base/digests/sha256.h"
+#include "base/digests/sha.h"
 #include "base/progress.h"
 
 namespace troika::fetch {
 
 class PartFile {
  public:
-  // Opens or makes `path` in a folder that exists, and reads its content for the hash. One process
-  // at a time has the file: if another one has it, this one calls `wait` once and waits. Throws
-  // Error.
-  PartFile(std::string path, const std::function<void()>& wait, const ProgressFunction& progress);
+  // Opens or makes `path` in a folder that exists, and reads its content for the hash, which goes
+  // on from `start`. One process at a time has the file: if another one has it, this one calls
+  // `wait` once and waits. Throws Error.
+  PartFile(std::string path, const std::function<void()>& wait, const ProgressFunction& progress,
+           const Sha& start = Sha256());
   // Leaves what has come to the next try.
   ~PartFile();
   PartFile(const PartFile&) = delete;
@@ -31,13 +32,13 @@ class PartFile {
   // Remembers what has come, in order to return there if the bytes that follow are wrong.
   struct Mark {
     uint64_t bytes = 0;
-    Sha256 hash;
+    Sha hash = Sha256();
   };
   Mark mark() const { return {bytes_, hash_}; }
   void back_to(const Mark& mark);
-  void restart() { back_to({}); }
+  void restart() { back_to({0, start_}); }
   // Returns the hash of all bytes. Nothing can be appended afterwards.
-  std::string sha256() { return hash_.hex(); }
+  std::string hash() { return hash_.hex(); }
   // Removes the file, because its bytes are wrong or not needed. After `remove` or `commit`, no
   // function may be called.
   void remove();
@@ -54,7 +55,8 @@ class PartFile {
   std::string path_;
   int descriptor_ = -1;
   uint64_t bytes_ = 0;
-  Sha256 hash_;
+  Sha start_;  // has taken in what is hashed before the first byte
+  Sha hash_;
 };
 
 }  // namespace troika::fetch

@@ -41,10 +41,21 @@ TEST(PartFile, GrowsStaysAndGoesOn) {
   PartFile part(path, kNobody, kQuiet);
   EXPECT_EQ(part.bytes(), 1u);
   part.append(bytes_of("bc"));
-  EXPECT_EQ(part.sha256(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(part.hash(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   part.commit(folder.file("a"));
   EXPECT_EQ(read_whole(folder.file("a")), "abc");
   EXPECT_EQ(folder.n_files(), 1u);
+}
+
+TEST(PartFile, TheHashGoesOnFromItsStart) {
+  TempFolder folder;
+  Sha1 start;
+  start.add("ab");
+  PartFile part(folder.file("a.part"), kNobody, kQuiet, start);
+  part.append(bytes_of("x"));
+  part.restart();
+  part.append(bytes_of("c"));
+  EXPECT_EQ(part.hash(), "a9993e364706816aba3e25717850c26c9cd0d89d");  // of "abc"
 }
 
 // Whoever waited for a part begins one of its own, because the other one has another name or is

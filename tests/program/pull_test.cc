@@ -231,9 +231,26 @@ TEST_F(Pull, LiesAboutTheBytesAreFound) {
     EXPECT_TRUE(parts().empty());
     EXPECT_FALSE(fs::exists(kept(std::string(org) + "/tiny/parts/tiny-Q4_0.gguf")));
   }
-  const Finished finished = pull("hf:nohash/tiny");
-  expect_success(finished);
-  EXPECT_NE(finished.err.find("only its size was checked"), std::string::npos);
+}
+
+// Without a hash nobody knows whether the file here is the one that the hub has.
+TEST_F(Pull, FilesWithoutASha256) {
+  for (const bool is_second : {false, true}) {
+    const Finished finished = pull("hf:nohash/tiny");
+    expect_success(finished);
+    EXPECT_NE(finished.err.find("only its size was checked"), std::string::npos) << finished.err;
+    EXPECT_NE(finished.out.find(is_second ? "downloaded again: the hub knows no hash"
+                                          : "downloaded and checked"),
+              std::string::npos)
+        << finished.out;
+  }
+  EXPECT_EQ(json::parse(pull("hf:git/tiny", {"--json"}).out)["state"], "downloaded");
+  EXPECT_EQ(json::parse(pull("hf:git/tiny", {"--json"}).out)["state"], "current");
+  std::string newer = model_;
+  newer.back() = static_cast<char>(newer.back() ^ 1);
+  write(newer, "hub/parts/tiny-Q4_0.gguf");
+  EXPECT_EQ(json::parse(pull("hf:git/tiny", {"--json"}).out)["state"], "replaced");
+  EXPECT_EQ(read_whole(kept("git/tiny/parts/tiny-Q4_0.gguf")), newer);
 }
 
 TEST_F(Pull, RefusalsOfTheHubAreSentences) {

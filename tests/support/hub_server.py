@@ -30,7 +30,11 @@ def entries(org):
     for path in sorted(FOLDER.rglob("*.gguf")):
         data = path.read_bytes()
         entry = {"type": "file", "oid": "0" * 40, "size": len(data), "path": str(path.relative_to(FOLDER))}
-        if org != "nohash":
+        if org == "nohash":
+            del entry["oid"]
+        elif org == "git":
+            entry["oid"] = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+        else:
             entry["lfs"] = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 130}
         found.append(entry)
     if org == "evil":

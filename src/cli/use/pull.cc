@@ -1,6 +1,7 @@
 // troika pull: downloads a model of a hub into the cache, or a newer one in place of the one there.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
@@ -27,6 +28,11 @@ void print_model(const fetch::FoundModel& model) {
   std::string text = "downloaded and checked";
   if (state == "current") text = "here already, and the hub has no newer one";
   if (state == "replaced") text = "replaced: the hub had a newer one";
+  const bool has_hashes = std::all_of(model.files.begin(), model.files.end(),
+                                      [](const auto& file) { return !file.hash().empty(); });
+  if (state == "replaced" && !has_hashes) {
+    text = "downloaded again: the hub knows no hash that could tell whether it has a newer one";
+  }
   print(fmt::format("{}, {}: {}\n", model.label, bytes_text(model.bytes), text));
   for (const std::string& path : model.paths) print(path + "\n");
 }

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/clock.h"
-#include "base/digests/sha256.h"
+#include "base/digests/sha.h"
 #include "base/error.h"
 #include "cache/kv_rows.h"
 #include "prepare/plan/saved_plan.h"

@@ -1,4 +1,4 @@
-#include "base/digests/sha256.h"
+#include "base/digests/sha.h"
 
 #include <gtest/gtest.h>
 
@@ -25,6 +25,23 @@ TEST(Sha256, PublishedVectors) {
             "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1");
   EXPECT_EQ(sha256_of(std::string(1'000'000, 'a')),
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+// These are the examples of FIPS 180-4, and hashes that git itself gives files.
+TEST(Sha1, PublishedVectors) {
+  const auto sha1_of = [](std::string_view text) {
+    Sha1 hash;
+    hash.add(text);
+    return hash.hex();
+  };
+  EXPECT_EQ(sha1_of(""), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+  EXPECT_EQ(sha1_of("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
+  EXPECT_EQ(sha1_of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
+  EXPECT_EQ(sha1_of(std::string(1'000'000, 'a')), "34aa973cd4c4daa4f61eeb2bdbad27316534016f");
+  EXPECT_EQ(sha1_of(std::string_view("blob 0\0", 7)), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
+  EXPECT_EQ(sha1_of(std::string_view("blob 6\0hello\n", 13)),
+            "ce013625030ba8dba906f756967f9e9ca394464a");
 }
 
 TEST(Sha256, PiecesOfAnySizeGiveTheSame) {

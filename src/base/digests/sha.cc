@@ -1,4 +1,4 @@
-#include "base/digests/sha256.h"
+#include "base/digests/sha.h"
 
 #include <fmt/format.h>
 
@@ -25,9 +25,7 @@ uint32_t big_endian(const std::byte* bytes) {
   return value;
 }
 
-}  // namespace
-
-void Sha256::add_block(const std::byte* block) {
+void add_block_256(uint32_t* state, const std::byte* block) {
   uint32_t w[64];
   for (int t = 0; t < 16; ++t) w[t] = big_endian(block + 4 * t);
   for (int t = 16; t < 64; ++t) {
@@ -35,7 +33,8 @@ void Sha256::add_block(const std::byte* block) {
     const uint32_t s1 = std::rotr(w[t - 2], 17) ^ std::rotr(w[t - 2], 19) ^ w[t - 2] >> 10;
     w[t] = w[t - 16] + s0 + w[t - 7] + s1;
   }
-  auto [a, b, c, d, e, f, g, h] = state_;
+  uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+  uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
   for (int t = 0; t < 64; ++t) {
     const uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
     const uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRound[t] + w[t];
@@ -51,10 +50,37 @@ void Sha256::add_block(const std::byte* block) {
     a = t1 + t2;
   }
   const uint32_t added[8] = {a, b, c, d, e, f, g, h};
-  for (int i = 0; i < 8; ++i) state_[i] += added[i];
+  for (int i = 0; i < 8; ++i) state[i] += added[i];
 }
 
-void Sha256::add(std::span<const std::byte> bytes) {
+void add_block_1(uint32_t* state, const std::byte* block) {
+  constexpr uint32_t kOfTwenty[4] = {0x5a827999, 0x6ed9eba1, 0x8f1bbcdc, 0xca62c1d6};
+  uint32_t w[80];
+  for (int t = 0; t < 16; ++t) w[t] = big_endian(block + 4 * t);
+  for (int t = 16; t < 80; ++t) w[t] = std::rotl(w[t - 3] ^ w[t - 8] ^ w[t - 14] ^ w[t - 16], 1);
+  uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4];
+  for (int t = 0; t < 80; ++t) {
+    const uint32_t mixed = t < 20              ? (b & c) ^ (~b & d)
+                           : t >= 40 && t < 60 ? (b & c) ^ (b & d) ^ (c & d)
+                                               : b ^ c ^ d;
+    const uint32_t t1 = std::rotl(a, 5) + mixed + e + kOfTwenty[t / 20] + w[t];
+    e = d;
+    d = c;
+    c = std::rotl(b, 30);
+    b = a;
+    a = t1;
+  }
+  const uint32_t added[5] = {a, b, c, d, e};
+  for (int i = 0; i < 5; ++i) state[i] += added[i];
+}
+
+}  // namespace
+
+void Sha::add_block(const std::byte* block) {
+  n_words_ == 5 ? add_block_1(state_.data(), block) : add_block_256(state_.data(), block);
+}
+
+void Sha::add(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const size_t n_rest = n_bytes_ % kBlock;
     const size_t n = std::min(bytes.size(), kBlock - n_rest);
@@ -69,7 +95,7 @@ void Sha256::add(std::span<const std::byte> bytes) {
   }
 }
 
-std::string Sha256::hex() {
+std::string Sha::hex() {
   // The padding is a one, then zeros up to the last eight bytes of a block, and there the length in
   // bits.
   const uint64_t n_bits = n_bytes_ * 8;
@@ -78,7 +104,7 @@ std::string Sha256::hex() {
   for (size_t i = 0; i < 8; ++i) end[1 + n_zeros + i] = std::byte(n_bits >> (56 - 8 * i) & 0xff);
   add(std::span(end).first(1 + n_zeros + 8));
   std::string text;
-  for (const uint32_t word : state_) text += fmt::format("{:08x}", word);
+  for (size_t i = 0; i < n_words_; ++i) text += fmt::format("{:08x}", state_[i]);
   return text;
 }
 
