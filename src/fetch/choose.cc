@@ -141,6 +141,24 @@ bool is_importance_matrix(std::string_view name) {
   return name.find("IMATRIX") != std::string_view::npos && type_in(without_end(name)).empty();
 }
 
+// Returns a sentence about those of the files that were left out that `quant` means, or all where
+// it is empty; nothing where there are none.
+std::string left_out_text(const std::vector<std::string>& left_out, std::string_view quant) {
+  std::string text;
+  size_t n = 0;
+  for (const std::string& path : left_out) {
+    const HubModel model = {type_in(without_end(name_of(path))), {{path, 0, ""}}};
+    if (!quant.empty() && !means(quant, model)) continue;
+    if (n++ < kMostNamed) text += fmt::format("{}{}", n == 1 ? "" : ", ", troika::quoted(path));
+  }
+  if (n == 0) return "";
+  return fmt::format(
+      " It has {}{}, which this program leaves out because of the name: download it with a "
+      "browser, "
+      "and give the path of the file.",
+      text, n > kMostNamed ? ", ..." : "");
+}
+
 }  // namespace
 
 uint64_t HubModel::bytes() const {
@@ -185,7 +203,7 @@ std::vector<HubModel> models_of(const std::vector<HubFile>& files) {
 }
 
 const HubModel& choose_model(const std::vector<HubModel>& models, std::string_view quant,
-                             std::string_view name) {
+                             std::string_view name, const std::vector<std::string>& left_out) {
   std::vector<const HubModel*> all, meant;
   for (const HubModel& model : models) {
     all.push_back(&model);
@@ -195,6 +213,10 @@ const HubModel& choose_model(const std::vector<HubModel>& models, std::string_vi
   for (const HubModel& model : models) {
     if (model.files.front().path == quant) meant = {&model};
   }
+  const std::string more = all.empty() || meant.empty() ? left_out_text(left_out, quant) : "";
+  if (all.empty() && !more.empty()) {
+    throw Error(fmt::format("{} holds no GGUF file that can be downloaded.{}", name, more));
+  }
   if (all.empty()) {
     throw Error(
         fmt::format("{} holds no GGUF file. Look for a repository whose name ends in "
@@ -202,8 +224,8 @@ const HubModel& choose_model(const std::vector<HubModel>& models, std::string_vi
                     name));
   }
   if (!quant.empty() && meant.empty()) {
-    throw Error(fmt::format("{} holds no {}. It has: {}.", name, troika::quoted(quant),
-                            list_of(all, false)));
+    throw Error(fmt::format("{} holds no {}. It has: {}.{}", name, troika::quoted(quant),
+                            list_of(all, false), more));
   }
   const HubModel& chosen = quant.empty() ? default_model(all, name) : only_one(meant, name);
   if (!chosen.is_complete) {

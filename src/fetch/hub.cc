@@ -108,9 +108,9 @@ std::string Hub::follow(HttpRequest request, const std::string& name, const Http
       fmt::format("{}: {} sends us from one address to the next without an end.", name, origin_));
 }
 
-std::vector<HubFile> Hub::list(const ModelName& model) const {
+Listing Hub::list(const ModelName& model) const {
   const std::string name = model.text();
-  std::vector<HubFile> files;
+  Listing listing;
   HttpRequest request;
   request.url =
       fmt::format("{}/api/models/{}/tree/main?recursive=true", endpoint_, model.repository());
@@ -137,9 +137,9 @@ std::vector<HubFile> Hub::list(const ModelName& model) const {
           "needs none.",
           name, origin, failure));
     }
-    add_page(text, name, &files);
+    add_page(text, name, &listing);
     link = next_page(link);
-    if (link.empty()) return files;
+    if (link.empty()) return listing;
     request.url = resolved(link, request.url);
     if (origin_of(request.url) != origin_) {
       throw Error(fmt::format("{}: {} says that its list goes on at another host, {}.", name,

@@ -28,7 +28,7 @@ class Hub {
 
   // Returns the files of a repository. Throws HubOutOfReach where no answer comes, and another
   // Error where the answer is no list or refuses one.
-  std::vector<HubFile> list(const ModelName& model) const;
+  Listing list(const ModelName& model) const;
 
   // Asks for the file's bytes from `offset` on. The sink gets an answer with the status 200, 206,
   // 416 or 5xx; for any other status, throws an Error that says what to do. Returns what

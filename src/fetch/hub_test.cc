@@ -62,7 +62,7 @@ TEST(Hub, PagesFollowTheLink) {
   transport.replies = {{{200, {{"link", "<https://hub.example/p2>; rel=\"next\""}}},
                         R"([{"type": "file", "path": "a.gguf", "size": 1}])"},
                        {{200, {}}, R"([{"type": "file", "path": "b.gguf", "size": 2}])"}};
-  EXPECT_EQ(hub.list(kName).size(), 2u);
+  EXPECT_EQ(hub.list(kName).files.size(), 2u);
   EXPECT_EQ(transport.asked.at(0).url,
             "https://hub.example/api/models/a/b/tree/main?recursive=true");
   EXPECT_EQ(transport.asked.at(1).url, "https://hub.example/p2");

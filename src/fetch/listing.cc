@@ -53,7 +53,7 @@ std::string sha256_of(const json& lfs, std::string_view name, const std::string&
   return hash;
 }
 
-void add_entry(const json& entry, std::string_view name, std::vector<HubFile>* files) {
+void add_entry(const json& entry, std::string_view name, Listing* listing) {
   const auto type = entry.find("type"), path = entry.find("path");
   if (type == entry.end() || path == entry.end() || !type->is_string() || !path->is_string()) {
     refuse(name, "has an entry without type or path");
@@ -61,9 +61,14 @@ void add_entry(const json& entry, std::string_view name, std::vector<HubFile>* f
   HubFile file;
   file.path = path->get<std::string>();
   if (*type != "file" || !is_gguf_name(file.path)) return;
-  if (!is_safe_path(file.path)) {
+  if (leads_out(file.path)) {
     refuse(name, fmt::format("names {}, which could lie outside of the folder for it",
                              troika::quoted(file.path)));
+  }
+  if (listing->files.size() + listing->left_out.size() == kMostFiles) refuse(name, "has no end");
+  if (!is_safe_path(file.path)) {
+    listing->left_out.push_back(std::move(file.path));
+    return;
   }
   file.bytes = size_of(entry, name, file.path);
   if (const auto lfs = entry.find("lfs"); lfs != entry.end() && lfs->is_object()) {
@@ -75,8 +80,7 @@ void add_entry(const json& entry, std::string_view name, std::vector<HubFile>* f
     // Hubs that keep no files with git may have names of another kind, which say nothing here.
     file.git_sha1 = hash_in(entry, 40);
   }
-  if (files->size() == kMostFiles) refuse(name, "has no end");
-  files->push_back(std::move(file));
+  listing->files.push_back(std::move(file));
 }
 
 }  // namespace
@@ -88,12 +92,12 @@ bool is_gguf_name(std::string_view path) {
                     [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
 }
 
-void add_page(std::string_view text, std::string_view name, std::vector<HubFile>* files) {
+void add_page(std::string_view text, std::string_view name, Listing* listing) {
   const json page = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!page.is_array()) refuse(name, "is not the JSON that its interface promises");
   for (const json& entry : page) {
     if (!entry.is_object()) refuse(name, "has an entry that is no object");
-    add_entry(entry, name, files);
+    add_entry(entry, name, listing);
   }
 }
 

@@ -25,10 +25,17 @@ struct HubFile {
 // Says whether a name ends in ".gguf", in any case of letters.
 bool is_gguf_name(std::string_view path);
 
+struct Listing {
+  std::vector<HubFile> files;
+  // Has the paths of GGUF files that this program does not download, because they are not safe:
+  // hidden ones, as a Mac leaves them beside others, or names that no file system can hold.
+  std::vector<std::string> left_out;
+};
+
 // Appends the GGUF files of one page: a JSON array of {type, path, size, oid, lfs: {oid, size}}.
-// Throws Error for what is no such array, and for a path, a size or a hash that cannot be; `name`
-// stands in messages.
-void add_page(std::string_view json, std::string_view name, std::vector<HubFile>* files);
+// Throws Error for what is no such array, for a path that leads out of the folder, and for a size
+// or a hash that cannot be; `name` stands in messages.
+void add_page(std::string_view json, std::string_view name, Listing* listing);
 
 // Files that are a model together: one file, or all shards of a split model.
 struct HubModel {
@@ -48,8 +55,9 @@ std::vector<HubModel> models_of(const std::vector<HubFile>& files);
 // Returns the model that `quant` means: a label, or a file's name or path, in any case of letters.
 // An exact path means its file alone. An empty `quant` means Q4_K_M, else Q4_0, else the smallest
 // model of at least 4 bits, else the largest. Throws an Error that lists what there is where
-// nothing, or more than one model, is meant; `name` stands in it.
+// nothing, or more than one model, is meant; `name` stands in it, and of the files that were left
+// out those that are meant.
 const HubModel& choose_model(const std::vector<HubModel>& models, std::string_view quant,
-                             std::string_view name);
+                             std::string_view name, const std::vector<std::string>& left_out = {});
 
 }  // namespace troika::fetch

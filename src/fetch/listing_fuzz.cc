@@ -15,19 +15,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   sum += next_page(text).size() + origin_of(text).size() + percent_encoded(text).size();
   sum += parse_content_range(text).has_value();
-  std::vector<HubFile> files;
+  Listing listing;
   try {
-    add_page(text, "fuzz", &files);
+    add_page(text, "fuzz", &listing);
   } catch (const troika::Error&) {
     return 0;
   }
-  for (const HubFile& file : files) {
+  for (const HubFile& file : listing.files) {
     if (!is_safe_path(file.path)) std::abort();
   }
-  const std::vector<HubModel> models = models_of(files);
+  const std::vector<HubModel> models = models_of(listing.files);
   for (const char* quant : {"", "Q4_K_M", "a"}) {
     try {
-      const HubModel& model = choose_model(models, quant, "fuzz");
+      const HubModel& model = choose_model(models, quant, "fuzz", listing.left_out);
       if (model.files.empty() || !model.is_complete) std::abort();
       sum += model.bytes();
     } catch (const troika::Error&) {

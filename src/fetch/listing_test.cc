@@ -11,11 +11,13 @@ namespace {
 
 using test::message_of;
 
-std::vector<HubFile> listed(const std::string& json) {
-  std::vector<HubFile> files;
-  add_page(json, "hf:a/b", &files);
-  return files;
+Listing listing_of(const std::string& json) {
+  Listing listing;
+  add_page(json, "hf:a/b", &listing);
+  return listing;
 }
+
+std::vector<HubFile> listed(const std::string& json) { return listing_of(json).files; }
 
 std::vector<HubModel> models_named(const std::vector<std::pair<std::string, uint64_t>>& names) {
   std::vector<HubFile> files;
@@ -67,6 +69,7 @@ TEST(Listing, WhatIsNoList) {
         R"([{"type": "file", "path": "a.gguf", "size": 9999999999999999}])",
         R"([{"type": "file", "path": "../a.gguf", "size": 1}])",
         R"([{"type": "file", "path": "/a.gguf", "size": 1}])",
+        R"([{"type": "file", "path": "a/../../b.gguf", "size": 1}])",
         R"([{"type": "file", "path": "a.gguf", "size": 1, "lfs": {}}])",
         R"([{"type": "file", "path": "a.gguf", "size": 1, "lfs": {"oid": "12"}}])", "[[[[[["}) {
     const std::string message = message_of<Error>([&] { listed(json); });
@@ -78,6 +81,38 @@ TEST(Listing, WhatIsNoList) {
                                   hash)),
                Error);
   EXPECT_THROW(listed(std::string(1'000'000, '[')), Error);
+}
+
+// Somebody's Mac or a slip must not cost the other files of the repository.
+TEST(Listing, FilesOfOddNamesAreLeftOut) {
+  const std::string long_name = std::string(230, 'a') + ".gguf";
+  const Listing listing = listing_of(fmt::format(
+      R"([{{"type": "file", "path": "m-Q8_0.gguf", "size": 8}},
+          {{"type": "file", "path": "._m-Q8_0.gguf", "size": -1}},
+          {{"type": "file", "path": ".cache/m-Q4_0.gguf", "size": 4}},
+          {{"type": "file", "path": "a\\b.gguf", "size": 4}},
+          {{"type": "file", "path": "a//b.gguf", "size": 4}},
+          {{"type": "file", "path": "a\u001b[2J.gguf", "size": 4}},
+          {{"type": "file", "path": "{}", "size": 4}}])",
+      long_name));
+  ASSERT_EQ(listing.files.size(), 1u);
+  EXPECT_EQ(listing.left_out.size(), 6u);
+  const auto models = models_of(listing.files);
+  EXPECT_EQ(choose_model(models, "", "n", listing.left_out).file_name(), "m-Q8_0.gguf");
+  EXPECT_EQ(choose_model(models, "Q8_0", "n", listing.left_out).file_name(), "m-Q8_0.gguf");
+  // What is asked for and was left out is named, and nothing else.
+  std::string message =
+      message_of<Error>([&] { choose_model(models, "Q4_0", "n", listing.left_out); });
+  EXPECT_NE(message.find("\".cache/m-Q4_0.gguf\", which this program leaves out"),
+            std::string::npos)
+      << message;
+  EXPECT_EQ(message.find("._m"), std::string::npos) << message;
+  message = message_of<Error>([&] { choose_model(models, "Q5_0", "n", listing.left_out); });
+  EXPECT_EQ(message.find("leaves out"), std::string::npos) << message;
+  message = message_of<Error>([&] { choose_model({}, "", "n", listing.left_out); });
+  EXPECT_NE(message.find("leaves out"), std::string::npos) << message;
+  EXPECT_NE(message.find("._m-Q8_0.gguf"), std::string::npos) << message;
+  EXPECT_EQ(message.find('\x1b'), std::string::npos) << message;
 }
 
 TEST(Listing, LabelsAreTypesInNames) {

@@ -64,9 +64,11 @@ FoundModel found(const HubModel& model, const std::string& folder) {
 FoundModel pull(const ModelName& name, const ModelsOptions& options) {
   const std::unique_ptr<Transport> transport = options.transport();
   const Hub hub(*transport, options.endpoint, options.token);
-  const std::vector<HubModel> models = models_of(hub.list(name));
+  const Listing listing = hub.list(name);
+  const std::vector<HubModel> models = models_of(listing.files);
   const std::string folder = folder_of(name, options);
-  FoundModel result = found(choose_model(models, name.quant, name.text()), folder);
+  FoundModel result =
+      found(choose_model(models, name.quant, name.text(), listing.left_out), folder);
   std::vector<Arrived> arrived;
   uint64_t bytes_before = 0;  // counts the bytes of earlier shards
   for (size_t i = 0; i < result.files.size(); ++i) {

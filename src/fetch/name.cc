@@ -55,6 +55,16 @@ ModelName parse_model_name(std::string_view text) {
                   troika::quoted(text)));
 }
 
+bool leads_out(std::string_view path) {
+  if (path.starts_with('/')) return true;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    if (path.substr(begin, end - begin) == "..") return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
 bool is_safe_path(std::string_view path) {
   if (path.empty() || path.size() > kLongestPath) return false;
   for (size_t i = 0; i < path.size(); ++i) {

@@ -26,6 +26,10 @@ bool is_model_name(std::string_view text);
 // path.
 ModelName parse_model_name(std::string_view text);
 
+// Says whether a path from somebody's listing leads out of the folder that it is put into: it
+// begins with a slash, or one of its names is "..".
+bool leads_out(std::string_view path);
+
 // Says whether a path from somebody's listing stays below the folder that it is put into, and
 // consists of names that a file system can hold.
 bool is_safe_path(std::string_view path);

@@ -49,5 +49,15 @@ TEST(SafePath, StaysBelowItsFolder) {
   EXPECT_FALSE(is_safe_path(std::string("a\0b", 3)));
 }
 
+TEST(SafePath, WhatLeadsOut) {
+  for (const char* path : {"..", "../a", "a/..", "a/../b", "/a", "/"}) {
+    EXPECT_TRUE(leads_out(path)) << path;
+    EXPECT_FALSE(is_safe_path(path)) << path;
+  }
+  for (const char* path : {"", "a", "...", "..a/b", ".a", "a..b", "a//b"}) {
+    EXPECT_FALSE(leads_out(path)) << path;
+  }
+}
+
 }  // namespace
 }  // namespace troika::fetch
