@@ -64,13 +64,13 @@ TEST(File, ReadsEveryMetadataType) {
 TEST(File, NestedArraysCanBeWalked) {
   const RawGgufBytes b = good_file();
   const File file = File::parse(b.bytes(), "good");
-  const auto outer = elements(std::get<Array>(file.find("nested")->data));
+  const auto outer = elements(std::get<Array>(file.find("nested")->data), 10);
   ASSERT_EQ(outer.size(), 2u);
-  const auto bytes = elements(std::get<Array>(outer[0].data));
+  const auto bytes = elements(std::get<Array>(outer[0].data), 10);
   ASSERT_EQ(bytes.size(), 2u);
   EXPECT_EQ(std::get<uint64_t>(bytes[1].data), 2u);
-  const auto inner = elements(std::get<Array>(outer[1].data));
-  const auto strings = elements(std::get<Array>(inner.at(0).data));
+  const auto inner = elements(std::get<Array>(outer[1].data), 10);
+  const auto strings = elements(std::get<Array>(inner.at(0).data), 10);
   EXPECT_EQ(std::get<std::string_view>(strings.at(0).data), "deep");
   EXPECT_EQ(elements(std::get<Array>(file.find("strings")->data), 2).size(), 2u);
 }

@@ -108,15 +108,18 @@ Value read_value(Cursor& cursor, ValueType type, std::string_view key) {
   return read_at_depth(cursor, type, key, 0);
 }
 
-std::vector<Value> elements(const Array& array, uint64_t limit) {
+void for_each_element(const Array& array, uint64_t limit, FunctionRef<void(const Value&)> visit) {
   // The bytes are checked again, because a file that is cut short while mapped reads as zeros.
   Cursor cursor(array.bytes, "The model file");
   const uint64_t count = std::min(array.count, limit);
-  std::vector<Value> values;
-  values.reserve(count);
   for (uint64_t i = 0; i < count; ++i) {
-    values.push_back(read_value(cursor, array.element_type, "an array element"));
+    visit(read_value(cursor, array.element_type, "an array element"));
   }
+}
+
+std::vector<Value> elements(const Array& array, uint64_t limit) {
+  std::vector<Value> values;
+  for_each_element(array, limit, [&](const Value& value) { values.push_back(value); });
   return values;
 }
 

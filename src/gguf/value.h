@@ -3,11 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string_view>
 #include <variant>
 #include <vector>
+
+#include "base/function_ref.h"
 
 namespace troika::gguf {
 
@@ -46,10 +47,13 @@ struct Value {
   std::variant<uint64_t, int64_t, double, std::string_view, Array> data;
 };
 
-// Returns the first elements of an array, at most `limit` of them. Elements of an array of arrays
-// are arrays.
-std::vector<Value> elements(const Array& array,
-                            uint64_t limit = std::numeric_limits<uint64_t>::max());
+// Calls visit(element) for the first elements of an array, at most `limit` of them. Elements of an
+// array of arrays are arrays. One is held at a time: a value takes up to 48 times the bytes that it
+// has in the file.
+void for_each_element(const Array& array, uint64_t limit, FunctionRef<void(const Value&)> visit);
+// Returns the first elements of an array, at most `limit` of them, which must be a number that this
+// program chose.
+std::vector<Value> elements(const Array& array, uint64_t limit);
 
 class Cursor;
 

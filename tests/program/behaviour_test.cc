@@ -11,6 +11,7 @@
 
 #include "tests/program/troika.h"
 #include "tests/support/gguf_bytes.h"
+#include "tests/support/sanitized.h"
 
 namespace troika::test {
 namespace {
@@ -285,6 +286,54 @@ TEST_F(Behaviour, InspectOfOddMetadata) {
     for (const char* control : {"\x1b", "\x7f", "\xc2\x9b", "\nforged"}) {
       EXPECT_EQ(finished.out.find(control), std::string::npos) << control;
     }
+  }
+}
+
+// A file of few bytes must not make inspect look for each key among all others.
+TEST_F(Behaviour, InspectOfManyKeys) {
+  test_support::GgufBytes file;
+  constexpr uint64_t kKeys = 300'000;
+  for (uint64_t i = 0; i < kKeys; ++i) file.add_uint32("odd." + std::to_string(i), 1);
+  const std::vector<uint8_t> bytes = file.finish();
+  const std::string path = write(std::string(bytes.begin(), bytes.end()), "many.gguf");
+  for (const char* form : {"--json", "--all"}) {
+    const Finished finished = troika({"inspect", path, form});
+    expect_success(finished);
+    EXPECT_NE(finished.out.find("odd.299999"), std::string::npos);
+    if (form == std::string("--json")) {
+      EXPECT_EQ(json_of(finished)["metadata"].size(), kKeys);
+    }
+  }
+}
+
+// Each element of an array takes a byte in the file, and must not take fifty in memory.
+TEST_F(Behaviour, InspectOfALongArrayTakesLittleMemory) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitised program reserves more than any limit";
+  std::string bytes = "GGUF";
+  const auto put = [&](auto value) {
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  constexpr uint64_t kElements = 8'000'000;
+  put(uint32_t{3});
+  put(uint64_t{0});
+  put(uint64_t{1});
+  put(uint64_t{1});
+  bytes += "a";
+  put(uint32_t{9});  // says that the value is an array
+  put(uint32_t{0});  // says that its elements are bytes
+  put(kElements);
+  bytes.append(kElements, '\1');
+  const std::string path = write(bytes, "long.gguf");
+  for (const char* form : {"--json", "--all"}) {
+    Command command = troika_command({"inspect", path, form});
+    // The limit counts the file, which is mapped, and the program itself.
+    std::vector<std::string> words = {"/bin/sh", "-c", "ulimit -v 300000; exec \"$@\"", "sh"};
+    words.insert(words.end(), command.words.begin(), command.words.end());
+    command.words = words;
+    command.out_path = folder_.file("out");
+    const Finished finished = run_program(command);
+    expect_success(finished);
+    EXPECT_GT(std::filesystem::file_size(folder_.file("out")), 2 * kElements);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "base/bytes_text.h"
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/json_stream.h"
 #include "cli/load.h"
 #include "cli/output.h"
 #include "cli/use/models.h"
@@ -33,14 +34,8 @@ std::string shape_text(const gguf::TensorInfo& tensor) {
   return text;
 }
 
-nlohmann::ordered_json value_json(const gguf::Value& value, uint64_t most_elements) {
-  if (const auto* array = std::get_if<gguf::Array>(&value.data)) {
-    nlohmann::ordered_json json = nlohmann::ordered_json::array();
-    for (const gguf::Value& element : gguf::elements(*array, most_elements)) {
-      json.push_back(value_json(element, most_elements));
-    }
-    return json;
-  }
+// Returns a value that is no array.
+nlohmann::ordered_json plain_json(const gguf::Value& value) {
   if (value.type == gguf::ValueType::kBool) return std::get<uint64_t>(value.data) != 0;
   return std::visit(
       [](const auto& plain) -> nlohmann::ordered_json {
@@ -53,46 +48,77 @@ nlohmann::ordered_json value_json(const gguf::Value& value, uint64_t most_elemen
       value.data);
 }
 
-// Writes JSON although strings of a file may hold any bytes, which JSON may not.
-std::string dump(const nlohmann::ordered_json& json, int indent) {
-  return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+void write_value(const gguf::Value& value, uint64_t most_elements, JsonStream& out) {
+  const auto* array = std::get_if<gguf::Array>(&value.data);
+  if (array == nullptr) return out.value(plain_json(value));
+  out.begin_array();
+  gguf::for_each_element(*array, most_elements, [&](const gguf::Value& element) {
+    write_value(element, most_elements, out);
+  });
+  out.end_array();
 }
 
-// Returns one line for people: long arrays and strings are cut.
-std::string value_line(const gguf::Value& value, bool all) {
+// Writes one line for people: long arrays and strings are cut.
+void print_entry(const gguf::File::Entry& entry, bool all) {
   constexpr uint64_t kElements = 4;
   constexpr size_t kCharacters = 60;
-  std::string line = terminal_text(dump(value_json(value, all ? UINT64_MAX : kElements), -1));
-  const auto* array = std::get_if<gguf::Array>(&value.data);
-  if (all || (array == nullptr && line.size() <= kCharacters)) return line;
-  if (array != nullptr) {
-    return fmt::format("{} of {}{}", array->count, line, array->count > kElements ? " ..." : "");
+  constexpr size_t kPieceBytes = 1 << 16;
+  const auto* array = std::get_if<gguf::Array>(&entry.value.data);
+  std::string line = fmt::format("{:<44} ", terminal_text(entry.key));
+  if (array != nullptr && !all) line += fmt::format("{} of ", array->count);
+  const size_t begin = line.size();
+  const bool is_cut = !all && array == nullptr;
+  const auto take = [&](const std::string& piece) {
+    line += terminal_text(piece);
+    if (is_cut || line.size() < kPieceBytes) return;
+    print(line);
+    line.clear();
+  };
+  JsonStream out(take, -1);
+  write_value(entry.value, all ? UINT64_MAX : kElements, out);
+  out.flush();
+  if (array != nullptr && !all && array->count > kElements) line += " ...";
+  if (is_cut && line.size() - begin > kCharacters) {
+    const size_t n_characters = line.size() - begin;
+    size_t end = begin + kCharacters;
+    while (end > begin && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;
+    line.resize(end);
+    line += fmt::format(" ... ({} characters)", n_characters);
   }
-  size_t end = kCharacters;
-  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;
-  return fmt::format("{} ... ({} characters)", line.substr(0, end), line.size());
+  print(line + "\n");
 }
 
-nlohmann::ordered_json to_json(const gguf::File& file) {
-  nlohmann::ordered_json json;
-  json["file"] = file.path();
-  json["version"] = file.version();
-  json["bytes"] = file.file_bytes();
-  json["alignment"] = file.alignment();
-  nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
+// A file may hold millions of keys, elements and tensors: each is written and forgotten.
+void print_file_json(const gguf::File& file) {
+  JsonStream out([](const std::string& piece) { print(piece); }, 2);
+  const auto member = [&](const char* key, const nlohmann::ordered_json& value) {
+    out.key(key);
+    out.value(value);
+  };
+  out.begin_object();
+  member("file", file.path());
+  member("version", file.version());
+  member("bytes", file.file_bytes());
+  member("alignment", file.alignment());
+  out.key("metadata");
+  out.begin_object();
   for (const gguf::File::Entry& entry : file.metadata()) {
-    metadata[std::string(entry.key)] = value_json(entry.value, UINT64_MAX);
+    out.key(entry.key);
+    write_value(entry.value, UINT64_MAX, out);
   }
-  json["metadata"] = metadata;
-  nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
+  out.end_object();
+  out.key("tensors");
+  out.begin_array();
   for (const gguf::TensorInfo& tensor : file.tensors()) {
-    tensors.push_back({{"name", tensor.name},
-                       {"type", tensor::type_name(tensor.type)},
-                       {"shape", tensor.shape},
-                       {"bytes", tensor.bytes}});
+    out.value({{"name", tensor.name},
+               {"type", tensor::type_name(tensor.type)},
+               {"shape", tensor.shape},
+               {"bytes", tensor.bytes}});
   }
-  json["tensors"] = tensors;
-  return json;
+  out.end_array();
+  out.end_object();
+  out.flush();
+  print("\n");
 }
 
 // Returns what sets the attention of blocks apart, most frequent first: "13 blocks see 4096
@@ -180,16 +206,13 @@ void print_types(const gguf::File& file) {
 
 void inspect(const InspectFlags& flags) {
   const gguf::File file = gguf::File::open(flags.model);
-  if (flags.json) {
-    print(dump(to_json(file), 2) + "\n");
-    return;
-  }
+  if (flags.json) return print_file_json(file);
   print(fmt::format("{}: GGUF version {}, {}, {} tensors\n", file.path(), file.version(),
                     bytes_text(file.file_bytes()), file.tensors().size()));
   print_model(file);
   print("\n");
   for (const gguf::File::Entry& entry : file.metadata()) {
-    print(fmt::format("{:<44} {}\n", terminal_text(entry.key), value_line(entry.value, flags.all)));
+    print_entry(entry, flags.all);
   }
   print_types(file);
   if (!flags.tensors) {
