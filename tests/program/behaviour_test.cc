@@ -378,6 +378,19 @@ TEST_F(Behaviour, InspectShowsArraysInArrays) {
   expect_success(troika({"run", path, "-p", "a", "-n", "1"}));
 }
 
+TEST_F(Behaviour, QuantizeSteersNoTerminalByTheNameOfATensor) {
+  test_support::GgufBytes file;
+  file.add_tensor("a\x1b[2J\xff.weight", test_support::kF32, {96, 2},
+                  std::vector<uint8_t>(96 * 2 * 4));
+  const std::vector<uint8_t> bytes = file.finish();
+  const std::string path = write(std::string(bytes.begin(), bytes.end()), "steering.gguf");
+  const Finished finished = troika({"quantize", path, folder_.file("out.gguf"), "--type", "q6_k"});
+  expect_success(finished);
+  EXPECT_NE(finished.out.find("block: a\\u001b[2J\xef\xbf\xbd.weight"), std::string::npos)
+      << finished.out;
+  EXPECT_EQ(finished.out.find('\x1b'), std::string::npos);
+}
+
 TEST_F(Behaviour, TokenizeInItsForms) {
   const std::string text = "the little girl";
   const json j = json_of(troika({"tokenize", model_, "-p", text, "--json"}));

@@ -53,7 +53,7 @@ void print_table(const forge::QuantizeReport& report) {
     print(
         fmt::format("{} matrices got a larger type, because their rows are no multiple of its "
                     "block: {}{}\n",
-                    report.fallbacks.size(), report.fallbacks.front(),
+                    report.fallbacks.size(), terminal_text(report.fallbacks.front()),
                     report.fallbacks.size() > 1 ? ", ..." : ""));
   }
 }
