@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <unordered_set>
+#include <set>
 
 #include "base/error.h"
 #include "base/os_error.h"
@@ -127,7 +127,8 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   unsigned fields_ = 0;
   int n_offsets_ = 0;
   std::vector<HeaderTensor> tensors_;
-  std::unordered_set<std::string> names_;
+  // This is no hash table, because whoever makes a file could choose names of one hash.
+  std::set<std::string> names_;
 };
 
 }  // namespace

@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "gguf/file.h"
@@ -18,8 +18,10 @@ struct Header {
   uint64_t data_offset = 0;  // counts from the start of the file
   std::vector<File::Entry> metadata;
   std::vector<TensorInfo> tensors;
-  std::unordered_map<std::string_view, size_t> entry_by_key;
-  std::unordered_map<std::string_view, size_t> tensor_by_name;
+  // These are no hash tables, because whoever makes a file could choose names of one hash, and each
+  // would be compared with all.
+  std::map<std::string_view, size_t> entry_by_key;
+  std::map<std::string_view, size_t> tensor_by_name;
 };
 
 // Throws Error; `name` stands in the message.

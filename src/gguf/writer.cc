@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <set>
 #include <type_traits>
-#include <unordered_set>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -56,8 +56,8 @@ struct Writer::State {
   std::optional<AtomicFile> file;  // none where nothing is written
   uint64_t alignment;
   std::string metadata;  // all entries, encoded
-  std::unordered_set<std::string> keys;
-  std::unordered_set<std::string> names;
+  std::set<std::string, std::less<>> keys;
+  std::set<std::string, std::less<>> names;
   std::vector<PlacedTensor> tensors;
   uint64_t data_bytes = 0;  // counts the padded bytes of all tensors added so far
   bool in_data = false;
