@@ -2,6 +2,11 @@
 
 namespace troika::forge {
 
+uint64_t alignment_of_copy(const gguf::File& file) {
+  constexpr uint64_t kUsual = 32;
+  return file.alignment() <= gguf::kMostWrittenAlignment ? file.alignment() : kUsual;
+}
+
 void copy_metadata(const gguf::File& file, uint32_t file_type, gguf::Writer& writer,
                    std::string_view without) {
   for (const gguf::File::Entry& entry : file.metadata()) {

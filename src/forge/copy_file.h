@@ -9,6 +9,10 @@
 
 namespace troika::forge {
 
+// Returns the alignment of a file that is made out of this one: its own, unless it is larger than
+// any page. A file of few bytes could claim one that fills the disk with zeros.
+uint64_t alignment_of_copy(const gguf::File& file);
+
 // Copies all metadata except that about the file's own form (its alignment, its parts), and says
 // that its matrices are of this type (a FileType's number). Keys that begin with `without` are left
 // out.

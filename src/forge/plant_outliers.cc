@@ -355,7 +355,7 @@ PlantReport plant_outliers(const PlantOptions& options) {
     types.push_back(planter.choose_type(tensor, report));
   }
 
-  gguf::Writer writer(options.output, file.alignment());
+  gguf::Writer writer(options.output, alignment_of_copy(file));
   const char* most = report.n_f16 > report.n_f32 ? "f16" : "f32";
   copy_metadata(file, get_file_type(most).number, writer, kKeyPrefix);
   const std::string prefix(kKeyPrefix);

@@ -195,7 +195,7 @@ QuantizeReport quantize_file(const QuantizeOptions& options) {
   for (const auto& shard : file.shards()) refuse_to_replace(shard.path, options.output);
   const std::vector<TensorPlan> plans = plan_tensors(file, type, report);
 
-  gguf::Writer writer(options.output, file.alignment());
+  gguf::Writer writer(options.output, alignment_of_copy(file));
   copy_metadata(file, type.number, writer);
   for (const TensorPlan& plan : plans)
     writer.add_tensor(plan.tensor->name, plan.type, plan.tensor->shape);

@@ -197,6 +197,24 @@ TEST_F(QuantizeFile, AFileThatIsReadIsNotReplaced) {
   EXPECT_THROW(quantize_file({.input = input(), .output = input(), .type = "q4_0"}), UsageError);
 }
 
+// A file of 70 bytes must not become one of a gigabyte.
+TEST(QuantizeFileInput, AlignmentsBeyondAPageAreNotCarriedOver) {
+  TempFolder folder;
+  const auto alignment_after = [&](uint32_t alignment) {
+    test::RawGgufBytes b;
+    b.header(3, 0, 1).entry("general.alignment", 4).u32(alignment);
+    test::write_whole(folder.file("in.gguf"), b.text());
+    quantize_file({.input = folder.file("in.gguf"), .output = folder.file("out.gguf")});
+    const gguf::File out = gguf::File::open(folder.file("out.gguf"));
+    EXPECT_LE(out.file_bytes(), 1u << 16);
+    return out.alignment();
+  };
+  EXPECT_EQ(alignment_after(1u << 30), 32u);
+  EXPECT_EQ(alignment_after(1u << 17), 32u);
+  EXPECT_EQ(alignment_after(1u << 16), 1u << 16);
+  EXPECT_EQ(alignment_after(8), 8u);
+}
+
 TEST(QuantizeFileInput, UnsupportedTypesAreNamed) {
   TempFolder folder;
   test::RawGgufBytes b;

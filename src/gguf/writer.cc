@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <optional>
 #include <set>
@@ -73,14 +74,18 @@ struct Writer::State {
     return metadata;
   }
   void pad(uint64_t from) {
-    const std::string zeros(round_up(from, alignment) - from, '\0');
-    file->write(zeros);
+    static constexpr std::array<std::byte, 4096> kZeros = {};
+    for (uint64_t n = round_up(from, alignment) - from; n > 0;) {
+      const uint64_t piece = std::min<uint64_t>(n, kZeros.size());
+      file->write(std::span(kZeros).first(piece));
+      n -= piece;
+    }
   }
 };
 
 Writer::Writer(std::string path, uint64_t alignment)
     : state_(std::make_unique<State>(std::move(path), alignment)) {
-  TROIKA_ASSERT(std::has_single_bit(alignment) && alignment <= (uint64_t{1} << 30));
+  TROIKA_ASSERT(std::has_single_bit(alignment) && alignment <= kMostWrittenAlignment);
   if (alignment != 32) add_uint32("general.alignment", static_cast<uint32_t>(alignment));
 }
 

@@ -13,12 +13,16 @@
 
 namespace troika::gguf {
 
+// Limits the alignment of files that are written: it is the largest page of any processor.
+inline constexpr uint64_t kMostWrittenAlignment = uint64_t{1} << 16;
+
 // Writes a file that appears under its name only when `finish` has returned (it is written beside
 // it and renamed). An error or an abandoned writer leaves nothing behind. Adding a key or a tensor
 // twice is a bug.
 class Writer {
  public:
-  // Throws Error where the path cannot be written. `alignment` is a power of two.
+  // Throws Error where the path cannot be written. `alignment` is a power of two, at most
+  // kMostWrittenAlignment.
   explicit Writer(std::string path, uint64_t alignment = 32);
   // Makes a writer that writes nowhere, for `header` alone.
   Writer();
