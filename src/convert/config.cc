@@ -56,9 +56,14 @@ void check_whole(const MappedFile& file) {
                           file.path()));
 }
 
-std::optional<Json> find_json(const std::string& path, uint64_t most_bytes) {
+bool is_there(const std::string& path) {
   std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return std::nullopt;
+  return std::filesystem::symlink_status(path, ignored).type() !=
+         std::filesystem::file_type::not_found;
+}
+
+std::optional<Json> find_json(const std::string& path, uint64_t most_bytes) {
+  if (!is_there(path)) return std::nullopt;
   return read_json(path, most_bytes);
 }
 

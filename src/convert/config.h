@@ -21,6 +21,9 @@ using Json = nlohmann::json;
 Json read_json(const std::string& path, uint64_t most_bytes);
 // Reads a text; `path` stands in messages.
 Json parse_json(std::string_view text, const std::string& path);
+// Says whether something has this path. A link that leads nowhere is there, so that whoever opens
+// it says so: a file that is taken for missing would silently change what is read.
+bool is_there(const std::string& path);
 // Reads a file; returns nothing where there is no such file.
 std::optional<Json> find_json(const std::string& path, uint64_t most_bytes);
 

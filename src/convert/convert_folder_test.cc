@@ -191,6 +191,19 @@ TEST_F(ConvertFolder, SentencePieceAsJsonGetsScoresFromItsMerges) {
   EXPECT_TRUE(v.add_space_prefix);
 }
 
+// A cache of downloads holds links, and one that leads nowhere is a file that is still wanted.
+TEST_F(ConvertFolder, LinksThatLeadNowhereAreNotTakenForAbsentFiles) {
+  for (const char* name : {"tokenizer_config.json", "generation_config.json", "added_tokens.json",
+                           "tokenizer.json", "tokenizer.model", "chat_template.jinja",
+                           "model.safetensors", "model.safetensors.index.json"}) {
+    small_folder(name == std::string("tokenizer.model") ? "llama" : "qwen2").write(folder_);
+    std::filesystem::remove(part(name));
+    std::filesystem::create_symlink("nowhere", part(name));
+    expect_message(convert_again(), std::string(name) + ": cannot open it");
+    std::filesystem::remove_all(folder_);
+  }
+}
+
 TEST_F(ConvertFolder, IncompleteFoldersAreSentences) {
   std::filesystem::create_directory(folder_);
   expect_message(convert_again(), "config.json: cannot open it");

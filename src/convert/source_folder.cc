@@ -64,7 +64,7 @@ void check_shards(const std::string& folder, const std::set<std::string>& names)
 }
 
 std::set<std::string> list_weights(const std::string& folder) {
-  if (exists(folder + "/model.safetensors")) return {"model.safetensors"};
+  if (is_there(folder + "/model.safetensors")) return {"model.safetensors"};
   std::set<std::string> names;
   bool has_pickles = false;
   std::error_code failure;
@@ -88,7 +88,7 @@ std::set<std::string> list_weights(const std::string& folder) {
 SourceFolder::SourceFolder(const std::string& folder) {
   std::map<std::string, std::string> index;
   std::set<std::string> names;
-  if (exists(folder + "/" + kIndex)) {
+  if (is_there(folder + "/" + kIndex)) {
     index = read_index(folder + "/" + kIndex);
     for (const auto& [tensor, file] : index) names.insert(file);
     for (const std::string& name : names) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <vector>
 
 #include "base/error.h"
@@ -23,11 +22,6 @@ using text::Vocabulary;
 constexpr uint64_t kMostJsonBytes = uint64_t{64} << 20;
 constexpr uint64_t kMostSmallBytes = uint64_t{4} << 20;
 constexpr uint64_t kMostModelBytes = uint64_t{64} << 20;
-
-bool is_there(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
 
 Vocabulary read_model(const std::string& path) {
   const MappedFile file = MappedFile::open(path);
