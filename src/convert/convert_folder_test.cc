@@ -191,6 +191,29 @@ TEST_F(ConvertFolder, SentencePieceAsJsonGetsScoresFromItsMerges) {
   EXPECT_TRUE(v.add_space_prefix);
 }
 
+// A template says which tokens stand around a text; without one, tokenizer.json says nothing of it.
+TEST_F(ConvertFolder, TheModelOfSentencePieceAddsBosUnlessATemplateSaysOtherwise) {
+  HfFolder source = small_folder("llama");
+  source.config["bos_token_id"] = 1;
+  const auto adds_bos = [&] {
+    EXPECT_EQ(convert(source), "");
+    return text::read_vocabulary(gguf::File::open(out_)).add_bos;
+  };
+  EXPECT_TRUE(adds_bos());
+  source.tokenizer = {{"model",
+                       {{"type", "BPE"},
+                        {"byte_fallback", true},
+                        {"vocab", {{"<unk>", 0}, {"a", 1}, {"b", 2}, {"ab", 3}}},
+                        {"merges", {"a b"}}}}};
+  EXPECT_TRUE(adds_bos());
+  const json text = {{"Sequence", {{"id", "A"}}}}, bos = {{"SpecialToken", {{"id", "<s>"}}}};
+  source.tokenizer["post_processor"] = {{"type", "TemplateProcessing"},
+                                        {"single", json::array({text})}};
+  EXPECT_FALSE(adds_bos());
+  source.tokenizer["post_processor"]["single"] = json::array({bos, text});
+  EXPECT_TRUE(adds_bos());
+}
+
 // A cache of downloads holds links, and one that leads nowhere is a file that is still wanted.
 TEST_F(ConvertFolder, LinksThatLeadNowhereAreNotTakenForAbsentFiles) {
   for (const char* name : {"tokenizer_config.json", "generation_config.json", "added_tokens.json",

@@ -52,7 +52,8 @@ Vocabulary read_tokens(const TokenizerSource& source) {
   Vocabulary v = read_model(model_path);
   if (json) {
     const Vocabulary other = read_tokenizer_json(*json, json_path, source.pre);
-    v.add_bos = other.add_bos, v.add_eos = other.add_eos;
+    // Without a template the file says nothing of these, and tokenizer.model counts.
+    if (has_template(*json)) v.add_bos = other.add_bos, v.add_eos = other.add_eos;
     add_tokens(*json, json_path, &v);
   }
   return v;

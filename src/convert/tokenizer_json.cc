@@ -130,10 +130,10 @@ bool has_space_prefix(const Json& json) {
   return bool_member(*pre, "add_prefix_space").value_or(true);
 }
 
-// Reads which tokens the template of one text puts before and behind it.
-void read_template(const Json& json, Vocabulary* v) {
+// Returns the parts of the template of one text; null where there is none.
+const Json* template_of(const Json& json) {
   const Json* post = member(json, "post_processor");
-  if (post == nullptr) return;
+  if (post == nullptr) return nullptr;
   const Json* inner = member(*post, "processors");
   const auto is_template = [](const Json& p) {
     return text_member(p, "type") == "TemplateProcessing";
@@ -145,7 +145,13 @@ void read_template(const Json& json, Vocabulary* v) {
     }
   }
   const Json* single = found == nullptr ? nullptr : member(*found, "single");
-  if (single == nullptr || !single->is_array() || single->empty()) return;
+  return single == nullptr || !single->is_array() || single->empty() ? nullptr : single;
+}
+
+// Reads which tokens the template of one text puts before and behind it.
+void read_template(const Json& json, Vocabulary* v) {
+  const Json* single = template_of(json);
+  if (single == nullptr) return;
   v->add_bos = member(single->front(), "SpecialToken") != nullptr;
   v->add_eos = single->size() > 1 && member(single->back(), "SpecialToken") != nullptr;
 }
@@ -164,6 +170,8 @@ bool looks_special(const std::string& content) {
 }
 
 }  // namespace
+
+bool has_template(const Json& json) { return template_of(json) != nullptr; }
 
 JsonTokenizer kind_of(const Json& json, const std::string& path) {
   const Json& model = model_of(json, path);

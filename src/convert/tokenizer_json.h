@@ -20,6 +20,9 @@ JsonTokenizer kind_of(const Json& json, const std::string& path);
 text::Vocabulary read_tokenizer_json(const Json& json, const std::string& path,
                                      const std::string& pre);
 
+// Says whether the file has a template of one text.
+bool has_template(const Json& json);
+
 // Puts the "added_tokens" of the file in their places.
 void add_tokens(const Json& json, const std::string& path, text::Vocabulary* vocabulary);
 // Adds one token; a token that `is_special` becomes a control token. Throws Error for a number or a
