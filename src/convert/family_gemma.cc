@@ -8,6 +8,11 @@
 namespace troika::convert {
 namespace {
 
+// Checks the activation by the key that this family reads before the one of all other classes.
+void check_activation(PlanBuilder& b, std::initializer_list<std::string_view> names) {
+  b.check_activation(names, {"hidden_activation", "hidden_act"});
+}
+
 struct Block {
   bool has_outer_norms = false;  // there are norms behind attention and the feed-forward part, too
   bool has_head_norms = false;   // q and k have norms
@@ -72,7 +77,7 @@ void set_norms_and_ends(PlanBuilder& b) {
 void plan_gemma(const Config& config, ConversionPlan* plan) {
   plan->has_space_prefix = false;
   PlanBuilder b(config, plan, "gemma", 256);
-  b.check_activation({"gelu_pytorch_tanh", "gelu"});
+  check_activation(b, {"gelu_pytorch_tanh", "gelu"});
   b.set_sizes();
   b.set_rope(read_rope(config));
   set_norms_and_ends(b);
@@ -82,7 +87,7 @@ void plan_gemma(const Config& config, ConversionPlan* plan) {
 void plan_gemma2(const Config& config, ConversionPlan* plan) {
   plan->has_space_prefix = false;
   PlanBuilder b(config, plan, "gemma2", 256);
-  b.check_activation({"gelu_pytorch_tanh"});
+  check_activation(b, {"gelu_pytorch_tanh"});
   b.check_layer_types([](uint32_t layer) { return layer % 2 == 0; });
   check_scale(b, 46);
   b.set_sizes();
@@ -103,7 +108,7 @@ void plan_gemma2(const Config& config, ConversionPlan* plan) {
 void plan_gemma3(const Config& config, ConversionPlan* plan) {
   plan->has_space_prefix = false;
   PlanBuilder b(config, plan, "gemma3", 256);
-  b.check_activation({"gelu_pytorch_tanh"});
+  check_activation(b, {"gelu_pytorch_tanh"});
   b.check_layer_types([](uint32_t layer) { return layer % 6 != 5; });
   if (config.count("sliding_window_pattern", 1, 1024, 6) != 6) {
     config.fail("'sliding_window_pattern' is not 6");

@@ -82,6 +82,21 @@ TEST(Families, RefuseWhatReadersOfTheFileWouldRefuse) {
             uint32_t{model::kMostContext});
 }
 
+// Only the code of Gemma reads "hidden_activation".
+TEST(Families, TheActivationIsReadWhereTheClassReadsIt) {
+  for (const char* class_name : {"LlamaForCausalLM", "Qwen2ForCausalLM", "Phi3ForCausalLM"}) {
+    plan_with(class_name, {{"hidden_act", "silu"}, {"hidden_activation", "gelu"}});
+    expect_refused(class_name, {{"hidden_act", "gelu"}, {"hidden_activation", "silu"}},
+                   "the activation \"gelu\"");
+  }
+  for (const char* class_name : {"GemmaForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM"}) {
+    plan_with(class_name, {{"hidden_act", "silu"}});  // has another hidden_activation
+    plan_with(class_name, {{"hidden_activation", nullptr}, {"hidden_act", "gelu_pytorch_tanh"}});
+    expect_refused(class_name, {{"hidden_activation", nullptr}, {"hidden_act", "silu"}},
+                   "the activation \"silu\"");
+  }
+}
+
 TEST(Families, HaveTheNamesAndShapesThatReadersKnow) {
   const std::vector<std::pair<std::string, std::string>> kClasses = {
       {"LlamaForCausalLM", "llama"},   {"MistralForCausalLM", "llama"},

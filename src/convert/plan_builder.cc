@@ -142,9 +142,13 @@ void PlanBuilder::limit_context(uint32_t window) {
   sizes_.context = std::min(sizes_.context, window);
 }
 
-void PlanBuilder::check_activation(std::initializer_list<std::string_view> names) {
-  std::string name = config_.text("hidden_activation");
-  if (name.empty()) name = config_.text("hidden_act", *names.begin());
+void PlanBuilder::check_activation(std::initializer_list<std::string_view> names,
+                                   std::initializer_list<std::string_view> keys) {
+  std::string name;
+  for (const std::string_view key : keys) {
+    if (name.empty()) name = config_.text(key);
+  }
+  if (name.empty()) name = *names.begin();
   if (std::find(names.begin(), names.end(), name) != names.end()) return;
   config_.fail(
       fmt::format("the activation {} is not known in a model of this class", troika::quoted(name)));

@@ -61,8 +61,10 @@ class PlanBuilder {
   // contexts are exact.
   void limit_context(uint32_t window);
 
-  // Throws Error unless the activation has one of these names.
-  void check_activation(std::initializer_list<std::string_view> names);
+  // Throws Error unless the activation has one of these names. It is said by the first of the keys
+  // that is there; where none is, it is the first name.
+  void check_activation(std::initializer_list<std::string_view> names,
+                        std::initializer_list<std::string_view> keys = {"hidden_act"});
   // Throws Error unless "layer_types", where it is there, says this of each layer.
   void check_layer_types(bool (*is_sliding)(uint32_t layer));
 
