@@ -2,6 +2,7 @@
 // two norms around each part, and windows in some layers.
 #include <fmt/format.h>
 
+#include "base/os_error.h"
 #include "convert/families.h"
 #include "convert/plan_builder.h"
 
@@ -121,9 +122,18 @@ void plan_gemma3(const Config& config, ConversionPlan* plan) {
   const double local_theta =
       has_both ? local.theta : config.number("rope_local_base_freq", 1e-3, 1e30, 10000.0);
   if (local_theta != 10000.0) config.fail("the rotation of its windows has a base of its own");
+  // The file describes the rotation of the other layers alone, and one share for both.
+  if (has_both && local.type != "default") {
+    config.fail(fmt::format("the rotation of its windows is of the kind {}, not \"default\"",
+                            troika::quoted(local.type)));
+  }
+  const RopeFacts full = read_rope(config, "full_attention", 1e6);
+  if ((has_both && local.rotated_share != 1.0) || full.rotated_share != 1.0) {
+    config.fail("only a part of each head is rotated");
+  }
   check_scale(b, 62);
   b.set_sizes();
-  b.set_rope(read_rope(config, "full_attention", 1e6));
+  b.set_rope(full);
   b.set("attention.sliding_window", config.count("sliding_window", 1, 1u << 30, 4096));
   if (member(config.json(), "final_logit_softcapping") != nullptr) {
     b.set("final_logit_softcapping",

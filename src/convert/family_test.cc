@@ -170,6 +170,29 @@ TEST(Gemma3, OnlyTheLogitsMayHaveACap) {
                  "'attn_logit_softcapping' is set");
 }
 
+// The file has a place for the rotation of the layers without windows only.
+TEST(Gemma3, WindowsTurnWholeHeadsPlainly) {
+  const auto with_local = [](const Json& local) {
+    return Json{{"rope_parameters",
+                 {{"full_attention", {{"rope_type", "linear"}, {"factor", 8.0}}},
+                  {"sliding_attention", local}}}};
+  };
+  const Json plain = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
+  const ConversionPlan plan = plan_with("Gemma3ForCausalLM", with_local(plain));
+  EXPECT_EQ(find<std::string>(plan, "rope.scaling.type"), "linear");
+  Json other = plain;
+  other["rope_type"] = "linear", other["factor"] = 8.0;
+  expect_refused("Gemma3ForCausalLM", with_local(other), "windows is of the kind \"linear\"");
+  other = plain;
+  other["partial_rotary_factor"] = 0.5;
+  expect_refused("Gemma3ForCausalLM", with_local(other), "only a part of each head");
+  other["rope_theta"] = 500.0;
+  expect_refused("Gemma3ForCausalLM", with_local(other), "a base of its own");
+  expect_refused("Gemma3ForCausalLM", {{"partial_rotary_factor", 0.5}}, "only a part of each head");
+  // An older file says this of the layers without windows alone.
+  plan_with("Gemma3ForCausalLM", {{"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}});
+}
+
 TEST(Gemma, WhatFilesCannotSayIsRefused) {
   for (const char* class_name : {"Gemma2ForCausalLM", "Gemma3ForCausalLM"}) {
     expect_refused(class_name, {{"query_pre_attn_scalar", 144}}, "'query_pre_attn_scalar' is 144");
