@@ -5,6 +5,7 @@
 
 #include "convert/families.h"
 #include "convert/plan_builder.h"
+#include "model/limits.h"
 
 namespace troika::convert {
 namespace {
@@ -40,6 +41,9 @@ void set_long_rope(PlanBuilder& b, ConversionPlan* plan, RopeFacts rope,
   const Json scaling = rope.scaling;
   rope.type = "default";
   b.set_rope(rope);
+  if (original_context < 2) {
+    b.config().fail("'original_max_position_embeddings' is 1, by whose logarithm is divided");
+  }
   const double scale = double{1} * b.sizes().context / original_context;
   const double usual =
       scale > 1.0 ? std::sqrt(1.0 + std::log(scale) / std::log(original_context)) : 1.0;
@@ -91,9 +95,9 @@ void plan_phi3(const Config& config, ConversionPlan* plan) {
         static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5)));
   RopeFacts rope = read_rope(config);
   const Config inner(rope.scaling, config.path());
-  const uint32_t original =
-      inner.count("original_max_position_embeddings", 2, 1u << 28,
-                  config.count("original_max_position_embeddings", 2, 1u << 28, s.context));
+  const uint32_t original = inner.count(
+      "original_max_position_embeddings", 1, model::kMostContext,
+      config.count("original_max_position_embeddings", 1, model::kMostContext, s.context));
   if (rope.type == "yarn") {
     // The builder sets the original context of this kind, and looks for it only here.
     rope.scaling["original_max_position_embeddings"] = original;

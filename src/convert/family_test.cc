@@ -82,6 +82,22 @@ TEST(Families, RefuseWhatReadersOfTheFileWouldRefuse) {
             uint32_t{model::kMostContext});
 }
 
+TEST(Families, TheOriginalContextHasTheLimitsOfTheContext) {
+  const auto original = [](const Json& count) {
+    return find<uint32_t>(
+        plan_with("Phi3ForCausalLM", {{"original_max_position_embeddings", count}}),
+        "rope.scaling.original_context_length");
+  };
+  EXPECT_EQ(original(1), 1u);
+  EXPECT_EQ(original(model::kMostContext), uint32_t{model::kMostContext});
+  const Json too_many = {{"original_max_position_embeddings", model::kMostContext + 1}};
+  expect_refused("Phi3ForCausalLM", too_many, "'original_max_position_embeddings' is");
+  Json inner = too_many;
+  inner["type"] = "default";
+  expect_refused("Phi3ForCausalLM", {{"rope_scaling", inner}},
+                 "'original_max_position_embeddings' is");
+}
+
 // Only the code of Gemma reads "hidden_activation".
 TEST(Families, TheActivationIsReadWhereTheClassReadsIt) {
   for (const char* class_name : {"LlamaForCausalLM", "Qwen2ForCausalLM", "Phi3ForCausalLM"}) {
@@ -303,9 +319,11 @@ TEST(Phi3, LongRopeThatCannotBeIsRefused) {
   refused([](Json& s) { s["long_factor"][3] = "x"; }, "holds what is no number above 0");
   refused([](Json& s) { s["long_factor"][3] = -1; }, "holds what is no number above 0");
   refused([](Json& s) { s["attention_factor"] = 0; }, "'attention_factor' is");
-  expect_refused("Phi3ForCausalLM",
-                 {{"rope_scaling", long_rope()}, {"original_max_position_embeddings", 0}},
-                 "'original_max_position_embeddings' is");
+  for (const int count : {0, 1}) {
+    expect_refused("Phi3ForCausalLM",
+                   {{"rope_scaling", long_rope()}, {"original_max_position_embeddings", count}},
+                   "'original_max_position_embeddings' is");
+  }
 }
 
 TEST(Families, NumbersBeyondReasonAreRefused) {
