@@ -69,6 +69,7 @@ TEST(ProfileTimes, StaticGraphsComputeAbsentRowsToo) {
 TEST(ProfileTimes, LanesThatReadTogetherShareTheBus) {
   ProfiledModel m("tiny-llama", 1e3, 1e3);
   m.plan.lanes.resize(3);
+  m.profile.lanes.resize(3);
   m.profile.bandwidth = {{{0}, {10.0}},        {{1}, {10.0}},        {{2}, {10.0}},
                          {{0, 1}, {9.0, 9.0}}, {{0, 2}, {6.0, 6.0}}, {{1, 2}, {8.0, 8.0}}};
   const ProfileTimes times = m.times();
