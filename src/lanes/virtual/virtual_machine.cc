@@ -131,7 +131,8 @@ void VirtualMachine::find_what_passes() {
 }
 
 // Shares the bus by max-min fairness: a lane that wants less than an equal share leaves the rest to
-// the others.
+// the others. A task wants no more than what lets it read while it computes, so that more would not
+// end it sooner.
 std::vector<double> VirtualMachine::share_bus() const {
   constexpr double kUnlimited = std::numeric_limits<double>::infinity();
   std::vector<double> gb_s(running_.size(), kUnlimited);
@@ -139,7 +140,11 @@ std::vector<double> VirtualMachine::share_bus() const {
   for (size_t i = 0; i < running_.size(); ++i) {
     const double alone = bus_.lane_gb_s[static_cast<size_t>(running_[i].lane)];
     if (alone > 0.0) gb_s[i] = alone;
-    if (running_[i].is_running() && running_[i].cost.bytes > 0.0) readers.push_back(i);
+    const TaskCost& cost = running_[i].cost;
+    if (!running_[i].is_running() || cost.bytes <= 0.0) continue;
+    readers.push_back(i);
+    if (cost.compute_us <= 0.0) continue;
+    gb_s[i] = std::min(gb_s[i], cost.bytes / (cost.compute_us * kBytesPerUsOfGbPerS));
   }
   if (bus_.total_gb_s <= 0.0) return gb_s;
   std::sort(readers.begin(), readers.end(), [&](size_t a, size_t b) { return gb_s[a] < gb_s[b]; });
