@@ -123,12 +123,32 @@ TaskCost NeuronWork::hot_read_cost(int block, int n_rows) {
           model_.flash_us(read), bytes};
 }
 
-// Costs a mapped file. A pass touches all weights in a cycle, so where the file does not fit into
-// memory nothing stays until it is needed again: all of it is read each time it is touched, in the
-// pieces that the system reads ahead.
-TaskCost NeuronWork::pages_cost() {
-  if (plan_.budget_bytes >= shape_.model_bytes) return {};
-  const double bytes = static_cast<double>(shape_.model_bytes) / shape_.n_layers;
+// Returns the bytes of a mapped file that a pass touches and that are not in memory. The pages used
+// last stay. Of a model without experts a pass touches all weights in a cycle, so that nothing
+// stays until it is needed again unless everything fits. Of a mixture it touches some experts:
+// where what a pass touches fits, the room beside the other weights has that share of the experts,
+// and those of the token before.
+double NeuronWork::bytes_to_map(int n_rows) const {
+  const auto model = static_cast<double>(shape_.model_bytes);
+  const double ffn = static_cast<double>(shape_.cacheable_bytes() + shape_.scale_bytes());
+  const double program = std::max(0.0, static_cast<double>(plan_.other_bytes) - (model - ffn));
+  const double room = static_cast<double>(plan_.budget_bytes) - program;
+  if (room >= model) return 0.0;
+  const double experts = shape_.n_experts > 1 ? ffn : 0.0;
+  const double always = model - experts;
+  const double share_used = static_cast<double>(shape_.n_experts_used) / shape_.n_experts;
+  const double touched = experts * (1.0 - std::pow(1.0 - share_used, n_rows));
+  if (experts <= 0.0 || room < always + touched) return always + touched;
+  const double again = plan_.statistics.overlap;
+  const double found = again + (1.0 - again) * (room - always) / experts;
+  return touched * (1.0 - found);
+}
+
+// Costs a mapped file, which is read in the pieces that the system reads ahead, one after the
+// other.
+TaskCost NeuronWork::pages_cost(int n_rows) {
+  const double bytes = bytes_to_map(n_rows) / shape_.n_layers;
+  if (bytes <= 0.0) return {};
   FlashRead read;
   read.request_bytes = static_cast<int64_t>(model_.stack().flash.readahead_kb * 1024.0);
   read.n_requests = static_cast<int64_t>(bytes / static_cast<double>(read.request_bytes)) + 1;

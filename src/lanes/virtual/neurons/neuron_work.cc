@@ -361,7 +361,7 @@ TaskCost NeuronWork::cost(NeuronStage stage, int block, int segment, const Run& 
       if (block == shape_.n_layers - 1) end_pass();
       return model_.pointwise(Processor::kCpu, 3.0 * shape_.width * run.n_tokens * sizeof(float));
     case NeuronStage::kPages:
-      return pages_cost();
+      return pages_cost(run.n_tokens);
     case NeuronStage::kWholeRead:
       break;
   }

@@ -131,7 +131,8 @@ class NeuronWork {
   TaskCost hot_read_cost(int block, int n_rows);
   TaskCost cold_cost(int n_neurons, int n_rows_all, int n_matrices) const;
   TaskCost read_cost(int n, int request_bytes);
-  TaskCost pages_cost();
+  double bytes_to_map(int n_rows) const;
+  TaskCost pages_cost(int n_rows);
   TaskCost whole_read_cost(int block, int n_rows);
   Cores cores() const;
 

@@ -124,5 +124,47 @@ TEST(NeuronWork, P7RequestsAreWhatThePlanSays) {
   EXPECT_DOUBLE_EQ(one.read_bytes, 8192.0 * static_cast<double>(one.n_requests));
 }
 
+// Returns how many bytes of a mapped file a block reads, where that much memory is free for it.
+double mapped_bytes(const NeuronShape& shape, double room, int n_rows) {
+  const CostModel model = powerinfer2();
+  plan::NeuronPlan plan;
+  plan.system = plan::NeuronSystem::kMap;
+  plan.statistics.overlap = 0.5;
+  plan.other_bytes = shape.model_bytes - shape.cacheable_bytes() - shape.scale_bytes() + 100;
+  plan.budget_bytes = static_cast<uint64_t>(room) + 100;
+  NeuronWork work(model, shape, plan);
+  lanes::Run run;
+  run.n_tokens = n_rows;
+  const TaskCost cost = work.cost(NeuronStage::kPages, 0, -1, run);
+  EXPECT_EQ(cost.compute_us > 0.0, cost.bytes > 0.0);
+  return cost.bytes;
+}
+
+// A mapped file of a mixture is read for the experts that a token takes, and not for those that
+// stayed in memory; of another model that does not fit all is read each time.
+TEST(NeuronWork, P13AMappedFileIsReadForWhatAPassTouches) {
+  NeuronShape shape = small_shape();
+  const auto ffn = [&] {
+    return static_cast<double>(shape.cacheable_bytes() + shape.scale_bytes());
+  };
+  shape.model_bytes = static_cast<uint64_t>(1.25 * ffn());
+  auto model = static_cast<double>(shape.model_bytes);
+  EXPECT_DOUBLE_EQ(mapped_bytes(shape, 0.9 * model, 1), model / 4);
+  EXPECT_EQ(mapped_bytes(shape, model, 1), 0.0);
+
+  shape.n_experts = 8;
+  shape.n_experts_used = 2;
+  shape.model_bytes = static_cast<uint64_t>(1.25 * ffn());
+  model = static_cast<double>(shape.model_bytes);
+  const double always = model - ffn();
+  // A token takes a quarter of the experts; what it touches does not fit.
+  EXPECT_NEAR(mapped_bytes(shape, always, 1), (always + ffn() / 4) / 4, 1.0);
+  // Half of the experts fit. Half of the tokens take the experts of the token before.
+  EXPECT_NEAR(mapped_bytes(shape, always + ffn() / 2, 1), ffn() / 4 * 0.25 / 4, 1.0);
+  // A prompt takes all of them.
+  EXPECT_NEAR(mapped_bytes(shape, always + ffn() / 2, 256), model / 4, 1.0);
+  EXPECT_EQ(mapped_bytes(shape, model, 1), 0.0);
+}
+
 }  // namespace
 }  // namespace troika::lanes
