@@ -44,6 +44,10 @@ TEST(ReproduceNpu, N12V3TheTestRowsOfThePaper) {
       ++n_ranges;
       EXPECT_GT(*row.highest, *row.base.simulated) << row.base.row->id;
     }
+    // Models with SiLU have half of their neurons silent, whatever their name.
+    if (row.base.group == "PowerInfer-2, whole tasks (Table 5)") {
+      EXPECT_TRUE(row.base.inputs.ends_with(", 50 % of the neurons fire")) << row.base.inputs;
+    }
     // Rows in which the paper contradicts itself do not count.
     EXPECT_TRUE(row.base.row->id != "nf147" || !row.reason.empty());
   }

@@ -167,6 +167,8 @@ class PowerReproduction {
       return kPercent *
              (call.text("at") == "mean" ? r.neurons.miss_rate() : at_point(r.miss_rates, call));
     });
+    add("live %",
+        [](Result r, Call call) { return kPercent * plan_of(r, call).statistics.live_share; });
     const auto gb = [](uint64_t bytes) { return static_cast<double>(bytes) / kBytesPerGb; };
     add("cache GB", [gb](Result r, Call call) { return gb(plan_of(r, call).cache_bytes); });
     add("cache % of the model", [gb](Result r, Call call) {
