@@ -40,5 +40,38 @@ TEST(PhoneSession, D1GraphsThatAreAssumedAgainTakeTheSameTime) {
   }
 }
 
+// Returns what a phone did until it had calibrated drafts with 300 positions and nothing else.
+lanes::PhoneUse calibrated(const char* lanes, const char* cores) {
+  prepare::Options options;
+  options.phone.file = test::repository_file("phones/8gen2.json");
+  options.phone.stack = "sd.npu";
+  options.phone.processors = lanes::processors_from_text(lanes);
+  if (*cores != '\0') options.phone.cores = lanes::cores_from_text(cores);
+  options.phone.has_values = false;
+  options.model.file = "tiny-llama";
+  options.model.type = "q8_0";
+  engine::Engine engine(options);
+  engine.phone().prompts->calibrate(300);
+  engine.phone().prompts->finish();
+  return engine.phone().machine->use();
+}
+
+// 2 ms of one core for each position are shared by the cores that are used.
+TEST(PhoneSession, D2CoresThatAreUsedCalibrate) {
+  const lanes::PhoneUse all = calibrated("cpu;npu", "");
+  const lanes::PhoneUse two = calibrated("cpu;npu", "prime=1,middle=1");
+  EXPECT_NEAR(two.now_us, 300 * 2000.0 / 2, 1e-3);
+  EXPECT_LT(all.now_us, two.now_us);
+  EXPECT_NEAR(two.busy_us[0], two.now_us, 1e-3);
+}
+
+// The work of a CPU that is no lane belongs to no other processor.
+TEST(PhoneSession, D2ACpuThatIsNoLaneCalibratesToo) {
+  const lanes::PhoneUse use = calibrated("npu", "");
+  EXPECT_EQ(use.busy_us, std::vector<double>{0.0});
+  EXPECT_NEAR(use.outside_us, use.now_us, 1e-3);
+  EXPECT_NEAR(use.now_us, calibrated("cpu;npu", "").now_us, 1e-3);
+}
+
 }  // namespace
 }  // namespace troika

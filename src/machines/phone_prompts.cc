@@ -38,9 +38,6 @@ uint64_t block_bytes(const model::Blueprint& blueprint, const weights::Store& we
 PhonePrompts::PhonePrompts(const schedule::Graphs& graphs, const model::Blueprint& blueprint,
                            const weights::Store& weights, lanes::VirtualPhone& phone)
     : graphs_(graphs), phone_(phone), n_blocks_(blueprint.n_layers) {
-  for (size_t lane = 0; lane < phone.lanes().size(); ++lane) {
-    if (phone.lanes()[lane]->info().name == "cpu") calibrating_lane_ = lane;
-  }
   if (phone.options().part_rows == 0) return;
   layouts_.emplace(std::vector<schedule::BlockTimes>(static_cast<size_t>(n_blocks_)));
   phone.blocks_in_parts().assign(static_cast<size_t>(n_blocks_), 0);
@@ -162,10 +159,9 @@ void PhonePrompts::assume(Layout layout) {
 }
 
 void PhonePrompts::calibrate(int n_positions) {
-  const auto& cpu = phone_.model().phone().cpu;
-  const double n_cores = cpu.prime.count + cpu.middle.count;
-  const double ms = phone_.model().stack().draft.calibrate_ms_per_token / n_cores;
-  phone_.add_background(calibrating_lane_, kUsPerMs * ms * n_positions);
+  const lanes::CostModel& model = phone_.model();
+  const double ms = model.stack().draft.calibrate_ms_per_token / model.used_cores().count();
+  phone_.add_background(kUsPerMs * ms * n_positions);
 }
 
 void PhonePrompts::finish(const RowsBeside& rows) {
@@ -179,7 +175,7 @@ void PhonePrompts::finish(const RowsBeside& rows) {
     }
   }
   counters_.wait_us += phone_.clock().now_us() - start_us;
-  phone_.finish_background(calibrating_lane_);
+  phone_.finish_background();
 }
 
 }  // namespace troika::machines

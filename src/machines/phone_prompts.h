@@ -41,8 +41,8 @@ class PhonePrompts : public schedule::LayoutWatch, private lanes::Completion {
   // Experiments call it. It does nothing where graphs do not change. REQUIRES: no load is in
   // flight.
   void assume(schedule::Layout layout);
-  // Lets the large cores look through logits of n_positions positions of a prompt, while they have
-  // no task.
+  // Lets the cores that are used look through logits of n_positions positions of a prompt, while
+  // they have no task. Where the CPU is no lane, they never have one.
   void calibrate(int n_positions);
   // Waits until all blocks have the graphs of steps and all logits have been looked through,
   // because steps begin only then. Nothing else goes on meanwhile.
@@ -58,8 +58,7 @@ class PhonePrompts : public schedule::LayoutWatch, private lanes::Completion {
   const schedule::Graphs& graphs_;
   lanes::VirtualPhone& phone_;
   int n_blocks_;
-  double create_us_ = 0.0;       // a block's part of making a graph
-  size_t calibrating_lane_ = 0;  // the CPU's lane, if it has one
+  double create_us_ = 0.0;  // a block's part of making a graph
   std::optional<schedule::LayoutSwitch> layouts_;
   Counters counters_;
   std::unique_ptr<lanes::Executable> load_task_;

@@ -298,9 +298,7 @@ void apply_neurons(const prepare::Options& options, PhoneSetup* setup) {
 void use_flash(PhoneSetup* setup) {
   const plan::NeuronPlan& neurons = *setup->plan.neurons;
   setup->options.flash_queue = neurons.queue_depth;
-  if (!neurons.reads_on_large_core) {
-    setup->options.flash_core_ghz = setup->model.phone().cpu.small.clock_ghz;
-  }
+  setup->options.flash_core = setup->model.asking_core(neurons.reads_on_large_core);
 }
 
 // Plans what is in memory, how neurons are read, and how many are hot (P8).

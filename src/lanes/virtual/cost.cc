@@ -67,7 +67,7 @@ void CostModel::use_cores(const Cores& cores) {
   const auto& cpu = phone_.cpu;
   const bool is_there = cores.prime <= cpu.prime.count && cores.middle <= cpu.middle.count &&
                         cores.small <= cpu.small.count;
-  if (!is_there || cores.prime + cores.middle + cores.small < 1) {
+  if (!is_there || cores.count() < 1) {
     throw Error(fmt::format(
         "‹phone-cores› asks for {} prime, {} middle and {} small cores, and {} has {}, {} and {}.",
         cores.prime, cores.middle, cores.small, phone_.name, cpu.prime.count.value,
@@ -97,6 +97,19 @@ double CostModel::npu_rate() const {
 
 Cores CostModel::large_cores() const {
   return {phone_.cpu.prime.count, phone_.cpu.middle.count, 0};
+}
+
+Cores CostModel::asking_core(bool is_large) const {
+  if (is_large && cores_.prime > 0) return {1, 0, 0};
+  if (is_large && cores_.middle > 0) return {0, 1, 0};
+  return {0, 0, 1};
+}
+
+double CostModel::clock_ghz(const Cores& one) const {
+  const auto& cpu = phone_.cpu;
+  return one.prime > 0    ? cpu.prime.clock_ghz
+         : one.middle > 0 ? cpu.middle.clock_ghz
+                          : cpu.small.clock_ghz;
 }
 
 double CostModel::pipes_ghz(const Cores& cores) const {

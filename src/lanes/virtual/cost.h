@@ -31,6 +31,8 @@ struct Product {
 // The cores of a CPU lane.
 struct Cores {
   double prime = 0, middle = 0, small = 0;
+
+  double count() const { return prime + middle + small; }
 };
 
 struct FlashRead {
@@ -55,9 +57,14 @@ class CostModel {
 
   const plan::Phone& phone() const { return phone_; }
   const plan::Stack& stack() const { return stack_; }
+  // Returns the cores that are the CPU: by default all prime and middle cores.
+  const Cores& used_cores() const { return cores_; }
+  // Returns the one core that asks for reads: the fastest that is used, or a small one of the
+  // phone.
+  Cores asking_core(bool is_large) const;
+  double clock_ghz(const Cores& one) const;  // of the kind that `one` has
 
-  // Returns the cost of a product. Without `cores`, the used cores count: by default all prime and
-  // middle cores.
+  // Returns the cost of a product. Without `cores`, the used cores count.
   TaskCost product(Processor processor, const Product& product) const;
   TaskCost product(const Cores& cores, const Product& product) const;
   // Returns the cost of ops that go through their operands once: norms, activations, sums.
@@ -110,7 +117,6 @@ class CostModel {
   TaskCost gpu_product(const Product& product) const;
   TaskCost npu_product(const Product& product) const;
   Cores large_cores() const;
-  const Cores& used_cores() const { return cores_; }
   // Returns the rate of these cores over that of all large cores: 1 or less.
   double share_of_cpu(const Cores& cores) const;
   double whole_gb_s(Processor processor) const;

@@ -23,7 +23,7 @@ VirtualMachine::VirtualMachine(Bus bus)
       busy_us_(bus_.lane_gb_s.size(), 0.0),
       alone_us_(bus_.lane_gb_s.size(), 0.0),
       bytes_(bus_.lane_gb_s.size(), 0.0),
-      background_us_(bus_.lane_gb_s.size(), 0.0) {}
+      background_us_(bus_.lane_gb_s.size() + 1, 0.0) {}
 
 void VirtualMachine::set_queue_depth(int lane, int depth) {
   TROIKA_ASSERT(depth >= 1);
@@ -171,7 +171,7 @@ void VirtualMachine::advance(double us, const std::vector<double>& gb_s) {
     if (has_task) continue;
     const double done_us = std::min(us, background_us_[lane]);
     background_us_[lane] -= done_us;
-    busy_us_[lane] += done_us;
+    (lane < busy_us_.size() ? busy_us_[lane] : outside_us_) += done_us;
   }
   const auto n_lanes = std::count_if(running_.begin(), running_.end(),
                                      [](const Running& task) { return task.is_first; });
@@ -200,7 +200,7 @@ void VirtualMachine::wait(const Latch& latch) {
 }
 
 void VirtualMachine::finish_background(int lane) {
-  double& left_us = background_us_[static_cast<size_t>(lane)];
+  double& left_us = background_of(lane);
   while (left_us > kNothing) pass_time(left_us);
   left_us = 0.0;
 }

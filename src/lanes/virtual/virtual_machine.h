@@ -73,10 +73,13 @@ class VirtualMachine : public Machine {
   void start(int lane, const TaskCost& cost, Status status, Completion& completion,
              int software = 0);
 
-  // Adds work of a lane that gives way to tasks: it passes while the lane has none.
-  void add_background(int lane, double us) { background_us_[static_cast<size_t>(lane)] += us; }
+  // Adds work of a lane that gives way to tasks: it passes while the lane has none. Lane -1 stands
+  // for a processor that is no lane, and so has no task.
+  void add_background(int lane, double us) { background_of(lane) += us; }
   // Waits until the lane's background work is done.
   void finish_background(int lane);
+  // Returns the time for which a processor that is no lane worked in the background.
+  double outside_us() const { return outside_us_; }
 
   // Returns the time during which a lane had a task.
   double busy_us(int lane) const { return busy_us_[static_cast<size_t>(lane)]; }
@@ -121,6 +124,9 @@ class VirtualMachine : public Machine {
   void advance(double us, const std::vector<double>& gb_s);
 
   double transition_us(size_t lane, bool has_tasks, int software) const;
+  double& background_of(int lane) {
+    return lane < 0 ? background_us_.back() : background_us_[static_cast<size_t>(lane)];
+  }
 
   Bus bus_;
   std::vector<Transitions> transitions_;
@@ -143,7 +149,9 @@ class VirtualMachine : public Machine {
   double frame_end_us_ = 0.0;  // the frame that is drawn is in time until then
   bool is_drawing_ = false;
   std::vector<double> busy_us_, alone_us_, bytes_;
-  std::vector<double> background_us_;  // the background work that each lane has left
+  // The background work that each lane has left, and behind them what has no lane.
+  std::vector<double> background_us_;
+  double outside_us_ = 0.0;
 };
 
 }  // namespace troika::lanes

@@ -60,5 +60,20 @@ TEST(VirtualMachine, V1FlashTakesOfTheBusWhatItReads) {
   EXPECT_NEAR(machine.clock().now_us(), flash_us, 1e-6);
 }
 
+// What a processor does that is no lane passes beside the tasks of all lanes.
+TEST(VirtualMachine, V1BackgroundWorkWithoutALaneIsNoLanesWork) {
+  VirtualMachine machine({0.0, {0.0, 0.0}});
+  machine.add_background(-1, 130.0);
+  Ended ended;
+  machine.start(0, {0.0, 100.0, 0.0}, Status::kDone, ended);
+  machine.wait(ended.latch);
+  EXPECT_EQ(machine.outside_us(), 100.0);
+  machine.finish_background(-1);
+  EXPECT_EQ(machine.clock().now_us(), 130.0);
+  EXPECT_EQ(machine.outside_us(), 130.0);
+  EXPECT_EQ(machine.busy_us(0), 100.0);
+  EXPECT_EQ(machine.busy_us(1), 0.0);
+}
+
 }  // namespace
 }  // namespace troika::lanes

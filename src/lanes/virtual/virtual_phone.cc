@@ -124,14 +124,24 @@ VirtualPhone::VirtualPhone(const CostModel& model, const PhoneOptions& options,
   if (options.has_rendering) machine_.set_rendering(rendering_of(model, options));
   if (options.part_rows > 0 || options.flash_queue > 0) {
     FlashOptions flash;
-    flash.core_ghz = options.flash_core_ghz;
+    flash.core_ghz = model.clock_ghz(options.flash_core);
     flash.queue_depth = std::max(1, options.flash_queue);
     flash_ = std::make_unique<VirtualFlash>(machine_, model, flash);
   }
 }
 
+int VirtualPhone::cpu_lane() const {
+  const auto cpu = std::find(processors_.begin(), processors_.end(), Processor::kCpu);
+  return cpu == processors_.end() ? -1 : static_cast<int>(cpu - processors_.begin());
+}
+
+void VirtualPhone::add_background(double us) { machine_.add_background(cpu_lane(), us); }
+
+void VirtualPhone::finish_background() { machine_.finish_background(cpu_lane()); }
+
 PhoneUse VirtualPhone::use() const {
   PhoneUse use;
+  use.outside_us = machine_.outside_us();
   use.frames = machine_.frames();
   use.now_us = machine_.clock().now_us();
   for (size_t lane = 0; lane < processors_.size(); ++lane) {
@@ -163,6 +173,7 @@ double VirtualPhone::energy_j(const PhoneUse& from, const PhoneUse& to) const {
         (model_.power_w(processors_[lane]) * busy_us + model_.wait_w(processors_[lane]) * wait_us) /
         kUsPerS;
   }
+  joules += model_.power_w(Processor::kCpu) * (to.outside_us - from.outside_us) / kUsPerS;
   if (options_.flash_queue > 0) {
     const auto& cpu = model_.phone().cpu;
     const double prime = cpu.prime.clock_ghz * cpu.prime.vector_pipes;

@@ -45,13 +45,14 @@ struct PhoneOptions {
   // Where it is more than 0, the flash is a lane behind the processors, whose queue takes this
   // number of tasks (P).
   int flash_queue = 0;
-  double flash_core_ghz = 0.0;  // the clock of the core that asks for reads; 0: the prime core
+  Cores flash_core = {1, 0, 0};  // the one core that asks for reads
 };
 
 // What happened up to a moment; the difference of two is what happened between them.
 struct PhoneUse {
   double now_us = 0.0;
   std::vector<double> busy_us;  // for each lane
+  double outside_us = 0.0;      // how long a CPU that is no lane worked in the background
   Frames frames;
   double flash_us = 0.0;        // the time in which the flash had a task
   double flash_alone_us = 0.0;  // the part of `flash_us` in which no processor had one
@@ -78,11 +79,9 @@ class VirtualPhone : public Machine {
   VirtualFlash* flash() const { return flash_.get(); }
   // Says for each block whether it runs in parts. REQUIRES: options().part_rows is set.
   std::vector<char>& blocks_in_parts() { return forms_.is_in_parts; }
-  // Adds work of a lane for which no task waits: it passes while the lane has no task.
-  void add_background(size_t lane, double us) {
-    machine_.add_background(static_cast<int>(lane), us);
-  }
-  void finish_background(size_t lane) { machine_.finish_background(static_cast<int>(lane)); }
+  // Adds work of the CPU for which no task waits: it passes while the CPU has no task.
+  void add_background(double us);
+  void finish_background();
   PhoneUse use() const;
   // Returns how long a processor had a task; 0 where the phone has no such lane.
   double busy_us(Processor processor, const PhoneUse& from, const PhoneUse& to) const;
@@ -92,6 +91,8 @@ class VirtualPhone : public Machine {
   double energy_j(const PhoneUse& from, const PhoneUse& to) const;
 
  private:
+  int cpu_lane() const;  // -1: the CPU is no lane
+
   const CostModel& model_;
   PhoneOptions options_;
   std::vector<Processor> processors_;

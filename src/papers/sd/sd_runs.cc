@@ -81,8 +81,8 @@ struct SdRuns::Machine {
     session.prefill(std::vector<cache::Token>(static_cast<size_t>(n_tokens), 0), nullptr, observer);
   }
   void work(double us) {
-    phone().add_background(kCpuLane, us);
-    phone().finish_background(kCpuLane);
+    phone().add_background(us);
+    phone().finish_background();
   }
 
   // Makes the draft model's next guesses, behind a text of n_known tokens. Its cache holds those of

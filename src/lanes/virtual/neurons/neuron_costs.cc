@@ -14,13 +14,16 @@ constexpr int kNumbersOfAGraphKb = 1024;
 
 }  // namespace
 
-// Returns the cores that compute. Where reading and computing overlap, one large core only asks for
-// reads.
+// Returns the cores that compute. Where reading and computing overlap, one core of those that are
+// used only asks for reads, unless it is the only one.
 Cores NeuronWork::cores() const {
-  const auto& cpu = model_.phone().cpu;
-  Cores cores{cpu.prime.count, cpu.middle.count, 0};
+  Cores cores = model_.used_cores();
   const bool has_reader = plan_.pipeline != plan::NeuronPipeline::kNone && !holds_all_;
-  if (has_reader && plan_.reads_on_large_core) cores.prime = std::max(0.0, cores.prime - 1.0);
+  if (!has_reader || cores.count() <= 1) return cores;
+  const Cores reader = model_.asking_core(plan_.reads_on_large_core);
+  cores.prime -= reader.prime;
+  cores.middle -= reader.middle;
+  cores.small = std::max(0.0, cores.small - reader.small);
   return cores;
 }
 
@@ -29,8 +32,7 @@ double NeuronWork::read_us(int request_bytes) const {
   read.request_bytes = request_bytes;
   read.range_bytes =
       static_cast<int64_t>(shape_.n_groups()) * shape_.n_neurons * shape_.bundle_bytes();
-  const auto& cpu = model_.phone().cpu;
-  if (!plan_.reads_on_large_core) read.core_ghz = cpu.small.clock_ghz;
+  read.core_ghz = model_.clock_ghz(model_.asking_core(plan_.reads_on_large_core));
   return model_.flash_us(read);
 }
 

@@ -124,6 +124,42 @@ TEST(NeuronWork, P7RequestsAreWhatThePlanSays) {
   EXPECT_DOUBLE_EQ(one.read_bytes, 8192.0 * static_cast<double>(one.n_requests));
 }
 
+// Neurons are computed by the cores that are used, less the one that asks for reads.
+TEST(NeuronWork, P6NeuronsAreComputedByTheCoresThatAreUsed) {
+  const NeuronShape shape = small_shape();
+  const plan::NeuronPlan plan = plan_of(shape, 0.5, 0.7);
+  plan::NeuronPlan in_turn = plan;
+  in_turn.pipeline = plan::NeuronPipeline::kNone;
+  lanes::Run run;
+  run.n_tokens = 1;
+  Product product{1, shape.width, shape.rank};
+  product.weight_bytes = shape.weight_bytes;
+  Product second{1, shape.rank, shape.n_neurons};
+  second.weight_bytes = shape.weight_bytes;
+  for (const auto& [used, computing] :
+       {std::pair(Cores{1, 5, 0}, Cores{0, 5, 0}), std::pair(Cores{0, 4, 0}, Cores{0, 3, 0}),
+        std::pair(Cores{0, 1, 0}, Cores{0, 1, 0})}) {
+    CostModel model = powerinfer2();
+    model.use_cores(used);
+    const auto predict_us = [&](const plan::NeuronPlan& with) {
+      NeuronWork work(model, shape, with);
+      return work.cost(NeuronStage::kPredict, 0, -1, run).compute_us;
+    };
+    const auto product_us = [&](const Cores& cores) {
+      return model.product(cores, product).compute_us + model.product(cores, second).compute_us;
+    };
+    EXPECT_NEAR(predict_us(plan), product_us(computing), 1e-6);
+    EXPECT_NEAR(predict_us(in_turn), product_us(used), 1e-6);
+    // A slower core asks more slowly.
+    FlashRead read;
+    read.request_bytes = 8192;
+    read.range_bytes = static_cast<int64_t>(shape.n_groups()) * shape.n_neurons * 8192;
+    read.core_ghz = used.prime > 0 ? model.phone().cpu.prime.clock_ghz.value
+                                   : model.phone().cpu.middle.clock_ghz.value;
+    EXPECT_NEAR(NeuronWork(model, shape, plan).read_us(8192), model.flash_us(read), 1e-9);
+  }
+}
+
 // Returns how many bytes of a mapped file a block reads, where that much memory is free for it.
 double mapped_bytes(const NeuronShape& shape, double room, int n_rows) {
   const CostModel model = powerinfer2();
