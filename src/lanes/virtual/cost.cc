@@ -373,13 +373,17 @@ Bus CostModel::bus(const std::vector<Processor>& lanes) const {
 double CostModel::power_w(Processor processor) const {
   switch (processor) {
     case Processor::kCpu:
-      return phone_.power.cpu_w * share_of_cpu(used_cores());
+      return core_w(used_cores());
     case Processor::kGpu:
       return phone_.power.gpu_w;
     case Processor::kNpu:
       return phone_.power.npu_w;
   }
   return 0.0;
+}
+
+double CostModel::core_w(const Cores& cores) const {
+  return phone_.power.cpu_w * share_of_cpu(cores);
 }
 
 double CostModel::wait_w(Processor processor) const {

@@ -110,6 +110,7 @@ class CostModel {
   Bus bus(const std::vector<Processor>& lanes) const;
   double power_w(Processor processor) const;
   double wait_w(Processor processor) const;  // power while the processor waits between two tasks
+  double core_w(const Cores& cores) const;   // power of some cores that are busy
 
  private:
   TaskCost cpu_product(const Product& product, double relative_rate,

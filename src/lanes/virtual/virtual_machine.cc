@@ -23,6 +23,7 @@ VirtualMachine::VirtualMachine(Bus bus)
       busy_us_(bus_.lane_gb_s.size(), 0.0),
       alone_us_(bus_.lane_gb_s.size(), 0.0),
       bytes_(bus_.lane_gb_s.size(), 0.0),
+      powered_us_(bus_.lane_gb_s.size(), 0.0),
       background_us_(bus_.lane_gb_s.size() + 1, 0.0) {}
 
 void VirtualMachine::set_queue_depth(int lane, int depth) {
@@ -163,7 +164,23 @@ double VirtualMachine::duration_us(const Running& task, const std::vector<double
   return std::max(task.cost.compute_us, memory_us);
 }
 
+// Counts the power of first tasks, and of the core that asks for what another lane does.
+void VirtualMachine::count_power(double us) {
+  double of_other = 0.0;
+  bool has_asking = false;
+  for (const Running& task : running_) {
+    if (!task.is_first || task.completion == nullptr) continue;
+    powered_us_[static_cast<size_t>(task.lane)] += task.cost.power_share * us;
+    if (task.lane == asking_.other) of_other = task.cost.power_share;
+    has_asking = has_asking || task.lane == asking_.lane;
+  }
+  if (!has_asking) return;
+  powered_us_[static_cast<size_t>(asking_.other)] +=
+      std::clamp(1.0 - of_other, 0.0, asking_.share) * us;
+}
+
 void VirtualMachine::advance(double us, const std::vector<double>& gb_s) {
+  count_power(us);
   for (size_t lane = 0; lane < background_us_.size(); ++lane) {
     const bool has_task = std::any_of(running_.begin(), running_.end(), [&](const Running& task) {
       return task.lane == static_cast<int>(lane);
@@ -172,6 +189,7 @@ void VirtualMachine::advance(double us, const std::vector<double>& gb_s) {
     const double done_us = std::min(us, background_us_[lane]);
     background_us_[lane] -= done_us;
     (lane < busy_us_.size() ? busy_us_[lane] : outside_us_) += done_us;
+    if (lane < powered_us_.size()) powered_us_[lane] += done_us;
   }
   const auto n_lanes = std::count_if(running_.begin(), running_.end(),
                                      [](const Running& task) { return task.is_first; });

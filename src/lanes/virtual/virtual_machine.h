@@ -12,9 +12,10 @@ namespace troika::lanes {
 
 // What a task costs on its lane.
 struct TaskCost {
-  double fixed_us = 0.0;    // submission and start, which are neither compute nor memory
-  double compute_us = 0.0;  // the time it would take if memory were free
-  double bytes = 0.0;       // what is read and written over the bus
+  double fixed_us = 0.0;     // submission and start, which are neither compute nor memory
+  double compute_us = 0.0;   // the time it would take if memory were free
+  double bytes = 0.0;        // what is read and written over the bus
+  double power_share = 1.0;  // the share of its lane's power that the task takes
 };
 
 // How lanes share the bus.
@@ -83,6 +84,11 @@ class VirtualMachine : public Machine {
 
   // Returns the time during which a lane had a task.
   double busy_us(int lane) const { return busy_us_[static_cast<size_t>(lane)]; }
+  // Lets a part of another lane's processor ask for what `lane` does: while `lane` has a task, it
+  // takes this share of the other's power, as far as the other's own task leaves it.
+  void set_asking(int lane, int other, double share) { asking_ = {lane, other, share}; }
+  // Returns the time during which a lane took power, counted by the share of it.
+  double powered_us(int lane) const { return powered_us_[static_cast<size_t>(lane)]; }
   // Returns when that task of the lane began that ended last.
   double started_us(int lane) const { return lanes_started_us_[static_cast<size_t>(lane)]; }
   // Returns the time during which this lane alone had a task.
@@ -118,6 +124,7 @@ class VirtualMachine : public Machine {
   void end(const Running& task);
   bool has_task(int lane) const;
   void find_what_passes();
+  void count_power(double us);
   // Returns the time of the whole part behind the fixed one, if lanes get these GB/s.
   double duration_us(const Running& task, const std::vector<double>& gb_s) const;
   std::vector<double> share_bus() const;
@@ -148,7 +155,12 @@ class VirtualMachine : public Machine {
   double next_frame_us_ = 0.0;
   double frame_end_us_ = 0.0;  // the frame that is drawn is in time until then
   bool is_drawing_ = false;
-  std::vector<double> busy_us_, alone_us_, bytes_;
+  struct Asking {
+    int lane = -1, other = -1;
+    double share = 0.0;
+  };
+  Asking asking_;
+  std::vector<double> busy_us_, alone_us_, bytes_, powered_us_;
   // The background work that each lane has left, and behind them what has no lane.
   std::vector<double> background_us_;
   double outside_us_ = 0.0;

@@ -127,12 +127,24 @@ VirtualPhone::VirtualPhone(const CostModel& model, const PhoneOptions& options,
     flash.core_ghz = model.clock_ghz(options.flash_core);
     flash.queue_depth = std::max(1, options.flash_queue);
     flash_ = std::make_unique<VirtualFlash>(machine_, model, flash);
+    if (options.flash_queue > 0 && lane_asks()) {
+      machine_.set_asking(static_cast<int>(processors_.size()), cpu_lane(),
+                          model.core_w(options.flash_core) / model.power_w(Processor::kCpu));
+    }
   }
 }
 
 int VirtualPhone::cpu_lane() const {
   const auto cpu = std::find(processors_.begin(), processors_.end(), Processor::kCpu);
   return cpu == processors_.end() ? -1 : static_cast<int>(cpu - processors_.begin());
+}
+
+// Says whether the core that asks for reads is one of the CPU's lane.
+bool VirtualPhone::lane_asks() const {
+  const Cores& used = model_.used_cores();
+  const Cores& core = options_.flash_core;
+  return cpu_lane() >= 0 &&
+         (core.prime <= used.prime && core.middle <= used.middle && core.small <= used.small);
 }
 
 void VirtualPhone::add_background(double us) { machine_.add_background(cpu_lane(), us); }
@@ -146,6 +158,7 @@ PhoneUse VirtualPhone::use() const {
   use.now_us = machine_.clock().now_us();
   for (size_t lane = 0; lane < processors_.size(); ++lane) {
     use.busy_us.push_back(machine_.busy_us(static_cast<int>(lane)));
+    use.powered_us.push_back(machine_.powered_us(static_cast<int>(lane)));
     use.bytes += machine_.bytes(static_cast<int>(lane));
   }
   if (flash_ != nullptr) {
@@ -167,20 +180,15 @@ double VirtualPhone::busy_us(Processor processor, const PhoneUse& from, const Ph
 double VirtualPhone::energy_j(const PhoneUse& from, const PhoneUse& to) const {
   double joules = model_.phone().power.idle_w * (to.now_us - from.now_us) / kUsPerS;
   for (size_t lane = 0; lane < processors_.size(); ++lane) {
-    const double busy_us = to.busy_us[lane] - from.busy_us[lane];
-    const double wait_us = to.now_us - from.now_us - busy_us;
-    joules +=
-        (model_.power_w(processors_[lane]) * busy_us + model_.wait_w(processors_[lane]) * wait_us) /
-        kUsPerS;
+    const double powered_us = to.powered_us[lane] - from.powered_us[lane];
+    const double wait_us = to.now_us - from.now_us - powered_us;
+    joules += (model_.power_w(processors_[lane]) * powered_us +
+               model_.wait_w(processors_[lane]) * wait_us) /
+              kUsPerS;
   }
   joules += model_.power_w(Processor::kCpu) * (to.outside_us - from.outside_us) / kUsPerS;
-  if (options_.flash_queue > 0) {
-    const auto& cpu = model_.phone().cpu;
-    const double prime = cpu.prime.clock_ghz * cpu.prime.vector_pipes;
-    const double all =
-        cpu.prime.count * prime + cpu.middle.count * cpu.middle.clock_ghz * cpu.middle.vector_pipes;
-    joules +=
-        model_.power_w(Processor::kCpu) * prime / all * (to.flash_us - from.flash_us) / kUsPerS;
+  if (options_.flash_queue > 0 && !lane_asks()) {
+    joules += model_.core_w(options_.flash_core) * (to.flash_us - from.flash_us) / kUsPerS;
   }
   return joules;
 }

@@ -52,7 +52,9 @@ struct PhoneOptions {
 struct PhoneUse {
   double now_us = 0.0;
   std::vector<double> busy_us;  // for each lane
-  double outside_us = 0.0;      // how long a CPU that is no lane worked in the background
+  // The time for which each lane took its power, counted by the share of it.
+  std::vector<double> powered_us;
+  double outside_us = 0.0;  // how long a CPU that is no lane worked in the background
   Frames frames;
   double flash_us = 0.0;        // the time in which the flash had a task
   double flash_alone_us = 0.0;  // the part of `flash_us` in which no processor had one
@@ -85,13 +87,15 @@ class VirtualPhone : public Machine {
   PhoneUse use() const;
   // Returns how long a processor had a task; 0 where the phone has no such lane.
   double busy_us(Processor processor, const PhoneUse& from, const PhoneUse& to) const;
-  // Returns the energy: the power of each lane while it was busy and while it waited, that of the
-  // rest of the phone all the time, and, while the flash reads for passes, the part of the CPU's
-  // power that the asking core takes.
+  // Returns the energy: the power of each lane while it was busy and while it waited, and that of
+  // the rest of the phone all the time. Where neurons are computed by fewer cores than the lane
+  // has, the others wait, and while the flash reads for passes, one of them asks. A small core that
+  // asks comes on top.
   double energy_j(const PhoneUse& from, const PhoneUse& to) const;
 
  private:
   int cpu_lane() const;  // -1: the CPU is no lane
+  bool lane_asks() const;
 
   const CostModel& model_;
   PhoneOptions options_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "lanes/virtual/timed_task.h"
 #include "lanes/virtual/virtual_flash.h"
 #include "tests/support/repository.h"
 
@@ -84,6 +85,50 @@ TEST(VirtualPhone, V5_EnergyIsPowerTimesBusyTime) {
   EXPECT_GT(end.busy_us[1], 0.0);
   EXPECT_NEAR(phone.energy_j(start, end), expected, 1e-12);
   EXPECT_EQ(phone.energy_j(end, phone.use()), 0.0);
+}
+
+class CostedTask : public TimedTask {
+ public:
+  explicit CostedTask(const TaskCost& cost) : TimedTask(1), cost_(cost) {}
+  TaskCost cost(const lanes::Run&) const override { return cost_; }
+
+ private:
+  TaskCost cost_;
+};
+
+// Returns the energy beside that of the idle phone, where the flash reads for 100 us and the CPU
+// computes for as long with a share of its cores; 0: it computes nothing.
+double beside_reads_j(const CostModel& model, const Cores& asking, double share) {
+  PhoneOptions options;
+  options.lanes = {Processor::kCpu};
+  options.flash_queue = 4;
+  options.flash_core = asking;
+  VirtualPhone phone(model, options, nullptr);
+  const CostedTask computes({0.0, 100.0, 0.0, share}), reads({0.0, 100.0, 0.0});
+  const PhoneUse start = phone.use();
+  Ended computed, brought;
+  if (share > 0.0) phone.lanes()[0]->submit(computes, {}, computed);
+  phone.lanes()[1]->submit(reads, {}, brought);
+  phone.wait(brought.latch);
+  const PhoneUse end = phone.use();
+  EXPECT_NEAR(end.now_us, 100.0, 1e-9);
+  return phone.energy_j(start, end) - model.phone().power.idle_w * 100e-6;
+}
+
+// A core that asks for reads counts once, whether it is missing among those that compute or not.
+TEST(VirtualPhone, V5_TheCoreThatAsksCountsOnce) {
+  const CostModel model = heterollm();
+  const double all_w = model.power_w(Processor::kCpu), wait_w = model.wait_w(Processor::kCpu);
+  const double prime = model.core_w({1, 0, 0}) / all_w;
+  EXPECT_GT(prime, 0.1);
+  const auto joules = [&](double share) { return beside_reads_j(model, {1, 0, 0}, share); };
+  EXPECT_NEAR(joules(0.0), (all_w * prime + wait_w * (1.0 - prime)) * 100e-6, 1e-12);
+  EXPECT_NEAR(joules(1.0 - prime), all_w * 100e-6, 1e-12);
+  EXPECT_NEAR(joules(1.0), all_w * 100e-6, 1e-12);
+  // A small core is none of the lane's.
+  EXPECT_NEAR(beside_reads_j(model, {0, 0, 1}, 1.0), (all_w + model.core_w({0, 0, 1})) * 100e-6,
+              1e-12);
+  EXPECT_LT(model.core_w({0, 0, 1}), model.core_w({1, 0, 0}) / 2);
 }
 
 TEST(VirtualPhone, ProcessorsHaveNames) {

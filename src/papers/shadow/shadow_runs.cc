@@ -42,9 +42,9 @@ class KernelSum {
     const double us = end_us_ - begin_us_;
     lanes::PhoneUse use;
     use.now_us = us;
-    use.busy_us = busy_us_;
+    use.busy_us = use.powered_us = busy_us_;
     lanes::PhoneUse none;
-    none.busy_us.assign(busy_us_.size(), 0.0);
+    none.powered_us.assign(busy_us_.size(), 0.0);
     sum_.seconds += us / kUsPerS;
     sum_.joules += phone_.energy_j(none, use);
     clear();

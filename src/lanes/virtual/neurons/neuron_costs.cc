@@ -27,6 +27,10 @@ Cores NeuronWork::cores() const {
   return cores;
 }
 
+double NeuronWork::power_share() const {
+  return model_.core_w(cores()) / model_.power_w(Processor::kCpu);
+}
+
 double NeuronWork::read_us(int request_bytes) const {
   FlashRead read;
   read.request_bytes = request_bytes;
@@ -60,6 +64,7 @@ TaskCost NeuronWork::cold_cost(int n_neurons, int n_rows_all, int n_matrices) co
   cost.compute_us =
       n_matrices * std::max(cost.compute_us, model_.product(cores(), rows).compute_us);
   cost.bytes *= n_matrices;
+  cost.power_share = power_share();
   return cost;
 }
 
@@ -67,6 +72,7 @@ TaskCost NeuronWork::predict_cost(int block, int n_rows) {
   set_rows(n_rows);
   begin_block(block, n_rows);
   TaskCost sum;
+  sum.power_share = power_share();
   const auto add = [&](int columns, int outputs) {
     if (columns == 0 || outputs == 0) return;
     Product product{n_rows, columns, outputs, Arithmetic::kInt8};

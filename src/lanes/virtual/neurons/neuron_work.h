@@ -135,6 +135,7 @@ class NeuronWork {
   TaskCost pages_cost(int n_rows);
   TaskCost whole_read_cost(int block, int n_rows);
   Cores cores() const;
+  double power_share() const;  // of the cores that compute, over all that are used
 
   const CostModel& model_;
   NeuronShape shape_;

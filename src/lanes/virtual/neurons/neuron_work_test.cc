@@ -149,6 +149,8 @@ TEST(NeuronWork, P6NeuronsAreComputedByTheCoresThatAreUsed) {
       return model.product(cores, product).compute_us + model.product(cores, second).compute_us;
     };
     EXPECT_NEAR(predict_us(plan), product_us(computing), 1e-6);
+    EXPECT_NEAR(NeuronWork(model, shape, plan).cost(NeuronStage::kPredict, 0, -1, run).power_share,
+                model.core_w(computing) / model.core_w(used), 1e-12);
     EXPECT_NEAR(predict_us(in_turn), product_us(used), 1e-6);
     // A slower core asks more slowly.
     FlashRead read;
