@@ -344,7 +344,10 @@ TaskCost NeuronWork::cost(NeuronStage stage, int block, int segment, const Run& 
     case NeuronStage::kGate:
       return cold(here.n_read, here.n_read, here.read_rows, 1);
     case NeuronStage::kUpRead:
+      return read_cost(here.n_read_more, plan_.second_read_bytes);
     case NeuronStage::kDownRead:
+      // The second read of a bundle has brought the row of down with that of up.
+      if (plan_.has_bundles()) return {};
       return read_cost(here.n_read_more, plan_.second_read_bytes);
     case NeuronStage::kUp:
       return cold(here.n_read_more, here.n_read, here.read_rows,

@@ -50,7 +50,7 @@ enum class NeuronStage : uint8_t {
   kGate,       // computes gates that were read (GC)
   kUpRead,     // reads up and down (UDIO), or rows of up alone
   kUp,         // computes up and, where reads go by neuron, down (UDC)
-  kDownRead,   // reads rows of down, where reads go by matrix
+  kDownRead,   // reads rows of down, where they lie by themselves
   kDown,       // computes down, where reads go by matrix
   kHeldGate,   // computes gates of neurons in memory, in the pipeline by matrix
   kHeldUp,     // computes up rows of neurons in memory, in the pipeline by matrix

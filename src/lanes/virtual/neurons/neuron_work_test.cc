@@ -114,6 +114,7 @@ TEST(NeuronWork, P7RequestsAreWhatThePlanSays) {
     for (int segment = 0; segment < work.n_segments(1); ++segment) {
       work.cost(NeuronStage::kGateRead, 0, segment, run);
       work.cost(NeuronStage::kUpRead, 0, segment, run);
+      work.cost(NeuronStage::kDownRead, 0, segment, run);
     }
     work.cost(NeuronStage::kMerge, 0, -1, run);
     return work.counters();
@@ -122,6 +123,11 @@ TEST(NeuronWork, P7RequestsAreWhatThePlanSays) {
   EXPECT_GT(two.n_requests, one.n_requests);
   EXPECT_LT(two.read_bytes, one.read_bytes);
   EXPECT_DOUBLE_EQ(one.read_bytes, 8192.0 * static_cast<double>(one.n_requests));
+  // The second read of a bundle brings up and down; rows that lie apart are read one by one.
+  EXPECT_LE(two.n_requests, 2 * one.n_requests);
+  plan.system = plan::NeuronSystem::kPlain;
+  NeuronWork by_rows(model, shape, plan);
+  EXPECT_GT(read(by_rows).n_requests, 2 * one.n_requests);
 }
 
 // Neurons are computed by the cores that are used, less the one that asks for reads.
