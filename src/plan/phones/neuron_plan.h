@@ -11,7 +11,7 @@
 
 namespace troika::plan {
 
-// The first six are the stages of Figure 14; each has what the ones before it have.
+// kPlain to kXpu are the five stages of Figure 14; each has what the ones before it have.
 enum class NeuronSystem : uint8_t {
   kMap,         // llama.cpp: dense; pages of the mapped file come as they are touched
   kPlain,       // computes predicted neurons alone; rows of each matrix are read by themselves

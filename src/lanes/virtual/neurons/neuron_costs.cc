@@ -113,7 +113,8 @@ TaskCost NeuronWork::hot_cost(int n_rows) const {
 // Costs the read of hot neurons, in a row. It runs while attention computes; where there is a
 // router, after it. A changed number of rows needs another graph, which is read, too (P §4.1.3).
 TaskCost NeuronWork::hot_read_cost(int block, int n_rows) {
-  const bool is_other_graph = n_rows != n_rows_ && block == 0;
+  const bool is_other_graph = n_rows != graph_rows_ && block == 0;
+  if (block == 0) graph_rows_ = n_rows;
   set_rows(n_rows);
   if (reads_ahead()) acquire_hot(block);
   const double n_neurons =

@@ -151,6 +151,7 @@ class NeuronWork {
   // The members below are about the current block.
   plan::HotNeurons hot_;
   int n_rows_ = 1;
+  int graph_rows_ = 1;  // counts the rows of the graph that the NPU has
   std::vector<int> groups_;
   std::vector<SegmentWork> segments_;
   std::vector<weights::NeuronCache::Held> held_, read_;  // neurons that must be given back

@@ -130,6 +130,35 @@ TEST(NeuronWork, P7RequestsAreWhatThePlanSays) {
   EXPECT_GT(read(by_rows).n_requests, 2 * one.n_requests);
 }
 
+// Hot clusters of another number of sequences need another graph, also where a router says before
+// that which experts are used.
+TEST(NeuronWork, P4AnotherNumberOfSequencesReadsAnotherGraph) {
+  const CostModel model = powerinfer2();
+  for (const int n_experts : {1, 4}) {
+    NeuronShape shape = small_shape();
+    shape.n_layers = 1;
+    shape.n_experts = n_experts;
+    shape.n_experts_used = 1;
+    plan::NeuronPlan plan = plan_of(shape, 1.0, 0.5);
+    plan.system = plan::NeuronSystem::kXpu;
+    plan.hot = {{1, 512, 0}, {2, 512, 0}};
+    NeuronWork work(model, shape, plan);
+    const auto read_bytes = [&](int n_rows) {
+      lanes::Run run;
+      run.n_tokens = n_rows;
+      double bytes = work.reads_ahead() ? work.cost(NeuronStage::kHotRead, 0, -1, run).bytes : 0.0;
+      work.cost(NeuronStage::kPredict, 0, -1, run);
+      if (!work.reads_ahead()) bytes = work.cost(NeuronStage::kHotRead, 0, -1, run).bytes;
+      work.cost(NeuronStage::kMerge, 0, -1, run);
+      return bytes;
+    };
+    EXPECT_EQ(read_bytes(1), 0.0) << n_experts;
+    EXPECT_NEAR(read_bytes(2), model.stack().graph.size_kb * 1024, 1e-6) << n_experts;
+    EXPECT_EQ(read_bytes(2), 0.0) << n_experts;
+    EXPECT_GT(read_bytes(1), 0.0) << n_experts;
+  }
+}
+
 // Neurons are computed by the cores that are used, less the one that asks for reads.
 TEST(NeuronWork, P6NeuronsAreComputedByTheCoresThatAreUsed) {
   const NeuronShape shape = small_shape();
