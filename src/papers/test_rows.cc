@@ -82,6 +82,20 @@ OrderingCount TestReport::count_orderings(Figured figured) const {
   return count;
 }
 
+void TestReport::widen(const TestReport& other) {
+  TROIKA_ASSERT(rows.size() == other.rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    TestRow& row = rows[i];
+    const TestRow& tried = other.rows[i];
+    TROIKA_ASSERT(row.base.value == tried.base.value);
+    if (!row.base.simulated || !tried.base.simulated) continue;
+    const double low = *row.base.simulated, tried_low = *tried.base.simulated;
+    if (!row.interval) row.interval = {low, row.highest.value_or(low)};
+    row.interval->first = std::min(row.interval->first, tried_low);
+    row.interval->second = std::max(row.interval->second, tried.highest.value_or(tried_low));
+  }
+}
+
 const plan::PublishedRow& TestRows::row_of(const std::string& id) const {
   const plan::PublishedRow* row = plan::find_row(folder_.published, id);
   if (row == nullptr) throw Error(fmt::format("{}/published has no row '{}'.", folder_.path, id));

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "papers/micro/micro.h"
@@ -36,6 +37,9 @@ struct TestRow {
   // The highest value where models differ; `simulated` is then the lowest.
   std::optional<double> highest = std::nullopt;
   std::optional<double> measured = std::nullopt;  // the figure that was measured on this machine
+  // The least and the most that was simulated with constants at the ends of their ranges, each by
+  // itself; none: nobody tried.
+  std::optional<std::pair<double, double>> interval = std::nullopt;
   TestSubject part = TestSubject::kRest;
   std::string measured_by = {};  // names the figure that would be measured here; empty: none
 
@@ -70,6 +74,8 @@ struct TestReport {
   int count_of(TestSubject part) const;
   double median_error_of(TestSubject part) const;
   OrderingCount count_orderings(Figured figured = Figured::kAnyhow) const;
+  // Widens the intervals of the rows to what another run of the same report simulated.
+  void widen(const TestReport& other);
 };
 
 // Puts simulated figures beside the published rows that they stand for.

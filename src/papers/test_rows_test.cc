@@ -27,6 +27,25 @@ PhoneFolder folder() {
   return folder;
 }
 
+TEST(TestRows, IntervalsHoldWhatWasTried) {
+  const PhoneFolder phones = folder();
+  const auto report = [&](double one, double lowest, double highest) {
+    TestRows rows(phones);
+    rows.add("one", "", "g", TestKind::kValue, one, "");
+    rows.add("range", "", "g", TestKind::kRange, lowest, "").highest = highest;
+    rows.add("two", "energy", "g", TestKind::kValue, 1.0, "").base.simulated.reset();
+    TestReport taken;
+    taken.rows = rows.take_rows();
+    return taken;
+  };
+  TestReport widened = report(9.0, 2.0, 3.0);
+  widened.widen(report(8.0, 2.5, 5.0));
+  widened.widen(report(8.5, 1.0, 2.5));
+  EXPECT_EQ(widened.rows[0].interval, std::pair(8.0, 9.0));
+  EXPECT_EQ(widened.rows[1].interval, std::pair(1.0, 5.0));
+  EXPECT_FALSE(widened.rows[2].interval.has_value());
+}
+
 TEST(TestRows, ARangeIsHeldToItsFartherEnd) {
   const PhoneFolder phones = folder();
   TestRows rows(phones);

@@ -28,8 +28,10 @@ nlohmann::ordered_json rows_json(const papers::PhoneFolder& /*folder*/,
 
 nlohmann::ordered_json npu_json(const papers::PhoneFolder& folder,
                                 const papers::TestReport& report) {
-  nlohmann::ordered_json json = report_json(report);
-  for (const papers::Sensitivity& s : papers::sensitivities_of_llm_npu(folder)) {
+  papers::TestReport with_intervals = report;
+  const auto sensitivities = papers::sensitivities_of_llm_npu(folder, &with_intervals);
+  nlohmann::ordered_json json = report_json(with_intervals);
+  for (const papers::Sensitivity& s : sensitivities) {
     json["sensitivities"].push_back({{"constant", s.text},
                                      {"values", s.median_of_values},
                                      {"prompts", s.median_of_prompts},
@@ -91,8 +93,10 @@ MeasuredHere measure_hetero_here(const papers::PhoneFolder& /*folder*/,
 
 nlohmann::ordered_json shadow_json(const papers::PhoneFolder& folder,
                                    const papers::TestReport& report) {
-  nlohmann::ordered_json json = report_json(report);
-  for (const papers::ShadowSensitivity& s : papers::sensitivities_of_shadowattn(folder)) {
+  papers::TestReport with_intervals = report;
+  const auto sensitivities = papers::sensitivities_of_shadowattn(folder, &with_intervals);
+  nlohmann::ordered_json json = report_json(with_intervals);
+  for (const papers::ShadowSensitivity& s : sensitivities) {
     json["sensitivities"].push_back({{"constant", s.text},
                                      {"all", s.median_error},
                                      {"kernels", s.kernel_speedup},

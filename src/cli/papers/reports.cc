@@ -58,7 +58,6 @@ nlohmann::ordered_json to_json(const MicroRow& row) {
   json["simulated"] =
       row.simulated ? nlohmann::ordered_json(*row.simulated) : nlohmann::ordered_json();
   json["measured"] = nullptr;
-  // Would say how sure the simulated value is: constants have no ranges yet.
   json["interval"] = nullptr;
   json["inputs"] = row.inputs;
   json["error"] = row.error() ? nlohmann::ordered_json(*row.error()) : nlohmann::ordered_json();
@@ -83,6 +82,7 @@ nlohmann::ordered_json to_json(const papers::TestRow& row) {
   json["kind"] = kKinds[static_cast<size_t>(row.kind)];
   json["part"] = papers::subject_name(row.part);
   json["measured"] = or_null(row.measured);
+  if (row.interval) json["interval"] = {row.interval->first, row.interval->second};
   json["error"] = or_null(row.base.simulated ? row.error() : std::nullopt);
   if (row.highest) json["simulated_range"] = {*row.base.simulated, *row.highest};
   json["reason"] =

@@ -336,7 +336,7 @@ TestReport simulate_llm_npu(const PhoneFolder& folder,
   return Reproduction(folder, constants, rivals).run();
 }
 
-std::vector<Sensitivity> sensitivities_of_llm_npu(const PhoneFolder& folder) {
+std::vector<Sensitivity> sensitivities_of_llm_npu(const PhoneFolder& folder, TestReport* report) {
   plan::Stack stack = folder.stacks.at("llm.npu");
   std::vector<plan::ConstantChoice> choices;
   for (const plan::Field& field : stack.fields()) {
@@ -355,11 +355,13 @@ std::vector<Sensitivity> sensitivities_of_llm_npu(const PhoneFolder& folder) {
   std::vector<Sensitivity> all;
   PowerRuns rivals(folder.path);  // runs once for all choices
   for (const plan::ConstantChoice& choice : choices) {
-    const TestReport report = Reproduction(folder, {choice}, rivals).run();
+    const TestReport tried = Reproduction(folder, {choice}, rivals).run();
     all.push_back({fmt::format("{} = {:.4g}", choice.name, choice.value),
-                   report.median_error(TestKind::kValue),
-                   report.median_error_of(TestSubject::kPrompt), report.median_error(),
-                   report.count_orderings()});
+                   tried.median_error(TestKind::kValue),
+                   tried.median_error_of(TestSubject::kPrompt), tried.median_error(),
+                   tried.count_orderings()});
+    // An NPU without a limit is no end of a range.
+    if (report != nullptr && choice.value != kNoLimitGb) report->widen(tried);
   }
   return all;
 }

@@ -18,7 +18,10 @@ struct Sensitivity {
   double median_of_values = 0.0, median_of_prompts = 0.0, median_of_all = 0.0;
   OrderingCount orderings;
 };
-std::vector<Sensitivity> sensitivities_of_llm_npu(const PhoneFolder& folder);
+// Widens the intervals of `report`, which is that of the folder, by the runs at ends of ranges;
+// null: nobody asks for them.
+std::vector<Sensitivity> sensitivities_of_llm_npu(const PhoneFolder& folder,
+                                                  TestReport* report = nullptr);
 // A folder that is about to end is refused, because the report points into it.
 TestReport simulate_llm_npu(PhoneFolder&& folder) = delete;
 

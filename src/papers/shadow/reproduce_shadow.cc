@@ -258,7 +258,8 @@ TestReport simulate_shadowattn(const PhoneFolder& folder,
   return ShadowReproduction(folder, constants).run();
 }
 
-std::vector<ShadowSensitivity> sensitivities_of_shadowattn(const PhoneFolder& folder) {
+std::vector<ShadowSensitivity> sensitivities_of_shadowattn(const PhoneFolder& folder,
+                                                           TestReport* report) {
   plan::Stack stack = folder.stacks.at(kPaperName);
   std::vector<ShadowSensitivity> all;
   for (const plan::Field& field : stack.fields()) {
@@ -271,20 +272,20 @@ std::vector<ShadowSensitivity> sensitivities_of_shadowattn(const PhoneFolder& fo
                               folder.path, field.name));
     }
     for (const double value : {field.constant->range->first, field.constant->range->second}) {
-      const TestReport report = simulate_shadowattn(folder, {{field.name, value}});
+      const TestReport tried = simulate_shadowattn(folder, {{field.name, value}});
       const auto mean = [&](const char* group) {
-        const auto at =
-            std::find_if(report.rows.begin(), report.rows.end(), [&](const TestRow& row) {
-              return row.base.group == group && row.base.value->name == "mean";
-            });
-        if (at == report.rows.end() || !at->base.simulated) {
+        const auto at = std::find_if(tried.rows.begin(), tried.rows.end(), [&](const TestRow& row) {
+          return row.base.group == group && row.base.value->name == "mean";
+        });
+        if (at == tried.rows.end() || !at->base.simulated) {
           throw Error(fmt::format("{}/simulated/{}.json: the group '{}' has no row 'mean'.",
                                   folder.path, kPaperName, group));
         }
         return *at->base.simulated;
       };
-      all.push_back({fmt::format("{} = {:.4g}", field.name, value), report.median_error(),
-                     mean(kKernels), mean(kRequests), report.count_orderings()});
+      if (report != nullptr) report->widen(tried);
+      all.push_back({fmt::format("{} = {:.4g}", field.name, value), tried.median_error(),
+                     mean(kKernels), mean(kRequests), tried.count_orderings()});
     }
   }
   return all;

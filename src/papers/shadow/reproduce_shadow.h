@@ -24,7 +24,9 @@ struct ShadowSensitivity {
   double kernel_speedup = 0.0, request_speedup = 0.0;  // the means over models
   OrderingCount orderings;
 };
-std::vector<ShadowSensitivity> sensitivities_of_shadowattn(const PhoneFolder& folder);
+// Widens the intervals of `report`, which is that of the folder; null: nobody asks for them.
+std::vector<ShadowSensitivity> sensitivities_of_shadowattn(const PhoneFolder& folder,
+                                                           TestReport* report = nullptr);
 
 // A stage of section 5.2, which takes ever more parts of shadowAttn away, on Qwen2-0.5B and a
 // prompt of Octopus (S8).
