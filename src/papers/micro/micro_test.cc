@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -125,6 +126,20 @@ TEST(Micro, V2_HeldOutRowsAreInNoSourceOfAFit) {
   };
   check(folder.phone.fields());
   for (auto& [name, stack] : folder.stacks) check(stack.fields());
+}
+
+// A constant that no law reads simulates nothing, so that its row has no error of zero.
+TEST(Micro, V2_ARowWhoseConstantNoLawReadsIsNotSimulated) {
+  const PhoneFolder folder = read_phone_folder(kMicroPhones);
+  const MicroReport report = simulate_micro(folder);
+  int n_rows = 0;
+  for (const MicroRow& row : report.rows) {
+    if (row.row->id != "hf007" && row.row->id != "hf013") continue;
+    ++n_rows;
+    EXPECT_FALSE(row.simulated.has_value()) << row.row->id;
+    EXPECT_TRUE(row.inputs.starts_with("no law reads it: ")) << row.inputs;
+  }
+  EXPECT_EQ(n_rows, 2);
 }
 
 // If a row alone sets a constant (as for the rate of the 8 Gen 3 in sd.npu), it cannot tell how
