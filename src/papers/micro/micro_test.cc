@@ -142,6 +142,20 @@ TEST(Micro, V2_ARowWhoseConstantNoLawReadsIsNotSimulated) {
   EXPECT_EQ(n_rows, 2);
 }
 
+// One paper measured flash, and its rows are fitted once.
+TEST(Micro, V2_AllStacksReadFromTheFlashThatWasFitted) {
+  PhoneFolder folder = read_phone_folder(kMicroPhones);
+  const auto flash_of = [&](const char* stack) {
+    std::map<std::string, double> values;
+    for (const plan::Field& field : folder.stacks.at(stack).fields()) {
+      const std::string name = field.name;
+      if (name.starts_with("flash.")) values[name] = field.constant->value;
+    }
+    return values;
+  };
+  for (const char* paper : plan::kPapers) EXPECT_EQ(flash_of(paper), flash_of("powerinfer-2"));
+}
+
 // If a row alone sets a constant (as for the rate of the 8 Gen 3 in sd.npu), it cannot tell how
 // well the constant fits.
 TEST(Micro, V2_ARowThatSetsAConstantAloneIsTaken) {
