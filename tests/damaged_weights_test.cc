@@ -26,17 +26,21 @@ void damage(const std::string& path, const std::string& tensor) {
   file.write(no_number, sizeof no_number);
 }
 
-TEST(DamagedWeights, EveryPrecisionSaysThatNothingIsANumber) {
+class DamagedWeights : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(DamagedWeights, EveryPrecisionSaysThatNothingIsANumber) {
   test_support::TinyModel model = test_support::tiny_model("llama");
   model.type = test_support::kQ8_0;
-  for (const char* const tensor :
-       {"blk.0.ffn_down.weight", "blk.0.attn_v.weight", "blk.1.attn_output.weight"}) {
+  model.activation = GetParam().second;
+  for (const char* const tensor : {"blk.0.ffn_down.weight", "blk.0.ffn_gate.weight",
+                                   "blk.0.attn_v.weight", "blk.1.attn_output.weight"}) {
     const test_support::TinyModelFile file(model);
     damage(file.path(), tensor);
-    for (const char* const prefill : {"same", "q8", "bf16"}) {
+    for (const char* const prefill : {"same", "q8", "bf16", "int8"}) {
       prepare::Options options;
       options.model.file = file.path();
       options.prompts.prefill = plan::prefill_from_name(prefill);
+      options.memory.kv_type = prepare::kv_type_from_name(GetParam().first);
       engine::Engine engine(options);
       for (const float temperature : {0.0f, 1.0f}) {
         engine::Session session(engine);
@@ -53,6 +57,10 @@ TEST(DamagedWeights, EveryPrecisionSaysThatNothingIsANumber) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, DamagedWeights,
+                         testing::Values(std::pair("f16", ""), std::pair("q8_0", ""),
+                                         std::pair("f32", "relu")));
 
 }  // namespace
 }  // namespace troika

@@ -71,13 +71,14 @@ using MatmulBf16 = void(const Bf16Stretch& weight, const PanelProduct& product);
 // first_k on (a multiple of 256), n_k of it or as much as there is. n_k is a multiple of 32.
 using UnpackBf16 = void(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip);
 
-// Returns the largest magnitude in a row of k weights. Not-a-number counts as 0, infinity as the
-// largest float.
+// Returns the largest magnitude in a row of k weights: no number where one of them is infinite or
+// no number.
 using LargestOfRow = float(const std::byte* row, size_t k);
 // Unpacks rows first_row .. last_row (at most 16) of a weight as one strip of int8 panels.
 // `largest` holds the largest magnitudes of these rows; each becomes 127, and all else a whole
-// number by the same factor, as `Table::quantize_int8` does it. All implementations agree to the
-// bit. REQUIRES: k <= kMostInt8Depth.
+// number by the same factor, as `Table::quantize_int8` does it. Where it is no number, neither is
+// the row's scale, and its levels are 0. All implementations agree to the bit. REQUIRES: k <=
+// kMostInt8Depth.
 using UnpackInt8 = void(const MatmulWeight& weight, const float* largest, const Int8Strip& strip);
 
 // ByType is a list indexed by Type, whose values have gaps; it holds null for types without a
@@ -99,8 +100,8 @@ struct Table {
   // and so is every product with it.
   void (*quantize_activations)(const float* x, std::byte* y, size_t k) = nullptr;
   // These serve prompts. They turn k floats of x into int8_token_bytes(k) or bf16_token_bytes(k).
-  // In int8 not-a-number counts as 0 and infinity as the largest float, but then the token's scale
-  // is no number; in bfloat16 both stay.
+  // In int8 levels are 0 and the scale is no number where one of them is infinite or no number; in
+  // bfloat16 both stay.
   void (*quantize_int8)(const float* x, std::byte* y, size_t k) = nullptr;
   void (*narrow_bf16)(const float* x, std::byte* y, size_t k) = nullptr;
   MatmulInt8* matmul_int8 = nullptr;

@@ -70,11 +70,6 @@ void pack_int8(const Table& table, Type type, const MatmulWeight& weight, PackBu
     if (rule.factors != nullptr) {
       for (size_t i = 0; i < weight.k; ++i) buffers.row[i] *= rule.factors[i];
     }
-    // Levels of a weight that is no number are 0: the other passes show that it is none.
-    for (size_t i = 0; i < weight.k; ++i) {
-      buffers.row[i] =
-          std::isnan(buffers.row[i]) ? 0.0f : std::clamp(buffers.row[i], -FLT_MAX, FLT_MAX);
-    }
     float limit = rule.limit;
     if (rule.int4_outliers >= 0.0) {
       limit = limit_of_int4(buffers.row, buffers.magnitudes, weight.k, rule.int4_outliers);

@@ -81,6 +81,21 @@ TEST_P(Pointwise, ActivationsAgreeWithTheReference) {
   compare(mine.add, theirs.add, 0, 0, "add");
 }
 
+TEST_P(Pointwise, NoActivationHidesWhatIsNoNumber) {
+  const Table& mine = table();
+  const std::vector<float> x(19, std::nanf("")), ones(19, 1.0f);
+  for (const auto activate : {mine.silu, mine.gelu, mine.relu}) {
+    std::vector<float> y(x.size());
+    activate(x.data(), y.data(), x.size());
+    for (const float value : y) EXPECT_TRUE(std::isnan(value));
+  }
+  for (const auto gate : {mine.silu_mul, mine.gelu_mul, mine.relu_mul}) {
+    std::vector<float> y(x.size());
+    gate(x.data(), ones.data(), y.data(), x.size());
+    for (const float value : y) EXPECT_TRUE(std::isnan(value));
+  }
+}
+
 TEST_P(Pointwise, ScaleAgreesWithTheReference) {
   for (size_t n : kLengths) {
     const std::vector<float> x = values(n, 1);

@@ -37,7 +37,7 @@ void quantize_activations(const float* x, std::byte* y, size_t k) {
     const float largest = vmaxvq_f32(most);
     const bool some = largest >= kQ8Smallest;
     const F factor = V::set(some ? 127.0f / largest : 0.0f);
-    scale[i / kQ8Block] = scale_of(some ? largest / 127.0f : 0.0f, odd);
+    scale[i / kQ8Block] = unless_odd(some ? largest / 127.0f : 0.0f, odd);
     for (size_t half = 0; half < 2; ++half) {
       sum[i / 16 + half] = store_levels(halves[half], factor, q + i + 16 * half);
     }

@@ -1,11 +1,15 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "base/error.h"
 #include "kernels/kv.h"
 #include "kernels/reference/reference.h"
+#include "kernels/reference/values.h"
 #include "tensor/codec.h"
+#include "tensor/half.h"
+#include "tensor/q8_0.h"
 
 namespace troika::kernels::reference {
 namespace {
@@ -109,6 +113,16 @@ void attention_tile(const AttentionTile& tile) {
 
 void store_kv(Type type, const float* x, std::byte* row, size_t n) {
   tensor::quantize_row(type, x, row, n);
+  if (type != Type::kQ8_0) return;
+  // The codec makes 0 of what is no number, as files want it.
+  constexpr size_t kBlock = 32;
+  for (size_t i = 0; i < n; i += kBlock) {
+    if (std::all_of(x + i, x + i + kBlock, [](float value) { return std::isfinite(value); })) {
+      continue;
+    }
+    const uint16_t no_number = tensor::f32_to_f16(kNoNumber);
+    std::memcpy(row + i / kBlock * sizeof(tensor::BlockQ8_0), &no_number, sizeof no_number);
+  }
 }
 
 }  // namespace troika::kernels::reference

@@ -16,7 +16,8 @@ struct Int8Scale {
   float inverse = 0.0f;  // the inverse of the scale
   float scale = 0.0f;
   explicit Int8Scale(float largest) {
-    if (largest < kQ8Smallest) return;
+    if (std::isnan(largest)) scale = kNoNumber;
+    if (!(largest >= kQ8Smallest)) return;
     inverse = 127.0f / largest;
     scale = largest / 127.0f;
   }
@@ -43,11 +44,11 @@ void quantize_int8(const float* x, std::byte* y, size_t k) {
   for (size_t i = 0; i < k; ++i) largest = std::max(largest, std::fabs(finite(x[i])));
   const bool are_all_finite =
       std::all_of(x, x + k, [](float value) { return std::isfinite(value); });
-  const Int8Scale scale(largest);
+  const Int8Scale scale(are_all_finite ? largest : kNoNumber);
   for (size_t i = 0; i < int8_depth(k); ++i) {
     levels[i] = static_cast<uint8_t>(i < k ? scale.level(x[i]) + 128 : 128);
   }
-  *const_cast<float*>(token.scale) = are_all_finite ? scale.scale : kNoNumber;
+  *const_cast<float*>(token.scale) = scale.scale;
 }
 
 void narrow_bf16(const float* x, std::byte* y, size_t k) {
@@ -117,9 +118,12 @@ void unpack_bf16(Type type, const MatmulWeight& weight, size_t first_k, size_t n
 
 float largest_of_row(Type type, const std::byte* row, size_t k) {
   float largest = 0;
-  for_each_weight(type, row, k,
-                  [&](size_t, float w) { largest = std::max(largest, std::fabs(finite(w))); });
-  return largest;
+  bool are_all_finite = true;
+  for_each_weight(type, row, k, [&](size_t, float w) {
+    are_all_finite = are_all_finite && std::isfinite(w);
+    largest = std::max(largest, std::fabs(finite(w)));
+  });
+  return are_all_finite ? largest : kNoNumber;
 }
 
 void unpack_int8(Type type, const MatmulWeight& weight, const float* largest,

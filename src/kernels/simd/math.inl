@@ -43,7 +43,8 @@ TROIKA_INLINE inline F gelu_of(F x) {
   return V::mul(x, logistic(V::mul(inner, V::set(2 * 0.79788456f))));
 }
 
-TROIKA_INLINE inline F relu_of(F x) { return V::max(x, V::zero()); }
+// Keeps what is no number, as `max` returns its second operand then.
+TROIKA_INLINE inline F relu_of(F x) { return V::max(V::zero(), x); }
 
 // Returns tanh, with an absolute error of 2e-7.
 TROIKA_INLINE inline F tanh_of(F x) {

@@ -8,9 +8,15 @@ TROIKA_INLINE inline F finite_of(F v) {
 
 // Adds 0 for each number of a vector, and what is no number for another value.
 TROIKA_INLINE inline F add_odd(F odd, F v) { return V::add(odd, V::sub(v, v)); }
-// Returns the scale, or none where something was odd.
-TROIKA_INLINE inline float scale_of(float scale, F odd) {
-  return V::sum(odd) == 0.0f ? scale : __builtin_nanf("");
+// Returns the value, or none where something was odd.
+TROIKA_INLINE inline float unless_odd(float value, F odd) {
+  return V::sum(odd) == 0.0f ? value : __builtin_nanf("");
+}
+
+// Returns the scale of a row of weights with this largest magnitude, which is no number where the
+// row has one that is none.
+TROIKA_INLINE inline float scale_of_largest(float largest) {
+  return largest < kQ8Smallest ? 0.0f : largest / 127.0f;
 }
 
 // Quantises to the bits of the reference.
@@ -21,9 +27,8 @@ void quantize_int8(const float* x, std::byte* y, size_t k) {
     odd = add_odd(odd, v);
     most = V::max(V::magnitude(finite_of(v)), most);
   });
-  const float largest = V::largest(most);
-  const bool some = largest >= kQ8Smallest;
-  const F inverse = V::set(some ? 127.0f / largest : 0.0f);
+  const float largest = unless_odd(V::largest(most), odd);
+  const F inverse = V::set(largest >= kQ8Smallest ? 127.0f / largest : 0.0f);
   const Int8Token token = int8_token(y, k);
   auto* levels = const_cast<uint8_t*>(token.levels);
   for_each_vector(k, [&](size_t i, auto load, auto) TROIKA_INLINE {
@@ -31,7 +36,7 @@ void quantize_int8(const float* x, std::byte* y, size_t k) {
   });
   // The last vector may have written zeros beyond k already; there is room for it.
   std::memset(levels + k, 128, int8_depth(k) - k);
-  *const_cast<float*>(token.scale) = scale_of(some ? largest / 127.0f : 0.0f, odd);
+  *const_cast<float*>(token.scale) = scale_of_largest(largest);
 }
 
 void narrow_bf16(const float* x, std::byte* y, size_t k) {

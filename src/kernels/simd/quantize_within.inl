@@ -56,6 +56,6 @@ size_t quantize_int8_within(const float* x, Int8Range range, std::byte* y, Outli
     }
   }
   std::memset(levels + k, 128, int8_depth(k) - k);
-  *const_cast<float*>(token.scale) = scale_of(scale, odd);
+  *const_cast<float*>(token.scale) = unless_odd(scale, odd);
   return n_outliers;
 }

@@ -80,14 +80,16 @@ void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_
 template <typename Row>
 float largest_of_row(const std::byte* row, size_t k) {
   alignas(64) float values[kSuperBlock];
-  F most = V::zero();
+  F most = V::zero(), odd = V::zero();
   for (size_t i = 0; i < k; i += kSuperBlock) {
     Row::decode(row, i, k, values);
     for (size_t j = 0; j < kSuperBlock; j += V::kElements) {
-      most = V::max(V::magnitude(finite_of(V::load(values + j))), most);
+      const F value = V::load(values + j);
+      odd = add_odd(odd, value);
+      most = V::max(V::magnitude(finite_of(value)), most);
     }
   }
-  return V::largest(most);
+  return unless_odd(V::largest(most), odd);
 }
 
 // Returns the sum of 256 bytes.
@@ -109,7 +111,7 @@ void unpack_int8(const MatmulWeight& weight, const float* largest, const Int8Str
   alignas(64) float values[kSuperBlock];
   std::memset(rows, 128, sizeof(rows));
   for (size_t r = 0; r < kStripRows; ++r) {
-    strip.scales[r] = r < n_rows && largest[r] >= kQ8Smallest ? largest[r] / 127.0f : 0.0f;
+    strip.scales[r] = r < n_rows ? scale_of_largest(largest[r]) : 0.0f;
     strip.starts[r] = 0;
   }
   const size_t depth = int8_depth(weight.k);

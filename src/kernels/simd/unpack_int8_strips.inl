@@ -10,7 +10,7 @@ void unpack_int8_strip(const MatmulWeight& weight, const float* largest, const I
   float inverses[kStripRows];
   for (size_t r = 0; r < kStripRows; ++r) {
     const bool some = largest[r] >= kQ8Smallest;
-    strip.scales[r] = some ? largest[r] / 127.0f : 0.0f;
+    strip.scales[r] = scale_of_largest(largest[r]);
     inverses[r] = some ? 127.0f / largest[r] : 0.0f;
   }
   const std::byte* strip_begin = weight.data + weight.first_row * weight.row_bytes;

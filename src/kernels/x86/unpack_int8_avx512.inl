@@ -2,16 +2,17 @@
 
 template <typename Values>
 float largest_of_row(const std::byte* row, size_t k) {
-  F most = V::zero();
+  F most = V::zero(), odd = V::zero();
   for (size_t i = 0; i < k; i += kSuperBlock) {
     Values::visit(row, i, k, [&](auto, const F(&values)[4], bool is_finite) TROIKA_INLINE {
       unrolled<4>([&](auto q) TROIKA_INLINE {
+        if (!is_finite) odd = add_odd(odd, values[q]);
         const F value = is_finite ? values[q] : finite_of(values[q]);
         most = V::max(V::magnitude(value), most);
       });
     });
   }
-  return V::largest(most);
+  return unless_odd(V::largest(most), odd);
 }
 
 // Packs 64 levels of a row. Packing works on quarters of a vector, which leaves the groups of four
@@ -46,7 +47,7 @@ void unpack_int8(const MatmulWeight& weight, const float* largest, const Int8Str
   for (size_t r = 0; r < kStripRows; ++r) {
     const bool some = r < n_rows && largest[r] >= kQ8Smallest;
     inverses[r] = some ? 127.0f / largest[r] : 0.0f;
-    strip.scales[r] = some ? largest[r] / 127.0f : 0.0f;
+    strip.scales[r] = r < n_rows ? scale_of_largest(largest[r]) : 0.0f;
   }
   const size_t depth = int8_depth(weight.k);
   __m512i sums = _mm512_setzero_si512();

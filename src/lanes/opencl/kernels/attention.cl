@@ -48,15 +48,15 @@ void store_row(__global const float* x, __global uchar* row) {
   for (uint i = 0; i < HEAD; ++i) ((__global float*)row)[i] = x[i];
 #elif KV == KV_HALVES
   for (uint i = 0; i < HEAD; ++i) {
-    const float value = isnan(x[i]) ? x[i] : clamp(x[i], -MOST_HALF, MOST_HALF);
-    vstore_half_rte(value, i, (__global half*)row);
+    vstore_half_rte(x[i], i, (__global half*)row);
   }
 #else
   for (uint b = 0; b < HEAD / 32; ++b) {
     __global uchar* block = row + b * 34;
-    float largest = 0.0f;
+    float largest = 0.0f, odd = 0.0f;
     for (uint i = 0; i < 32; ++i) {
       const float v = fabs(x[b * 32 + i]);
+      odd += v - v;  // is no number where v is none, or infinite
       largest = isnan(v) ? largest : fmax(largest, fmin(v, FLT_MAX));
     }
     vstore_half_rte(fmin(largest / 127.0f, MOST_HALF), 0, (__global half*)block);
@@ -67,6 +67,7 @@ void store_row(__global const float* x, __global uchar* row) {
       const float known = isnan(v) ? 0.0f : clamp(v, -FLT_MAX, FLT_MAX);
       ((__global char*)block)[2 + i] = (char)clamp(rint(known * inverse), -127.0f, 127.0f);
     }
+    if (isnan(odd)) vstore_half_rte(odd, 0, (__global half*)block);
   }
 #endif
 }

@@ -106,7 +106,8 @@ __kernel void turn_pairs(uint n_heads, uint head_dim, uint n_rotated, uint is_ha
 
 #define SILU(A) ((A) / (1.0f + exp(-(A))))
 #define GELU(A) (0.5f * (A) * (1.0f + tanh(0.79788456080286535588f * ((A) + 0.044715f * (A) * (A) * (A)))))
-#define RELU(A) fmax(A, 0.0f)
+// fmax alone would make 0 of what is no number.
+#define RELU(A) (fmax(A, 0.0f) + ((A) - (A)))
 
 ELEMENTS(add, a + b)
 ELEMENTS(silu, SILU(a))
