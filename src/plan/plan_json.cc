@@ -21,7 +21,6 @@ namespace troika::plan {
 namespace {
 
 constexpr int kMostCores = 4096;
-constexpr int kMostThreads = 1024;  // counts those of all lanes
 // Counts the shapes of a phase: a graph is built for each.
 constexpr size_t kMostShapes = 256;
 constexpr double kMostMs = 1e9;
@@ -76,8 +75,8 @@ std::vector<PlannedLane> read_lanes(const JsonFields& fields) {
       }
     }
     n_threads += planned.n_threads;
-    if (n_threads > kMostThreads) {
-      lane.fail("threads", fmt::format("leads to more than {} of all lanes", kMostThreads));
+    if (n_threads > kMostCores) {
+      lane.fail("threads", fmt::format("leads to more than {} of all lanes", kMostCores));
     }
     lanes.push_back(planned);
   });

@@ -244,7 +244,7 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"ms\": 25.5", "\"ms\": 0", "'step_costs[0].ms'"},
       {"\"program\": \"troika 0.1.0\"", "\"program\": 1", "'tuned.program'"},
       {"\"threads\": 2", "\"threads\": -2", "'lanes[0].threads'"},
-      {"\"threads\": 2", "\"threads\": 4096", "'lanes[0].threads'"},
+      {"\"threads\": 2", "\"threads\": 4096", "'lanes[1].threads'"},
       {"\"subgraph\": \"ffn\"", "\"subgraph\": \"fnn\"", "'placements[0].subgraph'"},
       {"\"kind\": \"host\"", "\"kind\": \"dsp\"", "'lanes[0].kind'"},
       {"\"lane\": 1", "\"blocks\": -1, \"lane\": 1", "'placements[0].blocks'"},

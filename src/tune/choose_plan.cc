@@ -126,10 +126,10 @@ solve::PlaceRequest place_request(const plan::Plan& plan,
 // Returns whether anything is divided.
 bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
               const weights::Store& weights, const std::vector<int>& prompts,
-              const std::vector<plan::Placement>& rules, PlanCandidate* candidate) {
+              PlanCandidate* candidate) {
   plan::Plan* const plan = &candidate->plan;
   solve::CutRequest request;
-  request.place = place_request(*plan, rules);
+  request.place = place_request(*plan, {});
   request.cuts.n_lanes = static_cast<int>(plan->lanes.size());
   request.cuts.may_share = [plan](int a, int b) { return schedule::share_class(*plan, a, b); };
   request.cuts.least_gain = 1.0 - kClearlyFaster;
@@ -152,9 +152,7 @@ bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
 std::vector<PlanCandidate> choose_cuts(const solve::TimeModel& times,
                                        const model::Blueprint& blueprint,
                                        const weights::Store& weights,
-                                       const std::vector<int>& prompts,
-                                       const std::vector<plan::Placement>& rules,
-                                       PlanCandidate* whole) {
+                                       const std::vector<int>& prompts, PlanCandidate* whole) {
   const int longest = *std::max_element(prompts.begin(), prompts.end());
   struct Found {
     PlanCandidate candidate;
@@ -166,7 +164,7 @@ std::vector<PlanCandidate> choose_cuts(const solve::TimeModel& times,
   for (size_t n = whole->plan.prompt_shapes.size(); n > 0; --n) {
     PlanCandidate shorter = *whole;
     shorter.plan.prompt_shapes.resize(n);
-    const bool is_cut = add_cuts(times, blueprint, weights, prompts, rules, &shorter);
+    const bool is_cut = add_cuts(times, blueprint, weights, prompts, &shorter);
     const double us = solve::predict_prompt_us(times, shorter.plan, blueprint, longest);
     found.push_back({std::move(shorter), us, is_cut});
     if (us <= kClearlyFaster * found[best].us) best = found.size() - 1;
@@ -247,9 +245,9 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
     candidates.front().is_bounded =
         std::any_of(places.shapes.begin(), places.shapes.end(),
                     [](const solve::ShapeChoice& shape) { return shape.is_bounded; });
-    if (options.lanes.has_cuts) {
-      for (PlanCandidate& cut :
-           choose_cuts(times, blueprint, weights, request.prompts, rules, &whole)) {
+    // A rule says where whole subgraphs run.
+    if (options.lanes.has_cuts && rules.empty()) {
+      for (PlanCandidate& cut : choose_cuts(times, blueprint, weights, request.prompts, &whole)) {
         candidates.push_back(std::move(cut));
       }
     }
