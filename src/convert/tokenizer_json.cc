@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/os_error.h"
 #include "convert/pre_tokenizer.h"
 #include "convert/sentencepiece.h"
@@ -93,7 +94,7 @@ void read_merges(const Json& model, const std::string& path, Vocabulary* v) {
 // Sets scores: the earlier a merge, the higher the score of what it makes. Then the pair of
 // neighbours that makes the highest score is the one that the earliest merge joins.
 void read_scores(const Json& model, const std::string& path, Vocabulary* v) {
-  std::unordered_map<std::string_view, size_t> ids;
+  std::unordered_map<std::string_view, size_t, HashOfNames> ids;
   for (size_t id = 0; id < v->tokens.size(); ++id) ids.emplace(v->tokens[id], id);
   std::vector<bool> has_score(v->tokens.size());
   v->scores.assign(v->tokens.size(), -1e9F);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/os_error.h"
 #include "text/byte_letters.h"
 #include "text/merge.h"
@@ -41,7 +42,7 @@ class BpeTokenizer final : public Tokenizer {
   PairTable merges_;
   std::array<Token, 256> bytes_;
   // Has the bytes of every token, with ignore_merges.
-  std::unordered_map<std::string, Token> words_;
+  std::unordered_map<std::string, Token, HashOfNames> words_;
 };
 
 class BpeTokenizer::Names {
@@ -64,7 +65,7 @@ class BpeTokenizer::Names {
  private:
   Token next_;
   std::deque<std::string> others_;  // keeps the strings where they are
-  std::unordered_map<std::string_view, Token> ids_;
+  std::unordered_map<std::string_view, Token, HashOfNames> ids_;
 };
 
 BpeTokenizer::BpeTokenizer(Vocabulary vocabulary)

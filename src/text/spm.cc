@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "text/merge.h"
 #include "text/utf8.h"
 #include "text/word_cache.h"
@@ -66,8 +67,9 @@ class SpmTokenizer final : public Tokenizer {
   void add_tokens();
   void rank_scores();
 
-  std::unordered_map<std::string_view, Token> ids_;  // has tokens that may be the reading of a text
-  std::vector<uint32_t> priorities_;                 // one for each token; the highest score has 0
+  std::unordered_map<std::string_view, Token, HashOfNames>
+      ids_;                           // has tokens that may be the reading of a text
+  std::vector<uint32_t> priorities_;  // one for each token; the highest score has 0
   std::array<Token, 256> bytes_;
   size_t max_token_bytes_ = 0;
   // Says that no token reaches over the beginning of a word, so that words can be tokenized one by

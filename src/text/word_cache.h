@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/hash.h"
 #include "text/vocabulary.h"
 
 namespace troika::text {
@@ -40,7 +41,7 @@ class WordCache {
     size_t begin;
     size_t count;
   };
-  std::unordered_map<std::string_view, Range> words_;
+  std::unordered_map<std::string_view, Range, HashOfNames> words_;
 };
 
 }  // namespace troika::text
