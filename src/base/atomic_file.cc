@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <system_error>
 
 #include "base/error.h"
@@ -78,20 +80,29 @@ int AtomicFile::open_nameless() const {
 
 // Says whether files without a name can get one in this folder. Some systems make such files, but
 // forbid what names them, and whoever learns that at the end has written all for nothing. So an
-// empty file tries it, which must be another one than that which is written: once its name is
-// removed it can have no other.
+// empty file tries it, once for each file system, which must be another one than that which is
+// written: once its name is removed it can have no other.
 bool AtomicFile::can_give_names() const {
   const int descriptor = open_nameless();
   if (descriptor < 0) return false;
-  std::string name;
-  int result = 0;
-  do {
-    name = next_partial_path(target_);
-    result = give_name_(descriptor, name.c_str());
-  } while (result != 0 && errno == EEXIST);
-  if (result == 0) ::unlink(name.c_str());
+  struct stat status = {};
+  const dev_t device = ::fstat(descriptor, &status) == 0 ? status.st_dev : dev_t{};
+  static std::mutex mutex;
+  static std::map<std::pair<dev_t, GiveName>, bool> tried;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto [found, is_new] = tried.try_emplace({device, give_name_}, false);
+  if (is_new) {
+    std::string name;
+    int result = 0;
+    do {
+      name = next_partial_path(folder_ + "/troika");  // a short name, which never is too long
+      result = give_name_(descriptor, name.c_str());
+    } while (result != 0 && errno == EEXIST);
+    if (result == 0) ::unlink(name.c_str());
+    found->second = result == 0;
+  }
   ::close(descriptor);
-  return result == 0;
+  return found->second;
 }
 
 void AtomicFile::open_partial() {

@@ -127,6 +127,16 @@ TEST(AtomicFile, PartsThatAKilledProcessLeftAreInNobodysWay) {
   EXPECT_EQ(folder.n_files(), kLeft + 1);
 }
 
+// What tries whether files can be named has a short name itself.
+TEST(AtomicFile, ANameMayBeAsLongAsTheSystemAllows) {
+  TempFolder folder;
+  const std::string path = folder.file(std::string(250, 'n'));
+  AtomicFile file(path);
+  file.write("new");
+  file.commit();
+  EXPECT_EQ(read_whole(path), "new");
+}
+
 // Names no file, as Android does, where hard links are forbidden to programs.
 int give_no_name(int, const char*) {
   errno = EACCES;
