@@ -51,7 +51,14 @@ class Download {
   std::unique_ptr<PartFile> run(const std::optional<FileStamp>& seen, const AskForBytes& ask) {
     // Another process that had the part before may have finished the file.
     const std::optional<FileStamp> now = stamp_of(target_);
-    if (now && now != seen && is_same_file(target_, file_, hooks_.progress)) {
+    // Where no hash tells, a file that came meanwhile is the one: it was asked for at the same
+    // time.
+    const auto is_it = [&] {
+      std::error_code ignored;
+      return file_.hash().empty() ? fs::file_size(target_, ignored) == file_.bytes
+                                  : is_same_file(target_, file_, hooks_.progress);
+    };
+    if (now && now != seen && is_it()) {
       part_->remove();
       return nullptr;
     }

@@ -14,6 +14,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr uint64_t kMostGitBytes = 100'000'000;     // larger files are kept beside git
 constexpr uint64_t kMostBytes = uint64_t{1} << 50;  // a listing of a larger file lies
 constexpr size_t kMostFiles = 20'000;
 
@@ -76,8 +77,9 @@ void add_entry(const json& entry, std::string_view name, Listing* listing) {
     if (lfs->contains("size") && size_of(*lfs, name, file.path) != file.bytes) {
       refuse(name, fmt::format("gives two sizes of {}", troika::quoted(file.path)));
     }
-  } else {
-    // Hubs that keep no files with git may have names of another kind, which say nothing here.
+  } else if (file.bytes <= kMostGitBytes) {
+    // Hubs that keep no files with git may have names of another kind, which say nothing here. Of
+    // larger files git keeps a pointer, whose hash would be that of other bytes.
     file.git_sha1 = hash_in(entry, 40);
   }
   listing->files.push_back(std::move(file));
