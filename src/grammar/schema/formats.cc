@@ -73,14 +73,15 @@ constexpr Format kFormats[] = {
     {"duration",
      "P([0-9]+W|([0-9]+Y([0-9]+M([0-9]+D)?)?|[0-9]+M([0-9]+D)?|[0-9]+D)"
      "(T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S))?|"
-     "T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S))"},
+     "T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S))",
+     "[Pp][0-9A-Za-z]+"},
     {"uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"},
     {"ipv4", TROIKA_IPV4},
     {"ipv6", TROIKA_IPV6},
     {"hostname", TROIKA_HOST, TROIKA_ANY_HOST, 253},
     // Names in quotation marks and hosts in brackets are left to those who ask for them otherwise.
     {"email", "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@" TROIKA_HOST,
-     TROIKA_ANY "@" TROIKA_ANY},
+     TROIKA_ANY "@" TROIKA_ANY, 254},
     {"uri", TROIKA_ABSOLUTE(TROIKA_ASCII, "")},
     {"uri-reference", TROIKA_ABSOLUTE(TROIKA_ASCII, "") "|" TROIKA_RELATIVE(TROIKA_ASCII, "")},
     {"iri", TROIKA_ABSOLUTE(TROIKA_LETTERS, TROIKA_PRIVATE)},

@@ -12,7 +12,7 @@ struct Format {
   // Describes texts among which are all that have the format, for answers that must not have it.
   // It is null where the other one does so.
   const char* widest = nullptr;
-  int n_most_characters = 0;  // 0 where the format has no limit
+  int n_most_characters = 0;  // limits what an answer may hold; 0: not at all
 };
 
 // Returns null where the format is not known.

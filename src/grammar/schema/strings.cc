@@ -41,7 +41,7 @@ Expr SchemaReader::format(const Json& schema, const std::string& keyword) {
   if (found != formats_.end()) return found->second;
   const auto write = [&](const CharacterSet& set) { return text_.character(set); };
   Expr texts = whole_regex(regex, write, limits_, &pool_);
-  if (known->n_most_characters > 0) {
+  if (known->n_most_characters > 0 && !is_widest) {
     const Expr any = text_.character(CharacterSet::all());
     texts = pool_.all({texts, pool_.repeat(any, 0, known->n_most_characters)});
   }
