@@ -90,9 +90,12 @@ void TestReport::widen(const TestReport& other) {
     TROIKA_ASSERT(row.base.value == tried.base.value);
     if (!row.base.simulated || !tried.base.simulated) continue;
     const double low = *row.base.simulated, tried_low = *tried.base.simulated;
-    if (!row.interval) row.interval = {low, row.highest.value_or(low)};
-    row.interval->first = std::min(row.interval->first, tried_low);
-    row.interval->second = std::max(row.interval->second, tried.highest.value_or(tried_low));
+    const std::pair<double, double> own = {low, row.highest.value_or(low)};
+    std::pair<double, double> wider = row.interval.value_or(own);
+    wider.first = std::min(wider.first, tried_low);
+    wider.second = std::max(wider.second, tried.highest.value_or(tried_low));
+    // A row that nothing has moved has no interval: it may rest on constants that were not tried.
+    if (wider != own) row.interval = wider;
   }
 }
 

@@ -175,8 +175,12 @@ void VirtualMachine::count_power(double us) {
     has_asking = has_asking || task.lane == asking_.lane;
   }
   if (!has_asking) return;
-  powered_us_[static_cast<size_t>(asking_.other)] +=
-      std::clamp(1.0 - of_other, 0.0, asking_.share) * us;
+  // Work in the background has the whole lane where no task has it.
+  const auto other = static_cast<size_t>(asking_.other);
+  if (of_other == 0.0 && other < background_us_.size()) {
+    of_other = std::min(us, background_us_[other]) / us;
+  }
+  powered_us_[other] += std::clamp(1.0 - of_other, 0.0, asking_.share) * us;
 }
 
 void VirtualMachine::advance(double us, const std::vector<double>& gb_s) {
