@@ -54,10 +54,11 @@ def losses_of(options, text, window, words, folder=None):
     if options.may_measure and not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         print(f"measuring {path.name}", file=sys.stderr, flush=True)
-        plan = ["--no-plan"] if folder is None else []
+        # Other threads than a tuned plan's would leave the plan out.
+        plan = ["--no-plan", *threads(options)] if folder is None else []
         fresh = path.with_suffix(".new")
-        run("env", f"XDG_CACHE_HOME={folder or WORK}", options.program, "eval", options.model, *plan, *threads(options),
-            "-c", window, "--perplexity", text, "--losses", fresh, *words)
+        run("env", f"XDG_CACHE_HOME={folder or WORK}", options.program, "eval", options.model, *plan, "-c", window,
+            "--perplexity", text, "--losses", fresh, *words)
         os.replace(fresh, path)
     return [float(line) for line in path.read_text("utf-8").split()] if path.exists() else None
 
@@ -151,7 +152,7 @@ def ablation(options, kept):
     """Perplexity, and how long a prompt takes, of every form."""
     def seconds(words, folder):
         plan = ["--no-plan"] if folder is None else []
-        cores = [] if "--lanes" in words else threads(options)
+        cores = [] if folder or "--lanes" in words else threads(options)
         said = run("env", f"XDG_CACHE_HOME={folder or WORK}", options.program, "bench", options.model, *plan,
                    *cores, "-c", 8192, "-n", 1, "-r", 1, "-p", PROMPT, "--json", *words)
         return PROMPT / json.loads(said)["prefill"][0]["tokens_per_s"]
