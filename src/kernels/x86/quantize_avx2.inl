@@ -26,8 +26,9 @@ TROIKA_INLINE inline Quantized quantize_32(const float* x) {
   best = _mm_max_ps(best, _mm_movehl_ps(best, best));
   const float most = _mm_cvtss_f32(_mm_max_ss(best, _mm_movehdup_ps(best)));
   const bool are_all_finite = _mm256_movemask_ps(_mm256_cmp_ps(odd, odd, _CMP_UNORD_Q)) == 0;
-  if (most < kQ8Smallest)
+  if (most < kQ8Smallest) {
     return {_mm256_setzero_si256(), are_all_finite ? 0.0f : __builtin_nanf("")};
+  }
   const __m256 inverse = _mm256_set1_ps(127.0f / most);
   __m256i whole[4];
   unrolled<4>([&](auto j)

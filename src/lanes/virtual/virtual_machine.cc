@@ -166,6 +166,7 @@ double VirtualMachine::duration_us(const Running& task, const std::vector<double
 
 // Counts the power of first tasks, and of the core that asks for what another lane does.
 void VirtualMachine::count_power(double us) {
+  if (us <= 0.0) return;
   double of_other = 0.0;
   bool has_asking = false;
   for (const Running& task : running_) {

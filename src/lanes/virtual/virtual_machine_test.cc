@@ -35,6 +35,21 @@ TEST(VirtualMachine, V1LanesThatWantMoreThanThereIsShareAlike) {
   EXPECT_NEAR(machine.clock().now_us(), 225.0, 1e-6);  // the other 3 MB at 40 GB/s
 }
 
+// Work in the background and a core that asks for another lane's reads are one CPU, whose power
+// they share, also where a task takes no time.
+TEST(VirtualMachine, V5BackgroundAndAskingCountOnceTogether) {
+  VirtualMachine machine({50.0, {40.0, 40.0}});
+  machine.set_asking(1, 0, 0.3);
+  machine.add_background(0, 60.0);
+  Ended none, reads;
+  machine.start(1, {0.0, 0.0, 0.0}, Status::kDone, none);
+  machine.wait(none.latch);
+  machine.start(1, {100.0, 0.0, 0.0}, Status::kDone, reads);
+  machine.wait(reads.latch);
+  EXPECT_LE(machine.powered_us(0), 100.0);
+  EXPECT_GE(machine.powered_us(0), 60.0);
+}
+
 // Small requests take a flash long, and so they take little of the bus.
 TEST(VirtualMachine, V1FlashTakesOfTheBusWhatItReads) {
   const std::string phones = test::repository_file("phones/");
