@@ -337,6 +337,20 @@ TEST_F(Terminal, ControlCInAContinuedLineDropsTheWholeMessage) {
   EXPECT_EQ(chat.leave_with("/quit\r"), 0);
 }
 
+// A terminal forgets at Ctrl-C what was typed before, also while the program is about to read it.
+TEST_F(Terminal, ControlCRightAfterAKeyIsNotHeldBack) {
+  TerminalProgram chat(words({"-n", "2"}), environment());
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  for (int i = 0; i < 2000; ++i) {
+    chat.type("a");
+    chat.type("\x03");
+    ASSERT_TRUE(chat.at_prompt()) << i << ": " << chat.pending();
+  }
+  chat.type("/again\r");
+  EXPECT_NE(chat.read_until("no answer to repeat"), "") << chat.pending();
+  EXPECT_EQ(chat.leave_with("/quit\r"), 0);
+}
+
 TEST_F(Terminal, AnAnswerThatCannotBeKeptStaysInTheConversation) {
   const std::string history = folder_.file("history.bin");
   TerminalProgram chat(words({"-n", "2", "--history", history}), environment());

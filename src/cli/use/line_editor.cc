@@ -1,5 +1,6 @@
 #include "cli/use/line_editor.h"
 
+#include <fcntl.h>
 #include <histedit.h>
 #include <poll.h>
 #include <unistd.h>
@@ -57,13 +58,37 @@ class HeldInterrupt {
   HeldInterrupt& operator=(const HeldInterrupt&) = delete;
 
   // Returns true when there is something to read, false when a signal was handled.
-  bool wait_for_input() const {
-    pollfd input = {STDIN_FILENO, POLLIN, 0};
+  bool wait_for_input(int terminal) const {
+    pollfd input = {terminal, POLLIN, 0};
     return ppoll(&input, 1, nullptr, &before_) > 0;
   }
 
  private:
   sigset_t before_;
+};
+
+// Opens the terminal of standard input once more, for reads that never wait. A terminal forgets at
+// Ctrl-C what was typed, so that nothing may be left to read after there was something, and a read
+// that waits would hold the signal back until the next key. Standard input itself stays as it is,
+// because other programs share its flags. Where the terminal belongs to somebody else (after su)
+// and cannot be opened, standard input has to do.
+class KeysWithoutWaiting {
+ public:
+  KeysWithoutWaiting() {
+    char path[256];
+    if (ttyname_r(STDIN_FILENO, path, sizeof(path)) != 0) return;
+    descriptor_ = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  }
+  ~KeysWithoutWaiting() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  KeysWithoutWaiting(const KeysWithoutWaiting&) = delete;
+  KeysWithoutWaiting& operator=(const KeysWithoutWaiting&) = delete;
+
+  int descriptor() const { return descriptor_ >= 0 ? descriptor_ : STDIN_FILENO; }
+
+ private:
+  int descriptor_ = -1;
 };
 
 }  // namespace
@@ -131,9 +156,9 @@ class LineEditor::Terminal {
     std::mbstate_t state = {};
     while (true) {
       if (terminal.interrupted_.load(std::memory_order_relaxed)) return -1;
-      if (!held.wait_for_input()) continue;
+      if (!held.wait_for_input(terminal.keys_.descriptor())) continue;
       char byte = 0;
-      const ssize_t n_read = ::read(STDIN_FILENO, &byte, 1);
+      const ssize_t n_read = ::read(terminal.keys_.descriptor(), &byte, 1);
       if (n_read == 0) return 0;
       if (n_read < 0 && errno != EINTR && errno != EAGAIN) return -1;
       if (n_read < 0) continue;
@@ -148,6 +173,7 @@ class LineEditor::Terminal {
   }
 
   const std::atomic<bool>& interrupted_;
+  const KeysWithoutWaiting keys_;
   std::string prompt_;
   std::string history_path_;
   History* history_;
