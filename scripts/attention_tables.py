@@ -8,7 +8,8 @@ The model is what scripts/real_model.py fetches; `planted` looks at what it keep
 random weights whose attention is as concentrated; it wants a quiet machine and 4 GB of disk. The data folder is $TROIKA_DATA or --data. Every result is kept in
 build/attention (losses of single tokens in losses/) as soon as it is measured, so that an interrupted table goes on where it
 stopped; --again forgets those of the command first, --kept writes the table with what is there and measures nothing,
---no-times leaves the times of `ablation` out, which want a quiet machine, and --no-losses its perplexities, which take an hour.
+--no-times leaves the times of `ablation` as they stand on the page, which want a quiet machine, and --no-losses its
+perplexities, which take an hour. What the virtual phone says is computed anew each time.
 """
 import argparse
 import json
@@ -21,7 +22,7 @@ import sys
 
 import real_model
 from real_model_data import data_file
-from tables import ROOT, Kept, replace, run, table
+from tables import ROOT, Kept, replace, rows_of, run, table
 
 PAGE = ROOT / "docs" / "shadowattn.md"
 WORK = ROOT / "build" / "attention"
@@ -125,31 +126,51 @@ def on_lanes(step, *more):
     return [*QUERY, "--lanes", "0;1", "--attention-lanes", "1,0,0", "--attention-heads", step, *more]
 
 
-ABLATION = [
-    ("full", FULL, None),
-    ("all in int8", ["--attention", "int8"], None),
-    ("blocks of 64, 20 %", ["--attention", "block", "--attention-share", 20], None),
-    ("each query, 20 % of each head", QUERY, None),
-    ("each query, 20 %, by kept mass (S3)", ["--attention", "query"], "kept-mass"),
-    ("each query, 20 %, one fixed pair of scales", [*QUERY, "--attention-buckets", 1], "kept-mass"),
-    ("each query, 20 %, 5 pairs", [*QUERY, "--attention-buckets", 5], "kept-mass"),
-    ("each query, 20 %, 9 pairs (S4)", [*QUERY, "--attention-buckets", 9], "kept-mass"),
-    ("tiles, 20 % of each head", ["--attention", "sparse", "--attention-share", 20], None),
-    ("tiles, 20 %, by kept mass", ["--attention", "sparse"], "kept-mass"),
-    ("tiles, by weight", ["--attention", "sparse"], None),
+# What an option does not say, the phone's stack does: its heads go through the pipeline from the NPU to one middle core.
+PHONE = ["--machine", ROOT / "phones" / "8gen3.json", "--stack", "shadowattn", "--lanes", "cpu,npu", "--phone-cores",
+         "middle=1", "--ordinary-handover", "--chunk", 256]
+ON_THE_CORE = ["--attention", "query", "--attention-lanes", "cpu,cpu,cpu"]
+
+
+def heads(*words):
+    return ["--attention", "query", *words]
+
+
+ABLATION = [  # a form, how it runs here, the rule of a tuned plan, how it runs on the phone
+    ("full", FULL, None, ["--place", "attention=0"]),
+    ("all in int8", ["--attention", "int8"], None, ["--place", "attention=1"]),
+    ("blocks of 64, 20 %", ["--attention", "block", "--attention-share", 20], None, [*ON_THE_CORE, "--attention-block", 64]),
+    ("each query, 20 % of each head", QUERY, None, [*ON_THE_CORE, "--attention-equal"]),
+    ("each query, 20 %, by kept mass (S3)", ["--attention", "query"], "kept-mass", ON_THE_CORE),
+    ("each query, 20 %, one fixed pair of scales", [*QUERY, "--attention-buckets", 1], "kept-mass",
+     heads("--attention-buckets", 1)),
+    ("each query, 20 %, 5 pairs", [*QUERY, "--attention-buckets", 5], "kept-mass", heads("--attention-buckets", 5)),
+    ("each query, 20 %, 9 pairs (S4)", [*QUERY, "--attention-buckets", 9], "kept-mass", heads("--attention-buckets", 9)),
+    ("tiles, 20 % of each head", ["--attention", "sparse", "--attention-share", 20], None, None),
+    ("tiles, 20 %, by kept mass", ["--attention", "sparse"], "kept-mass", None),
+    ("tiles, by weight", ["--attention", "sparse"], None, None),
 ]
 PIPELINE = [  # the bits of one lane
-    ("two lanes, one head after the other", on_lanes("in-turn")),
-    ("two lanes at once (S6)", on_lanes("overlap")),
-    ("and heads launched together (S5)", on_lanes("fused")),
-    ("and ordered (S7)", on_lanes("ordered")),
+    ("two lanes, one head after the other", "in-turn"),
+    ("two lanes at once (S6)", "overlap"),
+    ("and heads launched together (S5)", "fused"),
+    ("and ordered (S7)", "ordered"),
 ]
 PROMPT = 4096
 SHORT_CALIBRATION = ["--seconds", "200", "--prompts", "512"]
 
 
+def on_the_phone(options, words):
+    """Seconds and joules of a prompt, as cells."""
+    if words is None:
+        return "", ""
+    said = run(options.program, "bench", options.model, *PHONE, "-c", PROMPT + 16, "-n", 1, "-p", PROMPT, "--json", *words)
+    prompt = json.loads(said)["prefill"][0]
+    return f"{prompt['seconds']:.1f}", f"{prompt['joules']:.1f}"
+
+
 def ablation(options, kept):
-    """Perplexity, and how long a prompt takes, of every form."""
+    """Perplexity, how long a prompt takes here, and time and energy on the phone, of every form (S8)."""
     def seconds(words, folder):
         plan = ["--no-plan"] if folder is None else []
         cores = [] if folder or "--lanes" in words else threads(options)
@@ -157,16 +178,21 @@ def ablation(options, kept):
                    *cores, "-c", 8192, "-n", 1, "-r", 1, "-p", PROMPT, "--json", *words)
         return PROMPT / json.loads(said)["prefill"][0]["tokens_per_s"]
 
+    page = rows_of(PAGE.read_text("utf-8"), options.command)
+
+    def row(name, words, folder, changed, phone):
+        found = kept.get(f"ablation {name}", lambda: seconds(words, folder)) if options.times else None
+        stood = page.get(name, ["", ""])
+        return [name, changed if changed else stood[0], f"{found:.2f}" if found else stood[1], *on_the_phone(options, phone)]
+
     rows = []
-    for name, words, rule in ABLATION:
-        folder = None if rule is None else tuned(options, rule, 20)
-        found = kept.get(f"ablation {name}", lambda words=words, folder=folder: seconds(words, folder)) if options.times else None
+    for name, words, rule, phone in ABLATION:
+        folder = tuned(options, rule, 20) if rule is not None and (options.losses or options.times) else None
         changed = change(options, "WikiText-2", PROMPT, words, FEWER_BYTES, folder) if options.losses and words != FULL else ""
-        rows.append([name, changed, f"{found:.2f}" if found else ""])
-    for name, words in PIPELINE:
-        found = kept.get(f"ablation {name}", lambda words=words: seconds(words, None)) if options.times else None
-        rows.append([name, "the bits of one lane", f"{found:.2f}" if found else ""])
-    return table(["form", "perplexity", f"s for {PROMPT:,} tokens"], rows)
+        rows.append(row(name, words, folder, changed, phone))
+    for name, step in PIPELINE:
+        rows.append(row(name, on_lanes(step), None, "the bits of one lane", heads("--attention-heads", step)))
+    return table(["form", "perplexity", "here, s", "phone, s", "phone, J"], rows)
 
 
 def estimate(options, kept):

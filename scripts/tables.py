@@ -32,6 +32,14 @@ def replace(page, name, text):
     return page[:begin] + text + page[page.index(end, begin):]
 
 
+def rows_of(page, name):
+    """What stands in the table between the marks of that name: the cells behind the first, by the first."""
+    begin = page.index(f"<!-- table {name} -->\n")
+    lines = page[begin:page.index("<!-- end of table -->", begin)].splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    return {first: rest for first, *rest in cells}
+
+
 def run(*command, both=False):
     """The standard output of a program, with `both` its standard error too. Where it fails, its message ends the script."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
