@@ -20,7 +20,7 @@ from tables import ROOT, replace, run, table
 PAGES = {"virtual-phone.md": ["residuals", "baselines", "llm.npu", "sensitivities", "record micro", "record baselines",
                               "record llm.npu"],
          "sd-npu.md": ["sd.npu", "table 3", "record sd.npu"],
-         "heterollm.md": ["heterollm", "heterollm rows", "record heterollm"],
+         "heterollm.md": ["heterollm", "heterollm rows", "heterollm lengths", "record heterollm"],
          "shadowattn.md": ["shadowattn", "shadowattn rows", "shadowattn kernels", "shadowattn ablation",
                            "shadowattn sensitivities", "record shadowattn"],
          "powerinfer-2.md": ["powerinfer-2", "powerinfer-2 rows", "overlaps", "record powerinfer-2"]}
@@ -197,6 +197,16 @@ def kernels(report):
     return table(["time · energy over C/G-Full"] + systems, text)
 
 
+def odd_prompts(report):
+    """Milliseconds of prompts whose length has no graph; behind a +, the time to make graphs."""
+    lengths = list(dict.fromkeys(prompt["tokens"] for prompt in report["odd_prompts"]))
+    rows = {}
+    for prompt in report["odd_prompts"]:
+        graphs = f" + {1e3 * prompt['graphs_s']:.0f}" if prompt["graphs_s"] else ""
+        rows.setdefault(prompt["system"], []).append(f"{1e3 * (prompt['seconds'] - prompt['graphs_s']):.0f}{graphs}")
+    return table(["tokens"] + [str(n) for n in lengths], [[system] + cells for system, cells in rows.items()])
+
+
 def ablation(report):
     return table(["", "request, s", "prompt, J"],
                  [[row["what"], f"{row['seconds']:.2f}", f"{row['joules']:.2f}"] for row in report["ablation"]])
@@ -220,6 +230,7 @@ def main():
              "powerinfer-2": lambda: medians(report("powerinfer-2")), "overlaps": lambda: overlaps(report("powerinfer-2")),
              "powerinfer-2 rows": lambda: rows_of(report("powerinfer-2")),
              "heterollm": lambda: medians(report("heterollm")), "heterollm rows": lambda: rows_of(report("heterollm")),
+             "heterollm lengths": lambda: odd_prompts(report("heterollm")),
              "shadowattn": lambda: medians(report("shadowattn")), "shadowattn rows": lambda: rows_of(report("shadowattn")),
              "shadowattn kernels": lambda: kernels(report("shadowattn")),
              "shadowattn ablation": lambda: ablation(report("shadowattn")),

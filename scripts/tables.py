@@ -29,7 +29,7 @@ def replace(page, name, text):
     if start not in page or end not in page[page.index(start):]:
         sys.exit(f"error: the page has no marks '{start.strip()}' and '{end.strip()}' to write between. Restore them.")
     begin = page.index(start) + len(start)
-    return page[:begin] + text + page[page.index(end, begin):]
+    return page[:begin] + text + page[page.index(end, begin - 1):]  # - 1: nothing may stand there yet
 
 
 def rows_of(page, name):

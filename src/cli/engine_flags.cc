@@ -163,7 +163,8 @@ void add_lanes(Command& command, EngineFlags& flags) {
       "lanes in this proportion, as in ffn.ffn_down@2=rows:0:60,1:40; without .OP "
       "all products; TOKENS may be a range 2-64, step or prompt; tokens:0:256,1:44 "
       "divides the tokens, attention=heads:0:1,1:1 the heads (repeatable); auto: on a "
-      "phone those of least time (here 'plan --choose' finds them)");
+      "phone those of least time (here 'plan --choose' finds them); margin: as auto, but prompts "
+      "of odd lengths by what is left over the next shorter graphs");
   command.add_option(
       "--length", flags.lengths,
       "LANE:TOKENS,...: divide prompts of as many tokens as these together between lanes, as "
@@ -319,8 +320,9 @@ prepare::Options EngineFlags::checked() const {
     checked.lanes.placements.push_back(plan::placement_from_text(text));
   }
   for (const std::string& text : cuts) {
-    if (text == kCutAuto) {
+    if (text == kCutAuto || text == kCutMargin) {
       checked.lanes.solves_cuts = true;
+      checked.lanes.divides_by_margin = text == kCutMargin;
     } else {
       checked.lanes.cuts.push_back(plan::cut_from_text(text));
     }

@@ -14,6 +14,7 @@ namespace troika::cli {
 
 // Stands behind --cut for the cuts of least time, on a phone.
 inline constexpr std::string_view kCutAuto = "auto";
+inline constexpr std::string_view kCutMargin = "margin";
 
 // Says whether --help lists the options of virtual phones, or where they are listed.
 enum class PhoneHelp : unsigned char { kElsewhere, kListed };

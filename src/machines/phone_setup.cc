@@ -97,8 +97,9 @@ std::vector<plan::ProductArrangement> arrangements_of(const std::vector<plan::Op
 // Returns the placements of least time, with the cuts that save time where cuts are wanted.
 solve::CutChoice solve_phone(const model::Blueprint& blueprint, const weights::Store& weights,
                              const plan::Plan& plan, const solve::TimeModel& times,
-                             const solve::PlaceRequest& request, bool has_cuts) {
-  if (!has_cuts) {
+                             const solve::PlaceRequest& request,
+                             const prepare::LaneChoice& wanted) {
+  if (!wanted.solves_cuts || !wanted.has_cuts) {
     solve::CutChoice choice;
     choice.places = solve::place(blueprint, weights, plan.lanes, times, request);
     return choice;
@@ -107,6 +108,7 @@ solve::CutChoice solve_phone(const model::Blueprint& blueprint, const weights::S
   with_cuts.place = request;
   with_cuts.cuts.n_lanes = static_cast<int>(plan.lanes.size());
   with_cuts.lengths = solve::length_rules(plan, with_cuts.cuts);
+  if (wanted.divides_by_margin) with_cuts.lengths.choice = solve::LengthChoice::kMargin;
   return solve::solve_cuts(blueprint, weights, plan, times, with_cuts);
 }
 
@@ -159,8 +161,7 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   const solve::RunTimes whole_times(phone, weights, buffers);
   const solve::CappedTimes times(whole_times, plan.lanes);
   const auto solve = [&] {
-    return solve_phone(blueprint, weights, plan, times, request,
-                       options.lanes.solves_cuts && options.lanes.has_cuts);
+    return solve_phone(blueprint, weights, plan, times, request, options.lanes);
   };
   std::vector<solve::ShapeChoice> longer;
   // If no chunk length was asked for, the best one is chosen. Neurons want chunks as long as

@@ -70,11 +70,13 @@ struct LaneChoice {
   bool has_fast_handover = false;           // is for lanes of this machine (H8)
   std::vector<plan::TensorCut> cuts;  // divide tensors between lanes; they count before the plan's
   std::vector<plan::LengthCut> lengths;  // divide prompts of these lengths, in any order
-  bool has_cuts = true;        // false: cuts of the plan do not count, and none are searched
-  bool solves_cuts = false;    // finds the cuts that take least time, on a phone (H10)
-  plan::Splits splits;         // says what can be placed apart
-  bool is_strict_npu = false;  // matrix lanes may use static scales only
-  bool is_op_by_op = false;    // makes every op a subgraph of its own, to time it
+  bool has_cuts = true;      // false: cuts of the plan do not count, and none are searched
+  bool solves_cuts = false;  // finds the cuts that take least time, on a phone (H10)
+  // Where cuts are searched, odd lengths are divided by their margin and not by time (H12).
+  bool divides_by_margin = false;
+  plan::Splits splits;                  // says what can be placed apart
+  bool is_strict_npu = false;           // matrix lanes may use static scales only
+  bool is_op_by_op = false;             // makes every op a subgraph of its own, to time it
   schedule::RangeCutRequest range_cut;  // replaces the plan's cuts; null: they stay
 };
 

@@ -126,7 +126,7 @@ solve::PlaceRequest place_request(const plan::Plan& plan,
 // Returns whether anything is divided.
 bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
               const weights::Store& weights, const std::vector<int>& prompts,
-              PlanCandidate* candidate) {
+              solve::LengthChoice lengths, PlanCandidate* candidate) {
   plan::Plan* const plan = &candidate->plan;
   solve::CutRequest request;
   request.place = place_request(*plan, {});
@@ -134,6 +134,7 @@ bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
   request.cuts.may_share = [plan](int a, int b) { return schedule::share_class(*plan, a, b); };
   request.cuts.least_gain = 1.0 - kClearlyFaster;
   request.lengths = solve::length_rules(*plan, request.cuts, prompts);
+  request.lengths.choice = lengths;
   solve::CutChoice choice = solve::solve_cuts(blueprint, weights, *plan, times, request);
   candidate->notes = std::move(choice.notes);
   candidate->length_notes = std::move(choice.length_notes);
@@ -152,7 +153,8 @@ bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
 std::vector<PlanCandidate> choose_cuts(const solve::TimeModel& times,
                                        const model::Blueprint& blueprint,
                                        const weights::Store& weights,
-                                       const std::vector<int>& prompts, PlanCandidate* whole) {
+                                       const std::vector<int>& prompts, solve::LengthChoice lengths,
+                                       PlanCandidate* whole) {
   const int longest = *std::max_element(prompts.begin(), prompts.end());
   struct Found {
     PlanCandidate candidate;
@@ -164,7 +166,7 @@ std::vector<PlanCandidate> choose_cuts(const solve::TimeModel& times,
   for (size_t n = whole->plan.prompt_shapes.size(); n > 0; --n) {
     PlanCandidate shorter = *whole;
     shorter.plan.prompt_shapes.resize(n);
-    const bool is_cut = add_cuts(times, blueprint, weights, prompts, &shorter);
+    const bool is_cut = add_cuts(times, blueprint, weights, prompts, lengths, &shorter);
     const double us = solve::predict_prompt_us(times, shorter.plan, blueprint, longest);
     found.push_back({std::move(shorter), us, is_cut});
     if (us <= kClearlyFaster * found[best].us) best = found.size() - 1;
@@ -247,7 +249,10 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
                     [](const solve::ShapeChoice& shape) { return shape.is_bounded; });
     // A rule says where whole subgraphs run.
     if (options.lanes.has_cuts && rules.empty()) {
-      for (PlanCandidate& cut : choose_cuts(times, blueprint, weights, request.prompts, &whole)) {
+      const auto lengths = options.lanes.divides_by_margin ? solve::LengthChoice::kMargin
+                                                           : solve::LengthChoice::kLeastTime;
+      for (PlanCandidate& cut :
+           choose_cuts(times, blueprint, weights, request.prompts, lengths, &whole)) {
         candidates.push_back(std::move(cut));
       }
     }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/progress.h"
+#include "base/units.h"
 #include "cli/output.h"
 #include "cli/papers/measured_hetero.h"
 #include "cli/papers/measured_npu.h"
@@ -89,6 +90,38 @@ MeasuredHere measure_hetero_here(const papers::PhoneFolder& /*folder*/,
   return {.fill = {},
           .to_json = [=] { return measured_hetero_json(*measured); },
           .print = [=] { print_measured_hetero(*measured); }};
+}
+
+nlohmann::ordered_json hetero_json(const papers::PhoneFolder& folder,
+                                   const papers::TestReport& report) {
+  nlohmann::ordered_json json = report_json(report);
+  for (const papers::OddPrompts& row : papers::odd_prompts_of_heterollm(folder)) {
+    for (const papers::OddPrompts::Prompt& prompt : row.prompts) {
+      json["odd_prompts"].push_back({{"system", row.system},
+                                     {"tokens", prompt.n_tokens},
+                                     {"seconds", prompt.seconds},
+                                     {"graphs_s", prompt.graphs_s}});
+    }
+  }
+  return json;
+}
+
+void print_odd_prompts(const papers::PhoneFolder& folder) {
+  print("prompts of Llama-8B that have no graph of their length, ms; behind +, making graphs:\n");
+  const std::vector<papers::OddPrompts> rows = papers::odd_prompts_of_heterollm(folder);
+  std::string head = fmt::format("  {:<24}", "tokens");
+  for (const auto& prompt : rows.front().prompts) head += fmt::format("{:>14}", prompt.n_tokens);
+  print(head + "\n");
+  for (const papers::OddPrompts& row : rows) {
+    std::string line = fmt::format("  {:<24}", row.system);
+    for (const auto& prompt : row.prompts) {
+      const std::string graphs =
+          prompt.graphs_s > 0.0 ? fmt::format("+{:.0f}", kMsPerS * prompt.graphs_s) : "";
+      line += fmt::format(
+          "{:>14}", fmt::format("{:.0f}{}", kMsPerS * (prompt.seconds - prompt.graphs_s), graphs));
+    }
+    print(line + "\n");
+  }
 }
 
 nlohmann::ordered_json shadow_json(const papers::PhoneFolder& folder,
@@ -187,9 +220,10 @@ const PaperReport kPaperReports[] = {
      .timeline_rows = &papers::kLayoutSwitchRows,
      .trace = papers::trace_layout_switch},
     {.name = "heterollm",
-     .about = "",
+     .about = ", and how prompts run whose length has no graph",
      .simulate = papers::simulate_heterollm,
-     .to_json = rows_json,
+     .to_json = hetero_json,
+     .print_more = print_odd_prompts,
      .measure = measure_hetero_here},
     {.name = "shadowattn",
      .about =

@@ -98,6 +98,8 @@ prepare::Options HeteroRuns::options_of(const HeteroRun& run) const {
     options.lanes.placements.push_back({kind, 0, kGpu});
   }
   options.lanes.solves_cuts = run.system == HeteroSystem::kTensor;
+  options.lanes.divides_by_margin = run.odd_lengths == OddLengths::kMargin;
+  if (run.odd_lengths == OddLengths::kChunked) options.phone.prompt_shapes = {kChunkedTokens};
   if (run.odd_lengths == OddLengths::kPrepare) options.phone.prompt_shapes = {run.n_prompt};
   if (run.odd_lengths == OddLengths::kPipe)
     options.lanes.lengths = {piped_length(run.n_prompt, kNpu, graphs_)};
@@ -114,7 +116,9 @@ HeteroRuns::Machine& HeteroRuns::machine(const HeteroRun& run) {
   HeteroRun key = run;
   const bool has_two_lanes =
       run.system == HeteroSystem::kLayer || run.system == HeteroSystem::kTensor;
-  if (has_two_lanes && run.odd_lengths == OddLengths::kPadding) key.n_prompt = 0;
+  const bool is_of_one_length =
+      run.odd_lengths == OddLengths::kPipe || run.odd_lengths == OddLengths::kPrepare;
+  if (has_two_lanes && !is_of_one_length) key.n_prompt = 0;
   std::unique_ptr<Machine>& known = machines_[key];
   if (known != nullptr) return *known;
   prepare::Options options = options_of(run);

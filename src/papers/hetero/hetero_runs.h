@@ -26,7 +26,11 @@ enum class OddLengths : uint8_t {
   kPadding,  // takes the next longer graph; Hetero-tensor also divides by tokens
   kPipe,     // takes several graphs one after the other, whose lengths add up
   kPrepare,  // makes a graph for this prompt when it comes
+  kChunked,  // takes graphs of one length one after the other, as llm.npu does
+  kMargin,   // divides by tokens or pads, by the margin over the next shorter graphs
 };
+
+inline constexpr int kChunkedTokens = 256;
 
 struct HeteroRun {
   std::string model;  // names a known model

@@ -22,7 +22,6 @@ namespace troika::papers {
 namespace {
 
 constexpr int kHost = 0, kDevice = 1;
-constexpr int kChunkedTokens = 256;
 constexpr int kStepContext = 256;
 constexpr uint64_t kAllCopies = 1ull << 40;
 
@@ -59,9 +58,9 @@ class HeteroMeasurer {
 
   HeteroMeasurement run() {
     reference_ = machine(prompt_plan(one_core_));
-    const tune::PlanChoice choice = choose();
+    const tune::PlanChoice choice = choose(/*by_margin=*/false);
     const plan::Plan layer = layer_plan(options_.graphs);
-    n_left_ = 8;
+    n_left_ = 9;
     add(
         "one lane, device", "products of exact lengths on the device, made beforehand",
         [&](int n) { return layer_plan({n}); }, /*is_single=*/true, /*is_anew=*/false);
@@ -77,6 +76,8 @@ class HeteroMeasurer {
         layer_plan({kChunkedTokens}));
     add("layer-level", "each kind of subgraph on the lane where it is fastest",
         choice.candidates.front().plan);
+    add("by margin", "odd lengths divided or padded by what is left over the next shorter graph",
+        best_predicted(choose(/*by_margin=*/true)));
     add_tensor_level(choice);
     add("both cores", "one lane of both cores", prompt_plan(both_cores_));
     add_reference();
@@ -139,9 +140,10 @@ class HeteroMeasurer {
     return plan;
   }
 
-  tune::PlanChoice choose() const {
+  tune::PlanChoice choose(bool by_margin) const {
     tune::ChooseRequest request;
     request.options = engine_options();
+    request.options.lanes.divides_by_margin = by_margin;
     request.options.lanes.cores = lanes_;
     plan::Plan base = prompt_plan(lanes_);
     base.splits.at_norms = true;
@@ -150,6 +152,11 @@ class HeteroMeasurer {
     request.n_steps = 1;
     const auto silent = [](uint64_t, uint64_t) {};
     return tune::choose_plan(request, [&](const std::string&) { return ProgressFunction(silent); });
+  }
+
+  // The first candidate divides nothing, and is all where nothing is worth dividing.
+  static const plan::Plan& best_predicted(const tune::PlanChoice& choice) {
+    return choice.candidates.size() > 1 ? choice.candidates[1].plan : choice.candidates[0].plan;
   }
 
   std::unique_ptr<HeteroMachine> machine(const plan::Plan& plan) const {

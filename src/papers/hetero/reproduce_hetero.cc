@@ -25,7 +25,10 @@ constexpr std::pair<const char*, HeteroSystem> kSystems[] = {
     {"Hetero-tensor", HeteroSystem::kTensor}};
 constexpr std::pair<const char*, OddLengths> kWays[] = {{"padding", OddLengths::kPadding},
                                                         {"pipe", OddLengths::kPipe},
-                                                        {"online-prepare", OddLengths::kPrepare}};
+                                                        {"online-prepare", OddLengths::kPrepare},
+                                                        {"chunked", OddLengths::kChunked},
+                                                        {"margin", OddLengths::kMargin}};
+constexpr const char* kOddPrompts = "tokens of odd prompts";
 // Names the system of another paper, which stands beside those of this one.
 constexpr const char* kLlmNpu = "llm.npu";
 
@@ -155,7 +158,7 @@ class HeteroReproduction {
       rows_.add_ordering(fmt::format("{} tokens: llama.cpp is slower than PPL-OpenCL", n),
                          slower(cpu, gpu));
     }
-    for (const int n : given_.counts("tokens of odd prompts")) {
+    for (const int n : given_.counts(kOddPrompts)) {
       const double ours_s = at(kLlama8b, tensor, n).prompt_s();
       rows_.add_ordering(
           fmt::format("{} tokens: Hetero-tensor is faster than every other method", n),
@@ -198,6 +201,29 @@ class HeteroReproduction {
 
 TestReport simulate_heterollm(const PhoneFolder& folder) {
   return HeteroReproduction(folder).run();
+}
+
+std::vector<OddPrompts> odd_prompts_of_heterollm(const PhoneFolder& folder) {
+  const std::vector<int> prompts = Given(folder.path, "heterollm").counts(kOddPrompts);
+  HeteroRuns runs(folder.path);
+  std::vector<OddPrompts> systems;
+  const auto add = [&](const char* name, HeteroSystem system, OddLengths odd_lengths) {
+    OddPrompts& row = systems.emplace_back();
+    row.system = name;
+    for (const int n : prompts) {
+      const HeteroResult& result = runs.result(
+          {.model = kLlama8b, .system = system, .n_prompt = n, .odd_lengths = odd_lengths});
+      row.prompts.push_back({n, result.prompt_s(), result.graphs_s});
+    }
+  };
+  add("the GPU alone", HeteroSystem::kGpu, OddLengths::kPadding);
+  add("online-prepare", HeteroSystem::kLayer, OddLengths::kPrepare);
+  add("padding", HeteroSystem::kLayer, OddLengths::kPadding);
+  add("chunked, 256", HeteroSystem::kLayer, OddLengths::kChunked);
+  add("pipe", HeteroSystem::kLayer, OddLengths::kPipe);
+  add("Hetero-tensor by margin", HeteroSystem::kTensor, OddLengths::kMargin);
+  add("Hetero-tensor", HeteroSystem::kTensor, OddLengths::kPadding);
+  return systems;
 }
 
 }  // namespace troika::papers

@@ -55,8 +55,35 @@ TEST(ReproduceHetero, H12WaysWithOddLengthsDiffer) {
   EXPECT_LT(pipe.prompt_s(), padding.prompt_s());
   EXPECT_GT(prepare.graphs_s, 0.0);
   EXPECT_LT(prepare.prefill.seconds, padding.prefill.seconds);
+  run.odd_lengths = OddLengths::kChunked;
+  const HeteroResult& chunked = runs.result(run);
+  EXPECT_GT(chunked.prompt_s(), pipe.prompt_s());
+  run.n_prompt = 2 * kChunkedTokens;
+  EXPECT_EQ(chunked.prefill.n_tokens, 300);
+  // Two whole chunks take little more than one and a padded one: attention sees more.
+  EXPECT_GT(chunked.prompt_s(), 0.95 * runs.result(run).prompt_s());
   run = {.model = kSmall, .system = HeteroSystem::kTensor, .n_prompt = 300};
   EXPECT_LT(runs.result(run).prompt_s(), pipe.prompt_s());
+  run.odd_lengths = OddLengths::kMargin;
+  EXPECT_LT(runs.result(run).prompt_s(), pipe.prompt_s());
+}
+
+// Each way stands beside the others for the same prompts.
+TEST(ReproduceHetero, H12OddPromptsAreThoseOfTheRuns) {
+  const PhoneFolder folder = read_phone_folder(kPhonesOfHetero);
+  HeteroRuns runs(kPhonesOfHetero);
+  const std::vector<OddPrompts> rows = odd_prompts_of_heterollm(folder);
+  for (const OddPrompts& row : rows) {
+    ASSERT_EQ(row.prompts.size(), rows.front().prompts.size()) << row.system;
+    for (size_t i = 0; i < row.prompts.size(); ++i) {
+      EXPECT_EQ(row.prompts[i].n_tokens, rows.front().prompts[i].n_tokens);
+      EXPECT_GT(row.prompts[i].seconds, row.prompts[i].graphs_s);
+    }
+    EXPECT_EQ(row.prompts.front().graphs_s > 0.0, row.system == "online-prepare") << row.system;
+  }
+  const OddPrompts::Prompt& first = rows.back().prompts.front();
+  EXPECT_EQ(first.seconds,
+            runs.result({.model = "llama-3-8b", .n_prompt = first.n_tokens}).prompt_s());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "schedule/cut/plan_cuts.h"
 #include "schedule/graphs.h"
@@ -12,6 +13,10 @@ namespace {
 using plan::Phase;
 using plan::Shape;
 using plan::Shares;
+
+// A margin and a prebuilt count are balanced where their ratio is that of the lanes' speeds, or up
+// to so many times more or less.
+constexpr double kBalanced = 2.0;
 
 class LengthSearch {
  public:
@@ -32,6 +37,12 @@ class LengthSearch {
     found.n_tokens = n_tokens;
     found.padded_us = padded_us(n_tokens);
     if (!may_leave_homes({Phase::kPrompt, n_tokens})) return found;
+    if (rules_.choice == LengthChoice::kMargin) {
+      found.tokens = parts_by_margin(n_tokens);
+      if (!found.tokens.empty()) found.us = parts_us(found.tokens, n_tokens);
+      found.is_worthwhile = std::isfinite(found.us) && !found.tokens.empty();
+      return found;
+    }
     const auto take_if_better = [&](const Shares& parts) {
       const double us = parts_us(parts, n_tokens);
       if (!found.tokens.empty() && us >= found.us) return;
@@ -60,6 +71,42 @@ class LengthSearch {
   }
 
  private:
+  // Returns the prebuilt counts that the lane with fixed shapes takes and the margin that another
+  // lane takes meanwhile; only the counts where nothing is left; nothing where the margin is too
+  // small to keep that lane busy, so that padding and a division by rows serve better.
+  Shares parts_by_margin(int n_tokens) const {
+    if (rules_.fixed_lanes.empty()) return {};
+    const int fixed = rules_.fixed_lanes.front();
+    const std::optional<int> other = lane_for_margins();
+    if (!other || is_left_out(fixed)) return {};
+    Shares parts;
+    int n_built = 0;
+    const auto balance = [&] {  // how much of what is built the other lane computes meanwhile
+      double fixed_us = 0.0;
+      for (const plan::LaneShare& part : parts) fixed_us += lane_us(fixed, part.n);
+      return fixed_us / lane_us(*other, n_built) * n_built;
+    };
+    const auto margin = [&] { return n_tokens - n_built; };
+    while (margin() > 0 && (parts.empty() || margin() > kBalanced * balance())) {
+      const auto above = std::upper_bound(rules_.prebuilt.begin(), rules_.prebuilt.end(), margin());
+      if (above == rules_.prebuilt.begin()) break;
+      parts.push_back({fixed, *(above - 1)});
+      n_built += *(above - 1);
+    }
+    if (margin() == 0) return parts.size() > 1 ? parts : Shares();
+    if (parts.empty() || margin() * kBalanced < balance()) return {};
+    parts.push_back({*other, margin()});
+    return parts;
+  }
+
+  // Returns the first lane that takes any number of tokens.
+  std::optional<int> lane_for_margins() const {
+    for (int lane = 0; lane < static_cast<int>(plan_.lanes.size()); ++lane) {
+      if (is_fixed(lane) < 0 && !is_left_out(lane)) return lane;
+    }
+    return std::nullopt;
+  }
+
   // Returns the lane's place among the lanes with fixed shapes; -1: it has none.
   int is_fixed(int lane) const {
     const auto at = std::find(rules_.fixed_lanes.begin(), rules_.fixed_lanes.end(), lane);

@@ -2,6 +2,7 @@
 // for. A lane with fixed shapes takes token counts that it has; the rest goes to another lane.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "plan/plan.h"
@@ -11,14 +12,23 @@
 
 namespace troika::solve {
 
+// Says how the parts of a length are chosen.
+enum class LengthChoice : uint8_t {
+  kLeastTime,  // whatever takes least time
+  // By the margin, as HeteroLLM 5.2.2 says it: what is left over a prebuilt token count, beside how
+  // much faster the lane with fixed shapes is (H12).
+  kMargin,
+};
+
 struct LengthRules {
+  LengthChoice choice = LengthChoice::kLeastTime;
   std::vector<int> lengths;  // the lengths to look at
   int token_granule = 32;
   // The lanes on which each part must have one of the prebuilt token counts; the others take any.
   std::vector<int> fixed_lanes;
   std::vector<int> prebuilt;  // ascending
   std::vector<int> left_out;  // lanes without room for the weights of every subgraph
-  double least_gain = 0.0;
+  double least_gain = 0.0;    // does not count where the margin chooses
 };
 
 // Returns rules for every multiple of the granule up to the plan's chunk for which there is no

@@ -287,6 +287,37 @@ TEST(SolveCuts, H4_TheOddRestGoesToTheLaneThatTakesAnyLength) {
   EXPECT_LT(found[0].us, 0.55 * found[0].padded_us);
 }
 
+TEST(SolveCuts, H12_TheMarginSaysHowALengthIsDivided) {
+  const TinyLlama m;
+  plan::Plan plan = plan_with(2);
+  plan.placements = {{"", 0, 1}};
+  LengthRules rules;
+  rules.choice = LengthChoice::kMargin;
+  rules.lengths = {66, 70, 96, 110};
+  rules.fixed_lanes = {1};
+  rules.prebuilt = {32, 64, 128};
+  const auto found = find_lengths(FixedShapes(), kinds_of(m.subgraphs, m.weights), plan, rules);
+  ASSERT_EQ(found.size(), 4u);
+  // While lane 1 computes 64 tokens, lane 0 computes 6.4: 2 tokens leave it idle for too long.
+  EXPECT_FALSE(found[0].is_worthwhile);
+  EXPECT_EQ(found[1].tokens, (plan::Shares{{1, 64}, {0, 6}}));
+  // 32 more take lane 0 so long that lane 1 has them too.
+  EXPECT_EQ(found[2].tokens, (plan::Shares{{1, 64}, {1, 32}}));
+  EXPECT_EQ(found[3].tokens, (plan::Shares{{1, 64}, {1, 32}, {0, 14}}));
+  for (size_t i = 1; i < found.size(); ++i) EXPECT_TRUE(found[i].is_worthwhile) << i;
+}
+
+TEST(SolveCuts, H12_WithoutALaneOfFixedShapesNoMarginDivides) {
+  const TinyLlama m;
+  LengthRules rules;
+  rules.choice = LengthChoice::kMargin;
+  rules.lengths = {70};
+  const auto found =
+      find_lengths(FixedShapes(), kinds_of(m.subgraphs, m.weights), plan_with(2), rules);
+  EXPECT_TRUE(found.at(0).tokens.empty());
+  EXPECT_FALSE(found.at(0).is_worthwhile);
+}
+
 // Products take time for each row that is present, on any lane; nothing else takes time.
 class LinearTimes : public TimeModel {
  public:
