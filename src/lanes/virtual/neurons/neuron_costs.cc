@@ -31,12 +31,17 @@ double NeuronWork::power_share() const {
   return model_.core_w(cores()) / model_.power_w(Processor::kCpu);
 }
 
-double NeuronWork::read_us(int request_bytes) const {
+FlashRead NeuronWork::read_of(int64_t request_bytes) const {
   FlashRead read;
   read.request_bytes = request_bytes;
+  read.core_ghz = model_.clock_ghz(model_.asking_core(plan_.reads_on_large_core));
+  return read;
+}
+
+double NeuronWork::read_us(int request_bytes) const {
+  FlashRead read = read_of(request_bytes);
   read.range_bytes =
       static_cast<int64_t>(shape_.n_groups()) * shape_.n_neurons * shape_.bundle_bytes();
-  read.core_ghz = model_.clock_ghz(model_.asking_core(plan_.reads_on_large_core));
   return model_.flash_us(read);
 }
 
@@ -125,8 +130,7 @@ TaskCost NeuronWork::hot_read_cost(int block, int n_rows) {
   if (is_other_graph) bytes += model_.stack().graph.size_kb * kNumbersOfAGraphKb;
   if (bytes <= 0.0) return {};
   counters_.read_bytes += bytes;
-  FlashRead read;
-  read.request_bytes = static_cast<int64_t>(bytes);
+  FlashRead read = read_of(static_cast<int64_t>(bytes));
   read.is_sequential = true;
   return {model_.stack().flash.latency_us / model_.phone().flash.relative_rate,
           model_.flash_us(read), bytes};
@@ -192,8 +196,7 @@ TaskCost NeuronWork::whole_read_cost(int block, int n_rows) {
   }
   const double bytes = static_cast<double>(n_absent) * shape_.bundle_bytes();
   if (bytes <= 0.0) return {};
-  FlashRead read;
-  read.request_bytes = kSequentialBytes;
+  FlashRead read = read_of(kSequentialBytes);
   read.n_requests = static_cast<int64_t>(std::ceil(bytes / kSequentialBytes));
   read.is_sequential = true;
   counters_.read_bytes += bytes;

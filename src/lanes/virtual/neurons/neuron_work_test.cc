@@ -197,6 +197,21 @@ TEST(NeuronWork, P6NeuronsAreComputedByTheCoresThatAreUsed) {
   }
 }
 
+// Whatever is read in a row is asked for by the same core, too.
+TEST(NeuronWork, P6ReadsInARowAreAskedForByTheCoreThatReads) {
+  const NeuronShape shape = small_shape();
+  const plan::NeuronPlan plan = plan_of(shape, 0.5, 0.7);
+  const auto read_us = [&](const Cores& used) {
+    CostModel model = powerinfer2();
+    model.use_cores(used);
+    NeuronWork work(model, shape, plan);
+    lanes::Run run;
+    run.n_tokens = 128;
+    return work.cost(NeuronStage::kWholeRead, 0, -1, run).compute_us;
+  };
+  EXPECT_GT(read_us(Cores{0, 2, 0}), read_us(Cores{1, 1, 0}));
+}
+
 // Returns how many bytes of a mapped file a block reads, where that much memory is free for it.
 double mapped_bytes(const NeuronShape& shape, double room, int n_rows) {
   const CostModel model = powerinfer2();
