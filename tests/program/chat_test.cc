@@ -351,6 +351,22 @@ TEST_F(Terminal, ControlCRightAfterAKeyIsNotHeldBack) {
   EXPECT_EQ(chat.leave_with("/quit\r"), 0);
 }
 
+// As behind Ctrl-Z and the shell's "fg": the shell has set the terminal up for whole lines.
+TEST_F(Terminal, TakesTheTerminalBackWhenItGoesOn) {
+  TerminalProgram chat(words({"-n", "2"}), environment());
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  chat.type("/ag");
+  EXPECT_NE(chat.read_until("/ag"), "") << chat.pending();
+  chat.send(SIGSTOP);
+  chat.set_mode_of_shells();
+  chat.send(SIGCONT);
+  EXPECT_NE(chat.read_until("> /ag"), "") << chat.pending();
+  EXPECT_FALSE(chat.echoes());
+  chat.type("ain\r");
+  EXPECT_NE(chat.read_until("no answer to repeat"), "") << chat.pending();
+  EXPECT_EQ(chat.leave_with("/quit\r"), 0);
+}
+
 TEST_F(Terminal, AnAnswerThatCannotBeKeptStaysInTheConversation) {
   const std::string history = folder_.file("history.bin");
   TerminalProgram chat(words({"-n", "2", "--history", history}), environment());

@@ -190,6 +190,13 @@ void TerminalProgram::type(const std::string& keys) {
 
 void TerminalProgram::send(int signal) { require(kill(child_, signal) == 0, "kill"); }
 
+void TerminalProgram::set_mode_of_shells() {
+  termios state = {};
+  require(tcgetattr(terminal_, &state) == 0, "tcgetattr");
+  state.c_lflag |= ICANON | ECHO;
+  require(tcsetattr(terminal_, TCSANOW, &state) == 0, "tcsetattr");
+}
+
 bool TerminalProgram::echoes() const {
   termios state = {};
   require(tcgetattr(terminal_, &state) == 0, "tcgetattr");

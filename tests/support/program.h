@@ -44,6 +44,8 @@ class TerminalProgram {
 
   void type(const std::string& keys);
   void send(int signal);
+  // Sets the terminal up for whole lines that it shows itself, as a shell does at its prompt.
+  void set_mode_of_shells();
   // Says whether the terminal shows what is typed, as it does while no program reads single keys.
   bool echoes() const;
   // Reads until `text` has appeared behind what earlier calls returned, and returns everything up

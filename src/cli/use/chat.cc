@@ -57,6 +57,7 @@ void on_signal_of_chat(int signal) {
     pthread_kill(thread_of_chat, signal);
     return;
   }
+  if (signal == SIGCONT) return;  // the wait for a key has ended, and the terminal is looked at
   if (signal != SIGINT && ended_by.exchange(signal) != 0) {
     std::signal(signal, SIG_DFL);  // the first one did not end it: it may hang in a write
     std::raise(signal);
@@ -65,7 +66,8 @@ void on_signal_of_chat(int signal) {
 }
 
 // Lets Ctrl-C end an answer. In a terminal, whose keys are read one by one and without echo, what
-// ends the program lets it leave the terminal as it was.
+// ends the program lets it leave the terminal as it was, and behind Ctrl-Z it takes the terminal
+// back.
 void listen_to_signals_of_chat(bool is_terminal) {
   thread_of_chat = pthread_self();
   struct sigaction action = {};
@@ -75,7 +77,7 @@ void listen_to_signals_of_chat(bool is_terminal) {
   if (is_terminal) action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   if (!is_terminal) return;
-  for (const int signal : {SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGTERM, SIGHUP, SIGCONT}) sigaction(signal, &action, nullptr);
 }
 
 class Dialogue {

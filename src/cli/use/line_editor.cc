@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <histedit.h>
 #include <poll.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -42,15 +43,15 @@ constexpr const char* kKeys[][2] = {
     {"\\e[1;5D", "ed-prev-word"}, {"^R", "em-inc-search-prev"},
 };
 
-// Blocks Ctrl-C, and what ends the program, except while it waits. Otherwise a signal could come
-// after the flag that its handler sets was looked at and before the wait begins, and the wait would
-// go on.
+// Blocks Ctrl-C, what ends the program, and what lets it go on behind Ctrl-Z, except while it
+// waits. Otherwise a signal could come after the flag that its handler sets was looked at and
+// before the wait begins, and the wait would go on.
 class HeldInterrupt {
  public:
   HeldInterrupt() {
     sigset_t held;
     sigemptyset(&held);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held, signal);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCONT}) sigaddset(&held, signal);
     pthread_sigmask(SIG_BLOCK, &held, &before_);
   }
   ~HeldInterrupt() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -149,6 +150,15 @@ class LineEditor::Terminal {
   }
   static char* prompt_of(EditLine* edit) { return self(edit).prompt_.data(); }
 
+  // Sets the terminal up for single keys again where a shell has taken it meanwhile, and shows the
+  // line.
+  static void take_terminal_back(EditLine* edit) {
+    termios state = {};
+    if (tcgetattr(STDIN_FILENO, &state) != 0 || (state.c_lflag & ICANON) == 0) return;
+    for (const int is_wanted : {0, 1}) el_set(edit, EL_PREP_TERM, is_wanted);
+    el_set(edit, EL_REFRESH);
+  }
+
   // Returns 1 and a character; 0 at the end of input; -1 for Ctrl-C, which drops the line.
   static int read_character(EditLine* edit, wchar_t* character) {
     const Terminal& terminal = self(edit);
@@ -156,6 +166,7 @@ class LineEditor::Terminal {
     std::mbstate_t state = {};
     while (true) {
       if (terminal.interrupted_.load(std::memory_order_relaxed)) return -1;
+      take_terminal_back(edit);
       if (!held.wait_for_input(terminal.keys_.descriptor())) continue;
       char byte = 0;
       const ssize_t n_read = ::read(terminal.keys_.descriptor(), &byte, 1);

@@ -12,7 +12,8 @@ class LineEditor {
  public:
   // Keeps history in $XDG_STATE_HOME/troika (~/.local/state/troika); where that cannot be written,
   // only for this run. `interrupted` is set by whoever handles Ctrl-C, SIGTERM and SIGHUP, and must
-  // outlive the editor.
+  // outlive the editor. In a terminal these signals, and SIGCONT, have handlers that run on the
+  // thread that reads.
   explicit LineEditor(const std::atomic<bool>& interrupted);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
