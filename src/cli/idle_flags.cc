@@ -19,6 +19,7 @@
 #include "prepare/streaming/neurons/neuron_stream.h"
 #include "prepare/streaming/weight_stream.h"
 #include "solve/lane_memory.h"
+#include "solve/time_model.h"
 
 namespace troika::cli {
 namespace {
@@ -441,7 +442,14 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
     }
   }
   say_of_lanes(flags, options, plan, say);
-  if (!prepare::is_here(flags.options)) return sentences;
+  if (!prepare::is_here(flags.options)) {
+    if (flags.checked().lanes.divides_by_margin &&
+        std::none_of(plan.lanes.begin(), plan.lanes.end(), solve::has_fixed_shapes)) {
+      sentences.emplace_back(
+          "--cut margin divides no prompt here: no lane takes some lengths alone, as an NPU does");
+    }
+    return sentences;
+  }
   say_of_lanes_here(flags, engine, say);
   for (const char* name :
        {"--attention", "--attention-share", "--attention-from", "--attention-above",

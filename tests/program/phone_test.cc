@@ -87,6 +87,21 @@ TEST_F(PhoneProgram, H10_CutsOfLeastTimeAreFoundShownAndFaster) {
   }
 }
 
+TEST_F(PhoneProgram, H12_TheMarginSaysHowOddLengthsAreDivided) {
+  const auto with = [&](const char* lanes, const char* cut) {
+    return on_phone({"bench", "llama-3-8b", "-p", "300", "-n", "2", "--json", "--lanes", lanes,
+                     "--prompt-shapes", "32,64,128,256,512", "--cut", cut});
+  };
+  const json margin = json_of(with("gpu;npu", "margin"));
+  const json least = json_of(with("gpu;npu", "auto"));
+  EXPECT_EQ(margin["decode"]["tokens_per_s"], least["decode"]["tokens_per_s"]);
+  EXPECT_NE(margin["prefill"][0]["tokens_per_s"], least["prefill"][0]["tokens_per_s"]);
+  const Finished nothing = with("gpu;cpu", "margin");
+  expect_success(nothing);
+  EXPECT_NE(nothing.err.find("--cut margin divides no prompt here"), std::string::npos);
+  EXPECT_EQ(with("gpu;npu", "margin").err.find("divides no prompt"), std::string::npos);
+}
+
 TEST_F(PhoneProgram, N2_ExplainSaysWhatChunksShareAndWhatThatSaves) {
   std::vector<std::string> words = {"plan",           "qwen1.5-1.8b", "--explain",
                                     "--cut-at-norms", "--chunk",      "256"};
