@@ -176,6 +176,42 @@ TEST(Gbnf, CyclesOfManyRulesAreCounted) {
   EXPECT_LE(peak_resident_bytes(), most);
 }
 
+// Returns a rule with n more in a chain that leads back to it.
+std::string chain_of_rules(int n, const std::string& root) {
+  std::string text = "root ::= r0 \"a\" | \"z\"" + root + "\n";
+  for (int i = 0; i < n; ++i) {
+    const std::string next = i + 1 < n ? "r" + std::to_string(i + 1) : "root";
+    text += "r" + std::to_string(i) + " ::= " + next + " \"b\" | \"x\"\n";
+  }
+  return text;
+}
+
+// Rules that lead round in a chain leave most of that table empty, and what is empty is no work.
+TEST(Gbnf, CyclesOfOneLongChainAreQuick) {
+  constexpr int kRules = 600;
+  CompileOptions options;
+  options.limits.n_compile_steps = 1'200'000;
+  const auto chain = compiled(chain_of_rules(kRules, ""), Format::kGbnf, options);
+  EXPECT_TRUE(accepts(chain, "xbbba"));
+  EXPECT_TRUE(accepts(chain, "z" + std::string(kRules, 'b') + "a"));
+  EXPECT_FALSE(accepts(chain, "z" + std::string(kRules - 1, 'b') + "a"));
+}
+
+// What follows each rule that a body begins with is found by walking the body again.
+TEST(Gbnf, BodiesThatBeginWithManyRulesOfTheirCycleAreCounted) {
+  constexpr int kRules = 300;
+  std::string ways, others;
+  for (int i = 0; i < kRules; ++i) ways += " | r" + std::to_string(i);
+  for (int i = 0; i < 3000; ++i) {
+    ways += " | q" + std::to_string(i) + " \"c\"";
+    others += "q" + std::to_string(i) + " ::= \"" + std::to_string(i) + "\"\n";
+  }
+  CompileOptions options;
+  options.limits.n_compile_steps = 800'000;
+  EXPECT_THROW(compiled(chain_of_rules(kRules, ways) + others, Format::kGbnf, options),
+               TooMuchWork);
+}
+
 // Looking for a set among those of the same hash is work, and all of these have the same one.
 TEST(Gbnf, SetsOfTheSameHashAreCounted) {
   std::string text = "root ::=";

@@ -184,7 +184,8 @@ void RuleWriter::visit(Rule rule) {
     visits_[rule].low = std::min(visits_[rule].low, visits_[other].low);
   }
   if (visits_[rule].low != visits_[rule].number) return;
-  const auto first = std::find(open_.begin(), open_.end(), rule);
+  // The search begins at the end, so that it takes no longer than the cycle is.
+  const auto first = std::find(open_.rbegin(), open_.rend(), rule).base() - 1;
   const std::vector<Rule> cycle(first, open_.end());
   open_.erase(first, open_.end());
   for (const Rule other : cycle) visits_[other].is_open = false;
@@ -193,34 +194,46 @@ void RuleWriter::visit(Rule rule) {
 
 // Rewrites the rules of a cycle so that none begins with itself. Each rule is Xi = Xj Aij | ... |
 // Bi. The bodies of earlier rules are put in place of their calls, and X = X A | B becomes B A*.
-// Then each rule begins with later rules only.
+// Then each rule begins with later rules only. Most of a table may be kNone, so each row keeps a
+// list of what it has: the work that is left makes expressions, which count themselves.
 void RuleWriter::rewrite(const std::vector<Rule>& cycle) {
   const std::set<Rule> members(cycle.begin(), cycle.end());
   const size_t n = cycle.size();
   for (size_t i = 0; i < n * n; ++i)
     pool_.count_step();  // they are counted before they take memory
   std::vector<std::vector<Expr>> a(n, std::vector<Expr>(n));
+  std::vector<std::vector<size_t>> later(n);  // says for which j > i there is an Aij
   std::vector<Expr> b(n);
+  std::map<Rule, size_t> places;
+  for (size_t i = 0; i < n; ++i) places[cycle[i]] = i;
   for (size_t i = 0; i < n; ++i) {
     const Expr body = pool_.rules_[cycle[i]].body;
     b[i] = elsewhere(body, members);
-    for (size_t j = 0; j < n; ++j) a[i][j] = behind(body, cycle[j]);
+    for (const Rule front : fronts(body)) {
+      const auto place = places.find(front);
+      if (place != places.end()) a[i][place->second] = behind(body, front);
+    }
   }
   for (size_t i = 0; i < n; ++i) {
     for (size_t k = 0; k < i; ++k) {
       const Expr tail = a[i][k];
-      for (size_t j = k + 1; j < n; ++j) {
+      if (tail == Pool::kNone) continue;
+      for (const size_t j : later[k]) {
         a[i][j] = pool_.any(a[i][j], pool_.concat(a[k][j], tail));
       }
       b[i] = pool_.any(b[i], pool_.concat(b[k], tail));
     }
     const Expr again = pool_.star(a[i][i]);
-    for (size_t j = i + 1; j < n; ++j) a[i][j] = pool_.concat(a[i][j], again);
+    for (size_t j = i + 1; j < n; ++j) {
+      if (a[i][j] == Pool::kNone) continue;
+      a[i][j] = pool_.concat(a[i][j], again);
+      later[i].push_back(j);
+    }
     b[i] = pool_.concat(b[i], again);
   }
   for (size_t i = 0; i < n; ++i) {
     std::vector<Expr> body = {b[i]};
-    for (size_t j = i + 1; j < n; ++j) {
+    for (const size_t j : later[i]) {
       body.push_back(pool_.concat(pool_.call(cycle[j]), a[i][j]));
     }
     pool_.rules_[cycle[i]].body = pool_.any(body);
@@ -229,6 +242,7 @@ void RuleWriter::rewrite(const std::vector<Rule>& cycle) {
 
 // Returns what follows the rule in those texts of the expression that begin with it.
 Expr RuleWriter::behind(Expr e, Rule rule) {
+  pool_.count_step();  // a body is walked once for each rule of its cycle that it begins with
   if (!has_ref(e)) return Pool::kNone;
   const DepthGuard guard(&pool_.depth_);
   const Node n = node(e);
