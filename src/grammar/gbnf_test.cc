@@ -212,6 +212,29 @@ TEST(Gbnf, BodiesThatBeginWithManyRulesOfTheirCycleAreCounted) {
                TooMuchWork);
 }
 
+// With which rules a body may begin is kept for no part of it: of each of these bodies the parts
+// begin with 700 rules, 699, 698 and so on.
+TEST(Gbnf, LongRowsOfOptionalRulesTakeLittleMemory) {
+  constexpr int kRules = 700, kBodies = 60;
+  std::string text = "root ::=";
+  for (int body = 0; body < kBodies; ++body) {
+    text += (body == 0 ? " b" : " | b") + std::to_string(body);
+  }
+  for (int body = 0; body < kBodies; ++body) {
+    text += "\nb" + std::to_string(body) + " ::=";
+    // Another multiple modulo a prime gives the rules another order.
+    for (int i = 1; i <= kRules; ++i) {
+      text += " r" + std::to_string(i * (body + 1) % (kRules + 1) - 1) + "?";
+    }
+  }
+  for (int i = 0; i < kRules; ++i) {
+    text += "\nr" + std::to_string(i) + " ::= \"" + std::to_string(i) + "\"";
+  }
+  const size_t most = std::max(peak_resident_bytes(), resident_bytes() + (size_t{128} << 20));
+  compiled(text, Format::kGbnf);
+  EXPECT_LE(peak_resident_bytes(), most);
+}
+
 // Looking for a set among those of the same hash is work, and all of these have the same one.
 TEST(Gbnf, SetsOfTheSameHashAreCounted) {
   std::string text = "root ::=";

@@ -26,15 +26,23 @@ class RuleWriter {
   bool has_ref(Expr e) const { return pool_.calls_rules(e); }
   bool is_productive(const Node& node, const std::vector<bool>& expressions) const;
   Expr without(Expr e, const std::vector<bool>& alive, std::map<Expr, Expr>* done);
-  const std::set<Rule>& fronts(Expr e);
+  // The rules of a cycle, and the answers of begins_with().
+  struct Cycle {
+    std::set<Rule> rules;
+    std::map<Expr, bool> begins;
+  };
+  std::vector<Rule> fronts(Expr e);
+  void add_fronts(Expr e, std::vector<Rule>* rules);
   void visit(Rule rule);
   void rewrite(const std::vector<Rule>& cycle);
   Expr behind(Expr e, Rule rule);
-  Expr elsewhere(Expr e, const std::set<Rule>& cycle);
-  bool begins_with(Expr e, const std::set<Rule>& cycle);
+  Expr elsewhere(Expr e, Cycle* cycle);
+  bool begins_with(Expr e, Cycle* cycle);
+  bool compute_begins_with(const Node& n, Cycle* cycle);
 
   Pool& pool_;
-  std::map<Expr, std::set<Rule>> fronts_;
+  std::vector<uint32_t> looked_at_;  // (expressions), the search for fronts that saw each last
+  uint32_t n_searches_ = 0;
   // The state of a rule in Tarjan's search for cycles.
   struct Visit {
     int number = -1, low = 0;
@@ -123,30 +131,34 @@ Expr RuleWriter::without(Expr e, const std::vector<bool>& rules, std::map<Expr, 
   return kept;
 }
 
-// Returns the rules with which a text of the expression may begin.
-const std::set<Rule>& RuleWriter::fronts(Expr e) {
-  const auto found = fronts_.find(e);
-  if (found != fronts_.end()) return found->second;
+// Returns the rules with which a text of the expression may begin, in their order. Only whole
+// bodies are asked, and no parts' answers are kept: those of a long row of optional parts are long,
+// too.
+std::vector<Rule> RuleWriter::fronts(Expr e) {
+  looked_at_.resize(pool_.nodes_.size());
+  ++n_searches_;
+  std::vector<Rule> rules;
+  add_fronts(e, &rules);
+  std::sort(rules.begin(), rules.end());
+  return rules;
+}
+
+void RuleWriter::add_fronts(Expr e, std::vector<Rule>* rules) {
+  pool_.count_step();
+  if (!has_ref(e) || looked_at_[e] == n_searches_) return;
+  looked_at_[e] = n_searches_;
   const DepthGuard guard(&pool_.depth_);
-  std::set<Rule> rules;
-  const auto add = [&](Expr part) {
-    if (!has_ref(part)) return;
-    const std::set<Rule>& more = fronts(part);
-    for (size_t i = 0; i < more.size(); ++i) pool_.count_step();
-    rules.insert(more.begin(), more.end());
-  };
   const Node n = node(e);
   if (n.kind == Kind::kRef) {
-    rules.insert(n.a);
+    rules->push_back(n.a);
   } else if (n.kind == Kind::kConcat) {
-    add(n.a);
-    if (pool_.nullable(n.a)) add(n.b);
+    add_fronts(n.a, rules);
+    if (pool_.nullable(n.a)) add_fronts(n.b, rules);
   } else if (n.kind == Kind::kRepeat) {
-    add(n.a);
+    add_fronts(n.a, rules);
   } else if (n.kind == Kind::kAny) {
-    for (uint32_t i = 0; i < n.b; ++i) add(pool_.lists_[n.a + i]);
+    for (uint32_t i = 0; i < n.b; ++i) add_fronts(pool_.lists_[n.a + i], rules);
   }
-  return fronts_.emplace(e, std::move(rules)).first->second;
 }
 
 // Gives rules that only call another rule the body at the end of such calls, so that no step has to
@@ -177,7 +189,7 @@ void RuleWriter::visit(Rule rule) {
   visits_[rule] = {n_visits_, n_visits_, true};
   ++n_visits_;
   open_.push_back(rule);
-  const std::set<Rule> next = fronts(pool_.rules_[rule].body);
+  const std::vector<Rule> next = fronts(pool_.rules_[rule].body);
   for (const Rule other : next) {
     if (visits_[other].number < 0) visit(other);
     if (!visits_[other].is_open) continue;
@@ -189,7 +201,7 @@ void RuleWriter::visit(Rule rule) {
   const std::vector<Rule> cycle(first, open_.end());
   open_.erase(first, open_.end());
   for (const Rule other : cycle) visits_[other].is_open = false;
-  if (cycle.size() > 1 || next.count(rule) > 0) rewrite(cycle);
+  if (cycle.size() > 1 || std::binary_search(next.begin(), next.end(), rule)) rewrite(cycle);
 }
 
 // Rewrites the rules of a cycle so that none begins with itself. Each rule is Xi = Xj Aij | ... |
@@ -197,7 +209,7 @@ void RuleWriter::visit(Rule rule) {
 // Then each rule begins with later rules only. Most of a table may be kNone, so each row keeps a
 // list of what it has: the work that is left makes expressions, which count themselves.
 void RuleWriter::rewrite(const std::vector<Rule>& cycle) {
-  const std::set<Rule> members(cycle.begin(), cycle.end());
+  Cycle members{{cycle.begin(), cycle.end()}, {}};
   const size_t n = cycle.size();
   for (size_t i = 0; i < n * n; ++i)
     pool_.count_step();  // they are counted before they take memory
@@ -208,7 +220,7 @@ void RuleWriter::rewrite(const std::vector<Rule>& cycle) {
   for (size_t i = 0; i < n; ++i) places[cycle[i]] = i;
   for (size_t i = 0; i < n; ++i) {
     const Expr body = pool_.rules_[cycle[i]].body;
-    b[i] = elsewhere(body, members);
+    b[i] = elsewhere(body, &members);
     for (const Rule front : fronts(body)) {
       const auto place = places.find(front);
       if (place != places.end()) a[i][place->second] = behind(body, front);
@@ -267,18 +279,41 @@ Expr RuleWriter::behind(Expr e, Rule rule) {
   }
 }
 
-bool RuleWriter::begins_with(Expr e, const std::set<Rule>& cycle) {
+// Says whether a text of the expression may begin with a rule of the cycle.
+bool RuleWriter::begins_with(Expr e, Cycle* cycle) {
   if (!has_ref(e)) return false;
-  const std::set<Rule>& rules = fronts(e);
-  return std::any_of(rules.begin(), rules.end(), [&](Rule r) { return cycle.count(r) > 0; });
+  const auto found = cycle->begins.find(e);
+  if (found != cycle->begins.end()) return found->second;
+  const DepthGuard guard(&pool_.depth_);
+  pool_.count_step();
+  return cycle->begins[e] = compute_begins_with(node(e), cycle);
+}
+
+bool RuleWriter::compute_begins_with(const Node& n, Cycle* cycle) {
+  switch (n.kind) {
+    case Kind::kRef:
+      return cycle->rules.count(n.a) > 0;
+    case Kind::kConcat:
+      return begins_with(n.a, cycle) || (pool_.nullable(n.a) && begins_with(n.b, cycle));
+    case Kind::kRepeat:
+      return begins_with(n.a, cycle);
+    case Kind::kAny:
+      for (uint32_t i = 0; i < n.b; ++i) {
+        if (begins_with(pool_.lists_[n.a + i], cycle)) return true;
+      }
+      return false;
+    default:
+      return false;
+  }
 }
 
 // Returns the expression without the texts that begin with a rule of the cycle.
-Expr RuleWriter::elsewhere(Expr e, const std::set<Rule>& cycle) {
+Expr RuleWriter::elsewhere(Expr e, Cycle* cycle) {
+  pool_.count_step();
   if (!begins_with(e, cycle)) return e;
   const DepthGuard guard(&pool_.depth_);
   const auto refuse = [&] {
-    throw Error("The rule '" + pool_.rule_name(*cycle.begin()) +
+    throw Error("The rule '" + pool_.rule_name(*cycle->rules.begin()) +
                 "' begins with itself behind something that may be empty. Write it so that it "
                 "begins with something else, or with itself directly.");
   };
