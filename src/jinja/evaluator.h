@@ -64,6 +64,8 @@ class Evaluator {
 
   // Runs a body in `scope`, as macros do.
   std::string capture(const Body& body, const ScopePtr& scope);
+  // Does so inside of a loop, whose `break` or `continue` may end the body.
+  Flow capture(const Body& body, const ScopePtr& scope, std::string* text);
   Value eval(const Expr& e, const ScopePtr& scope);
   void assign(const Target& target, Value value, const ScopePtr& scope);
   Runtime& runtime() { return rt_; }
@@ -80,7 +82,8 @@ class Evaluator {
   Flow run(const Stmt& s, const ScopePtr& scope, Output& out);
   Flow run_if(const Stmt& s, const ScopePtr& scope, Output& out);
   Flow run_for(const Stmt& s, const ScopePtr& scope, Output& out);
-  void run_set_block(const Stmt& s, const ScopePtr& scope);
+  Flow run_set_block(const Stmt& s, const ScopePtr& scope);
+  Flow run_filter_block(const Stmt& s, const ScopePtr& scope, Output& out);
   void run_call_block(const Stmt& s, const ScopePtr& scope, Output& out);
   Flow run_with(const Stmt& s, const ScopePtr& scope, Output& out);
   std::vector<Value> filtered(const Stmt& s, std::vector<Value> items, const ScopePtr& scope);

@@ -19,9 +19,16 @@ std::string Evaluator::render(const Value& context) {
 }
 
 std::string Evaluator::capture(const Body& body, const ScopePtr& scope) {
+  std::string text;
+  capture(body, scope, &text);
+  return text;
+}
+
+Flow Evaluator::capture(const Body& body, const ScopePtr& scope, std::string* text) {
   Output out(rt_.heap);
-  run(body, scope, out);
-  return out.take();
+  const Flow flow = run(body, scope, out);
+  *text = out.take();
+  return flow;
 }
 
 Flow Evaluator::run(const Body& body, const ScopePtr& scope, Output& out) {
@@ -52,8 +59,7 @@ Flow Evaluator::run(const Stmt& s, const ScopePtr& scope, Output& out) {
       assign(s.target, eval(*s.expr, scope), scope);
       return Flow::kNormal;
     case Do::kSetBlock:
-      run_set_block(s, scope);
-      return Flow::kNormal;
+      return run_set_block(s, scope);
     case Do::kIf:
       return run_if(s, scope, out);
     case Do::kFor:
@@ -64,11 +70,8 @@ Flow Evaluator::run(const Stmt& s, const ScopePtr& scope, Output& out) {
     case Do::kCallBlock:
       run_call_block(s, scope, out);
       return Flow::kNormal;
-    case Do::kFilterBlock: {
-      const Value text = rt_.text(capture(s.body, std::make_shared<Scope>(rt_.heap, scope)));
-      out.write(to_str(rt_, eval_builtin(*s.expr, scope, &text)));
-      return Flow::kNormal;
-    }
+    case Do::kFilterBlock:
+      return run_filter_block(s, scope, out);
     case Do::kWith:
       return run_with(s, scope, out);
     case Do::kScope:
@@ -98,13 +101,27 @@ Flow Evaluator::run_if(const Stmt& s, const ScopePtr& scope, Output& out) {
   return run(branch->body, scope, out);
 }
 
-void Evaluator::run_set_block(const Stmt& s, const ScopePtr& scope) {
-  Value text = rt_.text(capture(s.body, std::make_shared<Scope>(rt_.heap, scope)));
+// A block that a `break` or `continue` ends assigns nothing, and its text is lost.
+Flow Evaluator::run_set_block(const Stmt& s, const ScopePtr& scope) {
+  std::string captured;
+  const Flow flow = capture(s.body, std::make_shared<Scope>(rt_.heap, scope), &captured);
+  if (flow != Flow::kNormal) return flow;
+  Value text = rt_.text(std::move(captured));
   if (s.expr) {
     text = eval_builtin(*s.expr, scope, &text);
   }
   rt_.line = s.line;
   assign(s.target, std::move(text), scope);
+  return Flow::kNormal;
+}
+
+Flow Evaluator::run_filter_block(const Stmt& s, const ScopePtr& scope, Output& out) {
+  std::string captured;
+  const Flow flow = capture(s.body, std::make_shared<Scope>(rt_.heap, scope), &captured);
+  if (flow != Flow::kNormal) return flow;
+  const Value text = rt_.text(std::move(captured));
+  out.write(to_str(rt_, eval_builtin(*s.expr, scope, &text)));
+  return Flow::kNormal;
 }
 
 Flow Evaluator::run_with(const Stmt& s, const ScopePtr& scope, Output& out) {

@@ -52,6 +52,20 @@ const Row kStatementsRows[] = {
     {"{% for i in range(10) %}{% if i == 3 %}{% continue %}{% endif %}{% if i > 6 %}{% break %}{% "
      "endif %}{{ i }}{% endfor %}",
      "012456"},
+    {"{% for x in [1, 2, 3] %}{% set y %}a{% if x == 2 %}{% break %}{% endif %}b{% endset %}{{ y "
+     "}}{% endfor %}",
+     "ab"},
+    {"{% for x in [1, 2, 3] %}{% filter upper %}a{% if x == 2 %}{% break %}{% endif %}b{% "
+     "endfilter "
+     "%}{% endfor %}",
+     "AB"},
+    {"{% for x in [1, 2] %}{% set y | upper %}{% if x == 1 %}{% continue %}{% endif %}z{% endset "
+     "%}[{{ y }}]{% endfor %}",
+     "[Z]"},
+    {"{% set ns = namespace(y='-') %}{% for x in [1, 2] %}{% set ns.y %}a{% for z in [3, 4] %}{{ z "
+     "}}{% break %}{% endfor %}{% if x == 2 %}{% break %}{% endif %}b{% endset %}{% endfor %}{{ "
+     "ns.y }}",
+     "a3b"},
     {"{% generation %}{% set q = 5 %}{{ q }}{% endgeneration %}{{ q is defined }}", "5False"},
     {"{% with a = 1, b = n %}{{ a + b }}{% endwith %}{{ a is defined }}", "8False"},
     {"{% for g in ms|groupby('role') %}{{ g.grouper }}:{{ g.list|length }};{% endfor %}{% for k, v "
