@@ -78,11 +78,7 @@ TextStream::TextStream(const Tokenizer& tokenizer, Options options)
 }
 
 std::string TextStream::push(Token token) {
-  std::string_view bytes = tokenizer_.piece(token, render_special_);
-  if (!tokenizer_.is_control(token)) {
-    if (strip_space_ && bytes.starts_with(' ')) bytes.remove_prefix(1);
-    strip_space_ = false;
-  }
+  const std::string_view bytes = tokenizer_.piece_in_text(token, render_special_, &strip_space_);
   begins_.push_back(n_bytes_);
   const std::string characters = utf8_.push(bytes);
   n_bytes_ += characters.size();

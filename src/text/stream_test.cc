@@ -104,6 +104,22 @@ TEST(TextStream, RendersTokens) {
   EXPECT_TRUE(middle.stopped());
 }
 
+// A user-defined token may begin with a space of its own, which is not the tokenizer's.
+TEST(TextStream, GivesTheTextOfDecode) {
+  Vocabulary v = test::spm_vocabulary({"▁a", "a", "▁", " x"});
+  v.add_space_prefix = true;
+  v.types.back() = TokenType::kUserDefined;
+  const auto tokenizer = make_tokenizer(v);
+  for (const char* const text : {" xa", "a xa", "a", " a", " x x", "<s> xa", ""}) {
+    const std::vector<Token> tokens = tokenizer->encode(text, {.parse_special = true});
+    TextStream stream(*tokenizer, {.stops = {}, .at_beginning = true});
+    std::string streamed;
+    for (const Token token : tokens) streamed += stream.push(token);
+    streamed += stream.finish();
+    EXPECT_EQ(streamed, tokenizer->decode(tokens)) << text;
+  }
+}
+
 TEST(TextStream, CountsTheTokensOfTheTextThatHasComeOut) {
   const auto tokenizer = make_tokenizer(test::spm_vocabulary({"a", "b", "ab", "▁"}));
   const Token a = tokenizer->find("a");

@@ -110,15 +110,21 @@ std::string_view Tokenizer::piece(Token token, bool render_special) const {
   return std::string_view(pieces_).substr(begin, piece_begins_[token + 1] - begin);
 }
 
+std::string_view Tokenizer::piece_in_text(Token token, bool render_special, bool* strip) const {
+  std::string_view bytes = piece(token, render_special);
+  if (is_control(token)) return bytes;
+  // A user-defined token stands in the text as it is, with a space of its own.
+  const bool is_text = vocabulary_.types[token] != TokenType::kUserDefined;
+  if (*strip && is_text && bytes.starts_with(' ')) bytes.remove_prefix(1);
+  *strip = false;
+  return bytes;
+}
+
 std::string Tokenizer::decode(std::span<const Token> tokens, bool render_special) const {
   std::string text;
   bool first = vocabulary_.add_space_prefix;
   for (Token token : tokens) {
-    std::string_view bytes = piece(token, render_special);
-    const bool is_text = !is_control(token) && vocabulary_.types[token] != TokenType::kUserDefined;
-    if (first && is_text && bytes.starts_with(' ')) bytes.remove_prefix(1);
-    if (!is_control(token)) first = false;
-    text += bytes;
+    text += piece_in_text(token, render_special, &first);
   }
   return text;
 }

@@ -45,6 +45,11 @@ class Tokenizer {
   // tokens are empty unless `render_special`. Precondition: is_token(token).
   std::string_view piece(Token token, bool render_special = false) const;
 
+  // Returns the piece as it stands in a text of tokens that come in their order, which is without
+  // the space that encode put in front of the text. `strip` says whether that space may still come;
+  // it is vocabulary().add_space_prefix at the beginning of a text, and each call keeps it.
+  std::string_view piece_in_text(Token token, bool render_special, bool* strip) const;
+
   // Returns the pieces one after another, without the space that encode put in front.
   std::string decode(std::span<const Token> tokens, bool render_special = false) const;
 
