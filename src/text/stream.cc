@@ -34,11 +34,14 @@ StopFinder::StopFinder(std::vector<std::string> stops) : stops_(std::move(stops)
 std::string StopFinder::push(std::string_view text) {
   if (stopped()) return "";
   held_ += text;
-  size_t first = std::string::npos;
+  size_t first = 0;
   for (const std::string& stop : stops_) {
     const size_t at = held_.find(stop);
-    // Among strings that begin at the same place, the shortest was complete first.
-    if (at < first || (at == first && at != std::string::npos && stop.size() < found_.size())) {
+    if (at == std::string::npos) continue;
+    // The string that is complete first is found, wherever the text is cut, and of those that are
+    // complete at the same place the longest, which begins first.
+    const size_t end = at + stop.size(), best = first + found_.size();
+    if (!stopped() || end < best || (end == best && at < first)) {
       first = at;
       found_ = stop;
     }

@@ -23,7 +23,8 @@ class Utf8Stream {
   std::string held_;  // at most 3 bytes
 };
 
-// Finds the first of some strings in a text that comes in pieces.
+// Finds the string that is complete first of some in a text that comes in pieces. How the text is
+// cut into pieces changes nothing.
 class StopFinder {
  public:
   // Empty strings are ignored.

@@ -10,6 +10,12 @@ namespace {
 
 const std::string kBad = "\xef\xbf\xbd";  // U+FFFD
 
+// Returns a number below `end`.
+size_t next_random(uint32_t* random, size_t end) {
+  *random = *random * 1664525 + 1013904223;
+  return (*random >> 8) % end;
+}
+
 TEST(Utf8Stream, HoldsCharactersBackUntilTheyAreComplete) {
   Utf8Stream stream;
   EXPECT_EQ(stream.push("a\xf0"), "a");
@@ -75,6 +81,37 @@ TEST(StopFinder, TheEarliestWins) {
   StopFinder finder({"second", "first", "firs"});
   EXPECT_EQ(finder.push("the first and second"), "the ");
   EXPECT_EQ(finder.found(), "firs");
+}
+
+TEST(StopFinder, PiecesFindWhatTheWholeFinds) {
+  uint32_t random = 1;
+  const auto random_text = [&](size_t most) {
+    std::string text;
+    for (size_t n = next_random(&random, most) + 1; n > 0; --n) {
+      text += static_cast<char>('a' + next_random(&random, 3));
+    }
+    return text;
+  };
+  int n_stopped = 0;
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<std::string> stops;
+    for (int i = 0; i < 3; ++i) stops.push_back(random_text(4));
+    const std::string text = random_text(12);
+    StopFinder whole(stops), bytes(stops);
+    std::string out = whole.push(text);
+    out += whole.finish();
+    std::string pieces;
+    for (const char& c : text) pieces += bytes.push({&c, 1});
+    pieces += bytes.finish();
+    EXPECT_EQ(pieces, out) << text;
+    EXPECT_EQ(bytes.found(), whole.found()) << text;
+    n_stopped += whole.stopped() ? 1 : 0;
+  }
+  EXPECT_GT(n_stopped, 500);
+  EXPECT_LT(n_stopped, 2000);
+  StopFinder finder({"abcd", "bc"});
+  EXPECT_EQ(finder.push("abcd"), "a");
+  EXPECT_EQ(finder.found(), "bc");
 }
 
 TEST(StopFinder, GivesTheRestAtTheEnd) {
