@@ -28,6 +28,7 @@ Expr JsonText::number_value(const Json& value, bool may_have_point) {
     return pool_.concat(pool_.literal(text), pool_.star(pool_.literal("0")));
   }
   if (value.is_number_float()) text.erase(text.find('.'));
+  if (text == "-0") text = "0";  // is the same number, which may be written in both ways
   const Expr zeros = pool_.literal(".", pool_.repeat(pool_.literal("0"), 1, Pool::kMany));
   const Expr whole = pool_.literal(text);
   const Expr e = may_have_point ? pool_.concat(whole, pool_.optional(zeros)) : whole;
