@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/support/vocabularies.h"
 #include "text/utf8.h"
 
@@ -38,13 +40,16 @@ TEST(Utf8Stream, ReplacesInvalidBytesAsSoonAsTheyAreCertain) {
 
 TEST(Utf8Stream, PiecesGiveWhatTheWholeGives) {
   uint32_t random = 1;
+  // First bytes, continuation bytes and ASCII are mixed, so that valid characters occur.
+  const auto random_byte = [&]() -> size_t {
+    const size_t kind = next_random(&random, 8);
+    if (kind == 0) return 'a';
+    return kind < 4 ? 0xc0 + next_random(&random, 64) : 0x80 + next_random(&random, 64);
+  };
+  std::set<unsigned char> firsts;  // the first bytes of valid characters
   for (int round = 0; round < 2000; ++round) {
     std::string bytes;
-    for (int i = 0; i < 12; ++i) {
-      random = random * 1664525 + 1013904223;
-      // First bytes, continuation bytes and ASCII are mixed, so that valid characters occur.
-      bytes.push_back(static_cast<char>((random >> 30) == 0 ? 'a' : 0x80 | random >> 25));
-    }
+    for (int i = 0; i < 12; ++i) bytes.push_back(static_cast<char>(random_byte()));
     Utf8Stream stream;
     std::string out;
     for (char c : bytes) {
@@ -53,7 +58,12 @@ TEST(Utf8Stream, PiecesGiveWhatTheWholeGives) {
     }
     out += stream.finish();
     EXPECT_EQ(out, replace_invalid_utf8(bytes));
+    for (size_t i = 0; i < out.size(); ++i) {
+      const auto byte = static_cast<unsigned char>(out[i]);
+      if (byte >= 0xc0 && out.compare(i, kBad.size(), kBad) != 0) firsts.insert(byte);
+    }
   }
+  EXPECT_EQ(firsts.size(), 0xf4 - 0xc2 + 1) << "each first byte begins a valid character once";
 }
 
 TEST(StopFinder, HoldsBackWhatMayBecomeAStop) {
