@@ -28,10 +28,13 @@ Value capitalize_filter(Runtime& rt, Args& a) { return mapped(rt, a.at[0], capit
 std::string title_words(std::string_view s) {
   std::string out;
   bool begins = true;
+  size_t rest = 0;  // where the letters behind the capital begin, which are lowered alone
   for (size_t i = 0; i < s.size();) {
+    const size_t at = i;
     const uint32_t c = utf8_next(s, i);
+    if (begins) rest = i;
     const bool separates = is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
-    begins ? append_upper(out, c) : append_lower(out, c);
+    begins ? append_upper(out, c) : append_lower(out, s.substr(rest), at - rest);
     begins = separates;
   }
   return out;

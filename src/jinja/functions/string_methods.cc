@@ -21,8 +21,9 @@ Value mapped(Runtime& rt, const Value& s, std::string (*map)(std::string_view)) 
 std::string swap_case(std::string_view s) {
   std::string out;
   for (size_t i = 0; i < s.size();) {
+    const size_t at = i;
     const uint32_t c = utf8_next(s, i);
-    is_upper(c) ? append_lower(out, c) : append_upper(out, c);
+    is_upper(c) ? append_lower(out, s, at) : append_upper(out, c);
   }
   return out;
 }

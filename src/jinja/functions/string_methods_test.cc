@@ -97,6 +97,15 @@ const Row kStringMethodsRows[] = {
     {"{{ 'a'.ljust(3) }}", "a  "},
     {"{{ 'a'.rjust(3,'.') }}", "..a"},
     {"{{ 'hELLO wORLD'.capitalize() }}", "Hello world"},
+    {"{{ 'ﬁ ŉ ﬃ ΐ ᾳ և ß'.upper() }}", "FI ʼN FFI \u0399\u0308\u0301 ΑΙ ԵՒ SS"},
+    {"{{ 'ﬁn ŉa ᾳa ևa ßa ǆa'.title() }}", "Fin ʼNa ᾼa Եւa Ssa ǅa"},
+    {"{{ 'ﬃ Xſ'.capitalize() }} {{ 'ﬁŒ'.swapcase() }}", "Ffi xſ FIœ"},
+    {"{{ 'ΑΣ ΣΑΣ Σ ΑΣ. ΑΣ.Β Α\u0301Σ\u0301 ΑΣ-Σ İ'.lower() }}",
+     "ας σας σ ας. ασ.β α\u0301ς\u0301 ας-σ i\u0307"},
+    {"{{ 'ΣΑΣ ΑΣ'.title() }} {{ 'ΣΑΣ'.capitalize() }} {{ 'ΑΣ σ'.swapcase() }}", "Σας Ας Σας ας Σ"},
+    {"{{ 'ΣΑΣ ΑΣ'|title }} {{ 'ΑΣ'|lower }} {{ 'ﬁ ß'|upper }} {{ 'ﬁx'|title }}",
+     "Σας Ασ ας FI SS FIx"},
+    {"{{ 'ﬁ ς Σ ẞ ŉ İ ᾳ Ꭰ'.casefold() }}", "fi σ σ ss ʼn i\u0307 αι Ꭰ"},
 };
 
 TEST(TemplateStringMethods, Print) {

@@ -2,6 +2,11 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
+#include <iterator>
+
+#include "jinja/values/special_casing.h"
+
 namespace troika::jinja {
 
 namespace {
@@ -14,6 +19,36 @@ bool is_cased(uint32_t c) { return is_upper(c) || is_lower(c) || is_title(c); }
 
 uint32_t mapped(uint32_t c, utf8proc_int32_t (*map)(utf8proc_int32_t)) {
   return c < 0x110000 ? static_cast<uint32_t>(map(static_cast<utf8proc_int32_t>(c))) : c;
+}
+
+// Says whether a sigma looks past the character for the letters around it (Case_Ignorable).
+bool is_case_ignorable(uint32_t c) {
+  constexpr uint32_t kMarks[] = {0x27,   0x2E,   0x3A,   0xB7,   0x387,  0x55F,
+                                 0x5F4,  0x2018, 0x2019, 0x2024, 0x2027, 0xFE13,
+                                 0xFE52, 0xFE55, 0xFF07, 0xFF0E, 0xFF1A};
+  switch (category(c)) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_SK:
+      return true;
+    default:
+      return std::binary_search(std::begin(kMarks), std::end(kMarks), c);
+  }
+}
+
+// Says whether the capital sigma at bytes `begin` to `end` is the last letter of a word, and not
+// its only one.
+bool ends_word(std::string_view s, size_t begin, size_t end) {
+  uint32_t before = ' ', behind = ' ';
+  while (begin > 0 && is_case_ignorable(before = utf8_previous(s, begin))) before = ' ';
+  while (end < s.size() && is_case_ignorable(behind = utf8_next(s, end))) behind = ' ';
+  return is_cased(before) && !is_cased(behind);
+}
+
+void append_all(std::string& out, const uint16_t (&of)[3]) {
+  for (size_t i = 0; i < 3 && of[i] != 0; ++i) utf8_append(out, of[i]);
 }
 
 }  // namespace
@@ -43,6 +78,19 @@ uint32_t utf8_next(std::string_view s, size_t& i) {
   }
   i += static_cast<size_t>(n);
   return c;
+}
+
+uint32_t utf8_previous(std::string_view s, size_t& i) {
+  const size_t end = i;
+  size_t begin = end - 1;
+  while (begin > 0 && end - begin < 4 && (static_cast<unsigned char>(s[begin]) & 0xC0) == 0x80) {
+    --begin;
+  }
+  i = begin;
+  const uint32_t c = utf8_next(s.substr(0, end), begin);
+  if (begin == end) return c;
+  i = end - 1;
+  return kRawByte | static_cast<unsigned char>(s[i]);
 }
 
 size_t utf8_length(std::string_view s) {
@@ -133,24 +181,29 @@ bool is_printable(uint32_t c) {
 }
 
 void append_upper(std::string& out, uint32_t c) {
-  if (c == 0xDF) {
-    out += "SS";
+  if (const SpecialCase* special = find_special_case(c)) {
+    append_all(out, special->upper);
   } else {
     utf8_append(out, mapped(c, utf8proc_toupper));
   }
 }
 
 void append_title(std::string& out, uint32_t c) {
-  if (c == 0xDF) {
-    out += "Ss";
+  const SpecialCase* special = find_special_case(c);
+  if (special != nullptr && special->title[0] != 0) {
+    append_all(out, special->title);
   } else {
     utf8_append(out, mapped(c, utf8proc_totitle));
   }
 }
 
-void append_lower(std::string& out, uint32_t c) {
+void append_lower(std::string& out, std::string_view s, size_t at) {
+  size_t next = at;
+  const uint32_t c = utf8_next(s, next);
   if (c == 0x130) {
     out += "i\u0307";
+  } else if (c == 0x3A3) {
+    utf8_append(out, ends_word(s, at, next) ? 0x3C2 : 0x3C3);
   } else {
     utf8_append(out, mapped(c, utf8proc_tolower));
   }
@@ -166,8 +219,8 @@ std::string to_upper(std::string_view s) {
 
 std::string to_lower(std::string_view s) {
   std::string out;
-  for (size_t i = 0; i < s.size();) {
-    append_lower(out, utf8_next(s, i));
+  for (size_t i = 0; i < s.size(); utf8_next(s, i)) {
+    append_lower(out, s, i);
   }
   return out;
 }
@@ -176,10 +229,15 @@ std::string casefold(std::string_view s) {
   std::string out;
   for (size_t i = 0; i < s.size();) {
     const uint32_t c = utf8_next(s, i);
-    if (c == 0xDF) {
-      out += "ss";
-    } else {
-      append_lower(out, c);
+    utf8proc_int32_t folded[4];
+    int boundary = 0;  // is for those who take texts apart into what readers see as characters
+    const utf8proc_ssize_t n =
+        c < 0x110000 ? utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), folded, 4,
+                                               UTF8PROC_CASEFOLD, &boundary)
+                     : 0;
+    if (n < 1 || n > 4) utf8_append(out, c);
+    for (utf8proc_ssize_t k = 0; k < n && n <= 4; ++k) {
+      utf8_append(out, static_cast<uint32_t>(folded[k]));
     }
   }
   return out;
@@ -188,9 +246,9 @@ std::string casefold(std::string_view s) {
 std::string capitalize(std::string_view s) {
   std::string out;
   for (size_t i = 0; i < s.size();) {
-    const bool first = i == 0;
+    const size_t at = i;
     const uint32_t c = utf8_next(s, i);
-    first ? append_title(out, c) : append_lower(out, c);
+    at == 0 ? append_title(out, c) : append_lower(out, s, at);
   }
   return out;
 }
@@ -199,8 +257,9 @@ std::string title(std::string_view s) {
   std::string out;
   bool in_word = false;
   for (size_t i = 0; i < s.size();) {
+    const size_t at = i;
     const uint32_t c = utf8_next(s, i);
-    in_word ? append_lower(out, c) : append_title(out, c);
+    in_word ? append_lower(out, s, at) : append_title(out, c);
     in_word = is_cased(c);
   }
   return out;
@@ -217,13 +276,8 @@ std::string_view strip_space(std::string_view s, bool left, bool right) {
   }
   size_t end = s.size();
   while (right && end > begin) {
-    size_t start = end - 1;
-    while (start > begin && end - start < 4 &&
-           (static_cast<unsigned char>(s[start]) & 0xC0) == 0x80) {
-      --start;
-    }
-    size_t next = start;
-    if (!is_space(utf8_next(s.substr(0, end), next)) || next != end) {
+    size_t start = end;
+    if (!is_space(utf8_previous(s, start))) {
       break;
     }
     end = start;

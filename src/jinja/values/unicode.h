@@ -16,6 +16,8 @@ inline constexpr uint32_t kRawByte = 0x80000000;
 size_t utf8_length(std::string_view s);
 // Returns the code point at byte `i` (precondition: i < s.size()), and moves i behind it.
 uint32_t utf8_next(std::string_view s, size_t& i);
+// Moves i (precondition: i > 0) to the character in front of byte `i`, and returns its code point.
+uint32_t utf8_previous(std::string_view s, size_t& i);
 void utf8_append(std::string& out, uint32_t code_point);
 std::vector<uint32_t> utf8_decode(std::string_view s);
 // Returns the byte where character `n` begins, or s.size().
@@ -33,7 +35,8 @@ bool is_title(uint32_t c);
 bool is_printable(uint32_t c);
 void append_upper(std::string& out, uint32_t c);
 void append_title(std::string& out, uint32_t c);
-void append_lower(std::string& out, uint32_t c);
+// Appends the character at byte `at` of s. What is around it in s says whether a sigma ends a word.
+void append_lower(std::string& out, std::string_view s, size_t at);
 
 std::string to_upper(std::string_view s);
 std::string to_lower(std::string_view s);
