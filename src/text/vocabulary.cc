@@ -18,6 +18,10 @@ namespace {
 // A token's id must fit in an int32, and nobody has a vocabulary near this size.
 constexpr size_t kMaxTokens = size_t{1} << 24;
 
+// Each place of a text may be compared with as many bytes as a special token has. Those of models
+// are far shorter.
+constexpr size_t kMostSpecialBytes = 1024;
+
 // Lists pre-tokenizers whose models expect a BOS although their files may not say so.
 constexpr std::array<std::string_view, 12> kAddBosPre = {
     "llama3",   "llama-v3", "llama-bpe", "falcon3",      "falcon-h1", "pixtral",
@@ -134,6 +138,19 @@ void check_id(Token id, const char* name, size_t n_tokens, std::string_view wher
                           id, n_tokens));
 }
 
+void check_special_lengths(const Vocabulary& v, std::string_view where) {
+  for (size_t id = 0; id < v.tokens.size(); ++id) {
+    const bool is_matched = v.types[id] == TokenType::kUnknown ||
+                            v.types[id] == TokenType::kControl ||
+                            v.types[id] == TokenType::kUserDefined;
+    if (!is_matched || v.tokens[id].size() <= kMostSpecialBytes) continue;
+    throw Error(
+        fmt::format("{}: the special token {} has {} bytes; at most {} are supported. "
+                    "Convert the model again without it.",
+                    where, id, v.tokens[id].size(), kMostSpecialBytes));
+  }
+}
+
 }  // namespace
 
 Vocabulary empty_vocabulary(VocabularyKind kind, std::string_view pre) {
@@ -185,6 +202,7 @@ void check_vocabulary(const Vocabulary& v, std::string_view where) {
     throw Error(fmt::format("{}: {} tokens but {} token types. The file is damaged.", where, n,
                             v.types.size()));
   }
+  check_special_lengths(v, where);
   const bool needs_scores = v.kind == VocabularyKind::kSpm;
   if (v.scores.size() != n && (needs_scores || !v.scores.empty())) {
     throw Error(fmt::format("{}: {} tokens but {} scores. The file is damaged.", where, n,

@@ -67,8 +67,8 @@ Vocabulary read_vocabulary(const gguf::File& file);
 // program converts have a list of their own.
 inline constexpr const char* kStripsRightKey = "tokenizer.troika.strips_right";
 
-// Throws Error unless the arrays agree in length and every special id is a token; `where` names the
-// file in messages.
+// Throws Error unless the arrays agree in length, every special id is a token, and no special token
+// is so long that looking for it in texts would take long; `where` names the file in messages.
 void check_vocabulary(const Vocabulary& vocabulary, std::string_view where);
 
 // Returns every token that ends an answer: eos, eot, eom, and tokens that are known by their text,

@@ -169,6 +169,20 @@ TEST_F(ReadVocabulary, RefusesWhatContradictsItself) {
   expect_error(c, "names none");
 }
 
+TEST_F(ReadVocabulary, RefusesSpecialTokensThatAreLookedForWithoutEnd) {
+  for (const int32_t type : {2, 3, 4}) {
+    Contents c;
+    c.tokens[0] = std::string(1024, 'a');
+    c.types[0] = type;
+    EXPECT_NO_THROW(read(c));
+    c.tokens[0] += 'b';
+    expect_error(c, "the special token 0 has 1025 bytes; at most 1024");
+  }
+  Contents c;
+  c.tokens[3] = std::string(2000, 'a');
+  EXPECT_NO_THROW(read(c)) << "other tokens are found by their pieces";
+}
+
 TEST_F(ReadVocabulary, IsLenientWhereNothingDependsOnIt) {
   Contents c;
   c.ids = {{"padding_token_id", 32000}, {"eot_token_id", 0xffffffff}};
