@@ -47,12 +47,6 @@ int Tree::add_chain(int parent, std::span<const Token> tokens, float chance, int
   return parent;
 }
 
-int Tree::depth(int node) const {
-  int depth = 0;
-  for (; node != kRoot; node = nodes_[static_cast<size_t>(node)].parent) ++depth;
-  return depth;
-}
-
 void Tree::add_rows(Token last, int position, cache::SequenceId sequence, cache::Tag tag,
                     cache::Batch* batch) const {
   const int first = batch->size();

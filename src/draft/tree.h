@@ -41,8 +41,6 @@ class Tree {
   // Returns the child with this token, or kNoNode.
   static constexpr int kNoNode = -2;
   int child(int parent, Token token) const;
-  // Returns how many nodes there are from the text to this one, this one included.
-  int depth(int node) const;
 
   // Adds rows for a verification. The first is `last`, the text's last token, which is not in the
   // cache yet and stands at `position`. Node i follows as row i + 1 behind it. All rows want

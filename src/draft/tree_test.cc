@@ -15,7 +15,7 @@ TEST(Tree, JoinsEqualGuesses) {
   EXPECT_EQ(tree.child(1, 7), 2);
   EXPECT_EQ(tree.child(1, 8), 3);
   EXPECT_EQ(tree.child(kRoot, 6), Tree::kNoNode);
-  EXPECT_EQ(tree.depth(4), 4);
+  EXPECT_EQ(tree.child(tree.child(1, 8), 9), 4);
   EXPECT_FLOAT_EQ(tree[1].chance, 0.75f);
   EXPECT_EQ(tree[1].source, 1);
   EXPECT_FLOAT_EQ(tree[2].chance, 0.5f);

@@ -28,9 +28,10 @@ enum class Kind : uint8_t { kNone, kEmpty, kBytes, kConcat, kAny, kAll, kNot, kR
 
 class Pool {
  public:
-  static constexpr Expr kNone = 0;   // accepts no text
-  static constexpr Expr kEmpty = 1;  // accepts the empty text alone
-  static constexpr int kMany = -1;   // sets no limit to repetitions
+  static constexpr Expr kNone = 0;              // accepts no text
+  static constexpr Expr kEmpty = 1;             // accepts the empty text alone
+  static constexpr int kMany = -1;              // sets no limit to repetitions
+  static constexpr Expr kUnknown = 0xffffffff;  // is no expression
 
   explicit Pool(const Limits& limits);
 
@@ -62,14 +63,6 @@ class Pool {
   // Returns the byte with which every text of e begins; -1 if there are several, or if e accepts
   // nothing more.
   int only_byte(Expr e);
-  // The steps from one expression. Bytes of the same class lead to the same state.
-  struct Table {
-    const uint8_t* class_of;  // (256)
-    const Expr* next;         // by class; kUnknown where the step is not known, or was forgotten
-    int n_classes;
-  };
-  static constexpr Expr kUnknown = 0xffffffff;
-  Table table(Expr e);
   // Returns one byte of each class of e, so that a caller can look at all of e's steps.
   std::span<const uint8_t> representatives(Expr e);
   std::span<const uint8_t> representatives(Expr e, Expr f);  // for e and f together
@@ -113,7 +106,12 @@ class Pool {
     Expr body = kNone;
     bool nullable = false;
   };
-  class Depth;
+  // The steps from one expression. Bytes of the same class lead to the same state.
+  struct Table {
+    const uint8_t* class_of;  // (256)
+    const Expr* next;         // by class; kUnknown where the step is not known, or was forgotten
+    int n_classes;
+  };
 
   Expr intern(const Node& node);
   Expr add_node(uint64_t hash, const Node& node);
@@ -136,6 +134,7 @@ class Pool {
   bool has_example(Expr e);
   std::string example_of(Expr start);
   Expr raw_step(Expr e, uint8_t byte);
+  Table table(Expr e);
   bool knows_step(Expr e, uint8_t byte) const;
   std::vector<Expr> step_ways(Expr e, uint8_t byte);
   Expr step_all(Expr e, uint8_t byte);
