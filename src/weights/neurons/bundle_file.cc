@@ -91,12 +91,14 @@ uint32_t bundle_check(std::span<const std::byte> bundle) {
   return static_cast<uint32_t>(fast_hash(bundle));
 }
 
-bool holds_bundles_of(const std::string& path, uint64_t model_key) {
-  BundleLayout::Header header;
+bool holds_other_bundles(const std::string& path, uint64_t model_key) {
+  BundleLayout::Header header = {};
   std::ifstream file(path, std::ios::binary);
-  return file.read(reinterpret_cast<char*>(&header), sizeof(header)) &&
-         std::memcmp(header.magic, kBundleMagic, sizeof(kBundleMagic)) == 0 &&
-         header.version == kBundleVersion && header.model_key == model_key;
+  file.read(reinterpret_cast<char*>(&header), sizeof(header));
+  if (file.bad() || !file.is_open()) return false;
+  return file.gcount() < static_cast<std::streamsize>(sizeof(header)) ||
+         std::memcmp(header.magic, kBundleMagic, sizeof(kBundleMagic)) != 0 ||
+         header.version != kBundleVersion || header.model_key != model_key;
 }
 
 std::string BundleTables::read(ReadAt read_at, uint64_t file_bytes, const BundleShape& shape,

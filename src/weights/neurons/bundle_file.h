@@ -21,9 +21,9 @@ namespace troika::weights {
 // Returns a check by which a bundle's bytes are recognised when they are read.
 uint32_t bundle_check(std::span<const std::byte> bundle);
 
-// Says whether the head of a file is that of bundles of this version, made for this content of a
-// model.
-bool holds_bundles_of(const std::string& path, uint64_t model_key);
+// Says whether a file was read whose head is not that of bundles of this version, made for this
+// content of a model. Of a file that cannot be read it says nothing.
+bool holds_other_bundles(const std::string& path, uint64_t model_key);
 
 // The parts of a file of bundles that are kept in memory.
 class BundleTables {

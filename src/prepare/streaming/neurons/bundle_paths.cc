@@ -44,7 +44,7 @@ std::vector<std::string> remove_old_bundles(const gguf::File& file, uint64_t mod
     if (!name.starts_with(name_begin) || !name.ends_with(kEndOfBundles)) continue;
     // Versions before this one knew one form of a model only.
     const bool has_form = name.size() > name_begin.size() + kEndOfBundles.size();
-    if (!has_form || !weights::holds_bundles_of(path.string(), model_key)) old.push_back(path);
+    if (!has_form || weights::holds_other_bundles(path.string(), model_key)) old.push_back(path);
   }
   std::vector<std::string> removed;
   for (const fs::path& path : old) {

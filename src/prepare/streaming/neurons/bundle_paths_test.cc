@@ -71,7 +71,12 @@ TEST_F(BundlePaths, P7WhatNoRunReadsAnyMoreIsRemoved) {
   const std::string other = folder_.file("cache/troika/bundles-other.bin");
   test::write_whole(heat, "heat");
   test::write_whole(other, "bundles");
+  // Nobody knows what is in a file that cannot be read.
+  std::string unreadable = without_form;
+  unreadable.insert(unreadable.size() - 4, "-12345678");
+  std::filesystem::create_directory(unreadable);
   EXPECT_EQ(remove_old_bundles(*file_, kModelKey).size(), 2u);
+  EXPECT_TRUE(std::filesystem::exists(unreadable));
   EXPECT_FALSE(std::filesystem::exists(without_form));
   EXPECT_FALSE(std::filesystem::exists(path_of(true)));
   EXPECT_TRUE(std::filesystem::exists(heat));
