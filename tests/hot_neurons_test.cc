@@ -3,6 +3,7 @@
 // memory change a bit.
 #include "weights/neurons/hot_neurons.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -227,6 +228,11 @@ TEST_F(HotNeuronTasks, P1P10MemoryChangesNoBit) {
     EXPECT_EQ(engine_logits(limited_session, tokens_), wanted);
     const prepare::NeuronStream& neurons = *streamed->loaded().stream->neurons();
     EXPECT_GT(neurons.counters().cache.misses, 0);
+    const std::string text = neurons.text();
+    const std::string shown = fmt::format("of {} neurons beside {} hot ones",
+                                          5 * 2048 - streamed->weights().hot()->n_neurons(),
+                                          streamed->weights().hot()->n_neurons());
+    EXPECT_NE(text.find(shown), std::string::npos) << text;
     // Hot neurons are among the hottest of all, and none of them takes a place.
     const weights::HotNeurons& hot = *streamed->weights().hot();
     for (int layer = 0; layer < 5; ++layer) {
@@ -237,6 +243,25 @@ TEST_F(HotNeuronTasks, P1P10MemoryChangesNoBit) {
         EXPECT_FALSE(takes_a_place && hot.is_hot(static_cast<size_t>(layer), neuron)) << neuron;
       }
     }
+  }
+}
+
+// Such a plan can come from a file that was made for another model, or by hand.
+TEST_F(HotNeuronTasks, P1APlanWithHotNeuronsOfExpertsIsRefused) {
+  path_ = folder_.file("experts.gguf");
+  write_tiny_model(test_support::tiny_model("qwen3moe"), path_);
+  Options made = options(0);
+  made.ffn = {};
+  plan::Plan plan = Engine(made).plan();
+  plan.ffn.form = FfnForm::kByNeuron;
+  plan.ffn.hot = {50, 0, 7};
+  made.plan.exact = plan;
+  try {
+    const Engine engine(made);
+    FAIL() << "is not refused";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("those of experts"), std::string::npos)
+        << error.what();
   }
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/crowd.h"
+#include "base/wait_clock.h"
 
 namespace troika {
 
@@ -70,18 +71,20 @@ class Team {
   // than all where other programs keep workers from running. The body must not throw.
   template <typename Body>
   void run_where_free(Body&& body) {
-    run_where_free(body, [] { return 0.0; });
+    run_where_free(body, [] { return WaitTimes(); });
   }
   // Does what the function above does, where workers also wait for something else than cores.
-  // waited_us() is asked before and behind the run, and tells for how many microseconds workers
-  // have waited for it until then. While one waits for a disk, the others sleep until it comes, and
-  // no other program is to blame.
-  template <typename Body, typename WaitedUs>
-  void run_where_free(Body&& body, WaitedUs&& waited_us) {
-    const double slept_before = barrier_.slept_us(), waited_before = waited_us();
+  // waited() is asked before and behind the run, and tells how long workers have waited for it
+  // until then. While some wait for a disk, the others sleep until it comes, and no other program
+  // is to blame.
+  template <typename Body, typename Waited>
+  void run_where_free(Body&& body, Waited&& waited) {
+    const double slept_before = barrier_.slept_us();
+    const WaitTimes waited_before = waited();
     const double start = now_us();
-    run_some(crowd_.n_active(), body);
-    const double excused = (waited_us() - waited_before) * (n_active_ - 1);
+    const int n_active = crowd_.n_active();
+    run_some(n_active, body);
+    const double excused = waited().others_us(waited_before, n_active);
     crowd_.record(now_us() - start, barrier_.slept_us() - slept_before - excused);
   }
 

@@ -112,15 +112,16 @@ TEST(Team, ActiveWorkersAreTheFirstOnes) {
 }
 
 // Runs of 3 ms in which the first worker waits for a disk, and the other one for the first.
-int n_active_behind(Team& team, int n_runs, double waited_us) {
-  double waited = 0.0;
+int n_active_behind(Team& team, int n_runs, const WaitTimes& times) {
+  WaitTimes waited;
   int n_active = 2;
   for (int i = 0; i < n_runs && n_active == 2; ++i) {
     const auto body = [&](int worker) {
       if (worker == 0) n_active = team.n_active();
       if (worker == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3));
       team.barrier().wait();
-      if (worker == 0) waited += waited_us;
+      if (worker == 0) waited.all_us += times.all_us;
+      if (worker == 0) waited.some_us += times.some_us;
     };
     team.run_where_free(body, [&] { return waited; });
   }
@@ -128,10 +129,26 @@ int n_active_behind(Team& team, int n_runs, double waited_us) {
 }
 
 TEST(Team, WhoWaitsForADiskIsNotCrowdedOut) {
-  Team crowded(2), waiting(2);
-  EXPECT_EQ(n_active_behind(crowded, 1000, 0.0), 1);
+  Team crowded(2), waiting(2), both_waited(2);
+  EXPECT_EQ(n_active_behind(crowded, 1000, {}), 1);
   // A machine that is crowded too may keep workers for longer than the disk does.
-  EXPECT_EQ(n_active_behind(waiting, 20, 1e6), 2);
+  EXPECT_EQ(n_active_behind(waiting, 20, {1e6, 1e6}), 2);
+  // While both waited, none slept because of the other.
+  EXPECT_EQ(n_active_behind(both_waited, 1000, {2e6, 1e6}), 1);
+}
+
+TEST(WaitClock, CountsAllAndTheTimeInWhichSomebodyWaits) {
+  WaitClock clock;
+  clock.begin(100);
+  clock.begin(110);
+  clock.end(130);
+  clock.end(135);
+  clock.begin(200);
+  clock.end(201);
+  EXPECT_EQ(clock.times().all_us, 30 + 25 + 1);
+  EXPECT_EQ(clock.times().some_us, 36);
+  EXPECT_EQ(clock.times().others_us({}, 4), 4 * 36 - 56);
+  EXPECT_EQ(clock.times().others_us(clock.times(), 4), 0);
 }
 
 TEST(Team, PartsCoverEverythingOnce) {

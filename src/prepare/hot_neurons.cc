@@ -43,7 +43,18 @@ void check_sizes(std::span<const std::vector<uint32_t>> lists) {
       "model has a block with no more than that. Leave it out.");
 }
 
+void refuse_experts(const model::Blueprint& blueprint) {
+  if (!model::gated_ffns(blueprint).empty() || model::expert_ffns(blueprint).empty()) return;
+  throw UsageError(
+      "‹neuron-hot›, or the plan, computes hot neurons apart, which is for blocks that every token "
+      "takes, and the neurons of this model are those of experts. Leave it out.");
+}
+
 }  // namespace
+
+void check_hot(const plan::Plan& plan, const model::Blueprint& blueprint) {
+  if (plan.ffn.hot.is_there()) refuse_experts(blueprint);
+}
 
 std::optional<plan::FfnHot> asked_hot(const Options& options, const OpenedModel& model,
                                       const plan::FfnPlan& begun) {
@@ -51,11 +62,7 @@ std::optional<plan::FfnHot> asked_hot(const Options& options, const OpenedModel&
   if (*options.ffn.hot_percent == 0) return plan::FfnHot();
   if (options.ffn.form.value_or(begun.form) == plan::FfnForm::kByOutput) return {};  // is refused
   const std::vector<model::GatedFfn> ffns = model::gated_ffns(model.blueprint);
-  if (ffns.empty() && !model::expert_ffns(model.blueprint).empty()) {
-    throw UsageError(
-        "‹neuron-hot› is for blocks that every token takes, and the neurons of this model are "
-        "those of experts. Leave it out.");
-  }
+  refuse_experts(model.blueprint);
   if (ffns.empty()) return {};
   const auto lists = lists_of(model, ffns, *options.ffn.hot_percent, begun.thresholds);
   check_sizes(lists);

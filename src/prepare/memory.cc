@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -126,6 +127,13 @@ size_t bytes_with_gates(const RoutedExperts& gates, size_t left,
   return first + static_cast<size_t>(of_gates * static_cast<double>(left - first - least));
 }
 
+int64_t n_hot_neurons_of(std::span<const model::GatedFfn> ffns, const weights::Store& weights,
+                         const plan::Plan& plan) {
+  if (!plan.ffn.hot.is_there()) return 0;
+  const std::vector<int> counts = weights::hot_counts(ffns, plan.ffn.hot.percent, weights);
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
 // Enters what weights and neurons have beside all else, where memory cannot hold all neurons. Other
 // weights stay if they fit beside the least that neurons and prompts need; neurons get the rest.
 void enter_neurons(const Options& options, const model::Blueprint& blueprint,
@@ -141,7 +149,8 @@ void enter_neurons(const Options& options, const model::Blueprint& blueprint,
   const size_t room = all_room - std::min(all_room, fixed);
   const std::vector<model::WeightId> elsewhere = neuron_matrices(ffns);
   const size_t least = NeuronStream::least_bytes(ffns, weights);
-  const size_t most = NeuronStream::most_bytes(ffns, weights);
+  const size_t most =
+      NeuronStream::most_bytes(ffns, weights, n_hot_neurons_of(ffns, weights, plan));
   const size_t others = WeightStream::whole_bytes(blueprint, weights, {elsewhere});
   const size_t least_of_others = WeightStream::least_bytes(blueprint, weights, {elsewhere});
   const size_t for_prompts = prompt_bytes(blueprint, weights, plan);

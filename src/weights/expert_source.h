@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/wait_clock.h"
 #include "model/mixtures.h"
 #include "plan/shape.h"
 
@@ -51,8 +52,8 @@ class ExpertSource {
   virtual Rows take(Place place, int i) = 0;
   // Ends the use of the mixture's rows. One worker calls it when all products have been computed.
   virtual void finish(int mixture) = 0;
-  // Returns how long workers have waited for rows until now, all together.
-  virtual double waited_us() const = 0;
+  // Returns how long workers have waited until now, for rows or for each other's calls.
+  virtual WaitTimes waited() const = 0;
   // Says why rows that were taken since the last call are not those of the model. It returns
   // nothing where they are.
   virtual std::optional<std::string> take_problem() = 0;

@@ -74,6 +74,13 @@ T* aligned(T* values) {
   return values + (kLine - address % kLine) % kLine / sizeof(T);
 }
 
+// Returns how long workers have waited for experts or neurons that come from a disk.
+WaitTimes waited_for(const weights::Store& weights) {
+  if (weights.experts() != nullptr) return weights.experts()->waited();
+  if (weights.neurons() != nullptr) return weights.neurons()->waited();
+  return {};
+}
+
 }  // namespace
 
 HostLane::HostLane(const kernels::Table& kernels, const plan::PlannedLane& lane,
@@ -270,7 +277,6 @@ std::optional<std::string> HostLane::run_ops(const HostExecutable& host, const R
                              expert_scratch_.data(),
                              expert_scratch_length_,
                              &neurons_};
-  const weights::ExpertSource* const experts = host.weights().experts();
   const auto run_all = [&](int worker) {
     for (size_t i = 0; i < ops.size(); ++i) {
       if (ops[i].meets_before) team_.barrier().wait();
@@ -278,7 +284,7 @@ std::optional<std::string> HostLane::run_ops(const HostExecutable& host, const R
       if (run.gives_way) give_way();
     }
   };
-  team_.run_where_free(run_all, [&] { return experts != nullptr ? experts->waited_us() : 0.0; });
+  team_.run_where_free(run_all, [&] { return waited_for(host.weights()); });
   // Leases are given back before anybody hears that the task has ended.
   if (own != nullptr) own->give_back();
   note_shadow_end(ops.front(), run);

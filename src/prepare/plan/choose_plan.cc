@@ -90,6 +90,7 @@ ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
   chosen.plan = plan_here(all, model, &chosen.note);
   (void)apply_layouts(options, &chosen.plan);  // so that the ledger counts what will be packed
   chosen.has_left_base = leaves_base(all, model.blueprint, model.weights, model.memory);
+  check_hot(chosen.plan, model.blueprint);
   choose_predictor(options, model.file, &chosen.plan);
   Options reckoned = options;
   // A plan from a file keeps its context, whatever the options name, and weights leave it room.

@@ -206,8 +206,15 @@ FileRange ExpertStream::part_of(int mixture, int product, int expert) const {
 
 void ExpertStream::wait(std::unique_lock<std::mutex>* lock) {
   const double start_us = stream_time_us();
-  changed_.wait(*lock);
+  wait_uncounted(lock);
   counters_.wait_us += stream_time_us() - start_us;
+}
+
+// Waits for no expert, which the counters tell of, but for another worker's call.
+void ExpertStream::wait_uncounted(std::unique_lock<std::mutex>* lock) {
+  waits_.begin(stream_time_us());
+  changed_.wait(*lock);
+  waits_.end(stream_time_us());
 }
 
 void ExpertStream::want(int mixture, std::span<const int32_t> experts, plan::Phase phase) {
@@ -373,7 +380,7 @@ std::vector<ExpertStream::LayerReads> ExpertStream::take_reads() {
 
 void ExpertStream::guess(int mixture, std::span<const int32_t> experts) {
   std::unique_lock<std::mutex> lock(mutex_);
-  while (mixture_ != mixture - 1 || !is_begun_) wait(&lock);
+  while (mixture_ != mixture - 1 || !is_begun_) wait_uncounted(&lock);
   if (ahead_ != Ahead::kRouter) return;
   guessed_mixture_ = mixture;
   named_.assign(experts.begin(), experts.end());
@@ -508,9 +515,9 @@ void ExpertStream::leave(std::unique_lock<std::mutex>* lock) {
   for (std::atomic<int32_t>& one : order_) one.store(model::kNone, std::memory_order_relaxed);
 }
 
-double ExpertStream::waited_us() const {
+WaitTimes ExpertStream::waited() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return counters_.wait_us;
+  return waits_.times();
 }
 
 std::optional<std::string> ExpertStream::take_problem() {

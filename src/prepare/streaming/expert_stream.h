@@ -117,7 +117,7 @@ class ExpertStream : public weights::ExpertSource {
   void guess(int mixture, std::span<const int32_t> experts) override;
   Rows take(Place place, int i) override;
   void finish(int mixture) override;
-  double waited_us() const override;
+  WaitTimes waited() const override;
   std::optional<std::string> take_problem() override;
 
  private:
@@ -191,6 +191,7 @@ class ExpertStream : public weights::ExpertSource {
   // These functions REQUIRE that the mutex is held. wait() gives it up until something changes, and
   // counts the time.
   void wait(std::unique_lock<std::mutex>* lock);
+  void wait_uncounted(std::unique_lock<std::mutex>* lock);
   void hold(int expert, std::unique_lock<std::mutex>* lock);
   void begin(const Held& held, int mixture, int expert);
   void submit(ExpertPlace* slot, int product);
@@ -246,6 +247,7 @@ class ExpertStream : public weights::ExpertSource {
   std::vector<LayerReads> traced_;
   double traced_until_us_ = 0.0;
   Counters counters_;
+  WaitClock waits_;
   std::string problem_;  // why the first wanted expert that failed could not be read
   std::atomic<bool> has_problem_ = false;
   std::unique_ptr<lanes::DiskLane> disk_;  // the last members: they wait for their reads

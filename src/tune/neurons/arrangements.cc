@@ -157,7 +157,7 @@ void ArrangementFinder::enter_places(const plan::Plan& plan, std::span<const mod
   const int64_t n_all = held->costs.n_places;
   const int64_t n_least = std::min<int64_t>(2 * weights::kSegmentNeurons, n_all);
   const auto least = static_cast<double>(prepare::NeuronStream::least_bytes(ffns, weights_));
-  const auto most = static_cast<double>(prepare::NeuronStream::most_bytes(ffns, weights_));
+  const auto most = static_cast<double>(prepare::NeuronStream::most_bytes(ffns, weights_, 0));
   double left =
       static_cast<double>(held->neuron_bytes -
                           std::min<uint64_t>(held->neuron_bytes, plan.ffn.predictor.bytes)) -

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/wait_clock.h"
 #include "kernels/columns.h"
 #include "model/gated_ffns.h"
 #include "weights/neurons/columns.h"
@@ -48,6 +49,8 @@ class Neurons {
   virtual ~Neurons() = default;
   // Returns the bytes that are in memory for neurons beside the store's matrices.
   virtual size_t bytes() const = 0;
+  // Returns how long workers have waited for neurons until now.
+  virtual WaitTimes waited() const { return {}; }
   // Returns null where the block is computed by output. The experts of a mixture stand behind the
   // one that is returned.
   const NeuronFfn* find(model::WeightId down) const;

@@ -1,6 +1,8 @@
 // What a stream of neurons tells people.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/bytes_text.h"
 #include "prepare/streaming/neurons/neuron_stream.h"
 
@@ -14,6 +16,11 @@ std::string NeuronStream::problem() const {
       "and "
       "it is made again",
       problem_, file_->path());
+}
+
+WaitTimes NeuronStream::waited() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return waits_.times();
 }
 
 NeuronStream::Counters NeuronStream::counters() const {
@@ -37,10 +44,13 @@ std::string NeuronStream::text() const {
       ahead_ == nullptr ? ""
                         : fmt::format(", {} of them for what is read ahead{}",
                                       bytes_text(ahead_bytes()), knows_heat_ ? "" : " in prompts");
-  return fmt::format(
-      "{} of {} neurons have places ({} with scales{}){}; the others are read from {}",
-      cache_->n_slots(), shape.n_layers * shape.n_neurons, bytes_text(bytes()), ahead, pins,
-      file_->path());
+  const uint64_t n_hot = shape.n_layers * shape.n_neurons - n_askable();
+  const std::string apart = n_hot > 0 ? fmt::format(" beside {} hot ones", n_hot) : "";
+  const uint64_t n_places = std::min(static_cast<uint64_t>(cache_->n_slots()), n_askable());
+  return fmt::format("{} of {} neurons{} have places ({} with scales{}){}; {} read from {}",
+                     n_places, n_askable(), apart, bytes_text(bytes()), ahead, pins,
+                     n_places < n_askable() ? "the others are" : "all of them are once",
+                     file_->path());
 }
 
 }  // namespace troika::prepare

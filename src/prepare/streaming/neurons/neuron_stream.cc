@@ -75,9 +75,11 @@ size_t NeuronStream::least_bytes(std::span<const model::GatedFfn> ffns,
 }
 
 size_t NeuronStream::most_bytes(std::span<const model::GatedFfn> ffns,
-                                const weights::Store& weights) {
+                                const weights::Store& weights, int64_t n_hot) {
   const BundleMaker maker(ffns, weights, 1);
-  const uint64_t n_slots = maker.shape().n_layers * maker.shape().n_neurons;
+  const uint64_t n_all = maker.shape().n_layers * maker.shape().n_neurons;
+  const uint64_t n_slots =
+      std::max(n_all - static_cast<uint64_t>(n_hot), least_slots(maker.shape()));
   return fixed_bytes(maker.shape(), ffns.front().n_experts, maker.place_bytes(), n_slots) +
          n_slots * maker.place_bytes() + ModelNeurons::bytes_for(ffns, weights);
 }
@@ -394,8 +396,11 @@ int NeuronStream::part_of(int /*i*/) {
   int ready = next_ready();
   if (ready < 0) {
     const double start_us = time_us();
+    waits_.begin(start_us);
     changed_.wait(lock, [&] { return (ready = next_ready()) >= 0; });
-    counters_.wait_us += time_us() - start_us;
+    const double end_us = time_us();
+    waits_.end(end_us);
+    counters_.wait_us += end_us - start_us;
   }
   parts_[static_cast<size_t>(ready)].state = State::kHanded;
   return ready;

@@ -84,8 +84,10 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
 
   // Returns the least that `most_bytes` may be: the resident bytes, and a cache of two segments.
   static size_t least_bytes(std::span<const model::GatedFfn> ffns, const weights::Store& weights);
-  // Returns the bytes that a stream uses where there is room for all neurons.
-  static size_t most_bytes(std::span<const model::GatedFfn> ffns, const weights::Store& weights);
+  // Returns the bytes that a stream uses where there is room for all neurons that it may be asked
+  // for: hot ones are computed apart.
+  static size_t most_bytes(std::span<const model::GatedFfn> ffns, const weights::Store& weights,
+                           int64_t n_hot);
 
   // Opens the side file, or makes it from the store's matrices. Later the matrices are read only
   // where the side file fails. Throws Error if the side file cannot be written, or if memory is
@@ -97,6 +99,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   ~NeuronStream() override;
 
   size_t bytes() const override;
+  WaitTimes waited() const override;
   // Says why neurons were read from the model's own file, which is slow, and what to do. Empty if
   // none were.
   std::string problem() const;
@@ -246,6 +249,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   double traced_until_us_ = 0.0;
   std::vector<LayerReads> traced_;
   Counters counters_;
+  WaitClock waits_;
   Staging staging_;
   std::unique_ptr<lanes::DiskLane> disk_;  // the last members: they wait for their reads
   std::unique_ptr<lanes::Executable> read_;
