@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/batching/batcher.h"
 #include "engine/drafting/drafting.h"
+#include "prepare/streaming/weight_stream.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/tiny_engine.h"
 
@@ -111,6 +113,36 @@ TEST_F(Allocations, StepsOfSeveralAnswers) {
   for (int i = 0; i < kSteps; ++i) batcher.step();
   EXPECT_EQ(batcher.statistics().most_together, 4);
   EXPECT_EQ(counter.n_allocations(), 0);
+}
+
+// Each step reads blocks for which memory has no room.
+TEST(StreamedAllocations, P10StepsThatReadWeightsAllocateNothing) {
+  if (!test::AllocationCounter::is_on()) GTEST_SKIP() << "a sanitizer has the allocator";
+  TinyModel model = test_support::tiny_model("llama");
+  model.n_layers = 6;
+  model.ffn_width = 1024;
+  model.context = kMostPositions;
+  prepare::Options limited = options();
+  limited.prompts.prefill = plan::Prefill::kSame;
+  limited.memory.held_bytes = 0;
+  const TinyEngine whole(model, limited);
+  limited.memory.limit_bytes = whole.engine->ledger().total_bytes() * 3 / 4;
+  const auto tiny = std::make_unique<TinyEngine>(model, limited);
+  const prepare::WeightStream* const stream = tiny->engine->loaded().stream.get();
+  ASSERT_NE(stream, nullptr);
+  const std::vector<Token> text = test_support::random_tokens(model, kSteps + 60, 5);
+  const std::span<const Token> tokens = text;
+  tiny->session->prefill(tokens.first(30));
+  const auto step = [&](Token token) {
+    tiny->session->append(token);
+    tiny->session->logits();
+  };
+  for (const Token token : tokens.subspan(30, 30)) step(token);
+  const uint64_t n_read = stream->counters().read_bytes;
+  const test::AllocationCounter counter;
+  for (const Token token : tokens.subspan(60)) step(token);
+  EXPECT_EQ(counter.n_allocations(), 0);
+  EXPECT_GT(stream->counters().read_bytes, n_read);
 }
 
 }  // namespace

@@ -37,11 +37,8 @@ struct DiskLane::Ring {
   }
   io_uring ring{};
   bool is_made = false;
-  bool has_buffer = false;
   std::byte first_byte{};  // is what the ring reads when it is tried
 };
-
-void DiskLane::FreeMemory::operator()(std::byte* memory) const { std::free(memory); }
 
 DiskLane::DiskLane(const DiskOptions& options) : options_(options) {
   TROIKA_ASSERT(options.depth > 0);
@@ -49,11 +46,6 @@ DiskLane::DiskLane(const DiskOptions& options) : options_(options) {
   info_.capabilities = kRead;
   try {
     open_files();
-    if (options_.buffer_bytes > 0) {
-      void* memory = nullptr;
-      if (posix_memalign(&memory, kAlignment, options_.buffer_bytes) != 0) throw std::bad_alloc();
-      buffer_.reset(static_cast<std::byte*>(memory));
-    }
     for (int i = 0; i < options_.depth; ++i) {
       reads_.push_back(std::make_unique<Read>());
       free_reads_.push_back(reads_.back().get());
@@ -142,18 +134,6 @@ void DiskLane::start_ring() {
     notes_.push_back(fmt::format(
         "io_uring cannot be used here ({}), so a thread reads one block after the other.",
         std::strerror(-result)));
-    return;
-  }
-  if (buffer_ != nullptr) {
-    const iovec whole = {buffer_.get(), options_.buffer_bytes};
-    const int registered = io_uring_register_buffers(&ring_->ring, &whole, 1);
-    ring_->has_buffer = registered == 0;
-    if (!ring_->has_buffer) {
-      notes_.push_back(fmt::format(
-          "The kernel does not keep the {} bytes of the read buffer in place ({}; 'ulimit -l' "
-          "tells how much it may), so each read maps its own part.",
-          options_.buffer_bytes, std::strerror(-registered)));
-    }
   }
 }
 
@@ -239,13 +219,7 @@ void DiskLane::start_waiting_reads() {
     const auto bytes =
         static_cast<unsigned>(std::min(read->request.bytes - read->n_done, kMostBytes));
     const uint64_t offset = read->request.offset + read->n_done;
-    const bool is_registered = ring_->has_buffer && to >= buffer_.get() &&
-                               to + bytes <= buffer_.get() + options_.buffer_bytes;
-    if (is_registered) {
-      io_uring_prep_read_fixed(entry, descriptor_for(read), to, bytes, offset, 0);
-    } else {
-      io_uring_prep_read(entry, descriptor_for(read), to, bytes, offset);
-    }
+    io_uring_prep_read(entry, descriptor_for(read), to, bytes, offset);
     io_uring_sqe_set_data(entry, read);
     ++n_started;
   }

@@ -4,7 +4,6 @@
 
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "lanes/disk/kept_line.h"
 #include "lanes/lane.h"
 
 namespace troika::lanes {
@@ -21,8 +21,7 @@ struct DiskOptions {
   std::vector<std::string> files;  // ReadRequest::file is an index into these
   // Names each file for people; where it is empty, paths stand for names.
   std::vector<std::string> names;
-  int depth = 64;           // counts reads under way at once
-  size_t buffer_bytes = 0;  // memory that the lane registers with the kernel
+  int depth = 64;  // counts reads under way at once
   bool may_use_io_uring = true;
   // Reads go past the page cache where address, offset and length allow it.
   bool may_read_directly = true;
@@ -50,9 +49,6 @@ class DiskLane : public Lane {
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
   std::string problem() const override;
 
-  // Returns memory that is aligned for direct reads and known to the kernel: the best place to read
-  // to.
-  std::span<std::byte> buffer() const { return {buffer_.get(), options_.buffer_bytes}; }
   // Returns a sentence for people about each thing that could not be had; empty where everything
   // could.
   std::vector<std::string> notes() const;
@@ -83,10 +79,7 @@ class DiskLane : public Lane {
     uint64_t n_done = 0;
     bool is_direct = false;  // says that what is under way goes past the page cache
   };
-  struct Ring;  // io_uring and its registered buffer
-  struct FreeMemory {
-    void operator()(std::byte* memory) const;
-  };
+  struct Ring;  // io_uring
 
   void open_files();
   void start_ring();
@@ -108,7 +101,6 @@ class DiskLane : public Lane {
   LaneInfo info_;
   std::vector<OpenFile> files_;
   std::vector<std::string> notes_;
-  std::unique_ptr<std::byte, FreeMemory> buffer_;
   std::unique_ptr<Ring> ring_;  // null where reads are made by preads
 
   mutable std::mutex mutex_;
@@ -117,7 +109,7 @@ class DiskLane : public Lane {
   std::vector<Task*> free_tasks_;
   std::vector<std::unique_ptr<Read>> reads_;
   std::vector<Read*> free_reads_;  // has as many entries as reads may be under way
-  std::deque<Read> waiting_;
+  KeptLine<Read> waiting_;
   std::string problem_;
   uint64_t n_direct_ = 0;
   uint64_t n_cached_ = 0;

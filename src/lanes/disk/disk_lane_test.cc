@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <deque>
 #include <fstream>
 #include <iterator>
 #include <thread>
@@ -79,6 +81,12 @@ class DiskLaneTest : public testing::TestWithParam<bool> {
   DiskOptions options;
 };
 
+// Returns memory to which direct reads may go. Tests read to it in turn.
+std::span<std::byte> aligned_buffer() {
+  alignas(DiskLane::kAlignment) static std::array<std::byte, size_t{1} << 16> buffer;
+  return buffer;
+}
+
 TEST_P(DiskLaneTest, ReadsTheBytesOfAFile) {
   DiskLane lane(options);
   // The lane uses io_uring wherever this process may, and says why not where it may not.
@@ -93,9 +101,8 @@ TEST_P(DiskLaneTest, ReadsTheBytesOfAFile) {
 }
 
 TEST_P(DiskLaneTest, ReadsPastThePageCacheWhereEverythingIsAligned) {
-  options.buffer_bytes = 1 << 16;
   DiskLane lane(options);
-  const std::span<std::byte> buffer = lane.buffer();
+  const std::span<std::byte> buffer = aligned_buffer();
   ASSERT_EQ(read(lane, {{0, 8192, 4096, buffer.data()}, {0, 0, 8192, buffer.data() + 4096}}),
             Status::kDone);
   EXPECT_TRUE(std::equal(buffer.begin(), buffer.begin() + 4096, content.begin() + 8192));
@@ -109,13 +116,12 @@ TEST_P(DiskLaneTest, ReadsPastThePageCacheWhereEverythingIsAligned) {
 // A file system may take the flag of direct reads, and refuse the reads.
 TEST_P(DiskLaneTest, P10WhatMayNotGoPastThePageCacheGoesThroughIt) {
   std::atomic<int> n_calls = 0;
-  options.buffer_bytes = 1 << 16;
   options.spoil = [&](const ReadRequest&, int64_t returned) -> int64_t {
     return n_calls++ == 0 ? -EINVAL : returned;
   };
   DiskLane lane(options);
   if (has_note(lane, "does not read past the page cache")) GTEST_SKIP() << "Nothing is direct.";
-  const std::span<std::byte> buffer = lane.buffer();
+  const std::span<std::byte> buffer = aligned_buffer();
   const std::vector<ReadRequest> two = {{0, 8192, 4096, buffer.data()},
                                         {0, 0, 8192, buffer.data() + 4096}};
   ASSERT_EQ(read(lane, two), Status::kDone) << lane.problem();
@@ -301,6 +307,29 @@ TEST(DiskLane, P10WhereIoUringIsForbiddenAThreadReads) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, DiskLaneTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "IoUring" : "Pread"; });
+
+TEST(KeptLine, IsALineWhoseMemoryGrowsAndStays) {
+  KeptLine<int> line;
+  std::deque<int> known;
+  uint64_t n = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const uint64_t choice = random_bits(3, n++) % 5;
+    if (choice < 2) {
+      line.push_back(round);
+      known.push_back(round);
+    } else if (choice == 2) {
+      line.push_front(round);
+      known.push_front(round);
+    } else if (!known.empty()) {
+      line.pop_front();
+      known.pop_front();
+    }
+    ASSERT_EQ(line.empty(), known.empty());
+    if (!known.empty()) {
+      ASSERT_EQ(line.front(), known.front());
+    }
+  }
+}
 
 }  // namespace
 }  // namespace troika::lanes
