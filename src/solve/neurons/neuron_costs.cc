@@ -331,8 +331,10 @@ DiskTimes::DiskTimes(const plan::Storage& storage) {
       bytes_per_us_ = std::max(bytes_per_us_, read.mb_s);
       continue;
     }
+    // The most reads at once within the widest range; elsewhere there may have been more.
+    if (read.range_bytes > range) depth = 0;
     range = std::max(range, read.range_bytes);
-    depth = std::max(depth, read.depth);
+    if (read.range_bytes == range) depth = std::max(depth, read.depth);
   }
   std::map<double, double> by_bytes;
   for (const plan::DiskRead& read : storage.reads) {

@@ -288,6 +288,16 @@ TEST(PlanNeurons, P8WhatIsAskedForReplacesAChoice) {
   EXPECT_THROW(DiskTimes(plan::Storage()), Error);
 }
 
+// The reads that count have the widest range; others may have had more at once.
+TEST(PlanNeurons, P7ReadsOfTheWidestRangeCountWhateverOthersHad) {
+  plan::Storage storage;
+  storage.reads = {{1 << 20, 1 << 30, /*is_random=*/false, 1, 500, 2000},
+                   {8192, 1 << 26, /*is_random=*/true, 32, 40, 400},
+                   {8192, 1 << 30, /*is_random=*/true, 16, 50, 320},
+                   {8192, 1 << 30, /*is_random=*/true, 8, 60, 200}};
+  EXPECT_NEAR(DiskTimes(storage).request_us(8192), 8192.0 / 320, 1e-9);
+}
+
 TEST(PlanNeurons, K30TwoPhasesArePricedBesideOneRequest) {
   // A disk for which two requests of 4 KB are faster than one of 8 KB, as in the paper, and one
   // for which they are slower, as here.
