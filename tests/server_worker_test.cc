@@ -46,6 +46,10 @@ class FailureCount : public server::Reply {
     const std::lock_guard<std::mutex> lock(mutex_);
     return n_failed_;
   }
+  int n_ended() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return n_ended_;
+  }
   std::function<void()> on_failure;  // is called first; may be empty
   std::atomic<bool> is_of_request = false;
   std::atomic<uint64_t> turn_ns = 0;  // is that of the thread that told of the last token
@@ -202,6 +206,85 @@ TEST_F(WorkerLine, TellsWhoReadsNothingTheEndOfThePromptAlone) {
     EXPECT_EQ(reports.size(), is_full ? 1u : 2u);
     mailbox->close();  // letters that nobody takes hold the exchange, which holds the mailbox
   }
+}
+
+// Has a worker compute answers whose clients read nothing, and others beside them.
+class WorkerPauses : public WorkerLine {
+ protected:
+  ~WorkerPauses() override { mailbox_->close(); }
+
+  // Submits an answer to a request of its own, once there is room for it. Returns null if there is
+  // none for long.
+  std::shared_ptr<FailureCount> submit(server::Worker& worker, bool is_read, int most_tokens = 20) {
+    const auto job = std::make_shared<server::Job>();
+    job->exchange = std::make_shared<http::Exchange>(mailbox_, size_t{1});
+    if (!is_read) job->exchange->write(std::string(http::Exchange::kMostUnsent + 1, 'x'));
+    const auto reply = std::make_shared<FailureCount>();
+    job->reply = reply;
+    job->prompt = {1, 2, 3};
+    job->options.most_tokens = most_tokens;
+    return holds_soon([&] { return worker.submit({job}, [] {}); }) ? reply : nullptr;
+  }
+  static bool holds_soon(const std::function<bool()>& condition) {
+    for (int i = 0; i < 5000; ++i) {
+      if (condition()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  }
+  // Waits until so many answers pause.
+  static bool has_paused(const server::Worker& worker, size_t n_wanted) {
+    return holds_soon([&] {
+      size_t n = 0;
+      for (const server::Worker::View& view : worker.figures().running) n += view.is_paused ? 1 : 0;
+      return n == n_wanted;
+    });
+  }
+
+  std::shared_ptr<http::Mailbox> mailbox_ = std::make_shared<http::Mailbox>();
+};
+
+TEST_F(WorkerPauses, TakeNoPlaceFromNewcomers) {
+  server::Worker worker(*tiny_.engine, 1, 0, {});
+  const auto unread = submit(worker, false);
+  ASSERT_TRUE(unread != nullptr && has_paused(worker, 1));
+  for (int i = 0; i < 3; ++i) {
+    const auto read = submit(worker, true);
+    ASSERT_TRUE(read != nullptr) << "though nothing is computed";
+    EXPECT_TRUE(holds_soon([&] { return read->n_ended() == 1; }));
+  }
+  EXPECT_EQ(unread->n_failed(), 0);
+}
+
+TEST_F(WorkerPauses, EndWithTheLongestWhereTooManyPause) {
+  server::Worker worker(*tiny_.engine, 1, 0, {});
+  std::vector<std::shared_ptr<FailureCount>> unread;
+  for (size_t i = 0; i < server::Worker::kMostPaused; ++i) {
+    unread.push_back(submit(worker, false));
+    ASSERT_TRUE(unread.back() != nullptr && has_paused(worker, i + 1)) << i;
+  }
+  EXPECT_EQ(unread.front()->n_failed(), 0);
+  unread.push_back(submit(worker, false));
+  EXPECT_TRUE(holds_soon([&] { return unread.front()->n_failed() == 1; }));
+  EXPECT_TRUE(has_paused(worker, server::Worker::kMostPaused));
+  for (size_t i = 1; i < unread.size(); ++i) EXPECT_EQ(unread[i]->n_failed(), 0) << i;
+}
+
+// Paused answers keep their keys and values, and what they may need of them may be all there is.
+TEST_F(WorkerPauses, EndWithTheLongestWhereANewcomerHasNoSlots) {
+  server::Worker worker(*tiny_.engine, 1, 0, {}, /*most_pause_seconds=*/0.2);
+  constexpr int kToTheEnd = -1;
+  // The cache has room for at most as many contexts.
+  std::vector<std::shared_ptr<FailureCount>> unread;
+  for (size_t i = 0; i < server::Worker::kMostPaused; ++i) {
+    unread.push_back(submit(worker, false, kToTheEnd));
+    ASSERT_TRUE(unread.back() != nullptr && has_paused(worker, i + 1)) << i;
+  }
+  for (const auto& one : unread) EXPECT_EQ(one->n_failed(), 0);
+  const auto read = submit(worker, true, kToTheEnd);
+  ASSERT_TRUE(read != nullptr);
+  EXPECT_TRUE(holds_soon([&] { return read->n_ended() == 1; }));
+  EXPECT_EQ(unread.front()->n_failed(), 1);
 }
 
 }  // namespace

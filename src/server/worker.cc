@@ -9,6 +9,8 @@
 namespace troika::server {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr int kMostWaitSeconds = 600;
 // Limits the time in which texts are saved when the server ends.
 constexpr double kMostSavingSeconds = 5.0;
@@ -24,10 +26,15 @@ void set_gives_way(engine::Engine& engine, bool gives_way) {
 
 }  // namespace
 
-Worker::Worker(engine::Engine& engine, int n_parallel, int n_queue, const KeepOptions& keep)
+Worker::Worker(engine::Engine& engine, int n_parallel, int n_queue, const KeepOptions& keep,
+               double most_pause_seconds)
     : engine_(engine),
       n_parallel_(static_cast<size_t>(n_parallel)),
       n_queue_(static_cast<size_t>(n_queue)),
+      // All answers to one request may pause at once.
+      n_most_paused_(std::max(kMostPaused, n_parallel_ + n_queue_)),
+      most_pause_(std::chrono::duration_cast<Clock::duration>(
+          std::chrono::duration<double>(most_pause_seconds))),
       is_shared_(keep.is_shared),
       batcher_(std::in_place, engine_),
       kept_(keep.folder.empty()
@@ -54,12 +61,18 @@ Worker::~Worker() {
 bool Worker::submit(const std::vector<std::shared_ptr<Job>>& jobs,
                     const std::function<void()>& accepted) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (running_.size() + waiting_.size() + jobs.size() > n_parallel_ + n_queue_) return false;
+  if (n_computing() + waiting_.size() + jobs.size() > n_parallel_ + n_queue_) return false;
   accepted();
   waiting_.insert(waiting_.end(), jobs.begin(), jobs.end());
   ++n_events_;
   changed_.notify_all();
   return true;
+}
+
+// Counts the answers that have begun and do not pause. The mutex is held.
+size_t Worker::n_computing() const {
+  return static_cast<size_t>(std::count_if(running_.begin(), running_.end(),
+                                           [](const auto& job) { return !job->is_paused.load(); }));
 }
 
 void Worker::cancel(const http::Exchange* exchange) {
@@ -155,12 +168,10 @@ bool Worker::start_waiting() {
   return must_look_up;
 }
 
-// Answers that pause behind slow readers take no place.
 bool Worker::start_those_that_fit(std::vector<Failed>* failed) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto n_computing = static_cast<size_t>(std::count_if(
-      running_.begin(), running_.end(), [](const auto& job) { return !job->is_paused.load(); }));
-  while (!waiting_.empty() && n_computing < n_parallel_) {
+  size_t n_begun = n_computing();
+  while (!waiting_.empty() && n_begun < n_parallel_) {
     const bool is_gone = waiting_.front()->exchange->is_gone();
     if (kept_ != nullptr && !waiting_.front()->is_looked_up && !is_gone) return true;
     const std::shared_ptr<Job> job = std::move(waiting_.front());
@@ -197,7 +208,7 @@ bool Worker::start_those_that_fit(std::vector<Failed>* failed) {
       request.options.drafter = job->drafter.get();
       job->number = batcher_->submit(std::move(request));
       running_.push_back(job);
-      ++n_computing;
+      ++n_begun;
     } catch (const std::exception& error) {
       ++figures_.n_failed;
       failed->push_back({job, Failure(error)});
@@ -210,7 +221,41 @@ bool Worker::start_those_that_fit(std::vector<Failed>* failed) {
 // Pauses answers whose clients read too slowly. The batcher sees it before its next pass; it does
 // no harm that an answer writes a little more until then.
 void Worker::pause_those_unread() {
-  for (const auto& job : running_) job->is_paused.store(job->exchange->is_full());
+  for (const auto& job : running_) {
+    const bool is_full = job->exchange->is_full();
+    if (job->is_paused.exchange(is_full) != is_full) job->paused_since = Clock::now();
+  }
+}
+
+// Returns the answer that has paused longest, if its pause has an end: at once where too many
+// pause, and after a while where an answer that nobody is slow to read waits for slots.
+Worker::Overdue Worker::longest_pause() const {
+  std::shared_ptr<Job> longest;
+  size_t n_paused = 0;
+  bool lacks_slots = false;
+  for (const auto& job : running_) {
+    if (job->is_cancelled.load()) continue;
+    if (!job->is_paused.load()) {
+      lacks_slots = lacks_slots || batcher_->is_queued(job->number);
+      continue;
+    }
+    ++n_paused;
+    if (longest == nullptr || job->paused_since < longest->paused_since) longest = job;
+  }
+  if (n_paused > n_most_paused_) return {longest, longest->paused_since};
+  if (n_paused == 0 || !lacks_slots) return {};
+  return {longest, longest->paused_since + most_pause_};
+}
+
+// Makes room for others: an answer that pauses keeps its keys and values, and whoever lets many
+// pause and reads none of them would lock everybody else out.
+void Worker::end_longest_pause() {
+  const Overdue overdue = longest_pause();
+  if (overdue.job == nullptr || Clock::now() < overdue.since) return;
+  overdue.job->reply->on_error(
+      Failure(Error("The answer was not read while others waited for its room. Ask again, and read "
+                    "it as it comes.")));
+  cancel(overdue.job->exchange.get());
 }
 
 void Worker::end(Job& job) {
@@ -298,6 +343,7 @@ void Worker::run() {
       n_seen = n_events_;
     }
     pause_those_unread();
+    end_longest_pause();
     load_first();
     const bool must_look_up = start_waiting();
     const auto start = std::chrono::steady_clock::now();
@@ -311,8 +357,14 @@ void Worker::run() {
     const bool has_ended = take_ended();
     const bool has_saved = save_some();
     if (has_ended || has_saved || has_more || must_look_up) continue;
+    const Overdue overdue = longest_pause();
+    const auto has_news = [&] { return n_events_ != n_seen || is_stopping_; };
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return n_events_ != n_seen || is_stopping_; });
+    if (overdue.job != nullptr) {
+      changed_.wait_until(lock, overdue.since, has_news);
+    } else {
+      changed_.wait(lock, has_news);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -52,21 +53,30 @@ struct Job {
 
   std::atomic<bool> is_cancelled = false;
   std::atomic<bool> is_paused = false;
-  std::atomic<int> n_tokens = 0;  // counts the answer's tokens so far
-  int number = -1;                // the answer's number in the batcher
-  bool is_looked_up = false;      // says that the kept part of the prompt is loaded
+  std::chrono::steady_clock::time_point paused_since;  // only the worker's thread uses it
+  std::atomic<int> n_tokens = 0;                       // counts the answer's tokens so far
+  int number = -1;                                     // the answer's number in the batcher
+  bool is_looked_up = false;  // says that the kept part of the prompt is loaded
 };
 
 class Worker {
  public:
+  // Limits the answers that pause behind slow readers, where `n_parallel` and `n_queue` together
+  // are less: each keeps its keys and values, and its drafter.
+  static constexpr size_t kMostPaused = 64;
+  // Is how long an answer may pause, in seconds, while another finds no room for its keys and
+  // values.
+  static constexpr double kMostPauseSeconds = 10.0;
+
   // Computes `n_parallel` answers at once and lets `n_queue` wait. The engine must outlive the
   // worker. Throws Error if texts are to be kept on disk but cannot be.
-  Worker(engine::Engine& engine, int n_parallel, int n_queue, const KeepOptions& keep);
+  Worker(engine::Engine& engine, int n_parallel, int n_queue, const KeepOptions& keep,
+         double most_pause_seconds = kMostPauseSeconds);
   // Cancels the answers that are left. Their replies hear nothing more.
   ~Worker();
 
   // Takes all of a request's answers and calls `accepted` before any of them begins, or returns
-  // false where there is no room for them.
+  // false where there is no room for them. Answers that pause take none.
   bool submit(const std::vector<std::shared_ptr<Job>>& jobs, const std::function<void()>& accepted);
   // Cancels the answers of this exchange, for which nobody waits any more.
   void cancel(const http::Exchange* exchange);
@@ -117,7 +127,14 @@ class Worker {
   bool start_waiting();
   bool start_those_that_fit(std::vector<Failed>* failed);
   void drop(const http::Exchange* exchange);
+  size_t n_computing() const;
   void pause_those_unread();
+  struct Overdue {
+    std::shared_ptr<Job> job;  // null if no pause has an end
+    std::chrono::steady_clock::time_point since;
+  };
+  Overdue longest_pause() const;
+  void end_longest_pause();
   bool take_ended();
   void end(Job& job);
   void begin_anew(const std::exception& error);
@@ -125,7 +142,8 @@ class Worker {
   void count_busy(double seconds);
 
   engine::Engine& engine_;
-  const size_t n_parallel_, n_queue_;
+  const size_t n_parallel_, n_queue_, n_most_paused_;
+  const std::chrono::steady_clock::duration most_pause_;
   const bool is_shared_;                        // clients with different keys share texts
   std::map<std::string, cache::Owner> owners_;  // by key; only the worker's thread uses it
   std::optional<engine::Batcher> batcher_;      // only the worker's thread uses it

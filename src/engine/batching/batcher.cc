@@ -88,6 +88,12 @@ bool Batcher::is_done(int answer) const {
   return entry == nullptr || entry->state == State::kDone;
 }
 
+bool Batcher::is_queued(int answer) const {
+  if (answer < first_) return false;
+  const std::unique_ptr<Entry>& entry = entries_[static_cast<size_t>(answer - first_)];
+  return entry != nullptr && entry->state == State::kQueued;
+}
+
 Generated Batcher::take(int answer) {
   TROIKA_ASSERT(answer >= first_);
   std::unique_ptr<Entry>& entry = entries_[static_cast<size_t>(answer - first_)];

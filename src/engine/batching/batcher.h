@@ -55,6 +55,8 @@ class Batcher {
   bool step();
 
   bool is_done(int answer) const;
+  // Says that an answer has not begun: there are not slots yet for all that it may need.
+  bool is_queued(int answer) const;
   // Returns an answer that has ended; called once. Throws the Error that ended it.
   Generated take(int answer);
 
