@@ -44,6 +44,13 @@ void Mailbox::close() {
   dropped.swap(letters_);
 }
 
+HeldBytes::HeldBytes(std::shared_ptr<Mailbox> mailbox, size_t n)
+    : mailbox_(std::move(mailbox)), n_(n) {
+  mailbox_->n_held.fetch_add(n_);
+}
+
+HeldBytes::~HeldBytes() { mailbox_->n_held.fetch_sub(n_); }
+
 // The mark is set before the second look. If the server takes bytes away before that look, the look
 // sees it; if the server takes them away later, the server sees the mark.
 bool Exchange::is_full() {

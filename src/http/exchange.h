@@ -39,11 +39,27 @@ class Mailbox {
   int fd() const { return event_.get(); }
   std::vector<Letter> take();
 
+  // Counts the bytes of requests that others than the server's thread hold.
+  std::atomic<size_t> n_held = 0;
+
  private:
   Descriptor event_;
   std::mutex mutex_;
   std::vector<Letter> letters_;
   bool is_closed_ = false;
+};
+
+// Counts bytes of requests in a server's total until it is destroyed.
+class HeldBytes {
+ public:
+  HeldBytes(std::shared_ptr<Mailbox> mailbox, size_t n);
+  ~HeldBytes();
+  HeldBytes(const HeldBytes&) = delete;
+  HeldBytes& operator=(const HeldBytes&) = delete;
+
+ private:
+  std::shared_ptr<Mailbox> mailbox_;
+  size_t n_;
 };
 
 class Exchange : public std::enable_shared_from_this<Exchange> {
@@ -65,6 +81,13 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // particular. It is set before another thread sees the exchange.
   void set_asker(std::string asker) { asker_ = std::move(asker); }
   const std::string& asker() const { return asker_; }
+
+  // Counts bytes in the total of all requests that the server limits, until what it returns is
+  // destroyed. The body of a request is counted as long as the request is there, so whoever keeps
+  // parts of one for longer calls it.
+  std::shared_ptr<const HeldBytes> hold(size_t n_bytes) const {
+    return std::make_shared<const HeldBytes>(mailbox_, n_bytes);
+  }
 
   // Says that the client has left, so that nobody waits for the answer.
   bool is_gone() const { return is_gone_.load(std::memory_order_acquire); }

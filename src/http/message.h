@@ -1,6 +1,7 @@
 // Holds HTTP requests and responses as plain data, and writes the parts of a response as bytes.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,8 @@ struct Request {
   std::string path;   // the path as it was sent: nothing is decoded
   std::string query;  // what stands behind "?"
   std::vector<Header> headers;
+  // Counts the body's bytes for the server that limits them, until it is destroyed; may be null.
+  std::shared_ptr<const void> counted{};
   std::string body;
   int minor_version = 1;     // 1 for HTTP/1.1, 0 for HTTP/1.0
   bool wants_close = false;  // says that the connection is to end behind the answer

@@ -177,9 +177,9 @@ void Server::read_requests(Id id, Connection& connection) {
   while (connection.exchange == nullptr && !connection.is_ending() && connection.has_unread()) {
     connection.parse(now_);
     count_body(connection);
-    while (n_body_bytes_ > options_.most_body_bytes && end_a_larger_body(connection)) {
+    while (has_too_many_bytes() && end_a_larger_body(connection)) {
     }
-    if (n_body_bytes_ > options_.most_body_bytes) {
+    if (has_too_many_bytes()) {
       refuse_for_bytes(connection);
     } else if (connection.parser().is_refused()) {
       refuse(connection, connection.parser().refusal());
@@ -209,10 +209,19 @@ void Server::count_body(Connection& connection) {
   connection.n_body_counted = n;
 }
 
+// Says that the bodies that are coming and those that are held have more bytes than they may.
+bool Server::has_too_many_bytes() const {
+  return n_body_bytes_ + mailbox_->n_held.load() > options_.most_body_bytes;
+}
+
 void Server::begin_request(Id id, Connection& connection) {
   ++statistics_.n_requests;
   Request request = connection.parser().take();
   connection.exchange = std::make_shared<Exchange>(mailbox_, id);
+  // From now on the body is counted for as long as somebody holds the request, which may be much
+  // less than the answer takes.
+  if (!request.body.empty()) request.counted = connection.exchange->hold(request.body.size());
+  n_body_bytes_ -= std::exchange(connection.n_body_counted, 0);
   connection.is_begun = false;
   connection.is_head_only = request.method == "HEAD";
   connection.is_last = request.wants_close || is_stopping_;
@@ -303,7 +312,6 @@ void Server::begin_answer(Connection& connection, const Response& head, bool is_
 
 void Server::end_answer(Id id, Connection& connection) {
   connection.exchange = nullptr;
-  n_body_bytes_ -= std::exchange(connection.n_body_counted, 0);
   connection.begin_idle(now_);
   if (connection.is_last || is_stopping_) {
     connection.end_after_sending();

@@ -41,7 +41,7 @@ struct ServerOptions {
   Limits limits{};
   Patience patience{};
   int most_connections = 2048;
-  // Limits the bodies of all requests that are not answered yet, together.
+  // Limits the bodies of all requests that are coming, or that somebody still holds, together.
   size_t most_body_bytes = size_t{128} << 20;
   // Limits the unsent bytes of all connections together that hold more of them than a stream may.
   size_t most_unsent_bytes = size_t{256} << 20;
@@ -89,6 +89,7 @@ class Server {
   void refuse(Connection& connection, const Refusal& refusal);
   void answer_and_end(Connection& connection, const Response& response);
   void count_body(Connection& connection);
+  bool has_too_many_bytes() const;
   void count_unsent(Connection& connection);
   void read_mail();
   void do_letter(Mailbox::Letter& letter);
@@ -109,8 +110,8 @@ class Server {
   Descriptor epoll_;
   std::unordered_map<Id, std::unique_ptr<Connection>> connections_;
   Id next_id_ = 0;
-  std::vector<Id> left_;  // the connections whose clients send no more
-  size_t n_body_bytes_ = 0;
+  std::vector<Id> left_;     // the connections whose clients send no more
+  size_t n_body_bytes_ = 0;  // of bodies that are coming
   size_t n_unsent_bytes_ = 0;
   std::atomic<int> n_stops_ = 0;
   bool is_stopping_ = false;

@@ -25,7 +25,8 @@
 namespace troika::http {
 
 // A handler that answers "/echo" at once, "/large" with kLargeBytes, "/later" on a thread of its
-// own, "/stream" with as many parts as the client reads, and "/never" not at all.
+// own, "/stream" with as many parts as the client reads, and "/never" and "/keep" not at all. The
+// request for "/keep" is held until some client has left.
 class Echo : public Handler {
  public:
   ~Echo() override {
@@ -46,11 +47,13 @@ class Echo : public Handler {
     } else if (request.path == "/stream") {
       threads_.emplace_back([this, exchange] { write_all(exchange); });
     } else {
+      if (request.path == "/keep") kept_.push_back(std::move(request));
       count(&n_asked_);
     }
   }
   void on_gone(const std::shared_ptr<Exchange>& exchange) override {
     EXPECT_TRUE(exchange->is_gone());
+    kept_.clear();
     count(&n_gone_);
   }
   void on_drained(const std::shared_ptr<Exchange>&) override { count(&n_drained_); }
@@ -101,6 +104,7 @@ class Echo : public Handler {
   }
 
   std::vector<std::thread> threads_;
+  std::vector<Request> kept_;
   std::mutex mutex_;
   std::condition_variable changed_;
   int n_asked_ = 0, n_gone_ = 0, n_drained_ = 0;

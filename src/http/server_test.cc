@@ -73,14 +73,25 @@ TEST_F(HttpServer, RefusesAndEnds) {
   EXPECT_TRUE(all.starts_with("HTTP/1.1 400 ")) << all;
   const std::string head = Client(path_).ask("HEAD / HTTP/1.1\r\n\r\n");
   EXPECT_TRUE(head.starts_with("HTTP/1.1 400 ") && head.ends_with("\r\n\r\n")) << head;
-  // The bodies of all requests together are limited too, and an answer frees its part.
-  Client first(path_);
-  first.send("POST /never HTTP/1.1\r\nHost: a\r\nContent-Length: 90\r\n\r\n" +
-             std::string(90, 'x'));
+}
+
+// The bodies of all requests together are limited as long as somebody holds them, however long the
+// answers take.
+TEST_F(HttpServer, LimitsTheBodiesThatAreHeld) {
+  start({.limits = {.body_bytes = 100}, .most_body_bytes = 150});
+  const auto post = [](const std::string& path) {
+    return "POST " + path + " HTTP/1.1\r\nHost: a\r\nContent-Length: 90\r\n";
+  };
+  const std::string body(90, 'x');
+  const std::string second = post("/echo") + "Connection: close\r\n\r\n" + body;
+  Client waiting(path_), keeping(path_);
+  waiting.send(post("/never") + "\r\n" + body);
   handler_.wait_for_asked(1);
-  const std::string second = post + "90\r\nConnection: close\r\n\r\n" + std::string(90, 'x');
+  EXPECT_TRUE(Client(path_).ask(second).starts_with("HTTP/1.1 200 "));
+  keeping.send(post("/keep") + "\r\n" + body);
+  handler_.wait_for_asked(2);
   EXPECT_TRUE(Client(path_).ask(second).starts_with("HTTP/1.1 503 "));
-  first.leave();
+  keeping.leave();
   handler_.wait_for_gone(1);
   EXPECT_TRUE(Client(path_).ask(second).starts_with("HTTP/1.1 200 "));
 }

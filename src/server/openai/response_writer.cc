@@ -147,6 +147,7 @@ ResponseWriter::ResponseWriter(std::string model, const std::shared_ptr<http::Ex
       model_(std::move(model)),
       is_stream_(is_stream),
       echo_(std::move(echo)),
+      held_(exchange->hold(echo_.size())),
       tokenizer_(tokenizer),
       exchange_(exchange),
       events_(exchange) {

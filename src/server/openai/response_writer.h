@@ -59,6 +59,7 @@ class ResponseWriter : public BlockWriter {
   const std::string model_;
   const bool is_stream_;
   const std::string echo_;
+  const std::shared_ptr<const http::HeldBytes> held_;  // counts the echo
   const text::Tokenizer* const tokenizer_;
   std::shared_ptr<http::Exchange> exchange_;
   EventStream events_;

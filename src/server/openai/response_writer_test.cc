@@ -188,5 +188,14 @@ TEST_F(ResponseWriterTest, HasItsFirstEventsBeforeItBegins) {
   EXPECT_TRUE(first[1].starts_with("event: response.in_progress\n")) << first[1];
 }
 
+// What a response repeats of its request is kept longer than the request.
+TEST_F(ResponseWriterTest, CountsWhatItKeepsOfTheRequest) {
+  const std::string echo = R"("instructions":")" + std::string(1000, 'x') + "\"";
+  auto kept = writer(false, echo);
+  EXPECT_EQ(mailbox_->n_held.load(), echo.size());
+  kept.reset();
+  EXPECT_EQ(mailbox_->n_held.load(), 0u);
+}
+
 }  // namespace
 }  // namespace troika::server
