@@ -16,6 +16,8 @@ namespace {
 constexpr size_t kMostStops = 64;
 // Limits the bytes of all stop strings together: each answer keeps them several times.
 constexpr size_t kMostStopBytes = size_t{64} << 10;
+// Limits the texts of biases together: while they are made tokens of, no other request is read.
+constexpr size_t kMostBiasBytes = size_t{64} << 10;
 constexpr float kMostTemperature = 100.0f;
 constexpr float kLeastTopP = 1e-6f;  // stands for 0, which asks for the most likely token
 constexpr float kNever = -std::numeric_limits<float>::infinity();
@@ -49,30 +51,49 @@ float bias_from(Fields& fields, const Json& value) {
 // and every answer to the request keeps them and adds them in each step.
 using Biases = std::map<engine::Token, float>;
 
-// Adds biases of the tokens that `name` means. A name that is no number is a text and means all of
-// the text's tokens, as clients of llama.cpp write it.
-void add_biases(Fields& fields, const text::Tokenizer& tokenizer, const std::string& name,
-                float bias, Biases* biases) {
-  if (!name.empty() && name.find_first_not_of("0123456789") == std::string::npos) {
-    (*biases)[token_from(fields, name, tokenizer)] += bias;
-    return;
+// Adds up what names of tokens mean.
+class BiasReader {
+ public:
+  BiasReader(Fields& fields, const text::Tokenizer& tokenizer)
+      : fields_(fields), tokenizer_(tokenizer) {}
+
+  // Adds biases of the tokens that `name` means. A name that is no number is a text and means all
+  // of the text's tokens, as clients of llama.cpp write it.
+  void add(const std::string& name, float bias) {
+    if (!name.empty() && name.find_first_not_of("0123456789") == std::string::npos) {
+      biases_[token_from(fields_, name, tokenizer_)] += bias;
+      return;
+    }
+    n_text_bytes_ += name.size();
+    if (n_text_bytes_ > kMostBiasBytes) {
+      fields_.fail("logit_bias", fmt::format("has texts of more than {} bytes together; name "
+                                             "tokens by their numbers instead",
+                                             kMostBiasBytes));
+    }
+    for (const engine::Token token :
+         tokenizer_.encode(name, {.add_special = false, .parse_special = false})) {
+      biases_[token] += bias;
+    }
   }
-  for (const engine::Token token :
-       tokenizer.encode(name, {.add_special = false, .parse_special = false})) {
-    (*biases)[token] += bias;
-  }
-}
+  Biases& biases() { return biases_; }
+
+ private:
+  Fields& fields_;
+  const text::Tokenizer& tokenizer_;
+  Biases biases_;
+  size_t n_text_bytes_ = 0;
+};
 
 // Reads biases as {"15043": -100} or [[15043, -100]].
 Biases read_biases(Fields& fields, const text::Tokenizer& tokenizer) {
-  Biases biases;
+  BiasReader reader(fields, tokenizer);
   const Json* const value = fields.find("logit_bias");
-  if (value == nullptr) return biases;
+  if (value == nullptr) return {};
   if (value->is_object()) {
     for (const auto& [name, bias] : value->items()) {
-      add_biases(fields, tokenizer, name, bias_from(fields, bias), &biases);
+      reader.add(name, bias_from(fields, bias));
     }
-    return biases;
+    return std::move(reader.biases());
   }
   if (!value->is_array()) fields.fail("logit_bias", "must be an object of tokens and numbers");
   for (const Json& pair : *value) {
@@ -82,9 +103,9 @@ Biases read_biases(Fields& fields, const text::Tokenizer& tokenizer) {
     }
     const std::string name =
         pair[0].is_string() ? pair[0].get<std::string>() : std::string(pair[0].dump());
-    add_biases(fields, tokenizer, name, bias_from(fields, pair[1]), &biases);
+    reader.add(name, bias_from(fields, pair[1]));
   }
-  return biases;
+  return std::move(reader.biases());
 }
 
 void check_some_are_allowed(Fields& fields, const text::Tokenizer& tokenizer,

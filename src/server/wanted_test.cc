@@ -87,6 +87,15 @@ TEST(WantedSampling, BiasesAreNumbersThatCanBeAdded) {
   EXPECT_EQ(field_refused(R"({"logit_bias":{"1":-1e9,"2":false}})"), "");
 }
 
+// While texts are made tokens of, nobody else's request is read.
+TEST(WantedSampling, TextsOfBiasesAreNotEndless) {
+  const std::string half(size_t{32} << 10, 'x');
+  EXPECT_EQ(field_refused(R"({"logit_bias":[[")" + half + R"(",1],[")" + half + R"(",1]]})"), "");
+  EXPECT_EQ(field_refused(R"({"logit_bias":[[")" + half + R"(",1],[")" + half + R"(y",1]]})"),
+            "logit_bias");
+  EXPECT_EQ(field_refused(R"({"logit_bias":{")" + half + half + R"(y":1}})"), "logit_bias");
+}
+
 TEST(WantedSampling, SomeTokenMustBeAllowed) {
   EXPECT_EQ(field_refused(R"({"logit_bias":{"0":false,"1":false,"2":false}})"), "logit_bias");
   EXPECT_EQ(field_refused(R"({"logit_bias":{"0":false,"1":false}})"), "");
