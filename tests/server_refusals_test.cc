@@ -40,6 +40,29 @@ TEST_F(ServerRefusals, TheLineOfRequestsToBeReadHasAnEnd) {
   EXPECT_EQ(client().get("/health").status, 200);
 }
 
+// One request must not keep others from being read for long.
+TEST_F(ServerRefusals, CountsPromptsBeforeItMakesTokensOfThem) {
+  start();
+  const auto refusal = [&](const char* path, const std::string& prompts, const char* more = "") {
+    const std::string body = R"({"prompt":)" + prompts + more + "}";
+    return post(path, body, 400)["error"]["message"].get<std::string>();
+  };
+  // The last of the prompts would be refused if it were looked at.
+  for (const char* const path : {"/v1/completions", "/completion"}) {
+    const std::string texts = list_of(R"("a")", 68);
+    const std::string with_bad = texts.substr(0, texts.size() - 1) + ",[99999999]]";
+    EXPECT_NE(refusal(path, with_bad).find("asks for 69 answers"), std::string::npos);
+    EXPECT_NE(refusal(path, R"(["a",[99999999]])", R"(,"n":35)").find("asks for 70 answers"),
+              std::string::npos);
+    const std::string long_texts = list_of("\"" + std::string(size_t{100} << 10, ' ') + "\"", 68);
+    EXPECT_NE(refusal(path, long_texts).find("bytes long together"), std::string::npos);
+  }
+  const std::string mixed = "[1," + list_of(R"("        ")", 68).substr(1);
+  EXPECT_EQ(post("/completion", R"({"prompt":)" + mixed + R"(,"n_predict":1})")["index"], 0);
+  const std::string parts = "[1," + list_of("\"" + std::string(10000, ' ') + "\"", 68).substr(1);
+  EXPECT_NE(refusal("/completion", parts).find("at least"), std::string::npos);
+}
+
 TEST_F(ServerRefusals, RefusesInWordsBeforeTheFirstByte) {
   start();
   constexpr const char* kThoughtAlone = R"({"input":[{"type":"reasoning","id":"r","summary":[]}]})";

@@ -83,6 +83,25 @@ engine::SamplerOptions Context::sampler() const {
   return sampler;
 }
 
+void Context::check_number(int64_t n_answers) const {
+  const int n_most = options_.n_parallel + options_.n_queue;
+  if (n_answers <= n_most) return;
+  throw Refused(400, fmt::format("The request asks for {} answers; this server computes or keeps "
+                                 "waiting at most {}.",
+                                 n_answers, n_most));
+}
+
+void Context::check_prompts(const Json& prompts, const Wanted& wanted) const {
+  check_number(std::ssize(prompts) * wanted.n_computed);
+  const size_t n_bytes = text_bytes(prompts);
+  if (n_bytes <= kMostCountedBytes) return;
+  throw Refused(400,
+                fmt::format("The prompts are {} bytes long together; at most {} are read of "
+                            "several prompts. Send them in several requests.",
+                            n_bytes, kMostCountedBytes),
+                "prompt");
+}
+
 void Context::check(const Wanted& wanted) const {
   if (wanted.ignores_end && wanted.grammar != nullptr) {
     throw Refused(400,
@@ -90,12 +109,7 @@ void Context::check(const Wanted& wanted) const {
                   "Leave ignore_eos out, or these.",
                   "ignore_eos");
   }
-  const int n_most = options_.n_parallel + options_.n_queue;
-  if (wanted.n_answers() > n_most) {
-    throw Refused(400, fmt::format("The request asks for {} answers; this server computes or keeps "
-                                   "waiting at most {}.",
-                                   wanted.n_answers(), n_most));
-  }
+  check_number(wanted.n_answers());
   for (const auto& prompt : wanted.prompts) {
     if (prompt.empty())
       throw Refused(400, "The prompt is empty. Give at least one token.", "prompt");

@@ -81,6 +81,10 @@ class Context {
   // Throws Refused where a text is longer than what is only told in tokens, and not computed, may
   // be: nobody reads another request meanwhile, and each byte takes some ten bytes of memory.
   static void check_counted(size_t n_bytes);
+  // Throws Refused where one request asks for more answers than there are places, or where the
+  // texts of its several prompts are longer together than what is only counted may be: nobody reads
+  // another request while they are made tokens of.
+  void check_prompts(const Json& prompts, const Wanted& wanted) const;
   // Returns the tokens of a prompt, or a part of one, that a client gives as text. Throws Refused
   // as check_bytes() does.
   std::vector<engine::Token> encode_prompt(std::string_view text, bool add_special = true) const;
@@ -97,6 +101,7 @@ class Context {
 
  private:
   void check(const Wanted& wanted) const;
+  void check_number(int64_t n_answers) const;
   std::shared_ptr<Job> make_job(const std::shared_ptr<http::Exchange>& exchange,
                                 const Wanted& wanted, int index);
 

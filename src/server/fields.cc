@@ -73,6 +73,15 @@ size_t nested_levels(std::string_view json) {
   return n_most;
 }
 
+size_t text_bytes(const Json& json) {
+  if (json.is_string()) return json.get_ref<const std::string&>().size();
+  size_t n = 0;
+  if (json.is_structured()) {
+    for (const Json& inner : json) n += text_bytes(inner);
+  }
+  return n;
+}
+
 Json object_from(std::string_view text, size_t* n_compared) {
   size_t n_alone = 0;
   const std::string excess = excess_of(text, n_compared != nullptr ? n_compared : &n_alone);

@@ -41,6 +41,9 @@ inline constexpr size_t kMostNested = 100;
 // Counts the levels of brackets in a text of JSON.
 size_t nested_levels(std::string_view json);
 
+// Counts the bytes of all texts in the JSON, but for the names of fields.
+size_t text_bytes(const Json& json);
+
 // Limits the comparisons of keys that reading the JSON of one request may take, which is some
 // hundredths of a second: each key of an object is compared with those before it.
 inline constexpr size_t kMostCompared = 20'000'000;

@@ -182,6 +182,7 @@ std::vector<engine::Token> prompt_from(Context& context, Fields& fields, const J
     return context.encode_prompt(text);
   }
   if (!json.is_array()) fields.fail("prompt", "must be a text, tokens, or a list of prompts");
+  context.check_bytes(text_bytes(json));
   std::vector<engine::Token> tokens;
   for (const Json& one : json) {
     const std::vector<engine::Token> more =
@@ -224,6 +225,7 @@ void read_llama_prompts(Context& context, Fields& fields, Wanted* wanted) {
   if (prompt->empty() || prompt->size() > kMostAnswers) {
     fields.fail("prompt", "must hold at least one prompt and at most 128");
   }
+  context.check_prompts(*prompt, *wanted);
   for (const Json& one : *prompt) wanted->prompts.push_back(prompt_from(context, fields, one));
 }
 
@@ -233,8 +235,8 @@ void serve_completion(Context& context, const std::shared_ptr<http::Exchange>& e
                       const Json& body) {
   Fields fields(body);
   Wanted wanted;
-  read_llama_prompts(context, fields, &wanted);
   read_sampling(fields, context.tokenizer(), context.sampler(), &wanted);
+  read_llama_prompts(context, fields, &wanted);
   const int64_t most = fields.whole("max_tokens", -1, -1, std::numeric_limits<int>::max());
   wanted.most_tokens =
       static_cast<int>(fields.whole("n_predict", most, -1, std::numeric_limits<int>::max()));

@@ -186,8 +186,10 @@ class CompletionWriter : public Writer {
 
 bool is_tokens(const Json& json) { return json.is_array() && !json.empty() && json[0].is_number(); }
 
-// Reads one prompt, which is a text or a list of tokens, or a list of prompts.
-std::vector<std::vector<engine::Token>> read_prompts(Context& context, Fields& fields) {
+// Reads one prompt, which is a text or a list of tokens, or a list of prompts. The number of
+// answers to each is known by now.
+std::vector<std::vector<engine::Token>> read_prompts(Context& context, Fields& fields,
+                                                     const Wanted& wanted) {
   const Json* const prompt = fields.find("prompt");
   if (prompt == nullptr) fields.fail("prompt", "is missing");
   const text::Tokenizer& tokenizer = context.tokenizer();
@@ -202,6 +204,7 @@ std::vector<std::vector<engine::Token>> read_prompts(Context& context, Fields& f
   if (prompt->empty() || prompt->size() > kMostAnswers) {
     fields.fail("prompt", "must hold at least one text and at most 128");
   }
+  context.check_prompts(*prompt, wanted);
   std::vector<std::vector<engine::Token>> prompts;
   for (const Json& one : *prompt) prompts.push_back(read_one(one));
   return prompts;
@@ -222,13 +225,13 @@ void serve_completions(Context& context, const std::shared_ptr<http::Exchange>& 
                        const Json& body) {
   Fields fields(body);
   Wanted wanted;
-  wanted.prompts = read_prompts(context, fields);
   read_sampling(fields, context.tokenizer(), context.sampler(), &wanted);
   constexpr int kUsualTokens = 16;  // as OpenAI's interface has it
   wanted.most_tokens = static_cast<int>(
       fields.whole("max_tokens", kUsualTokens, -1, std::numeric_limits<int>::max()));
   wanted.n_logprobs = static_cast<int>(fields.whole("logprobs", -1, 0, kMostLogprobs));
   read_best_of(fields, &wanted);
+  wanted.prompts = read_prompts(context, fields, wanted);
   const std::optional<AnswerForm> form = read_form(fields);
   if (form) wanted.grammar = context.grammars().compile(form->text, form->format);
   fields.refuse("suffix", "this server fills no gaps in texts");
