@@ -49,7 +49,10 @@ class Connection {
   Time unsent_until() const { return write_deadline_; }
 
   // Lets the connection end once everything is sent. What still comes is thrown away.
-  void end_after_sending() { is_ending_ = true; }
+  void end_after_sending() {
+    is_ending_ = true;
+    in_.clear();
+  }
   bool is_ending() const { return is_ending_; }
   // Tells the client that nothing more is sent, and waits a moment for the client to tell the same:
   // closing the socket at once could destroy bytes that the client has not read yet.

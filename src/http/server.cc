@@ -162,7 +162,8 @@ void Server::serve(Id id, uint32_t events) {
     close(id);
     return;
   }
-  if ((events & EPOLLRDHUP) != 0 && !connection.wants_to_read() && !connection.saw_end()) {
+  const bool is_ahead = connection.exchange != nullptr && !connection.wants_to_read();
+  if ((events & EPOLLRDHUP) != 0 && is_ahead && !connection.saw_end()) {
     // The client has sent more requests than are read ahead, and has gone.
     close(id);
     return;

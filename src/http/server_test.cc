@@ -133,6 +133,12 @@ TEST_F(HttpServer, AnswersWhatWasAskedBeforeTheClientEndedItsSide) {
   size_t n = 0;
   for (size_t at = 0; (at = all.find("\r\n\r\nGET ", at)) != std::string::npos; ++at) ++n;
   EXPECT_EQ(n, 3u) << all;
+  // A body is read to its end, though it is longer than what is read ahead at once.
+  const std::string body(200'000, 'x');
+  Client large(path_);
+  large.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n" + body);
+  large.end_sending();
+  EXPECT_TRUE(large.read().ends_with("\r\n\r\nPOST " + body));
 }
 
 TEST_F(HttpServer, AnAnswerPausesBehindWhatNobodyReads) {
