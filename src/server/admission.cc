@@ -33,15 +33,21 @@ bool is_same_key(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-std::string key_of(const http::Request& request) {
+// Returns the keys of a request. Some clients send one in each of two headers, of which only one
+// may be for this server.
+std::vector<std::string> keys_in(const http::Request& request) {
   constexpr std::string_view kBearer = "Bearer ";
+  std::vector<std::string> keys;
   if (const std::string* const value = request.header("authorization"); value != nullptr) {
     if (http::is_same_word(std::string_view(*value).substr(0, kBearer.size()), kBearer)) {
-      return value->substr(kBearer.size());
+      keys.push_back(value->substr(kBearer.size()));
     }
   }
-  const std::string* const value = request.header("x-api-key");
-  return value != nullptr ? *value : "";
+  if (const std::string* const value = request.header("x-api-key"); value != nullptr) {
+    keys.push_back(*value);
+  }
+  std::erase(keys, "");
+  return keys;
 }
 
 }  // namespace
@@ -64,10 +70,14 @@ void check_host(const http::Request& request, const std::vector<std::string>& na
 
 std::string check_key(const http::Request& request, const std::vector<std::string>& keys) {
   if (keys.empty()) return "";
-  const std::string given = key_of(request);
-  bool is_known = false;
-  for (const std::string& key : keys) is_known = is_same_key(given, key) || is_known;
-  if (is_known) return given;
+  const std::vector<std::string> given = keys_in(request);
+  const std::string* known = nullptr;
+  for (const std::string& one : given) {
+    for (const std::string& key : keys) {
+      if (is_same_key(one, key) && known == nullptr) known = &one;
+    }
+  }
+  if (known != nullptr) return *known;
   throw Refused(401, given.empty() ? "This server wants a key: send Authorization: Bearer KEY, or "
                                      "x-api-key: KEY."
                                    : "The key is not one that this server knows.");

@@ -38,5 +38,32 @@ TEST(Admission, ServesAddressesAndNamesThatItWasTold) {
   EXPECT_TRUE(is_served("localhost", names));
 }
 
+// Returns the key by which a request with these headers is served; empty if it is refused.
+std::string asker_of(const std::vector<http::Header>& headers) {
+  http::Request request;
+  request.headers = headers;
+  try {
+    return check_key(request, {"first", "second"});
+  } catch (const Refused& refused) {
+    EXPECT_EQ(refused.status, 401);
+    return "";
+  }
+}
+
+TEST(Admission, TakesAKnownKeyBesideOneThatIsForSomebodyElse) {
+  const http::Header good_bearer = {"authorization", "Bearer first"};
+  const http::Header bad_bearer = {"authorization", "Bearer other"};
+  const http::Header good_key = {"x-api-key", "second"}, bad_key = {"x-api-key", "other"};
+  EXPECT_EQ(asker_of({bad_bearer, good_key}), "second");
+  EXPECT_EQ(asker_of({good_key, bad_bearer}), "second");
+  EXPECT_EQ(asker_of({good_bearer, bad_key}), "first");
+  EXPECT_EQ(asker_of({bad_key, good_bearer}), "first");
+  EXPECT_EQ(asker_of({good_bearer, good_key}), "first");
+  EXPECT_EQ(asker_of({bad_bearer, bad_key}), "");
+  EXPECT_EQ(asker_of({{"authorization", "Basic first"}, good_key}), "second");
+  EXPECT_EQ(asker_of({{"authorization", "Bearer "}}), "");
+  EXPECT_EQ(asker_of({}), "");
+}
+
 }  // namespace
 }  // namespace troika::server
