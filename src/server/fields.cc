@@ -131,9 +131,11 @@ int64_t Fields::whole(const std::string& name, int64_t otherwise, int64_t least,
       value->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   // Some clients write 100.0 for 100; larger floats than this are not exact.
   const double real = value->is_number_float() ? value->get<double>() : 0.5;
-  const bool is_whole = value->is_number_integer() ||
-                        (std::trunc(real) == real && std::abs(real) <= 9007199254740992.0);
-  if (!is_whole || is_too_large) fail(name, "must be a whole number");
+  const bool is_whole = value->is_number_integer() || std::trunc(real) == real;
+  if (!is_whole) fail(name, "must be a whole number");
+  if (is_too_large || std::abs(real) > 9007199254740992.0) {
+    fail(name, "is a whole number that is too large");
+  }
   const auto number = value->get<int64_t>();
   if (number < least || number > most) {
     fail(name, fmt::format("is {}, but must be from {} to {}", number, least, most));

@@ -124,6 +124,18 @@ float between(Fields& fields, const std::string& name, float otherwise, float le
   return value;
 }
 
+// Reads a seed of up to 64 bits. Clients of llama.cpp write -1 where any seed will do. Every other
+// number is a seed, and may have a sign.
+void read_seed(Fields& fields, uint64_t* seed) {
+  constexpr int64_t kNoSeed = -1;
+  const Json* const value = fields.find("seed");
+  if (value != nullptr && value->is_number_unsigned()) {
+    *seed = value->get<uint64_t>();
+  } else if (const int64_t given = fields.whole("seed", kNoSeed); given != kNoSeed) {
+    *seed = static_cast<uint64_t>(given);
+  }
+}
+
 // Reads the fields of samplers that other programs have and this one has not. Clients name all of
 // them in every request, so a sampler that is off, and its settings, are accepted.
 void read_absent_samplers(Fields& fields) {
@@ -219,10 +231,7 @@ void read_sampling(Fields& fields, const text::Tokenizer& tokenizer,
   const Biases biases = read_biases(fields, tokenizer);
   check_some_are_allowed(fields, tokenizer, biases);
   s.logit_bias.insert(s.logit_bias.end(), biases.begin(), biases.end());
-  // Clients of llama.cpp write -1 where any seed will do. Every other number is a seed.
-  constexpr int64_t kNoSeed = -1;
-  const int64_t seed = fields.whole("seed", kNoSeed);
-  if (seed != kNoSeed) s.seed = static_cast<uint64_t>(seed);
+  read_seed(fields, &s.seed);
 
   wanted->n_returned = static_cast<int>(fields.whole("n", 1, 1, kMostAnswers));
   wanted->n_computed = wanted->n_returned;

@@ -70,6 +70,9 @@ TEST(WantedSampling, EveryNumberButMinusOneIsASeed) {
   EXPECT_EQ(seed(R"({"seed":0})"), 0u);
   EXPECT_EQ(seed(R"({"seed":-2})"), std::numeric_limits<uint64_t>::max() - 1);
   EXPECT_NE(seed(R"({"seed":-2})"), seed(R"({"seed":-3})"));
+  EXPECT_EQ(seed(R"({"seed":9223372036854775808})"), uint64_t{1} << 63);
+  EXPECT_EQ(seed(R"({"seed":18446744073709551615})"), std::numeric_limits<uint64_t>::max());
+  EXPECT_EQ(field_refused(R"({"seed":18446744073709551616})"), "seed");
 }
 
 TEST(WantedSampling, ATokenHasOneBiasHoweverOftenItIsNamed) {
@@ -115,6 +118,23 @@ TEST(WholeFields, MayBeWrittenWithAPoint) {
   EXPECT_EQ(fields.whole("b", 0), 1000);
   EXPECT_THROW(fields.whole("c", 0), Refused);
   EXPECT_THROW(fields.whole("d", 0), Refused);
+}
+
+TEST(WholeFields, AreToldFromThoseThatAreTooLarge) {
+  const Json body = Json::parse(R"({"a":9223372036854775808,"b":1e300,"c":1.5})");
+  Fields fields(body);
+  const auto problem = [&](const char* name) -> std::string {
+    try {
+      fields.whole(name, 0);
+    } catch (const Refused& refused) {
+      return refused.what();
+    }
+    return "it was taken";
+  };
+  for (const char* const name : {"a", "b"}) {
+    EXPECT_NE(problem(name).find("too large"), std::string::npos) << problem(name);
+  }
+  EXPECT_NE(problem("c").find("must be a whole number"), std::string::npos) << problem("c");
 }
 
 }  // namespace
