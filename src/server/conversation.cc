@@ -10,14 +10,28 @@
 namespace troika::server {
 namespace {
 
+// Clients send parts of earlier answers back with what their libraries, and other servers, know
+// about them. None of it changes the text.
+constexpr const char* kRemarksOnText[] = {"cache_control", "annotations",   "logprobs", "citations",
+                                          "parsed",        "parsed_output", "id",       "index",
+                                          "extras",        "extra_content"};
+
 [[noreturn]] void fail(const std::string& where, const std::string& problem) {
   throw Refused(400, fmt::format("The field {} {}.", troika::quoted(where), problem), where);
+}
+
+// Throws Refused unless the type is missing, or that of functions, which alone this server knows.
+void check_is_function(Fields& fields) {
+  const std::string type = fields.text("type", "function");
+  if (type == "function" || type.empty()) return;
+  fields.fail("type", fmt::format("is {}; this server knows functions only", troika::quoted(type)));
 }
 
 // Reads {"id", "type", "function": {"name", "arguments"}}. Clients send the arguments as a text,
 // but templates want them as JSON.
 Json read_call(const Json& call, const std::string& where, size_t* n_compared) {
   Fields fields(call, where + ".");
+  check_is_function(fields);
   const Json* const function = fields.find("function");
   if (function == nullptr) fail(where + ".function", "is missing");
   Fields parts(*function, where + ".function.");
@@ -30,9 +44,19 @@ Json read_call(const Json& call, const std::string& where, size_t* n_compared) {
     parts.fail("arguments", "must be the text of a JSON object, or an object");
   }
   if (name.empty()) fail(where + ".function.name", "is missing");
-  return {{"id", fields.text("id")},
-          {"type", "function"},
-          {"function", {{"name", name}, {"arguments", arguments}}}};
+  parts.ignore("parsed_arguments");  // OpenAI's library keeps the arguments in both forms
+  parts.finish_but_empty();
+  Json read = {{"id", fields.text("id")},
+               {"type", "function"},
+               {"function", {{"name", name}, {"arguments", arguments}}}};
+  // A call that was gathered from a stream has its number, and other servers mark calls for their
+  // own use.
+  for (const char* const remark :
+       {"index", "cache_control", "extra_content", "provider_specific_fields"}) {
+    fields.ignore(remark);
+  }
+  fields.finish_but_empty();
+  return read;
 }
 
 Json read_message(const Json& given, const std::string& where, size_t* n_compared) {
@@ -76,10 +100,7 @@ void read_tools(Fields& fields, Conversation* conversation) {
   for (size_t i = 0; i < tools->size(); ++i) {
     const std::string where = fmt::format("tools[{}]", i);
     Fields tool((*tools)[i], where + ".");
-    if (const std::string type = tool.text("type", "function"); type != "function") {
-      tool.fail("type",
-                fmt::format("is {}; this server knows functions only", troika::quoted(type)));
-    }
+    check_is_function(tool);
     const Json* const given = tool.find("function");
     if (given == nullptr) tool.fail("function", "is missing");
     Fields function(*given, where + ".function.");
@@ -112,11 +133,14 @@ void read_choice(Fields& fields, Conversation* conversation) {
     }
   } else {
     Fields object(*given, "tool_choice.");
-    object.ignore("type");
+    check_is_function(object);
     const Json* const function = object.find("function");
     if (function == nullptr) object.fail("function", "is missing");
     choice.mode = ToolChoice::Mode::kRequired;
-    choice.name = Fields(*function, "tool_choice.function.").text("name");
+    Fields chosen(*function, "tool_choice.function.");
+    choice.name = chosen.text("name");
+    chosen.finish_but_empty();
+    object.finish_but_empty();
     choice.is_parallel = choice.is_parallel && fields.find("parallel_tool_calls") != nullptr;
     const bool is_known = std::any_of(conversation->tools.begin(), conversation->tools.end(),
                                       [&](const Tool& tool) { return tool.name == choice.name; });
@@ -168,10 +192,11 @@ std::string text_of_parts(const Json& content, const std::string& where) {
   if (!content.is_array()) fail(where, "must be a string or a list of parts");
   std::string text;
   for (size_t i = 0; i < content.size(); ++i) {
-    const Json& part = content[i];
     // What is no object, or has no type, is refused as a part of the type "".
-    const std::string type =
-        part.is_object() ? Fields(part, fmt::format("{}[{}].", where, i)).text("type") : "";
+    static const Json kNoPart = Json::object();
+    const Json& part = content[i].is_object() ? content[i] : kNoPart;
+    Fields fields(part, fmt::format("{}[{}].", where, i));
+    const std::string type = fields.text("type");
     const bool is_text = type == "text" || type == "input_text" || type == "output_text";
     if (!is_text || !part.contains("text") || !part["text"].is_string()) {
       throw Refused(400,
@@ -179,7 +204,9 @@ std::string text_of_parts(const Json& content, const std::string& where) {
                                 where, i, troika::quoted(type)),
                     where, "unsupported");
     }
-    text += part["text"].get<std::string>();
+    text += fields.text("text");
+    for (const char* const remark : kRemarksOnText) fields.ignore(remark);
+    fields.finish_but_empty();
   }
   return text;
 }

@@ -15,6 +15,14 @@ namespace {
 // million comparisons, some milliseconds, and no person writes as many.
 constexpr size_t kMostKeys = 2000;
 
+constexpr const char* kUnknown = "is not known to this server. Leave it out";
+
+bool says_nothing(const Json& value) {
+  if (value.is_null() || (value.is_boolean() && !value.get<bool>())) return true;
+  return value.is_string() ? value.get_ref<const std::string&>().empty()
+                           : value.is_structured() && value.empty();
+}
+
 // Calls visit(c) for each character of JSON that is outside of texts, until that returns false.
 template <typename Visit>
 void visit_marks(std::string_view json, Visit visit) {
@@ -154,8 +162,7 @@ float Fields::number(const std::string& name, float otherwise) {
 
 void Fields::refuse(const std::string& name, const std::string& why) {
   const Json* const value = find(name);
-  if (value == nullptr || (value->is_boolean() && !value->get<bool>())) return;
-  if ((value->is_structured() || value->is_string()) && value->empty()) return;
+  if (value == nullptr || says_nothing(*value)) return;
   throw Refused(
       400, fmt::format("The field {} is not supported: {}", troika::quoted(where_ + name), why),
       where_ + name, "unsupported");
@@ -163,7 +170,13 @@ void Fields::refuse(const std::string& name, const std::string& why) {
 
 void Fields::finish() const {
   for (const auto& [name, value] : object_.items()) {
-    if (asked_.count(name) == 0) fail(name, "is not known to this server. Leave it out");
+    if (asked_.count(name) == 0) fail(name, kUnknown);
+  }
+}
+
+void Fields::finish_but_empty() const {
+  for (const auto& [name, value] : object_.items()) {
+    if (asked_.count(name) == 0 && !says_nothing(value)) fail(name, kUnknown);
   }
 }
 

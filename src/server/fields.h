@@ -72,6 +72,9 @@ class Fields {
   void refuse(const std::string& name, const std::string& why);
   // Throws Refused for the first field that nobody has asked for.
   void finish() const;
+  // Does the same, but lets fields through that say nothing: null, false, or empty. Clients send
+  // back what they got of other servers, with all fields that their libraries know.
+  void finish_but_empty() const;
 
   [[noreturn]] void fail(const std::string& name, const std::string& problem) const;
 

@@ -219,6 +219,51 @@ TEST(Requests, ValuesOfOtherKindsAreRefusedByName) {
             "tool_choice.name");
 }
 
+// A wish that is ignored is found out too late, also where it stands within others.
+TEST(Requests, UnknownFieldsOfInnerObjectsAreRefusedByName) {
+  const auto refusal = [](const std::string& messages, const std::string& more) -> std::string {
+    const Json body = object_from(R"({"messages":[)" + messages + "]" + more + "}");
+    Fields fields(body);
+    try {
+      read_conversation(fields);
+    } catch (const Refused& refused) {
+      EXPECT_EQ(refused.status, 400);
+      return refused.field;
+    }
+    return "it was taken";
+  };
+  const std::string tools =
+      R"(,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":)";
+  const auto choice = [&](const std::string& given) {
+    return refusal(R"({"role":"user","content":"a"})", tools + given);
+  };
+  EXPECT_EQ(choice(R"({"type":"custom","function":{"name":"f"}})"), "tool_choice.type");
+  EXPECT_EQ(choice(R"({"type":"function","function":{"name":"f"},"bogus":1})"),
+            "tool_choice.bogus");
+  EXPECT_EQ(choice(R"({"type":"function","function":{"name":"f","zz":1}})"),
+            "tool_choice.function.zz");
+  EXPECT_EQ(choice(R"({"type":"function","function":{"name":"f","description":null}})"),
+            "it was taken");
+  const auto call = [&](const std::string& given) {
+    return refusal(
+        R"({"role":"user","content":"a"},{"role":"assistant","tool_calls":[)" + given + "]}", "");
+  };
+  const std::string inner = "messages[1].tool_calls[0].";
+  EXPECT_EQ(call(R"({"type":"zzz","function":{"name":"f"}})"), inner + "type");
+  EXPECT_EQ(call(R"({"type":"function","function":{"name":"f"},"bogus":1})"), inner + "bogus");
+  EXPECT_EQ(call(R"({"function":{"name":"f","arguments":"{}","zz":1}})"), inner + "function.zz");
+  EXPECT_EQ(call(R"({"id":"1","index":0,"type":null,"custom":null,"function":{"name":"f",)"
+                 R"("arguments":"{}","parsed_arguments":{"a":1},"description":""}})"),
+            "it was taken");
+  const auto part = [&](const std::string& more) {
+    return refusal(R"({"role":"user","content":[{"type":"text","text":"a")" + more + "}]}", "");
+  };
+  EXPECT_EQ(part(R"(,"zz":1)"), "messages[0].content[0].zz");
+  EXPECT_EQ(part(R"(,"image_url":null,"refusal":"","cache_control":{"type":"ephemeral"},)"
+                 R"("annotations":[],"logprobs":[],"citations":null)"),
+            "it was taken");
+}
+
 std::string read_in_parts(std::string_view text, size_t part) {
   CallReader reader({"<tool_call>\n{\"name\": \"", "\", \"arguments\": ",
                      "}\n</tool_call>\n<tool_call>\n{\"name\": \"", "}\n</tool_call>", true});
