@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 
 #include "base/error.h"
@@ -12,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/sampler_flags.h"
 #include "cli/use/drafting.h"
+#include "cli/use/serve_signals.h"
 #include "engine/engine.h"
 #include "http/server.h"
 #include "server/service.h"
@@ -53,12 +53,6 @@ struct ServeFlags {
 
   bool has_socket() const { return socket_option->count() > 0; }
 };
-
-http::Server* running = nullptr;  // the signal's handler is given nothing else
-
-void on_signal(int) {
-  if (running != nullptr) running->stop();
-}
 
 // Says whether a client can send the key in a header.
 bool is_sendable(const std::string& key) {
@@ -161,15 +155,6 @@ void check_kept(const ServeFlags& flags) {
       "--cache-size 0 has room for nothing. Leave --cache-dir out if nothing is to be kept.");
 }
 
-// Lets signals stop a server for as long as this lives, also where the server ends with an error.
-class ServedUntilHere {
- public:
-  explicit ServedUntilHere(http::Server* server) { running = server; }
-  ~ServedUntilHere() { running = nullptr; }
-  ServedUntilHere(const ServedUntilHere&) = delete;
-  ServedUntilHere& operator=(const ServedUntilHere&) = delete;
-};
-
 void serve(const ServeFlags& flags) {
   if (flags.draft.options.kind.starts_with("model:")) {
     throw UsageError(
@@ -192,11 +177,7 @@ void serve(const ServeFlags& flags) {
   server::Service service(*engine, options_of(flags, keys, *engine));
   http::Server server(std::move(listeners), {}, service);
   service.set_statistics(&server.statistics());
-  const ServedUntilHere served(&server);
-  struct sigaction action = {};
-  action.sa_handler = on_signal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  const StoppedBySignals stopped(&server);
   const std::string& name = server.listeners().front().name();
   const bool is_tcp = server.listeners().front().is_tcp();
   note(fmt::format("{} serves {}, {} answers at once, context {}. Ctrl-C ends it.\n",
