@@ -58,9 +58,9 @@ Server::Server(std::vector<Listener> listeners, const ServerOptions& options, Ha
   TROIKA_ASSERT(listeners_.size() < kFirstConnectionId - kFirstListenerId);
   options_.most_connections = connections_allowed(options_.most_connections);
   if (epoll_.get() < 0) throw_errno("The list of sockets", "be made");
-  wait_for(mailbox_->fd(), kMailboxId, EPOLLIN, true);
+  must_wait_for(mailbox_->fd(), kMailboxId);
   for (size_t i = 0; i < listeners_.size(); ++i) {
-    wait_for(listeners_[i].fd(), kFirstListenerId + i, EPOLLIN, true);
+    must_wait_for(listeners_[i].fd(), kFirstListenerId + i);
   }
 }
 
@@ -74,13 +74,17 @@ void Server::stop() {
   mailbox_->wake();
 }
 
-void Server::wait_for(int fd, Id id, uint32_t events, bool is_new) {
+// Has the system tell of a socket's events. Returns false where it cannot, as where it has no
+// memory or the user waits for as many sockets as one may.
+bool Server::wait_for(int fd, Id id, uint32_t events, bool is_new) {
   epoll_event event = {};
   event.events = events;
   event.data.u64 = id;
-  if (epoll_ctl(epoll_.get(), is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &event) != 0) {
-    throw_errno("A socket", "be waited for");
-  }
+  return epoll_ctl(epoll_.get(), is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &event) == 0;
+}
+
+void Server::must_wait_for(int fd, Id id) {
+  if (!wait_for(fd, id, EPOLLIN, true)) throw_errno("A socket", "be waited for");
 }
 
 void Server::run() {
@@ -347,7 +351,8 @@ void Server::settle(Id id) {
   if (!is_sent) events |= EPOLLOUT;
   if (events == connection.events) return;
   connection.events = events;
-  wait_for(connection.fd(), id, events, false);
+  // Without its events the connection would stay for ever.
+  if (!wait_for(connection.fd(), id, events, false)) close(id);
 }
 
 void Server::look_at_times() {

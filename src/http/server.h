@@ -53,7 +53,7 @@ struct ServerStatistics {
   int64_t n_connections = 0;  // counts connections that were accepted
   int64_t n_requests = 0;
   int64_t n_refused = 0;  // counts requests that were not valid, or came too slowly
-  int64_t n_crowded = 0;  // counts connections for which there was no room
+  int64_t n_crowded = 0;  // counts connections for which there was no room, here or in the system
   int n_open = 0;
 };
 
@@ -75,7 +75,8 @@ class Server {
 
  private:
   using Id = size_t;
-  void wait_for(int fd, Id id, uint32_t events, bool is_new);
+  bool wait_for(int fd, Id id, uint32_t events, bool is_new);
+  void must_wait_for(int fd, Id id);
   void accept_from(const Listener& listener);
   bool end_a_waiting_one();
   bool end_a_larger_body(const Connection& than);

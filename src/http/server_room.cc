@@ -130,11 +130,15 @@ void Server::accept_from(const Listener& listener) {
       ask_whether_it_lives(socket.get());
     }
     const Id id = next_id_++;
-    const int fd = socket.get();
+    constexpr uint32_t kFirstEvents = EPOLLIN | EPOLLRDHUP;
+    if (!wait_for(socket.get(), id, kFirstEvents, true)) {
+      ++statistics_.n_crowded;
+      turn_away(socket);
+      continue;
+    }
     auto connection =
         std::make_unique<Connection>(std::move(socket), options_.limits, options_.patience, now_);
-    connection->events = EPOLLIN | EPOLLRDHUP;
-    wait_for(fd, id, connection->events, true);
+    connection->events = kFirstEvents;
     connections_.emplace(id, std::move(connection));
     ++statistics_.n_connections;
     statistics_.n_open = static_cast<int>(connections_.size());

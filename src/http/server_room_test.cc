@@ -2,10 +2,35 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <string>
 
 #include "http/server_support_test.h"
+
+namespace {
+
+// Counts how many sockets the system shall refuse to watch, as one refuses that is out of memory.
+std::atomic<int> n_watches_refused = 0;
+
+}  // namespace
+
+#if !defined(__SANITIZE_THREAD__)
+// Stands before the system's function of this name. The sanitizer of threads has one of its own in
+// this place, from which it learns what happens before what.
+extern "C" int epoll_ctl(int epoll, int what, int fd, epoll_event* event) noexcept {
+  if (what == EPOLL_CTL_ADD && n_watches_refused.load() > 0) {
+    n_watches_refused.fetch_sub(1);
+    errno = ENOSPC;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_epoll_ctl, epoll, what, fd, event));
+}
+#endif
 
 namespace troika::http {
 namespace {
@@ -125,6 +150,22 @@ TEST_F(HttpServerRoom, ALargeBodyThatIsComingMakesRoomForASmallerOne) {
   EXPECT_TRUE(larger.read().starts_with("HTTP/1.1 503 "));
   const std::string rest = smaller.ask(std::string(15, 'x'));
   EXPECT_TRUE(rest.starts_with("HTTP/1.1 200 ")) << rest;
+}
+
+// A system that watches no more sockets for now ends no server.
+TEST_F(HttpServerRoom, WhoCannotBeWaitedForIsTurnedAway) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer of threads must see which sockets are watched";
+#endif
+  start();
+  Client before(path_);
+  before.send(get("/echo"));
+  EXPECT_TRUE(before.read("GET ").ends_with("GET "));
+  n_watches_refused = 1;
+  EXPECT_TRUE(Client(path_).read().starts_with("HTTP/1.1 503 "));
+  EXPECT_EQ(n_watches_refused, 0);
+  EXPECT_TRUE(Client(path_).ask(last("/echo")).ends_with("GET "));
+  EXPECT_TRUE(before.ask(last("/echo")).ends_with("GET "));
 }
 
 // What clients do not read of whole answers is limited for all of them together.
