@@ -354,6 +354,55 @@ TEST(BatcherOfOneClass, TimesOfStepsBesidePartsOfPromptsAreNotLearned) {
   }
 }
 
+// A prompt waits for a turn only where a part of another is read. Prompts whose logits are looked
+// at are never read beside steps.
+TEST(BatcherOfOneClass, PromptsWaitForPartsThatAreReadAlone) {
+  TinyModel model = model_of("llama");
+  model.context = 2048;
+  prepare::Options options = options_of("same");
+  options.memory.context = 2048;
+  TinyEngine tiny(model, options);
+  engine::DraftOptions looking;
+  looking.coverage = 50;
+  const std::unique_ptr<draft::Drafter> drafters[] = {make_drafter(*tiny.engine, options, looking),
+                                                      make_drafter(*tiny.engine, options, looking)};
+  constexpr int kLong = 400, kShort = 300;
+  int n_unread[] = {kLong, kShort};
+  Batcher batcher(*tiny.engine);
+  const auto submit = [&](int n_prompt, int most_tokens, int looked_at) {
+    AnswerRequest request;
+    request.prompt = test_support::random_tokens(model, static_cast<size_t>(n_prompt));
+    request.prompt[0] = static_cast<Token>(5 + looked_at);
+    request.options.most_tokens = most_tokens;
+    request.options.ignore_end = true;
+    if (looked_at >= 0) {
+      request.options.drafter = drafters[looked_at].get();
+      request.options.on_prompt = [&n_unread, looked_at](const engine::PromptProgress& progress) {
+        n_unread[looked_at] = progress.n_prompt - progress.n_read;
+      };
+    }
+    return batcher.submit(std::move(request));
+  };
+  submit(20, 1500, -1);
+  while (batcher.statistics().n_steps == 0) batcher.step();
+  submit(kLong, 2, 0);
+  submit(kShort, 2, 1);
+  int n_waited[] = {0, 0}, n_turns = 0;
+  while (n_unread[0] > 0 && n_unread[1] > 0) {
+    const int before[] = {n_unread[0], n_unread[1]};
+    const int64_t n_parts = batcher.statistics().n_prompt_parts;
+    ASSERT_TRUE(batcher.step());
+    if (batcher.statistics().n_prompt_parts == n_parts) continue;
+    const int read = n_unread[0] < before[0] ? 0 : 1, other = 1 - read;
+    const auto key = [&](int i) { return before[i] - tiny.engine->plan().chunk() * n_waited[i]; };
+    EXPECT_LE(key(read), key(other)) << "at turn " << n_turns;
+    n_waited[read] = 0;
+    ++n_waited[other];
+    ++n_turns;
+  }
+  EXPECT_GT(n_turns, 5);
+}
+
 TEST_F(BatcherTest, NoMoreBeginThanHaveRoomToEnd) {
   Batcher batcher(*tiny_.engine);
   for (int i = 0; i < 100; ++i) {

@@ -190,7 +190,7 @@ void Batcher::look_for_ends() {
   }
 }
 
-Batcher::Entry* Batcher::next_prompt() {
+Batcher::Entry* Batcher::next_prompt() const {
   Entry* next = nullptr;
   int64_t least = 0;
   for (const auto& entry : live()) {
@@ -200,12 +200,15 @@ Batcher::Entry* Batcher::next_prompt() {
     next = entry.get();
     least = key;
   }
-  for (const auto& entry : live()) {
-    if (entry != nullptr && entry->state == State::kPrompt && entry.get() != next) {
-      ++entry->n_turns_waited;
-    }
-  }
   return next;
+}
+
+// Notes that a part of this prompt is read, for which the others wait.
+void Batcher::count_turn(Entry& read) {
+  for (const auto& entry : live()) {
+    if (entry != nullptr && entry->state == State::kPrompt) ++entry->n_turns_waited;
+  }
+  read.n_turns_waited = 0;
 }
 
 // Returns the longest part of a prompt that is expected to end in time.
@@ -238,7 +241,7 @@ void Batcher::end_prompt(Entry& entry) {
 }
 
 void Batcher::read_prompt(Entry& entry, bool has_company) {
-  entry.n_turns_waited = 0;
+  count_turn(entry);
   guarded(entry, [&] {
     begin_prompt(entry);
     const auto n_sets = engine_.graphs().n_sets();
@@ -345,7 +348,7 @@ void Batcher::add_prompt_beside() {
   Entry* const entry = next_prompt();
   if (entry == nullptr || !entry->is_begun || entry->observer() != nullptr) return;
   const int room = std::min(rows_in_time(*entry), plan.most_rows() - batch_.size());
-  entry->n_turns_waited = 0;
+  count_turn(*entry);
   const int first = batch_.size();
   const int n_rows = entry->session->add_prompt(room, &batch_);
   shares_.push_back({.entry = entry, .first_row = first, .n_rows = n_rows, .is_prompt = true});

@@ -71,7 +71,8 @@ class Batcher {
   void admit();
   int64_t n_slots_wanted() const;
   void look_for_ends();
-  Entry* next_prompt();
+  Entry* next_prompt() const;
+  void count_turn(Entry& read);
   void read_prompt(Entry& entry, bool has_company);
   void share_prompts();
   int rows_in_time(const Entry& entry) const;
