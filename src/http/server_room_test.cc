@@ -92,8 +92,11 @@ TEST_F(HttpServerRoom, ASilentConnectionMakesRoomForAnother) {
   Client second(path_);
   second.send(get("/never"));
   handler_.wait_for_asked(2);
-  const std::string answer = Client(path_).ask(last("/echo"));
-  EXPECT_TRUE(answer.empty() || answer.starts_with("HTTP/1.1 503 ")) << answer;
+  // A newcomer that sends nothing reads why it is turned away: bytes that the server has not read
+  // when it closes a socket could destroy what it has sent.
+  const std::string answer = Client(path_).read();
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 503 ")) << answer;
+  EXPECT_EQ(handler_.n_gone(), 0);
 }
 
 TEST_F(HttpServerRoom, TheConnectionThatWaitedLongestMakesRoom) {

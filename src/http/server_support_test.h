@@ -75,6 +75,10 @@ class Echo : public Handler {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return n_gone_ >= n; });
   }
+  int n_gone() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return n_gone_;
+  }
   size_t most_waiting() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return most_waiting_;
