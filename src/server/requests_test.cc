@@ -255,6 +255,12 @@ TEST(Requests, UnknownFieldsOfInnerObjectsAreRefusedByName) {
   EXPECT_EQ(call(R"({"id":"1","index":0,"type":null,"custom":null,"function":{"name":"f",)"
                  R"("arguments":"{}","parsed_arguments":{"a":1},"description":""}})"),
             "it was taken");
+  const auto answer = [&](const std::string& more) {
+    return refusal(R"({"role":"assistant","content":"a")" + more + "}", "");
+  };
+  EXPECT_EQ(answer(R"(,"zz":1)"), "messages[0].zz");
+  EXPECT_EQ(answer(R"(,"parsed":{"a":1},"refusal":null,"annotations":[],"zz":null)"),
+            "it was taken");
   const auto part = [&](const std::string& more) {
     return refusal(R"({"role":"user","content":[{"type":"text","text":"a")" + more + "}]}", "");
   };

@@ -73,7 +73,7 @@ class MessageReader {
                                 where, troika::quoted(type)),
                     where, "unsupported");
     }
-    block.finish();
+    block.finish_but_empty();
   }
 
   // Adds the message. Turns of one role that follow each other are one turn in this interface.

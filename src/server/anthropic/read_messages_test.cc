@@ -37,6 +37,18 @@ TEST(ReadMessages, JoinsTurnsOfOneRole) {
   EXPECT_FALSE(assistant.contains("thinking"));  // there is a text between thoughts and calls
 }
 
+// Anthropic's library writes all fields that it knows, also those that an answer does not have.
+TEST(ReadMessages, TakesAnswersBackAsALibraryWritesThem) {
+  const auto with = [](const std::string& more) {
+    const std::string call = R"({"type":"tool_use","id":"1","name":"f","input":{},"caller":null)";
+    return messages_of((R"([{"role":"user","content":"a"},{"role":"assistant","content":[)" + call +
+                        more + R"(}]},{"role":"user","content":"b"}])")
+                           .c_str());
+  };
+  EXPECT_EQ(with(R"(,"toolset_name":null)").messages.size(), 3u);
+  EXPECT_THROW(with(R"(,"toolset_name":"x")"), Refused);
+}
+
 // Some templates look for thoughts in front of calls under this name.
 TEST(ReadMessages, GivesThoughtsInFrontOfCallsBothNames) {
   const Conversation calls = messages_of(

@@ -62,7 +62,7 @@ void read_item(const Json& given, const std::string& where, Json* messages, size
                               where, troika::quoted(type)),
                   where, "unsupported");
   }
-  item.finish();
+  item.finish_but_empty();
 }
 
 void read_functions(Fields& fields, Conversation* conversation) {
