@@ -182,9 +182,13 @@ void Server::read_requests(Id id, Connection& connection) {
   while (connection.exchange == nullptr && !connection.is_ending() && connection.has_unread()) {
     connection.parse(now_);
     count_body(connection);
-    while (has_too_many_bytes() && end_a_larger_body(connection)) {
+    // What others hold may be as much as there may be, and whoever sends no body adds nothing.
+    const auto is_one_too_many = [&] {
+      return connection.n_body_counted > 0 && has_too_many_bytes();
+    };
+    while (is_one_too_many() && end_a_larger_body(connection)) {
     }
-    if (has_too_many_bytes()) {
+    if (is_one_too_many()) {
       refuse_for_bytes(connection);
     } else if (connection.parser().is_refused()) {
       refuse(connection, connection.parser().refusal());

@@ -47,7 +47,10 @@ class Echo : public Handler {
     } else if (request.path == "/stream") {
       threads_.emplace_back([this, exchange] { write_all(exchange); });
     } else {
-      if (request.path == "/keep") kept_.push_back(std::move(request));
+      if (request.path == "/keep") {
+        kept_.push_back(std::move(request));
+        keeping_ = exchange;
+      }
       count(&n_asked_);
     }
   }
@@ -57,6 +60,10 @@ class Echo : public Handler {
     count(&n_gone_);
   }
   void on_drained(const std::shared_ptr<Exchange>&) override { count(&n_drained_); }
+  // Holds more bytes for the request for "/keep". REQUIRES: it was asked for.
+  std::shared_ptr<const HeldBytes> hold_more(size_t n_bytes) const {
+    return keeping_->hold(n_bytes);
+  }
   Response refusal(const Refusal& refusal, const std::string& path) override {
     return {refusal.status, "text/plain", path + ": " + refusal.why};
   }
@@ -109,6 +116,7 @@ class Echo : public Handler {
 
   std::vector<std::thread> threads_;
   std::vector<Request> kept_;
+  std::shared_ptr<Exchange> keeping_;  // of the last request for "/keep"
   std::mutex mutex_;
   std::condition_variable changed_;
   int n_asked_ = 0, n_gone_ = 0, n_drained_ = 0;

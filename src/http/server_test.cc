@@ -91,6 +91,12 @@ TEST_F(HttpServer, LimitsTheBodiesThatAreHeld) {
   keeping.send(post("/keep") + "\r\n" + body);
   handler_.wait_for_asked(2);
   EXPECT_TRUE(Client(path_).ask(second).starts_with("HTTP/1.1 503 "));
+  // A handler may hold more than the server would take, and who sends no body is served.
+  auto held = handler_.hold_more(1000);
+  EXPECT_TRUE(Client(path_)
+                  .ask("GET /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                  .starts_with("HTTP/1.1 200 "));
+  held.reset();
   keeping.leave();
   handler_.wait_for_gone(1);
   EXPECT_TRUE(Client(path_).ask(second).starts_with("HTTP/1.1 200 "));

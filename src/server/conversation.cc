@@ -45,16 +45,17 @@ Json read_call(const Json& call, const std::string& where, size_t* n_compared) {
   }
   if (name.empty()) fail(where + ".function.name", "is missing");
   parts.ignore("parsed_arguments");  // OpenAI's library keeps the arguments in both forms
-  parts.finish_but_empty();
   Json read = {{"id", fields.text("id")},
                {"type", "function"},
                {"function", {{"name", name}, {"arguments", arguments}}}};
-  // A call that was gathered from a stream has its number, and other servers mark calls for their
-  // own use.
+  // A call that was gathered from a stream has its number, and other servers mark calls, or the
+  // functions in them, for their own use.
   for (const char* const remark :
        {"index", "cache_control", "extra_content", "provider_specific_fields"}) {
     fields.ignore(remark);
+    parts.ignore(remark);
   }
+  parts.finish_but_empty();
   fields.finish_but_empty();
   return read;
 }
@@ -206,6 +207,7 @@ std::string text_of_parts(const Json& content, const std::string& where) {
                     where, "unsupported");
     }
     text += fields.text("text");
+    if (part.size() == 2) continue;  // there may be very many parts, and these have no more
     for (const char* const remark : kRemarksOnText) fields.ignore(remark);
     fields.finish_but_empty();
   }

@@ -253,7 +253,8 @@ TEST(Requests, UnknownFieldsOfInnerObjectsAreRefusedByName) {
   EXPECT_EQ(call(R"({"type":"function","function":{"name":"f"},"bogus":1})"), inner + "bogus");
   EXPECT_EQ(call(R"({"function":{"name":"f","arguments":"{}","zz":1}})"), inner + "function.zz");
   EXPECT_EQ(call(R"({"id":"1","index":0,"type":null,"custom":null,"function":{"name":"f",)"
-                 R"("arguments":"{}","parsed_arguments":{"a":1},"description":""}})"),
+                 R"("arguments":"{}","parsed_arguments":{"a":1},"description":"","index":0,)"
+                 R"("provider_specific_fields":{"thought_signature":"x"}}})"),
             "it was taken");
   const auto answer = [&](const std::string& more) {
     return refusal(R"({"role":"assistant","content":"a")" + more + "}", "");

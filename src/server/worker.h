@@ -64,8 +64,8 @@ class Worker {
   // Limits the answers that pause behind slow readers, where `n_parallel` and `n_queue` together
   // are less: each keeps its keys and values, and its drafter.
   static constexpr size_t kMostPaused = 64;
-  // Is how long an answer may pause, in seconds, while another finds no room for its keys and
-  // values.
+  // Is how long an answer may pause, in seconds, before it ends where another finds no room for its
+  // keys and values.
   static constexpr double kMostPauseSeconds = 10.0;
 
   // Computes `n_parallel` answers at once and lets `n_queue` wait. The engine must outlive the

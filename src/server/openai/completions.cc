@@ -21,6 +21,11 @@ struct Echo {
   std::string of(int answer) const {
     return texts.empty() ? "" : texts[static_cast<size_t>(answer / n_each)];
   }
+  size_t n_bytes() const {
+    size_t n = 0;
+    for (const std::string& text : texts) n += text.size();
+    return n;
+  }
 };
 
 // Counts characters by their first bytes, as a token may end within a character.
@@ -75,6 +80,7 @@ class CompletionWriter : public Writer {
         has_logprobs_(wanted.n_logprobs >= 0),
         n_each_(wanted.n_returned),
         echo_(std::move(echo)),
+        held_(exchange->hold(echo_.n_bytes())),
         messages_(static_cast<size_t>(wanted.n_returned) * wanted.prompts.size()),
         n_characters_(messages_.size(), 0) {}
 
@@ -179,6 +185,7 @@ class CompletionWriter : public Writer {
   const bool is_stream_, has_usage_, has_logprobs_;
   const int n_each_;  // counts answers to each prompt
   const Echo echo_;
+  const std::shared_ptr<const http::HeldBytes> held_;  // counts the echo
   std::vector<WholeAnswer> messages_;
   std::vector<size_t> n_characters_;  // counts the characters of each answer that were streamed
   Usage usage_;
