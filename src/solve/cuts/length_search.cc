@@ -72,8 +72,8 @@ class LengthSearch {
 
  private:
   // Returns the prebuilt counts that the lane with fixed shapes takes and the margin that another
-  // lane takes meanwhile; only the counts where nothing is left; nothing where the margin is too
-  // small to keep that lane busy, so that padding and a division by rows serve better.
+  // lane takes meanwhile; only the counts where nothing is left; nothing where the margin keeps one
+  // of the lanes waiting for long, so that padding and a division by rows serve better.
   Shares parts_by_margin(int n_tokens) const {
     if (rules_.fixed_lanes.empty()) return {};
     const int fixed = rules_.fixed_lanes.front();
@@ -94,7 +94,10 @@ class LengthSearch {
       n_built += *(above - 1);
     }
     if (margin() == 0) return parts.size() > 1 ? parts : Shares();
-    if (parts.empty() || margin() * kBalanced < balance()) return {};
+    // A margin may also be too large with no graph that is short enough for it.
+    const bool is_balanced =
+        !parts.empty() && margin() * kBalanced >= balance() && margin() <= kBalanced * balance();
+    if (!is_balanced) return {};
     parts.push_back({*other, margin()});
     return parts;
   }

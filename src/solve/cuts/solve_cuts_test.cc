@@ -293,18 +293,20 @@ TEST(SolveCuts, H12_TheMarginSaysHowALengthIsDivided) {
   plan.placements = {{"", 0, 1}};
   LengthRules rules;
   rules.choice = LengthChoice::kMargin;
-  rules.lengths = {66, 70, 96, 110};
+  rules.lengths = {66, 70, 96, 110, 90};
   rules.fixed_lanes = {1};
   rules.prebuilt = {32, 64, 128};
   const auto found = find_lengths(FixedShapes(), kinds_of(m.subgraphs, m.weights), plan, rules);
-  ASSERT_EQ(found.size(), 4u);
+  ASSERT_EQ(found.size(), 5u);
   // While lane 1 computes 64 tokens, lane 0 computes 6.4: 2 tokens leave it idle for too long.
   EXPECT_FALSE(found[0].is_worthwhile);
   EXPECT_EQ(found[1].tokens, (plan::Shares{{1, 64}, {0, 6}}));
   // 32 more take lane 0 so long that lane 1 has them too.
   EXPECT_EQ(found[2].tokens, (plan::Shares{{1, 64}, {1, 32}}));
   EXPECT_EQ(found[3].tokens, (plan::Shares{{1, 64}, {1, 32}, {0, 14}}));
-  for (size_t i = 1; i < found.size(); ++i) EXPECT_TRUE(found[i].is_worthwhile) << i;
+  for (size_t i = 1; i < 4; ++i) EXPECT_TRUE(found[i].is_worthwhile) << i;
+  // 26 take lane 0 four times as long as 64 take lane 1, and no shape is as short.
+  EXPECT_FALSE(found[4].is_worthwhile);
 }
 
 TEST(SolveCuts, H12_WithoutALaneOfFixedShapesNoMarginDivides) {
