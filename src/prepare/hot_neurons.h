@@ -14,12 +14,12 @@
 
 namespace troika::prepare {
 
-// Returns what is known of the hot neurons that are asked for, for a plan that begins with such
-// blocks, on a lane that is not chosen yet; none: no plan that is made can have any. Throws
-// UsageError where nobody has counted which neurons are hot.
 // Refuses a plan that computes hot neurons apart, of a model whose neurons are those of experts.
 void check_hot(const plan::Plan& plan, const model::Blueprint& blueprint);
 
+// Returns what is known of the hot neurons that are asked for, for a plan that begins with such
+// blocks, on a lane that is not chosen yet; none: no plan that is made can have any. Throws
+// UsageError where nobody has counted which neurons are hot.
 std::optional<plan::FfnHot> asked_hot(const Options& options, const OpenedModel& model,
                                       const plan::FfnPlan& begun);
 

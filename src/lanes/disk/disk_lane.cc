@@ -49,6 +49,8 @@ DiskLane::DiskLane(const DiskOptions& options) : options_(options) {
     for (int i = 0; i < options_.depth; ++i) {
       reads_.push_back(std::make_unique<Read>());
       free_reads_.push_back(reads_.back().get());
+      tasks_.push_back(std::make_unique<Task>());
+      free_tasks_.push_back(tasks_.back().get());
     }
     start_ring();
     thread_ = std::thread([this] { ring_ != nullptr ? reap() : read_in_turn(); });

@@ -206,12 +206,11 @@ FileRange ExpertStream::part_of(int mixture, int product, int expert) const {
 
 void ExpertStream::wait(std::unique_lock<std::mutex>* lock) {
   const double start_us = stream_time_us();
-  wait_uncounted(lock);
+  wait_for_others(lock);
   counters_.wait_us += stream_time_us() - start_us;
 }
 
-// Waits for no expert, which the counters tell of, but for another worker's call.
-void ExpertStream::wait_uncounted(std::unique_lock<std::mutex>* lock) {
+void ExpertStream::wait_for_others(std::unique_lock<std::mutex>* lock) {
   waits_.begin(stream_time_us());
   changed_.wait(*lock);
   waits_.end(stream_time_us());
@@ -380,7 +379,7 @@ std::vector<ExpertStream::LayerReads> ExpertStream::take_reads() {
 
 void ExpertStream::guess(int mixture, std::span<const int32_t> experts) {
   std::unique_lock<std::mutex> lock(mutex_);
-  while (mixture_ != mixture - 1 || !is_begun_) wait_uncounted(&lock);
+  while (mixture_ != mixture - 1 || !is_begun_) wait_for_others(&lock);
   if (ahead_ != Ahead::kRouter) return;
   guessed_mixture_ = mixture;
   named_.assign(experts.begin(), experts.end());

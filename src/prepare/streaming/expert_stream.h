@@ -188,10 +188,10 @@ class ExpertStream : public weights::ExpertSource {
     return mixtures()[static_cast<size_t>(mixture)].products.size();
   }
 
-  // These functions REQUIRE that the mutex is held. wait() gives it up until something changes, and
-  // counts the time.
+  // These functions REQUIRE that the mutex is held. The first two give it up until something
+  // changes. wait() waits for experts, which the counters tell of.
   void wait(std::unique_lock<std::mutex>* lock);
-  void wait_uncounted(std::unique_lock<std::mutex>* lock);
+  void wait_for_others(std::unique_lock<std::mutex>* lock);
   void hold(int expert, std::unique_lock<std::mutex>* lock);
   void begin(const Held& held, int mixture, int expert);
   void submit(ExpertPlace* slot, int product);

@@ -106,9 +106,9 @@ class NeuronWork {
     miss_rates_.clear();
   }
 
-  // Returns the time of one read of a neuron from the phone's flash, as one of many.
   // Returns a read as the core that asks for reads makes it.
   FlashRead read_of(int64_t request_bytes) const;
+  // Returns the time of one read of a neuron from the phone's flash, as one of many.
   double read_us(int request_bytes) const;
 
  private:
