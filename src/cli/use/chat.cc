@@ -1,6 +1,5 @@
 // troika chat: holds a conversation in the terminal.
 #include <fmt/format.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <csignal>
@@ -18,6 +17,7 @@
 #include "cli/sampler_flags.h"
 #include "cli/use/drafting.h"
 #include "cli/use/line_editor.h"
+#include "cli/use/signal_thread.h"
 #include "engine/chat.h"
 #include "engine/engine.h"
 #include "engine/generate.h"
@@ -51,12 +51,7 @@ std::atomic<int> ended_by{0};
 pthread_t thread_of_chat;  // the thread that reads lines and waits in between
 
 void on_signal_of_chat(int signal) {
-  // The thread that waits for a key must notice. It gets the signal even where it holds it back
-  // now.
-  if (pthread_equal(pthread_self(), thread_of_chat) == 0) {
-    pthread_kill(thread_of_chat, signal);
-    return;
-  }
+  if (is_passed_on(signal, thread_of_chat)) return;  // the thread that waits for a key must notice
   if (signal == SIGCONT) return;  // the wait for a key has ended, and the terminal is looked at
   if (signal != SIGINT && ended_by.exchange(signal) != 0) {
     std::signal(signal, SIG_DFL);  // the first one did not end it: it may hang in a write

@@ -1,9 +1,9 @@
 #include "cli/use/serve_signals.h"
 
-#include <pthread.h>
-
 #include <atomic>
 #include <csignal>
+
+#include "cli/use/signal_thread.h"
 
 namespace troika::cli {
 namespace {
@@ -15,12 +15,8 @@ std::atomic<http::Server*> served{nullptr};
 pthread_t thread_of_server;
 
 void on_signal_of_server(int signal) {
-  // The system may choose any thread. On another one the handler could still be at work while the
-  // server is destroyed.
-  if (pthread_equal(pthread_self(), thread_of_server) == 0) {
-    pthread_kill(thread_of_server, signal);
-    return;
-  }
+  // On another thread the handler could still be at work while the server is destroyed.
+  if (is_passed_on(signal, thread_of_server)) return;
   if (http::Server* const server = served.load(); server != nullptr) server->stop();
 }
 
