@@ -44,6 +44,7 @@ struct EstimateAreas {
   float* scores;       // (kQueriesAtOnce, kPromptBlock)
   Sums* sums;          // (n_queries)
   float* log_sums;     // (n_queries)
+  float* of_mean;      // (n_queries): what the keys' mean adds to a query's scores
 
   EstimateAreas(const EstimateRoom& room, Areas& areas)
       : keys(areas, room.head_size, kPromptBlock) {
@@ -53,6 +54,7 @@ struct EstimateAreas {
     scores = areas.take<float>(kQueriesAtOnce * kPromptBlock);
     sums = areas.take<Sums>(n_queries);
     log_sums = areas.take<float>(n_queries);
+    of_mean = areas.take<float>(n_queries);
   }
 };
 
@@ -123,10 +125,12 @@ class Estimate {
 
   void prepare_queries() {
     std::byte* levels = buffers_.queries;
+    float* of_mean = buffers_.of_mean;
     for (size_t i = 0; i < n_tiles_ * kQueriesOfHead; ++i) {
       for (size_t h = 0; h < queries_.n_group; ++h) {
         pack_query(table_, queries_, token_of(i), h, buffers_.scaled, levels);
         levels += query_level_bytes(queries_.head_size);
+        if (queries_.soft_cap > 0.0f) *of_mean++ = buffers_.keys.of_mean(buffers_.scaled);
       }
     }
     std::fill_n(buffers_.sums, n_tiles_ * n_queries_, Sums());
@@ -150,6 +154,8 @@ class Estimate {
       table_.matmul_int8(buffers_.keys.panels(n), product);
       for (size_t i = 0; queries_.soft_cap > 0.0f && i < n_now; ++i) {
         float* const scores = buffers_.scores + i * kPromptBlock;
+        const float of_mean = buffers_.of_mean[tile * n_queries_ + first + i];
+        for (size_t p = 0; p < n; ++p) scores[p] += of_mean;
         table_.soft_cap(scores, queries_.soft_cap, scores, n);
       }
       take(first, n_now, buffers_.scores);

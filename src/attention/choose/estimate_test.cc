@@ -33,14 +33,15 @@ std::vector<double> rounded(const std::vector<float>& row) {
 class PlainEstimate {
  public:
   PlainEstimate(const TestHead& head, size_t begin) : head_(head), begin_(begin) {
-    std::vector<double> mean(head.head_size);
+    mean_.resize(head.head_size);
     for (size_t p = 8; p < 512; p += 8) {
-      for (size_t i = 0; i < head.head_size; ++i) mean[i] += head.keys[p * head.head_size + i] / 63;
+      for (size_t i = 0; i < head.head_size; ++i)
+        mean_[i] += head.keys[p * head.head_size + i] / 63;
     }
     for (size_t p = 0; p < head.n; ++p) {
       std::vector<float> key(head.head_size);
       for (size_t i = 0; i < head.head_size; ++i) {
-        key[i] = head.keys[p * head.head_size + i] - static_cast<float>(mean[i]);
+        key[i] = head.keys[p * head.head_size + i] - static_cast<float>(mean_[i]);
       }
       keys_.push_back(rounded(key));
     }
@@ -82,17 +83,20 @@ class PlainEstimate {
     std::vector<float> query(head_.query(token, h), head_.query(token, h) + head_.head_size);
     for (float& value : query) value *= head_.scale;
     const std::vector<double> levels = rounded(query);
+    // A cap is for the whole score.
+    const double of_mean = std::inner_product(mean_.begin(), mean_.end(), query.begin(), 0.0);
     std::vector<double> scores;
     for (const auto& key : keys_) {
       const double score = std::inner_product(key.begin(), key.end(), levels.begin(), 0.0);
       const double cap = head_.soft_cap;
-      scores.push_back(cap > 0 ? cap * std::tanh(score / cap) : score);
+      scores.push_back(cap > 0 ? cap * std::tanh((score + of_mean) / cap) : score);
     }
     return scores;
   }
 
   const TestHead& head_;
   size_t begin_;
+  std::vector<double> mean_;
   std::vector<std::vector<double>> keys_;
 };
 
@@ -257,6 +261,34 @@ TEST(Estimate, S1FindsWhatFloatsFind) {
   EXPECT_GT(recall_of_tile(head), 0.8);
   TestHead biased(kTextBefore + 64, 64, 64, 2, 13, tensor::Type::kF32, 100.0f);
   EXPECT_GT(recall_of_tile(biased), 0.8);
+}
+
+// A cap leaves less of a difference between scores the larger they are, and the keys' mean makes
+// them larger. So what a position weighs is known only where the mean counts before the cap.
+TEST(Estimate, S1S2ACapIsForTheWholeScore) {
+  TestHead head(kTextBefore + 64, 64, 64, 1, 13, tensor::Type::kF32, 30.0f);
+  head.soft_cap = 5.0f;
+  const std::vector<float> mine = estimated(head, 1);
+  const size_t local = head.n - head.n_tokens - kLocal;
+  for (const size_t token : {size_t{1}, size_t{63}}) {
+    double largest = 0.0;  // of the scores' magnitudes
+    for (size_t p = 0; p < local; ++p)
+      largest = std::max(largest, std::abs(head.score(token, 0, p)));
+    EXPECT_GT(largest, 0.8 * head.soft_cap);  // or else the cap does nothing
+  }
+  std::vector<double> exact(local, -1e300);
+  for (size_t token = 1; token < 64; token += 2) {
+    double total = 0;
+    for (size_t p = 0; p <= head.n - head.n_tokens + token; ++p) {
+      total += std::exp(head.score(token, 0, p));
+    }
+    for (size_t p = 0; p < local; ++p) {
+      exact[p] = std::max(exact[p], head.score(token, 0, p) - std::log(total));
+    }
+  }
+  double sum = 0.0;  // of the errors
+  for (size_t p = kFirst; p < local; ++p) sum += std::abs(mine[p] - exact[p]);
+  EXPECT_LT(sum / static_cast<double>(local - kFirst), 0.2);
 }
 
 }  // namespace

@@ -44,6 +44,12 @@ void KeyLevels::set_mean(const kernels::Table& table, const Positions& positions
   table.scale(minus_mean_, -1.0f / kSummands, minus_mean_, head_size_);
 }
 
+float KeyLevels::of_mean(const float* scaled) const {
+  float sum = 0.0f;
+  for (size_t i = 0; i < head_size_; ++i) sum -= scaled[i] * minus_mean_[i];
+  return sum;
+}
+
 void KeyLevels::clear_mean() { std::fill_n(minus_mean_, head_size_, 0.0f); }
 
 void KeyLevels::load(const kernels::Table& table, const Positions& positions, size_t position,

@@ -1,8 +1,11 @@
 // Keys and queries in the form in which their scores are estimated (S1): int8, symmetric, with a
-// scale for each position and each query. The mean of a head's keys is subtracted first. It adds
-// the same number to all scores of a query, which changes neither their order nor a softmax; and
-// large biases of keys would leave few levels for the differences between keys.
+// scale for each position and each query. The mean of a head's keys is subtracted first, for large
+// biases of keys would leave few levels for the differences between keys. The mean adds the same
+// number to all scores of a query, which changes neither their order nor a softmax; a soft cap
+// needs that number back before it (of_mean).
 #pragma once
+
+#include <span>
 
 #include "attention/areas.h"
 #include "attention/positions.h"
@@ -21,6 +24,10 @@ class KeyLevels {
 
   // REQUIRES: there are at least kMeanEnd positions.
   void set_mean(const kernels::Table& table, const Positions& positions);
+  // Returns what the mean adds to the scores of a query, which is scaled.
+  float of_mean(const float* scaled) const;
+  // Returns minus the mean: (head_size).
+  std::span<const float> minus_mean() const { return {minus_mean_, head_size_}; }
   // Lets keys be taken as they are, without subtracting a mean.
   void clear_mean();
   // Gives all later keys the scale by which `limit` becomes 127; larger values are clipped (S4). 0:
