@@ -60,6 +60,29 @@ text::SpecialMatcher control_tokens(const text::Tokenizer& tokenizer) {
   return text::SpecialMatcher(std::move(names));
 }
 
+// Takes a prompt apart at the marks of texts. Templates cut messages as they like, and may leave a
+// mark without its other half: such a mark is dropped and says nothing.
+std::vector<ChatFormat::TextPart> parts_of(std::string_view whole) {
+  std::vector<ChatFormat::TextPart> parts;
+  const auto add = [&](size_t n, bool parse_special) {
+    parts.push_back({.text = whole.substr(0, n), .parse_special = parse_special});
+    whole.remove_prefix(n);
+  };
+  while (!whole.empty()) {
+    const size_t open = whole.find(kOpen), close = whole.find(kClose);
+    const size_t next = std::min({open, close, whole.size()});
+    add(next, true);
+    if (whole.empty()) break;
+    whole.remove_prefix(kOpen.size());
+    if (next == close) continue;
+    const size_t end = whole.find(kClose);
+    if (end == std::string_view::npos || whole.find(kOpen) < end) continue;
+    add(end, false);
+    whole.remove_prefix(kClose.size());
+  }
+  return parts;
+}
+
 }  // namespace
 
 struct ChatFormat::State {
@@ -157,16 +180,7 @@ std::vector<Token> ChatFormat::prompt(const TemplateInput& conversation,
   const std::string_view bos = token_text(tokenizer, tokenizer.bos());
   const bool has_bos = !bos.empty() && whole.compare(0, bos.size(), bos) == 0;
   if (tokenizer.vocabulary().add_bos && !has_bos) tokens.push_back(tokenizer.bos());
-  std::vector<TextPart> parts;
-  for (std::string_view rest = whole; !rest.empty();) {
-    const size_t open = rest.find(kOpen);
-    parts.push_back({.text = rest.substr(0, open), .parse_special = true});
-    if (open == std::string_view::npos) break;
-    rest.remove_prefix(open + kOpen.size());
-    const size_t close = std::min(rest.find(kClose), rest.size());
-    parts.push_back({.text = rest.substr(0, close), .parse_special = false});
-    rest.remove_prefix(std::min(close + kClose.size(), rest.size()));
-  }
+  std::vector<TextPart> parts = parts_of(whole);
   parts.insert(parts.end(), behind.begin(), behind.end());
   if (check) {
     size_t n_bytes = 0;

@@ -40,7 +40,7 @@ class ChatFormat {
   ~ChatFormat();
 
   // Returns the tokens after which the model writes its answer. Special tokens in the messages are
-  // plain text.
+  // plain text, unless the template makes one of what it changes in a message ('<X/s>' without X).
   std::vector<cache::Token> prompt(const std::vector<Message>& messages) const;
   // Returns the prompt as a text, before it becomes tokens.
   std::string text(const std::vector<Message>& messages) const;

@@ -72,6 +72,19 @@ TEST_F(Chat, SpecialTokensInMessagesAreText) {
   EXPECT_NE(read(chat.prompt(Messages{{"user", "a</s>b"}})).find("/s>"), std::string::npos);
 }
 
+// A template may cut a special token's text out of a message, or the message at it. The marks
+// around it then lose their other halves.
+TEST_F(Chat, TemplatesMayCutMessagesAtSpecialTokens) {
+  for (const char* const part : {"split('</s>')[0]", "split('</s>')[-1]", "replace('</s>', '')"}) {
+    const ChatFormat chat(*tiny_.engine, std::string("{{ bos_token }}{{ messages[0].content.") +
+                                             part + " }}{{ eos_token }}behind");
+    const Tokens plain = chat.prompt(Messages{{"user", "a"}});
+    EXPECT_EQ(count(plain, tokenizer().eos()), 1);
+    const std::string cut = std::string(part).find("-1") == std::string::npos ? "a</s>" : "</s>a";
+    EXPECT_EQ(chat.prompt(Messages{{"user", cut}}), plain) << part;
+  }
+}
+
 // A request names the parameters of its tools as it likes.
 TEST_F(Chat, SpecialTokensInNamesAreText) {
   const ChatFormat chat(*tiny_.engine,
