@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -60,6 +61,32 @@ void DraftModel::observe(std::span<const Token> tokens) {
   text_.insert(text_.end(), tokens.begin(), tokens.end());
 }
 
+// Brings the model's text up to date. Guesses of last time stay in its cache as far as they came
+// true, and a few tokens behind them are computed as guesses are: a prompt's pass would take none
+// of what steps have left.
+void DraftModel::catch_up() {
+  const std::span<const Token> known = session_->history();
+  const auto n_common = static_cast<size_t>(
+      std::mismatch(known.begin(), known.end(), text_.begin(), text_.end()).first - known.begin());
+  const size_t n_new = text_.size() - n_common;
+  const auto most = static_cast<size_t>(std::min(kMostTokens, engine_->plan().most_step_rows()));
+  if (n_common == 0 || n_new == 0 || n_new > most) {
+    session_->prefill(text_);
+    return;
+  }
+  session_->truncate(static_cast<int>(n_common));
+  // The last one is computed when its logits are asked for.
+  const std::span<const Token> before = std::span<const Token>(text_).subspan(n_common, n_new - 1);
+  if (!before.empty()) {
+    std::vector<int> path(before.size());
+    std::iota(path.begin(), path.end(), 0);
+    cache::Batch batch;
+    batch.add_chain(before, static_cast<int>(n_common), 0);
+    session_->run_batch(batch, {}, [&] { return path; });
+  }
+  session_->append(text_.back());
+}
+
 void DraftModel::propose(int most, draft::Tree* tree) {
   const int room = session_->context() - static_cast<int>(text_.size());
   const int n = std::min({most, kMostTokens, room});
@@ -67,8 +94,7 @@ void DraftModel::propose(int most, draft::Tree* tree) {
     return token >= 0 && token < engine_->blueprint().n_vocab;
   };
   if (n < 1 || text_.empty() || !std::all_of(text_.begin(), text_.end(), is_known)) return;
-  // Guesses of last time stay in the draft model's own cache as far as they came true.
-  session_->prefill(text_);
+  catch_up();
   int parent = draft::kRoot;
   float path_chance = 1.0f;
   for (int i = 0; i < n; ++i) {

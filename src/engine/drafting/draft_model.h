@@ -20,7 +20,12 @@ class DraftModel : public draft::Source {
   void observe(std::span<const Token> tokens) override;
   void propose(int most, draft::Tree* tree) override;
 
+  // For who wants to watch its passes.
+  Session& session() { return *session_; }
+
  private:
+  void catch_up();
+
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Session> session_;
   std::vector<Token> text_;

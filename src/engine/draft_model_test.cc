@@ -1,0 +1,55 @@
+// A draft model computes what is new to it and no more.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <span>
+
+#include "base/trace.h"
+#include "engine/drafting/draft_model.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika::engine {
+namespace {
+
+using test_support::TinyEngine;
+
+// Counts the rows of blocks' tasks in a trace, of prompts' passes and of steps'.
+struct Rows {
+  explicit Rows(const Trace& trace) {
+    for (const TraceEvent& event : trace.events()) {
+      if (event.block != 0) continue;
+      int& most = event.is_prompt ? of_prompts : of_steps;
+      most = std::max(most, event.n_tokens);
+    }
+  }
+  int of_prompts = 0, of_steps = 0;
+};
+
+TEST(DraftModel, WhatItKnowsIsNotComputedAgain) {
+  const TinyEngine large;
+  prepare::Options options;
+  options.lanes.n_threads = 1;
+  DraftModel model(*large.engine, options, large.engine->file().path());
+  const std::vector<Token> tokens =
+      test_support::random_tokens(test_support::small_model(), 106, 9);
+  const auto propose = [&](size_t from, size_t n) {
+    model.observe(std::span(tokens).subspan(from, n));
+    Trace trace({"lane"});
+    model.session().watch({.trace = &trace});
+    draft::Tree tree;
+    model.propose(8, &tree);
+    model.session().watch({});
+    EXPECT_EQ(static_cast<size_t>(model.session().history().size()),
+              from + n + static_cast<size_t>(tree.size()));
+    return Rows(trace);
+  };
+  EXPECT_GE(propose(0, 100).of_prompts, 64);  // all is new
+  const Rows one = propose(100, 1), several = propose(101, 4);
+  EXPECT_EQ(one.of_prompts, 0);
+  EXPECT_EQ(one.of_steps, 1);
+  EXPECT_EQ(several.of_prompts, 0);
+  EXPECT_EQ(several.of_steps, 3);  // the last one follows by itself
+}
+
+}  // namespace
+}  // namespace troika::engine
