@@ -280,6 +280,7 @@ LayoutLoader::Made LayoutLoader::make(const Job& job) {
     }
   } catch (const std::exception& error) {
     made.problem = error.what();
+    made.copy.reset();  // some of its matrices may be in the new order, and others not
   }
   made.end_us = now_us();
   return made;
