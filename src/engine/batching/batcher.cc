@@ -366,6 +366,8 @@ void Batcher::take_steps(double pass_ms) {
         first, static_cast<size_t>(share.n_rows));
     if (share.is_prompt) {
       for (int row = 0; row < share.n_rows; ++row) kept_.push_back(share.first_row + row);
+      // The steps beside it took a little of the time, which makes later parts a little shorter.
+      part_costs_.learn(share.n_rows, static_cast<int>(entry.session->history().size()), pass_ms);
       guarded(entry, [&] {
         entry.session->take_prompt(share.n_rows, logits.back());
         entry.tell_progress();

@@ -45,7 +45,7 @@ class Batcher {
   // Lets these watch every pass from now on. Logits of prompts are not shown to them.
   void watch(const Watch& watch) { watch_ = watch; }
   // Queues an answer and returns its number; numbers count up. Where something is wrong with the
-  // request, `take` throws it.
+  // request, `take` throws it; wrong options of sampling are thrown at once.
   int submit(AnswerRequest request);
   // Does one pass: a step of all answers that have read their prompts, or a part of a prompt, in
   // turns. While an answer waits for a step, no part takes longer than 140 ms or than the smallest
