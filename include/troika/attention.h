@@ -103,7 +103,7 @@ troika_attention_code troika_attention_create(const troika_attention_options* op
 void troika_attention_destroy(troika_attention* attention);
 
 /* Returns how many bytes of workspace the call needs; 0 for a call that troika_attention_run
- * refuses. Does not look at the call's data. */
+ * refuses for its sizes and strides. Does not look at the call's data. */
 size_t troika_attention_workspace(const troika_attention* attention,
                                   const troika_attention_call* call);
 

@@ -40,7 +40,8 @@ typedef struct troika_engine_options {
   const char* kv;          /* "f32", "f16", "q8_0"; null: f16 */
   const char* activations; /* "q8", "f32"; null: q8 */
   /* How sessions guess the next tokens, to verify several in one pass, which never changes the
-   * text: "none", "context", "lookup", "sam", or "model:FILE"; null: context */
+   * text: "none", "context", "lookup", "sam", or "model:FILE" (each session then has
+   * that model for itself); null: context */
   const char* draft;
 } troika_engine_options;
 
@@ -107,7 +108,8 @@ typedef struct troika_result {
 } troika_result;
 
 /* Continues a prompt, which is the whole history: the beginning that it shares with the session's
- * last prompt is not computed again. `options`, `callback` and `result` may be null. */
+ * last prompt is not computed again, but for up to 32 of that prompt's last tokens. `options`,
+ * `callback` and `result` may be null. */
 troika_code troika_generate(troika_session* session, const char* prompt, size_t prompt_bytes,
                             const troika_generate_options* options, troika_text_callback callback,
                             void* user, troika_result* result, troika_error* error);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <new>
 
 #include "base/error.h"
@@ -20,12 +21,23 @@ struct troika_engine {
   troika::prepare::Options options;
   troika::engine::DraftOptions draft;
   troika::engine::Engine engine;
+  // What guesses for the first session. It is made when the model is opened, so that a wrong name
+  // is refused there.
+  std::mutex first_mutex;
+  std::unique_ptr<troika::draft::Drafter> first;
+
+  std::unique_ptr<troika::draft::Drafter> take_drafter() {
+    {
+      const std::lock_guard<std::mutex> lock(first_mutex);
+      if (first != nullptr) return std::move(first);
+    }
+    return troika::engine::make_drafter(engine, options, draft);
+  }
 };
 
 struct troika_session {
   explicit troika_session(troika_engine& of)
-      : session(of.engine, troika::engine::Reuse::kAll),
-        drafter(troika::engine::make_drafter(of.engine, of.options, of.draft)) {}
+      : session(of.engine, troika::engine::Reuse::kAll), drafter(of.take_drafter()) {}
   troika::engine::Session session;
   std::unique_ptr<troika::draft::Drafter> drafter;  // null: no guesses
   std::atomic<bool> cancel{false};
@@ -139,8 +151,7 @@ troika_code troika_engine_open(const char* path, const troika_engine_options* op
     troika::engine::DraftOptions draft;
     if (options != nullptr && options->draft != nullptr) draft.kind = options->draft;
     auto made = std::make_unique<troika_engine>(o, draft);
-    // Made once here, so that a wrong name is refused now and not by the first session.
-    make_drafter(made->engine, o, draft);
+    made->first = make_drafter(made->engine, o, draft);
     *engine = made.release();
     return TROIKA_OK;
   });

@@ -11,8 +11,6 @@
 #include "engine/session.h"
 
 namespace troika::engine {
-namespace {}  // namespace
-
 int Session::most_draft_nodes(int most_tokens, int most_rows) const {
   // The rows of the draft and the text's last token must fit into one executable of steps, and the
   // tokens that come of them must fit into the context.

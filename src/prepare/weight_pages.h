@@ -18,7 +18,7 @@ struct WeightPages {
 
 // Places the weights as options.memory.load says. "map" asks for huge pages of the file, which some
 // file systems have. "copy" takes memory of this process, which was faster even then. "auto" copies
-// all but small files if half of the free memory holds them. Throws UsageError for another word.
+// all but small files if half of the free memory holds them.
 WeightPages place_weights(const Options& options, gguf::File& file);
 
 // Places the other weights where some change their layout (D1). `ranges` of the file have memory of
