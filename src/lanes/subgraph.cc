@@ -46,10 +46,11 @@ Buffers::Buffers(const model::Blueprint& blueprint, int most_tokens, int most_ou
   n_floats_ = total + set_stride_ * static_cast<size_t>(n_sets - 1) + kLineFloats;
   storage_ = memory_->allocate(n_floats_ * sizeof(float));
   if (storage_ == nullptr) {
-    throw Error(fmt::format(
-        "No memory for {} bytes of buffers, {} sets of them. Keep fewer chunks in flight, or use a "
-        "smaller model.",
-        bytes(), n_sets));
+    throw Error(
+        fmt::format("No memory for {} bytes of buffers, {} sets of them. Use shorter parts of "
+                    "prompts (‹chunk›), "
+                    "keep fewer of them in flight, or use a smaller model.",
+                    bytes(), n_sets));
   }
   const auto address = reinterpret_cast<uintptr_t>(storage_);
   first_offset_bytes_ = (64 - address % 64) % 64;

@@ -57,9 +57,9 @@ void check_prompts(const PromptChoice& prompts) {
     throw UsageError(fmt::format("‹in-flight› {} makes no sense; use 1 to {} chunks.",
                                  prompts.chunks_in_flight, plan::kMostChunksInFlight));
   }
-  if (prompts.chunk != 0 && prompts.chunk < kLeastChunk) {
-    throw UsageError(fmt::format("‹chunk› {} makes no sense; use {} tokens or more.", prompts.chunk,
-                                 kLeastChunk));
+  if (prompts.chunk != 0 && (prompts.chunk < kLeastChunk || prompts.chunk > plan::kMostShapeRows)) {
+    throw UsageError(fmt::format("‹chunk› {} makes no sense; use {} to {} tokens.", prompts.chunk,
+                                 kLeastChunk, plan::kMostShapeRows));
   }
 }
 

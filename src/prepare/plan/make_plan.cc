@@ -364,12 +364,16 @@ void apply_cuts(const LaneChoice& lanes, plan::Plan* plan) {
   plan::check_cuts(*plan);
 }
 
+// Returns the context that was asked for, or one that is worth having.
+int useful_context(const Options& options, const model::Blueprint& blueprint) {
+  return options.memory.context > 0 ? options.memory.context
+                                    : std::min(most_sensible_tokens(blueprint), kUsefulContext);
+}
+
 // Says whether prompts of a plan by neuron read whole matrices that memory has no room for.
 bool reads_too_much(const Options& options, const model::Blueprint& blueprint,
                     const weights::Store& weights, const MemoryFigures& memory, plan::Plan plan) {
-  plan.context = options.memory.context > 0
-                     ? options.memory.context
-                     : std::min(most_sensible_tokens(blueprint), kUsefulContext);
+  plan.context = useful_context(options, blueprint);
   return lacks_room_for_prompts(options, blueprint, weights, plan, memory);
 }
 
@@ -384,9 +388,14 @@ void take_neurons_for_prompts(const Options& options, const model::Blueprint& bl
   plan->prefill_reason = "by neuron too, as memory has too little room for whole matrices";
 }
 
-// Leaves out prompt shapes beyond a context. Steps of several sequences may have more rows.
-void leave_out_beyond(int context, std::vector<int>* shapes) {
+// Leaves out prompt shapes beyond a context, and makes one that was asked for no longer than that:
+// buffers have room for its rows. Steps of several sequences may have more rows.
+void leave_out_beyond(int context, int asked, std::vector<int>* shapes) {
   while (shapes->size() > 1 && (*shapes)[shapes->size() - 2] >= context) shapes->pop_back();
+  if (shapes->back() != asked) return;
+  const int whole_tiles =
+      (context + plan::kAttentionTile - 1) / plan::kAttentionTile * plan::kAttentionTile;
+  shapes->back() = std::min(asked, whole_tiles);
 }
 
 }  // namespace
@@ -441,7 +450,7 @@ void fit_context(const Options& options, const model::Blueprint& blueprint,
   plan::Plan expected = *plan;
   expected.context =
       options.memory.context > 0 ? options.memory.context : most_sensible_tokens(blueprint);
-  leave_out_beyond(expected.context, &expected.prompt_shapes);
+  leave_out_beyond(expected.context, options.prompts.chunk, &expected.prompt_shapes);
   limit_copies(options, blueprint, weights, memory, &expected);
   plan->packed_bytes = expected.packed_bytes;
   plan::Ledger ledger = expected_memory(options, blueprint, weights, expected, memory);
@@ -468,7 +477,7 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
   take_neurons_for_prompts(options, blueprint, weights, memory, &plan);
   fit_context(options, blueprint, weights, &plan, memory);
   if (!options.plan.base) explain_prefill(options, blueprint, weights, &plan);
-  leave_out_beyond(plan.context, &plan.prompt_shapes);
+  leave_out_beyond(plan.context, options.prompts.chunk, &plan.prompt_shapes);
   if (!options.plan.base) place_within_limits(blueprint, weights, &plan);
   return plan;
 }

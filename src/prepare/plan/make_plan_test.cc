@@ -656,6 +656,16 @@ TEST_F(MakePlan, NoShapeIsLargerThanNeeded) {
     options_.memory.context = context;
     EXPECT_EQ(make(memory).chunk(), chunk) << context;
   }
+  // One that is asked for has as many rows as a context can, and can be read again from a file.
+  const std::pair<int, int> asked[] = {
+      {100, 128}, {2048, 2048}, {2000, 2048}, {2'000'000, 300'000}};
+  for (const auto& [context, chunk] : asked) {
+    options_.memory.context = context;
+    options_.prompts.chunk = 300'000;
+    EXPECT_EQ(make(memory).chunk(), chunk) << context;
+  }
+  options_.prompts.chunk = plan::kMostShapeRows + 1;
+  EXPECT_NE(test::message_of<UsageError>([&] { make(memory); }).find("‹chunk›"), std::string::npos);
 }
 
 TEST_F(MakePlan, Threads) {
