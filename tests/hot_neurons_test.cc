@@ -12,6 +12,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -204,9 +205,11 @@ TEST_F(HotNeuronTasks, P1P10MemoryChangesNoBit) {
   model.ffn_width = 2048;
   model.n_layers = 5;
   write(model);
-  for (const int n_threads : {1, 3}) {
-    Options whole = options(20);
-    whole.lanes.n_threads = n_threads;
+  Options three = options(20);
+  three.lanes.n_threads = 3;
+  Options heads = on_two_lanes(options(20));
+  heads.lanes.cuts = {plan::cut_from_text("attention=heads:0:1,1:1")};
+  for (const Options& whole : {options(20), three, on_two_lanes(options(20)), heads}) {
     Engine engine(whole);
     Session session(engine);
     const AllLogits wanted = engine_logits(session, tokens_);
@@ -244,6 +247,31 @@ TEST_F(HotNeuronTasks, P1P10MemoryChangesNoBit) {
       }
     }
   }
+}
+
+// Who reads the file through a map gives its pages back as soon as a block is done, or else all of
+// the model would be in memory at the start.
+TEST_F(HotNeuronTasks, P10WhatIsReadOfTheFileIsToldBlockByBlock) {
+  write(hot_model("llama", test_support::kQ4_0));
+  const gguf::File file = gguf::File::open(path_);
+  const model::Blueprint blueprint = model::read(file);
+  const weights::Store weights(file, blueprint);
+  const std::vector<model::GatedFfn> ffns = model::gated_ffns(blueprint);
+  std::vector<const std::byte*> expected, told;
+  for (const model::GatedFfn& ffn : ffns) {
+    for (const model::WeightId id : {ffn.gate, ffn.up, ffn.down}) {
+      expected.push_back(weights.matrix(id).data);
+    }
+  }
+  const std::vector<std::vector<uint32_t>> lists(ffns.size(), [] {
+    std::vector<uint32_t> list(32);
+    std::iota(list.begin(), list.end(), 5);
+    return list;
+  }());
+  const weights::HotNeurons hot(
+      blueprint, ffns, lists, weights, 1,
+      [&](const weights::Matrix& matrix) { told.push_back(matrix.data); });
+  EXPECT_EQ(told, expected);
 }
 
 // Such a plan can come from a file that was made for another model, or by hand.

@@ -80,15 +80,12 @@ std::string place_hot(const kernels::Table& kernels, const plan::Plan& plan,
         "counted anew. Make the plan again, or leave ‹plan› out.");
   }
   const int n_threads = plan.n_threads();
-  auto hot =
-      std::make_unique<weights::HotNeurons>(model->blueprint, ffns, lists, weights, n_threads);
-  if (is_mapped) {
-    for (const model::GatedFfn& ffn : ffns) {
-      for (const model::WeightId id : {ffn.gate, ffn.up, ffn.down}) {
-        forget_mapped(model->file, weights.matrix(id).data, weights.matrix(id).bytes());
-      }
-    }
-  }
+  // Pages of the map are given back block by block: all of them would be the whole model.
+  const auto forget = [&](const weights::Matrix& matrix) {
+    if (is_mapped) forget_mapped(model->file, matrix.data, matrix.bytes());
+  };
+  auto hot = std::make_unique<weights::HotNeurons>(model->blueprint, ffns, lists, weights,
+                                                   n_threads, forget);
   const bool is_on_cores = !plan.lanes[static_cast<size_t>(plan.ffn.hot.lane)].is_device();
   if (is_on_cores && reads_strips(plan)) {
     hot->weights().place_in_strips(strip_matrices(hot->blueprint(), kernels, hot->weights()),

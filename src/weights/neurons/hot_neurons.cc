@@ -117,7 +117,7 @@ uint64_t key_of(const Lists& lists) {
 }
 
 HotNeurons::HotNeurons(const model::Blueprint& model, std::span<const model::GatedFfn> ffns,
-                       const Lists& lists, const Store& weights, int n_threads) {
+                       const Lists& lists, const Store& weights, int n_threads, const Done& done) {
   TROIKA_ASSERT(lists.size() == ffns.size());
   std::vector<int> n_hot;
   for (size_t i = 0; i < ffns.size(); ++i) {
@@ -146,10 +146,14 @@ HotNeurons::HotNeurons(const model::Blueprint& model, std::span<const model::Gat
   Team team(n_threads);
   for (size_t i = 0; i < ffns.size(); ++i) {
     const model::HotFfn& hot = hot_.ffns[i];
-    gather_rows(weights.matrix(ffns[i].gate), lists[i], place(hot.gate, forms[3 * i]));
-    gather_rows(weights.matrix(ffns[i].up), lists[i], place(hot.up, forms[3 * i + 1]));
-    const HotMatrix& down = forms[3 * i + 2];
-    gather_columns(weights.matrix(ffns[i].down), lists[i], down, place(hot.down, down), team);
+    const Matrix &gate = weights.matrix(ffns[i].gate), &up = weights.matrix(ffns[i].up),
+                 &down = weights.matrix(ffns[i].down);
+    gather_rows(gate, lists[i], place(hot.gate, forms[3 * i]));
+    gather_rows(up, lists[i], place(hot.up, forms[3 * i + 1]));
+    gather_columns(down, lists[i], forms[3 * i + 2], place(hot.down, forms[3 * i + 2]), team);
+    for (const Matrix* matrix : {&gate, &up, &down}) {
+      if (done) done(*matrix);
+    }
   }
   weights_ = std::make_unique<Store>(hot_.blueprint, std::move(stored));
 }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -47,10 +48,13 @@ uint64_t key_of(const std::vector<std::vector<uint32_t>>& lists);
 
 class HotNeurons {
  public:
+  // Is told of each matrix that has been read.
+  using Done = std::function<void(const Matrix& matrix)>;
   // Copies the rows, so that neither the lists nor the matrices need outlive this. REQUIRES: they
   // have their rows as in the file. Throws Error where memory is short.
   HotNeurons(const model::Blueprint& model, std::span<const model::GatedFfn> ffns,
-             const std::vector<std::vector<uint32_t>>& lists, const Store& weights, int n_threads);
+             const std::vector<std::vector<uint32_t>>& lists, const Store& weights, int n_threads,
+             const Done& done = {});
 
   // Has all values of the model and of hot neurons, and their weights.
   const model::Blueprint& blueprint() const { return hot_.blueprint; }
