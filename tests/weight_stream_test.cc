@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "model/architecture.h"
 #include "tensor/strips.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika::prepare {
@@ -45,6 +46,7 @@ TinyModel model_of(const std::string& architecture) {
 struct Case {
   const char* architecture;
   plan::Prefill prefill;
+  bool has_lanes = false;  // two cores have a half of each block
 };
 
 Options options_for(const Case& c) {
@@ -54,7 +56,31 @@ Options options_for(const Case& c) {
   options.memory.context = kContext;
   options.memory.held_bytes = 0;
   options.memory.expert_reads = ExpertReads::kInOrder;
+  if (c.has_lanes) {
+    options.lanes.n_threads = 0;
+    options.lanes.cores = {{{}, 1}, {{}, 1}};
+    for (const char* const cut : {"ffn=rows:0:1,1:1", "attention=heads:0:1,1:1"}) {
+      options.lanes.cuts.push_back(plan::cut_from_text(cut));
+    }
+  }
   return options;
+}
+
+// Lowers a limit of memory until about half of the parts of blocks take turns.
+std::unique_ptr<TinyEngine> streamed_engine(const TinyModel& model, Options options) {
+  std::unique_ptr<TinyEngine> streamed;
+  for (int i = 0; i < 200; ++i) {
+    try {
+      streamed = nullptr;
+      streamed = std::make_unique<TinyEngine>(model, options);
+      const WeightStream* const stream = streamed->engine->loaded().stream.get();
+      if (stream != nullptr && stream->n_streamed() > stream->n_parts() / 2) break;
+      options.memory.limit_bytes -= size_t{1} << 20;
+    } catch (const Error&) {
+      options.memory.limit_bytes += size_t{2} << 20;
+    }
+  }
+  return streamed;
 }
 
 std::vector<Logits> conversation(engine::Session& session, const TinyModel& model) {
@@ -70,18 +96,7 @@ TEST_P(StreamedModels, P10ResultsAreThoseOfWeightsInMemory) {
   EXPECT_EQ(whole.engine->loaded().stream, nullptr);
   const std::vector<Logits> expected = conversation(*whole.session, model);
   options.memory.limit_bytes = whole.engine->ledger().total_bytes();
-  std::unique_ptr<TinyEngine> streamed;
-  for (int i = 0; i < 200; ++i) {
-    try {
-      streamed = nullptr;
-      streamed = std::make_unique<TinyEngine>(model, options);
-      const WeightStream* const stream = streamed->engine->loaded().stream.get();
-      if (stream != nullptr && stream->n_streamed() > stream->n_parts() / 2) break;
-      options.memory.limit_bytes -= size_t{1} << 20;
-    } catch (const Error&) {
-      options.memory.limit_bytes += size_t{2} << 20;
-    }
-  }
+  const std::unique_ptr<TinyEngine> streamed = streamed_engine(model, options);
   ASSERT_NE(streamed, nullptr);
   ASSERT_NE(streamed->engine->loaded().stream, nullptr);
   EXPECT_EQ(conversation(*streamed->session, model), expected);
@@ -97,10 +112,33 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"llama", plan::Prefill::kSame}, Case{"llama", plan::Prefill::kBf16},
                     Case{"llama", plan::Prefill::kF32}, Case{"gemma2", plan::Prefill::kQ8},
                     Case{"phi3", plan::Prefill::kBf16}, Case{"qwen3moe", plan::Prefill::kQ8},
-                    Case{"llama", plan::Prefill::kInt8}, Case{"qwen3moe", plan::Prefill::kInt8}),
+                    Case{"llama", plan::Prefill::kInt8}, Case{"qwen3moe", plan::Prefill::kInt8},
+                    Case{"llama", plan::Prefill::kQ8, true},
+                    Case{"gemma2", plan::Prefill::kBf16, true}),
     [](const auto& info) {
-      return std::string(info.param.architecture) + "_" + plan::prefill_name(info.param.prefill);
+      return std::string(info.param.architecture) + "_" + plan::prefill_name(info.param.prefill) +
+             (info.param.has_lanes ? "_lanes" : "");
     });
+
+// On several lanes a worker of one of them comes to the next block, and no error may leave it.
+TEST(WeightStream, P10AFileThatIsCutShortIsASentenceOnLanesToo) {
+  const TinyModel model = model_of("llama");
+  Options options = options_for({"llama", plan::Prefill::kQ8, true});
+  options.memory.limit_bytes = TinyEngine(model, options).engine->ledger().total_bytes();
+  const std::unique_ptr<TinyEngine> streamed = streamed_engine(model, options);
+  ASSERT_NE(streamed, nullptr);
+  const std::vector<int32_t> tokens = random_tokens(model, 8, 5);
+  const auto step = [&] {
+    streamed->session->evaluate(std::span(tokens).first(1), [](int, std::span<const float>) {});
+  };
+  step();
+  const std::string& path = streamed->engine->file().shards()[0].path;
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);  // tables come first
+  std::string problem;
+  for (int i = 0; i < 3 && problem.empty(); ++i) problem = test::message_of<Error>(step);
+  EXPECT_NE(problem.find("cannot be read"), std::string::npos) << problem;
+  EXPECT_NE(test::message_of<Error>(step), "");  // it says so again
+}
 
 // A model whose blocks the test reads by hand.
 struct ByHand {

@@ -94,9 +94,9 @@ size_t shadow_bytes(const model::Blueprint& blueprint, const weights::Store& wei
 // Returns a ledger of what the process may take, with nothing in it. A model larger than free
 // memory is read while it runs, as under a limit: the system would drop pages of a map in the order
 // in which they are needed next.
-plan::Ledger empty_ledger(const Options& options, const weights::Store& weights,
-                          const plan::Plan& plan, size_t n_neuron_bytes,
-                          const MemoryFigures& memory) {
+plan::Ledger empty_ledger(const Options& options, const model::Blueprint& blueprint,
+                          const weights::Store& weights, const plan::Plan& plan,
+                          size_t n_neuron_bytes, const MemoryFigures& memory) {
   using plan::LimitSource;
   if (options.memory.limit_bytes > 0) return plan::Ledger(options.memory.limit_bytes);
   if (plan.streamed_neurons) {
@@ -104,7 +104,9 @@ plan::Ledger empty_ledger(const Options& options, const weights::Store& weights,
   }
   const size_t free = memory.available_bytes;
   const bool fits = weights.total_bytes() + n_neuron_bytes + kOthers <= free;
-  if (fits || free < 2 * kOthers || !may_stream(options, plan)) return plan::Ledger();
+  if (fits || free < 2 * kOthers || !may_stream(options, blueprint, plan)) {
+    return plan::Ledger();
+  }
   return plan::Ledger(memory.program_bytes + memory.model_bytes + free - kOthers,
                       memory.is_of_cgroup ? LimitSource::kCgroup : LimitSource::kMachine);
 }
@@ -167,6 +169,38 @@ void enter_neurons(const Options& options, const model::Blueprint& blueprint,
               fixed + std::min(most, std::max(left - std::min(left, kept), least)));
 }
 
+// Says whether a plan gives a lane some of the model's own weights.
+bool has_weights(const plan::Plan& plan, int lane) {
+  const auto is_on = [lane](const auto& part) { return part.lane == lane; };
+  const auto has_share = [&](const plan::Shares& shares) {
+    return std::ranges::any_of(shares, is_on);
+  };
+  return lane == 0 || std::ranges::any_of(plan.placements, is_on) ||
+         std::ranges::any_of(plan.cuts,
+                             [&](const plan::TensorCut& cut) {
+                               return has_share(cut.rows) || has_share(cut.tokens) ||
+                                      has_share(cut.heads);
+                             }) ||
+         std::ranges::any_of(
+             plan.lengths, [&](const plan::LengthCut& length) { return has_share(length.tokens); });
+}
+
+// Says whether weights may take turns in memory: all lanes that read them are of cores, which find
+// them where they lie, and come to the blocks in their order. Hot neurons stay in memory, so that
+// any lane may have them.
+bool can_take_turns(const model::Blueprint& blueprint, const plan::Plan& plan) {
+  const auto n_lanes = static_cast<int>(plan.lanes.size());
+  for (int i = 0; i < n_lanes; ++i) {
+    const bool is_device = plan.lanes[static_cast<size_t>(i)].is_device();
+    if (is_device && has_weights(plan, i)) return false;
+  }
+  if (n_lanes == 1) return true;
+  // Reads of experts are asked for by the one lane that knows the routes, and outliers are tasks
+  // that wait for no block.
+  return blueprint.n_experts == 0 && plan.n_buffer_sets() == 1 && !plan.places_shadow() &&
+         !plan.attention.has_head_lanes();
+}
+
 // Returns what weights have beside all else: all of them, or the least that streaming needs.
 size_t kept_weight_bytes(const Options& options, const model::Blueprint& blueprint,
                          const weights::Store& weights, const plan::Plan& plan,
@@ -185,9 +219,9 @@ size_t kept_weight_bytes(const Options& options, const model::Blueprint& bluepri
 
 }  // namespace
 
-bool may_stream(const Options& options, const plan::Plan& plan) {
+bool may_stream(const Options& options, const model::Blueprint& blueprint, const plan::Plan& plan) {
   return is_here(options) && options.memory.load == Load::kAuto && !options.memory.layouts &&
-         plan.lanes.size() == 1 && !plan.lanes.front().is_device() &&
+         can_take_turns(blueprint, plan) &&
          (!has_int8_prompts(plan) || (plan.packed_bytes == 0 && !needs_copies(options, plan)));
 }
 
@@ -221,7 +255,7 @@ bool has_room(const Options& options, const model::Blueprint& blueprint,
               const weights::Store& weights, const plan::Plan& plan, const MemoryFigures& memory) {
   plan::Plan asked = plan;
   asked.ffn.form = options.ffn.form.value_or(asked.ffn.form);
-  if (may_stream(options, asked)) return true;
+  if (may_stream(options, blueprint, asked)) return true;
   // A context, and packed copies of which not all were asked for, are made smaller where memory is
   // short.
   asked.context =
@@ -286,7 +320,7 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
                              const weights::Store& weights, const plan::Plan& plan,
                              const MemoryFigures& memory) {
   const size_t by_neuron = neuron_bytes(blueprint, weights, plan);
-  plan::Ledger ledger = empty_ledger(options, weights, plan, by_neuron, memory);
+  plan::Ledger ledger = empty_ledger(options, blueprint, weights, plan, by_neuron, memory);
   ledger.set(Owner::kProgram, memory.program_bytes);
   ledger.set(Owner::kModel, memory.model_bytes);
   ledger.set(Owner::kWeights, weights.total_bytes());
@@ -300,7 +334,8 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
                  shadow_bytes(blueprint, weights, plan) +
                  hot_buffer_bytes(blueprint, weights, plan));
   const bool guesses_experts = options.memory.expert_reads == ExpertReads::kGuessed &&
-                               reads_experts(options, blueprint, plan) && may_stream(options, plan);
+                               reads_experts(options, blueprint, plan) &&
+                               may_stream(options, blueprint, plan);
   size_t scratch = 0;
   for (size_t i = 0; i < plan.lanes.size(); ++i) {
     scratch += plan.lanes[i].is_device()
@@ -308,7 +343,7 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
                    : lanes::host_scratch_bytes(blueprint, plan.lanes[i], plan, guesses_experts);
   }
   ledger.set(Owner::kLanes, scratch);
-  if (may_stream(options, plan)) {
+  if (may_stream(options, blueprint, plan)) {
     const int context = options.memory.context > 0 ? options.memory.context
                                                    : std::min(plan.context, kUsefulContext);
     const ContextBytes least = context_bytes(blueprint, plan, context);

@@ -31,7 +31,7 @@ struct MemoryFigures {
 inline constexpr int kUsefulContext = 512;
 
 // Says whether blocks may be read while passes run, where memory has no room for all weights.
-bool may_stream(const Options& options, const plan::Plan& plan);
+bool may_stream(const Options& options, const model::Blueprint& blueprint, const plan::Plan& plan);
 
 // Says whether memory can hold all weights beside what else the plan needs, or blocks may be read
 // while passes run.

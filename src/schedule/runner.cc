@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -136,6 +137,7 @@ void Runner::run(const Pass& pass, std::span<const lanes::Run> runs, const RunOp
   for (const auto& lane : lanes_) const std::lock_guard<std::mutex> left(lane->submitting);
   statistics_.span_us = machine_->clock().now_us() - start_us;
   if (options.statistics != nullptr) options.statistics->add(statistics_);
+  if (watch_problem_ != nullptr) std::rethrow_exception(std::exchange(watch_problem_, nullptr));
   if (failed_ >= 0) {
     const Node& node = pass.node(failed_);
     throw_failed(node.name, node.block, *lanes_[static_cast<size_t>(node.lane)]->lane);
@@ -152,6 +154,18 @@ void Runner::tell_watch(const Node& node) {
   watched_run_ = node.run;
   const lanes::Run& run = runs_[static_cast<size_t>(node.run)];
   watch_->before_block(node.block, run.phase, run.n_tokens, rows_beside());
+}
+
+// Keeps what the watch throws for the thread that runs the pass: it may be told on a lane's.
+bool Runner::try_to_tell_watch(const Node& node) {
+  try {
+    tell_watch(node);
+    return true;
+  } catch (...) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    watch_problem_ = std::current_exception();
+    return false;
+  }
 }
 
 void Runner::end_watch() {
@@ -353,6 +367,7 @@ void Runner::finished(int index, lanes::Status status) {
 }
 
 void Runner::submit_all(Starts starts) {
+  bool has_failed = false;  // says that the nodes' block is not there
   for (int index = starts.first; index >= 0;) {
     NodeState& state = nodes_[static_cast<size_t>(index)];
     const Node& node = pass_->node(index);
@@ -361,9 +376,14 @@ void Runner::submit_all(Starts starts) {
     // it cannot while a queue's mutex is held.
     index = state.next;
     const bool is_last_of_lane = index < 0 || pass_->node(index).lane != node.lane;
-    tell_watch(node);
-    state.start_us = machine_->clock().now_us();
     const bool unlocks = lane.is_queue() && is_last_of_lane;
+    has_failed = has_failed || !try_to_tell_watch(node);
+    state.start_us = machine_->clock().now_us();
+    if (has_failed) {
+      if (unlocks) lane.submitting.unlock();
+      finished(state.node, lanes::Status::kFailed);
+      continue;
+    }
     lane.lane->submit(*node.executable, runs_[static_cast<size_t>(node.run)], state);
     if (unlocks) lane.submitting.unlock();
   }

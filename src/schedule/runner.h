@@ -4,6 +4,7 @@
 // one after the other.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -104,7 +105,7 @@ class Runner {
   void set_machine(lanes::Machine& machine);
   // Tells `watch` of the blocks of every pass from now on; null ends that. REQUIRES: tasks of a
   // block begin when those of the block before have ended. This holds on one lane that is no queue,
-  // and on several lanes with one chunk in flight. On several lanes `before_block` throws nothing.
+  // and on several lanes with one chunk in flight.
   void set_watch(BlockWatch* watch) { watch_ = watch; }
 
  private:
@@ -134,6 +135,8 @@ class Runner {
   void submit_all(Starts starts);
   RowsBeside rows_beside() const { return {trace_, lanes_.size()}; }
   void tell_watch(const Node& node);
+  // Returns false where the block cannot be computed.
+  bool try_to_tell_watch(const Node& node);
   void end_watch();
 
   lanes::Machine* machine_ = nullptr;
@@ -162,6 +165,7 @@ class Runner {
   int n_running_ = 0;  // counts nodes that are submitted, or about to be
   int n_left_ = 0;
   int failed_ = -1;
+  std::exception_ptr watch_problem_;  // what the watch threw
   lanes::Latch latch_;
 };
 

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "schedule/graphs.h"
 #include "schedule/ordered_heads.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/test_lane.h"
 
 namespace troika::schedule {
@@ -291,6 +292,39 @@ TEST(Runner, AWatchIsToldOfEachBlockOnceAndOfTheEndAlways) {
   machine.failing = 3;
   EXPECT_THROW(runner.run(pass_of(tasks), run), Error);
   EXPECT_EQ(watch.n_ends, 2);
+}
+
+// On several lanes a worker tells the watch. What the watch throws ends the pass as a task's
+// failure does, and reaches who runs it.
+TEST(Runner, WhatAWatchThrowsEndsThePassOnSeveralLanesToo) {
+  struct Watch : BlockWatch {
+    void before_block(int block, plan::Phase, int, const RowsBeside&) override {
+      if (block == bad) throw Error("Block 2 cannot be read.");
+    }
+    void after_blocks(const RowsBeside& /*rows*/) override { ++n_ends; }
+    int bad = 2, n_ends = 0;
+  };
+  for (const int depth : {1, 3}) {
+    // Each block has a task on either lane, and both wait for those of the block before.
+    std::vector<Task> tasks;
+    for (int i = 0; i < 8; ++i) {
+      std::vector<int> waits_for;
+      if (i >= 2) waits_for = {i / 2 * 2 - 2, i / 2 * 2 - 1};
+      tasks.push_back({i % 2, std::make_unique<CountingExecutable>(i), "task", i / 2, waits_for});
+    }
+    HeldMachine machine(2, 3, depth);
+    Runner runner(machine);
+    Watch watch;
+    runner.set_watch(&watch);
+    EXPECT_EQ(test::message_of<Error>([&] { runner.run(pass_of(tasks), lanes::Run()); }),
+              "Block 2 cannot be read.");
+    EXPECT_EQ(watch.n_ends, 1);
+    EXPECT_EQ(machine.started().size(), 4u);  // none of block 2 or behind it
+    watch.bad = -1;
+    runner.run(pass_of(tasks), lanes::Run());  // the runner is as good as before
+    EXPECT_EQ(machine.started().size(), 12u);
+    EXPECT_EQ(watch.n_ends, 2);
+  }
 }
 
 // Each node runs with the arguments whose number it names.

@@ -388,6 +388,27 @@ void take_neurons_for_prompts(const Options& options, const model::Blueprint& bl
   plan->prefill_reason = "by neuron too, as memory has too little room for whole matrices";
 }
 
+// Where memory has too little room for weights that several lanes share, lets one chunk of a prompt
+// be in flight, unless another number was asked for: two would be at different blocks, and blocks
+// could not take turns.
+void let_lanes_take_turns(const Options& options, const model::Blueprint& blueprint,
+                          const weights::Store& weights, const MemoryFigures& memory,
+                          plan::Plan* plan) {
+  if (plan->lanes.size() == 1 || options.prompts.chunks_in_flight > 0) return;
+  plan::Plan several = *plan;
+  several.context = useful_context(options, blueprint);
+  plan::Plan one = several;
+  one.chunks_in_flight = 1;
+  if (!may_stream(options, blueprint, one)) return;
+  const plan::Ledger limited = expected_memory(options, blueprint, weights, one, memory);
+  const plan::Ledger whole = expected_memory(options, blueprint, weights, several, memory);
+  if (!limited.is_limited()) return;
+  if (are_streamed(blueprint, weights, one, limited) ||
+      whole.total_bytes() > limited.limit_bytes()) {
+    plan->chunks_in_flight = 1;
+  }
+}
+
 // Leaves out prompt shapes beyond a context, and makes one that was asked for no longer than that:
 // buffers have room for its rows. Steps of several sequences may have more rows.
 void leave_out_beyond(int context, int asked, std::vector<int>* shapes) {
@@ -474,6 +495,7 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
     plan.prompt_shapes.push_back(options.prompts.chunk);
   }
   choose_attention(options, blueprint, &plan);
+  let_lanes_take_turns(options, blueprint, weights, memory, &plan);
   take_neurons_for_prompts(options, blueprint, weights, memory, &plan);
   fit_context(options, blueprint, weights, &plan, memory);
   if (!options.plan.base) explain_prefill(options, blueprint, weights, &plan);
