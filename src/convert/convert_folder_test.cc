@@ -12,6 +12,7 @@
 #include "tests/support/hf_folder.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
+#include "text/tokenizer.h"
 #include "text/vocabulary.h"
 
 namespace troika::convert {
@@ -138,33 +139,74 @@ TEST_F(ConvertFolder, SpecialTokensThatAreNoneAreNone) {
   EXPECT_EQ(v.chat_template, "");
 }
 
+json sequence(const json& a, const json& b) {
+  return {{"type", "Sequence"}, {"pretokenizers", {a, b}}};
+}
+
+// Returns a pre-tokenizer that splits by a pattern and writes bytes as letters.
+json split_by(const std::string& regex) {
+  const json split = {{"type", "Split"},
+                      {"pattern", {{"Regex", regex}}},
+                      {"behavior", "Isolated"},
+                      {"invert", false}};
+  return sequence(split,
+                  {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}});
+}
+
+// Returns a pre-tokenizer with a pattern that several models share, but for how digits are split.
+json split_with_digits(const std::string& digits) {
+  return split_by(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)" + digits +
+                  R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)");
+}
+
 TEST_F(ConvertFolder, PreTokenizersAreKnownByWhatTheyDo) {
-  const auto pre_of = [&](const json& pre) {
+  const auto pre_of = [&](const json& pre, const json& ignore_merges = false) {
     HfFolder source = small_folder();
     source.tokenizer["pre_tokenizer"] = pre;
+    source.tokenizer["model"]["ignore_merges"] = ignore_merges;
     const std::string message = convert(source);
-    return message.empty() ? text::read_vocabulary(gguf::File::open(out_)).pre : message;
+    if (message.empty()) return text::read_vocabulary(gguf::File::open(out_)).pre;
+    return message.find("is not known") == std::string::npos ? message : "not known";
   };
-  const json letters = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
   const json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
-  const auto split = [](const std::string& regex) {
-    return json{{"type", "Split"},
-                {"pattern", {{"Regex", regex}}},
-                {"behavior", "Isolated"},
-                {"invert", false}};
-  };
-  const auto sequence = [](const json& a, const json& b) {
-    return json{{"type", "Sequence"}, {"pretokenizers", {a, b}}};
-  };
   EXPECT_EQ(pre_of(bytes), "gpt-2");
   EXPECT_EQ(pre_of(sequence({{"type", "Digits"}, {"individual_digits", true}}, bytes)), "smollm");
-  const std::string head = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)";
-  const std::string tail = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  EXPECT_EQ(pre_of(sequence(split(head + R"(\p{N})" + tail), letters)), "qwen2");
-  EXPECT_EQ(pre_of(sequence(split(head + R"(\p{N}{1,3})" + tail), letters)), "llama-bpe");
-  EXPECT_NE(pre_of(sequence(split("a+"), letters)).find("(\"split:a+ letters\") is not known"),
-            std::string::npos)
-      << pre_of(sequence(split("a+"), letters));
+  EXPECT_EQ(pre_of(split_with_digits(R"(\p{N})")), "qwen2");
+  EXPECT_EQ(pre_of(split_with_digits(R"(\p{N}{1,3})")), "dbrx");
+  EXPECT_EQ(pre_of(split_with_digits(R"(\p{N}{1,3})"), nullptr), "dbrx");
+  EXPECT_EQ(pre_of(split_with_digits(R"(\p{N}{1,3})"), true), "llama-bpe");
+  EXPECT_EQ(pre_of(split_with_digits(R"(\p{N})"), true), "not known");
+  EXPECT_EQ(pre_of(bytes, true), "not known");
+  std::filesystem::remove(out_);
+  HfFolder source = small_folder();
+  source.tokenizer["pre_tokenizer"] = split_by("a+");
+  expect_refused(source, "(\"split:a+ letters\") is not known");
+}
+
+// A token that no merge makes is found only where merges are ignored.
+TEST_F(ConvertFolder, MergesAreIgnoredWhereTheTokenizerSaysSo) {
+  for (const bool ignores : {false, true}) {
+    HfFolder source = small_folder();
+    source.tokenizer["pre_tokenizer"] = split_with_digits(R"(\p{N}{1,3})");
+    source.tokenizer["model"]["ignore_merges"] = ignores;
+    const uint64_t n_vocab = source.config["vocab_size"];
+    source.tokenizer["model"]["vocab"]["qzqz"] = n_vocab;
+    source.config["vocab_size"] = n_vocab + 1;
+    for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"}) {
+      if (source.tensors.count(name) == 0) continue;
+      test_support::RawTensor& tensor = source.tensors[name];
+      tensor.shape[0] = n_vocab + 1;
+      tensor.bytes.resize((n_vocab + 1) * tensor.shape[1] * sizeof(float));
+    }
+    ASSERT_EQ(convert(source), "");
+    const gguf::File file = gguf::File::open(out_);
+    const auto tokens = text::make_tokenizer(file)->encode("qzqz", {.add_special = false});
+    if (ignores) {
+      EXPECT_EQ(tokens, std::vector<text::Token>{static_cast<text::Token>(n_vocab)});
+    } else {
+      EXPECT_EQ(tokens.size(), 4u);
+    }
+  }
 }
 
 TEST_F(ConvertFolder, SentencePieceAsJsonGetsScoresFromItsMerges) {

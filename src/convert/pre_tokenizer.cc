@@ -12,7 +12,9 @@ namespace troika::convert {
 namespace {
 
 // A known pre-tokenizer. Its steps stand in one line: "split:PATTERN", "digits:1", "bytes" (that
-// splits as GPT-2 did) and "letters" (bytes written as letters, without a split of its own).
+// splits as GPT-2 did), "letters" (bytes written as letters, without a split of its own) and
+// "ignore_merges" (what is split off and is a token becomes it, whatever the merges are). The last
+// one belongs to the model in tokenizer.json, but to the pre-tokenizer's name in a model file.
 struct Known {
   std::string_view steps;
   std::string_view name;
@@ -23,7 +25,8 @@ struct Known {
 constexpr Known kKnown[] = {
     {"bytes", "gpt-2"},
     {"digits:1 bytes", "smollm"},
-    {"split:" TROIKA_WORDS R"(\p{N}{1,3})" TROIKA_TAIL " letters", "llama-bpe"},
+    {"split:" TROIKA_WORDS R"(\p{N}{1,3})" TROIKA_TAIL " letters ignore_merges", "llama-bpe"},
+    {"split:" TROIKA_WORDS R"(\p{N}{1,3})" TROIKA_TAIL " letters", "dbrx"},
     {"split:" TROIKA_WORDS R"(\p{N})" TROIKA_TAIL " letters", "qwen2"},
 };
 
@@ -58,6 +61,10 @@ void add_steps(const Json& step, std::vector<std::string>* steps) {
 std::string pre_tokenizer_name(const Json& json, const std::string& path) {
   std::vector<std::string> steps;
   if (const Json* pre = member(json, "pre_tokenizer")) add_steps(*pre, &steps);
+  const Json* model = member(json, "model");
+  if (model != nullptr && bool_member(*model, "ignore_merges").value_or(false)) {
+    steps.emplace_back("ignore_merges");
+  }
   std::string line;
   for (const std::string& step : steps) line += (line.empty() ? "" : " ") + step;
   for (const Known& known : kKnown) {
