@@ -141,6 +141,14 @@ bool is_importance_matrix(std::string_view name) {
   return name.find("IMATRIX") != std::string_view::npos && type_in(without_end(name)).empty();
 }
 
+// Says whether a file, whose name is in capitals, holds a projector of images or sounds: some put
+// "mmproj" before the model's name, others behind it.
+bool is_projector(std::string_view name) {
+  const std::vector<std::string> words = words_of(name, "-._");
+  return std::any_of(words.begin(), words.end(),
+                     [](const std::string& word) { return word.starts_with("MMPROJ"); });
+}
+
 // Returns a sentence about those of the files that were left out that `quant` means, or all where
 // it is empty; nothing where there are none.
 std::string left_out_text(const std::vector<std::string>& left_out, std::string_view quant) {
@@ -180,7 +188,7 @@ std::vector<HubModel> models_of(const std::vector<HubFile>& files) {
   std::map<Key, std::map<uint32_t, HubFile>> groups;
   for (const HubFile& file : files) {
     const std::string name = upper(name_of(file.path));
-    if (name.starts_with("MMPROJ") || is_importance_matrix(name)) continue;
+    if (is_projector(name) || is_importance_matrix(name)) continue;
     const auto shard = gguf::parse_shard_name(file.path);
     const Key key = {shard ? std::string(shard->stem) : file.path, shard ? shard->count : 0};
     groups[key].emplace(shard ? shard->number : 1, file);

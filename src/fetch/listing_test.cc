@@ -134,6 +134,9 @@ TEST(Listing, ShardsAreOneModel) {
                                     {"d/m-Q8_0-00001-of-00002.gguf", 7},
                                     {"m-Q4_0-00001-of-00003.gguf", 1},
                                     {"mmproj-m-F16.gguf", 1},
+                                    {"m.mmproj-f16.gguf", 1},
+                                    {"m-mmproj-Q8_0.gguf", 1},
+                                    {"m-Q8_0.mmproj.gguf", 1},
                                     {"m.imatrix.gguf", 1}});
   ASSERT_EQ(models.size(), 2u);
   EXPECT_EQ(models[1].label, "Q8_0");
@@ -165,6 +168,7 @@ TEST(Choice, DefaultIsWhatOtherProgramsTake) {
   EXPECT_EQ(chosen({{"m-F16.gguf", 16}, {"m-IQ3_S.gguf", 3}}), "F16");
   EXPECT_EQ(chosen({{"m-IQ1_S.gguf", 1}, {"m-IQ3_S.gguf", 3}}), "IQ3_S");
   EXPECT_EQ(chosen({{"stories.gguf", 3}}), "stories");
+  EXPECT_EQ(chosen({{"m.Q8_0.gguf", 8}, {"m.f16.gguf", 15}, {"m.mmproj-f16.gguf", 1}}), "Q8_0");
 }
 
 TEST(Choice, ByLabelOrFileInAnyCase) {
