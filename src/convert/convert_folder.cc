@@ -247,10 +247,10 @@ ConvertReport convert_folder(const ConvertOptions& options) {
   const ConversionPlan plan = plan_model(config, config_path);
   const SourceFolder folder(options.folder);
   const std::vector<Job> jobs = make_jobs(plan, folder, type, options.folder);
-  const text::Vocabulary vocabulary = read_folder_tokenizer(
-      {options.folder, options.pre, plan.n_vocab, plan.has_space_prefix}, config);
-
   ConvertReport report;
+  const text::Vocabulary vocabulary = read_folder_tokenizer(
+      {options.folder, options.pre, plan.n_vocab, plan.has_space_prefix}, config, &report.notes);
+
   report.architecture = plan.architecture;
   report.name = model_name(options.folder);
   report.input_bytes = folder.bytes();

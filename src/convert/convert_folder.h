@@ -25,6 +25,8 @@ struct ConvertReport {
   uint64_t n_tokens = 0;
   uint64_t input_bytes = 0;
   uint64_t output_bytes = 0;
+  // Holds sentences about what the file does otherwise than the folder, without line ends.
+  std::vector<std::string> notes;
 };
 
 // Converts a folder. Weights are read row by row through memory maps, so that memory does not grow

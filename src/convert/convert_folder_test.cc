@@ -1,5 +1,6 @@
 #include "convert/convert_folder.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +41,13 @@ class ConvertFolder : public testing::Test {
   // Returns the message of the error, or "" where converting worked.
   std::string convert_again(const std::string& type = "f16") {
     return message_of<Error>(
-        [&] { convert_folder({.folder = folder_, .output = out_, .type = type}); });
+        [&] { report_ = convert_folder({.folder = folder_, .output = out_, .type = type}); });
+  }
+  // Returns the only note about a folder that can be converted, or "" where there is none.
+  std::string note_about(const HfFolder& source) {
+    EXPECT_EQ(convert(source), "");
+    EXPECT_LE(report_.notes.size(), 1u);
+    return report_.notes.empty() ? "" : report_.notes.front();
   }
   // Expects that converting is refused with these words and leaves nothing behind.
   void expect_refused(const HfFolder& source, const std::string& problem) {
@@ -60,6 +67,7 @@ class ConvertFolder : public testing::Test {
   std::string part(const char* name) const { return folder_ + "/" + name; }
 
   test::TempFolder temp_;
+  ConvertReport report_;  // the last one
   const std::string folder_ = temp_.file("model");
   const std::string out_ = temp_.file("out.gguf");
 };
@@ -426,6 +434,66 @@ TEST_F(ConvertFolder, TokenizersThatCannotBeAreSentences) {
   expect_refused(source, "of the kind unigram");
   source.tokenizer_model = std::string(12, '\xff');
   expect_refused(source, "no model of SentencePiece");
+}
+
+TEST_F(ConvertFolder, NormalizersThatAreNotComputedAreNoted) {
+  HfFolder source = small_folder();
+  const auto expect_noted = [&](const json& normalizer, const std::string& types) {
+    source.tokenizer["normalizer"] = normalizer;
+    const std::string note = note_about(source);
+    EXPECT_TRUE(note.starts_with(part("tokenizer.json") + ": the tokenizer changes")) << note;
+    EXPECT_NE(note.find("does not do: " + types + ". Texts"), std::string::npos) << note;
+  };
+  const auto expect_silent = [&](const json& normalizer) {
+    source.tokenizer["normalizer"] = normalizer;
+    EXPECT_EQ(note_about(source), "");
+  };
+  const auto sequence_of = [](const json& steps) {
+    return json{{"type", "Sequence"}, {"normalizers", steps}};
+  };
+  const json prepend = {{"type", "Prepend"}, {"prepend", "\u2581"}};
+  const json spaces = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}};
+  expect_silent(nullptr);
+  expect_silent({{"type", "NFC"}});
+  expect_silent(sequence_of(json::array()));
+  for (const char* type : {"NFD", "NFKC", "NFKD", "Nmt", "Lowercase", "Strip", "StripAccents",
+                           "BertNormalizer", "Precompiled", "ByteLevel"}) {
+    expect_noted({{"type", type}}, fmt::format("\"{}\"", type));
+  }
+  expect_noted(sequence_of({{{"type", "NFC"}}, {{"type", "Lowercase"}}, prepend}),
+               R"("Lowercase", "Prepend")");
+  // In a tokenizer of SentencePiece these two write spaces, which this program does too.
+  source.tokenizer["model"]["byte_fallback"] = true;
+  expect_silent(spaces);
+  expect_silent(sequence_of({prepend, spaces}));
+  const json many = {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", "\u2581"}};
+  expect_noted(sequence_of({{{"type", "Precompiled"}}, many}), R"("Precompiled", "Replace")");
+}
+
+// SentencePiece removes spaces unless a model says otherwise; that of OpenLLaMA does not.
+TEST_F(ConvertFolder, NormalisationBySentencePieceIsNoted) {
+  const auto bytes = tiny_model_bytes(test_support::tiny_model("llama"));
+  const gguf::File file = gguf::File::parse(std::as_bytes(std::span(bytes)), "tiny");
+  HfFolder source = test_support::hf_folder(file);
+  EXPECT_EQ(note_about(source), "");
+  source.tokenizer_model = test_support::hf_sentencepiece(file, "");
+  std::string note = note_about(source);
+  EXPECT_TRUE(note.starts_with(part("tokenizer.model"))) << note;
+  EXPECT_NE(note.find("do: spaces at the ends and repeated ones are removed. "), std::string::npos)
+      << note;
+  const std::string map_alone = std::string("\x12\x03map\x20\0", 7);
+  source.tokenizer_model = test_support::hf_sentencepiece(file, map_alone);
+  note = note_about(source);
+  EXPECT_NE(note.find("do: some characters become others. "), std::string::npos) << note;
+  // What the library transformers goes by is tokenizer.json, where there is one.
+  source.tokenizer = {{"model",
+                       {{"type", "BPE"},
+                        {"byte_fallback", true},
+                        {"vocab", {{"<unk>", 0}, {"a", 1}, {"b", 2}, {"ab", 3}}},
+                        {"merges", {"a b"}}}}};
+  EXPECT_EQ(note_about(source), "");
+  source.tokenizer["normalizer"] = {{"type", "Lowercase"}};
+  EXPECT_TRUE(note_about(source).starts_with(part("tokenizer.json"))) << note;
 }
 
 // Gemma 3's tokenizer knows one token more than its embedding: the one of a picture.

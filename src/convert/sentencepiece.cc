@@ -145,7 +145,9 @@ SentencePiece read_sentencepiece(std::span<const std::byte> bytes, const std::st
     if (field->id == 3) {
       Message normalizer(field->bytes, name);
       while (const auto inner = normalizer.next()) {
+        if (inner->id == 2) model.maps_characters = !inner->bytes.empty();
         if (inner->id == 3) model.has_space_prefix = inner->number != 0;
+        if (inner->id == 4) model.removes_spaces = inner->number != 0;
       }
     }
   }

@@ -1,6 +1,7 @@
 #include "convert/tokenizer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/os_error.h"
+#include "convert/normalizer.h"
 #include "convert/sentencepiece.h"
 #include "convert/tokenizer_json.h"
 
@@ -23,7 +25,17 @@ constexpr uint64_t kMostJsonBytes = uint64_t{64} << 20;
 constexpr uint64_t kMostSmallBytes = uint64_t{4} << 20;
 constexpr uint64_t kMostModelBytes = uint64_t{64} << 20;
 
-Vocabulary read_model(const std::string& path) {
+// Notes what the tokenizer does to texts before it splits them.
+void note_steps(const std::string& path, const std::vector<std::string>& steps,
+                std::vector<std::string>* notes) {
+  if (steps.empty()) return;
+  notes->push_back(fmt::format(
+      "{}: the tokenizer changes texts before it splits them, which this program does not do: {}. "
+      "Texts that would change get other tokens than there.",
+      path, fmt::join(steps, ", ")));
+}
+
+SentencePiece read_model(const std::string& path) {
   const MappedFile file = MappedFile::open(path);
   if (file.bytes().size() > kMostModelBytes) {
     throw Error(fmt::format("{}: it has {} bytes; such a file has at most {}. Download it again.",
@@ -33,14 +45,23 @@ Vocabulary read_model(const std::string& path) {
   check_whole(file);
   model.vocabulary.add_space_prefix = model.has_space_prefix;
   model.vocabulary.add_bos = true;
-  return std::move(model.vocabulary);
+  return model;
 }
 
-Vocabulary read_tokens(const TokenizerSource& source) {
+std::vector<std::string> foreign_steps(const SentencePiece& model) {
+  std::vector<std::string> steps;
+  if (model.maps_characters) steps.emplace_back("some characters become others");
+  if (model.removes_spaces) steps.emplace_back("spaces at the ends and repeated ones are removed");
+  return steps;
+}
+
+Vocabulary read_tokens(const TokenizerSource& source, std::vector<std::string>* notes) {
   const std::string json_path = source.folder + "/tokenizer.json";
   const std::string model_path = source.folder + "/tokenizer.model";
   const auto json = find_json(json_path, kMostJsonBytes);
   const bool has_model = is_there(model_path);
+  // Where both are there, the library transformers goes by tokenizer.json.
+  if (json) note_steps(json_path, foreign_normalizers(*json, kind_of(*json, json_path)), notes);
   if (json && (!has_model || kind_of(*json, json_path) == JsonTokenizer::kByteLevel)) {
     return read_tokenizer_json(*json, json_path, source.pre);
   }
@@ -49,7 +70,9 @@ Vocabulary read_tokens(const TokenizerSource& source) {
         "{}: the folder has neither tokenizer.json nor tokenizer.model. Download one of them too.",
         source.folder));
   }
-  Vocabulary v = read_model(model_path);
+  SentencePiece model = read_model(model_path);
+  if (!json) note_steps(model_path, foreign_steps(model), notes);
+  Vocabulary v = std::move(model.vocabulary);
   if (json) {
     const Vocabulary other = read_tokenizer_json(*json, json_path, source.pre);
     // Without a template the file says nothing of these, and tokenizer.model counts.
@@ -198,12 +221,13 @@ void fit(const TokenizerSource& source, Vocabulary* v) {
 
 }  // namespace
 
-Vocabulary read_folder_tokenizer(const TokenizerSource& source, const Json& config) {
+Vocabulary read_folder_tokenizer(const TokenizerSource& source, const Json& config,
+                                 std::vector<std::string>* notes) {
   const Json settings =
       find_json(source.folder + "/tokenizer_config.json", kMostSmallBytes).value_or(Json::object());
   const Json generation = find_json(source.folder + "/generation_config.json", kMostSmallBytes)
                               .value_or(Json::object());
-  Vocabulary v = read_tokens(source);
+  Vocabulary v = read_tokens(source, notes);
   read_added(source.folder, settings, &v);
   fit(source, &v);
   read_special(settings, generation, config, &v);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "convert/config.h"
 #include "gguf/writer.h"
@@ -18,8 +19,10 @@ struct TokenizerSource {
 
 // Reads tokenizer.json, tokenizer.model, tokenizer_config.json, added_tokens.json,
 // generation_config.json and chat_template.jinja, whichever are there, and config.json. Throws
-// Error where they make no tokenizer that this program knows.
-text::Vocabulary read_folder_tokenizer(const TokenizerSource& source, const Json& config);
+// Error where they make no tokenizer that this program knows. Appends a sentence to `notes` where
+// they make one that this program knows in part.
+text::Vocabulary read_folder_tokenizer(const TokenizerSource& source, const Json& config,
+                                       std::vector<std::string>* notes);
 
 void write_tokenizer(const text::Vocabulary& vocabulary, gguf::Writer& writer);
 

@@ -263,9 +263,11 @@ inline nlohmann::json hf_byte_bpe(const gguf::File& file) {
   return json;
 }
 
-// Returns the tokens as a model of SentencePiece: field 1 holds a token, field 2 says that the
-// model is BPE.
-inline std::string hf_sentencepiece(const gguf::File& file) {
+// Returns the tokens as a model of SentencePiece: field 1 holds a token, field 3 says how texts are
+// normalised, field 2 says that the model is BPE. Published models say that no spaces are removed,
+// because they would be otherwise.
+inline std::string hf_sentencepiece(const gguf::File& file,
+                                    const std::string& normalizer = std::string("\x20\0", 2)) {
   const auto tokens = file.strings("tokenizer.ggml.tokens");
   const auto types = file.ints("tokenizer.ggml.token_type");
   const auto scores = file.floats("tokenizer.ggml.scores");
@@ -281,6 +283,7 @@ inline std::string hf_sentencepiece(const gguf::File& file) {
     piece += "\x18" + varint(static_cast<uint64_t>(types[id]));
     model += "\x0a" + varint(piece.size()) + piece;
   }
+  model += "\x1a" + varint(normalizer.size()) + normalizer;
   return model + "\x12\x02\x18\x02";
 }
 

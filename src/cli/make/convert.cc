@@ -28,6 +28,7 @@ void convert_model(ConvertFlags& flags) {
     flags.options.progress = bar.function();
     report = convert::convert_folder(flags.options);
   }
+  for (const std::string& sentence : report.notes) note(fmt::format("note: {}\n", sentence));
   if (flags.json) {
     nlohmann::ordered_json json;
     json["architecture"] = report.architecture;
