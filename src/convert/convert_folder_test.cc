@@ -536,6 +536,17 @@ TEST_F(ConvertFolder, AnUnknownPreTokenizerIsRefusedBeforeTheWork) {
   EXPECT_EQ(temp_.n_files(), 1u);
 }
 
+TEST_F(ConvertFolder, NoPreTokenizerCanBeNamedForSentencePiece) {
+  small_folder("llama").write(folder_);
+  for (const char* pre : {"nonsense", "llama-bpe"}) {
+    const std::string message = message_of<UsageError>(
+        [&] { convert_folder({.folder = folder_, .output = out_, .pre = pre}); });
+    EXPECT_TRUE(message.starts_with(part("tokenizer.model"))) << message;
+    EXPECT_NE(message.find("leave ‹pre› out"), std::string::npos) << message;
+    EXPECT_EQ(temp_.n_files(), 1u);
+  }
+}
+
 TEST_F(ConvertFolder, OutputsThatCannotBeWrittenAreSentences) {
   small_folder().write(folder_);
   EXPECT_NE(message_of<Error>(

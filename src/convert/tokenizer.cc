@@ -70,6 +70,7 @@ Vocabulary read_tokens(const TokenizerSource& source, std::vector<std::string>* 
         "{}: the folder has neither tokenizer.json nor tokenizer.model. Download one of them too.",
         source.folder));
   }
+  if (!source.pre.empty()) refuse_pre(model_path);
   SentencePiece model = read_model(model_path);
   if (!json) note_steps(model_path, foreign_steps(model), notes);
   Vocabulary v = std::move(model.vocabulary);

@@ -172,6 +172,11 @@ bool looks_special(const std::string& content) {
 
 }  // namespace
 
+void refuse_pre(const std::string& path) {
+  throw UsageError(fmt::format(
+      "{}: the tokenizer is no byte-level BPE and has no pre-tokenizer; leave ‹pre› out.", path));
+}
+
 bool has_template(const Json& json) { return template_of(json) != nullptr; }
 
 JsonTokenizer kind_of(const Json& json, const std::string& path) {
@@ -195,12 +200,7 @@ Vocabulary read_tokenizer_json(const Json& json, const std::string& path, const 
   v.unk = text::kNoToken;
   const bool is_byte_level = kind_of(json, path) == JsonTokenizer::kByteLevel;
   if (!pre.empty()) {
-    if (!is_byte_level) {
-      throw UsageError(
-          fmt::format("{}: the tokenizer is no byte-level BPE and has no pre-tokenizer; leave "
-                      "‹pre› out.",
-                      path));
-    }
+    if (!is_byte_level) refuse_pre(path);
     text::find_splitter(pre);  // a wrong name is refused now, not by whoever reads the file
   }
   if (is_byte_level) {

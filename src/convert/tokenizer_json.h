@@ -14,6 +14,9 @@ enum class JsonTokenizer { kByteLevel, kSentencePiece };
 // Returns the kind of tokenizer. Throws Error for any other kind.
 JsonTokenizer kind_of(const Json& json, const std::string& path);
 
+// Throws the UsageError for a pre-tokenizer that is named where the tokenizer in `path` has none.
+[[noreturn]] void refuse_pre(const std::string& path);
+
 // Returns the tokens with their types, scores or merges, and the begin and end tokens that the
 // file's template adds; for byte-level BPE also the name of the pre-tokenizer: `pre` where it is
 // given, else what is found in the file. Throws Error where that is not known.
