@@ -273,6 +273,22 @@ TEST(Phi3, YarnHasOneOriginalContext) {
             128u);
 }
 
+// A window says how far attention looks, not for which context the rotation was made.
+TEST(Families, YarnDoesNotTakeTheWindowForTheOriginalContext) {
+  for (const char* class_name : {"MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
+    Json changes = {{"sliding_window", 64},
+                    {"use_sliding_window", true},
+                    {"rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}}};
+    const auto number = [&](const char* key) {
+      return find<uint32_t>(plan_with(class_name, changes), key);
+    };
+    EXPECT_EQ(number("context_length"), 64u) << class_name;
+    EXPECT_EQ(number("rope.scaling.original_context_length"), 256u) << class_name;
+    changes["rope_scaling"]["original_max_position_embeddings"] = 128;
+    EXPECT_EQ(number("rope.scaling.original_context_length"), 128u) << class_name;
+  }
+}
+
 TEST(Families, NoKindOfRotationSetsAKeyTwice) {
   const Json llama3 = {{"type", "llama3"},
                        {"factor", 8.0},

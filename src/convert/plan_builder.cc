@@ -51,7 +51,7 @@ PlanBuilder::PlanBuilder(const Config& config, ConversionPlan* plan, std::string
   s.n_kv_heads = config.count("num_key_value_heads", 1, s.n_heads, s.n_heads);
   s.ffn_width = config.count("intermediate_size", 1, kMostWidth);
   s.n_vocab = config.count("vocab_size", 1, model::kMostVocabulary);
-  s.context = config.count("max_position_embeddings", 1, kMostContext);
+  s.context = s.trained_context = config.count("max_position_embeddings", 1, kMostContext);
   const uint32_t usual = default_head_dim != 0 ? default_head_dim : s.width / s.n_heads;
   s.head_dim = config.count("head_dim", 1, kMostWidth, std::max(usual, 1u));
   if (s.n_heads % s.n_kv_heads != 0) {
@@ -103,7 +103,7 @@ void PlanBuilder::set_rope(const RopeFacts& rope) {
     set("rope.scaling.type", std::string("yarn"));
     set("rope.scaling.factor", static_cast<float>(scaling.number("factor", 1e-3, 1e6)));
     set("rope.scaling.original_context_length",
-        scaling.count("original_max_position_embeddings", 1, kMostContext, sizes_.context));
+        scaling.count("original_max_position_embeddings", 1, kMostContext, sizes_.trained_context));
     set("rope.scaling.yarn_beta_fast",
         static_cast<float>(scaling.number("beta_fast", 1e-6, 1e6, 32.0)));
     set("rope.scaling.yarn_beta_slow",

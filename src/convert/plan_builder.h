@@ -12,6 +12,7 @@ namespace troika::convert {
 
 struct Sizes {
   uint32_t n_layers, width, n_heads, n_kv_heads, head_dim, ffn_width, n_vocab, context;
+  uint32_t trained_context;  // the context before a window limits it
 
   uint64_t q_rows() const { return uint64_t{n_heads} * head_dim; }
   uint64_t kv_rows() const { return uint64_t{n_kv_heads} * head_dim; }
