@@ -248,6 +248,7 @@ ConvertReport convert_folder(const ConvertOptions& options) {
   const SourceFolder folder(options.folder);
   const std::vector<Job> jobs = make_jobs(plan, folder, type, options.folder);
   ConvertReport report;
+  if (!folder.note().empty()) report.notes.push_back(folder.note());
   const text::Vocabulary vocabulary = read_folder_tokenizer(
       {options.folder, options.pre, plan.n_vocab, plan.has_space_prefix}, config, &report.notes);
 

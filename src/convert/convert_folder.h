@@ -25,7 +25,7 @@ struct ConvertReport {
   uint64_t n_tokens = 0;
   uint64_t input_bytes = 0;
   uint64_t output_bytes = 0;
-  // Holds sentences about what the file does otherwise than the folder, without line ends.
+  // Holds sentences about what the file may do otherwise than the folder, without line ends.
   std::vector<std::string> notes;
 };
 

@@ -323,6 +323,37 @@ TEST_F(ConvertFolder, IndexesThatAreWrongAreSentences) {
   expect_message(convert_again(), " too. Remove the files that do not belong");
 }
 
+TEST_F(ConvertFolder, OneFileOfWeightsCountsMoreThanAnIndex) {
+  HfFolder source = small_folder();
+  EXPECT_EQ(note_about(source), "");
+  const std::string wanted = test::read_whole(out_);
+  HfFolder other = source;
+  for (auto& [name, tensor] : other.tensors) tensor.bytes.assign(tensor.bytes.size(), '\0');
+  other.write_parts(folder_, true);
+  for (const bool is_complete : {true, false}) {
+    if (!is_complete) std::filesystem::remove(part("model-00002-of-00002.safetensors"));
+    EXPECT_EQ(convert_again(), "");
+    EXPECT_EQ(test::read_whole(out_), wanted);
+    ASSERT_EQ(report_.notes.size(), 1u);
+    EXPECT_NE(report_.notes[0].find("not from those that model.safetensors.index.json names, such "
+                                    "as \"model-00001-of-00002.safetensors\""),
+              std::string::npos)
+        << report_.notes[0];
+  }
+  // Some indexes name the one file.
+  json index;
+  for (const auto& [name, tensor] : source.tensors) {
+    index["weight_map"][name] = "model.safetensors";
+  }
+  test::write_whole(part("model.safetensors.index.json"), index.dump());
+  EXPECT_EQ(convert_again(), "");
+  EXPECT_EQ(report_.notes.size(), 0u);
+  index["weight_map"]["lm_head.extra"] = "model.safetensors";
+  test::write_whole(part("model.safetensors.index.json"), index.dump());
+  std::filesystem::remove(out_);
+  expect_message(convert_again(), "tensor \"lm_head.extra\" is not in it, as the index says");
+}
+
 TEST_F(ConvertFolder, WeightsThatDoNotFitAreSentences) {
   HfFolder source = small_folder();
   source.tensors.erase("model.norm.weight");

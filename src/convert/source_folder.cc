@@ -16,6 +16,7 @@ namespace {
 constexpr uint64_t kMostIndexBytes = uint64_t{32} << 20;
 constexpr size_t kMostFiles = 400;
 constexpr char kIndex[] = "model.safetensors.index.json";
+constexpr std::string_view kWhole = "model.safetensors";
 
 bool exists(const std::string& path) {
   std::error_code ignored;
@@ -64,7 +65,6 @@ void check_shards(const std::string& folder, const std::set<std::string>& names)
 }
 
 std::set<std::string> list_weights(const std::string& folder) {
-  if (is_there(folder + "/model.safetensors")) return {"model.safetensors"};
   std::set<std::string> names;
   bool has_pickles = false;
   std::error_code failure;
@@ -88,9 +88,21 @@ std::set<std::string> list_weights(const std::string& folder) {
 SourceFolder::SourceFolder(const std::string& folder) {
   std::map<std::string, std::string> index;
   std::set<std::string> names;
-  if (is_there(folder + "/" + kIndex)) {
-    index = read_index(folder + "/" + kIndex);
-    for (const auto& [tensor, file] : index) names.insert(file);
+  if (is_there(folder + "/" + kIndex)) index = read_index(folder + "/" + kIndex);
+  for (const auto& [tensor, file] : index) names.insert(file);
+  const std::string whole = fmt::format("{}/{}", folder, kWhole);
+  if (is_there(whole)) {
+    const auto other = std::find_if(names.begin(), names.end(),
+                                    [](const std::string& name) { return name != kWhole; });
+    if (other != names.end()) {
+      note_ = fmt::format(
+          "{}: the weights come from this file, as they do in the library transformers, and not "
+          "from those that {} names, such as {}. Remove the file where it is not the model.",
+          whole, kIndex, troika::quoted(*other));
+      index.clear();
+    }
+    names = {std::string(kWhole)};
+  } else if (!index.empty()) {
     for (const std::string& name : names) {
       if (exists(folder + "/" + name)) continue;
       throw Error(

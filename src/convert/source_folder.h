@@ -17,7 +17,8 @@ struct FoundTensor {
 
 class SourceFolder {
  public:
-  // Opens every file of weights. Throws Error for a missing file, a file about which the index and
+  // Opens every file of weights: model.safetensors, or else those that the index names, or else all
+  // that there are. Throws Error for a missing file, a file about which the index and
   // the folder disagree, a tensor that stands in two files, and whatever is wrong with one of the
   // files.
   explicit SourceFolder(const std::string& folder);
@@ -26,10 +27,13 @@ class SourceFolder {
   FoundTensor find(std::string_view name) const;
   const std::map<std::string_view, FoundTensor>& tensors() const { return tensors_; }
   uint64_t bytes() const;
+  // Returns a sentence where the folder could mean two models; empty where it cannot.
+  const std::string& note() const { return note_; }
 
  private:
   std::vector<SafetensorsFile> files_;
   std::map<std::string_view, FoundTensor> tensors_;
+  std::string note_;
 };
 
 }  // namespace troika::convert
