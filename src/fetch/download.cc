@@ -32,6 +32,24 @@ Sha empty_hash(const HubFile& file) {
   return hash;
 }
 
+std::string part_path(const HubFile& file, const std::string& target) {
+  return fmt::format(
+      "{}.{}.part", target,
+      file.hash().empty() ? fmt::format("{}-bytes", file.bytes) : file.hash().substr(0, 16));
+}
+
+// Throws Error where the disk of `folder`, which may not be there yet, lacks the bytes.
+void check_space(const std::string& where, fs::path folder, uint64_t bytes) {
+  std::error_code failure;
+  while (!fs::exists(folder, failure) && folder.has_relative_path()) folder = folder.parent_path();
+  const fs::space_info space = fs::space(folder, failure);
+  if (failure || space.available >= bytes) return;
+  throw Error(
+      fmt::format("{}: {} more are needed on this disk, which has {} left. Free some "
+                  "space, or set XDG_CACHE_HOME to a folder on another disk.",
+                  where, bytes_text(bytes), bytes_text(space.available)));
+}
+
 class Download {
  public:
   Download(const HubFile& file, const std::string& target, const DownloadHooks& hooks)
@@ -39,9 +57,7 @@ class Download {
         target_(target),
         hooks_(hooks),
         part_(std::make_unique<PartFile>(
-            fmt::format("{}.{}.part", target,
-                        file.hash().empty() ? fmt::format("{}-bytes", file.bytes)
-                                            : file.hash().substr(0, 16)),
+            part_path(file, target),
             [this] {
               hooks_.note(fmt::format("another process is downloading {}; waiting for it",
                                       fs::path(target_).filename().string()));
@@ -63,7 +79,7 @@ class Download {
       return nullptr;
     }
     if (file_.hash().empty() || part_->bytes() > file_.bytes) part_->restart();
-    check_space();
+    check_space(target_, fs::path(target_).parent_path(), file_.bytes - part_->bytes());
     int n_tries = 0;
     while (part_->bytes() < file_.bytes) {
       const uint64_t before = part_->bytes();
@@ -169,17 +185,6 @@ class Download {
         target_, file_.sha256.empty() ? "SHA-1 of git" : "SHA-256", hash, file_.hash()));
   }
 
-  void check_space() {
-    std::error_code failure;
-    const fs::space_info space = fs::space(fs::path(target_).parent_path(), failure);
-    const uint64_t missing = file_.bytes - part_->bytes();
-    if (failure || space.available >= missing) return;
-    throw Error(
-        fmt::format("{}: {} more are needed on this disk, which has {} left. Free some "
-                    "space, or set XDG_CACHE_HOME to a folder on another disk.",
-                    target_, bytes_text(missing), bytes_text(space.available)));
-  }
-
   [[noreturn]] void give_up(int status, const std::string& failure) {
     std::string why = failure.empty() ? "the answer ends too early" : failure;
     if (status >= 500) why = fmt::format("the server answers with {}", status);
@@ -223,6 +228,24 @@ std::unique_ptr<PartFile> download(const HubFile& file, const std::string& targe
   DownloadHooks with_pause = hooks;
   if (!with_pause.pause) with_pause.pause = sleep_before;
   return Download(file, target, with_pause).run(seen, ask);
+}
+
+void check_room(const std::vector<HubFile>& files, const std::vector<std::string>& targets) {
+  uint64_t missing = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const auto bytes_of = [](const std::string& path) -> uint64_t {
+      std::error_code failure;
+      const uint64_t bytes = fs::file_size(path, failure);
+      return failure ? 0 : bytes;
+    };
+    const HubFile& file = files[i];
+    const bool has_hash = !file.hash().empty();
+    if (has_hash && bytes_of(targets[i]) == file.bytes) continue;
+    const uint64_t here = has_hash ? bytes_of(part_path(file, targets[i])) : 0;
+    missing += file.bytes - std::min(here, file.bytes);
+  }
+  const fs::path folder = fs::path(targets.front()).parent_path();
+  check_space(folder.string(), folder, missing);
 }
 
 bool is_same_file(const std::string& path, const HubFile& file, const ProgressFunction& progress) {

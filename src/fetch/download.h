@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/progress.h"
 #include "fetch/http.h"
@@ -46,6 +47,11 @@ std::optional<FileStamp> stamp_of(const std::string& path);
 std::unique_ptr<PartFile> download(const HubFile& file, const std::string& target,
                                    const std::optional<FileStamp>& seen, const AskForBytes& ask,
                                    const DownloadHooks& hooks);
+
+// Throws Error where the disk lacks room for what is missing of all files together. Without a hash
+// a file is missing as a whole; otherwise what has come of it is here, and so is a file of its
+// size, whose bytes are not looked at.
+void check_room(const std::vector<HubFile>& files, const std::vector<std::string>& targets);
 
 // Says whether the file is there with this size and hash. Where no hash is known nobody can say so
 // of a file with bytes, and the answer is no.

@@ -69,6 +69,7 @@ FoundModel pull(const ModelName& name, const ModelsOptions& options) {
   const std::string folder = folder_of(name, options);
   FoundModel result =
       found(choose_model(models, name.quant, name.text(), listing.left_out), folder);
+  check_room(result.files, result.paths);
   std::vector<Arrived> arrived;
   uint64_t bytes_before = 0;  // counts the bytes of earlier shards
   for (size_t i = 0; i < result.files.size(); ++i) {

@@ -49,8 +49,9 @@ class ModelsTest : public testing::Test {
       Sha256 hash;
       hash.add(bytes);
       const std::string lfs = fmt::format(R"(, "lfs": {{"oid": "{}"}})", hash.hex());
-      text += fmt::format(R"({}{{"type": "file", "path": "{}", "size": {}{}}})",
-                          text.empty() ? "" : ",", path, bytes.size(), has_hashes_ ? lfs : "");
+      text += fmt::format(
+          R"({}{{"type": "file", "path": "{}", "size": {}{}}})", text.empty() ? "" : ",", path,
+          sizes_.count(path) != 0 ? sizes_.at(path) : bytes.size(), has_hashes_ ? lfs : "");
     }
     return "[" + text + "]";
   }
@@ -60,6 +61,7 @@ class ModelsTest : public testing::Test {
   TempFolder folder_;
   ModelsOptions options_;
   std::map<std::string, std::string> files_;
+  std::map<std::string, uint64_t> sizes_;  // stand in the list in place of those that files have
   std::function<void(const std::string& path)> on_ask_;  // is called when bytes are asked for
   int n_asked_ = 0;
   bool is_offline_ = false;
@@ -124,6 +126,46 @@ TEST_F(ModelsTest, WithoutAConnectionItIsSaidWhyWhatIsHereWillNotDo) {
   EXPECT_NE(message.find("means several files: x-Q4_0.gguf"), std::string::npos) << message;
   message = message_of<Error>([&] { find_or_fetch({"a", "b", "Q8_0"}, options_); });
   EXPECT_NE(message.find("It has: Q4_0"), std::string::npos) << message;
+}
+
+TEST_F(ModelsTest, RoomIsWantedForAllShardsAtOnce) {
+  files_ = {{kShard1, "one"}, {kShard2, "two"}};
+  sizes_[kShard2] = uint64_t{1} << 50;
+  std::string message = message_of<Error>([&] { pull(name_, options_); });
+  EXPECT_TRUE(message.starts_with(options_.folder + "/a/b: ")) << message;
+  EXPECT_NE(message.find("more are needed on this disk"), std::string::npos) << message;
+  EXPECT_EQ(n_asked_, 1) << "the list alone";
+  EXPECT_FALSE(std::filesystem::exists(options_.folder));
+  sizes_.clear();
+  pull(name_, options_);
+  n_asked_ = 0;
+  sizes_[kShard2] = uint64_t{1} << 50;
+  message = message_of<Error>([&] { pull(name_, options_); });
+  EXPECT_NE(message.find("more are needed on this disk"), std::string::npos) << message;
+  EXPECT_EQ(n_asked_, 1) << "the list alone";
+}
+
+// What is here counts: a disk with less room than the model needs may have enough for the rest.
+TEST_F(ModelsTest, NoRoomIsWantedForWhatIsHere) {
+  const uint64_t most = std::filesystem::space(folder_.file("")).capacity + 1;
+  std::filesystem::create_directories(kept(""));
+  HubFile file = {kShard1, most, std::string(64, 'a')};
+  const auto make = [&](const std::string& path) {
+    test::write_whole(path, "");
+    std::error_code failure;
+    std::filesystem::resize_file(path, most, failure);  // takes no room
+    return !failure;
+  };
+  const std::string part = kept(kShard1) + "." + std::string(16, 'a') + ".part";
+  EXPECT_THROW(check_room({file}, {kept(kShard1)}), Error);
+  if (!make(part)) GTEST_SKIP() << "this file system knows no such files";
+  check_room({file}, {kept(kShard1)});
+  file.sha256.clear();
+  EXPECT_THROW(check_room({file}, {kept(kShard1)}), Error);
+  std::filesystem::rename(part, kept(kShard1));
+  EXPECT_THROW(check_room({file}, {kept(kShard1)}), Error);
+  file.sha256 = std::string(64, 'a');
+  check_room({file}, {kept(kShard1)});
 }
 
 TEST_F(ModelsTest, WithoutHashesNothingIsTakenToBeCurrent) {
