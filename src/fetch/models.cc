@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/bytes_text.h"
 #include "base/error.h"
 #include "fetch/hub.h"
+#include "gguf/split.h"
 
 namespace troika::fetch {
 namespace {
@@ -48,6 +50,29 @@ void commit(const std::vector<Arrived>& arrived) {
     }
   }
   for (const Arrived& file : arrived) file.part->commit(file.target);
+}
+
+// Returns the path without what tells apart how a model is divided into files.
+std::string undivided(const std::string& path) {
+  const auto shard = gguf::parse_shard_name(path);
+  return shard ? shard->stem : fs::path(path).replace_extension().string();
+}
+
+// Removes what is left of a model that the hub once divided into files otherwise: beside the new
+// files it would be a second model of the same name.
+void remove_former(const FoundModel& model, const Listing& listing, const std::string& folder,
+                   const DownloadHooks& hooks) {
+  for (const HubFile& old : kept_files(folder)) {
+    const bool is_there = std::any_of(listing.files.begin(), listing.files.end(),
+                                      [&](const HubFile& file) { return file.path == old.path; });
+    if (is_there || undivided(old.path) != undivided(model.files.front().path)) continue;
+    std::error_code failure;
+    fs::remove(fs::path(folder) / old.path, failure);
+    hooks.note(failure ? fmt::format("{}, which the hub has no more, cannot be removed: {}",
+                                     old.path, failure.message())
+                       : fmt::format("removed {}, in place of which the hub has {}", old.path,
+                                     model.files.front().path));
+  }
 }
 
 FoundModel found(const HubModel& model, const std::string& folder) {
@@ -94,6 +119,7 @@ FoundModel pull(const ModelName& name, const ModelsOptions& options) {
   }
   result.n_downloaded = static_cast<int>(arrived.size());
   commit(arrived);
+  remove_former(result, listing, folder, options.hooks);
   return result;
 }
 

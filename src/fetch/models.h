@@ -33,7 +33,8 @@ struct FoundModel {
 // Returns the model from the folder, without asking the network; if it is not there, from the hub.
 FoundModel find_or_fetch(const ModelName& name, const ModelsOptions& options);
 
-// Asks the hub, downloads what is missing here, and replaces what is different there.
+// Asks the hub, downloads what is missing here, and replaces what is different there, also where
+// the hub now has other files of the same model: one in place of shards, or more or fewer shards.
 FoundModel pull(const ModelName& name, const ModelsOptions& options);
 
 }  // namespace troika::fetch

@@ -116,6 +116,34 @@ TEST_F(ModelsTest, AShardThatCannotBeReplacedLeavesNoMixture) {
   EXPECT_FALSE(has(kShard1));
 }
 
+TEST_F(ModelsTest, AnotherDivisionIntoFilesReplacesTheOldOne) {
+  const std::map<std::string, std::string> shards = {{kShard1, "one"}, {kShard2, "two"}};
+  const std::map<std::string, std::string> more_shards = {{"m-Q8_0-00001-of-00003.gguf", "1"},
+                                                          {"m-Q8_0-00002-of-00003.gguf", "2"},
+                                                          {"m-Q8_0-00003-of-00003.gguf", "3"}};
+  const std::map<std::string, std::string> whole = {{"m-Q8_0.gguf", "a model"}};
+  std::string notes;
+  options_.hooks.note = [&](const std::string& sentence) { notes += sentence + "\n"; };
+  files_ = whole;
+  files_["old-Q4_0.gguf"] = "another";
+  const ModelName name = {"a", "b", "Q8_0"};
+  pull({"a", "b", "Q4_0"}, options_);
+  pull(name, options_);
+  EXPECT_EQ(notes.find("removed"), std::string::npos) << notes;
+  for (const auto* files : {&shards, &more_shards, &whole}) {
+    files_ = *files;
+    is_offline_ = false;
+    notes.clear();
+    pull(name, options_);
+    EXPECT_NE(notes.find("removed m-Q8_0"), std::string::npos) << notes;
+    is_offline_ = true;
+    EXPECT_EQ(find_or_fetch(name, options_).files.size(), files->size());
+    EXPECT_EQ(has(kShard1), files == &shards);
+    EXPECT_EQ(has("m-Q8_0.gguf"), files == &whole);
+    EXPECT_TRUE(has("old-Q4_0.gguf")) << "of another model nothing is removed";
+  }
+}
+
 TEST_F(ModelsTest, WithoutAConnectionItIsSaidWhyWhatIsHereWillNotDo) {
   files_ = {{"x-Q4_0.gguf", "one"}, {"y-Q4_0.gguf", "two"}};
   pull({"a", "b", "x-Q4_0"}, options_);
