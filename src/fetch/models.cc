@@ -84,11 +84,8 @@ FoundModel found(const HubModel& model, const std::string& folder) {
   return result;
 }
 
-}  // namespace
-
-FoundModel pull(const ModelName& name, const ModelsOptions& options) {
-  const std::unique_ptr<Transport> transport = options.transport();
-  const Hub hub(*transport, options.endpoint, options.token);
+FoundModel pull_with(Transport& transport, const ModelName& name, const ModelsOptions& options) {
+  const Hub hub(transport, options.endpoint, options.token);
   const Listing listing = hub.list(name);
   const std::vector<HubModel> models = models_of(listing.files);
   const std::string folder = folder_of(name, options);
@@ -123,6 +120,12 @@ FoundModel pull(const ModelName& name, const ModelsOptions& options) {
   return result;
 }
 
+}  // namespace
+
+FoundModel pull(const ModelName& name, const ModelsOptions& options) {
+  return pull_with(*options.transport(), name, options);
+}
+
 FoundModel find_or_fetch(const ModelName& name, const ModelsOptions& options) {
   const std::string folder = folder_of(name, options);
   std::vector<HubModel> kept = models_of(kept_files(folder));
@@ -135,10 +138,19 @@ FoundModel find_or_fetch(const ModelName& name, const ModelsOptions& options) {
     // The model is not here, or the name is not clear: the hub decides.
     unclear = error.what();
   }
+  const auto with_reason = [&](const Error& error) {
+    return Error(fmt::format("{} As to what is here: {}", error.what(), unclear));
+  };
+  std::unique_ptr<Transport> transport;
   try {
-    return pull(name, options);
+    transport = options.transport();
+  } catch (const Error& error) {
+    throw with_reason(error);  // the network must not be asked, or cannot be
+  }
+  try {
+    return pull_with(*transport, name, options);
   } catch (const HubOutOfReach& error) {
-    throw Error(fmt::format("{} As to what is here: {}", error.what(), unclear));
+    throw with_reason(error);
   }
 }
 

@@ -16,7 +16,8 @@ struct ModelsOptions {
   std::string folder;  // models lie in FOLDER/ORG/REPO/, arranged as in their repositories
   std::string endpoint = "https://huggingface.co";
   std::string token;
-  // Makes the transport that asks the network; called only if the network must be asked.
+  // Makes the transport that asks the network; called only if the network must be asked. Throws
+  // Error where that is forbidden or impossible.
   std::function<std::unique_ptr<Transport>()> transport;
   DownloadHooks hooks;
 };

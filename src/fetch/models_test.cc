@@ -154,6 +154,12 @@ TEST_F(ModelsTest, WithoutAConnectionItIsSaidWhyWhatIsHereWillNotDo) {
   EXPECT_NE(message.find("means several files: x-Q4_0.gguf"), std::string::npos) << message;
   message = message_of<Error>([&] { find_or_fetch({"a", "b", "Q8_0"}, options_); });
   EXPECT_NE(message.find("It has: Q4_0"), std::string::npos) << message;
+  options_.transport = []() -> std::unique_ptr<Transport> { throw Error("Asking is forbidden."); };
+  message = message_of<Error>([&] { find_or_fetch(name_, options_); });
+  EXPECT_TRUE(message.starts_with("Asking is forbidden. As to what is here: ")) << message;
+  EXPECT_NE(message.find("means several files: x-Q4_0.gguf"), std::string::npos) << message;
+  message = message_of<Error>([&] { find_or_fetch({"a", "c", ""}, options_); });
+  EXPECT_EQ(message, "Asking is forbidden.") << "nothing is here";
 }
 
 TEST_F(ModelsTest, RoomIsWantedForAllShardsAtOnce) {
