@@ -66,6 +66,20 @@ uint64_t piece_length(uint64_t row_length) {
   return row_length <= kLongest ? row_length : std::gcd(row_length, uint64_t{1} << 16);
 }
 
+// Copies n_rows rows of a tensor whose type does not change, so that it stays as it is to the bit.
+// They are decoded only to see that they are finite, and how large.
+void copy_rows(tensor::Type type, size_t length, const std::byte* in, uint64_t n_rows,
+               std::byte* out, Worker& worker) {
+  const size_t row_bytes = tensor::row_bytes(type, length);
+  std::memcpy(out, in, n_rows * row_bytes);
+  worker.before.resize(length);
+  for (uint64_t row = 0; row < n_rows; ++row) {
+    tensor::dequantize_row(type, in + row * row_bytes, worker.before.data(), length);
+    for (const double value : worker.before) worker.sums.squares += value * value;
+  }
+  worker.sums.all_finite &= std::isfinite(worker.sums.squares);
+}
+
 // Decodes, encodes and measures n_rows rows, or pieces of rows, of this length.
 void convert_rows(const TensorPlan& plan, size_t length, const std::byte* in, uint64_t n_rows,
                   std::byte* out, Worker& worker) {
@@ -110,12 +124,10 @@ class Converter {
     stream_rows(
         writer_, team_, tensor.n_elements() / length, out_row_bytes,
         [&](int worker, uint64_t first, uint64_t n_rows, std::byte* out) {
-          convert_rows(plan, length, in + first * in_row_bytes, n_rows, out,
-                       workers_[static_cast<size_t>(worker)]);
-          // A tensor whose type does not change stays as it is, to the bit.
-          if (plan.type == tensor.type) {
-            std::memcpy(out, in + first * in_row_bytes, n_rows * in_row_bytes);
-          }
+          const std::byte* from = in + first * in_row_bytes;
+          Worker& own = workers_[static_cast<size_t>(worker)];
+          plan.type == tensor.type ? copy_rows(tensor.type, length, from, n_rows, out, own)
+                                   : convert_rows(plan, length, from, n_rows, out, own);
         },
         [&](uint64_t n_rows) {
           done_bytes_ += n_rows * in_row_bytes;
@@ -137,7 +149,6 @@ class Converter {
             file_.path(), quoted(tensor.name)));
       }
       report.rms += worker.sums.squares;
-      if (plan.type == tensor.type) continue;
       if (!std::isfinite(worker.sums.squared_error)) {
         throw Error(
             fmt::format("{}: tensor {} holds values that are too large for {}. Try ‹type› {}.",

@@ -113,6 +113,20 @@ TEST_F(QuantizeFile, QuantisesWhatIsQuantised) {
   EXPECT_EQ(gguf::File::open(again).get_tensor("blk.0.attn_q.weight").type, tensor::Type::kQ4_0);
 }
 
+TEST_F(QuantizeFile, WhatHasItsTypeAlreadyIsCopied) {
+  quantize("q4_k_m");
+  const std::string again = folder_.file("again.gguf");
+  const QuantizeReport report =
+      quantize_file({.input = output(), .output = again, .type = "q4_k_m"});
+  EXPECT_EQ(read_whole(again), read_whole(output()));
+  EXPECT_GE(report.types.size(), 3u);
+  for (const TypeReport& entry : report.types) {
+    EXPECT_EQ(entry.rmse, 0.0);
+    EXPECT_EQ(entry.max_error, 0.0);
+    EXPECT_GT(entry.rms, 0.0);
+  }
+}
+
 TEST_F(QuantizeFile, ProgressReachesTheEnd) {
   uint64_t last = 0;
   uint64_t whole = 1;
