@@ -43,15 +43,15 @@ std::string shape_text(std::span<const uint64_t> shape) {
 
 // Returns nothing where an optional tensor is not there.
 std::optional<Job> find_job(const PlannedTensor& planned, const SourceFolder& folder,
-                            const std::string& prefix, const std::string& where) {
+                            const std::string& where) {
   Job job{&planned, {}};
   if (planned.source.empty()) return job;
-  job.found = folder.find(prefix + planned.source);
+  job.found = folder.find(planned.source);
   if (job.found.tensor == nullptr) {
     if (planned.is_optional) return std::nullopt;
     throw Error(fmt::format(
         "{}: the tensor {} is missing, which config.json asks for. Download the folder again.",
-        where, troika::quoted(prefix + planned.source)));
+        where, troika::quoted(planned.source)));
   }
   const SourceTensor& tensor = *job.found.tensor;
   const std::vector<uint64_t> wanted(planned.shape.rbegin(), planned.shape.rend());
@@ -95,7 +95,7 @@ std::vector<Job> make_jobs(const ConversionPlan& plan, const SourceFolder& folde
   forge::ModelFacts facts;
   facts.tied_embeddings = true;
   for (const PlannedTensor& planned : plan.tensors) {
-    const auto job = find_job(planned, folder, plan.source_prefix, where);
+    const auto job = find_job(planned, folder, where);
     if (!job) continue;
     facts.tied_embeddings &= planned.name != "output.weight";
     jobs.push_back(*job);

@@ -33,7 +33,6 @@ struct ConversionPlan {
   std::vector<PlannedTensor> tensors;
   uint32_t n_vocab = 0;
   bool has_space_prefix = true;  // used where a SentencePiece tokenizer says nothing about it
-  std::string source_prefix;     // stands before every name of the folder that is used
   // Names of the folder with these prefixes may be left out.
   std::vector<std::string> unused_prefixes;
 };

@@ -19,6 +19,9 @@ using attention::kQueryStride;
 using attention::kSampleStride;
 using attention::kTileTokens;
 
+// Planted shares are right only where prompts choose from the token on that the law has.
+static_assert(kChoosesFrom == plan::PromptAttention::kUsualFrom);
+
 constexpr size_t kSampledTiles = 16;
 constexpr size_t kTried = 24;
 constexpr double kLeastHeavy = 1.0 / 256;

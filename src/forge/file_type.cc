@@ -17,7 +17,6 @@ using tensor::Type;
 // The layers that get the better type of a pair.
 enum class Layers {
   kNone,
-  kAll,
   kFirst2,
   kFirst4,
   kFirstEighth,
@@ -38,7 +37,7 @@ struct TypeChoice {
 struct Mix {
   TypeChoice values;  // for attn_v and attn_qkv
   TypeChoice down;    // for ffn_down
-  TypeChoice attention_output;
+  Type attention_output;
   Type attention_output_of_8_experts;
 };
 
@@ -48,33 +47,33 @@ namespace {
 constexpr Mix kExpertsOnly = {};
 
 constexpr Mix kQ2K = {
-    {Type::kQ3_K, Type::kQ4_K, Layers::kSharedHeads}, {Type::kQ3_K}, {Type::kQ3_K}, Type::kQ5_K};
-constexpr Mix kQ3KSmall = {{Type::kQ3_K}, {Type::kQ3_K}, {Type::kQ3_K}, Type::kQ5_K};
+    {Type::kQ3_K, Type::kQ4_K, Layers::kSharedHeads}, {Type::kQ3_K}, Type::kQ3_K, Type::kQ5_K};
+constexpr Mix kQ3KSmall = {{Type::kQ3_K}, {Type::kQ3_K}, Type::kQ3_K, Type::kQ5_K};
 constexpr Mix kQ3KMedium = {{Type::kQ4_K, Type::kQ5_K, Layers::kFirst2},
                             {Type::kQ4_K, Type::kQ5_K, Layers::kFirstSixteenth},
-                            {Type::kQ4_K},
+                            Type::kQ4_K,
                             Type::kQ5_K};
-constexpr Mix kQ3KLarge = {{Type::kQ5_K}, {Type::kQ5_K}, {Type::kQ5_K}, Type::kQ3_K};
+constexpr Mix kQ3KLarge = {{Type::kQ5_K}, {Type::kQ5_K}, Type::kQ5_K, Type::kQ3_K};
 constexpr Mix kQ4KSmall = {{Type::kQ4_K, Type::kQ5_K, Layers::kFirst4},
                            {Type::kQ4_K, Type::kQ5_K, Layers::kFirstEighth},
-                           {Type::kQ4_K},
+                           Type::kQ4_K,
                            Type::kQ5_K};
 constexpr Mix kQ4KMedium = {{Type::kQ4_K, Type::kQ6_K, Layers::kSensitive},
                             {Type::kQ4_K, Type::kQ6_K, Layers::kSensitive},
-                            {Type::kQ4_K},
+                            Type::kQ4_K,
                             Type::kQ5_K};
-constexpr Mix kQ5KSmall = {{Type::kQ5_K}, {Type::kQ5_K}, {Type::kQ5_K}, Type::kQ5_K};
+constexpr Mix kQ5KSmall = {{Type::kQ5_K}, {Type::kQ5_K}, Type::kQ5_K, Type::kQ5_K};
 constexpr Mix kQ5KMedium = {{Type::kQ5_K, Type::kQ6_K, Layers::kSensitive},
                             {Type::kQ5_K, Type::kQ6_K, Layers::kSensitive},
-                            {Type::kQ5_K},
+                            Type::kQ5_K,
                             Type::kQ5_K};
 constexpr Mix kIQ4NL = {{Type::kIQ4_NL, Type::kQ5_K, Layers::kSharedHeads},
                         {Type::kIQ4_NL, Type::kQ5_K, Layers::kFirstEighth},
-                        {Type::kIQ4_NL},
+                        Type::kIQ4_NL,
                         Type::kQ5_K};
 constexpr Mix kIQ4XS = {{Type::kIQ4_XS, Type::kQ5_K, Layers::kSharedHeads},
                         {Type::kIQ4_XS, Type::kQ5_K, Layers::kFirstEighth},
-                        {Type::kIQ4_XS},
+                        Type::kIQ4_XS,
                         Type::kQ5_K};
 
 constexpr FileType kFileTypes[] = {
@@ -122,8 +121,6 @@ bool is_better(Layers layers, uint32_t layer, const ModelFacts& facts) {
   switch (layers) {
     case Layers::kNone:
       return false;
-    case Layers::kAll:
-      return true;
     case Layers::kFirst2:
       return layer < 2;
     case Layers::kFirst4:
@@ -161,7 +158,7 @@ Type mixed_type(const FileType& file_type, std::string_view name, bool is_of_exp
   if (is("attn_v.weight") || is("attn_qkv.weight")) return value_type(mix.values, layer, facts);
   if (is("attn_k.weight") && facts.n_experts == 8) return Type::kQ8_0;
   if (is("attn_output.weight")) {
-    return facts.n_experts == 8 ? mix.attention_output_of_8_experts : mix.attention_output.usual;
+    return facts.n_experts == 8 ? mix.attention_output_of_8_experts : mix.attention_output;
   }
   if (is("ffn_down")) {
     return is_better(mix.down.layers, layer, facts) ? mix.down.better : mix.down.usual;

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "text/byte_letters.h"
+#include "text/vocabulary.h"
 
 namespace troika::forge {
 namespace {
 
-// The numbers of kinds of tokens in tokenizer.ggml.token_type.
-enum TokenType : int32_t { kNormal = 1, kUnknown = 2, kControl = 3, kUnused = 5, kByte = 6 };
+using text::TokenType;
 
 constexpr std::string_view kLetters = "etaoinshrdlucmwfgypbvkjxqz";
 constexpr int kLongestPiece = 4;
@@ -25,7 +26,7 @@ struct Vocabulary {
 
   void add(std::string token, TokenType type, float score = 0.0F) {
     tokens.push_back(std::move(token));
-    types.push_back(type);
+    types.push_back(static_cast<int32_t>(type));
     scores.push_back(score);
   }
 };
@@ -52,7 +53,7 @@ void for_each_piece(std::string_view space,
 void pad(Vocabulary& vocabulary, size_t n_tokens) {
   TROIKA_ASSERT(vocabulary.tokens.size() <= n_tokens);
   while (vocabulary.tokens.size() < n_tokens) {
-    vocabulary.add(fmt::format("[PAD{}]", vocabulary.tokens.size()), kUnused);
+    vocabulary.add(fmt::format("[PAD{}]", vocabulary.tokens.size()), TokenType::kUnused);
   }
 }
 
@@ -60,21 +61,21 @@ void add_sentence_piece(const model::KnownModel& model, gguf::Writer& writer) {
   const std::string space = "\xe2\x96\x81";  // U+2581 stands for a space
   const bool is_gemma = model.architecture == "gemma";
   Vocabulary v;
-  if (is_gemma) v.add("<pad>", kControl);
-  if (is_gemma) v.add("<eos>", kControl);
-  if (is_gemma) v.add("<bos>", kControl);
-  v.add("<unk>", kUnknown);
-  if (!is_gemma) v.add("<s>", kControl);
-  if (!is_gemma) v.add("</s>", kControl);
-  for (int byte = 0; byte < 256; ++byte) v.add(fmt::format("<0x{:02X}>", byte), kByte);
+  if (is_gemma) v.add("<pad>", TokenType::kControl);
+  if (is_gemma) v.add("<eos>", TokenType::kControl);
+  if (is_gemma) v.add("<bos>", TokenType::kControl);
+  v.add("<unk>", TokenType::kUnknown);
+  if (!is_gemma) v.add("<s>", TokenType::kControl);
+  if (!is_gemma) v.add("</s>", TokenType::kControl);
+  for (int byte = 0; byte < 256; ++byte) v.add(fmt::format("<0x{:02X}>", byte), TokenType::kByte);
   // A piece with a higher score merges earlier. Single characters need no merge and come last.
   constexpr float kCharacterScore = -1e6F;
-  v.add(space, kNormal, kCharacterScore);
-  for (char c = '!'; c <= '~'; ++c) v.add(std::string(1, c), kNormal, kCharacterScore);
+  v.add(space, TokenType::kNormal, kCharacterScore);
+  for (char c = '!'; c <= '~'; ++c) v.add(std::string(1, c), TokenType::kNormal, kCharacterScore);
   float score = 0.0F;
   for_each_piece(space, [&](const std::string& left, char letter) {
     if (v.tokens.size() >= model.n_vocab) return false;
-    v.add(left + letter, kNormal, score);
+    v.add(left + letter, TokenType::kNormal, score);
     score -= 1.0F;
     return true;
   });
@@ -92,24 +93,6 @@ void add_sentence_piece(const model::KnownModel& model, gguf::Writer& writer) {
   writer.add_bool("tokenizer.ggml.add_bos_token", true);
   writer.add_bool("tokenizer.ggml.add_eos_token", false);
   writer.add_bool("tokenizer.ggml.add_space_prefix", !is_gemma);
-}
-
-// Returns the letter that stands for each byte in byte-level BPE, as UTF-8: printable bytes stand
-// for themselves, and characters from U+0100 on stand for the others.
-std::vector<std::string> byte_letters() {
-  const auto utf8 = [](unsigned code) {  // for codes below U+0800
-    if (code < 0x80) return std::string(1, static_cast<char>(code));
-    return std::string{static_cast<char>(0xC0 | (code >> 6)),
-                       static_cast<char>(0x80 | (code & 63))};
-  };
-  std::vector<std::string> letters;
-  unsigned next = 0x100;
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    const bool printable =
-        (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
-    letters.push_back(utf8(printable ? byte : next++));
-  }
-  return letters;
 }
 
 struct BpeSpecials {
@@ -136,16 +119,17 @@ void add_byte_level_bpe(const model::KnownModel& model, gguf::Writer& writer) {
   const BpeSpecials specials = specials_of(model.pre);
   const size_t n_regular = model.n_vocab - specials.tokens.size();
   Vocabulary v;
-  const std::vector<std::string> letters = byte_letters();
-  for (const std::string& letter : letters) v.add(letter, kNormal);
-  for_each_piece(letters[' '], [&](const std::string& left, char letter) {
+  for (int byte = 0; byte < 256; ++byte) {
+    v.add(text::letter_of_byte(static_cast<uint8_t>(byte)), TokenType::kNormal);
+  }
+  for_each_piece(text::letter_of_byte(' '), [&](const std::string& left, char letter) {
     if (v.tokens.size() >= n_regular) return false;
-    v.add(left + letter, kNormal);
+    v.add(left + letter, TokenType::kNormal);
     v.merges.push_back(fmt::format("{} {}", left, letter));
     return true;
   });
   pad(v, n_regular);
-  for (const char* token : specials.tokens) v.add(token, kControl);
+  for (const char* token : specials.tokens) v.add(token, TokenType::kControl);
 
   writer.add_string("tokenizer.ggml.model", "gpt2");
   writer.add_string("tokenizer.ggml.pre", model.pre);
