@@ -11,6 +11,7 @@
 #include "tune/calibrate.h"
 #include "tune/default_text.h"
 #include "tune/findings.h"
+#include "tune/proof/text_parts.h"
 
 namespace troika::tune {
 namespace {

@@ -18,7 +18,7 @@
 #include "tests/support/repository.h"
 #include "tune/attention_statistics.h"
 #include "tune/default_text.h"
-#include "tune/findings.h"
+#include "tune/proof/text_parts.h"
 #include "tune/tune_attention.h"
 
 namespace troika {

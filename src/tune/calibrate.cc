@@ -7,7 +7,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/hash.h"
 #include "measure/evaluate.h"
 #include "model/linear_inputs.h"
@@ -17,6 +16,7 @@
 #include "tune/calibration_state.h"
 #include "tune/input_statistics.h"
 #include "tune/kept_plan.h"
+#include "tune/proof/text_parts.h"
 #include "weights/content_key.h"
 
 namespace troika::tune {
@@ -25,7 +25,6 @@ namespace {
 using plan::Int8Method;
 
 constexpr int kPassTokens = 512;  // the size of the chunk that one pass reads
-constexpr size_t kLeastTokens = 64;
 // Lists the shares of the magnitudes that may lie within the limit, fewest outliers first.
 constexpr double kQuantiles[] = {0.9999, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.98};
 constexpr size_t kBriefStride = 3;  // a brief calibration tries each third quantile
@@ -349,23 +348,6 @@ class Calibrator {
 };
 
 }  // namespace
-
-std::string beginning_of_text(const text::Tokenizer& tokenizer, const std::string& text,
-                              size_t n_tokens) {
-  const size_t n_all =
-      tokenizer.encode(text, {.add_special = false, .parse_special = false}).size();
-  if (n_all < kLeastTokens) {
-    throw Error(
-        fmt::format("A text of {} tokens is too short to calibrate with; {} are needed at "
-                    "least, some thousands are good.",
-                    n_all, kLeastTokens));
-  }
-  if (n_all <= n_tokens) return text;
-  const auto share = static_cast<double>(n_tokens) / static_cast<double>(n_all);
-  const auto n_bytes = static_cast<size_t>(share * static_cast<double>(text.size()));
-  const size_t space = text.find_last_of(" \n", n_bytes);
-  return text.substr(0, space == std::string::npos || space == 0 ? n_bytes : space);
-}
 
 Calibration calibrate(const CalibrateOptions& options) { return Calibrator(options).run(); }
 

@@ -7,7 +7,6 @@
 #include "base/progress.h"
 #include "plan/plan.h"
 #include "prepare/options.h"
-#include "text/tokenizer.h"
 
 namespace troika::tune {
 
@@ -38,11 +37,6 @@ struct Calibration {
 inline constexpr double kMostInt8Loss = 0.005;
 // Is the share of an input's outliers that its hot channels have (N5).
 inline constexpr double kHotShare = 0.8;
-
-// Returns the beginning of a text, about n_tokens tokens, cut at a space. Throws Error for a text
-// that is too short.
-std::string beginning_of_text(const text::Tokenizer& tokenizer, const std::string& text,
-                              size_t n_tokens);
 
 // Throws Error for a text that is too short.
 Calibration calibrate(const CalibrateOptions& options);

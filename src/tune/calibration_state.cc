@@ -16,7 +16,7 @@ namespace troika::tune {
 namespace {
 
 // Grows when the form of the file changes, or what the results of its passes mean.
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kVersion = 2;
 
 }  // namespace
 

@@ -90,10 +90,4 @@ std::vector<WindowLosses> read_windows(const plan::JsonFields& fields,
   return windows;
 }
 
-std::pair<std::string, std::string> halves(const std::string& text) {
-  const size_t space = text.find_first_of(" \n", text.size() / 2);
-  const size_t middle = space == std::string::npos ? text.size() / 2 : space;
-  return {text.substr(0, middle), text.substr(middle)};
-}
-
 }  // namespace troika::tune

@@ -1,9 +1,8 @@
-// Writes what tuning keeps of its measurements as text, and reads it; cuts a text into halves.
+// Writes what tuning keeps of its measurements as text, and reads it.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "plan/json_fields.h"
@@ -28,8 +27,5 @@ nlohmann::ordered_json to_json(const std::vector<WindowLosses>& windows);
 // that of `usual`, where it is there.
 std::vector<WindowLosses> read_windows(const plan::JsonFields& fields,
                                        const std::vector<WindowLosses>* usual = nullptr);
-
-// Returns both halves of a text, cut at a space.
-std::pair<std::string, std::string> halves(const std::string& text);
 
 }  // namespace troika::tune

@@ -24,6 +24,7 @@
 #include "tune/findings.h"
 #include "tune/kept_plan.h"
 #include "tune/proof/held_out.h"
+#include "tune/proof/text_parts.h"
 #include "tune/timing.h"
 #include "weights/content_key.h"
 
@@ -251,24 +252,27 @@ class Tuner {
     const auto verdict = [&](const std::vector<WindowLosses>& windows) {
       return verdict_of(loss_between(usual, windows), request_.most_loss);
     };
-    // A small loss is not believed at once: the text must have had a chance to contradict.
     const auto is_enough = [&](const std::vector<WindowLosses>& windows) {
-      const LossVerdict now = verdict(windows);
-      return now == LossVerdict::kTooMuch ||
-             (now == LossVerdict::kLittle && windows.size() >= kLeastProofWindows);
+      return verdict(windows) != LossVerdict::kUnsure;
     };
     const std::vector<WindowLosses> found = held_out(name, *plan, is_enough, &usual);
     result_.tried.push_back({method, outlier_prune, loss_between(usual, found)});
     return verdict(found) == LossVerdict::kLittle;
   }
 
+  // Says whether the text is too short to prove what a method loses.
+  bool is_short(const TriedMethod& tried) const {
+    return is_too_short(tried.loss, request_.most_loss);
+  }
+
   // Tries a scale for each token. If that loses too much, it tries outliers in float beside, too,
-  // and then how many of them may be ignored.
+  // and then how many of them may be ignored. On a text that is too short for the first method no
+  // other one would be proven either.
   void prove_int8() {
     plan::Plan plan = plan_of(Prefill::kInt8);
     bool is_found = is_good(Int8Method::kToken, 100, &plan);
     size_t taken = 0;
-    if (!is_found) {
+    if (!is_found && !(is_free() && is_short(result_.tried.front()))) {
       plan.int8 = calibrated();
       is_found = is_good(Int8Method::kTokenShadow, 0, &plan);
       taken = 1;
@@ -287,9 +291,12 @@ class Tuner {
     const std::string figure =
         fmt::format("{} of perplexity over {} tokens of {} against {}", loss_text(tried.loss),
                     tried.loss.text.n_tokens, request_.text_name, result_.usual().name);
-    if (!is_found && asked() != Prefill::kInt8) {
-      result_.int8_reason =
-          fmt::format("not int8: {}, and {:g} % are allowed", figure, 100 * request_.most_loss);
+    if (!is_found && is_free()) {
+      result_.int8_reason = is_short(tried)
+                                ? fmt::format("not int8: {}, and {} held-out tokens are needed",
+                                              figure, kLeastProofTokens)
+                                : fmt::format("not int8: {}, and {:g} % are allowed", figure,
+                                              100 * request_.most_loss);
       return;
     }
     plan.int8.method = tried.method;
@@ -298,7 +305,8 @@ class Tuner {
     result_.int8_reason =
         fmt::format("{}: {}, {}", plan::int8_method_text(tried.method), figure,
                     is_found ? fmt::format("at most {:g} % are allowed", 100 * request_.most_loss)
-                             : "more than is taken unasked");
+                    : is_short(tried) ? "too few tokens to be taken unasked"
+                                      : "more than is taken unasked");
     plan.prefill_reason = "tuned: " + result_.int8_reason;
     int8_ = add(fmt::format("int8 {}", plan::int8_method_name(tried.method)), plan);
   }

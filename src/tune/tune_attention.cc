@@ -14,7 +14,7 @@
 #include "measure/evaluate.h"
 #include "plan/json_fields.h"
 #include "tune/attention_statistics.h"
-#include "tune/calibrate.h"
+#include "tune/proof/text_parts.h"
 #include "tune/timing.h"
 
 namespace troika::tune {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/program/troika.h"
+#include "tests/support/repository.h"
 
 namespace troika::test {
 namespace {
@@ -274,6 +275,22 @@ TEST_F(Tune, WrongInputGetsASentence) {
     expect_refusal(run({"tune", model_, std::string("--seconds=") + seconds}), 2, {"--seconds"});
   }
   EXPECT_TRUE(kept("plan-").empty());
+}
+
+// A loss that a few tokens do not show is not proven by them.
+TEST_F(Tune, AShortTextProvesNothing) {
+  const std::string model = repository_file("models/troika-silu-q8_0.gguf");
+  const std::string text = read_whole(repository_file("texts/the-river-bank.txt"));
+  const std::string brief = write(text.substr(100, 1400), "brief.txt");
+  const Finished tuned = run({"tune", model, "--text", brief, "--threads", "1", "--prefill", "int8",
+                              "--prompts", "33", "--seconds", "1", "--json"});
+  expect_success(tuned);
+  const json result = json::parse(tuned.out);
+  ASSERT_FALSE(result.at("tried").empty());
+  for (const json& tried : result.at("tried")) {
+    EXPECT_FALSE(tried.at("is_proven").get<bool>()) << tuned.out;
+  }
+  EXPECT_TRUE(has(result.at("int8_reason").get<std::string>(), "too few tokens")) << tuned.out;
 }
 
 // A copy of the plan that cannot be written is told before anything is measured.

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/session.h"
-#include "tune/calibrate.h"
+#include "tune/proof/text_parts.h"
 
 namespace troika::tune {
 namespace {

@@ -44,7 +44,12 @@ LossVerdict verdict_of(const PromptLoss& loss, double most) {
   // The comparison is written so that a loss that is not a number is not proven.
   const bool is_little =
       loss.expected.share + kSure * loss.expected.error <= most && std::isfinite(least(loss.text));
-  return is_little ? LossVerdict::kLittle : LossVerdict::kUnsure;
+  return is_little && loss.text.n_tokens >= kLeastProofTokens ? LossVerdict::kLittle
+                                                              : LossVerdict::kUnsure;
+}
+
+bool is_too_short(const PromptLoss& loss, double most) {
+  return loss.text.n_tokens < kLeastProofTokens && verdict_of(loss, most) == LossVerdict::kUnsure;
 }
 
 const char* verdict_text(LossVerdict verdict) {

@@ -22,6 +22,10 @@ struct PromptLoss {
   Loss expected;
 };
 
+// Counts the tokens of a text that had a chance to contradict before a small loss is believed: some
+// tokens alone may agree by luck.
+inline constexpr size_t kLeastProofTokens = 768;
+
 enum class LossVerdict { kUnsure, kLittle, kTooMuch };
 
 // A class is proven if it loses at most kMostLoss of perplexity, and with two standard errors on
@@ -45,9 +49,12 @@ Loss mean_loss(const std::vector<double>& differences, size_t n_together);
 // several times, for several methods.
 inline constexpr double kSure = 3.0;
 
-// kLittle: the expected loss is at most `most` for sure, and the text does not contradict.
+// kLittle: the expected loss is at most `most` for sure, and the text, which has kLeastProofTokens
+// tokens or more, does not contradict.
 // kTooMuch: one of both losses is more for sure.
 LossVerdict verdict_of(const PromptLoss& loss, double most);
+// Says whether nothing was decided because the text has fewer than kLeastProofTokens tokens.
+bool is_too_short(const PromptLoss& loss, double most);
 const char* verdict_text(LossVerdict verdict);
 
 // Returns a text as "+0.12 % (standard error 0.05 %)".

@@ -59,6 +59,20 @@ TEST(Proof, TheExpectedLossDecidesAndTheTextMayContradict) {
   EXPECT_EQ(verdict_of({silent, {256, 0.016, 0.0003}}, 0.02), LossVerdict::kLittle);
 }
 
+TEST(Proof, FewTokensProveNoLittleLoss) {
+  const auto loss = [](size_t n_tokens, double expected) {
+    return PromptLoss{{n_tokens, 0.001, 0.002}, {n_tokens / 4, expected, 0.0001}};
+  };
+  for (const size_t n_tokens : {size_t{10}, size_t{200}, kLeastProofTokens - 1}) {
+    EXPECT_EQ(verdict_of(loss(n_tokens, 0.0), kMostLoss), LossVerdict::kUnsure) << n_tokens;
+    EXPECT_TRUE(is_too_short(loss(n_tokens, 0.0), kMostLoss)) << n_tokens;
+    EXPECT_EQ(verdict_of(loss(n_tokens, 0.016), kMostLoss), LossVerdict::kTooMuch) << n_tokens;
+    EXPECT_FALSE(is_too_short(loss(n_tokens, 0.016), kMostLoss)) << n_tokens;
+  }
+  EXPECT_EQ(verdict_of(loss(kLeastProofTokens, 0.0), kMostLoss), LossVerdict::kLittle);
+  EXPECT_FALSE(is_too_short(loss(kLeastProofTokens, 0.0049), kMostLoss));
+}
+
 TEST(Proof, AllLengthsCountAlike) {
   const std::vector<PromptTime> plain = {{128, 100.0}, {512, 400.0}};
   const std::vector<PromptTime> faster = {{128, 80.0}, {512, 320.0}};
