@@ -164,10 +164,9 @@ class Calibrator {
   plan::JsonFields finding(const std::string& pass,
                            const std::function<nlohmann::ordered_json()>& run) {
     const size_t n_before = n_done_;
-    const nlohmann::json found = state_->finding(pass, run);
+    plan::JsonFields found = state_->fields(pass, run);
     n_done_ = n_before + 1;
-    return plan::JsonFields::parse(found.dump(), state_->path(),
-                                   "'troika cache --remove-all' takes such files away.");
+    return found;
   }
 
   void set_limits(size_t quantile, plan::Int8Plan* int8) const {

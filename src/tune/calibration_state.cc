@@ -10,7 +10,6 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "plan/json_fields.h"
 
 namespace troika::tune {
 namespace {
@@ -45,16 +44,20 @@ void CalibrationState::load() {
   if (!std::filesystem::is_regular_file(state)) {  // reading a pipe might never end
     throw Error(fmt::format("{}: is no file, and in the way of one. Remove it.", path_));
   }
-  const std::string advice = fmt::format("'troika cache --remove {}' takes it away.",
-                                         std::filesystem::path(path_).filename().string());
   const std::optional<std::string> text = read_whole_file(path_);
-  const nlohmann::json json = plan::parse_json(text.value_or(""), path_, advice);
+  const nlohmann::json json = plan::parse_json(text.value_or(""), path_, advice());
   if (!json.is_object()) {
     throw Error(fmt::format("{}: what was found out before it was cut off cannot be read. {}",
-                            path_, advice));
+                            path_, advice()));
   }
   text_ = *text;
   n_found_earlier_ = json.size();
+}
+
+std::string CalibrationState::advice() const {
+  if (path_.empty()) return "";
+  return fmt::format("'troika cache --remove {}' takes it away.",
+                     std::filesystem::path(path_).filename().string());
 }
 
 nlohmann::json CalibrationState::finding(const std::string& pass,
@@ -68,6 +71,11 @@ nlohmann::json CalibrationState::finding(const std::string& pass,
     if (!path_.empty()) write_file(path_, text_);
   }
   return nlohmann::json::parse(text_).at(pass);
+}
+
+plan::JsonFields CalibrationState::fields(const std::string& pass,
+                                          const std::function<nlohmann::ordered_json()>& run) {
+  return plan::JsonFields::parse(finding(pass, run).dump(), path_, advice());
 }
 
 void CalibrationState::remove() {

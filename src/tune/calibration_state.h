@@ -6,6 +6,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "plan/json_fields.h"
+
 namespace troika::tune {
 
 class CalibrationState {
@@ -20,6 +22,10 @@ class CalibrationState {
   // was just found also goes through text, so that both ways give the same.
   nlohmann::json finding(const std::string& pass,
                          const std::function<nlohmann::ordered_json()>& run);
+  // Returns the same as fields; where one of them is wrong, the error says how to get rid of the
+  // file.
+  plan::JsonFields fields(const std::string& pass,
+                          const std::function<nlohmann::ordered_json()>& run);
   size_t n_found_earlier() const { return n_found_earlier_; }
 
   // Empty where nothing is kept.
@@ -29,6 +35,8 @@ class CalibrationState {
 
  private:
   void load();
+  // Says how to get rid of this file alone; empty where nothing is kept.
+  std::string advice() const;
 
   std::string path_;
   std::string text_;  // the object of all findings, by the name of their pass

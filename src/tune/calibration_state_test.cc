@@ -109,5 +109,18 @@ TEST_F(CalibrationStates, ABrokenFileIsRefusedWithAdvice) {
   EXPECT_THROW(CalibrationState(folder_.file("side"), "x"), Error);
 }
 
+// Another advice, to remove all files, would cost every tuned plan and profile.
+TEST_F(CalibrationStates, AWrongFieldIsRefusedWithTheNameOfItsFile) {
+  const std::string side = folder_.file("side");
+  const std::string path = CalibrationState(side, "x", "tuning").path();
+  std::ofstream(path) << R"({"first": {"loss": "much"}})";
+  CalibrationState state(side, "x", "tuning");
+  const std::string message =
+      test::message_of<Error>([&] { (void)state.fields("first", nullptr).number("loss", 0, 1); });
+  const std::string name = std::filesystem::path(path).filename().string();
+  EXPECT_TRUE(name.starts_with("tuning-")) << name;
+  EXPECT_NE(message.find("troika cache --remove " + name + "'"), std::string::npos) << message;
+}
+
 }  // namespace
 }  // namespace troika::tune

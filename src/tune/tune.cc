@@ -108,9 +108,7 @@ class Tuner {
   }
 
   JsonFields finding(const std::string& name, const std::function<ordered_json()>& run) {
-    const nlohmann::json found = state_->finding(name, run);
-    return JsonFields::parse(found.dump(), state_->path(),
-                             "'troika cache --remove-all' takes such files away.");
+    return state_->fields(name, run);
   }
 
   // Returns the precision of prompts that was asked for; none: the best is chosen.
