@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "base/error.h"
@@ -12,6 +13,8 @@
 #include "prepare/plan/saved_plan.h"
 #include "prepare/streaming/neurons/neuron_stream.h"
 #include "solve/profile/op_shapes.h"
+#include "solve/profile/profile_storage.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_engine.h"
 #include "tune/default_text.h"
@@ -20,6 +23,8 @@
 
 namespace troika::prepare {
 namespace {
+
+namespace fs = std::filesystem;
 
 using PlannedRows = std::vector<std::vector<float>>;
 
@@ -302,6 +307,61 @@ TEST_F(NeuronPlans, P8NoBlocksAreStreamedWhereMemoryHoldsAll) {
   EXPECT_NE(all.reason.find("by-output: all is in memory"), std::string::npos) << all.reason;
   // Where none is computed by itself, no time of single neurons is missing.
   EXPECT_EQ(all.reason.find("timed by itself"), std::string::npos) << all.reason;
+}
+
+// What is asked for plans at once, where a profile is measured first.
+class MeasuredNeuronPlans : public NeuronPlans {
+ protected:
+  MeasuredNeuronPlans() {
+    options_.ffn.form = plan::FfnForm::kByOutput;
+    options_.memory.limit_bytes = size_t{16} << 30;
+    request_.options = options_;
+    request_.budget_s = 0.02;
+  }
+  Options plan() const {
+    return tune::plan_neurons_here(request_,
+                                   [](const std::string&) { return [](uint64_t, uint64_t) {}; });
+  }
+  size_t n_kept() const {
+    size_t n = 0;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder_.file("cache/troika"), ignored)) {
+      n += entry.path().filename().string().starts_with("profile-");
+    }
+    return n;
+  }
+  // Makes the model's file so large that its own reads are measured.
+  void grow_model() const { fs::resize_file(options_.model.file, solve::kLeastProfiledFile); }
+
+  tune::NeuronPlanRequest request_;
+};
+
+TEST_F(MeasuredNeuronPlans, P8ProfilesAreKeptUnlessThatIsForbidden) {
+  grow_model();
+  request_.options.memory.has_side_files = false;
+  EXPECT_EQ(plan().ffn.planned->form, plan::FfnForm::kByOutput);
+  EXPECT_EQ(n_kept(), 0u);
+  request_.options.memory.has_side_files = true;
+  request_.keeps_profile = false;
+  (void)plan();
+  EXPECT_EQ(n_kept(), 0u);
+  request_.keeps_profile = true;
+  (void)plan();
+  EXPECT_EQ(n_kept(), 1u);
+}
+
+// The limit stands for a full disk, which takes no file to measure with.
+TEST_F(MeasuredNeuronPlans, P8AFullDiskMattersOnlyWhereItMustBeMeasured) {
+  const test::FileSizeLimit limit(rlim_t{8} << 20);
+  const std::string message = test::message_of<Error>([&] { (void)plan(); });
+  EXPECT_NE(message.find("‹profile›"), std::string::npos) << message;
+  EXPECT_EQ(message.find("no-storage"), std::string::npos) << message;
+  EXPECT_EQ(n_kept(), 1u);  // the ops, which took most of the time
+  {
+    const test::FileSizeLimit none(RLIM_INFINITY);
+    grow_model();
+  }
+  EXPECT_EQ(plan().ffn.planned->form, plan::FfnForm::kByOutput);
 }
 
 TEST_F(NeuronPlans, P8WhatCannotBePlannedIsSaidInWords) {

@@ -116,14 +116,15 @@ std::vector<plan::CoreRate> measure_cores(const kernels::Table& kernels, plan::P
   return rates;
 }
 
-plan::Storage measure_storage(const ProgressFunction& progress) {
+plan::Storage measure_storage(const std::string& way_out, const ProgressFunction& progress) {
   solve::StorageOptions options;
   options.folder = cache_folder();
+  options.way_out = way_out;
   std::error_code failure;
   std::filesystem::create_directories(options.folder, failure);
   if (failure) {
-    throw Error(fmt::format("{}: the folder cannot be made: {}. Use ‹no-storage›.", options.folder,
-                            failure.message()));
+    throw Error(fmt::format("{}: the folder cannot be made: {}. {}", options.folder,
+                            failure.message(), way_out));
   }
   return solve::profile_storage(options, progress);
 }
@@ -169,11 +170,15 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
     profile.cores = kept->cores;
     profile.storage = kept->storage;
   }
-  if (profile.cores.empty()) profile.cores = measure_cores(kernels.table, plan, stage("cores"));
-  if (request.with_storage && !profile.storage) {
-    profile.storage = measure_storage(stage("storage"));
+  if (request.with_cores && profile.cores.empty()) {
+    profile.cores = measure_cores(kernels.table, plan, stage("cores"));
   }
-  if (request.use_cache && request.keeps) result.kept_path = plan::keep_profile(profile);
+  const bool keeps = request.use_cache && request.keeps && !profile.ops.empty();
+  if (keeps) result.kept_path = plan::keep_profile(profile);
+  if (request.with_storage && !profile.storage) {
+    profile.storage = measure_storage(request.storage_way_out, stage("storage"));
+    if (keeps) plan::keep_profile(profile);
+  }
   return result;
 }
 

@@ -26,12 +26,15 @@ struct ProfileRequest {
   bool again = false;                       // ignores what is kept
   bool use_cache = true;                    // reads and writes the kept profile
   bool keeps = true;                        // with use_cache: writes it, too
-  bool with_storage = true;
+  bool with_cores = true;                   // measures each core alone, which is for people
+  bool with_storage = true;                 // measures the disk below the kept profile
+  // Says what somebody can do where the disk cannot be measured.
+  std::string storage_way_out = "Use ‹no-storage›, or another XDG_CACHE_HOME.";
 };
 
 struct ProfileResult {
   plan::Profile profile;
-  std::string kept_path;  // empty: the profile was not kept
+  std::string kept_path;  // empty: the profile was not kept, as one without any op is not
   std::string problem;    // why the kept profile was not used, if it was not
   int n_measured = 0;     // counts ops that were measured now
 };
@@ -40,7 +43,8 @@ struct ProfileResult {
 // progress.
 using StageFunction = std::function<ProgressFunction(const std::string& name)>;
 
-// Measures the profile. Throws Error, and UsageError for lanes and models that are not known.
+// Measures the profile, and keeps the rest where the disk cannot be measured. Throws Error, and
+// UsageError for lanes and models that are not known.
 ProfileResult profile_here(const ProfileRequest& request, const StageFunction& stage);
 
 // Returns the kept profile of the lanes that an engine runs on. Empty where there is none, or where

@@ -213,7 +213,7 @@ plan::Profile profile_of(const ChooseRequest& request, const prepare::Options& o
   profiling.budget_s = std::max(request.budget_s, kLeastProfilingS);
   profiling.use_cache = request.use_cache;
   profiling.keeps = request.keeps_profile;
-  profiling.with_storage = false;
+  profiling.with_cores = profiling.with_storage = false;
   return measure::profile_here(profiling, stage).profile;
 }
 

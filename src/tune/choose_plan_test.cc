@@ -104,10 +104,16 @@ TEST(ChoosePlan, WithoutTimeAPlanIsStillChosen) {
   request.prompts = {16, 64};
   request.budget_s = 0.0;
   request.use_cache = false;
-  const PlanChoice choice =
-      choose_plan(request, [](const std::string&) { return [](uint64_t, uint64_t) {}; });
+  std::vector<std::string> stages;
+  const PlanChoice choice = choose_plan(request, [&](const std::string& name) {
+    stages.push_back(name);
+    return [](uint64_t, uint64_t) {};
+  });
   ASSERT_EQ(choice.candidates.size(), 1u);
   EXPECT_GT(choice.candidates[0].step_us, 0.0);
+  // Each core alone, and the disk, would take time beside the budget, and nothing is chosen by
+  // them.
+  EXPECT_EQ(stages, std::vector<std::string>{"ops on lanes"});
 }
 
 TEST(ChoosePlan, KeepsPrecisionsAndCalibrationOfAPlanThatIsGiven) {

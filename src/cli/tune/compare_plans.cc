@@ -83,7 +83,9 @@ PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& pr
   if (request.options.memory.context == 0) {
     request.options.memory.context = *std::max_element(prompts.begin(), prompts.end()) + 64;
   }
-  request.keeps_profile = !is_machine_busy("the profile that is taken now is not kept");
+  request.use_cache = request.options.memory.has_side_files;
+  request.keeps_profile =
+      request.use_cache && !is_machine_busy("the profile that is taken now is not kept");
   std::unique_ptr<Progress> bar;
   PlanChoice choice;
   choice = tune::choose_plan(request, [&](const std::string& name) {

@@ -14,6 +14,7 @@
 #include "cli/load.h"
 #include "cli/measure/bench_virtual.h"
 #include "cli/output.h"
+#include "cli/tune/busy_machine.h"
 #include "cli/tune/compare_plans.h"
 #include "cli/tune/explain.h"
 #include "cli/tune/neuron_plan_text.h"
@@ -100,6 +101,8 @@ void choose_neurons(PlanFlags& flags) {
   std::optional<plan::Profile> profile;
   if (!flags.profile.empty()) profile = plan::load_profile(flags.profile);
   if (profile) request.profile = &*profile;
+  request.keeps_profile = !profile && request.options.memory.has_side_files &&
+                          !is_machine_busy("the profile that is taken now is not kept");
   std::unique_ptr<Progress> bar;
   prepare::Options chosen = tune::plan_neurons_here(request, [&](const std::string& name) {
     bar.reset();

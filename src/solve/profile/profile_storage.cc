@@ -41,8 +41,8 @@ AlignedBytes aligned(size_t bytes) {
 class DiskFile {
  public:
   // `subject` and `way_out` are the first and the last words about a failure.
-  DiskFile(const std::string& path, std::string subject, const char* way_out)
-      : subject_(std::move(subject)), way_out_(way_out) {
+  DiskFile(const std::string& path, std::string subject, std::string way_out)
+      : subject_(std::move(subject)), way_out_(std::move(way_out)) {
     descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
     is_direct_ = descriptor_ >= 0;
     if (!is_direct_) descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -81,12 +81,10 @@ class DiskFile {
 
  private:
   std::string subject_;
-  const char* way_out_;
+  std::string way_out_;
   int descriptor_ = -1;
   bool is_direct_ = false;
 };
-
-constexpr const char* kWithoutScratch = "Use ‹no-storage›, or another XDG_CACHE_HOME.";
 
 // Writes random bytes, which no layer below can compress.
 void write_random(const DiskFile& file, int writer, uint64_t bytes) {
@@ -106,18 +104,19 @@ void write_random(const DiskFile& file, int writer, uint64_t bytes) {
 }
 
 // Makes a file without a name, which is gone when it is closed.
-std::unique_ptr<DiskFile> make_scratch(const std::string& folder, uint64_t bytes) {
+std::unique_ptr<DiskFile> make_scratch(const StorageOptions& options) {
+  const std::string& folder = options.folder;
   std::string path = folder + "/storage-XXXXXX";
   const int writer = ::mkostemp(path.data(), O_CLOEXEC);
   if (writer < 0) {
     throw Error(fmt::format("{}: a file cannot be made to measure the disk with: {}. {}", folder,
-                            std::strerror(errno), kWithoutScratch));
+                            std::strerror(errno), options.way_out));
   }
   std::unique_ptr<DiskFile> file;
   try {
-    file = std::make_unique<DiskFile>(path, folder, kWithoutScratch);
+    file = std::make_unique<DiskFile>(path, folder, options.way_out);
     ::unlink(path.c_str());  // before it is written, which may be cut off
-    write_random(*file, writer, bytes);
+    write_random(*file, writer, options.file_bytes);
   } catch (...) {
     if (file == nullptr) ::unlink(path.c_str());
     ::close(writer);
@@ -204,7 +203,7 @@ plan::Storage profile_storage(const StorageOptions& options, const ProgressFunct
       }
     }
   }
-  const std::unique_ptr<DiskFile> file = make_scratch(options.folder, options.file_bytes);
+  const std::unique_ptr<DiskFile> file = make_scratch(options);
   plan::Storage storage;
   storage.folder = options.folder;
   storage.is_direct = file->is_direct();

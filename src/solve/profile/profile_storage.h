@@ -19,6 +19,8 @@ struct StorageOptions {
   std::vector<uint64_t> range_bytes = {16u << 20, 256u << 20};  // the ranges of random reads
   std::vector<int> depths = {1, 4, 16};  // count threads, each with one read under way
   double each_us = 60'000.0;             // the time for one combination
+  // Says what somebody can do where the file cannot be written.
+  std::string way_out = "Use ‹no-storage›, or another XDG_CACHE_HOME.";
 };
 
 // Throws Error where the file cannot be written or read.

@@ -59,6 +59,8 @@ void check_request(const prepare::Options& options) {
 plan::Profile measured_profile(const NeuronPlanRequest& request, const prepare::OpenedModel& model,
                                const measure::StageFunction& stage) {
   const prepare::Options& options = request.options;
+  const plan::Storage of_model =
+      solve::profile_file(model.file.path(), stage ? stage("reads of the model") : nullptr);
   measure::ProfileRequest profiling;
   profiling.models = {options.model.file};
   profiling.lanes = options.lanes;
@@ -69,9 +71,12 @@ plan::Profile measured_profile(const NeuronPlanRequest& request, const prepare::
   profiling.kernels = options.kernels;
   profiling.type = model.weights.main_type();
   profiling.budget_s = request.budget_s;
+  profiling.use_cache = options.memory.has_side_files;
+  profiling.keeps = request.keeps_profile;
+  profiling.with_cores = false;
+  profiling.with_storage = of_model.reads.empty();
+  profiling.storage_way_out = "Use ‹profile› FILE, or another XDG_CACHE_HOME.";
   plan::Profile profile = measure::profile_here(profiling, stage).profile;
-  const plan::Storage of_model =
-      solve::profile_file(model.file.path(), stage ? stage("reads of the model") : nullptr);
   if (!of_model.reads.empty()) profile.storage = of_model;
   return profile;
 }

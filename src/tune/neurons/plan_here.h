@@ -14,7 +14,8 @@ struct NeuronPlanRequest {
   prepare::Options options;
   // Is planned with; null: the kept profile, after measuring what it lacks.
   const plan::Profile* profile = nullptr;
-  double budget_s = 8.0;  // the time to measure what a profile lacks
+  double budget_s = 8.0;      // the time to measure what a profile lacks
+  bool keeps_profile = true;  // false: what is measured now may be wrong at another time
 };
 
 // Returns the options of the request, with the form, the predictor and the gates that were chosen,
