@@ -293,6 +293,34 @@ TEST_F(Tune, AShortTextProvesNothing) {
   EXPECT_TRUE(has(result.at("int8_reason").get<std::string>(), "too few tokens")) << tuned.out;
 }
 
+// Predictions are columns beside what was measured, which is shown without them too.
+TEST_F(Tune, APlanIsExplainedWithAProfileThatPredictsNothing) {
+  const std::string model = repository_file("models/troika-relu-q8_0.gguf");
+  const auto profile = [&](const char* seconds) {
+    expect_success(run({"profile", model, "--type", "q8_0", "--threads", "1", "--no-storage",
+                        "--seconds", seconds}));
+  };
+  const auto explain = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"plan", model, "--threads", "1", "--explain"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished explained = run(words);
+    expect_success(explained);
+    EXPECT_TRUE(has(explained.out, "attention")) << explained.out;
+    return explained.err;
+  };
+  profile("0");
+  EXPECT_TRUE(kept("profile-").empty());
+  profile("0.1");
+  const std::vector<std::string> names = kept("profile-");
+  ASSERT_EQ(names.size(), 1u);
+  const std::string path = folder_.file("cache/troika/" + names.front());
+  json without_ops = json::parse(read_whole(path));
+  without_ops["ops"] = json::array();
+  write_whole(path, without_ops.dump());
+  EXPECT_TRUE(has(explain({}), "no times of ops"));
+  EXPECT_TRUE(has(explain({"--no-cache"}), "--no-cache"));
+}
+
 // A copy of the plan that cannot be written is told before anything is measured.
 TEST_F(Tune, WhereNoCopyCanBeWritten) {
   expect_refusal(tune({"-o", folder_.file("none/plan.json")}), 1, {"none/plan.json"});

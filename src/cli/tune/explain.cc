@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/bytes_text.h"
+#include "base/error.h"
 #include "base/median.h"
 #include "base/units.h"
 #include "cli/load.h"
@@ -144,18 +145,11 @@ plan::Shape built_for(const plan::Plan& plan, int n_tokens) {
 
 enum class PredictedBy { kSubgraph, kOp };
 
-// Returns what the kept profile predicts for these shapes; empty where there is no profile.
-Times predict(engine::Engine& engine, const std::vector<int>& shapes, PredictedBy by) {
-  std::string problem;
-  const std::optional<plan::Profile> profile = measure::kept_profile_of(engine, &problem);
-  if (!profile) {
-    note(problem.empty() ? "There is no profile of these lanes, so nothing is predicted: "
-                           "'troika profile MODEL' takes one.\n"
-                         : problem + "\n");
-    return {};
-  }
+// Returns what a profile predicts for these shapes. Throws Error where it lacks what that needs.
+Times predict_by(const plan::Profile& profile, const engine::Engine& engine,
+                 const std::vector<int>& shapes, PredictedBy by) {
   const plan::Plan& plan = engine.plan();
-  const solve::ProfileTimes times(*profile, plan.lanes, engine.weights(), plan.kv_type);
+  const solve::ProfileTimes times(profile, plan.lanes, engine.weights(), plan.kv_type);
   Times predicted;
   for (const lanes::Subgraph& subgraph :
        schedule::cut_into_subgraphs(engine.blueprint(), engine.plan().splits)) {
@@ -176,6 +170,30 @@ Times predict(engine::Engine& engine, const std::vector<int>& shapes, PredictedB
     }
   }
   return predicted;
+}
+
+// Returns what the kept profile predicts for these shapes; empty where it predicts nothing, of
+// which a note says why. What was measured is shown all the same.
+Times predict(engine::Engine& engine, const EngineFlags& flags, const std::vector<int>& shapes,
+              PredictedBy by) {
+  if (!flags.options.memory.has_side_files) {
+    note("Nothing is predicted, because --no-cache leaves kept profiles out.\n");
+    return {};
+  }
+  std::string problem;
+  const std::optional<plan::Profile> profile = measure::kept_profile_of(engine, &problem);
+  if (!profile) {
+    note(problem.empty() ? "There is no profile of these lanes, so nothing is predicted: "
+                           "'troika profile MODEL' takes one.\n"
+                         : problem + "\n");
+    return {};
+  }
+  try {
+    return predict_by(*profile, engine, shapes, by);
+  } catch (const Error& error) {
+    note(message_of(error) + "\n");
+    return {};
+  }
 }
 
 std::string times_text(const Times& measured, const Times& predicted, const std::string& name,
@@ -244,7 +262,7 @@ void explain_ops(const EngineFlags& flags, const plan::Plan& plan, const std::ve
   options.lanes.is_op_by_op = true;
   engine::Engine engine(options);
   const Times measured = measure(engine, shapes);
-  const Times predicted = predict(engine, shapes, PredictedBy::kOp);
+  const Times predicted = predict(engine, flags, shapes, PredictedBy::kOp);
   print(fmt::format("\n{:<14}", "op, all blocks") + head_text(shapes, !predicted.empty()));
   std::set<std::string> names;
   for (const model::Op& op : engine.blueprint().ops) {
@@ -315,7 +333,7 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
   const plan::Plan& plan = engine.plan();
   const std::vector<int> shapes = {1, std::min(plan.chunk(), plan.context)};
   const Times measured = measure(engine, shapes);
-  const Times predicted = predict(engine, shapes, PredictedBy::kSubgraph);
+  const Times predicted = predict(engine, flags, shapes, PredictedBy::kSubgraph);
   print(fmt::format("{:<10} {:>6} {:>10} {:>10}  {:<22} {:>9}", "subgraph", "blocks", "weights",
                     "Mop/token", "precision", "lanes") +
         head_text(shapes, !predicted.empty()));
