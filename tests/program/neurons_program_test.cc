@@ -33,6 +33,18 @@ TEST(NeuronsProgram, P3P8CountsAndPredictsTheNeuronsOfATrainedModel) {
   expect_refusal(troika(predicting), 2, {"--neuron-predictor", "--ffn"});
   expect_refusal(troika({"neurons", model, "--tokens", "800", "--predictor", "4096"}), 2,
                  {"--predictor", "rank"});
+// A calibration takes minutes, so what does not go together is told before it.
+TEST(NeuronsProgram, P8WhatCannotBePlannedTogetherIsToldBeforeACalibration) {
+  const std::string model = repository_file("models/troika-relu-q8_0.gguf");
+  const auto plan = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"plan", model, "--choose-neurons"};
+    words.insert(words.end(), more.begin(), more.end());
+    return troika(words);
+  };
+  expect_refusal(plan({"--memory", "1G", "--calibrate", "/none.txt"}), 2,
+                 {"--calibrate", "--choose-neurons"});
+  expect_refusal(plan({}), 2, {"--memory"});
+  expect_refusal(plan({"--memory", "1G", "--plan", "/none.json"}), 2, {"another one is given"});
 }
 
 TEST(NeuronsProgram, P13StepsOfTheAblationTakeNothingBesideThemInSilence) {

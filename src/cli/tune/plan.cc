@@ -88,6 +88,11 @@ void check_choices(const PlanFlags& flags) {
   if (flags.choose_neurons && (flags.choose || flags.n_turns > 0)) {
     throw UsageError("--choose-neurons is for one lane, and --choose for several. Leave one out.");
   }
+  if (flags.choose_neurons && !flags.calibrate.empty()) {
+    throw UsageError(
+        "--calibrate makes a plan, and --choose-neurons makes another one. Leave one out.");
+  }
+  if (flags.choose_neurons) tune::check_neuron_request(flags.engine.checked());
   if (!flags.profile.empty() && !flags.choose_neurons) {
     throw UsageError(
         "--profile says what --choose-neurons plans by. Give that too, or leave it out.");

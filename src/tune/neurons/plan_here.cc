@@ -28,34 +28,6 @@ namespace {
 constexpr int kMostPlannedSequences = 4;  // as in P §5
 constexpr double kHotShare = 0.5;         // hot neurons are live in as many steps
 
-void check_request(const prepare::Options& options) {
-  if (!prepare::is_here(options)) {
-    throw UsageError(
-        "‹choose-neurons› is for this machine; on a phone neurons are always planned.");
-  }
-  if (options.memory.limit_bytes == 0) {
-    throw UsageError("‹choose-neurons› plans for a limit of memory. Give ‹memory› too, as in 2G.");
-  }
-  if (options.ffn.form == plan::FfnForm::kEveryNeuron) {
-    throw UsageError(
-        "‹choose-neurons› plans by-output or by-neuron; ‹ffn› every-neuron reads all there is. "
-        "Leave one of them out.");
-  }
-  if (options.ffn.hot_percent.value_or(0) > 0) {
-    throw UsageError(
-        "‹choose-neurons› does not reckon with neurons that are computed apart (‹neuron-hot›). "
-        "Leave "
-        "one of them out.");
-  }
-  if (options.lanes.cores.size() > 1) {
-    throw UsageError("‹choose-neurons› is for one lane of cores, and ‹lanes› names several.");
-  }
-  if (!options.plan.file.empty() || options.plan.base || options.plan.exact) {
-    throw UsageError(
-        "‹choose-neurons› makes a plan, and another one is given. Leave one of them out.");
-  }
-}
-
 plan::Profile measured_profile(const NeuronPlanRequest& request, const prepare::OpenedModel& model,
                                const measure::StageFunction& stage) {
   const prepare::Options& options = request.options;
@@ -278,10 +250,38 @@ prepare::Options with_choice(const prepare::Options& asked, const HeldArrangemen
 
 }  // namespace
 
+void check_neuron_request(const prepare::Options& options) {
+  if (!prepare::is_here(options)) {
+    throw UsageError(
+        "‹choose-neurons› is for this machine; on a phone neurons are always planned.");
+  }
+  if (options.memory.limit_bytes == 0) {
+    throw UsageError("‹choose-neurons› plans for a limit of memory. Give ‹memory› too, as in 2G.");
+  }
+  if (options.ffn.form == plan::FfnForm::kEveryNeuron) {
+    throw UsageError(
+        "‹choose-neurons› plans by-output or by-neuron; ‹ffn› every-neuron reads all there is. "
+        "Leave one of them out.");
+  }
+  if (options.ffn.hot_percent.value_or(0) > 0) {
+    throw UsageError(
+        "‹choose-neurons› does not reckon with neurons that are computed apart (‹neuron-hot›). "
+        "Leave "
+        "one of them out.");
+  }
+  if (options.lanes.cores.size() > 1) {
+    throw UsageError("‹choose-neurons› is for one lane of cores, and ‹lanes› names several.");
+  }
+  if (!options.plan.file.empty() || options.plan.base || options.plan.exact) {
+    throw UsageError(
+        "‹choose-neurons› makes a plan, and another one is given. Leave one of them out.");
+  }
+}
+
 prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
                                    const measure::StageFunction& stage) {
   const prepare::Options& options = request.options;
-  check_request(options);
+  check_neuron_request(options);
   const auto model = prepare::open_model(options);
   const prepare::MemoryFigures& memory = model->memory;
   const plan::Profile profile =

@@ -18,6 +18,9 @@ struct NeuronPlanRequest {
   bool keeps_profile = true;  // false: what is measured now may be wrong at another time
 };
 
+// Throws UsageError for options that neurons cannot be planned with, before anything is read.
+void check_neuron_request(const prepare::Options& options);
+
 // Returns the options of the request, with the form, the predictor and the gates that were chosen,
 // with the plan of neurons, and with what the process held before it planned. Throws UsageError for
 // requests that make no sense here, Error where the budget is too small, or the profile has no
