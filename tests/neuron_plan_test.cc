@@ -11,6 +11,7 @@
 #include "model/architecture.h"
 #include "plan/plan_json.h"
 #include "prepare/plan/saved_plan.h"
+#include "prepare/side_files.h"
 #include "prepare/streaming/neurons/neuron_stream.h"
 #include "solve/profile/op_shapes.h"
 #include "solve/profile/profile_storage.h"
@@ -362,6 +363,20 @@ TEST_F(MeasuredNeuronPlans, P8AFullDiskMattersOnlyWhereItMustBeMeasured) {
     grow_model();
   }
   EXPECT_EQ(plan().ffn.planned->form, plan::FfnForm::kByOutput);
+}
+
+TEST_F(NeuronPlans, P8ADamagedCountIsToldWithItsFile) {
+  count();
+  options_.memory.limit_bytes = limit_of(0.25);
+  const std::string path = neuron_file_path("heat", gguf::File::open(options_.model.file));
+  fs::resize_file(path, 100);
+  const plan::StreamedNeurons made = planned(50.0, 2000.0).ffn.planned.value();
+  bool is_said = false;
+  for (const plan::NeuronAlternative& one : made.alternatives) {
+    EXPECT_EQ(one.obstacle.find("nobody has counted"), std::string::npos) << one.obstacle;
+    is_said = is_said || one.obstacle.find(path) != std::string::npos;
+  }
+  EXPECT_TRUE(is_said);
 }
 
 TEST_F(NeuronPlans, P8WhatCannotBePlannedIsSaidInWords) {

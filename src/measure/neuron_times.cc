@@ -11,7 +11,6 @@
 #include "base/huge_pages.h"
 #include "base/median.h"
 #include "base/random.h"
-#include "base/system.h"
 #include "kernels/rows.h"
 #include "tensor/codec.h"
 #include "weights/neurons/columns.h"
@@ -23,7 +22,8 @@ namespace {
 using weights::kSegmentNeurons;
 using weights::Matrix;
 
-// What a pass reads of all neurons is so many times the last cache. So it is in none.
+// What a pass reads of all neurons is so many times the last cache where memory allows, so that it
+// is in none.
 constexpr size_t kCaches = 2;
 constexpr size_t kMostBytes = size_t{512} << 20;
 constexpr size_t kMostPlaces = size_t{1} << 17;  // more neurons than models have that fit a cache
@@ -43,14 +43,19 @@ struct Room {
   size_t n_places = 0, n_planes = 1;
 
   size_t place_bytes() const { return gate_bytes + up_bytes + column_bytes; }
+  // Returns the least that a pass reads of all places.
+  size_t least_pass_bytes() const {
+    return n_places * std::min({gate_bytes, up_bytes, column_bytes});
+  }
 };
 
-std::optional<Room> room_for(const NeuronBlock& block, const weights::ColumnLayout& layout) {
+std::optional<Room> room_for(const NeuronBlock& block, const weights::ColumnLayout& layout,
+                             const MemorySizes& memory) {
   Room room = {aligned(block.gate.row_bytes), aligned(block.up.row_bytes),
                aligned(layout.column_bytes),
                aligned(layout.scale_bytes) + aligned(layout.minimum_bytes)};
-  const size_t wanted = kCaches * std::max<size_t>(last_cache_bytes(), size_t{8} << 20);
-  const size_t most = std::min(kMostBytes, available_memory_bytes() / 4);
+  const size_t wanted = kCaches * std::max<size_t>(memory.last_cache_bytes, size_t{8} << 20);
+  const size_t most = std::min(kMostBytes, memory.free_bytes / 4);
   if (room.plane_bytes > 0) {
     room.n_planes = std::max<size_t>(std::min(wanted, most / 3) / room.plane_bytes, 1);
   }
@@ -239,11 +244,13 @@ class NeuronBench {
 
 std::optional<NeuronTimes> measure_neurons(const kernels::Table& kernels,
                                            plan::Activations activations, const NeuronBlock& block,
-                                           Team& team) {
+                                           Team& team, const MemorySizes& memory) {
   TROIKA_ASSERT(block.live > 0.0);
-  const std::optional<Room> room = room_for(block, weights::column_layout(block.down));
+  const std::optional<Room> room = room_for(block, weights::column_layout(block.down), memory);
   if (!room) return std::nullopt;
-  return NeuronBench(kernels, activations, block, *room, team).run();
+  NeuronTimes times = NeuronBench(kernels, activations, block, *room, team).run();
+  times.may_be_cached = room->least_pass_bytes() < memory.last_cache_bytes;
+  return times;
 }
 
 }  // namespace troika::measure

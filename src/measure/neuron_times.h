@@ -3,8 +3,10 @@
 // arithmetic.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 
+#include "base/system.h"
 #include "base/team.h"
 #include "kernels/kernels.h"
 #include "plan/plan.h"
@@ -23,12 +25,20 @@ struct NeuronBlock {
 // once, over their number.
 struct NeuronTimes {
   double gate_us = 0.0, up_us = 0.0, down_us = 0.0;
+  // Says that the last cache may have held what was timed, so that the times may be too short.
+  bool may_be_cached = false;
 };
 
-// Returns nothing where memory is too short for more neurons than caches hold: a quarter of what is
-// free, and at most 512 MB. Takes some tenths of a second. REQUIRES: some neuron is live.
+struct MemorySizes {
+  size_t last_cache_bytes = troika::last_cache_bytes();
+  size_t free_bytes = available_memory_bytes();
+};
+
+// Takes a quarter of the free memory, and at most 512 MB: for neurons of which a pass reads twice
+// as much as the last cache holds, where so many fit. Returns nothing where hardly any fit. Takes
+// some tenths of a second. REQUIRES: some neuron is live.
 std::optional<NeuronTimes> measure_neurons(const kernels::Table& kernels,
                                            plan::Activations activations, const NeuronBlock& block,
-                                           Team& team);
+                                           Team& team, const MemorySizes& memory = {});
 
 }  // namespace troika::measure

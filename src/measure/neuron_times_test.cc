@@ -42,6 +42,23 @@ TEST(NeuronTimes, P8AreThereWhereNextToNothingIsLive) {
   EXPECT_GT(times->down_us, 0.0);
 }
 
+// What a cache holds is faster than what a step reads, which whoever plans by it must know.
+TEST(NeuronTimes, P8SayWhereACacheMayHoldWhatIsTimed) {
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+  Team team(1);
+  const weights::Matrix rows = matrix_of(tensor::Type::kQ4_0, 512, 256);
+  const weights::Matrix down = matrix_of(tensor::Type::kQ4_0, 256, 512);
+  const auto may_be_cached = [&](size_t cache_mb, size_t free_mb) {
+    const auto times =
+        measure_neurons(kernels.table, plan::Activations::kQ8, {rows, rows, down, 0.2}, team,
+                        {cache_mb << 20, free_mb << 20});
+    return times && times->may_be_cached;
+  };
+  EXPECT_FALSE(may_be_cached(4, 1024));
+  EXPECT_TRUE(may_be_cached(64, 64));     // so little memory is free
+  EXPECT_TRUE(may_be_cached(512, 4096));  // no more than 512 MB are taken
+}
+
 // Where a neuron alone takes more than memory has, there is nothing to measure.
 TEST(NeuronTimes, P8AreMissingWhereMemoryIsShort) {
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());

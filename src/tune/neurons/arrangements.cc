@@ -91,7 +91,9 @@ void ArrangementFinder::check(const HeldArrangement& held) const {
   plan.ffn.form = held.costs.form;
   (void)prepare::neuron_blocks(blueprint_, plan);
   if (sources_.heat == nullptr) {
-    throw Error("nobody has counted how often neurons fire ('troika neurons' does)");
+    throw Error(!sources_.about_heat.empty()
+                    ? sources_.about_heat
+                    : "nobody has counted how often neurons fire ('troika neurons' does)");
   }
   if (held.costs.has_predictor && !sources_.predictor) {
     throw Error("there is no predictor ('troika neurons --predictor' makes one)");

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "measure/neuron_times.h"
@@ -24,8 +25,9 @@ struct ArrangementSources {
   const prepare::OpenedModel& model;
   const prepare::MemoryFigures& memory;
   const plan::Profile& profile;
-  const solve::DiskTimes& disk;                                  // the profile's
-  const weights::NeuronHeat* heat = nullptr;                     // null: nobody has counted
+  const solve::DiskTimes& disk;               // the profile's
+  const weights::NeuronHeat* heat = nullptr;  // null: nothing is known of it
+  std::string about_heat = {};  // why what was counted cannot be used; empty: nobody has counted
   std::optional<weights::NeuronPredictor::Info> predictor = {};  // none: nobody has made one
   // The times of single neurons; none: each is taken to cost its share of a matrix.
   std::optional<measure::NeuronTimes> neuron_times = {};

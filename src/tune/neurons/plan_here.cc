@@ -82,14 +82,20 @@ std::optional<measure::NeuronTimes> measured_neurons(const prepare::Options& opt
     mean.gate_us += share * at->second.gate_us;
     mean.up_us += share * at->second.up_us;
     mean.down_us += share * at->second.down_us;
+    mean.may_be_cached |= at->second.may_be_cached;
   }
   return mean;
 }
 
-// Says that no neuron was timed by itself, and why; nothing where they were, or where none could be
-// computed by itself.
-std::string about_times(const NeuronPlanRequest& request, bool has_neurons, bool is_timed) {
-  if (!has_neurons || is_timed) return "";
+// Says what is uncertain about the times of single neurons: nothing where none could be computed by
+// itself.
+std::string about_times(const NeuronPlanRequest& request, bool has_neurons,
+                        const std::optional<measure::NeuronTimes>& times) {
+  if (!has_neurons || (times && !times->may_be_cached)) return "";
+  if (times) {
+    return "; by-neuron may be slower than forecast: a cache as large as this machine's may have "
+           "held the neurons that were timed";
+  }
   return fmt::format(
       "; each row counts as its share of a matrix, so by-neuron may be slower than forecast: no "
       "neuron was timed by itself, because {}",
@@ -305,7 +311,7 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   const double start_us = clock.now_us();
   const std::vector<HeldArrangement> held =
       find_arrangements({options, *model, memory, profile, disk, heat ? &*heat : nullptr,
-                         kept_predictor(options, model->file), times});
+                         about_heat, kept_predictor(options, model->file), times});
   for (const HeldArrangement& one : held) problem.arrangements.push_back(one.costs);
   problem.pinned_percent = pins_asked_for(options.ffn.pinned_percent, 1);
   problem.pipeline = options.ffn.pipeline;
@@ -316,7 +322,7 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   planned.batches = batches_of(problem, options.ffn.pinned_percent, disk, best);
   enter_alternatives(problem, disk, best, &planned);
   planned.reason = reason_for(best, planned.alternatives, chosen.costs) +
-                   about_times(request, has_neurons, times.has_value());
+                   about_times(request, has_neurons, times);
   planned.planning_ms = (clock.now_us() - start_us) / kUsPerMs;
   prepare::Options found = with_choice(options, chosen, std::move(planned));
   // What planning took is not there when the plan runs, but the tokenizer is.
