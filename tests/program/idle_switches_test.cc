@@ -99,6 +99,14 @@ TEST_F(IdleSwitches, OfTextsThatAreReadAsStepsAreComputed) {
     expect_success(finished);
     expect_notes(finished, all);
   }
+  // What does nothing does not stand in the way of a plan either.
+  for (const char* name : {"--neuron-predictor", "--neuron-hot=20"}) {
+    const std::string plan = folder_.file("half.json");
+    const Finished written =
+        troika({"sparsity", model, "--tokens", "512", "--keep", "50", name, "-o", plan});
+    expect_success(written);
+    EXPECT_NE(read_whole(plan).find("thresholds"), std::string::npos) << name;
+  }
 }
 
 TEST_F(IdleSwitches, APhoneHasNoNeuronsToCount) {

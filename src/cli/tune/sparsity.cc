@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "base/atomic_file.h"
 #include "base/progress.h"
@@ -15,6 +17,7 @@
 #include "prepare/plan/saved_plan.h"
 #include "tune/default_text.h"
 #include "tune/neurons/sparsity.h"
+#include "tune/neurons/text_reading.h"
 
 namespace troika::cli {
 namespace {
@@ -56,14 +59,20 @@ nlohmann::ordered_json to_json(const tune::SparsityReport& report) {
   return json;
 }
 
-// Writes the plan that the options make, with the thresholds of the last share.
-void write_plan(const SparsityFlags& flags, const tune::SparsityReport& report) {
-  prepare::Options options = flags.engine.checked();
-  options.ffn.form = plan::FfnForm::kEveryNeuron;  // memory is planned for all neurons
+// Returns the plan that the options make, without thresholds.
+plan::PlanFile plan_of(const EngineFlags& flags) {
+  prepare::Options options = flags.checked();
+  // Memory is planned for all neurons.
+  tune::choose_form_alone(plan::FfnForm::kEveryNeuron, &options);
   const engine::Engine engine(options);
-  plan::Plan plan = engine.plan();
-  plan.ffn = report.rows.back().plan.ffn;
-  write_file(flags.output, plan::to_json({prepare::plan_identity(engine.file()), plan}));
+  return {prepare::plan_identity(engine.file()), engine.plan(), std::nullopt};
+}
+
+// Writes the plan with the thresholds of the last share.
+void write_plan(const SparsityFlags& flags, plan::PlanFile file,
+                const tune::SparsityReport& report) {
+  file.plan.ffn = report.rows.back().plan.ffn;
+  write_file(flags.output, plan::to_json(file));
   note(fmt::format("{}: {:g} % of the neurons; use it with --plan\n", flags.output,
                    100 * report.rows.back().kept));
 }
@@ -79,6 +88,9 @@ void run(SparsityFlags& flags) {
   how.most_tokens = flags.n_tokens;
   how.kept.clear();
   for (const int percent : flags.percents) how.kept.push_back(percent / 100.0);
+  // What the plan cannot be made with is told before minutes are spent on measuring.
+  std::optional<plan::PlanFile> file;
+  if (!flags.output.empty() && prepare::is_here(how.engine)) file = plan_of(flags.engine);
   tune::SparsityReport report;
   {
     Progress bar("measuring");
@@ -86,7 +98,7 @@ void run(SparsityFlags& flags) {
     report = tune::measure_sparsity(how);
   }
   flags.json ? print_json(to_json(report)) : print_table(report);
-  if (!flags.output.empty()) write_plan(flags, report);
+  if (file) write_plan(flags, std::move(*file), report);
 }
 
 }  // namespace

@@ -22,6 +22,13 @@ void note_row(std::span<const float> logits, const kernels::Table& kernels, text
 
 }  // namespace
 
+void choose_form_alone(plan::FfnForm form, prepare::Options* options) {
+  options->ffn.form = form;
+  options->ffn.has_predictor = options->ffn.may_predict = false;
+  options->ffn.hot_percent = 0;
+  options->ffn.hot_lane.reset();
+}
+
 prepare::Options reading_options(const prepare::Options& asked, plan::FfnForm form) {
   if (!prepare::is_here(asked)) {
     throw UsageError(
@@ -32,10 +39,7 @@ prepare::Options reading_options(const prepare::Options& asked, plan::FfnForm fo
   options.prompts = {};
   options.prompts.prefill = plan::Prefill::kSame;
   options.plan.is_read_as_steps = true;
-  options.ffn.form = form;
-  options.ffn.has_predictor = options.ffn.may_predict = false;
-  options.ffn.hot_percent = 0;
-  options.ffn.hot_lane.reset();
+  choose_form_alone(form, &options);
   options.memory.context = kReadTogether;
   prepare::put_on_one_lane(&options);
   return options;

@@ -13,6 +13,9 @@ namespace troika::tune {
 
 inline constexpr int kReadTogether = 512;  // counts tokens that are read from a fresh beginning
 
+// Takes out what says which neurons are computed, for who says that by other means: in this form.
+void choose_form_alone(plan::FfnForm form, prepare::Options* options);
+
 // Returns `asked`, changed so that one lane computes every token as steps are, by neuron or with
 // all neurons, and no predictor leaves a neuron out. Throws UsageError for a virtual phone.
 prepare::Options reading_options(const prepare::Options& asked, plan::FfnForm form);
