@@ -20,6 +20,7 @@
 #include "tests/support/tiny_engine.h"
 #include "tune/default_text.h"
 #include "tune/neurons/heat.h"
+#include "tune/neurons/learn_predictor.h"
 #include "tune/neurons/plan_here.h"
 
 namespace troika::prepare {
@@ -377,6 +378,28 @@ TEST_F(NeuronPlans, P8ADamagedCountIsToldWithItsFile) {
     is_said = is_said || one.obstacle.find(path) != std::string::npos;
   }
   EXPECT_TRUE(is_said);
+}
+
+// Reading the text takes minutes, and what it finds has no other place.
+TEST_F(NeuronPlans, P8AFileThatCannotBeWrittenIsToldBeforeTheTextIsRead) {
+  tune::HeatOptions how;
+  how.engine = options_;
+  how.text = tune::default_text();
+  how.most_tokens = 200;
+  bool has_read = false;
+  how.progress = [&](uint64_t, uint64_t) { has_read = true; };
+  tune::PredictorOptions predictor;
+  predictor.engine = options_;
+  predictor.text = how.text;
+  predictor.most_tokens = 200;
+  predictor.progress = how.progress;
+  setenv("XDG_CACHE_HOME", "/dev/null", 1);
+  for (const bool learns : {false, true}) {
+    const std::string message = test::message_of<Error>(
+        [&] { learns ? void(tune::learn_predictor(predictor)) : void(tune::measure_heat(how)); });
+    EXPECT_NE(message.find("/dev/null/troika"), std::string::npos) << message;
+    EXPECT_FALSE(has_read);
+  }
 }
 
 TEST_F(NeuronPlans, P8WhatCannotBePlannedIsSaidInWords) {

@@ -31,8 +31,13 @@ TEST(NeuronsProgram, P3P8CountsAndPredictsTheNeuronsOfATrainedModel) {
   expect_success(troika(predicting));
   predicting = {"run", model, "-p", "Once", "--neuron-predictor"};
   expect_refusal(troika(predicting), 2, {"--neuron-predictor", "--ffn"});
-  expect_refusal(troika({"neurons", model, "--tokens", "800", "--predictor", "4096"}), 2,
-                 {"--predictor", "rank"});
+  expect_refusal(troika({"neurons", model, "--tokens", "800", "--predictor", "4095"}), 2,
+                 {"--predictor 4095", "rank"});
+  expect_refusal(troika({"neurons", model, "--tokens", "63"}), 2, {"--tokens", "63"});
+  expect_refusal(troika({"sparsity", model, "--tokens", "255"}), 2, {"--tokens", "255"});
+  expect_refusal(troika({"neurons", model, "--tokens", "64", "--no-cache"}), 2, {"--no-cache"});
+}
+
 // A calibration takes minutes, so what does not go together is told before it.
 TEST(NeuronsProgram, P8WhatCannotBePlannedTogetherIsToldBeforeACalibration) {
   const std::string model = repository_file("models/troika-relu-q8_0.gguf");

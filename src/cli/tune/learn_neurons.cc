@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/bytes_text.h"
+#include "base/error.h"
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
@@ -155,6 +156,11 @@ void learn(NeuronFlags& flags, tune::PredictorOptions how, nlohmann::ordered_jso
 }
 
 void run_neurons(NeuronFlags& flags) {
+  if (!flags.engine.options.memory.has_side_files) {
+    throw UsageError(
+        "What this command counts is kept in a side file, and --no-cache forbids it. Leave it "
+        "out.");
+  }
   tune::HeatOptions how;
   how.engine = flags.engine.checked();
   how.text = flags.file.empty() ? std::string(tune::default_text()) : read_text(flags.file);
@@ -202,6 +208,7 @@ void add_neurons(Command& app) {
   command->add_option("-f,--file", flags->file, "A text (default: the program's own)")
       ->names_file();
   command->add_option("--tokens", flags->n_tokens, "Most tokens of the text")
+      ->check(at_least(tune::kLeastHeatTokens))
       ->capture_default_str();
   command
       ->add_option("--predictor", flags->rank,

@@ -122,6 +122,7 @@ void add_sparsity(Command& app) {
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--tokens", flags->n_tokens, "Most tokens of the text")
+      ->check(at_least(tune::kLeastSparsityTokens))
       ->capture_default_str();
   command
       ->add_option("-o,--output", flags->output,

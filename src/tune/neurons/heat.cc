@@ -15,7 +15,6 @@
 namespace troika::tune {
 namespace {
 
-constexpr size_t kLeastCounted = 64;
 // Behind each part of the text the model writes so many tokens. Both fit the shortest contexts.
 constexpr int kWritten = 32;
 constexpr int kReadBeforeWriting = kReadTogether - kWritten - 1;
@@ -146,12 +145,14 @@ HeatReport measure_heat(const HeatOptions& options) {
   if (options.made) options.made(engine);
   std::vector<text::Token> tokens = engine.tokenizer().encode(options.text);
   tokens.resize(std::min(tokens.size(), options.most_tokens));
-  if (tokens.size() < kLeastCounted) {
+  if (tokens.size() < size_t{kLeastHeatTokens}) {
     throw Error(
         fmt::format("The text has {} tokens, too few to count which neurons fire; give one "
                     "of {} or more.",
-                    tokens.size(), kLeastCounted));
+                    tokens.size(), kLeastHeatTokens));
   }
+  const std::string path = prepare::neuron_file_path("heat", engine.file());
+  prepare::check_neuron_file(path);
   const weights::Neurons& neurons = *engine.weights().neurons();
   size_t n_neurons = 0;
   for (const weights::NeuronFfn& ffn : neurons.ffns()) {
@@ -181,7 +182,7 @@ HeatReport measure_heat(const HeatOptions& options) {
   TROIKA_ASSERT(counts.n_written() == report.n_written);
   report.heat.set_tokens(tokens.size());
   counts.enter_reuse();
-  report.path = prepare::neuron_file_path("heat", engine.file());
+  report.path = path;
   weights::write_heat(report.path, prepare::neuron_key(engine.file(), engine.plan().ffn.thresholds),
                       report.heat);
   return report;

@@ -12,6 +12,8 @@
 
 namespace troika::tune {
 
+inline constexpr int kLeastHeatTokens = 64;  // fewer would tell too little
+
 struct HeatOptions {
   prepare::Options engine;
   std::string text;
@@ -35,7 +37,8 @@ struct HeatReport {
 
 // Reads the text as steps are computed, lets the model go on from some places of it, counts, and
 // writes the side file that runs look for. Throws UsageError for a model none of whose neurons are
-// ever dead, Error for a text that is too short.
+// ever dead, Error for a text that is too short, or a side file that cannot be written: that before
+// anything is read.
 HeatReport measure_heat(const HeatOptions& options);
 
 }  // namespace troika::tune

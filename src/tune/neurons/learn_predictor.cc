@@ -136,7 +136,7 @@ weights::PredictorShape shape_for(const PredictorOptions& options, const engine:
   if (rank > width) {
     throw UsageError(
         fmt::format("‹predictor› {} makes no sense: a rank is at most the width of the model, {}.",
-                    rank, width));
+                    wanted, width));
   }
   return {ffns.size(), static_cast<uint64_t>(gate.n_rows), width, rank, predictor_type(gate.type)};
 }
@@ -218,6 +218,7 @@ void check_predictor(const PredictorOptions& options, const engine::Engine& engi
   check_predictor_options(options);
   (void)tokens_for(options, engine);
   (void)shape_for(options, engine);
+  prepare::check_neuron_file(prepare::neuron_file_path("predictor", engine.file()));
 }
 
 PredictorReport learn_predictor(const PredictorOptions& options) {
@@ -225,6 +226,7 @@ PredictorReport learn_predictor(const PredictorOptions& options) {
   const RealClock clock;
   const double start_us = clock.now_us();
   auto engine = std::make_unique<engine::Engine>(exactly(options.engine));
+  check_predictor(options, *engine);
   const std::vector<text::Token> tokens = tokens_for(options, *engine);
   PredictorReport report;
   report.n_directions = tokens.size() / 2;

@@ -33,7 +33,8 @@ struct PredictorReport {
 };
 
 // Throws UsageError for a model that predictors are not for, or options that make no sense; Error
-// for a text that is too short. `engine` is one of the model's that computes by neuron.
+// for a text that is too short, or a side file that cannot be written. `engine` is one of the
+// model's that computes by neuron.
 void check_predictor(const PredictorOptions& options, const engine::Engine& engine);
 
 // Writes the side file that runs with ‹neuron-predictor› read. Throws as check_predictor() does.

@@ -18,8 +18,6 @@ namespace {
 
 using text::Token;
 
-constexpr size_t kLeastText = 256;
-
 // Gathers magnitudes of the gate's activations, by block. All of them would be gigabytes for a
 // large model, so some are drawn if there are more than `most` of a block.
 struct GateMagnitudes : lanes::InputObserver {
@@ -100,9 +98,9 @@ SparsityReport measure_sparsity(const SparsityOptions& options) {
   if (options.made) options.made(*engine);
   std::vector<Token> tokens = engine->tokenizer().encode(options.text);
   tokens.resize(std::min(tokens.size(), options.most_tokens));
-  if (tokens.size() < kLeastText) {
+  if (tokens.size() < size_t{kLeastSparsityTokens}) {
     throw Error(fmt::format("The text has {} tokens, too few to find thresholds; give {} or more.",
-                            tokens.size(), kLeastText));
+                            tokens.size(), kLeastSparsityTokens));
   }
   const std::span<const Token> all = tokens;
   const size_t half = tokens.size() / 2, n_steps = options.kept.size() + 2;

@@ -14,6 +14,8 @@
 
 namespace troika::tune {
 
+inline constexpr int kLeastSparsityTokens = 256;  // fewer would tell too little
+
 struct SparsityOptions {
   prepare::Options engine;
   std::string text;  // the first half gives the thresholds, and the second half is measured
