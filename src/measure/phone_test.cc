@@ -151,6 +151,33 @@ TEST(Phone, H9_TimesOfAPhonesLanesArePredicted) {
   }
 }
 
+// While the CPU makes a prompt's graphs it is busy, and how many frames a game draws meanwhile is
+// not known.
+TEST(Phone, N1TheCpuIsBusyWhileItMakesGraphs) {
+  const auto simulated = [](bool is_naive) {
+    prepare::Options options = timing_of("tiny-llama", "llm.npu");
+    options.phone.npu_stage = is_naive ? prepare::NpuStage::kNaive : prepare::NpuStage::kChunk;
+    options.phone.has_rendering = true;
+    options.prompts.chunk = 512;
+    options.memory.context = 1024;
+    engine::Engine engine(options);
+    engine::Session session(engine);
+    return simulate(session, {{512}, 0, 0, 1});
+  };
+  const Simulation naive = simulated(true), chunk = simulated(false);
+  const SimulatedRate& prompt = naive.prefill[0];
+  EXPECT_GT(prompt.graphs_s, 0.0);
+  EXPECT_EQ(naive.graphs_s, 0.0);
+  EXPECT_EQ(chunk.prefill[0].graphs_s, 0.0);
+  EXPECT_GT(chunk.graphs_s, 0.0);
+  EXPECT_GE(prompt.busy_share[0], prompt.graphs_s / prompt.seconds);
+  EXPECT_LE(prompt.busy_share[0], 1.0);
+  EXPECT_LT(prompt.busy_share[2], chunk.prefill[0].busy_share[2]);
+  EXPECT_GT(prompt.frames_per_s(), 0.0);
+  EXPECT_NEAR(prompt.frames_per_s(), chunk.prefill[0].frames_per_s(),
+              0.1 * chunk.prefill[0].frames_per_s());
+}
+
 // Returns on which lanes each subgraph of a pass of n_tokens ran.
 std::map<std::string, std::set<std::string>> lanes_of_pass(engine::Session& session, int n_tokens) {
   Trace trace({"gpu", "npu"});

@@ -36,14 +36,24 @@ SimulatedRate rate_between(const lanes::VirtualPhone& phone, const lanes::PhoneU
 void add_graphs(const engine::Engine& engine, SimulatedRate* rate) {
   const lanes::CostModel& model = engine.phone().machine->model();
   const double graphs_s = model.graph_us(rate->n_tokens) / kUsPerS;
-  for (double& share : rate->busy_share) share *= rate->seconds / (rate->seconds + graphs_s);
-  rate->seconds += graphs_s;
+  const double all_s = rate->seconds + graphs_s, part = rate->seconds / all_s;
+  for (double& share : rate->busy_share) share *= part;
+  rate->flash_share *= part;
+  rate->flash_alone_share *= part;
+  rate->bus_gb_s *= part;
   double power_w = model.power_w(lanes::Processor::kCpu) + model.phone().power.idle_w;
-  for (const lanes::Lane* lane : engine.phone().machine->lanes()) {
-    if ((lane->info().capabilities & lanes::kRead) != 0) continue;
-    const lanes::Processor processor = lanes::processor_from_name(lane->info().name);
-    if (processor != lanes::Processor::kCpu) power_w += model.wait_w(processor);
+  const std::span<lanes::Lane* const> lanes = engine.phone().machine->lanes();
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    if ((lanes[i]->info().capabilities & lanes::kRead) != 0) continue;
+    const lanes::Processor processor = lanes::processor_from_name(lanes[i]->info().name);
+    if (processor == lanes::Processor::kCpu) {
+      rate->busy_share[i] += graphs_s / all_s;
+    } else {
+      power_w += model.wait_w(processor);
+    }
   }
+  rate->seconds = all_s;
+  rate->graphs_s = graphs_s;
   rate->joules += graphs_s * power_w;
 }
 
@@ -69,7 +79,10 @@ Simulation simulate(engine::Session& session, const MeasureOptions& options) {
   check_context(session, options);
   const lanes::VirtualPhone& phone = *engine.phone().machine;
   Simulation simulation;
-  simulation.graphs_s = phone.model().graph_us(engine.plan().chunk()) / kUsPerS;
+  const bool makes_graphs_per_prompt = engine.phone().setup->makes_graphs_per_prompt;
+  if (!makes_graphs_per_prompt) {
+    simulation.graphs_s = phone.model().graph_us(engine.plan().chunk()) / kUsPerS;
+  }
   // Which tokens these are makes no difference to the time.
   const auto prefill = [&](int n_tokens) {
     session.truncate(0);
@@ -89,7 +102,7 @@ Simulation simulate(engine::Session& session, const MeasureOptions& options) {
     if (rate.n_decisions > 0) {
       rate.decision_us = decisions.decision_us / static_cast<double>(rate.n_decisions);
     }
-    if (engine.phone().setup->makes_graphs_per_prompt) add_graphs(engine, &rate);
+    if (makes_graphs_per_prompt) add_graphs(engine, &rate);
   }
   if (options.decode_tokens > 0) {
     prefill(std::max(options.decode_context, 1));

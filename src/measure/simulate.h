@@ -12,11 +12,13 @@ namespace troika::measure {
 
 struct SimulatedRate {
   int n_tokens = 0;
-  double seconds = 0.0;  // the phone's time for all tokens together
+  double seconds = 0.0;   // the phone's time for all tokens together
+  double graphs_s = 0.0;  // the part of it in which graphs were made for this prompt
   double joules = 0.0;
   std::vector<double> busy_share;  // one entry for each lane
-  lanes::Frames frames;            // frames of a game that runs beside the model
-  std::vector<double> step_s;      // decoding: the time of each step
+  // Frames of a game that runs beside the model, but for those while graphs are made.
+  lanes::Frames frames;
+  std::vector<double> step_s;  // decoding: the time of each step
   // If the flash is a lane: the share of the time in which it had a task, and the share in which no
   // processor had one meanwhile.
   double flash_share = 0.0, flash_alone_share = 0.0;
@@ -27,16 +29,21 @@ struct SimulatedRate {
   double decision_us = 0.0;
   double longest_decision_us = 0.0;
 
-  double frames_per_s() const { return seconds > 0.0 ? frames.n_drawn / seconds : 0.0; }
-  double frames_in_time_per_s() const { return seconds > 0.0 ? frames.n_in_time / seconds : 0.0; }
+  double frames_per_s() const { return frames.n_drawn / drawing_s(); }
+  double frames_in_time_per_s() const { return frames.n_in_time / drawing_s(); }
   double tokens_per_s() const { return seconds > 0.0 ? n_tokens / seconds : 0.0; }
   double joules_per_token() const { return n_tokens > 0 ? joules / n_tokens : 0.0; }
+
+ private:
+  // Returns 1 where nothing took time: no frame was drawn then.
+  double drawing_s() const { return seconds > graphs_s ? seconds - graphs_s : 1.0; }
 };
 
 struct Simulation {
   std::vector<SimulatedRate> prefill;
   SimulatedRate decode;
-  double graphs_s = 0.0;      // the time of making the graphs of the prompt's chunks
+  // The time of making the graphs of chunks, once; 0 where each prompt waits for its own.
+  double graphs_s = 0.0;
   double decode_bytes = 0.0;  // the mean bytes of weights and cache that a step reads
   double read_gb_s = 0.0;     // the read rate of all lanes of the phone together
   // Counts what happened to neurons in steps whose feed-forward blocks go by neuron.

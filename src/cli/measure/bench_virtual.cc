@@ -106,6 +106,19 @@ void print_frames(const char* what, const SimulatedRate& rate) {
                     rate.frames.n_periods));
 }
 
+// Says when graphs are made, and how long it takes.
+std::string graphs_text(const Simulation& s, const engine::Engine& engine) {
+  if (!engine.phone().setup->makes_graphs_per_prompt) {
+    return fmt::format("graphs are made in {:.2f} s, once; ", s.graphs_s);
+  }
+  std::string text;
+  for (const SimulatedRate& rate : s.prefill) {
+    text +=
+        fmt::format("prefill {}: waits {:.2f} s for its graphs\n", rate.n_tokens, rate.graphs_s);
+  }
+  return text;
+}
+
 void print_table(const Simulation& s, const engine::Engine& engine) {
   print(fmt::format("{} on {}: {}, chunks of {} tokens. Modelled time; nothing is computed.\n\n",
                     engine.file().path(), engine.phone().setup->name(), precision_of(engine),
@@ -131,8 +144,8 @@ void print_table(const Simulation& s, const engine::Engine& engine) {
                       s.read_gb_s));
   }
   print(neurons_text(s, engine));
-  print(fmt::format("graphs are made in {:.2f} s, once; weights are {}\n", s.graphs_s,
-                    bytes_text(engine.weights().total_bytes())));
+  print(graphs_text(s, engine) +
+        fmt::format("weights are {}\n", bytes_text(engine.weights().total_bytes())));
 }
 
 // Returns "cpu", or "npu of 21 blocks, then cpu".
