@@ -222,6 +222,13 @@ Perplexity perplexity_of_second_halves(engine::Session& session, const std::stri
   return sums.result();
 }
 
+void check_prompt(const engine::Session& session, size_t n_tokens, const std::string& where) {
+  if (n_tokens <= static_cast<size_t>(session.context())) return;
+  throw Error(fmt::format(
+      "{}{}the prompt has {} tokens, but the context holds {}. Shorten it or use ‹context› {}.",
+      where, where.empty() ? "" : ": ", n_tokens, session.context(), n_tokens));
+}
+
 std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<EvalTask>& tasks,
                                    const TaskOptions& how, const ProgressFunction& progress) {
   const text::Tokenizer& tokenizer = session.engine().tokenizer();
@@ -229,10 +236,16 @@ std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<E
   std::map<std::string, TaskScore> by_kind;
   std::unique_ptr<engine::ChatFormat> chat;
   if (how.use_chat) chat = std::make_unique<engine::ChatFormat>(session.engine());
+  std::vector<std::vector<cache::Token>> prompts;
+  prompts.reserve(tasks.size());
   for (const EvalTask& task : tasks) {
-    const std::vector<cache::Token> prompt =
-        how.use_chat ? chat->prompt({{"user", task.prompt}}) : tokenizer.encode(task.prompt);
-    const bool right = answers(session, prompt, task, how);
+    prompts.push_back(how.use_chat ? chat->prompt({{"user", task.prompt}})
+                                   : tokenizer.encode(task.prompt));
+    check_prompt(session, prompts.back().size(), task.where);
+  }
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const EvalTask& task = tasks[i];
+    const bool right = answers(session, prompts[i], task, how);
     TaskScore& kind = by_kind[task.kind];
     kind.kind = task.kind;
     for (TaskScore* score : {&all, &kind}) {

@@ -53,7 +53,11 @@ struct EvalTask {
   std::string prompt;
   std::string answer;
   std::string kind;
+  std::string where = {};  // "tasks.jsonl:2", for errors
 };
+
+// Throws Error for a prompt that the context has no room for, before others take their time.
+void check_prompt(const engine::Session& session, size_t n_tokens, const std::string& where);
 
 struct TaskScore {
   std::string kind;
@@ -73,6 +77,7 @@ struct TaskOptions {
 // Answers tasks greedily, up to the model's end token. An answer is right where its text, without
 // white space around it, is the expected one. It may have several lines, unless less of it is
 // judged. The first score is that of all kinds together; the scores of kinds follow, by name.
+// Throws Error before the first answer where a prompt is too long.
 std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<EvalTask>& tasks,
                                    const TaskOptions& how, const ProgressFunction& progress);
 

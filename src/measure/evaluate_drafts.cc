@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "draft/history.h"
 #include "engine/generate.h"
+#include "measure/evaluate.h"
 #include "measure/work.h"
 
 namespace troika::measure {
@@ -103,10 +104,15 @@ std::vector<DraftScore> evaluate_drafts(engine::Session& session,
   engine::Engine& engine = session.engine();
   std::unique_ptr<engine::ChatFormat> chat;
   std::vector<std::string> kinds;
+  std::vector<std::vector<cache::Token>> prompts;
+  prompts.reserve(tasks.size());
   for (const ContextTask& task : tasks) {
     if (!task.messages.empty() && chat == nullptr)
       chat = std::make_unique<engine::ChatFormat>(engine);
     if (std::find(kinds.begin(), kinds.end(), task.kind) == kinds.end()) kinds.push_back(task.kind);
+    prompts.push_back(task.messages.empty() ? engine.tokenizer().encode(task.prompt)
+                                            : chat->prompt(task.messages));
+    check_prompt(session, prompts.back().size(), task.where);
   }
   std::vector<DraftScore> scores, all(settings.size());
   uint64_t n_done = 0;
@@ -121,14 +127,11 @@ std::vector<DraftScore> evaluate_drafts(engine::Session& session,
       }
       runners[s].drafter = engine::make_drafter(engine, *how.engine_options, draft);
     }
-    for (const ContextTask& task : tasks) {
-      if (task.kind != kind) continue;
-      const std::vector<cache::Token> prompt = task.messages.empty()
-                                                   ? engine.tokenizer().encode(task.prompt)
-                                                   : chat->prompt(task.messages);
+    for (size_t t = 0; t < tasks.size(); ++t) {
+      if (tasks[t].kind != kind) continue;
       std::vector<cache::Token> plain;
       for (size_t s = 0; s < settings.size(); ++s) {
-        const std::vector<cache::Token> tokens = answer(session, prompt, how, &runners[s]);
+        const std::vector<cache::Token> tokens = answer(session, prompts[t], how, &runners[s]);
         if (s == 0) plain = tokens;
         runners[s].score.n_different += tokens != plain;
       }

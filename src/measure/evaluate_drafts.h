@@ -16,6 +16,7 @@ struct ContextTask {
   std::string prompt;  // a text to go on with; or else `messages`
   // A conversation to be answered, with the model's template.
   std::vector<engine::Message> messages;
+  std::string where = {};  // "tasks.jsonl:2", for errors
 };
 
 struct DraftSetting {
@@ -49,7 +50,8 @@ struct DraftEvaluation {
 
 // Answers tasks greedily with each setting. Settings take turns on each task, so that all of them
 // meet the same machine; each has a new drafter for each kind of tasks. The first setting is the
-// plain one. Scores come by kind, with settings in order, then those of all kinds together.
+// plain one. Scores come by kind, with settings in order, then those of all kinds together. Throws
+// Error before the first answer where a prompt is too long.
 std::vector<DraftScore> evaluate_drafts(engine::Session& session,
                                         const std::vector<ContextTask>& tasks,
                                         const std::vector<DraftSetting>& settings,

@@ -175,6 +175,27 @@ TEST(SecondHalves, AContextWithoutAPredictedTokenIsNamed) {
   EXPECT_NE(message.find("‹context›"), std::string::npos) << message;
 }
 
+// Answers of an hour must not be lost for the last prompt.
+TEST(ScoreTasks, APromptThatIsTooLongIsNamedBeforeAnyAnswer) {
+  const ChainModel model("qab\ncd");
+  prepare::Options options;
+  options.model.file = model.write();
+  options.lanes.n_threads = 1;
+  options.memory.context = 32;
+  engine::Engine engine(options);
+  engine::Session session(engine);
+  bool has_answered = false;
+  const std::string message = test::message_of<Error>([&] {
+    score_tasks(
+        session,
+        {{"q", "ab", "", "tasks.jsonl:1"}, {std::string(40, 'q'), "a", "", "tasks.jsonl:2"}}, {},
+        [&](uint64_t, uint64_t) { has_answered = true; });
+  });
+  EXPECT_NE(message.find("tasks.jsonl:2: "), std::string::npos) << message;
+  EXPECT_NE(message.find("‹context›"), std::string::npos) << message;
+  EXPECT_FALSE(has_answered);
+}
+
 TEST(ScoreTasks, KindsAreCountedApart) {
   const auto s = scores(
       {{"q", "ab\ncd", "form"}, {"q", "no", "form"}, {"qb", "cd", "extract"}, {"qc", "d", ""}});

@@ -79,6 +79,7 @@ TEST_F(DraftSources, EvalOfTasksWithTheirContext) {
   expect_success(
       troika({"eval", model_, "--cag", tasks, "--answer", "12", "--coverages", "0,50,100"}));
   expect_refusal(troika({"eval", model_, "--cag", tasks, "--drafts", "guess"}), 2, {"guess"});
+  expect_refusal(troika({"eval", model_, "--cag", tasks, "-c", "8"}), 1, {"tasks.jsonl:", "-c"});
   write_whole(tasks, "{\"kind\":\"a\",\"messages\":[1]}\n");
   expect_refusal(troika({"eval", model_, "--cag", tasks}), 1, {"tasks.jsonl:1", "message"});
 }

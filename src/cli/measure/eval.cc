@@ -193,7 +193,8 @@ void eval_tasks(const EvalFlags& flags, engine::Session& session) {
         tasks.push_back({string_of(object, "prompt", flags.tasks, number),
                          string_of(object, "answer", flags.tasks, number),
                          object.contains("kind") ? string_of(object, "kind", flags.tasks, number)
-                                                 : std::string()});
+                                                 : std::string(),
+                         fmt::format("{}:{}", flags.tasks, number)});
       });
   if (flags.most > 0 && tasks.size() > static_cast<size_t>(flags.most)) {
     tasks.resize(static_cast<size_t>(flags.most));

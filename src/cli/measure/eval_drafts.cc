@@ -120,6 +120,7 @@ std::vector<measure::ContextTask> read_context_tasks(const std::string& path, in
   std::vector<measure::ContextTask> tasks;
   for_each_object(path, read_text(path), [&](size_t line, const nlohmann::json& object) {
     measure::ContextTask task;
+    task.where = fmt::format("{}:{}", path, line);
     task.kind = object.contains("kind") ? string_of(object, "kind", path, line) : "task";
     const auto messages = object.find("messages");
     if (messages == object.end()) {
