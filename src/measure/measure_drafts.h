@@ -13,7 +13,7 @@ namespace troika::measure {
 struct WidthTime {
   int width;       // counts rows of a pass in the phase of steps, all with logits
   double ms;       // the median time
-  double ratio;    // the time divided by that of one row
+  double ratio;    // the time divided by that of one row; 0 where one row was not timed
   double read_ms;  // the time of its bytes at the machine's read rate
   // The time of its operations at the machine's peak of int8; 0 where the peak is not known.
   double multiply_ms;

@@ -81,6 +81,9 @@ TEST_F(Drafts, ReplayGivesTheForcedTextAndSaysSo) {
   EXPECT_EQ(bench["replay"]["replay"], true);
   EXPECT_GT(bench["replay"]["ratio"], 0);
   EXPECT_EQ(bench["widths"].size(), 2u);
+  EXPECT_EQ(bench["widths"][0]["ratio"], 1.0);
+  const json without_one = json_of(troika({"bench", model_, "--widths", "4", "-r", "1", "--json"}));
+  EXPECT_TRUE(without_one["widths"][0]["ratio"].is_null()) << without_one;
 }
 
 TEST_F(Drafts, WhatCannotDraftIsRefused) {

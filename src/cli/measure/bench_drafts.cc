@@ -30,15 +30,17 @@ ordered_json bench_widths(engine::Session& session, const DraftBenchFlags& flags
         "larger\n");
   }
   for (const measure::WidthTime& time : found.times) {
+    const bool has_ratio = time.ratio > 0.0;
     json.push_back({{"width", time.width},
                     {"ms", time.ms},
-                    {"ratio", time.ratio},
+                    {"ratio", has_ratio ? ordered_json(time.ratio) : ordered_json()},
                     {"read_ms", time.read_ms},
                     {"multiply_ms", time.multiply_ms}});
     if (!is_json) {
-      print(fmt::format("{:>16} {:>8.2f} {:>14.2f} {:>10.1f} {:>9.2f} {:>13.2f} {:>14.2f}x\n",
-                        time.width, time.ms, time.ratio, 1e3 * time.width / time.ms, time.read_ms,
-                        time.multiply_ms, time.ms / std::max(time.read_ms, time.multiply_ms)));
+      print(fmt::format("{:>16} {:>8.2f} {:>14} {:>10.1f} {:>9.2f} {:>13.2f} {:>14.2f}x\n",
+                        time.width, time.ms, has_ratio ? fmt::format("{:.2f}", time.ratio) : "-",
+                        1e3 * time.width / time.ms, time.read_ms, time.multiply_ms,
+                        time.ms / std::max(time.read_ms, time.multiply_ms)));
     }
   }
   if (!is_json) {
