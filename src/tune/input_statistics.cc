@@ -57,7 +57,6 @@ void InputStatistics::observe(const model::Op& op, const float* x, int n_rows, i
   }
   if (limits_.empty()) {
     input.n_values += n * static_cast<uint64_t>(n_rows);
-    input.n_rows += static_cast<uint64_t>(n_rows);
   } else {
     input.n_counted_rows += static_cast<uint64_t>(n_rows);
   }

@@ -38,7 +38,6 @@ class InputStatistics : public lanes::InputObserver {
     std::vector<float> channel_largest;
     std::vector<uint64_t> channel_outliers;
     uint64_t n_values = 0;
-    uint64_t n_rows = 0;
     uint64_t n_counted_rows = 0;
   };
 
