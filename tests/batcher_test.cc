@@ -355,7 +355,9 @@ TEST(BatcherOfOneClass, TimesOfStepsBesidePartsOfPromptsAreNotLearned) {
   }
   // Parts teach how long others may be, though steps go beside them: each may have twice the rows.
   constexpr double kQuick = 20.0;  // ms: so quick that all rows of a chunk are done in time
-  if (slowest_ms < kQuick) EXPECT_EQ(most_beside, 256);
+  if (slowest_ms < kQuick) {
+    EXPECT_EQ(most_beside, 255);  // the step has a row of the pass, too
+  }
   if (most_beside < draft::kMostPassRows) {
     GTEST_SKIP() << "this machine is too slow for parts of " << draft::kMostPassRows << " tokens";
   }
