@@ -109,20 +109,33 @@ VirtualLane::VirtualLane(VirtualMachine& machine, const CostModel& model,
   machine.set_queue_depth(index_, options.queue_depth);
 }
 
+// Returns a product of some rows with `outputs` rows of the op's weight, as this lane computes it.
+Product VirtualLane::product_of(const Subgraph& subgraph, const model::Op& op, plan::Shape shape,
+                                int64_t rows, int64_t outputs) const {
+  const Law& law = law_of(shape);
+  const model::Weight& weight = subgraph.blueprint->weights[static_cast<size_t>(op.weight)];
+  Product product{rows, weight.row_length, outputs, law.arithmetic};
+  product.has_group_scales = options_.has_group_scales;
+  product.has_square_shape =
+      law.has_square_shapes && rows > 1 && arrangement_index(subgraph, op, shape) == 0;
+  return product;
+}
+
 // Costs a product of experts. A token uses some of the experts; several tokens use more of them,
 // each for fewer rows. It assumes that every choice is equally likely and independent of the
 // others.
-TaskCost VirtualLane::expert_cost(const model::Blueprint& blueprint, const model::Op& op,
-                                  const Law& law, int n_tokens, double weight_bytes) const {
+TaskCost VirtualLane::expert_cost(const Subgraph& subgraph, const model::Op& op, plan::Shape shape,
+                                  int n_tokens, double weight_bytes) const {
+  const model::Blueprint& blueprint = *subgraph.blueprint;
   const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.weight)];
   const double n_experts = blueprint.n_experts;
   const double n_choices = static_cast<double>(n_tokens) * blueprint.n_experts_used;
   const double share_used = static_cast<double>(blueprint.n_experts_used) / n_experts;
   const double n_touched = n_experts * (1.0 - std::pow(1.0 - share_used, n_tokens));
-  Product product{std::max<int64_t>(1, std::llround(n_choices / n_touched)), weight.row_length,
-                  weight.n_rows / blueprint.n_experts, law.arithmetic};
+  const int64_t n_rows = std::max<int64_t>(1, std::llround(n_choices / n_touched));
+  Product product = product_of(subgraph, op, shape, n_rows, weight.n_rows / blueprint.n_experts);
   product.weight_bytes = weight_bytes;
-  TaskCost cost = law.model->product(options_.processor, product);
+  TaskCost cost = law_of(shape).model->product(options_.processor, product);
   if (options_.processor != Processor::kNpu) cost.fixed_us *= n_touched;
   cost.compute_us *= n_touched;
   cost.bytes *= n_touched;
@@ -181,13 +194,10 @@ TaskCost VirtualLane::op_cost(const Subgraph& subgraph, size_t index, plan::Shap
       const weights::Matrix& matrix = weights->matrix(op.weight);
       weight_bytes = static_cast<double>(matrix.row_bytes) / matrix.row_length;
     }
-    if (is_experts) return expert_cost(blueprint, op, law, n_tokens, weight_bytes);
-    Product product{n_tokens, weight.row_length, columns.within(weight.n_rows).size(),
-                    law.arithmetic};
+    if (is_experts) return expert_cost(subgraph, op, shape, n_tokens, weight_bytes);
+    Product product =
+        product_of(subgraph, op, shape, n_tokens, columns.within(weight.n_rows).size());
     product.weight_bytes = weight_bytes;
-    product.has_group_scales = options_.has_group_scales;
-    product.has_square_shape =
-        law.has_square_shapes && n_tokens > 1 && arrangement_index(subgraph, op, shape) == 0;
     return law.model->product(options_.processor, product);
   }
   double floats = 0.0;

@@ -83,7 +83,9 @@ class VirtualLane : public Lane {
   TaskCost op_cost(const Subgraph& subgraph, size_t index, plan::Shape shape,
                    const weights::Store* weights) const;
   TaskCost shadow_cost(const Subgraph& subgraph, plan::Shape shape) const;
-  TaskCost expert_cost(const model::Blueprint& blueprint, const model::Op& op, const Law& law,
+  Product product_of(const Subgraph& subgraph, const model::Op& op, plan::Shape shape, int64_t rows,
+                     int64_t outputs) const;
+  TaskCost expert_cost(const Subgraph& subgraph, const model::Op& op, plan::Shape shape,
                        int n_tokens, double weight_bytes) const;
 
   VirtualMachine& machine_;

@@ -93,6 +93,43 @@ TEST(VirtualLane, AttentionCostsByThePositionsThatAreVisible) {
   EXPECT_EQ(cost(0).compute_us, 0.0);
 }
 
+// A mixture of one expert that every token takes does what a plain product does.
+TEST(VirtualLane, ASingleExpertCostsWhatAPlainProductOfItsWeightCosts) {
+  const CostModel model{plan::read_phone(kPhones + "8gen3.json"),
+                        plan::read_stack(kPhones + "stacks/llm.npu.json")};
+  TwoOps ops;
+  ops.blueprint.n_experts = 1;
+  ops.blueprint.n_experts_used = 1;
+  for (const Processor processor : {Processor::kCpu, Processor::kGpu, Processor::kNpu}) {
+    double plain_us = 0.0;
+    for (const auto& [has_groups, has_squares] :
+         {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
+      VirtualLaneOptions options = {processor, Arithmetic::kInt8};
+      options.has_group_scales = has_groups;
+      options.has_square_shapes = has_squares;
+      VirtualMachine machine(model.bus({processor}));
+      const VirtualLane lane(machine, model, options);
+      for (const plan::Shape shape :
+           {plan::Shape{plan::Phase::kPrompt, 256}, {plan::Phase::kStep, 1}}) {
+        const auto cost = [&](model::OpKind kind) {
+          ops.blueprint.ops[0].kind = kind;
+          return lane.cost(*lane.make(ops.linear(), shape), {});
+        };
+        const TaskCost linear = cost(model::OpKind::kLinear);
+        const TaskCost expert = cost(model::OpKind::kExpertLinear);
+        EXPECT_EQ(expert.fixed_us, linear.fixed_us) << processor_name(processor);
+        EXPECT_EQ(expert.compute_us, linear.compute_us) << processor_name(processor);
+        EXPECT_EQ(expert.bytes, linear.bytes) << processor_name(processor);
+        if (shape.n_rows == 1) continue;
+        if (!has_groups && !has_squares) plain_us = linear.compute_us;
+        // Only an NPU knows these forms, and each of them changes its time.
+        const bool is_changed = processor == Processor::kNpu && (has_groups || has_squares);
+        EXPECT_EQ(linear.compute_us != plain_us, is_changed) << processor_name(processor);
+      }
+    }
+  }
+}
+
 TEST(VirtualLane, N9_TheNpuTellsItsMemoryLimit) {
   const CostModel model = heterollm();
   VirtualMachine machine(model.bus({Processor::kNpu, Processor::kCpu}));
