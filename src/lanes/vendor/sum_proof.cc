@@ -48,7 +48,25 @@ bool adds_exactly(const std::shared_ptr<const Library>& library, const std::stri
 }
 
 // Some tokens and rows show how a device adds, and are little work beside compiling.
-constexpr size_t kTriedTokens = 4, kTriedRows = 32;
+constexpr size_t kTriedEnd = 3, kTriedRows = 32;
+
+// Says whether `is_right(token, row)` holds for some tokens and rows. They reach from the first to
+// the last, because a device may compute the last ones differently. The first tokens and the last
+// ones have all forms of fill_extremes.
+template <typename IsRight>
+bool are_right(const ProductShape& shape, const IsRight& is_right) {
+  const auto n_tokens = static_cast<size_t>(shape.n_tokens);
+  const auto n_rows = static_cast<size_t>(shape.n_rows);
+  const size_t n_tried_rows = std::min(n_rows, kTriedRows);
+  for (size_t t = 0; t < n_tokens; ++t) {
+    if (t >= kTriedEnd && t + kTriedEnd < n_tokens) continue;
+    for (size_t i = 0; i < n_tried_rows; ++i) {
+      const size_t row = n_tried_rows == 1 ? 0 : i * (n_rows - 1) / (n_tried_rows - 1);
+      if (!is_right(t, row)) return false;
+    }
+  }
+  return true;
+}
 
 // Says whether y is as near to the sum as it must be. A sum that is not a number is not judged.
 bool is_near(const uint16_t* w, const uint16_t* x, size_t k, float y) {
@@ -81,16 +99,12 @@ void fill_extremes(const ProductShape& shape, std::span<const int8_t> levels, ui
 bool has_exact_sums(const ProductShape& shape, std::span<const int8_t> levels, const uint8_t* x,
                     const float* y) {
   const auto k = static_cast<size_t>(shape.k), n_rows = static_cast<size_t>(shape.n_rows);
-  const size_t step = std::max<size_t>(1, n_rows / kTriedRows);
-  for (size_t t = 0; t < std::min(static_cast<size_t>(shape.n_tokens), kTriedTokens); ++t) {
-    for (size_t row = 0; row < n_rows; row += step) {
-      const int8_t* const w = levels.data() + row * k;
-      int32_t sum = 0;
-      for (size_t i = 0; i < k; ++i) sum += (x[t * k + i] - kMiddleLevel) * w[i];
-      if (y[t * n_rows + row] != static_cast<float>(sum)) return false;
-    }
-  }
-  return true;
+  return are_right(shape, [&](size_t t, size_t row) {
+    const int8_t* const w = levels.data() + row * k;
+    int32_t sum = 0;
+    for (size_t i = 0; i < k; ++i) sum += (x[t * k + i] - kMiddleLevel) * w[i];
+    return y[t * n_rows + row] == static_cast<float>(sum);
+  });
 }
 
 int most_exact_sum(const std::shared_ptr<const Library>& library, const std::string& device) {
@@ -119,22 +133,9 @@ void fill_bf16(const ProductShape& shape, uint16_t* x) {
 bool has_near_sums(const ProductShape& shape, std::span<const uint16_t> weight, const uint16_t* x,
                    const float* y) {
   const auto k = static_cast<size_t>(shape.k), n_rows = static_cast<size_t>(shape.n_rows);
-  // The places that are tried reach from the first to the last, because a device may compute the
-  // last ones differently.
-  const auto place = [](size_t i, size_t n_tried, size_t n) {
-    return n_tried == 1 ? 0 : i * (n - 1) / (n_tried - 1);
-  };
-  const auto n_tokens = static_cast<size_t>(shape.n_tokens);
-  const size_t n_tried_tokens = std::min(n_tokens, kTriedTokens);
-  const size_t n_tried_rows = std::min(n_rows, kTriedRows);
-  for (size_t i = 0; i < n_tried_tokens; ++i) {
-    const size_t t = place(i, n_tried_tokens, n_tokens);
-    for (size_t j = 0; j < n_tried_rows; ++j) {
-      const size_t row = place(j, n_tried_rows, n_rows);
-      if (!is_near(weight.data() + row * k, x + t * k, k, y[t * n_rows + row])) return false;
-    }
-  }
-  return true;
+  return are_right(shape, [&](size_t t, size_t row) {
+    return is_near(weight.data() + row * k, x + t * k, k, y[t * n_rows + row]);
+  });
 }
 
 }  // namespace troika::lanes::openvino

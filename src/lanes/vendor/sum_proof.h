@@ -18,8 +18,8 @@ namespace troika::lanes::openvino {
 // arbitrary: they follow the signs of some of the weight's rows, and are the largest of both signs.
 void fill_extremes(const ProductShape& shape, std::span<const int8_t> levels, uint8_t* x);
 
-// Says whether sums are right, for some tokens and for rows spread over all. `levels` is (n_rows,
-// k).
+// Says whether sums are right, for some tokens and rows, from the first to the last. `levels` is
+// (n_rows, k).
 bool has_exact_sums(const ProductShape& shape, std::span<const int8_t> levels, const uint8_t* x,
                     const float* y);
 
@@ -31,7 +31,7 @@ int most_exact_sum(const std::shared_ptr<const Library>& library, const std::str
 void fill_bf16(const ProductShape& shape, uint16_t* x);
 
 // Says whether sums of a product in bf16 are as near to the exact ones as roundings to bf16 explain
-// (H13), for some tokens and rows spread over all. `weight` is (n_rows, k).
+// (H13), for some tokens and rows, from the first to the last. `weight` is (n_rows, k).
 bool has_near_sums(const ProductShape& shape, std::span<const uint16_t> weight, const uint16_t* x,
                    const float* y);
 
