@@ -83,7 +83,6 @@ struct Run {
   cache::KvCache* kv = nullptr;
   int buffer_set = 0;                  // which set of the executable's buffers the run uses
   std::span<const ReadRequest> reads;  // for a lane that reads
-  std::span<const IndexList> lists;    // the lists that Slice::list names by index
   InputObserver* observer = nullptr;
   // Cores of this machine that compute go to other threads now and then, see host/give_way.h.
   bool gives_way = false;

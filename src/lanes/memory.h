@@ -9,8 +9,6 @@
 #include <functional>
 #include <memory>
 
-#include "tensor/type.h"
-
 namespace troika::lanes {
 
 class Memory {
@@ -20,8 +18,6 @@ class Memory {
   // are first written.
   virtual std::byte* allocate(size_t bytes) = 0;
   virtual void free(std::byte* begin) noexcept = 0;
-  // Returns what the lane's driver calls an allocated piece; 0 for plain memory.
-  virtual uint64_t handle_of(const std::byte* /*begin*/) const { return 0; }
   // Returns the length of the longest piece that can be allocated.
   virtual size_t most_bytes() const { return SIZE_MAX; }
 };
@@ -47,16 +43,10 @@ class PlainMemory : public Memory {
   void free(std::byte* begin) noexcept override { std::free(begin); }
 };
 
-// A view of some rows of a value. Lanes of this process use the address; a driver uses the handle
-// with an offset.
+// The rows of a value, one behind the other.
 struct View {
   std::byte* address;
-  uint64_t handle;      // see Memory
-  size_t offset_bytes;  // how far the address lies behind the beginning of the handle's memory
-  tensor::Type type;
-  size_t row_bytes;  // counts bytes from one row to the next
 
-  // REQUIRES: the values are floats.
   float* floats() const { return reinterpret_cast<float*>(address); }
 };
 

@@ -54,7 +54,6 @@ Buffers::Buffers(const model::Blueprint& blueprint, int most_tokens, int most_ou
   }
   const auto address = reinterpret_cast<uintptr_t>(storage_);
   first_offset_bytes_ = (64 - address % 64) % 64;
-  handle_ = memory_->handle_of(storage_);
 }
 
 Buffers::~Buffers() {
@@ -65,8 +64,7 @@ View Buffers::view(model::ValueId id, int set) const {
   const auto index = static_cast<size_t>(id);
   const size_t offset = first_offset_bytes_ +
                         (offsets_[index] + set_stride_ * static_cast<size_t>(set)) * sizeof(float);
-  return {storage_ + offset, handle_, offset, tensor::Type::kF32,
-          static_cast<size_t>(widths_[index]) * sizeof(float)};
+  return {storage_ + offset};
 }
 
 size_t Buffers::bytes_for(const model::Blueprint& blueprint, int most_tokens, int most_outputs,

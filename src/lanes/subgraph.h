@@ -110,7 +110,6 @@ class Buffers {
   PlainMemory plain_;
   Memory* memory_;
   std::byte* storage_ = nullptr;
-  uint64_t handle_ = 0;
   size_t first_offset_bytes_ = 0;  // from the storage's beginning to a cache line
   size_t n_floats_ = 0;
   size_t set_stride_ = 0;

@@ -27,7 +27,6 @@ bool has_free_columns(OpKind kind) {
 void check_slice(const Subgraph& subgraph, const LaneInfo& info) {
   const Slice& slice = subgraph.slice;
   if (slice.is_all()) return;
-  if (slice.list != Slice::kNoList) refuse(subgraph, info, "a list of rows");
   if (subgraph.role != Role::kWhole) refuse(subgraph, info, "a slice of the outliers' tasks");
   TROIKA_ASSERT(slice.columns.empty() || slice.columns.size() == subgraph.ops.size());
   for (size_t i = 0; i < subgraph.ops.size(); ++i) {

@@ -48,10 +48,8 @@ double VirtualFlash::read_us(std::span<const ReadRequest> reads) const {
     read.request_bytes = static_cast<int64_t>(reads[i].bytes);
     read.is_sequential = i > 0 && reads[i].file == reads[i - 1].file &&
                          reads[i].offset == reads[i - 1].offset + reads[i - 1].bytes;
-    read.range_bytes = options_.range_bytes;
     read.is_alone = reads.size() == 1;
     read.core_ghz = options_.core_ghz;
-    read.has_several_cores = options_.has_several_cores;
     us += model_.flash_us(read);
   }
   return us;
@@ -59,21 +57,14 @@ double VirtualFlash::read_us(std::span<const ReadRequest> reads) const {
 
 // The bytes that are read go into memory over the bus that all lanes share.
 void VirtualFlash::submit(const Executable& executable, const Run& run, Completion& completion) {
-  Status status = Status::kDone;
   if (const auto* timed = dynamic_cast<const TimedTask*>(&executable)) {
-    machine_.start(index_, timed->cost(run), status, completion);
+    machine_.start(index_, timed->cost(run), Status::kDone, completion);
     return;
-  }
-  if (options_.values != nullptr) {
-    Ended brought;
-    options_.values->submit(executable, run, brought);
-    brought.latch.wait();
-    status = brought.status;
   }
   double bytes = 0.0;
   for (const ReadRequest& read : run.reads) bytes += static_cast<double>(read.bytes);
   const double more_us = static_cast<const FlashTask&>(executable).more_us;
-  machine_.start(index_, {more_us, read_us(run.reads), bytes}, status, completion);
+  machine_.start(index_, {more_us, read_us(run.reads), bytes}, Status::kDone, completion);
 }
 
 }  // namespace troika::lanes

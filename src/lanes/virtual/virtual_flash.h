@@ -8,11 +8,8 @@
 namespace troika::lanes {
 
 struct FlashOptions {
-  double core_ghz = 0.0;            // the clock of the core that asks; 0: the prime core
-  bool has_several_cores = false;   // several cores ask at once
-  int64_t range_bytes = 128 << 20;  // the range over which reads are spread
-  int queue_depth = 1;              // tasks that may be submitted before the first has ended
-  Lane* values = nullptr;           // a disk that brings the bytes; it must outlive the lane
+  double core_ghz = 0.0;  // the clock of the core that asks; 0: the prime core
+  int queue_depth = 1;    // tasks that may be submitted before the first has ended
 };
 
 class VirtualFlash : public Lane {

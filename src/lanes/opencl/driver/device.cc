@@ -146,10 +146,6 @@ void SharedMemory::free(std::byte* begin) noexcept {
   api.release_buffer(allocation.handle);
 }
 
-uint64_t SharedMemory::handle_of(const std::byte* begin) const {
-  return reinterpret_cast<uintptr_t>(locate(begin).buffer);
-}
-
 Place SharedMemory::locate(const void* address) const {
   const auto* const byte = static_cast<const std::byte*>(address);
   const std::lock_guard<std::mutex> lock(mutex_);

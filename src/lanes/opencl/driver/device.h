@@ -88,7 +88,6 @@ class SharedMemory : public lanes::Memory {
 
   std::byte* allocate(size_t bytes) override;
   void free(std::byte* begin) noexcept override;
-  uint64_t handle_of(const std::byte* begin) const override;
   size_t most_bytes() const override { return device_->entry().most_allocation_bytes; }
   // Returns where an address within an allocation lies; a place without memory where no allocation
   // has it.

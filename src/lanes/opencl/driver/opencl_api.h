@@ -78,8 +78,6 @@ struct Api {
   void* (*map)(Queue, Buffer, UInt is_blocking, Bits, size_t, size_t, UInt, const Event*, Event*,
                Int*);
   Int (*unmap)(Queue, Buffer, void*, UInt, const Event*, Event*);
-  Int (*write)(Queue, Buffer, UInt is_blocking, size_t, size_t, const void*, UInt, const Event*,
-               Event*);
 
   Program (*create_program)(Context, UInt, const char**, const size_t*, Int*);
   Program (*import_program)(Context, UInt, const DeviceId*, const size_t*, const unsigned char**,

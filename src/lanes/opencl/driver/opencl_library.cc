@@ -76,7 +76,6 @@ void find_objects(void* library, Api* api) {
   find(library, "clReleaseMemObject", &api->release_buffer);
   find(library, "clEnqueueMapBuffer", &api->map);
   find(library, "clEnqueueUnmapMemObject", &api->unmap);
-  find(library, "clEnqueueWriteBuffer", &api->write);
 }
 
 void find_programs(void* library, Api* api) {
