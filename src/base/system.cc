@@ -189,6 +189,12 @@ void bind_to_cores(const std::vector<int>& cores) {
   sched_setaffinity(0, sizeof(set), &set);
 }
 
+OnCores::OnCores(const std::vector<int>& cores) {
+  if (cores.empty()) return;
+  before_ = usable_core_numbers();
+  bind_to_cores(cores);
+}
+
 size_t memory_limit_bytes(const std::string& root) {
   const size_t machine = kilobytes_of(root + "/proc/meminfo", "MemTotal").value_or(SIZE_MAX);
   return std::min(machine, cgroup_memory(root).limit);

@@ -20,6 +20,19 @@ std::string processor_name();
 // Binds the calling thread to these cores; nothing happens for an empty list.
 void bind_to_cores(const std::vector<int>& cores);
 
+// Binds the calling thread to cores while it lives: threads that a driver makes meanwhile stay on
+// these cores. Where `cores` is empty, nothing is bound.
+class OnCores {
+ public:
+  explicit OnCores(const std::vector<int>& cores);
+  ~OnCores() { bind_to_cores(before_); }
+  OnCores(const OnCores&) = delete;
+  OnCores& operator=(const OnCores&) = delete;
+
+ private:
+  std::vector<int> before_;
+};
+
 // Returns the memory that processes of this machine, or of this process's cgroup, may have in all.
 size_t memory_limit_bytes(const std::string& root = "");
 // Returns how much of that memory is free now, or can be freed (page cache).

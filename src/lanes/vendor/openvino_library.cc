@@ -86,14 +86,6 @@ void check_version(std::string_view build_number) {
       build_number, kMajorVersion, kMajorVersion));
 }
 
-OnCores::OnCores(const std::vector<int>& cores) {
-  if (cores.empty()) return;
-  before_ = usable_core_numbers();
-  bind_to_cores(cores);
-}
-
-OnCores::~OnCores() { bind_to_cores(before_); }
-
 Library::Library(const std::string& folder, const std::vector<int>& cores) {
 #ifdef TROIKA_STATIC
   (void)folder;

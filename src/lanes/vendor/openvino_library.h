@@ -17,19 +17,6 @@ inline constexpr int kMajorVersion = 2026;
 // Throws Error where a build number ("2026.4.1-22982-…") is not that of kMajorVersion.
 void check_version(std::string_view build_number);
 
-// Binds the calling thread to cores while it lives: threads that a driver makes meanwhile stay on
-// these cores. Where `cores` is empty, nothing is bound.
-class OnCores {
- public:
-  explicit OnCores(const std::vector<int>& cores);
-  ~OnCores();
-  OnCores(const OnCores&) = delete;
-  OnCores& operator=(const OnCores&) = delete;
-
- private:
-  std::vector<int> before_;
-};
-
 // OpenVINO's library. Threads may take turns with it.
 class Library {
  public:

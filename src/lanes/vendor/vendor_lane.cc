@@ -6,6 +6,7 @@
 #include <climits>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "base/units.h"
 #include "lanes/host/slices.h"
 #include "lanes/machine.h"
@@ -93,7 +94,7 @@ VendorLane::VendorLane(const VendorOptions& options, const kernels::Table& kerne
   if (!options.blob_folder.empty()) blobs_.emplace(options.blob_folder);
   int most_sum = INT_MAX;
   if (prefill == plan::Prefill::kInt8) {
-    const openvino::OnCores on_cores(options.cores);
+    const OnCores on_cores(options.cores);
     most_sum = openvino::most_exact_sum(library_, device_);
   }
   shelf_ = std::make_unique<VendorShelf>(library_, most_sum);
@@ -155,7 +156,7 @@ std::unique_ptr<Executable> VendorLane::build(const Subgraph& subgraph, plan::Sh
                                               const weights::Store& weights,
                                               const Buffers& buffers) {
   check(subgraph, shape, weights);
-  const openvino::OnCores on_cores(info_.cores);
+  const OnCores on_cores(info_.cores);
   const TokenSlice tokens(subgraph);
   const VendorContext context = {
       library_, device_, buffers, pool_, *shelf_, costs_, blobs_ ? &*blobs_ : nullptr};

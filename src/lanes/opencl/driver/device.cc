@@ -13,28 +13,17 @@
 namespace troika::lanes::opencl {
 namespace {
 
-// While it lives, threads that a driver makes stay on these cores. PoCL, which makes one device of
-// all cores, is also told their number: it reads this number from the environment once, when it is
+// PoCL makes one device of all cores. It reads their number from the environment once, when it is
 // first used.
-class OnCores {
- public:
-  explicit OnCores(const std::vector<int>& cores) {
-    if (cores.empty()) return;
-    before_ = usable_core_numbers();
-    setenv("POCL_MAX_PTHREAD_COUNT", std::to_string(cores.size()).c_str(), 0);
-    bind_to_cores(cores);
-  }
-  ~OnCores() { bind_to_cores(before_); }
-  OnCores(const OnCores&) = delete;
-  OnCores& operator=(const OnCores&) = delete;
-
- private:
-  std::vector<int> before_;
-};
+void tell_number_of_cores(const std::vector<int>& cores) {
+  if (cores.empty()) return;
+  setenv("POCL_MAX_PTHREAD_COUNT", std::to_string(cores.size()).c_str(), 0);
+}
 
 }  // namespace
 
 Device::Device(const DeviceOptions& options) {
+  tell_number_of_cores(options.cores);
   const OnCores on_cores(options.cores);
   library_ = std::make_shared<Library>(options.library);
   entry_ = library_->device(options.number);
