@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/system.h"
@@ -16,7 +17,8 @@ std::string shape_text(const ProductShape& shape) {
                      shape.k, shape.kind == ProductKind::kBf16 ? "bf16" : "int8");
 }
 
-// Returns a key of everything that a compiled graph may depend on.
+}  // namespace
+
 uint64_t blob_key(const Library& library, const std::string& device, const std::string& text,
                   const ProductWeights& weights) {
   Fnv hash;
@@ -28,8 +30,6 @@ uint64_t blob_key(const Library& library, const std::string& device, const std::
   hash.add(weights.bytes());
   return hash.value();
 }
-
-}  // namespace
 
 ProductWeights::ProductWeights(std::shared_ptr<const Library> library, const ProductShape& shape,
                                FunctionRef<void(std::byte*)> write)
@@ -52,7 +52,7 @@ ProductWeights::ProductWeights(std::shared_ptr<const Library> library, const Pro
 ProductWeights::~ProductWeights() { library_->api().free_tensor(tensor_); }
 
 ProductGraph::ProductGraph(std::shared_ptr<const Library> library, const std::string& device,
-                           const ProductWeights& weights, int n_tokens, BlobShelf* blobs)
+                           const ProductWeights& weights, int n_tokens, KeptFiles* blobs)
     : library_(std::move(library)), shape_(weights.shape()) {
   shape_.n_tokens = n_tokens;
   try {
@@ -63,9 +63,7 @@ ProductGraph::ProductGraph(std::shared_ptr<const Library> library, const std::st
     if (!is_imported_) compile(device, weights, text);
     if (blob && !is_imported_) blobs->note_refused();
     if (blobs != nullptr && !is_imported_) {
-      blobs->keep(key, [&](const std::string& path) {
-        return library_->api().export_to(compiled_, path.c_str()) == kOk;
-      });
+      blobs->keep(key, [&](const std::string& path) { return blob_of_graph(path); });
     }
     library_->check(library_->api().create_request(compiled_, &request_),
                     "OpenVINO does not run the product of " + shape_text(shape_));
@@ -90,6 +88,17 @@ bool ProductGraph::import(const std::string& device, const std::string& blob) {
                                                device.c_str(), &compiled_);
   if (status != kOk) compiled_ = nullptr;
   return status == kOk;
+}
+
+// Returns the compiled graph as bytes, which the library writes to a file first.
+std::string ProductGraph::blob_of_graph(const std::string& path) const {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 40;  // a weight may be much longer than any text
+  if (library_->api().export_to(compiled_, path.c_str()) != kOk) {
+    throw Error("the library did not write it");
+  }
+  std::optional<std::string> blob = read_whole_file(path, kMostBytes);
+  if (!blob) throw Error("what was written is not there");
+  return *std::move(blob);
 }
 
 void ProductGraph::compile(const std::string& device, const ProductWeights& weights,

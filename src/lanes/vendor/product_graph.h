@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/function_ref.h"
-#include "lanes/vendor/blob_shelf.h"
+#include "lanes/kept_files.h"
 #include "lanes/vendor/openvino_library.h"
 #include "lanes/vendor/product_text.h"
 
@@ -47,12 +47,19 @@ class ProductWeights {
   size_t n_bytes_;
 };
 
+// Names graphs that are compiled, in the folder in which they are kept.
+inline constexpr KeptKind kKeptGraphs = {"openvino", ".blob", "compiled graphs of OpenVINO"};
+
+// Returns a key of everything that a compiled graph may depend on; `text` is its description.
+uint64_t blob_key(const Library& library, const std::string& device, const std::string& text,
+                  const ProductWeights& weights);
+
 class ProductGraph {
  public:
   // Takes the graph from `blobs` where it is there, else compiles it and keeps it there; null:
   // compiles it only. Throws Error where the device does not take the graph.
   ProductGraph(std::shared_ptr<const Library> library, const std::string& device,
-               const ProductWeights& weights, int n_tokens, BlobShelf* blobs = nullptr);
+               const ProductWeights& weights, int n_tokens, KeptFiles* blobs = nullptr);
   ~ProductGraph();
   ProductGraph(const ProductGraph&) = delete;
   ProductGraph& operator=(const ProductGraph&) = delete;
@@ -67,6 +74,7 @@ class ProductGraph {
  private:
   void compile(const std::string& device, const ProductWeights& weights, const std::string& text);
   bool import(const std::string& device, const std::string& blob);
+  std::string blob_of_graph(const std::string& path) const;
   Status bind(void* x, float* y);
   void release() noexcept;
 

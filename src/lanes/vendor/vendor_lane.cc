@@ -91,7 +91,7 @@ VendorLane::VendorLane(const VendorOptions& options, const kernels::Table& kerne
       kernels_(kernels),
       precision_{activations, prefill, int8_rules},
       host_(kernels, {options.cores, n_threads_of(options)}, activations, prefill, int8_rules) {
-  if (!options.blob_folder.empty()) blobs_.emplace(options.blob_folder);
+  if (!options.blob_folder.empty()) blobs_.emplace(options.blob_folder, openvino::kKeptGraphs);
   int most_sum = INT_MAX;
   if (prefill == plan::Prefill::kInt8) {
     const OnCores on_cores(options.cores);

@@ -63,7 +63,7 @@ class VendorLane : public Lane {
   VendorPool pool_;
   size_t packed_bytes_ = 0;
   GraphCosts costs_;
-  std::optional<openvino::BlobShelf> blobs_;
+  std::optional<KeptFiles> blobs_;
   std::string problem_;
 };
 

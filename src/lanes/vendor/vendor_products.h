@@ -111,7 +111,7 @@ struct VendorContext {
   VendorPool& pool;
   VendorShelf& shelf;
   GraphCosts& costs;
-  openvino::BlobShelf* blobs = nullptr;  // null: graphs are not kept
+  KeptFiles* blobs = nullptr;  // null: graphs are not kept
 };
 
 class VendorProducts {

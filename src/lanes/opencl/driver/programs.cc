@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
-#include <string_view>
 #include <utility>
 
-#include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -40,17 +37,13 @@ constexpr const char* kStandard = "-cl-std=CL1.2";
 constexpr const char* kRoundDivisions = " -cl-fp32-correctly-rounded-divide-sqrt";
 constexpr size_t kLongestLog = 1200;
 
+constexpr KeptKind kKeptPrograms = {"opencl", ".program", "compiled programs of OpenCL"};
+
 const char* text_of(const std::string& source) {
   for (const Source& known : kSources) {
     if (source == known.name) return known.text;
   }
   assert_failed("a source of kernels/", __FILE__, __LINE__);
-}
-
-// Returns the head that stands before a program in its file.
-std::string head_of(uint64_t key, std::string_view binary) {
-  return fmt::format("troika opencl 1 {:016x} {:016x} {:016x}\n", key, binary.size(),
-                     hash_of(binary));
 }
 
 std::string log_of(const Device& device, Program program) {
@@ -89,7 +82,7 @@ Int BoundKernel::run(size_t n_0, size_t n_1) {
 }
 
 Programs::Programs(std::shared_ptr<const Device> device, std::string folder)
-    : device_(std::move(device)), folder_(std::move(folder)) {}
+    : device_(std::move(device)), kept_(std::move(folder), kKeptPrograms) {}
 
 Programs::~Programs() {
   for (const auto& [key, program] : programs_) device_->api().release_program(program);
@@ -104,10 +97,6 @@ uint64_t Programs::key_of(const std::string& text, const std::string& options) c
     hash.add(part);
   }
   return hash.value();
-}
-
-std::string Programs::path_of(uint64_t key) const {
-  return fmt::format("{}/{:016x}.program", folder_, key);
 }
 
 Program Programs::compile(const std::string& text, const std::string& name,
@@ -128,54 +117,35 @@ Program Programs::compile(const std::string& text, const std::string& name,
       device_->entry().name, name, options, status_name(status), log.empty() ? "nothing" : log));
 }
 
-Program Programs::import(uint64_t key, const std::string& options) {
-  std::optional<std::string> file = read_whole_file(path_of(key));
-  if (!file) return nullptr;
-  const size_t length = head_of(key, "").size();
-  const std::string_view all = *file;
-  ++n_damaged_;
-  if (all.size() < length || all.substr(0, length) != head_of(key, all.substr(length))) {
-    return nullptr;
-  }
+Program Programs::import(std::string_view binary, const std::string& options) const {
   const Api& api = device_->api();
-  const std::string_view binary = all.substr(length);
   const auto* begin = reinterpret_cast<const unsigned char*>(binary.data());
   const size_t n_bytes = binary.size();
   Int status = kOk, of_device = kOk;
   const Program program = api.import_program(device_->context(), 1, &device_->entry().id, &n_bytes,
                                              &begin, &of_device, &status);
   if (status != kOk || of_device != kOk) return nullptr;
-  if (api.build_program(program, 1, &device_->entry().id, options.c_str(), nullptr, nullptr) !=
+  if (api.build_program(program, 1, &device_->entry().id, options.c_str(), nullptr, nullptr) ==
       kOk) {
-    api.release_program(program);
-    return nullptr;
+    return program;
   }
-  --n_damaged_;
-  return program;
+  api.release_program(program);
+  return nullptr;
 }
 
-void Programs::keep(uint64_t key, Program program) {
+std::string Programs::binary_of(Program program) const {
   const Api& api = device_->api();
   size_t n_bytes = 0;
-  try {
-    if (api.program_info(program, kBinarySizes, sizeof(n_bytes), &n_bytes, nullptr) != kOk ||
-        n_bytes == 0) {
-      throw Error("the driver does not give them");
-    }
-    std::string binary(n_bytes, '\0');
-    char* to = binary.data();
-    if (api.program_info(program, kBinaries, sizeof(to), static_cast<void*>(&to), nullptr) != kOk) {
-      throw Error("the driver does not give them");
-    }
-    std::error_code ignored;
-    std::filesystem::create_directories(folder_, ignored);
-    AtomicFile file(path_of(key));
-    file.write(head_of(key, binary));
-    file.write(binary);
-    file.commit();
-  } catch (const Error& error) {
-    if (write_problem_.empty()) write_problem_ = error.what();
+  if (api.program_info(program, kBinarySizes, sizeof(n_bytes), &n_bytes, nullptr) != kOk ||
+      n_bytes == 0) {
+    throw Error("the driver does not give them");
   }
+  std::string binary(n_bytes, '\0');
+  char* to = binary.data();
+  if (api.program_info(program, kBinaries, sizeof(to), static_cast<void*>(&to), nullptr) != kOk) {
+    throw Error("the driver does not give them");
+  }
+  return binary;
 }
 
 Program Programs::build(const std::string& text, const std::string& name,
@@ -187,7 +157,11 @@ Program Programs::build(const std::string& text, const std::string& name,
   if (at != programs_.end()) return at->second;
   const RealClock clock;
   const double start = clock.now_us();
-  Program program = folder_.empty() ? nullptr : import(key, all_options);
+  Program program = nullptr;
+  if (const std::optional<std::string> binary = kept_.find(key)) {
+    program = import(*binary, all_options);
+    if (program == nullptr) kept_.note_refused();
+  }
   if (program != nullptr) {
     ++costs_.n_imported;
     costs_.import_us += clock.now_us() - start;
@@ -195,7 +169,7 @@ Program Programs::build(const std::string& text, const std::string& name,
     program = compile(text, name, all_options);
     ++costs_.n_compiled;
     costs_.compile_us += clock.now_us() - start;
-    if (!folder_.empty()) keep(key, program);
+    kept_.keep(key, [&](const std::string&) { return binary_of(program); });
   }
   programs_.emplace(key, program);
   return program;
@@ -204,19 +178,6 @@ Program Programs::build(const std::string& text, const std::string& name,
 std::unique_ptr<BoundKernel> Programs::kernel(const std::string& source, const std::string& options,
                                               const char* name) {
   return std::make_unique<BoundKernel>(device_, build(text_of(source), source, options), name);
-}
-
-std::string Programs::problem() const {
-  std::string text;
-  if (n_damaged_ > 0) {
-    text = fmt::format(
-        "{} of the compiled programs in {} were damaged or of another version, and have been "
-        "compiled again.",
-        n_damaged_, folder_);
-  }
-  if (write_problem_.empty()) return text;
-  return text + fmt::format("{}Compiled programs are not kept in {}: {}", text.empty() ? "" : " ",
-                            folder_, write_problem_);
 }
 
 }  // namespace troika::lanes::opencl

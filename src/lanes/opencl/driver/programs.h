@@ -7,9 +7,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "lanes/kept_files.h"
 #include "lanes/opencl/driver/device.h"
 
 namespace troika::lanes::opencl {
@@ -69,22 +71,20 @@ class Programs {
 
   const ProgramCosts& costs() const { return costs_; }
   // Says to people what went wrong with the folder; empty: nothing.
-  std::string problem() const;
+  std::string problem() const { return kept_.problem(); }
 
  private:
   Program compile(const std::string& text, const std::string& name, const std::string& options);
-  // Returns null where the folder has no such program, or the driver refuses it.
-  Program import(uint64_t key, const std::string& options);
-  void keep(uint64_t key, Program program);
-  std::string path_of(uint64_t key) const;
+  // Returns null where the driver refuses it.
+  Program import(std::string_view binary, const std::string& options) const;
+  // Returns what the driver made of a program. Throws Error where it does not give that.
+  std::string binary_of(Program program) const;
   uint64_t key_of(const std::string& text, const std::string& options) const;
 
   std::shared_ptr<const Device> device_;
-  std::string folder_;
+  KeptFiles kept_;
   std::map<uint64_t, Program> programs_;
   ProgramCosts costs_;
-  int n_damaged_ = 0;
-  std::string write_problem_;  // keeps the first problem only
 };
 
 }  // namespace troika::lanes::opencl
