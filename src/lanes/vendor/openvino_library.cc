@@ -96,6 +96,13 @@ Library::Library(const std::string& folder, const std::vector<int>& cores) {
 #else
   const OnCores on_cores(cores);
   find_symbols(open_library(folder));
+  start();
+#endif
+}
+
+Library::Library(const Api& api) : api_(api) { start(); }
+
+void Library::start() {
   read_version();
   check_version(version_);
   check(api_.create_core(&core_), "OpenVINO cannot be started");
@@ -105,7 +112,6 @@ Library::Library(const std::string& folder, const std::vector<int>& cores) {
     api_.free_core(core_);
     throw;
   }
-#endif
 }
 
 Library::~Library() { api_.free_core(core_); }
@@ -207,13 +213,28 @@ void Library::check_device(const std::string& name) const {
       version_, name, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
-std::string Library::device_name(const std::string& device) const {
+std::string Library::property(const std::string& device, const char* key) const {
   char* text = nullptr;
-  const Status status = api_.get_property(core_, device.c_str(), "FULL_DEVICE_NAME", &text);
-  if (status != kOk || text == nullptr) return device;
-  std::string name = text;
+  const Status status = api_.get_property(core_, device.c_str(), key, &text);
+  if (status != kOk || text == nullptr) return {};
+  std::string value = text;
   api_.free_text(text);
-  return name;
+  return value;
+}
+
+// Drivers of GPUs and NPUs come from elsewhere and change alone. An NPU's name does not say of
+// which generation it is, but its architecture does.
+std::string Library::identity(const std::string& device) const {
+  const std::string name = property(device, "FULL_DEVICE_NAME");
+  std::string text = name.empty() ? device : name;
+  for (const auto& [what, key] : {std::pair{"architecture", "DEVICE_ARCHITECTURE"},
+                                  {"driver", "GPU_DRIVER_VERSION"},
+                                  {"driver", "NPU_DRIVER_VERSION"},
+                                  {"compiler", "NPU_COMPILER_VERSION"}}) {
+    const std::string value = property(device, key);
+    if (!value.empty()) text += fmt::format(", {} {}", what, value);
+  }
+  return fmt::format("{} by OpenVINO {}", text, version_);
 }
 
 void Library::limit_threads(const std::string& device, int n_threads) {

@@ -24,6 +24,8 @@ class Library {
   // An empty name means the library that the system finds. The device's threads stay on the cores.
   // Throws Error, with what to do, where there is no library, or one of another major version.
   Library(const std::string& folder, const std::vector<int>& cores);
+  // Uses functions from elsewhere, for tests.
+  explicit Library(const Api& api);
   ~Library();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
@@ -39,8 +41,8 @@ class Library {
   std::vector<std::string> devices() const;
   // Throws an Error that lists the devices where none has this name.
   void check_device(const std::string& name) const;
-  // Returns what the device calls itself, or its short name where it does not say.
-  std::string device_name(const std::string& device) const;
+  // Returns which device it is, and which versions of its driver and of OpenVINO work for it.
+  std::string identity(const std::string& device) const;
   // Gives the device one thread for each core, none of which is bound elsewhere. Throws Error.
   void limit_threads(const std::string& device, int n_threads);
 
@@ -51,6 +53,9 @@ class Library {
 
  private:
   void find_symbols(void* library);
+  void start();
+  // Returns what a device says of itself; empty where it says nothing.
+  std::string property(const std::string& device, const char* key) const;
   void read_version();
   void read_types();
 

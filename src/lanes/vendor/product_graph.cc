@@ -22,7 +22,7 @@ std::string shape_text(const ProductShape& shape) {
 uint64_t blob_key(const Library& library, const std::string& device, const std::string& text,
                   const ProductWeights& weights) {
   Fnv hash;
-  for (const std::string& part : {library.version(), device, processor_name(), text}) {
+  for (const std::string& part : {library.identity(device), device, processor_name(), text}) {
     hash.add(static_cast<uint64_t>(part.size()));
     hash.add(part);
   }

@@ -77,10 +77,6 @@ std::shared_ptr<openvino::Library> open_device(const VendorOptions& options) {
   return library;
 }
 
-std::string identity_text(const openvino::Library& library, const std::string& device) {
-  return fmt::format("{} by OpenVINO {}", library.device_name(device), library.version());
-}
-
 }  // namespace
 
 VendorLane::VendorLane(const VendorOptions& options, const kernels::Table& kernels,
@@ -102,11 +98,11 @@ VendorLane::VendorLane(const VendorOptions& options, const kernels::Table& kerne
   info_.cores = options.cores;
   info_.n_threads = n_threads_of(options);
   info_.capabilities = kVector | kInt8Matrix | kBf16Matrix;
-  info_.identity = identity_text(*library_, device_);
+  info_.identity = library_->identity(device_);
 }
 
 std::string VendorLane::identity_of(const VendorOptions& options) {
-  return identity_text(*open_device(options), options.device);
+  return open_device(options)->identity(options.device);
 }
 
 void VendorLane::refuse(const Subgraph& subgraph, const std::string& why) const {
