@@ -123,6 +123,12 @@ OpenclLane::Place OpenclLane::place_of(const Subgraph& subgraph, const BoundOp& 
   if (product->form != InputForm::kInt8) {
     refuse(subgraph, fmt::format("{} is not multiplied in int8 with one scale for a token", name));
   }
+  if (!device_->entry().rounds_to_nearest) {
+    refuse(subgraph,
+           "its driver says that it does not round to the nearest float as cores do, so that "
+           "results in int8 would depend on which lane computes them. Compute prompts in floats "
+           "(‹prefill› f32)");
+  }
   if (product->int8_rule.takes_outliers()) {
     refuse(subgraph, fmt::format("activations of {} are taken out", name));
   }

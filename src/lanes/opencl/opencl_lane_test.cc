@@ -148,6 +148,33 @@ TEST_F(OpenclLanes, PromptsInInt8HaveTheBitsOfCores) {
 }
 
 TEST_F(OpenclLanes, OneScaleForAllTokensAndFactorsHaveTheBitsOfCores) {
+decltype(Api::device_info) real_device_info = nullptr;
+Bits told_abilities = 0;
+
+TEST_F(OpenclLanes, ADeviceThatRoundsOtherwiseTakesNoPromptsInInt8) {
+  Api api = found_.device->api();
+  real_device_info = api.device_info;
+  api.device_info = [](DeviceId id, UInt what, size_t room, void* answer, size_t* size) {
+    const Int status = real_device_info(id, what, room, answer, size);
+    if (what != kFloatAbilities || status != kOk || answer == nullptr) return status;
+    std::memcpy(answer, &told_abilities, sizeof(told_abilities));
+    return status;
+  };
+  SmallGraph graph = SmallGraph::block(Type::kF32, 150, 71);
+  const model::WeightId all[] = {2, 3, 4};
+  graph.store().pack_int8(all, 1);
+  for (const Bits abilities : {Bits{0}, kRoundsToNearest}) {
+    told_abilities = abilities;
+    const auto library = std::make_shared<const Library>(api);
+    OpenclLane lane(std::make_shared<const Device>(library, 0), found_.options, kernels_.table,
+                    {Activations::kF32, Prefill::kInt8});
+    const std::string problem = problem_of(lane, graph, graph.subgraph(), kPrompt);
+    EXPECT_EQ(problem.find("does not round to the nearest") != std::string::npos, abilities == 0)
+        << problem;
+    EXPECT_EQ(problem_of(lane, graph, graph.subgraph(), kStep), "no error");
+  }
+}
+
   SmallGraph graph = SmallGraph::block(Type::kF32, 150, 71);
   const model::WeightId all[] = {2, 3, 4};
   graph.store().pack_int8(all, 1, {}, {true, {}});

@@ -31,7 +31,9 @@ inline constexpr Int kNoPlatform = -1001;  // CL_PLATFORM_NOT_FOUND_KHR
 inline constexpr Int kForeignCache = -100001;
 inline constexpr Bits kAllDevices = 0xFFFFFFFFu;
 inline constexpr Bits kIsCpu = 1u << 1;
-// Is a bit of kFloatAbilities: divisions round as IEEE 754 says.
+// Are bits of kFloatAbilities: sums, products and whole numbers round to the nearest float, unless
+// a kernel says otherwise; divisions round as IEEE 754 says.
+inline constexpr Bits kRoundsToNearest = 1u << 2;
 inline constexpr Bits kRoundsDivisions = 1u << 7;
 
 enum PlatformInfo : UInt { kPlatformName = 0x0902 };

@@ -157,7 +157,9 @@ DeviceEntry Library::describe(Platform platform, DeviceId id) const {
   entry.driver = device_text(kDriverVersion);
   entry.is_cpu = (number_of<Bits>(api_, id, kDeviceType) & kIsCpu) != 0;
   entry.shares_memory = number_of<UInt>(api_, id, kSharesMemory) != 0;
-  entry.rounds_divisions = (number_of<Bits>(api_, id, kFloatAbilities) & kRoundsDivisions) != 0;
+  const auto float_abilities = number_of<Bits>(api_, id, kFloatAbilities);
+  entry.rounds_to_nearest = (float_abilities & kRoundsToNearest) != 0;
+  entry.rounds_divisions = (float_abilities & kRoundsDivisions) != 0;
   entry.most_allocation_bytes = number_of<uint64_t>(api_, id, kMostAllocationBytes);
   return entry;
 }

@@ -17,6 +17,8 @@ struct DeviceEntry {
   bool is_cpu = false;
   // Whether the device shares memory with the processor that this program runs on.
   bool shares_memory = false;
+  // Whether sums and products of floats, and floats of whole numbers, are the nearest ones.
+  bool rounds_to_nearest = false;
   // Whether the device rounds divisions and roots correctly where a program asks for that.
   bool rounds_divisions = false;
   size_t most_allocation_bytes = 0;

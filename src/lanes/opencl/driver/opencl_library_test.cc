@@ -102,6 +102,21 @@ TEST(OpenclLibrary, RefusesDevicesThatLanesCannotUse) {
   EXPECT_NE(problem(describe<true, true, false>).find("OpenCL 1.2"), std::string::npos);
 }
 
+template <Bits kAbilities>
+Int describe_floats(DeviceId id, UInt info, size_t size, void* to, size_t* length) {
+  if (info != kFloatAbilities) return describe<true, true, true>(id, info, size, to, length);
+  const Bits abilities = kAbilities;
+  std::memcpy(to, &abilities, sizeof(abilities));
+  return kOk;
+}
+
+TEST(OpenclLibrary, KnowsWhichDevicesRoundToTheNearestFloat) {
+  const auto rounds = [](auto info) { return Library(fake(info)).device(0).rounds_to_nearest; };
+  EXPECT_TRUE(rounds(describe_floats<kRoundsToNearest>));
+  EXPECT_TRUE(rounds(describe_floats<kRoundsToNearest | kRoundsDivisions>));
+  EXPECT_FALSE(rounds(describe_floats<kRoundsDivisions>));
+}
+
 TEST(OpenclLibrary, StatusesHaveNames) {
   EXPECT_EQ(status_name(-5), "CL_OUT_OF_RESOURCES");
   EXPECT_EQ(status_name(-9999), "the error -9999 of OpenCL");
