@@ -5,7 +5,10 @@
 #include <set>
 #include <tuple>
 
+#include "lanes/host/scratch.h"
 #include "lanes/opencl/panels.h"
+#include "lanes/opencl/run_data.h"
+#include "model/rope.h"
 #include "schedule/cut/plan_cuts.h"
 #include "schedule/graphs.h"
 #include "weights/neurons/hot_neurons.h"
@@ -170,6 +173,28 @@ class OpenvinoMemory {
   size_t copies_ = 0, pool_ = 0;
 };
 
+// Returns the bytes of what runs bring along to kernels that compute in floats.
+size_t run_bytes(const model::Blueprint& blueprint, const plan::Plan& plan) {
+  const int n_pairs =
+      model::first_pair_of(blueprint.ropes, static_cast<int>(blueprint.ropes.size()));
+  return lanes::opencl::kQueueDepth *
+         lanes::opencl::RunData::bytes_for(size_of(plan.most_rows()), size_of(n_pairs));
+}
+
+// Returns the bytes that a lane's cores need where they compute experts for it.
+size_t expert_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, int lane) {
+  bool has_experts = false;
+  each_piece(blueprint, plan, lane, [&](const LanePiece& part) {
+    for (const model::Op& op : part.subgraph.ops) {
+      has_experts = has_experts || model::is_of_experts(op.kind);
+    }
+  });
+  if (!has_experts) return 0;
+  plan::PlannedLane cores = plan.lanes[static_cast<size_t>(lane)];
+  cores.n_threads = std::max(1, static_cast<int>(cores.cores.size()));
+  return lanes::host_scratch_bytes(blueprint, cores, plan);
+}
+
 // Returns the bytes of panels of hot neurons, which steps multiply in float.
 size_t hot_panel_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
                        const plan::Plan& plan, int lane) {
@@ -196,10 +221,16 @@ size_t device_bytes(const model::Blueprint& blueprint, const weights::Store& wei
   const std::string& kind = plan.lanes[static_cast<size_t>(lane)].kind;
   if (kind == "opencl") {
     return add_all(OpenclMemory(blueprint, weights, plan)) +
-           hot_panel_bytes(blueprint, weights, plan, lane);
+           hot_panel_bytes(blueprint, weights, plan, lane) + run_bytes(blueprint, plan) +
+           expert_bytes(blueprint, plan, lane);
   }
   if (kind == "openvino") return add_all(OpenvinoMemory(weights, plan));
   return 0;
+}
+
+size_t device_list_bytes(const plan::PlannedLane& lane, size_t n_positions) {
+  if (lane.kind != "opencl") return 0;
+  return lanes::opencl::kQueueDepth * lanes::opencl::RunData::list_bytes_for(n_positions);
 }
 
 }  // namespace troika::prepare

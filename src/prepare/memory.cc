@@ -365,7 +365,8 @@ ContextBytes context_bytes(const model::Blueprint& blueprint, const plan::Plan& 
   bytes.cache = cache_bytes(kv_shape(plan, blueprint), n_tokens);
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
     bytes.lists += lanes::attention_list_bytes(blueprint, plan, static_cast<int>(lane),
-                                               static_cast<size_t>(n_tokens));
+                                               static_cast<size_t>(n_tokens)) +
+                   device_list_bytes(plan.lanes[lane], static_cast<size_t>(n_tokens));
   }
   if (!plan.attention.has_head_lanes()) return bytes;
   plan::Plan of_context = plan;  // a short one needs fewer sets of buffers

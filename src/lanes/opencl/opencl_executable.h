@@ -30,18 +30,27 @@ struct OpenclStage {
 class OpenclExecutable : public Executable {
  public:
   OpenclExecutable(int n_tokens, const TokenSlice& tokens, size_t set_stride, int n_pairs,
-                   bool sees_positions, std::vector<OpenclStage> stages)
+                   std::vector<OpenclStage> stages)
       : Executable(n_tokens),
         tokens_(tokens),
         set_stride_(set_stride),
         n_pairs_(n_pairs),
-        sees_positions_(sees_positions),
         stages_(std::move(stages)) {
-    for (const OpenclStage& stage : stages_) waits_ = waits_ || stage.needs_idle_device();
+    for (const OpenclStage& stage : stages_) {
+      waits_ = waits_ || stage.needs_idle_device();
+      for (const QueuedOp& queued : stage.ops) {
+        const model::OpKind kind = queued.bound.op.kind;
+        reads_run_ = reads_run_ || kind != model::OpKind::kLinear;
+        sees_positions_ = sees_positions_ || kind == model::OpKind::kAttention;
+      }
+    }
   }
   const TokenSlice& tokens() const { return tokens_; }
   size_t set_stride() const { return set_stride_; }
   int n_pairs() const { return n_pairs_; }
+  // Says whether kernels read what a run brings along, beside values; products do not.
+  bool reads_run() const { return reads_run_; }
+  // Says whether kernels read which positions tokens see.
   bool sees_positions() const { return sees_positions_; }
   const std::vector<OpenclStage>& stages() const { return stages_; }
   // Says whether cores have a part in the executable, so that it cannot be put into a queue whole.
@@ -51,8 +60,9 @@ class OpenclExecutable : public Executable {
   TokenSlice tokens_;
   size_t set_stride_;  // counts floats from one set of buffers to the next
   int n_pairs_;        // counts the pairs of all rotations
-  bool sees_positions_;
   std::vector<OpenclStage> stages_;
+  bool reads_run_ = false;
+  bool sees_positions_ = false;
   bool waits_ = false;
 };
 

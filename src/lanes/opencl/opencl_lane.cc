@@ -16,10 +16,7 @@ namespace troika::lanes {
 namespace {
 
 using model::OpKind;
-
-// Counts the tasks that wait in a device's queue: enough to keep it busy while the next ones are
-// decided.
-constexpr int kQueueDepth = 4;
+using opencl::kQueueDepth;
 
 // Returns op `index` of a subgraph alone, with the subgraph's slice of it.
 Subgraph one_of(const Subgraph& subgraph, size_t index) {
@@ -123,14 +120,14 @@ OpenclLane::Place OpenclLane::place_of(const Subgraph& subgraph, const BoundOp& 
   if (product->form != InputForm::kInt8) {
     refuse(subgraph, fmt::format("{} is not multiplied in int8 with one scale for a token", name));
   }
+  if (product->int8_rule.takes_outliers()) {
+    refuse(subgraph, fmt::format("activations of {} are taken out", name));
+  }
   if (!device_->entry().rounds_to_nearest) {
     refuse(subgraph,
            "its driver says that it does not round to the nearest float as cores do, so that "
            "results in int8 would depend on which lane computes them. Compute prompts in floats "
            "(‹prefill› f32)");
-  }
-  if (product->int8_rule.takes_outliers()) {
-    refuse(subgraph, fmt::format("activations of {} are taken out", name));
   }
   return Place::kExactProduct;
 }
@@ -188,10 +185,21 @@ std::unique_ptr<Executable> OpenclLane::build(const Subgraph& subgraph, plan::Sh
                                  bound});
   }
   const std::vector<model::Rope>& ropes = subgraph.blueprint->ropes;
-  return std::make_unique<OpenclExecutable>(
+  auto executable = std::make_unique<OpenclExecutable>(
       shape.n_rows, tokens, buffers.set_stride(),
-      model::first_pair_of(ropes, static_cast<int>(ropes.size())), subgraph.is_dynamic(),
-      std::move(stages));
+      model::first_pair_of(ropes, static_cast<int>(ropes.size())), std::move(stages));
+  if (executable->reads_run()) reserve_run_data(n_rows, executable->n_pairs());
+  return executable;
+}
+
+void OpenclLane::reserve_run_data(int n_tokens, int n_pairs) {
+  for (const auto& data : run_data_) {
+    if (data->reserve(static_cast<size_t>(n_tokens), static_cast<size_t>(n_pairs))) continue;
+    throw Error(fmt::format(
+        "No memory that the lane {} shares, for what runs of {} tokens bring along. Use shorter "
+        "parts of prompts (‹chunk›).",
+        info_.name, n_tokens));
+  }
 }
 
 size_t OpenclLane::held_bytes() const {

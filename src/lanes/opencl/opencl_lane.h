@@ -78,6 +78,8 @@ class OpenclLane : public Lane {
                                               int n_tokens);
   opencl::DeviceTools tools() { return {device_, programs_, shelf_, group_sums_, memory_}; }
 
+  void reserve_run_data(int n_tokens, int n_pairs);
+
   void work();
   void start(Task* task, opencl::RunData* data);
   opencl::Int start_stages(const OpenclExecutable& executable, const Run& run, const Run& own,

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "kernels/choose.h"
+#include "lanes/opencl/opencl_executable.h"
 #include "lanes/opencl/test_support.h"
 
 namespace troika::lanes::opencl {
@@ -147,7 +148,6 @@ TEST_F(OpenclLanes, PromptsInInt8HaveTheBitsOfCores) {
   }
 }
 
-TEST_F(OpenclLanes, OneScaleForAllTokensAndFactorsHaveTheBitsOfCores) {
 decltype(Api::device_info) real_device_info = nullptr;
 Bits told_abilities = 0;
 
@@ -175,6 +175,7 @@ TEST_F(OpenclLanes, ADeviceThatRoundsOtherwiseTakesNoPromptsInInt8) {
   }
 }
 
+TEST_F(OpenclLanes, OneScaleForAllTokensAndFactorsHaveTheBitsOfCores) {
   SmallGraph graph = SmallGraph::block(Type::kF32, 150, 71);
   const model::WeightId all[] = {2, 3, 4};
   graph.store().pack_int8(all, 1, {}, {true, {}});
@@ -436,6 +437,31 @@ TEST_F(OpenclLanes, AttentionOverTheCacheIsNearThatOfCores) {
       EXPECT_EQ(device_lane.note().find("Cores compute"), std::string::npos) << device_lane.note();
     }
   }
+}
+
+// In prompts in int8 cores attend, and read the lists of positions that a run has.
+TEST_F(OpenclLanes, WhatARunBringsAlongIsCopiedForKernelsAlone) {
+  SmallGraph graph(Type::kF32);
+  for (const int width : {144, 72, 72, 144}) graph.add_value(width);
+  graph.add_op(OpKind::kAttention, {0, 1, 2}, 3);
+  graph.add_op(OpKind::kAdd, {0, 3}, 0);
+  const auto lane = device(Prefill::kInt8);
+  const Buffers buffers(graph.blueprint(), kMost, kMost, true, 1, lane->memory());
+  const auto copied = [&](size_t op, plan::Shape shape) {
+    Subgraph subgraph = graph.subgraph();
+    subgraph.ops = subgraph.ops.subspan(op, 1);
+    const size_t before = lane->held_bytes();
+    const auto built = lane->build(subgraph, shape, graph.store(), buffers);
+    const auto& executable = static_cast<const OpenclExecutable&>(*built);
+    if (executable.reads_run()) {
+      EXPECT_GT(lane->held_bytes(), before);
+    }
+    return std::pair(executable.reads_run(), executable.sees_positions());
+  };
+  EXPECT_EQ(copied(1, kPrompt), std::pair(false, false));
+  EXPECT_EQ(copied(1, kStep), std::pair(true, false));
+  EXPECT_EQ(copied(0, {plan::Phase::kStep, 2 * kMost}), std::pair(true, true));
+  EXPECT_EQ(copied(0, kPrompt), std::pair(false, false));
 }
 
 TEST_F(OpenclLanes, HeadsOfAttentionHaveTheBitsOfTheWhole) {

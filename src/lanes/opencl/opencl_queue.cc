@@ -117,8 +117,13 @@ void OpenclLane::start(Task* task, opencl::RunData* data) {
   const Run own = executable.tokens().of(*task->run);
   if (executable.tokens().is_empty(own)) return;
   Int status = kOk;
-  if (!data->take(own, executable.n_pairs(), executable.sees_positions())) {
-    note_problem("there is no memory to share with it", kOk);
+  if (executable.reads_run() &&
+      !data->take(own, executable.n_pairs(), executable.sees_positions())) {
+    note_problem(
+        fmt::format("it has no memory left to share, for the positions that {} tokens see. Use a "
+                    "smaller ‹context› or ‹chunk›",
+                    own.n_tokens),
+        kOk);
     task->has_failed = true;
     return;
   }

@@ -1,5 +1,6 @@
 #include "lanes/opencl/run_data.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace troika::lanes::opencl {
@@ -20,15 +21,26 @@ RunData::~RunData() {
   if (begin_ != nullptr) memory_->free(begin_);
 }
 
-bool RunData::reserve(size_t bytes) {
+size_t RunData::bytes_for(size_t n_tokens, size_t n_pairs) {
+  const size_t of_token = sizeof(cache::Token) + sizeof(int) + 2 * n_pairs * sizeof(float) +
+                          sizeof(cache::Slot) + sizeof(Seen);
+  return n_tokens * of_token + kParts * kLine;
+}
+
+bool RunData::grow(size_t bytes) {
   if (bytes <= capacity_) return true;
   if (begin_ != nullptr) memory_->free(begin_);
   capacity_ = 0;
-  begin_ = memory_->allocate(2 * bytes);
+  begin_ = memory_->allocate(bytes);
   if (begin_ == nullptr) return false;
-  capacity_ = 2 * bytes;
+  capacity_ = bytes;
   place_ = memory_->locate(begin_);
   return true;
+}
+
+bool RunData::reserve(size_t n_tokens, size_t n_pairs) {
+  most_row_bytes_ = std::max(most_row_bytes_, bytes_for(n_tokens, n_pairs));
+  return grow(most_row_bytes_);
 }
 
 size_t RunData::copy(const void* from, size_t bytes) {
@@ -38,58 +50,60 @@ size_t RunData::copy(const void* from, size_t bytes) {
   return at;
 }
 
-// Returns how many items the lists have at most. A past is written once for all tokens that share
-// it.
-size_t RunData::list_items(const Run& run) {
-  size_t n = 0;
+// Lays the lists of tokens one behind the other, and calls `take` with each token's entry and the
+// slots that its lists add. A past is written once for all tokens that share it. Returns how many
+// slots there are together.
+template <typename Take>
+size_t RunData::lay_lists(const Run& run, const Take& take) {
+  uint32_t end = 0;
+  Seen before = {};
   for (size_t i = 0; i < run.visible.size(); ++i) {
-    const cache::VisibleSlots& visible = run.visible[i];
-    if (i == 0 || !continues(run.visible[i - 1], visible)) n += visible.past.size();
-    n += visible.own.size();
+    std::span<const cache::Slot> past = run.visible[i].past, own = run.visible[i].own;
+    Seen seen = {end, static_cast<uint32_t>(past.size()), 0, static_cast<uint32_t>(own.size())};
+    const bool has_past = i > 0 && continues(run.visible[i - 1], run.visible[i]);
+    if (has_past) {
+      seen.past = before.past;
+      past = {};
+    }
+    end += static_cast<uint32_t>(past.size());
+    seen.own = end;
+    // The lists of a chain begin at one place, and each is longer than the one before. So only the
+    // rest is written, behind the end of what was written.
+    const bool is_chain = has_past && own.data() == run.visible[i - 1].own.data() &&
+                          own.size() >= before.n_own && before.own + before.n_own == end;
+    if (is_chain) {
+      seen.own = before.own;
+      own = own.subspan(before.n_own);
+    }
+    end += static_cast<uint32_t>(own.size());
+    take(i, seen, past, own);
+    before = seen;
   }
-  return n;
+  return end;
 }
 
 void RunData::take_lists(const Run& run) {
-  auto* const seen = reinterpret_cast<Seen*>(begin_ + seen_);
-  auto* const lists = reinterpret_cast<uint32_t*>(begin_ + lists_);
-  uint32_t end = 0;
-  const auto append = [&](std::span<const cache::Slot> slots) {
-    const uint32_t at = end;
-    if (!slots.empty()) std::memcpy(lists + at, slots.data(), slots.size_bytes());
-    end += static_cast<uint32_t>(slots.size());
-    return at;
-  };
-  for (size_t i = 0; i < run.visible.size(); ++i) {
-    const cache::VisibleSlots& visible = run.visible[i];
-    Seen& of_token = seen[i];
-    const bool has_past = i > 0 && continues(run.visible[i - 1], visible);
-    of_token.n_past = static_cast<uint32_t>(visible.past.size());
-    of_token.n_own = static_cast<uint32_t>(visible.own.size());
-    of_token.past = has_past ? seen[i - 1].past : append(visible.past);
-    // The lists of a chain begin at one place, and each is longer than the one before. So only the
-    // rest is written, behind the end of what was written.
-    const bool is_chain = has_past && visible.own.data() == run.visible[i - 1].own.data() &&
-                          visible.own.size() >= seen[i - 1].n_own &&
-                          seen[i - 1].own + seen[i - 1].n_own == end;
-    if (is_chain) {
-      of_token.own = seen[i - 1].own;
-      append(visible.own.subspan(seen[i - 1].n_own));
-    } else {
-      of_token.own = append(visible.own);
-    }
-  }
+  auto* const all_seen = reinterpret_cast<Seen*>(begin_ + seen_);
+  auto* to = reinterpret_cast<cache::Slot*>(begin_ + lists_);
+  lay_lists(run, [&](size_t token, const Seen& seen, auto past, auto own) {
+    all_seen[token] = seen;
+    to = std::copy(past.begin(), past.end(), to);
+    to = std::copy(own.begin(), own.end(), to);
+  });
 }
 
 bool RunData::take(const Run& run, int n_pairs, bool has_lists) {
   const auto n_tokens = static_cast<size_t>(run.n_tokens);
   const size_t rope_bytes =
       run.rope_cos != nullptr ? n_tokens * static_cast<size_t>(n_pairs) * sizeof(float) : 0;
-  const size_t n_list = has_lists ? list_items(run) : 0;
-  const size_t bytes = run.tokens.size_bytes() + run.output_rows.size_bytes() + 2 * rope_bytes +
-                       run.slots.size_bytes() + n_tokens * sizeof(Seen) +
-                       n_list * sizeof(uint32_t) + kParts * kLine;
-  if (!reserve(bytes)) return false;
+  if (!reserve(std::max(n_tokens, run.output_rows.size()), static_cast<size_t>(n_pairs))) {
+    return false;
+  }
+  const size_t n_list = has_lists ? lay_lists(run, [](auto...) {}) : 0;
+  const size_t list_bytes = n_list * sizeof(cache::Slot);
+  if (most_row_bytes_ + list_bytes > capacity_ && !grow(most_row_bytes_ + list_bytes_for(n_list))) {
+    return false;
+  }
   used_ = 0;
   tokens_ = copy(run.tokens.data(), run.tokens.size_bytes());
   output_rows_ = copy(run.output_rows.data(), run.output_rows.size_bytes());
@@ -97,7 +111,7 @@ bool RunData::take(const Run& run, int n_pairs, bool has_lists) {
   rope_sin_ = copy(run.rope_sin, rope_bytes);
   slots_ = copy(run.slots.data(), run.slots.size_bytes());
   seen_ = copy(nullptr, n_tokens * sizeof(Seen));
-  lists_ = copy(nullptr, n_list * sizeof(uint32_t));
+  lists_ = copy(nullptr, list_bytes);
   if (has_lists) take_lists(run);
   return true;
 }
