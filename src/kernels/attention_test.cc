@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "kernels/attention_test_support.h"
 
@@ -117,6 +119,45 @@ TEST_P(AttentionTest, SegmentsTogetherEqualTheWhole) {
       const std::vector<float> whole = attend(table(), c, k, v, n);
       const std::vector<float> parted = attend(table(), c, k, v, n, true);
       EXPECT_EQ(whole, parted) << head_size << " " << n;
+    }
+  }
+}
+
+// What is no number must show, or a model that is damaged goes on writing.
+TEST_P(AttentionTest, WhatIsNoNumberReachesTheOutput) {
+  constexpr size_t kSlot = 3;
+  for (const size_t n : {size_t{1} + kSlot, size_t{70}, kAttentionSegment + 9}) {
+    const Case c{.n_heads = 2, .n_positions = n};
+    const float infinity = std::numeric_limits<float>::infinity();
+    for (const bool is_key : {true, false}) {
+      for (const float bad : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity}) {
+        TestCache k(reference::kTable, c.k_type, c.head_size, n, 1);
+        TestCache v(reference::kTable, c.v_type, c.head_size, n, 5);
+        TestCache& spoiled = is_key ? k : v;
+        const std::vector<float> row(c.head_size, is_key ? bad : bad - bad);
+        std::byte* const slot = spoiled.pages[0].data() + kSlot * spoiled.view.slot_bytes;
+        std::memcpy(slot + spoiled.view.slot_bytes / kKvHeads, row.data(), sizeof(float) * 64);
+        for (const bool in_segments : {false, true}) {
+          for (const float out : attend(table(), c, k, v, n / 2, in_segments)) {
+            ASSERT_TRUE(std::isnan(out)) << n << " " << is_key << " " << bad << " " << in_segments;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(AttentionTest, StoredRowsShowWhatTheyCannotHold) {
+  for (const Type type : {Type::kF16, Type::kQ8_0}) {
+    for (const float large : {1e9f, -1e9f, 8.4e6f}) {
+      std::vector<float> x = random_floats(64, 3);
+      x[40] = large;
+      std::vector<std::byte> row(tensor::row_bytes(type, x.size()));
+      table().store_kv(type, x.data(), row.data(), x.size());
+      std::vector<float> loaded(x.size());
+      table().load_kv(type, row.data(), loaded.data(), loaded.size());
+      EXPECT_FALSE(std::isfinite(loaded[40])) << tensor::type_name(type) << " " << large;
+      EXPECT_TRUE(std::isfinite(loaded[0]));
     }
   }
 }

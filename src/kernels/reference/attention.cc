@@ -58,7 +58,8 @@ class Merged {
   }
   void store(float* out) const {
     for (uint32_t j = 0; j < head_size_; ++j) {
-      out[j] = total_ > 0 ? static_cast<float>(sums_[j] / total_) : 0;
+      // The total is 0 where there is no position, and no number where a score is none.
+      out[j] = total_ == 0 ? 0 : static_cast<float>(sums_[j] / total_);
     }
   }
 
@@ -114,12 +115,13 @@ void attention_tile(const AttentionTile& tile) {
 void store_kv(Type type, const float* x, std::byte* row, size_t n) {
   tensor::quantize_row(type, x, row, n);
   if (type != Type::kQ8_0) return;
-  // The codec makes 0 of what is no number, as files want it.
+  // The codec makes 0 of what is no number, and clips what is too large, as files want it. A cache
+  // must not hide that from who reads it.
   constexpr size_t kBlock = 32;
+  constexpr float kLargest = 127.0f * tensor::kMaxF16;
   for (size_t i = 0; i < n; i += kBlock) {
-    if (std::all_of(x + i, x + i + kBlock, [](float value) { return std::isfinite(value); })) {
-      continue;
-    }
+    const auto has_room = [](float value) { return std::fabs(value) <= kLargest; };
+    if (std::all_of(x + i, x + i + kBlock, has_room)) continue;
     const uint16_t no_number = tensor::f32_to_f16(kNoNumber);
     std::memcpy(row + i / kBlock * sizeof(tensor::BlockQ8_0), &no_number, sizeof no_number);
   }
