@@ -131,9 +131,10 @@ class NeuronBench {
  private:
   static float random_value(size_t i) { return static_cast<float>(random_unit(17, i) - 0.5); }
 
+  // Steps bring their inputs into the form that the weight of `up` takes.
   RowKernel kernel_of(const Matrix& matrix, plan::Activations activations) const {
     RowKernel kernel;
-    if (activations == plan::Activations::kQ8) {
+    if (activations == plan::Activations::kQ8 && !tensor::is_float(block_.up.type)) {
       kernel.q8 = kernels::find(kernels_.matmul_q8, matrix.type);
     }
     if (kernel.q8 == nullptr) kernel.f32 = kernels::find(kernels_.matmul_f32, matrix.type);
