@@ -68,7 +68,8 @@ using MatmulInt8 = void(const Int8Panels& weight, const PanelProduct& product);
 // begins at the stretch.
 using MatmulBf16 = void(const Bf16Stretch& weight, const PanelProduct& product);
 // Unpacks rows first_row .. last_row (at most 16) of a weight as one strip of a stretch: k from
-// first_k on (a multiple of 256), n_k of it or as much as there is. n_k is a multiple of 32.
+// first_k on (a multiple of 256), n_k of it or as much as there is. n_k is a multiple of 32; of
+// strips, a multiple of 256, or all that is left of the row.
 using UnpackBf16 = void(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip);
 
 // Returns the largest magnitude in a row of k weights: no number where one of them is infinite or

@@ -8,8 +8,8 @@
 namespace troika::tensor {
 
 // Converts n floats to row_bytes(type, n) bytes; n is a multiple of the block length. Not-a-number
-// becomes 0 in the block formats, and infinity the largest value they hold. y may stand at any
-// address.
+// becomes 0 in the block formats, and infinity the largest value they hold, but about 1e9 in MXFP4.
+// y may stand at any address.
 void quantize_row(Type type, const float* x, void* y, size_t n);
 
 // Converts back. Every decoder gives the exact value that the format defines.

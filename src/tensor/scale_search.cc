@@ -85,7 +85,7 @@ ScaleAndMin refit(const float* x, size_t n, int high, MinSign sign, ScaleAndMin 
 }  // namespace
 
 void copy_encodable(const float* x, float* y, size_t n) {
-  constexpr float kLimit = 1e9f;  // lies beyond the range of every block format
+  constexpr float kLimit = 1e9f;  // lies beyond the range of every block format but MXFP4
   for (size_t i = 0; i < n; ++i) y[i] = std::isnan(x[i]) ? 0 : std::clamp(x[i], -kLimit, kLimit);
 }
 

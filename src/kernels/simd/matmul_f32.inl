@@ -83,8 +83,8 @@ void matmul_f32(const MatmulWeight& weight, size_t n_tokens, const float* x, siz
   }
 }
 
-// Multiplies float weights with quantised activations. The activations of a group are decoded a
-// stretch at a time, then multiplied as above.
+// Multiplies float weights with quantised activations, which are decoded a stretch at a time, for
+// each row anew: few rows are multiplied so, such as gates that a predictor names.
 template <Type kType>
 void matmul_q8_float(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                      size_t x_stride_bytes, float* y, size_t y_stride) {
