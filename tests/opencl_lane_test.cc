@@ -2,6 +2,7 @@
 // prompts in int8 with the bits of cores, alone and shared with them by rows or by tokens.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,12 @@ plan::PlannedLane opencl_lane() {
   lane.device = "0";
   return lane;
 }
+
+// Lets plain arithmetic stand in for extensions that the device lacks, while it lives.
+struct EmulatedExtensions {
+  EmulatedExtensions() { setenv("TROIKA_OPENCL_EXTENSIONS", "emulated", 1); }
+  ~EmulatedExtensions() { unsetenv("TROIKA_OPENCL_EXTENSIONS"); }
+};
 
 // Returns the logits behind prompts of whole chunks and of rests, and behind steps, while there are
 // two texts at once.
@@ -168,6 +175,19 @@ TEST_P(OpenclModels, PromptsInInt8HaveTheBitsOfCores) {
 
 INSTANTIATE_TEST_SUITE_P(All, OpenclModels, testing::ValuesIn(test_support::tiny_architectures()),
                          [](const auto& info) { return info.param; });
+
+TEST(OpenclModel, PromptsInIntegerDotProductsHaveTheBitsOfCores) {
+  const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
+  if (found.device == nullptr) GTEST_SKIP() << found.problem;
+  const EmulatedExtensions emulated;
+  const TinyModel model = opencl_model("llama", test_support::kQ8_0);
+  prepare::Options options = opencl_options(plan::Prefill::kInt8);
+  const Logits expected = logits_behind(*TinyEngine(model, options).engine, model, 0);
+  options.lanes.cores = {{{}, 1}, opencl_lane()};
+  options.lanes.cuts = {plan::cut_from_text("@prompt=rows:0:1,1:2")};
+  TinyEngine shared(model, options);
+  EXPECT_TRUE(logits_behind(*shared.engine, model, 0) == expected);
+}
 
 TEST(OpenclModel, InFloatsIsNearCoresOverEveryTypeOfCache) {
   const lanes::opencl::FoundDevice found = lanes::opencl::find_device();

@@ -31,11 +31,28 @@ lanes::VendorOptions vendor_options(const plan::PlannedLane& lane) {
           environment("TROIKA_OPENVINO_BLOBS")};
 }
 
+// Returns which extensions of OpenCL kernels use. Throws UsageError that lists the names.
+lanes::opencl::Extensions opencl_extensions() {
+  using lanes::opencl::Extensions;
+  const std::string name = environment("TROIKA_OPENCL_EXTENSIONS");
+  if (name.empty()) return Extensions::kOfDevice;
+  if (name == "none") return Extensions::kNone;
+  if (name == "emulated") return Extensions::kEmulated;
+  throw UsageError(
+      fmt::format("TROIKA_OPENCL_EXTENSIONS is '{}', which is not understood. Let it be 'none', "
+                  "'emulated' (for tests), or nothing for those that the device has.",
+                  name));
+}
+
 // Returns the options of an OpenCL device. REQUIRES: the device is a number, as plans are checked
 // for.
 lanes::opencl::DeviceOptions opencl_options(const plan::PlannedLane& lane, bool is_fast = false) {
-  return {environment("TROIKA_OPENCL"), std::stoi(lane.device), lane.cores,
-          environment("TROIKA_OPENCL_PROGRAMS"), is_fast};
+  return {environment("TROIKA_OPENCL"),
+          std::stoi(lane.device),
+          lane.cores,
+          environment("TROIKA_OPENCL_PROGRAMS"),
+          is_fast,
+          opencl_extensions()};
 }
 
 std::unique_ptr<lanes::Lane> make_opencl(const DeviceRequest& request) {

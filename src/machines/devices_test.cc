@@ -34,6 +34,20 @@ TEST(Devices, OpenClThatIsNotThereIsASentence) {
   EXPECT_NE(problem.find("/nonexistent/libOpenCL.so"), std::string::npos) << problem;
 }
 
+TEST(Devices, ExtensionsThatNobodyKnowsAreASentence) {
+  setenv("TROIKA_OPENCL_EXTENSIONS", "some", 1);
+  plan::Plan plan;
+  plan.lanes = plan::lanes_from_text("opencl:0", {0});
+  std::string problem = "no error";
+  try {
+    check_devices(plan);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  unsetenv("TROIKA_OPENCL_EXTENSIONS");
+  EXPECT_NE(problem.find("'some'"), std::string::npos) << problem;
+}
+
 TEST(Devices, AKindThatIsNotBuiltIsASentence) {
   plan::Plan plan;
   plan.lanes = {{}, {{}, 0, "abacus"}};

@@ -51,12 +51,12 @@ std::shared_ptr<const DevicePanels> WeightShelf::panels_of(const weights::Matrix
 }
 
 std::shared_ptr<const DevicePanels> WeightShelf::exact_panels_of(const BoundProduct& product,
-                                                                 Range rows) {
+                                                                 Range rows, bool has_quads) {
   const std::string key = "int8 " + key_of(product.weight.matrix, rows);
   if (auto kept = panels_[key].lock()) return kept;
   LevelRows levels;
   append_rows(product, rows, &levels);
-  return shelve(key, exact_panels(levels));
+  return shelve(key, exact_panels(levels, has_quads));
 }
 
 std::shared_ptr<const DeviceMemory> WeightShelf::vector_of(const float* values, size_t n) {

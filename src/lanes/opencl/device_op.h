@@ -11,6 +11,7 @@
 #include "lanes/opencl/driver/programs.h"
 #include "lanes/opencl/panels.h"
 #include "lanes/opencl/run_data.h"
+#include "lanes/opencl/variants.h"
 
 namespace troika::lanes::opencl {
 
@@ -40,6 +41,7 @@ struct DevicePanels {
 
   size_t n_strips() const { return (n_rows + kStripRows - 1) / kStripRows; }
   size_t n_groups() const { return (k + form.group - 1) / form.group; }
+  size_t n_inputs() const { return form.n_inputs(k); }
   size_t bytes() const;
 };
 
@@ -52,7 +54,8 @@ class WeightShelf {
 
   // Returns some rows of a matrix, in floats or as exact levels.
   std::shared_ptr<const DevicePanels> panels_of(const weights::Matrix& matrix, Range rows);
-  std::shared_ptr<const DevicePanels> exact_panels_of(const BoundProduct& product, Range rows);
+  std::shared_ptr<const DevicePanels> exact_panels_of(const BoundProduct& product, Range rows,
+                                                      bool has_quads);
   // Returns null where `values` is null.
   std::shared_ptr<const DeviceMemory> vector_of(const float* values, size_t n);
   size_t bytes() const;
@@ -86,6 +89,7 @@ class GroupSums {
 struct DeviceTools {
   std::shared_ptr<const Device> device;
   Programs& programs;
+  const Variants& variants;
   WeightShelf& shelf;
   GroupSums& group_sums;
   const SharedMemory& memory;

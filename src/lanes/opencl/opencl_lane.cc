@@ -44,8 +44,9 @@ OpenclLane::OpenclLane(std::shared_ptr<const opencl::Device> device,
       precision_(precision),
       memory_(device_),
       programs_(device_, options.program_folder),
+      variants_(device_->entry(), options.extensions),
       shelf_(device_),
-      pool_(&memory_),
+      pool_(&memory_, variants_.has_quads()),
       group_sums_(device_),
       host_(kernels, {options.cores, n_threads_of(options)}, precision.activations,
             precision.prefill, precision.int8_rules, precision.attention),
@@ -219,6 +220,9 @@ std::string OpenclLane::note() const {
       "{} is '{}' of {}: {} programs compiled in {:.2f} s, {} taken from a folder in {:.2f} s",
       info_.name, device_->entry().name, device_->entry().platform, costs.n_compiled,
       costs.compile_us / kUsPerS, costs.n_imported, costs.import_us / kUsPerS);
+  if (precision_.prefill == plan::Prefill::kInt8) {
+    text += ". Prompts are multiplied " + variants_.exact_products();
+  }
   if (!host_ops_.empty()) {
     text += ". Cores compute for it:";
     for (const std::string& name : host_ops_) text += " " + name;

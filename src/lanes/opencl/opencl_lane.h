@@ -76,7 +76,9 @@ class OpenclLane : public Lane {
   Place place_of(const Subgraph& subgraph, const BoundOp& bound, bool is_float) const;
   std::unique_ptr<opencl::DeviceOp> device_op(const Subgraph& subgraph, const BoundOp& bound,
                                               int n_tokens);
-  opencl::DeviceTools tools() { return {device_, programs_, shelf_, group_sums_, memory_}; }
+  opencl::DeviceTools tools() {
+    return {device_, programs_, variants_, shelf_, group_sums_, memory_};
+  }
 
   void reserve_run_data(int n_tokens, int n_pairs);
 
@@ -100,6 +102,7 @@ class OpenclLane : public Lane {
   LaneInfo info_;
   opencl::SharedMemory memory_;
   opencl::Programs programs_;
+  opencl::Variants variants_;
   opencl::WeightShelf shelf_;
   opencl::LevelPool pool_;
   opencl::GroupSums group_sums_;

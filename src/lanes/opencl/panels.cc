@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -25,6 +26,7 @@ size_t level_bytes(Levels levels) {
       return 2;
     case Levels::kBytes:
     case Levels::kNibbles:  // two levels in one byte
+    case Levels::kQuads:
       return 1;
   }
   return 0;
@@ -73,6 +75,15 @@ void place_nibbles(const int8_t* levels, size_t index, Panels* panels) {
   }
 }
 
+void place_quads(const int8_t* levels, size_t index, Panels* panels) {
+  const size_t n_quads = panels->form.n_inputs(panels->k);
+  std::byte* to = panels->levels.data() +
+                  (index / kStripRows * n_quads * kStripRows + index % kStripRows) * kQuad;
+  for (size_t i = 0; i < panels->k; i += kQuad, to += kStripRows * kQuad) {
+    std::memcpy(to, levels + i, std::min(kQuad, panels->k - i));
+  }
+}
+
 void place_groups(const std::vector<tensor::Affine>& groups, size_t index, Panels* panels) {
   size_t at = index / kStripRows * groups.size() * kStripRows + index % kStripRows;
   for (const tensor::Affine& group : groups) {
@@ -82,9 +93,9 @@ void place_groups(const std::vector<tensor::Affine>& groups, size_t index, Panel
   }
 }
 
-PanelForm exact_form() {
+PanelForm exact_form(bool has_quads) {
   PanelForm form;
-  form.levels = Levels::kBytes;
+  form.levels = has_quads ? Levels::kQuads : Levels::kBytes;
   form.group = kExactGroup;
   form.is_exact = true;
   return form;
@@ -98,7 +109,8 @@ struct PanelSizes {
 PanelSizes sizes_of(const PanelForm& form, size_t n_strips, size_t k) {
   const size_t n_groups = form.is_exact ? 1 : (k + form.group - 1) / form.group;
   const size_t n_scales = form.has_scales || form.is_exact ? n_strips * n_groups * kStripRows : 0;
-  const size_t n_levels = n_strips * k * kStripRows;
+  const size_t per_input = form.levels == Levels::kQuads ? kQuad : 1;
+  const size_t n_levels = n_strips * form.n_inputs(k) * per_input * kStripRows;
   return {n_levels * level_bytes(form.levels) / (form.levels == Levels::kNibbles ? 2 : 1), n_scales,
           form.has_minima ? n_scales : 0};
 }
@@ -153,7 +165,7 @@ PanelForm form_of(Type type) {
 }
 
 size_t panel_bytes(Type type, bool is_exact, size_t n_rows, size_t k) {
-  const PanelForm form = is_exact ? exact_form() : form_of(type);
+  const PanelForm form = is_exact ? exact_form(true) : form_of(type);
   const PanelSizes sizes = sizes_of(form, (n_rows + kStripRows - 1) / kStripRows, k);
   return sizes.level_bytes + (sizes.n_scales + sizes.n_minima) * sizeof(float);
 }
@@ -185,15 +197,19 @@ Panels panels_of(const weights::Matrix& matrix, Range rows) {
   return panels;
 }
 
-Panels exact_panels(const LevelRows& rows) {
+Panels exact_panels(const LevelRows& rows, bool has_quads) {
   Panels panels;
-  panels.form = exact_form();
+  panels.form = exact_form(has_quads);
   panels.k = static_cast<size_t>(rows.k);
   panels.n_rows = rows.n_rows();
   reserve(&panels);
   for (size_t i = 0; i < panels.n_rows; ++i) {
     const int8_t* const levels = rows.levels.data() + i * panels.k;
-    place_row(reinterpret_cast<const std::byte*>(levels), 1, i, &panels);
+    if (has_quads) {
+      place_quads(levels, i, &panels);
+    } else {
+      place_row(reinterpret_cast<const std::byte*>(levels), 1, i, &panels);
+    }
     panels.scales[i] = rows.scales[i];
   }
   return panels;

@@ -16,12 +16,13 @@ namespace troika::lanes::opencl {
 
 using tensor::kStripRows;
 // kFloatGroup is the length of a group where weights have no scales. kExactGroup is that of a group
-// whose levels are summed exactly: 1024 products of two bytes fit the 24 bits of a float.
-inline constexpr size_t kFloatGroup = 32, kExactGroup = 1024;
+// whose levels are summed exactly: 1024 products of two bytes fit the 24 bits of a float. kQuad
+// levels are the bytes of one number where a device multiplies so many at once.
+inline constexpr size_t kFloatGroup = 32, kExactGroup = 1024, kQuad = 4;
 
 struct PanelForm {
   // product.cl has the same forms.
-  enum class Levels : uint8_t { kFloats, kHalves, kBfloats, kBytes, kNibbles };
+  enum class Levels : uint8_t { kFloats, kHalves, kBfloats, kBytes, kNibbles, kQuads };
   Levels levels = Levels::kFloats;
   size_t group = kFloatGroup;
   bool has_scales = false;
@@ -29,6 +30,8 @@ struct PanelForm {
   bool is_exact = false;  // each row has one scale, and activations are whole numbers
   int base = 0;           // a nibble holds the level plus this
 
+  // Returns how many numbers of a row, or of activations, kernels read for k levels.
+  size_t n_inputs(size_t k) const { return levels == Levels::kQuads ? (k + kQuad - 1) / kQuad : k; }
   // Returns the options with which a kernel for this form is compiled.
   std::string options() const;
 };
@@ -37,7 +40,7 @@ struct Panels {
   PanelForm form;
   size_t k = 0;
   size_t n_rows = 0;
-  std::vector<std::byte> levels;      // (n_strips, k, 16)
+  std::vector<std::byte> levels;      // (n_strips, k, 16); quads: (n_strips, n_inputs, 16, 4)
   std::vector<float> scales, minima;  // (n_strips, n_groups, 16); exact panels: (n_strips, 16)
 
   size_t n_strips() const { return (n_rows + kStripRows - 1) / kStripRows; }
@@ -47,11 +50,12 @@ struct Panels {
 // Returns the form for a type. Nothing is rounded: a level with its scale and minimum is what the
 // file says.
 PanelForm form_of(tensor::Type type);
-// Returns the bytes of panels of some rows; `is_exact`: of int8 levels with a scale for each row.
+// Returns the bytes of panels of some rows; `is_exact`: of int8 levels with a scale for each row,
+// as quads, which may take a little more than bytes.
 size_t panel_bytes(tensor::Type type, bool is_exact, size_t n_rows, size_t k);
 // Returns panels of a matrix's rows, whether the matrix stands in rows or in strips.
 Panels panels_of(const weights::Matrix& matrix, Range rows);
-// Returns panels of int8 levels with a scale for each row.
-Panels exact_panels(const LevelRows& rows);
+// Returns panels of int8 levels with a scale for each row, as quads or as bytes.
+Panels exact_panels(const LevelRows& rows, bool has_quads);
 
 }  // namespace troika::lanes::opencl

@@ -37,7 +37,10 @@ float weight_of(const Panels& panels, size_t row, size_t k) {
       const size_t byte = (strip * panels.k / 2 + k / 32 * 16 + k % 16) * kStripRows + in_strip;
       const auto pair = std::to_integer<int>(panels.levels[byte]);
       level = static_cast<float>((k % 32 < 16 ? pair & 15 : pair >> 4) - panels.form.base);
+      break;
     }
+    case Levels::kQuads:
+      ADD_FAILURE() << "quads have no scales of groups";
   }
   const size_t group = (strip * panels.n_groups() + k / panels.form.group) * kStripRows + in_strip;
   return level * panels.scales[group] - (panels.form.has_minima ? panels.minima[group] : 0.0f);
@@ -104,15 +107,20 @@ TEST(OpenclPanels, OfLevelsKeepOneScaleForEachRow) {
     for (int k = 0; k < rows.k; ++k) rows.levels.push_back(static_cast<int8_t>(row * 7 - k));
     rows.scales.push_back(0.5f + static_cast<float>(row));
   }
-  const Panels panels = exact_panels(rows);
-  ASSERT_TRUE(panels.form.is_exact);
-  ASSERT_EQ(panels.scales.size(), 32u);
-  EXPECT_EQ(panel_bytes(tensor::Type::kQ4_K, true, 18, 70), bytes_of(panels));
-  for (size_t row = 0; row < 18; ++row) {
-    EXPECT_EQ(panels.scales[row], rows.scales[row]);
-    for (size_t k = 0; k < 70; ++k) {
-      const size_t at = (row / 16 * 70 + k) * 16 + row % 16;
-      EXPECT_EQ(static_cast<int8_t>(panels.levels[at]), rows.levels[row * 70 + k]);
+  for (const bool has_quads : {false, true}) {
+    const Panels panels = exact_panels(rows, has_quads);
+    ASSERT_TRUE(panels.form.is_exact);
+    ASSERT_EQ(panels.scales.size(), 32u);
+    EXPECT_LE(bytes_of(panels), panel_bytes(tensor::Type::kQ4_K, true, 18, 70));
+    for (size_t row = 0; row < 18; ++row) EXPECT_EQ(panels.scales[row], rows.scales[row]);
+    for (size_t i = 0; i < panels.levels.size(); ++i) {
+      size_t row = i / (70 * 16) * 16 + i % 16, k = i / 16 % 70;
+      if (has_quads) {
+        row = i / (72 * 16) * 16 + i / 4 % 16;
+        k = i / 64 % 18 * 4 + i % 4;
+      }
+      const int expected = row < 18 && k < 70 ? rows.levels[row * 70 + k] : 0;
+      EXPECT_EQ(static_cast<int8_t>(panels.levels[i]), expected) << row << " " << k;
     }
   }
 }

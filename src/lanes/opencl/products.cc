@@ -24,14 +24,14 @@ class Product : public DeviceOp {
       : tools_(tools), bound_(bound), pool_(pool), y_(tools.place_of(bound.output)) {
     const auto& product = bound.as<BoundProduct>();
     const Range rows = {bound.first_column, bound.last_column};
-    weight_ = pool != nullptr ? tools.shelf.exact_panels_of(product, rows)
+    weight_ = pool != nullptr ? tools.shelf.exact_panels_of(product, rows, pool->has_quads())
                               : tools.shelf.panels_of(product.weight.matrix, rows);
     bias_ = tools.shelf.vector_of(product.bias, static_cast<size_t>(bound.output_width));
     if (pool == nullptr) x_ = tools.place_of(bound.inputs[0]);
     for (size_t i = 0; i < std::size(kTiles); ++i) bind_tile(i);
     if (!weight_->form.has_minima) return;
     tools.group_sums.reserve(n_tokens * weight_->n_groups());
-    sum_groups_ = tools.programs.kernel("product", weight_->form.options(), "sum_groups");
+    sum_groups_ = tools.programs.kernel("product", options(), "sum_groups");
   }
 
   Int enqueue(const DeviceRun& run) override {
@@ -69,15 +69,16 @@ class Product : public DeviceOp {
   }
 
  private:
+  std::string options() const { return tools_.variants.options(weight_->form); }
+
   void bind_tile(size_t tile) {
     const auto handle = [](const auto& memory) -> Buffer {
       return memory != nullptr ? memory->handle() : nullptr;
     };
-    kernels_[tile] =
-        tools_.programs.kernel("product", weight_->form.options(), kTiles[tile].kernel);
+    kernels_[tile] = tools_.programs.kernel("product", options(), kTiles[tile].kernel);
     kernels_[tile]->set(
         0, handle(weight_->levels), handle(weight_->scales), handle(weight_->minima), handle(bias_),
-        static_cast<uint32_t>(weight_->k), static_cast<uint32_t>(bound_.first_column),
+        static_cast<uint32_t>(weight_->n_inputs()), static_cast<uint32_t>(bound_.first_column),
         static_cast<uint32_t>(bound_.last_column), static_cast<uint32_t>(bias_ != nullptr ? 1 : 0),
         static_cast<uint32_t>(bound_.output_width));
   }
@@ -99,7 +100,7 @@ class Embedding : public DeviceOp {
         y_(tools.place_of(bound.output)),
         weight_(tools.shelf.panels_of(bound.as<BoundEmbedding>().matrix,
                                       {0, bound.as<BoundEmbedding>().matrix.n_rows})),
-        kernel_(tools.programs.kernel("product", weight_->form.options(), "embed")) {
+        kernel_(tools.programs.kernel("product", tools.variants.options(weight_->form), "embed")) {
     const auto handle = [](const auto& memory) -> Buffer {
       return memory != nullptr ? memory->handle() : nullptr;
     };
@@ -122,36 +123,55 @@ class Embedding : public DeviceOp {
 }  // namespace
 
 LevelPool::~LevelPool() {
-  if (levels_ != nullptr) memory_->free(reinterpret_cast<std::byte*>(levels_));
-  if (scales_ != nullptr) memory_->free(reinterpret_cast<std::byte*>(scales_));
+  if (levels_ != nullptr) memory_->free(levels_);
+  if (scales_ != nullptr) memory_->free(scales_);
+}
+
+size_t LevelPool::level_bytes(size_t k) const {
+  return has_quads_ ? (k + kQuad - 1) / kQuad * kQuad : k * sizeof(float);
+}
+
+void LevelPool::grow(std::byte** begin, size_t* bytes, size_t wanted) {
+  if (wanted <= *bytes) return;
+  if (*begin != nullptr) memory_->free(*begin);
+  *bytes = 0;
+  *begin = memory_->allocate(wanted);
+  if (*begin == nullptr) {
+    throw Error(
+        fmt::format("No memory that the OpenCL device shares, of {} bytes. Use shorter "
+                    "parts of prompts (‹chunk›).",
+                    wanted));
+  }
+  *bytes = wanted;
 }
 
 void LevelPool::reserve(size_t n_tokens, size_t k) {
-  const auto grow = [&](float** values, size_t* n, size_t wanted) {
-    if (wanted <= *n) return;
-    if (*values != nullptr) memory_->free(reinterpret_cast<std::byte*>(*values));
-    *n = 0;
-    *values = reinterpret_cast<float*>(memory_->allocate(wanted * sizeof(float)));
-    if (*values == nullptr) {
-      throw Error(
-          fmt::format("No memory that the OpenCL device shares, of {} bytes. Use shorter "
-                      "parts of prompts (‹chunk›).",
-                      wanted * sizeof(float)));
-    }
-    *n = wanted;
-  };
-  grow(&levels_, &n_levels_, n_tokens * k);
-  grow(&scales_, &n_scales_, n_tokens);
+  grow(&levels_, &level_bytes_, n_tokens * level_bytes(k));
+  grow(&scales_, &scale_bytes_, n_tokens * sizeof(float));
   if (row_.size() < k) row_.resize(k);
   if (token_.size() < kernels::int8_token_bytes(k)) token_.resize(kernels::int8_token_bytes(k));
 }
 
 size_t LevelPool::bytes() const {
-  return (n_levels_ + n_scales_ + row_.capacity()) * sizeof(float) + token_.capacity();
+  return level_bytes_ + scale_bytes_ + row_.capacity() * sizeof(float) + token_.capacity();
+}
+
+void Quantizer::place_levels(const uint8_t* levels, bool has_quads, std::byte* to) const {
+  constexpr int kZeroLevel = 128;
+  if (!has_quads) {
+    auto* const floats = reinterpret_cast<float*>(to);
+    for (size_t i = 0; i < k_; ++i) {
+      floats[i] = static_cast<float>(static_cast<int>(levels[i]) - kZeroLevel);
+    }
+    return;
+  }
+  for (size_t i = 0; i < k_; ++i) {
+    to[i] = static_cast<std::byte>(static_cast<int8_t>(static_cast<int>(levels[i]) - kZeroLevel));
+  }
+  for (size_t i = k_; i % kQuad != 0; ++i) to[i] = std::byte{0};
 }
 
 void Quantizer::run(const kernels::Table& kernels, const DeviceRun& run, LevelPool& pool) const {
-  constexpr int kZeroLevel = 128;
   const auto n_tokens = static_cast<size_t>(run.run.n_tokens);
   const kernels::Int8Token token = kernels::int8_token(pool.token(), k_);
   for (size_t t = 0; t < n_tokens; ++t) {
@@ -166,10 +186,7 @@ void Quantizer::run(const kernels::Table& kernels, const DeviceRun& run, LevelPo
       kernels.quantize_int8(row, pool.token(), k_);
     }
     pool.scales()[t] = *token.scale;
-    float* const levels = pool.levels() + t * k_;
-    for (size_t i = 0; i < k_; ++i) {
-      levels[i] = static_cast<float>(static_cast<int>(token.levels[i]) - kZeroLevel);
-    }
+    place_levels(token.levels, pool.has_quads(), pool.levels() + t * pool.level_bytes(k_));
   }
 }
 

@@ -10,11 +10,12 @@
 
 namespace troika::lanes::opencl {
 
-// Levels of activations as floats, and their scales, for the product at hand. All products of a
-// lane share this pool, because its tasks with such products never overlap.
+// Levels of activations, and their scales, for the product at hand. All products of a lane share
+// this pool, because its tasks with such products never overlap. Levels are floats; or quads: bytes
+// that fill numbers of four, the last with zeros.
 class LevelPool {
  public:
-  explicit LevelPool(SharedMemory* memory) : memory_(memory) {}
+  LevelPool(SharedMemory* memory, bool has_quads) : memory_(memory), has_quads_(has_quads) {}
   ~LevelPool();
   LevelPool(const LevelPool&) = delete;
   LevelPool& operator=(const LevelPool&) = delete;
@@ -22,17 +23,23 @@ class LevelPool {
   // Makes room before the products are made that need it. Throws Error where there is no memory.
   // REQUIRES: no task runs.
   void reserve(size_t n_tokens, size_t k);
-  float* levels() const { return levels_; }     // (n_tokens, k)
-  float* scales() const { return scales_; }     // (n_tokens)
-  float* row() { return row_.data(); }          // (k)
-  std::byte* token() { return token_.data(); }  // int8_token_bytes(k) long
+  bool has_quads() const { return has_quads_; }
+  // Returns the bytes of a token's levels.
+  size_t level_bytes(size_t k) const;
+  std::byte* levels() const { return levels_; }                        // (n_tokens, level_bytes)
+  float* scales() const { return reinterpret_cast<float*>(scales_); }  // (n_tokens)
+  float* row() { return row_.data(); }                                 // (k)
+  std::byte* token() { return token_.data(); }                         // int8_token_bytes(k) long
   size_t bytes() const;
 
  private:
+  void grow(std::byte** begin, size_t* bytes, size_t wanted);
+
   SharedMemory* memory_;
-  float* levels_ = nullptr;
-  float* scales_ = nullptr;
-  size_t n_levels_ = 0, n_scales_ = 0;
+  bool has_quads_;
+  std::byte* levels_ = nullptr;
+  std::byte* scales_ = nullptr;
+  size_t level_bytes_ = 0, scale_bytes_ = 0;
   std::vector<float> row_;
   std::vector<std::byte> token_;
 };
@@ -47,6 +54,9 @@ class Quantizer {
   void run(const kernels::Table& kernels, const DeviceRun& run, LevelPool& pool) const;
 
  private:
+  // Writes a token's levels as kernels read them.
+  void place_levels(const uint8_t* levels, bool has_quads, std::byte* to) const;
+
   const float* x_;  // stands in the first set of buffers
   size_t k_;
   Int8Rule rule_;

@@ -14,6 +14,13 @@
 
 namespace troika::lanes::opencl {
 
+// Says which extensions of OpenCL 1.2 kernels use.
+enum class Extensions : uint8_t {
+  kOfDevice,  // uses those that the device has
+  kNone,
+  kEmulated,  // uses all, with plain arithmetic where the device lacks one: slow, for tests
+};
+
 struct DeviceOptions {
   std::string library;          // the library's file; empty: the system knows it
   int number = 0;               // the number behind "opencl:"
@@ -22,6 +29,7 @@ struct DeviceOptions {
   std::string program_folder = {};
   // The driver's own thread tells when tasks end, so that no thread has to wait for them (H8).
   bool has_fast_handover = false;
+  Extensions extensions = Extensions::kOfDevice;
 };
 
 class Device {

@@ -47,6 +47,7 @@ enum DeviceInfo : UInt {
   kDeviceName = 0x102B,
   kDriverVersion = 0x102D,
   kDeviceVersion = 0x102F,
+  kDeviceExtensions = 0x1030,
   kSharesMemory = 0x1035,
 };
 enum ProgramInfo : UInt { kBinarySizes = 0x1165, kBinaries = 0x1166 };

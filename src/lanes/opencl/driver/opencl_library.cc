@@ -117,6 +117,11 @@ Number number_of(const Api& api, DeviceId id, DeviceInfo info) {
   return number;
 }
 
+// Says whether a list of names, parted by spaces, has this one.
+bool has_name(const std::string& list, std::string_view name) {
+  return fmt::format(" {} ", list).find(fmt::format(" {} ", name)) != std::string::npos;
+}
+
 std::string list_of(const std::vector<DeviceEntry>& devices) {
   std::string list;
   for (size_t i = 0; i < devices.size(); ++i) {
@@ -160,6 +165,10 @@ DeviceEntry Library::describe(Platform platform, DeviceId id) const {
   const auto float_abilities = number_of<Bits>(api_, id, kFloatAbilities);
   entry.rounds_to_nearest = (float_abilities & kRoundsToNearest) != 0;
   entry.rounds_divisions = (float_abilities & kRoundsDivisions) != 0;
+  const std::string extensions = device_text(kDeviceExtensions);
+  // Every device with this extension takes the bytes in one number, in kernels of OpenCL C 3.0.
+  entry.has_dots =
+      has_name(extensions, "cl_khr_integer_dot_product") && entry.version.starts_with("OpenCL 3.");
   entry.most_allocation_bytes = number_of<uint64_t>(api_, id, kMostAllocationBytes);
   return entry;
 }

@@ -21,6 +21,9 @@ struct DeviceEntry {
   bool rounds_to_nearest = false;
   // Whether the device rounds divisions and roots correctly where a program asks for that.
   bool rounds_divisions = false;
+  // Whether the device multiplies 4 bytes with 4 and adds the products
+  // (cl_khr_integer_dot_product).
+  bool has_dots = false;
   size_t most_allocation_bytes = 0;
 
   std::string identity() const {

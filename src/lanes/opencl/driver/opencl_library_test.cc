@@ -38,6 +38,8 @@ Int describe(DeviceId, UInt info, size_t size, void* to, size_t* length) {
       return give_text(kIsNew ? "OpenCL 3.0 full" : "OpenCL 1.1 full", size, to, length);
     case kDriverVersion:
       return give_text("7", size, to, length);
+    case kDeviceExtensions:
+      return give_text("cl_khr_fp64 cl_khr_integer_dot_product", size, to, length);
     default:
       std::memset(to, 0, size);
       const bool is_set = info == kSharesMemory ? kShares : info != kIsAvailable || kIsThere;
@@ -93,6 +95,19 @@ TEST(OpenclLibrary, NamesTheDevicesThatThereAre) {
   EXPECT_EQ(library.device(0).name, "a phone's");
   const std::string problem = problem_of([&] { library.device(1); });
   EXPECT_NE(problem.find("opencl:0 is 'a phone's' of Makers"), std::string::npos) << problem;
+}
+
+TEST(OpenclLibrary, KnowsExtensionsByTheirWholeNames) {
+  const auto entry = [](auto info) { return Library(fake(info)).devices()[0]; };
+  EXPECT_TRUE(entry(describe<true, true, true>).has_dots);
+  // The extension's functions are there from OpenCL C 3.0 on.
+  EXPECT_FALSE(entry(describe<true, true, false>).has_dots);
+  EXPECT_FALSE(entry([](DeviceId id, UInt info, size_t size, void* to, size_t* length) {
+                 if (info != kDeviceExtensions) {
+                   return describe<true, true, true>(id, info, size, to, length);
+                 }
+                 return give_text("cl_khr_integer_dot_product2", size, to, length);
+               }).has_dots);
 }
 
 TEST(OpenclLibrary, RefusesDevicesThatLanesCannotUse) {

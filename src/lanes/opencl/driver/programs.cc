@@ -32,7 +32,9 @@ constexpr Source kSources[] = {
     },
 };
 
-constexpr const char* kStandard = "-cl-std=CL1.2";
+// What options say of the standard of a program counts; else it is this one.
+constexpr std::string_view kStandard = "-cl-std=";
+constexpr const char* kFirstStandard = "-cl-std=CL1.2";
 // A program asks for this only where the device can do it.
 constexpr const char* kRoundDivisions = " -cl-fp32-correctly-rounded-divide-sqrt";
 constexpr size_t kLongestLog = 1200;
@@ -150,8 +152,9 @@ std::string Programs::binary_of(Program program) const {
 
 Program Programs::build(const std::string& text, const std::string& name,
                         const std::string& options) {
-  const std::string all_options = fmt::format(
-      "{}{} {}", kStandard, device_->entry().rounds_divisions ? kRoundDivisions : "", options);
+  const std::string all_options =
+      fmt::format("{}{} {}", options.starts_with(kStandard) ? "" : kFirstStandard,
+                  device_->entry().rounds_divisions ? kRoundDivisions : "", options);
   const uint64_t key = key_of(text, all_options);
   const auto at = programs_.find(key);
   if (at != programs_.end()) return at->second;

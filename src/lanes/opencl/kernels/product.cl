@@ -5,6 +5,10 @@
 // FORM   how a level is stored        GROUP     k of a group
 // HAS_SCALES, HAS_MINIMA              IS_EXACT  levels of both sides are whole numbers, sums int32
 // BASE   what a nibble of 0 stands for
+// DOT    the function that multiplies 4 bytes with 4 and adds the products, for QUADS
+//
+// QUADS are exact, and every k stands for 4 of the product's: 4 levels of a row, and 4 of a token,
+// are the bytes of one number.
 //
 // Each element is summed in the order of k within its group, then group by group. So its bits do not
 // depend on how many tokens and strips a work item takes.
@@ -15,6 +19,37 @@
 #define BFLOATS 2
 #define BYTES 3
 #define NIBBLES 4
+#define QUADS 5
+
+#if FORM == QUADS
+#ifdef cl_khr_integer_dot_product
+#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
+#endif
+typedef uint stored_t;
+typedef uint input_t;
+typedef uint16 levels_t;
+typedef int16 part_t;
+levels_t levels_of(__global const uint* w, ulong k) { return vload16(k, w); }
+// Does what the device's own function does, where it has none.
+int dot_of_bytes(uint a, uint b) {
+  const char4 p = as_char4(a), q = as_char4(b);
+  return p.x * q.x + p.y * q.y + p.z * q.z + p.w * q.w;
+}
+int16 dots_of(uint16 a, uint b) {
+  return (int16)(DOT(a.s0, b), DOT(a.s1, b), DOT(a.s2, b), DOT(a.s3, b), DOT(a.s4, b),
+                 DOT(a.s5, b), DOT(a.s6, b), DOT(a.s7, b), DOT(a.s8, b), DOT(a.s9, b),
+                 DOT(a.sa, b), DOT(a.sb, b), DOT(a.sc, b), DOT(a.sd, b), DOT(a.se, b),
+                 DOT(a.sf, b));
+}
+part_t plus_products(levels_t levels, input_t x, part_t sum) { return sum + dots_of(levels, x); }
+#else
+typedef float input_t;
+typedef float16 levels_t;
+typedef float16 part_t;
+part_t plus_products(levels_t levels, input_t x, part_t sum) {
+  return fma(levels, (float16)(x), sum);
+}
+#endif
 
 #if FORM == FLOATS
 typedef float stored_t;
@@ -36,7 +71,7 @@ float level_of(__global const ushort* w, ulong k, uint row) {
 typedef char stored_t;
 float16 levels_of(__global const char* w, ulong k) { return convert_float16(vload16(k, w)); }
 float level_of(__global const char* w, ulong k, uint row) { return (float)w[k * 16 + row]; }
-#else
+#elif FORM == NIBBLES
 // Byte i of 32 k holds k = i in its low half and k = i + 16 in its high one.
 typedef uchar stored_t;
 float16 low_levels_of(uchar16 pair) { return convert_float16(convert_char16(pair & (uchar)15) - (char)BASE); }
@@ -65,13 +100,14 @@ typedef float16 sum_t;
   __kernel void NAME(__global const stored_t* w, __global const float* scales,                     \
                      __global const float* minima, __global const float* bias, uint k,             \
                      uint first_row, uint last_row, uint has_bias, uint y_stride,                  \
-                     __global const float* all_x, ulong x_offset, __global const float* group_x,   \
-                     __global float* all_y, ulong y_offset, uint first_token, uint n_tokens) {     \
+                     __global const input_t* all_x, ulong x_offset,                                \
+                     __global const float* group_x, __global float* all_y, ulong y_offset,         \
+                     uint first_token, uint n_tokens) {                                            \
     const uint token = first_token + (uint)get_global_id(0) * TOKENS;                              \
     const uint n_strips = (last_row - first_row + 15) / 16;                                        \
     const uint strip = (uint)get_global_id(1) * STRIPS;                                            \
     const uint n_groups = (k + GROUP - 1) / GROUP;                                                 \
-    __global const float* x[TOKENS];                                                               \
+    __global const input_t* x[TOKENS];                                                             \
     __global const stored_t* strips[STRIPS];                                                       \
     uint tokens[TOKENS], indices[STRIPS];                                                          \
     sum_t sums[TOKENS][STRIPS];                                                                    \
@@ -87,9 +123,9 @@ typedef float16 sum_t;
       _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) sums[t][p] = (sum_t)0;                    \
     }                                                                                              \
     for (uint group = 0; group < n_groups; ++group) {                                              \
-      float16 parts[TOKENS][STRIPS];                                                               \
+      part_t parts[TOKENS][STRIPS];                                                                \
       _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                         \
-        _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) parts[t][p] = (float16)0.0f;            \
+        _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) parts[t][p] = (part_t)0;                \
       }                                                                                            \
       ADD_GROUP(TOKENS, STRIPS)                                                                    \
       _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) {                                         \
@@ -118,12 +154,12 @@ typedef float16 sum_t;
 
 #define ADD_K(TOKENS, STRIPS, K)                                                                   \
   {                                                                                                \
-    float16 levels[STRIPS];                                                                        \
+    levels_t levels[STRIPS];                                                                       \
     _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) levels[p] = levels_of(strips[p], K);        \
     _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                           \
-      const float16 of_token = (float16)(x[t][K]);                                                 \
+      const input_t of_token = x[t][K];                                                            \
       _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) {                                         \
-        parts[t][p] = fma(levels[p], of_token, parts[t][p]);                                       \
+        parts[t][p] = plus_products(levels[p], of_token, parts[t][p]);                             \
       }                                                                                            \
     }                                                                                              \
   }
@@ -132,17 +168,17 @@ typedef float16 sum_t;
 #define ADD_GROUP(TOKENS, STRIPS)                                                                  \
   for (uint i = 0; i < 16; ++i) {                                                                  \
     const uint low_k = group * 32 + i, high_k = low_k + 16;                                        \
-    float16 low[STRIPS], high[STRIPS];                                                             \
+    levels_t low[STRIPS], high[STRIPS];                                                            \
     _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) {                                           \
       const uchar16 pair = vload16((ulong)group * 16 + i, strips[p]);                              \
       low[p] = low_levels_of(pair);                                                                \
       high[p] = high_levels_of(pair);                                                              \
     }                                                                                              \
     _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                           \
-      const float16 first = (float16)(x[t][low_k]), second = (float16)(x[t][high_k]);              \
+      const input_t first = x[t][low_k], second = x[t][high_k];                                    \
       _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) {                                         \
-        parts[t][p] = fma(low[p], first, parts[t][p]);                                             \
-        parts[t][p] = fma(high[p], second, parts[t][p]);                                           \
+        parts[t][p] = plus_products(low[p], first, parts[t][p]);                                   \
+        parts[t][p] = plus_products(high[p], second, parts[t][p]);                                 \
       }                                                                                            \
     }                                                                                              \
   }
@@ -153,7 +189,7 @@ typedef float16 sum_t;
 #endif
 
 #if IS_EXACT
-// The sums of a group are whole numbers that fit the 24 bits of a float exactly.
+// The sums of a group are whole numbers. As floats they fit the 24 bits of one exactly.
 #define ADD_PARTS(TOKENS)                                                                          \
   _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) sums[t][p] += convert_int16(parts[t][p]);
 // Every lane multiplies in this order, so that all have the same bits.
@@ -186,6 +222,7 @@ PRODUCT(product_8, 8, 2)
 PRODUCT(product_4, 4, 4)
 PRODUCT(product_1, 1, 4)
 
+#if !IS_EXACT
 // Sums the activations of each group of each token. Products need the sums to subtract the minima.
 __kernel void sum_groups(__global const float* all_x, ulong x_offset, uint k,
                          __global float* group_x) {
@@ -220,3 +257,4 @@ __kernel void embed(__global const stored_t* w, __global const float* scales,
     y[i] = factor == 1.0f ? value : value * factor;
   }
 }
+#endif

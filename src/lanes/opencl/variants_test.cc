@@ -1,0 +1,177 @@
+// Compares kernels that need an extension of a device with those that need none. Where the device
+// lacks an extension, plain arithmetic stands in for its functions.
+#include "lanes/opencl/variants.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/choose.h"
+#include "lanes/opencl/test_support.h"
+
+namespace troika::lanes::opencl {
+namespace {
+
+using plan::Activations;
+using plan::Prefill;
+using tensor::Type;
+
+constexpr int kTokens = SmallGraph::kMostTokens;
+
+// A single product, with activations that a test chooses.
+struct OneProduct {
+  OneProduct(Type type, int k, int n_rows) : graph(type), k(k), n_rows(n_rows) {
+    graph.add_value(k);
+    graph.add_value(n_rows);
+    graph.add_op(model::OpKind::kLinear, {0}, 1, graph.add_matrix(n_rows, k));
+  }
+  // Makes all weights equal.
+  void set_weights(float value) {
+    const weights::Matrix& matrix = graph.store().matrix(0);
+    const std::vector<float> row(static_cast<size_t>(k), value);
+    for (size_t i = 0; i < static_cast<size_t>(n_rows); ++i) {
+      tensor::quantize_row(matrix.type, row.data(),
+                           const_cast<std::byte*>(matrix.data) + i * matrix.row_bytes, row.size());
+    }
+  }
+  // Returns the product, (n_tokens, n_rows), in an executable for prompts.
+  std::vector<float> on(Lane& lane, const std::vector<float>& x) {
+    GraphRun run(lane, graph);
+    const int n_tokens = static_cast<int>(x.size()) / k;
+    const auto executable = lane.build(graph.subgraph(), {plan::Phase::kPrompt, n_tokens},
+                                       graph.store(), run.buffers());
+    std::copy(x.begin(), x.end(), run.buffers().view(0, 0).floats());
+    const lanes::Run arguments = run.arguments(plan::Phase::kPrompt, n_tokens, 0);
+    lanes::Ended ended;
+    lane.submit(*executable, arguments, ended);
+    ended.latch.wait();
+    EXPECT_EQ(ended.status, Status::kDone) << lane.problem();
+    const float* const y = run.buffers().view(1, 0).floats();
+    return {y, y + static_cast<size_t>(n_tokens) * static_cast<size_t>(n_rows)};
+  }
+
+  SmallGraph graph;
+  int k, n_rows;
+};
+
+class OpenclVariants : public testing::Test {
+ protected:
+  OpenclVariants() : kernels_(kernels::choose(detect_cpu_features())) {}
+
+  void SetUp() override {
+    found_ = find_device();
+    if (found_.device == nullptr) GTEST_SKIP() << found_.problem;
+  }
+
+  std::unique_ptr<OpenclLane> device(Prefill prefill, Extensions extensions,
+                                     const Int8Rules* rules = nullptr) {
+    DeviceOptions options = found_.options;
+    options.extensions = extensions;
+    const OpenclPrecision precision = {Activations::kF32, prefill, Type::kF16, rules};
+    return std::make_unique<OpenclLane>(found_.device, options, kernels_.table, precision);
+  }
+  // Expects the bits of cores in every variant, for several numbers of tokens and for slices.
+  void expect_bits_of_cores(SmallGraph& graph, const Int8Rules* rules) {
+    HostLane host(kernels_.table, plan::PlannedLane{{}, 1}, Activations::kF32, Prefill::kInt8,
+                  rules);
+    GraphRun on_host(host, graph);
+    for (const Extensions extensions :
+         {Extensions::kOfDevice, Extensions::kNone, Extensions::kEmulated}) {
+      const auto lane = device(Prefill::kInt8, extensions, rules);
+      GraphRun on_device(*lane, graph);
+      const auto compare = [&](const Subgraph& subgraph, int n_built, int n_tokens) {
+        const plan::Shape shape = {plan::Phase::kPrompt, n_built};
+        EXPECT_TRUE(on_device.values(subgraph, shape, n_tokens, 1) ==
+                    on_host.values(subgraph, shape, n_tokens, 1))
+            << lane->note() << ", " << n_tokens << " of " << n_built;
+      };
+      for (const int n : {kTokens, 8, 5, 2, 1}) compare(graph.subgraph(), n, n);
+      compare(graph.subgraph(), kTokens, 11);
+      Subgraph part = graph.subgraph();
+      part.slice.columns.assign(part.ops.size(), {});
+      part.slice.columns[1] = {16, 48};
+      compare(part, kTokens, kTokens);
+      part = graph.subgraph();
+      part.slice.tokens = {6, 17};
+      compare(part, kTokens, kTokens);
+    }
+  }
+
+  kernels::Kernels kernels_;
+  FoundDevice found_;
+};
+
+// Lengths that are no multiple of four are filled with zeros, rows with strips that are not full.
+TEST_F(OpenclVariants, IntegerDotProductsHaveTheBitsOfCores) {
+  for (const auto& [type, width, middle] :
+       {std::tuple{Type::kF32, 150, 71}, {Type::kF32, 33, 50}, {Type::kQ4_K, 2304, 256}}) {
+    SmallGraph graph = SmallGraph::block(type, width, middle);
+    const model::WeightId packed[] = {2, 4}, all[] = {2, 3, 4};
+    graph.store().pack_int8(packed, 1);
+    graph.store().measure_int8(all, 1);
+    expect_bits_of_cores(graph, nullptr);
+  }
+}
+
+TEST_F(OpenclVariants, IntegerDotProductsOfOneScaleForAllTokensHaveTheBitsOfCores) {
+  SmallGraph graph = SmallGraph::block(Type::kF32, 150, 71);
+  const model::WeightId all[] = {2, 3, 4};
+  graph.store().pack_int8(all, 1, {}, {true, {}});
+  const std::vector<float> factors = random_floats(150, 8);
+  Int8Rule rule;
+  rule.kind = Int8Rule::Kind::kLimit;
+  rule.range = {1.5f, true};
+  rule.factors = factors.data();
+  const Int8Rules rules(5, rule);
+  expect_bits_of_cores(graph, &rules);
+}
+
+// Sums of the largest levels in all places are those that come nearest to what 32 bits hold.
+TEST_F(OpenclVariants, IntegerDotProductsOfTheLargestLevelsAreExact) {
+  constexpr int kK = 8192;
+  OneProduct product(Type::kF32, kK, 17);
+  product.set_weights(-0.25f);
+  const model::WeightId all[] = {0};
+  product.graph.store().measure_int8(all, 1);
+  std::vector<float> x(size_t{3} * kK, 3.0f);
+  std::fill(x.begin() + kK, x.end(), -3.0f);
+  HostLane host(kernels_.table, plan::PlannedLane{{}, 1}, Activations::kF32, Prefill::kInt8);
+  const std::vector<float> expected = product.on(host, x);
+  EXPECT_NEAR(expected[0], -0.25f * 3.0f * kK, 1.0f);
+  EXPECT_NEAR(expected[2 * 17 + 16], 0.25f * 3.0f * kK, 1.0f);
+  for (const Extensions extensions : {Extensions::kNone, Extensions::kEmulated}) {
+    EXPECT_TRUE(product.on(*device(Prefill::kInt8, extensions), x) == expected);
+  }
+}
+
+TEST_F(OpenclVariants, ALaneSaysHowItMultipliesPromptsInInt8) {
+  const auto note = [&](Prefill prefill, Extensions extensions) {
+    return device(prefill, extensions)->note();
+  };
+  EXPECT_NE(note(Prefill::kInt8, Extensions::kNone).find("in floats that hold whole numbers"),
+            std::string::npos);
+  EXPECT_NE(note(Prefill::kInt8, Extensions::kEmulated).find("integer dot products"),
+            std::string::npos);
+  EXPECT_EQ(note(Prefill::kF32, Extensions::kEmulated).find("integer"), std::string::npos);
+}
+
+TEST(OpenclVariantsOf, TheDeviceAreThoseItHasExtensionsFor) {
+  DeviceEntry with, without;
+  with.has_dots = true;
+  const auto quads = [](const DeviceEntry& entry, Extensions extensions) {
+    return Variants(entry, extensions).has_quads();
+  };
+  EXPECT_TRUE(quads(with, Extensions::kOfDevice));
+  EXPECT_FALSE(quads(with, Extensions::kNone));
+  EXPECT_FALSE(quads(without, Extensions::kOfDevice));
+  EXPECT_TRUE(quads(without, Extensions::kEmulated));
+  // What the device has is not emulated.
+  PanelForm form;
+  form.levels = PanelForm::Levels::kQuads;
+  const auto options = [&](const DeviceEntry& entry) {
+    return Variants(entry, Extensions::kEmulated).options(form);
+  };
+  EXPECT_TRUE(options(with).starts_with("-cl-std=CL3.0 -DDOT=dot_4x8packed_ss_int "));
+  EXPECT_EQ(options(without).find("packed"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace troika::lanes::opencl
