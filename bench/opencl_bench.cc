@@ -60,6 +60,22 @@ void print_products(const Product& p, const lanes::opencl::DeviceOptions& option
   lanes::OpenclLane in_int8(device, options, kernels.table,
                             {plan::Activations::kF32, plan::Prefill::kInt8});
   print("int8, opencl", p, lane_us(in_int8, p, tensor::Type::kQ8_0), peak);
+  // What the device has extensions for stands beside what needs none.
+  if (device->entry().has_dots) {
+    lanes::opencl::DeviceOptions plain = options;
+    plain.extensions = lanes::opencl::Extensions::kNone;
+    lanes::OpenclLane without(device, plain, kernels.table,
+                              {plan::Activations::kF32, plan::Prefill::kInt8});
+    print("int8 without dots, opencl", p, lane_us(without, p, tensor::Type::kQ8_0), peak);
+  }
+  if (device->entry().has_halves) {
+    lanes::OpenclLane in_halves(device, options, kernels.table,
+                                {plan::Activations::kF32, plan::Prefill::kF16});
+    for (const tensor::Type type : {tensor::Type::kQ4_0, tensor::Type::kQ4_K}) {
+      print(fmt::format("{} in halves, opencl", tensor::type_name(type)), p,
+            lane_us(in_halves, p, type), peak);
+    }
+  }
 }
 
 // Is the source of a kernel that does next to nothing.

@@ -15,6 +15,7 @@ troika_add_check(scripts tests/house/scripts_test.py)
 troika_add_check(release tests/house/release_test.py)
 troika_add_check(tables tests/house/tables_test.py)
 troika_add_check(charts tests/house/pictures_test.py)
+troika_add_check(opencl_kernels tests/house/opencl_kernels_test.py)
 if(TARGET troika)
   troika_add_check(documents scripts/check_documents.py --program $<TARGET_FILE:troika>)
   # A sanitized program prints the same figures ten times as slowly.

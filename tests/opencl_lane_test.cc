@@ -9,6 +9,7 @@
 #include "engine/taken_memory.h"
 #include "lanes/opencl/test_support.h"
 #include "prepare/memory.h"
+#include "prepare/device_memory.h"
 #include "tests/support/prompt_case.h"
 #include "tests/support/tiny_engine.h"
 
@@ -187,6 +188,58 @@ TEST(OpenclModel, PromptsInIntegerDotProductsHaveTheBitsOfCores) {
   options.lanes.cuts = {plan::cut_from_text("@prompt=rows:0:1,1:2")};
   TinyEngine shared(model, options);
   EXPECT_TRUE(logits_behind(*shared.engine, model, 0) == expected);
+}
+
+// Steps stay in floats, and so do the logits behind a prompt; what they see is of prompts.
+TEST(OpenclModel, H13PromptsInHalvesAreNearFloatsAndTheSameInAnyChunks) {
+  const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
+  if (found.device == nullptr) GTEST_SKIP() << found.problem;
+  const EmulatedExtensions emulated;
+  const TinyModel model = opencl_model("llama", test_support::kQ8_0);
+  size_t held = 0, reckoned = 0;
+  const auto logits = [&](plan::Prefill prefill, int chunk) {
+    prepare::Options options = opencl_options(prefill);
+    if (prefill != plan::Prefill::kBf16) options.lanes.cores = {opencl_lane()};
+    options.prompts.chunk = chunk;
+    TinyEngine tiny(model, options);
+    const Engine& engine = *tiny.engine;
+    held = engine.machine().lanes().front()->held_bytes();
+    reckoned = prepare::device_bytes(engine.blueprint(), engine.weights(), engine.plan(), 0);
+    // No prompt has a rest that is short enough for steps.
+    tiny.session->prefill(test_support::random_tokens(model, 2 * kOpenclChunk, 5));
+    Logits rows = {copy_of(tiny.session->logits())};
+    tiny.session->append(test_support::random_tokens(model, 1, 6)[0]);
+    rows.push_back(copy_of(tiny.session->logits()));
+    return rows;
+  };
+  const Logits expected = logits(plan::Prefill::kF32, kOpenclChunk);
+  const size_t held_in_floats = held, reckoned_in_floats = reckoned;
+  const Logits rows = logits(plan::Prefill::kF16, kOpenclChunk);
+  EXPECT_GT(held, held_in_floats);
+  EXPECT_EQ(held - held_in_floats, reckoned - reckoned_in_floats);
+  // Weights without sense make much of small differences: halves, of 11 bits, are nearer than bf16,
+  // of 8.
+  const Logits rounded = logits(plan::Prefill::kBf16, kOpenclChunk);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const float apart = lanes::opencl::difference(expected[i], rows[i]);
+    EXPECT_LT(apart, 0.5f * lanes::opencl::difference(expected[i], rounded[i])) << i;
+    EXPECT_GT(apart, 0.0f) << i;
+  }
+  EXPECT_EQ(logits(plan::Prefill::kF16, 2 * kOpenclChunk), rows);
+}
+
+TEST(OpenclModel, HalvesThatTheDeviceLacksAreASentence) {
+  const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
+  if (found.device == nullptr) GTEST_SKIP() << found.problem;
+  if (found.device->entry().has_halves) GTEST_SKIP() << "this device has half floats";
+  prepare::Options options = opencl_options(plan::Prefill::kF16);
+  options.lanes.cores = {opencl_lane()};
+  try {
+    const TinyEngine engine(opencl_model("llama", test_support::kQ8_0), options);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("cl_khr_fp16"), std::string::npos) << error.what();
+  }
 }
 
 TEST(OpenclModel, InFloatsIsNearCoresOverEveryTypeOfCache) {

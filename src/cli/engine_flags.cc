@@ -122,8 +122,9 @@ void add_prompt_attention(Command& command, prepare::PromptChoice& prompts) {
 
 void add_prompts(Command& command, prepare::Options& options) {
   add_prefill(command, options.prompts.prefill,
-              "How prompts are computed: f32 (exact), bf16, q8 (products as in generation, "
-              "attention in bf16), int8 (fastest; a model's outlying activations may suffer), "
+              "How prompts are computed: f32 (exact), bf16, f16 (on OpenCL devices only), q8 "
+              "(products as in generation, attention in bf16), int8 (fastest; a model's outlying "
+              "activations may suffer), "
               "same (as generation), or auto: as 'troika tune' found, else q8 or bf16, the faster "
               "one here");
   command.add_option("--chunk", options.prompts.chunk,

@@ -46,6 +46,7 @@ double peak_of(const Peaks& peaks, const engine::Engine& engine, int n_tokens) {
       return peaks.int8_tops;
     case plan::Prefill::kBf16:  // computed in float where the processor has no bfloat16
       return peaks.bf16_tflops > 0 ? peaks.bf16_tflops : peaks.f32_tflops;
+    case plan::Prefill::kF16:  // computed by a device, whose peak is not known
     case plan::Prefill::kF32:
       return peaks.f32_tflops;
     case plan::Prefill::kQ8:

@@ -31,18 +31,19 @@ Activations activations_from_name(std::string_view name) {
 const char* phase_name(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
 
 const char* prefill_name(Prefill prefill) {
-  constexpr const char* kNames[] = {"same", "f32", "bf16", "int8", "q8"};
+  constexpr const char* kNames[] = {"same", "f32", "bf16", "int8", "q8", "f16"};
   return kNames[static_cast<size_t>(prefill)];
 }
 
 Prefill prefill_from_name(std::string_view name) {
-  for (const Prefill prefill :
-       {Prefill::kSame, Prefill::kF32, Prefill::kBf16, Prefill::kInt8, Prefill::kQ8}) {
+  for (const Prefill prefill : {Prefill::kSame, Prefill::kF32, Prefill::kBf16, Prefill::kInt8,
+                                Prefill::kQ8, Prefill::kF16}) {
     if (name == prefill_name(prefill)) return prefill;
   }
-  throw UsageError(fmt::format(
-      "'{}' is no precision of prompts. Known are f32, bf16, q8, int8, and same (as decoding).",
-      name));
+  throw UsageError(
+      fmt::format("'{}' is no precision of prompts. Known are f32, bf16, f16, q8, int8, and same "
+                  "(as decoding).",
+                  name));
 }
 
 const char* order_name(Order order) {

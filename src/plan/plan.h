@@ -35,6 +35,8 @@ enum class Prefill : uint8_t {
   kInt8,  // takes weights and activations as int8, by the plan's Int8Plan (N3, N4, N11)
   kQ8,  // takes activations as steps do, in 8 bits with a scale for each 32; attention, and weights
         // that are floats, are computed as kBf16
+  kF16,  // multiplies levels and activations in half floats on OpenCL devices, and adds groups in
+         // float (H13); weights that are floats, and attention, are computed as kF32
 };
 
 // Says whether a prompt's queries share keys and values that are unpacked once, as bfloat16.

@@ -176,8 +176,8 @@ TEST(Activations, NamesGoBothWays) {
     EXPECT_EQ(activations_from_name(activations_name(a)), a);
   }
   EXPECT_THROW(activations_from_name("int8"), UsageError);
-  for (const Prefill p :
-       {Prefill::kSame, Prefill::kF32, Prefill::kBf16, Prefill::kInt8, Prefill::kQ8}) {
+  for (const Prefill p : {Prefill::kSame, Prefill::kF32, Prefill::kBf16, Prefill::kInt8,
+                          Prefill::kQ8, Prefill::kF16}) {
     EXPECT_EQ(prefill_from_name(prefill_name(p)), p);
   }
   EXPECT_THROW(prefill_from_name("auto"), UsageError);  // "auto" is decided before there is a plan

@@ -9,6 +9,7 @@
 #include "lanes/opencl/panels.h"
 #include "lanes/opencl/run_data.h"
 #include "model/rope.h"
+#include "lanes/opencl/variants.h"
 #include "schedule/cut/plan_cuts.h"
 #include "schedule/graphs.h"
 #include "weights/neurons/hot_neurons.h"
@@ -76,17 +77,18 @@ class OpenclMemory {
   void add(const LanePiece& part) {
     const bool is_prompt =
         part.phase == plan::Phase::kPrompt && plan_.prefill != plan::Prefill::kSame;
-    const bool is_float = is_prompt ? plan_.prefill == plan::Prefill::kF32
+    const bool is_half = is_prompt && plan_.prefill == plan::Prefill::kF16;
+    const bool is_float = is_prompt ? is_half || plan_.prefill == plan::Prefill::kF32
                                     : plan_.activations == plan::Activations::kF32;
     const bool is_exact = is_prompt && plan_.prefill == plan::Prefill::kInt8;
     if (!is_float && !is_exact) return;  // the lane refuses it
-    each_product(part, weights_,
-                 [&](const model::Op& op, const weights::Matrix& matrix, Range rows) {
-                   add_vector(op.bias);
-                   if (is_exact && op.keeps_float) return;  // cores compute it
-                   add_panels(matrix, rows, is_exact);
-                   add_activations(matrix, size_of(part.n_tokens), is_exact);
-                 });
+    each_product(
+        part, weights_, [&](const model::Op& op, const weights::Matrix& matrix, Range rows) {
+          add_vector(op.bias);
+          if (is_exact && op.keeps_float) return;  // cores compute it
+          add_panels(matrix, rows, is_exact);
+          add_activations(matrix, size_of(part.n_tokens), is_exact, is_half && !op.keeps_float);
+        });
     if (!is_float) return;
     for (const model::Op& op : part.subgraph.ops) {
       if (op.kind == OpKind::kEmbed) {
@@ -99,7 +101,7 @@ class OpenclMemory {
     }
   }
 
-  size_t bytes() const { return copies_ + group_sums_ + levels_; }
+  size_t bytes() const { return copies_ + group_sums_ + halves_ + levels_; }
 
  private:
   void add_panels(const weights::Matrix& matrix, Range rows, bool is_exact) {
@@ -108,16 +110,21 @@ class OpenclMemory {
                                           size_of(matrix.row_length));
   }
 
-  void add_activations(const weights::Matrix& matrix, size_t n_tokens, bool is_exact) {
+  void add_activations(const weights::Matrix& matrix, size_t n_tokens, bool is_exact,
+                       bool is_half) {
     const size_t k = size_of(matrix.row_length);
     if (is_exact) {
       levels_ = std::max(levels_, (n_tokens + 1) * (k + 1) * sizeof(float));
       return;
     }
     const lanes::opencl::PanelForm form = lanes::opencl::form_of(matrix.type);
-    if (!form.has_minima) return;
-    const size_t n_groups = (k + form.group - 1) / form.group;
-    group_sums_ = std::max(group_sums_, n_tokens * n_groups * sizeof(float));
+    const size_t group_bytes = n_tokens * ((k + form.group - 1) / form.group) * sizeof(float);
+    if (is_half && lanes::opencl::fits_halves(form)) {
+      halves_ = std::max(halves_, n_tokens * k * sizeof(uint16_t));
+      group_sums_ = std::max(group_sums_, 2 * group_bytes);
+    } else if (form.has_minima) {
+      group_sums_ = std::max(group_sums_, group_bytes);
+    }
   }
 
   void add_vector(model::WeightId id) {
@@ -130,7 +137,7 @@ class OpenclMemory {
   const plan::Plan& plan_;
   std::set<std::tuple<const std::byte*, bool, int, int>> seen_;
   std::set<model::WeightId> vectors_;
-  size_t copies_ = 0, group_sums_ = 0, levels_ = 0;
+  size_t copies_ = 0, group_sums_ = 0, halves_ = 0, levels_ = 0;
 };
 
 // Reckons a lane of OpenVINO (lanes/vendor/): levels or bf16 of each weight, once more in the form

@@ -33,6 +33,9 @@ std::string prompt_precision(const engine::Engine& engine, const model::Op& op) 
   if (prefill == plan::Prefill::kQ8 && tensor::is_float(matrix.type)) {
     prefill = plan::Prefill::kBf16;
   }
+  if (prefill == plan::Prefill::kF16 && tensor::is_float(matrix.type)) {
+    prefill = plan::Prefill::kF32;
+  }
   if (prefill == plan::Prefill::kInt8 && !weights::fits_int8(matrix)) {
     prefill = plan::Prefill::kBf16;  // rows are too long for whole-number sums
   }

@@ -282,7 +282,7 @@ void add_profile(Command& app) {
   add_kv(*command, request.kv_type);
   add_activations(*command, request.activations);
   add_prefill(*command, flags->prefill,
-              "How prompts are computed: f32, bf16, q8, int8, same (as generation), or auto");
+              "How prompts are computed: f32, bf16, f16, q8, int8, same (as generation), or auto");
   add_kernels(*command, request.kernels);
   command->add_option("--type", flags->type, "Element type of weights where no file names one")
       ->capture_default_str();

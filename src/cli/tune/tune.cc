@@ -312,7 +312,7 @@ void add_tune(Command& app) {
             "For these groups of cores, as 'troika run' has them (default: what is fastest)");
   add_kv(*command, options.memory.kv_type);
   add_prefill(*command, options.prompts.prefill,
-              "For prompts in this precision, whatever it loses: f32, bf16, q8, int8 or same; "
+              "For prompts in this precision, whatever it loses: f32, bf16, f16, q8, int8 or same; "
               "auto takes the fastest that loses little");
   command
       ->add_option("--most-loss", flags->most_loss_percent,

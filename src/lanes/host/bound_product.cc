@@ -77,6 +77,12 @@ void bind_form(BoundProduct* product, const model::Op& op, const weights::Store&
     bind_float(product, kernels);
     return;
   }
+  if (precision.prefill == plan::Prefill::kF16) {
+    throw Error(
+        "Only OpenCL devices multiply prompts in half floats (‹prefill› f16), and ‹place› gives "
+        "products of prompts to another lane. Let it give them to an OpenCL device, or use "
+        "‹prefill› bf16.");
+  }
   const bool is_of_experts = op.kind == model::OpKind::kExpertLinear;
   const bool is_int8 = precision.prefill == plan::Prefill::kInt8;
   if (is_int8 && precision.int8_rules != nullptr) {

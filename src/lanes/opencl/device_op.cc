@@ -80,8 +80,7 @@ size_t WeightShelf::bytes() const {
   return n;
 }
 
-void GroupSums::reserve(size_t n_sums) {
-  const size_t wanted = n_sums * sizeof(float);
+void ScratchMemory::reserve(size_t wanted) {
   if (wanted <= bytes()) return;
   // Executables that are built already keep what they have if this throws.
   memory_ = std::make_unique<DeviceMemory>(device_, wanted);

@@ -68,15 +68,15 @@ class WeightShelf {
   std::map<std::string, std::weak_ptr<const DeviceMemory>> vectors_;
 };
 
-// The sums of groups of activations that the product at hand needs because its weight has minima.
-// All products of a lane share this memory, because the device's queue runs them one by one.
-class GroupSums {
+// What kernels make of activations for the product at hand. All products of a lane share this
+// memory, because the device's queue runs them one by one.
+class ScratchMemory {
  public:
-  explicit GroupSums(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
+  explicit ScratchMemory(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
 
   // Makes room before the products are made that need it. Throws Error where there is no memory.
   // REQUIRES: no task runs.
-  void reserve(size_t n_sums);
+  void reserve(size_t bytes);
   Buffer handle() const { return memory_ != nullptr ? memory_->handle() : nullptr; }
   size_t bytes() const { return memory_ != nullptr ? memory_->bytes() : 0; }
 
@@ -91,7 +91,8 @@ struct DeviceTools {
   Programs& programs;
   const Variants& variants;
   WeightShelf& shelf;
-  GroupSums& group_sums;
+  ScratchMemory& group_sums;  // numbers of groups of activations
+  ScratchMemory& halves;      // activations as half floats
   const SharedMemory& memory;
 
   // Returns where kernels find a value. Throws Error where the value lies in memory that this
@@ -104,9 +105,10 @@ struct DeviceTools {
 std::unique_ptr<DeviceOp> make_pointwise(const DeviceTools& tools, const BoundOp& bound);
 // Makes an op of kind kEmbed.
 std::unique_ptr<DeviceOp> make_embedding(const DeviceTools& tools, const BoundOp& bound);
-// Makes an op of kind kLinear in floats. `n_tokens` is the most that a run has.
-std::unique_ptr<DeviceOp> make_product(const DeviceTools& tools, const BoundOp& bound,
-                                       int n_tokens);
+// Makes an op of kind kLinear in floats, or in half floats where its weight fits them. `n_tokens`
+// is the most that a run has.
+std::unique_ptr<DeviceOp> make_product(const DeviceTools& tools, const BoundOp& bound, int n_tokens,
+                                       bool wants_halves);
 
 // Makes an op of kind kAttention over a cache of this type. REQUIRES: heads of an even length.
 std::unique_ptr<DeviceOp> make_attention(const DeviceTools& tools, const BoundOp& bound,

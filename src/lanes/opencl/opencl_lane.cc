@@ -26,6 +26,11 @@ Subgraph one_of(const Subgraph& subgraph, size_t index) {
   return one;
 }
 
+// Returns the precision in which cores compute their part of a lane's prompts.
+plan::Prefill prefill_of_cores(plan::Prefill prefill) {
+  return prefill == plan::Prefill::kF16 ? plan::Prefill::kF32 : prefill;
+}
+
 int n_threads_of(const opencl::DeviceOptions& options) {
   return std::max(1, static_cast<int>(options.cores.size()));
 }
@@ -48,8 +53,9 @@ OpenclLane::OpenclLane(std::shared_ptr<const opencl::Device> device,
       shelf_(device_),
       pool_(&memory_, variants_.has_quads()),
       group_sums_(device_),
+      halves_(device_),
       host_(kernels, {options.cores, n_threads_of(options)}, precision.activations,
-            precision.prefill, precision.int8_rules, precision.attention),
+            prefill_of_cores(precision.prefill), precision.int8_rules, precision.attention),
       tasks_(kQueueDepth),
       is_fast_(options.has_fast_handover) {
   info_.name = fmt::format("opencl:{}", options.number);
@@ -58,6 +64,14 @@ OpenclLane::OpenclLane(std::shared_ptr<const opencl::Device> device,
   info_.capabilities = kVector;
   info_.queue_depth = kQueueDepth;
   info_.identity = device_->entry().identity();
+  if (precision.prefill == plan::Prefill::kF16 && !variants_.has_halves()) {
+    throw Error(
+        fmt::format("The device {}, '{}' of {}, does not compute in half floats: {}. Use ‹prefill› "
+                    "f32.",
+                    info_.name, device_->entry().name, device_->entry().platform,
+                    device_->entry().has_halves ? "TROIKA_OPENCL_EXTENSIONS turns that off"
+                                                : "its driver has no cl_khr_fp16"));
+  }
   for (int i = 0; i < kQueueDepth; ++i) {
     run_data_.push_back(std::make_unique<opencl::RunData>(&memory_));
   }
@@ -94,7 +108,7 @@ void OpenclLane::check(const Subgraph& subgraph, const weights::Store& weights, 
   if (!is_float && precision.prefill != plan::Prefill::kInt8) {
     refuse(subgraph,
            "it computes in floats, or prompts in int8 with one scale for a token, and this is "
-           "neither. Choose ‹activations› f32, and ‹prefill› f32 or ‹int8› token");
+           "neither. Choose ‹activations› f32, and ‹prefill› f32 or f16, or ‹int8› token");
   }
   if (is_float && !subgraph.slice.tokens.is_all()) {
     refuse(subgraph,
@@ -134,10 +148,11 @@ OpenclLane::Place OpenclLane::place_of(const Subgraph& subgraph, const BoundOp& 
 }
 
 std::unique_ptr<opencl::DeviceOp> OpenclLane::device_op(const Subgraph& subgraph,
-                                                        const BoundOp& bound, int n_tokens) {
+                                                        const BoundOp& bound, int n_tokens,
+                                                        bool is_half) {
   switch (bound.op.kind) {
     case OpKind::kLinear:
-      return make_product(tools(), bound, n_tokens);
+      return make_product(tools(), bound, n_tokens, is_half && !bound.op.keeps_float);
     case OpKind::kEmbed:
       return make_embedding(tools(), bound);
     case OpKind::kAttention:
@@ -151,9 +166,11 @@ std::unique_ptr<Executable> OpenclLane::build(const Subgraph& subgraph, plan::Sh
                                               const weights::Store& weights,
                                               const Buffers& buffers) {
   const bool is_prompt = shape.phase == plan::Phase::kPrompt;
-  const Precision precision = {precision_.activations,
-                               is_prompt ? precision_.prefill : plan::Prefill::kSame,
-                               precision_.int8_rules};
+  const bool is_half = is_prompt && precision_.prefill == plan::Prefill::kF16;
+  const Precision precision = {
+      precision_.activations,
+      is_prompt ? prefill_of_cores(precision_.prefill) : plan::Prefill::kSame,
+      precision_.int8_rules};
   const bool is_float = precision.prefill == plan::Prefill::kF32 ||
                         (precision.prefill == plan::Prefill::kSame &&
                          precision_.activations == plan::Activations::kF32);
@@ -181,7 +198,7 @@ std::unique_ptr<Executable> OpenclLane::build(const Subgraph& subgraph, plan::Sh
       quantized = bound.inputs[0];
     }
     stages.back().ops.push_back({place == Place::kDevice
-                                     ? device_op(subgraph, bound, n_rows)
+                                     ? device_op(subgraph, bound, n_rows, is_half)
                                      : make_exact_product(tools(), bound, pool_),
                                  bound});
   }
@@ -204,7 +221,8 @@ void OpenclLane::reserve_run_data(int n_tokens, int n_pairs) {
 }
 
 size_t OpenclLane::held_bytes() const {
-  size_t n = host_.held_bytes() + shelf_.bytes() + pool_.bytes() + group_sums_.bytes();
+  size_t n =
+      host_.held_bytes() + shelf_.bytes() + pool_.bytes() + group_sums_.bytes() + halves_.bytes();
   for (const auto& data : run_data_) n += data->bytes();
   return n;
 }
@@ -220,9 +238,8 @@ std::string OpenclLane::note() const {
       "{} is '{}' of {}: {} programs compiled in {:.2f} s, {} taken from a folder in {:.2f} s",
       info_.name, device_->entry().name, device_->entry().platform, costs.n_compiled,
       costs.compile_us / kUsPerS, costs.n_imported, costs.import_us / kUsPerS);
-  if (precision_.prefill == plan::Prefill::kInt8) {
-    text += ". Prompts are multiplied " + variants_.exact_products();
-  }
+  const std::string products = variants_.prompt_products(precision_.prefill);
+  if (!products.empty()) text += ". Prompts are multiplied " + products;
   if (!host_ops_.empty()) {
     text += ". Cores compute for it:";
     for (const std::string& name : host_ops_) text += " " + name;

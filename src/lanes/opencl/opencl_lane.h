@@ -34,7 +34,8 @@ struct OpenclPrecision {
 
 class OpenclLane : public Lane {
  public:
-  // `kernels` must outlive the lane. Throws Error where there is no such library or device.
+  // `kernels` must outlive the lane. Throws Error where there is no such library or device, or
+  // where the device does not compute in this precision.
   OpenclLane(const opencl::DeviceOptions& options, const kernels::Table& kernels,
              const OpenclPrecision& precision);
   // Uses a device that is open already, and keeps no compiled programs.
@@ -75,9 +76,9 @@ class OpenclLane : public Lane {
              const Precision& precision) const;
   Place place_of(const Subgraph& subgraph, const BoundOp& bound, bool is_float) const;
   std::unique_ptr<opencl::DeviceOp> device_op(const Subgraph& subgraph, const BoundOp& bound,
-                                              int n_tokens);
+                                              int n_tokens, bool is_half);
   opencl::DeviceTools tools() {
-    return {device_, programs_, variants_, shelf_, group_sums_, memory_};
+    return {device_, programs_, variants_, shelf_, group_sums_, halves_, memory_};
   }
 
   void reserve_run_data(int n_tokens, int n_pairs);
@@ -105,7 +106,7 @@ class OpenclLane : public Lane {
   opencl::Variants variants_;
   opencl::WeightShelf shelf_;
   opencl::LevelPool pool_;
-  opencl::GroupSums group_sums_;
+  opencl::ScratchMemory group_sums_, halves_;
   HostLane host_;
   std::set<std::string> host_ops_;  // names the kinds of ops that the lane's cores compute
   std::vector<std::unique_ptr<opencl::RunData>> run_data_;

@@ -125,9 +125,11 @@ void reserve(Panels* panels) {
 }  // namespace
 
 std::string PanelForm::options() const {
-  return fmt::format("-DFORM={} -DGROUP={} -DHAS_SCALES={} -DHAS_MINIMA={} -DIS_EXACT={} -DBASE={}",
-                     static_cast<int>(levels), group, has_scales ? 1 : 0, has_minima ? 1 : 0,
-                     is_exact ? 1 : 0, base);
+  return fmt::format(
+      "-DFORM={} -DGROUP={} -DHAS_SCALES={} -DHAS_MINIMA={} -DIS_EXACT={} -DBASE={} "
+      "-DMIDDLE={}",
+      static_cast<int>(levels), group, has_scales ? 1 : 0, has_minima ? 1 : 0, is_exact ? 1 : 0,
+      base, middle);
 }
 
 PanelForm form_of(Type type) {
@@ -149,12 +151,14 @@ PanelForm form_of(Type type) {
     case Type::kQ4_K:
       form.levels = Levels::kNibbles;
       form.has_minima = true;
+      form.middle = 8;
       break;
     case Type::kQ5_1:
     case Type::kQ2_K:
     case Type::kQ5_K:
       form.levels = Levels::kBytes;
       form.has_minima = true;
+      form.middle = type == Type::kQ2_K ? 2 : 16;
       break;
     default:
       form.levels = Levels::kBytes;

@@ -29,6 +29,7 @@ struct PanelForm {
   bool has_minima = false;
   bool is_exact = false;  // each row has one scale, and activations are whole numbers
   int base = 0;           // a nibble holds the level plus this
+  int middle = 0;         // levels with minima lie around this
 
   // Returns how many numbers of a row, or of activations, kernels read for k levels.
   size_t n_inputs(size_t k) const { return levels == Levels::kQuads ? (k + kQuad - 1) / kQuad : k; }

@@ -20,7 +20,8 @@ constexpr size_t kMany = 0, kSome = 1, kOne = 2;
 class Product : public DeviceOp {
  public:
   // `pool` is null where activations are floats.
-  Product(const DeviceTools& tools, const BoundOp& bound, const LevelPool* pool, size_t n_tokens)
+  Product(const DeviceTools& tools, const BoundOp& bound, const LevelPool* pool, size_t n_tokens,
+          bool wants_halves)
       : tools_(tools), bound_(bound), pool_(pool), y_(tools.place_of(bound.output)) {
     const auto& product = bound.as<BoundProduct>();
     const Range rows = {bound.first_column, bound.last_column};
@@ -28,10 +29,17 @@ class Product : public DeviceOp {
                               : tools.shelf.panels_of(product.weight.matrix, rows);
     bias_ = tools.shelf.vector_of(product.bias, static_cast<size_t>(bound.output_width));
     if (pool == nullptr) x_ = tools.place_of(bound.inputs[0]);
+    is_half_ = wants_halves && fits_halves(weight_->form);
     for (size_t i = 0; i < std::size(kTiles); ++i) bind_tile(i);
-    if (!weight_->form.has_minima) return;
-    tools.group_sums.reserve(n_tokens * weight_->n_groups());
-    sum_groups_ = tools.programs.kernel("product", options(), "sum_groups");
+    const size_t group_bytes = n_tokens * weight_->n_groups() * sizeof(float);
+    if (is_half_) {
+      tools.halves.reserve(n_tokens * weight_->k * sizeof(uint16_t));
+      tools.group_sums.reserve(2 * group_bytes);
+      of_groups_ = tools.programs.kernel("product", options(), "narrow_groups");
+    } else if (weight_->form.has_minima) {
+      tools.group_sums.reserve(group_bytes);
+      of_groups_ = tools.programs.kernel("product", options(), "sum_groups");
+    }
   }
 
   Int enqueue(const DeviceRun& run) override {
@@ -43,10 +51,17 @@ class Product : public DeviceOp {
       x = tools_.memory.locate(pool_->levels());
       x_offset = x.offset_floats();
       of_groups = tools_.memory.locate(pool_->scales());
-    } else if (sum_groups_ != nullptr) {
+    } else if (of_groups_ != nullptr) {
       of_groups.buffer = tools_.group_sums.handle();
-      sum_groups_->set(0, x.buffer, x_offset, static_cast<uint32_t>(weight_->k), of_groups.buffer);
-      const Int status = sum_groups_->run(weight_->n_groups(), n_tokens);
+      of_groups_->set(0, x.buffer, x_offset, static_cast<uint32_t>(weight_->k));
+      if (is_half_) {
+        x.buffer = tools_.halves.handle();
+        x_offset = 0;
+        of_groups_->set(3, x.buffer, of_groups.buffer);
+      } else {
+        of_groups_->set(3, of_groups.buffer);
+      }
+      const Int status = of_groups_->run(weight_->n_groups(), n_tokens);
       if (status != kOk) return status;
     }
     const auto run_tile = [&](size_t tile, size_t first, size_t n) {
@@ -69,7 +84,7 @@ class Product : public DeviceOp {
   }
 
  private:
-  std::string options() const { return tools_.variants.options(weight_->form); }
+  std::string options() const { return tools_.variants.options(weight_->form, is_half_); }
 
   void bind_tile(size_t tile) {
     const auto handle = [](const auto& memory) -> Buffer {
@@ -90,7 +105,9 @@ class Product : public DeviceOp {
   std::shared_ptr<const DevicePanels> weight_;
   std::shared_ptr<const DeviceMemory> bias_;
   std::unique_ptr<BoundKernel> kernels_[std::size(kTiles)];
-  std::unique_ptr<BoundKernel> sum_groups_;
+  // Makes what the product needs to know of each group of activations; null: nothing.
+  std::unique_ptr<BoundKernel> of_groups_;
+  bool is_half_ = false;
 };
 
 class Embedding : public DeviceOp {
@@ -190,14 +207,15 @@ void Quantizer::run(const kernels::Table& kernels, const DeviceRun& run, LevelPo
   }
 }
 
-std::unique_ptr<DeviceOp> make_product(const DeviceTools& tools, const BoundOp& bound,
-                                       int n_tokens) {
-  return std::make_unique<Product>(tools, bound, nullptr, static_cast<size_t>(n_tokens));
+std::unique_ptr<DeviceOp> make_product(const DeviceTools& tools, const BoundOp& bound, int n_tokens,
+                                       bool wants_halves) {
+  return std::make_unique<Product>(tools, bound, nullptr, static_cast<size_t>(n_tokens),
+                                   wants_halves);
 }
 
 std::unique_ptr<DeviceOp> make_exact_product(const DeviceTools& tools, const BoundOp& bound,
                                              const LevelPool& pool) {
-  return std::make_unique<Product>(tools, bound, &pool, 0);
+  return std::make_unique<Product>(tools, bound, &pool, 0, false);
 }
 
 std::unique_ptr<DeviceOp> make_embedding(const DeviceTools& tools, const BoundOp& bound) {

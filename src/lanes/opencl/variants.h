@@ -5,6 +5,7 @@
 
 #include "lanes/opencl/driver/device.h"
 #include "lanes/opencl/panels.h"
+#include "plan/plan.h"
 
 namespace troika::lanes::opencl {
 
@@ -13,15 +14,23 @@ class Variants {
   Variants(const DeviceEntry& entry, Extensions extensions);
 
   // Says whether exact products read four levels as one number.
-  bool has_quads() const { return has_dots_; }
-  // Returns the options with which kernels for a form are compiled.
-  std::string options(const PanelForm& form) const;
-  // Says to people how prompts in int8 are multiplied: "in integer dot products".
-  std::string exact_products() const;
+  bool has_quads() const { return dots_ != Extension::kMissing; }
+  // Says whether products of floats may be of half floats.
+  bool has_halves() const { return halves_ != Extension::kMissing; }
+  // Returns the options with which kernels for a form are compiled; is_half: of half floats.
+  std::string options(const PanelForm& form, bool is_half = false) const;
+  // Says to people how prompts of a precision are multiplied: "in integer dot products". Empty
+  // where there is one way only.
+  std::string prompt_products(plan::Prefill prefill) const;
 
  private:
-  bool has_dots_;
-  bool emulates_dots_;
+  enum class Extension : uint8_t { kMissing, kOfDevice, kEmulated };
+
+  Extension dots_, halves_;
 };
+
+// Says whether products of panels of this form may be of half floats. Levels are exact in these;
+// weights that are floats might not be.
+inline bool fits_halves(const PanelForm& form) { return form.has_scales; }
 
 }  // namespace troika::lanes::opencl

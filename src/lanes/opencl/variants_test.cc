@@ -142,7 +142,118 @@ TEST_F(OpenclVariants, IntegerDotProductsOfTheLargestLevelsAreExact) {
   }
 }
 
-TEST_F(OpenclVariants, ALaneSaysHowItMultipliesPromptsInInt8) {
+// Halves have 11 bits: the largest of 32 sums of each group is rounded to these.
+constexpr float kHalfBound = 2e-3f;
+
+TEST_F(OpenclVariants, H13HalvesAreNearFloatsAndOfPromptsOnly) {
+  const auto in_floats = device(Prefill::kF32, Extensions::kEmulated);
+  const auto in_halves = device(Prefill::kF16, Extensions::kEmulated);
+  for (const Type type : {Type::kBF16, Type::kQ4_0, Type::kQ8_0, Type::kQ5_1, Type::kQ2_K,
+                          Type::kQ4_K, Type::kQ6_K}) {
+    SmallGraph graph = SmallGraph::block(type, 256, 512);
+    GraphRun floats(*in_floats, graph), halves(*in_halves, graph);
+    const char* const name = tensor::type_name(type);
+    for (const int n : {kTokens, 5}) {
+      const plan::Shape prompt = {plan::Phase::kPrompt, n}, step = {plan::Phase::kStep, n};
+      const auto expected = floats.values(graph.subgraph(), prompt, n, 1);
+      const auto found = halves.values(graph.subgraph(), prompt, n, 1);
+      EXPECT_LE(difference(expected, found), kHalfBound) << name;
+      // Weights that are floats need not fit halves, and are multiplied as floats.
+      EXPECT_EQ(found == expected, tensor::is_float(type)) << name;
+      EXPECT_TRUE(halves.values(graph.subgraph(), step, n, 1) == expected) << name;
+    }
+  }
+}
+
+TEST_F(OpenclVariants, H13ATokenHasTheSameBitsInAnyCompanyInHalves) {
+  for (const Type type : {Type::kQ4_0, Type::kQ4_K, Type::kQ6_K}) {
+    OneProduct product(type, 512, 150);
+    const auto lane = device(Prefill::kF16, Extensions::kEmulated);
+    const std::vector<float> x = random_floats(size_t{kTokens} * 512, 3);
+    const std::vector<float> whole = product.on(*lane, x);
+    for (const size_t n : {13, 8, 4, 3, 2, 1}) {
+      const auto part = product.on(*lane, {x.begin(), x.begin() + static_cast<long>(n * 512)});
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin()))
+          << n << " tokens of " << tensor::type_name(type);
+    }
+  }
+}
+
+// A group's activations are brought to 1 by a power of two, so that their size makes no difference.
+TEST_F(OpenclVariants, H13HalvesTakeActivationsOfAnySize) {
+  for (const Type type : {Type::kQ4_0, Type::kQ8_0}) {
+    OneProduct product(type, 256, 35);
+    const auto lane = device(Prefill::kF16, Extensions::kEmulated);
+    std::vector<float> x = random_floats(size_t{3} * 256, 3);
+    const std::vector<float> expected = product.on(*lane, x);
+    for (const int power : {-60, -20, 15, 60}) {
+      std::vector<float> scaled = x, wanted = expected;
+      for (float& value : scaled) value = std::ldexp(value, power);
+      for (float& value : wanted) value = std::ldexp(value, power);
+      EXPECT_TRUE(product.on(*lane, scaled) == wanted) << power;
+    }
+    // One token has an outlier, one is tiny, one is zero.
+    const auto in_floats = device(Prefill::kF32, Extensions::kEmulated);
+    x[17] = 3e4f;
+    for (size_t i = 256; i < 512; ++i) x[i] *= 1e-6f;
+    std::fill(x.begin() + 512, x.end(), 0.0f);
+    const auto floats = product.on(*in_floats, x), halves = product.on(*lane, x);
+    for (size_t t = 0; t < 3; ++t) {
+      const auto row = [&](const std::vector<float>& y) {
+        const auto begin = y.begin() + static_cast<long>(t * 35);
+        return std::vector<float>(begin, begin + 35);
+      };
+      EXPECT_LE(difference(row(floats), row(halves)), kHalfBound) << t;
+    }
+  }
+}
+
+TEST_F(OpenclVariants, H13SumsOfTheLargestLevelsFitHalves) {
+  for (const Type type : {Type::kQ4_0, Type::kQ8_0, Type::kQ6_K, Type::kQ4_K}) {
+    OneProduct product(type, 256, 17);
+    product.set_weights(1.0f);
+    const std::vector<float> x(256, 0.999f);
+    const auto floats = product.on(*device(Prefill::kF32, Extensions::kEmulated), x);
+    const auto halves = product.on(*device(Prefill::kF16, Extensions::kEmulated), x);
+    EXPECT_LE(difference(floats, halves), 5e-3f) << tensor::type_name(type);
+  }
+}
+
+TEST_F(OpenclVariants, H13WhatIsNoNumberStaysNoneInHalves) {
+  OneProduct product(Type::kQ4_K, 256, 35);
+  const auto lane = device(Prefill::kF16, Extensions::kEmulated);
+  std::vector<float> x = random_floats(size_t{3} * 256, 3);
+  const std::vector<float> expected = product.on(*lane, x);
+  for (const float none : {std::nanf(""), INFINITY, -INFINITY}) {
+    x[256 + 40] = none;
+    const std::vector<float> found = product.on(*lane, x);
+    for (size_t i = 0; i < found.size(); ++i) {
+      const bool is_hit = i / 35 == 1;
+      EXPECT_EQ(std::isfinite(found[i]), !is_hit) << none << " " << i;
+      EXPECT_TRUE(is_hit || found[i] == expected[i]) << i;
+    }
+  }
+}
+
+TEST_F(OpenclVariants, H13HalvesThatADeviceDoesNotHaveAreASentence) {
+  const auto problem_of = [](auto body) -> std::string {
+    try {
+      body();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const std::string problem = problem_of([&] { device(Prefill::kF16, Extensions::kNone); });
+  EXPECT_NE(problem.find("half floats"), std::string::npos) << problem;
+  EXPECT_NE(problem.find("‹prefill› f32"), std::string::npos) << problem;
+  HostLane host(kernels_.table, plan::PlannedLane{{}, 1}, Activations::kF32, Prefill::kF16);
+  OneProduct product(Type::kQ4_0, 256, 35);
+  const std::string on_cores = problem_of([&] { product.on(host, std::vector<float>(256, 1.0f)); });
+  EXPECT_NE(on_cores.find("Only OpenCL devices"), std::string::npos) << on_cores;
+}
+
+TEST_F(OpenclVariants, ALaneSaysHowItMultipliesPrompts) {
   const auto note = [&](Prefill prefill, Extensions extensions) {
     return device(prefill, extensions)->note();
   };
@@ -150,7 +261,8 @@ TEST_F(OpenclVariants, ALaneSaysHowItMultipliesPromptsInInt8) {
             std::string::npos);
   EXPECT_NE(note(Prefill::kInt8, Extensions::kEmulated).find("integer dot products"),
             std::string::npos);
-  EXPECT_EQ(note(Prefill::kF32, Extensions::kEmulated).find("integer"), std::string::npos);
+  EXPECT_NE(note(Prefill::kF16, Extensions::kEmulated).find("half floats"), std::string::npos);
+  EXPECT_EQ(note(Prefill::kF32, Extensions::kEmulated).find("multiplied"), std::string::npos);
 }
 
 TEST(OpenclVariantsOf, TheDeviceAreThoseItHasExtensionsFor) {

@@ -169,6 +169,7 @@ DeviceEntry Library::describe(Platform platform, DeviceId id) const {
   // Every device with this extension takes the bytes in one number, in kernels of OpenCL C 3.0.
   entry.has_dots =
       has_name(extensions, "cl_khr_integer_dot_product") && entry.version.starts_with("OpenCL 3.");
+  entry.has_halves = has_name(extensions, "cl_khr_fp16");
   entry.most_allocation_bytes = number_of<uint64_t>(api_, id, kMostAllocationBytes);
   return entry;
 }

@@ -24,6 +24,8 @@ struct DeviceEntry {
   // Whether the device multiplies 4 bytes with 4 and adds the products
   // (cl_khr_integer_dot_product).
   bool has_dots = false;
+  // Whether the device computes in half floats (cl_khr_fp16).
+  bool has_halves = false;
   size_t most_allocation_bytes = 0;
 
   std::string identity() const {

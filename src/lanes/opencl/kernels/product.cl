@@ -5,10 +5,17 @@
 // FORM   how a level is stored        GROUP     k of a group
 // HAS_SCALES, HAS_MINIMA              IS_EXACT  levels of both sides are whole numbers, sums int32
 // BASE   what a nibble of 0 stands for
+// MIDDLE  where levels with minima lie around
 // DOT    the function that multiplies 4 bytes with 4 and adds the products, for QUADS
+// HALF   1: levels, activations and sums of a group are half floats; 2: floats that are rounded so
 //
 // QUADS are exact, and every k stands for 4 of the product's: 4 levels of a row, and 4 of a token,
 // are the bytes of one number.
+//
+// Halves hold levels exactly, and nothing above 65504. So a token's activations of a group are
+// multiplied with a power of two that brings them to 1 at most. The sum of a group is at most 128 *
+// 32 then. Levels with minima have MIDDLE subtracted, so that sums are smaller and keep more bits;
+// the minimum makes up for it.
 //
 // Each element is summed in the order of k within its group, then group by group. So its bits do not
 // depend on how many tokens and strips a work item takes.
@@ -27,8 +34,10 @@
 #endif
 typedef uint stored_t;
 typedef uint input_t;
+typedef uint value_t;
 typedef uint16 levels_t;
 typedef int16 part_t;
+value_t input_at(__global const input_t* x, ulong k) { return x[k]; }
 levels_t levels_of(__global const uint* w, ulong k) { return vload16(k, w); }
 // Does what the device's own function does, where it has none.
 int dot_of_bytes(uint a, uint b) {
@@ -41,14 +50,46 @@ int16 dots_of(uint16 a, uint b) {
                  DOT(a.sa, b), DOT(a.sb, b), DOT(a.sc, b), DOT(a.sd, b), DOT(a.se, b),
                  DOT(a.sf, b));
 }
-part_t plus_products(levels_t levels, input_t x, part_t sum) { return sum + dots_of(levels, x); }
-#else
-typedef float input_t;
+part_t plus_products(levels_t levels, value_t x, part_t sum) { return sum + dots_of(levels, x); }
+#elif HALF == 1
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+typedef half input_t;
+typedef half value_t;
+typedef half16 levels_t;
+typedef half16 part_t;
+#define TO_LEVELS convert_half16
+value_t input_at(__global const input_t* x, ulong k) { return x[k]; }
+part_t plus_products(levels_t levels, value_t x, part_t sum) {
+  return fma(levels, (half16)(x), sum);
+}
+#elif HALF == 2
+typedef half input_t;
+typedef float value_t;
 typedef float16 levels_t;
 typedef float16 part_t;
-part_t plus_products(levels_t levels, input_t x, part_t sum) {
+#define TO_LEVELS convert_float16
+value_t input_at(__global const input_t* x, ulong k) { return vload_half(k, x); }
+part_t plus_products(levels_t levels, value_t x, part_t sum) {
+  ushort bits[16];
+  vstore_half16_rte(fma(levels, (float16)(x), sum), 0, (__private half*)bits);
+  return vload_half16(0, (__private half*)bits);
+}
+#else
+typedef float input_t;
+typedef float value_t;
+typedef float16 levels_t;
+typedef float16 part_t;
+#define TO_LEVELS convert_float16
+value_t input_at(__global const input_t* x, ulong k) { return x[k]; }
+part_t plus_products(levels_t levels, value_t x, part_t sum) {
   return fma(levels, (float16)(x), sum);
 }
+#endif
+
+#if HALF
+#define LEVEL_BASE (BASE + MIDDLE)
+#else
+#define LEVEL_BASE BASE
 #endif
 
 #if FORM == FLOATS
@@ -69,13 +110,19 @@ float level_of(__global const ushort* w, ulong k, uint row) {
 }
 #elif FORM == BYTES
 typedef char stored_t;
-float16 levels_of(__global const char* w, ulong k) { return convert_float16(vload16(k, w)); }
+levels_t levels_of(__global const char* w, ulong k) {
+  return TO_LEVELS(vload16(k, w) - (char)LEVEL_BASE);
+}
 float level_of(__global const char* w, ulong k, uint row) { return (float)w[k * 16 + row]; }
 #elif FORM == NIBBLES
 // Byte i of 32 k holds k = i in its low half and k = i + 16 in its high one.
 typedef uchar stored_t;
-float16 low_levels_of(uchar16 pair) { return convert_float16(convert_char16(pair & (uchar)15) - (char)BASE); }
-float16 high_levels_of(uchar16 pair) { return convert_float16(convert_char16(pair >> (uchar)4) - (char)BASE); }
+levels_t low_levels_of(uchar16 pair) {
+  return TO_LEVELS(convert_char16(pair & (uchar)15) - (char)LEVEL_BASE);
+}
+levels_t high_levels_of(uchar16 pair) {
+  return TO_LEVELS(convert_char16(pair >> (uchar)4) - (char)LEVEL_BASE);
+}
 float level_of(__global const uchar* w, ulong k, uint row) {
   const uchar pair = w[(k / 32 * 16 + k % 16) * 16 + row];
   return (float)((k % 32 < 16 ? pair & 15 : pair >> 4) - BASE);
@@ -157,7 +204,7 @@ typedef float16 sum_t;
     levels_t levels[STRIPS];                                                                       \
     _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) levels[p] = levels_of(strips[p], K);        \
     _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                           \
-      const input_t of_token = x[t][K];                                                            \
+      const value_t of_token = input_at(x[t], K);                                                  \
       _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) {                                         \
         parts[t][p] = plus_products(levels[p], of_token, parts[t][p]);                             \
       }                                                                                            \
@@ -175,7 +222,7 @@ typedef float16 sum_t;
       high[p] = high_levels_of(pair);                                                              \
     }                                                                                              \
     _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                           \
-      const input_t first = x[t][low_k], second = x[t][high_k];                                    \
+      const value_t first = input_at(x[t], low_k), second = input_at(x[t], high_k);                \
       _Pragma("unroll") for (int p = 0; p < STRIPS; ++p) {                                         \
         parts[t][p] = plus_products(low[p], first, parts[t][p]);                                   \
         parts[t][p] = plus_products(high[p], second, parts[t][p]);                                 \
@@ -197,6 +244,17 @@ typedef float16 sum_t;
   float16 value = convert_float16(sums[t][p]) * (float16)(group_x[tokens[t]]);                     \
   value *= vload16(indices[p], scales);
 #else
+#if HALF
+// Each group of a token has two numbers: what its activations were divided by, and their sum.
+#define GROUP_X(T) (group_x + ((ulong)tokens[T] * n_groups + group) * 2)
+#define PART(T, P) (convert_float16(parts[T][P]) * GROUP_X(T)[0])
+#define GROUP_SUM(T) GROUP_X(T)[1]
+#define LESS(MINIMUM) (scale * MIDDLE - (MINIMUM))
+#else
+#define LESS(MINIMUM) (-(MINIMUM))
+#define PART(T, P) parts[T][P]
+#define GROUP_SUM(T) group_x[(ulong)tokens[T] * n_groups + group]
+#endif
 #if HAS_SCALES
 #define SCALED(PART, SUM) fma(PART, scale, SUM)
 #define LOAD_SCALE const float16 scale = vload16((ulong)indices[p] * n_groups + group, scales);
@@ -205,15 +263,16 @@ typedef float16 sum_t;
 #define LOAD_SCALE
 #endif
 #if HAS_MINIMA
-#define LOAD_MINIMUM const float16 minimum = -vload16((ulong)indices[p] * n_groups + group, minima);
-#define LESS_MINIMUM(SUM) fma(minimum, (float16)(group_x[(ulong)tokens[t] * n_groups + group]), SUM)
+#define LOAD_MINIMUM                                                                               \
+  const float16 minimum = LESS(vload16((ulong)indices[p] * n_groups + group, minima));
+#define LESS_MINIMUM(SUM) fma(minimum, (float16)(GROUP_SUM(t)), SUM)
 #else
 #define LOAD_MINIMUM
 #define LESS_MINIMUM(SUM) (SUM)
 #endif
 #define ADD_PARTS(TOKENS)                                                                          \
   LOAD_SCALE LOAD_MINIMUM _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                     \
-    sums[t][p] = LESS_MINIMUM(SCALED(parts[t][p], sums[t][p]));                                    \
+    sums[t][p] = LESS_MINIMUM(SCALED(PART(t, p), sums[t][p]));                                    \
   }
 #define FINISH float16 value = sums[t][p];
 #endif
@@ -234,6 +293,30 @@ __kernel void sum_groups(__global const float* all_x, ulong x_offset, uint k,
   for (uint i = group * GROUP; i < end; ++i) sum += x[i];
   group_x[(ulong)token * n_groups + group] = sum;
 }
+
+#if HALF
+// Brings the activations of each group of each token to 1 at most, as halves.
+__kernel void narrow_groups(__global const float* all_x, ulong x_offset, uint k,
+                            __global half* halves, __global float* group_x) {
+  const uint group = get_global_id(0), token = get_global_id(1);
+  const uint n_groups = (k + GROUP - 1) / GROUP;
+  __global const float* x = all_x + x_offset + (ulong)token * k;
+  const uint end = min((group + 1) * (uint)GROUP, k);
+  float largest = 0.0f, sum = 0.0f;
+  for (uint i = group * GROUP; i < end; ++i) largest = fmax(largest, fabs(x[i]));
+  // The largest number is below 2 to this power. The bounds keep both factors normal numbers; what
+  // is below them becomes 0, and what is above them stays below 4.
+  const int power = clamp((int)(as_uint(largest) >> 23) - 126, -100, 126);
+  const float down = as_float((uint)(127 - power) << 23);
+  for (uint i = group * GROUP; i < end; ++i) {
+    vstore_half_rte(x[i] * down, (ulong)token * k + i, halves);
+    sum += x[i];
+  }
+  __global float* numbers = group_x + ((ulong)token * n_groups + group) * 2;
+  numbers[0] = as_float((uint)(127 + power) << 23);
+  numbers[1] = sum;
+}
+#endif
 
 // Reads one group of a token's row of the embedding table.
 __kernel void embed(__global const stored_t* w, __global const float* scales,
