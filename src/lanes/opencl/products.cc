@@ -9,14 +9,6 @@
 namespace troika::lanes::opencl {
 namespace {
 
-// A tile of kernels/product.cl: how many tokens, and how many strips, a work item has.
-struct Tile {
-  const char* kernel;
-  size_t n_tokens, n_strips;
-};
-constexpr Tile kTiles[] = {{"product_8", 8, 2}, {"product_4", 4, 4}, {"product_1", 1, 4}};
-constexpr size_t kMany = 0, kSome = 1, kOne = 2;
-
 class Product : public DeviceOp {
  public:
   // `pool` is null where activations are floats.
@@ -30,7 +22,7 @@ class Product : public DeviceOp {
     bias_ = tools.shelf.vector_of(product.bias, static_cast<size_t>(bound.output_width));
     if (pool == nullptr) x_ = tools.place_of(bound.inputs[0]);
     is_half_ = wants_halves && fits_halves(weight_->form);
-    for (size_t i = 0; i < std::size(kTiles); ++i) bind_tile(i);
+    for (const Tile::Size size : {Tile::kMany, Tile::kSome, Tile::kOne}) bind_tile(size);
     const size_t group_bytes = n_tokens * weight_->n_groups() * sizeof(float);
     if (is_half_) {
       tools.halves.reserve(n_tokens * weight_->k * sizeof(uint16_t));
@@ -64,34 +56,47 @@ class Product : public DeviceOp {
       const Int status = of_groups_->run(weight_->n_groups(), n_tokens);
       if (status != kOk) return status;
     }
-    const auto run_tile = [&](size_t tile, size_t first, size_t n) {
-      kernels_[tile]->set(9, x.buffer, x_offset, of_groups.buffer, y_.buffer,
+    const auto run_tile = [&](Tile::Size size, size_t first, size_t n) {
+      kernels_[size]->set(9, x.buffer, x_offset, of_groups.buffer, y_.buffer,
                           y_.offset_floats() + run.set_offset, static_cast<uint32_t>(first),
                           static_cast<uint32_t>(first + n));
-      const auto [name, tokens, strips] = kTiles[tile];
-      return kernels_[tile]->run((n + tokens - 1) / tokens,
-                                 (weight_->n_strips() + strips - 1) / strips);
+      return run_tiles(size, n);
     };
-    const size_t n_full = n_tokens / kTiles[kMany].n_tokens * kTiles[kMany].n_tokens;
+    const size_t n_many = tools_.variants.tile(Tile::kMany).n_tokens;
+    const size_t n_full = n_tokens / n_many * n_many;
     const size_t n_rest = n_tokens - n_full;
     if (n_full > 0) {
-      const Int status = run_tile(kMany, 0, n_full);
+      const Int status = run_tile(Tile::kMany, 0, n_full);
       if (status != kOk) return status;
     }
     if (n_rest == 0) return kOk;
-    if (n_rest == 1) return run_tile(kOne, n_full, 1);
-    return run_tile(n_rest <= kTiles[kSome].n_tokens ? kSome : kMany, n_full, n_rest);
+    if (n_rest == 1) return run_tile(Tile::kOne, n_full, 1);
+    return run_tile(
+        n_rest <= tools_.variants.tile(Tile::kSome).n_tokens ? Tile::kSome : Tile::kMany, n_full,
+        n_rest);
   }
 
  private:
   std::string options() const { return tools_.variants.options(weight_->form, is_half_); }
 
-  void bind_tile(size_t tile) {
+  Int run_tiles(Tile::Size size, size_t n_tokens) {
+    const Variants& variants = tools_.variants;
+    const Tile& tile = variants.tile(size);
+    const size_t rows = variants.piece_rows() * tile.n_pieces;
+    const size_t n_0 = (n_tokens + tile.n_tokens - 1) / tile.n_tokens;
+    const size_t n_1 = (weight_->n_rows + rows - 1) / rows;
+    const size_t split = variants.split(weight_->form);
+    if (split == 1) return kernels_[size]->run(n_0, n_1);
+    return kernels_[size]->run_groups(n_0, n_1, Variants::kPiecesTogether, split);
+  }
+
+  void bind_tile(Tile::Size size) {
     const auto handle = [](const auto& memory) -> Buffer {
       return memory != nullptr ? memory->handle() : nullptr;
     };
-    kernels_[tile] = tools_.programs.kernel("product", options(), kTiles[tile].kernel);
-    kernels_[tile]->set(
+    kernels_[size] =
+        tools_.programs.kernel("product", options(), tools_.variants.tile(size).kernel);
+    kernels_[size]->set(
         0, handle(weight_->levels), handle(weight_->scales), handle(weight_->minima), handle(bias_),
         static_cast<uint32_t>(weight_->n_inputs()), static_cast<uint32_t>(bound_.first_column),
         static_cast<uint32_t>(bound_.last_column), static_cast<uint32_t>(bias_ != nullptr ? 1 : 0),
@@ -104,7 +109,7 @@ class Product : public DeviceOp {
   Place x_, y_;
   std::shared_ptr<const DevicePanels> weight_;
   std::shared_ptr<const DeviceMemory> bias_;
-  std::unique_ptr<BoundKernel> kernels_[std::size(kTiles)];
+  std::unique_ptr<BoundKernel> kernels_[Tile::kSizes];
   // Makes what the product needs to know of each group of activations; null: nothing.
   std::unique_ptr<BoundKernel> of_groups_;
   bool is_half_ = false;

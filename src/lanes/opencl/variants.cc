@@ -1,5 +1,7 @@
 #include "lanes/opencl/variants.h"
 
+#include <fmt/format.h>
+
 namespace troika::lanes::opencl {
 namespace {
 
@@ -9,19 +11,41 @@ constexpr const char* kEmulatedDots = "-DDOT=dot_of_bytes ";
 constexpr const char* kDeviceHalves = "-DHALF=1 ";
 constexpr const char* kEmulatedHalves = "-DHALF=2 ";
 
+// Cores have vectors of 16 floats. Work items of a GPU have few registers each, and there should be
+// many of them.
+constexpr size_t kRowsOfCores = kStripRows, kRowsOfGpu = 4, kSplitOfGpu = 8;
+constexpr Tile kTilesOfCores[] = {{"product_8", 8, 2}, {"product_4", 4, 4}, {"product_1", 1, 4}};
+constexpr Tile kTilesOfGpu[] = {{"product_8", 8, 1}, {"product_4", 4, 1}, {"product_1", 1, 1}};
+
 }  // namespace
 
-Variants::Variants(const DeviceEntry& entry, Extensions extensions) {
+Variants::Variants(const DeviceEntry& entry, const DeviceOptions& options)
+    : is_gpu_(!entry.is_cpu || options.is_like_gpu),
+      shares_groups_(is_gpu_ && entry.most_group_items >= kPiecesTogether * kSplitOfGpu) {
   const auto choose = [&](bool is_there) {
-    if (is_there && extensions != Extensions::kNone) return Extension::kOfDevice;
-    return extensions == Extensions::kEmulated ? Extension::kEmulated : Extension::kMissing;
+    if (is_there && options.extensions != Extensions::kNone) return Extension::kOfDevice;
+    return options.extensions == Extensions::kEmulated ? Extension::kEmulated : Extension::kMissing;
   };
   dots_ = choose(entry.has_dots);
   halves_ = choose(entry.has_halves);
 }
 
+size_t Variants::piece_rows() const { return is_gpu_ ? kRowsOfGpu : kRowsOfCores; }
+
+const Tile& Variants::tile(Tile::Size size) const {
+  return is_gpu_ ? kTilesOfGpu[size] : kTilesOfCores[size];
+}
+
+// Exact products have few groups, and any order of their sums gives the same bits. They serve
+// prompts, in which there is work enough for everyone.
+size_t Variants::split(const PanelForm& form) const {
+  return shares_groups_ && !form.is_exact ? kSplitOfGpu : 1;
+}
+
 std::string Variants::options(const PanelForm& form, bool is_half) const {
-  std::string options = form.options();
+  const std::string options =
+      fmt::format("{} -DROWS={} -DSPLIT={} -DPIECES_TOGETHER={}", form.options(), piece_rows(),
+                  split(form), kPiecesTogether);
   if (is_half) {
     return (halves_ == Extension::kEmulated ? kEmulatedHalves : kDeviceHalves) + options;
   }

@@ -9,9 +9,26 @@
 
 namespace troika::lanes::opencl {
 
+// A tile of kernels/product.cl: how many tokens, and how many pieces of strips, a work item has.
+struct Tile {
+  enum Size : uint8_t { kMany, kSome, kOne };
+  static constexpr size_t kSizes = 3;
+
+  const char* kernel;
+  size_t n_tokens, n_pieces;
+};
+
 class Variants {
  public:
-  Variants(const DeviceEntry& entry, Extensions extensions);
+  Variants(const DeviceEntry& entry, const DeviceOptions& options);
+
+  // Returns how many rows of a strip a work item takes.
+  size_t piece_rows() const;
+  const Tile& tile(Tile::Size size) const;
+  // Returns how many work items share the groups of a piece; with more than one, a group of work
+  // items has kPiecesTogether pieces.
+  size_t split(const PanelForm& form) const;
+  static constexpr size_t kPiecesTogether = 8;
 
   // Says whether exact products read four levels as one number.
   bool has_quads() const { return dots_ != Extension::kMissing; }
@@ -26,6 +43,8 @@ class Variants {
  private:
   enum class Extension : uint8_t { kMissing, kOfDevice, kEmulated };
 
+  bool is_gpu_;
+  bool shares_groups_;
   Extension dots_, halves_;
 };
 

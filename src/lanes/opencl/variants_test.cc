@@ -32,12 +32,14 @@ struct OneProduct {
                            const_cast<std::byte*>(matrix.data) + i * matrix.row_bytes, row.size());
     }
   }
-  // Returns the product, (n_tokens, n_rows), in an executable for prompts.
-  std::vector<float> on(Lane& lane, const std::vector<float>& x) {
+  // Returns the product, (n_tokens, n_rows), in an executable for prompts, with some rows or all.
+  std::vector<float> on(Lane& lane, const std::vector<float>& x, Range rows = {}) {
     GraphRun run(lane, graph);
     const int n_tokens = static_cast<int>(x.size()) / k;
-    const auto executable = lane.build(graph.subgraph(), {plan::Phase::kPrompt, n_tokens},
-                                       graph.store(), run.buffers());
+    Subgraph subgraph = graph.subgraph();
+    subgraph.slice.columns = {rows};
+    const auto executable =
+        lane.build(subgraph, {plan::Phase::kPrompt, n_tokens}, graph.store(), run.buffers());
     std::copy(x.begin(), x.end(), run.buffers().view(0, 0).floats());
     const lanes::Run arguments = run.arguments(plan::Phase::kPrompt, n_tokens, 0);
     lanes::Ended ended;
@@ -52,6 +54,22 @@ struct OneProduct {
   int k, n_rows;
 };
 
+// Expects that a token has the same bits whatever goes together with it, and that rows of a product
+// have those of the whole.
+void expect_same_bits_in_any_company(Lane& lane, Type type, const std::string& name) {
+  OneProduct product(type, 512, 150);
+  const std::vector<float> x = random_floats(size_t{kTokens} * 512, 3);
+  const std::vector<float> whole = product.on(lane, x);
+  for (const size_t n : {13, 8, 4, 3, 2, 1}) {
+    const auto part = product.on(lane, {x.begin(), x.begin() + static_cast<long>(n * 512)});
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin())) << n << " tokens, " << name;
+  }
+  const auto rows = product.on(lane, x, {48, 150});
+  for (size_t i = 0; i < rows.size(); ++i) {
+    ASSERT_TRUE(i % 150 < 48 || rows[i] == whole[i]) << i << " " << name;
+  }
+}
+
 class OpenclVariants : public testing::Test {
  protected:
   OpenclVariants() : kernels_(kernels::choose(detect_cpu_features())) {}
@@ -62,9 +80,10 @@ class OpenclVariants : public testing::Test {
   }
 
   std::unique_ptr<OpenclLane> device(Prefill prefill, Extensions extensions,
-                                     const Int8Rules* rules = nullptr) {
+                                     const Int8Rules* rules = nullptr, bool is_like_gpu = false) {
     DeviceOptions options = found_.options;
     options.extensions = extensions;
+    options.is_like_gpu = is_like_gpu;
     const OpenclPrecision precision = {Activations::kF32, prefill, Type::kF16, rules};
     return std::make_unique<OpenclLane>(found_.device, options, kernels_.table, precision);
   }
@@ -73,9 +92,12 @@ class OpenclVariants : public testing::Test {
     HostLane host(kernels_.table, plan::PlannedLane{{}, 1}, Activations::kF32, Prefill::kInt8,
                   rules);
     GraphRun on_host(host, graph);
-    for (const Extensions extensions :
-         {Extensions::kOfDevice, Extensions::kNone, Extensions::kEmulated}) {
-      const auto lane = device(Prefill::kInt8, extensions, rules);
+    for (const auto& [extensions, is_like_gpu] : {std::pair{Extensions::kOfDevice, false},
+                                                  {Extensions::kNone, false},
+                                                  {Extensions::kEmulated, false},
+                                                  {Extensions::kNone, true},
+                                                  {Extensions::kEmulated, true}}) {
+      const auto lane = device(Prefill::kInt8, extensions, rules, is_like_gpu);
       GraphRun on_device(*lane, graph);
       const auto compare = [&](const Subgraph& subgraph, int n_built, int n_tokens) {
         const plan::Shape shape = {plan::Phase::kPrompt, n_built};
@@ -148,8 +170,8 @@ constexpr float kHalfBound = 2e-3f;
 TEST_F(OpenclVariants, H13HalvesAreNearFloatsAndOfPromptsOnly) {
   const auto in_floats = device(Prefill::kF32, Extensions::kEmulated);
   const auto in_halves = device(Prefill::kF16, Extensions::kEmulated);
-  for (const Type type : {Type::kBF16, Type::kQ4_0, Type::kQ8_0, Type::kQ5_1, Type::kQ2_K,
-                          Type::kQ4_K, Type::kQ6_K}) {
+  for (const Type type :
+       {Type::kBF16, Type::kQ4_0, Type::kQ8_0, Type::kQ5_1, Type::kQ4_K, Type::kQ6_K}) {
     SmallGraph graph = SmallGraph::block(type, 256, 512);
     GraphRun floats(*in_floats, graph), halves(*in_halves, graph);
     const char* const name = tensor::type_name(type);
@@ -167,15 +189,8 @@ TEST_F(OpenclVariants, H13HalvesAreNearFloatsAndOfPromptsOnly) {
 
 TEST_F(OpenclVariants, H13ATokenHasTheSameBitsInAnyCompanyInHalves) {
   for (const Type type : {Type::kQ4_0, Type::kQ4_K, Type::kQ6_K}) {
-    OneProduct product(type, 512, 150);
     const auto lane = device(Prefill::kF16, Extensions::kEmulated);
-    const std::vector<float> x = random_floats(size_t{kTokens} * 512, 3);
-    const std::vector<float> whole = product.on(*lane, x);
-    for (const size_t n : {13, 8, 4, 3, 2, 1}) {
-      const auto part = product.on(*lane, {x.begin(), x.begin() + static_cast<long>(n * 512)});
-      EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin()))
-          << n << " tokens of " << tensor::type_name(type);
-    }
+    expect_same_bits_in_any_company(*lane, type, tensor::type_name(type));
   }
 }
 
@@ -265,11 +280,68 @@ TEST_F(OpenclVariants, ALaneSaysHowItMultipliesPrompts) {
   EXPECT_EQ(note(Prefill::kF32, Extensions::kEmulated).find("multiplied"), std::string::npos);
 }
 
+TEST_F(OpenclVariants, KernelsForGpusAreNearThoseForCores) {
+  const auto for_cores = device(Prefill::kF32, Extensions::kNone);
+  const auto for_gpus = device(Prefill::kF32, Extensions::kNone, nullptr, true);
+  for (const Type type : {Type::kF32, Type::kF16, Type::kBF16, Type::kQ4_0, Type::kQ4_K}) {
+    const bool is_odd = tensor::is_float(type);
+    SmallGraph graph = SmallGraph::block(type, is_odd ? 150 : 256, is_odd ? 71 : 512);
+    GraphRun cores(*for_cores, graph), gpus(*for_gpus, graph);
+    for (const int n : {kTokens, 5, 1}) {
+      const plan::Shape step = {plan::Phase::kStep, n};
+      EXPECT_LE(difference(cores.values(graph.subgraph(), step, n, 1),
+                           gpus.values(graph.subgraph(), step, n, 1)),
+                2e-6f)
+          << tensor::type_name(type) << ", " << n << " tokens";
+    }
+  }
+}
+
+TEST_F(OpenclVariants, ATokenHasTheSameBitsInAnyCompanyOnAGpu) {
+  for (const Type type : {Type::kF32, Type::kQ4_K, Type::kQ6_K}) {
+    const auto lane = device(Prefill::kF32, Extensions::kEmulated, nullptr, true);
+    expect_same_bits_in_any_company(*lane, type, tensor::type_name(type));
+  }
+}
+
+TEST_F(OpenclVariants, H13HalvesOnAGpuAreNearFloatsAndTheSameInAnyCompany) {
+  for (const Type type : {Type::kQ4_0, Type::kQ4_K}) {
+    const auto in_floats = device(Prefill::kF32, Extensions::kEmulated, nullptr, true);
+    const auto in_halves = device(Prefill::kF16, Extensions::kEmulated, nullptr, true);
+    expect_same_bits_in_any_company(*in_halves, type, tensor::type_name(type));
+    OneProduct product(type, 512, 150);
+    const std::vector<float> x = random_floats(size_t{kTokens} * 512, 3);
+    EXPECT_LE(difference(product.on(*in_floats, x), product.on(*in_halves, x)), kHalfBound);
+  }
+}
+
+DeviceOptions options_of(Extensions extensions) {
+  DeviceOptions options;
+  options.extensions = extensions;
+  return options;
+}
+
+TEST(OpenclVariantsOf, AGpuShareGroupsOfFloatsAmongWorkItems) {
+  DeviceEntry gpu, small_gpu, cores;
+  gpu.most_group_items = 256;
+  small_gpu.most_group_items = 12;
+  cores.is_cpu = true;
+  PanelForm floats, exact;
+  exact.is_exact = true;
+  const DeviceOptions options;
+  EXPECT_GT(Variants(gpu, options).split(floats), 1u);
+  EXPECT_EQ(Variants(gpu, options).split(exact), 1u);
+  EXPECT_EQ(Variants(small_gpu, options).split(floats), 1u);
+  EXPECT_LT(Variants(small_gpu, options).piece_rows(), kStripRows);
+  EXPECT_EQ(Variants(cores, options).split(floats), 1u);
+  EXPECT_EQ(Variants(cores, options).piece_rows(), kStripRows);
+}
+
 TEST(OpenclVariantsOf, TheDeviceAreThoseItHasExtensionsFor) {
   DeviceEntry with, without;
   with.has_dots = true;
   const auto quads = [](const DeviceEntry& entry, Extensions extensions) {
-    return Variants(entry, extensions).has_quads();
+    return Variants(entry, options_of(extensions)).has_quads();
   };
   EXPECT_TRUE(quads(with, Extensions::kOfDevice));
   EXPECT_FALSE(quads(with, Extensions::kNone));
@@ -279,7 +351,7 @@ TEST(OpenclVariantsOf, TheDeviceAreThoseItHasExtensionsFor) {
   PanelForm form;
   form.levels = PanelForm::Levels::kQuads;
   const auto options = [&](const DeviceEntry& entry) {
-    return Variants(entry, Extensions::kEmulated).options(form);
+    return Variants(entry, options_of(Extensions::kEmulated)).options(form);
   };
   EXPECT_TRUE(options(with).starts_with("-cl-std=CL3.0 -DDOT=dot_4x8packed_ss_int "));
   EXPECT_EQ(options(without).find("packed"), std::string::npos);

@@ -30,6 +30,8 @@ struct DeviceOptions {
   // The driver's own thread tells when tasks end, so that no thread has to wait for them (H8).
   bool has_fast_handover = false;
   Extensions extensions = Extensions::kOfDevice;
+  // Takes the kernels for GPUs on a device of cores too, for tests.
+  bool is_like_gpu = false;
 };
 
 class Device {

@@ -39,6 +39,7 @@ inline constexpr Bits kRoundsDivisions = 1u << 7;
 enum PlatformInfo : UInt { kPlatformName = 0x0902 };
 enum DeviceInfo : UInt {
   kDeviceType = 0x1000,
+  kMostGroupItems = 0x1004,
   kMostAllocationBytes = 0x1010,
   kFloatAbilities = 0x101B,
   kIsLittleEndian = 0x1026,

@@ -170,6 +170,7 @@ DeviceEntry Library::describe(Platform platform, DeviceId id) const {
   entry.has_dots =
       has_name(extensions, "cl_khr_integer_dot_product") && entry.version.starts_with("OpenCL 3.");
   entry.has_halves = has_name(extensions, "cl_khr_fp16");
+  entry.most_group_items = number_of<size_t>(api_, id, kMostGroupItems);
   entry.most_allocation_bytes = number_of<uint64_t>(api_, id, kMostAllocationBytes);
   return entry;
 }

@@ -26,6 +26,7 @@ struct DeviceEntry {
   bool has_dots = false;
   // Whether the device computes in half floats (cl_khr_fp16).
   bool has_halves = false;
+  size_t most_group_items = 0;  // counts work items that may share memory
   size_t most_allocation_bytes = 0;
 
   std::string identity() const {

@@ -83,6 +83,14 @@ Int BoundKernel::run(size_t n_0, size_t n_1) {
                                    nullptr);
 }
 
+Int BoundKernel::run_groups(size_t n_0, size_t n_1, size_t of_1, size_t n_2) {
+  if (status_ != kOk) return status_;
+  const size_t sizes[] = {n_0, (n_1 + of_1 - 1) / of_1 * of_1, n_2};
+  const size_t together[] = {1, of_1, n_2};
+  return device_->api().run_kernel(device_->queue(), kernel_, 3, nullptr, sizes, together, 0,
+                                   nullptr, nullptr);
+}
+
 Programs::Programs(std::shared_ptr<const Device> device, std::string folder)
     : device_(std::move(device)), kept_(std::move(folder), kKeptPrograms) {}
 

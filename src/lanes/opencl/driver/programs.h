@@ -39,6 +39,9 @@ class BoundKernel {
   }
   // Puts the kernel into the device's queue. Returns the status of the call that failed, or kOk.
   Int run(size_t n_0, size_t n_1 = 1);
+  // Does so with groups of work items that share memory: (1, of_1, n_2) of (n_0, n_1, n_2), where
+  // n_1 is filled up to a multiple of of_1.
+  Int run_groups(size_t n_0, size_t n_1, size_t of_1, size_t n_2);
 
  private:
   template <typename Argument>
