@@ -8,8 +8,8 @@
 
 #include "engine/taken_memory.h"
 #include "lanes/opencl/test_support.h"
-#include "prepare/memory.h"
 #include "prepare/device_memory.h"
+#include "prepare/memory.h"
 #include "tests/support/prompt_case.h"
 #include "tests/support/tiny_engine.h"
 
