@@ -155,10 +155,24 @@ Cut cut_of(const lanes::Subgraph& subgraph, plan::Shape shape, int lane, const p
   return {lane, std::move(cut)};
 }
 
-constexpr const char* kWeightNames[] = {
-    "attn_qkv",    "attn_q",        "attn_k",   "attn_v",       "attn_output",
-    "ffn_gate",    "ffn_up",        "ffn_down", "ffn_gate_inp", "ffn_gate_exps",
-    "ffn_up_exps", "ffn_down_exps", "output",   "token_embd"};
+constexpr const char* kWeightNames[] = {"attn_qkv",
+                                        "attn_q",
+                                        "attn_k",
+                                        "attn_v",
+                                        "attn_output",
+                                        "ffn_gate",
+                                        "ffn_up",
+                                        "ffn_down",
+                                        "ffn_gate_inp",
+                                        "ffn_gate_exps",
+                                        "ffn_up_exps",
+                                        "ffn_down_exps",
+                                        "ffn_gate_inp_shexp",
+                                        "ffn_gate_shexp",
+                                        "ffn_up_shexp",
+                                        "ffn_down_shexp",
+                                        "output",
+                                        "token_embd"};
 
 }  // namespace
 

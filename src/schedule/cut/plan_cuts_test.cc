@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 #include "base/error.h"
@@ -151,6 +152,35 @@ TEST(PlanCuts, H6BesideRowsTheFirstTokensAreCutAndOthersAreWhole) {
   }
   EXPECT_EQ(cells, int64_t{525} * 4096);
   EXPECT_TRUE(has_rest);
+}
+
+// A cut names products, and holds for all that have the name. Parts of one tensor have one name.
+TEST(PlanCuts, ProductsOfOneSubgraphHaveNamesOfTheirOwn) {
+  for (const model::KnownModel& known : model::known_models()) {
+    if (!known.name.starts_with("tiny-")) continue;
+    const CutModel m(std::string(known.name).c_str());
+    for (const lanes::Subgraph& subgraph : cut_into_subgraphs(m.blueprint)) {
+      std::map<std::string, std::string> tensors;
+      for (const model::Op& op : subgraph.ops) {
+        const bool is_of_experts = op.kind == model::OpKind::kExpertLinear;
+        if (!is_product(op) && !is_of_experts) continue;
+        const std::string name = op_name(m.blueprint, op);
+        EXPECT_NE(name, model::op_kind_name(op.kind)) << known.name << ", " << subgraph.name;
+        const std::string& tensor = m.blueprint.weights[static_cast<size_t>(op.weight)].name;
+        EXPECT_EQ(tensors.emplace(name, tensor).first->second, tensor) << known.name;
+      }
+    }
+  }
+}
+
+TEST(PlanCuts, SharedExpertsAreCutByName) {
+  const CutModel m("tiny-qwen2moe");
+  for (const char* cut : {"ffn.ffn_gate_shexp=rows:0:1,1:1", "ffn.ffn_up_shexp=rows:0:1,1:1",
+                          "ffn.ffn_down_shexp=rows:0:1,1:1"}) {
+    EXPECT_EQ(refusal(plan_of(cut), m.blueprint), "accepted");
+  }
+  EXPECT_NE(refusal(plan_of("ffn.ffn_gate_inp_shexp=rows:0:1,1:1"), m.blueprint).find("fewer than"),
+            std::string::npos);
 }
 
 }  // namespace
