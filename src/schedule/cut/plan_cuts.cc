@@ -57,9 +57,7 @@ class Grid {
   void add(const model::Op& op, const TensorCut* cut) {
     const int n_rows = n_rows_of(op);
     // A product that is too small is not cut.
-    if (cut != nullptr && !cut->rows.empty() && spans_of_rows(n_rows, cut->rows).empty()) {
-      cut = nullptr;
-    }
+    if (cut != nullptr && !cut->rows.empty() && !divides_rows(n_rows, cut->rows)) cut = nullptr;
     products_.push_back({n_rows, cut});
     note_lane(lane_);
     if (cut == nullptr) return;
@@ -174,7 +172,7 @@ void check_tokens(const plan::Plan& plan, const TensorCut& cut) {
 
 void check_rows(const model::Blueprint& blueprint, const TensorCut& cut, const model::Op& op) {
   const int n_rows = blueprint.weights[static_cast<size_t>(op.weight)].n_rows;
-  if (cut.op.empty() || cut.rows.empty() || !spans_of_rows(n_rows, cut.rows).empty()) return;
+  if (cut.op.empty() || cut.rows.empty() || divides_rows(n_rows, cut.rows)) return;
   throw Error(fmt::format(
       "The cut {} leaves a lane fewer than {} of the {} rows of '{}'. Give each lane a larger "
       "share, or leave the cut out.",
@@ -193,6 +191,10 @@ void check_heads(const model::Blueprint& blueprint, const TensorCut& cut) {
 }
 
 }  // namespace
+
+bool divides_rows(int n_rows, const plan::Shares& rows) {
+  return !spans_of_rows(n_rows, rows).empty();
+}
 
 const TensorCut* cut_of(std::span<const TensorCut> cuts, const lanes::Subgraph& subgraph,
                         plan::Shape shape, const model::Op& op) {

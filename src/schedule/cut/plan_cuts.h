@@ -22,6 +22,9 @@ RangeCut range_cut_of(std::span<const plan::TensorCut> cuts, const lanes::Subgra
 const plan::TensorCut* cut_of(std::span<const plan::TensorCut> cuts,
                               const lanes::Subgraph& subgraph, plan::Shape shape,
                               const model::Op& op);
+// Says whether these shares divide a product of so many rows. One with which a lane would have
+// fewer than 16 rows stays whole where a cut is of all products, and a cut of it alone is refused.
+bool divides_rows(int n_rows, const plan::Shares& rows);
 // Says whether lengths divide a subgraph: those that multiply, but not the head. Other ops are
 // little work, and stay on the lane where the plan places them.
 bool is_divided_by_lengths(const lanes::Subgraph& subgraph);

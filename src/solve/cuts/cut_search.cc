@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "schedule/cut/plan_cuts.h"
 #include "schedule/graphs.h"
@@ -22,7 +23,11 @@ constexpr int kPlacesOfBoth = 8;
 
 // The products of one input, which are cut alike.
 struct AlikeProducts {
-  std::vector<const char*> ops;
+  struct Product {
+    const char* op;
+    int n_rows;  // the fewest of those that have this name: parts of one tensor
+  };
+  std::vector<Product> products;
   int n_rows = 0;  // the rows of the largest product
 };
 
@@ -86,9 +91,18 @@ class Search {
       if (before == nullptr || before->inputs[0] != op.inputs[0]) groups_.emplace_back();
       before = &op;
       AlikeProducts& group = groups_.back();
-      group.ops.push_back(schedule::op_name(*subgraph_.blueprint, op));
       const auto weight = static_cast<size_t>(op.weight);
-      group.n_rows = std::max(group.n_rows, subgraph_.blueprint->weights[weight].n_rows);
+      const int n_rows = subgraph_.blueprint->weights[weight].n_rows;
+      const char* const name = schedule::op_name(*subgraph_.blueprint, op);
+      const auto same =
+          std::find_if(group.products.begin(), group.products.end(),
+                       [&](const auto& product) { return std::string_view(product.op) == name; });
+      if (same == group.products.end()) {
+        group.products.push_back({name, n_rows});
+      } else {
+        same->n_rows = std::min(same->n_rows, n_rows);
+      }
+      group.n_rows = std::max(group.n_rows, n_rows);
     }
   }
 
@@ -126,12 +140,15 @@ class Search {
     return std::clamp(n_rows / kLeastPlaces / kGranule * kGranule, kGranule, rules_.row_granule);
   }
 
+  // Leaves out products that are too small for the shares of their group: they stay whole, and a
+  // plan may not name them in a cut.
   std::vector<TensorCut> cuts_of_all(const std::vector<Shares>& by_group) const {
     std::vector<TensorCut> cuts;
     for (size_t g = 0; g < groups_.size(); ++g) {
       if (by_group[g].empty()) continue;
-      for (const char* op : groups_[g].ops) {
-        cuts.push_back(empty_cut(op));
+      for (const AlikeProducts::Product& product : groups_[g].products) {
+        if (!schedule::divides_rows(product.n_rows, by_group[g])) continue;
+        cuts.push_back(empty_cut(product.op));
         cuts.back().rows = by_group[g];
       }
     }
