@@ -33,22 +33,48 @@ double sum(const std::vector<double>& values) {
   return total;
 }
 
-// Returns the best rate at which lanes read together; no rates where a lane cannot build the
-// products that read.
-plan::ReadRate best_rate(lanes::Machine& machine, const std::vector<int>& lanes, Arena& arena) {
-  plan::ReadRate best;
+// Returns the best rate at which the lanes of each set read together, without the sets of which a
+// lane cannot build the products that read.
+std::vector<plan::ReadRate> best_rates(lanes::Machine& machine,
+                                       const std::vector<std::vector<int>>& sets, Arena& arena) {
+  std::vector<plan::ReadRate> best(sets.size());
+  std::vector<bool> is_refused(sets.size(), false);
+  // All sets read one type before any reads the next: another type fills the whole arena anew.
   for (const tensor::Type type : kStreamTypes) {
-    try {
-      plan::ReadRate rate = measure_bandwidth(machine, lanes, type, arena);
-      if (best.gb_s.empty() || sum(rate.gb_s) > sum(best.gb_s)) best = std::move(rate);
-    } catch (const NotBuilt&) {
-      return {};
+    for (size_t i = 0; i < sets.size(); ++i) {
+      if (is_refused[i]) continue;
+      try {
+        plan::ReadRate rate = measure_bandwidth(machine, sets[i], type, arena);
+        if (best[i].gb_s.empty() || sum(rate.gb_s) > sum(best[i].gb_s)) best[i] = std::move(rate);
+      } catch (const NotBuilt&) {
+        is_refused[i] = true;
+      }
     }
   }
-  return best;
+  std::vector<plan::ReadRate> rates;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    if (!is_refused[i]) rates.push_back(std::move(best[i]));
+  }
+  return rates;
 }
 
-// Measures starts, handovers and bandwidth, which is quick and is done anew each time.
+// Returns the sets of lanes whose rates are measured: each lane, twos, and threes.
+std::vector<std::vector<int>> sets_that_read(int n_lanes) {
+  std::vector<std::vector<int>> sets;
+  for (int lane = 0; lane < n_lanes; ++lane) sets.push_back({lane});
+  for (int a = 0; a < n_lanes; ++a) {
+    for (int b = a + 1; b < n_lanes; ++b) {
+      sets.push_back({a, b});
+      // Many lanes have so many threes that measuring them would take minutes.
+      constexpr int kFewLanes = 4;
+      for (int c = b + 1; c < n_lanes && n_lanes <= kFewLanes; ++c) sets.push_back({a, b, c});
+    }
+  }
+  return sets;
+}
+
+// Measures starts, handovers and bandwidth, which is done anew each time, whatever the budget: the
+// arena is filled once for each type that is read, and the rest is quick.
 void measure_rates(lanes::Machine& machine, Arena& arena, Profile* profile) {
   const int n_lanes = static_cast<int>(machine.lanes().size());
   for (int lane = 0; lane < n_lanes; ++lane) {
@@ -60,19 +86,7 @@ void measure_rates(lanes::Machine& machine, Arena& arena, Profile* profile) {
       profile->handovers.push_back({from, to, measure_handover_us(machine, from, to)});
     }
   }
-  const auto add_rate = [&](const std::vector<int>& lanes) {
-    plan::ReadRate rate = best_rate(machine, lanes, arena);
-    if (!rate.gb_s.empty()) profile->bandwidth.push_back(std::move(rate));
-  };
-  for (int lane = 0; lane < n_lanes; ++lane) add_rate({lane});
-  for (int a = 0; a < n_lanes; ++a) {
-    for (int b = a + 1; b < n_lanes; ++b) {
-      add_rate({a, b});
-      // Many lanes have so many threes that measuring them would take minutes.
-      constexpr int kFewLanes = 4;
-      for (int c = b + 1; c < n_lanes && n_lanes <= kFewLanes; ++c) add_rate({a, b, c});
-    }
-  }
+  profile->bandwidth = best_rates(machine, sets_that_read(n_lanes), arena);
 }
 
 // Keeps the better of two rates: whatever disturbs a measurement makes the machine look slower.
@@ -218,8 +232,8 @@ plan::CoreRate measure_core(lanes::Machine& machine, int core, size_t arena_byte
   Arena arena(choose_arena_bytes(arena_bytes));
   const OpShape product = {model::OpKind::kLinear, tensor::Type::kQ8_0, 512, 1024, 64, 0, 0};
   const OpTime time = measure_op(machine, 0, product, arena, Patience{});
-  const plan::ReadRate rate = best_rate(machine, {0}, arena);
-  return {core, 1e-3 * plan::op_flops(product) / time.us, rate.gb_s.front()};
+  const std::vector<plan::ReadRate> rates = best_rates(machine, {{0}}, arena);
+  return {core, 1e-3 * plan::op_flops(product) / time.us, rates.at(0).gb_s.front()};
 }
 
 }  // namespace troika::solve

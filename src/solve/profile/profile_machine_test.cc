@@ -93,6 +93,12 @@ class KnownMachine : public lanes::Machine {
                     Event{lane.index(), lane.fails ? Status::kFailed : Status::kDone, &completion});
   }
   KnownLane& lane(size_t index) { return *owned_[index]; }
+  // Notes the type of a product that some lane builds, for which the arena must be filled.
+  void note_product(tensor::Type type) {
+    if (types_.empty() || types_.back() != type) types_.push_back(type);
+  }
+  // Counts how often products of another type than the one before were built.
+  size_t n_fills() const { return types_.size(); }
   double handover_us = 0.0;
   int n_disturbed = 0;  // counts tasks that are slow, as if other programs used the machine
 
@@ -109,6 +115,7 @@ class KnownMachine : public lanes::Machine {
   KnownClock clock_;
   std::vector<std::unique_ptr<KnownLane>> owned_;
   std::vector<lanes::Lane*> lanes_;
+  std::vector<tensor::Type> types_;
   std::multimap<double, Event> events_;
   int last_lane_ = -1;
   int n_started_ = 0;
@@ -125,9 +132,11 @@ std::unique_ptr<lanes::Executable> KnownLane::build(const lanes::Subgraph& subgr
   }
   EXPECT_NE(buffers.view(op.output).address, nullptr);
   // The shape has no context here, because it is known only when a run is submitted.
-  return std::make_unique<KnownExecutable>(
+  auto built = std::make_unique<KnownExecutable>(
       shape.n_rows,
       shape_of(*subgraph.blueprint, op, weights, tensor::Type::kF16, shape, shape.n_rows));
+  if (op.kind == OpKind::kLinear) machine_.note_product(built->shape.type);
+  return built;
 }
 
 void KnownLane::submit(const lanes::Executable& executable, const lanes::Run& run,
@@ -260,6 +269,18 @@ TEST(ProfileMachine, ThreeLanesReadTogetherToo) {
   const auto is_of_three = [](const plan::ReadRate& rate) { return rate.lanes.size() == 3; };
   EXPECT_EQ(std::count_if(profile.bandwidth.begin(), profile.bandwidth.end(), is_of_three), 1);
   EXPECT_EQ(profile.bandwidth.size(), 7u);
+}
+
+// An arena has many times the bytes of the last cache, and filling it takes longer than reading it.
+TEST(ProfileMachine, RatesFillTheArenaOnceForEachType) {
+  KnownMachine machine({{0.0, 4e3, 1e12}, {0.0, 12e3, 1e12}, {0.0, 8e3, 1e12}});
+  ProfileOptions options;
+  options.arena_bytes = kSmallArena;
+  options.n_visits = 3;
+  const RealClock wall;
+  const plan::Profile profile = profile_machine(machine, options, nullptr, wall, {});
+  EXPECT_EQ(profile.bandwidth.size(), 7u);
+  EXPECT_LE(machine.n_fills(), 2u * 3u);
 }
 
 TEST(ProfileMachine, MeasuresOnlyWhatIsNotKept) {
