@@ -134,10 +134,11 @@ struct Reader {
 };
 
 // Measures with threads that keep one read under way each, `depth` of them together, until the time
-// is over. Reads in order begin with the block `first`.
-DiskRead measure(const DiskFile& file, DiskRead combination, double enough_us, uint64_t first) {
+// is over.
+DiskRead measure(const DiskFile& file, DiskRead combination, double enough_us) {
   const RealClock clock;
   const uint64_t n_blocks = combination.range_bytes / combination.block_bytes;
+  const uint64_t seed = storage_seed(combination);
   std::vector<Reader> readers(static_cast<size_t>(combination.depth));
   for (Reader& reader : readers) {
     reader.buffer = PageBuffer(std::max<size_t>(combination.block_bytes, kHugePageBytes));
@@ -153,7 +154,7 @@ DiskRead measure(const DiskFile& file, DiskRead combination, double enough_us, u
       // Sequential reads end with the file, because then they would read what was read before.
       if (!combination.is_random && n >= n_blocks) return;
       const uint64_t block =
-          (combination.is_random ? random_bits(combination.block_bytes, n) : first + n) % n_blocks;
+          (combination.is_random ? random_bits(seed, n) : seed % n_blocks + n) % n_blocks;
       reader.error =
           file.read(reader.buffer.get(), combination.block_bytes, block * combination.block_bytes);
       if (reader.error != 0) return;
@@ -188,6 +189,11 @@ DiskRead measure(const DiskFile& file, DiskRead combination, double enough_us, u
 
 }  // namespace
 
+uint64_t storage_seed(const DiskRead& combination) {
+  const uint64_t ways = 2 * static_cast<uint64_t>(combination.depth) + combination.is_random;
+  return random_bits(random_bits(combination.range_bytes, combination.block_bytes), ways);
+}
+
 plan::Storage profile_storage(const StorageOptions& options, const ProgressFunction& progress) {
   std::vector<DiskRead> combinations;
   for (const uint64_t block : options.block_bytes) {
@@ -208,7 +214,7 @@ plan::Storage profile_storage(const StorageOptions& options, const ProgressFunct
   storage.folder = options.folder;
   storage.is_direct = file->is_direct();
   for (const DiskRead& combination : combinations) {
-    storage.reads.push_back(measure(*file, combination, options.each_us, 0));
+    storage.reads.push_back(measure(*file, combination, options.each_us));
     if (progress) progress(storage.reads.size(), combinations.size());
   }
   return storage;
@@ -226,10 +232,7 @@ plan::Storage profile_file(const std::string& path, const ProgressFunction& prog
   const size_t n_all = 2 * usual.block_bytes.size();
   for (const uint64_t block : usual.block_bytes) {
     for (const bool is_random : {false, true}) {
-      // Each begins elsewhere, so that none reads much of what one before has read.
-      const uint64_t first = random_bits(range, storage.reads.size());
-      storage.reads.push_back(
-          measure(file, {block, range, is_random, depth}, usual.each_us, first % (range / block)));
+      storage.reads.push_back(measure(file, {block, range, is_random, depth}, usual.each_us));
       if (progress) progress(storage.reads.size(), n_all);
     }
   }

@@ -26,6 +26,11 @@ struct StorageOptions {
 // Throws Error where the file cannot be written or read.
 plan::Storage profile_storage(const StorageOptions& options, const ProgressFunction& progress);
 
+// Returns what decides which blocks a combination reads: of random reads the sequence, of reads in
+// order the block at which they begin. Each combination has another, so that none begins with what
+// one before has read and the disk, or what lies below it, may still have in memory.
+uint64_t storage_seed(const plan::DiskRead& combination);
+
 // Reads a file that is there, with as many reads under way as plans reckon with. This says more of
 // that file than a new one does, which what lies below the disk may still have in memory. A file of
 // less than kLeastProfiledFile bytes gives no reads. Throws Error where it cannot be read.
