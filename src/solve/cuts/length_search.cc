@@ -77,7 +77,7 @@ class LengthSearch {
   Shares parts_by_margin(int n_tokens) const {
     if (rules_.fixed_lanes.empty()) return {};
     const int fixed = rules_.fixed_lanes.front();
-    const std::optional<int> other = lane_for_margins();
+    const std::optional<int> other = lane_for_margins(n_tokens);
     if (!other || is_left_out(fixed)) return {};
     Shares parts;
     int n_built = 0;
@@ -102,12 +102,18 @@ class LengthSearch {
     return parts;
   }
 
-  // Returns the first lane that takes any number of tokens.
-  std::optional<int> lane_for_margins() const {
+  // Returns the fastest lane of those that take any number of tokens.
+  std::optional<int> lane_for_margins(int n_tokens) const {
+    std::optional<int> best;
+    double best_us = 0.0;
     for (int lane = 0; lane < static_cast<int>(plan_.lanes.size()); ++lane) {
-      if (is_fixed(lane) < 0 && !is_left_out(lane)) return lane;
+      if (is_fixed(lane) >= 0 || is_left_out(lane)) continue;
+      const double us = lane_us(lane, n_tokens);
+      if (best && us >= best_us) continue;
+      best = lane;
+      best_us = us;
     }
-    return std::nullopt;
+    return best;
   }
 
   // Returns the lane's place among the lanes with fixed shapes; -1: it has none.

@@ -325,6 +325,31 @@ TEST(SolveCuts, H12_TheMarginSaysHowALengthIsDivided) {
   EXPECT_FALSE(found[4].is_worthwhile);
 }
 
+// Another lane that takes any number of tokens, slower than both, stands before them.
+class SlowLaneInFront : public FixedShapes {
+ public:
+  double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape,
+                 int context) const override {
+    if (lane > 0) return FixedShapes::task_us(lane - 1, subgraph, shape, context);
+    return 10.0 * FixedShapes::task_us(0, subgraph, shape, context);
+  }
+};
+
+TEST(SolveCuts, H12_TheFastestOtherLaneGetsTheMargin) {
+  const CutModel m;
+  plan::Plan plan = plan_with(3);
+  plan.placements = {{"", 0, 2}};
+  LengthRules rules;
+  rules.choice = LengthChoice::kMargin;
+  rules.lengths = {70};
+  rules.fixed_lanes = {2};
+  rules.prebuilt = {32, 64, 128};
+  const auto found = find_lengths(SlowLaneInFront(), kinds_of(m.subgraphs, m.weights), plan, rules);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].is_worthwhile);
+  EXPECT_EQ(found[0].tokens, (plan::Shares{{2, 64}, {1, 6}}));
+}
+
 TEST(SolveCuts, H12_WithoutALaneOfFixedShapesNoMarginDivides) {
   const CutModel m;
   LengthRules rules;
