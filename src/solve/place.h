@@ -22,7 +22,7 @@ struct ShapeChoice {
   // Says that there were too many ways to divide the kinds among lanes to try them all, so that a
   // better one may be.
   bool is_bounded = false;
-  // Has for each lane the time of the pass with as much as fits on that lane.
+  // Has for each lane the time of the pass with as much as fits on that lane, and nothing cut.
   std::vector<double> single_lane_us;
 };
 

@@ -107,7 +107,8 @@ class Search {
   }
 
   bool may_have(int lane) const {
-    return lane != home_ && rules_.may_share(home_, lane) && rules_.may_take(subgraph_.name, lane);
+    return lane != home_ && rules_.may_share(home_, lane) &&
+           rules_.may_take(subgraph_.name, shape_, lane);
   }
 
   // Calls `take` with every way to divide n between home and one or two of the other lanes, and
@@ -264,14 +265,9 @@ double cut_us(const TimeModel& times, const lanes::Subgraph& subgraph,
   return times.pieces_us(schedule::lower(subgraph, {home, std::move(parts)}), home, shape, context);
 }
 
-const CutFound& CutSearch::find(const lanes::Subgraph& subgraph, plan::Shape shape, int home,
-                                int context) {
-  const std::tuple key(std::string(subgraph.name), key_of(subgraph, weights_), shape, home,
-                       context);
-  const auto known = found_.find(key);
-  if (known != found_.end()) return known->second;
-  return found_.emplace(key, Search(times_, rules_, subgraph, shape, home, context).run())
-      .first->second;
+CutFound search_cuts(const TimeModel& times, const CutRules& rules, const lanes::Subgraph& subgraph,
+                     plan::Shape shape, int home, int context) {
+  return Search(times, rules, subgraph, shape, home, context).run();
 }
 
 }  // namespace troika::solve

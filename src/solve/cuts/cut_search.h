@@ -2,15 +2,11 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <span>
-#include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "plan/cuts/cuts.h"
-#include "solve/cuts/kinds.h"
 #include "solve/time_model.h"
 
 namespace troika::solve {
@@ -23,8 +19,10 @@ struct CutRules {
   // Says whether two lanes may divide rows, or heads, of one op: they compute in one numerics
   // class.
   std::function<bool(int, int)> may_share = [](int, int) { return true; };
-  // Says whether a lane may have parts of such a subgraph that is at home elsewhere.
-  std::function<bool(std::string_view, int)> may_take = [](std::string_view, int) { return true; };
+  // Says whether a lane may have parts of such a subgraph, in executables of a shape, that is at
+  // home elsewhere.
+  std::function<bool(std::string_view, plan::Shape, int)> may_take =
+      [](std::string_view, plan::Shape, int) { return true; };
   // The least share of the time that a cut must gain. Less is not worth its trouble, because
   // predictions are uncertain.
   double least_gain = 0.0;
@@ -40,22 +38,9 @@ struct CutFound {
   double best_us() const { return is_worthwhile ? us : whole_us; }
 };
 
-class CutSearch {
- public:
-  // The times and the weights must outlive this.
-  CutSearch(const TimeModel& times, const weights::Store& weights, const CutRules& rules)
-      : times_(times), weights_(weights), rules_(rules) {}
-
-  // Returns cuts that hold for executables of this shape alone. What was found once is not searched
-  // again.
-  const CutFound& find(const lanes::Subgraph& subgraph, plan::Shape shape, int home, int context);
-
- private:
-  TimeModel const& times_;
-  const weights::Store& weights_;
-  CutRules rules_;
-  std::map<std::tuple<std::string, KindKey, plan::Shape, int, int>, CutFound> found_;
-};
+// Searches cuts that hold for executables of this shape alone.
+CutFound search_cuts(const TimeModel& times, const CutRules& rules, const lanes::Subgraph& subgraph,
+                     plan::Shape shape, int home, int context);
 
 // Returns the time of a subgraph in one piece, or in the pieces of its cuts.
 double cut_us(const TimeModel& times, const lanes::Subgraph& subgraph,

@@ -2,29 +2,26 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
 #include "schedule/graphs.h"
+#include "solve/cuts/cut_times.h"
 
 namespace troika::solve {
 namespace {
 
-// Returns the lane on which all subgraphs of a name run in executables of a shape. Returns nothing
-// where they are on different lanes because of memory, since a cut holds for all of them.
-std::optional<int> home_of(const std::vector<lanes::Subgraph>& subgraphs, std::string_view name,
-                           const plan::Plan& plan, plan::Shape shape) {
-  std::optional<int> home;
+// Returns the lanes on which subgraphs of a name run in executables of a shape. They are several
+// where one has no memory for all blocks.
+std::set<int> homes_of(const std::vector<lanes::Subgraph>& subgraphs, std::string_view name,
+                       const plan::Plan& plan, plan::Shape shape) {
+  std::set<int> homes;
   for (const lanes::Subgraph& subgraph : subgraphs) {
-    if (name != subgraph.name) continue;
-    const int lane = plan.lane_of(name, shape, subgraph.block());
-    if (home && *home != lane) return std::nullopt;
-    home = lane;
+    if (name == subgraph.name) homes.insert(plan.lane_of(name, shape, subgraph.block()));
   }
-  return home;
+  return homes;
 }
 
 bool names(const plan::Shares& shares, int lane) {
@@ -54,85 +51,118 @@ class Solver {
         request_(request),
         rules_(request.cuts),
         subgraphs_(schedule::cut_into_subgraphs(blueprint, request.place.splits)),
-        kinds_(kinds_of(subgraphs_, weights)) {
+        kinds_(kinds_of(subgraphs_, weights)),
+        cut_times_(times, weights, kinds_, rules_) {
     plan_.splits = request.place.splits;
+    rules_.may_take = [this](std::string_view subgraph, plan::Shape shape, int lane) {
+      const std::string name(subgraph);
+      return request_.cuts.may_take(subgraph, shape, lane) && forbidden_.count({name, lane}) == 0 &&
+             whole_.count({name, shape}) == 0;
+    };
   }
 
   CutChoice run() {
-    rules_.may_take = [this](std::string_view subgraph, int lane) {
-      return forbidden_.count({std::string(subgraph), lane}) == 0;
-    };
     while (true) {
-      CutChoice choice = solve_once();
-      const bool is_settled = fits_with_cuts(choice) && fits_with_lengths();
-      if (!is_settled) continue;
-      for (const auto& [subgraph, lane] : forbidden_) {
-        choice.without_room.emplace_back(subgraph, lane);
-      }
+      CutChoice choice;
+      plan_.cuts.clear();
+      plan_.lengths.clear();
+      choice.places = place(blueprint_, weights_, plan_.lanes, cut_times_, request_.place);
+      plan_.placements = choice.places.placements;
+      if (!take_cuts(&choice)) continue;
+      plan_.cuts = choice.cuts;
+      take_lengths(&choice);
+      if (!fits_with_cuts(choice) || !fits_with_lengths()) continue;
+      complete(&choice);
       return choice;
     }
   }
 
  private:
-  CutChoice solve_once() {
-    CutChoice choice;
-    CutSearch search(times_, weights_, rules_);
-    plan_.cuts.clear();
-    plan_.lengths.clear();
-    choice.places =
-        place(blueprint_, weights_, plan_.lanes, CutTimes(times_, search), request_.place);
-    plan_.placements = choice.places.placements;
-    find_cuts(&search, &choice);
-    plan_.cuts = choice.cuts;
+  static plan::Shape shape_for(const lanes::Subgraph& subgraph, plan::Shape shape) {
+    return subgraph.is_head() ? plan::Shape() : shape;
+  }
+
+  int context_of(plan::Shape shape) const {
+    return std::max(shape.n_rows, shape.n_rows == 1 ? request_.place.decode_context : 0);
+  }
+
+  // Takes the cuts by which places were chosen. A cut holds for all blocks of a name and divides
+  // them between one home lane and others. Where limits of memory or rules have put blocks on
+  // several lanes, it is not taken; the places, which were chosen as if it were, are chosen again
+  // without it. Returns whether all cuts were taken.
+  bool take_cuts(CutChoice* choice) {
+    bool takes_all = true;
+    for (const plan::Shape& shape : request_.place.shapes) {
+      std::set<std::string_view> seen;
+      for (const SubgraphKind& kind : kinds_) {
+        const std::string_view name = kind.first.name;
+        const bool is_again = kind.first.is_head() && shape != request_.place.shapes.front();
+        if (!seen.insert(name).second || is_again) continue;
+        const plan::Shape built = shape_for(kind.first, shape);
+        const std::set<int> homes = homes_of(subgraphs_, name, plan_, built);
+        if (homes.size() == 1) {
+          take_cut(name, built, *homes.begin(), context_of(shape), choice);
+          continue;
+        }
+        const bool is_cut = std::any_of(homes.begin(), homes.end(), [&](int home) {
+          return cut_times_.find(name, built, home, context_of(shape)).is_worthwhile;
+        });
+        if (!is_cut) continue;
+        whole_.insert({std::string(name), built});
+        cut_times_.forget(name);
+        takes_all = false;
+      }
+    }
+    return takes_all;
+  }
+
+  void take_cut(std::string_view name, plan::Shape built, int home, int context,
+                CutChoice* choice) const {
+    const CutFound& found = cut_times_.find(name, built, home, context);
+    const lanes::Subgraph& subgraph = cut_times_.longest(name, built, home, context);
+    choice->notes.push_back({subgraph.name, built, home, found});
+    if (!found.is_worthwhile) return;
+    choice->cuts.insert(choice->cuts.end(), found.cuts.begin(), found.cuts.end());
+  }
+
+  void take_lengths(CutChoice* choice) {
     LengthRules lengths = request_.lengths;
     for (const auto& [subgraph, lane] : forbidden_) {
       if (subgraph.empty()) lengths.left_out.push_back(lane);
     }
-    choice.length_notes = find_lengths(times_, kinds_, plan_, lengths);
-    for (const LengthFound& found : choice.length_notes) {
-      if (found.is_worthwhile) choice.lengths.push_back({found.n_tokens, found.tokens});
+    choice->length_notes = find_lengths(times_, kinds_, plan_, lengths);
+    for (const LengthFound& found : choice->length_notes) {
+      if (found.is_worthwhile) choice->lengths.push_back({found.n_tokens, found.tokens});
     }
-    plan_.lengths = choice.lengths;
-    return choice;
+    plan_.lengths = choice->lengths;
   }
 
-  // Returns the kind of a name whose blocks take most time together. Kinds of one name differ in
-  // weights or windows, and a cut holds for all of them.
-  const lanes::Subgraph& longest_kind(std::string_view name, int home, plan::Shape built,
-                                      int context) const {
-    const SubgraphKind* longest = nullptr;
-    double most_us = -1.0;
-    for (const SubgraphKind& kind : kinds_) {
-      if (kind.first.name != name) continue;
-      const double us = kind.n * times_.task_us(home, kind.first, built, context);
-      if (us <= most_us) continue;
-      most_us = us;
-      longest = &kind;
+  // Adds what the settled plan means: the time of each pass, and that of lanes alone, which have no
+  // help from others in cuts.
+  void complete(CutChoice* choice) const {
+    for (const auto& [subgraph, lane] : forbidden_) {
+      choice->without_room.emplace_back(subgraph, lane);
     }
-    TROIKA_ASSERT(longest != nullptr);
-    return longest->first;
+    const PlacementChoice whole = place(blueprint_, weights_, plan_.lanes, times_, request_.place);
+    for (size_t i = 0; i < whole.shapes.size(); ++i) {
+      ShapeChoice& shape = choice->places.shapes[i];
+      TROIKA_ASSERT(shape.shape == whole.shapes[i].shape);
+      shape.us = pass_us(shape.shape);
+      shape.single_lane_us = whole.shapes[i].single_lane_us;
+    }
   }
 
-  void find_cuts(CutSearch* search, CutChoice* choice) const {
-    for (const plan::Shape& shape : request_.place.shapes) {
-      std::vector<std::string_view> seen;
-      for (const SubgraphKind& kind : kinds_) {
-        const std::string_view name = kind.first.name;
-        if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
-        seen.push_back(name);
-        const plan::Shape built = kind.first.is_head() ? plan::Shape() : shape;
-        const std::optional<int> home = home_of(subgraphs_, name, plan_, built);
-        const bool is_again = kind.first.is_head() && shape != request_.place.shapes.front();
-        if (!home || is_again) continue;
-        const int context =
-            std::max(built.n_rows, shape.n_rows == 1 ? request_.place.decode_context : 0);
-        const lanes::Subgraph& subgraph = longest_kind(name, *home, built, context);
-        const CutFound& found = search->find(subgraph, built, *home, context);
-        choice->notes.push_back({subgraph.name, built, *home, found});
-        if (!found.is_worthwhile) continue;
-        choice->cuts.insert(choice->cuts.end(), found.cuts.begin(), found.cuts.end());
-      }
+  double pass_us(plan::Shape shape) const {
+    double us = 0.0;
+    int before = -1;
+    for (const lanes::Subgraph& subgraph : subgraphs_) {
+      const plan::Shape built = shape_for(subgraph, shape);
+      const int lane = plan_.lane_of(subgraph.name, built, subgraph.block());
+      us += cut_times_.task_us(lane, subgraph, built, context_of(shape));
+      if (before >= 0) us += times_.handover_us(before, lane);
+      before = lane;
     }
+    return us;
   }
 
   // Finds lanes that cuts alone make too full. Such a lane gets no more parts of one subgraph: of
@@ -157,6 +187,7 @@ class Solver {
           std::min_element(saved_us.begin(), saved_us.end(),
                            [](const auto& a, const auto& b) { return a.second < b.second; });
       forbidden_.insert({least->first, lane});
+      cut_times_.forget(least->first);
       fits = false;
     }
     return fits;
@@ -183,17 +214,16 @@ class Solver {
   CutRules rules_;
   std::vector<lanes::Subgraph> subgraphs_;
   std::vector<SubgraphKind> kinds_;
+  CutTimes cut_times_;
   // Holds subgraphs, with lanes that have no room for parts of them. An empty name stands for
   // lengths.
   std::set<std::pair<std::string, int>> forbidden_;
+  // Holds subgraphs that stay whole in executables of a shape, because their blocks are on several
+  // lanes.
+  std::set<std::pair<std::string, plan::Shape>> whole_;
 };
 
 }  // namespace
-
-double CutTimes::task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape,
-                         int context) const {
-  return search_.find(subgraph, shape.built, lane, context).best_us();
-}
 
 CutChoice solve_cuts(const model::Blueprint& blueprint, const weights::Store& weights,
                      const plan::Plan& plan, const TimeModel& times, const CutRequest& request) {

@@ -41,18 +41,4 @@ struct CutRequest {
 CutChoice solve_cuts(const model::Blueprint& blueprint, const weights::Store& weights,
                      const plan::Plan& plan, const TimeModel& times, const CutRequest& request);
 
-// Gives the times of a pass in which each subgraph is cut where that is faster.
-class CutTimes : public TimeModel {
- public:
-  // Both arguments must outlive this.
-  CutTimes(const TimeModel& times, CutSearch& search) : times_(times), search_(search) {}
-  double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape,
-                 int context) const override;
-  double handover_us(int from, int to) const override { return times_.handover_us(from, to); }
-
- private:
-  const TimeModel& times_;
-  CutSearch& search_;
-};
-
 }  // namespace troika::solve

@@ -167,10 +167,9 @@ TEST(SolveCuts, H10_TheSearchFindsWhatTryingEverythingFinds) {
     const RandomTimes times(static_cast<uint64_t>(seed), 2, m.weights);
     CutRules rules;
     rules.n_lanes = 2;
-    CutSearch search(times, m.weights, rules);
     const Shape shape = seed % 2 == 0 ? Shape{Phase::kStep, 1} : Shape{Phase::kPrompt, 128};
     const lanes::Subgraph& subgraph = m.named(seed % 3 == 0 ? "ffn" : "qkv");
-    const CutFound& found = search.find(subgraph, shape, 0, shape.n_rows);
+    const CutFound found = search_cuts(times, rules, subgraph, shape, 0, shape.n_rows);
     const double best = exhaustive_rows_us(times, subgraph, shape, 0, 1);
     EXPECT_LE(found.best_us(), best * (1.0 + 1e-12)) << "seed " << seed;
     n_cut += found.is_worthwhile ? 1 : 0;
@@ -264,6 +263,85 @@ TEST(SolveCuts, N9_CutsGiveNoWeightsToALaneWithoutRoom) {
     n_without += choice.without_room.empty() ? 0 : 1;
   }
   EXPECT_GT(n_without, 0);
+}
+
+// Returns the time of a pass in executables of a shape, as the plan divides and places it.
+double finished_us(const CutModel& m, const TimeModel& times, const plan::Plan& plan, Shape shape) {
+  double us = 0.0;
+  int before = -1;
+  for (const lanes::Subgraph& subgraph : m.subgraphs) {
+    const Shape built = subgraph.is_head() ? Shape() : shape;
+    const int context = shape.n_rows == 1 ? PlaceRequest().decode_context : shape.n_rows;
+    const int lane = plan.lane_of(subgraph.name, built, subgraph.block());
+    us += cut_us(times, subgraph, plan.cuts, built, lane, context);
+    if (before >= 0) us += times.handover_us(before, lane);
+    before = lane;
+  }
+  return us;
+}
+
+// Returns how many of the choices left some name on several lanes.
+int expect_promises_kept(const CutModel& m, const RandomTimes& times, plan::Plan plan) {
+  const CutRequest request = request_of(plan);
+  const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, times, request);
+  plan::Plan whole = plan;
+  take_choice(m, choice, &plan);
+  const PlacementChoice uncut = place(m.blueprint, m.weights, whole.lanes, times, request.place);
+  whole.placements = uncut.placements;
+  int n_divided = 0;
+  for (size_t i = 0; i < uncut.shapes.size(); ++i) {
+    const ShapeChoice& found = choice.places.shapes[i];
+    const double us = finished_us(m, times, plan, found.shape);
+    EXPECT_NEAR(found.us, us, 1e-9 * us) << found.shape.n_rows;
+    EXPECT_LE(us, finished_us(m, times, whole, found.shape) * (1.0 + 1e-9)) << found.shape.n_rows;
+    for (const lanes::Subgraph& subgraph : m.subgraphs) {
+      const int lane = plan.lane_of(subgraph.name, found.shape, subgraph.block());
+      n_divided += !subgraph.is_head() && lane != found.lanes.at(subgraph.name) ? 1 : 0;
+    }
+  }
+  return n_divided;
+}
+
+// Where a lane has no room for all blocks of a name, no cut holds for them, and a plan that was
+// chosen by the time of such a cut would be slower than promised, and than one without cuts.
+TEST(SolveCuts, N9_APlanTakesTheTimeThatItsChoiceSays) {
+  const CutModel m;
+  size_t body_bytes = 0;
+  for (const lanes::Subgraph& subgraph : m.subgraphs)
+    body_bytes += weight_bytes(subgraph, m.weights);
+  int n_divided = 0;
+  for (int seed = 0; seed < 40 / kOfSeeds; ++seed) {
+    const RandomTimes times(static_cast<uint64_t>(seed), 2, m.weights);
+    plan::Plan plan = plan_with(2);
+    plan.lanes[0].memory_limit = body_bytes * 3 / 5;
+    plan.lanes[1].memory_limit = body_bytes * 3 / 5;
+    n_divided += expect_promises_kept(m, times, plan);
+    expect_promises_kept(m, times, plan_with(2));
+  }
+  EXPECT_GT(n_divided, 0);
+}
+
+// Blocks of one name differ where some see a window, and a cut holds for all of them.
+TEST(SolveCuts, APlanTakesTheTimeThatItsChoiceSaysWhereBlocksDiffer) {
+  const CutModel m("tiny-gemma3");
+  for (int seed = 0; seed < 8 / kOfSeeds; ++seed) {
+    const RandomTimes times(static_cast<uint64_t>(seed), 2, m.weights);
+    expect_promises_kept(m, times, plan_with(2));
+  }
+}
+
+TEST(SolveCuts, OneLaneAloneHasNoHelpFromOthers) {
+  const CutModel m;
+  const RandomTimes times(3, 2, m.weights);
+  const plan::Plan plan = plan_with(2);
+  const CutRequest request = request_of(plan);
+  const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, times, request);
+  const PlacementChoice uncut = place(m.blueprint, m.weights, plan.lanes, times, request.place);
+  EXPECT_FALSE(choice.cuts.empty());
+  ASSERT_EQ(choice.places.shapes.size(), uncut.shapes.size());
+  for (size_t i = 0; i < uncut.shapes.size(); ++i) {
+    EXPECT_EQ(choice.places.shapes[i].single_lane_us, uncut.shapes[i].single_lane_us);
+  }
 }
 
 TEST(SolveCuts, H5_ALengthIsASumOfPrebuiltCounts) {
