@@ -19,8 +19,8 @@ struct ShapeChoice {
   // Has the lane of each kind of subgraph, as far as the lane's memory goes.
   std::map<std::string, int> lanes;
   double us = 0.0;  // the time of the pass as it will run
-  // Says that there were too many ways to divide the kinds among lanes to try them all, so that a
-  // better one may be.
+  // Says that there were too many ways to divide the kinds among lanes, or an op between them, to
+  // try them all, so that a better one may be.
   bool is_bounded = false;
   // Has for each lane the time of the pass with as much as fits on that lane, and nothing cut.
   std::vector<double> single_lane_us;

@@ -122,6 +122,11 @@ solve::PlaceRequest place_request(const plan::Plan& plan,
   return request;
 }
 
+bool has_bounded(const solve::PlacementChoice& places) {
+  return std::any_of(places.shapes.begin(), places.shapes.end(),
+                     [](const solve::ShapeChoice& shape) { return shape.is_bounded; });
+}
+
 // Divides products and prompts between the lanes where that is predicted to be clearly faster.
 // Returns whether anything is divided.
 bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
@@ -138,6 +143,7 @@ bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
   solve::CutChoice choice = solve::solve_cuts(blueprint, weights, *plan, times, request);
   candidate->notes = std::move(choice.notes);
   candidate->length_notes = std::move(choice.length_notes);
+  candidate->is_bounded = has_bounded(choice.places);
   plan->placements = choice.places.placements;
   plan->cuts = choice.cuts;
   plan->lengths = choice.lengths;
@@ -244,9 +250,7 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
     const solve::PlacementChoice places =
         solve::place(blueprint, weights, plan.lanes, times, place_request(plan, rules));
     plan.placements = places.placements;
-    candidates.front().is_bounded =
-        std::any_of(places.shapes.begin(), places.shapes.end(),
-                    [](const solve::ShapeChoice& shape) { return shape.is_bounded; });
+    candidates.front().is_bounded = has_bounded(places);
     // A rule says where whole subgraphs run.
     if (options.lanes.has_cuts && rules.empty()) {
       const auto lengths = options.lanes.divides_by_margin ? solve::LengthChoice::kMargin

@@ -106,8 +106,8 @@ PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& pr
   for (const PlanCandidate& c : choice.candidates) {
     if (!c.is_bounded) continue;
     print(fmt::format(
-        "\n{}: so many lanes have too many placements to try them all, and a better one may be; "
-        "fewer lanes, or rules for some subgraphs (--place), leave fewer\n",
+        "\n{}: so many lanes have too many placements and cuts to try them all, and a better one "
+        "may be; fewer lanes, or rules for some subgraphs (--place), leave fewer\n",
         c.name));
   }
   for (size_t i = 0; i < choice.candidates.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "schedule/cut/plan_cuts.h"
 #include "schedule/graphs.h"
@@ -40,7 +41,8 @@ class Search {
         subgraph_(subgraph),
         shape_(shape),
         home_(home),
-        context_(context) {}
+        context_(context),
+        most_tried_(kMostCutsTried / rules.n_lanes) {}
 
   CutFound run() {
     CutFound found;
@@ -51,24 +53,36 @@ class Search {
       find_groups();
       if (!groups_.empty()) {
         try_all_rows(&found);
+        // Cuts of tokens come behind those of rows, and must be tried too.
+        const int most = std::exchange(most_tried_, most_tried_ / 4 * 3);
         improve_groups(&found);
+        most_tried_ = most;
         try_tokens(&found);
         try_both(&found);
       }
     }
     // On a lane that refuses the op it would take for ever.
     if (!std::isfinite(found.us)) found.cuts.clear();
+    found.is_bounded = is_bounded_;
     found.is_worthwhile =
         !found.cuts.empty() && found.us < (1.0 - rules_.least_gain) * found.whole_us;
     return found;
   }
 
  private:
-  double us_of(const std::vector<TensorCut>& cuts) const {
+  double us_of(const std::vector<TensorCut>& cuts) {
+    ++n_tried_;
     return cut_us(times_, subgraph_, cuts, shape_, home_, context_);
   }
 
-  void take_if_better(std::vector<TensorCut> cuts, CutFound* found) const {
+  // Says whether as much was tried as may be.
+  bool is_over() {
+    const bool is_over = n_tried_ >= most_tried_;
+    is_bounded_ = is_bounded_ || is_over;
+    return is_over;
+  }
+
+  void take_if_better(std::vector<TensorCut> cuts, CutFound* found) {
     const double us = us_of(cuts);
     if (!found->cuts.empty() && us >= found->us) return;
     found->cuts = std::move(cuts);
@@ -112,28 +126,34 @@ class Search {
   }
 
   // Calls `take` with every way to divide n between home and one or two of the other lanes, and
-  // with each other lane alone.
+  // with each other lane alone, as long as more may be tried.
   void each_division(int n, int granule, int most_lanes,
-                     const std::function<void(const Shares&)>& take) const {
+                     const std::function<void(const Shares&)>& take) {
+    const bool has_threes = most_lanes > 2 && rules_.n_lanes <= kMostLanesForThrees;
     for (int a = 0; a < rules_.n_lanes; ++a) {
       if (!may_have(a)) continue;
+      if (is_over()) return;
       take({{a, n}});
-      for (int rows = granule; rows < n; rows += granule) take({{home_, rows}, {a, n - rows}});
-      if (most_lanes > 2) each_of_three(n, a, take);
+      for (int rows = granule; rows < n && !is_over(); rows += granule) {
+        take({{home_, rows}, {a, n - rows}});
+      }
+      if (has_threes) each_of_three(n, a, take);
     }
   }
 
-  void each_of_three(int n, int a, const std::function<void(const Shares&)>& take) const {
+  void each_of_three(int n, int a, const std::function<void(const Shares&)>& take) {
     const int step = std::max(kGranule, n / kPlacesOfThree / kGranule * kGranule);
     for (int b = a + 1; b < rules_.n_lanes; ++b) {
       if (!may_have(b) || !rules_.may_share(a, b)) continue;
       for (int first = step; first < n; first += step) {
-        for (int second = step; first + second < n; second += step) {
+        for (int second = step; first + second < n && !is_over(); second += step) {
           take({{home_, first}, {a, second}, {b, n - first - second}});
         }
       }
       // Two lanes divide the rows, and the home lane gets none.
-      for (int first = step; first < n; first += step) take({{a, first}, {b, n - first}});
+      for (int first = step; first < n && !is_over(); first += step) {
+        take({{a, first}, {b, n - first}});
+      }
     }
   }
 
@@ -157,7 +177,7 @@ class Search {
   }
 
   // Tries cuts of rows in which all products are divided alike.
-  void try_all_rows(CutFound* found) const {
+  void try_all_rows(CutFound* found) {
     const int n = groups_.front().n_rows;
     each_division(n, row_granule(n), 3, [&](const Shares& rows) {
       TensorCut cut = empty_cut();
@@ -170,16 +190,17 @@ class Search {
   // better. Whether a group is worth cutting depends on its neighbours: between two cut groups
   // nothing need be brought together. So the search begins with no group cut, with all groups cut
   // alike, and with all on one lane.
-  void improve_groups(CutFound* found) const {
+  void improve_groups(CutFound* found) {
     std::vector<Shares> starts = {{}};
     if (!found->cuts.empty()) starts.push_back(found->cuts.front().rows);
     for (int lane = 0; lane < rules_.n_lanes; ++lane) {
       if (may_have(lane)) starts.push_back({{lane, 1}});
     }
     for (const Shares& rows : starts) {
+      if (is_over()) return;
       std::vector<Shares> by_group(groups_.size(), rows);
       double us = us_of(cuts_of_all(by_group));
-      while (improve_once(&by_group, &us)) {
+      while (improve_once(&by_group, &us) && !is_over()) {
       }
       if (std::vector<TensorCut> cuts = cuts_of_all(by_group); !cuts.empty()) {
         take_if_better(cuts, found);
@@ -187,7 +208,7 @@ class Search {
     }
   }
 
-  bool improve_once(std::vector<Shares>* by_group, double* us) const {
+  bool improve_once(std::vector<Shares>* by_group, double* us) {
     const double before_us = *us;
     for (size_t g = 0; g < groups_.size(); ++g) {
       Shares best = (*by_group)[g];
@@ -208,7 +229,7 @@ class Search {
   }
 
   // Tries to divide the whole subgraph by tokens.
-  void try_tokens(CutFound* found) const {
+  void try_tokens(CutFound* found) {
     if (subgraph_.is_head()) return;
     each_division(shape_.n_rows, rules_.token_granule, 2, [&](const Shares& tokens) {
       if (tokens.size() < 2) return;
@@ -220,7 +241,7 @@ class Search {
 
   // Tries to divide the first tokens by rows, and to give the other tokens to one lane for all
   // rows.
-  void try_both(CutFound* found) const {
+  void try_both(CutFound* found) {
     if (subgraph_.is_head()) return;
     const int n = groups_.front().n_rows;
     const int step = std::max(row_granule(n), n / kPlacesOfBoth / kGranule * kGranule);
@@ -229,7 +250,7 @@ class Search {
     const int token_step = std::max(granule, n_tokens / kPlacesOfBoth / granule * granule);
     each_division(n_tokens, token_step, 2, [&](const Shares& tokens) {
       if (tokens.size() < 2) return;
-      for (int rows = step; rows < n; rows += step) {
+      for (int rows = step; rows < n && !is_over(); rows += step) {
         TensorCut cut = empty_cut();
         cut.tokens = tokens;
         cut.rows = {{tokens[0].lane, rows}, {tokens[1].lane, n - rows}};
@@ -238,7 +259,7 @@ class Search {
     });
   }
 
-  void try_heads(CutFound* found) const {
+  void try_heads(CutFound* found) {
     each_division(subgraph_.blueprint->n_kv_heads, 1, 2, [&](const Shares& heads) {
       if (heads.size() < 2) return;
       TensorCut cut = empty_cut();
@@ -254,6 +275,9 @@ class Search {
   int home_;
   int context_;
   std::vector<AlikeProducts> groups_;
+  int most_tried_;
+  int n_tried_ = 0;
+  bool is_bounded_ = false;
 };
 
 }  // namespace

@@ -34,9 +34,17 @@ struct CutFound {
   std::vector<plan::TensorCut> cuts;
   double us = 0.0;
   bool is_worthwhile = false;
+  // Says that there were too many ways to divide it to try them all, so that a better one may be.
+  bool is_bounded = false;
 
   double best_us() const { return is_worthwhile ? us : whole_us; }
 };
+
+// Bounds the ways that are tried for one subgraph in one shape, on all home lanes together. Up
+// to four lanes have fewer. Each takes tens of microseconds.
+inline constexpr int kMostCutsTried = 1 << 16;
+// With more lanes than this, no three of them divide one op: there are too many threes to try.
+inline constexpr int kMostLanesForThrees = 4;
 
 // Searches cuts that hold for executables of this shape alone.
 CutFound search_cuts(const TimeModel& times, const CutRules& rules, const lanes::Subgraph& subgraph,

@@ -53,6 +53,12 @@ const lanes::Subgraph& CutTimes::longest(std::string_view name, plan::Shape shap
   return longest->first;
 }
 
+bool CutTimes::is_bounded(plan::Shape shape) const {
+  return std::any_of(found_.begin(), found_.end(), [&](const auto& one) {
+    return std::get<plan::Shape>(one.first) == shape && one.second.is_bounded;
+  });
+}
+
 void CutTimes::forget(std::string_view name) {
   std::erase_if(found_, [&](const auto& one) { return std::get<0>(one.first) == name; });
   std::erase_if(us_, [&](const auto& one) { return std::get<0>(one.first.first) == name; });

@@ -32,6 +32,8 @@ class CutTimes : public TimeModel {
   // Returns the subgraph of a name whose blocks take most time together, whole on a lane.
   const lanes::Subgraph& longest(std::string_view name, plan::Shape shape, int home,
                                  int context) const;
+  // Says whether some search for this shape was bounded.
+  bool is_bounded(plan::Shape shape) const;
   // Forgets what was found for a name, because the rules have changed.
   void forget(std::string_view name);
 

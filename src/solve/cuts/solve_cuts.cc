@@ -149,6 +149,7 @@ class Solver {
       TROIKA_ASSERT(shape.shape == whole.shapes[i].shape);
       shape.us = pass_us(shape.shape);
       shape.single_lane_us = whole.shapes[i].single_lane_us;
+      shape.is_bounded = shape.is_bounded || cut_times_.is_bounded(shape.shape);
     }
   }
 

@@ -344,6 +344,32 @@ TEST(SolveCuts, OneLaneAloneHasNoHelpFromOthers) {
   }
 }
 
+// Counts what is tried.
+class CountedTimes : public RandomTimes {
+ public:
+  using RandomTimes::RandomTimes;
+  double pieces_us(std::span<const schedule::Piece> pieces, int home, TaskShape shape,
+                   int context) const override {
+    ++n_tried;
+    return RandomTimes::pieces_us(pieces, home, shape, context);
+  }
+  mutable int n_tried = 0;
+};
+
+TEST(SolveCuts, ManyLanesMakeNoSearchLong) {
+  const CutModel m;
+  for (const int n_lanes : {2, 3, 4, 8, 16, 64}) {
+    const CountedTimes times(5, n_lanes, m.weights);
+    CutRules rules;
+    rules.n_lanes = n_lanes;
+    const Shape shape = {Phase::kPrompt, 128};
+    const CutFound found = search_cuts(times, rules, m.named("ffn"), shape, 0, shape.n_rows);
+    EXPECT_LE(times.n_tried, kMostCutsTried / n_lanes + 1) << n_lanes;
+    EXPECT_FALSE(found.cuts.empty());
+    EXPECT_EQ(found.is_bounded, n_lanes > 4) << n_lanes << " lanes, tried " << times.n_tried;
+  }
+}
+
 TEST(SolveCuts, H5_ALengthIsASumOfPrebuiltCounts) {
   EXPECT_EQ(cheapest_sum(544, {32, 64, 128, 256, 512}, {1, 2, 3, 4, 5}),
             (std::vector<int>{512, 32}));
