@@ -97,7 +97,7 @@ std::vector<plan::ProductArrangement> arrangements_of(const std::vector<plan::Op
 // Returns the placements of least time, with the cuts that save time where cuts are wanted.
 solve::CutChoice solve_phone(const model::Blueprint& blueprint, const weights::Store& weights,
                              const plan::Plan& plan, const solve::TimeModel& times,
-                             const solve::PlaceRequest& request,
+                             const solve::PlaceRequest& request, bool has_heads,
                              const prepare::LaneChoice& wanted) {
   if (!wanted.solves_cuts || !wanted.has_cuts) {
     solve::CutChoice choice;
@@ -107,6 +107,7 @@ solve::CutChoice solve_phone(const model::Blueprint& blueprint, const weights::S
   solve::CutRequest with_cuts;
   with_cuts.place = request;
   with_cuts.cuts.n_lanes = static_cast<int>(plan.lanes.size());
+  if (has_heads) with_cuts.cuts.may_take = solve::keeps_prompt_attention;
   with_cuts.lengths = solve::length_rules(plan, with_cuts.cuts);
   if (wanted.divides_by_margin) with_cuts.lengths.choice = solve::LengthChoice::kMargin;
   return solve::solve_cuts(blueprint, weights, plan, times, with_cuts);
@@ -161,7 +162,8 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   const solve::RunTimes whole_times(phone, weights, buffers);
   const solve::CappedTimes times(whole_times, plan.lanes);
   const auto solve = [&] {
-    return solve_phone(blueprint, weights, plan, times, request, options.lanes);
+    return solve_phone(blueprint, weights, plan, times, request, setup->heads.is_on(),
+                       options.lanes);
   };
   std::vector<solve::ShapeChoice> longer;
   // If no chunk length was asked for, the best one is chosen. Neurons want chunks as long as

@@ -235,6 +235,25 @@ std::string error_of(const prepare::Options& options) {
   return test::message_of<Error>([&] { const engine::Engine engine(options); });
 }
 
+// Sparse attention divides prompts by heads in its own way, and a cut would take its place.
+TEST(Phone, S6_SolvedCutsLeaveSparseAttentionItsHeads) {
+  prepare::Options options = timing_of("qwen2.5-0.5b", "shadowattn");
+  options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kGpu};
+  options.prompts.attention = plan::AttentionForm::kQuery;
+  options.memory.context = 256;
+  for (const bool solves_cuts : {false, true}) {
+    options.lanes.solves_cuts = solves_cuts;
+    engine::Engine engine(options);
+    engine::Session session(engine);
+    const auto lanes = lanes_of_pass(session, 3 * engine.plan().chunk());
+    EXPECT_EQ(lanes.count("estimate"), 1u) << solves_cuts;
+    EXPECT_EQ(lanes.count("attention"), 0u) << solves_cuts;
+  }
+  options.lanes.solves_cuts = false;
+  options.lanes.cuts = {plan::cut_from_text("attention@prompt=heads:0:1,1:1")};
+  EXPECT_NE(error_of(options).find("‹attention› query"), std::string::npos) << error_of(options);
+}
+
 TEST(Phone, WhatIsWrongIsASentence) {
   prepare::Options options = timing_of("tiny-llama", "");
   EXPECT_NE(error_of(options).find("‹stack›"), std::string::npos) << error_of(options);

@@ -121,6 +121,14 @@ int reading_lane(const lanes::Machine& machine) {
   return at == lanes.end() ? -1 : static_cast<int>(at - lanes.begin());
 }
 
+[[noreturn]] void refuse_both(const lanes::Subgraph& subgraph) {
+  throw Error(fmt::format(
+      "'{}' of prompts is divided between lanes by a cut, and ‹attention› query makes each of its "
+      "heads tasks of their own. Leave one of them out, or cut attention of steps alone "
+      "(attention@step=heads:...).",
+      subgraph.name));
+}
+
 // Says how a subgraph is cut into tasks, and on which lanes they run.
 Cut cut_of(const lanes::Subgraph& subgraph, plan::Shape shape, int lane, const plan::Plan& plan,
            const lanes::Machine& machine, const weights::Store& weights,
@@ -128,13 +136,13 @@ Cut cut_of(const lanes::Subgraph& subgraph, plan::Shape shape, int lane, const p
   if (options.is_op_by_op) return {lane, OpByOp()};
   RangeCut parts =
       options.range_cut ? options.range_cut(subgraph, shape) : range_cut_of(plan, subgraph, shape);
+  // Heads are tasks only where a layer sees everything: one that sees a window sees all positions
+  // of the window.
+  const bool is_of_heads = subgraph.is_dynamic() && shape.phase == plan::Phase::kPrompt &&
+                           options.heads.is_on() && subgraph.ops.front().window == 0;
+  if (is_of_heads && !parts.empty()) refuse_both(subgraph);
   if (!parts.empty()) return {lane, std::move(parts)};
-  // Heads are cut only where a layer sees everything: one that sees a window sees all positions of
-  // the window.
-  const bool is_of_prompt = subgraph.is_dynamic() && shape.phase == plan::Phase::kPrompt;
-  if (is_of_prompt && options.heads.is_on() && subgraph.ops.front().window == 0) {
-    return {lane, HeadCut{&options.heads}};
-  }
+  if (is_of_heads) return {lane, HeadCut{&options.heads}};
   if (subgraph.is_dynamic() || shape.phase == plan::Phase::kStep) return {lane};
   OutlierCut cut;
   const int here = weights.channels() == nullptr ? -1 : plan.shadow_lane(shape, subgraph.block());

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "forge/hollow.h"
 #include "model/architecture.h"
 #include "model/known.h"
@@ -147,6 +148,27 @@ TEST(SharedGraphs, N2_ExecutablesAreBuiltOnceAndRunByEveryChunk) {
     }
     EXPECT_EQ(machine.n_built(), n_tasks) << "a prompt builds nothing";
   }
+}
+
+TEST(Graphs, S6_WhereHeadsAreTasksACutOfPromptsIsRefused) {
+  const HollowOne m("tiny-llama");
+  CountingMachine machine;
+  plan::Plan plan = plan_of_chunks(64);
+  plan.prefill = plan::Prefill::kQ8;
+  plan.lanes = {{}, {}};
+  GraphOptions options;
+  options.has_values = false;
+  options.heads.estimate_lane = 1;
+  const auto n_heads = static_cast<size_t>(m.blueprint.n_heads);
+  options.heads.heads.assign(static_cast<size_t>(m.blueprint.n_layers),
+                             {std::vector<double>(n_heads, 0.2), std::vector<int>(n_heads, 0)});
+  const auto make = [&](const char* cut) {
+    plan.cuts = {plan::cut_from_text(cut)};
+    return Graphs(m.blueprint, plan, machine, m.weights, options).most_nodes();
+  };
+  EXPECT_GT(make("attention@step=heads:0:1,1:1"), size_t{3} * n_heads);
+  EXPECT_THROW(make("attention@prompt=heads:0:1,1:1"), Error);
+  EXPECT_THROW(make("attention=heads:0:1,1:1"), Error);
 }
 
 TEST(Cut, N2_EveryOpIsInOneSubgraphWhereverNormsStand) {

@@ -137,6 +137,7 @@ bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
   request.place = place_request(*plan, {});
   request.cuts.n_lanes = static_cast<int>(plan->lanes.size());
   request.cuts.may_share = [plan](int a, int b) { return schedule::share_class(*plan, a, b); };
+  if (plan->attention.has_head_lanes()) request.cuts.may_take = solve::keeps_prompt_attention;
   request.cuts.least_gain = 1.0 - kClearlyFaster;
   request.lengths = solve::length_rules(*plan, request.cuts, prompts);
   request.lengths.choice = lengths;

@@ -289,6 +289,10 @@ double cut_us(const TimeModel& times, const lanes::Subgraph& subgraph,
   return times.pieces_us(schedule::lower(subgraph, {home, std::move(parts)}), home, shape, context);
 }
 
+bool keeps_prompt_attention(std::string_view subgraph, plan::Shape shape, int /*lane*/) {
+  return subgraph != "attention" || shape.phase != plan::Phase::kPrompt;
+}
+
 CutFound search_cuts(const TimeModel& times, const CutRules& rules, const lanes::Subgraph& subgraph,
                      plan::Shape shape, int home, int context) {
   return Search(times, rules, subgraph, shape, home, context).run();

@@ -28,6 +28,10 @@ struct CutRules {
   double least_gain = 0.0;
 };
 
+// Is a CutRules::may_take that keeps attention of prompts whole: where its heads are tasks of their
+// own, cuts do not divide them.
+bool keeps_prompt_attention(std::string_view subgraph, plan::Shape shape, int lane);
+
 struct CutFound {
   double whole_us = 0.0;  // the time on the home lane
   // The fastest cuts of those tried, better than the whole or not; empty: none could be tried.

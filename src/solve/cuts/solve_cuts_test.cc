@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "base/random.h"
 #include "forge/hollow.h"
@@ -249,6 +250,32 @@ TEST(SolveCuts, LanesOfOtherNumericsClassesShareNoRows) {
   CutRequest request = request_of(plan);
   request.cuts.may_share = [](int, int) { return false; };
   EXPECT_TRUE(solve_cuts(m.blueprint, m.weights, plan, times, request).cuts.empty());
+}
+
+// Heads take time wherever they are, and nothing else does.
+class TimesOfHeads : public TimeModel {
+ public:
+  double task_us(int, const lanes::Subgraph& subgraph, TaskShape, int) const override {
+    if (!subgraph.is_dynamic()) return 1e-3;
+    return subgraph.slice.heads.within(subgraph.blueprint->n_kv_heads).size();
+  }
+  double handover_us(int, int) const override { return 0.0; }
+};
+
+TEST(SolveCuts, S6_AttentionOfPromptsStaysWholeWhereItsHeadsAreTasks) {
+  const CutModel m;
+  const plan::Plan plan = plan_with(2);
+  CutRequest request = request_of(plan);
+  for (const bool has_heads : {false, true}) {
+    if (has_heads) request.cuts.may_take = keeps_prompt_attention;
+    std::map<Phase, size_t> n_divided;
+    const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, TimesOfHeads(), request);
+    for (const plan::TensorCut& cut : choice.cuts) {
+      if (cut.subgraph == "attention") ++n_divided[*cut.phase];
+    }
+    EXPECT_EQ(n_divided[Phase::kStep], plan.step_shapes.size());
+    EXPECT_EQ(n_divided[Phase::kPrompt], has_heads ? 0 : plan.prompt_shapes.size());
+  }
 }
 
 TEST(SolveCuts, N9_CutsGiveNoWeightsToALaneWithoutRoom) {
