@@ -150,6 +150,35 @@ TEST(SharedGraphs, N2_ExecutablesAreBuiltOnceAndRunByEveryChunk) {
   }
 }
 
+// Whoever predicts a pass asks the plan which executables it takes, and whoever runs it asks the
+// graphs.
+TEST(Graphs, H4_APassTakesTheListThatThePlanNames) {
+  const HollowOne m("tiny-llama");
+  CountingMachine machine;
+  for (const plan::Prefill prefill : {plan::Prefill::kSame, plan::Prefill::kQ8}) {
+    plan::Plan plan;
+    plan.prefill = prefill;
+    plan.lanes = {{}, {}};
+    plan.step_shapes = {1, 8};
+    plan.prompt_shapes = {64, 256};
+    plan.output_shapes = {1};
+    plan.lengths = {plan::length_from_text("0:32,1:16"), plan::length_from_text("0:64,1:32"),
+                    plan::length_from_text("0:128,1:32"), plan::length_from_text("0:128,1:128"),
+                    plan::length_from_text("1:256,0:44")};
+    const Graphs graphs(m.blueprint, plan, machine, m.weights, {.has_values = false});
+    std::set<plan::Shape> taken;
+    for (const plan::Phase phase : {plan::Phase::kStep, plan::Phase::kPrompt}) {
+      const bool has_prompts = plan.has_one_class() || phase == plan::Phase::kPrompt;
+      for (int n = 1; n <= (has_prompts ? plan.most_rows() : plan.step_shapes.back()); ++n) {
+        const plan::Shape wanted = plan.body_shape(phase, n);
+        EXPECT_EQ(graphs.body(phase, n).shape, wanted) << n << ", " << plan::phase_name(phase);
+        taken.insert(wanted);
+      }
+    }
+    EXPECT_EQ(taken.size(), graphs.bodies().size());
+  }
+}
+
 TEST(Graphs, S6_WhereHeadsAreTasksACutOfPromptsIsRefused) {
   const HollowOne m("tiny-llama");
   CountingMachine machine;

@@ -278,18 +278,27 @@ TEST(SolveCuts, S6_AttentionOfPromptsStaysWholeWhereItsHeadsAreTasks) {
   }
 }
 
-TEST(SolveCuts, N9_CutsGiveNoWeightsToALaneWithoutRoom) {
+TEST(SolveCuts, N9_CutsAndLengthsGiveNoWeightsToALaneWithoutRoom) {
   const CutModel m;
-  int n_without = 0;
+  int n_without = 0, n_lengths_without = 0;
   for (int seed = 0; seed < 20; ++seed) {
-    const RandomTimes times(static_cast<uint64_t>(seed), 2, m.weights);
-    plan::Plan plan = plan_with(2);
-    plan.lanes[1].memory_limit = 1;
-    const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, times, request_of(plan));
-    EXPECT_TRUE(choice.cuts.empty() || !choice.cuts.front().heads.empty());
-    n_without += choice.without_room.empty() ? 0 : 1;
+    for (const bool has_lengths : {false, true}) {
+      const RandomTimes times(static_cast<uint64_t>(seed), 2, m.weights);
+      plan::Plan plan = plan_with(2);
+      plan.lanes[1].memory_limit = 1;
+      CutRequest request = request_of(plan);
+      if (has_lengths) request.lengths.lengths = {96};
+      const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, times, request);
+      take_choice(m, choice, &plan);
+      EXPECT_LE(held_by_lanes(m.blueprint, m.weights, plan)[1], plan.lanes[1].memory_limit);
+      for (const auto& [subgraph, lane] : choice.without_room) {
+        n_without += subgraph.empty() ? 0 : 1;
+        n_lengths_without += subgraph.empty() ? 1 : 0;
+      }
+    }
   }
   EXPECT_GT(n_without, 0);
+  EXPECT_GT(n_lengths_without, 0);
 }
 
 // Returns the time of a pass in executables of a shape, as the plan divides and places it.
