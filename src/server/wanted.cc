@@ -116,7 +116,9 @@ void check_some_are_allowed(Fields& fields, const text::Tokenizer& tokenizer,
   fields.fail("logit_bias", "forbids every token, so that none may follow");
 }
 
+// Only what the client wrote is held to the limits: `otherwise` is no field of its request.
 float between(Fields& fields, const std::string& name, float otherwise, float least, float most) {
+  if (fields.find(name) == nullptr) return otherwise;
   const float value = fields.number(name, otherwise);
   if (value < least || value > most) {
     fields.fail(name, fmt::format("is {}, but must be from {} to {}", value, least, most));

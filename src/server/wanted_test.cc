@@ -12,7 +12,7 @@
 namespace troika::server {
 namespace {
 
-Wanted sampling_of(const std::string& body, uint64_t own_seed = 0) {
+Wanted sampling_of(const std::string& body, const engine::SamplerOptions& own) {
   text::Vocabulary v = text::empty_vocabulary(text::VocabularyKind::kSpm, "");
   v.tokens = {"<unk>", "<s>", "</s>"};
   v.types = {text::TokenType::kUnknown, text::TokenType::kControl, text::TokenType::kControl};
@@ -21,11 +21,32 @@ Wanted sampling_of(const std::string& body, uint64_t own_seed = 0) {
   const Json json = object_from(body);
   Fields fields(json);
   Wanted wanted;
-  engine::SamplerOptions own;
-  own.seed = own_seed;
   read_sampling(fields, *tokenizer, own, &wanted);
   fields.finish();
   return wanted;
+}
+
+Wanted sampling_of(const std::string& body, uint64_t own_seed = 0) {
+  engine::SamplerOptions own;
+  own.seed = own_seed;
+  return sampling_of(body, own);
+}
+
+// The limits are those of requests. What the server's own options say is no field of a request.
+TEST(WantedSampling, DefaultsOfTheServerAreNotHeldToTheLimitsOfRequests) {
+  engine::SamplerOptions own;
+  own.temperature = 200.0f;
+  own.min_p = 0.9995f;
+  own.repetition_penalty = 200.0f;
+  own.frequency_penalty = own.presence_penalty = 200.0f;
+  own.top_k = 1000;
+  const engine::SamplerOptions taken = sampling_of("{}", own).sampler;
+  EXPECT_EQ(taken.temperature, own.temperature);
+  EXPECT_EQ(taken.min_p, own.min_p);
+  EXPECT_EQ(taken.repetition_penalty, own.repetition_penalty);
+  EXPECT_EQ(taken.frequency_penalty, own.frequency_penalty);
+  EXPECT_EQ(taken.presence_penalty, own.presence_penalty);
+  EXPECT_EQ(taken.top_k, own.top_k);
 }
 
 TEST(WantedSampling, SamplersThatAreNotHereMayBeNamedWhereTheyAreOff) {

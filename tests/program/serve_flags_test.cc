@@ -1,4 +1,7 @@
 // Tests what `troika serve` says to options that make no sense.
+#include <utility>
+#include <vector>
+
 #include "tests/program/troika.h"
 
 namespace troika::test {
@@ -51,6 +54,24 @@ TEST_F(ServeOptions, DefaultsOfRequestsAreNeverIdle) {
       {"serve", none, "--temp", "0", "--seed", "7", "--top-k", "5", "--penalty-window", "3"});
   expect_refusal(finished, 1, {none});
   EXPECT_EQ(finished.err.find("does nothing here"), std::string::npos) << finished.err;
+}
+
+// What a client did not choose it is not refused for: wrong defaults end the server at once. Those
+// of sampling are known before the model is loaded.
+TEST_F(ServeOptions, WrongDefaultsOfRequestsAreToldAtTheStart) {
+  const std::string none = folder_.file("none.gguf");
+  const auto refuse = [](const std::string& model, const std::string& name,
+                         const std::string& value, const std::string& part) {
+    SCOPED_TRACE(name + " " + value);
+    expect_refusal(troika({"serve", model, "--port", "0", name + "=" + value}), 2, {part});
+  };
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
+           {"--temp", "-1"}, {"--top-p", "2"}, {"--top-p", "nan"}, {"--penalty-window", "-5"}}) {
+    refuse(none, name, value, name);
+  }
+  refuse(model_, "--draft", "bogus", "'bogus'");
+  refuse(model_, "--draft-width", "999", "--draft-width");
+  refuse(model_, "--calibrate-drafts", "500", "--calibrate-drafts");
 }
 
 // A variable that is not set gives an empty key, which a request without a key has.

@@ -13,6 +13,7 @@
 #include "cli/use/drafting.h"
 #include "cli/use/serve_signals.h"
 #include "engine/engine.h"
+#include "engine/sampler.h"
 #include "http/server.h"
 #include "server/service.h"
 
@@ -170,10 +171,14 @@ void serve(const ServeFlags& flags) {
         "note: --cache-shared does nothing here: without --api-key clients are not told apart, and "
         "share what was computed of prompts\n");
   }
+  // Each request makes a sampler and a drafter of these options. So that wrong ones are told now,
+  // and not to clients who did not choose them, one of each is made here.
+  (void)engine::Sampler(flags.sampler.checked());
   // Ports are opened before the model is loaded: one that is taken is known at once.
   std::vector<http::Listener> listeners = listeners_of(flags);
   const auto engine = load(flags.engine);
   flags.sampler.check_tokens(*engine);
+  (void)flags.draft.make(*engine, flags.engine.checked());
   server::Service service(*engine, options_of(flags, keys, *engine));
   http::Server server(std::move(listeners), {}, service);
   service.set_statistics(&server.statistics());
