@@ -7,7 +7,7 @@ bool is_plain_product(const Op& op, OpKind kind) {
   return op.kind == kind && op.bias == kNone && !op.keeps_float;
 }
 
-// Returns the last product before an op that writes a value.
+// Returns the last op before another one that writes a value.
 const Op* producer(const Blueprint& blueprint, size_t before, ValueId value) {
   for (size_t i = before; i-- > 0;) {
     if (blueprint.ops[i].output == value) return &blueprint.ops[i];
@@ -27,7 +27,7 @@ std::vector<GatedFfn> ffns_of(const Blueprint& blueprint, OpKind product) {
     }
     if (gate.inputs[1] != up.output || down.inputs[0] != gate.output) continue;
     const Op* const of_gate = producer(blueprint, i, gate.inputs[0]);
-    if (of_gate == nullptr || of_gate->kind != product) continue;
+    if (of_gate == nullptr || !is_plain_product(*of_gate, product)) continue;
     ffns.push_back({.layer = up.layer,
                     .gate = of_gate->weight,
                     .up = up.weight,
