@@ -15,6 +15,7 @@
 #include "cli/phone_flags.h"
 #include "cli/use/models.h"
 #include "lanes/virtual/virtual_phone.h"
+#include "machines/phone_setup.h"
 
 namespace troika::cli {
 namespace {
@@ -341,6 +342,15 @@ prepare::Options EngineFlags::checked() const {
     checked.lanes.caps.push_back(lane_cap_from_text(text));
   }
   return checked;
+}
+
+std::vector<std::string> files_read(const prepare::Options& options,
+                                    std::vector<std::string> more) {
+  more.insert(more.end(), {options.model.file, options.plan.file, options.phone.file});
+  for (const std::string& stack : {options.phone.stack, options.phone.prompt_stack}) {
+    if (!stack.empty()) more.push_back(machines::stack_path(options, stack));
+  }
+  return more;
 }
 
 }  // namespace troika::cli

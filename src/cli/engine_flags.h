@@ -45,6 +45,11 @@ struct EngineFlags {
   bool uses_kept_plan_ = false;
 };
 
+// Returns the files that are read where a model runs with these options, and `more`: what a command
+// must not write over.
+std::vector<std::string> files_read(const prepare::Options& options,
+                                    std::vector<std::string> more = {});
+
 // These add the options that several commands have: how prompts, keys and values are computed. The
 // variables must live as long as the command.
 Option* add_prefill(Command& command, std::optional<plan::Prefill>& prefill,

@@ -7,10 +7,12 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/option_names.h"
+#include "gguf/split.h"
 #include "text/utf8.h"
 
 namespace troika::cli {
@@ -50,7 +52,13 @@ std::string read_text(const std::string& path) {
 void check_output_file(const std::string& output, const std::vector<std::string>& read) {
   if (output.empty()) return;
   for (const std::string& path : read) {
-    if (!path.empty() && path != "-") refuse_to_replace(path, output);
+    if (path.empty() || path == "-") continue;
+    refuse_to_replace(path, output);
+    // Whoever names one file of a split model reads them all.
+    const std::optional<gguf::ShardName> shard = gguf::parse_shard_name(path);
+    for (uint32_t n = 1; shard && n <= shard->count; ++n) {
+      refuse_to_replace(shard->path_of(n), output);
+    }
   }
   const AtomicFile probe(output);
 }

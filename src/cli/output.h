@@ -19,7 +19,8 @@ std::string with_flags(const std::string& text);
 std::string read_text(const std::string& path);
 
 // Throws where `output` cannot be written or is one of the files that are read: before minutes are
-// spent on what goes there. Empty names, and "-" among the files that are read, are no files.
+// spent on what goes there. Empty names, and "-" among the files that are read, are no files; one
+// file of a split model stands for all.
 void check_output_file(const std::string& output, const std::vector<std::string>& read);
 
 // While one lives that is on, `print` writes to standard error: a command's tables stand beside the

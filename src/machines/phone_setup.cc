@@ -227,10 +227,15 @@ std::string PhoneSetup::identity() const {
   return fmt::format("{}, constants {:016x}", name(), hash.value());
 }
 
+std::string stack_path(const prepare::Options& options, const std::string& name) {
+  return (fs::path(options.phone.file).parent_path() / "stacks" / (name + ".json")).string();
+}
+
 namespace {
 
 lanes::CostModel read_stack_of(const prepare::Options& options, const std::string& name) {
-  const fs::path folder = fs::path(options.phone.file).parent_path() / "stacks";
+  const fs::path stack = stack_path(options, name);
+  const fs::path folder = stack.parent_path();
   std::error_code ignored;
   if (!fs::exists(options.phone.file, ignored)) {
     throw Error(fmt::format(
@@ -243,7 +248,6 @@ lanes::CostModel read_stack_of(const prepare::Options& options, const std::strin
         fmt::format("A virtual phone needs the software on it: ‹stack› NAME. In {} there are: {}.",
                     folder.string(), known_stacks(folder)));
   }
-  const fs::path stack = folder / (name + ".json");
   if (name.find('/') != std::string::npos || !fs::exists(stack, ignored)) {
     throw UsageError(fmt::format("There is no stack '{}' in {}; there are: {}.", name,
                                  folder.string(), known_stacks(folder)));

@@ -51,6 +51,8 @@ struct PhoneSetup {
   std::string identity() const;
 };
 
+// Returns the path of the software of this name, beside the phone's file.
+std::string stack_path(const prepare::Options& options, const std::string& name);
 // Reads the cost model. Throws Error for files that are no phone or stack, UsageError for options
 // that do not fit. REQUIRES: prepare::check_options allows the options.
 lanes::CostModel read_cost_model(const prepare::Options& options);

@@ -1,5 +1,6 @@
 // Tests how the command line is read: options that are given several times, numbers, and files that
 // are read twice or written over.
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/program/troika.h"
@@ -118,6 +119,73 @@ TEST_F(CommandLine, WhatIsReadIsNotWrittenOver) {
   expect_refusal(troika({"plan", model_, "-o", "-"}), 2, {"- stands for standard input"});
   EXPECT_TRUE(read_whole(model_) == model);
   EXPECT_EQ(read_whole(text), words);
+}
+
+class WrittenOver : public CommandLine {
+ protected:
+  void SetUp() override {
+    CommandLine::SetUp();
+    text_ = write("Once upon a time there was a cat.", "text.txt");
+    draft_ = write(small_model(), "draft.gguf");
+    std::filesystem::create_directories(folder_.file("phones/stacks"));
+    for (const std::string name : {"8gen3.json", "stacks/llm.npu.json"}) {
+      write(read_whole(repository_file("phones/" + name)), "phones/" + name);
+    }
+    for (const std::string name : {"m-00001-of-00002.gguf", "m-00002-of-00002.gguf"}) {
+      shards_.push_back(write(small_model(), name));
+    }
+  }
+  // Expects that the command, whose last word names what it writes, leaves `file` alone.
+  static void expect_kept(std::vector<std::string> words, const std::string& file) {
+    SCOPED_TRACE(words[0] + " " + words.back() + " " + file);
+    const std::string before = read_whole(file);
+    words.push_back(file);
+    expect_refusal(troika(words), 2, {file, "which is read"});
+    EXPECT_TRUE(read_whole(file) == before);
+  }
+  std::string text_, draft_;
+  std::vector<std::string> shards_;
+};
+
+TEST_F(WrittenOver, ADraftModelAHistoryAndATextAreKept) {
+  const std::vector<std::string> run = {"run", model_, "-p", "Once", "-n", "1"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), run.begin(), run.end());
+    return more;
+  };
+  expect_kept(with({"--draft", "model:" + draft_, "--trace"}), draft_);
+  expect_kept(with({"--draft", "model:" + draft_, "--timeline"}), draft_);
+  expect_success(troika(with({"--history", "kept"})));
+  expect_kept(with({"--history", "kept", "--trace"}), empty_cache() + "/troika/history-kept.bin");
+  expect_kept({"synth", "--plant-outliers", model_, "--text", text_}, text_);
+}
+
+TEST_F(WrittenOver, APhoneAndItsSoftwareAreKept) {
+  const std::string phone = folder_.file("phones/8gen3.json");
+  const std::string stack = folder_.file("phones/stacks/llm.npu.json");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"run", model_, "-p", "Once", "-n", "1", "--trace"},
+        {"eval", model_, "--perplexity", text_, "--losses"},
+        {"plan", model_, "-o"},
+        {"sparsity", model_, "-o"}}) {
+    std::vector<std::string> on_phone = words;
+    const std::vector<std::string> machine = {"--machine", phone, "--stack", "llm.npu"};
+    on_phone.insert(on_phone.begin() + 2, machine.begin(), machine.end());
+    expect_kept(on_phone, phone);
+    expect_kept(on_phone, stack);
+  }
+}
+
+TEST_F(WrittenOver, AllFilesOfASplitModelAreKept) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"run", shards_[0], "-p", "Once", "-n", "1", "--trace"},
+        {"eval", shards_[0], "--perplexity", text_, "--losses"},
+        {"plan", shards_[0], "-o"},
+        {"sparsity", shards_[0], "-o"},
+        {"profile", shards_[0], "-o"},
+        {"tune", shards_[0], "-o"}}) {
+    expect_kept(words, shards_[1]);
+  }
 }
 
 }  // namespace

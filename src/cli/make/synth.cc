@@ -127,6 +127,7 @@ void plant(SynthFlags& flags) {
   }
   forge::PlantOptions& options = flags.plant;
   options.output = flags.options.output;
+  check_output_file(options.output, {options.input, flags.text});
   options.channels = share_of(flags.channels);
   options.hidden_channels = share_of(flags.hidden_channels);
   if (!flags.text.empty()) {

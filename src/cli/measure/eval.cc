@@ -257,8 +257,7 @@ void eval(const EvalFlags& flags) {
     throw UsageError("Give one of --perplexity FILE, --tasks FILE and --cag FILE.");
   }
   if (flags.shows_estimate) check_estimate(flags);
-  check_output_file(flags.losses,
-                    {flags.engine.options.model.file, flags.text, flags.engine.options.plan.file});
+  check_output_file(flags.losses, files_read(flags.engine.options, {flags.text}));
   const auto engine = load(flags.engine);
   if (engine->plan().prefill == plan::Prefill::kInt8 && engine->phone().machine == nullptr) {
     note(fmt::format("prompts: {}\n", prefill_text(*engine)));

@@ -201,7 +201,8 @@ void check_flags(const ReproduceFlags& flags) {
         flags.phones));
   }
   for (const std::string& picture : {flags.timeline, flags.picture}) {
-    check_output_file(picture, {flags.measure.model, flags.tasks, flags.draft_model});
+    check_output_file(picture,
+                      {flags.measure.model, flags.measure.plan, flags.tasks, flags.draft_model});
   }
 }
 

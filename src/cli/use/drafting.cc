@@ -27,8 +27,13 @@ std::string histogram_text(const std::vector<int64_t>& counts) {
 
 }  // namespace
 
+namespace {
+
+constexpr std::string_view kModel = "model:";
+
+}  // namespace
+
 std::string with_model_path(const std::string& kind) {
-  constexpr std::string_view kModel = "model:";
   if (!kind.starts_with(kModel)) return kind;
   return std::string(kModel) + model_path(kind.substr(kModel.size()));
 }
@@ -73,7 +78,7 @@ void DraftFlags::note_idle(const Command& command) const {
     say("--calibrate-drafts",
         fmt::format("--draft {} does not look at the prompt's logits", options.kind));
   }
-  if (options.kind == "none" || options.kind.starts_with("model:")) {
+  if (options.kind == "none" || options.kind.starts_with(kModel)) {
     if (command.is_given("--history")) {
       note(
           fmt::format("note: --history only keeps this answer: --draft {} does not guess from "
@@ -99,6 +104,13 @@ std::string history_path(const std::string& name) {
 }
 
 }  // namespace
+
+std::vector<std::string> DraftFlags::files_read() const {
+  std::vector<std::string> files;
+  if (!history.empty()) files.push_back(history_path(history));
+  if (options.kind.starts_with(kModel)) files.push_back(options.kind.substr(kModel.size()));
+  return files;
+}
 
 TaskHistory::TaskHistory(const std::string& name, const engine::Engine& engine) {
   if (name.empty()) return;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "cli/options.h"
 #include "engine/drafting/drafting.h"
@@ -26,6 +27,8 @@ struct DraftFlags {
   // Returns null where nothing is to be drafted. `engine_options` are those of the engine.
   std::unique_ptr<draft::Drafter> make(engine::Engine& engine,
                                        const prepare::Options& engine_options) const;
+  // Returns the files from which is drafted. Throws Error where a history has no folder.
+  std::vector<std::string> files_read() const;
 
  private:
   // Says which of the options cannot have an effect beside the others.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/bytes_text.h"
 #include "base/error.h"
@@ -172,8 +173,9 @@ void check(const RunFlags& flags) {
         "out.",
         flags.grammar.name()));
   }
-  flags.trace.check({flags.engine.options.model.file, flags.engine.options.plan.file, flags.file,
-                     flags.forced_file, flags.grammar.file(), flags.draft.history});
+  std::vector<std::string> read = flags.draft.files_read();
+  read.insert(read.end(), {flags.file, flags.forced_file, flags.grammar.file()});
+  flags.trace.check(files_read(flags.engine.options, std::move(read)));
 }
 
 // Says which options change nothing about this run.
