@@ -64,6 +64,8 @@ AtomicFile::AtomicFile(std::string path, unsigned mode, GiveName give_name)
   }
   folder_ = fs::path(target_).parent_path().string();
   if (folder_.empty()) folder_.push_back('.');
+  // What a person has made private stays so.
+  if (struct stat replaced; ::stat(target_.c_str(), &replaced) == 0) mode_ &= replaced.st_mode;
   open_partial();
 }
 

@@ -26,7 +26,8 @@ class AtomicFile {
   // Throws Error where the folder cannot be written, or the path names something that is no file,
   // UsageError for "-", which is standard input wherever files are read.
   // If the path is a symbolic link, the file to which it leads is replaced. `mode` says who may
-  // read and write the file, as far as the process's umask lets them. Tests replace `give_name`.
+  // read and write the file, as far as the process's umask and the file that is replaced let them.
+  // Tests replace `give_name`.
   explicit AtomicFile(std::string path, unsigned mode = 0666,
                       GiveName give_name = give_name_by_link);
   AtomicFile(const AtomicFile&) = delete;

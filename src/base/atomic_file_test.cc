@@ -143,6 +143,27 @@ int give_no_name(int, const char*) {
   return -1;
 }
 
+TEST(AtomicFile, WhatIsPrivateStaysPrivate) {
+  using std::filesystem::perms;
+  TempFolder folder;
+  const std::string path = folder.file("a");
+  std::filesystem::create_symlink("a", folder.file("link"));
+  for (const GiveName give_name : {give_name_by_link, give_no_name}) {
+    for (const perms own : {perms::owner_read | perms::owner_write, perms::owner_read}) {
+      for (const std::string& name : {path, folder.file("link")}) {
+        std::filesystem::remove(path);
+        write_whole(path, "old");
+        std::filesystem::permissions(path, own);
+        AtomicFile file(name, 0666, give_name);
+        file.write("new");
+        file.commit();
+        EXPECT_EQ(read_whole(path), "new");
+        EXPECT_EQ(std::filesystem::status(path).permissions(), own);
+      }
+    }
+  }
+}
+
 // What cannot get a name at the end must have one from the beginning.
 TEST(AtomicFile, IsWrittenWholeWhereLinksAreForbidden) {
   for (const bool was_there : {false, true}) {

@@ -21,6 +21,7 @@ namespace {
 
 constexpr char kMagic[] = {'T', 'R', 'O', 'I', 'K', 'A', 'H', 'I'};
 constexpr uint32_t kVersion = 1;
+constexpr unsigned kRights = 0600;  // answers are for nobody else to read
 constexpr size_t kHeaderBytes = 32;
 constexpr size_t kRecordBytes = 16;  // the bytes of a record without its tokens
 // A file has the most bytes where each record has one token.
@@ -142,7 +143,7 @@ class LockedFile {
   bool try_open(Purpose purpose) {
     const int flags = purpose == Purpose::kRead ? O_RDONLY : O_RDWR | O_CREAT;
     // With O_NONBLOCK, a pipe in the file's place makes nobody wait.
-    descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0600);
+    descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK, kRights);
     if (descriptor_ >= 0) return true;
     if (purpose == Purpose::kRead && errno == ENOENT) return false;
     throw_errno(path_, "be opened");
@@ -248,7 +249,7 @@ void HistoryFile::rewrite(Texts texts, std::span<const Token> text) const {
   while (first < texts.size() && n_tokens + text.size() > kMostHistoryTokens / 2) {
     n_tokens -= texts[first++].size();
   }
-  AtomicFile file(path_);
+  AtomicFile file(path_, kRights);
   std::string bytes = header();
   for (size_t i = first; i < texts.size(); ++i) bytes += record_of(texts[i]);
   file.write(bytes + record_of(text));

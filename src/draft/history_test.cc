@@ -135,6 +135,9 @@ TEST_F(HistoryFileTest, StaysSmall) {
   const Texts texts = file_.read(nullptr);
   ASSERT_FALSE(texts.empty());
   EXPECT_EQ(texts.back()[0], 199) << "the newest stays";
+  EXPECT_EQ(std::filesystem::status(path_).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write)
+      << "answers are nobody else's, also once the file was replaced";
   file_.append(Tokens(3 * kMostHistoryTokens, 9));
   EXPECT_LE(bytes_of(path_).size(), kMostHistoryTokens * sizeof(Token) + 4096);
 }
