@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -24,6 +25,13 @@ namespace {
 std::string next_partial_path(const std::string& target) {
   static std::atomic<unsigned> counter{0};
   return fmt::format("{}.partial-{}-{}", target, getpid(), counter.fetch_add(1));
+}
+
+// Returns such a path for a target in the folder; a short one where the target's name is long.
+std::string next_partial_path(const std::string& target, const std::string& folder) {
+  const std::string path = next_partial_path(target);
+  const size_t n = std::filesystem::path(path).filename().native().size();
+  return n <= NAME_MAX ? path : next_partial_path(folder + "/troika");
 }
 
 }  // namespace
@@ -114,7 +122,7 @@ void AtomicFile::open_partial() {
   // was left by a process that was killed and had this number: in a container all may have the
   // same.
   do {
-    partial_path_ = next_partial_path(target_);
+    partial_path_ = next_partial_path(target_, folder_);
     descriptor_ = ::open(partial_path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode_);
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) {
@@ -164,7 +172,7 @@ void AtomicFile::commit() {
     std::string name = target_;
     int result = 0;
     while ((result = give_name_(descriptor_, name.c_str())) != 0 && errno == EEXIST) {
-      name = next_partial_path(target_);
+      name = next_partial_path(target_, folder_);
     }
     if (result != 0) fail("give it its name");
     if (name != target_) partial_path_ = name;

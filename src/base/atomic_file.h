@@ -19,8 +19,8 @@ int give_name_by_link(int descriptor, const char* path);
 
 // Where the system can, the new file has no name until `commit`, so that even a killed process
 // leaves none of its bytes behind; elsewhere it stands beside the target as NAME.partial-PID-N
-// until then. A limit on file sizes (`ulimit -f`) becomes an Error only in a process that ignores
-// SIGXFSZ.
+// until then, or as troika.partial-PID-N where that is too long. A limit on file sizes (`ulimit
+// -f`) becomes an Error only in a process that ignores SIGXFSZ.
 class AtomicFile {
  public:
   // Throws Error where the folder cannot be written, or the path names something that is no file,

@@ -127,20 +127,25 @@ TEST(AtomicFile, PartsThatAKilledProcessLeftAreInNobodysWay) {
   EXPECT_EQ(folder.n_files(), kLeft + 1);
 }
 
-// What tries whether files can be named has a short name itself.
-TEST(AtomicFile, ANameMayBeAsLongAsTheSystemAllows) {
-  TempFolder folder;
-  const std::string path = folder.file(std::string(250, 'n'));
-  AtomicFile file(path);
-  file.write("new");
-  file.commit();
-  EXPECT_EQ(read_whole(path), "new");
-}
-
 // Names no file, as Android does, where hard links are forbidden to programs.
 int give_no_name(int, const char*) {
   errno = EACCES;
   return -1;
+}
+
+// What stands beside the file for a while has a short name where the file's own is long.
+TEST(AtomicFile, ANameMayBeAsLongAsTheSystemAllows) {
+  for (const GiveName give_name : {give_name_by_link, give_no_name}) {
+    TempFolder folder;
+    const std::string path = folder.file(std::string(250, 'n'));
+    for (const std::string text : {"new", "newer"}) {  // the second one replaces a file
+      AtomicFile file(path, 0666, give_name);
+      file.write(text);
+      file.commit();
+      EXPECT_EQ(read_whole(path), text);
+      EXPECT_EQ(folder.n_files(), 1u);
+    }
+  }
 }
 
 TEST(AtomicFile, WhatIsPrivateStaysPrivate) {
