@@ -323,5 +323,21 @@ TEST_F(Pull, TheCacheListsAndRemovesModels) {
   EXPECT_EQ(json::parse(run({"cache", "--json"}).out)["files"].size(), 0u);
 }
 
+// Whoever puts models on a larger disk leaves a link in their place.
+TEST_F(Pull, TheFolderOfModelsMayBeALink) {
+  fs::create_directories(folder_.file("disk"));
+  fs::create_directories(folder_.file("cache/troika"));
+  const fs::path link = folder_.file("cache/troika/models");
+  fs::create_directory_symlink(folder_.file("disk"), link);
+  expect_success(pull("hf:good/tiny:Q8_0"));
+  const json j = json::parse(run({"cache", "--json"}).out);
+  ASSERT_EQ(j["files"].size(), 1u);
+  EXPECT_EQ(j["files"][0]["name"], "models/good/tiny/tiny-Q8_0.gguf");
+  EXPECT_EQ(j["files"][0]["kind"], "model");
+  expect_success(run({"cache", "--remove-models"}));
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_TRUE(fs::is_empty(folder_.file("disk")));
+}
+
 }  // namespace
 }  // namespace troika::test

@@ -39,23 +39,32 @@ std::string kind_of(const std::string& name) {
   return end == std::string::npos ? "other" : name.substr(0, end);
 }
 
+// Adds the files that lie in `from`, named from `folder` on. Throws Error.
+template <typename Iterator>
+void add_files(const std::string& from, const std::string& folder, std::vector<SideFile>* files) {
+  std::error_code failure;
+  for (auto entry = Iterator(from, failure); !failure && entry != Iterator();
+       entry.increment(failure)) {
+    std::error_code vanished;
+    if (!entry->is_regular_file(vanished)) continue;
+    const std::string name = entry->path().lexically_relative(folder).string();
+    const uintmax_t bytes = entry->file_size(vanished);
+    if (!vanished) files->push_back({name, kind_of(name), bytes});
+  }
+  if (!failure) return;
+  throw Error(fmt::format("{}: the folder cannot be read: {}.", from, failure.message()));
+}
+
 std::vector<SideFile> list_files(const std::string& folder) {
   std::vector<SideFile> files;
-  std::error_code failure;
-  if (fs::status(folder, failure).type() == fs::file_type::not_found) return files;
-  // Models lie in folders, everything else beside these folders.
-  for (auto entry = fs::recursive_directory_iterator(folder, failure);
-       !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
-    std::error_code ignored;
-    const std::string name = entry->path().lexically_relative(folder).string();
-    if (entry.depth() == 0 && name + "/" != kModels) entry.disable_recursion_pending();
-    if (!entry->is_regular_file(ignored)) continue;
-    std::error_code vanished;
-    const uintmax_t bytes = entry->file_size(vanished);
-    if (!vanished) files.push_back({name, kind_of(name), bytes});
-  }
-  if (failure) {
-    throw Error(fmt::format("{}: the folder cannot be read: {}.", folder, failure.message()));
+  std::error_code ignored;
+  if (fs::status(folder, ignored).type() == fs::file_type::not_found) return files;
+  // Models lie in folders, everything else beside these folders. Where the folder of models is a
+  // link to another disk, it is followed because iteration begins there.
+  add_files<fs::directory_iterator>(folder, folder, &files);
+  const std::string models = (fs::path(folder) / kModels).string();
+  if (fs::is_directory(models, ignored)) {
+    add_files<fs::recursive_directory_iterator>(models, folder, &files);
   }
   std::sort(files.begin(), files.end(),
             [](const SideFile& a, const SideFile& b) { return a.name < b.name; });
@@ -69,10 +78,10 @@ void remove_file(const std::string& folder, const SideFile& file) {
     throw Error(fmt::format("{}/{}: the file cannot be removed: {}.", folder, file.name,
                             failure.message()));
   }
-  // A model's folders go with its last file.
+  // A model's folders go with its last file; a link to a folder could go while it is full.
   for (fs::path parent = fs::path(file.name).parent_path(); !parent.empty();
        parent = parent.parent_path()) {
-    if (!fs::remove(folder / parent, failure)) break;
+    if (fs::is_symlink(folder / parent, failure) || !fs::remove(folder / parent, failure)) break;
   }
   if (was_there) {
     note(fmt::format("removed {} ({})\n", file.name, bytes_text(file.bytes)));
@@ -151,7 +160,8 @@ void add_cache(Command& app) {
   auto flags = std::make_shared<CacheFlags>();
   Option* remove =
       command->add_option("--remove", flags->remove, "Remove the file of this name (repeatable)");
-  command->add_flag("--remove-all", flags->remove_all, "Remove all of them but models")
+  command
+      ->add_flag("--remove-all", flags->remove_all, "Remove all of them but models")
       ->excludes(remove);
   command
       ->add_flag("--remove-models", flags->remove_models,
