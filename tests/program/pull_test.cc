@@ -339,5 +339,20 @@ TEST_F(Pull, TheFolderOfModelsMayBeALink) {
   EXPECT_TRUE(fs::is_empty(folder_.file("disk")));
 }
 
+// Earlier answers of a task cannot be made again.
+TEST_F(Pull, TheCacheKeepsHistories) {
+  fs::create_directories(folder_.file("cache/troika"));
+  for (const char* name : {"history-task.bin", "profile-0.json"}) {
+    write_whole(folder_.file(std::string("cache/troika/") + name), "{}");
+  }
+  expect_success(run({"cache", "--remove-all", "--remove-models"}));
+  const json j = json::parse(run({"cache", "--json"}).out);
+  ASSERT_EQ(j["files"].size(), 1u);
+  EXPECT_EQ(j["files"][0]["kind"], "history");
+  EXPECT_NE(run({"cache", "--help"}).out.find("histories"), std::string::npos);
+  expect_success(run({"cache", "--remove", "history-task.bin"}));
+  EXPECT_EQ(json::parse(run({"cache", "--json"}).out)["files"].size(), 0u);
+}
+
 }  // namespace
 }  // namespace troika::test

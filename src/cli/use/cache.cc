@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 struct CacheFlags {
   std::vector<std::string> remove;
-  bool remove_all = false;     // leaves models
+  bool remove_all = false;     // leaves what cannot be made again, or only at a cost
   bool remove_models = false;  // removes models and unfinished downloads
   bool json = false;
 };
@@ -31,6 +31,7 @@ struct SideFile {
 };
 
 constexpr std::string_view kModels = "models/";
+constexpr std::string_view kHistory = "history";
 
 // Returns what stands before the key: "profile" of "profile-0123456789abcdef.json".
 std::string kind_of(const std::string& name) {
@@ -95,9 +96,11 @@ void remove_chosen(const CacheFlags& flags, const std::string& folder,
   // All names are looked up first, so that a wrong one removes nothing.
   std::vector<SideFile> chosen;
   for (const SideFile& file : files) {
-    if (file.name.starts_with(kModels) ? flags.remove_models : flags.remove_all) {
-      chosen.push_back(file);
-    }
+    const bool is_model = file.name.starts_with(kModels);
+    // The answers of a history cannot be made again.
+    const bool is_meant =
+        is_model ? flags.remove_models : file.kind != kHistory && flags.remove_all;
+    if (is_meant) chosen.push_back(file);
   }
   for (const std::string& name : flags.remove) {
     const auto found = std::find_if(files.begin(), files.end(),
@@ -155,13 +158,13 @@ void add_cache(Command& app) {
       app.add_subcommand("cache", "List or remove the files kept between runs", kUseGroup);
   command->examples({"troika cache", "troika cache --remove profile-0123456789abcdef.json"});
   command->footer(
-      "Files lie in $XDG_CACHE_HOME/troika, by default ~/.cache/troika. Each is made or downloaded "
-      "again when it is missing.");
+      "Files lie in $XDG_CACHE_HOME/troika, by default ~/.cache/troika. What is missing is made or "
+      "downloaded again, but for histories (--history): they hold earlier answers.");
   auto flags = std::make_shared<CacheFlags>();
   Option* remove =
       command->add_option("--remove", flags->remove, "Remove the file of this name (repeatable)");
   command
-      ->add_flag("--remove-all", flags->remove_all, "Remove all of them but models")
+      ->add_flag("--remove-all", flags->remove_all, "Remove all of them but models and histories")
       ->excludes(remove);
   command
       ->add_flag("--remove-models", flags->remove_models,
