@@ -45,6 +45,15 @@ std::string names_of(const troika::kernels::Kernels& kernels) {
   return names;
 }
 
+// Returns the folder of what is kept between runs, or why there is none.
+std::string kept_text() {
+  try {
+    return troika::cache_folder();
+  } catch (const troika::Error&) {
+    return "nothing (neither XDG_CACHE_HOME nor HOME is set)";
+  }
+}
+
 void print_version() {
   const troika::CpuFeatures features = troika::detect_cpu_features();
   const troika::kernels::Kernels kernels = troika::kernels::choose(features);
@@ -55,7 +64,7 @@ void print_version() {
                   "compiler: {} {}\n"
                   "kept between runs: {}\n",
                   TROIKA_VERSION, troika::usable_cores(), troika::to_string(features),
-                  names_of(kernels), kCompiler, __VERSION__, troika::cache_folder()));
+                  names_of(kernels), kCompiler, __VERSION__, kept_text()));
 }
 
 // Returns "F32, F16" behind a name, in lines of 80 characters at most.

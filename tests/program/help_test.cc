@@ -135,6 +135,16 @@ TEST(Version, NamesTheKernels) {
   EXPECT_EQ(both.out, finished.out + "\n" + all.out);
 }
 
+// It is what a report of a bug begins with, also of a service, which has no home.
+TEST(Version, NeedsNoHome) {
+  Command command = troika_command({"--version"});
+  command.environment["XDG_CACHE_HOME"] = command.environment["HOME"] = "";
+  const Finished finished = run_program(command);
+  expect_success(finished);
+  EXPECT_NE(finished.out.find("\nkernels: "), std::string::npos) << finished.out;
+  EXPECT_NE(finished.out.find("kept between runs: nothing"), std::string::npos) << finished.out;
+}
+
 // Says whether a word stands in a list that commas or spaces part.
 bool has_word(std::string list, const std::string& word) {
   std::replace(list.begin(), list.end(), ',', ' ');
