@@ -34,8 +34,9 @@ bool JoinedReads::joins_last(weights::BundleRange pages) const {
   if (reads_->empty()) return false;
   const lanes::ReadRequest& last = reads_->back();
   const uint64_t end = pages.offset + pages.bytes, end_before = last.offset + last.bytes;
-  return end <= end_before ||
-         (pages.offset <= end_before + gap_bytes_ && end - last.offset <= kMostBytes);
+  if (end <= end_before) return true;
+  const bool is_near = pages.offset <= end_before || pages.offset - end_before <= gap_bytes_;
+  return is_near && end - last.offset <= kMostBytes;
 }
 
 uint64_t JoinedReads::bytes_with(weights::BundleRange pages) const {

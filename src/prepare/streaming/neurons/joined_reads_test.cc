@@ -47,6 +47,19 @@ TEST(JoinedReads, P7RequestsHaveAnEnd) {
   EXPECT_EQ(reads.size(), 4u);  // have 64 pages at most
 }
 
+// A gap without an end joins whatever fits into one request.
+TEST(JoinedReads, P7AGapMayBeAsLargeAsNumbersAre) {
+  for (const uint64_t gap : {UINT64_MAX, UINT64_MAX / 2}) {
+    std::vector<lanes::ReadRequest> reads;
+    JoinedReads joined(gap, &reads);
+    for (const uint64_t page : {1u, 9u, 50u, 64u, 65u}) {
+      joined.add({page * kBundlePage, kBundlePage});
+    }
+    ASSERT_EQ(reads.size(), 2u) << gap;
+    EXPECT_EQ(reads[0].bytes, 64 * kBundlePage) << gap;
+  }
+}
+
 // The gap that the disk tells is a number of pages. A file that is too small is not measured.
 TEST(JoinedReads, P8TheGapIsMeasuredWhereTheFileIsLargeEnough) {
   const test::TempFolder folder;
