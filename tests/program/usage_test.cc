@@ -690,6 +690,16 @@ TEST_F(Usage, WrongWaysToPlantAttention) {
   EXPECT_EQ(folder_.n_files(), 1u);
 }
 
+TEST_F(Usage, WrongSharesOfLiveNeurons) {
+  const std::string out = folder_.file("out.gguf");
+  for (const std::string share : {"0", "-1%", "nan", "inf", "150%"}) {
+    SCOPED_TRACE(share);
+    expect_refusal(troika({"synth", "--like", "tiny-llama", "--plant-sparsity=" + share, out}), 2,
+                   {"neurons"});
+  }
+  EXPECT_EQ(folder_.n_files(), 1u);
+}
+
 // `profile` checks lanes and threads as `run` does.
 TEST_F(Usage, ProfileChecksLanesAsARunDoes) {
   expect_refusal(troika({"profile", "--threads", "-1"}), 2, {"--threads -1", "makes no sense"});

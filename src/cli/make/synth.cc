@@ -151,7 +151,7 @@ void read_laws(SynthFlags& flags) {
   forge::SynthOptions& options = flags.options;
   if (!flags.live.empty()) {
     options.sparsity.live = share_of(flags.live, "--plant-sparsity");
-    if (options.sparsity.live <= 0.0) {
+    if (!(options.sparsity.live > 0.0)) {  // a share that is no number plants nothing either
       throw UsageError("--plant-sparsity: give the share of live neurons, for example 15%.");
     }
   } else if (flags.overlap->count() > 0) {
