@@ -88,6 +88,13 @@ TEST_F(Answers, WhatGoesWithOneAnswerOnlyIsRefused) {
   expect_refusal(run({"--best", "2", "--show-drafts"}), 2, {"--show-drafts"});
   expect_refusal(run({"--best", "2", "--answers", "2"}), 2, {"--best"});
   expect_refusal(run({"--answers", "2", "--draft", "model:" + model_}), 2, {"--answers"});
+  // A draft model is refused before it is downloaded.
+  for (const std::string name : {"--answers", "--best"}) {
+    Command command =
+        troika_command({"run", model_, "-p", "a", name, "4", "--draft", "model:hf:a/b:Q4_0"});
+    command.environment["HF_HUB_OFFLINE"] = "1";
+    expect_refusal(run_program(command), 2, {"one answer at a time", name});
+  }
 }
 
 // The program refuses a prompt that does not fit once, as it does for one answer.

@@ -74,6 +74,13 @@ TEST_F(ServeOptions, WrongDefaultsOfRequestsAreToldAtTheStart) {
   refuse(model_, "--calibrate-drafts", "500", "--calibrate-drafts");
 }
 
+// No byte of a draft model is asked for that would not be used.
+TEST_F(ServeOptions, ADraftModelIsRefusedBeforeItIsDownloaded) {
+  Command serve = troika_command({"serve", model_, "--draft", "model:hf:a/b:Q4_0"});
+  serve.environment["HF_HUB_OFFLINE"] = "1";
+  expect_refusal(run_program(serve), 2, {"one answer at a time", "A server takes --draft"});
+}
+
 // A variable that is not set gives an empty key, which a request without a key has.
 TEST_F(ServeOptions, KeysAreSuchAsClientsCanSend) {
   for (const std::string key : {"", " a", "a ", "a\tb"}) {

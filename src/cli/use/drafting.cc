@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cache_folder.h"
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/use/models.h"
@@ -42,6 +43,7 @@ void DraftFlags::add_to(Command& command) {
   command.begin_group(kDraftGroup);
   command.before([this, &command] {
     note_idle(command);
+    refuse_model_for_many(command);
     options.kind = with_model_path(options.kind);
   });
   command
@@ -86,6 +88,18 @@ void DraftFlags::note_idle(const Command& command) const {
                       options.kind.substr(0, options.kind.find(':'))));
     }
   }
+}
+
+void DraftFlags::refuse_model_for_many(const Command& command) const {
+  if (!options.kind.starts_with(kModel)) return;
+  constexpr const char* kReason = "A draft model drafts for one answer at a time.";
+  if (is_for_many) {
+    throw UsageError(
+        fmt::format("{} A server takes --draft context, sam, lookup or none.", kReason));
+  }
+  if (!command.is_given("--answers") && !command.is_given("--best")) return;
+  throw UsageError(
+      fmt::format("{} With --answers and --best use --draft context or none.", kReason));
 }
 
 std::unique_ptr<draft::Drafter> DraftFlags::make(engine::Engine& engine,

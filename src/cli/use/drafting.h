@@ -31,6 +31,8 @@ struct DraftFlags {
   std::vector<std::string> files_read() const;
 
  private:
+  // Throws UsageError for a draft model beside several answers, before it is downloaded.
+  void refuse_model_for_many(const Command& command) const;
   // Says which of the options cannot have an effect beside the others.
   void note_idle(const Command& command) const;
 };

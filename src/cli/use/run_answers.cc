@@ -179,12 +179,6 @@ void print_summary(const Outcome& outcome, const engine::Engine& engine) {
 void run_answers(engine::Engine& engine, const EngineFlags& flags, const DraftFlags& draft,
                  const GrammarFlags& grammar, const AnswersRequest& request,
                  const TaskHistory& history) {
-  if (draft.options.kind.starts_with("model:")) {
-    throw UsageError(
-        "A draft model drafts for one answer at a time. With --answers and --best use --draft "
-        "context or "
-        "none.");
-  }
   std::vector<Helpers> helpers;
   for (int i = 0; i < request.n_answers; ++i) {
     DraftFlags of_one = draft;

@@ -157,12 +157,6 @@ void check_kept(const ServeFlags& flags) {
 }
 
 void serve(const ServeFlags& flags) {
-  if (flags.draft.options.kind.starts_with("model:")) {
-    throw UsageError(
-        "A draft model drafts for one answer at a time. A server takes --draft context, sam, "
-        "lookup "
-        "or none.");
-  }
   check_kept(flags);
   check_host_names(flags);
   const std::vector<std::string> keys = keys_of(flags);
