@@ -15,13 +15,17 @@ namespace troika::cli {
 
 std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   prepare::Options options = flags.checked();
-  Progress bar("measuring weights");
-  options.progress = bar.function();
   if (flags.uses_kept_plan()) {
     options.plan.base = kept_plan(flags, &options.prompts);
     options.plan.may_leave_base = true;
   }
-  auto engine = std::make_unique<engine::Engine>(options);
+  std::unique_ptr<engine::Engine> engine;
+  {
+    Progress bar("measuring weights");  // its line ends before the notes begin
+    options.progress = bar.function();
+    engine = std::make_unique<engine::Engine>(options);
+  }
+  options.progress = nullptr;
   if (engine->start().has_left_plan) {
     note(
         "note: the tuned plan is not used: memory has no room for all weights, which it wants "

@@ -216,6 +216,18 @@ TEST_F(Terminal, AsksAndAnswersAndLeaves) {
   EXPECT_EQ(chat.leave_with("/quit\r"), 0);
 }
 
+// A bar that measures weights has ended its line before something is noted.
+TEST_F(Terminal, NotesBeginLinesOfTheirOwn) {
+  const std::vector<std::string> words = {
+      TROIKA_PROGRAM, "run",  write(small_model()), "-p",   "Once",        "-n", "1",
+      "--prefill",    "int8", "--packed",           "100M", "--in-flight", "3"};
+  TerminalProgram run(words, environment());
+  const std::string before = run.read_until("note: ");
+  EXPECT_NE(before.find("measuring weights"), std::string::npos) << before << run.pending();
+  EXPECT_TRUE(before.ends_with("\nnote: ")) << before;
+  EXPECT_EQ(run.wait(), 0);
+}
+
 // Who ends the program gets the terminal back as it was: with an echo of what is typed.
 TEST_F(Terminal, ASignalThatEndsTheProgramLeavesTheTerminalAsItWas) {
   for (const int signal : {SIGTERM, SIGHUP}) {
