@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -351,6 +352,13 @@ std::vector<std::string> files_read(const prepare::Options& options,
     if (!stack.empty()) more.push_back(machines::stack_path(options, stack));
   }
   return more;
+}
+
+std::vector<std::string> files_read_for_plan(const prepare::Options& options,
+                                             std::vector<std::string> more) {
+  prepare::Options others = options;
+  others.plan.file.clear();
+  return files_read(others, std::move(more));
 }
 
 }  // namespace troika::cli

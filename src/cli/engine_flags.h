@@ -49,6 +49,9 @@ struct EngineFlags {
 // must not write over.
 std::vector<std::string> files_read(const prepare::Options& options,
                                     std::vector<std::string> more = {});
+// Returns the same but for the plan, which a new one may replace: it has been read by then.
+std::vector<std::string> files_read_for_plan(const prepare::Options& options,
+                                             std::vector<std::string> more);
 
 // These add the options that several commands have: how prompts, keys and values are computed. The
 // variables must live as long as the command.

@@ -176,6 +176,15 @@ TEST_F(WrittenOver, APhoneAndItsSoftwareAreKept) {
   }
 }
 
+// A plan has been read when the one that is made of it is written.
+TEST_F(WrittenOver, APlanMayReplaceTheOneThatItBeginsWith) {
+  const std::string plan = folder_.file("plan.json");
+  expect_success(troika({"plan", model_, "--context", "128", "-o", plan}));
+  expect_success(troika({"plan", model_, "--plan", plan, "--chunk", "64", "-o", plan}));
+  EXPECT_NE(read_whole(plan).find("64"), std::string::npos);
+  expect_kept({"run", model_, "-p", "Once", "-n", "1", "--plan", plan, "--trace"}, plan);
+}
+
 TEST_F(WrittenOver, AllFilesOfASplitModelAreKept) {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"run", shards_[0], "-p", "Once", "-n", "1", "--trace"},

@@ -195,7 +195,7 @@ void calibrate(PlanFlags& flags) {
 void make(PlanFlags& flags) {
   check_choices(flags);
   check_output_file(flags.output,
-                    files_read(flags.engine.options, {flags.calibrate, flags.profile}));
+                    files_read_for_plan(flags.engine.options, {flags.calibrate, flags.profile}));
   take_heads_of_kept_plan(flags.engine, &flags.engine.options.prompts);
   if (!flags.calibrate.empty()) {
     calibrate(flags);

@@ -78,7 +78,7 @@ void write_plan(const SparsityFlags& flags, plan::PlanFile file,
 }
 
 void run(SparsityFlags& flags) {
-  check_output_file(flags.output, files_read(flags.engine.options, {flags.file}));
+  check_output_file(flags.output, files_read_for_plan(flags.engine.options, {flags.file}));
   tune::SparsityOptions how;
   how.engine = flags.engine.checked();
   how.made = [&](const engine::Engine& engine) {

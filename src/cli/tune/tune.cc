@@ -205,7 +205,7 @@ void note_idle(const Command& command, const TuneFlags& flags) {
 }
 
 void tune_model(TuneFlags& flags, bool asks) {
-  check_output_file(flags.output, files_read(flags.request.options, {flags.text}));
+  check_output_file(flags.output, files_read_for_plan(flags.request.options, {flags.text}));
   if (is_done(flags, asks)) return;
   tune::TuneRequest& request = flags.request;
   request.text = flags.text.empty() ? std::string(tune::default_text()) : read_text(flags.text);
