@@ -14,17 +14,18 @@ namespace {
 struct OwnerInfo {
   const char* name;
   const char* key;
-  const char* advice;  // what makes the entry smaller; null: nothing that a user could do
+  const char* advice;    // what makes the entry smaller; null: nothing that a user could do
+  bool is_more = false;  // an option alone brought it, so that leaving the option out is an advice
 };
 
 constexpr OwnerInfo kInfos[kOwners] = {
     {"program", "program", nullptr},
     {"tokenizer and description", "model", nullptr},
     {"weights", "weights", "a smaller model or element type"},
-    {"changing layouts", "layouts", "‹layouts› blocks"},
-    {"packed weights", "packed", "less ‹packed› or ‹layouts› blocks"},
-    {"weights by neuron", "neurons", "‹ffn› by-output"},
-    {"outliers' channels", "channels", "‹shadow-rows› none"},
+    {"changing layouts", "layouts", "‹layouts› blocks", true},
+    {"packed weights", "packed", "less ‹packed› or ‹layouts› blocks", true},
+    {"weights by neuron", "neurons", "‹ffn› by-output", true},
+    {"outliers' channels", "channels", "‹shadow-rows› none", true},
     {"values", "buffers", "a smaller ‹chunk›"},
     {"scores of heads", "heads", "fewer chunks ‹in-flight› or no ‹attention-lanes›"},
     {"lanes", "lanes", "fewer ‹threads›, less on devices by ‹place›"},
@@ -111,9 +112,10 @@ void Ledger::check() const {
   std::string advice;
   size_t n_named = 0;
   for (const Owner owner : by_size(*this)) {
-    const char* text = info_of(owner).advice;
-    if (text == nullptr || n_named++ == kLargest) continue;
-    advice += fmt::format(", {}", text);
+    const OwnerInfo& info = info_of(owner);
+    if (info.advice == nullptr || (n_named >= kLargest && !info.is_more)) continue;
+    ++n_named;
+    advice += fmt::format(", {}", info.advice);
   }
   throw Error(fmt::format(
       "{} is too little: {} are needed, most of them for {}. {}, or use less of what "

@@ -52,6 +52,23 @@ TEST(Ledger, ARefusalNamesTheLargestAndWhatToDo) {
       "blocks, a smaller model or element type.");
 }
 
+// What is small is not worth an advice, however many owners take anything, unless an option alone
+// brought it.
+TEST(Ledger, ARefusalAdvisesOnTheLargestAndOnWhatCanBeLeftOut) {
+  Ledger ledger(100 * kMega);
+  ledger.set(Owner::kBuffers, 90 * kMega);
+  ledger.set(Owner::kLanes, 80 * kMega);
+  ledger.set(Owner::kPacked, 70 * kMega);
+  ledger.set(Owner::kWeights, 60 * kMega);
+  ledger.set(Owner::kCache, 50 * kMega);
+  ledger.set(Owner::kNeurons, 40 * kMega);
+  const std::string sentence = refusal(ledger);
+  EXPECT_TRUE(sentence.ends_with(
+      "use less of what takes them: a smaller ‹chunk›, fewer ‹threads›, "
+      "less on devices by ‹place›, less ‹packed› or ‹layouts› blocks, ‹ffn› by-output."))
+      << sentence;
+}
+
 TEST(Ledger, ARefusalNamesWhereTheLimitComesFrom) {
   const auto refusal_from = [](LimitSource source) {
     Ledger ledger(100 * kMega, source);
