@@ -65,6 +65,8 @@ constexpr const char* kOfPlans[] = {"--threads",
                                     "--attention-heads",
                                     "--attention-buckets",
                                     "--chunk",
+                                    "--npu-step",
+                                    "--npu-prune",
                                     "--packed"};
 constexpr const char* kOfThisMachine[] = {
     "--prefill",      "--attention-from",  "--attention-above", "--int8",

@@ -34,31 +34,48 @@ bool is_law_of_plain_products(const plan::Stack& stack) {
   return stack.npu.is_float < 0.5 && stack.npu.reads_first < 0.5;
 }
 
-// Makes the plan of the system of llm.npu up to a stage of its ablation: float parts run on the
-// CPU, products on the NPU.
-void apply_npu_stage(const prepare::Options& options, PhoneSetup* setup) {
-  if (!options.phone.npu_stage) return;
-  const prepare::NpuStage stage = *options.phone.npu_stage;
-  plan::Plan& plan = setup->plan;
+// The lanes of the system of llm.npu: float parts run on the CPU, products on the NPU.
+struct NpuStageLanes {
+  int npu, floats;
+};
+
+NpuStageLanes npu_stage_lanes(const plan::Plan& plan) {
   const auto lane_of = [&](const std::string& kind) {
     const auto found = std::find_if(plan.lanes.begin(), plan.lanes.end(),
                                     [&](const plan::PlannedLane& l) { return l.kind == kind; });
     return found == plan.lanes.end() ? -1 : static_cast<int>(found - plan.lanes.begin());
   };
-  const int npu = lane_of("npu");
-  const int floats = lane_of("cpu") >= 0 ? lane_of("cpu") : lane_of("gpu");
-  if (npu < 0 || floats < 0) {
+  const NpuStageLanes lanes = {lane_of("npu"),
+                               lane_of("cpu") >= 0 ? lane_of("cpu") : lane_of("gpu")};
+  if (lanes.npu < 0 || lanes.floats < 0) {
     throw UsageError(
         "A stage of llm.npu needs the NPU and a lane for floats: ‹lanes› \"cpu;npu\".");
   }
+  return lanes;
+}
+
+// Makes the plan of the system of llm.npu up to a stage of its ablation.
+void plan_npu_stage(const prepare::Options& options, plan::Plan* to) {
+  if (!options.phone.npu_stage) return;
+  plan::Plan& plan = *to;
+  const auto [npu, floats] = npu_stage_lanes(plan);
+  plan.npu = plan::NpuPlan{*options.phone.npu_stage, options.phone.npu_prune};
   plan.splits.at_norms = true;
-  plan.order =
-      stage >= prepare::NpuStage::kOutOfOrder ? plan::Order::kOutOfOrder : plan::Order::kInOrder;
+  plan.order = plan.npu->stage >= plan::NpuStage::kOutOfOrder ? plan::Order::kOutOfOrder
+                                                              : plan::Order::kInOrder;
   for (const char* kind : {"qkv", "out", "ffn"}) plan.placements.push_back({kind, 2, npu});
   plan.placements.push_back({"", 0, floats});
-  setup->options.has_group_scales = stage < prepare::NpuStage::kOutlier;
-  setup->makes_graphs_per_prompt = stage == prepare::NpuStage::kNaive;
-  if (stage >= prepare::NpuStage::kOutlier) setup->shadow = {floats, options.phone.npu_prune};
+}
+
+// Lets the phone run as the plan's stage says, so that a plan from a file repeats its run.
+void apply_npu_stage(PhoneSetup* setup) {
+  if (!setup->plan.npu) return;
+  const plan::NpuPlan& npu = *setup->plan.npu;
+  setup->options.has_group_scales = npu.stage < plan::NpuStage::kOutlier;
+  setup->makes_graphs_per_prompt = npu.stage == plan::NpuStage::kNaive;
+  if (npu.stage >= plan::NpuStage::kOutlier) {
+    setup->shadow = {npu_stage_lanes(setup->plan).floats, npu.prune};
+  }
 }
 
 std::string known_stacks(const fs::path& folder) {
@@ -371,6 +388,7 @@ void take_given_plan(const prepare::Options& options, const gguf::File& file,
     setup->options.lanes.push_back(lanes::processor_from_name(lane.kind));
   }
   prepare::apply_chunk_options(options, &setup->plan);
+  apply_npu_stage(setup);
   apply_layouts(options, setup);
   apply_heads(options, blueprint, setup);
   apply_caps(setup);
@@ -409,7 +427,8 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
   plan.context = context_of(options, blueprint);
   plan.chunks_in_flight = kChunksInFlight;
   plan.short_rest = 0;
-  apply_npu_stage(options, setup.get());
+  plan_npu_stage(options, &plan);
+  apply_npu_stage(setup.get());
   apply_heads(options, blueprint, setup.get());
   if (options.memory.layouts) plan.order = plan::Order::kInOrder;
   if (prepare::has_neurons(options)) {

@@ -14,6 +14,7 @@
 #include "plan/int8.h"
 #include "plan/neurons/streamed_neurons.h"
 #include "plan/phones/neuron_plan.h"
+#include "plan/phones/npu_plan.h"
 #include "plan/prompt_attention.h"
 #include "plan/shape.h"
 #include "tensor/type.h"
@@ -61,6 +62,8 @@ enum class Order : uint8_t {
 
 inline constexpr int kMostChunksInFlight = 64;
 inline constexpr int kMostShapeRows = 1 << 20;  // counts tokens of one pass
+// Counts the shapes of a phase, and lengths: a graph is built for each.
+inline constexpr size_t kMostShapes = 256;
 
 // Plan::class_at returns less than this.
 inline constexpr int kMostClasses = 3;
@@ -211,6 +214,8 @@ struct Plan {
   std::vector<StepCost> step_costs;
   // How a virtual phone runs an FFN by neurons; none: the FFN is computed as a whole.
   std::optional<NeuronPlan> neurons;
+  // How a virtual phone runs prompts as llm.npu does; none: products have no stage of it.
+  std::optional<NpuPlan> npu;
   // How this machine runs blocks whose neurons memory has no room for; none: as options say (P8).
   std::optional<StreamedNeurons> streamed_neurons;
 

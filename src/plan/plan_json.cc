@@ -21,8 +21,6 @@ namespace troika::plan {
 namespace {
 
 constexpr int kMostCores = 4096;
-// Counts the shapes of a phase: a graph is built for each.
-constexpr size_t kMostShapes = 256;
 constexpr double kMostMs = 1e9;
 
 void read_device(const JsonFields& fields, const std::vector<PlannedLane>& others,
@@ -209,6 +207,11 @@ void read_attention(const JsonFields& fields, Plan* plan) {
   }
 }
 
+NpuPlan read_npu(const JsonFields& fields) {
+  return {static_cast<NpuStage>(fields.one_of("stage", kNpuStages)),
+          static_cast<int>(fields.integer("prune", 0, 100))};
+}
+
 // Reads how neurons are streamed, which the rest of the plan must fit.
 void read_neurons_here(const JsonFields& fields, Plan* plan) {
   plan->streamed_neurons = read_streamed_neurons(fields.object("streamed_neurons"));
@@ -331,6 +334,9 @@ std::string to_json(const PlanFile& file) {
   if (file.plan.attention != PromptAttention()) json["attention"] = to_json(file.plan.attention);
   if (file.plan.ffn.is_by_neuron()) json["ffn"] = to_json(file.plan.ffn);
   if (file.plan.neurons) json["neurons"] = to_json(*file.plan.neurons);
+  if (const std::optional<NpuPlan>& npu = file.plan.npu) {
+    json["npu"] = {{"stage", kNpuStages[static_cast<size_t>(npu->stage)]}, {"prune", npu->prune}};
+  }
   if (file.plan.streamed_neurons) {
     json["streamed_neurons"] = to_json(*file.plan.streamed_neurons);
   }
@@ -395,6 +401,7 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   if (fields.has("attention")) read_attention(fields, &plan);
   if (fields.has("ffn")) read_ffn(fields, &plan);
   if (fields.has("neurons")) plan.neurons = read_neurons(fields.object("neurons"));
+  if (fields.has("npu")) plan.npu = read_npu(fields.object("npu"));
   if (fields.has("streamed_neurons")) read_neurons_here(fields, &plan);
   return file;
 }

@@ -20,7 +20,6 @@ constexpr const char* kLoads[] = {"auto", "map", "copy"};
 constexpr const char* kExpertReads[] = {"guessed", "by-route", "in-order"};
 constexpr const char* kShadowRows[] = {"hot", "all", "none"};
 constexpr const char* kLayouts[] = {"blocks", "both", "switch"};
-constexpr const char* kNpuStages[] = {"naive", "chunk", "outlier", "out-of-order"};
 
 // Returns the place of a name in its list, which is the enumerator's number.
 template <size_t kNames>
@@ -271,7 +270,7 @@ Layouts layouts_from_name(std::string_view name) {
 const char* layouts_name(Layouts layouts) { return kLayouts[static_cast<size_t>(layouts)]; }
 
 NpuStage npu_stage_from_name(std::string_view name) {
-  return static_cast<NpuStage>(index_of(kNpuStages, name, "npu-step"));
+  return static_cast<NpuStage>(index_of(plan::kNpuStages, name, "npu-step"));
 }
 
 }  // namespace troika::prepare

@@ -23,8 +23,8 @@ struct ModelChoice {
   std::string pre_tokenizer;  // replaces the name in the file
 };
 
-// Says how much of llm.npu there is (N12); each stage has what the ones before it have.
-enum class NpuStage { kNaive, kChunk, kOutlier, kOutOfOrder };
+// Says how much of llm.npu there is.
+using NpuStage = plan::NpuStage;
 
 // Says how sparse attention of prompts goes over the lanes of a phone.
 struct PhoneHeads {

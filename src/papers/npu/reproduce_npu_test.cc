@@ -10,6 +10,7 @@
 #include "machines/phone_setup.h"
 #include "papers/npu/npu_memory.h"
 #include "papers/npu/npu_runs.h"
+#include "plan/plan_json.h"
 #include "tests/support/repository.h"
 
 namespace troika::papers {
@@ -107,6 +108,27 @@ TEST(ReproduceNpu, N12EachStepOfTheAblationIsFaster) {
   options = options_of(NpuStage::kOutlier);
   options.phone.processors = {lanes::Processor::kNpu};
   EXPECT_THROW(engine::Engine{options}, UsageError);
+}
+
+// A run with the plan file repeats the run in which the file was made, whatever the stage.
+TEST(ReproduceNpu, N12ThePlanFileHoldsTheStage) {
+  for (const NpuStage stage :
+       {NpuStage::kNaive, NpuStage::kChunk, NpuStage::kOutlier, NpuStage::kOutOfOrder}) {
+    prepare::Options options = options_of(stage);
+    options.phone.npu_prune = 40;
+    const auto seconds = [&](engine::Engine& engine) {
+      engine::Session session(engine);
+      return measure::simulate_answer(session, 512, 1).prefill[0].seconds;
+    };
+    engine::Engine first(options);
+    const std::string text = plan::to_json({{}, first.plan()});
+    options.plan.exact = plan::plan_from_json(text, "plan.json").plan;
+    EXPECT_EQ(options.plan.exact->npu, (plan::NpuPlan{stage, 40}));
+    options.phone.npu_stage.reset();
+    options.phone.npu_prune = 85;
+    engine::Engine again(options);
+    EXPECT_EQ(seconds(again), seconds(first)) << static_cast<int>(stage);
+  }
 }
 
 // Qwen1.5-1.8B runs in chunks of 256 tokens. A chunk needs its own buffers for attention, and
