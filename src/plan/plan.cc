@@ -266,25 +266,6 @@ void check_placements(const std::vector<Placement>& placements, size_t n_lanes) 
   }
 }
 
-void check_cuts(const Plan& plan) {
-  const auto check = [](const std::string& option, const std::optional<CutProblem>& problem) {
-    if (!problem) return;
-    throw UsageError(fmt::format("{}: {} {}.", option, problem->field, problem->what));
-  };
-  for (const TensorCut& cut : plan.cuts) {
-    check(fmt::format("‹cut› {}", cut_text(cut)), problem_of(cut, plan.lanes.size()));
-  }
-  for (const LengthCut& length : plan.lengths) {
-    check(fmt::format("‹length› {}", shares_text(length.tokens)),
-          problem_of(length, plan.lanes.size()));
-  }
-  for (size_t i = 1; i < plan.lengths.size(); ++i) {
-    if (plan.lengths[i - 1].n_tokens < plan.lengths[i].n_tokens) continue;
-    throw UsageError(fmt::format("‹length› {}: there are two of {} tokens.",
-                                 shares_text(plan.lengths[i].tokens), plan.lengths[i].n_tokens));
-  }
-}
-
 void limit_lanes(const std::vector<LaneLimit>& limits, std::vector<PlannedLane>* lanes) {
   for (const LaneLimit& limit : limits) {
     if (limit.lane < 0 || static_cast<size_t>(limit.lane) >= lanes->size()) {

@@ -292,6 +292,27 @@ TEST(PlanJson, H3H5RefusalsOfCutsAndLengthsNameTheField) {
   }
 }
 
+TEST(PlanJson, H5MoreLengthsThanAPlanHoldsAreRefused) {
+  PlanFile file = example();
+  file.plan.lengths.clear();
+  for (int n = 1; n <= 256; ++n) file.plan.lengths.push_back({n, {{0, n}}});
+  EXPECT_EQ(plan_from_json(to_json(file), "plan.json").plan.lengths.size(), 256u);
+  file.plan.lengths.push_back({257, {{0, 257}}});
+  const std::string message = refusal(to_json(file));
+  EXPECT_NE(message.find("'lengths' holds more than 256"), std::string::npos) << message;
+}
+
+TEST(PlanJson, N12StagesOfANpuAreKnownByName) {
+  PlanFile file = example();
+  file.plan.npu = NpuPlan{NpuStage::kOutlier, 40};
+  std::string text = to_json(file);
+  EXPECT_EQ(plan_from_json(text, "plan.json").plan.npu, file.plan.npu);
+  const size_t at = text.find("\"outlier\"");
+  ASSERT_NE(at, std::string::npos) << text;
+  const std::string message = refusal(text.replace(at, 9, "\"inlier\""));
+  EXPECT_NE(message.find("'npu.stage'"), std::string::npos) << message;
+}
+
 TEST(PlanJson, LanesOfAPhoneAndRulesForSomeBlocksSurvive) {
   PlanFile file = example();
   file.plan.lanes = {{{}, 1, "cpu"}, {{}, 1, "npu"}};

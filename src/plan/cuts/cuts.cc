@@ -249,4 +249,29 @@ LengthCut length_from_text(std::string_view text) {
       text, problem->field, *problem->field == '\0' ? "" : " ", problem->what));
 }
 
+void check_cuts(const Plan& plan) {
+  const auto check = [](const std::string& option, const std::optional<CutProblem>& problem) {
+    if (!problem) return;
+    throw UsageError(fmt::format("{}: {} {}.", option, problem->field, problem->what));
+  };
+  for (const TensorCut& cut : plan.cuts) {
+    check(fmt::format("‹cut› {}", cut_text(cut)), problem_of(cut, plan.lanes.size()));
+  }
+  if (plan.lengths.size() > kMostShapes) {
+    throw UsageError(
+        fmt::format("‹length›: {} lengths are too many, because executables are built for each; "
+                    "name at most {}.",
+                    plan.lengths.size(), kMostShapes));
+  }
+  for (const LengthCut& length : plan.lengths) {
+    check(fmt::format("‹length› {}", shares_text(length.tokens)),
+          problem_of(length, plan.lanes.size()));
+  }
+  for (size_t i = 1; i < plan.lengths.size(); ++i) {
+    if (plan.lengths[i - 1].n_tokens < plan.lengths[i].n_tokens) continue;
+    throw UsageError(fmt::format("‹length› {}: there are two of {} tokens.",
+                                 shares_text(plan.lengths[i].tokens), plan.lengths[i].n_tokens));
+  }
+}
+
 }  // namespace troika::plan

@@ -1,5 +1,7 @@
 #include "plan/cuts/cuts_json.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 namespace troika::plan {
@@ -80,6 +82,9 @@ void read_cuts(const JsonFields& fields, Plan* plan) {
     check(item, problem_of(length, n_lanes));
     if (!plan->lengths.empty() && length.n_tokens <= plan->lengths.back().n_tokens) {
       item.fail("n_tokens", "must ascend");
+    }
+    if (plan->lengths.size() == kMostShapes) {
+      fields.fail("lengths", fmt::format("holds more than {} lengths", kMostShapes));
     }
     plan->lengths.push_back(length);
   });

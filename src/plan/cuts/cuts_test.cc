@@ -142,5 +142,15 @@ TEST(Cuts, LanesThatAreNotThereAreNamed) {
   EXPECT_THROW(check_cuts(length), UsageError);
 }
 
+// An executable is built for each length.
+TEST(Cuts, H5MoreLengthsThanAPlanHoldsAreRefused) {
+  Plan plan = with_lengths(Prefill::kQ8);
+  plan.lengths.clear();
+  for (int n = 1; n <= 256; ++n) plan.lengths.push_back({n, {{0, n}}});
+  EXPECT_NO_THROW(check_cuts(plan));
+  plan.lengths.push_back({257, {{0, 257}}});
+  EXPECT_THROW(check_cuts(plan), UsageError);
+}
+
 }  // namespace
 }  // namespace troika::plan

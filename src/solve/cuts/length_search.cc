@@ -232,6 +232,7 @@ LengthRules length_rules(const plan::Plan& plan, const CutRules& cuts,
   }
   const bool is_dear = !rules.fixed_lanes.empty() && !wanted.empty();
   for (int n = cuts.token_granule; n < plan.chunk(); n += cuts.token_granule) {
+    if (rules.lengths.size() == plan::kMostShapes) break;  // a plan holds no more
     const auto& shapes = plan.prompt_shapes;
     if (std::find(shapes.begin(), shapes.end(), n) != shapes.end()) continue;
     const bool is_wanted = std::any_of(wanted.begin(), wanted.end(), [&](int n_prompt) {
