@@ -1,4 +1,5 @@
 // Plans are written and read back, and lanes and placements change no bit of what is computed.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -7,6 +8,7 @@
 #include "base/system.h"
 #include "prepare/plan/saved_plan.h"
 #include "tests/support/logits.h"
+#include "tests/support/temp_folder.h"
 
 namespace troika {
 namespace {
@@ -91,6 +93,27 @@ TEST(SavedPlan, IsRefusedForAnotherModelOrMachineOrWhenItIsMissing) {
   ASSERT_NE(machine, std::string::npos);
   write(path, text.insert(machine + 12, "not "));
   EXPECT_NE(refusal(llama.path()).find("another machine"), std::string::npos);
+}
+
+// Plans may be edited by hand, and a processor of a phone is no group of cores.
+TEST(SavedPlan, ProcessorsOfAPhoneAreNoLanesOfThisMachine) {
+  const TinyModelFile model(test_support::tiny_model("llama"));
+  const test::TempFolder folder;
+  std::string plan = plan_of(model.float_options());
+  const std::string lanes = "\"lanes\": [";
+  const size_t at = plan.find(lanes);
+  ASSERT_NE(at, std::string::npos) << plan;
+  for (const char* kind : {"cpu", "gpu", "npu"}) {
+    std::string edited = plan;
+    edited.insert(at + lanes.size(), fmt::format("{{\"kind\": \"{}\"}},", kind));
+    write(folder.file("plan.json"), edited);
+    prepare::Options options;
+    options.model.file = model.path();
+    options.plan.file = folder.file("plan.json");
+    const std::string message =
+        test::message_of<Error>([&] { const engine::Engine engine(options); });
+    EXPECT_NE(message.find(fmt::format("'{}'", kind)), std::string::npos) << message;
+  }
 }
 
 TEST(Lanes, PlacementsDoNotChangeABit) {
