@@ -40,6 +40,29 @@ TEST(PhoneSession, D1GraphsThatAreAssumedAgainTakeTheSameTime) {
   }
 }
 
+// A block of a mixture is loaded with all of its experts: which ones tokens take is not known.
+TEST(PhoneSession, D1ExpertsAreLoadedWithTheirBlock) {
+  prepare::Options options;
+  options.phone.file = test::repository_file("phones/8gen2.json");
+  options.phone.stack = "sd.npu";
+  options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
+  options.phone.has_values = false;
+  options.phone.small_shapes = {1, 32};
+  options.memory.layouts = prepare::Layouts::kSwitch;
+  options.prompts.order = plan::Order::kInOrder;
+  options.prompts.chunk = 64;
+  options.memory.context = 512;
+  options.model.file = "mixtral-8x7b";
+  options.model.type = "q8_0";
+  const engine::Engine engine(options);
+  const model::Blueprint& blueprint = engine.blueprint();
+  ASSERT_EQ(blueprint.n_experts, 8);
+  // Gate, up and down of eight experts, with 34 bytes for 32 weights.
+  const double bytes = 8 * 3.0 * blueprint.width * 14336 * 34 / 32;
+  const double gb_s = engine.phone().machine->model().stack().flash.sequential_gb_s.value;
+  EXPECT_GT(engine.phone().prompts->block_load_us(), 1e6 * bytes / (1e9 * gb_s));
+}
+
 // Returns what a phone did until it had calibrated drafts with 300 positions and nothing else.
 lanes::PhoneUse calibrated(const char* lanes, const char* cores) {
   prepare::Options options;

@@ -22,13 +22,14 @@ schedule::Pass pass_of_block(const schedule::TaskList& list, int block) {
   return schedule::pass_of({begin, end}, static_cast<int>(begin - list.tasks.begin()));
 }
 
-// Returns how many bytes the products of a block read.
+// Returns how many bytes the products of a block have, those of all experts among them: which
+// experts a token takes is not known when graphs are loaded.
 uint64_t block_bytes(const model::Blueprint& blueprint, const weights::Store& weights) {
   uint64_t bytes = 0;
   for (const model::Op& op : blueprint.ops) {
-    if (op.kind != model::OpKind::kLinear || op.layer != 0) continue;
-    const weights::Matrix& matrix = weights.matrix(op.weight);
-    bytes += static_cast<uint64_t>(matrix.row_bytes) * static_cast<uint64_t>(matrix.n_rows);
+    const bool is_product =
+        op.kind == model::OpKind::kLinear || op.kind == model::OpKind::kExpertLinear;
+    if (is_product && op.layer == 0) bytes += weights.matrix(op.weight).bytes();
   }
   return bytes;
 }
