@@ -17,6 +17,7 @@ lanes::NeuronShape neuron_shape(const model::Blueprint& blueprint, const weights
   shape.width = blueprint.width;
   shape.model_bytes = weights.total_bytes();
   shape.n_matrices = 0;
+  uint64_t n_bytes = 0, n_weights = 0;  // of all matrices that were counted: their types may differ
   const auto count = [&](std::string_view name, int block, int n_neurons) {
     const auto fits = [&](const model::Op& op) {
       const bool is_product =
@@ -30,18 +31,20 @@ lanes::NeuronShape neuron_shape(const model::Blueprint& blueprint, const weights
       if (n_neurons > 0 && n != n_neurons) return false;
       shape.n_neurons = n;
       const weights::Matrix& matrix = weights.matrix(op.weight);
-      shape.weight_bytes = static_cast<double>(matrix.row_bytes) / matrix.row_length;
+      n_bytes += matrix.bytes();
+      n_weights += static_cast<uint64_t>(matrix.n_rows) * static_cast<uint64_t>(matrix.row_length);
       return true;
     };
     return std::count_if(blueprint.ops.begin(), blueprint.ops.end(), fits);
   };
   const bool has_up = count("ffn_up", 0, 0) == 1;
   const int n_neurons = shape.n_neurons;
+  n_bytes = n_weights = 0;
   bool is_alike = has_up;
   for (int block = 0; block < shape.n_layers && is_alike; ++block) {
     const auto n_gates = count("ffn_gate", block, n_neurons);
     is_alike = count("ffn_up", block, n_neurons) == 1 && count("ffn_down", block, n_neurons) == 1 &&
-               n_gates <= 1;
+               n_gates <= 1 && (block == 0 || shape.n_matrices == n_gates + 2);
     shape.n_matrices = static_cast<int>(n_gates) + 2;
   }
   if (!is_alike) {
@@ -49,6 +52,7 @@ lanes::NeuronShape neuron_shape(const model::Blueprint& blueprint, const weights
         "‹neurons› goes by the rows of gate, up and down, which must have one size in all blocks "
         "and stand for themselves; this model's FFN is of another kind.");
   }
+  shape.weight_bytes = static_cast<double>(n_bytes) / static_cast<double>(n_weights);
   shape.rank = static_cast<int>(predictor_rank_share * shape.width);
   return shape;
 }

@@ -4,16 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "forge/hollow.h"
+#include "machines/phone_neurons.h"
 #include "model/architecture.h"
 #include "model/known.h"
 #include "model/limits.h"
 #include "plan/plan_json.h"
 #include "prepare/plan/saved_plan.h"
+#include "schedule/graphs.h"
 #include "tests/support/repository.h"
 #include "tests/support/temp_folder.h"
 
@@ -95,6 +99,39 @@ TEST_F(PhoneSetups, P8APlanWithMoreHotNeuronsThanTheModelHasIsRefused) {
   EXPECT_THROW(take({1, n_neurons, 1}), Error);
   EXPECT_THROW(take({1, 1, n_neurons}), Error);
   EXPECT_THROW(take({1, 1 << 20, 1 << 20}), Error);
+}
+
+// A Q4_K_M file has matrices of two types, the last one among the larger ones.
+TEST(NeuronShapes, P8WeightsOfMixedTypesTakeWhatTheFileHas) {
+  const forge::HollowModel hollow(model::get_known("bamboo-7b"), "q4_k_m");
+  const gguf::File file = hollow.open();
+  const model::Blueprint blueprint = model::read(file);
+  const weights::Store weights(file, blueprint);
+  std::set<tensor::Type> types;
+  double bytes = 0.0;
+  for (const model::Op& op : blueprint.ops) {
+    if (op.kind != model::OpKind::kLinear || op.layer < 0) continue;
+    if (!std::string_view(schedule::op_name(blueprint, op)).starts_with("ffn_")) continue;
+    types.insert(weights.matrix(op.weight).type);
+    bytes += static_cast<double>(weights.matrix(op.weight).bytes());
+  }
+  ASSERT_EQ(types.size(), 2u);
+  const lanes::NeuronShape shape = neuron_shape(blueprint, weights, 0.1);
+  EXPECT_NEAR(static_cast<double>(shape.cacheable_bytes() + shape.scale_bytes()), bytes,
+              1e-3 * bytes);
+}
+
+TEST(NeuronShapes, P8BlocksWithAndWithoutAGateAreNotAlike) {
+  const forge::HollowModel hollow(model::get_known("bamboo-7b"), "q4_0");
+  const gguf::File file = hollow.open();
+  model::Blueprint blueprint = model::read(file);
+  const weights::Store weights(file, blueprint);
+  EXPECT_EQ(neuron_shape(blueprint, weights, 0.1).n_matrices, 3);
+  std::erase_if(blueprint.ops, [&](const model::Op& op) {
+    return op.kind == model::OpKind::kLinear && op.layer == 0 &&
+           std::string_view(schedule::op_name(blueprint, op)) == "ffn_gate";
+  });
+  EXPECT_THROW(neuron_shape(blueprint, weights, 0.1), UsageError);
 }
 
 }  // namespace
