@@ -72,6 +72,8 @@ def residuals(program):
 def baselines(report):
     groups = {}
     for row in report["rows"]:
+        if row["error"] is None:
+            continue
         part = row["name"].split(", ")[-1] if row["where"] == "Table 5" else ""
         groups.setdefault((row["group"], part), []).append(row["error"])
     rows = [[f"{group}{': ' + part if part else ''}", len(errors), signed(median(errors)), signed(min(errors)),
@@ -85,13 +87,15 @@ def medians(report):
     rows += [[f"of these: {name}", part["count"], percent(part["median_error"])]
              for name, part in report["parts"].items() if part["count"]]
     text = table(["rows", "figures", "median error"], rows)
-    counts = {True: [0, 0], False: [0, 0]}
+    counts = {"clear": [0, 0], "close": [0, 0], "bare": [0, 0]}
     for ordering in report["orderings"]:
-        counts[ordering["is_close"]][0] += ordering["is_kept"]
-        counts[ordering["is_close"]][1] += 1
-    clear, close = counts[False], counts[True]
-    return (f"{text}\n\nOrderings kept: {clear[0]} of {clear[1]} where the figures differ by twice or more, "
-            f"{close[0]} of {close[1]} of the others.")
+        kind = "bare" if not ordering["has_figures"] else "close" if ordering["is_close"] else "clear"
+        counts[kind][0] += ordering["is_kept"]
+        counts[kind][1] += 1
+    words = {"clear": "where figures differ by twice or more", "close": "where figures differ by less",
+             "bare": "that are held as sentences without figures"}
+    kept = "; ".join(f"{kept} of {n} {words[kind]}" for kind, (kept, n) in counts.items() if n)
+    return f"{text}\n\nOrderings kept: {kept}."
 
 
 def figures(of):
@@ -180,7 +184,8 @@ def rows_of(report):
         simulated = f"{row['simulated']:.4g}"
         if row.get("simulated_range"):
             simulated = "{:.4g} to {:.4g}".format(*row["simulated_range"])
-        rows.append([row["id"], row["name"], published, simulated, row["unit"], signed(row["error"])])
+        error = signed(row["error"]) + (", not counted" if row["reason"] else "")
+        rows.append([row["id"], row["name"], published, simulated, row["unit"], error])
     return table(["row", "what", "published", "simulated", "unit", "error"], rows)
 
 

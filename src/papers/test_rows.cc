@@ -43,12 +43,20 @@ const char* subject_name(TestSubject part) {
 }
 
 std::optional<double> TestRow::error() const {
-  const std::optional<double> low = base.error();
-  if (!highest || !low) return low;
-  MicroRow other = base;
-  other.simulated = highest;
-  const double high = *other.error();
-  return std::abs(high) > std::abs(*low) ? high : *low;
+  if (!highest || !base.simulated) return base.error();
+  // A printed single value, or a bound, is both ends.
+  plan::PublishedValue first = *base.value, last = *base.value;
+  if (!base.value->value && base.value->bound.empty()) {
+    first.high = first.low;
+    last.low = last.high;
+  }
+  MicroRow end = base;
+  end.value = &first;
+  const double low = *end.error();
+  end.value = &last;
+  end.simulated = highest;
+  const double high = *end.error();
+  return std::abs(high) > std::abs(low) ? high : low;
 }
 
 int TestReport::count(std::optional<TestKind> kind) const {
@@ -74,8 +82,7 @@ double TestReport::median_error_of(TestSubject part) const {
 OrderingCount TestReport::count_orderings(Figured figured) const {
   OrderingCount count;
   for (const Ordering& ordering : orderings) {
-    const Figured one = ordering.is_close ? Figured::kClose : Figured::kClear;
-    if (figured != Figured::kAnyhow && figured != one) continue;
+    if (figured != Figured::kAnyhow && figured != ordering.figured) continue;
     ++count.n;
     count.n_kept += ordering.is_kept ? 1 : 0;
   }
@@ -116,7 +123,7 @@ TestRow& TestRows::add(const std::string& id, const std::string& name, const cha
                        TestKind kind, double simulated, const std::string& inputs) {
   const plan::PublishedRow& row = row_of(id);
   for (const plan::PublishedValue& value : row.values) {
-    if (value.name == name || row.values.size() == 1) {
+    if (value.name == name || (name.empty() && row.values.size() == 1)) {
       return add(row, value, group, kind, simulated, inputs);
     }
   }
@@ -127,8 +134,10 @@ void TestRows::add_ordering(const std::string& text, double published_a, double 
                             double simulated_a, double simulated_b) {
   const double apart = std::abs(std::log(published_a / published_b));
   if (apart < kTie) return;
-  const bool is_kept = (published_a < published_b) == (simulated_a < simulated_b);
-  report_.orderings.push_back({text, is_kept, apart < std::log(kClose)});
+  const bool is_kept =
+      simulated_a != simulated_b && (published_a < published_b) == (simulated_a < simulated_b);
+  report_.orderings.push_back(
+      {text, is_kept, apart < std::log(kClose) ? Figured::kClose : Figured::kClear});
 }
 
 void TestRows::add_rising(const std::string& group) {

@@ -43,19 +43,26 @@ struct TestRow {
   TestSubject part = TestSubject::kRest;
   std::string measured_by = {};  // names the figure that would be measured here; empty: none
 
-  // Returns the base's error; for a range of models that of the end which is farther off.
+  // Returns the base's error. For a range of models beside a printed range the lowest is held to
+  // the lowest and the highest to the highest, because both were attained; beside anything else
+  // both are held to what is printed. The one that is farther off counts.
   std::optional<double> error() const;
+};
+
+// Says which orderings are meant, by the published figures.
+enum class Figured {
+  kAnyhow,
+  kClose,    // the figures differ by less than twice
+  kClear,    // the figures differ by twice or more
+  kNoFigure  // no figures stand behind it, so that nobody knows how clear it is
 };
 
 // Says that one thing is faster than another, as published and as simulated.
 struct Ordering {
   std::string text;
   bool is_kept = false;
-  bool is_close = false;  // says that the published figures differ by less than twice
+  Figured figured = Figured::kNoFigure;  // never kAnyhow
 };
-
-// Says which orderings are meant, by the published figures.
-enum class Figured { kAnyhow, kClose /* to less than twice */, kClear };
 
 // Counts orderings, and those that are kept.
 struct OrderingCount {
@@ -90,15 +97,16 @@ class TestRows {
 
   TestRow& add(const plan::PublishedRow& row, const plan::PublishedValue& value, const char* group,
                TestKind kind, double simulated, const std::string& inputs);
-  // Adds a row that has one value, or its value of that name. Throws Error where there is none.
+  // Adds the row's value of that name. No name stands for the value of a row that has one. Throws
+  // Error where there is none.
   TestRow& add(const std::string& id, const std::string& name, const char* group, TestKind kind,
                double simulated, const std::string& inputs);
-  // Adds an ordering that the paper states without figures.
+  // Adds an ordering that is held as a sentence, without figures.
   void add_ordering(const std::string& text, bool is_kept) {
     report_.orderings.push_back({text, is_kept});
   }
   // Adds the ordering that says which of a and b is smaller, published and simulated. Published
-  // figures that hardly differ stand for no order.
+  // figures that hardly differ stand for no order; simulated ones that are equal keep none.
   void add_ordering(const std::string& text, double published_a, double published_b,
                     double simulated_a, double simulated_b);
   // Adds orderings which say that each row of a group is larger than the one before it.

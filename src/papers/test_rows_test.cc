@@ -46,17 +46,28 @@ TEST(TestRows, IntervalsHoldWhatWasTried) {
   EXPECT_FALSE(widened.rows[2].interval.has_value());
 }
 
-TEST(TestRows, ARangeIsHeldToItsFartherEnd) {
-  const PhoneFolder phones = folder();
+// Both ends of a printed range were attained: models that all lie inside it miss them.
+TEST(TestRows, EachEndOfARangeIsHeldToItsOwn) {
+  PhoneFolder phones = folder();
+  phones.published.push_back(row_of("loss", {{"", "%", std::nullopt, -4.0, -2.0, ""}}));
+  phones.published.push_back(row_of("below", {{"", "%", std::nullopt, 2.0, 4.0, "most"}}));
   TestRows rows(phones);
-  const auto error_of = [&](double lowest, double highest) {
-    TestRow& row = rows.add("range", "", "g", TestKind::kRange, lowest, "");
+  const auto error_of = [&](const char* id, double lowest, double highest) {
+    TestRow& row = rows.add(id, "", "g", TestKind::kRange, lowest, "");
     row.highest = highest;
     return *row.error();
   };
-  EXPECT_DOUBLE_EQ(error_of(2.5, 3.5), 0.0);
-  EXPECT_NEAR(error_of(1.9, 8.0), 1.0, 1e-9);
-  EXPECT_NEAR(error_of(1.0, 4.1), -0.5, 1e-9);
+  EXPECT_NEAR(error_of("range", 2.0, 4.0), 0.0, 1e-9);
+  EXPECT_NEAR(error_of("range", 2.5, 3.5), 0.25, 1e-9);
+  EXPECT_NEAR(error_of("range", 2.1, 3.0), -0.25, 1e-9);
+  EXPECT_NEAR(error_of("range", 1.9, 8.0), 1.0, 1e-9);
+  EXPECT_NEAR(error_of("range", 1.0, 4.1), -0.5, 1e-9);
+  EXPECT_NEAR(error_of("range", 0.5, 0.6), -0.85, 1e-9);
+  EXPECT_NEAR(error_of("loss", -4.0, -3.0), 0.5, 1e-9);
+  EXPECT_NEAR(error_of("one", 9.0, 12.0), 0.2, 1e-9);
+  EXPECT_NEAR(error_of("below", 0.5, 3.9), 0.0, 1e-9);
+  // One simulated value stands for no end.
+  EXPECT_NEAR(*rows.add("range", "", "g", TestKind::kRange, 3.0, "").error(), 0.0, 1e-9);
 }
 
 TEST(TestRows, RowsThatDoNotCountAreNotInTheMedian) {
@@ -78,6 +89,8 @@ TEST(TestRows, WhatNobodyPublishedIsRefused) {
   TestRows rows(phones);
   EXPECT_THROW(rows.add("three", "", "g", TestKind::kValue, 1.0, ""), Error);
   EXPECT_THROW(rows.add("two", "memory", "g", TestKind::kValue, 1.0, ""), Error);
+  EXPECT_THROW(rows.add("two", "", "g", TestKind::kValue, 1.0, ""), Error);
+  EXPECT_THROW(rows.add("one", "prefil", "g", TestKind::kValue, 1.0, ""), Error);
 }
 
 TEST(TestRows, AnOrderingNeedsFiguresThatDiffer) {
@@ -87,13 +100,25 @@ TEST(TestRows, AnOrderingNeedsFiguresThatDiffer) {
   rows.add_ordering("not kept", 1.0, 2.0, 11.0, 10.0);
   rows.add_ordering("close", 1.0, 1.9, 10.0, 11.0);
   rows.add_ordering("a tie", 1.0, 1.04, 11.0, 10.0);
+  rows.add_ordering("a sentence", true);
   const TestReport report = rows.take("no paper");
-  ASSERT_EQ(report.orderings.size(), 3u);
+  ASSERT_EQ(report.orderings.size(), 4u);
   EXPECT_TRUE(report.orderings[0].is_kept);
   EXPECT_FALSE(report.orderings[1].is_kept);
-  EXPECT_EQ(report.count_orderings().n, 3);
+  EXPECT_EQ(report.count_orderings().n, 4);
   EXPECT_EQ(report.count_orderings(Figured::kClose).n, 1);
+  EXPECT_EQ(report.count_orderings(Figured::kClear).n, 2);
   EXPECT_EQ(report.count_orderings(Figured::kClear).n_kept, 1);
+  // Nobody printed by how much a sentence without figures holds.
+  EXPECT_EQ(report.count_orderings(Figured::kNoFigure).n_kept, 1);
+}
+
+TEST(TestRows, EqualFiguresKeepNoOrder) {
+  const PhoneFolder phones = folder();
+  TestRows rows(phones);
+  rows.add_ordering("falls", 2.0, 1.0, 5.0, 5.0);
+  rows.add_ordering("rises", 1.0, 2.0, 5.0, 5.0);
+  EXPECT_EQ(rows.take("no paper").count_orderings().n_kept, 0);
 }
 
 TEST(TestRows, TheRowsOfAGroupRiseOrDoNot) {

@@ -114,12 +114,18 @@ void print_median(const char* what, int n, double error) {
 void print_orderings(const papers::TestReport& report) {
   const papers::OrderingCount close = report.count_orderings(papers::Figured::kClose);
   const papers::OrderingCount clear = report.count_orderings(papers::Figured::kClear);
-  print(fmt::format(
-      "\norderings: {} of {} kept where figures differ by twice or more, {} of {} of the others\n",
-      clear.n_kept, clear.n, close.n_kept, close.n));
+  const papers::OrderingCount bare = report.count_orderings(papers::Figured::kNoFigure);
+  print(
+      fmt::format("\norderings: {} of {} kept where figures differ by twice or more, {} of {} "
+                  "where they differ "
+                  "by less, {} of {} that are held as sentences without figures\n",
+                  clear.n_kept, clear.n, close.n_kept, close.n, bare.n_kept, bare.n));
   for (const papers::Ordering& ordering : report.orderings) {
     if (ordering.is_kept) continue;
-    print(fmt::format("  not kept{}: {}\n", ordering.is_close ? ", close" : "", ordering.text));
+    const char* how = ordering.figured == papers::Figured::kClose      ? ", close"
+                      : ordering.figured == papers::Figured::kNoFigure ? ", without figures"
+                                                                       : "";
+    print(fmt::format("  not kept{}: {}\n", how, ordering.text));
   }
 }
 
@@ -201,8 +207,10 @@ nlohmann::ordered_json report_json(const papers::TestReport& report) {
   for (const papers::TestRow& row : report.rows) json["rows"].push_back(to_json(row));
   json["orderings"] = nlohmann::ordered_json::array();
   for (const papers::Ordering& ordering : report.orderings) {
-    json["orderings"].push_back(
-        {{"text", ordering.text}, {"is_kept", ordering.is_kept}, {"is_close", ordering.is_close}});
+    json["orderings"].push_back({{"text", ordering.text},
+                                 {"is_kept", ordering.is_kept},
+                                 {"is_close", ordering.figured == papers::Figured::kClose},
+                                 {"has_figures", ordering.figured != papers::Figured::kNoFigure}});
   }
   json["counts"] = {{"values", report.count(TestKind::kValue)},
                     {"ratios", report.count(TestKind::kRatio)},
