@@ -54,7 +54,7 @@ TEST(ReproduceSd, D1V3TheTestRowsOfThePaper) {
       [](const auto& r) { return r.base.row->where == "Table 3" && !r.reason.empty(); });
   EXPECT_EQ(n_not_counted, 6);
   EXPECT_EQ(report.count(TestKind::kValue), 11);
-  EXPECT_EQ(report.count(TestKind::kRange), 23);
+  EXPECT_EQ(report.count(TestKind::kRange), 25);
 }
 
 TEST(ReproduceSd, D1PromptsTakeTheTimeOfTheBackendsOwnGraph) {

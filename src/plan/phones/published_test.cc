@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
 
 #include "tests/support/repository.h"
@@ -27,6 +28,45 @@ TEST(Published, V3OnlyWhatIsPrintedAsABoundIsOne) {
     }
   }
   EXPECT_GT(n_bounds, 10);
+}
+
+// Returns what stands outside of brackets and before an arrow: what follows is derived from it.
+std::string printed_part(const std::string& text) {
+  std::string part;
+  int depth = 0;
+  for (const char c : text.substr(0, text.find("\u2192"))) {
+    depth += c == '(' ? 1 : 0;
+    if (depth == 0) part += c;
+    depth -= c == ')' ? 1 : 0;
+  }
+  for (size_t at; (at = part.find("tokens/s")) != std::string::npos;) part.replace(at, 8, "rate");
+  return part;
+}
+
+TEST(Published, V3EveryPartOfATestRowIsAValue) {
+  int n_divided = 0;
+  for (const PublishedRow& row : read_published(test::repository_file("phones/published"))) {
+    // Speedups beside a task's times follow from the cells that they compare.
+    const std::string text = printed_part(row.text.substr(0, row.text.find("; speedup ")));
+    if (row.use != "test" || row.values.empty()) continue;
+    size_t n_parts = 0, n_signs = 0, n_bounds = 0;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line, ';');) {
+      std::istringstream parts(line);
+      for (std::string part; std::getline(parts, part, '/');) {
+        n_parts += part.find_first_of("0123456789") == std::string::npos ? 0 : 1;
+        n_signs += part.find_first_of("<>") != std::string::npos ||
+                           part.find("at least") != std::string::npos
+                       ? 1
+                       : 0;
+      }
+    }
+    for (const PublishedValue& value : row.values) n_bounds += value.bound.empty() ? 0 : 1;
+    EXPECT_GE(row.values.size(), n_parts) << row.id << ": " << row.text;
+    EXPECT_GE(n_bounds, n_signs) << row.id << ": " << row.text;
+    n_divided += n_parts > 1 ? 1 : 0;
+  }
+  EXPECT_GT(n_divided, 20);
 }
 
 }  // namespace
