@@ -46,7 +46,7 @@ class Baselines {
     const Given given(folder_.path, "baselines");
     const TestRows rows(folder_);
     for (const std::string& id : given.rows("whole tasks of llama.cpp")) {
-      add_table5(rows.row_of(id));
+      add_table5(rows.row_of(id), given.why_not_counted(id));
     }
     add_rates();
     return std::move(report_);
@@ -58,8 +58,22 @@ class Baselines {
     report_.rows.push_back({&row, &value, group, Split::kNone, simulated, inputs});
   }
 
+  // Adds a row with the reason why nothing stands beside it, so that no median has it.
+  void add_not_counted(const plan::PublishedRow& row, const plan::PublishedValue& value,
+                       const std::string& group, const std::string& reason) {
+    report_.rows.push_back(
+        {&row, &value, group, Split::kNone, std::nullopt, "not counted: " + reason});
+  }
+
   // Adds the task's times of prefill, decode and both.
-  void add_table5(const plan::PublishedRow& row) {
+  void add_table5(const plan::PublishedRow& row, const std::string& reason) {
+    constexpr const char* kGroup = "llama.cpp on the CPU, in llm.npu";
+    if (!reason.empty()) {
+      for (const plan::PublishedValue& value : row.values) {
+        add_not_counted(row, value, kGroup, reason);
+      }
+      return;
+    }
     const char* known = known_npu_model(row.configuration);
     if (known == nullptr) {
       throw Error(fmt::format("{}/published: row '{}' is of a model that is not known.",
@@ -77,7 +91,7 @@ class Baselines {
       const double simulated = value.name == "prefill"  ? prefill_s
                                : value.name == "decode" ? decode_s
                                                         : prefill_s + decode_s;
-      add(row, value, "llama.cpp on the CPU, in llm.npu", simulated, inputs);
+      add(row, value, kGroup, simulated, inputs);
     }
   }
 
@@ -101,7 +115,13 @@ class Baselines {
                 });
     TestRows rows(folder_);
     add_rows(plan::read_simulated(folder_.path + "/simulated/baselines.json"), figures, &rows);
-    for (TestRow& row : rows.take_rows()) report_.rows.push_back(std::move(row.base));
+    for (TestRow& row : rows.take_rows()) {
+      if (row.reason.empty()) {
+        report_.rows.push_back(std::move(row.base));
+      } else {
+        add_not_counted(*row.base.row, *row.base.value, row.base.group, row.reason);
+      }
+    }
   }
 
   // Returns the time of a prompt, or of `n_steps` steps behind `context` tokens.
