@@ -8,7 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/system.h"
-#include "base/timeline.h"
+#include "base/timeline/timeline.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "machines/phone_setup.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/timeline.h"
+#include "base/timeline/timeline.h"
 #include "base/trace.h"
 #include "papers/hetero/measure_hetero.h"
 #include "papers/micro/micro.h"

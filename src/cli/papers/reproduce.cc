@@ -14,7 +14,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/timeline.h"
+#include "base/timeline/timeline.h"
 #include "base/trace.h"
 #include "cli/commands.h"
 #include "cli/installed.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/timeline.h"
+#include "base/timeline/timeline.h"
 #include "base/trace.h"
 #include "papers/test_rows.h"
 

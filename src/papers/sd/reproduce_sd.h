@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/timeline.h"
+#include "base/timeline/timeline.h"
 #include "papers/test_rows.h"
 
 namespace troika::papers {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/timeline.h"
+#include "base/timeline/timeline.h"
 #include "base/trace.h"
 #include "papers/shadow/shadow_runs.h"
 #include "papers/test_rows.h"

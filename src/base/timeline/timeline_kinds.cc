@@ -1,4 +1,4 @@
-#include "base/timeline_kinds.h"
+#include "base/timeline/timeline_kinds.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "base/timeline.h"
+#include "base/timeline/timeline.h"
 
 #include <gtest/gtest.h>
 

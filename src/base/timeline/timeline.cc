@@ -1,4 +1,4 @@
-#include "base/timeline.h"
+#include "base/timeline/timeline.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/timeline_kinds.h"
+#include "base/timeline/timeline_kinds.h"
 #include "base/xml_text.h"
 
 namespace troika {
