@@ -187,11 +187,22 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   // possible: each chunk brings the blocks with it.
   const bool is_free = options.prompts.chunk == 0 && options.phone.prompt_shapes.empty();
   if (is_free && !prepare::has_neurons(options)) {
-    const solve::PlacementChoice first = solve().places;
-    const int chunk = best_chunk(first, plan);
+    // Graphs of longer chunks take memory, too, so each length is tried without those beyond it.
+    const std::vector<int> all = plan.prompt_shapes;
+    solve::PlacementChoice tried;
+    for (size_t n = 1; n <= all.size(); ++n) {
+      plan.prompt_shapes.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(n));
+      request.shapes = plan.body_shapes();
+      const std::vector<solve::ShapeChoice> shapes = solve().places.shapes;
+      std::copy_if(shapes.begin(), shapes.end(), std::back_inserter(tried.shapes),
+                   [&](const solve::ShapeChoice& one) {
+                     return one.shape == plan::Shape{plan::Phase::kPrompt, all[n - 1]};
+                   });
+    }
+    const int chunk = best_chunk(tried, plan);
     std::erase_if(plan.prompt_shapes, [&](int n) { return n > chunk; });
     request.shapes = plan.body_shapes();
-    std::copy_if(first.shapes.begin(), first.shapes.end(), std::back_inserter(longer),
+    std::copy_if(tried.shapes.begin(), tried.shapes.end(), std::back_inserter(longer),
                  [&](const solve::ShapeChoice& shape) { return shape.shape.n_rows > chunk; });
   }
   solve::CutChoice cuts = solve();

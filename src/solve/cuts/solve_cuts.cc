@@ -40,15 +40,23 @@ std::vector<int> full_lanes(const model::Blueprint& blueprint, const weights::St
   return full;
 }
 
+// Says what becomes of places that were chosen by cuts which no plan can have, because limits of
+// memory or rules have put blocks of a name on several lanes.
+enum class Split : uint8_t {
+  kLeave,   // the blocks stay there, whole
+  kReplace  // places are chosen again, by the times of whole blocks
+};
+
 class Solver {
  public:
   Solver(const model::Blueprint& blueprint, const weights::Store& weights, const plan::Plan& plan,
-         const TimeModel& times, const CutRequest& request)
+         const TimeModel& times, const CutRequest& request, Split split)
       : blueprint_(blueprint),
         weights_(weights),
         plan_(plan),
         times_(times),
         request_(request),
+        split_(split),
         rules_(request.cuts),
         subgraphs_(schedule::cut_into_subgraphs(blueprint, request.place.splits)),
         kinds_(kinds_of(subgraphs_, weights)),
@@ -61,9 +69,13 @@ class Solver {
     };
   }
 
+  // Says whether the last choice leaves blocks whole whose places were chosen by a cut.
+  bool has_left_any() const { return !left_.empty(); }
+
   CutChoice run() {
     while (true) {
       CutChoice choice;
+      left_.clear();
       plan_.cuts.clear();
       plan_.lengths.clear();
       choice.places = place(blueprint_, weights_, plan_.lanes, cut_times_, request_.place);
@@ -87,9 +99,8 @@ class Solver {
   }
 
   // Takes the cuts by which places were chosen. A cut holds for all blocks of a name and divides
-  // them between one home lane and others. Where limits of memory or rules have put blocks on
-  // several lanes, it is not taken; the places, which were chosen as if it were, are chosen again
-  // without it. Returns whether all cuts were taken.
+  // them between one home lane and others, so it is not taken where blocks are on several lanes.
+  // Returns whether the places stay.
   bool take_cuts(CutChoice* choice) {
     bool takes_all = true;
     for (const plan::Shape& shape : request_.place.shapes) {
@@ -108,6 +119,10 @@ class Solver {
           return cut_times_.find(name, built, home, context_of(shape)).is_worthwhile;
         });
         if (!is_cut) continue;
+        if (split_ == Split::kLeave) {
+          left_.insert({std::string(name), built});
+          continue;
+        }
         whole_.insert({std::string(name), built});
         cut_times_.forget(name);
         takes_all = false;
@@ -159,7 +174,9 @@ class Solver {
     for (const lanes::Subgraph& subgraph : subgraphs_) {
       const plan::Shape built = shape_for(subgraph, shape);
       const int lane = plan_.lane_of(subgraph.name, built, subgraph.block());
-      us += cut_times_.task_us(lane, subgraph, built, context_of(shape));
+      const bool is_left = left_.count({std::string(subgraph.name), built}) > 0;
+      const TimeModel& model = is_left ? times_ : static_cast<const TimeModel&>(cut_times_);
+      us += model.task_us(lane, subgraph, built, context_of(shape));
       if (before >= 0) us += times_.handover_us(before, lane);
       before = lane;
     }
@@ -212,6 +229,7 @@ class Solver {
   plan::Plan plan_;  // the plan as it stands
   const TimeModel& times_;
   const CutRequest& request_;
+  Split split_;
   CutRules rules_;
   std::vector<lanes::Subgraph> subgraphs_;
   std::vector<SubgraphKind> kinds_;
@@ -222,13 +240,30 @@ class Solver {
   // Holds subgraphs that stay whole in executables of a shape, because their blocks are on several
   // lanes.
   std::set<std::pair<std::string, plan::Shape>> whole_;
+  // Holds those whose places were chosen by a cut that was not taken.
+  std::set<std::pair<std::string, plan::Shape>> left_;
 };
+
+// Says whether no pass of one choice takes longer than that of another one.
+bool is_nowhere_slower(const CutChoice& one, const CutChoice& other) {
+  TROIKA_ASSERT(one.places.shapes.size() == other.places.shapes.size());
+  for (size_t i = 0; i < one.places.shapes.size(); ++i) {
+    if (one.places.shapes[i].us > other.places.shapes[i].us) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
 CutChoice solve_cuts(const model::Blueprint& blueprint, const weights::Store& weights,
                      const plan::Plan& plan, const TimeModel& times, const CutRequest& request) {
-  return Solver(blueprint, weights, plan, times, request).run();
+  Solver leaving(blueprint, weights, plan, times, request, Split::kLeave);
+  CutChoice left = leaving.run();
+  if (!leaving.has_left_any()) return left;
+  // Places that are chosen again may be much better or, as one name after the other gives up its
+  // cuts, much worse.
+  CutChoice replaced = Solver(blueprint, weights, plan, times, request, Split::kReplace).run();
+  return is_nowhere_slower(left, replaced) ? left : replaced;
 }
 
 }  // namespace troika::solve
