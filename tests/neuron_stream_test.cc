@@ -321,6 +321,41 @@ TEST_F(HotNeurons, P5P8TheyStayInMemoryAndChangeNoBit) {
   }
 }
 
+// Two lanes would ask one stream for the neurons of their tokens at once.
+TEST_F(NeuronFaults, P10TokensThatLanesShareAreRefusedWhereNeuronsAreRead) {
+  const TinyModel model = relu_model("llama", test_support::kQ4_0);
+  Options options = by_neuron();
+  options.lanes.n_threads = 0;
+  options.lanes.cores = {{{}, 1}, {{}, 1}};
+  const TinyEngine undivided(model, options);
+  const std::vector<Logits> expected = talk(*undivided.session, model);
+  // Undivided tokens take neurons from the disk.
+  const auto streamed =
+      engine_with_share(model, options, undivided.engine->ledger().total_bytes(), 0.5);
+  ASSERT_NE(streamed, nullptr);
+  EXPECT_EQ(talk(*streamed->session, model), expected);
+  const size_t bytes = streamed->engine->ledger().limit_bytes();
+  Options cut = options, length = options;
+  cut.lanes.cuts = {plan::cut_from_text("ffn=tokens:0:16,1:16")};
+  length.lanes.lengths = {plan::length_from_text("0:16,1:12")};
+  for (Options* divided : {&cut, &length}) {
+    const TinyEngine whole(model, *divided);
+    EXPECT_EQ(talk(*whole.session, model), expected);
+    divided->memory.limit_bytes = bytes;
+    const std::string problem = test::message_of<Error>([&] {
+      const TinyEngine engine(model, *divided);
+      (void)talk(*engine.session, model);
+    });
+    EXPECT_NE(problem.find("no tokens of 'ffn' divided by ‹cut› or ‹length›"), std::string::npos)
+        << problem;
+  }
+  options.memory.limit_bytes = bytes;
+  options.lanes.cuts = {plan::cut_from_text("qkv=tokens:0:16,1:16")};
+  const TinyEngine others(model, options);  // divides what reads no neurons
+  ASSERT_NE(neurons_of(others), nullptr);
+  EXPECT_EQ(talk(*others.session, model), expected);
+}
+
 TEST_F(NeuronFaults, P10WhatAFileThatWasCutShortLacksComesFromTheModel) {
   const TinyModel model = relu_model("llama", test_support::kQ8_0);
   const Options options = by_neuron();

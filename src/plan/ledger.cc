@@ -109,7 +109,7 @@ const char* Ledger::more_advice() const { return kSources[static_cast<size_t>(so
 void Ledger::check() const {
   const size_t total = total_bytes();
   if (total <= limit_bytes_) return;
-  std::string advice;
+  std::string advice = advice_.empty() ? "" : ", " + advice_;
   size_t n_named = 0;
   for (const Owner owner : by_size(*this)) {
     const OwnerInfo& info = info_of(owner);

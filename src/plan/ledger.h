@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace troika::plan {
 
@@ -57,6 +58,9 @@ class Ledger {
   // Replaces the owner's bytes: an estimate gives way to what was taken.
   void set(Owner owner, size_t bytes) { bytes_[static_cast<size_t>(owner)] = bytes; }
   size_t bytes(Owner owner) const { return bytes_[static_cast<size_t>(owner)]; }
+  // Lets a refusal say first what else would make the total smaller: "one chunk ‹in-flight›". An
+  // empty advice adds nothing.
+  void advise(std::string advice) { advice_ = std::move(advice); }
   size_t total_bytes() const;
   // Returns what an owner may have beside all the others; 0 where they take more than the limit.
   size_t room_for(Owner owner) const;
@@ -70,6 +74,7 @@ class Ledger {
   size_t limit_bytes_;
   LimitSource source_;
   std::array<size_t, kOwners> bytes_{};
+  std::string advice_;
 };
 
 }  // namespace troika::plan

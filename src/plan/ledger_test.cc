@@ -52,6 +52,15 @@ TEST(Ledger, ARefusalNamesTheLargestAndWhatToDo) {
       "blocks, a smaller model or element type.");
 }
 
+TEST(Ledger, ARefusalBeginsWithTheAdviceThatItWasGiven) {
+  Ledger ledger(100 * kMega);
+  ledger.set(Owner::kWeights, 160 * kMega);
+  ledger.advise("one chunk ‹in-flight›");
+  EXPECT_TRUE(refusal(ledger).ends_with(
+      "what takes them: one chunk ‹in-flight›, a smaller model or element type."))
+      << refusal(ledger);
+}
+
 // What is small is not worth an advice, however many owners take anything, unless an option alone
 // brought it.
 TEST(Ledger, ARefusalAdvisesOnTheLargestAndOnWhatCanBeLeftOut) {

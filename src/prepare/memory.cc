@@ -185,6 +185,26 @@ bool has_weights(const plan::Plan& plan, int lane) {
              plan.lengths, [&](const plan::LengthCut& length) { return has_share(length.tokens); });
 }
 
+// Says whether several lanes have some tokens each of feed-forward parts that are computed by
+// neuron. They would ask for neurons at once, and a stream of neurons answers one batch after the
+// other.
+bool divides_neuron_tokens(const plan::Plan& plan) {
+  if (!plan.ffn.is_by_neuron()) return false;
+  const auto has_lanes = [](const plan::Shares& tokens) {
+    return std::ranges::any_of(
+        tokens, [&](const plan::LaneShare& share) { return share.lane != tokens.front().lane; });
+  };
+  return std::ranges::any_of(plan.body_shapes(), [&](plan::Shape shape) {
+    // Prompts that are not computed as steps read whole matrices.
+    if (shape.phase == plan::Phase::kPrompt && plan.prefill != plan::Prefill::kSame) return false;
+    const plan::LengthCut* const length = plan.length_of(shape);
+    return (length != nullptr && has_lanes(length->tokens)) ||
+           std::ranges::any_of(plan.cuts, [&](const plan::TensorCut& cut) {
+             return cut.holds_for("ffn", shape) && has_lanes(cut.tokens);
+           });
+  });
+}
+
 // Says whether weights may take turns in memory: all lanes that read them are of cores, which find
 // them where they lie, and come to the blocks in their order. Hot neurons stay in memory, so that
 // any lane may have them.
@@ -198,7 +218,27 @@ bool can_take_turns(const model::Blueprint& blueprint, const plan::Plan& plan) {
   // Reads of experts are asked for by the one lane that knows the routes, and outliers are tasks
   // that wait for no block.
   return blueprint.n_experts == 0 && plan.n_buffer_sets() == 1 && !plan.places_shadow() &&
-         !plan.attention.has_head_lanes();
+         !plan.attention.has_head_lanes() && !divides_neuron_tokens(plan);
+}
+
+// Returns what to change so that weights take turns in memory, as an advice. It is empty where they
+// may already, or where more is in the way.
+std::string advice_for_turns(const Options& options, const model::Blueprint& blueprint,
+                             const plan::Plan& plan) {
+  plan::Plan other = plan;
+  std::string advice;
+  if (divides_neuron_tokens(plan)) {
+    std::erase_if(other.cuts, [](const plan::TensorCut& cut) { return !cut.tokens.empty(); });
+    other.lengths.clear();
+    advice = "no tokens of 'ffn' divided by ‹cut› or ‹length› (neurons are then read)";
+  }
+  if (other.n_buffer_sets() > 1) {
+    other.chunks_in_flight = 1;
+    advice += advice.empty() ? "" : ", ";
+    advice += "one chunk ‹in-flight› (weights then take turns)";
+  }
+  const bool helps = !may_stream(options, blueprint, plan) && may_stream(options, blueprint, other);
+  return helps ? advice : "";
 }
 
 // Returns what weights have beside all else: all of them, or the least that streaming needs.
@@ -321,6 +361,7 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
                              const MemoryFigures& memory) {
   const size_t by_neuron = neuron_bytes(blueprint, weights, plan);
   plan::Ledger ledger = empty_ledger(options, blueprint, weights, plan, by_neuron, memory);
+  ledger.advise(advice_for_turns(options, blueprint, plan));
   ledger.set(Owner::kProgram, memory.program_bytes);
   ledger.set(Owner::kModel, memory.model_bytes);
   ledger.set(Owner::kWeights, weights.total_bytes());

@@ -51,5 +51,33 @@ TEST_F(LimitsOfPlans, ALimitThatNobodyNamedIsNotCalledByTheNameOfAnOption) {
   EXPECT_NE(of_option.find("‹memory› 2147.5 MB"), std::string::npos) << of_option;
 }
 
+TEST_F(LimitsOfPlans, P10ARefusalNamesWhatKeepsWeightsFromTakingTurns) {
+  const MemoryFigures plenty = {64 * 1024 * kMebibyte, 60 * 1024 * kMebibyte};
+  plan::Plan plan;
+  plan.lanes = {{{}, 1}, {{}, 1}};
+  plan.context = 4096;
+  options_.memory.context = plan.context;
+  options_.memory.limit_bytes = 5 * 1024 * kMebibyte;
+  const auto refusal_of = [&] {
+    return test::message_of<Error>(
+        [&] { expected_memory(options_, blueprint_, weights_, plan, plenty).check(); });
+  };
+  EXPECT_NE(refusal_of().find("one chunk ‹in-flight›"), std::string::npos) << refusal_of();
+  plan.chunks_in_flight = 1;
+  EXPECT_EQ(refusal_of(), "");
+  plan.lengths = {plan::length_from_text("0:16,1:16")};
+  EXPECT_EQ(refusal_of(), "");
+  plan.ffn.form = plan::FfnForm::kEveryNeuron;
+  EXPECT_NE(refusal_of().find("divided by ‹cut› or ‹length›"), std::string::npos) << refusal_of();
+  EXPECT_EQ(refusal_of().find("‹in-flight›"), std::string::npos) << refusal_of();
+  plan.prefill = plan::Prefill::kBf16;  // reads whole matrices, which lanes may share
+  EXPECT_EQ(refusal_of(), "");
+  plan.cuts = {plan::cut_from_text("ffn@step:8=tokens:0:4,1:4")};
+  EXPECT_NE(refusal_of().find("divided by ‹cut› or ‹length›"), std::string::npos) << refusal_of();
+  plan.cuts = {plan::cut_from_text("qkv@step:8=tokens:0:4,1:4"),
+               plan::cut_from_text("ffn@prompt=tokens:0:4,1:4")};
+  EXPECT_EQ(refusal_of(), "");
+}
+
 }  // namespace
 }  // namespace troika::prepare

@@ -384,7 +384,11 @@ void take_neurons_for_prompts(const Options& options, const model::Blueprint& bl
                               plan::Plan* plan) {
   if (options.plan.base || options.prompts.prefill || options.prompts.int8) return;
   if (!reads_too_much(options, blueprint, weights, memory, *plan)) return;
-  plan->prefill = plan::Prefill::kSame;
+  plan::Plan same = *plan;
+  same.prefill = plan::Prefill::kSame;
+  // Lanes that divide the tokens of prompts have to share whole matrices.
+  if (!may_stream(options, blueprint, same)) return;
+  plan->prefill = same.prefill;
   plan->prefill_reason = "by neuron too, as memory has too little room for whole matrices";
 }
 
