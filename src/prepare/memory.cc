@@ -295,7 +295,14 @@ bool has_room(const Options& options, const model::Blueprint& blueprint,
               const weights::Store& weights, const plan::Plan& plan, const MemoryFigures& memory) {
   plan::Plan asked = plan;
   asked.ffn.form = options.ffn.form.value_or(asked.ffn.form);
-  if (may_stream(options, blueprint, asked)) return true;
+  asked.order = options.prompts.order.value_or(asked.order);
+  const int n_asked = options.prompts.chunks_in_flight;
+  if (n_asked > 0) asked.chunks_in_flight = n_asked;
+  // Where nobody asked for more, one chunk is in flight if that lets weights take turns.
+  plan::Plan one = asked;
+  if (options.memory.context > 0) one.context = options.memory.context;
+  if (n_asked == 0) one.chunks_in_flight = 1;
+  if (may_stream(options, blueprint, one)) return true;
   // A context, and packed copies of which not all were asked for, are made smaller where memory is
   // short.
   asked.context =

@@ -51,6 +51,30 @@ TEST_F(LimitsOfPlans, ALimitThatNobodyNamedIsNotCalledByTheNameOfAnOption) {
   EXPECT_NE(of_option.find("‹memory› 2147.5 MB"), std::string::npos) << of_option;
 }
 
+// A tuned plan of two lanes has several chunks in flight, and one lets weights take turns.
+TEST_F(LimitsOfPlans, P10APlanOfLanesStaysWhereOneChunkInFlightLetsWeightsTakeTurns) {
+  const MemoryFigures plenty = {64 * 1024 * kMebibyte, 60 * 1024 * kMebibyte};
+  plan::Plan base;
+  base.lanes = {{{}, 1}, {{}, 1}};
+  base.prompt_shapes = {32, 128};
+  ASSERT_GT(base.chunks_in_flight, 1);
+  options_.plan.base = base;
+  options_.plan.may_leave_base = true;
+  options_.memory.context = 4096;
+  options_.memory.limit_bytes = 5 * 1024 * kMebibyte;
+  EXPECT_FALSE(leaves_base(options_, blueprint_, weights_, plenty));
+  const plan::Plan plan = make_plan(options_, blueprint_, weights_, plenty);
+  EXPECT_EQ(plan.lanes.size(), 2u);
+  EXPECT_EQ(plan.chunks_in_flight, 1);
+  const plan::Ledger ledger = expected_memory(options_, blueprint_, weights_, plan, plenty);
+  EXPECT_TRUE(are_streamed(blueprint_, weights_, plan, ledger));
+  ledger.check();  // does not throw
+  options_.prompts.chunks_in_flight = 1;
+  EXPECT_FALSE(leaves_base(options_, blueprint_, weights_, plenty));
+  options_.prompts.chunks_in_flight = 2;
+  EXPECT_TRUE(leaves_base(options_, blueprint_, weights_, plenty));
+}
+
 TEST_F(LimitsOfPlans, P10ARefusalNamesWhatKeepsWeightsFromTakingTurns) {
   const MemoryFigures plenty = {64 * 1024 * kMebibyte, 60 * 1024 * kMebibyte};
   plan::Plan plan;
