@@ -103,5 +103,20 @@ TEST_F(LimitsOfPlans, P10ARefusalNamesWhatKeepsWeightsFromTakingTurns) {
   EXPECT_EQ(refusal_of(), "");
 }
 
+// A part of a prompt has no more tokens than the context, however many were asked for, and values
+// count for no more.
+TEST_F(LimitsOfPlans, WhatAContextIsTooShortForCountsForNothing) {
+  const MemoryFigures plenty = {64 * 1024 * kMebibyte, 60 * 1024 * kMebibyte};
+  options_.memory.context = 2048;
+  options_.prompts.chunk = 300'000;
+  options_.memory.limit_bytes = 16 * 1024 * kMebibyte;
+  options_.ffn.form = plan::FfnForm::kEveryNeuron;
+  EXPECT_NE(make_plan(options_, blueprint_, weights_, plenty).prefill, plan::Prefill::kSame);
+  options_.ffn.form.reset();
+  options_.lanes.n_threads = 0;
+  options_.lanes.cores = {{{}, 1}, {{}, 1}};
+  EXPECT_GT(make_plan(options_, blueprint_, weights_, plenty).chunks_in_flight, 1);
+}
+
 }  // namespace
 }  // namespace troika::prepare

@@ -364,17 +364,37 @@ void apply_cuts(const LaneChoice& lanes, plan::Plan* plan) {
   plan::check_cuts(*plan);
 }
 
-// Returns the context that was asked for, or one that is worth having.
-int useful_context(const Options& options, const model::Blueprint& blueprint) {
-  return options.memory.context > 0 ? options.memory.context
-                                    : std::min(most_sensible_tokens(blueprint), kUsefulContext);
+// Leaves out prompt shapes beyond a context, and makes one that was asked for no longer than that:
+// buffers have room for its rows. Steps of several sequences may have more rows.
+void leave_out_beyond(int context, int asked, std::vector<int>* shapes) {
+  while (shapes->size() > 1 && (*shapes)[shapes->size() - 2] >= context) shapes->pop_back();
+  if (shapes->back() != asked) return;
+  const int whole_tiles =
+      (context + plan::kAttentionTile - 1) / plan::kAttentionTile * plan::kAttentionTile;
+  shapes->back() = std::min(asked, whole_tiles);
+}
+
+// Returns the context that was asked for, or the longest that is chosen unasked.
+int longest_context(const Options& options, const model::Blueprint& blueprint) {
+  return options.memory.context > 0 ? options.memory.context : most_sensible_tokens(blueprint);
+}
+
+// Returns the plan with the context that was asked for, or one that is worth having, and without
+// shapes that it will not keep.
+plan::Plan with_useful_context(const Options& options, const model::Blueprint& blueprint,
+                               plan::Plan plan) {
+  const int longest = longest_context(options, blueprint);
+  plan.context = options.memory.context > 0 ? longest : std::min(longest, kUsefulContext);
+  leave_out_beyond(longest, options.prompts.chunk, &plan.prompt_shapes);
+  return plan;
 }
 
 // Says whether prompts of a plan by neuron read whole matrices that memory has no room for.
 bool reads_too_much(const Options& options, const model::Blueprint& blueprint,
-                    const weights::Store& weights, const MemoryFigures& memory, plan::Plan plan) {
-  plan.context = useful_context(options, blueprint);
-  return lacks_room_for_prompts(options, blueprint, weights, plan, memory);
+                    const weights::Store& weights, const MemoryFigures& memory,
+                    const plan::Plan& plan) {
+  return lacks_room_for_prompts(options, blueprint, weights,
+                                with_useful_context(options, blueprint, plan), memory);
 }
 
 // Where steps read neurons, lets prompts do so too if memory has no room for whole matrices, unless
@@ -399,8 +419,7 @@ void let_lanes_take_turns(const Options& options, const model::Blueprint& bluepr
                           const weights::Store& weights, const MemoryFigures& memory,
                           plan::Plan* plan) {
   if (plan->lanes.size() == 1 || options.prompts.chunks_in_flight > 0) return;
-  plan::Plan several = *plan;
-  several.context = useful_context(options, blueprint);
+  const plan::Plan several = with_useful_context(options, blueprint, *plan);
   plan::Plan one = several;
   one.chunks_in_flight = 1;
   if (!may_stream(options, blueprint, one)) return;
@@ -411,16 +430,6 @@ void let_lanes_take_turns(const Options& options, const model::Blueprint& bluepr
       whole.total_bytes() > limited.limit_bytes()) {
     plan->chunks_in_flight = 1;
   }
-}
-
-// Leaves out prompt shapes beyond a context, and makes one that was asked for no longer than that:
-// buffers have room for its rows. Steps of several sequences may have more rows.
-void leave_out_beyond(int context, int asked, std::vector<int>* shapes) {
-  while (shapes->size() > 1 && (*shapes)[shapes->size() - 2] >= context) shapes->pop_back();
-  if (shapes->back() != asked) return;
-  const int whole_tiles =
-      (context + plan::kAttentionTile - 1) / plan::kAttentionTile * plan::kAttentionTile;
-  shapes->back() = std::min(asked, whole_tiles);
 }
 
 }  // namespace
@@ -473,8 +482,7 @@ bool leaves_base(const Options& options, const model::Blueprint& blueprint,
 void fit_context(const Options& options, const model::Blueprint& blueprint,
                  const weights::Store& weights, plan::Plan* plan, const MemoryFigures& memory) {
   plan::Plan expected = *plan;
-  expected.context =
-      options.memory.context > 0 ? options.memory.context : most_sensible_tokens(blueprint);
+  expected.context = longest_context(options, blueprint);
   leave_out_beyond(expected.context, options.prompts.chunk, &expected.prompt_shapes);
   limit_copies(options, blueprint, weights, memory, &expected);
   plan->packed_bytes = expected.packed_bytes;
