@@ -228,6 +228,27 @@ TEST(OpenclModel, H13PromptsInHalvesAreNearFloatsAndTheSameInAnyChunks) {
   EXPECT_EQ(logits(plan::Prefill::kF16, 2 * kOpenclChunk), rows);
 }
 
+// The device's cores multiply experts in floats, from rows as they stand in the file.
+TEST(OpenclModel, H13ExpertsBesideHalvesDoNotDependOnHowTheModelIsLoaded) {
+  const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
+  if (found.device == nullptr) GTEST_SKIP() << found.problem;
+  const EmulatedExtensions emulated;
+  const TinyModel model = opencl_model("mixtral", test_support::kQ8_0);
+  prepare::Options options = opencl_options(plan::Prefill::kF16);
+  options.activations = plan::Activations::kQ8;
+  options.lanes.cores = {{{}, 1}, opencl_lane()};
+  for (const char* const place : {"qkv@prompt=1", "ffn@prompt=1"}) {
+    options.lanes.placements.push_back(plan::placement_from_text(place));
+  }
+  Logits rows[2];
+  for (const bool is_copied : {false, true}) {
+    options.memory.load = is_copied ? prepare::Load::kCopy : prepare::Load::kMap;
+    TinyEngine tiny(model, options);
+    rows[is_copied] = logits_behind(*tiny.engine, model, 1);
+  }
+  EXPECT_TRUE(rows[0] == rows[1]);
+}
+
 TEST(OpenclModel, HalvesThatTheDeviceLacksAreASentence) {
   const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
   if (found.device == nullptr) GTEST_SKIP() << found.problem;

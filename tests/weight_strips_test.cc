@@ -57,6 +57,10 @@ TEST(WeightStrips, WhatIsMappedOrReadAsFloatsStaysAsItIs) {
       place(quantised(), Load::kCopy, plan::Prefill::kSame, plan::Activations::kF32).n_in_strips,
       0u);
   EXPECT_EQ(place(quantised(), Load::kCopy, plan::Prefill::kF32).n_in_strips, 0u);
+  // Only lanes of OpenCL multiply prompts so, and their cores multiply experts in floats.
+  plan::Plan halves;
+  halves.prefill = plan::Prefill::kF16;
+  EXPECT_FALSE(reads_strips(halves));
   EXPECT_EQ(place(test_support::small_model("llama"), Load::kCopy).n_in_strips, 0u) << "of floats";
 }
 

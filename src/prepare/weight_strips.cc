@@ -86,7 +86,10 @@ std::vector<model::WeightId> strip_matrices(const model::Blueprint& blueprint,
 }
 
 bool reads_strips(const plan::Plan& plan) {
-  return plan.activations != plan::Activations::kF32 && plan.prefill != plan::Prefill::kF32;
+  // Prompts in half floats are a device's, but its cores compute experts for it in floats, which
+  // are multiplied row by row.
+  return plan.activations != plan::Activations::kF32 && plan.prefill != plan::Prefill::kF32 &&
+         plan.prefill != plan::Prefill::kF16;
 }
 
 void place_in_strips(const gguf::File& file, const model::Blueprint& blueprint,

@@ -16,6 +16,7 @@ Function* reader_of(const weights::Matrix& matrix, const kernels::ByType<Functio
 }
 
 void bind_float(BoundProduct* product, const kernels::Table& kernels) {
+  TROIKA_ASSERT(product->weight.matrix.n_strip_rows == 0);
   product->matmul_f32 = kernels::find(kernels.matmul_f32, product->weight.matrix.type);
   TROIKA_ASSERT(product->matmul_f32 != nullptr);
 }
