@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <map>
+#include <optional>
 
 #include "kernels/choose.h"
 #include "lanes/opencl/opencl_executable.h"
@@ -368,6 +370,7 @@ struct CacheRun {
     const auto executable =
         lane.build(graph.subgraph(), {plan::Phase::kStep, kMost}, graph.store(), run.buffers());
     run.fill(1);
+    if (odd_key) run.buffers().view(1, 1).floats()[3] = *odd_key;
     cache::PlacedBatch placed;
     kv.place(batch, &placed);
     lanes::Run arguments = run.arguments(plan::Phase::kStep, batch.size(), 1);
@@ -394,6 +397,7 @@ struct CacheRun {
   GraphRun run;
   cache::KvCache kv;
   cache::SequenceId sequence;
+  std::optional<float> odd_key;  // one element of the first token's key
 };
 
 TEST_F(OpenclLanes, AttentionOverTheCacheIsNearThatOfCores) {
@@ -435,6 +439,34 @@ TEST_F(OpenclLanes, AttentionOverTheCacheIsNearThatOfCores) {
       }
       compare(tree, {0, 1, 4});
       EXPECT_EQ(device_lane.note().find("Cores compute"), std::string::npos) << device_lane.note();
+    }
+  }
+}
+
+// A cache must not hide from who reads it what it has no room for.
+TEST_F(OpenclLanes, WhatACacheCannotHoldIsNoNumberAsOnCores) {
+  SmallGraph graph(Type::kF32);
+  graph.blueprint().head_dim = 32;
+  for (const int width : {192, 96, 96, 192}) graph.add_value(width);
+  graph.add_op(OpKind::kAttention, {0, 1, 2}, 3).scale = 0.3f;
+  const std::vector<cache::Token> tokens(3, 0);
+  for (const Type type : {Type::kF32, Type::kF16, Type::kQ8_0}) {
+    OpenclLane device_lane(found_.device, found_.options, kernels_.table,
+                           {Activations::kF32, Prefill::kF32, type});
+    const auto host_lane = host(Prefill::kF32);
+    for (const float odd : {3e4f, 127.0f * 65504.0f, 1e9f, -1e9f, INFINITY, std::nanf("")}) {
+      CacheRun on_device(device_lane, graph, type), on_host(*host_lane, graph, type);
+      on_device.odd_key = on_host.odd_key = odd;
+      cache::Batch batch;
+      batch.add_chain(tokens, 0, 0);
+      std::vector<std::byte> of_device, of_host;
+      const auto found = on_device.attend(batch, {}, &of_device);
+      const auto expected = on_host.attend(batch, {}, &of_host);
+      EXPECT_TRUE(std::isnan(odd) || of_device == of_host) << tensor::type_name(type) << " " << odd;
+      // The first output is that of the head with this key.
+      const size_t out = found.size() - 192 * size_t{SmallGraph::kMostTokens};
+      EXPECT_EQ(std::isnan(found[out]), std::isnan(expected[out]))
+          << tensor::type_name(type) << " " << odd;
     }
   }
 }

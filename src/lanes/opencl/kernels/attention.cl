@@ -53,10 +53,11 @@ void store_row(__global const float* x, __global uchar* row) {
 #else
   for (uint b = 0; b < HEAD / 32; ++b) {
     __global uchar* block = row + b * 34;
-    float largest = 0.0f, odd = 0.0f;
+    float largest = 0.0f;
+    bool has_room = true;
     for (uint i = 0; i < 32; ++i) {
       const float v = fabs(x[b * 32 + i]);
-      odd += v - v;  // is no number where v is none, or infinite
+      has_room = has_room && v <= 127.0f * MOST_HALF;  // not for what is no number
       largest = isnan(v) ? largest : fmax(largest, fmin(v, FLT_MAX));
     }
     vstore_half_rte(fmin(largest / 127.0f, MOST_HALF), 0, (__global half*)block);
@@ -67,7 +68,8 @@ void store_row(__global const float* x, __global uchar* row) {
       const float known = isnan(v) ? 0.0f : clamp(v, -FLT_MAX, FLT_MAX);
       ((__global char*)block)[2 + i] = (char)clamp(rint(known * inverse), -127.0f, 127.0f);
     }
-    if (isnan(odd)) vstore_half_rte(odd, 0, (__global half*)block);
+    // What a block cannot hold is no number, because a cache must not hide it from who reads it.
+    if (!has_room) *(__global ushort*)block = 0x7e00;
   }
 #endif
 }
