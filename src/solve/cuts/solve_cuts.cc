@@ -71,6 +71,8 @@ class Solver {
 
   // Says whether the last choice leaves blocks whole whose places were chosen by a cut.
   bool has_left_any() const { return !left_.empty(); }
+  // Returns what each pass would take without any cut.
+  const std::vector<double>& uncut_us() const { return uncut_us_; }
 
   CutChoice run() {
     while (true) {
@@ -154,7 +156,8 @@ class Solver {
 
   // Adds what the settled plan means: the time of each pass, and that of lanes alone, which have no
   // help from others in cuts.
-  void complete(CutChoice* choice) const {
+  void complete(CutChoice* choice) {
+    uncut_us_.clear();
     for (const auto& [subgraph, lane] : forbidden_) {
       choice->without_room.emplace_back(subgraph, lane);
     }
@@ -163,6 +166,7 @@ class Solver {
       ShapeChoice& shape = choice->places.shapes[i];
       TROIKA_ASSERT(shape.shape == whole.shapes[i].shape);
       shape.us = pass_us(shape.shape);
+      uncut_us_.push_back(whole.shapes[i].us);
       shape.single_lane_us = whole.shapes[i].single_lane_us;
       shape.is_bounded = shape.is_bounded || cut_times_.is_bounded(shape.shape);
     }
@@ -242,18 +246,25 @@ class Solver {
   std::set<std::pair<std::string, plan::Shape>> whole_;
   // Holds those whose places were chosen by a cut that was not taken.
   std::set<std::pair<std::string, plan::Shape>> left_;
+  std::vector<double> uncut_us_;  // by shape
 };
 
-// Says whether no pass of one choice takes longer than that of another one.
-bool is_nowhere_slower(const CutChoice& one, const CutChoice& other) {
-  TROIKA_ASSERT(one.places.shapes.size() == other.places.shapes.size());
-  for (size_t i = 0; i < one.places.shapes.size(); ++i) {
-    if (one.places.shapes[i].us > other.places.shapes[i].us) return false;
-  }
-  return true;
-}
-
 }  // namespace
+
+bool leaving_is_better(std::span<const double> left_us, std::span<const double> replaced_us,
+                       std::span<const double> uncut_us) {
+  TROIKA_ASSERT(left_us.size() == replaced_us.size() && left_us.size() == uncut_us.size());
+  double left = 0.0, replaced = 0.0;
+  bool is_nowhere_slower = true, keeps_promise = true;
+  for (size_t i = 0; i < left_us.size(); ++i) {
+    const double best_us = std::max(std::min(left_us[i], replaced_us[i]), 1e-9);
+    left += left_us[i] / best_us;
+    replaced += replaced_us[i] / best_us;
+    is_nowhere_slower = is_nowhere_slower && left_us[i] <= replaced_us[i];
+    keeps_promise = keeps_promise && left_us[i] <= uncut_us[i];
+  }
+  return is_nowhere_slower || (keeps_promise && left <= replaced);
+}
 
 CutChoice solve_cuts(const model::Blueprint& blueprint, const weights::Store& weights,
                      const plan::Plan& plan, const TimeModel& times, const CutRequest& request) {
@@ -263,7 +274,13 @@ CutChoice solve_cuts(const model::Blueprint& blueprint, const weights::Store& we
   // Places that are chosen again may be much better or, as one name after the other gives up its
   // cuts, much worse.
   CutChoice replaced = Solver(blueprint, weights, plan, times, request, Split::kReplace).run();
-  return is_nowhere_slower(left, replaced) ? left : replaced;
+  const auto times_of = [](const CutChoice& choice) {
+    std::vector<double> us;
+    for (const ShapeChoice& shape : choice.places.shapes) us.push_back(shape.us);
+    return us;
+  };
+  return leaving_is_better(times_of(left), times_of(replaced), leaving.uncut_us()) ? left
+                                                                                   : replaced;
 }
 
 }  // namespace troika::solve

@@ -380,6 +380,18 @@ TEST(SolveCuts, OneLaneAloneHasNoHelpFromOthers) {
   }
 }
 
+TEST(SolveCuts, ALittleInOneShapeIsNotWorthMuchInOthers) {
+  const auto better = [](std::vector<double> left, std::vector<double> replaced,
+                         std::vector<double> uncut) {
+    return leaving_is_better(left, replaced, uncut);
+  };
+  EXPECT_TRUE(better({10.01, 100, 300}, {10.00, 150, 600}, {12, 200, 700}));
+  EXPECT_FALSE(better({10.00, 150, 600}, {10.01, 100, 300}, {12, 200, 700}));
+  // A pass that would be slower than without any cut keeps the places that promise more.
+  EXPECT_FALSE(better({10.01, 100, 300}, {10.00, 150, 600}, {10.00, 200, 700}));
+  EXPECT_TRUE(better({10.01, 100, 300}, {10.01, 150, 600}, {10.00, 200, 700}));
+}
+
 // Counts what is tried.
 class CountedTimes : public RandomTimes {
  public:
