@@ -125,11 +125,23 @@ class Search {
            rules_.may_take(subgraph_.name, shape_, lane);
   }
 
+  // Says whether two lanes beside home may have parts at once.
+  bool may_have_threes() const {
+    for (int a = 0; a < rules_.n_lanes; ++a) {
+      if (!may_have(a)) continue;
+      for (int b = a + 1; b < rules_.n_lanes; ++b) {
+        if (may_have(b) && rules_.may_share(a, b)) return true;
+      }
+    }
+    return false;
+  }
+
   // Calls `take` with every way to divide n between home and one or two of the other lanes, and
   // with each other lane alone, as long as more may be tried.
   void each_division(int n, int granule, int most_lanes,
                      const std::function<void(const Shares&)>& take) {
     const bool has_threes = most_lanes > 2 && rules_.n_lanes <= kMostLanesForThrees;
+    is_bounded_ = is_bounded_ || (most_lanes > 2 && !has_threes && may_have_threes());
     for (int a = 0; a < rules_.n_lanes; ++a) {
       if (!may_have(a)) continue;
       if (is_over()) return;

@@ -418,6 +418,20 @@ TEST(SolveCuts, ManyLanesMakeNoSearchLong) {
   }
 }
 
+// Threes of lanes that are never tried are ways left out, however few others there are.
+TEST(SolveCuts, WhereThreesAreLeftOutNotAllWasTried) {
+  const CutModel m;
+  const CountedTimes times(5, 5, m.weights);
+  CutRules rules;
+  rules.n_lanes = 5;
+  rules.row_granule = 1 << 20;
+  const Shape shape = {Phase::kPrompt, 16};
+  EXPECT_TRUE(search_cuts(times, rules, m.named("ffn"), shape, 0, shape.n_rows).is_bounded);
+  ASSERT_LT(times.n_tried, kMostCutsTried / rules.n_lanes / 4);
+  rules.may_take = [](std::string_view, Shape, int lane) { return lane == 1; };
+  EXPECT_FALSE(search_cuts(times, rules, m.named("ffn"), shape, 0, shape.n_rows).is_bounded);
+}
+
 TEST(SolveCuts, H5_ALengthIsASumOfPrebuiltCounts) {
   EXPECT_EQ(cheapest_sum(544, {32, 64, 128, 256, 512}, {1, 2, 3, 4, 5}),
             (std::vector<int>{512, 32}));
