@@ -356,8 +356,19 @@ void Batcher::add_prompt_beside() {
   statistics_.n_prompt_rows += n_rows;
 }
 
+// Learns from a pass in which a prompt has a part beside steps. Both are computed alike there, so a
+// row of a step takes what a row of the part takes behind as many tokens.
+void Batcher::learn_part_costs(double pass_ms) {
+  PassRows rows;
+  for (const Share& share : shares_) {
+    rows.add(share.n_rows, batch_.rows[static_cast<size_t>(share.first_row)].position);
+  }
+  part_costs_.learn(rows, pass_ms);
+}
+
 void Batcher::take_steps(double pass_ms) {
   const int n_step_rows = shares_.back().is_prompt ? 0 : batch_.size();
+  if (shares_.back().is_prompt) learn_part_costs(pass_ms);
   kept_.clear();
   for (const Share& share : shares_) {
     Entry& entry = *share.entry;
@@ -366,8 +377,6 @@ void Batcher::take_steps(double pass_ms) {
         first, static_cast<size_t>(share.n_rows));
     if (share.is_prompt) {
       for (int row = 0; row < share.n_rows; ++row) kept_.push_back(share.first_row + row);
-      // The steps beside it took a little of the time, which makes later parts a little shorter.
-      part_costs_.learn(share.n_rows, static_cast<int>(entry.session->history().size()), pass_ms);
       guarded(entry, [&] {
         entry.session->take_prompt(share.n_rows, logits.back());
         entry.tell_progress();

@@ -82,6 +82,7 @@ class Batcher {
   void run_steps();
   void add_steps();
   void add_prompt_beside();
+  void learn_part_costs(double pass_ms);
   void take_steps(double pass_ms);
   void end(Entry& entry);
   void fail(Entry& entry);

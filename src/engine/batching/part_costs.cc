@@ -15,8 +15,6 @@ constexpr double kMostChange = 1.5;
 // Rows take at least this share of what a part took.
 constexpr double kLeastOfRows = 0.1;
 
-double thousands_of_pairs(int n_rows, int n_before) { return 1e-3 * n_rows * n_before; }
-
 // Learns what was seen. What is expected is 0 until something was seen.
 void update(double seen, double* expected) {
   const double most = *expected > 0.0 ? kMostChange * *expected : seen;
@@ -26,17 +24,23 @@ void update(double seen, double* expected) {
 }  // namespace
 
 void PartCosts::learn(int n_rows, int n_before, double ms) {
-  const double pairs = thousands_of_pairs(n_rows, n_before);
-  if (n_before >= kDeep && widest_ > 0) {
-    update(std::max(0.0, ms - row_ms_ * n_rows) / pairs, &thousand_ms_);
+  PassRows rows;
+  rows.add(n_rows, n_before);
+  learn(rows, ms);
+}
+
+void PartCosts::learn(const PassRows& rows, double ms) {
+  const double pairs = rows.thousands_of_pairs();
+  if (pairs >= 1e-3 * kDeep * rows.n() && widest_ > 0) {
+    update(std::max(0.0, ms - row_ms_ * rows.n()) / pairs, &thousand_ms_);
   }
   const double of_rows_ms = std::max(kLeastOfRows * ms, ms - thousand_ms_ * pairs);
-  update(of_rows_ms / n_rows, &row_ms_);
-  widest_ = std::max(widest_, n_rows);
+  update(of_rows_ms / rows.n(), &row_ms_);
+  widest_ = std::max(widest_, rows.n());
 }
 
 double PartCosts::ms(int n_rows, int n_before) const {
-  return row_ms_ * n_rows + thousand_ms_ * thousands_of_pairs(n_rows, n_before);
+  return row_ms_ * n_rows + thousand_ms_ * 1e-3 * n_rows * n_before;
 }
 
 int PartCosts::rows_within(double most_ms, int n_before, int smallest, int most) const {

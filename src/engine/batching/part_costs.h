@@ -4,10 +4,28 @@
 
 namespace troika::engine {
 
+// The rows of one pass, of all its texts.
+class PassRows {
+ public:
+  // Adds n rows behind n_before tokens of their text.
+  void add(int n, int n_before) {
+    n_ += n;
+    thousands_of_pairs_ += 1e-3 * n * n_before;
+  }
+  int n() const { return n_; }
+  double thousands_of_pairs() const { return thousands_of_pairs_; }
+
+ private:
+  int n_ = 0;
+  double thousands_of_pairs_ = 0.0;  // of a row and a token before it, which it attends to
+};
+
 class PartCosts {
  public:
   // Learns that a part of n_rows rows, behind n_before tokens of its text, took `ms`.
   void learn(int n_rows, int n_before, double ms);
+  // Learns that a pass took `ms` which had rows of other texts beside a part, all computed alike.
+  void learn(const PassRows& rows, double ms);
   // Returns 0 where nothing is known.
   double ms(int n_rows, int n_before) const;
   // Returns the most rows, a multiple of `smallest` and at most `most`, that are expected to end

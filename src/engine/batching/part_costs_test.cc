@@ -75,6 +75,24 @@ TEST(PartCosts, KnowsNothingAtFirstAndNothingOfDepthWithoutAttention) {
   EXPECT_NEAR(costs.ms(256, 8000), costs.ms(256, 0), 0.15 * costs.ms(256, 0));
 }
 
+// The time of answers that take steps beside a part is none of the part's.
+TEST(PartCosts, RowsOfOtherTextsMakeThoseOfAPromptNoDearer) {
+  const Law law{0.5, 0.1};
+  PartCosts costs;
+  Law alone = law;
+  int n_parts = 0;
+  longest_part(costs, alone, 0, 8000, &n_parts);
+  const double shallow_ms = costs.ms(64, 0), deep_ms = costs.ms(64, 4000);
+  for (int i = 0; i < 20; ++i) {
+    PassRows rows;
+    rows.add(32, 8000);
+    rows.add(64, 100 * i);
+    costs.learn(rows, 4.0 + law.row_ms * rows.n() + law.thousand_ms * rows.thousands_of_pairs());
+  }
+  EXPECT_NEAR(costs.ms(64, 0), shallow_ms, 0.25 * shallow_ms);
+  EXPECT_NEAR(costs.ms(64, 4000), deep_ms, 0.25 * deep_ms);
+}
+
 // One part that was interrupted for long does not make all that come small.
 TEST(PartCosts, AnInterruptedPartIsForgotten) {
   Law law{0.5, 0.1};
