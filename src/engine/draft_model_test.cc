@@ -51,5 +51,32 @@ TEST(DraftModel, WhatItKnowsIsNotComputedAgain) {
   EXPECT_EQ(several.of_steps, 3);  // the last one follows by itself
 }
 
+// Where its guesses were not asked for, an answer goes on without them for a while.
+TEST(DraftModel, AnAnswerThatItHasNotSeenForAWhileIsNotReadAgainFromItsBeginning) {
+  const TinyEngine large;
+  prepare::Options options;
+  options.lanes.n_threads = 1;
+  DraftModel model(*large.engine, options, large.engine->file().path());
+  const std::vector<Token> tokens =
+      test_support::random_tokens(test_support::small_model(), 120, 9);
+  const auto propose = [&](size_t from, size_t n) {
+    model.observe(std::span(tokens).subspan(from, n));
+    Trace trace({"lane"});
+    model.session().watch({.trace = &trace});
+    draft::Tree tree;
+    model.propose(1, &tree);
+    model.session().watch({});
+    return Rows(trace);
+  };
+  EXPECT_GE(propose(0, 40).of_prompts, 32);
+  for (size_t i = 40; i < 60; ++i) EXPECT_EQ(propose(i, 1).of_prompts, 0);
+  const Rows unseen = propose(60, 18);
+  EXPECT_EQ(unseen.of_prompts, 0);
+  EXPECT_EQ(unseen.of_steps, 17);
+  EXPECT_EQ(model.session().history().size(), 78u);
+  // What is as long as all steps before it is a prompt.
+  EXPECT_GT(propose(78, 42).of_prompts, 0);
+}
+
 }  // namespace
 }  // namespace troika::engine

@@ -62,29 +62,39 @@ void DraftModel::observe(std::span<const Token> tokens) {
 }
 
 // Brings the model's text up to date. Guesses of last time stay in its cache as far as they came
-// true, and a few tokens behind them are computed as guesses are: a prompt's pass would take none
-// of what steps have left.
+// true. A prompt's pass would take none of what steps have left, so tokens behind them are computed
+// as steps are, unless they are many, and more than steps have left.
 void DraftModel::catch_up() {
   const std::span<const Token> known = session_->history();
   const auto n_common = static_cast<size_t>(
       std::mismatch(known.begin(), known.end(), text_.begin(), text_.end()).first - known.begin());
   const size_t n_new = text_.size() - n_common;
-  const auto most = static_cast<size_t>(std::min(kMostTokens, engine_->plan().most_step_rows()));
-  if (n_common == 0 || n_new == 0 || n_new > most) {
+  n_prefilled_ = std::min(n_prefilled_, n_common);
+  const size_t n_left_by_steps = n_common - n_prefilled_;
+  const auto few = static_cast<size_t>(std::min(kMostTokens, engine_->plan().most_step_rows()));
+  if (n_common == 0 || n_new == 0 || n_new > std::max(few, n_left_by_steps)) {
     session_->prefill(text_);
+    n_prefilled_ = text_.size();
     return;
   }
   session_->truncate(static_cast<int>(n_common));
   // The last one is computed when its logits are asked for.
-  const std::span<const Token> before = std::span<const Token>(text_).subspan(n_common, n_new - 1);
-  if (!before.empty()) {
-    std::vector<int> path(before.size());
+  compute_as_steps(std::span<const Token>(text_).subspan(n_common, n_new - 1));
+  session_->append(text_.back());
+}
+
+// Computes tokens behind the history, as many in a pass as it has room for.
+void DraftModel::compute_as_steps(std::span<const Token> tokens) {
+  const auto most = static_cast<size_t>(engine_->plan().most_step_rows());
+  while (!tokens.empty()) {
+    const std::span<const Token> some = tokens.first(std::min(most, tokens.size()));
+    std::vector<int> path(some.size());
     std::iota(path.begin(), path.end(), 0);
     cache::Batch batch;
-    batch.add_chain(before, static_cast<int>(n_common), 0);
+    batch.add_chain(some, static_cast<int>(session_->history().size()), 0);
     session_->run_batch(batch, {}, [&] { return path; });
+    tokens = tokens.subspan(some.size());
   }
-  session_->append(text_.back());
 }
 
 void DraftModel::propose(int most, draft::Tree* tree) {

@@ -25,10 +25,12 @@ class DraftModel : public draft::Source {
 
  private:
   void catch_up();
+  void compute_as_steps(std::span<const Token> tokens);
 
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Session> session_;
   std::vector<Token> text_;
+  size_t n_prefilled_ = 0;  // counts the tokens of its history that a prompt's passes computed
 };
 
 }  // namespace troika::engine
