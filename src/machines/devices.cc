@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
 #include "base/error.h"
+#include "lanes/host/bound_product.h"
 #include "lanes/opencl/opencl_lane.h"
 #include "lanes/vendor/vendor_lane.h"
 #include "text/utf8.h"
@@ -75,15 +77,16 @@ std::unique_ptr<lanes::Lane> make_vendor(const DeviceRequest& request) {
 struct Maker {
   std::string_view kind;
   std::unique_ptr<lanes::Lane> (*make)(const DeviceRequest&);
-  std::string (*identity)(const plan::PlannedLane&);  // throws the Error that `make` would throw
+  // Throws the Error that `make` would throw.
+  std::string (*identity)(const plan::PlannedLane&, const plan::Plan&);
 };
 constexpr Maker kMakers[] = {
     {"opencl", make_opencl,
-     [](const plan::PlannedLane& lane) {
-       return lanes::OpenclLane::identity_of(opencl_options(lane));
+     [](const plan::PlannedLane& lane, const plan::Plan& plan) {
+       return lanes::OpenclLane::identity_of(opencl_options(lane), plan.prefill);
      }},
     {"openvino", make_vendor,
-     [](const plan::PlannedLane& lane) {
+     [](const plan::PlannedLane& lane, const plan::Plan&) {
        return lanes::VendorLane::identity_of(vendor_options(lane));
      }},
 };
@@ -110,11 +113,16 @@ std::string device_identities(const plan::Plan& plan) {
   for (const plan::PlannedLane& lane : plan.lanes) {
     if (!lane.is_device()) continue;
     all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", plan::lane_text(lane),
-                       text::replace_invalid_utf8(maker_of(lane).identity(lane)));
+                       text::replace_invalid_utf8(maker_of(lane).identity(lane, plan)));
   }
   return all;
 }
 
-void check_devices(const plan::Plan& plan) { (void)device_identities(plan); }
+void check_devices(const plan::Plan& plan) {
+  (void)device_identities(plan);
+  const bool has_opencl = std::ranges::any_of(
+      plan.lanes, [](const plan::PlannedLane& lane) { return lane.kind == "opencl"; });
+  if (plan.prefill == plan::Prefill::kF16 && !has_opencl) lanes::refuse_halves();
+}
 
 }  // namespace troika::machines

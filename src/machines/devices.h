@@ -22,7 +22,8 @@ std::unique_ptr<lanes::Lane> make_device_lane(const kernels::Table& kernels,
 // with others is not taken for theirs. Empty: it has none. Throws the Error that `make_device_lane`
 // would throw.
 std::string device_identities(const plan::Plan& plan);
-// Throws the same, before other work takes time.
+// Throws the same, and an Error where no lane computes prompts as the plan says, before other work
+// takes time.
 void check_devices(const plan::Plan& plan);
 
 }  // namespace troika::machines

@@ -48,6 +48,33 @@ TEST(Devices, ExtensionsThatNobodyKnowsAreASentence) {
   EXPECT_NE(problem.find("'some'"), std::string::npos) << problem;
 }
 
+// What would be refused behind a model's weights, which take long to read, is refused before them.
+TEST(Devices, OpenclHalvesThatNoLaneHasAreASentence) {
+  const auto problem_of = [](const plan::Plan& plan) -> std::string {
+    try {
+      check_devices(plan);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  plan::Plan plan;
+  plan.prefill = plan::Prefill::kF16;
+  const std::string on_cores = problem_of(plan);
+  EXPECT_NE(on_cores.find("Name an OpenCL device in ‹lanes›"), std::string::npos) << on_cores;
+  plan.lanes = plan::lanes_from_text("0;opencl:0", {0});
+  plan.prefill = plan::Prefill::kF32;
+  const std::string without = problem_of(plan);
+  if (without != "no error") GTEST_SKIP() << without;
+  setenv("TROIKA_OPENCL_EXTENSIONS", "none", 1);
+  plan.prefill = plan::Prefill::kF16;
+  const std::string of_device = problem_of(plan);
+  setenv("TROIKA_OPENCL_EXTENSIONS", "emulated", 1);
+  EXPECT_EQ(problem_of(plan), "no error");
+  unsetenv("TROIKA_OPENCL_EXTENSIONS");
+  EXPECT_NE(of_device.find("half floats"), std::string::npos) << of_device;
+}
+
 TEST(Devices, AKindThatIsNotBuiltIsASentence) {
   plan::Plan plan;
   plan.lanes = {{}, {{}, 0, "abacus"}};

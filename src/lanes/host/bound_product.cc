@@ -78,12 +78,7 @@ void bind_form(BoundProduct* product, const model::Op& op, const weights::Store&
     bind_float(product, kernels);
     return;
   }
-  if (precision.prefill == plan::Prefill::kF16) {
-    throw Error(
-        "Only OpenCL devices multiply prompts in half floats (‹prefill› f16), and ‹place› gives "
-        "products of prompts to another lane. Let it give them to an OpenCL device, or use "
-        "‹prefill› bf16.");
-  }
+  if (precision.prefill == plan::Prefill::kF16) refuse_halves();
   const bool is_of_experts = op.kind == model::OpKind::kExpertLinear;
   const bool is_int8 = precision.prefill == plan::Prefill::kInt8;
   if (is_int8 && precision.int8_rules != nullptr) {
@@ -112,6 +107,13 @@ void bind_form(BoundProduct* product, const model::Op& op, const weights::Store&
 }
 
 }  // namespace
+
+void refuse_halves() {
+  throw Error(
+      "Only OpenCL devices multiply prompts in half floats (‹prefill› f16), and this plan computes "
+      "products of prompts on another lane. Name an OpenCL device in ‹lanes›, let ‹place› give it "
+      "the products, or use ‹prefill› bf16.");
+}
 
 BoundProduct bind_product(const model::Op& op, const weights::Store& weights,
                           const kernels::Table& kernels, const Precision& precision) {

@@ -134,6 +134,9 @@ struct Precision {
   plan::PromptAttention attention = {};   // dense in an executable for decoding
 };
 
+// Refuses products of prompts in half floats on a lane that does not compute in them. Throws Error.
+[[noreturn]] void refuse_halves();
+
 // Chooses the form of a product's input and the functions that compute the product.
 BoundProduct bind_product(const model::Op& op, const weights::Store& weights,
                           const kernels::Table& kernels, const Precision& precision);

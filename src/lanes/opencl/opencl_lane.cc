@@ -35,6 +35,22 @@ int n_threads_of(const opencl::DeviceOptions& options) {
   return std::max(1, static_cast<int>(options.cores.size()));
 }
 
+std::string lane_name(const opencl::DeviceOptions& options) {
+  return fmt::format("opencl:{}", options.number);
+}
+
+// Refuses prompts in half floats on a device that does not compute in them.
+void check_halves(const opencl::DeviceEntry& entry, const opencl::DeviceOptions& options,
+                  plan::Prefill prefill) {
+  if (prefill != plan::Prefill::kF16 || opencl::Variants(entry, options).has_halves()) return;
+  throw Error(
+      fmt::format("The device {}, '{}' of {}, does not compute in half floats: {}. Use ‹prefill› "
+                  "f32.",
+                  lane_name(options), entry.name, entry.platform,
+                  entry.has_halves ? "TROIKA_OPENCL_EXTENSIONS turns that off"
+                                   : "its driver has no cl_khr_fp16"));
+}
+
 }  // namespace
 
 OpenclLane::OpenclLane(const opencl::DeviceOptions& options, const kernels::Table& kernels,
@@ -58,20 +74,13 @@ OpenclLane::OpenclLane(std::shared_ptr<const opencl::Device> device,
             prefill_of_cores(precision.prefill), precision.int8_rules, precision.attention),
       tasks_(kQueueDepth),
       is_fast_(options.has_fast_handover) {
-  info_.name = fmt::format("opencl:{}", options.number);
+  info_.name = lane_name(options);
   info_.cores = options.cores;
   info_.n_threads = n_threads_of(options);
   info_.capabilities = kVector;
   info_.queue_depth = kQueueDepth;
   info_.identity = device_->entry().identity();
-  if (precision.prefill == plan::Prefill::kF16 && !variants_.has_halves()) {
-    throw Error(
-        fmt::format("The device {}, '{}' of {}, does not compute in half floats: {}. Use ‹prefill› "
-                    "f32.",
-                    info_.name, device_->entry().name, device_->entry().platform,
-                    device_->entry().has_halves ? "TROIKA_OPENCL_EXTENSIONS turns that off"
-                                                : "its driver has no cl_khr_fp16"));
-  }
+  check_halves(device_->entry(), options, precision.prefill);
   for (int i = 0; i < kQueueDepth; ++i) {
     run_data_.push_back(std::make_unique<opencl::RunData>(&memory_));
   }
@@ -91,8 +100,10 @@ OpenclLane::~OpenclLane() {
   const std::lock_guard<std::mutex> lock(telling_);
 }
 
-std::string OpenclLane::identity_of(const opencl::DeviceOptions& options) {
-  return opencl::Device(options).entry().identity();
+std::string OpenclLane::identity_of(const opencl::DeviceOptions& options, plan::Prefill prefill) {
+  const opencl::Device device(options);
+  check_halves(device.entry(), options, prefill);
+  return device.entry().identity();
 }
 
 void OpenclLane::refuse(const Subgraph& subgraph, const std::string& why) const {

@@ -43,8 +43,8 @@ class OpenclLane : public Lane {
              const kernels::Table& kernels, const OpenclPrecision& precision);
   ~OpenclLane() override;
   // Returns the identity of such a lane. Throws the Error that the constructor would throw for this
-  // device.
-  static std::string identity_of(const opencl::DeviceOptions& options);
+  // device and this precision of prompts.
+  static std::string identity_of(const opencl::DeviceOptions& options, plan::Prefill prefill);
 
   const LaneInfo& info() const override { return info_; }
   // REQUIRES: no task runs.
