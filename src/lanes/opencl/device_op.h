@@ -105,10 +105,10 @@ struct DeviceTools {
 std::unique_ptr<DeviceOp> make_pointwise(const DeviceTools& tools, const BoundOp& bound);
 // Makes an op of kind kEmbed.
 std::unique_ptr<DeviceOp> make_embedding(const DeviceTools& tools, const BoundOp& bound);
-// Makes an op of kind kLinear in floats, or in half floats where its weight fits them. `n_tokens`
-// is the most that a run has.
+// Makes an op of kind kLinear in floats or in half floats. `n_tokens` is the most that a run has.
+// REQUIRES: the weight fits half floats where `is_half` asks for them.
 std::unique_ptr<DeviceOp> make_product(const DeviceTools& tools, const BoundOp& bound, int n_tokens,
-                                       bool wants_halves);
+                                       bool is_half);
 
 // Makes an op of kind kAttention over a cache of this type. REQUIRES: heads of an even length.
 std::unique_ptr<DeviceOp> make_attention(const DeviceTools& tools, const BoundOp& bound,

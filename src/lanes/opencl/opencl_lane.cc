@@ -162,8 +162,13 @@ std::unique_ptr<opencl::DeviceOp> OpenclLane::device_op(const Subgraph& subgraph
                                                         const BoundOp& bound, int n_tokens,
                                                         bool is_half) {
   switch (bound.op.kind) {
-    case OpKind::kLinear:
-      return make_product(tools(), bound, n_tokens, is_half && !bound.op.keeps_float);
+    case OpKind::kLinear: {
+      const tensor::Type type = bound.as<BoundProduct>().weight.matrix.type;
+      const bool in_halves =
+          is_half && !bound.op.keeps_float && opencl::fits_halves(opencl::form_of(type));
+      has_half_products_ = has_half_products_ || in_halves;
+      return make_product(tools(), bound, n_tokens, in_halves);
+    }
     case OpKind::kEmbed:
       return make_embedding(tools(), bound);
     case OpKind::kAttention:
@@ -249,7 +254,7 @@ std::string OpenclLane::note() const {
       "{} is '{}' of {}: {} programs compiled in {:.2f} s, {} taken from a folder in {:.2f} s",
       info_.name, device_->entry().name, device_->entry().platform, costs.n_compiled,
       costs.compile_us / kUsPerS, costs.n_imported, costs.import_us / kUsPerS);
-  const std::string products = variants_.prompt_products(precision_.prefill);
+  const std::string products = variants_.prompt_products(precision_.prefill, has_half_products_);
   if (!products.empty()) text += ". Prompts are multiplied " + products;
   if (!host_ops_.empty()) {
     text += ". Cores compute for it:";

@@ -13,7 +13,7 @@ class Product : public DeviceOp {
  public:
   // `pool` is null where activations are floats.
   Product(const DeviceTools& tools, const BoundOp& bound, const LevelPool* pool, size_t n_tokens,
-          bool wants_halves)
+          bool is_half)
       : tools_(tools), bound_(bound), pool_(pool), y_(tools.place_of(bound.output)) {
     const auto& product = bound.as<BoundProduct>();
     const Range rows = {bound.first_column, bound.last_column};
@@ -21,7 +21,8 @@ class Product : public DeviceOp {
                               : tools.shelf.panels_of(product.weight.matrix, rows);
     bias_ = tools.shelf.vector_of(product.bias, static_cast<size_t>(bound.output_width));
     if (pool == nullptr) x_ = tools.place_of(bound.inputs[0]);
-    is_half_ = wants_halves && fits_halves(weight_->form);
+    TROIKA_ASSERT(!is_half || fits_halves(weight_->form));
+    is_half_ = is_half;
     for (const Tile::Size size : {Tile::kMany, Tile::kSome, Tile::kOne}) bind_tile(size);
     const size_t group_bytes = n_tokens * weight_->n_groups() * sizeof(float);
     if (is_half_) {
@@ -213,9 +214,8 @@ void Quantizer::run(const kernels::Table& kernels, const DeviceRun& run, LevelPo
 }
 
 std::unique_ptr<DeviceOp> make_product(const DeviceTools& tools, const BoundOp& bound, int n_tokens,
-                                       bool wants_halves) {
-  return std::make_unique<Product>(tools, bound, nullptr, static_cast<size_t>(n_tokens),
-                                   wants_halves);
+                                       bool is_half) {
+  return std::make_unique<Product>(tools, bound, nullptr, static_cast<size_t>(n_tokens), is_half);
 }
 
 std::unique_ptr<DeviceOp> make_exact_product(const DeviceTools& tools, const BoundOp& bound,

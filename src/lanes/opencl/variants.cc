@@ -53,8 +53,9 @@ std::string Variants::options(const PanelForm& form, bool is_half) const {
   return (dots_ == Extension::kEmulated ? kEmulatedDots : kDeviceDots) + options;
 }
 
-std::string Variants::prompt_products(plan::Prefill prefill) const {
+std::string Variants::prompt_products(plan::Prefill prefill, bool has_halves) const {
   if (prefill == plan::Prefill::kF16) {
+    if (!has_halves) return "in floats, as no weight has levels that halves hold";
     return halves_ == Extension::kEmulated ? "in emulated half floats" : "in half floats";
   }
   if (prefill != plan::Prefill::kInt8) return "";

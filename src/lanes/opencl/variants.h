@@ -37,8 +37,8 @@ class Variants {
   // Returns the options with which kernels for a form are compiled; is_half: of half floats.
   std::string options(const PanelForm& form, bool is_half = false) const;
   // Says to people how prompts of a precision are multiplied: "in integer dot products". Empty
-  // where there is one way only.
-  std::string prompt_products(plan::Prefill prefill) const;
+  // where there is one way only. `has_halves` says whether a product in half floats was made.
+  std::string prompt_products(plan::Prefill prefill, bool has_halves) const;
 
  private:
   enum class Extension : uint8_t { kMissing, kOfDevice, kEmulated };

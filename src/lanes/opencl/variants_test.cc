@@ -276,7 +276,13 @@ TEST_F(OpenclVariants, ALaneSaysHowItMultipliesPrompts) {
             std::string::npos);
   EXPECT_NE(note(Prefill::kInt8, Extensions::kEmulated).find("integer dot products"),
             std::string::npos);
-  EXPECT_NE(note(Prefill::kF16, Extensions::kEmulated).find("half floats"), std::string::npos);
+  for (const Type type : {Type::kQ4_0, Type::kF16}) {
+    const auto lane = device(Prefill::kF16, Extensions::kEmulated);
+    OneProduct product(type, 256, 35);
+    (void)product.on(*lane, std::vector<float>(256, 1.0f));
+    const char* const how = type == Type::kQ4_0 ? "in emulated half floats" : "in floats, as no";
+    EXPECT_NE(lane->note().find(how), std::string::npos) << lane->note();
+  }
   EXPECT_EQ(note(Prefill::kF32, Extensions::kEmulated).find("multiplied"), std::string::npos);
 }
 
