@@ -10,12 +10,6 @@
 #include "base/hash.h"
 
 namespace troika::lanes {
-namespace {
-
-// What a driver compiled may hold the weights of a model, so it may be much longer than any text.
-constexpr uint64_t kMostKeptBytes = uint64_t{1} << 40;
-
-}  // namespace
 
 std::string KeptFiles::path_of(uint64_t key) const {
   return fmt::format("{}/{:016x}{}", folder_, key, kind_.extension);

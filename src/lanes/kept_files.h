@@ -10,6 +10,10 @@
 
 namespace troika::lanes {
 
+// Is the most bytes of such a file. What a driver compiled may hold the weights of a model, so it
+// may be much longer than any text.
+inline constexpr uint64_t kMostKeptBytes = uint64_t{1} << 40;
+
 // Says what a folder of such files keeps.
 struct KeptKind {
   const char* name;       // stands at the beginning of each file

@@ -92,11 +92,10 @@ bool ProductGraph::import(const std::string& device, const std::string& blob) {
 
 // Returns the compiled graph as bytes, which the library writes to a file first.
 std::string ProductGraph::blob_of_graph(const std::string& path) const {
-  constexpr uint64_t kMostBytes = uint64_t{1} << 40;  // a weight may be much longer than any text
   if (library_->api().export_to(compiled_, path.c_str()) != kOk) {
     throw Error("the library did not write it");
   }
-  std::optional<std::string> blob = read_whole_file(path, kMostBytes);
+  std::optional<std::string> blob = read_whole_file(path, kMostKeptBytes);
   if (!blob) throw Error("what was written is not there");
   return *std::move(blob);
 }
