@@ -16,8 +16,9 @@ namespace troika::prepare {
 size_t device_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
                     const plan::Plan& plan, int lane);
 
-// Returns the most bytes that a lane takes for lists that kernels of attention read, for texts of
-// at most n_positions positions. A lane takes them when texts need them.
+// Returns the most bytes that a lane takes for lists that kernels of attention read, for one text
+// of at most n_positions positions. A lane takes them when texts need them. Texts that take steps
+// together have their lists one behind the other, and take more; they are few bytes for a position.
 size_t device_list_bytes(const plan::PlannedLane& lane, size_t n_positions);
 
 }  // namespace troika::prepare

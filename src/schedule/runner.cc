@@ -377,6 +377,9 @@ void Runner::submit_all(Starts starts) {
     index = state.next;
     const bool is_last_of_lane = index < 0 || pass_->node(index).lane != node.lane;
     const bool unlocks = lane.is_queue() && is_last_of_lane;
+    // What ends here, or is told, takes the walk's mutex while the queue's is held, and `decide_on`
+    // takes them in the other order. It cannot wait for ever, because a pass that is watched runs
+    // nothing else when a block is told, and so nobody decides.
     has_failed = has_failed || !try_to_tell_watch(node);
     state.start_us = machine_->clock().now_us();
     if (has_failed) {

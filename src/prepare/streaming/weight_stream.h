@@ -85,8 +85,9 @@ class WeightStream : public schedule::LayoutWatch {
   // once, before all else and before executables are built. Throws Error.
   void load_kept(const ProgressFunction& progress);
 
-  // Waits until the block is in memory, and begins to read the next ones. The thread that holds the
-  // pass mutex calls it. Throws Error if the block cannot be read.
+  // Waits until the block is in memory, and begins to read the next ones. One thread at a time
+  // calls it, during a pass; on several lanes that is a worker of the lane that comes to the block
+  // first. Throws Error if the block cannot be read.
   void before_block(int block, plan::Phase phase, int n_tokens,
                     const schedule::RowsBeside& rows) override;
   void after_blocks(const schedule::RowsBeside& rows) override;
