@@ -57,10 +57,11 @@ TEST_F(LimitsOfPlans, P10APlanOfLanesStaysWhereOneChunkInFlightLetsWeightsTakeTu
   plan::Plan base;
   base.lanes = {{{}, 1}, {{}, 1}};
   base.prompt_shapes = {32, 128};
+  base.context = 4096;
   ASSERT_GT(base.chunks_in_flight, 1);
   options_.plan.base = base;
   options_.plan.may_leave_base = true;
-  options_.memory.context = 4096;
+  options_.memory.context = base.context;
   options_.memory.limit_bytes = 5 * 1024 * kMebibyte;
   EXPECT_FALSE(leaves_base(options_, blueprint_, weights_, plenty));
   const plan::Plan plan = make_plan(options_, blueprint_, weights_, plenty);
