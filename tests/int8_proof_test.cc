@@ -112,6 +112,21 @@ TEST_P(HeldOutHouseModels, NothingIsReadThatIsNotNeeded) {
   EXPECT_EQ(again.front().divergence, usual.front().divergence);
 }
 
+// A text whose tokens are short behind its beginning has fewer tokens there than its mean says.
+TEST_P(HeldOutHouseModels, WindowsAreFullWhateverComesBehindThem) {
+  const prepare::Options how = options(false);
+  const plan::Plan exact = plan_of(how, Prefill::kBf16);
+  const measure::StageFunction stage = [](const std::string&) { return ProgressFunction(); };
+  std::string text = held_out_.substr(0, 12000);
+  for (int i = 0; i < 30000; ++i) text += static_cast<char>('!' + i * 7919 % 94);
+  HeldOut held_out(how, exact, text, kWindows, stage);
+  size_t n_tokens = 0;
+  for (const WindowLosses& window : held_out.read("exact", exact, nullptr)) {
+    n_tokens += window.nll.size();
+  }
+  EXPECT_GE(n_tokens, kLeastProofTokens);
+}
+
 INSTANTIATE_TEST_SUITE_P(Every, HeldOutHouseModels, testing::Values("silu", "relu"),
                          [](const auto& info) { return info.param; });
 

@@ -47,7 +47,7 @@ constexpr double kCalibrating = 0.2;
 constexpr double kAttending = 0.35;
 // These say how many passes over a part of the text are expected.
 constexpr double kProvingPasses = 4.5, kCalibratingPasses = 5;
-constexpr size_t kLeastProofWindows = 2, kMostWindows = 8;
+constexpr size_t kMostWindows = 8;
 // A candidate that is so much slower than the best in its first runs is not timed again.
 constexpr double kHopeless = 0.85;
 // Lists the percentages of inputs whose outliers are ignored, the least work first.
@@ -196,7 +196,7 @@ class Tuner {
   // passed.
   size_t windows(const char* half) {
     const JsonFields found = finding("windows", [&] {
-      return ordered_json{{"held out", n_windows(kProving, kProvingPasses, kLeastProofWindows)},
+      return ordered_json{{"held out", n_windows(kProving, kProvingPasses, HeldOut::kLeastWindows)},
                           {"calibration", n_windows(kCalibrating, kCalibratingPasses, 1)}};
     });
     return static_cast<size_t>(found.integer(half, 1, kMostWindows));

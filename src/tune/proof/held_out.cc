@@ -35,10 +35,13 @@ std::vector<WindowLosses> HeldOut::run(const std::string& name, const plan::Plan
   engine::Engine engine(options);
   engine::Session session(engine);
   const size_t row = KeptOdds::bytes_of_row(static_cast<size_t>(engine.tokenizer().n_tokens()));
-  const size_t most = std::max<size_t>(kMostKeptBytes / (row * kWindow / kEvery), 1);
-  const std::vector<std::vector<cache::Token>> windows = measure::windows_of_text(
-      engine.tokenizer(),
-      beginning_of_text(engine.tokenizer(), text_, kWindow * std::min(n_windows_, most)), kWindow);
+  const size_t most = std::max(kMostKeptBytes / (row * kWindow / kEvery), kLeastWindows);
+  // The text is cut by tokens: parts of it may have far fewer of them for the same bytes than the
+  // whole has.
+  std::vector<std::vector<cache::Token>> windows =
+      measure::windows_of_text(engine.tokenizer(), text_, kWindow);
+  check_length(windows.empty() ? 0 : windows.front().size());
+  windows.resize(std::min({windows.size(), n_windows_, most}));
   if (odds_ == nullptr) odds_ = std::make_unique<KeptOdds>(engine.kernels().table);
   const ProgressFunction progress = stage_("predictions of " + name);
   std::vector<WindowLosses> all;

@@ -37,6 +37,8 @@ class HeldOut {
                                  const Enough& is_enough);
 
   static constexpr int kWindow = 512;  // counts tokens that are predicted together
+  // Counts the windows that have kLeastProofTokens predicted tokens, where a text is long enough.
+  static constexpr size_t kLeastWindows = kLeastProofTokens / (kWindow - 1) + 1;
   // Each kEvery-th position is compared in all tokens.
   static constexpr size_t kEvery = 4;
 

@@ -23,16 +23,19 @@ size_t between_characters(std::string_view text, size_t n) {
 
 }  // namespace
 
+void check_length(size_t n_tokens) {
+  if (n_tokens >= kLeastTokens) return;
+  throw Error(
+      fmt::format("A text of {} tokens is too short to calibrate with; {} are needed at "
+                  "least, some thousands are good.",
+                  n_tokens, kLeastTokens));
+}
+
 std::string beginning_of_text(const text::Tokenizer& tokenizer, const std::string& text,
                               size_t n_tokens) {
   const size_t n_all =
       tokenizer.encode(text, {.add_special = false, .parse_special = false}).size();
-  if (n_all < kLeastTokens) {
-    throw Error(
-        fmt::format("A text of {} tokens is too short to calibrate with; {} are needed at "
-                    "least, some thousands are good.",
-                    n_all, kLeastTokens));
-  }
+  check_length(n_all);
   if (n_all <= n_tokens) return text;
   const auto share = static_cast<double>(n_tokens) / static_cast<double>(n_all);
   const auto n_bytes = static_cast<size_t>(share * static_cast<double>(text.size()));

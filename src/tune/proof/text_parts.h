@@ -9,6 +9,9 @@
 
 namespace troika::tune {
 
+// Throws Error where a text of so many tokens is too short to calibrate with.
+void check_length(size_t n_tokens);
+
 // Returns the beginning of a text, about n_tokens tokens. It ends at a space where one is near, and
 // between two characters elsewhere. Throws Error for a text that is too short.
 std::string beginning_of_text(const text::Tokenizer& tokenizer, const std::string& text,
