@@ -237,12 +237,24 @@ class Tuner {
     return plan::read_int8(found.object("int8"));
   }
 
+  // Returns what the usual class predicts of all windows.
+  std::vector<WindowLosses> held_out_of_usual() {
+    return held_out("the usual class", result_.usual().plan, nullptr, nullptr);
+  }
+
+  // Says whether the held-out text has the tokens without which no method is proven, whatever it
+  // loses.
+  bool can_prove() {
+    size_t n_tokens = 0;
+    for (const WindowLosses& window : held_out_of_usual()) n_tokens += window.nll.size();
+    return n_tokens >= kLeastProofTokens;
+  }
+
   // Says whether this method loses little enough on the half that is held out.
   bool is_good(Int8Method method, int outlier_prune, plan::Plan* plan) {
     plan->int8.method = method;
     plan->int8.outlier_prune = outlier_prune;
-    const std::vector<WindowLosses> usual =
-        held_out("the usual class", result_.usual().plan, nullptr, nullptr);
+    const std::vector<WindowLosses> usual = held_out_of_usual();
     const std::string name = plan::has_shadow(method)
                                  ? fmt::format("int8 {}, {} % of the inputs without outliers",
                                                plan::int8_method_name(method), outlier_prune)
@@ -263,14 +275,21 @@ class Tuner {
     return is_too_short(tried.loss, request_.most_loss);
   }
 
+  static std::string untried(bool tries_others) {
+    if (tries_others) return "";
+    return fmt::format("; {} held-out tokens are needed to prove another method",
+                       kLeastProofTokens);
+  }
+
   // Tries a scale for each token. If that loses too much, it tries outliers in float beside, too,
-  // and then how many of them may be ignored. On a text that is too short for the first method no
-  // other one would be proven either.
+  // and then how many of them may be ignored. Where only a proven method is taken, no other one is
+  // tried on a text that is too short to prove any.
   void prove_int8() {
     plan::Plan plan = plan_of(Prefill::kInt8);
     bool is_found = is_good(Int8Method::kToken, 100, &plan);
     size_t taken = 0;
-    if (!is_found && !(is_free() && is_short(result_.tried.front()))) {
+    const bool tries_others = !is_found && (!is_free() || can_prove());
+    if (tries_others) {
       plan.int8 = calibrated();
       is_found = is_good(Int8Method::kTokenShadow, 0, &plan);
       taken = 1;
@@ -293,8 +312,8 @@ class Tuner {
       result_.int8_reason = is_short(tried)
                                 ? fmt::format("not int8: {}, and {} held-out tokens are needed",
                                               figure, kLeastProofTokens)
-                                : fmt::format("not int8: {}, and {:g} % are allowed", figure,
-                                              100 * request_.most_loss);
+                                : fmt::format("not int8: {}, and {:g} % are allowed{}", figure,
+                                              100 * request_.most_loss, untried(tries_others));
       return;
     }
     plan.int8.method = tried.method;
