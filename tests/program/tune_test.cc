@@ -268,6 +268,9 @@ TEST_F(Tune, WrongInputGetsASentence) {
                  {"too short"});
   expect_refusal(run({"tune", model_, "--text", folder_.file("none.txt")}), 1, {"none.txt"});
   expect_refusal(run({"tune", model_, "--prefill", "best"}), 2, {"best"});
+  const Finished halves = run({"tune", model_, "--prefill", "f16", "--threads", "1"});
+  expect_refusal(halves, 2, {"--prefill f16", "OpenCL", "troika run"});
+  EXPECT_FALSE(has(halves.err, "--place")) << halves.err;
   expect_refusal(run({"tune", model_, "--prompts", "1"}), 2, {"--prompts"});
   expect_refusal(run({"tune", model_, "--prompts", "64,5000"}), 2, {"5000", "512"});
   expect_refusal(run({"tune", folder_.file("none.gguf")}), 1, {"none.gguf"});

@@ -204,7 +204,18 @@ void note_idle(const Command& command, const TuneFlags& flags) {
                    plan::prefill_name(*asked)));
 }
 
+// Refuses prompts in half floats, which need what is not tuned: everything on an OpenCL device, in
+// floats.
+void refuse_half_floats(const std::optional<plan::Prefill>& asked) {
+  if (asked != plan::Prefill::kF16) return;
+  throw UsageError(
+      "--prefill f16 is for a model that an OpenCL device computes in floats, and such a plan is "
+      "not tuned. Leave it out, or run without tuning: 'troika run MODEL --lanes opencl:0 "
+      "--activations f32 --prefill f16'.");
+}
+
 void tune_model(TuneFlags& flags, bool asks) {
+  refuse_half_floats(flags.request.options.prompts.prefill);
   check_output_file(flags.output, files_read_for_plan(flags.request.options, {flags.text}));
   if (is_done(flags, asks)) return;
   tune::TuneRequest& request = flags.request;
@@ -312,7 +323,7 @@ void add_tune(Command& app) {
             "For these groups of cores, as 'troika run' has them (default: what is fastest)");
   add_kv(*command, options.memory.kv_type);
   add_prefill(*command, options.prompts.prefill,
-              "For prompts in this precision, whatever it loses: f32, bf16, f16, q8, int8 or same; "
+              "For prompts in this precision, whatever it loses: f32, bf16, q8, int8 or same; "
               "auto takes the fastest that loses little");
   command
       ->add_option("--most-loss", flags->most_loss_percent,
