@@ -176,6 +176,16 @@ TEST_F(WrittenOver, APhoneAndItsSoftwareAreKept) {
   }
 }
 
+TEST_F(WrittenOver, WhatReproducingReadsIsKept) {
+  const std::string phones = folder_.file("phones");
+  const std::vector<std::string> picture = {"reproduce", "powerinfer-2", "--phones", phones,
+                                            "--picture"};
+  for (const std::string name : {"/8gen3.json", "/stacks/llm.npu.json"}) {
+    expect_kept(picture, phones + name);
+  }
+  expect_kept({"reproduce", "sd.npu", "--phones", phones, "--timeline"}, phones + "/8gen3.json");
+}
+
 // A plan has been read when the one that is made of it is written.
 TEST_F(WrittenOver, APlanMayReplaceTheOneThatItBeginsWith) {
   const std::string plan = folder_.file("plan.json");

@@ -168,6 +168,21 @@ void refuse_for_others(const char* option, const ReproduceFlags& flags,
   throw UsageError(fmt::format("{} goes with {}.", option, text));
 }
 
+// Returns the files that reproducing reads. What lies below the folder of phones is read as a
+// whole.
+std::vector<std::string> files_read_for(const ReproduceFlags& flags) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> read = {flags.measure.model, flags.measure.plan, flags.tasks,
+                                   flags.draft_model};
+  std::error_code failure;
+  fs::recursive_directory_iterator place(flags.phones,
+                                         fs::directory_options::skip_permission_denied, failure);
+  for (; !failure && place != fs::recursive_directory_iterator(); place.increment(failure)) {
+    if (place->path().extension() == ".json") read.push_back(place->path().string());
+  }
+  return read;
+}
+
 void check_flags(const ReproduceFlags& flags) {
   const bool measures = !flags.measure.model.empty();
   if (measures) {
@@ -200,10 +215,9 @@ void check_flags(const ReproduceFlags& flags) {
         "share/troika/phones where it is installed.",
         flags.phones));
   }
-  for (const std::string& picture : {flags.timeline, flags.picture}) {
-    check_output_file(picture,
-                      {flags.measure.model, flags.measure.plan, flags.tasks, flags.draft_model});
-  }
+  const std::vector<std::string> read = files_read_for(flags);
+  check_output_file(flags.timeline, read);
+  check_output_file(flags.picture, read);
 }
 
 void reproduce(const ReproduceFlags& flags) {
