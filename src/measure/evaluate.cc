@@ -107,6 +107,10 @@ std::string judged(const std::string& text, const TaskOptions& how) {
   return trimmed(text);
 }
 
+// Counts the tokens that a right answer may have beyond those of its text: for white space around
+// it, and for its end.
+constexpr size_t kMoreTokens = 8;
+
 // Says whether the greedy answer to the task is the expected one.
 bool answers(engine::Session& session, std::span<const cache::Token> prompt, const EvalTask& task,
              const TaskOptions& how) {
@@ -114,9 +118,7 @@ bool answers(engine::Session& session, std::span<const cache::Token> prompt, con
   sampling.temperature = 0.0f;
   engine::Sampler greedy(sampling);
   engine::GenerateOptions options;
-  // A right answer needs no more tokens than it has bytes, and a few more for white space around
-  // it. The context ends an answer that is longer.
-  constexpr size_t kMoreTokens = 8;
+  // A right answer needs no more tokens than it has bytes, and a few more.
   options.most_tokens =
       static_cast<int>(std::min<size_t>(task.answer.size() + kMoreTokens, INT32_MAX));
   std::string written;
@@ -222,11 +224,25 @@ Perplexity perplexity_of_second_halves(engine::Session& session, const std::stri
   return sums.result();
 }
 
-void check_prompt(const engine::Session& session, size_t n_tokens, const std::string& where) {
-  if (n_tokens <= static_cast<size_t>(session.context())) return;
+void check_room(const engine::Session& session, const std::vector<TaskRoom>& tasks) {
+  const TaskRoom* most = nullptr;
+  size_t n_too_long = 0;
+  for (const TaskRoom& task : tasks) {
+    if (task.n_prompt + task.n_answer <= static_cast<size_t>(session.context())) continue;
+    ++n_too_long;
+    if (most == nullptr || task.n_prompt + task.n_answer > most->n_prompt + most->n_answer) {
+      most = &task;
+    }
+  }
+  if (most == nullptr) return;
   throw Error(fmt::format(
-      "{}{}the prompt has {} tokens, but the context holds {}. Shorten it or use ‹context› {}.",
-      where, where.empty() ? "" : ": ", n_tokens, session.context(), n_tokens));
+      "{}{}the prompt has {} tokens and its answer may have {}, but the context holds {}{}. "
+      "Shorten "
+      "it or use ‹context› {}.",
+      most->where, most->where.empty() ? "" : ": ", most->n_prompt, most->n_answer,
+      session.context(),
+      n_too_long > 1 ? fmt::format(", which is too little for {} tasks", n_too_long) : "",
+      most->n_prompt + most->n_answer));
 }
 
 std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<EvalTask>& tasks,
@@ -237,12 +253,17 @@ std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<E
   std::unique_ptr<engine::ChatFormat> chat;
   if (how.use_chat) chat = std::make_unique<engine::ChatFormat>(session.engine());
   std::vector<std::vector<cache::Token>> prompts;
+  std::vector<TaskRoom> rooms;
   prompts.reserve(tasks.size());
+  rooms.reserve(tasks.size());
   for (const EvalTask& task : tasks) {
     prompts.push_back(how.use_chat ? chat->prompt({{"user", task.prompt}})
                                    : tokenizer.encode(task.prompt));
-    check_prompt(session, prompts.back().size(), task.where);
+    const size_t n_answer =
+        tokenizer.encode(task.answer, {.add_special = false, .parse_special = false}).size();
+    rooms.push_back({prompts.back().size(), n_answer + kMoreTokens, task.where});
   }
+  check_room(session, rooms);
   for (size_t i = 0; i < tasks.size(); ++i) {
     const EvalTask& task = tasks[i];
     const bool right = answers(session, prompts[i], task, how);

@@ -56,8 +56,16 @@ struct EvalTask {
   std::string where = {};  // "tasks.jsonl:2", for errors
 };
 
-// Throws Error for a prompt that the context has no room for, before others take their time.
-void check_prompt(const engine::Session& session, size_t n_tokens, const std::string& where);
+// The room that a task takes in the context.
+struct TaskRoom {
+  size_t n_prompt = 0;
+  size_t n_answer = 0;  // counts the tokens of an answer that is not cut off
+  std::string where;    // "tasks.jsonl:2"; may be empty
+};
+
+// Throws Error where the context holds some task's prompt or answer not whole, before others take
+// their time. The sentence names the task that needs most, so that what it advises serves all.
+void check_room(const engine::Session& session, const std::vector<TaskRoom>& tasks);
 
 struct TaskScore {
   std::string kind;
@@ -77,7 +85,7 @@ struct TaskOptions {
 // Answers tasks greedily, up to the model's end token. An answer is right where its text, without
 // white space around it, is the expected one. It may have several lines, unless less of it is
 // judged. The first score is that of all kinds together; the scores of kinds follow, by name.
-// Throws Error before the first answer where a prompt is too long.
+// Throws Error before the first answer where the context holds a prompt or its answer not whole.
 std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<EvalTask>& tasks,
                                    const TaskOptions& how, const ProgressFunction& progress);
 

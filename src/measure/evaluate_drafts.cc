@@ -105,15 +105,18 @@ std::vector<DraftScore> evaluate_drafts(engine::Session& session,
   std::unique_ptr<engine::ChatFormat> chat;
   std::vector<std::string> kinds;
   std::vector<std::vector<cache::Token>> prompts;
+  std::vector<TaskRoom> rooms;
   prompts.reserve(tasks.size());
+  rooms.reserve(tasks.size());
   for (const ContextTask& task : tasks) {
     if (!task.messages.empty() && chat == nullptr)
       chat = std::make_unique<engine::ChatFormat>(engine);
     if (std::find(kinds.begin(), kinds.end(), task.kind) == kinds.end()) kinds.push_back(task.kind);
     prompts.push_back(task.messages.empty() ? engine.tokenizer().encode(task.prompt)
                                             : chat->prompt(task.messages));
-    check_prompt(session, prompts.back().size(), task.where);
+    rooms.push_back({prompts.back().size(), static_cast<size_t>(how.most_tokens), task.where});
   }
+  check_room(session, rooms);
   std::vector<DraftScore> scores, all(settings.size());
   uint64_t n_done = 0;
   for (const std::string& kind : kinds) {

@@ -51,7 +51,7 @@ struct DraftEvaluation {
 // Answers tasks greedily with each setting. Settings take turns on each task, so that all of them
 // meet the same machine; each has a new drafter for each kind of tasks. The first setting is the
 // plain one. Scores come by kind, with settings in order, then those of all kinds together. Throws
-// Error before the first answer where a prompt is too long.
+// Error before the first answer where the context holds a prompt or its answer not whole.
 std::vector<DraftScore> evaluate_drafts(engine::Session& session,
                                         const std::vector<ContextTask>& tasks,
                                         const std::vector<DraftSetting>& settings,

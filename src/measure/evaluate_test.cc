@@ -196,6 +196,32 @@ TEST(ScoreTasks, APromptThatIsTooLongIsNamedBeforeAnyAnswer) {
   EXPECT_FALSE(has_answered);
 }
 
+// An answer that the context cuts off would count as wrong, and so would all of them after a rerun
+// with a context as long as the longest prompt.
+TEST(ScoreTasks, TheContextHasRoomForAnswersToo) {
+  const ChainModel model("qab\ncd");
+  prepare::Options options;
+  options.model.file = model.write();
+  options.lanes.n_threads = 1;
+  const std::vector<EvalTask> tasks = {{std::string(26, 'q'), "ab\ncd", "", "tasks.jsonl:1"},
+                                       {"q", "ab\ncd", "", "tasks.jsonl:2"},
+                                       {std::string(30, 'q'), "ab\ncd", "", "tasks.jsonl:3"}};
+  const auto right_in = [&](int context) {
+    options.memory.context = context;
+    engine::Engine engine(options);
+    engine::Session session(engine);
+    return score_tasks(session, tasks, {}, {})[0].n_right;
+  };
+  const std::string message = test::message_of<Error>([&] { right_in(32); });
+  EXPECT_TRUE(message.starts_with("tasks.jsonl:3: ")) << message;
+  EXPECT_NE(message.find("too little for 2 tasks"), std::string::npos) << message;
+  const size_t advice = message.find("‹context› ");
+  ASSERT_NE(advice, std::string::npos) << message;
+  const int context = std::stoi(message.substr(advice + std::string("‹context› ").size()));
+  EXPECT_GT(context, 30);
+  EXPECT_EQ(right_in(context), 3);
+}
+
 TEST(ScoreTasks, KindsAreCountedApart) {
   const auto s = scores(
       {{"q", "ab\ncd", "form"}, {"q", "no", "form"}, {"qb", "cd", "extract"}, {"qc", "d", ""}});
