@@ -180,6 +180,8 @@ std::vector<PlanCandidate> choose_cuts(const solve::TimeModel& times,
   }
   whole->notes = found[best].candidate.notes;
   whole->length_notes = found[best].candidate.length_notes;
+  whole->is_bounded = std::any_of(found.begin(), found.end(),
+                                  [](const Found& f) { return f.candidate.is_bounded; });
   if (!found[best].is_cut) return {};
   std::rotate(found.begin(), found.begin() + static_cast<ptrdiff_t>(best),
               found.begin() + static_cast<ptrdiff_t>(best) + 1);
@@ -251,7 +253,6 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
     const solve::PlacementChoice places =
         solve::place(blueprint, weights, plan.lanes, times, place_request(plan, rules));
     plan.placements = places.placements;
-    candidates.front().is_bounded = has_bounded(places);
     // A rule says where whole subgraphs run.
     if (options.lanes.has_cuts && rules.empty()) {
       const auto lengths = options.lanes.divides_by_margin ? solve::LengthChoice::kMargin
@@ -264,6 +265,7 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
     // The candidate of whole subgraphs tells why there is none with cuts.
     candidates.front().notes = whole.notes;
     candidates.front().length_notes = whole.length_notes;
+    candidates.front().is_bounded = has_bounded(places) || whole.is_bounded;
   }
   for (PlanCandidate& candidate : candidates) {
     candidate.plan.arrangements = chosen_arrangements(profile, candidate.plan, blueprint, weights);
