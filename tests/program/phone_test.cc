@@ -116,6 +116,19 @@ TEST_F(PhoneProgram, N2_ExplainSaysWhatChunksShareAndWhatThatSaves) {
   EXPECT_NE(one.out.find("saves 0.0 KB (0 %)"), std::string::npos) << one.out;
 }
 
+// A table and JSON tell the same: how long a prompt waits for graphs of its own.
+TEST_F(PhoneProgram, BenchTellsTheTimeOfGraphsThatEachPromptMakes) {
+  const auto bench = [&](const char* stage) {
+    return json_of(on_phone(
+        {"bench", "tiny-llama", "-p", "64", "-n", "1", "--npu-step", stage, "--json"}, "llm.npu"));
+  };
+  const json naive = bench("naive"), chunk = bench("chunk");
+  EXPECT_GT(naive["prefill"][0].at("graphs_s").get<double>(), 0.0);
+  EXPECT_EQ(naive["load_s"].get<double>(), 0.0);
+  EXPECT_EQ(chunk["prefill"][0].at("graphs_s").get<double>(), 0.0);
+  EXPECT_GT(chunk["load_s"].get<double>(), 0.0);
+}
+
 TEST_F(PhoneProgram, N9_ANoteSaysWhereTheMemoryOfALaneEnded) {
   const std::vector<std::string> plan = {"plan",       "llama-2-7b",   "--type",   "q8_0",
                                          "--lanes",    "cpu;npu",      "--chunk",  "256",

@@ -65,6 +65,7 @@ nlohmann::ordered_json to_json(const Simulation& s, const engine::Engine& engine
   json["prefill"] = nlohmann::ordered_json::array();
   for (const SimulatedRate& rate : s.prefill) {
     json["prefill"].push_back(to_json(rate, engine));
+    json["prefill"].back()["graphs_s"] = rate.graphs_s;
     json["prefill"].back()["fraction_of_peak"] = nullptr;  // a modelled unit has no measured peak
     if (rate.n_decisions > 0) {
       json["prefill"].back()["scheduler"] = {{"order", plan::order_name(engine.plan().order)},
