@@ -69,7 +69,8 @@ void add_machine(Command& command, prepare::Options& options) {
   command
       .add_option("--plan", options.plan.file,
                   "Run as this plan says (see 'troika plan'); it sets threads, lanes, "
-                  "placements, context, --kv, --activations, --prefill, --chunk and --attention")
+                  "placements, context, --kv, --activations, --prefill, --chunk and --attention, "
+                  "and on a phone the stage of llm.npu")
       ->names_file();
   add_activations(command, options.activations);
   add_kernels(command, options.kernels);

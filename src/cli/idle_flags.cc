@@ -302,7 +302,10 @@ void refuse_idle_flags(const EngineFlags& flags) {
         "--fast-handover is for lanes of this machine. On a phone handovers are fast unless "
         "--ordinary-handover is given; leave it out.");
   }
-  if (flags.is_given("--npu-prune") && !flags.options.phone.npu_stage) {
+  // A plan says its stage itself, and that --npu-prune does nothing beside it is told once it is
+  // read.
+  if (flags.is_given("--npu-prune") && !flags.options.phone.npu_stage &&
+      flags.options.plan.file.empty()) {
     throw UsageError(
         "--npu-prune says which blocks have outliers of their own, which they have from a stage of "
         "llm.npu on. Give --npu-step outlier or out-of-order too, or leave it out.");

@@ -51,6 +51,12 @@ TEST_F(PhoneProgram, APlanForAPhoneIsAFileThatRuns) {
   const Finished here = troika({"run", model, "-p", "Once", "-n", "4", "--temp", "0"});
   expect_success(forced);
   EXPECT_EQ(forced.out, here.out);
+  const Finished pruned = on_phone(
+      {"run", model, "-p", "Once", "-n", "4", "--temp", "0", "--plan", plan, "--npu-prune", "40"},
+      "llm.npu");
+  expect_success(pruned);
+  EXPECT_NE(pruned.err.find("--npu-prune does nothing here: " + plan), std::string::npos)
+      << pruned.err;
   expect_refusal(on_phone({"run", model, "-p", "Once", "--plan", plan}, "heterollm"), 1,
                  {plan, "another machine", "8gen3 with llm.npu"});
   expect_refusal(troika({"run", model, "-p", "Once", "--plan", plan}), 1,
