@@ -31,6 +31,12 @@ plan::Prefill prefill_of_cores(plan::Prefill prefill) {
   return prefill == plan::Prefill::kF16 ? plan::Prefill::kF32 : prefill;
 }
 
+// Returns whose times a lane's are: those of a device change with its driver, and with the
+// extensions that kernels use.
+std::string identity_with(const opencl::DeviceEntry& entry, const opencl::Variants& variants) {
+  return entry.identity() + variants.identity();
+}
+
 int n_threads_of(const opencl::DeviceOptions& options) {
   return std::max(1, static_cast<int>(options.cores.size()));
 }
@@ -79,7 +85,7 @@ OpenclLane::OpenclLane(std::shared_ptr<const opencl::Device> device,
   info_.n_threads = n_threads_of(options);
   info_.capabilities = kVector;
   info_.queue_depth = kQueueDepth;
-  info_.identity = device_->entry().identity();
+  info_.identity = identity_with(device_->entry(), variants_);
   check_halves(device_->entry(), options, precision.prefill);
   for (int i = 0; i < kQueueDepth; ++i) {
     run_data_.push_back(std::make_unique<opencl::RunData>(&memory_));
@@ -103,7 +109,7 @@ OpenclLane::~OpenclLane() {
 std::string OpenclLane::identity_of(const opencl::DeviceOptions& options, plan::Prefill prefill) {
   const opencl::Device device(options);
   check_halves(device.entry(), options, prefill);
-  return device.entry().identity();
+  return identity_with(device.entry(), {device.entry(), options});
 }
 
 void OpenclLane::refuse(const Subgraph& subgraph, const std::string& why) const {

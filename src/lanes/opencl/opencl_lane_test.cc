@@ -338,6 +338,23 @@ TEST_F(OpenclLanes, SayWhichDeviceAndDriverTheyAre) {
   }
 }
 
+// What was kept is looked for by an identity, before a lane is made.
+TEST_F(OpenclLanes, HaveTheIdentityThatIsToldWithoutThem) {
+  DeviceOptions options = found_.options;
+  if (options.library.find("oclgrind") != std::string::npos) {
+    GTEST_SKIP() << "only tests open devices of oclgrind";
+  }
+  for (const Extensions extensions :
+       {Extensions::kOfDevice, Extensions::kNone, Extensions::kEmulated}) {
+    options.extensions = extensions;
+    const OpenclLane lane(found_.device, options, kernels_.table, {});
+    const std::string expected =
+        found_.device->entry().identity() + Variants(found_.device->entry(), options).identity();
+    EXPECT_EQ(lane.info().identity, expected);
+    EXPECT_EQ(OpenclLane::identity_of(options, plan::Prefill::kF32), expected);
+  }
+}
+
 TEST_F(OpenclLanes, WhatItDoesNotComputeIsASentence) {
   SmallGraph graph = SmallGraph::block(Type::kQ8_0, 256, 512);
   const auto in_floats = device(Prefill::kF32);

@@ -22,12 +22,16 @@ constexpr Tile kTilesOfGpu[] = {{"product_8", 8, 1}, {"product_4", 4, 1}, {"prod
 Variants::Variants(const DeviceEntry& entry, const DeviceOptions& options)
     : is_gpu_(!entry.is_cpu || options.is_like_gpu),
       shares_groups_(is_gpu_ && entry.most_group_items >= kPiecesTogether * kSplitOfGpu) {
-  const auto choose = [&](bool is_there) {
+  const auto choose = [&](bool is_there, const char* name) {
     if (is_there && options.extensions != Extensions::kNone) return Extension::kOfDevice;
-    return options.extensions == Extensions::kEmulated ? Extension::kEmulated : Extension::kMissing;
+    const bool is_emulated = options.extensions == Extensions::kEmulated;
+    if (is_there || is_emulated) {
+      identity_ += fmt::format(", {} {}", is_emulated ? "with emulated" : "without", name);
+    }
+    return is_emulated ? Extension::kEmulated : Extension::kMissing;
   };
-  dots_ = choose(entry.has_dots);
-  halves_ = choose(entry.has_halves);
+  dots_ = choose(entry.has_dots, "integer dot products");
+  halves_ = choose(entry.has_halves, "half floats");
 }
 
 size_t Variants::piece_rows() const { return is_gpu_ ? kRowsOfGpu : kRowsOfCores; }

@@ -39,6 +39,9 @@ class Variants {
   // Says to people how prompts of a precision are multiplied: "in integer dot products". Empty
   // where there is one way only. `has_halves` says whether a product in half floats was made.
   std::string prompt_products(plan::Prefill prefill, bool has_halves) const;
+  // Returns what tells a lane apart from others of the same device that use other extensions: ",
+  // without half floats". Empty where it uses those that the device has.
+  std::string identity() const { return identity_; }
 
  private:
   enum class Extension : uint8_t { kMissing, kOfDevice, kEmulated };
@@ -46,6 +49,7 @@ class Variants {
   bool is_gpu_;
   bool shares_groups_;
   Extension dots_, halves_;
+  std::string identity_;
 };
 
 // Says whether products of panels of this form may be of half floats. Levels are exact in these;

@@ -16,6 +16,25 @@ using tensor::Type;
 
 constexpr int kTokens = SmallGraph::kMostTokens;
 
+// What was measured with some extensions is not taken for others' times.
+TEST(Variants, ALaneWithOtherExtensionsThanThoseOfItsDeviceHasAnotherIdentity) {
+  DeviceEntry bare, able;
+  able.has_dots = able.has_halves = true;
+  const auto identity = [](const DeviceEntry& entry, Extensions extensions) {
+    DeviceOptions options;
+    options.extensions = extensions;
+    return Variants(entry, options).identity();
+  };
+  EXPECT_EQ(identity(able, Extensions::kOfDevice), "");
+  EXPECT_EQ(identity(able, Extensions::kEmulated), "");
+  EXPECT_EQ(identity(able, Extensions::kNone),
+            ", without integer dot products, without half floats");
+  EXPECT_EQ(identity(bare, Extensions::kOfDevice), "");
+  EXPECT_EQ(identity(bare, Extensions::kNone), "");
+  EXPECT_EQ(identity(bare, Extensions::kEmulated),
+            ", with emulated integer dot products, with emulated half floats");
+}
+
 // A single product, with activations that a test chooses.
 struct OneProduct {
   OneProduct(Type type, int k, int n_rows) : graph(type), k(k), n_rows(n_rows) {
