@@ -247,11 +247,13 @@ ConvertReport convert_folder(const ConvertOptions& options) {
   const ConversionPlan plan = plan_model(config, config_path);
   const SourceFolder folder(options.folder);
   const std::vector<Job> jobs = make_jobs(plan, folder, type, options.folder);
-  ConvertReport report;
-  if (!folder.note().empty()) report.notes.push_back(folder.note());
+  std::vector<std::string> notes;
+  if (!folder.note().empty()) notes.push_back(folder.note());
   const text::Vocabulary vocabulary = read_folder_tokenizer(
-      {options.folder, options.pre, plan.n_vocab, plan.has_space_prefix}, config, &report.notes);
+      {options.folder, options.pre, plan.n_vocab, plan.has_space_prefix}, config, &notes);
+  if (options.note) std::for_each(notes.begin(), notes.end(), options.note);
 
+  ConvertReport report;
   report.architecture = plan.architecture;
   report.name = model_name(options.folder);
   report.input_bytes = folder.bytes();

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
-#include <vector>
 
 #include "base/progress.h"
 
@@ -16,6 +16,9 @@ struct ConvertOptions {
   std::string pre{};  // the pre-tokenizer of byte-level BPE; empty: it is found in tokenizer.json
   int n_threads = 1;
   ProgressFunction progress{};  // counts bytes of the input; may be empty
+  // Gets sentences about what the file may do otherwise than the folder, without line ends, before
+  // weights are read; may be empty.
+  std::function<void(const std::string& sentence)> note{};
 };
 
 struct ConvertReport {
@@ -25,8 +28,6 @@ struct ConvertReport {
   uint64_t n_tokens = 0;
   uint64_t input_bytes = 0;
   uint64_t output_bytes = 0;
-  // Holds sentences about what the file may do otherwise than the folder, without line ends.
-  std::vector<std::string> notes;
 };
 
 // Converts a folder. Weights are read row by row through memory maps, so that memory does not grow

@@ -40,14 +40,16 @@ class ConvertFolder : public testing::Test {
   }
   // Returns the message of the error, or "" where converting worked.
   std::string convert_again(const std::string& type = "f16") {
-    return message_of<Error>(
-        [&] { report_ = convert_folder({.folder = folder_, .output = out_, .type = type}); });
+    notes_.clear();
+    ConvertOptions options = {.folder = folder_, .output = out_, .type = type};
+    options.note = [this](const std::string& sentence) { notes_.push_back(sentence); };
+    return message_of<Error>([&] { report_ = convert_folder(options); });
   }
   // Returns the only note about a folder that can be converted, or "" where there is none.
   std::string note_about(const HfFolder& source) {
     EXPECT_EQ(convert(source), "");
-    EXPECT_LE(report_.notes.size(), 1u);
-    return report_.notes.empty() ? "" : report_.notes.front();
+    EXPECT_LE(notes_.size(), 1u);
+    return notes_.empty() ? "" : notes_.front();
   }
   // Expects that converting is refused with these words and leaves nothing behind.
   void expect_refused(const HfFolder& source, const std::string& problem) {
@@ -67,7 +69,8 @@ class ConvertFolder : public testing::Test {
   std::string part(const char* name) const { return folder_ + "/" + name; }
 
   test::TempFolder temp_;
-  ConvertReport report_;  // the last one
+  ConvertReport report_;            // the last one
+  std::vector<std::string> notes_;  // of the last one
   const std::string folder_ = temp_.file("model");
   const std::string out_ = temp_.file("out.gguf");
 };
@@ -266,15 +269,20 @@ TEST_F(ConvertFolder, TheModelOfSentencePieceAddsBosUnlessATemplateSaysOtherwise
 
 // A cache of downloads holds links, and one that leads nowhere is a file that is still wanted.
 TEST_F(ConvertFolder, LinksThatLeadNowhereAreNotTakenForAbsentFiles) {
-  for (const char* name : {"tokenizer_config.json", "generation_config.json", "added_tokens.json",
-                           "tokenizer.json", "tokenizer.model", "chat_template.jinja",
-                           "model.safetensors", "model.safetensors.index.json"}) {
+  for (const char* name :
+       {"tokenizer_config.json", "generation_config.json", "added_tokens.json", "tokenizer.json",
+        "tokenizer.model", "chat_template.jinja", "model.safetensors"}) {
     small_folder(name == std::string("tokenizer.model") ? "llama" : "qwen2").write(folder_);
     std::filesystem::remove(part(name));
     std::filesystem::create_symlink("nowhere", part(name));
     expect_message(convert_again(), std::string(name) + ": cannot open it");
     std::filesystem::remove_all(folder_);
   }
+  const HfFolder source = small_folder();
+  source.write_settings(folder_);
+  source.write_parts(folder_, /*has_index=*/false);
+  std::filesystem::create_symlink("nowhere", part("model.safetensors.index.json"));
+  expect_message(convert_again(), "model.safetensors.index.json: cannot open it");
 }
 
 TEST_F(ConvertFolder, IncompleteFoldersAreSentences) {
@@ -334,11 +342,11 @@ TEST_F(ConvertFolder, OneFileOfWeightsCountsMoreThanAnIndex) {
     if (!is_complete) std::filesystem::remove(part("model-00002-of-00002.safetensors"));
     EXPECT_EQ(convert_again(), "");
     EXPECT_EQ(test::read_whole(out_), wanted);
-    ASSERT_EQ(report_.notes.size(), 1u);
-    EXPECT_NE(report_.notes[0].find("not from those that model.safetensors.index.json names, such "
-                                    "as \"model-00001-of-00002.safetensors\""),
+    ASSERT_EQ(notes_.size(), 1u);
+    EXPECT_NE(notes_[0].find("not from those that model.safetensors.index.json names, such "
+                             "as \"model-00001-of-00002.safetensors\""),
               std::string::npos)
-        << report_.notes[0];
+        << notes_[0];
   }
   // Some indexes name the one file.
   json index;
@@ -347,11 +355,19 @@ TEST_F(ConvertFolder, OneFileOfWeightsCountsMoreThanAnIndex) {
   }
   test::write_whole(part("model.safetensors.index.json"), index.dump());
   EXPECT_EQ(convert_again(), "");
-  EXPECT_EQ(report_.notes.size(), 0u);
+  EXPECT_EQ(notes_.size(), 0u);
   index["weight_map"]["lm_head.extra"] = "model.safetensors";
   test::write_whole(part("model.safetensors.index.json"), index.dump());
   std::filesystem::remove(out_);
   expect_message(convert_again(), "tensor \"lm_head.extra\" is not in it, as the index says");
+  // A download that was cut off leaves such an index.
+  for (const char* text : {"{\"weight_map\": {\"lm_", "{}"}) {
+    test::write_whole(part("model.safetensors.index.json"), text);
+    EXPECT_EQ(convert_again(), "");
+    EXPECT_EQ(test::read_whole(out_), wanted);
+    ASSERT_EQ(notes_.size(), 1u);
+    EXPECT_NE(notes_[0].find("this index cannot be used"), std::string::npos) << notes_[0];
+  }
 }
 
 TEST_F(ConvertFolder, WeightsThatDoNotFitAreSentences) {

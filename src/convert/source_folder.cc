@@ -88,10 +88,20 @@ std::set<std::string> list_weights(const std::string& folder) {
 SourceFolder::SourceFolder(const std::string& folder) {
   std::map<std::string, std::string> index;
   std::set<std::string> names;
-  if (is_there(folder + "/" + kIndex)) index = read_index(folder + "/" + kIndex);
-  for (const auto& [tensor, file] : index) names.insert(file);
   const std::string whole = fmt::format("{}/{}", folder, kWhole);
-  if (is_there(whole)) {
+  const bool has_whole = is_there(whole);
+  if (const std::string path = folder + "/" + kIndex; is_there(path)) {
+    try {
+      index = read_index(path);
+    } catch (const Error&) {
+      if (!has_whole) throw;
+      note_ = fmt::format(
+          "{}: this index cannot be used. It is not needed, because all weights come from {}.",
+          path, kWhole);
+    }
+  }
+  for (const auto& [tensor, file] : index) names.insert(file);
+  if (has_whole) {
     const auto other = std::find_if(names.begin(), names.end(),
                                     [](const std::string& name) { return name != kWhole; });
     if (other != names.end()) {

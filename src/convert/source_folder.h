@@ -27,7 +27,8 @@ class SourceFolder {
   FoundTensor find(std::string_view name) const;
   const std::map<std::string_view, FoundTensor>& tensors() const { return tensors_; }
   uint64_t bytes() const;
-  // Returns a sentence where the folder could mean two models; empty where it cannot.
+  // Returns a sentence where the folder could mean two models, or has an index that cannot be used
+  // and is not needed; else empty.
   const std::string& note() const { return note_; }
 
  private:

@@ -22,13 +22,15 @@ struct ConvertFlags {
 
 void convert_model(ConvertFlags& flags) {
   flags.options.n_threads = usable_cores();
+  flags.options.note = [](const std::string& sentence) {
+    note(fmt::format("note: {}\n", sentence));
+  };
   convert::ConvertReport report;
   {
     Progress bar("converting");
     flags.options.progress = bar.function();
     report = convert::convert_folder(flags.options);
   }
-  for (const std::string& sentence : report.notes) note(fmt::format("note: {}\n", sentence));
   if (flags.json) {
     nlohmann::ordered_json json;
     json["architecture"] = report.architecture;
