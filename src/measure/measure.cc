@@ -36,7 +36,7 @@ std::vector<cache::Token> random_tokens(int n, int n_vocab) {
 }
 
 // Returns the peak, in 1e12 operations a second, of the precision in which a prompt of n_tokens
-// tokens is multiplied.
+// tokens is multiplied; 0 where it is not known.
 double peak_of(const Peaks& peaks, const engine::Engine& engine, int n_tokens) {
   const plan::Plan& plan = engine.plan();
   const plan::Prefill prefill =
@@ -47,6 +47,7 @@ double peak_of(const Peaks& peaks, const engine::Engine& engine, int n_tokens) {
     case plan::Prefill::kBf16:  // computed in float where the processor has no bfloat16
       return peaks.bf16_tflops > 0 ? peaks.bf16_tflops : peaks.f32_tflops;
     case plan::Prefill::kF16:  // computed by a device, whose peak is not known
+      return 0.0;
     case plan::Prefill::kF32:
       return peaks.f32_tflops;
     case plan::Prefill::kQ8:
