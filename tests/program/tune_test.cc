@@ -340,6 +340,13 @@ TEST_F(Tune, APlanIsExplainedWithAProfileThatPredictsNothing) {
   write_whole(path, without_ops.dump());
   EXPECT_TRUE(has(explain({}), "no times of ops"));
   EXPECT_TRUE(has(explain({"--no-cache"}), "--no-cache"));
+  // A profile that a plan was chosen by has no times of single cores.
+  without_ops["cores"] = json::array();
+  write_whole(path, without_ops.dump());
+  const Finished shown = run({"profile", "--from", path});
+  expect_success(shown);
+  EXPECT_TRUE(has(shown.out, "lane  name")) << shown.out;
+  EXPECT_FALSE(has(shown.out, "GOPS  reads")) << shown.out;
 }
 
 // A copy of the plan that cannot be written is told before anything is measured.

@@ -104,7 +104,7 @@ void print_lanes(const plan::Profile& profile) {
   for (const plan::Handover& handover : profile.handovers) {
     print(fmt::format("handover {} to {}: {:.2f} us\n", handover.from, handover.to, handover.us));
   }
-  print("\ncore    GOPS  reads GB/s\n");
+  if (!profile.cores.empty()) print("\ncore    GOPS  reads GB/s\n");
   for (const plan::CoreRate& core : profile.cores) {
     print(fmt::format("{:>4} {:>7.1f} {:>11.2f}\n", core.core, core.gops, core.gb_s));
   }
