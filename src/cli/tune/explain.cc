@@ -176,26 +176,29 @@ Times predict_by(const plan::Profile& profile, const engine::Engine& engine,
 }
 
 // Returns what the kept profile predicts for these shapes; empty where it predicts nothing, of
-// which a note says why. What was measured is shown all the same.
+// which a note says why, unless that was told already. What was measured is shown all the same.
 Times predict(engine::Engine& engine, const EngineFlags& flags, const std::vector<int>& shapes,
-              PredictedBy by) {
+              PredictedBy by, std::string* told) {
+  const auto predict_nothing = [told](const std::string& why) {
+    if (why != *told) note(why + "\n");
+    *told = why;
+    return Times();
+  };
   if (!flags.options.memory.has_side_files) {
-    note("Nothing is predicted, because --no-cache leaves kept profiles out.\n");
-    return {};
+    return predict_nothing("Nothing is predicted, because --no-cache leaves kept profiles out.");
   }
   std::string problem;
   const std::optional<plan::Profile> profile = measure::kept_profile_of(engine, &problem);
   if (!profile) {
-    note(problem.empty() ? "There is no profile of these lanes, so nothing is predicted: "
-                           "'troika profile MODEL' takes one.\n"
-                         : problem + "\n");
-    return {};
+    return predict_nothing(problem.empty()
+                               ? "There is no profile of these lanes, so nothing is predicted: "
+                                 "'troika profile MODEL' takes one."
+                               : problem);
   }
   try {
     return predict_by(*profile, engine, shapes, by);
   } catch (const Error& error) {
-    note(message_of(error) + "\n");
-    return {};
+    return predict_nothing(message_of(error));
   }
 }
 
@@ -259,13 +262,14 @@ void print_built(const engine::Engine& engine) {
   explain_shared(engine);
 }
 
-void explain_ops(const EngineFlags& flags, const plan::Plan& plan, const std::vector<int>& shapes) {
+void explain_ops(const EngineFlags& flags, const plan::Plan& plan, const std::vector<int>& shapes,
+                 std::string* told) {
   prepare::Options options = flags.checked();
   options.plan.exact = plan;
   options.lanes.is_op_by_op = true;
   engine::Engine engine(options);
   const Times measured = measure(engine, shapes);
-  const Times predicted = predict(engine, flags, shapes, PredictedBy::kOp);
+  const Times predicted = predict(engine, flags, shapes, PredictedBy::kOp, told);
   print(fmt::format("\n{:<14}", "op, all blocks") + head_text(shapes, !predicted.empty()));
   std::set<std::string> names;
   for (const model::Op& op : engine.blueprint().ops) {
@@ -336,7 +340,8 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
   const plan::Plan& plan = engine.plan();
   const std::vector<int> shapes = {1, std::min(plan.chunk(), plan.context)};
   const Times measured = measure(engine, shapes);
-  const Times predicted = predict(engine, flags, shapes, PredictedBy::kSubgraph);
+  std::string told;  // says why nothing is predicted
+  const Times predicted = predict(engine, flags, shapes, PredictedBy::kSubgraph, &told);
   print(fmt::format("{:<10} {:>6} {:>10} {:>10}  {:<22} {:>9}", "subgraph", "blocks", "weights",
                     "Mop/token", "precision", "lanes") +
         head_text(shapes, !predicted.empty()));
@@ -350,7 +355,7 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
     print(text + "\n");
   }
   print(fmt::format("{:<73}", "together") + total_text(measured, predicted, shapes));
-  if (op_by_op) explain_ops(flags, plan, shapes);
+  if (op_by_op) explain_ops(flags, plan, shapes, &told);
   print_built(engine);
   std::string lanes;
   for (size_t i = 0; i < plan.lanes.size(); ++i) {
