@@ -10,6 +10,7 @@
 #include "plan/plan.h"
 #include "plan/profile.h"
 #include "prepare/options.h"
+#include "solve/profile/profile_storage.h"
 #include "tensor/type.h"
 
 namespace troika::measure {
@@ -29,7 +30,7 @@ struct ProfileRequest {
   bool with_cores = true;                   // measures each core alone, which is for people
   bool with_storage = true;                 // measures the disk below the kept profile
   // Says what somebody can do where the disk cannot be measured.
-  std::string storage_way_out = "Use ‹no-storage›, or another XDG_CACHE_HOME.";
+  std::string storage_way_out = solve::StorageOptions().way_out;
 };
 
 struct ProfileResult {
