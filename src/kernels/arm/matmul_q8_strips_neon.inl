@@ -13,6 +13,7 @@ template <Type kType>
 struct StripFactors {
   using Levels = StripLevels<kType>;
   static constexpr bool kHasMinima = Levels::kHasMinima, kHasSixteens = Levels::kGroup == 16;
+  static constexpr size_t kBothFrom = 0;
 
   Floats scales[8], minima[8];  // where groups are of 16, only the first is used, for all
   int32x4_t multiples[16];      // where groups are of 16

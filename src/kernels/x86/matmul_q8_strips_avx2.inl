@@ -27,6 +27,12 @@ struct StripFactors {
                                  : kFitting >= 2                       ? 2
                                                                        : 1;
 
+  // From so many tokens on add_both was faster than `add` for one part after the other, which keeps
+  // blocks' levels in registers. 0: never.
+  static constexpr size_t kBothFrom = kAtOnce != 8 || kIsWide || Fours<kType>::kAreAdded ? 0
+                                      : kType == Type::kQ4_K ? kLeastTokens
+                                                             : 12;
+
   alignas(32) __m256 scales[8];
   alignas(32) __m256 minima[8];
   // The factors of both groups of 16 of a block, as words.
@@ -70,35 +76,73 @@ struct StripFactors {
       multiply<kTokens>(levels, b, tokens, block, first, whole);
     }
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
-      const __m256 x_scale = _mm256_set1_ps(tokens.scale(block, first + t));
-      __m256 sum = of_tokens[first + t];
-      if constexpr (Levels::kGroup == 16) {
-        const __m256i x_sums = _mm256_set1_epi32(tokens.pair_of_sums(block, first + t));
-        if constexpr (Levels::kOffset != 0) {
-          whole[t] = _mm256_sub_epi32(whole[t], _mm256_madd_epi16(offsets[b], x_sums));
-        }
-        if constexpr (kHasMinima) {
-          const __m256i of_rows = _mm256_madd_epi16(min_pairs[b], x_sums);
-          sum =
-              _mm256_fnmadd_ps(minima[0], _mm256_mul_ps(_mm256_cvtepi32_ps(of_rows), x_scale), sum);
-        }
-        const __m256 both = _mm256_mul_ps(scales[0], x_scale);
-        of_tokens[first + t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole[t]), both, sum);
-      } else {
-        if constexpr (Levels::kOffset != 0) {
-          whole[t] =
-              _mm256_add_epi32(whole[t], _mm256_set1_epi32(tokens.start(block, first + t, 0)));
-        }
-        if constexpr (kHasMinima) {
-          sum = _mm256_fnmadd_ps(minima[b], _mm256_set1_ps(tokens.sum(block, first + t, 0)), sum);
-        }
-        const __m256 both = _mm256_mul_ps(scales[b], x_scale);
-        of_tokens[first + t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole[t]), both, sum);
-      }
+      const OfToken x(tokens, block, first + t);
+      of_tokens[first + t] = scaled(whole[t], b, x, of_tokens[first + t]);
+    });
+  }
+  // Does the same for both parts of a strip, whose factors follow each other. What is read of a
+  // token serves both, which takes a tenth less time where the sums of pairs are all that has to
+  // stay in registers.
+  template <int kTokens, typename Tokens>
+  TROIKA_INLINE static void add_both(const StripFactors* factors, const __m256i (&levels)[2][8],
+                                     size_t b, const Tokens& tokens, size_t block, size_t first,
+                                     __m256* const (&of_tokens)[2]) {
+    static_assert(kAtOnce == 8);
+    __m256i pairs[2][kTokens];
+    unrolled<8>([&](auto i) TROIKA_INLINE {
+      unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+        const __m256i x = _mm256_set1_epi32(tokens.four(block, first + t, i));
+        unrolled<2>([&](auto part) TROIKA_INLINE {
+          const __m256i more = _mm256_maddubs_epi16(levels[part][i], x);
+          pairs[part][t] = i == 0 ? more : _mm256_add_epi16(pairs[part][t], more);
+          keep_in_register(pairs[part][t]);
+        });
+      });
+    });
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+      const OfToken x(tokens, block, first + t);
+      unrolled<2>([&](auto part) TROIKA_INLINE {
+        const __m256i whole = _mm256_madd_epi16(pairs[part][t], _mm256_set1_epi16(1));
+        __m256& sum = of_tokens[part][first + t];
+        sum = factors[part].scaled(whole, b, x, sum);
+      });
     });
   }
 
  private:
+  // What the rows need to know of a token in a block beside its levels, in every element.
+  struct OfToken {
+    __m256 scale, sum;
+    __m256i start, pair_of_sums;
+
+    template <typename Tokens>
+    TROIKA_INLINE OfToken(const Tokens& tokens, size_t block, size_t t)
+        : scale(_mm256_set1_ps(tokens.scale(block, t))) {
+      if constexpr (Levels::kGroup == 16) {
+        pair_of_sums = _mm256_set1_epi32(tokens.pair_of_sums(block, t));
+      } else {
+        if constexpr (Levels::kOffset != 0) start = _mm256_set1_epi32(tokens.start(block, t, 0));
+        if constexpr (kHasMinima) sum = _mm256_set1_ps(tokens.sum(block, t, 0));
+      }
+    }
+  };
+  // Scales the whole products of the b-th 32 weights with a token, and returns `sum` with them.
+  TROIKA_INLINE __m256 scaled(__m256i whole, size_t b, const OfToken& x, __m256 sum) const {
+    if constexpr (Levels::kGroup == 16) {
+      if constexpr (Levels::kOffset != 0) {
+        whole = _mm256_sub_epi32(whole, _mm256_madd_epi16(offsets[b], x.pair_of_sums));
+      }
+      if constexpr (kHasMinima) {
+        const __m256i of_rows = _mm256_madd_epi16(min_pairs[b], x.pair_of_sums);
+        sum = _mm256_fnmadd_ps(minima[0], _mm256_mul_ps(_mm256_cvtepi32_ps(of_rows), x.scale), sum);
+      }
+      return _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole), _mm256_mul_ps(scales[0], x.scale), sum);
+    } else {
+      if constexpr (Levels::kOffset != 0) whole = _mm256_add_epi32(whole, x.start);
+      if constexpr (kHasMinima) sum = _mm256_fnmadd_ps(minima[b], x.sum, sum);
+      return _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole), _mm256_mul_ps(scales[b], x.scale), sum);
+    }
+  }
   // Returns two signed bytes of each element as 16-bit words.
   template <int kFirst, int kSecond>
   TROIKA_INLINE static __m256i as_words(__m256i bytes) {
