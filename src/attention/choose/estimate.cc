@@ -17,7 +17,7 @@ using kernels::kPromptBlock;
 // cache until they are used.
 constexpr size_t kQueriesAtOnce = 48;
 constexpr size_t kMostQueries = 1024;
-constexpr size_t kMostTiles = 4;
+constexpr size_t kMostTiles = 8;
 // Counts the queries of each head in a tile that are estimated: those of every kQueryStride-th
 // token.
 constexpr size_t kQueriesOfHead = kTileTokens / kQueryStride;
