@@ -31,11 +31,8 @@ class JsonText {
   std::string key(const std::string& text) const;
   // Returns the usual spelling of the inside of a string.
   std::string spelling(const std::string& text) const;
-  // Returns the value in its usual spelling. Numbers may also have zeros at the end of the
-  // fraction.
+  // Returns the value in its usual spelling, in which whole numbers have no fraction.
   Expr value(const Json& value);
-  // Returns a number in the same spellings. `may_have_point` lets whole numbers have such zeros.
-  Expr number_value(const Json& value, bool may_have_point = true);
   // Returns the numbers that fit the constraints. Throws Error for bounds that are no decimals of
   // reasonable length.
   Expr number(const Constraints& constraints, const Document& document);
@@ -43,6 +40,8 @@ class JsonText {
  private:
   Expr hex(uint32_t first, uint32_t last, int n_digits);
   Expr escaped(uint32_t first, uint32_t last);
+  Expr number_value(const Json& value);
+  Expr short_number(const Constraints& c, const Document& document);
   Expr number_between(const Constraints& c, const Document& document, bool may_have_exponent);
   Expr spellings_of(const Decimal& number);
   Expr digits(int least = 0);

@@ -11,9 +11,7 @@ Expr SchemaReader::one_of_values(const Constraints& c) {
   std::optional<Expr> inside;
   for (const Json& value : *c.values) {
     if (!fits(value, c, &inside)) continue;
-    const bool is_whole = type_of(value) == kInteger && (c.types & kFraction) == 0;
-    ways.push_back(is_whole && document_.is_draft_4() ? text_.number_value(value, false)
-                                                      : text_.value(value));
+    ways.push_back(text_.value(value));
   }
   return pool_.any(ways);
 }

@@ -30,8 +30,6 @@ class Document {
   std::vector<const Json*> targets(const Json& from) const;
   // Returns the schema that one of its references means, "$ref" or another keyword of that kind.
   const Json& target(const Json& from, const std::string& keyword) const;
-  // Says whether the schema is of draft 4, in which 1.0 is no integer. In later drafts it is one.
-  bool is_draft_4() const { return is_draft_4_; }
   // Keeps a schema that stands in no text, but follows from the schema `from`.
   const Json& made(Json schema, const Json& from);
   // Returns the schema's place in the text, e.g. "#/properties/a". A schema from made() has the

@@ -20,19 +20,13 @@ Expr JsonText::whole() {
   return pool_.any(pool_.literal("0"), pool_.concat(digit(1, 9), digits()));
 }
 
-Expr JsonText::number_value(const Json& value, bool may_have_point) {
+Expr JsonText::number_value(const Json& value) {
   std::string text = value.dump();
-  // Zeros behind an exponent would make another number of it.
-  if (value.is_number_float() && text.find('e') != std::string::npos) return pool_.literal(text);
-  if (type_of(value) != kInteger) {
-    return pool_.concat(pool_.literal(text), pool_.star(pool_.literal("0")));
+  if (value.is_number_float() && type_of(value) == kInteger) {
+    if (text.find('e') == std::string::npos) text.erase(text.find('.'));
+    if (text == "-0") text = "0";  // is the same number
   }
-  if (value.is_number_float()) text.erase(text.find('.'));
-  if (text == "-0") text = "0";  // is the same number, which may be written in both ways
-  const Expr zeros = pool_.literal(".", pool_.repeat(pool_.literal("0"), 1, Pool::kMany));
-  const Expr whole = pool_.literal(text);
-  const Expr e = may_have_point ? pool_.concat(whole, pool_.optional(zeros)) : whole;
-  return text == "0" ? pool_.any(e, pool_.literal("-", e)) : e;
+  return pool_.literal(text);
 }
 
 Expr JsonText::magnitude_above(const std::string& whole, const std::string& part, bool is_open) {
@@ -133,14 +127,42 @@ Expr JsonText::number(const Constraints& c, const Document& document) {
   for (const Json& value : c.not_values) {
     if (value.is_number()) named.push_back(spellings_of(decimal_of(value, document, *c.origin)));
   }
-  if (named.empty()) return number_between(c, document, true);
-  const Expr e = number_between(c, document, false);
+  const Expr e = number_between(c, document, named.empty());
   if (pool_.calls_rules(e)) {
+    if (named.empty()) return e;
     document.refuse(*c.origin, "not",
                     "numbers that are named are not supported beside multiples without a least "
                     "and a greatest one");
   }
-  return pool_.all({e, pool_.no(pool_.any(named))});
+  if (named.empty()) return pool_.all({e, short_number(c, document)});
+  return pool_.all({e, short_number(c, document), pool_.no(pool_.any(named))});
+}
+
+// Returns the numbers that are written as people write them: with no more digits than a double
+// tells apart beside those of the bounds and multiples, and whole numbers without a fraction.
+// Small models go on with digits without end where they may.
+Expr JsonText::short_number(const Constraints& c, const Document& document) {
+  constexpr int kMostDigits = 16, kMostOfExponent = 2;
+  int most = kMostDigits;
+  const auto make_room = [&](const Json& value) {
+    const Decimal d = decimal_of(value, document, *c.origin);
+    most += static_cast<int>(d.whole.size() + d.part.size());
+  };
+  for (const auto* bounds : {&c.least, &c.most}) {
+    for (const Bound& bound : *bounds) make_room(bound.value);
+  }
+  for (const auto* multiples : {&c.multiples, &c.not_multiples}) {
+    for (const Json& multiple : *multiples) make_room(multiple);
+  }
+  const auto some_digits = [&](int n) { return pool_.repeat(digit(0, 9), 1, n); };
+  const Expr whole = pool_.concat(pool_.optional(pool_.literal("-")), some_digits(most));
+  if ((c.types & kFraction) == 0) return whole;
+  const Expr part = pool_.optional(pool_.literal(".", some_digits(most)));
+  const Expr e = pool_.any(pool_.literal("e"), pool_.literal("E"));
+  const Expr sign = pool_.optional(pool_.any(pool_.literal("-"), pool_.literal("+")));
+  const Expr exponent =
+      pool_.optional(pool_.concat(e, pool_.concat(sign, some_digits(kMostOfExponent))));
+  return pool_.concat(whole, pool_.concat(part, exponent));
 }
 
 // Returns numbers without looking at those that are named and must not be. An exponent may have any
@@ -150,10 +172,7 @@ Expr JsonText::number_between(const Constraints& c, const Document& document,
   const Expr sign = pool_.optional(pool_.literal("-"));
   const Json& where = *c.origin;
   const bool may_be_whole = (c.types & kInteger) != 0, may_be_fraction = (c.types & kFraction) != 0;
-  const Expr zeros = pool_.repeat(pool_.literal("0"), 1, Pool::kMany);
-  const Expr behind =
-      document.is_draft_4() ? Pool::kEmpty : pool_.optional(pool_.literal(".", zeros));
-  const Expr integer = pool_.concat(sign, pool_.concat(whole(), behind));
+  const Expr integer = pool_.concat(sign, whole());
   if (!c.multiples.empty() || !c.not_multiples.empty()) {
     return Multiples(c, document, where, &pool_).numbers();
   }

@@ -17,7 +17,7 @@ Multiples::Multiples(const Constraints& c, const Document& document, const Json&
   std::vector<Json> of = c.multiples, not_of = c.not_multiples;
   if (!may_be_part) of.push_back(1);
   if (!may_be_whole) not_of.push_back(1);
-  may_have_point_ = may_be_part || !document.is_draft_4();
+  may_have_point_ = may_be_part;
   least_ = strictest(c.least, false);
   most_ = strictest(c.most, true);
   const auto see = [&](const Json& value) {

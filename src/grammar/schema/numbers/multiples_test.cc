@@ -75,7 +75,7 @@ TEST(Multiples, AgreeWithArithmetic) {
     ++n_read;
     for (int n = -2100; n <= 2100; ++n) {
       for (int places = n % 100 == 0 ? 0 : n % 10 == 0 ? 1 : 2; places < 3; ++places) {
-        const bool is_in = is_number_of(c, n);
+        const bool is_in = is_number_of(c, n) && (places == 0 || !c.is_integer);
         n_in += is_in;
         ASSERT_EQ(reads(grammar, hundredths(n, places)), is_in) << schema << hundredths(n, places);
       }
@@ -106,8 +106,9 @@ TEST(Multiples, OfManyDigits) {
 TEST(Multiples, OfSmallNumbersAreWholeNumbers) {
   const auto grammar =
       compiled(R"({"type":"integer","multipleOf":0.00000001,"minimum":2.5})", Format::kJsonSchema);
-  for (const char* const text : {"3", "12391239123", "10.0"}) EXPECT_TRUE(reads(grammar, text));
-  for (const char* const text : {"2", "3.5", "-4"}) EXPECT_FALSE(reads(grammar, text)) << text;
+  for (const char* const text : {"3", "12391239123"}) EXPECT_TRUE(reads(grammar, text));
+  for (const char* const text : {"2", "3.5", "-4", "10.0"})
+    EXPECT_FALSE(reads(grammar, text)) << text;
 }
 
 // A number that need not be a multiple may have more digits behind the point than any that is
