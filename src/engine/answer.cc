@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
-#include "base/clock.h"
+#include "base/units.h"
 
 namespace troika::engine {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Is the room in tokens that is taken at once for an answer of unlimited length, and for its text.
 constexpr int kUsualTokens = 8192;
@@ -43,14 +41,14 @@ double Generated::decode_tokens_per_s() const {
   return decode_seconds > 0 ? (static_cast<double>(tokens.size()) - 1.0) / decode_seconds : 0.0;
 }
 
-Answer::Answer(const text::Tokenizer& tokenizer, const GenerateOptions& options,
-               const TextSink& sink)
-    : tokenizer_(tokenizer),
+Answer::Answer(const Engine& engine, const GenerateOptions& options, const TextSink& sink)
+    : clock_(engine.machine().clock()),
+      tokenizer_(engine.tokenizer()),
       options_(options),
       sink_(sink),
-      stream_(tokenizer, {options.stops, options.shows_control, false}),
-      first_token_(Clock::now()),
-      last_step_(first_token_) {
+      stream_(tokenizer_, {options.stops, options.shows_control, false}),
+      first_token_us_(clock_.now_us()),
+      last_step_us_(first_token_us_) {
   const bool is_limited = options.most_tokens >= 0 && options.most_tokens < kUsualTokens;
   const auto n_tokens = static_cast<size_t>(is_limited ? options.most_tokens : kUsualTokens);
   result_.tokens.reserve(n_tokens);
@@ -107,14 +105,14 @@ bool Answer::take_one(Token token, bool is_drafted) {
 }
 
 void Answer::take(Session& session, const Session::Stepped& step) {
-  const Clock::time_point now = Clock::now();
+  const double now_us = clock_.now_us();
   if (result_.tokens.empty()) {
-    first_token_ = now;
+    first_token_us_ = now_us;
   } else {
     ++result_.n_steps;
-    result_.step_ms.push_back(std::chrono::duration<double, std::milli>(now - last_step_).count());
+    result_.step_ms.push_back((now_us - last_step_us_) / kUsPerMs);
   }
-  last_step_ = now;
+  last_step_us_ = now_us;
   const size_t n_before = session.history().size() - static_cast<size_t>(step.n_tokens);
   int n_taken = 0;
   while (goes_on_ && n_taken < step.n_tokens) {
@@ -128,7 +126,8 @@ void Answer::take(Session& session, const Session::Stepped& step) {
 
 Generated Answer::finish() {
   show(stream_.finish());
-  result_.decode_seconds = result_.n_steps > 0 ? seconds_since(first_token_) : 0.0;
+  result_.decode_seconds =
+      result_.n_steps > 0 ? (clock_.now_us() - first_token_us_) / kUsPerS : 0.0;
   return std::move(result_);
 }
 

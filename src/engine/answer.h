@@ -2,13 +2,13 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "engine/session.h"
 #include "text/stream.h"
 
@@ -73,8 +73,9 @@ using TextSink = std::function<void(std::string_view text, int n_shown)>;
 
 class Answer {
  public:
-  // All arguments must outlive the answer; the sink may be empty.
-  Answer(const text::Tokenizer& tokenizer, const GenerateOptions& options, const TextSink& sink);
+  // Takes its times from the clock of the engine's machine, so that those on a phone are the
+  // phone's. All arguments must outlive the answer; the sink may be empty.
+  Answer(const Engine& engine, const GenerateOptions& options, const TextSink& sink);
 
   // Returns what is known of the answer so far. Whoever reads the prompt fills in what concerns the
   // prompt.
@@ -98,13 +99,14 @@ class Answer {
   bool take_one(Token token, bool is_drafted);
   void show(const std::string& fragment);
 
+  const Clock& clock_;
   const text::Tokenizer& tokenizer_;
   const GenerateOptions& options_;
   const TextSink& sink_;
   text::TextStream stream_;
   Generated result_;
   bool goes_on_ = true;
-  std::chrono::steady_clock::time_point first_token_, last_step_;
+  double first_token_us_, last_step_us_;
 };
 
 }  // namespace troika::engine

@@ -1,11 +1,11 @@
 #include "engine/batch_runner.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/units.h"
 #include "engine/engine.h"
 #include "machines/phone_neurons.h"
 #include "machines/phone_prompts.h"
@@ -176,7 +176,8 @@ void BatchRunner::for_outputs(lanes::Run run, Wants wants, Take take) {
 
 // Shows the observer the logits that it wants, for a run of the rows from `first` on.
 void BatchRunner::observe(const cache::Batch& batch, const lanes::Run& run, size_t first) {
-  const auto start = std::chrono::steady_clock::now();
+  const Clock& clock = engine_.machine().clock();
+  const double start_us = clock.now_us();
   PromptObserver& observer = *watch_.prompt;
   const auto position = [&](int row) {
     return batch.rows[first + static_cast<size_t>(row)].position;
@@ -190,7 +191,7 @@ void BatchRunner::observe(const cache::Batch& batch, const lanes::Run& run, size
   for_outputs(
       run, [&](int row) { return observer.wants(position(row)); },
       [&](int row, std::span<const float> logits) { observer.see(position(row), logits); });
-  observer.took(ms_since(start));
+  observer.took((clock.now_us() - start_us) / kUsPerMs);
 }
 
 // Hands the head's rows to whoever runs the batch.

@@ -1,18 +1,17 @@
 #include "engine/generate.h"
 
-#include <chrono>
-
 #include "base/clock.h"
+#include "base/units.h"
 #include "engine/prompt_logits.h"
 
 namespace troika::engine {
 
 Generated generate(Session& session, std::span<const Token> prompt, Sampler& sampler,
                    const GenerateOptions& options, const TextSink& sink) {
-  using Clock = std::chrono::steady_clock;
-  Answer answer(session.engine().tokenizer(), options, sink);
+  const Clock& clock = session.engine().machine().clock();
+  Answer answer(session.engine(), options, sink);
   Generated& g = answer.result();
-  const Clock::time_point start = Clock::now();
+  const double start_us = clock.now_us();
   g.n_prompt = static_cast<int>(prompt.size());
   const int coverage = options.drafter != nullptr ? options.drafter->coverage() : 0;
   PromptLogits likely(coverage);
@@ -22,7 +21,7 @@ Generated generate(Session& session, std::span<const Token> prompt, Sampler& sam
     options.drafter->begin(session.history());
     options.drafter->calibrate(likely.likely());
   }
-  g.prefill_seconds = seconds_since(start);
+  g.prefill_seconds = (clock.now_us() - start_us) / kUsPerS;
 
   const Session::IsLast is_end = [&](Token token) { return answer.is_end(token); };
   while (!answer.must_stop(session)) {

@@ -3,11 +3,11 @@
 // position, and a guess that equals the sample is followed. So nothing but time shows whether there
 // was a draft, and nothing at all shows whose rows stood beside it.
 #include <algorithm>
-#include <chrono>
 #include <mutex>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/units.h"
 #include "engine/session.h"
 
 namespace troika::engine {
@@ -105,10 +105,11 @@ Session::Stepped Session::step(Sampler& sampler, draft::Drafter* drafter, int mo
   add_step(drafter, most_tokens, engine_.plan().most_step_rows(), {}, &batch_);
   rows_.clear();
   Stepped stepped;
-  const auto start = std::chrono::steady_clock::now();
+  const Clock& clock = engine_.machine().clock();
+  const double start_us = clock.now_us();
   const auto keep_row = [&](int, std::span<const float> row) { rows_.push_back(row); };
   const auto choose = [&]() -> std::span<const int> {
-    const double ms = ms_since(start);
+    const double ms = (clock.now_us() - start_us) / kUsPerMs;
     stepped = take_step(sampler, drafter, rows_, ms, batch_.size(), is_last, &kept_);
     return kept_;
   };

@@ -63,6 +63,36 @@ TEST_F(PhoneProgram, APlanForAPhoneIsAFileThatRuns) {
                  {plan, "another machine"});
 }
 
+// The computer takes another time in each run, but the phone takes the same.
+TEST_F(PhoneProgram, V4_RunTellsTheTimeAndTheEnergyOfThePhone) {
+  const std::string model = write(small_model());
+  const auto run = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"run",    model, "-p",     "Once", "-n",      "6",
+                                      "--temp", "0",   "--seed", "1",    "--draft", "none"};
+    words.insert(words.end(), more.begin(), more.end());
+    return on_phone(words, "llm.npu");
+  };
+  const json first = json_of(run({"--json"})), second = json_of(run({"--json"}));
+  EXPECT_EQ(first["machine"], "8gen3 with llm.npu");
+  EXPECT_EQ(first["is_modelled"], true);
+  EXPECT_GT(first["joules"].get<double>(), 0.0);
+  EXPECT_GT(first["decode"]["seconds"].get<double>(), 0.0);
+  for (const char* part : {"prefill", "decode", "joules"}) EXPECT_EQ(first[part], second[part]);
+
+  const json together = json_of(run({"--answers", "2", "--json"}));
+  EXPECT_EQ(together["machine"], "8gen3 with llm.npu");
+  EXPECT_EQ(together["together"]["seconds"],
+            json_of(run({"--answers", "2", "--json"}))["together"]["seconds"]);
+
+  const std::string told = run({}).err;
+  EXPECT_NE(told.find("8gen3 with llm.npu; times and rates of answers are modelled"),
+            std::string::npos)
+      << told;
+  const json here = json_of(troika({"run", model, "-p", "Once", "-n", "2", "--json"}));
+  EXPECT_EQ(here["machine"], "here");
+  EXPECT_EQ(here["is_modelled"], false);
+}
+
 TEST_F(PhoneProgram, ExplainShowsWhereThingsRun) {
   const Finished finished = on_phone({"plan", "llama-3-8b", "--explain"});
   expect_success(finished);

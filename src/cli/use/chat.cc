@@ -14,6 +14,7 @@
 #include "cli/engine_flags.h"
 #include "cli/load.h"
 #include "cli/output.h"
+#include "cli/phone_time.h"
 #include "cli/sampler_flags.h"
 #include "cli/use/drafting.h"
 #include "cli/use/line_editor.h"
@@ -79,6 +80,7 @@ class Dialogue {
  public:
   Dialogue(const ChatFlags& flags, engine::Engine& engine, const TaskHistory& history)
       : flags_(flags),
+        engine_(engine),
         history_(history),
         format_(engine, flags.template_file.empty() ? "" : read_text(flags.template_file)),
         session_(engine),
@@ -117,6 +119,7 @@ class Dialogue {
         "tokens/s), context {} of {}\n",
         last_.n_prompt, last_.n_computed, last_.prefill_tokens_per_s(), last_.tokens.size(),
         last_.decode_tokens_per_s(), session_.history().size(), session_.context()));
+    print(phone_.text());
     if (drafter_ != nullptr) print(draft_text(flags_.draft, *drafter_, true));
   }
 
@@ -132,6 +135,7 @@ class Dialogue {
     if (drafter_ != nullptr) drafter_->clear_statistics();
     const DraftColours colours(flags_.show_drafts, &options);
     const std::vector<cache::Token> prompt = format_.prompt(messages);
+    phone_ = PhoneTime(engine_);
     last_ = generate(session_, prompt, sampler, options,
                      [&](std::string_view fragment, int) { print(colours.coloured(fragment)); });
     messages.push_back({"assistant", last_.text});
@@ -145,6 +149,7 @@ class Dialogue {
   }
 
   const ChatFlags& flags_;
+  const engine::Engine& engine_;
   const TaskHistory& history_;
   engine::ChatFormat format_;
   engine::Session session_;
@@ -153,6 +158,7 @@ class Dialogue {
   std::vector<engine::Message> messages_;
   bool has_system_ = false;
   engine::Generated last_;
+  PhoneTime phone_;  // of the last answer
 };
 
 // Returns false where the person wants to leave.

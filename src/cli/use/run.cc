@@ -13,6 +13,7 @@
 #include "cli/engine_flags.h"
 #include "cli/load.h"
 #include "cli/output.h"
+#include "cli/phone_time.h"
 #include "cli/sampler_flags.h"
 #include "cli/trace_flags.h"
 #include "cli/tune/layouts.h"
@@ -72,7 +73,7 @@ std::string read_prompt(const RunFlags& flags) {
 }
 
 nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine& engine,
-                               uint64_t seed, bool is_replay) {
+                               const PhoneTime& phone, uint64_t seed, bool is_replay) {
   nlohmann::ordered_json json;
   if (is_replay) json["replay"] = true;
   // The text stream has already replaced bytes that are no UTF-8.
@@ -81,6 +82,7 @@ nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine&
   json["stop"] = engine::stop_name(g.stop);
   json["seed"] = seed;
   json["context"] = engine.plan().context;
+  phone.add_to(json);
   json["load_s"] = engine.start().seconds;
   json["prefill"] = {{"tokens", g.n_prompt},
                      {"seconds", g.prefill_seconds},
@@ -110,8 +112,8 @@ std::string steps_text(const engine::Generated& g, const engine::Engine& engine)
                      percentile(g.step_ms, 0.99));
 }
 
-void print_summary(const engine::Generated& g, const engine::Engine& engine, uint64_t seed,
-                   bool is_replay) {
+void print_summary(const engine::Generated& g, const engine::Engine& engine, const PhoneTime& phone,
+                   uint64_t seed, bool is_replay) {
   note(fmt::format("\nload       {:8.2f} s   {}, context {}, {}, seed {}\n", engine.start().seconds,
                    tensor::type_name(engine.weights().main_type()), engine.plan().context,
                    engine.plan().workers_text(), seed));
@@ -119,6 +121,7 @@ void print_summary(const engine::Generated& g, const engine::Engine& engine, uin
   for (const lanes::Lane* lane : engine.machine().lanes()) {
     if (!lane->note().empty()) note(fmt::format("lane       {}\n", lane->note()));
   }
+  note(phone.text());
   note(fmt::format("prompt     {:8.2f} s   {} tokens, {:.1f} tokens/s\n", g.prefill_seconds,
                    g.n_prompt, g.prefill_tokens_per_s()));
   note(fmt::format("{} {:8.2f} s   {} tokens, {:.1f} tokens/s, stopped by {}\n",
@@ -249,17 +252,18 @@ void answer_one(RunFlags& flags, engine::Engine& engine, Request& request) {
     if (!flags.json) print(colours.coloured(fragment));
   };
   session.watch(flags.trace.watch(engine));
+  const PhoneTime phone(engine);
   const engine::Generated generated =
       generate(session, request.prompt, sampler, request.options, stream);
   const uint64_t seed = request.sampler.seed;
   if (flags.json) {
-    nlohmann::ordered_json json = to_json(generated, engine, seed, is_replay);
+    nlohmann::ordered_json json = to_json(generated, engine, phone, seed, is_replay);
     json["draft"] = draft_json(flags.draft, drafter.get());
     if (constraint != nullptr) json["grammar"] = flags.grammar.json(constraint->statistics());
     print_json(json);
   } else {
     print("\n");
-    print_summary(generated, engine, seed, is_replay);
+    print_summary(generated, engine, phone, seed, is_replay);
     if (constraint != nullptr) note(flags.grammar.text(constraint->statistics()));
     if (drafter != nullptr) note(draft_text(flags.draft, *drafter, flags.stats));
   }

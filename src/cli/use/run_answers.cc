@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/system.h"
+#include "base/units.h"
 #include "cli/output.h"
+#include "cli/phone_time.h"
 #include "cli/use/streaming.h"
 #include "engine/batching/batcher.h"
 #include "engine/scoring/logprobs.h"
@@ -87,7 +88,8 @@ Outcome run_all(engine::Engine& engine, const AnswersRequest& request,
     batcher.submit(std::move(one));
   }
   Outcome outcome;
-  const auto start = std::chrono::steady_clock::now();
+  const Clock& clock = engine.machine().clock();
+  const double start_us = clock.now_us();
   const auto show_ended = [&] {
     auto next = static_cast<int>(outcome.answers.size());
     for (; next < request.n_answers && batcher.is_done(next); ++next) {
@@ -100,7 +102,7 @@ Outcome run_all(engine::Engine& engine, const AnswersRequest& request,
   };
   while (batcher.step()) show_ended();
   show_ended();
-  outcome.seconds = seconds_since(start);
+  outcome.seconds = (clock.now_us() - start_us) / kUsPerS;
   outcome.statistics = batcher.statistics();
   return outcome;
 }
@@ -124,8 +126,8 @@ void print_best(const Outcome& outcome, const std::vector<Helpers>& helpers, uin
   }
 }
 
-ordered_json to_json(const Outcome& outcome, const engine::Engine& engine, uint64_t seed,
-                     const DraftFlags& draft, const std::vector<Helpers>& helpers) {
+ordered_json to_json(const Outcome& outcome, const engine::Engine& engine, const PhoneTime& phone,
+                     uint64_t seed, const DraftFlags& draft, const std::vector<Helpers>& helpers) {
   ordered_json json;
   if (helpers.front().recorder != nullptr) json["best"] = compare(outcome, helpers).front();
   json["answers"] = ordered_json::array();
@@ -143,6 +145,7 @@ ordered_json to_json(const Outcome& outcome, const engine::Engine& engine, uint6
   }
   const engine::BatcherStatistics& s = outcome.statistics;
   json["context"] = engine.plan().context;
+  phone.add_to(json);
   json["load_s"] = engine.start().seconds;
   json["together"] = {
       {"seconds", outcome.seconds},
@@ -156,11 +159,12 @@ ordered_json to_json(const Outcome& outcome, const engine::Engine& engine, uint6
   return json;
 }
 
-void print_summary(const Outcome& outcome, const engine::Engine& engine) {
+void print_summary(const Outcome& outcome, const engine::Engine& engine, const PhoneTime& phone) {
   const engine::BatcherStatistics& s = outcome.statistics;
   note(fmt::format("\nload       {:8.2f} s   {}, context {} for each, {}\n", engine.start().seconds,
                    tensor::type_name(engine.weights().main_type()), engine.plan().context,
                    engine.plan().workers_text()));
+  note(phone.text());
   note(fmt::format(
       "together   {:8.2f} s   {} tokens of {} answers, {:.1f} tokens/s with the prompt\n",
       outcome.seconds, outcome.n_tokens(), outcome.answers.size(), outcome.tokens_per_s()));
@@ -190,14 +194,15 @@ void run_answers(engine::Engine& engine, const EngineFlags& flags, const DraftFl
     one.drafter = of_one.make(engine, flags.checked());
     helpers.push_back(std::move(one));
   }
+  const PhoneTime phone(engine);
   const Outcome outcome = run_all(engine, request, helpers);
   if (request.is_json) {
-    ordered_json json = to_json(outcome, engine, request.sampler.seed, draft, helpers);
+    ordered_json json = to_json(outcome, engine, phone, request.sampler.seed, draft, helpers);
     if (grammar.is_given()) json["grammar"] = grammar.json(masks_of(helpers));
     print_json(json);
   } else {
     if (request.is_best) print_best(outcome, helpers, request.sampler.seed);
-    print_summary(outcome, engine);
+    print_summary(outcome, engine, phone);
     if (grammar.is_given()) note(grammar.text(masks_of(helpers)));
   }
   for (const engine::Generated& g : outcome.answers) history.keep(request.prompt, g.tokens);

@@ -1,16 +1,14 @@
 #include "engine/batching/batcher.h"
 
 #include <algorithm>
-#include <chrono>
 #include <mutex>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/units.h"
 
 namespace troika::engine {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Is the longest time that a part of a prompt should take while an answer waits for a step. Its
 // client waits for the step too, some tens of milliseconds, and should see a pause of 150 ms at
@@ -42,12 +40,12 @@ struct Batcher::Entry {
   int n_unread() const {
     return is_begun ? session->n_unread() : static_cast<int>(request.prompt.size());
   }
-  void tell_progress() {
+  void tell_progress(double now_us) {
     if (!request.options.on_prompt) return;
     const Generated& known = answer->result();
     const int n_known = known.n_prompt - known.n_computed;
     const int n_read = known.n_prompt - session->n_unread();
-    const double seconds = n_read > n_known ? ms_since(start) / 1e3 : 0.0;
+    const double seconds = n_read > n_known ? (now_us - start_us) / kUsPerS : 0.0;
     request.options.on_prompt({known.n_prompt, n_known, n_read, seconds});
   }
 
@@ -61,7 +59,7 @@ struct Batcher::Entry {
   bool is_begun = false;  // reading the prompt was begun
   int64_t n_slots = 0;    // counts slots that the answer may need
   int n_turns_waited = 0;
-  Clock::time_point start;
+  double start_us = 0.0;  // when reading the prompt was begun
   Generated result;
   std::exception_ptr error;
 };
@@ -169,7 +167,7 @@ void Batcher::admit() {
     }
     if (n_wanted > 0 && n_wanted + entry.n_slots > n_limit) return;
     entry.session = std::move(session);
-    entry.answer.emplace(engine_.tokenizer(), entry.request.options, entry.request.sink);
+    entry.answer.emplace(engine_, entry.request.options, entry.request.sink);
     entry.is_last = [&entry](Token token) { return entry.answer->is_end(token); };
     entry.state = State::kPrompt;
   }
@@ -220,12 +218,12 @@ int Batcher::rows_in_time(const Entry& entry) const {
 
 void Batcher::begin_prompt(Entry& entry) {
   if (entry.is_begun) return;
-  entry.start = Clock::now();
+  entry.start_us = now_us();
   Generated& result = entry.answer->result();
   result.n_prompt = static_cast<int>(entry.request.prompt.size());
   result.n_computed = result.n_prompt - entry.session->begin_prompt(entry.request.prompt);
   entry.is_begun = true;
-  entry.tell_progress();
+  entry.tell_progress(now_us());
 }
 
 void Batcher::end_prompt(Entry& entry) {
@@ -236,7 +234,7 @@ void Batcher::end_prompt(Entry& entry) {
     drafter->begin(entry.session->history());
     drafter->calibrate(entry.likely.likely());
   }
-  result.prefill_seconds = ms_since(entry.start) / 1e3;
+  result.prefill_seconds = (now_us() - entry.start_us) / kUsPerS;
   entry.state = State::kStepping;
 }
 
@@ -248,14 +246,16 @@ void Batcher::read_prompt(Entry& entry, bool has_company) {
     const int most = has_company ? rows_in_time(entry) : engine_.plan().chunk() * n_sets;
     const auto n_known = static_cast<int>(entry.session->history().size());
     const int n_before = entry.session->n_unread();
-    const Clock::time_point start = Clock::now();
+    const double start_us = now_us();
     const int n_left = entry.session->read_prompt(most, entry.observer());
     const int n_rows = n_before - n_left;
     // Longer parts went through the lanes in several chunks at once.
-    if (n_rows <= engine_.plan().most_rows()) part_costs_.learn(n_rows, n_known, ms_since(start));
+    if (n_rows <= engine_.plan().most_rows()) {
+      part_costs_.learn(n_rows, n_known, (now_us() - start_us) / kUsPerMs);
+    }
     ++statistics_.n_prompt_parts;
     statistics_.n_prompt_rows += n_rows;
-    entry.tell_progress();
+    entry.tell_progress(now_us());
     if (n_left == 0) end_prompt(entry);
   });
 }
@@ -273,12 +273,12 @@ void Batcher::share_prompts() {
         continue;
       }
       guarded(*to, [&] {
-        to->start = Clock::now();
+        to->start_us = now_us();
         to->session->share_prompt(*from->session);
         to->likely.share(from->likely);
         to->is_begun = true;
         to->answer->result().n_prompt = static_cast<int>(to->request.prompt.size());
-        to->tell_progress();
+        to->tell_progress(now_us());
         end_prompt(*to);
       });
       break;
@@ -379,7 +379,7 @@ void Batcher::take_steps(double pass_ms) {
       for (int row = 0; row < share.n_rows; ++row) kept_.push_back(share.first_row + row);
       guarded(entry, [&] {
         entry.session->take_prompt(share.n_rows, logits.back());
-        entry.tell_progress();
+        entry.tell_progress(now_us());
         if (entry.session->n_unread() == 0) end_prompt(entry);
       });
       continue;
@@ -407,9 +407,9 @@ void Batcher::run_steps() {
     const auto keep_row = [&](int row, std::span<const float> logits) {
       logits_[static_cast<size_t>(row)] = logits;
     };
-    const Clock::time_point start = Clock::now();
+    const double start_us = now_us();
     const auto choose = [&]() -> std::span<const int> {
-      take_steps(ms_since(start));
+      take_steps((now_us() - start_us) / kUsPerMs);
       return kept_;
     };
     const bool is_mixed = shares_.back().is_prompt;

@@ -66,6 +66,7 @@ class Batcher {
   enum class State : uint8_t { kQueued, kPrompt, kStepping, kDone };
   struct Entry;
 
+  double now_us() const { return engine_.machine().clock().now_us(); }
   // Returns the answers that somebody still waits for; some of them may have been taken already.
   std::span<const std::unique_ptr<Entry>> live() const { return entries_; }
   void admit();
