@@ -53,6 +53,7 @@ std::string Engine::choose_plan(const prepare::Options& options) {
   plan_ = std::move(chosen.plan);
   ledger_ = chosen.ledger;
   start_.has_left_plan = chosen.has_left_base;
+  start_.has_short_context = prepare::has_short_context(options, blueprint(), plan_);
   return chosen.note;
 }
 

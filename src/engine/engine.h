@@ -28,8 +28,9 @@ namespace troika::engine {
 // What the start of an engine took.
 struct Start {
   double seconds = 0.0;
-  double build_seconds = 0.0;  // the part of it that executables took
-  bool has_left_plan = false;  // says that memory had no room for the plan to begin with
+  double build_seconds = 0.0;      // the part of it that executables took
+  bool has_short_context = false;  // says that memory made the context shorter than it usually is
+  bool has_left_plan = false;      // says that memory had no room for the plan to begin with
 };
 
 // A virtual phone and what an engine has beside it.

@@ -15,6 +15,7 @@ Generated generate(Session& session, std::span<const Token> prompt, Sampler& sam
   g.n_prompt = static_cast<int>(prompt.size());
   const int coverage = options.drafter != nullptr ? options.drafter->coverage() : 0;
   PromptLogits likely(coverage);
+  session.check_room(prompt.size(), options.most_tokens);
   g.n_computed = session.prefill(prompt, options.cancel, coverage > 0 ? &likely : nullptr);
   g.calibration_seconds = likely.ms() / 1e3;
   if (options.drafter != nullptr) {

@@ -12,6 +12,8 @@ namespace {
 
 // Whoever may cancel is asked again after this many times the chunks in flight.
 constexpr size_t kChunksBetweenLooks = 4;
+// Is the room in tokens that is advised for an answer whose length nobody has limited.
+constexpr int kUsualAnswer = 256;
 
 }  // namespace
 
@@ -42,12 +44,17 @@ size_t Session::kv_bytes() const {
   return engine_.passes().kv.bytes();
 }
 
-void Session::check_room(size_t n_tokens) const {
-  if (n_tokens <= static_cast<size_t>(context())) return;
-  throw Error(
-      fmt::format("The prompt has {} tokens, but the context holds {}. Shorten the prompt "
-                  "or use ‹context› {}.",
-                  n_tokens, context(), n_tokens));
+void Session::check_room(size_t n_prompt, int most_answer) const {
+  if (n_prompt <= static_cast<size_t>(context())) return;
+  const auto trained = static_cast<size_t>(engine_.blueprint().trained_context);
+  size_t n_wanted = n_prompt + static_cast<size_t>(most_answer < 0 ? kUsualAnswer : most_answer);
+  if (n_prompt < trained) n_wanted = std::min(n_wanted, trained);
+  throw Error(fmt::format(
+      "The prompt has {} tokens, but the context holds {}{}. Shorten the prompt, or use ‹context› "
+      "{}{}{}.",
+      n_prompt, context(), engine_.start().has_short_context ? ", as memory is short" : "",
+      n_wanted, n_wanted > n_prompt ? ", which has room for an answer" : "",
+      n_wanted > trained ? fmt::format("; the model was trained on {} tokens", trained) : ""));
 }
 
 void Session::check_tokens(std::span<const Token> tokens) const {
@@ -99,7 +106,7 @@ int Session::begin_prompt(std::span<const Token> tokens) {
         "The prompt is empty, so there is nothing to continue. Give at least one token of "
         "text.");
   }
-  check_room(tokens.size());
+  check_room(tokens.size(), -1);
   check_tokens(tokens);
   {
     const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
@@ -258,7 +265,7 @@ void Session::append(Token token) {
 }
 
 void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {
-  check_room(history_.size() + tokens.size());
+  check_room(history_.size() + tokens.size(), 0);
   check_tokens(tokens);
   compute_pending();
   const auto n_known = static_cast<int>(history_.size());
@@ -295,7 +302,7 @@ void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {
 
 void Session::run_batch(const cache::Batch& batch, const LogitSink& sink, const ChoosePath& path,
                         plan::Phase phase) {
-  check_room(history_.size() + static_cast<size_t>(batch.size()));
+  check_room(history_.size() + static_cast<size_t>(batch.size()), 0);
   for (const cache::Batch::Row& row : batch.rows) check_tokens({&row.token, 1});
   TROIKA_ASSERT(batch.size() >= 1);
   compute_pending();

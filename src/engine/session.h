@@ -37,6 +37,9 @@ class Session {
   void watch(const Watch& watch) { watch_ = watch; }
   int context() const { return engine_.plan().context; }
 
+  // Throws Error where the context does not hold a prompt of so many tokens; the sentence advises
+  // one that has room for the answer, too. -1: nobody has limited the answer's length.
+  void check_room(size_t n_prompt, int most_answer) const;
   // Makes `tokens` the whole history. What the cache holds of it is not computed again, except for
   // the last token. Returns how many tokens were computed. Throws Error for an empty or too long
   // prompt. `cancel` may be set from another thread: then the call returns early, after a chunk.
@@ -125,7 +128,6 @@ class Session {
 
  private:
   void check_next() const;
-  void check_room(size_t n_tokens) const;
   void check_tokens(std::span<const Token> tokens) const;
   void need_sequence();
   int begin_sequence(std::span<const Token> tokens);

@@ -487,6 +487,11 @@ TEST_F(Usage, PromptLongerThanTheContext) {
   for (int i = 0; i < 100; ++i) text += "word ";
   expect_refusal(troika({"run", model_, "-p", text, "-c", "16"}), 1,
                  {"context holds 16", "--context", "Shorten"});
+  // The context that is advised holds the answer, too.
+  const std::string told = troika({"run", model_, "-p", text, "-c", "16", "-n", "7"}).err;
+  const size_t n_prompt = std::stoul(told.substr(told.find("prompt has ") + 11));
+  EXPECT_NE(told.find("--context " + std::to_string(n_prompt + 7) + ","), std::string::npos)
+      << told;
 }
 
 TEST_F(Usage, ContextOfOneToken) {

@@ -221,6 +221,7 @@ void Batcher::begin_prompt(Entry& entry) {
   entry.start_us = now_us();
   Generated& result = entry.answer->result();
   result.n_prompt = static_cast<int>(entry.request.prompt.size());
+  entry.session->check_room(entry.request.prompt.size(), entry.request.options.most_tokens);
   result.n_computed = result.n_prompt - entry.session->begin_prompt(entry.request.prompt);
   entry.is_begun = true;
   entry.tell_progress(now_us());

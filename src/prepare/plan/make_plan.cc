@@ -479,6 +479,12 @@ bool leaves_base(const Options& options, const model::Blueprint& blueprint,
   return asked.ffn.is_by_neuron() && reads_too_much(options, blueprint, weights, memory, asked);
 }
 
+bool has_short_context(const Options& options, const model::Blueprint& blueprint,
+                       const plan::Plan& plan) {
+  return options.memory.context == 0 && options.plan.file.empty() &&
+         plan.context < most_sensible_tokens(blueprint);
+}
+
 void fit_context(const Options& options, const model::Blueprint& blueprint,
                  const weights::Store& weights, plan::Plan* plan, const MemoryFigures& memory) {
   plan::Plan expected = *plan;

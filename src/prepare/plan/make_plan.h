@@ -38,6 +38,10 @@ void fit_context(const Options& options, const model::Blueprint& blueprint,
                  const weights::Store& weights, plan::Plan* plan,
                  const MemoryFigures& memory = MemoryFigures::here());
 
+// Says whether memory made the context of a plan shorter than the one that is chosen unasked.
+bool has_short_context(const Options& options, const model::Blueprint& blueprint,
+                       const plan::Plan& plan);
+
 // Puts into the plan what a user says of chunks, cuts and feed-forward blocks: the order of chunks,
 // how many are in flight, where blocks are cut, how lanes share tensors and lengths and hand over,
 // and whether blocks are computed by neuron. It counts for plans from files too, whose prompts are
