@@ -159,10 +159,23 @@ TEST_F(Chat, EndsWithItsInput) {
   EXPECT_NE(finished.out, "");
 }
 
-TEST_F(Chat, AMessageTooLongForTheContextEndsAPipeWithASentence) {
+// A script goes on behind a message that the context has no room for, and sees that one is missing.
+TEST_F(Chat, AMessageTooLongForTheContextIsLeftOutInAPipe) {
   const std::string model = write(small_chat_model());
-  expect_refusal(troika({"chat", model, "-c", "32"}, std::string(500, 'a') + "\n"), 1,
-                 {"context holds 32"});
+  const std::vector<std::string> words = {"chat", model, "-c", "32", "-n", "3", "--temp", "0"};
+  const std::string alone = troika(words, "hello\n").out;
+  const Finished finished = troika(words, std::string(500, 'a') + "\nhello\n");
+  expect_refusal(finished, 1, {"context holds 32", "Shorten", "1 of the messages"});
+  EXPECT_EQ(finished.out, alone);
+}
+
+TEST_F(Chat, AFullContextIsClearedInAPipe) {
+  const std::string model = write(small_chat_model());
+  const std::vector<std::string> words = {"chat", model, "-c", "32", "-n", "3", "--temp", "0"};
+  const std::string alone = troika(words, "hello\n").out;
+  const Finished finished = troika(words, "hello\n" + std::string(500, 'a') + "\n/clear\nhello\n");
+  expect_refusal(finished, 1, {"conversation has", "context holds 32", "/clear"});
+  EXPECT_TRUE(finished.out.ends_with("forgotten.\n" + alone)) << finished.out;
 }
 
 TEST_F(Chat, ATemplateFromAFile) {

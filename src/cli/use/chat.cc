@@ -76,6 +76,13 @@ void listen_to_signals_of_chat(bool is_terminal) {
   for (const int signal : {SIGTERM, SIGHUP, SIGCONT}) sigaction(signal, &action, nullptr);
 }
 
+// Is thrown where the context has no room for a message with what came before. The conversation
+// stays as it was and goes on, in a pipe too.
+class ContextFull : public Error {
+ public:
+  using Error::Error;
+};
+
 class Dialogue {
  public:
   Dialogue(const ChatFlags& flags, engine::Engine& engine, const TaskHistory& history)
@@ -124,6 +131,22 @@ class Dialogue {
   }
 
  private:
+  void check_room(const std::vector<engine::Message>& messages, size_t n_prompt) const {
+    if (n_prompt <= static_cast<size_t>(session_.context())) return;
+    const bool has_earlier = messages.size() > (has_system_ ? 2u : 1u);
+    if (has_earlier) {
+      throw ContextFull(fmt::format(
+          "The conversation has {} tokens with this message, but the context holds {}. /clear "
+          "begins anew; a larger --context gives more room.",
+          n_prompt, session_.context()));
+    }
+    try {
+      session_.check_room(n_prompt, flags_.n_tokens);
+    } catch (const Error& error) {
+      throw ContextFull(error.what());
+    }
+  }
+
   // Answers these messages, which become the conversation with the answer. Where that fails the
   // conversation stays as it was.
   void answer(std::vector<engine::Message> messages) {
@@ -135,6 +158,7 @@ class Dialogue {
     if (drafter_ != nullptr) drafter_->clear_statistics();
     const DraftColours colours(flags_.show_drafts, &options);
     const std::vector<cache::Token> prompt = format_.prompt(messages);
+    check_room(messages, prompt.size());
     phone_ = PhoneTime(engine_);
     last_ = generate(session_, prompt, sampler, options,
                      [&](std::string_view fragment, int) { print(colours.coloured(fragment)); });
@@ -221,6 +245,7 @@ void chat(ChatFlags& flags) {
                                                                     : engine->blueprint().name),
                      engine->plan().context));
   }
+  int n_unanswered = 0;
   while (true) {
     interrupted = false;
     if (ended_by != 0) break;
@@ -237,10 +262,16 @@ void chat(ChatFlags& flags) {
     try {
       if (!handle(*message, &conversation)) break;
     } catch (const Error& error) {
-      if (!editor.is_terminal()) throw;
+      const bool goes_on =
+          editor.is_terminal() || dynamic_cast<const ContextFull*>(&error) != nullptr;
+      if (!goes_on) throw;
       note(fmt::format("troika: {}\n", message_of(error)));
+      ++n_unanswered;
     }
   }
+  if (n_unanswered == 0 || editor.is_terminal()) return;
+  throw Error(
+      fmt::format("{} of the messages had no answer, for the reasons above.", n_unanswered));
 }
 
 }  // namespace
