@@ -251,7 +251,9 @@ std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<E
   TaskScore all{"all", 0, 0};
   std::map<std::string, TaskScore> by_kind;
   std::unique_ptr<engine::ChatFormat> chat;
-  if (how.use_chat) chat = std::make_unique<engine::ChatFormat>(session.engine());
+  if (how.use_chat) {
+    chat = std::make_unique<engine::ChatFormat>(session.engine(), how.chat_template);
+  }
   std::vector<std::vector<cache::Token>> prompts;
   std::vector<TaskRoom> rooms;
   prompts.reserve(tasks.size());

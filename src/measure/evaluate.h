@@ -74,7 +74,8 @@ struct TaskScore {
 };
 
 struct TaskOptions {
-  bool use_chat = false;  // each prompt becomes a user's message in the chat template
+  bool use_chat = false;           // each prompt becomes a user's message in the chat template
+  std::string chat_template = {};  // takes the place of the model's own; empty: does not
   // Says that only the first line of the answer counts: for models without an end token.
   bool first_line_only = false;
   // Says that only the first word of the answer counts, without its punctuation: for the last word

@@ -109,8 +109,9 @@ std::vector<DraftScore> evaluate_drafts(engine::Session& session,
   prompts.reserve(tasks.size());
   rooms.reserve(tasks.size());
   for (const ContextTask& task : tasks) {
-    if (!task.messages.empty() && chat == nullptr)
-      chat = std::make_unique<engine::ChatFormat>(engine);
+    if (!task.messages.empty() && chat == nullptr) {
+      chat = std::make_unique<engine::ChatFormat>(engine, how.chat_template);
+    }
     if (std::find(kinds.begin(), kinds.end(), task.kind) == kinds.end()) kinds.push_back(task.kind);
     prompts.push_back(task.messages.empty() ? engine.tokenizer().encode(task.prompt)
                                             : chat->prompt(task.messages));

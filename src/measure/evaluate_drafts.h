@@ -46,6 +46,7 @@ struct DraftScore {
 struct DraftEvaluation {
   int most_tokens = 64;  // limits one answer
   const prepare::Options* engine_options = nullptr;
+  std::string chat_template = {};  // takes the place of the model's own; empty: does not
 };
 
 // Answers tasks greedily with each setting. Settings take turns on each task, so that all of them

@@ -178,6 +178,30 @@ TEST_F(Chat, AFullContextIsClearedInAPipe) {
   EXPECT_TRUE(finished.out.ends_with("forgotten.\n" + alone)) << finished.out;
 }
 
+TEST_F(Chat, ATemplateFromAFileServesRunAndEval) {
+  const std::string model = write(small_model("qwen2"));
+  const std::string file = write(kChatTemplate, "chat.jinja");
+  const std::vector<std::string> ask = {"run", model, "--chat", "-p", "hello",
+                                        "-n",  "3",   "--temp", "0",  "--json"};
+  expect_refusal(troika(ask), 1, {"no chat template", "--template"});
+  std::vector<std::string> words = ask;
+  words.insert(words.end(), {"--template", file});
+  const Finished asked = troika(words);
+  expect_success(asked);
+  // The template is the one that the chat model has of its own.
+  words = ask;
+  words[1] = write(small_chat_model(), "own.gguf");
+  const auto tokens = [](const Finished& finished) {
+    return nlohmann::json::parse(finished.out, nullptr, false)["tokens"];
+  };
+  EXPECT_EQ(tokens(asked), tokens(troika(words)));
+  const Finished idle = troika({"run", model, "-p", "a", "-n", "1", "--template", file});
+  EXPECT_NE(idle.err.find("--template does nothing here"), std::string::npos) << idle.err;
+
+  const std::string tasks = write("{\"prompt\": \"hello\", \"answer\": \"a\"}\n", "tasks.jsonl");
+  expect_success(troika({"eval", model, "--tasks", tasks, "--chat", "--template", file}));
+}
+
 TEST_F(Chat, ATemplateFromAFile) {
   const std::string model = write(small_model("qwen2"));
   const std::string file = write(kChatTemplate, "chat.jinja");

@@ -30,6 +30,7 @@ struct EvalFlags {
   ContextTaskFlags context_tasks;
   int most = 0;
   measure::TaskOptions how;
+  std::string template_file;
   bool json = false;
 };
 
@@ -247,10 +248,13 @@ void note_idle(const Command& command, const EvalFlags& flags) {
   };
   say(flags.text, {"--second-half", "--losses"}, "--perplexity");
   say(flags.tasks, {"--chat", "--first-line", "--first-word"}, "--tasks");
+  const std::string& cag = flags.context_tasks.file;
+  say(cag.empty() && flags.how.use_chat ? flags.tasks : cag, {"--template"},
+      "--tasks with --chat, and for --cag");
   say(flags.context_tasks.file, {"--drafts", "--coverages", "--draft-width", "--answer"}, "--cag");
 }
 
-void eval(const EvalFlags& flags) {
+void eval(EvalFlags& flags) {
   const int n_given =
       !flags.text.empty() + !flags.tasks.empty() + !flags.context_tasks.file.empty();
   if (n_given != 1) {
@@ -258,6 +262,10 @@ void eval(const EvalFlags& flags) {
   }
   if (flags.shows_estimate) check_estimate(flags);
   check_output_file(flags.losses, files_read(flags.engine.options, {flags.text}));
+  if (!flags.template_file.empty()) {
+    flags.how.chat_template = read_text(flags.template_file);
+    flags.context_tasks.chat_template = flags.how.chat_template;
+  }
   const auto engine = load(flags.engine);
   if (engine->plan().prefill == plan::Prefill::kInt8 && engine->phone().machine == nullptr) {
     note(fmt::format("prompts: {}\n", prefill_text(*engine)));
@@ -308,6 +316,11 @@ void add_eval(Command& app) {
   command->add_option("--first", flags->most, "Only the first N documents or tasks")
       ->check(at_least(1));
   command->add_flag("--chat", flags->how.use_chat, "Put each task into the model's chat template");
+  command
+      ->add_option("--template", flags->template_file,
+                   "With --chat, and for the messages of --cag: use this Jinja template instead of "
+                   "the one in the model file")
+      ->names_file();
   command->add_flag("--first-line", flags->how.first_line_only,
                     "Judge the first line of each answer only, for a model without end token");
   command->add_flag("--first-word", flags->how.first_word_only,

@@ -171,7 +171,7 @@ void ContextTaskFlags::add_to(Command& command) {
 void eval_drafts(const ContextTaskFlags& flags, const prepare::Options& options,
                  engine::Session& session, int most_tasks, bool is_json) {
   const std::vector<measure::ContextTask> tasks = read_context_tasks(flags.file, most_tasks);
-  const measure::DraftEvaluation how = {flags.most_tokens, &options};
+  const measure::DraftEvaluation how = {flags.most_tokens, &options, flags.chat_template};
   const auto measured = [&](const char* title, int width) {
     Progress bar(title);
     return measure::evaluate_drafts(session, tasks, settings_of(flags, width), how, bar.function());

@@ -14,6 +14,7 @@ struct ContextTaskFlags {
   std::vector<int> coverages;
   int width = 16;
   int most_tokens = 64;
+  std::string chat_template;  // takes the place of the model's own; empty: does not
 
   void add_to(Command& command);
 };

@@ -45,6 +45,7 @@ struct RunFlags {
   std::string file;
   std::string dash;
   std::string system;
+  std::string template_file;
   Option* prompt_option = nullptr;
   int n_tokens = -1;
   std::vector<std::string> stops;
@@ -151,7 +152,8 @@ std::vector<cache::Token> prompt_tokens(const RunFlags& flags, engine::Engine& e
   if (!flags.chat) {
     return engine.tokenizer().encode(text, {.add_special = true, .parse_special = flags.special});
   }
-  const engine::ChatFormat format(engine);
+  const engine::ChatFormat format(
+      engine, flags.template_file.empty() ? "" : read_text(flags.template_file));
   std::vector<engine::Message> messages;
   if (!flags.system.empty()) messages.push_back({"system", flags.system});
   messages.push_back({"user", text});
@@ -177,7 +179,8 @@ void check(const RunFlags& flags) {
         flags.grammar.name()));
   }
   std::vector<std::string> read = flags.draft.files_read();
-  read.insert(read.end(), {flags.file, flags.forced_file, flags.grammar.file()});
+  read.insert(read.end(),
+              {flags.file, flags.forced_file, flags.template_file, flags.grammar.file()});
   flags.trace.check(files_read(flags.engine.options, std::move(read)));
 }
 
@@ -188,6 +191,7 @@ void note_idle(const Command& command, const RunFlags& flags) {
     note(fmt::format("note: {} does nothing here: {}\n", name, why));
   };
   say("--system", !flags.chat, "it is for the model's chat template (--chat)");
+  say("--template", !flags.chat, "it takes the place of the model's chat template (--chat)");
   say("--special", flags.chat, "in a chat special tokens come from the template");
   say("--show-drafts", flags.json, "--json prints no colours");
   say("--stats", flags.json, "--json tells all figures");
@@ -314,6 +318,10 @@ void add_run(Command& app) {
       ->check(at_least(0));
   command->add_flag("--chat", flags->chat, "Put the prompt into the model's chat template");
   command->add_option("--system", flags->system, "System message, with --chat");
+  command
+      ->add_option("--template", flags->template_file,
+                   "With --chat: use this Jinja template instead of the one in the model file")
+      ->names_file();
   command->add_option("--stop", flags->stops, "Stop before this text (repeatable)");
   command->add_flag("--special", flags->special, "Special tokens in the prompt count as such");
   command->add_flag("--ignore-end", flags->ignore_end, "Go on after the model's end token");
