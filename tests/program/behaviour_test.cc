@@ -196,6 +196,13 @@ TEST_F(Behaviour, AFileNameThatIsNoUtf8DoesNotSpoilTheJson) {
   json_of(troika({"synth", "--like", "tiny-llama", folder_.file("s\xe9.gguf"), "--json"}));
 }
 
+TEST_F(Behaviour, EvalSaysHowTextsAreRead) {
+  const std::string text = write("the little girl was in the garden", "text");
+  const Finished rounded = troika({"eval", model_, "--perplexity", text, "-c", "64"});
+  expect_success(rounded);
+  EXPECT_NE(rounded.err.find("prompts: "), std::string::npos) << rounded.err;
+}
+
 TEST_F(Behaviour, EvalOfAPlainTextAndOfDocuments) {
   const std::string sentence = "the little girl was in the garden and he saw her";
   const auto eval = [&](const std::string& content) {

@@ -267,7 +267,8 @@ void eval(EvalFlags& flags) {
     flags.context_tasks.chat_template = flags.how.chat_template;
   }
   const auto engine = load(flags.engine);
-  if (engine->plan().prefill == plan::Prefill::kInt8 && engine->phone().machine == nullptr) {
+  // Who compares perplexities must know how prompts were rounded.
+  if (engine->phone().machine == nullptr) {
     note(fmt::format("prompts: {}\n", prefill_text(*engine)));
   }
   if (flags.shows_estimate) {
