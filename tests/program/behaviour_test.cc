@@ -196,11 +196,16 @@ TEST_F(Behaviour, AFileNameThatIsNoUtf8DoesNotSpoilTheJson) {
   json_of(troika({"synth", "--like", "tiny-llama", folder_.file("s\xe9.gguf"), "--json"}));
 }
 
-TEST_F(Behaviour, EvalSaysHowTextsAreRead) {
+TEST_F(Behaviour, EvalSaysHowTextsAreReadAndWhatTheyMayBe) {
   const std::string text = write("the little girl was in the garden", "text");
   const Finished rounded = troika({"eval", model_, "--perplexity", text, "-c", "64"});
   expect_success(rounded);
   EXPECT_NE(rounded.err.find("prompts: "), std::string::npos) << rounded.err;
+  const std::string documents = write("[\"one little girl\"]", "documents");
+  const Finished refused =
+      troika({"eval", model_, "--perplexity", documents, "--losses", folder_.file("losses")});
+  expect_refusal(refused, 2, {documents, "JSON", "--losses"});
+  EXPECT_EQ(refused.err.find("--second-half"), std::string::npos) << refused.err;
 }
 
 TEST_F(Behaviour, EvalOfAPlainTextAndOfDocuments) {

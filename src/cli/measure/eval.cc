@@ -73,8 +73,14 @@ void eval_text(const EvalFlags& flags, engine::Session& session) {
   if (flags.is_second_half && !documents.empty()) {
     throw UsageError("--second-half is for a plain text: documents have no windows.");
   }
-  if (!flags.losses.empty() && (flags.is_second_half || !documents.empty())) {
-    throw UsageError("--losses is for a plain text, all of it: leave --second-half out.");
+  if (!flags.losses.empty() && flags.is_second_half) {
+    throw UsageError("--losses is for all of a text: leave --second-half out.");
+  }
+  if (!flags.losses.empty() && !documents.empty()) {
+    throw UsageError(fmt::format(
+        "--losses is for a plain text, and {} is JSON: a list of documents. Leave --losses out, or "
+        "give the text itself.",
+        flags.text));
   }
   measure::Perplexity p;
   std::vector<double> losses;
