@@ -94,6 +94,7 @@ TEST_F(DraftSources, ReproduceMeasuresDraftsOnThisMachine) {
   const Finished finished = troika(
       {"reproduce", "sd.npu", "--phones", phones, "--measure", model_, "--tasks", tasks, "--json"});
   expect_success(finished);
+  EXPECT_NE(finished.err.find("simulating sd.npu"), std::string::npos) << finished.err;
   const json measured = json::parse(finished.out, nullptr, false)["this_machine"];
   EXPECT_EQ(measured["n_tasks"], 2);
   // There are five settings, each for two kinds of tasks and for all.

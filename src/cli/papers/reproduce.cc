@@ -84,13 +84,19 @@ void draw(const PaperReport& paper, const papers::PhoneFolder& folder,
   if (!flags.picture.empty()) write_file(flags.picture, paper.picture(folder));
 }
 
+// Simulates a paper's runs, of which some take minutes, and says so before.
+papers::TestReport simulate(const PaperReport& paper, const papers::PhoneFolder& folder) {
+  note(fmt::format("simulating {}, which may take minutes\n", paper.name));
+  return paper.simulate(folder);
+}
+
 void reproduce_paper(const PaperReport& paper, const ReproduceFlags& flags) {
   const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
   draw(paper, folder, flags);
   // Measuring comes first, because simulating warms the cores up.
   std::optional<MeasuredHere> measured;
   if (!flags.measure.model.empty()) measured = paper.measure(folder, flags);
-  papers::TestReport report = paper.simulate(folder);
+  papers::TestReport report = simulate(paper, folder);
   if (measured && measured->fill) measured->fill(&report);
   if (flags.json) {
     nlohmann::ordered_json json = paper.to_json(folder, report);
@@ -115,7 +121,7 @@ void reproduce_all(const ReproduceFlags& flags) {
       {"baselines", baselines.count(Split::kNone), papers::figures_of(baselines)}};
   std::vector<papers::TestReport> reports;
   for (const PaperReport& paper : paper_reports()) {
-    reports.push_back(paper.simulate(folder));
+    reports.push_back(simulate(paper, folder));
     overviews.push_back({paper.name, reports.back().count(), papers::figures_of(reports.back())});
   }
   if (!flags.json) {
@@ -279,6 +285,7 @@ void add_reproduce(Command& app) {
     reports.push_back(paper.name);
     about += fmt::format("\n{}: the test rows of that paper{}.", paper.name, paper.about);
   }
+  about += "\nSimulating a paper's runs may take minutes; all simulates those of every paper.";
   command->footer(about);
   auto flags = std::make_shared<ReproduceFlags>();
   command->add_option("what", flags->what, "Which figures")->required()->check(one_of(reports));
