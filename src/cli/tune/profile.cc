@@ -71,9 +71,9 @@ plan::Profile measure(const ProfileFlags& flags) {
                      bytes_text(std::filesystem::file_size(result.kept_path))));
   }
   if (result.profile.n_left_out > 0) {
-    note(fmt::format(
-        "note: there was no time for {} ops; run it again to go on, or give more --seconds\n",
-        result.profile.n_left_out));
+    note(fmt::format("note: there was no time for {} ops; {}give more --seconds\n",
+                     result.profile.n_left_out,
+                     flags.no_cache ? "" : "run it again to go on, or "));
   }
   return result.profile;
 }
