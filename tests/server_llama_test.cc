@@ -48,6 +48,7 @@ TEST_F(ServerForLlamaCpp, TellsHowLikelyTokensWereWhereTheyWereChosen) {
   const Json model = post("/completion", asked + "false}");
   EXPECT_EQ(chosen["content"], model["content"]);
   EXPECT_TRUE(chosen["generation_settings"]["post_sampling_probs"]);
+  EXPECT_EQ(chosen["generation_settings"]["temperature"], 0.7);
   const Json& tokens = chosen["completion_probabilities"];
   ASSERT_EQ(tokens.size(), 12u);
   for (size_t i = 0; i < tokens.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <vector>
 
@@ -67,6 +68,14 @@ std::string excess_of(std::string_view text, size_t* n_compared) {
 }
 
 }  // namespace
+
+double decimal_of(float number) {
+  char text[32];  // the longest has 15 characters
+  const auto written = std::to_chars(std::begin(text), std::end(text), number);
+  double decimal = number;
+  std::from_chars(text, written.ptr, decimal);
+  return decimal;
+}
 
 size_t nested_levels(std::string_view json) {
   size_t n = 0, n_most = 0;

@@ -48,6 +48,10 @@ size_t text_bytes(const Json& json);
 // hundredths of a second: each key of an object is compared with those before it.
 inline constexpr size_t kMostCompared = 20'000'000;
 
+// Returns the number whose shortest decimal is the shortest one that reads as this float: JSON of
+// it says 0.7 to a client that sent 0.7, and not 0.699999988079071.
+double decimal_of(float number);
+
 // Reads a JSON object. Throws Refused if the text is none, is nested more than a hundred times, or
 // has objects of more than 2,000 fields, or too many of nearly as many. Texts of one request that
 // are read one by one share `n_compared`, which counts the comparisons so far; it may be null.

@@ -132,6 +132,14 @@ TEST(WantedSampling, StopStringsAreNotEndless) {
   EXPECT_EQ(field_refused(R"({"stop":")" + half + half + R"(y"})"), "stop");
 }
 
+TEST(Decimals, AreThoseThatAClientHasWritten) {
+  for (const char* const text : {"0.7", "0.8", "0.95", "0.05", "1e-06", "-1.1", "100.0", "0.0"}) {
+    const float number = Json::parse(text).get<float>();
+    EXPECT_EQ(Json(decimal_of(number)).dump(), text);
+    EXPECT_EQ(static_cast<float>(decimal_of(number)), number);
+  }
+}
+
 TEST(WholeFields, MayBeWrittenWithAPoint) {
   const Json body = Json::parse(R"({"a":100.0,"b":1e3,"c":1.5,"d":1e300})");
   Fields fields(body);

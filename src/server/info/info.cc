@@ -171,10 +171,10 @@ http::Response show_props(const Context& context, const http::ServerStatistics*)
                      {"problem", f.problem.empty() ? Json(nullptr) : Json(f.problem)}};
   }
   props["text_is_given"] = !options.forced_texts.empty();
-  props["defaults"] = {{"temperature", options.sampler.temperature},
+  props["defaults"] = {{"temperature", decimal_of(options.sampler.temperature)},
                        {"top_k", options.sampler.top_k},
-                       {"top_p", options.sampler.top_p},
-                       {"min_p", options.sampler.min_p}};
+                       {"top_p", decimal_of(options.sampler.top_p)},
+                       {"min_p", decimal_of(options.sampler.min_p)}};
   add_llama_props(context, &props);
   return json_response(props);
 }

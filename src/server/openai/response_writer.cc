@@ -130,11 +130,11 @@ std::string echo_text(const Json& body, const Wanted& wanted) {
   repeat("parallel_tool_calls", true);
   add("previous_response_id", nullptr);
   repeat("reasoning", {{"effort", nullptr}, {"summary", nullptr}});
-  add("temperature", wanted.sampler.temperature);
+  add("temperature", decimal_of(wanted.sampler.temperature));
   repeat("text", {{"format", {{"type", "text"}}}});
   repeat("tool_choice", "auto");
   repeat("tools", Json::array());
-  add("top_p", wanted.sampler.top_p);
+  add("top_p", decimal_of(wanted.sampler.top_p));
   add("truncation", "disabled");
   if (body.contains("top_logprobs")) add("top_logprobs", std::max(wanted.n_logprobs, 0));
   if (body.contains("user")) add("user", body["user"]);

@@ -71,11 +71,11 @@ Json plain_echo(const Json& body, const Wanted& wanted) {
                {"parallel_tool_calls", given("parallel_tool_calls", true)},
                {"previous_response_id", nullptr},
                {"reasoning", given("reasoning", {{"effort", nullptr}, {"summary", nullptr}})},
-               {"temperature", wanted.sampler.temperature},
+               {"temperature", decimal_of(wanted.sampler.temperature)},
                {"text", given("text", {{"format", {{"type", "text"}}}})},
                {"tool_choice", given("tool_choice", "auto")},
                {"tools", given("tools", Json::array())},
-               {"top_p", wanted.sampler.top_p},
+               {"top_p", decimal_of(wanted.sampler.top_p)},
                {"truncation", "disabled"}};
   if (body.contains("user")) echo["user"] = body["user"];
   return echo;
