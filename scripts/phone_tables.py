@@ -46,7 +46,8 @@ def report_of(program, name):
 
 
 def percent(share):
-    return f"{100 * share:.1f} %"
+    """The share of a median; there is none where no row is of its kind."""
+    return "–" if share is None else f"{100 * share:.1f} %"
 
 
 def signed(share):
@@ -120,7 +121,7 @@ def record(report):
 
 def figures_now(report):
     """A report's figures as the record holds them."""
-    medians_now = {name: 100 * error for name, error in report["median_error"].items()}
+    medians_now = {name: 100 * error for name, error in report["median_error"].items() if error is not None}
     if "orderings" not in report:
         return {"all": medians_now["test"]} if "test" in medians_now else medians_now
     return {**medians_now, "kept": sum(ordering["is_kept"] for ordering in report["orderings"]),

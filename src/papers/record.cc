@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -61,12 +63,14 @@ std::vector<Change> read_record(const std::string& phones) {
 
 RecordedFigures figures_of(const TestReport& report) {
   const OrderingCount count = report.count_orderings();
-  return {{"values", 100.0 * report.median_error(TestKind::kValue)},
-          {"ratios", 100.0 * report.median_error(TestKind::kRatio)},
-          {"ranges", 100.0 * report.median_error(TestKind::kRange)},
-          {"all", 100.0 * report.median_error()},
-          {"kept", count.n_kept},
-          {"orderings", count.n}};
+  RecordedFigures figures = {
+      {"all", 100.0 * report.median_error()}, {"kept", count.n_kept}, {"orderings", count.n}};
+  for (const auto& [kind, name] :
+       {std::pair(TestKind::kValue, "values"), std::pair(TestKind::kRatio, "ratios"),
+        std::pair(TestKind::kRange, "ranges")}) {
+    if (report.count(kind) > 0) figures[name] = 100.0 * report.median_error(kind);
+  }
+  return figures;
 }
 
 RecordedFigures figures_of(const MicroReport& report) {
@@ -108,8 +112,13 @@ std::string record_text(const std::vector<Change>& record, const std::string& re
 }
 
 std::string overview_text(const std::vector<Overview>& reports, const std::vector<Change>& record) {
-  std::string text = fmt::format("{:<12} {:>6}  {:<66}  {}\n", "report", "values",
-                                 "median errors now", "as first predicted");
+  constexpr const char* kRow = "{:<12} {:>6}  {:<{}}  {}\n";
+  constexpr std::string_view kNow = "median errors now";
+  size_t width = kNow.size();
+  for (const Overview& overview : reports) {
+    width = std::max(width, figures_text(overview.figures).size());
+  }
+  std::string text = fmt::format(kRow, "report", "values", kNow, width, "as first predicted");
   for (const Overview& overview : reports) {
     std::string first = "-";
     for (const Change& change : record) {
@@ -117,8 +126,8 @@ std::string overview_text(const std::vector<Overview>& reports, const std::vecto
       first =
           fmt::format("{}, on {}", figures_text(change.figures.at(overview.report)), change.date);
     }
-    text += fmt::format("{:<12} {:>6}  {:<66}  {}\n", overview.report, overview.n_values,
-                        figures_text(overview.figures), first);
+    text += fmt::format(kRow, overview.report, overview.n_values, figures_text(overview.figures),
+                        width, first);
   }
   text += "\nchanged since, with what each report came to behind it:\n";
   for (const Change& change : record) {

@@ -30,6 +30,7 @@ struct Change {
 // Returns changes in the order in which they were made. Throws Error that names file and entry.
 std::vector<Change> read_record(const std::string& phones);
 
+// Has no median of a kind of which there is no row.
 RecordedFigures figures_of(const TestReport& report);
 RecordedFigures figures_of(const MicroReport& report);
 

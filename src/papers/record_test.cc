@@ -41,7 +41,9 @@ TEST(Record, V3_AnOverviewShowsReportsNowAndAsFirstPredicted) {
   mended.what = "a bus";
   mended.reason = "it was free";
   mended.figures["sd.npu"] = {{"all", 12.0}};
-  const Overview now = {"sd.npu", 42, {{"all", 12.0}, {"kept", 3}, {"orderings", 4}}};
+  RecordedFigures figures_now = {{"all", 12.0}, {"kept", 3}, {"orderings", 4}};
+  for (const char* kind : {"values", "ratios", "ranges"}) figures_now[kind] = 100.0;
+  const Overview now = {"sd.npu", 42, figures_now};
   const std::string text = overview_text({now, {"micro", 7, {{"fit", 0.5}}}}, {first, mended});
   const auto line_of = [&](const std::string& beginning) {
     const size_t at = text.find("\n" + beginning) + 1;
@@ -52,9 +54,17 @@ TEST(Record, V3_AnOverviewShowsReportsNowAndAsFirstPredicted) {
   EXPECT_NE(line_of("sd.npu ").find("all 31.2 %, on 2026-01-02"), std::string::npos) << text;
   EXPECT_NE(line_of("micro ").find("fit 0.5 %"), std::string::npos) << text;
   EXPECT_TRUE(line_of("micro ").ends_with("  -")) << text;
+  // What stands below "as first predicted" begins where it does, however long a line is.
+  const size_t column = text.find("as first predicted");
+  EXPECT_EQ(line_of("sd.npu ").find("all 31.2 %"), column) << text;
+  EXPECT_EQ(line_of("micro ").rfind("-"), column) << text;
   EXPECT_EQ(line_of("  2026"), "  2026-01-02 mended: a bus") << text;
   EXPECT_EQ(line_of("      why"), "      why: it was free") << text;
   EXPECT_EQ(line_of("      sd.npu"), "      sd.npu: all 12.0 %") << text;
+}
+
+TEST(Record, V3_AReportWithoutRowsOfAKindHasNoMedianOfIt) {
+  EXPECT_EQ(figures_text(figures_of(TestReport())), "all 0.0 %");
 }
 
 TEST(Record, AWrongFileIsASentence) {

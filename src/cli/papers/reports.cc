@@ -216,9 +216,13 @@ nlohmann::ordered_json report_json(const papers::TestReport& report) {
                     {"ratios", report.count(TestKind::kRatio)},
                     {"ranges", report.count(TestKind::kRange)},
                     {"all", report.count()}};
-  json["median_error"] = {{"values", report.median_error(TestKind::kValue)},
-                          {"ratios", report.median_error(TestKind::kRatio)},
-                          {"ranges", report.median_error(TestKind::kRange)},
+  const auto median_of = [&](TestKind kind) {
+    return report.count(kind) > 0 ? nlohmann::ordered_json(report.median_error(kind))
+                                  : nlohmann::ordered_json();
+  };
+  json["median_error"] = {{"values", median_of(TestKind::kValue)},
+                          {"ratios", median_of(TestKind::kRatio)},
+                          {"ranges", median_of(TestKind::kRange)},
                           {"all", report.median_error()}};
   for (const TestSubject part : papers::kTestSubjects) {
     json["parts"][papers::subject_name(part)] = {{"count", report.count_of(part)},
