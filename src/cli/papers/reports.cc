@@ -66,11 +66,21 @@ nlohmann::ordered_json to_json(const MicroRow& row) {
   return json;
 }
 
+// Returns a share as "+4.2 %". What rounds to nothing has no sign.
+std::string signed_percent(double share) {
+  const std::string text = fmt::format("{:+.1f} %", 100.0 * share);
+  return text.substr(1) == "0.0 %" ? "0.0 %" : text;
+}
+
+// Returns the row's id, and behind it the value's name where it has one.
+std::string name_of(const MicroRow& row) {
+  return row.value->name.empty() ? row.row->id : row.row->id + " " + row.value->name;
+}
+
 std::string worst_text(const MicroReport& report, Split split) {
   const MicroRow* worst = report.worst(split);
   if (worst == nullptr) return "none";
-  return fmt::format("{}{}{} {:+.1f} %", worst->row->id, worst->value->name.empty() ? "" : " ",
-                     worst->value->name, 100.0 * *worst->error());
+  return fmt::format("{} {}", name_of(*worst), signed_percent(*worst->error()));
 }
 
 nlohmann::ordered_json to_json(const papers::TestRow& row) {
@@ -90,21 +100,22 @@ nlohmann::ordered_json to_json(const papers::TestRow& row) {
   return json;
 }
 
-void print_test_row(const papers::TestRow& row) {
+constexpr const char* kTestRow = "  {:<{}} {:>14} {:>16} {:>8} {:<9} {:>8}  {}\n";
+
+void print_test_row(const papers::TestRow& row, size_t name_width) {
   const MicroRow& base = row.base;
-  const std::string name = base.value->name.empty()
-                               ? base.row->id
-                               : fmt::format("{} {}", base.row->id, base.value->name);
   const auto number = [](double value) { return fmt::format("{:.4g}", value); };
   const std::string simulated = !base.simulated ? "-"
                                 : row.highest
                                     ? number(*base.simulated) + " to " + number(*row.highest)
                                     : number(*base.simulated);
-  print(fmt::format("  {:<22} {:>14} {:>16} {:>8} {:<9} {:>8}  {}{}\n", name,
-                    published_text(*base.value), simulated,
+  std::string remark = base.inputs;
+  if (!row.reason.empty()) {
+    remark += fmt::format("{}not counted: {}", remark.empty() ? "" : "; ", row.reason);
+  }
+  print(fmt::format(kTestRow, name_of(base), name_width, published_text(*base.value), simulated,
                     row.measured ? number(*row.measured) : "-", base.value->unit,
-                    row.error() ? fmt::format("{:+.1f} %", 100.0 * *row.error()) : "-", base.inputs,
-                    row.reason.empty() ? "" : "; not counted: " + row.reason));
+                    row.error() ? signed_percent(*row.error()) : "-", remark));
 }
 
 void print_median(const char* what, int n, double error) {
@@ -132,16 +143,18 @@ void print_orderings(const papers::TestReport& report) {
 }  // namespace
 
 void print_table(const MicroReport& report) {
+  constexpr const char* kRow = "  {:<{}} {:>14} {:>10} {:<8} {:>8}  {:<8}  {}\n";
+  size_t width = 0;
+  for (const MicroRow& row : report.rows) width = std::max(width, name_of(row).size());
+  print(fmt::format(kRow, "row", width, "published", "simulated", "unit", "error", "split",
+                    "what was simulated"));
   std::string group;
   for (const MicroRow& row : report.rows) {
     if (row.group != group) print(fmt::format("\n{}\n", group = row.group));
-    const std::string name =
-        row.value->name.empty() ? row.row->id : fmt::format("{} {}", row.row->id, row.value->name);
-    print(fmt::format("  {:<24} {:>14} {:>10} {:<8} {:>7}  {:<8}  {}\n", name,
-                      published_text(*row.value),
+    print(fmt::format(kRow, name_of(row), width, published_text(*row.value),
                       row.simulated ? fmt::format("{:.4g}", *row.simulated) : "-", row.value->unit,
-                      row.error() ? fmt::format("{:+.1f} %", 100.0 * *row.error()) : "-",
-                      split_name(row.split), row.inputs));
+                      row.error() ? signed_percent(*row.error()) : "-", split_name(row.split),
+                      row.inputs));
   }
 }
 
@@ -176,11 +189,14 @@ nlohmann::ordered_json report_json(const MicroReport& report) {
 
 void print_report(const papers::TestReport& report, const std::vector<papers::Change>& record,
                   const std::string& name) {
-  print("  row                         published        simulated measured unit         error\n");
+  size_t width = 0;
+  for (const papers::TestRow& row : report.rows) width = std::max(width, name_of(row.base).size());
+  print(fmt::format(kTestRow, "row", width, "published", "simulated", "measured", "unit", "error",
+                    "what was simulated"));
   std::string group;
   for (const papers::TestRow& row : report.rows) {
     if (row.base.group != group) print(fmt::format("\n{}\n", group = row.base.group));
-    print_test_row(row);
+    print_test_row(row, width);
   }
   print_orderings(report);
   print("medians of the error, nothing of it fitted:\n");
