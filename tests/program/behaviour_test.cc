@@ -491,7 +491,14 @@ TEST_F(Behaviour, SynthListsAndWritesModels) {
         "tiny-llama",    "tiny-qwen2",   "tiny-gemma",   "tiny-phi2"}) {
     EXPECT_EQ(names.count(name), 1u) << name;
   }
-  expect_success(troika({"synth", "--list"}));
+  const Finished table = troika({"synth", "--list"});
+  expect_success(table);
+  // The last column ends in the same place in every line, however long a name is.
+  const size_t length = table.out.find('\n') + 1;
+  ASSERT_EQ(table.out.size() % length, 0u) << table.out;
+  for (size_t end = length; end <= table.out.size(); end += length) {
+    EXPECT_EQ(table.out[end - 1], '\n') << table.out;
+  }
   const std::string first = folder_.file("a.gguf"), second = folder_.file("b.gguf");
   for (const char* name : {"tiny-llama", "tiny-qwen2", "tiny-gemma", "tiny-phi2"}) {
     SCOPED_TRACE(name);

@@ -39,12 +39,16 @@ struct SynthFlags {
 
 void list(bool as_json) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  size_t width = 0;
+  for (const model::KnownModel& m : model::known_models()) {
+    width = std::max(width, std::string_view(m.name).size());
+  }
   std::string table =
-      fmt::format("{:<18} {:<12} {:>11} {:>6} {:>6} {:>6} {:>7} {:>10}\n", "name", "architecture",
-                  "parameters", "blocks", "width", "heads", "FFN", "vocabulary");
+      fmt::format("{:<{}} {:<12} {:>11} {:>6} {:>6} {:>6} {:>7} {:>10}\n", "name", width,
+                  "architecture", "parameters", "blocks", "width", "heads", "FFN", "vocabulary");
   for (const model::KnownModel& m : model::known_models()) {
     table +=
-        fmt::format("{:<18} {:<12} {:>9.1f} M {:>6} {:>6} {:>6} {:>7} {:>10}\n", m.name,
+        fmt::format("{:<{}} {:<12} {:>9.1f} M {:>6} {:>6} {:>6} {:>7} {:>10}\n", m.name, width,
                     m.architecture, static_cast<double>(model::n_parameters(m)) * 1e-6, m.n_layers,
                     m.width, fmt::format("{}/{}", m.n_heads, m.n_kv_heads), m.ffn_width, m.n_vocab);
     json.push_back({{"name", m.name},

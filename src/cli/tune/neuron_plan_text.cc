@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "base/bytes_text.h"
 #include "cli/output.h"
 
@@ -33,6 +36,16 @@ std::string batches_text(const plan::StreamedNeurons& neurons) {
   return text;
 }
 
+// Says how neurons are read.
+std::string hardware_text(const plan::StreamedNeurons& neurons) {
+  if (neurons.read_bytes == 0) return "no neuron is read by itself";
+  return fmt::format("requests of {} B for a neuron, {} pipeline, neighbours {} are read together",
+                     neurons.read_bytes,
+                     plan::kReadPipelines[static_cast<size_t>(neurons.pipeline)],
+                     neurons.gap_bytes ? fmt::format("up to {} B apart", *neurons.gap_bytes)
+                                       : std::string("as far apart as is measured at the start"));
+}
+
 }  // namespace
 
 std::string streamed_neurons_text(const plan::Plan& plan) {
@@ -40,20 +53,20 @@ std::string streamed_neurons_text(const plan::Plan& plan) {
   const plan::StreamedNeurons& neurons = *plan.streamed_neurons;
   std::string text = fmt::format(
       "\nneurons, planned in {:.1f} ms for {}\n  {}\n  memory: {} of weights, {} of neurons: {} "
-      "of {} have places, {} % of them pinned in steps of one\n  hardware: requests of {} B for a "
-      "neuron, {} "
-      "pipeline, neighbours {} are read together\n",
+      "of {} have places, {} % of them pinned in steps of one\n  hardware: {}\n",
       neurons.planning_ms, bytes_text(neurons.budget_bytes), with_flags(neurons.reason),
       bytes_text(neurons.weight_bytes), bytes_text(neurons.neuron_bytes), neurons.n_places,
-      neurons.n_neurons, neurons.pinned_percent, neurons.read_bytes,
-      plan::kReadPipelines[static_cast<size_t>(neurons.pipeline)],
-      neurons.gap_bytes ? fmt::format("up to {} B apart", *neurons.gap_bytes)
-                        : std::string("as far apart as is measured at the start"));
+      neurons.n_neurons, neurons.pinned_percent, hardware_text(neurons));
   text += batches_text(neurons);
-  text += fmt::format("  {:<62}{}\n", "alternatives, predicted", kForecastHead);
+  constexpr std::string_view kHead = "alternatives, predicted";
+  size_t width = kHead.size();
+  for (const plan::NeuronAlternative& one : neurons.alternatives) {
+    width = std::max(width, one.name.size());
+  }
+  text += fmt::format("  {:<{}}{}\n", kHead, width, kForecastHead);
   for (const plan::NeuronAlternative& one : neurons.alternatives) {
     const bool is_known = one.forecast.ms > 0;
-    text += fmt::format("  {:<62}{}{}\n", one.name,
+    text += fmt::format("  {:<{}}{}{}\n", one.name, width,
                         is_known ? forecast_text(one.forecast) : std::string("         -"),
                         one.is_chosen ? "  chosen" : "");
     if (!one.obstacle.empty()) text += fmt::format("    not taken: {}\n", with_flags(one.obstacle));
