@@ -120,8 +120,8 @@ std::string cell(const plan::Profile& profile, int lane, plan::OpShape shape, in
 void print_products(const plan::Profile& profile) {
   std::vector<std::pair<int, plan::OpShape>> seen;
   print(
-      "\nproducts, us\nlane  type    rows     k       1 token    8 tokens   32 tokens  128 tokens  "
-      "512 tokens  Gops at best\n");
+      "\nproducts, us\nlane  type    rows     k  phase       1 token    8 tokens   32 tokens  "
+      "128 tokens  512 tokens  Gops at best\n");
   for (const plan::OpTime& time : profile.ops) {
     plan::OpShape shape = time.shape;
     shape.n_tokens = 1;
@@ -133,12 +133,14 @@ void print_products(const plan::Profile& profile) {
   for (const auto& [lane, shape] : seen) {
     double best = 0.0;
     for (const plan::OpTime& time : profile.ops) {
-      if (time.lane != lane || time.shape.op != shape.op || time.shape.type != shape.type) continue;
-      if (time.shape.n_rows != shape.n_rows || time.shape.k != shape.k) continue;
+      plan::OpShape with_one_token = time.shape;
+      with_one_token.n_tokens = 1;
+      if (time.lane != lane || with_one_token != shape) continue;
       best = std::max(best, 1e-3 * plan::op_flops(time.shape) / time.us);
     }
-    std::string line = fmt::format("{:>4}  {:<5} {:>6} {:>5}", lane, tensor::type_name(shape.type),
-                                   shape.n_rows, shape.k);
+    std::string line =
+        fmt::format("{:>4}  {:<5} {:>6} {:>5}  {:<6}", lane, tensor::type_name(shape.type),
+                    shape.n_rows, shape.k, plan::phase_name(shape.phase));
     for (const int n : {1, 8, 32, 128, 512}) {
       line += fmt::format(" {:>11}", cell(profile, lane, shape, n));
     }
@@ -152,14 +154,16 @@ void print_arrangements(const plan::Profile& profile) {
     if (time.arrangement.empty() || time.arrangement_gain < kShownGain) continue;
     if (!has_head) {
       print(
-          "\nproducts whose arrangement matters\nlane  type    rows     k  tokens  fastest     "
+          "\nproducts whose arrangement matters\nlane  type    rows     k  phase   tokens  fastest "
+          "    "
           "times as "
           "fast as the slowest\n");
     }
     has_head = true;
-    print(fmt::format("{:>4}  {:<5} {:>6} {:>5} {:>7}  {:<10} {:>30.2f}\n", time.lane,
+    print(fmt::format("{:>4}  {:<5} {:>6} {:>5}  {:<6} {:>7}  {:<10} {:>30.2f}\n", time.lane,
                       tensor::type_name(time.shape.type), time.shape.n_rows, time.shape.k,
-                      time.shape.n_tokens, time.arrangement, time.arrangement_gain));
+                      plan::phase_name(time.shape.phase), time.shape.n_tokens, time.arrangement,
+                      time.arrangement_gain));
   }
 }
 
