@@ -21,7 +21,7 @@ constexpr uint64_t kVersion = 2;
 
 CalibrationState::CalibrationState(const std::string& folder, const std::string& identity,
                                    const std::string& kind, bool is_anew)
-    : text_("{}") {
+    : kind_(kind), text_("{}") {
   if (folder.empty()) return;
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
@@ -82,6 +82,19 @@ void CalibrationState::remove() {
   if (path_.empty()) return;
   std::error_code ignored;  // only the same calibration would read it again
   std::filesystem::remove(path_, ignored);
+}
+
+void CalibrationState::remove_all() {
+  if (path_.empty()) return;
+  remove();
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (auto entry = fs::directory_iterator(fs::path(path_).parent_path(), ignored);
+       !ignored && entry != fs::directory_iterator(); entry.increment(ignored)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code is_kept;  // no later run would read it
+    if (name.starts_with(kind_ + "-") && name.ends_with(".json")) fs::remove(*entry, is_kept);
+  }
 }
 
 }  // namespace troika::tune

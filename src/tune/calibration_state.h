@@ -32,12 +32,15 @@ class CalibrationState {
   const std::string& path() const { return path_; }
   // Removes the file when all passes are done.
   void remove();
+  // Removes all files of this kind, also those of runs that were cut off and had other options.
+  void remove_all();
 
  private:
   void load();
   // Says how to get rid of this file alone; empty where nothing is kept.
   std::string advice() const;
 
+  const std::string kind_;
   std::string path_;
   std::string text_;  // the object of all findings, by the name of their pass
   size_t n_found_earlier_ = 0;

@@ -88,6 +88,20 @@ TEST_F(CalibrationStates, AnotherCalibrationHasAFileOfItsOwn) {
   EXPECT_EQ(other.n_found_earlier(), 0u);
 }
 
+TEST_F(CalibrationStates, AllOfAKindAreRemovedAndNoOthers) {
+  const std::string side = folder_.file("side");
+  for (const char* const identity : {"ten seconds", "a minute"}) {
+    CalibrationState state(side, identity, "tuning-a");
+    find(state, "first", 1.0);
+  }
+  CalibrationState other(side, "a minute", "tuning-b");
+  find(other, "first", 1.0);
+  CalibrationState(side, "an hour", "tuning-a").remove_all();
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(side), {}), 1);
+  EXPECT_TRUE(std::filesystem::exists(other.path()));
+  CalibrationState("", "an hour", "tuning-a").remove_all();
+}
+
 TEST_F(CalibrationStates, WithoutAFolderNothingIsKept) {
   CalibrationState state("", "a model and a text");
   EXPECT_EQ(find(state, "first", 1.0), 1.0);

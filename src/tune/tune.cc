@@ -74,8 +74,11 @@ class Tuner {
           longest, blueprint_.trained_context, most));
     }
     options_.memory.context = std::max(longest, kWindow) + kContextBeside;
-    state_ = std::make_unique<tune::CalibrationState>(request.folder, identity(), "tuning",
-                                                      request.is_anew);
+    // The name has the model's key, so that whatever options a run had that was cut off, its file
+    // goes when a plan is kept.
+    const auto model_key = static_cast<uint32_t>(weights::content_key(file_));
+    state_ = std::make_unique<tune::CalibrationState>(
+        request.folder, identity(), fmt::format("tuning-{:08x}", model_key), request.is_anew);
     result_.n_found_earlier = state_->n_found_earlier();
   }
 
@@ -89,7 +92,7 @@ class Tuner {
     choose();
     finish();
     if (request_.keep) request_.keep(result_.file);
-    state_->remove();
+    state_->remove_all();
     return std::move(result_);
   }
 
