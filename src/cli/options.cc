@@ -68,6 +68,21 @@ std::string read_bytes(std::string& text) {
   }
 }
 
+// Returns the first text that is no option; empty where there is none.
+std::string first_word(const std::vector<std::string>& texts) {
+  const auto word = std::find_if(texts.begin(), texts.end(),
+                                 [](const std::string& text) { return !text.starts_with('-'); });
+  return word == texts.end() ? "" : *word;
+}
+
+// Returns what is wrong, in words that say what to do where CLI11's own do not.
+std::string sentence_of(const CLI::ParseError& error) {
+  const std::string text = error.what();
+  const size_t end = text.find(": At Most 1 required");
+  if (end == std::string::npos) return text;
+  return fmt::format("{} is given more than once. Give it once", text.substr(0, end));
+}
+
 }  // namespace
 
 Check at_least(int lowest) { return within(lowest, INT_MAX); }
@@ -269,7 +284,12 @@ std::string Command::parse(int argc, const char* const* argv) {
       return text.str();
     }
     const std::vector<CLI::App*> chosen = app_->get_subcommands();
-    throw UsageError(fmt::format("{}. 'troika{} --help' shows how to use it.", error.what(),
+    if (const std::string word = chosen.empty() ? first_word(app_->remaining()) : "";
+        !word.empty()) {
+      throw UsageError(
+          fmt::format("There is no command '{}'. 'troika --help' lists those there are.", word));
+    }
+    throw UsageError(fmt::format("{}. 'troika{} --help' shows how to use it.", sentence_of(error),
                                  chosen.empty() ? "" : " " + chosen.front()->get_name()));
   }
 }

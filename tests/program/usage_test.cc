@@ -28,10 +28,17 @@ TEST_F(Usage, NothingAtAllShowsTheCommands) {
 }
 
 TEST_F(Usage, UnknownCommandAndFlag) {
-  expect_refusal(troika({"dance"}), 2, {"dance", "--help"});
+  expect_refusal(troika({"dance"}), 2, {"no command 'dance'", "--help"});
+  expect_refusal(troika({"--dance"}), 2, {"--dance", "--help"});
   expect_refusal(run({"--nosuch"}), 2, {"--nosuch", "--help"});
   expect_refusal(troika({"run"}), 2, {"MODEL", "--help"});
   expect_refusal(troika({"run", model_, "something"}), 2, {"something"});
+}
+
+TEST_F(Usage, WhatIsMissingOrGivenTwiceIsNamed) {
+  expect_refusal(run({"-n", "4"}), 2, {"--tokens is given more than once", "--help"});
+  expect_refusal(troika({"run", model_}), 2, {"There is no prompt", "-p TEXT"});
+  expect_refusal(run({"-f", model_}), 2, {"several times", "-p TEXT"});
 }
 
 TEST_F(Usage, NumbersBeyond64BitsAreRefused) {

@@ -61,7 +61,9 @@ std::string read_prompt(const RunFlags& flags) {
   const int n_given =
       (flags.prompt_option->count() > 0) + !flags.file.empty() + !flags.dash.empty();
   if (n_given != 1) {
-    throw UsageError("Give the prompt once: -p TEXT, -f FILE, or - for standard input.");
+    throw UsageError(fmt::format("{}: -p TEXT, -f FILE, or - for standard input.",
+                                 n_given == 0 ? "There is no prompt. Give one"
+                                              : "The prompt is given several times. Give it once"));
   }
   if (!flags.dash.empty()) {
     if (flags.dash != "-") {
