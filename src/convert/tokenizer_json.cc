@@ -201,7 +201,7 @@ Vocabulary read_tokenizer_json(const Json& json, const std::string& path, const 
   const bool is_byte_level = kind_of(json, path) == JsonTokenizer::kByteLevel;
   if (!pre.empty()) {
     if (!is_byte_level) refuse_pre(path);
-    text::find_splitter(pre);  // a wrong name is refused now, not by whoever reads the file
+    text::check_given_splitter(pre);  // a wrong name is refused now, not by whoever reads the file
   }
   if (is_byte_level) {
     v.kind = text::VocabularyKind::kBpe;

@@ -79,6 +79,13 @@ std::vector<std::string_view> splitter_names() {
   return names;
 }
 
+void check_given_splitter(std::string_view name) {
+  const std::vector<std::string_view> names = splitter_names();
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  throw UsageError(fmt::format("‹pre› {}: there is no such pre-tokenizer. Known are: {}.",
+                               troika::quoted(name), fmt::join(names, ", ")));
+}
+
 Splitter find_splitter(std::string_view name) {
   for (const Family& family : families()) {
     if (std::find(family.names.begin(), family.names.end(), name) != family.names.end()) {

@@ -41,6 +41,8 @@ struct Splitter {
 
 // Throws Error, with the known names, where no pre-tokenizer has this name (tokenizer.ggml.pre).
 Splitter find_splitter(std::string_view name);
+// Throws UsageError, with the known names, where no pre-tokenizer has the name that somebody gave.
+void check_given_splitter(std::string_view name);
 std::vector<std::string_view> splitter_names();
 
 // Returns the words of a text: views of it, without gaps.

@@ -6,6 +6,7 @@
 #include "gguf/file.h"
 #include "text/bpe.h"
 #include "text/special_matcher.h"
+#include "text/splitter.h"
 #include "text/spm.h"
 
 namespace troika::text {
@@ -146,7 +147,10 @@ Token Tokenizer::find(std::string_view name) const {
 }
 
 std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary, const TokenizerOptions& options) {
-  if (!options.pre.empty()) vocabulary.pre = options.pre;
+  if (!options.pre.empty()) {
+    if (vocabulary.kind == VocabularyKind::kBpe) check_given_splitter(options.pre);
+    vocabulary.pre = options.pre;
+  }
   check_vocabulary(vocabulary, "the tokenizer");
   if (vocabulary.kind == VocabularyKind::kSpm) return make_spm_tokenizer(std::move(vocabulary));
   return make_bpe_tokenizer(std::move(vocabulary));

@@ -64,7 +64,7 @@ TEST_F(GrammarRuns, WhatCannotBeHeldToIsSaidWithItsPlace) {
   write_whole(bad, "{\"type\":");
   expect_refusal(run({"--json-schema", bad}), 1, {"bad.json"});
   expect_refusal(run({"--json-schema", folder_.file("none.json")}), 1, {"none.json"});
-  expect_refusal(run({"--regex", "[a-"}), 1, {"--regex", "']'"});
+  expect_refusal(run({"--regex", "[a-"}), 2, {"--regex", "']'"});
   expect_refusal(run({"--regex", "a", "--grammar", bad}), 2, {"--regex", "--grammar"});
   expect_refusal(run({"--regex", "a", "--ignore-end"}), 2, {"--regex", "--ignore-end"});
   expect_refusal(run({"--regex", "a", "--force-text", schema_}), 2, {"--force-text"});

@@ -41,6 +41,12 @@ TEST_F(Usage, WhatIsMissingOrGivenTwiceIsNamed) {
   expect_refusal(run({"-f", model_}), 2, {"several times", "-p TEXT"});
 }
 
+TEST_F(Usage, APreTokenizerThatNobodyKnowsIsRefused) {
+  const std::string byte_level = write(small_model("qwen2"), "byte-level.gguf");
+  expect_refusal(troika({"tokenize", byte_level, "-p", "a", "--pre", "nosuch"}), 2,
+                 {"--pre \"nosuch\"", "llama-bpe"});
+}
+
 TEST_F(Usage, NumbersBeyond64BitsAreRefused) {
   for (const char* const name : {"--memory", "--seed"}) {
     expect_refusal(run({name, "18446744073709551616"}), 2, {name, "18446744073709551616"});

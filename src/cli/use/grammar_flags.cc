@@ -57,7 +57,9 @@ std::shared_ptr<grammar::Grammar> GrammarFlags::compile(const engine::Engine& en
     grammar = grammar::compile(source_, one->format,
                                std::make_shared<grammar::TokenTrie>(engine.tokenizer()));
   } catch (const Error& error) {
-    throw Error(fmt::format("{} {}: {}", one->name, one->value, error.what()));
+    const std::string message = fmt::format("{} {}: {}", one->name, one->value, error.what());
+    if (one->is_file) throw Error(message);
+    throw UsageError(message);
   }
   compile_ms_ = (clock.now_us() - start_us) / 1e3;
   return grammar;

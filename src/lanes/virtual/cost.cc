@@ -68,7 +68,7 @@ void CostModel::use_cores(const Cores& cores) {
   const bool is_there = cores.prime <= cpu.prime.count && cores.middle <= cpu.middle.count &&
                         cores.small <= cpu.small.count;
   if (!is_there || cores.count() < 1) {
-    throw Error(fmt::format(
+    throw UsageError(fmt::format(
         "‹phone-cores› asks for {} prime, {} middle and {} small cores, and {} has {}, {} and {}.",
         cores.prime, cores.middle, cores.small, phone_.name, cpu.prime.count.value,
         cpu.middle.count.value, cpu.small.count.value));
@@ -78,7 +78,7 @@ void CostModel::use_cores(const Cores& cores) {
 
 void CostModel::share_bus(double taken_gb_s) {
   if (taken_gb_s < 0.0 || taken_gb_s >= phone_.memory.reached_gb_s) {
-    throw Error(
+    throw UsageError(
         fmt::format("‹bus-taken› {} GB/s leaves nothing of the {} GB/s that the bus of {} reaches.",
                     taken_gb_s, phone_.memory.reached_gb_s.value, phone_.name));
   }
