@@ -3,18 +3,39 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/bytes_text.h"
+#include "base/error.h"
 #include "base/progress.h"
 #include "cli/idle_flags.h"
 #include "cli/output.h"
 #include "cli/use/kept_plan.h"
 #include "machines/heads_here.h"
+#include "model/known.h"
 
 namespace troika::cli {
+namespace {
+
+// Refuses the name of a shape without weights, which only phones and plans compute.
+void refuse_known_name(const std::string& model) {
+  const auto known = model::known_models();
+  const bool is_known =
+      std::any_of(known.begin(), known.end(), [&](const auto& one) { return one.name == model; });
+  std::error_code ignored;
+  if (!is_known || std::filesystem::exists(model, ignored)) return;
+  throw UsageError(fmt::format(
+      "{0} is a name of 'troika synth --list', a shape without weights, which needs --machine. "
+      "Give a file to compute here; 'troika synth --like {0} {0}.gguf' writes one of random "
+      "weights.",
+      model));
+}
+
+}  // namespace
 
 std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   prepare::Options options = flags.checked();
+  if (prepare::is_here(options)) refuse_known_name(options.model.file);
   if (flags.uses_kept_plan()) {
     options.plan.base = kept_plan(flags, &options.prompts);
     options.plan.may_leave_base = true;

@@ -47,6 +47,14 @@ TEST_F(Usage, APreTokenizerThatNobodyKnowsIsRefused) {
                  {"--pre \"nosuch\"", "llama-bpe"});
 }
 
+TEST_F(Usage, AShapeWithoutWeightsNeedsAPhone) {
+  for (const char* const command : {"bench", "run"}) {
+    std::vector<std::string> words = {command, "tiny-llama", "-n", "1"};
+    if (words[0] == "run") words.insert(words.end(), {"-p", "a"});
+    expect_refusal(troika(words), 2, {"tiny-llama", "--machine", "synth --like"});
+  }
+}
+
 TEST_F(Usage, NumbersBeyond64BitsAreRefused) {
   for (const char* const name : {"--memory", "--seed"}) {
     expect_refusal(run({name, "18446744073709551616"}), 2, {name, "18446744073709551616"});

@@ -284,7 +284,8 @@ void add_bench(Command& app) {
       ->capture_default_str();
   command
       ->add_option("--type", flags->engine.options.model.type,
-                   "Element type of the weights, where MODEL is a name of 'troika synth --list'")
+                   "Element type of the weights, where MODEL is a name of 'troika synth --list' "
+                   "(with --machine)")
       ->capture_default_str();
   flags->drafts.add_to(*command);
   command->add_option(
