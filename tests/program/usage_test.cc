@@ -218,6 +218,14 @@ TEST_F(Usage, SwitchesOfDraftsWithoutEffectAreNoted) {
               std::string::npos)
         << idle.err;
   }
+  const Finished without_texts = run({"--draft", "history"});
+  expect_success(without_texts);
+  EXPECT_NE(without_texts.err.find("note: history in --draft history guesses nothing here"),
+            std::string::npos)
+      << without_texts.err;
+  const Finished with_texts =
+      run({"--draft", "sam+history", "--history", folder_.file("history.bin")});
+  EXPECT_EQ(with_texts.err.find("guesses nothing"), std::string::npos) << with_texts.err;
   const Finished useful = run({"--draft", "sam+calibrated", "--calibrate-drafts", "10"});
   EXPECT_EQ(useful.err.find("does nothing"), std::string::npos) << useful.err;
 }

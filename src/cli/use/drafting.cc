@@ -80,6 +80,13 @@ void DraftFlags::note_idle(const Command& command) const {
     say("--calibrate-drafts",
         fmt::format("--draft {} does not look at the prompt's logits", options.kind));
   }
+  const bool is_from_history =
+      !options.kind.starts_with(kModel) && options.kind.find("history") != std::string::npos;
+  if (is_from_history && history.empty()) {
+    note(fmt::format("note: history in --draft {} guesses nothing here: {}\n", options.kind,
+                     is_for_many ? "a server has no earlier answers to a task"
+                                 : "--history names the earlier answers, and is missing"));
+  }
   if (options.kind == "none" || options.kind.starts_with(kModel)) {
     if (command.is_given("--history")) {
       note(
@@ -188,17 +195,24 @@ nlohmann::ordered_json draft_json(const DraftFlags& flags, const draft::Drafter*
 std::string draft_text(const DraftFlags& flags, const draft::Drafter& drafter, bool is_long) {
   const draft::Statistics& s = drafter.statistics();
   const auto n = static_cast<double>(s.n_verifications);
+  // The path of a draft model may be longer than the line, and whoever gave it knows it.
+  const bool is_model = flags.options.kind.starts_with(kModel);
   std::string text =
       fmt::format("drafts     {:>10}   {:.2f} tokens a pass; {} of {} guesses were right\n",
-                  flags.options.kind, s.tokens_per_verification(), s.n_accepted, s.n_verified);
+                  is_model ? "model" : flags.options.kind, s.tokens_per_verification(),
+                  s.n_accepted, s.n_verified);
   if (!is_long) return text;
   text += fmt::format("           passes {}, with a draft {}, {:.2f} ms each; drafting {:.3f} ms\n",
                       s.n_verifications, s.n_with_draft, ratio(s.pass_ms, n), ratio(s.draft_ms, n));
   text += "           passes by right guesses   " + histogram_text(s.n_of_accepted) + "\n";
   text += "           drafts by tokens          " + histogram_text(s.n_of_draft_nodes) + "\n";
+  size_t width = 0;
   for (const draft::Statistics::OfSource& source : s.sources) {
-    text += fmt::format("           {:<8} {} of {} guesses right\n", source.name, source.n_accepted,
-                        source.n_verified);
+    width = std::max(width, std::string_view(source.name).size());
+  }
+  for (const draft::Statistics::OfSource& source : s.sources) {
+    text += fmt::format("           {:<{}} {} of {} guesses right\n", source.name, width,
+                        source.n_accepted, source.n_verified);
   }
   text += "           ms of a pass by tokens    ";
   for (const auto& [width, ms] : drafter.costs().measured()) {
