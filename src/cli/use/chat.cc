@@ -31,7 +31,7 @@ constexpr const char* kHelp =
     "/clear          forget the conversation\n"
     "/system TEXT    set the system message and begin anew; without TEXT remove it\n"
     "/again          answer the last message once more, with another seed\n"
-    "/stats          tokens, rates and memory of the last answer\n"
+    "/stats          tokens, rates and drafts of the last answer, and how full the context is\n"
     "/quit           leave (also Ctrl-D)\n"
     "Ctrl-C stops the answer. A line that ends with \\ goes on in the next one.\n";
 

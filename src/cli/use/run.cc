@@ -342,8 +342,8 @@ void add_run(Command& app) {
   flags->trace.add_to(*command);
   command
       ->add_option("--answers", flags->n_answers,
-                   "N answers to the prompt, computed together; answer i has the seed of the "
-                   "first plus i")
+                   "N answers to the prompt, computed together; the first has the seed --seed, "
+                   "and each further one the next seed")
       ->check(within(1, kMostAnswers));
   command
       ->add_option("--best", flags->n_best,
