@@ -38,12 +38,11 @@ void add_machine(Command& command, prepare::Options& options) {
                      "Tokens of context (default: what model and memory allow, at most 8192)");
   add_kv(command, options.memory.kv_type);
   command
-      .add_option(
-          "--memory", options.memory.limit_bytes,
-          "What the program may keep in memory: 1900M, 2G (in 1024s). A context that was not asked "
-          "for is shortened, and blocks of weights that do not fit are read from the disk "
-          "while others compute. auto: of what is free, half bounds what is copied and "
-          "cached (default)")
+      .add_option("--memory", options.memory.limit_bytes,
+                  "What the program may keep in memory, to a megabyte or two: 1900M, 2G (in "
+                  "1024s). A context that was not asked for is shortened, and blocks of weights "
+                  "that do not fit are read from the disk while others compute. auto: of what is "
+                  "free, half bounds what is copied and cached (default)")
       ->with_byte_units_or_auto();
   command
       .add_text(
