@@ -1,7 +1,9 @@
 #include "base/cache_folder.h"
 
 #include <cstdlib>
+#include <filesystem>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 
 namespace troika {
@@ -14,6 +16,19 @@ std::string cache_folder() {
   throw Error(
       "Neither XDG_CACHE_HOME nor HOME is set, so there is no place for what is kept between runs. "
       "Set one of them, or give ‹no-cache› where a command has it.");
+}
+
+void make_kept_folder(const std::string& folder) {
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (!failure) return;
+  throw Error(folder + ": the folder cannot be made: " + failure.message() +
+              ". Set XDG_CACHE_HOME to one that can be written.");
+}
+
+void check_kept_file(const std::string& path) {
+  make_kept_folder(std::filesystem::path(path).parent_path().string());
+  const AtomicFile probe(path);
 }
 
 }  // namespace troika

@@ -146,6 +146,8 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
       kernels.table, plan, nullptr, nullptr, [&](const plan::PlannedLane& lane) {
         return machines::make_device_lane(kernels.table, lane, plan, nullptr);
       });
+  const bool may_keep = request.use_cache && request.keeps;
+  if (may_keep) check_kept_file(plan::kept_profile_path(identity, solve::profile_lanes(machine)));
   ProfileResult result;
   std::optional<plan::Profile> kept;
   if (request.use_cache && !request.again) {
@@ -173,7 +175,7 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
   if (request.with_cores && profile.cores.empty()) {
     profile.cores = measure_cores(kernels.table, plan, stage("cores"));
   }
-  const bool keeps = request.use_cache && request.keeps && !profile.ops.empty();
+  const bool keeps = may_keep && !profile.ops.empty();
   if (keeps) result.kept_path = plan::keep_profile(profile);
   if (request.with_storage && !profile.storage) {
     profile.storage = measure_storage(request.storage_way_out, stage("storage"));

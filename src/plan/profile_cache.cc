@@ -49,12 +49,7 @@ std::optional<Profile> kept_profile(const MachineIdentity& machine,
 
 std::string keep_profile(const Profile& profile) {
   const std::string path = kept_profile_path(profile.machine, profile.lanes);
-  std::error_code failure;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failure);
-  if (failure) {
-    throw Error(fmt::format("{}: the folder cannot be made: {}. Use ‹no-cache› and ‹output› FILE.",
-                            path, failure.message()));
-  }
+  make_kept_folder(std::filesystem::path(path).parent_path().string());
   write_file(path, profile_to_json(profile));
   return path;
 }

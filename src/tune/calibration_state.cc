@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/atomic_file.h"
+#include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -23,16 +24,12 @@ CalibrationState::CalibrationState(const std::string& folder, const std::string&
                                    const std::string& kind, bool is_anew)
     : kind_(kind), text_("{}") {
   if (folder.empty()) return;
-  std::error_code failure;
-  std::filesystem::create_directories(folder, failure);
-  if (failure) {
-    throw Error(fmt::format("{}: the folder cannot be made: {}. With ‹no-cache› nothing is kept.",
-                            folder, failure.message()));
-  }
+  make_kept_folder(folder);
   Fnv hash;
   hash.add(kVersion);
   hash.add(identity);
   path_ = fmt::format("{}/{}-{:016x}.json", folder, kind, hash.value());
+  std::error_code failure;
   if (is_anew && std::filesystem::is_regular_file(path_, failure)) remove();
   load();
 }

@@ -143,14 +143,7 @@ std::string device_problem(const KeptPlan& kept) {
 
 std::string keep_plan(const gguf::File& model, const plan::PlanFile& file) {
   const std::string path = kept_plan_path(model);
-  std::error_code failure;
-  fs::create_directories(fs::path(path).parent_path(), failure);
-  if (failure) {
-    throw Error(
-        fmt::format("{}: the folder cannot be made: {}. Set XDG_CACHE_HOME to one that can "
-                    "be written.",
-                    fs::path(path).parent_path().string(), failure.message()));
-  }
+  make_kept_folder(fs::path(path).parent_path().string());
   write_file(path, plan::to_json(file));
   return path;
 }

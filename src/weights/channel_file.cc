@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/atomic_file.h"
+#include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "weights/fast_hash.h"
@@ -213,7 +214,7 @@ void ChannelFile::make(const Store& store, const ChannelFileOptions& options,
   checks.reserve(n_checks);
   std::optional<AtomicFile> file;
   write_step(end, [&] {
-    std::filesystem::create_directories(std::filesystem::path(options.path).parent_path());
+    make_kept_folder(std::filesystem::path(options.path).parent_path().string());
     file.emplace(options.path);
     file->write(bytes_of(std::span<const Header>(&header, 1)));
     file->write(bytes_of(std::span<const Entry>(entries)));

@@ -390,7 +390,11 @@ TEST_F(Tune, OptionsWithoutEffectAreNoted) {
 TEST_F(Tune, AFolderOrDiskThatTakesNothing) {
   Command nowhere = command(words_of_tune());
   nowhere.environment["XDG_CACHE_HOME"] = "/dev/null";
-  expect_refusal(run_program(nowhere), 1, {"/dev/null/troika"});
+  expect_refusal(run_program(nowhere), 1, {"/dev/null/troika", "XDG_CACHE_HOME"});
+  // What cannot be kept is not measured.
+  Command profile = command({"profile", "--seconds", "1", "--no-storage"});
+  profile.environment["XDG_CACHE_HOME"] = "/dev/null";
+  expect_refusal(run_program(profile), 1, {"/dev/null/troika", "XDG_CACHE_HOME"});
   Command full = command(words_of_tune());
   full.most_file_bytes = 20;
   expect_refusal(run_program(full), 1, {"larger than the limit"});

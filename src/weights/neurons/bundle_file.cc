@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "base/atomic_file.h"
+#include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/os_error.h"
@@ -222,7 +223,7 @@ void BundleFile::make(const Options& options, BundleSource& source) const {
   };
   std::optional<AtomicFile> file;
   told([&] {
-    std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
+    make_kept_folder(std::filesystem::path(path_).parent_path().string());
     file.emplace(path_);
     write(options, source, &*file);
   });
