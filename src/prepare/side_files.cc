@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/atomic_file.h"
 #include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -57,12 +56,6 @@ std::string neuron_file_path(std::string_view kind, const gguf::File& file) {
   const std::filesystem::path whole = std::filesystem::absolute(file.path(), failure);
   const std::string name = failure ? file.path() : whole.lexically_normal().string();
   return fmt::format("{}/{}-{:016x}.bin", cache_folder(), kind, hash_of(name));
-}
-
-void check_neuron_file(const std::string& path) {
-  std::error_code ignored;  // the file itself says what is wrong
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  const AtomicFile probe(path);
 }
 
 uint64_t neuron_key(const gguf::File& file, std::span<const float> thresholds) {

@@ -21,10 +21,6 @@ namespace troika::prepare {
 // Returns "FOLDER/heat-0123456789abcdef.bin" for the kind "heat".
 std::string neuron_file_path(std::string_view kind, const gguf::File& file);
 
-// Makes the folder of a side file. Throws Error where the file cannot be written: before minutes
-// are spent on what goes there.
-void check_neuron_file(const std::string& path);
-
 // Returns the key of what is learned of neurons. It tells models apart, and thresholds: below which
 // magnitude a neuron counts as dead decides which ones fire. Without thresholds it is the model's.
 uint64_t neuron_key(const gguf::File& file, std::span<const float> thresholds);

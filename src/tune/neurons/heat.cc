@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/cache_folder.h"
 #include "base/error.h"
 #include "engine/session.h"
 #include "prepare/side_files.h"
@@ -152,7 +153,7 @@ HeatReport measure_heat(const HeatOptions& options) {
                     tokens.size(), kLeastHeatTokens));
   }
   const std::string path = prepare::neuron_file_path("heat", engine.file());
-  prepare::check_neuron_file(path);
+  check_kept_file(path);
   const weights::Neurons& neurons = *engine.weights().neurons();
   size_t n_neurons = 0;
   for (const weights::NeuronFfn& ffn : neurons.ffns()) {

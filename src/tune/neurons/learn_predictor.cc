@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
@@ -218,7 +219,7 @@ void check_predictor(const PredictorOptions& options, const engine::Engine& engi
   check_predictor_options(options);
   (void)tokens_for(options, engine);
   (void)shape_for(options, engine);
-  prepare::check_neuron_file(prepare::neuron_file_path("predictor", engine.file()));
+  check_kept_file(prepare::neuron_file_path("predictor", engine.file()));
 }
 
 PredictorReport learn_predictor(const PredictorOptions& options) {
