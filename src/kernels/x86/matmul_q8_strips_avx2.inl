@@ -27,8 +27,8 @@ struct StripFactors {
                                  : kFitting >= 2                       ? 2
                                                                        : 1;
 
-  // From so many tokens on add_both was faster than `add` for one part after the other, which keeps
-  // blocks' levels in registers. 0: never.
+  // Counts the tokens from which on add_both is faster than `add` for one part after the other,
+  // which keeps a block's levels in registers (decision 44 has the figures). 0: never.
   static constexpr size_t kBothFrom = kAtOnce != 8 || kIsWide || Fours<kType>::kAreAdded ? 0
                                       : kType == Type::kQ4_K ? kLeastTokens
                                                              : 12;
@@ -81,8 +81,8 @@ struct StripFactors {
     });
   }
   // Does the same for both parts of a strip, whose factors follow each other. What is read of a
-  // token serves both, which takes a tenth less time where the sums of pairs are all that has to
-  // stay in registers.
+  // token serves both. Only formats take it whose sums of pairs are all that has to stay in
+  // registers.
   template <int kTokens, typename Tokens>
   TROIKA_INLINE static void add_both(const StripFactors* factors, const __m256i (&levels)[2][8],
                                      size_t b, const Tokens& tokens, size_t block, size_t first,

@@ -134,7 +134,6 @@ Expr JsonText::number(const Constraints& c, const Document& document) {
                     "numbers that are named are not supported beside multiples without a least "
                     "and a greatest one");
   }
-  if (named.empty()) return pool_.all({e, short_number(c, document)});
   return pool_.all({e, short_number(c, document), pool_.no(pool_.any(named))});
 }
 
