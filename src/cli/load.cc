@@ -10,7 +10,7 @@
 #include "base/progress.h"
 #include "cli/idle_flags.h"
 #include "cli/output.h"
-#include "cli/use/kept_plan.h"
+#include "cli/tune/kept_plan.h"
 #include "machines/heads_here.h"
 #include "model/known.h"
 

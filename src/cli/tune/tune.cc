@@ -19,7 +19,7 @@
 #include "cli/engine_flags.h"
 #include "cli/output.h"
 #include "cli/tune/busy_machine.h"
-#include "cli/use/kept_plan.h"
+#include "cli/tune/kept_plan.h"
 #include "cli/use/models.h"
 #include "tune/default_text.h"
 #include "tune/kept_plan.h"

@@ -1,4 +1,4 @@
-#include "cli/use/kept_plan.h"
+#include "cli/tune/kept_plan.h"
 
 #include <fmt/format.h>
 
