@@ -15,16 +15,15 @@ PhoneTime::PhoneTime(const engine::Engine& engine) : phone_(engine.phone()) {
 double PhoneTime::joules() const { return phone_.machine->energy_j(start_, phone_.machine->use()); }
 
 std::string PhoneTime::text() const {
-  if (phone_.machine == nullptr) return {};
+  if (!is_modelled()) return {};
   return fmt::format("phone      {:8.2f} J   {}; times and rates of answers are modelled\n",
                      joules(), phone_.setup->name());
 }
 
 void PhoneTime::add_to(nlohmann::ordered_json& json) const {
-  const bool is_modelled = phone_.machine != nullptr;
-  json["machine"] = is_modelled ? phone_.setup->name() : "here";
-  json["is_modelled"] = is_modelled;
-  if (is_modelled) json["joules"] = joules();
+  json["machine"] = is_modelled() ? phone_.setup->name() : "here";
+  json["is_modelled"] = is_modelled();
+  if (is_modelled()) json["joules"] = joules();
 }
 
 }  // namespace troika::cli

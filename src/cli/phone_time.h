@@ -16,6 +16,7 @@ class PhoneTime {
   explicit PhoneTime(const engine::Engine& engine);
   PhoneTime() = default;
 
+  bool is_modelled() const { return phone_.machine != nullptr; }
   // Returns a line about the phone and its energy so far; empty on this machine.
   std::string text() const;
   // Adds the name of the phone, or "here", whether times are modelled, and the energy so far.

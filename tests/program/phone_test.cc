@@ -93,6 +93,23 @@ TEST_F(PhoneProgram, V4_RunTellsTheTimeAndTheEnergyOfThePhone) {
   EXPECT_EQ(here["is_modelled"], false);
 }
 
+// What a draft model takes is not in the phone's clock, so it would draft for nothing.
+TEST_F(PhoneProgram, ADraftModelIsRefused) {
+  const std::string model = write(small_model());
+  const std::string tasks = folder_.file("tasks.jsonl");
+  write_whole(tasks, "{\"prompt\": \"one two one two\"}\n");
+  const std::string draft = "model:" + model;
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"run", model, "-p", "Once", "-n", "4", "--draft", draft},
+        std::vector<std::string>{"eval", model, "--cag", tasks, "--drafts", draft}}) {
+    expect_refusal(on_phone(words, "llm.npu"), 2, {"draft model", "--machine", "--draft context"});
+  }
+  const Finished drafted =
+      on_phone({"run", model, "-p", "Once", "-n", "4", "--stats", "--draft", "sam"}, "llm.npu");
+  expect_success(drafted);
+  EXPECT_NE(drafted.err.find("ms of this machine"), std::string::npos) << drafted.err;
+}
+
 TEST_F(PhoneProgram, ExplainShowsWhereThingsRun) {
   const Finished finished = on_phone({"plan", "llama-3-8b", "--explain"});
   expect_success(finished);

@@ -127,7 +127,7 @@ class Dialogue {
         last_.n_prompt, last_.n_computed, last_.prefill_tokens_per_s(), last_.tokens.size(),
         last_.decode_tokens_per_s(), session_.history().size(), session_.context()));
     print(phone_.text());
-    if (drafter_ != nullptr) print(draft_text(flags_.draft, *drafter_, true));
+    if (drafter_ != nullptr) print(draft_text(flags_.draft, *drafter_, true, phone_.is_modelled()));
   }
 
  private:

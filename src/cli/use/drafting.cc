@@ -26,10 +26,6 @@ std::string histogram_text(const std::vector<int64_t>& counts) {
   return text;
 }
 
-}  // namespace
-
-namespace {
-
 constexpr std::string_view kModel = "model:";
 
 }  // namespace
@@ -192,7 +188,8 @@ nlohmann::ordered_json draft_json(const DraftFlags& flags, const draft::Drafter*
   return json;
 }
 
-std::string draft_text(const DraftFlags& flags, const draft::Drafter& drafter, bool is_long) {
+std::string draft_text(const DraftFlags& flags, const draft::Drafter& drafter, bool is_long,
+                       bool is_modelled) {
   const draft::Statistics& s = drafter.statistics();
   const auto n = static_cast<double>(s.n_verifications);
   // The path of a draft model may be longer than the line, and whoever gave it knows it.
@@ -202,8 +199,10 @@ std::string draft_text(const DraftFlags& flags, const draft::Drafter& drafter, b
                   is_model ? "model" : flags.options.kind, s.tokens_per_verification(),
                   s.n_accepted, s.n_verified);
   if (!is_long) return text;
-  text += fmt::format("           passes {}, with a draft {}, {:.2f} ms each; drafting {:.3f} ms\n",
-                      s.n_verifications, s.n_with_draft, ratio(s.pass_ms, n), ratio(s.draft_ms, n));
+  text +=
+      fmt::format("           passes {}, with a draft {}, {:.2f} ms each; drafting {:.3f} ms{}\n",
+                  s.n_verifications, s.n_with_draft, ratio(s.pass_ms, n), ratio(s.draft_ms, n),
+                  is_modelled ? " of this machine, which the phone does not count" : "");
   text += "           passes by right guesses   " + histogram_text(s.n_of_accepted) + "\n";
   text += "           drafts by tokens          " + histogram_text(s.n_of_draft_nodes) + "\n";
   size_t width = 0;

@@ -59,8 +59,10 @@ inline double ratio(double a, double b) { return b > 0 ? a / b : 0.0; }
 nlohmann::ordered_json sources_json(const draft::Statistics& statistics);
 // Returns {"kind", "tokens_per_verification", ...}; null without drafts.
 nlohmann::ordered_json draft_json(const DraftFlags& flags, const draft::Drafter* drafter);
-// Returns one line, and with `is_long` a small table behind it.
-std::string draft_text(const DraftFlags& flags, const draft::Drafter& drafter, bool is_long);
+// Returns one line, and with `is_long` a small table behind it. Says whose time drafting took where
+// that of passes is a phone's.
+std::string draft_text(const DraftFlags& flags, const draft::Drafter& drafter, bool is_long,
+                       bool is_modelled = false);
 
 // Colours the text of accepted guesses.
 class DraftColours {

@@ -271,7 +271,8 @@ void answer_one(RunFlags& flags, engine::Engine& engine, Request& request) {
     print("\n");
     print_summary(generated, engine, phone, seed, is_replay);
     if (constraint != nullptr) note(flags.grammar.text(constraint->statistics()));
-    if (drafter != nullptr) note(draft_text(flags.draft, *drafter, flags.stats));
+    if (drafter != nullptr)
+      note(draft_text(flags.draft, *drafter, flags.stats, phone.is_modelled()));
   }
   history.keep(request.prompt, generated.tokens);
 }

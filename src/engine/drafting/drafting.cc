@@ -49,6 +49,14 @@ std::string spelt_out(const DraftOptions& draft) {
   return names;
 }
 
+// Refuses a draft model beside a phone: it computes on this machine, outside the phone's clock.
+void refuse_model_on_phone(const Engine& engine, const DraftOptions& draft) {
+  if (!draft.kind.starts_with(kModel) || engine.phone().machine == nullptr) return;
+  throw UsageError(
+      "A draft model computes on this machine, so what it takes would be missing from the time and "
+      "the energy of the phone. With ‹machine› use ‹draft› context, sam, lookup or none.");
+}
+
 Sources make_sources(Engine& engine, const prepare::Options& options, const DraftOptions& draft) {
   Sources sources;
   if (draft.constraint) sources.push_back(std::make_unique<ForcedSource>(draft.constraint));
@@ -71,6 +79,7 @@ Sources make_sources(Engine& engine, const prepare::Options& options, const Draf
 std::unique_ptr<draft::Drafter> make_drafter(Engine& engine, const prepare::Options& options,
                                              const DraftOptions& draft) {
   if (draft.kind == "none" || !engine.has_values()) return nullptr;
+  refuse_model_on_phone(engine, draft);
   draft::DrafterOptions how;
   if (draft.fixed_width < 0 || draft.fixed_width > draft::kMostWidth) {
     throw UsageError(

@@ -33,8 +33,9 @@ struct DraftOptions {
 };
 
 // Makes a drafter. Returns null for "none", and where the machine only takes modelled time.
-// `options` are those that the engine was made with. Throws UsageError for an unknown kind, and
-// Error for a draft model that does not fit. The engine must outlive the drafter.
+// `options` are those that the engine was made with. Throws UsageError for an unknown kind and for
+// a draft model on a phone, and Error for a draft model that does not fit. The engine must outlive
+// the drafter.
 std::unique_ptr<draft::Drafter> make_drafter(Engine& engine, const prepare::Options& options,
                                              const DraftOptions& draft);
 
