@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "tests/program/troika.h"
+#include "tests/support/repository.h"
 
 namespace troika::test {
 namespace {
@@ -19,6 +20,13 @@ TEST_F(ServeOptions, NamesOfTheMachineStandAlone) {
   }
   expect_refusal(troika({"serve", model_, "--socket", folder_.file("s"), "--allow-host", "box"}), 2,
                  {"--allow-host", "socket"});
+}
+
+// Clients wait in real time, so no answer may be timed by the clock of a phone.
+TEST_F(ServeOptions, APhoneServesNobody) {
+  const std::string phone = repository_file("phones/8gen3.json");
+  expect_refusal(troika({"serve", model_, "--port", "0", "--machine", phone, "--stack", "llm.npu"}),
+                 2, {"--machine", "run, eval and chat"});
 }
 
 TEST_F(ServeOptions, ASocketHasNoPort) {

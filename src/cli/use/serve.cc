@@ -156,7 +156,16 @@ void check_kept(const ServeFlags& flags) {
       "--cache-size 0 has room for nothing. Leave --cache-dir out if nothing is to be kept.");
 }
 
+// A phone's time is modelled, and clients wait for a real one.
+void refuse_phone(const ServeFlags& flags) {
+  if (prepare::is_here(flags.engine.options)) return;
+  throw UsageError(
+      "--machine: a server answers in the time of this machine, and that of a virtual phone is "
+      "modelled. Leave --machine and --stack out; run, eval and chat take them.");
+}
+
 void serve(const ServeFlags& flags) {
+  refuse_phone(flags);
   check_kept(flags);
   check_host_names(flags);
   const std::vector<std::string> keys = keys_of(flags);
