@@ -27,6 +27,7 @@ Engine::Engine(const prepare::Options& options) {
   has_values_ = prepare::is_here(options) || options.phone.has_values;
   model_ = prepare::open_model(options);
   kernels_ = kernels::choose(detect_cpu_features(), options.kernels);
+  if (!options.plan.is_read_as_steps) start_.plan_file = options.plan.file;
   const std::string about_plan = choose_plan(options);
   loaded_ = prepare::load_weights(options, kernels_.table, ledger_, model_.get(), &plan_);
   loaded_.add_note(about_plan);

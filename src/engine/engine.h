@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "engine/passes.h"
 #include "kernels/choose.h"
@@ -30,7 +31,10 @@ struct Start {
   double seconds = 0.0;
   double build_seconds = 0.0;      // the part of it that executables took
   bool has_short_context = false;  // says that memory made the context shorter than it usually is
-  bool has_left_plan = false;      // says that memory had no room for the plan to begin with
+  // Names the file of a plan that gave the context, beside which ‹context› does nothing; empty:
+  // none did.
+  std::string plan_file;
+  bool has_left_plan = false;  // says that memory had no room for the plan to begin with
 };
 
 // A virtual phone and what an engine has beside it.

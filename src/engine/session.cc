@@ -6,14 +6,21 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "engine/context_room.h"
 
 namespace troika::engine {
 namespace {
 
 // Whoever may cancel is asked again after this many times the chunks in flight.
 constexpr size_t kChunksBetweenLooks = 4;
-// Is the room in tokens that is advised for an answer whose length nobody has limited.
-constexpr int kUsualAnswer = 256;
+
+// Refuses a text that the context does not hold. `what` names it.
+[[noreturn]] void refuse_length(const Engine& engine, const char* what, size_t n_tokens,
+                                int most_answer) {
+  throw Error(fmt::format("The {0} has {1} tokens, but {2}. Shorten the {0}, or {3}.", what,
+                          n_tokens, context_held(engine),
+                          advised_context(engine, n_tokens, most_answer)));
+}
 
 }  // namespace
 
@@ -45,16 +52,13 @@ size_t Session::kv_bytes() const {
 }
 
 void Session::check_room(size_t n_prompt, int most_answer) const {
-  if (n_prompt <= static_cast<size_t>(context())) return;
-  const auto trained = static_cast<size_t>(engine_.blueprint().trained_context);
-  size_t n_wanted = n_prompt + static_cast<size_t>(most_answer < 0 ? kUsualAnswer : most_answer);
-  if (n_prompt < trained) n_wanted = std::min(n_wanted, trained);
-  throw Error(fmt::format(
-      "The prompt has {} tokens, but the context holds {}{}. Shorten the prompt, or use ‹context› "
-      "{}{}{}.",
-      n_prompt, context(), engine_.start().has_short_context ? ", as memory is short" : "",
-      n_wanted, n_wanted > n_prompt ? ", which has room for an answer" : "",
-      n_wanted > trained ? fmt::format("; the model was trained on {} tokens", trained) : ""));
+  if (n_prompt > static_cast<size_t>(context())) {
+    refuse_length(engine_, "prompt", n_prompt, most_answer);
+  }
+}
+
+void Session::check_text(size_t n_tokens) const {
+  if (n_tokens > static_cast<size_t>(context())) refuse_length(engine_, "text", n_tokens, 0);
 }
 
 void Session::check_tokens(std::span<const Token> tokens) const {
@@ -248,7 +252,8 @@ std::span<const float> Session::logits() {
 
 void Session::check_next() const {
   if (history_.size() < static_cast<size_t>(context())) return;
-  throw Error(fmt::format("The context of {} tokens is full. Use a larger ‹context›.", context()));
+  throw Error(fmt::format("The context of {} tokens is full. To go on, {}.", context(),
+                          any_larger_context(engine_)));
 }
 
 Token Session::next(Sampler& sampler) {
@@ -265,7 +270,7 @@ void Session::append(Token token) {
 }
 
 void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {
-  check_room(history_.size() + tokens.size(), 0);
+  check_text(history_.size() + tokens.size());
   check_tokens(tokens);
   compute_pending();
   const auto n_known = static_cast<int>(history_.size());
@@ -302,7 +307,7 @@ void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {
 
 void Session::run_batch(const cache::Batch& batch, const LogitSink& sink, const ChoosePath& path,
                         plan::Phase phase) {
-  check_room(history_.size() + static_cast<size_t>(batch.size()), 0);
+  check_text(history_.size() + static_cast<size_t>(batch.size()));
   for (const cache::Batch::Row& row : batch.rows) check_tokens({&row.token, 1});
   TROIKA_ASSERT(batch.size() >= 1);
   compute_pending();

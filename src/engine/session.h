@@ -33,6 +33,7 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   Engine& engine() { return engine_; }
+  const Engine& engine() const { return engine_; }
   // Lets these watch every pass of this session alone from now on.
   void watch(const Watch& watch) { watch_ = watch; }
   int context() const { return engine_.plan().context; }
@@ -128,6 +129,8 @@ class Session {
 
  private:
   void check_next() const;
+  // Throws Error where the context does not hold a text of so many tokens.
+  void check_text(size_t n_tokens) const;
   void check_tokens(std::span<const Token> tokens) const;
   void need_sequence();
   int begin_sequence(std::span<const Token> tokens);

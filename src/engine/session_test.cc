@@ -192,6 +192,10 @@ TEST(Session, PromptsThatDoNotFitAreErrors) {
   const auto tokens = random_tokens(small_model(), 17);
   const std::string message = test::message_of<Error>([&] { tiny.session->prefill(tokens); });
   EXPECT_NE(message.find("‹context› 273"), std::string::npos) << message;
+  // Who allows an answer any length is advised of a context that there may be.
+  const std::string of_any_length =
+      test::message_of<Error>([&] { tiny.session->check_room(600, INT_MAX); });
+  EXPECT_NE(of_any_length.find("‹context› 8792,"), std::string::npos) << of_any_length;
   tiny.session->prefill(std::span(tokens).first(16));
   Sampler sampler({.temperature = 0.0f});
   EXPECT_THROW(tiny.session->next(sampler), Error);

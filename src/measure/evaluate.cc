@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "engine/chat.h"
+#include "engine/context_room.h"
 #include "engine/generate.h"
 
 namespace troika::measure {
@@ -235,14 +236,13 @@ void check_room(const engine::Session& session, const std::vector<TaskRoom>& tas
     }
   }
   if (most == nullptr) return;
+  const size_t n_wanted = most->n_prompt + most->n_answer;
   throw Error(fmt::format(
-      "{}{}the prompt has {} tokens and its answer may have {}, but the context holds {}{}. "
-      "Shorten "
-      "it or use ‹context› {}.",
+      "{}{}the prompt has {} tokens and its answer may have {}, but {}{}. Shorten it, or {}.",
       most->where, most->where.empty() ? "" : ": ", most->n_prompt, most->n_answer,
-      session.context(),
+      engine::context_held(session.engine()),
       n_too_long > 1 ? fmt::format(", which is too little for {} tasks", n_too_long) : "",
-      most->n_prompt + most->n_answer));
+      engine::advised_context(session.engine(), n_wanted, 0)));
 }
 
 std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<EvalTask>& tasks,

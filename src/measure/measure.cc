@@ -10,6 +10,7 @@
 #include "base/median.h"
 #include "base/random.h"
 #include "base/system.h"
+#include "engine/context_room.h"
 
 namespace troika::measure {
 namespace {
@@ -129,9 +130,9 @@ void check_context(const engine::Session& session, const MeasureOptions& options
   for (const int n : options.prefill_tokens) needed = std::max(needed, n);
   if (needed <= session.context()) return;
   throw Error(
-      fmt::format("The measurement needs {} tokens of context, and there are {}. Use "
-                  "‹context› {} or smaller lengths.",
-                  needed, session.context(), needed));
+      fmt::format("The measurement needs {} tokens of context, but {}. Use smaller lengths, or {}.",
+                  needed, engine::context_held(session.engine()),
+                  engine::advised_context(session.engine(), static_cast<size_t>(needed), 0)));
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/median.h"
+#include "engine/context_room.h"
 #include "measure/forced_text.h"
 #include "measure/work.h"
 
@@ -96,9 +97,10 @@ Replay replay(engine::Session& session, std::span<const cache::Token> prompt,
               const ProgressFunction& progress) {
   if (answer.size() < 2) throw UsageError("A replay needs an answer of at least two tokens.");
   if (prompt.size() + answer.size() > static_cast<size_t>(session.context())) {
-    throw Error(fmt::format(
-        "Prompt and answer have {} tokens, but the context holds {}. Use ‹context› {}.",
-        prompt.size() + answer.size(), session.context(), prompt.size() + answer.size()));
+    const size_t n_wanted = prompt.size() + answer.size();
+    throw Error(fmt::format("Prompt and answer have {} tokens, but {}. Shorten them, or {}.",
+                            n_wanted, engine::context_held(session.engine()),
+                            engine::advised_context(session.engine(), n_wanted, 0)));
   }
   std::vector<double> plain, drafted, ratios;
   for (int pair = 0; pair < n_pairs; ++pair) {

@@ -20,6 +20,7 @@
 #include "cli/use/line_editor.h"
 #include "cli/use/signal_thread.h"
 #include "engine/chat.h"
+#include "engine/context_room.h"
 #include "engine/engine.h"
 #include "engine/generate.h"
 
@@ -136,9 +137,10 @@ class Dialogue {
     const bool has_earlier = messages.size() > (has_system_ ? 2u : 1u);
     if (has_earlier) {
       throw ContextFull(fmt::format(
-          "The conversation has {} tokens with this message, but the context holds {}. /clear "
-          "begins anew; a larger --context gives more room.",
-          n_prompt, session_.context()));
+          "The conversation has {} tokens with this message, but {}. /clear begins anew; to go on, "
+          "{}.",
+          n_prompt, engine::context_held(engine_),
+          engine::advised_context(engine_, n_prompt, flags_.n_tokens)));
     }
     try {
       session_.check_room(n_prompt, flags_.n_tokens);
@@ -166,7 +168,8 @@ class Dialogue {
     messages_ = std::move(messages);
     print("\n");
     if (last_.stop == engine::Stop::kContext) {
-      print("(The context is full. /clear begins anew; --context gives more room.)\n");
+      print(fmt::format("(The context is full. /clear begins anew; for more room {}.)\n",
+                        with_flags(engine::any_larger_context(engine_))));
     }
     // The answer was shown, so it belongs to the conversation even where it cannot be kept.
     history_.keep(prompt, last_.tokens);
