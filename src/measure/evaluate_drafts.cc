@@ -7,6 +7,7 @@
 #include "engine/generate.h"
 #include "measure/evaluate.h"
 #include "measure/work.h"
+#include "model/limits.h"
 
 namespace troika::measure {
 namespace {
@@ -77,6 +78,22 @@ std::vector<cache::Token> answer(engine::Session& session, std::span<const cache
   return g.tokens;
 }
 
+std::vector<std::vector<cache::Token>> prompts_of(const engine::Engine& engine,
+                                                  const std::vector<ContextTask>& tasks,
+                                                  const DraftEvaluation& how) {
+  std::unique_ptr<engine::ChatFormat> chat;
+  std::vector<std::vector<cache::Token>> prompts;
+  prompts.reserve(tasks.size());
+  for (const ContextTask& task : tasks) {
+    if (!task.messages.empty() && chat == nullptr) {
+      chat = std::make_unique<engine::ChatFormat>(engine, how.chat_template);
+    }
+    prompts.push_back(task.messages.empty() ? engine.tokenizer().encode(task.prompt)
+                                            : chat->prompt(task.messages));
+  }
+  return prompts;
+}
+
 }  // namespace
 
 double DraftScore::ms_per_token() const {
@@ -96,26 +113,29 @@ double DraftScore::mean_draft() const {
                static_cast<double>(statistics.n_with_draft));
 }
 
+int context_for(const engine::Engine& engine, const std::vector<ContextTask>& tasks,
+                const DraftEvaluation& how) {
+  size_t longest = 0;
+  for (const auto& prompt : prompts_of(engine, tasks, how)) {
+    longest = std::max(longest, prompt.size());
+  }
+  return static_cast<int>(std::min<size_t>(longest, model::kMostContext)) + how.most_tokens;
+}
+
 std::vector<DraftScore> evaluate_drafts(engine::Session& session,
                                         const std::vector<ContextTask>& tasks,
                                         const std::vector<DraftSetting>& settings,
                                         const DraftEvaluation& how,
                                         const ProgressFunction& progress) {
   engine::Engine& engine = session.engine();
-  std::unique_ptr<engine::ChatFormat> chat;
+  const std::vector<std::vector<cache::Token>> prompts = prompts_of(engine, tasks, how);
   std::vector<std::string> kinds;
-  std::vector<std::vector<cache::Token>> prompts;
   std::vector<TaskRoom> rooms;
-  prompts.reserve(tasks.size());
   rooms.reserve(tasks.size());
-  for (const ContextTask& task : tasks) {
-    if (!task.messages.empty() && chat == nullptr) {
-      chat = std::make_unique<engine::ChatFormat>(engine, how.chat_template);
-    }
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const ContextTask& task = tasks[i];
     if (std::find(kinds.begin(), kinds.end(), task.kind) == kinds.end()) kinds.push_back(task.kind);
-    prompts.push_back(task.messages.empty() ? engine.tokenizer().encode(task.prompt)
-                                            : chat->prompt(task.messages));
-    rooms.push_back({prompts.back().size(), static_cast<size_t>(how.most_tokens), task.where});
+    rooms.push_back({prompts[i].size(), static_cast<size_t>(how.most_tokens), task.where});
   }
   check_room(session, rooms);
   std::vector<DraftScore> scores, all(settings.size());

@@ -49,6 +49,10 @@ struct DraftEvaluation {
   std::string chat_template = {};  // takes the place of the model's own; empty: does not
 };
 
+// Returns the tokens of context that hold each task's prompt and its whole answer.
+int context_for(const engine::Engine& engine, const std::vector<ContextTask>& tasks,
+                const DraftEvaluation& how);
+
 // Answers tasks greedily with each setting. Settings take turns on each task, so that all of them
 // meet the same machine; each has a new drafter for each kind of tasks. The first setting is the
 // plain one. Scores come by kind, with settings in order, then those of all kinds together. Throws

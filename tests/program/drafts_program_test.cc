@@ -89,14 +89,17 @@ TEST_F(DraftSources, ReproduceMeasuresDraftsOnThisMachine) {
   const std::string tasks = folder_.file("tasks.jsonl");
   write_whole(tasks,
               "{\"kind\":\"ui\",\"prompt\":\"one two three one two three one two\"}\n"
-              "{\"kind\":\"qa\",\"prompt\":\"one two\"}\n");
+              "{\"kind\":\"qa\",\"prompt\":\"one two\"}\n"
+              // The context that is chosen unasked has no room for an answer behind this one.
+              "{\"kind\":\"qa\",\"prompt\":\"" +
+                  std::string(480, 'a') + "\"}\n");
   const std::string phones = repository_file("phones");
   const Finished finished = troika(
       {"reproduce", "sd.npu", "--phones", phones, "--measure", model_, "--tasks", tasks, "--json"});
   expect_success(finished);
   EXPECT_NE(finished.err.find("simulating sd.npu"), std::string::npos) << finished.err;
   const json measured = json::parse(finished.out, nullptr, false)["this_machine"];
-  EXPECT_EQ(measured["n_tasks"], 2);
+  EXPECT_EQ(measured["n_tasks"], 3);
   // There are five settings, each for two kinds of tasks and for all.
   ASSERT_EQ(measured["scores"].size(), 15u);
   for (const json& score : measured["scores"]) {

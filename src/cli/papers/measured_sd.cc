@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -82,9 +83,14 @@ MeasuredSd measure_sd(const std::string& model, const std::string& tasks,
   measured.n_tasks = static_cast<int>(all.size());
   prepare::Options options;
   options.model.file = model;
-  engine::Engine engine(options);
-  engine::Session session(engine);
   const measure::DraftEvaluation how = {kMostTokens, &options};
+  auto engine = std::make_unique<engine::Engine>(options);
+  if (const int needed = measure::context_for(*engine, all, how); needed > engine->plan().context) {
+    options.memory.context = needed;
+    engine.reset();  // so that memory never holds both
+    engine = std::make_unique<engine::Engine>(options);
+  }
+  engine::Session session(*engine);
   const auto evaluate = [&](const char* title, int width) {
     Progress bar(title);
     return measure::evaluate_drafts(session, all, settings(width, draft_model), how,
