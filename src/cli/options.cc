@@ -68,11 +68,17 @@ std::string read_bytes(std::string& text) {
   }
 }
 
-// Returns the first text that is no option; empty where there is none.
-std::string first_word(const std::vector<std::string>& texts) {
-  const auto word = std::find_if(texts.begin(), texts.end(),
-                                 [](const std::string& text) { return !text.starts_with('-'); });
-  return word == texts.end() ? "" : *word;
+// Returns what is wrong where these texts stand before any command. A word behind an option may be
+// its value, so a command is only what stands first.
+std::string sentence_without_command(const std::vector<std::string>& texts) {
+  const std::string& first = texts.front();
+  if (!first.starts_with('-')) {
+    return fmt::format("There is no command '{}'. 'troika --help' lists those there are.", first);
+  }
+  return fmt::format(
+      "{} is no option of troika itself. Name a command first, as in 'troika run MODEL -p TEXT'; "
+      "'troika --help' lists them.",
+      first);
 }
 
 // Returns what is wrong, in words that say what to do where CLI11's own do not.
@@ -284,10 +290,9 @@ std::string Command::parse(int argc, const char* const* argv) {
       return text.str();
     }
     const std::vector<CLI::App*> chosen = app_->get_subcommands();
-    if (const std::string word = chosen.empty() ? first_word(app_->remaining()) : "";
-        !word.empty()) {
-      throw UsageError(
-          fmt::format("There is no command '{}'. 'troika --help' lists those there are.", word));
+    if (const std::vector<std::string> texts = app_->remaining();
+        chosen.empty() && !texts.empty()) {
+      throw UsageError(sentence_without_command(texts));
     }
     throw UsageError(fmt::format("{}. 'troika{} --help' shows how to use it.", sentence_of(error),
                                  chosen.empty() ? "" : " " + chosen.front()->get_name()));

@@ -30,6 +30,9 @@ TEST_F(Usage, NothingAtAllShowsTheCommands) {
 TEST_F(Usage, UnknownCommandAndFlag) {
   expect_refusal(troika({"dance"}), 2, {"no command 'dance'", "--help"});
   expect_refusal(troika({"--dance"}), 2, {"--dance", "--help"});
+  // A word behind an option that is not known may be its value, and is called no command.
+  expect_refusal(troika({"-m", "model.gguf", "-p", "hello"}), 2, {"-m is no option", "--help"});
+  expect_refusal(troika({"--seed", "5"}), 2, {"--seed is no option", "--help"});
   expect_refusal(run({"--nosuch"}), 2, {"--nosuch", "--help"});
   expect_refusal(troika({"run"}), 2, {"MODEL", "--help"});
   expect_refusal(troika({"run", model_, "something"}), 2, {"something"});
