@@ -178,6 +178,18 @@ TEST_F(Chat, AFullContextIsClearedInAPipe) {
   EXPECT_TRUE(finished.out.ends_with("forgotten.\n" + alone)) << finished.out;
 }
 
+// The figures are those of the last answer, also behind a message that had none.
+TEST_F(Chat, ARefusedMessageLeavesTheFiguresOfTheLastAnswer) {
+  const std::string model = write(small_chat_model());
+  const Finished finished =
+      troika({"chat", model, "-c", "128", "-n", "12", "--temp", "0", "--logit-bias", "509=-inf"},
+             "hello\n" + std::string(500, 'a') + "\n/stats\n");
+  expect_refusal(finished, 1, {"context holds 128"});
+  EXPECT_NE(finished.out.find("answer 12 tokens"), std::string::npos) << finished.out;
+  EXPECT_NE(finished.out.find(" passes "), std::string::npos) << finished.out;
+  EXPECT_EQ(finished.out.find(" passes 0,"), std::string::npos) << finished.out;
+}
+
 TEST_F(Chat, ATemplateFromAFileServesRunAndEval) {
   const std::string model = write(small_model("qwen2"));
   const std::string file = write(kChatTemplate, "chat.jinja");

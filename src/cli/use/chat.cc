@@ -107,7 +107,7 @@ class Dialogue {
   void ask(const std::string& text) {
     std::vector<engine::Message> messages = messages_;
     messages.push_back({"user", text});
-    answer(std::move(messages));
+    answer(std::move(messages), sampler_options_);
   }
 
   void again() {
@@ -117,8 +117,10 @@ class Dialogue {
     }
     std::vector<engine::Message> messages = messages_;
     messages.pop_back();
-    ++sampler_options_.seed;
-    answer(std::move(messages));
+    engine::SamplerOptions sampling = sampler_options_;
+    ++sampling.seed;
+    answer(std::move(messages), sampling);
+    sampler_options_ = sampling;
   }
 
   void print_stats() const {
@@ -150,17 +152,18 @@ class Dialogue {
   }
 
   // Answers these messages, which become the conversation with the answer. Where that fails the
-  // conversation stays as it was.
-  void answer(std::vector<engine::Message> messages) {
-    engine::Sampler sampler(sampler_options_);
+  // conversation stays as it was; where the context has no room, so do the figures of the answer
+  // before.
+  void answer(std::vector<engine::Message> messages, const engine::SamplerOptions& sampling) {
+    const std::vector<cache::Token> prompt = format_.prompt(messages);
+    check_room(messages, prompt.size());
+    engine::Sampler sampler(sampling);
     engine::GenerateOptions options;
     options.most_tokens = flags_.n_tokens;
     options.cancel = &interrupted;
     options.drafter = drafter_.get();
     if (drafter_ != nullptr) drafter_->clear_statistics();
     const DraftColours colours(flags_.show_drafts, &options);
-    const std::vector<cache::Token> prompt = format_.prompt(messages);
-    check_room(messages, prompt.size());
     phone_ = PhoneTime(engine_);
     last_ = generate(session_, prompt, sampler, options,
                      [&](std::string_view fragment, int) { print(colours.coloured(fragment)); });
