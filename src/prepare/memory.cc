@@ -230,7 +230,10 @@ std::string advice_for_turns(const Options& options, const model::Blueprint& blu
   if (divides_neuron_tokens(plan)) {
     std::erase_if(other.cuts, [](const plan::TensorCut& cut) { return !cut.tokens.empty(); });
     other.lengths.clear();
-    advice = "no tokens of 'ffn' divided by ‹cut› or ‹length› (neurons are then read)";
+    advice =
+        "no tokens of 'ffn' divided by ‹cut› or ‹length›, nor by the plan (‹no-cuts›; neurons are "
+        "then "
+        "read)";
   }
   if (other.n_buffer_sets() > 1) {
     other.chunks_in_flight = 1;

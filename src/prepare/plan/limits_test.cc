@@ -94,6 +94,7 @@ TEST_F(LimitsOfPlans, P10ARefusalNamesWhatKeepsWeightsFromTakingTurns) {
   EXPECT_EQ(refusal_of(), "");
   plan.ffn.form = plan::FfnForm::kEveryNeuron;
   EXPECT_NE(refusal_of().find("divided by ‹cut› or ‹length›"), std::string::npos) << refusal_of();
+  EXPECT_NE(refusal_of().find("nor by the plan (‹no-cuts›"), std::string::npos) << refusal_of();
   EXPECT_EQ(refusal_of().find("‹in-flight›"), std::string::npos) << refusal_of();
   plan.prefill = plan::Prefill::kBf16;  // reads whole matrices, which lanes may share
   EXPECT_EQ(refusal_of(), "");
