@@ -9,6 +9,7 @@
 #include "base/system.h"
 #include "gguf/file.h"
 #include "model/architecture.h"
+#include "prepare/memory.h"
 #include "prepare/plan/make_plan.h"
 #include "schedule/cut/plan_cuts.h"
 #include "solve/cuts/solve_cuts.h"
@@ -127,11 +128,27 @@ bool has_bounded(const solve::PlacementChoice& places) {
                      [](const solve::ShapeChoice& shape) { return shape.is_bounded; });
 }
 
+// Keeps the tokens of feed-forward parts together where their neurons may be read: that answers one
+// lane after the other, so a plan that divides them is refused where memory is short.
+void keep_neuron_tokens(const ChooseRequest& request, const model::Blueprint& blueprint,
+                        const plan::Plan& plan, solve::CutRequest* cuts) {
+  const bool is_limited = request.options.memory.limit_bytes > 0;
+  if (!plan.ffn.is_by_neuron() || !is_limited ||
+      !prepare::may_stream(request.options, blueprint, plan)) {
+    return;
+  }
+  // Other prompts read whole matrices.
+  const bool has_prompts = plan.prefill == plan::Prefill::kSame;
+  cuts->cuts.may_divide_tokens = [has_prompts](std::string_view subgraph, plan::Shape shape) {
+    return subgraph != "ffn" || (shape.phase == plan::Phase::kPrompt && !has_prompts);
+  };
+  if (has_prompts) cuts->lengths.lengths.clear();
+}
+
 // Divides products and prompts between the lanes where that is predicted to be clearly faster.
 // Returns whether anything is divided.
 bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
-              const weights::Store& weights, const std::vector<int>& prompts,
-              solve::LengthChoice lengths, PlanCandidate* candidate) {
+              const weights::Store& weights, const ChooseRequest& asked, PlanCandidate* candidate) {
   plan::Plan* const plan = &candidate->plan;
   solve::CutRequest request;
   request.place = place_request(*plan, {});
@@ -139,8 +156,10 @@ bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
   request.cuts.may_share = [plan](int a, int b) { return schedule::share_class(*plan, a, b); };
   if (plan->attention.has_head_lanes()) request.cuts.may_take = solve::keeps_prompt_attention;
   request.cuts.least_gain = 1.0 - kClearlyFaster;
-  request.lengths = solve::length_rules(*plan, request.cuts, prompts);
-  request.lengths.choice = lengths;
+  request.lengths = solve::length_rules(*plan, request.cuts, asked.prompts);
+  request.lengths.choice = asked.options.lanes.divides_by_margin ? solve::LengthChoice::kMargin
+                                                                 : solve::LengthChoice::kLeastTime;
+  keep_neuron_tokens(asked, blueprint, *plan, &request);
   solve::CutChoice choice = solve::solve_cuts(blueprint, weights, *plan, times, request);
   candidate->notes = std::move(choice.notes);
   candidate->length_notes = std::move(choice.length_notes);
@@ -159,10 +178,9 @@ bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
 // nothing is divided, and tells `whole` what was looked at.
 std::vector<PlanCandidate> choose_cuts(const solve::TimeModel& times,
                                        const model::Blueprint& blueprint,
-                                       const weights::Store& weights,
-                                       const std::vector<int>& prompts, solve::LengthChoice lengths,
+                                       const weights::Store& weights, const ChooseRequest& request,
                                        PlanCandidate* whole) {
-  const int longest = *std::max_element(prompts.begin(), prompts.end());
+  const int longest = *std::max_element(request.prompts.begin(), request.prompts.end());
   struct Found {
     PlanCandidate candidate;
     double us;
@@ -173,7 +191,7 @@ std::vector<PlanCandidate> choose_cuts(const solve::TimeModel& times,
   for (size_t n = whole->plan.prompt_shapes.size(); n > 0; --n) {
     PlanCandidate shorter = *whole;
     shorter.plan.prompt_shapes.resize(n);
-    const bool is_cut = add_cuts(times, blueprint, weights, prompts, lengths, &shorter);
+    const bool is_cut = add_cuts(times, blueprint, weights, request, &shorter);
     const double us = solve::predict_prompt_us(times, shorter.plan, blueprint, longest);
     found.push_back({std::move(shorter), us, is_cut});
     if (us <= kClearlyFaster * found[best].us) best = found.size() - 1;
@@ -255,10 +273,7 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
     plan.placements = places.placements;
     // A rule says where whole subgraphs run.
     if (options.lanes.has_cuts && rules.empty()) {
-      const auto lengths = options.lanes.divides_by_margin ? solve::LengthChoice::kMargin
-                                                           : solve::LengthChoice::kLeastTime;
-      for (PlanCandidate& cut :
-           choose_cuts(times, blueprint, weights, request.prompts, lengths, &whole)) {
+      for (PlanCandidate& cut : choose_cuts(times, blueprint, weights, request, &whole)) {
         candidates.push_back(std::move(cut));
       }
     }

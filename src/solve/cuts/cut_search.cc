@@ -125,6 +125,10 @@ class Search {
            rules_.may_take(subgraph_.name, shape_, lane);
   }
 
+  bool may_divide_tokens() const {
+    return !subgraph_.is_head() && rules_.may_divide_tokens(subgraph_.name, shape_);
+  }
+
   // Says whether two lanes beside home may have parts at once.
   bool may_have_threes() const {
     for (int a = 0; a < rules_.n_lanes; ++a) {
@@ -242,7 +246,7 @@ class Search {
 
   // Tries to divide the whole subgraph by tokens.
   void try_tokens(CutFound* found) {
-    if (subgraph_.is_head()) return;
+    if (!may_divide_tokens()) return;
     each_division(shape_.n_rows, rules_.token_granule, 2, [&](const Shares& tokens) {
       if (tokens.size() < 2) return;
       TensorCut cut = empty_cut();
@@ -254,7 +258,7 @@ class Search {
   // Tries to divide the first tokens by rows, and to give the other tokens to one lane for all
   // rows.
   void try_both(CutFound* found) {
-    if (subgraph_.is_head()) return;
+    if (!may_divide_tokens()) return;
     const int n = groups_.front().n_rows;
     const int step = std::max(row_granule(n), n / kPlacesOfBoth / kGranule * kGranule);
     const int n_tokens = shape_.n_rows;

@@ -23,6 +23,10 @@ struct CutRules {
   // home elsewhere.
   std::function<bool(std::string_view, plan::Shape, int)> may_take =
       [](std::string_view, plan::Shape, int) { return true; };
+  // Says whether tokens of such a subgraph, in executables of a shape, may be divided between
+  // lanes.
+  std::function<bool(std::string_view, plan::Shape)> may_divide_tokens =
+      [](std::string_view, plan::Shape) { return true; };
   // The least share of the time that a cut must gain. Less is not worth its trouble, because
   // predictions are uncertain.
   double least_gain = 0.0;
