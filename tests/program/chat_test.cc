@@ -214,6 +214,26 @@ TEST_F(Chat, ATemplateFromAFileServesRunAndEval) {
   expect_success(troika({"eval", model, "--tasks", tasks, "--chat", "--template", file}));
 }
 
+// A template that nothing is put into is said to do nothing, and is not read.
+TEST_F(Chat, EvalSaysWhereATemplateDoesNothing) {
+  const std::string model = write(small_chat_model());
+  const std::string file = write(kChatTemplate, "chat.jinja");
+  const std::string idle = "--template does nothing here";
+  const std::string plain = write("{\"prompt\": \"abc\"}\n", "plain.jsonl");
+  const std::string asked =
+      write("{\"messages\": [{\"role\": \"user\", \"content\": \"abc\"}]}\n", "asked.jsonl");
+  const auto cag = [&](const std::string& tasks) {
+    return troika(
+        {"eval", model, "--cag", tasks, "--answer", "2", "--drafts", "sam", "--template", file});
+  };
+  EXPECT_NE(cag(plain).err.find(idle), std::string::npos);
+  EXPECT_EQ(cag(asked).err.find(idle), std::string::npos);
+  const Finished text = troika({"eval", model, "--perplexity", write("a b c d", "text.txt"),
+                                "--template", folder_.file("none.jinja")});
+  expect_success(text);
+  EXPECT_NE(text.err.find(idle), std::string::npos) << text.err;
+}
+
 TEST_F(Chat, ATemplateFromAFile) {
   const std::string model = write(small_model("qwen2"));
   const std::string file = write(kChatTemplate, "chat.jinja");

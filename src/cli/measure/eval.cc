@@ -32,6 +32,9 @@ struct EvalFlags {
   measure::TaskOptions how;
   std::string template_file;
   bool json = false;
+
+  // Says whether what is measured may have conversations, which go through a template.
+  bool has_chats() const { return !context_tasks.file.empty() || (!tasks.empty() && how.use_chat); }
 };
 
 // Returns the documents of a JSON array of strings, or of JSONL with a `text` per line; empty for a
@@ -254,9 +257,7 @@ void note_idle(const Command& command, const EvalFlags& flags) {
   };
   say(flags.text, {"--second-half", "--losses"}, "--perplexity");
   say(flags.tasks, {"--chat", "--first-line", "--first-word"}, "--tasks");
-  const std::string& cag = flags.context_tasks.file;
-  say(cag.empty() && flags.how.use_chat ? flags.tasks : cag, {"--template"},
-      "--tasks with --chat, and for --cag");
+  say(flags.has_chats() ? "chats" : "", {"--template"}, "--tasks with --chat, and for --cag");
   say(flags.context_tasks.file, {"--drafts", "--coverages", "--draft-width", "--answer"}, "--cag");
 }
 
@@ -268,7 +269,7 @@ void eval(EvalFlags& flags) {
   }
   if (flags.shows_estimate) check_estimate(flags);
   check_output_file(flags.losses, files_read(flags.engine.options, {flags.text}));
-  if (!flags.template_file.empty()) {
+  if (!flags.template_file.empty() && flags.has_chats()) {
     flags.how.chat_template = read_text(flags.template_file);
     flags.context_tasks.chat_template = flags.how.chat_template;
   }

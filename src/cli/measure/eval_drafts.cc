@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -171,6 +172,13 @@ void ContextTaskFlags::add_to(Command& command) {
 void eval_drafts(const ContextTaskFlags& flags, const prepare::Options& options,
                  engine::Session& session, int most_tasks, bool is_json) {
   const std::vector<measure::ContextTask> tasks = read_context_tasks(flags.file, most_tasks);
+  const bool has_chats =
+      std::any_of(tasks.begin(), tasks.end(),
+                  [](const measure::ContextTask& task) { return !task.messages.empty(); });
+  if (!flags.chat_template.empty() && !has_chats) {
+    note(fmt::format("note: --template does nothing here: no task of {} has messages\n",
+                     flags.file));
+  }
   const measure::DraftEvaluation how = {flags.most_tokens, &options, flags.chat_template};
   const auto measured = [&](const char* title, int width) {
     Progress bar(title);
