@@ -267,7 +267,9 @@ TEST_F(Tune, WrongInputGetsASentence) {
   expect_refusal(run({"tune", model_, "--text", folder_.file("short.txt"), "--prefill", "int8"}), 1,
                  {"too short"});
   expect_refusal(run({"tune", model_, "--text", folder_.file("none.txt")}), 1, {"none.txt"});
-  expect_refusal(run({"tune", model_, "--prefill", "best"}), 2, {"best"});
+  const Finished best = run({"tune", model_, "--prefill", "best"});
+  expect_refusal(best, 2, {"'best'", "bf16", "auto"});
+  EXPECT_FALSE(has(best.err, " f16")) << best.err;
   const Finished halves = run({"tune", model_, "--prefill", "f16", "--threads", "1"});
   expect_refusal(halves, 2, {"--prefill f16", "OpenCL", "troika run"});
   EXPECT_FALSE(has(halves.err, "--place")) << halves.err;

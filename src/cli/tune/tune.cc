@@ -204,18 +204,36 @@ void note_idle(const Command& command, const TuneFlags& flags) {
                    plan::prefill_name(*asked)));
 }
 
-// Refuses prompts in half floats, which need what is not tuned: everything on an OpenCL device, in
-// floats.
-void refuse_half_floats(const std::optional<plan::Prefill>& asked) {
-  if (asked != plan::Prefill::kF16) return;
+// Reads how prompts are to be computed. Half floats need what is not tuned: everything on an OpenCL
+// device, in floats.
+std::optional<plan::Prefill> prefill_of(const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  for (const plan::Prefill prefill : {plan::Prefill::kF32, plan::Prefill::kBf16, plan::Prefill::kQ8,
+                                      plan::Prefill::kInt8, plan::Prefill::kSame}) {
+    if (text == plan::prefill_name(prefill)) return prefill;
+  }
+  if (text == plan::prefill_name(plan::Prefill::kF16)) {
+    throw UsageError(
+        "--prefill f16 is for a model that an OpenCL device computes in floats, and such a plan is "
+        "not tuned. Leave it out, or run without tuning: 'troika run MODEL --lanes opencl:0 "
+        "--activations f32 --prefill f16'.");
+  }
   throw UsageError(
-      "--prefill f16 is for a model that an OpenCL device computes in floats, and such a plan is "
-      "not tuned. Leave it out, or run without tuning: 'troika run MODEL --lanes opencl:0 "
-      "--activations f32 --prefill f16'.");
+      fmt::format("'{}' is no precision of prompts that is tuned. Known are f32, bf16, q8, int8, "
+                  "same (as decoding), and auto.",
+                  text));
+}
+
+void add_tuned_prefill(Command& command, std::optional<plan::Prefill>& prefill) {
+  command
+      .add_text(
+          "--prefill", [&prefill](const std::string& text) { prefill = prefill_of(text); },
+          "For prompts in this precision, whatever it loses: f32, bf16, q8, int8 or same; "
+          "auto takes the fastest that loses little")
+      ->shows_default("auto");
 }
 
 void tune_model(TuneFlags& flags, bool asks) {
-  refuse_half_floats(flags.request.options.prompts.prefill);
   check_output_file(flags.output, files_read_for_plan(flags.request.options, {flags.text}));
   if (is_done(flags, asks)) return;
   tune::TuneRequest& request = flags.request;
@@ -322,9 +340,7 @@ void add_tune(Command& app) {
   add_cores(*command, options.lanes.cores,
             "For these groups of cores, as 'troika run' has them (default: what is fastest)");
   add_kv(*command, options.memory.kv_type);
-  add_prefill(*command, options.prompts.prefill,
-              "For prompts in this precision, whatever it loses: f32, bf16, q8, int8 or same; "
-              "auto takes the fastest that loses little");
+  add_tuned_prefill(*command, options.prompts.prefill);
   command
       ->add_option("--most-loss", flags->most_loss_percent,
                    "The percent of perplexity that int8 may cost in prompts")
