@@ -15,10 +15,9 @@
 #include "model/known.h"
 
 namespace troika::cli {
-namespace {
-
-// Refuses the name of a shape without weights, which only phones and plans compute.
-void refuse_known_name(const std::string& model) {
+void refuse_known_name(const prepare::Options& options) {
+  if (!prepare::is_here(options)) return;
+  const std::string& model = options.model.file;
   const auto known = model::known_models();
   const bool is_known =
       std::any_of(known.begin(), known.end(), [&](const auto& one) { return one.name == model; });
@@ -31,11 +30,9 @@ void refuse_known_name(const std::string& model) {
       model));
 }
 
-}  // namespace
-
 std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   prepare::Options options = flags.checked();
-  if (prepare::is_here(options)) refuse_known_name(options.model.file);
+  refuse_known_name(options);
   if (flags.uses_kept_plan()) {
     options.plan.base = kept_plan(flags, &options.prompts);
     options.plan.may_leave_base = true;

@@ -9,6 +9,11 @@
 
 namespace troika::cli {
 
+// Throws UsageError where the model is the name of a shape without weights, which only phones
+// compute, and this machine is to compute it. load() does so; whoever opens the file itself calls
+// it first.
+void refuse_known_name(const prepare::Options& options);
+
 // Loads the model, with a note on standard error about the context that was chosen.
 std::unique_ptr<engine::Engine> load(const EngineFlags& flags);
 

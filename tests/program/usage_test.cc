@@ -56,6 +56,13 @@ TEST_F(Usage, AShapeWithoutWeightsNeedsAPhone) {
     if (words[0] == "run") words.insert(words.end(), {"-p", "a"});
     expect_refusal(troika(words), 2, {"tiny-llama", "--machine", "synth --like"});
   }
+  // These open the file themselves.
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"tune", "tiny-llama"},
+                                                {"plan", "tiny-llama", "--choose"},
+                                                {"neurons", "tiny-llama"},
+                                                {"sparsity", "tiny-llama"}}) {
+    expect_refusal(troika(words), 2, {"tiny-llama", "--machine", "synth --like"});
+  }
 }
 
 TEST_F(Usage, NumbersBeyond64BitsAreRefused) {

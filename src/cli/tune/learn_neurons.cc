@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
+#include "cli/load.h"
 #include "cli/output.h"
 #include "cli/tune/text_reading_flags.h"
 #include "tune/default_text.h"
@@ -156,6 +157,7 @@ void learn(NeuronFlags& flags, tune::PredictorOptions how, nlohmann::ordered_jso
 }
 
 void run_neurons(NeuronFlags& flags) {
+  refuse_known_name(flags.engine.options);
   if (!flags.engine.options.memory.has_side_files) {
     throw UsageError(
         "What this command counts is kept in a side file, and --no-cache forbids it. Leave it "

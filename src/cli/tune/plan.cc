@@ -193,6 +193,7 @@ void calibrate(PlanFlags& flags) {
 }
 
 void make(PlanFlags& flags) {
+  refuse_known_name(flags.engine.options);
   check_choices(flags);
   check_output_file(flags.output,
                     files_read_for_plan(flags.engine.options, {flags.calibrate, flags.profile}));

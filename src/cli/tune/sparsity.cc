@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
+#include "cli/load.h"
 #include "cli/output.h"
 #include "cli/tune/text_reading_flags.h"
 #include "engine/engine.h"
@@ -78,6 +79,7 @@ void write_plan(const SparsityFlags& flags, plan::PlanFile file,
 }
 
 void run(SparsityFlags& flags) {
+  refuse_known_name(flags.engine.options);
   check_output_file(flags.output, files_read_for_plan(flags.engine.options, {flags.file}));
   tune::SparsityOptions how;
   how.engine = flags.engine.checked();

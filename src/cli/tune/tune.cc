@@ -17,6 +17,7 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
+#include "cli/load.h"
 #include "cli/output.h"
 #include "cli/tune/busy_machine.h"
 #include "cli/tune/kept_plan.h"
@@ -234,6 +235,7 @@ void add_tuned_prefill(Command& command, std::optional<plan::Prefill>& prefill) 
 }
 
 void tune_model(TuneFlags& flags, bool asks) {
+  refuse_known_name(flags.request.options);
   check_output_file(flags.output, files_read_for_plan(flags.request.options, {flags.text}));
   if (is_done(flags, asks)) return;
   tune::TuneRequest& request = flags.request;
