@@ -138,8 +138,8 @@ Expr JsonText::number(const Constraints& c, const Document& document) {
 }
 
 // Returns the numbers that are written as people write them: with no more digits than a double
-// tells apart beside those of the bounds and multiples, and whole numbers without a fraction.
-// Small models go on with digits without end where they may.
+// tells apart beside those of the bounds and multiples, and without a fraction where the type is
+// integer. Small models go on with digits without end where they may.
 Expr JsonText::short_number(const Constraints& c, const Document& document) {
   constexpr int kMostDigits = 16, kMostOfExponent = 2;
   int most = kMostDigits;

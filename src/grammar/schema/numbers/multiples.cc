@@ -17,7 +17,6 @@ Multiples::Multiples(const Constraints& c, const Document& document, const Json&
   std::vector<Json> of = c.multiples, not_of = c.not_multiples;
   if (!may_be_part) of.push_back(1);
   if (!may_be_whole) not_of.push_back(1);
-  may_have_point_ = may_be_part;
   least_ = strictest(c.least, false);
   most_ = strictest(c.most, true);
   const auto see = [&](const Json& value) {
@@ -41,6 +40,7 @@ Multiples::Multiples(const Constraints& c, const Document& document, const Json&
   constexpr long kMostScaled = 1'000'000'000;
   if (!of_.empty()) of_ = {join(of_, kMostScaled)};
   drop_places();
+  may_have_point_ = may_be_part && !are_whole();
   std::vector<long> all = of_;
   all.insert(all.end(), not_of_.begin(), not_of_.end());
   const auto is_short = [&](const std::optional<Bound>& bound) {
@@ -59,6 +59,15 @@ void Multiples::drop_places() {
     of_.front() /= 10;
     for (long& k : not_of_) k /= 10;
   }
+}
+
+// Says whether all multiples are whole numbers.
+bool Multiples::are_whole() const {
+  if (of_.empty()) return false;
+  long of = of_.front();
+  size_t n_left = n_places_;
+  for (; n_left > 0 && of % 10 == 0; --n_left) of /= 10;
+  return n_left == 0;
 }
 
 void Multiples::refuse() const {

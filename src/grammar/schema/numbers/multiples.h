@@ -42,6 +42,7 @@ class Multiples {
 
   long scaled(const Json& value) const;
   void drop_places();
+  bool are_whole() const;
   [[noreturn]] void refuse() const;
   Digits digits_of(const Decimal& bound, bool is_open, bool is_upper) const;
   std::optional<Bound> strictest(const std::vector<Bound>& bounds, bool is_upper) const;

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <numeric>
 
 #include "grammar/grammar_test_support.h"
 
@@ -51,6 +52,13 @@ bool is_number_of(const NumberCase& c, int n) {
   return !c.has_most || (c.is_open ? n < c.most : n <= c.most);
 }
 
+// Says whether no number of the schema needs a fraction, so that none is written with one.
+bool are_whole(const NumberCase& c) {
+  int all = 1;
+  for (const int n : c.multiples) all = std::lcm(all, n);
+  return c.is_integer || (!c.multiples.empty() && all % 100 == 0);
+}
+
 // Checks the hundredths from -21 to 21 in random schemas with multiples, bounds and negations.
 TEST(Multiples, AgreeWithArithmetic) {
   uint32_t random = 11;
@@ -75,7 +83,7 @@ TEST(Multiples, AgreeWithArithmetic) {
     ++n_read;
     for (int n = -2100; n <= 2100; ++n) {
       for (int places = n % 100 == 0 ? 0 : n % 10 == 0 ? 1 : 2; places < 3; ++places) {
-        const bool is_in = is_number_of(c, n) && (places == 0 || !c.is_integer);
+        const bool is_in = is_number_of(c, n) && (places == 0 || !are_whole(c));
         n_in += is_in;
         ASSERT_EQ(reads(grammar, hundredths(n, places)), is_in) << schema << hundredths(n, places);
       }
@@ -109,6 +117,20 @@ TEST(Multiples, OfSmallNumbersAreWholeNumbers) {
   for (const char* const text : {"3", "12391239123"}) EXPECT_TRUE(reads(grammar, text));
   for (const char* const text : {"2", "3.5", "-4", "10.0"})
     EXPECT_FALSE(reads(grammar, text)) << text;
+}
+
+// Zeros behind the point of a number that has no fraction are where small models go on without end.
+TEST(Multiples, OfWholeNumbersHaveNoPoint) {
+  for (const char* const schema :
+       {R"({"type":"number","multipleOf":1})", R"({"type":"number","multipleOf":7,"minimum":-3})",
+        R"({"multipleOf":7,"not":{"multipleOf":0.4}})"}) {
+    const auto grammar = compiled(schema, Format::kJsonSchema);
+    EXPECT_TRUE(reads(grammar, "7")) << schema;
+    for (const char* const text : {"7.0", "7.000", "14.0"}) {
+      EXPECT_FALSE(reads(grammar, text)) << schema << text;
+    }
+  }
+  EXPECT_TRUE(reads(compiled(R"({"multipleOf":0.5})", Format::kJsonSchema), "7.0"));
 }
 
 // A number that need not be a multiple may have more digits behind the point than any that is
