@@ -170,9 +170,9 @@ std::unique_ptr<opencl::DeviceOp> OpenclLane::device_op(const Subgraph& subgraph
   switch (bound.op.kind) {
     case OpKind::kLinear: {
       const tensor::Type type = bound.as<BoundProduct>().weight.matrix.type;
-      const bool in_halves =
-          is_half && !bound.op.keeps_float && opencl::fits_halves(opencl::form_of(type));
-      has_half_products_ = has_half_products_ || in_halves;
+      const bool may_be_half = is_half && !bound.op.keeps_float;
+      const bool in_halves = may_be_half && opencl::fits_halves(opencl::form_of(type));
+      if (may_be_half) halves_of_prompts_.add(in_halves);
       return make_product(tools(), bound, n_tokens, in_halves);
     }
     case OpKind::kEmbed:
@@ -260,7 +260,7 @@ std::string OpenclLane::note() const {
       "{} is '{}' of {}: {} programs compiled in {:.2f} s, {} taken from a folder in {:.2f} s",
       info_.name, device_->entry().name, device_->entry().platform, costs.n_compiled,
       costs.compile_us / kUsPerS, costs.n_imported, costs.import_us / kUsPerS);
-  const std::string products = variants_.prompt_products(precision_.prefill, has_half_products_);
+  const std::string products = variants_.prompt_products(precision_.prefill, halves_of_prompts_);
   if (!products.empty()) text += ". Prompts are multiplied " + products;
   if (!host_ops_.empty()) {
     text += ". Cores compute for it:";

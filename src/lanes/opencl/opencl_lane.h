@@ -109,7 +109,7 @@ class OpenclLane : public Lane {
   opencl::ScratchMemory group_sums_, halves_;
   HostLane host_;
   std::set<std::string> host_ops_;  // names the kinds of ops that the lane's cores compute
-  bool has_half_products_ = false;
+  opencl::HalvesOfPrompts halves_of_prompts_;
   std::vector<std::unique_ptr<opencl::RunData>> run_data_;
 
   std::vector<Task> tasks_;  // a ring: task i stands at i modulo its size

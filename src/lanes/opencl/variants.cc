@@ -57,9 +57,10 @@ std::string Variants::options(const PanelForm& form, bool is_half) const {
   return (dots_ == Extension::kEmulated ? kEmulatedDots : kDeviceDots) + options;
 }
 
-std::string Variants::prompt_products(plan::Prefill prefill, bool has_halves) const {
+std::string Variants::prompt_products(plan::Prefill prefill, const HalvesOfPrompts& made) const {
   if (prefill == plan::Prefill::kF16) {
-    if (!has_halves) return "in floats, as no weight has levels that halves hold";
+    if (!made.has_any) return "";
+    if (!made.has_half) return "in floats, as no weight has levels that halves hold";
     return halves_ == Extension::kEmulated ? "in emulated half floats" : "in half floats";
   }
   if (prefill != plan::Prefill::kInt8) return "";

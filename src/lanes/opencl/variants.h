@@ -18,6 +18,18 @@ struct Tile {
   size_t n_tokens, n_pieces;
 };
 
+// Which products of prompts were made of those that half floats are asked for. A lane may have none
+// of them: others have them, or all must stay in floats.
+struct HalvesOfPrompts {
+  bool has_any = false;   // some product was made
+  bool has_half = false;  // one of them in half floats
+
+  void add(bool in_halves) {
+    has_any = true;
+    has_half = has_half || in_halves;
+  }
+};
+
 class Variants {
  public:
   Variants(const DeviceEntry& entry, const DeviceOptions& options);
@@ -37,8 +49,8 @@ class Variants {
   // Returns the options with which kernels for a form are compiled; is_half: of half floats.
   std::string options(const PanelForm& form, bool is_half = false) const;
   // Says to people how prompts of a precision are multiplied: "in integer dot products". Empty
-  // where there is one way only. `has_halves` says whether a product in half floats was made.
-  std::string prompt_products(plan::Prefill prefill, bool has_halves) const;
+  // where there is one way only, and where half floats are asked for and none could be of them.
+  std::string prompt_products(plan::Prefill prefill, const HalvesOfPrompts& made) const;
   // Returns what tells a lane apart from others of the same device that use other extensions: ",
   // without half floats". Empty where it uses those that the device has.
   std::string identity() const { return identity_; }

@@ -303,6 +303,8 @@ TEST_F(OpenclVariants, ALaneSaysHowItMultipliesPrompts) {
     EXPECT_NE(lane->note().find(how), std::string::npos) << lane->note();
   }
   EXPECT_EQ(note(Prefill::kF32, Extensions::kEmulated).find("multiplied"), std::string::npos);
+  // A lane that has no product of prompts says nothing of them, and of no weight.
+  EXPECT_EQ(note(Prefill::kF16, Extensions::kEmulated).find("multiplied"), std::string::npos);
 }
 
 TEST_F(OpenclVariants, KernelsForGpusAreNearThoseForCores) {
