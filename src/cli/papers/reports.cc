@@ -232,17 +232,21 @@ nlohmann::ordered_json report_json(const papers::TestReport& report) {
                     {"ratios", report.count(TestKind::kRatio)},
                     {"ranges", report.count(TestKind::kRange)},
                     {"all", report.count()}};
-  const auto median_of = [&](TestKind kind) {
-    return report.count(kind) > 0 ? nlohmann::ordered_json(report.median_error(kind))
-                                  : nlohmann::ordered_json();
+  // There is no median of nothing.
+  const auto median_of = [](int count, double median) {
+    return count > 0 ? nlohmann::ordered_json(median) : nlohmann::ordered_json();
   };
-  json["median_error"] = {{"values", median_of(TestKind::kValue)},
-                          {"ratios", median_of(TestKind::kRatio)},
-                          {"ranges", median_of(TestKind::kRange)},
-                          {"all", report.median_error()}};
+  const auto median_of_kind = [&](TestKind kind) {
+    return median_of(report.count(kind), report.median_error(kind));
+  };
+  json["median_error"] = {{"values", median_of_kind(TestKind::kValue)},
+                          {"ratios", median_of_kind(TestKind::kRatio)},
+                          {"ranges", median_of_kind(TestKind::kRange)},
+                          {"all", median_of(report.count(), report.median_error())}};
   for (const TestSubject part : papers::kTestSubjects) {
-    json["parts"][papers::subject_name(part)] = {{"count", report.count_of(part)},
-                                                 {"median_error", report.median_error_of(part)}};
+    const int count = report.count_of(part);
+    json["parts"][papers::subject_name(part)] = {
+        {"count", count}, {"median_error", median_of(count, report.median_error_of(part))}};
   }
   json["decision_us"] =
       report.n_decisions > 0
