@@ -18,12 +18,11 @@ std::string cache_folder() {
       "Set one of them, or give ‹no-cache› where a command has it.");
 }
 
-void make_kept_folder(const std::string& folder) {
+void make_kept_folder(const std::string& folder, const std::string& way_out) {
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
   if (!failure) return;
-  throw Error(folder + ": the folder cannot be made: " + failure.message() +
-              ". Set XDG_CACHE_HOME to one that can be written.");
+  throw Error(folder + ": the folder cannot be made: " + failure.message() + ". " + way_out);
 }
 
 void check_kept_file(const std::string& path) {

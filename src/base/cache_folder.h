@@ -9,8 +9,10 @@ namespace troika {
 // Error where neither XDG_CACHE_HOME nor HOME is set.
 std::string cache_folder();
 
-// Makes a folder below that one, where it is missing. Throws Error.
-void make_kept_folder(const std::string& folder);
+// Makes a folder below that one, where it is missing. Throws Error that ends with `way_out`.
+void make_kept_folder(
+    const std::string& folder,
+    const std::string& way_out = "Set XDG_CACHE_HOME to one that can be written.");
 // Makes the folder of a file that will be kept, and tries whether the file could be written there:
 // before minutes are spent on what it is to hold. Throws Error.
 void check_kept_file(const std::string& path);

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/bytes_text.h"
+#include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/os_error.h"
@@ -218,13 +219,7 @@ std::optional<FileStamp> stamp_of(const std::string& path) {
 std::unique_ptr<PartFile> download(const HubFile& file, const std::string& target,
                                    const std::optional<FileStamp>& seen, const AskForBytes& ask,
                                    const DownloadHooks& hooks) {
-  std::error_code failure;
-  const fs::path folder = fs::path(target).parent_path();
-  fs::create_directories(folder, failure);
-  if (failure) {
-    throw Error(fmt::format("{}: the folder cannot be made: {}. Set XDG_CACHE_HOME to another one.",
-                            folder.string(), failure.message()));
-  }
+  make_kept_folder(fs::path(target).parent_path().string());
   DownloadHooks with_pause = hooks;
   if (!with_pause.pause) with_pause.pause = sleep_before;
   return Download(file, target, with_pause).run(seen, ask);

@@ -120,12 +120,7 @@ plan::Storage measure_storage(const std::string& way_out, const ProgressFunction
   solve::StorageOptions options;
   options.folder = cache_folder();
   options.way_out = way_out;
-  std::error_code failure;
-  std::filesystem::create_directories(options.folder, failure);
-  if (failure) {
-    throw Error(fmt::format("{}: the folder cannot be made: {}. {}", options.folder,
-                            failure.message(), way_out));
-  }
+  make_kept_folder(options.folder, way_out);
   return solve::profile_storage(options, progress);
 }
 
