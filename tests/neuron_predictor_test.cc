@@ -206,6 +206,36 @@ TEST_P(PredictedBlocks, P3ThreadsWidthsMemoryAndReadsChangeNoBit) {
   }
 }
 
+TEST_P(PredictedBlocks, P7NeuronsThatAreReadTwiceHaveTheBitsOfThoseInMemory) {
+  // A neuron takes two pages, of which the first has its gate.
+  model_.width = 1024;
+  model_.type = test_support::kF16;
+  write_tiny_model(model_, options_.model.file);
+  write_constant(-1.0f);  // predicts every neuron, of which about half fire
+  const std::vector<AllLogits> expected = talk(predicting());
+  const size_t whole_bytes = Engine(predicting()).ledger().total_bytes();
+  Options small = predicting();
+  small.ffn.reads = plan::BundleReads::kTwice;
+  int64_t n_gates = 0, n_rests = 0;
+  for (size_t i = 1; i < 16; ++i) {
+    small.memory.limit_bytes = whole_bytes - whole_bytes / 16 * i;
+    try {
+      Engine engine(small);
+      if (engine.loaded().stream == nullptr) continue;
+      const prepare::NeuronStream& stream = *engine.loaded().stream->neurons();
+      EXPECT_TRUE(stream.reads_gates_first());
+      Session session(engine);
+      EXPECT_EQ(test_support::talk(session, random_tokens(model_, 40, 5), 32), expected);
+      n_gates += stream.counters().n_gates;
+      n_rests += stream.counters().n_rests;
+    } catch (const Error&) {
+      break;  // is too little
+    }
+  }
+  EXPECT_GT(n_rests, 0);
+  EXPECT_LT(n_rests, n_gates);
+}
+
 TEST_F(NeuronPredictors, P13LlmFlashHasThePredictorsBitsAndReadsNothingAhead) {
   write_constant(-1.0f);  // predicts every neuron
   const std::vector<AllLogits> expected = talk(predicting());

@@ -38,7 +38,6 @@ constexpr const char* kOfPhones[] = {"--stack",
                                      "--live",
                                      "--overlap",
                                      "--phone-pipeline",
-                                     "--neuron-reads",
                                      "--attention-block",
                                      "--attention-equal",
                                      "--rendering",
@@ -187,18 +186,33 @@ std::string idle_expert_reads(const engine::Engine& engine, const prepare::Optio
          "read by route; more --memory lets routers stay";
 }
 
+// Says why neurons are read in one request each, whatever was asked for; empty: they need not be.
+std::string idle_reads(const engine::Engine& engine) {
+  const plan::FfnPlan& ffn = engine.plan().ffn;
+  if (!ffn.predictor.is_there() || ffn.gates != plan::FfnGates::kInBundles) {
+    return "gates are in memory (see --neuron-predictor and --neuron-gates)";
+  }
+  const weights::BundleShape& shape = engine.loaded().stream->neurons()->file().layout().shape();
+  if (shape.first_bytes > 0) return "";
+  return fmt::format("a gate has no page of its own in the {} bytes of a neuron",
+                     shape.bundle_bytes);
+}
+
 // Says a sentence where the flag of this name was given.
 using Say = std::function<void(const char* name, const std::string& why)>;
 
 // Says which flags do nothing of those that are for neurons which are read.
 void say_of_read_neurons(const EngineFlags& flags, const engine::Engine& engine, const Say& say) {
   if (!reads_neurons(engine)) {
-    for (const char* name : {"--neuron-pipeline", "--neuron-pins", "--neuron-gates", "--neuron-gap",
-                             "--neuron-lru", "--neuron-ahead", "--no-neuron-ahead"}) {
+    for (const char* name :
+         {"--neuron-pipeline", "--neuron-pins", "--neuron-gates", "--neuron-reads", "--neuron-gap",
+          "--neuron-lru", "--neuron-ahead", "--no-neuron-ahead"}) {
       say(name, "no neurons are read while others are computed (see --ffn)");
     }
     return;
   }
+  const std::string why_once = idle_reads(engine);
+  if (!why_once.empty()) say("--neuron-reads", why_once);
   for (const bool is_asked : {true, false}) {
     const std::string why = idle_ahead(flags, engine, is_asked);
     if (!why.empty()) say(is_asked ? "--neuron-ahead" : "--no-neuron-ahead", why);

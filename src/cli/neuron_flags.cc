@@ -40,7 +40,18 @@ void add_hot(Command& command, prepare::FfnChoice& ffn) {
 }
 
 // Adds what counts where neurons are read from the disk.
-void add_reads(Command& command, prepare::FfnChoice& ffn) {
+void add_reads(Command& command, prepare::Options& options) {
+  prepare::FfnChoice& ffn = options.ffn;
+  command
+      .add_text(
+          "--neuron-reads",
+          [&](const auto& text) {
+            ffn.reads = plan::bundle_reads_from_name(text);
+            options.phone.neurons.reads_twice = ffn.reads == plan::BundleReads::kTwice;
+          },
+          "Where generation reads neurons with their gates (see --neuron-gates): each in one "
+          "request (once), or the gate first, and the rest if it fires (twice)")
+      ->shows_default("once, or the plan's; on a phone what is faster on its flash");
   command
       .add_text(
           "--neuron-gates", [&](const auto& text) { ffn.gates = plan::ffn_gates_from_name(text); },
@@ -90,7 +101,7 @@ void add_reads(Command& command, prepare::FfnChoice& ffn) {
 void add_neuron_flags(Command& command, prepare::Options& options) {
   add_forms(command, options);
   add_hot(command, options.ffn);
-  add_reads(command, options.ffn);
+  add_reads(command, options);
 }
 
 }  // namespace troika::cli

@@ -32,10 +32,6 @@ void add_neurons(Command& command, plan::NeuronChoice& neurons) {
       [&](const auto& text) { neurons.pipeline = plan::neuron_pipeline_from_name(text); },
       "Where neurons are read (see --neurons): reads and products overlap by cluster, by matrix or "
       "not at all (none) (default: as --neurons says)");
-  command.add_option("--neuron-reads", neurons.reads_twice,
-                     "Where neurons are read (see --neurons): true reads the gate first, and up "
-                     "and down once it is known; false reads all at once (default: what is "
-                     "faster on this flash)");
 }
 
 }  // namespace

@@ -78,6 +78,12 @@ void check_ffn(const Options& options) {
         "‹neuron-ahead› reads neurons ahead, and ‹no-neuron-ahead› forbids it. Leave one of them "
         "out.");
   }
+  if (options.ffn.reads == BundleReads::kTwice && options.ffn.pipeline == ReadPipeline::kMatrix) {
+    throw UsageError(
+        "‹neuron-reads› twice computes gates while other neurons are read, and by matrices nothing "
+        "is computed before all are read (‹neuron-pipeline› matrix, or a stage of ‹neurons› that "
+        "goes so). Leave one of them out.");
+  }
   const int hot = options.ffn.hot_percent.value_or(0);
   if (hot < 0 || hot > plan::kMostHotPercent) {
     throw UsageError(

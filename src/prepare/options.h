@@ -107,6 +107,7 @@ struct PromptChoice {
   int chunk = 0;                     // counts tokens that go together; 0: the plan's
 };
 
+using plan::BundleReads;
 using plan::ReadPipeline;
 
 // Says how steps compute feed-forward blocks. What is given takes the place of what a plan says.
@@ -115,6 +116,8 @@ struct FfnChoice {
   // Says what is computed while neurons are read that are not in memory; none: the plan's, or
   // kCluster.
   std::optional<ReadPipeline> pipeline;
+  // Says in how many requests a neuron is read with its gate; none: the plan's, or one.
+  std::optional<BundleReads> reads;
   // False: each token reads its neurons anew, to see what a cache is worth.
   bool keeps_neurons = true;
   // Prompts by neuron read the next layer's neurons while the disk is free (P2).

@@ -69,17 +69,31 @@ TEST(NeuronsProgram, P13StepsOfTheAblationTakeNothingBesideThemInSilence) {
                  {"--neurons", "--neuron-pins"});
   expect_refusal(run({"--neurons", "llmflash", "--neuron-pipeline", "cluster"}), 2,
                  {"--neurons", "--neuron-pipeline"});
+  for (const char* stage : {"bundle", "cache", "llmflash"}) {
+    expect_refusal(run({"--neurons", stage, "--neuron-reads", "twice"}), 2,
+                   {"--neurons", "--neuron-reads"});
+  }
+  expect_refusal(run({"--neuron-reads", "twice", "--neuron-pipeline", "matrix"}), 2,
+                 {"--neuron-pipeline", "--neuron-reads"});
+  expect_refusal(run({"--neuron-reads", "thrice"}), 2, {"thrice", "once and twice"});
   const Finished whole = run({"--neurons", "cache"});
   expect_success(whole);
   EXPECT_NE(whole.err.find("--neurons is no more than --ffn by-neuron here"), std::string::npos)
       << whole.err;
 }
 
-TEST(NeuronsProgram, P6NoNeuronAheadIsNotedWhereAStepReadsNoneAhead) {
+TEST(NeuronsProgram, P6P7SwitchesOfReadsThatDoNothingAreNoted) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitised program's own memory differs from run to run";
-  const auto run = [](const std::string& stage, const std::string& memory) {
-    return troika({"run", repository_file("models/troika-relu-q8_0.gguf"), "-p", "Once", "-n", "2",
-                   "-c", "64", "--neurons", stage, "--no-neuron-ahead", "--memory", memory});
+  const auto run = [](const std::string& stage, const std::string& memory,
+                      const std::vector<std::string>& more = {"--no-neuron-ahead"}) {
+    std::vector<std::string> words = {"run",       repository_file("models/troika-relu-q8_0.gguf"),
+                                      "-p",        "Once",
+                                      "-n",        "2",
+                                      "-c",        "64",
+                                      "--neurons", stage,
+                                      "--memory",  memory};
+    words.insert(words.end(), more.begin(), more.end());
+    return troika(words);
   };
   // A refusal says how much is needed; with one megabyte more not all neurons have places.
   const std::string refusal = run("cache", "1M").err;
@@ -94,6 +108,11 @@ TEST(NeuronsProgram, P6NoNeuronAheadIsNotedWhereAStepReadsNoneAhead) {
   const Finished pipeline = run("pipeline", memory);
   expect_success(pipeline);
   EXPECT_EQ(pipeline.err.find("--no-neuron-ahead"), std::string::npos) << pipeline.err;
+  const Finished twice = run("pipeline", memory, {"--neuron-reads", "twice"});
+  expect_success(twice);
+  EXPECT_NE(twice.err.find("--neuron-reads does nothing here: gates are in memory"),
+            std::string::npos)
+      << twice.err;
 }
 
 }  // namespace

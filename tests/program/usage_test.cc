@@ -193,6 +193,7 @@ TEST_F(Usage, SwitchesThatThePlanLeavesWithoutEffectAreNoted) {
                                                      {"--neuron-pipeline", "matrix"},
                                                      {"--neuron-pins", "10"},
                                                      {"--neuron-gates", "memory"},
+                                                     {"--neuron-reads", "twice"},
                                                      {"--neuron-ahead"},
                                                      {"--neuron-lru"},
                                                      {"--no-neuron-ahead"},

@@ -39,8 +39,9 @@ std::string batches_text(const plan::StreamedNeurons& neurons) {
 // Says how neurons are read.
 std::string hardware_text(const plan::StreamedNeurons& neurons) {
   if (neurons.read_bytes == 0) return "no neuron is read by itself";
-  return fmt::format("requests of {} B for a neuron, {} pipeline, neighbours {} are read together",
+  return fmt::format("{} B for a neuron{}, {} pipeline, neighbours {} are read together",
                      neurons.read_bytes,
+                     neurons.reads == plan::BundleReads::kTwice ? ", its gate before the rest" : "",
                      plan::kReadPipelines[static_cast<size_t>(neurons.pipeline)],
                      neurons.gap_bytes ? fmt::format("up to {} B apart", *neurons.gap_bytes)
                                        : std::string("as far apart as is measured at the start"));

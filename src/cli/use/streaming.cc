@@ -55,6 +55,8 @@ nlohmann::ordered_json neurons_json(const prepare::NeuronStream& neurons) {
             {"used", c.ahead.n_used},
             {"for_nothing", c.ahead.n_for_nothing()}}},
           {"gap_bytes", neurons.gap_bytes()},
+          {"gates_read_first", c.n_gates},
+          {"rests_read", c.n_rests},
           {"from_model", c.n_from_model},
           {"problem", neurons.problem()}};
 }
@@ -99,9 +101,15 @@ std::string neurons_text(const prepare::NeuronStream& neurons) {
                                 ? ""
                                 : fmt::format(", {:.1f} % read ahead ({} neurons for nothing)",
                                               percent(c.ahead.n_used), c.ahead.n_for_nothing());
+  const std::string twice =
+      neurons.reads_gates_first()
+          ? fmt::format("           {:>10}   gates first, and behind them the rest of {}\n",
+                        c.n_gates, c.n_rests)
+          : "";
   return fmt::format(
-      "neurons    {:>10}   in {} reads; {:.1f} % were in memory{}; workers waited {:.2f} s\n{}",
-      bytes_text(c.read_bytes), c.n_reads, percent(c.cache.hits), ahead, c.wait_us / 1e6, problem);
+      "neurons    {:>10}   in {} reads; {:.1f} % were in memory{}; workers waited {:.2f} s\n{}{}",
+      bytes_text(c.read_bytes), c.n_reads, percent(c.cache.hits), ahead, c.wait_us / 1e6, twice,
+      problem);
 }
 
 // Says what is read by route: where neurons are read too, that is the gates of experts alone.

@@ -53,6 +53,12 @@ ReadPipeline read_pipeline_from_name(std::string_view name) {
       fmt::format("'{}' is no pipeline of neurons. There are cluster and matrix.", name));
 }
 
+BundleReads bundle_reads_from_name(std::string_view name) {
+  if (name == "once") return BundleReads::kOnce;
+  if (name == "twice") return BundleReads::kTwice;
+  throw UsageError(fmt::format("Neurons are not read '{}'. There are once and twice.", name));
+}
+
 std::vector<int> pins_by_tokens(const StreamedNeurons& neurons) {
   std::vector<int> pins = {neurons.pinned_percent};
   for (const NeuronBatch& batch : neurons.batches) {
@@ -78,6 +84,10 @@ void check_streamed_neurons(const Plan& plan) {
   }
   if (neurons.form == FfnForm::kByOutput && neurons.pinned_percent > 0) {
     refuse_streamed("Nothing is pinned by-output, which reads whole matrices or experts.");
+  }
+  const bool has_gates = plan.ffn.predictor.is_there() && plan.ffn.gates == FfnGates::kInBundles;
+  if (neurons.reads == BundleReads::kTwice && !has_gates) {
+    refuse_streamed("Neurons are read twice, and their gates are in memory.");
   }
   check_memory_of(neurons);
   check_alternatives(neurons);

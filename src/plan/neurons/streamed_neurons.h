@@ -22,6 +22,15 @@ inline constexpr const char* kReadPipelines[] = {"cluster", "matrix"};
 // Throws UsageError that lists the names.
 ReadPipeline read_pipeline_from_name(std::string_view name);
 
+// Says in how many requests a step reads a neuron whose gate lies on the disk (P7, K30).
+enum class BundleReads : uint8_t {
+  kOnce,   // in one
+  kTwice,  // its gate, and then the rest if the gate fires
+};
+inline constexpr const char* kBundleReads[] = {"once", "twice"};
+// Throws UsageError that lists the names.
+BundleReads bundle_reads_from_name(std::string_view name);
+
 // What a token costs, as the planner predicts it.
 struct NeuronForecast {
   double ms = 0.0;
@@ -77,7 +86,8 @@ struct StreamedNeurons {
   // The following is the hardware plan: how neurons are held and read.
   ReadPipeline pipeline = ReadPipeline::kCluster;
   int pinned_percent = 0;   // the percentage of places that the hottest have in steps of a sequence
-  uint64_t read_bytes = 0;  // the size of the request for one neuron; 0: none is read
+  uint64_t read_bytes = 0;  // the size of a neuron in whole pages; 0: none is read
+  BundleReads reads = BundleReads::kOnce;
   // Neurons that lie at most so far apart are read together; none: it is measured at the start.
   std::optional<uint64_t> gap_bytes = std::nullopt;
 

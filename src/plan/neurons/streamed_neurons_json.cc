@@ -83,7 +83,8 @@ nlohmann::ordered_json to_json(const StreamedNeurons& neurons) {
   }
   json["hardware"] = {{"pipeline", kReadPipelines[static_cast<size_t>(neurons.pipeline)]},
                       {"pinned_percent", neurons.pinned_percent},
-                      {"read_bytes", neurons.read_bytes}};
+                      {"read_bytes", neurons.read_bytes},
+                      {"reads", kBundleReads[static_cast<size_t>(neurons.reads)]}};
   if (neurons.gap_bytes) json["hardware"]["gap_bytes"] = *neurons.gap_bytes;
   json["forecast"] = forecast_json(neurons.forecast);
   json["alternatives"] = nlohmann::ordered_json::array();
@@ -116,10 +117,13 @@ StreamedNeurons read_streamed_neurons(const JsonFields& fields) {
   neurons.stay = statistics.number("stay", 0.0, 1.0);
   neurons.batches = read_neuron_batches(fields);
   const JsonFields hardware = fields.object("hardware");
-  hardware.only({"pipeline", "pinned_percent", "read_bytes", "gap_bytes"});
+  hardware.only({"pipeline", "pinned_percent", "read_bytes", "reads", "gap_bytes"});
   neurons.pipeline = static_cast<ReadPipeline>(hardware.one_of("pipeline", kReadPipelines));
   neurons.pinned_percent = static_cast<int>(hardware.integer("pinned_percent", 0, 100));
   neurons.read_bytes = static_cast<uint64_t>(hardware.integer("read_bytes", 0, kMostRequestBytes));
+  if (hardware.has("reads")) {  // plans had no such field before neurons could be read twice
+    neurons.reads = static_cast<BundleReads>(hardware.one_of("reads", kBundleReads));
+  }
   if (hardware.has("gap_bytes")) {
     neurons.gap_bytes = static_cast<uint64_t>(hardware.integer("gap_bytes", 0, kMostRequestBytes));
   }

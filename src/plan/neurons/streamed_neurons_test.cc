@@ -91,6 +91,8 @@ TEST(StreamedNeuronsPlan, P8ContradictionsAndImpossibleNumbersAreRefusedInWords)
        "\"pinned_percent\": 101,\n        \"forecast\"", "0 to 100"},
       {"\"stay\": 0.3333333333333333", "\"stay\": 1.5", "stay"},
       {"\"pipeline\": \"matrix\"", "\"pipeline\": \"sideways\"", "cluster"},
+      {"\"reads\": \"once\"", "\"reads\": \"thrice\"", "once"},
+      {"\"reads\": \"once\"", "\"reads\": \"twice\"", "their gates are in memory"},
       {"\"form\": \"by-neuron\",\n    \"reason\"", "\"form\": \"by-output\",\n    \"reason\"",
        "'ffn' is by-neuron"},
       {"\"form\": \"by-neuron\",\n    \"reason\"", "\"form\": \"every-neuron\",\n    \"reason\"",
@@ -105,6 +107,18 @@ TEST(StreamedNeuronsPlan, P8ContradictionsAndImpossibleNumbersAreRefusedInWords)
     EXPECT_NE(said.find(expected), std::string::npos) << to << ": " << said;
     EXPECT_NE(said.find("plan.json"), std::string::npos) << to << ": " << said;
   }
+}
+
+TEST(StreamedNeuronsPlan, P7NeuronsAreReadTwiceWhereGatesAreInBundles) {
+  PlanFile file = with_streamed_neurons();
+  file.plan.ffn.predictor = {7, 64, 1000};
+  file.plan.ffn.gates = FfnGates::kInBundles;
+  file.plan.streamed_neurons->reads = BundleReads::kTwice;
+  const Plan again = plan_from_json(to_json(file), "plan.json").plan;
+  EXPECT_EQ(again.streamed_neurons, file.plan.streamed_neurons);
+  // Plans from before neurons could be read twice do not say how they are read.
+  EXPECT_EQ(refusal_with("\"reads\": \"once\",", ""), "");
+  EXPECT_THROW(bundle_reads_from_name("thrice"), UsageError);
 }
 
 TEST(StreamedNeuronsPlan, P8ThePlanMustBeOfOneLaneAndOfNoPhone) {

@@ -93,6 +93,7 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
                                               : options.ffn.pinned_percent;
   const bool has_pins = std::ranges::any_of(pinned_percent, [](int pins) { return pins > 0; });
   how.pipeline = options.ffn.pipeline.value_or(planned.pipeline);
+  how.reads = options.ffn.reads.value_or(planned.reads);
   how.gap_bytes = options.ffn.gap_bytes ? options.ffn.gap_bytes : planned.gap_bytes;
   how.n_threads = plan.n_threads();
   how.progress = options.progress;

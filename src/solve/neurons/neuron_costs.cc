@@ -192,9 +192,8 @@ WantedNeurons wanted_of(const NeuronArrangement& arrangement, int pinned_percent
 
 // Returns the requests that read these neurons, or `bytes` of each: neurons that are missing
 // independently of each other, of which those share a request that are near each other.
-// `of_missing` says which part of what is missing is read.
 NeuronReads reads_of(const NeuronArrangement& arrangement, const std::vector<Missing>& missing,
-                     uint64_t bytes, double of_missing = 1.0) {
+                     uint64_t bytes) {
   constexpr auto kMost = static_cast<double>(weights::kMostBundleRequest);
   if (missing.empty() || arrangement.read_bytes == 0) return {};  // 0: what is read is not known
   const auto stride = static_cast<double>(arrangement.read_bytes);
@@ -204,7 +203,7 @@ NeuronReads reads_of(const NeuronArrangement& arrangement, const std::vector<Mis
   const double n_of_segment = weights::kSegmentNeurons / n_per_read;
   NeuronReads reads;
   for (const Missing& one : missing) {
-    const double share = 1.0 - std::pow(1.0 - one.share * of_missing, n_per_read);
+    const double share = 1.0 - std::pow(1.0 - one.share, n_per_read);
     if (share <= 0.0) continue;
     const double n = one.n_neurons / n_per_read * share;
     const double is_last = std::pow(1.0 - share, reach);
@@ -388,8 +387,11 @@ plan::NeuronForecast neuron_forecast(const NeuronArrangement& arrangement, const
                                      reads_twice ? arrangement.gate_bytes : arrangement.read_bytes);
   NeuronReads second;
   if (reads_twice && wanted.n_wanted > 0.0) {
-    second = reads_of(arrangement, wanted.missing, arrangement.read_bytes - arrangement.gate_bytes,
-                      std::min(n_live, wanted.n_wanted) / wanted.n_wanted);
+    // A request over the gates of neighbours brings all of them but the last whole. What is left is
+    // too far apart to share requests.
+    second.n_requests = first.n_requests * std::min(n_live / wanted.n_wanted, 1.0);
+    second.bytes =
+        second.n_requests * static_cast<double>(arrangement.read_bytes - arrangement.gate_bytes);
   }
   forecast.n_reads = first.n_requests + second.n_requests;
   const ExpertReads gates = expert_reads(arrangement, law, disk);

@@ -69,7 +69,7 @@ struct NeuronArrangement {
   uint64_t read_bytes = 0;     // the size of a neuron on the disk, in whole pages
   int64_t n_per_read = 1;      // counts the neurons that share these pages
   uint64_t gap_bytes = 0;      // neurons that are at most so far apart share a request
-  uint64_t gate_bytes = 0;     // the part of a neuron with the gate; 0: it cannot be read by itself
+  uint64_t gate_bytes = 0;     // the pages of a neuron with its gate; 0: it is not read by itself
   double turn_bytes = 0.0;     // counts bytes of parts of blocks that are read in each step
   double predicted_per_live = 1.0;  // counts predicted neurons for each live one
   double recall = 1.0;              // the share of live neurons that is predicted

@@ -20,6 +20,17 @@ std::vector<int> pins_to_try(const NeuronProblem& problem, const NeuronArrangeme
   return pins;
 }
 
+// Says in which numbers of requests a neuron may be read. By matrices nothing is computed between
+// two.
+std::vector<bool> reads_to_try(const NeuronProblem& problem, const NeuronArrangement& arrangement) {
+  const bool may_read_twice =
+      arrangement.gate_bytes > 0 &&
+      problem.pipeline.value_or(plan::ReadPipeline::kCluster) == plan::ReadPipeline::kCluster;
+  if (!may_read_twice) return {false};
+  if (problem.reads) return {*problem.reads == plan::BundleReads::kTwice};
+  return {false, true};
+}
+
 }  // namespace
 
 PricedNeurons best_of_arrangement(const NeuronProblem& problem, const DiskTimes& disk, size_t index,
@@ -27,10 +38,13 @@ PricedNeurons best_of_arrangement(const NeuronProblem& problem, const DiskTimes&
   const NeuronArrangement& arrangement = problem.arrangements[index];
   std::optional<PricedNeurons> best;
   for (const int percent : pins_to_try(problem, arrangement)) {
-    // By clusters a step never takes longer than by matrices.
-    const NeuronWay way = {percent, problem.pipeline.value_or(plan::ReadPipeline::kCluster)};
-    const PricedNeurons priced = {index, way, neuron_forecast(arrangement, way, law, disk)};
-    if (!best || priced.forecast.ms < best->forecast.ms) best = priced;
+    for (const bool reads_twice : reads_to_try(problem, arrangement)) {
+      // By clusters a step never takes longer than by matrices.
+      const NeuronWay way = {percent, problem.pipeline.value_or(plan::ReadPipeline::kCluster),
+                             reads_twice};
+      const PricedNeurons priced = {index, way, neuron_forecast(arrangement, way, law, disk)};
+      if (!best || priced.forecast.ms < best->forecast.ms) best = priced;
+    }
   }
   return *best;
 }
@@ -67,14 +81,14 @@ std::vector<PricedNeurons> neuron_alternatives(const NeuronProblem& problem, con
     add(i, own);
     if (arrangement.form == plan::FfnForm::kByOutput) continue;
     if (arrangement.n_places < problem.law.n_neurons()) {
-      for (const int percent : {0, 100}) add(i, {percent, own.pipeline});
+      for (const int percent : {0, 100}) add(i, {percent, own.pipeline, own.reads_twice});
     }
-    if (arrangement.gate_bytes > 0) add(i, {own.pinned_percent, own.pipeline, true});
-    if (i == best.arrangement) {
-      for (const auto pipeline : {plan::ReadPipeline::kCluster, plan::ReadPipeline::kMatrix}) {
-        add(i, {own.pinned_percent, pipeline});
-      }
+    if (arrangement.gate_bytes > 0 && own.pipeline == plan::ReadPipeline::kCluster) {
+      add(i, {own.pinned_percent, own.pipeline, !own.reads_twice});
     }
+    if (i != best.arrangement) continue;
+    add(i, {own.pinned_percent, plan::ReadPipeline::kCluster, own.reads_twice});
+    add(i, {own.pinned_percent, plan::ReadPipeline::kMatrix});
   }
   return all;
 }

@@ -18,6 +18,7 @@ struct NeuronProblem {
   // These replace a choice.
   std::optional<int> pinned_percent = std::nullopt;
   std::optional<plan::ReadPipeline> pipeline = std::nullopt;
+  std::optional<plan::BundleReads> reads = std::nullopt;
 };
 
 // An arrangement, by its number, run in one way.
@@ -36,7 +37,8 @@ PricedNeurons best_of_arrangement(const NeuronProblem& problem, const DiskTimes&
                                   const NeuronLaw& law);
 
 // Returns what people may want to compare: each arrangement with pins by need, none and all; those
-// that could read a neuron in two phases (K30), in two; and `best`, which comes once, by matrices.
+// that can read a neuron in two requests (K30), in one and in two; and `best`, which comes once, by
+// matrices.
 std::vector<PricedNeurons> neuron_alternatives(const NeuronProblem& problem, const DiskTimes& disk,
                                                const PricedNeurons& best);
 

@@ -180,10 +180,7 @@ void ArrangementFinder::enter_places(const plan::Plan& plan, std::span<const mod
   held->costs.read_bytes = layout.read_bytes();
   held->costs.n_per_read = static_cast<int64_t>(layout.n_per_page());
   held->costs.gap_bytes = ffn.gap_bytes.value_or(sources_.disk.gap_bytes());
-  // A bundle begins with its gate, which is read by itself where it is in the first page.
-  if (plan.ffn.gates == plan::FfnGates::kInBundles && layout.read_bytes() > weights::kBundlePage) {
-    held->costs.gate_bytes = weights::kBundlePage;
-  }
+  held->costs.gate_bytes = maker.shape().first_bytes;
 }
 
 StepTimes ArrangementFinder::measure(const plan::Plan& plan) const {

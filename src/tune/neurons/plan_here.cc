@@ -133,7 +133,7 @@ std::string name_of(const solve::NeuronArrangement& arrangement, const solve::Ne
   if (way.pipeline == plan::ReadPipeline::kMatrix) name += ", by matrices";
   if (way.reads_twice) {
     const uint64_t rest = arrangement.read_bytes - arrangement.gate_bytes;
-    return name + fmt::format(", {} + {} B in two phases", arrangement.gate_bytes, rest);
+    return name + fmt::format(", {} B first and {} B behind", arrangement.gate_bytes, rest);
   }
   return name + fmt::format(", {} B at once", arrangement.read_bytes);
 }
@@ -199,12 +199,6 @@ std::vector<plan::NeuronBatch> batches_of(const solve::NeuronProblem& problem,
   return batches;
 }
 
-// Returns why a way is not taken, beside what stands in the way of its arrangement.
-std::string obstacle_of(const solve::NeuronArrangement& arrangement, const solve::NeuronWay& way) {
-  if (!arrangement.obstacle.empty()) return arrangement.obstacle;
-  return way.reads_twice ? "bundles are read in one request here (K30)" : "";
-}
-
 void enter_alternatives(const solve::NeuronProblem& problem, const solve::DiskTimes& disk,
                         const solve::PricedNeurons& best, plan::StreamedNeurons* planned) {
   for (const solve::PricedNeurons& one : solve::neuron_alternatives(problem, disk, best)) {
@@ -216,7 +210,7 @@ void enter_alternatives(const solve::NeuronProblem& problem, const solve::DiskTi
     if (!is_known && one.way != solve::NeuronWay()) continue;
     planned->alternatives.push_back({name_of(arrangement, one.way, is_known, has_all),
                                      is_known ? one.forecast : plan::NeuronForecast(), is_chosen,
-                                     obstacle_of(arrangement, one.way)});
+                                     arrangement.obstacle});
   }
 }
 
@@ -237,6 +231,7 @@ plan::StreamedNeurons described_plan(const prepare::Options& options,
   planned.pinned_percent = best.way.pinned_percent;
   planned.read_bytes = chosen.costs.read_bytes;
   planned.gap_bytes = options.ffn.gap_bytes;
+  if (best.way.reads_twice) planned.reads = plan::BundleReads::kTwice;
   if (planned.read_bytes > 0) planned.gap_bytes = chosen.costs.gap_bytes;
   planned.forecast = best.forecast;
   return planned;
@@ -315,6 +310,7 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   for (const HeldArrangement& one : held) problem.arrangements.push_back(one.costs);
   problem.pinned_percent = pins_asked_for(options.ffn.pinned_percent, 1);
   problem.pipeline = options.ffn.pipeline;
+  problem.reads = options.ffn.reads;
   const solve::PricedNeurons best = solve::choose_neurons(problem, disk);
   const HeldArrangement& chosen = held[best.arrangement];
   plan::StreamedNeurons planned = described_plan(options, problem, best, chosen);

@@ -24,7 +24,7 @@ namespace troika::weights {
 namespace {
 
 constexpr char kBundleMagic[16] = "troika-bundles";
-constexpr uint64_t kBundleVersion = 2;
+constexpr uint64_t kBundleVersion = 3;
 // Counts the bytes that are written, or checked, at a time.
 constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
@@ -53,7 +53,10 @@ uint64_t write_layer(const BundleLayout& layout, uint64_t layer, BundleSource& s
   for (uint64_t place = 0; place < shape.n_neurons; ++place) {
     const std::span<const std::byte> bundle(bundles.get() + order[place] * shape.bundle_bytes,
                                             shape.bundle_bytes);
-    checks.push_back(bundle_check(bundle));
+    for (uint64_t i = 0; i < layout.n_pieces(); ++i) {
+      const BundleRange range = layout.piece(i);
+      checks.push_back(bundle_check(bundle.subspan(range.offset, range.bytes)));
+    }
     piece.resize(layout.bundle_offset(layer, place) - piece_begin);
     piece.insert(piece.end(), bundle.begin(), bundle.end());
     if (piece.size() < kPieceBytes) continue;
@@ -88,8 +91,8 @@ bool is_order(std::span<const uint32_t> order) {
 
 }  // namespace
 
-uint32_t bundle_check(std::span<const std::byte> bundle) {
-  return static_cast<uint32_t>(fast_hash(bundle));
+uint32_t bundle_check(std::span<const std::byte> piece) {
+  return static_cast<uint32_t>(fast_hash(piece));
 }
 
 bool holds_other_bundles(const std::string& path, uint64_t model_key) {
@@ -126,7 +129,7 @@ std::string BundleTables::read(ReadAt read_at, uint64_t file_bytes, const Bundle
   if (header_hash(header) != header.hash || hash_of_hashes != hashes.back()) return "is damaged";
   shape_ = shape;
   orders_.resize(shape.n_layers * shape.n_neurons);
-  checks_.resize(orders_.size());
+  checks_.resize(orders_.size() * layout.n_pieces());
   resident_.clear();
   for (uint64_t layer = 0; layer < shape.n_layers; ++layer) {
     resident_.emplace_back(shape.resident_bytes);
@@ -139,13 +142,13 @@ std::string BundleTables::read(ReadAt read_at, uint64_t file_bytes, const Bundle
 std::string BundleTables::read_layer(ReadAt read_at, uint64_t layer, uint64_t hash) {
   const BundleLayout layout(shape_);
   const uint64_t begin = layout.tables_offset(layer);
-  const uint64_t words = layout.order_bytes();
   const std::span<uint32_t> order(orders_.data() + layer * shape_.n_neurons, shape_.n_neurons);
-  const std::span<uint32_t> checks(checks_.data() + layer * shape_.n_neurons, shape_.n_neurons);
+  const uint64_t n_checks = shape_.n_neurons * layout.n_pieces();
+  const std::span<uint32_t> checks(checks_.data() + layer * n_checks, n_checks);
   const std::span<std::byte> resident(resident_[layer].get(), shape_.resident_bytes);
   const bool is_read = read_at(begin, std::as_writable_bytes(order)) &&
-                       read_at(begin + words, std::as_writable_bytes(checks)) &&
-                       read_at(begin + 2 * words, resident);
+                       read_at(begin + order.size_bytes(), std::as_writable_bytes(checks)) &&
+                       read_at(begin + order.size_bytes() + checks.size_bytes(), resident);
   if (!is_read) return "cannot be read";
   FastHash found;
   found.add(std::as_bytes(order));
@@ -158,6 +161,7 @@ std::string BundleTables::read_layer(ReadAt read_at, uint64_t layer, uint64_t ha
 BundleFile::BundleFile(const Options& options, const BundleShape& shape, BundleSource& source)
     : path_(options.path), layout_(shape) {
   TROIKA_ASSERT(shape.n_layers > 0 && shape.n_neurons > 0 && shape.bundle_bytes > 0);
+  TROIKA_ASSERT(shape.first_bytes % kBundlePage == 0 && shape.first_bytes < shape.bundle_bytes);
   std::error_code ignored;
   if (std::filesystem::exists(path_, ignored)) {
     problem_ = open(options);

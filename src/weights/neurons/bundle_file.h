@@ -18,8 +18,8 @@ class AtomicFile;
 
 namespace troika::weights {
 
-// Returns a check by which a bundle's bytes are recognised when they are read.
-uint32_t bundle_check(std::span<const std::byte> bundle);
+// Returns a check by which the bytes of a piece of a bundle are recognised when they are read.
+uint32_t bundle_check(std::span<const std::byte> piece);
 
 // Says whether a file was read whose head is not that of bundles of this version, made for this
 // content of a model. Of a file that cannot be read it says nothing.
@@ -41,9 +41,13 @@ class BundleTables {
   std::string read(ReadAt read_at, uint64_t file_bytes, const BundleShape& shape, const Keys& keys);
 
   // Returns (n_neurons) neurons in the order in which their bundles lie.
-  std::span<const uint32_t> order(uint64_t layer) const { return words(orders_, layer); }
-  // Returns (n_neurons) check sums of bundles, in the order in which bundles lie in the file.
-  std::span<const uint32_t> checks(uint64_t layer) const { return words(checks_, layer); }
+  std::span<const uint32_t> order(uint64_t layer) const {
+    return std::span(orders_).subspan(layer * shape_.n_neurons, shape_.n_neurons);
+  }
+  // Returns the check sum of a piece of the bundle at a place of the layer.
+  uint32_t check(uint64_t layer, uint64_t place, uint64_t piece) const {
+    return checks_[(layer * shape_.n_neurons + place) * BundleLayout(shape_).n_pieces() + piece];
+  }
   // Returns (resident_bytes) of what all neurons of the layer share.
   std::span<const std::byte> resident(uint64_t layer) const {
     return {resident_[layer].get(), shape_.resident_bytes};
@@ -54,14 +58,11 @@ class BundleTables {
   }
 
  private:
-  std::span<const uint32_t> words(const std::vector<uint32_t>& all, uint64_t layer) const {
-    return std::span(all).subspan(layer * shape_.n_neurons, shape_.n_neurons);
-  }
   std::string read_layer(ReadAt read_at, uint64_t layer, uint64_t hash);
 
   BundleShape shape_;
   std::vector<uint32_t> orders_;  // (n_layers, n_neurons)
-  std::vector<uint32_t> checks_;  // (n_layers, n_neurons)
+  std::vector<uint32_t> checks_;  // (n_layers, n_neurons, n_pieces)
   std::vector<PageBuffer> resident_;
 };
 

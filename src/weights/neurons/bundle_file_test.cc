@@ -64,10 +64,13 @@ void write_content(const std::string& path, const std::vector<char>& content) {
       .write(content.data(), static_cast<std::streamsize>(content.size()));
 }
 
-class BundleFileTest : public testing::TestWithParam<uint64_t /*bundle_bytes*/> {
+class BundleFileTest : public testing::TestWithParam<
+                           std::pair<uint64_t /*bundle_bytes*/, uint64_t /*first_bytes*/>> {
  protected:
   BundleFileTest()
-      : shape{3, 37, GetParam(), 500}, source(shape), options{folder.file("sub/bundles"), {1, 2}} {}
+      : shape{3, 37, GetParam().first, 500, GetParam().second},
+        source(shape),
+        options{folder.file("sub/bundles"), {1, 2}} {}
 
   void expect_content(const BundleFile& file) {
     const std::vector<char> all = content_of(file.path());
@@ -84,7 +87,11 @@ class BundleFileTest : public testing::TestWithParam<uint64_t /*bundle_bytes*/> 
         ASSERT_GE(offset, pages.offset);
         ASSERT_LE(offset + shape.bundle_bytes, pages.offset + pages.bytes);
         const auto bundle = std::as_bytes(std::span(all)).subspan(offset, shape.bundle_bytes);
-        EXPECT_EQ(bundle_check(bundle), file.tables().checks(layer)[place]);
+        for (uint64_t i = 0; i < layout.n_pieces(); ++i) {
+          const BundleRange piece = layout.piece(i);
+          EXPECT_EQ(bundle_check(bundle.subspan(piece.offset, piece.bytes)),
+                    file.tables().check(layer, place, i));
+        }
         for (uint64_t i = 0; i < shape.bundle_bytes; ++i) {
           ASSERT_EQ(bundle[i], byte_of(layer, order[place], i));
         }
@@ -181,15 +188,25 @@ TEST_P(BundleFileTest, P7AnyDamageIsNoticed) {
       for (uint64_t place = 0; place < shape.n_neurons; ++place) {
         const uint64_t begin = layout.bundle_offset(layer, place);
         const auto bundle = std::as_bytes(std::span(damaged)).subspan(begin, shape.bundle_bytes);
-        const bool is_whole = bundle_check(bundle) == tables.checks(layer)[place];
-        ASSERT_EQ(is_whole, at < begin || at >= begin + shape.bundle_bytes) << at;
+        for (uint64_t i = 0; i < layout.n_pieces(); ++i) {
+          const BundleRange piece = layout.piece(i);
+          const bool is_whole = bundle_check(bundle.subspan(piece.offset, piece.bytes)) ==
+                                tables.check(layer, place, i);
+          const uint64_t first = begin + piece.offset;
+          ASSERT_EQ(is_whole, at < first || at >= first + piece.bytes) << at;
+        }
       }
     }
   }
   EXPECT_GE(n_noticed, 50);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, BundleFileTest, testing::Values(1, 100, 4096, 4352, 24576));
+INSTANTIATE_TEST_SUITE_P(Sizes, BundleFileTest,
+                         testing::Values(std::pair(1, 0), std::pair(100, 0), std::pair(4096, 0),
+                                         std::pair(4352, 0), std::pair(24576, 0),
+                                         // These have gates that are read by themselves.
+                                         std::pair(4097, 4096), std::pair(6656, 4096),
+                                         std::pair(24576, 8192)));
 
 // A segment's neurons lie in one stretch of the file, because readers rely on that.
 TEST(BundleFile, P7AnOrderAcrossSegmentsIsRefused) {

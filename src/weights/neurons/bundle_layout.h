@@ -4,7 +4,8 @@
 // which are kept in memory; last the hashes of the tables.
 //
 // Reads past the page cache are of whole pages. A bundle that is smaller than a page lies within
-// one, which several bundles may share; a larger one begins at a page.
+// one, which several bundles may share; a larger one begins at a page, and its gate, which comes
+// first, can be read by itself where that takes fewer pages.
 #pragma once
 
 #include <algorithm>
@@ -34,6 +35,8 @@ struct BundleShape {
   uint64_t bundle_bytes = 0;  // the size of a neuron's bundle
   // The size of what all neurons of a layer share, such as scales.
   uint64_t resident_bytes = 0;
+  // The size of the pages at the start of a bundle that hold its gate. 0: bundles are read whole.
+  uint64_t first_bytes = 0;
   bool operator==(const BundleShape&) const = default;
 };
 
@@ -60,10 +63,19 @@ class BundleLayout {
       : shape_(shape),
         per_page_(shape.bundle_bytes <= kBundlePage ? kBundlePage / shape.bundle_bytes : 1) {}
 
-  // The tables of a layer are the order and the checks (n_neurons words of 4 bytes each), then what
-  // is resident.
+  // Counts the pieces of a bundle that can be read by themselves, each of which has a check.
+  uint64_t n_pieces() const { return shape_.first_bytes > 0 ? 2 : 1; }
+  // Returns where a piece lies within its bundle. The first piece is the one with the gate.
+  BundleRange piece(uint64_t piece) const {
+    if (shape_.first_bytes == 0) return {0, shape_.bundle_bytes};
+    if (piece == 0) return {0, shape_.first_bytes};
+    return {shape_.first_bytes, shape_.bundle_bytes - shape_.first_bytes};
+  }
+  // The tables of a layer are the order (n_neurons words of 4 bytes) and the checks (n_pieces of
+  // such words for each neuron), then what is resident.
   uint64_t order_bytes() const { return shape_.n_neurons * sizeof(uint32_t); }
-  uint64_t table_bytes() const { return 2 * order_bytes() + shape_.resident_bytes; }
+  uint64_t checks_bytes() const { return n_pieces() * order_bytes(); }
+  uint64_t table_bytes() const { return order_bytes() + checks_bytes() + shape_.resident_bytes; }
   uint64_t bundles_bytes() const {
     if (shape_.bundle_bytes > kBundlePage) {
       return shape_.n_neurons * in_pages(shape_.bundle_bytes);
@@ -84,6 +96,12 @@ class BundleLayout {
   BundleRange pages(uint64_t layer, uint64_t place) const {
     const uint64_t begin = bundle_offset(layer, place) / kBundlePage * kBundlePage;
     return {begin, in_pages(bundle_offset(layer, place) + shape_.bundle_bytes) - begin};
+  }
+  // Returns the pages of one of its pieces.
+  BundleRange pages(uint64_t layer, uint64_t place, uint64_t piece) const {
+    const BundleRange own = this->piece(piece);
+    if (n_pieces() == 1) return pages(layer, place);
+    return {bundle_offset(layer, place) + own.offset, in_pages(own.bytes)};
   }
   // Counts the bundles that share a page: 1 where a bundle has pages of its own.
   uint64_t n_per_page() const { return per_page_; }

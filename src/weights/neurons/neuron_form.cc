@@ -71,6 +71,16 @@ void NeuronForm::Row::join(const std::byte* scales, const std::byte* levels, std
   join_row(scales, levels, n_blocks, n_scale_bytes, block_bytes - n_scale_bytes, row);
 }
 
+void NeuronForm::Row::join_in_place(const std::byte* scales, std::byte* row) const {
+  if (n_scale_bytes == 0) return;
+  const size_t n_levels = block_bytes - n_scale_bytes;
+  // Blocks move to the back, so the last one goes first.
+  for (size_t i = n_blocks; i-- > 0;) {
+    std::memmove(row + i * block_bytes + n_scale_bytes, row + i * n_levels, n_levels);
+    std::memcpy(row + i * block_bytes, scales + i * n_scale_bytes, n_scale_bytes);
+  }
+}
+
 NeuronForm::NeuronForm(const Matrix& up, const Matrix& down, const Matrix* gate)
     : columns_(column_layout(down)), up_(up) {
   TROIKA_ASSERT(up.n_rows == down.row_length);
@@ -138,6 +148,21 @@ void NeuronForm::assemble(const std::byte* resident, size_t neuron, const std::b
   }
   up_.join(scales, bundle, place);
   std::memcpy(place + up_.bytes(), bundle + up_.levels(), columns_.column_bytes);
+}
+
+void NeuronForm::assemble_first(const std::byte* resident, size_t neuron, const std::byte* bundle,
+                                size_t n, std::byte* place) const {
+  gate_.join(resident + scales_offset(neuron), bundle, place);
+  // What follows the gate waits behind it as it is on the disk.
+  std::memcpy(place + gate_.bytes(), bundle + gate_.levels(), n - gate_.levels());
+}
+
+void NeuronForm::assemble_rest(const std::byte* resident, size_t neuron, const std::byte* rest,
+                               size_t n, std::byte* place) const {
+  std::byte* const up = place + gate_.bytes();
+  std::memcpy(up + (n - gate_.levels()), rest, bundle_bytes() - n);
+  std::memmove(up + up_.bytes(), up + up_.levels(), columns_.column_bytes);
+  up_.join_in_place(resident + scales_offset(neuron) + gate_.scales(), up);
 }
 
 void NeuronForm::assemble_whole(const std::byte* gate, const std::byte* up, const std::byte* column,

@@ -28,9 +28,10 @@ class NeuronForm {
   size_t scale_bytes() const { return up_.n_scale_bytes; }
   bool has_gate() const { return gate_.n_blocks > 0; }
 
-  // Return the size of a neuron on disk, of what a layer keeps in memory, and of a neuron in
-  // memory.
+  // Return the size of a neuron on disk, of its gate there, which comes first, of what a layer
+  // keeps in memory, and of a neuron in memory.
   size_t bundle_bytes() const { return gate_.levels() + up_.levels() + columns_.column_bytes; }
+  size_t gate_bytes() const { return gate_.levels(); }
   size_t resident_bytes() const { return columns_.plane_bytes() + n_neurons() * row_scales(); }
   size_t place_bytes() const { return gate_.bytes() + up_.bytes() + columns_.column_bytes; }
   // Returns a key that tells forms apart.
@@ -42,6 +43,13 @@ class NeuronForm {
   // Puts a bundle and its scales together where products read them: `place_bytes` of memory.
   void assemble(const std::byte* resident, size_t neuron, const std::byte* bundle,
                 std::byte* place) const;
+  // Do the same in two steps, when the first `n` bytes of a bundle are there, and when the rest is.
+  // In between the place has the gate, and nothing else that can be used. REQUIRES: gate_bytes() <=
+  // n <= bundle_bytes().
+  void assemble_first(const std::byte* resident, size_t neuron, const std::byte* bundle, size_t n,
+                      std::byte* place) const;
+  void assemble_rest(const std::byte* resident, size_t neuron, const std::byte* rest, size_t n,
+                     std::byte* place) const;
   // Fills the same place from the model's own rows and a column of levels. `gate` is null where
   // gates stay in memory.
   void assemble_whole(const std::byte* gate, const std::byte* up, const std::byte* column,
@@ -62,6 +70,8 @@ class NeuronForm {
     size_t bytes() const { return n_blocks * block_bytes; }
     void divide(const std::byte* row, std::byte* scales, std::byte* levels) const;
     void join(const std::byte* scales, const std::byte* levels, std::byte* row) const;
+    // Does the same where the levels stand at the row's beginning.
+    void join_in_place(const std::byte* scales, std::byte* row) const;
 
     size_t block_bytes = 0;
     size_t n_blocks = 0;

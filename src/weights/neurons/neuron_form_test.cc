@@ -126,6 +126,19 @@ TEST(NeuronForm, P7AGateIsAPartOfTheBundle) {
                           up.matrix.data + neuron * row_bytes, whole.column(neuron), again.data());
       ASSERT_EQ(again, place);
     }
+    for (size_t n = form.gate_bytes(); n <= form.bundle_bytes(); n += 60) {
+      const size_t neuron = n % kNeurons;
+      const std::byte* const bundle = bundles.data() + neuron * form.bundle_bytes();
+      form.assemble(shared, neuron, bundle, place.data());
+      std::fill(again.begin(), again.end(), std::byte{0x55});
+      form.assemble_first(shared, neuron, bundle, n, again.data());
+      const size_t row_bytes = gate.matrix.row_bytes;
+      ASSERT_EQ(std::memcmp(form.places(again.data()).gate, gate.matrix.data + neuron * row_bytes,
+                            row_bytes),
+                0);
+      form.assemble_rest(shared, neuron, bundle + n, n, again.data());
+      ASSERT_EQ(again, place) << n;
+    }
   }
 }
 

@@ -59,13 +59,14 @@ ResidentNeurons::ResidentNeurons(std::span<const model::GatedFfn> ffns, const St
   if (progress) progress(ffns.size(), ffns.size());
 }
 
-void ResidentNeurons::take(int ffn, int /*part*/, std::span<const uint32_t> neurons,
-                           NeuronPlaces* places) {
+TakenPart ResidentNeurons::take(int ffn, int /*part*/, std::span<const uint32_t> neurons,
+                                NeuronPlaces* places) {
   const Matrix& up = up_[static_cast<size_t>(ffn)];
   const DownColumns& down = columns_[static_cast<size_t>(ffn)];
   for (const uint32_t neuron : neurons) {
     *places++ = {up.data + neuron * up.row_bytes, down.column(neuron)};
   }
+  return TakenPart::kWhole;
 }
 
 }  // namespace troika::weights

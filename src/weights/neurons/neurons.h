@@ -77,7 +77,8 @@ class ResidentNeurons : public Neurons, private NeuronSource {
   size_t bytes() const override { return bytes_; }
 
  private:
-  void take(int ffn, int part, std::span<const uint32_t> neurons, NeuronPlaces* places) override;
+  TakenPart take(int ffn, int part, std::span<const uint32_t> neurons,
+                 NeuronPlaces* places) override;
 
   std::vector<DownColumns> columns_;
   std::vector<Matrix> up_;

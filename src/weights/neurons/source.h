@@ -30,6 +30,15 @@ inline constexpr int kBatchTokens = 8;
 // Returns how many blocks a batch has at most, where a mixture has so many experts; 1: none.
 constexpr int most_blocks_of_batch(int n_experts) { return std::min(kBatchTokens, n_experts); }
 
+// Says what of a part's neurons is in memory when a worker takes it.
+enum class TakenPart : uint8_t {
+  kWhole,
+  // Some neurons have their gate alone. The worker computes the gates and calls `tell_live`.
+  kGates,
+  // The rest of the neurons whose gates fired. Their gates were computed when the part came before.
+  kRest,
+};
+
 // Several workers at once may call these functions, but for those that say otherwise. They do not
 // throw.
 class NeuronSource {
@@ -37,20 +46,27 @@ class NeuronSource {
   virtual ~NeuronSource() = default;
 
   // Says whether the source wants to be told beforehand. Then one worker calls `begin_step` where a
-  // step's tokens come to an FFN, and not for prompts. For each batch of a few tokens it calls
-  // `begin_batch`, and then `want` part after part, with the neurons that some token needs,
-  // ascending. A part is a segment of one of the batch's FFNs: all of the first, then those of the
-  // next. Other workers, and before the first `want` too, may ask for parts meanwhile.
+  // step's tokens come to an FFN, or `begin_prompt` where a prompt's do. For each batch of a few
+  // tokens it calls `begin_batch`, and then `want` part after part, with the neurons that some
+  // token needs, ascending. A part is a segment of one of the batch's FFNs: all of the first, then
+  // those of the next. Other workers, and before the first `want` too, may ask for parts meanwhile.
   virtual bool reads_ahead() const { return false; }
   virtual void begin_step(int /*n_tokens*/) {}
+  virtual void begin_prompt() {}
   virtual void begin_batch(int /*n_parts*/) {}
   virtual void want(int /*ffn*/, std::span<const uint32_t> /*neurons*/) {}
-  // Returns the part to compute as the i-th: the first whose neurons are there. May wait for one.
-  // Each part of the batch comes once.
-  virtual int part_of(int i) { return i; }
+  // Returns the next part to compute: the first whose neurons are there. May wait for one. Each
+  // part of the batch comes once, or twice if its gates come first; kNoPart: there are no more.
+  // Only a source that is told beforehand is asked; else parts may come in any order.
+  static constexpr int kNoPart = -1;
+  virtual int next_part() { return kNoPart; }
   // Gives the places of a part's neurons, ascending, which stay until `done`. May wait until they
   // are there.
-  virtual void take(int ffn, int part, std::span<const uint32_t> neurons, NeuronPlaces* places) = 0;
+  virtual TakenPart take(int ffn, int part, std::span<const uint32_t> neurons,
+                         NeuronPlaces* places) = 0;
+  // Tells which of these neurons some token needs after all, ascending. Returns whether they are
+  // there, so that the worker goes on with the part; else it comes again.
+  virtual bool tell_live(int /*part*/, std::span<const uint32_t> /*live*/) { return true; }
   virtual void done(int /*part*/) {}
   // One worker calls this when all parts are done.
   virtual void finish() {}

@@ -225,7 +225,6 @@ void find_live(const TokenGroup& group, int segment, int worker) {
 // Computes what a segment's live neurons add to a token's outputs.
 void compute_token(const TokenGroup& group, int t, int segment, NeuronScratch::Worker* own) {
   const std::span<const uint32_t> live = group.live_of(segment);
-  if (group.ffn.reads_gates) compute_read_gates(group, t, live, own);
   const float* const activated = group.activated(t);
   size_t n = 0;
   for (size_t i = 0; i < live.size(); ++i) {
@@ -252,12 +251,30 @@ void compute_token(const TokenGroup& group, int t, int segment, NeuronScratch::W
                                           group.n_outputs(), group.part(t, segment));
 }
 
-// Computes a part of a batch: a segment of the group's block.
+// Tells the source which of a segment's neurons fire for some token, now that their gates are
+// known. Returns whether all of these are in memory.
+bool tell_live(const TokenGroup& group, int part, NeuronScratch::Worker* own) {
+  size_t n = 0;
+  for (const uint32_t neuron : group.live_of(part % group.n_segments())) {
+    bool is_any = false;
+    for (int t = 0; t < group.n; ++t) is_any |= is_live(group.ffn, group.activated(t)[neuron]);
+    if (is_any) own->own[n++] = neuron;
+  }
+  return group.ffn.source->tell_live(part, {own->own, n});
+}
+
+// Computes a part of a batch: a segment of the group's block. Where only the gates of some neurons
+// have been read, it computes these, and the part comes again.
 void compute_part(const TokenGroup& group, int part, int worker) {
   weights::NeuronSource& source = *group.ffn.source;
   const int segment = part % group.n_segments();
   NeuronScratch::Worker* const own = &group.context.neurons->workers[static_cast<size_t>(worker)];
-  source.take(group.ffn.index, part, group.live_of(segment), own->places);
+  const std::span<const uint32_t> neurons = group.live_of(segment);
+  const weights::TakenPart taken = source.take(group.ffn.index, part, neurons, own->places);
+  if (group.ffn.reads_gates && taken != weights::TakenPart::kRest) {
+    for (int t = 0; t < group.n; ++t) compute_read_gates(group, t, neurons, own);
+  }
+  if (taken == weights::TakenPart::kGates && !tell_live(group, part, own)) return;
   for (int t = 0; t < group.n; ++t) compute_token(group, t, segment, own);
   source.done(part);
 }
@@ -317,6 +334,7 @@ class Batches {
   }
   void find_live_neurons() const;
   void tell_wanted() const;
+  int next_part(int n_parts);
   void show() const;
 
   const NeuronOp& op_;
@@ -364,6 +382,14 @@ void Batches::show() const {
   });
 }
 
+// Returns the part that this worker computes next; kNoPart: there are no more.
+int Batches::next_part(int n_parts) {
+  weights::NeuronSource& source = *groups_[0].ffn->source;
+  if (source.reads_ahead()) return source.next_part();
+  const int64_t part = tickets_.next.fetch_add(1, std::memory_order_relaxed) - tickets_.first;
+  return part < n_parts ? static_cast<int>(part) : weights::NeuronSource::kNoPart;
+}
+
 void Batches::finish() {
   if (n_ == 0) return;
   Barrier& barrier = op_.context.team.barrier();
@@ -373,16 +399,13 @@ void Batches::finish() {
   const int n_segments = group(0).n_segments(), n_parts = n_ * n_segments;
   // Other workers begin with what is there already.
   if (source.reads_ahead() && worker_ == 0) tell_wanted();
-  for (;;) {
-    const int64_t item = tickets_.next.fetch_add(1, std::memory_order_relaxed) - tickets_.first;
-    if (item >= n_parts) break;
-    const int part = source.part_of(static_cast<int>(item));
+  for (int part; (part = next_part(n_parts)) != weights::NeuronSource::kNoPart;) {
     compute_part(group(part / n_segments), part, worker_);
   }
   barrier.wait();
   if (worker_ == 0) source.finish();
   for_each_group([&](const TokenGroup& group) { add_parts(group, worker_); });
-  tickets_.first += n_parts + op_.context.team.n_active();
+  if (!source.reads_ahead()) tickets_.first += n_parts + op_.context.team.n_active();
   n_ = n_tokens_ = 0;
 }
 
@@ -410,10 +433,11 @@ void show_mixture(const BoundOp& bound, const OpContext& context) {
                                         context.run.n_tokens, bound.input_width, experts);
 }
 
-void begin_step(const BoundOp& bound, const OpContext& context, int worker) {
+void begin_tokens(const BoundOp& bound, const OpContext& context, int worker) {
   weights::NeuronSource& source = *bound.as<BoundProduct>().neurons->source;
-  const bool is_step = context.run.phase == plan::Phase::kStep;
-  if (worker == 0 && is_step && source.reads_ahead()) source.begin_step(context.n_rows(bound));
+  if (worker != 0 || !source.reads_ahead()) return;
+  if (context.run.phase == plan::Phase::kPrompt) return source.begin_prompt();
+  source.begin_step(context.n_rows(bound));
 }
 
 }  // namespace
@@ -480,7 +504,7 @@ void run_neuron_ffn(const BoundOp& bound, const OpContext& context, int index, i
     prepare_rows(bound, context, worker);
     context.team.barrier().wait();
   }
-  begin_step(bound, context, worker);
+  begin_tokens(bound, context, worker);
   const NeuronOp op = {bound, context, context.input(bound, 1), context.input(bound)};
   Batches batches(op, index, worker);
   batches.add(*up.neurons, {0, context.n_rows(bound)});
@@ -494,7 +518,7 @@ void run_neuron_experts(const BoundOp& bound, const OpContext& context, int inde
     prepare_parts(bound, context, worker, groups);
     context.team.barrier().wait();
   }
-  begin_step(bound, context, worker);
+  begin_tokens(bound, context, worker);
   if (worker == 0 && context.run.observer != nullptr) show_mixture(bound, context);
   // Inputs stand by expert, as gates and outputs do.
   const NeuronOp op = {bound, context, context.input(bound, 2),

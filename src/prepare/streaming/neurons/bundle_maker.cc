@@ -30,6 +30,20 @@ BundleMaker::BundleMaker(std::span<const model::GatedFfn> ffns, const weights::S
     place_bytes_ = std::max(place_bytes_, form.place_bytes());
     forms_.push_back(form);
   }
+  enter_first_bytes();
+}
+
+// Gates are read by themselves where they take fewer pages than bundles. Then each bundle has some
+// bytes behind these pages.
+void BundleMaker::enter_first_bytes() {
+  uint64_t gate_bytes = 0, bundle_bytes = shape_.bundle_bytes;
+  for (const weights::NeuronForm& form : forms_) {
+    if (!form.has_gate()) return;
+    gate_bytes = std::max<uint64_t>(gate_bytes, form.gate_bytes());
+    bundle_bytes = std::min<uint64_t>(bundle_bytes, form.bundle_bytes());
+  }
+  const uint64_t first_bytes = weights::in_pages(gate_bytes);
+  if (first_bytes < bundle_bytes) shape_.first_bytes = first_bytes;
 }
 
 std::optional<Matrix> BundleMaker::gate_of(const model::GatedFfn& ffn) const {

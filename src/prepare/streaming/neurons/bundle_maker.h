@@ -38,6 +38,7 @@ class BundleMaker : public weights::BundleSource {
   void check_made() const override { weights_.check_intact(); }
 
  private:
+  void enter_first_bytes();
   // Returns the rows of the gate that are read with their neurons; none: gates stay in memory.
   std::optional<weights::Matrix> gate_of(const model::GatedFfn& ffn) const;
 

@@ -30,6 +30,10 @@ class JoinedReads {
   // Returns where the bytes at this offset of the file are read to. REQUIRES: the offset is behind
   // those that were asked for before.
   const std::byte* find(uint64_t offset);
+  // Says whether the request in which find() looked last goes on to this offset of the file.
+  bool reads_to(uint64_t offset) const {
+    return offset <= (*reads_)[found_].offset + (*reads_)[found_].bytes;
+  }
 
  private:
   bool joins_last(weights::BundleRange pages) const;

@@ -124,5 +124,62 @@ TEST(JoinedReads, P8AreAsManyAsThePlannerThinks) {
   }
 }
 
+// The gates of missing neurons are read first, and the rest of those that are live.
+TEST(JoinedReads, P8InTwoRequestsAreAsManyAsThePlannerThinks) {
+  constexpr uint64_t kLayers = 16, kSegments = 24, kFirst = kBundlePage;
+  constexpr uint64_t kSegment = weights::kSegmentNeurons, kOfClass = kSegment / 8;
+  constexpr double kPerLive = 1.6;
+  solve::NeuronLaw law;
+  for (const double live : {0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.04, 0.01}) {
+    law.classes.push_back({kLayers * kSegments * kOfClass, live});
+  }
+  plan::Storage storage;
+  storage.reads = {{kBundlePage, 1 << 28, true, 16, 1.0, 200.0},
+                   {1 << 20, 1 << 28, false, 16, 1.0, 2000.0}};
+  const auto dice = [](uint64_t a, uint64_t b) {
+    return static_cast<double>(random_bits(a, b) >> 11) * 0x1p-53;
+  };
+  const BundleLayout layout({kLayers, kSegments * kSegment, 6656, 0, kFirst});
+  for (const uint64_t gap : {0u, 1u, 3u, 8u}) {
+    uint64_t n_requests = 0, bytes = 0;
+    for (uint64_t segment = 0; segment < kLayers * kSegments; ++segment) {
+      const uint64_t layer = segment / kSegments, begin = segment % kSegments * kSegment;
+      std::vector<lanes::ReadRequest> reads;
+      JoinedReads first(gap * kBundlePage, &reads);
+      std::vector<uint64_t> wanted, live;
+      for (uint64_t i = 0; i < kSegment; ++i) {
+        if (dice(segment, i) >= kPerLive * law.classes[i / kOfClass].live) continue;
+        wanted.push_back(begin + i);
+        first.add(layout.pages(layer, begin + i, 0));
+      }
+      n_requests += reads.size();
+      bytes += first.bytes();
+      for (const uint64_t place : wanted) {
+        const uint64_t offset = layout.bundle_offset(layer, place);
+        (void)first.find(offset);
+        if (!first.reads_to(offset + 6656) && dice(segment + (1 << 20), place) < 1.0 / kPerLive) {
+          live.push_back(place);
+        }
+      }
+      JoinedReads second(gap * kBundlePage, &reads);
+      for (const uint64_t place : live) second.add(layout.pages(layer, place, 1));
+      n_requests += reads.size();
+      bytes += second.bytes();
+    }
+    solve::NeuronArrangement one;  // has no places, so that all that is predicted is read
+    one.has_predictor = true;
+    one.gates = plan::FfnGates::kInBundles;
+    one.predicted_per_live = kPerLive;
+    one.read_bytes = layout.read_bytes();
+    one.gate_bytes = kFirst;
+    one.gap_bytes = gap * kBundlePage;
+    const plan::NeuronForecast forecast = solve::neuron_forecast(
+        one, {0, plan::ReadPipeline::kCluster, true}, law, solve::DiskTimes(storage));
+    const auto n = static_cast<double>(n_requests), read = static_cast<double>(bytes);
+    EXPECT_NEAR(forecast.n_reads, n, 0.08 * n) << gap;
+    EXPECT_NEAR(forecast.read_bytes, read, 0.08 * read) << gap;
+  }
+}
+
 }  // namespace
 }  // namespace troika::prepare

@@ -63,7 +63,7 @@ uint64_t NeuronStream::fixed_bytes(const BundleShape& shape, int n_experts, size
          shape.n_layers * shape.n_neurons * sizeof(uint32_t) + staging_bytes(shape, n_experts) +
          most_parts(shape, n_experts) * (sizeof(Part) + kSegmentNeurons * kOfNeuron) +
          NeuronCache::list_bytes(cache_shape(shape, n_experts, place_bytes), n_slots) +
-         n_slots * sizeof(weights::NeuronId);
+         n_slots * (sizeof(weights::NeuronId) + sizeof(uint8_t));
 }
 
 size_t NeuronStream::least_bytes(std::span<const model::GatedFfn> ffns,
@@ -94,6 +94,7 @@ NeuronStream::NeuronStream(const NeuronStreamOptions& options,
       options.path, {options.model_key, maker.key()}, options.progress};
   try {
     file_ = std::make_unique<BundleFile>(file, maker.shape(), maker);
+    reads_gates_first_ = options.reads == BundleReads::kTwice && maker.shape().first_bytes > 0;
     make_ranks();
     make_cache();
   } catch (const std::bad_alloc&) {
@@ -180,6 +181,7 @@ void NeuronStream::make_cache() {
   }
   cache_ = std::make_unique<NeuronCache>(cache_shape(shape, n_experts_, place_bytes_), how);
   places_ = PageBuffer(n_slots * place_bytes_);
+  is_whole_.assign(n_slots, 1);
   const size_t n_parts = most_parts(shape, n_experts_);
   staging_ = Staging(staging_bytes(shape, n_experts_), n_parts);
   parts_ = std::vector<Part>(n_parts);
@@ -220,15 +222,22 @@ void NeuronStream::begin_step(int n_tokens) {
   const std::lock_guard<std::mutex> lock(mutex_);
   TROIKA_ASSERT(n_wanted_ == 0);
   is_step_begun_ = true;
+  is_prompt_ = false;
   if (n_tokens == n_step_tokens_) return;
   n_step_tokens_ = n_tokens;
   cache_->set_batch(n_tokens);  // moves nothing, as there is no hot region
+}
+
+void NeuronStream::begin_prompt() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  is_prompt_ = true;
 }
 
 void NeuronStream::begin_batch(int n_parts) {
   const std::lock_guard<std::mutex> lock(mutex_);
   TROIKA_ASSERT(n_parts_ == 0 && static_cast<size_t>(n_parts) <= parts_.size());
   n_parts_ = static_cast<size_t>(n_parts);
+  n_last_handed_ = 0;
 }
 
 void NeuronStream::want(int ffn, std::span<const uint32_t> neurons) {
@@ -252,6 +261,7 @@ void NeuronStream::want(int ffn, std::span<const uint32_t> neurons) {
   part.held.clear();
   part.missing.clear();
   part.has_failed = false;
+  part.stage = weights::TakenPart::kWhole;
   part.state = neurons.empty() ? State::kReady : State::kWanted;
   begin_parts();
   if (next_ready() >= 0) changed_.notify_all();
@@ -259,6 +269,10 @@ void NeuronStream::want(int ffn, std::span<const uint32_t> neurons) {
 }
 
 void NeuronStream::begin_parts() {
+  // Parts that hold places go on before others take what they wait for.
+  for (size_t i = 0; n_wanting_rest_ > 0 && i < n_wanted_; ++i) {
+    if (parts_[i].state == State::kWantsRest && !begin_rest(&parts_[i])) return;
+  }
   for (; n_begun_ < n_wanted_; ++n_begun_) {
     Part& part = parts_[n_begun_];
     if (part.state != State::kWanted) continue;
@@ -282,8 +296,11 @@ bool NeuronStream::acquire_neurons(Part* part) {
     if (held.found == NeuronCache::Found::kNoRoom) return false;
     TROIKA_ASSERT(held.is_held());
     part->held.push_back(held);
-    if (held.found != NeuronCache::Found::kMiss) continue;
-    part->missing.push_back({index, at});
+    if (held.found == NeuronCache::Found::kMiss) {
+      part->missing.push_back({index, at});
+    } else if (is_whole_[static_cast<size_t>(held.slot)] == 0) {
+      part->stage = weights::TakenPart::kGates;
+    }
   }
   return true;
 }
@@ -291,6 +308,7 @@ bool NeuronStream::acquire_neurons(Part* part) {
 bool NeuronStream::begin_reads(Part* part) {
   std::vector<Missing>& missing = part->missing;
   if (missing.empty()) {
+    if (part->stage == weights::TakenPart::kGates) ++n_untold_;
     part->state = State::kReady;
     return true;
   }
@@ -300,6 +318,9 @@ bool NeuronStream::begin_reads(Part* part) {
       ahead_ == nullptr ? nullptr : ahead_->find(part->ffn, static_cast<size_t>(part->segment));
   part->ahead = nullptr;
   const auto layer = static_cast<uint64_t>(part->ffn);
+  const BundleLayout& layout = file_->layout();
+  // A prompt needs most neurons, and reads neighbours together.
+  const bool has_gates_first = reads_gates_first_ && !is_prompt_;
   JoinedReads joined(gap_bytes_, &part->reads);
   for (Missing& one : missing) {
     one.bundle = ahead != nullptr ? ahead_->use(ahead, one.rank) : nullptr;
@@ -307,7 +328,8 @@ bool NeuronStream::begin_reads(Part* part) {
     if (one.is_ahead) {
       part->ahead = ahead;
     } else {
-      joined.add(file_->layout().pages(layer, one.rank));
+      joined.add(has_gates_first ? layout.pages(layer, one.rank, 0)
+                                 : layout.pages(layer, one.rank));
     }
   }
   part->staging = {};
@@ -318,8 +340,33 @@ bool NeuronStream::begin_reads(Part* part) {
   joined.read_to(part->staging.memory);
   for (Missing& one : missing) {
     if (one.is_ahead) continue;
-    one.bundle = joined.find(file_->layout().bundle_offset(layer, one.rank));
+    const uint64_t offset = layout.bundle_offset(layer, one.rank);
+    one.bundle = joined.find(offset);
+    // Where the next neuron's gate shares the request, it brings this one's rest too.
+    one.is_whole = joined.reads_to(offset + layout.shape().bundle_bytes);
+    if (one.is_whole) continue;
+    part->stage = weights::TakenPart::kGates;
+    ++counters_.n_gates;
   }
+  if (part->stage == weights::TakenPart::kGates) ++n_untold_;
+  begin_waiting(part, joined.bytes());
+  return true;
+}
+
+// Begins to read what those of a part's neurons lack whose gates fire. Returns false if there is no
+// memory for the reads now; then it goes on when another part is taken.
+bool NeuronStream::begin_rest(Part* part) {
+  const auto layer = static_cast<uint64_t>(part->ffn);
+  JoinedReads joined(gap_bytes_, &part->reads);
+  for (const Missing& one : part->missing) joined.add(file_->layout().pages(layer, one.rank, 1));
+  part->staging = staging_.take(joined.bytes());
+  if (part->staging.memory == nullptr) return false;
+  joined.read_to(part->staging.memory);
+  for (Missing& one : part->missing) {
+    one.bundle = joined.find(file_->layout().pages(layer, one.rank, 1).offset);
+  }
+  --n_wanting_rest_;
+  counters_.n_rests += static_cast<int64_t>(part->missing.size());
   begin_waiting(part, joined.bytes());
   return true;
 }
@@ -391,45 +438,75 @@ int NeuronStream::next_ready() const {
   return -1;
 }
 
-int NeuronStream::part_of(int /*i*/) {
+int NeuronStream::next_part() {
   std::unique_lock<std::mutex> lock(mutex_);
   int ready = next_ready();
-  if (ready < 0) {
+  if (ready < 0 && !is_all_handed()) {
     const double start_us = time_us();
     waits_.begin(start_us);
-    changed_.wait(lock, [&] { return (ready = next_ready()) >= 0; });
+    changed_.wait(lock, [&] { return (ready = next_ready()) >= 0 || is_all_handed(); });
     const double end_us = time_us();
     waits_.end(end_us);
     counters_.wait_us += end_us - start_us;
   }
-  parts_[static_cast<size_t>(ready)].state = State::kHanded;
+  if (ready < 0) return kNoPart;
+  Part& part = parts_[static_cast<size_t>(ready)];
+  part.state = State::kHanded;
+  if (part.stage != weights::TakenPart::kGates && ++n_last_handed_ == n_parts_) {
+    changed_.notify_all();
+  }
   return ready;
 }
 
-void NeuronStream::assemble(Part* part) const {
-  const auto layer = static_cast<uint64_t>(part->ffn);
+bool NeuronStream::has_check(uint64_t layer, uint64_t rank, const std::byte* bundle) const {
+  bool has = true;
+  for (uint64_t piece = 0; piece < file_->layout().n_pieces(); ++piece) {
+    has = has && has_check(layer, rank, piece, bundle + file_->layout().piece(piece).offset);
+  }
+  return has;
+}
+
+// Returns false where the neuron was not read, or has other bytes.
+bool NeuronStream::assemble(const Part& part, const Missing& one) const {
+  const bool has_failed =
+      one.is_ahead ? part.ahead->state == AheadBatch::State::kFailed : part.has_failed;
+  if (has_failed) return false;
+  const auto layer = static_cast<uint64_t>(part.ffn);
   const std::byte* const resident = file_->tables().resident(layer).data();
+  const NeuronForm& form = forms_[layer];
+  const uint32_t neuron = part.neurons[one.index];
+  std::byte* const to = place(part.held[one.index].slot);
+  const uint64_t first_bytes = file_->layout().shape().first_bytes;
+  if (part.stage == weights::TakenPart::kRest) {
+    if (!has_check(layer, one.rank, 1, one.bundle)) return false;
+    form.assemble_rest(resident, neuron, one.bundle, first_bytes, to);
+  } else if (one.is_whole) {
+    if (!has_check(layer, one.rank, one.bundle)) return false;
+    form.assemble(resident, neuron, one.bundle, to);
+  } else {
+    if (!has_check(layer, one.rank, 0, one.bundle)) return false;
+    form.assemble_first(resident, neuron, one.bundle, first_bytes, to);
+  }
+  return true;
+}
+
+void NeuronStream::assemble(Part* part) {
   for (const Missing& one : part->missing) {
-    const uint32_t neuron = part->neurons[one.index];
-    std::byte* const to = place(part->held[one.index].slot);
-    const bool has_failed =
-        one.is_ahead ? part->ahead->state == AheadBatch::State::kFailed : part->has_failed;
-    const bool is_whole = !has_failed && has_check(layer, one.rank, one.bundle);
-    if (is_whole) {
-      forms_[layer].assemble(resident, neuron, one.bundle, to);
-    } else {
-      part->lost.push_back({neuron, to});
-    }
+    const int64_t slot = part->held[one.index].slot;
+    const bool is_assembled = assemble(*part, one);
+    if (!is_assembled) part->lost.push_back({part->neurons[one.index], place(slot)});
+    const bool is_whole = !is_assembled || one.is_whole || part->stage == weights::TakenPart::kRest;
+    is_whole_[static_cast<size_t>(slot)] = is_whole ? 1 : 0;
   }
 }
 
-void NeuronStream::take(int ffn, int index, std::span<const uint32_t> neurons,
-                        weights::NeuronPlaces* places) {
+weights::TakenPart NeuronStream::take(int ffn, int index, std::span<const uint32_t> neurons,
+                                      weights::NeuronPlaces* places) {
   Part& part = parts_[static_cast<size_t>(index)];
   TROIKA_ASSERT(part.neurons.data() == neurons.data() && part.ffn == ffn);
   const NeuronForm& form = forms_[static_cast<size_t>(ffn)];
   for (size_t i = 0; i < neurons.size(); ++i) places[i] = form.places(place(part.held[i].slot));
-  if (part.missing.empty()) return;
+  if (part.missing.empty()) return part.stage;
   std::vector<ModelNeurons::Wanted>& lost = part.lost;
   lost.clear();
   assemble(&part);
@@ -443,11 +520,43 @@ void NeuronStream::take(int ffn, int index, std::span<const uint32_t> neurons,
     counters_.n_from_model += static_cast<int64_t>(lost.size());
     if (problem_.empty()) note(fmt::format("{} was changed while the model ran", file_->path()));
   }
-  for (const Missing& one : part.missing) cache_->filled(part.held[one.index]);
+  if (part.stage != weights::TakenPart::kRest) {
+    for (const Missing& one : part.missing) cache_->filled(part.held[one.index]);
+  }
   if (part.staging.memory != nullptr) staging_.give_back(part.staging);
   begin_parts();
   changed_.notify_all();
   submit_begun(&lock);
+  return part.stage;
+}
+
+bool NeuronStream::tell_live(int index, std::span<const uint32_t> live) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  Part& part = parts_[static_cast<size_t>(index)];
+  part.stage = weights::TakenPart::kRest;
+  --n_untold_;
+  part.missing.clear();
+  size_t i = 0;
+  for (const uint32_t neuron : live) {
+    while (part.neurons[i] != neuron) ++i;
+    const bool is_whole = is_whole_[static_cast<size_t>(part.held[i].slot)] != 0;
+    if (!is_whole) part.missing.push_back({i, rank(part.ffn, neuron)});
+  }
+  const bool is_there = part.missing.empty();
+  if (is_there) {
+    ++n_last_handed_;
+  } else {
+    std::sort(part.missing.begin(), part.missing.end(),
+              [](const Missing& a, const Missing& b) { return a.rank < b.rank; });
+    part.ahead = nullptr;
+    part.has_failed = false;
+    part.state = State::kWantsRest;
+    ++n_wanting_rest_;
+  }
+  begin_parts();
+  changed_.notify_all();
+  submit_begun(&lock);
+  return is_there;
 }
 
 void NeuronStream::done(int index) {

@@ -2,7 +2,9 @@
 // Live neurons that are not cached are read from the side file of bundles, past the page cache,
 // while others are computed. While the disk has nothing else to do, neurons of the next layer are
 // read ahead (P2). Neurons that arrive first are computed first, with the same bits as
-// neurons in memory. Neurons that the side file does not give are read from the model's own file.
+// neurons in memory. Where a predictor says who may fire, a neuron's gate can be read before the
+// rest, which is then read only if the gate fires (P7, K30). Neurons that the side file does not
+// give are read from the model's own file.
 #pragma once
 
 #include <condition_variable>
@@ -40,6 +42,9 @@ struct NeuronStreamOptions {
   const gguf::File* model = nullptr;
   size_t most_bytes = 0;  // limits the memory that bytes() counts
   ReadPipeline pipeline = ReadPipeline::kCluster;
+  // Says in how many requests steps read a neuron. Where a gate lies in no page of its own, it is
+  // one whatever this says.
+  BundleReads reads = BundleReads::kOnce;
   // Says which neurons are hot; null where nobody knows. The hottest are read at the start, as many
   // as there are places, and keep `pinned_share` of the places for good, by the number of tokens in
   // a step: the first share is for one token, the last one for more. Prompts change no share.
@@ -73,6 +78,8 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
     double read_us = 0.0;      // the time in which at least one was read that was asked for
     double wait_us = 0.0;      // the time that all workers together waited
     int64_t n_from_model = 0;  // counts neurons whose bundles could not be used
+    int64_t n_gates = 0;       // counts neurons whose gate was read before the rest
+    int64_t n_rests = 0;       // counts neurons of which only the rest was read
   };
 
   // A stretch of time in which neurons of a layer were read.
@@ -107,6 +114,8 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   const weights::BundleFile& file() const { return *file_; }
   const weights::NeuronCache& cache() const { return *cache_; }
   uint64_t gap_bytes() const { return gap_bytes_; }
+  // Says whether steps read gates before the rest of their neurons.
+  bool reads_gates_first() const { return reads_gates_first_; }
   // Returns sentences on what the disk could not be asked for.
   std::vector<std::string> notes() const { return disk_->notes(); }
   // Says whether somebody has counted which neurons are hot.
@@ -123,12 +132,14 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
 
  private:
   using Held = weights::NeuronCache::Held;
-  // A wanted part has neurons without places. A handed one was given to a worker.
-  enum class State : uint8_t { kNothing, kWanted, kReading, kReady, kHanded };
+  // A wanted part has neurons without places. A handed one was given to a worker. One that wants
+  // the rest has neurons whose gates fire, and whose other weights nobody reads yet.
+  enum class State : uint8_t { kNothing, kWanted, kReading, kReady, kHanded, kWantsRest };
   struct Missing {
     size_t index = 0;                   // the neuron's number in its part
     uint64_t rank = 0;                  // where the neuron's bundle stands
-    const std::byte* bundle = nullptr;  // where the bundle is read to
+    const std::byte* bundle = nullptr;  // where the bundle, or its rest, is read to
+    bool is_whole = true;               // says that more than the gate's pages is read, or was read
     bool is_ahead = false;              // says that the part's batch ahead brings it
   };
   // A segment of an FFN of the batch at work.
@@ -138,6 +149,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
     int ffn = 0;
     int segment = 0;
     State state = State::kNothing;
+    weights::TakenPart stage = weights::TakenPart::kWhole;  // says as what it is taken next
     std::span<const uint32_t> neurons;
     std::vector<Held> held;        // leases of the first of these neurons
     std::vector<Missing> missing;  // those of `held` that are read
@@ -156,11 +168,13 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
 
   bool reads_ahead() const override { return true; }
   void begin_step(int n_tokens) override;
+  void begin_prompt() override;
   void begin_batch(int n_parts) override;
   void want(int ffn, std::span<const uint32_t> neurons) override;
-  int part_of(int i) override;
-  void take(int ffn, int part, std::span<const uint32_t> neurons,
-            weights::NeuronPlaces* places) override;
+  int next_part() override;
+  weights::TakenPart take(int ffn, int part, std::span<const uint32_t> neurons,
+                          weights::NeuronPlaces* places) override;
+  bool tell_live(int part, std::span<const uint32_t> live) override;
   void done(int part) override;
   void finish() override;
 
@@ -188,6 +202,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   void begin_parts();
   bool acquire_neurons(Part* part);
   bool begin_reads(Part* part);
+  bool begin_rest(Part* part);
   void begin_waiting(Part* part, uint64_t read_bytes);
   void arrived(Part* part);
   void note_reads(const LayerReads& reads);
@@ -196,6 +211,8 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   // Says whether all parts of the batch at work were asked for.
   bool is_told() const { return n_wanted_ > 0 && n_wanted_ == n_parts_; }
   int next_ready() const;
+  // Says whether no part of the batch at work will be handed to a worker any more.
+  bool is_all_handed() const { return n_parts_ > 0 && n_last_handed_ == n_parts_; }
   void note(std::string problem);
 
   // Lets go of the mutex while it submits.
@@ -204,11 +221,14 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   void end_ahead(AheadBatch* batch, lanes::Status status);
   // Puts what was read in its place, and lists as lost what has other bundles than the side file
   // had when it was made, or none.
-  void assemble(Part* part) const;
-  // Says whether a bundle has the bytes that it had when the side file was made.
-  bool has_check(uint64_t layer, uint64_t rank, const std::byte* bundle) const {
-    return weights::bundle_check({bundle, file_->layout().shape().bundle_bytes}) ==
-           file_->tables().checks(layer)[rank];
+  void assemble(Part* part);
+  bool assemble(const Part& part, const Missing& one) const;
+  // Says whether a bundle, or one of its pieces, has the bytes that it had when the side file was
+  // made.
+  bool has_check(uint64_t layer, uint64_t rank, const std::byte* bundle) const;
+  bool has_check(uint64_t layer, uint64_t rank, uint64_t piece, const std::byte* bytes) const {
+    return weights::bundle_check({bytes, file_->layout().piece(piece).bytes}) ==
+           file_->tables().check(layer, rank, piece);
   }
   uint64_t rank(int ffn, uint32_t neuron) const {
     return ranks_[static_cast<size_t>(ffn) * file_->layout().shape().n_neurons + neuron];
@@ -226,12 +246,17 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   std::vector<uint32_t> ranks_;  // (FFNs, neurons): where a neuron's bundle stands
   std::unique_ptr<weights::NeuronCache> cache_;
   PageBuffer places_;  // (slots, place_bytes_)
+  // (slots): 1 says that a place has all of its neuron, 0 that it has the gate. A slot's word
+  // belongs to whoever holds its neuron.
+  std::vector<uint8_t> is_whole_;
+  bool reads_gates_first_ = false;
   ModelNeurons model_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  int ffn_ = 0;                         // the FFN at work, of several the last one asked for
-  bool is_step_begun_ = true;           // says that the next FFN to be asked for is of a new step
+  int ffn_ = 0;                // the FFN at work, of several the last one asked for
+  bool is_step_begun_ = true;  // says that the next FFN to be asked for is of a new step
+  bool is_prompt_ = false;
   int n_step_tokens_ = 1;               // counts those that the cache's shares are for
   std::unique_ptr<NeuronAhead> ahead_;  // null: nothing is read ahead
   bool knows_heat_ = false;             // says that the first places of segments are the hottest
@@ -242,6 +267,9 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   size_t n_parts_ = 0;              // counts the parts of the batch at work
   size_t n_wanted_ = 0;             // counts those of them that were asked for
   size_t n_begun_ = 0;              // counts those of them that have begun
+  size_t n_last_handed_ = 0;        // counts those of them that no worker is handed again
+  int n_untold_ = 0;                // counts parts begun of whose neurons it is not known who fires
+  int n_wanting_rest_ = 0;          // counts parts in that state
   int n_reading_ = 0;               // counts parts
   double read_start_us_ = 0.0;
   std::string problem_;

@@ -47,6 +47,7 @@ void NeuronStream::read_ahead() {
   if (ahead_ == nullptr || is_stopped_ || ahead_->is_reading() || n_reading_ > 0) return;
   // What is asked for comes first.
   if ((n_wanted_ > 0 && !is_told()) || n_begun_ < n_wanted_) return;
+  if (n_untold_ > 0 || n_wanting_rest_ > 0) return;
   const int next = (ffn_ + 1) % static_cast<int>(forms_.size());
   AheadBatch* const batch =
       ahead_->begin(next, n_places_ahead(), gap_bytes_, [this, next](uint64_t place) {

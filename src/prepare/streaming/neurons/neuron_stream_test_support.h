@@ -29,7 +29,7 @@ inline constexpr int kNeurons = 1280;  // makes two segments and a half
 
 // Feed-forward blocks of random weights in memory: those of layers, or the experts of one mixture.
 struct RandomFfns {
-  RandomFfns(Type type, int width, bool is_mixture = false) : width(width) {
+  RandomFfns(Type type, int width, bool is_mixture = false, bool has_gates = false) : width(width) {
     const int n_experts = is_mixture ? kFfns : 1;
     for (int i = 0; i < kFfns; ++i) {
       model::GatedFfn ffn;
@@ -40,6 +40,10 @@ struct RandomFfns {
       if (!is_mixture || i == 0) {
         ffn.up = add(type, n_experts * kNeurons, width);
         ffn.down = add(type, n_experts * width, kNeurons);
+        // Weights go in pairs, of which the second has rows as long as there are neurons.
+        if (has_gates) ffn.gate = add(type, n_experts * kNeurons, width);
+        if (has_gates) add(type, 1, kNeurons);
+        ffn.has_gate_by_neuron = has_gates;
       }
       ffns.push_back(ffn);
     }
@@ -84,12 +88,14 @@ struct Way {
   bool may_use_io_uring = true;
   ReadPipeline pipeline = ReadPipeline::kCluster;
   bool reads_ahead = false;
+  BundleReads reads = BundleReads::kOnce;
 };
 
 inline std::string name_of(const testing::TestParamInfo<Way>& info) {
   return std::string(info.param.may_use_io_uring ? "IoUring" : "Pread") +
          (info.param.pipeline == ReadPipeline::kMatrix ? "ByMatrix" : "") +
-         (info.param.reads_ahead ? "Ahead" : "");
+         (info.param.reads_ahead ? "Ahead" : "") +
+         (info.param.reads == BundleReads::kTwice ? "Twice" : "");
 }
 
 class NeuronStreamTest : public testing::TestWithParam<Way> {
@@ -104,6 +110,7 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
         NeuronStream::least_bytes(model.ffns, *model.store) + n_more * (maker.place_bytes() + 8);
     options.may_use_io_uring = GetParam().may_use_io_uring;
     options.pipeline = GetParam().pipeline;
+    options.reads = GetParam().reads;
     // Which experts are next is not known.
     options.reads_ahead = options.reads_hottest_ahead =
         GetParam().reads_ahead && !model.ffns.front().is_expert();
@@ -144,18 +151,33 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
       return needs[size_t(part / n_segments)].of(part % n_segments);
     };
     EXPECT_TRUE(source.reads_ahead());
-    source.begin_step(n_tokens);
-    std::atomic<int> ticket = 0, n_wrong = 0, sum_of_parts = 0;
+    if (is_prompt) {
+      source.begin_prompt();
+    } else {
+      source.begin_step(n_tokens);
+    }
+    std::atomic<int> n_wrong = 0, sum_of_parts = 0;
     const auto work = [&] {
       std::vector<weights::NeuronPlaces> places(kSegmentNeurons);
-      for (int item = ticket++; item < n_parts; item = ticket++) {
-        const int part = source.part_of(item);
-        sum_of_parts += 1 << part;
+      for (int part; (part = source.next_part()) != weights::NeuronSource::kNoPart;) {
         const int ffn = needs[size_t(part / n_segments)].ffn;
         const std::span<const uint32_t> neurons = neurons_of(part);
-        source.take(ffn, part, neurons, places.data());
+        const weights::TakenPart taken = source.take(ffn, part, neurons, places.data());
+        const bool is_known = taken != weights::TakenPart::kGates;
+        if (!is_known) {
+          std::vector<uint32_t> live;
+          for (size_t i = 0; i < neurons.size(); ++i) {
+            n_wrong += has_right_gate(model, ffn, neurons[i], places[i]) ? 0 : 1;
+            if (fires(neurons[i])) live.push_back(neurons[i]);
+          }
+          if (!source.tell_live(part, live)) continue;
+        }
+        sum_of_parts += 1 << part;
         for (size_t i = 0; i < neurons.size(); ++i) {
-          n_wrong += is_right(model, ffn, neurons[i], places[i]) ? 0 : 1;
+          // The gate may be all there is of a neuron that does not fire.
+          const bool is_wanted =
+              fires(neurons[i]) || (is_known && taken == weights::TakenPart::kWhole);
+          if (is_wanted) n_wrong += is_right(model, ffn, neurons[i], places[i]) ? 0 : 1;
         }
         source.done(part);
       }
@@ -175,12 +197,24 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
     return n_wrong;
   }
 
+  // Says whether a neuron's gate fires, where gates are read.
+  bool fires(uint32_t neuron) const { return random_unit(fires_as, neuron) < firing_share; }
+
+  static bool has_right_gate(const RandomFfns& model, int ffn, uint32_t neuron,
+                             const weights::NeuronPlaces& places) {
+    const model::GatedFfn& of = model.ffns[size_t(ffn)];
+    if (!of.has_gate_by_neuron) return places.gate == nullptr;
+    const Matrix gate = weights::rows_of(*model.store, of.gate, of);
+    return std::memcmp(places.gate, gate.data + neuron * gate.row_bytes, gate.row_bytes) == 0;
+  }
+
   static bool is_right(const RandomFfns& model, int ffn, uint32_t neuron,
                        const weights::NeuronPlaces& places) {
     const Matrix up =
         weights::rows_of(*model.store, model.ffns[size_t(ffn)].up, model.ffns[size_t(ffn)]);
     const weights::DownColumns& down = model.columns[size_t(ffn)];
-    return std::memcmp(places.up, up.data + neuron * up.row_bytes, up.row_bytes) == 0 &&
+    return has_right_gate(model, ffn, neuron, places) &&
+           std::memcmp(places.up, up.data + neuron * up.row_bytes, up.row_bytes) == 0 &&
            std::memcmp(places.down, down.column(neuron), down.layout().column_bytes) == 0;
   }
 
@@ -198,6 +232,9 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
   const weights::NeuronHeat* heat = nullptr;
   std::vector<double> pinned_share;
   std::optional<uint64_t> gap_bytes;
+  bool is_prompt = false;
+  uint64_t fires_as = 0;  // draws which neurons fire
+  double firing_share = 0.5;
 };
 
 }  // namespace troika::prepare::neuron_test
