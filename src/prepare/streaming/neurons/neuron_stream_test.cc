@@ -75,12 +75,7 @@ TEST_P(NeuronStreams, P3ExpertsOfABatchAreReadTogether) {
   for (const size_t n_more : {0, 300, 5000}) {
     const auto stream = stream_over(model, n_more);
     for (uint64_t round = 0; round < 60; ++round) {
-      const double share = 0.02 + random_unit(8, round) * (round % 5 == 0 ? 0.9 : 0.2);
-      std::vector<Need> needs;
-      for (int expert = 0; expert < kFfns; ++expert) {
-        if (random_unit(9 + uint64_t(expert), round) < 0.3) continue;
-        needs.push_back({expert, random_neurons(3 * round + uint64_t(expert), share)});
-      }
+      const std::vector<Need> needs = random_experts(round);
       if (needs.empty()) continue;
       ASSERT_EQ(use(*stream, model, needs, 1 + int(round % 3)), 0) << round;
       EXPECT_EQ(stream->problem(), "");

@@ -226,6 +226,18 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
     return live;
   }
 
+  // Returns what a token needs of some experts of a mixture, of others in each round; it may be
+  // none.
+  static std::vector<Need> random_experts(uint64_t round) {
+    const double share = 0.02 + random_unit(8, round) * (round % 5 == 0 ? 0.9 : 0.2);
+    std::vector<Need> needs;
+    for (int expert = 0; expert < kFfns; ++expert) {
+      if (random_unit(9 + uint64_t(expert), round) < 0.3) continue;
+      needs.push_back({expert, random_neurons(3 * round + uint64_t(expert), share)});
+    }
+    return needs;
+  }
+
   int64_t n_missed_when_told = 0;              // counts misses until all was asked for
   std::string path;                            // the side file
   decltype(NeuronStreamOptions::spoil) spoil;  // does what a faulty disk does
