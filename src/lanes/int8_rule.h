@@ -2,8 +2,10 @@
 // built.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
+#include "kernels/kernels.h"
 #include "kernels/outliers.h"
 
 namespace troika::lanes {
@@ -28,5 +30,11 @@ inline constexpr float kSplitLimit = 6.0f;
 
 // There is a rule for each weight. Products that read the same activation have the same rule.
 using Int8Rules = std::vector<Int8Rule>;
+
+// Brings the k activations of a token into int8 as products of the rule take them
+// (`kernels::int8_token`). `scratch` has room for k floats. Returns how many were taken out, which
+// then stand in `outliers`; it may be null where the rule takes none.
+size_t quantize_token(const kernels::Table& kernels, const Int8Rule& rule, const float* x, size_t k,
+                      float* scratch, std::byte* out, kernels::Outlier* outliers);
 
 }  // namespace troika::lanes

@@ -1,7 +1,6 @@
 #include "lanes/host/products.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -31,24 +30,7 @@ void prepare_int8(const BoundOp& bound, const OpContext& context, int worker, si
   const Int8Rule& rule = bound.as<BoundProduct>().int8_rule;
   float* scratch = context.scratch + static_cast<size_t>(worker) * context.scratch_floats;
   kernels::Outlier* outliers = rule.takes_outliers() ? context.outliers + row * k : nullptr;
-  size_t n_outliers = 0;
-  if (rule.factors != nullptr) {
-    for (size_t i = 0; i < k; ++i) scratch[i] = x[i] * rule.factors[i];
-    x = scratch;
-  }
-  if (rule.kind == Int8Rule::Kind::kSplit) {
-    for (size_t i = 0; i < k; ++i) {
-      const bool is_outlier = std::fabs(x[i]) >= kSplitLimit;
-      if (is_outlier) outliers[n_outliers++] = {static_cast<uint32_t>(i), x[i]};
-      scratch[i] = is_outlier ? 0.0f : x[i];
-    }
-    x = scratch;
-  }
-  if (rule.kind == Int8Rule::Kind::kLimit) {
-    n_outliers = context.kernels.quantize_int8_within(x, rule.range, out, outliers, k);
-  } else {
-    context.kernels.quantize_int8(x, out, k);
-  }
+  const size_t n_outliers = quantize_token(context.kernels, rule, x, k, scratch, out, outliers);
   if (outliers != nullptr) context.outlier_counts[row] = static_cast<uint32_t>(n_outliers);
 }
 

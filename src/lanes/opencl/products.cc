@@ -198,16 +198,8 @@ void Quantizer::run(const kernels::Table& kernels, const DeviceRun& run, LevelPo
   const auto n_tokens = static_cast<size_t>(run.run.n_tokens);
   const kernels::Int8Token token = kernels::int8_token(pool.token(), k_);
   for (size_t t = 0; t < n_tokens; ++t) {
-    const float* row = x_ + run.set_offset + t * k_;
-    if (rule_.factors != nullptr) {
-      for (size_t i = 0; i < k_; ++i) pool.row()[i] = row[i] * rule_.factors[i];
-      row = pool.row();
-    }
-    if (rule_.kind == Int8Rule::Kind::kLimit) {
-      kernels.quantize_int8_within(row, rule_.range, pool.token(), nullptr, k_);
-    } else {
-      kernels.quantize_int8(row, pool.token(), k_);
-    }
+    const float* const x = x_ + run.set_offset + t * k_;
+    (void)quantize_token(kernels, rule_, x, k_, pool.row(), pool.token(), nullptr);
     pool.scales()[t] = *token.scale;
     place_levels(token.levels, pool.has_quads(), pool.levels() + t * pool.level_bytes(k_));
   }

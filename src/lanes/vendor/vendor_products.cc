@@ -273,16 +273,7 @@ void VendorProducts::quantize(const kernels::Table& kernels, const float* x, siz
   std::byte* const token = pool.token();
   const kernels::Int8Token quantized = kernels::int8_token(token, k());
   for (size_t t = 0; t < n_tokens; ++t) {
-    const float* row = x + t * k();
-    if (rule_.factors != nullptr) {
-      for (size_t i = 0; i < k(); ++i) pool.row()[i] = row[i] * rule_.factors[i];
-      row = pool.row();
-    }
-    if (rule_.kind == Int8Rule::Kind::kLimit) {
-      kernels.quantize_int8_within(row, rule_.range, token, nullptr, k());
-    } else {
-      kernels.quantize_int8(row, token, k());
-    }
+    (void)quantize_token(kernels, rule_, x + t * k(), k(), pool.row(), token, nullptr);
     pool.scales()[t] = *quantized.scale;
     for (const SumPart& part : parts_) {
       const auto first = static_cast<size_t>(part.first_k);
