@@ -58,8 +58,8 @@ TEST_F(ServeOptions, KeptPrefixesHaveAFolderAndRoom) {
 // may make use of what another option would leave idle.
 TEST_F(ServeOptions, DefaultsOfRequestsAreNeverIdle) {
   const std::string none = folder_.file("none.gguf");
-  const Finished finished = troika(
-      {"serve", none, "--temp", "0", "--seed", "7", "--top-k", "5", "--penalty-window", "3"});
+  const Finished finished = troika({"serve", none, "--port", "0", "--temp", "0", "--seed", "7",
+                                    "--top-k", "5", "--penalty-window", "3"});
   expect_refusal(finished, 1, {none});
   EXPECT_EQ(finished.err.find("does nothing here"), std::string::npos) << finished.err;
 }
