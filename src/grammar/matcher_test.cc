@@ -113,6 +113,15 @@ TEST(Matcher, InAHurryDoesLittleAndWaitsForNobody) {
 }
 
 // While a slow mask is made for somebody, a matcher in a hurry gives up its turn.
+// What is wrong shows only while an answer is written, and is wrong with the grammar all the same.
+TEST(Matcher, SaysOfTextsThatAreTooMuchAlikeThatTheGrammarIsTooLarge) {
+  const std::string before(60, 'a'), alike(2000, 'k');
+  const auto grammar = compiled("root ::= \"" + before + "\" (x \"1\" | y \"2\")\nx ::= \"" +
+                                    alike + "\"\ny ::= \"" + alike + "z\"\n",
+                                Format::kGbnf);
+  EXPECT_THROW((void)reads(grammar, before + alike), TooLarge);
+}
+
 TEST(Matcher, InAHurryWaitsForNoOtherMatcher) {
   bool gave_up = false;
   for (int i = 0; i < 5 && !gave_up; ++i) {

@@ -1,7 +1,7 @@
 // Keeps recursion over expressions within the stack.
 #pragma once
 
-#include "base/error.h"
+#include "grammar/limits.h"
 
 namespace troika::grammar {
 
@@ -9,7 +9,7 @@ class DepthGuard {
  public:
   explicit DepthGuard(int* depth) : depth_(depth) {
     if (*depth >= kMost) {
-      throw Error(
+      throw TooLarge(
           "The grammar nests too deeply, or has texts that are too long and too much alike.");
     }
     ++*depth;
