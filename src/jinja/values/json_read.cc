@@ -26,7 +26,8 @@ Value from_json_value(Runtime& rt, const nlohmann::ordered_json& json) {
       return Value::of(json.get<int64_t>());
     case nlohmann::json::value_t::number_unsigned: {
       const auto u = json.get<uint64_t>();
-      if (u > INT64_MAX) rt.fail(fmt::format("the integer {} leaves the range of 64 bits", u));
+      // Schemas name the largest of unsigned types, and JSON has one kind of number.
+      if (u > INT64_MAX) return Value::of(static_cast<double>(u));
       return Value::of(static_cast<int64_t>(u));
     }
     case nlohmann::json::value_t::number_float:
