@@ -166,13 +166,13 @@ void Parser::read_request_line(std::string_view line) {
   } else if (version.size() != 8 || !version.starts_with("HTTP/") || !is_digit(version[5]) ||
              version[6] != '.' || !is_digit(version[7])) {
     refuse(400, "The first line of a request ends with HTTP/1.1.");
-  } else if (version[5] != '1' || version[7] > '1') {
+  } else if (version[5] != '1') {
     refuse(505, "This server speaks HTTP/1.1 and HTTP/1.0.");
   } else if (!is_known_method(method)) {
     refuse(501, "This server does not know the method of the request.");
   } else {
     request_.method = method;
-    request_.minor_version = version[7] - '0';
+    request_.minor_version = std::min(version[7] - '0', 1);  // later ones are read as 1.1
     request_.wants_close = request_.minor_version == 0;
     state_ = State::kHeaders;
     read_target(line.substr(first + 1, second - first - 1));

@@ -1,5 +1,7 @@
-// Makes requests of a connection's bytes, as strict HTTP/1.1 (RFC 9112). No two readers may ever
-// understand one request differently, so whatever could be read in two ways is refused.
+// Makes requests of a connection's bytes, as HTTP/1.1 (RFC 9112). No two readers may ever
+// understand one request differently, so whatever could be read in two ways is refused, and so is
+// what no client of this server needs, though the RFC has servers read it: targets with a host,
+// extensions of chunks and headers behind a body.
 #pragma once
 
 #include <cstddef>

@@ -178,7 +178,9 @@ TEST(Parser, ReadsLengthsWithZerosBeforeThem) {
 
 TEST(Parser, NamesWhatItDoesNotKnow) {
   EXPECT_EQ(status_of("PRI * HTTP/2.0\r\n\r\n"), 505);
-  EXPECT_EQ(status_of("GET / HTTP/1.2\r\n"), 505);
+  EXPECT_EQ(status_of("GET / HTTP/0.9\r\n"), 505);
+  EXPECT_EQ(status_of("GET / HTTP/1.2\r\nHost: a\r\n\r\n"), 0);
+  EXPECT_EQ(status_of("GET / HTTP/1.2\r\n\r\n"), 400);  // it needs a host as 1.1 does
   EXPECT_EQ(status_of("BREW / HTTP/1.1\r\n"), 501);
   EXPECT_EQ(status_of("TRACE / HTTP/1.1\r\n"), 501);
   EXPECT_EQ(status_of(post("Transfer-Encoding: gzip, chunked\r\n", "")), 501);
