@@ -244,7 +244,7 @@ void KeptPrefixes::write() {
     std::string problem;
     try {
       folder_.write(block.key, block.rows);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // a lack of memory too: nobody needs the file
       problem = error.what();
     }
     lock.lock();
