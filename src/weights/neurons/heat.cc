@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/atomic_file.h"
+#include "base/cache_folder.h"
 #include "base/hash.h"
 #include "weights/neurons/source.h"
 
@@ -129,8 +130,7 @@ void write_heat(const std::string& path, uint64_t model_key, const NeuronHeat& h
                        0};
   std::memcpy(header.magic, kHeatMagic, sizeof(kHeatMagic));
   header.hash = heat_hash(header, heat);
-  std::error_code ignored;  // the file itself says what is wrong
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  make_kept_folder(std::filesystem::path(path).parent_path().string());
   AtomicFile file(path);
   file.write(std::as_bytes(std::span(&header, 1)));
   for (uint64_t layer = 0; layer < heat.n_layers(); ++layer) {

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "base/atomic_file.h"
+#include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "weights/neurons/bundle_file.h"
@@ -137,8 +138,7 @@ void NeuronPredictor::write(const std::string& path, uint64_t model_key) const {
                             0};
   std::memcpy(header.magic, kPredictorMagic, sizeof(kPredictorMagic));
   header.hash = predictor_header_hash(header);
-  std::error_code ignored;  // the file itself says what is wrong
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  make_kept_folder(std::filesystem::path(path).parent_path().string());
   AtomicFile file(path);
   file.write(std::as_bytes(std::span(&header, 1)));
   for (uint64_t i = 0; i < shape_.n_layers; ++i) {
