@@ -247,6 +247,33 @@ TEST_F(ServerTurns, GoesOnFromTheAssistantsLastMessage) {
   EXPECT_EQ(client().post("/v1/chat/completions", twice).status, 400);
 }
 
+// A template may begin a thought by itself. What the client begins is the answer behind the
+// thought.
+TEST_F(ServerTurns, GoesOnFromAnAnswerWhereTheTemplateBeginsAThought) {
+  server::ServiceOptions options;
+  options.chat_template =
+      "{%- for m in messages -%}{{ '<|im_start|>' + m.role + ':' + m.content }}{%- endfor -%}"
+      "{%- if add_generation_prompt -%}{{ '<|im_start|>assistant:<think>\n' }}{%- endif -%}"
+      "{# </think> #}";
+  options.forced_texts = {" yes."};
+  start(options);
+  const auto begun = [](const std::string& beginning) {
+    return R"({"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":")" +
+           beginning + R"("}]})";
+  };
+  const std::string opened = "<|im_start|>user:Hi<|im_start|>assistant:<think>\n";
+  EXPECT_EQ(post("/apply-template", begun("Sure:"))["prompt"], opened + "</think>Sure:");
+  const Json message = post("/v1/chat/completions", begun("Sure:"))["choices"][0]["message"];
+  EXPECT_EQ(message["content"], " yes.");
+  EXPECT_FALSE(message.contains("reasoning_content")) << message;
+  // A client may write the thought too.
+  EXPECT_EQ(post("/apply-template", begun("Hm.</think>Sure:"))["prompt"],
+            opened + "Hm.</think>Sure:");
+  // Where the client begins nothing, the model thinks.
+  EXPECT_EQ(post("/apply-template", R"({"messages":[{"role":"user","content":"Hi"}]})")["prompt"],
+            opened);
+}
+
 // Words before the answer stand in a channel of their own, whose end and header nobody is shown.
 TEST_F(ServerTurns, TellsLikelihoodsOfNoHeader) {
   server::ServiceOptions options;

@@ -268,18 +268,20 @@ Expr answer_expr(Pool* pool, const Conversation& conversation,
 namespace {
 
 // Returns what must stand between the template's prompt and the client's own beginning of the
-// answer: the header of words, or the end of a thought if the template begins one though none is
-// wanted.
+// answer: the header of words, or the end of a thought that the template begins, though none is
+// wanted or the client has begun what comes behind thoughts. A beginning may end the thought
+// itself.
 std::string bridge_of(const Context& context, const Conversation& conversation,
                       const Rendering& rendering, const std::string& prompt) {
   const ThoughtMarks& marks = context.thought_marks();
+  const std::string& beginning = conversation.beginning;
   const auto thinks = rendering.extra.find("enable_thinking");
-  if (thinks != rendering.extra.end() && *thinks == false && rendering.adds_prompt &&
-      ends_with_open_thought(prompt, marks)) {
+  const bool wants_none = thinks != rendering.extra.end() && *thinks == false;
+  if ((wants_none || !beginning.empty()) && rendering.adds_prompt &&
+      ends_with_open_thought(prompt, marks) && beginning.find(marks.close) == std::string::npos) {
     return marks.close;
   }
-  const bool is_begun = !conversation.beginning.empty() && context.has_channels();
-  return is_begun ? words_header() : "";
+  return !beginning.empty() && context.has_channels() ? words_header() : "";
 }
 
 // Returns the grammar of a turn. Its key holds all that the grammar depends on, so equal turns
