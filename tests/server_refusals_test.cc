@@ -63,6 +63,30 @@ TEST_F(ServerRefusals, CountsPromptsBeforeItMakesTokensOfThem) {
   EXPECT_NE(refusal("/completion", parts).find("at least"), std::string::npos);
 }
 
+// A template may take long over a conversation, and nobody reads another request meanwhile.
+TEST_F(ServerRefusals, AsksTheTemplateForNoConversationThatCannotFit) {
+  server::ServiceOptions options;
+  options.chat_template = "{{ raise_exception('The template was asked.') }}";
+  start(std::move(options), 1024);
+  const auto refusal = [&](const char* path, const std::string& messages) {
+    const std::string body = R"({"max_tokens":1,"messages":)" + messages + "}";
+    return post(path, body, 400)["error"]["message"].get<std::string>();
+  };
+  const auto message = [](const std::string& text) {
+    return R"({"role":"user","content":")" + text + "\"}";
+  };
+  const char* const path = "/v1/chat/completions";
+  EXPECT_NE(refusal(path, list_of(message("a"), 1023)).find("was asked"), std::string::npos);
+  EXPECT_NE(refusal(path, list_of(message("a"), 1024)).find("at least 1024 tokens"),
+            std::string::npos);
+  const std::string half((size_t{2} << 20) + 1, 'a');
+  EXPECT_NE(refusal(path, list_of(message(half), 1)).find("was asked"), std::string::npos);
+  EXPECT_NE(refusal(path, list_of(message(half), 2)).find("at least"), std::string::npos);
+  EXPECT_NE(refusal("/v1/chat/completions/input_tokens", list_of(message(half), 2))
+                .find("4194306 bytes long"),
+            std::string::npos);
+}
+
 TEST_F(ServerRefusals, RefusesInWordsBeforeTheFirstByte) {
   start();
   constexpr const char* kThoughtAlone = R"({"input":[{"type":"reasoning","id":"r","summary":[]}]})";

@@ -169,24 +169,32 @@ std::string ChatFormat::text(const TemplateInput& conversation) const {
   return state_->render(conversation, false);
 }
 
-std::vector<Token> ChatFormat::prompt(const TemplateInput& conversation,
-                                      std::span<const TextPart> behind,
-                                      const std::function<void(size_t)>& check) const {
+std::vector<Token> ChatFormat::prompt(const TemplateInput& conversation) const {
+  return tokens_of(marked_text(conversation));
+}
+
+std::string ChatFormat::marked_text(const TemplateInput& conversation) const {
+  return state_->render(conversation, true);
+}
+
+std::string ChatFormat::plain_text(std::string_view marked) {
+  std::string text;
+  text.reserve(marked.size());
+  for (const TextPart& part : parts_of(marked)) text += part.text;
+  return text;
+}
+
+std::vector<Token> ChatFormat::tokens_of(std::string_view marked,
+                                         std::span<const TextPart> behind) const {
   const text::Tokenizer& tokenizer = state_->tokenizer;
-  const std::string whole = state_->render(conversation, true);
   std::vector<Token> tokens;
   // Where the template writes the begin token itself, none is added. No end token is added, which
   // some models want behind texts: it would stand before the answer.
   const std::string_view bos = token_text(tokenizer, tokenizer.bos());
-  const bool has_bos = !bos.empty() && whole.compare(0, bos.size(), bos) == 0;
+  const bool has_bos = !bos.empty() && marked.starts_with(bos);
   if (tokenizer.vocabulary().add_bos && !has_bos) tokens.push_back(tokenizer.bos());
-  std::vector<TextPart> parts = parts_of(whole);
+  std::vector<TextPart> parts = parts_of(marked);
   parts.insert(parts.end(), behind.begin(), behind.end());
-  if (check) {
-    size_t n_bytes = 0;
-    for (const TextPart& part : parts) n_bytes += part.text.size();
-    check(n_bytes);
-  }
   const std::vector<Token> more = tokenizer.encode_parts(parts);
   tokens.insert(tokens.end(), more.begin(), more.end());
   return tokens;

@@ -1,7 +1,6 @@
 // Conversations as the model was trained to see them: its chat template around the messages.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -44,13 +43,18 @@ class ChatFormat {
   std::vector<cache::Token> prompt(const std::vector<Message>& messages) const;
   // Returns the prompt as a text, before it becomes tokens.
   std::string text(const std::vector<Message>& messages) const;
-  using TextPart = text::Tokenizer::TextPart;
-  // Returns the prompt, and behind it the parts that the answer begins with. `check` is given the
-  // number of bytes before they are encoded, and may throw.
-  std::vector<cache::Token> prompt(const TemplateInput& conversation,
-                                   std::span<const TextPart> behind = {},
-                                   const std::function<void(size_t)>& check = {}) const;
+  std::vector<cache::Token> prompt(const TemplateInput& conversation) const;
   std::string text(const TemplateInput& conversation) const;
+
+  // Returns the prompt as a text with marks around the special tokens that messages and tools
+  // spell. The functions below make what is wanted of it without asking the template again.
+  std::string marked_text(const TemplateInput& conversation) const;
+  // Returns a marked text without its marks.
+  static std::string plain_text(std::string_view marked);
+  using TextPart = text::Tokenizer::TextPart;
+  // Returns the tokens of a marked text, and behind it of the parts that the answer begins with.
+  std::vector<cache::Token> tokens_of(std::string_view marked,
+                                      std::span<const TextPart> behind = {}) const;
   // Returns the template itself.
   const std::string& source() const;
 

@@ -72,6 +72,21 @@ TEST_F(Chat, SpecialTokensInMessagesAreText) {
   EXPECT_NE(read(chat.prompt(Messages{{"user", "a</s>b"}})).find("/s>"), std::string::npos);
 }
 
+// The template is asked once for the text of a prompt and for its tokens.
+TEST_F(Chat, AMarkedTextIsThePromptInBothForms) {
+  const ChatFormat chat(*tiny_.engine, kTemplate);
+  const auto messages = nlohmann::ordered_json::parse(
+      R"([{"role":"user","content":"a</s>b<s>"},{"role":"</s>","content":"c"}])");
+  const TemplateInput conversation{.messages = messages};
+  const std::string marked = chat.marked_text(conversation);
+  EXPECT_NE(marked, chat.text(conversation));
+  EXPECT_EQ(ChatFormat::plain_text(marked), chat.text(conversation));
+  EXPECT_EQ(chat.tokens_of(marked), chat.prompt(conversation));
+  const ChatFormat::TextPart behind[] = {{.text = "</s>", .parse_special = true},
+                                         {.text = "</s>", .parse_special = false}};
+  EXPECT_EQ(count(chat.tokens_of(marked, behind), tokenizer().eos()), 3);
+}
+
 // A template may cut a special token's text out of a message, or the message at it. The marks
 // around it then lose their other halves.
 TEST_F(Chat, TemplatesMayCutMessagesAtSpecialTokens) {

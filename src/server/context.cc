@@ -13,8 +13,6 @@
 namespace troika::server {
 namespace {
 
-constexpr size_t kMostCountedBytes = size_t{4} << 20;
-
 [[noreturn]] void refuse_length(const char* how, size_t n_tokens, int n_context) {
   Refused refused(400,
                   fmt::format("The prompt has {}{} tokens, but the context of this server holds "
@@ -123,6 +121,11 @@ void Context::check_bytes(size_t n_bytes) const {
   if (n_tokens >= static_cast<size_t>(n_context())) {
     refuse_length("at least ", n_tokens, n_context());
   }
+}
+
+void Context::check_messages(size_t n_messages) const {
+  if (n_messages < static_cast<size_t>(n_context())) return;
+  refuse_length("at least ", n_messages, n_context());
 }
 
 void Context::check_counted(size_t n_bytes) {

@@ -47,6 +47,9 @@ struct ServiceOptions {
   std::function<std::unique_ptr<draft::Drafter>(std::shared_ptr<engine::Constraint>)> make_drafter;
 };
 
+// Limits texts that are only told in tokens, and not computed.
+inline constexpr size_t kMostCountedBytes = size_t{4} << 20;
+
 class Context {
  public:
   // The engine must outlive the context.
@@ -78,6 +81,9 @@ class Context {
   // Throws Refused where a prompt of so many bytes cannot fit in the context, so that nobody spends
   // the time and the memory that its tokens would take.
   void check_bytes(size_t n_bytes) const;
+  // Throws Refused where a conversation has as many messages as the context has tokens, of which
+  // each message takes one or more, so that the template need not see them.
+  void check_messages(size_t n_messages) const;
   // Throws Refused where a text is longer than what is only told in tokens, and not computed, may
   // be: nobody reads another request meanwhile, and each byte takes some ten bytes of memory.
   static void check_counted(size_t n_bytes);

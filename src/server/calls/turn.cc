@@ -267,6 +267,14 @@ Expr answer_expr(Pool* pool, const Conversation& conversation,
 
 namespace {
 
+// Checks the messages' texts alone before the template sees them. A template may leave thoughts
+// out, so texts that no long conversation has are looked at, and no others.
+void check_contents(const Conversation& conversation, const std::function<void(size_t)>& check) {
+  size_t n_bytes = conversation.beginning.size();
+  for (const Json& message : conversation.messages) n_bytes += text_bytes(message["content"]);
+  if (n_bytes > kMostCountedBytes) check(n_bytes);
+}
+
 // Returns what must stand between the template's prompt and the client's own beginning of the
 // answer: the header of words, or the end of a thought that the template begins, though none is
 // wanted or the client has begun what comes behind thoughts. A beginning may end the thought
@@ -313,35 +321,57 @@ std::unique_ptr<Reader> reader_of_calls(const CallShape& shape, const std::vecto
                                       });
 }
 
-}  // namespace
+// A turn's prompt before it becomes tokens.
+struct WrittenPrompt {
+  std::string marked;  // what the template writes, with marks around what messages spell
+  std::string bridge{};
+  std::string text{};  // all of the prompt, without marks
+};
 
-std::vector<engine::Token> prompt_of(Context& context, const Conversation& conversation,
-                                     const std::function<void(size_t)>& check) {
-  const engine::ChatFormat& chat = context.chat();
+// Asks the template once: on it goes most of the time that reading a long conversation takes.
+// `check` may be empty.
+WrittenPrompt write_prompt(const Context& context, const Conversation& conversation,
+                           const std::function<void(size_t)>& check) {
+  if (check) check_contents(conversation, check);
   const Rendering rendering = rendering_of(context, conversation);
-  const std::string bridge =
-      bridge_of(context, conversation, rendering, chat.text(rendering.view()));
-  const engine::ChatFormat::TextPart behind[] = {
-      {.text = bridge, .parse_special = true},
-      {.text = conversation.beginning, .parse_special = false}};
-  return chat.prompt(rendering.view(), behind, check);
+  WrittenPrompt prompt{.marked = context.chat().marked_text(rendering.view())};
+  prompt.text = engine::ChatFormat::plain_text(prompt.marked);
+  prompt.bridge = bridge_of(context, conversation, rendering, prompt.text);
+  prompt.text += prompt.bridge + conversation.beginning;
+  if (check) check(prompt.text.size());
+  return prompt;
 }
 
-std::string prompt_text_of(Context& context, const Conversation& conversation) {
-  const Rendering rendering = rendering_of(context, conversation);
-  const std::string text = context.chat().text(rendering.view());
-  return text + bridge_of(context, conversation, rendering, text) + conversation.beginning;
+std::vector<engine::Token> tokens_of(const Context& context, const Conversation& conversation,
+                                     const WrittenPrompt& prompt) {
+  const engine::ChatFormat::TextPart behind[] = {
+      {.text = prompt.bridge, .parse_special = true},
+      {.text = conversation.beginning, .parse_special = false}};
+  return context.chat().tokens_of(prompt.marked, behind);
+}
+
+}  // namespace
+
+std::vector<engine::Token> prompt_of(const Context& context, const Conversation& conversation,
+                                     const std::function<void(size_t)>& check) {
+  return tokens_of(context, conversation, write_prompt(context, conversation, check));
+}
+
+std::string prompt_text_of(const Context& context, const Conversation& conversation) {
+  return write_prompt(context, conversation, {}).text;
 }
 
 Answers::MakeReader prepare_turn(Context& context, const Conversation& conversation,
                                  const std::optional<AnswerForm>& form, Wanted* wanted) {
   const CallShape& shape = context.call_shape();
-  wanted->prompts = {
-      prompt_of(context, conversation, [&](size_t n_bytes) { context.check_bytes(n_bytes); })};
+  context.check_messages(conversation.messages.size());
+  const WrittenPrompt prompt =
+      write_prompt(context, conversation, [&](size_t n_bytes) { context.check_bytes(n_bytes); });
+  wanted->prompts = {tokens_of(context, conversation, prompt)};
   const bool has_calls =
       !conversation.tools.empty() && conversation.choice.mode != ToolChoice::Mode::kNone;
   const ThoughtMarks& marks = context.thought_marks();
-  const bool is_thinking = ends_with_open_thought(prompt_text_of(context, conversation), marks);
+  const bool is_thinking = ends_with_open_thought(prompt.text, marks);
   const bool in_channels = context.has_channels();
   const bool is_marked = has_calls || !marks.close.empty();
   wanted->shows_control =

@@ -32,9 +32,10 @@ Answers::MakeReader prepare_turn(Context& context, const Conversation& conversat
                                  const std::optional<AnswerForm>& form, Wanted* wanted);
 
 // These functions return the prompt alone: its tokens, or its text. `check` is given the number of
-// the prompt's bytes before they are encoded, and may throw.
-std::vector<engine::Token> prompt_of(Context& context, const Conversation& conversation,
+// the prompt's bytes before they are encoded, and may throw. Where the messages are very long, it
+// is given the number of their bytes too, before the template sees them.
+std::vector<engine::Token> prompt_of(const Context& context, const Conversation& conversation,
                                      const std::function<void(size_t)>& check);
-std::string prompt_text_of(Context& context, const Conversation& conversation);
+std::string prompt_text_of(const Context& context, const Conversation& conversation);
 
 }  // namespace troika::server
