@@ -320,6 +320,23 @@ TEST_F(ServerTurns, ShowsCallsWhereATemplateOfLiquidLeavesThemOut) {
       << prompt;
 }
 
+// Some templates join texts to a tool's description, and fail where there is none.
+TEST_F(ServerTurns, ShowsToolsWithoutADescriptionWhereTheTemplateWantsOne) {
+  server::ServiceOptions options;
+  options.chat_template =
+      "{%- for t in tools or [] -%}{{ t.function.name + '//' + t.function.description + ';' }}"
+      "{%- endfor -%}" +
+      std::string(test_support::kServerTemplate);
+  start(std::move(options));
+  const std::string prompt =
+      post("/apply-template", R"({"messages":[{"role":"user","content":"Hi"}],"tools":[)"
+                              R"({"type":"function","function":{"name":"f"}}]})")["prompt"];
+  EXPECT_TRUE(prompt.starts_with(
+      R"(f//;<|im_start|>tools [{"type": "function", "function": {"name": "f", )"
+      R"("parameters": {"type": "object", "properties": {}}, "description": ""}}])"))
+      << prompt;
+}
+
 // Some templates take no system message and want user and assistant in turn.
 TEST_F(ServerTurns, DescribesToolsToTheUserWhereNoSystemMessageIsTaken) {
   server::ServiceOptions options;

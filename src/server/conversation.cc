@@ -108,14 +108,15 @@ void read_tools(Fields& fields, Conversation* conversation) {
     Fields function(*given, where + ".function.");
     const std::string name = function.text("name");
     if (name.empty()) function.fail("name", "is missing");
+    function.text("description");  // throws if it is there and no text
     const Json* const parameters = function.find("parameters");
-    conversation->tools.push_back(
-        {name, function.text("description"),
-         parameters != nullptr ? arguments_schema(*parameters, where + ".function.parameters")
-                               : Json{{"type", "object"}, {"properties", Json::object()}}});
+    Json schema = parameters != nullptr
+                      ? arguments_schema(*parameters, where + ".function.parameters")
+                      : Json{{"type", "object"}, {"properties", Json::object()}};
     function.ignore("strict");  // arguments always fit the schema
     function.finish();
     tool.finish();
+    conversation->tools.push_back({name, std::move(schema), shown_tool((*tools)[i])});
   }
 }
 
@@ -247,13 +248,7 @@ void Conversation::take_beginning() {
 Json Conversation::tools_json() const {
   if (tools.empty()) return nullptr;
   Json list = Json::array();
-  for (const Tool& tool : tools) {
-    list.push_back({{"type", "function"},
-                    {"function",
-                     {{"name", tool.name},
-                      {"description", tool.description},
-                      {"parameters", tool.parameters}}}});
-  }
+  for (const Tool& tool : tools) list.push_back(tool.shown);
   return list;
 }
 

@@ -5,25 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "server/calls/tools.h"
 #include "server/fields.h"
 
 namespace troika::server {
-
-struct Tool {
-  std::string name;
-  std::string description;
-  Json parameters;  // a JSON schema
-};
-
-// Says whether the answer may or must call tools, and which.
-struct ToolChoice {
-  enum class Mode : uint8_t { kNone, kAuto, kRequired };
-  Mode mode = Mode::kAuto;
-  std::string name;  // the only tool that may be called; empty: any
-  // Says that an answer may have several calls. A tool that is named is called once, unless the
-  // client says otherwise: small models would call it to the end.
-  bool is_parallel = true;
-};
 
 // Returns the variables that templates expect unless a request says otherwise: the date, and that
 // the model may think.

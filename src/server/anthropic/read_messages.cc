@@ -113,9 +113,14 @@ void read_custom_tools(Fields& fields, Conversation* conversation) {
     const Json* const schema = tool.find("input_schema");
     const std::string name = tool.text("name");
     if (name.empty() || schema == nullptr) tool.fail("name", "and input_schema must be there");
+    Json function = {{"name", name}};
+    if (const std::string text = tool.text("description"); !text.empty()) {
+      function["description"] = text;
+    }
+    function["parameters"] = *schema;
     conversation->tools.push_back(
-        {name, tool.text("description"),
-         arguments_schema(*schema, fmt::format("tools[{}].input_schema", i))});
+        {name, arguments_schema(*schema, fmt::format("tools[{}].input_schema", i)),
+         shown_tool({{"type", "function"}, {"function", function}})});
     for (const char* const remark : {"cache_control", "strict", "defer_loading", "input_examples",
                                      "allowed_callers", "eager_input_streaming"}) {
       tool.ignore(remark);

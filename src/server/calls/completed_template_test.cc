@@ -85,7 +85,7 @@ TEST(CompletedTemplate, LeadsWhatBeginsLikeACallToOne) {
       find_shape(engine::ChatFormat(*tiny.engine, completed_template(kListsTools)));
   Conversation conversation;
   conversation.tools = {
-      {"f", "", TemplateJson::parse(R"({"type":"object","properties":{"a":{"type":"integer"}}})")}};
+      {"f", TemplateJson::parse(R"({"type":"object","properties":{"a":{"type":"integer"}}})"), {}}};
   const auto is_accepted = [&](const std::string& text) {
     const grammar::Limits limits;
     grammar::Pool pool(limits);

@@ -10,13 +10,14 @@ namespace {
 Json probe_tools(bool has_descriptions) {
   Json tools = Json::array();
   for (const char* const name : kNames) {
-    Json property = {{"type", "string"}};
-    if (has_descriptions) property["description"] = "Probe.";
-    const Json parameters = {
+    Json property = {{"type", "string"}}, function = {{"name", name}};
+    if (has_descriptions) {
+      property["description"] = "Probe.";
+      function["description"] = "Probe.";
+    }
+    function["parameters"] = {
         {"type", "object"}, {"properties", {{kKey, property}}}, {"required", {kKey}}};
-    tools.push_back(
-        {{"type", "function"},
-         {"function", {{"name", name}, {"description", "Probe."}, {"parameters", parameters}}}});
+    tools.push_back({{"type", "function"}, {"function", function}});
   }
   return tools;
 }

@@ -28,7 +28,8 @@ Json two_arguments();  // returns arguments with a text and a number
 Json messages(int n_calls, const Json& arguments = probes::arguments());
 
 // Returns what the template writes behind the generation prompt for the answer that ends `whole`,
-// or nothing if the template refuses. `has_descriptions` says that the tool's properties have some.
+// or nothing if the template refuses. `has_descriptions` says that the tools and their properties
+// have some.
 std::optional<std::string> answer_with(const engine::ChatFormat& chat, const Json& whole,
                                        bool has_descriptions = true);
 

@@ -98,7 +98,6 @@ CallShape shape_of(const engine::ChatFormat& chat) {
   }
   CallShape shape;
   shape.is_of_template = true;
-  shape.wants_descriptions = !answer_with(chat, messages(1), false);
   const ThoughtMarks marks = find_thought_marks(chat);
   shape.before = without_thoughts(one->substr(0, call->name), marks);
   shape.middle = one->substr(call->name_end, call->arguments - call->name_end);
@@ -153,6 +152,7 @@ size_t CallShape::end_of_name(const std::string& text) const {
 CallShape find_shape(const engine::ChatFormat& chat) {
   CallShape shape = shape_of(chat);
   shape.takes_system = takes_system(chat);
+  shape.wants_descriptions = shape.is_of_template && !answer_with(chat, messages(1), false);
   return shape;
 }
 

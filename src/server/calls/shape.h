@@ -37,7 +37,7 @@ struct CallShape {
   // If not empty, arguments are JSON except that texts stand without escapes between two of these
   // marks, and that keys have neither quotes nor marks.
   std::string text_mark{};
-  // The template shows tools only if their properties are described.
+  // The template shows tools only if they and their properties are described.
   bool wants_descriptions = false;
 
   // Returns what a call begins with, after any white space.

@@ -94,10 +94,12 @@ Json plain_messages(const Json& messages, const Json& tools, const CallShape& sh
   return plain;
 }
 
-// Adds missing descriptions, as some templates show no property without one.
+// Adds missing descriptions, as some templates show no tool, or no property, without one.
 Json described(Json tools) {
   for (Json& tool : tools) {
-    Json& parameters = tool["function"]["parameters"];
+    Json& function = tool["function"];
+    if (!function.contains("description")) function["description"] = "";
+    Json& parameters = function["parameters"];
     if (!parameters.is_object() || !parameters.contains("properties")) continue;
     for (Json& property : parameters["properties"]) {
       if (property.is_object() && !property.contains("description")) property["description"] = "";

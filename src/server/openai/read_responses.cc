@@ -77,13 +77,16 @@ void read_functions(Fields& fields, Conversation* conversation) {
     }
     const std::string name = tool.text("name");
     if (name.empty()) tool.fail("name", "is missing");
+    tool.text("description");  // throws if it is there and no text
     const Json* const parameters = tool.find("parameters");
-    conversation->tools.push_back(
-        {name, tool.text("description"),
-         arguments_schema(parameters != nullptr ? *parameters : Json(true),
-                          fmt::format("tools[{}].parameters", i))});
+    Json schema = arguments_schema(parameters != nullptr ? *parameters : Json(true),
+                                   fmt::format("tools[{}].parameters", i));
     tool.ignore("strict");
     tool.finish();
+    Json function = (*tools)[i];
+    function.erase("type");
+    conversation->tools.push_back(
+        {name, std::move(schema), shown_tool({{"type", "function"}, {"function", function}})});
   }
 }
 
