@@ -123,6 +123,12 @@ TEST_F(Server, TellsHowLikelyTokensWere) {
     return sum / static_cast<double>(all.size());
   };
   EXPECT_GE(mean(0), mean(1));
+  // Answers that are not returned took as long.
+  const Json all = post(
+      "/v1/completions",
+      R"({"prompt":["a","b"],"best_of":4,"n":1,"temperature":2,"max_tokens":5,"ignore_eos":true})");
+  EXPECT_EQ(all["choices"].size(), 2u);
+  EXPECT_EQ(all["usage"]["completion_tokens"], 40) << all;
 }
 
 TEST_F(Server, CallsToolsInEveryInterface) {

@@ -130,6 +130,10 @@ void Answers::choose() {
       writer_->write(next, {.text = message.text, .logprobs = message.logprobs});
       writer_->end(next, message.ending);
     }
+    const auto prompt = static_cast<int>(first / n_computed);
+    for (size_t i = static_cast<size_t>(n_returned_); i < n_computed; ++i) {
+      writer_->leave_out(prompt, answers_[first + order[i]].whole.ending.generated);
+    }
   }
 }
 

@@ -33,7 +33,8 @@ struct PromptRead {
 };
 
 // Writes the answers to one request. One thread at a time calls it, in this order: begin, progress,
-// deltas, ends, finish. fail() may come at any time, and nothing comes behind it.
+// deltas, ends, finish. Answers are left out among ends. fail() may come at any time, and nothing
+// comes behind it.
 class Writer {
  public:
   virtual ~Writer() = default;
@@ -43,6 +44,9 @@ class Writer {
   virtual void progress(int /*answer*/, const PromptRead& /*progress*/) {}
   virtual void write(int answer, const Delta& delta) = 0;
   virtual void end(int answer, const Ending& ending) = 0;
+  // Tells of an answer that was computed and is not returned, as better ones were. The prompts are
+  // numbered from 0.
+  virtual void leave_out(int /*prompt*/, const engine::Generated& /*generated*/) {}
   // Is called when all answers have ended.
   virtual void finish() = 0;
   virtual void fail(const Failure& failure) = 0;

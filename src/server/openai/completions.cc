@@ -113,6 +113,9 @@ class CompletionWriter : public Writer {
     messages_[static_cast<size_t>(answer)].ending = ending;
     if (is_stream_) send(answer, "", nullptr, finish_reason(ending));
   }
+  void leave_out(int prompt, const engine::Generated& generated) override {
+    usage_.add(generated, prompt);
+  }
   void finish() override {
     if (is_stream_) {
       finish_stream();
