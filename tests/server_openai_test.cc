@@ -62,6 +62,39 @@ TEST_F(ServerOpenai, CallsTheFunctionThatAResponseIsToldTo) {
   }
 }
 
+// The tools that are not allowed are left out of the prompt too.
+TEST_F(ServerOpenai, CallsTheToolsThatAChatAllows) {
+  start();
+  const auto ask = [](const std::string& choice) {
+    return R"({"messages":[{"role":"user","content":"Hi"}],"parallel_tool_calls":false,"tools":[)"
+           R"({"type":"function","function":{"name":"left","parameters":{"type":"object",)"
+           R"("properties":{},"additionalProperties":false}}},{"type":"function","function":)"
+           R"({"name":"right","parameters":{"type":"object","properties":{},)"
+           R"("additionalProperties":false}}}],"tool_choice":)" +
+           choice + "}";
+  };
+  const auto allowing = [](const std::string& tools, const std::string& mode) {
+    return R"({"type":"allowed_tools","allowed_tools":{"mode":")" + mode + R"(","tools":[)" +
+           tools + "]}}";
+  };
+  const std::string left = R"({"type":"function","function":{"name":"left"}})";
+  const std::string right = R"({"type":"function","function":{"name":"right"}})";
+  const Json one = post("/v1/chat/completions", ask(allowing(right, "required")));
+  EXPECT_EQ(one["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "right") << one;
+  const auto prompt_with = [&](const std::string& choice) {
+    return post("/apply-template", ask(choice))["prompt"].get<std::string>();
+  };
+  EXPECT_EQ(prompt_with(allowing(left + "," + right, "auto")), prompt_with(R"("auto")"));
+  EXPECT_EQ(prompt_with(allowing(right, "auto")).find("left"), std::string::npos);
+  for (const std::string& refused :
+       {allowing(right, "none"), allowing("", "auto"),
+        allowing(R"({"type":"function","function":{"name":"up"}})", "auto"),
+        allowing(R"({"type":"custom","custom":{"name":"left"}})", "auto"),
+        std::string(R"({"type":"allowed_tools"})")}) {
+    post("/v1/chat/completions", ask(refused), 400);
+  }
+}
+
 TEST_F(ServerOpenai, SaysWhichItemOfAResponseIsCut) {
   start_with_text("one two three four");
   const Json cut = post("/v1/responses", R"({"input":"a","max_output_tokens":3})");

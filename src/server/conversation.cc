@@ -120,41 +120,17 @@ void read_tools(Fields& fields, Conversation* conversation) {
   }
 }
 
-void read_choice(Fields& fields, Conversation* conversation) {
-  ToolChoice& choice = conversation->choice;
-  choice.is_parallel = fields.flag("parallel_tool_calls", true);
-  const Json* const given = fields.find("tool_choice");
-  if (given == nullptr) return;
-  if (given->is_string()) {
-    const std::string word = given->get<std::string>();
-    if (word == "none") {
-      choice.mode = ToolChoice::Mode::kNone;
-    } else if (word == "required") {
-      choice.mode = ToolChoice::Mode::kRequired;
-    } else if (word != "auto") {
-      fields.fail("tool_choice", "must be none, auto, required or a function");
-    }
-  } else {
-    Fields object(*given, "tool_choice.");
-    check_is_function(object);
-    const Json* const function = object.find("function");
-    if (function == nullptr) object.fail("function", "is missing");
-    choice.mode = ToolChoice::Mode::kRequired;
-    Fields chosen(*function, "tool_choice.function.");
-    choice.name = chosen.text("name");
-    chosen.finish_but_empty();
-    object.finish_but_empty();
-    choice.is_parallel = choice.is_parallel && fields.find("parallel_tool_calls") != nullptr;
-    const bool is_known = std::any_of(conversation->tools.begin(), conversation->tools.end(),
-                                      [&](const Tool& tool) { return tool.name == choice.name; });
-    if (!is_known) {
-      fields.fail("tool_choice",
-                  fmt::format("names {}, which is none of the tools", troika::quoted(choice.name)));
-    }
-  }
-  if (choice.mode == ToolChoice::Mode::kRequired && conversation->tools.empty()) {
-    fields.fail("tool_choice", "wants a call, but there are no tools");
-  }
+// Reads {"type": "function", "function": {"name"}} and returns the name.
+std::string named_function(const Json& given, const std::string& where) {
+  Fields object(given, where + ".");
+  check_is_function(object);
+  const Json* const function = object.find("function");
+  if (function == nullptr) object.fail("function", "is missing");
+  Fields chosen(*function, where + ".function.");
+  const std::string name = chosen.text("name");
+  chosen.finish_but_empty();
+  object.finish_but_empty();
+  return name;
 }
 
 }  // namespace
@@ -264,7 +240,7 @@ Conversation read_conversation(Fields& fields) {
         read_message((*messages)[i], fmt::format("messages[{}]", i), &n_compared));
   }
   read_tools(fields, &conversation);
-  read_choice(fields, &conversation);
+  read_tool_choice(fields, named_function, &conversation.tools, &conversation.choice);
   if (const std::string effort = fields.text("reasoning_effort"); !effort.empty()) {
     conversation.extra["reasoning_effort"] = effort;
     if (effort == "none") conversation.extra["enable_thinking"] = false;

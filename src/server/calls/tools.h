@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "server/fields.h"
 
@@ -28,5 +29,14 @@ struct ToolChoice {
   // client says otherwise: small models would call it to the end.
   bool is_parallel = true;
 };
+
+// Returns the name in an object that names a function. `where` is the object's name in errors.
+using ReadNamed = std::string (*)(const Json& given, const std::string& where);
+
+// Reads "tool_choice" and "parallel_tool_calls" as OpenAI's interfaces have them, which write the
+// name of a function in two ways. Where only some tools are allowed, the others are taken away.
+// Throws Refused.
+void read_tool_choice(Fields& fields, ReadNamed read_named, std::vector<Tool>* tools,
+                      ToolChoice* choice);
 
 }  // namespace troika::server

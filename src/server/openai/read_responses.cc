@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <set>
 #include <string>
-#include <vector>
 
 #include "base/os_error.h"
 #include "server/writer.h"
@@ -90,15 +88,8 @@ void read_functions(Fields& fields, Conversation* conversation) {
   }
 }
 
-std::set<std::string> names_of(const std::vector<Tool>& tools) {
-  std::set<std::string> names;
-  for (const Tool& tool : tools) names.insert(tool.name);
-  return names;
-}
-
-// Reads {"type": "function", "name"} and returns the name, which must be one of `names`.
-std::string read_chosen(const Json& given, const std::string& where,
-                        const std::set<std::string>& names) {
+// Reads {"type": "function", "name"} and returns the name.
+std::string chosen_function(const Json& given, const std::string& where) {
   Fields chosen(given, where + ".");
   if (const std::string type = chosen.text("type"); type != "function") {
     chosen.fail("type",
@@ -106,54 +97,8 @@ std::string read_chosen(const Json& given, const std::string& where,
                             troika::quoted(type)));
   }
   const std::string name = chosen.text("name");
-  if (!names.contains(name)) {
-    chosen.fail("name", fmt::format("is {}, which is none of the tools", troika::quoted(name)));
-  }
   chosen.finish();
   return name;
-}
-
-// Reads {"type": "allowed_tools", "mode", "tools"}. The other tools are left out of the turn, so
-// that the model is not shown what it may not call.
-ToolChoice::Mode read_allowed(const Json& given, Conversation* conversation) {
-  Fields allowed(given, "tool_choice.");
-  allowed.ignore("type");
-  const std::string mode = allowed.text("mode");
-  if (mode != "auto" && mode != "required") allowed.fail("mode", "must be auto or required");
-  const Json* const tools = allowed.find("tools");
-  if (tools == nullptr || !tools->is_array() || tools->empty()) {
-    allowed.fail("tools", "must be a list of functions, and not empty");
-  }
-  const std::set<std::string> known = names_of(conversation->tools);
-  std::set<std::string> chosen;
-  for (size_t i = 0; i < tools->size(); ++i) {
-    chosen.insert(read_chosen((*tools)[i], fmt::format("tool_choice.tools[{}]", i), known));
-  }
-  allowed.finish();
-  std::erase_if(conversation->tools, [&](const Tool& tool) { return !chosen.contains(tool.name); });
-  return mode == "auto" ? ToolChoice::Mode::kAuto : ToolChoice::Mode::kRequired;
-}
-
-void read_function_choice(Fields& fields, Conversation* conversation) {
-  ToolChoice& choice = conversation->choice;
-  choice.is_parallel = fields.flag("parallel_tool_calls", true);
-  const Json* const given = fields.find("tool_choice");
-  if (given == nullptr || *given == "auto") return;
-  if (*given == "none") {
-    choice.mode = ToolChoice::Mode::kNone;
-  } else if (*given == "required") {
-    choice.mode = ToolChoice::Mode::kRequired;
-    if (conversation->tools.empty())
-      fields.fail("tool_choice", "wants a call, but there are no tools");
-  } else if (!given->is_object()) {
-    fields.fail("tool_choice", "must be none, auto, required or an object that names functions");
-  } else if (Fields(*given, "tool_choice.").text("type") == "allowed_tools") {
-    choice.mode = read_allowed(*given, conversation);
-  } else {
-    choice.name = read_chosen(*given, "tool_choice", names_of(conversation->tools));
-    choice.is_parallel = choice.is_parallel && fields.find("parallel_tool_calls") != nullptr;
-    choice.mode = ToolChoice::Mode::kRequired;
-  }
 }
 
 }  // namespace
@@ -177,7 +122,7 @@ Conversation read_responses(Fields& fields) {
   }
   conversation.take_beginning();
   read_functions(fields, &conversation);
-  read_function_choice(fields, &conversation);
+  read_tool_choice(fields, chosen_function, &conversation.tools, &conversation.choice);
   if (const Json* const given = fields.find("reasoning"); given != nullptr) {
     Fields reasoning(*given, "reasoning.");
     const std::string effort = reasoning.text("effort");
