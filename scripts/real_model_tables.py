@@ -27,10 +27,10 @@ PAGE = ROOT / "docs" / "real-model.md"
 CALIBRATION = "text/books/the-wind-in-the-willows.txt"
 CALIBRATION_TOKENS = 2048
 TEXTS = {"WikiText": "text/wikitext2.test.txt", "book": "text/books/the-wonderful-wizard-of-oz.txt"}
-CHARACTERS = 9000  # of each text
+CHARACTERS = 40000  # of each text
 WINDOW = 1024
 LAST_WORDS = "tasks/lambada.part1.jsonl"
-N_LAST_WORDS = 40
+N_LAST_WORDS = 200
 FLOAT = ("--activations", "f32", "--kv", "f32", "-c", WINDOW)
 # Ways to compute prompts without a calibration: what people call them, and the options.
 PLAIN = {
