@@ -14,6 +14,7 @@
 #include "base/system.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/standard_files.h"
 #include "kernels/choose.h"
 
 namespace {
@@ -174,6 +175,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  troika::cli::hold_standard_descriptors();
   // A closed pipe is an error like any other, not a silent death.
   std::signal(SIGPIPE, SIG_IGN);
   // A file that grows over its limit is an error, too.

@@ -160,6 +160,17 @@ TEST_F(Chat, EndsWithItsInput) {
 }
 
 // A script goes on behind a message that the context has no room for, and sees that one is missing.
+// Daemons and cron start programs so. The first file that is opened must not become the input.
+TEST_F(Chat, AClosedInputIsNoFileOfTheProgram) {
+  Command command = troika_command({"chat", write(small_chat_model()), "-n", "2"});
+  const std::vector<std::string> shell = {"/bin/sh", "-c", "exec \"$@\" <&-", "sh"};
+  command.words.insert(command.words.begin(), shell.begin(), shell.end());
+  const Finished finished = run_program(command);
+  expect_success(finished);
+  EXPECT_EQ(finished.out, "");
+  EXPECT_EQ(finished.err.find("is no command"), std::string::npos) << finished.err;
+}
+
 TEST_F(Chat, AMessageTooLongForTheContextIsLeftOutInAPipe) {
   const std::string model = write(small_chat_model());
   const std::vector<std::string> words = {"chat", model, "-c", "32", "-n", "3", "--temp", "0"};
