@@ -118,9 +118,7 @@ void Server::begin_stop() {
   if (std::exchange(is_stopping_, true)) return;
   stop_deadline_ = now_ + std::chrono::duration_cast<Clock::duration>(
                               std::chrono::duration<double>(options_.grace));
-  for (const Listener& listener : listeners_) {
-    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener.fd(), nullptr);
-  }
+  listeners_.clear();  // who comes now is told so at once
   std::vector<Id> idle;
   for (const auto& [id, connection] : connections_) {
     if (connection->exchange != nullptr) continue;

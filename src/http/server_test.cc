@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "http/server_support_test.h"
 
@@ -195,6 +196,16 @@ TEST_F(HttpServer, EndsAConnectionWhoseAnswerWasNotReadYetWhenItStopped) {
   server_->stop();
   EXPECT_EQ(client.read().size(), Echo::kLargeBytes);
   EXPECT_EQ(client.ask(get("/echo")), "");
+}
+
+TEST_F(HttpServer, ListensNoMoreWhileAnswersUnderWayEnd) {
+  start({.grace = 1e6});
+  Client client(path_);
+  client.send(get("/never"));
+  handler_.wait_for_asked(1);
+  server_->stop();
+  while (std::filesystem::exists(path_)) std::this_thread::yield();
+  stop();
 }
 
 TEST_F(HttpServer, ASecondStopDoesNotWait) {
