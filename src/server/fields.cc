@@ -111,7 +111,9 @@ Json object_from(std::string_view text, size_t* n_compared) {
 
 Fields::Fields(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
   if (!object.is_object()) {
-    throw Refused(400, fmt::format("{} must be an object.", troika::quoted(where_)));
+    // Names of fields go behind the point of `where`, and here there are none.
+    const std::string path = where_.substr(0, where_.find_last_not_of('.') + 1);
+    throw Refused(400, fmt::format("{} must be an object.", troika::quoted(path)), path);
   }
 }
 

@@ -140,6 +140,16 @@ TEST(Decimals, AreThoseThatAClientHasWritten) {
   }
 }
 
+TEST(Fields, NameWhatIsNoObjectByItsPath) {
+  try {
+    const Fields fields("a", "messages[0].");
+    FAIL();
+  } catch (const Refused& refused) {
+    EXPECT_STREQ(refused.what(), "\"messages[0]\" must be an object.");
+    EXPECT_EQ(refused.field, "messages[0]");
+  }
+}
+
 TEST(WholeFields, MayBeWrittenWithAPoint) {
   const Json body = Json::parse(R"({"a":100.0,"b":1e3,"c":1.5,"d":1e300})");
   Fields fields(body);
