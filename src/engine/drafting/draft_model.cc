@@ -43,7 +43,10 @@ DraftModel::DraftModel(const Engine& large, const prepare::Options& options,
   prepare::Options own;
   own.model.file = path;
   own.lanes.n_threads = options.lanes.n_threads;
-  if (options.lanes.cores.size() == 1) own.lanes.cores = options.lanes.cores;
+  // A device computes in floats or not at all, and guesses may be rounded.
+  const bool has_own_cores =
+      options.lanes.cores.size() == 1 && options.lanes.cores.front().kind == "host";
+  if (has_own_cores) own.lanes.cores = options.lanes.cores;
   own.memory.context = large.plan().context;
   own.memory.kv_type = options.memory.kv_type;
   own.kernels = options.kernels;
