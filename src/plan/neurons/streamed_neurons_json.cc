@@ -121,7 +121,7 @@ StreamedNeurons read_streamed_neurons(const JsonFields& fields) {
   neurons.pipeline = static_cast<ReadPipeline>(hardware.one_of("pipeline", kReadPipelines));
   neurons.pinned_percent = static_cast<int>(hardware.integer("pinned_percent", 0, 100));
   neurons.read_bytes = static_cast<uint64_t>(hardware.integer("read_bytes", 0, kMostRequestBytes));
-  if (hardware.has("reads")) {  // plans had no such field before neurons could be read twice
+  if (hardware.has("reads")) {  // it may be left out, and is then once
     neurons.reads = static_cast<BundleReads>(hardware.one_of("reads", kBundleReads));
   }
   if (hardware.has("gap_bytes")) {

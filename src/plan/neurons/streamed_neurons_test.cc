@@ -116,7 +116,7 @@ TEST(StreamedNeuronsPlan, P7NeuronsAreReadTwiceWhereGatesAreInBundles) {
   file.plan.streamed_neurons->reads = BundleReads::kTwice;
   const Plan again = plan_from_json(to_json(file), "plan.json").plan;
   EXPECT_EQ(again.streamed_neurons, file.plan.streamed_neurons);
-  // Plans from before neurons could be read twice do not say how they are read.
+  // How they are read may be left out.
   EXPECT_EQ(refusal_with("\"reads\": \"once\",", ""), "");
   EXPECT_THROW(bundle_reads_from_name("thrice"), UsageError);
 }
