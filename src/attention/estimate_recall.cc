@@ -122,7 +122,7 @@ class TileRecall {
           scores[p] = sum;
         }
         for (const double share : kRecallShares) {
-          const size_t k = choose_positions({scores.data(), n_seen}, share, chosen.data());
+          const size_t k = choose_positions(table_, {scores.data(), n_seen}, share, chosen.data());
           std::vector<bool>& best = best_.emplace_back(n_seen);
           for (size_t i = 0; i < k; ++i) best[chosen[i]] = true;
         }
@@ -162,7 +162,8 @@ class TileRecall {
     const size_t n_seen = begin_ + token + 1;
     const size_t query = token / kTokenStride * queries_.n_group + head;
     for (size_t i = 0; i < kRecallShares.size(); ++i) {
-      const size_t k = choose_positions({scores.data(), n_seen}, kRecallShares[i], chosen.data());
+      const size_t k =
+          choose_positions(table_, {scores.data(), n_seen}, kRecallShares[i], chosen.data());
       const std::vector<bool>& best = best_[query * kRecallShares.size() + i];
       const auto n_found = std::count_if(chosen.begin(), chosen.begin() + static_cast<ptrdiff_t>(k),
                                          [&](uint32_t position) { return best[position]; });

@@ -110,9 +110,10 @@ ScalesOfTile scales_of_tile(const kernels::Table& table, const Positions& positi
   return scales;
 }
 
-size_t choose_positions(std::span<const float> scores, double share, uint32_t* chosen) {
+size_t choose_positions(const kernels::Table& table, std::span<const float> scores, double share,
+                        uint32_t* chosen) {
   const size_t k = count_of_share(share, scores.size());
-  select_largest(scores, k, chosen);
+  select_largest(table, scores, k, chosen);
   return k;
 }
 
@@ -158,7 +159,7 @@ void attend_by_query(const kernels::Table& table, const Positions& positions,
       estimate.score(first, n_now, head, buffers.scores, n_positions);
       for (size_t i = 0; i < n_now; ++i) {
         const size_t n_seen = begin + first + i + 1;
-        const size_t k = choose_positions({buffers.scores + i * n_positions, n_seen},
+        const size_t k = choose_positions(table, {buffers.scores + i * n_positions, n_seen},
                                           share_of(head), buffers.chosen);
         attend_to_chosen(table, positions, queries, first + i, head, {buffers.chosen, k});
       }

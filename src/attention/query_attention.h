@@ -87,8 +87,9 @@ ScalesOfTile scales_of_tile(const kernels::Table& table, const Positions& positi
                             const Queries& queries, size_t begin);
 
 // Chooses the best positions of a query by their scores (S2): its share of the positions that it
-// sees. Writes them to `chosen`, which has room for them, and returns how many.
-size_t choose_positions(std::span<const float> scores, double share, uint32_t* chosen);
+// sees. Writes them to `chosen`, which has room for all, and returns how many.
+size_t choose_positions(const kernels::Table& table, std::span<const float> scores, double share,
+                        uint32_t* chosen);
 // Attends to chosen positions of a query; the list of positions is overwritten by their slots.
 void attend_to_chosen(const kernels::Table& table, const Positions& positions,
                       const Queries& queries, size_t token, size_t head,

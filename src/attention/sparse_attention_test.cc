@@ -196,7 +196,7 @@ TEST(TileAttention, S2KeepsFirstCloseAndHeavyPositions) {
   const auto list = [&](double share) {
     std::vector<float> values = importance;
     std::vector<uint32_t> kept(kBegin);
-    kept.resize(list_of_tile(share, kBegin, values.data(), kept.data()));
+    kept.resize(list_of_tile(table_here(), share, kBegin, values.data(), kept.data()));
     return kept;
   };
   constexpr double kBetween = kBegin - kLocal - kFirst;

@@ -68,7 +68,7 @@ class TileLists {
       n = list_of_blocks(table_, positions_, queries_.from(tile * kTileTokens), begin,
                          choice_.share, made_.kept);
     } else {
-      n = list_of_tile(choice_.share, begin, values, made_.kept);
+      n = list_of_tile(table_, choice_.share, begin, values, made_.kept);
     }
     for (size_t i = 0; i < kTileTokens; ++i) {
       made_.kept[n + i] = static_cast<uint32_t>(begin + i);

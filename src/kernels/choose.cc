@@ -85,6 +85,8 @@ void visit_functions(Table& mine, const Table& theirs, Visit visit) {
   visit("exp", mine.exp, theirs.exp);
   visit("softmax", mine.softmax, theirs.softmax);
   visit("argmax", mine.argmax, theirs.argmax);
+  visit("count_above", mine.count_above, theirs.count_above);
+  visit("find_above", mine.find_above, theirs.find_above);
   visit("attention", mine.attention, theirs.attention);
   visit("attention_segment", mine.attention_segment, theirs.attention_segment);
   visit("attention_merge", mine.attention_merge, theirs.attention_merge);

@@ -140,6 +140,11 @@ struct Table {
   // Returns the index of the largest value, the first of equals. Not-a-number is chosen only where
   // all are. REQUIRES: n > 0.
   size_t (*argmax)(const float* x, size_t n) = nullptr;
+  // Counts the values above a limit; not-a-number is none. REQUIRES: n < 2^32.
+  size_t (*count_above)(const float* x, size_t n, float limit) = nullptr;
+  // Writes the indices of these values to `out`, in ascending order, and returns how many there
+  // are. What else of `out`, which has room for n, holds afterwards is not said.
+  size_t (*find_above)(const float* x, size_t n, float limit, uint32_t* out) = nullptr;
 
   void (*attention)(const Attention& args) = nullptr;
   // Do what `attention` does, to the bit, in parts that several workers may compute. The first

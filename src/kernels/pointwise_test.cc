@@ -273,6 +273,34 @@ TEST_P(Pointwise, ArgmaxPassesOverWhatIsNoNumber) {
   }
 }
 
+// Of values above the limit, below it, equal to it, and those that are no number, every vector of
+// the longer lists has some.
+TEST_P(Pointwise, WhatStandsAboveALimitIsFound) {
+  for (const size_t n : kLengths) {
+    std::vector<float> x = random_floats(n, 7);
+    for (size_t i = 0; i < n; i += 3) x[i] = 0.25f;
+    for (size_t i = 2; i < n; i += 7) x[i] = i % 2 == 0 ? std::nanf("") : -kInfinity;
+    for (const float limit : {-kInfinity, -0.5f, 0.25f, 10.0f, kInfinity}) {
+      std::vector<uint32_t> expected(n), found(n);
+      expected.resize(reference_table().find_above(x.data(), n, limit, expected.data()));
+      found.resize(table().find_above(x.data(), n, limit, found.data()));
+      EXPECT_EQ(found, expected) << n << ", " << limit;
+      EXPECT_EQ(table().count_above(x.data(), n, limit), expected.size()) << n << ", " << limit;
+    }
+  }
+}
+
+// Nothing is written behind the room for n, even where all are found.
+TEST_P(Pointwise, WhatIsFoundStaysInItsRoom) {
+  for (const size_t n : kLengths) {
+    const std::vector<float> x(n, 1.0f);
+    std::vector<uint32_t> found(n + 16, 77);
+    EXPECT_EQ(table().find_above(x.data(), n, 0.0f, found.data()), n);
+    for (size_t i = 0; i < n; ++i) EXPECT_EQ(found[i], i);
+    for (size_t i = n; i < found.size(); ++i) EXPECT_EQ(found[i], 77u) << n;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, Pointwise, every_implementation(), implementation_name);
 
 }  // namespace

@@ -158,7 +158,7 @@ void AttentionStatistics::look_at_tile(const attention::Positions& positions,
   for (size_t i = 0; i < kKeptShares.size(); ++i) {
     values = importance;
     list.resize(begin);
-    list.resize(attention::list_of_tile(kKeptShares[i], begin, values.data(), list.data()));
+    list.resize(attention::list_of_tile(table_, kKeptShares[i], begin, values.data(), list.data()));
     for (size_t query = 0; query < weights.size(); ++query) {
       const std::vector<float>& row = weights[query];
       double sum = 0;

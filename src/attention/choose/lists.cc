@@ -59,14 +59,15 @@ std::vector<float> worth_of_blocks(const kernels::Table& table, const Positions&
 
 }  // namespace
 
-size_t list_of_tile(double share, size_t begin, float* importance, uint32_t* out) {
+size_t list_of_tile(const kernels::Table& table, double share, size_t begin, float* importance,
+                    uint32_t* out) {
   const size_t local = begin - kLocal;
   size_t n = 0;
   for (size_t p = 0; p < kFirst; ++p) out[n++] = static_cast<uint32_t>(p);
   const std::span<float> between(importance + kFirst, local - kFirst);
   spread(between, std::greater<>());
   const size_t k = count_of_share(share, between.size());
-  select_largest(between, k, out + n);
+  select_largest(table, between, k, out + n);
   for (const size_t end = n + k; n < end; ++n) out[n] += static_cast<uint32_t>(kFirst);
   for (size_t p = local; p < begin; ++p) out[n++] = static_cast<uint32_t>(p);
   return n;
@@ -103,8 +104,10 @@ size_t list_of_blocks(const kernels::Table& table, const Positions& positions,
   const std::vector<float> worth = worth_of_blocks(table, positions, queries, n_blocks);
   // The first and the last block are kept in any case.
   const std::span<const float> between = std::span(worth).subspan(1, n_blocks - 2);
-  std::vector<uint32_t> chosen(count_of_share(share, between.size()));
-  select_largest(between, chosen.size(), chosen.data());
+  std::vector<uint32_t> chosen(between.size());
+  const size_t k = count_of_share(share, between.size());
+  select_largest(table, between, k, chosen.data());
+  chosen.resize(k);
   for (uint32_t& block : chosen) ++block;
   chosen.insert(chosen.begin(), 0);
   chosen.push_back(static_cast<uint32_t>(n_blocks - 1));

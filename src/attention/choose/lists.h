@@ -11,9 +11,10 @@
 namespace troika::attention {
 
 // Writes the positions that a tile which begins at `begin` keeps, in ascending order and without
-// the tile's own, to `out`. Returns how many. importance[p] belongs to the positions between the
-// first and the close ones; it is overwritten.
-size_t list_of_tile(double share, size_t begin, float* importance, uint32_t* out);
+// the tile's own, to `out`, which has room for `begin`. Returns how many. importance[p] belongs to
+// the positions between the first and the close ones; it is overwritten.
+size_t list_of_tile(const kernels::Table& table, double share, size_t begin, float* importance,
+                    uint32_t* out);
 
 // Writes the positions of a tile with its own, in the order in which its tokens come to see them,
 // to `out`: token i sees the first n_seen[i]. marks[p] is what mark_tiles says of a position; it is

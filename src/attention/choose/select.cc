@@ -4,40 +4,105 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
+#include <limits>
 
 #include "base/error.h"
 
 namespace troika::attention {
 namespace {
 
-// Returns a whole number that orders like the float. What is not a number is the least.
+// Returns a whole number that orders like the float, which is a number.
 uint32_t key_of(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value + 0.0f);  // -0 is 0
-  if (std::isnan(value)) return 0;
+  const auto bits = std::bit_cast<uint32_t>(value);
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-// Returns the k-th largest key. It finds a few bits at a time: of the keys that begin with the bits
-// found so far, it counts how many have each value of the next bits.
-uint32_t kth_largest(std::span<const float> values, size_t k) {
-  constexpr int kBits[] = {11, 11, 10};
-  uint32_t known = 0;
-  int shift = 32;
-  for (const int n_bits : kBits) {
-    const uint32_t before = shift == 32 ? 0 : ~uint32_t{0} << shift;
-    shift -= n_bits;
-    const uint32_t mask = (uint32_t{1} << n_bits) - 1;
-    std::array<uint32_t, size_t{1} << kBits[0]> counts{};
-    for (const float value : values) {
-      const uint32_t key = key_of(value);
-      if ((key & before) == known) ++counts[key >> shift & mask];
-    }
-    uint32_t next = mask;
-    while (counts[next] < k) k -= counts[next--];
-    known |= next << shift;
-  }
-  return known;
+float of_key(uint32_t key) {
+  return std::bit_cast<float>((key >> 31) != 0 ? key & 0x7fffffffu : ~key);
 }
+
+// Looks for a limit that k values are above.
+class LimitSearch {
+ public:
+  LimitSearch(const kernels::Table& table, std::span<const float> values, size_t k)
+      : table_(table), values_(values), k_(k) {
+    const float largest = kernels::find(table.largest_of_row, tensor::Type::kF32)(
+        reinterpret_cast<const std::byte*>(values.data()), values.size());
+    is_finite_ = std::isfinite(largest);
+    const float bound = is_finite_ ? largest : std::numeric_limits<float>::infinity();
+    low_ = {-bound, count_above(-bound)};
+    high_ = {bound, 0};
+  }
+
+  struct Limit {
+    float value;
+    size_t n_above;
+  };
+  // Returns a limit that k values are above; or fewer, where more are if those count that are equal
+  // to it, and those that are no number.
+  Limit find() {
+    if (low_.n_above <= k_) return low_;
+    if (is_finite_ && values_.size() >= kLeastSampled) begin_with_sample();
+    for (int step = 0; high_.n_above < k_; ++step) {
+      const uint32_t first = key_of(low_.value), last = key_of(high_.value);
+      if (last - first <= 1) break;
+      uint32_t key = first + (last - first) / 2;
+      if (is_finite_ && step < kValueSteps) {
+        key = std::clamp(key_of(between(step % 2 == 0)), first + 1, last - 1);
+      }
+      narrow(of_key(key));
+    }
+    return high_;
+  }
+
+ private:
+  static constexpr size_t kSampled = 32, kLeastSampled = 256;
+  // Counts the steps by value. Values of very different sizes need more, and get them by key, which
+  // ends after 32.
+  static constexpr int kValueSteps = 16;
+
+  size_t count_above(float limit) const {
+    return table_.count_above(values_.data(), values_.size(), limit);
+  }
+
+  // Scores lie close to a normal distribution, so that a limit in proportion to the counts comes
+  // near; the middle helps where it does not.
+  float between(bool in_proportion) const {
+    const auto range = static_cast<float>(low_.n_above - high_.n_above);
+    const float part = in_proportion ? static_cast<float>(low_.n_above - k_) / range : 0.5f;
+    return low_.value * (1.0f - part) + high_.value * part;
+  }
+
+  void narrow(float value) {
+    const Limit limit = {value, count_above(value)};
+    (limit.n_above > k_ ? low_ : high_) = limit;
+  }
+
+  // The limit is probably between two values of a sample, one and a half deviations to both sides.
+  void begin_with_sample() {
+    std::array<float, kSampled> sample;
+    const size_t stride = values_.size() / kSampled;
+    for (size_t i = 0; i < kSampled; ++i) sample[i] = values_[i * stride + stride / 2];
+    std::sort(sample.begin(), sample.end(), std::greater<>());
+    const double part = static_cast<double>(k_) / static_cast<double>(values_.size());
+    const double place = kSampled * part;
+    const double deviation = std::sqrt(place * (1.0 - part));
+    const double above = std::floor(place - 1.5 * deviation - 1.0);
+    const double below = std::ceil(place + 1.5 * deviation + 1.0);
+    for (const double i : {above, below}) {
+      if (i < 0.0 || i >= kSampled) continue;
+      const float value = sample[static_cast<size_t>(i)];
+      if (value > low_.value && value < high_.value) narrow(value);
+    }
+  }
+
+  const kernels::Table& table_;
+  std::span<const float> values_;
+  size_t k_;
+  bool is_finite_;
+  Limit low_, high_;  // more than k values are above the first, at most k above the second
+};
 
 }  // namespace
 
@@ -49,17 +114,28 @@ size_t count_of_share(double share, size_t n) {
   return n == 0 ? 0 : std::clamp<size_t>(static_cast<size_t>(wanted), 1, n);
 }
 
-void select_largest(std::span<const float> values, size_t k, uint32_t* out) {
+void select_largest(const kernels::Table& table, std::span<const float> values, size_t k,
+                    uint32_t* out) {
   TROIKA_ASSERT(k <= values.size());
   if (k == 0) return;
-  const uint32_t least = kth_largest(values, k);
-  // How many of the values equal to the least one are taken, where more values reach it than k.
-  size_t n_equal = k;
-  for (const float value : values) n_equal -= key_of(value) > least ? 1 : 0;
+  const LimitSearch::Limit limit = LimitSearch(table, values, k).find();
+  if (limit.n_above == k) {
+    table.find_above(values.data(), values.size(), limit.value, out);
+    return;
+  }
+  // Those that are equal to the limit fill up what is missing, and after them what is no number.
+  const auto n_equal_in_all =
+      static_cast<size_t>(std::count(values.begin(), values.end(), limit.value));
+  size_t n_equal = std::min(k - limit.n_above, n_equal_in_all);
+  size_t n_odd = k - limit.n_above - n_equal;
   for (size_t i = 0; i < values.size(); ++i) {
-    const uint32_t key = key_of(values[i]);
-    if (key < least || (key == least && n_equal == 0)) continue;
-    if (key == least) --n_equal;
+    if (values[i] == limit.value && n_equal > 0) {
+      --n_equal;
+    } else if (std::isnan(values[i]) && n_odd > 0) {
+      --n_odd;
+    } else if (!(values[i] > limit.value)) {
+      continue;
+    }
     *out++ = static_cast<uint32_t>(i);
   }
 }

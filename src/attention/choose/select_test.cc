@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
+
+#include "base/cpu_features.h"
+#include "kernels/choose.h"
 
 namespace troika::attention {
 namespace {
@@ -21,9 +25,20 @@ std::vector<uint32_t> plain_largest(const std::vector<float>& values, size_t k) 
   return order;
 }
 
+// Returns the k largest as every implementation of kernels selects them.
 std::vector<uint32_t> largest(const std::vector<float>& values, size_t k) {
-  std::vector<uint32_t> chosen(k);
-  select_largest(values, k, chosen.data());
+  std::vector<uint32_t> chosen;
+  for (const kernels::Implementation& implementation : kernels::implementations()) {
+    if (!detect_cpu_features().has_all(implementation.needs)) continue;
+    std::vector<uint32_t> found(values.size());
+    select_largest(kernels::choose(detect_cpu_features(), implementation.name).table, values, k,
+                   found.data());
+    found.resize(k);
+    if (!chosen.empty()) {
+      EXPECT_EQ(found, chosen) << implementation.name;
+    }
+    chosen = found;
+  }
   return chosen;
 }
 
@@ -53,6 +68,38 @@ TEST(Select, S2EdgesOfTheFloats) {
   EXPECT_EQ(largest(values, 4), (std::vector<uint32_t>{0, 4, 6, 7}));  // takes 0 before -0
   EXPECT_EQ(largest(values, 7), (std::vector<uint32_t>{0, 1, 3, 4, 5, 6, 7}));
   EXPECT_EQ(largest(values, 8).size(), 8u);
+}
+
+// Values of any size beside each other, where steps in proportion to counts come no nearer.
+TEST(Select, S2TheLargestOfValuesOfEverySize) {
+  std::mt19937 random(2);
+  std::uniform_real_distribution<float> exponent(-120.0f, 120.0f);
+  std::vector<float> values(700);
+  for (float& value : values) {
+    value = std::exp2(exponent(random)) * (random() % 2 == 0 ? 1.0f : -1.0f);
+  }
+  for (const size_t k : {1, 2, 77, 350, 699}) {
+    EXPECT_EQ(largest(values, k), plain_largest(values, k)) << k;
+  }
+  // One is far above the others, and most are alike.
+  std::fill(values.begin(), values.end(), 1e-30f);
+  for (size_t i = 0; i < values.size(); i += 10) values[i] = -static_cast<float>(i) * 1e-35f;
+  values[500] = 3e38f;
+  for (const size_t k : {1, 2, 77, 631, 640, 699}) {
+    EXPECT_EQ(largest(values, k), plain_largest(values, k)) << k;
+  }
+}
+
+// Those that are no number come after -infinity, the earlier first.
+TEST(Select, S2WhatIsNoNumberIsLeast) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> values = {nan, -inf, nan, 2.0f, -inf, nan};
+  EXPECT_EQ(largest(values, 1), (std::vector<uint32_t>{3}));
+  EXPECT_EQ(largest(values, 2), (std::vector<uint32_t>{1, 3}));
+  EXPECT_EQ(largest(values, 3), (std::vector<uint32_t>{1, 3, 4}));
+  EXPECT_EQ(largest(values, 4), (std::vector<uint32_t>{0, 1, 3, 4}));
+  EXPECT_EQ(largest(values, 5), (std::vector<uint32_t>{0, 1, 2, 3, 4}));
 }
 
 TEST(Select, CountsOfShares) {

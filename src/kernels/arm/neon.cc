@@ -29,6 +29,7 @@ namespace {
 #include "kernels/arm/neon_float.inl"
 #include "kernels/simd/math.inl"
 #include "kernels/simd/pointwise.inl"
+#include "kernels/simd/selection.inl"
 #include "kernels/simd/attention.inl"
 #include "kernels/simd/attention_tile.inl"
 #include "kernels/simd/matmul_f32.inl"

@@ -1,5 +1,20 @@
 // The instructions of NEON under the names that simd/math.inl asks for.
 
+// Holds, for each number of 4 bits, which of its bits are 1, in ascending order; 0 fills the rest.
+struct PlacesOfOnes {
+  alignas(16) uint32_t places[16][4] = {};
+
+  constexpr PlacesOfOnes() {
+    for (unsigned bits = 0; bits < 16; ++bits) {
+      size_t n = 0;
+      for (unsigned i = 0; i < 4; ++i) {
+        if ((bits >> i & 1) != 0) places[bits][n++] = i;
+      }
+    }
+  }
+};
+constexpr PlacesOfOnes kPlacesOfOnes;
+
 struct V {
   using F = float32x4_t;
   static constexpr size_t kElements = 4;
@@ -30,6 +45,17 @@ struct V {
   static F max(F a, F b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
   static F where_above(F a, F b, F then, F otherwise) {
     return vbslq_f32(vcgtq_f32(a, b), then, otherwise);
+  }
+  using Counts = uint32x4_t;
+  static Counts count_above(Counts counts, F a, F b) { return vsubq_u32(counts, vcgtq_f32(a, b)); }
+  static size_t total(const Counts (&counts)[4]) {
+    return vaddvq_u32(vaddq_u32(vaddq_u32(counts[0], counts[1]), vaddq_u32(counts[2], counts[3])));
+  }
+  static size_t store_indices_above(uint32_t* p, uint32_t first, F a, F b) {
+    constexpr uint32_t kBits[4] = {1, 2, 4, 8};
+    const uint32_t bits = vaddvq_u32(vandq_u32(vcgtq_f32(a, b), vld1q_u32(kBits)));
+    vst1q_u32(p, vaddq_u32(vld1q_u32(kPlacesOfOnes.places[bits]), vdupq_n_u32(first)));
+    return static_cast<size_t>(__builtin_popcount(bits));
   }
   static F fma(F a, F b, F c) { return vfmaq_f32(c, a, b); }
   static F round(F a) { return vrndnq_f32(a); }

@@ -102,6 +102,18 @@ size_t argmax(const float* x, size_t n) {
   return std::isnan(x[best]) ? 0 : best;
 }
 
+size_t count_above(const float* x, size_t n, float limit) {
+  return static_cast<size_t>(std::count_if(x, x + n, [limit](float v) { return v > limit; }));
+}
+
+size_t find_above(const float* x, size_t n, float limit, uint32_t* out) {
+  size_t found = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (x[i] > limit) out[found++] = static_cast<uint32_t>(i);
+  }
+  return found;
+}
+
 // Gives the table a function with the type as its template parameter.
 template <Type kType, auto kFunction>
 struct WithType;
@@ -139,6 +151,8 @@ constinit const Table kTable = {
     .exp = apply<exp_of>,
     .softmax = softmax,
     .argmax = argmax,
+    .count_above = count_above,
+    .find_above = find_above,
     .attention = attention,
     .attention_segment = attention_segment,
     .attention_merge = attention_merge,

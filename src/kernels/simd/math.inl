@@ -4,7 +4,11 @@
 //   store, load_part, store_part (the first n elements; the others are 0 or untouched), add, sub,
 //   mul, div, min, max, fma(a, b, c) = a * b + c, round, power_of_two(n) for whole n in -126..127,
 //   sum, store_sums (those of four vectors), largest, load_f16, load_bf16, load_i8, f16 (one half
-//   as float). min and max return their second operand if one is not a number.
+//   as float). min and max return their second operand if one is not a number. where_above(a, b,
+//   then, otherwise) takes `then` where a > b. count_above(counts, a, b) adds 1 to the Counts of
+//   each element with a > b, and total is the sum of four of them. store_indices_above(p, first, a,
+//   b) writes first + i for each element i with a > b, one after the other, returns how many there
+//   are, and may write kElements numbers in any case.
 
 using F = V::F;
 

@@ -30,6 +30,8 @@
 .exp = exp,
 .softmax = softmax,
 .argmax = argmax,
+.count_above = count_above,
+.find_above = find_above,
 .attention = attention,
 .attention_segment = attention_segment,
 .attention_merge = attention_merge,

@@ -1,5 +1,20 @@
 // The instructions of AVX2 under the names that simd/math.inl asks for.
 
+// Holds, for each number of 8 bits, which of its bits are 1, in ascending order; 0 fills the rest.
+struct PlacesOfOnes {
+  alignas(64) uint8_t places[256][8] = {};
+
+  constexpr PlacesOfOnes() {
+    for (unsigned bits = 0; bits < 256; ++bits) {
+      size_t n = 0;
+      for (unsigned i = 0; i < 8; ++i) {
+        if ((bits >> i & 1) != 0) places[bits][n++] = static_cast<uint8_t>(i);
+      }
+    }
+  }
+};
+constexpr PlacesOfOnes kPlacesOfOnes;
+
 struct V {
   using F = __m256;
   static constexpr size_t kElements = 8;
@@ -24,6 +39,27 @@ struct V {
   static F max(F a, F b) { return _mm256_max_ps(a, b); }
   static F where_above(F a, F b, F then, F otherwise) {
     return _mm256_blendv_ps(otherwise, then, _mm256_cmp_ps(a, b, _CMP_GT_OQ));
+  }
+  using Counts = __m256i;
+  static Counts count_above(Counts counts, F a, F b) {
+    return _mm256_sub_epi32(counts, _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_GT_OQ)));
+  }
+  static size_t total(const Counts (&counts)[4]) {
+    const __m256i eight = _mm256_add_epi32(_mm256_add_epi32(counts[0], counts[1]),
+                                           _mm256_add_epi32(counts[2], counts[3]));
+    uint32_t elements[8];
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(elements), eight);
+    size_t sum = 0;
+    for (const uint32_t element : elements) sum += element;
+    return sum;
+  }
+  static size_t store_indices_above(uint32_t* p, uint32_t first, F a, F b) {
+    const auto bits = static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)));
+    const auto* const places = reinterpret_cast<const __m128i*>(kPlacesOfOnes.places[bits]);
+    const __m256i indices = _mm256_add_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64(places)),
+                                             _mm256_set1_epi32(static_cast<int>(first)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), indices);
+    return static_cast<size_t>(__builtin_popcount(bits));
   }
   static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
   static F round(F a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }

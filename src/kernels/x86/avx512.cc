@@ -34,6 +34,7 @@ namespace {
 #include "kernels/x86/avx512_float.inl"
 #include "kernels/simd/math.inl"
 #include "kernels/simd/pointwise.inl"
+#include "kernels/simd/selection.inl"
 #include "kernels/simd/attention.inl"
 #include "kernels/simd/attention_tile.inl"
 #include "kernels/simd/matmul_f32.inl"

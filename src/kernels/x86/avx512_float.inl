@@ -26,6 +26,28 @@ struct V {
   static F where_above(F a, F b, F then, F otherwise) {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), otherwise, then);
   }
+  using Counts = __m512i;
+  static Counts count_above(Counts counts, F a, F b) {
+    const __m512i one = _mm512_set1_epi32(1);
+    return _mm512_mask_add_epi32(counts, _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), counts, one);
+  }
+  static size_t total(const Counts (&counts)[4]) {
+    const __m512i sums = _mm512_add_epi32(_mm512_add_epi32(counts[0], counts[1]),
+                                          _mm512_add_epi32(counts[2], counts[3]));
+    uint32_t elements[16];
+    _mm512_storeu_si512(elements, sums);
+    size_t sum = 0;
+    for (const uint32_t element : elements) sum += element;
+    return sum;
+  }
+  // The indices are brought together in a register: processors take long to do so in memory.
+  static size_t store_indices_above(uint32_t* p, uint32_t first, F a, F b) {
+    const __mmask16 bits = _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
+    const __m512i places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i indices = _mm512_add_epi32(places, _mm512_set1_epi32(static_cast<int>(first)));
+    _mm512_storeu_si512(p, _mm512_maskz_compress_epi32(bits, indices));
+    return static_cast<size_t>(__builtin_popcount(bits));
+  }
   static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
   static F round(F a) {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

@@ -51,8 +51,9 @@ class HeadPart {
       const Tokens tokens = common(stretch.tokens, part);
       for (size_t token = tokens.first; token < tokens.last; ++token) {
         const size_t n_seen = position_of(run_, token) + 1;
-        const size_t k = attention::choose_positions({scores(head, token), n_seen},
-                                                     attention_.sparse.share_of(head), chosen);
+        const size_t k =
+            attention::choose_positions(context_.kernels, {scores(head, token), n_seen},
+                                        attention_.sparse.share_of(head), chosen);
         std::memcpy(scores(head, token), chosen, k * sizeof(uint32_t));
       }
     });

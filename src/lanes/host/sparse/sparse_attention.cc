@@ -18,14 +18,24 @@ constexpr int64_t kItemsOfWorker = 2;
 
 bool is_by_tile(const BoundAttention& attention) { return plan::is_by_tile(attention.sparse.form); }
 
+// Counts the tiles of an item in which each query chooses for itself: enough that quantising the
+// keys, which each item does anew, takes little of its time.
+constexpr size_t kTilesOfQueries = 8;
+
+size_t most_tiles_of_item(const BoundAttention& attention) {
+  if (is_by_tile(attention)) {
+    return attention::tiles_together(static_cast<size_t>(attention.n_group));
+  }
+  return attention.sparse.form == plan::AttentionForm::kQuery ? kTilesOfQueries : 1;
+}
+
 // Returns how many tokens an item has. It changes no bit how many tiles share unpacked keys.
 size_t tokens_of_item(const BoundAttention& attention, const Run& run, int n_workers) {
-  if (!is_by_tile(attention)) return kTile;
   const auto n_tiles =
       static_cast<int64_t>((static_cast<size_t>(run.n_tokens) + kTile - 1) / kTile);
-  const int64_t most = n_tiles * attention.n_heads() / (kItemsOfWorker * n_workers);
-  const size_t together = attention::tiles_together(static_cast<size_t>(attention.n_group));
-  return kTile * static_cast<size_t>(std::clamp<int64_t>(most, 1, static_cast<int64_t>(together)));
+  const int64_t wanted = n_tiles * attention.n_heads() / (kItemsOfWorker * n_workers);
+  const auto most = static_cast<int64_t>(most_tiles_of_item(attention));
+  return kTile * static_cast<size_t>(std::clamp<int64_t>(wanted, 1, most));
 }
 
 attention::TileRoom tile_room(const BoundAttention& attention, size_t n_tiles) {
