@@ -5,24 +5,12 @@
 #include <span>
 #include <vector>
 
+#include "attention/areas.h"
 #include "attention/positions.h"
 #include "base/cpu_features.h"
 #include "kernels/choose.h"
 
 namespace troika::attention {
-
-// A stretch of memory that begins at a multiple of 64 bytes.
-class Room {
- public:
-  explicit Room(size_t bytes) : bytes_(bytes + 64) {}
-  std::byte* get() {
-    const auto address = reinterpret_cast<uintptr_t>(bytes_.data());
-    return bytes_.data() + (64 - address % 64) % 64;
-  }
-
- private:
-  std::vector<std::byte> bytes_;
-};
 
 // One head of keys over n positions, and the queries of the last n_tokens of them. Some positions
 // are heavy: most queries attend to them.

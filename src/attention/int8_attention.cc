@@ -132,16 +132,28 @@ class Int8Attention {
     }
   }
 
+  // Packs rows by one scale for all. A row that is no number gets no scale, so that what comes of
+  // it is none either.
   void pack(const Strips& strips, size_t n_rows, size_t k, float largest) {
-    float all[kStripRows];
-    std::fill_n(all, kStripRows, largest);
     const auto* const data = reinterpret_cast<const std::byte*>(buffers_.rows);
     for (size_t row = 0; row < n_rows; row += kStripRows) {
-      const size_t strip = row / kStripRows;
+      const size_t strip = row / kStripRows, end = std::min(row + kStripRows, n_rows);
+      float all[kStripRows];
+      for (size_t i = row; i < end; ++i) {
+        const float of_row = kernels::find(table_.largest_of_row, tensor::Type::kF32)(
+            data + i * k * sizeof(float), k);
+        all[i - row] = std::isfinite(of_row) ? largest : of_row;
+      }
       kernels::find(table_.unpack_int8, tensor::Type::kF32)(
-          {data, k * sizeof(float), k, row, std::min(row + kStripRows, n_rows)}, all,
+          {data, k * sizeof(float), k, row, end}, all,
           {strips.levels + strip * kernels::int8_strip_bytes(k), strips.scales + strip * kStripRows,
            strips.starts + strip * kStripRows});
+    }
+  }
+  // Clips a key or a value, but leaves infinity, which counts as no number.
+  void clip(float* row, float largest) const {
+    for (size_t i = 0; i < queries_.head_size; ++i) {
+      if (std::isfinite(row[i])) row[i] = std::clamp(row[i], -largest, largest);
     }
   }
   void pack_keys(size_t first, size_t n) {
@@ -149,7 +161,7 @@ class Int8Attention {
     for (size_t p = 0; p < n; ++p) {
       float* const row = buffers_.rows + p * d;
       table_.load_kv(positions_.k.type, positions_.key(first + p), row, d);
-      for (size_t i = 0; i < d; ++i) row[i] = std::clamp(row[i], -largest_key_, largest_key_);
+      clip(row, largest_key_);
     }
     pack(buffers_.keys, n, d, largest_key_);
   }
@@ -158,10 +170,8 @@ class Int8Attention {
     std::fill_n(buffers_.rows, d * kPromptBlock, 0.0f);
     for (size_t p = 0; p < n; ++p) {
       table_.load_kv(positions_.v.type, positions_.value(first + p), buffers_.row, d);
-      for (size_t i = 0; i < d; ++i) {
-        buffers_.rows[i * kPromptBlock + p] =
-            std::clamp(buffers_.row[i], -largest_value_, largest_value_);
-      }
+      clip(buffers_.row, largest_value_);
+      for (size_t i = 0; i < d; ++i) buffers_.rows[i * kPromptBlock + p] = buffers_.row[i];
     }
     pack(buffers_.values, d, kPromptBlock, largest_value_);
   }

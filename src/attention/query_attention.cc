@@ -92,9 +92,8 @@ ScalesOfTile scales_of_tile(const kernels::Table& table, const Positions& positi
   constexpr float kLeast = 1e-20f;
   Areas counted(nullptr);
   const KeyLevels none(counted, queries.head_size, 0);
-  std::vector<std::byte> room(counted.bytes() + kernels::kLineBytes);
-  const auto address = reinterpret_cast<uintptr_t>(room.data());
-  Areas areas(room.data() + (kernels::kLineBytes - address % kernels::kLineBytes));
+  Workspace workspace(counted.bytes());
+  Areas areas(workspace.get());
   KeyLevels keys(areas, queries.head_size, 0);
   keys.set_mean(table, positions);
   ScalesOfTile scales;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -31,7 +32,7 @@ std::vector<float> dense(TestHead& head, size_t n_together) {
   std::vector<kernels::SeenPositions> seen;
   for (size_t t = 0; t < head.n_tokens; ++t) seen.push_back({0, head.n - head.n_tokens + t + 1});
   const PanelRoom room = {head.head_size, head.n_group, head.n_tokens, n_together};
-  Room workspace(room.bytes());
+  Workspace workspace(room.bytes());
   attend_in_panels(table_here(), head.positions(), head.queries(), seen, room, workspace.get());
   return head.out;
 }
@@ -43,7 +44,7 @@ std::vector<float> by_tile(TestHead& head, TileChoice choice, size_t n_together)
     const size_t n_tiles = std::min(n_together, (head.n_tokens - first) / kTileTokens);
     const TileRoom room = {head.head_size, head.n_group, n_tiles};
     const size_t n_positions = begin + first + n_tiles * kTileTokens;
-    Room workspace(room.bytes()), lists(room.list_bytes(n_positions));
+    Workspace workspace(room.bytes()), lists(room.list_bytes(n_positions));
     attend_tiles(table_here(), head.positions_of(n_positions), head.queries().from(first),
                  begin + first, choice, room, workspace.get(), lists.get());
   }
@@ -57,7 +58,7 @@ TileChoice what_weighs(double above) { return {ChoiceRule::kWeighty, 0.0, above}
 std::vector<float> by_query(TestHead& head, double share, std::span<const ScalePair> buckets = {}) {
   std::fill(head.out.begin(), head.out.end(), -7.0f);
   const QueryRoom room = {head.head_size, head.n_group};
-  Room workspace(room.bytes(head.n));
+  Workspace workspace(room.bytes(head.n));
   attend_by_query(
       table_here(), head.positions(), head.queries(), head.n - head.n_tokens, head.n_tokens,
       [&](size_t) { return share; }, buckets, room, workspace.get());
@@ -296,7 +297,7 @@ TEST(QueryAttention, S4EstimatesWithTheNearestFixedScales) {
   const std::vector<ScalePair> buckets = {{scales.q[0] / 2, 2 * scales.k}, {90.0f, 90.0f}};
   Areas counted(nullptr);
   QueryEstimate::count(head.head_size, head.n, counted);
-  Room room(counted.bytes());
+  Workspace room(counted.bytes());
   Areas areas(room.get());
   const Positions positions = head.positions();
   const Queries queries = head.queries();
@@ -409,7 +410,7 @@ TEST(QueryAttention, S4S5KeysAreSearchedAndPackedOnceForAllHeads) {
   std::vector<size_t> n_loaded;
   std::vector<std::vector<float>> of_head_0;
   for (const std::vector<size_t>& heads : {std::vector<size_t>{0}, {0, 1, 2, 3}}) {
-    Room room(counted.bytes());
+    Workspace room(counted.bytes());
     Areas areas(room.get());
     QueryEstimate estimate(counting, positions, queries, kBegin, buckets, areas);
     std::vector<float> scores(4 * head.n_tokens * head.n);
@@ -449,15 +450,70 @@ TEST(TileAttention, S8BlocksAreChosenWhole) {
   EXPECT_EQ(list, wanted);
 }
 
+// Overwrites an element of a key by what is no number, or by infinity.
+void spoil_key(TestHead& head, size_t position, float bad) {
+  const std::vector<float> key(head.head_size, bad);
+  table_here().store_kv(
+      head.type, key.data(),
+      head.key_page.data() + head.slots[position] * tensor::row_bytes(head.type, head.head_size),
+      head.head_size);
+}
+
+std::vector<float> in_int8(TestHead& head) {
+  const Int8Room room = {head.head_size, head.n_group};
+  Workspace workspace(room.bytes());
+  attend_in_int8(table_here(), head.positions(), head.queries(), kBegin, room, workspace.get());
+  return head.out;
+}
+
+// Attention to all positions would be no number from such a key on, and so is attention that
+// chooses: among the keys whose mean is subtracted (264), those that stand for others (704), others
+// (301), and the close ones (760).
+TEST(TileAttention, S1S2KeysThatAreNoNumbersAreNotLost) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kOdd = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<ScalePair> buckets = {{1.0f, 1.0f}};
+  for (const size_t position : {264, 301, 704, 760}) {
+    for (const float bad : {kOdd, kInfinity, -kInfinity}) {
+      TestHead head(kBegin + 64, 64, 64, 2, 23, tensor::Type::kF16);
+      spoil_key(head, position, bad);
+      const auto expect_none = [&](const std::vector<float>& out, const char* form) {
+        const auto n_numbers =
+            std::count_if(out.begin(), out.end(), [](float x) { return std::isfinite(x); });
+        EXPECT_EQ(n_numbers, 0) << form << ", position " << position << ", " << bad;
+      };
+      expect_none(by_tile(head, 0.1, 1), "share");
+      expect_none(by_tile(head, what_weighs(20), 1), "weight");
+      expect_none(by_tile(head, {ChoiceRule::kBlocks, 0.1}, 1), "blocks");
+      expect_none(by_query(head, 0.01), "query");
+      expect_none(by_query(head, 0.01, buckets), "query with fixed scales");
+      expect_none(in_int8(head), "int8");
+    }
+  }
+}
+
+// A key that is no number, of a later tile, changes nothing of an earlier one.
+TEST(TileAttention, S2KeysThatAreNoNumbersChangeNoEarlierTile) {
+  TestHead head(kBegin + 4 * 64, 4 * 64, 64, 2, 24, tensor::Type::kF16);
+  spoil_key(head, kBegin + 64, std::numeric_limits<float>::quiet_NaN());
+  for (const TileChoice choice : {TileChoice{ChoiceRule::kPositions, 0.2}, what_weighs(2)}) {
+    const auto first_tile = [&](std::vector<float> out) {
+      out.resize(64 * head.n_group * head.head_size);
+      return out;
+    };
+    const std::vector<float> alone = first_tile(by_tile(head, choice, 1));
+    EXPECT_TRUE(std::isfinite(alone.front()));
+    EXPECT_EQ(first_tile(by_tile(head, choice, 4)), alone);
+    EXPECT_TRUE(std::isnan(head.out.back()));
+  }
+}
+
 TEST(Int8Attention, S8IsNearToFloats) {
   for (const size_t n_group : {1, 3}) {
     for (const float soft_cap : {0.0f, 5.0f}) {
       TestHead head(kBegin + 64, 64, 64, n_group, 42, tensor::Type::kF16);
       head.soft_cap = soft_cap;
-      const Int8Room rooms = {64, n_group};
-      Room workspace(rooms.bytes());
-      attend_in_int8(table_here(), head.positions(), head.queries(), kBegin, rooms,
-                     workspace.get());
+      in_int8(head);
       for (size_t t = 0; t < 64; ++t) {
         for (size_t h = 0; h < n_group; ++h) {
           const std::vector<double> plain = head.plain(t, h, first_positions(kBegin + t + 1));

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "attention/areas.h"
+#include "attention/choose/key_levels.h"
 #include "attention/choose/lists.h"
 #include "base/error.h"
 
@@ -46,23 +47,24 @@ class TileLists {
     if (keeps_all()) return;
     const EstimateRoom room = {room_.head_size, room_.n_group, room_.n_tiles};
     if (choice_.choice == ChoiceRule::kPositions) {
-      estimate_tiles(table_, positions_, queries_, begin, room, workspace_, made_.importance,
-                     positions_.size());
+      first_odd_ = estimate_tiles(table_, positions_, queries_, begin, room, workspace_,
+                                  made_.importance, positions_.size());
     } else if (choice_.choice == ChoiceRule::kWeighty) {
-      mark_tiles(table_, positions_, queries_, begin, choice_.above, room, workspace_,
-                 made_.importance, positions_.size());
+      first_odd_ = mark_tiles(table_, positions_, queries_, begin, choice_.above, room, workspace_,
+                              made_.importance, positions_.size());
     }
   }
 
   // Makes a tile's list. Token i of the tile sees the first n_seen[i] of it.
   void list(size_t tile, size_t begin, std::span<size_t, kTileTokens> n_seen) const {
     float* const values = made_.importance + tile * positions_.size();
-    if (!keeps_all() && choice_.choice == ChoiceRule::kWeighty) {
+    const bool keeps_everything = keeps_all() || first_odd_ < begin - kLocal;
+    if (!keeps_everything && choice_.choice == ChoiceRule::kWeighty) {
       list_of_marks(begin, values, made_.kept, n_seen);
       return;
     }
     size_t n = begin;
-    if (keeps_all()) {
+    if (keeps_everything) {
       std::iota(made_.kept, made_.kept + n, 0u);
     } else if (choice_.choice == ChoiceRule::kBlocks) {
       n = list_of_blocks(table_, positions_, queries_.from(tile * kTileTokens), begin,
@@ -86,6 +88,9 @@ class TileLists {
   TileRoom room_;
   std::byte* workspace_;
   const Lists& made_;
+  // The first position whose key is no number. A tile that could lose it keeps everything, so that
+  // its results are no numbers either, as those of full attention would be.
+  size_t first_odd_ = kNoPosition;
 };
 
 }  // namespace

@@ -273,8 +273,8 @@ TEST_P(Pointwise, ArgmaxPassesOverWhatIsNoNumber) {
   }
 }
 
-// Of values above the limit, below it, equal to it, and those that are no number, every vector of
-// the longer lists has some.
+// Every vector of the longer lists has values above the limit, below it and equal to it, and some
+// that are no number.
 TEST_P(Pointwise, WhatStandsAboveALimitIsFound) {
   for (const size_t n : kLengths) {
     std::vector<float> x = random_floats(n, 7);

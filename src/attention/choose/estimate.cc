@@ -74,7 +74,9 @@ class Estimate {
                   begin + n_tiles_ * kTileTokens <= positions.size());
   }
 
-  void raise(float* importance, size_t stride) {
+  // Returns the first position, among those that are chosen from, whose key is infinite or no
+  // number.
+  size_t raise(float* importance, size_t stride) {
     sum_up();
     for (size_t tile = 0; tile < n_tiles_; ++tile) {
       std::fill(importance + tile * stride, importance + tile * stride + local_of(tile),
@@ -85,9 +87,10 @@ class Estimate {
                            buffers_.log_sums + tile * n_queries_ + query, n_now, n,
                            importance + tile * stride + first);
     });
+    return buffers_.keys.first_odd();
   }
 
-  void mark(double above, float* marks, size_t stride) {
+  size_t mark(double above, float* marks, size_t stride) {
     sum_up();
     for (size_t tile = 0; tile < n_tiles_; ++tile) {
       std::fill(marks + tile * stride, marks + tile * stride + local_of(tile), kNeverSeen);
@@ -104,6 +107,7 @@ class Estimate {
                         buffers_.log_sums + tile * n_queries_ + query, tokens, n_now, n,
                         marks + tile * stride + first);
     });
+    return buffers_.keys.first_odd();
   }
 
  private:
@@ -250,21 +254,21 @@ size_t tiles_together(size_t n_group) {
   return std::clamp<size_t>(kMostQueries / (kQueriesOfHead * n_group), 1, kMostTiles);
 }
 
-void estimate_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
-                    size_t begin, const EstimateRoom& room, std::byte* workspace, float* importance,
-                    size_t stride) {
+size_t estimate_tiles(const kernels::Table& table, const Positions& positions,
+                      const Queries& queries, size_t begin, const EstimateRoom& room,
+                      std::byte* workspace, float* importance, size_t stride) {
   // Every second token is estimated, from the second one on: so each may choose for the token
   // before it.
   Areas areas(workspace);
-  Estimate(table, positions, queries, begin, kQueryStride - 1, room, areas)
+  return Estimate(table, positions, queries, begin, kQueryStride - 1, room, areas)
       .raise(importance, stride);
 }
 
-void mark_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
-                size_t begin, double above, const EstimateRoom& room, std::byte* workspace,
-                float* marks, size_t stride) {
+size_t mark_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
+                  size_t begin, double above, const EstimateRoom& room, std::byte* workspace,
+                  float* marks, size_t stride) {
   Areas areas(workspace);
-  Estimate(table, positions, queries, begin, 0, room, areas).mark(above, marks, stride);
+  return Estimate(table, positions, queries, begin, 0, room, areas).mark(above, marks, stride);
 }
 
 }  // namespace troika::attention

@@ -37,19 +37,21 @@ struct EstimateRoom {
 size_t tiles_together(size_t n_group);
 
 // Writes importance[t * stride + p] for each tile t and each position kFirst <= p < begin + t *
-// kTileTokens - kLocal. REQUIRES: `begin`, the position of the first token, is a multiple of
+// kTileTokens - kLocal. Returns the first of these positions, or of those behind them, whose key is
+// infinite or no number, or kNoPosition: what an estimate says of keys behind it is worth nothing.
+// REQUIRES: `begin`, the position of the first token, is a multiple of
 // kTileTokens and at least kLeastPositions; all tokens of the tiles are among the positions.
-void estimate_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
-                    size_t begin, const EstimateRoom& room, std::byte* workspace, float* importance,
-                    size_t stride);
+size_t estimate_tiles(const kernels::Table& table, const Positions& positions,
+                      const Queries& queries, size_t begin, const EstimateRoom& room,
+                      std::byte* workspace, float* importance, size_t stride);
 
 // Writes marks[t * stride + p] for the positions for which estimate_tiles writes importance: the
 // token of tile t from which on the position is seen, or kNeverSeen. Every second token, from the
 // first one on, chooses what weighs more than `above` / (the position of the tile's first token).
-// REQUIRES: what estimate_tiles requires.
+// Returns what estimate_tiles returns. REQUIRES: what estimate_tiles requires.
 inline constexpr float kNeverSeen = kTileTokens;
-void mark_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
-                size_t begin, double above, const EstimateRoom& room, std::byte* workspace,
-                float* marks, size_t stride);
+size_t mark_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
+                  size_t begin, double above, const EstimateRoom& room, std::byte* workspace,
+                  float* marks, size_t stride);
 
 }  // namespace troika::attention

@@ -102,7 +102,7 @@ class PlainEstimate {
 
 std::vector<float> estimated(TestHead& head, size_t n_tiles, size_t first_tile = 0) {
   const EstimateRoom room = {head.head_size, head.n_group, n_tiles};
-  Room workspace(room.bytes());
+  Workspace workspace(room.bytes());
   const size_t begin = head.n - head.n_tokens + first_tile * kTileTokens;
   std::vector<float> importance(n_tiles * head.n);
   estimate_tiles(table_here(), head.positions_of(begin + n_tiles * kTileTokens),
@@ -137,7 +137,7 @@ TEST(Estimate, S1S2MarksEqualThePlainOnes) {
     head.soft_cap = n_group == 3 ? 5.0f : 0.0f;
     const PlainEstimate plain(head, kTextBefore);
     const EstimateRoom room = {head.head_size, head.n_group, 2};
-    Room workspace(room.bytes());
+    Workspace workspace(room.bytes());
     std::vector<float> mine(2 * head.n);
     constexpr double kAbove = 2;
     mark_tiles(table_here(), head.positions(), head.queries(), kTextBefore, kAbove, room,
@@ -201,7 +201,7 @@ double recall_of_queries(TestHead& head) {
   Areas counted(nullptr);
   KeyLevels(counted, head.head_size, head.n);
   const size_t query_bytes = query_level_bytes(head.head_size);
-  Room workspace(counted.bytes()), levels(query_bytes);
+  Workspace workspace(counted.bytes()), levels(query_bytes);
   Areas areas(workspace.get());
   KeyLevels keys(areas, head.head_size, head.n);
   keys.set_mean(table_here(), head.positions());

@@ -1,6 +1,7 @@
 #include "attention/choose/key_levels.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -30,6 +31,7 @@ KeyLevels::KeyLevels(Areas& areas, size_t head_size, size_t n_positions) : head_
   scales_ = areas.take<float>(n_strips * kStripRows);
   starts_ = areas.take<int32_t>(n_strips * kStripRows);
   rows_ = areas.take<float>(kStripRows * head_size);
+  largest_ = areas.take<float>(kStripRows);
   minus_mean_ = areas.take<float>(head_size);
 }
 
@@ -42,6 +44,7 @@ void KeyLevels::set_mean(const kernels::Table& table, const Positions& positions
   }
   constexpr auto kSummands = static_cast<float>(kMeanEnd / kMeanStride - 1);
   table.scale(minus_mean_, -1.0f / kSummands, minus_mean_, head_size_);
+  if (!std::isfinite(largest_of_floats(table, minus_mean_, head_size_))) clear_mean();
 }
 
 float KeyLevels::of_mean(const float* scaled) const {
@@ -52,13 +55,16 @@ float KeyLevels::of_mean(const float* scaled) const {
 
 void KeyLevels::clear_mean() { std::fill_n(minus_mean_, head_size_, 0.0f); }
 
-void KeyLevels::load(const kernels::Table& table, const Positions& positions, size_t position,
-                     size_t row) {
+float KeyLevels::load(const kernels::Table& table, const Positions& positions, size_t position,
+                      size_t row) {
   float* const key = rows_ + row * head_size_;
   table.load_kv(positions.k.type, positions.key(position), key, head_size_);
   table.add(key, minus_mean_, key, head_size_);
-  if (limit_ == 0.0f) return;
-  for (size_t i = 0; i < head_size_; ++i) key[i] = std::clamp(key[i], -limit_, limit_);
+  const float largest = largest_of_floats(table, key, head_size_);
+  if (limit_ > 0.0f && std::isfinite(largest)) {
+    for (size_t i = 0; i < head_size_; ++i) key[i] = std::clamp(key[i], -limit_, limit_);
+  }
+  return largest;
 }
 
 float KeyLevels::largest_of(const kernels::Table& table, const Positions& positions, size_t first,
@@ -66,25 +72,28 @@ float KeyLevels::largest_of(const kernels::Table& table, const Positions& positi
   const float limit = std::exchange(limit_, 0.0f);
   float largest = 0.0f;
   for (size_t p = first; p < last; ++p) {
-    load(table, positions, p, 0);
-    largest = std::max(largest, largest_of_floats(table, rows_, head_size_));
+    largest = std::max(largest, load(table, positions, p, 0));
   }
   limit_ = limit;
   return largest;
 }
 
-void KeyLevels::pack_strip(const kernels::Table& table, size_t strip, size_t n_rows) {
+size_t KeyLevels::pack_strip(const kernels::Table& table, size_t strip, size_t n_rows) {
   const auto* const data = reinterpret_cast<const std::byte*>(rows_);
   const size_t row_bytes = head_size_ * sizeof(float);
-  float largest[kStripRows] = {};
-  for (size_t i = 0; i < n_rows; ++i) {
-    largest[i] =
-        limit_ > 0.0f ? limit_ : largest_of_floats(table, rows_ + i * head_size_, head_size_);
+  size_t first_odd = n_rows;
+  for (size_t i = n_rows; i-- > 0;) {
+    if (!std::isfinite(largest_[i])) {
+      first_odd = i;
+    } else if (limit_ > 0.0f) {
+      largest_[i] = limit_;
+    }
   }
   kernels::find(table.unpack_int8, tensor::Type::kF32)(
-      {data, row_bytes, head_size_, 0, n_rows}, largest,
+      {data, row_bytes, head_size_, 0, n_rows}, largest_,
       {levels_ + strip * kernels::int8_strip_bytes(head_size_), scales_ + strip * kStripRows,
        starts_ + strip * kStripRows});
+  return first_odd;
 }
 
 void pack_query(const kernels::Table& table, const Queries& queries, size_t token, size_t head,

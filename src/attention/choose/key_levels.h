@@ -5,7 +5,8 @@
 // needs that number back before it (of_mean).
 #pragma once
 
-#include <span>
+#include <algorithm>
+#include <cstdint>
 
 #include "attention/areas.h"
 #include "attention/positions.h"
@@ -17,17 +18,18 @@ namespace troika::attention {
 // has that many positions before it, so the mean does not depend on who asks.
 inline constexpr size_t kMeanStride = 8, kMeanEnd = 512;
 
+inline constexpr size_t kNoPosition = SIZE_MAX;
+
 // Has room for n_positions keys in strips, and for one strip that is being made.
 class KeyLevels {
  public:
   KeyLevels(Areas& areas, size_t head_size, size_t n_positions);
 
-  // REQUIRES: there are at least kMeanEnd positions.
+  // Where one of the keys is infinite or no number, nothing is subtracted: a mean of them would
+  // make all keys such. REQUIRES: there are at least kMeanEnd positions.
   void set_mean(const kernels::Table& table, const Positions& positions);
   // Returns what the mean adds to the scores of a query, which is scaled.
   float of_mean(const float* scaled) const;
-  // Returns minus the mean: (head_size).
-  std::span<const float> minus_mean() const { return {minus_mean_, head_size_}; }
   // Lets keys be taken as they are, without subtracting a mean.
   void clear_mean();
   // Gives all later keys the scale by which `limit` becomes 127; larger values are clipped (S4). 0:
@@ -38,32 +40,43 @@ class KeyLevels {
   float largest_of(const kernels::Table& table, const Positions& positions, size_t first,
                    size_t last);
   // Packs the keys of n positions, which position_of(i) names. They stand from row `row` on, a
-  // multiple of 16.
+  // multiple of 16. A key that is infinite or no number has a scale that is no number, and so have
+  // its scores.
   template <typename PositionOf>
   void pack(const kernels::Table& table, const Positions& positions, size_t row, size_t n,
             const PositionOf& position_of) {
     for (size_t i = 0; i < n; i += kernels::kStripRows) {
       const size_t n_rows = n - i < kernels::kStripRows ? n - i : kernels::kStripRows;
-      for (size_t j = 0; j < n_rows; ++j) load(table, positions, position_of(i + j), j);
-      pack_strip(table, (row + i) / kernels::kStripRows, n_rows);
+      for (size_t j = 0; j < n_rows; ++j) {
+        largest_[j] = load(table, positions, position_of(i + j), j);
+      }
+      const size_t odd = pack_strip(table, (row + i) / kernels::kStripRows, n_rows);
+      if (odd < n_rows) first_odd_ = std::min(first_odd_, position_of(i + odd));
     }
   }
+  // Returns the first of all positions packed so far whose key is infinite or no number, or
+  // kNoPosition.
+  size_t first_odd() const { return first_odd_; }
   // Returns the first n_rows keys.
   kernels::Int8Panels panels(size_t n_rows) const {
     return {levels_, scales_, starts_, n_rows, head_size_, 0};
   }
 
  private:
-  void load(const kernels::Table& table, const Positions& positions, size_t position, size_t row);
-  void pack_strip(const kernels::Table& table, size_t strip, size_t n_rows);
+  // Returns the largest magnitude of the key: no number where the key is none.
+  float load(const kernels::Table& table, const Positions& positions, size_t position, size_t row);
+  // Returns the first row whose key is infinite or no number, or n_rows.
+  size_t pack_strip(const kernels::Table& table, size_t strip, size_t n_rows);
 
   size_t head_size_;
   int8_t* levels_;
   float* scales_;
   int32_t* starts_;
   float* rows_;        // (16, head_size): the strip that is being made
+  float* largest_;     // (16): the largest magnitudes of its keys
   float* minus_mean_;  // (head_size)
   float limit_ = 0.0f;
+  size_t first_odd_ = kNoPosition;
 };
 
 // Returns the bytes of a query in this form.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "attention/choose/select.h"
@@ -24,7 +25,7 @@ void spread(std::span<float> values, const IsBefore& is_before) {
 }
 
 // Returns, (n_blocks), what each block of kTileTokens positions is worth to the head that values it
-// most.
+// most; nothing where a head's values are no numbers.
 std::vector<float> worth_of_blocks(const kernels::Table& table, const Positions& positions,
                                    const Queries& queries, size_t n_blocks) {
   const size_t d = queries.head_size;
@@ -50,6 +51,7 @@ std::vector<float> worth_of_blocks(const kernels::Table& table, const Positions&
   std::vector<float> worth(n_blocks, -std::numeric_limits<float>::infinity()), shares(n_blocks);
   for (size_t h = 0; h < queries.n_group; ++h) {
     table.softmax(scores.data() + h * n_blocks, shares.data(), n_blocks);
+    if (std::isnan(shares.front())) return {};
     for (size_t block = 0; block < n_blocks; ++block) {
       worth[block] = std::max(worth[block], shares[block]);
     }
@@ -102,6 +104,10 @@ size_t list_of_blocks(const kernels::Table& table, const Positions& positions,
   TROIKA_ASSERT(begin % kTileTokens == 0 && begin >= kLeastPositions);
   const size_t n_blocks = begin / kTileTokens;
   const std::vector<float> worth = worth_of_blocks(table, positions, queries, n_blocks);
+  if (worth.empty()) {  // A key that is no number must not be lost.
+    std::iota(out, out + begin, 0u);
+    return begin;
+  }
   // The first and the last block are kept in any case.
   const std::span<const float> between = std::span(worth).subspan(1, n_blocks - 2);
   std::vector<uint32_t> chosen(between.size());

@@ -22,11 +22,16 @@ float of_key(uint32_t key) {
   return std::bit_cast<float>((key >> 31) != 0 ? key & 0x7fffffffu : ~key);
 }
 
-// Looks for a limit that k values are above.
+size_t count_odd(std::span<const float> values) {
+  return static_cast<size_t>(
+      std::count_if(values.begin(), values.end(), [](float value) { return std::isnan(value); }));
+}
+
+// Looks for a limit that some of the values are above.
 class LimitSearch {
  public:
-  LimitSearch(const kernels::Table& table, std::span<const float> values, size_t k)
-      : table_(table), values_(values), k_(k) {
+  LimitSearch(const kernels::Table& table, std::span<const float> values)
+      : table_(table), values_(values) {
     const float largest = kernels::find(table.largest_of_row, tensor::Type::kF32)(
         reinterpret_cast<const std::byte*>(values.data()), values.size());
     is_finite_ = std::isfinite(largest);
@@ -39,9 +44,12 @@ class LimitSearch {
     float value;
     size_t n_above;
   };
-  // Returns a limit that k values are above; or fewer, where more are if those count that are equal
-  // to it, and those that are no number.
-  Limit find() {
+  // Says whether all values are finite numbers.
+  bool is_finite() const { return is_finite_; }
+  // Returns a limit that k values are above, or fewer, if there are k with some that are equal to
+  // it. REQUIRES: at least k values are numbers.
+  Limit find(size_t k) {
+    k_ = k;
     if (low_.n_above <= k_) return low_;
     if (is_finite_ && values_.size() >= kLeastSampled) begin_with_sample();
     for (int step = 0; high_.n_above < k_; ++step) {
@@ -99,7 +107,7 @@ class LimitSearch {
 
   const kernels::Table& table_;
   std::span<const float> values_;
-  size_t k_;
+  size_t k_ = 0;
   bool is_finite_;
   Limit low_, high_;  // more than k values are above the first, at most k above the second
 };
@@ -118,22 +126,22 @@ void select_largest(const kernels::Table& table, std::span<const float> values, 
                     uint32_t* out) {
   TROIKA_ASSERT(k <= values.size());
   if (k == 0) return;
-  const LimitSearch::Limit limit = LimitSearch(table, values, k).find();
-  if (limit.n_above == k) {
+  LimitSearch search(table, values);
+  size_t n_odd = search.is_finite() ? 0 : std::min(k, count_odd(values));
+  const LimitSearch::Limit limit = search.find(k - n_odd);
+  if (n_odd == 0 && limit.n_above == k) {
     table.find_above(values.data(), values.size(), limit.value, out);
     return;
   }
-  // Those that are equal to the limit fill up what is missing, and after them what is no number.
-  const auto n_equal_in_all =
-      static_cast<size_t>(std::count(values.begin(), values.end(), limit.value));
-  size_t n_equal = std::min(k - limit.n_above, n_equal_in_all);
-  size_t n_odd = k - limit.n_above - n_equal;
+  size_t n_equal = k - n_odd - limit.n_above;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] == limit.value && n_equal > 0) {
-      --n_equal;
-    } else if (std::isnan(values[i]) && n_odd > 0) {
+    if (std::isnan(values[i])) {
+      if (n_odd == 0) continue;
       --n_odd;
-    } else if (!(values[i] > limit.value)) {
+    } else if (values[i] == limit.value) {
+      if (n_equal == 0) continue;
+      --n_equal;
+    } else if (values[i] < limit.value) {
       continue;
     }
     *out++ = static_cast<uint32_t>(i);
