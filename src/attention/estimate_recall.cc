@@ -92,18 +92,12 @@ class TileRecall {
   // Loads the keys as they are, and without the mean that KeyLevels subtracts.
   void load_keys() {
     keys_.resize(n_ * d_);
-    std::vector<float> mean(d_);
-    size_t n_mean = 0;
+    centred_.resize(n_ * d_);
+    levels_.set_mean(table_, positions_);
     for (size_t p = 0; p < n_; ++p) {
       float* const key = keys_.data() + p * d_;
       table_.load_kv(positions_.k.type, positions_.key(p), key, d_);
-      if (p == 0 || p >= kMeanEnd || p % kMeanStride != 0) continue;
-      ++n_mean;
-      for (size_t i = 0; i < d_; ++i) mean[i] += key[i];
-    }
-    centred_ = keys_;
-    for (size_t i = 0; i < centred_.size(); ++i) {
-      centred_[i] -= mean[i % d_] / static_cast<float>(n_mean);
+      table_.add(key, levels_.minus_mean(), centred_.data() + p * d_, d_);
     }
   }
 

@@ -30,6 +30,8 @@ class KeyLevels {
   void set_mean(const kernels::Table& table, const Positions& positions);
   // Returns what the mean adds to the scores of a query, which is scaled.
   float of_mean(const float* scaled) const;
+  // Returns what is added to each key: (head_size).
+  const float* minus_mean() const { return minus_mean_; }
   // Lets keys be taken as they are, without subtracting a mean.
   void clear_mean();
   // Gives all later keys the scale by which `limit` becomes 127; larger values are clipped (S4). 0:
