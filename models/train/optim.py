@@ -4,13 +4,15 @@ Muon's step is the momentum made orthogonal by a few Newton-Schulz iterations; i
 tokens that AdamW needs here, which counts where a CPU does the training.
 """
 
+import measure
 import torch
 
 
 def orthogonal(m, steps=5):
     """The nearest matrix with singular values about 1. The coefficients trade accuracy for few steps."""
     a, b, c = 3.4445, -4.7750, 2.0315
-    x = m.bfloat16()  # enough: the result is only about orthogonal anyway
+    # bf16 is enough where it is fast: the result is only about orthogonal anyway.
+    x = m.bfloat16() if measure.has_fast_bf16(m.device) else m
     tall = x.shape[0] > x.shape[1]
     x = x.T if tall else x
     x = x / (x.norm() + 1e-7)
