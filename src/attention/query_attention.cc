@@ -74,7 +74,7 @@ void QueryEstimate::score(size_t first, size_t n, size_t head, float* scores, si
   if (!buckets_.empty()) limits = limits_of(first / kTileTokens, head);
   pack_keys(limits.k);
   kernels::PanelProduct product;
-  product.last_strip = kernels::n_strips(positions_.size());
+  product.last_strip = kernels::n_strips(begin_ + first + n);
   product.n_tokens = n;
   product.x = levels_;
   product.x_stride_bytes = query_level_bytes(queries_.head_size);

@@ -34,9 +34,9 @@ class QueryEstimate {
   // Only counts the memory that the constructor would take.
   static void count(size_t head_size, size_t n_positions, Areas& areas);
 
-  // Scores the queries of one head, of tokens first .. first + n, against all positions; rows of
-  // scores are `stride` floats apart. REQUIRES: n <= kMostTokens; with buckets, the tokens are of
-  // one tile.
+  // Scores the queries of one head, of tokens first .. first + n, against the positions up to the
+  // last of them; rows of scores are `stride` floats apart. REQUIRES: n <= kMostTokens; with
+  // buckets, the tokens are of one tile.
   void score(size_t first, size_t n, size_t head, float* scores, size_t stride);
   // Scores the queries of some heads, of tokens first .. last; those of a head begin at
   // scores_of(head, token). Tile after tile, so that keys are searched and packed once for all

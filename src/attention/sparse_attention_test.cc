@@ -315,7 +315,7 @@ TEST(QueryAttention, S4EstimatesWithTheNearestFixedScales) {
   for (size_t t = 0; t < 16; ++t) {
     for (size_t i = 0; i < values.size(); ++i) values[i] = head.scale * head.query(16 + t, 1)[i];
     n_clipped += quantize_by(values, buckets[0].q, q.data());
-    for (size_t p = 0; p < head.n; ++p) {
+    for (size_t p = 0; p < kBegin + 16 + 16; ++p) {
       for (size_t i = 0; i < values.size(); ++i) {
         values[i] = head.keys[p * head.head_size + i] - mean[i];
       }
