@@ -446,6 +446,46 @@ TEST(JsonSchema, NumbersEnd) {
           {"0.000000000000000000001", "0." + std::string(45, '1')}}});
 }
 
+// Readers with doubles take 0.99999999999999999 for 1.
+TEST(JsonSchema, NoTextIsReadAsABoundThatIsOut) {
+  const struct {
+    const char *bound, *below, *above;  // digits to go on with towards the bound: nines and zeros
+  } kCases[] = {{"1", "0.", "1."},
+                {"10", "9.", "10."},
+                {"0.5", "0.4", "0.5"},
+                {"299.25", "299.24", "299.25"},
+                {"1000000000000000000", "", "1000000000000000"}};
+  int n_in = 0, n_out = 0;
+  for (const auto& c : kCases) {
+    const double bound = std::stod(c.bound);
+    for (const char* const more : {"", R"(,"not":{"multipleOf":4})"}) {
+      for (const bool is_upper : {false, true}) {
+        for (const std::string sign : {"", "-"}) {
+          const auto grammar = compiled(std::string(R"({"type":"number",")") +
+                                            (is_upper ? "exclusiveMaximum" : "exclusiveMinimum") +
+                                            "\":" + sign + c.bound + more + "}",
+                                        Format::kJsonSchema);
+          const bool is_below = is_upper == sign.empty();  // says which magnitudes fit
+          for (int n = 1; n < 22; ++n) {
+            const auto digits = static_cast<size_t>(n);
+            const std::string text = is_below ? c.below + std::string(digits, '9')
+                                              : c.above + std::string(digits, '0') + "1";
+            const double read = std::stod(text);
+            const bool fits = reads(grammar, sign + text);
+            (fits ? n_in : n_out) += 1;
+            const bool is_in = is_below ? read < bound : read > bound;
+            EXPECT_TRUE(is_in || !fits) << more << sign << text;
+            // Doubles tell numbers of 15 digits from each other.
+            EXPECT_TRUE(fits || !is_in || text.size() > 15) << more << sign << text;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(n_in, 100);
+  EXPECT_GT(n_out, 100);
+}
+
 TEST(JsonSchema, FormatsMayBeRemarks) {
   CompileOptions remarks;
   remarks.formats_bind = false;

@@ -36,6 +36,10 @@ class JsonText {
   // Returns the numbers that fit the constraints. Throws Error for bounds that are no decimals of
   // reasonable length.
   Expr number(const Constraints& constraints, const Document& document);
+  // Returns the numbers without a sign whose magnitudes are up from, or down from, that of the
+  // edge.
+  Expr magnitude_above(const Edge& edge);
+  Expr magnitude_below(const Edge& edge);
 
  private:
   Expr hex(uint32_t first, uint32_t last, int n_digits);
@@ -50,8 +54,6 @@ class JsonText {
   Expr whole();
   Expr at_least(const Bound& bound, const Document& document, const Json& where);
   Expr at_most(const Bound& bound, const Document& document, const Json& where);
-  Expr magnitude_above(const std::string& whole, const std::string& part, bool is_open);
-  Expr magnitude_below(const std::string& whole, const std::string& part, bool is_open);
 
   Pool& pool_;
   std::optional<TextMarks> marks_;

@@ -29,7 +29,9 @@ Expr JsonText::number_value(const Json& value) {
   return pool_.literal(text);
 }
 
-Expr JsonText::magnitude_above(const std::string& whole, const std::string& part, bool is_open) {
+Expr JsonText::magnitude_above(const Edge& edge) {
+  const std::string &whole = edge.number.whole, &part = edge.number.part;
+  const bool is_open = edge.is_open;
   std::vector<Expr> ways;
   // A greater number has more digits, or as many and the first digit that differs is greater.
   const auto n = static_cast<int>(whole.size());
@@ -58,7 +60,9 @@ Expr JsonText::magnitude_above(const std::string& whole, const std::string& part
   return pool_.any(ways);
 }
 
-Expr JsonText::magnitude_below(const std::string& whole, const std::string& part, bool is_open) {
+Expr JsonText::magnitude_below(const Edge& edge) {
+  const std::string &whole = edge.number.whole, &part = edge.number.part;
+  const bool is_open = edge.is_open;
   std::vector<Expr> ways;
   const auto n = static_cast<int>(whole.size());
   if (whole != "0") {
@@ -94,21 +98,21 @@ Expr JsonText::magnitude_below(const std::string& whole, const std::string& part
 }
 
 Expr JsonText::at_least(const Bound& bound, const Document& document, const Json& where) {
-  const Decimal d = decimal_of(bound.value, document, where);
+  const Edge edge = edge_of(bound, false, document, where);
   const Expr positive = pool_.concat(whole(), fraction());
-  if (d.is_negative) {
-    return pool_.any(positive, pool_.literal("-", magnitude_below(d.whole, d.part, bound.is_open)));
+  if (edge.number.is_negative) {
+    return pool_.any(positive, pool_.literal("-", magnitude_below(edge)));
   }
-  if (!d.is_zero() || bound.is_open) return magnitude_above(d.whole, d.part, bound.is_open);
-  return pool_.any(positive, pool_.literal("-", magnitude_below("0", "", false)));
+  if (!edge.number.is_zero() || edge.is_open) return magnitude_above(edge);
+  return pool_.any(positive, pool_.literal("-", magnitude_below({})));
 }
 
 Expr JsonText::at_most(const Bound& bound, const Document& document, const Json& where) {
-  const Decimal d = decimal_of(bound.value, document, where);
+  const Edge edge = edge_of(bound, true, document, where);
   const Expr any = pool_.concat(whole(), fraction());
-  if (d.is_negative) return pool_.literal("-", magnitude_above(d.whole, d.part, bound.is_open));
-  if (d.is_zero() && bound.is_open) return pool_.literal("-", magnitude_above("0", "", true));
-  return pool_.any(pool_.literal("-", any), magnitude_below(d.whole, d.part, bound.is_open));
+  if (edge.number.is_negative) return pool_.literal("-", magnitude_above(edge));
+  if (edge.number.is_zero() && edge.is_open) return pool_.literal("-", magnitude_above(edge));
+  return pool_.any(pool_.literal("-", any), magnitude_below(edge));
 }
 
 // Returns the number in all its spellings without an exponent.

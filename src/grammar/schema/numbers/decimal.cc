@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 namespace troika::grammar::schema {
 namespace {
 
-constexpr size_t kMostDigits = 40;
+// Limits the digits of numbers that a schema has, and those that the double beside one has more.
+constexpr int kMostDigits = 40, kMoreDigits = 17;
 
 std::string without_zeros_in_front(std::string digits) {
   return digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
@@ -32,12 +35,9 @@ void reduce(const std::string& by, std::string* rest) {
   }
 }
 
-}  // namespace
-
-Decimal decimal_of(const Json& value, const Document& document, const Json& where) {
-  // The text has the fewest digits that mean this number. It may have an exponent.
-  std::string text =
-      value.is_number_float() ? fmt::format("{}", value.get<double>()) : value.dump();
+// Returns the decimal of a text that may have an exponent, or nothing where it needs many more than
+// `most_digits`.
+std::optional<Decimal> read_decimal(std::string text, int most_digits) {
   Decimal d;
   if (text.front() == '-') {
     d.is_negative = true;
@@ -53,9 +53,7 @@ Decimal decimal_of(const Json& value, const Document& document, const Json& wher
   const int n_part = point == std::string::npos ? 0 : static_cast<int>(text.size() - point - 1);
   if (point != std::string::npos) digits += text.substr(point + 1);
   exponent -= n_part;
-  if (std::abs(exponent) > static_cast<int>(kMostDigits)) {
-    document.refuse(where, "", fmt::format("the number {} has too many digits", value.dump()));
-  }
+  if (std::abs(exponent) > most_digits) return std::nullopt;
   if (exponent > 0) digits.append(static_cast<size_t>(exponent), '0');
   const auto n_behind = static_cast<size_t>(std::max(0, -exponent));
   if (digits.size() <= n_behind) digits.insert(0, n_behind + 1 - digits.size(), '0');
@@ -64,6 +62,28 @@ Decimal decimal_of(const Json& value, const Document& document, const Json& wher
   d.part.erase(d.part.find_last_not_of('0') + 1);
   if (d.is_zero()) d.is_negative = false;
   return d;
+}
+
+}  // namespace
+
+Decimal decimal_of(const Json& value, const Document& document, const Json& where) {
+  // The text has the fewest digits that mean this number.
+  const std::string text =
+      value.is_number_float() ? fmt::format("{}", value.get<double>()) : value.dump();
+  const auto d = read_decimal(text, kMostDigits);
+  if (!d)
+    document.refuse(where, "", fmt::format("the number {} has too many digits", value.dump()));
+  return *d;
+}
+
+Edge edge_of(const Bound& bound, bool is_upper, const Document& document, const Json& where) {
+  const Decimal d = decimal_of(bound.value, document, where);
+  // The doubles beside 0 are so small that no number of reasonable length is taken for it.
+  if (!bound.is_open || d.is_zero()) return {d, bound.is_open};
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double next = std::nextafter(bound.value.get<double>(), is_upper ? -infinity : infinity);
+  const auto edge = read_decimal(fmt::format("{}", next), kMostDigits + kMoreDigits);
+  return edge ? Edge{*edge, false} : Edge{d, true};
 }
 
 int compare_magnitudes(const Decimal& a, const Decimal& b) {

@@ -20,6 +20,16 @@ struct Decimal {
 // needs more than some tens of digits, whose place is `where`.
 Decimal decimal_of(const Json& value, const Document& document, const Json& where);
 
+// The last number within a bound, or the first one outside it.
+struct Edge {
+  Decimal number;
+  bool is_open = false;  // says that the number itself does not fit
+};
+
+// Returns where the numbers of a bound end. Readers with doubles take decimals close to an excluded
+// number for that number, so those end at the next double. Throws as decimal_of() does.
+Edge edge_of(const Bound& bound, bool is_upper, const Document& document, const Json& where);
+
 // Compares the numbers without their signs: below 0 if `a` is smaller, 0 if they are equal.
 int compare_magnitudes(const Decimal& a, const Decimal& b);
 

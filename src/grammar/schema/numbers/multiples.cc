@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "grammar/schema/json_text.h"
+
 namespace troika::grammar::schema {
 namespace {
 
@@ -110,6 +112,18 @@ Multiples::Digits Multiples::digits_of(const Decimal& bound, bool is_open, bool 
   return {bound.whole + part, is_cut ? !is_upper : is_open};
 }
 
+// Returns the digits of a bound of numbers, which is the greater one of magnitudes if `is_most`.
+// Where numbers need not be multiples, digits may follow that take them to the edge of the bound.
+Multiples::Digits Multiples::digits_at(const Bound& bound, bool is_upper, bool is_most) {
+  const Edge edge = edge_of(bound, is_upper, document_, where_);
+  if (!of_.empty()) return digits_of(edge.number, edge.is_open, is_most);
+  if (bound.is_open) {
+    JsonText text(&pool_, {});
+    limits_.push_back(is_most ? text.magnitude_below(edge) : text.magnitude_above(edge));
+  }
+  return digits_of(decimal_of(bound.value, document_, where_), bound.is_open, is_most);
+}
+
 Expr Multiples::numbers() {
   const auto decimal = [&](const std::optional<Bound>& bound) {
     return bound ? decimal_of(bound->value, document_, where_) : Decimal{};
@@ -117,25 +131,23 @@ Expr Multiples::numbers() {
   const Decimal low = decimal(least_), high = decimal(most_);
   std::vector<Expr> ways;
   if (!most_ || !high.is_negative) {
-    ways.push_back(magnitudes(low.is_negative ? std::nullopt : least_, most_));
+    ways.push_back(magnitudes(low.is_negative ? std::nullopt : least_, most_, false));
   }
   if (!least_ || low.is_negative || low.is_zero()) {
     const bool is_bound = most_ && (high.is_negative || high.is_zero());
-    ways.push_back(pool_.literal("-", magnitudes(is_bound ? most_ : std::nullopt, least_)));
+    ways.push_back(pool_.literal("-", magnitudes(is_bound ? most_ : std::nullopt, least_, true)));
   }
   return pool_.any(ways);
 }
 
 // Returns the numbers without a sign whose magnitudes are between those of two numbers.
-Expr Multiples::magnitudes(const std::optional<Bound>& least, const std::optional<Bound>& most) {
+Expr Multiples::magnitudes(const std::optional<Bound>& least, const std::optional<Bound>& most,
+                           bool is_negative) {
   low_ = {std::string(n_places_ + 1, '0'), false};
   high_.reset();
-  if (least) {
-    low_ = digits_of(decimal_of(least->value, document_, where_), least->is_open, false);
-  }
-  if (most) {
-    high_ = digits_of(decimal_of(most->value, document_, where_), most->is_open, true);
-  }
+  limits_.clear();
+  if (least) low_ = digits_at(*least, is_negative, false);
+  if (most) high_ = digits_at(*most, !is_negative, true);
   wholes_.clear();
   parts_.clear();
   const size_t n_least = low_.text.size() - n_places_;
@@ -159,7 +171,9 @@ Expr Multiples::of_length(size_t n_whole) {
     const auto next = behind(start, d);
     if (next) ways.push_back(pool_.concat(digit(d), whole(*next)));
   }
-  return pool_.any(ways);
+  std::vector<Expr> all = limits_;
+  all.push_back(pool_.any(ways));
+  return pool_.all(all);
 }
 
 // Returns the numbers with more digits in front of the point than the lower bound has.

@@ -46,7 +46,9 @@ class Multiples {
   [[noreturn]] void refuse() const;
   Digits digits_of(const Decimal& bound, bool is_open, bool is_upper) const;
   std::optional<Bound> strictest(const std::vector<Bound>& bounds, bool is_upper) const;
-  Expr magnitudes(const std::optional<Bound>& least, const std::optional<Bound>& most);
+  Digits digits_at(const Bound& bound, bool is_upper, bool is_most);
+  Expr magnitudes(const std::optional<Bound>& least, const std::optional<Bound>& most,
+                  bool is_negative);
   Expr of_length(size_t n_whole);
   Expr longer_than_least();
   Expr any_length();
@@ -78,6 +80,7 @@ class Multiples {
   bool may_have_point_ = true;
   Digits low_{"0", false};
   std::optional<Digits> high_;
+  std::vector<Expr> limits_;  // keep numbers away from bounds that are out
   std::map<State, Expr> wholes_, parts_;
   std::map<std::pair<size_t, long>, Expr> open_;
   std::map<long, Rule> loops_;
