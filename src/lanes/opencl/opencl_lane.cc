@@ -113,20 +113,33 @@ std::string OpenclLane::identity_of(const opencl::DeviceOptions& options, plan::
 }
 
 void OpenclLane::refuse(const Subgraph& subgraph, const std::string& why) const {
-  throw Error(
-      fmt::format("The lane {} cannot run '{}': {}. Let ‹place› put that on a lane of cores.",
-                  info_.name, subgraph.name, why));
+  throw Error(fmt::format("The lane {} cannot run '{}': {}. Compute that on a lane of cores.",
+                          info_.name, subgraph.name, why));
+}
+
+void OpenclLane::refuse_numbers(const Subgraph& subgraph, plan::Phase phase) const {
+  const char* const activations = plan::activations_name(precision_.activations);
+  if (phase == plan::Phase::kStep) {
+    throw Error(fmt::format(
+        "The lane {} cannot run '{}' in steps with activations in {}: it takes them in floats. "
+        "Compute with activations in f32, or steps on a lane of cores.",
+        info_.name, subgraph.name, activations));
+  }
+  const std::string form = precision_.prefill == plan::Prefill::kSame
+                               ? fmt::format("as steps, with activations in {}", activations)
+                               : fmt::format("in {}", plan::prefill_name(precision_.prefill));
+  throw Error(fmt::format(
+      "The lane {} cannot run '{}' of prompts {}: it computes them in f32{} or int8 with one scale "
+      "for a token. Compute prompts in one of these, or on a lane of cores.",
+      info_.name, subgraph.name, form, variants_.has_halves() ? ", f16" : ""));
 }
 
 void OpenclLane::check(const Subgraph& subgraph, const weights::Store& weights, bool is_float,
-                       const Precision& precision) const {
+                       plan::Phase phase) const {
   if (subgraph.role != Role::kWhole) refuse(subgraph, "outliers are tasks of their own");
   check_slice(subgraph, info_);
-  if (!is_float && precision.prefill != plan::Prefill::kInt8) {
-    refuse(subgraph,
-           "it computes in floats, or prompts in int8 with one scale for a token, and this is "
-           "neither. Choose ‹activations› f32, and ‹prefill› f32 or f16, or ‹int8› token");
-  }
+  const bool is_int8 = phase == plan::Phase::kPrompt && precision_.prefill == plan::Prefill::kInt8;
+  if (!is_float && !is_int8) refuse_numbers(subgraph, phase);
   if (is_float && !subgraph.slice.tokens.is_all()) {
     refuse(subgraph,
            "its floats are not those of cores, so that results would depend on which "
@@ -196,7 +209,7 @@ std::unique_ptr<Executable> OpenclLane::build(const Subgraph& subgraph, plan::Sh
   const bool is_float = precision.prefill == plan::Prefill::kF32 ||
                         (precision.prefill == plan::Prefill::kSame &&
                          precision_.activations == plan::Activations::kF32);
-  check(subgraph, weights, is_float, precision);
+  check(subgraph, weights, is_float, shape.phase);
   const TokenSlice tokens(subgraph);
   const int n_rows = tokens.n_rows(shape.n_rows);
   const std::vector<BoundOp> ops = bind_ops(subgraph, weights, buffers, kernels_, precision);

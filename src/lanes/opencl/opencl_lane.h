@@ -72,8 +72,10 @@ class OpenclLane : public Lane {
   enum class Place : uint8_t { kHost, kDevice, kExactProduct };
 
   [[noreturn]] void refuse(const Subgraph& subgraph, const std::string& why) const;
+  // Refuses numbers in which the lane does not compute.
+  [[noreturn]] void refuse_numbers(const Subgraph& subgraph, plan::Phase phase) const;
   void check(const Subgraph& subgraph, const weights::Store& weights, bool is_float,
-             const Precision& precision) const;
+             plan::Phase phase) const;
   Place place_of(const Subgraph& subgraph, const BoundOp& bound, bool is_float) const;
   std::unique_ptr<opencl::DeviceOp> device_op(const Subgraph& subgraph, const BoundOp& bound,
                                               int n_tokens, bool is_half);

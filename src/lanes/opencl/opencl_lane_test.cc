@@ -363,8 +363,17 @@ TEST_F(OpenclLanes, WhatItDoesNotComputeIsASentence) {
   EXPECT_NE(problem_of(*in_floats, graph, part, kPrompt).find("which tokens"), std::string::npos);
   OpenclLane rounded(found_.device, found_.options, kernels_.table,
                      {Activations::kQ8, Prefill::kInt8});
-  EXPECT_NE(problem_of(rounded, graph, graph.subgraph(), kStep).find("‹activations› f32"),
+  EXPECT_NE(problem_of(rounded, graph, graph.subgraph(), kStep).find("activations in f32"),
             std::string::npos);
+  // No sentence names an option that not every command with lanes has, or what the device lacks.
+  for (const Prefill prefill : {Prefill::kSame, Prefill::kQ8, Prefill::kBf16}) {
+    OpenclLane lane(found_.device, found_.options, kernels_.table, {Activations::kQ8, prefill});
+    const std::string problem = problem_of(lane, graph, graph.subgraph(), kPrompt);
+    EXPECT_NE(problem.find("in f32"), std::string::npos) << problem;
+    EXPECT_EQ(problem.find("‹"), std::string::npos) << problem;
+    EXPECT_EQ(problem.find(" f16") != std::string::npos, found_.device->entry().has_halves)
+        << problem;
+  }
   // The weights of the graph have no int8 levels.
   EXPECT_NE(problem_of(rounded, graph, graph.subgraph(), kPrompt).find("int8"), std::string::npos);
   const Buffers elsewhere(graph.blueprint(), kMost, kMost);

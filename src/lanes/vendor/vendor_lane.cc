@@ -107,9 +107,8 @@ std::string VendorLane::identity_of(const VendorOptions& options) {
 
 void VendorLane::refuse(const Subgraph& subgraph, const std::string& why) const {
   throw Error(
-      fmt::format("The lane {} runs static graphs of prompts, and {} in '{}'. Let ‹place› put that "
-                  "on a lane of "
-                  "cores.",
+      fmt::format("The lane {} runs static graphs of prompts, and {} in '{}'. Compute that on a "
+                  "lane of cores.",
                   info_.name, why, subgraph.name));
 }
 

@@ -63,7 +63,7 @@ void prove_floats(const VendorContext& context, const openvino::ProductWeights& 
   if (!openvino::has_near_sums(shape, weights.bf16(), x, y)) {
     refuse_sums(context, weights,
                 "has larger errors than bf16 has. Leave the device out "
-                "of ‹lanes›, or compute prompts in int8 (‹int8› token)");
+                "of ‹lanes›, or compute prompts in int8 with one scale for a token");
   }
   if (other == nullptr) return;
   const auto n_both = static_cast<size_t>(std::min(shape.n_tokens, n_others));
@@ -73,7 +73,7 @@ void prove_floats(const VendorContext& context, const openvino::ProductWeights& 
   refuse_sums(context, weights,
               "adds floats in an order that depends on the number of tokens, so that "
               "results would depend on how a prompt is divided. Leave the device out of ‹lanes›, "
-              "or compute prompts in int8 (‹int8› token)");
+              "or compute prompts in int8 with one scale for a token");
 }
 
 void prove_levels(const VendorContext& context, const openvino::ProductWeights& weights,

@@ -63,7 +63,7 @@ DeviceMemory::DeviceMemory(std::shared_ptr<const Device> device, Bits flags, con
   if (status == kOk) return;
   throw Error(fmt::format(
       "The OpenCL device '{}' has no memory for {} more bytes ({}; it gives {} at most at once). "
-      "Put less on its lane with ‹place›, or leave it out of ‹lanes›.",
+      "Compute less on its lane, or leave it out of ‹lanes›.",
       device_->entry().name, bytes, status_name(status), device_->entry().most_allocation_bytes));
 }
 
