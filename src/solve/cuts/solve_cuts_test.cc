@@ -380,6 +380,27 @@ TEST(SolveCuts, N9_APlanTakesTheTimeThatItsChoiceSays) {
   EXPECT_GT(n_divided, 0);
 }
 
+// Blocks whose cut no plan can have may be best where that cut had put them. With these times and
+// limits all passes take longer where places are chosen again.
+TEST(SolveCuts, N9_BlocksWithoutTheirCutMayStayWhereItPutThem) {
+  const CutModel m;
+  size_t body_bytes = 0;
+  for (const lanes::Subgraph& subgraph : m.subgraphs) {
+    body_bytes += weight_bytes(subgraph, m.weights);
+  }
+  const RandomTimes times(1, 2, m.weights);
+  plan::Plan plan = plan_with(2);
+  plan.lanes[0].memory_limit = plan.lanes[1].memory_limit = body_bytes * 7 / 10;
+  const CutRequest request = request_of(plan);
+  const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, times, request);
+  const PlacementChoice uncut = place(m.blueprint, m.weights, plan.lanes, times, request.place);
+  ASSERT_EQ(choice.places.shapes.size(), uncut.shapes.size());
+  for (size_t i = 0; i < uncut.shapes.size(); ++i) {
+    EXPECT_LE(choice.places.shapes[i].us, uncut.shapes[i].us * (1.0 + 1e-12)) << i;
+  }
+  EXPECT_LT(choice.places.shapes[0].us, 0.98 * uncut.shapes[0].us);
+}
+
 // Blocks of one name differ where some see a window, and a cut holds for all of them.
 TEST(SolveCuts, APlanTakesTheTimeThatItsChoiceSaysWhereBlocksDiffer) {
   const CutModel m("tiny-gemma3");
