@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/bytes_text.h"
 #include "base/error.h"
 #include "schedule/cut/plan_cuts.h"
 
@@ -133,10 +134,9 @@ std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const p
       continue;
     }
     sentences.push_back(fmt::format(
-        "Lane {} ({}) may hold {:.2f} GB of weights: it runs '{}' in {} of {} blocks, and another "
+        "Lane {} ({}) may hold {} of weights: it runs '{}' in {} of {} blocks, and another "
         "lane runs the others.",
-        kept.lane, lane.kind, 1e-9 * static_cast<double>(lane.memory_limit), kept.kind, kept.n_kept,
-        kept.n_asked));
+        kept.lane, lane.kind, bytes_text(lane.memory_limit), kept.kind, kept.n_kept, kept.n_asked));
   }
   return sentences;
 }

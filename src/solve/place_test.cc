@@ -208,6 +208,7 @@ TEST(Place, N9_LimitsHoldForRulesOfTheUserToo) {
   const std::vector<std::string> sentences = broken_rules(m.blueprint, plan, request.forced);
   ASSERT_EQ(sentences.size(), 1u);
   EXPECT_NE(sentences[0].find("'ffn' in 2 of 3 blocks"), std::string::npos) << sentences[0];
+  EXPECT_EQ(sentences[0].find(" 0.00 "), std::string::npos) << sentences[0];  // a few kilobytes
   plan.placements = request.forced;
   EXPECT_TRUE(broken_rules(m.blueprint, plan, request.forced).empty());
 }
