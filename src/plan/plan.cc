@@ -337,6 +337,17 @@ class LanesReader {
     lanes_.push_back(std::move(parsed.lane));
   }
 
+  // Says what is no number of a core: perhaps a device without its number.
+  [[noreturn]] void fail_at(std::string_view text) const {
+    const std::string_view word = text.substr(0, text.find_first_of(",@"));
+    if (word.empty()) fail("a number of a core is missing");
+    if (const DeviceKind* const kind = device_kind(word)) {
+      fail(fmt::format("a device of {0} is named {0}:{1}", word,
+                       kind->is_numbered ? "NUMBER, as in opencl:0" : "NAME"));
+    }
+    fail(fmt::format("'{}' is no number of a core", word));
+  }
+
   std::vector<int> read_cores(std::string_view part) {
     std::vector<int> cores;
     const char* at = part.data();
@@ -344,7 +355,9 @@ class LanesReader {
     while (true) {
       int core = 0;
       const std::from_chars_result result = std::from_chars(at, end, core);
-      if (result.ec != std::errc()) fail("a number of a core is missing");
+      if (result.ec != std::errc()) {
+        fail_at(std::string_view(at, static_cast<size_t>(end - at)));
+      }
       add_core(core, &cores);
       at = result.ptr;
       if (at == end) return cores;

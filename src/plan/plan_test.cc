@@ -89,6 +89,21 @@ TEST(Lanes, RefusesDevicesThatMakeNoSense) {
   }
 }
 
+TEST(Lanes, ADeviceWithoutItsNumberIsToldHowDevicesAreNamed) {
+  const auto problem = [](const char* text) {
+    try {
+      lanes_from_text(text, {0, 1});
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(problem("0;opencl@1").find("opencl:NUMBER"), std::string::npos) << problem("opencl");
+  EXPECT_NE(problem("openvino").find("openvino:NAME"), std::string::npos) << problem("openvino");
+  EXPECT_NE(problem("0;npu").find("'npu' is no number of a core"), std::string::npos);
+  EXPECT_NE(problem("0,").find("is missing"), std::string::npos);
+}
+
 TEST(Placement, FirstRuleThatMatchesCounts) {
   Plan plan;
   plan.lanes = {{{0}, 1}, {{1}, 1}};
