@@ -181,6 +181,17 @@ TEST_F(ServerRefusals, NamesTheMethodsThatAPathHas) {
   const HttpAnswer posted = client().post("/health", "{}");
   EXPECT_EQ(posted.status, 405);
   EXPECT_NE(posted.head.find("allow: GET, HEAD\r\n"), std::string::npos) << posted.head;
+  // Who sends no length is told of the method first, because a length would not help.
+  const std::pair<const char*, int> without_length[] = {{"PUT /health", 405},
+                                                        {"POST /health", 405},
+                                                        {"PUT /v1/completions", 405},
+                                                        {"POST /nowhere", 404},
+                                                        {"POST /v1/completions", 411}};
+  for (const auto& [line, status] : without_length) {
+    HttpClient sender = client();
+    sender.send(line + std::string(" HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    EXPECT_EQ(sender.read_answer().status, status) << line;
+  }
 }
 
 TEST_F(ServerRefusals, WantsAKey) {

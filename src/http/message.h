@@ -23,6 +23,8 @@ struct Request {
   std::string body;
   int minor_version = 1;     // 1 for HTTP/1.1, 0 for HTTP/1.0
   bool wants_close = false;  // says that the connection is to end behind the answer
+  // Says that the method has a body and no header says how long, so that there is none.
+  bool lacks_length = false;
 
   // Returns the value of the first header with this name, which is in lower case; null if there is
   // none.

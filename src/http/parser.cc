@@ -275,11 +275,10 @@ void Parser::end_head() {
     refuse(400, "A request of HTTP/1.0 cannot come in chunks.");
   } else if (framing_.is_chunked) {
     state_ = State::kChunkSize;
-  } else if (!framing_.has_length && may_have_body(request_.method)) {
-    refuse(411, "The request needs the header Content-Length.");
   } else if (framing_.length > limits_.body_bytes) {
     refuse(413, fmt::format("The body has more than {} bytes.", limits_.body_bytes));
   } else {
+    request_.lacks_length = !framing_.has_length && may_have_body(request_.method);
     n_left_ = framing_.length;
     state_ = n_left_ > 0 ? State::kBody : State::kDone;
   }

@@ -106,6 +106,7 @@ Admitted admit(const http::Request& request, const ServiceOptions& options) {
   const auto post = find(kPosts, path);
   if (post == std::end(kPosts)) throw Refused(404, why_unknown(path));
   if (request.method != "POST") refuse_method(fmt::format("{} takes a POST.", path), "POST");
+  if (request.lacks_length) throw Refused(411, "The request needs the header Content-Length.");
   check_type(request);
   return {.serve = post->serve, .asker = std::move(asker)};
 }
