@@ -35,7 +35,21 @@ TEST(NeuronsProgram, P3P8CountsAndPredictsTheNeuronsOfATrainedModel) {
                  {"--predictor 4095", "rank"});
   expect_refusal(troika({"neurons", model, "--tokens", "63"}), 2, {"--tokens", "63"});
   expect_refusal(troika({"sparsity", model, "--tokens", "255"}), 2, {"--tokens", "255"});
-  expect_refusal(troika({"neurons", model, "--tokens", "64", "--no-cache"}), 2, {"--no-cache"});
+  expect_refusal(troika({"neurons", model, "--predictor", "64", "--no-cache"}), 2,
+                 {"--no-cache", "--predictor"});
+}
+
+// What is counted without a file is printed alone. Neurons are counted on cores, whatever the
+// lanes.
+TEST(NeuronsProgram, P8NeuronsCanBeCountedWithoutAFile) {
+  const Finished counted =
+      troika({"neurons", repository_file("models/troika-relu-q8_0.gguf"), "--tokens", "64",
+              "--no-cache", "--json", "--lanes", "opencl:0"});
+  expect_success(counted);
+  const json found = json::parse(counted.out, nullptr, false);
+  EXPECT_TRUE(found["file"].is_null()) << counted.out;
+  EXPECT_GT(found["live"].get<double>(), 0.05);
+  EXPECT_EQ(counted.err.find("heat-"), std::string::npos) << counted.err;
 }
 
 // A calibration takes minutes, so what does not go together is told before it.

@@ -84,9 +84,10 @@ void print_table(const tune::HeatReport& report) {
 }
 
 nlohmann::ordered_json to_json(const tune::HeatReport& report) {
-  nlohmann::ordered_json json = {{"file", report.path},
+  nlohmann::ordered_json json = {{"file", nullptr},
                                  {"tokens", report.heat.n_tokens()},
                                  {"live", live_share(report, 0, report.blocks.size())}};
+  if (!report.path.empty()) json["file"] = report.path;
   if (report.n_written > 0) {
     json["written"] = report.n_written;
     json["stay"] = report.heat.stay();
@@ -158,10 +159,10 @@ void learn(NeuronFlags& flags, tune::PredictorOptions how, nlohmann::ordered_jso
 
 void run_neurons(NeuronFlags& flags) {
   refuse_known_name(flags.engine.options);
-  if (!flags.engine.options.memory.has_side_files) {
+  if (flags.rank && !flags.engine.options.memory.has_side_files) {
     throw UsageError(
-        "What this command counts is kept in a side file, and --no-cache forbids it. Leave it "
-        "out.");
+        "--predictor makes a side file for later runs, and --no-cache forbids it. Leave one of "
+        "them out.");
   }
   tune::HeatOptions how;
   how.engine = flags.engine.checked();
@@ -181,8 +182,11 @@ void run_neurons(NeuronFlags& flags) {
   }
   nlohmann::ordered_json json = to_json(report);
   if (!flags.json) print_table(report);
-  note(fmt::format("{}: the hot neurons stay in memory where --ffn by-neuron has no room for all\n",
-                   report.path));
+  if (!report.path.empty()) {
+    note(fmt::format(
+        "{}: the hot neurons stay in memory where --ffn by-neuron has no room for all\n",
+        report.path));
+  }
   if (predictor) learn(flags, std::move(*predictor), &json);
   if (flags.json) print_json(json);
 }

@@ -23,12 +23,16 @@ plan::PlannedLane lane_of_all(const std::vector<plan::PlannedLane>& lanes) {
   return all;
 }
 
+bool is_of_cores(const std::vector<plan::PlannedLane>& lanes) {
+  return lanes.size() == 1 && !lanes.front().is_device();
+}
+
 }  // namespace
 
 void put_on_one_lane(plan::Plan* plan) {
   plan->cuts.clear();
   plan->lengths.clear();
-  if (plan->lanes.size() == 1) return;
+  if (is_of_cores(plan->lanes)) return;
   plan->lanes = {lane_of_all(plan->lanes)};
   plan->placements.clear();
   plan->arrangements.clear();
@@ -41,7 +45,7 @@ void put_on_one_lane(Options* options) {
   lanes.cuts.clear();
   lanes.lengths.clear();
   lanes.range_cut = nullptr;
-  if (lanes.cores.size() > 1) {
+  if (!lanes.cores.empty() && !is_of_cores(lanes.cores)) {
     lanes.cores = {lane_of_all(lanes.cores)};
     lanes.placements.clear();
     lanes.limits.clear();

@@ -152,8 +152,9 @@ HeatReport measure_heat(const HeatOptions& options) {
                     "of {} or more.",
                     tokens.size(), kLeastHeatTokens));
   }
-  const std::string path = prepare::neuron_file_path("heat", engine.file());
-  check_kept_file(path);
+  const bool is_kept = options.engine.memory.has_side_files;
+  const std::string path = is_kept ? prepare::neuron_file_path("heat", engine.file()) : "";
+  if (is_kept) check_kept_file(path);
   const weights::Neurons& neurons = *engine.weights().neurons();
   size_t n_neurons = 0;
   for (const weights::NeuronFfn& ffn : neurons.ffns()) {
@@ -184,6 +185,7 @@ HeatReport measure_heat(const HeatOptions& options) {
   report.heat.set_tokens(tokens.size());
   counts.enter_reuse();
   report.path = path;
+  if (!is_kept) return report;
   weights::write_heat(report.path, prepare::neuron_key(engine.file(), engine.plan().ffn.thresholds),
                       report.heat);
   return report;
