@@ -294,7 +294,15 @@ std::string Command::parse(int argc, const char* const* argv) {
         chosen.empty() && !texts.empty()) {
       throw UsageError(sentence_without_command(texts));
     }
-    throw UsageError(fmt::format("{}. 'troika{} --help' shows how to use it.", sentence_of(error),
+    // CLI11 lists in its own sentence the last one first.
+    const std::vector<std::string> extras =
+        chosen.empty() ? std::vector<std::string>() : chosen.front()->remaining();
+    const bool is_of_extras = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    const std::string sentence =
+        !is_of_extras ? sentence_of(error)
+                      : fmt::format("The following argument{} not expected: {}",
+                                    extras.size() == 1 ? " was" : "s were", fmt::join(extras, " "));
+    throw UsageError(fmt::format("{}. 'troika{} --help' shows how to use it.", sentence,
                                  chosen.empty() ? "" : " " + chosen.front()->get_name()));
   }
 }

@@ -32,6 +32,12 @@ TEST_F(CommandLine, OptionsOfSeveralValuesLeaveTheWordsBehindThemAlone) {
   EXPECT_EQ(text.find("one"), std::string::npos) << text;
 }
 
+TEST_F(CommandLine, WordsThatNobodyExpectsAreListedInTheirOrder) {
+  expect_refusal(troika({"bench", model_, "one", "two", "--three", "four"}), 2,
+                 {"arguments were not expected: one two --three four. "});
+  expect_refusal(troika({"bench", model_, "one"}), 2, {"argument was not expected: one. "});
+}
+
 TEST_F(CommandLine, TextsInBracketsAndBracesAreTexts) {
   for (const std::string stop : {"[END]", "{}", "[a,b]"}) {
     SCOPED_TRACE(stop);
