@@ -148,14 +148,29 @@ void add_prompts(Command& command, prepare::Options& options) {
       "switch: graphs for chunks and for steps change (default: as --packed says)");
 }
 
+void add_lane_limits(Command& command, EngineFlags& flags) {
+  command.add_option("--lane-memory", flags.lane_limits,
+                     "LANE=BYTES, as in 1=2G: a lane may run with no more weights than this; what "
+                     "does not fit goes to another lane (repeatable; default: no limit, and of a "
+                     "phone's NPU what its file says)");
+  command.add_option("--lane-busy", flags.lane_caps,
+                     "LANE=PERCENT, as in 1=50: a lane rests behind each task, so that it is busy "
+                     "for no more of the time than this and the screen gets the rest (repeatable; "
+                     "default: 100)");
+}
+
 void add_lanes(Command& command, EngineFlags& flags) {
   prepare::Options& options = flags.options;
-  command.add_option(
-      "--lanes", flags.lanes,
-      "Lanes, with ; between them. A lane is a group of cores (\"0,1\" is one lane, \"0;1\" are "
-      "two), or KIND:DEVICE@CORE with the core of its driver's thread: opencl:0@1 for OpenCL "
-      "device 0, openvino:CPU@1 for OpenVINO's device CPU (\"0;opencl:0@1\"); @CORE may be left "
-      "out. Of a phone its processors: \"cpu;npu\"");
+  command
+      .add_option(
+          "--lanes", flags.lanes,
+          "Lanes, with ; between them. A lane is a group of cores (\"0,1\" is one lane, \"0;1\" "
+          "are two), or KIND:DEVICE@CORE with the core of its driver's thread: opencl:0@1 for "
+          "OpenCL "
+          "device 0, openvino:CPU@1 for OpenVINO's device CPU (\"0;opencl:0@1\"); @CORE may be "
+          "left "
+          "out. Of a phone its processors: \"cpu;npu\"")
+      ->check(not_empty());
   command.add_option("--place", flags.placements,
                      "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE: where embed, norm, qkv, attention, "
                      "out, ffn or head run (repeatable; default: lane 0); shadow: the lane of int8 "
@@ -174,14 +189,7 @@ void add_lanes(Command& command, EngineFlags& flags) {
       "in 0:512,0:32,1:56 for 600 (repeatable)");
   command.add_flag("!--no-cuts", options.lanes.has_cuts,
                    "Leave out the cuts and lengths that the plan has");
-  command.add_option("--lane-memory", flags.lane_limits,
-                     "LANE=BYTES, as in 1=2G: a lane may run with no more weights than this; what "
-                     "does not fit goes to another lane (repeatable; default: no limit, and of a "
-                     "phone's NPU what its file says)");
-  command.add_option("--lane-busy", flags.lane_caps,
-                     "LANE=PERCENT, as in 1=50: a lane rests behind each task, so that it is busy "
-                     "for no more of the time than this and the screen gets the rest (repeatable; "
-                     "default: 100)");
+  add_lane_limits(command, flags);
   command.add_flag("--fast-handover", options.lanes.has_fast_handover,
                    "On this machine with several lanes: a lane that waits sleeps for as long as it "
                    "expects to, then stays awake until its task comes");

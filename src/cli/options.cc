@@ -121,6 +121,15 @@ Check non_negative() {
       ""));
 }
 
+Check not_empty() {
+  return check_of(CLI::Validator(
+      [](const std::string& text) {
+        return std::string(text.empty() ? "the text is empty. Give one, or leave the option out"
+                                        : "");
+      },
+      ""));
+}
+
 Check one_of(std::vector<std::string> words) { return check_of(CLI::IsMember(std::move(words))); }
 
 Option* Option::required() {

@@ -35,6 +35,8 @@ Check at_least(int lowest);
 Check within(int lowest, int highest);
 // Accepts numbers from 0 on; --help says so.
 Check non_negative();
+// Accepts any text but an empty one, which would be as if the option were not given.
+Check not_empty();
 // Accepts one of these words; --help lists them.
 Check one_of(std::vector<std::string> words);
 

@@ -38,6 +38,11 @@ TEST_F(CommandLine, WordsThatNobodyExpectsAreListedInTheirOrder) {
   expect_refusal(troika({"bench", model_, "one"}), 2, {"argument was not expected: one. "});
 }
 
+TEST_F(CommandLine, EmptyTextsAreNotTakenForNone) {
+  expect_refusal(troika({"run", model_, "-p", "Once", "--lanes", ""}), 2, {"--lanes: ", "empty"});
+  expect_refusal(troika({"serve", model_, "--port", "0", "--name", ""}), 2, {"--name: ", "empty"});
+}
+
 TEST_F(CommandLine, TextsInBracketsAndBracesAreTexts) {
   for (const std::string stop : {"[END]", "{}", "[a,b]"}) {
     SCOPED_TRACE(stop);

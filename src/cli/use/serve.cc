@@ -264,7 +264,8 @@ void add_serve(Command& app) {
       ->capture_default_str()
       ->check(non_negative());
   add_kept(*command, *flags);
-  command->add_option("--name", flags->name, "The model's name (default: that of its file)");
+  command->add_option("--name", flags->name, "The model's name (default: that of its file)")
+      ->check(not_empty());
   command
       ->add_option("--template", flags->template_file,
                    "Use this Jinja template instead of the one in the model file")
