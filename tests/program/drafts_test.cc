@@ -64,6 +64,17 @@ TEST_F(Drafts, ADraftModelWhoseNumbersAreNoneGuessesNothing) {
   EXPECT_EQ(drafted["draft"]["drafted"], 0);
 }
 
+// The lines that tell how a run went have a column of 13 characters behind their names.
+TEST_F(Drafts, AListOfSourcesFitsIntoItsColumn) {
+  for (const char* const kind : {"sam+reuse+calibrated+history", "calibrated", "sam"}) {
+    const Finished shown = troika(run({"--draft", kind}));
+    expect_success(shown);
+    const size_t line = shown.err.find("\ndrafts ") + 1;
+    EXPECT_EQ(shown.err.find("   ", line + 21), line + 21) << shown.err;
+    EXPECT_EQ(shown.err.find(" tokens a pass", line), line + 28) << shown.err;
+  }
+}
+
 TEST_F(Drafts, ReplayGivesTheForcedTextAndSaysSo) {
   const std::string path = folder_.file("answer.txt");
   std::ofstream(path) << "one two three one two three";

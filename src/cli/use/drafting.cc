@@ -192,12 +192,16 @@ std::string draft_text(const DraftFlags& flags, const draft::Drafter& drafter, b
                        bool is_modelled) {
   const draft::Statistics& s = drafter.statistics();
   const auto n = static_cast<double>(s.n_verifications);
-  // The path of a draft model may be longer than the line, and whoever gave it knows it.
-  const bool is_model = flags.options.kind.starts_with(kModel);
+  // The path of a draft model, or a list of sources, is longer than the column, and whoever gave it
+  // knows it.
+  constexpr size_t kColumn = 10;
+  const std::string& kind = flags.options.kind;
   std::string text =
-      fmt::format("drafts     {:>10}   {:.2f} tokens a pass; {} of {} guesses were right\n",
-                  is_model ? "model" : flags.options.kind, s.tokens_per_verification(),
-                  s.n_accepted, s.n_verified);
+      fmt::format("drafts     {:>{}}   {:.2f} tokens a pass; {} of {} guesses were right\n",
+                  kind.starts_with(kModel) ? "model"
+                  : kind.size() > kColumn  ? "several"
+                                           : kind,
+                  kColumn, s.tokens_per_verification(), s.n_accepted, s.n_verified);
   if (!is_long) return text;
   text +=
       fmt::format("           passes {}, with a draft {}, {:.2f} ms each; drafting {:.3f} ms{}\n",
