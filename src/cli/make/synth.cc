@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/system.h"
+#include "cli/column_width.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/use/models.h"
@@ -39,10 +40,7 @@ struct SynthFlags {
 
 void list(bool as_json) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  size_t width = 0;
-  for (const model::KnownModel& m : model::known_models()) {
-    width = std::max(width, std::string_view(m.name).size());
-  }
+  const size_t width = column_width(model::known_models(), &model::KnownModel::name);
   std::string table =
       fmt::format("{:<{}} {:<12} {:>11} {:>6} {:>6} {:>6} {:>7} {:>10}\n", "name", width,
                   "architecture", "parameters", "blocks", "width", "heads", "FFN", "vocabulary");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/column_width.h"
 #include "cli/output.h"
 
 namespace troika::cli {
@@ -144,8 +145,7 @@ void print_orderings(const papers::TestReport& report) {
 
 void print_table(const MicroReport& report) {
   constexpr const char* kRow = "  {:<{}} {:>14} {:>10} {:<8} {:>8}  {:<8}  {}\n";
-  size_t width = 0;
-  for (const MicroRow& row : report.rows) width = std::max(width, name_of(row).size());
+  const size_t width = column_width(report.rows, [](const MicroRow& row) { return name_of(row); });
   print(fmt::format(kRow, "row", width, "published", "simulated", "unit", "error", "split",
                     "what was simulated"));
   std::string group;
@@ -189,8 +189,8 @@ nlohmann::ordered_json report_json(const MicroReport& report) {
 
 void print_report(const papers::TestReport& report, const std::vector<papers::Change>& record,
                   const std::string& name) {
-  size_t width = 0;
-  for (const papers::TestRow& row : report.rows) width = std::max(width, name_of(row.base).size());
+  const size_t width =
+      column_width(report.rows, [](const papers::TestRow& row) { return name_of(row.base); });
   print(fmt::format(kTestRow, "row", width, "published", "simulated", "measured", "unit", "error",
                     "what was simulated"));
   std::string group;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/median.h"
 #include "base/progress.h"
+#include "cli/column_width.h"
 #include "cli/output.h"
 #include "cli/tune/busy_machine.h"
 #include "cli/tune/cut_notes.h"
@@ -23,9 +24,7 @@ constexpr double kUsInMs = 1e3;
 
 // Returns the width of a column in which every candidate's name has room.
 size_t name_width(const PlanChoice& choice) {
-  size_t width = 18;
-  for (const PlanCandidate& c : choice.candidates) width = std::max(width, c.name.size());
-  return width;
+  return column_width(choice.candidates, &PlanCandidate::name, 18);
 }
 
 // An engine that runs as a candidate says.

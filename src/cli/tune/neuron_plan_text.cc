@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string_view>
 
 #include "base/bytes_text.h"
+#include "cli/column_width.h"
 #include "cli/output.h"
 
 namespace troika::cli {
@@ -60,10 +60,8 @@ std::string streamed_neurons_text(const plan::Plan& plan) {
       neurons.n_neurons, neurons.pinned_percent, hardware_text(neurons));
   text += batches_text(neurons);
   constexpr std::string_view kHead = "alternatives, predicted";
-  size_t width = kHead.size();
-  for (const plan::NeuronAlternative& one : neurons.alternatives) {
-    width = std::max(width, one.name.size());
-  }
+  const size_t width =
+      column_width(neurons.alternatives, &plan::NeuronAlternative::name, kHead.size());
   text += fmt::format("  {:<{}}{}\n", kHead, width, kForecastHead);
   for (const plan::NeuronAlternative& one : neurons.alternatives) {
     const bool is_known = one.forecast.ms > 0;

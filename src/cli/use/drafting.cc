@@ -8,6 +8,7 @@
 
 #include "base/cache_folder.h"
 #include "base/error.h"
+#include "cli/column_width.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/use/models.h"
@@ -209,10 +210,7 @@ std::string draft_text(const DraftFlags& flags, const draft::Drafter& drafter, b
                   is_modelled ? " of this machine, which the phone does not count" : "");
   text += "           passes by right guesses   " + histogram_text(s.n_of_accepted) + "\n";
   text += "           drafts by tokens          " + histogram_text(s.n_of_draft_nodes) + "\n";
-  size_t width = 0;
-  for (const draft::Statistics::OfSource& source : s.sources) {
-    width = std::max(width, std::string_view(source.name).size());
-  }
+  const size_t width = column_width(s.sources, &draft::Statistics::OfSource::name);
   for (const draft::Statistics::OfSource& source : s.sources) {
     text += fmt::format("           {:<{}} {} of {} guesses right\n", source.name, width,
                         source.n_accepted, source.n_verified);
