@@ -56,6 +56,12 @@ TinyModel hot_model(const std::string& architecture, uint32_t type) {
   return model;
 }
 
+plan::PlannedLane hot_device() {
+  plan::PlannedLane lane = {{}, 0, "opencl"};
+  lane.device = "0";
+  return lane;
+}
+
 class HotNeuronTasks : public testing::Test {
  protected:
   HotNeuronTasks() { setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1); }
@@ -277,12 +283,14 @@ TEST_F(HotNeuronTasks, P10WhatIsReadOfTheFileIsToldBlockByBlock) {
 // Such a plan can come from a file that was made for another model, or by hand.
 TEST_F(HotNeuronTasks, P1APlanWithHotNeuronsOfExpertsIsRefused) {
   path_ = folder_.file("experts.gguf");
-  write_tiny_model(test_support::tiny_model("qwen3moe"), path_);
+  const TinyModel experts = test_support::tiny_model("qwen3moe");
+  write_tiny_model(experts, path_);
   Options made = options(0);
   made.ffn = {};
   plan::Plan plan = Engine(made).plan();
   plan.ffn.form = FfnForm::kByNeuron;
   plan.ffn.hot = {50, 0, 7};
+  plan.ffn.thresholds.assign(experts.n_layers, 0.1f);
   made.plan.exact = plan;
   try {
     const Engine engine(made);
@@ -351,6 +359,22 @@ TEST_F(HotNeuronTasks, P1WhatCannotBeIsRefusedInWords) {
               o.lanes.cuts = {plan::cut_from_text("ffn.ffn_down=rows:0:1,1:1")};
             }).find("Leave out what divides it"),
             std::string::npos);
+  // Nobody is sent to count neurons where a model has none that rest.
+  TinyModel silu = hot_model("llama", test_support::kQ8_0);
+  silu.activation.clear();
+  write(silu);
+  std::filesystem::remove_all(folder_.file("cache"));
+  EXPECT_NE(problem([](Options& o) { o.lanes.cores = {hot_device()}; }).find("not ReLU"),
+            std::string::npos);
+  write(hot_model("llama", test_support::kQ8_0));
+  EXPECT_NE(problem([](Options& o) {
+              o.lanes.cores = {hot_device()}, o.ffn.hot_percent.reset();
+            }).find("‹lanes› has none"),
+            std::string::npos);
+  EXPECT_NE(problem([](Options& o) {
+              o.lanes.cores.push_back(hot_device()), o.ffn.hot_percent.reset();
+            }).find("(‹neuron-hot›)"),
+            std::string::npos);
   std::filesystem::remove_all(folder_.file("cache"));
   EXPECT_NE(problem([](Options&) {}).find("Run 'troika neurons' with this model first"),
             std::string::npos);
@@ -364,9 +388,7 @@ TEST_F(HotNeuronTasks, P1ADeviceComputesThemInFloat) {
     write(hot_model("llama", type));
     Options device = float_options(30);
     device.lanes.n_threads = 0;
-    plan::PlannedLane opencl = {{}, 0, "opencl"};
-    opencl.device = "0";
-    device.lanes.cores = {{{}, 1}, opencl};
+    device.lanes.cores = {{{}, 1}, hot_device()};
     const AllLogits judge = logits(float_options(30));
     EXPECT_LE(reference::relative_error(logits(device, {1, 1, 8}), judge), 2e-5) << type;
   }

@@ -18,6 +18,7 @@
 #include "prepare/plan/one_lane.h"
 #include "prepare/plan/saved_plan.h"
 #include "prepare/side_files.h"
+#include "prepare/streaming/neurons/neuron_blocks.h"
 #include "weights/content_key.h"
 
 namespace troika::prepare {
@@ -58,6 +59,12 @@ void check_lanes_are_here(const std::string& path, const plan::Plan& plan) {
   }
 }
 
+// Refuses a form that the model's blocks cannot have, before what that form needs is looked for.
+void check_form(const Options& options, const OpenedModel& model, plan::FfnPlan ffn) {
+  ffn.form = options.ffn.form.value_or(ffn.form);
+  check_neuron_blocks(model.blueprint, ffn);
+}
+
 plan::Plan plan_of_file(const Options& options, const OpenedModel& model, std::string* note) {
   plan::PlanFile saved = load_plan(options.plan.file, plan_identity(model.file));
   check_lanes_are_here(options.plan.file, saved.plan);
@@ -65,6 +72,7 @@ plan::Plan plan_of_file(const Options& options, const OpenedModel& model, std::s
   plan::Plan plan = std::move(saved.plan);
   if (options.plan.is_read_as_steps) put_on_one_lane(&plan);
   Options all = options;
+  check_form(options, model, plan.ffn);
   all.ffn.predictor = asked_predictor(options, model.file, plan.ffn.thresholds);
   all.ffn.hot = asked_hot(options, model, plan.ffn);
   apply_chunk_options(all, &plan);
@@ -96,6 +104,7 @@ ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
                                     : options.plan.base ? &*options.plan.base
                                                         : nullptr;
     const plan::FfnPlan ffn = begun != nullptr ? begun->ffn : plan::FfnPlan();
+    check_form(options, model, ffn);
     all.ffn.predictor = asked_predictor(options, model.file, ffn.thresholds);
     all.ffn.hot = asked_hot(options, model, ffn);
   }

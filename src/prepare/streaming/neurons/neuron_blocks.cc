@@ -12,11 +12,10 @@
 
 namespace troika::prepare {
 
-std::vector<model::GatedFfn> neuron_blocks(const model::Blueprint& blueprint,
-                                           const plan::Plan& plan) {
-  if (!plan.ffn.is_by_neuron()) return {};
-  const char* const name = plan::ffn_form_name(plan.ffn.form);
-  std::vector<model::GatedFfn> ffns = model::neuron_ffns(blueprint);
+void check_neuron_blocks(const model::Blueprint& blueprint, const plan::FfnPlan& ffn) {
+  if (!ffn.is_by_neuron()) return;
+  const char* const name = plan::ffn_form_name(ffn.form);
+  const std::vector<model::GatedFfn> ffns = model::neuron_ffns(blueprint);
   if (ffns.empty()) {
     throw UsageError(
         fmt::format("‹ffn› {} is for feed-forward blocks with a gate and without biases, and '{}' "
@@ -24,19 +23,25 @@ std::vector<model::GatedFfn> neuron_blocks(const model::Blueprint& blueprint,
                     name, blueprint.architecture));
   }
   const bool has_dead = model::has_dead_neurons(ffns.front().activation);
-  if (plan.ffn.form == plan::FfnForm::kByNeuron && !has_dead && plan.ffn.thresholds.empty()) {
+  if (ffn.form == plan::FfnForm::kByNeuron && !has_dead && ffn.thresholds.empty()) {
     throw UsageError(
-        fmt::format("‹ffn› {} skips neurons whose activation is 0, and in this model none ever is: "
-                    "its activation is not ReLU. Use by-output, or a plan with thresholds.",
-                    name));
+        "No neuron of this model is ever 0, because its activation is not ReLU, so none is skipped "
+        "or counted. Its blocks go by neuron with thresholds only, in a ‹plan› as "
+        "'troika sparsity MODEL -o PLAN' makes it.");
   }
-  if (!plan.ffn.thresholds.empty() &&
-      plan.ffn.thresholds.size() != static_cast<size_t>(blueprint.n_layers)) {
+  if (!ffn.thresholds.empty() && ffn.thresholds.size() != static_cast<size_t>(blueprint.n_layers)) {
     throw UsageError(fmt::format(
         "The plan has thresholds of neurons for {} blocks, and the model has {} blocks. "
         "Make the plan again for this model.",
-        plan.ffn.thresholds.size(), blueprint.n_layers));
+        ffn.thresholds.size(), blueprint.n_layers));
   }
+}
+
+std::vector<model::GatedFfn> neuron_blocks(const model::Blueprint& blueprint,
+                                           const plan::Plan& plan) {
+  check_neuron_blocks(blueprint, plan.ffn);
+  if (!plan.ffn.is_by_neuron()) return {};
+  std::vector<model::GatedFfn> ffns = model::neuron_ffns(blueprint);
   for (model::GatedFfn& ffn : ffns) {
     ffn.has_gate_by_neuron =
         plan.ffn.predictor.is_there() && plan.ffn.gates == plan::FfnGates::kInBundles;

@@ -14,8 +14,11 @@
 
 namespace troika::prepare {
 
-// Returns the blocks that the plan computes by neuron; empty: none. Throws UsageError where the
-// model has no block that could be, or no block has neurons that are ever dead.
+// Throws UsageError where blocks are to go by neuron and the model has no block that could, or no
+// block has neurons that are ever dead.
+void check_neuron_blocks(const model::Blueprint& blueprint, const plan::FfnPlan& ffn);
+
+// Returns the blocks that the plan computes by neuron; empty: none. Throws as the check does.
 std::vector<model::GatedFfn> neuron_blocks(const model::Blueprint& blueprint,
                                            const plan::Plan& plan);
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "plan/plan.h"
 
@@ -56,11 +58,18 @@ void check_ffn(const Plan& plan) {
     throw UsageError(fmt::format("Hot neurons are for lane {}, but the lanes are 0 to {}.",
                                  hot.lane, n_lanes - 1));
   }
+  const auto is_device = [](const PlannedLane& lane) { return lane.is_device(); };
+  if (std::all_of(plan.lanes.begin(), plan.lanes.end(), is_device)) {
+    throw UsageError(fmt::format(
+        "‹ffn› {} is computed on a lane of cores, and ‹lanes› has none. Name one there, "
+        "with {} behind it for hot neurons only (‹neuron-hot›), or leave ‹ffn› out.",
+        name, lane_text(plan.lanes.front())));
+  }
   for (int i = 0; i < n_lanes; ++i) {
     const PlannedLane& lane = plan.lanes[static_cast<size_t>(i)];
     if (lane.kind == "host" || (hot.is_there() && hot.lane == i)) continue;
     throw UsageError(
-        fmt::format("‹ffn› {} is for lanes of cores, and {} is none. Leave it out, use cores, or "
+        fmt::format("‹ffn› {} is for lanes of cores, and {} is none. Leave it out of ‹lanes›, or "
                     "let it compute the hot neurons (‹neuron-hot›).",
                     name, lane_text(lane)));
   }
