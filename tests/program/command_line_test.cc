@@ -43,6 +43,14 @@ TEST_F(CommandLine, EmptyTextsAreNotTakenForNone) {
   expect_refusal(troika({"serve", model_, "--port", "0", "--name", ""}), 2, {"--name: ", "empty"});
 }
 
+TEST_F(CommandLine, LengthsThatNoPromptHasAreRefused) {
+  for (const char* const length : {"0:512,0:100", "0:900000"}) {
+    expect_refusal(troika({"run", model_, "-p", "Once", "-n", "1", "--threads", "1", "--context",
+                           "300", "--length", length}),
+                   2, {"--length", "the context holds 300"});
+  }
+}
+
 TEST_F(CommandLine, TextsInBracketsAndBracesAreTexts) {
   for (const std::string stop : {"[END]", "{}", "[a,b]"}) {
     SCOPED_TRACE(stop);

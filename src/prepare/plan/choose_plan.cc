@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "plan/cuts/cuts.h"
 #include "plan/device.h"
 #include "plan/prompt_attention.h"
 #include "prepare/hot_neurons.h"
@@ -56,6 +57,17 @@ void check_lanes_are_here(const std::string& path, const plan::Plan& plan) {
         "{}: the plan has a lane of the kind '{}', a processor of a virtual phone, and this run is "
         "on this machine. Name lanes of the kinds host, {} in its 'lanes'.",
         path, lane.kind, plan::device_kind_names()));
+  }
+}
+
+// Refuses lengths that no prompt has.
+void check_lengths(const std::vector<plan::LengthCut>& asked, int context) {
+  for (const plan::LengthCut& length : asked) {
+    if (length.n_tokens <= context) continue;
+    throw UsageError(fmt::format(
+        "‹length› {} is for prompts of {} tokens, and the context holds {}. Name a length within "
+        "it, or a longer ‹context›.",
+        plan::shares_text(length.tokens), length.n_tokens, context));
   }
 }
 
@@ -113,6 +125,7 @@ ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
   (void)apply_layouts(options, &chosen.plan);  // so that the ledger counts what will be packed
   chosen.has_left_base = leaves_base(all, model.blueprint, model.weights, model.memory);
   check_hot(chosen.plan, model.blueprint);
+  check_lengths(options.lanes.lengths, chosen.plan.context);
   choose_predictor(options, model.file, &chosen.plan);
   Options reckoned = options;
   // A plan from a file keeps its context, whatever the options name, and weights leave it room.
