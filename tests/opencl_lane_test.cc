@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/drafting/drafting.h"
+#include "engine/generate.h"
 #include "engine/taken_memory.h"
 #include "lanes/opencl/test_support.h"
 #include "prepare/device_memory.h"
@@ -304,6 +306,29 @@ TEST(OpenclModel, OfALlamaSaysTheSameAsOnCores) {
   const std::vector<int> expected = greedy(options);
   options.lanes.cores = {opencl_lane()};
   EXPECT_EQ(greedy(options), expected);
+}
+
+// The draft model has cores, because a device would want floats of it that nobody asked for.
+TEST(OpenclModel, ADraftModelBesideItDraftsOnCores) {
+  const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
+  if (found.device == nullptr) GTEST_SKIP() << found.problem;
+  const TinyModel model = opencl_model("llama", test_support::kQ8_0);
+  prepare::Options options = opencl_options(plan::Prefill::kF32);
+  options.lanes.cores = {opencl_lane()};
+  const TinyEngine tiny(model, options);
+  const std::vector<engine::Token> prompt = test_support::random_tokens(model, 20, 5);
+  engine::GenerateOptions how;
+  how.most_tokens = 30;
+  how.ignore_end = true;
+  engine::Sampler sampler({});
+  Session alone(*tiny.engine), drafted(*tiny.engine);
+  const engine::Generated expected = generate(alone, prompt, sampler, how, {});
+  engine::DraftOptions draft;
+  draft.kind = "model:" + tiny.engine->file().path();
+  const auto drafter = make_drafter(*tiny.engine, options, draft);
+  how.drafter = drafter.get();
+  EXPECT_EQ(generate(drafted, prompt, sampler, how, {}).tokens, expected.tokens);
+  EXPECT_GT(drafter->statistics().n_verified, 0);
 }
 
 // Attention of prompts in int8 runs on the lane's cores, and chooses the positions that cores
