@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/system.h"
 #include "engine/context_room.h"
+#include "measure/prompt_peak.h"
 
 namespace troika::measure {
 namespace {
@@ -34,31 +35,6 @@ std::vector<cache::Token> random_tokens(int n, int n_vocab) {
     tokens[i] = static_cast<cache::Token>(random_bits(1, i) % static_cast<uint64_t>(n_vocab));
   }
   return tokens;
-}
-
-// Returns the peak, in 1e12 operations a second, of the precision in which a prompt of n_tokens
-// tokens is multiplied; 0 where it is not known.
-double peak_of(const Peaks& peaks, const engine::Engine& engine, int n_tokens) {
-  const plan::Plan& plan = engine.plan();
-  const plan::Prefill prefill =
-      plan.n_prompt_phase(n_tokens) > 0 ? plan.prefill : plan::Prefill::kSame;
-  switch (prefill) {
-    case plan::Prefill::kInt8:
-      return peaks.int8_tops;
-    case plan::Prefill::kBf16:  // computed in float where the processor has no bfloat16
-      return peaks.bf16_tflops > 0 ? peaks.bf16_tflops : peaks.f32_tflops;
-    case plan::Prefill::kF16:  // computed by a device, whose peak is not known
-      return 0.0;
-    case plan::Prefill::kF32:
-      return peaks.f32_tflops;
-    case plan::Prefill::kQ8:
-      return tensor::is_float(engine.weights().main_type()) ? peaks.bf16_tflops : peaks.int8_tops;
-    case plan::Prefill::kSame:
-      break;
-  }
-  const bool is_int8 =
-      plan.activations == plan::Activations::kQ8 && !tensor::is_float(engine.weights().main_type());
-  return is_int8 ? peaks.int8_tops : peaks.f32_tflops;
 }
 
 }  // namespace
@@ -140,7 +116,8 @@ namespace {
 // Divides the prompts' rates by the peak that this processor can reach.
 void compare_with_peaks(const engine::Engine& engine, Measurement* m) {
   for (TokenRate& rate : m->prefill) {
-    const double peak = peak_of(m->peaks, engine, rate.n_tokens);
+    const double peak =
+        prompt_peak(m->peaks, engine.plan(), engine.weights().main_type(), rate.n_tokens);
     if (peak <= 0) continue;
     const double seconds = rate.n_tokens / rate.median;
     rate.fraction_of_peak = m->work.prefill(rate.n_tokens) / seconds / (peak * 1e12);

@@ -1,0 +1,34 @@
+#include "measure/prompt_peak.h"
+
+#include <gtest/gtest.h>
+
+namespace troika::measure {
+namespace {
+
+using plan::Prefill;
+using tensor::Type;
+
+TEST(PromptPeak, IsThatOfThePrecisionInWhichAPromptIsMultiplied) {
+  const struct {
+    Prefill prefill;
+    double of_blocks, of_floats;
+  } kCases[] = {{Prefill::kInt8, 8, 8}, {Prefill::kBf16, 16, 16}, {Prefill::kF32, 32, 32},
+                {Prefill::kQ8, 8, 16},  {Prefill::kSame, 8, 32},  {Prefill::kF16, 0, 0}};
+  Peaks peaks;
+  peaks.int8_tops = 8, peaks.bf16_tflops = 16, peaks.f32_tflops = 32;
+  plan::Plan plan;
+  plan.activations = plan::Activations::kQ8;
+  plan.prompt_shapes = {32};
+  for (const auto& c : kCases) {
+    plan.prefill = c.prefill;
+    EXPECT_EQ(prompt_peak(peaks, plan, Type::kQ8_0, 64), c.of_blocks) << prefill_name(c.prefill);
+    EXPECT_EQ(prompt_peak(peaks, plan, Type::kF32, 64), c.of_floats) << prefill_name(c.prefill);
+  }
+  // Where the processor has no bfloat16, it computes in float.
+  peaks.bf16_tflops = 0;
+  plan.prefill = Prefill::kBf16;
+  EXPECT_EQ(prompt_peak(peaks, plan, Type::kQ8_0, 64), 32);
+}
+
+}  // namespace
+}  // namespace troika::measure
