@@ -6,17 +6,19 @@ double prompt_peak(const Peaks& peaks, const plan::Plan& plan, tensor::Type weig
   const plan::Prefill prefill =
       plan.n_prompt_phase(n_tokens) > 0 ? plan.prefill : plan::Prefill::kSame;
   const bool is_float = tensor::is_float(weights);
+  // Without instructions for it, bfloat16 is computed in float.
+  const double of_bf16 = peaks.bf16_tflops > 0 ? peaks.bf16_tflops : peaks.f32_tflops;
   switch (prefill) {
     case plan::Prefill::kInt8:
       return peaks.int8_tops;
-    case plan::Prefill::kBf16:  // computed in float where the processor has no bfloat16
-      return peaks.bf16_tflops > 0 ? peaks.bf16_tflops : peaks.f32_tflops;
+    case plan::Prefill::kBf16:
+      return of_bf16;
     case plan::Prefill::kF16:  // computed by a device, whose peak is not known
       return 0.0;
     case plan::Prefill::kF32:
       return peaks.f32_tflops;
     case plan::Prefill::kQ8:
-      return is_float ? peaks.bf16_tflops : peaks.int8_tops;
+      return is_float ? of_bf16 : peaks.int8_tops;
     case plan::Prefill::kSame:
       break;
   }

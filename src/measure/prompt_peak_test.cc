@@ -28,6 +28,8 @@ TEST(PromptPeak, IsThatOfThePrecisionInWhichAPromptIsMultiplied) {
   peaks.bf16_tflops = 0;
   plan.prefill = Prefill::kBf16;
   EXPECT_EQ(prompt_peak(peaks, plan, Type::kQ8_0, 64), 32);
+  plan.prefill = Prefill::kQ8;
+  EXPECT_EQ(prompt_peak(peaks, plan, Type::kF32, 64), 32);
 }
 
 }  // namespace
