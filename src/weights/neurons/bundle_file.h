@@ -36,8 +36,8 @@ class BundleTables {
   using ReadAt = FunctionRef<bool(uint64_t offset, std::span<std::byte> to)>;
 
   // Returns what is wrong with the file, as words that follow its name in a sentence; empty:
-  // nothing. REQUIRES: the shape is that of a model in memory, and all of its numbers are above 0.
-  // Throws std::bad_alloc.
+  // nothing. REQUIRES: the shape has layers, neurons and bundle_bytes above 0, and first_bytes that
+  // are a multiple of kBundlePage below bundle_bytes. Throws std::bad_alloc.
   std::string read(ReadAt read_at, uint64_t file_bytes, const BundleShape& shape, const Keys& keys);
 
   // Returns (n_neurons) neurons in the order in which their bundles lie.
