@@ -10,7 +10,13 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using troika::weights::BundleTables;
-  const troika::weights::BundleShape shape = {2, 5, 300, 40};
+  if (size == 0) return 0;
+  // The first byte chooses bundles of one piece, or of two, which have a check each.
+  const bool has_two_pieces = (data[0] & 1) != 0;
+  const troika::weights::BundleShape one_piece = {2, 5, 300, 40},
+                                     two_pieces = {2, 5, 6656, 40, 4096};
+  const troika::weights::BundleShape& shape = has_two_pieces ? two_pieces : one_piece;
+  ++data, --size;
   const auto read_at = [&](uint64_t offset, std::span<std::byte> to) {
     if (offset > size || to.size() > size - offset) return false;
     std::memcpy(to.data(), data + offset, to.size());
