@@ -220,8 +220,10 @@ namespace {
 void check_lane(const Piece& piece, const lanes::Machine& machine) {
   const size_t n_lanes = machine.lanes().size();
   if (piece.lane >= 0 && static_cast<size_t>(piece.lane) < n_lanes) return;
-  throw Error(fmt::format("A piece of '{}' is placed on lane {}, but the lanes are 0 to {}.",
-                          piece.subgraph.name, piece.lane, n_lanes - 1));
+  throw Error(fmt::format(
+      "A piece of '{}' is placed on lane {}, but the lanes are 0 to {}. Place it on one of these, "
+      "or use more ‹lanes›.",
+      piece.subgraph.name, piece.lane, n_lanes - 1));
 }
 
 std::vector<plan::ProductArrangement> arrangements_of(const plan::Plan& plan, int lane) {
