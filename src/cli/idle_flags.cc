@@ -170,8 +170,7 @@ std::string idle_expert_reads(const engine::Engine& engine, const prepare::Optio
     if (stream->n_streamed() == 0) return "the gates of all experts are in memory";
     if (plan.ffn.predictor.is_there()) {
       return "a predictor names rows of gates when it is too late to read the others, so that "
-             "gates "
-             "take turns as a whole";
+             "gates take turns as a whole";
     }
     return options.memory.expert_reads == prepare::ExpertReads::kInOrder
                ? ""

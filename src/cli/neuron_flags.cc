@@ -56,9 +56,8 @@ void add_reads(Command& command, prepare::Options& options) {
       .add_text(
           "--neuron-gates", [&](const auto& text) { ffn.gates = plan::ffn_gates_from_name(text); },
           "With --neuron-predictor, where --memory has no room for all neurons: gates are read "
-          "with "
-          "the neurons that are expected to fire, which leaves more memory to these (bundles), or "
-          "stay in memory, so that only what fires is read (memory)")
+          "with the neurons that are expected to fire, which leaves more memory to these "
+          "(bundles), or stay in memory, so that only what fires is read (memory)")
       ->shows_default("bundles, or the plan's");
   command
       .add_text(

@@ -304,8 +304,7 @@ void apply_layouts(const prepare::Options& options, PhoneSetup* setup) {
   if (plan.order != plan::Order::kInOrder || part_rows < 2) {
     throw UsageError(
         "‹layouts› switch needs a plan whose chunks run one after the other, and graphs of steps "
-        "of "
-        "more than one row.");
+        "of more than one row.");
   }
   setup->options.part_rows = part_rows;
 }

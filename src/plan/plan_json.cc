@@ -222,8 +222,8 @@ void read_neurons_here(const JsonFields& fields, Plan* plan) {
   }
 }
 
-// Reads the order of chunks. Plans from before chunks could be in flight together say nothing of
-// it.
+// Reads the order of chunks. A file may leave all of it out, and chunks then go as Plan's defaults
+// say.
 void read_order(const JsonFields& fields, Plan* plan) {
   if (fields.has("order")) {
     try {

@@ -232,8 +232,7 @@ std::string advice_for_turns(const Options& options, const model::Blueprint& blu
     other.lengths.clear();
     advice =
         "no tokens of 'ffn' divided by ‹cut› or ‹length›, nor by the plan (‹no-cuts›; neurons are "
-        "then "
-        "read)";
+        "then read)";
   }
   if (other.n_buffer_sets() > 1) {
     other.chunks_in_flight = 1;

@@ -128,8 +128,9 @@ bool has_bounded(const solve::PlacementChoice& places) {
                      [](const solve::ShapeChoice& shape) { return shape.is_bounded; });
 }
 
-// Keeps the tokens of feed-forward parts together where their neurons may be read: that answers one
-// lane after the other, so a plan that divides them is refused where memory is short.
+// Keeps the tokens of feed-forward parts together where their neurons may be read: a stream of
+// neurons answers one lane after the other, so a plan that divides them is refused where memory is
+// short.
 void keep_neuron_tokens(const ChooseRequest& request, const model::Blueprint& blueprint,
                         const plan::Plan& plan, solve::CutRequest* cuts) {
   const bool is_limited = request.options.memory.limit_bytes > 0;

@@ -210,8 +210,7 @@ void synth(SynthFlags& flags) {
   if (flags.options.like.empty() || flags.options.output.empty()) {
     throw UsageError(
         "Give --like NAME and the file to write; --list shows the names. Or --plant-outliers FROM "
-        "and "
-        "the file.");
+        "and the file.");
   }
   read_laws(flags);
   flags.options.n_threads = usable_cores();

@@ -328,10 +328,9 @@ void explain_shared(const engine::Engine& engine) {
       static_cast<size_t>(n_chunks);
   print(fmt::format(
       "{} of the {} subgraphs of the blocks are shared by all chunks; graphs of its own for each "
-      "of "
-      "the {} chunks of {} tokens, with weights and a buffer for each op in them, would take {}, "
-      "of "
-      "which sharing saves {} ({:.0f} %)\n",
+      "of the {} chunks of {} tokens, with weights and a buffer for each op in them, would take "
+      "{}, "
+      "of which sharing saves {} ({:.0f} %)\n",
       shared.n_static, shared.n_subgraphs, n_chunks, kTokens, bytes_text(all), bytes_text(saved),
       all > 0 ? 100.0 * static_cast<double>(saved) / static_cast<double>(all) : 0.0));
 }

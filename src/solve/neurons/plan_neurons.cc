@@ -20,8 +20,8 @@ std::vector<int> pins_to_try(const NeuronProblem& problem, const NeuronArrangeme
   return pins;
 }
 
-// Says in which numbers of requests a neuron may be read. By matrices nothing is computed between
-// two.
+// Says in which numbers of requests a neuron may be read. By matrices it is one: nothing is
+// computed between the reads of its gate and of its rest.
 std::vector<bool> reads_to_try(const NeuronProblem& problem, const NeuronArrangement& arrangement) {
   const bool may_read_twice =
       arrangement.gate_bytes > 0 &&

@@ -129,8 +129,7 @@ weights::PredictorShape shape_for(const PredictorOptions& options, const engine:
     if (other.n_rows == gate.n_rows && other.row_length == gate.row_length) continue;
     throw UsageError(
         "The feed-forward blocks of this model differ in size, and a predictor is for blocks of "
-        "one "
-        "size.");
+        "one size.");
   }
   const size_t wanted = options.rank > 0 ? static_cast<size_t>(options.rank) : width / 4;
   const size_t rank = (wanted + kRankGranule - 1) / kRankGranule * kRankGranule;

@@ -13,8 +13,7 @@ std::string NeuronStream::problem() const {
   if (problem_.empty()) return {};
   return fmt::format(
       "{}. Neurons that stand there are read from the model's own file, which is slow. Remove {}, "
-      "and "
-      "it is made again",
+      "and it is made again",
       problem_, file_->path());
 }
 
