@@ -37,7 +37,9 @@ JsonFields JsonFields::parse(const std::string& text, const std::string& file,
 }
 
 void JsonFields::fail(const char* key, const std::string& problem) const {
-  throw Error(fmt::format("{}: '{}{}' {}.{}", file_, path_, key, problem, with_space(advice_)));
+  const char* const stop = problem.ends_with('.') ? "" : ".";
+  throw Error(
+      fmt::format("{}: '{}{}' {}{}{}", file_, path_, key, problem, stop, with_space(advice_)));
 }
 
 const nlohmann::json& JsonFields::value(const char* key, const char* wanted) const {

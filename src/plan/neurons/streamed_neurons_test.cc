@@ -109,6 +109,12 @@ TEST(StreamedNeuronsPlan, P8ContradictionsAndImpossibleNumbersAreRefusedInWords)
   }
 }
 
+TEST(StreamedNeuronsPlan, P8ARefusalIsOneSentenceBehindTheOther) {
+  EXPECT_EQ(refusal_with("\"places\": 200001", "\"places\": 458753"),
+            "plan.json: 'streamed_neurons' contradicts itself: There are 458753 places and 458752 "
+            "neurons. Make the plan again, or leave 'streamed_neurons' out.");
+}
+
 TEST(StreamedNeuronsPlan, P7NeuronsAreReadTwiceWhereGatesAreInBundles) {
   PlanFile file = with_streamed_neurons();
   file.plan.ffn.predictor = {7, 64, 1000};
