@@ -84,9 +84,15 @@ std::string sentence_without_command(const std::vector<std::string>& texts) {
 // Returns what is wrong, in words that say what to do where CLI11's own do not.
 std::string sentence_of(const CLI::ParseError& error) {
   const std::string text = error.what();
-  const size_t end = text.find(": At Most 1 required");
-  if (end == std::string::npos) return text;
-  return fmt::format("{} is given more than once. Give it once", text.substr(0, end));
+  if (const size_t end = text.find(": At Most 1 required"); end != std::string::npos) {
+    return fmt::format("{} is given more than once. Give it once", text.substr(0, end));
+  }
+  constexpr std::string_view kNoNumber = "Could not convert: ";
+  const size_t equals = text.find(" = ");
+  if (!text.starts_with(kNoNumber) || equals == std::string::npos) return text;
+  return fmt::format(
+      "{} takes a number, and '{}' is none, or too large. Write digits alone, as in 0.5 or 12",
+      text.substr(kNoNumber.size(), equals - kNoNumber.size()), text.substr(equals + 3));
 }
 
 }  // namespace

@@ -179,6 +179,11 @@ TEST_F(Usage, SwitchesOfThisMachineAreRefusedOnAPhone) {
   }
 }
 
+TEST_F(Usage, WhatIsNoNumberIsSaidInASentence) {
+  const Finished refused = troika({"bench", "bamboo-7b", "--ffn-share", "50%"});
+  expect_refusal(refused, 2, {"--ffn-share takes a number, and '50%' is none"});
+}
+
 TEST_F(Usage, SwitchesThatThePlanLeavesWithoutEffectAreNoted) {
   const std::vector<std::vector<std::string>> all = {{"--order", "in-order"},
                                                      {"--in-flight", "2"},
