@@ -26,6 +26,9 @@ constexpr const char* kPhonesElsewhere =
     "Virtual phones: --machine and --stack compute in the modelled time of a phone; 'troika bench "
     "--help' lists all of their options.";
 
+// Is the group of options that --help leaves out.
+constexpr const char* kPhonesRefused = "";
+
 using plan::int8_method_from_name;
 using prepare::layouts_from_name;
 using prepare::load_from_name;
@@ -68,8 +71,8 @@ void add_machine(Command& command, prepare::Options& options) {
   command
       .add_option("--plan", options.plan.file,
                   "Run as this plan says (see 'troika plan'); it sets threads, lanes, "
-                  "placements, context, --kv, --activations, --prefill, --chunk and --attention, "
-                  "and on a phone the stage of llm.npu")
+                  "placements, context, --kv, --activations, --prefill, --chunk and --attention" +
+                      command.on_phones(", and on a phone the stage of llm.npu"))
       ->names_file();
   add_activations(command, options.activations);
   add_kernels(command, options.kernels);
@@ -144,15 +147,16 @@ void add_prompts(Command& command, prepare::Options& options) {
       "--layouts", [&](const auto& text) { options.memory.layouts = layouts_from_name(text); },
       "Layouts of the weights for int8 prompts and for generation: blocks (those "
       "of the file for both), both (packed copies of all beside them) or switch "
-      "(one copy, which changes its layout while the prompt is computed); on a phone "
-      "switch: graphs for chunks and for steps change (default: as --packed says)");
+      "(one copy, which changes its layout while the prompt is computed)" +
+          command.on_phones("; on a phone switch: graphs for chunks and for steps change") +
+          " (default: as --packed says)");
 }
 
 void add_lane_limits(Command& command, EngineFlags& flags) {
   command.add_option("--lane-memory", flags.lane_limits,
                      "LANE=BYTES, as in 1=2G: a lane may run with no more weights than this; what "
-                     "does not fit goes to another lane (repeatable; default: no limit, and of a "
-                     "phone's NPU what its file says)");
+                     "does not fit goes to another lane (repeatable; default: no limit" +
+                         command.on_phones(", and of a phone's NPU what its file says") + ")");
   command.add_option("--lane-busy", flags.lane_caps,
                      "LANE=PERCENT, as in 1=50: a lane rests behind each task, so that it is busy "
                      "for no more of the time than this and the screen gets the rest (repeatable; "
@@ -166,10 +170,9 @@ void add_lanes(Command& command, EngineFlags& flags) {
           "--lanes", flags.lanes,
           "Lanes, with ; between them. A lane is a group of cores (\"0,1\" is one lane, \"0;1\" "
           "are two), or KIND:DEVICE@CORE with the core of its driver's thread: opencl:0@1 for "
-          "OpenCL "
-          "device 0, openvino:CPU@1 for OpenVINO's device CPU (\"0;opencl:0@1\"); @CORE may be "
-          "left "
-          "out. Of a phone its processors: \"cpu;npu\"")
+          "OpenCL device 0, openvino:CPU@1 for OpenVINO's device CPU (\"0;opencl:0@1\"); @CORE "
+          "may be left out" +
+              command.on_phones(". Of a phone its processors: \"cpu;npu\""))
       ->check(not_empty());
   command.add_option("--place", flags.placements,
                      "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE: where embed, norm, qkv, attention, "
@@ -180,9 +183,10 @@ void add_lanes(Command& command, EngineFlags& flags) {
       "SUBGRAPH.OP@TOKENS=rows:LANE:N,LANE:N: divide the rows of a weight between "
       "lanes in this proportion, as in ffn.ffn_down@2=rows:0:60,1:40; without .OP "
       "all products; TOKENS may be a range 2-64, step or prompt; tokens:0:256,1:44 "
-      "divides the tokens, attention=heads:0:1,1:1 the heads (repeatable); auto: on a "
-      "phone those of least time (here 'plan --choose' finds them); margin: as auto, but prompts "
-      "of odd lengths by what is left over the next shorter graphs");
+      "divides the tokens, attention=heads:0:1,1:1 the heads (repeatable)" +
+          command.on_phones(
+              "; auto: on a phone those of least time (here 'plan --choose' finds them); margin: "
+              "as auto, but prompts of odd lengths by what is left over the next shorter graphs"));
   command.add_option(
       "--length", flags.lengths,
       "LANE:TOKENS,...: divide prompts of as many tokens as these together between lanes, as "
@@ -199,7 +203,8 @@ void add_lanes(Command& command, EngineFlags& flags) {
       "out-of-order (default: the plan's, out-of-order)");
   command.add_option("--in-flight", options.prompts.chunks_in_flight,
                      "Chunks that several lanes work on at once, each with buffers of its own "
-                     "(default: the plan's, 4; of a phone 8)");
+                     "(default: the plan's, 4" +
+                         command.on_phones("; of a phone 8") + ")");
   command.add_flag("--cut-at-norms", options.lanes.splits.at_norms,
                    "Norms, and the projection behind attention, are subgraphs that can be placed");
   command.add_flag("--cut-at-activations", options.lanes.splits.at_activations,
@@ -289,6 +294,7 @@ Option* add_kernels(Command& command, std::string& name) {
 
 void EngineFlags::add_to(Command& command, PhoneHelp phones) {
   command_ = &command;
+  if (phones == PhoneHelp::kNone) command.leave_phones_out();
   add_model(command, "MODEL", options.model.file)->required();
   command.begin_group(kMachineGroup);
   add_machine(command, options);
@@ -299,7 +305,9 @@ void EngineFlags::add_to(Command& command, PhoneHelp phones) {
   command.begin_group(kLaneGroup);
   add_lanes(command, *this);
   add_heads(command, options);
-  command.begin_group(phones == PhoneHelp::kListed ? kPhoneGroup : kPhonesElsewhere);
+  command.begin_group(phones == PhoneHelp::kListed      ? kPhoneGroup
+                      : phones == PhoneHelp::kElsewhere ? kPhonesElsewhere
+                                                        : kPhonesRefused);
   add_phones(command, *this);
   command.end_group();
 }

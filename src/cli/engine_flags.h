@@ -16,8 +16,9 @@ namespace troika::cli {
 inline constexpr std::string_view kCutAuto = "auto";
 inline constexpr std::string_view kCutMargin = "margin";
 
-// Says whether --help lists the options of virtual phones, or where they are listed.
-enum class PhoneHelp : unsigned char { kElsewhere, kListed };
+// Says whether --help lists the options of virtual phones, says where they are listed, or says
+// nothing of them, because the command refuses them.
+enum class PhoneHelp : unsigned char { kElsewhere, kListed, kNone };
 
 // The options of every command that computes with a model.
 struct EngineFlags {

@@ -39,8 +39,8 @@ void add_heads(Command& command, prepare::Options& options) {
   command.add_text(
       "--attention-lanes", [&](const auto& text) { take_attention_lanes(text, &options); },
       "With --attention query: the lanes of the estimate, of the selection and of exact attention, "
-      "as in 1,0,0: heads go through them as in a pipeline (default: one lane does it all); on a "
-      "phone its processors (default: npu,cpu,cpu)");
+      "as in 1,0,0: heads go through them as in a pipeline (default: one lane does it all)" +
+          command.on_phones("; on a phone its processors (default: npu,cpu,cpu)"));
   command
       .add_text(
           "--attention-heads",
@@ -56,8 +56,8 @@ void add_heads(Command& command, prepare::Options& options) {
   command.add_option("--attention-buckets", options.prompts.attention_buckets,
                      "With --attention query: the estimate takes the nearest of N pairs of "
                      "scales, 9, 5 or 1, that are fixed beforehand, around those which 'troika "
-                     "tune' found (default: scales as they come; with --strict-npu and on a phone "
-                     "9)");
+                     "tune' found (default: scales as they come; with --strict-npu " +
+                         command.on_phones("and on a phone ") + "9)");
 }
 
 }  // namespace troika::cli

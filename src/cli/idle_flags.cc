@@ -281,6 +281,14 @@ void refuse_pipeline_beside_stage(const EngineFlags& flags) {
 
 }  // namespace
 
+std::string given_phone_flag(const EngineFlags& flags) {
+  if (!prepare::is_here(flags.options)) return "--machine";
+  for (const char* name : kOfPhones) {
+    if (flags.is_given(name)) return name;
+  }
+  return "";
+}
+
 void refuse_idle_flags(const EngineFlags& flags) {
   if (prepare::is_here(flags.options)) {
     for (const char* name : kOfPhones) {

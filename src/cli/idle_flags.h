@@ -10,6 +10,9 @@
 
 namespace troika::cli {
 
+// Returns the first flag of the command line that is for a virtual phone; empty: there is none.
+std::string given_phone_flag(const EngineFlags& flags);
+
 // Throws UsageError for flags about a phone where there is none, and for flags about this machine's
 // prompts on a phone.
 void refuse_idle_flags(const EngineFlags& flags);

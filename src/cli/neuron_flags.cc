@@ -15,9 +15,9 @@ void add_forms(Command& command, prepare::Options& options) {
       "--neurons",
       [&](const auto& text) { options.phone.neurons.system = plan::neuron_system_from_name(text); },
       "Hold and read neurons as a stage of PowerInfer-2's ablation does, with --ffn by-neuron: "
-      "bundle, cache, pipeline or powerinfer-2, or as llmflash does, with a predictor; on a phone "
-      "also mmap, plain and powerinfer (default: powerinfer-2 on a phone whose memory --memory "
-      "limits)");
+      "bundle, cache, pipeline or powerinfer-2, or as llmflash does, with a predictor" +
+          command.on_phones("; on a phone also mmap, plain and powerinfer (default: powerinfer-2 "
+                            "on a phone whose memory --memory limits)"));
   command.add_flag(
       "--neuron-predictor", options.ffn.has_predictor,
       "With --ffn by-neuron: compute only those rows of the gate whose neurons the predictor "
@@ -51,7 +51,8 @@ void add_reads(Command& command, prepare::Options& options) {
           },
           "Where generation reads neurons with their gates (see --neuron-gates): each in one "
           "request (once), or the gate first, and the rest if it fires (twice)")
-      ->shows_default("once, or the plan's; on a phone what is faster on its flash");
+      ->shows_default("once, or the plan's" +
+                      command.on_phones("; on a phone what is faster on its flash"));
   command
       .add_text(
           "--neuron-gates", [&](const auto& text) { ffn.gates = plan::ffn_gates_from_name(text); },

@@ -86,6 +86,10 @@ class Command {
   // sentence, which --help shows in place of these options.
   void begin_group(const std::string& name);
   void end_group();
+  // Says that the command is for this machine alone: texts of --help then name no phones.
+  void leave_phones_out() { is_here_ = true; }
+  // Returns the part of a text of --help that is about phones; empty: the command takes none.
+  std::string on_phones(const std::string& text) const { return is_here_ ? "" : text; }
   // Sets the command lines that --help shows below the usage.
   void examples(const std::vector<std::string>& lines);
   // Sets the text at the end of --help.
@@ -121,6 +125,7 @@ class Command {
 
   std::unique_ptr<CLI::App> program_;  // null in a command, which belongs to its program
   CLI::App* app_;
+  bool is_here_ = false;
   std::vector<std::unique_ptr<Option>> options_;
   std::vector<std::function<void()>> before_;
   std::vector<std::unique_ptr<Command>> subcommands_;

@@ -27,6 +27,18 @@ TEST_F(ServeOptions, APhoneServesNobody) {
   const std::string phone = repository_file("phones/8gen3.json");
   expect_refusal(troika({"serve", model_, "--port", "0", "--machine", phone, "--stack", "llm.npu"}),
                  2, {"--machine", "run, eval and chat"});
+  // Nobody is told to name the phone that is refused then.
+  for (const auto& [name, value] :
+       {std::pair("--stack", "llm.npu"), std::pair("--phone-pipeline", "none")}) {
+    const Finished refused = troika({"serve", model_, "--port", "0", name, value});
+    expect_refusal(refused, 2, {name, "run, eval and chat"});
+    EXPECT_EQ(refused.err.find("--machine"), std::string::npos) << refused.err;
+  }
+  const Finished help = troika({"serve", "--help"});
+  expect_success(help);
+  for (const char* const word : {"phone", "--machine", "--stack"}) {
+    EXPECT_EQ(help.out.find(word), std::string::npos) << word << help.out;
+  }
 }
 
 TEST_F(ServeOptions, ASocketHasNoPort) {

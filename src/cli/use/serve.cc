@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
+#include "cli/idle_flags.h"
 #include "cli/load.h"
 #include "cli/output.h"
 #include "cli/sampler_flags.h"
@@ -158,10 +159,12 @@ void check_kept(const ServeFlags& flags) {
 
 // A phone's time is modelled, and clients wait for a real one.
 void refuse_phone(const ServeFlags& flags) {
-  if (prepare::is_here(flags.engine.options)) return;
+  const std::string given = given_phone_flag(flags.engine);
+  if (given.empty()) return;
   throw UsageError(
-      "--machine: a server answers in the time of this machine, and that of a virtual phone is "
-      "modelled. Leave --machine and --stack out; run, eval and chat take them.");
+      fmt::format("{} is for a virtual phone, whose time is modelled, and a server answers in the "
+                  "time of this machine. Leave out what is for phones; run, eval and chat take it.",
+                  given));
 }
 
 void serve(const ServeFlags& flags) {
@@ -247,7 +250,7 @@ void add_serve(Command& app) {
       "Clients: set the base URL to http://127.0.0.1:8080/v1, those of Anthropic's interface to\n"
       "http://127.0.0.1:8080, and any key, unless --api-key is given.");
   auto flags = std::make_shared<ServeFlags>();
-  flags->engine.add_to(*command);
+  flags->engine.add_to(*command, PhoneHelp::kNone);
   flags->engine.add_kept_plan(*command);
   add_access(*command, *flags);
   command->add_option("--parallel", flags->n_parallel, "Most answers that are computed at once")
