@@ -236,6 +236,87 @@ TEST_P(PredictedBlocks, P7NeuronsThatAreReadTwiceHaveTheBitsOfThoseInMemory) {
   EXPECT_LT(n_rests, n_gates);
 }
 
+// A plan by which neurons are read twice, and what options make of it.
+class PlansThatReadTwice : public NeuronPredictors {
+ protected:
+  PlansThatReadTwice() {
+    write_constant(kPredictsAll);
+    const Engine engine(predicting());
+    made_ = {prepare::plan_identity(engine.file()), engine.plan(), std::nullopt};
+    plan::StreamedNeurons neurons;
+    neurons.budget_bytes = uint64_t{1} << 30;
+    neurons.reads = plan::BundleReads::kTwice;
+    made_.plan.streamed_neurons = neurons;
+  }
+  Options given() const {
+    Options options = by_file(made_);
+    options.memory.held_bytes = 0;
+    return options;
+  }
+
+  plan::PlanFile made_;
+};
+
+TEST_F(PlansThatReadTwice, P7APlanWhoseGatesComeToMemoryReadsOnceAndCanBeWritten) {
+  EXPECT_EQ(Engine(given()).plan().streamed_neurons->reads, plan::BundleReads::kTwice);
+  for (const bool has_predictor : {false, true}) {
+    Options options = given();
+    options.ffn.gates = plan::FfnGates::kInMemory;
+    options.ffn.has_predictor = has_predictor;
+    const Engine engine(options);
+    EXPECT_EQ(engine.plan().streamed_neurons->reads, plan::BundleReads::kOnce);
+    EXPECT_NE(engine.loaded().note.find("neurons are read once, and not twice as the plan says"),
+              std::string::npos)
+        << engine.loaded().note;
+    const Engine again(by_file({made_.made_for, engine.plan(), std::nullopt}));
+    EXPECT_EQ(again.plan().streamed_neurons, engine.plan().streamed_neurons);
+    EXPECT_EQ(again.loaded().note.find("read once"), std::string::npos) << again.loaded().note;
+  }
+}
+
+TEST_F(PlansThatReadTwice, P7TwiceAndByMatricesAreRefusedWhoeverSaysThem) {
+  const auto refusal = [](const Options& options) {
+    return test::message_of<UsageError>([&] { const Engine engine(options); });
+  };
+  Options options = given();
+  options.ffn.pipeline = plan::ReadPipeline::kMatrix;
+  EXPECT_NE(refusal(options).find("Use ‹neuron-reads› once too"), std::string::npos)
+      << refusal(options);
+  options.ffn.reads = plan::BundleReads::kOnce;
+  EXPECT_EQ(refusal(options), "");
+  made_.plan.streamed_neurons->pipeline = plan::ReadPipeline::kMatrix;
+  const std::string of_file = test::message_of<Error>([&] { const Engine engine(given()); });
+  EXPECT_NE(of_file.find("by matrices nothing is computed between"), std::string::npos) << of_file;
+  made_.plan.streamed_neurons->reads = plan::BundleReads::kOnce;
+  options = given();
+  EXPECT_EQ(refusal(options), "");
+  options.ffn.reads = plan::BundleReads::kTwice;
+  EXPECT_NE(refusal(options).find("Use ‹neuron-pipeline› cluster too"), std::string::npos)
+      << refusal(options);
+  options.ffn.pipeline = plan::ReadPipeline::kCluster;
+  EXPECT_EQ(refusal(options), "");
+}
+
+TEST_F(PlansThatReadTwice, P13StagesByMatricesReadOnceWhateverThePlanSays) {
+  using plan::NeuronSystem;
+  for (const NeuronSystem stage : {NeuronSystem::kBundle, NeuronSystem::kCache,
+                                   NeuronSystem::kFlash, NeuronSystem::kPipeline}) {
+    Options options = given();
+    options.phone.neurons.system = stage;
+    take_neuron_stage(&options);
+    const bool is_by_cluster = stage == NeuronSystem::kPipeline;
+    const prepare::NeuronReads found = prepare::neuron_reads(options.ffn, made_.plan);
+    EXPECT_EQ(found.reads == plan::BundleReads::kTwice, is_by_cluster);
+    EXPECT_EQ(found.pipeline == plan::ReadPipeline::kCluster, is_by_cluster);
+    EXPECT_NO_THROW(Engine{options});
+    // The stage decides the pipeline, too.
+    plan::Plan by_matrices = made_.plan;
+    by_matrices.streamed_neurons->reads = plan::BundleReads::kOnce;
+    by_matrices.streamed_neurons->pipeline = plan::ReadPipeline::kMatrix;
+    EXPECT_EQ(prepare::neuron_reads(options.ffn, by_matrices).pipeline, found.pipeline);
+  }
+}
+
 TEST_F(NeuronPredictors, P13LlmFlashHasThePredictorsBitsAndReadsNothingAhead) {
   write_constant(-1.0f);  // predicts every neuron
   const std::vector<AllLogits> expected = talk(predicting());

@@ -217,6 +217,7 @@ void read_neurons_here(const JsonFields& fields, Plan* plan) {
   plan->streamed_neurons = read_streamed_neurons(fields.object("streamed_neurons"));
   try {
     check_streamed_neurons(*plan);
+    check_bundle_reads(*plan);
   } catch (const UsageError& error) {
     fields.fail("streamed_neurons", fmt::format("contradicts itself: {}", error.what()));
   }

@@ -78,12 +78,7 @@ void check_ffn(const Options& options) {
         "‹neuron-ahead› reads neurons ahead, and ‹no-neuron-ahead› forbids it. Leave one of them "
         "out.");
   }
-  if (options.ffn.reads == BundleReads::kTwice && options.ffn.pipeline == ReadPipeline::kMatrix) {
-    throw UsageError(
-        "‹neuron-reads› twice computes gates while other neurons are read, and by matrices nothing "
-        "is computed before all are read (‹neuron-pipeline› matrix, or a stage of ‹neurons› that "
-        "goes so). Leave one of them out.");
-  }
+  if (is_here(options)) (void)neuron_reads(options.ffn, {});
   const int hot = options.ffn.hot_percent.value_or(0);
   if (hot < 0 || hot > plan::kMostHotPercent) {
     throw UsageError(
@@ -181,6 +176,13 @@ void check_phone(const Options& options) {
   }
 }
 
+// Lets nothing be computed before all neurons of a layer are there, whatever a plan says.
+void go_by_matrices(FfnChoice* ffn) {
+  ffn->pipeline = ReadPipeline::kMatrix;
+  ffn->reads = ffn->reads.value_or(BundleReads::kOnce);
+  ffn->reads_ahead = ffn->reads_hottest_ahead = false;
+}
+
 }  // namespace
 
 void check_lanes(const LaneChoice& lanes) {
@@ -191,6 +193,29 @@ void check_lanes(const LaneChoice& lanes) {
   if (!lanes.cores.empty() && lanes.n_threads > 0) {
     throw UsageError("‹lanes› already says how many threads there are; leave ‹threads› out.");
   }
+}
+
+NeuronReads neuron_reads(const FfnChoice& ffn, const plan::Plan& plan) {
+  const plan::StreamedNeurons planned = plan.streamed_neurons.value_or(plan::StreamedNeurons());
+  const NeuronReads found = {ffn.pipeline.value_or(planned.pipeline),
+                             ffn.reads.value_or(planned.reads)};
+  if (found.pipeline == ReadPipeline::kCluster || found.reads == BundleReads::kOnce) return found;
+  if (ffn.pipeline && ffn.reads) {
+    throw UsageError(
+        "‹neuron-reads› twice computes gates while other neurons are read, and by matrices nothing "
+        "is computed before all are read (‹neuron-pipeline› matrix, or a stage of ‹neurons› that "
+        "goes so). Leave one of them out.");
+  }
+  if (ffn.pipeline) {
+    throw UsageError(
+        "The plan reads neurons twice, to compute gates while others are read, and by matrices "
+        "nothing is computed before all are read. Use ‹neuron-reads› once too, or leave "
+        "‹neuron-pipeline› matrix out.");
+  }
+  throw UsageError(
+      "‹neuron-reads› twice computes gates while other neurons are read, and the plan goes by "
+      "matrices, where nothing is computed before all are read. Use ‹neuron-pipeline› cluster too, "
+      "or leave ‹neuron-reads› out.");
 }
 
 void take_neuron_stage(Options* options) {
@@ -216,18 +241,18 @@ void take_neuron_stage(Options* options) {
       ffn.is_predictor_of_stage = !ffn.has_predictor;
       ffn.has_predictor = true;
       ffn.gates = ffn.gates.value_or(plan::FfnGates::kInBundles);
-      ffn.pipeline = ReadPipeline::kMatrix;
-      ffn.reads_ahead = ffn.reads_hottest_ahead = false;
+      go_by_matrices(&ffn);
       ffn.pinned_percent = {0};
       return;
     case plan::NeuronSystem::kBundle:
       ffn.keeps_neurons = false;
       [[fallthrough]];
     case plan::NeuronSystem::kCache:
-      ffn.pipeline = ReadPipeline::kMatrix;
-      ffn.reads_ahead = ffn.reads_hottest_ahead = false;
-      [[fallthrough]];
+      go_by_matrices(&ffn);
+      ffn.pinned_percent = {0};
+      return;
     case plan::NeuronSystem::kPipeline:
+      ffn.pipeline = ReadPipeline::kCluster;
       ffn.pinned_percent = {0};
       return;
     case plan::NeuronSystem::kXpu:

@@ -154,6 +154,16 @@ struct FfnChoice {
   std::optional<plan::StreamedNeurons> planned;
 };
 
+// What is computed while neurons are read, and in how many requests each is.
+struct NeuronReads {
+  ReadPipeline pipeline = ReadPipeline::kCluster;
+  BundleReads reads = BundleReads::kOnce;
+};
+
+// Returns what is asked for, and else what the plan says. Throws UsageError where the two do not go
+// together.
+NeuronReads neuron_reads(const FfnChoice& ffn, const plan::Plan& plan);
+
 // Says where weights lie: see weight_pages.h.
 enum class Load { kAuto, kMap, kCopy };
 // Says which weights of outliers' channels stay in memory, where outliers have a lane of their own.

@@ -44,6 +44,14 @@ void check_alternatives(const StreamedNeurons& neurons) {
   }
 }
 
+bool reads_twice(const Plan& plan) {
+  return plan.streamed_neurons && plan.streamed_neurons->reads == BundleReads::kTwice;
+}
+
+bool has_gates_in_bundles(const Plan& plan) {
+  return plan.ffn.predictor.is_there() && plan.ffn.gates == FfnGates::kInBundles;
+}
+
 }  // namespace
 
 ReadPipeline read_pipeline_from_name(std::string_view name) {
@@ -85,12 +93,25 @@ void check_streamed_neurons(const Plan& plan) {
   if (neurons.form == FfnForm::kByOutput && neurons.pinned_percent > 0) {
     refuse_streamed("Nothing is pinned by-output, which reads whole matrices or experts.");
   }
-  const bool has_gates = plan.ffn.predictor.is_there() && plan.ffn.gates == FfnGates::kInBundles;
-  if (neurons.reads == BundleReads::kTwice && !has_gates) {
-    refuse_streamed("Neurons are read twice, and their gates are in memory.");
-  }
   check_memory_of(neurons);
   check_alternatives(neurons);
+}
+
+void check_bundle_reads(const Plan& plan) {
+  if (!reads_twice(plan)) return;
+  if (!has_gates_in_bundles(plan)) {
+    refuse_streamed("Neurons are read twice, and their gates are in memory.");
+  }
+  if (plan.streamed_neurons->pipeline == ReadPipeline::kMatrix) {
+    refuse_streamed(
+        "Neurons are read twice, and by matrices nothing is computed between the two reads.");
+  }
+}
+
+bool read_once_without_gates(Plan* plan) {
+  if (!reads_twice(*plan) || has_gates_in_bundles(*plan)) return false;
+  plan->streamed_neurons->reads = BundleReads::kOnce;
+  return true;
 }
 
 }  // namespace troika::plan

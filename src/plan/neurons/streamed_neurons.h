@@ -101,7 +101,11 @@ struct StreamedNeurons {
 // Returns the percentages of places that the hottest neurons have, by the number of tokens in a
 // step: the first is for one token, the last for more (P4).
 std::vector<int> pins_by_tokens(const StreamedNeurons& neurons);
-// Throws UsageError where the plan's parts contradict each other.
+// Throws UsageError where the plan's parts contradict each other, but for its reads of gates.
 void check_streamed_neurons(const Plan& plan);
+// Throws UsageError where neurons cannot be read in so many requests.
+void check_bundle_reads(const Plan& plan);
+// Lets neurons be read once where their gates are in memory. Says whether that changed the plan.
+bool read_once_without_gates(Plan* plan);
 
 }  // namespace troika::plan

@@ -120,8 +120,16 @@ TEST(StreamedNeuronsPlan, P7NeuronsAreReadTwiceWhereGatesAreInBundles) {
   file.plan.ffn.predictor = {7, 64, 1000};
   file.plan.ffn.gates = FfnGates::kInBundles;
   file.plan.streamed_neurons->reads = BundleReads::kTwice;
+  file.plan.streamed_neurons->pipeline = ReadPipeline::kCluster;
   const Plan again = plan_from_json(to_json(file), "plan.json").plan;
   EXPECT_EQ(again.streamed_neurons, file.plan.streamed_neurons);
+  file.plan.streamed_neurons->pipeline = ReadPipeline::kMatrix;
+  EXPECT_THROW(check_bundle_reads(file.plan), UsageError);
+  EXPECT_FALSE(read_once_without_gates(&file.plan));
+  file.plan.ffn.gates = FfnGates::kInMemory;
+  EXPECT_TRUE(read_once_without_gates(&file.plan));
+  EXPECT_NO_THROW(check_bundle_reads(file.plan));
+  EXPECT_EQ(file.plan.streamed_neurons->reads, BundleReads::kOnce);
   // How they are read may be left out.
   EXPECT_EQ(refusal_with("\"reads\": \"once\",", ""), "");
   EXPECT_THROW(bundle_reads_from_name("thrice"), UsageError);

@@ -107,6 +107,18 @@ plan::Plan plan_here(const Options& options, const OpenedModel& model, std::stri
   return make_plan(options, model.blueprint, model.weights, model.memory);
 }
 
+// Lets neurons be read as the plan's gates allow, and refuses what the options make of it.
+void settle_reads(const Options& options, ChosenPlan* chosen) {
+  plan::Plan& plan = chosen->plan;
+  if (plan::read_once_without_gates(&plan)) {
+    chosen->note += chosen->note.empty() ? "" : "; ";
+    chosen->note +=
+        "neurons are read once, and not twice as the plan says: their gates are in memory here, "
+        "and its forecast does not hold";
+  }
+  (void)neuron_reads(options.ffn, plan);
+}
+
 }  // namespace
 
 ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
@@ -127,6 +139,7 @@ ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
   check_hot(chosen.plan, model.blueprint);
   check_lengths(options.lanes.lengths, chosen.plan.context);
   choose_predictor(options, model.file, &chosen.plan);
+  settle_reads(options, &chosen);
   Options reckoned = options;
   // A plan from a file keeps its context, whatever the options name, and weights leave it room.
   if (!options.plan.file.empty()) reckoned.memory.context = chosen.plan.context;

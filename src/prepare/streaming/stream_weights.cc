@@ -92,8 +92,9 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
                                               ? plan::pins_by_tokens(planned)
                                               : options.ffn.pinned_percent;
   const bool has_pins = std::ranges::any_of(pinned_percent, [](int pins) { return pins > 0; });
-  how.pipeline = options.ffn.pipeline.value_or(planned.pipeline);
-  how.reads = options.ffn.reads.value_or(planned.reads);
+  const NeuronReads reads = neuron_reads(options.ffn, plan);
+  how.pipeline = reads.pipeline;
+  how.reads = reads.reads;
   how.gap_bytes = options.ffn.gap_bytes ? options.ffn.gap_bytes : planned.gap_bytes;
   how.n_threads = plan.n_threads();
   how.progress = options.progress;

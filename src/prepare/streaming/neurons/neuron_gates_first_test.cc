@@ -214,8 +214,7 @@ INSTANTIATE_TEST_SUITE_P(
     Ways, GatesFirst,
     testing::Values(Way{true, ReadPipeline::kCluster, false, BundleReads::kTwice},
                     Way{false, ReadPipeline::kCluster, false, BundleReads::kTwice},
-                    Way{true, ReadPipeline::kCluster, true, BundleReads::kTwice},
-                    Way{true, ReadPipeline::kMatrix, false, BundleReads::kTwice}),
+                    Way{true, ReadPipeline::kCluster, true, BundleReads::kTwice}),
     name_of);
 
 }  // namespace

@@ -87,6 +87,7 @@ size_t NeuronStream::most_bytes(std::span<const model::GatedFfn> ffns,
 NeuronStream::NeuronStream(const NeuronStreamOptions& options,
                            std::span<const model::GatedFfn> ffns, const weights::Store& weights)
     : options_(options), n_experts_(ffns.front().n_experts), model_(ffns, weights, options.model) {
+  TROIKA_ASSERT(options.reads == BundleReads::kOnce || options.pipeline == ReadPipeline::kCluster);
   BundleMaker maker(ffns, weights, options.n_threads, options.heat, options.model);
   forms_ = maker.forms();
   place_bytes_ = maker.place_bytes();

@@ -43,7 +43,7 @@ struct NeuronStreamOptions {
   size_t most_bytes = 0;  // limits the memory that bytes() counts
   ReadPipeline pipeline = ReadPipeline::kCluster;
   // Says in how many requests steps read a neuron. Where a gate lies in no page of its own, it is
-  // one whatever this says.
+  // one whatever this says. REQUIRES: kTwice goes with kCluster.
   BundleReads reads = BundleReads::kOnce;
   // Says which neurons are hot; null where nobody knows. The hottest are read at the start, as many
   // as there are places, and keep `pinned_share` of the places for good, by the number of tokens in
