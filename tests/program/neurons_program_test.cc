@@ -64,6 +64,14 @@ TEST(NeuronsProgram, P8WhatCannotBePlannedTogetherIsToldBeforeACalibration) {
                  {"--calibrate", "--choose-neurons"});
   expect_refusal(plan({}), 2, {"--memory"});
   expect_refusal(plan({"--memory", "1G", "--plan", "/none.json"}), 2, {"another one is given"});
+  for (const std::vector<std::string>& other : std::vector<std::vector<std::string>>{
+           {"--neuron-pipeline", "matrix"}, {"--neurons", "llmflash"}}) {
+    const Finished refused =
+        plan({"--memory", "1G", "--neuron-reads", "twice", other[0], other[1]});
+    expect_refusal(refused, 2, {"--neuron-reads", "--neuron-pipeline"});
+    EXPECT_EQ(refused.err.find("no way to run"), std::string::npos) << refused.err;
+    EXPECT_EQ(refused.err.find(".."), std::string::npos) << refused.err;
+  }
 }
 
 TEST(NeuronsProgram, P13StepsOfTheAblationTakeNothingBesideThemInSilence) {

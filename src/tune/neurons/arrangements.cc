@@ -80,6 +80,8 @@ HeldArrangement ArrangementFinder::find(plan::FfnForm form, bool has_predictor,
     enter_times(plan, &held);
   } catch (const Error& error) {
     held.costs.obstacle = error.what();
+    // Obstacles are parts of one sentence.
+    if (held.costs.obstacle.ends_with('.')) held.costs.obstacle.pop_back();
   }
   return held;
 }

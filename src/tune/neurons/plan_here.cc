@@ -277,6 +277,7 @@ void check_neuron_request(const prepare::Options& options) {
     throw UsageError(
         "‹choose-neurons› makes a plan, and another one is given. Leave one of them out.");
   }
+  prepare::check_options(options);
 }
 
 prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
