@@ -22,6 +22,8 @@
 #include "tune/neurons/heat.h"
 #include "tune/neurons/learn_predictor.h"
 #include "tune/neurons/plan_here.h"
+#include "weights/content_key.h"
+#include "weights/neurons/predictor.h"
 
 namespace troika::prepare {
 namespace {
@@ -217,6 +219,35 @@ TEST_F(NeuronPlans, P8AFileRunsAsTheSameSwitchesByHandDo) {
   const engine::Engine other(by_plan);
   EXPECT_FALSE(other.plan().streamed_neurons);
   EXPECT_EQ(other.loaded().stream, nullptr);
+}
+
+// Gates in memory are faster, and not taken where somebody wants gates read before the rest.
+TEST_F(NeuronPlans, P7WhoAsksForTwoReadsGetsThem) {
+  model_.width = 1024;  // a neuron takes two pages, of which the first has its gate
+  model_.n_layers = 2;
+  model_.ffn_width = 1024;
+  model_.type = test_support::kF16;
+  write_tiny_model(model_, options_.model.file);
+  count();
+  {
+    const gguf::File file = gguf::File::open(options_.model.file);
+    weights::NeuronPredictor predictor({model_.n_layers, model_.ffn_width, model_.width, 32}, 1.0);
+    predictor.write(neuron_file_path("predictor", file), weights::content_key(file));
+  }
+  options_.ffn.form = plan::FfnForm::kByNeuron;
+  options_.ffn.has_predictor = true;
+  options_.memory.limit_bytes = limit_of(0.5);
+  for (const auto reads : {BundleReads::kOnce, BundleReads::kTwice}) {
+    options_.ffn.reads = reads;
+    const Options chosen = planned(50.0, 2000.0);
+    EXPECT_EQ(chosen.ffn.planned->reads, reads);
+    if (reads == BundleReads::kOnce) continue;
+    EXPECT_EQ(chosen.ffn.gates, plan::FfnGates::kInBundles);
+  }
+  options_.ffn.gates = plan::FfnGates::kInMemory;
+  const std::string message = test::message_of<Error>([&] { (void)planned(50.0, 2000.0); });
+  EXPECT_NE(message.find("‹neuron-reads› twice was asked for"), std::string::npos) << message;
+  EXPECT_EQ(message.find(".."), std::string::npos) << message;
 }
 
 // Prompts of such a plan do not go by neuron, and a text is counted all the same.

@@ -86,6 +86,15 @@ HeldArrangement ArrangementFinder::find(plan::FfnForm form, bool has_predictor,
   return held;
 }
 
+// Lets neurons be read in two requests alone, where that is asked for.
+void obey_reads(const prepare::FfnChoice& asked, solve::NeuronArrangement* costs) {
+  if (asked.reads != plan::BundleReads::kTwice || !costs->obstacle.empty()) return;
+  const bool has_gates = costs->has_predictor && costs->gates == plan::FfnGates::kInBundles;
+  const bool is_read = costs->read_bytes > 0;  // else all neurons are in memory
+  if (has_gates && (!is_read || costs->gate_bytes > 0)) return;
+  costs->obstacle = "‹neuron-reads› twice was asked for";
+}
+
 // Throws Error where the model has no such neurons, or too little is known of them.
 void ArrangementFinder::check(const HeldArrangement& held) const {
   if (held.costs.form == plan::FfnForm::kByOutput) return;
@@ -265,6 +274,7 @@ std::vector<HeldArrangement> find_arrangements(const ArrangementSources& sources
   if (asked.has_predictor && exact.costs.obstacle.empty()) {
     exact.costs.obstacle = "‹neuron-predictor› was asked for";
   }
+  obey_reads(asked, &exact.costs);
   all.push_back(exact);
   for (const FfnGates gates : {FfnGates::kInMemory, FfnGates::kInBundles}) {
     if (asked.gates && *asked.gates != gates) continue;
@@ -272,6 +282,7 @@ std::vector<HeldArrangement> find_arrangements(const ArrangementSources& sources
     if (!asked.has_predictor && held.costs.obstacle.empty()) {
       held.costs.obstacle = "it changes answers, and ‹neuron-predictor› does not ask for it";
     }
+    obey_reads(asked, &held.costs);
     all.push_back(held);
   }
   return all;
