@@ -77,13 +77,41 @@ TEST_F(ServerRefusals, AsksTheTemplateForNoConversationThatCannotFit) {
   };
   const char* const path = "/v1/chat/completions";
   EXPECT_NE(refusal(path, list_of(message("a"), 1023)).find("was asked"), std::string::npos);
-  EXPECT_NE(refusal(path, list_of(message("a"), 1024)).find("at least 1024 tokens"),
-            std::string::npos);
+  for (const char* const any : {path, "/v1/chat/completions/input_tokens", "/v1/messages",
+                                "/v1/messages/count_tokens", "/apply-template"}) {
+    SCOPED_TRACE(any);
+    EXPECT_NE(refusal(any, list_of(message("a"), 1024)).find("has 1024 messages, and the context"),
+              std::string::npos);
+    // They are counted before they are read.
+    EXPECT_NE(refusal(any, list_of("5", 2000)).find("has 2000 messages"), std::string::npos);
+  }
+  // Results of tools are messages of their own.
+  const std::string results =
+      R"([{"role":"user","content":)" +
+      list_of(R"({"type":"tool_result","tool_use_id":"a","content":"b"})", 1024) + "}]";
+  EXPECT_NE(refusal("/v1/messages", results).find("has 1024 messages"), std::string::npos);
+  for (const char* const any : {"/v1/responses", "/v1/responses/input_tokens"}) {
+    const std::string body = R"({"input":)" + list_of(message("a"), 1024) + "}";
+    EXPECT_NE(post(any, body, 400)["error"]["message"].get<std::string>().find("has 1024 items"),
+              std::string::npos);
+  }
   const std::string half((size_t{2} << 20) + 1, 'a');
   EXPECT_NE(refusal(path, list_of(message(half), 1)).find("was asked"), std::string::npos);
   EXPECT_NE(refusal(path, list_of(message(half), 2)).find("at least"), std::string::npos);
-  EXPECT_NE(refusal("/v1/chat/completions/input_tokens", list_of(message(half), 2))
-                .find("4194306 bytes long"),
+  for (const char* const any : {"/v1/chat/completions/input_tokens", "/apply-template"}) {
+    const std::string body = R"({"messages":)" + list_of(message(half), 2) + "}";
+    EXPECT_NE(
+        post(any, body, 400)["error"]["message"].get<std::string>().find("4194306 bytes long"),
+        std::string::npos)
+        << any;
+  }
+  // Texts of calls count, too.
+  const std::string call =
+      R"({"role":"assistant","content":"","tool_calls":[{"type":"function","id":"a","function":)"
+      R"({"name":"f","arguments":"{\"a\":\")" +
+      half + R"(\"}"}}]})";
+  const std::string twice = "[" + message("a") + "," + call + "," + call + "]";
+  EXPECT_NE(refusal("/v1/chat/completions/input_tokens", twice).find("bytes long"),
             std::string::npos);
 }
 

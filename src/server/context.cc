@@ -123,15 +123,29 @@ void Context::check_bytes(size_t n_bytes) const {
   }
 }
 
-void Context::check_messages(size_t n_messages) const {
+void Context::check_messages(size_t n_messages, const char* what, const char* field) const {
   if (n_messages < static_cast<size_t>(n_context())) return;
-  refuse_length("at least ", n_messages, n_context());
+  Refused refused(400,
+                  fmt::format("The conversation has {} {}, and the context of this server holds {} "
+                              "tokens, with the answer. Send fewer, or start the server with a "
+                              "larger context.",
+                              n_messages, what, n_context()),
+                  field, "context_length_exceeded");
+  refused.type = "exceed_context_size_error";
+  refused.details = {{"n_ctx", n_context()}};
+  throw Refused(refused);
+}
+
+void Context::check_list(const Json& body, const char* field, const char* what) const {
+  if (!body.is_object()) return;
+  const auto list = body.find(field);
+  if (list != body.end() && list->is_array()) check_messages(list->size(), what, field);
 }
 
 void Context::check_counted(size_t n_bytes) {
   if (n_bytes <= kMostCountedBytes) return;
-  throw Refused(400, fmt::format("The text is {} bytes long; at most {} are made tokens of without "
-                                 "an answer. Send it in parts.",
+  throw Refused(400, fmt::format("The text is {} bytes long; at most {} are read without an "
+                                 "answer. Send it in parts.",
                                  n_bytes, kMostCountedBytes));
 }
 

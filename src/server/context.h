@@ -81,9 +81,12 @@ class Context {
   // Throws Refused where a prompt of so many bytes cannot fit in the context, so that nobody spends
   // the time and the memory that its tokens would take.
   void check_bytes(size_t n_bytes) const;
-  // Throws Refused where a conversation has as many messages as the context has tokens, of which
-  // each message takes one or more, so that the template need not see them.
-  void check_messages(size_t n_messages) const;
+  // Throws Refused where a conversation has as many messages as the context has tokens, so that
+  // nobody waits for a template that takes long over them. check_list() looks at a request's field
+  // before its messages, or what they are made of, are read.
+  void check_messages(size_t n_messages, const char* what = "messages",
+                      const char* field = "messages") const;
+  void check_list(const Json& body, const char* field, const char* what) const;
   // Throws Refused where a text is longer than what is only told in tokens, and not computed, may
   // be: nobody reads another request meanwhile, and each byte takes some ten bytes of memory.
   static void check_counted(size_t n_bytes);

@@ -269,11 +269,18 @@ Expr answer_expr(Pool* pool, const Conversation& conversation,
 
 namespace {
 
-// Checks the messages' texts alone before the template sees them. A template may leave thoughts
-// out, so texts that no long conversation has are looked at, and no others.
+// Checks texts, calls and tools alone before the template sees them. A template may leave some of
+// them out, so those that no long conversation has are looked at, and no others. Thoughts do not
+// count: most templates leave them out.
 void check_contents(const Conversation& conversation, const std::function<void(size_t)>& check) {
   size_t n_bytes = conversation.beginning.size();
-  for (const Json& message : conversation.messages) n_bytes += text_bytes(message["content"]);
+  for (const Json& message : conversation.messages) {
+    n_bytes += text_bytes(message["content"]);
+    if (const auto calls = message.find("tool_calls"); calls != message.end()) {
+      n_bytes += text_bytes(*calls);
+    }
+  }
+  for (const Tool& tool : conversation.tools) n_bytes += text_bytes(tool.shown);
   if (n_bytes > kMostCountedBytes) check(n_bytes);
 }
 
@@ -331,16 +338,16 @@ struct WrittenPrompt {
 };
 
 // Asks the template once: on it goes most of the time that reading a long conversation takes.
-// `check` may be empty.
 WrittenPrompt write_prompt(const Context& context, const Conversation& conversation,
                            const std::function<void(size_t)>& check) {
-  if (check) check_contents(conversation, check);
+  context.check_messages(conversation.messages.size());
+  check_contents(conversation, check);
   const Rendering rendering = rendering_of(context, conversation);
   WrittenPrompt prompt{.marked = context.chat().marked_text(rendering.view())};
   prompt.text = engine::ChatFormat::plain_text(prompt.marked);
   prompt.bridge = bridge_of(context, conversation, rendering, prompt.text);
   prompt.text += prompt.bridge + conversation.beginning;
-  if (check) check(prompt.text.size());
+  check(prompt.text.size());
   return prompt;
 }
 
@@ -360,13 +367,12 @@ std::vector<engine::Token> prompt_of(const Context& context, const Conversation&
 }
 
 std::string prompt_text_of(const Context& context, const Conversation& conversation) {
-  return write_prompt(context, conversation, {}).text;
+  return write_prompt(context, conversation, Context::check_counted).text;
 }
 
 Answers::MakeReader prepare_turn(Context& context, const Conversation& conversation,
                                  const std::optional<AnswerForm>& form, Wanted* wanted) {
   const CallShape& shape = context.call_shape();
-  context.check_messages(conversation.messages.size());
   const WrittenPrompt prompt =
       write_prompt(context, conversation, [&](size_t n_bytes) { context.check_bytes(n_bytes); });
   wanted->prompts = {tokens_of(context, conversation, prompt)};
