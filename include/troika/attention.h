@@ -4,7 +4,7 @@
  *
  * Every function that can fail returns a code; where `error` is given, it then holds a sentence
  * that says what happened and what to do. Nothing is thrown, nothing is printed, nothing is global.
- * Nothing is allocated but by troika_attention_create.
+ * Only troika_attention_create allocates, and what is refused, for its sentence.
  */
 #ifndef TROIKA_ATTENTION_H
 #define TROIKA_ATTENTION_H
@@ -18,7 +18,7 @@ extern "C" {
 
 typedef enum troika_attention_code {
   TROIKA_ATTENTION_OK = 0,
-  TROIKA_ATTENTION_ERROR = 1,     /* there is no memory */
+  TROIKA_ATTENTION_ERROR = 1,     /* there is no memory, or the pool threw */
   TROIKA_ATTENTION_USAGE = 2,     /* an argument is wrong */
   TROIKA_ATTENTION_TOO_SMALL = 3, /* the workspace is too small */
 } troika_attention_code;
@@ -55,7 +55,7 @@ typedef struct troika_attention_options {
   const float* head_shares; /* (n_heads): each head's `share`, copied; null: all have `share`. Heads
                                that share keys choose together in SPARSE, by the mean of theirs */
   int32_t from;             /* tokens before this position attend to all: a multiple of 64, at least
-                               512; 0: 1024 */
+                               512, at most 134217728; 0: 1024 */
   /* In SPARSE: positions are kept that weigh more than this many times what each would if all
    * weighed the same, and shares say only which heads keep everything: those with 1, and all that
    * share keys with one. 2.5 lost at most 0.5 % of perplexity on a small model. 0: `share`
@@ -67,8 +67,8 @@ typedef struct troika_attention_options {
 typedef struct troika_attention_rows {
   const void* data;
   troika_attention_type type;
-  size_t row_bytes;  /* the distance from one row of a head to the next */
-  size_t head_bytes; /* the distance from one head to the next */
+  size_t row_bytes;  /* the distance from one row of a head to the next, at most 2^32 */
+  size_t head_bytes; /* the distance from one head to the next, at most 2^40 */
 } troika_attention_rows;
 
 /* Runs item(arg, i, worker) for each i below n_items, on any thread, and returns when all have
@@ -80,13 +80,14 @@ typedef void troika_attention_pool(void* user, int64_t n_items,
 typedef struct troika_attention_call {
   size_t size;            /* the size of this struct, as the caller knows it */
   int32_t n_tokens;       /* counts tokens, which follow each other */
-  int32_t first_position; /* the first token's position; each token sees those up to its own */
+  int32_t first_position; /* the first token's position; each token sees those up to its own. With
+                             n_tokens at most 134217728 */
   troika_attention_rows q;
   troika_attention_rows k, v; /* have first_position + n_tokens rows, those of the tokens too */
   const uint32_t* slots;      /* position p has row slots[p], below 2^31, of k and v; null: row p */
   float* out;
-  size_t out_row_bytes; /* multiples of 4 */
-  size_t out_head_bytes;
+  size_t out_row_bytes;  /* a multiple of 4, at most 2^32 */
+  size_t out_head_bytes; /* a multiple of 4, at most 2^40 */
   void* workspace;
   size_t workspace_bytes;
   int32_t n_workers;           /* at least 1, at most 65536 */

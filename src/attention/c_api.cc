@@ -22,9 +22,9 @@ namespace {
 
 constexpr int32_t kUsualFrom = 1024;
 constexpr float kUsualShare = 0.2f;
-constexpr size_t kMostRowBytes = size_t{1} << 40;
+// These limits let no offset of a row, slot by row and head by head, exceed 64 bits.
+constexpr size_t kMostRowBytes = size_t{1} << 32, kMostHeadBytes = size_t{1} << 40;
 constexpr int32_t kMostPositions = 1 << 27;
-// No product of these with positions and bytes exceeds 64 bits.
 constexpr int32_t kMostHeads = 1 << 16, kMostWorkers = 1 << 16;
 // A view of keys has all slots in one page.
 constexpr uint32_t kMostSlot = (uint32_t{1} << 31) - 1;
@@ -101,8 +101,8 @@ std::string complete(troika_attention_options* o) {
   }
   if (o->from < static_cast<int32_t>(kLeastPositions) || o->from > kMostPositions ||
       o->from % static_cast<int32_t>(kTileTokens) != 0) {
-    return fmt::format("from {} must be a multiple of {} and at least {}; 0 means {}.", o->from,
-                       kTileTokens, kLeastPositions, kUsualFrom);
+    return fmt::format("from {} must be a multiple of {}, at least {} and at most {}; 0 means {}.",
+                       o->from, kTileTokens, kLeastPositions, kMostPositions, kUsualFrom);
   }
   return "";
 }
@@ -114,11 +114,12 @@ std::string problem_of_rows(const troika_attention& attention, const troika_atte
     return fmt::format("{}.type {} is none of TROIKA_ATTENTION_F32, F16 and BF16.", name, type);
   }
   const size_t least = attention.head_size() * element_bytes(rows.type);
-  if (rows.row_bytes < least || rows.row_bytes > kMostRowBytes || rows.head_bytes > kMostRowBytes) {
+  if (rows.row_bytes < least || rows.row_bytes > kMostRowBytes ||
+      rows.head_bytes > kMostHeadBytes) {
     return fmt::format(
-        "{}.row_bytes {} must be at least {}, the bytes of a head, and it and "
-        "head_bytes no more than 2^40.",
-        name, rows.row_bytes, least);
+        "{0}.row_bytes {1} must be at least {2}, the bytes of a head, and at most 2^32, and "
+        "{0}.head_bytes {3} at most 2^40.",
+        name, rows.row_bytes, least, rows.head_bytes);
   }
   return "";
 }
@@ -143,9 +144,12 @@ std::string problem_of(const troika_attention& attention, const troika_attention
     }
   }
   if (call.out_row_bytes < attention.head_size() * sizeof(float) ||
-      call.out_row_bytes > kMostRowBytes || call.out_head_bytes > kMostRowBytes ||
+      call.out_row_bytes > kMostRowBytes || call.out_head_bytes > kMostHeadBytes ||
       call.out_row_bytes % sizeof(float) != 0 || call.out_head_bytes % sizeof(float) != 0) {
-    return "out_row_bytes must hold a head of floats, and it and out_head_bytes be multiples of 4.";
+    return fmt::format(
+        "out_row_bytes {} must hold a head of floats and be at most 2^32, out_head_bytes {} at "
+        "most 2^40, and both multiples of 4.",
+        call.out_row_bytes, call.out_head_bytes);
   }
   return "";
 }

@@ -388,5 +388,40 @@ TEST(AttentionAlone, S9BadArgumentsAreCodesAndSentences) {
   troika_attention_destroy(attention);
 }
 
+// Whoever meets a limit is told which one it is.
+TEST(AttentionAlone, S9LimitsAreNamed) {
+  const auto refusal = [](const std::function<void(CallData&)>& damage) {
+    CallData data(1, 1, 64);
+    damage(data);
+    troika_attention_error error;
+    EXPECT_EQ(data.run(&error), TROIKA_ATTENTION_USAGE);
+    return std::string(error.message);
+  };
+  EXPECT_EQ(refusal([](CallData& d) { d.options.from = (1 << 27) + 64; }),
+            "from 134217792 must be a multiple of 64, at least 512 and at most 134217728; 0 means "
+            "1024.");
+  constexpr size_t kLongRow = (size_t{1} << 32) + 4, kFarHead = size_t{1} << 41;
+  std::vector<std::string> messages = {
+      refusal([](CallData& d) { d.call.k.row_bytes = kLongRow; }),
+      refusal([](CallData& d) { d.call.k.head_bytes = kFarHead; })};
+  CallData data(1, 1, 64);
+  data.result();
+  troika_attention* attention = nullptr;
+  troika_attention_error error;
+  ASSERT_EQ(troika_attention_create(&data.options, &attention, &error), TROIKA_ATTENTION_OK);
+  for (const auto& [row, head] :
+       {std::pair(kLongRow, size_t{256}), std::pair(size_t{256}, kFarHead)}) {
+    data.call.out_row_bytes = row;
+    data.call.out_head_bytes = head;
+    EXPECT_EQ(troika_attention_run(attention, &data.call, &error), TROIKA_ATTENTION_USAGE);
+    messages.emplace_back(error.message);
+  }
+  troika_attention_destroy(attention);
+  for (const std::string& message : messages) {
+    EXPECT_NE(message.find("at most 2^32"), std::string::npos) << message;
+    EXPECT_NE(message.find("at most 2^40"), std::string::npos) << message;
+  }
+}
+
 }  // namespace
 }  // namespace troika::attention
