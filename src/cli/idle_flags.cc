@@ -218,6 +218,22 @@ void say_of_read_neurons(const EngineFlags& flags, const engine::Engine& engine,
   }
 }
 
+// Says which flags of neurons do nothing on a phone.
+void say_of_phone_neurons(const plan::Plan& plan, const Say& say) {
+  for (const char* name : {"--neuron-pipeline", "--neuron-pins", "--neuron-gates", "--neuron-gap",
+                           "--neuron-lru", "--neuron-ahead", "--no-neuron-ahead"}) {
+    say(name, "it is for this machine; of a phone its planner decides, and --phone-pipeline");
+  }
+  if (!plan.neurons) {
+    for (const char* name : {"--live", "--overlap", "--phone-pipeline", "--neuron-reads"}) {
+      say(name, "this phone reads no neurons (see --neurons and --ffn-share)");
+    }
+  } else if (!plan.neurons->has_bundles()) {
+    say("--neuron-reads", fmt::format("{} has no bundles of neurons",
+                                      plan::neuron_system_name(plan.neurons->system)));
+  }
+}
+
 // Says whether the stages of --neurons do not differ, because no neurons are read.
 bool has_idle_stage(const EngineFlags& flags, const engine::Engine& engine) {
   return !reads_neurons(engine) && flags.is_given("--neurons") &&
@@ -474,6 +490,7 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
       sentences.emplace_back(
           "--cut margin divides no prompt here: no lane takes some lengths alone, as an NPU does");
     }
+    say_of_phone_neurons(plan, say);
     return sentences;
   }
   say_of_lanes_here(flags, engine, say);

@@ -54,6 +54,41 @@ TEST_F(IdleSwitches, OfAPhoneThatIsComparedWithNothing) {
   expect_notes(idle, {{"--repetitions"}, {"--pairs"}});
 }
 
+TEST_F(IdleSwitches, OfNeuronsOnAPhone) {
+  const auto bench = [](std::vector<std::string> words) {
+    words.insert(words.begin(),
+                 {"bench", "bamboo-7b", "--machine", repository_file("phones/8gen3.json"),
+                  "--stack", "powerinfer-2", "-p", "64", "-n", "1"});
+    const Finished finished = troika(words);
+    expect_success(finished);
+    return finished.err;
+  };
+  const std::vector<std::vector<std::string>> of_readers = {{"--live", "0.2"},
+                                                            {"--overlap", "0.5"},
+                                                            {"--phone-pipeline", "none"},
+                                                            {"--neuron-reads", "twice"}};
+  std::vector<std::string> all, few = {"--ffn-share", "0.5"};
+  for (const auto& words : of_readers) all.insert(all.end(), words.begin(), words.end());
+  const std::string none = bench(all);
+  few.insert(few.end(), all.begin(), all.end());
+  // Clusters read their neurons twice where matrices of this machine may not.
+  few.insert(few.end(), {"--neuron-pipeline", "matrix", "--neuron-pins", "10"});
+  const std::string some = bench(few);
+  for (const auto& words : of_readers) {
+    const std::string noted = words[0] + " does nothing here: ";
+    EXPECT_NE(none.find(noted), std::string::npos) << noted << none;
+    EXPECT_EQ(some.find(noted), std::string::npos) << noted << some;
+  }
+  for (const char* const name : {"--neuron-pipeline", "--neuron-pins"}) {
+    const std::string noted = std::string(name) + " does nothing here: it is for this machine";
+    EXPECT_NE(some.find(noted), std::string::npos) << noted << some;
+  }
+  const std::string plain =
+      bench({"--neurons", "plain", "--ffn-share", "0.5", "--neuron-reads", "twice"});
+  EXPECT_NE(plain.find("--neuron-reads does nothing here: plain has no bundles"), std::string::npos)
+      << plain;
+}
+
 TEST_F(IdleSwitches, OfAPaperThatIsNotMeasured) {
   const std::vector<std::string> paper = {"reproduce", "baselines", "--phones",
                                           repository_file("phones")};
