@@ -8,6 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/side_file.h"
 
 namespace troika::lanes {
 
@@ -23,7 +24,7 @@ std::string KeptFiles::head_of(uint64_t key, std::string_view content) const {
 
 std::optional<std::string> KeptFiles::find(uint64_t key) {
   if (folder_.empty()) return std::nullopt;
-  std::optional<std::string> file = read_whole_file(path_of(key), kMostKeptBytes);
+  std::optional<std::string> file = read_side_file(path_of(key), kMostKeptBytes);
   if (!file) return std::nullopt;
   const size_t length = head_of(key, "").size();
   const std::string_view all = *file;

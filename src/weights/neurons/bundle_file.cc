@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -16,7 +14,7 @@
 #include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/os_error.h"
+#include "base/side_file.h"
 #include "weights/fast_hash.h"
 #include "weights/neurons/source.h"
 
@@ -97,11 +95,12 @@ uint32_t bundle_check(std::span<const std::byte> piece) {
 
 bool holds_other_bundles(const std::string& path, uint64_t model_key) {
   BundleLayout::Header header = {};
-  std::ifstream file(path, std::ios::binary);
-  file.read(reinterpret_cast<char*>(&header), sizeof(header));
-  if (file.bad() || !file.is_open()) return false;
-  return file.gcount() < static_cast<std::streamsize>(sizeof(header)) ||
-         std::memcmp(header.magic, kBundleMagic, sizeof(kBundleMagic)) != 0 ||
+  std::string problem;
+  const SideFile file(path, &problem);
+  if (!file.is_open()) return false;
+  if (file.bytes() < sizeof(header)) return true;
+  if (!file.read(0, std::as_writable_bytes(std::span(&header, 1)))) return false;
+  return std::memcmp(header.magic, kBundleMagic, sizeof(kBundleMagic)) != 0 ||
          header.version != kBundleVersion || header.model_key != model_key;
 }
 
@@ -167,48 +166,34 @@ BundleFile::BundleFile(const Options& options, const BundleShape& shape, BundleS
     problem_ = open(options);
     if (problem_.empty()) return;
   }
-  close();  // nothing closes it where making a new file throws
   make(options, source);
   is_new_ = true;
   const std::string problem = open(options);
   if (!problem.empty()) {
-    close();
     throw Error(fmt::format("{}: the file that was just written {}. Try again, or use ‹no-cache›.",
                             path_, problem));
   }
 }
 
-BundleFile::~BundleFile() { close(); }
-
-void BundleFile::close() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = -1;
-}
-
 std::string BundleFile::open(const Options& options) {
-  // Without O_NONBLOCK the call would wait for a writer if the path is a pipe.
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  struct stat status = {};
-  if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) {
-    return fmt::format("cannot be read ({})", explain_errno(errno));
-  }
+  std::string problem;
+  file_ = SideFile(path_, &problem);
+  if (!file_.is_open()) return problem.empty() ? "is gone" : problem;
   const auto read_at = [&](uint64_t offset, std::span<std::byte> to) {
     while (!to.empty()) {
-      const size_t most = std::min<size_t>(to.size(), kPieceBytes);
-      const ssize_t n = ::pread(descriptor_, to.data(), most, static_cast<off_t>(offset));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
+      const size_t n = std::min<size_t>(to.size(), kPieceBytes);
+      if (!file_.read(offset, to.first(n))) return false;
       // What was read is in memory twice now, and tables of all experts may be half a gigabyte.
-      (void)posix_fadvise(descriptor_, static_cast<off_t>(offset), n, POSIX_FADV_DONTNEED);
-      to = to.subspan(static_cast<size_t>(n));
-      offset += static_cast<uint64_t>(n);
+      (void)posix_fadvise(descriptor(), static_cast<off_t>(offset), static_cast<off_t>(n),
+                          POSIX_FADV_DONTNEED);
+      to = to.subspan(n);
+      offset += n;
     }
     return true;
   };
-  std::string problem =
-      tables_.read(read_at, static_cast<uint64_t>(status.st_size), layout_.shape(), options.keys);
+  problem = tables_.read(read_at, file_.bytes(), layout_.shape(), options.keys);
   // Bundles are read past the page cache.
-  (void)posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+  (void)posix_fadvise(descriptor(), 0, 0, POSIX_FADV_DONTNEED);
   return problem;
 }
 

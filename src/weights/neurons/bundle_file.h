@@ -10,6 +10,7 @@
 #include "base/function_ref.h"
 #include "base/huge_pages.h"
 #include "base/progress.h"
+#include "base/side_file.h"
 #include "weights/neurons/bundle_layout.h"
 
 namespace troika {
@@ -95,28 +96,26 @@ class BundleFile {
   BundleFile(const Options& options, const BundleShape& shape, BundleSource& source);
   BundleFile(const BundleFile&) = delete;
   BundleFile& operator=(const BundleFile&) = delete;
-  ~BundleFile();
 
   const std::string& path() const { return path_; }
   const BundleLayout& layout() const { return layout_; }
   const BundleTables& tables() const { return tables_; }
   uint64_t bytes() const { return layout_.file_bytes(); }
   // Returns the file that was checked, whatever takes its name later.
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return file_.descriptor(); }
   bool is_new() const { return is_new_; }
   // Says why a file that was there had to be made again; empty where none had.
   const std::string& problem() const { return problem_; }
 
  private:
   std::string open(const Options& options);
-  void close();
   void make(const Options& options, BundleSource& source) const;
   void write(const Options& options, BundleSource& source, AtomicFile* file) const;
 
   std::string path_;
   BundleLayout layout_;
   BundleTables tables_;
-  int descriptor_ = -1;
+  SideFile file_;
   bool is_new_ = false;
   std::string problem_;
 };

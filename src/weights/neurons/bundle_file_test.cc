@@ -277,6 +277,12 @@ TEST(BundleFile, P7APipeInItsPlaceIsRefused) {
   EXPECT_NE(message.find("is not a regular file"), std::string::npos) << message;
 }
 
+TEST(BundleFile, P7APipeHoldsNoOtherBundles) {
+  const test::TempFolder folder;
+  ASSERT_EQ(::mkfifo(folder.file("pipe").c_str(), 0600), 0);
+  EXPECT_FALSE(holds_other_bundles(folder.file("pipe"), 1));
+}
+
 size_t n_open_files() {
   return static_cast<size_t>(
       std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));

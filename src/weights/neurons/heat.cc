@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/cache_folder.h"
 #include "base/hash.h"
+#include "base/side_file.h"
 #include "weights/neurons/source.h"
 
 namespace troika::weights {
@@ -141,15 +142,14 @@ void write_heat(const std::string& path, uint64_t model_key, const NeuronHeat& h
 
 std::optional<NeuronHeat> read_heat(const std::string& path, uint64_t model_key, uint64_t n_layers,
                                     uint64_t n_neurons, std::string* problem) {
-  problem->clear();
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
+  const SideFile file(path, problem);
+  if (!file.is_open()) return std::nullopt;
   HeatHeader header;
   const auto refuse = [&](const char* why) {
     *problem = why;
     return std::nullopt;
   };
-  if (!file.read(reinterpret_cast<char*>(&header), sizeof(header))) return refuse("is too short");
+  if (!file.read(0, std::as_writable_bytes(std::span(&header, 1)))) return refuse("is too short");
   if (std::memcmp(header.magic, kHeatMagic, sizeof(kHeatMagic)) != 0) {
     return refuse("is no file of such counts");
   }
@@ -161,14 +161,13 @@ std::optional<NeuronHeat> read_heat(const std::string& path, uint64_t model_key,
     return refuse("was made for a model of another shape");
   }
   NeuronHeat heat(n_layers, n_neurons);
+  uint64_t offset = sizeof(header);
   heat.set_tokens(header.n_tokens);
   heat.set_reuse(header.neurons, header.experts);
   for (uint64_t layer = 0; layer < n_layers; ++layer) {
-    const std::span<uint32_t> counts = heat.counts(layer);
-    if (!file.read(reinterpret_cast<char*>(counts.data()),
-                   static_cast<std::streamsize>(counts.size_bytes()))) {
-      return refuse("is too short");
-    }
+    const std::span<std::byte> counts = std::as_writable_bytes(heat.counts(layer));
+    if (!file.read(offset, counts)) return refuse("is too short");
+    offset += counts.size();
   }
   if (heat_hash(header, heat) != header.hash) return refuse("is damaged");
   return heat;

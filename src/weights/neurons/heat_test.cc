@@ -2,6 +2,7 @@
 #include "weights/neurons/heat.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <iterator>
@@ -119,6 +120,14 @@ TEST(Heat, P8AFileIsReadBackOrRefusedInWords) {
     EXPECT_FALSE(read_heat(folder.file("short"), 1, 2, 5, &problem)) << i;
     EXPECT_NE(problem, "") << i;
   }
+}
+
+TEST(Heat, P8APipeInThePlaceOfTheFileIsRefusedAtOnce) {
+  const test::TempFolder folder;
+  ASSERT_EQ(mkfifo(folder.file("pipe").c_str(), 0600), 0);
+  std::string problem;
+  EXPECT_FALSE(read_heat(folder.file("pipe"), 1, 2, 5, &problem));
+  EXPECT_EQ(problem, "is no regular file");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/side_file.h"
 #include "weights/neurons/bundle_file.h"
 
 namespace troika::weights {
@@ -51,17 +52,20 @@ struct PredictorSource {
                           source.path, why, source.way_out));
 }
 
-// Reads and checks the beginning of the file.
-PredictorHeader read_predictor_header(std::ifstream& file, const PredictorSource& source,
-                                      uint64_t model_key, PredictorShape* shape) {
+// Opens the file, reads its beginning and checks it.
+PredictorHeader read_predictor_header(const PredictorSource& source, uint64_t model_key,
+                                      SideFile* file, PredictorShape* shape) {
   PredictorHeader header;
-  if (!file) {
+  std::string problem;
+  *file = SideFile(source.path, &problem);
+  if (!problem.empty()) refuse_predictor(source, problem);
+  if (!file->is_open()) {
     throw Error(
         fmt::format("There is no predictor of this model's neurons ({}). Make one with 'troika "
                     "neurons --predictor RANK', or {}.",
                     source.path, source.way_out));
   }
-  if (!file.read(reinterpret_cast<char*>(&header), sizeof(header)))
+  if (!file->read(0, std::as_writable_bytes(std::span(&header, 1))))
     refuse_predictor(source, "is too short");
   if (std::memcmp(header.magic, kPredictorMagic, sizeof(kPredictorMagic)) != 0)
     refuse_predictor(source, "is no predictor");
@@ -83,9 +87,7 @@ PredictorHeader read_predictor_header(std::ifstream& file, const PredictorSource
   if (!has_shares) refuse_predictor(source, "is damaged");
   const size_t block = tensor::type_info(shape->type).block_length;
   if (shape->width % block != 0 || shape->rank % block != 0) refuse_predictor(source, "is damaged");
-  std::error_code failure;
-  const uint64_t file_bytes = std::filesystem::file_size(source.path, failure);
-  if (failure || file_bytes != sizeof(header) + shape->n_layers * shape->layer_bytes())
+  if (file->bytes() != sizeof(header) + shape->n_layers * shape->layer_bytes())
     refuse_predictor(source, "has not the length that it says");
   return header;
 }
@@ -149,10 +151,10 @@ void NeuronPredictor::write(const std::string& path, uint64_t model_key) const {
 
 NeuronPredictor::Info NeuronPredictor::info(const std::string& path, uint64_t model_key,
                                             std::string_view way_out) {
-  std::ifstream file(path, std::ios::binary);
+  SideFile file;
   Info info;
   const PredictorHeader header =
-      read_predictor_header(file, {path, way_out}, model_key, &info.shape);
+      read_predictor_header({path, way_out}, model_key, &file, &info.shape);
   info.key = header.key;
   info.recall = header.recall;
   info.predicted_per_live = header.predicted_per_live;
@@ -161,10 +163,10 @@ NeuronPredictor::Info NeuronPredictor::info(const std::string& path, uint64_t mo
 
 std::unique_ptr<NeuronPredictor> NeuronPredictor::read(const std::string& path, uint64_t model_key,
                                                        std::string_view way_out) {
-  std::ifstream file(path, std::ios::binary);
+  SideFile file;
   PredictorShape shape;
   const PredictorSource source = {path, way_out};
-  const PredictorHeader header = read_predictor_header(file, source, model_key, &shape);
+  const PredictorHeader header = read_predictor_header(source, model_key, &file, &shape);
   std::unique_ptr<NeuronPredictor> predictor;
   try {
     predictor = std::make_unique<NeuronPredictor>(shape, header.recall);
@@ -174,8 +176,7 @@ std::unique_ptr<NeuronPredictor> NeuronPredictor::read(const std::string& path, 
         "{}.",
         1e-6 * static_cast<double>(shape.n_layers * shape.layer_bytes()), path, way_out));
   }
-  if (!file.read(reinterpret_cast<char*>(predictor->memory_.get()),
-                 static_cast<std::streamsize>(shape.n_layers * shape.layer_bytes())))
+  if (!file.read(sizeof(header), {predictor->memory_.get(), shape.n_layers * shape.layer_bytes()}))
     refuse_predictor(source, "is too short");
   if (predictor->key() != header.key) refuse_predictor(source, "is damaged");
   predictor->set_predicted_per_live(header.predicted_per_live);
