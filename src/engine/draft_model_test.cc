@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 
+#include "base/error.h"
 #include "base/trace.h"
 #include "engine/drafting/draft_model.h"
 #include "tests/support/tiny_engine.h"
@@ -76,6 +77,39 @@ TEST(DraftModel, AnAnswerThatItHasNotSeenForAWhileIsNotReadAgainFromItsBeginning
   EXPECT_EQ(model.session().history().size(), 78u);
   // What is as long as all steps before it is a prompt.
   EXPECT_GT(propose(78, 42).of_prompts, 0);
+}
+
+TEST(DraftModel, TheLimitOfMemoryHoldsForBothModelsTogether) {
+  prepare::Options options;
+  options.lanes.n_threads = 1;
+  options.memory.held_bytes = 0;
+  const TinyEngine large(test_support::small_model(), options);
+  const std::string path = large.engine->file().path();
+  const size_t taken = large.engine->ledger().total_bytes();
+  options.memory.limit_bytes = taken + taken / 4;
+  const std::string message =
+      test::message_of<Error>([&] { DraftModel(*large.engine, options, path); });
+  EXPECT_NE(message.find("‹memory›"), std::string::npos) << message;
+  EXPECT_NE(message.find("The draft model " + path), std::string::npos) << message;
+  options.memory.limit_bytes = 3 * taken;
+  DraftModel model(*large.engine, options, path);
+  const plan::Ledger& ledger = model.session().engine().ledger();
+  EXPECT_GE(ledger.bytes(plan::Owner::kProgram), taken);
+  EXPECT_LE(ledger.total_bytes(), options.memory.limit_bytes);
+}
+
+// The limit is of no concern to a file that is not there.
+TEST(DraftModel, AMissingFileIsAllThatIsSaidOfIt) {
+  prepare::Options options;
+  options.lanes.n_threads = 1;
+  options.memory.held_bytes = 0;
+  const TinyEngine large(test_support::small_model(), options);
+  options.memory.limit_bytes = size_t{1} << 30;
+  const std::string path = large.folder.file("no.gguf");
+  const std::string message =
+      test::message_of<Error>([&] { DraftModel(*large.engine, options, path); });
+  EXPECT_NE(message.find("no such file"), std::string::npos) << message;
+  EXPECT_EQ(message.find("draft model"), std::string::npos) << message;
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ void DraftFlags::add_to(Command& command) {
                               "the text: none, lookup, sam, {}",
                               is_for_many ? "or context"
                                           : "context, or model:FILE (a smaller model, also by "
-                                            "name)"))
+                                            "name, in what is left of --memory)"))
       ->capture_default_str();
   command
       .add_option("--calibrate-drafts", options.coverage,

@@ -35,11 +35,9 @@ std::pair<Token, float> best_of(std::span<const float> logits, const kernels::Ta
   return {static_cast<Token>(best), static_cast<float>(1.0 / sum)};
 }
 
-}  // namespace
-
-DraftModel::DraftModel(const Engine& large, const prepare::Options& options,
-                       const std::string& path) {
-  if (path.empty()) throw UsageError("‹draft› model: needs a file: model:FILE.");
+// Returns the options of a draft model, from those of the large one.
+prepare::Options draft_options(const Engine& large, const prepare::Options& options,
+                               const std::string& path) {
   prepare::Options own;
   own.model.file = path;
   own.lanes.n_threads = options.lanes.n_threads;
@@ -49,8 +47,44 @@ DraftModel::DraftModel(const Engine& large, const prepare::Options& options,
   if (has_own_cores) own.lanes.cores = options.lanes.cores;
   own.memory.context = large.plan().context;
   own.memory.kv_type = options.memory.kv_type;
+  own.memory.has_side_files = options.memory.has_side_files;
   own.kernels = options.kernels;
-  engine_ = std::make_unique<Engine>(own);
+  own.memory.limit_bytes = options.memory.limit_bytes;
+  if (own.memory.limit_bytes == 0 && large.plan().streamed_neurons) {
+    own.memory.limit_bytes = large.plan().streamed_neurons->budget_bytes;
+  }
+  if (own.memory.limit_bytes == 0) return own;
+  // The limit is for both together. A tokenizer of the same tokens takes as much once more.
+  const plan::Ledger& ledger = large.ledger();
+  const size_t of_model = ledger.bytes(plan::Owner::kModel);
+  own.memory.held_bytes =
+      ledger.total_bytes() + of_model - std::min(of_model, prepare::header_bytes(large.file()));
+  return own;
+}
+
+std::unique_ptr<Engine> open_draft_model(const Engine& large, const prepare::Options& options,
+                                         const std::string& path) {
+  const prepare::Options own = draft_options(large, options, path);
+  try {
+    return std::make_unique<Engine>(own);
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    const std::string_view why = error.what();
+    if (!own.memory.held_bytes || why.find("‹memory›") == why.npos) throw;
+    throw Error(fmt::format(
+        "{} The draft model {} has what is left beside {}, which takes {:.1f} MB; use another "
+        "‹draft› to do without it.",
+        why, path, large.file().path(), 1e-6 * static_cast<double>(large.ledger().total_bytes())));
+  }
+}
+
+}  // namespace
+
+DraftModel::DraftModel(const Engine& large, const prepare::Options& options,
+                       const std::string& path) {
+  if (path.empty()) throw UsageError("‹draft› model: needs a file: model:FILE.");
+  engine_ = open_draft_model(large, options, path);
   if (!same_tokens(large.tokenizer(), engine_->tokenizer())) {
     throw Error(
         fmt::format("{}: its tokens are not those of {}, so it cannot draft for it. Choose a "

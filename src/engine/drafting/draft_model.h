@@ -11,8 +11,8 @@ namespace troika::engine {
 
 class DraftModel : public draft::Source {
  public:
-  // `options` are those of the large model. Throws Error where the file cannot be used, or the two
-  // models' tokens differ.
+  // `options` are those of the large model, whose limit of memory holds for both together. Throws
+  // Error where the file cannot be used, it has no room, or the two models' tokens differ.
   DraftModel(const Engine& large, const prepare::Options& options, const std::string& path);
 
   const char* name() const override { return "model"; }
