@@ -25,8 +25,17 @@ void make_kept_folder(const std::string& folder, const std::string& way_out) {
   throw Error(folder + ": the folder cannot be made: " + failure.message() + ". " + way_out);
 }
 
+void make_place_for(const std::string& side_file) {
+  namespace fs = std::filesystem;
+  make_kept_folder(fs::path(side_file).parent_path().string());
+  std::error_code ignored;
+  if (!fs::exists(side_file, ignored) || fs::is_regular_file(side_file, ignored)) return;
+  throw Error(side_file +
+              ": what stands there is no regular file, and a side file belongs there. Remove it.");
+}
+
 void check_kept_file(const std::string& path) {
-  make_kept_folder(std::filesystem::path(path).parent_path().string());
+  make_place_for(path);
   const AtomicFile probe(path);
 }
 

@@ -13,6 +13,9 @@ std::string cache_folder();
 void make_kept_folder(
     const std::string& folder,
     const std::string& way_out = "Set XDG_CACHE_HOME to one that can be written.");
+// Makes the folder of a side file that will be written. Throws Error also where something is in the
+// way at the file's path: nobody has chosen that path, so another one is no advice.
+void make_place_for(const std::string& side_file);
 // Makes the folder of a file that will be kept, and tries whether the file could be written there:
 // before minutes are spent on what it is to hold. Throws Error.
 void check_kept_file(const std::string& path);

@@ -26,5 +26,17 @@ TEST(CacheFolder, AFolderThatCannotBeMadeIsASentenceWithAWayOut) {
   EXPECT_EQ(other.find("XDG_CACHE_HOME"), std::string::npos) << other;
 }
 
+TEST(CacheFolder, WhatIsInTheWayOfASideFileIsToBeRemoved) {
+  const test::TempFolder folder;
+  const std::string path = folder.file("a/side");
+  make_place_for(path);
+  test::write_whole(path, "");
+  make_place_for(path);
+  const std::string message = test::message_of<Error>([&] { make_place_for(folder.file("a")); });
+  EXPECT_TRUE(message.starts_with(folder.file("a") + ": ")) << message;
+  EXPECT_TRUE(message.ends_with("Remove it.")) << message;
+  EXPECT_EQ(test::message_of<Error>([&] { check_kept_file(folder.file("a")); }), message);
+}
+
 }  // namespace
 }  // namespace troika

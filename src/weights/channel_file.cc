@@ -214,7 +214,7 @@ void ChannelFile::make(const Store& store, const ChannelFileOptions& options,
   checks.reserve(n_checks);
   std::optional<AtomicFile> file;
   write_step(end, [&] {
-    make_kept_folder(std::filesystem::path(options.path).parent_path().string());
+    make_place_for(options.path);
     file.emplace(options.path);
     file->write(bytes_of(std::span<const Header>(&header, 1)));
     file->write(bytes_of(std::span<const Entry>(entries)));

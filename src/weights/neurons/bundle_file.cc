@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <new>
 #include <optional>
 
@@ -170,8 +169,10 @@ BundleFile::BundleFile(const Options& options, const BundleShape& shape, BundleS
   is_new_ = true;
   const std::string problem = open(options);
   if (!problem.empty()) {
-    throw Error(fmt::format("{}: the file that was just written {}. Try again, or use ‹no-cache›.",
-                            path_, problem));
+    throw Error(
+        fmt::format("{}: the file that was just written {}. Try again, or use ‹ffn› by-output, "
+                    "which reads whole blocks of the model instead.",
+                    path_, problem));
   }
 }
 
@@ -212,7 +213,7 @@ void BundleFile::make(const Options& options, BundleSource& source) const {
   };
   std::optional<AtomicFile> file;
   told([&] {
-    make_kept_folder(std::filesystem::path(path_).parent_path().string());
+    make_place_for(path_);
     file.emplace(path_);
     write(options, source, &*file);
   });

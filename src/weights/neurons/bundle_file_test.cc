@@ -274,13 +274,30 @@ TEST(BundleFile, P7APipeInItsPlaceIsRefused) {
   ASSERT_EQ(::mkfifo(options.path.c_str(), 0600), 0);
   const std::string message =
       test::message_of<Error>([&] { const BundleFile file(options, shape, source); });
-  EXPECT_NE(message.find("is not a regular file"), std::string::npos) << message;
+  EXPECT_NE(message.find("Remove it."), std::string::npos) << message;
 }
 
 TEST(BundleFile, P7APipeHoldsNoOtherBundles) {
   const test::TempFolder folder;
   ASSERT_EQ(::mkfifo(folder.file("pipe").c_str(), 0600), 0);
   EXPECT_FALSE(holds_other_bundles(folder.file("pipe"), 1));
+}
+
+// --no-cache would be refused where neurons are read.
+TEST(BundleFile, P7ANewFileThatIsWrongIsASentenceWithAWayOut) {
+  struct Disordered : RandomSource {
+    using RandomSource::RandomSource;
+    std::vector<uint32_t> order(uint64_t) override { return std::vector<uint32_t>(10); }
+  };
+  const BundleShape shape = {2, 10, 4096, 64};
+  const test::TempFolder folder;
+  Disordered source(shape);
+  const BundleFile::Options options = {folder.file("bundles"), {1, 2}};
+  const std::string message =
+      test::message_of<Error>([&] { const BundleFile file(options, shape, source); });
+  EXPECT_NE(message.find("just written is damaged. "), std::string::npos) << message;
+  EXPECT_NE(message.find("‹ffn› by-output"), std::string::npos) << message;
+  EXPECT_EQ(message.find("‹no-cache›"), std::string::npos) << message;
 }
 
 size_t n_open_files() {

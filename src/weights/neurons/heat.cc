@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <numeric>
 
@@ -131,7 +129,7 @@ void write_heat(const std::string& path, uint64_t model_key, const NeuronHeat& h
                        0};
   std::memcpy(header.magic, kHeatMagic, sizeof(kHeatMagic));
   header.hash = heat_hash(header, heat);
-  make_kept_folder(std::filesystem::path(path).parent_path().string());
+  make_place_for(path);
   AtomicFile file(path);
   file.write(std::as_bytes(std::span(&header, 1)));
   for (uint64_t layer = 0; layer < heat.n_layers(); ++layer) {

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <new>
 
 #include "base/atomic_file.h"
@@ -140,7 +138,7 @@ void NeuronPredictor::write(const std::string& path, uint64_t model_key) const {
                             0};
   std::memcpy(header.magic, kPredictorMagic, sizeof(kPredictorMagic));
   header.hash = predictor_header_hash(header);
-  make_kept_folder(std::filesystem::path(path).parent_path().string());
+  make_place_for(path);
   AtomicFile file(path);
   file.write(std::as_bytes(std::span(&header, 1)));
   for (uint64_t i = 0; i < shape_.n_layers; ++i) {
