@@ -63,11 +63,6 @@ size_t segment_floats(const BoundAttention& attention) {
          kernels::attention_part_floats(static_cast<uint32_t>(attention.head_dim));
 }
 
-bool takes_lists(const BoundAttention& attention) {
-  return is_of_heads(attention.role) ||
-         (attention.role == Role::kWhole && attention.sparse.is_sparse());
-}
-
 // Returns how many floats the lists of all workers take for tokens that see at most n_positions
 // positions. REQUIRES: the op takes lists.
 size_t list_floats(const BoundAttention& attention, size_t n_positions, int n_workers) {
@@ -168,6 +163,11 @@ void run_attention(const BoundOp& bound, const OpContext& context, int index, in
     share_items(context, index, worker, items.n,
                 [&](int64_t item) { context.kernels.attention(items.at(item)); });
   }
+}
+
+bool takes_lists(const BoundAttention& attention) {
+  return is_of_heads(attention.role) ||
+         (attention.role == Role::kWhole && attention.sparse.is_sparse());
 }
 
 size_t attention_parts_floats(const BoundOp& bound, const Run& run, int n_workers) {

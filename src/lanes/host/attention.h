@@ -8,6 +8,9 @@ namespace troika::lanes {
 
 void run_attention(const BoundOp& bound, const OpContext& context, int index, int worker);
 
+// Says whether the op takes lists of the positions that are worth it.
+bool takes_lists(const BoundAttention& attention);
+
 // Returns how many floats a run takes that grow with its texts: for segments that the workers
 // share, or for the lists of sparse attention. 0: none.
 size_t attention_parts_floats(const BoundOp& bound, const Run& run, int n_workers);

@@ -200,18 +200,22 @@ std::optional<std::string> HostLane::reserve_parts(const BoundOp& bound, const R
                                                    int n_built) {
   const size_t n_floats = attention_parts_floats(bound, run, team_.size());
   if (n_floats <= n_attention_parts_) return {};
+  const auto& attention = bound.as<BoundAttention>();
   const AttentionReach reach = {n_built, static_cast<size_t>(run.kv->shape().limit())};
-  const size_t most =
-      most_attention_parts_floats(bound.as<BoundAttention>(), bound.op.window, reach, team_.size());
-  try {
-    take_parts(std::max(n_floats, std::min(2 * n_floats, most)));
-  } catch (const std::bad_alloc&) {
-    return fmt::format(
-        "there is no memory for the {:.1f} MB that attention needs with so long a text. Use a "
-        "shorter one, fewer ‹threads›, or ‹attention› full",
-        1e-6 * sizeof(float) * static_cast<double>(n_floats));
+  const size_t most = most_attention_parts_floats(attention, bound.op.window, reach, team_.size());
+  for (const size_t n : {std::max(n_floats, std::min(2 * n_floats, most)), n_floats}) {
+    try {
+      take_parts(n);
+      return {};
+    } catch (const std::bad_alloc&) {
+      continue;  // what is needed may be there where a leap is not
+    }
   }
-  return {};
+  return fmt::format(
+      "there is no memory for the {:.1f} MB that attention needs with so long a text. Use a "
+      "shorter one{}",
+      1e-6 * sizeof(float) * static_cast<double>(n_floats),
+      takes_lists(attention) ? ", fewer ‹threads›, or ‹attention› full" : " or fewer ‹threads›");
 }
 
 // Nothing that these floats hold outlives a run, so they never stand in memory twice.

@@ -156,6 +156,22 @@ TEST(HostLane, GivesWayWhereTheRunSaysSo) {
   EXPECT_LT(giving_ns, usual_ns);
 }
 
+// A step of dense attention shares segments, and no other form of attention would take fewer.
+TEST(HostLane, SegmentsWithoutMemoryAreNoMatterOfTheForm) {
+  if (test::kIsSanitized) GTEST_SKIP() << "sanitizers end the program that asks for so much";
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+  HostLane lane(kernels.table, {{}, 2}, plan::Activations::kQ8, plan::Prefill::kSame);
+  AttentionAlone attention(AttentionAlone::kMostTokens);
+  const auto executable = attention.build(lane, plan::Phase::kStep);
+  const cache::Slot slot = 0;  // no address space has segments for so many of it
+  EXPECT_EQ(attention.run(lane, *executable, plan::Phase::kStep, {slot},
+                          {{std::span(&slot, size_t{1} << 50), {}}}),
+            Status::kFailed);
+  EXPECT_NE(lane.problem().find("shorter one or fewer ‹threads›"), std::string::npos)
+      << lane.problem();
+  EXPECT_EQ(attention.run(lane, *executable, plan::Phase::kStep, 3), Status::kDone);
+}
+
 // A thread of a lane has nobody to throw to.
 TEST(HostLane, ATextWithoutMemoryFailsItsTaskAlone) {
   if (test::kIsSanitized) GTEST_SKIP() << "sanitizers end the program that asks for so much";
@@ -171,6 +187,7 @@ TEST(HostLane, ATextWithoutMemoryFailsItsTaskAlone) {
                           {{std::span(&slot, size_t{1} << 50), {}}}),
             Status::kFailed);
   EXPECT_NE(lane.problem().find("no memory"), std::string::npos) << lane.problem();
+  EXPECT_NE(lane.problem().find("‹attention› full"), std::string::npos) << lane.problem();
   EXPECT_EQ(attention.run(lane, *executable, plan::Phase::kPrompt, 3), Status::kDone);
 }
 
