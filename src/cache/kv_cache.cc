@@ -156,7 +156,12 @@ void KvCache::reserve_for(const Batch& batch) {
 
 SequenceId KvCache::open() {
   if (closed_.empty()) {
-    sequences_.emplace_back().slots.reserve(static_cast<size_t>(shape_.limit()));
+    Sequence sequence;
+    sequence.slots.reserve(static_cast<size_t>(shape_.limit()));
+    // Nothing has changed yet where one of these fails, and `close` needs no more memory.
+    make_room(sequences_.size() + 1, &closed_);
+    make_room(sequences_.size() + 1, &sequences_);
+    sequences_.push_back(std::move(sequence));
     closed_.push_back(sequence_end() - 1);
   }
   const SequenceId sequence = closed_.back();

@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <set>
 
 #include "base/error.h"
 #include "base/random.h"
+#include "cache/sequences.h"
+#include "tests/support/address_limit.h"
 #include "tests/support/allocation_counter.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika::cache {
@@ -467,6 +471,22 @@ TEST(KvCache, TakesItsPagesFromASourceAtEqualDistances) {
   EXPECT_EQ(KvCache(of).page_stride_bytes(), 0u);
   const PageSource none = [](size_t) { return std::shared_ptr<std::byte>(); };
   EXPECT_THROW(KvCache(of, none), Error);
+}
+
+// A sequence reserves a list for a whole context.
+TEST(KvCache, ASequenceWithoutMemoryLeavesNoNumberBehind) {
+  if (test::kIsSanitized) GTEST_SKIP() << "sanitizers end the program that asks for so much";
+  KvShape wide = shape(256);
+  wide.most_positions = 1 << 28;  // a list of 1 GB
+  KvCache kv(wide);
+  Sequences sequences(kv, 1);
+  {
+    const test::AddressLimit limit(uint64_t{256} << 20);
+    if (!limit.is_held()) GTEST_SKIP() << "the system does not keep to the limit";
+    EXPECT_THROW(sequences.open(), std::bad_alloc);
+  }
+  EXPECT_EQ(kv.sequence_end(), 0);
+  EXPECT_EQ(sequences.open(), 0);
 }
 
 }  // namespace

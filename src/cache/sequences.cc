@@ -76,6 +76,8 @@ SequenceId Sequences::copy(SequenceId busy) {
 }
 
 SequenceId Sequences::open(Owner owner) {
+  // Where there is no memory, no sequence stays open that nobody would close.
+  uses_.reserve(static_cast<size_t>(kv_.sequence_end()) + 1);
   const SequenceId sequence = kv_.open();
   uses_.resize(static_cast<size_t>(kv_.sequence_end()));
   uses_[static_cast<size_t>(sequence)].owner = owner;
