@@ -159,14 +159,15 @@ std::optional<NeuronHeat> read_heat(const std::string& path, uint64_t model_key,
     return refuse("was made for a model of another shape");
   }
   NeuronHeat heat(n_layers, n_neurons);
-  uint64_t offset = sizeof(header);
   heat.set_tokens(header.n_tokens);
   heat.set_reuse(header.neurons, header.experts);
+  uint64_t offset = sizeof(header);
   for (uint64_t layer = 0; layer < n_layers; ++layer) {
     const std::span<std::byte> counts = std::as_writable_bytes(heat.counts(layer));
     if (!file.read(offset, counts)) return refuse("is too short");
     offset += counts.size();
   }
+  if (offset != file.bytes()) return refuse("has not the length that it says");
   if (heat_hash(header, heat) != header.hash) return refuse("is damaged");
   return heat;
 }

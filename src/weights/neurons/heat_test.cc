@@ -120,6 +120,9 @@ TEST(Heat, P8AFileIsReadBackOrRefusedInWords) {
     EXPECT_FALSE(read_heat(folder.file("short"), 1, 2, 5, &problem)) << i;
     EXPECT_NE(problem, "") << i;
   }
+  test::write_whole(folder.file("long"), bytes + '\0');
+  EXPECT_FALSE(read_heat(folder.file("long"), 1, 2, 5, &problem));
+  EXPECT_NE(problem.find("length"), std::string::npos) << problem;
 }
 
 TEST(Heat, P8APipeInThePlaceOfTheFileIsRefusedAtOnce) {
