@@ -17,8 +17,8 @@ class TaskBindings {
  public:
   // Adds the lease of one weight and returns its index. Called once for each weight, when the
   // executable is built.
-  int add(model::WeightId weight, weights::RowChoice rows = {}) {
-    wanted_.push_back({weight, rows});
+  int add(model::WeightId weight) {
+    wanted_.push_back(weight);
     leases_.emplace_back();
     return static_cast<int>(wanted_.size()) - 1;
   }
@@ -26,7 +26,7 @@ class TaskBindings {
   // Returns the bindings of another run, which needs no leases.
   TaskBindings unbound() const {
     TaskBindings other;
-    for (const Wanted& wanted : wanted_) other.add(wanted.weight, wanted.rows);
+    for (const model::WeightId weight : wanted_) other.add(weight);
     return other;
   }
   // Takes those leases that are not ready yet, and returns whether all are ready now. Never blocks;
@@ -35,7 +35,7 @@ class TaskBindings {
     bool are_ready = true;
     for (size_t i = 0; i < wanted_.size(); ++i) {
       weights::Lease& lease = leases_[i];
-      if (!lease.is_ready()) lease = store.acquire(wanted_[i].weight, wanted_[i].rows);
+      if (!lease.is_ready()) lease = store.acquire(wanted_[i]);
       are_ready = are_ready && lease.is_ready();
     }
     return are_ready;
@@ -46,11 +46,7 @@ class TaskBindings {
   const weights::Lease& lease(int index) const { return leases_[static_cast<size_t>(index)]; }
 
  private:
-  struct Wanted {
-    model::WeightId weight;
-    weights::RowChoice rows;
-  };
-  std::vector<Wanted> wanted_;
+  std::vector<model::WeightId> wanted_;
   std::vector<weights::Lease> leases_;
 };
 

@@ -12,7 +12,10 @@
 #include "lanes/next_task.h"
 #include "lanes/threaded_lane.h"
 #include "lanes/virtual/virtual_machine.h"
+#include "model/architecture.h"
 #include "tests/support/null_lane.h"
+#include "tests/support/tiny_model.h"
+#include "weights/switched_blocks.h"
 
 namespace troika::lanes {
 namespace {
@@ -187,24 +190,26 @@ TEST(Buffers, NoMemoryIsASentence) {
 }
 
 TEST(TaskBindings, TakeAllLeasesAndGiveThemBack) {
-  model::Blueprint blueprint;
-  blueprint.weights = {{"w", 0, 4, 8, 4, 0}};
-  model::Op op{model::OpKind::kLinear};
-  op.weight = 0;
-  blueprint.ops = {op};
-  const std::vector<float> floats(32);
-  std::vector<weights::StoredWeight> constants(1);
-  constants[0].matrix = {tensor::Type::kF32, reinterpret_cast<const std::byte*>(floats.data()), 32,
-                         4, 8};
-  const weights::Store store(blueprint, std::move(constants));
+  test_support::TinyModel model = test_support::tiny_model("llama");
+  model.type = test_support::kQ4_0;
+  const std::vector<uint8_t> bytes = test_support::tiny_model_bytes(model);
+  const gguf::File file = gguf::File::parse(std::as_bytes(std::span(bytes)), "tiny");
+  const model::Blueprint blueprint = model::read(file);
+  weights::Store store(file, blueprint);
+  auto made = std::make_unique<weights::SwitchedBlocks>(blueprint, store, file);
+  weights::SwitchedBlocks& blocks = *made;
+  store.set_switched(std::move(made));
+  const std::vector<model::WeightId> ids = weights::prompt_matrices(blueprint);
   TaskBindings bindings;
   EXPECT_TRUE(bindings.empty());
   EXPECT_TRUE(bindings.acquire(store));
-  EXPECT_EQ(bindings.add(0), 0);
-  EXPECT_EQ(bindings.add(0, {2, 1}), 1);
-  EXPECT_FALSE(bindings.lease(1).is_ready());
+  EXPECT_EQ(bindings.add(ids[0]), 0);
+  EXPECT_EQ(bindings.add(ids[1]), 1);
+  EXPECT_FALSE(bindings.acquire(store));  // no block is in memory yet
+  std::vector<weights::FileRead> reads;
+  (void)blocks.use(blocks.begin_rows(0, &reads));
   EXPECT_TRUE(bindings.acquire(store));
-  EXPECT_EQ(bindings.lease(1).rows(), bindings.lease(0).rows() + 64);
+  EXPECT_EQ(bindings.lease(1).rows(), blocks.find(ids[1])->rows);
   TaskBindings other = bindings.unbound();
   EXPECT_FALSE(other.lease(1).is_ready());
   EXPECT_TRUE(other.acquire(store));

@@ -323,15 +323,9 @@ bool Store::is_switched(model::WeightId id) const {
   return switched_ != nullptr && switched_->find(id) != nullptr;
 }
 
-Lease Store::acquire(model::WeightId id, const RowChoice& rows) const {
-  const Matrix& whole = matrix(id);
-  TROIKA_ASSERT(rows.first >= 0 && rows.first <= whole.n_rows);
-  TROIKA_ASSERT(rows.count <= whole.n_rows - rows.first);
-  if (is_switched(id)) return switched_->acquire(id, rows);
-  const size_t first = rows.list.empty() ? static_cast<size_t>(rows.first) : 0;
-  const float* largest = row_largest(id);
-  return {whole.data + first * whole.row_bytes, int8_panels(id),
-          largest != nullptr ? largest + first : nullptr, nullptr};
+Lease Store::acquire(model::WeightId id) const {
+  TROIKA_ASSERT(is_switched(id));
+  return switched_->acquire(id);
 }
 
 const float* Store::row_largest(model::WeightId id) const {

@@ -78,9 +78,9 @@ class Store {
   // REQUIRES: the blueprint uses this weight as a vector (norm weights, biases).
   const float* vector(model::WeightId id) const;
 
-  // Gives the right to read rows of a matrix until it is given back. Never blocks: a lease of rows
-  // that are not in memory is not ready. Leases of matrices that have one place are ready at once.
-  Lease acquire(model::WeightId id, const RowChoice& rows = {}) const;
+  // Gives the right to read a matrix until it is given back. Never blocks: a lease of a matrix that
+  // is not in memory is not ready. REQUIRES: is_switched(id).
+  Lease acquire(model::WeightId id) const;
   // Says whether the matrix may change its place between runs, so that a lease is for one run only.
   bool is_switched(model::WeightId id) const;
 

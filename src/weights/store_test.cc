@@ -143,31 +143,22 @@ TEST(Store, PredictorsAreReadAndTheirShapesChecked) {
   expect_error(known, "blk.1.fc2.weight", "12 x 79");
 }
 
-// Weights that stay where they are have leases of any rows, which are ready at once.
-TEST(Store, LeasesOfTheMapAreReady) {
+// Matrices that may be unpacked have magnitudes of their rows, until they have packed copies.
+TEST(Store, MeasuresRowsAndPacksThem) {
   const KnownFile known(small_known("tiny-llama"));
   const gguf::File file = known.open();
   const model::Blueprint blueprint = model::read(file);
   Store store(file, blueprint);
   const model::WeightId id = prompt_matrices(blueprint).front();
-  const Matrix& matrix = store.matrix(id);
   EXPECT_FALSE(store.is_switched(id));
-  EXPECT_FALSE(Lease().is_ready());
-  Lease whole = store.acquire(id);
-  ASSERT_TRUE(whole.is_ready());
-  EXPECT_EQ(whole.rows(), matrix.data);
-  EXPECT_EQ(whole.row_largest(), nullptr);
-  EXPECT_EQ(store.acquire(id, {16, 16}).rows(), matrix.data + 16 * matrix.row_bytes);
-  const std::vector<int> list = {5, 9};
-  EXPECT_EQ(store.acquire(id, {.list = list}).rows(), matrix.data);
-  const Lease moved = std::move(whole);
-  EXPECT_EQ(moved.rows(), matrix.data);
+  EXPECT_EQ(store.row_largest(id), nullptr);
   const std::vector<model::WeightId> ids = {id};
   store.measure_int8(ids, 1);
-  EXPECT_EQ(store.acquire(id, {16, 16}).row_largest(), store.row_largest(id) + 16);
-  EXPECT_EQ(store.measured_bytes(), static_cast<size_t>(matrix.n_rows) * sizeof(float));
+  EXPECT_NE(store.row_largest(id), nullptr);
+  EXPECT_EQ(store.measured_bytes(), static_cast<size_t>(store.matrix(id).n_rows) * sizeof(float));
+  EXPECT_EQ(store.int8_panels(id), nullptr);
   store.pack_int8(ids, 1);
-  EXPECT_EQ(store.acquire(id).panels(), store.int8_panels(id));
+  EXPECT_NE(store.int8_panels(id), nullptr);
 }
 
 }  // namespace

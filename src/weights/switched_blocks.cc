@@ -106,14 +106,11 @@ int SwitchedBlocks::n_strip_rows(model::WeightId id) const {
   return by_weight_[static_cast<size_t>(id)]->matrix.n_strip_rows;
 }
 
-Lease SwitchedBlocks::acquire(model::WeightId id, const RowChoice& rows) const {
+Lease SwitchedBlocks::acquire(model::WeightId id) const {
   Member& member = *by_weight_[static_cast<size_t>(id)];
-  const Matrix& matrix = member.matrix;
   const SwitchedMatrix& now = member.now;
   if (now.rows == nullptr && now.panels == nullptr) return {};
-  const size_t first = rows.list.empty() ? static_cast<size_t>(rows.first) : 0;
-  return {now.rows != nullptr ? now.rows + first * matrix.row_bytes : nullptr, now.panels,
-          now.row_largest != nullptr ? now.row_largest + first : nullptr, &member.n_leases};
+  return {now.rows, now.panels, &member.n_leases};
 }
 
 size_t SwitchedBlocks::bytes(int block, BlockForm form) const {

@@ -78,7 +78,7 @@ class SwitchedBlocks {
   int n_blocks() const { return static_cast<int>(blocks_.size()); }
   // Returns the matrix where it lies now. While leases of a block live, it may not be changed.
   // REQUIRES: `find` finds it.
-  Lease acquire(model::WeightId id, const RowChoice& rows) const;
+  Lease acquire(model::WeightId id) const;
   // Returns null for a matrix that has one form only. The address stays.
   const SwitchedMatrix* find(model::WeightId id) const;
   // Returns how many rows of the matrix stand in strips. REQUIRES: `find` finds it.

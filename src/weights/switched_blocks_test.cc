@@ -73,28 +73,23 @@ TEST(SwitchedBlocks, LeasesHoldWhatIsThere) {
   Model m("llama");
   const model::WeightId id = prompt_matrices(m.blueprint).front();
   const Matrix& matrix = m.store.matrix(id);
-  const std::vector<int> list = {3, 7, 20};
-  EXPECT_FALSE(m.blocks.acquire(id, {}).is_ready());
-  EXPECT_FALSE(m.blocks.acquire(id, {16, 32}).is_ready());
-  EXPECT_FALSE(m.blocks.acquire(id, {.list = list}).is_ready());
+  EXPECT_FALSE(Lease().is_ready());
+  EXPECT_FALSE(m.blocks.acquire(id).is_ready());
   auto rows = m.rows(0);
   m.blocks.measure(*rows, m.team);
   auto panels = m.blocks.make_panels(*rows, m.team);
   (void)m.blocks.use(std::move(rows));
   {
-    const Lease stretch = m.blocks.acquire(id, {16, 32});
-    ASSERT_TRUE(stretch.is_ready());
-    EXPECT_EQ(stretch.panels(), nullptr);
-    EXPECT_EQ(
-        std::memcmp(stretch.rows(), matrix.data + 16 * matrix.row_bytes, 32 * matrix.row_bytes), 0);
-    EXPECT_EQ(stretch.row_largest(), m.blocks.find(id)->row_largest + 16);
-    EXPECT_EQ(m.blocks.acquire(id, {.list = list}).rows(), m.blocks.find(id)->rows);
+    const Lease lease = m.blocks.acquire(id);
+    ASSERT_TRUE(lease.is_ready());
+    EXPECT_EQ(lease.panels(), nullptr);
+    EXPECT_EQ(std::memcmp(lease.rows(), matrix.data, matrix.bytes()), 0);
     EXPECT_DEATH((void)m.blocks.use(std::move(panels)), "n_leases");
-    Lease moved = m.blocks.acquire(id, {});
+    Lease moved = m.blocks.acquire(id);
     Lease other = std::move(moved);  // is one lease in all
   }
   (void)m.blocks.use(std::move(panels));
-  EXPECT_EQ(m.blocks.acquire(id, {}).panels(), m.blocks.find(id)->panels);
+  EXPECT_EQ(m.blocks.acquire(id).panels(), m.blocks.find(id)->panels);
 }
 
 // The two forms of every matrix have the bits of the file and of packed copies.
