@@ -62,6 +62,12 @@ void PlacedBatch::reserve(int most_rows, int most_branching_rows) {
   tree.reserve(n_branching * (n_branching + 1) / 2);  // enough if each row continues the one before
 }
 
+// Returns what makes keys and values smaller.
+const char* KvCache::advice() const {
+  return shape_.type == tensor::Type::kQ8_0 ? "Use a smaller ‹context›"
+                                            : "Use a smaller ‹context›, or ‹kv› q8_0";
+}
+
 KvCache::KvCache(const KvShape& shape, const PageSource& source)
     : shape_(shape), layers_(static_cast<size_t>(shape.n_layers)), n_limit_(shape.most_slots) {
   check_head_length(shape.type, shape.head_dim);
@@ -76,10 +82,8 @@ KvCache::KvCache(const KvShape& shape, const PageSource& source)
   if (source == nullptr || bytes == 0) return;
   region_ = source(bytes);
   if (region_ != nullptr) return;
-  throw Error(
-      fmt::format("No memory that a device shares for {} bytes of context. Use a smaller "
-                  "‹context›, or ‹kv› q8_0.",
-                  bytes));
+  throw Error(fmt::format("No memory that a device shares for {:.1f} MB of context. {}.",
+                          1e-6 * static_cast<double>(bytes), advice()));
 }
 
 namespace {
@@ -107,10 +111,8 @@ void KvCache::grow() {
     make_room(n_slots, &held_);
     make_room(n_slots / kGroupSlots, &free_);
   } catch (const std::bad_alloc&) {
-    throw Error(
-        fmt::format("No memory for {} more bytes of context. Use a smaller ‹context›, or "
-                    "‹kv› q8_0.",
-                    block_bytes()));
+    throw Error(fmt::format("No memory for {:.1f} MB more of context. {}.",
+                            1e-6 * static_cast<double>(block_bytes()), advice()));
   }
   n_users_.resize(n_slots, 0);
   held_.resize(n_slots);

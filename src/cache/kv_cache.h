@@ -158,6 +158,7 @@ class KvCache {
     int n_wanted = 0;  // slots that rows of a batch want; used by `reserve_for` alone
     bool is_open = false;
   };
+  const char* advice() const;
   void grow();
   size_t page_bytes() const { return shape_.slot_bytes() << kPageSlotsLog2; }
   size_t block_bytes() const { return page_bytes() * 2 * static_cast<size_t>(shape_.n_layers); }

@@ -13,6 +13,7 @@
 #include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/side_file.h"
 #include "weights/fast_hash.h"
 #include "weights/store.h"
 
@@ -113,10 +114,12 @@ ChannelFile::ChannelFile(const Store& store, const ChannelFileOptions& options,
 
 std::string ChannelFile::read(const ChannelFileOptions& options) {
   entries_.clear();
+  std::string problem;
+  if (!SideFile(options.path, &problem).is_open()) return problem.empty() ? "is gone" : problem;
   try {
     file_ = MappedFile::open(options.path);
   } catch (const Error& error) {
-    return error.what();
+    return fmt::format("cannot be read ({})", error.what());
   }
   const std::span<const std::byte> bytes = file_.bytes();
   Header header;

@@ -175,9 +175,13 @@ void Channels::make_arena(std::span<const ChannelChoice> choices) {
   const size_t whole = std::max<size_t>(1, (arena_bytes_ + page - 1) / page) * page;
   arena_.reset(static_cast<std::byte*>(std::aligned_alloc(page, whole)));
   if (arena_ == nullptr) {
+    const bool has_all =
+        std::any_of(choices.begin(), choices.end(), [](const auto& one) { return one.is_all; });
     throw no_memory(whole,
-                    "of weights by channel, which outliers on a lane of their own need. Use "
-                    "‹shadow-rows› hot, a larger ‹outlier-prune›, or leave '‹place› shadow' out.");
+                    fmt::format("of weights by channel, which outliers on a lane of their own "
+                                "need. Use {}a larger ‹outlier-prune›, or leave '‹place› shadow' "
+                                "out.",
+                                has_all ? "‹shadow-rows› hot, " : ""));
   }
   auto* next = reinterpret_cast<int8_t*>(arena_.get());
   for (size_t i = 0; i < inputs_.size(); ++i) {

@@ -20,7 +20,9 @@ constexpr float kLastChance = 0.5f;
 // what they ask for is known.
 constexpr uint64_t kLittleWork = 20'000;
 
-[[noreturn]] void throw_left() { throw Error("The answer left its grammar; somebody changed it."); }
+[[noreturn]] void throw_left() {
+  throw Error("The answer left its grammar, because somebody changed it. Begin the answer anew.");
+}
 
 // Sets all logits but those of the set to minus infinity. A vocabulary may have fewer tokens than
 // there are logits.

@@ -27,8 +27,8 @@ BoundAttention bind_attention(const Subgraph& subgraph, const model::Op& op, int
   const int head_dim = blueprint.head_dim;
   if (static_cast<size_t>(head_dim) > kernels::kMaxHeadSize) {
     throw Error(
-        fmt::format("The model's attention heads have {} elements; at most {} are "
-                    "supported.",
+        fmt::format("The model's attention heads have {} elements, and at most {} are supported. "
+                    "Use a model with shorter ones.",
                     head_dim, kernels::kMaxHeadSize));
   }
   const Range heads = subgraph.slice.heads.within(blueprint.n_kv_heads);
