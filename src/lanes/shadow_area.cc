@@ -22,11 +22,13 @@ void ShadowAreas::Free::operator()(std::byte* bytes) const { std::free(bytes); }
 
 ShadowAreas::ShadowAreas(const weights::Channels& channels, int most_tokens, int n_sets)
     : areas_(static_cast<size_t>(n_sets)) {
-  size_t k = 0, n_rows = 0, cold = 0;
+  size_t k = 0, n_rows = 0, cold = 0, n_cold = 0;
   for (const weights::ChannelInput& input : channels.inputs()) {
     k = std::max(k, input.k);
     n_rows = std::max(n_rows, input.bytes);
-    if (input.has_cold()) cold = std::max(cold, input.k * input.page_bytes());
+    if (!input.has_cold()) continue;
+    cold = std::max(cold, input.k * input.page_bytes());
+    n_cold = std::max(n_cold, input.k);
   }
   const auto n_tokens = static_cast<size_t>(most_tokens);
   // Keeps its alignment: it is a multiple of a line.
@@ -53,6 +55,8 @@ ShadowAreas::ShadowAreas(const weights::Channels& channels, int most_tokens, int
     area.counts = reinterpret_cast<uint32_t*>(next + prepared + outliers);
     area.addends = reinterpret_cast<float*>(next + prepared + outliers + counts);
     area.channels.resize(k);
+    area.reads.reserve(n_cold);
+    area.cold_channels.reserve(n_cold);
     next += stride;
     if (cold > 0) area.cold = next - cold;
   }

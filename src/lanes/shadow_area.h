@@ -37,8 +37,8 @@ struct ShadowArea {
   std::vector<const int8_t*> channels;   // (k): columns of the channels in the lists
   // Columns that must come from the side file, and the memory that they are read to (N5).
   std::byte* cold = nullptr;
-  std::vector<ReadRequest> reads;
-  std::vector<size_t> cold_channels;             // the channel of each read
+  std::vector<ReadRequest> reads;                // has room for all channels
+  std::vector<size_t> cold_channels;             // the channel of each read; has room for all, too
   const weights::ChannelInput* input = nullptr;  // whose columns are read
   double read_end_us = 0.0;
   double product_end_us = 0.0;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "lanes/host/experts/expert_reads.h"
 #include "lanes/host/neurons/neuron_ffn.h"
+#include "lanes/host/sparse/head_parts.h"
 #include "model/rope.h"
 
 namespace troika::lanes {
@@ -31,19 +32,21 @@ BoundAttention bind_attention(const Subgraph& subgraph, const model::Op& op, int
                     "Use a model with shorter ones.",
                     head_dim, kernels::kMaxHeadSize));
   }
+  const int n_group = output_width / (blueprint.n_kv_heads * head_dim);
   const Range heads = subgraph.slice.heads.within(blueprint.n_kv_heads);
   const plan::LayerAttention layer =
       plan::attention_of_layer(precision.attention, op.layer, output_width / head_dim, op.window);
   // Only attention that is a single task can leave heads out.
   for (const int head : subgraph.sparse.heads) TROIKA_ASSERT(!layer.is_left_out(head));
   return {head_dim,
-          output_width / (blueprint.n_kv_heads * head_dim),
+          n_group,
           heads.begin,
           heads.end,
           plan::shares_keys(precision.prefill),
           layer,
           subgraph.role,
           subgraph.sparse.heads,
+          key_heads_of(subgraph.sparse.heads, n_group),
           buffers.heads()};
 }
 

@@ -32,6 +32,13 @@ struct BoundRope {
 
 // What an op of kind kAttention is bound to.
 struct BoundAttention {
+  // A head of keys that a task's heads of queries use, and the places of these among all that share
+  // it.
+  struct KeyHead {
+    int head;
+    std::vector<size_t> places;
+  };
+
   int head_dim;
   int n_group;  // counts heads of queries that share one head of keys and values
   // The heads of keys and values that are computed: all of them, or those of a slice.
@@ -44,6 +51,7 @@ struct BoundAttention {
   // and where the parts hand on results.
   Role role = Role::kWhole;
   std::vector<int> query_heads = {};
+  std::vector<KeyHead> key_heads = {};  // each once
   HeadAreas* areas = nullptr;
 
   int n_heads() const { return last_head - first_head; }

@@ -18,6 +18,8 @@ constexpr int64_t kPartsOfWorker = 4;
 
 class HeadPart {
  public:
+  using KeyHead = BoundAttention::KeyHead;
+
   HeadPart(const BoundOp& bound, const OpContext& context, int worker)
       : bound_(bound),
         attention_(bound.as<BoundAttention>()),
@@ -31,7 +33,7 @@ class HeadPart {
 
   // Estimates the queries in part `part` of n_parts, for those of the task's heads that share a
   // head of keys.
-  void estimate(int key_head, int64_t part, int64_t n_parts) const {
+  void estimate(const KeyHead& key_head, int64_t part, int64_t n_parts) const {
     for_stretches(attention_, run_, [&](const Stretch& stretch) {
       if (!stretch.is_sparse) return;
       const size_t step = attention_.sparse.goes_by_tile() ? attention::kTileTokens : 1;
@@ -90,23 +92,19 @@ class HeadPart {
     return attention_.areas->scores(run_.buffer_set, head, token);
   }
 
-  void estimate(int key_head, Tokens tokens) const {
+  void estimate(const KeyHead& key_head, Tokens tokens) const {
     const attention::Positions positions =
-        positions_of(bound_, context_, tokens.last - 1, key_head);
-    const attention::Queries queries = queries_of(bound_, context_, tokens.first, key_head);
+        positions_of(bound_, context_, tokens.last - 1, key_head.head);
+    const attention::Queries queries = queries_of(bound_, context_, tokens.first, key_head.head);
     attention::Areas areas(lists_);
     attention::QueryEstimate estimate(context_.kernels, positions, queries,
                                       position_of(run_, tokens.first), attention_.sparse.buckets,
                                       areas);
-    std::vector<size_t> places;
-    for (const int head : attention_.query_heads) {
-      if (head / attention_.n_group != key_head) continue;
-      places.push_back(static_cast<size_t>(head % attention_.n_group));
-    }
-    estimate.score_heads(0, tokens.last - tokens.first, places, attention_.areas->stride(),
+    const int first_head = key_head.head * attention_.n_group;
+    estimate.score_heads(0, tokens.last - tokens.first, key_head.places, attention_.areas->stride(),
                          [&](size_t place, size_t token) {
-                           const int head = key_head * attention_.n_group + static_cast<int>(place);
-                           return scores(head, tokens.first + token);
+                           return scores(first_head + static_cast<int>(place),
+                                         tokens.first + token);
                          });
   }
 
@@ -118,17 +116,18 @@ class HeadPart {
   std::byte* lists_;  // the lists of this worker
 };
 
-// Returns the heads of keys that a task's heads of queries use, each once.
-std::vector<int> key_heads_of(const BoundAttention& attention) {
-  std::vector<int> heads;
-  for (const int head : attention.query_heads) {
-    const int key_head = head / attention.n_group;
-    if (std::find(heads.begin(), heads.end(), key_head) == heads.end()) heads.push_back(key_head);
+}  // namespace
+
+std::vector<BoundAttention::KeyHead> key_heads_of(std::span<const int> query_heads, int n_group) {
+  std::vector<BoundAttention::KeyHead> heads;
+  for (const int head : query_heads) {
+    const auto has_it = [&](const auto& one) { return one.head == head / n_group; };
+    auto found = std::find_if(heads.begin(), heads.end(), has_it);
+    if (found == heads.end()) found = heads.insert(found, {head / n_group, {}});
+    found->places.push_back(static_cast<size_t>(head % n_group));
   }
   return heads;
 }
-
-}  // namespace
 
 size_t head_list_bytes(const BoundAttention& attention, size_t n_positions) {
   attention::Areas areas(nullptr);
@@ -145,7 +144,7 @@ void run_head_part(const BoundOp& bound, const OpContext& context, int index, in
   const HeadPart part(bound, context, worker);
   const int64_t n_workers = context.team.size();
   if (attention.role == Role::kEstimate) {
-    const std::vector<int> key_heads = key_heads_of(attention);
+    const std::vector<BoundAttention::KeyHead>& key_heads = attention.key_heads;
     const auto n_items = static_cast<int64_t>(key_heads.size()) * n_workers;
     share_items(context, index, worker, n_items, [&](int64_t item) {
       part.estimate(key_heads[static_cast<size_t>(item / n_workers)], item % n_workers, n_workers);

@@ -2,9 +2,15 @@
 // the estimate of queries, the selection of their positions, and attention over these positions.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "lanes/host/op_context.h"
 
 namespace troika::lanes {
+
+// Returns the heads of keys that a task's heads of queries use, where n_group of all share one.
+std::vector<BoundAttention::KeyHead> key_heads_of(std::span<const int> query_heads, int n_group);
 
 // Runs an op whose role is a part of sparse attention. REQUIRES: keys and values of all tokens of
 // the run are stored, and the part before this one has ended.
