@@ -34,7 +34,7 @@ Session::Session(Engine& engine, Reuse reuse, cache::Owner owner)
   kept_.reserve(most_rows);
   rows_.reserve(most_rows);
   predicted_.reserve(most_rows);
-  // It comes last: where a session cannot be made, nothing takes its text out again.
+  // The text is counted last: where a session cannot be made, nothing takes its text out again.
   const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
   engine_.passes().count_texts(+1);
 }

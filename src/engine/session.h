@@ -70,8 +70,8 @@ class Session {
   // the next call. REQUIRES: the history is not empty. Throws Error where the context is full.
   Token next(Sampler& sampler);
 
-  // Appends a token that somebody else chose. REQUIRES: the model has this token, and the context
-  // has room.
+  // Appends a token that somebody else chose. REQUIRES: the session has begun a prompt, the model
+  // has this token, and the context has room.
   void append(Token token);
 
   // Does what `next` does, with drafts: verifies a draft, samples along it, and appends the tokens

@@ -101,7 +101,7 @@ size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::Planned
     prepared = std::max(prepared, n_rows * row_bytes);
     longest_row = std::max(longest_row, k);
   }
-  // Tables of which token takes which expert.
+  // The tables say which token takes which expert.
   const size_t routes =
       blueprint.n_experts > 0
           ? sizeof(int32_t) * (2 * static_cast<size_t>(blueprint.n_experts) + 1 +

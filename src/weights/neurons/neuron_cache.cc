@@ -82,7 +82,7 @@ NeuronCache::Frame* NeuronCache::frame_of_slot(int64_t slot) {
   return &frames_[static_cast<size_t>(frame)];
 }
 
-// Chains of entries, by when they were used last
+// The functions that follow link entries into chains, by when they were used last.
 
 void NeuronCache::push_newest(std::vector<Entry>& entries, Chain* chain, int index) {
   Entry& entry = entries[static_cast<size_t>(index)];
@@ -152,7 +152,7 @@ void NeuronCache::link_first_to_go(int neuron) {
   push_oldest(neurons_, chain_of(neuron), neuron);
 }
 
-// Steps of groups
+// The functions that follow divide places between groups, by what their last steps asked for.
 
 double NeuronCache::share_of(const Group& group) const {
   const auto n_slots = static_cast<double>(n_slots_ - n_hot_slots());
@@ -211,7 +211,7 @@ void NeuronCache::begin_group(int index) {
   group.is_of_step = !group.is_of_step;
 }
 
-// Places in memory
+// The functions that follow give places in memory, and take them back.
 
 void NeuronCache::take_slot(int entry, int slot) {
   neurons_[static_cast<size_t>(entry)].place = slot;
@@ -290,7 +290,7 @@ bool NeuronCache::evict_cluster() {
   return true;
 }
 
-// Leases
+// The functions that follow give leases, and end them.
 
 NeuronCache::Held NeuronCache::lease_neuron(int index, Found found) {
   Entry& entry = neurons_[static_cast<size_t>(index)];
@@ -469,7 +469,7 @@ bool NeuronCache::is_pinned(NeuronId id) const {
   return neurons_[static_cast<size_t>(neuron_entry(id))].is_pinned;
 }
 
-// Regions
+// The functions that follow move the border between the regions.
 
 std::span<const NeuronCache::Move> NeuronCache::set_batch(int size) {
   TROIKA_ASSERT(size > 0);

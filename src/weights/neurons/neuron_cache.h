@@ -77,7 +77,8 @@ class NeuronCache {
     int64_t from = 0;
     int64_t to = 0;
   };
-  // Counts what happened in one region. Each acquisition counts as one of the first four.
+  // Counts what happened in one region. Each acquisition counts as one of the first four, but for
+  // those of what could not be read.
   struct Counters {
     int64_t hits = 0;
     int64_t coming = 0;
@@ -177,7 +178,7 @@ class NeuronCache {
     bool is_of_step = false;  // the bit that neurons have which the last step used
     int64_t n_used = 0;       // counts slots
     int64_t n_passing = 0;    // counts neurons that pass through, whether they are held or not
-    int64_t n_asked = 0;      // counts acquisitions of the last step
+    int64_t n_asked = 0;      // counts neurons that the last step got a place of
     double wanted = 0.0;      // the mean of n_asked, of the last steps most of all
   };
   // A frame is cluster_neurons slots that follow each other. It has one cluster, or single neurons.

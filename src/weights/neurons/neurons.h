@@ -16,7 +16,7 @@
 
 namespace troika::weights {
 
-// The rows of a block that one of its weights holds: all of them, or those of an expert.
+// Returns the rows of a block that one of its weights holds: all of them, or those of an expert.
 Matrix rows_of(const Store& weights, model::WeightId id, const model::GatedFfn& ffn);
 
 // What an op must know of a feed-forward block.
@@ -55,7 +55,7 @@ class Neurons {
   // one that is returned.
   const NeuronFfn* find(model::WeightId down) const;
   std::vector<NeuronFfn>& ffns() { return ffns_; }
-  // null: there is no predictor
+  // Sets what says which rows of gates are worth computing; null: nothing does.
   void set_predictor(std::unique_ptr<NeuronPredictor> predictor);
   size_t predictor_bytes() const { return predictor_ != nullptr ? predictor_->bytes() : 0; }
   const std::vector<NeuronFfn>& ffns() const { return ffns_; }

@@ -19,14 +19,15 @@ ExpertCounts experts_of_op(const model::Blueprint& blueprint, const model::Op& o
 ExpertGuess bind_guess(const model::Blueprint& blueprint, const ExpertCounts& experts,
                        const weights::Store& weights, const Buffers& buffers,
                        const kernels::Table& kernels);
-// Floats that a worker needs for it: a state, and logits of all experts for each token.
+// Returns how many floats a worker needs to guess: a state, and logits of all experts for each
+// token.
 constexpr size_t guess_floats(size_t width, size_t n_experts) {
   return width + size_t{kMostGuessTokens} * n_experts;
 }
 size_t guess_floats(const ExpertGuess& guess);
 
-// All workers come by before the first product of a mixture, and meet behind it: one says which
-// experts are `active`, another guesses the next ones.
+// Says which experts are `active`, on one worker, and guesses the next ones on another. Is called
+// by all workers before the first product of a mixture; they meet behind it.
 void begin_expert_reads(const BoundOp& bound, const OpContext& context, int worker,
                         std::span<const int32_t> active);
 
