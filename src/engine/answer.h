@@ -80,8 +80,6 @@ class Answer {
   // Returns what is known of the answer so far. Whoever reads the prompt fills in what concerns the
   // prompt.
   Generated& result() { return result_; }
-  // Returns false once the last token was taken.
-  bool goes_on() const { return goes_on_; }
   // Says whether the answer must stop before another token is sampled. Once it must, it has ended.
   bool must_stop(const Session& session);
   void cancel();
