@@ -6,7 +6,6 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <new>
 #include <optional>
 
 #include "base/atomic_file.h"
@@ -15,6 +14,7 @@
 #include "base/hash.h"
 #include "base/side_file.h"
 #include "weights/fast_hash.h"
+#include "weights/file_pages.h"
 #include "weights/store.h"
 
 namespace troika::weights {
@@ -22,8 +22,6 @@ namespace {
 
 constexpr char kMagic[16] = "troika-channels";
 constexpr uint64_t kVersion = 2;
-// Columns begin at whole pages, so that reads past the page cache may take the pages around one.
-constexpr uint64_t kPage = 4096;
 constexpr uint64_t kMostEntries = 1 << 20;
 
 // The head of the file. All words have the little end first, as the machines that this runs on do.
@@ -38,16 +36,9 @@ struct Header {
   uint64_t checks_offset;
 };
 
-uint64_t whole_pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
-
 template <typename T>
 std::span<const std::byte> bytes_of(std::span<const T> items) {
   return std::as_bytes(items);
-}
-
-void pad_to_page(AtomicFile& file) {
-  const std::vector<std::byte> zeros(whole_pages(file.bytes_written()) - file.bytes_written());
-  if (!zeros.empty()) file.write(zeros);
 }
 
 // Adds one check of an input's scales and one of each of its columns.
@@ -60,20 +51,11 @@ void add_checks(const ChannelInput& channels, const int8_t* columns,
   }
 }
 
-// Does something that the disk may refuse, and says then what is written there and how to do
-// without it. What else goes wrong while the file is made is not the disk's fault.
+// Does something that the disk may refuse.
 template <typename Step>
-void write_step(uint64_t file_bytes, const Step& step) {
-  try {
-    step();
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw Error(fmt::format(
-        "{} Weights by channel for outliers on a lane of their own take {:.1f} MB there; "
-        "‹no-cache›, or ‹shadow-rows› all, keeps them in memory.",
-        error.what(), 1e-6 * static_cast<double>(file_bytes)));
-  }
+void write_channels(uint64_t file_bytes, const Step& step) {
+  write_step(file_bytes, "Weights by channel for outliers on a lane of their own",
+             "‹no-cache›, or ‹shadow-rows› all, keeps them in memory", step);
 }
 
 }  // namespace
@@ -192,20 +174,20 @@ const ChannelFile::Entry* ChannelFile::find(const Store& store,
 void ChannelFile::make(const Store& store, const ChannelFileOptions& options,
                        const std::vector<model::LinearInput>& inputs) {
   std::vector<Entry> entries;
-  uint64_t end = whole_pages(sizeof(Header) + inputs.size() * sizeof(Entry));
+  uint64_t end = page_above(sizeof(Header) + inputs.size() * sizeof(Entry));
   uint64_t most_bytes = 0;
   for (const model::LinearInput& input : inputs) {
     const ChannelInput channels = describe_channels(store, input);
     Entry entry{hash_of(input.name), channels.k, channels.bytes, end, 0};
-    entry.columns_offset = whole_pages(end + entry.bytes * sizeof(float));
-    end = whole_pages(entry.columns_offset + entry.k * entry.bytes);
+    entry.columns_offset = page_above(end + entry.bytes * sizeof(float));
+    end = page_above(entry.columns_offset + entry.k * entry.bytes);
     most_bytes = std::max(most_bytes, entry.k * entry.bytes);
     entries.push_back(entry);
   }
   uint64_t n_checks = 0;
   for (const Entry& entry : entries) n_checks += 1 + entry.k;
   const uint64_t checks_offset = end;
-  end = whole_pages(end + sizeof(uint64_t) + n_checks * sizeof(uint32_t));
+  end = page_above(end + sizeof(uint64_t) + n_checks * sizeof(uint32_t));
   Header header = {{}, kVersion,     options.model_key, options.form_key, end, entries.size(),
                    0,  checks_offset};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
@@ -216,7 +198,7 @@ void ChannelFile::make(const Store& store, const ChannelFileOptions& options,
   std::vector<uint32_t> checks;
   checks.reserve(n_checks);
   std::optional<AtomicFile> file;
-  write_step(end, [&] {
+  write_channels(end, [&] {
     make_place_for(options.path);
     file.emplace(options.path);
     file->write(bytes_of(std::span<const Header>(&header, 1)));
@@ -227,7 +209,7 @@ void ChannelFile::make(const Store& store, const ChannelFileOptions& options,
     ChannelInput channels = describe_channels(store, inputs[i]);
     transpose_channels(store, &channels, options.n_threads, columns.get());
     add_checks(channels, columns.get(), &checks);
-    write_step(end, [&] {
+    write_channels(end, [&] {
       pad_to_page(*file);
       file->write(bytes_of(std::span<const float>(channels.scales)));
       pad_to_page(*file);
@@ -236,7 +218,7 @@ void ChannelFile::make(const Store& store, const ChannelFileOptions& options,
   }
   store.check_intact();
   const uint64_t checks_hash = fast_hash(bytes_of(std::span<const uint32_t>(checks)));
-  write_step(end, [&] {
+  write_channels(end, [&] {
     pad_to_page(*file);
     file->write(bytes_of(std::span<const uint64_t>(&checks_hash, 1)));
     file->write(bytes_of(std::span<const uint32_t>(checks)));

@@ -138,8 +138,6 @@ void transpose_channels(const Store& store, ChannelInput* input, int n_threads, 
   }
 }
 
-void Channels::Free::operator()(std::byte* bytes) const { std::free(bytes); }
-
 Channels::Channels(const Store& store, std::span<const ChannelChoice> choices, int n_threads,
                    const ProgressFunction& progress) {
   for (const ChannelChoice& choice : choices) {
@@ -167,17 +165,16 @@ Channels::Channels(const Store& store, std::span<const ChannelChoice> choices,
 
 // Takes pages of their own, so that they can be counted, and places the resident columns in them.
 void Channels::make_arena(std::span<const ChannelChoice> choices) {
-  arena_bytes_ = 0;
+  size_t bytes = 0;
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    arena_bytes_ += inputs_[i].bytes * (choices[i].is_all ? inputs_[i].k : choices[i].hot.size());
+    bytes += inputs_[i].bytes * (choices[i].is_all ? inputs_[i].k : choices[i].hot.size());
   }
-  const size_t page = page_bytes();
-  const size_t whole = std::max<size_t>(1, (arena_bytes_ + page - 1) / page) * page;
-  arena_.reset(static_cast<std::byte*>(std::aligned_alloc(page, whole)));
-  if (arena_ == nullptr) {
+  try {
+    arena_ = PageBuffer(bytes);
+  } catch (const std::bad_alloc&) {
     const bool has_all =
         std::any_of(choices.begin(), choices.end(), [](const auto& one) { return one.is_all; });
-    throw no_memory(whole,
+    throw no_memory(bytes,
                     fmt::format("of weights by channel, which outliers on a lane of their own "
                                 "need. Use {}a larger ‹outlier-prune›, or leave '‹place› shadow' "
                                 "out.",
@@ -216,7 +213,7 @@ size_t Channels::all_bytes() const {
 
 size_t Channels::measured_bytes() const {
   const size_t page = page_bytes();
-  const size_t n_pages = (arena_bytes_ + page - 1) / page;
+  const size_t n_pages = (arena_.size() + page - 1) / page;
   std::vector<unsigned char> is_resident(n_pages);
   if (n_pages == 0 || ::mincore(arena_.get(), n_pages * page, is_resident.data()) != 0) return 0;
   const auto n = std::count_if(is_resident.begin(), is_resident.end(),

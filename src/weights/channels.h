@@ -5,11 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/huge_pages.h"
 #include "base/progress.h"
 #include "model/linear_inputs.h"
 
@@ -65,22 +65,18 @@ class Channels {
   const ChannelInput* find(model::WeightId id) const;
   std::span<const ChannelInput> inputs() const { return inputs_; }
 
-  size_t resident_bytes() const { return arena_bytes_; }
+  size_t resident_bytes() const { return arena_.size(); }
   // Returns what a copy of all columns would take.
   size_t all_bytes() const;
   // Returns the bytes of the pages of resident columns that the system has in memory now.
   size_t measured_bytes() const;
 
  private:
-  struct Free {
-    void operator()(std::byte* bytes) const;
-  };
   void make_arena(std::span<const ChannelChoice> choices);
 
   std::vector<ChannelInput> inputs_;
   std::vector<int> by_weight_;  // -1: the weight has no columns
-  std::unique_ptr<std::byte, Free> arena_;
-  size_t arena_bytes_ = 0;
+  PageBuffer arena_;            // has the columns that stay in memory
 };
 
 // Returns what stands in the side file for content: for scales and for each column.

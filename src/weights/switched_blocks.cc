@@ -11,17 +11,14 @@
 #include "base/error.h"
 #include "kernels/choose.h"
 #include "tensor/strips.h"
+#include "weights/file_pages.h"
 
 namespace troika::weights {
 namespace {
 
-constexpr uint64_t kDirectPage = 4096;  // direct reads ask for such pages
-uint64_t page_below(uint64_t at) { return at / kDirectPage * kDirectPage; }
-uint64_t page_above(uint64_t at) { return page_below(at + kDirectPage - 1); }
-
 // Returns the room that copies have for the rows of a matrix.
 uint64_t rows_room(const Matrix& matrix, uint64_t offset) {
-  return page_above(offset % kDirectPage + matrix.bytes());
+  return page_above(offset % kFilePage + matrix.bytes());
 }
 uint64_t panels_room(const Matrix& matrix) {
   return (int8_panel_bytes(matrix) + kPanelAlignment - 1) / kPanelAlignment * kPanelAlignment;
@@ -173,7 +170,7 @@ std::unique_ptr<BlockCopy> SwitchedBlocks::begin_rows(int block, std::vector<Fil
     if (end > rest_begin) {
       reads->push_back({member->shard, rest_begin, end - rest_begin, to + (rest_begin - begin)});
     }
-    copy->rows_.push_back(to + member->offset % kDirectPage);
+    copy->rows_.push_back(to + member->offset % kFilePage);
     to += rows_room(member->matrix, member->offset);
   }
   return copy;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <new>
 #include <optional>
 
 #include "base/atomic_file.h"
@@ -15,6 +14,7 @@
 #include "base/hash.h"
 #include "base/side_file.h"
 #include "weights/fast_hash.h"
+#include "weights/file_pages.h"
 #include "weights/neurons/source.h"
 
 namespace troika::weights {
@@ -27,11 +27,6 @@ constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
 uint64_t header_hash(const BundleLayout::Header& header) {
   return hash_of(std::as_bytes(std::span(&header, 1)).first(offsetof(BundleLayout::Header, hash)));
-}
-
-void pad_bundles(AtomicFile& file) {
-  const std::vector<std::byte> zeros(in_pages(file.bytes_written()) - file.bytes_written());
-  if (!zeros.empty()) file.write(zeros);
 }
 
 // Writes the bundles and tables of a layer. Returns the hash of the tables.
@@ -70,7 +65,7 @@ uint64_t write_layer(const BundleLayout& layout, uint64_t layer, BundleSource& s
     hash.add(table);
     if (!table.empty()) file.write(table);
   }
-  pad_bundles(file);
+  pad_to_page(file);
   return hash.value();
 }
 
@@ -200,16 +195,8 @@ std::string BundleFile::open(const Options& options) {
 
 void BundleFile::make(const Options& options, BundleSource& source) const {
   const auto told = [&](const auto& step) {
-    try {
-      step();
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const std::exception& error) {
-      throw Error(
-          fmt::format("{} The bundles of the model's neurons take {:.1f} MB there; "
-                      "‹ffn› by-output reads whole blocks of the model instead.",
-                      error.what(), 1e-6 * static_cast<double>(layout_.file_bytes())));
-    }
+    write_step(layout_.file_bytes(), "The bundles of the model's neurons",
+               "‹ffn› by-output reads whole blocks of the model instead", step);
   };
   std::optional<AtomicFile> file;
   told([&] {
@@ -228,7 +215,7 @@ void BundleFile::write(const Options& options, BundleSource& source, AtomicFile*
   std::memcpy(header.magic, kBundleMagic, sizeof(kBundleMagic));
   header.hash = header_hash(header);
   file->write(std::as_bytes(std::span(&header, 1)));
-  pad_bundles(*file);
+  pad_to_page(*file);
   std::vector<uint64_t> hashes;
   for (uint64_t layer = 0; layer < shape.n_layers; ++layer) {
     if (options.progress) options.progress(layer, shape.n_layers);
@@ -236,7 +223,7 @@ void BundleFile::write(const Options& options, BundleSource& source, AtomicFile*
   }
   hashes.push_back(hash_of(std::as_bytes(std::span(hashes))));
   file->write(std::as_bytes(std::span(hashes)));
-  pad_bundles(*file);
+  pad_to_page(*file);
   TROIKA_ASSERT(file->bytes_written() == layout_.file_bytes());
   if (options.progress) options.progress(shape.n_layers, shape.n_layers);
 }

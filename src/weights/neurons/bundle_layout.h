@@ -11,14 +11,12 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "weights/file_pages.h"
+
 namespace troika::weights {
 
-inline constexpr uint64_t kBundlePage = 4096;
+inline constexpr uint64_t kBundlePage = kFilePage;
 inline constexpr uint64_t kMostBundleRequest = uint64_t{256} << 10;
-
-constexpr uint64_t in_pages(uint64_t bytes) {
-  return (bytes + kBundlePage - 1) / kBundlePage * kBundlePage;
-}
 
 // Returns how far apart bundles may be that one request reads, on a disk that reads a page
 // somewhere in `page_us` and bytes in order in `us_per_byte` each: such a gap takes as long to read
@@ -78,37 +76,37 @@ class BundleLayout {
   uint64_t table_bytes() const { return order_bytes() + checks_bytes() + shape_.resident_bytes; }
   uint64_t bundles_bytes() const {
     if (shape_.bundle_bytes > kBundlePage) {
-      return shape_.n_neurons * in_pages(shape_.bundle_bytes);
+      return shape_.n_neurons * page_above(shape_.bundle_bytes);
     }
     return (shape_.n_neurons + per_page_ - 1) / per_page_ * kBundlePage;
   }
   uint64_t bundles_offset(uint64_t layer) const {
-    return in_pages(sizeof(Header)) + layer * (bundles_bytes() + in_pages(table_bytes()));
+    return page_above(sizeof(Header)) + layer * (bundles_bytes() + page_above(table_bytes()));
   }
   uint64_t tables_offset(uint64_t layer) const { return bundles_offset(layer) + bundles_bytes(); }
   uint64_t hashes_offset() const { return bundles_offset(shape_.n_layers); }
   uint64_t bundle_offset(uint64_t layer, uint64_t place) const {
     const uint64_t begin = bundles_offset(layer);
-    if (shape_.bundle_bytes > kBundlePage) return begin + place * in_pages(shape_.bundle_bytes);
+    if (shape_.bundle_bytes > kBundlePage) return begin + place * page_above(shape_.bundle_bytes);
     return begin + place / per_page_ * kBundlePage + place % per_page_ * shape_.bundle_bytes;
   }
   // Returns the pages that a bundle lies in.
   BundleRange pages(uint64_t layer, uint64_t place) const {
     const uint64_t begin = bundle_offset(layer, place) / kBundlePage * kBundlePage;
-    return {begin, in_pages(bundle_offset(layer, place) + shape_.bundle_bytes) - begin};
+    return {begin, page_above(bundle_offset(layer, place) + shape_.bundle_bytes) - begin};
   }
   // Returns the pages of one of its pieces.
   BundleRange pages(uint64_t layer, uint64_t place, uint64_t piece) const {
     const BundleRange own = this->piece(piece);
     if (n_pieces() == 1) return pages(layer, place);
-    return {bundle_offset(layer, place) + own.offset, in_pages(own.bytes)};
+    return {bundle_offset(layer, place) + own.offset, page_above(own.bytes)};
   }
   // Counts the bundles that share a page: 1 where a bundle has pages of its own.
   uint64_t n_per_page() const { return per_page_; }
   // Returns the most bytes that `pages` has.
-  uint64_t read_bytes() const { return in_pages(shape_.bundle_bytes); }
+  uint64_t read_bytes() const { return page_above(shape_.bundle_bytes); }
   uint64_t file_bytes() const {
-    return hashes_offset() + in_pages((shape_.n_layers + 1) * sizeof(uint64_t));
+    return hashes_offset() + page_above((shape_.n_layers + 1) * sizeof(uint64_t));
   }
   const BundleShape& shape() const { return shape_; }
 

@@ -88,10 +88,10 @@ NeuronForm::NeuronForm(const Matrix& up, const Matrix& down, const Matrix* gate)
     TROIKA_ASSERT(gate->n_rows == down.row_length);
     gate_ = Row(*gate);
   }
-  const uint64_t whole = in_pages(bundle_bytes());
+  const uint64_t whole = page_above(bundle_bytes());
   up_.n_scale_bytes = scales_before_levels(up.type);
   if (gate != nullptr) gate_.n_scale_bytes = scales_before_levels(gate->type);
-  if (in_pages(bundle_bytes()) == whole) up_.n_scale_bytes = gate_.n_scale_bytes = 0;
+  if (page_above(bundle_bytes()) == whole) up_.n_scale_bytes = gate_.n_scale_bytes = 0;
 }
 
 uint64_t NeuronForm::key() const {

@@ -42,7 +42,7 @@ void BundleMaker::enter_first_bytes() {
     gate_bytes = std::max<uint64_t>(gate_bytes, form.gate_bytes());
     bundle_bytes = std::min<uint64_t>(bundle_bytes, form.bundle_bytes());
   }
-  const uint64_t first_bytes = weights::in_pages(gate_bytes);
+  const uint64_t first_bytes = weights::page_above(gate_bytes);
   if (first_bytes < bundle_bytes) shape_.first_bytes = first_bytes;
 }
 
