@@ -138,7 +138,7 @@ class Session {
   int n_in_buffers(int position, int n_prompt) const;
   void compute_pending();
   void compute_last();
-  int most_draft_nodes(int most_tokens, int most_rows) const;
+  int most_draft_nodes(int most_tokens, int most_rows, int n_rows) const;
   void predict(std::span<const std::span<const float>> logits, Token next);
   void keep_logits(std::span<const float> row);
 

@@ -11,13 +11,19 @@
 #include "engine/session.h"
 
 namespace troika::engine {
-int Session::most_draft_nodes(int most_tokens, int most_rows) const {
+
+// Returns how many guesses may stand in a batch of n_rows rows beside the text's last token.
+int Session::most_draft_nodes(int most_tokens, int most_rows, int n_rows) const {
   // The rows of the draft and the text's last token must fit into one executable of steps, and the
   // tokens that come of them must fit into the context.
   const plan::Plan& plan = engine_.plan();
   const int room = context() - static_cast<int>(history_.size());
-  const int most = std::min({draft::kMostWidth, plan.most_step_rows(), plan.output_shapes.back(),
-                             room, most_tokens, most_rows});
+  int most = std::min({draft::kMostWidth, plan.most_step_rows(), plan.output_shapes.back(), room,
+                       most_tokens, most_rows});
+  if (most <= 1) return 0;
+  // Guesses take free slots and those of idle texts, but no text ends for want of them.
+  Passes& passes = engine_.passes();
+  if (!passes.sequences.evict_until(n_rows + most)) most = passes.kv.n_free() - n_rows;
   return std::max(0, most - 1);
 }
 
@@ -40,7 +46,7 @@ double Session::add_step(draft::Drafter* drafter, int most_tokens, int most_rows
                          draft::Company company, cache::Batch* batch) {
   TROIKA_ASSERT(!history_.empty() && !has_logits_ && most_tokens >= 1 && most_rows >= 1);
   check_next();
-  const int n_nodes = most_draft_nodes(most_tokens, most_rows);
+  const int n_nodes = most_draft_nodes(most_tokens, most_rows, batch->size());
   tree_ = drafter != nullptr ? &drafter->propose(history_, n_nodes, company) : &no_draft_;
   // Where the cache has the last token already, that token is computed again.
   const auto position = static_cast<int>(history_.size()) - 1;

@@ -235,6 +235,27 @@ TEST_F(Step, EndsWherePlainDecodingEnds) {
   }
 }
 
+// Where other texts have taken nearly all slots, guesses do without, and the text goes on.
+TEST_F(Step, GuessesEndNoTextForWhichThereAreSlots) {
+  constexpr int kMore = 5;
+  const Tokens expected = plain(kMore + 1);
+  draft::Drafter drafter = this->drafter();
+  Session& session = *tiny_.session;
+  Sampler sampler(greedy());
+  session.prefill(prompt_);
+  drafter.begin(session.history());
+  session.step(sampler, &drafter, 50);
+  {
+    Passes& passes = tiny_.engine->passes();
+    const std::lock_guard<std::mutex> lock(passes.mutex);
+    passes.kv.limit_slots(static_cast<int>(prompt_.size()) + kMore);
+  }
+  const size_t whole = prompt_.size() + 1 + kMore;
+  while (session.history().size() < whole) ASSERT_NO_THROW(session.step(sampler, &drafter, 50));
+  EXPECT_EQ(session.history(), with(prompt_, expected));
+  EXPECT_THROW(session.step(sampler, &drafter, 50), Error);
+}
+
 TEST_F(Step, EndsAtEndTokensAndStopStringsInsideOfADraft) {
   SamplerOptions o = sampled();
   o.logit_bias = {{tiny_.engine->tokenizer().eos(), 4.0f}};
