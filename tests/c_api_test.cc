@@ -400,6 +400,22 @@ TEST_F(CApi, ChatUsesTheTemplate) {
   EXPECT_EQ(chat.prompt_tokens, plain.prompt_tokens + 2);
 }
 
+// A path of letters that take two bytes is longer than the place for the message.
+TEST_F(CApi, ALongMessageIsCutBetweenCharactersInItsMiddle) {
+  for (const std::string begin : {"/tmp/", "/tmp/x"}) {
+    std::string path = begin;
+    for (int i = 0; i < 600; ++i) path += "ä";
+    troika_engine* engine = nullptr;
+    EXPECT_EQ(troika_engine_open(path.c_str(), nullptr, &engine, &error_), TROIKA_ERROR);
+    std::string rest = error_.message;
+    EXPECT_GT(rest.size(), sizeof(error_.message) - 8);
+    EXPECT_TRUE(rest.starts_with(begin)) << rest;
+    EXPECT_TRUE(rest.ends_with("choose a shorter one.")) << rest;
+    for (size_t at = rest.find("ä"); at != rest.npos; at = rest.find("ä")) rest.erase(at, 2);
+    for (const char byte : rest) ASSERT_TRUE(byte > 0) << rest;
+  }
+}
+
 TEST_F(CApi, TwoSessionsInTwoThreadsSayWhatEachSaysAlone) {
   generate_.max_tokens = 60;
   generate_.temperature = 0.7f;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/option_names.h"
@@ -48,11 +49,31 @@ namespace {
 using troika::Error;
 using troika::UsageError;
 
+bool goes_on(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+
+// Writes a message, in whole characters, without allocating. Where it is too long it is cut in its
+// middle, because what to do stands at the end.
+void write_message(std::string_view text, troika_error* error) {
+  constexpr size_t kMostBytes = sizeof(error->message) - 1;
+  constexpr std::string_view kGap = " ... ";
+  size_t n_first = text.size(), last = text.size();
+  if (text.size() > kMostBytes) {
+    n_first = (kMostBytes - kGap.size()) / 2;
+    last -= n_first;
+    while (n_first > 0 && goes_on(text[n_first])) --n_first;
+    while (last < text.size() && goes_on(text[last])) ++last;
+  }
+  char* to = error->message;
+  to += text.copy(to, n_first);
+  if (last < text.size()) to += kGap.copy(to, kGap.size());
+  to += text.substr(last).copy(to, kMostBytes);
+  *to = '\0';
+}
+
 troika_code fail(troika_error* error, troika_code code, const char* message) {
   if (error != nullptr) {
     error->code = code;
-    std::strncpy(error->message, message, sizeof(error->message) - 1);
-    error->message[sizeof(error->message) - 1] = '\0';
+    write_message(message, error);
   }
   return code;
 }
