@@ -400,6 +400,28 @@ TEST_F(CApi, ChatUsesTheTemplate) {
   EXPECT_EQ(chat.prompt_tokens, plain.prompt_tokens + 2);
 }
 
+TEST_F(CApi, AdvisesFieldsThatItHasAndSaysWhatOnlyTheProgramHas) {
+  TinyModel plain = model();
+  plain.chat_template.clear();
+  const std::string path = folder_.file("plain.gguf");
+  write_tiny_model(plain, path);
+  troika_engine* engine = nullptr;
+  troika_session* session = nullptr;
+  ASSERT_EQ(troika_engine_open(path.c_str(), nullptr, &engine, &error_), TROIKA_OK);
+  ASSERT_EQ(troika_session_open(engine, &session, &error_), TROIKA_OK);
+  generate_.chat = 1;
+  expect_refused(
+      troika_generate(session, "Once", 4, &generate_, nullptr, nullptr, nullptr, &error_),
+      TROIKA_ERROR, "Set chat to 0");
+  EXPECT_EQ(std::string(error_.message).find("template FILE"), std::string::npos);
+  troika_session_close(session);
+  troika_engine_close(engine);
+  plain.pre = "of-tomorrow";
+  write_tiny_model(plain, path);
+  expect_refused(troika_engine_open(path.c_str(), nullptr, &engine, &error_), TROIKA_ERROR,
+                 "with the program's option 'pre' NAME");
+}
+
 // A path of letters that take two bytes is longer than the place for the message.
 TEST_F(CApi, ALongMessageIsCutBetweenCharactersInItsMiddle) {
   for (const std::string begin : {"/tmp/", "/tmp/x"}) {

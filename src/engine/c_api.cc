@@ -1,10 +1,14 @@
 // The C API over Engine, Session and generate: errors become codes and sentences.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/option_names.h"
@@ -78,13 +82,29 @@ troika_code fail(troika_error* error, troika_code code, const char* message) {
   return code;
 }
 
-// Returns the field of troika_engine_options or troika_generate_options that is this option.
+// Lists the options that are fields of troika_engine_options or troika_generate_options.
+constexpr std::pair<std::string_view, std::string_view> kFields[] = {
+    {"threads", "threads"},
+    {"context", "context"},
+    {"kv", "kv"},
+    {"activations", "activations"},
+    {"draft", "draft"},
+    {"temp", "temperature"},
+    {"top-k", "top_k"},
+    {"top-p", "top_p"},
+    {"min-p", "min_p"},
+    {"repeat-penalty", "repetition_penalty"},
+    {"frequency-penalty", "frequency_penalty"},
+    {"presence-penalty", "presence_penalty"},
+    {"chat", "chat"},
+};
+
+// Returns the field that is this option. What is no field is an option of the program alone.
 std::string field_of(std::string_view option) {
-  if (option == "temp") return "temperature";
-  if (option == "repeat-penalty") return "repetition_penalty";
-  std::string field(option);
-  std::replace(field.begin(), field.end(), '-', '_');
-  return field;
+  for (const auto& [name, field] : kFields) {
+    if (name == option) return std::string(field);
+  }
+  return fmt::format("the program's option '{}'", option);
 }
 
 troika_code fail(troika_error* error, troika_code code, const std::exception& e) {
@@ -104,7 +124,9 @@ troika_code guarded(troika_error* error, Body&& body) {
   } catch (const Error& e) {
     return fail(error, TROIKA_ERROR, e);
   } catch (const std::bad_alloc&) {
-    return fail(error, TROIKA_ERROR, "There is not enough memory.");
+    return fail(error, TROIKA_ERROR,
+                "There is not enough memory. Use a smaller context, fewer threads or a smaller "
+                "model, or end other programs.");
   } catch (const std::exception& e) {
     return fail(error, TROIKA_ERROR, e);
   } catch (...) {  // nothing here throws so, but a callback of a program in C++ may
@@ -116,6 +138,15 @@ troika_code guarded(troika_error* error, Body&& body) {
 
 void require(bool condition, const char* message) {
   if (!condition) throw UsageError(message);
+}
+
+// Refuses a chat with a model that has no template, of which no field could give one.
+void check_chat(const troika::engine::Engine& engine, bool is_chat) {
+  if (!is_chat || !engine.tokenizer().vocabulary().chat_template.empty()) return;
+  throw Error(fmt::format(
+      "{}: the file has no chat template, so it is probably not a chat model. Set chat to 0, and "
+      "write into the prompt all that the model is to see.",
+      engine.file().path()));
 }
 
 troika::engine::SamplerOptions sampler_options(const troika_generate_options& options) {
@@ -265,6 +296,7 @@ troika_code troika_generate(troika_session* session, const char* prompt, size_t 
     require(o.max_tokens >= -1, "max_tokens is -1 (no limit), 0 or more.");
     troika::engine::Engine& engine = session->session.engine();
     const std::string_view text(prompt, prompt_bytes);
+    check_chat(engine, o.chat != 0);
     const std::vector<int32_t> tokens =
         o.chat != 0 ? troika::engine::ChatFormat(engine).prompt({{"user", std::string(text)}})
                     : engine.tokenizer().encode(text);
