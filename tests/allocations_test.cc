@@ -8,6 +8,7 @@
 
 #include "engine/batching/batcher.h"
 #include "engine/drafting/drafting.h"
+#include "engine/scoring/logprobs.h"
 #include "prepare/streaming/weight_stream.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/tiny_engine.h"
@@ -78,6 +79,33 @@ TEST_F(Allocations, PlainSteps) {
     for (int i = 0; i < kSteps; ++i) session.next(sampler);
     EXPECT_EQ(counter.n_allocations(), 0) << "temperature " << temperature;
   }
+}
+
+TEST_F(Allocations, PenalisedSteps) {
+  for (const int window : {8, -1}) {
+    engine::SamplerOptions options = sampling(1.0f);
+    options.repetition_penalty = 1.2f;
+    options.penalty_window = window;
+    Session session(*tiny_.engine);
+    engine::Sampler sampler(options);
+    session.prefill(prompt());
+    for (int i = 0; i < 3; ++i) session.next(sampler);
+    const test::AllocationCounter counter;
+    for (int i = 0; i < kSteps; ++i) session.next(sampler);
+    EXPECT_EQ(counter.n_allocations(), 0) << "window " << window;
+  }
+}
+
+TEST_F(Allocations, StepsWhoseLikelihoodsAreAsked) {
+  Session session(*tiny_.engine);
+  engine::LogprobRecorder recorder(prompt().size(), /*n_top=*/0, nullptr);
+  engine::Sampler sampler(sampling(1.0f), &recorder);
+  session.prefill(prompt());
+  const auto step = [&] { recorder.take(session.next(sampler)); };
+  for (int i = 0; i < 3; ++i) step();
+  const test::AllocationCounter counter;
+  for (int i = 0; i < kSteps; ++i) step();
+  EXPECT_EQ(counter.n_allocations(), 0);
 }
 
 TEST_F(Allocations, DraftedSteps) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -76,14 +77,19 @@ void Sampler::penalise(std::span<const Token> history) {
   const SamplerOptions& o = options_;
   const auto window = static_cast<size_t>(o.penalty_window);
   if (o.penalty_window >= 0 && history.size() > window) history = history.last(window);
-  counts_.clear();
-  for (const Token token : history) ++counts_[token];
-  for (const auto& [token, count] : counts_) {
+  counts_.resize(logits_.size());
+  seen_.reserve(logits_.size());
+  for (const Token token : history) {
     if (token < 0 || static_cast<size_t>(token) >= logits_.size()) continue;
+    if (counts_[static_cast<size_t>(token)]++ == 0) seen_.push_back(token);
+  }
+  for (const Token token : seen_) {
+    const int count = std::exchange(counts_[static_cast<size_t>(token)], 0);
     float& logit = logits_[static_cast<size_t>(token)];
     logit = logit > 0 ? logit / o.repetition_penalty : logit * o.repetition_penalty;
     logit -= static_cast<float>(count) * o.frequency_penalty + o.presence_penalty;
   }
+  seen_.clear();
 }
 
 bool Sampler::is_more_likely(const Candidate& a, const Candidate& b) {

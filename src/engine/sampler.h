@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -85,7 +84,8 @@ class Sampler {
   LogitMask* mask_;
   std::vector<float> logits_;
   std::vector<Candidate> candidates_;
-  std::unordered_map<Token, int> counts_;
+  std::vector<int> counts_;  // by token, of those seen lately; all are 0 between two calls
+  std::vector<Token> seen_;  // has each token once whose count is not 0
 };
 
 }  // namespace troika::engine

@@ -10,7 +10,13 @@ namespace troika::engine {
 
 void LogprobRecorder::on_logits(std::span<const Token> history, std::span<const float> logits) {
   if (which_ == Likelihoods::kOfModel) {
-    logits_[history.size() - n_prompt_].assign(logits.begin(), logits.end());
+    const size_t place = history.size() - n_prompt_;
+    if (!spare_.empty() && !logits_.contains(place)) {
+      spare_.back().key() = place;
+      logits_.insert(std::move(spare_.back()));
+      spare_.pop_back();
+    }
+    logits_[place].assign(logits.begin(), logits.end());
   }
   if (inner_ != nullptr) inner_->on_logits(history, logits);
 }
@@ -47,10 +53,9 @@ TokenLogprobs LogprobRecorder::take_chosen(Token token) {
 
 TokenLogprobs LogprobRecorder::take(Token token) {
   if (which_ == Likelihoods::kOfChoice) return take_chosen(token);
-  const auto found = logits_.find(n_taken_++);
-  TROIKA_ASSERT(found != logits_.end());
-  const std::vector<float> logits = std::move(found->second);
-  logits_.erase(found);
+  spare_.push_back(logits_.extract(n_taken_++));
+  TROIKA_ASSERT(!spare_.back().empty());
+  const std::vector<float>& logits = spare_.back().mapped();
   const float most = *std::max_element(logits.begin(), logits.end());
   double sum = 0.0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit - most));
@@ -58,16 +63,16 @@ TokenLogprobs LogprobRecorder::take(Token token) {
   const auto logprob = [&](Token t) { return logits[static_cast<size_t>(t)] - log_sum; };
 
   TokenLogprobs result{{token, logprob(token)}, {}};
-  std::vector<Token> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
+  order_.resize(logits.size());
+  std::iota(order_.begin(), order_.end(), 0);
   const auto n =
-      static_cast<std::ptrdiff_t>(std::min<size_t>(static_cast<size_t>(n_top_), order.size()));
-  std::partial_sort(order.begin(), order.begin() + n, order.end(), [&](Token a, Token b) {
+      static_cast<std::ptrdiff_t>(std::min<size_t>(static_cast<size_t>(n_top_), order_.size()));
+  std::partial_sort(order_.begin(), order_.begin() + n, order_.end(), [&](Token a, Token b) {
     const float x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
     return x != y ? x > y : a < b;
   });
   for (std::ptrdiff_t i = 0; i < n; ++i) {
-    const Token t = order[static_cast<size_t>(i)];
+    const Token t = order_[static_cast<size_t>(i)];
     result.top.push_back({t, logprob(t)});
   }
   return result;

@@ -49,7 +49,10 @@ class LogprobRecorder : public LogitMask {
   LogitMask* inner_;
   Likelihoods which_;
   size_t n_taken_ = 0;
-  std::unordered_map<size_t, std::vector<float>> logits_;        // by place in the answer
+  using Logits = std::unordered_map<size_t, std::vector<float>>;
+  Logits logits_;                         // by place in the answer
+  std::vector<Logits::node_type> spare_;  // have been taken, and their memory is used again
+  std::vector<Token> order_;
   std::unordered_map<size_t, std::vector<Likelihood>> choices_;  // by place in the answer
 };
 
