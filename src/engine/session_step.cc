@@ -46,8 +46,11 @@ double Session::add_step(draft::Drafter* drafter, int most_tokens, int most_rows
                          draft::Company company, cache::Batch* batch) {
   TROIKA_ASSERT(!history_.empty() && !has_logits_ && most_tokens >= 1 && most_rows >= 1);
   check_next();
-  const int n_nodes = most_draft_nodes(most_tokens, most_rows, batch->size());
-  tree_ = drafter != nullptr ? &drafter->propose(history_, n_nodes, company) : &no_draft_;
+  tree_ = &no_draft_;
+  if (drafter != nullptr) {
+    const int n_nodes = most_draft_nodes(most_tokens, most_rows, batch->size());
+    tree_ = &drafter->propose(history_, n_nodes, company);
+  }
   // Where the cache has the last token already, that token is computed again.
   const auto position = static_cast<int>(history_.size()) - 1;
   engine_.passes().kv.truncate(sequence_, position);
