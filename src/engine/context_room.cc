@@ -40,6 +40,9 @@ std::string context_held(const Engine& engine) {
 }
 
 std::string advised_context(const Engine& engine, size_t n_tokens, int most_answer) {
+  if (n_tokens > size_t{model::kMostContext}) {
+    return fmt::format("ask for fewer tokens: the longest ‹context› is {}", model::kMostContext);
+  }
   const auto trained = static_cast<size_t>(engine.blueprint().trained_context);
   const size_t n_wanted = wanted_context(n_tokens, most_answer, trained);
   const bool has_answer = n_wanted > n_tokens;

@@ -119,7 +119,8 @@ int context_for(const engine::Engine& engine, const std::vector<ContextTask>& ta
   for (const auto& prompt : prompts_of(engine, tasks, how)) {
     longest = std::max(longest, prompt.size());
   }
-  return static_cast<int>(std::min<size_t>(longest, model::kMostContext)) + how.most_tokens;
+  return static_cast<int>(
+      std::min<size_t>(longest + static_cast<size_t>(how.most_tokens), model::kMostContext));
 }
 
 std::vector<DraftScore> evaluate_drafts(engine::Session& session,

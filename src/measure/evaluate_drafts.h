@@ -49,7 +49,8 @@ struct DraftEvaluation {
   std::string chat_template = {};  // takes the place of the model's own; empty: does not
 };
 
-// Returns the tokens of context that hold each task's prompt and its whole answer.
+// Returns the tokens of context that hold each task's prompt and its whole answer, or the most that
+// a context has.
 int context_for(const engine::Engine& engine, const std::vector<ContextTask>& tasks,
                 const DraftEvaluation& how);
 

@@ -101,14 +101,20 @@ double measure_decode(engine::Session& session, const MeasureOptions& options, M
 
 }  // namespace
 
-void check_context(const engine::Session& session, const MeasureOptions& options) {
-  int needed = std::max(options.decode_context, 1) + options.decode_tokens + 2;
-  for (const int n : options.prefill_tokens) needed = std::max(needed, n);
-  if (needed <= session.context()) return;
+void check_context(const engine::Session& session, size_t n_tokens) {
+  if (n_tokens <= static_cast<size_t>(session.context())) return;
   throw Error(
       fmt::format("The measurement needs {} tokens of context, but {}. Use smaller lengths, or {}.",
-                  needed, engine::context_held(session.engine()),
-                  engine::advised_context(session.engine(), static_cast<size_t>(needed), 0)));
+                  n_tokens, engine::context_held(session.engine()),
+                  engine::advised_context(session.engine(), n_tokens, 0)));
+}
+
+void check_context(const engine::Session& session, const MeasureOptions& options) {
+  // The sum of two lengths may be more than an int holds.
+  size_t needed = static_cast<size_t>(std::max(options.decode_context, 1)) +
+                  static_cast<size_t>(options.decode_tokens) + 2;
+  for (const int n : options.prefill_tokens) needed = std::max(needed, static_cast<size_t>(n));
+  check_context(session, needed);
 }
 
 namespace {

@@ -43,6 +43,8 @@ struct Measurement {
   bool is_cold = false;          // the first pass was much slower, so the file was not in memory
 };
 
+// Throws Error where the context holds fewer than so many tokens.
+void check_context(const engine::Session& session, size_t n_tokens);
 // Throws Error where a wanted length does not fit the context.
 void check_context(const engine::Session& session, const MeasureOptions& options);
 // Throws as check_context does.

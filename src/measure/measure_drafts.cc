@@ -10,6 +10,7 @@
 #include "base/median.h"
 #include "engine/context_room.h"
 #include "measure/forced_text.h"
+#include "measure/measure.h"
 #include "measure/work.h"
 
 namespace troika::measure {
@@ -42,13 +43,15 @@ std::vector<double> step_ms(engine::Session& session, const std::vector<int>& wi
                             int repetitions, const ProgressFunction& progress) {
   const int most = session.engine().plan().most_step_rows();
   std::vector<std::vector<double>> ms(widths.size());
-  std::vector<cache::Token> context;
-  for (size_t i = 0; i <= static_cast<size_t>(depth); ++i)
-    context.push_back(some_token(session, i));
+  const size_t n_context = static_cast<size_t>(depth) + 1;
   for (const int width : widths) {
-    if (width >= 1 && width <= most) continue;
-    throw UsageError(fmt::format("{} is no width of a step; use 1 to {}.", width, most));
+    if (width < 1 || width > most) {
+      throw UsageError(fmt::format("{} is no width of a step; use 1 to {}.", width, most));
+    }
+    check_context(session, n_context + static_cast<size_t>(width));
   }
+  std::vector<cache::Token> context;
+  for (size_t i = 0; i < n_context; ++i) context.push_back(some_token(session, i));
   session.prefill(context);
   const auto n_all = static_cast<size_t>(repetitions + 1) * widths.size();
   for (size_t i = 0; i < n_all; ++i) {

@@ -26,7 +26,7 @@ struct WidthTimes {
 
 // Returns the median time of a step of each width, in ms. Steps verify chains behind `depth`
 // tokens; widths take turns, `repetitions` times. Throws UsageError for widths that a step cannot
-// have.
+// have, and Error where the context has no room.
 std::vector<double> step_ms(engine::Session& session, const std::vector<int>& widths, int depth,
                             int repetitions, const ProgressFunction& progress = {});
 

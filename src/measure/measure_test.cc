@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <climits>
+
+#include "base/error.h"
+#include "measure/measure_drafts.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika::measure {
@@ -36,6 +40,21 @@ TEST(Measure, StepsStandWhereTheyAreAskedFor) {
     decode_run(*tiny.session, 20, 3, nullptr);
     EXPECT_EQ(tiny.session->history().size(), 20u + 1 + 3) << n_before;
   }
+}
+
+// Whoever asks for more than any context holds gets a sentence, before anything is allocated.
+TEST(Measure, LengthsWhoseSumNoIntHoldsAreRefused) {
+  prepare::Options options;
+  options.memory.context = 64;
+  const test_support::TinyEngine tiny(test_support::small_model(), options);
+  const auto refusal = [&](int depth, int n_steps) {
+    return test::message_of<Error>([&] { check_context(*tiny.session, {{8}, n_steps, depth, 1}); });
+  };
+  EXPECT_NE(refusal(INT_MAX, 4).find("needs 2147483653 tokens"), std::string::npos);
+  EXPECT_NE(refusal(0, INT_MAX).find("the longest ‹context› is 134217728"), std::string::npos);
+  EXPECT_NE(refusal(60, 8).find("use ‹context› 70"), std::string::npos);
+  EXPECT_EQ(refusal(54, 8), "");
+  EXPECT_THROW(step_ms(*tiny.session, {1}, INT_MAX, 1), Error);
 }
 
 }  // namespace
