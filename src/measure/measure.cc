@@ -12,6 +12,7 @@
 #include "base/system.h"
 #include "engine/context_room.h"
 #include "measure/prompt_peak.h"
+#include "prepare/memory.h"
 
 namespace troika::measure {
 namespace {
@@ -38,6 +39,12 @@ std::vector<cache::Token> random_tokens(int n, int n_vocab) {
 }
 
 }  // namespace
+
+double bytes_per_step(const engine::Engine& engine, double n_positions) {
+  return static_cast<double>(engine.weights().bytes_per_step()) +
+         kv_bytes_per_step(engine.blueprint(), prepare::kv_shape(engine.plan(), engine.blueprint()),
+                           n_positions);
+}
 
 double prefill_seconds(engine::Session& session, int n_tokens) {
   const std::vector<cache::Token> tokens =
@@ -162,11 +169,7 @@ Measurement measure(engine::Session& session, const MeasureOptions& options,
     step();
   }
   const int context = std::max(options.decode_context, 1);
-  const cache::KvShape shape{engine.blueprint().n_layers, engine.blueprint().n_kv_heads,
-                             engine.blueprint().head_dim, engine.plan().kv_type, 0};
-  m.decode_bytes =
-      static_cast<double>(engine.weights().bytes_per_step()) +
-      kv_bytes_per_step(engine.blueprint(), shape, context + options.decode_tokens / 2.0);
+  m.decode_bytes = bytes_per_step(engine, context + options.decode_tokens / 2.0);
   m.fits_last_cache = m.decode_bytes < static_cast<double>(last_cache_bytes());
   const double read_gb_s = options.decode_tokens > 0 ? measure_decode(session, options, &m) : 0.0;
   step();

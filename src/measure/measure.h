@@ -43,6 +43,9 @@ struct Measurement {
   bool is_cold = false;          // the first pass was much slower, so the file was not in memory
 };
 
+// Returns the bytes of weights and cache that a step reads behind n_positions positions.
+double bytes_per_step(const engine::Engine& engine, double n_positions);
+
 // Throws Error where the context holds fewer than so many tokens.
 void check_context(const engine::Session& session, size_t n_tokens);
 // Throws Error where a wanted length does not fit the context.

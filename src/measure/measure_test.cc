@@ -57,5 +57,19 @@ TEST(Measure, LengthsWhoseSumNoIntHoldsAreRefused) {
   EXPECT_THROW(step_ms(*tiny.session, {1}, INT_MAX, 1), Error);
 }
 
+TEST(Measure, StepsReadTheCacheToo) {
+  prepare::Options options;
+  options.memory.context = 64;
+  const test_support::TinyEngine tiny(test_support::small_model(), options);
+  const auto widths = [&](int depth) {
+    return measure_widths(*tiny.session, {1, 2}, depth, 1).times;
+  };
+  const auto at = [&](double n_positions) { return bytes_per_step(*tiny.engine, n_positions); };
+  EXPECT_GT(at(40), at(0));
+  const std::vector<WidthTime> times = widths(40);
+  EXPECT_NEAR(times[1].read_ms / times[0].read_ms, at(42) / at(41), 1e-9);
+  EXPECT_TRUE(times[0].fits_last_cache);
+}
+
 }  // namespace
 }  // namespace troika::measure

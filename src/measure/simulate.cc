@@ -7,7 +7,6 @@
 #include "machines/phone_neurons.h"
 #include "machines/phone_setup.h"
 #include "measure/work.h"
-#include "prepare/plan/make_plan.h"
 
 namespace troika::measure {
 namespace {
@@ -124,10 +123,7 @@ Simulation simulate(engine::Session& session, const MeasureOptions& options) {
     }
   }
   const double mean_context = std::max(options.decode_context, 1) + options.decode_tokens / 2.0;
-  simulation.decode_bytes =
-      static_cast<double>(engine.weights().bytes_per_step()) +
-      kv_bytes_per_step(engine.blueprint(), prepare::kv_shape(engine.plan(), engine.blueprint()),
-                        mean_context);
+  simulation.decode_bytes = bytes_per_step(engine, mean_context);
   simulation.read_gb_s = phone.model().phone().memory.reached_gb_s;
   return simulation;
 }

@@ -29,13 +29,16 @@ ordered_json bench_widths(engine::Session& session, const DraftBenchFlags& flags
         "tokens of a step       ms   to one token   tokens/s   reading   multiplying   of the "
         "larger\n");
   }
+  bool fits_last_cache = false;
   for (const measure::WidthTime& time : found.times) {
+    fits_last_cache |= time.fits_last_cache;
     const bool has_ratio = time.ratio > 0.0;
     json.push_back({{"width", time.width},
                     {"ms", time.ms},
                     {"ratio", has_ratio ? ordered_json(time.ratio) : ordered_json()},
                     {"read_ms", time.read_ms},
-                    {"multiply_ms", time.multiply_ms}});
+                    {"multiply_ms", time.multiply_ms},
+                    {"fits_last_cache", time.fits_last_cache}});
     if (!is_json) {
       print(fmt::format("{:>16} {:>8.2f} {:>14} {:>10.1f} {:>9.2f} {:>13.2f} {:>14.2f}x\n",
                         time.width, time.ms, has_ratio ? fmt::format("{:.2f}", time.ratio) : "-",
@@ -45,8 +48,9 @@ ordered_json bench_widths(engine::Session& session, const DraftBenchFlags& flags
   }
   if (!is_json) {
     print(fmt::format(
-        "reading: the weights at {:.1f} GB/s; multiplying: at {:.2f} TOPS of int8 ({})\n",
-        found.peaks.read_gb_s, found.peaks.int8_tops, found.peaks.int8_name));
+        "reading: weights and cache at {:.1f} GB/s{}; multiplying: at {:.2f} TOPS of int8 ({})\n",
+        found.peaks.read_gb_s, fits_last_cache ? " (the model fits the last cache)" : "",
+        found.peaks.int8_tops, found.peaks.int8_name));
   }
   return json;
 }
