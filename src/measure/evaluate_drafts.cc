@@ -44,6 +44,7 @@ void add_score(const DraftScore& from, DraftScore* to) {
   to->n_different += from.n_different;
   to->n_prompt += from.n_prompt;
   to->n_tokens += from.n_tokens;
+  to->n_of_steps += from.n_of_steps;
   to->prefill_ms += from.prefill_ms;
   to->calibration_ms += from.calibration_ms;
   to->decode_ms += from.decode_ms;
@@ -71,6 +72,7 @@ std::vector<cache::Token> answer(engine::Session& session, std::span<const cache
   ++score.n_tasks;
   score.n_prompt += g.n_prompt;
   score.n_tokens += static_cast<int64_t>(g.tokens.size());
+  score.n_of_steps += tokens_of_steps(g);
   score.prefill_ms += 1e3 * g.prefill_seconds;
   score.calibration_ms += 1e3 * g.calibration_seconds;
   score.decode_ms += 1e3 * g.decode_seconds;
@@ -96,8 +98,14 @@ std::vector<std::vector<cache::Token>> prompts_of(const engine::Engine& engine,
 
 }  // namespace
 
+int64_t tokens_of_steps(const engine::Generated& answer) {
+  const bool has_end = answer.stop == engine::Stop::kEnd;
+  const auto n_found = static_cast<int64_t>(answer.tokens.size()) + (has_end ? 1 : 0);
+  return std::max<int64_t>(n_found - 1, 0);
+}
+
 double DraftScore::ms_per_token() const {
-  return ratio(decode_ms, static_cast<double>(n_tokens - n_tasks));
+  return ratio(decode_ms, static_cast<double>(n_of_steps));
 }
 
 double DraftScore::total_ms_per_token() const {

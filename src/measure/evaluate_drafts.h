@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "engine/answer.h"
 #include "engine/chat.h"
 #include "engine/drafting/drafting.h"
 #include "engine/session.h"
@@ -32,6 +33,7 @@ struct DraftScore {
   int n_different = 0;  // counts answers that differ from those without drafts: there must be none
   int64_t n_prompt = 0;
   int64_t n_tokens = 0;
+  int64_t n_of_steps = 0;       // counts the tokens that steps found, as tokens_of_steps does
   double prefill_ms = 0.0;      // the time of all prefills, calibration included
   double calibration_ms = 0.0;  // the time spent on logits of the prompts' positions
   double decode_ms = 0.0;
@@ -42,6 +44,10 @@ struct DraftScore {
   double calibration_ms_per_prompt_token() const;
   double mean_draft() const;  // the mean number of nodes, over verifications that had a draft
 };
+
+// Counts the tokens that the steps of an answer found: all but the first, which the prompt's pass
+// gives, and the end token, which the answer leaves out.
+int64_t tokens_of_steps(const engine::Generated& answer);
 
 struct DraftEvaluation {
   int most_tokens = 64;  // limits one answer

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
+#include "measure/evaluate_drafts.h"
 #include "tests/support/gguf_bytes.h"
 #include "tests/support/random_tensor.h"
 #include "tests/support/temp_folder.h"
@@ -220,6 +221,19 @@ TEST(ScoreTasks, TheContextHasRoomForAnswersToo) {
   const int context = std::stoi(message.substr(advice + std::string("‹context› ").size()));
   EXPECT_GT(context, 30);
   EXPECT_EQ(right_in(context), 3);
+}
+
+TEST(TokensOfSteps, AnAnswerWithoutTokensTakesNoneFromOthers) {
+  const auto n = [](size_t n_tokens, engine::Stop stop) {
+    engine::Generated answer;
+    answer.tokens.resize(n_tokens);
+    answer.stop = stop;
+    return tokens_of_steps(answer);
+  };
+  EXPECT_EQ(n(0, engine::Stop::kEnd), 0);
+  EXPECT_EQ(n(0, engine::Stop::kLength), 0);
+  EXPECT_EQ(n(3, engine::Stop::kEnd), 3);
+  EXPECT_EQ(n(3, engine::Stop::kLength), 2);
 }
 
 TEST(ScoreTasks, KindsAreCountedApart) {
