@@ -245,10 +245,17 @@ void check_room(const engine::Session& session, const std::vector<TaskRoom>& tas
       engine::advised_context(session.engine(), n_wanted, 0)));
 }
 
+void check_kind(const std::string& kind, const std::string& where) {
+  if (kind != kAllKinds) return;
+  throw Error(
+      fmt::format("{}{}the kind \"{}\" has the name of all kinds together. Give it another name.",
+                  where, where.empty() ? "" : ": ", kind));
+}
+
 std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<EvalTask>& tasks,
                                    const TaskOptions& how, const ProgressFunction& progress) {
   const text::Tokenizer& tokenizer = session.engine().tokenizer();
-  TaskScore all{"all", 0, 0};
+  TaskScore all{kAllKinds, 0, 0};
   std::map<std::string, TaskScore> by_kind;
   std::unique_ptr<engine::ChatFormat> chat;
   if (how.use_chat) {
@@ -259,6 +266,7 @@ std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<E
   prompts.reserve(tasks.size());
   rooms.reserve(tasks.size());
   for (const EvalTask& task : tasks) {
+    check_kind(task.kind, task.where);
     prompts.push_back(how.use_chat ? chat->prompt({{"user", task.prompt}})
                                    : tokenizer.encode(task.prompt));
     const size_t n_answer =

@@ -67,6 +67,11 @@ struct TaskRoom {
 // their time. The sentence names the task that needs most, so that what it advises serves all.
 void check_room(const engine::Session& session, const std::vector<TaskRoom>& tasks);
 
+// Names the score of all kinds of tasks together.
+inline constexpr const char* kAllKinds = "all";
+// Throws Error for a kind that is called as all of them together are. `where` may be empty.
+void check_kind(const std::string& kind, const std::string& where);
+
 struct TaskScore {
   std::string kind;
   int n = 0;

@@ -143,6 +143,7 @@ std::vector<DraftScore> evaluate_drafts(engine::Session& session,
   rooms.reserve(tasks.size());
   for (size_t i = 0; i < tasks.size(); ++i) {
     const ContextTask& task = tasks[i];
+    check_kind(task.kind, task.where);
     if (std::find(kinds.begin(), kinds.end(), task.kind) == kinds.end()) kinds.push_back(task.kind);
     rooms.push_back({prompts[i].size(), static_cast<size_t>(how.most_tokens), task.where});
   }
@@ -178,7 +179,7 @@ std::vector<DraftScore> evaluate_drafts(engine::Session& session,
   }
   for (size_t s = 0; s < settings.size(); ++s) {
     all[s].setting = settings[s].name;
-    all[s].kind = "all";
+    all[s].kind = kAllKinds;
     scores.push_back(all[s]);
   }
   return scores;

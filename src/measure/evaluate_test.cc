@@ -223,6 +223,13 @@ TEST(ScoreTasks, TheContextHasRoomForAnswersToo) {
   EXPECT_EQ(right_in(context), 3);
 }
 
+TEST(ScoreTasks, NoKindIsCalledAsAllOfThemTogether) {
+  const std::string message = test::message_of<Error>([] {
+    scores({{"q", "ab", "form"}, {"q", "ab", "all", "tasks.jsonl:2"}});
+  });
+  EXPECT_TRUE(message.starts_with("tasks.jsonl:2: the kind \"all\"")) << message;
+}
+
 TEST(TokensOfSteps, AnAnswerWithoutTokensTakesNoneFromOthers) {
   const auto n = [](size_t n_tokens, engine::Stop stop) {
     engine::Generated answer;

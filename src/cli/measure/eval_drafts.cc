@@ -104,7 +104,7 @@ void print_curve(const std::vector<DraftScore>& counted, const std::vector<Draft
                  double share) {
   print("coverage  tokens a pass  ms a prompt token  of the prompt  with prompt, ms a token\n");
   for (size_t i = 0; i < counted.size(); ++i) {
-    if (counted[i].kind != "all" || counted[i].setting == "none") continue;
+    if (counted[i].kind != measure::kAllKinds || counted[i].setting == "none") continue;
     const DraftScore& t = timed[i];
     print(fmt::format(
         "{:>8} {:>14.3f} {:>18.4f} {:>13.1f}% {:>24.4f}\n", t.setting,
@@ -190,7 +190,7 @@ void eval_drafts(const ContextTaskFlags& flags, const prepare::Options& options,
   int n_different = 0;
   for (const auto* scores : {&counted, &timed}) {
     for (const DraftScore& score : *scores) {
-      n_different += score.kind == "all" ? score.n_different : 0;
+      n_different += score.kind == measure::kAllKinds ? score.n_different : 0;
     }
   }
   if (is_json) {
