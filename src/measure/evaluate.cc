@@ -152,23 +152,28 @@ std::vector<std::vector<cache::Token>> windows_of_text(const text::Tokenizer& to
   return windows;
 }
 
+double log_sum_of(const kernels::Table& kernels, std::span<const float> logits,
+                  std::vector<float>* room) {
+  const float best = *std::max_element(logits.begin(), logits.end());
+  room->resize(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i) (*room)[i] = logits[i] - best;
+  kernels.exp(room->data(), room->data(), logits.size());
+  double sum = 0.0;
+  for (const float part : *room) sum += part;
+  const double log_sum = best + std::log(sum);
+  if (std::isnan(log_sum)) engine::throw_no_numbers();
+  return log_sum;
+}
+
 void predict(engine::Session& session, std::span<const cache::Token> tokens, size_t n_given,
              const PredictionSink& sink) {
   if (tokens.size() <= n_given) return;
-  const auto exp = session.engine().kernels().table.exp;
-  std::vector<float> shifted;
+  std::vector<float> room;
   session.truncate(0);
   session.evaluate(tokens.first(tokens.size() - 1), [&](int index, std::span<const float> row) {
     const size_t predicted = static_cast<size_t>(index) + 1;
     if (predicted < n_given) return;
-    const float best = *std::max_element(row.begin(), row.end());
-    shifted.resize(row.size());
-    for (size_t i = 0; i < row.size(); ++i) shifted[i] = row[i] - best;
-    exp(shifted.data(), shifted.data(), row.size());
-    double sum = 0.0;
-    for (const float part : shifted) sum += part;
-    const double log_sum = best + std::log(sum);
-    if (std::isnan(log_sum)) engine::throw_no_numbers();
+    const double log_sum = log_sum_of(session.engine().kernels().table, row, &room);
     sink({row, log_sum, log_sum - row[static_cast<size_t>(tokens[predicted])]});
   });
 }

@@ -8,6 +8,7 @@
 
 #include "base/progress.h"
 #include "engine/session.h"
+#include "kernels/kernels.h"
 
 namespace troika::measure {
 
@@ -29,6 +30,11 @@ using PredictionSink = std::function<void(const Prediction& prediction)>;
 // Cuts a text into windows of n_tokens tokens, each with BOS in front where the model has one.
 std::vector<std::vector<cache::Token>> windows_of_text(const text::Tokenizer& tokenizer,
                                                        const std::string& text, size_t n_tokens);
+
+// Returns the logarithm of the sum of the logits' exponentials; `room` is scratch. Throws Error
+// where the logits are no numbers.
+double log_sum_of(const kernels::Table& kernels, std::span<const float> logits,
+                  std::vector<float>* room);
 
 // Begins a new history, and hands over what is predicted behind the first n_given tokens.
 void predict(engine::Session& session, std::span<const cache::Token> tokens, size_t n_given,

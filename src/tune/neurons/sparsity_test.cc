@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -44,6 +47,20 @@ TEST(Sparsity, P12ThresholdsLeaveTheWantedShareLive) {
   EXPECT_NE(report.rows[1].perplexity, report.perplexity);
   EXPECT_EQ(report.rows[1].thresholds.size(), model.n_layers);
   EXPECT_TRUE(report.rows[1].plan.ffn.is_by_neuron());
+}
+
+// Perplexities and agreements of a damaged model would be no numbers, or say that all is well.
+TEST(Sparsity, AModelThatComputesNoNumbersIsRefused) {
+  test::TempFolder folder;
+  const std::string path = folder.file("tiny.gguf");
+  const std::vector<uint8_t> bytes = tiny_model_bytes(
+      test_support::tiny_model("llama"), [](uint32_t*, std::vector<uint8_t>* data, size_t n) {
+        const float nan = std::numeric_limits<float>::quiet_NaN();
+        if (data->size() == n * sizeof(float)) std::memcpy(data->data(), &nan, sizeof nan);
+      });
+  test::write_whole(path, std::string(bytes.begin(), bytes.end()));
+  const std::string message = test::message_of<Error>([&] { measure_sparsity(options_for(path)); });
+  EXPECT_NE(message.find("no numbers"), std::string::npos) << message;
 }
 
 // The first token of each window is not predicted, but its activations count.

@@ -4,19 +4,18 @@
 
 #include "base/error.h"
 #include "engine/session.h"
+#include "measure/evaluate.h"
 #include "prepare/plan/one_lane.h"
 
 namespace troika::tune {
 namespace {
 
 void note_row(std::span<const float> logits, const kernels::Table& kernels, text::Token next,
-              Reading* reading) {
-  const size_t best = kernels.argmax(logits.data(), logits.size());
-  double sum = 0.0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit - logits[best]));
-  reading->nll += std::log(sum) + static_cast<double>(logits[best]) -
-                  static_cast<double>(logits[static_cast<size_t>(next)]);
-  reading->likeliest.push_back(static_cast<text::Token>(best));
+              std::vector<float>* room, Reading* reading) {
+  reading->nll +=
+      measure::log_sum_of(kernels, logits, room) - double{logits[static_cast<size_t>(next)]};
+  reading->likeliest.push_back(
+      static_cast<text::Token>(kernels.argmax(logits.data(), logits.size())));
   ++reading->n_tokens;
 }
 
@@ -48,6 +47,7 @@ prepare::Options reading_options(const prepare::Options& asked, plan::FfnForm fo
 Reading read_tokens(engine::Engine& engine, std::span<const text::Token> tokens,
                     lanes::InputObserver* observer) {
   Reading reading;
+  std::vector<float> room;
   for (size_t first = 0; first + 1 < tokens.size(); first += kReadTogether) {
     const std::span<const text::Token> window =
         tokens.subspan(first, std::min<size_t>(kReadTogether, tokens.size() - first));
@@ -59,7 +59,7 @@ Reading read_tokens(engine::Engine& engine, std::span<const text::Token> tokens,
     session.evaluate(window, [&](int i, std::span<const float> logits) {
       const auto next = static_cast<size_t>(i) + 1;
       if (next < window.size()) {
-        note_row(logits, engine.kernels().table, window[next], &reading);
+        note_row(logits, engine.kernels().table, window[next], &room, &reading);
       }
     });
   }

@@ -29,6 +29,7 @@ struct Reading {
   double perplexity() const { return std::exp(nll / static_cast<double>(n_tokens)); }
 };
 
+// Throws Error where what the model computes are no numbers.
 Reading read_tokens(engine::Engine& engine, std::span<const text::Token> tokens,
                     lanes::InputObserver* observer);
 // Returns the share of positions with the same likeliest token. REQUIRES: both are of one text.
