@@ -8,6 +8,7 @@
 #include "attention/choose/estimate.h"
 #include "attention/query_attention.h"
 #include "attention/seen_by_weight.h"
+#include "base/median.h"
 
 namespace troika::measure {
 
@@ -96,13 +97,8 @@ std::vector<QualityOfWay> EstimateQuality::ways() const {
   return result;
 }
 
-ScaleSpread EstimateQuality::spread_of(std::vector<double> ratios) {
-  if (ratios.empty()) return {};
-  std::sort(ratios.begin(), ratios.end());
-  const auto at = [&](double part) {
-    return ratios[static_cast<size_t>(part * static_cast<double>(ratios.size() - 1))];
-  };
-  return {at(0.1), at(0.5), at(0.9)};
+ScaleSpread EstimateQuality::spread_of(const std::vector<double>& ratios) {
+  return {percentile(ratios, 0.1), median(ratios), percentile(ratios, 0.9)};
 }
 
 }  // namespace troika::measure

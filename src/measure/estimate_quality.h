@@ -60,7 +60,7 @@ class EstimateQuality : public lanes::InputObserver {
   // Counts positions of some tiles: of their first tokens, of all tokens, of their last tokens.
   using Counts = std::array<double, 3>;
 
-  static ScaleSpread spread_of(std::vector<double> ratios);
+  static ScaleSpread spread_of(const std::vector<double>& ratios);
   static void add_counts(const std::array<size_t, attention::kTileTokens>& n_seen, Counts* counts);
 
   const kernels::Table& table_;
