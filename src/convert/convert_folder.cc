@@ -140,11 +140,16 @@ class RowWriter {
     const bool is_vector = job.planned->shape.size() < 2;
     is_vector ? write_vector(job) : write_matrix(job);
     job.found.file->check_intact();
-    if (all_finite_) return;
-    throw Error(fmt::format(
-        "{}: tensor {} holds values that are not finite numbers, or too large for {}. {}",
-        job.found.file->path(), troika::quoted(job.found.tensor->name), tensor::type_name(job.type),
-        job.type == tensor::Type::kF16 ? "Try ‹type› bf16." : "Download the model again."));
+    if (!all_finite_) {
+      throw Error(fmt::format(
+          "{}: tensor {} holds values that are not finite numbers. Download the model again.",
+          job.found.file->path(), troika::quoted(job.found.tensor->name)));
+    }
+    if (all_fit_) return;
+    throw Error(fmt::format("{}: tensor {} holds values that are too large for {}. Try ‹type› {}.",
+                            job.found.file->path(), troika::quoted(job.found.tensor->name),
+                            tensor::type_name(job.type),
+                            job.type == tensor::Type::kBF16 ? "f32" : "bf16"));
   }
 
  private:
@@ -183,13 +188,9 @@ class RowWriter {
 
   void encode(const Job& job, std::vector<float>& row, std::byte* out) {
     tensor::quantize_row(job.type, row.data(), out, row.size());
-    float largest = 0.0F;
-    for (const float value : row)
-      largest = std::max(largest, std::isfinite(value) ? std::abs(value) : INFINITY);
-    constexpr float kMostF16 = 65504.0F;
-    if (largest > (job.type == tensor::Type::kF16 ? kMostF16 : std::numeric_limits<float>::max())) {
-      all_finite_ = false;
-    }
+    const auto is_finite = [](float value) { return std::isfinite(value); };
+    if (!std::all_of(row.begin(), row.end(), is_finite)) all_finite_ = false;
+    if (!tensor::holds(job.type, row.data(), out, row.size())) all_fit_ = false;
   }
 
   void tell(uint64_t bytes) {
@@ -204,6 +205,7 @@ class RowWriter {
   Team team_;
   std::vector<std::vector<float>> rows_;  // one for each worker
   std::atomic<bool> all_finite_{true};
+  std::atomic<bool> all_fit_{true};  // says that their new type holds values of their size
 };
 
 void write_metadata(const ConversionPlan& plan, const std::string& name, uint32_t file_type,

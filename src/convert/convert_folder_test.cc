@@ -394,6 +394,12 @@ TEST_F(ConvertFolder, WeightsThatDoNotFitAreSentences) {
       400, 4, reinterpret_cast<const char*>(&large), 4);
   expect_refused(source, "too large for F16. Try ‹type› bf16");
   EXPECT_EQ(convert_again("bf16"), "");
+  std::filesystem::remove(out_);
+  const float too_large = 1e8F;  // is too large for the scale of a block, too
+  source.tensors["model.layers.0.mlp.up_proj.weight"].bytes.replace(
+      400, 4, reinterpret_cast<const char*>(&too_large), 4);
+  source.write(folder_);
+  expect_message(convert_again("q8_0"), "too large for Q8_0. Try ‹type› bf16");
 }
 
 TEST_F(ConvertFolder, BiasesAreTakenWhereTheyAreAndMissedWhereTheyMustBe) {

@@ -29,6 +29,7 @@ struct Sums {
   double squares = 0;
   double max_error = 0;
   bool all_finite = true;
+  bool all_fit = true;  // says that the new type holds values of their size
 };
 
 struct Worker {
@@ -92,6 +93,7 @@ void convert_rows(const TensorPlan& plan, size_t length, const std::byte* in, ui
     tensor::dequantize_row(plan.tensor->type, in + row * in_bytes, worker.before.data(), length);
     tensor::quantize_row(plan.type, worker.before.data(), out + row * out_bytes, length);
     tensor::dequantize_row(plan.type, out + row * out_bytes, worker.after.data(), length);
+    sums.all_fit &= tensor::holds(plan.type, worker.before.data(), out + row * out_bytes, length);
     for (size_t i = 0; i < length; ++i) {
       const double before = worker.before[i];
       const double error = std::abs(before - static_cast<double>(worker.after[i]));
@@ -149,7 +151,7 @@ class Converter {
             file_.path(), quoted(tensor.name)));
       }
       report.rms += worker.sums.squares;
-      if (!std::isfinite(worker.sums.squared_error)) {
+      if (!worker.sums.all_fit) {
         throw Error(
             fmt::format("{}: tensor {} holds values that are too large for {}. Try ‹type› {}.",
                         file_.path(), quoted(tensor.name), tensor::type_name(plan.type),

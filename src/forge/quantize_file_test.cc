@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "base/error.h"
@@ -241,7 +242,7 @@ TEST(QuantizeFileInput, UnsupportedTypesAreNamed) {
   EXPECT_EQ(folder.n_files(), 1u);
 }
 
-// A half holds at most 65504. Blocks bound their scales, and what that costs is reported.
+// A half holds at most 65504, and so does the scale of a block.
 TEST(QuantizeFileInput, WeightsThatAreTooLargeForTheirNewTypeAreRefused) {
   TempFolder folder;
   const auto message = [&](uint64_t width, float largest, const std::string& type) {
@@ -257,12 +258,24 @@ TEST(QuantizeFileInput, WeightsThatAreTooLargeForTheirNewTypeAreRefused) {
           {.input = folder.file("in.gguf"), .output = folder.file("out.gguf"), .type = type});
     });
     EXPECT_EQ(folder.n_files(), problem.empty() ? 2u : 1u);
+    std::filesystem::remove(folder.file("out.gguf"));
     return problem;
   };
-  const std::string kRefused = "\"large.weight\" holds values that are too large for F16. Try";
-  EXPECT_NE(message(256, 1e5F, "f16").find(kRefused), std::string::npos);
-  EXPECT_NE(message(100, -1e5F, "q8_0").find(kRefused), std::string::npos);
+  const auto refused = [](const std::string& type, const std::string& other = "bf16") {
+    return "\"large.weight\" holds values that are too large for " + type + ". Try ‹type› " + other;
+  };
+  EXPECT_NE(message(256, 1e5F, "f16").find(refused("F16")), std::string::npos);
+  EXPECT_NE(message(100, -1e5F, "q8_0").find(refused("F16")), std::string::npos);
   EXPECT_EQ(message(256, 1e8F, "bf16"), "");
+  EXPECT_NE(message(256, 3.402e38F, "bf16").find(refused("BF16", "f32")), std::string::npos);
+  for (const auto& [type, name] :
+       {std::pair{"q8_0", "Q8_0"}, {"q4_0", "Q4_0"}, {"q5_1", "Q5_1"}, {"iq4_nl", "IQ4_NL"}}) {
+    EXPECT_NE(message(256, 1e8F, type).find(refused(name)), std::string::npos) << type;
+    EXPECT_NE(message(256, -1e8F, type).find(refused(name)), std::string::npos) << type;
+    EXPECT_EQ(message(256, 1e4F, type), "") << type;
+  }
+  EXPECT_EQ(message(256, 1e8F, "mxfp4"), "");  // whose scales are powers of two
+  EXPECT_NE(message(256, 1e12F, "mxfp4").find(refused("MXFP4")), std::string::npos);
 }
 
 TEST(QuantizeFileInput, WeightsThatAreNotFiniteAreRefused) {

@@ -85,8 +85,9 @@ ScaleAndMin refit(const float* x, size_t n, int high, MinSign sign, ScaleAndMin 
 }  // namespace
 
 void copy_encodable(const float* x, float* y, size_t n) {
-  constexpr float kLimit = 1e9f;  // lies beyond the range of every block format but MXFP4
-  for (size_t i = 0; i < n; ++i) y[i] = std::isnan(x[i]) ? 0 : std::clamp(x[i], -kLimit, kLimit);
+  for (size_t i = 0; i < n; ++i) {
+    y[i] = std::isnan(x[i]) ? 0 : std::clamp(x[i], -kMostEncodable, kMostEncodable);
+  }
 }
 
 int nearest_level(float x, float inverse_scale, int low, int high) {

@@ -6,7 +6,10 @@
 
 namespace troika::tensor {
 
-// Copies x. Not-a-number becomes 0, and what no block format can hold is clamped, so that the
+// Lies beyond the range of every block format but MXFP4.
+inline constexpr float kMostEncodable = 1e9f;
+
+// Copies x. Not-a-number becomes 0, and what is beyond kMostEncodable is clamped, so that the
 // squares and sums of an encoder never overflow.
 void copy_encodable(const float* x, float* y, size_t n);
 
