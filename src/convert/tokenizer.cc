@@ -56,14 +56,15 @@ std::vector<std::string> foreign_steps(const SentencePiece& model) {
 }
 
 Vocabulary read_tokens(const TokenizerSource& source, std::vector<std::string>* notes) {
-  const std::string json_path = source.folder + "/tokenizer.json";
+  const TokenFile json_file = {source.folder + "/tokenizer.json", source.n_vocab};
+  const std::string& json_path = json_file.path;
   const std::string model_path = source.folder + "/tokenizer.model";
   const auto json = find_json(json_path, kMostJsonBytes);
   const bool has_model = is_there(model_path);
   // Where both are there, the library transformers goes by tokenizer.json.
   if (json) note_steps(json_path, foreign_normalizers(*json, kind_of(*json, json_path)), notes);
   if (json && (!has_model || kind_of(*json, json_path) == JsonTokenizer::kByteLevel)) {
-    return read_tokenizer_json(*json, json_path, source.pre);
+    return read_tokenizer_json(*json, json_file, source.pre);
   }
   if (!has_model) {
     throw Error(fmt::format(
@@ -75,10 +76,10 @@ Vocabulary read_tokens(const TokenizerSource& source, std::vector<std::string>* 
   if (!json) note_steps(model_path, foreign_steps(model), notes);
   Vocabulary v = std::move(model.vocabulary);
   if (json) {
-    const Vocabulary other = read_tokenizer_json(*json, json_path, source.pre);
+    const Vocabulary other = read_tokenizer_json(*json, json_file, source.pre);
     // Without a template the file says nothing of these, and tokenizer.model counts.
     if (has_template(*json)) v.add_bos = other.add_bos, v.add_eos = other.add_eos;
-    add_tokens(*json, json_path, &v);
+    add_tokens(*json, json_file, &v);
   }
   return v;
 }
@@ -115,33 +116,33 @@ std::vector<Token> ids_of(const Json& config, const char* key, const Vocabulary&
   return ids;
 }
 
-void read_added(const std::string& folder, const Json& settings, Vocabulary* v) {
-  const std::string path = folder + "/added_tokens.json";
-  if (const auto added = find_json(path, kMostSmallBytes)) {
+void read_added(const TokenizerSource& source, const Json& settings, Vocabulary* v) {
+  const TokenFile file = {source.folder + "/added_tokens.json", source.n_vocab};
+  if (const auto added = find_json(file.path, kMostSmallBytes)) {
     for (const auto& [text, id] : added->items()) {
       if (!id.is_number_unsigned()) {
-        throw Error(fmt::format("{}: token {} has no number; download it again.", path,
+        throw Error(fmt::format("{}: token {} has no number; download it again.", file.path,
                                 troika::quoted(text)));
       }
       const auto number = id.get<uint64_t>();
       // tokenizer.json has already told more about this token.
       if (number < v->tokens.size() && v->tokens[number] == text) continue;
-      add_token(number, text, false, path, v);
+      add_token(number, text, false, file, v);
     }
   }
   const Json* decoder = member(settings, "added_tokens_decoder");
   if (decoder == nullptr || !decoder->is_object()) return;
-  const std::string settings_path = folder + "/tokenizer_config.json";
+  const TokenFile settings_file = {source.folder + "/tokenizer_config.json", source.n_vocab};
   for (const auto& [id, token] : decoder->items()) {
     const bool is_number =
         !id.empty() && id.size() < 9 && id.find_first_not_of("0123456789") == std::string::npos;
     const auto content = text_member(token, "content");
     if (!is_number || !content) {
       throw Error(fmt::format("{}: an added token has no number or no text; download it again.",
-                              settings_path));
+                              settings_file.path));
     }
     add_token(std::stoul(id), *content, bool_member(token, "special").value_or(false),
-              settings_path, v);
+              settings_file, v);
     if (bool_member(token, "rstrip").value_or(false)) strip_right(std::stoul(id), v);
   }
 }
@@ -229,7 +230,7 @@ Vocabulary read_folder_tokenizer(const TokenizerSource& source, const Json& conf
   const Json generation = find_json(source.folder + "/generation_config.json", kMostSmallBytes)
                               .value_or(Json::object());
   Vocabulary v = read_tokens(source, notes);
-  read_added(source.folder, settings, &v);
+  read_added(source, settings, &v);
   fit(source, &v);
   read_special(settings, generation, config, &v);
   v.add_bos = bool_member(settings, "add_bos_token").value_or(v.add_bos);

@@ -20,7 +20,6 @@ using text::Token;
 using text::TokenType;
 using text::Vocabulary;
 
-constexpr uint64_t kMostTokens = uint64_t{1} << 22;
 constexpr char kSpace[] = "\xe2\x96\x81";  // U+2581 stands for a space
 
 [[noreturn]] void fail(const std::string& path, std::string_view problem) {
@@ -34,8 +33,11 @@ const Json& model_of(const Json& json, const std::string& path) {
 }
 
 // Makes room for the token; ids between stay unused.
-void grow(uint64_t id, const std::string& path, Vocabulary* v) {
-  if (id >= kMostTokens) fail(path, fmt::format("a token has the number {}", id));
+void grow(uint64_t id, const TokenFile& file, Vocabulary* v) {
+  if (id >= file.most_tokens()) {
+    fail(file.path,
+         fmt::format("a token has the number {}, but the model knows {}", id, file.n_vocab));
+  }
   const bool has_scores = v->kind == text::VocabularyKind::kSpm;
   while (v->tokens.size() <= id) {
     v->tokens.push_back(fmt::format("[PAD{}]", v->tokens.size()));
@@ -44,7 +46,8 @@ void grow(uint64_t id, const std::string& path, Vocabulary* v) {
   }
 }
 
-void read_tokens(const Json& model, const std::string& path, Vocabulary* v) {
+void read_tokens(const Json& model, const TokenFile& file, Vocabulary* v) {
+  const std::string& path = file.path;
   const Json* vocabulary = member(model, "vocab");
   if (vocabulary == nullptr || !vocabulary->is_object() || vocabulary->empty()) {
     fail(path, "its model has no 'vocab'");
@@ -53,7 +56,7 @@ void read_tokens(const Json& model, const std::string& path, Vocabulary* v) {
     if (!number.is_number_unsigned())
       fail(path, fmt::format("token {} has no number", troika::quoted(token)));
     const auto id = number.get<uint64_t>();
-    grow(id, path, v);
+    grow(id, file, v);
     if (v->types[id] != TokenType::kUnused) {
       fail(path, fmt::format("tokens {} and {} have the same number", troika::quoted(v->tokens[id]),
                              troika::quoted(token)));
@@ -194,7 +197,8 @@ JsonTokenizer kind_of(const Json& json, const std::string& path) {
                                                              : JsonTokenizer::kByteLevel;
 }
 
-Vocabulary read_tokenizer_json(const Json& json, const std::string& path, const std::string& pre) {
+Vocabulary read_tokenizer_json(const Json& json, const TokenFile& file, const std::string& pre) {
+  const std::string& path = file.path;
   const Json& model = model_of(json, path);
   Vocabulary v;
   v.unk = text::kNoToken;
@@ -206,17 +210,17 @@ Vocabulary read_tokenizer_json(const Json& json, const std::string& path, const 
   if (is_byte_level) {
     v.kind = text::VocabularyKind::kBpe;
     v.pre = pre.empty() ? pre_tokenizer_name(json, path) : pre;
-    read_tokens(model, path, &v);
+    read_tokens(model, file, &v);
     read_merges(model, path, &v);
   } else {
     v.kind = text::VocabularyKind::kSpm;
     v.pre = "default";
     v.add_space_prefix = has_space_prefix(json);
-    read_tokens(model, path, &v);
+    read_tokens(model, file, &v);
     read_scores(model, path, &v);
     mark_bytes(&v);
   }
-  add_tokens(json, path, &v);
+  add_tokens(json, file, &v);
   if (const auto unknown = text_member(model, "unk_token"); unknown) {
     const auto found = std::find(v.tokens.begin(), v.tokens.end(), *unknown);
     if (found != v.tokens.end()) {
@@ -230,11 +234,11 @@ Vocabulary read_tokenizer_json(const Json& json, const std::string& path, const 
   return v;
 }
 
-void add_token(uint64_t id, std::string content, bool is_special, const std::string& path,
+void add_token(uint64_t id, std::string content, bool is_special, const TokenFile& file,
                Vocabulary* v) {
-  grow(id, path, v);
+  grow(id, file, v);
   if (content.size() > kMostTokenBytes) {
-    fail(path,
+    fail(file.path,
          fmt::format("token {} has {} bytes, more than {}", id, content.size(), kMostTokenBytes));
   }
   is_special |= looks_special(content);
@@ -254,7 +258,8 @@ void strip_right(uint64_t id, Vocabulary* v) {
   v->strips_right[id] = true;
 }
 
-void add_tokens(const Json& json, const std::string& path, Vocabulary* v) {
+void add_tokens(const Json& json, const TokenFile& file, Vocabulary* v) {
+  const std::string& path = file.path;
   const Json* added = member(json, "added_tokens");
   if (added == nullptr) return;
   if (!added->is_array()) fail(path, "'added_tokens' is no list");
@@ -264,7 +269,7 @@ void add_tokens(const Json& json, const std::string& path, Vocabulary* v) {
     if (id == nullptr || !id->is_number_unsigned() || !content) {
       fail(path, "an added token has no number or no text");
     }
-    add_token(id->get<uint64_t>(), *content, bool_member(token, "special").value_or(false), path,
+    add_token(id->get<uint64_t>(), *content, bool_member(token, "special").value_or(false), file,
               v);
     if (bool_member(token, "rstrip").value_or(false)) strip_right(id->get<uint64_t>(), v);
   }

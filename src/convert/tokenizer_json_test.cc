@@ -19,14 +19,29 @@ TEST(AddToken, RefusesATokenThatIsLongerThanAny) {
   const auto longest = [&](size_t n_more) {
     return spaces + std::string(kMostTokenBytes - spaces.size() + n_more, 'a');
   };
+  const TokenFile file = {"tokenizer.json", 300};
   text::Vocabulary v;
-  add_token(0, longest(0), false, "tokenizer.json", &v);
+  add_token(0, longest(0), false, file, &v);
   EXPECT_EQ(v.tokens.at(0), "  " + longest(0).substr(spaces.size()));
   for (const bool is_special : {false, true}) {
     const std::string message =
-        message_of<Error>([&] { add_token(1, longest(1), is_special, "tokenizer.json", &v); });
+        message_of<Error>([&] { add_token(1, longest(1), is_special, file, &v); });
     EXPECT_TRUE(message.starts_with("tokenizer.json: token 1 has 4097 bytes")) << message;
   }
+}
+
+// Ids between are filled, so a number in a file decides how much is allocated.
+TEST(AddToken, RefusesANumberFarBeyondWhatTheModelKnows) {
+  const TokenFile file = {"tokenizer.json", 300};
+  text::Vocabulary v;
+  add_token(301, "<image>", true, file, &v);
+  const std::string message =
+      message_of<Error>([&] { add_token((1 << 22) - 1, "<far>", true, file, &v); });
+  EXPECT_TRUE(
+      message.starts_with("tokenizer.json: a token has the number 4194303, but the model "
+                          "knows 300. "))
+      << message;
+  EXPECT_EQ(v.tokens.size(), 302u);
 }
 
 }  // namespace
