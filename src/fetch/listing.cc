@@ -17,6 +17,9 @@ using nlohmann::json;
 constexpr uint64_t kMostGitBytes = 100'000'000;     // larger files are kept beside git
 constexpr uint64_t kMostBytes = uint64_t{1} << 50;  // a listing of a larger file lies
 constexpr size_t kMostFiles = 20'000;
+// A page has a thousand entries of some ten values each, and little within another.
+constexpr size_t kMostValues = 500'000;
+constexpr int kMostDepth = 8;
 
 [[noreturn]] void refuse(std::string_view name, const std::string& problem) {
   throw Error(
@@ -95,7 +98,13 @@ bool is_gguf_name(std::string_view path) {
 }
 
 void add_page(std::string_view text, std::string_view name, Listing* listing) {
-  const json page = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  size_t n_values = 0;
+  const auto check = [&](int depth, json::parse_event_t, json&) {
+    if (depth > kMostDepth) refuse(name, fmt::format("is nested more than {} deep", kMostDepth));
+    if (++n_values > kMostValues) refuse(name, "has no end");
+    return true;
+  };
+  const json page = json::parse(text, check, /*allow_exceptions=*/false);
   if (!page.is_array()) refuse(name, "is not the JSON that its interface promises");
   for (const json& entry : page) {
     if (!entry.is_object()) refuse(name, "has an entry that is no object");

@@ -46,6 +46,19 @@ TEST(Listing, GgufFilesOfAPage) {
   EXPECT_TRUE(listed("[]").empty());
 }
 
+// A page of a few megabytes must not become hundreds of them.
+TEST(Listing, APageOfCountlessValuesIsRefused) {
+  const auto refusal = [](const std::string& page) {
+    return message_of<Error>([&] { listed(page); });
+  };
+  EXPECT_NE(refusal(std::string(1 << 20, '[')).find("is nested more than 8 deep"),
+            std::string::npos);
+  std::string page = "[";
+  for (int i = 0; i < 600'000; ++i) page += "{},";
+  EXPECT_NE(refusal(page + "{}]").find("has no end"), std::string::npos);
+  EXPECT_EQ(refusal(R"([{"type": "directory", "path": "a", "x": {"y": [{"z": [1]}]}}])"), "");
+}
+
 TEST(Listing, WhatGitKeepsItselfHasTheHashOfGit) {
   const std::string hash(40, 'B');
   const auto files = listed(fmt::format(
