@@ -79,21 +79,22 @@ Factors factors_of(const kernels::Table& kernels, const Rows& gate, const InputS
           transposed(by_neuron.times(multiply_rows(kernels, apart, transposed(spread))))};
 }
 
-void activate(const LayerFit& fit, Rows* outputs) {
-  for (float& y : outputs->values) {
-    switch (fit.rule.activation) {
-      case model::Activation::kRelu:
-      case model::Activation::kDoubleRelu:
-        y = std::max(y, 0.0f);
-        break;
-      case model::Activation::kSilu:
-        y = y / (1.0f + std::exp(-y));
-        break;
-      case model::Activation::kGelu:
-        y = 0.5f * y * (1.0f + std::erf(y * 0.70710678f));
-        break;
-    }
+// Returns what runs compute with.
+auto activation_of(const LayerFit& fit) {
+  switch (fit.rule.activation) {
+    case model::Activation::kSilu:
+      return fit.kernels.silu;
+    case model::Activation::kGelu:
+      return fit.kernels.gelu;
+    case model::Activation::kRelu:
+    case model::Activation::kDoubleRelu:
+      break;
   }
+  return fit.kernels.relu;
+}
+
+void activate(const LayerFit& fit, Rows* outputs) {
+  activation_of(fit)(outputs->values.data(), outputs->values.data(), outputs->values.size());
 }
 
 bool is_live(const LiveRule& rule, float activated) {

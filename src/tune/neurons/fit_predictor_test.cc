@@ -60,13 +60,13 @@ class FitPredictor : public testing::Test {
   void live_above(size_t neuron, float deviations) {
     gate_.row(neuron)[0] = -deviations * deviation_[neuron];
   }
-  PredictorQuality fit() const {
+  PredictorQuality fit(const LiveRule& rule = {}) const {
     constexpr double kRecall = 0.95;
     const weights::Matrix gate = {tensor::Type::kF32,
                                   reinterpret_cast<const std::byte*>(gate_.values.data()),
                                   kWidth * sizeof(float), kNeurons, kWidth};
     weights::NeuronPredictor predictor({1, kNeurons, kWidth, kRank, tensor::Type::kQ8_0}, kRecall);
-    const LayerFit layer = {reference(), gate, {}, kRecall};
+    const LayerFit layer = {reference(), gate, rule, kRecall};
     const auto part = [&](size_t first, size_t n) {
       return rows_of(std::span(inputs_.values).subspan(first * kWidth, n * kWidth), kWidth);
     };
@@ -79,6 +79,17 @@ class FitPredictor : public testing::Test {
   std::vector<float> deviation_;
   Rows inputs_;
 };
+
+// The exact GELU of 2 is 1.95450, and the one by tanh, which runs compute, 1.95460.
+TEST_F(FitPredictor, NeuronsLiveByTheActivationThatRunsCompute) {
+  make_gates(0.0f);
+  for (size_t i = 0; i < kNeurons; ++i) {
+    std::fill(gate_.row(i), gate_.row(i) + kWidth, 0.0f);
+    gate_.row(i)[0] = 2.0f;  // is the output of every neuron for every token
+  }
+  EXPECT_EQ(fit({model::Activation::kGelu, 1.95455f}).live, 1.0);
+  EXPECT_EQ(fit({model::Activation::kGelu, 1.9547f}).live, 0.0);
+}
 
 TEST_F(FitPredictor, P3AFewTokensAreEnoughBecauseWeightsSayTheRest) {
   make_gates(0.0f);
