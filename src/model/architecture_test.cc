@@ -259,6 +259,21 @@ TEST(ReadModel, SenselessValuesAreErrors) {
   expect_error("llama.block_count", text("two"), "llama.block_count");
 }
 
+// Who looks for a key in the file must find the one that the sentence names.
+TEST(ReadModel, ErrorsOfRopeScalingNameTheKeyThatTheFileHas) {
+  for (const auto& [key, kind] : {std::pair{"llama.rope.scale_linear", "linear"},
+                                  {"llama.rope.scaling.factor", "linear"},
+                                  {"llama.rope.scaling.attn_factor", "yarn"},
+                                  {"llama.rope.scaling.yarn_attn_factor", "yarn"}}) {
+    KnownFile known(small_known("tiny-llama"));
+    known.values["llama.rope.scaling.type"] = text(kind);
+    known.values[key] = number(1e8);
+    const gguf::File file = known.open();
+    const std::string message = test::message_of<Error>([&] { read(file); });
+    EXPECT_NE(message.find(std::string("'") + key + "' is 1"), std::string::npos) << message;
+  }
+}
+
 TEST(ReadModel, AScalingFactorOfZeroMeansNotScaled) {
   KnownFile known(small_known("tiny-llama"));
   known.values["llama.rope.scaling.factor"] = number(0.0);

@@ -38,10 +38,14 @@ void check_range(const Metadata& metadata, const char* key, double value, double
 
 void read_rope_scaling(const Metadata& metadata, Rope* rope) {
   const std::string kind = metadata.text("rope.scaling.type", "none");
-  rope->factor = metadata.number("rope.scaling.factor", metadata.number("rope.scale_linear", 1.0));
+  // Old files have another key.
+  const char* const factor_key =
+      metadata.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
+  rope->factor = metadata.number(factor_key, 1.0);
   if (rope->factor == 0.0) rope->factor = 1.0;  // some files write 0 for "not scaled"
-  check_range(metadata, "rope.scaling.factor", rope->factor, 1e-3, 1e6);
-  rope->attention_factor = metadata.number("rope.scaling.attn_factor", 1.0);
+  check_range(metadata, factor_key, rope->factor, 1e-3, 1e6);
+  const char* attention_key = "rope.scaling.attn_factor";
+  rope->attention_factor = metadata.number(attention_key, 1.0);
   rope->original_context = metadata.integer("rope.scaling.original_context_length", 1, kMostContext,
                                             metadata.integer("context_length", 1, kMostContext));
   // A factor without a type means linear, as in old files. The divisors of "longrope" are tensors.
@@ -57,15 +61,17 @@ void read_rope_scaling(const Metadata& metadata, Rope* rope) {
     check_range(metadata, "rope.freq_base", rope->base, 1.5, 1e30);
     check_range(metadata, "rope.scaling.yarn_beta_fast", rope->yarn_beta_fast, 1e-6, 1e6);
     check_range(metadata, "rope.scaling.yarn_beta_slow", rope->yarn_beta_slow, 1e-6, 1e6);
-    rope->attention_factor =
-        metadata.number("rope.scaling.yarn_attn_factor", rope->attention_factor);
+    if (metadata.has("rope.scaling.yarn_attn_factor")) {
+      attention_key = "rope.scaling.yarn_attn_factor";
+      rope->attention_factor = metadata.number(attention_key);
+    }
   } else if (kind != "none") {
     throw Error(
         fmt::format("{}: rope scaling {} is not known. Known are none, linear, yarn and "
                     "longrope.",
                     metadata.file().path(), troika::quoted(kind)));
   }
-  check_range(metadata, "rope.scaling.attn_factor", rope->attention_factor, 1e-3, 1e3);
+  check_range(metadata, attention_key, rope->attention_factor, 1e-3, 1e3);
 }
 
 Rope read_rope(const Metadata& metadata, int head_dim) {
