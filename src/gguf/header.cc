@@ -38,7 +38,9 @@ constexpr OtherFormat kOtherFormats[] = {
 
 uint32_t read_version(Cursor& cursor, std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.empty()) throw Error(fmt::format("{}: the file is empty.", cursor.name()));
+  if (text.empty()) {
+    throw Error(fmt::format("{}: the file is empty; download or convert it again.", cursor.name()));
+  }
   if (!std::string_view("GGUF").starts_with(text.substr(0, 4))) {
     for (const OtherFormat& other : kOtherFormats) {
       if (text.starts_with(other.start)) {
@@ -51,8 +53,9 @@ uint32_t read_version(Cursor& cursor, std::span<const std::byte> bytes) {
   cursor.take(4, "the magic number");
   const auto version = cursor.read<uint32_t>("the version");
   if ((version & 0xffff) == 0 && version != 0) {
-    throw Error(fmt::format("{}: it is a big-endian GGUF file; convert it to little-endian.",
-                            cursor.name()));
+    throw Error(fmt::format(
+        "{}: it is a big-endian GGUF file; convert the original model again, for little-endian.",
+        cursor.name()));
   }
   if (version < 2) {
     throw Error(fmt::format(

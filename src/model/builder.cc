@@ -267,7 +267,8 @@ Activation read_activation(const Metadata& metadata, const char* fallback) {
   if (name == "gelu") return Activation::kGelu;
   if (name == "drelu") return Activation::kDoubleRelu;
   throw Error(fmt::format(
-      "{}: '{}' is {}, which is not known. Known are silu, gelu, relu and drelu.",
+      "{}: '{}' is {}, which is not known. Known are silu, gelu, relu and drelu; use a model with "
+      "one of these.",
       metadata.file().path(), metadata.full_key("feed_forward_activation"), troika::quoted(name)));
 }
 

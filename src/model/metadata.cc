@@ -68,7 +68,7 @@ void read_rope_scaling(const Metadata& metadata, Rope* rope) {
   } else if (kind != "none") {
     throw Error(
         fmt::format("{}: rope scaling {} is not known. Known are none, linear, yarn and "
-                    "longrope.",
+                    "longrope; use a model that scales by one of these.",
                     metadata.file().path(), troika::quoted(kind)));
   }
   check_range(metadata, attention_key, rope->attention_factor, 1e-3, 1e3);
@@ -167,7 +167,7 @@ Blueprint read_sizes(const Metadata& metadata) {
   if (b.head_dim < 1 || value_dim != b.head_dim) {
     throw Error(
         fmt::format("{}: keys have {} and values {} elements per head; only equal lengths "
-                    "above 0 are supported.",
+                    "above 0 are supported. Use another model.",
                     metadata.file().path(), b.head_dim, value_dim));
   }
   b.n_experts = metadata.integer("expert_count", 0, kMostExperts, 0);

@@ -1,5 +1,7 @@
 // Gemma 1, 2 and 3 (text): embeddings scaled by the square root of the width, a GELU gate, wide
 // heads, half-split rope. Norm weights of the files already contain the 1 that the model adds.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "base/error.h"
@@ -23,11 +25,12 @@ ValueId scaled_embedding(Builder& b) {
 // Returns the factor of scores. Models of 27 billion weights divide by the square root of the
 // length that a head would have if all heads together were as wide as the model. Files do not name
 // these models, so their number of layers tells them.
-float attention_scale(const Blueprint& b, int n_layers_of_27b) {
+float attention_scale(const Metadata& metadata, const Blueprint& b, int n_layers_of_27b) {
   const int length = b.n_layers == n_layers_of_27b ? b.width / b.n_heads : b.head_dim;
   if (length < 1) {
-    throw Error(
-        "The file has more heads than a row has elements. It is damaged; download it again.");
+    throw Error(fmt::format(
+        "{}: it has {} heads, but rows of {} elements. The file is damaged; download it again.",
+        metadata.file().path(), b.n_heads, b.width));
   }
   return 1.0f / std::sqrt(static_cast<float>(length));
 }
@@ -52,7 +55,7 @@ Blueprint gemma2(const Metadata& metadata) {
   blueprint.ropes.front().is_half_split = true;
   const std::vector<bool> windowed = read_windowed_blocks(metadata, blueprint.n_layers, kPeriod);
   AttentionFacts whole;
-  whole.scale = attention_scale(blueprint, kLayersOf27b);
+  whole.scale = attention_scale(metadata, blueprint, kLayersOf27b);
   whole.soft_cap = read_soft_cap(metadata, "attn_logit_softcapping", 50.0);
   AttentionFacts window = whole;
   window.window = read_window(metadata, kDefaultWindow);
@@ -73,7 +76,7 @@ Blueprint gemma3(const Metadata& metadata) {
   Blueprint& blueprint = b.blueprint();
   blueprint.ropes.front().is_half_split = true;
   AttentionFacts whole;
-  whole.scale = attention_scale(blueprint, kLayersOf27b);
+  whole.scale = attention_scale(metadata, blueprint, kLayersOf27b);
   AttentionFacts window = whole;
   window.window = read_window(metadata, 0);
   std::vector<bool> windowed(static_cast<size_t>(blueprint.n_layers));
