@@ -35,22 +35,27 @@ HollowModel::HollowModel(const model::KnownModel& model, std::string_view type)
         "the limit of the address space (ulimit -v unlimited).",
         name_, 1e-9 * static_cast<double>(bytes_), std::strerror(errno)));
   }
-  begin_ = static_cast<std::byte*>(pages);
-  std::memcpy(begin_, header.data(), header.size());
+  begin_ = {static_cast<std::byte*>(pages), Unmap{bytes_}};
+  std::memcpy(begin_.get(), header.data(), header.size());
   // The factors of the rotation belong to the shapes: readers refuse zeros.
   const std::vector<float> factors = model::rope_factors(model);
   if (!factors.empty()) {
     const gguf::File file = open();
     const gguf::TensorInfo& tensor = file.get_tensor("rope_freqs.weight");
-    std::memcpy(begin_ + file.shards()[0].data_offset + tensor.offset, factors.data(),
+    std::memcpy(begin_.get() + file.shards()[0].data_offset + tensor.offset, factors.data(),
                 factors.size() * sizeof(float));
   }
   // Whoever wrote here would take the zeros for weights, so writing is forbidden.
-  mprotect(begin_, bytes_, PROT_READ);
+  if (mprotect(begin_.get(), bytes_, PROT_READ) != 0) {
+    throw Error(fmt::format(
+        "{}: the system does not let the model's zeros be protected: {}. Lift the limit of "
+        "mappings (sysctl vm.max_map_count).",
+        name_, std::strerror(errno)));
+  }
 }
 
-HollowModel::~HollowModel() { munmap(begin_, bytes_); }
+void HollowModel::Unmap::operator()(std::byte* begin) const { munmap(begin, bytes); }
 
-gguf::File HollowModel::open() const { return gguf::File::parse({begin_, bytes_}, name_); }
+gguf::File HollowModel::open() const { return gguf::File::parse({begin_.get(), bytes_}, name_); }
 
 }  // namespace troika::forge

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +18,6 @@ class HollowModel {
   // `type` is one of file_type_names(). Throws UsageError for unknown names, and Error where the
   // system gives no addresses for so large a model.
   HollowModel(const model::KnownModel& model, std::string_view type);
-  ~HollowModel();
   HollowModel(const HollowModel&) = delete;
   HollowModel& operator=(const HollowModel&) = delete;
 
@@ -27,7 +27,12 @@ class HollowModel {
 
  private:
   std::string name_;
-  std::byte* begin_ = nullptr;
+  struct Unmap {
+    size_t bytes;
+    void operator()(std::byte* begin) const;
+  };
+
+  std::unique_ptr<std::byte, Unmap> begin_;
   size_t bytes_ = 0;
 };
 
