@@ -31,9 +31,10 @@ struct SynthReport {
   std::vector<ShareAtLength> attention{};  // what planted attention keeps; else empty
 };
 
-// Makes a file. The same options give the same file, to the byte, on every machine and with any
-// number of threads. Each tensor depends only on the seed and its name. Throws UsageError for
-// unknown names, and Error where the output cannot be written; then it leaves nothing behind.
+// Makes a file. The same options give the same file, to the byte, with any number of threads, and
+// on every machine unless something is planted, which the library's sines and exponentials decide.
+// Each tensor depends only on the seed and its name. Throws UsageError for unknown names, and Error
+// where the output cannot be written; then it leaves nothing behind.
 SynthReport synth(const SynthOptions& options);
 
 }  // namespace troika::forge
