@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/os_error.h"
 
 namespace troika::forge {
 namespace {
@@ -202,8 +203,8 @@ const FileType& get_file_type(std::string_view name) {
   for (const FileType& type : kFileTypes) {
     if (type.name == lower) return type;
   }
-  throw UsageError(
-      fmt::format("There is no file type \"{}\"; known are {}.", name, file_type_names()));
+  throw UsageError(fmt::format("There is no file type {}; known are {}.", troika::quoted(name),
+                               file_type_names()));
 }
 
 std::string file_type_names() {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/os_error.h"
 
 namespace troika::model {
 namespace {
@@ -201,7 +202,8 @@ const KnownModel& get_known(std::string_view name) {
   for (const KnownModel& model : kModels) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", model.name);
   }
-  throw UsageError(fmt::format("There is no known model \"{}\"; known are {}.", name, names));
+  throw UsageError(
+      fmt::format("There is no known model {}; known are {}.", troika::quoted(name), names));
 }
 
 }  // namespace troika::model
