@@ -67,10 +67,6 @@ int streamed_neurons(const lanes::CostModel& model, const lanes::NeuronShape& sh
   return static_cast<int>(us * model.flash_gb_s() * 1e3 / shape.bundle_bytes());
 }
 
-}  // namespace
-
-namespace {
-
 // Returns what a system computes while it reads.
 plan::NeuronPipeline pipeline_of(plan::NeuronSystem system) {
   using plan::NeuronPipeline;
