@@ -8,11 +8,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/median.h"
-#include "base/system.h"
 #include "engine/context_room.h"
 #include "measure/forced_text.h"
 #include "measure/measure.h"
-#include "measure/work.h"
+#include "measure/step_bounds.h"
 
 namespace troika::measure {
 namespace {
@@ -81,18 +80,12 @@ WidthTimes measure_widths(engine::Session& session, const std::vector<int>& widt
   const std::vector<double> ms = step_ms(session, widths, depth, repetitions, progress);
   engine::Engine& engine = session.engine();
   WidthTimes found{{}, measure_peaks(engine.plan().n_threads())};
-  const Work work = count_work(engine.blueprint(), engine.weights());
   double one = 0.0;
   for (size_t i = 0; i < widths.size(); ++i) {
-    WidthTime time = {.width = widths[i], .ms = ms[i]};
-    // The last row stands behind the tokens that step_ms reads before, and behind the other rows.
-    const double n_bytes = bytes_per_step(engine, depth + widths[i]);
-    time.read_ms = 1e-6 * n_bytes / found.peaks.read_gb_s;
-    time.fits_last_cache = n_bytes < static_cast<double>(last_cache_bytes());
-    const double operations = work.step(widths[i], depth + 1);  // step_ms reads so many before
-    if (found.peaks.int8_tops > 0) time.multiply_ms = 1e-9 * operations / found.peaks.int8_tops;
-    if (time.width == 1) one = time.ms;
-    found.times.push_back(time);
+    const StepBounds bounds = step_bounds(engine, found.peaks, widths[i], depth);
+    found.times.push_back(
+        {widths[i], ms[i], 0.0, bounds.read_ms, bounds.multiply_ms, bounds.fits_last_cache});
+    if (widths[i] == 1) one = ms[i];
   }
   for (WidthTime& time : found.times) time.ratio = one > 0 ? time.ms / one : 0.0;
   return found;

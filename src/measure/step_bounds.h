@@ -1,0 +1,19 @@
+// What the machine allows a step: the time to read what it reads, and to compute what it computes.
+#pragma once
+
+#include "engine/engine.h"
+#include "measure/peaks.h"
+
+namespace troika::measure {
+
+struct StepBounds {
+  double read_ms = 0.0;  // the time of its bytes, the cache's too, at the machine's read rate
+  // The time of its operations at the machine's peak of int8; 0 where the peak is not known.
+  double multiply_ms = 0.0;
+  bool fits_last_cache = false;  // if set, the step may take less than read_ms
+};
+
+// Returns the bounds of a step of so many rows, all with logits, behind `depth` + 1 tokens.
+StepBounds step_bounds(const engine::Engine& engine, const Peaks& peaks, int width, int depth);
+
+}  // namespace troika::measure
