@@ -11,8 +11,6 @@
 namespace troika::tune {
 namespace {
 
-// Counts compared positions that give one mean, for the error of the whole mean.
-constexpr size_t kTogether = 8;
 constexpr size_t kMostKeptBytes = size_t{256} << 20;
 constexpr double kWorstNats = 1e6;
 
@@ -91,10 +89,7 @@ PromptLoss loss_between(const std::vector<WindowLosses>& usual,
       expected.push_back(other[i].divergence[j] - usual[i].divergence[j]);
     }
   }
-  // The mean of few groups tells little about their error, so the positions of very short texts are
-  // not grouped.
-  const size_t n_together = expected.size() >= kTogether * kTogether ? kTogether : 1;
-  return {mean_loss(text, 1), mean_loss(expected, n_together)};
+  return {mean_loss(text), mean_loss(expected)};
 }
 
 }  // namespace troika::tune

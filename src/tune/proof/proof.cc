@@ -8,27 +8,39 @@
 #include "base/error.h"
 
 namespace troika::tune {
+namespace {
+
+// Counts successive differences that give one mean, for the error of the whole mean.
+constexpr size_t kTogether = 8;
+
+}  // namespace
 
 Loss loss_between(const std::vector<double>& usual, const std::vector<double>& other) {
   TROIKA_ASSERT(usual.size() == other.size() && usual.size() >= 2);
   std::vector<double> differences;
   differences.reserve(usual.size());
   for (size_t i = 0; i < usual.size(); ++i) differences.push_back(other[i] - usual[i]);
-  return mean_loss(differences, 1);
+  return mean_loss(differences);
 }
 
-Loss mean_loss(const std::vector<double>& differences, size_t n_together) {
+Loss mean_loss(const std::vector<double>& differences) {
+  TROIKA_ASSERT(differences.size() >= 2);
+  // The mean of few groups tells little about their error, so few differences are not grouped.
+  const size_t n_together = differences.size() >= kTogether * kTogether ? kTogether : 1;
   std::vector<double> means;
   for (size_t begin = 0; begin + n_together <= differences.size(); begin += n_together) {
     const auto first = differences.begin() + static_cast<std::ptrdiff_t>(begin);
     means.push_back(std::accumulate(first, first + static_cast<std::ptrdiff_t>(n_together), 0.0) /
                     static_cast<double>(n_together));
   }
-  TROIKA_ASSERT(means.size() >= 2);
   const auto n = static_cast<double>(means.size());
-  const double mean = std::accumulate(means.begin(), means.end(), 0.0) / n;
+  const double mean_of_groups = std::accumulate(means.begin(), means.end(), 0.0) / n;
   double squares = 0.0;
-  for (const double of_some : means) squares += (of_some - mean) * (of_some - mean);
+  for (const double of_some : means) {
+    squares += (of_some - mean_of_groups) * (of_some - mean_of_groups);
+  }
+  const double mean = std::accumulate(differences.begin(), differences.end(), 0.0) /
+                      static_cast<double>(differences.size());
   const double ratio = std::exp(mean);
   return {differences.size(), ratio - 1.0, ratio * std::sqrt(squares / (n - 1.0) / n)};
 }

@@ -41,9 +41,9 @@ Loss loss_between(const std::vector<double>& usual, const std::vector<double>& o
 bool is_proven(const Loss& loss);
 
 // Returns the mean of differences in nats, as a share of perplexity. Neighbours are alike, so the
-// error is computed from the means of `n_together` successive ones. REQUIRES: there are two such
-// means at least.
-Loss mean_loss(const std::vector<double>& differences, size_t n_together);
+// error is computed from the means of several successive ones, where there are enough of them.
+// REQUIRES: there are two differences at least.
+Loss mean_loss(const std::vector<double>& differences);
 
 // Counts the standard errors with which a verdict is sure. It is high because a text is looked at
 // several times, for several methods.

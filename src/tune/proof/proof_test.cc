@@ -8,16 +8,16 @@ namespace troika::tune {
 namespace {
 
 TEST(Proof, TheLossIsThatOfPerplexityAndItsErrorThatOfTheDifferences) {
-  // Hard and easy tokens alike lose 0.01 nats, give or take 0.002.
+  // Hard and easy tokens alike lose 0.01 nats, give or take 0.002 for eight of them at a time.
   std::vector<double> usual, other;
   for (int i = 0; i < 400; ++i) {
     usual.push_back(i % 7);
-    other.push_back(usual.back() + 0.01 + (i % 2 == 0 ? 0.002 : -0.002));
+    other.push_back(usual.back() + 0.01 + (i / 8 % 2 == 0 ? 0.002 : -0.002));
   }
   const Loss loss = loss_between(usual, other);
   EXPECT_EQ(loss.n_tokens, 400u);
   EXPECT_NEAR(loss.share, std::exp(0.01) - 1.0, 1e-9);
-  EXPECT_NEAR(loss.error, 0.002 / 20.0 * std::exp(0.01), 1e-6);
+  EXPECT_NEAR(loss.error, 0.002 / 7.0 * std::exp(0.01), 1e-6);  // of fifty means
   EXPECT_EQ(loss_between(usual, usual).share, 0.0);
   EXPECT_LT(loss_between(other, usual).share, 0.0);
 }
@@ -34,12 +34,25 @@ TEST(Proof, OnlyALittleLossThatIsSureIsProven) {
 }
 
 TEST(Proof, NeighboursThatAreAlikeMakeTheErrorLarger) {
-  // Eight successive differences are equal, so only an eighth of them counts.
-  std::vector<double> differences;
-  for (int i = 0; i < 800; ++i) differences.push_back(i / 8 % 2 == 0 ? 0.0 : 0.002);
-  const Loss singly = mean_loss(differences, 1), together = mean_loss(differences, 8);
-  EXPECT_NEAR(singly.share, together.share, 1e-12);
-  EXPECT_NEAR(together.error / singly.error, std::sqrt(8.0), 0.05);
+  // Where eight successive differences are equal, only an eighth of them counts.
+  std::vector<double> alike, apart;
+  for (int i = 0; i < 800; ++i) {
+    alike.push_back(i / 8 % 2 == 0 ? 0.0 : 0.002);
+    apart.push_back((i % 64 < 32) == (i % 8 < 4) ? 0.0 : 0.002);
+  }
+  EXPECT_NEAR(mean_loss(alike).share, mean_loss(apart).share, 1e-12);
+  EXPECT_NEAR(mean_loss(alike).error, 0.001 / std::sqrt(99.0), 1e-6);
+  EXPECT_NEAR(mean_loss(apart).error, 0.0, 1e-6);
+  // Few of them are taken singly.
+  EXPECT_NEAR(mean_loss({0.0, 0.002}).error, 0.001, 1e-5);
+}
+
+TEST(Proof, TheMeanIsThatOfAllDifferences) {
+  std::vector<double> differences(64, 0.0);
+  differences.insert(differences.end(), 7, 0.071);  // are no whole group
+  const Loss loss = mean_loss(differences);
+  EXPECT_EQ(loss.n_tokens, 71u);
+  EXPECT_NEAR(loss.share, std::exp(0.007) - 1.0, 1e-12);
 }
 
 TEST(Proof, TheExpectedLossDecidesAndTheTextMayContradict) {
