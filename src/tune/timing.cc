@@ -64,6 +64,12 @@ std::vector<PromptTime> prompts_of(std::vector<PromptTime> times) {
   return times;
 }
 
+PromptTime longest_of(const std::vector<PromptTime>& times) {
+  return *std::max_element(
+      times.begin(), times.end(),
+      [](const PromptTime& a, const PromptTime& b) { return a.n_tokens < b.n_tokens; });
+}
+
 std::vector<plan::StepCost> time_steps(const prepare::Options& options, const plan::Plan& plan,
                                        const ProgressFunction& progress) {
   prepare::Options as_planned = options;

@@ -24,6 +24,10 @@ std::vector<PromptTime> best_of(const std::vector<PromptTime>& earlier,
 // Returns the times of prompts without the step.
 std::vector<PromptTime> prompts_of(std::vector<PromptTime> times);
 
+// Returns the time of the longest prompt, in whichever order they were asked for. REQUIRES: there
+// is one.
+PromptTime longest_of(const std::vector<PromptTime>& times);
+
 // Returns what steps of several rows take, for drafts.
 std::vector<plan::StepCost> time_steps(const prepare::Options& options, const plan::Plan& plan,
                                        const ProgressFunction& progress);

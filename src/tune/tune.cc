@@ -188,7 +188,7 @@ class Tuner {
   // Returns how many windows of text n_passes passes can read in a share of the time, as fast as
   // the usual class is.
   size_t n_windows(double share, double n_passes, size_t least) const {
-    const PromptTime longest = prompts_of(result_.usual().times).back();
+    const PromptTime longest = longest_of(result_.usual().times);
     const double window_s = 1e-3 * longest.ms / longest.n_tokens * kWindow;
     const double n = share * request_.seconds / (n_passes * window_s);
     return static_cast<size_t>(
@@ -361,7 +361,8 @@ class Tuner {
     }
   }
 
-  // Returns the fastest candidate in the precision that was asked for, however fast the others are.
+  // Returns a candidate in the precision that was asked for, however fast the others are, than
+  // which no other one is clearly faster.
   size_t best_so_far() const {
     std::vector<size_t> allowed;
     for (size_t i = 0; i < result_.candidates.size(); ++i) {
@@ -430,7 +431,7 @@ class Tuner {
     request.share = request_.attention_share;
     request.rule = request_.share_rule;
     request.seconds = kAttending * request_.seconds;
-    const PromptTime longest = prompts_of(result_.best().times).back();
+    const PromptTime longest = longest_of(result_.best().times);
     request.seconds_per_token = 1e-3 * longest.ms / longest.n_tokens;
     request.trained_context = blueprint_.trained_context;
     request.stage = stage_;
