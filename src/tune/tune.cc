@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -125,6 +126,8 @@ class Tuner {
     return prepare::make_plan(options, blueprint_, weights_);
   }
 
+  // Returns the best times of a plan in this turn and those before it: other programs may have
+  // slowed down one of them.
   std::vector<PromptTime> times_of(const std::string& turn, const std::string& name,
                                    const plan::Plan& plan) {
     const bool with_step = turn == kAgain;
@@ -134,7 +137,8 @@ class Tuner {
       return to_json(time_plan(options_, plan, request_.prompts, with_step,
                                kPatience * request_.seconds, stage_("speed of " + name)));
     });
-    return read_times(found, lengths);
+    std::vector<PromptTime>& best = best_times_[name];
+    return best = best_of(best, read_times(found, lengths));
   }
 
   size_t add(const std::string& name, const plan::Plan& plan) {
@@ -173,8 +177,7 @@ class Tuner {
     };
     double gain = gain_of();
     if (gain < kClearlyFaster && asked() != Prefill::kInt8) {
-      // int8 is timed again, because other programs may have slowed down the first times.
-      int8_times_ = best_of(int8_times_, times_of(kSecond, "int8 token", plan_of(Prefill::kInt8)));
+      int8_times_ = times_of(kSecond, "int8 token", plan_of(Prefill::kInt8));
       gain = gain_of();
     }
     if (gain >= kClearlyFaster || asked() == Prefill::kInt8) return true;
@@ -393,7 +396,7 @@ class Tuner {
     for (size_t i = 0; i < result_.candidates.size(); ++i) {
       TriedPlan& c = result_.candidates[i];
       c.is_out = i > 0 && times_as_fast(c.times, best) < kHopeless;
-      if (!c.is_out) c.times = best_of(c.times, times_of(kAgain, c.name, c.plan));
+      if (!c.is_out) c.times = times_of(kAgain, c.name, c.plan);
     }
     result_.chosen = best_so_far();
     const bool is_int8 = result_.best().plan.prefill == plan::Prefill::kInt8;
@@ -458,6 +461,7 @@ class Tuner {
   size_t int8_ = 0;  // the candidate that was proven; 0: none
   // The times of the simplest method of int8; empty where int8 is out of question.
   std::vector<PromptTime> int8_times_;
+  std::map<std::string, std::vector<PromptTime>> best_times_;  // by the name of their plan
   Tuning result_;
 };
 
