@@ -4,16 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <thread>
 
 #include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/team.h"
 #include "engine/engine.h"
 #include "prepare/side_files.h"
 #include "tune/neurons/text_reading.h"
@@ -153,8 +151,10 @@ std::vector<text::Token> tokens_for(const PredictorOptions& options, const engin
   std::vector<text::Token> tokens = engine.tokenizer().encode(options.text);
   tokens.resize(std::min(tokens.size(), options.most_tokens));
   if (tokens.size() < tokens.size() / 2 + tokens.size() / 4 + kLeastJudged) {
-    throw Error(
-        fmt::format("The text has {} tokens, too few to learn which neurons fire.", tokens.size()));
+    // A quarter of so many is enough, however the other parts are rounded.
+    throw Error(fmt::format(
+        "The text has {} tokens, too few to learn which neurons fire; give one of {} or more.",
+        tokens.size(), 4 * kLeastJudged));
   }
   return tokens;
 }
@@ -167,8 +167,6 @@ std::vector<PredictorCounts> fit_all(const PredictorOptions& options, const engi
   const std::vector<weights::NeuronFfn>& ffns = engine.weights().neurons()->ffns();
   std::vector<PredictorCounts> fitted(ffns.size());
   std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  std::exception_ptr failure;  // the first failure
   const auto fit_one = [&](size_t i) {
     const weights::NeuronFfn& ffn = ffns[i];
     const LayerFit fit = {engine.kernels().table,
@@ -178,23 +176,18 @@ std::vector<PredictorCounts> fit_all(const PredictorOptions& options, const engi
     fitted[i] = fit_predictor_layer(fit, inputs.of_ffn(i, counts.n_directions, counts.n_scores),
                                     predictor, i);
   };
-  const auto work = [&](bool tells) {
+  Team team(engine.plan().n_threads());
+  team.run([&](int worker) {
     try {
       for (size_t i = next++; i < ffns.size(); i = next++) {
-        if (tells) tell(1 + i);
+        if (worker == 0) tell(1 + i);
         fit_one(i);
       }
     } catch (...) {
-      next = ffns.size();
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (failure == nullptr) failure = std::current_exception();
+      next = ffns.size();  // the others need not go on
+      throw;
     }
-  };
-  std::vector<std::thread> others;
-  for (int i = 1; i < engine.plan().n_threads(); ++i) others.emplace_back(work, false);
-  work(true);
-  for (std::thread& other : others) other.join();
-  if (failure != nullptr) std::rethrow_exception(failure);
+  });
   return fitted;
 }
 
