@@ -41,7 +41,7 @@ struct ProfileResult {
 };
 
 // Is called with the name of each part of the work, and returns the function that reports its
-// progress.
+// progress. Neither is empty.
 using StageFunction = std::function<ProgressFunction(const std::string& name)>;
 
 // Measures the profile, and keeps the rest where the disk cannot be measured. Throws Error, and

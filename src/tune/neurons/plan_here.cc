@@ -32,7 +32,7 @@ plan::Profile measured_profile(const NeuronPlanRequest& request, const prepare::
                                const measure::StageFunction& stage) {
   const prepare::Options& options = request.options;
   const plan::Storage of_model =
-      solve::profile_file(model.file.path(), stage ? stage("reads of the model") : nullptr);
+      solve::profile_file(model.file.path(), stage("reads of the model"));
   measure::ProfileRequest profiling;
   profiling.models = {options.model.file};
   profiling.lanes = options.lanes;
