@@ -1,5 +1,7 @@
 #include "papers/npu/npu_runs.h"
 
+#include <utility>
+
 #include "machines/phone_setup.h"
 #include "papers/given.h"
 #include "papers/model_name.h"
@@ -74,8 +76,7 @@ int NpuRuns::chunk_of(const NpuRun& run) const {
 }
 
 const NpuResult& NpuRuns::result(const NpuRun& run) {
-  const auto [at, is_new] = known_.try_emplace(run);
-  if (!is_new) return at->second;
+  if (const auto at = known_.find(run); at != known_.end()) return at->second;
   constexpr int kSteps = 8;
   prepare::Options options = npu_options(folder_, run.model);
   options.phone.file = folder_ + "/" + run.phone + ".json";
@@ -97,15 +98,16 @@ const NpuResult& NpuRuns::result(const NpuRun& run) {
   engine::Engine engine(options);
   engine::Session session(engine);
   const measure::Simulation simulation = measure::simulate_answer(session, run.n_prompt, kSteps);
-  at->second.prefill = simulation.prefill[0];
-  at->second.step_s = simulation.decode.seconds / kSteps;
+  NpuResult result;
+  result.prefill = simulation.prefill[0];
+  result.step_s = simulation.decode.seconds / kSteps;
   for (size_t lane = 0; lane < engine.plan().lanes.size(); ++lane) {
     if (engine.plan().lanes[lane].kind == "npu") {
-      at->second.npu_busy = simulation.prefill[0].busy_share[lane];
-      at->second.npu_share = share_on(engine, static_cast<int>(lane));
+      result.npu_busy = simulation.prefill[0].busy_share[lane];
+      result.npu_share = share_on(engine, static_cast<int>(lane));
     }
   }
-  return at->second;
+  return known_.emplace(run, std::move(result)).first->second;
 }
 
 }  // namespace troika::papers

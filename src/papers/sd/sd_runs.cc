@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <span>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -193,9 +194,9 @@ SdRequest SdRuns::request(const std::string& model, const std::string& phone,
   SdTask seen{task.n_prompt, task.n_output, 1.0, 1.0};
   if (system.drafts == SdDrafts::kRetrieved) seen.retrieved_accepted = task.retrieved_accepted;
   if (system.drafts == SdDrafts::kCalibrated) seen.calibrated_accepted = task.calibrated_accepted;
-  const auto [at, is_new] = requests_.try_emplace({model, phone, system, seen});
-  if (is_new) at->second = simulate(model, phone, system, seen);
-  return at->second;
+  const auto key = std::make_tuple(model, phone, system, seen);
+  if (const auto at = requests_.find(key); at != requests_.end()) return at->second;
+  return requests_.emplace(key, simulate(model, phone, system, seen)).first->second;
 }
 
 // Throws Error where a verification cannot accept so many tokens.
