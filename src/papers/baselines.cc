@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "measure/simulate.h"
@@ -26,16 +27,24 @@ struct Setting {
   std::string text() const { return fmt::format("{} {} on the {}", known, type, lane); }
 };
 
-// Reads "a–b" or "a" at the beginning of a text; the dash is an en dash.
-std::pair<double, double> range_of(std::string_view text) {
-  const std::string digits(text.substr(0, 16));
-  size_t used = 0;
-  const double low = std::stod(digits, &used);
+// Takes the number at the beginning of a text; empty where there is none.
+std::optional<double> take_number(std::string_view* text) {
+  double number = 0.0;
+  const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), number);
+  if (problem != std::errc()) return std::nullopt;
+  text->remove_prefix(static_cast<size_t>(end - text->data()));
+  return number;
+}
+
+// Reads "a–b" or "a" at the beginning of a text; the dash is an en dash. Empty where it is neither.
+std::optional<std::pair<double, double>> range_of(std::string_view text) {
   constexpr std::string_view kDash = "\u2013";
-  if (std::string_view(digits).substr(used).starts_with(kDash)) {
-    return {low, std::stod(digits.substr(used + kDash.size()))};
-  }
-  return {low, low};
+  const std::optional<double> low = take_number(&text);
+  if (!low || !text.starts_with(kDash))
+    return low ? std::optional(std::pair(*low, *low)) : std::nullopt;
+  text.remove_prefix(kDash.size());
+  const std::optional<double> high = take_number(&text);
+  return high ? std::optional(std::pair(*low, *high)) : std::nullopt;
 }
 
 class Baselines {
@@ -153,15 +162,13 @@ class Baselines {
 
 TaskLengths task_lengths(const plan::PublishedRow& row) {
   const auto after = [&](std::string_view word) {
-    const size_t at = row.configuration.find(word);
-    const bool has_number =
-        at != std::string::npos && at + word.size() < row.configuration.size() &&
-        std::isdigit(static_cast<unsigned char>(row.configuration[at + word.size()])) != 0;
-    if (!has_number) {
-      throw Error(fmt::format("The published row '{}' does not say '{}' with a number.", row.id,
-                              word.substr(0, word.size() - 1)));
-    }
-    return range_of(std::string_view(row.configuration).substr(at + word.size()));
+    const std::string_view text = row.configuration;
+    const size_t at = text.find(word);
+    const auto range =
+        at != std::string_view::npos ? range_of(text.substr(at + word.size())) : std::nullopt;
+    if (range) return *range;
+    throw Error(fmt::format("The published row '{}' does not say '{}' with a number, or two.",
+                            row.id, word.substr(0, word.size() - 1)));
   };
   const auto [shortest, longest] = after("prompt ");
   const auto [fewest, most] = after("out ");
