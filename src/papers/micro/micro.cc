@@ -50,10 +50,10 @@ double log_error(const plan::PublishedValue& value, double simulated) {
     loss.high = -value.low;
     return log_error(loss, -simulated);
   }
+  if (simulated >= value.low && simulated <= value.high) return 0.0;
   if (simulated <= 0.0) return -10.0;
   if (simulated < value.low) return std::log(simulated / value.low);
-  if (simulated > value.high) return std::log(simulated / value.high);
-  return 0.0;
+  return std::log(simulated / value.high);
 }
 
 plan::Field find_field(const std::vector<plan::Field>& fields, const std::string& name) {

@@ -29,6 +29,18 @@ TEST(Micro, V2_TheSplitFollowsFromTheIdsAlone) {
   EXPECT_TRUE(held_out({"hf001", "hf002"}).empty());
 }
 
+TEST(Micro, WhatIsInsideARangeHasNoErrorWhateverItsSign) {
+  plan::PublishedValue value;
+  value.low = -5.0;
+  value.high = 5.0;
+  const auto error = [&](double simulated) {
+    return MicroRow{nullptr, &value, "", Split::kNone, simulated}.error();
+  };
+  for (const double simulated : {-5.0, -1.0, 0.0, 5.0}) EXPECT_EQ(error(simulated), 0.0);
+  EXPECT_LT(error(-6.0), 0.0);
+  EXPECT_GT(error(6.0), 0.0);
+}
+
 TEST(Micro, V2_EveryNumberOfEveryCalibrationRowIsInTheReportOnce) {
   const PhoneFolder folder = read_phone_folder(kMicroPhones);
   const MicroReport report = simulate_micro(folder);
