@@ -1,6 +1,7 @@
 #include "papers/hetero/measure_hetero.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -67,9 +68,7 @@ class HeteroMeasurer {
     add(
         "online-prepare", "the same, made when the prompt comes",
         [&](int n) { return layer_plan({n}); }, false, /*is_anew=*/true);
-    add("padding",
-        fmt::format("the next longer of {}, {}, ... {} tokens", options_.graphs.front(),
-                    options_.graphs.at(1), options_.graphs.back()),
+    add("padding", fmt::format("the next longer of {} tokens", fmt::join(options_.graphs, ", ")),
         layer, true);
     add("pipe", "a sum of these, one behind the other", pipe_plan());
     add("chunked", fmt::format("chunks of {}, the last one padded", kChunkedTokens),
