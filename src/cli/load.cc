@@ -8,7 +8,7 @@
 #include "base/bytes_text.h"
 #include "base/error.h"
 #include "base/progress.h"
-#include "cli/idle_flags.h"
+#include "cli/flags/idle_flags.h"
 #include "cli/output.h"
 #include "cli/tune/kept_plan.h"
 #include "machines/heads_here.h"

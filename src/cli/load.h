@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "engine/engine.h"
 
 namespace troika::cli {

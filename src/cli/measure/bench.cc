@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/commands.h"
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "cli/load.h"
 #include "cli/measure/bench_drafts.h"
 #include "cli/measure/bench_virtual.h"

@@ -1,7 +1,7 @@
 // Holds the parts of troika bench that are about drafts.
 #pragma once
 
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "cli/use/drafting.h"
 
 namespace troika::cli {

@@ -1,7 +1,7 @@
 // Holds the parts of `troika bench` and `troika plan` that are for virtual phones.
 #pragma once
 
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "engine/engine.h"
 #include "measure/measure.h"
 

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/commands.h"
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "cli/json_lines.h"
 #include "cli/load.h"
 #include "cli/measure/eval_drafts.h"

@@ -143,7 +143,7 @@ void print_orderings(const papers::TestReport& report) {
 
 }  // namespace
 
-void print_table(const MicroReport& report) {
+void print_micro_table(const MicroReport& report) {
   constexpr const char* kRow = "  {:<{}} {:>14} {:>10} {:<8} {:>8}  {:<8}  {}\n";
   const size_t width = column_width(report.rows, [](const MicroRow& row) { return name_of(row); });
   print(fmt::format(kRow, "row", width, "published", "simulated", "unit", "error", "split",

@@ -11,7 +11,7 @@
 
 namespace troika::cli {
 
-void print_table(const papers::MicroReport& report);
+void print_micro_table(const papers::MicroReport& report);
 // Prints how well constants fit, and how far published rows are off that were held back.
 void print_fit_summary(const papers::MicroReport& report);
 // Prints how far test rows are off to which nothing was fitted.

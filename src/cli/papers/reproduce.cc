@@ -53,7 +53,7 @@ void reproduce_baselines(const ReproduceFlags& flags) {
   const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
   const MicroReport report = papers::simulate_baselines(folder);
   if (!flags.json) {
-    print_table(report);
+    print_micro_table(report);
     print_test_summary(report);
     print(papers::record_text(papers::read_record(flags.phones), flags.what));
     return;
@@ -66,7 +66,7 @@ void reproduce_micro(const ReproduceFlags& flags) {
   if (flags.write) papers::write_fitted(folder);
   const MicroReport report = papers::simulate_micro(folder);
   if (!flags.json) {
-    print_table(report);
+    print_micro_table(report);
     print_fit_summary(report);
     print(papers::record_text(papers::read_record(flags.phones), flags.what));
     return;

@@ -2,7 +2,7 @@
 // for, and whether it is as fast as predicted.
 #pragma once
 
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "tune/choose_plan.h"
 
 namespace troika::cli {

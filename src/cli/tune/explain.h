@@ -1,7 +1,7 @@
 // Serves `troika plan --explain` on this machine: what runs where, predicted and measured.
 #pragma once
 
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "engine/engine.h"
 
 namespace troika::cli {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "plan/plan.h"
 
 namespace troika::cli {

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/commands.h"
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "cli/load.h"
 #include "cli/output.h"
 #include "cli/tune/text_reading_flags.h"

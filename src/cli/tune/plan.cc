@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/commands.h"
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "cli/load.h"
 #include "cli/measure/bench_virtual.h"
 #include "cli/output.h"

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/commands.h"
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "cli/output.h"
 #include "cli/use/models.h"
 #include "measure/profile_here.h"

@@ -8,7 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/progress.h"
 #include "cli/commands.h"
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "cli/load.h"
 #include "cli/output.h"
 #include "cli/tune/text_reading_flags.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/idle_flags.h"
+#include "cli/flags/idle_flags.h"
 #include "cli/output.h"
 #include "tune/neurons/text_reading.h"
 

@@ -2,7 +2,7 @@
 // 'troika sparsity'.
 #pragma once
 
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "engine/engine.h"
 
 namespace troika::cli {

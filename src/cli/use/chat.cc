@@ -11,11 +11,11 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
+#include "cli/flags/sampler_flags.h"
 #include "cli/load.h"
 #include "cli/output.h"
 #include "cli/phone_time.h"
-#include "cli/sampler_flags.h"
 #include "cli/use/drafting.h"
 #include "cli/use/line_editor.h"
 #include "cli/use/signal_thread.h"

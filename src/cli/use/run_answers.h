@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "cli/use/drafting.h"
 #include "cli/use/grammar_flags.h"
 #include "engine/engine.h"

@@ -1,4 +1,4 @@
-#include "cli/sampler_flags.h"
+#include "cli/flags/sampler_flags.h"
 
 #include <fmt/format.h>
 

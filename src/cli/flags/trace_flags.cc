@@ -1,4 +1,4 @@
-#include "cli/trace_flags.h"
+#include "cli/flags/trace_flags.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "cli/idle_flags.h"
+#include "cli/flags/idle_flags.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "cli/head_flags.h"
+#include "cli/flags/head_flags.h"
 
 #include <fmt/format.h>
 

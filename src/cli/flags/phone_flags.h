@@ -1,7 +1,7 @@
 // Adds the options that concern virtual phones alone.
 #pragma once
 
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 
 namespace troika::cli {
 

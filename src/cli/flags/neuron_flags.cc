@@ -1,4 +1,4 @@
-#include "cli/neuron_flags.h"
+#include "cli/flags/neuron_flags.h"
 
 namespace troika::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/phone_flags.h"
+#include "cli/flags/phone_flags.h"
 
 #include "cli/installed.h"
 #include "lanes/virtual/virtual_phone.h"

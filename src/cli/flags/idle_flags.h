@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 #include "engine/engine.h"
 
 namespace troika::cli {

@@ -1,5 +1,5 @@
 // Adds the options of every command that runs a model, in the groups in which --help shows them.
-#include "cli/engine_flags.h"
+#include "cli/flags/engine_flags.h"
 
 #include <fmt/format.h>
 
@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "cli/commands.h"
-#include "cli/head_flags.h"
-#include "cli/idle_flags.h"
-#include "cli/neuron_flags.h"
-#include "cli/phone_flags.h"
+#include "cli/flags/head_flags.h"
+#include "cli/flags/idle_flags.h"
+#include "cli/flags/neuron_flags.h"
+#include "cli/flags/phone_flags.h"
 #include "cli/use/models.h"
 #include "lanes/virtual/virtual_phone.h"
 #include "machines/phone_setup.h"
