@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_marks.h"
 #include "base/os_error.h"
 #include "fetch/name.h"
 
@@ -31,26 +32,20 @@ constexpr int kMostDepth = 8;
 // Refuses a page that would become far more than its bytes. The reader's own callback would do, but
 // takes the square of the number of values in an array.
 void check_extent(std::string_view text, std::string_view name) {
-  bool is_in_string = false;
   int depth = 0;
   size_t n_values = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (is_in_string) {
-      if (c == '\\') ++i;
-      is_in_string = c != '"';
-    } else if (c == '"') {
-      is_in_string = true;
-    } else if (c == '[' || c == '{') {
-      ++n_values;
+  visit_json_marks(text, [&](char c) {
+    if (c == '[' || c == '{') {
       ++depth;
-      if (depth > kMostDepth) refuse(name, fmt::format("is nested more than {} deep", kMostDepth));
+      ++n_values;
     } else if (c == ']' || c == '}') {
       --depth;
     } else if (c == ',') {
       ++n_values;
     }
-  }
+    return depth <= kMostDepth && n_values <= kMostValues;
+  });
+  if (depth > kMostDepth) refuse(name, fmt::format("is nested more than {} deep", kMostDepth));
   if (n_values > kMostValues) refuse(name, "has no end");
 }
 

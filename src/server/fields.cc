@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/json_marks.h"
 #include "base/os_error.h"
 
 namespace troika::server {
@@ -24,29 +25,12 @@ bool says_nothing(const Json& value) {
                            : value.is_structured() && value.empty();
 }
 
-// Calls visit(c) for each character of JSON that is outside of texts, until that returns false.
-template <typename Visit>
-void visit_marks(std::string_view json, Visit visit) {
-  bool is_string = false;
-  for (size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (is_string) {
-      if (c == '\\') ++i;
-      is_string = c != '"';
-    } else if (c == '"') {
-      is_string = true;
-    } else if (!visit(c)) {
-      return;
-    }
-  }
-}
-
 // Says what a text has too much of for the reader of JSON, which calls itself for each level of
 // brackets and compares keys: a stranger must not decide how often. Returns "" if it is nothing.
 std::string excess_of(std::string_view text, size_t* n_compared) {
   std::vector<size_t> n_keys;  // by the level of brackets
   std::string excess;
-  visit_marks(text, [&](char c) {
+  visit_json_marks(text, [&](char c) {
     if (c == '[' || c == '{') {
       if (n_keys.size() == kMostNested) {
         excess = fmt::format("The body is nested more than {} times.", kMostNested);
@@ -79,7 +63,7 @@ double decimal_of(float number) {
 
 size_t nested_levels(std::string_view json) {
   size_t n = 0, n_most = 0;
-  visit_marks(json, [&](char c) {
+  visit_json_marks(json, [&](char c) {
     if (c == '[' || c == '{') {
       n_most = std::max(n_most, ++n);
     } else if ((c == ']' || c == '}') && n > 0) {
