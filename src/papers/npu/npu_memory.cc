@@ -1,5 +1,8 @@
 #include "papers/npu/npu_memory.h"
 
+#include <set>
+#include <utility>
+
 #include "base/units.h"
 #include "engine/engine.h"
 #include "papers/npu/npu_runs.h"
@@ -26,7 +29,11 @@ NpuMemory npu_memory(const std::string& folder, const std::string& model, int n_
   memory.buffer_bytes =
       static_cast<double>(shared.static_buffer_bytes + shared.dynamic_buffer_bytes);
   const auto dynamic_bytes = static_cast<double>(shared.dynamic_buffer_bytes);
+  // A tied embedding is a weight of its own for the first op and for the last; the model has it
+  // once.
+  std::set<std::pair<std::string, int>> counted;
   for (const model::Weight& weight : blueprint.weights) {
+    if (!counted.emplace(weight.name, weight.first_row).second) continue;
     memory.model_bytes += static_cast<double>(weight.n_rows) * weight.row_length;
   }
   for (const model::Op& op : blueprint.ops) {

@@ -149,6 +149,11 @@ TEST(NpuMemory, N2_WhatChunksShareIsThereOnce) {
   }
 }
 
+// Gemma-2B has 2,506 million weights with its embedding, which is its head too.
+TEST(NpuMemory, ATiedEmbeddingIsThereOnce) {
+  EXPECT_NEAR(npu_memory(kPhonesOfNpu, "gemma-2b", 64).model_bytes, 2506.2e6, 0.1e6);
+}
+
 TEST(ReproduceNpu, N8SquareShapesAreFasterAndCanBeSwitchedOff) {
   NpuRuns runs(kPhonesOfNpu);
   NpuRun square{"llama-2-7b", 512};
