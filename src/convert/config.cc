@@ -6,27 +6,27 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/json_marks.h"
 #include "base/mapped_file.h"
 #include "base/os_error.h"
 
 namespace troika::convert {
 namespace {
 
-constexpr int kMostDepth = 32;
+constexpr size_t kMostDepth = 32;
 
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& path) {
-  const auto check_depth = [&](int depth, Json::parse_event_t, Json&) {
-    if (depth <= kMostDepth) return true;
+  if (nests_deeper(text, kMostDepth)) {
     throw Error(
         fmt::format("{}: it is nested more than {} deep, as no such file is. Download it "
                     "again.",
                     path, kMostDepth));
-  };
+  }
   Json json;
   try {
-    json = Json::parse(text.begin(), text.end(), check_depth);
+    json = Json::parse(text.begin(), text.end());
   } catch (const Json::exception&) {
     throw Error(
         fmt::format("{}: it is no JSON text. The file is damaged; download it again.", path));

@@ -20,7 +20,7 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 50;  // a listing of a larger fil
 constexpr size_t kMostFiles = 20'000;
 // A page has a thousand entries of some ten values each, and little within another.
 constexpr size_t kMostValues = 500'000;
-constexpr int kMostDepth = 8;
+constexpr size_t kMostDepth = 8;
 
 [[noreturn]] void refuse(std::string_view name, const std::string& problem) {
   throw Error(
@@ -29,24 +29,17 @@ constexpr int kMostDepth = 8;
                   name, problem));
 }
 
-// Refuses a page that would become far more than its bytes. The reader's own callback would do, but
-// takes the square of the number of values in an array.
+// Refuses a page that would become far more than its bytes.
 void check_extent(std::string_view text, std::string_view name) {
-  int depth = 0;
   size_t n_values = 0;
-  visit_json_marks(text, [&](char c) {
-    if (c == '[' || c == '{') {
-      ++depth;
-      ++n_values;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    } else if (c == ',') {
-      ++n_values;
+  visit_json_marks(text, [&](const JsonMark& mark) {
+    if (mark.n_levels > kMostDepth) {
+      refuse(name, fmt::format("is nested more than {} deep", kMostDepth));
     }
-    return depth <= kMostDepth && n_values <= kMostValues;
+    n_values += mark.c == '[' || mark.c == '{' || mark.c == ',' ? 1 : 0;
+    if (n_values > kMostValues) refuse(name, "has no end");
+    return true;
   });
-  if (depth > kMostDepth) refuse(name, fmt::format("is nested more than {} deep", kMostDepth));
-  if (n_values > kMostValues) refuse(name, "has no end");
 }
 
 uint64_t size_of(const json& entry, std::string_view name, const std::string& path) {

@@ -6,12 +6,13 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/json_marks.h"
 
 namespace troika::plan {
 
 namespace {
 
-constexpr int kDeepest = 32;
+constexpr size_t kDeepest = 32;
 
 std::string with_space(const std::string& advice) { return advice.empty() ? "" : " " + advice; }
 
@@ -19,12 +20,11 @@ std::string with_space(const std::string& advice) { return advice.empty() ? "" :
 
 nlohmann::json parse_json(const std::string& text, const std::string& file,
                           const std::string& advice) {
-  const auto check_depth = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    if (depth <= kDeepest) return true;
+  if (nests_deeper(text, kDeepest)) {
     throw Error(fmt::format("{}: it is nested more than {} deep, as no such file is.{}", file,
                             kDeepest, with_space(advice)));
-  };
-  return nlohmann::json::parse(text, check_depth, /*allow_exceptions=*/false);
+  }
+  return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
 JsonFields JsonFields::parse(const std::string& text, const std::string& file,

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <vector>
 
 #include "base/json_marks.h"
 #include "base/os_error.h"
@@ -28,19 +27,14 @@ bool says_nothing(const Json& value) {
 // Says what a text has too much of for the reader of JSON, which calls itself for each level of
 // brackets and compares keys: a stranger must not decide how often. Returns "" if it is nothing.
 std::string excess_of(std::string_view text, size_t* n_compared) {
-  std::vector<size_t> n_keys;  // by the level of brackets
   std::string excess;
-  visit_json_marks(text, [&](char c) {
-    if (c == '[' || c == '{') {
-      if (n_keys.size() == kMostNested) {
-        excess = fmt::format("The body is nested more than {} times.", kMostNested);
-      }
-      n_keys.push_back(0);
-    } else if ((c == ']' || c == '}') && !n_keys.empty()) {
-      n_keys.pop_back();
-    } else if (c == ':' && !n_keys.empty()) {
-      *n_compared += n_keys.back();
-      if (++n_keys.back() > kMostKeys) {
+  visit_json_marks(text, [&](const JsonMark& mark) {
+    if (mark.n_levels > kMostNested) {
+      excess = fmt::format("The body is nested more than {} times.", kMostNested);
+    }
+    if (mark.c == ':') {
+      *n_compared += mark.n_keys;
+      if (mark.n_keys > kMostKeys) {
         excess = fmt::format("An object of the body has more than {} fields.", kMostKeys);
       } else if (*n_compared > kMostCompared) {
         excess = "Too many objects of the body have many fields.";
@@ -59,19 +53,6 @@ double decimal_of(float number) {
   double decimal = number;
   std::from_chars(text, written.ptr, decimal);
   return decimal;
-}
-
-size_t nested_levels(std::string_view json) {
-  size_t n = 0, n_most = 0;
-  visit_json_marks(json, [&](char c) {
-    if (c == '[' || c == '{') {
-      n_most = std::max(n_most, ++n);
-    } else if ((c == ']' || c == '}') && n > 0) {
-      --n;
-    }
-    return true;
-  });
-  return n_most;
 }
 
 size_t text_bytes(const Json& json) {

@@ -38,8 +38,6 @@ class Refused : public Error {
 
 // Limits the levels of brackets in JSON that others wrote: writing it takes a call for each level.
 inline constexpr size_t kMostNested = 100;
-// Counts the levels of brackets in a text of JSON.
-size_t nested_levels(std::string_view json);
 
 // Counts the bytes of all texts in the JSON, but for the names of fields.
 size_t text_bytes(const Json& json);

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <vector>
 
+#include "base/json_marks.h"
 #include "jinja/values/dict.h"
 
 namespace troika::jinja {
@@ -59,27 +59,18 @@ Value from_json(Runtime& rt, const std::string& json) {
   // nlohmann's tree takes some 32 times the text at worst ("[[],[],[],...").
   rt.heap.expect(32 * json.size());
   rt.heap.step(json.size() / 2);
-  std::vector<size_t> n_keys;  // by the level of objects
-  const auto check = [&](int depth, Json::parse_event_t event, Json&) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start) {
-      n_keys.push_back(0);
-    } else if (event == Event::object_end) {
-      n_keys.pop_back();
-    } else if (event == Event::key) {
-      rt.heap.step(n_keys.back() / 16);
-      if (++n_keys.back() > kMostKeysRead) {
-        rt.fail(fmt::format("from_json was given an object of more than {} keys", kMostKeysRead));
-      }
+  const int n_most = rt.heap.limits().n_nested_values;
+  visit_json_marks(json, [&](const JsonMark& mark) {
+    if (mark.c == ':') rt.heap.step(mark.n_keys / 16);
+    if (mark.n_keys > kMostKeysRead) {
+      rt.fail(fmt::format("from_json was given an object of more than {} keys", kMostKeysRead));
     }
-    const bool is_start = event == Event::object_start || event == Event::array_start;
-    if (is_start && depth >= rt.heap.limits().n_nested_values) {
-      rt.fail(fmt::format("from_json was given values nested in more than {} others",
-                          rt.heap.limits().n_nested_values));
+    if (mark.n_levels > static_cast<size_t>(n_most)) {
+      rt.fail(fmt::format("from_json was given values nested in more than {} others", n_most));
     }
     return true;
-  };
-  const Json parsed = Json::parse(json, check, false);
+  });
+  const Json parsed = Json::parse(json, nullptr, false);
   if (parsed.is_discarded()) {
     rt.fail("from_json was given text that is no JSON");
   }

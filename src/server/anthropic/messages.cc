@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/json_marks.h"
 #include "base/os_error.h"
 #include "server/anthropic/read_messages.h"
 #include "server/blocks.h"
@@ -27,7 +28,7 @@ Json block_json(const Block& block, bool is_whole) {
   }
   Json input = Json::object();
   if (is_whole) {
-    if (nested_levels(block.text) > kMostNested) {
+    if (nests_deeper(block.text, kMostNested)) {
       throw Error(
           fmt::format("The model nested the arguments of its call {} more than {} times, "
                       "and no answer in one piece holds that. Stream it, or give the tool "

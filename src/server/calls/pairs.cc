@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_marks.h"
 #include "base/os_error.h"
 #include "grammar/readers.h"
 #include "server/fields.h"
@@ -202,7 +203,7 @@ Expr pairs_expr(Pool* pool, const Json& schema, const CallShape::Pairs& pairs) {
 }
 
 std::string value_json(const std::string& value, ValueKinds kinds) {
-  if (kinds.other && nested_levels(value) > kMostNested) {
+  if (kinds.other && nests_deeper(value, kMostNested)) {
     // Such a value stays as the model wrote it: to write it anew takes a call for each level.
     if (Json::accept(value)) return value;
   } else if (kinds.other) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json_marks.h"
 #include "server/calls/probes.h"
 
 namespace troika::server {
@@ -13,22 +14,12 @@ using namespace probes;
 
 // Returns the end of the JSON object that begins at `from`; npos if there is none.
 size_t end_of_object(const std::string& text, size_t from) {
-  int depth = 0;
-  bool is_string = false;
-  for (size_t i = from; i < text.size(); ++i) {
-    const char c = text[i];
-    if (is_string) {
-      if (c == '\\') ++i;
-      is_string = c != '"';
-    } else if (c == '"') {
-      is_string = true;
-    } else if (c == '{') {
-      ++depth;
-    } else if (c == '}' && --depth == 0) {
-      return i + 1;
-    }
-  }
-  return std::string::npos;
+  size_t end = std::string::npos;
+  visit_json_marks(std::string_view(text).substr(from), [&](const JsonMark& mark) {
+    if (mark.n_levels == 0) end = from + mark.place + 1;
+    return mark.n_levels > 0;
+  });
+  return end;
 }
 
 struct Found {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_marks.h"
 #include "grammar/schema/document/addresses.h"
 
 namespace troika::grammar::schema {
@@ -15,24 +16,19 @@ namespace {
 
 Json parse(std::string_view text, const Limits& limits, Pool* pool) {
   // The reader of JSON compares each key of an object with those before it, so they are limited.
-  std::vector<size_t> n_keys;  // by the level of objects
-  const auto check = [&](int depth, Json::parse_event_t event, Json&) {
-    using Event = Json::parse_event_t;
-    const bool is_value =
-        event == Event::value || event == Event::object_start || event == Event::array_start;
-    if (is_value) pool->count_step();
-    if (event == Event::object_start) n_keys.push_back(0);
-    if (event == Event::object_end) n_keys.pop_back();
-    if (event == Event::key && ++n_keys.back() > limits.n_keys) {
+  visit_json_marks(text, [&](const JsonMark& mark) {
+    // Behind each of these comes a value, but in what is empty.
+    if (mark.c == '[' || mark.c == '{' || mark.c == ',') pool->count_step();
+    if (mark.n_keys > limits.n_keys) {
       throw Error(fmt::format("The schema has an object of more than {} keys.", limits.n_keys));
     }
-    if (depth > limits.n_nested) {
+    if (mark.n_levels > static_cast<size_t>(limits.n_nested)) {
       throw Error(fmt::format("The schema nests more than {} levels deep.", limits.n_nested));
     }
     return true;
-  };
+  });
   try {
-    return Json::parse(text, check);
+    return Json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
     throw Error(
         fmt::format("The schema is no JSON text: something is wrong at byte {}.", error.byte));
