@@ -18,6 +18,7 @@ constexpr Token kNoToken = -1;
 // Counts the logits that an inner loop takes together: where the number is fixed, compilers make
 // vectors of them.
 constexpr size_t kStride = 16;
+constexpr float kMost = std::numeric_limits<float>::max();
 
 void require(bool condition, const char* option, double value, const char* range) {
   if (condition) return;
@@ -38,6 +39,40 @@ void check(const SamplerOptions& o) {
     require(!std::isnan(bias), "‹logit-bias›", bias, "a number, or -inf to forbid the token");
   }
   require(o.penalty_window >= -1, "‹penalty-window›", o.penalty_window, "-1 (all), 0 or more");
+}
+
+// Returns the largest of the logits; what is no number counts as none.
+float largest_of(std::span<const float> logits) {
+  float largest[kStride];
+  std::fill(std::begin(largest), std::end(largest), -std::numeric_limits<float>::infinity());
+  size_t i = 0;
+  for (; i + kStride <= logits.size(); i += kStride) {
+    for (size_t j = 0; j < kStride; ++j) {
+      const float logit = logits[i + j];
+      largest[j] = largest[j] < logit ? logit : largest[j];
+    }
+  }
+  for (; i < logits.size(); ++i) largest[0] = std::max(largest[0], logits[i]);
+  return *std::max_element(std::begin(largest), std::end(largest));
+}
+
+// Returns the first of the likeliest tokens; kNoToken: all are forbidden. As in what a sampler
+// takes over, a logit that is no number is forbidden, and an infinite one is the largest number.
+Token likeliest(std::span<const float> logits) {
+  constexpr size_t kPart = 256 * kStride;
+  float best = -std::numeric_limits<float>::infinity();
+  std::span<const float> best_part;
+  for (size_t i = 0; i < logits.size() && best < kMost; i += kPart) {
+    const auto part = logits.subspan(i, std::min(kPart, logits.size() - i));
+    const float largest = std::min(largest_of(part), kMost);
+    if (largest <= best) continue;
+    best = largest;
+    best_part = part;
+  }
+  if (best_part.empty()) return kNoToken;
+  const auto found =
+      std::find_if(best_part.begin(), best_part.end(), [&](float logit) { return logit >= best; });
+  return static_cast<Token>(best_part.data() + (found - best_part.begin()) - logits.data());
 }
 
 }  // namespace
@@ -149,7 +184,6 @@ void Sampler::narrow() {
 // Takes logits over and replaces those that arithmetic cannot use: a logit that is no number is
 // forbidden, an infinite one becomes the largest number. `from` may be the sampler's own logits.
 void Sampler::take_finite(std::span<const float> from) {
-  constexpr float kMost = std::numeric_limits<float>::max();
   const auto finite = [](float logit) {
     const float bounded = logit < kMost ? logit : kMost;
     return logit == logit ? bounded : -std::numeric_limits<float>::infinity();
@@ -163,24 +197,14 @@ void Sampler::take_finite(std::span<const float> from) {
   for (; i < from.size(); ++i) logits[i] = finite(from[i]);
 }
 
-// Returns the first of the likeliest tokens; kNoToken: all are forbidden.
-Token Sampler::likeliest() const {
-  float largest[kStride];
-  std::fill(std::begin(largest), std::end(largest), -std::numeric_limits<float>::infinity());
-  size_t i = 0;
-  for (; i + kStride <= logits_.size(); i += kStride) {
-    for (size_t j = 0; j < kStride; ++j) {
-      const float logit = logits_[i + j];
-      largest[j] = largest[j] < logit ? logit : largest[j];
-    }
-  }
-  for (; i < logits_.size(); ++i) largest[0] = std::max(largest[0], logits_[i]);
-  const float best = *std::max_element(std::begin(largest), std::end(largest));
-  if (std::isinf(best)) return kNoToken;
-  return static_cast<Token>(std::find(logits_.begin(), logits_.end(), best) - logits_.begin());
-}
-
 Token Sampler::sample(std::span<const Token> history, std::span<const float> logits) {
+  const bool is_greedy = options_.temperature == 0.0f;
+  const bool has_changes = has_penalties() || mask_ != nullptr || !options_.logit_bias.empty();
+  if (is_greedy && !has_changes) {
+    const Token token = likeliest(logits);
+    if (token == kNoToken) throw_all_forbidden(logits);
+    return token;
+  }
   take_finite(logits);
   if (mask_ != nullptr) mask_->on_logits(history, logits_);
   for (const auto& [token, bias] : options_.logit_bias) {
@@ -190,9 +214,9 @@ Token Sampler::sample(std::span<const Token> history, std::span<const float> log
   }
   if (has_penalties()) penalise(history);
   if (mask_ != nullptr) mask_->apply(history, logits_);
-  if (has_penalties() || mask_ != nullptr || !options_.logit_bias.empty()) take_finite(logits_);
-  if (options_.temperature == 0.0f) {
-    const Token token = likeliest();
+  if (has_changes) take_finite(logits_);
+  if (is_greedy) {
+    const Token token = likeliest(logits_);
     if (token == kNoToken) throw_all_forbidden(logits);
     const Candidate only = {token, logits_[static_cast<size_t>(token)], 1.0f};
     if (mask_ != nullptr) mask_->on_choice(history, {&only, 1});

@@ -76,7 +76,6 @@ class Sampler {
   bool has_penalties() const;
   void penalise(std::span<const Token> history);
   void take_finite(std::span<const float> from);
-  Token likeliest() const;
   void find_best(size_t k);
   void narrow();
 

@@ -75,6 +75,33 @@ TEST(Sampler, GreedyTakesTheFirstOfTheMostLikely) {
   EXPECT_EQ(sample(greedy(), {-kInfinity, -3e38f}), 1);
 }
 
+// A bias of nothing makes the sampler take the logits over, as penalties and masks do.
+TEST(Sampler, GreedyIsTheSameWithAndWithoutACopy) {
+  SamplerOptions with_copy = greedy();
+  with_copy.logit_bias.emplace_back(0, 0.0F);
+  const float kMost = std::numeric_limits<float>::max();
+  for (const size_t n : {1, 16, 17, 4095, 4096, 4097, 8192, 20001}) {
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      std::vector<float> logits(n);
+      for (size_t i = 0; i < n; ++i) {
+        logits[i] = std::round(static_cast<float>(random_unit(seed, i)) * 30.0F);
+        if (random_unit(seed + 100, i) < 0.1) logits[i] = i % 2 == 0 ? kNan : -kInfinity;
+      }
+      const auto at = static_cast<size_t>(random_unit(seed, n) * static_cast<double>(n));
+      if (seed % 4 == 1) logits[at] = kInfinity;
+      if (seed % 4 == 2) logits[at] = kMost;
+      if (seed % 8 >= 4) logits[n - 1] = seed % 2 == 0 ? kInfinity : kMost;
+      if (seed == 39) std::fill(logits.begin(), logits.end(), -kInfinity);
+      if (seed == 39) logits[at] = -kMost;
+      if (std::none_of(logits.begin(), logits.end(), [](float x) { return x > -kInfinity; })) {
+        EXPECT_THROW(sample(greedy(), logits), Error);
+        continue;
+      }
+      EXPECT_EQ(sample(greedy(), logits), sample(with_copy, logits)) << n << ", seed " << seed;
+    }
+  }
+}
+
 // Many of the logits are equal, and their numbers are no multiples of anything.
 TEST(Sampler, TopKIsThatOfAllSorted) {
   for (const size_t n : {1, 15, 16, 17, 1000, 5003}) {
