@@ -14,7 +14,7 @@
 
 namespace troika::plan {
 
-inline constexpr int kProfileVersion = 2;
+inline constexpr int kProfileVersion = 3;
 
 // Says which machine and which arithmetic of the program the numbers belong to.
 struct MachineIdentity {

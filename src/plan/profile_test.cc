@@ -100,7 +100,7 @@ TEST(Profile, ABrokenFileIsRefusedByFileAndField) {
   };
   const Fault faults[] = {
       {"troika-profile", "troika-plan", "'format'"},
-      {"\"version\": 2", "\"version\": 1", "'version' is 1"},
+      {"\"version\": 3", "\"version\": 1", "'version' is 1"},
       {"\"n_cores\":8", "\"n_cores\":0", "'machine.n_cores'"},
       {"\"n_cores\":8", "\"n_cores\":\"8\"", "'machine.n_cores' must be a whole number"},
       {"\"cpu\":", "\"cpx\":", "'machine.cpu' is missing"},

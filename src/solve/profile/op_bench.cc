@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "base/error.h"
 #include "base/median.h"
@@ -146,6 +147,16 @@ bool Arena::fits(const OpShape& shape) const {
   return matrix_bytes(shape) + kMatrixAlignment <= bytes_;
 }
 
+void Arena::sweep() const {
+  constexpr size_t kLine = 64;
+  unsigned char seen = 0;
+  for (size_t at = 0; at < bytes_; at += kLine) {
+    seen ^= static_cast<const volatile unsigned char&>(
+        reinterpret_cast<const unsigned char*>(data_.get())[at]);
+  }
+  static_cast<void>(seen);
+}
+
 weights::Matrix Arena::take(tensor::Type type, int n_rows, int k) {
   TROIKA_ASSERT(prepared_ == static_cast<int>(type));
   const size_t row_bytes = tensor::row_bytes(type, static_cast<size_t>(k));
@@ -161,10 +172,34 @@ weights::Matrix Arena::take(tensor::Type type, int n_rows, int k) {
 
 namespace {
 
-// Measures an op in one of the lane's arrangements; empty: its first.
+// Takes what a lane has read out of the caches. Its threads fall asleep meanwhile, so a tiny task
+// wakes them.
+class Sweep {
+ public:
+  Sweep(lanes::Machine& machine, int lane, const Arena& arena)
+      : machine_(machine),
+        lane_(lane),
+        arena_(arena),
+        tiny_(machine, kTiny, {weights::Matrix{}}),
+        executable_(tiny_.build(*machine.lanes()[static_cast<size_t>(lane)], 0)) {}
+  void operator()() const {
+    arena_.sweep();
+    run_us(machine_, lane_, *executable_, tiny_.run());
+  }
+
+ private:
+  lanes::Machine& machine_;
+  int lane_;
+  const Arena& arena_;
+  OneOp tiny_;
+  std::unique_ptr<lanes::Executable> executable_;
+};
+
+// Measures an op in one of the lane's arrangements; empty: its first. `sweep` may be null; else it
+// comes before each run.
 plan::OpTime measure_arrangement(lanes::Machine& machine, int lane, const OpShape& shape, OneOp& op,
                                  size_t n_variants, const std::string& arrangement,
-                                 const Patience& patience) {
+                                 const Patience& patience, const Sweep* sweep) {
   lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(lane)];
   // All are built beforehand, so that runs follow each other as tasks of a pass do. Then the
   // threads of a team stay awake between them.
@@ -177,6 +212,7 @@ plan::OpTime measure_arrangement(lanes::Machine& machine, int lane, const OpShap
   size_t next = 0;
   for (int i = -patience.n_warm; i < most_runs; ++i) {
     const lanes::Executable& executable = *executables[next++ % executables.size()];
+    if (sweep != nullptr) (*sweep)();
     const double us = run_us(machine, lane, executable, op.run());
     if (i < 0) {
       // In a run that takes so long, the cost of a first run matters little.
@@ -201,19 +237,20 @@ plan::OpTime measure_arrangement(lanes::Machine& machine, int lane, const OpShap
 }
 
 plan::OpTime fastest_arrangement(lanes::Machine& machine, int lane, const OpShape& shape, OneOp& op,
-                                 size_t n_variants, const Patience& patience) {
+                                 size_t n_variants, const Patience& patience,
+                                 const Sweep* sweep = nullptr) {
   // A smaller gain is within the noise of a measurement, and the first arrangement is as good.
   constexpr double kWorthwhile = 0.97;
   const std::span<const char* const> arrangements =
       machine.lanes()[static_cast<size_t>(lane)]->arrangements({shape.phase, shape.n_tokens});
   if (shape.op != OpKind::kLinear || arrangements.empty()) {
-    return measure_arrangement(machine, lane, shape, op, n_variants, "", patience);
+    return measure_arrangement(machine, lane, shape, op, n_variants, "", patience, sweep);
   }
   plan::OpTime best;
   double slowest_us = 0.0;
   for (const char* const arrangement : arrangements) {
     const plan::OpTime time =
-        measure_arrangement(machine, lane, shape, op, n_variants, arrangement, patience);
+        measure_arrangement(machine, lane, shape, op, n_variants, arrangement, patience, sweep);
     slowest_us = std::max(slowest_us, time.us);
     if (best.arrangement.empty() || time.us < kWorthwhile * best.us) best = time;
   }
@@ -239,8 +276,8 @@ std::vector<plan::OpTime> compare_arrangements(lanes::Machine& machine, int lane
 plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape, Arena& arena,
                         const Patience& patience) {
   const bool is_packed = patience.pack_threads > 0 && shape.phase == plan::Phase::kPrompt;
-  // Each run has a weight of its own, which no cache holds. For many tokens that matters little,
-  // and packing several weights would take long.
+  // Each run has a weight of its own, which no cache holds. Packing several of them would take
+  // long, and so one is swept out of the caches between two runs.
   const int n_matrices = is_packed ? 1 : patience.n_warm + patience.most_runs;
   std::vector<weights::Matrix> matrices(static_cast<size_t>(n_matrices));
   if (needs_matrix(shape.op)) {
@@ -256,7 +293,10 @@ plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape,
     }
   }
   OneOp op(machine, shape, matrices, is_packed ? patience.pack_threads : 0);
-  return fastest_arrangement(machine, lane, shape, op, matrices.size(), patience);
+  std::optional<Sweep> sweep;
+  if (is_packed && needs_matrix(shape.op)) sweep.emplace(machine, lane, arena);
+  return fastest_arrangement(machine, lane, shape, op, matrices.size(), patience,
+                             sweep ? &*sweep : nullptr);
 }
 
 double measure_start_us(lanes::Machine& machine, int lane, Arena& arena) {

@@ -25,6 +25,8 @@ class Arena {
   // REQUIRES: the arena is prepared for this type, and the matrix fits.
   weights::Matrix take(tensor::Type type, int n_rows, int k);
   bool fits(const plan::OpShape& shape) const;
+  // Reads all of the arena, so that little else is left in the caches.
+  void sweep() const;
   size_t bytes() const { return bytes_; }
 
  private:
