@@ -101,6 +101,13 @@ TEST_F(PhoneSetups, P8APlanWithMoreHotNeuronsThanTheModelHasIsRefused) {
   EXPECT_THROW(take({1, 1 << 20, 1 << 20}), Error);
 }
 
+TEST_F(PhoneSetups, ADeviceTakesATaskAtLeast) {
+  for (const int depth : {0, -5}) {
+    options_.phone.queue_depth = depth;
+    EXPECT_THROW(prepare::check_options(options_), UsageError) << depth;
+  }
+}
+
 // A Q4_K_M file has matrices of two types, the last one among the larger ones.
 TEST(NeuronShapes, P8WeightsOfMixedTypesTakeWhatTheFileHas) {
   const forge::HollowModel hollow(model::get_known("bamboo-7b"), "q4_k_m");

@@ -159,6 +159,11 @@ void check_phone_attention(const Options& options) {
 void check_phone(const Options& options) {
   check_phone_attention(options);
   check_percent(options.phone.npu_prune, "npu-prune");
+  if (options.phone.queue_depth < 1) {
+    throw UsageError(
+        fmt::format("‹device-queue› {} makes no sense: a device takes 1 task or more at a time.",
+                    options.phone.queue_depth));
+  }
   plan::check_neuron_choice(options.phone.neurons, options.memory.limit_bytes > 0,
                             options.phone.has_values);
   if (options.memory.layouts && *options.memory.layouts != Layouts::kSwitch) {

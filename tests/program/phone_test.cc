@@ -272,6 +272,10 @@ TEST_F(PhoneProgram, S6S7S8SparseAttentionHasSwitchesForItsParts) {
   expect_refusal(cores("large=2"), 2, {"--phone-cores", "large=2"});
   expect_refusal(cores("middle=9"), 2, {"--phone-cores", "9 middle"});
   expect_refusal(bench({"--bus-taken", "70"}), 2, {"--bus-taken 70"});
+  expect_refusal(bench({"--bus-taken", "nan"}), 2, {"--bus-taken"});
+  for (const char* depth : {"0", "-5"}) {
+    expect_refusal(bench({"--device-queue", depth}), 2, {"--device-queue"});
+  }
   expect_refusal(troika({"bench", write(small_model()), "--attention-block", "64"}), 2,
                  {"--attention-block", "--machine"});
   const std::string model = write(small_model());

@@ -82,6 +82,7 @@ void add_phones(Command& command, EngineFlags& flags) {
   command
       .add_option("--device-queue", options.phone.queue_depth,
                   "Tasks that the phone's GPU and the NPU take before the first has ended")
+      ->check(at_least(1))
       ->capture_default_str();
   add_neurons(command, options.phone.neurons);
   command.add_flag(

@@ -77,7 +77,11 @@ void CostModel::use_cores(const Cores& cores) {
 }
 
 void CostModel::share_bus(double taken_gb_s) {
-  if (taken_gb_s < 0.0 || taken_gb_s >= phone_.memory.reached_gb_s) {
+  if (!(taken_gb_s >= 0.0)) {
+    throw UsageError(
+        fmt::format("‹bus-taken› {} makes no sense; it is a rate in GB/s, 0 or more.", taken_gb_s));
+  }
+  if (taken_gb_s >= phone_.memory.reached_gb_s) {
     throw UsageError(
         fmt::format("‹bus-taken› {} GB/s leaves nothing of the {} GB/s that the bus of {} reaches.",
                     taken_gb_s, phone_.memory.reached_gb_s.value, phone_.name));

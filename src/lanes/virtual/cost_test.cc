@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "tests/support/repository.h"
@@ -294,6 +295,7 @@ TEST(Cost, V1OtherProgramsTakeTheirPartOfTheBus) {
   EXPECT_NEAR(model.bus({Processor::kCpu}).total_gb_s, whole - 10.0, 1e-9);
   EXPECT_THROW(model.share_bus(whole), Error);
   EXPECT_THROW(model.share_bus(-1.0), Error);
+  EXPECT_THROW(model.share_bus(std::nan("")), Error);
 }
 
 }  // namespace
