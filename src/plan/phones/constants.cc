@@ -9,21 +9,25 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "plan/json_fields.h"
 
 namespace troika::plan {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr size_t kMostFileBytes = 4u << 20;
+constexpr const char* kAdvice = "Compare it with phones/8gen3.json.";
 
-Json read_json(const std::string& path) {
-  const std::optional<std::string> text = read_whole_file(path, kMostFileBytes);
+std::string read_text(const std::string& path) {
+  std::optional<std::string> text = read_whole_file(path, kMostFileBytes);
   if (!text) throw Error(fmt::format("{} cannot be opened. Give the path of a JSON file.", path));
-  Json json = Json::parse(*text, nullptr, false);
-  if (json.is_discarded() || !json.is_object()) {
-    throw Error(fmt::format("{} is not a JSON object. Compare it with phones/8gen3.json.", path));
-  }
+  return *std::move(text);
+}
+
+Json object_of(const std::string& text, const std::string& path) {
+  Json json = parse_json(text, path, kAdvice);
+  if (!json.is_object()) throw Error(fmt::format("{} is not a JSON object. {}", path, kAdvice));
   return json;
 }
 
@@ -139,7 +143,7 @@ SourceKind source_kind(std::string_view source) {
 
 FileHead read_constants(const std::string& path, int version, const std::vector<Field>& fields,
                         const std::function<void(const std::string& like)>& base) {
-  const Json json = read_json(path);
+  const Json json = object_of(read_text(path), path);
   if (!json.contains("version") || !json["version"].is_number_integer() ||
       json["version"].get<int64_t>() != version) {
     throw Error(fmt::format("{}: the field 'version' must be {}, the only one this program reads.",
@@ -166,12 +170,17 @@ FileHead read_constants(const std::string& path, int version, const std::vector<
 }
 
 void update_constants(const std::string& path, const std::vector<Field>& changed) {
-  Json json = read_json(path);
+  const std::string text = read_text(path);
+  (void)object_of(text, path);
+  // This type keeps the order of fields, but for each field that it adds it looks at all others, so
+  // that only files that were read before are parsed into it.
+  using OrderedJson = nlohmann::ordered_json;
+  OrderedJson json = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
   for (const Field& field : changed) {
-    Json::json_pointer pointer;
+    OrderedJson::json_pointer pointer;
     std::istringstream parts(field.name);
     for (std::string part; std::getline(parts, part, '.');) pointer /= part;
-    Json& constant = json[pointer];
+    OrderedJson& constant = json[pointer];
     constant["value"] = field.constant->value;
     constant["source"] = field.constant->source;
   }

@@ -153,6 +153,18 @@ TEST_F(BrokenFile, OfAPhoneIsRefusedWithFileAndField) {
   expect("{\"version\": 1", false, {"not a JSON object"});
 }
 
+TEST_F(BrokenFile, ThatIsDeepOrHasManyFieldsIsRefusedAtOnce) {
+  std::string deep = load(kPhones / "8gen3.json").dump();
+  deep.insert(1, "\"a\":" + std::string(100000, '[') + std::string(100000, ']') + ",");
+  expect(deep, false, {"nested"});
+  // Whoever looks at all fields for each field is busy for minutes.
+  std::string wide = load(kPhones / "8gen3.json").dump();
+  std::string fields;
+  for (int i = 0; i < 300000; ++i) fields += "\"f" + std::to_string(i) + "\":0,";
+  wide.insert(1, fields);
+  expect(wide, false, {"'f", "not known"});
+}
+
 TEST_F(BrokenFile, OfAStackIsRefusedWithFileAndField) {
   const Json good = load(kPhones / "stacks/llm.npu.json");
   const auto broken = [&](const auto& change, const std::vector<std::string>& words) {
