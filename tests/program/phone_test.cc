@@ -208,6 +208,8 @@ TEST_F(PhoneProgram, AConstantCanBeGiven) {
   expect_refusal(on_phone({"bench", "tiny-llama", "--constant", "cpu.prime.count=0", "--constant",
                            "cpu.middle.count=0"}),
                  1, {"cpu.middle.count"});
+  expect_refusal(on_phone({"bench", "tiny-llama", "--constant", "cpu.prime.count=0.6"}), 1,
+                 {"cpu.prime.count", "whole number"});
   expect_refusal(on_phone({"bench", "tiny-llama", "--constant", "cpu.launch_us"}), 2,
                  {"--constant", "NAME=VALUE"});
 }

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 
@@ -151,6 +153,16 @@ std::vector<Field> Stack::fields_of_attention() {
 }
 
 void check_phone(const Phone& phone, const std::string& where) {
+  const auto& cpu = phone.cpu;
+  for (const auto& [kind, count] : {std::pair{"prime", cpu.prime.count.value},
+                                    {"middle", cpu.middle.count.value},
+                                    {"small", cpu.small.count.value}}) {
+    if (count == std::floor(count)) continue;
+    throw Error(
+        fmt::format("{}: the field 'cpu.{}.count' is {}, but a core is there or not. Give "
+                    "a whole number.",
+                    where, kind, count));
+  }
   if (phone.cpu.prime.count + phone.cpu.middle.count < 1) {
     throw Error(
         fmt::format("{}: the fields 'cpu.prime.count' and 'cpu.middle.count' name no core; small "

@@ -148,6 +148,10 @@ TEST_F(BrokenFile, OfAPhoneIsRefusedWithFileAndField) {
         for (const char* type : {"prime", "middle", "small"}) j["cpu"][type]["count"]["value"] = 0;
       },
       {"count"});
+  for (const char* type : {"prime", "middle", "small"}) {
+    broken([&](Json& j) { j["cpu"][type]["count"]["value"] = 2.5; },
+           {std::string("cpu.") + type + ".count", "2.5", "whole number"});
+  }
   expect("[]", false, {"not a JSON object"});
   expect("", false, {"not a JSON object"});
   expect("{\"version\": 1", false, {"not a JSON object"});
