@@ -49,7 +49,8 @@ std::vector<Field> Phone::fields() {
       {"memory.gpu_gb_s", &memory.gpu_gb_s, 0.1, kMostGbPerS},
       {"memory.npu_gb_s", &memory.npu_gb_s, 0.1, kMostGbPerS},
       {"memory.relative_rate", &memory.relative_rate, 1e-3, 1e3},
-      {"power.cpu_w", &power.cpu_w, 0, 1e3},
+      // The power of some cores is a share of that of all.
+      {"power.cpu_w", &power.cpu_w, kLeast, 1e3},
       {"power.gpu_w", &power.gpu_w, 0, 1e3},
       {"power.npu_w", &power.npu_w, 0, 1e3},
       {"power.cpu_wait_w", &power.cpu_wait_w, 0, 1e3},

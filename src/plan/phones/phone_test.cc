@@ -212,6 +212,13 @@ TEST(Constants, CanBeGivenForARun) {
   }
 }
 
+// The power of some cores is a share of that of all, which a phone without any would not have.
+TEST(Constants, CoresTakePower) {
+  Phone phone = read_phone((kPhones / "8gen3.json").string());
+  EXPECT_THROW(choose_constant({"power.cpu_w", 0.0}, phone.fields()), UsageError);
+  EXPECT_TRUE(choose_constant({"power.gpu_w", 0.0}, phone.fields()));
+}
+
 TEST_F(BrokenFile, ARangeBesideAConstantHoldsItsValue) {
   Json json = load(kPhones / "8gen3.json");
   Json& peak = json["memory"]["peak_gb_s"];  // is 68 in the file
