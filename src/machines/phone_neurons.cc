@@ -16,7 +16,6 @@ lanes::NeuronShape neuron_shape(const model::Blueprint& blueprint, const weights
   shape.n_experts_used = std::max(1, blueprint.n_experts_used);
   shape.width = blueprint.width;
   shape.model_bytes = weights.total_bytes();
-  shape.n_matrices = 0;
   uint64_t n_bytes = 0, n_weights = 0;  // of all matrices that were counted: their types may differ
   const auto count = [&](std::string_view name, int block, int n_neurons) {
     const auto fits = [&](const model::Op& op) {
@@ -42,10 +41,9 @@ lanes::NeuronShape neuron_shape(const model::Blueprint& blueprint, const weights
   n_bytes = n_weights = 0;
   bool is_alike = has_up;
   for (int block = 0; block < shape.n_layers && is_alike; ++block) {
-    const auto n_gates = count("ffn_gate", block, n_neurons);
-    is_alike = count("ffn_up", block, n_neurons) == 1 && count("ffn_down", block, n_neurons) == 1 &&
-               n_gates <= 1 && (block == 0 || shape.n_matrices == n_gates + 2);
-    shape.n_matrices = static_cast<int>(n_gates) + 2;
+    for (const char* matrix : {"ffn_gate", "ffn_up", "ffn_down"}) {
+      is_alike = is_alike && count(matrix, block, n_neurons) == 1;
+    }
   }
   if (!is_alike) {
     throw UsageError(

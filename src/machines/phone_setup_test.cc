@@ -128,17 +128,21 @@ TEST(NeuronShapes, P8WeightsOfMixedTypesTakeWhatTheFileHas) {
               1e-3 * bytes);
 }
 
-TEST(NeuronShapes, P8BlocksWithAndWithoutAGateAreNotAlike) {
+// Neurons are read and computed as rows of three matrices.
+TEST(NeuronShapes, P8BlocksWithoutAGateAreRefused) {
   const forge::HollowModel hollow(model::get_known("bamboo-7b"), "q4_0");
   const gguf::File file = hollow.open();
-  model::Blueprint blueprint = model::read(file);
+  const model::Blueprint blueprint = model::read(file);
   const weights::Store weights(file, blueprint);
   EXPECT_EQ(neuron_shape(blueprint, weights, 0.1).n_matrices, 3);
-  std::erase_if(blueprint.ops, [&](const model::Op& op) {
-    return op.kind == model::OpKind::kLinear && op.layer == 0 &&
-           std::string_view(schedule::op_name(blueprint, op)) == "ffn_gate";
-  });
-  EXPECT_THROW(neuron_shape(blueprint, weights, 0.1), UsageError);
+  for (const bool is_one : {true, false}) {
+    model::Blueprint without = blueprint;
+    std::erase_if(without.ops, [&](const model::Op& op) {
+      return op.kind == model::OpKind::kLinear && (!is_one || op.layer == 0) &&
+             std::string_view(schedule::op_name(blueprint, op)) == "ffn_gate";
+    });
+    EXPECT_THROW(neuron_shape(without, weights, 0.1), UsageError) << is_one;
+  }
 }
 
 }  // namespace
