@@ -108,6 +108,28 @@ TEST_F(PhoneSetups, ADeviceTakesATaskAtLeast) {
   }
 }
 
+// Returns what is said where a plan cannot be made; empty: it is made.
+template <typename Make>
+std::string refusal_of(const Make& make) {
+  try {
+    make();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_F(PhoneSetups, P8AShareWithoutRoomForANeuronIsRefusedByItsName) {
+  options_.phone.stack = "powerinfer-2";
+  options_.phone.neurons.system = plan::NeuronSystem::kPlain;
+  options_.phone.neurons.ffn_share = 0.0;
+  const std::string problem = refusal_of([&] { make(); });
+  EXPECT_NE(problem.find("‹ffn-share› 0"), std::string::npos) << problem;
+  EXPECT_EQ(problem.find("‹memory›"), std::string::npos) << problem;
+  options_.phone.neurons.system = plan::NeuronSystem::kMap;
+  EXPECT_EQ(refusal_of([&] { make(); }), "");
+}
+
 // A Q4_K_M file has matrices of two types, the last one among the larger ones.
 TEST(NeuronShapes, P8WeightsOfMixedTypesTakeWhatTheFileHas) {
   const forge::HollowModel hollow(model::get_known("bamboo-7b"), "q4_k_m");

@@ -87,6 +87,14 @@ plan::NeuronPipeline pipeline_of(plan::NeuronSystem system) {
   return NeuronPipeline::kCluster;
 }
 
+// Refuses a share of the FFN that has no room for a neuron where some must be kept.
+void check_room(const plan::NeuronPlan& plan, double ffn_share, uint64_t neuron_bytes) {
+  if (plan.is_dense() || plan.cache_bytes >= neuron_bytes) return;
+  throw UsageError(
+      fmt::format("‹ffn-share› {} leaves {} for neurons, and one takes {}. Name a larger share.",
+                  ffn_share, bytes_text(plan.cache_bytes), bytes_text(neuron_bytes)));
+}
+
 // Chooses whether a bundle is one request or two, by what is faster on the flash (K30).
 void choose_reads(const lanes::NeuronShape& shape, const lanes::CostModel& model,
                   std::optional<bool> reads_twice, plan::NeuronPlan* plan, NeuronChoiceMade* made) {
@@ -125,17 +133,20 @@ plan::NeuronPlan neuron_budget(const prepare::Options& options, const lanes::Neu
   const uint64_t fixed = plan.other_bytes + plan.predictor_bytes + plan.scale_bytes;
   if (options.memory.limit_bytes > 0) {
     plan.budget_bytes = options.memory.limit_bytes;
-    if (plan.budget_bytes <= fixed) {
+    const uint64_t least = fixed + (plan.is_dense() ? 1 : shape.neuron_bytes());
+    if (plan.budget_bytes < least) {
       throw Error(fmt::format(
           "‹memory› {} has no room for neurons: weights that are no FFN's, keys and values and the "
           "program take {}, predictors {} and scales of the FFN {}. Allow more than {}.",
           bytes_text(plan.budget_bytes), bytes_text(plan.other_bytes),
-          bytes_text(plan.predictor_bytes), bytes_text(plan.scale_bytes), bytes_text(fixed)));
+          bytes_text(plan.predictor_bytes), bytes_text(plan.scale_bytes), bytes_text(least)));
     }
     plan.cache_bytes = std::min(plan.budget_bytes - fixed, shape.cacheable_bytes());
   } else {
-    plan.cache_bytes = static_cast<uint64_t>(choice.ffn_share.value_or(1.0) *
-                                             static_cast<double>(shape.cacheable_bytes()));
+    const double ffn_share = choice.ffn_share.value_or(1.0);
+    plan.cache_bytes =
+        static_cast<uint64_t>(ffn_share * static_cast<double>(shape.cacheable_bytes()));
+    check_room(plan, ffn_share, shape.neuron_bytes());
     plan.budget_bytes = fixed + plan.cache_bytes;
   }
   plan.first_read_bytes = plan.has_bundles() ? shape.bundle_bytes() : shape.row_read_bytes();
