@@ -130,6 +130,18 @@ TEST_F(PhoneSetups, P8AShareWithoutRoomForANeuronIsRefusedByItsName) {
   EXPECT_EQ(refusal_of([&] { make(); }), "");
 }
 
+// A trial of some blocks has a part of the memory, which may be less than a neuron.
+TEST_F(PhoneSetups, P8OneNeuronIsRoomEnough) {
+  options_.phone.stack = "powerinfer-2";
+  options_.phone.neurons.system = plan::NeuronSystem::kXpu;
+  options_.phone.neurons.ffn_share = 1.0;
+  const lanes::NeuronShape shape = *make()->neurons;
+  ASSERT_GT(shape.n_layers, 2);
+  const auto bytes = static_cast<double>(shape.neuron_bytes());
+  options_.phone.neurons.ffn_share = 1.01 * bytes / static_cast<double>(shape.cacheable_bytes());
+  EXPECT_EQ(refusal_of([&] { EXPECT_GE(make()->plan.neurons->cache_bytes, bytes); }), "");
+}
+
 // A Q4_K_M file has matrices of two types, the last one among the larger ones.
 TEST(NeuronShapes, P8WeightsOfMixedTypesTakeWhatTheFileHas) {
   const forge::HollowModel hollow(model::get_known("bamboo-7b"), "q4_k_m");

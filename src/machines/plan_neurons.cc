@@ -25,8 +25,10 @@ double block_us(const lanes::CostModel& model, const lanes::PhoneOptions& option
   lanes::NeuronShape few = shape;
   few.n_layers = n_blocks;
   plan::Plan with = plan;
-  with.neurons->cache_bytes = plan.neurons->cache_bytes / static_cast<uint64_t>(shape.n_layers) *
-                              static_cast<uint64_t>(n_blocks);
+  // A cache has room for one neuron at least, also where the share of some blocks is less.
+  with.neurons->cache_bytes = std::max(
+      shape.neuron_bytes(), plan.neurons->cache_bytes / static_cast<uint64_t>(shape.n_layers) *
+                                static_cast<uint64_t>(n_blocks));
   with.step_shapes = {n_sequences};
   with.prompt_shapes = {plan.chunk()};
   PhoneNeurons neurons(model, few, with);
