@@ -26,6 +26,9 @@ class VirtualExecutable : public Executable {
     for (const model::Op& op : subgraph.ops) {
       if (op.kind == model::OpKind::kAttention) windows.push_back(op.window);
     }
+    // Who builds may drop them, and an executable is costed again for fewer rows only on a GPU,
+    // which has no arrangements.
+    this->subgraph.arrangements = {};
   }
   Subgraph subgraph;
   const weights::Store* weights;  // null: each weight takes the lane's weight_bytes

@@ -51,6 +51,28 @@ TEST(VirtualLane, V1_ATaskTakesTheTimeOfItsOps) {
   EXPECT_NEAR(machine.clock().now_us(), cost.fixed_us + std::max(cost.compute_us, memory_us), 1e-6);
 }
 
+// Who builds an executable may change or drop the arrangements behind it.
+TEST(VirtualLane, N8ArrangementsAreReadOnlyWhileAnExecutableIsBuilt) {
+  const CostModel model = heterollm();
+  VirtualMachine machine(model.bus({Processor::kGpu}));
+  VirtualLaneOptions options = {Processor::kGpu, Arithmetic::kFp16, 0.5};
+  options.has_square_shapes = true;
+  VirtualLane lane(machine, model, options);
+  const TwoOps ops;
+  Subgraph subgraph = ops.linear();
+  plan::ProductArrangement choice = {0, 14336, 4096, {plan::Phase::kPrompt, 256}, ""};
+  subgraph.arrangements = {&choice, 1};
+  const auto executable = lane.make(subgraph, {plan::Phase::kPrompt, 256});
+  choice = {0, 14336, 4096, {plan::Phase::kPrompt, 100}, "gone"};
+  lanes::Run run;
+  run.phase = plan::Phase::kPrompt;
+  run.n_tokens = 100;
+  Ended end;
+  EXPECT_NO_THROW(lane.submit(*executable, run, end));
+  machine.wait(end.latch);
+  EXPECT_EQ(end.status, Status::kDone);
+}
+
 TEST(VirtualLane, H7_TwoLanesReadOneWeightInLessTimeThanOne) {
   const CostModel model = heterollm();
   const auto us = [&](bool is_cut) {
