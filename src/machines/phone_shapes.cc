@@ -69,6 +69,7 @@ void set_phone_shapes(const prepare::Options& options, plan::Plan* to) {
     plan.step_shapes = options.phone.small_shapes;
     plan.output_shapes = options.phone.small_shapes;
     std::erase_if(plan.output_shapes, [](int n) { return n > kMostOutputs; });
+    if (plan.output_shapes.empty()) plan.output_shapes.push_back(kMostOutputs);
   }
   plan.prompt_shapes = checked_shapes(options.phone.prompt_shapes);
   if (!plan.prompt_shapes.empty()) {

@@ -48,6 +48,15 @@ TEST(PhoneShapes, AChunkThatStepsHaveTooIsTheBestOfOne) {
   EXPECT_EQ(best_chunk(choice, plan), 64);
 }
 
+TEST(PhoneShapes, ThereIsAHeadWhereEveryStepIsWider) {
+  using Shapes = std::vector<int>;
+  prepare::Options options;
+  options.phone.small_shapes = {1, 64};
+  EXPECT_EQ(shapes_for(4096, options).output_shapes, Shapes{1});
+  options.phone.small_shapes = {64, 128};
+  EXPECT_EQ(shapes_for(4096, options).output_shapes, Shapes{32});
+}
+
 TEST(PhoneShapes, StepsHaveAShapeBesideEveryChunk) {
   using Shapes = std::vector<int>;
   for (const bool is_list : {false, true}) {
