@@ -36,7 +36,8 @@ using ElementType = int;  // ov_element_type_e
 struct Api {
   Status (*get_version)(Version*);
   void (*free_version)(Version*);
-  // Says why the calling thread's last call failed.
+  // Returns the message that was kept last, of whichever thread, for free_text to free; null where
+  // none is kept: some failures keep none, and who frees a core drops the one that there is.
   const char* (*last_error)();
 
   Status (*create_core)(Core**);

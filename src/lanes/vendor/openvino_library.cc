@@ -250,7 +250,10 @@ void Library::limit_threads(const std::string& device, int n_threads) {
 }
 
 std::string Library::problem() const {
-  std::string text = api_.last_error();
+  const char* const kept = api_.last_error();
+  if (kept == nullptr) return "it gives no reason";
+  std::string text = kept;
+  api_.free_text(kept);
   std::replace(text.begin(), text.end(), '\n', ' ');
   while (!text.empty() && (text.back() == ' ' || text.back() == '.')) text.pop_back();
   if (text.size() > kLongestProblem) text = text.substr(0, kLongestProblem) + "…";

@@ -46,7 +46,8 @@ class Library {
   // Gives the device one thread for each core, none of which is bound elsewhere. Throws Error.
   void limit_threads(const std::string& device, int n_threads);
 
-  // Returns what the last failed call of this thread says, in one line.
+  // Returns what OpenVINO says of the last call that failed, in one line, or that it says nothing.
+  // Where two threads fail at once, this may be of the other one.
   std::string problem() const;
   // Throws an Error that says what could not be done, and why, unless the status is good.
   void check(Status status, std::string_view what) const;

@@ -63,7 +63,7 @@ Api made_up_library() {
     return kOk;
   };
   api.free_version = [](Version*) {};
-  api.last_error = [] { return ""; };
+  api.last_error = []() -> const char* { return nullptr; };
   api.create_core = [](Core**) { return kOk; };
   api.free_core = [](Core*) {};
   api.get_property = give_property;
@@ -86,6 +86,56 @@ Api made_up_library() {
   };
   api.free_tensor = [](Tensor* tensor) { std::free(tensor); };
   return api;
+}
+
+// Counts texts of a made-up library that were given and not freed.
+int n_texts = 0;
+
+// OpenVINO gives each message as a copy of its own, and none for some failures.
+TEST(OpenVino, AFailureWithoutAMessageIsASentenceTooAndMessagesAreFreed) {
+  const auto problem_of = [](const Library& library) -> std::string {
+    try {
+      library.check(-7, "The device does not start");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const Library silent(made_up_library());
+  EXPECT_EQ(silent.problem(), "it gives no reason");
+  EXPECT_TRUE(problem_of(silent).starts_with(
+      "The device does not start: it gives no reason (status -7). Leave"))
+      << problem_of(silent);
+  Api api = made_up_library();
+  api.last_error = []() -> const char* {
+    ++n_texts;
+    return strdup("It has\nno power.");
+  };
+  api.free_text = [](const char* text) {
+    --n_texts;
+    std::free(const_cast<char*>(text));
+  };
+  const Library telling(api);
+  EXPECT_EQ(telling.problem(), "It has no power");
+  EXPECT_TRUE(problem_of(telling).starts_with(
+      "The device does not start: It has no power (status -7). Leave"))
+      << problem_of(telling);
+  EXPECT_EQ(n_texts, 0);
+}
+
+// The message is OpenVINO's own here, and the next failure has none: its core is gone.
+TEST(OpenVino, ALibraryWhoseMessageIsGoneIsASentence) {
+  const FoundLibrary found = find_library();
+  if (found.library == nullptr) GTEST_SKIP() << found.problem;
+  const Api& api = found.library->api();
+  Model* model = nullptr;
+  EXPECT_NE(api.read_model(found.library->core(), "no graph", 8, nullptr, &model), kOk);
+  EXPECT_NE(found.library->problem(), "it gives no reason");
+  Core* other = nullptr;
+  ASSERT_EQ(api.create_core(&other), kOk);
+  api.free_core(other);
+  EXPECT_EQ(found.library->problem(), "it gives no reason");
+  EXPECT_THROW(found.library->check(-1, "A call"), Error);
 }
 
 // Drivers change without OpenVINO. Generations of an NPU share a name.
