@@ -43,10 +43,15 @@ ProductWeights::ProductWeights(std::shared_ptr<const Library> library, const Pro
   if (status != kOk && tensor_ != nullptr) api.free_tensor(tensor_);
   library_->check(status, fmt::format("OpenVINO has no {} bytes for a weight", n_bytes_));
   data_ = static_cast<std::byte*>(address);
-  // Gaps must have known bytes, because they are part of a blob's key.
-  std::memset(data_, 0, n_bytes_);
-  write(data_);
-  write_others(shape_, data_);
+  try {
+    // Gaps must have known bytes, because they are part of a blob's key.
+    std::memset(data_, 0, n_bytes_);
+    write(data_);
+    write_others(shape_, data_);
+  } catch (...) {
+    api.free_tensor(tensor_);
+    throw;
+  }
 }
 
 ProductWeights::~ProductWeights() { library_->api().free_tensor(tensor_); }

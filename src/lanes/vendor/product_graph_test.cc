@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <new>
 #include <random>
 #include <set>
 #include <vector>
@@ -136,6 +137,26 @@ TEST(OpenVino, ALibraryWhoseMessageIsGoneIsASentence) {
   api.free_core(other);
   EXPECT_EQ(found.library->problem(), "it gives no reason");
   EXPECT_THROW(found.library->check(-1, "A call"), Error);
+}
+
+// Counts tensors of a made-up library that were made and not freed.
+int n_tensors = 0;
+
+TEST(OpenVino, AWeightThatCannotBeWrittenTakesNoMemory) {
+  Api api = made_up_library();
+  api.create_tensor = [](ElementType, Shape shape, Tensor** tensor) {
+    ++n_tensors;
+    *tensor = static_cast<Tensor*>(std::malloc(static_cast<size_t>(*shape.sizes)));
+    return kOk;
+  };
+  api.free_tensor = [](Tensor* tensor) {
+    --n_tensors;
+    std::free(tensor);
+  };
+  const auto library = std::make_shared<Library>(api);
+  const auto write = [](std::byte*) { throw std::bad_alloc(); };
+  EXPECT_THROW(ProductWeights(library, {0, 3, 2}, write), std::bad_alloc);
+  EXPECT_EQ(n_tensors, 0);
 }
 
 // Drivers change without OpenVINO. Generations of an NPU share a name.
