@@ -241,8 +241,9 @@ ConvertReport convert_folder(const ConvertOptions& options) {
         fmt::format("{}: it is no folder. Give the folder that holds config.json and the weights.",
                     options.folder));
   }
-  for (const auto& entry : std::filesystem::directory_iterator(options.folder, ignored)) {
-    refuse_to_replace(entry.path().string(), options.output);
+  for (auto entry = std::filesystem::directory_iterator(options.folder, ignored);
+       !ignored && entry != std::filesystem::directory_iterator(); entry.increment(ignored)) {
+    refuse_to_replace(entry->path().string(), options.output);
   }
   const std::string config_path = options.folder + "/config.json";
   const Json config = read_json(config_path, kMostConfigBytes);

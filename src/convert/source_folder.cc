@@ -68,8 +68,9 @@ std::set<std::string> list_weights(const std::string& folder) {
   std::set<std::string> names;
   bool has_pickles = false;
   std::error_code failure;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, failure)) {
-    const std::string name = entry.path().filename().string();
+  for (auto entry = std::filesystem::directory_iterator(folder, failure);
+       !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure)) {
+    const std::string name = entry->path().filename().string();
     if (name.ends_with(".safetensors")) names.insert(name);
     has_pickles |= name.ends_with(".bin") || name.ends_with(".pth");
   }

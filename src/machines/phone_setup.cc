@@ -81,8 +81,9 @@ void apply_npu_stage(PhoneSetup* setup) {
 std::string known_stacks(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  for (auto entry = fs::directory_iterator(folder, ignored);
+       !ignored && entry != fs::directory_iterator(); entry.increment(ignored)) {
+    if (entry->path().extension() == ".json") names.push_back(entry->path().stem().string());
   }
   std::sort(names.begin(), names.end());
   return fmt::format("{}", fmt::join(names, ", "));

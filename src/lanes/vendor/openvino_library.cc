@@ -31,8 +31,9 @@ std::string file_in(const fs::path& folder) {
   for (const char* place : kPlaces) {
     std::vector<std::string> found;
     std::error_code failure;
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder / place, failure)) {
-      if (entry.path().filename().string().starts_with(kPlainName)) found.push_back(entry.path());
+    for (auto entry = fs::directory_iterator(folder / place, failure);
+         !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+      if (entry->path().filename().string().starts_with(kPlainName)) found.push_back(entry->path());
     }
     if (!found.empty()) return *std::min_element(found.begin(), found.end());
   }
