@@ -122,13 +122,21 @@ bool has_name(const std::string& list, std::string_view name) {
   return fmt::format(" {} ", list).find(fmt::format(" {} ", name)) != std::string::npos;
 }
 
-std::string list_of(const std::vector<DeviceEntry>& devices) {
-  std::string list;
+// Returns what there is in place of a device that there is not, and what to do.
+std::string others_of(const std::vector<DeviceEntry>& devices) {
+  std::vector<std::string> usable, refused;
   for (size_t i = 0; i < devices.size(); ++i) {
-    list += fmt::format("{}opencl:{} is '{}' of {}", i == 0 ? "" : ", ", i, devices[i].name,
-                        devices[i].platform);
+    const DeviceEntry& device = devices[i];
+    const std::string name =
+        fmt::format("opencl:{} is '{}' of {}", i, device.name, device.platform);
+    if (device.refusal.empty()) usable.push_back(name);
+    refused.push_back(fmt::format("{}, which {}", name, device.refusal));
   }
-  return list;
+  if (!usable.empty()) {
+    return fmt::format("{}. Name one of these in ‹lanes›.", fmt::join(usable, ", "));
+  }
+  return fmt::format("{}. Leave lanes of the kind 'opencl' out of ‹lanes›.",
+                     fmt::join(refused, ", "));
 }
 
 }  // namespace
@@ -172,7 +180,20 @@ DeviceEntry Library::describe(Platform platform, DeviceId id) const {
   entry.has_halves = has_name(extensions, "cl_khr_fp16");
   entry.most_group_items = number_of<size_t>(api_, id, kMostGroupItems);
   entry.most_allocation_bytes = number_of<uint64_t>(api_, id, kMostAllocationBytes);
+  entry.refusal = refusal_of(entry);
   return entry;
+}
+
+std::string Library::refusal_of(const DeviceEntry& entry) const {
+  if (number_of<UInt>(api_, entry.id, kIsAvailable) == 0) return "is not available now";
+  if (number_of<UInt>(api_, entry.id, kHasCompiler) == 0) return "has no compiler for kernels";
+  if (number_of<UInt>(api_, entry.id, kIsLittleEndian) == 0) return "has another order of bytes";
+  if (entry.version.starts_with("OpenCL 1.0") || entry.version.starts_with("OpenCL 1.1")) {
+    return fmt::format("has '{}', and kernels need OpenCL 1.2", entry.version);
+  }
+  // Values are never copied: each lane reads what the others wrote.
+  if (!entry.shares_memory) return "has memory of its own, which lanes cannot share yet";
+  return {};
 }
 
 std::vector<DeviceEntry> Library::devices() const {
@@ -200,23 +221,12 @@ DeviceEntry Library::device(int number) const {
         "of the kind 'opencl' out of ‹lanes›.");
   }
   if (number < 0 || static_cast<size_t>(number) >= entries.size()) {
-    throw Error(fmt::format("There is no device opencl:{}: {}. Name one of these in ‹lanes›.",
-                            number, list_of(entries)));
+    throw Error(fmt::format("There is no device opencl:{}: {}", number, others_of(entries)));
   }
-  DeviceEntry entry = entries[static_cast<size_t>(number)];
-  const auto refuse = [&](std::string_view why) {
-    throw Error(fmt::format("The device opencl:{}, '{}' of {}, {}. Leave it out of ‹lanes›.",
-                            number, entry.name, entry.platform, why));
-  };
-  if (number_of<UInt>(api_, entry.id, kIsAvailable) == 0) refuse("is not available now");
-  if (number_of<UInt>(api_, entry.id, kHasCompiler) == 0) refuse("has no compiler for kernels");
-  if (number_of<UInt>(api_, entry.id, kIsLittleEndian) == 0) refuse("has another order of bytes");
-  if (entry.version.starts_with("OpenCL 1.0") || entry.version.starts_with("OpenCL 1.1")) {
-    refuse(fmt::format("has '{}', and kernels need OpenCL 1.2", entry.version));
-  }
-  // Values are never copied: each lane reads what the others wrote.
-  if (!entry.shares_memory) refuse("has memory of its own, which lanes cannot share yet");
-  return entry;
+  const DeviceEntry& entry = entries[static_cast<size_t>(number)];
+  if (entry.refusal.empty()) return entry;
+  throw Error(fmt::format("The device opencl:{}, '{}' of {}, {}. Leave it out of ‹lanes›.", number,
+                          entry.name, entry.platform, entry.refusal));
 }
 
 std::string status_name(Int status) {

@@ -14,6 +14,8 @@ namespace troika::lanes::opencl {
 struct DeviceEntry {
   DeviceId id = nullptr;
   std::string name, platform, version, driver;
+  // Says why lanes cannot use the device, to stand behind its name; empty: they can.
+  std::string refusal;
   bool is_cpu = false;
   // Whether the device shares memory with the processor that this program runs on.
   bool shares_memory = false;
@@ -44,15 +46,16 @@ class Library {
   explicit Library(const Api& api) : api_(api) {}
 
   const Api& api() const { return api_; }
-  // Returns the devices that can be used for computing, of all platforms: their places in this list
-  // are the numbers behind "opencl:". A driver may start its threads here.
+  // Returns the devices of all platforms, also those that lanes cannot use: their places in this
+  // list are the numbers behind "opencl:". A driver may start its threads here.
   std::vector<DeviceEntry> devices() const;
-  // Returns a device by its number. Where there is none, or it cannot be used, throws an Error that
-  // lists the devices.
+  // Returns a device by its number. Throws an Error that lists the devices that can be used where
+  // none has the number, and one that says why where this one cannot be used.
   DeviceEntry device(int number) const;
 
  private:
   DeviceEntry describe(Platform platform, DeviceId id) const;
+  std::string refusal_of(const DeviceEntry& entry) const;
 
   Api api_ = {};
 };

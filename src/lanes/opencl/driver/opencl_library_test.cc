@@ -97,6 +97,32 @@ TEST(OpenclLibrary, NamesTheDevicesThatThereAre) {
   EXPECT_NE(problem.find("opencl:0 is 'a phone's' of Makers"), std::string::npos) << problem;
 }
 
+// A PC's GPU with memory of its own often stands before a device of the cores.
+TEST(OpenclLibrary, AdvisesOnlyDevicesThatLanesCanUse) {
+  const std::string alone =
+      problem_of([] { Library(fake(describe<false, true, true>)).device(1); });
+  EXPECT_NE(alone.find("opencl:0 is 'a phone's' of Makers, which has memory of its own"),
+            std::string::npos)
+      << alone;
+  EXPECT_EQ(alone.find("Name one"), std::string::npos) << alone;
+  EXPECT_NE(alone.find("Leave lanes of the kind 'opencl' out"), std::string::npos) << alone;
+  Api two = fake([](DeviceId id, UInt info, size_t size, void* to, size_t* length) {
+    const bool is_first = reinterpret_cast<uintptr_t>(id) == 1;
+    return is_first ? describe<false, true, true>(id, info, size, to, length)
+                    : describe<true, true, true>(id, info, size, to, length);
+  });
+  two.devices = [](Platform, Bits, UInt, DeviceId* ids, UInt* n) {
+    if (n != nullptr) *n = 2;
+    for (uintptr_t i = 0; ids != nullptr && i < 2; ++i) ids[i] = reinterpret_cast<DeviceId>(i + 1);
+    return kOk;
+  };
+  const std::string beside = problem_of([&] { Library(two).device(2); });
+  EXPECT_EQ(beside.find("opencl:0"), std::string::npos) << beside;
+  EXPECT_NE(beside.find("opencl:1 is 'a phone's' of Makers. Name one"), std::string::npos)
+      << beside;
+  EXPECT_EQ(Library(two).device(1).name, "a phone's");
+}
+
 TEST(OpenclLibrary, KnowsExtensionsByTheirWholeNames) {
   const auto entry = [](auto info) { return Library(fake(info)).devices()[0]; };
   EXPECT_TRUE(entry(describe<true, true, true>).has_dots);
