@@ -156,15 +156,16 @@ size_t LevelPool::level_bytes(size_t k) const {
 
 void LevelPool::grow(std::byte** begin, size_t* bytes, size_t wanted) {
   if (wanted <= *bytes) return;
-  if (*begin != nullptr) memory_->free(*begin);
-  *bytes = 0;
-  *begin = memory_->allocate(wanted);
-  if (*begin == nullptr) {
+  // Products that are made already keep what they have if this throws.
+  std::byte* const larger = memory_->allocate(wanted);
+  if (larger == nullptr) {
     throw Error(
         fmt::format("No memory that the OpenCL device shares, of {} bytes. Use shorter "
                     "parts of prompts (‹chunk›).",
                     wanted));
   }
+  if (*begin != nullptr) memory_->free(*begin);
+  *begin = larger;
   *bytes = wanted;
 }
 

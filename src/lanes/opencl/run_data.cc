@@ -29,18 +29,20 @@ size_t RunData::bytes_for(size_t n_tokens, size_t n_pairs) {
 
 bool RunData::grow(size_t bytes) {
   if (bytes <= capacity_) return true;
+  std::byte* const larger = memory_->allocate(bytes);
+  if (larger == nullptr) return false;
   if (begin_ != nullptr) memory_->free(begin_);
-  capacity_ = 0;
-  begin_ = memory_->allocate(bytes);
-  if (begin_ == nullptr) return false;
+  begin_ = larger;
   capacity_ = bytes;
   place_ = memory_->locate(begin_);
   return true;
 }
 
 bool RunData::reserve(size_t n_tokens, size_t n_pairs) {
-  most_row_bytes_ = std::max(most_row_bytes_, bytes_for(n_tokens, n_pairs));
-  return grow(most_row_bytes_);
+  const size_t most = std::max(most_row_bytes_, bytes_for(n_tokens, n_pairs));
+  if (!grow(most)) return false;
+  most_row_bytes_ = most;
+  return true;
 }
 
 size_t RunData::copy(const void* from, size_t bytes) {

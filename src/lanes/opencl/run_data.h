@@ -28,7 +28,7 @@ class RunData {
   static size_t list_bytes_for(size_t n_positions) { return 2 * n_positions * sizeof(cache::Slot); }
 
   // Makes room for runs of n_tokens rows, but not for their lists. Returns false where there is no
-  // memory.
+  // memory; then what there was before is still there.
   bool reserve(size_t n_tokens, size_t n_pairs);
   // Copies what the run has; lists of positions only where has_lists. Returns false where there is
   // no memory for them.

@@ -40,6 +40,20 @@ class OpenclRunData : public testing::Test {
   std::vector<cache::VisibleSlots> visible_;
 };
 
+// Executables that are built already still run where there is no memory for a longer one.
+TEST(OpenclRunDataOfLittleMemory, KeepsWhatItHasWhereMoreFails) {
+  LimitedMemory memory(RunData::bytes_for(64, 0) + 64);
+  RunData data(&memory);
+  ASSERT_TRUE(data.reserve(64, 0));
+  const size_t before = data.bytes();
+  EXPECT_FALSE(data.reserve(4096, 0));
+  EXPECT_EQ(data.bytes(), before);
+  EXPECT_TRUE(data.reserve(64, 0));
+  lanes::Run run;
+  run.n_tokens = 64;
+  EXPECT_TRUE(data.take(run, 0, false));
+}
+
 TEST_F(OpenclRunData, TakesMemoryByPositionsAndNotByTheirSquare) {
   constexpr size_t kTokens = 4096, kPast = 1000;
   ASSERT_TRUE(data_->take(chain(kTokens, kPast), 0, true));

@@ -76,6 +76,20 @@ inline FoundDevice find_device() {
   return found;
 }
 
+// Memory of no device, without pieces longer than a limit.
+class LimitedMemory : public SharedMemory {
+ public:
+  explicit LimitedMemory(size_t most_bytes) : SharedMemory(nullptr), most_bytes_(most_bytes) {}
+  std::byte* allocate(size_t bytes) override {
+    return bytes > most_bytes_ ? nullptr : plain_.allocate(bytes);
+  }
+  void free(std::byte* begin) noexcept override { plain_.free(begin); }
+
+ private:
+  PlainMemory plain_;
+  size_t most_bytes_;
+};
+
 // Some ops over random values and weights of one type, which tests run on lanes of different kinds.
 class SmallGraph {
  public:
