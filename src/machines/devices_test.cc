@@ -31,7 +31,10 @@ TEST(Devices, OpenClThatIsNotThereIsASentence) {
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
   EXPECT_THROW(make_device_lane(kernels.table, plan.lanes[1], plan, nullptr), Error);
   before != nullptr ? setenv("TROIKA_OPENCL", file.c_str(), 1) : unsetenv("TROIKA_OPENCL");
+  EXPECT_NE(problem.find("OpenCL"), std::string::npos) << problem;
+#ifndef TROIKA_STATIC  // a static program looks for no library
   EXPECT_NE(problem.find("/nonexistent/libOpenCL.so"), std::string::npos) << problem;
+#endif
 }
 
 TEST(Devices, ExtensionsThatNobodyKnowsAreASentence) {
@@ -100,7 +103,10 @@ TEST(Devices, OpenVinoThatIsNotThereIsASentence) {
     problem = error.what();
   }
   before != nullptr ? setenv("TROIKA_OPENVINO", folder.c_str(), 1) : unsetenv("TROIKA_OPENVINO");
+  EXPECT_NE(problem.find("OpenVINO"), std::string::npos) << problem;
+#ifndef TROIKA_STATIC  // a static program looks for no library
   EXPECT_NE(problem.find("/nonexistent/folder"), std::string::npos) << problem;
+#endif
 }
 
 }  // namespace
