@@ -20,7 +20,6 @@ namespace troika::papers {
 namespace {
 
 constexpr int kMostTokens = 4096;
-constexpr size_t kCpuLane = 0;
 
 // Lets all positions of a prompt calibrate drafts.
 class Everything : public engine::PromptObserver {
