@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/cache_line.h"
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/choose.h"
@@ -48,7 +49,7 @@ class StripReader {
     const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
     unpack_ = kernels::find(kernels.table.unpack_int8, matrix_.type);
     const size_t bytes = kernels::int8_strip_bytes(static_cast<size_t>(matrix_.row_length));
-    levels_ = std::make_unique<int8_t[]>(bytes + kernels::kLineBytes);
+    levels_ = std::make_unique<int8_t[]>(bytes + kCacheLineBytes);
   }
 
   kernels::Int8Panels read(size_t strip) {
@@ -56,9 +57,7 @@ class StripReader {
     const auto k = static_cast<size_t>(matrix_.row_length);
     const auto n_rows = static_cast<size_t>(matrix_.n_rows);
     const size_t first_row = strip * kernels::kStripRows;
-    const auto address = reinterpret_cast<uintptr_t>(levels_.get());
-    int8_t* levels =
-        levels_.get() + (kernels::kLineBytes - address % kernels::kLineBytes) % kernels::kLineBytes;
+    int8_t* const levels = at_cache_line(levels_.get());
     unpack_({matrix_.data, matrix_.row_bytes, k, first_row,
              std::min(first_row + kernels::kStripRows, n_rows)},
             largest_ + first_row, {levels, scales_, starts_});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/cache_line.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "lanes/host/attention.h"
@@ -57,8 +58,6 @@ class HostExecutable : public Executable {
 
 namespace {
 
-constexpr size_t kLine = 64;  // bytes to which these buffers are aligned
-
 // Gives a buffer whose contents nobody needs room for n values and no more: a vector that grows
 // takes up to twice what it is asked for.
 template <typename T>
@@ -66,12 +65,6 @@ void make_room(size_t n, std::vector<T>* values) {
   if (values->size() >= n) return;
   *values = std::vector<T>();
   values->resize(n);
-}
-
-template <typename T>
-T* aligned(T* values) {
-  const auto address = reinterpret_cast<uintptr_t>(values);
-  return values + (kLine - address % kLine) % kLine / sizeof(T);
 }
 
 // Returns how long workers have waited for experts or neurons that come from a disk.
@@ -164,7 +157,7 @@ void HostLane::reserve_product(const BoundOp& bound, int n_tokens) {
   const bool is_divided = product.outliers.role != Role::kWhole;
   if (!is_divided) {
     const size_t n_prepared = n_rows * static_cast<size_t>(std::max(product.experts.n_used, 1));
-    make_room(n_prepared * prepared_row_bytes(bound) + kLine, &prepared_);
+    make_room(n_prepared * prepared_row_bytes(bound) + kCacheLineBytes, &prepared_);
   }
   const size_t n_scratch =
       std::max(guess_floats(product.guess), product.form == InputForm::kInt8 ? k : 0);
@@ -182,14 +175,14 @@ void HostLane::reserve_product(const BoundOp& bound, int n_tokens) {
 void HostLane::reserve_stretch(size_t bytes) {
   stretch_bytes_ = std::max(stretch_bytes_, bytes);
   if (stretch_bytes_ == 0) return;
-  make_room(static_cast<size_t>(info_.n_threads) * stretch_bytes_ + kLine, &stretches_);
+  make_room(static_cast<size_t>(info_.n_threads) * stretch_bytes_ + kCacheLineBytes, &stretches_);
 }
 
 size_t HostLane::held_bytes() const {
   return prepared_.capacity() + stretches_.capacity() +
          outlier_counts_.capacity() * sizeof(uint32_t) + scratch_.capacity() * sizeof(float) +
          expert_scratch_.capacity() * sizeof(int32_t) + counters_.capacity() * sizeof(ItemCounter) +
-         (attention_parts_ != nullptr ? n_attention_parts_ * sizeof(float) + kLine : 0) +
+         (attention_parts_ != nullptr ? n_attention_parts_ * sizeof(float) + kCacheLineBytes : 0) +
          neurons_.bytes();
 }
 
@@ -222,7 +215,8 @@ std::optional<std::string> HostLane::reserve_parts(const BoundOp& bound, const R
 void HostLane::take_parts(size_t n_floats) {
   attention_parts_.reset();
   n_attention_parts_ = 0;
-  attention_parts_ = std::make_unique_for_overwrite<float[]>(n_floats + kLine / sizeof(float));
+  attention_parts_ =
+      std::make_unique_for_overwrite<float[]>(n_floats + kCacheLineBytes / sizeof(float));
   n_attention_parts_ = n_floats;
 }
 
@@ -269,11 +263,11 @@ std::optional<std::string> HostLane::run_ops(const HostExecutable& host, const R
                              team_,
                              host.set_stride() * static_cast<size_t>(run.buffer_set),
                              own,
-                             aligned(prepared_.data()),
-                             aligned(stretches_.data()),
+                             at_cache_line(prepared_.data()),
+                             at_cache_line(stretches_.data()),
                              stretch_bytes_,
                              counters_.data(),
-                             aligned(attention_parts_.get()),
+                             at_cache_line(attention_parts_.get()),
                              outliers_.get(),
                              outlier_counts_.data(),
                              scratch_.data(),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/cache_line.h"
 #include "base/error.h"
 
 namespace troika::lanes {
@@ -25,12 +26,8 @@ constexpr int kLargestLevel = 127;  // the largest level of an activation
 // Holds strip `strip` of a weight ready to be read; where there are no panels, `own` has its
 // levels.
 struct OwnStrip {
-  explicit OwnStrip(size_t k) : levels(kernels::int8_strip_bytes(k) + kernels::kLineBytes) {}
-  int8_t* aligned() {
-    const auto address = reinterpret_cast<uintptr_t>(levels.data());
-    return levels.data() +
-           (kernels::kLineBytes - address % kernels::kLineBytes) % kernels::kLineBytes;
-  }
+  explicit OwnStrip(size_t k) : levels(kernels::int8_strip_bytes(k) + kCacheLineBytes) {}
+  int8_t* aligned() { return at_cache_line(levels.data()); }
   std::vector<int8_t> levels;
   float scales[kernels::kStripRows] = {};
   int32_t starts[kernels::kStripRows] = {};

@@ -14,7 +14,6 @@ namespace {
 
 using openvino::ProductKind;
 
-constexpr size_t kPoolLine = 64;  // bytes
 // Computes y = sums * x_scale * w_scales, in this order. Blocks of a fixed length become vectors.
 void scale_row(const float* __restrict sums, float x_scale, const float* __restrict w_scales,
                float* __restrict y, size_t n) {
@@ -90,16 +89,10 @@ void prove_levels(const VendorContext& context, const openvino::ProductWeights& 
 
 }  // namespace
 
-template <typename T>
-T* VendorPool::aligned(std::vector<T>& values) {
-  const auto address = reinterpret_cast<uintptr_t>(values.data());
-  return values.data() + (kPoolLine - address % kPoolLine) % kPoolLine / sizeof(T);
-}
-
 void VendorPool::reserve(ProductKind kind, size_t n_tokens, size_t k, size_t n_rows,
                          size_t n_parts) {
   const auto grow = [](auto& values, size_t n) {
-    n += kPoolLine / sizeof(values[0]);
+    n += kCacheLineBytes / sizeof(values[0]);
     if (values.size() < n) values.resize(n);
   };
   // Kernels fill the end of a row in bf16 with zeros.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cache_line.h"
 #include "base/function_ref.h"
 #include "kernels/kernels.h"
 #include "lanes/lane.h"
@@ -24,19 +25,16 @@ class VendorPool {
   void reserve(openvino::ProductKind kind, size_t n_tokens, size_t k, size_t n_rows,
                size_t n_parts);
   // Returns room for (n_tokens, k) levels for each part of k, one part behind the other.
-  uint8_t* levels() { return aligned(levels_); }
+  uint8_t* levels() { return at_cache_line(levels_.data()); }
   uint16_t* bf16() { return reinterpret_cast<uint16_t*>(levels()); }  // (n_tokens, k)
-  float* sums() { return aligned(sums_); }                            // (parts, n_tokens, n_rows)
-  int32_t* whole_sums() { return whole_sums_.data(); }  // (n_rows): the sums of one token
-  float* scales() { return scales_.data(); }            // (n_tokens)
-  float* row() { return row_.data(); }                  // (k)
-  std::byte* token() { return aligned(token_); }        // int8_token_bytes(k) long
+  float* sums() { return at_cache_line(sums_.data()); }               // (parts, n_tokens, n_rows)
+  int32_t* whole_sums() { return whole_sums_.data(); }         // (n_rows): the sums of one token
+  float* scales() { return scales_.data(); }                   // (n_tokens)
+  float* row() { return row_.data(); }                         // (k)
+  std::byte* token() { return at_cache_line(token_.data()); }  // int8_token_bytes(k) long
   size_t bytes() const;
 
  private:
-  template <typename T>
-  static T* aligned(std::vector<T>& values);
-
   std::vector<uint8_t> levels_;
   std::vector<float> sums_, scales_, row_;
   std::vector<int32_t> whole_sums_;
