@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "tensor/half.h"
 
 namespace troika::lanes::openvino {
@@ -17,16 +18,15 @@ namespace {
 constexpr int kMiddleLevel = 128;
 constexpr int kLargestLevel = 127;
 
-// Makes small numbers that look random, the same in every run.
+// Draws small numbers, the same in every run.
 class Chance {
  public:
   int below(int n) {
-    state_ = state_ * 1664525u + 1013904223u;
-    return static_cast<int>((state_ >> 16) % static_cast<uint32_t>(n));
+    return static_cast<int>(random_bits(/*key=*/1, n_drawn_++) % static_cast<uint64_t>(n));
   }
 
  private:
-  uint32_t state_ = 1;
+  uint64_t n_drawn_ = 0;
 };
 
 bool adds_exactly(const std::shared_ptr<const Library>& library, const std::string& device,
