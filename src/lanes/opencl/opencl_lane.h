@@ -1,6 +1,7 @@
 // A lane that is an OpenCL device: a queue of kernels. Models in float run on the device whole,
-// except for experts. Prompts in int8 have the bits of the host lane: their products run on the
-// device, and the ops between products run on this lane's cores, in the kernels of the host lane.
+// except for experts and for attention of heads of odd length. Prompts in int8 have the bits of the
+// host lane: their products run on the device, and the ops between products run on this lane's
+// cores, in the kernels of the host lane.
 #pragma once
 
 #include <atomic>

@@ -165,7 +165,7 @@ TEST_F(OpenclVariants, IntegerDotProductsOfOneScaleForAllTokensHaveTheBitsOfCore
   expect_bits_of_cores(graph, &rules);
 }
 
-// Sums of the largest levels in all places are those that come nearest to what 32 bits hold.
+// Sums of the largest levels in all places are the largest of rows of this length.
 TEST_F(OpenclVariants, IntegerDotProductsOfTheLargestLevelsAreExact) {
   constexpr int kK = 8192;
   OneProduct product(Type::kF32, kK, 17);
