@@ -11,10 +11,6 @@
 //       kBothFrom   is 0, or says that there are two parts, and from how many tokens on add_both,
 //         which does that for both, is faster
 
-// A strip is one long row, in which hardware looks ahead only to the end of a page. So bytes far
-// ahead are fetched into the second-level cache, and bytes that are needed soon into the first.
-constexpr size_t kStripAhead = 8192, kStripSoon = 2048;
-
 template <Type kType>
 struct StripProduct {
   // Counts bytes of a super-block.

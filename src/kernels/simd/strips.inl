@@ -20,6 +20,10 @@
 //                        (whether a finite scale times a level can be infinite)
 // and the functions on these vectors that are called here.
 
+// A strip is one long row, in which hardware looks ahead only to the end of a page. So bytes far
+// ahead are fetched into the second-level cache, and bytes that are needed soon into the first.
+constexpr size_t kStripAhead = 8192, kStripSoon = 2048;
+
 // Some rows of a strip, each from its block c on.
 struct StripAt {
   const std::byte* c;

@@ -15,10 +15,9 @@ TROIKA_INLINE inline void add_spread_four(__m512i& sum, __m512i w, const int32_t
   asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(four));
 }
 
-// A strip is one long row, in which hardware looks ahead only to the end of a page. So bytes far
-// ahead are fetched into the second-level cache, and bytes that are needed soon into the first. Who
-// fetches late (see below) has less time until then, and was fastest with half the distance.
-constexpr size_t kStripAhead = 8192, kStripSoon = 2048, kStripSoonLate = 1024;
+// Is the distance (see kStripSoon) for who fetches late: there is less time until the bytes are
+// needed, and half the distance was fastest.
+constexpr size_t kStripSoonLate = 1024;
 
 // Fetches what lies ahead of a share of a strip. `share` is a number, because addresses ahead may
 // lie beyond the matrix.
