@@ -32,6 +32,7 @@ namespace {
 // clang-format off
 #include "kernels/simd/unroll.inl"
 #include "kernels/x86/avx512_float.inl"
+#include "kernels/x86/fours_avx512.inl"
 #include "kernels/simd/math.inl"
 #include "kernels/simd/pointwise.inl"
 #include "kernels/simd/selection.inl"

@@ -4,11 +4,6 @@
 //
 // Eight of eleven instructions for 32 weights of 16 rows and a token multiply.
 
-// Adds four products to each element. Written in assembly because g++ 12 otherwise copies every sum
-// to memory and back.
-TROIKA_INLINE inline void add_four_products(__m512i& sum, __m512i w, __m512i x) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
-}
 // Adds four products to each element, with four activations that the instruction itself spreads
 // over all elements.
 TROIKA_INLINE inline void add_spread_four(__m512i& sum, __m512i w, const int32_t& four) {
@@ -105,7 +100,7 @@ struct StripProduct {
       unrolled<kTokens>([&](auto t) TROIKA_INLINE {
         const int32_t& four = tokens.four(block, first + t, kVectors * half + i);
         if constexpr (Tokens::kAreFew) {  // the sums leave registers
-          add_four_products(whole[t], levels[i], _mm512_set1_epi32(four));
+          add_fours(whole[t], levels[i], _mm512_set1_epi32(four));
         } else {
           add_spread_four(whole[t], levels[i], four);
         }

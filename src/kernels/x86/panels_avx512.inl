@@ -13,12 +13,6 @@ TROIKA_INLINE inline __m512i broadcast_group(const void* p) {
   return _mm512_set1_epi32(group);
 }
 
-// Adds four products to each element. Written in assembly because g++ 12 otherwise copies every sum
-// to memory and back, which halves the speed.
-TROIKA_INLINE inline void add_fours(__m512i& sum, __m512i x, __m512i w) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
-}
-
 template <int kStrips, int kTokens>
 void int8_tile(const Int8Panels& weight, const PanelProduct& product, size_t strip, size_t token) {
   const size_t strip_bytes = int8_strip_bytes(weight.k);

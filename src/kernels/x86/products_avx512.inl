@@ -28,6 +28,7 @@ namespace {
 // clang-format off
 #include "kernels/simd/unroll.inl"
 #include "kernels/x86/avx512_float.inl"
+#include "kernels/x86/fours_avx512.inl"
 #include "kernels/simd/super_block.inl"
 #include "kernels/x86/formats_avx2.inl"
 #include "kernels/x86/ordered_avx512.inl"

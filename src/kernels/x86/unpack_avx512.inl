@@ -1,34 +1,6 @@
 // Weights of any format as strips of bfloat16, with AVX-512. Needs
 //   __m512i bf16_of(F low, F high)   32 rounded values in order
 
-// Transposes 16 rows of 16 words each.
-TROIKA_INLINE inline void transpose_16(__m512i (&rows)[16]) {
-  __m512i a[16];
-  unrolled<8>([&](auto i) TROIKA_INLINE {
-    a[2 * i] = _mm512_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);
-    a[2 * i + 1] = _mm512_unpackhi_epi32(rows[2 * i], rows[2 * i + 1]);
-  });
-  unrolled<4>([&](auto i) TROIKA_INLINE {
-    rows[4 * i] = _mm512_unpacklo_epi64(a[4 * i], a[4 * i + 2]);
-    rows[4 * i + 1] = _mm512_unpackhi_epi64(a[4 * i], a[4 * i + 2]);
-    rows[4 * i + 2] = _mm512_unpacklo_epi64(a[4 * i + 1], a[4 * i + 3]);
-    rows[4 * i + 3] = _mm512_unpackhi_epi64(a[4 * i + 1], a[4 * i + 3]);
-  });
-  // rows[4 i + j] holds, in its quarter q, word 4 q + j of the rows 4 i .. 4 i + 3.
-  unrolled<4>([&](auto j) TROIKA_INLINE {
-    a[j] = _mm512_shuffle_i32x4(rows[j], rows[4 + j], 0x44);
-    a[4 + j] = _mm512_shuffle_i32x4(rows[j], rows[4 + j], 0xee);
-    a[8 + j] = _mm512_shuffle_i32x4(rows[8 + j], rows[12 + j], 0x44);
-    a[12 + j] = _mm512_shuffle_i32x4(rows[8 + j], rows[12 + j], 0xee);
-  });
-  unrolled<4>([&](auto j) TROIKA_INLINE {
-    rows[j] = _mm512_shuffle_i32x4(a[j], a[8 + j], 0x88);
-    rows[4 + j] = _mm512_shuffle_i32x4(a[j], a[8 + j], 0xdd);
-    rows[8 + j] = _mm512_shuffle_i32x4(a[4 + j], a[12 + j], 0x88);
-    rows[12 + j] = _mm512_shuffle_i32x4(a[4 + j], a[12 + j], 0xdd);
-  });
-}
-
 // Returns the 16 levels from `first` on as floats, with the offset taken away.
 template <typename Format>
 TROIKA_INLINE inline F levels_as_floats(__m512i levels, int quarter) {
@@ -154,7 +126,7 @@ void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_
     for (size_t j = 0; j < n; j += kBf16TileDepth) {
       __m512i lines[16];
       unrolled<16>([&](auto r) TROIKA_INLINE { lines[r] = _mm512_load_si512(rows[r] + j); });
-      transpose_16(lines);
+      turn_around(lines);
       uint16_t* out = strip + (i + j) * kStripRows;
       unrolled<16>([&](auto r) TROIKA_INLINE { _mm512_store_si512(out + 32 * r, lines[r]); });
     }

@@ -30,7 +30,7 @@ constexpr size_t line_of_packed(size_t position) { return position % 4 * 4 + pos
 
 // Stores rows as lines; `sums` grows by 128 times the levels of each row.
 TROIKA_INLINE inline void store_lines(__m512i (&rows)[16], int8_t* out, __m512i& sums) {
-  transpose_16(rows);
+  turn_around(rows);
   const __m512i factors = _mm512_set1_epi8(static_cast<char>(128));
   unrolled<16>([&](auto i) TROIKA_INLINE {
     _mm512_store_si512(out + line_of_packed(i) * kLineBytes, rows[i]);
