@@ -262,7 +262,9 @@ size_t kept_weight_bytes(const Options& options, const model::Blueprint& bluepri
 }  // namespace
 
 bool may_stream(const Options& options, const model::Blueprint& blueprint, const plan::Plan& plan) {
-  return is_here(options) && options.memory.load == Load::kAuto && !options.memory.layouts &&
+  const bool has_rows_of_file =
+      options.memory.layouts.value_or(Layouts::kBlocks) == Layouts::kBlocks;
+  return is_here(options) && options.memory.load == Load::kAuto && has_rows_of_file &&
          can_take_turns(blueprint, plan) &&
          (!has_int8_prompts(plan) || (plan.packed_bytes == 0 && !needs_copies(options, plan)));
 }

@@ -105,6 +105,29 @@ TEST_F(LimitsOfPlans, P10ARefusalNamesWhatKeepsWeightsFromTakingTurns) {
   EXPECT_EQ(refusal_of(), "");
 }
 
+// Refusals advise the layout that there is anyway.
+TEST_F(LimitsOfPlans, P10WeightsTakeTurnsWhereTheUsualLayoutIsNamedToo) {
+  const MemoryFigures plenty = {64 * 1024 * kMebibyte, 60 * 1024 * kMebibyte};
+  const MemoryFigures few = {64 * 1024 * kMebibyte, 3 * 1024 * kMebibyte};
+  options_.memory.context = 512;
+  for (const auto& [limit, memory] :
+       {std::pair(size_t{3} * 1024 * kMebibyte, plenty), std::pair(size_t{0}, few)}) {
+    options_.memory.limit_bytes = limit;
+    options_.memory.layouts.reset();
+    const plan::Plan plan = make_plan(options_, blueprint_, weights_, memory);
+    const plan::Ledger usual = expected_memory(options_, blueprint_, weights_, plan, memory);
+    ASSERT_TRUE(are_streamed(blueprint_, weights_, plan, usual));
+    options_.memory.layouts = Layouts::kBlocks;
+    const plan::Plan named = make_plan(options_, blueprint_, weights_, memory);
+    const plan::Ledger ledger = expected_memory(options_, blueprint_, weights_, named, memory);
+    EXPECT_EQ(ledger.limit_bytes(), usual.limit_bytes());
+    EXPECT_EQ(ledger.total_bytes(), usual.total_bytes());
+    ledger.check();  // does not throw
+    options_.memory.layouts = Layouts::kBoth;
+    EXPECT_FALSE(may_stream(options_, blueprint_, plan));
+  }
+}
+
 // A part of a prompt has no more tokens than the context, however many were asked for, and values
 // count for no more.
 TEST_F(LimitsOfPlans, WhatAContextIsTooShortForCountsForNothing) {
