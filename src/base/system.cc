@@ -167,15 +167,21 @@ int usable_cores(const std::string& root) {
   return static_cast<int>(std::max(1.0, std::min(n_cores, std::round(cgroup_cores(root)))));
 }
 
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
+std::string processor_name(const std::string& root) {
+  std::ifstream file(root + "/proc/cpuinfo");
+  std::vector<std::string> parts;  // in the order of the file, each once
   for (std::string line; std::getline(file, line);) {
-    const size_t colon = line.find(':');
-    if (line.compare(0, 10, "model name") == 0 && colon != std::string::npos) {
-      return line.substr(std::min(colon + 2, line.size()));
-    }
+    const size_t colon = std::min(line.find(':'), line.size());
+    const std::string value = line.substr(std::min(colon + 2, line.size()));
+    if (line.starts_with("model name") && !value.empty()) return value;
+    const bool is_part = line.starts_with("CPU implementer") || line.starts_with("CPU part") ||
+                         line.starts_with("Hardware");
+    if (!is_part || value.empty()) continue;
+    if (std::find(parts.begin(), parts.end(), value) == parts.end()) parts.push_back(value);
   }
-  return "unknown processor";
+  std::string name;
+  for (const std::string& part : parts) name += (name.empty() ? "" : " ") + part;
+  return name.empty() ? "unknown processor" : name;
 }
 
 void bind_to_cores(const std::vector<int>& cores) {

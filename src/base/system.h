@@ -14,8 +14,10 @@ int usable_cores(const std::string& root = "");
 // Returns the numbers of the cores that this process may run on.
 std::vector<int> usable_core_numbers();
 
-// Returns the name in /proc/cpuinfo, or "unknown processor".
-std::string processor_name();
+// Returns what /proc/cpuinfo calls the processor: its "model name", or where there is none, as on
+// ARM, the codes of makers and kinds of cores, and the board: "0x41 0xd05 0xd0b Qualcomm SM8350".
+// Plans and profiles belong to it. Returns "unknown processor" where nothing is said.
+std::string processor_name(const std::string& root = "");
 
 // Binds the calling thread to these cores; nothing happens for an empty list.
 void bind_to_cores(const std::vector<int>& cores);

@@ -46,6 +46,32 @@ TEST(System, WithoutACgroupTheMachineCounts) {
   EXPECT_EQ(memory_limit_bytes(machine.root()), size_t{8000000} * 1024);
 }
 
+TEST(System, AProcessorIsCalledByItsModelName) {
+  FakeMachine machine;
+  EXPECT_EQ(processor_name(machine.root()), "unknown processor");
+  machine.write("proc/cpuinfo",
+                "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel\t\t: 85\n"
+                "model name\t: A Processor: 9 @ 2.00GHz\n\nprocessor\t: 1\n"
+                "model name\t: Another\nHardware\t: A Board\n");
+  EXPECT_EQ(processor_name(machine.root()), "A Processor: 9 @ 2.00GHz");
+}
+
+// Processors of ARM have no name there, and two machines with as many cores are not the same.
+TEST(System, AProcessorWithoutAModelNameIsCalledByItsCoresAndBoard) {
+  const std::string small = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd05\n\n";
+  const std::string large = "processor\t: 1\nCPU implementer\t: 0x41\nCPU part\t: 0xd0b\n\n";
+  const std::string board = "Hardware\t: A Board\n";
+  FakeMachine machine;
+  const auto name_of = [&](const std::string& text) {
+    machine.write("proc/cpuinfo", text);
+    return processor_name(machine.root());
+  };
+  EXPECT_EQ(name_of(small + small), "0x41 0xd05");
+  EXPECT_EQ(name_of(small + large), "0x41 0xd05 0xd0b");
+  EXPECT_EQ(name_of(small + large + board), "0x41 0xd05 0xd0b A Board");
+  EXPECT_EQ(name_of("processor\t: 0\nBogoMIPS\t: 50\nCPU part\n"), "unknown processor");
+}
+
 TEST(System, FilesReadLatelyAreNoUsedMemory) {
   FakeMachine machine;
   machine.write("proc/self/cgroup", "0::/app\n");

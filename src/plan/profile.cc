@@ -3,7 +3,6 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "base/cpu_features.h"
 #include "base/system.h"
@@ -18,19 +17,6 @@ using model::OpKind;
 double n_seen(const OpShape& shape) {
   const double n = shape.n_tokens;
   return n * shape.context - n * (n - 1.0) / 2.0;
-}
-
-// Returns the processor's name as the system has it: "model name" on x86, elsewhere what there is.
-std::string cpu_name() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(file, line)) {
-    for (const char* key : {"model name", "Hardware", "CPU part"}) {
-      const size_t colon = line.find(": ");
-      if (line.rfind(key, 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
-    }
-  }
-  return "unknown";
 }
 
 }  // namespace
@@ -87,7 +73,7 @@ double op_flops(const OpShape& shape) {
 
 MachineIdentity this_machine() {
   MachineIdentity machine;
-  machine.cpu = cpu_name();
+  machine.cpu = processor_name();
   machine.n_cores = usable_cores();
   machine.features = to_string(detect_cpu_features());
   machine.memory_bytes = memory_limit_bytes();
