@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cfloat>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -66,6 +67,10 @@ Int8Input read_input(const JsonFields& fields) {
   input.outliers_per_token = fields.number("outliers_per_token", 0, kMostChannels);
   input.n_outlier_channels = static_cast<int>(fields.integer("outlier_channels", 0, kMostChannels));
   input.hot_channels = fields.integers("hot_channels", 0, kMostChannels - 1);
+  std::vector<int> sorted = input.hot_channels;  // the file has the most frequent first
+  std::sort(sorted.begin(), sorted.end());
+  const auto again = std::adjacent_find(sorted.begin(), sorted.end());
+  if (again != sorted.end()) fields.fail("hot_channels", fmt::format("names {} again", *again));
   if (fields.has("channel_largest")) {
     input.channel_largest = channels_from_text(fields, "channel_largest");
   }

@@ -229,6 +229,7 @@ TEST(PlanJson, RefusalsNameFileAndField) {
        "'int8.inputs[0].channel_largest'"},
       {"\"channel_largest\": \"3f80", "\"channel_largest\": \"bf80",
        "'int8.inputs[0].channel_largest'"},
+      {"        17,\n", "        4,\n        17,\n", "'int8.inputs[0].hot_channels'"},
       {"\"lock-step\"", "\"sideways\"", "'order'"},
       {"\"chunks_in_flight\": 3", "\"chunks_in_flight\": 0", "'chunks_in_flight'"},
       {"\"chunks_in_flight\": 3", "\"chunks_in_flight\": 65", "'chunks_in_flight'"},
