@@ -54,6 +54,20 @@ TEST(LaneLimits, N9_ALimitHoldsOnLanesOfThisMachine) {
             test_support::copy_of(limited.session->logits()));
 }
 
+// Blocks go where there is room, but a cut says itself which lanes have parts.
+TEST(LaneLimits, N9ACutThatALaneHasNoRoomForIsASentence) {
+  if (usable_core_numbers().size() < 2) GTEST_SKIP() << "two lanes need two cores";
+  const auto refusal = [](uint64_t limit) {
+    prepare::Options options = two_lanes(limit);
+    options.lanes.cuts = {plan::cut_from_text("ffn=rows:0:1,1:1")};
+    return test::message_of<Error>(
+        [&] { test_support::TinyEngine engine(test_support::small_model(), options); });
+  };
+  EXPECT_EQ(refusal(uint64_t{1} << 40), "");
+  EXPECT_NE(refusal(1000).find("Lane 1 (host) may hold 1.0 KB"), std::string::npos)
+      << refusal(1000);
+}
+
 TEST(LaneLimits, ALimitThatNoOtherLaneMakesUpForIsASentence) {
   const auto model = test_support::small_model();
   prepare::Options options;

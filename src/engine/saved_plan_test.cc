@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "prepare/plan/saved_plan.h"
 #include "prepare/streaming/weight_stream.h"
+#include "solve/lane_memory.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_engine.h"
 #include "weights/content_key.h"
@@ -69,6 +70,23 @@ TEST_F(SavedPlans, APlanThatWasTunedWithOtherContentIsUsedWithANote) {
   const uint64_t key = weights::content_key(gguf::File::open(options_.model.file));
   EXPECT_EQ(note_with(key).find("was tuned with another content"), std::string::npos);
   EXPECT_NE(note_with(key + 1).find("was tuned with another content"), std::string::npos);
+}
+
+// Plans may be edited by hand, and what a lane may hold is a limit in every one of them.
+TEST_F(SavedPlans, N9ALaneThatWouldHoldMoreThanItMayIsRefused) {
+  const Engine made(options_);
+  const size_t held = solve::held_by_lanes(made.blueprint(), made.weights(), made.plan()).front();
+  const auto refusal = [&](uint64_t limit) {
+    plan::Plan plan = made.plan();
+    plan.lanes.front().memory_limit = limit;
+    const prepare::Options with_plan = options_with(made, plan);
+    return test::message_of<Error>([&] { const Engine engine(with_plan); });
+  };
+  EXPECT_EQ(refusal(held), "");
+  const std::string message = refusal(held - 1);
+  for (const char* part : {"plan.json: 'lanes[0].memory_limit'", "Allow more", "‹lane-memory›"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
 }
 
 test_support::TinyModel model_of_long_texts() {

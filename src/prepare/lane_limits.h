@@ -1,6 +1,8 @@
 // Keeps a plan's placements within the memory of its lanes (N9), where no time tells lanes apart.
 #pragma once
 
+#include <string>
+
 #include "model/blueprint.h"
 #include "plan/plan.h"
 #include "weights/store.h"
@@ -13,5 +15,10 @@ namespace troika::prepare {
 // because only memory counts here.
 void place_within_limits(const model::Blueprint& blueprint, const weights::Store& weights,
                          plan::Plan* plan);
+
+// Throws Error where a lane would hold more weights than it may: the plan's file was edited, or
+// cuts were asked for. `file` names where the plan is from; empty: from no file.
+void check_lane_limits(const model::Blueprint& blueprint, const weights::Store& weights,
+                       const plan::Plan& plan, const std::string& file);
 
 }  // namespace troika::prepare

@@ -13,6 +13,7 @@
 #include "plan/device.h"
 #include "plan/prompt_attention.h"
 #include "prepare/hot_neurons.h"
+#include "prepare/lane_limits.h"
 #include "prepare/layout_loader.h"
 #include "prepare/memory.h"
 #include "prepare/plan/make_plan.h"
@@ -137,6 +138,7 @@ ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
   (void)apply_layouts(options, &chosen.plan);  // so that the ledger counts what will be packed
   chosen.has_left_base = leaves_base(all, model.blueprint, model.weights, model.memory);
   check_hot(chosen.plan, model.blueprint);
+  check_lane_limits(model.blueprint, model.weights, chosen.plan, options.plan.file);
   check_lengths(options.lanes.lengths, chosen.plan.context);
   choose_predictor(options, model.file, &chosen.plan);
   settle_reads(options, &chosen);
