@@ -55,14 +55,16 @@ Check whole_number(bool may_be_negative) {
       ""));
 }
 
-// Puts the number of bytes in the place of "2G". Returns what is wrong with another text.
+// Puts the number of bytes in the place of "2G". Returns what is wrong with another text. Files
+// keep numbers of bytes as signed ones, so none is larger than those.
 std::string read_bytes(std::string& text) {
   const std::string problem = fmt::format("'{}' is no number of bytes, such as 1900M or 2G", text);
   const size_t unit = std::min(text.find_first_not_of("0123456789"), text.size());
   const std::string_view number = std::string_view(text).substr(0, unit);
   if (!is_whole_number(number, false) || !fits_64_bits(number)) return problem;
   try {
-    return CLI::AsSizeValue(false)(text).empty() ? "" : problem;
+    if (!CLI::AsSizeValue(false)(text).empty()) return problem;
+    return std::stoull(text) <= uint64_t{INT64_MAX} ? "" : problem;
   } catch (const CLI::Error&) {  // means a unit that is not known, or too large a number
     return problem;
   }

@@ -71,6 +71,7 @@ TEST_F(CommandLine, WholeNumbersAreDecimalAndHaveASignOnlyWhereOneMakesSense) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {"--memory", "-1"},  {"--memory", "-1G"},    {"--memory", "010M"},
       {"--packed", "-1"},  {"--memory", "1Q"},     {"--memory", "99999999999G"},
+      {"--packed", "9E"},  {"--memory", "9E"},     {"--packed", "9223372036854775808"},
       {"--memory", "G"},   {"--neuron-gap", "-1"}, {"--tokens", "010"},
       {"--threads", "01"}, {"--threads", "0x2"},   {"--seed", "-1"}};
   for (const auto& [name, value] : wrong) {
@@ -78,8 +79,10 @@ TEST_F(CommandLine, WholeNumbersAreDecimalAndHaveASignOnlyWhereOneMakesSense) {
     expect_refusal(troika({"run", model_, "-p", "Once", "-n", "1", name + "=" + value}), 2,
                    {name + ": '" + value + "' is no "});
   }
-  expect_refusal(troika({"run", model_, "-p", "Once", "--lane-memory", "0=-1"}), 2,
-                 {"--lane-memory '0=-1'"});
+  for (const std::string limit : {"0=-1", "0=9E"}) {
+    expect_refusal(troika({"run", model_, "-p", "Once", "--lane-memory", limit}), 2,
+                   {"--lane-memory '" + limit + "'"});
+  }
   expect_refusal(troika({"neurons", model_, "--tokens=-5"}), 2, {"--tokens: '-5' is no "});
   expect_refusal(troika({"synth", "--like", "tiny-llama", "--seed=-1", folder_.file("out")}), 2,
                  {"--seed: '-1' is no "});

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "model/limits.h"
 #include "plan/plan.h"
 
 namespace troika::plan {
@@ -32,6 +33,29 @@ AttentionForm attention_form_from_name(std::string_view name) {
 namespace {
 
 constexpr const char* kStages[] = {"in-turn", "overlap", "fused", "ordered"};
+
+// Refuses numbers that no form may have. They are refused where nothing is sparse too, because
+// measurements of the estimate go by them, and a file of the plan keeps them.
+void check_numbers(const PromptAttention& attention) {
+  if (attention.from < PromptAttention::kLeastFrom || attention.from > model::kMostContext ||
+      attention.from % kAttentionTile != 0) {
+    throw UsageError(fmt::format(
+        "‹attention-from› {} makes no sense; it is a multiple of {}, at least {} and at most {}.",
+        attention.from, kAttentionTile, PromptAttention::kLeastFrom, model::kMostContext));
+  }
+  if (!(attention.share > 0.0 && attention.share <= 1.0)) {
+    throw UsageError(
+        fmt::format("‹attention-share› {:g} makes no sense; it is a percentage, more than 0 and at "
+                    "most 100.",
+                    100 * attention.share));
+  }
+  if (!(attention.above >= 0.0 && attention.above <= PromptAttention::kMostAbove)) {
+    throw UsageError(fmt::format(
+        "‹attention-above› {:g} makes no sense; it is how many times as much as the mean "
+        "a position must weigh, above 0 and at most {:g}.",
+        attention.above, PromptAttention::kMostAbove));
+  }
+}
 
 void check_head_lanes(const Plan& plan) {
   const PromptAttention& attention = plan.attention;
@@ -119,12 +143,7 @@ std::vector<attention::ScalePair> scale_buckets_of(const PromptAttention& attent
 
 void check_attention(const Plan& plan) {
   const PromptAttention& attention = plan.attention;
-  // Holds where nothing is sparse too, because measurements of the estimate begin there.
-  if (attention.from < PromptAttention::kLeastFrom || attention.from % kAttentionTile != 0) {
-    throw UsageError(
-        fmt::format("‹attention-from› {} makes no sense; it is a multiple of {}, and at least {}.",
-                    attention.from, kAttentionTile, PromptAttention::kLeastFrom));
-  }
+  check_numbers(attention);
   // They refuse other forms themselves: whoever finds lanes or buckets goes by them.
   check_buckets(attention);
   check_head_lanes(plan);
@@ -135,18 +154,6 @@ void check_attention(const Plan& plan) {
         "‹attention› {} is for prompts whose attention is in bfloat16, and with ‹prefill› {} it is "
         "that of steps. Use ‹prefill› q8, bf16 or int8, or leave ‹attention› out.",
         name, prefill_name(plan.prefill)));
-  }
-  if (!(attention.share > 0.0 && attention.share <= 1.0)) {
-    throw UsageError(
-        fmt::format("‹attention-share› {:g} makes no sense; it is a percentage, more than 0 and at "
-                    "most 100.",
-                    100 * attention.share));
-  }
-  if (!(attention.above >= 0.0 && attention.above <= PromptAttention::kMostAbove)) {
-    throw UsageError(fmt::format(
-        "‹attention-above› {:g} makes no sense; it is how many times as much as the mean "
-        "a position must weigh, above 0 and at most {:g}.",
-        attention.above, PromptAttention::kMostAbove));
   }
   check_cuts_of_heads(plan);
   if (attention.goes_by_tile() && plan.chunk() % kAttentionTile != 0) {

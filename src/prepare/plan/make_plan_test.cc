@@ -10,6 +10,7 @@
 #include "kernels/choose.h"
 #include "model/architecture.h"
 #include "model/linear_inputs.h"
+#include "plan/plan_json.h"
 #include "prepare/int8/outlier_channels.h"
 #include "tests/support/known_file.h"
 
@@ -475,6 +476,31 @@ TEST_F(MakePlan, D1BothLayoutsAreReckonedAndNotMadeFewer) {
   options_.memory.limit_bytes = 0;
   options_.plan.base = plan;
   EXPECT_EQ(reckoned(make(plenty)).bytes(plan::Owner::kPacked), packed);
+}
+
+// What was made as options say may be written, and is read again then.
+TEST_F(MakePlan, NoPlanIsMadeThatItsFileIsRefusedFor) {
+  const MemoryFigures plenty = {64 * kGiga, 60 * kGiga};
+  options_.lanes.n_threads = 1;
+  const std::string fine = plan::to_json({{}, make(plenty)});
+  EXPECT_EQ(plan::to_json(plan::plan_from_json(fine, "plan.json")), fine);
+  const Options usual = options_;
+  const auto expect_none = [&](auto PromptChoice::*number, auto value) {
+    options_ = usual;
+    options_.prompts.*number = value;
+    EXPECT_THROW(make(plenty), UsageError) << value;
+  };
+  for (const double share : {0.0, 500.0, -5.0}) expect_none(&PromptChoice::attention_share, share);
+  for (const double above : {-3.0, 1e9}) expect_none(&PromptChoice::attention_above, above);
+  for (const int from : {-64, 1 << 30}) expect_none(&PromptChoice::attention_from, from);
+  options_ = usual;
+  options_.prompts.attention_share = 100.0;
+  options_.prompts.attention_from = 1 << 20;
+  options_.memory.packed_bytes = INT64_MAX;
+  options_.prompts.prefill = plan::Prefill::kInt8;
+  options_.lanes.limits = {{0, INT64_MAX}};
+  const std::string most = plan::to_json({{}, make(plenty)});
+  EXPECT_EQ(plan::to_json(plan::plan_from_json(most, "plan.json")), most);
 }
 
 model::KnownModel wider_known() {
