@@ -672,6 +672,13 @@ TEST_F(Usage, PeersThatCannotBeComparedWith) {
   expect_refusal(beside("sh -c 'exit 3'"), 1, {"status 3"});
   expect_refusal(beside("echo nonsense #"), 1, {"JSON", "nonsense"});
   expect_refusal(beside("echo '[{\"n_prompt\": 8}]' #"), 1, {"avg_ts"});
+  // Copies of such a value would use up the stack.
+  const std::string deep(400'000, '[');
+  const std::string results =
+      write("[{\"n_prompt\": 8, \"n_gen\": 0, \"avg_ts\": 4.0, \"backends\": " + deep +
+                std::string(deep.size(), ']') + "}]",
+            "results.json");
+  expect_refusal(beside("cat " + results + " #"), 1, {"nested more than 32 deep", "llama-bench"});
 }
 
 TEST_F(Usage, WrongWaysToQuantizeAndSynthesize) {

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/median.h"
 #include "measure/measure.h"
+#include "plan/json_fields.h"
 
 namespace troika::cli {
 namespace {
@@ -52,12 +53,11 @@ std::string output_of(const std::string& command) {
 }
 
 json results_of(const std::string& command) {
-  const json results = json::parse(output_of(command), nullptr, /*allow_exceptions=*/false);
+  const std::string advice = fmt::format(
+      "It must understand '-o json', as llama-bench does; it was called as \"{}\".", command);
+  const json results = plan::parse_json(output_of(command), "What the peer printed", advice);
   if (!results.is_array() || results.empty()) {
-    throw Error(
-        fmt::format("The peer printed no list of results in JSON. It must understand "
-                    "'-o json', as llama-bench does; it was called as \"{}\".",
-                    command));
+    throw Error("The peer printed no list of results in JSON. " + advice);
   }
   return results;
 }
