@@ -15,6 +15,11 @@ namespace troika::plan {
 nlohmann::json parse_json(const std::string& text, const std::string& file,
                           const std::string& advice = {});
 
+// Count what files of plans and profiles may hold. Rules are placements, cuts and arrangements, all
+// of which are looked through for each subgraph in each shape.
+inline constexpr size_t kMostLanes = 1024;
+inline constexpr size_t kMostRules = 8192;
+
 // One object of a JSON file, at a path such as "lanes[0]".
 class JsonFields {
  public:
@@ -24,11 +29,16 @@ class JsonFields {
                           const std::string& advice = {});
 
   JsonFields object(const char* key) const;
-  // Calls visit(JsonFields) for each element of an array of objects.
+  // Calls visit(JsonFields) for each element of an array of objects, which holds at most `most`.
   template <typename Visit>
   void each(const char* key, const Visit& visit) const {
+    each(key, SIZE_MAX, visit);
+  }
+  template <typename Visit>
+  void each(const char* key, size_t most, const Visit& visit) const {
     const nlohmann::json& array = value(key, "an array");
     if (!array.is_array()) fail(key, "must be an array");
+    if (array.size() > most) fail(key, "holds more than " + std::to_string(most) + " entries");
     for (size_t i = 0; i < array.size(); ++i) {
       visit(element(key, array, i));
     }

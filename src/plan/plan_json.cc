@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json_marks.h"
 #include "model/limits.h"
 #include "plan/cuts/cuts_json.h"
 #include "plan/device.h"
@@ -21,7 +22,21 @@ namespace troika::plan {
 namespace {
 
 constexpr int kMostCores = 4096;
+// Limits brackets, commas and colons. Those of a plan are thousands, and a value that is parsed
+// takes many times the bytes of its text.
+constexpr size_t kMostMarks = size_t{1} << 23;
 constexpr double kMostMs = 1e9;
+
+// Parses a plan. Refuses more values than any plan has before they are taken into memory.
+JsonFields parse_plan(const std::string& text, const std::string& name) {
+  size_t n_marks = 0;
+  visit_json_marks(text, [&](const JsonMark&) { return ++n_marks <= kMostMarks; });
+  if (n_marks <= kMostMarks) return JsonFields::parse(text, name);
+  throw Error(
+      fmt::format("{}: it holds millions of values, as no plan does. Make the plan again with "
+                  "'troika plan MODEL -o FILE'.",
+                  name));
+}
 
 void read_device(const JsonFields& fields, const std::vector<PlannedLane>& others,
                  PlannedLane* lane) {
@@ -39,7 +54,7 @@ std::vector<PlannedLane> read_lanes(const JsonFields& fields) {
   std::vector<PlannedLane> lanes;
   std::set<int> seen;
   int n_threads = 0;
-  fields.each("lanes", [&](const JsonFields& lane) {
+  fields.each("lanes", kMostLanes, [&](const JsonFields& lane) {
     PlannedLane planned;
     planned.kind = lane.text("kind");
     if (lane.has("memory_limit")) {
@@ -97,7 +112,7 @@ std::vector<int> read_shapes(const JsonFields& fields, const char* key) {
 
 std::vector<Placement> read_placements(const JsonFields& fields, int n_lanes) {
   std::vector<Placement> placements;
-  fields.each("placements", [&](const JsonFields& rule) {
+  fields.each("placements", kMostRules, [&](const JsonFields& rule) {
     Placement placement;
     placement.subgraph = rule.text("subgraph");
     if (!is_subgraph_name(placement.subgraph)) {
@@ -120,7 +135,7 @@ std::vector<ProductArrangement> read_arrangements(const JsonFields& fields, int 
   std::vector<ProductArrangement> arrangements;
   const char* const key = fields.present("arrangements", "layouts");
   if (!fields.has(key)) return {};
-  fields.each(key, [&](const JsonFields& item) {
+  fields.each(key, kMostRules, [&](const JsonFields& item) {
     ProductArrangement arrangement;
     arrangement.lane = static_cast<int>(item.integer("lane", 0, n_lanes - 1));
     arrangement.n_rows = static_cast<int>(item.integer("n_rows", 1, INT_MAX));
@@ -347,7 +362,7 @@ std::string to_json(const PlanFile& file) {
 }
 
 PlanFile plan_from_json(const std::string& text, const std::string& name) {
-  const JsonFields fields = JsonFields::parse(text, name);
+  const JsonFields fields = parse_plan(text, name);
   if (const int64_t version = fields.integer("version", 0, INT32_MAX); version != kPlanVersion) {
     fields.fail("version", fmt::format("is {}, but this program reads version {}; make the plan "
                                        "again with 'troika plan'",

@@ -1,6 +1,7 @@
 // The plan as a JSON file that a person can read and edit (docs/plan.md).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -37,6 +38,9 @@ struct PlanFile {
 };
 
 inline constexpr int kPlanVersion = 2;
+// Limits the bytes of a file. Those of a calibration with SmoothQuant are the largest: four for
+// each channel of each input.
+inline constexpr uint64_t kMostPlanBytes = uint64_t{64} << 20;
 
 std::string to_json(const PlanFile& file);
 // Throws Error that names file and field for whatever is not a plan. `name` stands for the file in

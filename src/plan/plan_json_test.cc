@@ -303,6 +303,45 @@ TEST(PlanJson, H5MoreLengthsThanAPlanHoldsAreRefused) {
   EXPECT_NE(message.find("'lengths' holds more than 256"), std::string::npos) << message;
 }
 
+// Who reads a plan looks through all rules for each subgraph, and has a file of a stranger.
+TEST(PlanJson, MoreLanesAndRulesThanAPlanHoldsAreRefused) {
+  const auto refusal_of = [](const auto& change) {
+    PlanFile file = example();
+    change(file.plan);
+    return refusal(to_json(file));
+  };
+  const auto has_lanes = [&](size_t n) {
+    return refusal_of([&](Plan& plan) {
+      plan.lanes.resize(2);
+      for (size_t i = 2; i < n; ++i) {
+        plan.lanes.push_back({{}, 0, "openvino"});
+        plan.lanes.back().device = "X" + std::to_string(i);
+      }
+    });
+  };
+  EXPECT_EQ(has_lanes(1024), "");
+  EXPECT_EQ(has_lanes(1025), "plan.json: 'lanes' holds more than 1024 entries.");
+  const auto has_rules = [&](size_t n, auto Plan::*rules) {
+    return refusal_of([&](Plan& plan) {
+      const auto first = (plan.*rules).front();
+      (plan.*rules).assign(n, first);
+    });
+  };
+  EXPECT_EQ(has_rules(8192, &Plan::placements), "");
+  EXPECT_EQ(has_rules(8193, &Plan::placements),
+            "plan.json: 'placements' holds more than 8192 entries.");
+  EXPECT_EQ(has_rules(8193, &Plan::cuts), "plan.json: 'cuts' holds more than 8192 entries.");
+  EXPECT_EQ(has_rules(8193, &Plan::arrangements),
+            "plan.json: 'arrangements' holds more than 8192 entries.");
+}
+
+// Parsed, such a text would take gigabytes.
+TEST(PlanJson, RefusesWhatHasMillionsOfValues) {
+  std::string many = "{\"z\": [0";
+  for (int i = 0; i < 9'000'000; ++i) many += ",0";
+  EXPECT_NE(refusal(many + "]}").find("millions of values"), std::string::npos);
+}
+
 TEST(PlanJson, N12StagesOfANpuAreKnownByName) {
   PlanFile file = example();
   file.plan.npu = NpuPlan{NpuStage::kOutlier, 40};

@@ -22,7 +22,6 @@ constexpr uint64_t kMostProfileBytes = 64u << 20;
 constexpr int kMostWidth = 1 << 26;  // limits rows and k: a product of two fits a double exactly
 constexpr int kMostProfileTokens = 1 << 24;  // limits tokens and context
 constexpr double kMostUs = 1e12;             // eleven days
-constexpr int kMostLanes = 1024;
 constexpr int64_t kMostBytes = 1'000'000'000'000'000'000;
 
 constexpr model::OpKind kAllOps[] = {model::OpKind::kEmbed,     model::OpKind::kRmsNorm,
@@ -279,7 +278,7 @@ Profile profile_from_json(const std::string& text, const std::string& path) {
   profile.n_left_out = small(whole, "n_left_out", 0, 1 << 30);
   whole.each("lanes", [&](const JsonFields& lane) { profile.lanes.push_back(read_lane(lane)); });
   const int n_lanes = static_cast<int>(profile.lanes.size());
-  if (n_lanes < 1 || n_lanes > kMostLanes) {
+  if (profile.lanes.empty() || profile.lanes.size() > kMostLanes) {
     whole.fail("lanes", fmt::format("must hold 1 to {} lanes", kMostLanes));
   }
   whole.each("ops",

@@ -72,7 +72,7 @@ void write_cuts(const Plan& plan, nlohmann::ordered_json* json) {
 void read_cuts(const JsonFields& fields, Plan* plan) {
   const size_t n_lanes = plan->lanes.size();
   if (fields.has("cuts")) {
-    fields.each("cuts",
+    fields.each("cuts", kMostRules,
                 [&](const JsonFields& item) { plan->cuts.push_back(read_cut(item, n_lanes)); });
   }
   if (!fields.has("lengths")) return;

@@ -26,7 +26,7 @@ uint64_t hash_of_headers(const gguf::File& file) {
 }
 
 std::string read_file(const std::string& path) {
-  std::optional<std::string> text = read_whole_file(path);
+  std::optional<std::string> text = read_whole_file(path, plan::kMostPlanBytes);
   if (!text) {
     throw Error(
         fmt::format("{}: the plan cannot be read; check the path, or make one with "
