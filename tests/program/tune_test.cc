@@ -1,10 +1,12 @@
 // Tunes a model, and tests that later runs use its plan without being told.
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/program/troika.h"
 #include "tests/support/repository.h"
+#include "tests/support/sanitized.h"
 
 namespace troika::test {
 namespace {
@@ -352,6 +354,42 @@ TEST_F(Tune, APlanIsExplainedWithAProfileThatPredictsNothing) {
   expect_success(shown);
   EXPECT_TRUE(has(shown.out, "lane  name")) << shown.out;
   EXPECT_FALSE(has(shown.out, "GOPS  reads")) << shown.out;
+}
+
+// A profile may come from a stranger. This one takes a second, and would take minutes if each
+// product were compared with all others.
+TEST(ShownProfile, HasManyProducts) {
+  constexpr int kProducts = kIsSanitized ? 3'000 : 150'000;
+  const auto product = [](int lane, int n_rows, int n_tokens, const char* us) {
+    return "{\"lane\":" + std::to_string(lane) +
+           ",\"op\":\"linear\",\"type\":\"q8_0\",\"n_rows\":" + std::to_string(n_rows) +
+           ",\"k\":64,\"n_tokens\":" + std::to_string(n_tokens) +
+           ",\"phase\":\"prompt\",\"context\":0,\"head_dim\":0,\"us\":" + us +
+           ",\"spread\":0,\"n_runs\":1}";
+  };
+  std::string text =
+      "{\"format\":\"troika-profile\",\"version\":3,\"machine\":{\"cpu\":\"x\",\"n_cores\":1,"
+      "\"features\":\"\",\"memory_bytes\":1,\"kernel\":\"\",\"arithmetic\":\"\"},\"taken\":\"\","
+      "\"load_average\":0,\"n_left_out\":0,\"starts\":[{\"lane\":1,\"us\":4.5}],"
+      "\"bandwidth\":[{\"lanes\":[1],\"gb_s\":[7.25]}],\"handovers\":[],\"cores\":[],\"lanes\":["
+      "{\"name\":\"one\",\"cores\":[],\"n_threads\":1,\"is_matrix\":false},"
+      "{\"name\":\"two\",\"cores\":[],\"n_threads\":3,\"is_matrix\":false}],\"ops\":[";
+  for (int i = kProducts; i > 1; --i) text += product(1, i, 8, "2") + ",";
+  text += product(0, 1000, 8, "3") + "," + product(0, 1000, 32, "4") + "," +
+          product(0, 1000, 8, "9") + "," + product(0, 1000, 7, "0.5") + "]}";
+  const TempFolder folder;
+  write_whole(folder.file("profile.json"), text);
+  const Finished shown = troika({"profile", "--from", folder.file("profile.json")});
+  expect_success(shown);
+  for (const char* row :
+       {"   0  one                     1      0.00        0.00\n"
+        "   1  two                     3      4.50        7.25\n",
+        "Gops at best\n   0  Q8_0    1000    64  prompt           -         3.0         4.0"
+        "           -           -        1792.0\n   1  Q8_0       2    64  prompt"}) {
+    EXPECT_NE(shown.out.find(row), std::string::npos) << shown.out.substr(0, 2000);
+  }
+  EXPECT_EQ(std::count(shown.out.begin(), shown.out.end(), '\n'),
+            kProducts + 9);  // with nine of heads and lanes
 }
 
 // A copy of the plan that cannot be written is told before anything is measured.

@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <iterator>
+#include <map>
 
 #include "base/atomic_file.h"
 #include "base/bytes_text.h"
@@ -87,14 +90,14 @@ void print_machine(const plan::Profile& profile) {
 
 void print_lanes(const plan::Profile& profile) {
   print("lane  name              threads  start us  reads GB/s\n");
+  std::vector<double> gb_s(profile.lanes.size(), 0.0);
+  for (const plan::ReadRate& rate : profile.bandwidth) {
+    if (rate.lanes.size() == 1) gb_s[static_cast<size_t>(rate.lanes.front())] = rate.gb_s.front();
+  }
   for (size_t i = 0; i < profile.lanes.size(); ++i) {
     const plan::ProfileLane& lane = profile.lanes[i];
-    double gb_s = 0.0;
-    for (const plan::ReadRate& rate : profile.bandwidth) {
-      if (rate.lanes == std::vector<int>{static_cast<int>(i)}) gb_s = rate.gb_s.front();
-    }
     print(fmt::format("{:>4}  {:<16} {:>8} {:>9.2f} {:>11.2f}\n", i, lane.name, lane.n_threads,
-                      profile.start_us(static_cast<int>(i)), gb_s));
+                      profile.start_us(static_cast<int>(i)), gb_s[i]));
   }
   for (const plan::ReadRate& rate : profile.bandwidth) {
     if (rate.lanes.size() < 2) continue;
@@ -110,41 +113,45 @@ void print_lanes(const plan::Profile& profile) {
   }
 }
 
-// Returns the time of one op at n_tokens tokens, or "-" where it was not measured.
-std::string cell(const plan::Profile& profile, int lane, plan::OpShape shape, int n_tokens) {
-  shape.n_tokens = n_tokens;
-  const plan::OpTime* time = profile.find(lane, shape);
-  return time == nullptr ? "-" : fmt::format("{:.1f}", time->us);
-}
+constexpr int kShownTokens[] = {1, 8, 32, 128, 512};
 
-void print_products(const plan::Profile& profile) {
-  std::vector<std::pair<int, plan::OpShape>> seen;
-  print(
-      "\nproducts, us\nlane  type    rows     k  phase       1 token    8 tokens   32 tokens  "
-      "128 tokens  512 tokens  Gops at best\n");
+// What was measured of one product on one lane.
+struct ProductTimes {
+  std::array<const plan::OpTime*, std::size(kShownTokens)> times = {};  // null: not measured
+  double best = 0.0;                                                    // in Gops
+};
+
+// Goes through the ops once: a profile of a stranger may have very many.
+std::map<std::pair<int, plan::OpShape>, ProductTimes> times_of_products(
+    const plan::Profile& profile) {
+  std::map<std::pair<int, plan::OpShape>, ProductTimes> products;
   for (const plan::OpTime& time : profile.ops) {
     plan::OpShape shape = time.shape;
     shape.n_tokens = 1;
     if (shape.op != model::OpKind::kLinear) continue;
-    if (std::find(seen.begin(), seen.end(), std::pair(time.lane, shape)) != seen.end()) continue;
-    seen.emplace_back(time.lane, shape);
-  }
-  std::sort(seen.begin(), seen.end());
-  for (const auto& [lane, shape] : seen) {
-    double best = 0.0;
-    for (const plan::OpTime& time : profile.ops) {
-      plan::OpShape with_one_token = time.shape;
-      with_one_token.n_tokens = 1;
-      if (time.lane != lane || with_one_token != shape) continue;
-      best = std::max(best, 1e-3 * plan::op_flops(time.shape) / time.us);
+    ProductTimes& product = products[{time.lane, shape}];
+    product.best = std::max(product.best, 1e-3 * plan::op_flops(time.shape) / time.us);
+    for (size_t i = 0; i < std::size(kShownTokens); ++i) {
+      const bool is_shown = time.shape.n_tokens == kShownTokens[i];
+      if (is_shown && product.times[i] == nullptr) product.times[i] = &time;
     }
+  }
+  return products;
+}
+
+void print_products(const plan::Profile& profile) {
+  print(
+      "\nproducts, us\nlane  type    rows     k  phase       1 token    8 tokens   32 tokens  "
+      "128 tokens  512 tokens  Gops at best\n");
+  for (const auto& [where, product] : times_of_products(profile)) {
+    const auto& [lane, shape] = where;
     std::string line =
         fmt::format("{:>4}  {:<5} {:>6} {:>5}  {:<6}", lane, tensor::type_name(shape.type),
                     shape.n_rows, shape.k, plan::phase_name(shape.phase));
-    for (const int n : {1, 8, 32, 128, 512}) {
-      line += fmt::format(" {:>11}", cell(profile, lane, shape, n));
+    for (const plan::OpTime* const time : product.times) {
+      line += fmt::format(" {:>11}", time == nullptr ? "-" : fmt::format("{:.1f}", time->us));
     }
-    print(line + fmt::format(" {:>13.1f}\n", best));
+    print(line + fmt::format(" {:>13.1f}\n", product.best));
   }
 }
 
