@@ -441,6 +441,18 @@ TEST_F(Tune, AFolderOrDiskThatTakesNothing) {
   EXPECT_TRUE(kept("").empty());  // shows that nothing half-written stays
 }
 
+// What has no room is told, or left out, before anything is measured.
+TEST_F(Tune, ComparedPromptsAreThoseThatTheContextHolds) {
+  expect_refusal(run({"plan", model_, "--context", "64", "--compare", "1", "-p", "32,65"}), 2,
+                 {"--prompts", "65 tokens", "--context 64"});
+  const Finished usual =
+      run({"plan", model_, "--context", "64", "--compare", "1", "--threads", "1", "--no-cache"});
+  expect_success(usual);
+  EXPECT_TRUE(has(usual.out, "32 tok")) << usual.out;
+  EXPECT_FALSE(has(usual.out, "300 tok")) << usual.out;
+  EXPECT_TRUE(has(usual.out, "measured")) << usual.out;
+}
+
 TEST_F(Tune, CalibratingAndChoosingMakeOnePlan) {
   const std::string first = folder_.file("first.json"), second = folder_.file("second.json");
   expect_success(

@@ -124,7 +124,8 @@ void compare_and_print(const EngineFlags& flags, const std::vector<int>& prompts
   std::vector<std::unique_ptr<CandidateRun>> runs;
   for (const PlanCandidate& candidate : choice->candidates) {
     runs.push_back(std::make_unique<CandidateRun>(flags, candidate));
-    runs.back()->prompt_ms(8);  // warms up
+    // A short prompt warms up. The context holds all that are compared.
+    runs.back()->prompt_ms(std::min(8, *std::min_element(prompts.begin(), prompts.end())));
   }
   std::vector<std::vector<double>> medians_us(runs.size());
   for (const int n : prompts) {

@@ -41,6 +41,7 @@ struct PlanFlags {
   std::string profile;  // names a profile that neurons are planned by; empty: the kept one
   int n_turns = 0;      // counts turns of --compare
   std::vector<int> prompts = {32, 300, 1024};
+  bool has_own_prompts = false;  // says that these were asked for
   bool json = false;
   std::string calibrate;  // names a text file to calibrate with
   size_t calibrate_tokens = 8192;
@@ -81,6 +82,23 @@ void note_idle(const Command& command, const PlanFlags& flags) {
   std::error_code ignored;
   say("--type", std::filesystem::exists(flags.engine.options.model.file, ignored),
       "MODEL is a file, whose weights have types of their own");
+}
+
+// Refuses prompts that --compare runs and the context that was asked for does not hold. Of those
+// that nobody asked for, the longer ones are left out.
+void fit_prompts(PlanFlags* flags) {
+  const int context = flags->engine.options.memory.context;
+  if (flags->n_turns == 0 || context <= 0) return;
+  const int longest = *std::max_element(flags->prompts.begin(), flags->prompts.end());
+  if (longest <= context) return;
+  if (flags->has_own_prompts) {
+    throw UsageError(fmt::format(
+        "--compare runs prompts of {} tokens, as --prompts asks, and --context {} holds fewer. Ask "
+        "for shorter prompts, or for a longer context.",
+        longest, context));
+  }
+  std::erase_if(flags->prompts, [&](int n) { return n > context; });
+  if (flags->prompts.empty()) flags->prompts = {context};
 }
 
 // Refuses what does not go together, before minutes are spent on measuring.
@@ -195,6 +213,7 @@ void calibrate(PlanFlags& flags) {
 void make(PlanFlags& flags) {
   refuse_known_name(flags.engine.options);
   check_choices(flags);
+  fit_prompts(&flags);
   check_output_file(flags.output,
                     files_read_for_plan(flags.engine.options, {flags.calibrate, flags.profile}));
   take_heads_of_kept_plan(flags.engine, &flags.engine.options.prompts);
@@ -311,6 +330,7 @@ void add_plan(Command& app) {
       "to standard error");
   command->callback([flags, command] {
     note_idle(*command, *flags);
+    flags->has_own_prompts = command->is_given("--prompts");
     make(*flags);
   });
 }
