@@ -42,6 +42,19 @@ TEST_F(PhoneProgram, V4_BenchTimesAModelThatIsOnlyAName) {
   }
 }
 
+// The context that a bench needs is the sum of what was asked for.
+TEST_F(PhoneProgram, ABenchOfMoreTokensThanAContextHoldsIsRefused) {
+  for (const std::string name : {"--tokens", "--depth", "--prompt"}) {
+    expect_refusal(on_phone({"bench", "tiny-llama", name, "2147483647"}), 2,
+                   {name, "to 134217728"});
+  }
+  expect_refusal(on_phone({"bench", "tiny-llama", "-n", "134217728", "--depth", "134217728"}), 2,
+                 {"--tokens 134217728", "--depth 134217728", "longest"});
+  // So is the one that plans are chosen with.
+  expect_refusal(troika({"plan", "tiny-llama", "--choose", "-p", "2147483647"}), 2,
+                 {"--prompts", "to 134217728"});
+}
+
 TEST_F(PhoneProgram, APlanForAPhoneIsAFileThatRuns) {
   const std::string plan = folder_.file("plan.json");
   const std::string model = write(small_model());

@@ -19,6 +19,7 @@
 #include "cli/use/memory.h"
 #include "engine/engine.h"
 #include "measure/measure.h"
+#include "model/limits.h"
 
 namespace troika::cli {
 namespace {
@@ -272,13 +273,13 @@ void add_bench(Command& app) {
   flags->engine.add_kept_plan(*command);
   command->add_option("-p,--prompt", flags->prefill, "Prompt lengths, separated by commas")
       ->delimiter(',')
-      ->check(at_least(1))
+      ->check(within(1, model::kMostContext))
       ->capture_default_str();
   command->add_option("-n,--tokens", flags->n_tokens, "Tokens to decode")
-      ->check(at_least(0))
+      ->check(within(0, model::kMostContext))
       ->capture_default_str();
   command->add_option("--depth", flags->depth, "Tokens in the context before decoding begins")
-      ->check(at_least(0));
+      ->check(within(0, model::kMostContext));
   command->add_option("-r,--repetitions", flags->repetitions, "Runs of which the median is taken")
       ->check(at_least(1))
       ->capture_default_str();

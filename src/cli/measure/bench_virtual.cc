@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
+#include "base/error.h"
 #include "base/units.h"
 #include "cli/load.h"
 #include "cli/output.h"
@@ -15,6 +16,7 @@
 #include "cli/use/memory.h"
 #include "machines/phone_setup.h"
 #include "measure/simulate.h"
+#include "model/limits.h"
 
 namespace troika::cli {
 namespace {
@@ -185,6 +187,12 @@ void bench_on_phone(const EngineFlags& flags, const measure::MeasureOptions& opt
   timing.options.phone.has_values = false;
   if (timing.options.memory.context == 0) {
     int needed = std::max(options.decode_context, 1) + options.decode_tokens + 2;
+    if (needed > model::kMostContext) {
+      throw UsageError(fmt::format(
+          "--tokens {} behind --depth {} need a longer context than {}, which is the longest. Ask "
+          "for fewer tokens.",
+          options.decode_tokens, options.decode_context, model::kMostContext));
+    }
     for (const int n : options.prefill_tokens) needed = std::max(needed, n);
     timing.options.memory.context = needed;
   }

@@ -13,6 +13,7 @@
 #include "cli/tune/busy_machine.h"
 #include "cli/tune/cut_notes.h"
 #include "engine/session.h"
+#include "model/limits.h"
 
 namespace troika::cli {
 namespace {
@@ -21,6 +22,7 @@ using tune::PlanCandidate;
 using tune::PlanChoice;
 
 constexpr double kUsInMs = 1e3;
+constexpr int kStepsBehind = 64;  // counts the tokens that are written behind a prompt
 
 // Returns the width of a column in which every candidate's name has room.
 size_t name_width(const PlanChoice& choice) {
@@ -80,7 +82,8 @@ PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& pr
   request.options = flags.checked();
   request.prompts = prompts;
   if (request.options.memory.context == 0) {
-    request.options.memory.context = *std::max_element(prompts.begin(), prompts.end()) + 64;
+    const int longest = *std::max_element(prompts.begin(), prompts.end());
+    request.options.memory.context = std::min(longest + kStepsBehind, model::kMostContext);
   }
   request.use_cache = request.options.memory.has_side_files;
   request.keeps_profile =

@@ -22,6 +22,7 @@
 #include "cli/use/memory.h"
 #include "engine/engine.h"
 #include "machines/phone_setup.h"
+#include "model/limits.h"
 #include "plan/plan_json.h"
 #include "prepare/plan/make_plan.h"
 #include "prepare/plan/saved_plan.h"
@@ -321,7 +322,7 @@ void add_plan(Command& app) {
   add_calibration(*command, *flags);
   command->add_option("-p,--prompts", flags->prompts, "Prompt lengths to choose for")
       ->delimiter(',')
-      ->check(at_least(1))
+      ->check(within(1, model::kMostContext))
       ->capture_default_str();
   command->add_flag(
       "--json", flags->json,
