@@ -33,6 +33,19 @@ TEST_F(Answers, EachIsTheOneThatItsSeedGivesAlone) {
   }
 }
 
+TEST_F(Answers, WhatIsToldOfMemoryIsWhatOneAnswerTells) {
+  const json alone = run_json({"--memory", "1G"});
+  for (const std::string several : {"--answers", "--best"}) {
+    const json together = run_json({"--memory", "1G", "--temp", "1", several, "2"});
+    for (const char* key : {"peak_bytes", "memory", "layouts", "stream"}) {
+      ASSERT_TRUE(alone.contains(key) && together.contains(key)) << several << " " << key;
+      EXPECT_EQ(together[key].type(), alone[key].type()) << several << " " << key;
+    }
+    EXPECT_EQ(together["memory"]["limit_bytes"], 1 << 30);
+    EXPECT_GT(together["memory"]["total_bytes"], 0);
+  }
+}
+
 TEST_F(Answers, PeopleSeeEachUnderItsSeed) {
   const Finished finished = run({"--seed", "7", "--answers", "2", "--temp", "0"});
   expect_success(finished);

@@ -7,6 +7,8 @@
 
 #include "base/bytes_text.h"
 #include "base/system.h"
+#include "cli/tune/layouts.h"
+#include "cli/use/streaming.h"
 #include "solve/lane_memory.h"
 
 namespace troika::cli {
@@ -56,6 +58,13 @@ nlohmann::ordered_json memory_json(const engine::Engine& engine) {
   json["resident_bytes"] = resident_bytes();
   json["slots"] = slots_of(engine);
   return json;
+}
+
+void add_memory(const engine::Engine& engine, nlohmann::ordered_json* json) {
+  (*json)["peak_bytes"] = peak_resident_bytes();
+  (*json)["memory"] = memory_json(engine);
+  (*json)["layouts"] = layouts_json(engine);
+  (*json)["stream"] = streaming_json(engine);
 }
 
 std::string held_text(const engine::Engine& engine) {

@@ -100,10 +100,7 @@ nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine&
        {{"p50", percentile(g.step_ms, 0.5)},
         {"p90", percentile(g.step_ms, 0.9)},
         {"p99", percentile(g.step_ms, 0.99)}}}};
-  json["peak_bytes"] = peak_resident_bytes();
-  json["memory"] = memory_json(engine);
-  json["layouts"] = layouts_json(engine);
-  json["stream"] = streaming_json(engine);
+  add_memory(engine, &json);
   return json;
 }
 

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "cli/output.h"
 #include "cli/phone_time.h"
+#include "cli/use/memory.h"
 #include "cli/use/streaming.h"
 #include "engine/batching/batcher.h"
 #include "engine/scoring/logprobs.h"
@@ -155,7 +156,7 @@ ordered_json to_json(const Outcome& outcome, const engine::Engine& engine, const
       {"rows_per_step", ratio(static_cast<double>(s.n_step_rows), static_cast<double>(s.n_steps))},
       {"most_answers_in_a_step", s.most_together},
       {"prompt_parts", s.n_prompt_parts}};
-  json["peak_bytes"] = peak_resident_bytes();
+  add_memory(engine, &json);
   return json;
 }
 
