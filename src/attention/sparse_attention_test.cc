@@ -450,13 +450,19 @@ TEST(TileAttention, S8BlocksAreChosenWhole) {
   EXPECT_EQ(list, wanted);
 }
 
-// Overwrites an element of a key by what is no number, or by infinity.
-void spoil_key(TestHead& head, size_t position, float bad) {
-  const std::vector<float> key(head.head_size, bad);
-  table_here().store_kv(
-      head.type, key.data(),
-      head.key_page.data() + head.slots[position] * tensor::row_bytes(head.type, head.head_size),
-      head.head_size);
+// Overwrites an element of a position's row in a page by what is no number, or by infinity.
+void spoil(TestHead& head, std::vector<std::byte>& page, size_t position, size_t element,
+           float bad) {
+  std::byte* const stored =
+      page.data() + head.slots[position] * tensor::row_bytes(head.type, head.head_size);
+  std::vector<float> row(head.head_size);
+  table_here().load_kv(head.type, stored, row.data(), row.size());
+  row[element] = bad;
+  table_here().store_kv(head.type, row.data(), stored, row.size());
+}
+
+void spoil_key(TestHead& head, size_t position, float bad, size_t element = 0) {
+  spoil(head, head.key_page, position, element, bad);
 }
 
 std::vector<float> in_int8(TestHead& head) {
@@ -466,21 +472,36 @@ std::vector<float> in_int8(TestHead& head) {
   return head.out;
 }
 
-// Attention to all positions would be no number from such a key on, and so is attention that
-// chooses: among the keys whose mean is subtracted (264), those that stand for others (704), others
-// (301), and the close ones (760).
+// Says whether attention to all positions is no number, where an element of a key is `bad`. A score
+// of minus infinity has no share in it.
+bool is_spoiled(const TestHead& head, size_t token, size_t of_group, size_t element, float bad) {
+  return !(head.query(token, of_group)[element] * bad < 0.0f);
+}
+
+// Where attention to all positions is no number, attention that chooses is none: with such a key
+// among those whose mean is subtracted (264), those that stand for others (704), others (301), and
+// the close ones (760).
 TEST(TileAttention, S1S2KeysThatAreNoNumbersAreNotLost) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kOdd = std::numeric_limits<float>::quiet_NaN();
   const std::vector<ScalePair> buckets = {{1.0f, 1.0f}};
   for (const size_t position : {264, 301, 704, 760}) {
-    for (const float bad : {kOdd, kInfinity, -kInfinity}) {
+    for (const auto& [element, bad] : std::vector<std::pair<size_t, float>>{
+             {0, kOdd}, {0, kInfinity}, {7, kInfinity}, {0, -kInfinity}, {7, -kInfinity}}) {
       TestHead head(kBegin + 64, 64, 64, 2, 23, tensor::Type::kF16);
-      spoil_key(head, position, bad);
+      spoil_key(head, position, bad, element);
       const auto expect_none = [&](const std::vector<float>& out, const char* form) {
-        const auto n_numbers =
-            std::count_if(out.begin(), out.end(), [](float x) { return std::isfinite(x); });
-        EXPECT_EQ(n_numbers, 0) << form << ", position " << position << ", " << bad;
+        size_t n_lost = 0;
+        for (size_t t = 0; t < 64; ++t) {
+          for (size_t h = 0; h < 2; ++h) {
+            if (!is_spoiled(head, t, h, element, bad)) continue;
+            const auto first = out.begin() + static_cast<ptrdiff_t>((t * 2 + h) * 64);
+            n_lost += static_cast<size_t>(
+                std::count_if(first, first + 64, [](float x) { return std::isfinite(x); }));
+          }
+        }
+        EXPECT_EQ(n_lost, 0u) << form << ", position " << position << ", element " << element
+                              << ", " << bad;
       };
       expect_none(by_tile(head, 0.1, 1), "share");
       expect_none(by_tile(head, what_weighs(20), 1), "weight");

@@ -25,7 +25,8 @@ void spread(std::span<float> values, const IsBefore& is_before) {
 }
 
 // Returns, (n_blocks), what each block of kTileTokens positions is worth to the head that values it
-// most; nothing where a head's values are no numbers.
+// most; nothing where a score is no finite number. One of a key with an infinite element may be
+// infinite with either sign, and the mean query has that of some of its queries alone.
 std::vector<float> worth_of_blocks(const kernels::Table& table, const Positions& positions,
                                    const Queries& queries, size_t n_blocks) {
   const size_t d = queries.head_size;
@@ -45,13 +46,14 @@ std::vector<float> worth_of_blocks(const kernels::Table& table, const Positions&
     for (size_t h = 0; h < queries.n_group; ++h) {
       double sum = 0;
       for (size_t i = 0; i < d; ++i) sum += double{q[h * d + i]} * mean[i];
-      scores[h * n_blocks + block] = static_cast<float>(sum);
+      const auto score = static_cast<float>(sum);
+      if (!std::isfinite(score)) return {};
+      scores[h * n_blocks + block] = score;
     }
   }
   std::vector<float> worth(n_blocks, -std::numeric_limits<float>::infinity()), shares(n_blocks);
   for (size_t h = 0; h < queries.n_group; ++h) {
     table.softmax(scores.data() + h * n_blocks, shares.data(), n_blocks);
-    if (std::isnan(shares.front())) return {};
     for (size_t block = 0; block < n_blocks; ++block) {
       worth[block] = std::max(worth[block], shares[block]);
     }
