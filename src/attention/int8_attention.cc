@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "attention/areas.h"
 #include "attention/choose/estimate.h"
@@ -150,7 +151,7 @@ class Int8Attention {
            strips.starts + strip * kStripRows});
     }
   }
-  // Clips a key or a value, but leaves infinity, which counts as no number.
+  // Clips a key, but leaves infinity, which counts as no number.
   void clip(float* row, float largest) const {
     for (size_t i = 0; i < queries_.head_size; ++i) {
       if (std::isfinite(row[i])) row[i] = std::clamp(row[i], -largest, largest);
@@ -170,10 +171,24 @@ class Int8Attention {
     std::fill_n(buffers_.rows, d * kPromptBlock, 0.0f);
     for (size_t p = 0; p < n; ++p) {
       table_.load_kv(positions_.v.type, positions_.value(first + p), buffers_.row, d);
-      clip(buffers_.row, largest_value_);
-      for (size_t i = 0; i < d; ++i) buffers_.rows[i * kPromptBlock + p] = buffers_.row[i];
+      for (size_t i = 0; i < d; ++i) {
+        const float value = buffers_.row[i];
+        if (std::isfinite(value)) {
+          buffers_.rows[i * kPromptBlock + p] = std::clamp(value, -largest_value_, largest_value_);
+        } else {
+          spoil(first + p, i);
+        }
+      }
     }
     pack(buffers_.values, d, kPromptBlock, largest_value_);
+  }
+  // Makes an element of the sums no number for the queries that see a position. In a row of levels
+  // its value would spoil those too that do not.
+  void spoil(size_t position, size_t element) {
+    for (size_t i = 0; i < n_; ++i) {
+      if (begin_ + i / queries_.n_group < position) continue;
+      buffers_.sums[i * queries_.head_size + element] = std::numeric_limits<float>::quiet_NaN();
+    }
   }
 
   void multiply(const Strips& strips, size_t n_rows, size_t k, const std::byte* x, float* y,

@@ -529,6 +529,23 @@ TEST(TileAttention, S2KeysThatAreNoNumbersChangeNoEarlierTile) {
   }
 }
 
+// Tokens that do not see a value stay what they are beside one that is no number.
+TEST(Int8Attention, S8ValuesThatAreNoNumbersSpoilNoEarlierToken) {
+  constexpr size_t kOddToken = 30, kElement = 7;
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    TestHead head(kBegin + 64, 64, 64, 2, 43, tensor::Type::kF16);
+    spoil(head, head.value_page, kBegin + kOddToken, kElement, 0.0f);
+    const std::vector<float> plain = in_int8(head);
+    spoil(head, head.value_page, kBegin + kOddToken, kElement, bad);
+    const std::vector<float> odd = in_int8(head);
+    for (size_t i = 0; i < odd.size(); ++i) {
+      const bool sees_it = i / (2 * 64) >= kOddToken && i % 64 == kElement;
+      EXPECT_TRUE(sees_it ? !std::isfinite(odd[i]) : odd[i] == plain[i]) << i << ", " << bad;
+    }
+  }
+}
+
 TEST(Int8Attention, S8IsNearToFloats) {
   for (const size_t n_group : {1, 3}) {
     for (const float soft_cap : {0.0f, 5.0f}) {
