@@ -27,11 +27,13 @@ struct Setting {
   std::string text() const { return fmt::format("{} {} on the {}", known, type, lane); }
 };
 
-// Takes the number at the beginning of a text; empty where there is none.
+// Takes the number above 0 at the beginning of a text; empty where there is none. What begins with
+// a digit is no infinity, as the letters of "information" would be.
 std::optional<double> take_number(std::string_view* text) {
+  if (text->empty() || text->front() < '0' || text->front() > '9') return std::nullopt;
   double number = 0.0;
   const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), number);
-  if (problem != std::errc()) return std::nullopt;
+  if (problem != std::errc() || number <= 0.0) return std::nullopt;
   text->remove_prefix(static_cast<size_t>(end - text->data()));
   return number;
 }

@@ -128,10 +128,12 @@ TEST(Baselines, LengthsAreTheMiddlesOfTheirRanges) {
   row.configuration = "prompt 100, out 7";
   EXPECT_EQ(task_lengths(row).prompt, 100.0);
   EXPECT_EQ(task_lengths(row).prompts(2), (std::vector<int>{100, 100}));
-  row.configuration = "prompt 12\u2013x, out 3";
-  EXPECT_THROW(task_lengths(row), Error);
-  row.configuration = "prompt long, out 7";
-  EXPECT_THROW(task_lengths(row), Error);
+  // "inf" and "nan" are numbers to who reads floats.
+  for (const char* const prompt :
+       {"12\u2013x", "long", "information-seeking", "12\u2013infinity", "nan", "-5", "0"}) {
+    row.configuration = std::string("prompt ") + prompt + ", out 7";
+    EXPECT_THROW(task_lengths(row), Error) << prompt;
+  }
 }
 
 }  // namespace
