@@ -73,6 +73,16 @@ TEST(Phone, V4_ValuesDoNotChangeTheTime) {
   EXPECT_GT(a.decode.joules_per_token(), 0.0);
 }
 
+// Texts that were computed together leave their places, however the simulation ends.
+TEST(Phone, TextsThatFindNoRoomTogetherLeaveNoneBehind) {
+  prepare::Options options = timing_of("tiny-llama", "heterollm");
+  options.memory.context = 64;
+  engine::Engine engine(options), fresh(options);
+  EXPECT_THROW(simulate_together(engine, 3, 60, 100), Error);
+  EXPECT_EQ(engine.passes().sequences.open(), fresh.passes().sequences.open());
+  EXPECT_EQ(engine.passes().kv.n_limit(), fresh.passes().kv.n_limit());
+}
+
 TEST(Phone, V4_AModelOf47BillionWeightsIsTimedWithoutThem) {
   engine::Engine engine(timing_of("mixtral-8x7b", "heterollm"));
   EXPECT_EQ(engine.blueprint().n_experts, 8);

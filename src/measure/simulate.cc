@@ -70,6 +70,41 @@ void take_step(engine::Session& session) {
   session.next(sampler);
 }
 
+// Texts that an engine computes together. While they are open, its passes have room for them.
+class OpenTexts {
+ public:
+  // REQUIRES: the mutex of the passes is held for as long as this lives.
+  OpenTexts(engine::Passes& passes, int n) : passes_(passes), n_(n) {
+    passes_.count_texts(n);
+    try {
+      sequences_.reserve(static_cast<size_t>(n));
+      for (int i = 0; i < n; ++i) sequences_.push_back(passes_.sequences.open());
+    } catch (...) {
+      close();
+      throw;
+    }
+  }
+  ~OpenTexts() { close(); }
+  OpenTexts(const OpenTexts&) = delete;
+  OpenTexts& operator=(const OpenTexts&) = delete;
+
+  const std::vector<cache::SequenceId>& sequences() const { return sequences_; }
+  void close_last() {
+    passes_.sequences.forget(sequences_.back());
+    sequences_.pop_back();
+  }
+
+ private:
+  void close() {
+    while (!sequences_.empty()) close_last();
+    passes_.count_texts(-n_);
+  }
+
+  engine::Passes& passes_;
+  int n_;
+  std::vector<cache::SequenceId> sequences_;
+};
+
 }  // namespace
 
 Simulation simulate(engine::Session& session, const MeasureOptions& options) {
@@ -141,10 +176,8 @@ std::vector<SimulatedRate> simulate_together(engine::Engine& engine, int n_seque
   TROIKA_ASSERT(engine.phone().machine != nullptr && n_sequences > 0 && n_context > 0);
   engine::Passes& passes = engine.passes();
   const std::lock_guard<std::mutex> lock(passes.mutex);
-  passes.count_texts(n_sequences);
-  std::vector<cache::SequenceId> sequences;
-  sequences.reserve(static_cast<size_t>(n_sequences));
-  for (int i = 0; i < n_sequences; ++i) sequences.push_back(passes.sequences.open());
+  OpenTexts texts(passes, n_sequences);
+  const std::vector<cache::SequenceId>& sequences = texts.sequences();
   int position = n_context;
   const auto step = [&] {
     cache::Batch batch;
@@ -177,10 +210,8 @@ std::vector<SimulatedRate> simulate_together(engine::Engine& engine, int n_seque
     for (int i = 0; i < n_steps; ++i) step();
     rates.push_back(
         rate_between(*engine.phone().machine, start, n_steps * static_cast<int>(sequences.size())));
-    passes.sequences.forget(sequences.back());
-    sequences.pop_back();
+    texts.close_last();
   }
-  passes.count_texts(-n_sequences);
   return rates;
 }
 
