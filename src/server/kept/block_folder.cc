@@ -10,11 +10,13 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <span>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/os_error.h"
+#include "base/side_file.h"
 
 namespace troika::server {
 namespace {
@@ -72,37 +74,6 @@ bool is_left_over(const std::string& name) {
   return name.starts_with(kPrefix) && name.size() > kPrefix.size() + kKeyLength &&
          name.substr(kPrefix.size() + kKeyLength).starts_with(".partial-");
 }
-
-class OpenFile {
- public:
-  explicit OpenFile(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  ~OpenFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
-  bool read(void* to, size_t bytes) const {
-    auto* next = static_cast<std::byte*>(to);
-    while (bytes > 0) {
-      const ssize_t n = ::read(fd_, next, bytes);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
-      next += n;
-      bytes -= static_cast<size_t>(n);
-    }
-    return true;
-  }
-  // Returns 0 for what is no regular file.
-  uint64_t size() const {
-    struct stat status = {};
-    if (fd_ < 0 || ::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) return 0;
-    return static_cast<uint64_t>(status.st_size);
-  }
-
- private:
-  int fd_;
-};
 
 }  // namespace
 
@@ -186,15 +157,16 @@ size_t BlockFolder::n_files() const {
 
 std::optional<std::vector<std::byte>> BlockFolder::read(const std::string& key) {
   if (!has(key)) return std::nullopt;
-  const OpenFile file(path_of(key));
+  std::string ignored;
+  const SideFile file(path_of(key), &ignored);
   Header header = {};
-  const uint64_t size = file.size();
-  if (size >= sizeof header && file.read(&header, sizeof header) &&
+  const uint64_t size = file.bytes();  // 0 for what is no regular file
+  if (size >= sizeof header && file.read(0, std::as_writable_bytes(std::span(&header, 1))) &&
       std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 &&
       std::memcmp(header.key, key.data(), kKeyLength) == 0 &&
       header.n_bytes == size - sizeof header) {
     std::vector<std::byte> content(header.n_bytes);
-    if (file.read(content.data(), content.size()) && checksum_of(key, content) == header.checksum) {
+    if (file.read(sizeof header, content) && checksum_of(key, content) == header.checksum) {
       return content;
     }
   }

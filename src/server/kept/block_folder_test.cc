@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,6 +71,18 @@ TEST(BlockFolder, LeavesAloneWhatIsNotItsOwn) {
   EXPECT_TRUE(fs::exists(path + "/letter.txt"));
   EXPECT_TRUE(fs::exists(path + "/prefix-abc"));
   EXPECT_FALSE(fs::exists(path + "/prefix-" + key_of(1) + ".partial-12-3"));
+}
+
+// Whoever opens a pipe in the usual way waits for its writer.
+TEST(BlockFolder, DoesNotWaitForThePipeThatHasTakenAFilesPlace) {
+  const test::TempFolder temp;
+  BlockFolder folder(temp.file("kept"), 10'000);
+  folder.write(key_of(1), content_of(1, 1000));
+  const std::string path = temp.file("kept") + "/prefix-" + key_of(1);
+  ASSERT_TRUE(fs::remove(path));
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(folder.read(key_of(1)), std::nullopt);
+  EXPECT_FALSE(folder.has(key_of(1)));
 }
 
 // Whenever a process that writes is killed, the next one finds whole files or none, and no lock.
