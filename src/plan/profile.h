@@ -15,6 +15,9 @@
 namespace troika::plan {
 
 inline constexpr int kProfileVersion = 3;
+inline constexpr uint64_t kMostProfileBytes = 64u << 20;  // of a file
+// Says what to do about a profile that lacks something, where this machine keeps it.
+inline constexpr const char* kMeasureAgain = "Measure again with 'troika profile --again'.";
 
 // Says which machine and which arithmetic of the program the numbers belong to.
 struct MachineIdentity {

@@ -5,9 +5,11 @@
 #include <filesystem>
 
 #include "base/atomic_file.h"
+#include "base/bytes_text.h"
 #include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/side_file.h"
 
 namespace troika::plan {
 namespace {
@@ -38,7 +40,12 @@ std::optional<Profile> kept_profile(const MachineIdentity& machine,
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return std::nullopt;
   try {
-    Profile profile = load_profile(path);
+    const std::optional<std::string> text = read_side_file(path, kMostProfileBytes);
+    if (!text) {
+      throw Error(fmt::format("{}: it cannot be read, or is no file, or has more than {}.", path,
+                              bytes_text(kMostProfileBytes)));
+    }
+    Profile profile = profile_from_json(*text, path);
     if (profile.machine == machine && profile.lanes == lanes) return profile;
     if (problem != nullptr) *problem = path + ": was taken on another machine.";
   } catch (const Error& error) {

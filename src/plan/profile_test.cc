@@ -1,8 +1,11 @@
 #include "plan/profile.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -202,6 +205,32 @@ TEST_F(KeptProfile, ABrokenOneCountsAsNoneAndSaysWhy) {
   std::string problem;
   EXPECT_FALSE(kept_profile(profile.machine, profile.lanes, &problem).has_value());
   EXPECT_NE(problem.find("'format'"), std::string::npos);
+}
+
+// Whoever opens a pipe in the usual way waits for its writer.
+TEST_F(KeptProfile, APipeInItsPlaceCountsAsNone) {
+  const Profile profile = example();
+  const std::string path = keep_profile(profile);
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::string problem;
+  EXPECT_FALSE(kept_profile(profile.machine, profile.lanes, &problem).has_value());
+  EXPECT_NE(problem.find(path), std::string::npos) << problem;
+}
+
+// What 'troika profile --again' measures is kept, and a file that somebody names stays as it is.
+TEST_F(KeptProfile, OneThatIsNamedIsMeasuredAgainIntoItsFile) {
+  const std::string named = folder_.file("named.json");
+  const std::string again = fmt::format("'troika profile MODEL -o {}'.", named);
+  test::write_whole(named, "{\"format\": 3}");
+  const std::string message = test::message_of<Error>([&] { load_profile(named); });
+  EXPECT_TRUE(message.ends_with(again)) << message;
+  test::write_whole(named, profile_to_json(example()));
+  EXPECT_TRUE(load_profile(named).advice.ends_with(again));
+  test::write_whole(keep_profile(example()), "{\"format\": 3}");
+  std::string problem;
+  (void)kept_profile(example().machine, example().lanes, &problem);
+  EXPECT_TRUE(problem.ends_with("'troika profile --again'.")) << problem;
 }
 
 TEST(ThisMachine, HasAName) {

@@ -18,7 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "troika-profile";
-constexpr uint64_t kMostProfileBytes = 64u << 20;
 constexpr int kMostWidth = 1 << 26;  // limits rows and k: a product of two fits a double exactly
 constexpr int kMostProfileTokens = 1 << 24;  // limits tokens and context
 constexpr double kMostUs = 1e12;             // eleven days
