@@ -140,6 +140,7 @@ struct Profile {
   std::vector<Handover> handovers;
   std::vector<CoreRate> cores;
   std::optional<Storage> storage;
+  std::string advice = kMeasureAgain;  // ends errors about what is missing; no file has it
 
   // Returns null where the op was not measured on the lane.
   const OpTime* find(int lane, const OpShape& shape) const;
@@ -156,8 +157,11 @@ double op_flops(const OpShape& shape);
 
 // Returns JSON with one line for each measurement.
 std::string profile_to_json(const Profile& profile);
-// Throws Error that names the file and the field for whatever is wrong with the text.
-Profile profile_from_json(const std::string& text, const std::string& path);
+// Throws Error that names the file and the field for whatever is wrong with the text, and ends with
+// the advice, which the profile takes too.
+Profile profile_from_json(const std::string& text, const std::string& path,
+                          const std::string& advice = kMeasureAgain);
+// Reads a profile that somebody names. What is kept of this machine is not measured into it.
 Profile load_profile(const std::string& path);
 
 // Identifies this machine, without its arithmetic.

@@ -141,11 +141,10 @@ CostPredictor::Key CostPredictor::key_of(int lane, const OpShape& shape) {
   return {lane, shape.op, shape.type, shape.phase};
 }
 
-CostPredictor::CostPredictor(const plan::Profile& profile) {
+CostPredictor::CostPredictor(const plan::Profile& profile) : advice_(profile.advice) {
   if (profile.ops.empty()) {
-    throw Error(
-        "The profile holds no times of ops, so nothing can be predicted from it. Measure "
-        "again with 'troika profile --again'.");
+    throw Error("The profile holds no times of ops, so nothing can be predicted from it. " +
+                advice_);
   }
   std::map<Key, std::vector<OpTime>> groups;
   for (const OpTime& time : profile.ops) {
@@ -189,9 +188,8 @@ double CostPredictor::estimate_us(int lane, const OpShape& shape) const {
   }
   throw Error(
       fmt::format("The profile has no times of the op '{}' on lane {}, so its time cannot be "
-                  "predicted. Measure "
-                  "again with 'troika profile --again'.",
-                  model::op_kind_name(shape.op), lane));
+                  "predicted. {}",
+                  model::op_kind_name(shape.op), lane, advice_));
 }
 
 double CostPredictor::predict_us(int lane, const OpShape& shape) const {

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "plan/plan.h"
@@ -67,6 +68,7 @@ class CostPredictor {
   std::map<Key, Rate> rates_;
   std::map<std::pair<int, plan::OpShape>, double> measured_us_;
   std::vector<double> start_us_;
+  std::string advice_;  // that of the profile
 };
 
 // Says whether times have steps: those of products have, those of other ops only on matrix units.

@@ -258,19 +258,18 @@ std::string profile_to_json(const Profile& profile) {
   return text + ",\n" + list_text("ops", profile.ops, op_json) + "\n}\n";
 }
 
-Profile profile_from_json(const std::string& text, const std::string& path) {
-  const JsonFields whole =
-      JsonFields::parse(text, path, "Measure again with 'troika profile --again'.");
+Profile profile_from_json(const std::string& text, const std::string& path,
+                          const std::string& advice) {
+  const JsonFields whole = JsonFields::parse(text, path, advice);
   if (whole.text("format") != kFormat) {
     whole.fail("format", fmt::format("is not '{}', so this is no profile", kFormat));
   }
   if (const int64_t version = whole.integer("version", 0, INT_MAX); version != kProfileVersion) {
     whole.fail("version",
-               fmt::format("is {}, but this program reads version {}; measure again with 'troika "
-                           "profile --again'",
-                           version, kProfileVersion));
+               fmt::format("is {}, but this program reads version {}", version, kProfileVersion));
   }
   Profile profile;
+  profile.advice = advice;
   profile.machine = read_machine(whole.object("machine"));
   profile.taken = whole.text("taken");
   profile.load_average = whole.number("load_average", 0.0, 1e9);
@@ -295,7 +294,8 @@ Profile load_profile(const std::string& path) {
                     "'troika profile MODEL -o {}'.",
                     path, path));
   }
-  return profile_from_json(*text, path);
+  return profile_from_json(*text, path,
+                           fmt::format("Measure again with 'troika profile MODEL -o {}'.", path));
 }
 
 }  // namespace troika::plan

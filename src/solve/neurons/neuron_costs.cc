@@ -322,7 +322,7 @@ NeuronLaw NeuronLaw::of_sequences(int n) const {
   return law;
 }
 
-DiskTimes::DiskTimes(const plan::Storage& storage) {
+DiskTimes::DiskTimes(const plan::Storage& storage, const std::string& advice) {
   uint64_t range = 0;
   int depth = 0;
   for (const plan::DiskRead& read : storage.reads) {
@@ -344,9 +344,7 @@ DiskTimes::DiskTimes(const plan::Storage& storage) {
   }
   requests_.assign(by_bytes.begin(), by_bytes.end());
   if (!requests_.empty() && bytes_per_us_ > 0.0) return;
-  throw Error(
-      "The profile has no reads of the disk, by which neurons are planned. Measure it again with "
-      "'troika profile --again'.");
+  throw Error("The profile has no reads of the disk, by which neurons are planned. " + advice);
 }
 
 uint64_t DiskTimes::gap_bytes() const {

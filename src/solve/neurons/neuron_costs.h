@@ -42,8 +42,9 @@ struct NeuronLaw {
 // How fast a disk reads, by what was measured of it.
 class DiskTimes {
  public:
-  // Throws Error where the storage has no random reads, or no reads in order.
-  explicit DiskTimes(const plan::Storage& storage);
+  // Throws Error that ends with the advice of the profile where the storage has no random reads, or
+  // no reads in order.
+  explicit DiskTimes(const plan::Storage& storage, const std::string& advice = plan::kMeasureAgain);
 
   // Returns the time that one of many random requests adds, with as many of them under way as were
   // measured at most.

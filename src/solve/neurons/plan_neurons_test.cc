@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "tests/support/temp_folder.h"
 #include "weights/neurons/neuron_cache.h"
 
 namespace troika::solve {
@@ -285,7 +286,9 @@ TEST(PlanNeurons, P8WhatIsAskedForReplacesAChoice) {
   problem.pinned_percent = 37;
   problem.pipeline = ReadPipeline::kMatrix;
   EXPECT_EQ(choose_neurons(problem, disk).way, (NeuronWay{37, ReadPipeline::kMatrix}));
-  EXPECT_THROW(DiskTimes(plan::Storage()), Error);
+  const std::string message =
+      test::message_of<Error>([] { DiskTimes(plan::Storage(), "Measure it anew."); });
+  EXPECT_TRUE(message.ends_with("Measure it anew.")) << message;
 }
 
 // The reads that count have the widest range; others may have had more at once.

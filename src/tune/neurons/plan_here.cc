@@ -288,7 +288,7 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   const prepare::MemoryFigures& memory = model->memory;
   const plan::Profile profile =
       request.profile != nullptr ? *request.profile : measured_profile(request, *model, stage);
-  const solve::DiskTimes disk(profile.storage.value_or(plan::Storage()));
+  const solve::DiskTimes disk(profile.storage.value_or(plan::Storage()), profile.advice);
   const std::vector<model::GatedFfn> ffns = model::neuron_ffns(model->blueprint);
   std::string about_heat;
   std::optional<weights::NeuronHeat> heat;
