@@ -47,8 +47,8 @@ double error_of(const Rate& rate, const std::vector<OpTime>& times) {
   return error;
 }
 
-// Returns an upper bound that holds for every time: the best rate seen, as if the other term were
-// free.
+// Returns rates that no time exceeds: the best ones seen, as if the other term were free. What they
+// predict is a lower bound of the times.
 Rate first_guess(const std::vector<OpTime>& times, double fixed_us) {
   Rate rate = {fixed_us, 1e-9, 1e-9};
   for (const OpTime& time : times) {
