@@ -53,6 +53,7 @@ class DiskFile {
   DiskFile& operator=(const DiskFile&) = delete;
 
   bool is_direct() const { return is_direct_; }
+  const std::string& way_out() const { return way_out_; }
   uint64_t bytes() const {
     const off_t end = ::lseek(descriptor_, 0, SEEK_END);
     if (end < 0) fail("the file's length cannot be found out", errno);
@@ -169,8 +170,8 @@ DiskRead measure(const DiskFile& file, DiskRead combination, double enough_us) {
   } catch (const std::system_error& error) {
     throw Error(
         fmt::format("Storage is measured with {} threads, of which the system starts {}: {}. Raise "
-                    "its limit of processes, or use ‹no-storage›.",
-                    readers.size(), threads.size() + 1, error.code().message()));
+                    "its limit of processes. {}",
+                    readers.size(), threads.size() + 1, error.code().message(), file.way_out()));
   }
   work(readers.front());
   threads.clear();
