@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "plan/attention/words.h"
 
 namespace troika::prepare {
 namespace {
@@ -115,12 +116,7 @@ void check_memory(const MemoryChoice& memory) {
 // Refuses what phones do not know of sparse attention: each query chooses, from the first token on.
 void check_phone_attention(const Options& options) {
   const PhoneHeads& heads = options.phone.heads;
-  if (heads.n_buckets != 1 && heads.n_buckets != 5 && heads.n_buckets != 9) {
-    throw UsageError(fmt::format(
-        "‹attention-buckets› {} makes no sense: there are 9 around the mean, 5 of them that differ "
-        "from it in one scale at most, or it alone, 1.",
-        heads.n_buckets));
-  }
+  plan::check_bucket_count(heads.n_buckets);
   if (heads.block < 1 || heads.block > 1024) {
     throw UsageError(
         fmt::format("‹attention-block› {} makes no sense; 1 to 1024 positions are chosen together.",

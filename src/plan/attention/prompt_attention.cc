@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "model/limits.h"
+#include "plan/attention/words.h"
 #include "plan/plan.h"
 
 namespace troika::plan {
@@ -91,14 +92,8 @@ void check_cuts_of_heads(const Plan& plan) {
 }
 
 void check_buckets(const PromptAttention& attention) {
-  const int n = attention.n_buckets;
-  if (n == 0) return;
-  if (n != 1 && n != 5 && n != 9) {
-    throw UsageError(fmt::format(
-        "‹attention-buckets› {} makes no sense: there are 9 around the mean, 5 of them that differ "
-        "from it in one scale at most, or it alone, 1.",
-        n));
-  }
+  if (attention.n_buckets == 0) return;
+  check_bucket_count(attention.n_buckets);
   if (attention.form != AttentionForm::kQuery) {
     throw UsageError(
         "‹attention-buckets› fixes the scales of an estimate for each query: use it with "
@@ -122,6 +117,14 @@ HeadStage head_stage_from_name(std::string_view name) {
   if (at != std::end(kStages)) return static_cast<HeadStage>(at - std::begin(kStages));
   throw UsageError(fmt::format("‹attention-heads› '{}' is not understood; there are {}.", name,
                                fmt::join(kStages, ", ")));
+}
+
+void check_bucket_count(int n) {
+  if (n == 1 || n == 5 || n == 9) return;
+  throw UsageError(fmt::format(
+      "‹attention-buckets› {} makes no sense: there are 9 around the mean, 5 of them that differ "
+      "from it in one scale at most, or it alone, 1.",
+      n));
 }
 
 attention::ScalePair scales_of(const PromptAttention& attention, size_t head) {
