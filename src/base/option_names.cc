@@ -1,6 +1,10 @@
 #include "base/option_names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "base/error.h"
 
 namespace troika {
 namespace {
@@ -36,6 +40,14 @@ size_t end_of_command(std::string_view message, size_t open) {
 }
 
 }  // namespace
+
+size_t index_of_name(std::span<const char* const> names, std::string_view name,
+                     std::string_view option) {
+  const auto at = std::find(names.begin(), names.end(), name);
+  if (at != names.end()) return static_cast<size_t>(at - names.begin());
+  throw UsageError(fmt::format("‹{}› '{}' is not understood; there are {} and {}.", option, name,
+                               fmt::join(names.first(names.size() - 1), ", "), names.back()));
+}
 
 std::string with_option_names(std::string_view message,
                               const std::function<std::string(std::string_view)>& name_of) {

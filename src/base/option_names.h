@@ -3,11 +3,18 @@
 // command that is advised stands as it is typed, and loses its flags for who types none.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace troika {
+
+// Returns the place of a name among those that an option ("load") takes. Throws UsageError that
+// lists them.
+size_t index_of_name(std::span<const char* const> names, std::string_view name,
+                     std::string_view option);
 
 // Returns `message` with name_of("context") in place of "‹context›", and so on for all marks.
 std::string with_option_names(std::string_view message,

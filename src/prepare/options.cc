@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "base/error.h"
+#include "base/option_names.h"
 #include "plan/attention/words.h"
 
 namespace troika::prepare {
@@ -21,17 +21,6 @@ constexpr const char* kLoads[] = {"auto", "map", "copy"};
 constexpr const char* kExpertReads[] = {"guessed", "by-route", "in-order"};
 constexpr const char* kShadowRows[] = {"hot", "all", "none"};
 constexpr const char* kLayouts[] = {"blocks", "both", "switch"};
-
-// Returns the place of a name in its list, which is the enumerator's number.
-template <size_t kNames>
-int index_of(const char* const (&names)[kNames], std::string_view name, const char* option) {
-  for (size_t i = 0; i < kNames; ++i) {
-    if (name == names[i]) return static_cast<int>(i);
-  }
-  const std::span<const char* const> all(names);
-  throw UsageError(fmt::format("‹{}› '{}' is not understood; there are {} and {}.", option, name,
-                               fmt::join(all.first(kNames - 1), ", "), all.back()));
-}
 
 void check_percent(int percent, const char* option) {
   if (percent >= 0 && percent <= 100) return;
@@ -284,25 +273,25 @@ tensor::Type kv_type_from_name(std::string_view name) {
 }
 
 ExpertReads expert_reads_from_name(std::string_view name) {
-  return static_cast<ExpertReads>(index_of(kExpertReads, name, "expert-reads"));
+  return static_cast<ExpertReads>(index_of_name(kExpertReads, name, "expert-reads"));
 }
 
 Load load_from_name(std::string_view name) {
-  return static_cast<Load>(index_of(kLoads, name, "load"));
+  return static_cast<Load>(index_of_name(kLoads, name, "load"));
 }
 
 ShadowRows shadow_rows_from_name(std::string_view name) {
-  return static_cast<ShadowRows>(index_of(kShadowRows, name, "shadow-rows"));
+  return static_cast<ShadowRows>(index_of_name(kShadowRows, name, "shadow-rows"));
 }
 
 Layouts layouts_from_name(std::string_view name) {
-  return static_cast<Layouts>(index_of(kLayouts, name, "layouts"));
+  return static_cast<Layouts>(index_of_name(kLayouts, name, "layouts"));
 }
 
 const char* layouts_name(Layouts layouts) { return kLayouts[static_cast<size_t>(layouts)]; }
 
 NpuStage npu_stage_from_name(std::string_view name) {
-  return static_cast<NpuStage>(index_of(plan::kNpuStages, name, "npu-step"));
+  return static_cast<NpuStage>(index_of_name(plan::kNpuStages, name, "npu-step"));
 }
 
 }  // namespace troika::prepare

@@ -6,19 +6,10 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/option_names.h"
 
 namespace troika::plan {
 namespace {
-
-template <size_t kNames>
-size_t index_of(const char* const (&names)[kNames], std::string_view name, const char* option) {
-  const auto at = std::find(std::begin(names), std::end(names), name);
-  if (at == std::end(names)) {
-    throw UsageError(fmt::format("‹{}› '{}' is not known; there are: {}.", option, name,
-                                 fmt::join(names, ", ")));
-  }
-  return static_cast<size_t>(at - std::begin(names));
-}
 
 void check_share(const std::optional<double>& share, const char* option) {
   if (!share || (*share >= 0.0 && *share <= 1.0)) return;
@@ -47,11 +38,11 @@ const char* neuron_system_name(NeuronSystem system) {
 }
 
 NeuronSystem neuron_system_from_name(std::string_view name) {
-  return static_cast<NeuronSystem>(index_of(kNeuronSystems, name, "neurons"));
+  return static_cast<NeuronSystem>(index_of_name(kNeuronSystems, name, "neurons"));
 }
 
 NeuronPipeline neuron_pipeline_from_name(std::string_view name) {
-  return static_cast<NeuronPipeline>(index_of(kNeuronPipelines, name, "phone-pipeline"));
+  return static_cast<NeuronPipeline>(index_of_name(kNeuronPipelines, name, "phone-pipeline"));
 }
 
 const HotNeurons& NeuronPlan::hot_for(int n_sequences) const {
