@@ -44,10 +44,14 @@ MemoryFigures figures_since(const Resident& before, std::optional<size_t> held_b
 
 }  // namespace
 
+std::span<const std::byte> header_of(const gguf::File::Shard& shard) {
+  return shard.bytes.first(std::min<size_t>(shard.data_offset, shard.bytes.size()));
+}
+
 size_t header_bytes(const gguf::File& file) {
   size_t bytes = 0;
   for (const gguf::File::Shard& shard : file.shards()) {
-    bytes += std::min<size_t>(shard.data_offset, shard.bytes.size());
+    bytes += header_of(shard).size();
   }
   return bytes;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "forge/hollow.h"
 #include "gguf/file.h"
@@ -28,6 +29,8 @@ struct OpenedModel {
   MemoryFigures memory;                        // as they are when all but the weights is read
 };
 
+// Returns what stands before the tensors in one file of a model.
+std::span<const std::byte> header_of(const gguf::File::Shard& shard);
 // Returns the bytes of a model's files that come before their tensors.
 size_t header_bytes(const gguf::File& file);
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/system.h"
+#include "prepare/open_model.h"
 
 namespace troika::prepare {
 namespace {
@@ -17,11 +18,7 @@ namespace {
 // Hashes what stands before the weights in every shard of the model.
 uint64_t hash_of_headers(const gguf::File& file) {
   Fnv hash;
-  for (const gguf::File::Shard& shard : file.shards()) {
-    const auto header_bytes =
-        static_cast<size_t>(std::min<uint64_t>(shard.data_offset, shard.bytes.size()));
-    hash.add(shard.bytes.first(header_bytes));
-  }
+  for (const gguf::File::Shard& shard : file.shards()) hash.add(header_of(shard));
   return hash.value();
 }
 
