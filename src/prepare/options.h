@@ -200,7 +200,7 @@ struct MemoryChoice {
   bool has_side_files = true;  // false: no side file is read or written
 };
 
-// A plan that exists: at most one of the first three members is given.
+// A plan that exists. Of the first members `exact` counts before `file`, and `file` before `base`.
 struct GivenPlan {
   std::string file;                 // has threads, lanes, placements, context and types
   std::optional<plan::Plan> exact;  // runs as it stands, whatever else was asked for
