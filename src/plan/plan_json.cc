@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/json_marks.h"
 #include "model/limits.h"
+#include "plan/attention/words.h"
 #include "plan/cuts/cuts_json.h"
 #include "plan/device.h"
 #include "plan/int8_json.h"
@@ -213,7 +214,7 @@ void read_attention(const JsonFields& fields, Plan* plan) {
     read_heads(attention, static_cast<int>(plan->lanes.size()), &plan->attention);
     check_attention(*plan);
   } catch (const UsageError& error) {
-    fields.fail("attention", fmt::format("is not understood: {}", error.what()));
+    fields.fail("attention", "is not understood: " + in_words_of_plan(error.what()));
   }
   if (plan->attention.goes_by_tile() && plan->reuse_granule % kAttentionTile != 0) {
     fields.fail("reuse_granule",

@@ -265,6 +265,15 @@ TEST(PlanJson, RefusalsNameFileAndField) {
   }
 }
 
+// Options of attention do nothing beside a plan from a file.
+TEST(PlanJson, S1WhatIsWrongWithAttentionIsSaidInTheWordsOfTheFile) {
+  PlanFile file = with_sparse_attention();
+  file.plan.prefill = Prefill::kF32;
+  const std::string message = refusal(to_json(file));
+  EXPECT_NE(message.find("Use 'prefill' q8, bf16 or int8"), std::string::npos) << message;
+  EXPECT_EQ(message.find("‹"), std::string::npos) << message;
+}
+
 TEST(PlanJson, H3H5RefusalsOfCutsAndLengthsNameTheField) {
   const struct {
     const char* from;

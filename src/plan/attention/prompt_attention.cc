@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/option_names.h"
 #include "model/limits.h"
 #include "plan/attention/words.h"
 #include "plan/plan.h"
@@ -125,6 +126,21 @@ void check_bucket_count(int n) {
       "‹attention-buckets› {} makes no sense: there are 9 around the mean, 5 of them that differ "
       "from it in one scale at most, or it alone, 1.",
       n));
+}
+
+std::string in_words_of_plan(std::string_view sentence) {
+  constexpr std::string_view kFields[][2] = {{"prefill", "prefill"},
+                                             {"attention", "attention.form"},
+                                             {"attention-from", "attention.from"},
+                                             {"attention-share", "attention.share"},
+                                             {"attention-above", "attention.above"},
+                                             {"attention-buckets", "attention.buckets"}};
+  return with_option_names(sentence, [&](std::string_view option) {
+    for (const auto& [name, field] : kFields) {
+      if (name == option) return fmt::format("'{}'", field);
+    }
+    return fmt::format("‹{}›", option);
+  });
 }
 
 attention::ScalePair scales_of(const PromptAttention& attention, size_t head) {
