@@ -55,6 +55,8 @@ std::vector<float> channels_from_text(const JsonFields& fields, const char* key)
 }
 
 Int8Input read_input(const JsonFields& fields) {
+  fields.only({"weight", "largest", "limit", "limit_alone", "outliers_per_token",
+               "outlier_channels", "hot_channels", "channel_largest"});
   Int8Input input;
   input.weight = fields.text("weight");
   input.largest = static_cast<float>(fields.number("largest", 0, FLT_MAX));
@@ -113,6 +115,8 @@ nlohmann::ordered_json to_json(const Int8Plan& int8) {
 }
 
 Int8Plan read_int8(const JsonFields& fields) {
+  fields.only({"method", "weight_scales", "outlier_prune", "weight_outliers", "text", "tokens",
+               "perplexity", "quantile", "smooth_alpha", "losses", "inputs"});
   Int8Plan int8;
   try {
     int8.method = int8_method_from_name(fields.text("method"));
@@ -141,6 +145,7 @@ Int8Plan read_int8(const JsonFields& fields) {
   int8.quantile = fields.number("quantile", 0, 1);
   int8.smooth_alpha = fields.number("smooth_alpha", 0, 1);
   fields.each("losses", [&](const JsonFields& loss) {
+    loss.only({"method", "outlier_prune", "loss"});
     int8.losses.push_back({loss.text("method"),
                            static_cast<int>(loss.integer("outlier_prune", 0, 100)),
                            loss.number("loss", -1, kMostLoss)});

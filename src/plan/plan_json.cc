@@ -56,6 +56,7 @@ std::vector<PlannedLane> read_lanes(const JsonFields& fields) {
   std::set<int> seen;
   int n_threads = 0;
   fields.each("lanes", kMostLanes, [&](const JsonFields& lane) {
+    lane.only({"kind", "device", "threads", "cores", "memory_limit", "busy_percent"});
     PlannedLane planned;
     planned.kind = lane.text("kind");
     if (lane.has("memory_limit")) {
@@ -114,6 +115,7 @@ std::vector<int> read_shapes(const JsonFields& fields, const char* key) {
 std::vector<Placement> read_placements(const JsonFields& fields, int n_lanes) {
   std::vector<Placement> placements;
   fields.each("placements", kMostRules, [&](const JsonFields& rule) {
+    rule.only({"subgraph", "least_tokens", "lane", "blocks", "phase", "mixes_classes"});
     Placement placement;
     placement.subgraph = rule.text("subgraph");
     if (!is_subgraph_name(placement.subgraph)) {
@@ -137,6 +139,7 @@ std::vector<ProductArrangement> read_arrangements(const JsonFields& fields, int 
   const char* const key = fields.present("arrangements", "layouts");
   if (!fields.has(key)) return {};
   fields.each(key, kMostRules, [&](const JsonFields& item) {
+    item.only({"lane", "n_rows", "k", "phase", "n_tokens", "arrangement", "layout"});
     ProductArrangement arrangement;
     arrangement.lane = static_cast<int>(item.integer("lane", 0, n_lanes - 1));
     arrangement.n_rows = static_cast<int>(item.integer("n_rows", 1, INT_MAX));
@@ -152,6 +155,7 @@ std::vector<ProductArrangement> read_arrangements(const JsonFields& fields, int 
 std::vector<StepCost> read_step_costs(const JsonFields& fields) {
   std::vector<StepCost> costs;
   fields.each("step_costs", [&](const JsonFields& item) {
+    item.only({"rows", "ms"});
     const StepCost cost = {static_cast<int>(item.integer("rows", 1, kMostShapeRows)),
                            item.positive("ms", kMostMs)};
     if (!costs.empty() && cost.n_rows <= costs.back().n_rows) item.fail("rows", "must ascend");
@@ -199,6 +203,8 @@ void read_heads(const JsonFields& attention, int n_lanes, PromptAttention* read)
 // Reads the plan's attention, which the rest of the plan must fit.
 void read_attention(const JsonFields& fields, Plan* plan) {
   const JsonFields attention = fields.object("attention");
+  attention.only({"form", "above", "share", "from", "reason", "buckets", "head_lanes", "head_step",
+                  "head_scales", "head_shares"});
   try {
     plan->attention.form = attention_form_from_name(attention.text("form"));
     plan->attention.above =
@@ -224,6 +230,7 @@ void read_attention(const JsonFields& fields, Plan* plan) {
 }
 
 NpuPlan read_npu(const JsonFields& fields) {
+  fields.only({"stage", "prune"});
   return {static_cast<NpuStage>(fields.one_of("stage", kNpuStages)),
           static_cast<int>(fields.integer("prune", 0, 100))};
 }
@@ -362,20 +369,64 @@ std::string to_json(const PlanFile& file) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-PlanFile plan_from_json(const std::string& text, const std::string& name) {
-  const JsonFields fields = parse_plan(text, name);
+namespace {
+
+// Refuses files of other versions, and fields that no plan has: whoever misspells one by hand would
+// go on without it.
+void check_version_and_fields(const JsonFields& fields) {
   if (const int64_t version = fields.integer("version", 0, INT32_MAX); version != kPlanVersion) {
     fields.fail("version", fmt::format("is {}, but this program reads version {}; make the plan "
                                        "again with 'troika plan'",
                                        version, kPlanVersion));
   }
+  fields.only({"version",
+               "made_for",
+               "tuned",
+               "context",
+               "activations",
+               "prefill",
+               "prefill_reason",
+               "packed_bytes",
+               "kv",
+               "lanes",
+               "step_shapes",
+               "prompt_shapes",
+               "output_shapes",
+               "short_rest",
+               "reuse_granule",
+               "order",
+               "handover",
+               "chunks_in_flight",
+               "cut_at_norms",
+               "cut_at_activations",
+               "placements",
+               "arrangements",
+               "layouts",
+               "cuts",
+               "lengths",
+               "step_costs",
+               "attention",
+               "ffn",
+               "neurons",
+               "npu",
+               "streamed_neurons",
+               "int8"});
+}
+
+}  // namespace
+
+PlanFile plan_from_json(const std::string& text, const std::string& name) {
+  const JsonFields fields = parse_plan(text, name);
+  check_version_and_fields(fields);
   PlanFile file;
   const JsonFields made_for = fields.object("made_for");
+  made_for.only({"model", "model_bytes", "model_hash", "machine"});
   file.made_for = {made_for.text("model"),
                    static_cast<uint64_t>(made_for.integer("model_bytes", 0, INT64_MAX)),
                    made_for.text("model_hash"), made_for.text("machine")};
   if (fields.has("tuned")) {
     const JsonFields tuned = fields.object("tuned");
+    tuned.only({"when", "program", "model_key", "devices"});
     file.tuned = {tuned.text("when"), tuned.text("program"), tuned.text("model_key")};
     if (tuned.has("devices")) file.tuned->devices = tuned.text("devices");
   }

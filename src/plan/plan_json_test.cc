@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
 
 namespace troika::plan {
@@ -252,8 +255,7 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"lane\": 1", "\"mixes_classes\": 1, \"lane\": 1", "'placements[0].mixes_classes'"},
       {"\"lane\": 1", "\"lane\": 2", "'placements[0].lane'"},
       {"\"least_tokens\": 2", "\"least_tokens\": null", "'placements[0].least_tokens'"},
-      {"\"step_shapes\"", "\"forms\"", "'step_shapes'"},
-      {"\"prompt_shapes\"", "\"shapes\"", "'prompt_shapes'"},
+      {"\"kv\": \"Q8_0\",", "", "'kv' is missing"},
       {"\"n_rows\": 896", "\"n_rows\": 0", "'arrangements[0].n_rows'"},
       {"\"arrangement\": \"32 rows\"", "\"arrangement\": 32", "'arrangements[0].arrangement'"},
       {"\"model_bytes\": 123456789012", "\"model_bytes\": -1", "'made_for.model_bytes'"},
@@ -263,6 +265,38 @@ TEST(PlanJson, RefusalsNameFileAndField) {
     EXPECT_NE(message.find("plan.json: " + std::string(c.field)), std::string::npos)
         << c.from << " -> " << c.to << ": " << message;
   }
+}
+
+// Whoever misspells a field by hand would go on without it.
+TEST(PlanJson, FieldsThatNoPlanHasAreRefusedAtEveryLevel) {
+  PlanFile file = with_sparse_attention();
+  file.plan.ffn.predictor = {0x12, 64, 1000};
+  file.plan.npu = NpuPlan{};
+  file.plan.neurons = NeuronPlan{};
+  file.plan.neurons->hot = {{1, 5, 2}};
+  const auto json = nlohmann::json::parse(to_json(file));
+  size_t n_objects = 0;
+  // Adds a field to each object of the file, one after the other.
+  const std::function<void(const nlohmann::json::json_pointer&)> visit =
+      [&](const nlohmann::json::json_pointer& at) {
+        const nlohmann::json& value = json[at];
+        if (value.is_object()) {
+          ++n_objects;
+          nlohmann::json with = json;
+          with[at]["busy_percnt"] = 50;
+          const std::string message = refusal(with.dump());
+          EXPECT_NE(message.find("busy_percnt' is not known; there may be "), std::string::npos)
+              << at << ": " << message;
+        }
+        if (!value.is_structured()) return;
+        for (const auto& [key, inner] : value.items()) {
+          if (value.is_array()) visit(at / static_cast<size_t>(std::stoul(key)));
+          if (value.is_object()) visit(at / key);
+        }
+      };
+  EXPECT_EQ(refusal(json.dump()), "");
+  visit(nlohmann::json::json_pointer());
+  EXPECT_GT(n_objects, 25u);
 }
 
 // Options of attention do nothing beside a plan from a file.

@@ -30,6 +30,7 @@ Shares read_shares(const JsonFields& fields, const char* key) {
   Shares shares;
   if (!fields.has(key)) return shares;
   fields.each(key, [&](const JsonFields& item) {
+    item.only({"lane", "n"});
     shares.push_back({static_cast<int>(item.integer("lane", 0, INT_MAX)),
                       static_cast<int>(item.integer("n", 1, kMostSharedRows))});
   });
@@ -41,6 +42,8 @@ void check(const JsonFields& fields, const std::optional<CutProblem>& problem) {
 }
 
 TensorCut read_cut(const JsonFields& fields, size_t n_lanes) {
+  fields.only({"subgraph", "op", "least_tokens", "most_tokens", "phase", "rows", "tokens", "heads",
+               "mixes_classes"});
   TensorCut cut;
   cut.subgraph = fields.text("subgraph");
   if (fields.has("op")) cut.op = fields.text("op");
@@ -77,6 +80,7 @@ void read_cuts(const JsonFields& fields, Plan* plan) {
   }
   if (!fields.has("lengths")) return;
   fields.each("lengths", [&](const JsonFields& item) {
+    item.only({"n_tokens", "parts"});
     const LengthCut length = {static_cast<int>(item.integer("n_tokens", 1, kMostSharedTokens)),
                               read_shares(item, "parts")};
     check(item, problem_of(length, n_lanes));

@@ -25,6 +25,7 @@ uint64_t read_key(const JsonFields& fields) {
 }
 
 FfnPredictor read_predictor(const JsonFields& fields) {
+  fields.only({"key", "rank", "bytes"});
   FfnPredictor predictor;
   predictor.key = read_key(fields);
   constexpr int64_t kMostRank = 1 << 20, kMostBytes = int64_t{1} << 44;
@@ -34,6 +35,7 @@ FfnPredictor read_predictor(const JsonFields& fields) {
 }
 
 FfnHot read_ffn_hot(const JsonFields& fields) {
+  fields.only({"percent", "lane", "key"});
   FfnHot hot;
   hot.percent = static_cast<int>(fields.integer("percent", 1, kMostHotPercent));
   hot.lane = static_cast<int>(fields.integer("lane", 0, std::numeric_limits<int>::max()));
@@ -62,6 +64,7 @@ nlohmann::ordered_json to_json(const FfnPlan& ffn) {
 
 void read_ffn(const JsonFields& fields, Plan* plan) {
   const JsonFields ffn = fields.object("ffn");
+  ffn.only({"form", "thresholds", "predictor", "gates", "hot"});
   try {
     plan->ffn.form = ffn_form_from_name(ffn.text("form"));
     if (ffn.has("thresholds")) {

@@ -17,6 +17,7 @@ uint64_t bytes_of(const JsonFields& fields, const char* key) {
 std::vector<HotNeurons> read_hot(const JsonFields& fields) {
   std::vector<HotNeurons> hot;
   fields.each("hot", [&](const JsonFields& item) {
+    item.only({"sequences", "neurons", "streamed"});
     const HotNeurons entry = {static_cast<int>(item.integer("sequences", 1, kMostSequences)),
                               static_cast<int>(item.integer("neurons", 0, kMostNeurons)),
                               static_cast<int>(item.integer("streamed", 0, kMostNeurons))};
@@ -59,21 +60,26 @@ nlohmann::ordered_json to_json(const NeuronPlan& plan) {
 }
 
 NeuronPlan read_neurons(const JsonFields& fields) {
+  fields.only({"system", "statistics", "hot", "segment", "bytes", "hardware"});
   NeuronPlan plan;
   plan.system = static_cast<NeuronSystem>(fields.one_of("system", kNeuronSystems));
   const JsonFields s = fields.object("statistics");
+  s.only({"live_share", "power", "most", "overlap", "continue_share"});
   plan.statistics = {s.positive("live_share", 1.0), s.number("power", 0.0, 10.0),
                      s.positive("most", 1.0), s.number("overlap", 0.0, 1.0),
                      s.positive("continue_share", 1.0)};
   plan.hot = read_hot(fields);
   plan.segment = static_cast<int>(fields.integer("segment", 1, kMostNeurons));
   const JsonFields bytes = fields.object("bytes");
+  bytes.only({"budget", "other", "predictors", "scales", "cache"});
   plan.budget_bytes = bytes_of(bytes, "budget");
   plan.other_bytes = bytes_of(bytes, "other");
   plan.predictor_bytes = bytes_of(bytes, "predictors");
   plan.scale_bytes = bytes_of(bytes, "scales");
   plan.cache_bytes = bytes_of(bytes, "cache");
   const JsonFields hardware = fields.object("hardware");
+  hardware.only(
+      {"pipeline", "first_read_bytes", "second_read_bytes", "queue_depth", "reads_on_large_core"});
   plan.pipeline = static_cast<NeuronPipeline>(hardware.one_of("pipeline", kNeuronPipelines));
   plan.first_read_bytes = static_cast<int>(hardware.integer("first_read_bytes", 1, kMostReadBytes));
   plan.second_read_bytes =
