@@ -92,9 +92,14 @@ std::string sentence_of(const CLI::ParseError& error) {
   constexpr std::string_view kNoNumber = "Could not convert: ";
   const size_t equals = text.find(" = ");
   if (!text.starts_with(kNoNumber) || equals == std::string::npos) return text;
+  const std::string name = text.substr(kNoNumber.size(), equals - kNoNumber.size());
+  const std::string value = text.substr(equals + 3);
+  if (is_whole_number(value, true)) {
+    return fmt::format("{}: '{}' is too large a number. Give a smaller one", name, value);
+  }
   return fmt::format(
       "{} takes a number, and '{}' is none, or too large. Write digits alone, as in 0.5 or 12",
-      text.substr(kNoNumber.size(), equals - kNoNumber.size()), text.substr(equals + 3));
+      name, value);
 }
 
 }  // namespace

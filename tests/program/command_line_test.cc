@@ -88,6 +88,8 @@ TEST_F(CommandLine, WholeNumbersAreDecimalAndHaveASignOnlyWhereOneMakesSense) {
                  {"--seed: '-1' is no "});
   expect_success(troika({"run", model_, "-p", "Once", "-n", "1", "--memory", "1G", "--threads", "0",
                          "--penalty-window", "-1", "--packed", "0"}));
+  expect_refusal(troika({"run", model_, "-p", "Once", "--top-k", "99999999999"}), 2,
+                 {"--top-k: '99999999999' is too large a number. Give a smaller one. "});
 }
 
 TEST_F(CommandLine, StandardInputIsReadOnce) {
