@@ -312,8 +312,9 @@ std::string Command::parse(int argc, const char* const* argv) {
       return text.str();
     }
     const std::vector<CLI::App*> chosen = app_->get_subcommands();
+    // An option before the command is nobody's, and CLI11 goes on to read the command.
     if (const std::vector<std::string> texts = app_->remaining();
-        chosen.empty() && !texts.empty()) {
+        !texts.empty() && (chosen.empty() || texts.front().starts_with('-'))) {
       throw UsageError(sentence_without_command(texts));
     }
     // CLI11 lists in its own sentence the last one first.

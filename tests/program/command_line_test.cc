@@ -36,6 +36,11 @@ TEST_F(CommandLine, WordsThatNobodyExpectsAreListedInTheirOrder) {
   expect_refusal(troika({"bench", model_, "one", "two", "--three", "four"}), 2,
                  {"arguments were not expected: one two --three four. "});
   expect_refusal(troika({"bench", model_, "one"}), 2, {"argument was not expected: one. "});
+  // Options stand behind the command.
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"--threads", "4", "run", model_, "-p", "Once"}, {"--threads", "4", "run", "--bogus"}}) {
+    expect_refusal(troika(words), 2, {"--threads is no option of troika itself", "command first"});
+  }
 }
 
 TEST_F(CommandLine, EmptyTextsAreNotTakenForNone) {
