@@ -126,6 +126,17 @@ void print_kernels() {
   troika::cli::print(text + unused_kernels(kernels, features));
 }
 
+// Reads the command line and does what it asks for. Throws Error where memory ends, with what the
+// command can do about it.
+std::string parse(troika::cli::Command& app, int argc, char** argv) {
+  try {
+    return app.parse(argc, argv);
+  } catch (const std::bad_alloc&) {
+    throw troika::Error(fmt::format("There is not enough memory. Use a smaller model{}.",
+                                    app.chosen_has("--context") ? " or --context" : ""));
+  }
+}
+
 int run(int argc, char** argv) {
   troika::cli::Command app{
       "Troika runs language models (GGUF files) on the processors of this machine."};
@@ -158,7 +169,7 @@ int run(int argc, char** argv) {
   troika::cli::add_convert(app);
   troika::cli::add_synth(app);
   troika::cli::add_reproduce(app);
-  const std::string help = app.parse(argc, argv);
+  const std::string help = parse(app, argc, argv);
   if (!help.empty()) {
     troika::cli::print(help);
   } else if (version || !kernels.empty()) {
@@ -190,7 +201,7 @@ int main(int argc, char** argv) {
     note(fmt::format("troika: {}\n", troika::cli::message_of(error)));
     return kExitError;
   } catch (const std::bad_alloc&) {
-    note(fmt::format("troika: There is not enough memory. Use a smaller model or --context.\n"));
+    note("troika: There is not enough memory.\n");
     return kExitError;
   } catch (const std::exception& error) {
     note(fmt::format("troika: {}\n", troika::cli::message_of(error)));

@@ -332,6 +332,11 @@ std::string Command::parse(int argc, const char* const* argv) {
 
 bool Command::has_chosen_subcommand() const { return !app_->get_subcommands().empty(); }
 
+bool Command::chosen_has(const std::string& name) const {
+  const std::vector<CLI::App*> chosen = app_->get_subcommands();
+  return !chosen.empty() && chosen.front()->get_option_no_throw(name) != nullptr;
+}
+
 bool Command::is_given(const std::string& name) const {
   const CLI::Option* option = app_->get_option_no_throw(name);
   return option != nullptr && option->count() > 0;

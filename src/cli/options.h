@@ -115,6 +115,8 @@ class Command {
   // Throws UsageError.
   std::string parse(int argc, const char* const* argv);
   bool has_chosen_subcommand() const;
+  // Says whether the command that was named has an option of this name, given or not.
+  bool chosen_has(const std::string& name) const;
   // Says whether an option of this name ("--order") was given.
   bool is_given(const std::string& name) const;
   std::string help() const;
