@@ -29,7 +29,8 @@ TEST_F(ServeOptions, APhoneServesNobody) {
                  2, {"--machine", "run, eval and chat"});
   // Nobody is told to name the phone that is refused then.
   for (const auto& [name, value] :
-       {std::pair("--stack", "llm.npu"), std::pair("--phone-pipeline", "none")}) {
+       {std::pair("--stack", "llm.npu"), std::pair("--phone-pipeline", "none"),
+        std::pair("--attention-lanes", "npu,cpu,cpu")}) {
     const Finished refused = troika({"serve", model_, "--port", "0", name, value});
     expect_refusal(refused, 2, {name, "run, eval and chat"});
     EXPECT_EQ(refused.err.find("--machine"), std::string::npos) << refused.err;

@@ -302,22 +302,23 @@ std::string given_phone_flag(const EngineFlags& flags) {
   for (const char* name : kOfPhones) {
     if (flags.is_given(name)) return name;
   }
-  return "";
+  // Processors are a phone's, numbers are lanes of this machine.
+  return flags.options.phone.heads.lanes.empty() ? "" : "--attention-lanes";
 }
 
 void refuse_idle_flags(const EngineFlags& flags) {
   if (prepare::is_here(flags.options)) {
-    for (const char* name : kOfPhones) {
-      if (!flags.is_given(name)) continue;
+    const std::string name = given_phone_flag(flags);
+    if (name == "--attention-lanes") {
+      throw UsageError(
+          "--attention-lanes names lanes of this machine by their numbers, as in 1,0,0; processors "
+          "are those of a virtual phone (--machine phones/8gen3.json).");
+    }
+    if (!name.empty()) {
       throw UsageError(fmt::format(
           "{} is for a virtual phone, and this run is on this machine. Name the phone too "
           "(--machine phones/8gen3.json --stack llm.npu), or leave {} out.",
           name, name));
-    }
-    if (!flags.options.phone.heads.lanes.empty()) {
-      throw UsageError(
-          "--attention-lanes names lanes of this machine by their numbers, as in 1,0,0; processors "
-          "are those of a virtual phone (--machine phones/8gen3.json).");
     }
     refuse_pipeline_beside_stage(flags);
     return;
