@@ -434,7 +434,9 @@ TEST_F(Usage, LanesWithoutWorkAreNoted) {
   // A rule gives a lane work only if an executable is one that the rule is for.
   const std::vector<std::pair<std::string, std::string>> rules = {
       {"norm=1", "'norm' is no subgraph of its own here (see --cut-at-norms"},
-      {"ffn@100000=1", "no executable of 'ffn' is for 100000 tokens or more"}};
+      {"ffn@100000=1", "no executable of 'ffn' is for 100000 tokens or more"},
+      {"@100000=1", "no executable of any subgraph is for 100000 tokens or more"},
+      {"head@prompt=1", "no executable of 'head' is for prompts\n"}};
   for (const auto& [rule, why] : rules) {
     const Finished met = run({"--lanes", "0;1", "--place", rule});
     expect_success(met);

@@ -395,6 +395,15 @@ void say_of_lanes(const EngineFlags& flags, const prepare::Options& options, con
   }
 }
 
+// Returns "of 'head' is for prompts of 2 tokens or more": what a rule is for.
+std::string text_of_rule(const plan::Placement& rule) {
+  std::string text = rule.subgraph.empty() ? "of any subgraph is for"
+                                           : fmt::format("of '{}' is for", rule.subgraph);
+  if (rule.phase) text += *rule.phase == plan::Phase::kPrompt ? " prompts" : " steps";
+  if (rule.least_tokens == 0) return text;
+  return text + fmt::format("{} {} tokens or more", rule.phase ? " of" : "", rule.least_tokens);
+}
+
 // Looks at rules that no executable follows.
 void say_of_places(const std::vector<plan::Placement>& rules, const engine::Engine& engine,
                    const Say& say) {
@@ -403,8 +412,7 @@ void say_of_places(const std::vector<plan::Placement>& rules, const engine::Engi
     if (solve::meets_executable(blueprint, engine.plan(), rule)) continue;
     const bool is_there = solve::meets_executable(blueprint, engine.plan(), {rule.subgraph});
     say("--place", is_there
-                       ? fmt::format("no executable of '{}' is for {} tokens or more",
-                                     rule.subgraph, rule.least_tokens)
+                       ? fmt::format("no executable {}", text_of_rule(rule))
                        : fmt::format("'{}' is no subgraph of its own here (see --cut-at-norms and "
                                      "--cut-at-activations)",
                                      rule.subgraph));
