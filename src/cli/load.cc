@@ -24,9 +24,9 @@ void refuse_known_name(const prepare::Options& options) {
   std::error_code ignored;
   if (!is_known || std::filesystem::exists(model, ignored)) return;
   throw UsageError(fmt::format(
-      "{0} is a name of 'troika synth --list', a shape without weights, which needs --machine. "
-      "Give a file to compute here; 'troika synth --like {0} {0}.gguf' writes one of random "
-      "weights.",
+      "{0} is a name of 'troika synth --list', a shape without weights: 'troika bench' and 'troika "
+      "plan' tell its times on a phone (--machine). Give a file to compute here; 'troika synth "
+      "--like {0} {0}.gguf' writes one of random weights.",
       model));
 }
 
@@ -114,7 +114,8 @@ std::string prefill_text(const engine::Engine& engine) {
       text += fmt::format(" for {} % of the products", 100 - plan.int8.outlier_prune);
     }
   }
-  if (!plan.prefill_reason.empty()) text += fmt::format(" ({})", plan.prefill_reason);
+  if (!plan.prefill_reason.empty())
+    text += fmt::format(" ({})", terminal_text(plan.prefill_reason));
   if (const size_t bytes = engine.weights().packed_bytes(); bytes > 0) {
     text += fmt::format(", {} packed in {:.2f} s", bytes_text(bytes), engine.loaded().pack_seconds);
   }

@@ -184,6 +184,14 @@ TEST_F(Usage, WhatIsNoNumberIsSaidInASentence) {
   expect_refusal(refused, 2, {"--ffn-share takes a number, and '50%' is none"});
 }
 
+// A command that takes no phone advises none of its own.
+TEST_F(Usage, AShapeWithoutWeightsIsForBenchAndPlan) {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"tune", "tiny-llama"}, {"serve", "tiny-llama", "--port", "0"}}) {
+    expect_refusal(troika(words), 2, {"'troika bench' and 'troika plan'", "--like tiny-llama"});
+  }
+}
+
 TEST_F(Usage, SwitchesThatThePlanLeavesWithoutEffectAreNoted) {
   const std::vector<std::vector<std::string>> all = {{"--order", "in-order"},
                                                      {"--in-flight", "2"},
