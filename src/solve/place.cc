@@ -310,11 +310,11 @@ class Placer {
       throw Error(
           "None of the placements that were tried has memory for all weights, and so many lanes "
           "have too many to try them all. Name fewer ‹lanes›, give rules for some subgraphs "
-          "(‹place›), or give a lane more memory.");
+          "(‹place›), or give a lane more memory (‹lane-memory›).");
     }
     throw Error(
-        "No lane has memory for all weights; give another lane, as in ‹lanes› \"cpu;npu\", or a "
-        "lane more memory.");
+        "No lane has memory for all weights; name more ‹lanes›, or give a lane more memory "
+        "(‹lane-memory›).");
   }
 
   // Adds rules of the user for several outputs, where the lane has room for the head too.
