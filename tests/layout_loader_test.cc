@@ -263,6 +263,28 @@ TEST(LayoutLoader, D1WhatCannotBeIsSaid) {
   expect("‹packed›", [](Options& o) { o.memory.packed_bytes = 1000; });
 }
 
+// Options of prompts do nothing beside a plan from a file, so none is advised.
+TEST(LayoutLoader, D1APlanOfOtherPromptsIsNotMendedByOptions) {
+  const test_support::TinyModelFile file(model_of("llama"));
+  const test::TempFolder folder;
+  Options options = options_for(prepare::Layouts::kBoth);
+  options.model.file = file.path();
+  {
+    Options in_bf16 = options;
+    in_bf16.memory.layouts.reset();
+    in_bf16.prompts.prefill = plan::Prefill::kBf16;
+    const engine::Engine engine(in_bf16);
+    test::write_whole(folder.file("plan.json"),
+                      plan::to_json({plan_identity(engine.file()), engine.plan()}));
+  }
+  options.plan.file = folder.file("plan.json");
+  options.prompts.prefill = std::nullopt;
+  const std::string message =
+      test::message_of<UsageError>([&] { const engine::Engine engine(options); });
+  EXPECT_NE(message.find("Give a ‹plan› of prompts in int8"), std::string::npos) << message;
+  EXPECT_EQ(message.find("‹prefill›"), std::string::npos) << message;
+}
+
 // What a plan from a file says of neurons is not dropped without a word.
 TEST(LayoutLoader, D1APlanByNeuronIsRefusedAndByOutputIsTheWayOut) {
   TinyModel model = model_of("llama");

@@ -31,6 +31,10 @@ bool apply_layouts(const Options& options, plan::Plan* plan) {
   const auto refuse = [&](const std::string& why) {
     throw UsageError(fmt::format("‹layouts› {}: {}", layouts_name(layouts), why));
   };
+  // Options of prompts and lanes do nothing beside a plan from a file.
+  const auto advice = [&](const char* about_options, const char* about_plan) {
+    return options.plan.file.empty() ? about_options : about_plan;
+  };
   if (layouts == Layouts::kBlocks) {
     plan->packed_bytes = 0;
     return false;
@@ -44,8 +48,10 @@ bool apply_layouts(const Options& options, plan::Plan* plan) {
   if (plan->prefill != plan::Prefill::kInt8) {
     refuse(
         fmt::format("prompts in {} have no layout of their own, they read the file's blocks. "
-                    "Add ‹prefill› int8.",
-                    plan::prefill_name(plan->prefill)));
+                    "{}",
+                    plan::prefill_name(plan->prefill),
+                    advice("Add ‹prefill› int8.",
+                           "Give a ‹plan› of prompts in int8, or leave ‹layouts› out.")));
   }
   if (layouts == Layouts::kBoth) {
     plan->packed_bytes = std::numeric_limits<int64_t>::max();
@@ -55,15 +61,15 @@ bool apply_layouts(const Options& options, plan::Plan* plan) {
   if (plan->int8.method == plan::Int8Method::kGroup ||
       plan->int8.weight_scales != plan::WeightScales::kRow ||
       plan->int8.method == plan::Int8Method::kSmooth) {
-    refuse(
-        "blocks that have changed are unpacked to what the panels held, which needs int8 weights "
-        "with a scale for each row and no more. Leave ‹int8-weights›, ‹int8› smooth and "
-        "‹int8› group out.");
+    refuse(std::string("blocks that have changed are unpacked to what the panels held, which needs "
+                       "int8 weights with a scale for each row and no more. ") +
+           advice("Leave ‹int8-weights›, ‹int8› smooth and ‹int8› group out.",
+                  "Give a ‹plan› without other scales, or leave ‹layouts› out."));
   }
   if (plan->lanes.size() > 1) {
-    refuse(
-        "with several lanes chunks of a prompt stand at different blocks, and each block would "
-        "need both layouts. Use one lane.");
+    refuse(std::string("with several lanes chunks of a prompt stand at different blocks, and each "
+                       "block would need both layouts. ") +
+           advice("Use one lane.", "Give a ‹plan› of one lane, or leave ‹layouts› out."));
   }
   if (options.memory.load == Load::kCopy) {
     refuse("‹load› copy keeps the whole file in memory, which is the second copy. Leave it out.");
