@@ -143,8 +143,10 @@ TEST_F(NeuronPredictors, P3WhatMakesNoSenseIsSaidBeforeAnythingIsRead) {
   how.rank = 100'000;
   EXPECT_NE(problem().find("at most the width of the model"), std::string::npos) << problem();
   how.rank = 64;
-  how.most_tokens = 100;
-  EXPECT_NE(problem().find("too few"), std::string::npos) << problem();
+  how.most_tokens = 100;  // of a text that has more
+  EXPECT_NE(problem().find("‹tokens› 100 are too few"), std::string::npos) << problem();
+  how.text = "Few words.";
+  EXPECT_NE(problem().find("give one of 128 or more"), std::string::npos) << problem();
 }
 
 TEST_P(PredictedBlocks, P3ThreadsWidthsMemoryAndReadsChangeNoBit) {

@@ -149,14 +149,19 @@ void check_predictor_options(const PredictorOptions& options) {
 // Returns the tokens to learn from. Throws Error for too few.
 std::vector<text::Token> tokens_for(const PredictorOptions& options, const engine::Engine& engine) {
   std::vector<text::Token> tokens = engine.tokenizer().encode(options.text);
-  tokens.resize(std::min(tokens.size(), options.most_tokens));
-  if (tokens.size() < tokens.size() / 2 + tokens.size() / 4 + kLeastJudged) {
-    // A quarter of so many is enough, however the other parts are rounded.
-    throw Error(fmt::format(
-        "The text has {} tokens, too few to learn which neurons fire; give one of {} or more.",
-        tokens.size(), 4 * kLeastJudged));
+  const bool is_cut = tokens.size() > options.most_tokens;
+  if (is_cut) tokens.resize(options.most_tokens);
+  if (tokens.size() >= tokens.size() / 2 + tokens.size() / 4 + kLeastJudged) return tokens;
+  // A quarter of so many is enough, however the other parts are rounded.
+  constexpr size_t kEnough = 4 * kLeastJudged;
+  if (is_cut) {
+    throw UsageError(
+        fmt::format("‹tokens› {} are too few to learn which neurons fire; use {} or more.",
+                    tokens.size(), kEnough));
   }
-  return tokens;
+  throw Error(fmt::format(
+      "The text has {} tokens, too few to learn which neurons fire; give one of {} or more.",
+      tokens.size(), kEnough));
 }
 
 // Fits all FFNs: each thread takes the next one. Returns what each is worth.
