@@ -493,6 +493,15 @@ TEST_F(Behaviour, SynthListsAndWritesModels) {
   }
   const Finished table = troika({"synth", "--list"});
   expect_success(table);
+  // Whoever asks for a model gets one, or learns why not.
+  for (const std::vector<std::string>& beside : std::vector<std::vector<std::string>>{
+           {"--like", "tiny-llama", folder_.file("a.gguf")},
+           {"--plant-sparsity", "15%"},
+           {"--plant-outliers", write(small_model()), folder_.file("a.gguf")}}) {
+    std::vector<std::string> words = {"synth", "--list"};
+    words.insert(words.end(), beside.begin(), beside.end());
+    expect_refusal(troika(words), 2, {"--list shows the known models", "Leave it out"});
+  }
   // The last column ends in the same place in every line, however long a name is.
   const size_t length = table.out.find('\n') + 1;
   ASSERT_EQ(table.out.size() % length, 0u) << table.out;

@@ -34,6 +34,8 @@ struct SynthFlags {
   std::vector<Option*> for_random;    // options that make no sense with --plant-outliers
   std::vector<Option*> for_planting;  // options that make no sense without it
   Option* type = nullptr;
+  Option* output = nullptr;
+  Option* planted = nullptr;  // --plant-outliers
   bool list = false;
   bool json = false;
 };
@@ -200,9 +202,24 @@ nlohmann::ordered_json json_of(const std::vector<forge::ShareAtLength>& shares) 
   return json;
 }
 
+// Refuses options that would make a model, beside the list of those that could be made.
+void check_list(const SynthFlags& flags) {
+  std::vector<const Option*> others = {flags.output, flags.type, flags.planted};
+  others.insert(others.end(), flags.for_random.begin(), flags.for_random.end());
+  others.insert(others.end(), flags.for_planting.begin(), flags.for_planting.end());
+  for (const Option* option : others) {
+    if (option->count() == 0) continue;
+    throw UsageError(fmt::format(
+        "--list shows the known models and writes none. Leave it out, or {}.", option->get_name()));
+  }
+}
+
 void synth(SynthFlags& flags) {
+  if (flags.list) {
+    check_list(flags);
+    return list(flags.json);
+  }
   if (!flags.plant.input.empty()) return plant(flags);
-  if (flags.list) return list(flags.json);
   for (const Option* option : flags.for_planting) {
     if (option->count() == 0) continue;
     throw UsageError(fmt::format("{} needs --plant-outliers FROM.", option->get_name()));
@@ -274,7 +291,7 @@ void add_synth(Command& app) {
       "Planting outliers scales some channels of the activations by powers of two, and the weights "
       "that read them back, so that the model computes what it did.");
   auto flags = std::make_shared<SynthFlags>();
-  command->add_option("OUT", flags->options.output, "The GGUF file to write");
+  flags->output = command->add_option("OUT", flags->options.output, "The GGUF file to write");
   Option* like = command->add_option("--like", flags->options.like, "A name from --list");
   flags->type = command
                     ->add_option("--type", flags->options.type,
@@ -288,9 +305,9 @@ void add_synth(Command& app) {
   Option* blocks = command->add_option("--blocks", flags->options.n_blocks,
                                        "With --like: only the first blocks (default: all)");
   const std::vector<Option*> laws = add_laws(*command, *flags);
-  Option* show = command->add_flag("--list", flags->list, "Show the known models");
-  add_model(*command, "--plant-outliers", flags->plant.input,
-            "A GGUF file to plant outliers in: OUT computes the same");
+  command->add_flag("--list", flags->list, "Show the known models");
+  flags->planted = add_model(*command, "--plant-outliers", flags->plant.input,
+                             "A GGUF file to plant outliers in: OUT computes the same");
   Option* channels =
       command
           ->add_option("--channels", flags->channels,
@@ -303,7 +320,7 @@ void add_synth(Command& app) {
               "With --plant-outliers: by how much the strongest channel of the first and the last "
               "layer is scaled, a power of two")
           ->capture_default_str();
-  flags->for_random = {like, blocks, show};
+  flags->for_random = {like, blocks};
   flags->for_random.insert(flags->for_random.end(), laws.begin(), laws.end());
   Option* hidden = command
                        ->add_option("--hidden-channels", flags->hidden_channels,
