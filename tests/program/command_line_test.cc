@@ -88,13 +88,13 @@ TEST_F(CommandLine, WholeNumbersAreDecimalAndHaveASignOnlyWhereOneMakesSense) {
     expect_refusal(troika({"run", model_, "-p", "Once", "--lane-memory", limit}), 2,
                    {"--lane-memory '" + limit + "'"});
   }
+  expect_refusal(troika({"run", model_, "-p", "Once", "--top-k", "99999999999"}), 2,
+                 {"--top-k: '99999999999' is too large a number. Give a smaller one. "});
   expect_refusal(troika({"neurons", model_, "--tokens=-5"}), 2, {"--tokens: '-5' is no "});
   expect_refusal(troika({"synth", "--like", "tiny-llama", "--seed=-1", folder_.file("out")}), 2,
                  {"--seed: '-1' is no "});
   expect_success(troika({"run", model_, "-p", "Once", "-n", "1", "--memory", "1G", "--threads", "0",
                          "--penalty-window", "-1", "--packed", "0"}));
-  expect_refusal(troika({"run", model_, "-p", "Once", "--top-k", "99999999999"}), 2,
-                 {"--top-k: '99999999999' is too large a number. Give a smaller one. "});
 }
 
 TEST_F(CommandLine, StandardInputIsReadOnce) {
@@ -108,6 +108,19 @@ TEST_F(CommandLine, StandardInputIsReadOnce) {
   }
   expect_refusal(troika({"chat", write(small_chat_model(), "chat.gguf"), "--template", "-"}, "a\n"),
                  2, {"--template -"});
+}
+
+// A model may take minutes to load.
+TEST_F(CommandLine, AMissingTextIsToldBeforeTheModelIsLoaded) {
+  const std::string model = folder_.file("none.gguf"), text = folder_.file("none.txt");
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"run", model, "-p", "Once", "--chat", "--template", text},
+           {"run", model, "-p", "Once", "--force-text", text},
+           {"chat", model, "--template", text},
+           {"serve", model, "--port", "0", "--template", text},
+           {"serve", model, "--port", "0", "--force-text", text}}) {
+    expect_refusal(troika(words), 1, {text});
+  }
 }
 
 TEST_F(CommandLine, StandardInputThatCannotBeReadIsNoEmptyText) {

@@ -86,11 +86,12 @@ class ContextFull : public Error {
 
 class Dialogue {
  public:
-  Dialogue(const ChatFlags& flags, engine::Engine& engine, const TaskHistory& history)
+  Dialogue(const ChatFlags& flags, const std::string& chat_template, engine::Engine& engine,
+           const TaskHistory& history)
       : flags_(flags),
         engine_(engine),
         history_(history),
-        format_(engine, flags.template_file.empty() ? "" : read_text(flags.template_file)),
+        format_(engine, chat_template),
         session_(engine),
         drafter_(flags.draft.make(engine, flags.engine.checked())),
         sampler_options_(flags.sampler.checked()) {
@@ -238,11 +239,14 @@ void chat(ChatFlags& flags) {
     throw UsageError(
         "--template - would read standard input, from which the conversation comes. Name a file.");
   }
+  // A missing file is told before the model is loaded.
+  const std::string chat_template =
+      flags.template_file.empty() ? "" : read_text(flags.template_file);
   const auto engine = load(flags.engine);
   flags.sampler.check_tokens(*engine);
   const TaskHistory history(flags.draft.history, *engine);
   flags.draft.options.history = history.texts();
-  Dialogue conversation(flags, *engine, history);
+  Dialogue conversation(flags, chat_template, *engine, history);
   LineEditor editor(interrupted);
   listen_to_signals_of_chat(editor.is_terminal());
   if (editor.is_terminal()) {

@@ -133,13 +133,24 @@ void print_summary(const engine::Generated& g, const engine::Engine& engine, con
   note(fmt::format("memory     {:>10}   at its peak\n", bytes_text(peak_resident_bytes())));
 }
 
-// Reads the tokens that --force-text gives. The answer ends behind them, if not before.
-measure::ForcedText forced_text(const RunFlags& flags, const engine::Engine& engine,
-                                size_t n_prompt, engine::GenerateOptions* options) {
+// The texts of a run. They are read before the model is loaded, so that a missing file is told
+// before.
+struct RunTexts {
+  std::string prompt, chat_template, forced;
+
+  explicit RunTexts(const RunFlags& flags) : prompt(read_prompt(flags)) {
+    if (flags.chat && !flags.template_file.empty()) chat_template = read_text(flags.template_file);
+    if (!flags.forced_file.empty()) forced = read_text(flags.forced_file);
+  }
+};
+
+// Returns the tokens that --force-text gives. The answer ends behind them, if not before.
+measure::ForcedText forced_text(const RunFlags& flags, const std::string& text,
+                                const engine::Engine& engine, size_t n_prompt,
+                                engine::GenerateOptions* options) {
   if (flags.forced_file.empty()) return {n_prompt, {}};
   measure::ForcedText forced(
-      n_prompt, engine.tokenizer().encode(read_text(flags.forced_file),
-                                          {.add_special = false, .parse_special = false}));
+      n_prompt, engine.tokenizer().encode(text, {.add_special = false, .parse_special = false}));
   const auto n = static_cast<int>(forced.n_tokens());
   options->most_tokens = options->most_tokens < 0 ? n : std::min(n, options->most_tokens);
   options->ignore_end = true;
@@ -147,15 +158,15 @@ measure::ForcedText forced_text(const RunFlags& flags, const engine::Engine& eng
 }
 
 std::vector<cache::Token> prompt_tokens(const RunFlags& flags, engine::Engine& engine,
-                                        const std::string& text) {
+                                        const RunTexts& texts) {
   if (!flags.chat) {
-    return engine.tokenizer().encode(text, {.add_special = true, .parse_special = flags.special});
+    return engine.tokenizer().encode(texts.prompt,
+                                     {.add_special = true, .parse_special = flags.special});
   }
-  const engine::ChatFormat format(
-      engine, flags.template_file.empty() ? "" : read_text(flags.template_file));
+  const engine::ChatFormat format(engine, texts.chat_template);
   std::vector<engine::Message> messages;
   if (!flags.system.empty()) messages.push_back({"system", flags.system});
-  messages.push_back({"user", text});
+  messages.push_back({"user", texts.prompt});
   return format.prompt(messages);
 }
 
@@ -234,9 +245,10 @@ void answer_several(RunFlags& flags, engine::Engine& engine, const Request& requ
               history);
 }
 
-void answer_one(RunFlags& flags, engine::Engine& engine, Request& request) {
+void answer_one(RunFlags& flags, const RunTexts& texts, engine::Engine& engine, Request& request) {
   engine::Session session(engine);
-  measure::ForcedText forced = forced_text(flags, engine, request.prompt.size(), &request.options);
+  measure::ForcedText forced =
+      forced_text(flags, texts.forced, engine, request.prompt.size(), &request.options);
   const bool is_replay = !flags.forced_file.empty();
   std::shared_ptr<engine::Constraint> constraint;
   if (request.grammar != nullptr) {
@@ -277,12 +289,12 @@ void answer_one(RunFlags& flags, engine::Engine& engine, Request& request) {
 void run(RunFlags& flags) {
   check(flags);
   flags.grammar.read();
-  const std::string text = read_prompt(flags);
+  const RunTexts texts(flags);
   Request request;
   request.sampler = flags.sampler.checked();
   const auto engine = load(flags.engine);
   flags.sampler.check_tokens(*engine);
-  request.prompt = prompt_tokens(flags, *engine, text);
+  request.prompt = prompt_tokens(flags, *engine, texts);
   request.options.most_tokens = flags.n_tokens;
   request.options.stops = flags.stops;
   request.options.ignore_end = flags.ignore_end;
@@ -290,7 +302,7 @@ void run(RunFlags& flags) {
   if (flags.n_answers + flags.n_best > 0) {
     answer_several(flags, *engine, request);
   } else {
-    answer_one(flags, *engine, request);
+    answer_one(flags, texts, *engine, request);
   }
   flags.trace.end(*engine);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 #include "cli/commands.h"
@@ -91,15 +92,26 @@ std::string name_of(const ServeFlags& flags, const engine::Engine& engine) {
   return std::filesystem::path(engine.file().path()).stem().string();
 }
 
-server::ServiceOptions options_of(const ServeFlags& flags, const std::vector<std::string>& keys,
-                                  engine::Engine& engine) {
+// Reads what stands in files, into the options. A missing one is told before the model is loaded.
+server::ServiceOptions read_files(const ServeFlags& flags) {
   server::ServiceOptions options;
+  options.keys = keys_of(flags);
+  if (!flags.template_file.empty()) options.chat_template = read_text(flags.template_file);
+  for (const std::string& file : flags.forced_files) {
+    options.forced_texts.push_back(read_text(file));
+    if (!options.forced_texts.back().empty()) continue;
+    throw UsageError(fmt::format("{}: the file is empty, so that an answer has no text.", file));
+  }
+  return options;
+}
+
+server::ServiceOptions options_of(const ServeFlags& flags, server::ServiceOptions options,
+                                  engine::Engine& engine) {
   options.model_name = name_of(flags, engine);
   options.n_parallel = flags.n_parallel;
   options.n_queue = flags.n_queue;
   options.n_unread = kMostUnread + kMostUnreadEach * (flags.n_parallel + flags.n_queue);
   options.ping_seconds = flags.ping_seconds;
-  options.keys = keys;
   options.host_names = flags.host_names;
   options.checks_hosts = !flags.has_socket();
   options.keep = {flags.cache_folder, flags.cache_bytes, flags.is_cache_shared};
@@ -109,12 +121,6 @@ server::ServiceOptions options_of(const ServeFlags& flags, const std::vector<std
   options.shows_metrics = !flags.has_no_metrics;
   options.shows_slots = !flags.has_no_slots;
   options.shows_prompts = flags.shows_prompts;
-  if (!flags.template_file.empty()) options.chat_template = read_text(flags.template_file);
-  for (const std::string& file : flags.forced_files) {
-    options.forced_texts.push_back(read_text(file));
-    if (!options.forced_texts.back().empty()) continue;
-    throw UsageError(fmt::format("{}: the file is empty, so that an answer has no text.", file));
-  }
   const DraftFlags draft = flags.draft;
   const prepare::Options prepared = flags.engine.checked();
   options.make_drafter = [&engine, draft,
@@ -171,8 +177,8 @@ void serve(const ServeFlags& flags) {
   refuse_phone(flags);
   check_kept(flags);
   check_host_names(flags);
-  const std::vector<std::string> keys = keys_of(flags);
-  if (flags.is_cache_shared && keys.empty()) {
+  server::ServiceOptions options = read_files(flags);
+  if (flags.is_cache_shared && options.keys.empty()) {
     note(
         "note: --cache-shared does nothing here: without --api-key clients are not told apart, and "
         "share what was computed of prompts\n");
@@ -185,7 +191,7 @@ void serve(const ServeFlags& flags) {
   const auto engine = load(flags.engine);
   flags.sampler.check_tokens(*engine);
   (void)flags.draft.make(*engine, flags.engine.checked());
-  server::Service service(*engine, options_of(flags, keys, *engine));
+  server::Service service(*engine, options_of(flags, std::move(options), *engine));
   http::Server server(std::move(listeners), {}, service);
   service.set_statistics(&server.statistics());
   const StoppedBySignals stopped(&server);
