@@ -22,7 +22,9 @@ std::string with_flags(const std::string& text) {
                            [](std::string_view option) { return fmt::format("--{}", option); });
 }
 
-std::string message_of(const std::exception& error) { return with_flags(error.what()); }
+std::string message_of(const std::exception& error) {
+  return terminal_text(with_flags(error.what()));  // files are strangers', and errors quote them
+}
 
 std::string read_text(const std::string& path) {
   const bool is_input = path == "-";

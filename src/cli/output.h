@@ -9,7 +9,8 @@
 
 namespace troika::cli {
 
-// Returns the text of an error, in which options have the names of this program, such as --context.
+// Returns the text of an error as a terminal may get it, in which options have the names of this
+// program, such as --context.
 std::string message_of(const std::exception& error);
 // Puts options into any text in which they are marked, see base/option_names.h.
 std::string with_flags(const std::string& text);

@@ -110,6 +110,48 @@ TEST_F(CommandLine, StandardInputIsReadOnce) {
                  2, {"--template -"});
 }
 
+// A terminal obeys control characters, and a stranger's file may hold some.
+TEST_F(CommandLine, WhatIsShownOfFilesDoesNotControlTheTerminal) {
+  const std::string evil = "\x1b]52;c;eA==\x07";
+  nlohmann::json profile = {{"format", "troika-profile"},
+                            {"version", 3},
+                            {"machine",
+                             {{"cpu", evil},
+                              {"n_cores", 1},
+                              {"features", ""},
+                              {"memory_bytes", 1},
+                              {"kernel", evil},
+                              {"arithmetic", evil}}},
+                            {"taken", evil},
+                            {"load_average", 0},
+                            {"n_left_out", 0},
+                            {"storage", {{"folder", evil}, {"is_direct", true}}}};
+  const auto list = [](auto... items) { return nlohmann::json::array({items...}); };
+  profile["storage"]["reads"] = list();
+  profile["lanes"] = list(
+      nlohmann::json{{"name", evil}, {"cores", list(0)}, {"n_threads", 1}, {"is_matrix", false}});
+  for (const char* name : {"ops", "starts", "bandwidth", "handovers", "cores"}) {
+    profile[name] = list();
+  }
+  const Finished shown = troika({"profile", "--from", write(profile.dump(), "evil.json")});
+  expect_success(shown);
+  EXPECT_NE(shown.out.find("\\u001b]52"), std::string::npos) << shown.out;
+  EXPECT_EQ(shown.out.find_first_of("\x1b\x07"), std::string::npos) << shown.out;
+  profile["ops"] = list(nlohmann::json{{"lane", 0}, {"op", evil}});
+  const Finished refused = troika({"profile", "--from", write(profile.dump(), "evil.json")});
+  expect_refusal(refused, 1, {"\\u001b]52"});
+  EXPECT_EQ(refused.err.find_first_of("\x1b\x07"), std::string::npos) << refused.err;
+  const std::string plan = folder_.file("plan.json");
+  expect_success(troika({"plan", model_, "-o", plan}));
+  nlohmann::json planned = nlohmann::json::parse(read_whole(plan));
+  planned["prefill_reason"] = evil;
+  write(planned.dump(), "plan.json");
+  const Finished explained = troika({"plan", model_, "--plan", plan, "--explain"});
+  expect_success(explained);
+  EXPECT_NE(explained.out.find("\\u001b]52"), std::string::npos) << explained.out;
+  EXPECT_EQ(explained.out.find_first_of("\x1b\x07"), std::string::npos) << explained.out;
+}
+
 // A model may take minutes to load.
 TEST_F(CommandLine, AMissingTextIsToldBeforeTheModelIsLoaded) {
   const std::string model = folder_.file("none.gguf"), text = folder_.file("none.txt");

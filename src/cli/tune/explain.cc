@@ -301,7 +301,8 @@ void print_cuts(const plan::Plan& plan) {
 void print_attention(const engine::Engine& engine) {
   const plan::PromptAttention& attention = engine.plan().attention;
   std::string text = attention_text(engine.plan());
-  if (!attention.reason.empty()) text += fmt::format(" ({})", with_flags(attention.reason));
+  if (!attention.reason.empty())
+    text += fmt::format(" ({})", terminal_text(with_flags(attention.reason)));
   print(text + "\n");
   if (attention.head_shares.empty()) return;
   print("percent of the positions that heads of queries keep\n");

@@ -55,9 +55,10 @@ std::string streamed_neurons_text(const plan::Plan& plan) {
   std::string text = fmt::format(
       "\nneurons, planned in {:.1f} ms for {}\n  {}\n  memory: {} of weights, {} of neurons: {} "
       "of {} have places, {} % of them pinned in steps of one\n  hardware: {}\n",
-      neurons.planning_ms, bytes_text(neurons.budget_bytes), with_flags(neurons.reason),
-      bytes_text(neurons.weight_bytes), bytes_text(neurons.neuron_bytes), neurons.n_places,
-      neurons.n_neurons, neurons.pinned_percent, hardware_text(neurons));
+      neurons.planning_ms, bytes_text(neurons.budget_bytes),
+      terminal_text(with_flags(neurons.reason)), bytes_text(neurons.weight_bytes),
+      bytes_text(neurons.neuron_bytes), neurons.n_places, neurons.n_neurons, neurons.pinned_percent,
+      hardware_text(neurons));
   text += batches_text(neurons);
   constexpr std::string_view kHead = "alternatives, predicted";
   const size_t width =
@@ -65,10 +66,11 @@ std::string streamed_neurons_text(const plan::Plan& plan) {
   text += fmt::format("  {:<{}}{}\n", kHead, width, kForecastHead);
   for (const plan::NeuronAlternative& one : neurons.alternatives) {
     const bool is_known = one.forecast.ms > 0;
-    text += fmt::format("  {:<{}}{}{}\n", one.name, width,
+    text += fmt::format("  {:<{}}{}{}\n", terminal_text(one.name), width,
                         is_known ? forecast_text(one.forecast) : std::string("         -"),
                         one.is_chosen ? "  chosen" : "");
-    if (!one.obstacle.empty()) text += fmt::format("    not taken: {}\n", with_flags(one.obstacle));
+    if (!one.obstacle.empty())
+      text += fmt::format("    not taken: {}\n", terminal_text(with_flags(one.obstacle)));
   }
   return text;
 }

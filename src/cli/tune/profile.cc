@@ -81,6 +81,17 @@ plan::Profile measure(const ProfileFlags& flags) {
   return result.profile;
 }
 
+// Returns the profile with texts that a terminal may get: its file may be a stranger's.
+plan::Profile for_terminal(plan::Profile profile) {
+  plan::MachineIdentity& m = profile.machine;
+  std::vector<std::string*> texts = {&m.cpu, &m.kernel, &m.arithmetic, &profile.taken};
+  for (plan::ProfileLane& lane : profile.lanes) texts.push_back(&lane.name);
+  for (plan::OpTime& time : profile.ops) texts.push_back(&time.arrangement);
+  if (profile.storage) texts.push_back(&profile.storage->folder);
+  for (std::string* const text : texts) *text = terminal_text(*text);
+  return profile;
+}
+
 void print_machine(const plan::Profile& profile) {
   const plan::MachineIdentity& m = profile.machine;
   print(fmt::format("{}, {} cores, {}, {}\narithmetic {}; taken {} under a load of {:.1f}\n\n",
@@ -262,11 +273,12 @@ void profile(const ProfileFlags& flags) {
     print(plan::profile_to_json(profile));
     return;
   }
-  print_machine(profile);
-  print_lanes(profile);
-  print_products(profile);
-  print_arrangements(profile);
-  print_storage(profile);
+  const plan::Profile shown = for_terminal(profile);
+  print_machine(shown);
+  print_lanes(shown);
+  print_products(shown);
+  print_arrangements(shown);
+  print_storage(shown);
   if (!flags.check) return;
   print_check(profile);
   print_passes(profile, flags);
