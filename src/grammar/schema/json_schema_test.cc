@@ -1,4 +1,7 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "base/error.h"
 #include "grammar/grammar_test_support.h"
@@ -484,6 +487,33 @@ TEST(JsonSchema, NoTextIsReadAsABoundThatIsOut) {
   }
   EXPECT_GT(n_in, 100);
   EXPECT_GT(n_out, 100);
+}
+
+TEST(JsonSchema, NoTextIsReadAsANumberThatIsNamed) {
+  int n_out = 0;
+  for (const std::string named : {"1", "-1", "0.1", "299.25", "-1e15", "0"}) {
+    const double out = std::stod(named);
+    const auto grammar =
+        compiled(R"({"type":"number","not":{"enum":[7,)" + named + "]}}", Format::kJsonSchema);
+    EXPECT_FALSE(reads(grammar, "7.0"));
+    EXPECT_TRUE(reads(grammar, "3"));
+    const std::string sign = out < 0 ? "-" : "";
+    for (int n = 1; n <= 16; ++n) {
+      for (const double step : {std::pow(10.0, -n), 0.0, -std::pow(10.0, -n)}) {
+        const std::string text = fmt::format("{:.{}f}", out + step, n);
+        const double read = std::stod(text);
+        const bool fits = reads(grammar, text);
+        n_out += fits ? 0 : 1;
+        EXPECT_TRUE(read != out || !fits) << named << ", " << text;
+        EXPECT_TRUE(read == out || fits || text.size() > 15) << named << ", " << text;
+      }
+    }
+    // More digits than a double has.
+    for (const char* const more : {"0.99999999999999999", "1.0000000000000001"}) {
+      EXPECT_TRUE(std::abs(out) != 1.0 || !reads(grammar, sign + more)) << named << ", " << more;
+    }
+  }
+  EXPECT_GT(n_out, 50);
 }
 
 TEST(JsonSchema, FormatsMayBeRemarks) {

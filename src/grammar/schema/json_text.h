@@ -48,6 +48,7 @@ class JsonText {
   Expr short_number(const Constraints& c, const Document& document);
   Expr number_between(const Constraints& c, const Document& document, bool may_have_exponent);
   Expr spellings_of(const Decimal& number);
+  Expr numbers_read_as(const Json& value, const Document& document, const Json& where);
   Expr digits(int least = 0);
   Expr digit(int first, int last);
   Expr fraction(int least_digits = 1);

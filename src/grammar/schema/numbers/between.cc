@@ -125,11 +125,25 @@ Expr JsonText::spellings_of(const Decimal& number) {
   return number.is_negative ? pool_.literal("-", magnitude) : magnitude;
 }
 
+// Returns all numbers without an exponent that readers with doubles take for the value.
+Expr JsonText::numbers_read_as(const Json& value, const Document& document, const Json& where) {
+  const Decimal d = decimal_of(value, document, where);
+  if (d.is_zero()) return spellings_of(d);
+  // Edges are the numbers next to the value that are not taken for it.
+  const Bound bound = {value, true};
+  Edge low = edge_of(bound, !d.is_negative, document, where);
+  Edge high = edge_of(bound, d.is_negative, document, where);
+  low.is_open = !low.is_open;
+  high.is_open = !high.is_open;
+  const Expr magnitude = pool_.all({magnitude_above(low), magnitude_below(high)});
+  return d.is_negative ? pool_.literal("-", magnitude) : magnitude;
+}
+
 Expr JsonText::number(const Constraints& c, const Document& document) {
   if ((c.types & kNumber) == 0) return Pool::kNone;
   std::vector<Expr> named;
   for (const Json& value : c.not_values) {
-    if (value.is_number()) named.push_back(spellings_of(decimal_of(value, document, *c.origin)));
+    if (value.is_number()) named.push_back(numbers_read_as(value, document, *c.origin));
   }
   const Expr e = number_between(c, document, named.empty());
   if (pool_.calls_rules(e)) {
