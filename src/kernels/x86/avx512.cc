@@ -98,7 +98,7 @@ constinit const Table kAvx512Table = {
         by_block_type<UnpackBf16>([]<Type kType>() { return unpack_bf16_strip<kType>; }),
     .unpack_int8_strips =
         by_block_type<UnpackInt8>([]<Type kType>() { return unpack_int8_strip<kType>; }),
-    .turned_from = 48,
+    .turned_from = 64,
     .quantize_int8_within = quantize_int8_within,
     .add_outliers = add_outliers,
     .multiply_channels = multiply_channels,
