@@ -410,7 +410,8 @@ void check_version_and_fields(const JsonFields& fields) {
                "neurons",
                "npu",
                "streamed_neurons",
-               "int8"});
+               "int8",
+               "memory"});  // stands beside a plan that 'troika plan --explain --json' printed
 }
 
 }  // namespace

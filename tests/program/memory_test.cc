@@ -6,6 +6,7 @@
 
 #include "tests/program/troika.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/temp_folder.h"
 
 namespace troika::test {
 namespace {
@@ -145,6 +146,9 @@ TEST_F(LedgerProgram, ThePlanPrintsItAsATableAndAsJson) {
   EXPECT_GT(plan["memory"]["owners"]["weights"], std::filesystem::file_size(small) / 2);
   EXPECT_LT(plan["memory"]["owners"]["weights"], std::filesystem::file_size(small));
   EXPECT_GE(plan["memory"]["slots"], plan["context"]);
+  const std::string file = folder_->file("plan.json");
+  test::write_whole(file, both.out);
+  expect_success(troika({"run", small, "--plan", file, "-p", "Once", "-n", "1"}));
 }
 
 }  // namespace
