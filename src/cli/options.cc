@@ -95,7 +95,9 @@ std::string sentence_of(const CLI::ParseError& error) {
   const std::string name = text.substr(kNoNumber.size(), equals - kNoNumber.size());
   const std::string value = text.substr(equals + 3);
   if (is_whole_number(value, true)) {
-    return fmt::format("{}: '{}' is too large a number. Give a smaller one", name, value);
+    const bool is_negative = value.starts_with('-');
+    return fmt::format("{}: '{}' is too {} a number. Give a {} one", name, value,
+                       is_negative ? "small" : "large", is_negative ? "larger" : "smaller");
   }
   return fmt::format(
       "{} takes a number, and '{}' is none, or too large. Write digits alone, as in 0.5 or 12",

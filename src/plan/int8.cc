@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <numeric>
 
 #include "base/error.h"
+#include "base/option_names.h"
 
 namespace troika::plan {
 namespace {
@@ -49,12 +49,7 @@ const char* weight_scales_name(WeightScales levels) {
 }
 
 WeightScales weight_scales_from_name(std::string_view name) {
-  const auto at = std::find(std::begin(kWeightScales), std::end(kWeightScales), name);
-  if (at != std::end(kWeightScales)) {
-    return static_cast<WeightScales>(at - std::begin(kWeightScales));
-  }
-  throw UsageError(fmt::format("‹int8-weights› '{}' is not understood; there are {}.", name,
-                               fmt::join(kWeightScales, ", ")));
+  return static_cast<WeightScales>(index_of_name(kWeightScales, name, "int8-weights"));
 }
 
 bool needs_calibration(Int8Method method) {

@@ -90,6 +90,8 @@ TEST_F(CommandLine, WholeNumbersAreDecimalAndHaveASignOnlyWhereOneMakesSense) {
   }
   expect_refusal(troika({"run", model_, "-p", "Once", "--top-k", "99999999999"}), 2,
                  {"--top-k: '99999999999' is too large a number. Give a smaller one. "});
+  expect_refusal(troika({"run", model_, "-p", "Once", "--top-k=-99999999999"}), 2,
+                 {"--top-k: '-99999999999' is too small a number. Give a larger one. "});
   expect_refusal(troika({"neurons", model_, "--tokens=-5"}), 2, {"--tokens: '-5' is no "});
   expect_refusal(troika({"synth", "--like", "tiny-llama", "--seed=-1", folder_.file("out")}), 2,
                  {"--seed: '-1' is no "});

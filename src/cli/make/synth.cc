@@ -34,6 +34,7 @@ struct SynthFlags {
   std::vector<Option*> for_random;    // options that make no sense with --plant-outliers
   std::vector<Option*> for_planting;  // options that make no sense without it
   Option* type = nullptr;
+  Option* seed = nullptr;
   Option* output = nullptr;
   Option* planted = nullptr;  // --plant-outliers
   bool list = false;
@@ -204,7 +205,7 @@ nlohmann::ordered_json json_of(const std::vector<forge::ShareAtLength>& shares) 
 
 // Refuses options that would make a model, beside the list of those that could be made.
 void check_list(const SynthFlags& flags) {
-  std::vector<const Option*> others = {flags.output, flags.type, flags.planted};
+  std::vector<const Option*> others = {flags.output, flags.type, flags.seed, flags.planted};
   others.insert(others.end(), flags.for_random.begin(), flags.for_random.end());
   others.insert(others.end(), flags.for_planting.begin(), flags.for_planting.end());
   for (const Option* option : others) {
@@ -298,10 +299,11 @@ void add_synth(Command& app) {
                                  "Element type, as for quantize; of planted models f16 (where "
                                  "exact) or f32")
                     ->capture_default_str();
-  command
-      ->add_option("--seed", flags->options.seed,
-                   "The same seed gives the same file; it chooses the channels to plant")
-      ->capture_default_str();
+  flags->seed =
+      command
+          ->add_option("--seed", flags->options.seed,
+                       "The same seed gives the same file; it chooses the channels to plant")
+          ->capture_default_str();
   Option* blocks = command->add_option("--blocks", flags->options.n_blocks,
                                        "With --like: only the first blocks (default: all)");
   const std::vector<Option*> laws = add_laws(*command, *flags);

@@ -206,7 +206,8 @@ void calibrate(PlanFlags& flags) {
   prompts.int8 = method;
   prepare::fit_context(planned, engine.blueprint(), engine.weights(), &plan, engine.memory());
   if (is_free && plan.prefill == calibration.prefill) plan.prefill_reason = calibration.reason;
-  note(fmt::format("prompts: {} ({})\n", plan::prefill_name(plan.prefill), plan.prefill_reason));
+  note(fmt::format("prompts: {} ({})\n", plan::prefill_name(plan.prefill),
+                   terminal_text(plan.prefill_reason)));
   options.plan.exact = std::move(plan);
   options.prompts.int8.reset();
 }

@@ -191,7 +191,7 @@ bool is_done(const TuneFlags& flags, bool asks) {
                 {"plan", kept->path}});
   } else {
     print(fmt::format("{}\n{}\n{}\n", tune::summary(kept->file.plan),
-                      kept->file.plan.prefill_reason, kept->path));
+                      terminal_text(kept->file.plan.prefill_reason), kept->path));
   }
   if (!flags.output.empty()) write_plan(flags.output, plan::to_json(kept->file));
   return true;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/error.h"
 #include "base/option_names.h"
@@ -114,10 +113,7 @@ void check_buckets(const PromptAttention& attention) {
 const char* head_stage_name(HeadStage stage) { return kStages[static_cast<size_t>(stage)]; }
 
 HeadStage head_stage_from_name(std::string_view name) {
-  const auto at = std::find(std::begin(kStages), std::end(kStages), name);
-  if (at != std::end(kStages)) return static_cast<HeadStage>(at - std::begin(kStages));
-  throw UsageError(fmt::format("‹attention-heads› '{}' is not understood; there are {}.", name,
-                               fmt::join(kStages, ", ")));
+  return static_cast<HeadStage>(index_of_name(kStages, name, "attention-heads"));
 }
 
 void check_bucket_count(int n) {
@@ -134,7 +130,11 @@ std::string in_words_of_plan(std::string_view sentence) {
                                              {"attention-from", "attention.from"},
                                              {"attention-share", "attention.share"},
                                              {"attention-above", "attention.above"},
-                                             {"attention-buckets", "attention.buckets"}};
+                                             {"attention-buckets", "attention.buckets"},
+                                             {"attention-lanes", "attention.head_lanes"},
+                                             {"attention-heads", "attention.head_step"},
+                                             {"chunk", "prompt_shapes"},
+                                             {"cut", "cuts"}};
   return with_option_names(sentence, [&](std::string_view option) {
     for (const auto& [name, field] : kFields) {
       if (name == option) return fmt::format("'{}'", field);

@@ -10,6 +10,7 @@
 #include <new>
 #include <optional>
 
+#include "base/cache_line.h"
 #include "base/error.h"
 #include "base/median.h"
 #include "base/random.h"
@@ -148,9 +149,8 @@ bool Arena::fits(const OpShape& shape) const {
 }
 
 void Arena::sweep() const {
-  constexpr size_t kLine = 64;
   unsigned char seen = 0;
-  for (size_t at = 0; at < bytes_; at += kLine) {
+  for (size_t at = 0; at < bytes_; at += kCacheLineBytes) {
     seen ^= static_cast<const volatile unsigned char&>(
         reinterpret_cast<const unsigned char*>(data_.get())[at]);
   }
@@ -172,8 +172,8 @@ weights::Matrix Arena::take(tensor::Type type, int n_rows, int k) {
 
 namespace {
 
-// Takes what a lane has read out of the caches. Its threads fall asleep meanwhile, so a tiny task
-// wakes them.
+// Takes what a lane has read out of the cache that cores share; a core that is the lane's alone may
+// keep a megabyte of it. The lane's threads fall asleep meanwhile, so a tiny task wakes them.
 class Sweep {
  public:
   Sweep(lanes::Machine& machine, int lane, const Arena& arena)
