@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes what `troika reproduce` prints into docs/virtual-phone.md, docs/sd-npu.md, docs/heterollm.md, docs/shadowattn.md and
-docs/powerinfer-2.md, and looks whether phones/record.json ends with today's figures.
+"""Writes what `troika reproduce` prints into docs/virtual-phone.md, docs/sd-npu.md, docs/heterollm.md, docs/shadowattn.md,
+docs/powerinfer-2.md and docs/techniques.md, and looks whether phones/record.json ends with today's figures.
 
 Usage: scripts/phone_tables.py [--program PROGRAM] [--check]
 
@@ -23,9 +23,12 @@ PAGES = {"virtual-phone.md": ["residuals", "baselines", "llm.npu", "sensitivitie
          "heterollm.md": ["heterollm", "heterollm rows", "heterollm lengths", "record heterollm"],
          "shadowattn.md": ["shadowattn", "shadowattn rows", "shadowattn kernels", "shadowattn ablation",
                            "shadowattn sensitivities", "record shadowattn"],
+         "techniques.md": ["papers"],
          "powerinfer-2.md": ["powerinfer-2", "powerinfer-2 rows", "overlaps", "record powerinfer-2"]}
 
 
+PAGE_OF = {"llm.npu": "virtual-phone.md", "sd.npu": "sd-npu.md", "heterollm": "heterollm.md", "shadowattn": "shadowattn.md",
+           "powerinfer-2": "powerinfer-2.md"}
 REPORTS = ("micro", "baselines", "llm.npu", "sd.npu", "heterollm", "shadowattn", "powerinfer-2")
 # The record holds figures with one digit behind the point.
 ROUNDING = 0.051
@@ -97,6 +100,17 @@ def medians(report):
              "bare": "that are held as sentences without figures"}
     kept = "; ".join(f"{kept} of {n} {words[kind]}" for kind, (kept, n) in counts.items() if n)
     return f"{text}\n\nOrderings kept: {kept}."
+
+
+def papers(report):
+    """The papers side by side."""
+    rows = []
+    for name, page in PAGE_OF.items():
+        now = report(name)
+        kept = sum(ordering["is_kept"] for ordering in now["orderings"])
+        rows.append([f"[{name}]({page})", now["counts"]["all"], percent(now["median_error"]["values"]),
+                     percent(now["median_error"]["ratios"]), percent(now["median_error"]["all"]), f"{kept} of {len(now['orderings'])}"])
+    return table(["paper", "figures", "median error of values", "of ratios", "of all", "orderings kept"], rows)
 
 
 def figures(of):
@@ -241,7 +255,7 @@ def main():
              "shadowattn kernels": lambda: kernels(report("shadowattn")),
              "shadowattn ablation": lambda: ablation(report("shadowattn")),
              "shadowattn sensitivities": lambda: shadow_sensitivities(report("shadowattn")),
-             "table 3": lambda: table3(report("sd.npu")), "sensitivities": lambda: sensitivities(report("llm.npu"))}
+             "papers": lambda: papers(report), "table 3": lambda: table3(report("sd.npu")), "sensitivities": lambda: sensitivities(report("llm.npu"))}
     texts.update({f"record {name}": lambda name=name: record(name) for name in REPORTS})
     stale = []
     for name, tables in PAGES.items():

@@ -210,7 +210,7 @@ void add_neurons(Command& app) {
       "counts\n"
       "as 0, so results change; the table says by how much.");
   auto flags = std::make_shared<NeuronFlags>();
-  flags->engine.add_to(*command);
+  flags->engine.add_to(*command, PhoneHelp::kNone);
   command->add_option("-f,--file", flags->file, "A text (default: the program's own)")
       ->names_file();
   command->add_option("--tokens", flags->n_tokens, "Most tokens of the text")

@@ -115,7 +115,7 @@ void add_sparsity(Command& app) {
       "is\n"
       "lost without them.");
   auto flags = std::make_shared<SparsityFlags>();
-  flags->engine.add_to(*command);
+  flags->engine.add_to(*command, PhoneHelp::kNone);
   command->add_option("-f,--file", flags->file, "A text (default: the program's own)")
       ->names_file();
   command
