@@ -28,6 +28,11 @@ COMMAND = re.compile(r"'troika ([^'\"]*)'")
 MARK = re.compile(r"‹([a-z0-9-]+)›")
 
 
+def lists_option(text, option):
+    """Whether a help has this option, whole: the name of another one may begin or end so."""
+    return re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", text) is not None
+
+
 def documents(root):
     skipped = {"build", ".git"}
     return sorted(path for path in root.rglob("*.md") if path.relative_to(root).parts[0] not in skipped)
@@ -83,8 +88,7 @@ class Program:
         return text and "\n".join([text, *(self.help(other) or "" for other in others)])
 
     def has_option(self, option):
-        pattern = re.compile(rf"(?<![\w-])--{re.escape(option)}\b")
-        return any(pattern.search(self.help(command)) for command in self.commands())
+        return any(lists_option(self.help(command), f"--{option}") for command in self.commands())
 
     def problems(self, words):
         if not words:
@@ -103,7 +107,7 @@ class Program:
             return
         for option in options:
             option = option.split("=")[0]
-            if re.match(r"--?[a-zA-Z]", option) and not re.search(rf"(?<![\w-]){re.escape(option)}\b", text):
+            if re.match(r"--?[a-zA-Z]", option) and not lists_option(text, option):
                 yield f"troika {command} has no option {option}"
 
 

@@ -138,6 +138,22 @@ class ChecksTest(unittest.TestCase):
         self.write("README.md", "```sh\ntroika run m.gguf --fast\n```\n")
         self.assert_finds("check_documents.py", "no option --fast", *known)
 
+    def test_documents_know_no_option_by_the_beginning_of_another(self):
+        program = self.write("troika", '#!/bin/sh\nif [ "$1" = run ]; then echo "  --int8-weights KIND  how; --kv KIND"; exit; fi\n'
+                                       'echo "Commands:"; echo "  run  generate"\n')
+        program.chmod(0o755)
+        known = ("--program", str(program))
+        self.write("README.md", "```sh\ntroika run m.gguf --int8-weights row --kv=f32\n```\n")
+        self.write("src/base/a.cc", 'f("Give ‹int8-weights› or ‹kv›.");\n')
+        self.assert_accepts("check_documents.py", *known)
+        self.write("README.md", "```sh\ntroika run m.gguf --int8 static\n```\n")
+        self.assert_finds("check_documents.py", "troika run has no option --int8", *known)
+        self.write("README.md", "")
+        self.write("src/base/a.cc", 'f("Give ‹int8›.");\n')
+        self.assert_finds("check_documents.py", "no command has an option --int8", *known)
+        self.write("src/base/a.cc", 'f("Give ‹weights›.");\n')
+        self.assert_finds("check_documents.py", "no command has an option --weights", *known)
+
     def test_documents_know_options_that_the_help_of_another_command_lists(self):
         program = self.write("troika", '#!/bin/sh\ncase $1 in\nrun) echo "Phones: \'troika bench\n--help\' lists them.";;\n'
                                        'bench) echo "  --stack TEXT  the software";;\neval) echo "  -n N  tokens";;\n'
