@@ -10,6 +10,7 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 seconds=${1:-30}
+[[ $seconds =~ ^[1-9][0-9]*$ ]] || die "the seconds come first, a whole number of them: scripts/fuzz.sh [SECONDS] [TARGET...]"
 shift || true
 configure_and_build fuzz fuzz_all
 

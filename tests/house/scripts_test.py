@@ -161,7 +161,8 @@ echo "troika $*" >> {self.calls}' > {program}
 
     def test_unknown_groups_and_stages_are_errors(self):
         for script, argument in (("packages.sh", "none"), ("test.sh", "none"), ("test.sh", "fuzz=0"),
-                                 ("test.sh", "fuzz"), ("format.sh", "--none")):
+                                 ("test.sh", "fuzz"), ("format.sh", "--none"), ("fuzz.sh", "fuzz_gguf_file"),
+                                 ("fuzz.sh", "0")):
             with self.subTest(script=script, argument=argument):
                 status, output = self.run_script(script, argument)
                 self.assertEqual(status, 1, output)
