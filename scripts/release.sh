@@ -15,8 +15,9 @@ commit=$(git rev-parse HEAD)
 [[ -f build/full-passed && $(cat build/full-passed) == "$commit" ]] ||
   die ".ci/full did not pass here for $commit: run it first"
 
-git tag -a "$tag" -m "Troika $version"
 archive=build/troika-$version.tar.gz
-git archive --format=tar.gz --prefix="troika-$version/" -o "$archive" "$tag"
+git archive --format=tar.gz --prefix="troika-$version/" -o "$archive" "$commit"
 sha256sum "$archive" | tee "$archive.sha256"
+# Last, for a tag says that the version is there, and the next call refuses it.
+git tag -a "$tag" -m "Troika $version"
 say "Tagged $commit as $tag; nothing is pushed"

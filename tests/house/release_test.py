@@ -77,6 +77,18 @@ class ReleaseTest(unittest.TestCase):
         self.assertTrue((self.tree / "build" / "troika-1.2.3.tar.gz").exists())
         self.assert_refuses("v1.2.3 is there")
 
+    def test_a_version_without_an_archive_gets_no_tag(self):
+        self.passed()
+        archive = self.tree / "build" / "troika-1.2.3.tar.gz"
+        archive.mkdir()  # a file cannot be written there
+        status, output = self.release()
+        self.assertNotEqual(status, 0, output)
+        self.assertEqual(self.git("tag", "--list"), "")
+        archive.rmdir()
+        status, output = self.release()
+        self.assertEqual(status, 0, output)
+        self.assertEqual(self.git("tag", "--list").split(), ["v1.2.3"])
+
     def test_refuses_a_commit_that_did_not_pass(self):
         self.assert_refuses("did not pass")
         self.passed()
