@@ -33,8 +33,10 @@ ARRAYS = [
     ("empty", 9, array(8, 0, b"")),
 ]
 # (type number, elements per block, bytes per block) of the supported types
-TYPES = [(0, 1, 4), (1, 1, 2), (30, 1, 2), (2, 32, 18), (6, 32, 22), (8, 32, 34), (12, 256, 144),
-         (14, 256, 210)]
+TYPES = [(0, 1, 4), (1, 1, 2), (30, 1, 2), (2, 32, 18), (3, 32, 20), (6, 32, 22), (7, 32, 24), (8, 32, 34),
+         (10, 256, 84), (11, 256, 110), (12, 256, 144), (13, 256, 176), (14, 256, 210), (20, 32, 18),
+         (23, 256, 136), (39, 32, 17)]
+UNSUPPORTED = (16, 256, 66)  # IQ2_XXS
 
 
 def gguf(entries, tensors, version=3, alignment=32):
@@ -57,7 +59,7 @@ def gguf_files():
     yield "arrays", gguf(ARRAYS, [])
     for kind, length, n_bytes in TYPES:
         yield f"type_{kind}", gguf([], [("t", [length, 2], kind, 2 * n_bytes)])
-    yield "unsupported_type", gguf([], [("t", [256], 10, 84), ("u", [2, 1, 1, 3], 0, 24)])
+    yield "unsupported_type", gguf([], [("t", [UNSUPPORTED[1]], UNSUPPORTED[0], UNSUPPORTED[2]), ("u", [2, 1, 1, 3], 0, 24)])
     aligned = [("general.alignment", 4, struct.pack("<I", 64))]
     yield "aligned", gguf(aligned, [("a", [3], 0, 12), ("b", [32], 8, 34)], alignment=64)
     yield "all", gguf(SCALARS + ARRAYS, [("a", [8, 4], 0, 128), ("b", [32, 4], 2, 72)], version=2)
