@@ -1,6 +1,6 @@
 """Trains a model on, for longer texts than it knew: from a GGUF file to one with more positions.
 
-    python3 lengthen.py MODEL.gguf PREPARED OUT --minutes 6 [--context 4096] [--workers 14]
+    python3 lengthen.py MODEL.gguf PREPARED OUT --minutes 6 [--context 4096] [--makers 14]
 
 PREPARED comes from `prepare.py --tokenizer MODEL.gguf`. Half of the rows are those of train.py; the others are as long as
 the context or a part of it, and ask for what stood far before (distant.py). Several processes make rows while the model is
