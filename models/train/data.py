@@ -73,7 +73,8 @@ class Stream:
 
 class Rows:
     """Batches (tokens, targets, weights). A task is never cut: what is left of its row is filled from the
-    books. A story goes on in the next row."""
+    books, and one that is longer than the rows of its round is left out, for its end has the answers. A story goes
+    on in the next row."""
 
     def __init__(self, arrays, seed, round_tokens, n_vocab, state=None):
         self.a = arrays
@@ -82,18 +83,32 @@ class Rows:
         counts["books"] = max(1, len(arrays["books"]) // BOOK_CHUNK)
         self.streams = {n: Stream(n, c, seed, (state or {}).get(n, 0)) for n, c in sorted(counts.items())}
         self.round = (state or {}).get("round", 0)
+        self.pending = (state or {}).get("pending")  # the task that had no room in the round before
 
     def state(self):
         """Where the next round begins."""
-        return {"round": self.round, **{n: s.position for n, s in self.streams.items()}}
+        return {"round": self.round, "pending": self.pending, **{n: s.position for n, s in self.streams.items()}}
 
     def _document(self, name):
-        i = self.streams[name].next()
+        return self._read(name, self.streams[name].next())
+
+    def _read(self, name, i):
         if name == "books":
             tokens = self.a["books"][i * BOOK_CHUNK : (i + 1) * BOOK_CHUNK]
             return tokens, np.ones(len(tokens), np.uint8)
         start, end = self.a[f"{name}_offsets"][i : i + 2]
         return self.a[f"{name}_tokens"][start:end], self.a[f"{name}_weights"][start:end]
+
+    def _task(self, size):
+        """The task that waits, or the next one, that is no longer than a row; nothing where all are longer."""
+        for _ in range(self.streams["tasks"].count + 1):
+            i = self.streams["tasks"].next() if self.pending is None else self.pending
+            self.pending = None
+            tokens, weights = self._read("tasks", i)
+            if len(tokens) <= size:
+                self.pending = i
+                return tokens, weights
+        return None
 
     def rows(self, length, echo_share=0.0, progress=0.0):
         """The rows of one round, `length` tokens and one more for the last target."""
@@ -116,19 +131,15 @@ class Rows:
         rng = np.random.default_rng([self.seed, self.round, 9])
         for row in range(n_echo):
             tokens[row], weights[row] = echo_row(rng, size, self.n_vocab, self.a["books"])
-        pending = self._document("tasks")
         for row in range(n_echo, n_rows):
             at = 0
-            while row >= n_text:
-                t, w = pending
-                if len(t) > size - at and at > 0:
+            while row >= n_text and at < size and (task := self._task(size)):
+                t, w = task
+                if len(t) > size - at:
                     break
-                n = min(len(t), size)
-                tokens[row, at : at + n], weights[row, at : at + n] = t[:n], w[:n]
-                at += n
-                pending = self._document("tasks")
-                if at == size:
-                    break
+                tokens[row, at : at + len(t)], weights[row, at : at + len(t)] = t, w
+                at += len(t)
+                self.pending = None
             if at < size:
                 fill(row, at)
         self.round += 1

@@ -27,6 +27,7 @@ except ImportError:
     torch = None
 
 import bpe
+import data
 import distant
 import gguf
 import stories
@@ -148,6 +149,62 @@ class Tasks(unittest.TestCase):
             sides.append(drawn)
         self.assertEqual(sides[0] & sides[1], set())
         self.assertGreater(len(sides[1]), 1000)
+
+
+class Rows(unittest.TestCase):
+    """A task's tokens are 1000 and its number, between 2 and 3; books and stories are of other tokens."""
+
+    LENGTHS = [5, 40, 17, 64, 33, 90, 12, 300]
+
+    def rows(self, state=None):
+        made = [[2, *[1000 + i] * (n - 2), 3] for i, n in enumerate(self.LENGTHS)]
+        arrays = {"books": np.full(3 * data.BOOK_CHUNK, 500, np.uint16)}
+        for name, documents in (("stories", [[600] * 50] * 4), ("tasks", made)):
+            arrays[f"{name}_tokens"] = np.concatenate([np.array(d, np.uint16) for d in documents])
+            arrays[f"{name}_weights"] = np.ones(len(arrays[f"{name}_tokens"]), np.uint8)
+            arrays[f"{name}_offsets"] = np.cumsum([0, *map(len, documents)])
+        return data.Rows(arrays, 1, 640, 4096, state)
+
+    def found(self, rows, length):
+        """The tasks of a round, each of which must be whole."""
+        numbers = []
+        for row in rows.rows(length)[0].tolist():
+            line = " ".join(map(str, row))
+            for i, n in re.findall(r"(?<!\d)2 (1\d{3})((?: \1)*) 3(?!\d)", line):
+                self.assertEqual(len(n.split()) + 3, self.LENGTHS[int(i) - 1000])
+                numbers.append(int(i) - 1000)
+            self.assertNotIn("100", re.sub(r"(?<!\d)2 (1\d{3})(?: \1)* 3(?!\d)", "", line))
+        return numbers
+
+    def test_no_task_is_cut(self):
+        rows = self.rows()
+        short = {i for _ in range(20) for i in self.found(rows, 64)}
+        self.assertEqual(short, {i for i, n in enumerate(self.LENGTHS) if n <= 65})
+        self.assertIn(7, {i for _ in range(20) for i in self.found(rows, 320)})
+
+    def test_no_task_is_thrown_away(self):
+        rows = self.rows()
+        n_rounds, found = 20, []
+        for _ in range(n_rounds):
+            found += self.found(rows, 320)
+        counts = [found.count(i) for i in range(len(self.LENGTHS))]
+        self.assertLessEqual(max(counts) - min(counts), 1)
+        self.assertEqual(len(found), rows.state()["tasks"] - (rows.state()["pending"] is not None))
+
+    def test_rows_that_no_task_fits_are_text(self):
+        self.assertEqual(self.found(self.rows(), 3), [])
+
+    def test_rounds_go_on_where_they_stood(self):
+        rows = self.rows()
+        states, rounds = [], []
+        for length in (64, 320, 64, 64, 320, 64):
+            states.append(rows.state())
+            rounds.append(rows.rows(length))
+        for i, length in enumerate((64, 320, 64, 64, 320, 64)):
+            again = self.rows(json.loads(json.dumps(states[i]))).rows(length)
+            for one, other in zip(again, rounds[i]):
+                self.assertTrue(np.array_equal(one, other))
+        self.assertTrue(any(state["pending"] is not None for state in states))
 
 
 class DistantRows(unittest.TestCase):
