@@ -6,6 +6,8 @@ Without numpy nothing can be tested; without PyTorch the tests of the model and 
 skipped. The whole recipe in smoke size takes well under two minutes on two cores.
 """
 
+import contextlib
+import io
 import json
 import os
 import random
@@ -393,6 +395,20 @@ class Models(unittest.TestCase):
         self.assertTrue(torch.allclose(self.model(tokens), logits, atol=1e-4))
         after = outliers.per_tensor_loss(self.model, tokens, windows)[0]
         self.assertLess(abs(before - exact), abs(after - exact))
+
+
+@NEEDS_TORCH
+class Checkpoints(unittest.TestCase):
+    def test_a_training_goes_on_from_a_stable_state_that_is_there(self):
+        import train
+
+        with tempfile.TemporaryDirectory() as d, contextlib.redirect_stderr(io.StringIO()) as said:
+            (Path(d) / "model.pt").write_bytes(b"trained")
+            options = ["prepared", d, "--steps", "9", "--from-stable"]
+            self.assertRaises(SystemExit, train.parse, options)
+            self.assertIn("stable.pt, which is not there", said.getvalue())
+            (Path(d) / "stable.pt").write_bytes(b"stable")
+            self.assertTrue(train.parse(options).from_stable)
 
 
 @NEEDS_TORCH

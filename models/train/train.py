@@ -67,6 +67,9 @@ def parse(argv=None):
     a = p.parse_args(argv)
     if (a.minutes is None) == (a.steps is None):
         p.error("give --minutes or --steps")
+    if a.from_stable and not (a.out / "stable.pt").exists():
+        p.error(f"--from-stable goes on from {a.out / 'stable.pt'}, which is not there: it is kept when the learning rate "
+                "begins to fall. Without the option the training goes on from model.pt.")
     return a
 
 
