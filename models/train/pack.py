@@ -17,10 +17,30 @@ PART_BYTES = 15 << 20
 NAMES = ("model", "stable")
 
 
+def parts_of(name, run, directory):
+    return sorted(directory.glob(f"{name}.{run.name}.part*"), key=lambda p: int(p.suffix[5:]))
+
+
 def pack(run, directory):
+    """Old parts are there until all new ones are: they may be the only copy."""
+    if not (run / "model.pt").exists():
+        raise SystemExit(f"error: {run} has no model.pt to pack. Name the folder of a training.")
     directory.mkdir(parents=True, exist_ok=True)
-    for old in directory.glob(f"*.{run.name}.part*"):
-        old.unlink()
+    fresh = {}  # the name that a new part will have: where it is until then
+    try:
+        write_parts(run, directory, fresh)
+    except BaseException:
+        for part in fresh.values():
+            part.unlink(missing_ok=True)
+        raise
+    old = [part for name in NAMES for part in parts_of(name, run, directory)]
+    for path, part in fresh.items():
+        part.replace(path)
+    for path in set(old) - set(fresh):
+        path.unlink()
+
+
+def write_parts(run, directory, fresh):
     for name in NAMES:
         path = run / f"{name}.pt"
         if not path.exists():
@@ -34,7 +54,9 @@ def pack(run, directory):
         torch.save(state, buffer)
         raw = buffer.getvalue()
         for i in range(0, len(raw), PART_BYTES):
-            (directory / f"{name}.{run.name}.part{i // PART_BYTES}").write_bytes(raw[i : i + PART_BYTES])
+            part = directory / f"{name}.{run.name}.new{i // PART_BYTES}"
+            fresh[directory / f"{name}.{run.name}.part{i // PART_BYTES}"] = part
+            part.write_bytes(raw[i : i + PART_BYTES])
 
 
 def unpack(directory, run):
@@ -42,7 +64,7 @@ def unpack(directory, run):
     run.mkdir(parents=True, exist_ok=True)
     found = []
     for name in NAMES:
-        parts = sorted(directory.glob(f"{name}.{run.name}.part*"), key=lambda p: int(p.suffix[5:]))
+        parts = parts_of(name, run, directory)
         if not parts:
             continue
         state = torch.load(io.BytesIO(b"".join(p.read_bytes() for p in parts)), weights_only=False)

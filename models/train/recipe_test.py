@@ -411,6 +411,33 @@ class Checkpoints(unittest.TestCase):
             self.assertTrue(train.parse(options).from_stable)
 
 
+    def test_parts_are_replaced_when_the_new_ones_are_there(self):
+        import pack
+
+        with tempfile.TemporaryDirectory() as d:
+            d, run, parts = Path(d), Path(d) / "silu", Path(d) / "parts"
+            run.mkdir()
+            (run / "log.jsonl").write_text("{}\n")
+            for name, step in (("model", 9), ("stable", 7)):
+                torch.save({"model": {"w": torch.tensor([0.5])}, "step": step}, run / f"{name}.pt")
+            parts.mkdir()
+            for name in ("model.silu.part0", "model.silu.part1", "model.wide.silu.part0"):
+                (parts / name).write_bytes(b"old")
+            self.assertRaisesRegex(SystemExit, "has no model.pt", pack.pack, d / "elsewhere/silu", parts)
+            (run / "stable.pt").rename(d / "kept")
+            (run / "stable.pt").write_bytes(b"no checkpoint")
+            self.assertRaises(Exception, pack.pack, run, parts)
+            self.assertEqual({p.read_bytes() for p in parts.iterdir()}, {b"old"})
+            self.assertEqual(len(list(parts.iterdir())), 3)
+            (d / "kept").rename(run / "stable.pt")
+            pack.pack(run, parts)
+            names = {p.name for p in parts.iterdir()}
+            self.assertEqual(names, {"model.silu.part0", "stable.silu.part0", "model.wide.silu.part0"})
+            self.assertEqual(pack.unpack(parts, d / "back/silu"), ["model", "stable"])
+            back = torch.load(d / "back/silu/model.pt", weights_only=False)
+            self.assertEqual((back["step"], back["model"]["w"].tolist()), (9, [0.5]))
+
+
 @NEEDS_TORCH
 class WholeRecipe(unittest.TestCase):
     def test_from_an_empty_directory_to_two_files(self):
