@@ -40,4 +40,5 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64 AND CMAKE_BUILD_TYPE STREQUAL Release 
   troika_add_check(probes tests/house/probe_test.py $<TARGET_FILE:troika_kernels>)
 endif()
 troika_add_check(model_recipe models/train/recipe_test.py)
-set_tests_properties(house.model_recipe PROPERTIES TIMEOUT 600)
+troika_add_check(model_training models/train/training_test.py)
+set_tests_properties(house.model_recipe house.model_training PROPERTIES TIMEOUT 600)
