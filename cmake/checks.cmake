@@ -5,7 +5,8 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 function(troika_add_check name)
   add_test(NAME house.${name} COMMAND ${Python3_EXECUTABLE} ${ARGN}
            WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  set_tests_properties(house.${name} PROPERTIES LABELS house)
+  # Who lacks what a check needs says so in its first line, and has not passed.
+  set_tests_properties(house.${name} PROPERTIES LABELS house SKIP_REGULAR_EXPRESSION "^skipped: ")
 endfunction()
 
 troika_add_check(layers scripts/check_layers.py)

@@ -12,10 +12,10 @@ UNKNOWN = "without a reason"
 
 
 def reason_of(case):
-    """What a test said when it skipped itself: the line behind 'FILE:LINE: Skipped'."""
+    """What a test said when it skipped itself: the line behind 'FILE:LINE: Skipped', or behind 'skipped: ' at its beginning."""
     output = case.findtext("system-out") or ""
-    found = re.search(r":\d+: Skipped\n(.+)", output)
-    return found.group(1).strip() if found else UNKNOWN
+    found = re.search(r":\d+: Skipped\n(.+)|\Askipped: (.+)", output)
+    return found.group(found.lastindex).strip() if found else UNKNOWN
 
 
 def main():

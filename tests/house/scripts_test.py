@@ -172,13 +172,14 @@ echo "troika $*" >> {self.calls}' > {program}
         case = ('<testcase name="{}" status="notrun"><skipped message="x"/><system-out>[ RUN ] {}\n'
                 '/a_test.cc:7: Skipped\n{}\n[  SKIPPED ]</system-out></testcase>')
         report = self.tree / "report.xml"
-        report.write_text('<testsuite tests="5" failures="1" skipped="3">' + case.format("a", "a", "no disk")
+        house = '<testcase name="h" status="notrun"><skipped message="x"/><system-out>skipped: no numpy\n</system-out></testcase>'
+        report.write_text('<testsuite tests="6" failures="1" skipped="4">' + house + case.format("a", "a", "no disk")
                           + case.format("b", "b", "no disk") + case.format("c", "c", "no data")
                           + '<testcase name="d" status="run"/><testcase name="e" status="fail"/></testsuite>')
         printed = subprocess.run([sys.executable, ROOT / "scripts/count_tests.py", "release", report], check=True,
                                  capture_output=True, text=True).stdout
-        self.assertEqual(printed.splitlines(), ["     2 skipped: no disk", "     1 skipped: no data",
-                                                "release: 1 tests passed, 1 failed, 3 skipped"])
+        self.assertEqual(printed.splitlines(), ["     2 skipped: no disk", "     1 skipped: no data", "     1 skipped: no numpy",
+                                                "release: 1 tests passed, 1 failed, 4 skipped"])
 
     def test_a_failed_stage_fails_the_whole_and_the_others_still_run(self):
         self.stand_in("clang-format-14", "exit 1")
