@@ -139,20 +139,30 @@ async def beside_crowd(options, url, n_idle, n_queued):
     return rate, times
 
 
+def problem_of(attack, told):
+    """What an attack that failed said: a server beside it was not attacked."""
+    if attack.returncode in (None, 0):
+        return None
+    lines = told.read_text("utf-8", "replace").strip().splitlines() or ["without a word"]
+    return f"the attack ended with {attack.returncode}: {lines[-1]}"
+
+
 async def measure(options, url, command):
-    watch = HealthWatch(url)
+    """Figures of the healthy streams, what /health took, and what was wrong with the attack."""
+    watch, problem = HealthWatch(url), None
     with tempfile.TemporaryDirectory() as folder:
-        attack = None
+        attack, told = None, pathlib.Path(folder) / "told"
         if command:
-            attack = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=subprocess.DEVNULL,
-                                                          stderr=subprocess.DEVNULL)
+            with told.open("wb") as file:
+                attack = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=file, stderr=file)
             await asyncio.sleep(1)
         figures = await load(options.url, options.rounds)
         if attack:
+            problem = problem_of(attack, told)
             if attack.returncode is None:
                 attack.terminate()
             await attack.wait()
-    return figures, watch.end()
+    return figures, watch.end(), problem
 
 
 def show(name, rate, gap, times):
@@ -175,7 +185,7 @@ def main():
     url = urllib.parse.urlsplit(options.url)
     if url.hostname not in ("127.0.0.1", "::1", "localhost") or url.port is None:
         parser.error("URL must be of this machine, with a port: http://127.0.0.1:8080")
-    missing = [name for name in ("slowhttptest", "hey") if not shutil.which(name)]
+    missing = [name for name in ("slowhttptest", "hey") if not options.no_attacks and not shutil.which(name)]
     if missing:
         parser.error(f"{' and '.join(missing)} not found: apt-get install {' '.join(missing)}")
     print(f"Before all of this {busy_cores():.2f} cores are busy.")
@@ -183,8 +193,11 @@ def main():
     failed = False
     attacked = {"alone": None, **attacks(options.url, options.connections, options.seconds), "alone again": None}
     for name, command in {} if options.no_attacks else attacked.items():
-        figures, times = asyncio.run(measure(options, url, command))
-        failed = failed or times[-1] == float("inf")
+        figures, times, problem = asyncio.run(measure(options, url, command))
+        failed = failed or times[-1] == float("inf") or problem is not None
+        if problem:
+            print(f"{name}: {problem}", file=sys.stderr)
+            continue
         show(name, figures["tokens_per_s"], f"{figures['between_events_ms']['longest']:.0f}", times)
     rates = {}
     for _ in range(options.pairs if options.idle or options.queued else 0):
