@@ -38,10 +38,18 @@ class Server:
                                         stderr=subprocess.DEVNULL)
 
     def __enter__(self):
+        try:
+            self.wait()
+        except BaseException:
+            self.__exit__()  # nobody else will
+            raise
+        return self
+
+    def wait(self):
         for _ in range(600):
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=2):
-                    return self
+                    return
             except OSError:
                 if self.process.poll() is not None:
                     break

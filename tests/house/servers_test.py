@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the scripts that measure servers do without one."""
+"""What the scripts that measure servers do without one: attacks that fail, servers that do not answer."""
 import argparse
 import asyncio
 import contextlib
@@ -12,6 +12,7 @@ import unittest.mock
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 import server_attacks as attacks  # noqa: E402
+import server_beside as beside  # noqa: E402
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -59,6 +60,20 @@ class AttackTest(unittest.TestCase):
     def test_attackers_are_wanted_for_attacks_alone(self):
         self.assertEqual(self.run_main("--no-attacks"), (0, ""))
         self.assertRaises(SystemExit, self.run_main)
+
+
+class BesideTest(unittest.TestCase):
+    def test_a_server_that_does_not_answer_is_ended(self):
+        server = beside.Server("sleeper", SLEEPS)
+        with unittest.mock.patch("time.sleep"), self.assertRaisesRegex(SystemExit, "sleeper does not answer"):
+            server.__enter__()
+        self.assertIsNotNone(server.process.returncode)
+
+    def test_a_server_is_ended_where_its_start_is_interrupted(self):
+        server = beside.Server("sleeper", SLEEPS)
+        with unittest.mock.patch("urllib.request.urlopen", side_effect=KeyboardInterrupt):
+            self.assertRaises(KeyboardInterrupt, server.__enter__)
+        self.assertIsNotNone(server.process.returncode)
 
 
 if __name__ == "__main__":
