@@ -7,18 +7,27 @@ import pathlib
 import subprocess
 import sys
 
+import real_model
+from tables import run
+
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
 def bundle_files():
     """The side files with bundles of neurons, which the program reads beside models."""
-    return (pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "troika").glob("bundles-*")
+    return real_model.cache_folder().parent.glob("bundles-*")
 
 
 def cool(paths):
-    """Drops the files from the page cache."""
+    """Drops the files from the page cache; where that fails, rates of the disk would be those of memory, and the script ends."""
     for path in paths:
-        subprocess.run(["dd", f"if={path}", "iflag=nocache", "count=0"], check=False, stderr=subprocess.DEVNULL)
+        run("dd", f"if={path}", "iflag=nocache", "count=0")
+
+
+def remove(groups):
+    for group in groups:
+        with contextlib.suppress(OSError):
+            group.rmdir()
 
 
 def make_group(controller, limit, value):
@@ -32,6 +41,7 @@ def make_group(controller, limit, value):
         group.mkdir(exist_ok=True)  # one may be left of a run that was cut off
         (group / limit[0 if has_version_2 else 1]).write_text(value[0 if has_version_2 else 1], "utf-8")
     except OSError as problem:
+        remove([group])
         sys.exit(f"error: {problem.filename}: {problem.strerror}. To limit memory and disks needs root, and cgroups with the "
                  f"controller {controller[0]}.")
     return group
@@ -56,22 +66,22 @@ def disk_group(file, megabytes_per_s):
 def limited_process(command, files, megabytes, limit_s, disk_mb_per_s=None):
     """What a program wrote, and the most megabytes that its group held; where it fails, its words."""
     group, peak_file = memory_group(megabytes)
-    groups = {group} | ({disk_group(files[0], disk_mb_per_s)} if disk_mb_per_s else set())
+    groups = {group}
 
     def enter():
         for one in groups:
             (one / "cgroup.procs").write_text("0", "utf-8")
 
-    cool(files)
     try:
+        if disk_mb_per_s:
+            groups.add(disk_group(files[0], disk_mb_per_s))
+        cool(files)
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=limit_s, preexec_fn=enter)
+        peak = int(peak_file.read_text("utf-8"))
     except subprocess.TimeoutExpired:
         return {"problem": f"did not end within {limit_s} s"}
     finally:
-        peak = int(peak_file.read_text("utf-8"))
-        for one in groups:
-            with contextlib.suppress(OSError):
-                one.rmdir()
+        remove(groups)
     if done.returncode != 0:
         return {"problem": done.stderr.strip().splitlines()[-1][:300] if done.stderr.strip() else f"ended with {done.returncode}"}
     return {"out": done.stdout, "err": done.stderr, "peak_mb": peak / 1e6}

@@ -71,6 +71,33 @@ class TablesTest(unittest.TestCase):
                 (pathlib.Path(folder) / mark).touch()
                 self.assertEqual((limited_runs.disk_group(__file__, 1000) / limit).read_text(), value)
 
+    def test_groups_that_cannot_be_used_are_removed(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch("limited_runs.GROUPS", pathlib.Path(folder)):
+            (pathlib.Path(folder) / "cgroup.controllers").touch()
+            refused = unittest.mock.patch("pathlib.Path.write_text", side_effect=[0, OSError(19, "No such device", "io.max")])
+            with refused, self.assertRaisesRegex(SystemExit, "io.max: No such device"):
+                limited_runs.disk_group(__file__, 1000)
+            self.assertEqual(list(pathlib.Path(folder).glob("troika-*")), [])
+            group = pathlib.Path(folder) / "troika-one"
+            group.mkdir()
+            with unittest.mock.patch.object(limited_runs, "memory_group", return_value=(group, group / "peak")), \
+                    unittest.mock.patch.object(limited_runs, "disk_group", side_effect=SystemExit("no disk")):
+                self.assertRaises(SystemExit, limited_runs.limited_process, ["true"], [__file__], 300, 5, 1000)
+            self.assertFalse(group.exists())
+
+    def test_bundles_lie_where_the_program_keeps_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            bundle = pathlib.Path(folder) / ".cache/troika/bundles-1"
+            bundle.parent.mkdir(parents=True)
+            bundle.touch()
+            for home, cache in ((folder, ""), (folder, "relative"), ("/no/such", f"{folder}/.cache")):
+                with unittest.mock.patch.dict(os.environ, HOME=home, XDG_CACHE_HOME=cache):
+                    self.assertEqual(list(limited_runs.bundle_files()), [bundle])
+
+    def test_a_file_that_stays_in_the_page_cache_is_told(self):
+        limited_runs.cool([__file__])
+        self.assertRaisesRegex(SystemExit, "/no/such", limited_runs.cool, ["/no/such/file"])
+
     def test_what_was_measured_is_not_measured_again(self):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
             path = pathlib.Path(folder) / "new/results.json"
