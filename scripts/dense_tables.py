@@ -23,14 +23,23 @@ WAYS = {"map": "the file mapped", "llama": "llama.cpp, the file mapped", "blocks
 PROMPT = 128
 
 
+def n_steps(options, way):
+    return options.steps if way == "blocks" else options.map_steps
+
+
+def key_of(options, megabytes, disk, way):
+    """By what a result is kept: all that another call may give and that changes it."""
+    return f"{options.model.stem} {megabytes} MB {disk} MB/s {way} {n_steps(options, way)} steps"
+
+
 def one_run(options, way, megabytes, disk):
     """What an answer came to."""
     if way == "llama":
-        command = [options.llama, "-m", str(options.model), "-p", "0", "-n", str(options.map_steps), "-r", "1", "-t", "2", "-o", "json", "--no-warmup"]
+        command = [options.llama, "-m", str(options.model), "-p", "0", "-n", str(n_steps(options, way)), "-r", "1", "-t", "2", "-o", "json", "--no-warmup"]
         done = limited_process(command, [options.model], megabytes, options.limit_s, disk)
         return done if "problem" in done else {"tokens_per_s": json.loads(done["out"])[-1]["avg_ts"], "peak_mb": done["peak_mb"]}
-    steps, words = (options.map_steps, ["--load", "map"]) if way == "map" else (options.steps, ["--memory", f"{megabytes}000000"])
-    command = [str(options.program), "run", str(options.model), "-p", "x", "-n", str(steps), *COMMON, *words]
+    words = ["--load", "map"] if way == "map" else ["--memory", f"{megabytes}000000"]
+    command = [str(options.program), "run", str(options.model), "-p", "x", "-n", str(n_steps(options, way)), *COMMON, *words]
     return limited_run(command, [options.model], megabytes + (0 if way == "map" else 64), options.limit_s, disk)
 
 
@@ -95,8 +104,9 @@ def main():
     ways = [way for way in WAYS if way != "llama" or options.llama]
     results = {(megabytes, int(disk), way): [] for megabytes in budgets for disk in options.disks.split(",") for way in ways}
     prompts = {(megabytes, way): [] for megabytes in budgets for way in ("map", "blocks")}
-    kept.fill(results, options.rounds, lambda megabytes, disk, way: one_run(options, way, megabytes, disk))
-    kept.fill(prompts, options.rounds, lambda megabytes, way: one_prompt(options, way, megabytes), lambda key: f"prompt {key[0]} {key[1]}")
+    kept.fill(results, options.rounds, lambda megabytes, disk, way: one_run(options, way, megabytes, disk), lambda key: key_of(options, *key))
+    kept.fill(prompts, options.rounds, lambda megabytes, way: one_prompt(options, way, megabytes),
+              lambda key: f"{options.model.stem} prompt {key[0]} MB {key[1]}")
     text = table(["of the file", "all memory", "disk", "way", "tokens/s", "against the better map", "of that reading", "at most in the cgroup"],
                  answer_rows(results, budgets))
     rows = []

@@ -69,7 +69,8 @@ def prompt_table(options, kept):
     results = {(prefill, way): [] for prefill in ("same", "bf16", "auto") for way in PROMPT_WAYS}
     for i in range(options.rounds):
         for (prefill, way), rounds in results.items():
-            result = kept.get(f"prompt {options.prompt_budget} {prefill} {way} {i}", lambda way=way, prefill=prefill: one_prompt(options, way, prefill))
+            result = kept.get(f"{options.model.stem} prompt {options.prompt_budget} MB {prefill} {way} {i}",
+                              lambda way=way, prefill=prefill: one_prompt(options, way, prefill))
             if result:
                 rounds.append(result)
     rows = []
@@ -83,10 +84,20 @@ def prompt_table(options, kept):
     PAGE.write_text(replace(PAGE.read_text("utf-8"), "expert prompts here", text), "utf-8")
 
 
+def way_of(options, way):
+    """How many steps are taken, and the options."""
+    _, has_few_steps, words = (SPARSE_WAYS if options.sparse else WAYS)[way]
+    return options.few_steps if has_few_steps else options.steps, words
+
+
+def key_of(options, megabytes, way):
+    """By what a result is kept: all that another call may give and that changes it. Ways of both tables with one name are one way."""
+    return f"{options.model.stem} {megabytes} MB {way} {way_of(options, way)[0]} steps"
+
+
 def one_run(options, way, megabytes):
     """What one run came to."""
-    _, has_few_steps, words = (SPARSE_WAYS if options.sparse else WAYS)[way]
-    n_steps = options.few_steps if has_few_steps else options.steps
+    n_steps, words = way_of(options, way)
     command = [str(options.program), "run", str(options.model), "-n", str(n_steps), *COMMON, *[word.format(megabytes) for word in words]]
     return limited_run(command, [options.model, *bundle_files()], megabytes + (0 if way == "map" else 64), options.limit_s)
 
@@ -114,7 +125,7 @@ def found_neurons(rounds):
 def sparse_table(options, kept):
     """Rounds in alternation: medians of tokens a second."""
     results = {(int(megabytes), way): [] for megabytes in options.budgets.split(",") for way in SPARSE_WAYS}
-    kept.fill(results, options.rounds, lambda megabytes, way: one_run(options, way, megabytes))
+    kept.fill(results, options.rounds, lambda megabytes, way: one_run(options, way, megabytes), lambda key: key_of(options, *key))
     rows = []
     for (megabytes, way), rounds in results.items():
         good = [run for run in rounds if "tokens_per_s" in run]
@@ -152,7 +163,7 @@ def main():
         sparse_table(options, kept)
         return
     results = {(int(megabytes), way): [] for megabytes in options.budgets.split(",") for way in options.ways.split(",")}
-    kept.fill(results, options.rounds, lambda megabytes, way: one_run(options, way, megabytes))
+    kept.fill(results, options.rounds, lambda megabytes, way: one_run(options, way, megabytes), lambda key: key_of(options, *key))
     rows = []
     for (megabytes, way), rounds in results.items():
         speeds = [run["tokens_per_s"] for run in rounds if "tokens_per_s" in run]

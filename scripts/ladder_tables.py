@@ -43,11 +43,19 @@ FORECASTS = {"gates in bundles": "steps-predictor", "predictor, gates in memory"
              "by-output": "blocks"}
 
 
+def n_steps(options, way):
+    return options.few_steps if way in ("map", "bundle", "blocks") else options.steps
+
+
+def key_of(options, model, overlap, way):
+    """By what a result is kept: all that another call may give and that changes it."""
+    return f"{pathlib.Path(model).stem} {overlap} {options.budget} MB {way} {n_steps(options, way)} steps"
+
+
 def one_run(options, model, way):
     """What a run came to; where the program fails, its words."""
     words = [word.format(options.budget) for word in LADDER[way][1]]
-    n_steps = options.few_steps if way in ("map", "bundle", "blocks") else options.steps
-    command = [str(options.program), "run", str(model), "-n", str(n_steps), *COMMON, *words]
+    command = [str(options.program), "run", str(model), "-n", str(n_steps(options, way)), *COMMON, *words]
     return limited_run(command, [model, *bundle_files()], options.budget + (0 if way == "map" else 64), options.limit_s)
 
 
@@ -136,9 +144,11 @@ def main():
     options = parser.parse_args()
     models = dict(one.split("=", 1) for one in options.models)
     kept = Kept(options.kept, not options.only_kept)
-    told = {overlap: kept.get(f"{overlap} forecasts", lambda overlap=overlap: forecasts(options, models[overlap])) or {} for overlap in models}
+    told = {overlap: kept.get(f"{pathlib.Path(model).stem} {overlap} {options.budget} MB forecasts", lambda model=model: forecasts(options, model)) or {}
+            for overlap, model in models.items()}
     results = {(overlap, way): [] for overlap in models for way in (FORECASTS.values() if options.forecasts else LADDER)}
-    kept.fill(results, options.rounds, lambda overlap, way: one_run(options, models[overlap], way))
+    kept.fill(results, options.rounds, lambda overlap, way: one_run(options, models[overlap], way),
+              lambda key: key_of(options, models[key[0]], *key))
     page = PAGE.read_text("utf-8")
     if not options.forecasts:
         rows = [row for overlap in models for row in ladder_rows(results, overlap)]

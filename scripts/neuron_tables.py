@@ -40,10 +40,19 @@ WAYS = {
 }
 
 
+def n_steps(options, way):
+    return options.map_steps if way == "mmap" else options.steps
+
+
+def key_of(options, model, overlap, megabytes, way):
+    """By what a result is kept: all that another call may give and that changes it."""
+    return f"{pathlib.Path(model).stem} {overlap} {megabytes} MB {way} {n_steps(options, way)} steps"
+
+
 def one_run(options, model, way, megabytes):
     """Tokens a second and what was read; none where the program fails, with its words."""
     words = [word.format(megabytes) for word in WAYS[way][1]]
-    command = [str(options.program), "run", str(model), "-n", str(options.map_steps if way == "mmap" else options.steps), *COMMON, *words]
+    command = [str(options.program), "run", str(model), "-n", str(n_steps(options, way)), *COMMON, *words]
     return limited_run(command, [model, *bundle_files()], megabytes + (0 if way == "mmap" else 64), options.limit_s)
 
 
@@ -130,7 +139,8 @@ def main():
     ways = options.ways.split(",")
     kept = Kept(options.kept, not options.only_kept)
     results = {(overlap, megabytes, way): [] for overlap in models for _, megabytes in budgets for way in ways}
-    kept.fill(results, options.rounds, lambda overlap, megabytes, way: one_run(options, models[overlap], way, megabytes))
+    kept.fill(results, options.rounds, lambda overlap, megabytes, way: one_run(options, models[overlap], way, megabytes),
+              lambda key: key_of(options, models[key[0]], *key))
     rows = []
     for way in ways:
         for share, megabytes in budgets:

@@ -6,7 +6,7 @@ Usage: scripts/replay_tables.py MODEL.gguf [--pairs N] [--only NAME]... [--data 
 The answers are made by rule from a source file of this repository and two books of the data folder ($TROIKA_DATA or
 --data), so that anybody replays the same ones: a code edit (a file with one name changed), a summary that quotes (every
 third sentence of a passage behind a few words of its own), and a text that repeats nothing (a passage of another book).
-What was measured is kept in build/replays.json.
+What was measured is kept in build/replays.json, and the table has what is kept of this model.
 """
 import argparse
 import json
@@ -83,10 +83,12 @@ def main():
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "release" / "troika")
     options = parser.parse_args()
     kept = Kept(ROOT / "build" / "replays.json")
+    model = f"{options.model.stem}: "
     for name in options.only or tasks(options):
-        kept.forget(name)
-        kept.get(name, lambda n=name: measure(options, n))
-    PAGE.write_text(replace(PAGE.read_text("utf-8"), "replays", replay_table(kept.found())), "utf-8")
+        kept.forget(model + name)
+        kept.get(model + name, lambda n=name: measure(options, n))
+    found = {key.removeprefix(model): result for key, result in kept.found().items() if key.startswith(model)}
+    PAGE.write_text(replace(PAGE.read_text("utf-8"), "replays", replay_table(found)), "utf-8")
 
 
 if __name__ == "__main__":

@@ -14,13 +14,18 @@ import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
+import dense_tables  # noqa: E402
+import expert_tables  # noqa: E402
+import ladder_tables  # noqa: E402
 import limited_runs  # noqa: E402
+import neuron_tables  # noqa: E402
 import peer_tables  # noqa: E402
 import readme  # noqa: E402
 import real_model_drafts as drafts  # noqa: E402
 import real_model_peer as peer  # noqa: E402
 import real_model_tables as real  # noqa: E402
 import repeated_code  # noqa: E402
+import replay_tables  # noqa: E402
 import tables  # noqa: E402
 
 
@@ -114,6 +119,47 @@ class TablesTest(unittest.TestCase):
             kept.forget("e")
             kept.forget("a")
             self.assertEqual(tables.Kept(path).found(), {"b: 1": 6})
+
+
+class KeysTest(unittest.TestCase):
+    """What was measured with one model, budget or number of steps is not taken for what another call asks for."""
+
+    def test_keys_of_runs_hold_what_calls_may_change(self):
+        def options(model="a.gguf", **more):
+            return argparse.Namespace(**{"model": pathlib.Path(model), "budget": 2390, "steps": 24, "few_steps": 6, "map_steps": 4,
+                                         "sparse": False} | more)
+        calls = [options(), options("b.gguf"), options(steps=25, few_steps=7, map_steps=5), options(budget=3080)]
+        for n_keys, key in ((4, lambda o: ladder_tables.key_of(o, o.model, "0.9", "steps")),
+                            (4, lambda o: ladder_tables.key_of(o, o.model, "0.9", "map")),
+                            (3, lambda o: neuron_tables.key_of(o, o.model, "0.9", 2390, "pins")),
+                            (3, lambda o: neuron_tables.key_of(o, o.model, "0.9", 2390, "mmap")),
+                            (3, lambda o: expert_tables.key_of(o, 4000, "by-route")),
+                            (3, lambda o: dense_tables.key_of(o, 2000, 0, "llama")),
+                            (3, lambda o: dense_tables.key_of(o, 2000, 0, "blocks"))):
+            self.assertEqual(len({key(call) for call in calls}), n_keys)
+        for key in (lambda mb, way: neuron_tables.key_of(options(), "a", "0.9", mb, way),
+                    lambda mb, way: expert_tables.key_of(options(sparse=True), mb, way)):
+            self.assertNotEqual(key(4000, "predictor"), key(400, "predictor"))
+
+    def test_ways_of_both_tables_of_experts_with_one_name_are_one_way(self):
+        for way in set(expert_tables.WAYS) & set(expert_tables.SPARSE_WAYS):
+            self.assertEqual(expert_tables.WAYS[way][1:], expert_tables.SPARSE_WAYS[way][1:])
+
+    def test_replays_of_two_models_stay_apart(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+            page = pathlib.Path(folder) / "page.md"
+            page.write_text("<!-- table replays -->\n\n<!-- end of table -->\n")
+            for model, speed in (("one.gguf", 1.0), ("other.gguf", 2.0), ("one.gguf", 3.0)):
+                def measured(_options, _name, speed=speed):
+                    draft = {"tokens_per_verification": 1.0}
+                    return {"replay": {"tokens": 1, "prompt_tokens": 1, "plain_ms_per_token": speed, "drafted_ms_per_token": 1.0, "ratio": 1.0,
+                                       "lowest": 1.0, "highest": 1.0, "draft": draft}}
+                name = "code edit" if speed < 3 else "no repetition"
+                with unittest.mock.patch.multiple(replay_tables, ROOT=pathlib.Path(folder), PAGE=page, measure=measured), \
+                        unittest.mock.patch("sys.argv", ["replay_tables.py", model, "--only", name]):
+                    replay_tables.main()
+            rows = tables.rows_of(page.read_text(), "replays")
+            self.assertEqual([rows[name][1] for name in ("code edit", "no repetition")], ["1.0", "3.0"])
 
 
 def entry(weight, largest=8.0, limit=2.0, channels="3f803f80400041003f80", hot=(3,)):
