@@ -36,10 +36,15 @@ WINDOWS = (8192, 4096, 2048)
 STRETCH = 256       # tokens whose losses are taken together: neighbours' are alike
 
 
+def part_of(name, n_bytes):
+    """Where the beginning of a text is kept."""
+    return WORK / f"{n_bytes}-{pathlib.Path(name).name}"
+
+
 def beginning(options, name, n_bytes):
     text = data_file(options, name).read_bytes()[:n_bytes].decode("utf-8", "ignore")
     WORK.mkdir(parents=True, exist_ok=True)
-    path = WORK / f"{n_bytes}-{pathlib.Path(name).name}"
+    path = part_of(name, n_bytes)
     path.write_text(text, "utf-8")
     return path
 
@@ -48,10 +53,14 @@ def threads(options):
     return ["--threads", options.threads] if options.threads else []
 
 
+def losses_file(text, window, words, folder=None):
+    name = "-".join(str(word).lstrip("-") for word in words)
+    return WORK / "losses" / f"{name}{'-' + folder.name if folder else ''}-{window}-{text.name}"
+
+
 def losses_of(options, text, window, words, folder=None):
     """What each token of a text loses, under these options and with the tuned plan of that folder. Kept in a file."""
-    name = "-".join(str(word).lstrip("-") for word in words)
-    path = WORK / "losses" / f"{name}{'-' + folder.name if folder else ''}-{window}-{text.name}"
+    path = losses_file(text, window, words, folder)
     if options.may_measure and not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         print(f"measuring {path.name}", file=sys.stderr, flush=True)
@@ -64,9 +73,13 @@ def losses_of(options, text, window, words, folder=None):
     return [float(line) for line in path.read_text("utf-8").split()] if path.exists() else None
 
 
+def tuned_folder(rule, percent):
+    return WORK / f"tuned-{rule}-{percent}"
+
+
 def tuned(options, rule, percent):
     """A folder of side files in which the model is tuned so."""
-    folder = WORK / f"tuned-{rule}-{percent}"
+    folder = tuned_folder(rule, percent)
     if options.may_measure and not any(folder.glob("troika/plan-*")):
         run("env", f"XDG_CACHE_HOME={folder}", options.program, "tune", options.model, "--text",
             beginning(options, CALIBRATION, CALIBRATION_BYTES), "--prefill", "q8", *SHORT_CALIBRATION,
@@ -239,6 +252,10 @@ def needles(options, length):
     return path
 
 
+def copy_file(length, i):
+    return WORK / f"copy-{LENGTHS[length]}-{i}.txt"
+
+
 def copies(options, length):
     """Texts that end as they begin."""
     book = data_file(options, BOOK).read_text("utf-8")
@@ -247,7 +264,7 @@ def copies(options, length):
     for i in range(N_COPIES):
         begin = 4000 + 20000 * i
         passage = book[begin:begin + COPIED_CHARACTERS]
-        path = WORK / f"copy-{LENGTHS[length]}-{i}.txt"
+        path = copy_file(length, i)
         path.write_text(passage + "\n\n" + book[begin + COPIED_CHARACTERS:begin + LENGTHS[length]] + "\n\n" + passage, "utf-8")
         paths.append(path)
     return paths
@@ -333,6 +350,33 @@ def planted(options, kept):
     return table([f"shapes, prompts in {options.prefill}", "prompt of", "kept by weight", "full, tokens a second", "sparse", "gain"], rows)
 
 
+def kept_losses(command):
+    """The files of losses that a command wants, but for those with a tuned plan."""
+    if command == "accuracy":
+        forms = [(FULL, BYTES), *((words, n_bytes) for _, words, n_bytes in FORMS)]
+        return [losses_file(part_of(name, n_bytes), window, words) for name in TEXTS.values() for window in WINDOWS for words, n_bytes in forms]
+    if command == "ablation":
+        text = TEXTS["WikiText-2"]
+        return [losses_file(part_of(text, BYTES if words == FULL else FEWER_BYTES), PROMPT, words) for _, words, rule, _ in ABLATION if not rule]
+    if command == "tasks":
+        return [losses_file(copy_file(length, i), TASK_CONTEXT, [*EARLY, *words])
+                for length in LENGTHS for i in range(N_COPIES) for _, words in TASKS]
+    return []
+
+
+def forget(options, kept):
+    """What the command measured. The tuned plans are those of `ablation`: whoever tunes again judges them again too."""
+    for beginning_of_key in {"tasks": ["needles"], "planted": ["planted", "kept by weight"]}.get(options.command, [options.command]):
+        kept.forget(beginning_of_key)
+    paths = kept_losses(options.command) if options.losses else []
+    if options.command == "ablation":
+        for folder in {tuned_folder(rule, 20) for _, _, rule, _ in ABLATION if rule}:
+            shutil.rmtree(folder, ignore_errors=True)
+            paths.extend((WORK / "losses").glob(f"*-{folder.name}-*"))
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
 COMMANDS = {"accuracy": accuracy, "ablation": ablation, "tasks": tasks, "estimate": estimate, "planted": planted}
 
 
@@ -351,10 +395,8 @@ def main():
     options.may_measure = not options.kept
     options.model = run(sys.executable, ROOT / "scripts" / "real_model.py").strip()
     kept = Kept(WORK / "results.json", may_measure=not options.kept)
-    if options.again and options.command == "accuracy":
-        shutil.rmtree(WORK / "losses", ignore_errors=True)
-    elif options.again:
-        kept.forget("needles" if options.command == "tasks" else options.command)
+    if options.again:
+        forget(options, kept)
     text = COMMANDS[options.command](options, kept)
     PAGE.write_text(replace(PAGE.read_text("utf-8"), options.command, text), "utf-8")
     print(text)

@@ -48,6 +48,18 @@ def texts(options):
             work_file(f"{N_WORDS}-last-words.jsonl", tasks))
 
 
+def file_of(model):
+    """Where the model is with a scale for each group of 32 weights."""
+    return WORK / f"{model}-q4_0.gguf"
+
+
+def forget(kept):
+    """What was measured, and the files that were made for it: another program or model makes others."""
+    kept.forget("")
+    for model in WINDOW:
+        file_of(model).unlink(missing_ok=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--again", action="store_true")
@@ -58,7 +70,7 @@ def main():
     options = parser.parse_args()
     kept = Kept(WORK / "results.json", may_measure=not options.kept)
     if options.again:
-        kept.forget("")
+        forget(kept)
     real = run(sys.executable, ROOT / "scripts" / "real_model.py").strip()
     files = {"SmolLM2-135M": real, **{name: ROOT / "models" / f"{name}-q8_0.gguf" for name in ("troika-silu", "troika-relu")}}
     book, wikitext, words = texts(options)
@@ -66,7 +78,7 @@ def main():
     def measured(model, is_grouped, how, *what):
         path = files[model]
         if is_grouped:
-            path = WORK / f"{model}-q4_0.gguf"
+            path = file_of(model)
             if not path.exists():
                 run(options.program, "quantize", files[model], path, "--type", "q4_0")
         threads = ["--threads", options.threads] if options.threads else []

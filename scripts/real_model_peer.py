@@ -26,11 +26,21 @@ QUESTIONS = (
 )
 
 
+def made_file(type_name):
+    return real_model_data.WORK / f"model-{type_name}.gguf"
+
+
+def forget():
+    """The files that were made of the model: another program makes others."""
+    for type_name in TYPES[:-1]:
+        made_file(type_name).unlink(missing_ok=True)
+
+
 def file_of(options, type_name):
     """The model with its weights in this type, made by our own converter where it is not that of the file."""
     if type_name == TYPES[-1]:
         return options.model
-    path = real_model_data.WORK / f"model-{type_name}.gguf"
+    path = made_file(type_name)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         run(options.program, "quantize", options.model, path, "--type", type_name.lower())

@@ -239,6 +239,8 @@ def forget(command, kept):
     """What the command measured; whoever calibrates again judges again too."""
     if command == "outliers":
         calibrated_plan().unlink(missing_ok=True)
+    if command == "peer":
+        real_model_peer.forget()
     kept.forget(command if command in ("peer", "drafts") else "judged")
 
 

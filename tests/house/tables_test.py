@@ -14,8 +14,10 @@ import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
+import attention_tables  # noqa: E402
 import dense_tables  # noqa: E402
 import expert_tables  # noqa: E402
+import int4_tables  # noqa: E402
 import ladder_tables  # noqa: E402
 import limited_runs  # noqa: E402
 import neuron_tables  # noqa: E402
@@ -119,6 +121,46 @@ class TablesTest(unittest.TestCase):
             kept.forget("e")
             kept.forget("a")
             self.assertEqual(tables.Kept(path).found(), {"b: 1": 6})
+
+
+class AgainTest(unittest.TestCase):
+    """What --again forgets: files too, from which figures would come that are as old."""
+
+    def left(self, names, kept_keys, module, forget):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(module, "WORK", pathlib.Path(folder)):
+            for name in names:
+                path = pathlib.Path(folder) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+            kept = tables.Kept(pathlib.Path(folder) / "results.json")
+            kept.change(lambda _: dict.fromkeys(kept_keys, 1))
+            forget(kept)
+            return [name for name in names if (pathlib.Path(folder) / name).exists()], list(kept.found())
+
+    def test_attention_forgets_what_each_command_measured(self):
+        full, planned = "attention-full", "attention-query-tuned-kept-mass-20-4096-24000-wikitext2.test.txt"
+        sherlock = f"losses/{full}-2048-60000-the-adventures-of-sherlock-holmes.txt"
+        baseline, other = f"losses/{full}-4096-60000-wikitext2.test.txt", "losses/attention-int8-4096-24000-wikitext2.test.txt"
+        copied, plan = f"losses/attention-from-512-{full}-8192-copy-7500-4.txt", "tuned-kept-mass-20/troika/plan-1"
+        names = [sherlock, baseline, other, copied, plan, f"losses/{planned}"]
+        keys = ["ablation full", "estimate", "needles 2k full", "kept by weight 2048", "planted a 2048 int8"]
+        for command, forgotten, has_losses in (("accuracy", {sherlock, baseline, other}, True), ("estimate", {"estimate"}, True),
+                                               ("tasks", {copied, "needles 2k full"}, True),
+                                               ("planted", {"kept by weight 2048", "planted a 2048 int8"}, True),
+                                               ("ablation", {baseline, other, plan, f"losses/{planned}", "ablation full"}, True),
+                                               ("ablation", {plan, f"losses/{planned}", "ablation full"}, False)):
+            with self.subTest(command=command, has_losses=has_losses):
+                options = argparse.Namespace(command=command, losses=has_losses)
+                files, found = self.left(names, keys, attention_tables, lambda kept, o=options: attention_tables.forget(o, kept))
+                self.assertEqual({*names, *keys} - {*files, *found}, forgotten)
+
+    def test_files_that_were_made_for_a_table_are_forgotten(self):
+        names = ["troika-silu-q4_0.gguf", "SmolLM2-135M-q4_0.gguf", "20000-book.txt"]
+        self.assertEqual(self.left(names, ["a"], int4_tables, int4_tables.forget), (names[2:], []))
+        names = ["model-F32.gguf", "model-Q8_0.gguf", "plan-2048.json"]
+        for command, files, keys in (("peer", names[2:], ["judged, a"]), ("perplexity", names, ["peer, a"])):
+            found = self.left(names, ["peer, a", "judged, a"], real.real_model_peer.real_model_data, lambda kept, c=command: real.forget(c, kept))
+            self.assertEqual(found, (files, keys))
 
 
 class KeysTest(unittest.TestCase):
