@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures drafts on context-augmented tasks and writes the tables into docs/drafts.md, between its two marks.
+"""Measures drafts on context-augmented tasks and writes the tables into docs/drafts.md, between its marks.
 
     python3 scripts/draft_tables.py [--data FOLDER] [--each 40] [--model FILE] [--program build/release/troika]
 
@@ -8,15 +8,13 @@ The tasks come from scripts/cag_tasks.py. Takes some minutes; times are those of
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from tables import ROOT, table
+from tables import ROOT, replace, run, table
 
 PAGE = ROOT / "docs/drafts.md"
-BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 COVERAGES = (0, 10, 25, 50, 100)
 # The paper's Table 4: what calibration and reuse together multiply, from the smallest to the largest.
 PAPER = {"lookup": (1.05, 1.25), "sam": (1.06, 1.24)}
@@ -24,11 +22,7 @@ KINDS = ("summary", "qa", "ui", "reply", "all")
 
 
 def evaluate(program, model, tasks, *options):
-    command = [program, "eval", str(model), "--no-plan", "--cag", str(tasks), "--json", *options]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
-    return json.loads(done.stdout)
+    return json.loads(run(program, "eval", model, "--no-plan", "--cag", tasks, "--json", *options))
 
 
 def shares(score):
@@ -105,9 +99,8 @@ def main():
     a = p.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         tasks = Path(folder) / "tasks.jsonl"
-        data = ["--data", str(a.data)] if a.data else []
-        make = [sys.executable, str(ROOT / "scripts/cag_tasks.py"), "--each", str(a.each), *data]
-        tasks.write_text(subprocess.run(make, capture_output=True, text=True, check=True).stdout)
+        data = ["--data", a.data] if a.data else []
+        tasks.write_text(run(sys.executable, ROOT / "scripts/cag_tasks.py", "--each", a.each, *data))
         result = evaluate(a.program, a.model, tasks)
         curve = evaluate(a.program, a.model, tasks, "--coverages", ",".join(map(str, COVERAGES)))
     command = "python3 scripts/draft_tables.py" + (" --data DATA" if a.data else "")
@@ -115,9 +108,7 @@ def main():
     if a.output:
         a.output.write_text(text, "utf-8")
         return
-    page = PAGE.read_text("utf-8")
-    before, rest = page.split(BEGIN)
-    PAGE.write_text(before + BEGIN + "\n" + text + "\n" + END + rest.split(END)[1], "utf-8")
+    PAGE.write_text(replace(PAGE.read_text("utf-8"), "cag drafts", "\n" + text), "utf-8")
 
 
 if __name__ == "__main__":

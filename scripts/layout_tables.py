@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the layouts of weights for prompts in int8 (D1) and writes the tables into docs/sd-npu.md, between its two marks.
+"""Measures the layouts of weights for prompts in int8 (D1) and writes the tables into docs/sd-npu.md, between its marks.
 
     python3 scripts/layout_tables.py MODEL.gguf [--pairs 5] [--tokens 256,512,1024] [--program build/release/troika] [--print | --picture]
 
@@ -20,10 +20,10 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tables import ROOT, replace, table
+
 PAGE = ROOT / "docs/sd-npu.md"
 PICTURE = ROOT / "docs/layout-switch-here.svg"
-BEGIN, END = "<!-- layouts: begin -->\n", "<!-- layouts: end -->\n"
 LAYOUTS = ("blocks", "both", "switch")
 MB = 1e6
 
@@ -118,11 +118,6 @@ def later_prompts(program, model, options, lengths, n_pairs):
     return results
 
 
-def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows]) + "\n"
-
-
 def median_of(results, value):
     return statistics.median(value(result) for result in results)
 
@@ -154,10 +149,10 @@ def section(first, later, model):
     return "\n".join([
         f"`{Path(model).name}`, {later['blocks']['threads']} threads, {len(first[lengths[0], 'blocks'])} new processes each, medians (least to most):\n",
         table(["tokens", *(f"prompt, {k}" for k in LAYOUTS), "loads hidden", "waited for",
-               "later prompts, tokens/s: " + " / ".join(LAYOUTS)], times),
-        table(["", "memory of its own, at most", "of the file in the page cache, at most", "load", "tokens/s of the answer"], memory),
+               "later prompts, tokens/s: " + " / ".join(LAYOUTS)], times) + "\n",
+        table(["", "memory of its own, at most", "of the file in the page cache, at most", "load", "tokens/s of the answer"], memory) + "\n",
         f"By its own count the blocks take {peak:.1f} MB at the peak: one copy is {copy:.1f} MB and one block {block:.1f} MB. "
-        f"During the later prompts {loads['loads']} blocks changed for steps and {loads['loads_back']} went back.\n",
+        f"During the later prompts {loads['loads']} blocks changed for steps and {loads['loads_back']} went back.",
     ])  # fmt: skip
 
 
@@ -189,9 +184,7 @@ def main():
     print(text)
     if flags.print:
         return
-    page = PAGE.read_text()
-    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-    PAGE.write_text(page[:begin] + text + page[end:])
+    PAGE.write_text(replace(PAGE.read_text("utf-8"), "layouts", text), "utf-8")
 
 
 if __name__ == "__main__":

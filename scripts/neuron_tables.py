@@ -16,7 +16,7 @@ import statistics
 
 from limited_runs import bundle_files, limited_run
 from line_chart import line_chart
-from tables import ROOT, Kept, processor, replace, table
+from tables import ROOT, Kept, between, processor, replace, table
 
 PAGE = ROOT / "docs" / "powerinfer-2.md"
 TABLE = "neuron budgets here"
@@ -99,8 +99,8 @@ def picture(results, budgets, overlaps, ways, machine):
 
 def on_page(page):
     """What the table says: results as measuring gives them, budgets, overlaps and ways."""
-    lines = page.split(f"<!-- table {TABLE} -->\n")[1].split("\n<!-- end of table -->")[0].splitlines()
-    head, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if not line.startswith("|---")]
+    begin, end = between(page, TABLE)
+    head, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page[begin:end].splitlines() if not line.startswith("|---")]
     overlaps = [cell.removeprefix("overlap ") for cell in head[3:]]
     names = {name: way for way, (name, _) in WAYS.items()}
     found = {(overlap, int(row[2].split()[0]), names[row[0]]): [{"tokens_per_s": float(cell.split()[0].rstrip(","))}] if cell else []

@@ -16,14 +16,14 @@ import argparse
 import json
 import os
 import pathlib
-import re
 import shlex
 import statistics
 import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from tables import ROOT, Kept, replace, table
+
 PROGRAM = ROOT / "build" / "release" / "troika"
 PAGE = ROOT / "docs" / "performance.md"
 KEPT = ROOT / "build" / "peer.json"
@@ -67,13 +67,13 @@ def measure(model, options, name, ours, theirs):
 
 
 def speed_table(kept):
-    lines = ["| model | what | here | llama.cpp | ratio | of the peak |", "|---|---|---|---|---|---|"]
+    rows = []
     for key, r in kept.items():
         model, what = key.split(": ", 1)
         bound = f"{r['fraction']:.0%}" + (f" of {r['read_gb_s']:.0f} GB/s" if "gen" in what else "")
-        lines.append(f"| {model} | {what} | {r['here']:.{0 if r['here'] > 100 else 1}f} | {r['peer']:.1f} | "
-                     f"{r['ratio']:.2f} ({r['lowest']:.2f}–{r['highest']:.2f} of {r['pairs']}) | {bound} |")
-    return "\n".join(lines)
+        rows.append([model, what, f"{r['here']:.{0 if r['here'] > 100 else 1}f}", f"{r['peer']:.1f}",
+                     f"{r['ratio']:.2f} ({r['lowest']:.2f}–{r['highest']:.2f} of {r['pairs']})", bound])
+    return table(["model", "what", "here", "llama.cpp", "ratio", "of the peak"], rows)
 
 
 def start_of(command):
@@ -101,11 +101,14 @@ def starts(model, options):
 
 def start_table(kept):
     ways = list(next(iter(kept.values())))
-    lines = ["| model | " + " | ".join(ways) + " |", "|---|" + "---|" * len(ways)]
-    for model, found in kept.items():
-        cells = [f"{s:.2f} s ({low:.2f}–{high:.2f}), {mb:.0f} MB" for s, low, high, mb in found.values()]
-        lines.append(f"| {model} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    rows = [[model, *(f"{s:.2f} s ({low:.2f}–{high:.2f}), {mb:.0f} MB" for s, low, high, mb in found.values())]
+            for model, found in kept.items()]
+    return table(["model", *ways], rows)
+
+
+def keep(kept, part, key, result):
+    """Adds a result to those of its part, in place of an older one."""
+    kept.change(lambda found: {**found, part: {**found.get(part, {}), key: result}})
 
 
 def main():
@@ -123,33 +126,26 @@ def main():
     options = parser.parse_args()
     if options.models and options.peer is None:
         parser.error("--peer says where llama-bench is.")
-    kept = {"starts": {}, options.mark: {}} | (json.loads(KEPT.read_text()) if KEPT.exists() else {})
+    kept = Kept(KEPT)
     for model in options.models:
         name = pathlib.Path(model).stem
         pathlib.Path(model).read_bytes()  # into the page cache
         if options.starts:
-            kept["starts"][name] = starts(model, options)
+            keep(kept, "starts", name, starts(model, options))
             continue
         for what, ours, theirs in RUNS:
             if any(part in what for part in options.runs or [""]):
                 label = what + (f", {options.kernels}" if options.kernels else "")
-                kept[options.mark][f"{name}: {label}"] = measure(model, options, what, ours, theirs)
-                KEPT.write_text(json.dumps(kept, indent=1))
-    KEPT.write_text(json.dumps(kept, indent=1))
-    blocks = {mark: speed_table(rows) for mark, rows in kept.items() if mark != "starts" and rows}
-    if kept["starts"]:
-        blocks["starts"] = start_table(kept["starts"])
-    page = PAGE.read_text()
+                keep(kept, options.mark, f"{name}: {label}", measure(model, options, what, ours, theirs))
+    blocks = {part: (start_table if part == "starts" else speed_table)(rows) for part, rows in kept.found().items() if rows}
+    page = PAGE.read_text("utf-8")
     for name, text in blocks.items():
         if options.print:
             print(text)
             continue
-        marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not marks.search(page):
-            sys.exit(f"{PAGE} has no mark '<!-- {name} -->'.")
-        page = marks.sub(lambda match, text=text: f"{match.group(1)}\n{text}\n\n{match.group(2)}", page)
+        page = replace(page, name, f"\n{text}\n")
     if not options.print:
-        PAGE.write_text(page)
+        PAGE.write_text(page, "utf-8")
     return 0
 
 

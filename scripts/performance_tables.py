@@ -11,11 +11,10 @@ import argparse
 import json
 import pathlib
 import re
-import subprocess
 import sys
 
 from line_chart import line_chart
-from tables import ROOT, processor, table
+from tables import ROOT, between, processor, replace, run, table
 
 BUILD = ROOT / "build" / "release"
 PAGE = ROOT / "docs" / "performance.md"
@@ -23,10 +22,6 @@ PICTURE = ROOT / "docs" / "performance.svg"
 PICTURED = ["Q4_0", "Q5_0", "Q8_0", "Q4_K", "Q6_K"]  # more would hide each other
 FORMATS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"]
 TOKENS = [1, 4, 8, 32]
-
-
-def run(*command):
-    return json.loads(subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout)
 
 
 def ratio(row):
@@ -76,7 +71,8 @@ def on_page(page):
     """The record of products that the tables of the page show, as far as the picture needs it."""
     record = []
     kernels = None
-    for line in page.split("<!-- products -->")[1].split("<!-- end -->")[0].splitlines():
+    begin, end = between(page, "products")
+    for line in page[begin:end].splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("`"):
             kernels = line.strip("`")
@@ -101,7 +97,7 @@ def main():
     if options.record:
         record = json.loads(pathlib.Path(options.record).read_text())
     else:
-        record = run(BUILD / "bench" / "troika_record", "--pairs", options.pairs, "--json")
+        record = json.loads(run(BUILD / "bench" / "troika_record", "--pairs", options.pairs, "--json"))
     # With dot products of bf16 only prompts are computed otherwise, which the record is not about.
     names = [name for name in dict.fromkeys(row["kernels"] for row in record) if not name.endswith("_bf16")]
     blocks = {"products": "\n\n".join(f"`{name}`\n\n{products(record, name)}" for name in names),
@@ -111,10 +107,7 @@ def main():
         return 0
     page = PAGE.read_text()
     for name, text in blocks.items():
-        marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not marks.search(page):
-            sys.exit(f"{PAGE} has no mark '<!-- {name} -->'.")
-        page = marks.sub(lambda match: f"{match.group(1)}\n{text}\n\n{match.group(2)}", page)
+        page = replace(page, name, f"\n{text}\n")
     PAGE.write_text(page)
     PICTURE.write_text(picture(record, names[0], options.machine))
     return 0

@@ -17,17 +17,13 @@ import subprocess
 import sys
 import textwrap
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from tables import ROOT, processor_name
+
 PROGRAM = ROOT / "build" / "release" / "troika"
 MARKS = re.compile(r"(<!-- measured:[^\n]*-->\n).*?(<!-- end of what was measured -->)", re.DOTALL)
 # A name of `troika synth --list`, its type, and what people call the model.
 MODELS = [("qwen2.5-0.5b", "q8_0", "Qwen2.5 0.5B, 8 bits"), ("qwen2-1.5b", "q4_0", "Qwen2 1.5B, 4 bits")]
 PROMPT_TOKENS, ANSWER_TOKENS = 512, 64
-
-
-def processor_name():
-    match = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    return match.group(1) if match else os.uname().machine
 
 
 def model_file(name, element_type):

@@ -10,11 +10,16 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
-def processor():
-    """What this machine calls its processor, and how many cores of it one may use."""
+def processor_name():
+    """What this machine calls its processor."""
     match = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text("utf-8"))
+    return match.group(1) if match else os.uname().machine
+
+
+def processor():
+    """The processor, and how many cores of it one may use."""
     n_cores = len(os.sched_getaffinity(0))
-    return f"{match.group(1) if match else os.uname().machine}, {n_cores} core{'' if n_cores == 1 else 's'}"
+    return f"{processor_name()}, {n_cores} core{'' if n_cores == 1 else 's'}"
 
 
 def table(header, rows):
@@ -23,19 +28,25 @@ def table(header, rows):
     return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
 
 
-def replace(page, name, text):
-    """The page with this text between the marks of that name."""
+def between(page, name):
+    """Where on the page the text between the marks of that name begins and ends."""
     start, end = f"<!-- table {name} -->\n", "\n<!-- end of table -->"
     if start not in page or end not in page[page.index(start):]:
         sys.exit(f"error: the page has no marks '{start.strip()}' and '{end.strip()}' to write between. Restore them.")
     begin = page.index(start) + len(start)
-    return page[:begin] + text + page[page.index(end, begin - 1):]  # - 1: nothing may stand there yet
+    return begin, page.index(end, begin - 1)  # - 1: nothing may stand there yet
+
+
+def replace(page, name, text):
+    """The page with this text between the marks of that name."""
+    begin, end = between(page, name)
+    return page[:begin] + text + page[end:]
 
 
 def rows_of(page, name):
     """What stands in the table between the marks of that name: the cells behind the first, by the first."""
-    begin = page.index(f"<!-- table {name} -->\n")
-    lines = page[begin:page.index("<!-- end of table -->", begin)].splitlines()
+    begin, end = between(page, name)
+    lines = page[begin:end].splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     return {first: rest for first, *rest in cells}
 

@@ -16,12 +16,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 import attention_tables  # noqa: E402
 import dense_tables  # noqa: E402
+import draft_tables  # noqa: E402
 import expert_tables  # noqa: E402
 import int4_tables  # noqa: E402
 import ladder_tables  # noqa: E402
+import layout_tables  # noqa: E402
 import limited_runs  # noqa: E402
 import neuron_tables  # noqa: E402
 import peer_tables  # noqa: E402
+import performance_tables  # noqa: E402
 import readme  # noqa: E402
 import real_model_drafts as drafts  # noqa: E402
 import real_model_peer as peer  # noqa: E402
@@ -42,6 +45,20 @@ class TablesTest(unittest.TestCase):
                                    "<!-- end of table -->\n")
         with self.assertRaisesRegex(SystemExit, "no marks"):
             tables.replace(page, "z", "")
+
+    def test_parts_that_are_kept_are_added_to(self):
+        with tempfile.TemporaryDirectory() as folder:
+            kept = tables.Kept(pathlib.Path(folder) / "peer.json")
+            for part, key, result in (("peer", "a: x", 1), ("starts", "a", 2), ("peer", "b: x", 3), ("peer", "a: x", 4)):
+                peer_tables.keep(kept, part, key, result)
+            self.assertEqual(kept.found(), {"peer": {"a: x": 4, "b: x": 3}, "starts": {"a": 2}})
+
+    def test_every_page_has_the_marks_that_its_script_writes_between(self):
+        for script, names in ((performance_tables, ["products", "attention"]), (peer_tables, ["peer", "peer-avx2", "starts"]),
+                              (layout_tables, ["layouts"]), (draft_tables, ["cag drafts"])):
+            page = script.PAGE.read_text("utf-8")
+            for name in names:
+                self.assertNotEqual(tables.replace(page, name, "other"), page)
 
     def test_a_program_that_fails_ends_the_script_with_its_message(self):
         self.assertEqual(tables.run(sys.executable, "-c", "print(1)"), "1\n")
