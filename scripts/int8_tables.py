@@ -11,12 +11,12 @@ program; takes some minutes.
 import argparse
 import json
 import re
-import subprocess
 import tempfile
 import textwrap
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tables import ROOT, run, table
+
 KINDS = ("silu", "relu")
 PLANT = ("--channels", "0.3%", "--scale", "64")
 FLOAT = ("--activations", "f32", "--kv", "f32", "--context", "512")
@@ -46,7 +46,7 @@ larger than the others spoil that: the scale follows them, and the rest is round
 differ in what they do about it:
 
 | `--int8` | |
-| --- | --- |
+|---|---|
 {methods}
 
 `shadow` and `token-shadow` take out what exceeds a calibrated limit: x = s · c + r, with c = round(x / s) clamped to −127 …
@@ -74,13 +74,6 @@ are computed as decoding is, here in float.
 """
 
 
-def run(program, *arguments):
-    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(map(str, arguments))}: {done.stderr.strip()}")
-    return done
-
-
 class Judge:
     """Perplexity and task accuracy of one model by each method."""
 
@@ -102,7 +95,7 @@ class Judge:
         program, model = self.options.program, self.model
         text = run(program, "eval", model, *how, "--perplexity", self.options.text, "--json")
         tasks = run(program, "eval", model, *how, "--tasks", self.options.some_tasks, "--json")
-        return json.loads(text.stdout)["perplexity"], json.loads(tasks.stdout)["accuracy"]
+        return json.loads(text)["perplexity"], json.loads(tasks)["accuracy"]
 
     def method(self, name, prune=0, weights="row"):
         return self.measure("--plan", self.plan, "--int8", name, "--outlier-prune", prune,
@@ -120,11 +113,6 @@ class Judge:
             if (loss["method"], loss["outlier_prune"]) == (name, prune):
                 return f"{100 * loss['loss']:+.2f} %"
         return "–"
-
-
-def table(header, rows):
-    lines = [header, "|" + " --- |" * (header.count("|") - 1)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
 def method_rows(judges):
@@ -149,7 +137,7 @@ def prune_rows(judges):
 
 def shapes_of(program, model):
     """Rows that read each activation, by the name of the first weight: the models are Llama decoders."""
-    inspected = json.loads(run(program, "inspect", model, "--json").stdout)
+    inspected = json.loads(run(program, "inspect", model, "--json"))
     rows = {t["name"]: t["shape"] for t in inspected["tensors"]}
     shapes = {}
     for name, shape in rows.items():
@@ -191,22 +179,21 @@ def calibration_part(judges, names):
         "*Ignored*: the products, the least important by the largest magnitude over the limit, that ignore their "
         "outliers (N6): with `shadow` they clamp to the limit of least mean square error, with `token-shadow` they "
         f"take each token's own scale. The paper's default is 85 %. SmoothQuant's α: {alphas}.\n",
-        table("| " + " | ".join(["method", "ignored"] + names) + " |", rows),
+        table(["method", "ignored"] + names, rows),
         "\nDifferences of a tenth of a per cent, of either sign, are chance.",
     ]
 
 
 def held_out_part(options, judges, names):
     loss = "Change of perplexity against float · tasks right"
-    header = "| " + " | ".join(["method"] + names) + " |"
     return [
         f"\n## Every method, on a text and tasks it has not seen\n\nThe first {options.characters} characters of "
         f"`{Path(options.held_out).name}` and {options.n_tasks} held-out tasks. {loss}; no outliers ignored "
         "(`--outlier-prune 0`); weights with a scale for each row unless said otherwise. Float: perplexity. With "
         "so many tasks, differences of a few per cent are chance.\n",
-        table(header, method_rows(judges)),
+        table(["method"] + names, method_rows(judges)),
         "\n## How many products may ignore their outliers\n",
-        table("| " + " | ".join(["ignored", "method"] + names[1::2]) + " |", prune_rows(judges[1::2])),
+        table(["ignored", "method"] + names[1::2], prune_rows(judges[1::2])),
     ]
 
 
@@ -249,7 +236,7 @@ def page(options, judges, names):
         "them (*hot*, N5). Here "
         "nothing is kept: the levels are read from the int8 panels. Outliers on a lane of their own "
         "(`--place shadow`) keep the hot channels, a byte for each weight, a quarter of what the table says.\n",
-        table("| model | within the limit | outliers per token | hot channels | all | ever | hot | here |",
+        table(["model", "within the limit", "outliers per token", "hot channels", "all", "ever", "hot", "here"],
               [memory_row(j, n) for j, n in zip(judges, names)]),
         "\n## What `--prefill auto` made of it\n",
         "\n".join(f"- {name}: {judge.reason}" for name, judge in zip(names, judges)),
