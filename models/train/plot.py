@@ -1,16 +1,13 @@
 """The course of a training as a small SVG file: training loss, and bits per character held out."""
 
 import json
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+from line_chart import round_ticks
 
 LEFT, RIGHT, TOP, BOTTOM = 50, 30, 100, 50
-
-
-def round_ticks(most):
-    """0 and up to six more, at 1, 2 or 5 times a power of ten, up to `most`."""
-    step = 1e-3
-    while step * 6 < most:
-        step *= 2.5 if f"{step:e}".startswith("2") else 2
-    return [i * step for i in range(int(most / step) + 1)]
 
 
 def course(entries):
@@ -42,7 +39,7 @@ def draw(curves, title, width=640, height=360):
         x, y = place(0, i)
         lines.append(f'<path d="M{x:.1f} {y:.1f}H{width - RIGHT}" stroke="#ddd"/>'
                      f'<text x="{x - 8:.1f}" y="{y + 4:.1f}" text-anchor="end">{i}</text>')
-    for tick in round_ticks(right):
+    for tick in (t for t in round_ticks(right) if t <= right):
         x, y = place(tick, 0)
         lines.append(f'<text x="{x:.1f}" y="{y + 18:.1f}" text-anchor="middle">{tick:g}</text>')
     lines.append(f'<text x="{(LEFT + width - RIGHT) / 2}" y="{height - 10}" text-anchor="middle">million training tokens</text>')

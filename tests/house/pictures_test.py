@@ -8,10 +8,11 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "models/train")]
 import neuron_tables  # noqa: E402
 import performance_tables  # noqa: E402
-from line_chart import line_chart  # noqa: E402
+import plot  # noqa: E402
+from line_chart import line_chart, round_ticks  # noqa: E402
 
 
 def lines_of(svg):
@@ -38,6 +39,20 @@ class ChartTest(unittest.TestCase):
         svg = self.chart({"a name of forty letters, which is not short": [(1, 1), (50, 2)]})
         end = float(re.search(r'<text x="([\d.]+)"[^>]*>a name of forty', svg).group(1))
         self.assertLess(end + 6.5 * 43, 800)
+
+
+class TicksTest(unittest.TestCase):
+    def test_ticks_are_round_and_reach_the_largest_value(self):
+        self.assertEqual(round_ticks(6), [0, 1, 2, 3, 4, 5, 6])
+        self.assertEqual(round_ticks(61), [0, 20, 40, 60, 80])
+        for most in (0.02, 0.3, 1, 7, 12, 130, 999, 123456):
+            ticks = round_ticks(most)
+            self.assertLessEqual(len(ticks), 7)
+            self.assertTrue(ticks[-2] < most <= ticks[-1] * (1 + 1e-9))
+
+    def test_a_training_ends_at_its_last_token(self):
+        drawn = plot.draw({"loss": ("#446", [(0, 5.0), (61, 2.0)])}, "Training")
+        self.assertEqual(re.findall(r'y="328.0" text-anchor="middle">([\d.]+)<', drawn), ["0", "20", "40", "60"])
 
 
 class PageTest(unittest.TestCase):
