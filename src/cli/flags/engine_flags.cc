@@ -174,11 +174,12 @@ void add_lanes(Command& command, EngineFlags& flags) {
           "may be left out" +
               command.on_phones(". Of a phone its processors: \"cpu;npu\""))
       ->check(not_empty());
-  command.add_option("--place", flags.placements,
-                     "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE, TOKENS the least number of them, step or "
-                     "prompt: where embed, norm, qkv, attention, out, ffn, activation, down or head "
-                     "run (repeatable; default: lane 0); shadow: the lane of int8 prompts' outliers, "
-                     "at the same time as the products they belong to");
+  command.add_option(
+      "--place", flags.placements,
+      "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE, TOKENS the least number of them, step or "
+      "prompt: where embed, norm, qkv, attention, out, ffn, activation, down or head "
+      "run (repeatable; default: lane 0); shadow: the lane of int8 prompts' outliers, "
+      "at the same time as the products they belong to");
   command.add_option(
       "--cut", flags.cuts,
       "SUBGRAPH.OP@TOKENS=rows:LANE:N,LANE:N: divide the rows of a weight between "
