@@ -3,11 +3,33 @@
 
 #include <bit>
 #include <cstdint>
+#include <random>
 #include <vector>
 
 #include "text/merge.h"
 
 namespace troika::text {
+
+// Hashes pairs that strangers have chosen. Each begins elsewhere, so that nobody can choose pairs
+// which all have one place in a table.
+class HashOfPairs {
+ public:
+  HashOfPairs() {
+    std::random_device random;
+    const auto number = [&] { return uint64_t{random()} << 32 | random(); };
+    begin_ = number();
+    factor_ = number() | 1;  // odd, so that pairs that differ stay different
+  }
+  // Mixes all bits, so that any of them may choose the place.
+  uint64_t operator()(uint64_t pair) const {
+    uint64_t hash = (pair ^ begin_) * factor_;
+    hash = (hash ^ hash >> 32) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 32;
+  }
+
+ private:
+  uint64_t begin_, factor_;
+};
 
 class PairTable {
  public:
@@ -37,13 +59,12 @@ class PairTable {
   // Returns the slot of the key, or the empty one where it would stand.
   size_t index(uint64_t key) const {
     const size_t mask = slots_.size() - 1;
-    uint64_t hash = key * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 32;
-    size_t i = hash & mask;
+    size_t i = hash_(key) & mask;
     while (slots_[i].key != kEmpty && slots_[i].key != key) i = (i + 1) & mask;
     return i;
   }
 
+  HashOfPairs hash_;
   std::vector<Slot> slots_;
 };
 
