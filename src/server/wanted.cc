@@ -14,7 +14,7 @@ namespace troika::server {
 namespace {
 
 constexpr size_t kMostStops = 64;
-// Limits the bytes of all stop strings together: each answer keeps them several times.
+// Limits the bytes of all stop strings together: each answer takes some 25 times as many for them.
 constexpr size_t kMostStopBytes = size_t{64} << 10;
 // Limits the texts of biases together: while they are made tokens of, no other request is read.
 constexpr size_t kMostBiasBytes = size_t{64} << 10;

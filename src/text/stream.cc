@@ -1,7 +1,5 @@
 #include "text/stream.h"
 
-#include <algorithm>
-
 #include "text/utf8.h"
 
 namespace troika::text {
@@ -25,51 +23,6 @@ std::string Utf8Stream::finish() {
   std::string out = replace_invalid_utf8(held_);
   held_.clear();
   return out;
-}
-
-StopFinder::StopFinder(std::vector<std::string> stops) : stops_(std::move(stops)) {
-  std::erase(stops_, "");
-}
-
-std::string StopFinder::push(std::string_view text) {
-  if (stopped()) return "";
-  held_ += text;
-  size_t first = 0;
-  for (const std::string& stop : stops_) {
-    const size_t at = held_.find(stop);
-    if (at == std::string::npos) continue;
-    // The string that is complete first is found, wherever the text is cut, and of those that are
-    // complete at the same place the longest, which begins first.
-    const size_t end = at + stop.size(), best = first + found_.size();
-    if (!stopped() || end < best || (end == best && at < first)) {
-      first = at;
-      found_ = stop;
-    }
-  }
-  const size_t certain = stopped() ? first : held_.size() - possible_stop_bytes();
-  std::string out = held_.substr(0, certain);
-  if (stopped()) {
-    held_.clear();
-  } else {
-    held_.erase(0, certain);
-  }
-  return out;
-}
-
-std::string StopFinder::finish() {
-  std::string out;
-  out.swap(held_);
-  return out;
-}
-
-size_t StopFinder::possible_stop_bytes() const {
-  size_t longest = 0;
-  for (const std::string& stop : stops_) {
-    for (size_t n = std::min(stop.size() - 1, held_.size()); n > longest; --n) {
-      if (std::string_view(held_).ends_with(std::string_view(stop).substr(0, n))) longest = n;
-    }
-  }
-  return longest;
 }
 
 TextStream::TextStream(const Tokenizer& tokenizer, Options options)
@@ -96,10 +49,15 @@ std::string TextStream::finish() {
 // Counts the tokens that the text shows, and returns it.
 std::string TextStream::show(std::string text) {
   n_bytes_shown_ += text.size();
-  const auto end = std::find_if(begins_.begin(), begins_.end(),
-                                [this](size_t begin) { return begin >= n_bytes_shown_; });
-  n_shown_ += static_cast<int>(end - begins_.begin());
-  begins_.erase(begins_.begin(), end);
+  while (n_begins_shown_ < begins_.size() && begins_[n_begins_shown_] < n_bytes_shown_) {
+    ++n_begins_shown_;
+    ++n_shown_;
+  }
+  // They go when they are half of all, so that what is held back is seldom moved.
+  if (2 * n_begins_shown_ >= begins_.size()) {
+    begins_.erase(begins_.begin(), begins_.begin() + static_cast<ptrdiff_t>(n_begins_shown_));
+    n_begins_shown_ = 0;
+  }
   return text;
 }
 

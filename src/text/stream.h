@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/stop_finder.h"
 #include "text/tokenizer.h"
 
 namespace troika::text {
@@ -21,30 +22,6 @@ class Utf8Stream {
 
  private:
   std::string held_;  // at most 3 bytes
-};
-
-// Finds the string that is complete first of some in a text that comes in pieces. How the text is
-// cut into pieces changes nothing.
-class StopFinder {
- public:
-  // Empty strings are ignored.
-  explicit StopFinder(std::vector<std::string> stops);
-
-  // Returns the text that is now certain not to belong to a stop string. After a stop string was
-  // found nothing more comes out; the stop string itself never does.
-  std::string push(std::string_view text);
-  // Says that no more text comes. Returns what was held back.
-  std::string finish();
-  bool stopped() const { return !found_.empty(); }
-  const std::string& found() const { return found_; }
-
- private:
-  // Returns how many bytes at the end of the held text may be the beginning of a stop string.
-  size_t possible_stop_bytes() const;
-
-  std::vector<std::string> stops_;
-  std::string held_;
-  std::string found_;
 };
 
 class TextStream {
@@ -76,7 +53,8 @@ class TextStream {
   bool strip_space_;
   Utf8Stream utf8_;
   StopFinder stops_;
-  std::vector<size_t> begins_;  // where the texts begin of tokens that are not shown yet
+  std::vector<size_t> begins_;  // where the texts of tokens begin; those that are shown go in time
+  size_t n_begins_shown_ = 0;   // counts those of `begins_` that are shown
   size_t n_bytes_ = 0;          // counts bytes of the tokens' whole characters
   size_t n_bytes_shown_ = 0;    // counts those of them that have come out
   int n_shown_ = 0;

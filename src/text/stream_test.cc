@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/support/vocabularies.h"
@@ -64,71 +65,6 @@ TEST(Utf8Stream, PiecesGiveWhatTheWholeGives) {
     }
   }
   EXPECT_EQ(firsts.size(), 0xf4 - 0xc2 + 1) << "each first byte begins a valid character once";
-}
-
-TEST(StopFinder, HoldsBackWhatMayBecomeAStop) {
-  StopFinder finder({"END", "\n\n"});
-  EXPECT_EQ(finder.push("text E"), "text ");
-  EXPECT_EQ(finder.push("N"), "");
-  EXPECT_EQ(finder.push("E\n"), "ENE");
-  EXPECT_EQ(finder.push("x"), "\nx");
-  EXPECT_EQ(finder.push("EN"), "");
-  EXPECT_FALSE(finder.stopped());
-  EXPECT_EQ(finder.push("D and more"), "");
-  EXPECT_TRUE(finder.stopped());
-  EXPECT_EQ(finder.found(), "END");
-  EXPECT_EQ(finder.push("more"), "");
-  EXPECT_EQ(finder.finish(), "");
-}
-
-TEST(StopFinder, FindsAStopThatBeginsInsideAFailedOne) {
-  StopFinder finder({"aab"});
-  EXPECT_EQ(finder.push("aaab!"), "a");
-  EXPECT_TRUE(finder.stopped());
-}
-
-TEST(StopFinder, TheEarliestWins) {
-  StopFinder finder({"second", "first", "firs"});
-  EXPECT_EQ(finder.push("the first and second"), "the ");
-  EXPECT_EQ(finder.found(), "firs");
-}
-
-TEST(StopFinder, PiecesFindWhatTheWholeFinds) {
-  uint32_t random = 1;
-  const auto random_text = [&](size_t most) {
-    std::string text;
-    for (size_t n = next_random(&random, most) + 1; n > 0; --n) {
-      text += static_cast<char>('a' + next_random(&random, 3));
-    }
-    return text;
-  };
-  int n_stopped = 0;
-  for (int round = 0; round < 2000; ++round) {
-    std::vector<std::string> stops;
-    for (int i = 0; i < 3; ++i) stops.push_back(random_text(4));
-    const std::string text = random_text(12);
-    StopFinder whole(stops), bytes(stops);
-    std::string out = whole.push(text);
-    out += whole.finish();
-    std::string pieces;
-    for (const char& c : text) pieces += bytes.push({&c, 1});
-    pieces += bytes.finish();
-    EXPECT_EQ(pieces, out) << text;
-    EXPECT_EQ(bytes.found(), whole.found()) << text;
-    n_stopped += whole.stopped() ? 1 : 0;
-  }
-  EXPECT_GT(n_stopped, 500);
-  EXPECT_LT(n_stopped, 2000);
-  StopFinder finder({"abcd", "bc"});
-  EXPECT_EQ(finder.push("abcd"), "a");
-  EXPECT_EQ(finder.found(), "bc");
-}
-
-TEST(StopFinder, GivesTheRestAtTheEnd) {
-  StopFinder finder({"", "END"});
-  EXPECT_EQ(finder.push("E"), "");
-  EXPECT_EQ(finder.finish(), "E");
-  EXPECT_FALSE(finder.stopped());
 }
 
 TEST(TextStream, RendersTokens) {
@@ -194,6 +130,14 @@ TEST(TextStream, CountsTheTokensOfTheTextThatHasComeOut) {
   EXPECT_EQ(held.push(a), "");
   EXPECT_EQ(held.finish(), "a");
   EXPECT_EQ(held.n_shown(), 1);
+
+  TextStream many(*tokenizer, {.stops = {std::string(100, 'a') + "b"}});
+  for (int n = 1; n <= 1000; ++n) {
+    many.push(a);
+    ASSERT_EQ(many.n_shown(), std::max(n - 100, 0));
+  }
+  EXPECT_EQ(many.push(tokenizer->find("▁")), std::string(100, 'a') + " ");
+  EXPECT_EQ(many.n_shown(), 1001);
 }
 
 }  // namespace
