@@ -1,6 +1,5 @@
 #include "base/system.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -12,6 +11,8 @@
 #include <limits>
 #include <optional>
 #include <string>
+
+#include "base/core_set.h"
 
 namespace troika {
 namespace {
@@ -149,13 +150,7 @@ double cgroup_cores(const std::string& root) {
 }  // namespace
 
 std::vector<int> usable_core_numbers() {
-  cpu_set_t set;
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &set)) cores.push_back(core);
-    }
-  }
+  std::vector<int> cores = cores_of_thread();
   if (cores.empty()) cores.push_back(0);
   return cores;
 }
@@ -186,19 +181,14 @@ std::string processor_name(const std::string& root) {
 
 void bind_to_cores(const std::vector<int>& cores) {
   if (cores.empty()) return;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int core : cores) {
-    if (core >= 0 && core < CPU_SETSIZE) CPU_SET(core, &set);
-  }
-  // Binding is only a wish: where the system refuses, the thread runs elsewhere.
-  sched_setaffinity(0, sizeof(set), &set);
+  bind_thread_to(cores);
 }
 
 OnCores::OnCores(const std::vector<int>& cores) {
   if (cores.empty()) return;
-  before_ = usable_core_numbers();
-  bind_to_cores(cores);
+  before_ = cores_of_thread();
+  // A thread that could not be bound back would stay on these cores for good.
+  if (!before_.empty()) bind_to_cores(cores);
 }
 
 size_t memory_limit_bytes(const std::string& root) {
