@@ -1,5 +1,7 @@
 #include "text/tokenizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -15,6 +17,18 @@ namespace {
 // Returns where white space that begins at `at` ends.
 size_t end_of_spaces(std::string_view text, size_t at) {
   return std::min(text.find_first_not_of(" \t\n\v\f\r", at), text.size());
+}
+
+// Limits the bytes of a text. Places in it are numbers of 32 bits, and some tokenizers write a byte
+// as three.
+constexpr size_t kMostTextBytes = size_t{1} << 30;
+
+void check_text_size(size_t n_bytes) {
+  if (n_bytes <= kMostTextBytes) return;
+  throw UsageError(
+      fmt::format("The text has {} bytes, and at most {} are made tokens of at once. Use a shorter "
+                  "one, or divide it.",
+                  n_bytes, kMostTextBytes));
 }
 
 }  // namespace
@@ -52,6 +66,7 @@ void Tokenizer::add_piece(std::string_view bytes) {
 }
 
 std::vector<Token> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+  check_text_size(text.size());
   std::vector<Token> out;
   if (options.add_special && vocabulary_.add_bos) out.push_back(vocabulary_.bos);
   const SpecialMatcher& matcher = options.parse_special ? *all_special_ : *user_defined_;
@@ -70,6 +85,8 @@ std::vector<Token> Tokenizer::encode(std::string_view text, EncodeOptions option
 }
 
 std::vector<Token> Tokenizer::encode_parts(std::span<const TextPart> parts) const {
+  size_t n_bytes = 0;
+  for (const TextPart& part : parts) check_text_size(n_bytes += part.text.size());
   std::vector<Token> out;
   std::string text;  // no special token has ended it yet
   bool first = true, skips_spaces = false;

@@ -25,7 +25,7 @@ class Tokenizer {
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // Takes any bytes: invalid UTF-8 is encoded byte for byte.
+  // Takes any bytes: invalid UTF-8 is encoded byte for byte. Throws UsageError above 2^30 bytes.
   std::vector<Token> encode(std::string_view text, EncodeOptions options = {}) const;
 
   // A part of a text. Where `parse_special` is false, what looks like a special token is text.
@@ -34,7 +34,7 @@ class Tokenizer {
     bool parse_special = false;
   };
   // Encodes a text that is given in parts, without begin and end tokens. Parts that meet are one
-  // text to the tokenizer, as if nobody had divided it.
+  // text to the tokenizer, as if nobody had divided it. Throws as `encode` does.
   std::vector<Token> encode_parts(std::span<const TextPart> parts) const;
 
   // Returns a number of tokens that no text of so many bytes falls below, whatever it says. Whoever
