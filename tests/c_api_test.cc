@@ -2,13 +2,16 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 #include "troika/troika.h"
@@ -296,6 +299,45 @@ TEST_F(CApi, WhateverACallbackThrowsIsASentence) {
       troika_generate(session_, "Once", 4, &generate_, throw_number, nullptr, nullptr, &error_),
       TROIKA_ERROR, "return 0");
   EXPECT_FALSE(text_of(session_, "Once upon a time").empty());
+}
+
+// Has a message so long that no string of it can be made in little memory.
+struct LongThrow : std::exception {
+  const char* what() const noexcept override { return message->c_str(); }
+  const std::string* message;
+};
+
+TEST_F(CApi, NothingIsThrownWhereThereIsNoMemoryForASentence) {
+  if (troika::test::kIsSanitized) GTEST_SKIP() << "sanitizers want memory without end";
+  const std::string message = "The end " + std::string(size_t{64} << 20, '.') + " has come.";
+  struct Throwing {
+    const std::string* message;
+    rlimit before = {};
+  } throwing{&message};
+  const auto throw_long = [](void* user, const char*, size_t) -> int {
+    auto& to_throw = *static_cast<Throwing*>(user);
+    getrlimit(RLIMIT_AS, &to_throw.before);
+    const rlimit little = {size_t{1} << 20, to_throw.before.rlim_max};
+    setrlimit(RLIMIT_AS, &little);
+    LongThrow thrown;
+    thrown.message = to_throw.message;
+    throw thrown;
+  };
+  for (troika_error* const error : {&error_, static_cast<troika_error*>(nullptr)}) {
+    troika_code code = TROIKA_OK;
+    bool has_thrown = false;
+    try {
+      code =
+          troika_generate(session_, "Once", 4, &generate_, throw_long, &throwing, nullptr, error);
+    } catch (...) {
+      has_thrown = true;
+    }
+    setrlimit(RLIMIT_AS, &throwing.before);
+    EXPECT_FALSE(has_thrown);
+    EXPECT_EQ(code, TROIKA_ERROR);
+  }
+  EXPECT_TRUE(std::string(error_.message).starts_with("The end .")) << error_.message;
+  EXPECT_TRUE(std::string(error_.message).ends_with(". has come.")) << error_.message;
 }
 
 // Holds a prompt in memory that cancels the session when it is first read: then troika_generate has

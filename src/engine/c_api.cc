@@ -108,8 +108,13 @@ std::string field_of(std::string_view option) {
 }
 
 troika_code fail(troika_error* error, troika_code code, const std::exception& e) {
-  const std::string message = troika::with_option_names(e.what(), field_of);
-  return fail(error, code, troika::without_flags(message).c_str());
+  if (error == nullptr) return code;
+  try {
+    const std::string message = troika::with_option_names(e.what(), field_of);
+    return fail(error, code, troika::without_flags(message).c_str());
+  } catch (const std::exception&) {  // there was no memory to put it into a caller's words
+    return fail(error, code, e.what());
+  }
 }
 
 // Runs a body that may throw and returns its code.
