@@ -26,6 +26,12 @@ if(TROIKA_STATIC OR NOT TARGET troika_engine
   return()
 endif()
 
+# While the first number is 0, a new second one may break programs, so the loader wants both to fit.
+set(troika_soversion ${PROJECT_VERSION_MAJOR})
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  string(APPEND troika_soversion .${PROJECT_VERSION_MINOR})
+endif()
+
 # A shared library out of the rooms up to one. It shows the functions of a C API and nothing else, so
 # that a program may use another version of what it is made from.
 function(troika_add_shared target room name)
@@ -33,7 +39,7 @@ function(troika_add_shared target room name)
   add_library(${target} SHARED ${CMAKE_SOURCE_DIR}/cmake/empty.c)
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME ${name} EXPORT_NAME ${name} LINKER_LANGUAGE CXX
-    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${symbols})
+    VERSION ${PROJECT_VERSION} SOVERSION ${troika_soversion} LINK_DEPENDS ${symbols})
   target_include_directories(${target} INTERFACE
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   # What rooms above name and this one does not use is not asked for.

@@ -18,12 +18,16 @@ int main(int argc, char** argv) {
   troika_error error;
   troika_engine* engine = NULL;
   troika_session* session = NULL;
-  troika_result result;
-  troika_generate_options options = troika_default_generate_options();
+  troika_result result = {.size = sizeof(result)};
+  troika_generate_options options = {.size = sizeof(options)};
 
   if (argc < 3) {
     fprintf(stderr, "usage: %s MODEL.gguf PROMPT [TOKENS]\n", argv[0]);
     return 2;
+  }
+  if (troika_default_generate_options(&options, &error) != TROIKA_OK) {
+    fprintf(stderr, "%s\n", error.message);
+    return 1;
   }
   options.max_tokens = argc > 3 ? atoi(argv[3]) : 32;
   options.temperature = 0.0f;

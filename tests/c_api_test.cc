@@ -4,7 +4,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -31,6 +34,14 @@ TinyModel model() {
   return model;
 }
 
+// Returns a struct of zeros that says how large it is.
+template <typename Struct>
+Struct sized() {
+  Struct made = {};
+  made.size = sizeof(made);
+  return made;
+}
+
 int append(void* user, const char* text, size_t text_bytes) {
   static_cast<std::string*>(user)->append(text, text_bytes);
   return 1;
@@ -41,13 +52,13 @@ class CApi : public testing::Test {
   void SetUp() override {
     path_ = folder_.file("small.gguf");
     write_tiny_model(model(), path_);
-    troika_engine_options options = {};
+    auto options = sized<troika_engine_options>();
     options.threads = 2;
     options.context = 4096;
     ASSERT_EQ(troika_engine_open(path_.c_str(), &options, &engine_, &error_), TROIKA_OK)
         << error_.message;
     ASSERT_EQ(troika_session_open(engine_, &session_, &error_), TROIKA_OK) << error_.message;
-    generate_ = troika_default_generate_options();
+    ASSERT_EQ(troika_default_generate_options(&generate_, &error_), TROIKA_OK);
     generate_.max_tokens = 20;
     generate_.seed = 3;
   }
@@ -83,7 +94,7 @@ class CApi : public testing::Test {
   troika_engine* engine_ = nullptr;
   troika_session* session_ = nullptr;
   troika_error error_ = {};
-  troika_generate_options generate_;
+  troika_generate_options generate_ = sized<troika_generate_options>();
 };
 
 TEST_F(CApi, TellsItsVersionAndTheModels) {
@@ -136,7 +147,7 @@ TEST_F(CApi, RefusesWrongFilesAndOptions) {
                  TROIKA_ERROR, "/nonexistent/model.gguf");
   EXPECT_EQ(engine, nullptr);
   const auto open = [&](auto change) {
-    troika_engine_options options = {};
+    auto options = sized<troika_engine_options>();
     change(options);
     return troika_engine_open(path_.c_str(), &options, &engine, &error_);
   };
@@ -165,6 +176,64 @@ TEST_F(CApi, RefusesWrongFilesAndOptions) {
   expect_refused(generate([](Generate& o) { o.top_p = 0; }), TROIKA_USAGE, "top_p 0 ");
   expect_refused(generate([](Generate& o) { o.top_k = -1; }), TROIKA_USAGE, "top_k -1 ");
   expect_refused(generate([](Generate& o) { o.max_tokens = -2; }), TROIKA_USAGE, "max_tokens");
+}
+
+TEST_F(CApi, RefusesStructsOfSizesThatItDoesNotKnow) {
+  troika_engine* engine = nullptr;
+  const size_t largest = std::max(
+      {sizeof(troika_engine_options), sizeof(troika_generate_options), sizeof(troika_result)});
+  for (const size_t size : {size_t{0}, size_t{8}, largest + 8, SIZE_MAX}) {
+    troika_engine_options options = {};
+    options.size = size;
+    expect_refused(troika_engine_open(path_.c_str(), &options, &engine, &error_), TROIKA_USAGE,
+                   "sizeof(troika_engine_options)");
+    generate_.size = size;
+    expect_refused(troika_default_generate_options(&generate_, &error_), TROIKA_USAGE,
+                   "sizeof(troika_generate_options)");
+    expect_refused(
+        troika_generate(session_, "Once", 4, &generate_, nullptr, nullptr, nullptr, &error_),
+        TROIKA_USAGE, "sizeof(troika_generate_options)");
+    troika_result result = {};
+    result.size = size;
+    expect_refused(
+        troika_generate(session_, "Once", 4, nullptr, nullptr, nullptr, &result, &error_),
+        TROIKA_USAGE, "sizeof(troika_result)");
+  }
+  expect_refused(troika_default_generate_options(nullptr, &error_), TROIKA_USAGE, "options");
+}
+
+// Such a caller was built before the last fields came: behind its structs is something else.
+TEST_F(CApi, NothingBehindAShorterStructIsReadOrWritten) {
+  auto options = sized<troika_engine_options>();
+  options.size = offsetof(troika_engine_options, draft);
+  options.threads = 2;
+  options.context = 4096;
+  options.draft = reinterpret_cast<const char*>(1);
+  troika_engine* engine = nullptr;
+  troika_session* session = nullptr;
+  ASSERT_EQ(troika_engine_open(path_.c_str(), &options, &engine, &error_), TROIKA_OK)
+      << error_.message;
+  ASSERT_EQ(troika_session_open(engine, &session, &error_), TROIKA_OK);
+  auto result = sized<troika_result>(), whole = sized<troika_result>();
+  result.size = offsetof(troika_result, passes);
+  result.passes = -7;
+  generate_.seed = 0;
+  const std::string text = text_of(session_, "Once", &whole);
+  generate_.size = offsetof(troika_generate_options, seed);
+  generate_.seed = 5;
+  generate_.chat = 7;
+  EXPECT_EQ(text_of(session, "Once", &result), text);
+  EXPECT_EQ(result.passes, -7);
+  EXPECT_EQ(result.generated_tokens, whole.generated_tokens);
+  EXPECT_EQ(result.size, offsetof(troika_result, passes));
+  EXPECT_EQ(whole.size, sizeof(whole));
+  ASSERT_EQ(troika_default_generate_options(&generate_, &error_), TROIKA_OK);
+  EXPECT_EQ(generate_.max_tokens, -1);
+  EXPECT_EQ(generate_.seed, 5u);
+  EXPECT_EQ(generate_.chat, 7);
+  EXPECT_EQ(generate_.size, offsetof(troika_generate_options, seed));
+  troika_session_close(session);
+  troika_engine_close(engine);
 }
 
 TEST_F(CApi, RefusesPromptsThatDoNotFit) {
@@ -225,7 +294,7 @@ TEST_F(CApi, TheSameSeedGivesTheSameText) {
 TEST_F(CApi, GuessesChangeNothingButTheNumberOfPasses) {
   generate_.max_tokens = 120;
   generate_.temperature = 0;  // makes a small model with random weights repeat itself
-  troika_engine_options options = {};
+  auto options = sized<troika_engine_options>();
   options.threads = 2;
   options.context = 4096;
   options.draft = "none";
@@ -233,7 +302,7 @@ TEST_F(CApi, GuessesChangeNothingButTheNumberOfPasses) {
   troika_session* plain_session = nullptr;
   ASSERT_EQ(troika_engine_open(path_.c_str(), &options, &plain_engine, &error_), TROIKA_OK);
   ASSERT_EQ(troika_session_open(plain_engine, &plain_session, &error_), TROIKA_OK);
-  troika_result plain = {}, drafted = {};
+  auto plain = sized<troika_result>(), drafted = sized<troika_result>();
   const std::string text = text_of(plain_session, "Once upon a time", &plain);
   troika_session_close(plain_session);
   troika_engine_close(plain_engine);
@@ -247,7 +316,7 @@ TEST_F(CApi, GuessesChangeNothingButTheNumberOfPasses) {
 }
 
 TEST_F(CApi, AGrowingPromptIsNotComputedAgain) {
-  troika_result first = {}, second = {};
+  auto first = sized<troika_result>(), second = sized<troika_result>();
   generate_.max_tokens = 0;
   text_of(session_, "Once upon a time", &first);
   EXPECT_EQ(first.computed_tokens, first.prompt_tokens);
@@ -265,7 +334,7 @@ TEST_F(CApi, ACallbackCanStop) {
   const auto stop_at_third = [](void* user, const char*, size_t) {
     return ++*static_cast<int*>(user) < 3 ? 1 : 0;
   };
-  troika_result result = {};
+  auto result = sized<troika_result>();
   ASSERT_EQ(
       troika_generate(session_, "Once", 4, &generate_, stop_at_third, &n_calls, &result, &error_),
       TROIKA_OK);
@@ -376,7 +445,7 @@ class CancellingPage {
 
 TEST_F(CApi, ACancelThatComesBeforeTheFirstTokenHolds) {
   generate_.max_tokens = -1;
-  troika_result result = {};
+  auto result = sized<troika_result>();
   const CancellingPage prompt(session_);
   ASSERT_EQ(
       troika_generate(session_, prompt.text(), 4, &generate_, nullptr, nullptr, &result, &error_),
@@ -393,7 +462,7 @@ TEST_F(CApi, AnotherThreadCanCancel) {
     static_cast<std::atomic<bool>*>(user)->store(true);
     return 1;
   };
-  troika_result result = {};
+  auto result = sized<troika_result>();
   // A seed whose text ends by itself before the cancel would prove nothing.
   for (generate_.seed = 0; generate_.seed < 50; ++generate_.seed) {
     started = false;
@@ -417,12 +486,12 @@ TEST_F(CApi, AnotherThreadCanCancel) {
 TEST_F(CApi, StopsWhereTheContextIsFull) {
   troika_engine* engine = nullptr;
   troika_session* session = nullptr;
-  troika_engine_options options = {};
+  auto options = sized<troika_engine_options>();
   options.context = 16;
   ASSERT_EQ(troika_engine_open(path_.c_str(), &options, &engine, &error_), TROIKA_OK);
   ASSERT_EQ(troika_session_open(engine, &session, &error_), TROIKA_OK);
   generate_.max_tokens = -1;
-  troika_result result = {};
+  auto result = sized<troika_result>();
   for (generate_.seed = 0; generate_.seed < 50; ++generate_.seed) {
     text_of(session, "Once", &result);
     if (result.stop == TROIKA_STOP_CONTEXT) break;
@@ -434,7 +503,7 @@ TEST_F(CApi, StopsWhereTheContextIsFull) {
 }
 
 TEST_F(CApi, ChatUsesTheTemplate) {
-  troika_result plain = {}, chat = {};
+  auto plain = sized<troika_result>(), chat = sized<troika_result>();
   generate_.max_tokens = 1;
   text_of(session_, "Once", &plain);
   generate_.chat = 1;

@@ -3,6 +3,10 @@
  * Every function that can fail returns a code; where `error` is given, it then holds a sentence
  * that says what happened and what to do. Nothing is thrown, nothing is printed, nothing is global.
  * All text is UTF-8 and, unless a length stands beside it, ends with a zero byte.
+ *
+ * Structs that later versions may lengthen begin with `size`, which the caller sets before each
+ * call, of results too: {.size = sizeof(options)}. The library reads and writes no byte behind it,
+ * so a caller that was built with an older header of the same library name goes on working.
  */
 #ifndef TROIKA_TROIKA_H
 #define TROIKA_TROIKA_H
@@ -35,6 +39,7 @@ typedef struct troika_session troika_session;
 const char* troika_version(void);
 
 typedef struct troika_engine_options {
+  size_t size;             /* the size of this struct, as the caller knows it */
   int32_t threads;         /* 0: all usable cores */
   int32_t context;         /* counts tokens; 0: what model and memory allow */
   const char* kv;          /* "f32", "f16", "q8_0"; null: f16 */
@@ -75,6 +80,7 @@ void troika_session_close(troika_session* session);
 typedef int (*troika_text_callback)(void* user, const char* text, size_t text_bytes);
 
 typedef struct troika_generate_options {
+  size_t size;              /* the size of this struct, as the caller knows it */
   int32_t max_tokens;       /* -1: until the model ends its answer or the context is full */
   float temperature;        /* 0: always the most likely token */
   int32_t top_k;            /* 0: off */
@@ -87,8 +93,9 @@ typedef struct troika_generate_options {
   int chat;      /* puts the prompt into the model's chat template as a user's message */
 } troika_generate_options;
 
-/* Returns the defaults of `troika run`, with seed 0. */
-troika_generate_options troika_default_generate_options(void);
+/* Writes the defaults of `troika run`, with seed 0, as far as `options->size` says, which must be
+ * set. */
+troika_code troika_default_generate_options(troika_generate_options* options, troika_error* error);
 
 typedef enum troika_stop {
   TROIKA_STOP_END = 0,     /* the model ended its answer */
@@ -98,6 +105,7 @@ typedef enum troika_stop {
 } troika_stop;
 
 typedef struct troika_result {
+  size_t size; /* the size of this struct, as the caller knows it */
   troika_stop stop;
   int32_t prompt_tokens;
   int32_t computed_tokens; /* those that the session did not know from before */

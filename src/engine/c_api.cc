@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -145,6 +146,40 @@ void require(bool condition, const char* message) {
   if (!condition) throw UsageError(message);
 }
 
+// Are the least sizes of structs. What stands behind them may be missing, because zero in it stands
+// for what the library does without it. Later fields stand at the end, and never in the gap that a
+// struct may have there, which `size` counts already.
+constexpr size_t kLeastEngineOptions = offsetof(troika_engine_options, draft);
+constexpr size_t kLeastGenerateOptions = offsetof(troika_generate_options, seed);
+constexpr size_t kLeastResult = offsetof(troika_result, passes);
+
+// Refuses a size that no header which this library knows gives to the struct.
+template <typename Struct>
+void check_size(const Struct* given, size_t least_bytes, const char* name) {
+  if (given->size >= least_bytes && given->size <= sizeof(Struct)) return;
+  throw UsageError(
+      fmt::format("The size of {0} is {1}; it must be at least {2}, and this library knows up to "
+                  "{3}. Set the field to sizeof({0}) before the call, and build with a header that "
+                  "is no newer than the library.",
+                  name, given->size, least_bytes, sizeof(Struct)));
+}
+
+// Reads a struct from a caller whose version of it may be shorter: missing fields become zero.
+template <typename Struct>
+Struct read_struct(const Struct* given, size_t least_bytes, const char* name) {
+  check_size(given, least_bytes, name);
+  Struct result = {};
+  std::memcpy(static_cast<void*>(&result), given, given->size);
+  return result;
+}
+
+// Writes as much of a struct as the caller's version of it has.
+template <typename Struct>
+void write_struct(Struct whole, Struct* result) {
+  whole.size = result->size;
+  std::memcpy(static_cast<void*>(result), &whole, whole.size);
+}
+
 // Refuses a chat with a model that has no template, of which no field could give one.
 void check_chat(const troika::engine::Engine& engine, bool is_chat) {
   if (!is_chat || !engine.tokenizer().vocabulary().chat_template.empty()) return;
@@ -165,6 +200,22 @@ troika::engine::SamplerOptions sampler_options(const troika_generate_options& op
   sampler.presence_penalty = options.presence_penalty;
   sampler.seed = options.seed;
   return sampler;
+}
+
+// Returns the defaults of `troika run`, with seed 0.
+troika_generate_options default_generate_options() {
+  const troika::engine::SamplerOptions d;
+  troika_generate_options options = {};
+  options.size = sizeof(options);
+  options.max_tokens = -1;
+  options.temperature = d.temperature;
+  options.top_k = d.top_k;
+  options.top_p = d.top_p;
+  options.min_p = d.min_p;
+  options.repetition_penalty = d.repetition_penalty;
+  options.frequency_penalty = d.frequency_penalty;
+  options.presence_penalty = d.presence_penalty;
+  return options;
 }
 
 troika_stop to_c(troika::engine::Stop stop) {
@@ -195,18 +246,18 @@ troika_code troika_engine_open(const char* path, const troika_engine_options* op
     require(path != nullptr, "troika_engine_open needs the path of a GGUF file.");
     troika::prepare::Options o;
     o.model.file = path;
+    troika_engine_options given = {};
     if (options != nullptr) {
-      o.lanes.n_threads = options->threads;
-      o.memory.context = options->context;
-      if (options->kv != nullptr) {
-        o.memory.kv_type = troika::prepare::kv_type_from_name(options->kv);
-      }
-      if (options->activations != nullptr) {
-        o.activations = troika::plan::activations_from_name(options->activations);
-      }
+      given = read_struct(options, kLeastEngineOptions, "troika_engine_options");
+    }
+    o.lanes.n_threads = given.threads;
+    o.memory.context = given.context;
+    if (given.kv != nullptr) o.memory.kv_type = troika::prepare::kv_type_from_name(given.kv);
+    if (given.activations != nullptr) {
+      o.activations = troika::plan::activations_from_name(given.activations);
     }
     troika::engine::DraftOptions draft;
-    if (options != nullptr && options->draft != nullptr) draft.kind = options->draft;
+    if (given.draft != nullptr) draft.kind = given.draft;
     auto made = std::make_unique<troika_engine>(o, draft);
     made->first = make_drafter(made->engine, o, draft);
     *engine = made.release();
@@ -275,18 +326,13 @@ troika_code troika_session_open(troika_engine* engine, troika_session** session,
 
 void troika_session_close(troika_session* session) { delete session; }
 
-troika_generate_options troika_default_generate_options(void) {
-  const troika::engine::SamplerOptions d;
-  troika_generate_options options = {};
-  options.max_tokens = -1;
-  options.temperature = d.temperature;
-  options.top_k = d.top_k;
-  options.top_p = d.top_p;
-  options.min_p = d.min_p;
-  options.repetition_penalty = d.repetition_penalty;
-  options.frequency_penalty = d.frequency_penalty;
-  options.presence_penalty = d.presence_penalty;
-  return options;
+troika_code troika_default_generate_options(troika_generate_options* options, troika_error* error) {
+  return guarded(error, [&] {
+    require(options != nullptr, "troika_default_generate_options needs a place for the options.");
+    check_size(options, kLeastGenerateOptions, "troika_generate_options");
+    write_struct(default_generate_options(), options);
+    return TROIKA_OK;
+  });
 }
 
 troika_code troika_generate(troika_session* session, const char* prompt, size_t prompt_bytes,
@@ -297,7 +343,9 @@ troika_code troika_generate(troika_session* session, const char* prompt, size_t 
             "troika_generate needs a session and a prompt.");
     session->cancel = false;  // before any work, so that a cancel which comes meanwhile holds
     const troika_generate_options o =
-        options != nullptr ? *options : troika_default_generate_options();
+        options != nullptr ? read_struct(options, kLeastGenerateOptions, "troika_generate_options")
+                           : default_generate_options();
+    if (result != nullptr) check_size(result, kLeastResult, "troika_result");
     require(o.max_tokens >= -1, "max_tokens is -1 (no limit), 0 or more.");
     troika::engine::Engine& engine = session->session.engine();
     const std::string_view text(prompt, prompt_bytes);
@@ -318,13 +366,10 @@ troika_code troika_generate(troika_session* session, const char* prompt, size_t 
           if (is_refused) session->cancel = true;
         });
     if (result != nullptr) {
-      *result = {to_c(g.stop),
-                 static_cast<int32_t>(g.n_prompt),
-                 static_cast<int32_t>(g.n_computed),
-                 static_cast<int32_t>(g.tokens.size()),
-                 g.prefill_seconds,
-                 g.decode_seconds,
-                 g.n_steps};
+      write_struct({sizeof(troika_result), to_c(g.stop), static_cast<int32_t>(g.n_prompt),
+                    static_cast<int32_t>(g.n_computed), static_cast<int32_t>(g.tokens.size()),
+                    g.prefill_seconds, g.decode_seconds, g.n_steps},
+                   result);
     }
     return TROIKA_OK;
   });

@@ -118,6 +118,13 @@ class InstallTest(unittest.TestCase):
         self.assertIn("troika_version", names)
         self.assertEqual([name for name in names if not name.startswith("troika_")], [])
 
+    def test_the_loader_wants_the_version_that_fits(self):
+        for name in ("libtroika", "libtroika_attention"):
+            version = (self.library / f"{name}.so").resolve().name.removeprefix(f"{name}.so.").split(".")
+            wanted = ".".join(version[:2] if version[0] == "0" else version[:1])
+            shown = output_of("readelf", "-d", self.library / f"{name}.so").decode()
+            self.assertIn(f"soname: [{name}.so.{wanted}]", shown)
+
     def test_a_missing_model_is_a_sentence(self):
         program = self.folder / "missing"
         environment = dict(os.environ, PKG_CONFIG_PATH=str(self.library / "pkgconfig"))
