@@ -107,7 +107,10 @@ TEST(Help, OptionsOfPhonesAreListedWhereOneSimulates) {
     const std::string help = help_of(command);
     const bool simulates = command == "bench" || command == "plan";
     EXPECT_EQ(help.find("--npu-step") != std::string::npos, simulates);
-    if (command == "serve") continue;  // takes no phone, and says nothing of them
+    if (command == "serve" || command == "neurons" || command == "sparsity") {
+      EXPECT_EQ(help.find("--machine"), std::string::npos);  // which these refuse
+      continue;
+    }
     EXPECT_EQ(joined(help).find("'troika bench --help' lists") == std::string::npos, simulates);
     EXPECT_NE(help.find("--machine"), std::string::npos);
   }
