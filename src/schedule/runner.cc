@@ -162,7 +162,7 @@ bool Runner::try_to_tell_watch(const Node& node) {
     tell_watch(node);
     return true;
   } catch (...) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(problem_mutex_);
     watch_problem_ = std::current_exception();
     return false;
   }
@@ -368,6 +368,7 @@ void Runner::finished(int index, lanes::Status status) {
 
 void Runner::submit_all(Starts starts) {
   bool has_failed = false;  // says that the nodes' block is not there
+  int failed = -1;          // the first of the nodes that this is said of
   for (int index = starts.first; index >= 0;) {
     NodeState& state = nodes_[static_cast<size_t>(index)];
     const Node& node = pass_->node(index);
@@ -377,18 +378,22 @@ void Runner::submit_all(Starts starts) {
     index = state.next;
     const bool is_last_of_lane = index < 0 || pass_->node(index).lane != node.lane;
     const bool unlocks = lane.is_queue() && is_last_of_lane;
-    // What ends here, or is told, takes the walk's mutex while the queue's is held, and `decide_on`
-    // takes them in the other order. It cannot wait for ever, because a pass that is watched runs
-    // nothing else when a block is told, and so nobody decides.
     has_failed = has_failed || !try_to_tell_watch(node);
     state.start_us = machine_->clock().now_us();
     if (has_failed) {
-      if (unlocks) lane.submitting.unlock();
-      finished(state.node, lanes::Status::kFailed);
-      continue;
+      state.next = failed;
+      failed = state.node;
+    } else {
+      lane.lane->submit(*node.executable, runs_[static_cast<size_t>(node.run)], state);
     }
-    lane.lane->submit(*node.executable, runs_[static_cast<size_t>(node.run)], state);
     if (unlocks) lane.submitting.unlock();
+  }
+  // What ends takes the walk's mutex, which `decide_on` has when it takes a queue's: so nothing
+  // ends here before all queues are given back. The pass goes on until the last of these has ended.
+  while (failed >= 0) {
+    const int index = failed;
+    failed = nodes_[static_cast<size_t>(index)].next;
+    finished(index, lanes::Status::kFailed);
   }
 }
 

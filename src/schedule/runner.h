@@ -148,6 +148,7 @@ class Runner {
   // The state of the present pass, whose memory the next one uses again; lists of nodes are as long
   // as the longest pass was.
   std::mutex mutex_;
+  std::mutex problem_mutex_;  // of watch_problem_; a queue's mutex may be held when it is taken
   const Pass* pass_ = nullptr;
   std::span<const lanes::Run> runs_;
   Policy* policy_ = nullptr;
