@@ -68,11 +68,16 @@ std::set<std::string> list_weights(const std::string& folder) {
   std::set<std::string> names;
   bool has_pickles = false;
   std::error_code failure;
-  for (auto entry = std::filesystem::directory_iterator(folder, failure);
-       !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure)) {
+  auto entry = std::filesystem::directory_iterator(folder, failure);
+  const bool is_open = !failure;
+  for (; !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure)) {
     const std::string name = entry->path().filename().string();
     if (name.ends_with(".safetensors")) names.insert(name);
     has_pickles |= name.ends_with(".bin") || name.ends_with(".pth");
+  }
+  if (is_open && failure) {
+    throw Error(fmt::format("{}: the folder cannot be read to its end: {}. Look at its disk.",
+                            folder, failure.message()));
   }
   if (names.empty()) {
     throw Error(fmt::format("{}: the folder has no *.safetensors{}.", folder,
