@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdint>
+#include <exception>
 
 #include "base/system.h"
 #include "engine/engine.h"
@@ -43,6 +45,12 @@ cache::KvShape largest_shape(const Engine& engine, Passes::AvailableBytes availa
   return shape;
 }
 
+// Returns how many bytes the cache may have in all. Where nothing says how much memory is free, so
+// much is that adding to it would go round to nothing.
+size_t with_taken(size_t available_bytes, size_t taken_bytes) {
+  return available_bytes > SIZE_MAX - taken_bytes ? SIZE_MAX : available_bytes + taken_bytes;
+}
+
 bool orders_heads(const Engine& engine) {
   const machines::PhoneSetup* const phone = engine.phone().setup;
   return phone != nullptr ? phone->orders_heads() : machines::orders_heads(engine.plan());
@@ -65,22 +73,36 @@ Passes::Passes(Engine& engine, plan::Ledger* ledger, AvailableBytes available)
   runner.set_watch(layouts());
 }
 
-void Passes::count_texts(int n_more) {
-  const bool has_promised = n_texts_ > 0;
-  n_texts_ += n_more;
+// Sets how many slots there are where texts become n_texts. Finding out what memory is free may
+// throw, so this comes before anything changes.
+void Passes::limit_slots_for(int n_texts) {
   const cache::KvShape shape = prepare::kv_shape(engine_.plan(), engine_.blueprint());
-  const int n_counted = std::clamp(n_texts_, 1, kMostTexts);
+  const int n_counted = std::clamp(n_texts, 1, kMostTexts);
   int64_t n_slots = kv.shape().most_slots;
   if (engine_.phone().machine == nullptr) {
     // Memory that the cache has taken already stays available to it.
-    const size_t available = available_bytes_() + kv.bytes();
+    const size_t available = with_taken(available_bytes_(), kv.bytes());
     n_slots = std::min(n_slots, prepare::most_slots(*ledger_, shape, n_counted, available));
     // No text needs more than its context.
-    const int64_t promised = std::min<int64_t>(kv.n_limit(), int64_t{shape.limit()} * n_texts_);
-    if (has_promised) n_slots = std::max(n_slots, promised);
+    const int64_t promised = std::min<int64_t>(kv.n_limit(), int64_t{shape.limit()} * n_texts);
+    if (n_texts_ > 0) n_slots = std::max(n_slots, promised);
     ledger_->set(plan::Owner::kCache, prepare::cache_bytes(shape, n_slots));
   }
   kv.limit_slots(static_cast<int>(n_slots));
+}
+
+void Passes::count_texts(int n_more) {
+  limit_slots_for(n_texts_ + n_more);
+  n_texts_ += n_more;
+}
+
+void Passes::end_texts(int n) noexcept {
+  try {
+    limit_slots_for(n_texts_ - n);
+  } catch (const std::exception&) {
+    // The limit stays as it is until texts are counted again.
+  }
+  n_texts_ -= n;
 }
 
 cache::Tag Passes::tag_of(plan::Phase phase) const {

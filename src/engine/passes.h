@@ -27,10 +27,12 @@ class Passes {
   // engine has its plan, its machine and its graphs.
   Passes(Engine& engine, plan::Ledger* ledger, AvailableBytes available = available_here);
 
-  // Says that n_more texts more, or fewer where it is negative, may each grow to a full context. As
-  // far as memory allows, there are slots for all of them. Slots that texts may count on already
-  // stay theirs, however little memory is free by now. REQUIRES: the mutex is held.
+  // Says that n_more texts more may each grow to a full context. As far as memory allows, there are
+  // slots for all of them. Slots that texts may count on already stay theirs, however little memory
+  // is free by now. Where it throws, nothing has changed. REQUIRES: the mutex is held.
   void count_texts(int n_more);
+  // Says that n of these texts have ended. REQUIRES: the mutex is held.
+  void end_texts(int n) noexcept;
 
   // The functions from here on may be called without the mutex.
   //
@@ -55,6 +57,8 @@ class Passes {
   BatchRunner batches;                       // computes them
 
  private:
+  void limit_slots_for(int n_texts);
+
   const Engine& engine_;
   plan::Ledger* ledger_;
   AvailableBytes available_bytes_;

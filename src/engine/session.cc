@@ -43,7 +43,7 @@ Session::~Session() {
   const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
   if (sequence_ >= 0 && reuse_ == Reuse::kAll) engine_.passes().sequences.release(sequence_);
   if (sequence_ >= 0 && reuse_ == Reuse::kOwn) engine_.passes().sequences.forget(sequence_);
-  engine_.passes().count_texts(-1);
+  engine_.passes().end_texts(1);
 }
 
 size_t Session::kv_bytes() const {

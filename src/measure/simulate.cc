@@ -97,7 +97,7 @@ class OpenTexts {
  private:
   void close() {
     while (!sequences_.empty()) close_last();
-    passes_.count_texts(-n_);
+    passes_.end_texts(n_);
   }
 
   engine::Passes& passes_;
