@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "base/error.h"
@@ -168,9 +169,14 @@ bool Runner::try_to_tell_watch(const Node& node) {
   }
 }
 
-void Runner::end_watch() {
-  if (watched_block_ >= 0) watch_->after_blocks(rows_beside());
-  watched_block_ = -1;
+// May be called while something else is thrown, and so drops what the watch throws: what it left
+// undone is done, or fails, before the next block.
+void Runner::end_watch() noexcept {
+  if (std::exchange(watched_block_, -1) < 0) return;
+  try {
+    watch_->after_blocks(rows_beside());
+  } catch (const std::exception&) {
+  }
 }
 
 void Runner::walk(const Pass& pass, std::span<const lanes::Run> runs) {

@@ -43,7 +43,8 @@ class BlockWatch {
   // Is told that a pass of n_tokens has come to this block, whose tasks are submitted when this
   // returns. Throws Error where they cannot be submitted.
   virtual void before_block(int block, plan::Phase phase, int n_tokens, const RowsBeside& rows) = 0;
-  // Is told that the last block has ended, or a task has failed.
+  // Is told that the last block has ended, or a task has failed. What it throws is lost, so only
+  // what may fail again, or be left out, may fail here.
   virtual void after_blocks(const RowsBeside& rows) = 0;
   // Is told that all tasks of a pass have ended well.
   virtual void after_pass(const RowsBeside& /*rows*/) {}
@@ -137,7 +138,7 @@ class Runner {
   void tell_watch(const Node& node);
   // Returns false where the block cannot be computed.
   bool try_to_tell_watch(const Node& node);
-  void end_watch();
+  void end_watch() noexcept;
 
   lanes::Machine* machine_ = nullptr;
   BlockWatch* watch_ = nullptr;

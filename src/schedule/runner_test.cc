@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <string>
 
@@ -292,6 +293,29 @@ TEST(Runner, AWatchIsToldOfEachBlockOnceAndOfTheEndAlways) {
   machine.failing = 3;
   EXPECT_THROW(runner.run(pass_of(tasks), run), Error);
   EXPECT_EQ(watch.n_ends, 2);
+}
+
+// A pass that fails for want of memory must not end the program when its watch finds none either.
+TEST(Runner, WhatAWatchThrowsAtTheEndIsLost) {
+  struct Watch : BlockWatch {
+    void before_block(int, plan::Phase, int, const RowsBeside&) override { ++n_begins; }
+    void after_blocks(const RowsBeside& /*rows*/) override { throw std::bad_alloc(); }
+    int n_begins = 0;
+  };
+  for (const int n_lanes : {1, 2}) {
+    std::vector<Task> tasks;
+    for (int i = 0; i < 4; ++i) {
+      tasks.push_back({i % n_lanes, std::make_unique<CountingExecutable>(i), "task", 0, {}});
+    }
+    HeldMachine machine(n_lanes, 1);
+    Runner runner(machine);
+    Watch watch;
+    runner.set_watch(&watch);
+    EXPECT_NO_THROW(runner.run(pass_of(tasks), lanes::Run()));
+    machine.failing = 3;
+    EXPECT_THROW(runner.run(pass_of(tasks), lanes::Run()), Error);
+    EXPECT_EQ(watch.n_begins, 2);
+  }
 }
 
 // On several lanes a worker tells the watch. What the watch throws ends the pass as a task's
