@@ -61,24 +61,28 @@ text::SpecialMatcher control_tokens(const text::Tokenizer& tokenizer) {
 }
 
 // Takes a prompt apart at the marks of texts. Templates cut messages as they like, and may leave a
-// mark without its other half: such a mark is dropped and says nothing.
+// mark without its other half: such a mark is dropped and says nothing. A mark is searched anew
+// only when the one found before is passed, so no byte is looked at more than twice, whatever is
+// cut.
 std::vector<ChatFormat::TextPart> parts_of(std::string_view whole) {
   std::vector<ChatFormat::TextPart> parts;
-  const auto add = [&](size_t n, bool parse_special) {
-    parts.push_back({.text = whole.substr(0, n), .parse_special = parse_special});
-    whole.remove_prefix(n);
+  size_t at = 0;
+  const auto add_up_to = [&](size_t end, bool parse_special) {
+    parts.push_back({.text = whole.substr(at, end - at), .parse_special = parse_special});
+    at = end;
   };
-  while (!whole.empty()) {
-    const size_t open = whole.find(kOpen), close = whole.find(kClose);
-    const size_t next = std::min({open, close, whole.size()});
-    add(next, true);
-    if (whole.empty()) break;
-    whole.remove_prefix(kOpen.size());
-    if (next == close) continue;
-    const size_t end = whole.find(kClose);
-    if (end == std::string_view::npos || whole.find(kOpen) < end) continue;
-    add(end, false);
-    whole.remove_prefix(kClose.size());
+  size_t open = whole.find(kOpen), close = whole.find(kClose);  // are the next ones from `at` on
+  while (at < whole.size()) {
+    add_up_to(std::min({open, close, whole.size()}), true);
+    if (at == whole.size()) break;
+    if (at == open) {
+      at += kOpen.size();
+      open = whole.find(kOpen, at);
+      if (close == std::string_view::npos || open < close) continue;
+      add_up_to(close, false);
+    }
+    at += kClose.size();
+    close = whole.find(kClose, at);
   }
   return parts;
 }

@@ -128,6 +128,24 @@ TEST_F(Chat, MarksAreTakenAwayHoweverManyAMessageHas) {
             chat.prompt(Messages{{"user", "a</s>"}}));
 }
 
+// Templates may cut the texts so that one kind of marks is left. The first byte of the wide
+// characters is that of a mark.
+TEST_F(Chat, MarksWithoutTheirOtherHalfAreDroppedHoweverManyThereAre) {
+  constexpr int kMarks = 300'000;
+  std::string text, opening, closing, turned, in_pairs;
+  for (int i = 0; i < kMarks; ++i) {
+    text += "\xEF\xBC\xA1";
+    opening += "\xEF\xB7\x90\xEF\xBC\xA1";
+    closing += "\xEF\xBC\xA1\xEF\xB7\x91";
+    turned += i % 2 == 0 ? "\xEF\xB7\x91\xEF\xBC\xA1" : "\xEF\xB7\x90\xEF\xBC\xA1";
+    in_pairs += i % 2 == 0 ? "\xEF\xB7\x90\xEF\xBC\xA1" : "\xEF\xB7\x91\xEF\xBC\xA1";
+  }
+  for (const std::string& marked : {opening, closing, turned, in_pairs}) {
+    EXPECT_TRUE(ChatFormat::plain_text(marked) == text);
+  }
+  EXPECT_TRUE(ChatFormat::plain_text(closing + opening) == text + text);
+}
+
 // The tokenizer reads the whole prompt as one text, as models were trained on it.
 TEST_F(Chat, MessagesAreTheTextThatTheTemplateMakesOfThem) {
   const ChatFormat chat(*tiny_.engine, kTemplate);
