@@ -74,7 +74,7 @@ class LockedFile {
   // Where the file is missing, kRead leaves this object without an open file, and kAppend makes the
   // file.
   enum class Purpose { kRead, kAppend };
-  LockedFile(const std::string& path, Purpose purpose) : path_(path) {
+  LockedFile(const std::string& path, Purpose purpose) : LockedFile(path) {
     // A program that rewrites the history puts another file in this one's place: then that file is
     // locked instead.
     constexpr int kMostTries = 1000;
@@ -82,7 +82,9 @@ class LockedFile {
       if (!try_open(purpose)) return;
       struct stat here, there;
       if (::fstat(descriptor_, &here) != 0) throw_errno(path_, "be examined");
-      if (!S_ISREG(here.st_mode)) throw Error(path_ + ": is no regular file.");
+      if (!S_ISREG(here.st_mode)) {
+        throw Error(path_ + ": is no regular file. Give ‹history› another name.");
+      }
       while (::flock(descriptor_, purpose == Purpose::kRead ? LOCK_SH : LOCK_EX) != 0) {
         if (errno != EINTR) throw_errno(path_, "be locked");
       }
@@ -102,8 +104,9 @@ class LockedFile {
     struct stat status;
     if (::fstat(descriptor_, &status) != 0) throw_errno(path_, "be examined");
     if (static_cast<uint64_t>(status.st_size) > kMostBytes) {
-      throw Error(fmt::format("{}: has {} bytes, more than a history can have.", path_,
-                              static_cast<uint64_t>(status.st_size)));
+      throw Error(fmt::format(
+          "{}: has {} bytes, more than a history can have. Give ‹history› another name.", path_,
+          static_cast<uint64_t>(status.st_size)));
     }
     std::vector<std::byte> bytes(static_cast<size_t>(status.st_size));
     size_t n = 0;
@@ -140,6 +143,9 @@ class LockedFile {
   }
 
  private:
+  // The other constructor begins with this one, so that the file is closed where it throws.
+  explicit LockedFile(const std::string& path) : path_(path) {}
+
   bool try_open(Purpose purpose) {
     const int flags = purpose == Purpose::kRead ? O_RDONLY : O_RDWR | O_CREAT;
     // With O_NONBLOCK, a pipe in the file's place makes nobody wait.

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "base/error.h"
@@ -97,7 +98,13 @@ TEST_F(HistoryFileTest, NeverBelievesAFlippedBit) {
   }
 }
 
+size_t n_open_files() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
 TEST_F(HistoryFileTest, RefusesOthersWithASentence) {
+  const size_t n_open = n_open_files();
   file_.append(Tokens{1, 2, 3});
   const HistoryFile other(path_, 43, kVocab);
   EXPECT_NE(error_of(other).find("another tokenizer"), std::string::npos) << error_of(other);
@@ -112,7 +119,9 @@ TEST_F(HistoryFileTest, RefusesOthersWithASentence) {
   write(path_, std::string(size_t{8} << 20, 'T'));
   EXPECT_NE(error_of(file_).find("more than a history"), std::string::npos) << error_of(file_);
   const HistoryFile in_folder(folder_.file(""), 42, kVocab);
-  EXPECT_NE(error_of(in_folder), "");
+  EXPECT_NE(error_of(in_folder).find("is no regular file. Give"), std::string::npos)
+      << error_of(in_folder);
+  EXPECT_EQ(n_open_files(), n_open) << "none stays open";
 }
 
 TEST_F(HistoryFileTest, RefusesTokensThatTheModelLacks) {
