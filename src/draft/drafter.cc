@@ -1,10 +1,9 @@
 #include "draft/drafter.h"
 
 #include <algorithm>
-#include <chrono>
 
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/units.h"
 
 namespace troika::draft {
 namespace {
@@ -15,22 +14,28 @@ constexpr double kLeastGain = 1.02;
 // that are wider is a guess.
 constexpr int kMostWidening = 2;
 
-class Stopwatch {
+}  // namespace
+
+class Drafter::Stopwatch {
  public:
-  explicit Stopwatch(double* sum_ms) : sum_ms_(sum_ms) {}
-  ~Stopwatch() { *sum_ms_ += ms_since(start_); }
+  explicit Stopwatch(Drafter* drafter) : drafter_(*drafter) {}
+  ~Stopwatch() { drafter_.statistics_.draft_ms += drafter_.now_ms() - start_ms_; }
 
  private:
-  double* sum_ms_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Drafter& drafter_;
+  double start_ms_ = drafter_.now_ms();
 };
 
-}  // namespace
+double Drafter::now_ms() const {
+  const double us = options_.clock != nullptr ? options_.clock->now_us() : RealClock().now_us();
+  return us / kUsPerMs;
+}
 
 Drafter::Drafter(std::vector<std::unique_ptr<Source>> sources, const DrafterOptions& options)
     : sources_(std::move(sources)),
       options_(options),
       odds_(static_cast<int>(sources_.size())),
+      askings_(sources_.size()),
       costs_(kMostPassRows),
       guesses_(sources_.size()) {
   TROIKA_ASSERT(options.most_width >= 1 && options.most_width <= kMostWidth);
@@ -65,7 +70,7 @@ void Drafter::clear_statistics() {
 }
 
 void Drafter::begin(std::span<const Token> text) {
-  const Stopwatch watch(&statistics_.draft_ms);
+  const Stopwatch watch(this);
   const bool goes_on =
       text.size() >= seen_.size() && std::equal(seen_.begin(), seen_.end(), text.begin());
   if (!goes_on) {
@@ -76,7 +81,7 @@ void Drafter::begin(std::span<const Token> text) {
 }
 
 void Drafter::calibrate(std::span<const LikelyNext> likely) {
-  const Stopwatch watch(&statistics_.draft_ms);
+  const Stopwatch watch(this);
   for (const auto& source : sources_) source->calibrate(likely);
 }
 
@@ -141,18 +146,49 @@ int Drafter::best_size(int most_nodes, Company company) const {
   return best;
 }
 
+// Lets those sources guess that are worth their time.
+void Drafter::ask(std::span<const Token> text, int most_nodes, double plain_ms) {
+  for (size_t s = 0; s < sources_.size(); ++s) {
+    guesses_[s].clear();
+    if (most_nodes <= 0) continue;
+    if (is_weighed(s)) askings_[s].begin_step(plain_ms);
+    if (is_weighed(s) && !askings_[s].is_asked()) continue;
+    const double start_ms = now_ms();
+    sources_[s]->propose(most_nodes, &guesses_[s]);
+    if (is_weighed(s)) askings_[s].took(now_ms() - start_ms);
+    if (options_.rules != nullptr) pruner_.prune(text, options_.rules.get(), &guesses_[s]);
+  }
+}
+
+// Tells what the guesses of a source should save in a draft of this size: what as many tokens take
+// without a draft, less what the rows of the guesses take.
+void Drafter::note_savings(size_t source, int size, Company company) {
+  int n_rows = 0;
+  double n_tokens = 0.0;
+  for (const Guess& guess : std::span<const Guess>(order_).first(static_cast<size_t>(size))) {
+    if (joined_[guess.node].source != static_cast<int>(source)) continue;
+    ++n_rows;
+    n_tokens += guess.path_chance;
+  }
+  const int n_plain = std::min(company.n_rows + 1, kMostPassRows);
+  const double rows_ms = costs_.ms(n_plain + size) - costs_.ms(n_plain + size - n_rows);
+  const double ms_per_token = costs_.ms(n_plain) / (company.n_tokens + 1.0);
+  askings_[source].saves(n_tokens * ms_per_token - rows_ms);
+}
+
 const Tree& Drafter::propose(std::span<const Token> text, int most_nodes, Company company) {
-  const Stopwatch watch(&statistics_.draft_ms);
+  const Stopwatch watch(this);
   tree_.clear();
   follow(text);
   most_nodes = std::min(most_nodes, options_.most_width - 1);
-  for (size_t s = 0; s < sources_.size(); ++s) {
-    guesses_[s].clear();
-    if (most_nodes > 0) sources_[s]->propose(most_nodes, &guesses_[s]);
-    if (options_.rules != nullptr) pruner_.prune(text, options_.rules.get(), &guesses_[s]);
-  }
+  const double plain_ms = costs_.ms(std::min(company.n_rows + 1, kMostPassRows));
+  ask(text, most_nodes, plain_ms);
   join();
   const int size = best_size(most_nodes, company);
+  for (size_t s = 0; s < sources_.size(); ++s) {
+    if (!is_weighed(s) || !askings_[s].is_asked() || most_nodes <= 0 || plain_ms <= 0.0) continue;
+    note_savings(s, size, company);
+  }
   expected_tokens_ = 1.0;
   moved_.assign(static_cast<size_t>(joined_.size()), kRoot);
   for (int i = 0; i < size; ++i) {
@@ -203,7 +239,7 @@ void Drafter::count(const Verdict& verdict) {
 }
 
 void Drafter::learn(const Verdict& verdict) {
-  const Stopwatch watch(&statistics_.draft_ms);
+  const Stopwatch watch(this);
   count(verdict);
   for (size_t s = 0; s < sources_.size(); ++s) {
     learn_odds(guesses_[s], static_cast<int>(s), verdict);

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
+#include "draft/asking.h"
 #include "draft/odds.h"
 #include "draft/rules.h"
 #include "draft/source.h"
@@ -29,7 +31,8 @@ struct DrafterOptions {
   int most_width = kMostWidth;
   // If set, drafts always have the most width, whatever it costs: this is for measuring. Otherwise
   // the width is the one with the most expected tokens for its time, and 1 where no draft is better
-  // than plain decoding.
+  // than plain decoding. A source that takes a part of a pass is asked where that pays, and seldom
+  // elsewhere.
   bool is_fixed = false;
   int n_vocab = INT_MAX;  // guesses of larger tokens are dropped
   int coverage = 0;  // the percentage of a prompt's positions whose logits `calibrate` gets (D2)
@@ -40,6 +43,7 @@ struct DrafterOptions {
   // Counts the tokens of text for which memory is taken at once, so that steps allocate nothing, up
   // to kMostReservedText.
   int most_text = 0;
+  const Clock* clock = nullptr;  // has the time that guessing takes; null: this machine's own
 };
 
 struct Statistics {
@@ -111,10 +115,18 @@ class Drafter {
     int node;  // an index into joined_
     float path_chance;
   };
+  class Stopwatch;
+  double now_ms() const;
   void reserve();
+  // Says whether it is weighed if a source is asked.
+  bool is_weighed(size_t source) const {
+    return sources_[source]->takes_passes() && !options_.is_fixed;
+  }
+  void ask(std::span<const Token> text, int most_nodes, double plain_ms);
   void follow(std::span<const Token> text);
   void join();
   int best_size(int most_nodes, Company company) const;
+  void note_savings(size_t source, int size, Company company);
   void learn_odds(const Tree& guesses, int source, const Verdict& verdict);
   void count(const Verdict& verdict);
 
@@ -122,6 +134,7 @@ class Drafter {
   DrafterOptions options_;
   bool uses_predictions_ = false;
   Odds odds_;
+  std::vector<Asking> askings_;  // by source; those that take no part of a pass do not use them
   WidthCosts costs_;
   Statistics statistics_;
   std::vector<Token> seen_;    // the tokens that the sources have observed

@@ -112,6 +112,110 @@ TEST(Drafter, NeverLosesMuch) {
   }
 }
 
+// Stands for the time of sources that take some.
+struct ClockOfTest : Clock {
+  double now_us() const override { return us; }
+  double us = 0.0;
+};
+
+// A source that takes time to guess.
+class SlowCounter : public Counter {
+ public:
+  SlowCounter(float chance, double ms, ClockOfTest* clock)
+      : Counter(chance), ms_(ms), clock_(*clock) {}
+  bool takes_passes() const override { return true; }
+  void propose(int most, Tree* tree) override {
+    ++n_asked;
+    // A model reads the whole prompt first.
+    clock_.us += 1000.0 * (n_asked == 1 ? 50.0 * ms_ : ms_);
+    Counter::propose(std::min(most, 8), tree);
+  }
+  int n_asked = 0;
+
+ private:
+  double ms_;
+  ClockOfTest& clock_;
+};
+
+// Steps with a source that takes so many passes of one token.
+struct WithSlowCounter {
+  explicit WithSlowCounter(double passes, float chance = 0.8f) {
+    auto own = std::make_unique<SlowCounter>(chance, 10.0 * passes, &clock);
+    slow = own.get();
+    std::vector<std::unique_ptr<Source>> sources;
+    sources.push_back(std::move(own));
+    DrafterOptions options;
+    options.clock = &clock;
+    run.source = slow;
+    run.drafter = std::make_unique<Drafter>(std::move(sources), options);
+  }
+  // Takes n steps, and returns how many passes of one token these take, and the guesses with them,
+  // for each token.
+  double passes_per_token(int n, int n_right, double slope) {
+    const size_t n_before = run.text.size();
+    const double us_before = clock.us;
+    double passes = 0.0;
+    for (int i = 0; i < n; ++i) passes += 1.0 + slope * (run.step(n_right, slope) - 1);
+    passes += (clock.us - us_before) / 10000.0;
+    return passes / static_cast<double>(run.text.size() - n_before);
+  }
+  ClockOfTest clock;
+  SlowCounter* slow = nullptr;
+  WithCounter run{0.0f};
+};
+
+TEST(Drafter, AsksASourceSeldomThatTakesMoreThanItsGuessesSave) {
+  for (const double passes : {0.05, 0.3, 1.0, 2.0, 5.0}) {
+    for (const int n_right : {0, 1}) {
+      if (passes < 1.0 && n_right > 0) continue;  // this may pay
+      WithSlowCounter with(passes);
+      with.passes_per_token(100, n_right, 0.1);  // finds out
+      EXPECT_LE(with.passes_per_token(2000, n_right, 0.1), 1.05) << passes << " " << n_right;
+      EXPECT_GT(with.slow->n_asked, 100 / 10) << "it might become better";
+    }
+  }
+}
+
+TEST(Drafter, AsksASlowSourceAlwaysWhereItPays) {
+  for (const double passes : {0.05, 1.0, 2.0}) {
+    WithSlowCounter with(passes);
+    with.passes_per_token(400, 8, 0.02);
+    EXPECT_GE(with.slow->n_asked, 380) << passes;
+    EXPECT_LT(with.passes_per_token(100, 8, 0.02), 0.5) << passes;
+  }
+}
+
+TEST(Drafter, AsksASlowSourceAgainThatHasBecomeBetter) {
+  WithSlowCounter with(1.0);
+  with.passes_per_token(500, 0, 0.05);
+  with.passes_per_token(1500, 8, 0.05);
+  EXPECT_LT(with.passes_per_token(100, 8, 0.05), 0.5);
+}
+
+// Others wait for the guesses of one text, too.
+TEST(Drafter, AsksASlowSourceWhereItPaysForAllTextsOfThePass) {
+  for (const int n_others : {0, 7}) {
+    WithSlowCounter with(1.0);
+    const Company company = {n_others, static_cast<double>(n_others)};
+    for (int i = 0; i < 300; ++i) {
+      const Tree& tree = with.run.drafter->propose(with.run.text, 8, company);
+      std::vector<int> path;
+      for (int node = 0; node < std::min(4, tree.size()); ++node) path.push_back(node);
+      for (const int node : path) with.run.text.push_back(tree[node].token);
+      const Token next = path.size() < 4 ? static_cast<Token>(path.size()) + 1 : 500;
+      with.run.drafter->learn({tree, {}, path, next});
+      with.run.text.push_back(next);
+      const int n_rows = n_others + 1 + tree.size();
+      with.run.drafter->measured(n_rows, 10.0 + 0.1 * n_rows);
+    }
+    if (n_others == 0) {
+      EXPECT_GE(with.slow->n_asked, 290);
+    } else {
+      EXPECT_LE(with.slow->n_asked, 50);
+    }
+  }
+}
+
 TEST(Drafter, IsAsWideAsItMayBeWhereTheWidthIsFixed) {
   WithCounter run(0.1f, {6, /*is_fixed=*/true});
   for (int i = 0; i < 20; ++i) EXPECT_EQ(run.step(0, 3.0), 6);

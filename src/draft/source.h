@@ -49,9 +49,11 @@ class Source {
   // Is told what the model said at some positions of the text, while it read the text.
   virtual void calibrate(std::span<const LikelyNext> /*likely*/) {}
   // Adds guesses of what follows the text to `tree`, which is empty: at most `most` nodes, the best
-  // ones, with an estimate of their chances. The drafter fills in `Node::source`. A call should
-  // take a small part of a millisecond.
+  // ones, with an estimate of their chances. The drafter fills in `Node::source`. A call takes a
+  // small part of a millisecond, unless the source says otherwise.
   virtual void propose(int most, Tree* tree) = 0;
+  // Says whether guessing takes a part of a pass or more, so that it is measured whether it pays.
+  virtual bool takes_passes() const { return false; }
   // Says whether `learn` looks at `Verdict::predicted`, which costs a little for each node.
   virtual bool uses_predictions() const { return false; }
   // Is called after each verification, before the tokens are observed.

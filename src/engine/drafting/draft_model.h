@@ -19,6 +19,7 @@ class DraftModel : public draft::Source {
   void reset() override { text_.clear(); }
   void observe(std::span<const Token> tokens) override;
   void propose(int most, draft::Tree* tree) override;
+  bool takes_passes() const override { return true; }
 
   // For who wants to watch its passes.
   Session& session() { return *session_; }
