@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "engine/narrowing.h"
 
 namespace troika::engine {
 namespace {
@@ -127,60 +128,6 @@ void Sampler::penalise(std::span<const Token> history) {
   seen_.clear();
 }
 
-bool Sampler::is_more_likely(const Candidate& a, const Candidate& b) {
-  return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
-}
-
-// Finds the k most likely tokens that are not forbidden. Few logits exceed the least of the best
-// ones so far, so most can be passed over many at a time.
-void Sampler::find_best(size_t k) {
-  candidates_.clear();
-  candidates_.reserve(std::min(k, logits_.size()) + 1);
-  float least = -std::numeric_limits<float>::infinity();  // the next logit must exceed this
-  for (size_t first = 0; first < logits_.size(); first += kStride) {
-    const size_t n = std::min(kStride, logits_.size() - first);
-    const float* const logits = logits_.data() + first;
-    if (n == kStride) {
-      int n_above = 0;
-      for (size_t j = 0; j < kStride; ++j) n_above += logits[j] > least ? 1 : 0;
-      if (n_above == 0) continue;
-    }
-    for (size_t j = 0; j < n; ++j) {
-      if (logits[j] <= least) continue;  // of equal logits the first is more likely
-      candidates_.push_back({static_cast<Token>(first + j), logits[j], 0.0f});
-      std::push_heap(candidates_.begin(), candidates_.end(), is_more_likely);
-      if (candidates_.size() > k) {
-        std::pop_heap(candidates_.begin(), candidates_.end(), is_more_likely);
-        candidates_.pop_back();
-      }
-      if (candidates_.size() == k) least = candidates_.front().logit;
-    }
-  }
-}
-
-// Leaves only the candidates that top-k, top-p and min-p allow, the most likely first. Their
-// probabilities are not yet divided by their sum.
-void Sampler::narrow() {
-  find_best(options_.top_k > 0 ? static_cast<size_t>(options_.top_k) : logits_.size());
-  if (candidates_.empty()) return;
-  std::sort(candidates_.begin(), candidates_.end(), is_more_likely);
-  const float best = candidates_.front().logit;
-  double sum = 0.0;
-  for (Candidate& c : candidates_) {
-    c.probability = std::exp(c.logit - best);
-    sum += c.probability;
-  }
-  double running = 0.0;
-  size_t n_kept = 0;
-  while (n_kept < candidates_.size()) {
-    const Candidate& c = candidates_[n_kept];
-    if (n_kept > 0 && (running >= options_.top_p * sum || c.probability < options_.min_p)) break;
-    running += c.probability;
-    ++n_kept;
-  }
-  candidates_.resize(n_kept);
-}
-
 // Takes logits over and replaces those that arithmetic cannot use: a logit that is no number is
 // forbidden, an infinite one becomes the largest number. `from` may be the sampler's own logits.
 void Sampler::take_finite(std::span<const float> from) {
@@ -222,7 +169,7 @@ Token Sampler::sample(std::span<const Token> history, std::span<const float> log
     if (mask_ != nullptr) mask_->on_choice(history, {&only, 1});
     return token;
   }
-  narrow();
+  narrow(logits_, options_, &candidates_);
   if (candidates_.empty()) throw_all_forbidden(logits);
   const float best = candidates_.front().logit;
   double sum = 0.0;

@@ -71,13 +71,10 @@ class Sampler {
   Token sample(std::span<const Token> history, std::span<const float> logits);
 
  private:
-  static bool is_more_likely(const Candidate& a, const Candidate& b);
   [[noreturn]] static void throw_all_forbidden(std::span<const float> logits);
   bool has_penalties() const;
   void penalise(std::span<const Token> history);
   void take_finite(std::span<const float> from);
-  void find_best(size_t k);
-  void narrow();
 
   SamplerOptions options_;
   LogitMask* mask_;

@@ -140,6 +140,76 @@ TEST(Sampler, TopKIsThatOfAllSorted) {
   }
 }
 
+// Keeps the tokens among which one was chosen.
+class ChoiceRecorder : public LogitMask {
+ public:
+  void apply(std::span<const Token>, std::span<float>) override {}
+  void on_choice(std::span<const Token>, std::span<const Candidate> choice) override {
+    tokens.clear();
+    for (const Candidate& c : choice) tokens.push_back(c.token);
+  }
+  std::vector<Token> tokens;
+};
+
+// Returns the tokens that options allow, the likeliest first, by sorting all of them.
+std::vector<Token> allowed_of_all_sorted(const SamplerOptions& o, std::span<const float> logits) {
+  std::vector<std::pair<float, Token>> sorted;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] > -kInfinity) sorted.emplace_back(-logits[i], static_cast<Token>(i));
+  }
+  std::sort(sorted.begin(), sorted.end());
+  if (o.top_k > 0) sorted.resize(std::min(sorted.size(), static_cast<size_t>(o.top_k)));
+  const auto probability = [&](size_t i) { return std::exp(sorted[0].first - sorted[i].first); };
+  double sum = 0.0, running = 0.0;
+  for (size_t i = 0; i < sorted.size(); ++i) sum += probability(i);
+  std::vector<Token> allowed;
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    if (i > 0 && (running >= o.top_p * sum || probability(i) < o.min_p)) break;
+    running += probability(i);
+    allowed.push_back(sorted[i].second);
+  }
+  return allowed;
+}
+
+// Returns rows of logits in which few or many tokens are likely, some with many equals. In the last
+// one, sums of halves are exact.
+std::vector<std::vector<float>> rows_of_many_kinds(size_t n) {
+  std::vector<std::vector<float>> rows;
+  for (const float width : {0.5f, 8.0f, 40.0f}) {
+    for (const float step : {0.0f, 0.25f, 2.0f}) {
+      std::vector<float> row(n);
+      for (size_t i = 0; i < n; ++i) {
+        const auto at = static_cast<uint64_t>(i);
+        row[i] = width * static_cast<float>(random_unit(1, at) + random_unit(2, at) - 1.0);
+        if (step > 0.0f) row[i] = step * std::round(row[i] / step);
+        if (i % 17 == 3) row[i] = -kInfinity;
+      }
+      rows.push_back(std::move(row));
+    }
+  }
+  rows.emplace_back(n, 1.5f);
+  return rows;
+}
+
+TEST(Sampler, TheChoiceIsThatOfAllSorted) {
+  for (const size_t n : {2, 256, 257, 3000, 20000}) {
+    for (const std::vector<float>& logits : rows_of_many_kinds(n)) {
+      for (const int top_k : {0, 40, 256, 257, 2000}) {
+        for (const float top_p : {1.0f, 0.95f, 0.5f, 1e-6f}) {
+          for (const float min_p : {0.0f, 1e-6f, 0.05f, 0.7f}) {
+            SamplerOptions o = plain();
+            o.top_k = top_k, o.top_p = top_p, o.min_p = min_p;
+            ChoiceRecorder recorder;
+            Sampler(o, &recorder).sample({}, logits);
+            EXPECT_TRUE(recorder.tokens == allowed_of_all_sorted(o, logits))
+                << n << ", top-k " << top_k << ", top-p " << top_p << ", min-p " << min_p;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Sampler, FrequenciesAreTheProbabilities) {
   const std::vector<double> p = {0.5, 0.25, 0.15, 0.1};
   expect_shares(frequencies(plain(), logs(p)), p, 4000);
