@@ -195,7 +195,7 @@ Shape Plan::body_shape(Phase phase, int n_rows) const {
 
 const Placement* Plan::rule_of(std::string_view subgraph, Shape shape, int block) const {
   const auto at = std::find_if(placements.begin(), placements.end(), [&](const Placement& rule) {
-    return (rule.subgraph.empty() || rule.subgraph == subgraph) && rule.holds_for(shape, block);
+    return rule.holds_for(shape, block) && (rule.subgraph.empty() || rule.subgraph == subgraph);
   });
   return at == placements.end() ? nullptr : &*at;
 }

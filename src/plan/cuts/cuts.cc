@@ -116,9 +116,9 @@ std::optional<CutProblem> problem_of_shares(const char* field, const Shares& sha
 }  // namespace
 
 bool TensorCut::holds_for(std::string_view of_subgraph, Shape shape) const {
-  const bool is_meant = subgraph.empty() ? of_subgraph != kAttention : subgraph == of_subgraph;
-  return is_meant && shape.n_rows >= least_tokens && shape.n_rows <= most_tokens &&
-         (!phase || *phase == shape.phase);
+  const bool has_shape = shape.n_rows >= least_tokens && shape.n_rows <= most_tokens &&
+                         (!phase || *phase == shape.phase);
+  return has_shape && (subgraph.empty() ? of_subgraph != kAttention : subgraph == of_subgraph);
 }
 
 std::vector<Span> divide(int n, const Shares& shares, int granule) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "schedule/cut/plan_cuts.h"
@@ -36,11 +38,12 @@ OpLanes lanes_in(const plan::Plan& plan, const lanes::Subgraph& subgraph, Shape 
   OpLanes found;
   found.shape = shape;
   found.mixes_classes = rule != nullptr && rule->mixes_classes;
+  const std::vector<const plan::TensorCut*> holding = cuts_for(plan.cuts, subgraph, shape);
   bool is_cut = false;
   for (const model::Op& op : subgraph.ops) {
     found.lanes.push_back(rule == nullptr ? 0 : rule->lane);
     if (!is_product(op) && !subgraph.is_dynamic()) continue;
-    const plan::TensorCut* const cut = cut_of(plan.cuts, subgraph, shape, op);
+    const plan::TensorCut* const cut = cut_of(holding, *subgraph.blueprint, op);
     if (cut == nullptr || (subgraph.is_dynamic() && cut->heads.empty())) continue;
     is_cut = true;
     found.lanes.back() = first_lane(*cut);
@@ -60,9 +63,9 @@ std::string class_of_op(const plan::Plan& plan, const model::Op& op, int lane, p
   return is_of_cores ? kHostClass : class_of(plan, lane, phase);
 }
 
+// Throws Error where two shapes of a subgraph compute in different classes.
 void compare(const plan::Plan& plan, const lanes::Subgraph& subgraph, const OpLanes& a,
              const OpLanes& b) {
-  if (a.mixes_classes || b.mixes_classes) return;
   for (size_t i = 0; i < a.lanes.size(); ++i) {
     const model::Op& op = subgraph.ops[i];
     if (class_of_op(plan, op, a.lanes[i], a.shape.phase) ==
@@ -94,14 +97,19 @@ void check_placements(const plan::Plan& plan, const model::Blueprint& blueprint)
   for (const int n : plan.output_shapes) of_outputs.push_back({plan::Phase::kStep, n});
   const std::vector<Shape> of_bodies = plan.body_shapes();
   for (const lanes::Subgraph& subgraph : cut_into_subgraphs(blueprint, plan.splits)) {
-    std::vector<OpLanes> alike;  // has the shapes whose results must be those of others
+    // Those that compute alike are alike among each other, so each is compared with the first.
+    std::vector<OpLanes> firsts;
     for (const Shape& shape : subgraph.is_head() ? of_outputs : of_bodies) {
-      const OpLanes found = lanes_in(plan, subgraph, shape);
-      for (const OpLanes& other : alike) {
-        if (!plan.has_one_class() && other.shape.phase != shape.phase) continue;
-        compare(plan, subgraph, other, found);
+      OpLanes found = lanes_in(plan, subgraph, shape);
+      if (found.mixes_classes) continue;
+      const auto first = std::find_if(firsts.begin(), firsts.end(), [&](const OpLanes& other) {
+        return plan.has_one_class() || other.shape.phase == shape.phase;
+      });
+      if (first == firsts.end()) {
+        firsts.push_back(std::move(found));
+      } else {
+        compare(plan, subgraph, *first, found);
       }
-      alike.push_back(found);
     }
   }
 }

@@ -66,6 +66,17 @@ TEST(PlacementClasses, FloatsOfADeviceAreNotThoseOfNarrowPassesOnCores) {
   EXPECT_EQ(sentence_about(plan), "accepted");
 }
 
+// Shapes of which a rule allows other results say nothing about those behind them.
+TEST(PlacementClasses, ARuleThatMixesClassesHoldsForItsOwnShapesAlone) {
+  plan::Plan plan = plan_beside("opencl", "0", {"ffn@step=1", "ffn@512=1"}, plan::Prefill::kF32);
+  ASSERT_EQ(plan.body_shapes().front().phase, plan::Phase::kStep);
+  plan.placements[0].mixes_classes = true;
+  EXPECT_NE(sentence_about(plan).find("executables of 128 tokens"), std::string::npos)
+      << sentence_about(plan);
+  plan.placements[1].mixes_classes = true;
+  EXPECT_EQ(sentence_about(plan), "accepted");
+}
+
 // Prompts and steps are classes of their own where they compute in different ways.
 TEST(PlacementClasses, H13_APhaseHasAClassOfItsOwn) {
   plan::Plan plan = plan_beside("openvino", "CPU", {"ffn@prompt=1"}, plan::Prefill::kBf16);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/error.h"
 #include "schedule/graphs.h"
@@ -164,9 +165,12 @@ void check_tokens(const plan::Plan& plan, const std::string& what, const plan::S
 void check_tokens(const plan::Plan& plan, const TensorCut& cut) {
   if (cut.tokens.empty()) return;
   const std::string_view name = cut.subgraph.empty() ? "ffn" : std::string_view(cut.subgraph);
+  // All shapes of a phase are alike here.
+  std::optional<plan::Phase> checked;
   for (const plan::Shape& shape : plan.body_shapes()) {
-    if (!cut.holds_for(name, shape)) continue;
+    if (checked == shape.phase || !cut.holds_for(name, shape)) continue;
     check_tokens(plan, "The cut " + cut_text(cut), cut.tokens, shape.phase);
+    checked = shape.phase;
   }
 }
 
@@ -196,13 +200,22 @@ bool divides_rows(int n_rows, const plan::Shares& rows) {
   return !spans_of_rows(n_rows, rows).empty();
 }
 
-const TensorCut* cut_of(std::span<const TensorCut> cuts, const lanes::Subgraph& subgraph,
-                        plan::Shape shape, const model::Op& op) {
+std::vector<const TensorCut*> cuts_for(std::span<const TensorCut> cuts,
+                                       const lanes::Subgraph& subgraph, plan::Shape shape) {
+  std::vector<const TensorCut*> holding;
   for (const TensorCut& cut : cuts) {
-    if (!cut.holds_for(subgraph.name, shape)) continue;
-    if (cut.op.empty() || cut.op == op_name(*subgraph.blueprint, op)) return &cut;
+    if (cut.holds_for(subgraph.name, shape)) holding.push_back(&cut);
   }
-  return nullptr;
+  return holding;
+}
+
+const TensorCut* cut_of(std::span<const TensorCut* const> holding,
+                        const model::Blueprint& blueprint, const model::Op& op) {
+  const std::string_view name = op_name(blueprint, op);
+  const auto at = std::find_if(holding.begin(), holding.end(), [&](const TensorCut* cut) {
+    return cut->op.empty() || cut->op == name;
+  });
+  return at == holding.end() ? nullptr : *at;
 }
 
 RangeCut range_cut_of_tokens(const plan::Shares& tokens) {
@@ -216,20 +229,22 @@ RangeCut range_cut_of_tokens(const plan::Shares& tokens) {
 
 RangeCut range_cut_of(std::span<const TensorCut> cuts, const lanes::Subgraph& subgraph,
                       plan::Shape shape, int home) {
+  const std::vector<const TensorCut*> holding = cuts_for(cuts, subgraph, shape);
+  if (holding.empty()) return {};
+  const model::Blueprint& blueprint = *subgraph.blueprint;
   if (subgraph.is_dynamic()) {
-    for (const TensorCut& cut : cuts) {
-      if (!cut.holds_for(subgraph.name, shape) || cut.heads.empty()) continue;
-      return by_heads(cut.heads, subgraph.blueprint->n_kv_heads);
+    for (const TensorCut* cut : holding) {
+      if (!cut->heads.empty()) return by_heads(cut->heads, blueprint.n_kv_heads);
     }
     return {};
   }
   // If one cut by tokens alone holds for all products, its ranges go through the whole subgraph.
-  const TensorCut* const first = cut_of(cuts, subgraph, shape, subgraph.ops.front());
+  const TensorCut* const first = cut_of(holding, blueprint, subgraph.ops.front());
   bool is_whole = first != nullptr && first->op.empty() && first->rows.empty();
   Grid grid(subgraph, home);
   for (const model::Op& op : subgraph.ops) {
     if (!is_product(op)) continue;
-    const TensorCut* const cut = cut_of(cuts, subgraph, shape, op);
+    const TensorCut* const cut = cut_of(holding, blueprint, op);
     is_whole = is_whole && cut == first;
     grid.add(op, cut);
   }

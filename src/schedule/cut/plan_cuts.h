@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "plan/plan.h"
 #include "schedule/cut/lower.h"
@@ -18,10 +19,13 @@ RangeCut range_cut_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, p
 // Divides a subgraph that lives on lane `home` by cuts that no plan has yet.
 RangeCut range_cut_of(std::span<const plan::TensorCut> cuts, const lanes::Subgraph& subgraph,
                       plan::Shape shape, int home);
-// Returns the first cut that holds for an op of a subgraph; null: none does.
-const plan::TensorCut* cut_of(std::span<const plan::TensorCut> cuts,
-                              const lanes::Subgraph& subgraph, plan::Shape shape,
-                              const model::Op& op);
+// Returns the cuts that hold for a subgraph in an executable of this shape, in their order. Plans
+// may have thousands of cuts, so this is asked once and not for each op.
+std::vector<const plan::TensorCut*> cuts_for(std::span<const plan::TensorCut> cuts,
+                                             const lanes::Subgraph& subgraph, plan::Shape shape);
+// Returns the first of these that is of an op; null: none is.
+const plan::TensorCut* cut_of(std::span<const plan::TensorCut* const> holding,
+                              const model::Blueprint& blueprint, const model::Op& op);
 // Says whether these shares divide a product of so many rows. One with which a lane would have
 // fewer than 16 rows stays whole where a cut is of all products, and a cut of it alone is refused.
 bool divides_rows(int n_rows, const plan::Shares& rows);
