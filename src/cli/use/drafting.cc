@@ -29,6 +29,12 @@ std::string histogram_text(const std::vector<int64_t>& counts) {
 
 constexpr std::string_view kModel = "model:";
 
+// Says whether a kind of draft may look at the logits of a prompt.
+bool looks_at_logits(const std::string& kind) {
+  return !kind.starts_with(kModel) && (kind.find("context") != std::string::npos ||
+                                       kind.find("calibrated") != std::string::npos);
+}
+
 }  // namespace
 
 std::string with_model_path(const std::string& kind) {
@@ -73,7 +79,7 @@ void DraftFlags::note_idle(const Command& command) const {
     for (const char* name : {"--draft-width", "--calibrate-drafts", "--show-drafts"}) {
       say(name, "--draft none guesses nothing");
     }
-  } else if (options.kind != "context" && options.kind.find("calibrated") == std::string::npos) {
+  } else if (!looks_at_logits(options.kind)) {
     say("--calibrate-drafts",
         fmt::format("--draft {} does not look at the prompt's logits", options.kind));
   }

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "draft/calibrated.h"
@@ -16,6 +19,7 @@ namespace troika::engine {
 namespace {
 
 constexpr std::string_view kModel = "model:";
+constexpr std::string_view kContext = "context";
 constexpr std::string_view kCalibrated = "calibrated";
 constexpr std::string_view kHistory = "history";
 // Is the width with which drafts of a model begin. A draft model says how sure it is, so a few
@@ -34,19 +38,40 @@ std::unique_ptr<draft::Source> make_source(std::string_view name, const DraftOpt
         draft.history ? draft.history : std::make_shared<const draft::Texts>());
   }
   throw UsageError(
-      fmt::format("'{}' is no kind of draft. Known are none, context, lookup, sam, reuse, "
-                  "calibrated and history, several of the last five joined by '+', and "
-                  "model:FILE.",
+      fmt::format("'{}' is no kind of draft. Known are none, or context, lookup, sam, reuse, "
+                  "calibrated and history, several of these joined by '+', or model:FILE.",
                   draft.kind));
 }
 
-// Returns the kinds, where sources take the place of "context" and the history.
-std::string spelt_out(const DraftOptions& draft) {
-  if (draft.kind.starts_with(kModel)) return draft.kind;
-  std::string names = draft.kind;
-  if (names == "context") names = draft.coverage > 0 ? "sam+reuse+calibrated" : "sam+reuse";
-  if (draft.history && names.find(kHistory) == std::string::npos) names += "+history";
-  return names;
+// Returns the sources that a kind joins, where others take the place of "context". An automaton
+// that stood twice would learn each text twice and guess nothing else.
+std::vector<std::string_view> sources_of(const DraftOptions& draft) {
+  std::vector<std::string_view> sources;
+  const auto add = [&](std::string_view name) {
+    if (std::find(sources.begin(), sources.end(), name) != sources.end()) {
+      throw UsageError(fmt::format(
+          "'{}' is in ‹draft› {} twice, where context stands for sam and reuse, and for calibrated "
+          "with ‹calibrate-drafts›. Leave one of them out.",
+          name, draft.kind));
+    }
+    sources.push_back(name);
+  };
+  const std::string_view kinds = draft.kind;
+  for (size_t begin = 0; begin <= kinds.size();) {
+    const size_t end = std::min(kinds.find('+', begin), kinds.size());
+    const std::string_view kind = kinds.substr(begin, end - begin);
+    begin = end + 1;
+    if (kind != kContext) {
+      add(kind);
+      continue;
+    }
+    add("sam");
+    add("reuse");
+    if (draft.coverage > 0) add(kCalibrated);
+  }
+  const bool has_history = std::find(sources.begin(), sources.end(), kHistory) != sources.end();
+  if (draft.history && !has_history) sources.push_back(kHistory);
+  return sources;
 }
 
 // Refuses a draft model beside a phone: it computes on this machine, outside the phone's clock.
@@ -57,30 +82,7 @@ void refuse_model_on_phone(const Engine& engine, const DraftOptions& draft) {
       "the energy of the phone. With ‹machine› use ‹draft› context, sam, lookup or none.");
 }
 
-Sources make_sources(Engine& engine, const prepare::Options& options, const DraftOptions& draft) {
-  Sources sources;
-  if (draft.constraint) sources.push_back(std::make_unique<ForcedSource>(draft.constraint));
-  if (draft.kind.starts_with(kModel)) {
-    sources.push_back(
-        std::make_unique<DraftModel>(engine, options, draft.kind.substr(kModel.size())));
-    return sources;
-  }
-  const std::string names = spelt_out(draft);
-  for (size_t begin = 0; begin <= names.size();) {
-    const size_t end = std::min(names.find('+', begin), names.size());
-    sources.push_back(make_source(std::string_view(names).substr(begin, end - begin), draft));
-    begin = end + 1;
-  }
-  return sources;
-}
-
-}  // namespace
-
-std::unique_ptr<draft::Drafter> make_drafter(Engine& engine, const prepare::Options& options,
-                                             const DraftOptions& draft) {
-  if (draft.kind == "none" || !engine.has_values()) return nullptr;
-  refuse_model_on_phone(engine, draft);
-  draft::DrafterOptions how;
+void check_numbers(const DraftOptions& draft) {
   if (draft.fixed_width < 0 || draft.fixed_width > draft::kMostWidth) {
     throw UsageError(
         fmt::format("‹draft-width› {} makes no sense; use 1 to {}, or 0 for what pays.",
@@ -90,22 +92,47 @@ std::unique_ptr<draft::Drafter> make_drafter(Engine& engine, const prepare::Opti
     throw UsageError(
         fmt::format("‹calibrate-drafts› {} makes no sense; use 0 to 100 percent.", draft.coverage));
   }
+}
+
+Sources make_sources(Engine& engine, const prepare::Options& options, const DraftOptions& draft) {
+  Sources sources;
+  if (draft.constraint) sources.push_back(std::make_unique<ForcedSource>(draft.constraint));
+  if (draft.kind.starts_with(kModel)) {
+    sources.push_back(
+        std::make_unique<DraftModel>(engine, options, draft.kind.substr(kModel.size())));
+    return sources;
+  }
+  for (const std::string_view name : sources_of(draft)) {
+    sources.push_back(make_source(name, draft));
+  }
+  return sources;
+}
+
+}  // namespace
+
+std::unique_ptr<draft::Drafter> make_drafter(Engine& engine, const prepare::Options& options,
+                                             const DraftOptions& draft) {
+  check_numbers(draft);
+  if (draft.kind == "none" || !engine.has_values()) return nullptr;
+  refuse_model_on_phone(engine, draft);
+  draft::DrafterOptions how;
   how.n_vocab = engine.blueprint().n_vocab;
   how.rules = draft.constraint;
   how.most_text = engine.plan().context;
   for (const plan::StepCost& cost : engine.plan().step_costs) {
     how.costs_ms.emplace_back(cost.n_rows, cost.ms);
   }
-  const std::string names = spelt_out(draft);
-  if (!names.starts_with(kModel) && names.find(kCalibrated) != std::string::npos) {
-    how.coverage = draft.coverage;
-  }
+  Sources sources = make_sources(engine, options, draft);
+  const bool looks_at_logits = std::any_of(sources.begin(), sources.end(), [](const auto& source) {
+    return source->name() == kCalibrated;
+  });
+  if (looks_at_logits) how.coverage = draft.coverage;
   if (draft.kind.starts_with(kModel)) how.most_width = kWidthOfModel;
   if (draft.fixed_width > 0) {
     how.most_width = draft.fixed_width;
     how.is_fixed = true;
   }
-  return std::make_unique<draft::Drafter>(make_sources(engine, options, draft), how);
+  return std::make_unique<draft::Drafter>(std::move(sources), how);
 }
 
 }  // namespace troika::engine
