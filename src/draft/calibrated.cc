@@ -10,6 +10,8 @@ namespace {
 
 // At most this many earlier places of a token in the text are looked at, the last ones first.
 constexpr int kMostPlaces = 16;
+// Each of these places shows one token and what the model wanted there.
+constexpr size_t kMostShown = kMostPlaces * (1 + LikelyNext::kMost);
 // Lists the weights of a place, by how many tokens up to it agree with the text.
 constexpr float kWeights[] = {0.0f, 1.0f, 8.0f, 40.0f};
 // Is the share of a place's weight that goes to what really followed there; the rest goes to what
@@ -40,20 +42,31 @@ LikelyNext likely_next(int position, std::span<const float> logits) {
   return likely;
 }
 
+void CalibratedSource::reserve(int most_text, int most_nodes) {
+  const auto n = static_cast<size_t>(most_text);
+  text_.reserve(n);
+  before_.reserve(n);
+  ends_.reserve(n);
+  likely_at_.reserve(n);
+  likely_.reserve(n);
+  followers_.reserve(kMostShown);
+  heap_.reserve(kMostShown * (static_cast<size_t>(most_nodes) + 1));
+}
+
 void CalibratedSource::reset() {
   text_.clear();
   before_.clear();
-  last_at_.clear();
+  ends_.clear();
   likely_at_.clear();
   likely_.clear();
 }
 
 void CalibratedSource::observe(std::span<const Token> tokens) {
   for (const Token token : tokens) {
-    const auto [found, is_new] = last_at_.try_emplace(token, -1);
-    before_.push_back(found->second);
-    found->second = static_cast<int>(text_.size());
+    int& end = ends_[static_cast<uint32_t>(token)];
+    before_.push_back(end - 1);
     text_.push_back(token);
+    end = static_cast<int>(text_.size());
   }
 }
 
@@ -108,9 +121,9 @@ void CalibratedSource::expand(const Tree& tree, int node, float path_chance) {
   for (size_t back = 1; back <= text_.size() && n_context < kContext; ++back) {
     context[n_context++] = text_[text_.size() - back];
   }
-  const auto last = last_at_.find(context[0]);
-  if (last == last_at_.end()) return;
-  int place = last->second;
+  const int* const end = ends_.find(static_cast<uint32_t>(context[0]));
+  if (end == nullptr) return;
+  int place = *end - 1;
   // What follows the text's end is not known, so the place before it is used.
   if (static_cast<size_t>(place) + 1 == text_.size()) place = before_[static_cast<size_t>(place)];
   followers_.clear();

@@ -4,8 +4,9 @@
 // follows the model better than a draft that only copies.
 #pragma once
 
-#include <unordered_map>
+#include <vector>
 
+#include "draft/flat_table.h"
 #include "draft/source.h"
 
 namespace troika::draft {
@@ -16,6 +17,7 @@ LikelyNext likely_next(int position, std::span<const float> logits);
 class CalibratedSource : public Source {
  public:
   const char* name() const override { return "calibrated"; }
+  void reserve(int most_text, int most_nodes) override;
   void reset() override;
   void observe(std::span<const Token> tokens) override;
   void calibrate(std::span<const LikelyNext> likely) override;
@@ -44,9 +46,9 @@ class CalibratedSource : public Source {
   void set_likely(size_t position, const LikelyNext& likely);
 
   std::vector<Token> text_;
-  std::vector<int> before_;  // by position: the last position before it with the same token
-  std::unordered_map<Token, int> last_at_;  // by token: its last position
-  std::vector<int> likely_at_;              // by position: an index into likely_, or -1
+  std::vector<int> before_;     // by position: the last position before it with the same token
+  FlatTable<int> ends_;         // by token: one more than its last position
+  std::vector<int> likely_at_;  // by position: an index into likely_, or -1
   std::vector<LikelyNext> likely_;
   // The vectors below are kept between calls for their memory.
   std::vector<Candidate> heap_;

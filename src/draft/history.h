@@ -15,6 +15,7 @@ class HistorySource : public Source {
   explicit HistorySource(std::shared_ptr<const Texts> texts);
 
   const char* name() const override { return "history"; }
+  void reserve(int /*most_text*/, int most_nodes) override { grower_.reserve(most_nodes); }
   void reset() override;
   void observe(std::span<const Token> tokens) override;
   void propose(int most, Tree* tree) override;

@@ -21,6 +21,11 @@ uint64_t LookupSource::key_of(size_t end, int n) const {
   return key;
 }
 
+void LookupSource::reserve(int most_text, int /*most_nodes*/) {
+  text_.reserve(static_cast<size_t>(most_text));
+  for (auto& ends : ends_) ends.reserve(static_cast<size_t>(most_text));
+}
+
 void LookupSource::reset() {
   text_.clear();
   for (auto& ends : ends_) ends.clear();
@@ -39,9 +44,9 @@ void LookupSource::observe(std::span<const Token> tokens) {
 
 void LookupSource::propose(int most, Tree* tree) {
   for (int n = std::min<int>(kMostTokens, static_cast<int>(text_.size())); n > 0; --n) {
-    const auto found = ends_[n - 1].find(key_of(text_.size(), n));
-    if (found == ends_[n - 1].end() || found->second.before == 0) continue;
-    const auto begin = static_cast<size_t>(found->second.before);
+    const Ends* const found = ends_[n - 1].find(key_of(text_.size(), n));
+    if (found == nullptr || found->before == 0) continue;
+    const auto begin = static_cast<size_t>(found->before);
     int parent = kRoot;
     for (size_t i = begin; i < text_.size() && tree->size() < most; ++i) {
       parent = tree->add(parent, text_[i], parent == kRoot ? kChances[n - 1] : kNextWordChance);

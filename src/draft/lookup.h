@@ -2,8 +2,9 @@
 // came behind them there.
 #pragma once
 
-#include <unordered_map>
+#include <vector>
 
+#include "draft/flat_table.h"
 #include "draft/source.h"
 
 namespace troika::draft {
@@ -11,6 +12,7 @@ namespace troika::draft {
 class LookupSource : public Source {
  public:
   const char* name() const override { return "lookup"; }
+  void reserve(int most_text, int most_nodes) override;
   void reset() override;
   void observe(std::span<const Token> tokens) override;
   void propose(int most, Tree* tree) override;
@@ -25,7 +27,7 @@ class LookupSource : public Source {
     int last = 0;
     int before = 0;
   };
-  std::unordered_map<uint64_t, Ends> ends_[kMostTokens];
+  FlatTable<Ends> ends_[kMostTokens];
 };
 
 }  // namespace troika::draft
