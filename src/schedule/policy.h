@@ -59,7 +59,8 @@ class InOrder : public Policy {
 };
 
 // Makes the policy of an order. `orders_heads`: heads of sparse attention go in the order of
-// Algorithm 1 (S7).
+// Algorithm 1 (S7). REQUIRES: not in lock step, which waits for the next node of the pass: the plan
+// of heads may offer it others alone, and then nothing would ever start.
 std::unique_ptr<Policy> make_policy(plan::Order order, bool orders_heads = false);
 
 }  // namespace troika::schedule
