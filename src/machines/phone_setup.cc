@@ -253,7 +253,16 @@ std::string PhoneSetup::identity() const {
   };
   add(model);
   if (prompt_model) add(*prompt_model);
-  return fmt::format("{}, constants {:016x}", name(), hash.value());
+  std::string identity = fmt::format("{}, constants {:016x}", name(), hash.value());
+  const lanes::Cores& used = model.used_cores();
+  if (used != lanes::CostModel(model.phone(), model.stack()).used_cores()) {
+    identity += fmt::format(", cores prime={:g},middle={:g},small={:g}", used.prime, used.middle,
+                            used.small);
+  }
+  if (model.taken_gb_s() > 0.0) {
+    identity += fmt::format(", {:g} GB/s of the bus taken", model.taken_gb_s());
+  }
+  return identity;
 }
 
 std::string stack_path(const prepare::Options& options, const std::string& name) {

@@ -47,7 +47,8 @@ struct PhoneSetup {
 
   // Returns a name for people, such as "8gen3 with llm.npu".
   std::string name() const;
-  // Returns what plans are made for: the name and a hash of all constants behind it.
+  // Returns what plans are made for: the name and a hash of all constants behind it, and which
+  // cores and how much of the bus there are where other programs have some.
   std::string identity() const;
 };
 

@@ -82,6 +82,15 @@ TEST_F(PhoneSetups, APlanIsOfThePhoneWithTheSameConstants) {
     options_.phone.constants = {other};
     EXPECT_THROW(make(), Error) << other.name;
   }
+  options_.phone.constants = {};
+  options_.phone.bus_taken_gb_s = 10.0;
+  EXPECT_THROW(make(), Error);
+  options_.phone.bus_taken_gb_s = 0.0;
+  options_.phone.cores = lanes::cores_from_text("prime=1");
+  EXPECT_THROW(make(), Error);
+  // All prime and middle cores are those that there are anyhow.
+  options_.phone.cores = made->model.used_cores();
+  EXPECT_NO_THROW(make());
 }
 
 TEST_F(PhoneSetups, P8APlanWithMoreHotNeuronsThanTheModelHasIsRefused) {

@@ -33,6 +33,7 @@ struct Cores {
   double prime = 0, middle = 0, small = 0;
 
   double count() const { return prime + middle + small; }
+  bool operator==(const Cores&) const = default;
 };
 
 struct FlashRead {
@@ -54,6 +55,8 @@ class CostModel {
   void use_cores(const Cores& cores);
   // Lets other programs read so much over the bus all the time. Throws Error where nothing is left.
   void share_bus(double taken_gb_s);
+  // Returns what share_bus() was told; 0 where other programs read nothing.
+  double taken_gb_s() const { return taken_gb_s_; }
 
   const plan::Phone& phone() const { return phone_; }
   const plan::Stack& stack() const { return stack_; }
