@@ -289,15 +289,15 @@ class HeteroMeasurer {
     using plan::HandoverKind;
     const auto one = machine(step_plan(one_core_, HandoverKind::kOrdinary));
     struct Way {
-      const char* name;
+      std::string name;
       std::unique_ptr<HeteroMachine> with;
       std::vector<double> rates = {}, gains = {};
     };
+    const std::string rows = "rows on " + plan::lanes_text(two_cores_);
     std::vector<Way> ways;
-    ways.push_back({"rows on {0};{1}, ordinary handover",
-                    machine(step_plan(two_cores_, HandoverKind::kOrdinary))});
     ways.push_back(
-        {"rows on {0};{1}, fast handover", machine(step_plan(two_cores_, HandoverKind::kFast))});
+        {rows + ", ordinary handover", machine(step_plan(two_cores_, HandoverKind::kOrdinary))});
+    ways.push_back({rows + ", fast handover", machine(step_plan(two_cores_, HandoverKind::kFast))});
     ways.push_back(
         {"one lane of both cores", machine(step_plan(both_cores_, HandoverKind::kOrdinary))});
     std::vector<double> rates;
