@@ -314,8 +314,8 @@ class Reproduction {
         if (other <= row || task_of(*other) != task_of(*row)) continue;
         const Cell theirs = cell(known_npu_model(other->configuration), task_lengths(*other));
         rows_.add_ordering(fmt::format("{} against {}: prefill of two models", row->id, other->id),
-                           *row->values[1].value, *other->values[1].value, simulated.prefill_s,
-                           theirs.prefill_s);
+                           plan::number_of(*row, "prefill"), plan::number_of(*other, "prefill"),
+                           simulated.prefill_s, theirs.prefill_s);
       }
     }
   }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
@@ -12,6 +14,7 @@
 #include "papers/npu/npu_runs.h"
 #include "plan/plan_json.h"
 #include "tests/support/repository.h"
+#include "tests/support/temp_folder.h"
 
 namespace troika::papers {
 namespace {
@@ -67,6 +70,24 @@ TEST(ReproduceNpu, N12V3TheTestRowsOfThePaper) {
     EXPECT_GE(report.count_of(part), 20) << subject_name(part);
   }
   EXPECT_GT(report.count_orderings(Figured::kClose).n, 0);
+}
+
+TEST(ReproduceNpu, V3ATaskWithoutANumberOfItsPrefillIsASentence) {
+  const test::TempFolder temporary;
+  const std::string phones = temporary.file("phones");
+  std::filesystem::copy(kPhonesOfNpu, phones, std::filesystem::copy_options::recursive);
+  const std::string path = phones + "/published/llm.npu.json";
+  auto published = nlohmann::json::parse(test::read_whole(path));
+  for (nlohmann::json& row : published["rows"]) {
+    if (row["id"] != "nf078") continue;
+    nlohmann::json& prefill = row["values"][1];
+    prefill.erase("published");
+    prefill["published_range"] = {1.0, 2.0};
+  }
+  test::write_whole(path, published.dump());
+  const PhoneFolder folder = read_phone_folder(phones);
+  EXPECT_EQ(test::message_of<Error>([&] { simulate_llm_npu(folder); }),
+            "The published row 'nf078' has no value 'prefill'.");
 }
 
 // A CPU takes a quarter of the time of 256 tokens for 64, because nothing pads its prompts.

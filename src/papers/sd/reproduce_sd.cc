@@ -84,16 +84,11 @@ class Reproduction {
     throw Error(fmt::format("{}/simulated/sd.npu.json: the list '{}' has no row of the task '{}'.",
                             folder_.path, list, task));
   }
-  static double value_of(const plan::PublishedRow& row, std::string_view name) {
-    for (const plan::PublishedValue& value : row.values) {
-      if (value.name == name && value.value) return *value.value;
-    }
-    throw Error(fmt::format("The published row '{}' has no value '{}'.", row.id, name));
-  }
 
   SdTask task(const ModelName& model, const std::string& name) const {
     const plan::PublishedRow& row = acceptance(model, name);
-    return {n_prompt(), n_output(), value_of(row, "SAM"), value_of(row, "SAM + ours")};
+    return {n_prompt(), n_output(), plan::number_of(row, "SAM"),
+            plan::number_of(row, "SAM + ours")};
   }
   SdRequest request(const plan::FigureCall& call) {
     const ModelName& model = model_of(call);
@@ -144,8 +139,8 @@ class Reproduction {
         rows_.add_ordering(fmt::format("{} against {}: {} {}, {} {}", counted[i]->id,
                                        counted[j]->id, model_of(a).published, a.text("system"),
                                        model_of(b).published, b.text("system")),
-                           value_of(rows_.row_of(counted[i]->id), ""),
-                           value_of(rows_.row_of(counted[j]->id), ""), figures_.value(a),
+                           plan::number_of(rows_.row_of(counted[i]->id), ""),
+                           plan::number_of(rows_.row_of(counted[j]->id), ""), figures_.value(a),
                            figures_.value(b));
       }
     }
@@ -279,7 +274,7 @@ class Reproduction {
       for (const plan::PublishedValue& value : row.values) {
         std::string text = "this model is not among those of Table 3";
         if (model != nullptr) {
-          const double accepted = value_of(row, value.name);
+          const double accepted = plan::number_of(row, value.name);
           const SdTask with{n_prompt(), n_output(), accepted, accepted};
           const bool is_ours = value.name.ends_with("ours");
           const SdDrafts drafts = is_ours ? SdDrafts::kCalibrated : SdDrafts::kRetrieved;

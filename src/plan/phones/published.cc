@@ -113,4 +113,11 @@ const PublishedRow* find_row(const std::vector<PublishedRow>& rows, std::string_
   return nullptr;
 }
 
+double number_of(const PublishedRow& row, std::string_view value) {
+  for (const PublishedValue& own : row.values) {
+    if (own.name == value && own.value) return *own.value;
+  }
+  throw Error(fmt::format("The published row '{}' has no value '{}'.", row.id, value));
+}
+
 }  // namespace troika::plan

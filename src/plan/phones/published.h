@@ -35,4 +35,7 @@ std::map<std::string, std::string> read_reasons(const std::string& folder);
 
 const PublishedRow* find_row(const std::vector<PublishedRow>& rows, std::string_view id);
 
+// Returns a row's value of this name. Throws Error where there is none, or only a range is printed.
+double number_of(const PublishedRow& row, std::string_view value);
+
 }  // namespace troika::plan

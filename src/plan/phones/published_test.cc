@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <sstream>
 #include <string>
 
+#include "base/error.h"
 #include "tests/support/repository.h"
+#include "tests/support/temp_folder.h"
 
 namespace troika::plan {
 namespace {
@@ -28,6 +31,18 @@ TEST(Published, V3OnlyWhatIsPrintedAsABoundIsOne) {
     }
   }
   EXPECT_GT(n_bounds, 10);
+}
+
+TEST(Published, AValueIsFoundByItsNameAndIsANumber) {
+  PublishedRow row;
+  row.id = "nf1";
+  row.values = {{"end to end", "s", 2.0, 2.0, 2.0, ""},
+                {"decode", "s", std::nullopt, 1.0, 2.0, ""}};
+  EXPECT_EQ(number_of(row, "end to end"), 2.0);
+  for (const char* name : {"prefill", "decode"}) {
+    EXPECT_EQ(test::message_of<Error>([&] { number_of(row, name); }),
+              std::string("The published row 'nf1' has no value '") + name + "'.");
+  }
 }
 
 // Returns what stands outside of brackets and before an arrow: what follows is derived from it.
