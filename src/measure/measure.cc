@@ -81,8 +81,9 @@ DecodeRun decode_run(engine::Session& session, int n_context, int n_tokens, Read
 namespace {
 
 // Fills in what concerns decoding, and the peak of memory, in which the probe's buffer does not
-// count. Returns the probe's rate of reading. Returns 0 for a model that lives in the last cache:
-// there is no probe then, because its reads would drive the model out of the cache.
+// count. Returns the probe's rate of reading. Returns 0 where there is no probe: for a model that
+// lives in the last cache, which the probe's reads would drive out of it, and where memory is
+// short.
 double measure_decode(engine::Session& session, const MeasureOptions& options, Measurement* m) {
   const int context = std::max(options.decode_context, 1);
   std::vector<double> rates = {decode_run(session, context, options.decode_tokens).tokens_per_s};
@@ -91,6 +92,7 @@ double measure_decode(engine::Session& session, const MeasureOptions& options, M
   std::unique_ptr<ReadProbe> probe;
   if (!m->fits_last_cache) {
     probe = std::make_unique<ReadProbe>(session.engine().plan().n_threads());
+    if (!probe->has_room()) probe.reset();
   }
   const int n_more = std::max(options.repetitions - 1, probe != nullptr ? 1 : 0);
   for (int i = 0; i < n_more; ++i) {
@@ -178,7 +180,7 @@ Measurement measure(engine::Session& session, const MeasureOptions& options,
   m.peaks = measure_peaks(engine.plan().n_threads(), read_gb_s);
   m.work = count_work(engine.blueprint(), engine.weights());
   compare_with_peaks(engine, &m);
-  if (read_gb_s <= 0) {
+  if (read_gb_s <= 0 && m.peaks.read_gb_s > 0) {
     m.fraction_of_bandwidth = m.decode.median * m.decode_bytes / (m.peaks.read_gb_s * 1e9);
   }
   step();

@@ -35,7 +35,8 @@ struct Measurement {
   Peaks peaks;                // the peaks of this machine with the same threads
   Work work;                  // the work of the model
   double decode_bytes = 0.0;  // the mean bytes of weights and cache that a step reads
-  // A share of the rate at which a plain reader read the same memory meanwhile.
+  // A share of the rate at which a plain reader read the same memory meanwhile; 0 where that rate
+  // is not known.
   double fraction_of_bandwidth = 0.0;
   bool fits_last_cache = false;  // if set, the fraction may exceed 1
   double first_token_s = 0.0;    // from prompt to first token, for the shortest prefill

@@ -11,10 +11,11 @@
 namespace troika::measure {
 
 struct WidthTime {
-  int width = 0;         // counts rows of a pass in the phase of steps, all with logits
-  double ms = 0.0;       // the median time
-  double ratio = 0.0;    // the time divided by that of one row; 0 where one row was not timed
-  double read_ms = 0.0;  // the time of its bytes, the cache's too, at the machine's read rate
+  int width = 0;       // counts rows of a pass in the phase of steps, all with logits
+  double ms = 0.0;     // the median time
+  double ratio = 0.0;  // the time divided by that of one row; 0 where one row was not timed
+  // The time of its bytes, the cache's too, at the machine's read rate; 0 where that is not known.
+  double read_ms = 0.0;
   // The time of its operations at the machine's peak of int8; 0 where the peak is not known.
   double multiply_ms = 0.0;
   bool fits_last_cache = false;  // if set, the step may take less than read_ms

@@ -4,6 +4,9 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <new>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -22,6 +25,8 @@ constexpr int kRuns = 5;
 // The buffer is far larger than last caches (480 MB are reported on large servers), but fits
 // memory.
 constexpr size_t kReadBytes = size_t{2} << 30;
+// A smaller buffer may lie in a cache that the system does not report.
+constexpr size_t kLeastReadBytes = size_t{16} << 20;
 // A measurement takes at least so long, so that it does not matter if threads start a little apart.
 constexpr double kLeastSeconds = 0.03;
 
@@ -46,28 +51,39 @@ double tera_operations(Team& team, kernels::OperationsProbe* probe) {
   return median(rates);
 }
 
+struct ReadBuffer {
+  std::unique_ptr<std::byte[]> begin;  // null where there is no room
+  size_t bytes = 0;
+};
+
+// Makes the largest buffer that fits: limits on this process's addresses are known only by trying.
+ReadBuffer make_read_buffer() {
+  const size_t least = std::max(kLeastReadBytes, last_cache_bytes());
+  for (size_t bytes = std::min(kReadBytes, available_memory_bytes() / 4); bytes > least;
+       bytes /= 2) {
+    std::unique_ptr<std::byte[]> begin(new (std::nothrow) std::byte[bytes]);
+    if (begin != nullptr) return {std::move(begin), bytes};
+  }
+  return {};
+}
+
 }  // namespace
 
 struct ReadProbe::State {
-  explicit State(int n_threads)
-      : bytes(std::min(kReadBytes, available_memory_bytes() / 4) / 4096 * 4096),
-        buffer(new std::byte[bytes]),
-        team(n_threads),
-        sums(static_cast<size_t>(n_threads)) {
+  explicit State(int n_threads) : team(n_threads), sums(static_cast<size_t>(n_threads)) {
     for_part([](int, std::byte* begin, size_t n) { std::memset(begin, 1, n); });
   }
 
   template <typename Body>
   void for_part(Body&& body) {
     team.run([&](int worker) {
-      const Share share = share_of(static_cast<int64_t>(bytes), worker, team.size(), 4096);
-      body(worker, buffer.get() + share.begin, static_cast<size_t>(share.end - share.begin));
+      const Share share = share_of(static_cast<int64_t>(buffer.bytes), worker, team.size(), 4096);
+      body(worker, buffer.begin.get() + share.begin, static_cast<size_t>(share.end - share.begin));
     });
   }
 
-  size_t bytes;
-  std::unique_ptr<std::byte[]> buffer;
-  Team team;
+  Team team;  // is made first, because its threads need room beside the buffer
+  ReadBuffer buffer = make_read_buffer();
   std::vector<uint64_t> sums;
   kernels::Probes probes = kernels::choose_probes(detect_cpu_features());
 };
@@ -75,15 +91,18 @@ struct ReadProbe::State {
 ReadProbe::ReadProbe(int n_threads) : state_(std::make_unique<State>(n_threads)) {}
 ReadProbe::~ReadProbe() = default;
 
+bool ReadProbe::has_room() const { return state_->buffer.begin != nullptr; }
+
 double ReadProbe::gb_s() {
+  TROIKA_ASSERT(has_room());
   const Clock::time_point start = Clock::now();
   state_->for_part([&](int worker, const std::byte* begin, size_t n) {
     state_->sums[static_cast<size_t>(worker)] += state_->probes.read(begin, n);
   });
   const double seconds = seconds_since(start);
   // The sums are used here, so that the compiler cannot drop the reads.
-  TROIKA_ASSERT(state_->sums[0] != 0);
-  return static_cast<double>(state_->bytes) / seconds * 1e-9;
+  TROIKA_ASSERT(std::accumulate(state_->sums.begin(), state_->sums.end(), uint64_t{0}) != 0);
+  return static_cast<double>(state_->buffer.bytes) / seconds * 1e-9;
 }
 
 Peaks measure_peaks(int n_threads, double known_read_gb_s) {
@@ -101,6 +120,7 @@ Peaks measure_peaks(int n_threads, double known_read_gb_s) {
   peaks.read_gb_s = known_read_gb_s;
   if (known_read_gb_s > 0) return peaks;
   ReadProbe probe(n_threads);
+  if (!probe.has_room()) return peaks;
   std::vector<double> rates(kRuns);
   for (double& rate : rates) rate = probe.gb_s();
   peaks.read_gb_s = median(rates);

@@ -9,7 +9,7 @@
 namespace troika::measure {
 
 struct Peaks {
-  double read_gb_s = 0.0;
+  double read_gb_s = 0.0;  // 0 where no memory was left for a buffer larger than the last cache
   // A peak is 0 where the processor has no instruction for it. The name says which instruction was
   // used.
   double int8_tops = 0.0;
@@ -24,8 +24,10 @@ class ReadProbe {
   explicit ReadProbe(int n_threads);
   ~ReadProbe();
 
+  // Says whether there was memory for the buffer.
+  bool has_room() const;
   // Reads the buffer once, which takes a fifth of a second at 10 GB/s. Returns bytes per second /
-  // 1e9.
+  // 1e9. REQUIRES: has_room().
   double gb_s();
 
  private:

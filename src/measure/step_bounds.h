@@ -7,7 +7,8 @@
 namespace troika::measure {
 
 struct StepBounds {
-  double read_ms = 0.0;  // the time of its bytes, the cache's too, at the machine's read rate
+  // The time of its bytes, the cache's too, at the machine's read rate; 0 where that is not known.
+  double read_ms = 0.0;
   // The time of its operations at the machine's peak of int8; 0 where the peak is not known.
   double multiply_ms = 0.0;
   bool fits_last_cache = false;  // if set, the step may take less than read_ms

@@ -95,12 +95,12 @@ nlohmann::ordered_json to_json(const measure::Measurement& m, const engine::Engi
                     {"highest", m.decode.highest},
                     {"bytes_per_step", m.decode_bytes},
                     {"operations_per_step", m.work.body_per_token + m.work.head_per_output},
-                    {"fraction_of_bandwidth", m.fraction_of_bandwidth},
+                    {"fraction_of_bandwidth", or_null(m.fraction_of_bandwidth)},
                     {"fits_last_cache", m.fits_last_cache}};
   json["peaks"] = {{"int8_tops", or_null(m.peaks.int8_tops)},
                    {"bf16_tflops", or_null(m.peaks.bf16_tflops)},
                    {"f32_tflops", or_null(m.peaks.f32_tflops)},
-                   {"read_gb_s", m.peaks.read_gb_s},
+                   {"read_gb_s", or_null(m.peaks.read_gb_s)},
                    {"int8_with", m.peaks.int8_name},
                    {"bf16_with", m.peaks.bf16_name},
                    {"f32_with", m.peaks.f32_name}};
@@ -134,9 +134,12 @@ void print_table(const measure::Measurement& m, const engine::Engine& engine) {
             : "");
   }
   if (m.decode.n_tokens > 0) {
+    const std::string share = m.peaks.read_gb_s > 0
+                                  ? fmt::format("{:.0f}% of {:.1f} GB/s, ",
+                                                100 * m.fraction_of_bandwidth, m.peaks.read_gb_s)
+                                  : "";
     print_rate(fmt::format("decode {}", m.decode.n_tokens), m.decode,
-               fmt::format("{:.0f}% of {:.1f} GB/s, {:.0f} MB a token{}",
-                           100 * m.fraction_of_bandwidth, m.peaks.read_gb_s, 1e-6 * m.decode_bytes,
+               fmt::format("{}{:.0f} MB a token{}", share, 1e-6 * m.decode_bytes,
                            m.fits_last_cache ? " (the model fits the last cache)" : ""));
   }
   print(fmt::format("\nweights: {}\n", engine.loaded().pages.text));
@@ -145,10 +148,12 @@ void print_table(const measure::Measurement& m, const engine::Engine& engine) {
   const auto peak = [](double value, const std::string& name) {
     return value > 0 ? fmt::format("{:.2f} ({})", value, name) : std::string("none");
   };
-  print(fmt::format("peaks: int8 {} TOPS, bf16 {} TFLOPS, f32 {} TFLOPS, read {:.1f} GB/s\n",
+  const std::string read = m.peaks.read_gb_s > 0 ? fmt::format("{:.1f} GB/s", m.peaks.read_gb_s)
+                                                 : "unknown, for want of memory";
+  print(fmt::format("peaks: int8 {} TOPS, bf16 {} TFLOPS, f32 {} TFLOPS, read {}\n",
                     peak(m.peaks.int8_tops, m.peaks.int8_name),
                     peak(m.peaks.bf16_tflops, m.peaks.bf16_name),
-                    peak(m.peaks.f32_tflops, m.peaks.f32_name), m.peaks.read_gb_s));
+                    peak(m.peaks.f32_tflops, m.peaks.f32_name), read));
   if (m.is_cold) print("The file was not in memory at the start; the rates are of later passes.\n");
 }
 

@@ -32,25 +32,30 @@ ordered_json bench_widths(engine::Session& session, const DraftBenchFlags& flags
   bool fits_last_cache = false;
   for (const measure::WidthTime& time : found.times) {
     fits_last_cache |= time.fits_last_cache;
-    const bool has_ratio = time.ratio > 0.0;
+    const bool has_ratio = time.ratio > 0.0, has_read = time.read_ms > 0.0;
+    const double larger_ms = std::max(time.read_ms, time.multiply_ms);
     json.push_back({{"width", time.width},
                     {"ms", time.ms},
                     {"ratio", has_ratio ? ordered_json(time.ratio) : ordered_json()},
-                    {"read_ms", time.read_ms},
+                    {"read_ms", has_read ? ordered_json(time.read_ms) : ordered_json()},
                     {"multiply_ms", time.multiply_ms},
                     {"fits_last_cache", time.fits_last_cache}});
     if (!is_json) {
-      print(fmt::format("{:>16} {:>8.2f} {:>14} {:>10.1f} {:>9.2f} {:>13.2f} {:>14.2f}x\n",
-                        time.width, time.ms, has_ratio ? fmt::format("{:.2f}", time.ratio) : "-",
-                        1e3 * time.width / time.ms, time.read_ms, time.multiply_ms,
-                        time.ms / std::max(time.read_ms, time.multiply_ms)));
+      print(fmt::format("{:>16} {:>8.2f} {:>14} {:>10.1f} {:>9} {:>13.2f} {:>15}\n", time.width,
+                        time.ms, has_ratio ? fmt::format("{:.2f}", time.ratio) : "-",
+                        1e3 * time.width / time.ms,
+                        has_read ? fmt::format("{:.2f}", time.read_ms) : "-", time.multiply_ms,
+                        larger_ms > 0.0 ? fmt::format("{:.2f}x", time.ms / larger_ms) : "-"));
     }
   }
   if (!is_json) {
+    const std::string rate = found.peaks.read_gb_s > 0
+                                 ? fmt::format("{:.1f} GB/s", found.peaks.read_gb_s)
+                                 : "a rate that is unknown, for want of memory";
     print(fmt::format(
-        "reading: weights and cache at {:.1f} GB/s{}; multiplying: at {:.2f} TOPS of int8 ({})\n",
-        found.peaks.read_gb_s, fits_last_cache ? " (the model fits the last cache)" : "",
-        found.peaks.int8_tops, found.peaks.int8_name));
+        "reading: weights and cache at {}{}; multiplying: at {:.2f} TOPS of int8 ({})\n", rate,
+        fits_last_cache ? " (the model fits the last cache)" : "", found.peaks.int8_tops,
+        found.peaks.int8_name));
   }
   return json;
 }
