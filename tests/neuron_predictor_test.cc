@@ -143,6 +143,12 @@ TEST_F(NeuronPredictors, P3WhatMakesNoSenseIsSaidBeforeAnythingIsRead) {
   how.rank = 100'000;
   EXPECT_NE(problem().find("at most the width of the model"), std::string::npos) << problem();
   how.rank = 64;
+  how.engine.memory.limit_bytes = 1u << 30;
+  EXPECT_NE(problem().find("learn without it"), std::string::npos) << problem();
+  how.engine.memory.limit_bytes = 0;
+  how.free_bytes = 100'000;
+  EXPECT_NE(problem().find("fewer ‹tokens›"), std::string::npos) << problem();
+  how.free_bytes.reset();
   how.most_tokens = 100;  // of a text that has more
   EXPECT_NE(problem().find("‹tokens› 100 are too few"), std::string::npos) << problem();
   how.text = "Few words.";
@@ -475,6 +481,32 @@ TEST_F(NeuronPredictors, P3AnErrorNamesWhoAskedForThePredictor) {
     const std::string of_option = problem(predicting());
     EXPECT_NE(of_option.find("leave ‹neuron-predictor› out"), std::string::npos) << of_option;
     EXPECT_EQ(of_option.find("‹plan›"), std::string::npos) << of_option;
+  }
+}
+
+// Threads share what memory there is, and change nothing but the time.
+TEST_F(NeuronPredictors, P3FewerThreadsFitBlocksWhereMemoryIsShort) {
+  tune::PredictorOptions how;
+  how.engine = options_;
+  how.engine.lanes.n_threads = 3;
+  how.text = tune::default_text();
+  how.most_tokens = 400;
+  how.rank = 32;
+  std::string expected;
+  for (const bool is_short : {false, true}) {
+    if (is_short) {
+      // Finds the least memory that is enough, in which one thread has room.
+      const Engine engine(options_);
+      how.free_bytes = 1000;
+      const auto is_too_little = [&] {
+        return !test::message_of<Error>([&] { tune::check_predictor(how, engine); }).empty();
+      };
+      while (is_too_little()) how.free_bytes = *how.free_bytes * 5 / 4;
+    }
+    (void)tune::learn_predictor(how);
+    const std::string learned = test::read_whole(path());
+    if (!is_short) expected = learned;
+    EXPECT_EQ(learned, expected);
   }
 }
 

@@ -37,6 +37,8 @@ TEST(NeuronsProgram, P3P8CountsAndPredictsTheNeuronsOfATrainedModel) {
   expect_refusal(troika({"sparsity", model, "--tokens", "255"}), 2, {"--tokens", "255"});
   expect_refusal(troika({"neurons", model, "--predictor", "64", "--no-cache"}), 2,
                  {"--no-cache", "--predictor"});
+  expect_refusal(troika({"neurons", model, "--predictor", "64", "--memory", "64M"}), 2,
+                 {"--memory", "predictor"});
 }
 
 // What is counted without a file is printed alone. Neurons are counted on cores, whatever the

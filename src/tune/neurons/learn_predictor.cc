@@ -8,9 +8,11 @@
 #include <map>
 #include <memory>
 
+#include "base/bytes_text.h"
 #include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "base/team.h"
 #include "engine/engine.h"
 #include "prepare/side_files.h"
@@ -56,8 +58,9 @@ Rows InputSamples::enough_rows(size_t first, size_t n, int expert) const {
 
 // Collects the inputs of the gates.
 struct GateInputs : lanes::InputObserver {
-  explicit GateInputs(const weights::Neurons& neurons)
-      : n_experts(static_cast<size_t>(neurons.ffns().front().ffn.n_experts)),
+  GateInputs(const weights::Neurons& neurons, size_t n_tokens)
+      : most_tokens(n_tokens),
+        n_experts(static_cast<size_t>(neurons.ffns().front().ffn.n_experts)),
         samples(neurons.ffns().size() / n_experts) {
     for (size_t i = 0; i < samples.size(); ++i) {
       const model::GatedFfn& ffn = neurons.ffns()[i * n_experts].ffn;
@@ -80,8 +83,9 @@ struct GateInputs : lanes::InputObserver {
     add(&own, x, n_tokens, width);
     own.experts.insert(own.experts.end(), experts.begin(), experts.end());
   }
-  static void add(InputSamples* own, const float* x, int n_rows, int width) {
+  void add(InputSamples* own, const float* x, int n_rows, int width) const {
     own->width = static_cast<size_t>(width);
+    own->x.reserve(most_tokens * own->width);  // a vector that grows takes up to three times that
     own->x.insert(own->x.end(), x, x + static_cast<size_t>(n_rows) * own->width);
   }
   // Returns what one of the neurons' FFNs is fitted to.
@@ -95,6 +99,7 @@ struct GateInputs : lanes::InputObserver {
             own.rows(behind, own.n_tokens() - behind, expert)};
   }
 
+  size_t most_tokens;
   size_t n_experts;
   std::map<model::WeightId, size_t> gates;
   std::map<int, size_t> mixtures;  // by layer
@@ -140,6 +145,11 @@ weights::PredictorShape shape_for(const PredictorOptions& options, const engine:
 }
 
 void check_predictor_options(const PredictorOptions& options) {
+  if (options.engine.memory.limit_bytes > 0) {
+    throw UsageError(
+        "‹memory› cannot hold while a predictor is learned: all weights are read, and what a text "
+        "gives to every block stays in memory. Count with ‹memory›, and learn without it.");
+  }
   if (options.recall > 0.0 && options.recall <= 1.0) return;
   throw UsageError(
       fmt::format("‹recall› {:g} makes no sense; it is a percentage, more than 0 and at most 100.",
@@ -164,10 +174,47 @@ std::vector<text::Token> tokens_for(const PredictorOptions& options, const engin
       tokens.size(), kEnough));
 }
 
-// Fits all FFNs: each thread takes the next one. Returns what each is worth.
+// What learning takes beside the model, in bytes.
+struct LearningMemory {
+  size_t shared = 0;      // the predictor, and the inputs of all blocks
+  size_t per_worker = 0;  // whoever fits a block: its gate as floats, its inputs and its outputs
+};
+
+LearningMemory learning_memory(const weights::PredictorShape& shape, size_t n_experts,
+                               size_t n_tokens) {
+  const size_t inputs = n_tokens * shape.width * sizeof(float);
+  const size_t gate = shape.n_neurons * shape.width * sizeof(float);
+  LearningMemory memory;
+  memory.shared = shape.n_layers * shape.layer_bytes() + shape.n_layers / n_experts * inputs;
+  // The gate lies there twice while its columns become levels, beside the levels of its rows. Half
+  // of the inputs are there twice. A quarter of the outputs is there as scores, exact, activated,
+  // and sorted by neuron.
+  memory.per_worker = 3 * gate + 2 * inputs + n_tokens * shape.n_neurons * sizeof(float);
+  return memory;
+}
+
+// Returns how many threads have room to fit blocks, of as many as the engine has. Throws Error
+// where none has.
+int n_workers_for(const PredictorOptions& options, const engine::Engine& engine, size_t n_tokens) {
+  const std::vector<weights::NeuronFfn>& ffns = engine.weights().neurons()->ffns();
+  const auto n_experts = static_cast<size_t>(ffns.front().ffn.n_experts);
+  const LearningMemory memory = learning_memory(shape_for(options, engine), n_experts, n_tokens);
+  const size_t free = options.free_bytes.value_or(available_memory_bytes());
+  const size_t least = memory.shared + memory.per_worker;
+  if (free < least) {
+    throw Error(fmt::format(
+        "Learning a predictor from {} tokens takes {} beside the model, and {} of memory are "
+        "free. Use fewer ‹tokens›, or end other programs.",
+        n_tokens, bytes_text(least), bytes_text(free)));
+  }
+  const size_t most = (free - memory.shared) / memory.per_worker;
+  return static_cast<int>(std::min(most, static_cast<size_t>(engine.plan().n_threads())));
+}
+
+// Fits all FFNs: each of n_workers threads takes the next one. Returns what each is worth.
 std::vector<PredictorCounts> fit_all(const PredictorOptions& options, const engine::Engine& engine,
-                                     const PredictorReport& counts, const GateInputs& inputs,
-                                     weights::NeuronPredictor* predictor,
+                                     int n_workers, const PredictorReport& counts,
+                                     const GateInputs& inputs, weights::NeuronPredictor* predictor,
                                      const std::function<void(size_t)>& tell) {
   const std::vector<weights::NeuronFfn>& ffns = engine.weights().neurons()->ffns();
   std::vector<PredictorCounts> fitted(ffns.size());
@@ -181,7 +228,7 @@ std::vector<PredictorCounts> fit_all(const PredictorOptions& options, const engi
     fitted[i] = fit_predictor_layer(fit, inputs.of_ffn(i, counts.n_directions, counts.n_scores),
                                     predictor, i);
   };
-  Team team(engine.plan().n_threads());
+  Team team(n_workers);
   team.run([&](int worker) {
     try {
       for (size_t i = next++; i < ffns.size(); i = next++) {
@@ -214,8 +261,7 @@ void judge(const std::vector<PredictorCounts>& fitted, size_t n_experts, Predict
 
 void check_predictor(const PredictorOptions& options, const engine::Engine& engine) {
   check_predictor_options(options);
-  (void)tokens_for(options, engine);
-  (void)shape_for(options, engine);
+  (void)n_workers_for(options, engine, tokens_for(options, engine).size());
   check_kept_file(prepare::neuron_file_path("predictor", engine.file()));
 }
 
@@ -231,13 +277,14 @@ PredictorReport learn_predictor(const PredictorOptions& options) {
   report.n_scores = tokens.size() / 4;
   const size_t behind = report.n_directions + report.n_scores;
   const weights::PredictorShape shape = shape_for(options, *engine);
+  const int n_workers = n_workers_for(options, *engine, tokens.size());
   const size_t n_steps = shape.n_layers + 3;
   const auto tell = [&](size_t done) {
     if (options.progress) options.progress(done, n_steps);
   };
   tell(0);
   const weights::Neurons& neurons = *engine->weights().neurons();
-  GateInputs inputs(neurons);
+  GateInputs inputs(neurons, tokens.size());
   // The text that judges is read at the end, from a beginning of its own.
   (void)read_tokens(*engine, std::span(tokens).first(behind), &inputs);
   const std::span<const text::Token> judging = std::span(tokens).subspan(behind);
@@ -245,8 +292,8 @@ PredictorReport learn_predictor(const PredictorOptions& options) {
   report.n_judged = exact.n_tokens;
   report.perplexity = exact.perplexity();
   weights::NeuronPredictor predictor(shape, options.recall);
-  judge(fit_all(options, *engine, report, inputs, &predictor, tell), inputs.n_experts, &report,
-        &predictor);
+  judge(fit_all(options, *engine, n_workers, report, inputs, &predictor, tell), inputs.n_experts,
+        &report, &predictor);
   inputs.samples.clear();  // the engine that predicts needs memory too
   report.path = prepare::neuron_file_path("predictor", engine->file());
   report.bytes = predictor.bytes();

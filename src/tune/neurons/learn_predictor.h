@@ -1,6 +1,7 @@
 // Makes a predictor for all feed-forward blocks of a model (P3) on a text, and says what it loses.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct PredictorOptions {
   size_t most_tokens = 4096;  // limits what is read of the text
   int rank = 0;               // 0: a quarter of the width
   double recall = 0.95;       // the recall that is wanted for each neuron
+  // The memory that learning may take beside the model; none: what is free.
+  std::optional<size_t> free_bytes = {};
   ProgressFunction progress{};
 };
 
@@ -33,8 +36,8 @@ struct PredictorReport {
 };
 
 // Throws UsageError for a model that predictors are not for, or options that make no sense; Error
-// for a text that is too short, or a side file that cannot be written. `engine` is one of the
-// model's that computes by neuron.
+// for a text that is too short, memory that does not hold what is learned from, or a side file that
+// cannot be written. `engine` is one of the model's that computes by neuron.
 void check_predictor(const PredictorOptions& options, const engine::Engine& engine);
 
 // Writes the side file that runs with ‹neuron-predictor› read. Throws as check_predictor() does.
