@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string_view>
 
 #include "attention/choose/head_ratios.h"
 #include "attention/choose/scale_buckets.h"
@@ -36,11 +37,24 @@ int lane_of(const plan::Plan& plan, lanes::Processor processor) {
   return -1;
 }
 
+// Are places in the list of lanes that people give.
+enum HeadPart : size_t { kEstimate, kSelection, kExact };
+
+[[noreturn]] void refuse_lane(std::string_view processor, size_t part) {
+  throw UsageError(fmt::format(
+      "‹attention-lanes›: {} cannot be the lane of {}. The estimate may run on every lane of "
+      "the phone, selection and exact attention on its CPU or its GPU.",
+      processor,
+      part == kEstimate    ? "the estimate"
+      : part == kSelection ? "the selection"
+                           : "exact attention"));
+}
+
 }  // namespace
 
 std::vector<schedule::BlockHeads> draw_heads(const plan::Stack& stack,
-                                             const model::Blueprint& blueprint, double share,
-                                             const prepare::PhoneHeads& options) {
+                                             const model::Blueprint& blueprint,
+                                             const plan::HeadPlan& heads) {
   const auto n_layers = static_cast<size_t>(blueprint.n_layers);
   const auto n_heads = static_cast<size_t>(blueprint.n_heads);
   std::vector<double> of_heads(n_layers * n_heads), of_layers(n_layers);
@@ -50,10 +64,12 @@ std::vector<schedule::BlockHeads> draw_heads(const plan::Stack& stack,
   for (size_t i = 0; i < n_layers; ++i) {
     of_layers[i] = kUsualImportance * draw(kLayerImportance, stack.attention.importance_spread, i);
   }
-  std::vector<double> shares(of_heads.size(), share);
-  if (!options.has_equal_shares) shares = attention::head_shares(of_heads, of_layers, share);
+  std::vector<double> shares(of_heads.size(), heads.share);
+  if (!heads.has_equal_shares) {
+    shares = attention::head_shares(of_heads, of_layers, heads.share);
+  }
   const std::vector<attention::ScalePair> buckets =
-      attention::buckets_around(attention::ScalePair(), options.n_buckets);
+      attention::buckets_around(attention::ScalePair(), heads.n_buckets);
   std::vector<schedule::BlockHeads> blocks(n_layers);
   for (size_t i = 0; i < shares.size(); ++i) {
     const double spread = stack.attention.scale_spread;
@@ -66,12 +82,12 @@ std::vector<schedule::BlockHeads> draw_heads(const plan::Stack& stack,
   return blocks;
 }
 
-void apply_heads(const prepare::Options& options, const model::Blueprint& blueprint,
-                 PhoneSetup* setup) {
+void plan_heads(const prepare::Options& options, plan::Plan* to) {
   if (options.prompts.attention != plan::AttentionForm::kQuery) return;
   using lanes::Processor;
-  plan::Plan& plan = setup->plan;
-  std::vector<Processor> processors = options.phone.heads.lanes;
+  plan::Plan& plan = *to;
+  const prepare::PhoneHeads& asked = options.phone.heads;
+  std::vector<Processor> processors = asked.lanes;
   if (processors.empty()) {
     const bool has_npu = lane_of(plan, Processor::kNpu) >= 0;
     const Processor floats =
@@ -82,25 +98,39 @@ void apply_heads(const prepare::Options& options, const model::Blueprint& bluepr
   int lane[3];
   for (size_t i = 0; i < 3; ++i) {
     lane[i] = lane_of(plan, processors[i]);
-    if (lane[i] < 0 || (i > 0 && processors[i] == Processor::kNpu)) {
-      throw UsageError(fmt::format(
-          "‹attention-lanes›: {} cannot be the lane of {}. The estimate may run on every lane of "
-          "the phone, selection and exact attention on its CPU or its GPU.",
-          lanes::processor_name(processors[i]),
-          i == 0   ? "the estimate"
-          : i == 1 ? "the selection"
-                   : "exact attention"));
+    if (lane[i] < 0 || (i != kEstimate && processors[i] == Processor::kNpu)) {
+      refuse_lane(lanes::processor_name(processors[i]), i);
     }
   }
-  setup->heads.estimate_lane = lane[0];
-  setup->heads.select_lane = lane[1];
-  setup->heads.stage = options.phone.heads.stage;
-  setup->heads.block = options.phone.heads.block;
-  setup->heads.heads = draw_heads(setup->model.stack(), blueprint,
-                                  options.prompts.attention_share.value_or(kUsualPercent) / 100.0,
-                                  options.phone.heads);
+  plan.heads = plan::HeadPlan{lane[0],
+                              lane[1],
+                              asked.stage,
+                              asked.n_buckets,
+                              asked.block,
+                              options.prompts.attention_share.value_or(kUsualPercent) / 100.0,
+                              asked.has_equal_shares};
   // The rule for attention stands before all others, and decoding attends on the same lane.
   plan.placements.insert(plan.placements.begin(), {"attention", 0, lane[2]});
+}
+
+void apply_heads(const model::Blueprint& blueprint, bool has_values, PhoneSetup* setup) {
+  const plan::Plan& plan = setup->plan;
+  if (!plan.heads) return;
+  if (has_values) {
+    throw UsageError(
+        "The plan has heads of sparse attention, and on a phone these take time and compute "
+        "nothing: use it with 'bench'.");
+  }
+  const plan::HeadPlan& heads = *plan.heads;
+  const int exact_lane = plan.lane_of("attention", {plan::Phase::kPrompt, plan.chunk()});
+  const int npu = lane_of(plan, lanes::Processor::kNpu);
+  if (npu >= 0 && heads.select_lane == npu) refuse_lane("npu", kSelection);
+  if (npu >= 0 && exact_lane == npu) refuse_lane("npu", kExact);
+  setup->heads.estimate_lane = heads.estimate_lane;
+  setup->heads.select_lane = heads.select_lane;
+  setup->heads.stage = heads.stage;
+  setup->heads.block = heads.block;
+  setup->heads.heads = draw_heads(setup->model.stack(), blueprint, heads);
 }
 
 }  // namespace troika::machines

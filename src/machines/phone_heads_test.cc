@@ -17,9 +17,8 @@ namespace {
 
 class PhoneHeadsOf : public testing::Test {
  protected:
-  std::vector<schedule::BlockHeads> draw(const prepare::PhoneHeads& heads = {},
-                                         double share = 0.2) const {
-    return draw_heads(stack_, blueprint_, share, heads);
+  std::vector<schedule::BlockHeads> draw(const plan::HeadPlan& heads = {}) const {
+    return draw_heads(stack_, blueprint_, heads);
   }
   static std::set<int> buckets_of(const std::vector<schedule::BlockHeads>& blocks) {
     std::set<int> buckets;
@@ -35,7 +34,7 @@ class PhoneHeadsOf : public testing::Test {
 };
 
 TEST_F(PhoneHeadsOf, S4EveryHeadHasOneOfTheBucketsThereAre) {
-  prepare::PhoneHeads heads;
+  plan::HeadPlan heads;
   EXPECT_EQ(buckets_of(draw()).size(), attention::kScaleBuckets);
   heads.n_buckets = 5;
   const std::set<int> five = buckets_of(draw(heads));
@@ -50,10 +49,11 @@ TEST_F(PhoneHeadsOf, S4EveryHeadHasOneOfTheBucketsThereAre) {
 
 TEST_F(PhoneHeadsOf, S3SharesDifferAndTheirMeanIsTheGlobalOne) {
   for (const bool is_equal : {false, true}) {
-    prepare::PhoneHeads heads;
+    plan::HeadPlan heads;
+    heads.share = 0.3;
     heads.has_equal_shares = is_equal;
     std::vector<double> shares;
-    for (const auto& block : draw(heads, 0.3)) {
+    for (const auto& block : draw(heads)) {
       ASSERT_EQ(block.shares.size(), 16u);
       shares.insert(shares.end(), block.shares.begin(), block.shares.end());
     }

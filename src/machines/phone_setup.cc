@@ -180,7 +180,7 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   const solve::RunTimes whole_times(phone, weights, buffers);
   const solve::CappedTimes times(whole_times, plan.lanes);
   const auto solve = [&] {
-    return solve_phone(blueprint, weights, plan, times, request, setup->heads.is_on(),
+    return solve_phone(blueprint, weights, plan, times, request, plan.heads.has_value(),
                        options.lanes);
   };
   std::vector<solve::ShapeChoice> longer;
@@ -307,9 +307,9 @@ lanes::CostModel read_stack_of(const prepare::Options& options, const std::strin
 
 // Lets graphs of prompts and of steps change block by block (D1): chunks run one at a time, and
 // sub-chunks are as long as the longest graph of steps.
-void apply_layouts(const prepare::Options& options, PhoneSetup* setup) {
-  if (!options.memory.layouts) return;
-  plan::Plan& plan = setup->plan;
+void apply_layouts(PhoneSetup* setup) {
+  const plan::Plan& plan = setup->plan;
+  if (!plan.changes_layouts) return;
   const int part_rows = plan.step_shapes.back();
   if (plan.order != plan::Order::kInOrder || part_rows < 2) {
     throw UsageError(
@@ -409,8 +409,9 @@ void take_given_plan(const prepare::Options& options, const gguf::File& file,
   }
   prepare::apply_chunk_options(options, &setup->plan);
   apply_npu_stage(setup);
-  apply_layouts(options, setup);
-  apply_heads(options, blueprint, setup);
+  if (options.memory.layouts) setup->plan.changes_layouts = true;  // lies over the plan
+  apply_layouts(setup);
+  apply_heads(blueprint, options.phone.has_values, setup);
   apply_caps(setup);
   if (!setup->plan.neurons) return;
   setup->neurons =
@@ -449,8 +450,11 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
   plan.short_rest = 0;
   plan_npu_stage(options, &plan);
   apply_npu_stage(setup.get());
-  apply_heads(options, blueprint, setup.get());
-  if (options.memory.layouts) plan.order = plan::Order::kInOrder;
+  plan_heads(options, &plan);
+  if (options.memory.layouts) {
+    plan.changes_layouts = true;
+    plan.order = plan::Order::kInOrder;
+  }
   if (prepare::has_neurons(options)) {
     plan.order = plan::Order::kInOrder;
     plan.splits.at_norms = true;
@@ -458,7 +462,8 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
   }
   prepare::apply_chunk_options(options, &plan);
   choose(blueprint, weights, options, setup.get());
-  apply_layouts(options, setup.get());
+  apply_heads(blueprint, options.phone.has_values, setup.get());
+  apply_layouts(setup.get());
   apply_caps(setup.get());
   plan_neurons(options, blueprint, weights, setup.get());
   return setup;

@@ -12,6 +12,7 @@
 #include "engine/generate.h"
 #include "machines/phone_setup.h"
 #include "measure/simulate.h"
+#include "plan/plan_json.h"
 #include "solve/check.h"
 #include "solve/profile/op_shapes.h"
 #include "solve/profile/profile_machine.h"
@@ -262,6 +263,66 @@ TEST(Phone, S6_SolvedCutsLeaveSparseAttentionItsHeads) {
   options.lanes.solves_cuts = false;
   options.lanes.cuts = {plan::cut_from_text("attention@prompt=heads:0:1,1:1")};
   EXPECT_NE(error_of(options).find("‹attention› query"), std::string::npos) << error_of(options);
+}
+
+// A run with the plan file repeats the run in which the file was made.
+TEST(Phone, S6ThePlanFileHoldsHeadsAndLayouts) {
+  const auto repeats = [](prepare::Options options) {
+    MeasureOptions measured;
+    measured.prefill_tokens = {300};
+    measured.decode_tokens = 0;
+    const auto seconds = [&] {
+      engine::Engine engine(options);
+      engine::Session session(engine);
+      options.plan.exact = plan::plan_from_json(plan::to_json({{}, engine.plan()}), "p").plan;
+      return simulate(session, measured).prefill[0].seconds;
+    };
+    const double first = seconds();
+    options.prompts.attention.reset();
+    options.prompts.attention_share.reset();
+    options.phone.heads = {};
+    options.memory.layouts.reset();
+    EXPECT_EQ(seconds(), first);
+    options.plan.exact->heads.reset();
+    options.plan.exact->changes_layouts = false;
+    EXPECT_NE(seconds(), first);
+  };
+  prepare::Options options = timing_of("qwen2.5-0.5b", "shadowattn");
+  options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
+  options.memory.context = 512;
+  options.prompts.chunk = 128;
+  prepare::Options heads = options;
+  heads.prompts.attention = plan::AttentionForm::kQuery;
+  heads.prompts.attention_share = 30;
+  heads.phone.heads.stage = schedule::HeadStage::kFused;
+  heads.phone.heads.n_buckets = 5;
+  heads.phone.heads.block = 2;
+  heads.phone.heads.has_equal_shares = true;
+  repeats(heads);
+  options.phone.stack = "sd.npu";
+  options.memory.layouts = prepare::Layouts::kSwitch;
+  repeats(options);
+}
+
+// Heads take time and compute nothing, and some lanes cannot run some parts.
+TEST(Phone, S6HeadsThatAPlanCannotHaveAreRefused) {
+  const test_support::TinyEngine tiny;
+  prepare::Options options = timing_of(tiny.engine->file().path(), "shadowattn");
+  options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
+  options.prompts.attention = plan::AttentionForm::kQuery;
+  options.memory.context = 256;
+  options.plan.exact = engine::Engine(options).plan();
+  EXPECT_EQ(error_of(options), "");
+  plan::Plan& plan = *options.plan.exact;
+  plan.heads->select_lane = 1;
+  EXPECT_NE(error_of(options).find("npu cannot be the lane of the selection"), std::string::npos);
+  plan.heads->select_lane = 0;
+  plan.placements.insert(plan.placements.begin(), {"attention", 0, 1});
+  EXPECT_NE(error_of(options).find("npu cannot be the lane of exact"), std::string::npos);
+  plan.placements.erase(plan.placements.begin());
+  options.phone.has_values = true;
+  options.prompts.attention.reset();
+  EXPECT_NE(error_of(options).find("compute nothing"), std::string::npos) << error_of(options);
 }
 
 TEST(Phone, WhatIsWrongIsASentence) {

@@ -13,6 +13,7 @@
 #include "plan/ffn.h"
 #include "plan/int8.h"
 #include "plan/neurons/streamed_neurons.h"
+#include "plan/phones/head_plan.h"
 #include "plan/phones/neuron_plan.h"
 #include "plan/phones/npu_plan.h"
 #include "plan/prompt_attention.h"
@@ -216,6 +217,11 @@ struct Plan {
   std::optional<NeuronPlan> neurons;
   // How a virtual phone runs prompts as llm.npu does; none: products have no stage of it.
   std::optional<NpuPlan> npu;
+  // How heads of a prompt's attention go over the lanes of a virtual phone; none: attention is one
+  // task, which sees everything.
+  std::optional<HeadPlan> heads;
+  // Lets graphs of prompts and of steps change block by block on a virtual phone (D1).
+  bool changes_layouts = false;
   // How this machine runs blocks whose neurons memory has no room for; none: as options say (P8).
   std::optional<StreamedNeurons> streamed_neurons;
 

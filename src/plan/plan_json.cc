@@ -235,6 +235,34 @@ NpuPlan read_npu(const JsonFields& fields) {
           static_cast<int>(fields.integer("prune", 0, 100))};
 }
 
+nlohmann::ordered_json to_json(const HeadPlan& heads) {
+  return {{"estimate", heads.estimate_lane},
+          {"select", heads.select_lane},
+          {"step", head_stage_name(heads.stage)},
+          {"buckets", heads.n_buckets},
+          {"block", heads.block},
+          {"share", heads.share},
+          {"equal_shares", heads.has_equal_shares}};
+}
+
+HeadPlan read_heads_of_phone(const JsonFields& fields, int n_lanes) {
+  fields.only({"estimate", "select", "step", "buckets", "block", "share", "equal_shares"});
+  HeadPlan heads;
+  heads.estimate_lane = static_cast<int>(fields.integer("estimate", 0, n_lanes - 1));
+  heads.select_lane = static_cast<int>(fields.integer("select", 0, n_lanes - 1));
+  try {
+    heads.stage = head_stage_from_name(fields.text("step"));
+  } catch (const UsageError& error) {
+    fields.fail("step", fmt::format("is not understood: {}", error.what()));
+  }
+  heads.n_buckets = static_cast<int>(fields.integer("buckets", 1, 9));
+  if (heads.n_buckets % 4 != 1) fields.fail("buckets", "must be 1, 5 or 9");
+  heads.block = static_cast<int>(fields.integer("block", 1, HeadPlan::kMostBlock));
+  heads.share = fields.positive("share", 1.0);
+  heads.has_equal_shares = fields.flag("equal_shares");
+  return heads;
+}
+
 // Reads how neurons are streamed, which the rest of the plan must fit.
 void read_neurons_here(const JsonFields& fields, Plan* plan) {
   plan->streamed_neurons = read_streamed_neurons(fields.object("streamed_neurons"));
@@ -361,6 +389,8 @@ std::string to_json(const PlanFile& file) {
   if (const std::optional<NpuPlan>& npu = file.plan.npu) {
     json["npu"] = {{"stage", kNpuStages[static_cast<size_t>(npu->stage)]}, {"prune", npu->prune}};
   }
+  if (file.plan.heads) json["heads"] = to_json(*file.plan.heads);
+  if (file.plan.changes_layouts) json["changes_layouts"] = true;
   if (file.plan.streamed_neurons) {
     json["streamed_neurons"] = to_json(*file.plan.streamed_neurons);
   }
@@ -409,6 +439,8 @@ void check_version_and_fields(const JsonFields& fields) {
                "ffn",
                "neurons",
                "npu",
+               "heads",
+               "changes_layouts",
                "streamed_neurons",
                "int8",
                "memory"});  // stands beside a plan that 'troika plan --explain --json' printed
@@ -471,6 +503,8 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   if (fields.has("ffn")) read_ffn(fields, &plan);
   if (fields.has("neurons")) plan.neurons = read_neurons(fields.object("neurons"));
   if (fields.has("npu")) plan.npu = read_npu(fields.object("npu"));
+  if (fields.has("heads")) plan.heads = read_heads_of_phone(fields.object("heads"), n_lanes);
+  if (fields.has("changes_layouts")) plan.changes_layouts = fields.flag("changes_layouts");
   if (fields.has("streamed_neurons")) read_neurons_here(fields, &plan);
   return file;
 }

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 
@@ -272,6 +273,7 @@ TEST(PlanJson, FieldsThatNoPlanHasAreRefusedAtEveryLevel) {
   PlanFile file = with_sparse_attention();
   file.plan.ffn.predictor = {0x12, 64, 1000};
   file.plan.npu = NpuPlan{};
+  file.plan.heads = HeadPlan{};
   file.plan.neurons = NeuronPlan{};
   file.plan.neurons->hot = {{1, 5, 2}};
   const auto json = nlohmann::json::parse(to_json(file));
@@ -394,6 +396,33 @@ TEST(PlanJson, N12StagesOfANpuAreKnownByName) {
   ASSERT_NE(at, std::string::npos) << text;
   const std::string message = refusal(text.replace(at, 9, "\"inlier\""));
   EXPECT_NE(message.find("'npu.stage'"), std::string::npos) << message;
+}
+
+TEST(PlanJson, S6HeadsAndLayoutsOfAPhoneSurvive) {
+  PlanFile file = example();
+  file.plan.lanes = {{{}, 1, "cpu"}, {{}, 1, "npu"}};
+  file.plan.placements.clear();
+  file.plan.arrangements.clear();
+  file.plan.cuts.clear();
+  file.plan.lengths.clear();
+  EXPECT_EQ(plan_from_json(to_json(file), "plan.json").plan.heads, std::nullopt);
+  EXPECT_FALSE(plan_from_json(to_json(file), "plan.json").plan.changes_layouts);
+  file.plan.heads = HeadPlan{1, 0, HeadStage::kOverlap, 5, 4, 0.125, true};
+  file.plan.changes_layouts = true;
+  const Plan again = plan_from_json(to_json(file), "plan.json").plan;
+  EXPECT_EQ(again.heads, file.plan.heads);
+  EXPECT_TRUE(again.changes_layouts);
+  const auto refusal_of = [&](const char* key, const nlohmann::json& value) {
+    auto json = nlohmann::json::parse(to_json(file));
+    json["heads"][key] = value;
+    return refusal(json.dump());
+  };
+  const std::pair<const char*, nlohmann::json> cases[] = {
+      {"estimate", 2}, {"select", -1}, {"step", "x"}, {"buckets", 4}, {"block", 0}, {"share", 1.5}};
+  for (const auto& [key, value] : cases) {
+    const std::string message = refusal_of(key, value);
+    EXPECT_NE(message.find(std::string("'heads.") + key), std::string::npos) << message;
+  }
 }
 
 TEST(PlanJson, LanesOfAPhoneAndRulesForSomeBlocksSurvive) {

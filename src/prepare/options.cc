@@ -106,10 +106,10 @@ void check_memory(const MemoryChoice& memory) {
 void check_phone_attention(const Options& options) {
   const PhoneHeads& heads = options.phone.heads;
   plan::check_bucket_count(heads.n_buckets);
-  if (heads.block < 1 || heads.block > 1024) {
+  if (heads.block < 1 || heads.block > plan::HeadPlan::kMostBlock) {
     throw UsageError(
-        fmt::format("‹attention-block› {} makes no sense; 1 to 1024 positions are chosen together.",
-                    heads.block));
+        fmt::format("‹attention-block› {} makes no sense; 1 to {} positions are chosen together.",
+                    heads.block, plan::HeadPlan::kMostBlock));
   }
   if (!heads.lanes.empty() && heads.lanes.size() != 3) {
     throw UsageError(

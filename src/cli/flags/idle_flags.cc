@@ -63,6 +63,8 @@ constexpr const char* kOfPlans[] = {"--threads",
                                     "--attention-lanes",
                                     "--attention-heads",
                                     "--attention-buckets",
+                                    "--attention-block",
+                                    "--attention-equal",
                                     "--chunk",
                                     "--npu-step",
                                     "--npu-prune",
@@ -349,9 +351,9 @@ void refuse_idle_flags(const EngineFlags& flags) {
         "llm.npu on. Give --npu-step outlier or out-of-order too, or leave it out.");
   }
   for (const char* name : kOfPhoneHeads) {
-    if (!flags.is_given(name) || flags.options.prompts.attention == plan::AttentionForm::kQuery) {
-      continue;
-    }
+    const bool has_heads = flags.options.prompts.attention == plan::AttentionForm::kQuery;
+    // A plan says itself what its heads do.
+    if (!flags.is_given(name) || has_heads || !flags.options.plan.file.empty()) continue;
     throw UsageError(fmt::format(
         "{} says how sparse attention goes, and here prompts attend to all positions. Give "
         "--attention query too, or leave it out.",
@@ -483,8 +485,6 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
   };
   if (!flags.options.plan.file.empty()) {
     for (const std::string_view name : kOfPlans) {
-      // Plans of phones do not say how heads go over lanes.
-      if (!prepare::is_here(flags.options) && name.starts_with("--attention")) continue;
       // Where no prompt is in int8, that is the nearer reason.
       if (name == "--packed" && plan.prefill != plan::Prefill::kInt8) continue;
       say(name.data(),
