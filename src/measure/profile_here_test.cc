@@ -4,141 +4,114 @@
 
 #include <sys/resource.h>
 
-#include <cerrno>
 #include <cmath>
 #include <csignal>
-#include <cstring>
-#include <fstream>
+#include <cstdlib>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "base/cpu_features.h"
 #include "base/error.h"
-#include "kernels/choose.h"
-#include "lanes/host/host_machine.h"
-#include "solve/profile/profile_machine.h"
-#include "solve/profile/profile_storage.h"
+#include "plan/profile_cache.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/tiny_engine.h"
 
 namespace troika::measure {
 namespace {
 
-using model::OpKind;
-
-TEST(ProfileHere, EveryOpRunsOnHostLanes) {
-  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
-  plan::Plan plan;
-  plan.lanes = {{{}, 1}, {{}, 1}};  // makes two lanes even where there is one core
-  lanes::HostMachine machine(kernels.table, plan);
-  solve::ProfileOptions options;
-  options.arena_bytes = 4u << 20;
-  options.budget_us = 1e12;
-  options.patience = {1, 2, 2, 0.0};
-  options.shapes = {{OpKind::kLinear, tensor::Type::kQ4_0, 64, 256, 3, 0, 0},
-                    {OpKind::kLinear, tensor::Type::kF32, 64, 256, 1, 0, 0},
-                    {OpKind::kEmbed, tensor::Type::kQ8_0, 256, 256, 2, 0, 0},
-                    {OpKind::kRmsNorm, tensor::Type::kF32, 256, 256, 2, 0, 0},
-                    {OpKind::kLayerNorm, tensor::Type::kF32, 256, 256, 2, 0, 0},
-                    {OpKind::kGate, tensor::Type::kF32, 256, 256, 2, 0, 0},
-                    {OpKind::kActivate, tensor::Type::kF32, 256, 256, 2, 0, 0},
-                    {OpKind::kAdd, tensor::Type::kF32, 256, 256, 2, 0, 0},
-                    {OpKind::kSelect, tensor::Type::kF32, 256, 256, 2, 0, 0},
-                    {OpKind::kRope, tensor::Type::kF32, 256, 256, 2, 0, 64},
-                    {OpKind::kAttention, tensor::Type::kF16, 256, 128, 3, 40, 64},
-                    {OpKind::kAttention, tensor::Type::kQ8_0, 256, 128, 3, 3, 64}};
-  const RealClock wall;
-  const plan::Profile profile = solve::profile_machine(machine, options, nullptr, wall, {});
-  EXPECT_EQ(profile.ops.size(), 2 * options.shapes.size());
-  for (const plan::OpTime& time : profile.ops) {
-    EXPECT_GT(time.us, 0.0);
-    EXPECT_TRUE(std::isfinite(time.us));
+// Keeps profiles in a folder of its own. Each test measures one op of each kind only.
+class ProfileHere : public testing::Test {
+ protected:
+  ProfileHere() {
+    setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1);
+    request_.models = {tiny_.engine->file().path(), "qwen2-0.5b"};
+    request_.lanes.n_threads = 1;
+    const plan::Plan& plan = tiny_.engine->plan();
+    request_.activations = plan.activations;
+    request_.prefill = plan.prefill;
+    request_.kv_type = plan.kv_type;
+    request_.budget_s = 1e-6;
+    request_.with_cores = request_.with_storage = false;
   }
-  EXPECT_EQ(profile.bandwidth.size(), 3u);
-  EXPECT_EQ(profile.handovers.size(), 2u);
-  // What was measured can be written and read back.
-  const std::string text = plan::profile_to_json(profile);
-  EXPECT_EQ(plan::profile_to_json(plan::profile_from_json(text, "here")), text);
+  ~ProfileHere() override { unsetenv("XDG_CACHE_HOME"); }
+
+  ProfileResult profile() const {
+    return profile_here(
+        request_, [](const std::string&) -> ProgressFunction { return [](uint64_t, uint64_t) {}; });
+  }
+  // Changes what is kept, so that it can be told from what is measured.
+  void age(plan::Profile profile) const {
+    profile.taken = kLongAgo;
+    profile.load_average = 1000.0;
+    profile.cores = {{0, 1.0, 7.0}};
+    plan::keep_profile(profile);
+  }
+  std::optional<plan::Profile> kept() const {
+    std::string problem;
+    std::optional<plan::Profile> profile = kept_profile_of(*tiny_.engine, &problem);
+    EXPECT_EQ(problem, "");
+    return profile;
+  }
+
+  static constexpr const char* kLongAgo = "2001-02-03T04:05:06Z";
+  test::TempFolder folder_;
+  test_support::TinyEngine tiny_;
+  ProfileRequest request_;
+};
+
+TEST_F(ProfileHere, WhatIsKeptIsNotMeasuredAgain) {
+  EXPECT_FALSE(kept().has_value());
+  const ProfileResult first = profile();
+  EXPECT_GT(first.n_measured, 0);
+  EXPECT_EQ(first.kept_path, plan::kept_profile_path(first.profile.machine, first.profile.lanes));
+  ASSERT_TRUE(kept().has_value());  // an engine finds it by its lanes and its arithmetic
+  EXPECT_EQ(kept()->taken, first.profile.taken);
+
+  age(first.profile);
+  const ProfileResult second = profile();
+  EXPECT_EQ(second.problem, "");
+  EXPECT_EQ(second.n_measured, 0);
+  EXPECT_EQ(second.profile.taken, kLongAgo);
+  EXPECT_EQ(second.profile.load_average, 1000.0);
+  ASSERT_EQ(second.profile.cores.size(), 1u);
+  EXPECT_EQ(second.profile.cores[0].gb_s, 7.0);
+
+  // Whoever measures again and keeps nothing leaves what is there.
+  request_.again = true;
+  request_.keeps = false;
+  const ProfileResult third = profile();
+  EXPECT_EQ(third.n_measured, first.n_measured);
+  EXPECT_NE(third.profile.taken, kLongAgo);
+  EXPECT_EQ(third.kept_path, "");
+  EXPECT_EQ(kept()->taken, kLongAgo);
+
+  const std::vector<PassPrediction> passes =
+      predict_passes(third.profile, request_.models, request_.kv_type);
+  ASSERT_EQ(passes.size(), 3u);  // a name has no file whose passes could be predicted
+  for (const PassPrediction& pass : passes) {
+    EXPECT_EQ(pass.model, request_.models.front());
+    EXPECT_GT(pass.us, 0.0);
+    EXPECT_TRUE(std::isfinite(pass.us));
+  }
+  EXPECT_GT(passes[1].us, passes[2].us);  // 512 tokens take longer than a step
 }
 
-TEST(ProfileHere, ADiskThatIsSlowerThanItsTimeGivesARead) {
-  const test::TempFolder folder;
-  solve::StorageOptions options;
-  options.folder = folder.file("");
-  options.file_bytes = 1u << 20;
-  options.block_bytes = {4096};
-  options.range_bytes = {1u << 20};
-  options.depths = {1, 4};
-  options.each_us = 0.0;
-  const plan::Storage storage = solve::profile_storage(options, {});
-  EXPECT_EQ(storage.reads.size(), 2u * 2u);  // at each depth, in order and in the range
-  for (const plan::DiskRead& read : storage.reads) {
-    EXPECT_GT(read.us, 0.0);
-    EXPECT_GT(read.mb_s, 0.0);
-  }
-}
-
-TEST(ProfileHere, StorageIsReadAndNothingStays) {
-  const test::TempFolder folder;
-  solve::StorageOptions options;
-  options.folder = folder.file("");
-  options.file_bytes = 2u << 20;
-  options.block_bytes = {4096, 1u << 20};
-  options.range_bytes = {1u << 20};
-  options.depths = {1, 2};
-  options.each_us = 1000.0;
-  const plan::Storage storage = solve::profile_storage(options, {});
-  EXPECT_EQ(storage.reads.size(), 2u * 2u * 2u);
-  for (const plan::DiskRead& read : storage.reads) {
-    EXPECT_GT(read.us, 0.0);
-    EXPECT_GT(read.mb_s, 0.0);
-  }
-  EXPECT_EQ(folder.n_files(), 0u);
-}
-
-// Plans of neurons ask how fast the model's own file is read.
-TEST(ProfileHere, P8AFileThatIsThereIsReadInOrderAndAtRandom) {
-  const test::TempFolder folder;
-  const std::string path = folder.file("model.gguf");
-  EXPECT_NE(test::message_of<Error>([&] { solve::profile_file(path, {}); }).find(path),
-            std::string::npos);
-  const auto write = [&](uint64_t bytes) {
-    const std::string piece(1u << 20, 'x');
-    std::ofstream file(path, std::ios::binary);
-    for (uint64_t at = 0; at < bytes; at += piece.size()) file << piece;
-  };
-  write(solve::kLeastProfiledFile / 2);
-  EXPECT_TRUE(solve::profile_file(path, {}).reads.empty());
-  write(solve::kLeastProfiledFile);
-  const plan::Storage storage = solve::profile_file(path, {});
-  ASSERT_EQ(storage.reads.size(), 2u * 6u);
-  for (const plan::DiskRead& read : storage.reads) {
-    EXPECT_GT(read.mb_s, 0.0);
-    EXPECT_EQ(read.range_bytes, solve::kLeastProfiledFile);
-    EXPECT_EQ(read.depth, storage.reads.front().depth);
-  }
-  EXPECT_TRUE(storage.reads[1].is_random && !storage.reads[0].is_random);
-}
-
-// The last write that still fits is short and sets no error, so the reason comes with the next one.
-TEST(ProfileHere, AFileThatCannotBeWrittenWholeIsToldWithItsReason) {
-  const test::TempFolder folder;
-  solve::StorageOptions options;
-  options.folder = folder.file("");
-  options.file_bytes = 2u << 20;
-  options.block_bytes = {4096};
-  options.range_bytes = {1u << 20};
-  options.depths = {1};
-  options.each_us = 0.0;
+TEST_F(ProfileHere, AProfileStaysWhereTheDiskCannotBeMeasured) {
+  request_.with_storage = true;
+  request_.storage_way_out = "Find a larger disk.";
   rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   rlimit small = before;
-  small.rlim_cur = (1u << 20) + (1u << 19);
+  small.rlim_cur = 8u << 20;  // has room for a profile
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const std::string message = test::message_of<Error>([&] { solve::profile_storage(options, {}); });
+  const std::string message = test::message_of<Error>([&] { profile(); });
   EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
-  EXPECT_NE(message.find(std::strerror(EFBIG)), std::string::npos) << message;
-  EXPECT_EQ(folder.n_files(), 0u);
+  EXPECT_NE(message.find(request_.storage_way_out), std::string::npos) << message;
+  ASSERT_TRUE(kept().has_value());
+  EXPECT_FALSE(kept()->ops.empty());
+  EXPECT_FALSE(kept()->storage.has_value());
 }
 
 }  // namespace
