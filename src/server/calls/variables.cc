@@ -44,6 +44,18 @@ std::string spelled_in(const Json& value, const text::SpecialMatcher& control) {
   return "";
 }
 
+// Returns the text with each `mark` in it replaced. It is written anew, because a client decides
+// how many marks there are, and in place each would move all that follows.
+std::string with_replaced(std::string_view text, std::string_view mark, std::string_view by) {
+  std::string replaced;
+  replaced.reserve(text.size());
+  for (size_t at = text.find(mark); at != std::string_view::npos; at = text.find(mark)) {
+    replaced.append(text.substr(0, at)).append(by);
+    text.remove_prefix(at + mark.size());
+  }
+  return replaced.append(text);
+}
+
 [[noreturn]] void refuse_spelling(const std::string& variable, const std::string& token) {
   throw Refused(400,
                 fmt::format("The variable {} of the chat template spells the control token {}, and "
@@ -66,9 +78,7 @@ std::string functions_text(const Json& functions, const text::SpecialMatcher& co
   std::string all = functions.dump(2, ' ', false, Json::error_handler_t::replace);
   constexpr const char* kWritten[] = {"\\ufdd0", "\\ufdd1"};
   for (size_t i = 0; i < std::size(kWritten); ++i) {
-    for (size_t at = 0; (at = all.find(engine::kTextMarks[i], at)) != std::string::npos;) {
-      all.replace(at, engine::kTextMarks[i].size(), kWritten[i]);
-    }
+    all = with_replaced(all, engine::kTextMarks[i], kWritten[i]);
   }
   std::string text;
   for (size_t at = 0; at < all.size();) {

@@ -49,6 +49,18 @@ TEST(TemplateVariables, BringNoMarksAlong) {
   EXPECT_EQ(Json::parse(text), functions);
 }
 
+// Whoever replaced the marks in place would move terabytes here.
+TEST(TemplateVariables, BringNoMarksAlongHoweverManyThereAre) {
+  constexpr int kPairs = 700'000;
+  std::string text;
+  for (int i = 0; i < kPairs; ++i) text += "\xEF\xB7\x90\xEF\xB7\x91";
+  const Json functions = Json::array({text});
+  const std::string told = functions_text(functions, control_names());
+  EXPECT_EQ(told.find(engine::kTextMarks[0]), std::string::npos);
+  EXPECT_EQ(told.find(engine::kTextMarks[1]), std::string::npos);
+  EXPECT_EQ(Json::parse(told), functions);
+}
+
 TEST(TemplateVariables, MayBeAnythingElse) {
   EXPECT_EQ(refused_in(R"({"enable_thinking":false,"reasoning_effort":"low","n":[1,null,2.5],)"
                        R"("text":"<|im_end| >","names":{"<s":"INST]"},"empty":{"a":[],"b":""}})"),
