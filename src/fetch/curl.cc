@@ -22,6 +22,7 @@ struct Exchange {
   const curl::Api* api;
   curl::Handle* handle;
   const HttpSink* sink;
+  std::string url;
   HttpHead head;
   size_t head_bytes = 0;
   bool is_head_told = false;
@@ -41,6 +42,27 @@ struct Exchange {
     return !is_stopped;
   }
 
+  // Notes a line of the head. Throws Error where the head is too long.
+  bool note(std::string_view line) {
+    head_bytes += line.size();
+    if (head_bytes > kMostHeadBytes) {
+      throw Error(fmt::format("{}: the answer has a head of more than {} KiB, which no hub sends.",
+                              url, kMostHeadBytes / 1024));
+    }
+    // An earlier head belongs to a 1xx or to a proxy's answer.
+    if (line.starts_with("HTTP/")) head.fields.clear();
+    const size_t colon = line.find(':');
+    if (colon == std::string_view::npos) return true;
+    std::string name(line.substr(0, colon));
+    for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    std::string_view value = line.substr(colon + 1);
+    const size_t begin = value.find_first_not_of(" \t");
+    const size_t end = value.find_last_not_of(" \t\r\n");
+    value = begin == std::string_view::npos ? "" : value.substr(begin, end + 1 - begin);
+    head.fields[name] = value;
+    return true;
+  }
+
   bool tell_head() {
     if (is_head_told) return true;
     is_head_told = true;
@@ -52,22 +74,9 @@ struct Exchange {
 };
 
 size_t take_field(char* bytes, size_t size, size_t n, void* user) {
+  const std::string_view line(bytes, size * n);
   auto& exchange = *static_cast<Exchange*>(user);
-  std::string_view line(bytes, size * n);
-  exchange.head_bytes += line.size();
-  if (exchange.head_bytes > kMostHeadBytes) return 0;
-  // An earlier head belongs to a 1xx or to a proxy's answer.
-  if (line.starts_with("HTTP/")) exchange.head.fields.clear();
-  const size_t colon = line.find(':');
-  if (colon == std::string_view::npos) return size * n;
-  std::string name(line.substr(0, colon));
-  for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  std::string_view value = line.substr(colon + 1);
-  const size_t begin = value.find_first_not_of(" \t");
-  const size_t end = value.find_last_not_of(" \t\r\n");
-  value = begin == std::string_view::npos ? "" : value.substr(begin, end + 1 - begin);
-  exchange.head.fields[name] = value;
-  return size * n;
+  return exchange.guarded([&] { return exchange.note(line); }) ? size * n : 0;
 }
 
 size_t take_body(char* bytes, size_t size, size_t n, void* user) {
@@ -87,7 +96,7 @@ class CurlTransport : public Transport {
   CurlTransport& operator=(const CurlTransport&) = delete;
 
   std::string get(const HttpRequest& request, const HttpSink& sink) override {
-    Exchange exchange{&api_, handle_, &sink, {}, 0, false, false, nullptr};
+    Exchange exchange{&api_, handle_, &sink, request.url, {}, 0, false, false, nullptr};
     curl::List* fields = nullptr;
     for (const std::string& field : request.fields) {
       fields = api_.slist_append(fields, field.c_str());

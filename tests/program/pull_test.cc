@@ -267,6 +267,7 @@ TEST_F(Pull, RefusalsOfTheHubAreSentences) {
 TEST_F(Pull, ListsThatAreNoneWriteNothing) {
   const std::pair<const char*, const char*> lists[] = {{"garbage", "JSON"},
                                                        {"evil", "outside"},
+                                                       {"bighead", "a head of more than 256 KiB"},
                                                        {"bigpage", "without an end"},
                                                        {"endlesspages", "without an end"},
                                                        {"elsewhere", "another host"}};

@@ -87,6 +87,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(int(status[1]), b"{}", Retry_After="7")
         if org == "garbage":
             return self.answer(200, b"<html>Sign in to this network</html>")
+        if org == "bighead":
+            return self.answer(200, b"[]", **{f"X-{i}": "x" * 8000 for i in range(35)})
         if org == "bigpage":
             return self.send_endless(b"[" * 65536)
         cursor = int(urllib.parse.parse_qs(query).get("cursor", ["0"])[0])
