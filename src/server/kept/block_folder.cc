@@ -132,7 +132,7 @@ void BlockFolder::look_around() {
   std::sort(seen.begin(), seen.end(), [](const Seen& a, const Seen& b) {
     return a.when != b.when ? a.when < b.when : a.key < b.key;
   });
-  for (const Seen& one : seen) files_[one.key].last = ++now_;
+  for (const Seen& one : seen) note_use(files_.find(one.key));
   make_room(0);
 }
 
@@ -171,7 +171,7 @@ std::optional<std::vector<std::byte>> BlockFolder::read(const std::string& key) 
     }
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  remove(key);
+  if (const auto found = files_.find(key); found != files_.end()) remove(found);
   return std::nullopt;
 }
 
@@ -193,9 +193,10 @@ void BlockFolder::write(const std::string& key, std::span<const std::byte> conte
   file.write(content);
   file.commit();
   const std::lock_guard<std::mutex> lock(mutex_);
-  File& entry = files_[key];
-  bytes_ += bytes - entry.bytes;
-  entry = {bytes, ++now_};
+  const auto entry = files_.try_emplace(key).first;
+  bytes_ += bytes - entry->second.bytes;
+  entry->second.bytes = bytes;
+  note_use(entry);
 }
 
 // Notes the use in the file's time too, so that later processes know it.
@@ -203,26 +204,26 @@ void BlockFolder::touch(const std::string& key) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = files_.find(key);
   if (found == files_.end()) return;
-  found->second.last = ++now_;
+  note_use(found);
   (void)::utimensat(AT_FDCWD, path_of(key).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
 }
 
-// remove() and make_room() REQUIRE that the mutex is held.
-void BlockFolder::remove(const std::string& key) {
-  const auto found = files_.find(key);
-  if (found == files_.end()) return;
-  ::unlink(path_of(key).c_str());
-  bytes_ -= found->second.bytes;
-  files_.erase(found);
+// note_use(), remove() and make_room() REQUIRE that the mutex is held.
+void BlockFolder::note_use(Files::iterator file) {
+  by_use_.emplace(now_ + 1, file);
+  by_use_.erase(file->second.last);
+  file->second.last = ++now_;
+}
+
+void BlockFolder::remove(Files::iterator file) {
+  ::unlink(path_of(file->first).c_str());
+  bytes_ -= file->second.bytes;
+  by_use_.erase(file->second.last);
+  files_.erase(file);
 }
 
 void BlockFolder::make_room(uint64_t bytes) {
-  while (bytes_ + bytes > most_bytes_ && !files_.empty()) {
-    const auto oldest = std::min_element(
-        files_.begin(), files_.end(),
-        [](const auto& a, const auto& b) { return a.second.last < b.second.last; });
-    remove(std::string(oldest->first));
-  }
+  while (bytes_ + bytes > most_bytes_ && !by_use_.empty()) remove(by_use_.begin()->second);
 }
 
 }  // namespace troika::server

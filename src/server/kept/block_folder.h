@@ -41,19 +41,22 @@ class BlockFolder {
  private:
   struct File {
     uint64_t bytes = 0;
-    uint64_t last = 0;  // is larger the later the file was asked for
+    uint64_t last = 0;  // is larger the later the file was asked for; 0: it never was
   };
+  using Files = std::map<std::string, File>;
   std::string path_of(const std::string& key) const;
   void lock_folder();
   void look_around();
-  void remove(const std::string& key);
+  void note_use(Files::iterator file);
+  void remove(Files::iterator file);
   void make_room(uint64_t bytes);
 
   const std::string path_;
   const uint64_t most_bytes_;
   int lock_ = -1;
   mutable std::mutex mutex_;
-  std::map<std::string, File> files_;
+  Files files_;
+  std::map<uint64_t, Files::iterator> by_use_;  // by `last`
   uint64_t bytes_ = 0;
   uint64_t now_ = 0;
 };

@@ -6,7 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <random>
 
 #include "base/error.h"
@@ -56,6 +59,26 @@ TEST(BlockFolder, LetsGoOfWhatNobodyAskedForTheLongest) {
   EXPECT_EQ(folder.n_files(), 2u);
   EXPECT_EQ(folder.read(key_of(4)), content_of(4, kBytes));
   EXPECT_EQ(folder.read(key_of(2)), std::nullopt);
+}
+
+// A folder that is to be smaller lets go of all files but a few, one after the other.
+TEST(BlockFolder, LetsGoOfVeryManyFiles) {
+  const test::TempFolder temp;
+  const std::string path = temp.file("kept");
+  fs::create_directory(path);
+  constexpr int kFiles = 5000;
+  constexpr int kLast = 10;
+  for (int i = 0; i < kFiles; ++i) std::ofstream(path + "/prefix-" + key_of(i)) << "a";
+  const auto now = fs::file_time_type::clock::now();
+  for (int i = 0; i < kLast; ++i) {
+    fs::last_write_time(path + "/prefix-" + key_of(i), now + std::chrono::hours(1 + i % 2));
+  }
+  BlockFolder folder(path, kLast);
+  EXPECT_EQ(folder.n_files(), static_cast<size_t>(kLast));
+  EXPECT_EQ(std::distance(fs::directory_iterator(path), fs::directory_iterator()), kLast + 1);
+  for (int i = 0; i < kLast; ++i) EXPECT_TRUE(folder.has(key_of(i))) << i;
+  EXPECT_EQ(folder.read(key_of(0)), std::nullopt) << "it is no block";
+  EXPECT_EQ(folder.n_files(), static_cast<size_t>(kLast - 1));
 }
 
 TEST(BlockFolder, LeavesAloneWhatIsNotItsOwn) {
