@@ -135,10 +135,12 @@ void Worker::load_first() {
   }
   if (job->is_looked_up || job->exchange->is_gone()) return;
   try {
-    job->is_looked_up = !kept_->load_part(job->prompt, asker_of(*job));
+    if (!job->loadable) job->loadable = kept_->loadable(job->prompt, asker_of(*job));
+    job->is_looked_up = !kept_->load_part(*job->loadable);
   } catch (const std::exception&) {
     job->is_looked_up = true;  // where memory is short, the prompt is computed
   }
+  if (job->is_looked_up) job->loadable.reset();
 }
 
 // Saves a part of the texts to be kept. Returns false if there is nothing more to save, or no

@@ -56,7 +56,8 @@ struct Job {
   std::chrono::steady_clock::time_point paused_since;  // only the worker's thread uses it
   std::atomic<int> n_tokens = 0;                       // counts the answer's tokens so far
   int number = -1;                                     // the answer's number in the batcher
-  bool is_looked_up = false;  // says that the kept part of the prompt is loaded
+  bool is_looked_up = false;                   // says that the kept part of the prompt is loaded
+  std::optional<KeptPrefixes::Text> loadable;  // the prompt, while its kept part is being loaded
 };
 
 class Worker {

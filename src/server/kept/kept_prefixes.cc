@@ -97,15 +97,21 @@ int KeptPrefixes::n_in_cache(const Text& text, size_t n_blocks) const {
   return found.length / block_;
 }
 
-bool KeptPrefixes::load_part(std::span<const engine::Token> prompt, const Asker& asker) {
-  if (static_cast<int>(prompt.size()) <= block_) return false;
+KeptPrefixes::Text KeptPrefixes::loadable(std::span<const engine::Token> prompt,
+                                          const Asker& asker) const {
   const auto n_prompt = static_cast<int>(prompt.size());
   Text text;
+  if (n_prompt <= block_) return text;
   // The last token is computed in any case.
   text.tokens.assign(prompt.begin(), prompt.end() - 1);
   for (int i = 0; i < n_prompt - 1; ++i) text.tags.push_back(engine_.passes().tag_at(i, n_prompt));
   text.keys = keys_of(text.tokens, text.tags, asker.key);
   text.owner = asker.owner;
+  return text;
+}
+
+bool KeptPrefixes::load_part(const Text& text) {
+  if (text.keys.empty()) return false;
   size_t n_known = 0;
   {
     const std::lock_guard<std::mutex> lock(engine_.passes().mutex);

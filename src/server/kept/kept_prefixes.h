@@ -45,9 +45,19 @@ class KeptPrefixes {
   KeptPrefixes(const KeptPrefixes&) = delete;
   KeptPrefixes& operator=(const KeptPrefixes&) = delete;
 
+  // A text with the keys of its whole blocks.
+  struct Text {
+    std::vector<engine::Token> tokens{};
+    std::vector<cache::Tag> tags{};
+    std::vector<std::string> keys{};
+    cache::Owner owner = cache::kAnybody;
+    size_t next = 0;  // the first block that may have to be saved
+  };
+  // Returns what can be loaded of a prompt, which is hashed for that as a whole.
+  Text loadable(std::span<const engine::Token> prompt, const Asker& asker) const;
   // Brings one more block of a prompt into the cache, if the disk has more of the prompt than the
   // cache. Returns false if there is no more to bring.
-  bool load_part(std::span<const engine::Token> prompt, const Asker& asker);
+  bool load_part(const Text& text);
   // Notes a text to be kept, as far as the cache has it: a prompt of `n_prompt` tokens and its
   // answer.
   void note(std::vector<engine::Token> tokens, int n_prompt, const Asker& asker);
@@ -69,13 +79,6 @@ class KeptPrefixes {
   int block_tokens() const { return block_; }
 
  private:
-  struct Text {
-    std::vector<engine::Token> tokens;
-    std::vector<cache::Tag> tags;
-    std::vector<std::string> keys;  // the keys of its whole blocks
-    cache::Owner owner = cache::kAnybody;
-    size_t next = 0;  // the first block that may have to be saved
-  };
   struct Block {
     std::string key;
     std::vector<std::byte> rows;
