@@ -28,8 +28,8 @@ void sort_unique(std::vector<Expr>* parts) {
 
 }  // namespace
 
-// The large lists have all their room from the beginning. Memory that nobody has written to costs
-// nothing, and a list that had to move would make a single step take long.
+// The large lists have all their room from the beginning, as a list that had to move would make a
+// single step take long. In fresh pages, room that nobody has written to costs nothing.
 Pool::Pool(const Limits& limits) : limits_(limits), n_steps_left_(limits.n_compile_steps) {
   nodes_.reserve(limits.n_expressions);
   lists_.reserve(2 * limits.n_expressions);

@@ -17,6 +17,7 @@
 
 #include "grammar/byte_set.h"
 #include "grammar/expr_index.h"
+#include "grammar/fresh_pages.h"
 #include "grammar/limits.h"
 
 namespace troika::grammar {
@@ -147,8 +148,8 @@ class Pool {
   uint32_t intern_partition(const std::string& classes);
 
   Limits limits_;
-  std::vector<Node> nodes_;
-  std::vector<Expr> lists_;
+  std::vector<Node, FreshPages<Node>> nodes_;
+  std::vector<Expr, FreshPages<Expr>> lists_;
   ExprIndex index_;
   std::vector<ByteSet> sets_;
   std::unordered_map<uint64_t, std::vector<uint32_t>> set_index_;
@@ -160,7 +161,7 @@ class Pool {
   std::vector<Partition> partitions_;
   std::unordered_map<std::string, uint32_t> partition_index_;
   std::unordered_map<uint64_t, uint32_t> refined_;
-  std::vector<Expr> tables_;
+  std::vector<Expr, FreshPages<Expr>> tables_;
   uint32_t epoch_ = 0;
   uint64_t n_steps_left_;
   int depth_ = 0;

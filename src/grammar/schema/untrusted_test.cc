@@ -3,11 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <vector>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/error.h"
 #include "base/system.h"
 #include "grammar/grammar_test_support.h"
+#include "grammar/pool.h"
+#include "tests/support/sanitized.h"
 
 namespace troika::grammar {
 namespace {
@@ -111,6 +119,35 @@ TEST(UntrustedSchemas, LongKeysAreNotCopiedForWhatStandsBelow) {
   EXPECT_LE(peak_resident_bytes(), most);
   EXPECT_TRUE(accepts(grammar, "1"));
   EXPECT_FALSE(accepts(grammar, "2"));
+}
+
+// A request that was read before a grammar leaves written pages behind, and the grammar must not
+// keep them for room that it may never need.
+TEST(UntrustedSchemas, RoomThatNobodyHasWrittenToTakesNoPages) {
+#ifndef __GLIBC__
+  GTEST_SKIP() << "Only malloc() of glibc can be told to give free pages back.";
+#else
+  if (test::kIsSanitized) GTEST_SKIP() << "Sanitizers have a malloc() of their own.";
+  constexpr size_t kMany = 12, kLarge = size_t{20} << 20;
+  // malloc() takes pages anew for so large a block until the first of them is freed.
+  { const std::vector<char> first(kLarge, 1); }
+  std::vector<std::vector<char>> read, between;
+  for (size_t i = 0; i < kMany; ++i) {
+    read.emplace_back(kLarge - 4096, 1);
+    between.emplace_back(size_t{100'000}, 1);
+  }
+  read.clear();
+  std::vector<std::unique_ptr<Pool>> pools;
+  const Limits limits;
+  for (size_t i = 0; i < kMany; ++i) pools.push_back(std::make_unique<Pool>(limits));
+  malloc_trim(0);
+  const size_t with_pools = resident_anonymous_bytes();
+  pools.clear();
+  malloc_trim(0);
+  // Each pool writes to the first pages of three lists, which may be huge ones of 2 MiB. The list
+  // that would lie in written pages has 8 MiB.
+  EXPECT_LE(with_pools, resident_anonymous_bytes() + kMany * (size_t{7} << 20));
+#endif
 }
 
 // Each value of a text is work, so a large text is not read where there is little time.
