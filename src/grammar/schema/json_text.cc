@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "text/utf8.h"
 
 namespace troika::grammar::schema {
@@ -74,6 +75,11 @@ Expr JsonText::escaped(uint32_t first, uint32_t last) {
   pair(high / kHalf, high / kHalf, 0, high % kHalf);
   if (low / kHalf + 1 < high / kHalf) pair(low / kHalf + 1, high / kHalf - 1, 0, kHalf - 1);
   return pool_.any(ways);
+}
+
+void JsonText::set_marks(const TextMarks& marks) {
+  TROIKA_ASSERT(marks_.has_value());
+  marks_ = marks;
 }
 
 Expr JsonText::character(const CharacterSet& set) {

@@ -18,6 +18,8 @@ class JsonText {
  public:
   // If there are no marks, texts are in quotes.
   JsonText(Pool* pool, const std::optional<TextMarks>& marks) : pool_(*pool), marks_(marks) {}
+  // Sets other marks. REQUIRES: there were some, as characters are written in another way without.
+  void set_marks(const TextMarks& marks);
 
   // Returns a character of the set within a string, in each of its spellings. No two characters
   // share a spelling, so intersections and complements of strings are those of the texts they mean.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,11 @@ class SchemaReader {
                const std::optional<TextMarks>& marks, Pool* pool);
 
   Expr read();
+  // Returns the values of a property of the root that are also of one of these types, given as
+  // the keyword "type" has them.
+  Expr read_property(const std::string& key, const Json& types);
+  // Sets other marks for what is read from now on. REQUIRES: there were marks from the beginning.
+  void set_marks(const TextMarks& marks);
 
  private:
   // One of the schemas for a value. A bare item's keywords that lead to further schemas for the
@@ -170,8 +176,9 @@ class SchemaReader {
   Pool& pool_;
   JsonText text_;
   std::map<Items, Expr> done_;
-  std::map<std::string, Expr> patterns_;  // by the regular expression
-  std::map<std::string, Expr> formats_;   // by the regular expression that says what they are
+  std::unordered_map<std::string, const Json*> properties_;  // of the root, once one is asked for
+  std::map<std::string, Expr> patterns_;                     // by the regular expression
+  std::map<std::string, Expr> formats_;  // by the regular expression that says what they are
   std::map<const Json*, const Json*> negated_;
   std::map<const Json*, std::vector<Choice>> choices_;
   std::map<std::pair<bool, Choice>, const Json*> group_of_;

@@ -157,6 +157,14 @@ TEST(UntrustedSchemas, ValuesOfATextAreCounted) {
   EXPECT_NE(compiled(schema, Format::kJsonSchema, with_steps(10'000)), nullptr);
 }
 
+// Long texts are copied, however few they are.
+TEST(UntrustedSchemas, BytesOfATextAreCounted) {
+  const std::string schema =
+      R"({"type":"null","description":")" + std::string(1'000'000, 'a') + "\"}";
+  EXPECT_THROW(compiled(schema, Format::kJsonSchema, with_steps(50'000)), TooMuchWork);
+  EXPECT_NE(compiled(schema, Format::kJsonSchema, with_steps(100'000)), nullptr);
+}
+
 // Addresses of schemas below a long address are as long, whatever they say themselves.
 TEST(UntrustedSchemas, AddressesBelowALongAddressAreCounted) {
   const std::string schema = R"({"type":"null","$id":"http://x/)" + std::string(100'000, 'a') +

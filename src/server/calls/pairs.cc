@@ -46,18 +46,37 @@ constexpr const char* kRemarks[] = {"title",    "description", "default",    "ex
                                     "$defs",    "definitions", "$ref",       "$schema",
                                     "$id",      "$anchor",     "$vocabulary"};
 
+// Counts that so many keys or values are looked at, where somebody counts.
+void count_looks(size_t n, Pool* pool) {
+  constexpr size_t kInAStep = 16;
+  for (size_t i = 0; pool != nullptr && i <= n; i += kInAStep) pool->count_step();
+}
+
+// Returns what a pointer names, e.g. "/$defs/a". Throws Json::exception if nothing is there.
+const Json* pointed(const Json& whole, std::string_view pointer, Pool* pool) {
+  const Json* at = &whole;
+  while (!pointer.empty()) {
+    const size_t end = std::min(pointer.find('/', 1), pointer.size());
+    if (at->is_object()) count_looks(at->size(), pool);
+    at = &at->at(Json::json_pointer(std::string(pointer.substr(0, end))));
+    pointer.remove_prefix(end);
+  }
+  return at;
+}
+
 // Returns the schema that "$ref" leads to within the same document; null if it leads nowhere. Calls
-// `visit` with each schema on the way that has "$ref".
+// `visit` with each schema on the way that has "$ref". Counts its work in the pool, which may be
+// null.
 template <typename Visit>
-const Json* followed(const Json& schema, const Json& whole, Visit visit) {
+const Json* followed(const Json& schema, const Json& whole, Pool* pool, Visit visit) {
   const Json* at = &schema;
   for (int i = 0; i < kMostReferences; ++i) {
     if (!at->is_object() || !at->contains("$ref") || !(*at)["$ref"].is_string()) return at;
     visit(*at);
-    const auto text = (*at)["$ref"].get<std::string>();
-    if (!text.starts_with("#/")) return nullptr;
+    const std::string_view text = (*at)["$ref"].get_ref<const std::string&>();
+    if (text != "#" && !text.starts_with("#/")) return nullptr;
     try {
-      at = &whole.at(Json::json_pointer(text.substr(1)));
+      at = pointed(whole, text.substr(1), pool);
     } catch (const Json::exception&) {
       return nullptr;
     }
@@ -65,14 +84,15 @@ const Json* followed(const Json& schema, const Json& whole, Visit visit) {
   return nullptr;
 }
 
-const Json* followed(const Json& schema, const Json& whole) {
-  return followed(schema, whole, [](const Json&) {});
+const Json* followed(const Json& schema, const Json& whole, Pool* pool) {
+  return followed(schema, whole, pool, [](const Json&) {});
 }
 
 // Does the same and throws Error where a schema on the way asks for more than what it leads to,
 // because only that is looked at. `place` is the schema's place in the tool's parameters.
-const Json* followed_alone(const Json& schema, const Json& whole, const std::string& place) {
-  return followed(schema, whole, [&](const Json& at) {
+const Json* followed_alone(const Json& schema, const Json& whole, Pool* pool,
+                           const std::string& place) {
+  return followed(schema, whole, pool, [&](const Json& at) {
     for (const auto& [keyword, value] : at.items()) {
       const auto is_keyword = [&name = keyword](const char* remark) { return name == remark; };
       if (std::any_of(std::begin(kRemarks), std::end(kRemarks), is_keyword)) continue;
@@ -98,10 +118,13 @@ ValueKinds kinds_of_values(const Json& values) {
 }
 
 // Returns the kinds that a schema itself tells of, and adds the choices that it offers.
-ValueKinds own_kinds(const Json& schema, std::vector<const Json*>* choices) {
+ValueKinds own_kinds(const Json& schema, std::vector<const Json*>* choices, Pool* pool) {
   if (!schema.is_object()) return {};
   if (schema.contains("const")) return kinds_of_values(Json::array({schema["const"]}));
-  if (schema.contains("enum")) return kinds_of_values(schema["enum"]);
+  if (schema.contains("enum")) {
+    count_looks(schema["enum"].size(), pool);
+    return kinds_of_values(schema["enum"]);
+  }
   if (schema.contains("type")) {
     const Json& type = schema["type"];
     if (type.is_string()) return {.text = type == "string", .other = type != "string"};
@@ -111,49 +134,66 @@ ValueKinds own_kinds(const Json& schema, std::vector<const Json*>* choices) {
   }
   for (const char* const name : {"anyOf", "oneOf"}) {
     if (!schema.contains(name)) continue;
+    count_looks(schema[name].size(), pool);
     for (const Json& one : schema[name]) choices->push_back(&one);
     return {.text = false, .other = false};
   }
   return {};
 }
 
-// Returns the schema of values that also have one of these types. Definitions of the whole schema
-// stay where references look for them.
-std::string narrowed(const Json& schema, const Json& whole, const Json& types) {
-  Json alone = {{"allOf", Json::array({schema, Json{{"type", types}}})}};
-  for (const char* const name : {"$defs", "definitions"}) {
-    if (whole.contains(name)) alone[name] = whole[name];
-  }
-  return dump(alone);
+// Returns the schema whose properties are those of `at`, to which the whole leads. What references
+// lead to stays where they look for it.
+std::string schema_of_properties(const Json& whole, const Json& at) {
+  if (&whole == &at) return dump(whole);
+  Json joined = whole;
+  joined.erase("$ref");
+  joined["properties"] = at["properties"];
+  return dump(joined);
 }
 
-}  // namespace
-
-// The choices that a schema offers are followed one after the other and each of them once: choices
-// may lead back to themselves, and a client decides how many stand behind each other.
-ValueKinds kinds_of(const Json& schema, const Json& whole) {
+// Returns the kinds of values that a schema may have. The choices that it offers are followed one
+// after the other and each of them once: choices may lead back to themselves, and a client decides
+// how many stand behind each other.
+ValueKinds kinds_of(const Json& schema, const Json& whole, Pool* pool) {
   ValueKinds kinds{.text = false, .other = false};
   std::set<const Json*> seen;
   std::vector<const Json*> open = {&schema};
-  while (!open.empty()) {
-    const Json* const at = followed(*open.back(), whole);
+  while (!open.empty() && !(kinds.text && kinds.other)) {
+    const Json* const at = followed(*open.back(), whole, pool);
     open.pop_back();
     if (at != nullptr && !seen.insert(at).second) continue;
-    const ValueKinds own = at != nullptr ? own_kinds(*at, &open) : ValueKinds{};
+    const ValueKinds own = at != nullptr ? own_kinds(*at, &open, pool) : ValueKinds{};
     kinds = {.text = kinds.text || own.text, .other = kinds.other || own.other};
   }
   return kinds;
 }
 
+// Returns the keys that an object must have. Throws Error where one is no property.
+std::set<std::string> required_of(const Json& schema, const Json& properties) {
+  std::set<std::string> known, required;
+  if (!schema.contains("required")) return required;
+  if (!schema["required"].is_array()) throw Error("#/required: a list of keys is expected.");
+  for (const auto& [key, value] : properties.items()) known.insert(key);
+  for (const Json& name : schema["required"]) {
+    if (!name.is_string() || !known.contains(name.get_ref<const std::string&>())) {
+      throw Error(fmt::format("#/required: {} is no property.", troika::quoted(dump(name))));
+    }
+    required.insert(name.get<std::string>());
+  }
+  return required;
+}
+
+}  // namespace
+
 ValueKinds kinds_of_property(const Json& schema, const std::string& key) {
-  const Json* const at = followed(schema, schema);
+  const Json* const at = followed(schema, schema, nullptr);
   const bool is_known = at != nullptr && at->is_object() && at->contains("properties") &&
                         (*at)["properties"].contains(key);
-  return is_known ? kinds_of((*at)["properties"][key], schema) : ValueKinds{};
+  return is_known ? kinds_of((*at)["properties"][key], schema, nullptr) : ValueKinds{};
 }
 
 Expr pairs_expr(Pool* pool, const Json& schema, const CallShape::Pairs& pairs) {
-  const Json* const at = followed_alone(schema, schema, "#");
+  const Json* const at = followed_alone(schema, schema, pool, "#");
   if (at == nullptr || !at->is_object() || !may_be_object(*at)) {
     throw Error("#: the parameters of a tool must be an object's schema.");
   }
@@ -166,38 +206,26 @@ Expr pairs_expr(Pool* pool, const Json& schema, const CallShape::Pairs& pairs) {
   }
   const Json properties = at->contains("properties") ? (*at)["properties"] : Json::object();
   if (!properties.is_object()) throw Error("#/properties: an object is expected.");
-  const Json required = at->contains("required") ? (*at)["required"] : Json::array();
-  if (!required.is_array()) throw Error("#/required: a list of keys is expected.");
-  for (const Json& name : required) {
-    if (name.is_string() && properties.contains(name.get<std::string>())) continue;
-    throw Error(fmt::format("#/required: {} is no property.", troika::quoted(dump(name))));
-  }
+  const std::set<std::string> required = required_of(*at, properties);
+  if (properties.empty()) return Pool::kEmpty;
+  grammar::PropertyReader reader(schema_of_properties(schema, *at), {}, pool);
   Expr rest = Pool::kEmpty;
   for (auto property = properties.rbegin(); property != properties.rend(); ++property) {
     const std::string& key = property.key();
-    const Json* const value = followed_alone(property.value(), schema, "#/properties/" + key);
+    const Json* const value = followed_alone(property.value(), schema, pool, "#/properties/" + key);
     if (value == nullptr) {
       throw Error(fmt::format("#/properties/{}/$ref: leads nowhere.", key));
     }
-    const ValueKinds kinds = kinds_of(*value, schema);
+    const ValueKinds kinds = kinds_of(*value, schema, pool);
     std::vector<Expr> forms;
     const std::string close = pairs.close_of(key);
-    const grammar::Limits limits;
-    if (kinds.text) {
-      const grammar::TextMarks marks = {pairs.to_text, close};
-      forms.push_back(
-          grammar::read_marked_schema(narrowed(*value, schema, "string"), marks, limits, pool));
-    }
+    if (kinds.text) forms.push_back(reader.texts(key, {pairs.to_text, close}));
     if (kinds.other) {
-      const Json types = {"null", "boolean", "number", "array", "object"};
-      const Expr json =
-          grammar::read_json_schema(narrowed(*value, schema, types), limits, true, pool);
+      const Expr json = reader.values_but_texts(key);
       forms.push_back(pool->literal(pairs.to_json, pool->concat(json, pool->literal(close))));
     }
     const Expr one = pool->literal(pairs.open + key, pool->any(forms));
-    const bool is_required =
-        std::find(required.begin(), required.end(), Json(key)) != required.end();
-    rest = pool->concat(is_required ? one : pool->optional(one), rest);
+    rest = pool->concat(required.contains(key) ? one : pool->optional(one), rest);
   }
   return rest;
 }

@@ -18,7 +18,6 @@ grammar::Expr pairs_expr(grammar::Pool* pool, const Json& schema, const CallShap
 struct ValueKinds {
   bool text = true, other = true;
 };
-ValueKinds kinds_of(const Json& schema, const Json& whole);
 // Returns the kinds of values that a property of an object's schema may have.
 ValueKinds kinds_of_property(const Json& schema, const std::string& key);
 

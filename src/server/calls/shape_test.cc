@@ -212,6 +212,13 @@ TEST(Pairs, AreHeldToTheSchema) {
       ShapeJson::parse(R"({"properties": {"a": {"type": "string", "pattern": "^b+$"}}})");
   EXPECT_TRUE(is_accepted(with_pattern, pair("a", "bb")));
   EXPECT_FALSE(is_accepted(with_pattern, pair("a", "bc")));
+  // A reference may lead to another property, or back to the whole.
+  const ShapeJson among =
+      ShapeJson::parse(R"({"type": "object", "properties": {"a": {"type": "integer"},
+                            "b": {"$ref": "#/properties/a"}, "c": {"$ref": "#"}}})");
+  EXPECT_TRUE(is_accepted(among, pair("b", "12") + pair("c", R"({"a":1,"c":{"b":2}})")));
+  EXPECT_FALSE(is_accepted(among, pair("b", "x")));
+  EXPECT_FALSE(is_accepted(among, pair("c", R"({"a":"x"})")));
   // A reference may lead to the whole, and its definitions stand where it stands.
   const ShapeJson led = ShapeJson::parse(
       R"({"$ref": "#/$defs/all", "title": "t", "$defs": {"n": {"type": "integer"}, "all":
@@ -231,6 +238,56 @@ TEST(Pairs, AreHeldToTheSchema) {
                                         {"a": {"$ref": "#/$defs/b", "type": "null"}, "b": {}}})"}) {
     EXPECT_THROW(is_accepted(ShapeJson::parse(refused), ""), Error) << refused;
   }
+}
+
+// A client decides how much a tool defines, and how many properties it has.
+TEST(Pairs, ReadWhatPropertiesShareNoMoreThanTwice) {
+  constexpr int kProperties = 500;
+  const grammar::Limits limits;
+  const auto steps = [&](size_t n_bytes, uint64_t n_most) {
+    ShapeJson schema = {{"$defs", {{"a", {{"description", std::string(n_bytes, 'x')}}}}}};
+    for (int i = 0; i < kProperties; ++i) {
+      schema["properties"]["p" + std::to_string(i)] = ShapeJson::object();
+    }
+    grammar::Pool pool(limits);
+    pool.allow_steps(n_most);
+    pairs_expr(&pool, schema, *shape_of_pairs().pairs);
+  };
+  constexpr size_t kBytes = 400'000;
+  constexpr uint64_t kEnough = 60'000;  // for the properties
+  steps(0, kEnough);
+  steps(kBytes, kEnough + kBytes / 4);
+  EXPECT_THROW(steps(kBytes, kEnough), grammar::TooMuchWork) << "the bytes are not counted";
+}
+
+// Each reference is looked up among all keys beside the one that it names. The dialect, which is
+// not known, is found out when the kinds of values are.
+TEST(Pairs, CountTheKeysThatReferencesAreLookedUpAmong) {
+  ShapeJson schema = ShapeJson::parse(R"({"$schema": "x", "properties": {"a": {"anyOf": []}}})");
+  for (int i = 0; i < 1000; ++i) {
+    schema["$defs"]["d" + std::to_string(i)] = {{"type", "string"}};
+    schema["properties"]["a"]["anyOf"].push_back({{"$ref", "#/$defs/d999"}});
+  }
+  grammar::Pool pool(grammar::Limits{});
+  pool.allow_steps(50'000);
+  EXPECT_THROW(pairs_expr(&pool, schema, *shape_of_pairs().pairs), grammar::TooMuchWork);
+}
+
+TEST(Pairs, MayEndWithTheirKeys) {
+  const CallShape::Pairs pairs = {"<", ">", ">", "</", ">"};
+  const ShapeJson schema =
+      ShapeJson::parse(R"({"properties": {"a": {"type": "string", "pattern": "^x"},
+                            "b": {"type": "string", "pattern": "^x"}, "c": {"type": "integer"}}})");
+  const auto is_accepted = [&](const std::string& text) {
+    grammar::Pool pool(grammar::Limits{});
+    grammar::Expr at = pool.seal(pairs_expr(&pool, schema, pairs));
+    for (const char c : text) at = pool.step(at, static_cast<uint8_t>(c));
+    return pool.nullable(at);
+  };
+  EXPECT_TRUE(is_accepted("<a>x</b></a><b>x</a></b><c>1</c>"));
+  EXPECT_FALSE(is_accepted("<a>x</b>"));
+  EXPECT_FALSE(is_accepted("<a>x</a><b>x</b></b>"));
+  EXPECT_FALSE(is_accepted("<b>y</b>"));
 }
 
 }  // namespace

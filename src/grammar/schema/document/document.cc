@@ -14,7 +14,14 @@
 namespace troika::grammar::schema {
 namespace {
 
+// Counts the work of copying so many bytes, or of looking at so many things.
+void count_work(size_t n, Pool* pool) {
+  constexpr size_t kInAStep = 16;
+  for (size_t i = 0; i < n; i += kInAStep) pool->count_step();
+}
+
 Json parse(std::string_view text, const Limits& limits, Pool* pool) {
+  count_work(text.size(), pool);
   // The reader of JSON compares each key of an object with those before it, so they are limited.
   visit_json_marks(text, [&](const JsonMark& mark) {
     // Behind each of these comes a value, but in what is empty.
@@ -124,11 +131,7 @@ Document::Role Document::role_below(Role role, const std::string& key) {
   return is_schema ? Role::kSchema : Role::kOther;
 }
 
-// Counts the work of copying so many bytes, or of looking at so many things.
-void Document::count_bytes(size_t n) const {
-  constexpr size_t kInAStep = 16;
-  for (size_t i = 0; i < n; i += kInAStep) pool_.count_step();
-}
+void Document::count_bytes(size_t n) const { count_work(n, &pool_); }
 
 // Returns the address that a reference means, without a fragment.
 std::string Document::resolved(std::string_view base, std::string_view reference) const {
