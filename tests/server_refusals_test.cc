@@ -115,6 +115,40 @@ TEST_F(ServerRefusals, AsksTheTemplateForNoConversationThatCannotFit) {
             std::string::npos);
 }
 
+// A grammar may take long, and the tokens of a prompt that is too long anyway need not be read.
+TEST_F(ServerRefusals, LooksAtTheLengthOfAPromptFirst) {
+  start({}, 1024);
+  const auto refusal = [&](const char* path, const std::string& prompt, const char* more) {
+    return post(path, "{" + prompt + more + "}", 400)["error"]["message"].get<std::string>();
+  };
+  constexpr const char* kNoGrammar = R"(,"grammar":"root ::= 5")";
+  const std::string text = R"("prompt":")" + [] {
+    std::string words;
+    for (int i = 0; i < 1024; ++i) words += "a b ";
+    return words;
+  }() + "\"";
+  const std::string message =
+      R"("messages":[{"role":"user","content":)" + text.substr(text.find(':') + 1) + "}]";
+  EXPECT_NE(refusal("/v1/chat/completions", message, kNoGrammar).find("The prompt has"),
+            std::string::npos);
+  const std::string tokens = R"("prompt":)" + list_of("-1", 1024);
+  for (const char* const path : {"/v1/completions", "/completion"}) {
+    EXPECT_NE(refusal(path, text, kNoGrammar).find("The prompt has"), std::string::npos);
+    EXPECT_EQ(refusal(path, R"("prompt":"a")", kNoGrammar).find("The prompt has"),
+              std::string::npos);
+    EXPECT_NE(refusal(path, tokens, "").find("The prompt has 1024 tokens"), std::string::npos);
+  }
+}
+
+// Texts of a list that say nothing are no tokens, however many there are.
+TEST_F(ServerRefusals, CountsNoEmptyTexts) {
+  start({}, 1024);
+  const std::string empty = list_of(R"("")", 5000);
+  const std::string body =
+      R"({"n_predict":1,"prompt":[5,)" + empty.substr(1, empty.size() - 2) + R"(,6,"a"]})";
+  EXPECT_LT(post("/completion", body)["tokens_evaluated"].get<int>(), 10);
+}
+
 TEST_F(ServerRefusals, RefusesInWordsBeforeTheFirstByte) {
   start();
   constexpr const char* kThoughtAlone = R"({"input":[{"type":"reasoning","id":"r","summary":[]}]})";

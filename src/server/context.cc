@@ -108,19 +108,24 @@ void Context::check(const Wanted& wanted) const {
                   "ignore_eos");
   }
   check_number(wanted.n_answers());
+  check_lengths(wanted);
+}
+
+void Context::check_lengths(const Wanted& wanted) const {
   for (const auto& prompt : wanted.prompts) {
-    if (prompt.empty())
+    if (prompt.empty()) {
       throw Refused(400, "The prompt is empty. Give at least one token.", "prompt");
-    if (static_cast<int>(prompt.size()) < n_context()) continue;
-    refuse_length("", prompt.size(), n_context());
+    }
+    check_tokens(prompt.size());
   }
 }
 
+void Context::check_tokens(size_t n_tokens, const char* how) const {
+  if (n_tokens >= static_cast<size_t>(n_context())) refuse_length(how, n_tokens, n_context());
+}
+
 void Context::check_bytes(size_t n_bytes) const {
-  const size_t n_tokens = tokenizer().least_tokens(n_bytes);
-  if (n_tokens >= static_cast<size_t>(n_context())) {
-    refuse_length("at least ", n_tokens, n_context());
-  }
+  check_tokens(tokenizer().least_tokens(n_bytes), "at least ");
 }
 
 void Context::check_messages(size_t n_messages, const char* what, const char* field) const {

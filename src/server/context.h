@@ -81,6 +81,11 @@ class Context {
   // Throws Refused where a prompt of so many bytes cannot fit in the context, so that nobody spends
   // the time and the memory that its tokens would take.
   void check_bytes(size_t n_bytes) const;
+  // Throws Refused where a prompt of so many tokens does not fit. `how` stands before their number.
+  void check_tokens(size_t n_tokens, const char* how = "") const;
+  // Throws Refused where a prompt is empty or does not fit. start() does so too, but whoever makes
+  // a grammar asks before, so that nobody waits for the grammar of a prompt that is refused.
+  void check_lengths(const Wanted& wanted) const;
   // Throws Refused where a conversation has as many messages as the context has tokens, so that
   // nobody waits for a template that takes long over them. check_list() looks at a request's field
   // before its messages, or what they are made of, are read.

@@ -376,6 +376,7 @@ Answers::MakeReader prepare_turn(Context& context, const Conversation& conversat
   const WrittenPrompt prompt =
       write_prompt(context, conversation, [&](size_t n_bytes) { context.check_bytes(n_bytes); });
   wanted->prompts = {tokens_of(context, conversation, prompt)};
+  context.check_lengths(*wanted);
   const bool has_calls =
       !conversation.tools.empty() && conversation.choice.mode != ToolChoice::Mode::kNone;
   const ThoughtMarks& marks = context.thought_marks();

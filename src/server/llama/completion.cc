@@ -183,12 +183,21 @@ std::vector<engine::Token> prompt_from(Context& context, Fields& fields, const J
   }
   if (!json.is_array()) fields.fail("prompt", "must be a text, tokens, or a list of prompts");
   context.check_bytes(text_bytes(json));
+  const auto is_empty = [](const Json& one) {
+    return one.is_string() && one.get_ref<const std::string&>().empty();
+  };
+  const auto n_empty = static_cast<size_t>(std::count_if(json.begin(), json.end(), is_empty));
+  const bool has_text =
+      std::any_of(json.begin(), json.end(), [](const Json& one) { return one.is_string(); });
+  context.check_tokens(json.size() - n_empty, has_text ? "at least " : "");
   std::vector<engine::Token> tokens;
   for (const Json& one : json) {
-    const std::vector<engine::Token> more =
-        one.is_string() ? context.encode_prompt(one.get_ref<const std::string&>(), tokens.empty())
-                        : tokens_from(tokenizer, Json::array({one}), "prompt");
-    tokens.insert(tokens.end(), more.begin(), more.end());
+    if (!one.is_string()) {
+      tokens.push_back(token_from(tokenizer, one, "prompt"));
+    } else if (!is_empty(one) || &one == &json.front()) {  // there it may be the begin token
+      const auto more = context.encode_prompt(one.get_ref<const std::string&>(), tokens.empty());
+      tokens.insert(tokens.end(), more.begin(), more.end());
+    }
   }
   return tokens;
 }
@@ -237,6 +246,7 @@ void serve_completion(Context& context, const std::shared_ptr<http::Exchange>& e
   Wanted wanted;
   read_sampling(fields, context.tokenizer(), context.sampler(), &wanted);
   read_llama_prompts(context, fields, &wanted);
+  context.check_lengths(wanted);
   const int64_t most = fields.whole("max_tokens", -1, -1, std::numeric_limits<int>::max());
   wanted.most_tokens =
       static_cast<int>(fields.whole("n_predict", most, -1, std::numeric_limits<int>::max()));

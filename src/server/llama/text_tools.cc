@@ -36,22 +36,23 @@ Json piece_json(std::string_view piece) {
 
 }  // namespace
 
+engine::Token token_from(const text::Tokenizer& tokenizer, const Json& number,
+                         const std::string& field) {
+  const bool is_token = number.is_number_integer() && number.get<int64_t>() >= 0 &&
+                        number.get<int64_t>() < tokenizer.n_tokens();
+  if (is_token) return number.get<engine::Token>();
+  throw Refused(
+      400,
+      fmt::format("The field {} holds {}, which is no token of this model; they are 0 to {}.",
+                  troika::quoted(field), troika::quoted(dump(number)), tokenizer.n_tokens() - 1),
+      field);
+}
+
 std::vector<engine::Token> tokens_from(const text::Tokenizer& tokenizer, const Json& list,
                                        const std::string& field) {
   std::vector<engine::Token> tokens;
-  for (const Json& one : list) {
-    const bool is_token = one.is_number_integer() && one.get<int64_t>() >= 0 &&
-                          one.get<int64_t>() < tokenizer.n_tokens();
-    if (!is_token) {
-      throw Refused(
-          400,
-          fmt::format("The field {} holds {}, which is no token of this model; they are "
-                      "0 to {}.",
-                      troika::quoted(field), troika::quoted(dump(one)), tokenizer.n_tokens() - 1),
-          field);
-    }
-    tokens.push_back(one.get<engine::Token>());
-  }
+  tokens.reserve(list.size());
+  for (const Json& one : list) tokens.push_back(token_from(tokenizer, one, field));
   return tokens;
 }
 

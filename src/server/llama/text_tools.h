@@ -12,7 +12,9 @@ void serve_detokenize(Context& context, const std::shared_ptr<http::Exchange>& e
 void serve_template(Context& context, const std::shared_ptr<http::Exchange>& exchange,
                     const Json& body);
 
-// Reads a list of whole numbers as tokens.
+// Reads a whole number as a token; the second function reads a list of them.
+engine::Token token_from(const text::Tokenizer& tokenizer, const Json& number,
+                         const std::string& field);
 std::vector<engine::Token> tokens_from(const text::Tokenizer& tokenizer, const Json& list,
                                        const std::string& field);
 

@@ -207,7 +207,10 @@ std::vector<std::vector<engine::Token>> read_prompts(Context& context, Fields& f
     if (one.is_string()) {
       return context.encode_prompt(one.get_ref<const std::string&>());
     }
-    if (is_tokens(one)) return tokens_from(tokenizer, one, "prompt");
+    if (is_tokens(one)) {
+      context.check_tokens(one.size());
+      return tokens_from(tokenizer, one, "prompt");
+    }
     fields.fail("prompt", "must be a text, tokens, or a list of texts or of tokens");
   };
   if (!prompt->is_array() || is_tokens(*prompt)) return {read_one(*prompt)};
@@ -242,6 +245,7 @@ void serve_completions(Context& context, const std::shared_ptr<http::Exchange>& 
   wanted.n_logprobs = static_cast<int>(fields.whole("logprobs", -1, 0, kMostLogprobs));
   read_best_of(fields, &wanted);
   wanted.prompts = read_prompts(context, fields, wanted);
+  context.check_lengths(wanted);
   const std::optional<AnswerForm> form = read_form(fields);
   if (form) wanted.grammar = context.grammars().compile(form->text, form->format);
   fields.refuse("suffix", "this server fills no gaps in texts");
