@@ -89,7 +89,8 @@ TEST_F(ServerRefusals, AsksTheTemplateForNoConversationThatCannotFit) {
   const std::string results =
       R"([{"role":"user","content":)" +
       list_of(R"({"type":"tool_result","tool_use_id":"a","content":"b"})", 1024) + "}]";
-  EXPECT_NE(refusal("/v1/messages", results).find("has 1024 messages"), std::string::npos);
+  EXPECT_NE(refusal("/v1/messages", results).find("has 1025 messages and parts of them"),
+            std::string::npos);
   for (const char* const any : {"/v1/responses", "/v1/responses/input_tokens"}) {
     const std::string body = R"({"input":)" + list_of(message("a"), 1024) + "}";
     EXPECT_NE(post(any, body, 400)["error"]["message"].get<std::string>().find("has 1024 items"),
@@ -113,6 +114,36 @@ TEST_F(ServerRefusals, AsksTheTemplateForNoConversationThatCannotFit) {
   const std::string twice = "[" + message("a") + "," + call + "," + call + "]";
   EXPECT_NE(refusal("/v1/chat/completions/input_tokens", twice).find("bytes long"),
             std::string::npos);
+}
+
+// Each tool, call or part is read, copied and shown to the template, which takes long for very
+// many.
+TEST_F(ServerRefusals, CountsToolsCallsAndPartsBeforeTheyAreRead) {
+  start({}, 1024);
+  const std::string user = R"({"role":"user","content":"a"})";
+  const auto refusal = [&](const char* path, const std::string& messages, const std::string& more) {
+    const std::string body = R"({"max_tokens":1,"messages":)" + messages + more + "}";
+    return post(path, body, 400)["error"]["message"].get<std::string>();
+  };
+  const std::string many = list_of("5", 1024);  // is refused in other words where it is read
+  for (const char* const path : {"/v1/chat/completions", "/v1/chat/completions/input_tokens",
+                                 "/v1/messages", "/v1/messages/count_tokens", "/apply-template"}) {
+    SCOPED_TRACE(path);
+    EXPECT_NE(refusal(path, "[" + user + "]", R"(,"tools":)" + many).find("has 1024 tools"),
+              std::string::npos);
+    const std::string calls =
+        R"({"role":"assistant","content":"","tool_calls":)" + many + "}," + user;
+    EXPECT_NE(refusal(path, "[" + calls + "]", "").find("has 1026 messages and parts"),
+              std::string::npos);
+    const std::string parts = R"({"role":"user","content":)" + many + "}";
+    EXPECT_NE(refusal(path, "[" + parts + "]", "").find("has 1025 messages and parts"),
+              std::string::npos);
+  }
+  for (const char* const path : {"/v1/responses", "/v1/responses/input_tokens"}) {
+    const std::string body = R"({"input":"a","tool_choice":"none","tools":)" + many + "}";
+    EXPECT_NE(post(path, body, 400)["error"]["message"].get<std::string>().find("has 1024 tools"),
+              std::string::npos);
+  }
 }
 
 // A grammar may take long, and the tokens of a prompt that is too long anyway need not be read.

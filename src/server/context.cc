@@ -128,7 +128,8 @@ void Context::check_bytes(size_t n_bytes) const {
   check_tokens(tokenizer().least_tokens(n_bytes), "at least ");
 }
 
-void Context::check_messages(size_t n_messages, const char* what, const char* field) const {
+void Context::check_messages(size_t n_messages, const std::string& what,
+                             const std::string& field) const {
   if (n_messages < static_cast<size_t>(n_context())) return;
   Refused refused(400,
                   fmt::format("The conversation has {} {}, and the context of this server holds {} "
@@ -141,10 +142,20 @@ void Context::check_messages(size_t n_messages, const char* what, const char* fi
   throw Refused(refused);
 }
 
-void Context::check_list(const Json& body, const char* field, const char* what) const {
-  if (!body.is_object()) return;
-  const auto list = body.find(field);
-  if (list != body.end() && list->is_array()) check_messages(list->size(), what, field);
+void Context::check_conversation(const Json& body, const std::string& field) const {
+  const auto size_of = [](const Json& object, const std::string& name) {
+    const auto list = object.is_object() ? object.find(name) : object.end();
+    return list != object.end() && list->is_array() ? list->size() : 0;
+  };
+  const std::string what = field == "input" ? "items" : field;
+  size_t n = size_of(body, field);
+  check_messages(n, what, field);
+  check_messages(size_of(body, "tools"), "tools", "tools");
+  if (n == 0) return;
+  for (const Json& one : body[field]) {
+    for (const char* const name : {"content", "tool_calls", "output"}) n += size_of(one, name);
+  }
+  check_messages(n, what + " and parts of them", field);
 }
 
 void Context::check_counted(size_t n_bytes) {

@@ -87,11 +87,12 @@ class Context {
   // a grammar asks before, so that nobody waits for the grammar of a prompt that is refused.
   void check_lengths(const Wanted& wanted) const;
   // Throws Refused where a conversation has as many messages as the context has tokens, so that
-  // nobody waits for a template that takes long over them. check_list() looks at a request's field
-  // before its messages, or what they are made of, are read.
-  void check_messages(size_t n_messages, const char* what = "messages",
-                      const char* field = "messages") const;
-  void check_list(const Json& body, const char* field, const char* what) const;
+  // nobody waits for a template that takes long over them. check_conversation() looks at a request
+  // before its messages, which stand in the field "messages" or "input", are read: at their number,
+  // at that of their calls and parts, and at that of the tools.
+  void check_messages(size_t n_messages, const std::string& what = "messages",
+                      const std::string& field = "messages") const;
+  void check_conversation(const Json& body, const std::string& field) const;
   // Throws Refused where a text is longer than what is only told in tokens, and not computed, may
   // be: nobody reads another request meanwhile, and each byte takes some ten bytes of memory.
   static void check_counted(size_t n_bytes);

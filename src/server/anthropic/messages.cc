@@ -206,7 +206,7 @@ void ignore_wishes(Fields& fields) {
 void serve_messages(Context& context, const std::shared_ptr<http::Exchange>& exchange,
                     const Json& body) {
   context.chat();
-  context.check_list(body, "messages", "messages");
+  context.check_conversation(body, "messages");
   Fields fields(body);
   const Conversation conversation = read_messages(fields);
   Wanted wanted;
@@ -228,7 +228,7 @@ void serve_messages(Context& context, const std::shared_ptr<http::Exchange>& exc
 void serve_count_tokens(Context& context, const std::shared_ptr<http::Exchange>& exchange,
                         const Json& body) {
   context.chat();
-  context.check_list(body, "messages", "messages");
+  context.check_conversation(body, "messages");
   Fields fields(body);
   const Conversation conversation = read_messages(fields);
   read_output_form(fields);  // makes no difference to the prompt

@@ -35,6 +35,8 @@ ToolChoice::Mode read_allowed(Fields& allowed, const std::string& where, ReadNam
   if (list == nullptr || !list->is_array() || list->empty()) {
     allowed.fail("tools", "must be a list of functions, and not empty");
   }
+  if (list->size() > tools->size())
+    allowed.fail("tools", "names more functions than there are tools");
   const std::set<std::string> known = names_of(*tools);
   std::set<std::string> chosen;
   for (size_t i = 0; i < list->size(); ++i) {

@@ -102,7 +102,7 @@ void serve_detokenize(Context& context, const std::shared_ptr<http::Exchange>& e
 
 void serve_template(Context& context, const std::shared_ptr<http::Exchange>& exchange,
                     const Json& body) {
-  context.check_list(body, "messages", "messages");
+  context.check_conversation(body, "messages");
   Fields fields(body);
   const Conversation conversation = read_conversation(fields);
   ignore_remarks(fields);

@@ -220,14 +220,14 @@ http::Response count_response(Context& context, const Conversation& conversation
 // no difference.
 void count_chat(Context& context, const std::shared_ptr<http::Exchange>& exchange,
                 const Json& body) {
-  context.check_list(body, "messages", "messages");
+  context.check_conversation(body, "messages");
   Fields fields(body);
   exchange->reply(count_response(context, read_conversation(fields)));
 }
 
 void count_responses(Context& context, const std::shared_ptr<http::Exchange>& exchange,
                      const Json& body) {
-  context.check_list(body, "input", "items");
+  context.check_conversation(body, "input");
   Fields fields(body);
   exchange->reply(count_response(context, read_responses(fields)));
 }
@@ -235,7 +235,7 @@ void count_responses(Context& context, const std::shared_ptr<http::Exchange>& ex
 void serve_chat(Context& context, const std::shared_ptr<http::Exchange>& exchange,
                 const Json& body) {
   context.chat();
-  context.check_list(body, "messages", "messages");
+  context.check_conversation(body, "messages");
   Fields fields(body);
   const Conversation conversation = read_conversation(fields);
   Wanted wanted;

@@ -44,7 +44,7 @@ void read_included(Fields& fields, Wanted* wanted) {
 void serve_responses(Context& context, const std::shared_ptr<http::Exchange>& exchange,
                      const Json& body) {
   context.chat();
-  context.check_list(body, "input", "items");
+  context.check_conversation(body, "input");
   Fields fields(body);
   const Conversation conversation = read_responses(fields);
   Wanted wanted;
