@@ -15,6 +15,7 @@
 #   oclgrind       the same few on a device that looks for races and bounds, and finds none
 #   openvino       tests of the vendor's lanes, with OpenVINO from PyPI
 #   fuzz=SECONDS   each fuzz target for so long
+#   bench          bench/ compiles and links, in the build that people use; nothing is measured
 #   tidy           clang-tidy over src/
 #   arm64          unit tests of the rooms up to the kernels, built for arm64, run by qemu; the
 #                  program, static, as several processors
@@ -107,6 +108,11 @@ stage_fuzz() {
   scripts/fuzz.sh "$1"
 }
 
+stage_bench() {
+  scripts/packages.sh build test bench
+  configure_and_build release -DTROIKA_BENCH=ON bench_all
+}
+
 stage_tidy() {
   scripts/packages.sh build test tidy
   scripts/tidy.sh
@@ -127,7 +133,7 @@ counted='release|asan|asan-subset|tsan|opencl|rusticl|oclgrind|openvino|arm64'
 
 (($# > 0)) || set -- release
 for stage in "$@"; do
-  [[ $stage =~ ^($counted|format|fuzz=[1-9][0-9]*|tidy)$ ]] ||
+  [[ $stage =~ ^($counted|format|fuzz=[1-9][0-9]*|bench|tidy)$ ]] ||
     die "there is no stage named $stage; scripts/test.sh says at its top which there are"
 done
 

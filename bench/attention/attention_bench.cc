@@ -187,7 +187,7 @@ Times time_of(const kernels::Table& table, Prompt& prompt, const Mode& mode) {
       if (mode.by_weight) {
         list_of_marks(tile_begin, of_tile, kept.data(), n_seen);
       } else {
-        const size_t n_kept = list_of_tile(mode.share, tile_begin, of_tile, kept.data());
+        const size_t n_kept = list_of_tile(table, mode.share, tile_begin, of_tile, kept.data());
         for (size_t t = 0; t < kTileTokens; ++t) n_seen[t] = n_kept + t + 1;
       }
       for (size_t t = 0; t < kTileTokens; ++t) {
