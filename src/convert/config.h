@@ -17,7 +17,7 @@ namespace troika::convert {
 using Json = nlohmann::json;
 
 // Reads a file. Throws Error where it cannot be read, is longer than `most_bytes`, is nested deeper
-// than any such file, or is no JSON object.
+// or holds more values than any such file, or is no JSON object.
 Json read_json(const std::string& path, uint64_t most_bytes);
 // Reads a text; `path` stands in messages.
 Json parse_json(std::string_view text, const std::string& path);

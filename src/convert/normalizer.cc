@@ -6,6 +6,8 @@ namespace troika::convert {
 namespace {
 
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581 stands for a space
+// Limits the steps that are told; tokenizers have a handful.
+constexpr size_t kMostTold = 32;
 
 bool writes_spaces(const Json& step, const std::string& type) {
   if (type == "Prepend") return text_member(step, "prepend") == kSpaceMark;
@@ -15,6 +17,7 @@ bool writes_spaces(const Json& step, const std::string& type) {
 }
 
 void add_foreign(const Json& step, JsonTokenizer kind, std::vector<std::string>* types) {
+  if (types->size() > kMostTold) return;
   const std::string type = text_member(step, "type").value_or("");
   const Json* inner = member(step, "normalizers");
   if (type == "Sequence" && inner != nullptr && inner->is_array()) {
@@ -23,7 +26,12 @@ void add_foreign(const Json& step, JsonTokenizer kind, std::vector<std::string>*
     return;
   }
   const bool is_done = kind == JsonTokenizer::kSentencePiece && writes_spaces(step, type);
-  if (type != "NFC" && !is_done) types->push_back(troika::quoted(type));
+  if (type == "NFC" || is_done) return;
+  if (types->size() == kMostTold) {
+    types->emplace_back("and others");
+  } else {
+    types->push_back(troika::quoted(type));
+  }
 }
 
 }  // namespace

@@ -30,7 +30,11 @@ constexpr Known kKnown[] = {
     {"split:" TROIKA_WORDS R"(\p{N})" TROIKA_TAIL " letters", "qwen2"},
 };
 
+// Limits the steps that are read, by far above those of what is known.
+constexpr size_t kMostSteps = 32;
+
 void add_steps(const Json& step, std::vector<std::string>* steps) {
+  if (steps->size() >= kMostSteps) return;
   const std::string type = text_member(step, "type").value_or("");
   const Json* inner = member(step, "pretokenizers");
   if (type == "Sequence" && inner != nullptr && inner->is_array()) {

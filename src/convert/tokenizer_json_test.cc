@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "convert/normalizer.h"
 #include "convert/sentencepiece.h"
 #include "tests/support/temp_folder.h"
 
@@ -42,6 +43,22 @@ TEST(AddToken, RefusesANumberFarBeyondWhatTheModelKnows) {
                           "knows 300. "))
       << message;
   EXPECT_EQ(v.tokens.size(), 302u);
+}
+
+// Returns a sequence of so many steps.
+Json steps_in(const char* member, size_t n) {
+  return {{"type", "Sequence"}, {member, std::vector<Json>(n, {{"type", "Lowercase"}})}};
+}
+
+TEST(ForeignNormalizers, AreToldUpToALimit) {
+  const auto told = [](size_t n) {
+    return foreign_normalizers({{"normalizer", steps_in("normalizers", n)}},
+                               JsonTokenizer::kByteLevel);
+  };
+  EXPECT_EQ(told(32), std::vector<std::string>(32, "\"Lowercase\""));
+  const std::vector<std::string> many = told(100000);
+  ASSERT_EQ(many.size(), 33u);
+  EXPECT_EQ(many.back(), "and others");
 }
 
 }  // namespace
