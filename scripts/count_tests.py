@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Prints the counts of a test report that ctest wrote, which tests failed and why others were skipped.
+"""Prints the counts of a test report that ctest wrote, which tests failed and why others were skipped. Fails where none has passed:
+a stage whose tests were all skipped has tested nothing.
 
 Usage: scripts/count_tests.py NAME REPORT.xml
 """
@@ -30,8 +31,10 @@ def main():
     reasons = collections.Counter(reason_of(case) for case in suite.iter("testcase") if case.find("skipped") is not None)
     for reason, n in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):
         print(f"  {n:4} skipped: {reason}")
-    print(f"{name}: {total - failed - skipped} tests passed, {failed} failed, {skipped} skipped")
+    n_passed = total - failed - skipped
+    print(f"{name}: {n_passed} tests passed, {failed} failed, {skipped} skipped")
+    return 0 if n_passed > 0 else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

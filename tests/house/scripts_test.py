@@ -14,6 +14,13 @@ TOOLS = ["bash", "env", "dirname", "nproc", "awk", "xargs", "sort", "cat", "sed"
 NOBODY = 65534
 # What CMake looks for and the packages of the group `build` have not.
 ONLY_FOR_TESTS = ["GTest", "benchmark"]
+PASSED = '<testcase name="p" status="run"/>'
+
+
+def report_of(*cases):
+    """A report as ctest writes it."""
+    n_skipped = sum("skipped" in case for case in cases)
+    return f'<testsuite tests="{len(cases)}" failures="0" skipped="{n_skipped}">' + "\n".join(cases) + "</testsuite>"
 
 
 class ScriptsTest(unittest.TestCase):
@@ -103,6 +110,15 @@ class ScriptsTest(unittest.TestCase):
         self.assertEqual(status, 1, output)
         self.assertIn("error: apt-get could not install clang-format-14", output)
 
+    def with_ctest_that_reports(self, report, more=""):
+        """ctest notes its call, does what `more` says, and writes this report."""
+        (self.tree / "report.xml").write_text(report)
+        self.stand_in("ctest", f"""echo "ctest $*" >> {self.calls}
+{more}
+while [ "$1" != --output-junit ]; do shift; done
+cat {self.tree}/report.xml > "$2"
+""")
+
     def with_cmake_that_lacks(self, *packages):
         """CMake configures as ever, but finds none of these packages. In place of building it makes a program that
         notes its call."""
@@ -133,9 +149,10 @@ echo "troika $*" >> {self.calls}' > {program}
         self.assertIn("TROIKA_TESTS:BOOL=OFF", cache.read_text())
         # What was tried can be tested later in the same folder, and trying again keeps the tests.
         self.with_cmake_that_lacks()
-        self.stand_in("ctest", f'echo "ctest $*" >> {self.calls}')
+        self.with_ctest_that_reports(report_of(PASSED))
         self.installed(*self.run_script("packages.sh", "--list", "build", "test")[1].split())
-        self.run_script("test.sh", "release", as_root=is_root)
+        status, output = self.run_script("test.sh", "release", as_root=is_root)
+        self.assertEqual(status, 0, output)
         self.assertIn("ctest --preset release", self.calls.read_text())
         self.assertIn("TROIKA_TESTS:BOOL=ON", cache.read_text())
         status, output = self.run_script("try.sh", "-n", "3", as_root=is_root)
@@ -180,6 +197,24 @@ echo "troika $*" >> {self.calls}' > {program}
                                  capture_output=True, text=True).stdout
         self.assertEqual(printed.splitlines(), ["     2 skipped: no disk", "     1 skipped: no data", "     1 skipped: no numpy",
                                                 "release: 1 tests passed, 1 failed, 4 skipped"])
+
+    def test_a_stage_in_which_no_test_has_passed_fails(self):
+        self.stand_in("cmake", "exit 0")
+        self.installed(*self.run_script("packages.sh", "--list", "build", "test")[1].split())
+        is_root = os.geteuid() == 0
+        skipped = '<testcase name="a" status="notrun"><skipped message="x"/></testcase>'
+        for report, problem in (("", "no report"), (report_of(), "no test of the preset release has passed"),
+                              (report_of(skipped), "no test of the preset release has passed")):
+            with self.subTest(problem=problem, report=report):
+                self.with_ctest_that_reports(report)
+                status, output = self.run_script("test.sh", "release", as_root=is_root)
+                self.assertEqual(status, 1, output)
+                self.assertIn(problem, output)
+                self.assertRegex(output, r"release +FAILED")
+        self.with_ctest_that_reports(report_of(PASSED, skipped))
+        status, output = self.run_script("test.sh", "release", as_root=is_root)
+        self.assertEqual(status, 0, output)
+        self.assertIn("release: 1 tests passed, 0 failed, 1 skipped", output)
 
     def test_a_failed_stage_fails_the_whole_and_the_others_still_run(self):
         self.stand_in("clang-format-14", "exit 1")
