@@ -125,12 +125,16 @@ uint64_t source_row(const PlannedTensor& planned, uint64_t n_rows, uint64_t row)
 
 class RowWriter {
  public:
-  RowWriter(const ConvertOptions& options, gguf::Writer& writer, uint64_t total_bytes)
+  RowWriter(const ConvertOptions& options, gguf::Writer& writer, std::span<const Job> jobs)
       : options_(options),
         writer_(writer),
-        total_bytes_(total_bytes),
         team_(std::max(options.n_threads, 1)),
-        rows_(static_cast<size_t>(team_.size())) {}
+        rows_(static_cast<size_t>(team_.size())) {
+    // What the folder has beside the tensors that are read is not waited for.
+    for (const Job& job : jobs) {
+      if (job.found.tensor != nullptr) total_bytes_ += job.found.tensor->data.size();
+    }
+  }
 
   void write(const Job& job) {
     if (job.found.tensor == nullptr) {
@@ -195,12 +199,12 @@ class RowWriter {
 
   void tell(uint64_t bytes) {
     done_bytes_ += bytes;
-    if (options_.progress) options_.progress(std::min(done_bytes_, total_bytes_), total_bytes_);
+    if (options_.progress) options_.progress(done_bytes_, total_bytes_);
   }
 
   const ConvertOptions& options_;
   gguf::Writer& writer_;
-  uint64_t total_bytes_;
+  uint64_t total_bytes_ = 0;
   uint64_t done_bytes_ = 0;
   Team team_;
   std::vector<std::vector<float>> rows_;  // one for each worker
@@ -267,7 +271,7 @@ ConvertReport convert_folder(const ConvertOptions& options) {
   write_tokenizer(vocabulary, writer);
   for (const Job& job : jobs) writer.add_tensor(job.planned->name, job.type, job.planned->shape);
   writer.begin_data();
-  RowWriter rows(options, writer, report.input_bytes);
+  RowWriter rows(options, writer, jobs);
   for (const Job& job : jobs) rows.write(job);
   writer.finish();
   report.output_bytes = writer.bytes_written();

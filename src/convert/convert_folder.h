@@ -15,7 +15,7 @@ struct ConvertOptions {
   std::string type = "f16";  // one of forge::file_type_names()
   std::string pre{};  // the pre-tokenizer of byte-level BPE; empty: it is found in tokenizer.json
   int n_threads = 1;
-  ProgressFunction progress{};  // counts bytes of the input; may be empty
+  ProgressFunction progress{};  // counts bytes of the tensors that are read; may be empty
   // Gets sentences about what the file may do otherwise than the folder, without line ends, before
   // weights are read; may be empty.
   std::function<void(const std::string& sentence)> note{};

@@ -578,6 +578,27 @@ TEST_F(ConvertFolder, AFileOfTheFolderIsNotReplaced) {
     EXPECT_THROW(convert_folder({.folder = folder_, .output = part(name)}), UsageError) << name;
     EXPECT_EQ(test::read_whole(part(name)), before);
   }
+// A tied model's folder may have a head all the same, which is not read.
+TEST_F(ConvertFolder, ProgressReachesTheEnd) {
+  HfFolder source = small_folder();
+  source.config["tie_word_embeddings"] = true;
+  source.tensors["lm_head.weight"] = source.tensors["model.embed_tokens.weight"];
+  source.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = {.shape = {16},
+                                                                    .bytes = std::string(64, '\0')};
+  source.write(folder_);
+  uint64_t last = 0, whole = 0;
+  convert_folder({.folder = folder_,
+                  .output = out_,
+                  .n_threads = 3,
+                  .progress = [&](uint64_t done, uint64_t total) {
+                    EXPECT_GE(done, last);
+                    last = done;
+                    whole = total;
+                  }});
+  EXPECT_GT(whole, 0u);
+  EXPECT_EQ(last, whole);
+}
+
 }
 
 TEST_F(ConvertFolder, AnUnknownPreTokenizerIsRefusedBeforeTheWork) {

@@ -99,6 +99,7 @@ class Synthesizer {
     if (tensor.role == TensorRole::kRopeFactors) {
       const std::vector<float> factors = model::rope_factors(model_);
       writer_.write(std::as_bytes(std::span(factors)));
+      report(factors.size() * sizeof(float));
       return;
     }
     const auto count = [&](uint64_t bytes) { report(bytes); };

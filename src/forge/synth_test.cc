@@ -223,18 +223,20 @@ TEST(Synth, LargeMatricesDoNotRepeatRows) {
 
 TEST(Synth, ProgressReachesTheEnd) {
   TempFolder folder;
-  uint64_t last = 0;
-  uint64_t whole = 0;
-  const SynthReport report = synth({.like = "tiny-llama",
-                                    .output = folder.file("a.gguf"),
-                                    .progress = [&](uint64_t done, uint64_t total) {
-                                      EXPECT_GE(done, last);
-                                      last = done;
-                                      whole = total;
-                                    }});
-  EXPECT_EQ(last, whole);
-  EXPECT_GT(report.bytes, whole);
-  EXPECT_EQ(report.n_parameters, model::n_parameters(model::get_known("tiny-llama")));
+  for (const std::string name : {"tiny-llama", "tiny-llama3"}) {
+    uint64_t last = 0;
+    uint64_t whole = 0;
+    const SynthReport report = synth({.like = name,
+                                      .output = folder.file("a.gguf"),
+                                      .progress = [&](uint64_t done, uint64_t total) {
+                                        EXPECT_GE(done, last);
+                                        last = done;
+                                        whole = total;
+                                      }});
+    EXPECT_EQ(last, whole) << name;
+    EXPECT_GT(report.bytes, whole) << name;
+    EXPECT_EQ(report.n_parameters, model::n_parameters(model::get_known(name))) << name;
+  }
 }
 
 TEST(Synth, WrongNamesAndPathsAreSentences) {
