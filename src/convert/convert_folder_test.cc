@@ -192,6 +192,10 @@ TEST_F(ConvertFolder, PreTokenizersAreKnownByWhatTheyDo) {
   HfFolder source = small_folder();
   source.tokenizer["pre_tokenizer"] = split_by("a+");
   expect_refused(source, "(\"split:a+ letters\") is not known");
+  source.tokenizer["pre_tokenizer"] = sequence(json::object(), bytes);
+  expect_refused(source, "(\"a step without a type bytes\") is not known");
+  source.tokenizer["pre_tokenizer"] = nullptr;
+  expect_refused(source, "it names no pre-tokenizer. Where you know");
 }
 
 // A token that no merge makes is found only where merges are ignored.
@@ -478,6 +482,8 @@ TEST_F(ConvertFolder, TokenizersThatCannotBeAreSentences) {
                            "but the model knows 512");
   expect_tokenizer_refused([](json& t) { t["model"]["merges"] = {"ab"}; }, "no pair of tokens");
   expect_tokenizer_refused([](json& t) { t["model"].erase("merges"); }, "no 'merges'");
+  expect_tokenizer_refused([](json& t) { t["model"]["merges"] = json::array(); },
+                           "no merges. Download the files of its tokenizer again.");
   expect_tokenizer_refused([](json& t) { t["added_tokens"][0].erase("id"); }, "has no number");
   HfFolder source = small_folder("llama");
   const std::string model = source.tokenizer_model;
@@ -515,6 +521,7 @@ TEST_F(ConvertFolder, NormalizersThatAreNotComputedAreNoted) {
   }
   expect_noted(sequence_of({{{"type", "NFC"}}, {{"type", "Lowercase"}}, prepend}),
                R"("Lowercase", "Prepend")");
+  expect_noted(json::object(), "a step without a type");
   // In a tokenizer of SentencePiece these two write spaces, which this program does too.
   source.tokenizer["model"]["byte_fallback"] = true;
   expect_silent(spaces);
@@ -571,13 +578,6 @@ TEST_F(ConvertFolder, WhatLooksSpecialIsSpecial) {
   EXPECT_EQ(v.types[301], text::TokenType::kUserDefined);
 }
 
-TEST_F(ConvertFolder, AFileOfTheFolderIsNotReplaced) {
-  small_folder().write(folder_);
-  for (const char* name : {"model.safetensors", "config.json", "tokenizer.json"}) {
-    const std::string before = test::read_whole(part(name));
-    EXPECT_THROW(convert_folder({.folder = folder_, .output = part(name)}), UsageError) << name;
-    EXPECT_EQ(test::read_whole(part(name)), before);
-  }
 // A tied model's folder may have a head all the same, which is not read.
 TEST_F(ConvertFolder, ProgressReachesTheEnd) {
   HfFolder source = small_folder();
@@ -599,6 +599,13 @@ TEST_F(ConvertFolder, ProgressReachesTheEnd) {
   EXPECT_EQ(last, whole);
 }
 
+TEST_F(ConvertFolder, AFileOfTheFolderIsNotReplaced) {
+  small_folder().write(folder_);
+  for (const char* name : {"model.safetensors", "config.json", "tokenizer.json"}) {
+    const std::string before = test::read_whole(part(name));
+    EXPECT_THROW(convert_folder({.folder = folder_, .output = part(name)}), UsageError) << name;
+    EXPECT_EQ(test::read_whole(part(name)), before);
+  }
 }
 
 TEST_F(ConvertFolder, AnUnknownPreTokenizerIsRefusedBeforeTheWork) {

@@ -30,7 +30,7 @@ void add_foreign(const Json& step, JsonTokenizer kind, std::vector<std::string>*
   if (types->size() == kMostTold) {
     types->emplace_back("and others");
   } else {
-    types->push_back(troika::quoted(type));
+    types->push_back(type.empty() ? "a step without a type" : troika::quoted(type));
   }
 }
 

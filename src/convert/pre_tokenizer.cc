@@ -56,7 +56,7 @@ void add_steps(const Json& step, std::vector<std::string>* steps) {
     const std::string regex = is_plain ? text_member(*pattern, "Regex").value_or("") : "";
     steps->push_back(regex.empty() ? "split of another kind" : "split:" + regex);
   } else {
-    steps->push_back(type);
+    steps->push_back(type.empty() ? "a step without a type" : type);
   }
 }
 
@@ -65,6 +65,12 @@ void add_steps(const Json& step, std::vector<std::string>* steps) {
 std::string pre_tokenizer_name(const Json& json, const std::string& path) {
   std::vector<std::string> steps;
   if (const Json* pre = member(json, "pre_tokenizer")) add_steps(*pre, &steps);
+  if (steps.empty()) {
+    throw Error(fmt::format(
+        "{}: it names no pre-tokenizer. Where you know which of this program's the model was "
+        "trained with, choose it with ‹pre› NAME.",
+        path));
+  }
   const Json* model = member(json, "model");
   if (model != nullptr && bool_member(*model, "ignore_merges").value_or(false)) {
     steps.emplace_back("ignore_merges");

@@ -242,7 +242,7 @@ Vocabulary read_folder_tokenizer(const TokenizerSource& source, const Json& conf
   if (v.bos == kNoToken) v.add_bos = false;
   if (v.eos == kNoToken) v.add_eos = false;
   v.chat_template = chat_template(source.folder, settings);
-  text::check_vocabulary(v, source.folder);
+  text::check_vocabulary(v, source.folder, "Download the files of its tokenizer again.");
   return v;
 }
 

@@ -38,10 +38,8 @@ Token read_id(const gguf::File& file, const char* key, Token fallback, size_t n_
   if (*id == -1 || *id == 0xffffffffll) return kNoToken;
   if (*id >= 0 && static_cast<uint64_t>(*id) < n_tokens) return static_cast<Token>(*id);
   if (out_of_range == OutOfRange::kIsNoToken) return kNoToken;
-  throw Error(
-      fmt::format("{}: {} is {}, but the vocabulary has {} tokens. The file is damaged or "
-                  "was converted wrongly; convert it again.",
-                  file.path(), key, *id, n_tokens));
+  throw Error(fmt::format("{}: {} is {}, but the vocabulary has {} tokens. {}", file.path(), key,
+                          *id, n_tokens, kConvertAgain));
 }
 
 void read_special_tokens(const gguf::File& file, Vocabulary* v) {
@@ -132,12 +130,6 @@ void check_merges(const gguf::File& file) {
                           list->count, kMostMerges));
 }
 
-void check_id(Token id, const char* name, size_t n_tokens, std::string_view where) {
-  if (id == kNoToken || (id >= 0 && static_cast<size_t>(id) < n_tokens)) return;
-  throw Error(fmt::format("{}: the {} token is {}, but the vocabulary has {} tokens.", where, name,
-                          id, n_tokens));
-}
-
 void check_special_lengths(const Vocabulary& v, std::string_view where) {
   for (size_t id = 0; id < v.tokens.size(); ++id) {
     const bool is_matched = v.types[id] == TokenType::kUnknown ||
@@ -146,7 +138,7 @@ void check_special_lengths(const Vocabulary& v, std::string_view where) {
     if (!is_matched || v.tokens[id].size() <= kMostSpecialBytes) continue;
     throw Error(
         fmt::format("{}: the special token {} has {} bytes; at most {} are supported. "
-                    "Convert the model again without it.",
+                    "Convert the model without it.",
                     where, id, v.tokens[id].size(), kMostSpecialBytes));
   }
 }
@@ -189,46 +181,42 @@ Vocabulary read_vocabulary(const gguf::File& file) {
   return v;
 }
 
-void check_vocabulary(const Vocabulary& v, std::string_view where) {
+void check_vocabulary(const Vocabulary& v, std::string_view where, std::string_view advice) {
+  const auto refuse = [&](const std::string& problem) {
+    throw Error(fmt::format("{}: {}. {}", where, problem, advice));
+  };
   const size_t n = v.tokens.size();
-  if (n == 0) {
-    throw Error(fmt::format("{}: the tokenizer has no tokens (tokenizer.ggml.tokens).", where));
-  }
+  if (n == 0) refuse("the tokenizer has no tokens");
   if (n > kMaxTokens) {
     throw Error(fmt::format("{}: the tokenizer has {} tokens; at most {} are supported.", where, n,
                             kMaxTokens));
   }
   if (v.types.size() != n) {
-    throw Error(fmt::format("{}: {} tokens but {} token types. The file is damaged.", where, n,
-                            v.types.size()));
+    refuse(fmt::format("there are {} tokens but {} token types", n, v.types.size()));
   }
   check_special_lengths(v, where);
   const bool needs_scores = v.kind == VocabularyKind::kSpm;
   if (v.scores.size() != n && (needs_scores || !v.scores.empty())) {
-    throw Error(fmt::format("{}: {} tokens but {} scores. The file is damaged.", where, n,
-                            v.scores.size()));
+    refuse(fmt::format("there are {} tokens but {} scores", n, v.scores.size()));
   }
   if (std::any_of(v.scores.begin(), v.scores.end(), [](float s) { return std::isnan(s); })) {
-    throw Error(fmt::format("{}: a token's score is not a number. The file is damaged.", where));
+    refuse("a token's score is not a number");
   }
   if (v.kind == VocabularyKind::kBpe && v.merges.empty()) {
-    throw Error(
-        fmt::format("{}: the byte-level BPE tokenizer has no merges "
-                    "(tokenizer.ggml.merges). Convert the model again.",
-                    where));
+    refuse("the byte-level BPE tokenizer has no merges");
   }
-  check_id(v.bos, "begin (bos)", n, where);
-  check_id(v.eos, "end (eos)", n, where);
-  check_id(v.eot, "end-of-turn (eot)", n, where);
-  check_id(v.eom, "end-of-message (eom)", n, where);
-  check_id(v.unk, "unknown", n, where);
-  check_id(v.pad, "padding", n, where);
-  if (v.add_bos && v.bos == kNoToken) {
-    throw Error(fmt::format("{}: a begin token is to be added, but the file names none.", where));
-  }
-  if (v.add_eos && v.eos == kNoToken) {
-    throw Error(fmt::format("{}: an end token is to be added, but the file names none.", where));
-  }
+  const auto check_id = [&](Token id, const char* name) {
+    if (id == kNoToken || (id >= 0 && static_cast<size_t>(id) < n)) return;
+    refuse(fmt::format("the {} token is {}, but the vocabulary has {} tokens", name, id, n));
+  };
+  check_id(v.bos, "begin (bos)");
+  check_id(v.eos, "end (eos)");
+  check_id(v.eot, "end-of-turn (eot)");
+  check_id(v.eom, "end-of-message (eom)");
+  check_id(v.unk, "unknown");
+  check_id(v.pad, "padding");
+  if (v.add_bos && v.bos == kNoToken) refuse("a begin token is to be added, but none is named");
+  if (v.add_eos && v.eos == kNoToken) refuse("an end token is to be added, but none is named");
 }
 
 }  // namespace troika::text

@@ -67,9 +67,15 @@ Vocabulary read_vocabulary(const gguf::File& file);
 // program converts have a list of their own.
 inline constexpr const char* kStripsRightKey = "tokenizer.troika.strips_right";
 
+// Is the advice for model files.
+inline constexpr std::string_view kConvertAgain =
+    "The file is damaged or was converted wrongly; convert it again.";
+
 // Throws Error unless the arrays agree in length, every special id is a token, and no special token
-// is so long that looking for it in texts would take long; `where` names the file in messages.
-void check_vocabulary(const Vocabulary& vocabulary, std::string_view where);
+// is so long that looking for it in texts would take long. `where` names the file in messages, and
+// `advice` is the sentence that says what to do where it contradicts itself.
+void check_vocabulary(const Vocabulary& vocabulary, std::string_view where,
+                      std::string_view advice = kConvertAgain);
 
 // Returns every token that ends an answer: eos, eot, eom, and tokens that are known by their text,
 // because files often name only one of several.

@@ -166,7 +166,7 @@ TEST_F(ReadVocabulary, RefusesWhatContradictsItself) {
   expect_error(c, "no merges");
   c = bpe_contents();
   c.flags = {{"add_bos_token", true}};
-  expect_error(c, "names none");
+  expect_error(c, "none is named");
 }
 
 TEST_F(ReadVocabulary, RefusesSpecialTokensThatAreLookedForWithoutEnd) {
