@@ -120,14 +120,25 @@ void read_strips_right(const gguf::File& file, Vocabulary* v) {
   }
 }
 
-// Refuses lists of merges that no tokenizer has, before their memory is taken.
-void check_merges(const gguf::File& file) {
-  constexpr uint64_t kMostMerges = uint64_t{1} << 22;
-  const gguf::Value* const merges = file.find("tokenizer.ggml.merges");
-  const auto* const list = merges != nullptr ? std::get_if<gguf::Array>(&merges->data) : nullptr;
-  if (list == nullptr || list->count <= kMostMerges) return;
-  throw Error(fmt::format("{}: the tokenizer has {} merges; at most {} are supported.", file.path(),
-                          list->count, kMostMerges));
+// Refuses lists that no tokenizer has, before their memory is taken.
+void check_counts(const gguf::File& file) {
+  struct List {
+    const char* key;
+    const char* name;
+    uint64_t n_most;
+  };
+  constexpr List kLists[] = {{"tokenizer.ggml.tokens", "tokens", kMaxTokens},
+                             {"tokenizer.ggml.scores", "scores", kMaxTokens},
+                             {"tokenizer.ggml.token_type", "token types", kMaxTokens},
+                             {"tokenizer.ggml.merges", "merges", uint64_t{1} << 22},
+                             {kStripsRightKey, "tokens that strip", kMaxTokens}};
+  for (const List& list : kLists) {
+    const gguf::Value* const value = file.find(list.key);
+    const auto* const array = value != nullptr ? std::get_if<gguf::Array>(&value->data) : nullptr;
+    if (array == nullptr || array->count <= list.n_most) continue;
+    throw Error(fmt::format("{}: the tokenizer has {} {}; at most {} are supported.", file.path(),
+                            array->count, list.name, list.n_most));
+  }
 }
 
 void check_special_lengths(const Vocabulary& v, std::string_view where) {
@@ -163,12 +174,12 @@ Vocabulary empty_vocabulary(VocabularyKind kind, std::string_view pre) {
 
 Vocabulary read_vocabulary(const gguf::File& file) {
   const VocabularyKind kind = read_kind(file);
+  check_counts(file);
   Vocabulary v = empty_vocabulary(kind, file.find_string("tokenizer.ggml.pre").value_or("default"));
   const std::vector<std::string_view> tokens = file.strings("tokenizer.ggml.tokens");
   v.tokens.assign(tokens.begin(), tokens.end());
   v.scores = file.floats("tokenizer.ggml.scores");
   read_types(file, &v);
-  check_merges(file);
   const std::vector<std::string_view> merges = file.strings("tokenizer.ggml.merges");
   v.merges.assign(merges.begin(), merges.end());
   read_special_tokens(file, &v);

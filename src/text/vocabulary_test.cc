@@ -1,5 +1,6 @@
 #include "text/vocabulary.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +9,7 @@
 #include "base/error.h"
 #include "gguf/file.h"
 #include "gguf/writer.h"
+#include "tests/support/raw_gguf_bytes.h"
 #include "tests/support/temp_folder.h"
 #include "text/tokenizer.h"
 
@@ -167,6 +169,24 @@ TEST_F(ReadVocabulary, RefusesWhatContradictsItself) {
   c = bpe_contents();
   c.flags = {{"add_bos_token", true}};
   expect_error(c, "none is named");
+}
+
+// An array of bytes, not of strings: its length is refused before its elements are looked at.
+TEST_F(ReadVocabulary, RefusesListsThatNoTokenizerHasBeforeTheyAreRead) {
+  const std::pair<std::string, uint64_t> lists[] = {{"tokenizer.ggml.tokens", 1 << 24},
+                                                    {"tokenizer.ggml.scores", 1 << 24},
+                                                    {"tokenizer.ggml.token_type", 1 << 24},
+                                                    {"tokenizer.ggml.merges", 1 << 22},
+                                                    {kStripsRightKey, 1 << 24}};
+  for (const auto& [key, n_most] : lists) {
+    test::RawGgufBytes raw;
+    raw.header(3, 0, 2).entry("tokenizer.ggml.model", 8).string("llama");
+    raw.entry(key, 9).u32(0).u64(n_most + 1).zeros(n_most + 1);
+    const gguf::File file = gguf::File::parse(raw.bytes(), "long");
+    const std::string message = test::message_of<Error>([&] { read_vocabulary(file); });
+    EXPECT_TRUE(message.starts_with(fmt::format("long: the tokenizer has {} ", n_most + 1)))
+        << key << ": " << message;
+  }
 }
 
 TEST_F(ReadVocabulary, RefusesSpecialTokensThatAreLookedForWithoutEnd) {
