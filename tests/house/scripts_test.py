@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-TOOLS = ["bash", "env", "dirname", "nproc", "awk", "xargs", "sort", "cat", "sed", "rm", "mkdir", "python3"]
+TOOLS = ["bash", "env", "dirname", "nproc", "awk", "xargs", "sort", "cat", "sed", "rm", "mkdir", "python3", "find", "wc", "grep"]
 NOBODY = 65534
 # What CMake looks for and the packages of the group `build` have not.
 ONLY_FOR_TESTS = ["GTest", "benchmark"]
@@ -45,6 +45,7 @@ class ScriptsTest(unittest.TestCase):
 
     def stand_in(self, name, body):
         path = self.bin / name
+        path.unlink(missing_ok=True)  # it may be a link to the tool itself
         path.write_text(f"#!{shutil.which('bash')}\n{body}\n")
         path.chmod(0o755)
 
@@ -166,7 +167,6 @@ echo "troika $*" >> {self.calls}' > {program}
         self.assertIn("install --no-install-recommends python3-pip", self.calls.read_text())
 
     def test_an_environment_of_python_that_was_cut_off_is_made_again(self):
-        (self.bin / "python3").unlink()
         self.stand_in("python3", f'echo "python3 $*" >> {self.calls}')
         self.installed(*self.run_script("packages.sh", "--list", "build", "test", "openvino")[1].split())
         half = self.tree / "build/openvino/bin/python"
@@ -215,6 +215,18 @@ echo "troika $*" >> {self.calls}' > {program}
         status, output = self.run_script("test.sh", "release", as_root=is_root)
         self.assertEqual(status, 0, output)
         self.assertIn("release: 1 tests passed, 0 failed, 1 skipped", output)
+
+    def test_what_any_process_of_oclgrind_says_is_a_fault(self):
+        self.stand_in("cmake", "exit 0")
+        self.installed(*self.run_script("packages.sh", "--list", "build", "test", "oclgrind")[1].split())
+        for first, second, problem in (("a race", "", "oclgrind has found faults: a race"), ("", "a race", "faults: a race"),
+                                       ("", None, "2 tests have left 1 logs"), ("", "", None)):
+            with self.subTest(first=first, second=second):
+                logs = [f'printf %s "{text}" > build/oclgrind/{pid}' for pid, text in ((7, first), (8, second)) if text is not None]
+                self.with_ctest_that_reports(report_of(PASSED, PASSED), "\n".join(logs))
+                status, output = self.run_script("test.sh", "oclgrind", as_root=os.geteuid() == 0)
+                self.assertEqual(status, 1 if problem else 0, output)
+                self.assertIn(problem or "oclgrind: 2 tests passed", output)
 
     def test_a_failed_stage_fails_the_whole_and_the_others_still_run(self):
         self.stand_in("clang-format-14", "exit 1")

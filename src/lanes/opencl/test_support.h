@@ -36,8 +36,12 @@ struct FoundDevice {
 };
 
 // Opens the device of oclgrind, which says that it has memory of its own but keeps and maps buffers
-// where the program has them.
+// where the program has them. It empties its log when it starts, so each process needs its own: a
+// file of the folder that TROIKA_OCLGRIND_LOGS names.
 inline std::shared_ptr<const Device> simulated_device(const std::string& file) {
+  if (const char* const folder = std::getenv("TROIKA_OCLGRIND_LOGS")) {
+    setenv("OCLGRIND_LOG", (folder + ("/" + std::to_string(getpid()))).c_str(), 1);
+  }
   static Int (*info)(DeviceId, UInt, size_t, void*, size_t*) = nullptr;
   Api api = Library(file).api();
   info = api.device_info;
