@@ -79,9 +79,22 @@ def histories():
         tokens = struct.pack(f"<{len(text)}I", *text)
         count = struct.pack("<I", len(text))
         records += count + bytes(4) + struct.pack("<Q", fnv(count + tokens)) + tokens
-    yield "empty", header
-    yield "three", header + records
-    yield "torn", header + records[:-5]
+    # The first byte says what follows: a file, or texts of which the target makes one.
+    yield "empty", b"\1" + header
+    yield "three", b"\1" + header + records
+    yield "torn", b"\1" + header + records[:-5]
+    yield "texts", b"\0" + b"".join(bytes([len(text)]) + struct.pack(f"<{len(text)}h", *text) for text in ([1, 2, 1, 2], [4095]))
+    yield "no_token", b"\0\2" + struct.pack("<2h", 1, -1)
+
+
+def bundle_files():
+    yield "right", b"\0"
+    yield "right_of_two_pieces", b"\1"
+    yield "raw", b"\2troika-bundles"
+    # Changes, of which each is the place of a byte and what it is changed by: of the header, of a hash, of an order.
+    for place in (0, 16, 24, 32, 40, 80, 88, 100, 112, 113, 116):
+        yield f"changed_{place}", b"\0" + struct.pack(">HB", place, 1)
+        yield f"damaged_{place}", b"\4" + struct.pack(">HB", place, 1)
 
 
 def safetensors(header, data=b""):
@@ -142,8 +155,8 @@ def main():
         print(__doc__.strip(), file=sys.stderr)
         return 2
     corpora = {"fuzz_gguf_file": gguf_files, "fuzz_draft_history": histories,
-               "fuzz_convert_safetensors": safetensors_files, "fuzz_fetch_listing": listings,
-               "fuzz_http_parser": requests,
+               "fuzz_weights_bundle_file": bundle_files, "fuzz_convert_safetensors": safetensors_files,
+               "fuzz_fetch_listing": listings, "fuzz_http_parser": requests,
                "fuzz_grammar_gbnf": gbnf_texts, "fuzz_grammar_regex": regexes,
                "fuzz_grammar_json_schema": json_schemas}
     for target, files in corpora.items():
