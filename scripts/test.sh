@@ -66,7 +66,7 @@ stage_asan() {
 stage_tsan() {
   scripts/packages.sh build test
   configure_and_build tsan troika \
-    troika_test_{base,fetch,http,grammar,attention,weights,forge,lanes,schedule,prepare} \
+    troika_test_{base,fetch,http,grammar,attention,weights,forge,convert,lanes,schedule,prepare} \
     troika_test_{engine,measure,tune,server,whole,program}
   run_ctest tsan
 }
