@@ -6,7 +6,8 @@
 #   release        every test, in the build that people use
 #   format         the formatter has nothing to change, and shellcheck nothing to say
 #   asan-subset    the rooms that read untrusted bytes, under the address and undefined-behaviour
-#                  sanitizers
+#                  sanitizers, but for grammar, convert, server: fuzz targets run the readers of the
+#                  first two under the same sanitizers, and the third needs every room to be built
 #   asan           every test under these sanitizers
 #   tsan           the tests of what starts threads, under the thread sanitizer: rooms, and whole
 #                  programs, but for those that repeat arithmetic in one format after another

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The scripts that install and build, run with stand-ins for apt, dpkg and sudo that note their calls."""
+import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -227,6 +229,19 @@ echo "troika $*" >> {self.calls}' > {program}
                 status, output = self.run_script("test.sh", "oclgrind", as_root=os.geteuid() == 0)
                 self.assertEqual(status, 1 if problem else 0, output)
                 self.assertIn(problem or "oclgrind: 2 tests passed", output)
+
+    def test_every_room_of_untrusted_bytes_is_in_the_subset_or_said_to_be_left_out(self):
+        tree = (ROOT / "CONTRIBUTING.md").read_text()
+        entries = re.findall(r"^  (\w+)/ +(.*\n(?: {8,}.*\n)*)", tree, re.MULTILINE)
+        untrusted = {room for room, text in entries if "Untrusted bytes end here" in " ".join(text.split())}
+        self.assertIn("gguf", untrusted)
+        script = (ROOT / "scripts/test.sh").read_text()
+        left_out = set(re.search(r"but for ([\w, ]+):", script)[1].split(", "))
+        built = set(re.search(r"configure_and_build asan troika_test_\{([\w,]+)\}", script)[1].split(","))
+        presets = {preset["name"]: preset for preset in json.loads((ROOT / "CMakePresets.json").read_text())["testPresets"]}
+        tested = set(re.search(r"\(([\w|]+)\)", presets["asan-subset"]["filter"]["include"]["name"])[1].split("|"))
+        self.assertEqual(built, tested)
+        self.assertEqual(untrusted - tested, left_out)
 
     def test_a_failed_stage_fails_the_whole_and_the_others_still_run(self):
         self.stand_in("clang-format-14", "exit 1")
