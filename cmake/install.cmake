@@ -60,9 +60,11 @@ if(TROIKA_TESTS)
   add_executable(troika_example_attention ${CMAKE_SOURCE_DIR}/examples/attention.c)
   target_link_libraries(troika_example_attention PRIVATE troika_attention_shared m)
   set_target_properties(troika_example_attention PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
-  add_test(NAME attention.S9TheExampleLinksTheLibraryAlone COMMAND troika_example_attention 1500)
-  set_tests_properties(attention.S9TheExampleLinksTheLibraryAlone PROPERTIES
-                       LABELS unit PASS_REGULAR_EXPRESSION "sparse attention is [0-9.]+ % from")
+  # By a shell, because CTest does not look at the exit status where it has an expression to look for.
+  add_test(NAME attention.S9TheExampleSaysHowFarSparseIsFromFull
+           COMMAND sh -ec [=[said=$("$0" 1500); echo "$said"; echo "$said" | grep -Eq "sparse attention is [0-9.]+ % from"]=]
+                   $<TARGET_FILE:troika_example_attention>)
+  set_tests_properties(attention.S9TheExampleSaysHowFarSparseIsFromFull PROPERTIES LABELS unit)
 endif()
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/troika DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
