@@ -112,6 +112,67 @@ def safetensors_files():
     yield "overlap", safetensors("{" + two.replace("[4,4]", "[2,4]").replace("[0]", "[1]") + "}", bytes(4))
 
 
+def field(number, content):
+    """A field of a protocol buffer: a number below 128, or bytes."""
+    if isinstance(content, int):
+        return bytes([number << 3, content]) if number < 16 else bytes([number << 3 & 127 | 128, number >> 4, content])
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+def sentencepieces():
+    def piece(text, score, kind):
+        return field(1, field(1, text.encode()) + b"\x15" + struct.pack("<f", score) + field(3, kind))
+    pieces = piece("<unk>", 0, 2) + piece("<s>", 0, 3) + piece("</s>", 0, 3) + piece("<0x41>", 0, 6)
+    pieces += piece("\u2581a", -1, 1) + piece("a", -2, 1)
+    training = field(2, field(3, 2) + field(40, 0) + field(41, 1) + field(42, 2) + field(43, 3))
+    yield "bpe", pieces + training + field(3, field(2, b"map") + field(3, 0) + field(4, 0))
+    yield "unigram", pieces + field(2, field(3, 1))
+    yield "long", pieces + training + b"\x0a\xff\xff\xff\xff\x0f"
+
+
+def tokenizer_jsons():
+    bpe = '"type":"BPE","vocab":{"a":0,"b":1,"ab":2,"<unk>":3},"merges":["a b"]'
+    added = '"added_tokens":[{"id":4,"content":"<|x|>","special":true},{"id":5,"content":"y","rstrip":true}]'
+    template = '"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"a"}},{"Sequence":{"id":"A"}}]}'
+    split = '{"type":"Split","pattern":{"Regex":"a+"},"behavior":"Isolated"}'
+    for name, pre in (("bytes", '{"type":"ByteLevel","use_regex":true}'),
+                      ("digits", '{"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},{"type":"ByteLevel"}]}'),
+                      ("split", f'{{"type":"Sequence","pretokenizers":[{split}]}}'), ("none", "null")):
+        yield name, f'{{"pre_tokenizer":{pre},"model":{{{bpe},"ignore_merges":false}},{added},{template}}}'.encode()
+    normalizer = '"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"\u2581"},{"type":"NFC"},{"type":"Lowercase"}]}'
+    pairs = bpe.replace('"a b"', '["a","b"]')
+    yield "sentencepiece", f'{{"model":{{{pairs},"byte_fallback":true,"unk_token":"<unk>"}},{normalizer},{added}}}'.encode()
+
+
+def templates():
+    """The templates of the models that are built in, and what they have not."""
+    for path in sorted((pathlib.Path(__file__).resolve().parent.parent / "models").glob("*.gguf")):
+        data, key = path.read_bytes(), b"tokenizer.chat_template" + struct.pack("<I", 8)
+        if key in data:
+            begin = data.index(key) + len(key)
+            yield path.stem, data[begin + 8:begin + 8 + struct.unpack_from("<Q", data, begin)[0]]
+    yield "roles", (b"{{ bos_token }}{%- for m in messages -%}<|{{ m.role }}|>\n{{ m['content'] | trim }}{{ eos_token }}"
+                    b"{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
+    yield "tools", (b"{%- macro show(x, n=2) %}{{ x | tojson(indent=n) }}{% endmacro -%}{% set ns = namespace(i=0) %}"
+                    b"{% for m in messages if m.tool_calls is defined %}{% set ns.i = ns.i + 1 %}"
+                    b"{% for c in m.tool_calls %}{{ show(c.function.arguments) }}{{ loop.index0 }}{% else %}none{% endfor %}"
+                    b"{% endfor %}{{ ns.i }}{{ tools | length }}")
+    yield "filters", (b"{{ messages | map(attribute='role') | unique | join(',') | upper }}{{ n ** 2 // 3 % 5 ~ 'x' }}"
+                      b"{{ messages | selectattr('role', 'equalto', 'user') | list | first | string | replace('a', 'b') }}"
+                      b"{{ (messages | last).content.split('</think>')[-1].lstrip('\\n')[1:-1] }}{{ range(n) | batch(3) | list }}")
+    yield "rest", (b"{% set a, b = [1, 2.5] %}{{ 'a' if a in [1] and b is not none else {'k': a}['k'] }}{# c #}{% raw %}{{ }}{% endraw %}"
+                   b"{% filter lower %}ABC{% endfilter %}{{ '%05.2f' | format(b) }}{{ raise_exception('no') if n == 8 }}"
+                   b"{% for k, v in messages[0].items() %}{{ k }}{% if loop.last %}{% break %}{% endif %}{% endfor %}")
+
+
+def texts():
+    """The first byte chooses a tokenizer, and whether special tokens are."""
+    text = "<|end|> aab abc  12345's Caf\u00e9 \u4e2d\u6587 \U0001f600\r\n\t<|x|> <| HTTPServer don't ".encode()
+    for choice in range(28):
+        yield f"tokenizer_{choice}", bytes([choice]) + text
+    yield "broken", b"\1a\xff\xc3 \xe4\xb8<|"
+
+
 def listings():
     lfs = '"lfs":{"oid":"%s","size":%d,"pointerSize":130}'
     one = '{"type":"file","oid":"00","size":%d,"path":"%s",' + lfs + "}"
@@ -156,6 +217,8 @@ def main():
         return 2
     corpora = {"fuzz_gguf_file": gguf_files, "fuzz_draft_history": histories,
                "fuzz_weights_bundle_file": bundle_files, "fuzz_convert_safetensors": safetensors_files,
+               "fuzz_convert_sentencepiece": sentencepieces, "fuzz_convert_tokenizer_json": tokenizer_jsons,
+               "fuzz_jinja_template": templates, "fuzz_text_tokenizer": texts,
                "fuzz_fetch_listing": listings, "fuzz_http_parser": requests,
                "fuzz_grammar_gbnf": gbnf_texts, "fuzz_grammar_regex": regexes,
                "fuzz_grammar_json_schema": json_schemas}
