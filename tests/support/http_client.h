@@ -11,6 +11,8 @@ struct HttpAnswer {
   int status = 0;  // stays 0 where no answer came
   std::string head;
   std::string body;  // leaves out the lengths of chunks
+  // Says whether the body has the length that the head tells, or ends with the chunk that says so.
+  bool is_whole = false;
 };
 
 class HttpClient {
@@ -25,7 +27,10 @@ class HttpClient {
   void send(std::string_view bytes) const;
   // Reads until `text` or the end has come, and returns everything that came since the last call.
   std::string read_until(std::string_view text);
+  // Reads an answer. Throws where it is cut short, so that no test takes it for a whole one.
   HttpAnswer read_answer();
+  // Reads an answer, or what there is of it.
+  HttpAnswer read_what_comes();
   // Closes the connection.
   void leave();
 
