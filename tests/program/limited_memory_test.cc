@@ -1,5 +1,5 @@
-// Runs a model that is larger than its memory (P10), under a real limit of the system: a cgroup
-// (version 1), which only root can make. The tests look at bytes and reads, never at time.
+// Runs a model that is larger than its memory (P10), under a real limit of the system: a cgroup of
+// version 1 or 2, which only root can make. The tests look at bytes and reads, never at time.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,14 +18,23 @@ constexpr uint64_t kMegabyte = 1'000'000;
 // A group of processes whose memory the system limits and measures.
 class LimitedGroup {
  public:
-  explicit LimitedGroup(uint64_t bytes)
-      : path_("/sys/fs/cgroup/memory/troika-test-" + std::to_string(getpid())) {
+  explicit LimitedGroup(uint64_t bytes) {
+    const std::string root = "/sys/fs/cgroup";
+    const bool is_second = std::filesystem::exists(root + "/cgroup.controllers");
+    if (is_second) {
+      // The root must hand on the control of memory, where it has not done so already.
+      std::ofstream(root + "/cgroup.subtree_control") << "+memory";
+    }
+    path_ = root + (is_second ? "" : "/memory") + "/troika-test-" + std::to_string(getpid());
+    peak_ = path_ + (is_second ? "/memory.peak" : "/memory.max_usage_in_bytes");
     std::error_code failure;
     if (!std::filesystem::create_directory(path_, failure)) return;
-    std::ofstream(path_ + "/memory.limit_in_bytes") << bytes;
-    std::ifstream limit(path_ + "/memory.limit_in_bytes");
+    const std::string limit_path = path_ + (is_second ? "/memory.max" : "/memory.limit_in_bytes");
+    std::ofstream(limit_path) << bytes;
+    std::ifstream limit(limit_path);
     uint64_t found = 0;
-    is_there_ = (limit >> found) && found <= bytes;
+    // Kernels before 5.19 do not tell the peak in version 2.
+    is_there_ = (limit >> found) && found <= bytes && std::filesystem::exists(peak_);
   }
   ~LimitedGroup() { ::rmdir(path_.c_str()); }
 
@@ -40,12 +49,13 @@ class LimitedGroup {
   }
   uint64_t most_bytes() const {
     uint64_t bytes = 0;
-    std::ifstream(path_ + "/memory.max_usage_in_bytes") >> bytes;
+    std::ifstream(peak_) >> bytes;
     return bytes;
   }
 
  private:
   std::string path_;
+  std::string peak_;  // the file that tells the most bytes
   bool is_there_ = false;
 };
 
