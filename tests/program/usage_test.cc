@@ -722,13 +722,19 @@ TEST_F(Usage, P8PlanningOfNeuronsSaysWhatItNeeds) {
   expect_refusal(troika({"plan", model_, "--choose-neurons"}), 2, {"--choose-neurons", "--memory"});
   expect_refusal(troika({"plan", model_, "--choose-neurons", "--choose", "--memory", "1G"}), 2,
                  {"--choose-neurons", "--choose"});
-  expect_refusal(troika({"plan", model_, "--choose-neurons", "--memory", "1G", "--lanes", "0;1"}),
-                 2, {"--choose-neurons", "--lanes"});
   expect_refusal(
       troika({"plan", model_, "--choose-neurons", "--memory", "1G", "--ffn", "every-neuron"}), 2,
       {"--choose-neurons", "--ffn every-neuron"});
   expect_refusal(troika({"plan", model_, "--profile", model_ + ".none"}), 2,
                  {"--profile", "--choose-neurons"});
+}
+
+TEST_F(Usage, P8PlanningOfNeuronsWantsOneLane) {
+  cpu_set_t cores;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(cores), &cores), 0);
+  if (!CPU_ISSET(0, &cores) || !CPU_ISSET(1, &cores)) GTEST_SKIP() << "needs the cores 0 and 1";
+  expect_refusal(troika({"plan", model_, "--choose-neurons", "--memory", "1G", "--lanes", "0;1"}),
+                 2, {"--choose-neurons", "--lanes"});
 }
 
 TEST_F(Usage, WrongWaysToPlantAttention) {
