@@ -61,6 +61,8 @@ def measure(model, options, name, ours, theirs):
     found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     row = next(r for r in found["compare"]["rows"] if r["what"].split()[0] == ("decode" if "gen" in name else "prefill"))
     fraction = found["decode"]["fraction_of_bandwidth"] if "gen" in name else found["prefill"][0]["fraction_of_peak"]
+    if fraction is None or found["peaks"]["read_gb_s"] is None:
+        sys.exit("error: a peak of this machine is not known, for want of free memory or of kernels. Free memory and try again.")
     return {"here": row["tokens_per_s"], "peer": row["peer_tokens_per_s"], "ratio": row["ratio"], "lowest": row["lowest"],
             "highest": row["highest"], "pairs": options.pairs, "fraction": fraction, "read_gb_s": found["peaks"]["read_gb_s"],
             "build": found["compare"]["peer"].get("build_commit", "")}

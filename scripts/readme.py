@@ -53,6 +53,8 @@ def table(options):
             lines.append(f"| {title} | {what} | {row['tokens_per_s']:.0f} | {row['peer_tokens_per_s']:.0f} | "
                          f"{row['ratio']:.2f} |")
         shares.append(found["decode"]["fraction_of_bandwidth"])
+        if shares[-1] is None:
+            sys.exit("error: the rate of reading is not known, for want of free memory. Free some and try again.")
     cores = len(os.sched_getaffinity(0))
     text = (f"Tokens, which are words or parts of words, per second on {cores} cores ({processor_name()}); both programs "
             f"ran without options. The prompt has {PROMPT_TOKENS} tokens and the answer {ANSWER_TOKENS}. The models have real "

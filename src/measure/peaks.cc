@@ -57,10 +57,12 @@ struct ReadBuffer {
 };
 
 // Makes the largest buffer that fits: limits on this process's addresses are known only by trying.
+// A quarter of the free memory is enough, but where that lies within a cache.
 ReadBuffer make_read_buffer() {
   const size_t least = std::max(kLeastReadBytes, last_cache_bytes());
-  for (size_t bytes = std::min(kReadBytes, available_memory_bytes() / 4); bytes > least;
-       bytes /= 2) {
+  const size_t free_bytes = available_memory_bytes();
+  const size_t most = std::max(free_bytes / 4, std::min(free_bytes / 2, 2 * least));
+  for (size_t bytes = std::min(kReadBytes, most); bytes > least; bytes /= 2) {
     std::unique_ptr<std::byte[]> begin(new (std::nothrow) std::byte[bytes]);
     if (begin != nullptr) return {std::move(begin), bytes};
   }
@@ -71,6 +73,7 @@ ReadBuffer make_read_buffer() {
 
 struct ReadProbe::State {
   explicit State(int n_threads) : team(n_threads), sums(static_cast<size_t>(n_threads)) {
+    if (buffer.begin == nullptr) return;
     for_part([](int, std::byte* begin, size_t n) { std::memset(begin, 1, n); });
   }
 

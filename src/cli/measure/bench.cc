@@ -89,14 +89,16 @@ nlohmann::ordered_json to_json(const measure::Measurement& m, const engine::Engi
                                {"operations", m.work.prefill(rate.n_tokens)},
                                {"fraction_of_peak", or_null(rate.fraction_of_peak)}});
   }
-  json["decode"] = {{"tokens", m.decode.n_tokens},
-                    {"tokens_per_s", m.decode.median},
-                    {"lowest", m.decode.lowest},
-                    {"highest", m.decode.highest},
-                    {"bytes_per_step", m.decode_bytes},
-                    {"operations_per_step", m.work.body_per_token + m.work.head_per_output},
-                    {"fraction_of_bandwidth", or_null(m.fraction_of_bandwidth)},
-                    {"fits_last_cache", m.fits_last_cache}};
+  json["decode"] = {
+      {"tokens", m.decode.n_tokens},
+      {"tokens_per_s", m.decode.median},
+      {"lowest", m.decode.lowest},
+      {"highest", m.decode.highest},
+      {"bytes_per_step", m.decode_bytes},
+      {"operations_per_step", m.work.body_per_token + m.work.head_per_output},
+      {"fraction_of_bandwidth",
+       m.peaks.read_gb_s > 0 ? nlohmann::ordered_json(m.fraction_of_bandwidth) : nullptr},
+      {"fits_last_cache", m.fits_last_cache}};
   json["peaks"] = {{"int8_tops", or_null(m.peaks.int8_tops)},
                    {"bf16_tflops", or_null(m.peaks.bf16_tflops)},
                    {"f32_tflops", or_null(m.peaks.f32_tflops)},
