@@ -21,14 +21,14 @@ void Asking::begin_step(double plain_ms) { is_asked_ = decide(plain_ms); }
 
 bool Asking::decide(double plain_ms) {
   if (plain_ms <= 0.0 || (n_saved_ > 0 && saved_ms_ > ms_)) {
-    spent_ms_ = 0.0;
+    spent_ms_ = trial_cost_ms_ = 0.0;
     return true;
   }
   const double trial_ms = kTrialPasses * std::max(plain_ms, ms_);
   if (spent_ms_ < trial_ms) return true;
   waited_ms_ += plain_ms;
-  if (kTrialShare * waited_ms_ < trial_ms) return false;
-  waited_ms_ = spent_ms_ = 0.0;
+  if (kTrialShare * waited_ms_ < std::max(trial_ms, trial_cost_ms_)) return false;
+  waited_ms_ = spent_ms_ = trial_cost_ms_ = 0.0;
   n_saved_ = 0;  // what was saved before says little by now
   return true;
 }
@@ -40,12 +40,13 @@ void Asking::took(double ms) {
   } else if (n_taken_ == 2) {
     // The first time included the whole prompt.
     ms_ = std::min(first_ms_, ms);
-    spent_ms_ = 0.0;
+    spent_ms_ = trial_cost_ms_ = 0.0;
   } else {
     const double bounded = std::clamp(ms, ms_ / kMostTimeChange, ms_ * kMostTimeChange);
     ms_ += kNewest * (bounded - ms_);
   }
   spent_ms_ += ms_;
+  trial_cost_ms_ += ms;
 }
 
 void Asking::saves(double ms) {

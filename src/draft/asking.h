@@ -19,10 +19,13 @@ class Asking {
  private:
   bool decide(double plain_ms);
 
-  double ms_ = 0.0;         // what asking takes
-  double first_ms_ = 0.0;   // what the first time took
-  double saved_ms_ = 0.0;   // what guesses save, in the mean of the steps that asked
-  double spent_ms_ = 0.0;   // what asking took since it paid or a trial began
+  double ms_ = 0.0;        // what asking takes
+  double first_ms_ = 0.0;  // what the first time took
+  double saved_ms_ = 0.0;  // what guesses save, in the mean of the steps that asked
+  double spent_ms_ = 0.0;  // what asking took since it paid or a trial began
+  // Is what the asking in spent_ms_ really took, with the reading of tokens that were not seen in
+  // the time before. It makes the next wait longer.
+  double trial_cost_ms_ = 0.0;
   double waited_ms_ = 0.0;  // what the steps took that did not ask
   int n_taken_ = 0;
   int n_saved_ = 0;
