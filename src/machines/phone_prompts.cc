@@ -1,6 +1,7 @@
 #include "machines/phone_prompts.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -110,11 +111,12 @@ void PhonePrompts::before_block(int block, plan::Phase phase, int n_tokens,
 }
 
 void PhonePrompts::note_block_end(const RowsBeside& rows) {
-  if (block_ >= 0) {
-    rows.add({RowsBeside::kBlocks, layout_ == Layout::kPrompt ? "panels" : "blocks", block_,
-              n_tokens_, block_start_us_, phone_.clock().now_us(), is_prompt_});
-  }
-  block_ = -1;
+  if (block_ < 0) return;
+  // The block ends here whether or not there is memory for its row: else the next pass would end
+  // it.
+  const int block = std::exchange(block_, -1);
+  rows.add({RowsBeside::kBlocks, layout_ == Layout::kPrompt ? "panels" : "blocks", block, n_tokens_,
+            block_start_us_, phone_.clock().now_us(), is_prompt_});
 }
 
 void PhonePrompts::begin(const schedule::BlockLoad&) {

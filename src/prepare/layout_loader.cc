@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -209,12 +210,14 @@ void LayoutLoader::after_blocks(const RowsBeside& rows) { note_block_end(rows); 
 // Learns from what a chunk took in a block, for the plans of later prompts.
 void LayoutLoader::note_block_end(const RowsBeside& rows) {
   if (block_ < 0) return;
+  // The block ends here whether or not there is memory for its row: else the next pass would end
+  // it.
+  const int block = std::exchange(block_, -1);
   const double end_us = now_us();
   const double us = end_us - block_start_us_;
-  Learned& learned = learned_[static_cast<size_t>(block_)];
-  rows.add({RowsBeside::kBlocks, layout_ == Layout::kPrompt ? "panels" : "blocks", block_,
-            n_tokens_, block_start_us_, end_us, is_prompt_});
-  block_ = -1;
+  Learned& learned = learned_[static_cast<size_t>(block)];
+  rows.add({RowsBeside::kBlocks, layout_ == Layout::kPrompt ? "panels" : "blocks", block, n_tokens_,
+            block_start_us_, end_us, is_prompt_});
   if (!is_prompt_) return;
   const double product_us = layout_ == Layout::kStep ? us - learned.unpack_us : us;
   // What unpacking takes is an estimate that may be too long, so at least half of the measured time
