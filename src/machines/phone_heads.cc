@@ -113,6 +113,21 @@ void plan_heads(const prepare::Options& options, plan::Plan* to) {
   plan.placements.insert(plan.placements.begin(), {"attention", 0, lane[2]});
 }
 
+namespace {
+
+// Says whether the exact part of any block runs on that lane in a prompt of any shape.
+bool attends_on(const plan::Plan& plan, int lane, int n_blocks) {
+  for (const plan::Shape shape : plan.body_shapes()) {
+    if (shape.phase != plan::Phase::kPrompt) continue;
+    for (int block = 0; block < n_blocks; ++block) {
+      if (plan.lane_of("attention", shape, block) == lane) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 void apply_heads(const model::Blueprint& blueprint, bool has_values, PhoneSetup* setup) {
   const plan::Plan& plan = setup->plan;
   if (!plan.heads) return;
@@ -122,10 +137,9 @@ void apply_heads(const model::Blueprint& blueprint, bool has_values, PhoneSetup*
         "nothing: use it with 'bench'.");
   }
   const plan::HeadPlan& heads = *plan.heads;
-  const int exact_lane = plan.lane_of("attention", {plan::Phase::kPrompt, plan.chunk()});
   const int npu = lane_of(plan, lanes::Processor::kNpu);
   if (npu >= 0 && heads.select_lane == npu) refuse_lane("npu", kSelection);
-  if (npu >= 0 && exact_lane == npu) refuse_lane("npu", kExact);
+  if (npu >= 0 && attends_on(plan, npu, blueprint.n_layers)) refuse_lane("npu", kExact);
   setup->heads.estimate_lane = heads.estimate_lane;
   setup->heads.select_lane = heads.select_lane;
   setup->heads.stage = heads.stage;
