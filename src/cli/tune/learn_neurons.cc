@@ -168,7 +168,10 @@ void run_neurons(NeuronFlags& flags) {
   how.engine = flags.engine.checked();
   how.text = flags.file.empty() ? std::string(tune::default_text()) : read_text(flags.file);
   std::optional<tune::PredictorOptions> predictor;
-  if (flags.rank) predictor = predictor_options(flags, how.text);
+  if (flags.rank) {
+    predictor = predictor_options(flags, how.text);
+    tune::check_predictor_options(*predictor);
+  }
   how.made = [&](const engine::Engine& engine) {
     note_idle_in_reading(flags.engine, how.engine, engine);
     if (predictor) tune::check_predictor(*predictor, engine);  // before minutes of counting

@@ -144,18 +144,6 @@ weights::PredictorShape shape_for(const PredictorOptions& options, const engine:
   return {ffns.size(), static_cast<uint64_t>(gate.n_rows), width, rank, predictor_type(gate.type)};
 }
 
-void check_predictor_options(const PredictorOptions& options) {
-  if (options.engine.memory.limit_bytes > 0) {
-    throw UsageError(
-        "‹memory› cannot hold while a predictor is learned: all weights are read, and what a text "
-        "gives to every block stays in memory. Count with ‹memory›, and learn without it.");
-  }
-  if (options.recall > 0.0 && options.recall <= 1.0) return;
-  throw UsageError(
-      fmt::format("‹recall› {:g} makes no sense; it is a percentage, more than 0 and at most 100.",
-                  100 * options.recall));
-}
-
 // Returns the tokens to learn from. Throws Error for too few.
 std::vector<text::Token> tokens_for(const PredictorOptions& options, const engine::Engine& engine) {
   std::vector<text::Token> tokens = engine.tokenizer().encode(options.text);
@@ -258,6 +246,18 @@ void judge(const std::vector<PredictorCounts>& fitted, size_t n_experts, Predict
 }
 
 }  // namespace
+
+void check_predictor_options(const PredictorOptions& options) {
+  if (options.engine.memory.limit_bytes > 0) {
+    throw UsageError(
+        "‹memory› cannot hold while a predictor is learned: all weights are read, and what a text "
+        "gives to every block stays in memory. Count with ‹memory›, and learn without it.");
+  }
+  if (options.recall > 0.0 && options.recall <= 1.0) return;
+  throw UsageError(
+      fmt::format("‹recall› {:g} makes no sense; it is a percentage, more than 0 and at most 100.",
+                  100 * options.recall));
+}
 
 void check_predictor(const PredictorOptions& options, const engine::Engine& engine) {
   check_predictor_options(options);

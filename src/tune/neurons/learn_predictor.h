@@ -35,6 +35,9 @@ struct PredictorReport {
   double seconds = 0.0;
 };
 
+// Throws UsageError for options that make no sense, whatever the model.
+void check_predictor_options(const PredictorOptions& options);
+
 // Throws UsageError for a model that predictors are not for, or options that make no sense; Error
 // for a text that is too short, memory that does not hold what is learned from, or a side file that
 // cannot be written. `engine` is one of the model's that computes by neuron.
