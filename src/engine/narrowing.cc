@@ -81,8 +81,8 @@ void narrow_sorted(const SamplerOptions& options, std::vector<Candidate>* candid
 }
 
 // Does what `narrow_sorted` does, and sorts about as many candidates as are kept. The sum of all is
-// taken in another order here, so it may differ in its last bits. Returns false, and has only
-// changed the order, where these bits would decide what is kept.
+// taken in another order here, so it may differ in its last bits. Returns false where these
+// bits would decide what is kept; then all candidates are still there, in another order.
 bool narrow_by_parts(const SamplerOptions& options, std::vector<Candidate>* candidates) {
   const auto begin = candidates->begin();
   const float best = std::min_element(begin, candidates->end(), is_more_likely)->logit;

@@ -93,7 +93,6 @@ TEST_F(ProfileHere, WhatIsKeptIsNotMeasuredAgain) {
     EXPECT_GT(pass.us, 0.0);
     EXPECT_TRUE(std::isfinite(pass.us));
   }
-  EXPECT_GT(passes[1].us, passes[2].us);  // 512 tokens take longer than a step
 }
 
 TEST_F(ProfileHere, AProfileStaysWhereTheDiskCannotBeMeasured) {
