@@ -12,6 +12,7 @@ What was measured is kept in build/widths.json; without types only the tables ar
 import argparse
 import json
 import pathlib
+import sys
 
 from tables import ROOT, Kept, replace, run, table
 
@@ -31,6 +32,8 @@ def ours(program, model, kernels):
     """Milliseconds of each width, and what reading and multiplying would take, of each the least of some rounds."""
     found = json.loads(run(program, "bench", model, "--no-plan", "-t", 2, "--kernels", kernels, "-r", 5, "--widths",
                            ",".join(map(str, WIDTHS)), "--json"))
+    if None in [row[key] for row in found["widths"] for key in ("read_ms", "multiply_ms")]:
+        sys.exit("error: a peak of this machine is not known, for want of free memory or of kernels. Free memory and try again.")
     return {key: [row[key] for row in found["widths"]] for key in ("ms", "read_ms", "multiply_ms")}
 
 
