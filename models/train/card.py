@@ -16,6 +16,18 @@ def quote(text):
     return "\n".join("> " + line for line in text.strip().split("\n"))
 
 
+def distant(figures):
+    """The lines of what is found far before the end of a text."""
+    out = ["", "What is asked at the end of a text of so many tokens and stood anywhere in it:", "",
+           "| tokens | sentences hidden in a book | pairs of a list | a passage that comes again, nats per token |", "|---|---|---|---|"]  # fmt: skip
+    for key, match in figures.items():
+        if key.startswith("match_"):
+            size = key.removeprefix("match_")
+            nats = figures[f"copy_nats_{size}"]
+            out.append(f"| {size} | {percent(match['needles'])} | {percent(match['pairs'])} | {nats:.2f} |")
+    return out
+
+
 def card(figures, manifest, log, made):
     c = figures["config"]
     name = Path(figures["file"]).stem.rsplit("-q8_0", 1)[0].rsplit("-f16", 1)[0]
@@ -48,6 +60,8 @@ def card(figures, manifest, log, made):
     out += ["", "Greedy answers that are right to the last character, by kind of task:", "",
             "| " + " | ".join(figures["tasks"]) + " |", "|" + "---|" * len(figures["tasks"]),
             "| " + " | ".join(percent(x) for x in figures["tasks"].values()) + " |"]  # fmt: skip
+    if "distant" in figures:
+        out += distant(figures["distant"])
     out += ["", "By layer, on the first held-out book:", "",
             "| layer | gates above zero | attention in the best fifth of the positions |", "|---|---|---|"]  # fmt: skip
     gates, mass = figures["gate_above_zero_by_layer"], figures["attention_in_top_fifth_by_layer"]

@@ -4,17 +4,21 @@ book, and spans that come again.
 A row is (tokens, weights). Texts for measuring are made by the same functions, from held-out books and values.
 """
 
+import random
+
 import bpe
 import numpy as np
 import tasks
 from bpe import BOS, EOS
+from values import Values
 
 NAMES = ("first", "person", "place", "title")
 VALUES = ("code", "number", "phone", "word", "thing", "price", "time")
 PAIR_QUESTIONS = ("What belongs to {n}?", "What stands beside {n}?", "Which entry has {n}?", "{n}?")
 LEAST_COPIED, MOST_COPIED = 48, 512
 N_COPIED = 256  # tokens at the end of a text that is measured, or a quarter of it
-ANSWER_WEIGHT = 4  # of each token of an answer, where a token of a text counts once
+N_ANSWERED, N_BEHIND = 10, 96  # questions of a text that holds their answers too, and tokens behind them
+ANSWER_WEIGHT = 8  # of each token of an answer, where a token of a text counts once
 
 
 def pairs(v, encode, room):
@@ -104,7 +108,7 @@ class DistantRows:
         return np.array(tokens, np.int32), np.array(weights + [0] * rest, np.uint8)
 
     def pairs(self, size):
-        n_questions = self.v.rng.randint(4, max(5, size // 160))
+        n_questions = self.v.rng.randint(4, max(5, size // 100))
         text, questions = pairs(self.v, self.encode, size - 1 - 32 * n_questions)
         asked = self.v.rng.sample(questions, min(n_questions, len(questions)))
         return self._asked(self.encode(text), 0, asked, size)
@@ -171,3 +175,41 @@ def examples(v, tokenizer, books, size, n):
         text = tokenizer.decode(books.span(v.rng, size - 3 - n_copied).tolist())
         answer = tokenizer.decode(encode(text)[:n_copied])
         yield {"kind": "copies", "tokens": size, "prompt": text + "\n\n", "answer": answer}
+
+
+def held_out_side(prepared, tokenizer, seed):
+    """Values and books that no training sees. `prepared` is what prepare.py made."""
+    texts = [p.read_text("utf-8") for p in sorted((prepared / "held_out/books").glob("*.txt"))]
+    books = Books([t for text in texts for t in tokenizer.encode(text)], tokenizer)
+    return Values(random.Random(seed), held_out=True), books
+
+
+def held_out(prepared, tokenizer, sizes, n, seed):
+    """Examples of each size, of the held-out side."""
+    v, books = held_out_side(prepared, tokenizer, seed)
+    return [e for size in sizes for e in examples(v, tokenizer, books, size, n)]
+
+
+def answered(v, tokenizer, books, kind, size):
+    """A text of up to `size` tokens, with N_ANSWERED questions and their answers behind it, and more of a book behind those:
+    where tokens attend in tiles, those of the last one may attend to all. Returns the text, and of each answer where its
+    tokens begin, counted from the end, and how many they are."""
+    encode, rest = tokenizer.encode, tokenizer.decode(books.span(v.rng, N_BEHIND).tolist())
+    room = size - 1 - N_BEHIND - 40 * N_ANSWERED
+    if kind == "pairs":
+        text, questions = pairs(v, encode, room)
+        asked = v.rng.sample(questions, min(N_ANSWERED, len(questions)))
+    else:
+        found = facts(v, N_ANSWERED)
+        tokens, n_hidden = books.hiding(v.rng, [encode(sentence) for sentence, *_ in found], room)
+        text, asked = tokenizer.decode(tokens.tolist()), [f[1:] for f in found[:n_hidden]]
+        v.rng.shuffle(asked)
+    spans = []
+    for question, answer in asked:
+        text += f"\n\nQuestion: {question}\nAnswer:"
+        begin = len(encode(text))
+        text += " " + answer
+        spans.append((begin, len(encode(text)) - begin))
+    text += "\n\n" + rest
+    n = len(encode(text))
+    return text, [(n - begin, length) for begin, length in spans]

@@ -8,6 +8,7 @@ import json
 import time
 from pathlib import Path
 
+import distant
 import measure
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,7 @@ from bpe import ASSISTANT, BOS, EOS, USER
 from export import load_gguf
 from model import rotate
 
+DISTANT_SIZES, N_DISTANT = (1024, 2048, 4096), 50  # tokens of texts that are asked about far before their end, if a model's context has them
 SAMPLES = [
     ("plain", "Once upon a time, there was a little girl named Lily."),
     ("plain", "The old man looked at the sea and said"),
@@ -105,6 +107,10 @@ def evaluate(path, prepared, context=None, batch=4):
     result["stories"] = text_figures(model, tokenizer, stories, context, 16)
     examples = [json.loads(x) for x in (held / "tasks.jsonl").read_text("utf-8").splitlines()]
     result["tasks"] = measure.exact_match(model, tokenizer, examples)
+    sizes = [n for n in DISTANT_SIZES if n <= context]
+    if context >= DISTANT_SIZES[-1]:
+        examples = distant.held_out(prepared, tokenizer, sizes, N_DISTANT, "evaluate")
+        result["distant"] = measure.distant_figures(model, tokenizer, examples)
     windows = [w for w in measure.windows_of(tokenizer.encode(first), min(1024, context))[:-1]][:4]
     if windows:
         result["gate_above_zero_by_layer"] = activity(model, torch.tensor(windows, device=device))

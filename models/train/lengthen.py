@@ -2,9 +2,11 @@
 
     python3 lengthen.py MODEL.gguf PREPARED OUT --minutes 6 [--context 4096] [--makers 14]
 
-PREPARED comes from `prepare.py --tokenizer MODEL.gguf`. Half of the rows are those of train.py; the others are as long as
-the context or a part of it, and ask for what stood far before (distant.py). Several processes make rows while the model is
-trained. A GPU is needed for a useful length. OUT gets model.pt, log.jsonl, loss.svg and held_out.json.
+PREPARED comes from `prepare.py --tokenizer MODEL.gguf`. Most rows ask for what stood far before (distant.py). They are
+short at first, because finding is learned sooner where there is little to look through and costs less there, and as long as
+the context later. Other processes make rows while the model is trained. OUT gets model.pt, log.jsonl, loss.svg and
+held_out.json; given again with more minutes, the training goes on from stable.pt, the state before the rate fell, or from
+model.pt where it was stopped.
 """
 
 import argparse
@@ -27,31 +29,38 @@ import train
 from model import Config, Model
 from values import Values
 
-# Length of the rows of a step, step by step. Attention over long rows is dear, and teaches what is new here.
-TURN = (1, 4, 1, 2, 1, 16)  # parts of the context
+# Length of the rows of a step, step by step, as parts of the context, from a share of the training on.
+TURNS = ((0.0, (4, 8, 4, 16, 8, 2)), (0.3, (2, 4, 2, 8, 4, 1)), (0.6, (1, 2, 1, 4, 1, 8)))
+LEAST_ASKED = 256  # tokens of rows that ask for something
 SHARES = {"pairs": 0.25, "needles": 0.25, "copies": 0.25, "book": 0.1, "usual": 0.15}
 ECHOES = 0.1  # of the usual rows
+
+
+def row_length(context, step, progress):
+    turn = [t for start, t in TURNS if progress >= start][-1]
+    return context // turn[step % len(turn)]
 
 
 class Maker:
     """Batches of one process, in a seeded order: (tokens, weights) for the steps step, step + n_makers, ..."""
 
-    def __init__(self, a, number):
-        self.a, self.step = a, number
-        self.rng = random.Random(f"{a.seed} {number}")
+    def __init__(self, a, number, start):
+        self.a, self.step = a, number + start
+        self.rng = random.Random(f"{a.seed} {number} {start}")
         tokenizer = bpe.Tokenizer.of_file(a.model)
         arrays = dict(np.load(a.prepared / "train.npz"))
         books = distant.Books(arrays["books"], tokenizer)
         self.rows = distant.DistantRows(Values(self.rng, held_out=False), tokenizer, books)
         # A row has a token more than its length, so that a round of a.batch tokens would lack a row.
-        self.usual = data.Rows(arrays, [a.seed, number], a.batch * 5 // 4, len(tokenizer.tokens))
+        self.usual = data.Rows(arrays, [a.seed, number, start], a.batch * 5 // 4, len(tokenizer.tokens))
 
-    def batch(self):
-        length = self.a.context // TURN[self.step % len(TURN)]
+    def batch(self, progress):
+        length = row_length(self.a.context, self.step, progress)
         self.step += self.a.makers
         n_rows = max(1, self.a.batch // length)
         tokens, weights = self.usual.rows(length, ECHOES, 1.0)
-        n_usual = n_rows if length < 1024 else sum(self.rng.random() < SHARES["usual"] for _ in range(n_rows))
+        usual = 1.0 if length < LEAST_ASKED else SHARES["usual"]
+        n_usual = min(len(tokens), sum(self.rng.random() < usual for _ in range(n_rows)))
         parts = [(t, w) for t, w in zip(tokens[:n_usual], weights[:n_usual])]
         kinds = [k for k in SHARES if k != "usual"]
         while len(parts) < n_rows:
@@ -60,25 +69,29 @@ class Maker:
         return np.stack([p[0] for p in parts]).astype(np.int16), np.stack([p[1] for p in parts]).astype(np.uint8)
 
 
-def make(a, number, queue):
+def make(a, number, start, progress, queue):
     torch.set_num_threads(1)
-    maker = Maker(a, number)
+    maker = Maker(a, number, start)
     while True:
-        queue.put(maker.batch())
+        # Counted steps give the same rows whenever they are made; minutes cannot.
+        queue.put(maker.batch(maker.step / a.steps if a.steps else progress.value))
 
 
 class Batches:
     """What the makers make, in the order of the steps."""
 
-    def __init__(self, a):
+    def __init__(self, a, start, progress):
         context = multiprocessing.get_context("spawn")
+        self.progress = context.Value("d", progress)
         self.queues = [context.Queue(3) for _ in range(a.makers)]
-        self.processes = [context.Process(target=make, args=(a, i, q), daemon=True) for i, q in enumerate(self.queues)]
+        arguments = [(a, i, start, self.progress, q) for i, q in enumerate(self.queues)]
+        self.processes = [context.Process(target=make, args=x, daemon=True) for x in arguments]
         for p in self.processes:
             p.start()
         self.step = 0
 
-    def next(self):
+    def next(self, progress):
+        self.progress.value = progress
         self.step += 1
         return self.queues[(self.step - 1) % len(self.queues)].get()
 
@@ -93,40 +106,19 @@ class HeldOut:
     def __init__(self, a, tokenizer, n_examples):
         self.usual = train.HeldOut(a.prepared / "held_out", tokenizer)
         self.tokenizer = tokenizer
-        v = Values(random.Random(f"{a.seed} held out"), held_out=True)
-        texts = [p.read_text("utf-8") for p in sorted((a.prepared / "held_out/books").glob("*.txt"))]
-        books = distant.Books([t for text in texts for t in tokenizer.encode(text)], tokenizer)
         sizes = (a.context // 4, a.context // 2, a.context)
-        self.examples = [e for s in sizes for e in distant.examples(v, tokenizer, books, s, n_examples)]
+        self.examples = distant.held_out(a.prepared, tokenizer, sizes, n_examples, f"{a.seed} held out")
 
     def measure(self, model):
-        result = self.usual.measure(model)
-        for size in sorted({e["tokens"] for e in self.examples}):
-            asked = [e for e in self.examples if e["tokens"] == size and e["kind"] != "copies"]
-            result[f"match_{size}"] = {k: round(x, 3) for k, x in measure.exact_match(model, self.tokenizer, asked, 8).items()}
-            copies = [e for e in self.examples if e["tokens"] == size and e["kind"] == "copies"]
-            result[f"copy_nats_{size}"] = round(self.copy_nats(model, copies), 4)
-        return result
-
-    @torch.no_grad()
-    def copy_nats(self, model, examples):
-        """Nats per token of what ends a text as it began."""
-        device = model.embedding.weight.device
-        sums = []
-        for e in examples:
-            prompt, reply = self.tokenizer.encode(e["prompt"]), self.tokenizer.encode(e["answer"])
-            row = torch.tensor([[bpe.BOS, *prompt, *reply]], device=device)[:, : model.config.context + 1]
-            n = row.shape[1] - 1 - len(prompt)
-            with measure.judging(model):
-                logits = model(row[:, :-1])[0, -n:].float()
-            sums.append(float(F.cross_entropy(logits, row[0, -n:])))
-        return sum(sums) / len(sums)
+        return self.usual.measure(model) | measure.distant_figures(model, self.tokenizer, self.examples)
 
 
 class Lengthening:
     def __init__(self, a):
         torch.manual_seed(a.seed)
-        self.a, self.began, self.step, self.tokens = a, time.time(), 0, 0
+        if a.threads:
+            torch.set_num_threads(a.threads)
+        self.a, self.began, self.step, self.tokens, self.seconds_before = a, time.time(), 0, 0, 0.0
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         known, self.tokenizer = export.load_gguf(a.model)
         # Slower rotations keep far positions within the angles that the model knows.
@@ -137,9 +129,38 @@ class Lengthening:
         self.optimizers = train.make_optimizers(self.model, a.muon_lr, a.adam_lr)
         self.mean = [p.detach().clone() for p in self.model.parameters()]
         self.held_out = HeldOut(a, self.tokenizer, a.examples)
+        self.first = None
+        self.go_on()
+
+    def planned(self):
+        return [self.a.minutes, self.a.steps]
+
+    def go_on(self):
+        """From where a training into the same folder was stopped; from before its rate fell, where it is to be longer."""
+        if not (self.a.out / "model.pt").exists():
+            return
+        state = torch.load(self.a.out / "model.pt", map_location=self.device, weights_only=False)
+        if state["fell"] and state["planned"] != self.planned():
+            state = torch.load(self.a.out / "stable.pt", map_location=self.device, weights_only=False)
+        self.model.load_state_dict(state["model"])
+        for optimizer, known in zip(self.optimizers, state["optimizers"]):
+            peaks = [g["peak"] for g in optimizer.param_groups]
+            optimizer.load_state_dict(known)
+            for group, peak in zip(optimizer.param_groups, peaks):
+                group["peak"] = peak
+        self.mean = [state["mean"][n] for n, _ in self.model.named_parameters()]
+        self.step, self.tokens, self.seconds_before = state["step"], state["tokens"], state["seconds"]
+        self.first = state["first"]
+        log = self.a.out / "log.jsonl"
+        lines = log.read_text("utf-8").splitlines() if log.exists() else []
+        log.write_text("".join(x + "\n" for x in lines if json.loads(x)["step"] <= self.step), "utf-8")
+        print(f"goes on from step {self.step}", flush=True)
+
+    def seconds(self):
+        return self.seconds_before + time.time() - self.began
 
     def progress(self):
-        return (time.time() - self.began) / 60 / self.a.minutes if self.a.minutes else self.step / self.a.steps
+        return self.seconds() / 60 / self.a.minutes if self.a.minutes else self.step / self.a.steps
 
     def set_rate(self):
         """Linear up, flat, then down to zero over the last part."""
@@ -165,51 +186,60 @@ class Lengthening:
         with measure.weights(self.model, self.mean):
             return self.held_out.measure(self.model)
 
-    def save(self):
+    def save(self, name="model.pt"):
         names = [n for n, _ in self.model.named_parameters()]
         state = {"config": self.model.config.to_dict(), "model": self.model.state_dict(), "step": self.step,
-                 "tokens": self.tokens, "mean": dict(zip(names, self.mean))}  # fmt: skip
-        torch.save(state, self.a.out / "model.pt.part")
-        (self.a.out / "model.pt.part").rename(self.a.out / "model.pt")
+                 "tokens": self.tokens, "mean": dict(zip(names, self.mean)), "seconds": self.seconds(),
+                 "optimizers": [o.state_dict() for o in self.optimizers], "first": self.first,
+                 "fell": self.progress() >= train.DECAY_START, "planned": self.planned()}  # fmt: skip
+        torch.save(state, self.a.out / f"{name}.part")
+        (self.a.out / f"{name}.part").rename(self.a.out / name)
 
     def run(self):
         self.a.out.mkdir(parents=True, exist_ok=True)
-        batches = Batches(self.a)
-        first = self.measure()
-        print("before:", json.dumps(first), flush=True)
-        batches.next()  # what starts slowly is there
+        batches = Batches(self.a, self.step, self.progress())
+        if self.first is None:
+            self.first = self.measure()
+            print("before:", json.dumps(self.first), flush=True)
+        batches.next(self.progress())  # what starts slowly is there
         self.began = time.time()
-        with open(self.a.out / "log.jsonl", "w", encoding="utf-8") as log:
+        with open(self.a.out / "log.jsonl", "a", encoding="utf-8") as log:
             losses = []
             while self.progress() < 1:
-                self.set_rate()
-                for o in self.optimizers:
-                    o.zero_grad()
-                tokens, weights = batches.next()
-                losses.append(self.loss_and_gradient(tokens, weights))
-                torch.nn.utils.clip_grad_norm_([self.model.embedding.weight], 1.0)
-                for o in self.optimizers:
-                    o.step()
-                self.step += 1
-                self.tokens += tokens.size
-                keep = min(train.AVERAGE, self.step / (self.step + 10))
-                for mean, p in zip(self.mean, self.model.parameters()):
-                    mean.lerp_(p.detach(), 1 - keep)
+                fell = self.progress() >= train.DECAY_START
+                losses.append(self.learn(*batches.next(self.progress())))
                 if self.step % 20 == 0:
                     losses = self.report(losses, log)
                     self.save()
+                if not fell and self.progress() >= train.DECAY_START:
+                    self.save("stable.pt")
         batches.end()
         self.save()
         last = self.measure()
-        (self.a.out / "held_out.json").write_text(json.dumps({"before": first, "after": last}, indent=2) + "\n")
+        (self.a.out / "held_out.json").write_text(json.dumps({"before": self.first, "after": last}, indent=2) + "\n")
         print("after:", json.dumps(last), flush=True)
         plot.loss_plot(self.a.out / "log.jsonl", self.a.out / "loss.svg")
+
+    def learn(self, tokens, weights):
+        self.set_rate()
+        for o in self.optimizers:
+            o.zero_grad()
+        loss = self.loss_and_gradient(tokens, weights)
+        torch.nn.utils.clip_grad_norm_([self.model.embedding.weight], 1.0)
+        for o in self.optimizers:
+            o.step()
+        self.step += 1
+        self.tokens += tokens.size
+        keep = min(train.AVERAGE, self.step / (self.step + 10))
+        for mean, p in zip(self.mean, self.model.parameters()):
+            mean.lerp_(p.detach(), 1 - keep)
+        return loss
 
     def report(self, losses, log):
         loss = float(torch.stack(losses).mean())
         if not np.isfinite(loss):
             raise SystemExit(f"step {self.step}: the loss is {loss}; begin again with a smaller --muon-lr")
-        seconds = time.time() - self.began
+        seconds = self.seconds()
         entry = {"step": self.step, "tokens": self.tokens, "seconds": round(seconds), "loss": round(loss, 4)}
         if self.step % self.a.eval_every == 0:
             entry |= self.measure()
@@ -230,6 +260,7 @@ def parse(argv=None):
     length.add_argument("--steps", type=int)
     p.add_argument("--batch", type=int, default=65536, help="tokens a step")
     p.add_argument("--makers", type=int, default=14, help="processes that make rows")
+    p.add_argument("--threads", type=int, help="that train; default all")
     p.add_argument("--examples", type=int, default=24, help="of each kind and length, to watch the training by")
     p.add_argument("--eval-every", type=int, default=1000, help="steps")
     p.add_argument("--rope-base", type=float, help="of the rotations; default the model's own")

@@ -104,6 +104,32 @@ def exact_match(model, tokenizer, examples, batch=32):
     return {k: right[k] / total[k] for k in sorted(total)}
 
 
+def copy_nats(model, tokenizer, examples):
+    """Nats per token of the answers, which are long: texts that end as they began."""
+    device = model.embedding.weight.device
+    sums = []
+    for e in examples:
+        prompt, reply = tokenizer.encode(e["prompt"]), tokenizer.encode(e["answer"])
+        row = torch.tensor([[BOS, *prompt, *reply]], device=device)[:, : model.config.context + 1]
+        n = row.shape[1] - 1 - len(prompt)
+        with judging(model):
+            logits = model(row[:, :-1])[0, -n:].float()
+        sums.append(float(F.cross_entropy(logits, row[0, -n:])))
+    return sum(sums) / len(sums)
+
+
+def distant_figures(model, tokenizer, examples):
+    """What is found far before, of examples as distant.py makes them, by their size."""
+    result = {}
+    for size in sorted({e["tokens"] for e in examples}):
+        of_size = [e for e in examples if e["tokens"] == size]
+        asked = [e for e in of_size if e["kind"] != "copies"]
+        result[f"match_{size}"] = {k: round(x, 3) for k, x in exact_match(model, tokenizer, asked, 8).items()}
+        copies = [e for e in of_size if e["kind"] == "copies"]
+        result[f"copy_nats_{size}"] = round(copy_nats(model, tokenizer, copies), 4)
+    return result
+
+
 @torch.no_grad()
 def generate(model, tokens, n=200, temperature=0.0, seed=0):
     """Continues a list of tokens until the end token; returns the new ones."""

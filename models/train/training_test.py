@@ -238,8 +238,14 @@ class WholeRecipe(unittest.TestCase):
         options = [str(given), str(d / "fresh/prepared"), str(d / "far"), "--context", "2048", "--steps", "3"]
         options += ["--batch", "2048", "--makers", "2", "--examples", "1"]
         lengthen.Lengthening(lengthen.parse(options)).run()
+        first = json.loads((d / "far/held_out.json").read_text())["before"]
+        # A longer training goes on from before the rate fell, and knows what was measured first.
+        options[options.index("3")] = "5"
+        longer = lengthen.Lengthening(lengthen.parse(options))
+        self.assertEqual((longer.step, longer.first), (3, first))
+        longer.run()
         model, state = export.load_checkpoint(d / "far/model.pt")
-        self.assertEqual((model.config.context, state["step"]), (2048, 3))
+        self.assertEqual((model.config.context, state["step"], state["tokens"]), (2048, 5, longer.tokens))
         before = export.load_gguf(given)[0].state_dict()
         self.assertTrue(any(not torch.equal(x, before[k]) for k, x in model.state_dict().items()))
         seen = json.loads((d / "far/held_out.json").read_text())
