@@ -2,6 +2,7 @@
 // the same text however they are run.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -57,7 +58,7 @@ class Trained : public testing::TestWithParam<std::string> {
 
 TEST_P(Trained, AgreesWithTheReference) {
   const reference::Model model(reference::read_gguf(path_));
-  EXPECT_EQ(model.activation, GetParam());
+  EXPECT_EQ(model.activation, GetParam().substr(0, 4));
   prepare::Options in_float = options();
   in_float.activations = plan::Activations::kF32;
   in_float.memory.kv_type = tensor::Type::kF32;
@@ -115,8 +116,12 @@ TEST_P(Trained, HasAChatTemplateAndEndsItsAnswers) {
   EXPECT_TRUE(engine.tokenizer().is_end(static_cast<Token>(end)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, Trained, testing::Values("silu", "relu"),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Every, Trained, testing::Values("silu", "relu", "silu-4k"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 class TrainedRelu : public Trained {};
 
