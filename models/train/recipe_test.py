@@ -247,6 +247,20 @@ class DistantRows(unittest.TestCase):
             self.assertIn(e["answer"], e["prompt"].rsplit("Question:", 1)[0])
             self.assertTrue(values.is_held_out(e["answer"]) or " " in e["answer"], e["answer"])
 
+    def test_answers_stand_where_they_are_said_to(self):
+        rows, tokenizer = self.rows()
+        v = values.Values(random.Random(5), held_out=True)
+        for kind in ("pairs", "needles"):
+            text, spans = distant.answered(v, tokenizer, rows.books, kind, 3000)
+            tokens = tokenizer.encode(text)
+            self.assertGreaterEqual(len(spans), 5, kind)
+            for from_end, length in spans:
+                start = len(tokens) - from_end
+                answer = tokenizer.decode(tokens[start : start + length])
+                self.assertEqual(tokenizer.decode(tokens[:start])[-7:], "Answer:")
+                self.assertIn(answer.strip(), text.split("\n\nQuestion:", 1)[0])
+                self.assertGreaterEqual(from_end - length, distant.N_BEHIND)
+
     def test_the_same_seed_gives_the_same_rows(self):
         one, other = self.rows()[0], self.rows()[0]
         for kind in ("pairs", "needles", "copies", "book"):
