@@ -10,6 +10,7 @@
 #include "base/json_marks.h"
 #include "base/os_error.h"
 #include "grammar/readers.h"
+#include "grammar/schema/document/document.h"
 #include "server/fields.h"
 #include "server/writer.h"
 
@@ -144,10 +145,17 @@ ValueKinds own_kinds(const Json& schema, std::vector<const Json*>* choices, Pool
 // Returns the schema whose properties are those of `at`, to which the whole leads. What references
 // lead to stays where they look for it.
 std::string schema_of_properties(const Json& whole, const Json& at) {
-  if (&whole == &at) return dump(whole);
   Json joined = whole;
-  joined.erase("$ref");
-  joined["properties"] = at["properties"];
+  if (&whole != &at) {
+    joined.erase("$ref");
+    joined["properties"] = at["properties"];
+  }
+  // Clients name many a dialect, and properties are read the same in those that nobody knows.
+  const auto dialect = joined.find("$schema");
+  if (dialect != joined.end() &&
+      !(dialect->is_string() && grammar::schema::is_known_dialect(dialect->get<std::string>()))) {
+    joined.erase(dialect);
+  }
   return dump(joined);
 }
 

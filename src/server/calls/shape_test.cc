@@ -3,6 +3,7 @@
 // nowhere in the project.
 #include "server/calls/shape.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -260,10 +261,20 @@ TEST(Pairs, ReadWhatPropertiesShareNoMoreThanTwice) {
   EXPECT_THROW(steps(kBytes, kEnough), grammar::TooMuchWork) << "the bytes are not counted";
 }
 
-// Each reference is looked up among all keys beside the one that it names. The dialect, which is
-// not known, is found out when the kinds of values are.
+// Clients name many a dialect in their tools. One that is known decides what references mean.
+TEST(Pairs, ReadToolsOfAnyDialect) {
+  for (const char* dialect : {R"("http://json-schema.org/schema#")", R"("x")", "7", "null",
+                              R"("http://json-schema.org/draft-07/schema#")"}) {
+    const ShapeJson schema = ShapeJson::parse(
+        fmt::format(R"({{"$schema": {}, "properties": {{"a": {{"type": "integer"}}}}}})", dialect));
+    grammar::Pool pool(grammar::Limits{});
+    EXPECT_NO_THROW(pairs_expr(&pool, schema, *shape_of_pairs().pairs)) << dialect;
+  }
+}
+
+// Each reference is looked up among all keys beside the one that it names.
 TEST(Pairs, CountTheKeysThatReferencesAreLookedUpAmong) {
-  ShapeJson schema = ShapeJson::parse(R"({"$schema": "x", "properties": {"a": {"anyOf": []}}})");
+  ShapeJson schema = ShapeJson::parse(R"({"properties": {"a": {"anyOf": []}}})");
   for (int i = 0; i < 1000; ++i) {
     schema["$defs"]["d" + std::to_string(i)] = {{"type", "string"}};
     schema["properties"]["a"]["anyOf"].push_back({{"$ref", "#/$defs/d999"}});

@@ -25,6 +25,9 @@ void check_is_known(const std::string& name, const std::set<std::string>& known,
                 where);
 }
 
+// A list of allowed tools may name one this often: it is read before anything else bounds it.
+constexpr size_t kMostTimesNamed = 8;
+
 // Reads {"mode", "tools"}. The other tools are left out of the turn, so that the model is not shown
 // what it may not call.
 ToolChoice::Mode read_allowed(Fields& allowed, const std::string& where, ReadNamed read_named,
@@ -35,8 +38,9 @@ ToolChoice::Mode read_allowed(Fields& allowed, const std::string& where, ReadNam
   if (list == nullptr || !list->is_array() || list->empty()) {
     allowed.fail("tools", "must be a list of functions, and not empty");
   }
-  if (list->size() > tools->size())
-    allowed.fail("tools", "names more functions than there are tools");
+  if (list->size() > kMostTimesNamed * tools->size()) {
+    allowed.fail("tools", "names the same functions again and again; once is enough");
+  }
   const std::set<std::string> known = names_of(*tools);
   std::set<std::string> chosen;
   for (size_t i = 0; i < list->size(); ++i) {

@@ -89,16 +89,18 @@ Document::Document(std::string_view text, const Limits& limits, Pool* pool)
   n_in_text_ = places_.size();
 }
 
+bool is_known_dialect(std::string_view name) {
+  constexpr const char* kDialects[] = {"/draft/2020-12/schema", "/draft/2019-09/schema",
+                                       "/draft-07/schema", "/draft-06/schema", "/draft-04/schema"};
+  return std::any_of(std::begin(kDialects), std::end(kDialects), [&](const char* known) {
+    return name.find(std::string("json-schema.org") + known) != std::string_view::npos;
+  });
+}
+
 // Finds out which draft of JSON Schema the document follows.
 void Document::find_dialect() {
   const std::string name = text_of(root_, "$schema");
-  constexpr const char* kDialects[] = {"/draft/2020-12/schema", "/draft/2019-09/schema",
-                                       "/draft-07/schema", "/draft-06/schema", "/draft-04/schema"};
-  const bool is_known =
-      std::any_of(std::begin(kDialects), std::end(kDialects), [&](const char* known) {
-        return name.find(std::string("json-schema.org") + known) != std::string::npos;
-      });
-  if (!is_known) refuse(root_, "$schema", "this dialect is not known");
+  if (!is_known_dialect(name)) refuse(root_, "$schema", "this dialect is not known");
   is_old_ = name.find("/draft-0") != std::string::npos;
   is_draft_4_ = name.find("/draft-04/") != std::string::npos;
 }

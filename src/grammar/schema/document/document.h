@@ -17,6 +17,9 @@ namespace troika::grammar::schema {
 
 using Json = nlohmann::ordered_json;
 
+// Says whether a schema that names its dialect so ("$schema") can be read as one of that dialect.
+bool is_known_dialect(std::string_view name);
+
 class Document {
  public:
   // Throws Error for a text that is no JSON, nests too deeply, or is of an unknown dialect. Counts
