@@ -6,9 +6,24 @@
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <memory>
 #include <new>
 
+// The address sanitizer sees what is written beyond a list only where malloc() gave its room.
+#if defined(__SANITIZE_ADDRESS__)
+#define TROIKA_HAS_FRESH_PAGES 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TROIKA_HAS_FRESH_PAGES 0
+#endif
+#endif
+#ifndef TROIKA_HAS_FRESH_PAGES
+#define TROIKA_HAS_FRESH_PAGES 1
+#endif
+
 namespace troika::grammar {
+
+#if TROIKA_HAS_FRESH_PAGES
 
 template <typename T>
 struct FreshPages {
@@ -28,5 +43,9 @@ struct FreshPages {
 
   bool operator==(const FreshPages&) const = default;
 };
+#else
+template <typename T>
+using FreshPages = std::allocator<T>;
+#endif
 
 }  // namespace troika::grammar
