@@ -140,6 +140,8 @@ class Lengthening:
         if not (self.a.out / "model.pt").exists():
             return
         state = torch.load(self.a.out / "model.pt", map_location=self.device, weights_only=False)
+        if "fell" not in state:
+            raise SystemExit(f"{self.a.out}/model.pt is none of this training's; give another folder")
         if state["fell"] and state["planned"] != self.planned():
             state = torch.load(self.a.out / "stable.pt", map_location=self.device, weights_only=False)
         self.model.load_state_dict(state["model"])
@@ -203,16 +205,16 @@ class Lengthening:
             print("before:", json.dumps(self.first), flush=True)
         batches.next(self.progress())  # what starts slowly is there
         self.began = time.time()
-        with open(self.a.out / "log.jsonl", "a", encoding="utf-8") as log:
+        with open(self.a.out / "log.jsonl", "a" if self.step > 0 else "w", encoding="utf-8") as log:
             losses = []
             while self.progress() < 1:
                 fell = self.progress() >= train.DECAY_START
                 losses.append(self.learn(*batches.next(self.progress())))
+                if not fell and self.progress() >= train.DECAY_START:
+                    self.save("stable.pt")
                 if self.step % 20 == 0:
                     losses = self.report(losses, log)
                     self.save()
-                if not fell and self.progress() >= train.DECAY_START:
-                    self.save("stable.pt")
         batches.end()
         self.save()
         last = self.measure()
