@@ -1,7 +1,7 @@
 """Writes the table `house` of docs/shadowattn.md: what each form of attention costs a house model that attends over 4,096
 positions, measured by `troika` on held-out books and values.
 
-    python3 models/train/distant_table.py MODEL.gguf OUT/prepared [--texts 20] [--program build/release/troika]
+    python3 models/train/distant_table.py MODEL.gguf OUT/prepared [--texts 10] [--program build/release/troika]
 
 OUT/prepared is what prepare.py made. Nothing of it is timed, so that other work may run beside it.
 """
@@ -26,7 +26,7 @@ N_COPIES = 6  # texts that end as they begin, of each size
 KINDS = {"needles": "sentences", "pairs": "pairs"}
 MORE_FORMS = [("each query, 5 %", ["--attention", "query", "--attention-share", 5], 0),
               ("blocks of 64, 5 %", ["--attention", "block", "--attention-share", 5], 0)]  # fmt: skip
-SURE = math.log(2)  # a token that loses less is the likeliest
+SURE = math.log(2)  # a token that loses less is likelier than all others together
 
 
 class Measured:
@@ -43,8 +43,8 @@ class Measured:
         }
         made = distant.held_out(options.prepared, self.tokenizer, SIZES, N_COPIES, options.seed)
         self.copies = {size: [e for e in made if e["kind"] == "copies" and e["tokens"] == size] for size in SIZES}
-        books = sorted((options.prepared / "held_out/books").glob("*.txt"))
-        self.books = "\n\n".join(p.read_text("utf-8")[: options.characters] for p in books)
+        paths = sorted((options.prepared / "held_out/books").glob("*.txt"))
+        self.text = "\n\n".join(p.read_text("utf-8")[: options.characters] for p in paths)
 
     def losses(self, text, words):
         given, out = self.folder / "text.txt", self.folder / "losses.txt"
@@ -54,7 +54,7 @@ class Measured:
         return [float(line) for line in out.read_text("utf-8").split()]
 
     def found(self, kind, size, words):
-        """The share of the answers in percent whose every token is what the model would have said."""
+        """The share of the answers in percent whose every token the model holds for likelier than all others together."""
         right = []
         for text, answers in self.asked[kind, size]:
             losses = self.losses(text, words)
@@ -74,7 +74,7 @@ def rows(measured):
     full = None
     for name, words, _ in [("full", attention_tables.FULL, 0), *attention_tables.FORMS, *MORE_FORMS]:
         print(f"measuring {name}", file=sys.stderr, flush=True)
-        losses = measured.losses(measured.books, words)
+        losses = measured.losses(measured.text, words)
         if full is None:
             full, text = losses, f"{math.exp(statistics.fmean(losses)):.2f}"
         else:
@@ -89,8 +89,8 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("model", type=Path)
     p.add_argument("prepared", type=Path)
-    p.add_argument("--texts", type=int, default=20, help="of each kind and length, with ten questions each")
-    p.add_argument("--characters", type=int, default=100000, help="of each held-out book, for the perplexity")
+    p.add_argument("--texts", type=int, default=10, help="of each kind and length, with ten questions each")
+    p.add_argument("--characters", type=int, default=60000, help="of each held-out book, for the perplexity")
     p.add_argument("--program", type=Path, default=ROOT / "build/release/troika")
     p.add_argument("--page", type=Path, default=ROOT / "docs/shadowattn.md")
     p.add_argument("--seed", type=int, default=4)

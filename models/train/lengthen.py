@@ -142,6 +142,8 @@ class Lengthening:
         state = torch.load(self.a.out / "model.pt", map_location=self.device, weights_only=False)
         if "fell" not in state:
             raise SystemExit(f"{self.a.out}/model.pt is none of this training's; give another folder")
+        if state["config"] != self.model.config.to_dict():
+            raise SystemExit(f"{self.a.out} was trained with other options of the model; give the same, or another folder")
         if state["fell"] and state["planned"] != self.planned():
             state = torch.load(self.a.out / "stable.pt", map_location=self.device, weights_only=False)
         self.model.load_state_dict(state["model"])

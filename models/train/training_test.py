@@ -239,6 +239,8 @@ class WholeRecipe(unittest.TestCase):
         options += ["--batch", "2048", "--makers", "2", "--examples", "1"]
         lengthen.Lengthening(lengthen.parse(options)).run()
         first = json.loads((d / "far/held_out.json").read_text())["before"]
+        with self.assertRaises(SystemExit):  # in the middle of a training nothing of the model changes
+            lengthen.Lengthening(lengthen.parse([*options, "--rope-base", "50000"]))
         # A longer training goes on from before the rate fell, and knows what was measured first.
         options[options.index("3")] = "5"
         longer = lengthen.Lengthening(lengthen.parse(options))
