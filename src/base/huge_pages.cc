@@ -59,6 +59,13 @@ std::byte* reserve_aligned(size_t size) {
   return begin + before;
 }
 
+void prefer_huge_pages(void* begin, size_t size) {
+  const auto address = reinterpret_cast<uintptr_t>(begin);
+  const uintptr_t first = (address + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  const uintptr_t last = (address + size) / kHugePageBytes * kHugePageBytes;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+}
+
 void HugeBuffer::Free::operator()(std::byte* memory) const { std::free(memory); }
 
 HugeBuffer::HugeBuffer(size_t bytes) : size_(bytes) {

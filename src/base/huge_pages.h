@@ -21,6 +21,10 @@ size_t huge_bytes_within(const void* begin, size_t size);
 // can be read or written there yet. It is given back with munmap.
 std::byte* reserve_aligned(size_t size);
 
+// Asks for huge pages where whole ones lie within a range that nobody has written to yet. The
+// system may ignore this.
+void prefer_huge_pages(void* begin, size_t size);
+
 // Uninitialised memory, in huge pages where there are any and the size makes it worth while.
 class HugeBuffer {
  public:

@@ -47,6 +47,22 @@ TEST(HugePages, ABufferIsInThemWhereThereAreAny) {
   EXPECT_EQ(huge % kHugePageBytes, 0u);
 }
 
+TEST(HugePages, AreAskedForWithinARangeOnly) {
+  const size_t size = 4 * kHugePageBytes;
+  const PageBuffer pages(size);
+  // The range begins and ends within a page, so that it has one whole page less at each end.
+  ASSERT_EQ(madvise(pages.get(), size, MADV_NOHUGEPAGE), 0);
+  prefer_huge_pages(pages.get() + 1, size - 2);
+  prefer_huge_pages(pages.get() + 1, kHugePageBytes - 2);  // has no whole page
+  std::memset(pages.get(), 1, size);
+  EXPECT_EQ(huge_bytes_within(pages.get(), kHugePageBytes), 0u);
+  EXPECT_EQ(huge_bytes_within(pages.get() + 3 * kHugePageBytes, kHugePageBytes), 0u);
+  if (!gives_huge_pages()) GTEST_SKIP() << "this system gives no huge pages";
+  const size_t huge = huge_bytes_within(pages.get() + kHugePageBytes, 2 * kHugePageBytes);
+  if (huge == 0) GTEST_SKIP() << "the system had none free";
+  EXPECT_EQ(huge % kHugePageBytes, 0u);
+}
+
 // Says whether the page at an address is in use.
 bool is_mapped(const void* page) {
   unsigned char resident = 0;

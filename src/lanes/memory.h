@@ -9,6 +9,8 @@
 #include <functional>
 #include <memory>
 
+#include "base/huge_pages.h"
+
 namespace troika::lanes {
 
 class Memory {
@@ -37,8 +39,11 @@ inline std::function<std::shared_ptr<std::byte>(size_t)> pieces_of(Memory* memor
 class PlainMemory : public Memory {
  public:
   std::byte* allocate(size_t bytes) override {
-    // The system zeroes this memory and backs a page when it is first touched.
-    return static_cast<std::byte*>(std::calloc(bytes, 1));
+    // The system zeroes this memory and backs a page when it is first touched. Prompts walk through
+    // megabytes of values for each op, and looking up small pages takes some per cent of that.
+    auto* const memory = static_cast<std::byte*>(std::calloc(bytes, 1));
+    if (memory != nullptr) prefer_huge_pages(memory, bytes);
+    return memory;
   }
   void free(std::byte* begin) noexcept override { std::free(begin); }
 };

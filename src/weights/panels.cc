@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 #include "kernels/choose.h"
 #include "tensor/codec.h"
 #include "weights/store.h"
@@ -18,6 +19,14 @@ constexpr std::align_val_t kAlignment{kPanelAlignment};
 
 size_t n_strips_of(const Matrix& matrix) {
   return kernels::n_strips(static_cast<size_t>(matrix.n_rows));
+}
+
+// Returns memory for a matrix, which every prompt reads from its beginning to its end.
+std::byte* new_storage(const Matrix& matrix) {
+  const size_t bytes = int8_panel_bytes(matrix);
+  auto* const storage = static_cast<std::byte*>(::operator new(bytes, kAlignment));
+  prefer_huge_pages(storage, bytes);
+  return storage;
 }
 
 }  // namespace
@@ -60,9 +69,7 @@ void measure_rows(const Matrix& matrix, size_t first_row, size_t last_row, float
 
 void Int8Matrix::Free::operator()(std::byte* bytes) const { ::operator delete(bytes, kAlignment); }
 
-Int8Matrix::Int8Matrix(const Matrix& matrix)
-    : Int8Matrix(matrix,
-                 static_cast<std::byte*>(::operator new(int8_panel_bytes(matrix), kAlignment))) {
+Int8Matrix::Int8Matrix(const Matrix& matrix) : Int8Matrix(matrix, new_storage(matrix)) {
   storage_.reset(const_cast<std::byte*>(reinterpret_cast<const std::byte*>(panels_.levels)));
 }
 

@@ -8,6 +8,7 @@
 #include "base/cache_line.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/huge_pages.h"
 #include "lanes/host/attention.h"
 #include "lanes/host/experts/expert_reads.h"
 #include "lanes/host/experts/experts.h"
@@ -64,6 +65,8 @@ template <typename T>
 void make_room(size_t n, std::vector<T>* values) {
   if (values->size() >= n) return;
   *values = std::vector<T>();
+  values->reserve(n);
+  prefer_huge_pages(values->data(), n * sizeof(T));
   values->resize(n);
 }
 
