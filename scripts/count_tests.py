@@ -21,7 +21,11 @@ def reason_of(case):
 
 def main():
     name, path = sys.argv[1:]
-    suite = xml.etree.ElementTree.parse(path).getroot()
+    try:
+        suite = xml.etree.ElementTree.parse(path).getroot()
+    except (OSError, xml.etree.ElementTree.ParseError) as error:
+        print(f"{name}: ctest has left no report of its tests in {path} ({error}). It was cut off, or the disk is full.")
+        return 1
     total, failed, skipped = (int(suite.get(key, 0)) for key in ("tests", "failures", "skipped"))
     # ctest counts tests that could not be started (a missing program) apart from the failed ones.
     failed += int(suite.get("errors", 0))

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <span>
 
 #include "base/atomic_file.h"
@@ -193,10 +194,20 @@ void BlockFolder::write(const std::string& key, std::span<const std::byte> conte
   file.write(content);
   file.commit();
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto entry = files_.try_emplace(key).first;
+  const auto [entry, is_new] = files_.try_emplace(key);
+  try {
+    note_use(entry);
+  } catch (const std::bad_alloc&) {
+    // What make_room() does not know of would take room for ever. An earlier file of this key has
+    // the same content and keeps its place.
+    if (is_new) {
+      ::unlink(path_of(key).c_str());
+      files_.erase(entry);
+    }
+    throw;
+  }
   bytes_ += bytes - entry->second.bytes;
   entry->second.bytes = bytes;
-  note_use(entry);
 }
 
 // Notes the use in the file's time too, so that later processes know it.
