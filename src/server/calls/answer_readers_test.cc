@@ -108,6 +108,12 @@ TEST(ChannelReader, TellsThoughtsWordsAndCallsApart) {
     EXPECT_EQ(read_channels("goes on<|return|>", false, true, n), "goes on");
     EXPECT_EQ(read_channels("Plain words.", false, false, n), "Plain words.");
     EXPECT_EQ(read_channels("<|channel|>ana", true, false, n), "");
+    // Such a mark begins no header, though a whole one stands behind it.
+    const std::string odd = "a<|end|><|stara|>b<|channel|>commentary to=functions.f<|message|>{}";
+    EXPECT_EQ(read_channels("<|channel|>final<|message|>" + odd, true, false, n),
+              "a" + odd.substr(odd.find("<|stara")));
+    const std::string far = "<|channel|>" + std::string(600, 'x') + "<|message|>a";
+    EXPECT_EQ(read_channels(far, true, false, n), far);
   }
 }
 

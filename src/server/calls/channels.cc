@@ -67,12 +67,16 @@ Expr channels_expr(Pool* pool, Expr words, const std::vector<ChannelCall>& calls
 // Reads a header. A text without a header is for the person.
 bool ChannelReader::read_header(std::vector<Delta>* deltas) {
   const size_t at = held_.find(kBody);
-  if (at == std::string::npos) {
-    if (may_be_header(held_) && held_.size() < kMostHeaderBytes) return false;
+  const bool is_whole = at != std::string::npos;
+  // What came before the last letter of a whole header had to look like one too: a text means the
+  // same in whichever parts it comes.
+  const size_t n_judged = is_whole ? at + kBody.size() - 1 : held_.size();
+  if (n_judged >= kMostHeaderBytes || !may_be_header(held_.substr(0, n_judged))) {
     kind_ = Delta::Kind::kText;
     is_in_body_ = true;
     return true;
   }
+  if (!is_whole) return false;
   const std::string header = held_.substr(0, at);
   held_.erase(0, at + kBody.size());
   is_in_body_ = true;
