@@ -211,6 +211,111 @@ def requests():
     yield "chunks", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks
 
 
+def vocabularies():
+    """Files that hold a tokenizer and no weights."""
+    def texts_of(words):
+        return array(8, len(words), b"".join(string(word) for word in words))
+    def types_of(kinds):
+        return array(5, len(kinds), struct.pack(f"<{len(kinds)}i", *kinds))
+    def file_of(model, words, kinds, *more):
+        return gguf([("tokenizer.ggml.model", 8, string(model)), ("tokenizer.ggml.tokens", 9, texts_of(words)),
+                     ("tokenizer.ggml.token_type", 9, types_of(kinds)), *more], [])
+    pieces = ["<unk>", "<s>", "</s>", "<0x41>", "\u2581", "a", "b", "ab", "<|x|>"]
+    scores = ("tokenizer.ggml.scores", 9, array(6, len(pieces), struct.pack(f"<{len(pieces)}f", *range(len(pieces)))))
+    ids = [("tokenizer.ggml.bos_token_id", 4, struct.pack("<I", 1)), ("tokenizer.ggml.eos_token_id", 4, struct.pack("<I", 2)),
+           ("tokenizer.ggml.unknown_token_id", 4, struct.pack("<I", 0)), ("tokenizer.ggml.add_bos_token", 7, b"\1"),
+           ("tokenizer.ggml.add_space_prefix", 7, b"\1")]
+    yield "spm", file_of("llama", pieces, [2, 3, 3, 6, 1, 1, 1, 1, 4], scores, *ids)
+    letters = ["a", "b", "\u0120", "\u010a", "1", "2", "ab", "\u0120a", "<|im_end|>"]
+    merges = ("tokenizer.ggml.merges", 9, texts_of(["a b", "\u0120 a"]))
+    for pre in ("gpt-2", "llama-bpe", "qwen2", "tekken"):
+        yield f"bpe_{pre}", file_of("gpt2", letters, [1] * 8 + [3], merges, ("tokenizer.ggml.pre", 8, string(pre)), *ids[1:2])
+
+
+def changed_models():
+    """The first byte chooses an architecture; then come the place of a byte, in two, and what it is changed by."""
+    for architecture in range(20):
+        yield f"model_{architecture}", bytes([architecture])
+        yield f"changed_{architecture}", bytes([architecture]) + struct.pack(">HB", 97 * architecture, 1)
+    yield "raw", b"\xff" + gguf(SCALARS, [("token_embd.weight", [8, 4], 0, 128)])
+
+
+def plans():
+    head = '"version":2,"made_for":{"model":"m","model_bytes":1,"model_hash":"00","machine":"a processor, 2 cores"}'
+    shapes = '"step_shapes":[1,8],"prompt_shapes":[32,128],"output_shapes":[1],"short_rest":8,"reuse_granule":1'
+    common = f'{head},"context":512,"activations":"q8","prefill":"int8","packed_bytes":0,"kv":"F16",{shapes}'
+    lanes = '"lanes":[{"kind":"host","threads":1,"cores":[0]},{"kind":"opencl","device":"0","threads":0,"cores":[1],"busy_percent":50}]'
+    rules = '"placements":[{"subgraph":"ffn","least_tokens":2,"lane":1,"phase":"prompt","mixes_classes":true}]'
+    one = '"lanes":[{"kind":"host","threads":2,"cores":[0,1]}],"placements":[]'
+    cuts = ('"cuts":[{"subgraph":"ffn","op":"ffn_down","least_tokens":2,"most_tokens":512,"rows":[{"lane":0,"n":64},{"lane":1,"n":32}]},'
+            '{"subgraph":"attention","op":"","phase":"prompt","heads":[{"lane":0,"n":1},{"lane":1,"n":1}]}],'
+            '"lengths":[{"n_tokens":300,"parts":[{"lane":0,"n":256},{"lane":1,"n":44}]}]')
+    numbers = ('"int8":{"method":"token-shadow","weight_scales":"row","outlier_prune":85,"text":"t","tokens":9,"perplexity":6.1,'
+               '"quantile":0.998,"smooth_alpha":0,"losses":[{"method":"token","outlier_prune":100,"loss":0.025}],'
+               '"inputs":[{"weight":"blk.0.attn_q.weight","largest":19.5,"limit":3.3125,"limit_alone":15.5,'
+               '"outliers_per_token":0.51,"outlier_channels":1,"hot_channels":[87]}]}')
+    attention = '"attention":{"form":"query","share":0.2,"from":512,"head_shares":[0.1,0.3],"reason":"r"}'
+    for name, parts in (("plain", [one]), ("lanes", [lanes, rules, cuts]), ("int8", [one, numbers]), ("attention", [one, attention]),
+                        ("costs", [one, '"step_costs":[{"rows":1,"ms":2.5},{"rows":8,"ms":4}],"order":"lock-step"'])):
+        yield name, ("{" + ",".join([common, *parts]) + "}").encode()
+
+
+def profiles():
+    machine = ('"machine":{"cpu":"c","n_cores":2,"features":"f","memory_bytes":9,"kernel":"k","arithmetic":"avx2, q8"},'
+               '"taken":"2026-01-31T12:00:00Z","load_average":0.5,"n_left_out":1')
+    lanes = ('"lanes":[{"name":"host 0","cores":[0],"n_threads":1,"is_matrix":false},'
+             '{"name":"opencl:0","cores":[1],"n_threads":1,"is_matrix":true,"identity":"i"}]')
+    rates = ('"starts":[{"lane":0,"us":0.5}],"refusals":[{"lane":1,"op":"embed","phase":"step"}],"handovers":[{"from":0,"to":1,"us":2.5}],'
+             '"bandwidth":[{"lanes":[0,1],"gb_s":[12.5,9]}],"cores":[{"core":0,"gops":200,"gb_s":12}]')
+    shape = '"type":"Q8_0","n_rows":64,"k":32,"n_tokens":8,"phase":"step","context":0,"head_dim":0,"us":3.5,"spread":0.06,"n_runs":9'
+    ops = f'"ops":[{{"lane":0,"op":"linear",{shape}}},{{"lane":1,"op":"linear",{shape},"arrangement":"a","arrangement_gain":1.5}}]'
+    storage = ('"storage":{"folder":"/","is_direct":true,"reads":[{"block_bytes":4096,"range_bytes":65536,"is_random":true,"depth":4,'
+               '"us":80.5,"mb_s":200}]}')
+    for name, parts in (("rates", []), ("storage", [storage])):
+        yield name, ("{" + ",".join(['"format":"troika-profile","version":3', machine, lanes, rates, ops, *parts]) + "}").encode()
+
+
+def configs():
+    common = ('"hidden_size":64,"num_hidden_layers":2,"num_attention_heads":2,"num_key_value_heads":1,"head_dim":32,'
+              '"intermediate_size":96,"vocab_size":128,"max_position_embeddings":256')
+    gemma = '"query_pre_attn_scalar":32,"hidden_activation":"gelu_pytorch_tanh","sliding_window":64'
+    llama3 = ('"rope_scaling":{"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,'
+              '"original_max_position_embeddings":8192},"rope_theta":500000.0,"tie_word_embeddings":true')
+    for family, more in (("Llama", llama3), ("Mistral", '"sliding_window":null'), ("Qwen2", '"rope_theta":1000000.0'), ("Qwen3", '"attention_bias":false'),
+                         ("Gemma", gemma), ("Gemma2", gemma), ("Gemma3", gemma), ("Phi", '"partial_rotary_factor":0.5'),
+                         ("Phi3", '"sliding_window":2047,"hidden_act":"silu"')):
+        yield family, f'{{"architectures":["{family}ForCausalLM"],{common},{more}}}'.encode()
+
+
+def request_bodies():
+    """The first byte chooses the interface: chats, messages, responses, or how tokens are chosen."""
+    tool = '{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{"x":{"type":"integer"}}}}}'
+    call = '"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\\"x\\":1}"}}]'
+    yield "chat", ('\0{"messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"u"}]},'
+                   f'{{"role":"assistant","content":null,{call}}},{{"role":"tool","tool_call_id":"1","content":"2"}}],"tools":[{tool}],'
+                   '"tool_choice":"auto","parallel_tool_calls":false,"response_format":{"type":"json_object"}}').encode()
+    yield "named", f'\0{{"messages":[{{"role":"user","content":"u"}}],"tools":[{tool}],"tool_choice":{{"type":"function","function":{{"name":"f"}}}}}}'.encode()
+    yield "messages", ('\1{"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":"u"},{"role":"assistant","content":'
+                       '[{"type":"thinking","thinking":"h","signature":""},{"type":"tool_use","id":"1","name":"f","input":{"x":1}}]},'
+                       '{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"2"}]}],'
+                       '"tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"}}').encode()
+    yield "responses", ('\2{"instructions":"s","input":[{"role":"user","content":[{"type":"input_text","text":"u"}]},'
+                        '{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"1","output":"2"}],'
+                        '"tools":[{"type":"function","name":"f","parameters":{}}],"text":{"format":{"type":"text"}}}').encode()
+    yield "sampling", (b'\3{"temperature":0.5,"top_p":0.9,"top_k":4,"seed":7,"stop":["a","b"],"logit_bias":{"3":-1.5,"a":false},'
+                       b'"presence_penalty":0.5,"frequency_penalty":0.1,"min_p":0.05,"stream":true,"stream_options":{"include_usage":true}}')
+
+
+def answers():
+    """The first byte chooses a reader, as answer_fuzz.cc says."""
+    called = b'<tool>{"name": "f", "arguments": {"a": "}\\"<"}}</tool>'
+    pairs, marked = b"a<f=g><p=x>1</p><p=y>two <b></p></f>\nb", b'<call>f{a:<|"|>x "<|"|>,b:[1,{c:true}]}</call><call>g{}</call>'
+    for choice, text in ((0, called * 2), (1, pairs), (2, marked), (3, b"<think>so</think>\n" + called), (7, b"so</think>" + pairs),
+                         (9, b"<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>commentary to=functions.f "
+                             b"<|constrain|>json<|message|>{}<|call|>"), (33, b"words<|return|>")):
+        yield f"reader_{choice}", bytes([choice]) + text
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__.strip(), file=sys.stderr)
@@ -221,7 +326,10 @@ def main():
                "fuzz_jinja_template": templates, "fuzz_text_tokenizer": texts,
                "fuzz_fetch_listing": listings, "fuzz_http_parser": requests,
                "fuzz_grammar_gbnf": gbnf_texts, "fuzz_grammar_regex": regexes,
-               "fuzz_grammar_json_schema": json_schemas}
+               "fuzz_grammar_json_schema": json_schemas,
+               "fuzz_text_vocabulary": vocabularies, "fuzz_weights_store": changed_models, "fuzz_plan_plan": plans,
+               "fuzz_plan_profile": profiles, "fuzz_convert_config": configs, "fuzz_server_request": request_bodies,
+               "fuzz_server_answer": answers}
     for target, files in corpora.items():
         folder = pathlib.Path(sys.argv[1]) / target
         folder.mkdir(parents=True, exist_ok=True)
