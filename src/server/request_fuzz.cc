@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/error.h"
 #include "server/anthropic/read_messages.h"
 #include "server/calls/turn.h"
 #include "server/openai/read_responses.h"
