@@ -197,7 +197,7 @@ struct MemoryChoice {
   std::optional<Layouts> layouts;  // none: packed_bytes decides
   size_t packed_bytes = 0;         // limits the bytes of packed copies of weights
   ShadowRows shadow_rows = ShadowRows::kHot;
-  bool has_side_files = true;  // false: no side file is read or written
+  bool has_side_files = true;  // false: no side file is read or written, and who needs one is told
 };
 
 // A plan that exists. Of the first members `exact` counts before `file`, and `file` before `base`.

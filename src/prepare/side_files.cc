@@ -88,6 +88,23 @@ std::optional<weights::NeuronHeat> kept_heat(const gguf::File& file,
   return heat;
 }
 
+void check_side_files(const Options& options, const plan::FfnPlan& ffn) {
+  if (options.memory.has_side_files || !ffn.is_by_neuron()) return;
+  const bool is_asked = options.ffn.has_predictor && options.ffn.may_predict;
+  if (is_asked || (options.ffn.may_predict && ffn.predictor.is_there())) {
+    throw UsageError(fmt::format(
+        "The predictor of neurons is a side file, and ‹no-cache› forbids to read one. Leave "
+        "‹no-cache› out, or {}.",
+        way_without_predictor(options, ffn.predictor.is_there())));
+  }
+  const int hot = options.ffn.hot_percent.value_or(ffn.hot.percent);
+  if (hot == 0) return;
+  throw UsageError(fmt::format(
+      "Which neurons are hot stands in a side file, and ‹no-cache› forbids to read one. Leave "
+      "‹no-cache› out, or {}.",
+      options.ffn.hot_percent ? "‹neuron-hot›" : "compute none apart (‹neuron-hot› 0)"));
+}
+
 std::optional<plan::FfnPredictor> asked_predictor(const Options& options, const gguf::File& file,
                                                   std::span<const float> thresholds) {
   if (!options.ffn.has_predictor || !options.ffn.may_predict || !is_here(options)) return {};

@@ -32,6 +32,10 @@ std::optional<weights::NeuronHeat> kept_heat(const gguf::File& file,
                                              std::span<const float> thresholds,
                                              const weights::Store& weights, std::string* note);
 
+// Refuses a predictor, and hot neurons, that are asked for or that the plan has, where no side file
+// may be read. Throws UsageError.
+void check_side_files(const Options& options, const plan::FfnPlan& ffn);
+
 // Returns what is known of the predictor that is asked for, for a plan with these thresholds; none:
 // no plan that is made can have one. Throws Error where there is no such predictor.
 std::optional<plan::FfnPredictor> asked_predictor(const Options& options, const gguf::File& file,

@@ -72,10 +72,12 @@ void check_lengths(const std::vector<plan::LengthCut>& asked, int context) {
   }
 }
 
-// Refuses a form that the model's blocks cannot have, before what that form needs is looked for.
+// Refuses a form that the model's blocks cannot have, or whose side files may not be read, before
+// what that form needs is looked for.
 void check_form(const Options& options, const OpenedModel& model, plan::FfnPlan ffn) {
   ffn.form = options.ffn.form.value_or(ffn.form);
   check_neuron_blocks(model.blueprint, ffn);
+  check_side_files(options, ffn);
 }
 
 plan::Plan plan_of_file(const Options& options, const OpenedModel& model, std::string* note) {

@@ -105,6 +105,7 @@ std::string about_times(const NeuronPlanRequest& request, bool has_neurons,
 
 std::optional<weights::NeuronPredictor::Info> kept_predictor(const prepare::Options& options,
                                                              const gguf::File& file) {
+  if (!options.memory.has_side_files) return std::nullopt;
   try {
     return weights::NeuronPredictor::info(prepare::neuron_file_path("predictor", file),
                                           prepare::neuron_key(file, {}));
@@ -277,6 +278,11 @@ void check_neuron_request(const prepare::Options& options) {
     throw UsageError(
         "‹choose-neurons› makes a plan, and another one is given. Leave one of them out.");
   }
+  if (options.ffn.has_predictor && !options.memory.has_side_files) {
+    throw UsageError(
+        "‹neuron-predictor› is read from a side file, and ‹no-cache› forbids that. Leave one of "
+        "them out.");
+  }
   prepare::check_options(options);
 }
 
@@ -292,8 +298,12 @@ prepare::Options plan_neurons_here(const NeuronPlanRequest& request,
   const std::vector<model::GatedFfn> ffns = model::neuron_ffns(model->blueprint);
   std::string about_heat;
   std::optional<weights::NeuronHeat> heat;
-  // No plan was given, so nothing has thresholds.
-  if (!ffns.empty()) heat = prepare::kept_heat(model->file, ffns, {}, model->weights, &about_heat);
+  if (!options.memory.has_side_files) {
+    about_heat = "‹no-cache› forbids to read how often neurons fire";
+  } else if (!ffns.empty()) {
+    // No plan was given, so nothing has thresholds.
+    heat = prepare::kept_heat(model->file, ffns, {}, model->weights, &about_heat);
+  }
   solve::NeuronProblem problem;
   problem.law = law_of(heat ? &*heat : nullptr, model->blueprint);
   // What a profile from elsewhere says is not mixed with what is measured here.
