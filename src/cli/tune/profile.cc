@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/flags/engine_flags.h"
 #include "cli/output.h"
+#include "cli/tune/devices.h"
 #include "cli/use/models.h"
 #include "measure/profile_here.h"
 #include "prepare/plan/make_plan.h"
@@ -34,6 +35,7 @@ struct ProfileFlags {
   bool no_cache = false;
   bool no_storage = false;
   bool check = false;
+  bool devices = false;
   bool json = false;
 };
 
@@ -248,7 +250,21 @@ void note_idle(const Command& command, const ProfileFlags& flags) {
   }
   say("--kv", !flags.from.empty() && (!flags.check || flags.json),
       "it is for measuring, and for the passes of --check");
+  say("--again", flags.from.empty() && flags.no_cache,
+      "--no-cache measures everything anyway, and keeps nothing");
   say("--check", flags.json, "--json prints the profile itself");
+}
+
+// Refuses what --devices, which measures nothing, would pass over.
+void check_devices_alone(const Command& command) {
+  for (const char* name : {"MODEL", "--threads", "--lanes", "--kv", "--activations", "--prefill",
+                           "--kernels", "--type", "--seconds", "--again", "--no-cache",
+                           "--no-storage", "--from", "--output", "--plot", "--check"}) {
+    if (!command.is_given(name)) continue;
+    throw UsageError(fmt::format(
+        "--devices lists what --lanes may name and measures nothing. Leave {} out, or --devices.",
+        name));
+  }
 }
 
 void profile(const ProfileFlags& flags) {
@@ -289,7 +305,8 @@ void profile(const ProfileFlags& flags) {
 void add_profile(Command& app) {
   Command* command =
       app.add_subcommand("profile", "Measure what each lane of this machine can do", kTuneGroup);
-  command->examples({"troika profile model.gguf --lanes \"0;1\" --plot plots --check"});
+  command->examples({"troika profile --devices",
+                     "troika profile model.gguf --lanes \"0;1\" --plot plots --check"});
   command->footer(
       "Takes under a minute, and is kept for this machine: later runs measure what is missing.");
   auto flags = std::make_shared<ProfileFlags>();
@@ -321,8 +338,16 @@ void add_profile(Command& app) {
       ->names_file();
   command->add_option("--plot", flags->plot_folder, "Write plots (SVG) into this folder");
   command->add_flag("--check", flags->check, "Print how far predictions lie from measurements");
-  command->add_flag("--json", flags->json, "Print the profile itself");
+  command->add_flag("--devices", flags->devices,
+                    "List the cores and devices that --lanes may name, and why a runtime of "
+                    "devices is missing, instead of measuring");
+  command->add_flag("--json", flags->json, "Print the profile itself, or the list of --devices");
   command->callback([flags, command] {
+    if (flags->devices) {
+      check_devices_alone(*command);
+      show_devices(flags->json);
+      return;
+    }
     note_idle(*command, *flags);
     profile(*flags);
   });

@@ -238,6 +238,20 @@ std::string Library::identity(const std::string& device) const {
   return fmt::format("{} by OpenVINO {}", text, version_);
 }
 
+std::string Library::full_name(const std::string& device) const {
+  return property(device, "FULL_DEVICE_NAME");
+}
+
+uint64_t Library::memory_bytes(const std::string& device) const {
+  for (const char* key : {"GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE"}) {
+    const std::string text = property(device, key);
+    uint64_t bytes = 0;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), bytes);
+    if (read.ec == std::errc() && bytes > 0) return bytes;
+  }
+  return 0;
+}
+
 void Library::limit_threads(const std::string& device, int n_threads) {
   const std::string n = fmt::format("{}", n_threads);
   const char* const device_name = device.c_str();

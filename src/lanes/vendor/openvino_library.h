@@ -43,6 +43,9 @@ class Library {
   void check_device(const std::string& name) const;
   // Returns which device it is, and which versions of its driver and of OpenVINO work for it.
   std::string identity(const std::string& device) const;
+  // Returns the device's name for people, and its memory; 0 where it does not say, as cores do not.
+  std::string full_name(const std::string& device) const;
+  uint64_t memory_bytes(const std::string& device) const;
   // Gives the device one thread for each core, none of which is bound elsewhere. Throws Error.
   void limit_threads(const std::string& device, int n_threads);
 

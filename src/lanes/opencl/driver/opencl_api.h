@@ -42,6 +42,7 @@ enum DeviceInfo : UInt {
   kMostGroupItems = 0x1004,
   kMostAllocationBytes = 0x1010,
   kFloatAbilities = 0x101B,
+  kMemoryBytes = 0x101F,
   kIsLittleEndian = 0x1026,
   kIsAvailable = 0x1027,
   kHasCompiler = 0x1028,

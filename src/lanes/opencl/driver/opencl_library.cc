@@ -180,6 +180,7 @@ DeviceEntry Library::describe(Platform platform, DeviceId id) const {
   entry.has_halves = has_name(extensions, "cl_khr_fp16");
   entry.most_group_items = number_of<size_t>(api_, id, kMostGroupItems);
   entry.most_allocation_bytes = number_of<uint64_t>(api_, id, kMostAllocationBytes);
+  entry.memory_bytes = number_of<uint64_t>(api_, id, kMemoryBytes);
   entry.refusal = refusal_of(entry);
   return entry;
 }

@@ -30,6 +30,7 @@ struct DeviceEntry {
   bool has_halves = false;
   size_t most_group_items = 0;  // counts work items that may share memory
   size_t most_allocation_bytes = 0;
+  uint64_t memory_bytes = 0;
 
   std::string identity() const {
     return name + " of " + platform + ", " + version + ", driver " + driver;

@@ -94,6 +94,7 @@ TEST(OpenclLibrary, WithoutADeviceIsASentence) {
 TEST(OpenclLibrary, NamesTheDevicesThatThereAre) {
   const Library library(fake(describe<true, true, true>));
   EXPECT_EQ(library.device(0).name, "a phone's");
+  EXPECT_EQ(library.device(0).memory_bytes, 1u);
   const std::string problem = problem_of([&] { library.device(1); });
   EXPECT_NE(problem.find("opencl:0 is 'a phone's' of Makers"), std::string::npos) << problem;
 }
