@@ -51,9 +51,10 @@ TEST(Help, WhatMostPeopleNeedComesFirst) {
             (std::vector<std::string>{"Examples", "Arguments", "Options", "Sampling",
                                       "What an answer may be", "Drafts", "This machine", "Prompts",
                                       "Neurons", "Lanes", "Measuring"}));
-  EXPECT_EQ(headings_of(help_of("bench")),
-            (std::vector<std::string>{"Examples", "Arguments", "Options", "Drafts", "This machine",
-                                      "Prompts", "Neurons", "Lanes", "Virtual phones"}));
+  EXPECT_EQ(
+      headings_of(help_of("bench")),
+      (std::vector<std::string>{"Examples", "Arguments", "Options", "Drafts", "This machine",
+                                "Prompts", "Neurons", "Lanes", "Measuring", "Virtual phones"}));
 }
 
 TEST(Help, ExamplesStandBelowTheUsage) {

@@ -61,7 +61,7 @@ void TraceFlags::check(const std::vector<std::string>& read) const {
 }
 
 engine::Watch TraceFlags::watch(const engine::Engine& engine) {
-  if (trace_path_.empty() && timeline_path_.empty()) return {};
+  if (!is_wanted()) return {};
   trace_ = std::make_unique<Trace>(engine.passes().trace_rows());
   return {.trace = trace_.get()};
 }
@@ -73,6 +73,7 @@ void TraceFlags::end(engine::Engine& engine) {
     write_file(timeline_path_, timeline_svg(*trace_, timeline_title(engine)));
   const TraceSummary summary = summarise(*trace_);
   for (const LaneUse& use : summary.lanes) {
+    if (summary.span_us <= 0.0) break;  // no task took time
     note(fmt::format("lane {:<8} {:5.1f}% busy, {:5.1f}% bubbles, {} tasks\n", use.lane,
                      100 * use.busy_us / summary.span_us, 100 * use.bubble_us / summary.span_us,
                      use.n_tasks));

@@ -14,6 +14,7 @@ namespace troika::cli {
 class TraceFlags {
  public:
   void add_to(Command& command);
+  bool is_wanted() const { return !trace_path_.empty() || !timeline_path_.empty(); }
   // Refuses files that cannot be written or are among those that are read, before a model is
   // loaded. Throws Error.
   void check(const std::vector<std::string>& read) const;

@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/flags/engine_flags.h"
+#include "cli/flags/trace_flags.h"
 #include "cli/load.h"
 #include "cli/measure/bench_drafts.h"
 #include "cli/measure/bench_virtual.h"
@@ -26,6 +27,7 @@ namespace {
 
 struct BenchFlags {
   EngineFlags engine;
+  TraceFlags trace;
   DraftBenchFlags drafts;
   std::vector<int> prefill = {128, 512, 1024};
   int n_tokens = 64;
@@ -209,22 +211,35 @@ void note_idle(const Command& command, const BenchFlags& flags) {
   const bool is_on_phone = !prepare::is_here(flags.engine.options);
   say("--repetitions", is_on_phone && !flags.drafts.is_wanted(),
       "a virtual phone takes the same time in every run");
+  say("--pre", !is_replay, "no text is read but that of a replay");
   say("--history", true, "a replay keeps no answer, and begins without earlier ones");
   std::error_code ignored;
   say("--type", std::filesystem::exists(flags.engine.options.model.file, ignored),
       "MODEL is a file, whose weights have types of their own");
 }
 
-void bench(const BenchFlags& flags) {
+// Checks where a trace goes, and says what it costs.
+void check_trace(const BenchFlags& flags) {
+  flags.trace.check(
+      files_read(flags.engine.options, {flags.drafts.prompt_file, flags.drafts.answer_file}));
+  if (flags.trace.is_wanted() && prepare::is_here(flags.engine.options)) {
+    note(
+        "note: recording every task takes time of its own; for rates leave --trace and --timeline "
+        "out\n");
+  }
+}
+
+void bench(BenchFlags& flags) {
   if (!flags.peer.empty() && !prepare::is_here(flags.engine.options)) {
     throw UsageError(
         "--compare runs a peer on this machine, beside which a virtual phone is nothing to "
         "compare. "
         "Leave --compare or --machine out.");
   }
+  check_trace(flags);
   if (flags.drafts.is_wanted()) {
-    bench_drafts(flags.engine, flags.drafts, flags.depth, flags.repetitions, flags.n_pairs,
-                 flags.json);
+    bench_drafts(flags.engine, flags.drafts,
+                 {flags.depth, flags.repetitions, flags.n_pairs, flags.json}, &flags.trace);
     return;
   }
   measure::MeasureOptions options;
@@ -233,13 +248,14 @@ void bench(const BenchFlags& flags) {
   options.decode_context = flags.depth;
   options.repetitions = flags.repetitions;
   if (!prepare::is_here(flags.engine.options)) {
-    bench_on_phone(flags.engine, options, flags.json);
+    bench_on_phone(flags.engine, options, flags.json, &flags.trace);
     return;
   }
   if (!flags.peer.empty())
     check_peer_command(flags.peer);  // the peer is checked before the model is read
   const auto engine = load(flags.engine);
   engine::Session session(*engine);
+  session.watch(flags.trace.watch(*engine));
   Comparison comparison;
   if (!flags.peer.empty()) {  // comes first, so that a peer that does not run is told of at once
     Progress bar("comparing");
@@ -267,6 +283,7 @@ void bench(const BenchFlags& flags) {
     print(layouts_text(*engine));
     if (!flags.peer.empty()) print_table(comparison);
   }
+  flags.trace.end(*engine);
 }
 
 }  // namespace
@@ -296,6 +313,7 @@ void add_bench(Command& app) {
                    "(with --machine)")
       ->capture_default_str();
   flags->drafts.add_to(*command);
+  flags->trace.add_to(*command);
   command->add_option(
       "--compare", flags->peer,
       "A peer's benchmark to run in alternation: 'llama-bench', with options of its "

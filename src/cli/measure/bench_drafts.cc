@@ -110,21 +110,24 @@ void DraftBenchFlags::add_to(Command& command) {
   draft.add_to(command);
 }
 
-void bench_drafts(const EngineFlags& engine_flags, const DraftBenchFlags& flags, int depth,
-                  int repetitions, int n_pairs, bool is_json) {
+void bench_drafts(const EngineFlags& engine_flags, const DraftBenchFlags& flags,
+                  const DraftBenchRuns& runs, TraceFlags* trace) {
   if (!prepare::is_here(engine_flags.options)) {
     throw UsageError("Drafts are measured on this machine only; leave --machine out.");
   }
   const auto engine = load(engine_flags);
   engine::Session session(*engine);
+  session.watch(trace->watch(*engine));
+  const bool is_json = runs.is_json;
   ordered_json json = {{"model", engine->file().path()}};
   if (!flags.widths.empty()) {
-    json["widths"] = bench_widths(session, flags, depth, repetitions, is_json);
+    json["widths"] = bench_widths(session, flags, runs.depth, runs.repetitions, is_json);
   }
   if (!flags.prompt_file.empty() || !flags.answer_file.empty()) {
-    json["replay"] = bench_replay(session, engine_flags, flags, n_pairs, is_json);
+    json["replay"] = bench_replay(session, engine_flags, flags, runs.n_pairs, is_json);
   }
   if (is_json) print_json(json);
+  trace->end(*engine);
 }
 
 }  // namespace troika::cli

@@ -182,7 +182,8 @@ std::vector<const char*> kinds_of(const plan::Plan& plan) {
 
 }  // namespace
 
-void bench_on_phone(const EngineFlags& flags, const measure::MeasureOptions& options, bool json) {
+void bench_on_phone(const EngineFlags& flags, const measure::MeasureOptions& options, bool json,
+                    TraceFlags* trace) {
   EngineFlags timing = flags;
   timing.options.phone.has_values = false;
   if (timing.options.memory.context == 0) {
@@ -198,6 +199,7 @@ void bench_on_phone(const EngineFlags& flags, const measure::MeasureOptions& opt
   }
   const auto engine = load(timing);
   engine::Session session(*engine);
+  session.watch(trace->watch(*engine));
   const Simulation simulation = measure::simulate(session, options);
   if (json) {
     nlohmann::ordered_json json = to_json(simulation, *engine);
@@ -207,6 +209,7 @@ void bench_on_phone(const EngineFlags& flags, const measure::MeasureOptions& opt
     print_table(simulation, *engine);
     print(layouts_text(*engine));
   }
+  trace->end(*engine);
 }
 
 void explain_on_phone(const engine::Engine& engine) {

@@ -9,6 +9,8 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/flags/engine_flags.h"
+#include "cli/flags/idle_note.h"
+#include "cli/flags/trace_flags.h"
 #include "cli/json_lines.h"
 #include "cli/load.h"
 #include "cli/measure/eval_drafts.h"
@@ -21,6 +23,7 @@ namespace {
 
 struct EvalFlags {
   EngineFlags engine;
+  TraceFlags trace;
   std::string text;
   std::string tasks;
   bool is_second_half = false;  // counts only the second half of each window of a text
@@ -236,10 +239,11 @@ void eval_tasks(const EvalFlags& flags, engine::Session& session) {
 // Refuses what --estimate would pass over.
 void check_estimate(const EvalFlags& flags) {
   if (flags.text.empty()) throw UsageError("--estimate looks at a text: give --perplexity FILE.");
-  const char* const idle = !flags.losses.empty()  ? "--losses"
-                           : flags.is_second_half ? "--second-half"
-                           : flags.most > 0       ? "--first"
-                                                  : nullptr;
+  const char* const idle = !flags.losses.empty()     ? "--losses"
+                           : flags.is_second_half    ? "--second-half"
+                           : flags.most > 0          ? "--first"
+                           : flags.trace.is_wanted() ? "--trace and --timeline"
+                                                     : nullptr;
   if (idle == nullptr) return;
   throw UsageError(fmt::format(
       "--estimate looks at all of a plain text and predicts nothing: leave {} out.", idle));
@@ -259,6 +263,8 @@ void note_idle(const Command& command, const EvalFlags& flags) {
   say(flags.tasks, {"--chat", "--first-line", "--first-word"}, "--tasks");
   say(flags.has_chats() ? "chats" : "", {"--template"}, "--tasks with --chat, and for --cag");
   say(flags.context_tasks.file, {"--drafts", "--coverages", "--draft-width", "--answer"}, "--cag");
+  note_idle_option(command, "--first-line", !flags.tasks.empty() && flags.how.first_word_only,
+                   "--first-word judges no more than the first word");
 }
 
 void eval(EvalFlags& flags) {
@@ -268,7 +274,10 @@ void eval(EvalFlags& flags) {
     throw UsageError("Give one of --perplexity FILE, --tasks FILE and --cag FILE.");
   }
   if (flags.shows_estimate) check_estimate(flags);
-  check_output_file(flags.losses, files_read(flags.engine.options, {flags.text}));
+  const std::vector<std::string> read =
+      files_read(flags.engine.options, {flags.text, flags.tasks, flags.context_tasks.file});
+  check_output_file(flags.losses, read);
+  flags.trace.check(read);
   if (!flags.template_file.empty() && flags.has_chats()) {
     flags.how.chat_template = read_text(flags.template_file);
     flags.context_tasks.chat_template = flags.how.chat_template;
@@ -283,11 +292,13 @@ void eval(EvalFlags& flags) {
     return;
   }
   engine::Session session(*engine);
+  session.watch(flags.trace.watch(*engine));
   if (!flags.text.empty()) eval_text(flags, session);
   if (!flags.tasks.empty()) eval_tasks(flags, session);
   if (!flags.context_tasks.file.empty()) {
     eval_drafts(flags.context_tasks, flags.engine.checked(), session, flags.most, flags.json);
   }
+  flags.trace.end(*engine);
 }
 
 }  // namespace
@@ -334,6 +345,7 @@ void add_eval(Command& app) {
   command->add_flag("--first-word", flags->how.first_word_only,
                     "Judge the first word of each answer only, without its punctuation: for texts "
                     "whose last word is the answer");
+  flags->trace.add_to(*command);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, command] {
     note_idle(*command, *flags);
