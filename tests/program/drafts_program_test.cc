@@ -38,6 +38,16 @@ TEST_F(DraftSources, D5TheSecondRunOfATaskAcceptsMore) {
   EXPECT_GT(second["draft"]["sources"].back()["accepted"], 20);
 }
 
+TEST_F(DraftSources, ANewHistoryIsAnnouncedWithItsSizeOnce) {
+  const std::string history = folder_.file("task.bin");
+  const Finished first = troika(words(history)), second = troika(words(history));
+  expect_success(first);
+  const size_t at = first.err.find(history + " (");
+  ASSERT_NE(at, std::string::npos) << first.err;
+  EXPECT_NE(first.err.find("B): keeps answers", at), std::string::npos) << first.err;
+  EXPECT_EQ(second.err.find(history), std::string::npos) << second.err;
+}
+
 TEST_F(DraftSources, AHistoryThatIsNoneIsRefusedWithASentence) {
   const std::string letter = folder_.file("letter.txt");
   write_whole(letter, "Dear friend, I hope that this letter finds you well.");

@@ -18,6 +18,13 @@ TEST(NeuronsProgram, P3P8CountsAndPredictsTheNeuronsOfATrainedModel) {
   const Finished learned =
       troika({"neurons", model, "--tokens", "800", "--predictor", "64", "--json"});
   expect_success(learned);
+  // Whatever is kept is announced with its size.
+  for (const char* kind : {"/heat-", "/predictor-"}) {
+    const size_t at = learned.err.find(kind);
+    ASSERT_NE(at, std::string::npos) << kind << learned.err;
+    const std::string line = learned.err.substr(at, learned.err.find('\n', at) - at);
+    EXPECT_NE(line.find("B): "), std::string::npos) << line;
+  }
   const json found = json::parse(learned.out, nullptr, false);
   ASSERT_EQ(found["layers"].size(), 4u);
   EXPECT_GT(found["live"].get<double>(), 0.05);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -154,7 +155,8 @@ void learn(NeuronFlags& flags, tune::PredictorOptions how, nlohmann::ordered_jso
     report = tune::learn_predictor(how);
   }
   flags.json ? void((*json)["predictor"] = predictor_json(report)) : print_predictor(report);
-  note(fmt::format("{}: used with --ffn by-neuron --neuron-predictor\n", report.path));
+  note(fmt::format("{} ({}): used with --ffn by-neuron --neuron-predictor\n", report.path,
+                   bytes_text(std::filesystem::file_size(report.path))));
 }
 
 void run_neurons(NeuronFlags& flags) {
@@ -187,8 +189,8 @@ void run_neurons(NeuronFlags& flags) {
   if (!flags.json) print_table(report);
   if (!report.path.empty()) {
     note(fmt::format(
-        "{}: the hot neurons stay in memory where --ffn by-neuron has no room for all\n",
-        report.path));
+        "{} ({}): the hot neurons stay in memory where --ffn by-neuron has no room for all\n",
+        report.path, bytes_text(std::filesystem::file_size(report.path))));
   }
   if (predictor) learn(flags, std::move(*predictor), &json);
   if (flags.json) print_json(json);

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
+#include "base/bytes_text.h"
 #include "base/cache_folder.h"
 #include "base/error.h"
 #include "cli/column_width.h"
@@ -148,7 +151,13 @@ TaskHistory::TaskHistory(const std::string& name, const engine::Engine& engine) 
 
 void TaskHistory::keep(std::span<const draft::Token> prompt,
                        std::span<const draft::Token> answer) const {
-  if (file_ != nullptr && !answer.empty()) file_->append(draft::history_text(prompt, answer));
+  if (file_ == nullptr || answer.empty()) return;
+  std::error_code ignored;
+  const bool is_new = !std::filesystem::exists(file_->path(), ignored);
+  file_->append(draft::history_text(prompt, answer));
+  if (!is_new) return;
+  note(fmt::format("{} ({}): keeps answers, from which later ones are guessed\n", file_->path(),
+                   bytes_text(std::filesystem::file_size(file_->path()))));
 }
 
 DraftColours::DraftColours(bool is_on, engine::GenerateOptions* options) : is_on_(is_on) {
