@@ -22,9 +22,10 @@ class RealModel : public testing::Test {
   std::string model_;
 };
 
-// The answer is the same in every precision of prompts.
+// The answer is the same in every precision of prompts, and in the one that is taken when nobody
+// says which.
 TEST_F(RealModel, KnowsTheCapitalOfFrance) {
-  for (const char* prefill : {"f32", "bf16", "same", "int8"}) {
+  for (const char* prefill : {"auto", "q8", "f32", "bf16", "same", "int8"}) {
     const Finished finished = troika({"run", model_, "-p", "The capital of France is", "-n", "5",
                                       "--temp", "0", "--prefill", prefill});
     expect_success(finished);
