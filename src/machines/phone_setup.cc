@@ -27,13 +27,6 @@ namespace fs = std::filesystem;
 constexpr int kPhoneContext = 4096;
 constexpr int kChunksInFlight = 8;
 
-// Says whether the NPU's law was measured on single integer products with rows below each other, so
-// that equivalent shapes can still be faster (N8). Laws from rates at the ideal shape, or from
-// whole passes, have that gain in them already.
-bool is_law_of_plain_products(const plan::Stack& stack) {
-  return stack.npu.is_float < 0.5 && stack.npu.reads_first < 0.5;
-}
-
 // The lanes of the system of llm.npu: float parts run on the CPU, products on the NPU.
 struct NpuStageLanes {
   int npu, floats;
@@ -234,6 +227,10 @@ void check_strict_npu(const prepare::Options& options) {
 }
 
 }  // namespace
+
+bool is_law_of_plain_products(const plan::Stack& stack) {
+  return stack.npu.is_float < 0.5 && stack.npu.reads_first < 0.5;
+}
 
 std::string PhoneSetup::name() const {
   std::string name = fmt::format("{} with {}", model.phone().name, model.stack().name);

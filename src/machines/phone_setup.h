@@ -52,6 +52,11 @@ struct PhoneSetup {
   std::string identity() const;
 };
 
+// Says whether the NPU's law was measured on single integer products with rows below each other, so
+// that equivalent shapes can still be faster (N8). Laws from rates at the ideal shape, or from
+// whole passes, have that gain in them already.
+bool is_law_of_plain_products(const plan::Stack& stack);
+
 // Returns the path of the software of this name, beside the phone's file.
 std::string stack_path(const prepare::Options& options, const std::string& name);
 // Reads the cost model. Throws Error for files that are no phone or stack, UsageError for options

@@ -165,7 +165,12 @@ Token Tokenizer::find(std::string_view name) const {
 
 std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary, const TokenizerOptions& options) {
   if (!options.pre.empty()) {
-    if (vocabulary.kind == VocabularyKind::kBpe) check_given_splitter(options.pre);
+    if (vocabulary.kind != VocabularyKind::kBpe) {
+      throw UsageError(
+          "‹pre› names how a text is split before a byte-level tokenizer sees it, and this model's "
+          "tokenizer is SentencePiece's, which splits nothing. Leave ‹pre› out.");
+    }
+    check_given_splitter(options.pre);
     vocabulary.pre = options.pre;
   }
   check_vocabulary(vocabulary, "the tokenizer");

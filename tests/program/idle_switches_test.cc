@@ -1,4 +1,6 @@
 // Tests that switches which can do nothing in a command say so.
+#include <nlohmann/json.hpp>
+
 #include "tests/program/troika.h"
 #include "tests/support/repository.h"
 
@@ -87,6 +89,39 @@ TEST_F(IdleSwitches, OfNeuronsOnAPhone) {
       bench({"--neurons", "plain", "--ffn-share", "0.5", "--neuron-reads", "twice"});
   EXPECT_NE(plain.find("--neuron-reads does nothing here: plain has no bundles"), std::string::npos)
       << plain;
+}
+
+// Whoever varies a switch over one plan would see the same figures each time.
+TEST_F(IdleSwitches, OfAPhoneWhosePlanHasNeurons) {
+  const std::string plan = folder_.file("plan.json");
+  const std::vector<std::string> phone = {"--machine", repository_file("phones/8gen3.json"),
+                                          "--stack", "powerinfer-2"};
+  std::vector<std::string> make = {"plan", "bamboo-7b", "--ffn-share", "0.5", "-o", plan};
+  make.insert(make.end(), phone.begin(), phone.end());
+  expect_success(troika(make));
+  std::vector<std::string> bench = {"bench", "bamboo-7b", "-p",     "64", "-n",
+                                    "1",     "--json",    "--plan", plan};
+  bench.insert(bench.end(), phone.begin(), phone.end());
+  const Finished plain = troika(bench);
+  expect_success(plain);
+  expect_notes(plain, {});
+  const std::vector<std::vector<std::string>> all = {{"--neurons", "cache"},
+                                                     {"--ffn-share", "0.7"},
+                                                     {"--live", "0.2"},
+                                                     {"--overlap", "0.5"},
+                                                     {"--phone-pipeline", "none"},
+                                                     {"--neuron-reads", "twice"},
+                                                     {"--prompt-shapes", "32"},
+                                                     {"--cut", "auto"}};
+  const Finished finished = troika_with(bench, all);
+  expect_success(finished);
+  expect_notes(finished, all);
+  const auto decode_of = [](const Finished& run) {
+    return nlohmann::json::parse(run.out, nullptr, false)["decode"];
+  };
+  EXPECT_EQ(decode_of(plain), decode_of(finished));
+  bench.insert(bench.end(), {"--memory", "3G"});
+  expect_notes(troika(bench), {{"--memory"}});
 }
 
 TEST_F(IdleSwitches, OfAPaperThatIsNotMeasured) {

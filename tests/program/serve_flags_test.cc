@@ -42,6 +42,17 @@ TEST_F(ServeOptions, APhoneServesNobody) {
   }
 }
 
+// Who takes --api-key for the option of a file would have the path as the key.
+TEST_F(ServeOptions, AKeyThatIsAFileIsNoted) {
+  const auto start = [&](const std::string& key) {
+    return troika({"serve", folder_.file("none.gguf"), "--port", "0", "--api-key", key});
+  };
+  const Finished noted = start(write(std::string("SECRET\n"), "keys.txt"));
+  EXPECT_NE(noted.err.find("note: --api-key is the key itself"), std::string::npos) << noted.err;
+  EXPECT_NE(noted.err.find("--api-key-file"), std::string::npos) << noted.err;
+  EXPECT_EQ(start("SECRET").err.find("--api-key-file"), std::string::npos);
+}
+
 TEST_F(ServeOptions, ASocketHasNoPort) {
   for (const auto& [name, value] : {std::pair("--port", "0"), std::pair("--host", "127.0.0.1")}) {
     expect_refusal(troika({"serve", model_, "--socket", folder_.file("s"), name, value}), 2,

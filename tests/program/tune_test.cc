@@ -214,6 +214,10 @@ TEST_F(Tune, ASecondTimeMeasuresNothingUnlessAsked) {
   expect_success(again);
   EXPECT_TRUE(has(again.err, "--again")) << again.err;
   EXPECT_FALSE(json::parse(again.out).at("is_new").get<bool>());
+  EXPECT_FALSE(has(again.err, "does nothing")) << again.err;
+  const Finished longer = run({"tune", model_, "--seconds", "30"});
+  expect_success(longer);
+  EXPECT_TRUE(has(longer.err, "--seconds does nothing here")) << longer.err;
   const Finished written = run({"tune", model_, "-o", folder_.file("copy.json")});
   expect_success(written);
   EXPECT_EQ(read_whole(folder_.file("copy.json")), read_whole(kept_path()));

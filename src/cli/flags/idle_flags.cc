@@ -4,22 +4,16 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
-#include <optional>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
+#include "cli/flags/idle_parts.h"
 #include "cli/output.h"
-#include "machines/heads_here.h"
 #include "machines/phone_setup.h"
-#include "plan/phones/neuron_plan.h"
 #include "plan/plan_json.h"
 #include "prepare/int8/outlier_channels.h"
-#include "prepare/streaming/expert_stream.h"
-#include "prepare/streaming/neurons/neuron_stream.h"
-#include "prepare/streaming/weight_stream.h"
 #include "solve/lane_memory.h"
-#include "solve/time_model.h"
 
 namespace troika::cli {
 namespace {
@@ -69,18 +63,13 @@ constexpr const char* kOfPlans[] = {"--threads",
                                     "--npu-step",
                                     "--npu-prune",
                                     "--packed"};
+// Lists what a plan of a phone replaces besides: shapes, and how neurons are held and read.
+constexpr const char* kOfPhonePlans[] = {"--prompt-shapes",  "--memory",      "--neurons",
+                                         "--ffn-share",      "--live",        "--overlap",
+                                         "--phone-pipeline", "--neuron-reads"};
 constexpr const char* kOfThisMachine[] = {
     "--prefill",      "--attention-from",  "--attention-above", "--int8",
     "--int8-weights", "--weight-outliers", "--outlier-prune",   "--packed"};
-
-// Is said where stages of PowerInfer-2's ablation do not differ.
-constexpr const char* kIdleStage =
-    "--neurons is no more than --ffn by-neuron {}here: memory has room for all neurons, so none "
-    "are read (see --memory)";
-
-// Lists the flags that concern prompts in int8 only.
-constexpr const char* kOfInt8[] = {"--int8",          "--int8-weights", "--weight-outliers",
-                                   "--outlier-prune", "--packed",       "--strict-npu"};
 
 bool has_work(const model::Blueprint& blueprint, const plan::Plan& plan, int lane) {
   const bool has_outliers = prepare::takes_outliers_out(plan, plan.int8.method);
@@ -128,120 +117,6 @@ bool has_shape(const plan::Plan& plan, const plan::TensorCut& cut) {
                      [&](plan::Shape shape) { return cut.holds_for(name, shape); });
 }
 
-bool reads_neurons(const engine::Engine& engine) {
-  const prepare::WeightStream* const stream = engine.loaded().stream.get();
-  return stream != nullptr && stream->neurons() != nullptr;
-}
-
-// Says why no neurons are read ahead, whether it is asked for or forbidden; empty: some would be.
-std::string idle_ahead(const EngineFlags& flags, const engine::Engine& engine, bool is_asked) {
-  const std::optional<plan::NeuronSystem>& stage = flags.options.phone.neurons.system;
-  if (stage == plan::NeuronSystem::kBundle || stage == plan::NeuronSystem::kCache ||
-      stage == plan::NeuronSystem::kFlash) {
-    return fmt::format("the stage {} of --neurons reads none ahead",
-                       plan::neuron_system_name(*stage));
-  }
-  if (engine.loaded().stream->neurons()->ffns().front().ffn.is_expert()) {
-    return "which experts the next block takes is not known yet";
-  }
-  if (is_asked) {
-    return engine.loaded().stream->neurons()->knows_heat()
-               ? ""
-               : "nobody has counted which neurons are hot (see 'troika neurons')";
-  }
-  return engine.plan().prefill == plan::Prefill::kSame ? "" : "prompts read whole matrices";
-}
-
-// Says why it makes no difference how experts are read; empty: it does.
-std::string idle_expert_reads(const engine::Engine& engine, const prepare::Options& options) {
-  const prepare::WeightStream* const stream = engine.loaded().stream.get();
-  if (stream == nullptr) return "all weights are in memory (see --memory)";
-  if (engine.blueprint().n_experts == 0) return "this model has no experts";
-  const plan::Plan& plan = engine.plan();
-  const prepare::ExpertStream* const experts = stream->experts();
-  if (experts == nullptr && plan.prefill == plan::Prefill::kInt8) {
-    return "prompts in int8 need all experts of a block, which is read as a whole";
-  }
-  if (experts == nullptr && plan.ffn.is_by_neuron()) {
-    if (!engine.weights().neurons()->ffns().front().ffn.is_expert()) {
-      return "beside neurons that are read, blocks are read with all their experts";
-    }
-    if (plan.ffn.predictor.is_there() && plan.ffn.gates == plan::FfnGates::kInBundles) {
-      return "gates are read with the neurons that the predictor names";
-    }
-    if (stream->n_streamed() == 0) return "the gates of all experts are in memory";
-    if (plan.ffn.predictor.is_there()) {
-      return "a predictor names rows of gates when it is too late to read the others, so that "
-             "gates take turns as a whole";
-    }
-    return options.memory.expert_reads == prepare::ExpertReads::kInOrder
-               ? ""
-               : "the gates of one block are nearly all that there are, and take turns as a whole";
-  }
-  if (options.memory.expert_reads != prepare::ExpertReads::kGuessed) return "";
-  if (plan.ffn.is_by_neuron()) {
-    return "gates are read by route where the neurons behind them are read, and none is guessed";
-  }
-  if (experts != nullptr && experts->takes_guesses()) return "";
-  return "blocks take turns in memory, routers among them, so nothing is guessed and experts are "
-         "read by route; more --memory lets routers stay";
-}
-
-// Says why neurons are read in one request each, whatever was asked for; empty: they need not be.
-std::string idle_reads(const engine::Engine& engine) {
-  const plan::FfnPlan& ffn = engine.plan().ffn;
-  if (!ffn.predictor.is_there() || ffn.gates != plan::FfnGates::kInBundles) {
-    return "gates are in memory (see --neuron-predictor and --neuron-gates)";
-  }
-  const weights::BundleShape& shape = engine.loaded().stream->neurons()->file().layout().shape();
-  if (shape.first_bytes > 0) return "";
-  return fmt::format("a gate has no page of its own in the {} bytes of a neuron",
-                     shape.bundle_bytes);
-}
-
-// Says a sentence where the flag of this name was given.
-using Say = std::function<void(const char* name, const std::string& why)>;
-
-// Says which flags do nothing of those that are for neurons which are read.
-void say_of_read_neurons(const EngineFlags& flags, const engine::Engine& engine, const Say& say) {
-  if (!reads_neurons(engine)) {
-    for (const char* name :
-         {"--neuron-pipeline", "--neuron-pins", "--neuron-gates", "--neuron-reads", "--neuron-gap",
-          "--neuron-lru", "--neuron-ahead", "--no-neuron-ahead"}) {
-      say(name, "no neurons are read while others are computed (see --ffn)");
-    }
-    return;
-  }
-  const std::string why_once = idle_reads(engine);
-  if (!why_once.empty()) say("--neuron-reads", why_once);
-  for (const bool is_asked : {true, false}) {
-    const std::string why = idle_ahead(flags, engine, is_asked);
-    if (!why.empty()) say(is_asked ? "--neuron-ahead" : "--no-neuron-ahead", why);
-  }
-}
-
-// Says which flags of neurons do nothing on a phone.
-void say_of_phone_neurons(const plan::Plan& plan, const Say& say) {
-  for (const char* name : {"--neuron-pipeline", "--neuron-pins", "--neuron-gates", "--neuron-gap",
-                           "--neuron-lru", "--neuron-ahead", "--no-neuron-ahead"}) {
-    say(name, "it is for this machine; of a phone its planner decides, and --phone-pipeline");
-  }
-  if (!plan.neurons) {
-    for (const char* name : {"--live", "--overlap", "--phone-pipeline", "--neuron-reads"}) {
-      say(name, "this phone reads no neurons (see --neurons and --ffn-share)");
-    }
-  } else if (!plan.neurons->has_bundles()) {
-    say("--neuron-reads", fmt::format("{} has no bundles of neurons",
-                                      plan::neuron_system_name(plan.neurons->system)));
-  }
-}
-
-// Says whether the stages of --neurons do not differ, because no neurons are read.
-bool has_idle_stage(const EngineFlags& flags, const engine::Engine& engine) {
-  return !reads_neurons(engine) && flags.is_given("--neurons") &&
-         engine.plan().ffn.form != plan::FfnForm::kByOutput;
-}
-
 // Says whether --no-cuts takes anything away.
 bool has_cuts_to_remove(const prepare::Options& options) {
   const auto has_any = [](const plan::Plan& plan) {
@@ -256,35 +131,6 @@ bool has_cuts_to_remove(const prepare::Options& options) {
   }
   // A phone finds cuts of its own where it is asked for them.
   return !prepare::is_here(options) && options.lanes.solves_cuts;
-}
-
-// Says why an option of sparse attention changes nothing; empty: it does change something.
-std::string idle_attention(const plan::Plan& plan, std::string_view option) {
-  if (!plan.attention.is_sparse()) {
-    return option == "--attention" ? "" : "prompts attend to all positions (see --attention)";
-  }
-  const bool is_of_query = option == "--attention-lanes" || option == "--attention-heads" ||
-                           option == "--attention-buckets";
-  if (is_of_query && plan.attention.form != plan::AttentionForm::kQuery) {
-    return fmt::format("it is for --attention query, and here it is {}",
-                       plan::attention_form_name(plan.attention.form));
-  }
-  if (option == "--attention-heads" && !plan.attention.has_head_lanes()) {
-    return "heads are no tasks of their own (see --attention-lanes)";
-  }
-  if (option == "--attention-heads" && plan.attention.head_stage == plan::HeadStage::kOrdered &&
-      !machines::orders_heads(plan)) {
-    return fmt::format("{}, and heads go as with 'fused'",
-                       plan.lanes.size() == 1
-                           ? "one lane has no order of heads to plan"
-                           : "in lock step (see --order) no order of heads is planned");
-  }
-  if (option == "--attention-above" && !plan.attention.is_by_weight()) {
-    return fmt::format("{} goes by shares", plan::attention_form_name(plan.attention.form));
-  }
-  if (plan.context > plan.attention.from) return "";
-  return fmt::format("the context holds {} tokens, and tokens before position {} attend to all",
-                     plan.context, plan.attention.from);
 }
 
 // Refuses --neuron-pipeline beside a --neurons that fixes it; only the last stage leaves it open.
@@ -344,8 +190,9 @@ void refuse_idle_flags(const EngineFlags& flags) {
   }
   // A plan says its stage itself, and that --npu-prune does nothing beside it is told once it is
   // read.
-  if (flags.is_given("--npu-prune") && !flags.options.phone.npu_stage &&
-      flags.options.plan.file.empty()) {
+  const bool has_outliers =
+      flags.options.phone.npu_stage.value_or(plan::NpuStage::kNaive) >= plan::NpuStage::kOutlier;
+  if (flags.is_given("--npu-prune") && !has_outliers && flags.options.plan.file.empty()) {
     throw UsageError(
         "--npu-prune says which blocks have outliers of their own, which they have from a stage of "
         "llm.npu on. Give --npu-step outlier or out-of-order too, or leave it out.");
@@ -406,7 +253,8 @@ std::string text_of_rule(const plan::Placement& rule) {
   return text + fmt::format("{} {} tokens or more", rule.phase ? " of" : "", rule.least_tokens);
 }
 
-// Looks at rules that no executable follows.
+}  // namespace
+
 void say_of_places(const std::vector<plan::Placement>& rules, const engine::Engine& engine,
                    const Say& say) {
   const model::Blueprint& blueprint = engine.blueprint();
@@ -420,6 +268,8 @@ void say_of_places(const std::vector<plan::Placement>& rules, const engine::Engi
                                      rule.subgraph));
   }
 }
+
+namespace {
 
 // Looks at what flags about lanes can do on this machine.
 void say_of_lanes_here(const EngineFlags& flags, const engine::Engine& engine, const Say& say) {
@@ -445,32 +295,25 @@ void say_of_lanes_here(const EngineFlags& flags, const engine::Engine& engine, c
   }
   if (!plan.places_shadow()) {
     say("--shadow-rows", "no lane has the outliers of products (--place shadow=LANE)");
+  } else if (!prepare::takes_outliers_out(plan, plan.int8.method)) {
+    say("--shadow-rows", "prompts take no outliers out (see --int8)");
   }
 }
 
-// Says which flags for prompts in int8 do nothing.
-void say_of_int8(const plan::Plan& plan, const Say& say) {
-  if (plan.prefill != plan::Prefill::kInt8) {
-    const std::string why =
-        fmt::format("prompts are computed in {}, not in int8", plan::prefill_name(plan.prefill));
-    for (const char* name : kOfInt8) {
-      const bool fixes_estimate = plan.attention.n_buckets > 0;
-      if (fixes_estimate && std::string_view(name) == "--strict-npu") continue;
-      say(name, why);
-    }
-    return;
+// Looks at what a plan from a file says itself.
+void say_of_plan(const EngineFlags& flags, const plan::Plan& plan, const Say& say) {
+  const std::string& file = flags.options.plan.file;
+  const std::string why =
+      fmt::format("{} says it; leave --plan out, or make another with 'troika plan'", file);
+  for (const std::string_view name : kOfPlans) {
+    // Where no prompt is in int8, that is the nearer reason.
+    if (name == "--packed" && plan.prefill != plan::Prefill::kInt8) continue;
+    say(name.data(), why);
   }
-  if (!plan::has_shadow(plan.int8.method)) {
-    say("--outlier-prune", fmt::format("the method {} takes outliers out of {}",
-                                       plan::int8_method_name(plan.int8.method),
-                                       prepare::takes_outliers_out(plan, plan.int8.method)
-                                           ? "every product, however little they matter"
-                                           : "none"));
-  }
-  if (plan.int8.weight_scales != plan::WeightScales::kInt4) {
-    say("--weight-outliers", fmt::format("weights have 8 bits (--int8-weights {})",
-                                         plan::weight_scales_name(plan.int8.weight_scales)));
-  }
+  say("--no-plan", "--plan names the one that counts");
+  if (prepare::is_here(flags.options)) return;
+  for (const char* name : kOfPhonePlans) say(name, why);
+  if (flags.checked().lanes.solves_cuts) say("--cut", why);
 }
 
 }  // namespace
@@ -479,47 +322,29 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
                                     const engine::Engine& engine) {
   const plan::Plan& plan = engine.plan();
   std::vector<std::string> sentences;
-  const Say say = [&](const char* name, const std::string& why) {
-    if (flags.is_given(name))
-      sentences.push_back(fmt::format("{} does nothing here: {}", name, why));
+  std::vector<std::string> said;
+  const Say say = [&](const std::string& name, const std::string& why) {
+    if (!flags.is_given(name)) return;
+    sentences.push_back(fmt::format("{} does nothing here: {}", name, why));
+    said.push_back(name);
   };
-  if (!flags.options.plan.file.empty()) {
-    for (const std::string_view name : kOfPlans) {
-      // Where no prompt is in int8, that is the nearer reason.
-      if (name == "--packed" && plan.prefill != plan::Prefill::kInt8) continue;
-      say(name.data(),
-          fmt::format("{} says it; leave --plan out, or make another with 'troika plan'",
-                      flags.options.plan.file));
-    }
-  }
-  say_of_lanes(flags, options, plan, say);
+  if (!flags.options.plan.file.empty()) say_of_plan(flags, plan, say);
+  // What the plan's file decides is idle whatever else holds: one reason is enough.
+  const std::vector<std::string> by_plan = said;
+  const Say say_else = [&](const char* name, const std::string& why) {
+    if (std::find(by_plan.begin(), by_plan.end(), name) == by_plan.end()) say(name, why);
+  };
+  say_of_lanes(flags, options, plan, say_else);
   if (!prepare::is_here(flags.options)) {
-    if (flags.checked().lanes.divides_by_margin &&
-        std::none_of(plan.lanes.begin(), plan.lanes.end(), solve::has_fixed_shapes)) {
-      sentences.emplace_back(
-          "--cut margin divides no prompt here: no lane takes some lengths alone, as an NPU does");
-    }
-    say_of_phone_neurons(plan, say);
+    say_of_phone(flags, engine, say_else);
     return sentences;
   }
-  say_of_lanes_here(flags, engine, say);
-  for (const char* name :
-       {"--attention", "--attention-share", "--attention-from", "--attention-above",
-        "--attention-lanes", "--attention-heads", "--attention-buckets"}) {
-    if (const std::string why = idle_attention(plan, name); !why.empty()) say(name, why);
+  say_of_lanes_here(flags, engine, say_else);
+  say_of_prompts(plan, say_else);
+  say_of_neurons(flags, options, engine, say_else);
+  if (std::string sentence = idle_stage(flags, engine); !sentence.empty()) {
+    sentences.push_back(std::move(sentence));
   }
-  if (plan.ffn.form == plan::FfnForm::kByOutput) {
-    say("--neurons", "--ffn by-output computes all neurons");
-  }
-  say_of_read_neurons(flags, engine, say);
-  if (has_idle_stage(flags, engine)) {
-    const bool is_flash = flags.options.phone.neurons.system == plan::NeuronSystem::kFlash;
-    sentences.push_back(fmt::format(kIdleStage, is_flash ? "with a predictor " : ""));
-  }
-  if (const std::string why = idle_expert_reads(engine, options); !why.empty()) {
-    say("--expert-reads", why);
-  }
-  say_of_int8(plan, say);
   return sentences;
 }
 

@@ -53,14 +53,17 @@ void SamplerFlags::note_idle(const Command& command) const {
       say(name, "--temp 0 takes the most likely token");
     }
   }
-  const bool has_penalty = options.repetition_penalty != 1.0f ||
-                           options.frequency_penalty != 0.0f || options.presence_penalty != 0.0f;
-  if (!has_penalty) say("--penalty-window", "no penalty is given");
+  if (!has_penalty()) say("--penalty-window", "no penalty is given");
   if (options.penalty_window == 0) {
     for (const char* name : {"--repeat-penalty", "--frequency-penalty", "--presence-penalty"}) {
       say(name, "--penalty-window 0 looks at no token");
     }
   }
+}
+
+bool SamplerFlags::has_penalty() const {
+  return options.repetition_penalty != 1.0f || options.frequency_penalty != 0.0f ||
+         options.presence_penalty != 0.0f;
 }
 
 namespace {

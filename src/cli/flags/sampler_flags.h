@@ -10,6 +10,18 @@
 
 namespace troika::cli {
 
+// Lists the names of the options.
+inline constexpr const char* kSamplerOptions[] = {"--temp",
+                                                  "--top-k",
+                                                  "--top-p",
+                                                  "--min-p",
+                                                  "--seed",
+                                                  "--repeat-penalty",
+                                                  "--logit-bias",
+                                                  "--frequency-penalty",
+                                                  "--presence-penalty",
+                                                  "--penalty-window"};
+
 // Holds the options of how tokens are chosen, and of the seed.
 struct SamplerFlags {
   engine::SamplerOptions options;
@@ -22,6 +34,8 @@ struct SamplerFlags {
   void add_to(Command& command);
   // Draws a seed where none was given.
   engine::SamplerOptions checked() const;
+  // Says whether the last tokens count less than others.
+  bool has_penalty() const;
   // Throws UsageError for a bias of a token that the model does not have.
   void check_tokens(const engine::Engine& engine) const;
 

@@ -79,6 +79,7 @@ void note_idle(const Command& command, const PlanFlags& flags) {
   for (const char* name : {"--alternatives", "--calibrate-tokens"}) {
     say(name, flags.calibrate.empty(), "it is for --calibrate");
   }
+  say("--pre", flags.calibrate.empty(), "no text is read but that of --calibrate");
   say("--prompts", !flags.choose && flags.n_turns == 0, "it is for --choose and --compare");
   std::error_code ignored;
   say("--type", std::filesystem::exists(flags.engine.options.model.file, ignored),
@@ -105,7 +106,9 @@ void fit_prompts(PlanFlags* flags) {
 // Refuses what does not go together, before minutes are spent on measuring.
 void check_choices(const PlanFlags& flags) {
   if (flags.choose_neurons && (flags.choose || flags.n_turns > 0)) {
-    throw UsageError("--choose-neurons is for one lane, and --choose for several. Leave one out.");
+    throw UsageError(
+        fmt::format("--choose-neurons is for one lane, and {} for several. Leave one out.",
+                    flags.choose ? "--choose" : "--compare"));
   }
   if (flags.choose_neurons && !flags.calibrate.empty()) {
     throw UsageError(

@@ -17,6 +17,7 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/flags/engine_flags.h"
+#include "cli/flags/idle_note.h"
 #include "cli/load.h"
 #include "cli/output.h"
 #include "cli/tune/busy_machine.h"
@@ -175,7 +176,7 @@ void write_plan(const std::string& path, const std::string& json) {
 }
 
 // Says whether nothing need be done: the model is tuned, and nothing else was asked for.
-bool is_done(const TuneFlags& flags, bool asks) {
+bool is_done(const Command& command, const TuneFlags& flags, bool asks) {
   if (flags.again || asks) return false;
   std::string problem;
   const auto kept = tune::find_kept_plan(flags.request.options.model.file, &problem);
@@ -184,6 +185,7 @@ bool is_done(const TuneFlags& flags, bool asks) {
   if (!kept || !problem.empty()) return false;
   note(fmt::format("This model was tuned on {}; --again measures anew.\n",
                    day_of(kept->file.tuned->when)));
+  note_idle_option(command, "--seconds", true, "nothing is measured; with --again it counts");
   if (flags.json) {
     print_json({{"summary", tune::summary(kept->file.plan)},
                 {"when", kept->file.tuned->when},
@@ -200,9 +202,10 @@ bool is_done(const TuneFlags& flags, bool asks) {
 // Says where a limit of int8's loss limits nothing.
 void note_idle(const Command& command, const TuneFlags& flags) {
   const std::optional<plan::Prefill>& asked = flags.request.options.prompts.prefill;
-  if (!command.is_given("--most-loss") || !asked || *asked == plan::Prefill::kInt8) return;
-  note(fmt::format("note: --most-loss does nothing here: prompts are in {}, not in int8\n",
-                   plan::prefill_name(*asked)));
+  const bool has_int8 = !asked || *asked == plan::Prefill::kInt8;
+  note_idle_option(command, "--most-loss", !has_int8,
+                   fmt::format("prompts are in {}, not in int8",
+                               has_int8 ? "int8" : plan::prefill_name(*asked)));
 }
 
 // Reads how prompts are to be computed. Half floats need what is not tuned: everything on an OpenCL
@@ -234,10 +237,10 @@ void add_tuned_prefill(Command& command, std::optional<plan::Prefill>& prefill) 
       ->shows_default("auto");
 }
 
-void tune_model(TuneFlags& flags, bool asks) {
+void tune_model(const Command& command, TuneFlags& flags, bool asks) {
   refuse_known_name(flags.request.options);
   check_output_file(flags.output, files_read_for_plan(flags.request.options, {flags.text}));
-  if (is_done(flags, asks)) return;
+  if (is_done(command, flags, asks)) return;
   tune::TuneRequest& request = flags.request;
   request.text = flags.text.empty() ? std::string(tune::default_text()) : read_text(flags.text);
   request.text_name = flags.text.empty() ? tune::kDefaultTextName
@@ -361,7 +364,7 @@ void add_tune(Command& app) {
       asks |= command->is_given(name);
     }
     note_idle(*command, *flags);
-    tune_model(*flags, asks);
+    tune_model(*command, *flags, asks);
   });
 }
 

@@ -8,6 +8,7 @@
 #include "base/bytes_text.h"
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/flags/idle_note.h"
 #include "cli/json_stream.h"
 #include "cli/load.h"
 #include "cli/output.h"
@@ -236,7 +237,12 @@ void add_inspect(Command& app) {
   command->add_flag("--tensors", flags->tensors, "List every tensor");
   command->add_flag("--all", flags->all, "Show arrays and long strings whole");
   command->add_flag("--json", flags->json, "Print one JSON object");
-  command->callback([flags] { inspect(*flags); });
+  command->callback([flags, command] {
+    for (const char* name : {"--tensors", "--all"}) {
+      note_idle_option(*command, name, flags->json, "--json shows everything");
+    }
+    inspect(*flags);
+  });
 }
 
 }  // namespace troika::cli

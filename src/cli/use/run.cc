@@ -213,11 +213,16 @@ void note_idle(const Command& command, const RunFlags& flags) {
                            "--presence-penalty", "--logit-bias"}) {
     say(name, is_replay, "--force-text says what the answer is");
   }
+  say("--penalty-window", is_replay && flags.sampler.has_penalty(),
+      "--force-text says what the answer is");
   const bool is_greedy = flags.sampler.options.temperature == 0.0f;
   for (const char* name : {"--top-k", "--top-p", "--min-p", "--seed"}) {
     say(name, is_replay && !is_greedy, "--force-text says what the answer is");
   }
-  say("--best", is_greedy, "at --temp 0 all answers are the same");
+  for (const char* name : {"--best", "--answers"}) {
+    say(name, is_greedy && std::max(flags.n_answers, flags.n_best) > 1,
+        "at --temp 0 all answers are the same");
+  }
   say("--ignore-end", is_replay, "--force-text says where the answer ends");
   say("--history", is_replay, "what --force-text says is no answer of the model");
 }

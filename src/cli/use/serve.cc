@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/flags/engine_flags.h"
 #include "cli/flags/idle_flags.h"
+#include "cli/flags/idle_note.h"
 #include "cli/flags/sampler_flags.h"
 #include "cli/load.h"
 #include "cli/output.h"
@@ -173,6 +175,21 @@ void refuse_phone(const ServeFlags& flags) {
                   given));
 }
 
+// Says which options change nothing about the answers, and which one may mean another.
+void note_idle(const Command& command, const ServeFlags& flags) {
+  for (const char* name : kSamplerOptions) {
+    note_idle_option(command, name, !flags.forced_files.empty(),
+                     "--force-text says what every answer is");
+  }
+  for (const std::string& key : flags.keys) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(key, ignored)) continue;
+    note(
+        "note: --api-key is the key itself, and there is a file of that name; --api-key-file reads "
+        "keys from a file\n");
+  }
+}
+
 void serve(const ServeFlags& flags) {
   refuse_phone(flags);
   check_kept(flags);
@@ -294,7 +311,10 @@ void add_serve(Command& app) {
   flags->sampler.add_to(*command);
   flags->draft.is_for_many = true;
   flags->draft.add_to(*command);
-  command->callback([flags] { serve(*flags); });
+  command->callback([flags, command] {
+    note_idle(*command, *flags);
+    serve(*flags);
+  });
 }
 
 }  // namespace troika::cli

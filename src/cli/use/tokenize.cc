@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/flags/idle_note.h"
 #include "cli/output.h"
 #include "cli/use/models.h"
 #include "gguf/file.h"
@@ -68,7 +69,10 @@ void add_tokenize(Command& app) {
   command->add_flag("--special", flags->parse_special, "Special tokens in the text count as such");
   command->add_flag("--ids", flags->ids, "Numbers only, on one line");
   command->add_flag("--json", flags->json, "Print one JSON object");
-  command->callback([flags] { tokenize(*flags); });
+  command->callback([flags, command] {
+    note_idle_option(*command, "--ids", flags->json, "--json shows the numbers of the tokens");
+    tokenize(*flags);
+  });
 }
 
 }  // namespace troika::cli

@@ -252,6 +252,12 @@ void choose_attention(const Options& options, const model::Blueprint& blueprint,
   plan->reuse_granule = attention.goes_by_tile() ? plan::kAttentionTile : 1;
 }
 
+[[noreturn]] void refuse_lane_without_hot() {
+  throw UsageError(
+      "‹neuron-hot-lane› says which lane computes hot neurons, and there are none. Use ‹ffn› "
+      "by-neuron with ‹neuron-hot› too, or leave it out.");
+}
+
 // Decides which neurons are computed densely as tasks of their own, and on which lane.
 void choose_hot(const FfnChoice& ffn, plan::Plan* plan) {
   plan::FfnHot& hot = plan->ffn.hot;
@@ -261,17 +267,14 @@ void choose_hot(const FfnChoice& ffn, plan::Plan* plan) {
           "‹neuron-hot› computes hot neurons densely beside others that go by neuron, and ‹ffn› "
           "by-output computes all densely. Use ‹ffn› by-neuron, or leave it out.");
     }
+    if (ffn.hot_lane) refuse_lane_without_hot();
     hot = {};
     return;
   }
   const int planned = ffn.hot ? static_cast<int>(plan->lanes.size()) - 1 : hot.lane;
   hot = ffn.hot.value_or(hot);
   if (hot.is_there()) hot.lane = ffn.hot_lane.value_or(planned);
-  if (ffn.hot_lane && !hot.is_there()) {
-    throw UsageError(
-        "‹neuron-hot-lane› says which lane computes hot neurons, and there are none. Use "
-        "‹neuron-hot› too, or leave it out.");
-  }
+  if (ffn.hot_lane && !hot.is_there()) refuse_lane_without_hot();
 }
 
 void choose_ffn(const FfnChoice& ffn, plan::Plan* plan) {
