@@ -302,6 +302,31 @@ TEST_F(HeadLanes, S4StrictLanesRefuseAPlanWhoseScalesAreNotFixed) {
   }
 }
 
+// Other forms have no fixed scales: these are refused, whether an option or a plan asks for them.
+TEST_F(HeadLanes, S4StrictLanesRefuseFormsThatFindScalesOfTheirOwn) {
+  const test::TempFolder folder;
+  for (const plan::AttentionForm form : {plan::AttentionForm::kSparse, plan::AttentionForm::kInt8,
+                                         plan::AttentionForm::kBlock, plan::AttentionForm::kFull}) {
+    prepare::Options options = one_lane();
+    options.prompts.attention = form;
+    options.prompts.attention_share.reset();
+    const Engine engine(options);
+    options.lanes.is_strict_npu = true;
+    // Blocks are chosen by floats.
+    const bool is_fixed = form == plan::AttentionForm::kBlock || form == plan::AttentionForm::kFull;
+    const auto expect = [&](const std::string& refusal) {
+      EXPECT_EQ(refusal == "accepted", is_fixed) << refusal;
+      EXPECT_EQ(refusal.find("‹attention› query") != std::string::npos, !is_fixed) << refusal;
+    };
+    expect(engine_refusal(options));
+    options.plan.file = folder.file("plan.json");
+    test::write_whole(options.plan.file,
+                      plan::to_json({prepare::plan_identity(engine.file()), engine.plan()}));
+    options.prompts = {};
+    expect(engine_refusal(options));
+  }
+}
+
 // An order is planned only where it can change anything.
 TEST_F(HeadLanes, S7LockStepAndOneLaneHaveNoPlannedOrder) {
   prepare::Options one = one_lane();

@@ -246,6 +246,8 @@ TEST_F(SparseAttention, S3TuningFindsSharesAndMeasuresWhatTheyLose) {
   EXPECT_NE(reason_of().find("‹seconds›"), std::string::npos);
   request.trained_context = 512;
   EXPECT_NE(reason_of().find("trained on 512 tokens"), std::string::npos);
+  request.options.lanes.is_strict_npu = true;
+  EXPECT_NE(reason_of().find("‹strict-npu›"), std::string::npos);
   request.plan.prefill = plan::Prefill::kSame;
   EXPECT_NE(reason_of().find("attend as steps do"), std::string::npos);
 }

@@ -114,6 +114,9 @@ class AttentionTuner {
     if (!plan::shares_keys(plan.prefill)) {
       return fmt::format("prompts in {} attend as steps do", plan::prefill_name(plan.prefill));
     }
+    if (request_.options.lanes.is_strict_npu) {
+      return "‹strict-npu› allows only scales that are fixed beforehand";
+    }
     for (const plan::PlannedLane& lane : plan.lanes) {
       if (lane.is_device()) return "devices compute attention over all positions only";
     }

@@ -136,8 +136,10 @@ void add_prompts(Command& command, prepare::Options& options) {
                      "Tokens of a prompt that go together (default: the plan's)");
   add_prompt_attention(command, options.prompts);
   add_int8(command, options.prompts);
-  command.add_flag("--strict-npu", options.lanes.is_strict_npu,
-                   "Matrix lanes and the estimate of --attention query use fixed scales only");
+  command.add_flag(
+      "--strict-npu", options.lanes.is_strict_npu,
+      "Matrix lanes and the estimate of --attention query use fixed scales only; sparse "
+      "and int8 attention are refused");
   command
       .add_option("--packed", options.memory.packed_bytes,
                   "Most bytes of packed copies of weights, which spare int8 prompts the unpacking "

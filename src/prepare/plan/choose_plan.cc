@@ -26,16 +26,26 @@
 namespace troika::prepare {
 namespace {
 
-// Refuses an estimate of attention that finds its scales as it runs, where those are to be fixed.
+// Refuses attention that finds scales of its own as it runs, where those are to be fixed. A plan
+// that is made here for ‹attention› query has fixed ones by now; one from a file may have none.
 void check_fixed_scales(const Options& options, const plan::Plan& plan) {
-  const bool fixes_scales =
-      plan.attention.form != plan::AttentionForm::kQuery || plan.attention.n_buckets > 0;
-  if (!options.lanes.is_strict_npu || fixes_scales) return;
+  using plan::AttentionForm;
+  if (!options.lanes.is_strict_npu) return;
+  const AttentionForm form = plan.attention.form;
+  const std::string& file = options.plan.file;
+  if (form == AttentionForm::kSparse || form == AttentionForm::kInt8) {
+    throw UsageError(fmt::format(
+        "‹strict-npu› allows only scales that are fixed beforehand, and {}‹attention› "
+        "{} finds its own as it runs. Leave one of them out, or use ‹attention› query, "
+        "whose scales 'troika tune' finds.",
+        file.empty() ? "" : fmt::format("by {} ", file), plan::attention_form_name(form)));
+  }
+  if (form != AttentionForm::kQuery || plan.attention.n_buckets > 0 || file.empty()) return;
   throw UsageError(fmt::format(
       "‹strict-npu› allows only scales that are fixed beforehand, and by {} the estimate of "
       "‹attention› query finds its own as it runs. Make the plan again with ‹strict-npu›, or "
       "leave it out.",
-      options.plan.file));
+      file));
 }
 
 // Compares the content that a plan was tuned with. The key has the time of the file's last change,
@@ -99,7 +109,6 @@ plan::Plan plan_of_file(const Options& options, const OpenedModel& model, std::s
   }
   plan::check_attention(plan);  // cuts were added
   plan::check_head_shares(plan.attention, model.blueprint.n_layers, model.blueprint.n_heads);
-  check_fixed_scales(options, plan);
   cache::check_head_length(plan.kv_type, model.blueprint.head_dim);
   return plan;
 }
@@ -137,6 +146,7 @@ ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
   }
   ChosenPlan chosen;
   chosen.plan = plan_here(all, model, &chosen.note);
+  check_fixed_scales(options, chosen.plan);
   (void)apply_layouts(options, &chosen.plan);  // so that the ledger counts what will be packed
   chosen.has_left_base = leaves_base(all, model.blueprint, model.weights, model.memory);
   check_hot(chosen.plan, model.blueprint);
