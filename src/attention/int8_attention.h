@@ -1,7 +1,7 @@
 // Attention over all positions in int8, as units compute it whose graphs have one scale for a
 // tensor (S8). Keys and values have one scale for a head, set by its first positions: larger values
 // are clipped. The queries of a tile have one scale for each head, and all weights of softmax have
-// one. Between the two products everything is in float.
+// one, whose levels are rounded once more by row. Between the two products everything is in float.
 #pragma once
 
 #include "attention/positions.h"
