@@ -45,6 +45,16 @@ constexpr double kLeastWorst = 0.5;
 constexpr double kMostScale = 1e30;
 constexpr double kNotAll = 1 - 1 / kShareDigits;
 
+// Says of each layer whether its heads choose positions. Those that see a window see all of it.
+std::vector<bool> choosing_layers(const model::Blueprint& blueprint) {
+  std::vector<bool> chooses(static_cast<size_t>(blueprint.n_layers), false);
+  for (const model::Op& op : blueprint.ops) {
+    if (op.kind != model::OpKind::kAttention) continue;
+    chooses[static_cast<size_t>(op.layer)] = op.window == 0;
+  }
+  return chooses;
+}
+
 double rounded(double share) {
   return std::clamp(std::round(kShareDigits * share) / kShareDigits, kLeastShare, 1.0);
 }
@@ -192,17 +202,19 @@ class AttentionTuner {
     return candidates;
   }
 
-  // Returns shares as plans keep them. Their mean is what was asked for but for rounding.
+  // Returns shares as plans keep them. Their mean is what was asked for but for rounding; heads
+  // that see a window have it too, and choose nothing.
   std::vector<float> shares() {
     if (request_.rule == ShareRule::kEqual) return {};
     const bool by_mass = request_.rule == ShareRule::kKeptMass;
-    return floats_of(finding(fmt::format("attention shares {} {}", share_rule_name(request_.rule),
-                                         request_.share),
-                             [&] {
-                               return ordered_json{{"shares", as_json(by_mass ? by_kept_mass(look())
-                                                                              : by_importance())}};
-                             }),
-                     "shares");
+    return floats_of(
+        finding(
+            fmt::format("attention shares {} {}", share_rule_name(request_.rule), request_.share),
+            [&] {
+              const std::vector<double> found = by_mass ? by_kept_mass(look()) : by_importance();
+              return ordered_json{{"shares", as_json(found)}};
+            }),
+        "shares");
   }
 
   static ordered_json as_json(const std::vector<double>& shares) {
@@ -219,10 +231,12 @@ class AttentionTuner {
     return shares;
   }
 
-  // What heads of keys keep, (n_layers * n_kv_heads), and how many heads share each head of keys.
+  // What heads of keys keep, (n_layers * n_kv_heads), whether they choose, and how many heads share
+  // each of them.
   struct Seen {
     std::vector<KeptMass> by_share;
     std::vector<std::array<KeptByWeight, kTriedAbove.size()>> by_weight;
+    std::vector<bool> chooses;
     size_t n_group = 1;
     std::vector<float> scales;
   };
@@ -258,42 +272,79 @@ class AttentionTuner {
     measure::perplexity_of_text(
         session, beginning_of_text(engine.tokenizer(), request_.calibration, n_tokens()),
         request_.stage("what heads attend to"));
-    return {statistics.mean_kept(), statistics.kept_by_weight(),
-            static_cast<size_t>(engine.blueprint().n_heads) /
-                static_cast<size_t>(engine.blueprint().n_kv_heads),
-            statistics.head_scales()};
+    const auto n_kv_heads = static_cast<size_t>(engine.blueprint().n_kv_heads);
+    std::vector<bool> chooses;
+    for (const bool of_layer : choosing_layers(engine.blueprint())) {
+      chooses.insert(chooses.end(), n_kv_heads, of_layer);
+    }
+    return {statistics.mean_kept(), statistics.kept_by_weight(), std::move(chooses),
+            static_cast<size_t>(engine.blueprint().n_heads) / n_kv_heads, statistics.head_scales()};
   }
 
-  // Returns shares by what heads keep. The heads that share keys have a share together.
-  std::vector<double> by_kept_mass(const Seen& seen) const {
-    std::vector<std::vector<double>> kept;
-    for (const KeptMass& mass : seen.by_share) kept.emplace_back(mass.begin(), mass.end());
+  // Returns a share for each head of queries, of those for the heads of keys.
+  static std::vector<double> for_queries(const std::vector<double>& of_keys, size_t n_group) {
     std::vector<double> shares;
-    for (const double share : attention::shares_by_kept_mass(kKeptShares, kept, request_.share)) {
-      shares.insert(shares.end(), seen.n_group, share);
+    for (const double share : of_keys) shares.insert(shares.end(), n_group, share);
+    return shares;
+  }
+
+  // Returns shares of the heads of keys by what they keep. Heads that keep everything are a part of
+  // the mean, which is that of the heads that choose; the others have it, and it says nothing
+  // there. Where those that keep everything are more than the mean, all others have the least.
+  std::vector<double> by_kept_mass(const Seen& seen, const std::vector<bool>& keeps_all) const {
+    std::vector<double> shares(seen.chooses.size(), request_.share);
+    std::vector<std::vector<double>> kept;
+    double left = 0;
+    for (size_t head = 0; head < shares.size(); ++head) {
+      if (!seen.chooses[head]) continue;
+      left += request_.share;
+      if (keeps_all[head]) {
+        shares[head] = 1.0;
+        left -= 1.0;
+      } else {
+        kept.emplace_back(seen.by_share[head].begin(), seen.by_share[head].end());
+      }
+    }
+    if (kept.empty()) return shares;
+    const double mean =
+        std::clamp(left / static_cast<double>(kept.size()), kKeptShares.front(), 1.0);
+    const std::vector<double> divided = attention::shares_by_kept_mass(kKeptShares, kept, mean);
+    size_t next = 0;
+    for (size_t head = 0; head < shares.size(); ++head) {
+      if (seen.chooses[head] && !keeps_all[head]) shares[head] = divided[next++];
     }
     return shares;
+  }
+
+  std::vector<double> by_kept_mass(const Seen& seen) const {
+    return for_queries(by_kept_mass(seen, std::vector<bool>(seen.chooses.size(), false)),
+                       seen.n_group);
   }
 
   // Returns shares for a threshold. Heads that are diffuse with it keep everything. The shares of
   // the others count where each query chooses.
   std::vector<double> by_weight(const Seen& seen, size_t threshold) const {
-    std::vector<double> shares = by_kept_mass(seen);
-    for (size_t head = 0; head < shares.size(); ++head) {
-      const KeptByWeight& kept = seen.by_weight[head / seen.n_group][threshold];
-      shares[head] = kept.worst < kLeastWorst ? 1.0 : std::min(shares[head], kNotAll);
+    std::vector<bool> is_diffuse;
+    for (const auto& kept : seen.by_weight) {
+      is_diffuse.push_back(kept[threshold].worst < kLeastWorst);
     }
-    return shares;
+    std::vector<double> shares = by_kept_mass(seen, is_diffuse);
+    for (size_t head = 0; head < shares.size(); ++head) {
+      if (!is_diffuse[head]) shares[head] = std::min(shares[head], kNotAll);
+    }
+    return for_queries(shares, seen.n_group);
   }
 
   std::vector<double> by_importance() {
     const model::Blueprint blueprint = engine::Engine(options_with(plan_with({}, 64))).blueprint();
     const auto n_heads = static_cast<size_t>(blueprint.n_heads);
     const auto n_layers = static_cast<size_t>(blueprint.n_layers);
+    const std::vector<bool> chooses = choosing_layers(blueprint);
     const double usual = loss_without({}, blueprint);
     std::vector<double> of_heads, of_layers;
     const ProgressFunction progress = request_.stage("what heads matter");
     for (size_t layer = 0; layer < n_layers; ++layer) {
+      if (!chooses[layer]) continue;
       std::vector<size_t> all;
       for (size_t head = layer * n_heads; head < (layer + 1) * n_heads; ++head) {
         of_heads.push_back(loss_without({head}, blueprint) - usual);
@@ -302,7 +353,14 @@ class AttentionTuner {
       of_layers.push_back(loss_without(all, blueprint) - usual);
       if (progress) progress(layer + 1, n_layers);
     }
-    return attention::head_shares(of_heads, of_layers, request_.share);
+    std::vector<double> shares(n_layers * n_heads, request_.share);
+    if (of_layers.empty()) return shares;
+    const std::vector<double> divided = attention::head_shares(of_heads, of_layers, request_.share);
+    size_t next = 0;
+    for (size_t head = 0; head < shares.size(); ++head) {
+      if (chooses[head / n_heads]) shares[head] = divided[next++];
+    }
+    return shares;
   }
 
   // Returns the mean negative log likelihood of the calibration text without these heads.

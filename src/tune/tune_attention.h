@@ -32,7 +32,7 @@ struct AttentionRequest {
   std::string calibration;  // the text that shares are found on
   std::string held_out;
   std::string text_name;
-  double share = plan::PromptAttention::kUsualShare;  // the mean of all heads
+  double share = plan::PromptAttention::kUsualShare;  // the mean of all heads that choose
   ShareRule rule = ShareRule::kWeight;
   double seconds = 0;            // limits the time of tuning
   double seconds_per_token = 0;  // a prompt's time for each token, about
