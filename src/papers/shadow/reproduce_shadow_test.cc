@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <map>
 #include <set>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "engine/engine.h"
@@ -113,6 +117,36 @@ TEST(ReproduceShadow, S6HeadsOverlapInTheTrace) {
   EXPECT_GT(estimate_us, 0.0);
   EXPECT_GT(core_us, 0.0);
   EXPECT_LT(end_us - begin_us, estimate_us + core_us);
+}
+
+// Three stages are on three processors: the GPU computes what the core has selected.
+TEST(ReproduceShadow, S6ThreeStagesOverlapOnThreeProcessors) {
+  const ShadowRuns runs(kPhonesOfShadow);
+  prepare::Options options = runs.options_of({.model = kPhoneLm, .n_prompt = 512});
+  options.model.n_blocks = 1;
+  options.phone.processors = lanes::processors_from_text("cpu;npu;gpu");
+  options.phone.heads.lanes = {lanes::Processor::kNpu, lanes::Processor::kCpu,
+                               lanes::Processor::kGpu};
+  engine::Engine engine(options);
+  engine::Session session(engine);
+  Trace trace(engine.passes().trace_rows());
+  session.watch({.trace = &trace});
+  session.prefill(std::vector<cache::Token>(512, 0));
+  const std::map<std::string_view, int> lanes = {{"select", 0}, {"estimate", 1}, {"exact", 2}};
+  std::set<std::pair<std::string_view, std::string_view>> overlaps;
+  const std::vector<TraceEvent> events = trace.events();
+  for (const TraceEvent& event : events) {
+    if (!event.is_prompt || !lanes.contains(event.name)) continue;
+    EXPECT_EQ(event.lane, lanes.at(event.name)) << event.name;
+    for (const TraceEvent& other : events) {
+      if (!other.is_prompt || !lanes.contains(other.name)) continue;
+      if (event.lane >= other.lane) continue;
+      if (event.start_us < other.end_us && other.start_us < event.end_us) {
+        overlaps.insert({event.name, other.name});
+      }
+    }
+  }
+  EXPECT_EQ(overlaps.size(), 3u);  // each stage with each
 }
 
 TEST(ReproduceShadow, S7ThePlannerPlansEveryBlockOfEveryChunk) {
