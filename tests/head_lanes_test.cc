@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/system.h"
@@ -380,6 +381,42 @@ TEST_F(HeadLanes, S5S7FusedLaunchesAndAPlannedOrderShowInTheTrace) {
     if (planning != nullptr) {
       EXPECT_EQ(planning->n_plans, n_blocks);
     }
+  }
+}
+
+// Returns how many estimates of a prompt's heads ran while another lane selected or computed.
+size_t n_overlaps(const std::vector<TraceEvent>& events) {
+  size_t n = 0;
+  for (const TraceEvent& estimate : events) {
+    if (std::string_view(estimate.name) != "estimate") continue;
+    n += std::any_of(events.begin(), events.end(), [&](const TraceEvent& other) {
+      const std::string_view name = other.name;
+      return (name == "select" || name == "exact") && other.start_us < estimate.end_us &&
+             estimate.start_us < other.end_us;
+    });
+  }
+  return n;
+}
+
+// One chunk is under way at a time, so that only heads can overlap. Where other programs keep the
+// cores, a prompt may show nothing, and the next one is looked at.
+TEST_F(HeadLanes, S6EstimatesRunWhileEarlierHeadsAreComputed) {
+  for (const HeadStage stage : kHeadStages) {
+    prepare::Options options = on_lanes(one_lane(), {1, 0, 0}, stage);
+    options.prompts.chunks_in_flight = 1;
+    Engine engine(options);
+    size_t n = 0;
+    for (uint64_t prompt = 0; prompt < 20 && n == 0; ++prompt) {
+      Session session(engine);
+      Trace trace(engine.passes().trace_rows());
+      session.watch({.trace = &trace});
+      session.prefill(tokens(896, prompt));
+      n = n_overlaps(trace.events());
+      if (stage == HeadStage::kInTurn) {
+        EXPECT_EQ(n, 0u);
+      }
+    }
+    EXPECT_EQ(n > 0, stage != HeadStage::kInTurn) << plan::head_stage_name(stage);
   }
 }
 
