@@ -181,6 +181,43 @@ TEST_F(Tune, S3S4PlansThatAreMadeTakeWhatTuningFoundAboutHeads) {
   EXPECT_TRUE(has(ran.err, "is given, so the plan")) << ran.err;
 }
 
+// Where a plan was found to attend sparsely, runs do so without being told.
+TEST_F(Tune, S2S3RunsAttendSparselyWhereTheKeptPlanDoes) {
+  test_support::TinyModel model = small_chat_model();
+  model.context = 1536;
+  model_ = write(model);
+  expect_success(tune());
+  json kept = json::parse(read_whole(kept_path()));
+  kept["attention"] = {{"form", "sparse"},     {"above", 2.5},
+                       {"share", 0.2},         {"from", 1024},
+                       {"reason", "measured"}, {"head_shares", {0.2, 0.2, 0.2, 0.2}}};
+  kept["reuse_granule"] = 64;
+  write_whole(kept_path(), kept.dump());
+  const auto losses = [&](const std::vector<std::string>& more) {
+    const std::string file = folder_.file("losses.txt");
+    std::vector<std::string> words = {"eval", model_, "--perplexity", text_,
+                                      "-c",   "1536", "--losses",     file};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished finished = run(words);
+    expect_success(finished);
+    const bool is_given = !more.empty() && more.front() == "--no-plan";
+    EXPECT_EQ(has(finished.err, "sparse attention"), !is_given) << finished.err;
+    return read_whole(file);
+  };
+  const std::string tuned = losses({});
+  EXPECT_EQ(losses({"--attention", "sparse"}), tuned);
+  EXPECT_EQ(losses({"--attention", "auto"}), tuned);
+  const std::string full = losses({"--attention", "full"});
+  EXPECT_NE(full, tuned);
+  // The first 1,024 tokens attend to everything.
+  EXPECT_EQ(full.substr(0, 4096), tuned.substr(0, 4096));
+  // Without the plan attention is full, in another precision.
+  EXPECT_EQ(losses({"--no-plan"}), losses({"--no-plan", "--attention", "full"}));
+  const Finished ran = run({"run", model_, "-f", text_, "-n", "1", "-c", "16384"});
+  expect_success(ran);
+  EXPECT_TRUE(has(ran.err, "sparse attention")) << ran.err;
+}
+
 TEST_F(Tune, WhatIsStatedWins) {
   expect_success(tune());
   const std::vector<std::vector<std::string>> against = {
