@@ -1,8 +1,10 @@
 /* Attention of a long prompt with libtroika_attention alone, on invented numbers:
  *
- *   attention [TOKENS [SHARE]]
+ *   attention [TOKENS [ABOVE]]
  *
  * Says how far sparse attention is from full attention where a few positions carry most of it.
+ * Positions are kept that weigh more than ABOVE times the mean, so that no token sees what a later
+ * one chose. Fails where they are further apart than such numbers may be.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +12,7 @@
 #include <troika/attention.h>
 
 enum { kHeads = 6, kKvHeads = 2, kHeadSize = 64 };
+static const double kUsualAbove = 2.5, kMostPercent = 1.0;
 
 /* Between -1 and 1. */
 static float next_number(uint32_t* state) {
@@ -37,7 +40,7 @@ static troika_attention_rows rows_of(const float* data, int n_heads) {
   return rows;
 }
 
-static int run(troika_attention_mode mode, float share, troika_attention_call call, float* out) {
+static int run(troika_attention_mode mode, double above, troika_attention_call call, float* out) {
   troika_attention_error error;
   troika_attention* attention = NULL;
   troika_attention_options options = {.size = sizeof(options)};
@@ -45,7 +48,7 @@ static int run(troika_attention_mode mode, float share, troika_attention_call ca
   options.n_kv_heads = kKvHeads;
   options.head_size = kHeadSize;
   options.mode = mode;
-  options.share = share;
+  options.above = above;
   if (troika_attention_create(&options, &attention, &error) != TROIKA_ATTENTION_OK) {
     fprintf(stderr, "error: %s\n", error.message);
     return 0;
@@ -62,7 +65,7 @@ static int run(troika_attention_mode mode, float share, troika_attention_call ca
 
 int main(int argc, char** argv) {
   const int n = argc > 1 ? atoi(argv[1]) : 2048;
-  const float share = argc > 2 ? (float)atof(argv[2]) : 0.2f;
+  const double above = argc > 2 ? atof(argv[2]) : kUsualAbove;
   if (n < 1 || n > 100000) {
     fprintf(stderr, "error: TOKENS must be between 1 and 100000.\n");
     return 2;
@@ -82,21 +85,27 @@ int main(int argc, char** argv) {
   call.out_head_bytes = kHeadSize * sizeof(float);
   call.out_row_bytes = kHeads * call.out_head_bytes;
   call.n_workers = 1;
-  const int is_done = run(TROIKA_ATTENTION_FULL, 0.0f, call, full) &&
-                      run(TROIKA_ATTENTION_SPARSE, share, call, sparse);
+  const int is_done = run(TROIKA_ATTENTION_FULL, 0.0, call, full) &&
+                      run(TROIKA_ATTENTION_SPARSE, above, call, sparse);
   double difference = 0.0, size = 0.0;
   for (size_t i = 0; is_done && i < n_results; ++i) {
     difference += fabs((double)sparse[i] - full[i]);
     size += fabs((double)full[i]);
   }
+  const double percent = 100.0 * difference / size;
+  const int is_near = percent <= kMostPercent; /* no, where it is no number */
   if (is_done) {
-    printf("%d tokens, share %.2f: sparse attention is %.2f %% from full attention\n", n, share,
-           100.0 * difference / size);
+    printf(
+        "%d tokens, above %.2f times the mean: sparse attention is %.2f %% from full attention\n",
+        n, above, percent);
+    if (!is_near) {
+      fprintf(stderr, "error: more than %.0f %% apart; give a smaller ABOVE.\n", kMostPercent);
+    }
   }
   free(sparse);
   free(full);
   free(v);
   free(k);
   free(q);
-  return is_done ? 0 : 1;
+  return is_done && is_near ? 0 : 1;
 }
