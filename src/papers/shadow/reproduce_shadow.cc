@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string_view>
 
@@ -18,6 +19,12 @@ constexpr ModelName kShadowModels[] = {{"PhoneLM-0.5B", "phonelm-0.5b"},
                                        {"PhoneLM-1.5B", "phonelm-1.5b"},
                                        {"Qwen2-0.5B", "qwen2-0.5b"},
                                        {"Qwen2-1.5B", "qwen2-1.5b"}};
+// Table 8 has the energy of kernels: a row for each model, a value for each of kShadowSystems.
+constexpr const char* kEnergyRows[] = {"sf010", "sf011", "sf012", "sf013"};
+constexpr const char* kEnergyValues[] = {"full", "sparse", "block-sparse (CPU)", "full (NPU)",
+                                         "shadowAttn"};
+static_assert(std::size(kEnergyRows) == std::size(kShadowModels) &&
+              std::size(kEnergyValues) == std::size(kShadowSystems));
 // A dataset of section 5.1.
 struct Dataset {
   std::string name;
@@ -320,11 +327,17 @@ std::vector<KernelRow> kernels_of_shadowattn(const PhoneFolder& folder) {
   const int n_tokens = Given(folder.path, kPaperName).counts(kKernelLengths).front();
   ShadowRuns runs(folder.path);
   std::vector<KernelRow> rows;
-  for (const ModelName& model : kShadowModels) {
-    for (const ShadowSystem system : kShadowSystems) {
-      const KernelResult& result = runs.kernel(
-          {.model = model.known, .system = system, .n_prompt = n_tokens, .phone = kOlderPhone});
-      rows.push_back({model.published, system, result});
+  for (size_t m = 0; m < std::size(kShadowModels); ++m) {
+    const plan::PublishedRow* const energy = plan::find_row(folder.published, kEnergyRows[m]);
+    TROIKA_ASSERT(energy != nullptr);
+    const double full = plan::number_of(*energy, kEnergyValues[0]);
+    for (size_t i = 0; i < std::size(kShadowSystems); ++i) {
+      const KernelResult& result = runs.kernel({.model = kShadowModels[m].known,
+                                                .system = kShadowSystems[i],
+                                                .n_prompt = n_tokens,
+                                                .phone = kOlderPhone});
+      rows.push_back({kShadowModels[m].published, kShadowSystems[i], result,
+                      plan::number_of(*energy, kEnergyValues[i]) / full});
     }
   }
   return rows;

@@ -42,6 +42,7 @@ struct KernelRow {
   std::string model;
   ShadowSystem system = ShadowSystem::kFull;
   KernelResult result;
+  double published_energy = 0.0;  // over that of full attention on the CPU
 };
 std::vector<KernelRow> kernels_of_shadowattn(const PhoneFolder& folder);
 
