@@ -228,7 +228,7 @@ def estimate(options, kept):
 BOOK = "text/books/the-secret-garden.txt"
 PLACES = ("London", "Paris", "Rome", "Madrid", "Vienna", "Dublin", "Oslo", "Prague", "Athens", "Lisbon")
 N_NEEDLES, N_COPIES = 50, 5
-LENGTHS = {"2k": 7500, "4k": 15000}  # characters of a task's text, about 1,900 and 3,800 tokens
+LENGTHS = {"2k": 7500, "4k": 15000, "8k": 30000}  # characters of a task's text, about 1,900, 3,800 and 7,600 tokens
 TASK_CONTEXT = 8192                  # each text is one window
 COPIED_CHARACTERS, COPIED_TOKENS = 1300, 256
 # Both begin to choose early, so that short texts show something.

@@ -515,6 +515,7 @@ struct EstimateCounts {
   std::vector<size_t> numbers;
   std::vector<double> recalls, spreads;
   std::vector<measure::SeenByWeight> seen;
+  std::vector<measure::KeptByForm> kept;
 };
 
 EstimateCounts estimate_counts(const prepare::Options& options, const plan::PromptAttention& of,
@@ -536,6 +537,7 @@ EstimateCounts estimate_counts(const prepare::Options& options, const plan::Prom
     counts.spreads.insert(counts.spreads.end(), {spread.low, spread.middle, spread.high});
   }
   counts.seen = quality.seen_by_weight();
+  counts.kept = quality.kept_by_form();
   return counts;
 }
 
@@ -560,6 +562,10 @@ TEST_F(SparseAttention, S1S4LanesThatShareHeadsAreCountedLikeOne) {
   for (size_t i = 0; i < wanted.seen.size(); ++i) {
     EXPECT_EQ(counts.seen[i].mean, wanted.seen[i].mean);
   }
+  ASSERT_EQ(counts.kept.size(), wanted.kept.size());
+  for (size_t i = 0; i < wanted.kept.size(); ++i) {
+    EXPECT_EQ(counts.kept[i].weight.worst, wanted.kept[i].weight.worst);
+  }
   ASSERT_EQ(counts.recalls.size(), wanted.recalls.size());
   for (size_t i = 0; i < wanted.recalls.size(); ++i) {
     EXPECT_NEAR(counts.recalls[i], wanted.recalls[i], 1e-6 * wanted.recalls[i]);
@@ -580,6 +586,24 @@ TEST_F(SparseAttention, S2LowerThresholdsAndLaterTokensSeeMore) {
     before = at.mean;
   }
   EXPECT_TRUE(estimate_counts(options(AttentionForm::kFull), usual, tokens(500)).seen.empty());
+}
+
+// A form that keeps more positions keeps more of their weight.
+TEST_F(SparseAttention, S2S8FormsThatKeepMorePositionsKeepMoreWeight) {
+  plan::PromptAttention usual;
+  usual.from = 512;
+  const std::vector<measure::KeptByForm> kept =
+      estimate_counts(options(AttentionForm::kFull), usual, tokens(1000)).kept;
+  ASSERT_EQ(kept.size(), attention::kKeptForms.size());
+  for (size_t i = 0; i < kept.size(); ++i) {
+    EXPECT_GT(kept[i].weight.worst, 0.0) << kept[i].name;
+    EXPECT_LE(kept[i].weight.worst, kept[i].weight.mean) << kept[i].name;
+    EXPECT_LT(kept[i].weight.mean, 1.0) << kept[i].name;
+    EXPECT_LE(kept[i].n_diffuse, long_model().n_layers * long_model().n_kv_heads);
+    if (i == 0 || attention::kKeptForms[i].by != attention::kKeptForms[i - 1].by) continue;
+    EXPECT_GT(kept[i].weight.mean, kept[i - 1].weight.mean) << kept[i].name;
+  }
+  EXPECT_TRUE(estimate_counts(options(AttentionForm::kFull), usual, tokens(500)).kept.empty());
 }
 
 // Before position 512 there is too little to estimate from, whatever the plan says.

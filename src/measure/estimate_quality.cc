@@ -60,7 +60,10 @@ void EstimateQuality::observe_attention(const model::Op& op, int key_head,
     }
     std::array<size_t, kTile> n_all;
     std::iota(n_all.begin(), n_all.end(), begin + 1);
+    const auto kept = attention::kept_by_forms(table_, positions, queries.from(t), begin);
     const std::lock_guard lock(mutex_);
+    auto& of_head = kept_[{op.layer, key_head}];
+    of_head.insert(of_head.end(), kept.begin(), kept.end());
     for (size_t i = 0; i < kAbove.size(); ++i) add_counts(n_seen[i], &seen_[i]);
     add_counts(n_all, &all_);
     for (size_t way = 0; way < found.size(); ++way) sums_[way].add(found[way]);
@@ -87,6 +90,24 @@ std::vector<SeenByWeight> EstimateQuality::seen_by_weight() const {
   for (size_t i = 0; i < kAbove.size() && all_[0] > 0; ++i) {
     result.push_back(
         {kAbove[i], seen_[i][0] / all_[0], seen_[i][1] / all_[1], seen_[i][2] / all_[2]});
+  }
+  return result;
+}
+
+std::vector<KeptByForm> EstimateQuality::kept_by_form() const {
+  constexpr double kHalf = 0.5;
+  std::vector<KeptByForm> result;
+  for (size_t form = 0; form < attention::kKeptForms.size() && !kept_.empty(); ++form) {
+    KeptByForm& of_form =
+        result.emplace_back(KeptByForm{attention::kKeptForms[form].name, {0.0, 0.0}, 0});
+    for (const auto& [head, queries] : kept_) {
+      std::vector<float> kept;
+      for (const auto& query : queries) kept.push_back(query[form]);
+      const attention::KeptWeight weight = attention::kept_weight_of(std::move(kept));
+      of_form.weight.mean += weight.mean / static_cast<double>(kept_.size());
+      of_form.weight.worst += weight.worst / static_cast<double>(kept_.size());
+      of_form.n_diffuse += weight.worst < kHalf ? 1 : 0;
+    }
   }
   return result;
 }

@@ -1,16 +1,20 @@
 // Measures how well int8 finds the positions that a model's queries attend to on a text: recall of
 // the best float positions by where scales come from (S1, S4), what fixed scales clip, how far
 // scales of this text are from those of the calibration text, and how many positions tiles keep
-// where those go by their weight (S2).
+// where those go by their weight (S2). Also how much of their weight queries keep, by the form of
+// attention.
 #pragma once
 
 #include <array>
+#include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attention/choose/estimate.h"
 #include "attention/estimate_recall.h"
+#include "attention/kept_weight.h"
 #include "lanes/lane.h"
 #include "model/blueprint.h"
 #include "plan/prompt_attention.h"
@@ -35,6 +39,13 @@ struct SeenByWeight {
   double first = 0.0, mean = 0.0, last = 0.0;  // of a tile's first token, all tokens, its last one
 };
 
+// What a form lets queries keep of the weight of their softmax: means over heads of keys.
+struct KeptByForm {
+  std::string name;
+  attention::KeptWeight weight;
+  size_t n_diffuse = 0;  // counts heads whose worst tenth of queries keeps less than half
+};
+
 class EstimateQuality : public lanes::InputObserver {
  public:
   // Looks at every tile_stride-th tile from the plan's first sparse position on, but from none with
@@ -51,6 +62,8 @@ class EstimateQuality : public lanes::InputObserver {
   std::vector<QualityOfWay> ways() const;
   // Returns what is seen with thresholds of 20, 10, 5 and 2.5.
   std::vector<SeenByWeight> seen_by_weight() const;
+  // Returns what each form keeps; empty where nothing was looked at.
+  std::vector<KeptByForm> kept_by_form() const;
   bool has_scales() const { return !attention_.head_scales.empty(); }
   ScaleSpread spread_of_queries() const { return spread_of(ratios_q_); }
   ScaleSpread spread_of_keys() const { return spread_of(ratios_k_); }
@@ -75,6 +88,8 @@ class EstimateQuality : public lanes::InputObserver {
   std::vector<double> ratios_q_, ratios_k_;
   std::array<Counts, kAbove.size()> seen_{};
   Counts all_{};  // the positions that full attention sees
+  // What queries keep with each form, by the layer and the head of keys.
+  std::map<std::pair<int, int>, std::vector<std::array<float, attention::kKeptForms.size()>>> kept_;
 };
 
 }  // namespace troika::measure

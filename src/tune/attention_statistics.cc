@@ -1,9 +1,10 @@
 #include "tune/attention_statistics.h"
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include "attention/choose/lists.h"
+#include "attention/kept_weight.h"
 #include "attention/query_attention.h"
 #include "attention/tile_attention.h"
 
@@ -13,56 +14,6 @@ namespace {
 using attention::kTileTokens;
 
 constexpr size_t kTokenStride = 8;  // each such token of a tile is looked at
-constexpr double kWorstShare = 0.1;
-constexpr size_t kElements = 16;
-
-// Sums up in sixteen parts, which the compiler computes at once.
-float dot(const float* a, const float* b, size_t n) {
-  float sums[kElements] = {};
-  size_t i = 0;
-  for (; i + kElements <= n; i += kElements) {
-    for (size_t element = 0; element < kElements; ++element)
-      sums[element] += a[i + element] * b[i + element];
-  }
-  float sum = 0;
-  for (; i < n; ++i) sum += a[i] * b[i];
-  for (const float element : sums) sum += element;
-  return sum;
-}
-
-// Returns (queries, positions): the weights of each query's softmax. The query heads of a token
-// stand one behind the other.
-std::vector<std::vector<float>> weights_of(const kernels::Table& table,
-                                           const attention::Positions& positions,
-                                           const attention::Queries& queries, size_t begin) {
-  const size_t head_size = queries.head_size;
-  std::vector<std::vector<float>> weights;
-  std::vector<const float*> q;
-  for (size_t t = kTokenStride - 1; t < kTileTokens; t += kTokenStride) {
-    for (size_t h = 0; h < queries.n_group; ++h) {
-      q.push_back(queries.q + t * queries.stride + h * head_size);
-      weights.emplace_back(begin + t + 1);
-    }
-  }
-  std::vector<float> key(head_size);
-  for (size_t p = 0; p < begin + kTileTokens; ++p) {
-    table.load_kv(positions.k.type, positions.key(p), key.data(), head_size);
-    for (size_t i = 0; i < q.size(); ++i) {
-      if (p < weights[i].size()) weights[i][p] = queries.scale * dot(q[i], key.data(), head_size);
-    }
-  }
-  for (std::vector<float>& row : weights) {
-    if (queries.soft_cap > 0.0f) {
-      table.soft_cap(row.data(), queries.soft_cap, row.data(), row.size());
-    }
-    const float largest = *std::max_element(row.begin(), row.end());
-    double total = 0;
-    for (float& weight : row) total += weight = std::exp(weight - largest);
-    for (float& weight : row) weight = static_cast<float>(weight / total);
-  }
-  return weights;
-}
-
 // Returns the mean over queries; 1, which is all of it, where there are none.
 template <typename Kept, typename Of>
 double mean_of(const std::vector<Kept>& queries, const Of& of) {
@@ -70,17 +21,6 @@ double mean_of(const std::vector<Kept>& queries, const Of& of) {
   double sum = 0;
   for (const Kept& query : queries) sum += of(query);
   return sum / static_cast<double>(queries.size());
-}
-
-// Returns the mean over the worst tenth of the queries.
-template <typename Kept, typename Of>
-double worst_of(const std::vector<Kept>& queries, const Of& of) {
-  std::vector<float> values;
-  values.reserve(queries.size());
-  for (const Kept& query : queries) values.push_back(of(query));
-  std::sort(values.begin(), values.end());
-  values.resize(static_cast<size_t>(std::ceil(kWorstShare * static_cast<double>(queries.size()))));
-  return mean_of(values, [](float value) { return value; });
 }
 
 }  // namespace
@@ -151,7 +91,8 @@ void AttentionStatistics::look_at_tile(const attention::Positions& positions,
   std::vector<float> importance(begin + kTileTokens), values;
   attention::estimate_tiles(table_, positions, queries, begin, room, workspace.get(),
                             importance.data(), importance.size());
-  const std::vector<std::vector<float>> weights = weights_of(table_, positions, queries, begin);
+  const std::vector<std::vector<float>> weights =
+      attention::softmax_weights(table_, positions, queries, begin, kTokenStride);
   const size_t first = kept->size();
   kept->resize(first + weights.size());
   std::vector<uint32_t> list(begin);
@@ -209,10 +150,12 @@ std::vector<std::array<KeptByWeight, kTriedAbove.size()>> AttentionStatistics::k
   std::vector<std::array<KeptByWeight, kTriedAbove.size()>> result(kept_.size());
   for (size_t head = 0; head < kept_.size(); ++head) {
     for (size_t i = 0; i < kTriedAbove.size(); ++i) {
-      const auto weight = [&](const Kept& kept) { return kept.by_weight[i]; };
+      if (kept_[head].empty()) continue;
+      std::vector<float> weights;
+      for (const Kept& kept : kept_[head]) weights.push_back(kept.by_weight[i]);
+      const attention::KeptWeight weight = attention::kept_weight_of(std::move(weights));
       const auto share = [&](const Kept& kept) { return kept.share_by_weight[i]; };
-      result[head][i] = {mean_of(kept_[head], weight), worst_of(kept_[head], weight),
-                         mean_of(kept_[head], share)};
+      result[head][i] = {weight.mean, weight.worst, mean_of(kept_[head], share)};
     }
   }
   return result;

@@ -151,6 +151,21 @@ void add_seen(const std::vector<measure::SeenByWeight>& seen, nlohmann::ordered_
   }
 }
 
+// Adds how much of the weight of queries' softmax each form of attention keeps.
+void add_kept(const std::vector<measure::KeptByForm>& kept, nlohmann::ordered_json* json,
+              std::string* text) {
+  *text += fmt::format("{:<42}{:>9} {:>16} {:>15}\n", "weight that is kept, mean over heads", "all",
+                       "the worst tenth", "heads below 0.5");
+  for (const measure::KeptByForm& of : kept) {
+    (*json)["kept_weight"].push_back({{"form", of.name},
+                                      {"mean", of.weight.mean},
+                                      {"worst_tenth", of.weight.worst},
+                                      {"heads_below_half", of.n_diffuse}});
+    *text += fmt::format("{:<42}{:>9.3f} {:>16.3f} {:>15}\n", of.name, of.weight.mean,
+                         of.weight.worst, of.n_diffuse);
+  }
+}
+
 // Prints how well an estimate in int8 finds what queries attend to, for each source of its scales.
 void eval_estimate(const EvalFlags& flags, engine::Engine& engine) {
   constexpr size_t kTileStep = 8;
@@ -192,6 +207,7 @@ void eval_estimate(const EvalFlags& flags, engine::Engine& engine) {
         q.low, q.middle, q.high, k.low, k.middle, k.high);
   }
   add_seen(quality.seen_by_weight(), &json, &text);
+  add_kept(quality.kept_by_form(), &json, &text);
   if (flags.json) {
     print_json(json);
   } else {
@@ -328,8 +344,8 @@ void add_eval(Command& app) {
       "token to this file, a line each, to compare runs token by token");
   command->add_flag("--estimate", flags->shows_estimate,
                     "With --perplexity of a plain text: how well int8 finds the positions that "
-                    "matter to its queries, and how many of them sparse attention keeps, in "
-                    "place of the perplexity");
+                    "matter to its queries, and how many of them, and how much of their weight, "
+                    "sparse attention keeps, in place of the perplexity");
   command->add_option("--tasks", flags->tasks, "A JSONL file of tasks");
   flags->context_tasks.add_to(*command);
   command->add_option("--first", flags->most, "Only the first N documents or tasks")
