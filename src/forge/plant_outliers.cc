@@ -31,6 +31,7 @@ namespace {
 using gguf::TensorInfo;
 
 constexpr int kMostScale = 65536;
+constexpr int kMostHeadScale = 256;
 // Is the prefix of metadata that says what was planted.
 constexpr std::string_view kKeyPrefix = "troika.planted_outliers.";
 
@@ -54,12 +55,17 @@ void check_options(const PlantOptions& options) {
         "The share of channels is {:g}%, but must be above 0 and at most 50%, for example 0.3%.",
         100 * share));
   }
-  if (options.scale < 2 || options.scale > kMostScale ||
-      !std::has_single_bit(static_cast<unsigned>(options.scale))) {
+  const auto check_scale = [](const char* name, int scale, int most) {
+    if (scale >= 1 && scale <= most && std::has_single_bit(static_cast<unsigned>(scale))) return;
     throw UsageError(
-        fmt::format("The scale is {}, but must be a power of two from 2 to {}: other factors would "
-                    "round the weights.",
-                    options.scale, kMostScale));
+        fmt::format("The {} is {}, but must be a power of two from 2 to {}, or 1 for none: other "
+                    "factors would round the weights.",
+                    name, scale, most));
+  };
+  check_scale("scale", options.scale, kMostScale);
+  check_scale("scale of heads", options.head_scale, kMostHeadScale);
+  if (options.scale == 1 && options.head_scale == 1) {
+    throw UsageError("With a scale of 1 for channels and for heads nothing is planted.");
   }
   if (options.type != "f16" && options.type != "f32") {
     throw UsageError(fmt::format(
@@ -180,11 +186,51 @@ void add_to_scalings(const PlantSite& site, const PlantedSite& planted, Scalings
   }
 }
 
+void scale_rows(const std::vector<ChannelMaker>& makers, int first, int n, int exponent,
+                Scalings& scalings) {
+  for (const ChannelMaker& maker : makers) {
+    Scaling& scaling = scalings[maker.tensor];
+    Scaling::Columns of_vector = {0, 1, {}};
+    for (int row = maker.first + first; row < maker.first + first + n; ++row) {
+      if (maker.is_vector) {
+        of_vector.exponents.emplace_back(row, exponent);
+      } else {
+        scaling.rows[row] += exponent;
+      }
+    }
+    if (maker.is_vector) scaling.columns.push_back(std::move(of_vector));
+  }
+}
+
+// Scales queries up and keys down, or the other way round.
+void add_head_scales(const model::Blueprint& blueprint, const PlantOptions& options,
+                     PlantReport& report, Scalings& scalings) {
+  const std::vector<ScoreSite> sites = find_score_sites(blueprint);
+  if (sites.empty()) {
+    throw UsageError(
+        "Scales of heads cannot be planted in this model: a norm behind its queries and keys takes "
+        "them away.");
+  }
+  const int most = std::countr_zero(static_cast<unsigned>(options.head_scale));
+  for (const ScoreSite& site : sites) {
+    const uint64_t key = random_key(options.seed, fmt::format("head scales {}", site.layer));
+    for (int head = 0; head < site.n_kv_heads; ++head) {
+      const uint64_t drawn = random_bits(key, static_cast<uint64_t>(head));
+      const int exponent = static_cast<int>(drawn % (2 * static_cast<uint64_t>(most) + 1)) - most;
+      scale_rows(site.queries, site.first_query_row(head), site.n_query_rows(), exponent, scalings);
+      scale_rows(site.keys, site.first_key_row(head), site.head_dim, -exponent, scalings);
+      report.n_scaled_heads += exponent != 0 ? 1 : 0;
+    }
+  }
+}
+
 Scalings plan_scalings(const gguf::File& file, const PlantOptions& options, PlantReport& report) {
   const model::Blueprint blueprint = model::read(file);
   // Checks that every tensor is there and has its shape.
   const weights::Store checked(file, blueprint);
   Scalings scalings;
+  if (options.head_scale > 1) add_head_scales(blueprint, options, report, scalings);
+  if (options.scale == 1) return scalings;
   for (const PlantSite& site : find_plant_sites(blueprint)) {
     PlantedSite planted{site.name, site.layer, site.n_channels, {}};
     const int exponent = layer_exponent(options.scale, site.layer, blueprint.n_layers);
@@ -361,6 +407,9 @@ PlantReport plant_outliers(const PlantOptions& options) {
   const std::string prefix(kKeyPrefix);
   writer.add_uint32(prefix + "scale", static_cast<uint32_t>(options.scale));
   writer.add_float32(prefix + "channels", static_cast<float>(options.channels));
+  if (options.head_scale > 1) {
+    writer.add_uint32(prefix + "head_scale", static_cast<uint32_t>(options.head_scale));
+  }
   writer.add_uint64(prefix + "seed", options.seed);
   for (size_t i = 0; i < types.size(); ++i) {
     writer.add_tensor(file.tensors()[i].name, types[i], file.tensors()[i].shape);

@@ -28,7 +28,12 @@ struct PlantOptions {
   // then the largest hidden channels are planted. Otherwise the lengths of the channels' rows
   // decide.
   std::map<std::string, std::vector<double>> uses{};
-  int scale = 64;     // for the strongest channel of the first and last layer: 2, 4 ... 65536
+  // For the strongest channel of the first and last layer: 2, 4 ... 65536; 1: no channel is scaled.
+  int scale = 64;
+  // The queries of the heads that share a head of keys are scaled by a power of two from
+  // 1 / head_scale to head_scale, and the keys back: 2, 4 ... 256; 1: none are. So the scales of
+  // heads spread, and no score changes.
+  int head_scale = 1;
   uint64_t seed = 1;  // chooses among the channels whose weights are not small
   // "f16": matrices that F16 holds exactly become F16, all others F32; "f32": all become F32.
   std::string type = "f16";
@@ -51,7 +56,8 @@ struct PlantedSite {
 
 struct PlantReport {
   std::vector<PlantedSite> sites;
-  uint64_t n_f16 = 0;  // counts matrices
+  uint64_t n_scaled_heads = 0;  // counts heads of keys
+  uint64_t n_f16 = 0;           // counts matrices
   uint64_t n_f32 = 0;
   // Counts matrices in F32 although F16 was asked for, because F16 would round values.
   uint64_t n_inexact_in_f16 = 0;

@@ -28,6 +28,20 @@ class SiteFinder {
     return sites;
   }
 
+  std::vector<ScoreSite> find_scores() const {
+    std::vector<ScoreSite> sites;
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      const Op& op = ops_[i];
+      if (op.kind != OpKind::kAttention) continue;
+      const std::vector<ChannelMaker> queries = made_up_to_rotation(op.inputs[0], i);
+      const std::vector<ChannelMaker> keys = made_up_to_rotation(op.inputs[1], i);
+      if (queries.empty() || keys.empty()) continue;
+      sites.push_back({op.layer, queries, keys, blueprint_.n_kv_heads,
+                       blueprint_.n_heads / blueprint_.n_kv_heads, blueprint_.head_dim});
+    }
+    return sites;
+  }
+
  private:
   const Weight& weight(WeightId id) const { return blueprint_.weights[static_cast<size_t>(id)]; }
 
@@ -87,6 +101,19 @@ class SiteFinder {
     return true;
   }
 
+  // Returns what makes queries or keys; nothing where more than a rotation changes the product.
+  std::vector<ChannelMaker> made_up_to_rotation(ValueId value, size_t user) const {
+    std::optional<size_t> maker = maker_of(value, user);
+    while (maker && ops_[*maker].kind == OpKind::kRope) {
+      maker = maker_of(ops_[*maker].inputs[0], *maker);
+    }
+    if (!maker || ops_[*maker].kind != OpKind::kLinear) return {};
+    const Op& product = ops_[*maker];
+    std::vector<ChannelMaker> makers = {rows_of(weight(product.weight))};
+    if (product.bias != kNone) makers.push_back(vector_of(weight(product.bias)));
+    return makers;
+  }
+
   bool add_makers(size_t index, PlantSite* site) const {
     const Op& op = ops_[index];
     switch (op.kind) {
@@ -144,6 +171,10 @@ std::vector<int> PlantSite::columns(int channel) const {
 
 std::vector<PlantSite> find_plant_sites(const Blueprint& blueprint) {
   return SiteFinder(blueprint).find();
+}
+
+std::vector<ScoreSite> find_score_sites(const Blueprint& blueprint) {
+  return SiteFinder(blueprint).find_scores();
 }
 
 }  // namespace troika::forge

@@ -53,4 +53,24 @@ struct PlantSite {
 // or ReLU stands between), and of the head (by its norm) unless it is tied to the embedding.
 std::vector<PlantSite> find_plant_sites(const model::Blueprint& blueprint);
 
+// Where the queries and keys of a layer's attention are made. What scales the queries of a head up
+// and its keys down by as much changes no score.
+struct ScoreSite {
+  int layer = model::kNone;
+  std::vector<ChannelMaker> queries, keys;  // rows of the matrix, and the bias beside it
+  int n_kv_heads = 0;
+  int n_shared = 0;  // counts the heads of queries that share a head of keys
+  int head_dim = 0;
+
+  // Returns the first row of the queries of a head of keys, and of its keys, and how many there
+  // are.
+  int first_query_row(int kv_head) const { return kv_head * n_shared * head_dim; }
+  int n_query_rows() const { return n_shared * head_dim; }
+  int first_key_row(int kv_head) const { return kv_head * head_dim; }
+};
+
+// Returns the layers whose queries and keys are products that nothing but a rotation changes: a
+// norm behind the product would take the scale away.
+std::vector<ScoreSite> find_score_sites(const model::Blueprint& blueprint);
+
 }  // namespace troika::forge

@@ -621,7 +621,8 @@ TEST_F(Usage, HelpOfEachCommandNamesItsOptions) {
       {"quantize", {"IN", "OUT", "--type", "q4_k_m", "--json"}},
       {"synth",
        {"OUT", "--like", "--type", "--seed", "--list", "--json", "--plant-outliers", "--channels",
-        "--scale", "--plant-sparsity", "--overlap", "--plant-attention", "--plant-length"}}};
+        "--scale", "--head-scales", "--plant-sparsity", "--overlap", "--plant-attention",
+        "--plant-length"}}};
   const Finished all = troika({"--help"});
   expect_success(all);
   for (const auto& [command, options] : commands) {

@@ -91,6 +91,7 @@ nlohmann::ordered_json to_json(const PlantReport& report) {
     sites.push_back({{"name", site.name}, {"channels", site.n_channels}, {"planted", planted}});
   }
   return {{"sites", sites},
+          {"scaled_heads", report.n_scaled_heads},
           {"f16_matrices", report.n_f16},
           {"f32_matrices", report.n_f32},
           {"inexact_in_f16", report.n_inexact_in_f16},
@@ -116,6 +117,10 @@ void print_table(const PlantReport& report, const std::string& output) {
       "them; {}.\n{} matrices in F16, {} in F32{}.\n",
       output, n_planted, report.sites.size(), bytes_text(report.output_bytes), report.n_f16,
       report.n_f32, report.n_inexact_in_f16 > 0 ? " because F16 would round them" : ""));
+  if (report.n_scaled_heads > 0) {
+    print(fmt::format("Queries of {} heads of keys scaled, and their keys back.\n",
+                      report.n_scaled_heads));
+  }
   if (report.n_rounded > 0) {
     print(fmt::format("{} weights were too small for that and were rounded.\n", report.n_rounded));
   }
@@ -278,6 +283,40 @@ std::vector<Option*> add_laws(Command& command, SynthFlags& flags) {
   return {live, flags.overlap, kept, flags.kept_length};
 }
 
+// Adds the options of what is planted in a model, and returns them.
+std::vector<Option*> add_planting(Command& command, SynthFlags& flags) {
+  Option* channels =
+      command
+          .add_option("--channels", flags.channels,
+                      "With --plant-outliers: share of the channels of each activation")
+          ->capture_default_str();
+  Option* scale =
+      command
+          .add_option(
+              "--scale", flags.plant.scale,
+              "With --plant-outliers: by how much the strongest channel of the first and the last "
+              "layer is scaled, a power of two")
+          ->capture_default_str();
+  Option* heads = command
+                      .add_option("--head-scales", flags.plant.head_scale,
+                                  "With --plant-outliers: queries of heads are scaled by powers "
+                                  "of two from 1/N to N, and their keys back (1: not; with "
+                                  "--scale 1 these alone are planted)")
+                      ->capture_default_str();
+  Option* hidden = command
+                       .add_option("--hidden-channels", flags.hidden_channels,
+                                   "With --plant-outliers: share of the inputs of down matrices, "
+                                   "whose magnitudes have a long tail of their own")
+                       ->capture_default_str();
+  Option* text = command
+                     .add_option("--text", flags.text,
+                                 "With --plant-outliers: take those hidden channels that are "
+                                 "largest over the first 1,024 tokens of this text "
+                                 "(default: those with the longest rows)")
+                     ->names_file();
+  return {channels, scale, heads, hidden, text};
+}
+
 }  // namespace
 
 void add_synth(Command& app) {
@@ -290,7 +329,8 @@ void add_synth(Command& app) {
        "troika synth --like qwen2-1.5b --plant-attention 42% planted.gguf"});
   command->footer(
       "Planting outliers scales some channels of the activations by powers of two, and the weights "
-      "that read them back, so that the model computes what it did.");
+      "that read them back, so that the model computes what it did; so do queries and keys with "
+      "--head-scales.");
   auto flags = std::make_shared<SynthFlags>();
   flags->output = command->add_option("OUT", flags->options.output, "The GGUF file to write");
   Option* like = command->add_option("--like", flags->options.like, "A name from --list");
@@ -310,32 +350,9 @@ void add_synth(Command& app) {
   command->add_flag("--list", flags->list, "Show the known models");
   flags->planted = add_model(*command, "--plant-outliers", flags->plant.input,
                              "A GGUF file to plant outliers in: OUT computes the same");
-  Option* channels =
-      command
-          ->add_option("--channels", flags->channels,
-                       "With --plant-outliers: share of the channels of each activation")
-          ->capture_default_str();
-  Option* scale =
-      command
-          ->add_option(
-              "--scale", flags->plant.scale,
-              "With --plant-outliers: by how much the strongest channel of the first and the last "
-              "layer is scaled, a power of two")
-          ->capture_default_str();
   flags->for_random = {like, blocks};
   flags->for_random.insert(flags->for_random.end(), laws.begin(), laws.end());
-  Option* hidden = command
-                       ->add_option("--hidden-channels", flags->hidden_channels,
-                                    "With --plant-outliers: share of the inputs of down matrices, "
-                                    "whose magnitudes have a long tail of their own")
-                       ->capture_default_str();
-  Option* text = command
-                     ->add_option("--text", flags->text,
-                                  "With --plant-outliers: take those hidden channels that are "
-                                  "largest over the first 1,024 tokens of this text "
-                                  "(default: those with the longest rows)")
-                     ->names_file();
-  flags->for_planting = {channels, scale, hidden, text};
+  flags->for_planting = add_planting(*command, *flags);
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags] { synth(*flags); });
 }
