@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Measures sparse attention and writes the tables of docs/shadowattn.md, one command for each.
 
-Usage: scripts/attention_tables.py accuracy|tasks|ablation|estimate|planted [--again] [--kept] [--threads N] [--prefill KIND] [--data FOLDER]
+Usage: scripts/attention_tables.py accuracy|tasks|ablation|estimate|planted|scales [--again] [--kept] [--threads N] [--prefill KIND] [--data FOLDER]
        [--program FILE]
 
 The model is what scripts/real_model.py fetches; `planted` looks at what it keeps, and takes the shapes of larger ones, with
-random weights whose attention is as concentrated; it wants a quiet machine and 4 GB of disk. The data folder is $TROIKA_DATA or --data. Every result is kept in
+random weights whose attention is as concentrated; it wants a quiet machine and 4 GB of disk. `scales` takes a model that comes
+along, as it is and with the scales of its heads spread, and needs no data. The data folder is $TROIKA_DATA or --data. Every result is kept in
 build/attention (losses of single tokens in losses/) as soon as it is measured, so that an interrupted table goes on where it
 stopped; --again forgets those of the command first, --kept writes the table with what is there and measures nothing,
 --no-times leaves the times of `ablation` as they stand on the page, which want a quiet machine, and --no-losses its
@@ -350,6 +351,56 @@ def planted(options, kept):
     return table([f"shapes, prompts in {options.prefill}", "prompt of", "kept by weight", "full, tokens a second", "sparse", "gain"], rows)
 
 
+HOUSE = ROOT / "models" / "troika-silu-4k-q8_0.gguf"
+HOUSE_TEXT = ROOT / "texts" / "the-river-bank.txt"  # no training saw it; its first half is what is calibrated on
+HEAD_SCALES = 4
+
+
+def scales(options, kept):
+    """Recall, clipping and loss by where scales come from, as a house model has them and as they are planted in it."""
+    text = HOUSE_TEXT.read_text("utf-8")
+    halves = [WORK / "scales-calibration.txt", WORK / "scales-held-out.txt"]
+    WORK.mkdir(parents=True, exist_ok=True)
+    for path, part in zip(halves, (text[:len(text) // 2], text[len(text) // 2:])):
+        path.write_text(part, "utf-8")
+    spread = WORK / "scales.gguf"
+
+    def measured(model, name):
+        folder = WORK / f"scales-{name}"
+        if model == spread:
+            run(options.program, "synth", "--plant-outliers", HOUSE, "--scale", 1, "--head-scales", HEAD_SCALES, spread)
+        shutil.rmtree(folder, ignore_errors=True)
+        use = ["env", f"XDG_CACHE_HOME={folder}", options.program]
+        run(*use, "tune", model, "--text", halves[0], "--prefill", "q8", "--seconds", 60, "--prompts", 512, *threads(options))
+        read = ["-c", PROMPT, "--perplexity", halves[1], *threads(options)]
+        found = json.loads(run(*use, "eval", model, *read, "--estimate", "--json", "--attention", "full"))
+
+        def losses(*words):
+            path = folder / "losses.txt"
+            run(*use, "eval", model, *read, "--losses", path, *words)
+            return [float(line) for line in path.read_text("utf-8").split()]
+
+        full = losses(*FULL)
+        found["lost"] = {str(buckets): compared(full, losses(*QUERY, *(["--attention-buckets", buckets] if buckets else [])))
+                         for buckets in (0, 1, 5, 9)}
+        return found
+
+    rows = {}
+    for model, name in ((HOUSE, "as it is"), (spread, "spread")):
+        found = kept.get(f"scales {name}", lambda model=model, name=name: measured(model, name.replace(" ", "-")))
+        if found is None:
+            return "Not measured yet."
+        for way in found["ways"]:
+            buckets = int(way["name"].split()[0]) if "fixed" in way["name"] else 0
+            lost = found["lost"][str(buckets)] if buckets or way["name"].startswith("a scale") else None
+            rows.setdefault(way["name"], []).extend([
+                f"{100 * way['recall'][0]:.2f} %", f"{100 * way['clipped']['queries']:.2f} %, {100 * way['clipped']['keys']:.2f} %",
+                f"{lost[0]:+.2f} ± {lost[1]:.2f} %" if lost else ""])
+    header = [f"{what}, {name}" for name in ("as it is", "spread")
+              for what in ("recall of the best fifth", "clipped of queries, of keys", "perplexity, 20 %")]
+    return table(["scales", *header], [[name, *cells] for name, cells in rows.items()])
+
+
 def kept_losses(command):
     """The files of losses that a command wants, but for those with a tuned plan."""
     if command == "accuracy":
@@ -377,7 +428,8 @@ def forget(options, kept):
         path.unlink(missing_ok=True)
 
 
-COMMANDS = {"accuracy": accuracy, "ablation": ablation, "tasks": tasks, "estimate": estimate, "planted": planted}
+COMMANDS = {"accuracy": accuracy, "ablation": ablation, "tasks": tasks, "estimate": estimate, "planted": planted,
+            "scales": scales}
 
 
 def main():
@@ -393,7 +445,8 @@ def main():
     parser.add_argument("--program", default=str(ROOT / "build" / "release" / "troika"))
     options = parser.parse_args()
     options.may_measure = not options.kept
-    options.model = run(sys.executable, ROOT / "scripts" / "real_model.py").strip()
+    if options.command != "scales":  # takes a model that comes along
+        options.model = run(sys.executable, ROOT / "scripts" / "real_model.py").strip()
     kept = Kept(WORK / "results.json", may_measure=not options.kept)
     if options.again:
         forget(options, kept)
