@@ -93,12 +93,17 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   LoadedWeights loaded;
   const bool is_streamed = is_on_host && are_streamed(blueprint, weights, *plan, ledger) &&
                            options.memory.layouts != Layouts::kSwitch;
-  if (has_values && !is_streamed) loaded.pages = place_weights(options, file);
+  if (has_values && !is_streamed) {
+    loaded.pages = place_weights(options, file, unread_ranges(blueprint, file));
+  }
   loaded.int8 = Int8Binding(options, blueprint, weights, plan);
   const auto start = std::chrono::steady_clock::now();
   if (apply_layouts(options, plan)) {
     loaded.layouts = make_layouts(options, blueprint, file, kernels, *plan, &weights);
-    loaded.pages = place_weights_beside(options, file, loaded.layouts->blocks().file_ranges());
+    std::vector<weights::FileRead> elsewhere = loaded.layouts->blocks().file_ranges();
+    for (const weights::FileRead& range : unread_ranges(blueprint, file))
+      elsewhere.push_back(range);
+    loaded.pages = place_weights_beside(options, file, elsewhere);
   }
   if (is_on_host && plan->prefill == plan::Prefill::kInt8) {
     pack_for_prompts(options, blueprint, loaded.int8.packing(), *plan, &weights);

@@ -28,30 +28,14 @@ size_t mapped_bytes(const gguf::File& file) {
   return bytes;
 }
 
-WeightPages copy(const gguf::File& file) {
-  Team team(usable_cores());  // how many cores the engine will use does not matter yet
-  const RealClock clock;
-  const double start_us = clock.now_us();
-  size_t bytes = 0, huge = 0;
-  for (const gguf::File::Shard& shard : file.shards()) {
-    bytes += shard.map->copy_into_memory(team);
-    huge += huge_bytes_within(shard.bytes.data(), shard.bytes.size());
+// Returns which of these ranges lie in a shard.
+std::vector<MappedFile::Range> ranges_of(std::span<const weights::FileRead> ranges, size_t shard) {
+  std::vector<MappedFile::Range> own;
+  for (const weights::FileRead& range : ranges) {
+    if (static_cast<size_t>(range.shard) != shard) continue;
+    own.push_back({range.offset, range.offset + range.bytes});
   }
-  WeightPages pages;
-  pages.seconds = 1e-6 * (clock.now_us() - start_us);
-  pages.is_copied = bytes > 0;
-  pages.text = fmt::format(
-      "{:.0f} MB copied into memory in {:.2f} s, {:.0f} MB of them in huge "
-      "pages",
-      bytes / kMb, pages.seconds, huge / kMb);
-  if (bytes < mapped_bytes(file)) pages.text += "; no memory for the rest, which stays mapped";
-  return pages;
-}
-
-// Returns how many bytes may be copied. A limit counts the weights already; a copy takes no more.
-size_t most_copied_bytes(const Options& options) {
-  const size_t available = available_memory_bytes();
-  return options.memory.limit_bytes > 0 ? available : available / 2;
+  return own;
 }
 
 // Returns the gaps between ranges of one shard that are worth huge pages. The header is no gap.
@@ -69,6 +53,50 @@ std::vector<MappedFile::Range> gaps_between(const gguf::File::Shard& shard,
   return gaps;
 }
 
+// Returns the parts of a shard that are copied where some of it is read by nobody. A copy begins
+// with a whole huge page, so what stands before one behind an unread range stays mapped.
+std::vector<MappedFile::Range> copied_parts(const gguf::File::Shard& shard,
+                                            const std::vector<MappedFile::Range>& unread) {
+  if (unread.empty()) return {{0, shard.bytes.size()}};
+  std::vector<MappedFile::Range> parts;
+  for (MappedFile::Range part : gaps_between(shard, unread)) {
+    if (part.begin > shard.data_offset) {
+      part.begin = (part.begin + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+    }
+    if (part.begin < part.end) parts.push_back(part);
+  }
+  return parts;
+}
+
+WeightPages copy(const gguf::File& file, std::span<const weights::FileRead> unread) {
+  Team team(usable_cores());  // how many cores the engine will use does not matter yet
+  const RealClock clock;
+  const double start_us = clock.now_us();
+  size_t bytes = 0, wanted = 0, huge = 0;
+  for (size_t i = 0; i < file.shards().size(); ++i) {
+    const gguf::File::Shard& shard = file.shards()[i];
+    const std::vector<MappedFile::Range> parts = copied_parts(shard, ranges_of(unread, i));
+    for (const MappedFile::Range& part : parts) wanted += part.end - part.begin;
+    bytes += shard.map->copy_into_memory(team, parts);
+    huge += huge_bytes_within(shard.bytes.data(), shard.bytes.size());
+  }
+  WeightPages pages;
+  pages.seconds = 1e-6 * (clock.now_us() - start_us);
+  pages.is_copied = bytes > 0;
+  pages.text = fmt::format(
+      "{:.0f} MB copied into memory in {:.2f} s, {:.0f} MB of them in huge "
+      "pages",
+      bytes / kMb, pages.seconds, huge / kMb);
+  if (bytes < wanted) pages.text += "; no memory for the rest, which stays mapped";
+  return pages;
+}
+
+// Returns how many bytes may be copied. A limit counts the weights already; a copy takes no more.
+size_t most_copied_bytes(const Options& options) {
+  const size_t available = available_memory_bytes();
+  return options.memory.limit_bytes > 0 ? available : available / 2;
+}
+
 WeightPages copy_between(const Options& options, gguf::File& file,
                          std::span<const weights::FileRead> ranges) {
   WeightPages pages;
@@ -79,13 +107,8 @@ WeightPages copy_between(const Options& options, gguf::File& file,
   const double start_us = clock.now_us();
   size_t bytes = 0;
   for (size_t i = 0; i < file.shards().size(); ++i) {
-    std::vector<MappedFile::Range> own;
-    for (const weights::FileRead& range : ranges) {
-      if (static_cast<size_t>(range.shard) != i) continue;
-      own.push_back({range.offset, range.offset + range.bytes});
-    }
     const gguf::File::Shard& shard = file.shards()[i];
-    bytes += shard.map->copy_into_memory(team, gaps_between(shard, std::move(own)));
+    bytes += shard.map->copy_into_memory(team, gaps_between(shard, ranges_of(ranges, i)));
   }
   pages.seconds = 1e-6 * (clock.now_us() - start_us);
   if (bytes == 0) return pages;
@@ -111,12 +134,28 @@ WeightPages place_weights_beside(const Options& options, gguf::File& file,
   return pages;
 }
 
-WeightPages place_weights(const Options& options, gguf::File& file) {
+std::vector<weights::FileRead> unread_ranges(const model::Blueprint& blueprint,
+                                             const gguf::File& file) {
+  std::vector<weights::FileRead> ranges;
+  for (const model::Predictor& predictor : blueprint.predictors) {
+    for (const model::WeightId id : {predictor.down, predictor.up}) {
+      const std::string& name = blueprint.weights[static_cast<size_t>(id)].name;
+      const gguf::TensorInfo& tensor = *file.find_tensor(name);  // the store has found it too
+      const auto shard = static_cast<int>(tensor.shard);
+      const size_t begin = file.shards()[tensor.shard].data_offset + tensor.offset;
+      ranges.push_back({shard, begin, tensor.bytes, nullptr});
+    }
+  }
+  return ranges;
+}
+
+WeightPages place_weights(const Options& options, gguf::File& file,
+                          std::span<const weights::FileRead> unread) {
   const Load load = options.memory.load;
   const size_t bytes = mapped_bytes(file);
   if (bytes == 0) return {false, "given in memory"};
   if (options.memory.layouts == Layouts::kSwitch) return {};  // see place_weights_beside
-  if (load == Load::kCopy) return copy(file);
+  if (load == Load::kCopy) return copy(file, unread);
   std::string why;
   if (load == Load::kAuto && bytes >= kLeastBytes) {
     if (!gives_huge_pages()) {
@@ -125,7 +164,7 @@ WeightPages place_weights(const Options& options, gguf::File& file) {
       why = options.memory.limit_bytes > 0 ? "a copy would take more than the free memory"
                                            : "a copy would take more than half of the free memory";
     } else {
-      return copy(file);
+      return copy(file, unread);
     }
   }
   // Every shard is asked for huge pages, so that none stays behind.

@@ -2,9 +2,12 @@
 // and one thread reads them up to a half faster from huge pages.
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "gguf/file.h"
+#include "model/blueprint.h"
 #include "prepare/options.h"
 #include "weights/switched_blocks.h"
 
@@ -19,7 +22,13 @@ struct WeightPages {
 // Places the weights as options.memory.load says. "map" asks for huge pages of the file, which some
 // file systems have. "copy" takes memory of this process, which was faster even then. "auto" copies
 // all but small files if half of the free memory holds them.
-WeightPages place_weights(const Options& options, gguf::File& file);
+// `unread` ranges of the file are not copied: they stay mapped, and nobody brings their pages.
+WeightPages place_weights(const Options& options, gguf::File& file,
+                          std::span<const weights::FileRead> unread);
+
+// Returns where the tensors lie that no op reads: predictors that a checkpoint brings.
+std::vector<weights::FileRead> unread_ranges(const model::Blueprint& blueprint,
+                                             const gguf::File& file);
 
 // Places the other weights where some change their layout (D1). `ranges` of the file have memory of
 // their own. What lies between them, as the head, is copied unless options.memory.load is "map".

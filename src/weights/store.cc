@@ -136,8 +136,14 @@ void Store::count(const model::Blueprint& blueprint) {
       main_type_ = type;
     }
   }
+  std::set<model::WeightId> unread;
+  for (const model::Predictor& predictor : blueprint.predictors) {
+    unread.insert({predictor.down, predictor.up});
+  }
   std::set<const std::byte*> counted;  // tied embeddings are one tensor with two uses
-  for (const StoredWeight& entry : entries_) {
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const StoredWeight& entry = entries_[i];
+    if (unread.contains(static_cast<model::WeightId>(i))) continue;
     if (entry.matrix.data != nullptr && !counted.insert(entry.matrix.data).second) continue;
     total_bytes_ += entry.matrix.bytes() + entry.vector.size() * sizeof(float);
   }

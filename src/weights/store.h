@@ -161,7 +161,8 @@ class Store {
   // Returns the bytes of the file that one step of decoding reads: all matrices but the embedding
   // table, unless it is the head too, and but the experts that a token does not use.
   size_t bytes_per_step() const { return bytes_per_step_; }
-  // Returns the bytes of all tensors that the blueprint names.
+  // Returns the bytes of all tensors that ops read. Predictors that a checkpoint brings are not
+  // among them, and take no memory.
   size_t total_bytes() const { return total_bytes_; }
   // Returns the element type that most bytes of the matrices have: what a person calls the model's
   // type.

@@ -126,6 +126,10 @@ TEST(Store, CountsWhatAStepReads) {
 
 TEST(Store, PredictorsAreReadAndTheirShapesChecked) {
   KnownFile known(small_known("tiny-bamboo"));
+  const size_t bytes_without = [&] {
+    const gguf::File file = known.open();
+    return Store(file, model::read(file)).total_bytes();
+  }();
   for (const char* block : {"blk.0.", "blk.1."}) {
     using Role = model::TensorRole;
     known.tensors.push_back({std::string(block) + "fc1.weight", {48, 12}, Role::kMatrix});
@@ -138,6 +142,7 @@ TEST(Store, PredictorsAreReadAndTheirShapesChecked) {
     ASSERT_EQ(blueprint.predictors.size(), 2u);
     EXPECT_EQ(store.matrix(blueprint.predictors[1].up).n_rows, 80);
     EXPECT_EQ(store.matrix(blueprint.predictors[1].down).row_length, 48);
+    EXPECT_EQ(store.total_bytes(), bytes_without) << "no op reads them";
   }
   known.tensor("blk.1.fc2.weight").shape = {12, 79};
   expect_error(known, "blk.1.fc2.weight", "12 x 79");

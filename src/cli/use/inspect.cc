@@ -176,8 +176,8 @@ void print_model(const gguf::File& file) {
         {"experts", experts_text(b)},
         {"predictors", b.predictors.empty()
                            ? ""
-                           : fmt::format("of the active neurons, in {} blocks; a dense run needs "
-                                         "none",
+                           : fmt::format("of the active neurons, in {} blocks, which this program "
+                                         "does not use ('troika neurons' fits its own)",
                                          b.predictors.size())}};
     for (const auto& [name, text] : more) {
       if (!text.empty()) print(fmt::format("{}: {}\n", name, text));
