@@ -66,10 +66,10 @@ std::string note_of_experts(const model::Blueprint& blueprint, const plan::Plan&
 }
 
 // Says whether the plan of neurons is for the memory that there is; empty: there is no such plan.
-std::string note_of_budget(const Options& options, const plan::Plan& plan) {
+std::string note_of_budget(const plan::Ledger& ledger, const plan::Plan& plan) {
   if (!plan.streamed_neurons) return {};
   const uint64_t planned = plan.streamed_neurons->budget_bytes;
-  const uint64_t limit = options.memory.limit_bytes > 0 ? options.memory.limit_bytes : planned;
+  const uint64_t limit = ledger.limit_bytes();
   if (limit == planned) return fmt::format("as planned for ‹memory› {}", bytes_text(planned));
   return fmt::format(
       "planned for ‹memory› {} and run with {}: form, gates and the share of pins stay, places are "
@@ -114,7 +114,7 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   loaded.channel_file = std::move(outliers.side_file);
   loaded.note = std::move(outliers.note);
   if (is_on_host) loaded.add_note(note_of_experts(blueprint, *plan));
-  loaded.add_note(note_of_budget(options, *plan));
+  if (is_on_host) loaded.add_note(note_of_budget(ledger, *plan));
   std::string by_neuron;
   const std::vector<model::GatedFfn> ffns = neuron_blocks(blueprint, *plan);
   std::unique_ptr<weights::NeuronPredictor> predictor =

@@ -22,8 +22,16 @@ namespace {
 
 using plan::Owner;
 
-constexpr size_t kOthers = size_t{256} << 20;  // bytes that other programs may come to need
 constexpr int64_t kPageSlots = int64_t{1} << cache::KvCache::kPageSlotsLog2;
+
+// With less than this free, weights take no turns: the pages of a map are all that is left.
+constexpr size_t kLeastForTurns = size_t{16} << 20;
+
+// Returns which of the free bytes other programs may come to need.
+size_t bytes_for_others(size_t free) {
+  constexpr size_t kMostForOthers = size_t{256} << 20;
+  return std::min(kMostForOthers, free / 4);
+}
 
 plan::Int8Method method_of(const Options& options, const plan::Plan& plan) {
   return options.prompts.int8.value_or(plan.int8.method);
@@ -93,22 +101,24 @@ size_t shadow_bytes(const model::Blueprint& blueprint, const weights::Store& wei
 
 // Returns a ledger of what the process may take, with nothing in it. A model larger than free
 // memory is read while it runs, as under a limit: the system would drop pages of a map in the order
-// in which they are needed next.
+// in which they are needed next. A plan's budget is no promise that there is as much.
 plan::Ledger empty_ledger(const Options& options, const model::Blueprint& blueprint,
                           const weights::Store& weights, const plan::Plan& plan,
                           size_t n_neuron_bytes, const MemoryFigures& memory) {
   using plan::LimitSource;
   if (options.memory.limit_bytes > 0) return plan::Ledger(options.memory.limit_bytes);
+  const size_t others = bytes_for_others(memory.available_bytes);
+  const size_t limit = memory.usable_bytes() - others;
+  const auto source = memory.is_of_cgroup ? LimitSource::kCgroup : LimitSource::kMachine;
   if (plan.streamed_neurons) {
-    return plan::Ledger(plan.streamed_neurons->budget_bytes, LimitSource::kPlan);
+    const size_t planned = plan.streamed_neurons->budget_bytes;
+    return planned <= limit ? plan::Ledger(planned, LimitSource::kPlan)
+                            : plan::Ledger(limit, source);
   }
-  const size_t free = memory.available_bytes;
-  const bool fits = weights.total_bytes() + n_neuron_bytes + kOthers <= free;
-  if (fits || free < 2 * kOthers || !may_stream(options, blueprint, plan)) {
-    return plan::Ledger();
-  }
-  return plan::Ledger(memory.program_bytes + memory.model_bytes + free - kOthers,
-                      memory.is_of_cgroup ? LimitSource::kCgroup : LimitSource::kMachine);
+  const bool fits = weights.total_bytes() + n_neuron_bytes + others <= memory.available_bytes;
+  const bool has_room_for_turns = memory.available_bytes >= kLeastForTurns;
+  if (fits || !has_room_for_turns || !may_stream(options, blueprint, plan)) return plan::Ledger();
+  return plan::Ledger(limit, source);
 }
 
 // Returns the bytes of all weights but neurons, of `left` bytes, where gates of experts are read by
@@ -314,9 +324,8 @@ bool has_room(const Options& options, const model::Blueprint& blueprint,
   if (options.memory.layouts != Layouts::kBoth) asked.packed_bytes = 0;
   const plan::Ledger ledger = expected_memory(options, blueprint, weights, asked, memory);
   if (ledger.is_limited()) return ledger.total_bytes() <= ledger.limit_bytes();
-  // With so little memory free, blocks are not read in turn either.
-  return memory.available_bytes < 2 * kOthers ||
-         weights.total_bytes() + kOthers <= memory.available_bytes;
+  const size_t free = memory.available_bytes;
+  return free < kLeastForTurns || weights.total_bytes() + bytes_for_others(free) <= free;
 }
 
 bool reads_experts(const Options& options, const model::Blueprint& blueprint,
@@ -339,6 +348,11 @@ bool reads_gates(const Options& options, const model::Blueprint& blueprint,
   const size_t whole = WeightStream::whole_bytes(blueprint, weights, {by_neuron});
   return weight_bytes < whole &&
          ExpertStream::least_bytes(gates_of_experts(blueprint, weights)) < whole;
+}
+
+size_t MemoryFigures::usable_bytes() const {
+  const size_t taken = program_bytes + model_bytes;
+  return taken + std::min(available_bytes, std::numeric_limits<size_t>::max() - taken);
 }
 
 MemoryFigures MemoryFigures::here() {

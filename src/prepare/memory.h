@@ -22,6 +22,9 @@ struct MemoryFigures {
   size_t model_bytes = 0;      // what tokenizer and description have taken since
   bool is_of_cgroup = false;   // a cgroup's limit leaves less than the machine has free
 
+  // Returns the bytes that this process may have in all, with those that it has.
+  size_t usable_bytes() const;
+
   // Returns this machine's figures. All memory of this process but files counts as the program's.
   static MemoryFigures here();
 };

@@ -51,7 +51,7 @@ prepare::Options draft_options(const Engine& large, const prepare::Options& opti
   own.kernels = options.kernels;
   own.memory.limit_bytes = options.memory.limit_bytes;
   if (own.memory.limit_bytes == 0 && large.plan().streamed_neurons) {
-    own.memory.limit_bytes = large.plan().streamed_neurons->budget_bytes;
+    own.memory.limit_bytes = large.ledger().limit_bytes();  // the plan's budget, or what is free
   }
   if (own.memory.limit_bytes == 0) return own;
   // The limit is for both together. A tokenizer of the same tokens takes as much once more.

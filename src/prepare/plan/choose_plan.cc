@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/bytes_text.h"
 #include "base/error.h"
 #include "plan/cuts/cuts.h"
 #include "plan/device.h"
@@ -131,6 +132,18 @@ void settle_reads(const Options& options, ChosenPlan* chosen) {
   (void)neuron_reads(options.ffn, plan);
 }
 
+// Says that a budget counts on memory that is not free; empty: it does not.
+std::string note_of_free_memory(const Options& options, const plan::Ledger& ledger,
+                                const MemoryFigures& memory) {
+  if (options.memory.limit_bytes == 0 || ledger.total_bytes() <= memory.usable_bytes()) return {};
+  return fmt::format(
+      "‹memory› {} lets this program take {}, and {} {} for it: the system may end it or let it "
+      "wait for pages, so give less ‹memory›",
+      bytes_text(options.memory.limit_bytes), bytes_text(ledger.total_bytes()),
+      memory.is_of_cgroup ? "the limit of the cgroup leaves" : "this machine has",
+      bytes_text(memory.usable_bytes()));
+}
+
 }  // namespace
 
 ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
@@ -159,6 +172,10 @@ ChosenPlan choose_plan(const Options& options, const OpenedModel& model) {
   if (!options.plan.file.empty()) reckoned.memory.context = chosen.plan.context;
   chosen.ledger =
       expected_memory(reckoned, model.blueprint, model.weights, chosen.plan, model.memory);
+  const std::string about_memory = note_of_free_memory(options, chosen.ledger, model.memory);
+  if (!about_memory.empty()) {
+    chosen.note += (chosen.note.empty() ? "" : "; ") + about_memory;
+  }
   return chosen;
 }
 

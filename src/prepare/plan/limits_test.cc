@@ -51,6 +51,41 @@ TEST_F(LimitsOfPlans, ALimitThatNobodyNamedIsNotCalledByTheNameOfAnOption) {
   EXPECT_NE(of_option.find("‹memory› 2147.5 MB"), std::string::npos) << of_option;
 }
 
+// Where little is free, other programs get less of it, and weights take turns all the same.
+TEST(LimitsOfSmallMemories, P10WeightsTakeTurnsHoweverLittleMemoryIsFree) {
+  forge::HollowModel hollow(model::get_known("small-bamboo"), "q4_0");
+  const gguf::File file = hollow.open();
+  const model::Blueprint blueprint = model::read(file);
+  const weights::Store weights(file, blueprint);
+  Options options;
+  options.lanes.n_threads = 1;
+  options.memory.context = 128;
+  const MemoryFigures few = {64 * 1024 * kMebibyte, 200 * kMebibyte};
+  ASSERT_GT(weights.total_bytes(), few.available_bytes);
+  const plan::Plan plan = make_plan(options, blueprint, weights, few);
+  const plan::Ledger ledger = expected_memory(options, blueprint, weights, plan, few);
+  ASSERT_TRUE(ledger.is_limited());
+  EXPECT_EQ(ledger.limit_bytes(), 150 * kMebibyte);
+  EXPECT_TRUE(are_streamed(blueprint, weights, plan, ledger));
+  ledger.check();  // does not throw
+}
+
+// A plan keeps its budget only where there is as much.
+TEST_F(LimitsOfPlans, P10ThePlansBudgetIsNoMoreThanWhatIsFree) {
+  const MemoryFigures plenty = {64 * 1024 * kMebibyte, 60 * 1024 * kMebibyte};
+  plan::Plan plan = make_plan(options_, blueprint_, weights_, plenty);
+  plan.streamed_neurons.emplace().budget_bytes = 3 * 1024 * kMebibyte;
+  const auto limit = [&](const MemoryFigures& memory) {
+    return expected_memory(options_, blueprint_, weights_, plan, memory);
+  };
+  EXPECT_EQ(limit(plenty).limit_bytes(), plan.streamed_neurons->budget_bytes);
+  MemoryFigures few = {2048 * kMebibyte, 2000 * kMebibyte, 10 * kMebibyte, 20 * kMebibyte, true};
+  EXPECT_EQ(limit(few).limit_bytes(), (2000 - 256 + 30) * kMebibyte);
+  EXPECT_NE(limit(few).limit_text().find("cgroup"), std::string::npos);
+  options_.memory.limit_bytes = 3 * 1024 * kMebibyte;
+  EXPECT_EQ(limit(few).limit_bytes(), options_.memory.limit_bytes) << "whoever names it, gets it";
+}
+
 // A tuned plan of two lanes has several chunks in flight, and one lets weights take turns.
 TEST_F(LimitsOfPlans, P10APlanOfLanesStaysWhereOneChunkInFlightLetsWeightsTakeTurns) {
   const MemoryFigures plenty = {64 * 1024 * kMebibyte, 60 * 1024 * kMebibyte};
