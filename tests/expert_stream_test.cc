@@ -292,8 +292,8 @@ class ExpertsByHand : public testing::TestWithParam<bool> {
   void open(int n_places) {
     const size_t one = ExpertStream::least_bytes(routed());
     ExpertStreamOptions options;
-    options.may_use_io_uring = GetParam();
-    options.spoil = spoil_;
+    options.way.may_use_io_uring = GetParam();
+    options.way.spoil = spoil_;
     for (options.most_bytes = one / 8;; options.most_bytes += one / 64) {
       if (options.most_bytes < least_of_experts()) continue;
       stream_ = std::make_unique<ExpertStream>(options, routed(), *file_);

@@ -9,12 +9,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
+#include <mutex>
+#include <set>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -161,13 +166,14 @@ struct ByHand {
   }
   // Has memory for so much more than the least as some blocks take. Rows of kept products stand 16
   // side by side where `has_strips`.
-  explicit ByHand(size_t n_blocks_more, bool has_strips = false) : ByHand() {
+  explicit ByHand(size_t n_blocks_more, bool has_strips = false, const DiskWay& way = {})
+      : ByHand() {
     const std::span<const model::WeightId> strips = has_strips
                                                         ? std::span<const model::WeightId>(products)
                                                         : std::span<const model::WeightId>();
     stream.emplace(blueprint, *file,
                    WeightStream::least_bytes(blueprint, *weights) + n_blocks_more * block_bytes,
-                   &*weights, StreamedWeights(), StripMatrices{strips, 2});
+                   &*weights, StreamedWeights(), StripMatrices{strips, 2}, way);
   }
   void expect_block(int block) {
     for (const Wanted& one : wanted) {
@@ -245,6 +251,83 @@ TEST(WeightStream, P10BlocksAreThereInAnyOrderOfAsking) {
       if (what == 9 || block == 4) model.stream->after_blocks({});
     }
     model.expect_block(model::kNone);  // checks embedding and head
+  }
+}
+
+// A disk on which reads end short, or have to come again, so that those behind them end before.
+struct RandomDisk {
+  int64_t operator()(const lanes::ReadRequest& read, int64_t returned) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    const uint64_t call = n_calls++;
+    if (returned >= 2 && random_unit(5, call) < 0.6) {
+      waiting.insert(read.offset);
+      if (random_unit(6, call) < 0.5) return -EAGAIN;
+      return 1 + static_cast<int64_t>(random_bits(7, call) % static_cast<uint64_t>(returned - 1));
+    }
+    waiting.erase(read.offset);
+    n_overtaking += waiting.empty() ? 0 : 1;
+    return returned;
+  }
+  std::mutex mutex;
+  uint64_t n_calls = 0;
+  std::set<uint64_t> waiting;  // the reads that are on their way again
+  int64_t n_overtaking = 0;    // counts reads that ended meanwhile
+};
+
+TEST(WeightStream, P10BlocksAreThereInAnyOrderOfArrival) {
+  for (const bool may_use_io_uring : {true, false}) {
+    for (const int depth : {1, 5, 64}) {
+      RandomDisk disk;
+      ByHand model(1, false, {depth, may_use_io_uring, std::ref(disk)});
+      model.stream->load_kept({});
+      for (uint64_t i = 0; i < 170; ++i) {
+        const bool is_next = random_bits(7, 2 * i) % 10 < 8;
+        const auto block = static_cast<int>(is_next ? i % 5 : random_bits(7, 2 * i + 1) % 5);
+        model.stream->before_block(block, plan::Phase::kStep, 1, {});
+        model.expect_block(block);
+        if (block == 4) model.stream->after_blocks({});
+      }
+      const bool has_ring = may_use_io_uring && model.stream->notes().empty();
+      model.stream.reset();
+      EXPECT_GT(disk.n_calls, 1000u);
+      if (has_ring && depth > 1) {
+        EXPECT_GT(disk.n_overtaking, 100) << depth;
+      }
+    }
+  }
+}
+
+// A read that fails is a sentence, and the next pass finds all blocks again.
+TEST(WeightStream, P10AfterAReadThatFailedBlocksAreReadAgain) {
+  for (const bool may_use_io_uring : {true, false}) {
+    std::atomic<bool> is_broken = false;
+    const auto spoil = [&](const lanes::ReadRequest&, int64_t returned) -> int64_t {
+      return is_broken ? -EIO : returned;
+    };
+    ByHand model(0, false, {64, may_use_io_uring, spoil});
+    model.stream->load_kept({});
+    for (int round = 0; round < 6; ++round) {
+      const auto pass = [&] {
+        for (int block = 0; block < 5; ++block) {
+          model.stream->before_block(block, plan::Phase::kStep, 1, {});
+          model.expect_block(block);
+        }
+        model.stream->after_blocks({});
+      };
+      is_broken = true;
+      const std::string problem = test::message_of<Error>([&] {
+        pass();  // has been read ahead in part
+        pass();
+      });
+      EXPECT_NE(problem.find("cannot be read"), std::string::npos) << problem;
+      model.stream->after_blocks({});
+      is_broken = false;
+      // What was read ahead while the disk failed is asked for once more.
+      std::string more = test::message_of<Error>(pass);
+      for (int i = 0; i < 5 && !more.empty(); ++i) more = test::message_of<Error>(pass);
+      EXPECT_EQ(more, "");
+    }
+    model.stream.reset();
   }
 }
 

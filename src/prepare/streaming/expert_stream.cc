@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "model/gated_ffns.h"
-#include "prepare/streaming/model_disk.h"
 #include "prepare/streaming/weight_stream.h"
 #include "weights/panels.h"
 
@@ -139,10 +138,7 @@ ExpertStream::ExpertStream(const ExpertStreamOptions& options, const RoutedExper
         "There is no memory for {} of experts. End other programs, or set a smaller ‹memory›.",
         bytes_text(options.most_bytes)));
   }
-  lanes::DiskOptions disk = disk_options(file);
-  disk.may_use_io_uring = options.may_use_io_uring;
-  disk.spoil = options.spoil;
-  disk_ = std::make_unique<lanes::DiskLane>(disk);
+  disk_ = std::make_unique<lanes::DiskLane>(disk_options(file, options.way));
   read_ = disk_->make_read();
 }
 

@@ -24,6 +24,7 @@
 #include "gguf/file.h"
 #include "lanes/disk/disk_lane.h"
 #include "model/blueprint.h"
+#include "prepare/streaming/model_disk.h"
 #include "prepare/streaming/page_reads.h"
 #include "weights/expert_source.h"
 #include "weights/neurons/neuron_cache.h"
@@ -44,8 +45,7 @@ RoutedExperts gates_of_experts(const model::Blueprint& blueprint, const weights:
 
 struct ExpertStreamOptions {
   size_t most_bytes = 0;  // limits the memory that bytes() counts
-  bool may_use_io_uring = true;
-  decltype(lanes::DiskOptions::spoil) spoil = {};
+  DiskWay way = {};
 };
 
 class ExpertStream : public weights::ExpertSource {
@@ -101,6 +101,7 @@ class ExpertStream : public weights::ExpertSource {
   size_t bytes() const { return bytes_; }
   int64_t n_places() const { return cache_->n_slots(); }
   Counters counters() const;
+  const lanes::DiskLane& disk() const { return *disk_; }
   // set_tracing() says whether times of reads are noted, and take_reads() returns those that ended
   // since its last call. Reads may be under way.
   void set_tracing(bool is_traced);

@@ -7,8 +7,11 @@
 
 namespace troika::prepare {
 
-lanes::DiskOptions disk_options(const gguf::File& file) {
+lanes::DiskOptions disk_options(const gguf::File& file, const DiskWay& way) {
   lanes::DiskOptions options;
+  options.depth = way.depth;
+  options.may_use_io_uring = way.may_use_io_uring;
+  options.spoil = way.spoil;
   for (const gguf::File::Shard& shard : file.shards()) {
     TROIKA_ASSERT(shard.map != nullptr);
     options.files.push_back(fmt::format("/proc/self/fd/{}", shard.map->descriptor()));

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "prepare/streaming/expert_stream.h"
-#include "prepare/streaming/model_disk.h"
 #include "prepare/streaming/neurons/neuron_stream.h"
 
 namespace troika::prepare {
@@ -45,13 +44,13 @@ size_t WeightStream::whole_bytes(const model::Blueprint& blueprint, const weight
 
 WeightStream::WeightStream(const model::Blueprint& blueprint, const gguf::File& file,
                            size_t most_bytes, weights::Store* weights, const StreamedWeights& which,
-                           const StripMatrices& strips)
+                           const StripMatrices& strips, const DiskWay& way)
     : file_(file),
       is_for_prompts_(!which.for_prompts.empty()),
       turning_(static_cast<size_t>(blueprint.n_layers)),
       weights_(*weights),
       n_threads_(strips.n_threads),
-      disk_(disk_options(file)),
+      disk_(disk_options(file, way)),
       read_(disk_.make_read()) {
   const WeightParts planned = weight_parts(blueprint, *weights, which);
   for (const WeightPart& part : planned.of_blocks) add_part(part);

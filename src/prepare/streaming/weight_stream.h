@@ -28,6 +28,7 @@
 #include "gguf/file.h"
 #include "lanes/disk/disk_lane.h"
 #include "model/blueprint.h"
+#include "prepare/streaming/model_disk.h"
 #include "prepare/streaming/page_reads.h"
 #include "prepare/streaming/weight_parts.h"
 #include "schedule/runner.h"
@@ -67,7 +68,7 @@ class WeightStream : public schedule::LayoutWatch {
   // short.
   WeightStream(const model::Blueprint& blueprint, const gguf::File& file, size_t most_bytes,
                weights::Store* weights, const StreamedWeights& which = {},
-               const StripMatrices& strips = {});
+               const StripMatrices& strips = {}, const DiskWay& way = {});
   // Waits for the reads under way.
   ~WeightStream() override;
 
@@ -104,6 +105,8 @@ class WeightStream : public schedule::LayoutWatch {
   }
   uint64_t bytes_per_pass() const;
   Counters counters() const;
+  // Returns the disk that this stream alone reads from: whoever shows how it was asked looks there.
+  const lanes::DiskLane& disk() const { return disk_; }
   // Returns a sentence for people about each thing that the disk could not be asked for.
   std::vector<std::string> notes() const { return disk_.notes(); }
   // Returns a text for people about what is kept and what is read.

@@ -98,17 +98,23 @@ TEST_P(NeuronsAhead, P6AsManyOfTheHottestComeAsTheLayerBeforeNeeded) {
 TEST_P(NeuronsAhead, P6ManyOrdersOfArrivalAndOfLayersAreTheBytesOfTheModel) {
   const RandomFfns model(Type::kQ4_0, 1024);
   const weights::NeuronHeat counted = heat_of_the_first_and_last();
+  draw_orders();
   for (const bool knows : {true, false}) {
     heat = knows ? &counted : nullptr;
+    n_out_of_order = 0;
     const auto stream = stream_over(model, 1200);
     ASSERT_GT(stream->ahead_bytes(), 0u);
     int ffn = 0;
-    for (uint64_t round = 0; round < 200; ++round) {
+    for (round = 0; round < 200; ++round) {
       // Sometimes a pass ends early, or several groups of tokens need the same layer.
       const uint64_t kind = random_bits(30, round) % 8;
       if (kind != 0) ffn = kind == 1 ? 0 : (ffn + 1) % kFfns;
       const double share = random_bits(31, round / 6) % 3 == 0 ? 0.8 : 0.1;
-      ASSERT_EQ(use(*stream, model, ffn, random_neurons(round, share), 2), 0) << round;
+      const int n_workers = 1 + static_cast<int>(round % 2);
+      ASSERT_EQ(use(*stream, model, ffn, random_neurons(round, share), n_workers), 0) << round;
+    }
+    if (may_overtake(*stream)) {
+      EXPECT_GT(n_out_of_order, 20);
     }
     const NeuronStream::Counters counters = stream->counters();
     EXPECT_GT(counters.ahead.n_used, 0);

@@ -158,13 +158,18 @@ TEST_P(GatesFirst, P7ExpertsOfABatchToo) {
 
 TEST_P(GatesFirst, P7HundredsOfOrdersOfArrival) {
   const RandomFfns model = with_gates(Type::kF16, 1024);
+  draw_orders();
   const auto stream = stream_over(model, 100);
-  for (uint64_t round = 0; round < 300; ++round) {
+  for (round = 0; round < 300; ++round) {
     fires_as = round;
     const int ffn = static_cast<int>(random_bits(4, round) % kFfns);
-    ASSERT_EQ(use(*stream, model, ffn, random_neurons(round, 0.1), 2), 0) << round;
+    const int n_workers = 1 + static_cast<int>(round % 2);
+    ASSERT_EQ(use(*stream, model, ffn, random_neurons(round, 0.1), n_workers), 0) << round;
   }
   EXPECT_EQ(stream->problem(), "");
+  if (may_overtake(*stream)) {
+    EXPECT_GT(n_out_of_order, 30);
+  }
   EXPECT_GT(stream->counters().cache.evictions, 0);
 }
 

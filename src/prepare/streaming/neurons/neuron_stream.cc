@@ -22,8 +22,6 @@ using weights::kSegmentNeurons;
 using weights::NeuronCache;
 using weights::NeuronForm;
 
-constexpr int kDepth = 128;
-
 double time_us() { return RealClock().now_us(); }
 
 // Returns the slots of two parts: then one finds room while another is computed.
@@ -165,7 +163,7 @@ void NeuronStream::make_cache() {
       model_.bytes() + fixed_bytes(shape, n_experts_, place_bytes_, n_slots) + ahead_bytes();
   how.capacity_bytes = how.fixed_bytes + n_slots * place_bytes_;
   how.keeps_last_steps = options_.keeps_last_steps;
-  how.n_under_way = 2 * kDepth;
+  how.n_under_way = 2 * options_.way.depth;
   // Some places are never pinned: there parts with other neurons take turns.
   const uint64_t n_most_pins = n_slots - std::min(n_slots, least_slots(shape));
   if (options_.heat != nullptr && n_slots < n_all) {
@@ -200,9 +198,9 @@ void NeuronStream::open_disk() {
   lanes::DiskOptions disk;
   disk.files = {fmt::format("/proc/self/fd/{}", file_->descriptor())};
   disk.names = {file_->path()};
-  disk.depth = kDepth;
-  disk.may_use_io_uring = options_.may_use_io_uring;
-  disk.spoil = options_.spoil;
+  disk.depth = options_.way.depth;
+  disk.may_use_io_uring = options_.way.may_use_io_uring;
+  disk.spoil = options_.way.spoil;
   disk_ = std::make_unique<lanes::DiskLane>(disk);
   read_ = disk_->make_read();
 }

@@ -22,6 +22,7 @@
 #include "base/progress.h"
 #include "lanes/disk/disk_lane.h"
 #include "prepare/options.h"
+#include "prepare/streaming/model_disk.h"
 #include "prepare/streaming/neurons/model_neurons.h"
 #include "prepare/streaming/neurons/neuron_ahead.h"
 #include "prepare/streaming/neurons/staging.h"
@@ -63,8 +64,7 @@ struct NeuronStreamOptions {
   // Bundles that stand no further apart are read together. If it is not given, it is measured at
   // the start.
   std::optional<uint64_t> gap_bytes;
-  bool may_use_io_uring = true;
-  decltype(lanes::DiskOptions::spoil) spoil = {};
+  DiskWay way = {.depth = 128};
   ProgressFunction progress = {};
 };
 
@@ -116,6 +116,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   uint64_t gap_bytes() const { return gap_bytes_; }
   // Says whether steps read gates before the rest of their neurons.
   bool reads_gates_first() const { return reads_gates_first_; }
+  const lanes::DiskLane& disk() const { return *disk_; }
   // Returns sentences on what the disk could not be asked for.
   std::vector<std::string> notes() const { return disk_->notes(); }
   // Says whether somebody has counted which neurons are hot.

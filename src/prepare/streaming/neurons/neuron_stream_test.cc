@@ -58,15 +58,25 @@ TEST_P(NeuronStreams, P6BytesAreThoseOfTheModelAtAnyBudget) {
 
 TEST_P(NeuronStreams, P6ThousandOrdersOfArrival) {
   const RandomFfns model(Type::kQ4_0, 256);
-  const auto stream = stream_over(model, 100);
-  for (uint64_t round = 0; round < 1000; ++round) {
-    const int ffn = static_cast<int>(random_bits(4, round) % kFfns);
-    ASSERT_EQ(use(*stream, model, ffn, random_neurons(round, 0.1), 2), 0) << round;
+  draw_orders();
+  for (const int at_once : {1, 7, 128}) {
+    depth = at_once;
+    n_out_of_order = 0;
+    const auto stream = stream_over(model, 100);
+    const uint64_t n_rounds = at_once == 128 ? 1000 : 30;
+    for (round = 0; round < n_rounds; ++round) {
+      const int ffn = static_cast<int>(random_bits(4, round) % kFfns);
+      const int n_workers = 1 + static_cast<int>(round % 2);
+      ASSERT_EQ(use(*stream, model, ffn, random_neurons(round, 0.1), n_workers), 0) << round;
+    }
+    EXPECT_EQ(stream->problem(), "");
+    const NeuronStream::Counters counters = stream->counters();
+    EXPECT_GT(counters.cache.hits, 0);
+    EXPECT_GT(counters.cache.evictions, 0);
+    if (at_once > 1 && may_overtake(*stream)) {
+      EXPECT_GT(n_out_of_order, static_cast<int64_t>(n_rounds / 20));
+    }
   }
-  EXPECT_EQ(stream->problem(), "");
-  const NeuronStream::Counters counters = stream->counters();
-  EXPECT_GT(counters.cache.hits, 0);
-  EXPECT_GT(counters.cache.evictions, 0);
 }
 
 // A token takes several experts of a mixture, whose neurons come together.

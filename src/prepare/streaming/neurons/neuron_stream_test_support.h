@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -108,19 +109,36 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
     const BundleMaker maker(model.ffns, *model.store, 1);
     options.most_bytes =
         NeuronStream::least_bytes(model.ffns, *model.store) + n_more * (maker.place_bytes() + 8);
-    options.may_use_io_uring = GetParam().may_use_io_uring;
+    options.way.may_use_io_uring = GetParam().may_use_io_uring;
+    options.way.spoil = spoil;
+    if (depth > 0) options.way.depth = depth;
     options.pipeline = GetParam().pipeline;
     options.reads = GetParam().reads;
     // Which experts are next is not known.
     options.reads_ahead = options.reads_hottest_ahead =
         GetParam().reads_ahead && !model.ffns.front().is_expert();
-    options.spoil = spoil;
     options.heat = heat;
     options.pinned_share = pinned_share;
     options.gap_bytes = gap_bytes;
     auto stream = std::make_unique<NeuronStream>(options, model.ffns, *model.store);
     EXPECT_LE(stream->bytes(), options.most_bytes);
     return stream;
+  }
+
+  // Draws for each `round` which stretches of the side file are slow: their reads are told to come
+  // again, so that reads behind them end before. One read after the other has one order only.
+  void draw_orders() {
+    if (!GetParam().may_use_io_uring) return;
+    spoil = [this](const lanes::ReadRequest& read, int64_t returned) -> int64_t {
+      constexpr uint64_t kStretchBytes = 64 << 10;
+      const bool is_slow = random_unit(1000 + round, read.offset / kStretchBytes) < 0.4;
+      return is_slow && random_unit(11, n_spoilt++) < 0.6 ? -EAGAIN : returned;
+    };
+  }
+  // Says whether reads may overtake each other, and parts whose reads have ended be computed.
+  static bool may_overtake(const NeuronStream& stream) {
+    return GetParam().may_use_io_uring && GetParam().pipeline == ReadPipeline::kCluster &&
+           stream.notes().empty();
   }
 
   // The neurons that a batch's tokens need of an FFN.
@@ -157,9 +175,15 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
       source.begin_step(n_tokens);
     }
     std::atomic<int> n_wrong = 0, sum_of_parts = 0;
+    int handed = 0;  // a bit for each part; one worker alone knows in which order they came
     const auto work = [&] {
       std::vector<weights::NeuronPlaces> places(kSegmentNeurons);
       for (int part; (part = source.next_part()) != weights::NeuronSource::kNoPart;) {
+        if (n_workers == 1) {
+          const int before = (1 << part) - 1;
+          if ((handed & before) != before) ++n_out_of_order;
+          handed |= 1 << part;
+        }
         const int ffn = needs[size_t(part / n_segments)].ffn;
         const std::span<const uint32_t> neurons = neurons_of(part);
         const weights::TakenPart taken = source.take(ffn, part, neurons, places.data());
@@ -238,9 +262,12 @@ class NeuronStreamTest : public testing::TestWithParam<Way> {
     return needs;
   }
 
-  int64_t n_missed_when_told = 0;              // counts misses until all was asked for
-  std::string path;                            // the side file
-  decltype(NeuronStreamOptions::spoil) spoil;  // does what a faulty disk does
+  std::atomic<uint64_t> round = 0, n_spoilt = 0;  // see draw_orders()
+  int64_t n_out_of_order = 0;  // counts parts that came before others which were asked for earlier
+  int depth = 0;               // 0: the usual one
+  int64_t n_missed_when_told = 0;  // counts misses until all was asked for
+  std::string path;                // the side file
+  decltype(DiskWay::spoil) spoil;  // does what a faulty disk does
   const weights::NeuronHeat* heat = nullptr;
   std::vector<double> pinned_share;
   std::optional<uint64_t> gap_bytes;
