@@ -7,11 +7,13 @@
 MODEL comes from `troika synth --like mistral-7b --type q4_0`. A share is that of the file's size which all of the process may take, in percent; a
 disk is how many megabytes a second may be read, 0 as many as it gives. Each run is in a cgroup of its own, of that size for maps, and that size and 64 MB
 for the others, with the file not in the page cache; the rounds of all ways alternate. --llama is a program of llama.cpp's that generates from the same
-file mapped (llama-bench). Needs root, and a machine that does nothing else.
+file mapped (llama-completion, told not to repack its weights, which would make a second copy of them in memory). Needs root, and a machine that does
+nothing else.
 """
 import argparse
 import json
 import pathlib
+import re
 import statistics
 
 from limited_runs import limited_process, limited_run
@@ -32,12 +34,27 @@ def key_of(options, megabytes, disk, way):
     return f"{options.model.stem} {megabytes} MB {disk} MB/s {way} {n_steps(options, way)} steps"
 
 
+def speed_of_llama(words):
+    """Tokens a second of the steps behind the prompt, from what llama-completion says at its end; None where it says nothing."""
+    found = re.search(r"(?<!prompt )eval time\s*=\s*([\d.]+) ms\s*/\s*(\d+) runs", words)
+    return 1000 * int(found[2]) / float(found[1]) if found else None
+
+
+def llama_run(options, megabytes, disk):
+    """What an answer of llama.cpp's came to, with the file mapped and nothing beside the map."""
+    command = [options.llama, "-m", str(options.model), "-p", "x", "-n", str(n_steps(options, "llama") + 1), "-t", "2", "-c", "256", "--temp", "0",
+               "--ignore-eos", "-no-cnv", "--no-warmup", "--no-repack"]
+    done = limited_process(command, [options.model], megabytes, options.limit_s, disk)
+    if "problem" in done:
+        return done
+    speed = speed_of_llama(done["err"])
+    return {"tokens_per_s": speed, "peak_mb": done["peak_mb"]} if speed else {"problem": "said no times at its end"}
+
+
 def one_run(options, way, megabytes, disk):
     """What an answer came to."""
     if way == "llama":
-        command = [options.llama, "-m", str(options.model), "-p", "0", "-n", str(n_steps(options, way)), "-r", "1", "-t", "2", "-o", "json", "--no-warmup"]
-        done = limited_process(command, [options.model], megabytes, options.limit_s, disk)
-        return done if "problem" in done else {"tokens_per_s": json.loads(done["out"])[-1]["avg_ts"], "peak_mb": done["peak_mb"]}
+        return llama_run(options, megabytes, disk)
     words = ["--load", "map"] if way == "map" else ["--memory", f"{megabytes}000000"]
     command = [str(options.program), "run", str(options.model), "-p", "x", "-n", str(n_steps(options, way)), *COMMON, *words]
     return limited_run(command, [options.model], megabytes + (0 if way == "map" else 64), options.limit_s, disk)
@@ -88,7 +105,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("--program", default=ROOT / "build" / "release" / "troika")
-    parser.add_argument("--llama", help="llama-bench, to measure it, too")
+    parser.add_argument("--llama", help="llama-completion, to measure it, too")
     parser.add_argument("--shares", default="50,25")
     parser.add_argument("--disks", default="0,1000")
     parser.add_argument("--rounds", default=3, type=int)

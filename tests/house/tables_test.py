@@ -200,6 +200,12 @@ class KeysTest(unittest.TestCase):
                     lambda mb, way: expert_tables.key_of(options(sparse=True), mb, way)):
             self.assertNotEqual(key(4000, "predictor"), key(400, "predictor"))
 
+    def test_the_speed_of_llama_is_that_of_its_steps(self):
+        words = ("common_perf_print: prompt eval time =     100.00 ms /     1 tokens (  100.00 ms per token,    10.00 tokens per second)\n"
+                 "common_perf_print:        eval time =    2000.00 ms /     4 runs   (  500.00 ms per token,     2.00 tokens per second)\n")
+        self.assertEqual(dense_tables.speed_of_llama(words), 2.0)
+        self.assertIsNone(dense_tables.speed_of_llama("error: no model"))
+
     def test_ways_of_both_tables_of_experts_with_one_name_are_one_way(self):
         for way in set(expert_tables.WAYS) & set(expert_tables.SPARSE_WAYS):
             self.assertEqual(expert_tables.WAYS[way][1:], expert_tables.SPARSE_WAYS[way][1:])
