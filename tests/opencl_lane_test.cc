@@ -38,6 +38,7 @@ TinyModel opencl_model(const std::string& architecture, uint32_t type) {
 prepare::Options opencl_options(plan::Prefill prefill) {
   prepare::Options options;
   options.memory.context = kOpenclContext;
+  options.memory.has_side_files = false;  // tests keep no programs in somebody's folder
   // Keys and values stay in float, because halves may round values that differ a little to values
   // that differ more.
   options.memory.kv_type = tensor::Type::kF32;

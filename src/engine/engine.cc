@@ -32,7 +32,7 @@ Engine::Engine(const prepare::Options& options) {
   loaded_ = prepare::load_weights(options, kernels_.table, ledger_, model_.get(), &plan_);
   loaded_.add_note(about_plan);
   const auto build_start = std::chrono::steady_clock::now();
-  make_machine();
+  make_machine(options.memory.has_side_files);
   make_graphs(options);
   passes_ = std::make_unique<Passes>(*this, &ledger_);
   check_memory();
@@ -58,11 +58,11 @@ std::string Engine::choose_plan(const prepare::Options& options) {
   return chosen.note;
 }
 
-void Engine::make_machine() {
+void Engine::make_machine(bool keeps_files) {
   if (phone_setup_ != nullptr) {
     machine_ = machines::make_phone(*phone_setup_, kernels_.table, plan_, has_values_);
   } else {
-    machine_ = machines::make_host(kernels_.table, plan_, loaded_);
+    machine_ = machines::make_host(kernels_.table, plan_, loaded_, keeps_files);
   }
 }
 

@@ -81,7 +81,7 @@ class Engine {
  private:
   // Returns what is to be said of the plan, as words of a note.
   std::string choose_plan(const prepare::Options& options);
-  void make_machine();
+  void make_machine(bool keeps_files);
   void make_graphs(const prepare::Options& options);
   void check_memory();
 

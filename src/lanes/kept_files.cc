@@ -13,7 +13,7 @@
 namespace troika::lanes {
 
 std::string KeptFiles::path_of(uint64_t key) const {
-  return fmt::format("{}/{:016x}{}", folder_, key, kind_.extension);
+  return fmt::format("{}/{}{:016x}{}", folder_, kind_.prefix, key, kind_.extension);
 }
 
 // Returns the head that stands before the content in its file.

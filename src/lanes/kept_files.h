@@ -16,9 +16,10 @@ inline constexpr uint64_t kMostKeptBytes = uint64_t{1} << 40;
 
 // Says what a folder of such files keeps.
 struct KeptKind {
-  const char* name;       // stands at the beginning of each file
-  const char* extension;  // of a file's name, with its point
-  const char* what;       // what people call several of them
+  const char* name;         // stands at the beginning of each file
+  const char* extension;    // of a file's name, with its point
+  const char* what;         // what people call several of them
+  const char* prefix = "";  // begins the names of files, where others lie beside them
 };
 
 // The files of one kind in a folder. One thread at a time uses it.

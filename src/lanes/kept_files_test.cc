@@ -42,6 +42,15 @@ TEST(KeptFiles, AreFoundByTheirKeysInTheNextRun) {
   EXPECT_EQ(n_files, 2u);
 }
 
+TEST(KeptFiles, HaveNamesThatTellThemApartFromOthersInTheFolder) {
+  constexpr KeptKind kNamed = {"dish", ".dish", "cooked dishes", "dish-"};
+  const test::TempFolder folder;
+  KeptFiles files(folder.file("kept"), kNamed);
+  keep_text(files, 7, "soup");
+  EXPECT_TRUE(fs::exists(folder.file("kept/dish-0000000000000007.dish")));
+  EXPECT_EQ(KeptFiles(folder.file("kept"), kNamed).find(7), "soup");
+}
+
 TEST(KeptFiles, DamagedOnesAreNotFoundAndCounted) {
   const test::TempFolder folder;
   const std::string path = folder.file("kept/0000000000000007.dish");

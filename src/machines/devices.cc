@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/cache_folder.h"
 #include "base/error.h"
 #include "lanes/host/bound_product.h"
 #include "lanes/opencl/opencl_lane.h"
@@ -21,6 +22,7 @@ struct DeviceRequest {
   const plan::PlannedLane& lane;
   const plan::Plan& plan;
   const lanes::Int8Rules* int8_rules;
+  bool keeps_programs;
 };
 
 std::string environment(const char* name) {
@@ -46,25 +48,38 @@ lanes::opencl::Extensions opencl_extensions() {
                   name));
 }
 
-// Returns the options of an OpenCL device. REQUIRES: the device is a number, as plans are checked
-// for.
-lanes::opencl::DeviceOptions opencl_options(const plan::PlannedLane& lane, bool is_fast = false) {
-  return {environment("TROIKA_OPENCL"),
-          std::stoi(lane.device),
-          lane.cores,
-          environment("TROIKA_OPENCL_PROGRAMS"),
-          is_fast,
-          opencl_extensions()};
+// Returns the folder in which compiled programs of OpenCL are kept: the one that somebody names, or
+// that of side files. A system without such a folder keeps none.
+std::string program_folder() {
+  const std::string named = environment("TROIKA_OPENCL_PROGRAMS");
+  if (!named.empty()) return named;
+  try {
+    return cache_folder();
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// Returns the options of an OpenCL device, without a folder for programs. REQUIRES: the device is a
+// number, as plans are checked for.
+lanes::opencl::DeviceOptions opencl_options(const plan::PlannedLane& lane) {
+  lanes::opencl::DeviceOptions options;
+  options.library = environment("TROIKA_OPENCL");
+  options.number = std::stoi(lane.device);
+  options.cores = lane.cores;
+  options.extensions = opencl_extensions();
+  return options;
 }
 
 std::unique_ptr<lanes::Lane> make_opencl(const DeviceRequest& request) {
   const plan::Plan& plan = request.plan;
   const lanes::OpenclPrecision precision = {plan.activations, plan.prefill, plan.kv_type,
                                             request.int8_rules, plan.attention};
+  lanes::opencl::DeviceOptions options = opencl_options(request.lane);
   // With a single lane nothing is handed over.
-  const bool is_fast = plan.handover == plan::HandoverKind::kFast && plan.lanes.size() > 1;
-  return std::make_unique<lanes::OpenclLane>(opencl_options(request.lane, is_fast), request.kernels,
-                                             precision);
+  options.has_fast_handover = plan.handover == plan::HandoverKind::kFast && plan.lanes.size() > 1;
+  if (request.keeps_programs) options.program_folder = program_folder();
+  return std::make_unique<lanes::OpenclLane>(options, request.kernels, precision);
 }
 
 std::unique_ptr<lanes::Lane> make_vendor(const DeviceRequest& request) {
@@ -104,8 +119,9 @@ const Maker& maker_of(const plan::PlannedLane& lane) {
 
 std::unique_ptr<lanes::Lane> make_device_lane(const kernels::Table& kernels,
                                               const plan::PlannedLane& lane, const plan::Plan& plan,
-                                              const lanes::Int8Rules* int8_rules) {
-  return maker_of(lane).make({kernels, lane, plan, int8_rules});
+                                              const lanes::Int8Rules* int8_rules,
+                                              bool keeps_programs) {
+  return maker_of(lane).make({kernels, lane, plan, int8_rules, keeps_programs});
 }
 
 std::string device_identities(const plan::Plan& plan) {

@@ -9,11 +9,11 @@
 namespace troika::machines {
 
 std::unique_ptr<lanes::Machine> make_host(const kernels::Table& kernels, const plan::Plan& plan,
-                                          const prepare::LoadedWeights& weights) {
+                                          const prepare::LoadedWeights& weights, bool keeps_files) {
   const lanes::Int8Rules* rules = weights.int8.rules();
   const weights::ChannelFile* channels = weights.channel_file.get();
   const auto make_device = [&](const plan::PlannedLane& lane) {
-    return make_device_lane(kernels, lane, plan, rules);
+    return make_device_lane(kernels, lane, plan, rules, keeps_files);
   };
   if (channels == nullptr) {
     return std::make_unique<lanes::HostMachine>(kernels, plan, rules, nullptr, make_device);

@@ -13,9 +13,10 @@
 namespace troika::machines {
 
 // Makes lanes of cores, and one of the disk where weights of outliers come from a side file. Both
-// `kernels` and `weights` must outlive the machine.
+// `kernels` and `weights` must outlive the machine. `keeps_files` says that what drivers of devices
+// compile is kept for later runs.
 std::unique_ptr<lanes::Machine> make_host(const kernels::Table& kernels, const plan::Plan& plan,
-                                          const prepare::LoadedWeights& weights);
+                                          const prepare::LoadedWeights& weights, bool keeps_files);
 
 // Makes a phone. Without values it takes modelled time only; else cores of this machine compute the
 // values.

@@ -139,7 +139,7 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
 
   lanes::HostMachine machine(
       kernels.table, plan, nullptr, nullptr, [&](const plan::PlannedLane& lane) {
-        return machines::make_device_lane(kernels.table, lane, plan, nullptr);
+        return machines::make_device_lane(kernels.table, lane, plan, nullptr, request.use_cache);
       });
   const bool may_keep = request.use_cache && request.keeps;
   if (may_keep) check_kept_file(plan::kept_profile_path(identity, solve::profile_lanes(machine)));

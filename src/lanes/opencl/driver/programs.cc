@@ -39,7 +39,7 @@ constexpr const char* kFirstStandard = "-cl-std=CL1.2";
 constexpr const char* kRoundDivisions = " -cl-fp32-correctly-rounded-divide-sqrt";
 constexpr size_t kLongestLog = 1200;
 
-constexpr KeptKind kKeptPrograms = {"opencl", ".program", "compiled programs of OpenCL"};
+constexpr KeptKind kKeptPrograms = {"opencl", ".program", "compiled programs of OpenCL", "opencl-"};
 
 const char* text_of(const std::string& source) {
   for (const Source& known : kSources) {
