@@ -66,8 +66,8 @@ void each_product(const LanePiece& part, const weights::Store& weights, const Ta
 
 size_t size_of(int n) { return static_cast<size_t>(n); }
 
-// Reckons an OpenCL lane (lanes/opencl/): panels of each weight, once for all executables, and the
-// forms of activations that its products share.
+// Reckons an OpenCL lane (lanes/opencl/): panels of each weight, once for all executables, and what
+// its ops share: forms of activations, and where the parts of experts stand.
 class OpenclMemory {
  public:
   OpenclMemory(const model::Blueprint& blueprint, const weights::Store& weights,
@@ -97,11 +97,13 @@ class OpenclMemory {
       } else if (op.kind == OpKind::kRmsNorm || op.kind == OpKind::kLayerNorm) {
         add_vector(op.weight);
         add_vector(op.bias);
+      } else if (model::is_of_experts(op.kind)) {
+        add_experts(op, part, is_half);
       }
     }
   }
 
-  size_t bytes() const { return copies_ + group_sums_ + halves_ + levels_; }
+  size_t bytes() const { return copies_ + group_sums_ + halves_ + levels_ + parts_; }
 
  private:
   void add_panels(const weights::Matrix& matrix, Range rows, bool is_exact) {
@@ -127,6 +129,21 @@ class OpenclMemory {
     }
   }
 
+  // An expert's rows begin with a strip of their own, and a token has a part for each of its
+  // experts.
+  void add_experts(const model::Op& op, const LanePiece& part, bool is_half) {
+    const size_t n = size_of(blueprint_.n_experts), n_used = size_of(blueprint_.n_experts_used);
+    const size_t n_tokens = size_of(part.n_tokens);
+    parts_ = std::max(parts_, lanes::opencl::parts_table_bytes(n_tokens, n, n_used));
+    if (op.kind != OpKind::kExpertLinear) return;
+    const weights::Matrix& matrix = weights_.matrix(op.weight);
+    add_activations(matrix, op.takes_parts ? n_tokens * n_used : n_tokens, false, is_half);
+    if (!seen_.insert({matrix.data, false, 0, matrix.n_rows}).second) return;
+    copies_ += lanes::opencl::panel_bytes(
+        matrix.type, false, lanes::opencl::rows_of_experts(size_of(matrix.n_rows) / n, n),
+        size_of(matrix.row_length));
+  }
+
   void add_vector(model::WeightId id) {
     if (id == model::kNone || !vectors_.insert(id).second) return;
     copies_ += size_of(blueprint_.weights[static_cast<size_t>(id)].row_length) * sizeof(float);
@@ -137,7 +154,7 @@ class OpenclMemory {
   const plan::Plan& plan_;
   std::set<std::tuple<const std::byte*, bool, int, int>> seen_;
   std::set<model::WeightId> vectors_;
-  size_t copies_ = 0, group_sums_ = 0, halves_ = 0, levels_ = 0;
+  size_t copies_ = 0, group_sums_ = 0, halves_ = 0, levels_ = 0, parts_ = 0;
 };
 
 // Reckons a lane of OpenVINO (lanes/vendor/): levels or bf16 of each weight, once more in the form
@@ -188,10 +205,12 @@ size_t run_bytes(const model::Blueprint& blueprint, const plan::Plan& plan) {
          lanes::opencl::RunData::bytes_for(size_of(plan.most_rows()), size_of(n_pairs));
 }
 
-// Returns the bytes that a lane's cores need where they compute experts for it.
+// Returns the bytes that a lane's cores need where they compute experts of prompts in int8 for it.
 size_t expert_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, int lane) {
+  if (plan.prefill != plan::Prefill::kInt8) return 0;
   bool has_experts = false;
   each_piece(blueprint, plan, lane, [&](const LanePiece& part) {
+    if (part.phase != plan::Phase::kPrompt) return;
     for (const model::Op& op : part.subgraph.ops) {
       has_experts = has_experts || model::is_of_experts(op.kind);
     }

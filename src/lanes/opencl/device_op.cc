@@ -14,10 +14,10 @@ std::unique_ptr<DeviceMemory> copy_of(const std::shared_ptr<const Device>& devic
   return std::make_unique<DeviceMemory>(device, values.data(), values.size() * sizeof(Value));
 }
 
-std::string key_of(const weights::Matrix& matrix, Range rows) {
-  return fmt::format("{} {}:{}x{}:{}-{}", tensor::type_name(matrix.type),
+std::string key_of(const weights::Matrix& matrix, Range rows, size_t n_experts = 1) {
+  return fmt::format("{} {}:{}x{}:{}-{} of {}", tensor::type_name(matrix.type),
                      static_cast<const void*>(matrix.data), matrix.n_rows, matrix.row_length,
-                     rows.begin, rows.end);
+                     rows.begin, rows.end, n_experts);
 }
 
 }  // namespace
@@ -44,10 +44,10 @@ std::shared_ptr<const DevicePanels> WeightShelf::shelve(const std::string& key,
 }
 
 std::shared_ptr<const DevicePanels> WeightShelf::panels_of(const weights::Matrix& matrix,
-                                                           Range rows) {
-  const std::string key = "float " + key_of(matrix, rows);
+                                                           Range rows, size_t n_experts) {
+  const std::string key = "float " + key_of(matrix, rows, n_experts);
   if (auto kept = panels_[key].lock()) return kept;
-  return shelve(key, opencl::panels_of(matrix, rows));
+  return shelve(key, opencl::panels_of(matrix, rows, n_experts));
 }
 
 std::shared_ptr<const DevicePanels> WeightShelf::exact_panels_of(const BoundProduct& product,

@@ -52,8 +52,9 @@ class WeightShelf {
  public:
   explicit WeightShelf(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
 
-  // Returns some rows of a matrix, in floats or as exact levels.
-  std::shared_ptr<const DevicePanels> panels_of(const weights::Matrix& matrix, Range rows);
+  // Returns some rows of a matrix, or of each of its experts, in floats or as exact levels.
+  std::shared_ptr<const DevicePanels> panels_of(const weights::Matrix& matrix, Range rows,
+                                                size_t n_experts = 1);
   std::shared_ptr<const DevicePanels> exact_panels_of(const BoundProduct& product, Range rows,
                                                       bool has_quads);
   // Returns null where `values` is null.
@@ -93,6 +94,7 @@ struct DeviceTools {
   WeightShelf& shelf;
   ScratchMemory& group_sums;  // numbers of groups of activations
   ScratchMemory& halves;      // activations as half floats
+  ScratchMemory& parts;       // where parts of experts stand (kernels/experts.cl)
   const SharedMemory& memory;
 
   // Returns where kernels find a value. Throws Error where the value lies in memory that this
@@ -101,7 +103,7 @@ struct DeviceTools {
 };
 
 // Makes an op that goes row by row or element by element: any op but products, attention and those
-// of experts. Returns null for these.
+// of experts, for which it returns null.
 std::unique_ptr<DeviceOp> make_pointwise(const DeviceTools& tools, const BoundOp& bound);
 // Makes an op of kind kEmbed.
 std::unique_ptr<DeviceOp> make_embedding(const DeviceTools& tools, const BoundOp& bound);
@@ -110,6 +112,11 @@ std::unique_ptr<DeviceOp> make_embedding(const DeviceTools& tools, const BoundOp
 std::unique_ptr<DeviceOp> make_product(const DeviceTools& tools, const BoundOp& bound, int n_tokens,
                                        bool is_half);
 
+// Makes an op of a mixture of experts. `n_tokens` is the most that a run has; `makes_table` says
+// that no op before it in its executable has told where the parts of these routes stand. REQUIRES:
+// all experts are in memory, and the weight fits half floats where `is_half` asks for them.
+std::unique_ptr<DeviceOp> make_expert_op(const DeviceTools& tools, const BoundOp& bound,
+                                         int n_tokens, bool is_half, bool makes_table);
 // Makes an op of kind kAttention over a cache of this type. REQUIRES: heads of an even length.
 std::unique_ptr<DeviceOp> make_attention(const DeviceTools& tools, const BoundOp& bound,
                                          int n_kv_heads, tensor::Type kv_type);

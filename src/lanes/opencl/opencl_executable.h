@@ -40,7 +40,8 @@ class OpenclExecutable : public Executable {
       waits_ = waits_ || stage.needs_idle_device();
       for (const QueuedOp& queued : stage.ops) {
         const model::OpKind kind = queued.bound.op.kind;
-        reads_run_ = reads_run_ || kind != model::OpKind::kLinear;
+        const bool reads_values = kind == model::OpKind::kLinear || model::is_of_experts(kind);
+        reads_run_ = reads_run_ || !reads_values;
         sees_positions_ = sees_positions_ || kind == model::OpKind::kAttention;
       }
     }
@@ -48,7 +49,8 @@ class OpenclExecutable : public Executable {
   const TokenSlice& tokens() const { return tokens_; }
   size_t set_stride() const { return set_stride_; }
   int n_pairs() const { return n_pairs_; }
-  // Says whether kernels read what a run brings along, beside values; products do not.
+  // Says whether kernels read what a run brings along, beside values; products and ops
+  // of experts do not.
   bool reads_run() const { return reads_run_; }
   // Says whether kernels read which positions tokens see.
   bool sees_positions() const { return sees_positions_; }

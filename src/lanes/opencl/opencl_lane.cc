@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/units.h"
+#include "lanes/host/experts/experts.h"
 #include "lanes/machine.h"
 #include "lanes/opencl/opencl_executable.h"
 #include "model/rope.h"
@@ -24,6 +25,11 @@ Subgraph one_of(const Subgraph& subgraph, size_t index) {
   one.ops = subgraph.ops.subspan(index, 1);
   if (!subgraph.slice.columns.empty()) one.slice.columns = {subgraph.slice.columns[index]};
   return one;
+}
+
+// Says whether an op reads which experts tokens take.
+bool reads_routes(const BoundOp& bound) {
+  return bound.op.kind == OpKind::kExpertLinear || bound.op.kind == OpKind::kExpertSum;
 }
 
 // Returns the precision in which cores compute their part of a lane's prompts.
@@ -76,6 +82,7 @@ OpenclLane::OpenclLane(std::shared_ptr<const opencl::Device> device,
       pool_(&memory_, variants_.has_quads()),
       group_sums_(device_),
       halves_(device_),
+      parts_(device_),
       host_(kernels, {options.cores, n_threads_of(options)}, precision.activations,
             prefill_of_cores(precision.prefill), precision.int8_rules, precision.attention),
       tasks_(kQueueDepth),
@@ -155,7 +162,14 @@ void OpenclLane::check(const Subgraph& subgraph, const weights::Store& weights, 
 OpenclLane::Place OpenclLane::place_of(const Subgraph& subgraph, const BoundOp& bound,
                                        bool is_float) const {
   const BoundProduct* const product = bound.product();
-  if (model::is_of_experts(bound.op.kind)) return Place::kHost;
+  if (const ExpertCounts* const experts = experts_of(bound)) {
+    // Whoever reads experts of a route hands them to cores, and exact products of experts are
+    // theirs.
+    const bool are_here = experts->source == nullptr;
+    const bool is_plain =
+        product == nullptr || (product->neurons == nullptr && product->bias == nullptr);
+    return is_float && are_here && is_plain ? Place::kDevice : Place::kHost;
+  }
   const bool has_odd_heads = subgraph.blueprint->head_dim % 2 != 0;
   if (bound.op.kind == OpKind::kAttention && has_odd_heads) return Place::kHost;
   if (bound.op.kind != OpKind::kLinear || is_float) return is_float ? Place::kDevice : Place::kHost;
@@ -177,17 +191,25 @@ OpenclLane::Place OpenclLane::place_of(const Subgraph& subgraph, const BoundOp& 
   return Place::kExactProduct;
 }
 
+// Says whether an op is a product of half floats, where `is_half` asks for these.
+bool OpenclLane::takes_halves(const BoundOp& bound, bool is_half) {
+  const BoundProduct* const product = bound.product();
+  if (product == nullptr || !is_half || bound.op.keeps_float) return false;
+  const bool in_halves = opencl::fits_halves(opencl::form_of(product->weight.matrix.type));
+  halves_of_prompts_.add(in_halves);
+  return in_halves;
+}
+
 std::unique_ptr<opencl::DeviceOp> OpenclLane::device_op(const Subgraph& subgraph,
                                                         const BoundOp& bound, int n_tokens,
-                                                        bool is_half) {
+                                                        bool is_half, bool makes_table) {
   switch (bound.op.kind) {
-    case OpKind::kLinear: {
-      const tensor::Type type = bound.as<BoundProduct>().weight.matrix.type;
-      const bool may_be_half = is_half && !bound.op.keeps_float;
-      const bool in_halves = may_be_half && opencl::fits_halves(opencl::form_of(type));
-      if (may_be_half) halves_of_prompts_.add(in_halves);
-      return make_product(tools(), bound, n_tokens, in_halves);
-    }
+    case OpKind::kLinear:
+      return make_product(tools(), bound, n_tokens, takes_halves(bound, is_half));
+    case OpKind::kRoute:
+    case OpKind::kExpertLinear:
+    case OpKind::kExpertSum:
+      return make_expert_op(tools(), bound, n_tokens, takes_halves(bound, is_half), makes_table);
     case OpKind::kEmbed:
       return make_embedding(tools(), bound);
     case OpKind::kAttention:
@@ -215,10 +237,12 @@ std::unique_ptr<Executable> OpenclLane::build(const Subgraph& subgraph, plan::Sh
   const std::vector<BoundOp> ops = bind_ops(subgraph, weights, buffers, kernels_, precision);
   std::vector<OpenclStage> stages;
   const float* quantized = nullptr;  // the value whose levels stand in the pool
+  const float* tabled = nullptr;     // the routes of which kernels know where the parts stand
   for (size_t i = 0; i < ops.size(); ++i) {
     const BoundOp& bound = ops[i];
     const Place place = place_of(subgraph, bound, is_float);
     if (bound.output == quantized) quantized = nullptr;
+    if (bound.output == tabled) tabled = nullptr;
     if (n_rows == 0 || bound.n_columns() == 0) continue;
     if (place == Place::kHost) {
       stages.emplace_back().host = host_.build(one_of(subgraph, i), shape, weights, buffers);
@@ -232,8 +256,10 @@ std::unique_ptr<Executable> OpenclLane::build(const Subgraph& subgraph, plan::Sh
       stages.back().quantizer.emplace(bound);
       quantized = bound.inputs[0];
     }
+    const bool makes_table = bound.inputs[1] != tabled;
+    if (place == Place::kDevice && reads_routes(bound)) tabled = bound.inputs[1];
     stages.back().ops.push_back({place == Place::kDevice
-                                     ? device_op(subgraph, bound, n_rows, is_half)
+                                     ? device_op(subgraph, bound, n_rows, is_half, makes_table)
                                      : make_exact_product(tools(), bound, pool_),
                                  bound});
   }
@@ -256,8 +282,8 @@ void OpenclLane::reserve_run_data(int n_tokens, int n_pairs) {
 }
 
 size_t OpenclLane::held_bytes() const {
-  size_t n =
-      host_.held_bytes() + shelf_.bytes() + pool_.bytes() + group_sums_.bytes() + halves_.bytes();
+  size_t n = host_.held_bytes() + shelf_.bytes() + pool_.bytes() + group_sums_.bytes() +
+             halves_.bytes() + parts_.bytes();
   for (const auto& data : run_data_) n += data->bytes();
   return n;
 }

@@ -1,7 +1,7 @@
 // A lane that is an OpenCL device: a queue of kernels. Models in float run on the device whole,
-// except for experts and for attention of heads of odd length. Prompts in int8 have the bits of the
-// host lane: their products run on the device, and the ops between products run on this lane's
-// cores, in the kernels of the host lane.
+// except for attention of heads of odd length, and for experts that are read while they run.
+// Prompts in int8 have the bits of the host lane: their products run on the device, and the ops
+// between products run on this lane's cores, in the kernels of the host lane.
 #pragma once
 
 #include <atomic>
@@ -78,10 +78,12 @@ class OpenclLane : public Lane {
   void check(const Subgraph& subgraph, const weights::Store& weights, bool is_float,
              plan::Phase phase) const;
   Place place_of(const Subgraph& subgraph, const BoundOp& bound, bool is_float) const;
+  // `makes_table` says that an op of experts must find out where their parts stand.
   std::unique_ptr<opencl::DeviceOp> device_op(const Subgraph& subgraph, const BoundOp& bound,
-                                              int n_tokens, bool is_half);
+                                              int n_tokens, bool is_half, bool makes_table);
+  bool takes_halves(const BoundOp& bound, bool is_half);
   opencl::DeviceTools tools() {
-    return {device_, programs_, variants_, shelf_, group_sums_, halves_, memory_};
+    return {device_, programs_, variants_, shelf_, group_sums_, halves_, parts_, memory_};
   }
 
   void reserve_run_data(int n_tokens, int n_pairs);
@@ -109,7 +111,7 @@ class OpenclLane : public Lane {
   opencl::Variants variants_;
   opencl::WeightShelf shelf_;
   opencl::LevelPool pool_;
-  opencl::ScratchMemory group_sums_, halves_;
+  opencl::ScratchMemory group_sums_, halves_, parts_;
   HostLane host_;
   std::set<std::string> host_ops_;  // names the kinds of ops that the lane's cores compute
   opencl::HalvesOfPrompts halves_of_prompts_;

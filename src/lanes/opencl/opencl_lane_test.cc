@@ -99,6 +99,50 @@ TEST_F(OpenclLanes, ATokenHasTheSameBitsInAnyCompany) {
   }
 }
 
+// Returns a graph in which each token chooses 2 of 5 experts with rows that fill no strip.
+SmallGraph mixture_of(Type type) {
+  constexpr int kWidth = 256, kRows = 512 / 5;
+  SmallGraph graph(type);
+  graph.blueprint().n_experts = 5;
+  graph.blueprint().n_experts_used = 2;
+  const auto x = graph.add_value(kWidth), logits = graph.add_value(5), routes = graph.add_value(4);
+  const auto gate = graph.add_value(2 * kRows), up = graph.add_value(2 * kRows);
+  const auto sum = graph.add_value(kRows);
+  graph.add_op(OpKind::kRoute, {logits}, routes).scale = 1.5f;
+  graph.add_op(OpKind::kExpertLinear, {x, routes}, gate, graph.add_matrix(5 * kRows, kWidth));
+  graph.add_op(OpKind::kExpertLinear, {x, routes}, up, graph.add_matrix(5 * kRows, kWidth));
+  graph.add_op(OpKind::kGate, {gate, up}, gate);
+  graph.add_op(OpKind::kExpertSum, {gate, routes}, sum);
+  return graph;
+}
+
+TEST_F(OpenclLanes, ExpertsOfEveryTypeAreNearThoseOfCores) {
+  for (const tensor::TypeInfo& info : tensor::type_table()) {
+    SmallGraph graph = mixture_of(info.type);
+    expect_near(graph, 2e-6f, info.name);
+  }
+}
+
+TEST_F(OpenclLanes, ATokenHasTheSameExpertsToTheBitInAnyCompany) {
+  for (const Type type : {Type::kF32, Type::kQ4_0, Type::kQ4_K}) {
+    SmallGraph graph = mixture_of(type);
+    const auto lane = device(Prefill::kF32);
+    GraphRun run(*lane, graph);
+    const size_t width = 512 / 5;
+    const auto sums = [&](int n) {
+      const std::vector<float> all = run.values(graph.subgraph(), {plan::Phase::kStep, kMost}, n);
+      const auto end = all.end() - static_cast<std::ptrdiff_t>(width * kMost);
+      return std::vector<float>(end, end + static_cast<std::ptrdiff_t>(width) * n);
+    };
+    const std::vector<float> whole = sums(kMost);
+    for (const int n : {14, 6, 2, 1}) {
+      const std::vector<float> part = sums(n);
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin()))
+          << n << " tokens of " << tensor::type_name(type);
+    }
+  }
+}
+
 TEST_F(OpenclLanes, RowsOfAProductHaveTheBitsOfTheWhole) {
   SmallGraph graph = SmallGraph::block(Type::kQ4_0, 256, 512);
   const auto lane = device(Prefill::kF32);

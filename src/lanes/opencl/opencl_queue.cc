@@ -159,7 +159,8 @@ Int OpenclLane::start_stages(const OpenclExecutable& executable, const Run& run,
     if (stage.quantizer) stage.quantizer->run(kernels_, device_run, pool_);
     for (const QueuedOp& queued : stage.ops) {
       const BoundOp& bound = queued.bound;
-      if (own.observer != nullptr && bound.product() != nullptr && bound.first_column == 0) {
+      if (own.observer != nullptr && bound.op.kind == model::OpKind::kLinear &&
+          bound.first_column == 0) {
         if (const Int status = api.finish(device_->queue()); status != kOk) return status;
         own.observer->observe(bound.op, bound.inputs[0] + set_offset,
                               static_cast<int>(device_run.n_rows(bound)), bound.input_width);

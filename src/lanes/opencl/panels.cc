@@ -174,29 +174,35 @@ size_t panel_bytes(Type type, bool is_exact, size_t n_rows, size_t k) {
   return sizes.level_bytes + (sizes.n_scales + sizes.n_minima) * sizeof(float);
 }
 
-Panels panels_of(const weights::Matrix& matrix, Range rows) {
-  const Range range = rows.within(matrix.n_rows);
+Panels panels_of(const weights::Matrix& matrix, Range rows, size_t n_experts) {
+  const size_t n_of_each = static_cast<size_t>(matrix.n_rows) / n_experts;
+  const Range range = rows.within(static_cast<int>(n_of_each));
+  const auto n_taken = static_cast<size_t>(range.size());
   Panels panels;
   panels.form = form_of(matrix.type);
   panels.k = static_cast<size_t>(matrix.row_length);
-  panels.n_rows = static_cast<size_t>(range.size());
+  panels.n_rows = n_experts == 1 ? n_taken : rows_of_experts(n_taken, n_experts);
   reserve(&panels);
   Rows from(matrix);
   std::vector<int8_t> levels(panels.k);
   std::vector<tensor::Affine> groups(panels.n_groups());
-  for (size_t i = 0; i < panels.n_rows; ++i) {
-    const std::byte* const row = from.at(static_cast<size_t>(range.begin) + i);
+  const auto place = [&](const std::byte* row, size_t index) {
     if (!panels.form.has_scales) {
-      place_row(row, level_bytes(panels.form.levels), i, &panels);
-      continue;
+      place_row(row, level_bytes(panels.form.levels), index, &panels);
+      return;
     }
     tensor::unpack_levels(matrix.type, row, panels.k, levels.data(), groups.data());
     if (panels.form.levels == Levels::kNibbles) {
-      place_nibbles(levels.data(), i, &panels);
+      place_nibbles(levels.data(), index, &panels);
     } else {
-      place_row(reinterpret_cast<const std::byte*>(levels.data()), 1, i, &panels);
+      place_row(reinterpret_cast<const std::byte*>(levels.data()), 1, index, &panels);
     }
-    place_groups(groups, i, &panels);
+    place_groups(groups, index, &panels);
+  };
+  for (size_t expert = 0; expert < n_experts; ++expert) {
+    const size_t first = expert * n_of_each + static_cast<size_t>(range.begin);
+    const size_t to = rows_of_experts(n_taken, expert);
+    for (size_t i = 0; i < n_taken; ++i) place(from.at(first + i), to + i);
   }
   return panels;
 }

@@ -54,8 +54,16 @@ PanelForm form_of(tensor::Type type);
 // Returns the bytes of panels of some rows; `is_exact`: of int8 levels with a scale for each row,
 // as quads, which may take a little more than bytes.
 size_t panel_bytes(tensor::Type type, bool is_exact, size_t n_rows, size_t k);
-// Returns panels of a matrix's rows, whether the matrix stands in rows or in strips.
-Panels panels_of(const weights::Matrix& matrix, Range rows);
+// Returns panels of a matrix's rows, whether the matrix stands in rows or in strips. A matrix of
+// several experts has the rows of one behind those of another: then `rows` are meant of each, and
+// every expert begins with a strip of its own.
+Panels panels_of(const weights::Matrix& matrix, Range rows, size_t n_experts = 1);
+// Returns how many rows the panels of several experts have for n_rows rows of each.
+constexpr size_t rows_of_experts(size_t n_rows, size_t n_experts) {
+  return n_experts * ((n_rows + kStripRows - 1) / kStripRows * kStripRows);
+}
+// Returns the bytes that kernels need to know where the parts of experts stand.
+size_t parts_table_bytes(size_t n_tokens, size_t n_experts, size_t n_used);
 // Returns panels of int8 levels with a scale for each row, as quads or as bytes.
 Panels exact_panels(const LevelRows& rows, bool has_quads);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 
@@ -24,41 +25,21 @@ class Product : public DeviceOp {
     TROIKA_ASSERT(!is_half || fits_halves(weight_->form));
     is_half_ = is_half;
     for (const Tile::Size size : {Tile::kMany, Tile::kSome, Tile::kOne}) bind_tile(size);
-    const size_t group_bytes = n_tokens * weight_->n_groups() * sizeof(float);
-    if (is_half_) {
-      tools.halves.reserve(n_tokens * weight_->k * sizeof(uint16_t));
-      tools.group_sums.reserve(2 * group_bytes);
-      of_groups_ = tools.programs.kernel("product", options(), "narrow_groups");
-    } else if (weight_->form.has_minima) {
-      tools.group_sums.reserve(group_bytes);
-      of_groups_ = tools.programs.kernel("product", options(), "sum_groups");
-    }
+    if (pool == nullptr) input_.emplace(tools, *weight_, options(), n_tokens, is_half);
   }
 
   Int enqueue(const DeviceRun& run) override {
     const size_t n_tokens = run.n_rows(bound_);
     if (n_tokens == 0) return kOk;
-    Place x = x_, of_groups;
-    uint64_t x_offset = x_.offset_floats() + run.set_offset;
+    FloatInput::Place x = {x_.buffer, x_.offset_floats() + run.set_offset};
     if (pool_ != nullptr) {
-      x = tools_.memory.locate(pool_->levels());
-      x_offset = x.offset_floats();
-      of_groups = tools_.memory.locate(pool_->scales());
-    } else if (of_groups_ != nullptr) {
-      of_groups.buffer = tools_.group_sums.handle();
-      of_groups_->set(0, x.buffer, x_offset, static_cast<uint32_t>(weight_->k));
-      if (is_half_) {
-        x.buffer = tools_.halves.handle();
-        x_offset = 0;
-        of_groups_->set(3, x.buffer, of_groups.buffer);
-      } else {
-        of_groups_->set(3, of_groups.buffer);
-      }
-      const Int status = of_groups_->run(weight_->n_groups(), n_tokens);
-      if (status != kOk) return status;
+      const Place levels = tools_.memory.locate(pool_->levels());
+      x = {levels.buffer, levels.offset_floats(), tools_.memory.locate(pool_->scales()).buffer};
+    } else if (const Int status = input_->enqueue(n_tokens, &x); status != kOk) {
+      return status;
     }
     const auto run_tile = [&](Tile::Size size, size_t first, size_t n) {
-      kernels_[size]->set(9, x.buffer, x_offset, of_groups.buffer, y_.buffer,
+      kernels_[size]->set(9, x.x, x.x_offset, x.of_groups, y_.buffer,
                           y_.offset_floats() + run.set_offset, static_cast<uint32_t>(first),
                           static_cast<uint32_t>(first + n));
       return run_tiles(size, n);
@@ -111,8 +92,7 @@ class Product : public DeviceOp {
   std::shared_ptr<const DevicePanels> weight_;
   std::shared_ptr<const DeviceMemory> bias_;
   std::unique_ptr<BoundKernel> kernels_[Tile::kSizes];
-  // Makes what the product needs to know of each group of activations; null: nothing.
-  std::unique_ptr<BoundKernel> of_groups_;
+  std::optional<FloatInput> input_;  // is there where activations are floats
   bool is_half_ = false;
 };
 
@@ -144,6 +124,38 @@ class Embedding : public DeviceOp {
 };
 
 }  // namespace
+
+FloatInput::FloatInput(const DeviceTools& tools, const DevicePanels& weight,
+                       const std::string& options, size_t n_rows, bool is_half)
+    : group_sums_(tools.group_sums),
+      halves_(tools.halves),
+      k_(weight.k),
+      n_groups_(weight.n_groups()),
+      is_half_(is_half) {
+  const size_t group_bytes = n_rows * n_groups_ * sizeof(float);
+  if (is_half_) {
+    halves_.reserve(n_rows * k_ * sizeof(uint16_t));
+    group_sums_.reserve(2 * group_bytes);
+    kernel_ = tools.programs.kernel("product", options, "narrow_groups");
+  } else if (weight.form.has_minima) {
+    group_sums_.reserve(group_bytes);
+    kernel_ = tools.programs.kernel("product", options, "sum_groups");
+  }
+}
+
+Int FloatInput::enqueue(size_t n_rows, Place* place) {
+  if (kernel_ == nullptr) return kOk;
+  place->of_groups = group_sums_.handle();
+  kernel_->set(0, place->x, place->x_offset, static_cast<uint32_t>(k_));
+  if (is_half_) {
+    place->x = halves_.handle();
+    place->x_offset = 0;
+    kernel_->set(3, place->x, place->of_groups);
+  } else {
+    kernel_->set(3, place->of_groups);
+  }
+  return kernel_->run(n_groups_, n_rows);
+}
 
 LevelPool::~LevelPool() {
   if (levels_ != nullptr) memory_->free(levels_);

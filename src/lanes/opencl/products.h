@@ -62,6 +62,31 @@ class Quantizer {
   Int8Rule rule_;
 };
 
+// Brings the activations of a product in floats into what its kernels read: sums of groups where
+// weights have minima, and half floats where these are asked for.
+class FloatInput {
+ public:
+  // What a kernel is told of its activations.
+  struct Place {
+    Buffer x = nullptr;
+    uint64_t x_offset = 0;
+    Buffer of_groups = nullptr;
+  };
+
+  // Makes room for n_rows rows of activations. `options` are those of the product's kernels.
+  FloatInput(const DeviceTools& tools, const DevicePanels& weight, const std::string& options,
+             size_t n_rows, bool is_half);
+  // Puts kernels into the queue for the rows that begin at `place`, and moves it to what they make.
+  // Returns the status of the call that failed, or kOk.
+  Int enqueue(size_t n_rows, Place* place);
+
+ private:
+  ScratchMemory &group_sums_, &halves_;
+  size_t k_, n_groups_;
+  bool is_half_;
+  std::unique_ptr<BoundKernel> kernel_;  // null: floats are read as they stand
+};
+
 // Makes an op of kind kLinear in int8, with one scale for each token or one for all. A
 // Quantizer must have run before it.
 std::unique_ptr<DeviceOp> make_exact_product(const DeviceTools& tools, const BoundOp& bound,

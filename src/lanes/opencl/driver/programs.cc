@@ -30,6 +30,10 @@ constexpr Source kSources[] = {
         "attention",
 #include "opencl_kernels/attention.inl"
     },
+    {
+        "experts",
+#include "opencl_kernels/experts.inl"
+    },
 };
 
 // What options say of the standard of a program counts; else it is this one.

@@ -10,6 +10,9 @@
 // ROWS   rows of a strip that a work item takes, side by side: a piece of the strip
 // SPLIT  work items that share the groups of a piece
 // HALF   1: levels, activations and sums of a group are half floats; 2: floats that are rounded so
+// OF_EXPERTS  the weights are those of all experts of a mixture, one behind the other. A row of the
+//        output is a part, of a token and an expert, as the table of kernels/experts.cl places it;
+//        tiles are those of that table
 //
 // QUADS are exact, and every k stands for 4 of the product's: 4 levels of a row, and 4 of a token,
 // are the bytes of one number.
@@ -193,6 +196,40 @@ sum_t joined(sum_t own, __local sum_t* shared) {
 #define ALL_OF(SUM) SUM
 #endif
 
+#if OF_EXPERTS
+#define EXPERT_ARGUMENTS                                                                           \
+  , uint n_experts, uint n_used, uint takes_parts, __global const uint* table
+// Finds the tile's rows, and moves weights on to those of its expert. There may be fewer tiles than
+// work items: the others add no group and write nothing, but meet the items of their group.
+#define FIND_TILE(TOKENS)                                                                          \
+  const bool is_there = get_global_id(0) < table[0];                                               \
+  __global const uint* parts = table + 1 + n_experts;                                              \
+  __global const uint* tile = parts + 2 * (ulong)n_tokens + get_global_id(0) * 3;                  \
+  const uint token = is_there ? tile[1] : 1, end_token = is_there ? tile[2] : 1;                   \
+  const uint end_group = is_there ? n_groups : 0;                                                  \
+  const ulong strips = (last_row - first_row + 15) / 16;                                           \
+  const ulong strips_before = is_there ? tile[0] * strips : 0;                                     \
+  w += strips_before * STRIP_ITEMS(k);                                                             \
+  MOVE_SCALES MOVE_MINIMA
+#define INPUT_OF(ROW) (takes_parts ? (ROW) : parts[ROW] / n_used)
+#if HAS_SCALES
+#define MOVE_SCALES scales += strips_before * n_groups * 16;
+#else
+#define MOVE_SCALES
+#endif
+#if HAS_MINIMA
+#define MOVE_MINIMA minima += strips_before * n_groups * 16;
+#else
+#define MOVE_MINIMA
+#endif
+#else
+#define EXPERT_ARGUMENTS
+#define FIND_TILE(TOKENS)                                                                          \
+  const uint token = first_token + (uint)get_global_id(0) * TOKENS, end_token = n_tokens;          \
+  const uint end_group = n_groups;
+#define INPUT_OF(ROW) (ROW)
+#endif
+
 // Defines a kernel that computes y[t][row] for TOKENS tokens and COUNT pieces, from the work item's
 // (global id 0, global id 1) on.
 #define PRODUCT(NAME, TOKENS, COUNT)                                                               \
@@ -200,19 +237,21 @@ sum_t joined(sum_t own, __local sum_t* shared) {
       __global const stored_t* w, __global const float* scales, __global const float* minima,      \
       __global const float* bias, uint k, uint first_row, uint last_row, uint has_bias,            \
       uint y_stride, __global const input_t* all_x, ulong x_offset, __global const float* group_x, \
-      __global float* all_y, ulong y_offset, uint first_token, uint n_tokens) {                    \
-    const uint token = first_token + (uint)get_global_id(0) * TOKENS;                              \
+      __global float* all_y, ulong y_offset, uint first_token,                                     \
+      uint n_tokens EXPERT_ARGUMENTS) {                                                            \
     const uint n_pieces = (last_row - first_row + ROWS - 1) / ROWS;                                \
     const uint piece = (uint)get_global_id(1) * COUNT;                                             \
     const uint n_groups = (k + GROUP - 1) / GROUP;                                                 \
+    FIND_TILE(TOKENS)                                                                              \
     __global const input_t* x[TOKENS];                                                             \
     __global const stored_t* levels_at[COUNT];                                                     \
-    uint tokens[TOKENS], pieces[COUNT];                                                            \
+    uint tokens[TOKENS], inputs[TOKENS], pieces[COUNT];                                            \
     sum_t sums[TOKENS][COUNT];                                                                     \
     SHARE                                                                                          \
     _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                           \
-      tokens[t] = min(token + (uint)t, n_tokens - 1);                                              \
-      x[t] = all_x + x_offset + (ulong)tokens[t] * k;                                              \
+      tokens[t] = min(token + (uint)t, end_token - 1);                                             \
+      inputs[t] = INPUT_OF(tokens[t]);                                                             \
+      x[t] = all_x + x_offset + (ulong)inputs[t] * k;                                              \
     }                                                                                              \
     _Pragma("unroll") for (int p = 0; p < COUNT; ++p) {                                            \
       pieces[p] = min(piece + (uint)p, n_pieces - 1);                                              \
@@ -221,7 +260,7 @@ sum_t joined(sum_t own, __local sum_t* shared) {
     _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                           \
       _Pragma("unroll") for (int p = 0; p < COUNT; ++p) sums[t][p] = (sum_t)0;                     \
     }                                                                                              \
-    for (uint group = FIRST_GROUP; group < n_groups; group += SPLIT) {                             \
+    for (uint group = FIRST_GROUP; group < end_group; group += SPLIT) {                            \
       part_t parts[TOKENS][COUNT];                                                                 \
       _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                         \
         _Pragma("unroll") for (int p = 0; p < COUNT; ++p) parts[t][p] = (part_t)0;                 \
@@ -235,7 +274,7 @@ sum_t joined(sum_t own, __local sum_t* shared) {
       const uint row = first_row + pieces[p] * ROWS;                                               \
       _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                         \
         const sum_t sum = ALL_OF(sums[t][p]);                                                      \
-        if (!IS_LAST_TO_WORK || token + t >= n_tokens || piece + p >= n_pieces) continue;          \
+        if (!IS_LAST_TO_WORK || token + t >= end_token || piece + p >= n_pieces) continue;         \
         FINISH                                                                                     \
         __global float* y = all_y + y_offset + (ulong)tokens[t] * y_stride + row;                  \
         if (row + ROWS <= last_row) {                                                              \
@@ -294,21 +333,21 @@ sum_t joined(sum_t own, __local sum_t* shared) {
   _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) sums[t][p] += TO_INTS(parts[t][p]);
 // Every lane multiplies in this order, so that all have the same bits.
 #define FINISH                                                                                     \
-  floats_t value = TO_FLOATS(sum) * (floats_t)(group_x[tokens[t]]);                                \
+  floats_t value = TO_FLOATS(sum) * (floats_t)(group_x[inputs[t]]);                                \
   value *= LOAD(pieces[p], scales);
 #else
 #define GROUP_AT(P)                                                                                \
   (((ulong)(pieces[P] / PIECES) * n_groups + group) * PIECES + pieces[P] % PIECES)
 #if HALF
 // Each group of a token has two numbers: what its activations were divided by, and their sum.
-#define GROUP_X(T) (group_x + ((ulong)tokens[T] * n_groups + group) * 2)
+#define GROUP_X(T) (group_x + ((ulong)inputs[T] * n_groups + group) * 2)
 #define PART(T, P) (TO_FLOATS(parts[T][P]) * GROUP_X(T)[0])
 #define GROUP_SUM(T) GROUP_X(T)[1]
 #define LESS(MINIMUM) (scale * MIDDLE - (MINIMUM))
 #else
 #define LESS(MINIMUM) (-(MINIMUM))
 #define PART(T, P) parts[T][P]
-#define GROUP_SUM(T) group_x[(ulong)tokens[T] * n_groups + group]
+#define GROUP_SUM(T) group_x[(ulong)inputs[T] * n_groups + group]
 #endif
 #if HAS_SCALES
 #define SCALED(PART, SUM) fma(PART, scale, SUM)
