@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -82,7 +83,12 @@ std::shared_ptr<openvino::Library> open_device(const VendorOptions& options) {
 VendorLane::VendorLane(const VendorOptions& options, const kernels::Table& kernels,
                        plan::Activations activations, plan::Prefill prefill,
                        const Int8Rules* int8_rules)
-    : library_(open_device(options)),
+    : VendorLane(open_device(options), options, kernels, activations, prefill, int8_rules) {}
+
+VendorLane::VendorLane(std::shared_ptr<openvino::Library> library, const VendorOptions& options,
+                       const kernels::Table& kernels, plan::Activations activations,
+                       plan::Prefill prefill, const Int8Rules* int8_rules)
+    : library_(std::move(library)),
       device_(options.device),
       kernels_(kernels),
       precision_{activations, prefill, int8_rules},

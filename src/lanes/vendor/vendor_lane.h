@@ -31,6 +31,10 @@ class VendorLane : public Lane {
   VendorLane(const VendorOptions& options, const kernels::Table& kernels,
              plan::Activations activations, plan::Prefill prefill,
              const Int8Rules* int8_rules = nullptr);
+  // Uses a library that is loaded already, and whose device has the threads that it should have.
+  VendorLane(std::shared_ptr<openvino::Library> library, const VendorOptions& options,
+             const kernels::Table& kernels, plan::Activations activations, plan::Prefill prefill,
+             const Int8Rules* int8_rules = nullptr);
   // Returns the identity of such a lane. Throws the Error that the constructor would throw for this
   // device.
   static std::string identity_of(const VendorOptions& options);

@@ -444,6 +444,55 @@ TEST_F(VendorLanes, H13_GraphsInBf16AreKeptToo) {
   }
 }
 
+// Stand before the library's functions and say that the device is gone.
+decltype(openvino::Api::infer) infer_of_device = nullptr;
+decltype(openvino::Api::compile) compile_of_device = nullptr;
+bool is_device_lost = false;
+constexpr openvino::Status kDeviceError = -1;
+
+openvino::Status compile_until_lost(const openvino::Core* core, const openvino::Model* model,
+                                    const char* device, size_t n_properties,
+                                    openvino::CompiledModel** compiled, ...) {
+  if (is_device_lost) return kDeviceError;
+  // Graphs of int8 have no properties.
+  return compile_of_device(core, model, device, n_properties, compiled);
+}
+
+TEST_F(VendorLanes, ALostDeviceFailsItsTasksTakesNoGraphsAndMayComeBack) {
+  const openvino::FoundLibrary found = openvino::find_library();
+  openvino::Api api = found.library->api();
+  infer_of_device = api.infer;
+  compile_of_device = api.compile;
+  api.infer = [](openvino::Request* request) {
+    return is_device_lost ? kDeviceError : infer_of_device(request);
+  };
+  api.compile = compile_until_lost;
+  const auto library = std::make_shared<openvino::Library>(api);
+  library->limit_threads("CPU", 1);
+  VendorLane lane(library, {"", "CPU", {}}, kernels_.table, plan::Activations::kQ8,
+                  plan::Prefill::kInt8);
+  SmallBlock block;
+  block.pack({0, 1, 2, 3});
+  const auto expected = bits_of(*host(), &block, block.subgraph(), kMost, kMost, 0);
+  const auto executable =
+      lane.build(block.subgraph(), {plan::Phase::kPrompt, kMost}, block.store(), block.buffers());
+  is_device_lost = true;
+  block.fill(0);
+  lanes::Run run_arguments;
+  run_arguments.phase = plan::Phase::kPrompt;
+  run_arguments.n_tokens = kMost;
+  lanes::Ended ended;
+  lane.submit(*executable, run_arguments, ended);
+  EXPECT_EQ(ended.status, Status::kFailed);
+  EXPECT_FALSE(lane.problem().empty());
+  const std::string refusal = problem_of(lane, block, block.subgraph());
+  EXPECT_NE(refusal.find("does not take the product"), std::string::npos) << refusal;
+  is_device_lost = false;
+  block.fill(0);
+  run(lane, *executable, kMost, 0);
+  EXPECT_EQ(block.bits(0), expected);
+}
+
 TEST_F(VendorLanes, CompiledGraphsAreKeptAndDamagedOnesAreCompiledAgain) {
   namespace fs = std::filesystem;
   SmallBlock block;

@@ -55,6 +55,9 @@ class VirtualLane : public Lane {
   }
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
+  std::string problem() const override {
+    return options_.values != nullptr ? options_.values->problem() : std::string();
+  }
   double started_us() const override { return machine_.started_us(index_); }
 
   // Returns the cost of a run. Attention costs by the positions that the run lets its tokens see.

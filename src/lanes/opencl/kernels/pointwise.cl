@@ -107,7 +107,7 @@ __kernel void turn_pairs(uint n_heads, uint head_dim, uint n_rotated, uint is_ha
 #define SILU(A) ((A) / (1.0f + exp(-(A))))
 #define GELU(A) (0.5f * (A) * (1.0f + tanh(0.79788456080286535588f * ((A) + 0.044715f * (A) * (A) * (A)))))
 // fmax alone would make 0 of what is no number.
-#define RELU(A) (fmax(A, 0.0f) + ((A) - (A)))
+#define RELU(A) select(fmax(A, 0.0f), A, isnan(A))
 
 ELEMENTS(add, a + b)
 ELEMENTS(silu, SILU(a))
@@ -116,7 +116,7 @@ ELEMENTS(gelu, GELU(a))
 ELEMENTS(gelu_mul, GELU(a) * b)
 ELEMENTS(relu, RELU(a))
 ELEMENTS(relu_mul, RELU(a) * b)
-ELEMENTS(double_relu_mul, RELU(a) * RELU(b))
+ELEMENTS(double_relu_mul, RELU(RELU(a) * b))
 ELEMENTS(soft_cap, factor * tanh(a / factor))
 
 // Multiplies each row by the sigmoid of one number.
