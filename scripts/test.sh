@@ -14,7 +14,7 @@
 #   opencl         tests of OpenCL lanes, on PoCL, which makes a device of the cores
 #   rusticl        some of them on Mesa's driver, which takes minutes for others
 #   oclgrind       the same few on a device that looks for races and bounds, and finds none
-#   openvino       tests of the vendor's lanes, with OpenVINO from PyPI
+#   openvino       tests of the vendor's lanes, with OpenVINO from PyPI, and of three lanes with PoCL
 #   fuzz=SECONDS   each fuzz target for so long
 #   bench          bench/ compiles and links, in the build that people use; nothing is measured
 #   tidy           clang-tidy over src/
@@ -97,7 +97,7 @@ stage_oclgrind() {
 }
 
 stage_openvino() {
-  scripts/packages.sh build test openvino
+  scripts/packages.sh build test openvino opencl
   local python=build/openvino/bin/python
   # pip comes last into an environment: one without it was cut off.
   if ! "$python" -m pip --version >/dev/null 2>&1; then

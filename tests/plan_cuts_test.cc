@@ -51,12 +51,22 @@ const CutCase kPlanCutCases[] = {
     {"H7: steps alone, with the head", {"@step=rows:0:1,1:1", "head=rows:0:1,1:2"}, {}},
 };
 
+const CutCase kThreeLaneCases[] = {
+    {"H3: rows of all products", {"=rows:0:3,1:2,2:1"}, {}},
+    {"H4: tokens of products",
+     {"qkv@64=tokens:0:24,1:24,2:16", ".attn_output@64=tokens:2:30,1:30,0:4"},
+     {}},
+    {"H5: lengths", {}, {"2:32,0:16,1:12", "0:64,2:4,1:12"}},
+    {"H6: rows and tokens", {"@2=rows:0:1,1:1+tokens:0:40,2:24"}, {}},
+};
+
 // Heads are cut where a model has at least two for keys.
-prepare::Options cut_options(const CutCase& c, const plan::Plan& uncut, bool has_heads) {
+prepare::Options cut_options(const CutCase& c, const plan::Plan& uncut, bool has_heads,
+                             size_t n_lanes = 2) {
   prepare::Options options;
   options.plan.exact = uncut;
   plan::Plan& plan = *options.plan.exact;
-  plan.lanes = {{{}, 1}, {{}, 1}};
+  plan.lanes.assign(n_lanes, {{}, 1});
   plan.chunks_in_flight = 2;
   for (const char* text : c.cuts) plan.cuts.push_back(cut_from_text(text));
   if (has_heads) plan.cuts.push_back(cut_from_text("attention=heads:0:1,1:1"));
@@ -81,6 +91,17 @@ prepare::Options plan_cut_options(const std::string& prefill) {
   return options;
 }
 
+// Returns how many tasks of all shapes run on a lane.
+int n_tasks_of_lane(const Engine& engine, int lane) {
+  int n = 0;
+  for (const auto* lists : {&engine.graphs().bodies(), &engine.graphs().heads()}) {
+    for (const schedule::TaskList& list : *lists) {
+      for (const schedule::Task& task : list.tasks) n += task.lane == lane ? 1 : 0;
+    }
+  }
+  return n;
+}
+
 class PlanCuts : public testing::TestWithParam<test_support::PromptCase> {};
 
 TEST_P(PlanCuts, H3H4H5H6H7CutsOfPlansKeepTheBits) {
@@ -92,13 +113,21 @@ TEST_P(PlanCuts, H3H4H5H6H7CutsOfPlansKeepTheBits) {
     prepare::Options options = cut_options(c, uncut.engine->plan(), model.n_kv_heads > 1);
     options.model.file = uncut.folder.file("tiny.gguf");
     Engine engine(options);
-    size_t n_on_second = 0;
-    for (const auto* lists : {&engine.graphs().bodies(), &engine.graphs().heads()}) {
-      for (const schedule::TaskList& list : *lists) {
-        for (const schedule::Task& task : list.tasks) n_on_second += task.lane == 1 ? 1 : 0;
-      }
-    }
-    EXPECT_GT(n_on_second, 0u);
+    EXPECT_GT(n_tasks_of_lane(engine, 1), 0);
+    EXPECT_TRUE(rows_behind(engine, model) == expected);
+  }
+}
+
+TEST_P(PlanCuts, H10ThreeLanesOnOneTensorKeepTheBits) {
+  const TinyModel model = plan_cut_model(GetParam().architecture);
+  TinyEngine uncut(model, plan_cut_options(GetParam().prefill));
+  const std::vector<Row> expected = rows_behind(*uncut.engine, model);
+  for (const CutCase& c : kThreeLaneCases) {
+    SCOPED_TRACE(c.name);
+    prepare::Options options = cut_options(c, uncut.engine->plan(), model.n_kv_heads > 1, 3);
+    options.model.file = uncut.folder.file("tiny.gguf");
+    Engine engine(options);
+    for (const int lane : {0, 1, 2}) EXPECT_GT(n_tasks_of_lane(engine, lane), 0) << lane;
     EXPECT_TRUE(rows_behind(engine, model) == expected);
   }
 }
