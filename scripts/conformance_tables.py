@@ -25,7 +25,9 @@ TYPES = ["F32", "F16", "BF16", "Q8_0", "Q5_0", "Q4_0", "Q6_K", "Q4_K", "Q4_1", "
          "IQ4_NL", "IQ4_XS", "MXFP4"]
 N_GREEDY = 64
 LARGE_TYPES = ["F16", "Q8_0", "Q4_K"]
-TESTS = ":".join(["Every/Variant.*", "Every/Format.Agrees*", "Every/Format.Rounds*", "Every/KvType.*", "Mixture.*"])
+TESTS = ":".join(["Every/Variant.*", "Every/Format.Agrees*", "Every/Format.Rounds*", "Every/KvType.*", "Mixture.*",
+                  "All/OpenclModels.InFloatsAgree*", "All/OpenclModels.InFloatsSay*", "The/OpenclTrained.SayInFloats*"])
+ON_DEVICE = "on an OpenCL device"
 
 
 def by_type(found, models, cell):
@@ -57,6 +59,10 @@ def figures(output):
     return worst
 
 
+# What tests of devices print: "NAME, greedy tokens on an OpenCL device as on cores: N of N".
+GREEDY = re.compile(r"^(?P<name>[a-z0-9.-]+), greedy tokens " + ON_DEVICE + r" as on cores: (?P<found>\d+ of \d+)$", re.MULTILINE)
+
+
 def run_tests(build):
     program = build / "tests" / "troika_test_whole"
     done = subprocess.run([program, f"--gtest_filter={TESTS}"], env={**os.environ, "TROIKA_EVERY_FORMAT": "1"},
@@ -64,10 +70,17 @@ def run_tests(build):
     if done.returncode != 0:
         failed = [line for line in done.stdout.splitlines() if "FAILED" in line]
         sys.exit("\n".join(failed[-30:]) + "\nerror: tests fail, so there are no figures")
-    return figures(done.stdout)
+    greedy = {match["name"]: match["found"] for match in GREEDY.finditer(done.stdout)}
+    return figures(done.stdout), greedy
 
 
-def engine_tables(worst):
+def device_tables(worst, greedy):
+    """No table where this machine has no OpenCL device, so that the page keeps the one it has."""
+    rows = [[name, number(worst[name, ON_DEVICE]), found] for name, found in greedy.items()]
+    return {"devices": table(["model", "difference", "greedy tokens as on cores"], rows)} if rows else {}
+
+
+def engine_tables(worst, greedy):
     float_rows, names = [], list(dict.fromkeys(name for name, what in worst if what == "plain kernels"))
     for name in names:
         float_rows.append([name] + [number(worst[name, what]) for what in
@@ -88,6 +101,7 @@ def engine_tables(worst):
         "engine int8": by_type(ways["8-bit activations"], models, number),
         "engine prompts": table(["model", "f32", "bf16", "int8"], prompts),
         "engine kv": table(["model", "F32", "F16", "Q8_0"], kv),
+        **device_tables(worst, greedy),
     }
 
 
@@ -157,7 +171,7 @@ def main():
     parser.add_argument("--exact", type=pathlib.Path)
     parser.add_argument("--print", action="store_true")
     arguments = parser.parse_args()
-    makers = [lambda: engine_tables(run_tests(arguments.build))]
+    makers = [lambda: engine_tables(*run_tests(arguments.build))]
     if arguments.llama:
         exact = arguments.exact or build_exact(arguments.llama, arguments.build / "llama-exact")
         makers.append(lambda: llama_tables(*run_beside_llama(arguments.build, arguments.llama.resolve(),

@@ -2,6 +2,7 @@
 // prompts in int8 with the bits of cores, alone and shared with them by rows or by tokens.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "lanes/opencl/test_support.h"
 #include "prepare/device_memory.h"
 #include "prepare/memory.h"
+#include "tests/support/greedy.h"
+#include "tests/support/logits.h"
 #include "tests/support/prompt_case.h"
 #include "tests/support/tiny_engine.h"
 
@@ -103,6 +106,35 @@ TEST_P(OpenclModels, InFloatsAreNearThoseOfCores) {
       EXPECT_LE(lanes::opencl::difference(expected[i], rows[i]), kBound) << i;
     }
   }
+}
+
+TEST_P(OpenclModels, InFloatsAgreeWithTheReference) {
+  constexpr double kBound = 1e-5;  // as for cores (tests/logits_test.cc)
+  const TinyModel model = opencl_model(GetParam(), test_support::kF32);
+  prepare::Options options = opencl_options(plan::Prefill::kF32);
+  options.lanes.cores = {opencl_lane()};
+  TinyEngine tiny(model, options);
+  const auto tokens = test_support::random_tokens(model, 40, 5);
+  const auto logits = test_support::engine_logits(*tiny.session, tokens);
+  const double error =
+      reference::relative_error(logits, test_support::reference_logits(model, tokens));
+  std::printf("%s, on an OpenCL device: error %.2e\n", GetParam().c_str(), error);
+  EXPECT_LE(error, kBound);
+}
+
+TEST_P(OpenclModels, InFloatsSayTheSameAsOnCores) {
+  constexpr int kGreedyTokens = 60;
+  const TinyModel model = opencl_model(GetParam(), test_support::kQ8_0);
+  prepare::Options options = opencl_options(plan::Prefill::kF32);
+  TinyEngine on_cores(model, options);
+  options.lanes.cores = {opencl_lane()};
+  TinyEngine on_device(model, options);
+  const auto prompt = test_support::random_tokens(model, 20, 5);
+  const test_support::GreedyAgreement agreement =
+      test_support::greedy_agreement(*on_cores.session, *on_device.session, prompt, kGreedyTokens);
+  std::printf("%s, greedy tokens on an OpenCL device as on cores: %d of %d\n", GetParam().c_str(),
+              agreement.n_equal, kGreedyTokens);
+  EXPECT_EQ(agreement.n_equal + agreement.n_ties, kGreedyTokens);
 }
 
 TEST_P(OpenclModels, TakeNoMoreMemoryThanWasReckoned) {
@@ -284,29 +316,6 @@ TEST(OpenclModel, InFloatsIsNearCoresOverEveryTypeOfCache) {
       EXPECT_LE(lanes::opencl::difference(expected[i], rows[i]), bound) << i;
     }
   }
-}
-
-TEST(OpenclModel, OfALlamaSaysTheSameAsOnCores) {
-  const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
-  if (found.device == nullptr) GTEST_SKIP() << found.problem;
-  const TinyModel model = opencl_model("llama", test_support::kQ8_0);
-  const auto greedy = [&](const prepare::Options& options) {
-    TinyEngine tiny(model, options);
-    Session& session = *tiny.session;
-    session.prefill(test_support::random_tokens(model, 20, 5));
-    std::vector<int> tokens;
-    for (int i = 0; i < 60; ++i) {
-      const auto logits = session.logits();
-      const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
-      tokens.push_back(static_cast<int>(best));
-      session.append(static_cast<cache::Token>(best));
-    }
-    return tokens;
-  };
-  prepare::Options options = opencl_options(plan::Prefill::kF32);
-  const std::vector<int> expected = greedy(options);
-  options.lanes.cores = {opencl_lane()};
-  EXPECT_EQ(greedy(options), expected);
 }
 
 // The draft model has cores, because a device would want floats of it that nobody asked for.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lanes/vendor/test_support.h"
+#include "tests/support/greedy.h"
 #include "tests/support/logits.h"
 #include "tests/support/prompt_case.h"
 #include "tests/support/tiny_engine.h"
@@ -112,6 +113,23 @@ TEST_P(VendorPrompts, HaveTheBitsOfCores) {
     EXPECT_EQ(n_tasks_on_vendor(*shared.engine) > 0, is_shared);
     EXPECT_TRUE(rows_behind(*shared.engine, model) == expected);
   }
+}
+
+TEST_P(VendorPrompts, SayTheSameAsOnCores) {
+  constexpr int kGreedyTokens = 30;
+  const lanes::openvino::FoundLibrary found = lanes::openvino::find_library();
+  if (found.library == nullptr) GTEST_SKIP() << found.problem;
+  const TinyModel model = vendor_model(GetParam());
+  TinyEngine on_cores(model, vendor_options());
+  prepare::Options options = vendor_options();
+  add_vendor_lane(&options);
+  place(kVendorCases[0].places, model, &options);
+  TinyEngine shared(model, options);
+  const auto prompt = test_support::random_tokens(model, kVendorChunk, 5);
+  EXPECT_EQ(
+      test_support::greedy_agreement(*on_cores.session, *shared.session, prompt, kGreedyTokens)
+          .n_equal,
+      kGreedyTokens);
 }
 
 // Activations, keys and values stay floats, so that what is left is what bf16 rounds.

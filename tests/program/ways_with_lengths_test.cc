@@ -29,6 +29,23 @@ class HeteroProgram : public ProgramTest {
   std::string model_;
 };
 
+// Expects every alternative of section 5.2.2 among what was measured on this machine.
+void expect_alternatives(const json& measured) {
+  std::set<std::string> names;
+  for (const json& system : measured["systems"]) {
+    names.insert(system["name"]);
+    ASSERT_EQ(system["ms"].size(), 2u);
+    for (const json& ms : system["ms"]) EXPECT_GT(ms, 0) << system;
+  }
+  for (const char* name :
+       {"one lane, core", "one lane, device", "online-prepare", "padding", "pipe", "chunked",
+        "layer-level", "by margin", "tensor-level", "both cores"}) {
+    EXPECT_EQ(names.count(name), 1u) << name;
+  }
+  ASSERT_FALSE(measured["steps"].empty());
+  for (const json& step : measured["steps"]) EXPECT_GT(step["tokens_per_s"], 0) << step;
+}
+
 TEST_F(HeteroProgram, H12EveryAlternativeRunsOnThisMachine) {
   if (std::getenv("TROIKA_OPENVINO") == nullptr) {
     GTEST_SKIP() << "TROIKA_OPENVINO names no folder of OpenVINO";
@@ -41,23 +58,25 @@ TEST_F(HeteroProgram, H12EveryAlternativeRunsOnThisMachine) {
   }
   expect_success(finished);
   const json measured = json::parse(finished.out, nullptr, false)["this_machine"];
-  std::set<std::string> names;
-  for (const json& system : measured["systems"]) {
-    names.insert(system["name"]);
-    ASSERT_EQ(system["ms"].size(), 2u);
-    for (const json& ms : system["ms"]) EXPECT_GT(ms, 0) << system;
-  }
-  for (const char* name : {"one lane, core", "one lane, device", "online-prepare", "padding",
-                           "pipe", "chunked", "layer-level", "tensor-level", "both cores"}) {
-    EXPECT_EQ(names.count(name), 1u) << name;
-  }
+  expect_alternatives(measured);
   for (const json& system : measured["systems"]) {
     if (system["name"] == "online-prepare") {
       EXPECT_GT(system["graphs_ms"][0], 0);
     }
   }
-  ASSERT_EQ(measured["steps"].size(), 4u);
-  for (const json& step : measured["steps"]) EXPECT_GT(step["tokens_per_s"], 0) << step;
+  EXPECT_EQ(measured["steps"].size(), 4u);
+}
+
+using OpenclHeteroProgram = HeteroProgram;
+
+TEST_F(OpenclHeteroProgram, H12EveryAlternativeRunsBesideAnOpenclDevice) {
+  const Finished finished = troika(words("opencl:0"));
+  if (finished.status != 0 && std::getenv("TROIKA_OPENCL") == nullptr) {
+    expect_refusal(finished, 1, {"OpenCL"});
+    GTEST_SKIP() << "there is no OpenCL device: " << finished.err;
+  }
+  expect_success(finished);
+  expect_alternatives(json::parse(finished.out, nullptr, false)["this_machine"]);
 }
 
 TEST_F(HeteroProgram, H12ADeviceThatIsNotThereIsASentence) {
