@@ -5,11 +5,16 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <map>
 
 #include "base/error.h"
 #include "base/trace.h"
+#include "forge/synth.h"
 #include "tests/support/limited_engine.h"
+#include "tests/support/repository.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_engine.h"
 #include "tune/default_text.h"
@@ -115,6 +120,148 @@ TEST_P(StreamedNeurons, P6P10ResultsAreThoseOfNeuronsInMemory) {
     }
   }
 }
+
+// Collects the magnitudes of gates behind their activation, block by block.
+struct GateMagnitudes : lanes::InputObserver {
+  void observe(const model::Op&, const float*, int, int) override {}
+  void observe_gate(lanes::ObservedFfn ffn, const float* activated, int n_rows,
+                    int width) override {
+    std::vector<float>& all = of_layers[ffn.layer];
+    for (int i = 0; i < n_rows * width; ++i) all.push_back(std::fabs(activated[i]));
+  }
+  // Returns for each block the magnitude that this share of the gates is below.
+  std::vector<float> quantiles(double share) {
+    std::vector<float> found;
+    for (auto& [layer, all] : of_layers) {
+      const auto at = all.begin() + static_cast<ptrdiff_t>(share * static_cast<double>(all.size()));
+      std::nth_element(all.begin(), at, all.end());
+      found.push_back(*at);
+    }
+    return found;
+  }
+  std::map<int, std::vector<float>> of_layers;
+};
+
+// Gates of SiLU are never 0, and a threshold says which neurons count as dead.
+TEST_F(NeuronFaults, P12ThresholdsOfSiluKeepTheirBitsWhereNeuronsAreRead) {
+  TinyModel model = relu_model("llama", test_support::kQ4_0);
+  model.activation = "silu";
+  Options options = by_neuron();
+  options.ffn.form = plan::FfnForm::kEveryNeuron;
+  std::vector<Logits> of_all;
+  GateMagnitudes gates;
+  {
+    const TinyEngine every(model, options);
+    of_all = talk(*every.session, model);
+    every.session->truncate(0);
+    engine::Watch watch;
+    watch.inputs = &gates;
+    every.session->watch(watch);
+    (void)talk(*every.session, model);
+    options.plan.exact = every.engine->plan();
+  }
+  options.ffn.form.reset();
+  options.plan.exact->ffn = {plan::FfnForm::kByNeuron, gates.quantiles(0.5)};
+  ASSERT_EQ(options.plan.exact->ffn.thresholds.size(), model.n_layers);
+  const TinyEngine whole(model, options);
+  ASSERT_EQ(neurons_of(whole), nullptr);
+  const std::vector<Logits> expected = talk(*whole.session, model);
+  EXPECT_NE(expected, of_all) << "half of the neurons were left out";
+  for (const double share : {0.7, 0.4}) {
+    const auto streamed =
+        engine_with_share(model, options, whole.engine->ledger().total_bytes(), share);
+    ASSERT_NE(streamed, nullptr) << share;
+    EXPECT_EQ(talk(*streamed->session, model), expected) << share;
+    // About half of the neurons of each token and block were asked for.
+    const weights::NeuronCache::Counters cache = neurons_of(*streamed)->counters().cache;
+    const double n_all = n_neurons_of(model) * 60;
+    EXPECT_GT(static_cast<double>(cache.misses), 0);
+    EXPECT_LT(static_cast<double>(cache.hits + cache.misses), 0.9 * n_all);
+  }
+}
+
+// A model of a file, and the share of its neurons that have places; 0: as few as can be, which are
+// two segments.
+struct FileCase {
+  const char* name;
+  double share;
+};
+class StreamedFiles : public OwnSideFiles, public testing::TestWithParam<FileCase> {
+ protected:
+  // Returns the path of a model that is shipped, or of planted ones of known shapes.
+  std::string model() const {
+    if (GetParam().name == std::string("troika-relu")) {
+      return test::repository_file("models/troika-relu-q8_0.gguf");
+    }
+    const std::string path = models_.file("planted.gguf");
+    forge::SynthOptions planted = {.like = GetParam().name, .output = path};
+    planted.sparsity = {.live = 0.15, .overlap = 0.5};
+    planted.n_blocks = planted.like == "small-bamboo" ? 2 : 0;
+    forge::synth(planted);
+    return path;
+  }
+  static std::vector<int> answer(engine::Engine& engine) {
+    engine::Session session(engine);
+    std::vector<text::Token> tokens = {3, 19, 35};
+    session.prefill(tokens);
+    for (int i = 0; i < 24; ++i) {
+      const std::span<const float> logits = session.logits();
+      const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
+      tokens.push_back(static_cast<text::Token>(best));
+      session.append(tokens.back());
+    }
+    return {tokens.begin(), tokens.end()};
+  }
+
+ private:
+  test::TempFolder models_;
+};
+
+TEST_P(StreamedFiles, P10AnAnswerIsTheSameWithFewNeuronsInMemory) {
+  Options options = by_neuron();
+  options.model.file = model();
+  std::vector<int> expected;
+  double n_all = 0.0;
+  size_t low = 0, high = 0;  // one is too little, with the other there are too many places
+  {
+    engine::Engine whole(options);
+    expected = answer(whole);
+    high = whole.ledger().total_bytes();
+    for (const weights::NeuronFfn& ffn : whole.weights().neurons()->ffns()) {
+      n_all += ffn.n_neurons();
+    }
+  }
+  std::unique_ptr<engine::Engine> streamed;
+  const double most = std::max(GetParam().share * n_all, 2.0 * weights::kSegmentNeurons);
+  while (high - low > size_t{16} << 10) {
+    options.memory.limit_bytes = low + (high - low) / 2;
+    std::unique_ptr<engine::Engine> engine;
+    try {
+      engine = std::make_unique<engine::Engine>(options);
+    } catch (const Error&) {
+      low = options.memory.limit_bytes;
+      continue;
+    }
+    const WeightStream* const stream = engine->loaded().stream.get();
+    const bool is_more = stream == nullptr || stream->neurons() == nullptr ||
+                         static_cast<double>(stream->neurons()->cache().n_slots()) > most;
+    (is_more ? high : low) = options.memory.limit_bytes;
+    if (!is_more) streamed = std::move(engine);
+  }
+  ASSERT_NE(streamed, nullptr);
+  EXPECT_EQ(answer(*streamed), expected);
+  const NeuronStream& neurons = *streamed->loaded().stream->neurons();
+  EXPECT_GT(neurons.counters().cache.misses, 0);
+  EXPECT_LE(static_cast<double>(neurons.cache().n_slots()), most);
+  EXPECT_EQ(neurons.problem(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, StreamedFiles,
+                         testing::Values(FileCase{"troika-relu", 0.0}, FileCase{"troika-relu", 0.5},
+                                         FileCase{"tiny-bamboo", 0.0},
+                                         FileCase{"small-bamboo", 0.0},
+                                         FileCase{"small-bamboo", 0.25},
+                                         FileCase{"small-bamboo", 0.5}));
 
 TEST_F(NeuronFaults, P13StepsOfTheAblationDifferInReadsAndInNoBit) {
   const TinyModel model = relu_model("llama", test_support::kQ4_0);

@@ -113,6 +113,50 @@ TEST(NeuronsProgram, P13StepsOfTheAblationTakeNothingBesideThemInSilence) {
       << whole.err;
 }
 
+// Returns a little more memory than a refusal says is needed; with that not all neurons have
+// places. Empty: the refusal does not say it.
+std::string little_memory(const std::string& refusal) {
+  const size_t end = refusal.find(" MB are needed");
+  EXPECT_NE(end, std::string::npos) << refusal;
+  if (end == std::string::npos) return "";
+  const double needed = std::stod(refusal.substr(refusal.rfind(' ', end - 1) + 1));
+  return std::to_string(static_cast<int64_t>((needed + 1.0) * 1e6));
+}
+
+// Several answers need more neurons at once than one, and fewer of them go on as some end.
+TEST(NeuronsProgram, P4P9AnswersAtOnceAreTheSameWherePinsFollowTheirNumber) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitised program's own memory differs from run to run";
+  const std::string model = repository_file("models/troika-relu-q8_0.gguf");
+  expect_success(troika({"neurons", model, "--tokens", "128"}));
+  const auto run = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"run",    model, "-p",     "Once",      "-n",     "200",
+                                      "--temp", "1.5", "--seed", "11",        "--best", "4",
+                                      "-c",     "256", "--ffn",  "by-neuron", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return troika(words);
+  };
+  const Finished whole = run({});
+  expect_success(whole);
+  const json expected = json::parse(whole.out, nullptr, false);
+  ASSERT_EQ(expected["answers"].size(), 4u);
+  EXPECT_TRUE(expected["stream"].is_null());
+  const std::string memory = little_memory(run({"--memory", "1M"}).err);
+  for (const char* const pins : {"60,30,0", "0"}) {
+    const Finished finished = run({"--memory", memory, "--neuron-pins", pins});
+    expect_success(finished);
+    const json found = json::parse(finished.out, nullptr, false);
+    ASSERT_FALSE(found["stream"].is_null()) << memory;
+    EXPECT_GT(found["stream"]["neurons"]["misses"].get<int64_t>(), 0);
+    EXPECT_EQ(found["best"], expected["best"]);
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(found["answers"][i]["tokens"], expected["answers"][i]["tokens"]) << pins;
+    }
+  }
+  const auto length = [&](size_t i) { return expected["answers"][i]["tokens"].size(); };
+  const bool falls = length(0) != length(1) || length(1) != length(2) || length(2) != length(3);
+  EXPECT_TRUE(falls) << "answers of equal lengths end together";
+}
+
 TEST(NeuronsProgram, P6P7SwitchesOfReadsThatDoNothingAreNoted) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitised program's own memory differs from run to run";
   const auto run = [](const std::string& stage, const std::string& memory,
@@ -126,12 +170,8 @@ TEST(NeuronsProgram, P6P7SwitchesOfReadsThatDoNothingAreNoted) {
     words.insert(words.end(), more.begin(), more.end());
     return troika(words);
   };
-  // A refusal says how much is needed; with one megabyte more not all neurons have places.
-  const std::string refusal = run("cache", "1M").err;
-  const size_t end = refusal.find(" MB are needed");
-  ASSERT_NE(end, std::string::npos) << refusal;
-  const double needed = std::stod(refusal.substr(refusal.rfind(' ', end - 1) + 1));
-  const std::string memory = std::to_string(static_cast<int64_t>((needed + 1.0) * 1e6));
+  const std::string memory = little_memory(run("cache", "1M").err);
+  ASSERT_NE(memory, "");
   const std::string note = "--no-neuron-ahead does nothing here: the stage cache";
   const Finished cache = run("cache", memory);
   expect_success(cache);
