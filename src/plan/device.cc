@@ -11,10 +11,18 @@ namespace troika::plan {
 namespace {
 
 constexpr DeviceKind kKinds[] = {
-    {.name = "opencl", .meaning = "the number of an OpenCL device", .is_numbered = true},
+    {.name = "opencl",
+     .meaning = "the number of an OpenCL device",
+     .is_numbered = true,
+     .has_exact_int8 = true,
+     .takes_steps = true,
+     .only_multiplies = false},
     {.name = "openvino",
      .meaning = "the name of a device of OpenVINO, as CPU",
-     .is_numbered = false},
+     .is_numbered = false,
+     .has_exact_int8 = true,
+     .takes_steps = false,
+     .only_multiplies = true},
 };
 constexpr int kMostDevices = 256;
 constexpr size_t kLongestName = 64;

@@ -14,6 +14,12 @@ struct DeviceKind {
   const char* name;     // stands in a lane's `kind`
   const char* meaning;  // says to people what stands behind the colon of a lane's text
   bool is_numbered;     // says that devices are counted from 0; else they have names
+  // Say in which numerics classes its lanes compute. `has_exact_int8`: products of prompts in int8
+  // have the bits of cores. `takes_steps`: it computes other phases too. `only_multiplies`: cores
+  // of the lane compute whatever is no product.
+  bool has_exact_int8;
+  bool takes_steps;
+  bool only_multiplies;
 };
 
 // Finds a kind that a plan may name; null where `name` is no device's kind. Whether this program

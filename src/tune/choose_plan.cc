@@ -130,6 +130,20 @@ bool has_bounded(const solve::PlacementChoice& places) {
 
 // Keeps the tokens of feed-forward parts together where their neurons may be read: a stream of
 // neurons answers one lane after the other, so a plan that divides them is refused where memory is
+// Returns a request for cuts of a plan, which must outlive it, whose prompts have these lengths.
+solve::CutRequest cut_request(const plan::Plan& plan, const prepare::LaneChoice& lanes,
+                              const std::vector<int>& prompts) {
+  solve::CutRequest request;
+  request.place = place_request(plan, {});
+  request.cuts = solve::cut_rules(plan);
+  if (plan.attention.has_head_lanes()) request.cuts.may_take = solve::keeps_prompt_attention;
+  request.cuts.least_gain = 1.0 - kClearlyFaster;
+  request.lengths = solve::length_rules(plan, request.cuts, prompts);
+  request.lengths.choice =
+      lanes.divides_by_margin ? solve::LengthChoice::kMargin : solve::LengthChoice::kLeastTime;
+  return request;
+}
+
 // short.
 void keep_neuron_tokens(const ChooseRequest& request, const model::Blueprint& blueprint,
                         const plan::Plan& plan, solve::CutRequest* cuts) {
@@ -151,15 +165,7 @@ void keep_neuron_tokens(const ChooseRequest& request, const model::Blueprint& bl
 bool add_cuts(const solve::TimeModel& times, const model::Blueprint& blueprint,
               const weights::Store& weights, const ChooseRequest& asked, PlanCandidate* candidate) {
   plan::Plan* const plan = &candidate->plan;
-  solve::CutRequest request;
-  request.place = place_request(*plan, {});
-  request.cuts.n_lanes = static_cast<int>(plan->lanes.size());
-  request.cuts.may_share = [plan](int a, int b) { return schedule::share_class(*plan, a, b); };
-  if (plan->attention.has_head_lanes()) request.cuts.may_take = solve::keeps_prompt_attention;
-  request.cuts.least_gain = 1.0 - kClearlyFaster;
-  request.lengths = solve::length_rules(*plan, request.cuts, asked.prompts);
-  request.lengths.choice = asked.options.lanes.divides_by_margin ? solve::LengthChoice::kMargin
-                                                                 : solve::LengthChoice::kLeastTime;
+  solve::CutRequest request = cut_request(*plan, asked.options.lanes, asked.prompts);
   keep_neuron_tokens(asked, blueprint, *plan, &request);
   solve::CutChoice choice = solve::solve_cuts(blueprint, weights, *plan, times, request);
   candidate->notes = std::move(choice.notes);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "plan/device.h"
 #include "schedule/cut/plan_cuts.h"
 #include "schedule/graphs.h"
 
@@ -58,8 +59,9 @@ OpLanes lanes_in(const plan::Plan& plan, const lanes::Subgraph& subgraph, Shape 
 // Returns the numerics class of an op on a lane. A vendor's runtime only multiplies: the cores of
 // its lane compute the other ops.
 std::string class_of_op(const plan::Plan& plan, const model::Op& op, int lane, plan::Phase phase) {
-  const bool is_of_cores =
-      plan.lanes[static_cast<size_t>(lane)].kind == "openvino" && !is_product(op);
+  const plan::DeviceKind* const device =
+      plan::device_kind(plan.lanes[static_cast<size_t>(lane)].kind);
+  const bool is_of_cores = device != nullptr && device->only_multiplies && !is_product(op);
   return is_of_cores ? kHostClass : class_of(plan, lane, phase);
 }
 

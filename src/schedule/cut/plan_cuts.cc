@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "plan/device.h"
 #include "schedule/graphs.h"
 
 namespace troika::schedule {
@@ -271,17 +272,16 @@ std::string processor_text(const plan::PlannedLane& lane) {
 
 std::string class_of(const plan::Plan& plan, int lane_index, std::optional<plan::Phase> phase) {
   const plan::PlannedLane& lane = plan.lanes[static_cast<size_t>(lane_index)];
-  const bool has_own_kernels =
-      lane.kind == "host" || lane.kind == "cpu" || lane.kind == "gpu" || lane.kind == "npu";
-  const bool is_prompt = phase == plan::Phase::kPrompt || lane.kind == "openvino";
-  const bool has_exact_sums = (lane.kind == "openvino" || lane.kind == "opencl") && is_prompt &&
-                              plan.prefill == plan::Prefill::kInt8;
-  if (has_own_kernels || has_exact_sums) return kHostClass;
-  return fmt::format("{}:{}", lane.kind, lane.device);
+  const plan::DeviceKind* const device = plan::device_kind(lane.kind);
+  if (device == nullptr) return kHostClass;
+  const bool is_of_prompts = phase == plan::Phase::kPrompt || !device->takes_steps;
+  const bool has_exact_sums =
+      device->has_exact_int8 && is_of_prompts && plan.prefill == plan::Prefill::kInt8;
+  return has_exact_sums ? kHostClass : processor_text(lane);
 }
 
-bool share_class(const plan::Plan& plan, int lane, int other) {
-  return class_of(plan, lane, std::nullopt) == class_of(plan, other, std::nullopt);
+bool share_class(const plan::Plan& plan, int lane, int other, std::optional<plan::Phase> phase) {
+  return class_of(plan, lane, phase) == class_of(plan, other, phase);
 }
 
 bool may_divide_tokens(const plan::Plan& plan, int lane, plan::Phase phase) {

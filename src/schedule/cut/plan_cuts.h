@@ -40,14 +40,13 @@ std::string processor_text(const plan::PlannedLane& lane);
 // Names the class of lanes of cores.
 inline constexpr const char* kHostClass = "host";
 // Returns the numerics class of a lane in executables of a phase; no phase: in those of both. Lanes
-// of one class give the same bits. Lanes of cores compute with the kernels of this program.
-// 'openvino' computes nothing but prompts, and in int8 gives their bits (lanes/vendor/); so does
-// 'opencl' (lanes/opencl/), which computes other phases too. What else a device computes is as its
-// own driver does it, so each device has a class of its own.
+// of one class give the same bits. Lanes of cores and of phones compute with the kernels of this
+// program. In which phases a device has their bits its kind says (plan/device.h). What else a
+// device computes is as its own driver does it, so each device has a class of its own.
 std::string class_of(const plan::Plan& plan, int lane_index, std::optional<plan::Phase> phase);
-// Says whether two lanes compute in one numerics class, so that results do not depend on which rows
-// or heads of an op each of them has.
-bool share_class(const plan::Plan& plan, int lane, int other);
+// Says whether two lanes compute in one numerics class in executables of a phase, so that results
+// do not depend on which rows or heads of an op each of them has; no phase: of both.
+bool share_class(const plan::Plan& plan, int lane, int other, std::optional<plan::Phase> phase);
 // Says whether a lane may have some tokens of an executable while other lanes have the rest. A lane
 // with floats of its own may not, because results would depend on which tokens it has.
 bool may_divide_tokens(const plan::Plan& plan, int lane, plan::Phase phase);

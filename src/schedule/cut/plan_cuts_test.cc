@@ -84,7 +84,7 @@ TEST(PlanCuts, H13_ProductsInBf16AreCutWithARuntimeOnlyWhereThePlanSaysSo) {
   const CutModel m("llama-3-8b");
   plan::Plan plan = plan_of("ffn@prompt=rows:0:3,1:1", "openvino");
   plan.prefill = plan::Prefill::kBf16;
-  EXPECT_FALSE(share_class(plan, 0, 1));
+  EXPECT_FALSE(share_class(plan, 0, 1, std::nullopt));
   EXPECT_NE(refusal(plan, m.blueprint).find("different numerics classes"), std::string::npos);
   plan.cuts[0].mixes_classes = true;
   EXPECT_EQ(refusal(plan, m.blueprint), "accepted");
@@ -96,7 +96,7 @@ TEST(PlanCuts, H13_ProductsInBf16AreCutWithARuntimeOnlyWhereThePlanSaysSo) {
   EXPECT_NE(refusal(plan, m.blueprint).find("The length 0:256,1:44"), std::string::npos);
   plan.prefill = plan::Prefill::kInt8;
   EXPECT_EQ(refusal(plan, m.blueprint), "accepted");
-  EXPECT_TRUE(share_class(plan, 0, 1));
+  EXPECT_TRUE(share_class(plan, 0, 1, std::nullopt));
 }
 
 // Two devices of one runtime have plugins of their own, which add floats in orders of their own.
@@ -107,15 +107,15 @@ TEST(PlanCuts, TwoDevicesOfOneRuntimeAreOfOneClassOnlyInWholeNumbers) {
   plan.lanes.push_back(plan.lanes[1]);
   plan.lanes[2].device = "GPU.0";
   plan.prefill = plan::Prefill::kBf16;
-  EXPECT_FALSE(share_class(plan, 1, 2));
-  EXPECT_TRUE(share_class(plan, 1, 1));
+  EXPECT_FALSE(share_class(plan, 1, 2, std::nullopt));
+  EXPECT_TRUE(share_class(plan, 1, 1, std::nullopt));
   const std::string why = refusal(plan, m.blueprint);
   EXPECT_NE(why.find("openvino:CPU and openvino:GPU.0"), std::string::npos) << why;
   plan.cuts[0].mixes_classes = true;
   EXPECT_EQ(refusal(plan, m.blueprint), "accepted");
   plan.cuts[0].mixes_classes = false;
   plan.prefill = plan::Prefill::kInt8;
-  EXPECT_TRUE(share_class(plan, 1, 2));
+  EXPECT_TRUE(share_class(plan, 1, 2, std::nullopt));
   EXPECT_EQ(refusal(plan, m.blueprint), "accepted");
 }
 

@@ -121,7 +121,7 @@ class Search {
   }
 
   bool may_have(int lane) const {
-    return lane != home_ && rules_.may_share(home_, lane) &&
+    return lane != home_ && rules_.may_share(home_, lane, shape_.phase) &&
            rules_.may_take(subgraph_.name, shape_, lane);
   }
 
@@ -134,7 +134,7 @@ class Search {
     for (int a = 0; a < rules_.n_lanes; ++a) {
       if (!may_have(a)) continue;
       for (int b = a + 1; b < rules_.n_lanes; ++b) {
-        if (may_have(b) && rules_.may_share(a, b)) return true;
+        if (may_have(b) && rules_.may_share(a, b, shape_.phase)) return true;
       }
     }
     return false;
@@ -160,7 +160,7 @@ class Search {
   void each_of_three(int n, int a, const std::function<void(const Shares&)>& take) {
     const int step = std::max(kGranule, n / kPlacesOfThree / kGranule * kGranule);
     for (int b = a + 1; b < rules_.n_lanes; ++b) {
-      if (!may_have(b) || !rules_.may_share(a, b)) continue;
+      if (!may_have(b) || !rules_.may_share(a, b, shape_.phase)) continue;
       for (int first = step; first < n; first += step) {
         for (int second = step; first + second < n && !is_over(); second += step) {
           take({{home_, first}, {a, second}, {b, n - first - second}});
@@ -303,6 +303,15 @@ double cut_us(const TimeModel& times, const lanes::Subgraph& subgraph,
   schedule::RangeCut parts = schedule::range_cut_of(cuts, subgraph, shape.built, home);
   if (parts.empty()) return times.task_us(home, subgraph, shape, context);
   return times.pieces_us(schedule::lower(subgraph, {home, std::move(parts)}), home, shape, context);
+}
+
+CutRules cut_rules(const plan::Plan& plan) {
+  CutRules rules;
+  rules.n_lanes = static_cast<int>(plan.lanes.size());
+  rules.may_share = [&plan](int a, int b, plan::Phase phase) {
+    return schedule::share_class(plan, a, b, phase);
+  };
+  return rules;
 }
 
 bool keeps_prompt_attention(std::string_view subgraph, plan::Shape shape, int /*lane*/) {

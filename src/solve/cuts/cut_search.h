@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/cuts/cuts.h"
+#include "plan/plan.h"
 #include "solve/time_model.h"
 
 namespace troika::solve {
@@ -16,9 +16,9 @@ struct CutRules {
   int n_lanes = 1;
   int row_granule = 256;  // a sixteenth of the rows where that is less
   int token_granule = 32;
-  // Says whether two lanes may divide rows, or heads, of one op: they compute in one numerics
-  // class.
-  std::function<bool(int, int)> may_share = [](int, int) { return true; };
+  // Says whether two lanes may divide rows, or heads, of one op in executables of a phase: they
+  // compute in one numerics class there.
+  std::function<bool(int, int, plan::Phase)> may_share = [](int, int, plan::Phase) { return true; };
   // Says whether a lane may have parts of such a subgraph, in executables of a shape, that is at
   // home elsewhere.
   std::function<bool(std::string_view, plan::Shape, int)> may_take =
@@ -31,6 +31,10 @@ struct CutRules {
   // predictions are uncertain.
   double least_gain = 0.0;
 };
+
+// Returns rules for the lanes of a plan, which must outlive them: those of one numerics class
+// share.
+CutRules cut_rules(const plan::Plan& plan);
 
 // Is a CutRules::may_take that keeps attention of prompts whole: where its heads are tasks of their
 // own, cuts do not divide them.

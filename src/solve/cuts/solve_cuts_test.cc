@@ -2,16 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 
-#include "base/random.h"
-#include "forge/hollow.h"
-#include "model/architecture.h"
-#include "model/known.h"
 #include "schedule/cut/placement_classes.h"
 #include "schedule/cut/plan_cuts.h"
 #include "schedule/graphs.h"
+#include "solve/cuts/cuts_test_support.h"
 #include "solve/profile/op_shapes.h"
 
 namespace troika::solve {
@@ -20,173 +16,13 @@ namespace {
 using plan::Phase;
 using plan::Shape;
 
-// A sanitizer takes ten times as long, and looks at memory, which all seeds use alike.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kOfSeeds = 8;  // one of so many is tried
-#else
-constexpr int kOfSeeds = 1;
-#endif
-
-// Lanes whose times follow from a few random numbers: a start, a rate that goes in stages of rows
-// and tokens, a bandwidth for a lane that reads alone, and one for lanes that read together.
-class RandomTimes : public TimeModel {
- public:
-  RandomTimes(uint64_t seed, int n_lanes, const weights::Store& weights) : weights_(weights) {
-    for (int lane = 0; lane < n_lanes; ++lane) {
-      const auto pick = [&](uint64_t i, double least, double most) {
-        const double share = random_unit(seed, static_cast<uint64_t>(lane) * 16 + i);
-        return least * std::pow(most / least, share);
-      };
-      lanes_.push_back({pick(0, 0.1, 50.0), pick(1, 1e3, 1e5), pick(2, 1e2, 1e4),
-                        std::exp2(std::floor(pick(3, 1.0, 7.0))), pick(4, 0.4, 1.0)});
-    }
-    handover_us_ = std::pow(10.0, 3.0 * random_unit(seed, 1000) - 1.0);
-  }
-
-  double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape, int) const override {
-    const LaneLaw& law = lanes_[static_cast<size_t>(lane)];
-    double us = law.start_us;
-    each_op(subgraph, shape.present(), [&](const plan::OpShape& op) {
-      const double steps = std::ceil(op.n_tokens / law.stage);
-      const double flops = plan::op_flops(op) / op.n_tokens * steps * law.stage;
-      us += std::max(flops / law.flops_per_us, plan::op_bytes(op) / law.bytes_per_us);
-    });
-    return us;
-  }
-  double handover_us(int from, int to) const override { return from == to ? 0.0 : handover_us_; }
-  double shared_us(int lane, std::span<const int> lanes, const lanes::Subgraph& subgraph,
-                   TaskShape shape, int) const override {
-    if (lanes.size() < 2) return 0.0;
-    const LaneLaw& law = lanes_[static_cast<size_t>(lane)];
-    double us = 0.0;
-    each_op(subgraph, shape.present(), [&](const plan::OpShape& op) {
-      us += plan::op_bytes(op) / (law.bytes_per_us * law.share_together);
-    });
-    return us;
-  }
-
- private:
-  struct LaneLaw {
-    double start_us, flops_per_us, bytes_per_us, stage, share_together;
-  };
-  void each_op(const lanes::Subgraph& subgraph, Shape shape,
-               const std::function<void(const plan::OpShape&)>& take) const {
-    for (size_t i = 0; i < subgraph.ops.size(); ++i) {
-      const auto op = shape_of(subgraph, i, weights_, tensor::Type::kF16, shape, shape.n_rows);
-      if (op) take(*op);
-    }
-  }
-
-  const weights::Store& weights_;
-  std::vector<LaneLaw> lanes_;
-  double handover_us_ = 0.0;
-};
-
-struct CutModel {
-  explicit CutModel(const char* name = "tiny-llama") : hollow(model::get_known(name), "q8_0") {}
-  forge::HollowModel hollow;
-  gguf::File file = hollow.open();
-  model::Blueprint blueprint = model::read(file);
-  weights::Store weights{file, blueprint};
-  std::vector<lanes::Subgraph> subgraphs = schedule::cut_into_subgraphs(blueprint);
-
-  const lanes::Subgraph& named(std::string_view name) const {
-    for (const lanes::Subgraph& subgraph : subgraphs) {
-      if (name == subgraph.name) return subgraph;
-    }
-    throw std::out_of_range(std::string(name));
-  }
-};
-
-plan::Plan plan_with(int n_lanes) {
-  plan::Plan plan;
-  plan.lanes.assign(static_cast<size_t>(n_lanes), plan::PlannedLane());
-  plan.step_shapes = {1, 8};
-  plan.prompt_shapes = {32, 64, 128};
-  plan.output_shapes = {1};
-  return plan;
-}
-
-CutRequest request_of(const plan::Plan& plan) {
-  CutRequest request;
-  request.place.shapes = plan.body_shapes();
-  request.cuts.n_lanes = static_cast<int>(plan.lanes.size());
-  return request;
-}
-
-// Returns the least time of all cuts of a subgraph's products with two groups at most, each cut at
-// every candidate place, alike or not. The search need not try all of them.
-double exhaustive_rows_us(const TimeModel& times, const lanes::Subgraph& subgraph, Shape shape,
-                          int home, int other) {
-  std::vector<std::pair<std::vector<const char*>, int>> groups;
-  const model::Op* before = nullptr;
-  for (const model::Op& op : subgraph.ops) {
-    if (!schedule::is_product(op)) continue;
-    if (before == nullptr || before->inputs[0] != op.inputs[0]) groups.emplace_back();
-    before = &op;
-    groups.back().first.push_back(schedule::op_name(*subgraph.blueprint, op));
-    groups.back().second = std::max(
-        groups.back().second, subgraph.blueprint->weights[static_cast<size_t>(op.weight)].n_rows);
-  }
-  std::vector<std::vector<std::vector<plan::TensorCut>>> choices;
-  for (const auto& [ops, n] : groups) {
-    auto& of_group = choices.emplace_back();
-    of_group.emplace_back();
-    const int granule = std::max(16, n / 16 / 16 * 16);
-    for (int rows = 0; rows < n; rows += granule) {
-      std::vector<plan::TensorCut> cuts;
-      for (const char* op : ops) {
-        plan::TensorCut cut;
-        cut.subgraph = subgraph.name;
-        cut.op = op;
-        if (rows > 0) cut.rows.push_back({home, rows});
-        cut.rows.push_back({other, n - rows});
-        cuts.push_back(cut);
-      }
-      of_group.push_back(cuts);
-    }
-  }
-  double best = cut_us(times, subgraph, {}, shape, home, shape.n_rows);
-  std::vector<size_t> at(choices.size(), 0);
-  while (true) {
-    std::vector<plan::TensorCut> cuts;
-    for (size_t g = 0; g < at.size(); ++g) {
-      cuts.insert(cuts.end(), choices[g][at[g]].begin(), choices[g][at[g]].end());
-    }
-    best = std::min(best, cut_us(times, subgraph, cuts, shape, home, shape.n_rows));
-    size_t g = 0;
-    while (g < at.size() && ++at[g] == choices[g].size()) at[g++] = 0;
-    if (g == at.size()) return best;
-  }
-}
-
-TEST(SolveCuts, H10_TheSearchFindsWhatTryingEverythingFinds) {
-  const CutModel m;
-  constexpr int kProfiles = 1000 / kOfSeeds;
-  int n_cut = 0;
-  for (int seed = 0; seed < kProfiles; ++seed) {
-    const RandomTimes times(static_cast<uint64_t>(seed), 2, m.weights);
-    CutRules rules;
-    rules.n_lanes = 2;
-    const Shape shape = seed % 2 == 0 ? Shape{Phase::kStep, 1} : Shape{Phase::kPrompt, 128};
-    const lanes::Subgraph& subgraph = m.named(seed % 3 == 0 ? "ffn" : "qkv");
-    const CutFound found = search_cuts(times, rules, subgraph, shape, 0, shape.n_rows);
-    const double best = exhaustive_rows_us(times, subgraph, shape, 0, 1);
-    EXPECT_LE(found.best_us(), best * (1.0 + 1e-12)) << "seed " << seed;
-    n_cut += found.is_worthwhile ? 1 : 0;
-  }
-  // Some subgraphs are better cut, and others whole.
-  EXPECT_GT(n_cut, kProfiles / 10);
-  EXPECT_LT(n_cut, kProfiles * 9 / 10);
-}
-
 TEST(SolveCuts, H10_APlanWithCutsIsNeverSlowerThanOneLane) {
   const CutModel m;
   for (int seed = 0; seed < 8 / kOfSeeds; ++seed) {
     for (const int n_lanes : {2, 3}) {
       const RandomTimes times(static_cast<uint64_t>(seed), n_lanes, m.weights);
       const plan::Plan plan = plan_with(n_lanes);
-      const CutRequest request = request_of(plan);
+      const CutRequest request = cut_request_of(plan);
       const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, times, request);
       PlacementChoice uncut = place(m.blueprint, m.weights, plan.lanes, times, request.place);
       ASSERT_EQ(choice.places.shapes.size(), uncut.shapes.size());
@@ -214,7 +50,7 @@ void expect_plans_that_can_be_built(const char* name, int n_lanes, int n_seeds) 
   for (int seed = 0; seed < n_seeds; ++seed) {
     const RandomTimes times(static_cast<uint64_t>(seed), n_lanes, m.weights);
     plan::Plan plan = plan_with(n_lanes);
-    CutRequest request = request_of(plan);
+    CutRequest request = cut_request_of(plan);
     request.lengths.lengths = {96, 160};
     const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, times, request);
     take_choice(m, choice, &plan);
@@ -247,8 +83,8 @@ TEST(SolveCuts, LanesOfOtherNumericsClassesShareNoRows) {
   const CutModel m;
   const RandomTimes times(4, 2, m.weights);
   const plan::Plan plan = plan_with(2);
-  CutRequest request = request_of(plan);
-  request.cuts.may_share = [](int, int) { return false; };
+  CutRequest request = cut_request_of(plan);
+  request.cuts.may_share = [](int, int, Phase) { return false; };
   EXPECT_TRUE(solve_cuts(m.blueprint, m.weights, plan, times, request).cuts.empty());
 }
 
@@ -265,7 +101,7 @@ class TimesOfHeads : public TimeModel {
 TEST(SolveCuts, S6_AttentionOfPromptsStaysWholeWhereItsHeadsAreTasks) {
   const CutModel m;
   const plan::Plan plan = plan_with(2);
-  CutRequest request = request_of(plan);
+  CutRequest request = cut_request_of(plan);
   for (const bool has_heads : {false, true}) {
     if (has_heads) request.cuts.may_take = keeps_prompt_attention;
     std::map<Phase, size_t> n_divided;
@@ -292,7 +128,7 @@ TEST(SolveCuts, TokensStayTogetherWhereTheRulesSaySo) {
     return false;
   };
   constexpr int kSeeds = 24;  // few of them divide anything
-  CutRequest request = request_of(plan);
+  CutRequest request = cut_request_of(plan);
   EXPECT_TRUE(divides(request, "ffn", kSeeds));
   request.cuts.may_divide_tokens = [](std::string_view subgraph, Shape) {
     return subgraph != "ffn";
@@ -309,7 +145,7 @@ TEST(SolveCuts, N9_CutsAndLengthsGiveNoWeightsToALaneWithoutRoom) {
       const RandomTimes times(static_cast<uint64_t>(seed), 2, m.weights);
       plan::Plan plan = plan_with(2);
       plan.lanes[1].memory_limit = 1;
-      CutRequest request = request_of(plan);
+      CutRequest request = cut_request_of(plan);
       if (has_lengths) request.lengths.lengths = {96};
       const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, times, request);
       take_choice(m, choice, &plan);
@@ -341,7 +177,7 @@ double finished_us(const CutModel& m, const TimeModel& times, const plan::Plan& 
 
 // Returns how many of the choices left some name on several lanes.
 int expect_promises_kept(const CutModel& m, const RandomTimes& times, plan::Plan plan) {
-  const CutRequest request = request_of(plan);
+  const CutRequest request = cut_request_of(plan);
   const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, times, request);
   plan::Plan whole = plan;
   take_choice(m, choice, &plan);
@@ -391,7 +227,7 @@ TEST(SolveCuts, N9_BlocksWithoutTheirCutMayStayWhereItPutThem) {
   const RandomTimes times(1, 2, m.weights);
   plan::Plan plan = plan_with(2);
   plan.lanes[0].memory_limit = plan.lanes[1].memory_limit = body_bytes * 7 / 10;
-  const CutRequest request = request_of(plan);
+  const CutRequest request = cut_request_of(plan);
   const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, times, request);
   const PlacementChoice uncut = place(m.blueprint, m.weights, plan.lanes, times, request.place);
   ASSERT_EQ(choice.places.shapes.size(), uncut.shapes.size());
@@ -414,7 +250,7 @@ TEST(SolveCuts, OneLaneAloneHasNoHelpFromOthers) {
   const CutModel m;
   const RandomTimes times(3, 2, m.weights);
   const plan::Plan plan = plan_with(2);
-  const CutRequest request = request_of(plan);
+  const CutRequest request = cut_request_of(plan);
   const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, times, request);
   const PlacementChoice uncut = place(m.blueprint, m.weights, plan.lanes, times, request.place);
   EXPECT_FALSE(choice.cuts.empty());
