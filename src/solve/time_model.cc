@@ -206,25 +206,27 @@ double ProfileTimes::task_us(int lane, const lanes::Subgraph& subgraph, TaskShap
 
 // Returns the rate at which a lane reads while all of these do, or 0 where nothing tells it. Of so
 // many lanes that they were not measured together, the slowest few that were say what all of them
-// get.
+// get. Where no two of them were, because a device refuses what reads, they share what any lanes of
+// the machine were seen to read together.
 double ProfileTimes::shared_gb_s(int lane, std::span<const int> lanes) const {
   const auto is_among = [&](int one) {
     return std::find(lanes.begin(), lanes.end(), one) != lanes.end();
   };
   size_t n_together = 1;
-  double least_gb_s = 0.0;
+  double least_gb_s = 0.0, seen_gb_s = 0.0;
   for (const plan::ReadRate& rate : profile_.bandwidth) {
+    double sum_gb_s = 0.0;
+    for (const double gb_s : rate.gb_s) sum_gb_s += gb_s;
+    seen_gb_s = std::max(seen_gb_s, sum_gb_s);
     if (!std::all_of(rate.lanes.begin(), rate.lanes.end(), is_among)) continue;
     const auto at = static_cast<size_t>(std::find(rate.lanes.begin(), rate.lanes.end(), lane) -
                                         rate.lanes.begin());
     if (rate.lanes.size() == lanes.size()) return at < rate.gb_s.size() ? rate.gb_s[at] : 0.0;
     if (rate.lanes.size() < std::max<size_t>(2, n_together)) continue;
-    double sum_gb_s = 0.0;
-    for (const double gb_s : rate.gb_s) sum_gb_s += gb_s;
     if (rate.lanes.size() > n_together || sum_gb_s < least_gb_s) least_gb_s = sum_gb_s;
     n_together = rate.lanes.size();
   }
-  return least_gb_s / static_cast<double>(lanes.size());
+  return (n_together > 1 ? least_gb_s : seen_gb_s) / static_cast<double>(lanes.size());
 }
 
 double ProfileTimes::shared_us(int lane, std::span<const int> lanes,

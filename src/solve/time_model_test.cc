@@ -85,6 +85,33 @@ TEST(ProfileTimes, LanesThatReadTogetherShareTheBus) {
   FAIL();
 }
 
+// No rate is known of a device that refuses what reads, but its bytes take the same bus.
+TEST(ProfileTimes, ALaneThatWasNotMeasuredSharesTheBusToo) {
+  ProfiledModel m("tiny-llama", 1e3, 1e3);
+  m.plan.lanes.push_back({});
+  m.profile.lanes.resize(3);
+  const ProfileTimes times = m.times();
+  const std::vector<int> with_device = {0, 1}, of_cores = {0, 2}, all = {0, 1, 2};
+  for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(m.blueprint)) {
+    if (subgraph.name != std::string("ffn")) continue;
+    const TaskShape prompt({Phase::kPrompt, 32});
+    const auto us = [&](const std::vector<int>& lanes) {
+      return times.shared_us(0, lanes, subgraph, prompt, 32);
+    };
+    EXPECT_EQ(us(with_device), 0.0);  // nothing at all is known
+    m.profile.bandwidth = {{{0}, {10.0}}, {{2}, {8.0}}};
+    const double alone = us(with_device);
+    EXPECT_GT(alone, 0.0);
+    m.profile.bandwidth.push_back({{0, 2}, {9.0, 7.0}});
+    // The machine was seen to read 16 GB/s, of which each gets a half.
+    EXPECT_NEAR(us(with_device), alone * 10.0 / 16.0, 1e-9 * alone);
+    EXPECT_NEAR(us(of_cores), alone * 5.0 / 9.0, 1e-9 * alone);
+    EXPECT_NEAR(us(all), alone * 15.0 / 16.0, 1e-9 * alone);
+    return;
+  }
+  FAIL();
+}
+
 TEST(PredictPrompt, StaticGraphsTakeAsLongForAShorterPrompt) {
   ProfiledModel m("tiny-llama", 1e9, 1e3);
   m.plan.prompt_shapes = {512};
