@@ -9,6 +9,7 @@
 #include "lanes/opencl/panels.h"
 #include "lanes/opencl/run_data.h"
 #include "lanes/opencl/variants.h"
+#include "lanes/weight_forms.h"
 #include "model/rope.h"
 #include "schedule/cut/plan_cuts.h"
 #include "schedule/graphs.h"
@@ -75,12 +76,10 @@ class OpenclMemory {
       : blueprint_(blueprint), weights_(weights), plan_(plan) {}
 
   void add(const LanePiece& part) {
-    const bool is_prompt =
-        part.phase == plan::Phase::kPrompt && plan_.prefill != plan::Prefill::kSame;
-    const bool is_half = is_prompt && plan_.prefill == plan::Prefill::kF16;
-    const bool is_float = is_prompt ? is_half || plan_.prefill == plan::Prefill::kF32
-                                    : plan_.activations == plan::Activations::kF32;
-    const bool is_exact = is_prompt && plan_.prefill == plan::Prefill::kInt8;
+    const lanes::OpenclForms forms =
+        lanes::opencl_forms(plan_.prefill, plan_.activations, part.phase);
+    const bool is_float = forms.is_float, is_exact = forms.is_exact;
+    const bool is_half = part.phase == plan::Phase::kPrompt && plan_.prefill == plan::Prefill::kF16;
     if (!is_float && !is_exact) return;  // the lane refuses it
     each_product(
         part, weights_, [&](const model::Op& op, const weights::Matrix& matrix, Range rows) {
@@ -162,7 +161,9 @@ class OpenclMemory {
 class OpenvinoMemory {
  public:
   OpenvinoMemory(const weights::Store& weights, const plan::Plan& plan)
-      : weights_(weights), is_bf16_(plan.prefill == plan::Prefill::kBf16) {}
+      : weights_(weights),
+        is_bf16_(plan.prefill == plan::Prefill::kBf16),
+        unit_(lanes::openvino_bytes_each(plan.prefill)) {}
 
   void add(const LanePiece& part) {
     if (part.phase != plan::Phase::kPrompt) return;  // the lane refuses it
@@ -171,7 +172,7 @@ class OpenvinoMemory {
     each_product(
         part, weights_, [&](const model::Op& op, const weights::Matrix& matrix, Range rows) {
           const size_t n = size_of(rows.size()), k = size_of(matrix.row_length);
-          const size_t weight = n * k * unit();
+          const size_t weight = n * k * unit_;
           const auto key = std::tuple(matrix.data, rows.begin, rows.end);
           if (weights_seen_.insert(key).second) {
             copies_ += weight + (is_bf16_ ? 0 : n * sizeof(float));
@@ -179,7 +180,7 @@ class OpenvinoMemory {
           if (graphs_seen_.insert(std::pair(key, part.n_tokens)).second) copies_ += weight;
           n_rows = op.inputs[0] == input ? n_rows + n : n;
           input = op.inputs[0];
-          pool_ = std::max(pool_, size_of(part.n_tokens) * (k * unit() + n_rows * sizeof(float)));
+          pool_ = std::max(pool_, size_of(part.n_tokens) * (k * unit_ + n_rows * sizeof(float)));
         });
   }
 
@@ -188,10 +189,9 @@ class OpenvinoMemory {
  private:
   using Key = std::tuple<const std::byte*, int, int>;
 
-  size_t unit() const { return is_bf16_ ? sizeof(uint16_t) : sizeof(int8_t); }
-
   const weights::Store& weights_;
   bool is_bf16_;
+  size_t unit_;  // the bytes of a number
   std::set<Key> weights_seen_;
   std::set<std::pair<Key, int>> graphs_seen_;
   size_t copies_ = 0, pool_ = 0;

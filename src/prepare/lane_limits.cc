@@ -35,6 +35,8 @@ void place_within_limits(const model::Blueprint& blueprint, const weights::Store
   request.shapes = plan->body_shapes();
   request.has_rules_of_phases = !plan->has_one_class();
   request.splits = plan->splits;
+  request.prefill = plan->prefill;
+  request.activations = plan->activations;
   request.forced = plan->placements;
   request.forced.push_back({});  // lane 0 where no rule matches
   request.class_of = [plan](int lane, plan::Phase phase) {
@@ -53,8 +55,10 @@ void check_lane_limits(const model::Blueprint& blueprint, const weights::Store& 
     if (file.empty()) {
       throw Error(fmt::format(
           "Lane {} ({}) may hold {} of weights, and would hold {}, as a part of a product counts "
-          "as the whole of it. Give it more ‹lane-memory›, or leave it out of ‹cut› and ‹length›.",
-          i, lane.kind, bytes_text(lane.memory_limit), bytes_text(held[i])));
+          "as the whole of it{}. Give it more ‹lane-memory›, or leave it out of ‹cut› and "
+          "‹length›.",
+          i, lane.kind, bytes_text(lane.memory_limit), bytes_text(held[i]),
+          lane.is_device() ? ", and a device has copies of its own" : ""));
     }
     throw Error(fmt::format(
         "{}: 'lanes[{}].memory_limit' allows {} of weights, and the plan puts {} on that lane. "

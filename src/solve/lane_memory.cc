@@ -42,42 +42,53 @@ size_t weight_bytes(const lanes::Subgraph& subgraph, const weights::Store& weigh
   return bytes;
 }
 
-LaneMemory::LaneMemory(const std::vector<plan::PlannedLane>& lanes,
-                       std::vector<size_t> bytes_of_subgraphs)
-    : bytes_of_subgraphs_(std::move(bytes_of_subgraphs)) {
-  for (const plan::PlannedLane& lane : lanes) {
-    lanes_.push_back({lane.memory_limit, 0, std::vector<char>(bytes_of_subgraphs_.size(), 0)});
-  }
+LaneMemory::LaneMemory(const std::vector<plan::PlannedLane>& lanes, const WeightCopies& copies)
+    : copies_(&copies) {
+  for (const plan::PlannedLane& lane : lanes) lanes_.push_back({lane.memory_limit, 0, {}});
 }
 
-bool LaneMemory::has_room(int lane, size_t subgraph) const {
+bool LaneMemory::has_room(int lane, std::span<const int> copies) const {
   const Lane& asked = lanes_[static_cast<size_t>(lane)];
-  return asked.holds[subgraph] != 0 ||
-         bytes_of_subgraphs_[subgraph] <= asked.limit - std::min(asked.limit, asked.bytes);
+  uint64_t wanted = 0;
+  for (const int copy : copies) {
+    if (!asked.has(copy)) wanted += copies_->bytes(copy);
+  }
+  return wanted <= asked.limit - std::min(asked.limit, asked.bytes);
 }
 
-void LaneMemory::hold(int lane, size_t subgraph) {
-  TROIKA_ASSERT(has_room(lane, subgraph));
+void LaneMemory::hold(int lane, std::span<const int> copies) {
+  TROIKA_ASSERT(has_room(lane, copies));
   Lane& holder = lanes_[static_cast<size_t>(lane)];
-  if (holder.holds[subgraph] != 0) return;
-  holder.holds[subgraph] = 1;
-  holder.bytes += bytes_of_subgraphs_[subgraph];
+  for (const int copy : copies) {
+    if (holder.has(copy)) continue;
+    const auto at = static_cast<size_t>(copy);
+    if (at >= holder.holds.size()) holder.holds.resize(at + 1, 0);
+    holder.holds[at] = 1;
+    holder.bytes += copies_->bytes(copy);
+  }
 }
 
 std::vector<size_t> held_by_lanes(const model::Blueprint& blueprint, const weights::Store& weights,
                                   const plan::Plan& plan) {
-  std::vector<size_t> held(plan.lanes.size(), 0);
+  WeightCopies copies(weights, plan.lanes, plan.prefill, plan.activations);
+  std::vector<plan::PlannedLane> unlimited = plan.lanes;
+  for (plan::PlannedLane& lane : unlimited) lane.memory_limit = plan::PlannedLane::kNoLimit;
+  LaneMemory memory(unlimited, copies);
   for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(blueprint, plan.splits)) {
-    std::vector<char> is_there(plan.lanes.size(), 0);
     for (const plan::Shape shape : shapes_of(plan, subgraph)) {
-      const schedule::RangeCut parts = schedule::range_cut_of(plan, subgraph, shape);
-      for (const schedule::LaneRanges& part : parts) is_there[static_cast<size_t>(part.lane)] = 1;
-      if (!parts.empty()) continue;
-      is_there[static_cast<size_t>(plan.lane_of(subgraph.name, shape, subgraph.block()))] = 1;
+      schedule::RangeCut parts = schedule::range_cut_of(plan, subgraph, shape);
+      if (parts.empty()) {
+        parts.push_back({.lane = plan.lane_of(subgraph.name, shape, subgraph.block())});
+      }
+      for (const schedule::LaneRanges& part : parts) {
+        const plan::Shape built = {shape.phase, part.tokens.within(shape.n_rows).size()};
+        memory.hold(part.lane, copies.of(part.lane, subgraph, built));
+      }
     }
-    for (size_t lane = 0; lane < held.size(); ++lane) {
-      if (is_there[lane] != 0) held[lane] += weight_bytes(subgraph, weights);
-    }
+  }
+  std::vector<size_t> held;
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+    held.push_back(memory.bytes(static_cast<int>(lane)));
   }
   return held;
 }

@@ -2,39 +2,47 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "plan/plan.h"
 #include "schedule/graphs.h"
+#include "solve/weight_copies.h"
 
 namespace troika::solve {
 
-// Returns the bytes of the weights that a subgraph multiplies with.
+// Returns the bytes of the weights that a subgraph multiplies with, in the form of the file.
 size_t weight_bytes(const lanes::Subgraph& subgraph, const weights::Store& weights);
 
-// Tracks which weights are in the memory of which lane. A weight counts once for each lane, in
-// however many shapes the lane runs it.
+// Tracks which copies of weights are in the memory of which lane. A copy counts once for each lane,
+// in however many shapes the lane needs it.
 class LaneMemory {
  public:
-  LaneMemory(const std::vector<plan::PlannedLane>& lanes, std::vector<size_t> bytes_of_subgraphs);
+  // `copies` must outlive this.
+  LaneMemory(const std::vector<plan::PlannedLane>& lanes, const WeightCopies& copies);
 
-  bool has_room(int lane, size_t subgraph) const;
-  // REQUIRES: the lane has room for it.
-  void hold(int lane, size_t subgraph);
+  bool has_room(int lane, std::span<const int> copies) const;
+  // REQUIRES: the lane has room for them.
+  void hold(int lane, std::span<const int> copies);
+  uint64_t bytes(int lane) const { return lanes_[static_cast<size_t>(lane)].bytes; }
 
  private:
   struct Lane {
     uint64_t limit = plan::PlannedLane::kNoLimit;
     uint64_t bytes = 0;
-    std::vector<char> holds;  // says of each subgraph whether its weights are here
+    std::vector<char> holds;  // says of each copy whether it is here; those behind it are not
+
+    bool has(int copy) const {
+      return static_cast<size_t>(copy) < holds.size() && holds[static_cast<size_t>(copy)] != 0;
+    }
   };
-  std::vector<size_t> bytes_of_subgraphs_;
+  const WeightCopies* copies_;
   std::vector<Lane> lanes_;
 };
 
 // Returns the bytes that each lane holds if a model runs as its plan says, in all shapes of the
-// plan. A part of a subgraph counts as the whole of it.
+// plan. A part of a subgraph counts as the whole of it, and a device with its own copies.
 std::vector<size_t> held_by_lanes(const model::Blueprint& blueprint, const weights::Store& weights,
                                   const plan::Plan& plan);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "base/error.h"
 #include "solve/assignment_search.h"
@@ -27,16 +28,6 @@ struct Settled {
   double us = 0.0;  // the time of a pass
 };
 
-std::vector<size_t> bytes_of(const std::vector<lanes::Subgraph>& subgraphs,
-                             const weights::Store& weights) {
-  std::vector<size_t> bytes;
-  bytes.reserve(subgraphs.size());
-  for (const lanes::Subgraph& subgraph : subgraphs) {
-    bytes.push_back(weight_bytes(subgraph, weights));
-  }
-  return bytes;
-}
-
 // What one shape got.
 struct Placed {
   ShapeChoice found;
@@ -54,7 +45,8 @@ class Placer {
         times_(times),
         request_(request),
         subgraphs_(schedule::cut_into_subgraphs(blueprint, request.splits)),
-        memory_(lanes, bytes_of(subgraphs_, weights)) {
+        weight_copies_(weights, lanes, request.prefill, request.activations),
+        memory_(lanes, weight_copies_) {
     for (size_t i = 0; i < subgraphs_.size(); ++i) {
       auto kind = std::find_if(kinds_.begin(), kinds_.end(),
                                [&](const Kind& k) { return k.name == subgraphs_[i].name; });
@@ -216,14 +208,21 @@ class Placer {
   void measure(plan::Shape shape) {
     const int context = std::max(shape.n_rows, shape.n_rows == 1 ? request_.decode_context : 0);
     us_.assign(static_cast<size_t>(n_lanes_), std::vector<double>(subgraphs_.size(), 0.0));
+    copies_.assign(static_cast<size_t>(n_lanes_), std::vector<std::vector<int>>(subgraphs_.size()));
     for (int lane = 0; lane < n_lanes_; ++lane) {
+      const auto at = static_cast<size_t>(lane);
       for (const Kind& kind : kinds_) {
         for (const size_t i : kind.subgraphs) {
-          us_[static_cast<size_t>(lane)][i] =
-              times_.task_us(lane, subgraphs_[i], shape_for(kind, shape), context);
+          const plan::Shape built = shape_for(kind, shape);
+          us_[at][i] = times_.task_us(lane, subgraphs_[i], built, context);
+          copies_[at][i] = weight_copies_.of(lane, subgraphs_[i], built);
         }
       }
     }
+  }
+  // Returns the copies of weights with which a lane runs a subgraph in the current shape.
+  std::span<const int> copies_of(int lane, size_t subgraph) const {
+    return copies_[static_cast<size_t>(lane)][subgraph];
   }
   double task_us(int lane, size_t subgraph) const {
     return us_[static_cast<size_t>(lane)][subgraph];
@@ -253,7 +252,7 @@ class Placer {
                         bool by_class) const {
     int best = -1;
     for (int lane = 0; lane < n_lanes_; ++lane) {
-      if (!memory.has_room(lane, subgraph)) continue;
+      if (!memory.has_room(lane, copies_of(lane, subgraph))) continue;
       if (by_class && !has_class_of(subgraph, lane, shape)) continue;
       if (best < 0 || task_us(lane, subgraph) < task_us(best, subgraph)) best = lane;
     }
@@ -272,11 +271,11 @@ class Placer {
         const int forced = by_rules ? forced_lane(kinds_[k], shape, subgraphs_[i].block()) : -1;
         int lane = forced >= 0 ? forced : wanted[k];
         const bool may_run = forced >= 0 || !by_rules || has_class_of(i, lane, built);
-        if (!may_run || !settled.memory.has_room(lane, i)) {
+        if (!may_run || !settled.memory.has_room(lane, copies_of(lane, i))) {
           lane = fastest_with_room(settled.memory, i, built, by_rules);
         }
         if (lane < 0) return std::nullopt;
-        settled.memory.hold(lane, i);
+        settled.memory.hold(lane, copies_of(lane, i));
         settled.lanes[i] = lane;
       }
     }
@@ -325,8 +324,10 @@ class Placer {
       if (!is_of_head || rule.phase == plan::Phase::kPrompt) continue;
       // A rule that holds for one output too hides all rules behind it.
       if (rule.least_tokens < 2) return;
-      if (!memory_.has_room(rule.lane, subgraph)) continue;
-      memory_.hold(rule.lane, subgraph);
+      const std::vector<int> copies =
+          weight_copies_.of(rule.lane, subgraphs_[subgraph], plan::Shape());
+      if (!memory_.has_room(rule.lane, copies)) continue;
+      memory_.hold(rule.lane, copies);
       rules->push_back({head.name, rule.least_tokens, rule.lane});
       rules->back().mixes_classes = rule.mixes_classes;
     }
@@ -369,7 +370,10 @@ class Placer {
   std::vector<Kind> kinds_;
   std::vector<size_t> by_weight_;  // indices of kinds_, in the order in which kinds are placed
   std::vector<std::vector<double>> us_;  // the times of the current shape, [lane][subgraph]
-  LaneMemory memory_;                    // has what earlier shapes hold
+  // Has the copies of weights of the current shape, [lane][subgraph].
+  std::vector<std::vector<std::vector<int>>> copies_;
+  WeightCopies weight_copies_;
+  LaneMemory memory_;  // has what earlier shapes hold
   // The class of each subgraph in the shapes that are placed together; empty: any class.
   std::vector<std::string> classes_;
 };

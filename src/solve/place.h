@@ -41,6 +41,9 @@ struct PlaceRequest {
   // The rules that a user gave. They count before what takes least time, and after the limits.
   std::vector<plan::Placement> forced = {};
   plan::Splits splits = {};
+  // Say which copies of weights devices hold.
+  plan::Prefill prefill = plan::Prefill::kSame;
+  plan::Activations activations = plan::Activations::kQ8;
   // Returns the numerics class of a lane in executables of a phase. In all shapes of one phase, or
   // in all shapes without has_rules_of_phases, a subgraph gets lanes of one class, unless rules of
   // the user give it others. Null: all lanes compute alike.

@@ -115,6 +115,8 @@ solve::PlaceRequest place_request(const plan::Plan& plan,
   request.forced = rules;
   request.shapes = plan.body_shapes();
   request.splits = plan.splits;
+  request.prefill = plan.prefill;
+  request.activations = plan.activations;
   request.has_rules_of_phases = !plan.has_one_class();
   request.decode_context = kDecodeContext;
   request.class_of = [of = &plan](int lane, plan::Phase phase) {
