@@ -130,8 +130,6 @@ bool has_bounded(const solve::PlacementChoice& places) {
                      [](const solve::ShapeChoice& shape) { return shape.is_bounded; });
 }
 
-// Keeps the tokens of feed-forward parts together where their neurons may be read: a stream of
-// neurons answers one lane after the other, so a plan that divides them is refused where memory is
 // Returns a request for cuts of a plan, which must outlive it, whose prompts have these lengths.
 solve::CutRequest cut_request(const plan::Plan& plan, const prepare::LaneChoice& lanes,
                               const std::vector<int>& prompts) {
@@ -146,6 +144,8 @@ solve::CutRequest cut_request(const plan::Plan& plan, const prepare::LaneChoice&
   return request;
 }
 
+// Keeps the tokens of feed-forward parts together where their neurons may be read: a stream of
+// neurons answers one lane after the other, so a plan that divides them is refused where memory is
 // short.
 void keep_neuron_tokens(const ChooseRequest& request, const model::Blueprint& blueprint,
                         const plan::Plan& plan, solve::CutRequest* cuts) {
@@ -313,6 +313,14 @@ size_t fastest(const PlanChoice& choice, const std::vector<std::vector<double>>&
     best = i;
   }
   return best;
+}
+
+solve::CutReasons cut_reasons(const plan::Profile& profile, const plan::Plan& plan,
+                              const model::Blueprint& blueprint, const weights::Store& weights,
+                              const prepare::LaneChoice& lanes) {
+  const solve::ProfileTimes whole_times(profile, plan.lanes, weights, plan.kv_type);
+  const solve::CappedTimes times(whole_times, plan.lanes);
+  return solve::cut_reasons(blueprint, weights, plan, times, cut_request(plan, lanes, {}));
 }
 
 PlanChoice choose_plan(const ChooseRequest& request, const measure::StageFunction& stage) {

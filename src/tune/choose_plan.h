@@ -52,6 +52,13 @@ struct PlanChoice {
 // for each length. One that stands behind another must be clearly faster.
 size_t fastest(const PlanChoice& choice, const std::vector<std::vector<double>>& prompt_us);
 
+// Returns what a profile of the plan's lanes says of dividing tensors and prompts: for each kind of
+// subgraph and shape, on its home lane in the plan, the best cut beside the whole (H10). Throws
+// Error where the profile lacks what that needs.
+solve::CutReasons cut_reasons(const plan::Profile& profile, const plan::Plan& plan,
+                              const model::Blueprint& blueprint, const weights::Store& weights,
+                              const prepare::LaneChoice& lanes);
+
 // Where tensors are divided, the candidate that is predicted to be fastest is followed by
 // the next one, if their times are close to each other, so that who can run both may choose. Throws
 // Error.

@@ -1,4 +1,6 @@
 // Tunes a model, and tests that later runs use its plan without being told.
+#include <sched.h>
+
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -395,6 +397,34 @@ TEST_F(Tune, APlanIsExplainedWithAProfileThatPredictsNothing) {
   expect_success(shown);
   EXPECT_TRUE(has(shown.out, "lane  name")) << shown.out;
   EXPECT_FALSE(has(shown.out, "GOPS  reads")) << shown.out;
+}
+
+// Why a tensor is cut or not stands beside a plan that is there, too.
+TEST_F(Tune, H10_APlanWithSeveralLanesIsExplainedWithTheReasonForItsCuts) {
+  cpu_set_t usable;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(usable), &usable), 0);
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &usable)) cores.push_back(core);
+  }
+  if (cores.size() < 2) GTEST_SKIP() << "there is one core";
+  const std::string model = repository_file("models/troika-relu-q8_0.gguf");
+  const std::string lanes = std::to_string(cores[0]) + ";" + std::to_string(cores[1]);
+  const auto explain = [&] {
+    const Finished explained =
+        run({"plan", model, "--lanes", lanes, "--cut", "ffn@prompt=rows:0:1,1:1", "--explain"});
+    expect_success(explained);
+    EXPECT_TRUE(has(explained.out, "cut: ffn@prompt=rows:0:1,1:1")) << explained.out;
+    return explained.out;
+  };
+  EXPECT_FALSE(has(explain(), "by the profile of these lanes"));
+  expect_success(run({"profile", model, "--lanes", lanes, "--no-storage", "--seconds", "1"}));
+  const std::string text = explain();
+  const size_t reasons = text.find("by the profile of these lanes");
+  ASSERT_NE(reasons, std::string::npos) << text;
+  for (const char* part : {"whole ms   parts ms", "\nqkv ", "\nffn ", "prompt 512"}) {
+    EXPECT_NE(text.find(part, reasons), std::string::npos) << part << "\n" << text;
+  }
 }
 
 // A profile may come from a stranger. This one takes a second, and would take minutes if each

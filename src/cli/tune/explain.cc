@@ -12,11 +12,13 @@
 #include "base/units.h"
 #include "cli/load.h"
 #include "cli/output.h"
+#include "cli/tune/cut_notes.h"
 #include "cli/use/memory.h"
 #include "engine/session.h"
 #include "measure/profile_here.h"
 #include "schedule/shared_graphs.h"
 #include "solve/time_model.h"
+#include "tune/choose_plan.h"
 #include "weights/neurons/hot_neurons.h"
 #include "weights/neurons/neurons.h"
 
@@ -175,14 +177,15 @@ Times predict_by(const plan::Profile& profile, const engine::Engine& engine,
   return predicted;
 }
 
-// Returns what the kept profile predicts for these shapes; empty where it predicts nothing, of
-// which a note says why, unless that was told already. What was measured is shown all the same.
-Times predict(engine::Engine& engine, const EngineFlags& flags, const std::vector<int>& shapes,
-              PredictedBy by, std::string* told) {
+// Asks the kept profile. Returns what is empty where it predicts nothing, of which a note says why,
+// unless that was told already. What was measured is shown all the same.
+template <typename Ask>
+auto ask_profile(engine::Engine& engine, const EngineFlags& flags, std::string* told,
+                 const Ask& ask) -> decltype(ask(plan::Profile())) {
   const auto predict_nothing = [told](const std::string& why) {
     if (why != *told) note(why + "\n");
     *told = why;
-    return Times();
+    return decltype(ask(plan::Profile()))();
   };
   if (!flags.options.memory.has_side_files) {
     return predict_nothing("Nothing is predicted, because --no-cache leaves kept profiles out.");
@@ -196,10 +199,18 @@ Times predict(engine::Engine& engine, const EngineFlags& flags, const std::vecto
                                : problem);
   }
   try {
-    return predict_by(*profile, engine, shapes, by);
+    return ask(*profile);
   } catch (const Error& error) {
     return predict_nothing(message_of(error));
   }
+}
+
+// Returns what the kept profile predicts for these shapes.
+Times predict(engine::Engine& engine, const EngineFlags& flags, const std::vector<int>& shapes,
+              PredictedBy by, std::string* told) {
+  return ask_profile(engine, flags, told, [&](const plan::Profile& profile) {
+    return predict_by(profile, engine, shapes, by);
+  });
 }
 
 std::string times_text(const Times& measured, const Times& predicted, const std::string& name,
@@ -282,8 +293,10 @@ void explain_ops(const EngineFlags& flags, const plan::Plan& plan, const std::ve
   print(fmt::format("{:<14}", "together") + total_text(measured, predicted, shapes));
 }
 
-// Prints how tensors and prompts are divided between lanes.
-void print_cuts(const plan::Plan& plan) {
+// Prints how tensors and prompts are divided between lanes, and what the kept profile says of other
+// ways.
+void print_cuts(engine::Engine& engine, const EngineFlags& flags, std::string* told) {
+  const plan::Plan& plan = engine.plan();
   std::string text;
   for (const plan::TensorCut& cut : plan.cuts) {
     text += fmt::format("cut: {}{}\n", plan::cut_text(cut),
@@ -294,6 +307,13 @@ void print_cuts(const plan::Plan& plan) {
                         length.n_tokens, plan::shares_text(length.tokens));
   }
   if (text.empty()) text = "no tensor is cut between lanes\n";
+  const solve::CutReasons reasons =
+      ask_profile(engine, flags, told, [&](const plan::Profile& profile) {
+        return tune::cut_reasons(profile, plan, engine.blueprint(), engine.weights(),
+                                 flags.options.lanes);
+      });
+  const std::string notes = cut_notes_text(reasons.notes, reasons.length_notes, plan);
+  if (!notes.empty()) text += "by the profile of these lanes:\n" + notes;
   print("\n" + text);
 }
 
@@ -368,7 +388,7 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
   print(fmt::format("weights: {}\n", engine.loaded().pages.text));
   print(memory_text(engine));
   if (plan.lanes.size() > 1) print(held_text(engine));
-  if (plan.lanes.size() > 1) print_cuts(plan);
+  if (plan.lanes.size() > 1) print_cuts(engine, flags, &told);
   print(fmt::format(
       "\n{}context {}, chunks of {} tokens. Times are measured, medians of at least 3.\n", lanes,
       plan.context, plan.chunk()));

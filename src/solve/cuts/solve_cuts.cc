@@ -251,6 +251,32 @@ class Solver {
 
 }  // namespace
 
+CutReasons cut_reasons(const model::Blueprint& blueprint, const weights::Store& weights,
+                       const plan::Plan& plan, const TimeModel& times, const CutRequest& request) {
+  const std::vector<lanes::Subgraph> subgraphs =
+      schedule::cut_into_subgraphs(blueprint, plan.splits);
+  const std::vector<SubgraphKind> kinds = kinds_of(subgraphs, weights);
+  const CutTimes cut_times(times, weights, kinds, request.cuts);
+  CutReasons reasons;
+  for (const plan::Shape& shape : request.place.shapes) {
+    std::set<std::string_view> seen;
+    for (const SubgraphKind& kind : kinds) {
+      const std::string_view name = kind.first.name;
+      if (kind.first.is_head() || !seen.insert(name).second) continue;
+      const int context =
+          std::max(shape.n_rows, shape.n_rows == 1 ? request.place.decode_context : 0);
+      for (const int home : homes_of(subgraphs, name, plan, shape)) {
+        reasons.notes.push_back(
+            {kind.first.name, shape, home, cut_times.find(name, shape, home, context)});
+      }
+    }
+  }
+  plan::Plan without_lengths = plan;
+  without_lengths.lengths.clear();
+  reasons.length_notes = find_lengths(times, kinds, without_lengths, request.lengths);
+  return reasons;
+}
+
 bool leaving_is_better(std::span<const double> left_us, std::span<const double> replaced_us,
                        std::span<const double> uncut_us) {
   TROIKA_ASSERT(left_us.size() == replaced_us.size() && left_us.size() == uncut_us.size());

@@ -38,6 +38,15 @@ struct CutRequest {
   LengthRules lengths;  // without lengths, prompts are not divided
 };
 
+// What times say of a plan as it is: of each kind of subgraph the best cut beside the whole, on its
+// home lane, and of each length that has no executable of its own.
+struct CutReasons {
+  std::vector<CutNote> notes;
+  std::vector<LengthFound> length_notes;
+};
+CutReasons cut_reasons(const model::Blueprint& blueprint, const weights::Store& weights,
+                       const plan::Plan& plan, const TimeModel& times, const CutRequest& request);
+
 // Says whether leaving blocks whole where cuts have put them is better than placing them again, by
 // the times of passes, those of one shape at one place: each shape counts by what it loses to the
 // faster way, and no pass may become slower than it is without any cut because another gains.

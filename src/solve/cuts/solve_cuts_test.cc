@@ -246,6 +246,38 @@ TEST(SolveCuts, APlanTakesTheTimeThatItsChoiceSaysWhereBlocksDiffer) {
   }
 }
 
+// Who looks at a plan later learns the same reasons: the same homes have the same cuts beside them.
+TEST(SolveCuts, H10_APlanThatIsThereHasTheReasonsForWhichItWasChosen) {
+  const CutModel m;
+  for (int seed = 0; seed < 8 / kOfSeeds; ++seed) {
+    const RandomTimes times(static_cast<uint64_t>(seed), 2, m.weights);
+    plan::Plan plan = plan_with(2);
+    CutRequest request = cut_request_of(plan);
+    request.lengths.lengths = {96, 160};
+    const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, times, request);
+    take_choice(m, choice, &plan);
+    const CutReasons reasons = cut_reasons(m.blueprint, m.weights, plan, times, request);
+    size_t n_alike = 0;
+    for (const CutNote& note : choice.notes) {
+      for (const CutNote& reason : reasons.notes) {
+        if (std::string_view(reason.subgraph) != note.subgraph || reason.shape != note.shape)
+          continue;
+        EXPECT_EQ(reason.home, note.home);
+        EXPECT_EQ(reason.found.whole_us, note.found.whole_us);
+        EXPECT_EQ(reason.found.cuts, note.found.cuts);
+        EXPECT_EQ(reason.found.is_worthwhile, note.found.is_worthwhile);
+        ++n_alike;
+      }
+    }
+    EXPECT_EQ(n_alike, reasons.notes.size());
+    ASSERT_EQ(reasons.length_notes.size(), choice.length_notes.size());
+    for (size_t i = 0; i < reasons.length_notes.size(); ++i) {
+      EXPECT_EQ(reasons.length_notes[i].tokens, choice.length_notes[i].tokens);
+      EXPECT_EQ(reasons.length_notes[i].us, choice.length_notes[i].us);
+    }
+  }
+}
+
 TEST(SolveCuts, OneLaneAloneHasNoHelpFromOthers) {
   const CutModel m;
   const RandomTimes times(3, 2, m.weights);
