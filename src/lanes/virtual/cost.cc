@@ -333,6 +333,16 @@ double CostModel::handover_us(bool is_fast, Processor from, Processor to, plan::
   return handover.poll_us + (is_npu_first ? handover.npu_first_us : handover.gpu_first_us);
 }
 
+double CostModel::polling_us(bool is_fast) const {
+  const auto& handover = stack_.handover;
+  return is_fast && handover.is_ordinary < 0.5 ? handover.sleep_us + handover.poll_us : 0.0;
+}
+
+Cores CostModel::polling_core() const {
+  if (phone_.cpu.small.count >= 1) return {0, 0, 1};
+  return phone_.cpu.middle.count >= 1 ? Cores{0, 1, 0} : Cores{1, 0, 0};
+}
+
 // The submission behind a fast handover is the same event as the restart of a queue that ran empty,
 // so it is not counted twice.
 double CostModel::restart_us(bool is_fast, Processor processor) const {

@@ -101,6 +101,10 @@ class CostModel {
   // Returns the time of a handover from one processor to another, in executables of a phase. It is
   // fast only where the stack has fast handovers.
   double handover_us(bool is_fast, Processor from, Processor to, plan::Phase phase) const;
+  // Returns how long a core polls before a handover, and the core that does. The thread that waits
+  // sleeps for the time that it expects but for the shortest sleep, which may last too long.
+  double polling_us(bool is_fast) const;
+  Cores polling_core() const;
   // Returns the additional time of a task on a processor whose queue ran empty.
   double restart_us(bool is_fast, Processor processor) const;
   // Returns the arithmetic of products on a processor: what the stack's system computes with there.

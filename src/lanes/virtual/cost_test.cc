@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "tests/support/repository.h"
@@ -212,6 +215,37 @@ TEST(Cost, H8_AFastHandoverIsFarBelowAnOrdinaryOne) {
       EXPECT_LT(model.handover_us(true, from, to, phase),
                 0.2 * model.handover_us(false, from, to, phase));
     }
+  }
+}
+
+// Each constant of handovers changes what one of them takes, in time or in the polling of a core.
+TEST(Cost, H8_EachConstantOfHandoversCounts) {
+  const auto figures = [](const char* constant, double factor) {
+    CostModel model = model_of("8gen3", "heterollm");
+    plan::Stack stack = model.stack();
+    for (const plan::Field& field : stack.fields()) {
+      if (std::string_view(field.name) == constant) {
+        field.constant->value = factor * (field.constant->value + 1.0);
+      }
+    }
+    const CostModel changed(model.phone(), stack);
+    std::vector<double> all;
+    for (const bool is_fast : {false, true}) {
+      all.push_back(changed.polling_us(is_fast));
+      all.push_back(changed.restart_us(is_fast, Processor::kGpu));
+      for (const plan::Phase phase : {plan::Phase::kStep, plan::Phase::kPrompt}) {
+        for (const auto& [from, to] : {std::pair(Processor::kGpu, Processor::kNpu),
+                                       std::pair(Processor::kNpu, Processor::kGpu)}) {
+          all.push_back(changed.handover_us(is_fast, from, to, phase));
+        }
+      }
+    }
+    return all;
+  };
+  for (const char* constant :
+       {"handover.sync_us", "gpu.copy_us", "gpu.restart_us", "handover.sleep_us",
+        "handover.poll_us", "handover.npu_first_us", "handover.gpu_first_us"}) {
+    EXPECT_NE(figures(constant, 1.0), figures(constant, 2.0)) << constant;
   }
 }
 

@@ -43,15 +43,18 @@ void VirtualMachine::set_rendering(const Rendering& rendering) {
   next_frame_us_ = clock_.now;
 }
 
-double VirtualMachine::transition_us(size_t lane, bool has_tasks, int software) const {
-  if (transitions_.empty()) return 0.0;
-  const Transitions& transitions = transitions_[static_cast<size_t>(software)];
-  double us = 0.0;
+bool VirtualMachine::takes_over(size_t lane, const Transitions& transitions) const {
   const bool is_handed_over =
       last_lane_ >= 0 && last_lane_ != static_cast<int>(lane) && last_end_us_ == clock_.now;
   // Lanes behind the processors only read from flash: they take nothing over and hand nothing over.
   const size_t n_processors = transitions.handover_us.size();
-  if (is_handed_over && lane < n_processors && static_cast<size_t>(last_lane_) < n_processors) {
+  return is_handed_over && lane < n_processors && static_cast<size_t>(last_lane_) < n_processors;
+}
+
+double VirtualMachine::transition_us(size_t lane, bool has_tasks,
+                                     const Transitions& transitions) const {
+  double us = 0.0;
+  if (takes_over(lane, transitions)) {
     us += transitions.handover_us[static_cast<size_t>(last_lane_)][lane];
   }
   const bool has_run_empty = !has_tasks && lane_ends_us_[lane] != clock_.now;
@@ -68,8 +71,16 @@ void VirtualMachine::start(int lane, const TaskCost& cost, Status status, Comple
   const auto n_before = std::count_if(running_.begin(), running_.end(), is_before) +
                         std::count_if(resting_.begin(), resting_.end(), is_before);
   TROIKA_ASSERT(n_before < depths_[static_cast<size_t>(lane)]);
-  const double fixed_us =
-      cost.fixed_us + transition_us(static_cast<size_t>(lane), n_before > 0, software);
+  double fixed_us = cost.fixed_us;
+  if (!transitions_.empty()) {
+    const auto at = static_cast<size_t>(lane);
+    const Transitions& transitions = transitions_[static_cast<size_t>(software)];
+    fixed_us += transition_us(at, n_before > 0, transitions);
+    // Behind other tasks the queue keeps the order, and nobody polls.
+    if (n_before == 0 && takes_over(at, transitions)) {
+      polled_us_ += std::min(transitions.poll_us, clock_.now - lane_ends_us_[at]);
+    }
+  }
   const bool is_capped = busy_shares_[static_cast<size_t>(lane)] < 1.0;
   (is_capped ? resting_ : running_).push_back({lane, cost, status, &completion, fixed_us, 1.0});
   bytes_[static_cast<size_t>(lane)] += cost.bytes;

@@ -30,6 +30,8 @@ struct Bus {
 struct Transitions {
   std::vector<std::vector<double>> handover_us;  // [from][to]; empty: none
   std::vector<double> restart_us;                // for a lane that had run empty; empty: none
+  // How long a core polls before such a task, unless the lane waits less; 0: none polls.
+  double poll_us = 0.0;
 };
 
 // Work that draws the screen meanwhile: each frame takes so much of a lane's time (H14). A frame
@@ -81,6 +83,8 @@ class VirtualMachine : public Machine {
   void finish_background(int lane);
   // Returns the time for which a processor that is no lane worked in the background.
   double outside_us() const { return outside_us_; }
+  // Returns the time for which a core polled for lanes that waited.
+  double polled_us() const { return polled_us_; }
 
   // Returns the time during which a lane had a task.
   double busy_us(int lane) const { return busy_us_[static_cast<size_t>(lane)]; }
@@ -130,7 +134,8 @@ class VirtualMachine : public Machine {
   std::vector<double> share_bus() const;
   void advance(double us, const std::vector<double>& gb_s);
 
-  double transition_us(size_t lane, bool has_tasks, int software) const;
+  bool takes_over(size_t lane, const Transitions& transitions) const;
+  double transition_us(size_t lane, bool has_tasks, const Transitions& transitions) const;
   double& background_of(int lane) {
     return lane < 0 ? background_us_.back() : background_us_[static_cast<size_t>(lane)];
   }
@@ -163,7 +168,7 @@ class VirtualMachine : public Machine {
   std::vector<double> busy_us_, alone_us_, bytes_, powered_us_;
   // The background work that each lane has left, and behind them what has no lane.
   std::vector<double> background_us_;
-  double outside_us_ = 0.0;
+  double outside_us_ = 0.0, polled_us_ = 0.0;
 };
 
 }  // namespace troika::lanes

@@ -20,6 +20,7 @@ Transitions transitions_of(const CostModel& model, const PhoneOptions& options, 
     }
     transitions.restart_us.push_back(model.restart_us(options.has_fast_handover, from));
   }
+  transitions.poll_us = model.polling_us(options.has_fast_handover);
   return transitions;
 }
 
@@ -154,6 +155,7 @@ void VirtualPhone::finish_background() { machine_.finish_background(cpu_lane());
 PhoneUse VirtualPhone::use() const {
   PhoneUse use;
   use.outside_us = machine_.outside_us();
+  use.polled_us = machine_.polled_us();
   use.frames = machine_.frames();
   use.now_us = machine_.clock().now_us();
   for (size_t lane = 0; lane < processors_.size(); ++lane) {
@@ -187,6 +189,7 @@ double VirtualPhone::energy_j(const PhoneUse& from, const PhoneUse& to) const {
               kUsPerS;
   }
   joules += model_.power_w(Processor::kCpu) * (to.outside_us - from.outside_us) / kUsPerS;
+  joules += model_.core_w(model_.polling_core()) * (to.polled_us - from.polled_us) / kUsPerS;
   if (options_.flash_queue > 0 && !lane_asks()) {
     joules += model_.core_w(options_.flash_core) * (to.flash_us - from.flash_us) / kUsPerS;
   }

@@ -55,6 +55,7 @@ struct PhoneUse {
   // The time for which each lane took its power, counted by the share of it.
   std::vector<double> powered_us;
   double outside_us = 0.0;  // how long a CPU that is no lane worked in the background
+  double polled_us = 0.0;   // how long a core polled for lanes that waited
   Frames frames;
   double flash_us = 0.0;        // the time in which the flash had a task
   double flash_alone_us = 0.0;  // the part of `flash_us` in which no processor had one
@@ -90,7 +91,7 @@ class VirtualPhone : public Machine {
   // Returns the energy: the power of each lane while it was busy and while it waited, and that of
   // the rest of the phone all the time. Where neurons are computed by fewer cores than the lane
   // has, the others wait, and while the flash reads for passes, one of them asks. A small core that
-  // asks comes on top.
+  // asks comes on top, and so does the one that polls before fast handovers.
   double energy_j(const PhoneUse& from, const PhoneUse& to) const;
 
  private:

@@ -83,8 +83,27 @@ TEST(VirtualPhone, V5_EnergyIsPowerTimesBusyTime) {
   }
   EXPECT_GT(end.busy_us[0], 0.0);
   EXPECT_GT(end.busy_us[1], 0.0);
+  expected += model.core_w({0, 0, 1}) * end.polled_us * 1e-6;
   EXPECT_NEAR(phone.energy_j(start, end), expected, 1e-12);
   EXPECT_EQ(phone.energy_j(end, phone.use()), 0.0);
+}
+
+// H §4.2: the thread sleeps for the time that it expects to wait and then polls, on a small core.
+TEST(VirtualPhone, H8_ASmallCorePollsBeforeAFastHandover) {
+  const CostModel model = heterollm();
+  const auto& handover = model.stack().handover;
+  constexpr size_t kGpu = 1, kNpu = 2;
+  VirtualPhone fast(model, {}, nullptr);
+  us_after(fast, kGpu, kGpu);
+  EXPECT_EQ(fast.use().polled_us, 0.0);
+  us_after(fast, kGpu, kNpu);
+  EXPECT_GT(fast.use().polled_us, 0.0);
+  EXPECT_LE(fast.use().polled_us, handover.sleep_us + handover.poll_us);
+  PhoneOptions ordinary;
+  ordinary.has_fast_handover = false;
+  VirtualPhone slow(model, ordinary, nullptr);
+  us_after(slow, kGpu, kNpu);
+  EXPECT_EQ(slow.use().polled_us, 0.0);
 }
 
 class CostedTask : public TimedTask {

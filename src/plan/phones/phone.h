@@ -104,7 +104,7 @@ struct Stack {
     Constant sync_us;  // the time of an ordinary handover
     // 1: this software has no other handover than the ordinary one, whatever is asked for.
     Constant is_ordinary;
-    Constant sleep_us;      // the shortest sleep
+    Constant sleep_us;      // the shortest sleep: what is left of a wait is polled for
     Constant poll_us;       // the time to poll a flag after the sleep
     Constant npu_first_us;  // the time to submit to the GPU once the NPU has ended
     // The time of a handover where the GPU's task was submitted before: the GPU's queue keeps the
