@@ -1,6 +1,6 @@
 // Measures products on an OpenCL device whose driver has one core, as a lane, beside the host lane
-// and the peak of the core's float instruction, all in one run; then what a handover to the device
-// takes.
+// and the peak of the core's float instruction, all in one run; then what the driver's own
+// ways of waiting take.
 //
 //   troika_opencl_bench [TOKENS K ROWS [CORE]]
 #include <fmt/format.h>
@@ -13,15 +13,12 @@
 #include "base/median.h"
 #include "base/spin.h"
 #include "base/system.h"
-#include "bench/busy_lane.h"
 #include "bench/one_product.h"
 #include "kernels/choose.h"
 #include "lanes/host/host_lane.h"
 #include "lanes/machine.h"
 #include "lanes/opencl/opencl_lane.h"
-#include "lanes/threaded_lane.h"
 #include "measure/peaks.h"
-#include "schedule/runner.h"
 #include "tensor/codec.h"
 
 namespace {
@@ -133,72 +130,10 @@ void print_handovers(const lanes::opencl::DeviceOptions& options) {
       kHandovers, finish_us, wait_us, poll_us, filled_us);
 }
 
-// Returns the time of tasks that run in turn on a core and on the device, each waiting for the one
-// before. What a pair takes more than both tasks alone, divided by two, is a handover (H8).
-double pass_us(lanes::Lane& host, lanes::Lane& device, const lanes::Executable* on_host,
-               const lanes::Executable* on_device, int n_pairs) {
-  bench::GivenMachine machine;
-  machine.add(&host);
-  machine.add(&device);
-  std::vector<schedule::Node> nodes;
-  const auto add = [&](int lane, const lanes::Executable* executable) {
-    if (executable == nullptr) return;
-    const int i = static_cast<int>(nodes.size());
-    schedule::Node& node = nodes.emplace_back();
-    node.lane = lane;
-    node.executable = executable;
-    node.name = "task";
-    if (i > 0) node.waits_for = {i - 1};
-  };
-  for (int i = 0; i < n_pairs; ++i) {
-    add(0, on_host);
-    add(1, on_device);
-  }
-  const schedule::Pass pass(std::move(nodes));
-  schedule::Runner runner(machine);
-  lanes::Run run;
-  run.phase = plan::Phase::kPrompt;
-  run.n_tokens = on_device != nullptr ? on_device->n_tokens() : 1;
-  std::vector<double> times;
-  for (int i = 0; i < kRuns; ++i) {
-    const double start = machine.clock().now_us();
-    runner.run(pass, run);
-    times.push_back(machine.clock().now_us() - start);
-  }
-  return median(times) / n_pairs;
-}
-
-void print_lane_handovers(lanes::opencl::DeviceOptions options, const kernels::Kernels& kernels,
-                          int other_core) {
-  constexpr int kPairs = 50;
-  fmt::print("handover between a core and the device, tasks in turn\n");
-  for (const auto handover : {plan::HandoverKind::kOrdinary, plan::HandoverKind::kFast}) {
-    options.has_fast_handover = handover == plan::HandoverKind::kFast;
-    lanes::OpenclLane device(options, kernels.table, {});
-    for (const int n_tokens : {2, 8, 32}) {
-      const Product p = {n_tokens, 1024, 1024};
-      const bench::OneProduct product(p, tensor::Type::kQ4_0, device.memory());
-      const lanes::Subgraph subgraph = {&product.blueprint, product.blueprint.ops, "ffn"};
-      const auto executable = device.build(subgraph, {plan::Phase::kPrompt, n_tokens},
-                                           *product.store, *product.buffers);
-      auto busy = std::make_unique<bench::BusyLane>(other_core, 100.0);
-      const auto on_host = busy->make(1);
-      lanes::ThreadedLane host(std::move(busy), handover);
-      const double device_us = pass_us(host, device, nullptr, executable.get(), kPairs);
-      const double host_us = pass_us(host, device, on_host.get(), nullptr, kPairs);
-      const double both_us = pass_us(host, device, on_host.get(), executable.get(), kPairs);
-      fmt::print("{:<9} task of {:>6.0f} us on the device: {:>6.1f} us\n",
-                 plan::handover_name(handover), device_us, (both_us - device_us - host_us) / 2);
-    }
-  }
-}
-
 int run(const Product& p, int core) {
   const char* const file = std::getenv("TROIKA_OPENCL");
   const lanes::opencl::DeviceOptions options = {file != nullptr ? file : "", 0, {core}};
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
-  // The cores are looked up before there is only one.
-  const std::vector<int> cores = usable_core_numbers();
   bind_to_cores({core});
   // Another program may share the core meanwhile, so the best of some runs counts.
   double peak = 0.0;
@@ -209,11 +144,6 @@ int run(const Product& p, int core) {
   print_products(p, options, kernels, peak);
   print_products({1, p.k, p.n_rows}, options, kernels, peak);
   print_handovers(options);
-  for (const int other : cores) {
-    if (other == core) continue;
-    print_lane_handovers(options, kernels, other);
-    break;
-  }
   fmt::print("peak again {:.1f} GOPS\n", measure::measure_peaks(1, 1.0).f32_tflops * 1e3);
   return 0;
 }

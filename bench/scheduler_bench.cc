@@ -2,28 +2,18 @@
 // step.
 //
 //   troika_scheduler_bench [MODEL.gguf]
-//   troika_scheduler_bench handover
 //
-// Lanes that do nothing take the place of real ones, so that what is left is the scheduler. The
-// second form hands tasks of 50 to 1,000 microseconds over between two lanes with a core each (H8).
+// Lanes that do nothing take the place of real ones, so that what is left is the scheduler.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <string_view>
-#include <thread>
 
-#include "base/error.h"
+#include "base/clock.h"
 #include "base/median.h"
 #include "base/random.h"
-#include "base/spin.h"
-#include "base/system.h"
-#include "bench/busy_lane.h"
 #include "engine/session.h"
-#include "lanes/threaded_lane.h"
 #include "schedule/runner.h"
 #include "tests/support/null_lane.h"
 
@@ -33,7 +23,6 @@ using troika::median;
 using troika::RealClock;
 using troika::lanes::Lane;
 using troika::test::NullLane;
-namespace bench = troika::bench;
 namespace schedule = troika::schedule;
 
 constexpr int kRepetitions = 21;
@@ -150,96 +139,10 @@ void measure_decode(const char* model) {
              model, n_tasks, median(steps), scheduling_us, 100.0 * scheduling_us / median(steps));
 }
 
-// Measures the time from the end of a task to the start of the next one, on the other lane.
-void measure_handover(double task_us, troika::plan::HandoverKind handover) {
-  constexpr int kTasks = 200;
-  const std::vector<int> cores = troika::usable_core_numbers();
-  bench::GivenMachine machine;
-  std::vector<std::unique_ptr<troika::lanes::ThreadedLane>> owned;
-  bench::BusyLane* busy[2];
-  std::vector<std::unique_ptr<troika::lanes::Executable>> executables;
-  for (size_t i = 0; i < 2; ++i) {
-    auto lane = std::make_unique<bench::BusyLane>(cores[i], task_us);
-    busy[i] = lane.get();
-    owned.push_back(std::make_unique<troika::lanes::ThreadedLane>(std::move(lane), handover));
-    machine.add(owned.back().get());
-  }
-  std::vector<schedule::Node> nodes;
-  for (int i = 0; i < kTasks; ++i) {
-    executables.push_back(busy[i % 2]->make(1));
-    schedule::Node& node = nodes.emplace_back();
-    node.lane = i % 2;
-    node.executable = executables.back().get();
-    node.name = "task";
-    if (i > 0) node.waits_for = {i - 1};
-  }
-  const schedule::Pass pass(std::move(nodes));
-  schedule::Runner runner(machine);
-  constexpr int kPasses = 4;  // the first pass teaches how long waits are
-  for (int i = 0; i < kPasses; ++i) runner.run(pass, troika::lanes::Run());
-  std::vector<double> gaps;
-  for (size_t i = kTasks; i + 1 < static_cast<size_t>(kPasses) * kTasks; ++i) {
-    if ((i + 1) % kTasks == 0) continue;  // the next task belongs to another pass
-    gaps.push_back(busy[(i + 1) % 2]->starts_us[(i + 1) / 2] - busy[i % 2]->ends_us[i / 2]);
-  }
-  std::sort(gaps.begin(), gaps.end());
-  fmt::print("{:>6.0f} us  {:<9} {:>8.2f} us median {:>8.2f} us p90; awake for {:.0f} % of waits\n",
-             task_us, troika::plan::handover_name(handover), median(gaps),
-             gaps[gaps.size() * 9 / 10],
-             100.0 * (busy[0]->waiting_cpu_us + busy[1]->waiting_cpu_us) /
-                 (busy[0]->waiting_us + busy[1]->waiting_us));
-}
-
-// Measures how long the system takes to wake a thread that sleeps on a number.
-void measure_futex(double task_us) {
-  constexpr int kTasks = 200;
-  const std::vector<int> cores = troika::usable_core_numbers();
-  std::atomic<int> turn{0};
-  std::vector<double> ends(kTasks), starts(kTasks);
-  const auto work = [&](int me) {
-    troika::bind_to_cores({cores[static_cast<size_t>(me)]});
-    for (int i = me; i < kTasks; i += 2) {
-      for (int now = turn.load(); now != i; now = turn.load()) turn.wait(now);
-      starts[static_cast<size_t>(i)] = RealClock().now_us();
-      while (RealClock().now_us() < starts[static_cast<size_t>(i)] + task_us) troika::pause_cpu();
-      ends[static_cast<size_t>(i)] = RealClock().now_us();
-      turn.store(i + 1);
-      turn.notify_all();
-    }
-  };
-  std::thread other([&] { work(1); });
-  std::thread mine([&] { work(0); });
-  other.join();
-  mine.join();
-  std::vector<double> gaps;
-  for (size_t i = 1; i < kTasks; ++i) gaps.push_back(starts[i] - ends[i - 1]);
-  std::sort(gaps.begin(), gaps.end());
-  fmt::print("{:>6.0f} us  {:<9} {:>8.2f} us median {:>8.2f} us p90\n", task_us, "futex",
-             median(gaps), gaps[gaps.size() * 9 / 10]);
-}
-
-void measure_handovers() {
-  if (troika::usable_core_numbers().size() < 2) {
-    throw troika::Error("Two lanes need two cores, and this process may use one.");
-  }
-  fmt::print("from the end of a task to the start of the next on another core\n");
-  for (const double task_us : {50.0, 100.0, 200.0, 500.0, 1000.0}) {
-    measure_futex(task_us);
-    for (const auto handover :
-         {troika::plan::HandoverKind::kOrdinary, troika::plan::HandoverKind::kFast}) {
-      measure_handover(task_us, handover);
-    }
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    if (argc > 1 && std::string_view(argv[1]) == "handover") {
-      measure_handovers();
-      return EXIT_SUCCESS;
-    }
     for (const int n_lanes : {2, 4}) measure_decisions(1000, n_lanes, 2);
     measure_decisions(1000, 4, 0);  // all are ready from the beginning
     for (const int n_lanes : {1, 2}) {
