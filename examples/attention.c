@@ -70,6 +70,10 @@ int main(int argc, char** argv) {
     fprintf(stderr, "error: TOKENS must be between 1 and 100000.\n");
     return 2;
   }
+  if (!(above > 0.0)) {
+    fprintf(stderr, "error: ABOVE must be a number above 0, such as %.1f.\n", kUsualAbove);
+    return 2;
+  }
   float* const q = invent(n, kHeads, 1, 1);
   float* const k = invent(n, kKvHeads, 50, 2);
   float* const v = invent(n, kKvHeads, n, 3);

@@ -263,7 +263,7 @@ TEST(OpenclModel, H13PromptsInHalvesAreNearFloatsAndTheSameInAnyChunks) {
   EXPECT_EQ(logits(plan::Prefill::kF16, 2 * kOpenclChunk), rows);
 }
 
-// The device's cores multiply experts in floats, from rows as they stand in the file.
+// Prompts read experts on the device, and steps read them on cores, from rows in either order.
 TEST(OpenclModel, H13ExpertsBesideHalvesDoNotDependOnHowTheModelIsLoaded) {
   const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
   if (found.device == nullptr) GTEST_SKIP() << found.problem;

@@ -29,6 +29,7 @@ struct WeightUse {
   plan::Prefill prefill = plan::Prefill::kSame;
   plan::Activations activations = plan::Activations::kQ8;
   plan::Shape shape;  // of the executable
+  int n_experts = 0;  // counts experts whose rows a weight of experts has
 };
 
 // A copy of a weight. A lane has each of its forms once, in however many executables.

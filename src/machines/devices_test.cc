@@ -29,7 +29,7 @@ TEST(Devices, OpenClThatIsNotThereIsASentence) {
     problem = error.what();
   }
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
-  EXPECT_THROW(make_device_lane(kernels.table, plan.lanes[1], plan, nullptr), Error);
+  EXPECT_THROW(make_device_lane(kernels.table, plan.lanes[1], plan, nullptr, false), Error);
   before != nullptr ? setenv("TROIKA_OPENCL", file.c_str(), 1) : unsetenv("TROIKA_OPENCL");
   EXPECT_NE(problem.find("OpenCL"), std::string::npos) << problem;
 #ifndef TROIKA_STATIC  // a static program looks for no library

@@ -39,6 +39,10 @@ EstimateQuality::EstimateQuality(const kernels::Table& table,
   sums_.resize(ways_.size());
 }
 
+// Limits the queries of a head whose kept weight is looked at. Of so many the worst tenth is known
+// well, and a model of a thousand heads takes 150 MB for them.
+constexpr size_t kMostKept = 4096;
+
 void EstimateQuality::observe_attention(const model::Op& op, int key_head,
                                         const attention::Positions& positions,
                                         const attention::Queries& queries, size_t n_tokens) {
@@ -63,7 +67,7 @@ void EstimateQuality::observe_attention(const model::Op& op, int key_head,
     const auto kept = attention::kept_by_forms(table_, positions, queries.from(t), begin);
     const std::lock_guard lock(mutex_);
     auto& of_head = kept_[{op.layer, key_head}];
-    of_head.insert(of_head.end(), kept.begin(), kept.end());
+    if (of_head.size() < kMostKept) of_head.insert(of_head.end(), kept.begin(), kept.end());
     for (size_t i = 0; i < kAbove.size(); ++i) add_counts(n_seen[i], &seen_[i]);
     add_counts(n_all, &all_);
     for (size_t way = 0; way < found.size(); ++way) sums_[way].add(found[way]);

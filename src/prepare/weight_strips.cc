@@ -86,8 +86,8 @@ std::vector<model::WeightId> strip_matrices(const model::Blueprint& blueprint,
 }
 
 bool reads_strips(const plan::Plan& plan) {
-  // Prompts in half floats are a device's, but its cores compute experts for it in floats, which
-  // are multiplied row by row.
+  // Prompts in half floats are a device's. What it leaves to its cores there, as experts with
+  // biases, they multiply in floats, row by row.
   return plan.activations != plan::Activations::kF32 && plan.prefill != plan::Prefill::kF32 &&
          plan.prefill != plan::Prefill::kF16;
 }

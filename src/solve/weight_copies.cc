@@ -10,8 +10,9 @@ std::vector<int> WeightCopies::of(int lane, const lanes::Subgraph& subgraph, pla
         op.kind == OpKind::kLinear || op.kind == OpKind::kExpertLinear || op.kind == OpKind::kEmbed;
     if (!has_matrix) continue;
     const weights::Matrix& matrix = weights_.matrix(op.weight);
-    for (const lanes::WeightForm& form : lanes::weight_forms(
-             lanes_[static_cast<size_t>(lane)], op, matrix, {prefill_, activations_, shape})) {
+    for (const lanes::WeightForm& form :
+         lanes::weight_forms(lanes_[static_cast<size_t>(lane)], op, matrix,
+                             {prefill_, activations_, shape, subgraph.blueprint->n_experts})) {
       const auto [at, is_new] = numbers_.try_emplace({matrix.data, form.kind, form.n_tokens},
                                                      static_cast<int>(bytes_.size()));
       if (is_new) bytes_.push_back(form.bytes);

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 // Is the version of how numbers are computed. Another version makes earlier plans stale. Count it
 // up when prompts or steps compute something else by the same plan.
-constexpr int kNumericsVersion = 3;
+constexpr int kNumericsVersion = 4;
 constexpr const char* kPrefix = "plan-";
 
 std::string key_of(const gguf::File& model) {

@@ -26,6 +26,7 @@ class OpenclProgram : public ProgramTest {
   Finished in_own_folder(std::vector<std::string> words, const std::string& cache) const {
     Command command = troika_command(std::move(words));
     command.environment["XDG_CACHE_HOME"] = folder_.file(cache);
+    command.environment["TROIKA_OPENCL_PROGRAMS"] = "";  // names no other folder
     // PoCL keeps in a folder of its own what it makes of kernels when they first run.
     command.environment["POCL_CACHE_DIR"] = empty_cache() + "/pocl";
     return run_program(command);

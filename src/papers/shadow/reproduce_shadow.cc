@@ -329,8 +329,11 @@ std::vector<KernelRow> kernels_of_shadowattn(const PhoneFolder& folder) {
   std::vector<KernelRow> rows;
   for (size_t m = 0; m < std::size(kShadowModels); ++m) {
     const plan::PublishedRow* const energy = plan::find_row(folder.published, kEnergyRows[m]);
-    TROIKA_ASSERT(energy != nullptr);
-    const double full = plan::number_of(*energy, kEnergyValues[0]);
+    const double full = energy != nullptr ? plan::number_of(*energy, kEnergyValues[0]) : 0.0;
+    if (!(full > 0.0)) {
+      throw Error(fmt::format("{}/published has no row '{}' with an energy above 0.", folder.path,
+                              kEnergyRows[m]));
+    }
     for (size_t i = 0; i < std::size(kShadowSystems); ++i) {
       const KernelResult& result = runs.kernel({.model = kShadowModels[m].known,
                                                 .system = kShadowSystems[i],
