@@ -1,6 +1,7 @@
 #include "weights/store.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
@@ -61,11 +62,22 @@ std::vector<float> read_vector(const gguf::File& file, const gguf::TensorInfo& t
   return {whole.begin() + weight.first_row, whole.begin() + end};
 }
 
+// Tells the system how the file's maps are read next.
+void advise_maps(const gguf::File& file, int advice) {
+  for (const gguf::File::Shard& shard : file.shards()) {
+    if (shard.map == nullptr || shard.bytes.empty()) continue;
+    (void)madvise(const_cast<std::byte*>(shard.bytes.data()), shard.bytes.size(), advice);
+  }
+}
+
 }  // namespace
 
 Store::Store(const gguf::File& file, const model::Blueprint& blueprint)
     : file_(&file), entries_(blueprint.weights.size()) {
   using model::OpKind;
+  // Vectors are read here, one by one. The system would read megabytes around each of them, which
+  // count for a cgroup's limit.
+  advise_maps(file, MADV_RANDOM);
   for (const model::Op& op : blueprint.ops) {
     const bool is_matrix =
         op.kind == OpKind::kLinear || op.kind == OpKind::kEmbed || op.kind == OpKind::kExpertLinear;
@@ -82,6 +94,7 @@ Store::Store(const gguf::File& file, const model::Blueprint& blueprint)
       resolve(file, blueprint.weights[index], /*is_vector=*/false, &entries_[index]);
     }
   }
+  advise_maps(file, MADV_NORMAL);
   count(blueprint);
 }
 
