@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
 
 #include "base/bytes_text.h"
 #include "prepare/streaming/expert_stream.h"
@@ -112,6 +114,21 @@ std::string neurons_text(const prepare::NeuronStream& neurons) {
       problem);
 }
 
+// Counts reads past the page cache and through it, of a stream and those that it knows.
+std::pair<uint64_t, uint64_t> reads_of(const prepare::WeightStream& stream) {
+  uint64_t n_direct = 0, n_cached = 0;
+  const auto add = [&](const auto* one) {
+    if (one == nullptr) return;
+    n_direct += one->disk().n_direct_reads();
+    n_cached += one->disk().n_cached_reads();
+  };
+  add(&stream);
+  add(stream.neurons());
+  add(stream.prompts());
+  add(stream.experts());
+  return {n_direct, n_cached};
+}
+
 // Says what is read by route: where neurons are read too, that is the gates of experts alone.
 const char* routed_name(const prepare::WeightStream& stream) {
   return stream.neurons() != nullptr ? "gates" : "experts";
@@ -123,6 +140,7 @@ nlohmann::ordered_json streaming_json(const engine::Engine& engine) {
   const prepare::WeightStream* const stream = engine.loaded().stream.get();
   if (stream == nullptr) return nullptr;
   nlohmann::ordered_json json = blocks_json(*stream);
+  std::tie(json["direct_reads"], json["cached_reads"]) = reads_of(*stream);
   if (stream->neurons() != nullptr) json["neurons"] = neurons_json(*stream->neurons());
   if (stream->prompts() != nullptr) json["prompts"] = blocks_json(*stream->prompts());
   if (stream->experts() != nullptr) json[routed_name(*stream)] = experts_json(*stream->experts());
