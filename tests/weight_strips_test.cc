@@ -1,4 +1,4 @@
-#include "prepare/weight_strips.h"
+#include "prepare/layouts/weight_strips.h"
 
 #include <gtest/gtest.h>
 

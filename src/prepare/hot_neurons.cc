@@ -10,9 +10,9 @@
 
 #include "base/bytes_text.h"
 #include "base/error.h"
+#include "prepare/layouts/weight_strips.h"
 #include "prepare/side_files.h"
 #include "prepare/streaming/page_reads.h"
-#include "prepare/weight_strips.h"
 #include "weights/neurons/hot_neurons.h"
 
 namespace troika::prepare {

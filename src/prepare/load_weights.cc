@@ -9,11 +9,11 @@
 #include "base/clock.h"
 #include "prepare/hot_neurons.h"
 #include "prepare/int8/outlier_channels.h"
+#include "prepare/layouts/weight_strips.h"
 #include "prepare/memory.h"
 #include "prepare/side_files.h"
 #include "prepare/streaming/neurons/neuron_blocks.h"
 #include "prepare/streaming/stream_weights.h"
-#include "prepare/weight_strips.h"
 #include "weights/content_key.h"
 
 namespace troika::prepare {

@@ -8,7 +8,7 @@
 #include "plan/ledger.h"
 #include "plan/plan.h"
 #include "prepare/int8/int8_binding.h"
-#include "prepare/layout_loader.h"
+#include "prepare/layouts/layout_loader.h"
 #include "prepare/open_model.h"
 #include "prepare/options.h"
 #include "prepare/streaming/expert_stream.h"

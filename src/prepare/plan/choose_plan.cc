@@ -15,7 +15,7 @@
 #include "plan/prompt_attention.h"
 #include "prepare/hot_neurons.h"
 #include "prepare/lane_limits.h"
-#include "prepare/layout_loader.h"
+#include "prepare/layouts/layout_loader.h"
 #include "prepare/memory.h"
 #include "prepare/plan/make_plan.h"
 #include "prepare/plan/one_lane.h"

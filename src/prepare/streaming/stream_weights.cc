@@ -12,13 +12,13 @@
 
 #include "base/bytes_text.h"
 #include "base/error.h"
+#include "prepare/layouts/weight_strips.h"
 #include "prepare/memory.h"
 #include "prepare/side_files.h"
 #include "prepare/streaming/neurons/bundle_maker.h"
 #include "prepare/streaming/neurons/bundle_paths.h"
 #include "prepare/streaming/neurons/neuron_blocks.h"
 #include "prepare/streaming/neurons/neuron_stream.h"
-#include "prepare/weight_strips.h"
 #include "weights/content_key.h"
 
 namespace troika::prepare {

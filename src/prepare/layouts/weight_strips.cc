@@ -1,4 +1,4 @@
-#include "prepare/weight_strips.h"
+#include "prepare/layouts/weight_strips.h"
 
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ bool has_kernels(const kernels::Table& kernels, tensor::Type type) {
 }
 
 // Says whether this op can read the weight from strips.
-bool reads_strips(const model::Op& op, const weights::Matrix& matrix, int n_experts) {
+bool op_reads_strips(const model::Op& op, const weights::Matrix& matrix, int n_experts) {
   switch (op.kind) {
     case model::OpKind::kEmbed:
       return true;
@@ -76,7 +76,8 @@ std::vector<model::WeightId> strip_matrices(const model::Blueprint& blueprint,
     use.is_product |= op.kind != model::OpKind::kEmbed;
     use.is_other |= !has_kernels(kernels, matrix.type) ||
                     static_cast<size_t>(matrix.row_length) > kernels::kMostStripDepth ||
-                    !reads_strips(op, matrix, blueprint.n_experts) || by_neuron.contains(op.weight);
+                    !op_reads_strips(op, matrix, blueprint.n_experts) ||
+                    by_neuron.contains(op.weight);
   }
   std::vector<model::WeightId> ids;
   for (const auto& [place, use] : uses) {

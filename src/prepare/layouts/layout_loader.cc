@@ -1,4 +1,4 @@
-#include "prepare/layout_loader.h"
+#include "prepare/layouts/layout_loader.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
