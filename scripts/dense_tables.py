@@ -31,7 +31,8 @@ def n_steps(options, way):
 
 def key_of(options, megabytes, disk, way):
     """By what a result is kept: all that another call may give and that changes it."""
-    return f"{options.model.stem} {megabytes} MB {disk} MB/s {way} {n_steps(options, way)} steps"
+    name = "llama-completion" if way == "llama" else way  # earlier results are those of a program that copies its weights
+    return f"{options.model.stem} {megabytes} MB {disk} MB/s {name} {n_steps(options, way)} steps"
 
 
 def speed_of_llama(words):

@@ -353,7 +353,7 @@ TEST_F(HotNeuronTasks, P1WhatCannotBeIsRefusedInWords) {
             std::string::npos);
   EXPECT_NE(problem([](Options& o) {
               o.ffn.hot_percent = 0, o.ffn.hot_lane = 1;
-            }).find("Use ‹neuron-hot› too"),
+            }).find("‹neuron-hot-lane› says which lane"),
             std::string::npos);
   EXPECT_NE(problem([](Options& o) {
               o.lanes.cuts = {plan::cut_from_text("ffn.ffn_down=rows:0:1,1:1")};

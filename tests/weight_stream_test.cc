@@ -280,7 +280,7 @@ TEST(WeightStream, P10BlocksAreThereInAnyOrderOfArrival) {
       RandomDisk disk;
       ByHand model(1, false, {depth, may_use_io_uring, std::ref(disk)});
       model.stream->load_kept({});
-      for (uint64_t i = 0; i < 170; ++i) {
+      for (uint64_t i = 0; i < 60; ++i) {
         const bool is_next = random_bits(7, 2 * i) % 10 < 8;
         const auto block = static_cast<int>(is_next ? i % 5 : random_bits(7, 2 * i + 1) % 5);
         model.stream->before_block(block, plan::Phase::kStep, 1, {});
@@ -289,9 +289,9 @@ TEST(WeightStream, P10BlocksAreThereInAnyOrderOfArrival) {
       }
       const bool has_ring = may_use_io_uring && model.stream->notes().empty();
       model.stream.reset();
-      EXPECT_GT(disk.n_calls, 1000u);
+      EXPECT_GT(disk.n_calls, 300u);
       if (has_ring && depth > 1) {
-        EXPECT_GT(disk.n_overtaking, 100) << depth;
+        EXPECT_GT(disk.n_overtaking, 30) << depth;
       }
     }
   }

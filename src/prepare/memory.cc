@@ -24,8 +24,12 @@ using plan::Owner;
 
 constexpr int64_t kPageSlots = int64_t{1} << cache::KvCache::kPageSlotsLog2;
 
-// With less than this free, weights take no turns: the pages of a map are all that is left.
-constexpr size_t kLeastForTurns = size_t{16} << 20;
+// Says whether so little is free that a model runs from the pages of its map where weights that
+// take turns have no room. Elsewhere it is refused with advice.
+bool is_scarce(const MemoryFigures& memory) {
+  constexpr size_t kScarce = size_t{512} << 20;
+  return memory.available_bytes < kScarce;
+}
 
 // Returns which of the free bytes other programs may come to need.
 size_t bytes_for_others(size_t free) {
@@ -116,8 +120,7 @@ plan::Ledger empty_ledger(const Options& options, const model::Blueprint& bluepr
                             : plan::Ledger(limit, source);
   }
   const bool fits = weights.total_bytes() + n_neuron_bytes + others <= memory.available_bytes;
-  const bool has_room_for_turns = memory.available_bytes >= kLeastForTurns;
-  if (fits || !has_room_for_turns || !may_stream(options, blueprint, plan)) return plan::Ledger();
+  if (fits || !may_stream(options, blueprint, plan)) return plan::Ledger();
   return plan::Ledger(limit, source);
 }
 
@@ -325,7 +328,7 @@ bool has_room(const Options& options, const model::Blueprint& blueprint,
   const plan::Ledger ledger = expected_memory(options, blueprint, weights, asked, memory);
   if (ledger.is_limited()) return ledger.total_bytes() <= ledger.limit_bytes();
   const size_t free = memory.available_bytes;
-  return free < kLeastForTurns || weights.total_bytes() + bytes_for_others(free) <= free;
+  return is_scarce(memory) || weights.total_bytes() + bytes_for_others(free) <= free;
 }
 
 bool reads_experts(const Options& options, const model::Blueprint& blueprint,
@@ -381,24 +384,25 @@ std::vector<model::WeightId> packed_matrices(const Options& options,
   return weights.packable(weights::prompt_matrices(blueprint), most);
 }
 
-plan::Ledger expected_memory(const Options& options, const model::Blueprint& blueprint,
-                             const weights::Store& weights, const plan::Plan& plan,
-                             const MemoryFigures& memory) {
-  const size_t by_neuron = neuron_bytes(blueprint, weights, plan);
-  plan::Ledger ledger = empty_ledger(options, blueprint, weights, plan, by_neuron, memory);
-  ledger.advise(advice_for_turns(options, blueprint, plan));
-  ledger.set(Owner::kProgram, memory.program_bytes);
-  ledger.set(Owner::kModel, memory.model_bytes);
-  ledger.set(Owner::kWeights, weights.total_bytes());
-  if (options.memory.layouts == Layouts::kSwitch) enter_layouts(blueprint, weights, &ledger);
-  ledger.set(Owner::kPacked, packed_bytes(options, blueprint, weights, plan));
-  ledger.set(Owner::kNeurons, by_neuron);
-  ledger.set(Owner::kChannels, resident_channel_bytes(options, blueprint, weights, plan));
-  ledger.set(Owner::kBuffers,
-             lanes::Buffers::bytes_for(blueprint, plan.most_rows(), plan.output_shapes.back(),
-                                       plan.n_buffer_sets()) +
-                 shadow_bytes(blueprint, weights, plan) +
-                 hot_buffer_bytes(blueprint, weights, plan));
+namespace {
+
+// Enters everything but the context and weights that take turns.
+void enter_program(const Options& options, const model::Blueprint& blueprint,
+                   const weights::Store& weights, const plan::Plan& plan,
+                   const MemoryFigures& memory, plan::Ledger* ledger) {
+  ledger->advise(advice_for_turns(options, blueprint, plan));
+  ledger->set(Owner::kProgram, memory.program_bytes);
+  ledger->set(Owner::kModel, memory.model_bytes);
+  ledger->set(Owner::kWeights, weights.total_bytes());
+  if (options.memory.layouts == Layouts::kSwitch) enter_layouts(blueprint, weights, ledger);
+  ledger->set(Owner::kPacked, packed_bytes(options, blueprint, weights, plan));
+  ledger->set(Owner::kNeurons, neuron_bytes(blueprint, weights, plan));
+  ledger->set(Owner::kChannels, resident_channel_bytes(options, blueprint, weights, plan));
+  ledger->set(Owner::kBuffers,
+              lanes::Buffers::bytes_for(blueprint, plan.most_rows(), plan.output_shapes.back(),
+                                        plan.n_buffer_sets()) +
+                  shadow_bytes(blueprint, weights, plan) +
+                  hot_buffer_bytes(blueprint, weights, plan));
   const bool guesses_experts = options.memory.expert_reads == ExpertReads::kGuessed &&
                                reads_experts(options, blueprint, plan) &&
                                may_stream(options, blueprint, plan);
@@ -408,18 +412,46 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
                    ? device_bytes(blueprint, weights, plan, static_cast<int>(i))
                    : lanes::host_scratch_bytes(blueprint, plan.lanes[i], plan, guesses_experts);
   }
-  ledger.set(Owner::kLanes, scratch);
-  if (may_stream(options, blueprint, plan)) {
-    const int context = options.memory.context > 0 ? options.memory.context
-                                                   : std::min(plan.context, kUsefulContext);
-    const ContextBytes least = context_bytes(blueprint, plan, context);
-    enter_context(least, &ledger);
-    if (plan.ffn.is_by_neuron()) {
-      enter_neurons(options, blueprint, weights, plan, &ledger);
-    } else {
-      ledger.set(Owner::kWeights, kept_weight_bytes(options, blueprint, weights, plan, ledger));
-    }
-    take_context_out(least, &ledger);
+  ledger->set(Owner::kLanes, scratch);
+}
+
+// Enters what weights have that may take turns, beside the least context that is useful. Returns
+// false where the least of them finds no room.
+bool enter_turns(const Options& options, const model::Blueprint& blueprint,
+                 const weights::Store& weights, const plan::Plan& plan, plan::Ledger* ledger) {
+  const int context =
+      options.memory.context > 0 ? options.memory.context : std::min(plan.context, kUsefulContext);
+  const ContextBytes least = context_bytes(blueprint, plan, context);
+  enter_context(least, ledger);
+  if (plan.ffn.is_by_neuron()) {
+    enter_neurons(options, blueprint, weights, plan, ledger);
+  } else {
+    ledger->set(Owner::kWeights, kept_weight_bytes(options, blueprint, weights, plan, *ledger));
+  }
+  const bool fits = ledger->total_bytes() <= ledger->limit_bytes();
+  take_context_out(least, ledger);
+  return fits;
+}
+
+// Says whether somebody, or the plan, says what the process may take.
+bool has_budget(const Options& options, const plan::Plan& plan) {
+  return options.memory.limit_bytes > 0 || plan.streamed_neurons.has_value();
+}
+
+}  // namespace
+
+plan::Ledger expected_memory(const Options& options, const model::Blueprint& blueprint,
+                             const weights::Store& weights, const plan::Plan& plan,
+                             const MemoryFigures& memory) {
+  plan::Ledger ledger = empty_ledger(options, blueprint, weights, plan,
+                                     neuron_bytes(blueprint, weights, plan), memory);
+  enter_program(options, blueprint, weights, plan, memory, &ledger);
+  if (may_stream(options, blueprint, plan) &&
+      !enter_turns(options, blueprint, weights, plan, &ledger) && !has_budget(options, plan) &&
+      is_scarce(memory)) {
+    ledger = plan::Ledger();
+    enter_program(options, blueprint, weights, plan, memory, &ledger);
+    (void)enter_turns(options, blueprint, weights, plan, &ledger);
   }
   enter_context(context_bytes(blueprint, plan, plan.context), &ledger);
   return ledger;

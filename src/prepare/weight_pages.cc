@@ -53,17 +53,19 @@ std::vector<MappedFile::Range> gaps_between(const gguf::File::Shard& shard,
   return gaps;
 }
 
-// Returns the parts of a shard that are copied where some of it is read by nobody. A copy begins
-// with a whole huge page, so what stands before one behind an unread range stays mapped.
+// Returns the parts of a shard that are copied where some of it is read by nobody: all but the huge
+// pages that lie within such a range.
 std::vector<MappedFile::Range> copied_parts(const gguf::File::Shard& shard,
-                                            const std::vector<MappedFile::Range>& unread) {
-  if (unread.empty()) return {{0, shard.bytes.size()}};
-  std::vector<MappedFile::Range> parts;
-  for (MappedFile::Range part : gaps_between(shard, unread)) {
-    if (part.begin > shard.data_offset) {
-      part.begin = (part.begin + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
-    }
-    if (part.begin < part.end) parts.push_back(part);
+                                            std::vector<MappedFile::Range> unread) {
+  std::sort(unread.begin(), unread.end(),
+            [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  std::vector<MappedFile::Range> parts = {{0, shard.bytes.size()}};
+  for (const MappedFile::Range& range : unread) {
+    const size_t begin = (range.begin + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+    const size_t end = range.end / kHugePageBytes * kHugePageBytes;
+    if (begin >= end) continue;
+    parts.back().end = begin;
+    parts.push_back({end, shard.bytes.size()});
   }
   return parts;
 }

@@ -56,6 +56,27 @@ TEST_F(IdleSwitches, OfAPhoneThatIsComparedWithNothing) {
   expect_notes(idle, {{"--repetitions"}, {"--pairs"}});
 }
 
+// A plan keeps what counts where it is run, and cuts that are named replace those of a plan.
+TEST_F(IdleSwitches, OfAPhonesPlanAreThoseAloneThatDoNothing) {
+  const auto on_phone = [](std::vector<std::string> words, const std::vector<std::string>& more) {
+    for (const char* word : {"--machine", "", "--stack", "heterollm", "--lanes", "gpu,npu"}) {
+      words.push_back(*word == 0 ? repository_file("phones/8gen3.json") : std::string(word));
+    }
+    words.insert(words.end(), more.begin(), more.end());
+    return troika(words);
+  };
+  const std::string file = folder_.file("phone.json");
+  const Finished planned = on_phone({"plan", "tiny-llama"}, {"--activations", "f32", "-o", file});
+  expect_success(planned);
+  EXPECT_EQ(planned.err.find("does nothing here"), std::string::npos) << planned.err;
+  EXPECT_NE(read_whole(file).find("\"f32\""), std::string::npos);
+  const Finished cut = on_phone({"bench", "tiny-llama", "-p", "32", "-n", "1"},
+                                {"--plan", file, "--cut", "auto", "--cut", "ffn=rows:0:1,1:1"});
+  expect_success(cut);
+  EXPECT_NE(cut.err.find("--cut auto does nothing here"), std::string::npos) << cut.err;
+  EXPECT_EQ(cut.err.find("--cut does nothing here"), std::string::npos) << cut.err;
+}
+
 TEST_F(IdleSwitches, OfNeuronsOnAPhone) {
   const auto bench = [](std::vector<std::string> words) {
     words.insert(words.begin(),

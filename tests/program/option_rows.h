@@ -396,6 +396,7 @@ inline constexpr OwnRow kOwnRows[] = {
     {"synth", "--plant-outliers", "synth --list --plant-outliers MODEL"},
     {"synth", "--channels", "synth --like tiny-llama OUT --channels 1%"},
     {"synth", "--scale", "synth --like tiny-llama OUT --scale 64"},
+    {"synth", "--head-scales", "synth --like tiny-llama OUT --head-scales 4"},
     {"synth", "--hidden-channels", "synth --like tiny-llama OUT --hidden-channels 1%"},
     {"synth", "--text", "synth --like tiny-llama OUT --text TEXT"},
     // reproduce

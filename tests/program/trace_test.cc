@@ -35,13 +35,13 @@ class TraceProgram : public ProgramTest {
 };
 
 TEST_F(TraceProgram, OfRatesHere) {
-  const Finished finished =
-      expect_trace({"bench", model_, "-p", "8", "-n", "4", "-r", "1", "--json"}, 5);
+  const Finished finished = expect_trace(
+      {"bench", model_, "--threads", "1", "-p", "8", "-n", "4", "-r", "1", "--json"}, 5);
   EXPECT_NE(finished.err.find("recording every task takes time"), std::string::npos);
 }
 
 TEST_F(TraceProgram, OfWidthsAndReplays) {
-  expect_trace({"bench", model_, "--widths", "1,2", "-r", "1"}, 2);
+  expect_trace({"bench", model_, "--threads", "1", "--widths", "1,2", "-r", "1"}, 2);
   expect_trace({"bench", model_, "--replay", text_, "--force-text", text_, "--pairs", "1"}, 2);
 }
 

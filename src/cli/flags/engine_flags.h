@@ -31,6 +31,8 @@ struct EngineFlags {
   std::vector<std::string> lane_limits;
   std::vector<std::string> lane_caps;
   std::vector<std::string> constants;
+  // Says that the command writes plans, which keep what is given though it counts elsewhere.
+  bool writes_plans = false;
 
   void add_to(Command& command, PhoneHelp phones = PhoneHelp::kElsewhere);
   // Is for commands that run as 'troika tune' found best, unless --no-plan forbids it.

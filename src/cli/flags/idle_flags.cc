@@ -313,7 +313,10 @@ void say_of_plan(const EngineFlags& flags, const plan::Plan& plan, const Say& sa
   say("--no-plan", "--plan names the one that counts");
   if (prepare::is_here(flags.options)) return;
   for (const char* name : kOfPhonePlans) say(name, why);
-  if (flags.checked().lanes.solves_cuts) say("--cut", why);
+  // Cuts that are named beside it replace those of the plan.
+  const prepare::LaneChoice lanes = flags.checked().lanes;
+  if (!lanes.solves_cuts) return;
+  say(lanes.cuts.empty() ? "--cut" : lanes.divides_by_margin ? "--cut margin" : "--cut auto", why);
 }
 
 }  // namespace
@@ -324,7 +327,7 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
   std::vector<std::string> sentences;
   std::vector<std::string> said;
   const Say say = [&](const std::string& name, const std::string& why) {
-    if (!flags.is_given(name)) return;
+    if (!flags.is_given(name.substr(0, name.find(' ')))) return;
     sentences.push_back(fmt::format("{} does nothing here: {}", name, why));
     said.push_back(name);
   };

@@ -20,7 +20,7 @@ bool has_lane(const plan::Plan& plan, std::initializer_list<const char*> kinds) 
 }
 
 // Says which flags of this machine no phone reads.
-void say_of_this_machine(const engine::Engine& engine, const Say& say) {
+void say_of_this_machine(const EngineFlags& flags, const engine::Engine& engine, const Say& say) {
   for (const char* name : {"--ffn", "--neuron-predictor", "--neuron-hot", "--neuron-hot-lane",
                            "--neuron-pipeline", "--neuron-pins", "--neuron-gates", "--neuron-gap",
                            "--neuron-lru", "--neuron-ahead", "--no-neuron-ahead"}) {
@@ -32,11 +32,11 @@ void say_of_this_machine(const engine::Engine& engine, const Say& say) {
   say("--no-plan", "it is for this machine; no model is tuned for a phone");
   say("--no-cache", "it is for this machine; a phone reads and keeps no side files");
   if (engine.has_values()) return;
-  for (const char* name : {"--threads", "--load", "--kernels", "--activations"}) {
-    say(name,
-        "this phone takes time and computes no values; it counts where a phone computes them, as "
-        "in 'troika run'");
-  }
+  const char* const no_values =
+      "this phone takes time and computes no values; it counts where a phone computes them, as in "
+      "'troika run'";
+  for (const char* name : {"--threads", "--load", "--kernels"}) say(name, no_values);
+  if (!flags.writes_plans) say("--activations", no_values);
   say("--strict-npu",
       "this phone takes time and computes no values, so that nothing has scales; it counts on this "
       "machine");
@@ -99,7 +99,7 @@ void say_of_phone_neurons(const plan::Plan& plan, const Say& say) {
 }  // namespace
 
 void say_of_phone(const EngineFlags& flags, const engine::Engine& engine, const Say& say) {
-  say_of_this_machine(engine, say);
+  say_of_this_machine(flags, engine, say);
   if (flags.options.memory.limit_bytes == 0) {
     say("--memory", "what is free here says nothing of a phone; give it a number of bytes");
   }

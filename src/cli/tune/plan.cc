@@ -298,6 +298,7 @@ void add_plan(Command& app) {
        "troika run model.gguf --plan plan.json -p \"Once upon a time\""});
   auto flags = std::make_shared<PlanFlags>();
   flags->engine.add_to(*command, PhoneHelp::kListed);
+  flags->engine.writes_plans = true;
   command->add_option("-o,--output", flags->output, "Write the plan to this file")->names_file();
   command
       ->add_option("--type", flags->engine.options.model.type,

@@ -68,6 +68,9 @@ TEST(LimitsOfSmallMemories, P10WeightsTakeTurnsHoweverLittleMemoryIsFree) {
   EXPECT_EQ(ledger.limit_bytes(), 150 * kMebibyte);
   EXPECT_TRUE(are_streamed(blueprint, weights, plan, ledger));
   ledger.check();  // does not throw
+  // Where not even turns have room, the pages of the map are all that is left.
+  const MemoryFigures fewer = {64 * 1024 * kMebibyte, 10 * kMebibyte};
+  EXPECT_FALSE(expected_memory(options, blueprint, weights, plan, fewer).is_limited());
 }
 
 // A plan keeps its budget only where there is as much.

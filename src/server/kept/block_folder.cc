@@ -194,20 +194,21 @@ void BlockFolder::write(const std::string& key, std::span<const std::byte> conte
   file.write(content);
   file.commit();
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto [entry, is_new] = files_.try_emplace(key);
   try {
+    const auto entry = files_.try_emplace(key).first;
     note_use(entry);
+    bytes_ += bytes - entry->second.bytes;
+    entry->second.bytes = bytes;
   } catch (const std::bad_alloc&) {
     // What make_room() does not know of would take room for ever. An earlier file of this key has
     // the same content and keeps its place.
-    if (is_new) {
+    const auto found = files_.find(key);
+    if (found == files_.end() || found->second.bytes == 0) {
       ::unlink(path_of(key).c_str());
-      files_.erase(entry);
+      if (found != files_.end()) files_.erase(found);
     }
     throw;
   }
-  bytes_ += bytes - entry->second.bytes;
-  entry->second.bytes = bytes;
 }
 
 // Notes the use in the file's time too, so that later processes know it.
