@@ -268,7 +268,7 @@ def profiles():
     rates = ('"starts":[{"lane":0,"us":0.5}],"refusals":[{"lane":1,"op":"embed","phase":"step"}],"handovers":[{"from":0,"to":1,"us":2.5}],'
              '"bandwidth":[{"lanes":[0,1],"gb_s":[12.5,9]}],"cores":[{"core":0,"gops":200,"gb_s":12}]')
     shape = '"type":"Q8_0","n_rows":64,"k":32,"n_tokens":8,"phase":"step","context":0,"head_dim":0,"us":3.5,"spread":0.06,"n_runs":9'
-    ops = f'"ops":[{{"lane":0,"op":"linear",{shape}}},{{"lane":1,"op":"linear",{shape},"arrangement":"a","arrangement_gain":1.5}}]'
+    ops = f'"ops":[{{"lane":0,"op":"linear",{shape}}},{{"lane":1,"op":"linear",{shape},"arrangement":"a","arrangement_gain":1.5,"build_us":44,"rebuild_us":22,"first_run_us":3}}]'
     storage = ('"storage":{"folder":"/","is_direct":true,"reads":[{"block_bytes":4096,"range_bytes":65536,"is_random":true,"depth":4,'
                '"us":80.5,"mb_s":200}]}')
     for name, parts in (("rates", []), ("storage", [storage])):

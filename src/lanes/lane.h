@@ -39,6 +39,8 @@ struct LaneInfo {
   // Says which device with which version of which driver it is, so that what was measured on
   // another one is not taken for its own; empty for cores and phones.
   std::string identity = {};
+  // Says that what the lane has compiled is kept, so that it is built faster the next time.
+  bool keeps_graphs = false;
 };
 
 // Names a feed-forward block that is computed by neuron, or an expert of one.

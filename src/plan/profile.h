@@ -59,6 +59,16 @@ struct OpShape {
   auto operator<=>(const OpShape&) const = default;
 };
 
+// What a product costs a device before it runs as fast as later: a static runtime compiles a graph
+// of it, or imports a kept one. 0: not measured, as on cores, which need no time for it.
+struct PreparationTime {
+  double build_us = 0.0;      // the longest of the times that it was built
+  double rebuild_us = 0.0;    // the shortest of those from what was kept; 0: nothing is kept
+  double first_run_us = 0.0;  // the first run of what was built
+
+  bool operator==(const PreparationTime&) const = default;
+};
+
 struct OpTime {
   int lane = 0;
   OpShape shape;
@@ -70,6 +80,7 @@ struct OpTime {
   // it. Empty: the lane knows one shape only.
   std::string arrangement = {};
   double arrangement_gain = 1.0;  // the slowest shape's time over that of the fastest
+  PreparationTime preparation = {};
   // Says that the lane builds the op for prompts alone, though it would be the same in steps. A
   // file keeps this as a refusal.
   bool is_of_prompts_alone = false;

@@ -28,6 +28,7 @@ Profile example() {
       {0, {OpKind::kLinear, tensor::Type::kQ4_0, 4096, 1024, 8, 0, 0}, 123.4, 0.05, 7, "a b", 1.25},
       {1, {OpKind::kAttention, tensor::Type::kF16, 512, 128, 4, 64, 64}, 5.5, 0.0, 3, "", 1.0},
       {1, {OpKind::kRmsNorm, tensor::Type::kF32, 512, 512, 1, 0, 0}, 0.75, 0.5, 9, "", 1.0}};
+  profile.ops[0].preparation = {44.5, 22.25, 1.5};
   profile.refusals = {{1, OpKind::kRope, Phase::kStep}};
   profile.starts = {{0, 1.5}, {1, 0.0}};
   profile.bandwidth = {{{0}, {10.5}}, {{0, 1}, {6.25, 7.5}}};
@@ -52,6 +53,8 @@ TEST(Profile, ComesBackFromItsJson) {
   EXPECT_EQ(after.ops[0].arrangement, "a b");
   EXPECT_EQ(after.ops[0].arrangement_gain, 1.25);
   EXPECT_EQ(after.ops[1].arrangement, "");
+  EXPECT_EQ(after.ops[0].preparation, before.ops[0].preparation);
+  EXPECT_EQ(after.ops[1].preparation, plan::PreparationTime());
   EXPECT_EQ(after.bandwidth[1].gb_s, before.bandwidth[1].gb_s);
   EXPECT_EQ(after.handovers[0].us, 2.25);
   EXPECT_EQ(after.cores[0].gops, 99.5);

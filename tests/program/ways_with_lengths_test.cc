@@ -67,6 +67,38 @@ TEST_F(HeteroProgram, H12EveryAlternativeRunsOnThisMachine) {
   EXPECT_EQ(measured["steps"].size(), 4u);
 }
 
+// A profile says what graphs cost before they run (H1): compiled, and imported where they are kept.
+TEST_F(HeteroProgram, H1AProfileHasTheTimesOfGraphs) {
+  if (std::getenv("TROIKA_OPENVINO") == nullptr) {
+    GTEST_SKIP() << "TROIKA_OPENVINO names no folder of OpenVINO";
+  }
+  const std::vector<std::string> profile = {
+      "profile", model_,      "--lanes", "0;openvino:CPU@1", "--prefill", "bf16",
+      "--json",  "--seconds", "0.1",     "--no-storage",     "--again"};
+  const auto graphs_with = [&](const std::map<std::string, std::string>& environment) {
+    Command command = troika_command(profile);
+    for (const auto& [name, value] : environment) command.environment[name] = value;
+    const Finished finished = run_program(command);
+    expect_success(finished);
+    std::vector<json> graphs;
+    const json found = json::parse(finished.out, nullptr, false);
+    for (const json& op : found["ops"]) {
+      EXPECT_EQ(op.contains("build_us"), op["lane"] == 1 && op["op"] == "linear") << op;
+      if (op.contains("build_us")) graphs.push_back(op);
+    }
+    EXPECT_FALSE(graphs.empty());
+    return graphs;
+  };
+  for (const json& graph : graphs_with({{"TROIKA_OPENVINO_BLOBS", ""}})) {
+    EXPECT_GT(graph["first_run_us"], 0) << graph;
+    EXPECT_FALSE(graph.contains("rebuild_us")) << graph;
+  }
+  const std::string kept = folder_.file("graphs");
+  for (const json& graph : graphs_with({{"TROIKA_OPENVINO_BLOBS", kept}})) {
+    EXPECT_GT(graph["rebuild_us"], 0) << graph;
+  }
+}
+
 using OpenclHeteroProgram = HeteroProgram;
 
 TEST_F(OpenclHeteroProgram, H12EveryAlternativeRunsBesideAnOpenclDevice) {

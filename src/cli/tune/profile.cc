@@ -187,6 +187,32 @@ void print_arrangements(const plan::Profile& profile) {
   }
 }
 
+// Prints what products cost devices before they run: of each product that with the most tokens.
+void print_preparations(const plan::Profile& profile) {
+  std::map<std::pair<int, plan::OpShape>, const plan::OpTime*> largest;
+  for (const plan::OpTime& time : profile.ops) {
+    if (time.preparation.build_us == 0.0) continue;
+    plan::OpShape shape = time.shape;
+    shape.n_tokens = 1;
+    const plan::OpTime*& shown = largest[{time.lane, shape}];
+    if (shown == nullptr || shown->shape.n_tokens < time.shape.n_tokens) shown = &time;
+  }
+  if (largest.empty()) return;
+  print(
+      "\nwhat products cost devices before they run, ms\nlane  type    rows     k  phase   tokens"
+      "     built  built again  first run\n");
+  for (const auto& [where, time] : largest) {
+    const plan::PreparationTime& preparation = time->preparation;
+    const std::string again = preparation.rebuild_us > 0.0
+                                  ? fmt::format("{:.2f}", 1e-3 * preparation.rebuild_us)
+                                  : "nothing kept";
+    print(fmt::format("{:>4}  {:<5} {:>6} {:>5}  {:<6} {:>7} {:>9.2f} {:>12} {:>10.2f}\n",
+                      time->lane, tensor::type_name(time->shape.type), time->shape.n_rows,
+                      time->shape.k, plan::phase_name(time->shape.phase), time->shape.n_tokens,
+                      1e-3 * preparation.build_us, again, 1e-3 * preparation.first_run_us));
+  }
+}
+
 void print_storage(const plan::Profile& profile) {
   if (!profile.storage) return;
   print(fmt::format(
@@ -294,6 +320,7 @@ void profile(const ProfileFlags& flags) {
   print_lanes(shown);
   print_products(shown);
   print_arrangements(shown);
+  print_preparations(shown);
   print_storage(shown);
   if (!flags.check) return;
   print_check(profile);

@@ -105,6 +105,7 @@ VendorLane::VendorLane(std::shared_ptr<openvino::Library> library, const VendorO
   info_.n_threads = n_threads_of(options);
   info_.capabilities = kVector | kInt8Matrix | kBf16Matrix;
   info_.identity = library_->identity(device_);
+  info_.keeps_graphs = blobs_.has_value();
 }
 
 std::string VendorLane::identity_of(const VendorOptions& options) {

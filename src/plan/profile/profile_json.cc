@@ -95,6 +95,13 @@ OpTime read_op_time(const JsonFields& fields, int n_lanes) {
     time.arrangement_gain =
         fields.number(fields.present("arrangement_gain", "layout_gain"), 1.0, 1e9);
   }
+  if (fields.has("build_us")) {
+    time.preparation.build_us = fields.positive("build_us", kMostUs);
+    if (fields.has("rebuild_us")) {
+      time.preparation.rebuild_us = fields.positive("rebuild_us", kMostUs);
+    }
+    time.preparation.first_run_us = fields.positive("first_run_us", kMostUs);
+  }
   return time;
 }
 
@@ -181,6 +188,13 @@ Json op_json(const OpTime& time) {
   if (!time.arrangement.empty()) {
     json["arrangement"] = time.arrangement;
     json["arrangement_gain"] = rounded(time.arrangement_gain);
+  }
+  if (time.preparation.build_us > 0.0) {
+    json["build_us"] = rounded(time.preparation.build_us);
+    if (time.preparation.rebuild_us > 0.0) {
+      json["rebuild_us"] = rounded(time.preparation.rebuild_us);
+    }
+    json["first_run_us"] = rounded(time.preparation.first_run_us);
   }
   return json;
 }

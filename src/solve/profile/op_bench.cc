@@ -205,7 +205,10 @@ plan::OpTime measure_arrangement(lanes::Machine& machine, int lane, const OpShap
   // threads of a team stay awake between them.
   std::vector<std::unique_ptr<lanes::Executable>> executables;
   executables.reserve(n_variants);
+  const double before_us = machine.clock().now_us();
   for (size_t i = 0; i < n_variants; ++i) executables.push_back(op.build(worker, i, arrangement));
+  const double build_us = (machine.clock().now_us() - before_us) / static_cast<double>(n_variants);
+  double first_run_us = 0.0;
   std::vector<double> times;
   double spent_us = 0.0;
   int most_runs = patience.most_runs;
@@ -214,6 +217,7 @@ plan::OpTime measure_arrangement(lanes::Machine& machine, int lane, const OpShap
     const lanes::Executable& executable = *executables[next++ % executables.size()];
     if (sweep != nullptr) (*sweep)();
     const double us = run_us(machine, lane, executable, op.run());
+    if (i == -patience.n_warm) first_run_us = us;
     if (i < 0) {
       // In a run that takes so long, the cost of a first run matters little.
       if (us > patience.enough_us) most_runs = std::min(most_runs, patience.least_runs);
@@ -233,6 +237,14 @@ plan::OpTime measure_arrangement(lanes::Machine& machine, int lane, const OpShap
   time.n_runs = static_cast<int>(times.size());
   time.arrangement = arrangement;
   time.is_of_prompts_alone = op.run().phase != shape.phase;
+  const bool is_device = !worker.info().identity.empty();
+  if (!is_device || shape.op != OpKind::kLinear || build_us <= 0.0) return time;
+  time.preparation = {build_us, 0.0, first_run_us};
+  if (!worker.info().keeps_graphs) return time;
+  executables.clear();
+  const double again_us = machine.clock().now_us();
+  executables.push_back(op.build(worker, 0, arrangement));
+  time.preparation.rebuild_us = machine.clock().now_us() - again_us;
   return time;
 }
 

@@ -154,11 +154,19 @@ void measure_wanted(lanes::Machine& machine, const Wanted& wanted, Arena& arena,
   }
 }
 
-// Returns the median; of an even number, the faster one of the two in the middle.
+// Returns the median; of an even number, the faster one of the two in the middle. Of builds
+// it has the longest, since where graphs are kept only the first one compiles, and of rebuilds the
+// shortest.
 OpTime median_of(std::vector<OpTime> times) {
+  plan::PreparationTime preparation = times.front().preparation;
+  for (const OpTime& time : times) {
+    preparation.build_us = std::max(preparation.build_us, time.preparation.build_us);
+    preparation.rebuild_us = std::min(preparation.rebuild_us, time.preparation.rebuild_us);
+  }
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>((times.size() - 1) / 2);
   std::nth_element(times.begin(), middle, times.end(),
                    [](const OpTime& a, const OpTime& b) { return a.us < b.us; });
+  middle->preparation = preparation;
   return *middle;
 }
 

@@ -50,8 +50,17 @@ class KnownLane : public lanes::Lane {
   int index() const { return index_; }
   bool fails = false;
   bool is_static = false;  // says that the lane takes only prompts without attention
+  // Makes the lane a device, on which building takes this long, and less for what it built before.
+  void make_device(double build_us, double rebuild_us) {
+    info_.identity = "a device";
+    info_.keeps_graphs = rebuild_us > 0.0;
+    build_us_ = build_us;
+    rebuild_us_ = rebuild_us;
+  }
 
  private:
+  double build_us_ = 0.0, rebuild_us_ = 0.0;
+  std::set<OpShape> built_;
   KnownMachine& machine_;
   int index_;
   Costs costs_;
@@ -93,6 +102,7 @@ class KnownMachine : public lanes::Machine {
                     Event{lane.index(), lane.fails ? Status::kFailed : Status::kDone, &completion});
   }
   KnownLane& lane(size_t index) { return *owned_[index]; }
+  void pass_time(double us) { clock_.us += us; }
   // Notes the type of a product that some lane builds, for which the arena must be filled.
   void note_product(tensor::Type type) {
     if (types_.empty() || types_.back() != type) types_.push_back(type);
@@ -136,6 +146,7 @@ std::unique_ptr<lanes::Executable> KnownLane::build(const lanes::Subgraph& subgr
       shape.n_rows,
       shape_of(*subgraph.blueprint, op, weights, tensor::Type::kF16, shape, shape.n_rows));
   if (op.kind == OpKind::kLinear) machine_.note_product(built->shape.type);
+  machine_.pass_time(built_.insert(built->shape).second ? build_us_ : rebuild_us_);
   return built;
 }
 
@@ -226,6 +237,35 @@ TEST(ProfileMachine, WhatALaneRefusesIsLeftOutAndTakesForEver) {
   const plan::Profile again = profile_machine(machine, options, &profile, wall, {});
   EXPECT_EQ(again.refusals, profile.refusals);
   EXPECT_EQ(again.ops.size(), profile.ops.size());
+}
+
+// A static runtime compiles what it has not kept, which is a cost of its own beside a run's.
+TEST(ProfileMachine, H1NotesWhatProductsCostADeviceBeforeTheyRun) {
+  const Costs costs = {2.0, 4e3, 1e5};
+  KnownMachine machine({costs, costs, costs});
+  machine.lane(1).make_device(4000.0, 50.0);
+  machine.lane(2).make_device(300.0, 0.0);
+  ProfileOptions options = small_options();
+  // Each variant of a shape is built, and only the first one for the first time.
+  options.patience.pack_threads = 0;
+  const int n_variants = options.patience.n_warm + options.patience.most_runs;
+  const RealClock wall;
+  const plan::Profile profile = profile_machine(machine, options, nullptr, wall, {});
+  for (const OpShape& shape : options.shapes) {
+    EXPECT_EQ(profile.find(0, shape)->preparation, plan::PreparationTime());
+    const plan::PreparationTime& found = profile.find(1, shape)->preparation;
+    if (shape.op != OpKind::kLinear) {
+      EXPECT_EQ(found, plan::PreparationTime()) << model::op_kind_name(shape.op);
+      continue;
+    }
+    EXPECT_NEAR(found.build_us, 50.0 + (4000.0 - 50.0) / n_variants, 1e-6);
+    EXPECT_NEAR(found.rebuild_us, 50.0, 1e-6);
+    EXPECT_NEAR(found.first_run_us, known_us(costs, shape), 1e-6);
+    EXPECT_GT(profile.find(2, shape)->preparation.build_us, 0.0);
+    EXPECT_EQ(profile.find(2, shape)->preparation.rebuild_us, 0.0) << "nothing is kept";
+    // Runs are timed as on a lane that needs nothing before them.
+    EXPECT_NEAR(profile.find(1, shape)->us, known_us(costs, shape), 1e-6);
+  }
 }
 
 TEST(ProfileMachine, ALongDisturbanceDoesNotShow) {
