@@ -275,6 +275,23 @@ def profiles():
         yield name, ("{" + ",".join(['"format":"troika-profile","version":3', machine, lanes, rates, ops, *parts]) + "}").encode()
 
 
+def phones():
+    folder = pathlib.Path(__file__).resolve().parent.parent / "phones"
+    yield "phone", b"\0" + (folder / "8gen3.json").read_bytes()
+    for path in sorted((folder / "stacks").glob("*.json")):
+        yield f"stack_{path.stem}", b"\1" + path.read_bytes()
+    yield "like", b'\1{"version":1,"name":"n","title":"t","like":"other","npu":{"launch_us":{"value":2,"source":"hf001","range":[1,3]}}}'
+
+
+def predictors():
+    yield "right", b"\1"
+    yield "hashed", b"\2"
+    for name, place in (("version", 16), ("layers", 32), ("width", 48), ("type", 64), ("recall", 79), ("content", 300)):
+        yield f"changed_{name}", b"\2" + struct.pack(">HB", place, 1)
+    shape = struct.pack("<7Q", 2, 7, 1, 1, 32, 32, 8)
+    yield "raw", b"\0" + b"troika-predict\0\0" + shape + struct.pack("<2d2Q", 0.9, 1.5, 0, 0) + bytes(192)
+
+
 def configs():
     common = ('"hidden_size":64,"num_hidden_layers":2,"num_attention_heads":2,"num_key_value_heads":1,"head_dim":32,'
               '"intermediate_size":96,"vocab_size":128,"max_position_embeddings":256')
@@ -329,7 +346,7 @@ def main():
                "fuzz_grammar_json_schema": json_schemas,
                "fuzz_text_vocabulary": vocabularies, "fuzz_weights_store": changed_models, "fuzz_plan_plan": plans,
                "fuzz_plan_profile": profiles, "fuzz_convert_config": configs, "fuzz_server_request": request_bodies,
-               "fuzz_server_answer": answers}
+               "fuzz_server_answer": answers, "fuzz_plan_phone": phones, "fuzz_weights_predictor": predictors}
     for target, files in corpora.items():
         folder = pathlib.Path(sys.argv[1]) / target
         folder.mkdir(parents=True, exist_ok=True)
