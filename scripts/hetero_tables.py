@@ -49,12 +49,17 @@ def prompts_table(model, result):
     return f"{text}\n\nWhat the solver found, as far as parts of a prompt take it:\n\n{result['cuts']}"
 
 
+def step_text(step):
+    text = f"{step['tokens_per_s']:.2f} tokens/s ({step['of_one_core']:.2f} ×)"
+    return text + (f", {step['share_of_read_gain']:.2f} of what the cores read ({step['read_gain']:.2f} ×)" if "read_gain" in step else "")
+
+
 def steps_table(results):
     names = [step["name"] for step in next(iter(results.values()))["steps"]]
     rows = []
     for i, name in enumerate(names):
         steps = [result["steps"][i] for result in results.values()]
-        rows.append([name, *[f"{step['tokens_per_s']:.2f} tokens/s ({step['of_one_core']:.2f} ×)" for step in steps]])
+        rows.append([name, *map(step_text, steps)])
     return table(["generation", *results], rows)
 
 

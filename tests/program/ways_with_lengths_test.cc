@@ -43,7 +43,10 @@ void expect_alternatives(const json& measured) {
     EXPECT_EQ(names.count(name), 1u) << name;
   }
   ASSERT_FALSE(measured["steps"].empty());
-  for (const json& step : measured["steps"]) EXPECT_GT(step["tokens_per_s"], 0) << step;
+  for (const json& step : measured["steps"]) {
+    EXPECT_GT(step["tokens_per_s"], 0) << step;
+    EXPECT_GT(step["share_of_read_gain"], 0) << step;
+  }
 }
 
 TEST_F(HeteroProgram, H12EveryAlternativeRunsOnThisMachine) {

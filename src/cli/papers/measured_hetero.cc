@@ -43,8 +43,13 @@ void print_measured_hetero(const HeteroMeasurement& m) {
   print(fmt::format("\n\nthe solver's plan: {}\n\ngeneration, {} tokens\n", m.cuts,
                     m.options.n_steps));
   for (const HeteroStepRate& step : m.steps) {
-    print(fmt::format("{:<36}{:>8.2f} tokens/s {:>6.2f}x\n", step.name, step.tokens_per_s,
-                      step.of_reference));
+    std::string text = fmt::format("{:<36}{:>8.2f} tokens/s {:>6.2f}x", step.name,
+                                   step.tokens_per_s, step.of_reference);
+    if (step.read_gain > 0.0) {
+      text += fmt::format(", {:.2f} of the {:.2f}x that the cores read", step.share_of_read_gain,
+                          step.read_gain);
+    }
+    print(text + "\n");
   }
 }
 
@@ -71,6 +76,9 @@ nlohmann::ordered_json measured_hetero_json(const HeteroMeasurement& m) {
     json["steps"].push_back({{"name", step.name},
                              {"tokens_per_s", step.tokens_per_s},
                              {"of_one_core", step.of_reference}});
+    if (step.read_gain == 0.0) continue;
+    json["steps"].back()["read_gain"] = step.read_gain;
+    json["steps"].back()["share_of_read_gain"] = step.share_of_read_gain;
   }
   return json;
 }

@@ -14,6 +14,7 @@
 #include "gguf/file.h"
 #include "machines/devices.h"
 #include "measure/measure.h"
+#include "measure/peaks.h"
 #include "model/architecture.h"
 #include "papers/hetero/hetero_runs.h"
 #include "prepare/plan/make_plan.h"
@@ -33,6 +34,28 @@ struct HeteroMachine {
   }
   engine::Engine engine;
   engine::Session session;
+};
+
+// A way to divide steps between both cores, with what was measured in each round.
+struct StepWay {
+  std::string name;
+  std::unique_ptr<HeteroMachine> with;
+  std::vector<double> rates = {}, gains = {}, read_gains = {}, shares = {};
+
+  void add(const measure::DecodeRun& both, const measure::DecodeRun& alone) {
+    rates.push_back(both.tokens_per_s);
+    gains.push_back(both.tokens_per_s / alone.tokens_per_s);
+    if (alone.read_gb_s == 0.0) return;
+    read_gains.push_back(both.read_gb_s / alone.read_gb_s);
+    shares.push_back(gains.back() / read_gains.back());
+  }
+  HeteroStepRate medians() const {
+    HeteroStepRate step = {name, median(rates), median(gains)};
+    if (read_gains.empty()) return step;
+    step.read_gain = median(read_gains);
+    step.share_of_read_gain = median(shares);
+    return step;
+  }
 };
 
 class HeteroMeasurer {
@@ -288,35 +311,31 @@ class HeteroMeasurer {
   void measure_steps() {
     using plan::HandoverKind;
     const auto one = machine(step_plan(one_core_, HandoverKind::kOrdinary));
-    struct Way {
-      std::string name;
-      std::unique_ptr<HeteroMachine> with;
-      std::vector<double> rates = {}, gains = {};
-    };
     const std::string rows = "rows on " + plan::lanes_text(two_cores_);
-    std::vector<Way> ways;
+    std::vector<StepWay> ways;
     ways.push_back(
         {rows + ", ordinary handover", machine(step_plan(two_cores_, HandoverKind::kOrdinary))});
     ways.push_back({rows + ", fast handover", machine(step_plan(two_cores_, HandoverKind::kFast))});
     ways.push_back(
         {"one lane of both cores", machine(step_plan(both_cores_, HandoverKind::kOrdinary))});
+    measure::ReadProbe one_reads(1), both_read(2);
+    const bool has_probes = one_reads.has_room() && both_read.has_room();
+    const auto run = [&](HeteroMachine& with, measure::ReadProbe& probe) {
+      return measure::decode_run(with.session, kStepContext, options_.n_steps,
+                                 has_probes ? &probe : nullptr);
+    };
     std::vector<double> rates;
     for (int round = -1; round < options_.rounds; ++round) {
-      const double alone =
-          measure::decode_run(one->session, kStepContext, options_.n_steps).tokens_per_s;
-      if (round >= 0) rates.push_back(alone);
-      for (Way& way : ways) {
-        const double rate =
-            measure::decode_run(way.with->session, kStepContext, options_.n_steps).tokens_per_s;
-        if (round < 0) continue;
-        way.rates.push_back(rate);
-        way.gains.push_back(rate / alone);
+      const measure::DecodeRun alone = run(*one, one_reads);
+      if (round >= 0) rates.push_back(alone.tokens_per_s);
+      for (StepWay& way : ways) {
+        const measure::DecodeRun both = run(*way.with, both_read);
+        if (round >= 0) way.add(both, alone);
       }
     }
-    measurement_.steps.push_back({"one core", median(rates), 1.0});
-    for (Way& way : ways) {
-      measurement_.steps.push_back({way.name, median(way.rates), median(way.gains)});
-    }
+    const double of_itself = has_probes ? 1.0 : 0.0;
+    measurement_.steps.push_back({"one core", median(rates), 1.0, of_itself, of_itself});
+    for (StepWay& way : ways) measurement_.steps.push_back(way.medians());
   }
 
   MeasureHeteroOptions options_;

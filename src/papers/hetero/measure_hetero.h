@@ -40,6 +40,10 @@ struct HeteroStepRate {
   std::string name;
   double tokens_per_s = 0.0;
   double of_reference = 0.0;  // how many times as fast as one core in the same round
+  // How many times as fast as one core the same cores read memory, between the steps of both: what
+  // dividing a step can give where reading limits it. 0: there was no memory to read.
+  double read_gain = 0.0;
+  double share_of_read_gain = 0.0;  // of_reference over read_gain, in the same round
 };
 
 struct HeteroMeasurement {
