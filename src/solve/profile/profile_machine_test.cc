@@ -245,9 +245,8 @@ TEST(ProfileMachine, H1NotesWhatProductsCostADeviceBeforeTheyRun) {
   KnownMachine machine({costs, costs, costs});
   machine.lane(1).make_device(4000.0, 50.0);
   machine.lane(2).make_device(300.0, 0.0);
-  ProfileOptions options = small_options();
+  const ProfileOptions options = small_options();
   // Each variant of a shape is built, and only the first one for the first time.
-  options.patience.pack_threads = 0;
   const int n_variants = options.patience.n_warm + options.patience.most_runs;
   const RealClock wall;
   const plan::Profile profile = profile_machine(machine, options, nullptr, wall, {});
