@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/system.h"
-#include "lanes/host/attention_lists.h"
+#include "lanes/host/attention/attention_lists.h"
 #include "lanes/host/scratch.h"
 #include "model/linear_inputs.h"
 #include "prepare/device_memory.h"

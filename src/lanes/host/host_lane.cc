@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/huge_pages.h"
-#include "lanes/host/attention.h"
+#include "lanes/host/attention/attention.h"
 #include "lanes/host/experts/expert_reads.h"
 #include "lanes/host/experts/experts.h"
 #include "lanes/host/give_way.h"

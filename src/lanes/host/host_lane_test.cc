@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/choose.h"
-#include "lanes/host/attention_lists.h"
+#include "lanes/host/attention/attention_lists.h"
 #include "lanes/host/test_support.h"
 #include "lanes/machine.h"
 #include "lanes/threaded_lane.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "lanes/host/attention.h"
+#include "lanes/host/attention/attention.h"
 #include "lanes/host/experts/experts.h"
 #include "lanes/host/neurons/neuron_ffn.h"
 #include "lanes/host/products.h"

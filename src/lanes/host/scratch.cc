@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "lanes/host/attention_tiles.h"
+#include "lanes/host/attention/attention_tiles.h"
+#include "lanes/host/attention/prompt_attention.h"
 #include "lanes/host/experts/expert_reads.h"
 #include "lanes/host/neurons/neuron_ffn.h"
 #include "lanes/host/products.h"
-#include "lanes/host/prompt_attention.h"
 #include "lanes/host/sparse/head_parts.h"
 #include "lanes/host/sparse/sparse_attention.h"
 

@@ -1,7 +1,7 @@
 // Which tokens of a run choose what they see, and which see everything.
 #pragma once
 
-#include "lanes/host/attention_args.h"
+#include "lanes/host/attention/attention_args.h"
 
 namespace troika::lanes {
 

@@ -6,7 +6,7 @@
 #include "attention/choose/estimate.h"
 #include "attention/choose/select.h"
 #include "attention/query_attention.h"
-#include "lanes/host/prompt_attention.h"
+#include "lanes/host/attention/prompt_attention.h"
 #include "lanes/host/sparse/attention_stretches.h"
 
 namespace troika::lanes {

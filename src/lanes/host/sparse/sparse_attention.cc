@@ -5,7 +5,7 @@
 #include "attention/int8_attention.h"
 #include "attention/query_attention.h"
 #include "attention/tile_attention.h"
-#include "lanes/host/prompt_attention.h"
+#include "lanes/host/attention/prompt_attention.h"
 #include "lanes/host/sparse/attention_stretches.h"
 
 namespace troika::lanes {

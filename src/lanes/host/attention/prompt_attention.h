@@ -1,7 +1,7 @@
 // Attention of a prompt's tokens in bfloat16: many queries share the keys and values of a block.
 #pragma once
 
-#include "lanes/host/attention_args.h"
+#include "lanes/host/attention/attention_args.h"
 
 namespace troika::lanes {
 

@@ -1,4 +1,4 @@
-#include "lanes/host/prompt_attention.h"
+#include "lanes/host/attention/prompt_attention.h"
 
 #include <algorithm>
 

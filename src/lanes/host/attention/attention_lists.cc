@@ -1,10 +1,10 @@
-#include "lanes/host/attention_lists.h"
+#include "lanes/host/attention/attention_lists.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "kernels/panels.h"
-#include "lanes/host/attention.h"
+#include "lanes/host/attention/attention.h"
 #include "lanes/host/scratch.h"
 
 namespace troika::lanes {

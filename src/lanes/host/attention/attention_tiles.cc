@@ -1,10 +1,10 @@
-#include "lanes/host/attention_tiles.h"
+#include "lanes/host/attention/attention_tiles.h"
 
 #include <algorithm>
 #include <array>
 
 #include "base/error.h"
-#include "lanes/host/attention_args.h"
+#include "lanes/host/attention/attention_args.h"
 
 namespace troika::lanes {
 namespace {

@@ -1,10 +1,10 @@
-#include "lanes/host/attention.h"
+#include "lanes/host/attention/attention.h"
 
 #include <algorithm>
 
-#include "lanes/host/attention_args.h"
-#include "lanes/host/attention_tiles.h"
-#include "lanes/host/prompt_attention.h"
+#include "lanes/host/attention/attention_args.h"
+#include "lanes/host/attention/attention_tiles.h"
+#include "lanes/host/attention/prompt_attention.h"
 #include "lanes/host/sparse/attention_stretches.h"
 #include "lanes/host/sparse/head_parts.h"
 #include "lanes/host/sparse/sparse_attention.h"

@@ -1,4 +1,4 @@
-#include "lanes/host/attention_args.h"
+#include "lanes/host/attention/attention_args.h"
 
 namespace troika::lanes {
 namespace {
