@@ -85,6 +85,22 @@ TEST_P(Variant, AgreesWithTheReferenceAsItRunsByDefault) {
       name() + ", as it runs by default");
 }
 
+// Between products each worker computes the row of a single token for itself.
+TEST_P(Variant, TokensOneByOneHaveTheBitsOfOneThread) {
+  const TinyModelFile file(model());
+  for (const auto activations : {plan::Activations::kQ8, plan::Activations::kF32}) {
+    prepare::Options options = file.float_options();
+    options.activations = activations;
+    const std::vector<size_t> pieces(tokens_.size(), 1);
+    const auto expected = engine_logits(options, tokens_, pieces);
+    for (const int n_threads : {2, 3, 5}) {
+      options.lanes.n_threads = n_threads;
+      EXPECT_EQ(engine_logits(options, tokens_, pieces), expected)
+          << name() << ", " << n_threads << " threads";
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Every, Variant, testing::ValuesIn(test_support::tiny_model_variants()),
                          [](const auto& info) { return test_name(info.param.name); });
 

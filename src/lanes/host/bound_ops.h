@@ -57,6 +57,18 @@ struct BoundAttention {
   int n_heads() const { return last_head - first_head; }
 };
 
+// Where each worker finds and keeps the values of an op in a run whose only row it computes itself
+// (see own_rows.h).
+struct OwnPlaces {
+  static constexpr int kShared = -1;  // the value is in the buffers that all workers share
+
+  // Places in floats, among the worker's own values.
+  int inputs[3] = {kShared, kShared, kShared};
+  int output = kShared;
+  bool meets_before = false;     // takes the place of BoundOp's
+  bool shares_elements = false;  // says whether the workers divide the elements of the row
+};
+
 // One op, bound to its weights and buffers. The ops of an executable run in order; workers meet
 // between two of them where one may need what another worker has made.
 struct BoundOp {
@@ -73,6 +85,7 @@ struct BoundOp {
   int last_column = 0;
   bool per_output = false;    // rows are wanted outputs, else tokens
   bool meets_before = false;  // says whether the workers meet before this op
+  OwnPlaces own_places;
   // What only ops of this kind have. kRoute and kExpertSum have counts; ops that go element by
   // element have nothing.
   std::variant<std::monostate, BoundEmbedding, BoundNorm, BoundRope, BoundAttention, BoundProduct,

@@ -13,6 +13,7 @@
 #include "lanes/host/experts/expert_reads.h"
 #include "lanes/host/experts/experts.h"
 #include "lanes/host/give_way.h"
+#include "lanes/host/own_rows.h"
 #include "lanes/host/products.h"
 #include "lanes/host/run_op.h"
 #include "lanes/host/slices.h"
@@ -22,10 +23,11 @@ namespace troika::lanes {
 class HostExecutable : public Executable {
  public:
   HostExecutable(int n_tokens, const TokenSlice& tokens, std::vector<BoundOp> ops,
-                 const weights::Store& weights, const Buffers& buffers)
+                 const OwnRows& own_rows, const weights::Store& weights, const Buffers& buffers)
       : Executable(n_tokens),
         tokens_(tokens),
         ops_(std::move(ops)),
+        own_rows_(own_rows),
         weights_(weights),
         set_stride_(buffers.set_stride()) {
     TaskBindings bindings;
@@ -46,11 +48,13 @@ class HostExecutable : public Executable {
   const TokenSlice& tokens() const { return tokens_; }
 
   const std::vector<BoundOp>& ops() const { return ops_; }
+  const OwnRows& own_rows() const { return own_rows_; }
   size_t set_stride() const { return set_stride_; }
 
  private:
   TokenSlice tokens_;
   std::vector<BoundOp> ops_;
+  OwnRows own_rows_;
   const weights::Store& weights_;
   // Bindings for each set of buffers, because a run has its set to itself.
   mutable std::vector<TaskBindings> bindings_;
@@ -116,7 +120,11 @@ std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, plan::Shap
   }
   const size_t n_counters = ops.size() * static_cast<size_t>(team_.size());
   if (counters_.size() < n_counters) counters_ = std::vector<ItemCounter>(n_counters);
-  return std::make_unique<HostExecutable>(shape.n_rows, tokens, std::move(ops), weights, buffers);
+  const OwnRows own_rows = place_own_rows(subgraph, buffers, &ops);
+  own_row_bytes_ = std::max(own_row_bytes_, own_rows.bytes());
+  make_room(static_cast<size_t>(info_.n_threads) * own_row_bytes_ + kCacheLineBytes, &own_rows_);
+  return std::make_unique<HostExecutable>(shape.n_rows, tokens, std::move(ops), own_rows, weights,
+                                          buffers);
 }
 
 std::span<const char* const> HostLane::arrangements(plan::Shape shape) const {
@@ -182,7 +190,7 @@ void HostLane::reserve_stretch(size_t bytes) {
 }
 
 size_t HostLane::held_bytes() const {
-  return prepared_.capacity() + stretches_.capacity() +
+  return prepared_.capacity() + stretches_.capacity() + own_rows_.capacity() +
          outlier_counts_.capacity() * sizeof(uint32_t) + scratch_.capacity() * sizeof(float) +
          expert_scratch_.capacity() * sizeof(int32_t) + counters_.capacity() * sizeof(ItemCounter) +
          (attention_parts_ != nullptr ? n_attention_parts_ * sizeof(float) + kCacheLineBytes : 0) +
@@ -249,6 +257,18 @@ void HostLane::submit(const Executable& executable, const Run& run, Completion& 
   completion.finished(problem ? Status::kFailed : Status::kDone);
 }
 
+// Returns the context of a worker, which computes a single row for itself where others would have
+// to wait for it.
+OpContext HostLane::with_own_rows(const OpContext& context, const OwnRows& rows, int worker) {
+  OpContext mine = context;
+  if (!rows.are_there || context.run.n_tokens != 1 || team_.n_active() == 1) return mine;
+  std::byte* const values =
+      at_cache_line(own_rows_.data()) + static_cast<size_t>(worker) * own_row_bytes_;
+  mine.own_values = reinterpret_cast<float*>(values);
+  mine.prepared = values + rows.n_floats * sizeof(float);
+  return mine;
+}
+
 // Returns why it cannot run, if there is a reason.
 std::optional<std::string> HostLane::run_ops(const HostExecutable& host, const Run& run) {
   const std::vector<BoundOp>& ops = host.ops();
@@ -279,9 +299,10 @@ std::optional<std::string> HostLane::run_ops(const HostExecutable& host, const R
                              expert_scratch_length_,
                              &neurons_};
   const auto run_all = [&](int worker) {
+    const OpContext mine = with_own_rows(context, host.own_rows(), worker);
     for (size_t i = 0; i < ops.size(); ++i) {
-      if (ops[i].meets_before) team_.barrier().wait();
-      run_op(ops[i], context, static_cast<int>(i), worker);
+      if (mine.meets_before(ops[i])) team_.barrier().wait();
+      run_op(ops[i], mine, static_cast<int>(i), worker);
       if (run.gives_way) give_way();
     }
   };

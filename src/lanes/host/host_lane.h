@@ -15,6 +15,7 @@
 namespace troika::lanes {
 
 class HostExecutable;
+struct OwnRows;
 
 class HostLane : public Lane {
  public:
@@ -44,6 +45,7 @@ class HostLane : public Lane {
   void reserve_product(const BoundOp& bound, int n_tokens);
   void reserve_stretch(size_t bytes);
   void note_shadow_end(const BoundOp& bound, const Run& run);
+  OpContext with_own_rows(const OpContext& context, const OwnRows& rows, int worker);
 
   const kernels::Table& kernels_;
   plan::Activations activations_;
@@ -57,6 +59,8 @@ class HostLane : public Lane {
   std::vector<std::byte> prepared_;
   std::vector<std::byte> stretches_;
   size_t stretch_bytes_ = 0;  // counts bytes for one worker
+  std::vector<std::byte> own_rows_;
+  size_t own_row_bytes_ = 0;  // counts bytes for one worker
   // Lists of outliers, which all executables share, too. They have room for every channel of every
   // token, of which little is ever touched.
   std::unique_ptr<kernels::Outlier[]> outliers_;

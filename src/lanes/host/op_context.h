@@ -37,13 +37,31 @@ struct OpContext {
   int32_t* expert_scratch;  // (workers, expert_scratch_length)
   size_t expert_scratch_length;
   NeuronScratch* neurons;  // what a block that is computed by neuron uses
+  // The values that this worker keeps for itself, where each computes the run's only row (see
+  // own_rows.h); null: workers share all values. Then `prepared` is the worker's own, too.
+  float* own_values = nullptr;
 
   // Returns where an op finds its input in this run; output() returns where it leaves its result.
   const float* input(const BoundOp& bound, size_t i = 0) const {
+    const int place = bound.own_places.inputs[i];
+    if (own_values != nullptr && place != OwnPlaces::kShared) return own_values + place;
     return bound.inputs[i] + set_offset;
   }
-  float* output(const BoundOp& bound) const { return bound.output + set_offset; }
+  float* output(const BoundOp& bound) const {
+    const int place = bound.own_places.output;
+    if (own_values != nullptr && place != OwnPlaces::kShared) return own_values + place;
+    return bound.output + set_offset;
+  }
+  bool meets_before(const BoundOp& bound) const {
+    return own_values != nullptr ? bound.own_places.meets_before : bound.meets_before;
+  }
   int n_rows(const BoundOp& bound) const { return bound.per_output ? run.n_outputs : run.n_tokens; }
+  // Returns the rows that fall to a worker where an op goes row by row.
+  Share rows_of(const BoundOp& bound, int worker) const {
+    const int n = n_rows(bound);
+    const bool is_own = own_values != nullptr && bound.own_places.output != OwnPlaces::kShared;
+    return is_own ? Share{0, n} : share_of(n, worker, team.n_active());
+  }
   std::byte* stretch_of(int worker) const {
     return stretches + static_cast<size_t>(worker) * stretch_bytes;
   }

@@ -245,7 +245,9 @@ void prepare_rows(const BoundOp& bound, const OpContext& context, int worker) {
   const auto k = static_cast<size_t>(bound.input_width);
   const float* x = context.input(bound);
   const int n_rows = context.n_rows(bound);
-  const Share share = share_of(n_rows, worker, context.team.n_active());
+  const Share share = context.own_values != nullptr
+                          ? Share{0, n_rows}
+                          : share_of(n_rows, worker, context.team.n_active());
   if (takes_blocks(product, static_cast<size_t>(n_rows))) {
     const kernels::TokenGroups groups = {static_cast<size_t>(n_rows)};
     auto* const blocks = reinterpret_cast<kernels::TokenBlock*>(context.prepared);
@@ -325,7 +327,7 @@ void run_item(const ProductWork& work, ProductItems items, int64_t item) {
 void run_linear(const BoundOp& bound, const OpContext& context, int index, int worker) {
   if (bound.as<BoundProduct>().prepares_input) {
     prepare_rows(bound, context, worker);
-    context.team.barrier().wait();
+    if (context.own_values == nullptr) context.team.barrier().wait();
   }
   if (worker == 0 && context.run.observer != nullptr && bound.first_column == 0 &&
       !bound.per_output && !bound.op.keeps_float) {

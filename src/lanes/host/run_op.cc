@@ -109,6 +109,17 @@ void add(const BoundOp& bound, const OpContext& context, int row) {
   context.kernels.add(elements.a, elements.b, elements.y, elements.n);
 }
 
+// Adds the worker's share of a row: about what it has just made of it, so that few lines of the
+// cache go from core to core.
+void add_share(const BoundOp& bound, const OpContext& context, int worker) {
+  if (context.n_rows(bound) == 0) return;
+  const auto [a, b, y, n] = elements_of(bound, context, 0);
+  const Share share =
+      share_of(static_cast<int64_t>(n), worker, context.team.n_active(), Slice::kRowGranularity);
+  context.kernels.add(a + share.begin, b + share.begin, y + share.begin,
+                      static_cast<size_t>(share.end - share.begin));
+}
+
 void cap(const BoundOp& bound, const OpContext& context, int row) {
   const Elements elements = elements_of(bound, context, row);
   context.kernels.soft_cap(elements.a, bound.op.soft_cap, elements.y, elements.n);
@@ -176,7 +187,7 @@ void run_product(const BoundOp& bound, const OpContext& context, int index, int 
 
 void run_op(const BoundOp& bound, const OpContext& context, int index, int worker) {
   const auto by_rows = [&](auto run_row) {
-    const Share share = share_of(context.n_rows(bound), worker, context.team.n_active());
+    const Share share = context.rows_of(bound, worker);
     for (int64_t row = share.begin; row < share.end; ++row) {
       run_row(bound, context, static_cast<int>(row));
     }
@@ -198,6 +209,9 @@ void run_op(const BoundOp& bound, const OpContext& context, int index, int worke
     case OpKind::kActivate:
       return by_rows(activate);
     case OpKind::kAdd:
+      if (context.own_values != nullptr && bound.own_places.shares_elements) {
+        return add_share(bound, context, worker);
+      }
       return by_rows(add);
     case OpKind::kSelect:
       return by_rows(select);

@@ -6,6 +6,7 @@
 #include "lanes/host/attention/prompt_attention.h"
 #include "lanes/host/experts/expert_reads.h"
 #include "lanes/host/neurons/neuron_ffn.h"
+#include "lanes/host/own_rows.h"
 #include "lanes/host/products.h"
 #include "lanes/host/sparse/head_parts.h"
 #include "lanes/host/sparse/sparse_attention.h"
@@ -112,9 +113,11 @@ size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::Planned
     n_floats = std::max(n_floats, guess_floats(static_cast<size_t>(blueprint.width),
                                                static_cast<size_t>(blueprint.n_experts)));
   }
+  const size_t own_rows =
+      most_own_row_bytes(blueprint, most_form_bytes(plan.activations, plan.prefill, longest_row));
   return prepared + neuron_bytes(blueprint, plan, lane.n_threads) +
-         n_workers *
-             (unpacking_bytes(plan, blueprint, longest_row) + routes + n_floats * sizeof(float));
+         n_workers * (unpacking_bytes(plan, blueprint, longest_row) + own_rows + routes +
+                      n_floats * sizeof(float));
 }
 
 size_t head_list_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, int lane,
