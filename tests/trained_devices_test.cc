@@ -1,7 +1,9 @@
-// The models that the project ships say on devices what they say on cores: in floats on an OpenCL
-// device alone, and with prompts in int8 that a device and cores share, to the bit.
+// The models that the project ships, and a larger one where it has been fetched, say on devices
+// what they say on cores: in floats on an OpenCL device alone, and with prompts in int8 that a
+// device and cores share, to the bit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -11,6 +13,7 @@
 #include "lanes/vendor/test_support.h"
 #include "tests/support/greedy.h"
 #include "tests/support/logits.h"
+#include "tests/support/real_model.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika {
@@ -21,6 +24,7 @@ using engine::Session;
 using test_support::copy_of;
 using test_support::greedy_agreement;
 
+constexpr const char* kRealModel = "SmolLM2-135M";
 constexpr int kTrainedTokens = 60;
 // This is the largest allowed error, as a part of the largest logit.
 constexpr double kDeviceBound = 1e-5;
@@ -33,10 +37,13 @@ constexpr const char* kDeviceStory =
 class OfTrainedModels : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    path_ = std::string(TROIKA_MODELS) + "/troika-" + GetParam() + "-q8_0.gguf";
-    if (!std::filesystem::exists(path_)) {
-      GTEST_SKIP() << path_ << " is missing: the recipe in models/train makes it";
-    }
+    const bool is_ours = GetParam() != kRealModel;
+    path_ = is_ours ? std::string(TROIKA_MODELS) + "/" + GetParam() + "-q8_0.gguf"
+                    : test_support::real_model_path();
+    if (std::filesystem::exists(path_)) return;
+    const char* const maker =
+        is_ours ? "the recipe in models/train makes it" : "scripts/real_model.py fetches it";
+    GTEST_SKIP() << path_ << " is missing: " << maker;
   }
   prepare::Options options(plan::Prefill prefill) const {
     prepare::Options options;
@@ -97,14 +104,14 @@ TEST_P(OpenclTrained, SayInFloatsWhatCoresSay) {
   const auto prompt = cores.tokenizer().encode(kDeviceStory);
   Session judge(cores), session(device);
   const int n_equal = greedy_agreement(judge, session, prompt, kTrainedTokens).n_equal;
-  std::printf("troika-%s, greedy tokens on an OpenCL device as on cores: %d of %d\n",
-              GetParam().c_str(), n_equal, kTrainedTokens);
+  std::printf("%s, greedy tokens on an OpenCL device as on cores: %d of %d\n", GetParam().c_str(),
+              n_equal, kTrainedTokens);
   EXPECT_EQ(n_equal, kTrainedTokens);
   Session fresh(device);
   const auto logits = test_support::engine_logits(fresh, prompt);
   const reference::Model model(reference::read_gguf(path_));
   const double error = reference::relative_error(logits, reference::forward(model, prompt));
-  std::printf("troika-%s, on an OpenCL device: error %.2e\n", GetParam().c_str(), error);
+  std::printf("%s, on an OpenCL device: error %.2e\n", GetParam().c_str(), error);
   EXPECT_LE(error, kDeviceBound);
 }
 
@@ -125,10 +132,14 @@ TEST_P(VendorTrained, PromptsInInt8HaveTheBitsOfCores) {
   expect_bits_of_cores(lane_of("openvino", "CPU"));
 }
 
-INSTANTIATE_TEST_SUITE_P(The, OpenclTrained, testing::Values("silu", "relu"),
-                         [](const auto& info) { return info.param; });
-INSTANTIATE_TEST_SUITE_P(The, VendorTrained, testing::Values("silu", "relu"),
-                         [](const auto& info) { return info.param; });
+const auto kTrainedModels = testing::Values("troika-silu", "troika-relu", kRealModel);
+std::string trained_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(The, OpenclTrained, kTrainedModels, trained_name);
+INSTANTIATE_TEST_SUITE_P(The, VendorTrained, kTrainedModels, trained_name);
 
 }  // namespace
 }  // namespace troika

@@ -1,8 +1,8 @@
 // Runs a trained chat model from elsewhere, where scripts/real_model.py has fetched it.
-#include <cstdlib>
 #include <filesystem>
 
 #include "tests/program/troika.h"
+#include "tests/support/real_model.h"
 
 namespace troika::test {
 namespace {
@@ -10,11 +10,7 @@ namespace {
 class RealModel : public testing::Test {
  protected:
   void SetUp() override {
-    const char* cache = std::getenv("XDG_CACHE_HOME");
-    const char* home = std::getenv("HOME");
-    std::string folder = cache != nullptr && cache[0] == '/' ? cache : "";
-    if (folder.empty() && home != nullptr) folder = std::string(home) + "/.cache";
-    model_ = folder + "/troika/models/SmolLM2-135M-Instruct.Q4_1.gguf";
+    model_ = test_support::real_model_path();
     if (!std::filesystem::exists(model_)) {
       GTEST_SKIP() << "run scripts/real_model.py once: there is no " << model_;
     }
