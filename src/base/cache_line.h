@@ -1,4 +1,4 @@
-// Finds cache lines in memory that may begin anywhere.
+// Finds cache lines in memory that may begin anywhere, and asks for lines before they are written.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,16 @@ T* at_cache_line(T* values) {
   const auto address = reinterpret_cast<uintptr_t>(values);
   const size_t before = (kCacheLineBytes - address % kCacheLineBytes) % kCacheLineBytes;
   return values + before / sizeof(T);
+}
+
+// Asks other cores for a line that this one will write, and does not wait. An x86 processor that
+// does not know the instruction takes it for none.
+inline void ask_to_write(const void* address) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
+#else
+  __builtin_prefetch(address, 1);
+#endif
 }
 
 }  // namespace troika

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/cache_line.h"
 #include "base/error.h"
 #include "tensor/strips.h"
 
@@ -207,6 +208,21 @@ void spread_row(const BoundProduct& product, const kernels::Table& kernels, cons
   }
 }
 
+// Asks for the lines of a single row into which a worker will write its part. Others have read what
+// the last product left there. Without this a worker would wait for each line at the end of an
+// item, because counting items waits for what was written.
+void ask_for_outputs(const ProductWork& work, ProductItems items, int worker) {
+  const OpContext& context = work.context;
+  const int n_workers = context.team.n_active();
+  if (work.n_rows != 1 || n_workers == 1 || work.product.has_panels()) return;
+  constexpr int64_t kFloatsOfLine = kCacheLineBytes / sizeof(float);
+  const Share share = share_of(items.n, worker, n_workers);
+  const int64_t begin = work.bound.first_column + share.begin * items.size;
+  const int64_t end =
+      std::min<int64_t>(work.bound.first_column + share.end * items.size, work.bound.last_column);
+  for (int64_t i = begin; i < end; i += kFloatsOfLine) ask_to_write(work.output + i);
+}
+
 ProductWeight weight_of(const BoundProduct& product, const OpContext& context) {
   ProductWeight weight = product.weight;
   if (product.lease == model::kNone) return weight;
@@ -336,6 +352,7 @@ void run_linear(const BoundOp& bound, const OpContext& context, int index, int w
   }
   const ProductWork work = whole_product(bound, context, worker);
   const ProductItems items = items_of(work);
+  ask_for_outputs(work, items, worker);
   share_items(context, index, worker, items.n, [&](int64_t item) { run_item(work, items, item); });
 }
 
