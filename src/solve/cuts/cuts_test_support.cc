@@ -7,7 +7,6 @@
 
 #include "base/random.h"
 #include "model/architecture.h"
-#include "model/known.h"
 #include "schedule/graphs.h"
 #include "solve/profile/op_shapes.h"
 
@@ -56,8 +55,10 @@ void RandomTimes::each_op(const lanes::Subgraph& subgraph, plan::Shape shape,
   }
 }
 
-CutModel::CutModel(const char* name)
-    : hollow(model::get_known(name), "q8_0"),
+CutModel::CutModel(const char* name) : CutModel(model::get_known(name)) {}
+
+CutModel::CutModel(const model::KnownModel& known)
+    : hollow(known, "q8_0"),
       file(hollow.open()),
       blueprint(model::read(file)),
       weights(file, blueprint),

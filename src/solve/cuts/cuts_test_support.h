@@ -9,6 +9,7 @@
 #include "forge/hollow.h"
 #include "gguf/file.h"
 #include "model/blueprint.h"
+#include "model/known.h"
 #include "plan/plan.h"
 #include "plan/profile.h"
 #include "solve/cuts/solve_cuts.h"
@@ -49,6 +50,7 @@ class RandomTimes : public TimeModel {
 // A model without weights, taken apart.
 struct CutModel {
   explicit CutModel(const char* name = "tiny-llama");
+  explicit CutModel(const model::KnownModel& known);
   const lanes::Subgraph& named(std::string_view name) const;
 
   forge::HollowModel hollow;
