@@ -169,16 +169,30 @@ uint64_t DiskLane::n_cached_reads() const {
   return n_cached_;
 }
 
+void DiskLane::reserve(size_t n_tasks, size_t n_reads) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  make_room(n_tasks, n_reads);
+}
+
+// Makes room for tasks and reads beside those that are under way, which may have to wait again.
+void DiskLane::make_room(size_t n_tasks, size_t n_reads) {
+  waiting_.reserve(waiting_.size() + n_reads + reads_.size());
+  if (free_tasks_.size() >= n_tasks) return;
+  free_tasks_.reserve(tasks_.size() + n_tasks);
+  tasks_.reserve(tasks_.size() + n_tasks);
+  while (free_tasks_.size() < n_tasks) {
+    tasks_.push_back(std::make_unique<Task>());
+    free_tasks_.push_back(tasks_.back().get());
+  }
+}
+
 void DiskLane::submit(const Executable&, const Run& run, Completion& completion) {
   if (run.reads.empty()) {
     completion.finished(Status::kDone);
     return;
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (free_tasks_.empty()) {
-    tasks_.push_back(std::make_unique<Task>());
-    free_tasks_.push_back(tasks_.back().get());
-  }
+  make_room(1, run.reads.size());
   Task* const task = free_tasks_.back();
   free_tasks_.pop_back();
   *task = {&completion, run.reads.size(), false};

@@ -43,9 +43,13 @@ class DiskLane : public Lane {
                                     const weights::Store& weights, const Buffers& buffers) override;
   // Builds a task of reads. Which reads they are is said by each run.
   std::unique_ptr<Executable> make_read() const;
+  // Takes memory for so many tasks that are under way at a time, and for so many reads in all.
+  // While there are no more, submit() asks for none.
+  void reserve(size_t n_tasks, size_t n_reads);
   // Returns at once; several tasks may be under way. `run.reads` must live until the completion is
-  // told, by a thread of the lane. A failed read and one that the file's end cuts short make the
-  // status kFailed; then the bytes of the whole task must not be used.
+  // told, by a thread of the lane. Where it throws std::bad_alloc, nothing is under way. A failed
+  // read and one that the file's end cuts short make the status kFailed; then the bytes of the
+  // whole task must not be used.
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
   std::string problem() const override;
 
@@ -86,6 +90,7 @@ class DiskLane : public Lane {
   bool can_read_directly(const Read& read) const;
   int try_ring();
   // These functions REQUIRE the mutex.
+  void make_room(size_t n_tasks, size_t n_reads);
   int descriptor_for(Read* read);
   void start_waiting_reads();
   void submit_entries();

@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "lanes/machine.h"
+#include "tests/support/allocation_counter.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika::lanes {
@@ -305,6 +306,23 @@ TEST(DiskLane, P10WhereIoUringIsForbiddenAThreadReads) {
   }
 }
 
+TEST_P(DiskLaneTest, P10TasksForWhichMemoryIsReservedAskForNone) {
+  if (!test::AllocationCounter::is_on()) GTEST_SKIP() << "A sanitizer counts allocations itself.";
+  constexpr size_t kTasks = 6, kReads = 40;
+  DiskLane lane(options);
+  const auto task = lane.make_read();
+  std::vector<ReadRequest> reads(kReads, {0, 100, 8, aligned_buffer().data()});
+  lanes::Run run;
+  run.reads = reads;
+  std::array<Ended, kTasks> tasks;
+  lane.reserve(kTasks, kTasks * kReads);
+  const test::AllocationCounter counter;
+  for (Ended& waiting : tasks) lane.submit(*task, run, waiting);
+  for (Ended& waiting : tasks) waiting.latch.wait();
+  EXPECT_EQ(counter.n_allocations(), 0);
+  for (const Ended& waiting : tasks) EXPECT_EQ(waiting.status, Status::kDone);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, DiskLaneTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "IoUring" : "Pread"; });
 
@@ -314,6 +332,7 @@ TEST(KeptLine, IsALineWhoseMemoryGrowsAndStays) {
   uint64_t n = 0;
   for (int round = 0; round < 3000; ++round) {
     const uint64_t choice = random_bits(3, n++) % 5;
+    if (round % 100 == 0) line.reserve(line.size() + choice * 20);
     if (choice < 2) {
       line.push_back(round);
       known.push_back(round);
@@ -324,6 +343,7 @@ TEST(KeptLine, IsALineWhoseMemoryGrowsAndStays) {
       line.pop_front();
       known.pop_front();
     }
+    ASSERT_EQ(line.size(), known.size());
     ASSERT_EQ(line.empty(), known.empty());
     if (!known.empty()) {
       ASSERT_EQ(line.front(), known.front());

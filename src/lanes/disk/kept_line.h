@@ -2,6 +2,7 @@
 // allocated any more.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -12,6 +13,15 @@ template <typename Thing>
 class KeptLine {
  public:
   bool empty() const { return n_ == 0; }
+  size_t size() const { return n_; }
+  // Makes room for n things in all, or more.
+  void reserve(size_t n) {
+    if (n <= things_.size()) return;
+    std::vector<Thing> more(std::max(n, 2 * things_.size()));
+    for (size_t i = 0; i < n_; ++i) more[i] = std::move(things_[(first_ + i) % things_.size()]);
+    things_ = std::move(more);
+    first_ = 0;
+  }
   // REQUIRES: the line is not empty.
   const Thing& front() const { return things_[first_]; }
   void pop_front() {
@@ -31,11 +41,7 @@ class KeptLine {
 
  private:
   void make_room() {
-    if (n_ < things_.size()) return;
-    std::vector<Thing> more(things_.empty() ? 16 : 2 * things_.size());
-    for (size_t i = 0; i < n_; ++i) more[i] = std::move(things_[(first_ + i) % things_.size()]);
-    things_ = std::move(more);
-    first_ = 0;
+    if (n_ == things_.size()) reserve(std::max<size_t>(16, n_ + 1));
   }
 
   std::vector<Thing> things_;

@@ -65,6 +65,7 @@ WeightStream::WeightStream(const model::Blueprint& blueprint, const gguf::File& 
     map_of(file, *table_).expect_few({table_->offset, table_->offset + table_->bytes});
   }
   for (const auto& part : parts_) place(part.get(), weights);
+  reserve_reads();
   // What was read of the file until now, as for the scales of int8 prompts, is not to stay in
   // memory.
   forget_mapped(file);
@@ -148,6 +149,17 @@ void WeightStream::place(Part* part, weights::Store* weights) {
     weights->move(streamed->from.begin, streamed->from.bytes, streamed->to);
     to += room_of(streamed->from.bytes);
   }
+}
+
+// Takes the memory that reads need while they are under way: what begins a part is a thread of the
+// disk mostly, which could tell nobody that there is none.
+void WeightStream::reserve_reads() {
+  size_t n_matrices = 0, n_reads = 0;
+  for (const auto& part : parts_) {
+    n_matrices += part->matrices.size();
+    for (const auto& streamed : part->matrices) n_reads += streamed->reads.size();
+  }
+  disk_.reserve(n_matrices, n_reads);
 }
 
 void WeightStream::begin(Part* part) {

@@ -145,6 +145,7 @@ class WeightStream : public schedule::LayoutWatch {
   void make_slots(const Turns& turns);
   void choose_strips(const StripMatrices& strips);
   void place(Part* part, weights::Store* weights);
+  void reserve_reads();
   // These functions REQUIRE that the mutex is held.
   void begin(Part* part);
   void read_ahead();
