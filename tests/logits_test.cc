@@ -87,16 +87,18 @@ TEST_P(Variant, AgreesWithTheReferenceAsItRunsByDefault) {
 
 // Between products each worker computes the row of a single token for itself.
 TEST_P(Variant, TokensOneByOneHaveTheBitsOfOneThread) {
-  const TinyModelFile file(model());
-  for (const auto activations : {plan::Activations::kQ8, plan::Activations::kF32}) {
+  for (const uint32_t type : {test_support::kF32, test_support::kQ8_0}) {
+    TinyModel tiny = model();
+    tiny.type = type;
+    const TinyModelFile file(tiny);
     prepare::Options options = file.float_options();
-    options.activations = activations;
+    if (type == test_support::kQ8_0) options.activations = plan::Activations::kQ8;
     const std::vector<size_t> pieces(tokens_.size(), 1);
     const auto expected = engine_logits(options, tokens_, pieces);
     for (const int n_threads : {2, 3, 5}) {
       options.lanes.n_threads = n_threads;
       EXPECT_EQ(engine_logits(options, tokens_, pieces), expected)
-          << name() << ", " << n_threads << " threads";
+          << name() << ", type " << type << ", " << n_threads << " threads";
     }
   }
 }

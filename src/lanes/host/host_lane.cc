@@ -121,8 +121,7 @@ std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, plan::Shap
   const size_t n_counters = ops.size() * static_cast<size_t>(team_.size());
   if (counters_.size() < n_counters) counters_ = std::vector<ItemCounter>(n_counters);
   const OwnRows own_rows = place_own_rows(subgraph, buffers, &ops);
-  own_row_bytes_ = std::max(own_row_bytes_, own_rows.bytes());
-  make_room(static_cast<size_t>(info_.n_threads) * own_row_bytes_ + kCacheLineBytes, &own_rows_);
+  reserve_own_rows(own_rows);
   return std::make_unique<HostExecutable>(shape.n_rows, tokens, std::move(ops), own_rows, weights,
                                           buffers);
 }
@@ -187,6 +186,13 @@ void HostLane::reserve_stretch(size_t bytes) {
   stretch_bytes_ = std::max(stretch_bytes_, bytes);
   if (stretch_bytes_ == 0) return;
   make_room(static_cast<size_t>(info_.n_threads) * stretch_bytes_ + kCacheLineBytes, &stretches_);
+}
+
+// Makes room for rows that workers compute for themselves, where there are several.
+void HostLane::reserve_own_rows(const OwnRows& rows) {
+  if (team_.size() == 1) return;
+  own_row_bytes_ = std::max(own_row_bytes_, rows.bytes());
+  make_room(static_cast<size_t>(team_.size()) * own_row_bytes_ + kCacheLineBytes, &own_rows_);
 }
 
 size_t HostLane::held_bytes() const {
@@ -261,7 +267,8 @@ void HostLane::submit(const Executable& executable, const Run& run, Completion& 
 // to wait for it.
 OpContext HostLane::with_own_rows(const OpContext& context, const OwnRows& rows, int worker) {
   OpContext mine = context;
-  if (!rows.are_there || context.run.n_tokens != 1 || team_.n_active() == 1) return mine;
+  const bool is_one_row = context.run.n_tokens == 1 && context.run.n_outputs <= 1;
+  if (!rows.are_there || !is_one_row || team_.n_active() == 1) return mine;
   std::byte* const values =
       at_cache_line(own_rows_.data()) + static_cast<size_t>(worker) * own_row_bytes_;
   mine.own_values = reinterpret_cast<float*>(values);

@@ -44,6 +44,7 @@ class HostLane : public Lane {
   void reserve_heads(const BoundAttention& attention);
   void reserve_product(const BoundOp& bound, int n_tokens);
   void reserve_stretch(size_t bytes);
+  void reserve_own_rows(const OwnRows& rows);
   void note_shadow_end(const BoundOp& bound, const Run& run);
   OpContext with_own_rows(const OpContext& context, const OwnRows& rows, int worker);
 

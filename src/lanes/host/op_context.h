@@ -38,7 +38,7 @@ struct OpContext {
   size_t expert_scratch_length;
   NeuronScratch* neurons;  // what a block that is computed by neuron uses
   // The values that this worker keeps for itself, where each computes the run's only row (see
-  // own_rows.h); null: workers share all values. Then `prepared` is the worker's own, too.
+  // own_rows.h). `prepared` is then the worker's own, too. Null: workers share all values.
   float* own_values = nullptr;
 
   // Returns where an op finds its input in this run; output() returns where it leaves its result.

@@ -54,15 +54,14 @@ bool reads(const model::Op& op, model::ValueId value) {
   return std::find(op.inputs.begin(), op.inputs.end(), value) != op.inputs.end();
 }
 
-// Says whether somebody behind these ops may read what a value holds at their end.
-bool is_needed_behind(const Subgraph& subgraph, model::ValueId value) {
-  const std::vector<model::Op>& all = subgraph.blueprint->ops;
-  const model::Op* const end = all.data() + all.size();
-  for (const model::Op* op = subgraph.ops.data() + subgraph.ops.size(); op < end; ++op) {
-    if (reads(*op, value)) return true;
-    if (op->output == value) return false;
+// Says whether an op of the subgraph behind `index` reads what that op makes.
+bool is_read_within(const Subgraph& subgraph, size_t index) {
+  const model::ValueId value = subgraph.ops[index].output;
+  for (const model::Op& op : subgraph.ops.subspan(index + 1)) {
+    if (reads(op, value)) return true;
+    if (op.output == value) return false;
   }
-  return true;  // nobody else writes it
+  return false;
 }
 
 // Says whether ops of the subgraph behind `index` overwrite its output.
@@ -71,6 +70,20 @@ bool is_overwritten(const Subgraph& subgraph, size_t index) {
   const auto behind = subgraph.ops.subspan(index + 1);
   return std::any_of(behind.begin(), behind.end(),
                      [&](const model::Op& op) { return op.output == value; });
+}
+
+// Says whether somebody behind these ops may read what op `index` leaves at their end.
+bool is_needed_behind(const Subgraph& subgraph, size_t index) {
+  if (is_overwritten(subgraph, index)) return false;
+  const model::ValueId value = subgraph.ops[index].output;
+  const std::vector<model::Op>& all = subgraph.blueprint->ops;
+  const model::Op* const end = all.data() + all.size();
+  for (const model::Op* op = subgraph.ops.data() + subgraph.ops.size(); op < end; ++op) {
+    if (reads(*op, value)) return true;
+    if (op->output == value) return false;
+  }
+  // No op behind touches it. What these ops do not read themselves is what they were run for.
+  return !is_read_within(subgraph, index);
 }
 
 // Says whether the rotation of a value reads what op `index` makes of it. Rotations work in place.
@@ -92,24 +105,25 @@ class Placing {
         places_(subgraph.blueprint->values.size(), kShared) {}
 
   void place(size_t index, BoundOp* bound) {
-    const bool is_own =
-        can_be_own(bound->op) && !is_rotated(subgraph_, index) &&
-        (is_overwritten(subgraph_, index) || !is_needed_behind(subgraph_, bound->op.output));
+    const bool is_own = can_be_own(bound->op) && !is_rotated(subgraph_, index) &&
+                        !is_needed_behind(subgraph_, index);
     OwnPlaces& own = bound->own_places;
-    own.shares_elements = !is_own && bound->op.kind == OpKind::kAdd;
+    // Other ops that go by rows would have to wait for all parts of a sum.
+    const bool is_last = index + 1 == subgraph_.ops.size();
+    own.shares_elements = !is_own && is_last && bound->op.kind == OpKind::kAdd;
     const bool is_by_rows = !is_own && !own.shares_elements && bound->product() == nullptr;
     own.meets_before = meets_before(*bound, is_own, is_by_rows);
-    if (own.meets_before) forget();
+    if (own.meets_before) touched_ = {};
     for (size_t i = 0; i < bound->op.inputs.size(); ++i) {
       const model::ValueId input = bound->op.inputs[i];
       if (input == model::kNone) continue;
       own.inputs[i] = place_of(input);
-      if (own.inputs[i] == kShared && !is_by_rows) read_.push_back(input);
+      if (own.inputs[i] == kShared) touched_.push_back({input, false, is_by_rows});
     }
     const model::ValueId output = bound->op.output;
     own.output = is_own ? take(output) : kShared;
     places_[static_cast<size_t>(output)] = own.output;
-    if (!is_own) (is_by_rows ? made_by_rows_ : made_).push_back(output);
+    if (!is_own) touched_.push_back({output, true, is_by_rows});
   }
 
   size_t n_floats() const { return n_floats_; }
@@ -119,26 +133,22 @@ class Placing {
 
   int place_of(model::ValueId value) const { return places_[static_cast<size_t>(value)]; }
 
+  // What workers may have done with a shared value since they met.
+  struct Touched {
+    model::ValueId value;
+    bool is_made;     // else it was read
+    bool is_by_rows;  // by the worker whose row it is, else by several
+  };
+
   // Workers meet before an op that reads what another worker may still be making, or writes what
   // another may still be making or reading. Ops that go by rows have their row on one worker.
   bool meets_before(const BoundOp& bound, bool is_own, bool is_by_rows) const {
-    const auto is_in = [](const std::vector<model::ValueId>& some, model::ValueId value) {
-      return std::find(some.begin(), some.end(), value) != some.end();
-    };
-    const auto may_be_under_way = [&](model::ValueId value) {
-      return is_in(made_, value) || (!is_by_rows && is_in(made_by_rows_, value));
-    };
-    for (const model::ValueId input : bound.op.inputs) {
-      const bool is_shared = input != model::kNone && place_of(input) == kShared;
-      if (is_shared && may_be_under_way(input)) return true;
-    }
-    const model::ValueId output = bound.op.output;
-    return !is_own && (may_be_under_way(output) || is_in(read_, output));
-  }
-  void forget() {
-    made_.clear();
-    made_by_rows_.clear();
-    read_.clear();
+    return std::any_of(touched_.begin(), touched_.end(), [&](const Touched& touched) {
+      if (touched.is_by_rows && is_by_rows) return false;
+      const bool is_written = !is_own && bound.op.output == touched.value;
+      const bool is_read = place_of(touched.value) == kShared && reads(bound.op, touched.value);
+      return is_written || (touched.is_made && is_read);
+    });
   }
 
   // Returns where a worker keeps a value.
@@ -154,9 +164,7 @@ class Placing {
   std::vector<int> places_;  // of each value, as it stands
   std::map<model::ValueId, int> taken_;
   size_t n_floats_ = 0;
-  // Shared values that workers may have made or read since they met: made by parts, made by rows,
-  // and read other than by rows.
-  std::vector<model::ValueId> made_, made_by_rows_, read_;
+  std::vector<Touched> touched_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -60,9 +61,13 @@ class Block {
     return ops;
   }
 
-  // Returns what the block makes of random rows.
+  // Returns what the block makes of random rows. Nothing of an earlier run is left behind.
   std::vector<float> run(const kernels::Table& kernels, plan::Activations activations,
                          int n_threads, int n_rows) const {
+    for (size_t i = 0; i < blueprint_.values.size(); ++i) {
+      const auto value = static_cast<model::ValueId>(i);
+      std::fill_n(buffers_->view(value).floats(), kMostBlockRows * width(value), std::nanf(""));
+    }
     for (const model::ValueId value : {kStream, kAttended}) {
       const auto n = static_cast<size_t>(n_rows * kStreamWidth);
       const auto x = random_floats(n, static_cast<uint32_t>(value), 1.0f);
@@ -163,7 +168,20 @@ TEST_F(OwnRowsTest, WorkersMeetBehindProductsAlone) {
   // The block's result is for others, who may be anywhere.
   EXPECT_EQ(outputs[7], kShared);
   EXPECT_TRUE(ops[7].own_places.shares_elements);
-  EXPECT_EQ(ops[7].own_places.inputs[0], outputs[1]);
+  // Each op reads what the last one before it has made of a value.
+  const auto expect_inputs = [&](size_t op, std::vector<int> places) {
+    for (size_t i = 0; i < places.size(); ++i) {
+      EXPECT_EQ(ops[op].own_places.inputs[i], places[i]) << op << ", " << i;
+    }
+  };
+  expect_inputs(0, {kShared});
+  expect_inputs(1, {kShared, kShared});
+  expect_inputs(2, {outputs[1]});
+  expect_inputs(3, {outputs[2]});
+  expect_inputs(4, {outputs[2]});
+  expect_inputs(5, {kShared, kShared});
+  expect_inputs(6, {outputs[5]});
+  expect_inputs(7, {outputs[1], kShared});
   EXPECT_EQ(rows.n_floats, size_t{2 * kStreamWidth + kInnerWidth});
   EXPECT_LE(rows.bytes(),
             most_own_row_bytes(block_.blueprint(), form_bytes(InputForm::kSpread, kInnerWidth)));
@@ -178,6 +196,31 @@ TEST_F(OwnRowsTest, AValueThatOthersReadIsShared) {
   EXPECT_EQ(outputs_of(ops)[2], kShared);
   // One worker writes it, so that all wait for it.
   EXPECT_EQ(meetings_of(ops), (std::vector<size_t>{1, 3, 5, 7}));
+}
+
+TEST_F(OwnRowsTest, WorkersMeetBeforeTheyOverwriteWhatOthersMayStillRead) {
+  // Each worker adds what was projected, and a product writes there again.
+  block_.blueprint().ops[3].output = Block::kProjected;
+  OwnRows rows;
+  EXPECT_EQ(meetings_of(block_.bind(block_.subgraph(), kernels_, &rows)),
+            (std::vector<size_t>{1, 3, 5, 7}));
+  // One worker alone reads what was projected, because others want what it makes of it.
+  block_.blueprint().ops[1].inputs[1] = Block::kAttended;
+  block_.blueprint().ops[2].inputs[0] = Block::kProjected;
+  block_.blueprint().ops[3].inputs[0] = Block::kAttended;
+  block_.blueprint().ops[4].inputs[0] = Block::kAttended;
+  block_.blueprint().ops[8].inputs[0] = Block::kNormed;
+  EXPECT_EQ(meetings_of(block_.bind(block_.subgraph(), kernels_, &rows)),
+            (std::vector<size_t>{2, 3, 5, 7}));
+}
+
+TEST_F(OwnRowsTest, WhatOnlyTheseOpsReadStaysWithTheWorkers) {
+  // Behind the last block nobody writes these values again.
+  block_.blueprint().ops.resize(8);
+  OwnRows rows;
+  const std::vector<int> outputs = outputs_of(block_.bind(block_.subgraph(), kernels_, &rows));
+  for (const size_t own : {1, 2, 5}) EXPECT_NE(outputs[own], kShared) << own;
+  EXPECT_EQ(outputs[7], kShared);
 }
 
 TEST_F(OwnRowsTest, WhatIsRotatedInPlaceIsShared) {

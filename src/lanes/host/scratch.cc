@@ -113,8 +113,8 @@ size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::Planned
     n_floats = std::max(n_floats, guess_floats(static_cast<size_t>(blueprint.width),
                                                static_cast<size_t>(blueprint.n_experts)));
   }
-  const size_t own_rows =
-      most_own_row_bytes(blueprint, most_form_bytes(plan.activations, plan.prefill, longest_row));
+  const size_t row_bytes = most_form_bytes(plan.activations, plan.prefill, longest_row);
+  const size_t own_rows = n_workers > 1 ? most_own_row_bytes(blueprint, row_bytes) : 0;
   return prepared + neuron_bytes(blueprint, plan, lane.n_threads) +
          n_workers * (unpacking_bytes(plan, blueprint, longest_row) + own_rows + routes +
                       n_floats * sizeof(float));
