@@ -7,6 +7,15 @@
 namespace troika {
 
 inline constexpr size_t kCacheLineBytes = 64;
+inline constexpr size_t kFloatsOfLine = kCacheLineBytes / sizeof(float);
+
+// Returns the least multiple of a line's bytes, or of its floats, that is not less.
+constexpr size_t whole_lines(size_t n_bytes) {
+  return (n_bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
+}
+constexpr size_t whole_lines_of_floats(size_t n_floats) {
+  return whole_lines(n_floats * sizeof(float)) / sizeof(float);
+}
 
 // Returns the first of these values that begins a cache line. Whoever takes the memory takes
 // kCacheLineBytes more than it needs. REQUIRES: values begin at a multiple of their size, by which

@@ -4,16 +4,10 @@
 
 #include <algorithm>
 
+#include "base/cache_line.h"
 #include "base/error.h"
 
 namespace troika::lanes {
-namespace {
-
-constexpr size_t kLineFloats = 16;  // a cache line
-
-size_t whole_lines(size_t floats) { return (floats + kLineFloats - 1) / kLineFloats * kLineFloats; }
-
-}  // namespace
 
 bool Subgraph::is_head() const {
   return blueprint->values[static_cast<size_t>(ops.front().output)].per_output;
@@ -39,11 +33,11 @@ Buffers::Buffers(const model::Blueprint& blueprint, int most_tokens, int most_ou
     const int all_rows = value.per_output ? most_outputs : most_tokens;
     const int n_rows = has_values || id == blueprint.logits ? all_rows : 0;
     offsets_.push_back(total);
-    total += whole_lines(static_cast<size_t>(n_rows) * static_cast<size_t>(value.width));
+    total += whole_lines_of_floats(static_cast<size_t>(n_rows) * static_cast<size_t>(value.width));
     widths_.push_back(value.width);
   }
   set_stride_ = has_values ? total : 0;
-  n_floats_ = total + set_stride_ * static_cast<size_t>(n_sets - 1) + kLineFloats;
+  n_floats_ = total + set_stride_ * static_cast<size_t>(n_sets - 1) + kFloatsOfLine;
   storage_ = memory_->allocate(n_floats_ * sizeof(float));
   if (storage_ == nullptr) {
     throw Error(
@@ -53,7 +47,7 @@ Buffers::Buffers(const model::Blueprint& blueprint, int most_tokens, int most_ou
                     bytes(), n_sets));
   }
   const auto address = reinterpret_cast<uintptr_t>(storage_);
-  first_offset_bytes_ = (64 - address % 64) % 64;
+  first_offset_bytes_ = (kCacheLineBytes - address % kCacheLineBytes) % kCacheLineBytes;
 }
 
 Buffers::~Buffers() {
@@ -72,9 +66,9 @@ size_t Buffers::bytes_for(const model::Blueprint& blueprint, int most_tokens, in
   size_t n_floats = 0;
   for (const model::Value& value : blueprint.values) {
     const int n_rows = value.per_output ? most_outputs : most_tokens;
-    n_floats += whole_lines(static_cast<size_t>(n_rows) * static_cast<size_t>(value.width));
+    n_floats += whole_lines_of_floats(static_cast<size_t>(n_rows) * static_cast<size_t>(value.width));
   }
-  return (n_floats * static_cast<size_t>(n_sets) + kLineFloats) * sizeof(float);
+  return (n_floats * static_cast<size_t>(n_sets) + kFloatsOfLine) * sizeof(float);
 }
 
 void Buffers::add_heads(int n_heads, int most_tokens, int context) {

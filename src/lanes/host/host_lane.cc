@@ -232,8 +232,7 @@ std::optional<std::string> HostLane::reserve_parts(const BoundOp& bound, const R
 void HostLane::take_parts(size_t n_floats) {
   attention_parts_.reset();
   n_attention_parts_ = 0;
-  attention_parts_ =
-      std::make_unique_for_overwrite<float[]>(n_floats + kCacheLineBytes / sizeof(float));
+  attention_parts_ = std::make_unique_for_overwrite<float[]>(n_floats + kFloatsOfLine);
   n_attention_parts_ = n_floats;
 }
 

@@ -11,12 +11,6 @@ namespace {
 
 using model::OpKind;
 
-constexpr size_t kFloatsOfLine = kCacheLineBytes / sizeof(float);
-
-size_t whole_lines(size_t n_bytes) {
-  return (n_bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
-}
-
 // Says whether each worker can compute the op for itself.
 bool can_be_own(const model::Op& op) {
   switch (op.kind) {
@@ -154,8 +148,7 @@ class Placing {
   // Returns where a worker keeps a value.
   int take(model::ValueId value) {
     const auto [at, is_new] = taken_.try_emplace(value, static_cast<int>(n_floats_));
-    const auto width = static_cast<size_t>(buffers_.width(value));
-    if (is_new) n_floats_ += (width + kFloatsOfLine - 1) / kFloatsOfLine * kFloatsOfLine;
+    if (is_new) n_floats_ += whole_lines_of_floats(static_cast<size_t>(buffers_.width(value)));
     return at->second;
   }
 
@@ -197,7 +190,8 @@ size_t most_own_row_bytes(const model::Blueprint& blueprint, size_t prepared_byt
   size_t bytes = whole_lines(prepared_bytes);
   for (size_t i = 0; i < blueprint.values.size(); ++i) {
     if (static_cast<model::ValueId>(i) == blueprint.logits) continue;
-    bytes += whole_lines(static_cast<size_t>(blueprint.values[i].width) * sizeof(float));
+    const auto width = static_cast<size_t>(blueprint.values[i].width);
+    bytes += whole_lines_of_floats(width) * sizeof(float);
   }
   return bytes;
 }

@@ -12,9 +12,9 @@ namespace troika::lanes {
 
 // What an executable needs for that.
 struct OwnRows {
-  bool are_there = false;     // whether runs of a single row can be computed so
-  size_t n_floats = 0;        // of the values of one worker
-  size_t prepared_bytes = 0;  // of a row in the form of a product, for one worker
+  bool are_there = false;     // says whether runs of a single row can be computed so
+  size_t n_floats = 0;        // counts those of one worker's values
+  size_t prepared_bytes = 0;  // counts those of a row in the form that a product takes
 
   // Returns the bytes of one worker, which begin at a cache line.
   size_t bytes() const;

@@ -215,12 +215,11 @@ void ask_for_outputs(const ProductWork& work, ProductItems items, int worker) {
   const OpContext& context = work.context;
   const int n_workers = context.team.n_active();
   if (work.n_rows != 1 || n_workers == 1 || work.product.has_panels()) return;
-  constexpr int64_t kFloatsOfLine = kCacheLineBytes / sizeof(float);
   const Share share = share_of(items.n, worker, n_workers);
   const int64_t begin = work.bound.first_column + share.begin * items.size;
   const int64_t end =
       std::min<int64_t>(work.bound.first_column + share.end * items.size, work.bound.last_column);
-  for (int64_t i = begin; i < end; i += kFloatsOfLine) ask_to_write(work.output + i);
+  for (int64_t i = begin; i < end; i += int64_t{kFloatsOfLine}) ask_to_write(work.output + i);
 }
 
 ProductWeight weight_of(const BoundProduct& product, const OpContext& context) {

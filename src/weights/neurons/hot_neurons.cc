@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/cache_line.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/team.h"
@@ -17,16 +18,11 @@ namespace {
 
 using Lists = std::vector<std::vector<uint32_t>>;
 
-constexpr int kHotGranule = 32;          // what every type of blocks divides into
-constexpr size_t kMatrixAlignment = 64;  // matrices begin at cache lines
-
-size_t whole_lines_of(size_t bytes) {
-  return (bytes + kMatrixAlignment - 1) / kMatrixAlignment * kMatrixAlignment;
-}
+constexpr int kHotGranule = 32;  // what every type of blocks divides into
 
 size_t bytes_of(std::span<const HotMatrix> matrices) {
   size_t bytes = 0;
-  for (const HotMatrix& matrix : matrices) bytes += whole_lines_of(matrix.bytes());
+  for (const HotMatrix& matrix : matrices) bytes += whole_lines(matrix.bytes());
   return bytes;
 }
 
@@ -138,7 +134,7 @@ HotNeurons::HotNeurons(const model::Blueprint& model, std::span<const model::Gat
   std::vector<StoredWeight> stored(hot_.blueprint.weights.size());
   std::byte* next = memory_.get();
   const auto place = [&](model::WeightId id, const HotMatrix& form) {
-    std::byte* const at = std::exchange(next, next + whole_lines_of(form.bytes()));
+    std::byte* const at = std::exchange(next, next + whole_lines(form.bytes()));
     stored[static_cast<size_t>(id)].matrix = {form.type, at, form.row_bytes(), form.n_rows,
                                               form.row_length};
     return at;
