@@ -66,7 +66,8 @@ size_t Buffers::bytes_for(const model::Blueprint& blueprint, int most_tokens, in
   size_t n_floats = 0;
   for (const model::Value& value : blueprint.values) {
     const int n_rows = value.per_output ? most_outputs : most_tokens;
-    n_floats += whole_lines_of_floats(static_cast<size_t>(n_rows) * static_cast<size_t>(value.width));
+    n_floats +=
+        whole_lines_of_floats(static_cast<size_t>(n_rows) * static_cast<size_t>(value.width));
   }
   return (n_floats * static_cast<size_t>(n_sets) + kFloatsOfLine) * sizeof(float);
 }
