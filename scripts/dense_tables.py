@@ -125,7 +125,7 @@ def main():
     kept.fill(results, options.rounds, lambda megabytes, disk, way: one_run(options, way, megabytes, disk), lambda key: key_of(options, *key))
     kept.fill(prompts, options.rounds, lambda megabytes, way: one_prompt(options, way, megabytes),
               lambda key: f"{options.model.stem} prompt {key[0]} MB {key[1]}")
-    text = table(["of the file", "all memory", "disk", "way", "tokens/s", "against the better map", "of that reading", "at most in the cgroup"],
+    text = table(["of the file", "all memory", "disk", "way", "tokens/s", "against the better map", "reading, of a token's time", "at most in the cgroup"],
                  answer_rows(results, budgets))
     rows = []
     for megabytes, share in budgets.items():

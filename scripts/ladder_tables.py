@@ -152,7 +152,7 @@ def main():
     page = PAGE.read_text("utf-8")
     if not options.forecasts:
         rows = [row for overlap in models for row in ladder_rows(results, overlap)]
-        page = replace(page, "neuron ladder here", table(["overlap", "way", "tokens/s", "against the step before", "computing / waiting, %", "P50, ms",
+        page = replace(page, "neuron ladder here", table(["overlap", "way", "tokens/s", "against the stage before", "computing / waiting, %", "P50, ms",
                                                           "P90, ms", "P99, ms", "found"], rows))
     rows = [row for overlap in models for row in forecast_rows(results, told[overlap], overlap)]
     PAGE.write_text(replace(page, "neuron forecasts here", table(["overlap", "way", "forecast, ms/token", "measured", "off by", "found, forecast",

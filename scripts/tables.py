@@ -10,10 +10,20 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
+def zen_of(family, model):
+    """Which generation of AMD's cores a family and model belong to; None: another maker's, or an older one."""
+    if family == 25:
+        return "Zen 4" if 0x10 <= model < 0x20 or model >= 0x60 else "Zen 3"
+    return {23: "Zen 2" if model >= 0x30 else "Zen", 26: "Zen 5"}.get(family)
+
+
 def processor_name():
-    """What this machine calls its processor."""
-    match = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text("utf-8"))
-    return match.group(1) if match else os.uname().machine
+    """What this machine calls its processor, and its generation where a hypervisor tells only the maker."""
+    text = pathlib.Path("/proc/cpuinfo").read_text("utf-8")
+    fields = dict(re.findall(r"^(\S[^\t:]*)\s*: (.*)$", text, re.MULTILINE))
+    name = fields.get("model name", os.uname().machine)
+    zen = zen_of(int(fields["cpu family"]), int(fields["model"])) if fields.get("vendor_id") == "AuthenticAMD" else None
+    return f"{name}, {zen}" if zen else name
 
 
 def processor():

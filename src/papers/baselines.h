@@ -1,6 +1,6 @@
 // Simulates the first rows marked test: what a phone does with one processor and none of the
-// papers' techniques (V3). Nothing here is fitted, and nothing was changed after these numbers had
-// been seen.
+// papers' techniques (V3). Nothing here is fitted. What was changed after a look at these rows
+// stands in phones/record.json, and the report counts it.
 #pragma once
 
 #include "papers/micro/micro.h"
