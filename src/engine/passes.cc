@@ -70,7 +70,7 @@ Passes::Passes(Engine& engine, plan::Ledger* ledger, AvailableBytes available)
       ledger_(ledger),
       available_bytes_(available) {
   runner.reserve(engine.graphs().most_nodes());
-  runner.set_watch(layouts());
+  runner.set_watch(prompt_watch());
 }
 
 // Sets how many slots there are where texts become n_texts. Finding out what memory is free may
@@ -116,7 +116,7 @@ cache::Tag Passes::tag_at(int position, int n_prompt, int first) const {
   return static_cast<cache::Tag>(engine_.plan().class_at(position, n_prompt, first));
 }
 
-schedule::LayoutWatch* Passes::layouts() const {
+schedule::PromptWatch* Passes::prompt_watch() const {
   machines::PhonePrompts* const prompts = engine_.phone().prompts;
   if (prompts != nullptr && prompts->has_layouts()) return prompts;
   const prepare::LoadedWeights& loaded = engine_.loaded();
@@ -132,7 +132,7 @@ std::vector<std::string> Passes::trace_rows() const {
     rows.push_back(stream->experts() == nullptr   ? "reads of neurons"
                    : stream->neurons() == nullptr ? "reads of experts"
                                                   : "reads of gates and neurons");
-  } else if (layouts() != nullptr) {
+  } else if (prompt_watch() != nullptr) {
     rows.insert(rows.end(), {"layout", "loads"});
   }
   return rows;

@@ -41,10 +41,11 @@ class Passes {
   cache::Tag tag_of(plan::Phase phase) const;
   // Returns the tag of a position of a prompt of n_prompt tokens that is computed from `first` on.
   cache::Tag tag_at(int position, int n_prompt, int first = 0) const;
-  // Returns who changes layouts of blocks, here or on a phone; null where no layout changes.
-  schedule::LayoutWatch* layouts() const;
-  // Returns the names of a trace's rows: the machine's lanes, and where weights change their layout
-  // two more, for its blocks and its loads.
+  // Returns who reads weights block by block, or changes their layouts, here or on a phone; null
+  // where all blocks stay as they are.
+  schedule::PromptWatch* prompt_watch() const;
+  // Returns the names of a trace's rows: the machine's lanes, and two more where somebody watches
+  // prompts, for what becomes of blocks and for what is read or loaded meanwhile.
   std::vector<std::string> trace_rows() const;
 
   std::mutex mutex;  // is held during a pass, and by whoever touches a member below

@@ -185,7 +185,7 @@ int Session::read_prompt(int most_tokens, PromptObserver* observer) {
   const int n_rows = add_prompt(engine_.plan().whole_granules(position, n_prompt, most), &batch_);
   std::span<const float> logits;
   const auto keep = [&](int, std::span<const float> row) { logits = row; };
-  plan_layouts(n_prompt, position);
+  tell_of_prompt(n_prompt, position);
   if (has_lanes) {
     engine_.passes().batches.run_prompt(batch_, n_prompt, keep, watch_of(observer));
   } else {
@@ -213,15 +213,15 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
   return static_cast<int>(n_read_) - n_known;
 }
 
-// Prepares the part of a prompt that begins at this position, where weights change their layout.
-// REQUIRES the pass mutex.
-void Session::plan_layouts(int n_prompt, int position) {
+// Tells of the part of a prompt that begins at this position whoever watches prompts. REQUIRES the
+// pass mutex.
+void Session::tell_of_prompt(int n_prompt, int position) {
   const bool is_first = std::exchange(is_first_part_, false);
-  schedule::LayoutWatch* const layouts = engine_.passes().layouts();
-  if (layouts == nullptr) return;
+  schedule::PromptWatch* const watch = engine_.passes().prompt_watch();
+  if (watch == nullptr) return;
   const plan::Plan& plan = engine_.plan();
   const int n_left = std::max(0, plan.n_prompt_phase(n_prompt) - position);
-  layouts->plan_prompt(n_left, plan.chunk(), is_first);
+  watch->plan_prompt(n_left, plan.chunk(), is_first);
 }
 
 // Brings the last token of the history into the cache, unless it is there.
@@ -295,7 +295,7 @@ void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {
       for (auto& row : batch_.rows) {
         row.tag = engine_.passes().tag_at(row.position, n_prompt, n_known);
       }
-      plan_layouts(n_prompt, position);
+      tell_of_prompt(n_prompt, position);
       engine_.passes().batches.run(batch_, shape.phase, pass_on, {}, watch_);
     }
     history_.insert(history_.end(), part.begin(), part.end());

@@ -134,7 +134,7 @@ class Session {
   void check_tokens(std::span<const Token> tokens) const;
   void need_sequence();
   int begin_sequence(std::span<const Token> tokens);
-  void plan_layouts(int n_prompt, int position);
+  void tell_of_prompt(int n_prompt, int position);
   int n_in_buffers(int position, int n_prompt) const;
   void compute_pending();
   void compute_last();

@@ -92,8 +92,8 @@ struct Run {
 
 enum class Status : uint8_t { kPending, kDone, kFailed };
 
-// Is told once by the lane when a submitted task has ended. The scheduler knows no clock: this is
-// all that it hears.
+// Is told once by the lane when a submitted task has ended, which is all that the scheduler hears
+// of it.
 class Completion {
  public:
   virtual ~Completion() = default;

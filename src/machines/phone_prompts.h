@@ -16,7 +16,7 @@
 
 namespace troika::machines {
 
-class PhonePrompts : public schedule::LayoutWatch, private lanes::Completion {
+class PhonePrompts : public schedule::PromptWatch, private lanes::Completion {
  public:
   // All arguments must outlive this object.
   PhonePrompts(const schedule::Graphs& graphs, const model::Blueprint& blueprint,
@@ -26,7 +26,7 @@ class PhonePrompts : public schedule::LayoutWatch, private lanes::Completion {
   bool has_layouts() const { return layouts_.has_value(); }
   // REQUIRES: has_layouts().
   const schedule::LayoutSwitch& layouts() const { return *layouts_; }
-  const Counters& counters() const { return counters_; }
+  const schedule::LoadCounters& counters() const { return counters_; }
   int n_switched() const;  // counts blocks that have the graphs of steps
   // Returns the time of loading one block where nothing else reads: that of its weights, and its
   // part of making a graph. REQUIRES: has_layouts().
@@ -60,7 +60,7 @@ class PhonePrompts : public schedule::LayoutWatch, private lanes::Completion {
   int n_blocks_;
   double create_us_ = 0.0;  // a block's part of making a graph
   std::optional<schedule::LayoutSwitch> layouts_;
-  Counters counters_;
+  schedule::LoadCounters counters_;
   std::unique_ptr<lanes::Executable> load_task_;
   std::array<lanes::ReadRequest, 2> reads_;  // a load reads its beginning first, and then the rest
   double load_start_us_ = 0.0, load_end_us_ = 0.0;

@@ -40,6 +40,14 @@ struct BlockLoad {
   bool operator==(const BlockLoad&) const = default;
 };
 
+// Sums up what loads have taken.
+struct LoadCounters {
+  int64_t n_loads = 0;       // counts loads into the layout of steps
+  int64_t n_loads_back = 0;  // counts loads into the layout of prompts
+  double load_us = 0.0;      // sums up the times from a load's begin to its end
+  double wait_us = 0.0;      // sums up the times in which passes stood still for loads
+};
+
 // The plan of what happens while a prompt runs.
 struct SwitchPlan {
   // The way back: this many blocks, the first ones, change to the prompt's layout before anything

@@ -1,6 +1,7 @@
-// Runs passes on the lanes of a machine, those of prompts and those of steps. It knows no clock: it
-// is told that a task has finished, and says what comes next. It has no thread of its own; the
-// worker that finishes a task decides. Where one lane has all tasks, nothing is decided: they run
+// Runs passes on the lanes of a machine, those of prompts and those of steps. It waits for no time:
+// it is told that a task has finished, and says what comes next. It reads the machine's clock for
+// traces, statistics and policies alone. It has no thread of its own; the worker that finishes a
+// task decides. Where one lane has all tasks, nothing is decided: they run
 // one after the other.
 #pragma once
 
@@ -50,16 +51,9 @@ class BlockWatch {
   virtual void after_pass(const RowsBeside& /*rows*/) {}
 };
 
-// Changes the layouts of blocks, and is also told of prompts before their passes.
-class LayoutWatch : public BlockWatch {
+// Is also told of prompts before their passes, so that it can read ahead or change layouts in time.
+class PromptWatch : public BlockWatch {
  public:
-  struct Counters {
-    int64_t n_loads = 0;       // counts loads into the layout of steps
-    int64_t n_loads_back = 0;  // counts loads into the layout of prompts
-    double load_us = 0.0;      // sums up the times from a load's begin to its end
-    double wait_us = 0.0;      // sums up the times in which passes stood still for loads
-  };
-
   // Is told of a prompt, or of what is left of one: n_tokens tokens of Phase::kPrompt, in chunks of
   // `chunk`.
   virtual void plan_prompt(int n_tokens, int chunk, bool is_first) = 0;

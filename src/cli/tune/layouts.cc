@@ -54,7 +54,7 @@ nlohmann::ordered_json layouts_json(const engine::Engine& engine) {
 
 std::string layouts_text(const engine::Engine& engine) {
   if (const machines::PhonePrompts* phone = phone_layouts(engine); phone != nullptr) {
-    const machines::PhonePrompts::Counters& c = phone->counters();
+    const schedule::LoadCounters& c = phone->counters();
     return fmt::format(
         "layouts    {:8.2f} s   of loading graphs in {} + {} loads, {:.2f} s of them waited for "
         "(all runs)\n",

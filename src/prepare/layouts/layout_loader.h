@@ -33,9 +33,9 @@ namespace troika::prepare {
 // asked for.
 bool apply_layouts(const Options& options, plan::Plan* plan);
 
-class LayoutLoader : public schedule::LayoutWatch {
+class LayoutLoader : public schedule::PromptWatch {
  public:
-  struct Counters : schedule::LayoutWatch::Counters {
+  struct Counters : schedule::LoadCounters {
     uint64_t read_bytes = 0;
     uint64_t n_buffered_reads = 0;  // counts reads through the page cache
   };

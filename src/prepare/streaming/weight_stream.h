@@ -45,7 +45,7 @@ struct StripMatrices {
   int n_threads = 1;  // how many threads bring kept parts into that order
 };
 
-class WeightStream : public schedule::LayoutWatch {
+class WeightStream : public schedule::PromptWatch {
  public:
   struct Counters {
     int64_t n_parts = 0;  // counts parts that were read while passes ran
