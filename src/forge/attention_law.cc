@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "forge/random_key.h"
-#include "plan/prompt_attention.h"
+#include "plan/attention/attention_plan.h"
 
 namespace troika::forge {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "grammar/made_up_vocabulary.h"
+#include "grammar/made_up_vocabulary_test_support.h"
 
 namespace troika::grammar {
 

@@ -17,7 +17,7 @@
 #include "attention/kept_weight.h"
 #include "lanes/lane.h"
 #include "model/blueprint.h"
-#include "plan/prompt_attention.h"
+#include "plan/attention/attention_plan.h"
 
 namespace troika::measure {
 

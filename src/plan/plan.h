@@ -9,14 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/attention/attention_plan.h"
 #include "plan/cuts/cuts.h"
-#include "plan/ffn.h"
 #include "plan/int8.h"
+#include "plan/neurons/ffn.h"
 #include "plan/neurons/streamed_neurons.h"
 #include "plan/phones/head_plan.h"
 #include "plan/phones/neuron_plan.h"
 #include "plan/phones/npu_plan.h"
-#include "plan/prompt_attention.h"
 #include "plan/shape.h"
 #include "tensor/type.h"
 

@@ -1,4 +1,4 @@
-#include "grammar/fuzz_reader.h"
+#include "grammar/fuzz_reader_test_support.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   troika::grammar::fuzz_reader({reinterpret_cast<const char*>(data), size},

@@ -1,4 +1,4 @@
-#include "plan/ffn.h"
+#include "plan/neurons/ffn.h"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/ffn.h"
+#include "plan/neurons/ffn.h"
 
 namespace troika::plan {
 

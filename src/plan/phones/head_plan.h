@@ -2,7 +2,7 @@
 // (S4-S7).
 #pragma once
 
-#include "plan/prompt_attention.h"
+#include "plan/attention/attention_plan.h"
 
 namespace troika::plan {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "base/error.h"
-#include "base/memory_file.h"
+#include "base/memory_file_test_support.h"
 #include "plan/phones/phone.h"
 
 namespace {

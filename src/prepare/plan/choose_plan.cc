@@ -10,9 +10,9 @@
 
 #include "base/bytes_text.h"
 #include "base/error.h"
+#include "plan/attention/attention_plan.h"
 #include "plan/cuts/cuts.h"
 #include "plan/device.h"
-#include "plan/prompt_attention.h"
 #include "prepare/hot_neurons.h"
 #include "prepare/lane_limits.h"
 #include "prepare/layouts/layout_loader.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "grammar/made_up_vocabulary.h"
+#include "grammar/made_up_vocabulary_test_support.h"
 #include "text/tokenizer.h"
 #include "text/vocabulary.h"
 

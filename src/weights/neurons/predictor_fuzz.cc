@@ -17,7 +17,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/memory_file.h"
+#include "base/memory_file_test_support.h"
 #include "weights/neurons/predictor.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "plan/prompt_attention.h"
+#include "plan/attention/attention_plan.h"
 
 #include <fmt/format.h>
 

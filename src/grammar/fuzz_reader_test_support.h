@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "grammar/grammar.h"
-#include "grammar/made_up_vocabulary.h"
+#include "grammar/made_up_vocabulary_test_support.h"
 
 namespace troika::grammar {
 
