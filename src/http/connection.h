@@ -33,6 +33,9 @@ class Connection {
 
   // Limits the bytes that are read ahead of the request that is being answered.
   static constexpr size_t kMostAhead = size_t{64} << 10;
+  // Limits the bytes of earlier answers that the client has yet to take before its next request is
+  // answered.
+  static constexpr size_t kMostBehind = size_t{64} << 10;
   // Reads what the socket has. Returns false where the connection is broken.
   bool receive();
   // Says that everything that came has been read, and that nothing more will come.

@@ -175,9 +175,14 @@ void Server::serve(Id id, uint32_t events) {
   settle(id);
 }
 
-// Reads requests one at a time: the next one is read when the answer to this one has ended.
+// Reads requests one at a time: the next one is read when the answer to this one has ended, and
+// when the client has taken most of it. Else who only writes would fill the memory with answers.
 void Server::read_requests(Id id, Connection& connection) {
-  while (connection.exchange == nullptr && !connection.is_ending() && connection.has_unread()) {
+  const auto takes_one = [&] {
+    return connection.exchange == nullptr && !connection.is_ending() && connection.has_unread() &&
+           connection.n_unsent() <= Connection::kMostBehind;
+  };
+  while (takes_one()) {
     connection.parse(now_);
     count_body(connection);
     // What others hold may be as much as there may be, and whoever sends no body adds nothing.
@@ -285,6 +290,14 @@ void Server::do_letter(Mailbox::Letter& letter) {
     Connection& connection = *found->second;
     switch (letter.kind) {
       case Mailbox::Kind::kReply:
+        if (letter.response.body.size() > options_.most_unsent_bytes) {
+          // Sent whole, it would be taken for what others leave unread, and end in the middle.
+          letter.response =
+              handler_.refusal({500,
+                                "The answer is larger than what this server sends at once. "
+                                "Ask for less of it, or for a stream."},
+                               "");
+        }
         begin_answer(connection, letter.response, true);
         end_answer(exchange.connection_, connection);
         break;
@@ -331,7 +344,17 @@ void Server::settle(Id id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   Connection& connection = *found->second;
-  if (!connection.flush(now_)) {
+  // What has been sent may have been all that a request waited for.
+  const auto send_and_read = [&] {
+    const bool was_behind = connection.n_unsent() > Connection::kMostBehind;
+    if (!connection.flush(now_)) return false;
+    if (!was_behind || connection.n_unsent() > Connection::kMostBehind) return true;
+    read_requests(id, connection);
+    // Whoever has ended its side is looked at again, as where bytes come.
+    if (connection.saw_end()) left_.push_back(id);
+    return connection.flush(now_);
+  };
+  if (!send_and_read()) {
     close(id);
     return;
   }

@@ -187,5 +187,29 @@ TEST_F(HttpServerRoom, WhoReadsALargeAnswerSlowestMakesRoomForAnother) {
   EXPECT_EQ(third.read().size(), Echo::kLargeBytes);
 }
 
+// An answer larger than all clients together may leave unread would be ended in the middle.
+TEST_F(HttpServerRoom, AnAnswerThatIsLargerThanAnyMayBeIsASentence) {
+  start({.most_unsent_bytes = Echo::kLargeBytes / 2});
+  const std::string answer = Client(path_).ask(last("/large"));
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 500 ")) << answer.substr(0, 100);
+  EXPECT_NE(answer.find("larger than what this server sends"), std::string::npos);
+}
+
+// Who sends requests and takes no answers has only some of them answered.
+TEST_F(HttpServerRoom, RequestsWaitUntilEarlierAnswersAreTaken) {
+  constexpr int kRequests = 5;
+  start();
+  Client client(path_);
+  std::string requests;
+  for (int i = 1; i < kRequests; ++i) requests += "GET /large HTTP/1.1\r\nhost: x\r\n\r\n";
+  client.send(requests + last("/large"));
+  // The server has looked at this client when others have been answered.
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(Client(path_).ask(last("/echo")).ends_with("GET "));
+  EXPECT_EQ(handler_.n_large(), 1);
+  const std::string all = client.read();
+  constexpr int64_t kOfHead = 1;  // counts those of "text/plain"
+  EXPECT_EQ(std::count(all.begin(), all.end(), 'x'), kRequests * (kOfHead + Echo::kLargeBytes));
+}
+
 }  // namespace
 }  // namespace troika::http

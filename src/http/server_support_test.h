@@ -36,6 +36,7 @@ class Echo : public Handler {
     if (request.path == "/echo") {
       exchange->reply({200, "text/plain", request.method + " " + request.body});
     } else if (request.path == "/large") {
+      count(&n_large_);
       exchange->reply({200, "text/plain", std::string(kLargeBytes, 'x')});
     } else if (request.path == "/later") {
       threads_.emplace_back([exchange] {
@@ -86,6 +87,11 @@ class Echo : public Handler {
     const std::lock_guard<std::mutex> lock(mutex_);
     return n_gone_;
   }
+  // Counts requests for "/large".
+  int n_large() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return n_large_;
+  }
   size_t most_waiting() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return most_waiting_;
@@ -119,7 +125,7 @@ class Echo : public Handler {
   std::shared_ptr<Exchange> keeping_;  // of the last request for "/keep"
   std::mutex mutex_;
   std::condition_variable changed_;
-  int n_asked_ = 0, n_gone_ = 0, n_drained_ = 0;
+  int n_asked_ = 0, n_gone_ = 0, n_drained_ = 0, n_large_ = 0;
   size_t most_waiting_ = 0;
 };
 
