@@ -70,6 +70,17 @@ TEST_F(ServerForLlamaCpp, TellsHowLikelyTokensWereWhereTheyWereChosen) {
   EXPECT_EQ(sure["completion_probabilities"][0]["top_probs"].size(), 1u);
 }
 
+// Names of fields stay until the answer ends, so that they may not be long.
+TEST_F(ServerForLlamaCpp, RefusesLongNamesOfFields) {
+  start();
+  const auto asked = [](const std::string& name) {
+    return R"({"prompt":"a","n_predict":1,"response_fields":["content",")" + name + R"("]})";
+  };
+  EXPECT_TRUE(post("/completion", asked(std::string(4000, 'x'))).contains("content"));
+  const Json refusal = post("/completion", asked(std::string(4096, 'x')), 400);
+  EXPECT_NE(refusal.dump().find("4096 bytes"), std::string::npos);
+}
+
 // Given texts come one by one, so that a test of a client has a call and then an answer.
 TEST_F(ServerForLlamaCpp, AnswersWithGivenTextsInTurn) {
   server::ServiceOptions options;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "engine/generate.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/tiny_server.h"
 
 namespace troika {
@@ -99,6 +100,35 @@ TEST_F(Server, EndsAtStopsAndLengths) {
   EXPECT_EQ(message["stop_reason"], "stop_sequence");
   EXPECT_EQ(message["stop_sequence"], " tw");
   EXPECT_EQ(message["content"], Json::parse(R"([{"type":"text","text":"one"}])"));
+}
+
+// Likelihoods that are told together are limited, over all answers of a request.
+TEST_F(Server, LimitsTheLikelihoodsThatAreToldTogether) {
+  start();
+  const auto many = [](const std::string& more) {
+    return R"({"prompt":"a","n":40,"logprobs":20,"ignore_eos":true)" + more + "}";
+  };
+  const std::string refusal = post("/v1/completions", many(R"(,"max_tokens":400)"), 400).dump();
+  EXPECT_NE(refusal.find("so 312 tokens here"), std::string::npos) << refusal;
+  const Json few = post("/v1/completions", many(R"(,"max_tokens":2)"));
+  EXPECT_EQ(few["choices"][39]["logprobs"]["tokens"].size(), 2u);
+  // A stream tells them one by one.
+  const std::string stream =
+      client()
+          .post("/v1/completions", many(R"(,"max_tokens":400,"stream":true,"stop":["e"])"))
+          .body;
+  EXPECT_TRUE(stream.ends_with("data: [DONE]\n\n"));
+}
+
+// Who says no number of tokens gets as many as their likelihoods allow.
+TEST_F(Server, AnswersEndWhereTheirLikelihoodsWouldBeTooMany) {
+  if (test::kIsSanitized) GTEST_SKIP() << "It takes long with a sanitizer.";
+  start();
+  const Json all = post("/v1/chat/completions",
+                        R"({"messages":[{"role":"user","content":"Hi"}],"n":40,"logprobs":true,)"
+                        R"("top_logprobs":20,"ignore_eos":true})");
+  EXPECT_EQ(all["usage"]["completion_tokens"], 40 * 312);
+  EXPECT_EQ(all["choices"][39]["finish_reason"], "length");
 }
 
 TEST_F(Server, TellsHowLikelyTokensWere) {

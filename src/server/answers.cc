@@ -91,6 +91,20 @@ void Answers::on_end(int index, engine::Generated generated) {
     writer_->end(index, ending);
   }
   if (++n_ended_ < answers_.size()) return;
+  if (elsewhere_ == nullptr) {
+    finish();
+  } else {
+    elsewhere_([self = shared_from_this()] {
+      try {
+        self->finish();
+      } catch (const std::exception& error) {  // memory may be short
+        self->on_error(Failure(error));
+      }
+    });
+  }
+}
+
+void Answers::finish() {
   if (n_computed_ > n_returned_) choose();
   writer_->finish();
 }

@@ -12,13 +12,17 @@
 
 namespace troika::server {
 
-class Answers : public Reply {
+class Answers : public Reply, public std::enable_shared_from_this<Answers> {
  public:
   using MakeReader = std::function<std::unique_ptr<Reader>()>;
 
   Answers(const Wanted& wanted, std::unique_ptr<Writer> writer, const MakeReader& make_reader);
 
   Writer& writer() { return *writer_; }
+  // Has the end of the answers written by whoever does such work, and not by the thread that
+  // computes, which would let everybody wait. Is called before anything else.
+  using Elsewhere = std::function<void(std::function<void()>)>;
+  void finish_by(Elsewhere elsewhere) { elsewhere_ = std::move(elsewhere); }
 
   void on_prompt(int index, const engine::PromptProgress& progress) override;
   void on_token(int index, engine::Token token, LogprobRecorder* recorder) override;
@@ -40,12 +44,14 @@ class Answers : public Reply {
     WholeAnswer whole;  // the answer, if it is compared with others
   };
   void pass_on(int index, Delta delta);
+  void finish();
   void share_prompt(size_t first, size_t n);
   void choose();
 
   const int n_returned_, n_computed_;
   const bool wants_progress_, wants_timings_, wants_tokens_;
   std::unique_ptr<Writer> writer_;
+  Elsewhere elsewhere_;  // null: the thread that computes writes the end
   std::vector<One> answers_;
   size_t n_ended_ = 0;
   bool has_failed_ = false;

@@ -13,6 +13,10 @@
 namespace troika::server {
 namespace {
 
+// Limits the likelihoods that are told together. In JSON one takes some 60 bytes, as values of JSON
+// until then some 500.
+constexpr int64_t kMostGathered = int64_t{1} << 18;
+
 [[noreturn]] void refuse_length(const char* how, size_t n_tokens, int n_context) {
   Refused refused(400,
                   fmt::format("The prompt has {}{} tokens, but the context of this server holds "
@@ -109,6 +113,26 @@ void Context::check(const Wanted& wanted) const {
   }
   check_number(wanted.n_answers());
   check_lengths(wanted);
+  most_tokens(wanted);
+}
+
+// Returns how many tokens each answer may have; -1: as many as the context holds. Likelihoods that
+// are told together stay in memory until then and are written in one piece, so that who says no
+// number gets no more tokens than they allow. Throws Refused where more are asked for.
+int Context::most_tokens(const Wanted& wanted) const {
+  if (!wanted.gathers_likelihoods()) return wanted.most_tokens;
+  const int64_t n_each = int64_t{wanted.n_logprobs + 1} * wanted.n_answers();
+  const int64_t n_most = kMostGathered / n_each;
+  if (n_most >= n_context()) return wanted.most_tokens;
+  if (wanted.most_tokens < 0) return static_cast<int>(n_most);
+  if (wanted.most_tokens <= n_most) return wanted.most_tokens;
+  throw Refused(
+      400, fmt::format("The request asks for the likelihoods of {} tokens in each of {} answers, "
+                       "{} for a token; an answer that is told as a whole holds {}, so {} "
+                       "tokens here. Ask for fewer tokens, answers or likelihoods, or for a "
+                       "stream.",
+                       wanted.most_tokens, wanted.n_answers(), wanted.n_logprobs + 1, kMostGathered,
+                       n_most));
 }
 
 void Context::check_lengths(const Wanted& wanted) const {
@@ -178,7 +202,7 @@ std::shared_ptr<Job> Context::make_job(const std::shared_ptr<http::Exchange>& ex
   job->prompt = wanted.prompts[static_cast<size_t>(index / wanted.n_computed)];
   job->sampler = wanted.sampler;
   job->sampler.seed += static_cast<uint64_t>(index % wanted.n_computed);
-  job->options.most_tokens = wanted.most_tokens;
+  job->options.most_tokens = most_tokens(wanted);
   job->options.stops = wanted.stops;
   job->options.ignore_end = wanted.ignores_end;
   job->options.shows_control = wanted.shows_control;
@@ -212,6 +236,11 @@ void Context::start(const std::shared_ptr<http::Exchange>& exchange, const Wante
                     std::unique_ptr<Writer> writer, const Answers::MakeReader& make_reader) {
   check(wanted);
   const auto answers = std::make_shared<Answers>(wanted, std::move(writer), make_reader);
+  if (wanted.gathers_likelihoods()) {
+    answers->finish_by([this, exchange](std::function<void()> work) {
+      slow_desk_.post(exchange, std::move(work), Desk::Place::kFront);
+    });
+  }
   std::vector<std::shared_ptr<Job>> jobs;
   for (int i = 0; i < wanted.n_answers(); ++i) {
     jobs.push_back(make_job(exchange, wanted, i));

@@ -116,6 +116,7 @@ class Context {
 
  private:
   void check(const Wanted& wanted) const;
+  int most_tokens(const Wanted& wanted) const;
   void check_number(int64_t n_answers) const;
   std::shared_ptr<Job> make_job(const std::shared_ptr<http::Exchange>& exchange,
                                 const Wanted& wanted, int index);

@@ -24,13 +24,18 @@ struct Wanted {
   int n_logprobs = -1;         // most likely tokens beside the one that was taken; -1: none at all
   engine::Likelihoods likelihoods = engine::Likelihoods::kOfModel;
   bool is_stream = false;
-  bool wants_usage = false;                            // asks for the usage at a stream's end
+  bool repeats_at_end = false;  // says that a stream tells all of the answer once more at its end
+  bool wants_usage = false;     // asks for the usage at a stream's end
   bool wants_progress = false, wants_timings = false;  // in a stream too
   bool wants_tokens = false;                           // asks for tokens beside their text
   bool shows_prompt = false;                           // asks for the prompt as it was computed
   std::shared_ptr<grammar::Grammar> grammar;
 
   int n_answers() const { return n_computed * static_cast<int>(prompts.size()); }
+  // Says that likelihoods of all tokens are kept until the answers end, to be told together.
+  bool gathers_likelihoods() const {
+    return n_logprobs >= 0 && (!is_stream || repeats_at_end || n_computed > n_returned);
+  }
 };
 
 // Reads the fields that interfaces share: how tokens are chosen, where answers end, and whether

@@ -15,6 +15,7 @@ namespace troika::server {
 namespace {
 
 constexpr size_t kMostNames = 100;
+constexpr size_t kMostNameBytes = 4096;
 
 const char* stop_type(engine::Stop stop) {
   switch (stop) {
@@ -83,8 +84,9 @@ class LlamaWriter : public Writer {
     events_.event(event);
   }
   void write(int answer, const Delta& delta) override {
-    messages_[static_cast<size_t>(answer)].add(delta);
-    if (!is_stream_) return;
+    WholeAnswer& message = messages_[static_cast<size_t>(answer)];
+    if (!is_stream_) return message.add(delta);
+    message.text += delta.text;
     if (delta.text.empty() && delta.tokens.empty() && delta.logprobs.empty()) return;
     Json event = {
         {"index", answer}, {"content", delta.text}, {"tokens", delta.tokens}, {"stop", false}};
@@ -208,8 +210,9 @@ bool is_one_prompt(const Json& prompt) {
          std::any_of(prompt.begin(), prompt.end(), [](const Json& one) { return one.is_number(); });
 }
 
-// Reads the names of an answer's fields. They are looked up by the thread that computes, so there
-// are no more of them than an answer could have.
+// Reads the names of an answer's fields. They are looked up by the thread that computes and stay
+// until the answer ends, so there are no more of them, and they are no longer, than an answer could
+// have.
 std::vector<std::string> names_from(Fields& fields, const std::string& field) {
   const Json* const list = fields.find(field);
   if (list == nullptr) return {};
@@ -217,9 +220,13 @@ std::vector<std::string> names_from(Fields& fields, const std::string& field) {
     fields.fail(field, fmt::format("must be a list of at most {} names", kMostNames));
   }
   std::vector<std::string> names;
+  size_t n_bytes = 0;
   for (const Json& one : *list) {
     if (!one.is_string()) fields.fail(field, "must be a list of names");
     names.push_back(one.get<std::string>());
+    n_bytes += names.back().size();
+    if (n_bytes <= kMostNameBytes) continue;
+    fields.fail(field, fmt::format("must have names of {} bytes together at most", kMostNameBytes));
   }
   return names;
 }

@@ -36,7 +36,10 @@ void read_included(Fields& fields, Wanted* wanted) {
   if (n_top > 0 && !is_wanted) {
     fields.fail("top_logprobs", std::string("needs \"include\": [\"") + kLikelihoods + "\"]");
   }
-  if (is_wanted) wanted->n_logprobs = static_cast<int>(n_top);
+  if (is_wanted) {
+    wanted->n_logprobs = static_cast<int>(n_top);
+    wanted->repeats_at_end = true;
+  }
 }
 
 }  // namespace
