@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <thread>
 
 #include "base/error.h"
+#include "model/architecture.h"
 #include "plan/plan_json.h"
 #include "prepare/open_model.h"
 #include "prepare/plan/choose_plan.h"
@@ -169,6 +173,49 @@ TEST(LayoutLoader, D1AStepWaitsForWhatIsMissing) {
   EXPECT_EQ(loader.counters().n_loads, 4);
   EXPECT_GT(loader.counters().wait_us, 0.0);
   EXPECT_GT(loader.counters().read_bytes, 0u);
+}
+
+// A load that fails is no matter of a prompt, which needs none, nor of a step behind it whose own
+// loads are well. A step that cannot load its blocks says so.
+TEST(LayoutLoader, D1OnlyAStepThatCannotLoadItsBlocksFails) {
+  const TinyModel model = model_of("llama");
+  const test::TempFolder folder;
+  write_tiny_model(model, folder.file("tiny.gguf"));
+  const gguf::File file = gguf::File::open(folder.file("tiny.gguf"));
+  const model::Blueprint blueprint = model::read(file);
+  weights::Store store(file, blueprint);
+  weights::SwitchedBlocks blocks(blueprint, store, file);
+  std::atomic<bool> is_broken = false;
+  const auto spoil = [&](const lanes::ReadRequest&, int64_t returned) -> int64_t {
+    return is_broken ? -EIO : returned;
+  };
+  LayoutLoader loader(file, blocks, 1, {.spoil = spoil});
+  loader.load_all({});
+  const auto read_prompt = [&] {
+    loader.plan_prompt(kChunk, kChunk, true);
+    for (int block = 0; block < 4; ++block) {
+      loader.before_block(block, plan::Phase::kPrompt, kChunk, {});
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // so that loads end meanwhile
+    }
+    loader.after_blocks({});
+  };
+  const auto step = [&] {
+    for (int block = 0; block < 4; ++block) {
+      loader.before_block(block, plan::Phase::kStep, 1, {});
+    }
+    loader.after_blocks({});
+  };
+  is_broken = true;
+  loader.force_plan(schedule::SwitchPlan{0, 0});  // loads from the first block on
+  read_prompt();
+  read_prompt();
+  EXPECT_EQ(loader.counters().n_loads, 0);
+  const std::string problem = test::message_of<Error>(step);
+  EXPECT_NE(problem.find("cannot change to the layout of steps"), std::string::npos) << problem;
+  read_prompt();  // leaves a load behind that fails
+  is_broken = false;
+  step();
+  EXPECT_EQ(loader.counters().n_loads, 4);
 }
 
 TEST(LayoutLoader, D1TreesOfDraftsAndSeveralSessions) {

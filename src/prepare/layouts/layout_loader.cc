@@ -78,14 +78,15 @@ bool apply_layouts(const Options& options, plan::Plan* plan) {
   return true;
 }
 
-LayoutLoader::LayoutLoader(const gguf::File& file, weights::SwitchedBlocks& blocks, int n_threads)
+LayoutLoader::LayoutLoader(const gguf::File& file, weights::SwitchedBlocks& blocks, int n_threads,
+                           const DiskWay& way)
     : file_(file),
       blocks_(blocks),
       n_threads_(n_threads),
       switch_(std::vector<schedule::BlockTimes>(static_cast<size_t>(blocks.n_blocks())),
               Layout::kPrompt),
       learned_(static_cast<size_t>(blocks.n_blocks())),
-      disk_(disk_options(file)),
+      disk_(disk_options(file, way)),
       read_(disk_.make_read()),
       thread_([this] { work(); }) {}
 
@@ -164,6 +165,7 @@ std::vector<schedule::BlockTimes> LayoutLoader::times(int n_tokens) const {
 }
 
 void LayoutLoader::plan_prompt(int n_tokens, int chunk, bool is_first) {
+  problem_.clear();
   const int n_chunks = (n_tokens + chunk - 1) / chunk;
   if (n_chunks == 0) return;
   if (!is_first && (was_planned_by_profile_ || forced_)) return;
@@ -191,18 +193,31 @@ void LayoutLoader::before_block(int block, plan::Phase phase, int n_tokens,
   is_prompt_ = phase == plan::Phase::kPrompt;
   if (has_ended_.load(std::memory_order_acquire)) take_ended(rows);
   if (is_prompt_) {
-    if (const auto load = switch_.before_block(block)) begin(*load);
-  } else {
-    while (true) {
-      if (const auto load = switch_.before_step(block)) begin(*load);
-      if (switch_.layout(block) == Layout::kStep) break;
-      wait_for_load(rows);
+    if (const auto load = switch_.before_block(block)) {
+      problem_.empty() ? begin(*load) : switch_.failed();
     }
+  } else {
+    bring_into_step_layout(block, rows);
   }
   block_ = block;
   n_tokens_ = n_tokens;
   layout_ = switch_.layout(block);
   block_start_us_ = now_us();
+}
+
+// Waits until a block is in the layout of steps. A load that an earlier pass began may fail; one
+// that this pass begins may not.
+void LayoutLoader::bring_into_step_layout(int block, const RowsBeside& rows) {
+  bool is_own = false;
+  while (true) {
+    if (const auto load = switch_.before_step(block)) {
+      begin(*load);
+      is_own = true;
+    }
+    if (switch_.layout(block) == Layout::kStep) return;
+    wait_for_load(rows);
+    if (is_own && !problem_.empty()) throw Error(std::exchange(problem_, ""));
+  }
 }
 
 void LayoutLoader::after_blocks(const RowsBeside& rows) { note_block_end(rows); }
@@ -226,6 +241,7 @@ void LayoutLoader::note_block_end(const RowsBeside& rows) {
 }
 
 void LayoutLoader::begin(const BlockLoad& load) {
+  problem_.clear();
   auto job = std::make_unique<Job>();
   *job = {load, blocks_.in_use(load.block)};
   {
@@ -246,7 +262,8 @@ void LayoutLoader::wait_for_load(const RowsBeside& rows) {
   take_ended(rows);
 }
 
-// Puts the loaded copy in place of the block's own, which the other thread gives back.
+// Puts the loaded copy in place of the block's own, which the other thread gives back, or notes why
+// there is none.
 void LayoutLoader::take_ended(const RowsBeside& rows) {
   const std::lock_guard<std::mutex> lock(mutex_);
   has_ended_.store(false);
@@ -254,7 +271,8 @@ void LayoutLoader::take_ended(const RowsBeside& rows) {
   const BlockLoad load = *switch_.loading();
   if (made.copy == nullptr) {
     switch_.failed();
-    throw Error(made.problem);
+    problem_ = std::move(made.problem);
+    return;
   }
   const bool is_back = load.into == Layout::kPrompt;
   Learned& learned = learned_[static_cast<size_t>(load.block)];

@@ -22,6 +22,7 @@
 #include "gguf/file.h"
 #include "lanes/disk/disk_lane.h"
 #include "prepare/options.h"
+#include "prepare/streaming/model_disk.h"
 #include "schedule/layout_switch.h"
 #include "schedule/runner.h"
 #include "weights/switched_blocks.h"
@@ -41,7 +42,8 @@ class LayoutLoader : public schedule::PromptWatch {
   };
 
   // The file and the blocks must outlive this. Throws Error where the file cannot be opened again.
-  LayoutLoader(const gguf::File& file, weights::SwitchedBlocks& blocks, int n_threads);
+  LayoutLoader(const gguf::File& file, weights::SwitchedBlocks& blocks, int n_threads,
+               const DiskWay& way = {});
   ~LayoutLoader() override;
 
   // Brings all blocks into the layout of prompts, and measures loads. Is called once, at first.
@@ -85,6 +87,7 @@ class LayoutLoader : public schedule::PromptWatch {
   void read_rows(int block, Made* made);
   Made make(const Job& job);
   void work();
+  void bring_into_step_layout(int block, const schedule::RowsBeside& rows);
   void begin(const schedule::BlockLoad& load);
   void take_ended(const schedule::RowsBeside& rows);
   void wait_for_load(const schedule::RowsBeside& rows);
@@ -101,6 +104,9 @@ class LayoutLoader : public schedule::PromptWatch {
   int block_ = -1;
   int n_tokens_ = 0;
   bool is_prompt_ = false;
+  // Says why the last load failed; empty: it did not. A prompt needs no load, and begins none
+  // behind one that failed.
+  std::string problem_;
   schedule::Layout layout_ = schedule::Layout::kPrompt;
   double block_start_us_ = 0.0;
   Counters counters_;

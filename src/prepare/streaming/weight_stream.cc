@@ -165,7 +165,7 @@ void WeightStream::reserve_reads() {
 void WeightStream::begin(Part* part) {
   slots_[part->slot].is_taken = true;
   part->state = State::kReading;
-  part->has_failed = false;
+  part->problem.clear();
   part->n_matrices_left = part->matrices.size();
   part->start_us = clock_us();
   if (n_reading_++ == 0) read_start_us_ = part->start_us;
@@ -179,15 +179,17 @@ void WeightStream::begin(Part* part) {
 void WeightStream::end(StreamedMatrix* streamed, lanes::Status status) {
   Part* const part = streamed->part;
   if (disk_.n_cached_reads() > 0) forget_cached(file_, streamed->from);
+  std::string problem;
+  if (status != lanes::Status::kDone) problem = disk_.problem();
   const std::lock_guard<std::mutex> lock(mutex_);
-  part->has_failed |= status != lanes::Status::kDone;
+  if (!problem.empty()) part->problem = std::move(problem);
   if (--part->n_matrices_left > 0) return;
   part->end_us = clock_us();
   // Others may be under way, so that there is never a moment without reads.
   counters_.read_us += part->end_us - read_start_us_;
   read_start_us_ = part->end_us;
   --n_reading_;
-  part->state = part->has_failed ? State::kFailed : State::kReady;
+  part->state = part->problem.empty() ? State::kReady : State::kFailed;
   ++counters_.n_parts;
   counters_.read_bytes += part->bytes;
   read_ahead();
@@ -249,7 +251,7 @@ void WeightStream::load_kept(const ProgressFunction& progress) {
     if (i + 1 < kept.size()) begin(kept[i + 1]);
     ended_.wait(lock, [&] { return kept[i]->state != State::kReading; });
     if (kept[i]->state != State::kReady) {
-      throw Error(fmt::format("The weights cannot be read: {}.", disk_.problem()));
+      throw Error(fmt::format("The weights cannot be read: {}.", kept[i]->problem));
     }
     n_done += kept[i]->bytes;
     kept[i]->state = State::kKept;
@@ -306,7 +308,8 @@ void WeightStream::count_table_rows(int n_rows) {
   forget_cached(file_, *table_);
 }
 
-// Waits until all parts of a block are there. If one cannot be read, the next pass tries again.
+// Waits until all parts of a block are there. What could not be read ahead is asked for again, as
+// that may have been in the time of another pass.
 void WeightStream::wait_for(int block, std::span<Part* const> wanted,
                             std::unique_lock<std::mutex>* lock) {
   const double start_us = clock_us();
@@ -314,12 +317,15 @@ void WeightStream::wait_for(int block, std::span<Part* const> wanted,
     return std::any_of(wanted.begin(), wanted.end(),
                        [state](const Part* part) { return part->state == state; });
   };
-  if (has(State::kAbsent)) start_again_at(block, lock);
+  if (has(State::kAbsent) || has(State::kFailed)) start_again_at(block, lock);
   ended_.wait(*lock, [&] { return !has(State::kReading); });
   counters_.wait_us += clock_us() - start_us;
-  if (!has(State::kFailed)) return;
-  forget_block(block);
-  throw Error(fmt::format("Block {} of the model cannot be read: {}.", block, disk_.problem()));
+  for (const Part* part : wanted) {
+    if (part->state != State::kFailed) continue;
+    const std::string problem = part->problem;
+    forget_block(block);
+    throw Error(fmt::format("Block {} of the model cannot be read: {}.", block, problem));
+  }
 }
 
 void WeightStream::after_blocks(const RowsBeside& rows) {

@@ -128,7 +128,7 @@ class WeightStream : public schedule::PromptWatch {
     WeightStream* owner = nullptr;
     int block = 0;
     State state = State::kKept;
-    bool has_failed = false;
+    std::string problem;  // says why its last read failed; empty: it did not
     size_t slot = 0;
     size_t bytes = 0;                     // the bytes of its memory
     size_t n_matrices_left = 0;           // counts the matrices that are not read yet
