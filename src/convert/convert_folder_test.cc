@@ -91,6 +91,8 @@ TEST_F(ConvertFolder, SettingsOfTheTokenizerAreRead) {
   HfFolder source = small_folder();
   source.tokenizer["added_tokens"].push_back(
       {{"id", 300}, {"content", "<turn>"}, {"special", true}, {"rstrip", true}});
+  source.tokenizer["added_tokens"].push_back(
+      {{"id", 301}, {"content", "<end>"}, {"special", true}, {"lstrip", true}});
   source.config["vocab_size"] = 520;
   for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"}) {
     if (source.tensors.count(name) == 0) continue;
@@ -117,6 +119,9 @@ TEST_F(ConvertFolder, SettingsOfTheTokenizerAreRead) {
   ASSERT_EQ(v.strips_right.size(), 520u);
   EXPECT_EQ(std::count(v.strips_right.begin(), v.strips_right.end(), true), 1);
   EXPECT_TRUE(v.strips_right[300]);
+  ASSERT_EQ(v.strips_left.size(), 520u);
+  EXPECT_EQ(std::count(v.strips_left.begin(), v.strips_left.end(), true), 1);
+  EXPECT_TRUE(v.strips_left[301]);
 }
 
 // The folder's name, which the file has, says nothing about the tokens.

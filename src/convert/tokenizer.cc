@@ -35,6 +35,20 @@ void note_steps(const std::string& path, const std::vector<std::string>& steps,
       path, fmt::join(steps, ", ")));
 }
 
+// Notes that added tokens are found within words where the folder wants them between words alone.
+void note_single_words(const std::string& path, const Json& json, std::vector<std::string>* notes) {
+  const Json* added = member(json, "added_tokens");
+  if (added == nullptr || !added->is_array()) return;
+  const auto n = std::count_if(added->begin(), added->end(), [](const Json& token) {
+    return bool_member(token, "single_word").value_or(false);
+  });
+  if (n == 0) return;
+  notes->push_back(
+      fmt::format("{}: {} added tokens are whole words there ('single_word'), and are "
+                  "found within words too by this program.",
+                  path, n));
+}
+
 SentencePiece read_model(const std::string& path) {
   const MappedFile file = MappedFile::open(path);
   if (file.bytes().size() > kMostModelBytes) {
@@ -62,7 +76,10 @@ Vocabulary read_tokens(const TokenizerSource& source, std::vector<std::string>* 
   const auto json = find_json(json_path, kMostJsonBytes);
   const bool has_model = is_there(model_path);
   // Where both are there, the library transformers goes by tokenizer.json.
-  if (json) note_steps(json_path, foreign_normalizers(*json, kind_of(*json, json_path)), notes);
+  if (json) {
+    note_steps(json_path, foreign_normalizers(*json, kind_of(*json, json_path)), notes);
+    note_single_words(json_path, *json, notes);
+  }
   if (json && (!has_model || kind_of(*json, json_path) == JsonTokenizer::kByteLevel)) {
     return read_tokenizer_json(*json, json_file, source.pre);
   }
@@ -79,6 +96,7 @@ Vocabulary read_tokens(const TokenizerSource& source, std::vector<std::string>* 
     const Vocabulary other = read_tokenizer_json(*json, json_file, source.pre);
     // Without a template the file says nothing of these, and tokenizer.model counts.
     if (has_template(*json)) v.add_bos = other.add_bos, v.add_eos = other.add_eos;
+    v.add_space_prefix = other.add_space_prefix, v.space_rule = other.space_rule;
     add_tokens(*json, json_file, &v);
   }
   return v;
@@ -143,7 +161,7 @@ void read_added(const TokenizerSource& source, const Json& settings, Vocabulary*
     }
     add_token(std::stoul(id), *content, bool_member(token, "special").value_or(false),
               settings_file, v);
-    if (bool_member(token, "rstrip").value_or(false)) strip_right(std::stoul(id), v);
+    read_strips(token, std::stoul(id), v);
   }
 }
 
@@ -259,12 +277,18 @@ void write_tokenizer(const Vocabulary& v, gguf::Writer& writer) {
   }();
   writer.add_int32s("tokenizer.ggml.token_type", types);
   if (is_bpe) writer.add_strings("tokenizer.ggml.merges", v.merges);
-  std::vector<int32_t> stripping;
-  for (size_t id = 0; id < v.strips_right.size() && id < v.tokens.size(); ++id) {
-    if (v.strips_right[id]) stripping.push_back(static_cast<int32_t>(id));
-  }
+  const auto ids_in = [&](const std::vector<bool>& some) {
+    std::vector<int32_t> ids;
+    for (size_t id = 0; id < some.size() && id < v.tokens.size(); ++id) {
+      if (some[id]) ids.push_back(static_cast<int32_t>(id));
+    }
+    return ids;
+  };
   // An empty list says that no token does, whatever the model's name is.
-  writer.add_int32s(text::kStripsRightKey, stripping);
+  writer.add_int32s(text::kStripsRightKey, ids_in(v.strips_right));
+  if (const std::vector<int32_t> ids = ids_in(v.strips_left); !ids.empty()) {
+    writer.add_int32s(text::kStripsLeftKey, ids);
+  }
   const auto add_id = [&](const char* name, Token id) {
     if (id == kNoToken) return;
     writer.add_uint32(fmt::format("tokenizer.ggml.{}_token_id", name), static_cast<uint32_t>(id));
@@ -277,6 +301,11 @@ void write_tokenizer(const Vocabulary& v, gguf::Writer& writer) {
   writer.add_bool("tokenizer.ggml.add_bos_token", v.add_bos);
   writer.add_bool("tokenizer.ggml.add_eos_token", v.add_eos);
   if (!is_bpe) writer.add_bool("tokenizer.ggml.add_space_prefix", v.add_space_prefix);
+  if (v.space_rule != text::SpaceRule::kEachText) {
+    const bool is_first = v.space_rule == text::SpaceRule::kFirstOfAll;
+    writer.add_string(text::kSpaceRuleKey,
+                      is_first ? text::kSpaceFirstOfAll : text::kSpaceUnlessThere);
+  }
   if (!v.chat_template.empty()) writer.add_string("tokenizer.chat_template", v.chat_template);
 }
 

@@ -122,16 +122,18 @@ void mark_bytes(Vocabulary* v) {
   }
 }
 
-// Says whether a space is put before the text: a normalizer or the pre-tokenizer may do that.
-bool has_space_prefix(const Json& json) {
+// Reads whether a space is put before the text, and where: a normalizer puts it before each text
+// between special tokens, the pre-tokenizer only where none is there.
+void read_space_prefix(const Json& json, Vocabulary* v) {
   const std::string normalizer =
       member(json, "normalizer") ? member(json, "normalizer")->dump() : "";
-  if (normalizer.find("\"Prepend\"") != std::string::npos) return true;
+  v->add_space_prefix = normalizer.find("\"Prepend\"") != std::string::npos;
   const Json* pre = member(json, "pre_tokenizer");
-  if (pre == nullptr || text_member(*pre, "type") != "Metaspace") return false;
+  if (v->add_space_prefix || pre == nullptr || text_member(*pre, "type") != "Metaspace") return;
   const auto scheme = text_member(*pre, "prepend_scheme");
-  if (scheme) return *scheme != "never";
-  return bool_member(*pre, "add_prefix_space").value_or(true);
+  v->add_space_prefix =
+      scheme ? *scheme != "never" : bool_member(*pre, "add_prefix_space").value_or(true);
+  v->space_rule = scheme == "first" ? text::SpaceRule::kFirstOfAll : text::SpaceRule::kUnlessThere;
 }
 
 // Returns the parts of the template of one text; null where there is none.
@@ -215,7 +217,7 @@ Vocabulary read_tokenizer_json(const Json& json, const TokenFile& file, const st
   } else {
     v.kind = text::VocabularyKind::kSpm;
     v.pre = "default";
-    v.add_space_prefix = has_space_prefix(json);
+    read_space_prefix(json, &v);
     read_tokens(model, file, &v);
     read_scores(model, path, &v);
     mark_bytes(&v);
@@ -253,9 +255,14 @@ void add_token(uint64_t id, std::string content, bool is_special, const TokenFil
   if (v->kind == text::VocabularyKind::kSpm) v->scores[id] = -1000.0F;
 }
 
-void strip_right(uint64_t id, Vocabulary* v) {
-  v->strips_right.resize(v->tokens.size(), false);
-  v->strips_right[id] = true;
+void read_strips(const Json& token, uint64_t id, Vocabulary* v) {
+  const auto mark = [&](const char* name, std::vector<bool>* strips) {
+    if (!bool_member(token, name).value_or(false)) return;
+    strips->resize(v->tokens.size(), false);
+    (*strips)[id] = true;
+  };
+  mark("lstrip", &v->strips_left);
+  mark("rstrip", &v->strips_right);
 }
 
 void add_tokens(const Json& json, const TokenFile& file, Vocabulary* v) {
@@ -271,7 +278,7 @@ void add_tokens(const Json& json, const TokenFile& file, Vocabulary* v) {
     }
     add_token(id->get<uint64_t>(), *content, bool_member(token, "special").value_or(false), file,
               v);
-    if (bool_member(token, "rstrip").value_or(false)) strip_right(id->get<uint64_t>(), v);
+    read_strips(token, id->get<uint64_t>(), v);
   }
 }
 

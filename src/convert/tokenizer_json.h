@@ -41,7 +41,8 @@ void add_tokens(const Json& json, const TokenFile& file, text::Vocabulary* vocab
 // text that no tokenizer has.
 void add_token(uint64_t id, std::string content, bool is_special, const TokenFile& file,
                text::Vocabulary* vocabulary);
-// Lets a token that was added take the white space behind it.
-void strip_right(uint64_t id, text::Vocabulary* vocabulary);
+// Lets a token that was added take the white space in front of it ("lstrip") or behind it
+// ("rstrip"), if its entry says so.
+void read_strips(const Json& token, uint64_t id, text::Vocabulary* vocabulary);
 
 }  // namespace troika::convert

@@ -129,8 +129,10 @@ Token SpmTokenizer::lookup(std::string_view text) const {
 }
 
 void SpmTokenizer::encode_text(std::string_view text, bool first, std::vector<Token>* out) const {
-  std::string escaped = first && vocabulary().add_space_prefix ? std::string(kSpace) : "";
-  escaped += replace_all(text, " ", kSpace);
+  std::string escaped = replace_all(text, " ", kSpace);
+  const bool is_there =
+      vocabulary().space_rule != SpaceRule::kEachText && escaped.starts_with(kSpace);
+  if (first && vocabulary().add_space_prefix && !is_there) escaped.insert(0, kSpace);
   Merger merger;
   if (!words_are_separate_) {
     encode_word(escaped, &merger, out);
@@ -173,22 +175,28 @@ void SpmTokenizer::encode_word(std::string_view word, Merger* merger,
 }
 
 // Appends the tokens of a text. Unused tokens may serve as a step on the way to a longer one, but
-// not as a result: they are split into what they were joined from.
+// not as a result: they are split into what they were joined from. What waits is no stack of calls,
+// because a vocabulary may make it as deep as the text is long.
 void SpmTokenizer::append(std::string_view text, const Splits& splits,
                           std::vector<Token>* out) const {
-  const Token token = lookup(text);
-  if (token == kNoToken) {
-    append_bytes(text, out);
-    return;
+  std::vector<std::string_view> waiting = {text};
+  while (!waiting.empty()) {
+    const std::string_view next = waiting.back();
+    waiting.pop_back();
+    const Token token = lookup(next);
+    if (token == kNoToken) {
+      append_bytes(next, out);
+      continue;
+    }
+    const auto split =
+        vocabulary().types[token] == TokenType::kUnused ? splits.find(next) : splits.end();
+    if (split == splits.end()) {
+      out->push_back(token);
+      continue;
+    }
+    waiting.push_back(next.substr(split->second));
+    waiting.push_back(next.substr(0, split->second));
   }
-  const auto split =
-      vocabulary().types[token] == TokenType::kUnused ? splits.find(text) : splits.end();
-  if (split == splits.end()) {
-    out->push_back(token);
-    return;
-  }
-  append(text.substr(0, split->second), splits, out);
-  append(text.substr(split->second), splits, out);
 }
 
 void SpmTokenizer::append_bytes(std::string_view text, std::vector<Token>* out) const {

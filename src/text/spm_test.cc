@@ -74,6 +74,61 @@ TEST(Spm, SpecialTokensMayTakeTheWhiteSpaceBehindThem) {
   EXPECT_EQ(t->encode_parts(text_again), t->encode("</s>a a", options));
 }
 
+// Phi-3's turns may begin with any white space, as with the spaces of Chinese paragraphs.
+TEST(Spm, SpecialTokensTakeWhiteSpaceOfAllScripts) {
+  Vocabulary v = spm_vocabulary({"a", "b", "▁"});
+  v.strips_right.assign(v.tokens.size(), false);
+  v.strips_right[2] = true;  // </s>
+  const auto t = make_tokenizer(v);
+  const EncodeOptions options = {.add_special = false, .parse_special = true};
+  for (const char* const white : {"\u3000", "\u00a0 ", "\u2028", "\u0085\n"}) {
+    EXPECT_EQ(t->encode(std::string("</s>") + white + "a", options), t->encode("</s>a", options));
+  }
+  EXPECT_NE(t->encode("</s>\u200ba", options), t->encode("</s>a", options));  // has no width
+}
+
+TEST(Spm, SpecialTokensMayTakeTheWhiteSpaceInFrontOfThem) {
+  Vocabulary v = spm_vocabulary({"a", "b", "▁"});
+  v.strips_left.assign(v.tokens.size(), false);
+  v.strips_left[2] = true;  // </s>
+  const auto t = make_tokenizer(v);
+  const EncodeOptions options = {.add_special = false, .parse_special = true};
+  const std::vector<Token> without = t->encode("a</s>b", options);
+  EXPECT_EQ(t->encode("a \n\u3000</s>b", options), without);
+  EXPECT_EQ(t->encode(" </s>", options), (std::vector<Token>{2}));
+  EXPECT_NE(t->encode("a </s> b", options), without);
+  EXPECT_NE(t->encode("a <s>b", options), t->encode("a<s>b", options));
+  const Tokenizer::TextPart parts[] = {{.text = "a \n", .parse_special = false},
+                                       {.text = " ", .parse_special = false},
+                                       {.text = "</s>b", .parse_special = true}};
+  EXPECT_EQ(t->encode_parts(parts), without);
+  EXPECT_EQ(t->least_tokens(1000), 0u);  // all of them may be white space
+}
+
+// Tokenizers of SentencePiece put a space in front of each text between special tokens. Those of
+// the library "tokenizers" put none where one is there, and some only at the beginning of all.
+TEST(Spm, ASpaceStandsWhereItsRuleSays) {
+  Vocabulary v = spm_vocabulary({"▁a", "a", "▁"});
+  const EncodeOptions options = {.add_special = false, .parse_special = true};
+  const auto pieces_by = [&](SpaceRule rule, const char* text) {
+    v.space_rule = rule;
+    return pieces(*make_tokenizer(v), text, options);
+  };
+  for (const SpaceRule rule : {SpaceRule::kUnlessThere, SpaceRule::kFirstOfAll}) {
+    EXPECT_EQ(pieces_by(rule, "a</s> a"), (Pieces{" a", "</s>", " a"}));
+    EXPECT_EQ(pieces_by(rule, " a"), (Pieces{" a"}));
+    EXPECT_EQ(pieces_by(rule, "▁a"), (Pieces{" a"}));
+  }
+  EXPECT_EQ(pieces_by(SpaceRule::kEachText, "a</s> a"), (Pieces{" a", "</s>", " ", " a"}));
+  EXPECT_EQ(pieces_by(SpaceRule::kEachText, "</s>a"), (Pieces{"</s>", " a"}));
+  EXPECT_EQ(pieces_by(SpaceRule::kUnlessThere, "</s>a"), (Pieces{"</s>", " a"}));
+  EXPECT_EQ(pieces_by(SpaceRule::kFirstOfAll, "</s>a"), (Pieces{"</s>", "a"}));
+  v.space_rule = SpaceRule::kFirstOfAll;
+  const Tokenizer::TextPart parts[] = {{.text = "a</s>", .parse_special = true},
+                                       {.text = "a", .parse_special = false}};
+  EXPECT_EQ(make_tokenizer(v)->encode_parts(parts), make_tokenizer(v)->encode("a</s>a", options));
+}
+
 TEST(Spm, SpecialTokensInTextAreTextUnlessAskedFor) {
   // "</s" and ">" must not join, although the text of both is that of the control token.
   const auto t = make_tokenizer(spm_vocabulary({"</s", "</", "s", "<", "/", ">", "▁"}));
@@ -115,6 +170,23 @@ TEST(Spm, UnusedTokensFallApart) {
   const auto t = make_tokenizer(v);
   EXPECT_EQ(pieces(*t, "ab"), (Pieces{"a", "b"}));
   EXPECT_EQ(pieces(*t, "abc"), (Pieces{"abc"}));
+}
+
+// Each unused token falls apart into a shorter one and a letter, thousands deep.
+TEST(Spm, UnusedTokensFallApartHoweverDeep) {
+  constexpr size_t kDeep = 20000;
+  std::vector<std::string> tokens = {"a"};
+  for (size_t n = 2; n <= kDeep; ++n) tokens.push_back(std::string(n, 'a'));
+  Vocabulary v = spm_vocabulary(tokens);
+  for (size_t id = 0; id < v.tokens.size(); ++id) {
+    const std::string& token = v.tokens[id];
+    if (token.size() < 2 || token.find_first_not_of('a') != std::string::npos) continue;
+    v.types[id] = TokenType::kUnused;
+    v.scores[id] = static_cast<float>(token.size());  // the longest is joined first
+  }
+  v.add_space_prefix = false;
+  EXPECT_EQ(make_tokenizer(v)->encode(std::string(kDeep, 'a'), {.add_special = false}).size(),
+            kDeep);
 }
 
 TEST(Spm, TokensMayReachOverWords) {

@@ -7,16 +7,36 @@
 #include "base/error.h"
 #include "gguf/file.h"
 #include "text/bpe.h"
+#include "text/characters.h"
 #include "text/special_matcher.h"
 #include "text/splitter.h"
 #include "text/spm.h"
+#include "text/utf8.h"
 
 namespace troika::text {
 namespace {
 
+bool is_white(const Utf8Char& c) { return (classes_of(c.code) & kWhite) != 0; }
+
 // Returns where white space that begins at `at` ends.
 size_t end_of_spaces(std::string_view text, size_t at) {
-  return std::min(text.find_first_not_of(" \t\n\v\f\r", at), text.size());
+  while (at < text.size()) {
+    const auto c = decode_utf8(text.substr(at));
+    if (!is_white(c)) break;
+    at += c.bytes;
+  }
+  return at;
+}
+
+// Returns the text without the white space at its end.
+std::string_view without_end_spaces(std::string_view text) {
+  size_t end = 0;
+  for (size_t at = 0; at < text.size();) {
+    const auto c = decode_utf8(text.substr(at));
+    at += c.bytes;
+    if (!is_white(c)) end = at;
+  }
+  return text.substr(0, end);
 }
 
 // Limits the bytes of a text. Places in it are numbers of 32 bits, and some tokenizers write a byte
@@ -53,8 +73,9 @@ Tokenizer::Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary))
   all_special_ = std::make_unique<SpecialMatcher>(std::move(all));
   piece_begins_.reserve(vocabulary_.tokens.size() + 1);
   piece_begins_.push_back(0);
-  const std::vector<bool>& stripping = vocabulary_.strips_right;
-  if (std::find(stripping.begin(), stripping.end(), true) != stripping.end()) leave_bytes_out();
+  for (const std::vector<bool>* strips : {&vocabulary_.strips_left, &vocabulary_.strips_right}) {
+    if (std::find(strips->begin(), strips->end(), true) != strips->end()) leave_bytes_out();
+  }
 }
 
 Tokenizer::~Tokenizer() = default;
@@ -73,10 +94,12 @@ std::vector<Token> Tokenizer::encode(std::string_view text, EncodeOptions option
   bool first = true;
   for (size_t at = 0; at < text.size();) {
     const SpecialMatcher::Match match = matcher.find(text, at);
-    if (match.begin > at) encode_text(text.substr(at, match.begin - at), first, &out);
+    std::string_view before = text.substr(at, match.begin - at);
+    if (match.token != kNoToken && strips_left(match.token)) before = without_end_spaces(before);
+    if (!before.empty()) encode_text(before, first, &out);
     if (match.token == kNoToken) break;
     out.push_back(match.token);
-    first = true;
+    first = begins_behind_special();
     at = match.end;
     if (strips_right(match.token)) at = end_of_spaces(text, at);
   }
@@ -90,8 +113,10 @@ std::vector<Token> Tokenizer::encode_parts(std::span<const TextPart> parts) cons
   std::vector<Token> out;
   std::string text;  // no special token has ended it yet
   bool first = true, skips_spaces = false;
-  const auto end_text = [&] {
-    if (!text.empty()) encode_text(text, first, &out);
+  const auto end_text = [&](Token at) {
+    const bool is_stripped = at != kNoToken && strips_left(at);
+    const std::string_view whole = is_stripped ? without_end_spaces(text) : std::string_view(text);
+    if (!whole.empty()) encode_text(whole, first, &out);
     text.clear();
   };
   for (const TextPart& part : parts) {
@@ -103,14 +128,14 @@ std::vector<Token> Tokenizer::encode_parts(std::span<const TextPart> parts) cons
       const SpecialMatcher::Match match = matcher.find(part.text, at);
       text += part.text.substr(at, match.begin - at);
       if (match.token == kNoToken) break;
-      end_text();
+      end_text(match.token);
       out.push_back(match.token);
-      first = true;
+      first = begins_behind_special();
       at = match.end;
       skips_spaces = strips_right(match.token);
     }
   }
-  end_text();
+  end_text(kNoToken);
   return out;
 }
 

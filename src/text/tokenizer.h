@@ -57,11 +57,9 @@ class Tokenizer {
   // Says whether the token ends an answer: eos and the others that models use (end of turn, ...).
   bool is_end(Token token) const;
   bool is_control(Token token) const;  // control or unknown
-  // Says whether white space behind the token is part of it.
-  bool strips_right(Token token) const {
-    return !vocabulary_.strips_right.empty() &&
-           vocabulary_.strips_right[static_cast<size_t>(token)];
-  }
+  // Say whether white space in front of the token, or behind it, is part of it.
+  bool strips_left(Token token) const { return is_in(vocabulary_.strips_left, token); }
+  bool strips_right(Token token) const { return is_in(vocabulary_.strips_right, token); }
   // Returns the token whose text in the vocabulary is exactly `name`, e.g. "<|im_start|>"; or
   // kNoToken. Looks through the whole vocabulary.
   Token find(std::string_view name) const;
@@ -82,10 +80,16 @@ class Tokenizer {
   void leave_bytes_out() { leaves_bytes_out_ = true; }
 
   // Appends the tokens of text that holds no special token. `first` says that it stands at the
-  // beginning or after a special token.
+  // beginning or, unless the space is for the beginning alone, behind a special token.
   virtual void encode_text(std::string_view text, bool first, std::vector<Token>* out) const = 0;
 
  private:
+  static bool is_in(const std::vector<bool>& some, Token token) {
+    return !some.empty() && some[static_cast<size_t>(token)];
+  }
+  // Says whether a text behind a special token is told to be the first.
+  bool begins_behind_special() const { return vocabulary_.space_rule != SpaceRule::kFirstOfAll; }
+
   Vocabulary vocabulary_;
   std::vector<Token> ends_;  // sorted
   std::unique_ptr<SpecialMatcher> user_defined_;

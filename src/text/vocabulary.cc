@@ -98,16 +98,32 @@ bool is_phi3(const gguf::File& file) {
   return name.find("phi-3") != std::string::npos || name.find("phi3") != std::string::npos;
 }
 
-void read_strips_right(const gguf::File& file, Vocabulary* v) {
-  const std::vector<int64_t> ids = file.ints(kStripsRightKey);
-  if (!ids.empty()) v->strips_right.assign(v->tokens.size(), false);
+// Returns (n_tokens) which tokens a list of the file names; empty where it names none.
+std::vector<bool> named_tokens(const gguf::File& file, const char* key, size_t n_tokens) {
+  const std::vector<int64_t> ids = file.ints(key);
+  std::vector<bool> named(ids.empty() ? 0 : n_tokens, false);
   for (const int64_t id : ids) {
-    if (id < 0 || static_cast<size_t>(id) >= v->tokens.size()) {
+    if (id < 0 || static_cast<size_t>(id) >= n_tokens) {
       throw Error(fmt::format("{}: {} names token {}, but the vocabulary has {} tokens.",
-                              file.path(), kStripsRightKey, id, v->tokens.size()));
+                              file.path(), key, id, n_tokens));
     }
-    v->strips_right[static_cast<size_t>(id)] = true;
+    named[static_cast<size_t>(id)] = true;
   }
+  return named;
+}
+
+SpaceRule read_space_rule(const gguf::File& file) {
+  const auto rule = file.find_string(kSpaceRuleKey);
+  if (!rule) return SpaceRule::kEachText;
+  if (*rule == kSpaceUnlessThere) return SpaceRule::kUnlessThere;
+  if (*rule == kSpaceFirstOfAll) return SpaceRule::kFirstOfAll;
+  throw Error(fmt::format("{}: {} is {}, which this program does not know. {}", file.path(),
+                          kSpaceRuleKey, troika::quoted(*rule), kConvertAgain));
+}
+
+void read_strips(const gguf::File& file, Vocabulary* v) {
+  v->strips_left = named_tokens(file, kStripsLeftKey, v->tokens.size());
+  v->strips_right = named_tokens(file, kStripsRightKey, v->tokens.size());
   if (file.find(kStripsRightKey) != nullptr || !is_phi3(file)) return;
   constexpr std::string_view kOthers[] = {"<unk>", "<s>", "<|endoftext|>"};
   for (size_t id = 0; id < v->tokens.size() && id < v->types.size(); ++id) {
@@ -131,6 +147,7 @@ void check_counts(const gguf::File& file) {
                              {"tokenizer.ggml.scores", "scores", kMaxTokens},
                              {"tokenizer.ggml.token_type", "token types", kMaxTokens},
                              {"tokenizer.ggml.merges", "merges", uint64_t{1} << 22},
+                             {kStripsLeftKey, "tokens that strip", kMaxTokens},
                              {kStripsRightKey, "tokens that strip", kMaxTokens}};
   for (const List& list : kLists) {
     const gguf::Value* const value = file.find(list.key);
@@ -188,7 +205,8 @@ Vocabulary read_vocabulary(const gguf::File& file) {
   v.chat_template = file.find_string("tokenizer.chat_template").value_or("");
   repair_types(&v);
   check_vocabulary(v, file.path());
-  read_strips_right(file, &v);
+  read_strips(file, &v);
+  v.space_rule = read_space_rule(file);
   return v;
 }
 

@@ -33,6 +33,13 @@ enum class TokenType : uint8_t {
   kByte = 6,  // "<0xHH>" in kSpm
 };
 
+// Where the space of `add_space_prefix` is put.
+enum class SpaceRule : uint8_t {
+  kEachText,     // in front of each text between special tokens, as SentencePiece does
+  kUnlessThere,  // the same, but not where the text begins with a space
+  kFirstOfAll,   // only in front of what begins with the text itself, unless with a space
+};
+
 struct Vocabulary {
   VocabularyKind kind = VocabularyKind::kSpm;
   std::vector<std::string> tokens;  // the tokens as in the file; the index is the token's id
@@ -49,9 +56,10 @@ struct Vocabulary {
   bool add_bos = false;
   bool add_eos = false;
   bool add_space_prefix = false;  // kSpm: text begins as if after a space
-  // (n_tokens): says of special tokens that white space behind them is part of them. Empty: of
-  // none.
-  std::vector<bool> strips_right;
+  SpaceRule space_rule = SpaceRule::kEachText;
+  // (n_tokens): say of special tokens that white space in front of them, or behind them, is part of
+  // them. Empty: of none.
+  std::vector<bool> strips_left, strips_right;
   std::string chat_template;  // a template in Jinja; empty where the file has none
 };
 
@@ -66,6 +74,12 @@ Vocabulary read_vocabulary(const gguf::File& file);
 // in llama.cpp: with Phi-3 all special tokens do but those of begin and end. Files that this
 // program converts have a list of their own.
 inline constexpr const char* kStripsRightKey = "tokenizer.troika.strips_right";
+// Only files that this program converts have these. Without the second the space is put in front of
+// each text.
+inline constexpr const char* kStripsLeftKey = "tokenizer.troika.strips_left";
+inline constexpr const char* kSpaceRuleKey = "tokenizer.troika.space_prefix";
+inline constexpr const char* kSpaceUnlessThere = "unless_there";
+inline constexpr const char* kSpaceFirstOfAll = "first";
 
 // Is the advice for model files.
 inline constexpr std::string_view kConvertAgain =

@@ -92,6 +92,17 @@ TEST_F(ReadVocabulary, KnowsWhichTokensTakeTheWhiteSpaceBehindThem) {
   expect_error(c, "names token 5, but the vocabulary has 5 tokens");
 }
 
+TEST_F(ReadVocabulary, KnowsWhereASpaceIsPut) {
+  EXPECT_EQ(read({}).space_rule, SpaceRule::kEachText);
+  Contents c;
+  c.strings = {{"troika.space_prefix", "first"}};
+  EXPECT_EQ(read(c).space_rule, SpaceRule::kFirstOfAll);
+  c.strings = {{"troika.space_prefix", "unless_there"}};
+  EXPECT_EQ(read(c).space_rule, SpaceRule::kUnlessThere);
+  c.strings = {{"troika.space_prefix", "last"}};
+  expect_error(c, "\"last\", which this program does not know");
+}
+
 TEST_F(ReadVocabulary, TakesTheDefaultsThatFilesAreWrittenFor) {
   const Vocabulary v = read({});
   EXPECT_EQ(v.kind, VocabularyKind::kSpm);
