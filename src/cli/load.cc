@@ -8,6 +8,7 @@
 #include "base/bytes_text.h"
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/system.h"
 #include "cli/flags/idle_flags.h"
 #include "cli/output.h"
 #include "cli/tune/kept_plan.h"
@@ -56,6 +57,11 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
         "times the mean, as was found on SmolLM2-135M, and all in block 0. 'troika tune' "
         "measures what that loses here\n",
         attention.above));
+  }
+  // More threads than cores take turns, and whoever waits for the others waits for their turns.
+  if (prepare::is_here(options) && options.lanes.n_threads > usable_cores()) {
+    note(fmt::format("note: --threads {} are more than the {} cores of this process, and slower\n",
+                     options.lanes.n_threads, usable_cores()));
   }
   for (const std::string& sentence : idle_flags(flags, options, *engine))
     note("note: " + sentence + "\n");

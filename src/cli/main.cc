@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -129,8 +130,14 @@ void print_kernels() {
 // Reads the command line and does what it asks for. Throws Error where memory ends, with what the
 // command can do about it.
 std::string parse(troika::cli::Command& app, int argc, char** argv) {
+  std::vector<char*> words(argv, argv + argc);
+  std::string asks_for_help = "--help";
+  if (argc > 1 && std::string_view(argv[1]) == "help") {  // 'help run' means 'run --help'
+    words.erase(words.begin() + 1);
+    words.insert(words.begin() + (argc > 2 ? 2 : 1), asks_for_help.data());
+  }
   try {
-    return app.parse(argc, argv);
+    return app.parse(static_cast<int>(words.size()), words.data());
   } catch (const std::bad_alloc&) {
     throw troika::Error(fmt::format("There is not enough memory. Use a smaller model{}.",
                                     app.chosen_has("--context") ? " or --context" : ""));
@@ -187,7 +194,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   troika::cli::hold_standard_descriptors();
-  // A closed pipe is an error like any other, not a silent death.
+  // A closed pipe ends a command as an error does, which leaves nothing half-written.
   std::signal(SIGPIPE, SIG_IGN);
   // A file that grows over its limit is an error, too.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -197,6 +204,8 @@ int main(int argc, char** argv) {
   } catch (const troika::UsageError& error) {
     note(fmt::format("troika: {}\n", troika::cli::message_of(error)));
     return kExitUsage;
+  } catch (const troika::cli::ClosedPipe&) {
+    return kExitError;
   } catch (const troika::Error& error) {
     note(fmt::format("troika: {}\n", troika::cli::message_of(error)));
     return kExitError;

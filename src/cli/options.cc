@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -145,7 +146,14 @@ Check not_empty() {
       ""));
 }
 
-Check one_of(std::vector<std::string> words) { return check_of(CLI::IsMember(std::move(words))); }
+Check one_of(std::vector<std::string> words) {
+  return check_of(CLI::Validator(
+      [words = std::move(words)](const std::string& text) {
+        if (std::find(words.begin(), words.end(), text) != words.end()) return std::string();
+        return fmt::format("'{}' is none of {}", text, fmt::join(words, ", "));
+      },
+      ""));
+}
 
 Option* Option::required() {
   option_->required();

@@ -45,8 +45,13 @@ std::string read_text(const std::string& path) {
     }
   }
   if (file == nullptr || std::ferror(file) != 0) {
-    throw Error(fmt::format("{}: cannot be read: {}.", is_input ? "Standard input" : path,
-                            std::strerror(errno)));
+    const int code = errno;
+    const char* const advice = code == ENOENT   ? " Check the path."
+                               : code == EISDIR ? " Give a file in it."
+                               : code == EACCES ? " Let this user read it, or give another file."
+                                                : "";
+    throw Error(fmt::format("{}: cannot be read: {}.{}", is_input ? "Standard input" : path,
+                            std::strerror(code), advice));
   }
   return text;
 }
@@ -80,6 +85,7 @@ void print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
     return;
   }
+  if (errno == EPIPE) throw ClosedPipe("Standard output is a pipe that nobody reads any more.");
   throw Error(fmt::format("Standard output cannot be written: {}.", std::strerror(errno)));
 }
 

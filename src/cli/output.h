@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+
 namespace troika::cli {
 
 // Returns the text of an error as a terminal may get it, in which options have the names of this
@@ -37,7 +39,14 @@ class TablesAside {
   bool before_;
 };
 
-// Writes to standard output. Throws Error where that fails (a full disk, a closed pipe).
+// Is thrown where whoever read standard output has gone, as 'head' does. It ends the program
+// without a word.
+class ClosedPipe : public Error {
+ public:
+  using Error::Error;
+};
+
+// Writes to standard output. Throws Error where that fails, as on a full disk, and ClosedPipe.
 void print(const std::string& text);
 
 // Returns a name from a stranger's file as a terminal may get it: control characters, which could

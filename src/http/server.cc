@@ -129,6 +129,10 @@ void Server::begin_stop() {
     }
   }
   for (const Id id : idle) close(id);
+  const auto n_answers =
+      std::count_if(connections_.begin(), connections_.end(),
+                    [](const auto& entry) { return entry.second->exchange != nullptr; });
+  if (n_answers > 0 && options_.on_stop) options_.on_stop(static_cast<int>(n_answers));
 }
 
 bool Server::is_quiet() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,9 @@ struct ServerOptions {
   // Limits the unsent bytes of all connections together that hold more of them than a stream may.
   size_t most_unsent_bytes = size_t{256} << 20;
   double grace = 20;  // seconds that answers under way have once the server is told to stop
+  // Is told as the server stops how many answers are under way; not where there is none. The
+  // server's thread calls it.
+  std::function<void(int n_answers)> on_stop = {};
 };
 
 // Counts what has happened to a server so far.

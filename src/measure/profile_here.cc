@@ -170,11 +170,18 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
   if (request.with_cores && profile.cores.empty()) {
     profile.cores = measure_cores(kernels.table, plan, stage("cores"));
   }
-  const bool keeps = may_keep && !profile.ops.empty();
-  if (keeps) result.kept_path = plan::keep_profile(profile);
+  const auto keep = [&] {
+    if (!may_keep || profile.ops.empty()) return;
+    try {
+      result.kept_path = plan::keep_profile(profile);
+    } catch (const Error& error) {  // the disk may have become full
+      result.keep_problem = error.what();
+    }
+  };
+  keep();
   if (request.with_storage && !profile.storage) {
     profile.storage = measure_storage(request.storage_way_out, stage("storage"));
-    if (keeps) plan::keep_profile(profile);
+    keep();
   }
   return result;
 }

@@ -35,9 +35,10 @@ struct ProfileRequest {
 
 struct ProfileResult {
   plan::Profile profile;
-  std::string kept_path;  // empty: the profile was not kept, as one without any op is not
-  std::string problem;    // why the kept profile was not used, if it was not
-  int n_measured = 0;     // counts ops that were measured now
+  std::string kept_path;     // empty: the profile was not kept, as one without any op is not
+  std::string keep_problem;  // why the profile could not be kept; empty: it could, or need not be
+  std::string problem;       // why the kept profile was not used, if it was not
+  int n_measured = 0;        // counts ops that were measured now
 };
 
 // Is called with the name of each part of the work, and returns the function that reports its

@@ -106,6 +106,13 @@ std::string Ledger::limit_text() const {
 
 const char* Ledger::more_advice() const { return kSources[static_cast<size_t>(source_)][2]; }
 
+// An option takes bytes in 1024s, as in 23M.
+std::string Ledger::advice_for(size_t bytes) const {
+  if (source_ != LimitSource::kAsked && source_ != LimitSource::kPlan) return more_advice();
+  constexpr size_t kMebibyte = size_t{1} << 20;
+  return fmt::format("{}, as in {}M", more_advice(), (bytes + kMebibyte - 1) / kMebibyte);
+}
+
 void Ledger::check() const {
   const size_t total = total_bytes();
   if (total <= limit_bytes_) return;
@@ -120,7 +127,7 @@ void Ledger::check() const {
   throw Error(fmt::format(
       "{} is too little: {} are needed, most of them for {}. {}, or use less of what "
       "takes them{}{}.",
-      capitalised(limit_text()), megabytes(total), largest_text(), capitalised(more_advice()),
+      capitalised(limit_text()), megabytes(total), largest_text(), capitalised(advice_for(total)),
       advice.empty() ? "" : ": ", advice.empty() ? "" : advice.substr(2)));
 }
 

@@ -55,6 +55,8 @@ class Ledger {
   std::string limit_text() const;
   // Returns what a reader can do to have more: "give more ‹memory›".
   const char* more_advice() const;
+  // The same, with how much would do.
+  std::string advice_for(size_t bytes) const;
   // Replaces the owner's bytes: an estimate gives way to what was taken.
   void set(Owner owner, size_t bytes) { bytes_[static_cast<size_t>(owner)] = bytes; }
   size_t bytes(Owner owner) const { return bytes_[static_cast<size_t>(owner)]; }

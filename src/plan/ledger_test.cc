@@ -47,8 +47,8 @@ TEST(Ledger, ARefusalNamesTheLargestAndWhatToDo) {
   EXPECT_EQ(
       refusal(ledger),
       "‹memory› 100.0 MB is too little: 211.0 MB are needed, most of them for keys and "
-      "values 80.0 MB, packed weights 70.0 MB and weights 60.0 MB. Give more ‹memory›, or "
-      "use less of what takes them: a smaller ‹context›, ‹kv› q8_0, less ‹packed› or ‹layouts› "
+      "values 80.0 MB, packed weights 70.0 MB and weights 60.0 MB. Give more ‹memory›, as in 202M, "
+      "or use less of what takes them: a smaller ‹context›, ‹kv› q8_0, less ‹packed› or ‹layouts› "
       "blocks, a smaller model or element type.");
 }
 

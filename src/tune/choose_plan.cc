@@ -250,7 +250,9 @@ plan::Profile profile_of(const ChooseRequest& request, const prepare::Options& o
   profiling.use_cache = request.use_cache;
   profiling.keeps = request.keeps_profile;
   profiling.with_cores = profiling.with_storage = false;
-  return measure::profile_here(profiling, stage).profile;
+  measure::ProfileResult result = measure::profile_here(profiling, stage);
+  if (!result.keep_problem.empty()) throw Error(result.keep_problem);
+  return std::move(result.profile);
 }
 
 // Returns the candidates of a set of lanes: with whole subgraphs, and with divided ones where that

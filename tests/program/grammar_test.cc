@@ -57,6 +57,20 @@ TEST_F(GrammarRuns, RegularExpressionsAndGrammarsOfSeveralAnswers) {
   EXPECT_NE(people.err.find("grammar "), std::string::npos) << people.err;
 }
 
+TEST_F(GrammarRuns, AnAnswerThatIsCutOffIsNoted) {
+  constexpr const char* kCut = "was cut off and may not fit --json-schema yet: give more -n";
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{}, {"--json"}, {"--answers", "2"}}) {
+    std::vector<std::string> words = {"--json-schema", schema_, "-n", "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished cut = run(words);
+    expect_success(cut);
+    EXPECT_NE(cut.err.find(kCut), std::string::npos) << cut.err;
+  }
+  const Finished whole = run({"--json-schema", schema_});
+  EXPECT_EQ(whole.err.find("cut off"), std::string::npos) << whole.err;
+}
+
 TEST_F(GrammarRuns, WhatCannotBeHeldToIsSaidWithItsPlace) {
   const std::string bad = folder_.file("bad.json");
   write_whole(bad, R"({"type":"object","properties":{"a":{"type":"array","uniqueItems":true}}})");

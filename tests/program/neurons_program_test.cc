@@ -48,6 +48,18 @@ TEST(NeuronsProgram, P3P8CountsAndPredictsTheNeuronsOfATrainedModel) {
                  {"--memory", "predictor"});
 }
 
+TEST(NeuronsProgram, P12SharesThatLeaveNoNeuronOutAreNoted) {
+  const std::string relu = repository_file("models/troika-relu-q8_0.gguf");
+  const std::string silu = repository_file("models/troika-silu-q8_0.gguf");
+  const auto noted = [](const std::string& model) {
+    const Finished finished = troika({"sparsity", model, "--tokens", "512", "--keep", "50"});
+    expect_success(finished);
+    return finished.err.find("these shares leave none out") != std::string::npos;
+  };
+  EXPECT_TRUE(noted(relu));
+  EXPECT_FALSE(noted(silu));
+}
+
 // What is counted without a file is printed alone. Neurons are counted on cores, whatever the
 // lanes.
 TEST(NeuronsProgram, P8NeuronsCanBeCountedWithoutAFile) {

@@ -322,6 +322,9 @@ TEST_F(Pull, TheCacheListsAndRemovesModels) {
   EXPECT_EQ(run({"cache", "--remove-models", "--remove", "profile-0.json"}).status, 2);
   expect_success(run({"cache", "--remove-models", "--remove-all"}));
   EXPECT_EQ(json::parse(run({"cache", "--json"}).out)["files"].size(), 0u);
+  const Finished none = run({"cache", "--remove-models"});
+  expect_success(none);
+  EXPECT_NE(none.err.find("nothing to remove"), std::string::npos) << none.err;
 }
 
 // Whoever puts models on a larger disk leaves a link in their place.

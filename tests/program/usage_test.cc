@@ -524,9 +524,10 @@ TEST_F(Usage, ThePromptMustBeGivenOnce) {
   expect_refusal(troika({"run", model_}), 2, {"-p TEXT", "-f FILE"});
   expect_refusal(run({"-f", file}), 2, {"once"});
   expect_refusal(run({"-"}), 2, {"once"});
+  expect_refusal(run({"extra"}), 2, {"'extra' is not understood"});
   const std::string none = folder_.file("none.txt");
-  expect_refusal(troika({"run", model_, "-f", none}), 1, {none});
-  expect_refusal(troika({"run", model_, "-f", "/"}), 1, {"/"});
+  expect_refusal(troika({"run", model_, "-f", none}), 1, {none, "Check the path"});
+  expect_refusal(troika({"run", model_, "-f", "/"}), 1, {"/", "Give a file"});
 }
 
 TEST_F(Usage, EmptyPrompt) {
@@ -633,6 +634,32 @@ TEST_F(Usage, HelpOfEachCommandNamesItsOptions) {
     for (const std::string& option : options) {
       EXPECT_NE(help.out.find(option), std::string::npos) << option;
     }
+  }
+}
+
+TEST_F(Usage, MoreThreadsThanCoresAreNoted) {
+  const Finished many = run({"--threads", "200"});
+  expect_success(many);
+  EXPECT_NE(many.err.find("--threads 200 are more than the"), std::string::npos) << many.err;
+  EXPECT_EQ(run({"--threads", "1"}).err.find("are more than"), std::string::npos);
+}
+
+TEST_F(Usage, HelpIsACommandToo) {
+  EXPECT_EQ(troika({"help"}).out, troika({"--help"}).out);
+  const Finished of_run = troika({"help", "run"});
+  expect_success(of_run);
+  EXPECT_EQ(of_run.out, troika({"run", "--help"}).out);
+}
+
+TEST_F(Usage, AWordThatIsNoneOfSomeIsASentence) {
+  expect_refusal(troika({"reproduce", "bogus"}), 2, {"FIGURES", "'bogus' is none of all, micro"});
+}
+
+// The model may take long to load, so that a text which is missing is told before.
+TEST_F(Usage, AMissingTextIsToldBeforeTheModelIsLoaded) {
+  const std::string none = folder_.file("none.txt"), model = folder_.file("none.gguf");
+  for (const char* name : {"--perplexity", "--tasks"}) {
+    expect_refusal(troika({"eval", model, name, none}), 1, {none, "Check the path"});
   }
 }
 

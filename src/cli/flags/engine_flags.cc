@@ -36,9 +36,10 @@ using prepare::shadow_rows_from_name;
 
 void add_machine(Command& command, prepare::Options& options) {
   command.add_option("-t,--threads", options.lanes.n_threads,
-                     "Threads (default: all usable cores)");
-  command.add_option("-c,--context", options.memory.context,
-                     "Tokens of context (default: what model and memory allow, at most 8192)");
+                     "Threads (default, or 0: all usable cores)");
+  command.add_option(
+      "-c,--context", options.memory.context,
+      "Tokens of context (default, or 0: what model and memory allow, at most 8192)");
   add_kv(command, options.memory.kv_type);
   command
       .add_option("--memory", options.memory.limit_bytes,

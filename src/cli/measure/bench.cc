@@ -122,6 +122,11 @@ void print_rate(const std::string& what, const measure::TokenRate& rate,
                     rate.highest, remark));
 }
 
+// Returns a number of operations in a unit that leaves digits to compare.
+std::string operations_text(double n) {
+  return n < 1e8 ? fmt::format("{:.2f} MFLOP", 1e-6 * n) : fmt::format("{:.1f} GFLOP", 1e-9 * n);
+}
+
 void print_table(const measure::Measurement& m, const engine::Engine& engine) {
   print(fmt::format("{}: {} weights, {} activations, {} cache, {}\n", engine.file().path(),
                     tensor::type_name(engine.weights().main_type()),
@@ -130,12 +135,11 @@ void print_table(const measure::Measurement& m, const engine::Engine& engine) {
   print(fmt::format("prompts: {}\n\n", prefill_text(engine)));
   print("tokens/s             median     lowest    highest\n");
   for (const measure::TokenRate& rate : m.prefill) {
-    print_rate(
-        fmt::format("prefill {}", rate.n_tokens), rate,
-        rate.fraction_of_peak > 0
-            ? fmt::format("{:.1f}% of the peak, {:.1f} GFLOP a token", 100 * rate.fraction_of_peak,
-                          1e-9 * m.work.prefill(rate.n_tokens) / rate.n_tokens)
-            : "");
+    print_rate(fmt::format("prefill {}", rate.n_tokens), rate,
+               rate.fraction_of_peak > 0
+                   ? fmt::format("{:.1f}% of the peak, {} a token", 100 * rate.fraction_of_peak,
+                                 operations_text(m.work.prefill(rate.n_tokens) / rate.n_tokens))
+                   : "");
   }
   if (m.decode.n_tokens > 0) {
     const std::string share = m.peaks.read_gb_s > 0

@@ -67,8 +67,7 @@ std::vector<std::string> documents_of(const std::string& path, const std::string
   return documents;
 }
 
-void eval_text(const EvalFlags& flags, engine::Session& session) {
-  const std::string content = read_text(flags.text);
+void eval_text(const EvalFlags& flags, const std::string& content, engine::Session& session) {
   std::vector<std::string> documents = documents_of(flags.text, content);
   if (flags.most > 0 && documents.size() > static_cast<size_t>(flags.most)) {
     documents.resize(static_cast<size_t>(flags.most));
@@ -99,11 +98,6 @@ void eval_text(const EvalFlags& flags, engine::Session& session) {
                             : measure::perplexity_of_documents(session, documents, bar.function());
     }
   }
-  if (!flags.losses.empty()) {
-    std::string lines;
-    for (const double loss : losses) lines += fmt::format("{:.6f}\n", loss);
-    write_file(flags.losses, lines);
-  }
   if (flags.json) {
     print_json({{"tokens", p.n_tokens},
                 {"nll", p.nll},
@@ -115,12 +109,16 @@ void eval_text(const EvalFlags& flags, engine::Session& session) {
                     "bits per char  {:>10.4f}\n",
                     p.n_tokens, p.nll, p.perplexity, p.bits_per_char));
   }
+  // The file comes last: what was measured is not lost where it cannot be written.
+  if (flags.losses.empty()) return;
+  std::string lines;
+  for (const double loss : losses) lines += fmt::format("{:.6f}\n", loss);
+  write_file(flags.losses, lines);
 }
 
 // Looks at what a text's queries attend to. Throws UsageError where it saw no query.
-void look_at_text(const EvalFlags& flags, engine::Engine& engine,
+void look_at_text(const EvalFlags& flags, const std::string& content, engine::Engine& engine,
                   measure::EstimateQuality* quality) {
-  const std::string content = read_text(flags.text);
   if (!documents_of(flags.text, content).empty()) {
     throw UsageError("--estimate is for a plain text, which fills windows of the context.");
   }
@@ -167,11 +165,11 @@ void add_kept(const std::vector<measure::KeptByForm>& kept, nlohmann::ordered_js
 }
 
 // Prints how well an estimate in int8 finds what queries attend to, for each source of its scales.
-void eval_estimate(const EvalFlags& flags, engine::Engine& engine) {
+void eval_estimate(const EvalFlags& flags, const std::string& content, engine::Engine& engine) {
   constexpr size_t kTileStep = 8;
   measure::EstimateQuality quality(engine.kernels().table, engine.plan().attention,
                                    engine.blueprint().n_heads, kTileStep);
-  look_at_text(flags, engine, &quality);
+  look_at_text(flags, content, engine, &quality);
   const std::vector<measure::QualityOfWay> ways = quality.ways();
   const auto percent = [](double part, size_t of) {
     return of == 0 ? 0.0 : 100.0 * part / static_cast<double>(of);
@@ -215,7 +213,7 @@ void eval_estimate(const EvalFlags& flags, engine::Engine& engine) {
   }
 }
 
-void eval_tasks(const EvalFlags& flags, engine::Session& session) {
+std::vector<measure::EvalTask> read_tasks(const EvalFlags& flags) {
   std::vector<measure::EvalTask> tasks;
   for_each_object(
       flags.tasks, read_text(flags.tasks), [&](size_t number, const nlohmann::json& object) {
@@ -229,6 +227,11 @@ void eval_tasks(const EvalFlags& flags, engine::Session& session) {
     tasks.resize(static_cast<size_t>(flags.most));
   }
   if (tasks.empty()) throw Error(fmt::format("{} holds no task.", flags.tasks));
+  return tasks;
+}
+
+void eval_tasks(const EvalFlags& flags, const std::vector<measure::EvalTask>& tasks,
+                engine::Session& session) {
   std::vector<measure::TaskScore> scores;
   {
     Progress bar("tasks");
@@ -298,19 +301,23 @@ void eval(EvalFlags& flags) {
     flags.how.chat_template = read_text(flags.template_file);
     flags.context_tasks.chat_template = flags.how.chat_template;
   }
+  // What cannot be read is told before the model is loaded, which may take long.
+  const std::string content = flags.text.empty() ? std::string() : read_text(flags.text);
+  std::vector<measure::EvalTask> tasks;
+  if (!flags.tasks.empty()) tasks = read_tasks(flags);
   const auto engine = load(flags.engine);
   // Who compares perplexities must know how prompts were rounded.
   if (engine->phone().machine == nullptr) {
     note(fmt::format("prompts: {}\n", prefill_text(*engine)));
   }
   if (flags.shows_estimate) {
-    eval_estimate(flags, *engine);
+    eval_estimate(flags, content, *engine);
     return;
   }
   engine::Session session(*engine);
   session.watch(flags.trace.watch(*engine));
-  if (!flags.text.empty()) eval_text(flags, session);
-  if (!flags.tasks.empty()) eval_tasks(flags, session);
+  if (!flags.text.empty()) eval_text(flags, content, session);
+  if (!flags.tasks.empty()) eval_tasks(flags, tasks, session);
   if (!flags.context_tasks.file.empty()) {
     eval_drafts(flags.context_tasks, flags.engine.checked(), session, flags.most, flags.json);
   }

@@ -288,7 +288,7 @@ void add_reproduce(Command& app) {
   about += "\nSimulating a paper's runs may take minutes; all simulates those of every paper.";
   command->footer(about);
   auto flags = std::make_shared<ReproduceFlags>();
-  command->add_option("what", flags->what, "Which figures")->required()->check(one_of(reports));
+  command->add_option("FIGURES", flags->what, "Which figures")->required()->check(one_of(reports));
   command->add_option("--timeline", flags->timeline,
                       "Draw, as SVG: with sd.npu a prompt during which the layout changes, with "
                       "shadowattn heads in their pipeline, with powerinfer-2 a step by clusters of "

@@ -106,6 +106,9 @@ std::string ffn_text(const engine::Engine& engine) {
 
 using Times = std::map<std::pair<std::string, int>, double>;  // microseconds by name and tokens
 
+// Names the time of a pass in which no task ran because weights had yet to be read.
+constexpr const char* kWaits = "reads";
+
 // Returns, for each shape and name of tasks, the median over passes of the time of all blocks.
 // Passes that take milliseconds are repeated for a second, because memory's rate moves within it.
 Times measure(engine::Engine& engine, const std::vector<int>& shapes) {
@@ -114,6 +117,8 @@ Times measure(engine::Engine& engine, const std::vector<int>& shapes) {
   constexpr double kLeastUs = 1e6;
   std::vector<std::string> lanes;
   for (const lanes::Lane* lane : engine.machine().lanes()) lanes.push_back(lane->info().name);
+  const bool has_reads = engine.loaded().stream != nullptr;
+  const Clock& clock = engine.machine().clock();
   engine::Session session(engine);
   std::map<std::pair<std::string, int>, std::vector<double>> sums;
   for (const int n : shapes) {
@@ -124,11 +129,18 @@ Times measure(engine::Engine& engine, const std::vector<int>& shapes) {
       session.truncate(0);
       Trace trace(lanes);
       session.watch({.trace = &trace});
+      const double start_us = clock.now_us();
       session.prefill(tokens);
+      const double pass_us = clock.now_us() - start_us;
       session.watch({});
       if (pass < 0) continue;
       Times times;
-      for (const TraceEvent& e : trace.events()) times[{e.name, n}] += e.end_us - e.start_us;
+      double busy_us = 0.0;
+      for (const TraceEvent& e : trace.events()) {
+        times[{e.name, n}] += e.end_us - e.start_us;
+        busy_us += e.end_us - e.start_us;
+      }
+      if (has_reads) times[{kWaits, n}] = std::max(0.0, pass_us - busy_us);
       for (const auto& [key, us] : times) {
         sums[key].push_back(us);
         spent_us += us;
@@ -233,6 +245,15 @@ std::string head_text(const std::vector<int>& shapes, bool has_predictions) {
   return text + "\n";
 }
 
+// Returns the row of what passes wait for reads; empty where all weights are in memory.
+std::string waits_text(int width, const engine::Engine& engine, const Times& measured,
+                       const Times& predicted, const std::vector<int>& shapes) {
+  if (engine.loaded().stream == nullptr) return {};
+  std::string row = fmt::format("{:<{}}", "waits for reads", width);
+  for (const int n : shapes) row += times_text(measured, predicted, kWaits, n);
+  return row + "\n";
+}
+
 std::string total_text(const Times& measured, const Times& predicted,
                        const std::vector<int>& shapes) {
   std::string text;
@@ -265,11 +286,12 @@ void print_built(const engine::Engine& engine) {
       "\n{} executables built once: {} for each of {} token counts of the body, the head for {} "
       "counts of outputs; {} of them depend on the position (attention)\nshared by all chunks: a "
       "prompt of 1024 tokens runs {} chunks on the same {}, instead of {} of its own\n"
-      "{} of buffers that they share, {} of weights mapped once\n",
+      "{} of buffers that they share, {} of weights {}\n",
       n_built, n_pass, graphs.bodies().size(), graphs.heads().size(), n_dynamic,
       (1024 + engine.plan().chunk() - 1) / engine.plan().chunk(), n_pass,
       n_pass * static_cast<size_t>((1024 + engine.plan().chunk() - 1) / engine.plan().chunk()),
-      bytes_text(graphs.buffer_bytes()), bytes_text(engine.weights().total_bytes())));
+      bytes_text(graphs.buffer_bytes()), bytes_text(engine.weights().total_bytes()),
+      engine.loaded().stream == nullptr ? "mapped once" : "in the file"));
   explain_shared(engine);
 }
 
@@ -290,6 +312,7 @@ void explain_ops(const EngineFlags& flags, const plan::Plan& plan, const std::ve
     for (const int n : shapes) row += times_text(measured, predicted, name, n);
     print(row + "\n");
   }
+  print(waits_text(14, engine, measured, predicted, shapes));
   print(fmt::format("{:<14}", "together") + total_text(measured, predicted, shapes));
 }
 
@@ -374,6 +397,7 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
     for (const int n : shapes) text += times_text(measured, predicted, row.name, n);
     print(text + "\n");
   }
+  print(waits_text(73, engine, measured, predicted, shapes));
   print(fmt::format("{:<73}", "together") + total_text(measured, predicted, shapes));
   if (op_by_op) explain_ops(flags, plan, shapes, &told);
   print_built(engine);

@@ -187,6 +187,10 @@ void run_neurons(NeuronFlags& flags) {
   }
   nlohmann::ordered_json json = to_json(report);
   if (!flags.json) print_table(report);
+  if (!report.problem.empty()) {
+    if (flags.json) print_json(json);
+    throw Error(report.problem);
+  }
   if (!report.path.empty()) {
     note(fmt::format(
         "{} ({}): the hot neurons stay in memory where --ffn by-neuron has no room for all\n",

@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/flags/engine_flags.h"
 #include "cli/output.h"
+#include "cli/tune/busy_machine.h"
 #include "cli/tune/devices.h"
 #include "cli/use/models.h"
 #include "measure/profile_here.h"
@@ -60,7 +61,10 @@ measure::ProfileRequest checked(const ProfileFlags& flags) {
   return request;
 }
 
-plan::Profile measure(const ProfileFlags& flags) {
+// Notes why what was measured is not kept in `problem`; empty: it is, or need not be.
+plan::Profile measure(const ProfileFlags& flags, std::string* problem) {
+  (void)is_machine_busy(
+      "what is measured now may be too slow; where nothing else runs, --again measures anew");
   std::unique_ptr<Progress> bar;
   const measure::ProfileResult result =
       measure::profile_here(checked(flags), [&](const std::string& name) {
@@ -70,7 +74,8 @@ plan::Profile measure(const ProfileFlags& flags) {
       });
   bar.reset();
   if (!result.problem.empty()) note(fmt::format("note: measured anew: {}\n", result.problem));
-  if (!result.kept_path.empty()) {
+  *problem = result.keep_problem;
+  if (!result.kept_path.empty() && problem->empty()) {
     note(fmt::format("{} ops measured, {} in all; kept as {} ({})\n", result.n_measured,
                      result.profile.ops.size(), result.kept_path,
                      bytes_text(std::filesystem::file_size(result.kept_path))));
@@ -293,24 +298,7 @@ void check_devices_alone(const Command& command) {
   }
 }
 
-void profile(const ProfileFlags& flags) {
-  std::vector<std::string> read = flags.request.models;
-  read.push_back(flags.from);
-  check_output_file(flags.output, read);
-  const plan::Profile profile =
-      flags.from.empty() ? measure(flags) : plan::load_profile(flags.from);
-  if (!flags.output.empty()) write_file(flags.output, plan::profile_to_json(profile));
-  if (!flags.plot_folder.empty()) {
-    std::error_code failure;
-    std::filesystem::create_directories(flags.plot_folder, failure);
-    if (failure) {
-      throw Error(
-          fmt::format("{}: the folder cannot be made: {}.", flags.plot_folder, failure.message()));
-    }
-    for (const solve::Plot& plot : solve::profile_plots(profile)) {
-      write_file(flags.plot_folder + "/" + plot.file_name, plot.svg);
-    }
-  }
+void print_profile(const plan::Profile& profile, const ProfileFlags& flags) {
   if (flags.json) {
     print(plan::profile_to_json(profile));
     return;
@@ -325,6 +313,31 @@ void profile(const ProfileFlags& flags) {
   if (!flags.check) return;
   print_check(profile);
   print_passes(profile, flags);
+}
+
+void write_plots(const plan::Profile& profile, const std::string& folder) {
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (failure) {
+    throw Error(fmt::format("{}: the folder cannot be made: {}.", folder, failure.message()));
+  }
+  for (const solve::Plot& plot : solve::profile_plots(profile)) {
+    write_file(folder + "/" + plot.file_name, plot.svg);
+  }
+}
+
+// Files come last: what was measured is not lost where they cannot be written.
+void profile(const ProfileFlags& flags) {
+  std::vector<std::string> read = flags.request.models;
+  read.push_back(flags.from);
+  check_output_file(flags.output, read);
+  std::string problem;
+  const plan::Profile profile =
+      flags.from.empty() ? measure(flags, &problem) : plan::load_profile(flags.from);
+  print_profile(profile, flags);
+  if (!flags.output.empty()) write_file(flags.output, plan::profile_to_json(profile));
+  if (!flags.plot_folder.empty()) write_plots(profile, flags.plot_folder);
+  if (!problem.empty()) throw Error(problem);
 }
 
 }  // namespace

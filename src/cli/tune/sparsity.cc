@@ -1,6 +1,7 @@
 // troika sparsity: finds which neurons a model can do without, and what that costs.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -43,6 +44,18 @@ void print_table(const tune::SparsityReport& report) {
                       100 * row.live, row.perplexity,
                       100 * (row.perplexity / report.perplexity - 1.0), 100 * row.agreement));
   }
+}
+
+// Notes that a model with ReLU has fewer live neurons than the least share that was asked for.
+void note_dead_anyway(const tune::SparsityReport& report) {
+  constexpr double kNearly = 0.95;  // a share of less is hardly chance
+  const auto least = std::min_element(report.rows.begin(), report.rows.end(),
+                                      [](const auto& a, const auto& b) { return a.kept < b.kept; });
+  if (least == report.rows.end() || least->live > kNearly * least->kept) return;
+  note(
+      fmt::format("note: no more than {:.1f} % of the neurons fire at a token anyway, so that "
+                  "these shares leave none out; 'troika neurons' counts which fire\n",
+                  100 * least->live));
 }
 
 nlohmann::ordered_json to_json(const tune::SparsityReport& report) {
@@ -100,6 +113,7 @@ void run(SparsityFlags& flags) {
     report = tune::measure_sparsity(how);
   }
   flags.json ? print_json(to_json(report)) : print_table(report);
+  note_dead_anyway(report);
   if (file) write_plan(flags, std::move(*file), report);
 }
 

@@ -110,8 +110,11 @@ void print_result(const tune::Tuning& tuning, const tune::TuneRequest& request) 
   for (size_t i = 0; i < tuning.candidates.size(); ++i) {
     std::string row = fmt::format("{:<44}", tuning.candidates[i].name + (i == 0 ? ", usual" : ""));
     for (const tune::PromptTime& time : tuning.candidates[i].times) {
-      row += fmt::format("{:>12.1f}", time.ms);
+      row += fmt::format("{:>12.{}f}", time.ms, time.ms < 1.0 ? 3 : 1);
     }
+    // One that was out after its prompts has no time of a step.
+    const size_t n_missing = tuning.usual().times.size() - tuning.candidates[i].times.size();
+    for (size_t n = 0; n < n_missing; ++n) row += fmt::format("{:>12}", "-");
     const bool is_out = tuning.candidates[i].is_out;
     print(row + (i == tuning.chosen ? "  chosen\n" : is_out ? "  slower\n" : "\n"));
   }

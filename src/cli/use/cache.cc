@@ -116,6 +116,7 @@ void remove_chosen(const CacheFlags& flags, const std::string& folder,
     remove_file(folder, file);
     removed.push_back(file.name);
   }
+  if (chosen.empty()) note(fmt::format("nothing to remove in {}\n", folder));
   if (flags.json) print_json({{"folder", folder}, {"removed", removed}});
 }
 

@@ -55,10 +55,12 @@ void DraftFlags::add_to(Command& command) {
   command
       .add_option("--draft", options.kind,
                   fmt::format("Guess the next tokens and verify them together, which never changes "
-                              "the text: none, lookup, sam, {}",
+                              "the text: none, lookup, sam, {}; or sources joined by '+', of "
+                              "lookup, sam, reuse, calibrated{}",
                               is_for_many ? "or context"
                                           : "context, or model:FILE (a smaller model, also by "
-                                            "name, in what is left of --memory)"))
+                                            "name, in what is left of --memory)",
+                              is_for_many ? "" : " and history"))
       ->capture_default_str();
   command
       .add_option("--calibrate-drafts", options.coverage,
@@ -141,9 +143,12 @@ std::vector<std::string> DraftFlags::files_read() const {
 
 TaskHistory::TaskHistory(const std::string& name, const engine::Engine& engine) {
   if (name.empty()) return;
+  const std::string path = history_path(name);
+  // Where an answer could not be kept, that is told before it is computed.
+  if (path != name) check_kept_file(path);
   const std::vector<std::string>& tokens = engine.tokenizer().vocabulary().tokens;
-  file_ = std::make_unique<draft::HistoryFile>(
-      history_path(name), draft::identity_of_tokens(tokens), static_cast<int>(tokens.size()));
+  file_ = std::make_unique<draft::HistoryFile>(path, draft::identity_of_tokens(tokens),
+                                               static_cast<int>(tokens.size()));
   std::string problem;
   texts_ = std::make_shared<draft::Texts>(file_->read(&problem));
   if (!problem.empty()) note(problem + "\n");

@@ -80,4 +80,13 @@ std::string GrammarFlags::text(const engine::Constraint::Statistics& s) const {
       compile_ms_, s.n_masks, ratio(s.sum_us, static_cast<double>(s.n_masks)), s.longest_us);
 }
 
+void GrammarFlags::note_cut(engine::Stop stop) const {
+  const char* const more = stop == engine::Stop::kLength    ? "-n"
+                           : stop == engine::Stop::kContext ? "--context"
+                                                            : nullptr;
+  if (more == nullptr) return;
+  note(fmt::format("note: the answer was cut off and may not fit {} yet: give more {}\n", name(),
+                   more));
+}
+
 }  // namespace troika::cli

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/options.h"
+#include "engine/answer.h"
 #include "engine/constrain/constraint.h"
 #include "engine/engine.h"
 
@@ -28,6 +29,8 @@ class GrammarFlags {
   // Tells what compiling and the masks of these constraints took so far.
   nlohmann::ordered_json json(const engine::Constraint::Statistics& statistics) const;
   std::string text(const engine::Constraint::Statistics& statistics) const;
+  // Notes that an answer may not fit yet, where it has not ended by itself.
+  void note_cut(engine::Stop stop) const;
 
  private:
   struct Given {

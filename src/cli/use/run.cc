@@ -58,6 +58,10 @@ struct RunFlags {
 };
 
 std::string read_prompt(const RunFlags& flags) {
+  if (!flags.dash.empty() && flags.dash != "-") {
+    throw UsageError(
+        fmt::format("'{}' is not understood. Give a prompt with -p TEXT.", flags.dash));
+  }
   const int n_given =
       (flags.prompt_option->count() > 0) + !flags.file.empty() + !flags.dash.empty();
   if (n_given != 1) {
@@ -65,13 +69,7 @@ std::string read_prompt(const RunFlags& flags) {
                                  n_given == 0 ? "There is no prompt. Give one"
                                               : "The prompt is given several times. Give it once"));
   }
-  if (!flags.dash.empty()) {
-    if (flags.dash != "-") {
-      throw UsageError(
-          fmt::format("'{}' is not understood. Give a prompt with -p TEXT.", flags.dash));
-    }
-    return read_text("-");
-  }
+  if (!flags.dash.empty()) return read_text("-");
   return flags.file.empty() ? flags.prompt : read_text(flags.file);
 }
 
@@ -124,9 +122,12 @@ void print_summary(const engine::Generated& g, const engine::Engine& engine, con
   note(phone.text());
   note(fmt::format("prompt     {:8.2f} s   {} tokens, {:.1f} tokens/s\n", g.prefill_seconds,
                    g.n_prompt, g.prefill_tokens_per_s()));
-  note(fmt::format("{} {:8.2f} s   {} tokens, {:.1f} tokens/s, stopped by {}\n",
+  // The prompt's pass gives the first token, which the rate leaves out.
+  const std::string rate =
+      g.tokens.size() > 1 ? fmt::format(", {:.1f} tokens/s", g.decode_tokens_per_s()) : "";
+  note(fmt::format("{} {:8.2f} s   {} token{}{}, stopped by {}\n",
                    is_replay ? "replay    " : "generation", g.decode_seconds, g.tokens.size(),
-                   g.decode_tokens_per_s(), engine::stop_name(g.stop)));
+                   g.tokens.size() == 1 ? "" : "s", rate, engine::stop_name(g.stop)));
   note(steps_text(g, engine));
   note(layouts_text(engine));
   note(streaming_text(engine));
@@ -288,6 +289,7 @@ void answer_one(RunFlags& flags, const RunTexts& texts, engine::Engine& engine, 
     if (drafter != nullptr)
       note(draft_text(flags.draft, *drafter, flags.stats, phone.is_modelled()));
   }
+  if (constraint != nullptr) flags.grammar.note_cut(generated.stop);
   history.keep(request.prompt, generated.tokens);
 }
 

@@ -206,6 +206,11 @@ void run_answers(engine::Engine& engine, const EngineFlags& flags, const DraftFl
     print_summary(outcome, engine, phone);
     if (grammar.is_given()) note(grammar.text(masks_of(helpers)));
   }
+  const auto cut =
+      std::find_if(outcome.answers.begin(), outcome.answers.end(), [](const engine::Generated& g) {
+        return g.stop == engine::Stop::kLength || g.stop == engine::Stop::kContext;
+      });
+  if (grammar.is_given() && cut != outcome.answers.end()) grammar.note_cut(cut->stop);
   for (const engine::Generated& g : outcome.answers) history.keep(request.prompt, g.tokens);
 }
 

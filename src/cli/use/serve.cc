@@ -209,7 +209,15 @@ void serve(const ServeFlags& flags) {
   flags.sampler.check_tokens(*engine);
   (void)flags.draft.make(*engine, flags.engine.checked());
   server::Service service(*engine, options_of(flags, std::move(options), *engine));
-  http::Server server(std::move(listeners), {}, service);
+  http::ServerOptions how;
+  how.on_stop = [grace = how.grace](int n_answers) {
+    note(
+        fmt::format("stopping: {} answer{} under way {} up to {:g} s to end; Ctrl-C again ends "
+                    "{} at once\n",
+                    n_answers, n_answers == 1 ? "" : "s", n_answers == 1 ? "has" : "have", grace,
+                    n_answers == 1 ? "it" : "them"));
+  };
+  http::Server server(std::move(listeners), how, service);
   service.set_statistics(&server.statistics());
   const StoppedBySignals stopped(&server);
   const std::string& name = server.listeners().front().name();

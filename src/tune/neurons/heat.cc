@@ -186,8 +186,12 @@ HeatReport measure_heat(const HeatOptions& options) {
   counts.enter_reuse();
   report.path = path;
   if (!is_kept) return report;
-  weights::write_heat(report.path, prepare::neuron_key(engine.file(), engine.plan().ffn.thresholds),
-                      report.heat);
+  try {
+    const uint64_t key = prepare::neuron_key(engine.file(), engine.plan().ffn.thresholds);
+    weights::write_heat(report.path, key, report.heat);
+  } catch (const Error& error) {  // the disk may have become full
+    report.problem = error.what();
+  }
   return report;
 }
 

@@ -33,12 +33,14 @@ struct HeatReport {
   std::vector<Block> blocks;  // in the order of the heat's layers
   size_t n_written = 0;       // counts tokens that the model wrote behind parts of the text
   std::string path;           // the side file, or empty where none may be kept
+  std::string problem;        // says why the side file could not be written; empty: it was
 };
 
 // Reads the text as steps are computed, lets the model go on from some places of it, counts, and
 // writes the side file that runs look for where the options have side files. Throws UsageError for
 // a model none of whose neurons are ever dead, Error for a text that is too short, or a side file
-// that cannot be written: that before anything is read.
+// that cannot be written: that before anything is read. What is counted comes with a `problem`
+// where the disk becomes full meanwhile.
 HeatReport measure_heat(const HeatOptions& options);
 
 }  // namespace troika::tune

@@ -48,7 +48,9 @@ plan::Profile measured_profile(const NeuronPlanRequest& request, const prepare::
   profiling.with_cores = false;
   profiling.with_storage = of_model.reads.empty();
   profiling.storage_way_out = "Use ‹profile› FILE, or another XDG_CACHE_HOME.";
-  plan::Profile profile = measure::profile_here(profiling, stage).profile;
+  measure::ProfileResult measured = measure::profile_here(profiling, stage);
+  if (!measured.keep_problem.empty()) throw Error(measured.keep_problem);
+  plan::Profile profile = std::move(measured.profile);
   if (!of_model.reads.empty()) profile.storage = of_model;
   return profile;
 }
