@@ -43,7 +43,8 @@ function(troika_add_shared target room name)
   target_include_directories(${target} INTERFACE
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   # What rooms above name and this one does not use is not asked for.
-  target_link_options(${target} PRIVATE LINKER:--version-script=${symbols} LINKER:--as-needed)
+  # It is never unloaded, because its handler of SIGBUS must stay where it is.
+  target_link_options(${target} PRIVATE LINKER:--version-script=${symbols} LINKER:--as-needed LINKER:-z,nodelete)
   # Whole, because nothing inside the library calls the C API.
   target_link_libraries(${target} PRIVATE
     -Wl,--whole-archive $<TARGET_FILE:${room}> -Wl,--no-whole-archive ${room})

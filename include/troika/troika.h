@@ -1,8 +1,11 @@
 /* Troika's C API: run language models (GGUF files) from any language that can call C.
  *
  * Every function that can fail returns a code; where `error` is given, it then holds a sentence
- * that says what happened and what to do. Nothing is thrown, nothing is printed, nothing is global.
- * All text is UTF-8 and, unless a length stands beside it, ends with a zero byte.
+ * that says what happened and what to do. Nothing is thrown and nothing is printed. Nothing is
+ * global but one handler of SIGBUS, which the first open model installs: a file that is cut off
+ * while it is used becomes a sentence, and faults elsewhere go to the handler that was there
+ * before. So the library stays in memory when it is unloaded. All text is UTF-8 and, unless a
+ * length stands beside it, ends with a zero byte.
  *
  * Structs that later versions may lengthen begin with `size`, which the caller sets before each
  * call, of results too: {.size = sizeof(options)}. The library reads and writes no byte behind it,
@@ -108,21 +111,23 @@ typedef struct troika_result {
   size_t size; /* the size of this struct, as the caller knows it */
   troika_stop stop;
   int32_t prompt_tokens;
-  int32_t computed_tokens; /* those that the session did not know from before */
+  int32_t computed_tokens; /* those that no session of the engine knew from before */
   int32_t generated_tokens;
   double prefill_seconds;
   double decode_seconds;
   int32_t passes; /* those behind the prompt: each gave a token, or more if guesses were right */
 } troika_result;
 
-/* Continues a prompt, which is the whole history: the beginning that it shares with the session's
- * last prompt is not computed again, but for up to 32 of that prompt's last tokens. `options`,
- * `callback` and `result` may be null. */
+/* Continues a prompt, which is the whole history: the beginning that it shares with what any
+ * session of this engine has read lately, closed ones too, is not computed again, but for up to 32
+ * of that prompt's last tokens. Whoever must not learn by the time, or by `computed_tokens`, what
+ * others asked gets an engine of their own. `options`, `callback` and `result` may be null. */
 troika_code troika_generate(troika_session* session, const char* prompt, size_t prompt_bytes,
                             const troika_generate_options* options, troika_text_callback callback,
                             void* user, troika_result* result, troika_error* error);
 
-/* Makes a running troika_generate of this session return soon, whatever it is at; does nothing
+/* Makes a running troika_generate of this session return soon, whatever it is at, once the prompt's
+ * text is made tokens of, which takes some seconds where it has tens of megabytes; does nothing
  * where none runs. Any thread may call it. Null is allowed. */
 void troika_session_cancel(troika_session* session);
 

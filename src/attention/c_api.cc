@@ -49,6 +49,7 @@ troika_attention_code done(troika_attention_error* error) {
 template <typename Struct>
 bool read(const Struct* given, size_t least_bytes, Struct* result) {
   if (given == nullptr || given->size < least_bytes || given->size > sizeof(Struct)) return false;
+  if (given->size % alignof(Struct) != 0) return false;  // ends within a field
   std::memset(static_cast<void*>(result), 0, sizeof(Struct));
   std::memcpy(static_cast<void*>(result), given, given->size);
   return true;

@@ -69,8 +69,9 @@ void Drafter::clear_statistics() {
   for (const auto& source : sources_) statistics_.sources.push_back({source->name()});
 }
 
-void Drafter::begin(std::span<const Token> text) {
+void Drafter::begin(std::span<const Token> text, const std::atomic<bool>* cancel) {
   const Stopwatch watch(this);
+  for (const auto& source : sources_) source->heed(cancel);
   const bool goes_on =
       text.size() >= seen_.size() && std::equal(seen_.begin(), seen_.end(), text.begin());
   if (!goes_on) {

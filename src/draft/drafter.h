@@ -84,8 +84,8 @@ class Drafter {
                    const DrafterOptions& options = {});
 
   // Says which text is drafted for from now on. If it continues the text before, what is known of
-  // that is kept; otherwise all is forgotten.
-  void begin(std::span<const Token> text);
+  // that is kept; otherwise all is forgotten. Guesses that take long end soon when `cancel` is set.
+  void begin(std::span<const Token> text, const std::atomic<bool>* cancel = nullptr);
   // Returns the percentage of a prompt's positions whose logits help, for `calibrate` after
   // `begin`.
   int coverage() const { return options_.coverage; }

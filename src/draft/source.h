@@ -4,6 +4,7 @@
 // the width that pays.
 #pragma once
 
+#include <atomic>
 #include <span>
 
 #include "draft/tree.h"
@@ -46,6 +47,9 @@ class Source {
   virtual void reset() = 0;
   // Is told the tokens with which the text goes on, in the prompt and in the answer alike.
   virtual void observe(std::span<const Token> tokens) = 0;
+  // Is told before a text what ends it early, null: nothing does. A source whose guesses take long
+  // looks at it and then guesses nothing.
+  virtual void heed(const std::atomic<bool>* /*cancel*/) {}
   // Is told what the model said at some positions of the text, while it read the text.
   virtual void calibrate(std::span<const LikelyNext> /*likely*/) {}
   // Adds guesses of what follows the text to `tree`, which is empty: at most `most` nodes, the best

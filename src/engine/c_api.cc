@@ -153,10 +153,12 @@ constexpr size_t kLeastEngineOptions = offsetof(troika_engine_options, draft);
 constexpr size_t kLeastGenerateOptions = offsetof(troika_generate_options, seed);
 constexpr size_t kLeastResult = offsetof(troika_result, passes);
 
-// Refuses a size that no header which this library knows gives to the struct.
+// Refuses a size that no header which this library knows gives to the struct. Sizes of structs are
+// multiples of their alignment, so that none ends within a field that is aligned so.
 template <typename Struct>
 void check_size(const Struct* given, size_t least_bytes, const char* name) {
-  if (given->size >= least_bytes && given->size <= sizeof(Struct)) return;
+  const bool is_whole = given->size % alignof(Struct) == 0;
+  if (is_whole && given->size >= least_bytes && given->size <= sizeof(Struct)) return;
   throw UsageError(
       fmt::format("The size of {0} is {1}; it must be at least {2}, and this library knows up to "
                   "{3}. Set the field to sizeof({0}) before the call, and build with a header that "

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <span>
 
 #include "base/error.h"
@@ -50,6 +51,26 @@ TEST(DraftModel, WhatItKnowsIsNotComputedAgain) {
   EXPECT_EQ(one.of_steps, 1);
   EXPECT_EQ(several.of_prompts, 0);
   EXPECT_EQ(several.of_steps, 3);  // the last one follows by itself
+}
+
+// Whoever cancels an answer does not wait until the draft model has read the whole prompt.
+TEST(DraftModel, ACancelEndsItsReading) {
+  prepare::Options options;
+  options.lanes.n_threads = 1;
+  options.memory.context = 1024;
+  const TinyEngine large(test_support::small_model(), options);
+  options.prompts.chunk = 32;
+  DraftModel model(*large.engine, options, large.engine->file().path());
+  model.observe(test_support::random_tokens(test_support::small_model(), 900, 9));
+  std::atomic<bool> cancel = true;
+  model.heed(&cancel);
+  draft::Tree tree;
+  model.propose(8, &tree);
+  EXPECT_EQ(tree.size(), 0);
+  EXPECT_LT(model.session().history().size(), 900u);
+  cancel = false;
+  model.propose(8, &tree);
+  EXPECT_GT(tree.size(), 0);
 }
 
 // Where its guesses were not asked for, an answer goes on without them for a while.

@@ -19,7 +19,7 @@ Generated generate(Session& session, std::span<const Token> prompt, Sampler& sam
   g.n_computed = session.prefill(prompt, options.cancel, coverage > 0 ? &likely : nullptr);
   g.calibration_seconds = likely.ms() / 1e3;
   if (options.drafter != nullptr) {
-    options.drafter->begin(session.history());
+    options.drafter->begin(session.history(), options.cancel);
     options.drafter->calibrate(likely.likely());
   }
   g.prefill_seconds = (clock.now_us() - start_us) / kUsPerS;

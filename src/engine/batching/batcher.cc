@@ -232,7 +232,7 @@ void Batcher::end_prompt(Entry& entry) {
   Generated& result = entry.answer->result();
   result.calibration_seconds = entry.likely.ms() / 1e3;
   if (drafter != nullptr) {
-    drafter->begin(entry.session->history());
+    drafter->begin(entry.session->history(), entry.request.options.cancel);
     drafter->calibrate(entry.likely.likely());
   }
   result.prefill_seconds = (now_us() - entry.start_us) / kUsPerS;

@@ -110,8 +110,8 @@ void DraftModel::catch_up() {
   const size_t n_left_by_steps = n_common - n_prefilled_;
   const auto few = static_cast<size_t>(std::min(kMostTokens, engine_->plan().most_step_rows()));
   if (n_common == 0 || n_new == 0 || n_new > std::max(few, n_left_by_steps)) {
-    session_->prefill(text_);
-    n_prefilled_ = text_.size();
+    session_->prefill(text_, cancel_);
+    n_prefilled_ = session_->history().size();
     return;
   }
   session_->truncate(static_cast<int>(n_common));
@@ -142,6 +142,7 @@ void DraftModel::propose(int most, draft::Tree* tree) {
   };
   if (n < 1 || text_.empty() || !std::all_of(text_.begin(), text_.end(), is_known)) return;
   catch_up();
+  if (session_->history().size() < text_.size()) return;  // was cancelled meanwhile
   int parent = draft::kRoot;
   float path_chance = 1.0f;
   for (int i = 0; i < n; ++i) {

@@ -18,6 +18,7 @@ class DraftModel : public draft::Source {
   const char* name() const override { return "model"; }
   void reset() override { text_.clear(); }
   void observe(std::span<const Token> tokens) override;
+  void heed(const std::atomic<bool>* cancel) override { cancel_ = cancel; }
   void propose(int most, draft::Tree* tree) override;
   bool takes_passes() const override { return true; }
 
@@ -31,6 +32,7 @@ class DraftModel : public draft::Source {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Session> session_;
   std::vector<Token> text_;
+  const std::atomic<bool>* cancel_ = nullptr;  // ends reading; null: nothing does
   size_t n_prefilled_ = 0;  // counts the tokens of its history that a prompt's passes computed
 };
 
