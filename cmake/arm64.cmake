@@ -26,7 +26,7 @@ set(ENV{PKG_CONFIG_LIBDIR} ${troika_libraries}/pkgconfig:${troika_sysroot}/usr/s
 # Libraries of libraries (libedit wants libbsd, and libtinfo, which Debian keeps
 # in /lib): the linker looks for them here.
 set(troika_base_libraries ${troika_sysroot}/lib/aarch64-linux-gnu)
-set(troika_rpath_link " -Wl,-rpath-link,${troika_libraries}:${troika_base_libraries}")
+set(troika_rpath_link " \"-Wl,-rpath-link,${troika_libraries}:${troika_base_libraries}\"")
 string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT ${troika_rpath_link})
 string(APPEND CMAKE_SHARED_LINKER_FLAGS_INIT ${troika_rpath_link})
 

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # What the scripts of this folder share; they source it. Sets ROOT, JOBS and the working directory.
 
+unset CDPATH  # cd would print where it goes
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 JOBS=${TROIKA_JOBS:-$(nproc)}
 cd "$ROOT" || exit 1

@@ -17,7 +17,8 @@ commit=$(git rev-parse HEAD)
 
 archive=build/troika-$version.tar.gz
 git archive --format=tar.gz --prefix="troika-$version/" -o "$archive" "$commit"
-sha256sum "$archive" | tee "$archive.sha256"
+# It names the file alone, for whoever has both in one folder.
+(cd build && sha256sum "troika-$version.tar.gz" | tee "troika-$version.tar.gz.sha256")
 # Last, for a tag says that the version is there, and the next call refuses it.
 git tag -a "$tag" -m "Troika $version"
 say "Tagged $commit as $tag; nothing is pushed"

@@ -10,6 +10,8 @@
 # What passed is not read again while its preprocessed text, the checks and all NOLINT notes stay as
 # they were: build/tidy/passed has a name for each such text.
 set -euo pipefail
+files=()
+for file in "$@"; do files+=("$(realpath "$file")"); done
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
@@ -25,7 +27,6 @@ cmake --preset release -B build/tidy "-DTROIKA_GROUPS=$groups" -DTROIKA_TESTS=OF
   exit 1
 }
 
-files=("$@")
 if ((${#files[@]} == 0)); then
   mapfile -t files < <(python3 - <<'PYTHON'
 import json
@@ -64,6 +65,8 @@ import os
 import shlex
 import sys
 
+if not os.path.exists(sys.argv[1]):
+    sys.exit(f"error: {sys.argv[1]} is not there")
 for entry in json.load(open("build/tidy/compile_commands.json")):
     if os.path.samefile(os.path.join(entry["directory"], entry["file"]), sys.argv[1]):
         words = shlex.split(entry["command"])

@@ -5,6 +5,7 @@
 #
 # --real talks to a trained chat model of the world outside, which scripts/real_model.py fetches.
 set -euo pipefail
+here=$PWD  # where files that options name are looked for
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
@@ -45,4 +46,6 @@ for argument in "$@"; do
   case $argument in -p* | --prompt* | -f* | --file* | -) has_prompt=true ;; esac
 done
 $has_prompt || set -- "${ask[@]}" "$@"
-exec build/release/troika run "$model" "$@"
+model=$(realpath "$model")
+cd "$here"
+exec "$ROOT/build/release/troika" run "$model" "$@"
