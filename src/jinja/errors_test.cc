@@ -48,6 +48,7 @@ const Row kRunErrors[] = {
     {"\n{{ d.q.x }}", "line 2: 'q' is undefined"},
     {"{{ u + 1 }}", "'u' is undefined"},
     {"{{ u() }}", "'u' is undefined"},
+    {"{{ 1e22 | int }}", "leaves the range of 64 bits"},
     {"{{ 1 + 'a' }}", "'+' does not work between a int and a str"},
     {"{{ 1 / 0 }}", "division by zero"},
     {"{{ 1 // 0 }}", "division by zero"},

@@ -10,6 +10,10 @@
 namespace troika::server {
 namespace {
 
+// Limits the likelihoods that the thread which computes writes in one piece. Each takes it some
+// microseconds.
+constexpr size_t kMostAtOnce = 8192;
+
 // Takes the first `n` of the values, or all if there are fewer.
 template <typename T>
 std::vector<T> take_first(std::vector<T>* values, size_t n) {
@@ -48,6 +52,7 @@ void Answers::on_token(int index, engine::Token token, LogprobRecorder* recorder
   if (wants_tokens_) one.tokens.push_back(token);
   if (recorder == nullptr) return;
   one.logprobs.push_back(recorder->take(token));
+  n_likelihoods_ += 1 + one.logprobs.back().top.size();
 }
 
 void Answers::pass_on(int index, Delta delta) {
@@ -91,7 +96,7 @@ void Answers::on_end(int index, engine::Generated generated) {
     writer_->end(index, ending);
   }
   if (++n_ended_ < answers_.size()) return;
-  if (elsewhere_ == nullptr) {
+  if (elsewhere_ == nullptr || n_likelihoods_ <= kMostAtOnce) {
     finish();
   } else {
     elsewhere_([self = shared_from_this()] {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "server/wanted.h"
+#include "server/reading/wanted.h"
 #include "server/worker.h"
 #include "server/writer.h"
 
@@ -19,8 +19,8 @@ class Answers : public Reply, public std::enable_shared_from_this<Answers> {
   Answers(const Wanted& wanted, std::unique_ptr<Writer> writer, const MakeReader& make_reader);
 
   Writer& writer() { return *writer_; }
-  // Has the end of the answers written by whoever does such work, and not by the thread that
-  // computes, which would let everybody wait. Is called before anything else.
+  // Has the end of answers with many likelihoods written by whoever does such work, and not by the
+  // thread that computes, which would let everybody wait. Is called before anything else.
   using Elsewhere = std::function<void(std::function<void()>)>;
   void finish_by(Elsewhere elsewhere) { elsewhere_ = std::move(elsewhere); }
 
@@ -51,9 +51,10 @@ class Answers : public Reply, public std::enable_shared_from_this<Answers> {
   const int n_returned_, n_computed_;
   const bool wants_progress_, wants_timings_, wants_tokens_;
   std::unique_ptr<Writer> writer_;
-  Elsewhere elsewhere_;  // null: the thread that computes writes the end
+  Elsewhere elsewhere_;  // null: the thread that computes writes every end
   std::vector<One> answers_;
   size_t n_ended_ = 0;
+  size_t n_likelihoods_ = 0;  // counts those of all tokens of all answers
   bool has_failed_ = false;
 };
 

@@ -16,7 +16,7 @@
 #include "server/desk/desk.h"
 #include "server/desk/grammars.h"
 #include "server/kept/kept_prefixes.h"
-#include "server/wanted.h"
+#include "server/reading/wanted.h"
 #include "server/worker.h"
 #include "text/special_matcher.h"
 

@@ -103,6 +103,8 @@ Value int_filter(Runtime& rt, Args& a) {
     i = v.as_int();
   } else if (v.is_float()) {
     i = truncated(v.as_double());
+    // What is no number has the fallback. Infinity and larger numbers are errors, not 0.
+    if (!i && !std::isnan(v.as_double())) rt.fail("int: the number leaves the range of 64 bits");
   } else if (v.is_string() && (base == 0 || (base >= 2 && base <= 36))) {
     i = parse_int(rt, v.str(), static_cast<int>(base));
     if (!i) {

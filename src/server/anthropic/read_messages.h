@@ -1,7 +1,7 @@
 // Makes a conversation of a request of Anthropic's interface.
 #pragma once
 
-#include "server/conversation.h"
+#include "server/reading/conversation.h"
 
 namespace troika::server {
 

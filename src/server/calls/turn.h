@@ -9,7 +9,7 @@
 #include "grammar/pool.h"
 #include "server/calls/shape.h"
 #include "server/context.h"
-#include "server/conversation.h"
+#include "server/reading/conversation.h"
 
 namespace troika::server {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "server/wanted.h"
+#include "server/reading/wanted.h"
 
 namespace troika::server {
 

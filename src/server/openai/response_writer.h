@@ -9,7 +9,7 @@
 
 #include "http/exchange.h"
 #include "server/blocks.h"
-#include "server/wanted.h"
+#include "server/reading/wanted.h"
 
 namespace troika::server {
 

@@ -1,4 +1,4 @@
-#include "server/wanted.h"
+#include "server/reading/wanted.h"
 
 #include <fmt/format.h>
 

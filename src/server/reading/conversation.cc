@@ -1,4 +1,4 @@
-#include "server/conversation.h"
+#include "server/reading/conversation.h"
 
 #include <fmt/format.h>
 
