@@ -90,8 +90,9 @@ TEST(Ledger, ARefusalNamesWhereTheLimitComesFrom) {
     EXPECT_NE(sentence.find("160.0 MB. " + advice + ", or use less"), std::string::npos)
         << sentence;
   };
-  expect(LimitSource::kAsked, "‹memory› 100.0 MB", "Give more ‹memory›");
-  expect(LimitSource::kPlan, "The plan's limit of memory, 100.0 MB,", "Give more ‹memory›");
+  expect(LimitSource::kAsked, "‹memory› 100.0 MB", "Give more ‹memory›, as in 153M");
+  expect(LimitSource::kPlan, "The plan's limit of memory, 100.0 MB,",
+         "Give more ‹memory›, as in 153M");
   expect(LimitSource::kMachine, "The free memory of this machine, 100.0 MB for this program,",
          "End other programs");
   expect(LimitSource::kCgroup,

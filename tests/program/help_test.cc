@@ -185,5 +185,16 @@ TEST_F(KernelsList, SaysOfAllInThisBuildWhetherTheyRunHere) {
   }
 }
 
+TEST(Help, IsACommandToo) {
+  EXPECT_EQ(troika({"help"}).out, troika({"--help"}).out);
+  const Finished of_run = troika({"help", "run"});
+  expect_success(of_run);
+  EXPECT_EQ(of_run.out, troika({"run", "--help"}).out);
+}
+
+TEST(Help, AWordThatIsNoneOfSomeIsASentence) {
+  expect_refusal(troika({"reproduce", "bogus"}), 2, {"FIGURES", "'bogus' is none of all, micro"});
+}
+
 }  // namespace
 }  // namespace troika::test

@@ -644,23 +644,11 @@ TEST_F(Usage, MoreThreadsThanCoresAreNoted) {
   EXPECT_EQ(run({"--threads", "1"}).err.find("are more than"), std::string::npos);
 }
 
-TEST_F(Usage, HelpIsACommandToo) {
-  EXPECT_EQ(troika({"help"}).out, troika({"--help"}).out);
-  const Finished of_run = troika({"help", "run"});
-  expect_success(of_run);
-  EXPECT_EQ(of_run.out, troika({"run", "--help"}).out);
-}
-
-TEST_F(Usage, AWordThatIsNoneOfSomeIsASentence) {
-  expect_refusal(troika({"reproduce", "bogus"}), 2, {"FIGURES", "'bogus' is none of all, micro"});
-}
-
 // The model may take long to load, so that a text which is missing is told before.
 TEST_F(Usage, AMissingTextIsToldBeforeTheModelIsLoaded) {
   const std::string none = folder_.file("none.txt"), model = folder_.file("none.gguf");
-  for (const char* name : {"--perplexity", "--tasks"}) {
-    expect_refusal(troika({"eval", model, name, none}), 1, {none, "Check the path"});
-  }
+  expect_refusal(troika({"eval", model, "--perplexity", none}), 1, {none, "Check the path"});
+  expect_refusal(troika({"eval", model, "--tasks", none}), 1, {none, "Check the path"});
 }
 
 TEST_F(Usage, WrongWaysToEvaluate) {
