@@ -93,10 +93,12 @@ WeightPages copy(const gguf::File& file, std::span<const weights::FileRead> unre
   return pages;
 }
 
-// Returns how many bytes may be copied. A limit counts the weights already; a copy takes no more.
-size_t most_copied_bytes(const Options& options) {
+// Returns how many bytes may be copied, where keys and values may grow to so many. A limit counts
+// the weights already; a copy takes no more.
+size_t most_copied_bytes(const Options& options, size_t cache_bytes) {
   const size_t available = available_memory_bytes();
-  return options.memory.limit_bytes > 0 ? available : available / 2;
+  if (options.memory.limit_bytes > 0) return available;
+  return std::min(available / 2, available - std::min(available, cache_bytes));
 }
 
 WeightPages copy_between(const Options& options, gguf::File& file,
@@ -152,7 +154,7 @@ std::vector<weights::FileRead> unread_ranges(const model::Blueprint& blueprint,
 }
 
 WeightPages place_weights(const Options& options, gguf::File& file,
-                          std::span<const weights::FileRead> unread) {
+                          std::span<const weights::FileRead> unread, size_t cache_bytes) {
   const Load load = options.memory.load;
   const size_t bytes = mapped_bytes(file);
   if (bytes == 0) return {false, "given in memory"};
@@ -162,9 +164,11 @@ WeightPages place_weights(const Options& options, gguf::File& file,
   if (load == Load::kAuto && bytes >= kLeastBytes) {
     if (!gives_huge_pages()) {
       why = "this system has no huge pages to copy it into";
-    } else if (bytes > most_copied_bytes(options)) {
-      why = options.memory.limit_bytes > 0 ? "a copy would take more than the free memory"
-                                           : "a copy would take more than half of the free memory";
+    } else if (bytes > most_copied_bytes(options, cache_bytes)) {
+      why = options.memory.limit_bytes > 0
+                ? "a copy would take more than the free memory"
+                : "a copy would take more than half of the free memory, or what the "
+                  "context may need of it";
     } else {
       return copy(file, unread);
     }

@@ -21,10 +21,11 @@ struct WeightPages {
 
 // Places the weights as options.memory.load says. "map" asks for huge pages of the file, which some
 // file systems have. "copy" takes memory of this process, which was faster even then. "auto" copies
-// all but small files if half of the free memory holds them.
-// `unread` ranges of the file are not copied: they stay mapped, and nobody brings their pages.
+// all but small files if half of the free memory holds them, and what keys and values of the
+// context leave of it, which may grow to `cache_bytes`. `unread` ranges of the file are not copied:
+// they stay mapped, and nobody brings their pages.
 WeightPages place_weights(const Options& options, gguf::File& file,
-                          std::span<const weights::FileRead> unread);
+                          std::span<const weights::FileRead> unread, size_t cache_bytes);
 
 // Returns where the tensors lie that no op reads: predictors that a checkpoint brings.
 std::vector<weights::FileRead> unread_ranges(const model::Blueprint& blueprint,

@@ -18,8 +18,8 @@ constexpr int kWidthRuns = 3;
 }  // namespace
 
 std::vector<PromptTime> time_plan(const prepare::Options& options, const plan::Plan& plan,
-                                  const std::vector<int>& prompts, bool with_step,
-                                  double patience_s, const ProgressFunction& progress) {
+                                  const std::vector<int>& prompts, bool with_step, Runs runs,
+                                  const ProgressFunction& progress) {
   prepare::Options as_planned = options;
   as_planned.plan.exact = plan;
   engine::Engine engine(as_planned);
@@ -30,7 +30,7 @@ std::vector<PromptTime> time_plan(const prepare::Options& options, const plan::P
   for (const int n_tokens : prompts) {
     progress(times.size(), n_parts);
     double best_s = std::numeric_limits<double>::infinity(), spent_s = 0.0;
-    for (int run = 0; run < kMostRuns && (run == 0 || spent_s < patience_s); ++run) {
+    for (int run = 0; run < runs.least || (run < kMostRuns && spent_s < runs.patience_s); ++run) {
       const double seconds = measure::prefill_seconds(session, n_tokens);
       best_s = std::min(best_s, seconds);
       spent_s += seconds;
@@ -62,6 +62,19 @@ std::vector<PromptTime> best_of(const std::vector<PromptTime>& earlier,
 std::vector<PromptTime> prompts_of(std::vector<PromptTime> times) {
   std::erase_if(times, [](const PromptTime& time) { return time.n_tokens == 1; });
   return times;
+}
+
+double prompts_as_fast(const std::vector<PromptTime>& times_of_a, const plan::Plan& a,
+                       const std::vector<PromptTime>& times_of_b, const plan::Plan& b) {
+  const auto telling = [&](const std::vector<PromptTime>& times) {
+    std::vector<PromptTime> left = prompts_of(times);
+    std::erase_if(left, [&](const PromptTime& time) {
+      return a.n_prompt_phase(time.n_tokens) == 0 || b.n_prompt_phase(time.n_tokens) == 0;
+    });
+    return left;
+  };
+  const std::vector<PromptTime> left = telling(times_of_a);
+  return left.empty() ? 1.0 : times_as_fast(left, telling(times_of_b));
 }
 
 PromptTime longest_of(const std::vector<PromptTime>& times) {

@@ -5,17 +5,18 @@
 namespace troika::tune {
 namespace {
 
-TEST(Timing, TheLongestPromptIsFoundInAnyOrder) {
-  EXPECT_EQ(longest_of({{128, 10.0}, {2048, 300.0}}), (PromptTime{2048, 300.0}));
-  EXPECT_EQ(longest_of({{2048, 300.0}, {128, 10.0}, {1, 2.0}}), (PromptTime{2048, 300.0}));
-}
-
-TEST(Timing, TheBestOfTwoTurnsIsTakenForEachLength) {
-  const std::vector<PromptTime> earlier = {{128, 10.0}, {512, 50.0}};
-  const std::vector<PromptTime> later = {{128, 12.0}, {512, 40.0}, {1, 2.0}};
-  const std::vector<PromptTime> best = {{128, 10.0}, {512, 40.0}, {1, 2.0}};
-  EXPECT_EQ(best_of(earlier, later), best);
-  EXPECT_EQ(best_of({}, later), later);
+// A prompt of few tokens is computed as steps are, in any precision: that one of two such times is
+// shorter is chance.
+TEST(PromptsAsFast, LeavesOutWhatIsComputedAsSteps) {
+  plan::Plan int8, same;
+  int8.prefill = plan::Prefill::kInt8;
+  same.prefill = plan::Prefill::kQ8;
+  ASSERT_EQ(int8.n_prompt_phase(2), 0);
+  ASSERT_EQ(int8.n_prompt_phase(512), 512);
+  const std::vector<PromptTime> a = {{2, 0.1}, {512, 50.0}, {1, 3.0}};
+  const std::vector<PromptTime> b = {{2, 0.4}, {512, 100.0}, {1, 3.0}};
+  EXPECT_DOUBLE_EQ(prompts_as_fast(a, int8, b, same), 2.0);
+  EXPECT_DOUBLE_EQ(prompts_as_fast({{2, 0.1}}, int8, {{2, 0.4}}, same), 1.0);
 }
 
 }  // namespace

@@ -135,7 +135,8 @@ class Tuner {
     if (with_step) lengths.push_back(1);
     const JsonFields found = finding(turn + " " + name, [&] {
       return to_json(time_plan(options_, plan, request_.prompts, with_step,
-                               kPatience * request_.seconds, stage_("speed of " + name)));
+                               {.patience_s = kPatience * request_.seconds},
+                               stage_("speed of " + name)));
     });
     std::vector<PromptTime>& best = best_times_[name];
     return best = best_of(best, read_times(found, lengths));
@@ -172,11 +173,14 @@ class Tuner {
       return false;
     }
     const auto gain_of = [&] {
-      return times_as_fast(prompts_of(int8_times_),
-                           prompts_of(result_.candidates[best_so_far()].times));
+      const TriedPlan& safe = result_.candidates[best_so_far()];
+      return prompts_as_fast(int8_times_, plan_of(Prefill::kInt8), safe.times, safe.plan);
     };
     double gain = gain_of();
     if (gain < kClearlyFaster && asked() != Prefill::kInt8) {
+      // Both get another turn: the best of more turns would be the shorter time by chance alone.
+      TriedPlan& safe = result_.candidates[best_so_far()];
+      safe.times = times_of(kSecond, safe.name, safe.plan);
       int8_times_ = times_of(kSecond, "int8 token", plan_of(Prefill::kInt8));
       gain = gain_of();
     }
@@ -385,7 +389,7 @@ class Tuner {
   static double gain(const TriedPlan& a, const TriedPlan& b) {
     const bool has_same_lanes =
         a.plan.lanes.size() == b.plan.lanes.size() && a.plan.n_threads() == b.plan.n_threads();
-    return has_same_lanes ? times_as_fast(prompts_of(a.times), prompts_of(b.times))
+    return has_same_lanes ? prompts_as_fast(a.times, a.plan, b.times, b.plan)
                           : times_as_fast(a.times, b.times);
   }
 

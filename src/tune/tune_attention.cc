@@ -429,16 +429,20 @@ class AttentionTuner {
 
   double gain_of(const PromptAttention& sparse) {
     const JsonFields found = finding("attention gain", [&] {
-      const auto ms = [&](const PromptAttention& attention, const char* name) {
+      const auto ms = [&](const PromptAttention& attention, int n_runs, const char* name) {
         // The plan has room for the prompt and for the token that is generated behind it.
         const plan::Plan plan = plan_with(attention, result_.window + plan::kAttentionTile);
-        return time_plan(options_with(plan), plan, {result_.window}, false,
-                         request_.seconds_per_token * result_.window, request_.stage(name))
+        return time_plan(options_with(plan), plan, {result_.window}, false, {.least = n_runs},
+                         request_.stage(name))
             .front()
             .ms;
       };
-      const double full = ms({}, "speed of full attention");
-      return ordered_json{{"gain", full / ms(sparse, "speed of sparse attention")}};
+      // Each runs twice, one of them between the other's runs: the machine may become faster or
+      // slower meanwhile.
+      const double before = ms({}, 1, "speed of full attention");
+      const double of_sparse = ms(sparse, 2, "speed of sparse attention");
+      const double full = std::min(before, ms({}, 1, "speed of full attention again"));
+      return ordered_json{{"gain", full / of_sparse}};
     });
     return found.positive("gain", kWorstNll);
   }
