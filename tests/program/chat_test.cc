@@ -126,6 +126,15 @@ TEST_F(Chat, InAPipe) {
   EXPECT_NE(finished.out.find("forgotten.\n" + answer), std::string::npos);
 }
 
+// Files of other systems end lines with two characters, and a space behind a command is none of it.
+TEST_F(Chat, ACommandIsKnownWhateverEndsItsLine) {
+  const std::string model = write(small_chat_model());
+  const Finished finished =
+      troika({"chat", model, "-n", "3", "--temp", "0"}, "/clear \r\n/quit\r\nnever asked\n");
+  expect_success(finished);
+  EXPECT_EQ(finished.out, "The conversation is forgotten.\n");
+}
+
 // Words that only begin like a command are no command.
 TEST_F(Chat, OnlyTheWholeWordIsACommand) {
   const std::string model = write(small_chat_model());
@@ -347,6 +356,56 @@ TEST_F(Terminal, EditsTheLine) {
   EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   EXPECT_EQ(chat.leave_with("\x04"), 0);  // is the end of input
   EXPECT_NE(read_whole(folder_.file("state/troika/chat_history")).find("dance"), std::string::npos);
+}
+
+TEST_F(Terminal, KeysThatDoNothingTypeNothingAndTabsStay) {
+  TerminalProgram chat(words({}), environment());
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  chat.type("/a\x1b[5~b\x1b[2~\tc\x1b[15~d\r");  // Page Up, Insert, Tab, F5
+  EXPECT_NE(chat.read_until("'/ab\tcd' is no command"), "") << chat.pending();
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  EXPECT_EQ(chat.leave_with("\x04"), 0);
+}
+
+// Terminals put marks around what is pasted, if they are asked to.
+TEST_F(Terminal, WhatIsPastedIsOneMessage) {
+  TerminalProgram chat(words({}), environment());
+  EXPECT_NE(chat.read_until("\x1b[?2004h"), "") << chat.pending();
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  chat.type("\x1b[200~/one\rtwo\x01\tthree\r\x1b[201~!\r");
+  EXPECT_NE(chat.read_until("'/one\r\ntwo\tthree!' is no command"), "") << chat.pending();
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  EXPECT_EQ(chat.leave_with("\x04"), 0);
+}
+
+// The system's own line would be cut at 4,095 bytes.
+TEST_F(Terminal, WhatIsTypedWhileAnAnswerComesIsTheNextLine) {
+  TerminalProgram chat(words({"-n", "100"}), environment());
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  const std::string line = "/" + std::string(3000, 'w') + std::string(3000, 'x');
+  chat.type("go on\r" + line + "\r");
+  EXPECT_NE(chat.read_until("'" + line + "' is no command"), "");
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  EXPECT_EQ(chat.leave_with("\x04"), 0);
+}
+
+TEST_F(Terminal, ChatsAtOnceRememberEachOthersLines) {
+  TerminalProgram first(words({}), environment());
+  EXPECT_TRUE(first.at_prompt()) << first.pending();
+  {
+    TerminalProgram second(words({}), environment());
+    EXPECT_TRUE(second.at_prompt()) << second.pending();
+    second.type("/of-the-second\r");
+    EXPECT_NE(second.read_until("is no command"), "") << second.pending();
+    second.send(SIGKILL);  // what was entered is remembered nevertheless
+  }
+  first.type("/of-the-first\r");
+  EXPECT_NE(first.read_until("is no command"), "") << first.pending();
+  EXPECT_TRUE(first.at_prompt()) << first.pending();
+  EXPECT_EQ(first.leave_with("\x04"), 0);
+  const std::string all = read_whole(folder_.file("state/troika/chat_history"));
+  EXPECT_NE(all.find("of-the-first"), std::string::npos) << all;
+  EXPECT_NE(all.find("of-the-second"), std::string::npos) << all;
 }
 
 TEST_F(Terminal, RemembersLinesOfEarlierTimes) {

@@ -54,7 +54,8 @@ pthread_t thread_of_chat;  // the thread that reads lines and waits in between
 
 void on_signal_of_chat(int signal) {
   if (is_passed_on(signal, thread_of_chat)) return;  // the thread that waits for a key must notice
-  if (signal == SIGCONT) return;  // the wait for a key has ended, and the terminal is looked at
+  // The wait for a key has ended, and the terminal is looked at.
+  if (signal == SIGCONT || signal == SIGWINCH) return;
   if (signal != SIGINT && ended_by.exchange(signal) != 0) {
     std::signal(signal, SIG_DFL);  // the first one did not end it: it may hang in a write
     std::raise(signal);
@@ -74,7 +75,7 @@ void listen_to_signals_of_chat(bool is_terminal) {
   if (is_terminal) action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   if (!is_terminal) return;
-  for (const int signal : {SIGTERM, SIGHUP, SIGCONT}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGTERM, SIGHUP, SIGCONT, SIGWINCH}) sigaction(signal, &action, nullptr);
 }
 
 // Is thrown where the context has no room for a message with what came before. The conversation
@@ -152,9 +153,9 @@ class Dialogue {
     }
   }
 
-  // Answers these messages, which become the conversation with the answer. Where that fails the
-  // conversation stays as it was; where the context has no room, so do the figures of the answer
-  // before.
+  // Answers these messages, which become the conversation with the answer. Where that fails, or is
+  // interrupted before any text comes, the conversation stays as it was; where the context has no
+  // room, so do the figures of the answer before.
   void answer(std::vector<engine::Message> messages, const engine::SamplerOptions& sampling) {
     const std::vector<cache::Token> prompt = format_.prompt(messages);
     check_room(messages, prompt.size());
@@ -168,9 +169,12 @@ class Dialogue {
     phone_ = PhoneTime(engine_);
     last_ = generate(session_, prompt, sampler, options,
                      [&](std::string_view fragment, int) { print(colours.coloured(fragment)); });
+    print("\n");
+    // A message that was interrupted before any of its answer came was not meant: it would be read
+    // to its end before the next one, behind an answer that says nothing.
+    if (last_.stop == engine::Stop::kCancelled && last_.text.empty()) return;
     messages.push_back({"assistant", last_.text});
     messages_ = std::move(messages);
-    print("\n");
     if (last_.stop == engine::Stop::kContext) {
       print(fmt::format("(The context is full. /clear begins anew; for more room {}.)\n",
                         with_flags(engine::any_larger_context(engine_))));
@@ -193,7 +197,8 @@ class Dialogue {
 };
 
 // Returns false where the person wants to leave.
-bool handle(const std::string& line, Dialogue* conversation) {
+bool handle(std::string line, Dialogue* conversation) {
+  if (line.starts_with('/')) line.erase(line.find_last_not_of(" \t") + 1);
   const auto argument = [&](std::string_view command) {
     const size_t begin = line.find_first_not_of(' ', command.size());
     return begin == std::string::npos ? std::string() : line.substr(begin);
@@ -262,14 +267,15 @@ void chat(ChatFlags& flags) {
     const std::optional<std::string> message = read_message(&editor);
     if (!message && ended_by != 0) break;
     if (!message) {
+      if (interrupted || editor.is_terminal()) print("\n");
       if (!interrupted) break;
-      print("\n");  // Ctrl-C at the prompt only drops the line
-      continue;
+      continue;  // Ctrl-C at the prompt only drops the line
     }
     // A Ctrl-C that comes from now on is meant for the answer.
     interrupted = false;
     if (ended_by != 0) break;
     try {
+      const LineEditor::KeysWait keys(editor);  // what is typed meanwhile is for the next line
       if (!handle(*message, &conversation)) break;
     } catch (const Error& error) {
       const bool goes_on =

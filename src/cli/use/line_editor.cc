@@ -3,17 +3,21 @@
 #include <fcntl.h>
 #include <histedit.h>
 #include <poll.h>
-#include <termios.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <clocale>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cwchar>
 #include <filesystem>
 #include <iostream>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace troika::cli {
 namespace {
@@ -40,18 +44,33 @@ std::string history_file() {
 constexpr const char* kKeys[][2] = {
     {"\\e[1~", "ed-move-to-beg"}, {"\\e[H", "ed-move-to-beg"},       {"\\e[4~", "ed-move-to-end"},
     {"\\e[F", "ed-move-to-end"},  {"\\e[3~", "ed-delete-next-char"}, {"\\e[1;5C", "em-next-word"},
-    {"\\e[1;5D", "ed-prev-word"}, {"^R", "em-inc-search-prev"},
+    {"\\e[1;5D", "ed-prev-word"}, {"^R", "em-inc-search-prev"},      {"^I", "ed-insert"},
 };
 
-// Blocks Ctrl-C, what ends the program, and what lets it go on behind Ctrl-Z, except while it
-// waits. Otherwise a signal could come after the flag that its handler sets was looked at and
-// before the wait begins, and the wait would go on.
+// Lists what keys send that do nothing here, so that none of it is typed: Insert, Page Up, Page
+// Down and the function keys.
+constexpr const char* kIdleKeys[] = {"\\e[2~",  "\\e[5~",  "\\e[6~",  "\\eOP",   "\\eOQ",
+                                     "\\eOR",   "\\eOS",   "\\e[11~", "\\e[12~", "\\e[13~",
+                                     "\\e[14~", "\\e[15~", "\\e[17~", "\\e[18~", "\\e[19~",
+                                     "\\e[20~", "\\e[21~", "\\e[23~", "\\e[24~"};
+
+// A terminal that is told so puts these around what is pasted.
+constexpr const char* kMarkPastes = "\x1b[?2004h";
+constexpr const char* kMarkPastesNoMore = "\x1b[?2004l";
+constexpr const char* kPasteBegins = "\\e[200~";
+constexpr std::wstring_view kPasteEnds = L"\x1b[201~";
+
+// Blocks Ctrl-C, what ends the program, what lets it go on behind Ctrl-Z, and what tells of another
+// width, except while it waits. Otherwise a signal could come after the flag that its handler sets
+// was looked at and before the wait begins, and the wait would go on.
 class HeldInterrupt {
  public:
   HeldInterrupt() {
     sigset_t held;
     sigemptyset(&held);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCONT}) sigaddset(&held, signal);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCONT, SIGWINCH}) {
+      sigaddset(&held, signal);
+    }
     pthread_sigmask(SIG_BLOCK, &held, &before_);
   }
   ~HeldInterrupt() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -117,13 +136,13 @@ class LineEditor::Terminal {
     el_set(edit_, EL_HIST, history, history_);
     el_set(edit_, EL_PROMPT, &Terminal::prompt_of);
     el_set(edit_, EL_GETCFN, &Terminal::read_character);
-    for (const auto& [key, action] : kKeys) {
-      el_set(edit_, EL_BIND, key, action, static_cast<char*>(nullptr));
-    }
+    for (const auto& [key, action] : kKeys) bind(key, action);
+    for (const char* const key : kIdleKeys) bind(key, "ed-unassigned");
+    el_set(edit_, EL_ADDFN, "troika-paste", "Inserts what is pasted", &Terminal::insert_paste);
+    bind(kPasteBegins, "troika-paste");
+    width_ = terminal_width();
   }
   ~Terminal() {
-    HistEvent event;
-    if (!history_path_.empty()) history(history_, &event, H_SAVE, history_path_.c_str());
     el_end(edit_);
     history_end(history_);
   }
@@ -133,12 +152,16 @@ class LineEditor::Terminal {
   std::optional<std::string> read(const char* prompt) {
     prompt_ = prompt;
     int n_bytes = 0;
+    take_width(edit_);
+    show(kMarkPastes);
     const char* const text = el_gets(edit_, &n_bytes);
+    show(kMarkPastesNoMore);
     if (text == nullptr || n_bytes <= 0) return std::nullopt;
     std::string line(text, static_cast<size_t>(n_bytes));
     if (line.back() == '\n') line.pop_back();
     HistEvent event;
     if (!line.empty()) history(history_, &event, H_ENTER, line.c_str());
+    if (!line.empty()) keep(line);
     return line;
   }
 
@@ -149,6 +172,70 @@ class LineEditor::Terminal {
     return *terminal;
   }
   static char* prompt_of(EditLine* edit) { return self(edit).prompt_.data(); }
+  void bind(const char* key, const char* action) {
+    el_set(edit_, EL_BIND, key, action, static_cast<char*>(nullptr));
+  }
+  // Tells the terminal something that it does not show, if it is one that understands.
+  static void show(const char* text) {
+    const char* const kind = std::getenv("TERM");
+    if (kind == nullptr || std::string_view(kind) == "dumb") return;
+    std::fputs(text, stdout);
+    std::fflush(stdout);
+  }
+
+  // Adds a line to the history of all chats, which others may have added to meanwhile. Where that
+  // fails the line is remembered in this run alone.
+  void keep(const std::string& line) const {
+    if (history_path_.empty()) return;
+    const int lock = open((history_path_ + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (lock < 0) return;
+    if (flock(lock, LOCK_EX) == 0) {
+      History* const all = history_init();
+      HistEvent event;
+      history(all, &event, H_SETSIZE, kMostHistoryLines);
+      history(all, &event, H_SETUNIQUE, 1);
+      history(all, &event, H_LOAD, history_path_.c_str());
+      history(all, &event, H_ENTER, line.c_str());
+      const std::string made = history_path_ + ".part";
+      // A file that is cut off, as on a full disk, takes nobody's place.
+      if (history(all, &event, H_SAVE, made.c_str()) >= 0) {
+        (void)std::rename(made.c_str(), history_path_.c_str());
+      }
+      history_end(all);
+    }
+    close(lock);
+  }
+
+  static int terminal_width() {
+    winsize size = {};
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  }
+  // Says whether the terminal has another width than before, which libedit has been told.
+  static bool take_width(EditLine* edit) {
+    const int width = terminal_width();
+    if (width == std::exchange(self(edit).width_, width)) return false;
+    el_resize(edit);
+    return true;
+  }
+
+  // Inserts characters up to the mark behind a paste as they are, lines and tabs too. Other control
+  // characters could be commands and are left out.
+  static unsigned char insert_paste(EditLine* edit, int /*key*/) {
+    std::wstring pasted;
+    wchar_t character = 0;
+    while (!pasted.ends_with(kPasteEnds)) {
+      if (read_character(edit, &character) != 1) return CC_EOF;
+      pasted += character == L'\r' ? L'\n' : character;
+    }
+    pasted.resize(pasted.size() - kPasteEnds.size());
+    std::erase_if(pasted,
+                  [](wchar_t c) { return (c < L' ' && c != L'\n' && c != L'\t') || c == 0x7f; });
+    while (pasted.ends_with(L'\n')) pasted.pop_back();  // the Enter is the person's own
+    std::string bytes(pasted.size() * MB_CUR_MAX + 1, '\0');
+    const size_t n = std::wcstombs(bytes.data(), pasted.c_str(), bytes.size());
+    if (n == static_cast<size_t>(-1) || el_insertstr(edit, bytes.c_str()) != 0) return CC_ERROR;
+    return CC_REFRESH;
+  }
 
   // Sets the terminal up for single keys again where a shell has taken it meanwhile, and shows the
   // line.
@@ -167,6 +254,7 @@ class LineEditor::Terminal {
     while (true) {
       if (terminal.interrupted_.load(std::memory_order_relaxed)) return -1;
       take_terminal_back(edit);
+      if (take_width(edit)) el_set(edit, EL_REFRESH);
       if (!held.wait_for_input(terminal.keys_.descriptor())) continue;
       char byte = 0;
       const ssize_t n_read = ::read(terminal.keys_.descriptor(), &byte, 1);
@@ -187,6 +275,7 @@ class LineEditor::Terminal {
   const KeysWithoutWaiting keys_;
   std::string prompt_;
   std::string history_path_;
+  int width_ = 0;
   History* history_;
   EditLine* edit_;
 };
@@ -198,10 +287,23 @@ LineEditor::LineEditor(const std::atomic<bool>& interrupted) {
 
 LineEditor::~LineEditor() = default;
 
+LineEditor::KeysWait::KeysWait(const LineEditor& editor) {
+  termios state = {};
+  if (!editor.is_terminal() || tcgetattr(STDIN_FILENO, &state) != 0) return;
+  before_ = std::make_unique<termios>(state);
+  state.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);  // Ctrl-C stays a signal
+  tcsetattr(STDIN_FILENO, TCSANOW, &state);
+}
+
+LineEditor::KeysWait::~KeysWait() {
+  if (before_ != nullptr) tcsetattr(STDIN_FILENO, TCSANOW, before_.get());
+}
+
 std::optional<std::string> LineEditor::read(const char* prompt) {
   if (terminal_ != nullptr) return terminal_->read(prompt);
   std::string line;
   if (!std::getline(std::cin, line)) return std::nullopt;
+  if (line.ends_with('\r')) line.pop_back();  // a file of another system
   return line;
 }
 

@@ -1,6 +1,8 @@
 // Reads lines from a person: edited and remembered in a terminal, plain from a pipe.
 #pragma once
 
+#include <termios.h>
+
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -19,7 +21,21 @@ class LineEditor {
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // Returns nothing at the end of input, and where Ctrl-C dropped the line.
+  // While one lives, what is typed in the terminal waits for the next line, whole and unseen: the
+  // system's own line would be cut at 4,095 bytes, and shown within what the program prints.
+  class KeysWait {
+   public:
+    explicit KeysWait(const LineEditor& editor);
+    ~KeysWait();
+    KeysWait(const KeysWait&) = delete;
+    KeysWait& operator=(const KeysWait&) = delete;
+
+   private:
+    std::unique_ptr<termios> before_;  // null: there is no terminal
+  };
+
+  // Returns nothing at the end of input, and where Ctrl-C dropped the line. A text that was pasted
+  // may have several lines.
   std::optional<std::string> read(const char* prompt);
   bool is_terminal() const { return terminal_ != nullptr; }
 

@@ -203,17 +203,25 @@ Expr answer_in_channels(Pool* pool, const Conversation& conversation,
   return channels_expr(pool, words, calls);
 }
 
-// Puts thoughts in front of the rest. They may be missing unless the prompt has begun them.
-Expr behind_thoughts(Pool* pool, const ThoughtMarks& marks, bool is_thinking, Expr rest) {
-  if (marks.close.empty()) return rest;
+// Says whether an answer begins with thoughts.
+enum class Thinking : uint8_t {
+  kNever,     // none are wanted, or the client has begun what comes behind them
+  kMayBegin,  // the model may begin some
+  kHasBegun,  // the prompt ends within them
+};
+
+// Puts thoughts in front of the rest. White space in front of it must not lead to thoughts alone:
+// whoever forbids it behind a token of white space forces the model to think.
+Expr behind_thoughts(Pool* pool, const ThoughtMarks& marks, Thinking thinking, Expr rest) {
+  if (marks.close.empty() || thinking == Thinking::kNever) return rest;
   grammar::ByteSet spaces;
   for (const char c : {' ', '\n'}) spaces.add(static_cast<uint8_t>(c));
   constexpr int kMostSpaces = 4;
   const Expr space = pool->repeat(pool->bytes(spaces), 0, kMostSpaces);
   const Expr behind = pool->concat(text_without(pool, marks.close),
                                    pool->literal(marks.close, pool->concat(space, rest)));
-  if (is_thinking) return behind;
-  return pool->any(rest, pool->concat(space, pool->literal(marks.open, behind)));
+  if (thinking == Thinking::kHasBegun) return behind;
+  return pool->concat(space, pool->any(rest, pool->literal(marks.open, behind)));
 }
 
 bool ends_with_open_thought(const std::string& prompt, const ThoughtMarks& marks) {
@@ -239,7 +247,7 @@ bool has_control(const text::Tokenizer& tokenizer, const CallShape& shape,
 }
 
 std::string key_of(const Conversation& conversation, const std::optional<AnswerForm>& form,
-                   bool is_thinking) {
+                   Thinking thinking) {
   const ToolChoice& c = conversation.choice;
   return dump(Json{{"tools", conversation.tools_json()},
                    {"mode", static_cast<int>(c.mode)},
@@ -247,7 +255,7 @@ std::string key_of(const Conversation& conversation, const std::optional<AnswerF
                    {"parallel", c.is_parallel},
                    {"format", form ? static_cast<int>(form->format) : -1},
                    {"text", form ? form->text : ""},
-                   {"thinks", is_thinking},
+                   {"thinks", static_cast<int>(thinking)},
                    {"begun", !conversation.beginning.empty()}});
 }
 
@@ -284,6 +292,11 @@ void check_contents(const Conversation& conversation, const std::function<void(s
   if (n_bytes > kMostCountedBytes) check(n_bytes);
 }
 
+bool wants_no_thoughts(const Rendering& rendering) {
+  const auto thinks = rendering.extra.find("enable_thinking");
+  return thinks != rendering.extra.end() && *thinks == false;
+}
+
 // Returns what must stand between the template's prompt and the client's own beginning of the
 // answer: the header of words, or the end of a thought that the template begins, though none is
 // wanted or the client has begun what comes behind thoughts. A beginning may end the thought
@@ -292,9 +305,7 @@ std::string bridge_of(const Context& context, const Conversation& conversation,
                       const Rendering& rendering, const std::string& prompt) {
   const ThoughtMarks& marks = context.thought_marks();
   const std::string& beginning = conversation.beginning;
-  const auto thinks = rendering.extra.find("enable_thinking");
-  const bool wants_none = thinks != rendering.extra.end() && *thinks == false;
-  if ((wants_none || !beginning.empty()) && rendering.adds_prompt &&
+  if ((wants_no_thoughts(rendering) || !beginning.empty()) && rendering.adds_prompt &&
       ends_with_open_thought(prompt, marks) && beginning.find(marks.close) == std::string::npos) {
     return marks.close;
   }
@@ -305,15 +316,15 @@ std::string bridge_of(const Context& context, const Conversation& conversation,
 // share one grammar.
 std::shared_ptr<grammar::Grammar> grammar_of(Context& context, const Conversation& conversation,
                                              const std::optional<AnswerForm>& form, bool has_calls,
-                                             bool is_thinking, bool has_control) {
+                                             Thinking thinking, bool has_control) {
   // The shape and the marks live as long as the server.
-  const auto build = [conversation, form, is_thinking, &marks = context.thought_marks(),
+  const auto build = [conversation, form, thinking, &marks = context.thought_marks(),
                       in_channels = context.has_channels(),
                       shape = has_calls ? &context.call_shape() : nullptr](Pool* pool) {
     if (in_channels) return answer_in_channels(pool, conversation, form, shape);
-    return behind_thoughts(pool, marks, is_thinking, answer_expr(pool, conversation, form, shape));
+    return behind_thoughts(pool, marks, thinking, answer_expr(pool, conversation, form, shape));
   };
-  return context.grammars().find(key_of(conversation, form, is_thinking), has_control,
+  return context.grammars().find(key_of(conversation, form, thinking), has_control,
                                  [build](auto tokens, const grammar::Limits& limits) {
                                    return grammar::compile(build, std::move(tokens), limits);
                                  });
@@ -335,6 +346,7 @@ struct WrittenPrompt {
   std::string marked;  // what the template writes, with marks around what messages spell
   std::string bridge{};
   std::string text{};  // all of the prompt, without marks
+  Thinking thinking = Thinking::kMayBegin;
 };
 
 // Asks the template once: on it goes most of the time that reading a long conversation takes.
@@ -347,6 +359,11 @@ WrittenPrompt write_prompt(const Context& context, const Conversation& conversat
   prompt.text = engine::ChatFormat::plain_text(prompt.marked);
   prompt.bridge = bridge_of(context, conversation, rendering, prompt.text);
   prompt.text += prompt.bridge + conversation.beginning;
+  if (ends_with_open_thought(prompt.text, context.thought_marks())) {
+    prompt.thinking = Thinking::kHasBegun;
+  } else if (wants_no_thoughts(rendering) || !conversation.beginning.empty()) {
+    prompt.thinking = Thinking::kNever;
+  }
   check(prompt.text.size());
   return prompt;
 }
@@ -380,7 +397,7 @@ Answers::MakeReader prepare_turn(Context& context, const Conversation& conversat
   const bool has_calls =
       !conversation.tools.empty() && conversation.choice.mode != ToolChoice::Mode::kNone;
   const ThoughtMarks& marks = context.thought_marks();
-  const bool is_thinking = ends_with_open_thought(prompt.text, marks);
+  const bool is_thinking = prompt.thinking == Thinking::kHasBegun;
   const bool in_channels = context.has_channels();
   const bool is_marked = has_calls || !marks.close.empty();
   wanted->shows_control =
@@ -388,7 +405,7 @@ Answers::MakeReader prepare_turn(Context& context, const Conversation& conversat
       (is_marked && has_control(context.tokenizer(), has_calls ? shape : CallShape{}, marks));
   if (has_calls || form) {
     wanted->grammar =
-        grammar_of(context, conversation, form, has_calls, is_thinking, wanted->shows_control);
+        grammar_of(context, conversation, form, has_calls, prompt.thinking, wanted->shows_control);
   }
   return [shape, marks, is_thinking, has_calls, in_channels, tools = conversation.tools,
           is_begun = !conversation.beginning.empty()]() -> std::unique_ptr<Reader> {
