@@ -215,6 +215,31 @@ TEST_F(ServerTurns, ReadsAnswersInChannels) {
       << must;
 }
 
+// Where no thoughts are wanted, what an answer is held to does not let any begin. Where they may
+// begin, white space alone does not lead to them.
+TEST_F(ServerTurns, NobodyThinksWhoIsToldNotTo) {
+  server::ServiceOptions options;
+  options.chat_template =
+      std::string(test_support::kServerTemplate) +
+      "{%- if not enable_thinking -%}{{ '<think>\n\n</think>\n\n' }}{%- endif -%}";
+  start(std::move(options));
+  const std::string asked =
+      R"(,"temperature":2,"response_format":{"type":"json_schema","json_schema":{"name":"n",)"
+      R"("schema":{"type":"integer","minimum":0,"maximum":9}}},"seed":)";
+  int n_plain = 0;
+  for (int seed = 0; seed < 20; ++seed) {
+    const auto message_of = [&](const std::string& more) {
+      return post("/v1/chat/completions",
+                  chat(asked + std::to_string(seed) + more))["choices"][0]["message"];
+    };
+    const Json told = message_of(R"(,"reasoning_effort":"none")");
+    EXPECT_EQ(told["content"].get<std::string>().size(), 1u) << told;
+    EXPECT_FALSE(told.contains("reasoning_content")) << told;
+    n_plain += message_of("")["content"].get<std::string>().empty() ? 0 : 1;
+  }
+  EXPECT_GT(n_plain, 0);
+}
+
 TEST_F(ServerTurns, GoesOnFromTheAssistantsLastMessage) {
   start();
   const std::string begun =

@@ -42,6 +42,7 @@ struct Helpers {
   // Null where answers are not compared.
   std::unique_ptr<engine::LogprobRecorder> recorder;
   std::vector<engine::TokenLogprobs> logprobs;
+  int n_shown = 0;  // counts tokens of whose text something was shown
 };
 
 // Returns the mean log likelihood of the tokens of an answer that are shown. An answer without any
@@ -50,6 +51,9 @@ double mean_of(const engine::Generated& answer, const Helpers& helpers) {
   std::span<const engine::TokenLogprobs> tokens = helpers.logprobs;
   if (answer.stop == engine::Stop::kEnd && !tokens.empty())
     tokens = tokens.first(tokens.size() - 1);
+  // What belongs to the stop string alone is not shown.
+  if (answer.stop == engine::Stop::kString)
+    tokens = tokens.first(std::min(tokens.size(), static_cast<size_t>(helpers.n_shown)));
   return tokens.empty() ? -std::numeric_limits<double>::infinity() : engine::mean_logprob(tokens);
 }
 
@@ -82,6 +86,7 @@ Outcome run_all(engine::Engine& engine, const AnswersRequest& request,
     if (request.is_best) {
       own.recorder = std::make_unique<engine::LogprobRecorder>(one.prompt.size(), 0, one.mask);
       one.mask = own.recorder.get();
+      one.sink = [&own](std::string_view, int n_shown) { own.n_shown = n_shown; };
       one.options.on_token = [&own](engine::Token token, bool) {
         own.logprobs.push_back(own.recorder->take(token));
       };
