@@ -11,7 +11,10 @@
 # they were: build/tidy/passed has a name for each such text.
 set -euo pipefail
 files=()
-for file in "$@"; do files+=("$(realpath "$file")"); done
+for file in "$@"; do
+  [[ $file == /* ]] || file=$PWD/$file
+  files+=("$file")
+done
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 

@@ -46,6 +46,6 @@ for argument in "$@"; do
   case $argument in -p* | --prompt* | -f* | --file* | -) has_prompt=true ;; esac
 done
 $has_prompt || set -- "${ask[@]}" "$@"
-model=$(realpath "$model")
+[[ $model == /* ]] || model=$ROOT/$model
 cd "$here"
 exec "$ROOT/build/release/troika" run "$model" "$@"

@@ -22,7 +22,7 @@
 #include "tests/support/engine_refusal.h"
 #include "tests/support/logits.h"
 #include "tests/support/repository.h"
-#include "tune/attention_statistics.h"
+#include "tune/attention/attention_statistics.h"
 
 namespace troika {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "forge/plant_outliers.h"
 #include "tests/support/logits.h"
-#include "tune/attention_statistics.h"
+#include "tune/attention/attention_statistics.h"
 
 namespace troika {
 namespace {

@@ -20,10 +20,10 @@
 #include "tests/support/engine_refusal.h"
 #include "tests/support/logits.h"
 #include "tests/support/repository.h"
-#include "tune/attention_statistics.h"
+#include "tune/attention/attention_statistics.h"
+#include "tune/attention/tune_attention.h"
 #include "tune/default_text.h"
 #include "tune/proof/text_parts.h"
-#include "tune/tune_attention.h"
 
 namespace troika {
 namespace {

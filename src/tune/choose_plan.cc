@@ -20,9 +20,9 @@
 namespace troika::tune {
 namespace {
 
-// A plan with several lanes, or with fewer threads, must be predicted to be this much faster,
-// because predictions are uncertain.
-constexpr double kClearlyFaster = 0.97;
+// A plan with several lanes, or with fewer threads, must be predicted to take no more than this
+// share of the best one's time, because predictions are uncertain.
+constexpr double kMostOfBest = 0.97;
 // Predictions of divided prompts are about this far off.
 constexpr double kWorthRunning = 1.15;
 // Limits the candidates of one set of lanes that divide tensors: each takes the memory of an engine
@@ -70,7 +70,7 @@ void choose_chunk(const solve::TimeModel& times, const model::Blueprint& bluepri
     plan::Plan shorter = whole;
     shorter.prompt_shapes.resize(n);
     const double us = solve::predict_prompt_us(times, shorter, blueprint, longest);
-    if (best_us > 0.0 && us > kClearlyFaster * best_us) continue;
+    if (best_us > 0.0 && us > kMostOfBest * best_us) continue;
     best_us = us;
     *plan = shorter;
   }
@@ -137,7 +137,7 @@ solve::CutRequest cut_request(const plan::Plan& plan, const prepare::LaneChoice&
   request.place = place_request(plan, {});
   request.cuts = solve::cut_rules(plan);
   if (plan.attention.has_head_lanes()) request.cuts.may_take = solve::keeps_prompt_attention;
-  request.cuts.least_gain = 1.0 - kClearlyFaster;
+  request.cuts.least_gain = 1.0 - kMostOfBest;
   request.lengths = solve::length_rules(plan, request.cuts, prompts);
   request.lengths.choice =
       lanes.divides_by_margin ? solve::LengthChoice::kMargin : solve::LengthChoice::kLeastTime;
@@ -203,7 +203,7 @@ std::vector<PlanCandidate> choose_cuts(const solve::TimeModel& times,
     const bool is_cut = add_cuts(times, blueprint, weights, request, &shorter);
     const double us = solve::predict_prompt_us(times, shorter.plan, blueprint, longest);
     found.push_back({std::move(shorter), us, is_cut});
-    if (us <= kClearlyFaster * found[best].us) best = found.size() - 1;
+    if (us <= kMostOfBest * found[best].us) best = found.size() - 1;
   }
   whole->notes = found[best].candidate.notes;
   whole->length_notes = found[best].candidate.length_notes;
@@ -310,7 +310,7 @@ size_t fastest(const PlanChoice& choice, const std::vector<std::vector<double>>&
     const double steps_us =
         choice.n_steps * choice.candidates[i].step_us * static_cast<double>(prompts.size());
     const double total_us = std::accumulate(prompts.begin(), prompts.end(), steps_us);
-    if (best_us > 0.0 && total_us >= kClearlyFaster * best_us) continue;
+    if (best_us > 0.0 && total_us >= kMostOfBest * best_us) continue;
     best_us = total_us;
     best = i;
   }

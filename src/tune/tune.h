@@ -10,8 +10,8 @@
 #include "measure/profile_here.h"
 #include "plan/plan_json.h"
 #include "prepare/options.h"
+#include "tune/attention/tune_attention.h"
 #include "tune/proof/proof.h"
-#include "tune/tune_attention.h"
 
 namespace troika::tune {
 

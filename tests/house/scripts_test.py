@@ -148,7 +148,7 @@ echo "troika $*" >> {self.calls}' > {program}
         status, output = self.run_script("try.sh", "-n", "3", as_root=is_root)
         self.assertEqual(status, 0, output)
         self.assertRegex(self.calls.read_text(), r"cmake --build build/release .*--target troika\n")
-        self.assertRegex(self.calls.read_text(), r"troika run models/\S+ --chat -p .* -n 3\n")
+        self.assertRegex(self.calls.read_text(), r"troika run \S+/models/\S+ --chat -p .* -n 3\n")
         self.assertIn("TROIKA_TESTS:BOOL=OFF", cache.read_text())
         # What was tried can be tested later in the same folder, and trying again keeps the tests.
         self.with_cmake_that_lacks()

@@ -1,4 +1,4 @@
-#include "tune/tune_attention.h"
+#include "tune/attention/tune_attention.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 #include "engine/session.h"
 #include "measure/evaluate.h"
 #include "plan/json_fields.h"
-#include "tune/attention_statistics.h"
+#include "tune/attention/attention_statistics.h"
 #include "tune/proof/text_parts.h"
 #include "tune/timing.h"
 

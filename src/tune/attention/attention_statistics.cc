@@ -1,4 +1,4 @@
-#include "tune/attention_statistics.h"
+#include "tune/attention/attention_statistics.h"
 
 #include <algorithm>
 #include <utility>
