@@ -337,6 +337,27 @@ TEST(ProfileMachine, MeasuresOnlyWhatIsNotKept) {
               1e-6);
 }
 
+// A busy machine looks slower than it is, so that a good profile stays good when it is taken again.
+TEST(ProfileMachine, KeepsTheBetterOfKeptRatesAndNewOnes) {
+  const RealClock wall;
+  const auto profile_of = [&](const Costs& costs, const plan::Profile* kept) {
+    KnownMachine machine({costs});
+    return profile_machine(machine, {{}, 0, kSmallArena, {}}, kept, wall, {});
+  };
+  const Costs idle = {2.0, 12e3, 1e12}, busy = {400.0, 4e3, 1e12};
+  const plan::Profile good = profile_of(idle, nullptr);
+  const plan::Profile again = profile_of(busy, &good);
+  EXPECT_EQ(again.start_us(0), good.start_us(0));
+  EXPECT_EQ(again.bandwidth[0].gb_s, good.bandwidth[0].gb_s);
+  const plan::Profile bad = profile_of(busy, nullptr);
+  const plan::Profile better = profile_of(idle, &bad);
+  EXPECT_LT(better.start_us(0), bad.start_us(0));
+  EXPECT_GT(better.bandwidth[0].gb_s.front(), bad.bandwidth[0].gb_s.front());
+  plan::Profile other = good;  // lists other rates, which say nothing
+  other.bandwidth.clear();
+  EXPECT_GT(profile_of(busy, &other).start_us(0), good.start_us(0));
+}
+
 TEST(ProfileMachine, SaysWhatItHadNoTimeFor) {
   KnownMachine machine({{1.0, 1e3, 1e5}});
   ProfileOptions options = small_options();
