@@ -61,8 +61,10 @@ class ScriptsTest(unittest.TestCase):
         if as_root and os.geteuid() != 0:
             self.skipTest("only root can see what root would see")
         user = None if as_root or os.geteuid() != 0 else NOBODY
+        elsewhere = self.tree / "else where"  # scripts are called from anywhere, and some shells export CDPATH
+        elsewhere.mkdir(exist_ok=True)
         done = subprocess.run(["bash", self.tree / "scripts" / name, *arguments], capture_output=True, text=True,
-                              env={"PATH": str(self.bin)}, user=user)
+                              env={"PATH": str(self.bin), "CDPATH": "."}, user=user, cwd=elsewhere)
         return done.returncode, done.stdout + done.stderr
 
     def test_nothing_is_installed_where_all_is_there(self):
@@ -133,7 +135,7 @@ cat {self.tree}/report.xml > "$2"
 fi
 echo "cmake $*" >> {self.calls}
 echo '#!{shutil.which("bash")}
-echo "troika $*" >> {self.calls}' > {program}
+echo "troika $* in $PWD" >> {self.calls}' > {program}
 {shutil.which("chmod")} 755 {program}""")
 
     def test_trying_needs_the_packages_of_the_build_alone_and_leaves_tests_to_come(self):
@@ -148,7 +150,7 @@ echo "troika $*" >> {self.calls}' > {program}
         status, output = self.run_script("try.sh", "-n", "3", as_root=is_root)
         self.assertEqual(status, 0, output)
         self.assertRegex(self.calls.read_text(), r"cmake --build build/release .*--target troika\n")
-        self.assertRegex(self.calls.read_text(), r"troika run \S+/models/\S+ --chat -p .* -n 3\n")
+        self.assertRegex(self.calls.read_text(), r"troika run \S+/models/\S+ --chat -p .* -n 3 in .*/else where\n")
         self.assertIn("TROIKA_TESTS:BOOL=OFF", cache.read_text())
         # What was tried can be tested later in the same folder, and trying again keeps the tests.
         self.with_cmake_that_lacks()
