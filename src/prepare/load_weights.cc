@@ -13,6 +13,7 @@
 #include "prepare/memory.h"
 #include "prepare/side_files.h"
 #include "prepare/streaming/neurons/neuron_blocks.h"
+#include "prepare/streaming/page_reads.h"
 #include "prepare/streaming/stream_weights.h"
 #include "weights/content_key.h"
 
@@ -34,12 +35,13 @@ std::unique_ptr<LayoutLoader> make_layouts(const Options& options,
   return layouts;
 }
 
+// `done` is told each matrix that was only looked at.
 void pack_for_prompts(const Options& options, const model::Blueprint& blueprint,
                       const weights::Int8Packing& packing, const plan::Plan& plan,
-                      weights::Store* weights) {
+                      const weights::Store::MatrixFunction& done, weights::Store* weights) {
   const int n_threads = plan.n_threads();
   // Experts are unpacked when they are needed, by whatever method the rest is computed.
-  weights->measure_int8(weights::expert_matrices(blueprint), n_threads, options.progress);
+  weights->measure_int8(weights::expert_matrices(blueprint), n_threads, options.progress, done);
   const std::vector<model::WeightId> ids = weights::prompt_matrices(blueprint);
   if (plan.int8.method == plan::Int8Method::kGroup) {
     weights->group_int8(ids, n_threads, options.progress);
@@ -47,7 +49,7 @@ void pack_for_prompts(const Options& options, const model::Blueprint& blueprint,
     if (plan.packed_bytes > 0) {
       weights->pack_int8(weights->packable(ids, plan.packed_bytes), n_threads, options.progress);
     }
-    weights->measure_int8(ids, n_threads, options.progress);
+    weights->measure_int8(ids, n_threads, options.progress, done);
   } else {
     weights->pack_int8(ids, n_threads, options.progress, packing);
   }
@@ -108,7 +110,13 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
     loaded.pages = place_weights_beside(options, file, elsewhere);
   }
   if (is_on_host && plan->prefill == plan::Prefill::kInt8) {
-    pack_for_prompts(options, blueprint, loaded.int8.packing(), *plan, &weights);
+    // Where blocks will be streamed, the file's pages would count as memory that nobody has room
+    // for.
+    const auto give_back = [&](const weights::Matrix& matrix) {
+      forget_mapped(file, matrix.data, matrix.bytes());
+    };
+    pack_for_prompts(options, blueprint, loaded.int8.packing(), *plan,
+                     is_streamed ? weights::Store::MatrixFunction(give_back) : nullptr, &weights);
     loaded.pack_seconds = seconds_since(start);
   }
   OutlierChannels outliers = make_channels(options, file, blueprint, weights, *plan, loaded.int8);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -73,15 +74,20 @@ constexpr size_t kReadPage = 4096;
 // one block is there twice while it changes.
 void enter_layouts(const model::Blueprint& blueprint, const weights::Store& weights,
                    plan::Ledger* ledger) {
-  size_t of_file = 0, copy = 0;
+  std::map<model::WeightId, int> layer_of;
+  for (const model::Op& op : blueprint.ops) {
+    if (op.weight != model::kNone) layer_of[op.weight] = op.layer;
+  }
+  size_t of_file = 0, copy = 0, block = 0;
+  std::map<int, size_t> blocks;  // by layer; a mix of types makes some larger than others
   for (const model::WeightId id : weights::prompt_matrices(blueprint)) {
     const weights::Matrix& matrix = weights.matrix(id);
     const size_t rows = matrix.bytes();
     of_file += rows;
-    copy += std::max(rows, weights::fits_int8(matrix) ? weights::int8_panel_bytes(matrix) : rows);
-    copy += kReadPage;
+    const size_t panels = weights::fits_int8(matrix) ? weights::int8_panel_bytes(matrix) : rows;
+    copy += std::max(rows, panels) + kReadPage;
+    block = std::max(block, blocks[layer_of[id]] += std::max(rows, panels) + kReadPage);
   }
-  const size_t block = copy / static_cast<size_t>(std::max(blueprint.n_layers, 1));
   ledger->set(Owner::kWeights, weights.total_bytes() - std::min(of_file, weights.total_bytes()));
   ledger->set(Owner::kLayouts, copy + block);
 }

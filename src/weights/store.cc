@@ -237,7 +237,7 @@ void Store::pack_int8(std::span<const model::WeightId> ids, int n_threads,
 }
 
 void Store::measure_int8(std::span<const model::WeightId> ids, int n_threads,
-                         const ProgressFunction& progress) {
+                         const ProgressFunction& progress, const MatrixFunction& done) {
   row_largest_.resize(entries_.size());
   make_forms(ids, n_threads, progress, [&](model::WeightId id, Team& team) {
     const Matrix& source = matrix(id);
@@ -250,6 +250,7 @@ void Store::measure_int8(std::span<const model::WeightId> ids, int n_threads,
       measure_rows(source, static_cast<size_t>(share.begin), static_cast<size_t>(share.end),
                    largest.data());
     });
+    if (done) done(source);
   });
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -92,8 +93,10 @@ class Store {
                  const ProgressFunction& progress = {}, const Int8Packing& packing = {});
   // Measures the rows of these matrices, so that they can be unpacked to int8 whenever they are
   // needed. Leaves out matrices that are packed, or whose rows are too long for whole-number sums.
+  // `done` is told each matrix that was measured, whose pages nobody needs for now.
+  using MatrixFunction = std::function<void(const Matrix& matrix)>;
   void measure_int8(std::span<const model::WeightId> ids, int n_threads,
-                    const ProgressFunction& progress = {});
+                    const ProgressFunction& progress = {}, const MatrixFunction& done = {});
   // Returns the largest magnitude of each row; null where it was not measured.
   const float* row_largest(model::WeightId id) const;
   // Returns null where there is no packed copy.

@@ -158,7 +158,9 @@ TEST(Store, MeasuresRowsAndPacksThem) {
   EXPECT_FALSE(store.is_switched(id));
   EXPECT_EQ(store.row_largest(id), nullptr);
   const std::vector<model::WeightId> ids = {id};
-  store.measure_int8(ids, 1);
+  std::vector<const std::byte*> measured;
+  store.measure_int8(ids, 1, {}, [&](const Matrix& one) { measured.push_back(one.data); });
+  EXPECT_EQ(measured.size(), ids.size());
   EXPECT_NE(store.row_largest(id), nullptr);
   EXPECT_EQ(store.measured_bytes(), static_cast<size_t>(store.matrix(id).n_rows) * sizeof(float));
   EXPECT_EQ(store.int8_panels(id), nullptr);
