@@ -219,7 +219,8 @@ void say_of_lanes(const EngineFlags& flags, const prepare::Options& options, con
     say("--order", why);
     say("--in-flight", why);
     if (options.plan.file.empty()) {  // otherwise the plan's file decides
-      say("--place", "there is one lane, which computes everything");
+      // Outliers are tasks of their own then, on one lane too.
+      if (!plan.places_shadow()) say("--place", "there is one lane, which computes everything");
       say("--lane-memory", "there is one lane, which has room for all weights");
     }
   } else if (plan.order != plan::Order::kOutOfOrder) {

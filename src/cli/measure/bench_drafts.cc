@@ -102,10 +102,14 @@ void DraftBenchFlags::add_to(Command& command) {
                   "In place of rates: the time of steps of N tokens, as drafts and several answers "
                   "take them, e.g. 1,2,4,8,16,32,64")
       ->delimiter(',');
-  command.add_option("--replay", prompt_file,
-                     "In place of rates: replay an answer to this prompt, with and without drafts");
   command
-      .add_option("--force-text", answer_file, "With --replay: the answer, whatever the model says")
+      .add_option(
+          "--replay", prompt_file,
+          "In place of rates: replay an answer to the prompt in this file, with and without drafts")
+      ->names_file();
+  command
+      .add_option("--force-text", answer_file,
+                  "With --replay: the answer is in this file, whatever the model says")
       ->names_file();
   draft.add_to(command);
 }

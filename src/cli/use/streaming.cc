@@ -34,6 +34,7 @@ nlohmann::ordered_json blocks_json(const prepare::WeightStream& stream) {
 std::string blocks_text(const char* name, const prepare::WeightStream& stream) {
   if (stream.n_streamed() == 0) return {};
   const prepare::WeightStream::Counters c = stream.counters();
+  if (c.n_parts == 0) return {};
   return fmt::format(
       "{:<10} {:>10}   in {} parts at {:.0f} MB/s; passes waited {:.2f} s for them\n", name,
       bytes_text(c.read_bytes), c.n_parts, rate_mb_per_s(c), c.wait_us / 1e6);

@@ -125,6 +125,12 @@ NeuronStream::~NeuronStream() {
                 [this] { return n_reading_ == 0 && (ahead_ == nullptr || !ahead_->is_reading()); });
 }
 
+std::vector<std::string> NeuronStream::notes() const {
+  std::vector<std::string> all = disk_->notes();
+  all.insert(all.end(), notes_.begin(), notes_.end());
+  return all;
+}
+
 void NeuronStream::make_ranks() {
   const BundleShape& shape = file_->layout().shape();
   ranks_.resize(shape.n_layers * shape.n_neurons);
@@ -132,6 +138,30 @@ void NeuronStream::make_ranks() {
     const std::span<const uint32_t> order = file_->tables().order(layer);
     for (uint32_t i = 0; i < order.size(); ++i) ranks_[layer * shape.n_neurons + order[i]] = i;
   }
+}
+
+// Chooses which neurons keep which of the places for good. Some places are never pinned: there
+// parts with other neurons take turns.
+void NeuronStream::choose_pins(uint64_t n_slots, weights::NeuronCacheOptions* how) {
+  const uint64_t n_most_pins = n_slots - std::min(n_slots, least_slots(file_->layout().shape()));
+  const auto n = static_cast<double>(n_slots);
+  uint64_t n_hottest = 0;
+  for (const double share : options_.pinned_share) {
+    const uint64_t n_pins = std::min(static_cast<uint64_t>(share * n), n_most_pins);
+    n_hottest = std::max(n_hottest, n_pins);
+    // Half a place more, so that rounding takes none away.
+    how->pinned_share.push_back((static_cast<double>(n_pins) + 0.5) / n);
+  }
+  const bool wants_some = std::any_of(options_.pinned_share.begin(), options_.pinned_share.end(),
+                                      [](double share) { return share > 0.0; });
+  if (wants_some && n_hottest == 0) {
+    notes_.push_back(
+        fmt::format("‹neuron-pins› pins nothing here: all of the {} places are needed for parts "
+                    "that take turns",
+                    n_slots));
+  }
+  how->frequent = hottest(n_hottest);
+  for (weights::NeuronId& id : how->frequent) id = cached(id);
 }
 
 // Makes a cache of as many neurons as the budget holds, with the lists that each takes.
@@ -150,6 +180,10 @@ void NeuronStream::make_cache() {
       ahead_ = std::make_unique<NeuronAhead>(
           file_->layout(), ahead,
           [this](AheadBatch* batch, lanes::Status status) { end_ahead(batch, status); });
+    } else if (options_.reads_hottest_ahead) {  // else nobody has asked for it
+      notes_.emplace_back(
+          "‹neuron-ahead› does nothing here: all of the memory is needed for parts that take "
+          "turns");
     }
   }
   most_bytes -= ahead_bytes();
@@ -164,20 +198,7 @@ void NeuronStream::make_cache() {
   how.capacity_bytes = how.fixed_bytes + n_slots * place_bytes_;
   how.keeps_last_steps = options_.keeps_last_steps;
   how.n_under_way = 2 * options_.way.depth;
-  // Some places are never pinned: there parts with other neurons take turns.
-  const uint64_t n_most_pins = n_slots - std::min(n_slots, least_slots(shape));
-  if (options_.heat != nullptr && n_slots < n_all) {
-    const auto n = static_cast<double>(n_slots);
-    uint64_t n_hottest = 0;
-    for (const double share : options_.pinned_share) {
-      const uint64_t n_pins = std::min(static_cast<uint64_t>(share * n), n_most_pins);
-      n_hottest = std::max(n_hottest, n_pins);
-      // Half a place more, so that rounding takes none away.
-      how.pinned_share.push_back((static_cast<double>(n_pins) + 0.5) / n);
-    }
-    how.frequent = hottest(n_hottest);
-    for (weights::NeuronId& id : how.frequent) id = cached(id);
-  }
+  if (options_.heat != nullptr && n_slots < n_all) choose_pins(n_slots, &how);
   cache_ = std::make_unique<NeuronCache>(cache_shape(shape, n_experts_, place_bytes_), how);
   places_ = PageBuffer(n_slots * place_bytes_);
   is_whole_.assign(n_slots, 1);

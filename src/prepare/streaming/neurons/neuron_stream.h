@@ -117,8 +117,8 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   // Says whether steps read gates before the rest of their neurons.
   bool reads_gates_first() const { return reads_gates_first_; }
   const lanes::DiskLane& disk() const { return *disk_; }
-  // Returns sentences on what the disk could not be asked for.
-  std::vector<std::string> notes() const { return disk_->notes(); }
+  // Returns sentences on what the disk could not be asked for, and on what memory had no room for.
+  std::vector<std::string> notes() const;
   // Says whether somebody has counted which neurons are hot.
   bool knows_heat() const { return knows_heat_; }
   // Returns the bytes for neurons that are read ahead, a part of bytes(); 0: none are.
@@ -197,6 +197,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   std::span<const uint32_t> read_first(uint64_t layer, std::span<const uint32_t> places);
   void make_ranks();
   void make_cache();
+  void choose_pins(uint64_t n_slots, weights::NeuronCacheOptions* how);
   void open_disk();
   void choose_gap();
   // These functions REQUIRE that the mutex is held.
@@ -260,6 +261,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   bool is_prompt_ = false;
   int n_step_tokens_ = 1;               // counts those that the cache's shares are for
   std::unique_ptr<NeuronAhead> ahead_;  // null: nothing is read ahead
+  std::vector<std::string> notes_;      // say what memory had no room for
   bool knows_heat_ = false;             // says that the first places of segments are the hottest
   uint64_t n_live_ = 0;                 // counts the neurons that the batch at work needs
   bool is_stopped_ = false;             // says that nothing more is read ahead
