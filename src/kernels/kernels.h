@@ -36,7 +36,7 @@ using tensor::Type;
 struct MatmulWeight {
   const std::byte* data = nullptr;  // row 0
   size_t row_bytes = 0;             // counts bytes from one row to the next
-  size_t k = 0;                     // elements of a row: a multiple of the block length
+  size_t k = 0;                     // elements of a row: a multiple of the block length, not 0
   size_t first_row = 0;
   size_t last_row = 0;
   // Rows before this one stand in strips of 16 (tensor/strips.h). It is a multiple of 16, and so
@@ -50,7 +50,9 @@ inline constexpr size_t kMostStripDepth = 131072;
 // products are judged by this one.
 using MatmulF32 = void(const MatmulWeight& weight, size_t n_tokens, const float* x, size_t x_stride,
                        float* y, size_t y_stride);
-// Multiplies activations from `quantize_activations`, by whole-number dot products in each block.
+// Multiplies activations from `quantize_activations`, by whole-number dot products in each block. A
+// block's scale is multiplied with a token's first: where that is more than a float holds, the
+// result may be no number, and with 2-bit levels it may depend on how rows and tokens are divided.
 using MatmulQ8 = void(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                       size_t x_stride_bytes, float* y, size_t y_stride);
 // Does what MatmulQ8 does, for weights that stand wholly in strips, with the blocks of all groups
@@ -69,7 +71,7 @@ using MatmulInt8 = void(const Int8Panels& weight, const PanelProduct& product);
 using MatmulBf16 = void(const Bf16Stretch& weight, const PanelProduct& product);
 // Unpacks rows first_row .. last_row (at most 16) of a weight as one strip of a stretch: k from
 // first_k on (a multiple of 256), n_k of it or as much as there is. n_k is a multiple of 32; of
-// strips, a multiple of 256, or all that is left of the row.
+// strips, a multiple of 256, or all that is left of the row. Subnormal weights may become 0.
 using UnpackBf16 = void(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip);
 
 // Returns the largest magnitude in a row of k weights: no number where one of them is infinite or

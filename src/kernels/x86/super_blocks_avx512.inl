@@ -84,10 +84,10 @@ TROIKA_INLINE inline __m512i both_halves(const std::byte* p) {
 
 // Super-blocks with 2-bit levels: 64 bytes hold the first level of their columns in their lowest
 // bits, then the second, ... Levels are not moved down: a level counts 1, 4 or 16 times, and its
-// token's scale is as much smaller. This changes no bit of a product, because kQ8Smallest keeps
-// scales from becoming subnormal. The last levels would count 64 times, for which a byte has no
-// room where there are third bits, so they are moved. Vector j holds the groups 2j, 2j + 1, 2j + 8,
-// 2j + 9.
+// token's scale is as much smaller. This changes no bit of a product whose scales' product a float
+// holds, because kQ8Smallest keeps scales from becoming subnormal. The last levels would count 64
+// times, for which a byte has no room where there are third bits, so they are moved. Vector j holds
+// the groups 2j, 2j + 1, 2j + 8, 2j + 9.
 constexpr int two_bit_element(int group) { return group / 8 * 8 + group % 2 * 4 + group % 8 / 2; }
 
 template <Type kType>
