@@ -209,6 +209,25 @@ TEST_F(IdleSwitches, APhoneHasNoNeuronsToCount) {
   }
 }
 
+// A run says what its prompt attended to, where a switch asks for less than all.
+TEST_F(IdleSwitches, ARunSaysWhetherItsPromptReachedSparseAttention) {
+  const std::string model = repository_file("models/troika-silu-4k-q8_0.gguf");
+  const auto told = [&](const std::string& words, const std::string& attention) {
+    const Finished finished = troika({"run", model, "-f", "-", "-n", "1", "--no-plan",
+                                      "--attention-from", "512", "--attention", attention},
+                                     words);
+    expect_success(finished);
+    const size_t at = finished.err.find("\nattention ");
+    if (at == std::string::npos) return std::string();
+    return finished.err.substr(at + 1, finished.err.find('\n', at + 1) - at - 1);
+  };
+  std::string longer;
+  for (int i = 0; i < 150; ++i) longer += "Once there was a dog. ";
+  EXPECT_TRUE(told(longer, "sparse").starts_with("attention  sparse: positions above"));
+  EXPECT_TRUE(told("Once", "sparse").starts_with("attention  full: the prompt has"));
+  EXPECT_EQ(told(longer, "full"), "");
+}
+
 TEST_F(IdleSwitches, AnEmptyStopIsRefused) {
   expect_refusal(troika({"run", model_, "-p", "Once", "--stop", ""}), 2, {"--stop", "empty"});
 }

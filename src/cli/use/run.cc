@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -85,6 +86,9 @@ nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine&
   json["context"] = engine.plan().context;
   phone.add_to(json);
   json["load_s"] = engine.start().seconds;
+  const plan::PromptAttention& attention = engine.plan().attention;
+  json["attention"] = {{"form", plan::attention_form_name(attention.form)}};
+  if (attention.is_sparse()) json["attention"]["from"] = attention.from;
   json["prefill"] = {{"tokens", g.n_prompt},
                      {"seconds", g.prefill_seconds},
                      {"tokens_per_s", g.prefill_tokens_per_s()}};
@@ -110,6 +114,19 @@ std::string steps_text(const engine::Generated& g, const engine::Engine& engine)
                      percentile(g.step_ms, 0.99));
 }
 
+// Returns what tokens of the prompt attended to, where that is not all.
+std::string sparse_text(const engine::Generated& g, const engine::Engine& engine) {
+  const plan::PromptAttention& attention = engine.plan().attention;
+  if (!attention.is_sparse()) return {};
+  if (g.n_prompt > attention.from) {
+    return attention_text(engine.plan()).insert(std::strlen("attention"), " ") + "\n";
+  }
+  return fmt::format(
+      "attention  full: the prompt has {} tokens, and {} chooses from position {} on "
+      "(--attention-from)\n",
+      g.n_prompt, plan::attention_form_name(attention.form), attention.from);
+}
+
 void print_summary(const engine::Generated& g, const engine::Engine& engine, const PhoneTime& phone,
                    uint64_t seed, bool is_replay) {
   note(fmt::format("\nload       {:8.2f} s   {}, context {}, {}, seed {}\n", engine.start().seconds,
@@ -122,6 +139,7 @@ void print_summary(const engine::Generated& g, const engine::Engine& engine, con
   note(phone.text());
   note(fmt::format("prompt     {:8.2f} s   {} tokens, {:.1f} tokens/s\n", g.prefill_seconds,
                    g.n_prompt, g.prefill_tokens_per_s()));
+  note(sparse_text(g, engine));
   // The prompt's pass gives the first token, which the rate leaves out.
   const std::string rate =
       g.tokens.size() > 1 ? fmt::format(", {:.1f} tokens/s", g.decode_tokens_per_s()) : "";
