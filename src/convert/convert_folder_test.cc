@@ -124,6 +124,20 @@ TEST_F(ConvertFolder, SettingsOfTheTokenizerAreRead) {
   EXPECT_TRUE(v.strips_left[301]);
 }
 
+TEST_F(ConvertFolder, TokensThatAreWholeWordsThereAreNoted) {
+  HfFolder source = small_folder();
+  source.tokenizer["added_tokens"].push_back(
+      {{"id", 300}, {"content", "word"}, {"single_word", true}});
+  source.config["vocab_size"] = 520;
+  for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"}) {
+    if (source.tensors.count(name) == 0) continue;
+    source.tensors[name].shape[0] = 520;
+    source.tensors[name].bytes.resize(520 * 64 * 4);
+  }
+  EXPECT_NE(note_about(source).find("'single_word'; 1 of them"), std::string::npos);
+  EXPECT_EQ(note_about(small_folder()), "");
+}
+
 // The folder's name, which the file has, says nothing about the tokens.
 TEST_F(ConvertFolder, NoTokenTakesWhiteSpaceUnlessTheTokenizerSaysSo) {
   ASSERT_EQ(convert(small_folder()), "");

@@ -44,7 +44,7 @@ void note_single_words(const std::string& path, const Json& json, std::vector<st
   });
   if (n == 0) return;
   notes->push_back(
-      fmt::format("{}: {} added tokens are whole words there ('single_word'), and are "
+      fmt::format("{}: added tokens that are whole words there ('single_word'; {} of them) are "
                   "found within words too by this program.",
                   path, n));
 }

@@ -45,6 +45,29 @@ TEST(AddToken, RefusesANumberFarBeyondWhatTheModelKnows) {
   EXPECT_EQ(v.tokens.size(), 302u);
 }
 
+// A normalizer puts a space before each text between special tokens, and a pre-tokenizer only where
+// none is there, or at the beginning alone.
+TEST(ReadTokenizerJson, KnowsWhereASpaceIsPut) {
+  const auto read = [](const Json& more) {
+    Json json = Json::parse(R"({"model":{"type":"BPE","byte_fallback":true,)"
+                            R"("vocab":{"<unk>":0,"a":1},"merges":[]}})");
+    json.update(more);
+    return read_tokenizer_json(json, {"tokenizer.json", 2}, "");
+  };
+  const auto metaspace = [&](const char* scheme) {
+    return read({{"pre_tokenizer", {{"type", "Metaspace"}, {"prepend_scheme", scheme}}}});
+  };
+  const text::Vocabulary first = metaspace("first"), always = metaspace("always");
+  EXPECT_TRUE(first.add_space_prefix);
+  EXPECT_EQ(first.space_rule, text::SpaceRule::kFirstOfAll);
+  EXPECT_TRUE(always.add_space_prefix);
+  EXPECT_EQ(always.space_rule, text::SpaceRule::kUnlessThere);
+  EXPECT_FALSE(metaspace("never").add_space_prefix);
+  const text::Vocabulary prepended = read({{"normalizer", {{"type", "Prepend"}}}});
+  EXPECT_TRUE(prepended.add_space_prefix);
+  EXPECT_EQ(prepended.space_rule, text::SpaceRule::kEachText);
+}
+
 // Returns a sequence of so many steps.
 Json steps_in(const char* member, size_t n) {
   return {{"type", "Sequence"}, {member, std::vector<Json>(n, {{"type", "Lowercase"}})}};

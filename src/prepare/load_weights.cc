@@ -96,9 +96,8 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   const bool is_streamed = is_on_host && are_streamed(blueprint, weights, *plan, ledger) &&
                            options.memory.layouts != Layouts::kSwitch;
   if (has_values && !is_streamed) {
-    const size_t cache_bytes = kv_shape(*plan, blueprint).bytes_per_token() *
-                               static_cast<size_t>(std::max(plan->context, 0));
-    loaded.pages = place_weights(options, file, unread_ranges(blueprint, file), cache_bytes);
+    loaded.pages = place_weights(options, file, unread_ranges(blueprint, file),
+                                 cache_bytes(kv_shape(*plan, blueprint), plan->context));
   }
   loaded.int8 = Int8Binding(options, blueprint, weights, plan);
   const auto start = std::chrono::steady_clock::now();

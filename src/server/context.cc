@@ -113,7 +113,7 @@ void Context::check(const Wanted& wanted) const {
   }
   check_number(wanted.n_answers());
   check_lengths(wanted);
-  most_tokens(wanted);
+  (void)most_tokens(wanted);  // refuses more likelihoods than are told together
 }
 
 // Returns how many tokens each answer may have; -1: as many as the context holds. Likelihoods that

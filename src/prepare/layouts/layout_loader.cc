@@ -194,7 +194,11 @@ void LayoutLoader::before_block(int block, plan::Phase phase, int n_tokens,
   if (has_ended_.load(std::memory_order_acquire)) take_ended(rows);
   if (is_prompt_) {
     if (const auto load = switch_.before_block(block)) {
-      problem_.empty() ? begin(*load) : switch_.failed();
+      if (problem_.empty()) {
+        begin(*load);
+      } else {
+        switch_.failed();
+      }
     }
   } else {
     bring_into_step_layout(block, rows);
