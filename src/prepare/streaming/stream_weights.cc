@@ -74,7 +74,7 @@ NeuronStream* stream_neurons(const StreamedModel& of, std::span<const model::Gat
         "Leave that out, or use ‹ffn› by-output, which reads whole blocks of the model.");
   }
   NeuronStreamOptions how;
-  // The order of heat is none of the name's, so that bundles in a new order replace the old ones.
+  // A name has no order of heat, so that bundles in a new order replace the old ones.
   how.path = bundle_file_path(of.model.file, BundleMaker(ffns, of.model.weights, 1).key());
   how.model_key = weights::content_key(of.model.file);
   how.model = &of.model.file;

@@ -21,7 +21,7 @@ namespace troika::weights {
 namespace {
 
 constexpr char kBundleMagic[16] = "troika-bundles";
-constexpr uint64_t kBundleVersion = 3;
+constexpr uint64_t kBundleVersion = 4;
 // Counts the bytes that are written, or checked, at a time.
 constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
@@ -110,6 +110,9 @@ std::string BundleTables::read(ReadAt read_at, uint64_t file_bytes, const Bundle
   if (header.model_key != keys.model) return "was made for another content of the model";
   if (header.form_key != keys.form || header.shape != shape) {
     return "was made for another form of the weights";
+  }
+  if (keys.order != 0 && header.order_key != keys.order) {
+    return "has neurons in the order of another count of their heat";
   }
   if (header.file_bytes != file_bytes || file_bytes != layout.file_bytes()) {
     return "has not the length that it says";
@@ -210,8 +213,14 @@ void BundleFile::make(const Options& options, BundleSource& source) const {
 
 void BundleFile::write(const Options& options, BundleSource& source, AtomicFile* file) const {
   const BundleShape& shape = layout_.shape();
-  BundleLayout::Header header = {
-      {}, kBundleVersion, options.keys.model, options.keys.form, shape, layout_.file_bytes(), 0};
+  BundleLayout::Header header = {{},
+                                 kBundleVersion,
+                                 options.keys.model,
+                                 options.keys.form,
+                                 options.keys.order,
+                                 shape,
+                                 layout_.file_bytes(),
+                                 0};
   std::memcpy(header.magic, kBundleMagic, sizeof(kBundleMagic));
   header.hash = header_hash(header);
   file->write(std::as_bytes(std::span(&header, 1)));

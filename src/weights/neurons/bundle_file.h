@@ -31,7 +31,10 @@ class BundleTables {
  public:
   struct Keys {
     uint64_t model = 0;  // the content_key of the model
-    uint64_t form = 0;   // says what bundles are made of, and in which order
+    uint64_t form = 0;   // says what bundles are made of
+    // Says in which order bundles lie. 0: a new file keeps the model's order, and a file in any
+    // order will do, because its tables say which neuron lies where.
+    uint64_t order = 0;
   };
   // Reads these bytes of a file; returns false where the file does not have them.
   using ReadAt = FunctionRef<bool(uint64_t offset, std::span<std::byte> to)>;
@@ -90,9 +93,9 @@ class BundleFile {
     ProgressFunction progress = {};
   };
 
-  // Opens the file. Makes it where there is none, where it has another content, form or version,
-  // and where it is damaged. Throws Error where it cannot be written or read, and what the source
-  // throws; std::bad_alloc.
+  // Opens the file. Makes it where there is none, where it has another content, form, version or
+  // order, and where it is damaged. Throws Error where it cannot be written or read, and what the
+  // source throws; std::bad_alloc.
   BundleFile(const Options& options, const BundleShape& shape, BundleSource& source);
   BundleFile(const BundleFile&) = delete;
   BundleFile& operator=(const BundleFile&) = delete;

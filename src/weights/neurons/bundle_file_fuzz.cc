@@ -25,14 +25,14 @@ using Header = BundleLayout::Header;
 
 constexpr BundleShape kOnePiece = {2, 5, 300, 40};
 constexpr BundleShape kTwoPieces = {2, 5, 6656, 40, 4096};
-constexpr BundleTables::Keys kKeys = {1, 2};
+constexpr BundleTables::Keys kKeys = {1, 2, 3};
 
 // A file of bundles in memory, whose bundles are zeros.
 class MadeFile {
  public:
   explicit MadeFile(const BundleShape& shape) : layout_(shape), bytes_(layout_.file_bytes()) {
-    const Header header = {"troika-bundles",     3, kKeys.model, kKeys.form, shape,
-                           layout_.file_bytes(), 0};
+    const Header header = {"troika-bundles", 4,     kKeys.model,          kKeys.form,
+                           kKeys.order,      shape, layout_.file_bytes(), 0};
     std::memcpy(bytes_.data(), &header, sizeof(header));
     for (uint64_t layer = 0; layer < shape.n_layers; ++layer) {
       for (uint32_t neuron = 0; neuron < shape.n_neurons; ++neuron) {

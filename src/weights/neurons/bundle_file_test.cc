@@ -144,6 +144,22 @@ TEST_P(BundleFileTest, P7AStaleFileIsMadeAgain) {
   expect_made_again("no file of bundles");
 }
 
+// Two ways to run a model, of which one knows no heat, would else write the other's file anew.
+TEST_P(BundleFileTest, P7WhoKnowsNoOrderTakesAny) {
+  options.keys.order = 5;
+  { const BundleFile made(options, shape, source); }
+  options.keys.order = 0;
+  const BundleFile opened(options, shape, source);
+  EXPECT_FALSE(opened.is_new());
+  expect_content(opened);
+  for (const uint64_t order : {6, 7}) {
+    options.keys.order = order;
+    const BundleFile again(options, shape, source);
+    EXPECT_TRUE(again.is_new());
+    EXPECT_NE(again.problem().find("order of another count"), std::string::npos);
+  }
+}
+
 TEST_P(BundleFileTest, P7AFileCutAnywhereIsMadeAgain) {
   std::vector<char> content;
   {

@@ -51,6 +51,7 @@ class BundleLayout {
     uint64_t version;
     uint64_t model_key;
     uint64_t form_key;
+    uint64_t order_key;  // says in which order bundles lie; 0: the model's
     BundleShape shape;
     uint64_t file_bytes;
     uint64_t hash;  // hashes everything before it

@@ -54,9 +54,10 @@ std::optional<Matrix> BundleMaker::gate_of(const model::GatedFfn& ffn) const {
 uint64_t BundleMaker::key() const {
   Fnv hash;
   for (const weights::NeuronForm& form : forms_) hash.add(form.key());
-  if (heat_ != nullptr) hash.add(heat_->key());
   return hash.value();
 }
+
+uint64_t BundleMaker::order_key() const { return heat_ == nullptr ? 0 : heat_->key(); }
 
 std::vector<uint32_t> BundleMaker::order(uint64_t layer) {
   if (heat_ != nullptr) return heat_->order(layer);

@@ -29,7 +29,9 @@ class BundleMaker : public weights::BundleSource {
   const std::vector<weights::NeuronForm>& forms() const { return forms_; }
   const weights::BundleShape& shape() const { return shape_; }
   size_t place_bytes() const { return place_bytes_; }
+  // Returns a key of what bundles are made of, and one of the order of heat. 0: it is not known.
   uint64_t key() const;
+  uint64_t order_key() const;
 
   // Returns a layer's neurons, the hottest first, or in the model's order if their heat is not
   // known.

@@ -90,7 +90,7 @@ NeuronStream::NeuronStream(const NeuronStreamOptions& options,
   forms_ = maker.forms();
   place_bytes_ = maker.place_bytes();
   const BundleFile::Options file = {
-      options.path, {options.model_key, maker.key()}, options.progress};
+      options.path, {options.model_key, maker.key(), maker.order_key()}, options.progress};
   try {
     file_ = std::make_unique<BundleFile>(file, maker.shape(), maker);
     reads_gates_first_ = options.reads == BundleReads::kTwice && maker.shape().first_bytes > 0;

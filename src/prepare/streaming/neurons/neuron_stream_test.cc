@@ -248,6 +248,26 @@ TEST_P(NeuronStreams, P5TheHottestAreThereFromTheStartAndStay) {
   }
 }
 
+TEST_P(NeuronStreams, P7WithoutHeatTheBundlesOfOneWhoKnewItAreRead) {
+  const RandomFfns model(Type::kQ4_0, 1024);
+  weights::NeuronHeat counted(kFfns, kNeurons);
+  for (uint64_t ffn = 0; ffn < kFfns; ++ffn) {
+    for (uint32_t i = 0; i < kNeurons; ++i) counted.counts(ffn)[i] = i;
+  }
+  counted.set_tokens(kNeurons);
+  heat = &counted;
+  EXPECT_TRUE(stream_over(model, 600)->file().is_new());
+  heat = nullptr;
+  const auto stream = stream_over(model, 600);
+  EXPECT_FALSE(stream->file().is_new());
+  EXPECT_NE(stream->file().tables().order(0).front(), 0u);
+  for (uint64_t round = 0; round < 10; ++round) {
+    const int ffn = static_cast<int>(round % kFfns);
+    ASSERT_EQ(use(*stream, model, ffn, random_neurons(round, 0.2), 2), 0) << round;
+  }
+  EXPECT_EQ(stream->problem(), "");
+}
+
 TEST_P(NeuronStreams, P4PinsFollowTheTokensThatAreComputedTogether) {
   const RandomFfns model(Type::kQ4_0, 1024);
   weights::NeuronHeat counted(kFfns, kNeurons);
