@@ -108,17 +108,19 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
       elsewhere.push_back(range);
     loaded.pages = place_weights_beside(options, file, elsewhere);
   }
-  if (is_on_host && plan->prefill == plan::Prefill::kInt8) {
-    // Where blocks will be streamed, the file's pages would count as memory that nobody has room
-    // for.
-    const auto give_back = [&](const weights::Matrix& matrix) {
+  // Where blocks will be streamed, the file's pages would count as memory that nobody has room for.
+  weights::Store::MatrixFunction give_back;
+  if (is_streamed) {
+    give_back = [&](const weights::Matrix& matrix) {
       forget_mapped(file, matrix.data, matrix.bytes());
     };
-    pack_for_prompts(options, blueprint, loaded.int8.packing(), *plan,
-                     is_streamed ? weights::Store::MatrixFunction(give_back) : nullptr, &weights);
+  }
+  if (is_on_host && plan->prefill == plan::Prefill::kInt8) {
+    pack_for_prompts(options, blueprint, loaded.int8.packing(), *plan, give_back, &weights);
     loaded.pack_seconds = seconds_since(start);
   }
-  OutlierChannels outliers = make_channels(options, file, blueprint, weights, *plan, loaded.int8);
+  OutlierChannels outliers =
+      make_channels(options, file, blueprint, weights, *plan, loaded.int8, give_back);
   weights.set_channels(std::move(outliers.channels));
   loaded.channel_file = std::move(outliers.side_file);
   loaded.note = std::move(outliers.note);

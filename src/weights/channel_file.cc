@@ -41,14 +41,9 @@ std::span<const std::byte> bytes_of(std::span<const T> items) {
   return std::as_bytes(items);
 }
 
-// Adds one check of an input's scales and one of each of its columns.
-void add_checks(const ChannelInput& channels, const int8_t* columns,
-                std::vector<uint32_t>* checks) {
-  checks->push_back(check_of(bytes_of(std::span<const float>(channels.scales))));
-  for (size_t channel = 0; channel < channels.k; ++channel) {
-    checks->push_back(check_of(
-        bytes_of(std::span<const int8_t>(columns + channel * channels.bytes, channels.bytes))));
-  }
+// Returns how many columns of an input are made at once.
+size_t n_at_once(const ChannelFileOptions& options, const ChannelInput& channels) {
+  return std::clamp<size_t>(options.most_bytes_at_once / channels.bytes, 1, channels.k);
 }
 
 // Does something that the disk may refuse.
@@ -56,6 +51,42 @@ template <typename Step>
 void write_channels(uint64_t file_bytes, const Step& step) {
   write_step(file_bytes, "Weights by channel for outliers on a lane of their own",
              "‹no-cache›, or ‹shadow-rows› all, keeps them in memory", step);
+}
+
+// Holds what inputs are written with, one after the other.
+struct InputWriter {
+  uint64_t file_bytes;
+  int8_t* columns;  // has room for what is made at once
+  AtomicFile& file;
+  std::vector<uint32_t>& checks;
+};
+
+// Writes an input's scales and columns, and adds a check of the scales and one of each column.
+void write_input(const Store& store, const ChannelFileOptions& options,
+                 const model::LinearInput& input, const InputWriter& to) {
+  ChannelInput channels = describe_channels(store, input);
+  const size_t n = n_at_once(options, channels);
+  for (size_t first = 0; first < channels.k; first += n) {
+    const ChannelRange range = {first, std::min(first + n, channels.k)};
+    transpose_channels(store, range, options.n_threads, &channels, to.columns);
+    if (first == 0) {
+      const std::span<const std::byte> scales = bytes_of(std::span<const float>(channels.scales));
+      to.checks.push_back(check_of(scales));
+      write_channels(to.file_bytes, [&] {
+        pad_to_page(to.file);
+        to.file.write(scales);
+        pad_to_page(to.file);
+      });
+    }
+    const std::span<const int8_t> made(to.columns, (range.end - first) * channels.bytes);
+    for (size_t at = 0; at < made.size(); at += channels.bytes) {
+      to.checks.push_back(check_of(bytes_of(made.subspan(at, channels.bytes))));
+    }
+    write_channels(to.file_bytes, [&] { to.file.write(bytes_of(made)); });
+  }
+  for (const model::WeightId id : channels.weights) {
+    if (options.done) options.done(store.matrix(id));
+  }
 }
 
 }  // namespace
@@ -181,7 +212,7 @@ void ChannelFile::make(const Store& store, const ChannelFileOptions& options,
     Entry entry{hash_of(input.name), channels.k, channels.bytes, end, 0};
     entry.columns_offset = page_above(end + entry.bytes * sizeof(float));
     end = page_above(entry.columns_offset + entry.k * entry.bytes);
-    most_bytes = std::max(most_bytes, entry.k * entry.bytes);
+    most_bytes = std::max(most_bytes, n_at_once(options, channels) * channels.bytes);
     entries.push_back(entry);
   }
   uint64_t n_checks = 0;
@@ -206,15 +237,7 @@ void ChannelFile::make(const Store& store, const ChannelFileOptions& options,
   });
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (options.progress) options.progress(i, inputs.size());
-    ChannelInput channels = describe_channels(store, inputs[i]);
-    transpose_channels(store, &channels, options.n_threads, columns.get());
-    add_checks(channels, columns.get(), &checks);
-    write_channels(end, [&] {
-      pad_to_page(*file);
-      file->write(bytes_of(std::span<const float>(channels.scales)));
-      pad_to_page(*file);
-      file->write(bytes_of(std::span<const int8_t>(columns.get(), channels.k * channels.bytes)));
-    });
+    write_input(store, options, inputs[i], {end, columns.get(), *file, checks});
   }
   store.check_intact();
   const uint64_t checks_hash = fast_hash(bytes_of(std::span<const uint32_t>(checks)));

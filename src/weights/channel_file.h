@@ -10,6 +10,7 @@
 #include "base/mapped_file.h"
 #include "base/progress.h"
 #include "weights/channels.h"
+#include "weights/store.h"
 
 namespace troika::weights {
 
@@ -19,6 +20,11 @@ struct ChannelFileOptions {
   uint64_t form_key = 0;   // says how the model's weights became levels
   int n_threads = 1;
   ProgressFunction progress = {};
+  // Bounds what is made at once of an input's columns, though one column always is. Each time all
+  // of its weights are read.
+  size_t most_bytes_at_once = size_t{16} << 20;
+  // Is told each matrix that columns were made of, whose pages nobody needs for now.
+  Store::MatrixFunction done = {};
 };
 
 class ChannelFile {

@@ -68,6 +68,20 @@ TEST_F(ChannelFileTest, AModelThatIsCutShortMeanwhileIsNamedAlone) {
   EXPECT_FALSE(std::filesystem::exists(options_.path));
 }
 
+TEST_F(ChannelFileTest, ColumnsThatAreMadeFewAtATimeAreTheSame) {
+  (void)open();
+  const std::string at_once = test::read_whole(options_.path);
+  for (const size_t bytes : {size_t{1}, size_t{1000}}) {
+    std::filesystem::remove(options_.path);
+    options_.most_bytes_at_once = bytes;
+    std::vector<const std::byte*> done;
+    options_.done = [&](const Matrix& matrix) { done.push_back(matrix.data); };
+    EXPECT_TRUE(open().is_new());
+    EXPECT_TRUE(test::read_whole(options_.path) == at_once) << bytes;
+    EXPECT_EQ(done.size(), inputs_[0].weights.size() + inputs_[1].weights.size());
+  }
+}
+
 // The file has a page of tables, then pages of scales and pages of columns in turn, and the checks.
 TEST_F(ChannelFileTest, DamagedScalesAndChecksAreMadeAgainAndDamagedColumnsAreSaid) {
   EXPECT_EQ(problem(), "");

@@ -22,16 +22,16 @@ namespace {
 
 size_t page_bytes() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
 
-// Writes a strip of panels as 16 rows of columns.
-void scatter_strip(const kernels::Int8Panels& panels, size_t strip, size_t row_bytes,
-                   int8_t* columns) {
+// Writes a strip of panels as 16 rows of the columns of these channels.
+void scatter_strip(const kernels::Int8Panels& panels, size_t strip, const ChannelRange& range,
+                   size_t row_bytes, int8_t* columns) {
   const int8_t* levels = panels.levels_of(strip);
   const size_t first_row = strip * kernels::kStripRows;
   const size_t n_rows = std::min(kernels::kStripRows, panels.n_rows - first_row);
-  for (size_t channel = 0; channel < panels.k; ++channel) {
+  for (size_t channel = range.begin; channel < range.end; ++channel) {
     const int8_t* line = levels + channel / kernels::kInt8LineDepth * kernels::kLineBytes +
                          channel % kernels::kInt8LineDepth;
-    int8_t* column = columns + channel * row_bytes + first_row;
+    int8_t* column = columns + (channel - range.begin) * row_bytes + first_row;
     for (size_t r = 0; r < n_rows; ++r) column[r] = line[r * kernels::kInt8LineDepth];
   }
 }
@@ -115,7 +115,8 @@ ChannelInput describe_channels(const Store& store, const model::LinearInput& inp
   return channels;
 }
 
-void transpose_channels(const Store& store, ChannelInput* input, int n_threads, int8_t* columns) {
+void transpose_channels(const Store& store, const ChannelRange& range, int n_threads,
+                        ChannelInput* input, int8_t* columns) {
   Team team(n_threads);
   for (size_t i = 0; i < input->weights.size(); ++i) {
     const model::WeightId id = input->weights[i];
@@ -128,7 +129,7 @@ void transpose_channels(const Store& store, ChannelInput* input, int n_threads, 
       for (auto strip = static_cast<size_t>(share.begin); strip < static_cast<size_t>(share.end);
            ++strip) {
         const kernels::Int8Panels panels = reader.read(strip);
-        scatter_strip(panels, strip, input->bytes, columns + first);
+        scatter_strip(panels, strip, range, input->bytes, columns + first);
         const size_t row = strip * kernels::kStripRows;
         std::copy_n(panels.scales_of(strip), std::min(kernels::kStripRows, n_rows - row),
                     input->scales.begin() + static_cast<ptrdiff_t>(first + row));
@@ -146,7 +147,7 @@ Channels::Channels(const Store& store, std::span<const ChannelChoice> choices, i
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (progress) progress(i, inputs_.size());
     TROIKA_ASSERT(choices[i].is_all);
-    transpose_channels(store, &inputs_[i], n_threads,
+    transpose_channels(store, {0, inputs_[i].k}, n_threads, &inputs_[i],
                        const_cast<int8_t*>(inputs_[i].resident.front()));
   }
   if (progress) progress(inputs_.size(), inputs_.size());

@@ -88,7 +88,13 @@ std::string damaged_column(const std::string& path);
 // form.
 ChannelInput describe_channels(const Store& store, const model::LinearInput& input);
 
-// Writes all columns, (k, bytes), and fills in the scales.
-void transpose_channels(const Store& store, ChannelInput* input, int n_threads, int8_t* columns);
+struct ChannelRange {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+// Writes the columns of these channels, (their number, bytes), and fills in the scales of all rows.
+void transpose_channels(const Store& store, const ChannelRange& range, int n_threads,
+                        ChannelInput* input, int8_t* columns);
 
 }  // namespace troika::weights

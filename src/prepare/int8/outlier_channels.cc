@@ -42,6 +42,35 @@ uint64_t weight_form_key(const plan::Int8Plan& int8) {
   return hash.value();
 }
 
+struct ChosenChannels {
+  std::vector<model::LinearInput> known;        // inputs of products that have the int8 form
+  std::vector<model::LinearInput> kept;         // those of them that keep their outliers
+  std::vector<weights::ChannelChoice> choices;  // one for each that is kept
+};
+
+ChosenChannels choose_channels(const std::vector<model::LinearInput>& inputs,
+                               const weights::Store& weights, const plan::Plan& plan,
+                               const lanes::Int8Rules& rules, ShadowRows resident) {
+  ChosenChannels chosen;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const model::WeightId id = inputs[i].weights.front();
+    const bool has_form = weights.int8_panels(id) != nullptr || weights.row_largest(id) != nullptr;
+    if (!has_form) continue;
+    chosen.known.push_back(inputs[i]);
+    if (!rules[static_cast<size_t>(id)].takes_outliers()) continue;
+    chosen.kept.push_back(inputs[i]);
+    weights::ChannelChoice choice{inputs[i]};
+    // Without a calibration nobody knows which channels are hot.
+    choice.is_all = resident == ShadowRows::kAll ||
+                    (resident == ShadowRows::kHot && !plan.int8.is_calibrated());
+    if (resident == ShadowRows::kHot && !choice.is_all) {
+      choice.hot = plan.int8.inputs[i].hot_channels;
+    }
+    chosen.choices.push_back(std::move(choice));
+  }
+  return chosen;
+}
+
 }  // namespace
 
 bool takes_outliers_out(const plan::Plan& plan, plan::Int8Method method) {
@@ -51,7 +80,8 @@ bool takes_outliers_out(const plan::Plan& plan, plan::Int8Method method) {
 
 OutlierChannels make_channels(const Options& options, const gguf::File& file,
                               const model::Blueprint& blueprint, const weights::Store& weights,
-                              const plan::Plan& plan, const Int8Binding& int8) {
+                              const plan::Plan& plan, const Int8Binding& int8,
+                              const weights::Store::MatrixFunction& done) {
   if (!plan.places_shadow()) return {};
   if (!is_here(options)) {
     throw UsageError(
@@ -65,28 +95,10 @@ OutlierChannels make_channels(const Options& options, const gguf::File& file,
         "with the plan of a calibration does";
     return made;
   }
-  const ShadowRows resident = resident_rows(options);
   const lanes::Int8Rules* rules = int8.rules();
   if (rules == nullptr) return {};
-  std::vector<weights::ChannelChoice> choices;
-  std::vector<model::LinearInput> kept, known;
-  const std::vector<model::LinearInput> inputs = model::linear_inputs(blueprint);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const model::WeightId id = inputs[i].weights.front();
-    const bool has_form = weights.int8_panels(id) != nullptr || weights.row_largest(id) != nullptr;
-    if (!has_form) continue;
-    known.push_back(inputs[i]);
-    if (!(*rules)[static_cast<size_t>(id)].takes_outliers()) continue;
-    kept.push_back(inputs[i]);
-    weights::ChannelChoice choice{inputs[i]};
-    // Without a calibration nobody knows which channels are hot.
-    choice.is_all = resident == ShadowRows::kAll ||
-                    (resident == ShadowRows::kHot && !plan.int8.is_calibrated());
-    if (resident == ShadowRows::kHot && !choice.is_all) {
-      choice.hot = plan.int8.inputs[i].hot_channels;
-    }
-    choices.push_back(std::move(choice));
-  }
+  const auto [known, kept, choices] = choose_channels(model::linear_inputs(blueprint), weights,
+                                                      plan, *rules, resident_rows(options));
   if (choices.empty()) return {};
   if (std::all_of(choices.begin(), choices.end(), [](const auto& c) { return c.is_all; })) {
     made.channels =
@@ -94,9 +106,12 @@ OutlierChannels make_channels(const Options& options, const gguf::File& file,
     return made;
   }
   const uint64_t form_key = weight_form_key(plan.int8);
-  const weights::ChannelFileOptions how = {side_file_path(file, form_key),
-                                           weights::content_key(file), form_key, plan.n_threads(),
-                                           options.progress};
+  const weights::ChannelFileOptions how = {.path = side_file_path(file, form_key),
+                                           .model_key = weights::content_key(file),
+                                           .form_key = form_key,
+                                           .n_threads = plan.n_threads(),
+                                           .progress = options.progress,
+                                           .done = done};
   made.side_file = std::make_unique<weights::ChannelFile>(weights, how, kept, known);
   const weights::ChannelFile& side_file = *made.side_file;
   if (side_file.is_new()) {

@@ -25,10 +25,12 @@ struct OutlierChannels {
 bool takes_outliers_out(const plan::Plan& plan, plan::Int8Method method);
 
 // Returns nothing where the plan has no lane for outliers, or no product keeps them. REQUIRES:
-// weights have their int8 form. Throws Error where memory or the disk is short.
+// weights have their int8 form. `done` is told each matrix that was only looked at. Throws Error
+// where memory or the disk is short.
 OutlierChannels make_channels(const Options& options, const gguf::File& file,
                               const model::Blueprint& blueprint, const weights::Store& weights,
-                              const plan::Plan& plan, const Int8Binding& int8);
+                              const plan::Plan& plan, const Int8Binding& int8,
+                              const weights::Store::MatrixFunction& done = {});
 
 // Returns the bytes of the channels that make_channels would keep in memory. Before a calibration,
 // which finds the hot ones, they are those of all products. Throws UsageError.
