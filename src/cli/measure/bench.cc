@@ -146,9 +146,11 @@ void print_table(const measure::Measurement& m, const engine::Engine& engine) {
                                   ? fmt::format("{:.0f}% of {:.1f} GB/s, ",
                                                 100 * m.fraction_of_bandwidth, m.peaks.read_gb_s)
                                   : "";
+    const char* const cached = m.fits_last_cache               ? " (the model fits the last cache)"
+                               : m.fraction_of_bandwidth > 1.0 ? " (caches kept some of them)"
+                                                               : "";
     print_rate(fmt::format("decode {}", m.decode.n_tokens), m.decode,
-               fmt::format("{}{:.0f} MB a token{}", share, 1e-6 * m.decode_bytes,
-                           m.fits_last_cache ? " (the model fits the last cache)" : ""));
+               fmt::format("{}{:.0f} MB a token{}", share, 1e-6 * m.decode_bytes, cached));
   }
   print(fmt::format("\nweights: {}\n", engine.loaded().pages.text));
   print(fmt::format("load {:.2f} s, prompt to first token {:.3f} s, memory {} at its peak\n",

@@ -170,21 +170,19 @@ WantedNeurons wanted_of(const NeuronArrangement& arrangement, int pinned_percent
   const bool reads_predicted =
       arrangement.has_predictor && arrangement.gates == plan::FfnGates::kInBundles;
   const double per_live = reads_predicted ? arrangement.predicted_per_live : arrangement.recall;
-  int64_t n_pins = arrangement.n_places * pinned_percent / 100;
-  n_pins =
-      std::min(n_pins, std::max<int64_t>(arrangement.n_places - arrangement.n_never_pinned, 0));
+  int64_t n_pins = n_pinned(arrangement, pinned_percent);
   const auto n_turning = static_cast<double>(arrangement.n_places - n_pins);
   WantedNeurons all;
   std::vector<Unpinned> whole, others;
   for (const NeuronClass& one : law.classes) {
     const double wanted = std::min(1.0, one.live * per_live);
     all.n_wanted += static_cast<double>(one.n_neurons) * wanted;
-    const int64_t n_pinned = std::min(n_pins, one.n_neurons);
-    n_pins -= n_pinned;
+    const int64_t pins = std::min(n_pins, one.n_neurons);
+    n_pins -= pins;
     whole.push_back(by_law(one.n_neurons, wanted, law.stay));
-    if (n_pinned == one.n_neurons) continue;
+    if (pins == one.n_neurons) continue;
     others.push_back(whole.back());
-    others.back().n_neurons -= static_cast<double>(n_pinned);
+    others.back().n_neurons -= static_cast<double>(pins);
   }
   enter_missing(others, Recall(whole, law.found_within), n_turning, &all);
   return all;
@@ -275,6 +273,11 @@ plan::NeuronForecast forecast_by_output(const NeuronArrangement& arrangement, co
 }
 
 }  // namespace
+
+int64_t n_pinned(const NeuronArrangement& arrangement, int percent) {
+  const int64_t n_most = std::max<int64_t>(arrangement.n_places - arrangement.n_never_pinned, 0);
+  return std::min(arrangement.n_places * percent / 100, n_most);
+}
 
 int64_t NeuronLaw::n_neurons() const {
   int64_t n = 0;

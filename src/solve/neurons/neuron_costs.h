@@ -85,6 +85,9 @@ struct NeuronArrangement {
   double live_us = 0.0;       // the time of a live neuron's row and column
 };
 
+// Returns how many places keep the hottest neurons where so many percent of all are meant to.
+int64_t n_pinned(const NeuronArrangement& arrangement, int percent);
+
 // What remains to be chosen of an arrangement.
 struct NeuronWay {
   int pinned_percent = 0;

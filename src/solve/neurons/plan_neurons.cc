@@ -80,7 +80,7 @@ std::vector<PricedNeurons> neuron_alternatives(const NeuronProblem& problem, con
         i == best.arrangement ? best.way : best_of_arrangement(problem, disk, i, problem.law).way;
     add(i, own);
     if (arrangement.form == plan::FfnForm::kByOutput) continue;
-    if (arrangement.n_places < problem.law.n_neurons()) {
+    if (arrangement.n_places < problem.law.n_neurons() && n_pinned(arrangement, 100) > 0) {
       for (const int percent : {0, 100}) add(i, {percent, own.pipeline, own.reads_twice});
     }
     if (arrangement.gate_bytes > 0 && own.pipeline == plan::ReadPipeline::kCluster) {

@@ -343,6 +343,26 @@ TEST(PlanNeurons, K30TheDiskDecidesInHowManyRequestsANeuronIsRead) {
   }
 }
 
+TEST(PlanNeurons, P8PinsForWhichThereAreNoPlacesAreNoAlternative) {
+  plan::Storage storage;
+  storage.reads = {{8192, 1 << 28, true, 16, 1.0, 2000.0}, {1 << 20, 1 << 28, false, 16, 1.0, 2e3}};
+  const DiskTimes disk(storage);
+  NeuronProblem problem;
+  problem.law.classes = {{100, 0.5}, {900, 0.1}};
+  problem.arrangements.resize(1);
+  problem.arrangements[0].n_places = 200;
+  problem.arrangements[0].read_bytes = 8192;
+  for (const int64_t n_free : {0, 1}) {
+    problem.arrangements[0].n_never_pinned = 200 - n_free;
+    int n_with_pins = 0;
+    for (const PricedNeurons& one :
+         neuron_alternatives(problem, disk, choose_neurons(problem, disk))) {
+      n_with_pins += one.way.pinned_percent > 0 ? 1 : 0;
+    }
+    EXPECT_EQ(n_with_pins > 0, n_free > 0);
+  }
+}
+
 // What a neuron's column costs depends on how many of its group are live while its expert is at
 // work.
 TEST(PlanNeurons, P8NeuronsOfExpertsAreLiveWhereTheirExpertIsTaken) {
