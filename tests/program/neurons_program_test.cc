@@ -35,7 +35,9 @@ TEST(NeuronsProgram, P3P8CountsAndPredictsTheNeuronsOfATrainedModel) {
                                         "8",   "--temp", "0",  "--ffn", "by-neuron"};
   std::vector<std::string> predicting = run;
   predicting.push_back("--neuron-predictor");
-  expect_success(troika(predicting));
+  const Finished predicted = troika(predicting);
+  expect_success(predicted);
+  EXPECT_NE(predicted.err.find("\nby neuron "), std::string::npos) << predicted.err;
   predicting = {"run", model, "-p", "Once", "--neuron-predictor"};
   expect_refusal(troika(predicting), 2, {"--neuron-predictor", "--ffn"});
   expect_refusal(troika({"neurons", model, "--tokens", "800", "--predictor", "4095"}), 2,
@@ -46,6 +48,29 @@ TEST(NeuronsProgram, P3P8CountsAndPredictsTheNeuronsOfATrainedModel) {
                  {"--no-cache", "--predictor"});
   expect_refusal(troika({"neurons", model, "--predictor", "64", "--memory", "64M"}), 2,
                  {"--memory", "predictor"});
+}
+
+// What a run says it left out is what it did not compute.
+TEST(NeuronsProgram, P1P3RunsSayHowManyNeuronsTheyComputed) {
+  const std::string model = repository_file("models/troika-relu-q8_0.gguf");
+  const auto computed = [&](const char* form, bool is_predicting) {
+    std::vector<std::string> words = {"run",    model, "-p",    "Once", "-n",    "8",
+                                      "--temp", "0",   "--ffn", form,   "--json"};
+    if (is_predicting) words.emplace_back("--neuron-predictor");
+    const Finished run = troika(words);
+    expect_success(run);
+    return json::parse(run.out, nullptr, false)["by_neuron"];
+  };
+  EXPECT_TRUE(computed("by-output", false).is_null());
+  EXPECT_EQ(computed("every-neuron", false)["computed_share"], 1.0);
+  const json exact = computed("by-neuron", false);
+  EXPECT_EQ(exact["gates_share"], 1.0);
+  EXPECT_GT(exact["computed_share"].get<double>(), 0.02);
+  EXPECT_LT(exact["computed_share"].get<double>(), 0.4);
+  expect_success(troika({"neurons", model, "--tokens", "800", "--predictor", "64"}));
+  const json predicted = computed("by-neuron", true);
+  EXPECT_LT(predicted["gates_share"].get<double>(), 0.6);
+  EXPECT_GE(predicted["gates_share"].get<double>(), predicted["computed_share"].get<double>());
 }
 
 TEST(NeuronsProgram, P12SharesThatLeaveNoNeuronOutAreNoted) {

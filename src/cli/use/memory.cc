@@ -8,6 +8,7 @@
 #include "base/bytes_text.h"
 #include "base/system.h"
 #include "cli/tune/layouts.h"
+#include "cli/use/by_neuron.h"
 #include "cli/use/streaming.h"
 #include "solve/lane_memory.h"
 
@@ -64,6 +65,7 @@ void add_memory(const engine::Engine& engine, nlohmann::ordered_json* json) {
   (*json)["peak_bytes"] = peak_resident_bytes();
   (*json)["memory"] = memory_json(engine);
   (*json)["layouts"] = layouts_json(engine);
+  (*json)["by_neuron"] = by_neuron_json(engine);
   (*json)["stream"] = streaming_json(engine);
 }
 

@@ -18,6 +18,7 @@
 #include "cli/output.h"
 #include "cli/phone_time.h"
 #include "cli/tune/layouts.h"
+#include "cli/use/by_neuron.h"
 #include "cli/use/drafting.h"
 #include "cli/use/grammar_flags.h"
 #include "cli/use/memory.h"
@@ -148,6 +149,7 @@ void print_summary(const engine::Generated& g, const engine::Engine& engine, con
                    g.tokens.size() == 1 ? "" : "s", rate, engine::stop_name(g.stop)));
   note(steps_text(g, engine));
   note(layouts_text(engine));
+  note(by_neuron_text(engine));
   note(streaming_text(engine));
   note(fmt::format("memory     {:>10}   at its peak\n", bytes_text(peak_resident_bytes())));
 }

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "cli/output.h"
 #include "cli/phone_time.h"
+#include "cli/use/by_neuron.h"
 #include "cli/use/memory.h"
 #include "cli/use/streaming.h"
 #include "engine/batching/batcher.h"
@@ -180,6 +181,7 @@ void print_summary(const Outcome& outcome, const engine::Engine& engine, const P
       s.n_steps, s.most_together,
       ratio(static_cast<double>(s.n_step_rows), static_cast<double>(s.n_steps)), s.n_prompt_parts,
       s.n_prompt_rows));
+  note(by_neuron_text(engine));
   note(streaming_text(engine));
   note(fmt::format("memory     {:>10}   at its peak\n", bytes_text(peak_resident_bytes())));
 }

@@ -51,6 +51,10 @@ class Neurons {
   virtual size_t bytes() const = 0;
   // Returns how long workers have waited for neurons until now.
   virtual WaitTimes waited() const { return {}; }
+  // Counts what was computed by neuron until now. Hot neurons are none of it.
+  NeuronSource::Computed computed() const {
+    return ffns_.empty() ? NeuronSource::Computed() : ffns_.front().source->computed();
+  }
   // Returns null where the block is computed by output. The experts of a mixture stand behind the
   // one that is returned.
   const NeuronFfn* find(model::WeightId down) const;

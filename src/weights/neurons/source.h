@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -70,6 +71,28 @@ class NeuronSource {
   virtual void done(int /*part*/) {}
   // One worker calls this when all parts are done.
   virtual void finish() {}
+
+  // Sums over tokens and their blocks how many neurons there are, of how many the gate was computed
+  // because a predictor named them, and how many were computed.
+  struct Computed {
+    int64_t n_neurons = 0;
+    int64_t n_gates = 0;
+    int64_t n_live = 0;
+  };
+  void count(const Computed& more) {
+    n_neurons_.fetch_add(more.n_neurons, std::memory_order_relaxed);
+    n_gates_.fetch_add(more.n_gates, std::memory_order_relaxed);
+    n_live_.fetch_add(more.n_live, std::memory_order_relaxed);
+  }
+  Computed computed() const {
+    return {n_neurons_.load(std::memory_order_relaxed), n_gates_.load(std::memory_order_relaxed),
+            n_live_.load(std::memory_order_relaxed)};
+  }
+
+ private:
+  std::atomic<int64_t> n_neurons_{0};
+  std::atomic<int64_t> n_gates_{0};
+  std::atomic<int64_t> n_live_{0};
 };
 
 }  // namespace troika::weights

@@ -151,6 +151,7 @@ void compute_gates(const TokenGroup& group, int t, size_t n, NeuronScratch::Work
   multiply_single_rows(group, t, gate.q8, gate.f32,
                        {{own->rows, n}, gate.matrix.row_bytes, group.width()}, own->up);
   activate_gate(group.ffn.ffn.activation, group.context.kernels, own->up, own->up, n);
+  group.ffn.source->count({.n_gates = static_cast<int64_t>(n)});
   for (size_t i = 0; i < n; ++i) group.activated(t)[own->own[i]] = own->up[i];
 }
 
@@ -222,8 +223,8 @@ void find_live(const TokenGroup& group, int segment, int worker) {
   group.n_live(segment) = static_cast<uint32_t>(live - group.live(segment));
 }
 
-// Computes what a segment's live neurons add to a token's outputs.
-void compute_token(const TokenGroup& group, int t, int segment, NeuronScratch::Worker* own) {
+// Computes what a segment's live neurons add to a token's outputs. Returns their number.
+size_t compute_token(const TokenGroup& group, int t, int segment, NeuronScratch::Worker* own) {
   const std::span<const uint32_t> live = group.live_of(segment);
   const float* const activated = group.activated(t);
   size_t n = 0;
@@ -249,6 +250,7 @@ void compute_token(const TokenGroup& group, int t, int segment, NeuronScratch::W
   const auto form = static_cast<size_t>(group.ffn.layout.form);
   group.context.kernels.add_columns[form](group.ffn.planes, {own->columns, n_columns}, 0,
                                           group.n_outputs(), group.part(t, segment));
+  return n;
 }
 
 // Tells the source which of a segment's neurons fire for some token, now that their gates are
@@ -275,7 +277,10 @@ void compute_part(const TokenGroup& group, int part, int worker) {
     for (int t = 0; t < group.n; ++t) compute_read_gates(group, t, neurons, own);
   }
   if (taken == weights::TakenPart::kGates && !tell_live(group, part, own)) return;
-  for (int t = 0; t < group.n; ++t) compute_token(group, t, segment, own);
+  size_t n_live = 0;
+  for (int t = 0; t < group.n; ++t) n_live += compute_token(group, t, segment, own);
+  source.count({.n_neurons = int64_t{group.n} * group.neurons_of(segment).size(),
+                .n_live = static_cast<int64_t>(n_live)});
   source.done(part);
 }
 
