@@ -85,7 +85,6 @@ OpenclLane::OpenclLane(std::shared_ptr<const opencl::Device> device,
       parts_(device_),
       host_(kernels, {options.cores, n_threads_of(options)}, precision.activations,
             prefill_of_cores(precision.prefill), precision.int8_rules, precision.attention),
-      tasks_(kQueueDepth),
       is_fast_(options.has_fast_handover) {
   info_.name = lane_name(options);
   info_.cores = options.cores;
@@ -96,6 +95,7 @@ OpenclLane::OpenclLane(std::shared_ptr<const opencl::Device> device,
   check_halves(device_->entry(), options, precision.prefill);
   for (int i = 0; i < kQueueDepth; ++i) {
     run_data_.push_back(std::make_unique<opencl::RunData>(&memory_));
+    tasks_.emplace_back(this);
   }
   thread_ = std::thread([this] { work(); });
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -61,13 +62,16 @@ class OpenclLane : public Lane {
 
  private:
   struct Task {
+    explicit Task(OpenclLane* lane) : lane(lane), kernels(lane->device_->api()) {}
+
+    OpenclLane* lane;
+    opencl::StartedKernels kernels;
     const OpenclExecutable* executable = nullptr;
     const Run* run = nullptr;
     Completion* completion = nullptr;
     // Tells when the task has ended; null: it has ended, or has failed.
     opencl::Event event = nullptr;
     bool has_failed = false;
-    OpenclLane* lane = nullptr;
     bool has_ended = false;  // the task has ended but that was not told yet, where the driver tells
   };
   enum class Place : uint8_t { kHost, kDevice, kExactProduct };
@@ -99,6 +103,7 @@ class OpenclLane : public Lane {
   void ask_to_be_told(Task* task);
   static void note_end_of(opencl::Event event, opencl::Int state, void* task);
   void note_end(Task* task, opencl::Int state);
+  void end(Task* task, opencl::Int state);
   void note_problem(const std::string& what, opencl::Int status);
   Task& task_at(uint32_t number) { return tasks_[number % tasks_.size()]; }
 
@@ -117,7 +122,7 @@ class OpenclLane : public Lane {
   opencl::HalvesOfPrompts halves_of_prompts_;
   std::vector<std::unique_ptr<opencl::RunData>> run_data_;
 
-  std::vector<Task> tasks_;  // a ring: task i stands at i modulo its size
+  std::deque<Task> tasks_;  // a ring: task i stands at i modulo its size
   // Held while a task is handed over, because the lane may be destroyed as soon as that task has
   // ended.
   std::mutex handover_;

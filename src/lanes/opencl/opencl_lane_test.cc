@@ -626,48 +626,6 @@ TEST_F(OpenclLanes, ACacheElsewhereFailsTheTask) {
   EXPECT_NE(lane->problem().find("does not share"), std::string::npos) << lane->problem();
 }
 
-// A device is lost while tasks run: its driver refuses everything from then on.
-std::atomic<int> n_kernels_left;
-decltype(Api::run_kernel) real_run_kernel;
-
-Int run_kernel_until_lost(Queue queue, Kernel kernel, UInt n, const size_t* first,
-                          const size_t* sizes, const size_t* together, UInt n_events,
-                          const Event* events, Event* event) {
-  constexpr Int kLost = -5;
-  if (n_kernels_left.fetch_sub(1) <= 0) return kLost;
-  return real_run_kernel(queue, kernel, n, first, sizes, together, n_events, events, event);
-}
-
-TEST_P(OpenclQueues, ALostDeviceFailsItsTasksAndSaysWhy) {
-  Api api = found_.device->api();
-  real_run_kernel = api.run_kernel;
-  api.run_kernel = run_kernel_until_lost;
-  const auto library = std::make_shared<const Library>(api);
-  DeviceOptions options = found_.options;
-  options.has_fast_handover = GetParam();
-  OpenclLane lane(std::make_shared<const Device>(library, 0), options, kernels_.table, {});
-  SmallGraph graph = SmallGraph::block(Type::kQ8_0, 256, 512);
-  GraphRun run(lane, graph);
-  const auto executable = lane.build(graph.subgraph(), kStep, graph.store(), run.buffers());
-  const lanes::Run arguments = run.arguments(plan::Phase::kStep, 3, 0);
-  for (const int n_left : {0, 3, 9}) {
-    n_kernels_left = n_left;
-    lanes::Ended ended[3];
-    for (lanes::Ended& one : ended) lane.submit(*executable, arguments, one);
-    for (lanes::Ended& one : ended) one.latch.wait();
-    // A block has six kernels.
-    EXPECT_EQ(ended[0].status, n_left < 6 ? Status::kFailed : Status::kDone);
-    EXPECT_EQ(ended[1].status, Status::kFailed);
-    EXPECT_EQ(ended[2].status, Status::kFailed);
-    EXPECT_NE(lane.problem().find("CL_OUT_OF_RESOURCES"), std::string::npos) << lane.problem();
-  }
-  n_kernels_left = 1000;
-  lanes::Ended again;
-  lane.submit(*executable, arguments, again);
-  again.latch.wait();
-  EXPECT_EQ(again.status, Status::kDone);
-}
-
 // The thread that reported the last task may still be in the lane.
 TEST_P(OpenclQueues, ALaneMayBeDestroyedAsSoonAsItsTaskHasEnded) {
   SmallGraph graph = SmallGraph::block(Type::kQ8_0, 256, 512);

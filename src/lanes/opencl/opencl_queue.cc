@@ -18,8 +18,11 @@ void OpenclLane::submit(const Executable& executable, const Run& run, Completion
   const std::lock_guard<std::mutex> lock(handover_);
   const uint32_t number = n_submitted_.load(std::memory_order_relaxed);
   Task& task = task_at(number);
-  task = {&static_cast<const OpenclExecutable&>(executable), &run, &completion};
-  task.lane = this;
+  task.executable = &static_cast<const OpenclExecutable&>(executable);
+  task.run = &run;
+  task.completion = &completion;
+  task.event = nullptr;
+  task.has_failed = task.has_ended = false;
   n_submitted_.store(number + 1, std::memory_order_release);
   n_submitted_.notify_one();
   n_changes_.fetch_add(1, std::memory_order_release);
@@ -94,22 +97,31 @@ void OpenclLane::note_end_of(opencl::Event, Int state, void* task) {
 // tasks.
 void OpenclLane::note_end(Task* task, Int state) {
   const std::lock_guard<std::mutex> lock(telling_);
+  end(task, state);
+  task->has_ended = true;
+  // The place of the next task is not looked at: it may be written at this moment.
+  while (n_told_ != n_submitted_.load(std::memory_order_acquire) && task_at(n_told_).has_ended) {
+    Task& told = task_at(n_told_);
+    // The completion may submit a task that takes this one's place.
+    Completion* const completion = told.completion;
+    const Status status = told.has_failed ? Status::kFailed : Status::kDone;
+    told.has_ended = false;
+    n_told_.fetch_add(1, std::memory_order_release);
+    completion->finished(status);
+  }
+  n_changes_.fetch_add(1, std::memory_order_release);
+  n_changes_.notify_one();
+}
+
+// Finds out how the task's marker and its kernels ended, and lets go of them.
+void OpenclLane::end(Task* task, Int state) {
+  const Int problem = task->kernels.take_problem();
+  if (state >= opencl::kComplete) state = problem;
   if (state < opencl::kComplete) {
     note_problem("a task failed on it", state);
     task->has_failed = true;
   }
   if (task->event != nullptr) device_->api().release_event(task->event);
-  task->has_ended = true;
-  // The place of the next task is not looked at: it may be written at this moment.
-  while (n_told_ != n_submitted_.load(std::memory_order_acquire) && task_at(n_told_).has_ended) {
-    // The task is copied, because the completion may submit one that takes its place.
-    const Task told = task_at(n_told_);
-    task_at(n_told_).has_ended = false;
-    n_told_.fetch_add(1, std::memory_order_release);
-    told.completion->finished(told.has_failed ? Status::kFailed : Status::kDone);
-  }
-  n_changes_.fetch_add(1, std::memory_order_release);
-  n_changes_.notify_one();
 }
 
 void OpenclLane::start(Task* task, opencl::RunData* data) {
@@ -131,24 +143,23 @@ void OpenclLane::start(Task* task, opencl::RunData* data) {
   const opencl::Api& api = device_->api();
   if (status == kOk) status = api.marker(device_->queue(), 0, nullptr, &task->event);
   if (status == kOk) status = api.flush(device_->queue());
-  if (status == kOk) return;
+  if (status == kOk) return task->kernels.swap(device_->started());
   const bool is_of_cores = status == opencl::kHostFailed;
   note_problem(is_of_cores ? "on its cores, " + host_.problem() : "it does not take a task",
                is_of_cores ? kOk : status);
   task->has_failed = true;
   // What is in the queue of a failed task must not run any more when its end is told.
-  api.finish(device_->queue());
+  device_->finish();
 }
 
 Int OpenclLane::start_stages(const OpenclExecutable& executable, const Run& run, const Run& own,
                              const opencl::RunData& data) {
-  const opencl::Api& api = device_->api();
   const size_t set_offset = executable.set_stride() * static_cast<size_t>(run.buffer_set);
   const DeviceRun device_run = {own, set_offset, data};
   bool is_first = true;
   for (const OpenclStage& stage : executable.stages()) {
     if (stage.needs_idle_device() && !is_first) {
-      if (const Int status = api.finish(device_->queue()); status != kOk) return status;
+      if (const Int status = device_->finish(); status != kOk) return status;
     }
     is_first = false;
     if (stage.host != nullptr) {
@@ -161,7 +172,7 @@ Int OpenclLane::start_stages(const OpenclExecutable& executable, const Run& run,
       const BoundOp& bound = queued.bound;
       if (own.observer != nullptr && bound.op.kind == model::OpKind::kLinear &&
           bound.first_column == 0) {
-        if (const Int status = api.finish(device_->queue()); status != kOk) return status;
+        if (const Int status = device_->finish(); status != kOk) return status;
         own.observer->observe(bound.op, bound.inputs[0] + set_offset,
                               static_cast<int>(device_run.n_rows(bound)), bound.input_width);
       }
@@ -197,11 +208,7 @@ void OpenclLane::end_oldest(uint32_t n_started) {
   if (oldest.event != nullptr) {
     const Int state = wait_for(oldest.event, n_started);
     if (state > opencl::kComplete) return;  // the next task can be started meanwhile
-    if (state < opencl::kComplete) {
-      note_problem("a task failed on it", state);
-      oldest.has_failed = true;
-    }
-    device_->api().release_event(oldest.event);
+    end(&oldest, state);
   }
   // The pointers are copied, because the completion may submit a task that takes this one's place,
   // or end the lane's life.

@@ -1,6 +1,6 @@
 // Where a driver tells of ends (H8): tasks end in their order, and the driver is never called from
-// its own call but to let go of an event. The driver is made up here, so that the thread sanitizer
-// can see into it.
+// its own call but to ask how kernels ended and to let go of events. The driver is made up here, so
+// that the thread sanitizer can see into it.
 #include <gtest/gtest.h>
 
 #include <atomic>

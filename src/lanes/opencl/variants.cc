@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace troika::lanes::opencl {
 namespace {
 
@@ -21,7 +23,8 @@ constexpr Tile kTilesOfGpu[] = {{"product_8", 8, 1}, {"product_4", 4, 1}, {"prod
 
 Variants::Variants(const DeviceEntry& entry, const DeviceOptions& options)
     : is_gpu_(!entry.is_cpu || options.is_like_gpu),
-      shares_groups_(is_gpu_ && entry.most_group_items >= kPiecesTogether * kSplitOfGpu) {
+      shares_groups_(is_gpu_ && entry.most_group_items >= kPiecesTogether * kSplitOfGpu &&
+                     entry.most_group_side >= std::max(kPiecesTogether, kSplitOfGpu)) {
   const auto choose = [&](bool is_there, const char* name) {
     if (is_there && options.extensions != Extensions::kNone) return Extension::kOfDevice;
     const bool is_emulated = options.extensions == Extensions::kEmulated;

@@ -349,8 +349,10 @@ DeviceOptions options_of(Extensions extensions) {
 }
 
 TEST(OpenclVariantsOf, AGpuShareGroupsOfFloatsAmongWorkItems) {
-  DeviceEntry gpu, small_gpu, cores;
-  gpu.most_group_items = 256;
+  DeviceEntry gpu, small_gpu, narrow_gpu, cores;
+  gpu.most_group_items = narrow_gpu.most_group_items = 256;
+  gpu.most_group_side = small_gpu.most_group_side = 64;
+  narrow_gpu.most_group_side = 1;
   small_gpu.most_group_items = 12;
   cores.is_cpu = true;
   PanelForm floats, exact;
@@ -359,6 +361,7 @@ TEST(OpenclVariantsOf, AGpuShareGroupsOfFloatsAmongWorkItems) {
   EXPECT_GT(Variants(gpu, options).split(floats), 1u);
   EXPECT_EQ(Variants(gpu, options).split(exact), 1u);
   EXPECT_EQ(Variants(small_gpu, options).split(floats), 1u);
+  EXPECT_EQ(Variants(narrow_gpu, options).split(floats), 1u);
   EXPECT_LT(Variants(small_gpu, options).piece_rows(), kStripRows);
   EXPECT_EQ(Variants(cores, options).split(floats), 1u);
   EXPECT_EQ(Variants(cores, options).piece_rows(), kStripRows);

@@ -36,6 +36,7 @@ Device::Device(std::shared_ptr<const Library> library, int number)
 }
 
 void Device::open() {
+  started_ = std::make_unique<StartedKernels>(api());
   const std::string what = fmt::format("The OpenCL device '{}' cannot be opened", entry_.name);
   Int status = kOk;
   context_ = api().create_context(nullptr, 1, &entry_.id, nullptr, nullptr, &status);
@@ -48,9 +49,15 @@ void Device::open() {
 }
 
 Device::~Device() {
-  api().finish(queue_);
+  finish();
   api().release_queue(queue_);
   api().release_context(context_);
+}
+
+Int Device::finish() const {
+  const Int status = api().finish(queue_);
+  const Int problem = started_->take_problem();
+  return status != kOk ? status : problem;
 }
 
 DeviceMemory::DeviceMemory(std::shared_ptr<const Device> device, Bits flags, const void* content,

@@ -11,6 +11,7 @@
 #include "base/huge_pages.h"
 #include "lanes/memory.h"
 #include "lanes/opencl/driver/opencl_library.h"
+#include "lanes/opencl/driver/started_kernels.h"
 
 namespace troika::lanes::opencl {
 
@@ -48,6 +49,10 @@ class Device {
   const DeviceEntry& entry() const { return entry_; }
   Context context() const { return context_; }
   Queue queue() const { return queue_; }
+  // Knows the kernels that were started since somebody took them. Whoever starts kernels uses it.
+  StartedKernels& started() const { return *started_; }
+  // Waits until the queue is empty. Returns kOk, or how a kernel that was started failed.
+  Int finish() const;
 
  private:
   void open();
@@ -56,6 +61,7 @@ class Device {
   DeviceEntry entry_;
   Context context_ = nullptr;
   Queue queue_ = nullptr;
+  std::unique_ptr<StartedKernels> started_;
 };
 
 // Memory of the device that this program writes once.

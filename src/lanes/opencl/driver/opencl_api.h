@@ -40,6 +40,7 @@ enum PlatformInfo : UInt { kPlatformName = 0x0902 };
 enum DeviceInfo : UInt {
   kDeviceType = 0x1000,
   kMostGroupItems = 0x1004,
+  kMostGroupSides = 0x1005,
   kMostAllocationBytes = 0x1010,
   kFloatAbilities = 0x101B,
   kMemoryBytes = 0x101F,

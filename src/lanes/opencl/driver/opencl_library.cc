@@ -117,6 +117,16 @@ Number number_of(const Api& api, DeviceId id, DeviceInfo info) {
   return number;
 }
 
+// Returns how long a group of work items may be along the second and the third dimension.
+size_t group_side(const Api& api, DeviceId id) {
+  size_t n_bytes = 0;
+  if (api.device_info(id, kMostGroupSides, 0, nullptr, &n_bytes) != kOk) return 1;
+  std::vector<size_t> sides(n_bytes / sizeof(size_t));
+  const bool is_told = sides.size() >= 3 &&
+                       api.device_info(id, kMostGroupSides, n_bytes, sides.data(), nullptr) == kOk;
+  return is_told ? std::min(sides[1], sides[2]) : 1;
+}
+
 // Says whether a list of names, parted by spaces, has this one.
 bool has_name(const std::string& list, std::string_view name) {
   return fmt::format(" {} ", list).find(fmt::format(" {} ", name)) != std::string::npos;
@@ -179,6 +189,7 @@ DeviceEntry Library::describe(Platform platform, DeviceId id) const {
       has_name(extensions, "cl_khr_integer_dot_product") && entry.version.starts_with("OpenCL 3.");
   entry.has_halves = has_name(extensions, "cl_khr_fp16");
   entry.most_group_items = number_of<size_t>(api_, id, kMostGroupItems);
+  entry.most_group_side = group_side(api_, id);
   entry.most_allocation_bytes = number_of<uint64_t>(api_, id, kMostAllocationBytes);
   entry.memory_bytes = number_of<uint64_t>(api_, id, kMemoryBytes);
   entry.refusal = refusal_of(entry);

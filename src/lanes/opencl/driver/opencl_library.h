@@ -29,6 +29,7 @@ struct DeviceEntry {
   // Whether the device computes in half floats (cl_khr_fp16).
   bool has_halves = false;
   size_t most_group_items = 0;  // counts work items that may share memory
+  size_t most_group_side = 0;   // counts them along the second and the third dimension
   size_t most_allocation_bytes = 0;
   uint64_t memory_bytes = 0;
 

@@ -29,6 +29,8 @@ Int give_text(const char* text, size_t size, void* to, size_t* length) {
   return kOk;
 }
 
+constexpr size_t kGroupSides[] = {1, 64, 8};
+
 template <bool kShares, bool kIsThere, bool kIsNew>
 Int describe(DeviceId, UInt info, size_t size, void* to, size_t* length) {
   switch (info) {
@@ -40,6 +42,10 @@ Int describe(DeviceId, UInt info, size_t size, void* to, size_t* length) {
       return give_text("7", size, to, length);
     case kDeviceExtensions:
       return give_text("cl_khr_fp64 cl_khr_integer_dot_product", size, to, length);
+    case kMostGroupSides:
+      if (length != nullptr) *length = sizeof(kGroupSides);
+      if (to != nullptr) std::memcpy(to, kGroupSides, std::min(size, sizeof(kGroupSides)));
+      return kOk;
     default:
       std::memset(to, 0, size);
       const bool is_set = info == kSharesMemory ? kShares : info != kIsAvailable || kIsThere;
@@ -95,6 +101,7 @@ TEST(OpenclLibrary, NamesTheDevicesThatThereAre) {
   const Library library(fake(describe<true, true, true>));
   EXPECT_EQ(library.device(0).name, "a phone's");
   EXPECT_EQ(library.device(0).memory_bytes, 1u);
+  EXPECT_EQ(library.device(0).most_group_side, 8u);
   const std::string problem = problem_of([&] { library.device(1); });
   EXPECT_NE(problem.find("opencl:0 is 'a phone's' of Makers"), std::string::npos) << problem;
 }

@@ -78,21 +78,25 @@ BoundKernel::BoundKernel(std::shared_ptr<const Device> device, Program program, 
 BoundKernel::~BoundKernel() { device_->api().release_kernel(kernel_); }
 
 Int BoundKernel::run(size_t n_0, size_t n_1) {
-  if (status_ != kOk) return status_;
   const size_t sizes[] = {n_0, n_1};
   // On cores each item is a group of its own; other devices know better which items to group.
   const size_t together[] = {1, 1};
-  return device_->api().run_kernel(device_->queue(), kernel_, 2, nullptr, sizes,
-                                   device_->entry().is_cpu ? together : nullptr, 0, nullptr,
-                                   nullptr);
+  return start(2, sizes, device_->entry().is_cpu ? together : nullptr);
 }
 
 Int BoundKernel::run_groups(size_t n_0, size_t n_1, size_t of_1, size_t n_2) {
-  if (status_ != kOk) return status_;
   const size_t sizes[] = {n_0, (n_1 + of_1 - 1) / of_1 * of_1, n_2};
   const size_t together[] = {1, of_1, n_2};
-  return device_->api().run_kernel(device_->queue(), kernel_, 3, nullptr, sizes, together, 0,
-                                   nullptr, nullptr);
+  return start(3, sizes, together);
+}
+
+Int BoundKernel::start(UInt n, const size_t* sizes, const size_t* together) {
+  if (status_ != kOk) return status_;
+  Event event = nullptr;
+  const Int status = device_->api().run_kernel(device_->queue(), kernel_, n, nullptr, sizes,
+                                               together, 0, nullptr, &event);
+  if (status == kOk) device_->started().add(event);
+  return status;
 }
 
 Programs::Programs(std::shared_ptr<const Device> device, std::string folder)
@@ -138,9 +142,9 @@ Program Programs::import(std::string_view binary, const std::string& options) co
   Int status = kOk, of_device = kOk;
   const Program program = api.import_program(device_->context(), 1, &device_->entry().id, &n_bytes,
                                              &begin, &of_device, &status);
-  if (status != kOk || of_device != kOk) return nullptr;
-  if (api.build_program(program, 1, &device_->entry().id, options.c_str(), nullptr, nullptr) ==
-      kOk) {
+  if (status != kOk) return nullptr;
+  if (of_device == kOk && api.build_program(program, 1, &device_->entry().id, options.c_str(),
+                                            nullptr, nullptr) == kOk) {
     return program;
   }
   api.release_program(program);
@@ -183,8 +187,8 @@ Program Programs::build(const std::string& text, const std::string& name,
   } else {
     program = compile(text, name, all_options);
     ++costs_.n_compiled;
-    costs_.compile_us += clock.now_us() - start;
     kept_.keep(key, [&](const std::string&) { return binary_of(program); });
+    costs_.compile_us += clock.now_us() - start;
   }
   programs_.emplace(key, program);
   return program;

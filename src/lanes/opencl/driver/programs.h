@@ -16,10 +16,11 @@
 
 namespace troika::lanes::opencl {
 
-// What compiling programs took.
+// What compiling programs took, all of them together. With compiling counts the time in which the
+// driver gives what is kept: some compile only then.
 struct ProgramCosts {
   int n_compiled = 0, n_imported = 0;
-  double compile_us = 0.0, import_us = 0.0;  // all programs together
+  double compile_us = 0.0, import_us = 0.0;
 };
 
 // A kernel with its own arguments. One thread at a time uses it.
@@ -44,6 +45,9 @@ class BoundKernel {
   Int run_groups(size_t n_0, size_t n_1, size_t of_1, size_t n_2);
 
  private:
+  // Starts the items of so many dimensions. `together`: the size of a group; null: the device's
+  // choice.
+  Int start(UInt n, const size_t* sizes, const size_t* together);
   template <typename Argument>
   void set_one(UInt index, const Argument& argument) {
     static_assert(std::is_trivially_copyable_v<Argument>);
