@@ -10,9 +10,9 @@
 
 #include "base/system.h"
 #include "base/trace.h"
+#include "engine/memory/taken_memory.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
-#include "engine/taken_memory.h"
 #include "machines/heads_here.h"
 #include "plan/plan_json.h"
 #include "prepare/plan/saved_plan.h"

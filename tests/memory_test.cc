@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "engine/memory/taken_memory.h"
 #include "engine/session.h"
-#include "engine/taken_memory.h"
 #include "prepare/memory.h"
 #include "tests/support/logits.h"
 #include "tests/support/tiny_engine.h"

@@ -9,7 +9,7 @@
 
 #include "engine/drafting/drafting.h"
 #include "engine/generate.h"
-#include "engine/taken_memory.h"
+#include "engine/memory/taken_memory.h"
 #include "lanes/opencl/test_support.h"
 #include "prepare/device_memory.h"
 #include "prepare/memory.h"

@@ -62,6 +62,14 @@ void PlacedBatch::reserve(int most_rows, int most_branching_rows) {
   tree.reserve(n_branching * (n_branching + 1) / 2);  // enough if each row continues the one before
 }
 
+namespace {
+
+size_t n_pages_of(int n_slots) {
+  return (static_cast<size_t>(n_slots) + kPageSlots - 1) / kPageSlots;
+}
+
+}  // namespace
+
 // Returns what makes keys and values smaller.
 const char* KvCache::advice() const {
   return shape_.type == tensor::Type::kQ8_0 ? "Use a smaller ‹context›"
@@ -71,19 +79,32 @@ const char* KvCache::advice() const {
 KvCache::KvCache(const KvShape& shape, const PageSource& source)
     : shape_(shape), layers_(static_cast<size_t>(shape.n_layers)), n_limit_(shape.most_slots) {
   check_head_length(shape.type, shape.head_dim);
+  if (source != nullptr && block_bytes() > 0 && shape.most_slots > 0) take_region(source);
   // Page tables never move, because kernels hold pointers to them.
-  const size_t most_pages = (static_cast<size_t>(shape.most_slots) + kPageSlots - 1) / kPageSlots;
+  const size_t most_pages = n_pages_of(shape_.most_slots);
   storage_.reserve(most_pages);
   for (Layer& layer : layers_) {
     layer.key_pages.reserve(most_pages);
     layer.value_pages.reserve(most_pages);
   }
-  const size_t bytes = block_bytes() * most_pages;
-  if (source == nullptr || bytes == 0) return;
-  region_ = source(bytes);
-  if (region_ != nullptr) return;
-  throw Error(fmt::format("No memory that a device shares for {:.1f} MB of context. {}.",
-                          1e-6 * static_cast<double>(bytes), advice()));
+}
+
+// Takes memory for all pages. Where there is not so much, half of it will do, and so on, as long as
+// it holds a text.
+void KvCache::take_region(const PageSource& source) {
+  const size_t n_least = n_pages_of(std::min(shape_.limit(), shape_.most_slots));
+  for (size_t n_pages = n_pages_of(shape_.most_slots);; n_pages = std::max(n_pages / 2, n_least)) {
+    region_ = source(block_bytes() * n_pages);
+    if (region_ != nullptr) {
+      const size_t n_slots = n_pages * kPageSlots;
+      shape_.most_slots = std::min(shape_.most_slots, static_cast<int>(n_slots));
+      n_limit_ = shape_.most_slots;
+      return;
+    }
+    if (n_pages > n_least) continue;
+    throw Error(fmt::format("No memory that a device shares for {:.1f} MB of context. {}.",
+                            1e-6 * static_cast<double>(block_bytes() * n_pages), advice()));
+  }
 }
 
 namespace {

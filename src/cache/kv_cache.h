@@ -159,6 +159,7 @@ class KvCache {
     bool is_open = false;
   };
   const char* advice() const;
+  void take_region(const PageSource& source);
   void grow();
   size_t page_bytes() const { return shape_.slot_bytes() << kPageSlotsLog2; }
   size_t block_bytes() const { return page_bytes() * 2 * static_cast<size_t>(shape_.n_layers); }

@@ -473,6 +473,27 @@ TEST(KvCache, TakesItsPagesFromASourceAtEqualDistances) {
   EXPECT_THROW(KvCache(of, none), Error);
 }
 
+// A device's driver may take all of a piece at once, and not have as much as many texts need.
+TEST(KvCache, TakesLessFromASourceAsLongAsItHoldsAText) {
+  KvShape of = {2, 3, 32, tensor::Type::kF16, 64 * 600};
+  of.most_positions = 600;
+  const size_t page = 256 * of.bytes_per_token();
+  const auto slots_where = [&](size_t most_bytes) {
+    const KvCache kv(of, [&](size_t bytes) {
+      return bytes > most_bytes ? std::shared_ptr<std::byte>()
+                                : std::shared_ptr<std::byte>(new std::byte[bytes],
+                                                             std::default_delete<std::byte[]>());
+    });
+    EXPECT_EQ(kv.n_limit(), kv.shape().most_slots);
+    return kv.shape().most_slots;
+  };
+  EXPECT_EQ(slots_where(SIZE_MAX), 64 * 600);
+  EXPECT_EQ(slots_where(100 * page), 75 * 256);
+  EXPECT_EQ(slots_where(3 * page), 3 * 256);
+  const std::string message = test::message_of<Error>([&] { slots_where(3 * page - 1); });
+  EXPECT_NE(message.find("Use a smaller ‹context›"), std::string::npos) << message;
+}
+
 // A sequence reserves a list for a whole context.
 TEST(KvCache, ASequenceWithoutMemoryLeavesNoNumberBehind) {
   if (test::kIsSanitized) GTEST_SKIP() << "sanitizers end the program that asks for so much";

@@ -1,11 +1,15 @@
 #include "engine/engine.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <utility>
 
+#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/cpu_features.h"
-#include "engine/taken_memory.h"
+#include "engine/memory/device_context.h"
+#include "engine/memory/taken_memory.h"
 #include "machines/devices.h"
 #include "machines/heads_here.h"
 #include "machines/make_machine.h"
@@ -24,6 +28,7 @@ constexpr int kWarmTokens = 12;
 Engine::Engine(const prepare::Options& options) {
   const auto start = std::chrono::steady_clock::now();
   prepare::check_options(options);
+  most_texts_ = options.memory.most_texts;
   has_values_ = prepare::is_here(options) || options.phone.has_values;
   model_ = prepare::open_model(options);
   kernels_ = kernels::choose(detect_cpu_features(), options.kernels);
@@ -33,6 +38,7 @@ Engine::Engine(const prepare::Options& options) {
   loaded_.add_note(about_plan);
   const auto build_start = std::chrono::steady_clock::now();
   make_machine(options.memory.has_side_files);
+  fit_context(options);
   make_graphs(options);
   passes_ = std::make_unique<Passes>(*this, &ledger_);
   check_memory();
@@ -63,6 +69,24 @@ void Engine::make_machine(bool keeps_files) {
     machine_ = machines::make_phone(*phone_setup_, kernels_.table, plan_, has_values_);
   } else {
     machine_ = machines::make_host(kernels_.table, plan_, loaded_, keeps_files);
+  }
+}
+
+void Engine::fit_context(const prepare::Options& options) {
+  if (phone_setup_ != nullptr) return;
+  for (lanes::Lane* const lane : machine_->lanes()) {
+    const lanes::Memory* const memory = lane->memory();
+    if (memory == nullptr) continue;
+    const bool may_be_less =
+        options.memory.context == 0 && options.plan.file.empty() && !options.plan.exact;
+    const int context = context_within(prepare::kv_shape(plan_, blueprint()),
+                                       {lane->info().name, memory->most_bytes(), may_be_less});
+    if (context == plan_.context) return;
+    plan_.context = context;
+    start_.has_short_context = true;
+    loaded_.add_note(fmt::format("the context is shorter because lane {} gives {} at once",
+                                 lane->info().name, bytes_text(memory->most_bytes())));
+    return;
   }
 }
 

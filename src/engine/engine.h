@@ -68,6 +68,8 @@ class Engine {
   lanes::Machine& machine() const { return *machine_; }
   const schedule::Graphs& graphs() const { return *graphs_; }
   const Start& start() const { return start_; }
+  // Counts the texts that are computed at the same time at most; 0: nobody knows.
+  int most_texts() const { return most_texts_; }
   // Says what this engine keeps in memory, and the limit of it; nothing on a phone.
   const plan::Ledger& ledger() const { return ledger_; }
 
@@ -82,6 +84,8 @@ class Engine {
   // Returns what is to be said of the plan, as words of a note.
   std::string choose_plan(const prepare::Options& options);
   void make_machine(bool keeps_files);
+  // Shortens a context that a device has no room for, unless somebody asked for it.
+  void fit_context(const prepare::Options& options);
   void make_graphs(const prepare::Options& options);
   void check_memory();
 
@@ -89,6 +93,7 @@ class Engine {
   // their order: the constructor makes them one after the other.
   Start start_;
   bool has_values_ = true;
+  int most_texts_ = 0;
   std::unique_ptr<prepare::OpenedModel> model_;
   kernels::Kernels kernels_;
   std::unique_ptr<machines::PhoneSetup> phone_setup_;

@@ -35,12 +35,15 @@ void limit_slots(size_t most_bytes, cache::KvShape* shape) {
 cache::KvShape largest_shape(const Engine& engine, Passes::AvailableBytes available) {
   cache::KvShape shape = prepare::kv_shape(engine.plan(), engine.blueprint());
   shape.most_positions = engine.plan().context;
+  lanes::Memory* const memory = lanes::owned_memory(engine.machine());
+  const bool counts_texts =
+      memory != nullptr && memory->is_taken_at_once() && engine.most_texts() > 0;
+  const int n_texts = counts_texts ? std::min(engine.most_texts(), kMostTexts) : kMostTexts;
   const int64_t n_slots = engine.phone().machine == nullptr
-                              ? prepare::most_slots(engine.ledger(), shape, kMostTexts, available())
+                              ? prepare::most_slots(engine.ledger(), shape, n_texts, available())
                               : int64_t{shape.most_slots} * kMostTexts;
   shape.most_slots = static_cast<int>(std::min<int64_t>(n_slots, INT_MAX));
   if (!engine.has_values()) shape.n_layers = 0;
-  lanes::Memory* const memory = lanes::owned_memory(engine.machine());
   if (memory != nullptr && shape.n_layers > 0) limit_slots(memory->most_bytes(), &shape);
   return shape;
 }

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "engine/context_room.h"
+#include "engine/memory/context_room.h"
 
 namespace troika::engine {
 namespace {

@@ -16,12 +16,13 @@ namespace troika::lanes {
 class Memory {
  public:
   virtual ~Memory() = default;
-  // Returns zeros, or null where there is not enough memory. Pages should be taken only when they
-  // are first written.
+  // Returns zeros, or null where there is not enough memory.
   virtual std::byte* allocate(size_t bytes) = 0;
   virtual void free(std::byte* begin) noexcept = 0;
   // Returns the length of the longest piece that can be allocated.
   virtual size_t most_bytes() const { return SIZE_MAX; }
+  // Says that all of a piece is taken at once, and not each page when it is first written.
+  virtual bool is_taken_at_once() const { return false; }
 };
 
 // Returns a source of pieces of `memory`, which are given back when nobody holds them

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/bytes_text.h"
 #include "base/cache_line.h"
 #include "base/error.h"
 
@@ -40,11 +41,14 @@ Buffers::Buffers(const model::Blueprint& blueprint, int most_tokens, int most_ou
   n_floats_ = total + set_stride_ * static_cast<size_t>(n_sets - 1) + kFloatsOfLine;
   storage_ = memory_->allocate(n_floats_ * sizeof(float));
   if (storage_ == nullptr) {
+    const std::string most = memory_->most_bytes() >= bytes()
+                                 ? ""
+                                 : fmt::format(" (a device gives {} at most at once)",
+                                               bytes_text(memory_->most_bytes()));
     throw Error(
-        fmt::format("No memory for {} bytes of buffers, {} sets of them. Use shorter parts of "
-                    "prompts (‹chunk›), "
-                    "keep fewer of them in flight, or use a smaller model.",
-                    bytes(), n_sets));
+        fmt::format("No memory for {} of buffers, {} set{} of them{}. Use shorter parts of prompts "
+                    "(‹chunk›), keep fewer of them in flight, or use a smaller model.",
+                    bytes_text(bytes()), n_sets, n_sets == 1 ? "" : "s", most));
   }
   const auto address = reinterpret_cast<uintptr_t>(storage_);
   first_offset_bytes_ = (kCacheLineBytes - address % kCacheLineBytes) % kCacheLineBytes;

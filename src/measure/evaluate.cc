@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "engine/chat.h"
-#include "engine/context_room.h"
 #include "engine/generate.h"
+#include "engine/memory/context_room.h"
 
 namespace troika::measure {
 namespace {

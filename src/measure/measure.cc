@@ -10,7 +10,7 @@
 #include "base/median.h"
 #include "base/random.h"
 #include "base/system.h"
-#include "engine/context_room.h"
+#include "engine/memory/context_room.h"
 #include "measure/prompt_peak.h"
 #include "prepare/memory.h"
 

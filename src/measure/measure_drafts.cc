@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/median.h"
-#include "engine/context_room.h"
+#include "engine/memory/context_room.h"
 #include "measure/forced_text.h"
 #include "measure/measure.h"
 #include "measure/step_bounds.h"

@@ -185,6 +185,8 @@ ExpertReads expert_reads_from_name(std::string_view name);
 
 struct MemoryChoice {
   int context = 0;  // 0: what model, memory and common sense allow
+  // Counts the texts that are computed at the same time at most; 0: nobody knows.
+  int most_texts = 0;
   tensor::Type kv_type = tensor::Type::kF16;
   // Limits the bytes that the process may keep in memory, see memory.h. 0: no limit, and copies and
   // caches may take half of what is free.

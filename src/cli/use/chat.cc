@@ -20,9 +20,9 @@
 #include "cli/use/line_editor.h"
 #include "cli/use/signal_thread.h"
 #include "engine/chat.h"
-#include "engine/context_room.h"
 #include "engine/engine.h"
 #include "engine/generate.h"
+#include "engine/memory/context_room.h"
 
 namespace troika::cli {
 namespace {
@@ -247,6 +247,7 @@ void chat(ChatFlags& flags) {
   // A missing file is told before the model is loaded.
   const std::string chat_template =
       flags.template_file.empty() ? "" : read_text(flags.template_file);
+  flags.engine.options.memory.most_texts = 1;
   const auto engine = load(flags.engine);
   flags.sampler.check_tokens(*engine);
   const TaskHistory history(flags.draft.history, *engine);

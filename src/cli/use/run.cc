@@ -319,6 +319,7 @@ void run(RunFlags& flags) {
   const RunTexts texts(flags);
   Request request;
   request.sampler = flags.sampler.checked();
+  flags.engine.options.memory.most_texts = std::max({1, flags.n_answers, flags.n_best});
   const auto engine = load(flags.engine);
   flags.sampler.check_tokens(*engine);
   request.prompt = prompt_tokens(flags, *engine, texts);

@@ -221,7 +221,9 @@ void OpenclLane::end_oldest(uint32_t n_started) {
 void OpenclLane::note_problem(const std::string& what, Int status) {
   const std::lock_guard<std::mutex> lock(problem_mutex_);
   problem_ = fmt::format("the OpenCL device '{}': {}", device_->entry().name, what);
-  if (status != kOk) problem_ += fmt::format(" ({})", opencl::status_name(status));
+  if (status == kOk) return;
+  problem_ += fmt::format(" ({}); leave it out of ‹lanes›, or try another driver",
+                          opencl::status_name(status));
 }
 
 }  // namespace troika::lanes

@@ -188,6 +188,20 @@ std::unique_ptr<Executable> VendorLane::build(const Subgraph& subgraph, plan::Sh
                                             std::move(stages));
 }
 
+std::string VendorLane::problem() const {
+  const std::lock_guard<std::mutex> lock(problem_mutex_);
+  return problem_;
+}
+
+// Whoever asked for an earlier task may be reading why that one failed.
+void VendorLane::fail(const std::string& problem, Completion& completion) {
+  {
+    const std::lock_guard<std::mutex> lock(problem_mutex_);
+    problem_ = problem;
+  }
+  completion.finished(Status::kFailed);
+}
+
 void VendorLane::submit(const Executable& executable, const Run& run, Completion& completion) {
   const auto& vendor = static_cast<const VendorExecutable&>(executable);
   const Run own = vendor.tokens().of(run);
@@ -201,13 +215,11 @@ void VendorLane::submit(const Executable& executable, const Run& run, Completion
       Ended ended;
       host_.submit(*stage.host, run, ended);
       if (ended.status != Status::kDone) {
-        problem_ = host_.problem();
-        completion.finished(Status::kFailed);
+        fail(host_.problem(), completion);
         return;
       }
     } else if (!stage.products->run(kernels_, own, set_offset, pool_)) {
-      problem_ = library_->problem();
-      completion.finished(Status::kFailed);
+      fail(library_->problem(), completion);
       return;
     }
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,13 +48,14 @@ class VendorLane : public Lane {
   // Counts the weights in the form that graphs take, and the device's own copies, one for each
   // number of tokens.
   size_t held_bytes() const override;
-  std::string problem() const override { return problem_; }
+  std::string problem() const override;
   std::string note() const override;
   const GraphCosts& costs() const { return costs_; }
 
  private:
   void check(const Subgraph& subgraph, plan::Shape shape, const weights::Store& weights) const;
   [[noreturn]] void refuse(const Subgraph& subgraph, const std::string& why) const;
+  void fail(const std::string& problem, Completion& completion);
   VendorProduct product_of(const Subgraph& subgraph, size_t index,
                            const weights::Store& weights) const;
 
@@ -68,6 +70,7 @@ class VendorLane : public Lane {
   size_t packed_bytes_ = 0;
   GraphCosts costs_;
   std::optional<KeptFiles> blobs_;
+  mutable std::mutex problem_mutex_;  // held while problem_ changes or is read
   std::string problem_;
 };
 

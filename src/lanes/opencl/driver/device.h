@@ -105,6 +105,7 @@ class SharedMemory : public lanes::Memory {
   std::byte* allocate(size_t bytes) override;
   void free(std::byte* begin) noexcept override;
   size_t most_bytes() const override { return device_->entry().most_allocation_bytes; }
+  bool is_taken_at_once() const override { return !device_->entry().is_cpu; }
   // Returns where an address within an allocation lies; a place without memory where no allocation
   // has it.
   Place locate(const void* address) const;

@@ -1,4 +1,4 @@
-#include "engine/context_room.h"
+#include "engine/memory/context_room.h"
 
 #include <fmt/format.h>
 

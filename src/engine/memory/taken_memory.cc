@@ -1,4 +1,4 @@
-#include "engine/taken_memory.h"
+#include "engine/memory/taken_memory.h"
 
 #include "engine/engine.h"
 #include "weights/neurons/hot_neurons.h"
