@@ -337,6 +337,26 @@ TEST_F(Terminal, ASignalThatEndsTheProgramLeavesTheTerminalAsItWas) {
   EXPECT_TRUE(chat.echoes());
 }
 
+// Ctrl-\ does not wait for anything, nor does a second signal.
+TEST_F(Terminal, WhatEndsTheProgramAtOnceLeavesTheTerminalAsItWas) {
+  TerminalProgram at_prompt(words({"-n", "4", "--temp", "0"}), environment());
+  ASSERT_TRUE(at_prompt.at_prompt()) << at_prompt.pending();
+  at_prompt.send(SIGQUIT);
+  EXPECT_NE(at_prompt.read_until("\x1b[?2004l"), "") << "pastes are still marked";
+  EXPECT_EQ(at_prompt.wait(), 128 + SIGQUIT) << at_prompt.pending();
+  EXPECT_TRUE(at_prompt.echoes());
+  for (const int signal : {SIGQUIT, SIGTERM}) {
+    SCOPED_TRACE(signal);
+    TerminalProgram chat(endless_chat(), environment());
+    ASSERT_TRUE(chat.at_prompt()) << chat.pending();
+    chat.type("go on\r");
+    ASSERT_NE(chat.read_until("go on"), "") << chat.pending();
+    for (int i = 0; i < 2; ++i) chat.send(signal);
+    EXPECT_EQ(chat.wait(), 128 + signal) << chat.pending();
+    EXPECT_TRUE(chat.echoes());
+  }
+}
+
 TEST_F(Terminal, EditsTheLine) {
   TerminalProgram chat(words({"-n", "2"}), environment());
   EXPECT_TRUE(chat.at_prompt()) << chat.pending();

@@ -56,8 +56,10 @@ void on_signal_of_chat(int signal) {
   if (is_passed_on(signal, thread_of_chat)) return;  // the thread that waits for a key must notice
   // The wait for a key has ended, and the terminal is looked at.
   if (signal == SIGCONT || signal == SIGWINCH) return;
-  if (signal != SIGINT && ended_by.exchange(signal) != 0) {
-    std::signal(signal, SIG_DFL);  // the first one did not end it: it may hang in a write
+  // Where the first signal did not end the program, it may hang in a write. Ctrl-\ ends it at once.
+  if (signal == SIGQUIT || (signal != SIGINT && ended_by.exchange(signal) != 0)) {
+    LineEditor::restore_terminal();
+    std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
   interrupted.store(true, std::memory_order_relaxed);
@@ -75,7 +77,9 @@ void listen_to_signals_of_chat(bool is_terminal) {
   if (is_terminal) action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   if (!is_terminal) return;
-  for (const int signal : {SIGTERM, SIGHUP, SIGCONT, SIGWINCH}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGTERM, SIGHUP, SIGQUIT, SIGCONT, SIGWINCH}) {
+    sigaction(signal, &action, nullptr);
+  }
 }
 
 // Is thrown where the context has no room for a message with what came before. The conversation

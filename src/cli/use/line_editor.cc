@@ -280,8 +280,28 @@ class LineEditor::Terminal {
   EditLine* edit_;
 };
 
+namespace {
+
+// A handler reads the state once the flag is set.
+termios state_at_start = {};
+std::atomic<bool> has_state_at_start{false};
+
+}  // namespace
+
+void LineEditor::restore_terminal() {
+  if (!has_state_at_start.load()) return;
+  tcsetattr(STDIN_FILENO, TCSANOW, &state_at_start);
+  pollfd out = {STDOUT_FILENO, POLLOUT, 0};
+  if (poll(&out, 1, 0) != 1) return;  // a terminal that is stopped would not take it
+  [[maybe_unused]] const ssize_t n =
+      write(STDOUT_FILENO, kMarkPastesNoMore, std::char_traits<char>::length(kMarkPastesNoMore));
+}
+
 LineEditor::LineEditor(const std::atomic<bool>& interrupted) {
   if (isatty(STDIN_FILENO) == 0 || isatty(STDOUT_FILENO) == 0) return;
+  if (!has_state_at_start.load() && tcgetattr(STDIN_FILENO, &state_at_start) == 0) {
+    has_state_at_start.store(true);
+  }
   terminal_ = std::make_unique<Terminal>(interrupted);
 }
 

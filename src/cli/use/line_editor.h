@@ -38,6 +38,9 @@ class LineEditor {
   // may have several lines.
   std::optional<std::string> read(const char* prompt);
   bool is_terminal() const { return terminal_ != nullptr; }
+  // Sets the terminal up as it was before the first editor, for a signal's handler that ends the
+  // program on the spot.
+  static void restore_terminal();
 
  private:
   class Terminal;
