@@ -34,6 +34,16 @@ class NeuronStreams : public NeuronStreamTest {
   test::TempFolder folder_;
 };
 
+// Returns counts in which a neuron is the hotter the higher its number is.
+weights::NeuronHeat hotter_by_number() {
+  weights::NeuronHeat counted(kFfns, kNeurons);
+  for (uint64_t ffn = 0; ffn < kFfns; ++ffn) {
+    for (uint32_t i = 0; i < kNeurons; ++i) counted.counts(ffn)[i] = i;
+  }
+  counted.set_tokens(kNeurons);
+  return counted;
+}
+
 TEST_P(NeuronStreams, P6BytesAreThoseOfTheModelAtAnyBudget) {
   struct Form {
     Type type;
@@ -178,11 +188,7 @@ TEST_P(NeuronStreams, P7ABundleThatWasChangedWhileRunningComesFromTheModel) {
 
 TEST_P(NeuronStreams, P7HotNeuronsThatWereDamagedComeFromTheModel) {
   const RandomFfns model(Type::kQ4_0, 1024);
-  weights::NeuronHeat counted(kFfns, kNeurons);
-  for (uint64_t ffn = 0; ffn < kFfns; ++ffn) {
-    for (uint32_t i = 0; i < kNeurons; ++i) counted.counts(ffn)[i] = i;
-  }
-  counted.set_tokens(kNeurons);
+  const weights::NeuronHeat counted = hotter_by_number();
   heat = &counted;
   const std::string path = stream_over(model, 600)->file().path();
   const auto damage = [&](uint64_t at) {
@@ -250,11 +256,7 @@ TEST_P(NeuronStreams, P5TheHottestAreThereFromTheStartAndStay) {
 
 TEST_P(NeuronStreams, P7WithoutHeatTheBundlesOfOneWhoKnewItAreRead) {
   const RandomFfns model(Type::kQ4_0, 1024);
-  weights::NeuronHeat counted(kFfns, kNeurons);
-  for (uint64_t ffn = 0; ffn < kFfns; ++ffn) {
-    for (uint32_t i = 0; i < kNeurons; ++i) counted.counts(ffn)[i] = i;
-  }
-  counted.set_tokens(kNeurons);
+  const weights::NeuronHeat counted = hotter_by_number();
   heat = &counted;
   EXPECT_TRUE(stream_over(model, 600)->file().is_new());
   heat = nullptr;
