@@ -12,6 +12,7 @@
 #include "measure/simulate.h"
 #include "papers/figures.h"
 #include "papers/given.h"
+#include "papers/gpu_alone.h"
 #include "papers/npu/npu_runs.h"
 
 namespace troika::papers {
@@ -144,6 +145,7 @@ class Baselines {
     options.model.type = setting.type;
     options.phone.processors = {lanes::processor_from_name(setting.lane)};
     options.phone.has_values = false;
+    fill_queue_of_gpu_alone(&options);
     options.memory.context = std::max(n_prompt, context + n_steps) + 8;
     engine::Engine engine(options);
     engine::Session session(engine);

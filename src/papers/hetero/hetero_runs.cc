@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "machines/phone_setup.h"
 #include "papers/given.h"
+#include "papers/gpu_alone.h"
 #include "schedule/graphs.h"
 #include "solve/time_model.h"
 
@@ -14,7 +15,6 @@ namespace {
 
 constexpr int kSteps = 8;
 constexpr int kGpu = 0, kNpu = 1;
-constexpr int kFullQueue = 1024;  // a prompt has fewer tasks
 
 // Returns the share that the product behind the activation takes of the time of all products, each
 // by itself on the NPU.
@@ -87,8 +87,7 @@ prepare::Options HeteroRuns::options_of(const HeteroRun& run) const {
     options.phone.processors = {run.system == HeteroSystem::kCpu ? lanes::Processor::kCpu
                                                                  : lanes::Processor::kGpu};
     options.phone.prompt_shapes = {run.n_prompt};
-    // Section 5.5: its kernels "fully occupy the GPU submission queue".
-    if (run.has_game) options.phone.queue_depth = kFullQueue;
+    fill_queue_of_gpu_alone(&options);  // section 5.5 says so, too, of what runs beside a game
     return options;
   }
   options.phone.processors = {lanes::Processor::kGpu, lanes::Processor::kNpu};

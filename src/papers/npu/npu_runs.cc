@@ -4,6 +4,7 @@
 
 #include "machines/phone_setup.h"
 #include "papers/given.h"
+#include "papers/gpu_alone.h"
 #include "papers/model_name.h"
 #include "schedule/graphs.h"
 #include "solve/lane_memory.h"
@@ -81,6 +82,7 @@ const NpuResult& NpuRuns::result(const NpuRun& run) {
   prepare::Options options = npu_options(folder_, run.model);
   options.phone.file = folder_ + "/" + run.phone + ".json";
   options.phone.processors = run.processors;
+  fill_queue_of_gpu_alone(&options);
   options.phone.npu_stage = run.stage;
   options.phone.npu_prune = run.prune.value_or(given_.prune);
   options.prompts.order = run.order;

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/session.h"
 #include "machines/phone_setup.h"
+#include "papers/gpu_alone.h"
 
 namespace troika::papers {
 
@@ -35,6 +36,7 @@ prepare::Options PowerRuns::options_of(const PowerRun& run) const {
   options.memory.context = std::max(run.n_prompt, n_before_ + run.n_sequences * run.n_steps) + 8;
   if (!run.system) {
     options.phone.processors = {run.dense_on};
+    fill_queue_of_gpu_alone(&options);
     options.lanes.limits = {{0, plan::PlannedLane::kNoLimit}};
     return options;
   }
