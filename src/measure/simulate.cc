@@ -21,6 +21,7 @@ SimulatedRate rate_between(const lanes::VirtualPhone& phone, const lanes::PhoneU
   rate.frames = {to.frames.n_periods - from.frames.n_periods,
                  to.frames.n_drawn - from.frames.n_drawn,
                  to.frames.n_in_time - from.frames.n_in_time};
+  rate.frame_period_s = 1.0 / phone.model().phone().rendering.frames_per_s;
   for (size_t lane = 0; lane < to.busy_us.size(); ++lane) {
     rate.busy_share.push_back((to.busy_us[lane] - from.busy_us[lane]) / (to.now_us - from.now_us));
   }

@@ -18,6 +18,7 @@ struct SimulatedRate {
   std::vector<double> busy_share;  // one entry for each lane
   // Frames of a game that runs beside the model, but for those while graphs are made.
   lanes::Frames frames;
+  double frame_period_s = 0.0;
   std::vector<double> step_s;  // decoding: the time of each step
   // If the flash is a lane: the share of the time in which it had a task, and the share in which no
   // processor had one meanwhile.
@@ -29,14 +30,17 @@ struct SimulatedRate {
   double decision_us = 0.0;
   double longest_decision_us = 0.0;
 
-  double frames_per_s() const { return frames.n_drawn / drawing_s(); }
-  double frames_in_time_per_s() const { return frames.n_in_time / drawing_s(); }
+  double frames_per_s() const { return per_s(frames.n_drawn); }
+  double frames_in_time_per_s() const { return per_s(frames.n_in_time); }
   double tokens_per_s() const { return seconds > 0.0 ? n_tokens / seconds : 0.0; }
   double joules_per_token() const { return n_tokens > 0 ? joules / n_tokens : 0.0; }
 
  private:
-  // Returns 1 where nothing took time: no frame was drawn then.
-  double drawing_s() const { return seconds > graphs_s ? seconds - graphs_s : 1.0; }
+  // Divides by the periods that ended meanwhile, as frames are counted at their ends.
+  double per_s(int64_t n) const {
+    if (frames.n_periods == 0) return 0.0;
+    return static_cast<double>(n) / (static_cast<double>(frames.n_periods) * frame_period_s);
+  }
 };
 
 struct Simulation {

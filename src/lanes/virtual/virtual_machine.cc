@@ -41,6 +41,7 @@ void VirtualMachine::set_rendering(const Rendering& rendering) {
                 (rendering.lane < 0 || rendering.period_us > 0.0));
   rendering_ = rendering;
   next_frame_us_ = clock_.now;
+  is_in_period_ = false;
 }
 
 bool VirtualMachine::takes_over(size_t lane, const Transitions& transitions) const {
@@ -107,10 +108,20 @@ void VirtualMachine::end_rests() {
   }
 }
 
+void VirtualMachine::end_period() {
+  if (is_in_period_) {
+    ++frames_.n_periods;
+    frames_.n_drawn += ended_.n_drawn;
+    frames_.n_in_time += ended_.n_in_time;
+  }
+  is_in_period_ = true;
+  ended_ = {};
+}
+
 void VirtualMachine::begin_frame() {
   if (rendering_.lane < 0 || clock_.now < next_frame_us_ - kNothing) return;
+  end_period();
   next_frame_us_ += rendering_.period_us;
-  ++frames_.n_periods;
   if (is_drawing_) return;
   is_drawing_ = true;
   running_.push_back(
@@ -242,8 +253,8 @@ void VirtualMachine::finish_background(int lane) {
 void VirtualMachine::end(const Running& task) {
   if (task.completion == nullptr) {
     is_drawing_ = false;
-    ++frames_.n_drawn;
-    if (clock_.now <= frame_end_us_ + kNothing) ++frames_.n_in_time;
+    ++ended_.n_drawn;
+    if (clock_.now <= frame_end_us_ + kNothing) ++ended_.n_in_time;
     return;
   }
   const auto lane = static_cast<size_t>(task.lane);

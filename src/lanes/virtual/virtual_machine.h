@@ -41,8 +41,10 @@ struct Rendering {
   double frame_us = 0.0;
   double period_us = 0.0;
 };
+// Counts frames when the period ends in which they ended, so that of any stretch of time no more
+// are drawn than it has periods.
 struct Frames {
-  int64_t n_periods = 0;
+  int64_t n_periods = 0;  // counts periods that have ended
   int64_t n_drawn = 0;
   int64_t n_in_time = 0;  // counts the drawn frames that ended within their period
 };
@@ -123,6 +125,7 @@ class VirtualMachine : public Machine {
   // Lets time pass up to the next moment at which something changes, but no longer than most_us.
   void pass_time(double most_us);
   void begin_frame();
+  void end_period();
   void end_rests();
   double next_change_us() const;
   void end(const Running& task);
@@ -160,6 +163,9 @@ class VirtualMachine : public Machine {
   double next_frame_us_ = 0.0;
   double frame_end_us_ = 0.0;  // the frame that is drawn is in time until then
   bool is_drawing_ = false;
+  // Says what ended in the period that goes on. Before the first period nothing does.
+  Frames ended_;
+  bool is_in_period_ = false;
   struct Asking {
     int lane = -1, other = -1;
     double share = 0.0;

@@ -217,7 +217,7 @@ TEST(VirtualMachine, H14FramesAreLateBehindAFullQueue) {
   machine.set_rendering({0, 5.0, 20.0});
   machine.wait(tasks[2].latch);
   EXPECT_EQ(machine.clock().now_us(), 120.0);
-  EXPECT_EQ(machine.frames().n_periods, 6);
+  EXPECT_EQ(machine.frames().n_periods, 5);  // the sixth ends with the last task
   EXPECT_EQ(machine.frames().n_drawn, 0);
   EXPECT_EQ(machine.busy_us(0), 120.0);  // frames do not count for the lane
 }
@@ -234,6 +234,26 @@ TEST(VirtualMachine, H14FramesAreInTimeBetweenTasksThatRest) {
   EXPECT_GE(machine.frames().n_periods, 8);
   EXPECT_GE(machine.frames().n_in_time, machine.frames().n_periods - 1);
   EXPECT_GE(machine.clock().now_us(), 10 * 8.0 + 9 * 8.0);
+}
+
+// Whoever looks at any two moments sees no more frames than periods between them.
+TEST(VirtualMachine, H14AFrameCountsInTheStretchInWhichItsPeriodEnds) {
+  VirtualMachine machine({0.0, {0.0}});
+  machine.set_rendering({0, 5.0, 20.0});
+  Frames before = machine.frames();
+  int64_t n_periods = 0;
+  for (int i = 0; i < 40; ++i) {
+    Ended task;
+    machine.start(0, {0.0, 13.0, 0.0}, Status::kDone, task);
+    machine.wait(task.latch);
+    const Frames now = machine.frames();
+    EXPECT_LE(now.n_drawn - before.n_drawn, now.n_periods - before.n_periods) << i;
+    EXPECT_LE(now.n_in_time - before.n_in_time, now.n_drawn - before.n_drawn) << i;
+    n_periods += now.n_periods - before.n_periods;
+    before = now;
+  }
+  EXPECT_EQ(n_periods, static_cast<int64_t>(machine.clock().now_us() / 20.0));
+  EXPECT_GT(before.n_in_time, n_periods / 2);
 }
 
 }  // namespace
