@@ -95,6 +95,50 @@ TEST(Phone, V4_AModelOf47BillionWeightsIsTimedWithoutThem) {
   EXPECT_GT(s.prefill[0].tokens_per_s(), s.decode.tokens_per_s());
 }
 
+// A step moves no more over the bus than there is, however few of its neurons fire and whatever
+// others take of the bus.
+TEST(Phone, AStepStaysWithinWhatIsLeftOfTheBus) {
+  const auto share_of_bus = [](const Simulation& s) {
+    return s.decode.tokens_per_s() * s.decode_bytes / (s.read_gb_s * 1e9);
+  };
+  prepare::Options sparse = timing_of("bamboo-7b", "powerinfer-2");
+  sparse.phone.neurons.system = plan::NeuronSystem::kXpu;
+  sparse.phone.neurons.ffn_share = 1.0;
+  engine::Engine by_neuron(sparse);
+  engine::Session session(by_neuron);
+  const Simulation few = simulate(session, {{}, 4, 32, 1});
+  EXPECT_LT(few.decode_bytes, 0.7 * static_cast<double>(by_neuron.weights().bytes_per_step()));
+  EXPECT_LE(share_of_bus(few), 1.0);
+  EXPECT_GT(share_of_bus(few), 0.3);
+
+  prepare::Options dense = timing_of("qwen1.5-1.8b", "heterollm");
+  dense.phone.processors = {lanes::Processor::kGpu};
+  double free_gb_s = 0.0;
+  for (const double taken_gb_s : {0.0, 40.0}) {
+    dense.phone.bus_taken_gb_s = taken_gb_s;
+    engine::Engine engine(dense);
+    engine::Session session(engine);
+    const Simulation s = simulate(session, {{}, 4, 32, 1});
+    if (taken_gb_s == 0.0) free_gb_s = s.read_gb_s;
+    EXPECT_EQ(s.read_gb_s, free_gb_s - taken_gb_s);
+    EXPECT_LE(share_of_bus(s), 1.0 + 1e-9);
+    EXPECT_NEAR(s.decode_bytes, bytes_per_step(engine, 34), 0.02 * s.decode_bytes);
+  }
+}
+
+// Each length of prompts has graphs of its own.
+TEST(Phone, GraphsOfAllShapesAreMade) {
+  prepare::Options options = timing_of("tiny-llama", "heterollm");
+  const auto graphs_s = [&](std::vector<int> shapes) {
+    options.phone.prompt_shapes = std::move(shapes);
+    engine::Engine engine(options);
+    engine::Session session(engine);
+    return simulate(session, {{8}, 0, 0, 1}).graphs_s;
+  };
+  const double together_s = graphs_s({32, 256});
+  EXPECT_NEAR(together_s, graphs_s({32}) + graphs_s({256}), 1e-9);
+}
+
 TEST(Phone, EveryKnownModelCanBePlannedOnEveryPhoneAndStack) {
   for (const char* phone : {"8gen3", "8gen2", "8plusgen1", "8elite"}) {
     for (const char* stack : {"llm.npu", "heterollm", "shadowattn", "sd.npu", "powerinfer-2"}) {

@@ -116,7 +116,9 @@ Simulation simulate(engine::Session& session, const MeasureOptions& options) {
   Simulation simulation;
   const bool makes_graphs_per_prompt = engine.phone().setup->makes_graphs_per_prompt;
   if (!makes_graphs_per_prompt) {
-    simulation.graphs_s = phone.model().graph_us(engine.plan().chunk()) / kUsPerS;
+    for (const int n : engine.plan().prompt_shapes) {
+      simulation.graphs_s += phone.model().graph_us(n) / kUsPerS;
+    }
   }
   // Which tokens these are makes no difference to the time.
   const auto prefill = [&](int n_tokens) {
@@ -153,14 +155,14 @@ Simulation simulate(engine::Session& session, const MeasureOptions& options) {
     }
     simulation.decode = rate_between(phone, start, options.decode_tokens);
     simulation.decode.step_s = std::move(step_s);
+    simulation.decode_bytes = simulation.decode.bus_gb_s * kBytesPerGb * simulation.decode.seconds /
+                              options.decode_tokens;
     if (neurons != nullptr) {
       simulation.neurons = neurons->work().counters();
       simulation.miss_rates = neurons->work().miss_rates();
     }
   }
-  const double mean_context = std::max(options.decode_context, 1) + options.decode_tokens / 2.0;
-  simulation.decode_bytes = bytes_per_step(engine, mean_context);
-  simulation.read_gb_s = phone.model().phone().memory.reached_gb_s;
+  simulation.read_gb_s = phone.model().bus({}).total_gb_s;
   return simulation;
 }
 

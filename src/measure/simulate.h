@@ -46,10 +46,11 @@ struct SimulatedRate {
 struct Simulation {
   std::vector<SimulatedRate> prefill;
   SimulatedRate decode;
-  // The time of making the graphs of chunks, once; 0 where each prompt waits for its own.
+  // The time of making the graphs of prompts of all shapes, once; 0 where each prompt waits for its
+  // own.
   double graphs_s = 0.0;
-  double decode_bytes = 0.0;  // the mean bytes of weights and cache that a step reads
-  double read_gb_s = 0.0;     // the read rate of all lanes of the phone together
+  double decode_bytes = 0.0;  // the mean bytes that a step moves over the bus
+  double read_gb_s = 0.0;     // what others leave of the bus to all lanes of the phone together
   // Counts what happened to neurons in steps whose feed-forward blocks go by neuron.
   lanes::NeuronCounters neurons;
   std::vector<double> miss_rates;  // one entry for each step

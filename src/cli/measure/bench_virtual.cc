@@ -141,7 +141,7 @@ void print_table(const Simulation& s, const engine::Engine& engine) {
   }
   if (s.decode.n_tokens > 0) {
     print_rate(fmt::format("decode {}", s.decode.n_tokens), s.decode, engine);
-    print(fmt::format("\na step reads {}: {:.0f}% of the {:.1f} GB/s that all lanes reach\n",
+    print(fmt::format("\na step moves {}: {:.0f}% of the {:.1f} GB/s that all lanes reach\n",
                       bytes_text(static_cast<size_t>(s.decode_bytes)),
                       100 * s.decode.tokens_per_s() * s.decode_bytes / (s.read_gb_s * 1e9),
                       s.read_gb_s));
