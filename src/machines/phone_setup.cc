@@ -278,6 +278,12 @@ lanes::CostModel read_stack_of(const prepare::Options& options, const std::strin
         "source, and in share/troika/phones where it is installed.",
         options.phone.file));
   }
+  if (!fs::is_directory(folder, ignored)) {
+    throw UsageError(fmt::format(
+        "‹machine› {}: this is no phone's file, because no folder 'stacks' lies beside it. Give "
+        "the file of a phone, as phones/8gen3.json, and name the software on it with ‹stack›.",
+        options.phone.file));
+  }
   if (name.empty()) {
     throw UsageError(
         fmt::format("A virtual phone needs the software on it: ‹stack› NAME. In {} there are: {}.",

@@ -377,6 +377,11 @@ TEST(Phone, WhatIsWrongIsASentence) {
   options = timing_of("tiny-llama", "llm.npu");
   options.phone.file = kPhoneFiles + "nothing.json";
   EXPECT_NE(error_of(options).find("nothing.json"), std::string::npos);
+  options.phone.file = kPhoneFiles + "stacks/llm.npu.json";
+  for (const char* const stack : {"llm.npu", ""}) {
+    options.phone.stack = stack;
+    EXPECT_NE(error_of(options).find("this is no phone's file"), std::string::npos) << stack;
+  }
   // A model that is only a name has no values to compute with.
   options = on_phone("llm.npu");
   options.model.file = "tiny-llama";
