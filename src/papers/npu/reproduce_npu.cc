@@ -97,10 +97,12 @@ class Reproduction {
     run.model = known;
     run.ffn_share = 1.0;
     Cell mean;
-    mean.decode_s = lengths.output / rivals_.result(run).tokens_per_s();
     for (const int n_prompt : lengths.prompts(kPromptSamples)) {
-      run.n_prompt = n_prompt;
-      mean.prefill_s += rivals_.result(run).rate.seconds / kPromptSamples;
+      PowerRun prompt = run, answer = run;
+      prompt.n_prompt = n_prompt;
+      answer.n_before = n_prompt;
+      mean.prefill_s += rivals_.result(prompt).rate.seconds / kPromptSamples;
+      mean.decode_s += lengths.output / rivals_.result(answer).tokens_per_s() / kPromptSamples;
     }
     return mean;
   }

@@ -32,8 +32,8 @@ prepare::Options PowerRuns::options_of(const PowerRun& run) const {
   options.phone.has_values = false;
   options.phone.small_shapes.clear();
   for (int n = 1; n <= run.n_sequences; ++n) options.phone.small_shapes.push_back(n);
-  options.phone.prompt_shapes = {std::max(run.n_prompt, n_before_)};
-  options.memory.context = std::max(run.n_prompt, n_before_ + run.n_sequences * run.n_steps) + 8;
+  options.phone.prompt_shapes = {std::max(run.n_prompt, before(run))};
+  options.memory.context = std::max(run.n_prompt, before(run) + run.n_sequences * run.n_steps) + 8;
   if (!run.system) {
     options.phone.processors = {run.dense_on};
     fill_queue_of_gpu_alone(&options);
@@ -66,7 +66,7 @@ PowerResult PowerRuns::simulate(const PowerRun& run) {
   result.model_bytes = engine.weights().total_bytes();
   result.runtime_gb = engine.phone().machine->model().stack().neurons.runtime_gb;
   if (run.n_sequences > 1) {
-    result.together = measure::simulate_together(engine, run.n_sequences, n_before_, run.n_steps);
+    result.together = measure::simulate_together(engine, run.n_sequences, before(run), run.n_steps);
     result.rate = result.together.front();
     return result;
   }
@@ -75,7 +75,7 @@ PowerResult PowerRuns::simulate(const PowerRun& run) {
   measure.prefill_tokens.clear();
   if (run.n_prompt > 0) measure.prefill_tokens = {run.n_prompt};
   measure.decode_tokens = run.n_prompt > 0 ? 0 : run.n_steps;
-  measure.decode_context = n_before_;
+  measure.decode_context = before(run);
   measure::Simulation simulation = measure::simulate(session, measure);
   result.rate = run.n_prompt > 0 ? simulation.prefill[0] : simulation.decode;
   result.neurons = simulation.neurons;
@@ -86,7 +86,7 @@ PowerResult PowerRuns::simulate(const PowerRun& run) {
 void PowerRuns::trace(const PowerRun& run, Trace* trace) {
   engine::Engine engine(options_of(run));
   engine::Session session(engine);
-  session.prefill(std::vector<cache::Token>(static_cast<size_t>(n_before_), 0));
+  session.prefill(std::vector<cache::Token>(static_cast<size_t>(before(run)), 0));
   engine::SamplerOptions greedy;
   greedy.temperature = 0.0f;
   engine::Sampler sampler(greedy);

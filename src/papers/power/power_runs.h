@@ -25,6 +25,9 @@ struct PowerRun {
   double memory_gb = 0.0;  // a budget that replaces ffn_share; 0: none
   int n_prompt = 0;        // 0: steps are timed, not a prompt
   int n_steps = 10;
+  // Counts the tokens behind which steps are taken; none: as many as the paper has before
+  // generation.
+  std::optional<int> n_before = std::nullopt;
   // Counts sequences that take steps together, and end one after the other (P9).
   int n_sequences = 1;
   std::optional<double> overlap = std::nullopt;  // none: the stack's
@@ -56,6 +59,7 @@ class PowerRuns {
 
  private:
   PowerResult simulate(const PowerRun& run);
+  int before(const PowerRun& run) const { return run.n_before.value_or(n_before_); }
   std::optional<double> live_share(const std::string& model) const;
 
   std::string phones_;
