@@ -28,13 +28,18 @@ TEST(ReproduceShadow, V3TheTestRowsOfThePaper) {
   const PhoneFolder folder = read_phone_folder(kPhonesOfShadow);
   const TestReport report = simulate_shadowattn(folder);
   test::expect_whole_report(report, 15u);  // are sf007 and sf021 to sf034
-  EXPECT_GE(report.count(), 14);
+  EXPECT_GE(report.count(), 11);
+  // A ratio that is 1 whatever the constants are counts for nothing.
+  for (const TestRow& row : report.rows) {
+    const bool is_fixed = row.kind == TestKind::kRatio && row.base.simulated == 1.0;
+    EXPECT_FALSE(is_fixed && row.reason.empty()) << row.base.row->id;
+  }
   // What is off stands in docs/shadowattn.md. It must not get worse unseen.
   EXPECT_GE(report.count_orderings().n, 204);
   EXPECT_GE(report.count_orderings().n_kept, 141);
   EXPECT_GE(report.count_orderings(Figured::kClear).n_kept, 8);
-  EXPECT_LE(report.median_error(TestKind::kRatio), 0.37);
-  EXPECT_LE(report.median_error(), 0.395);
+  EXPECT_LE(report.median_error(TestKind::kRatio), 0.44);
+  EXPECT_LE(report.median_error(), 0.46);
 }
 
 // Table 8 has blocks below sparse attention, and that below full attention on the CPU, as here. On
