@@ -34,6 +34,29 @@ TEST(ReproducePower, V3TheTestRowsOfThePaper) {
   EXPECT_GE(report.count_orderings().n, 30);
 }
 
+// A row is simulated with the model that it was measured with, and a mean does not count where a
+// peak is printed.
+TEST(ReproducePower, V3ARowHasItsOwnModelAndItsOwnQuantity) {
+  const PhoneFolder folder = read_phone_folder(kPhonesOfPower);
+  std::vector<plan::SimulatedRow> rows;
+  for (const plan::SimulatedGroup& group :
+       plan::read_simulated(kPhonesOfPower + "/simulated/powerinfer-2.json").groups) {
+    rows.insert(rows.end(), group.rows.begin(), group.rows.end());
+  }
+  int n_of_bamboo = 0;
+  for (const plan::SimulatedRow& row : rows) {
+    const plan::PublishedRow& published = *plan::find_row(folder.published, row.id);
+    EXPECT_TRUE(!published.what.starts_with("peak") || !row.reason.empty()) << row.id;
+    if (!published.configuration.starts_with("Bamboo-7B")) continue;
+    ++n_of_bamboo;
+    for (const plan::FigureTerm& term : row.terms) {
+      EXPECT_EQ(term.of.text("model"), kModel) << row.id;
+      EXPECT_TRUE(!term.beside || term.beside->text("model") == kModel) << row.id;
+    }
+  }
+  EXPECT_GE(n_of_bamboo, 10);
+}
+
 // Rows may ask for what their run does not have.
 TEST(ReproducePower, V3_ARowWithAHoleIsASentence) {
   const test::TempFolder temporary;
