@@ -6,7 +6,6 @@
 #include "base/units.h"
 #include "machines/phone_neurons.h"
 #include "machines/phone_setup.h"
-#include "measure/work.h"
 
 namespace troika::measure {
 namespace {
