@@ -117,6 +117,11 @@ TEST(Profile, ABrokenFileIsRefusedByFileAndField) {
       {"\"us\":123.4", "\"us\":-123.4", "'ops[0].us'"},
       {"\"us\":123.4", "\"us\":0", "'ops[0].us' is 0"},
       {"\"us\":123.4", "\"us\":1e300", "'ops[0].us'"},
+      {"\"us\":123.4", "\"us\":1e-307", "'ops[0].us' holds 1e-307, but nothing"},
+      {"\"build_us\":44.5", "\"build_us\":1e-7", "'ops[0].build_us' holds 1e-07"},
+      {"\"mb_s\":48.25", "\"mb_s\":1e-320", "'storage.reads[0].mb_s' holds"},
+      {"\"gops\":99.5", "\"gops\":1e-9", "'cores[0].gops' holds"},
+      {"\"gb_s\":[6.25,7.5]", "\"gb_s\":[6.25,1e-9]", "'bandwidth[1].gb_s' holds"},
       {"\"us\":123.4", "\"us\":null", "'ops[0].us'"},
       {"\"n_rows\":4096", "\"n_rows\":4096.5", "'ops[0].n_rows'"},
       {"\"n_rows\":4096", "\"n_rows\":99999999999", "'ops[0].n_rows'"},
@@ -139,6 +144,17 @@ TEST(Profile, ABrokenFileIsRefusedByFileAndField) {
     EXPECT_NE(message.find("my/p.json"), std::string::npos) << fault.to << ": " << message;
     EXPECT_NE(message.find(fault.field), std::string::npos) << fault.to << ": " << message;
   }
+}
+
+TEST(Profile, TheSmallestNumbersAreWrittenAsNumbers) {
+  Profile profile = example();
+  profile.starts = {{0, 1e-310}, {1, 5e-324}};
+  profile.ops[0].us = 1e-6;  // the least that is read
+  const std::string text = profile_to_json(profile);
+  const Profile after = profile_from_json(text, "p.json");
+  EXPECT_EQ(after.start_us(0), 1e-310);
+  EXPECT_EQ(after.ops[0].us, 1e-6);
+  EXPECT_EQ(profile_to_json(after), text);
 }
 
 TEST(Profile, WhatIsNoJsonIsRefused) {

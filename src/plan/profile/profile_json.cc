@@ -21,6 +21,8 @@ constexpr const char* kFormat = "troika-profile";
 constexpr int kMostWidth = 1 << 26;  // limits rows and k: a product of two fits a double exactly
 constexpr int kMostProfileTokens = 1 << 24;  // limits tokens and context
 constexpr double kMostUs = 1e12;             // eleven days
+// Limits times and rates: with less, what is derived from them would be no finite numbers.
+constexpr double kLeastMeasured = 1e-6;
 constexpr int64_t kMostBytes = 1'000'000'000'000'000'000;
 
 constexpr model::OpKind kAllOps[] = {model::OpKind::kEmbed,     model::OpKind::kRmsNorm,
@@ -31,6 +33,19 @@ constexpr model::OpKind kAllOps[] = {model::OpKind::kEmbed,     model::OpKind::k
 
 int small(const JsonFields& fields, const char* key, int lowest, int highest) {
   return static_cast<int>(fields.integer(key, lowest, highest));
+}
+
+void check_measured(const JsonFields& fields, const char* key, double value) {
+  if (value >= kLeastMeasured) return;
+  fields.fail(key, fmt::format("holds {:g}, but nothing that is measured is less than {:g}", value,
+                               kLeastMeasured));
+}
+
+// Reads a time or a rate.
+double measured(const JsonFields& fields, const char* key, double highest) {
+  const double value = fields.positive(key, highest);
+  check_measured(fields, key, value);
+  return value;
 }
 
 model::OpKind read_op(const JsonFields& fields) {
@@ -87,7 +102,7 @@ OpTime read_op_time(const JsonFields& fields, int n_lanes) {
                         is_dynamic ? kMostProfileTokens : 0);
   const bool has_heads = is_dynamic || shape.op == model::OpKind::kRope;
   shape.head_dim = small(fields, "head_dim", has_heads ? 1 : 0, has_heads ? kMostWidth : 0);
-  time.us = fields.positive("us", kMostUs);
+  time.us = measured(fields, "us", kMostUs);
   time.spread = fields.number("spread", 0.0, 1e9);
   time.n_runs = small(fields, "n_runs", 1, 1 << 30);
   if (const char* key = fields.present("arrangement", "layout"); fields.has(key)) {
@@ -96,11 +111,11 @@ OpTime read_op_time(const JsonFields& fields, int n_lanes) {
         fields.number(fields.present("arrangement_gain", "layout_gain"), 1.0, 1e9);
   }
   if (fields.has("build_us")) {
-    time.preparation.build_us = fields.positive("build_us", kMostUs);
+    time.preparation.build_us = measured(fields, "build_us", kMostUs);
     if (fields.has("rebuild_us")) {
-      time.preparation.rebuild_us = fields.positive("rebuild_us", kMostUs);
+      time.preparation.rebuild_us = measured(fields, "rebuild_us", kMostUs);
     }
-    time.preparation.first_run_us = fields.positive("first_run_us", kMostUs);
+    time.preparation.first_run_us = measured(fields, "first_run_us", kMostUs);
   }
   return time;
 }
@@ -117,6 +132,7 @@ ReadRate read_rate(const JsonFields& fields, int n_lanes) {
   ReadRate rate;
   rate.lanes = fields.integers("lanes", 0, n_lanes - 1);
   rate.gb_s = fields.positives("gb_s", 1e9);
+  for (const double gb_s : rate.gb_s) check_measured(fields, "gb_s", gb_s);
   if (rate.lanes.empty() || rate.gb_s.size() != rate.lanes.size()) {
     fields.fail("gb_s", "must have a rate for each lane");
   }
@@ -133,8 +149,8 @@ Storage read_storage(const JsonFields& fields) {
     read.range_bytes = static_cast<uint64_t>(item.integer("range_bytes", 1, kMostBytes));
     read.is_random = item.flag("is_random");
     read.depth = small(item, "depth", 1, 1 << 20);
-    read.us = item.positive("us", kMostUs);
-    read.mb_s = item.positive("mb_s", 1e12);
+    read.us = measured(item, "us", kMostUs);
+    read.mb_s = measured(item, "mb_s", 1e12);
     storage.reads.push_back(read);
   });
   return storage;
@@ -159,8 +175,8 @@ void read_rates(const JsonFields& whole, int n_lanes, Profile* profile) {
                                   item.number("us", 0.0, kMostUs)});
   });
   whole.each("cores", [&](const JsonFields& item) {
-    profile->cores.push_back(
-        {small(item, "core", 0, 1 << 20), item.positive("gops", 1e12), item.positive("gb_s", 1e9)});
+    profile->cores.push_back({small(item, "core", 0, 1 << 20), measured(item, "gops", 1e12),
+                              measured(item, "gb_s", 1e9)});
   });
 }
 
@@ -169,6 +185,7 @@ void read_rates(const JsonFields& whole, int n_lanes, Profile* profile) {
 double rounded(double value) {
   if (value == 0.0 || !std::isfinite(value)) return value;
   const double unit = std::pow(10.0, 3.0 - std::floor(std::log10(std::abs(value))));
+  if (!std::isfinite(unit)) return value;
   return unit >= 1.0 ? std::round(value * unit) / unit : std::round(value);
 }
 
