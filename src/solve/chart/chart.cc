@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
+#include <optional>
 
 #include "base/xml_text.h"
 
@@ -19,6 +19,10 @@ constexpr double kTop = 88.0;    // has room for headline, remark and title of t
 constexpr double kBelow = 58.0;  // has room for marks and label of the x axis
 constexpr double kLegendLine = 18.0;
 constexpr double kPlotWidth = kPanelWidth - kLeft - kRight;
+// Limit the values that an axis shows: what is farther away is nothing that anybody measured, and
+// its products would be no finite numbers.
+constexpr double kLeastShown = 1e-300;
+constexpr double kMostShown = 1e300;
 // Lists Okabe and Ito's colours without the yellow one, which is hard to see on white.
 constexpr const char* kColours[] = {"#0072B2", "#E69F00", "#009E73", "#D55E00",
                                     "#CC79A7", "#56B4E9", "#555555", "#8C6D1F"};
@@ -31,7 +35,7 @@ std::string text_at(double x, double y, const std::string& text, const std::stri
 bool is_log(Scale scale) { return scale != Scale::kLinear; }
 
 bool can_show(Scale scale, double value) {
-  return std::isfinite(value) && (is_log(scale) ? value > 0.0 : true);
+  return std::abs(value) <= kMostShown && (!is_log(scale) || value >= kLeastShown);
 }
 
 std::string mark_text(Scale scale, double value) {
@@ -41,13 +45,14 @@ std::string mark_text(Scale scale, double value) {
   return fmt::format("{:g} B", value);
 }
 
-// Maps values to [0, 1], and knows where marks stand.
+// Maps values to [0, 1], and knows where marks stand. REQUIRES: the scale can show both values.
 class Ruler {
  public:
   Ruler(Scale scale, double lowest, double highest) : scale_(scale) {
     if (!is_log(scale)) {
       lowest_ = std::min(0.0, lowest);
-      highest_ = highest > lowest_ ? highest * 1.06 : lowest_ + 1.0;
+      highest_ = std::max(0.0, highest * 1.06);
+      if (highest_ - lowest_ < kLeastShown) highest_ = lowest_ + 1.0;
       return;
     }
     // The axis reaches a little farther than the values, and has a length even where all values are
@@ -55,40 +60,73 @@ class Ruler {
     const double air = scale == Scale::kLog10 ? 1.25 : 1.12;
     lowest_ = lowest / air;
     highest_ = highest * air;
+    if (marks().size() >= 2) return;
+    // Nothing can be read off an axis with fewer marks, so it reaches to the next one on each side.
+    lowest_ = mark_beside(lowest_, false);
+    highest_ = mark_beside(highest_, true);
   }
 
   double place(double value) const {
     if (!is_log(scale_)) return (value - lowest_) / (highest_ - lowest_);
-    return std::log(value / lowest_) / std::log(highest_ / lowest_);
+    return (std::log(value) - std::log(lowest_)) / (std::log(highest_) - std::log(lowest_));
   }
   std::vector<double> marks() const {
+    if (scale_ == Scale::kLinear) return linear_marks();
+    return scale_ == Scale::kLog10 ? marks_of_ten() : marks_of_two();
+  }
+
+ private:
+  std::vector<double> linear_marks() const {
     std::vector<double> marks;
-    if (scale_ == Scale::kLinear) {
-      const double step = linear_step();
-      for (double at = std::ceil(lowest_ / step) * step; at <= highest_; at += step) {
-        marks.push_back(std::abs(at) < step * 1e-9 ? 0.0 : at);
-      }
-    } else if (scale_ == Scale::kLog10) {
-      const bool fine = highest_ / lowest_ < 3e3;
-      // A power of ten below all ordinary numbers would be 0, and no factor makes it grow.
-      double ten = std::max(DBL_MIN, std::pow(10.0, std::floor(std::log10(lowest_))));
-      for (; ten <= highest_; ten *= 10) {
-        for (const double factor : {1.0, 2.0, 5.0}) {
-          if (factor > 1.0 && !fine) continue;
-          if (ten * factor >= lowest_ && ten * factor <= highest_) marks.push_back(ten * factor);
-        }
-      }
-    } else {
-      const double most = scale_ == Scale::kBytes ? 6.0 : 12.0;
-      const double factor = std::log2(highest_ / lowest_) > most ? 4.0 : 2.0;
-      for (double at = std::exp2(std::ceil(std::log2(lowest_))); at <= highest_; at *= factor) {
-        marks.push_back(at);
+    const double step = linear_step();
+    for (double at = std::ceil(lowest_ / step) * step; at <= highest_; at += step) {
+      marks.push_back(std::abs(at) < step * 1e-9 ? 0.0 : at);
+    }
+    return marks;
+  }
+  std::vector<double> marks_of_ten() const {
+    constexpr double kMostDecades = 12.0;
+    const double n_decades = std::log10(highest_) - std::log10(lowest_);
+    const bool fine = n_decades < std::log10(3e3);
+    const int step = std::max(1, static_cast<int>(std::ceil(n_decades / kMostDecades)));
+    const auto last = static_cast<int>(std::floor(std::log10(highest_)));
+    std::vector<double> marks;
+    for (auto power = static_cast<int>(std::floor(std::log10(lowest_))); power <= last;
+         power += step) {
+      for (const double factor : {1.0, 2.0, 5.0}) {
+        if (factor > 1.0 && !fine) continue;
+        const double at = std::pow(10.0, power) * factor;
+        if (at >= lowest_ && at <= highest_) marks.push_back(at);
       }
     }
     return marks;
   }
-
- private:
+  std::vector<double> marks_of_two() const {
+    const double most = scale_ == Scale::kBytes ? 6.0 : 12.0;
+    const double n_octaves = std::log2(highest_) - std::log2(lowest_);
+    const int step = std::max(1, static_cast<int>(std::ceil(n_octaves / most)));
+    const auto last = static_cast<int>(std::floor(std::log2(highest_)));
+    std::vector<double> marks;
+    for (auto power = static_cast<int>(std::ceil(std::log2(lowest_))); power <= last;
+         power += step) {
+      marks.push_back(std::exp2(power));
+    }
+    return marks;
+  }
+  // Returns the nearest value above or below at which a logarithmic axis may have a mark.
+  double mark_beside(double value, bool is_above) const {
+    if (scale_ != Scale::kLog10) {
+      const double power = std::log2(value);
+      return std::exp2(is_above ? std::ceil(power) : std::floor(power));
+    }
+    const double ten = std::pow(10.0, std::floor(std::log10(value)));
+    double below = ten;
+    for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
+      if (ten * factor >= value && is_above) return ten * factor;
+      if (ten * factor <= value) below = ten * factor;
+    }
+    return below;
+  }
   // Returns 1, 2 or 5 times a power of ten, so that there are 4 to 9 marks.
   double linear_step() const {
     const double span = highest_ - lowest_;
@@ -103,7 +141,8 @@ class Ruler {
   double highest_ = 1.0;
 };
 
-Ruler ruler_for(const LineChart& chart, bool is_x) {
+// Returns nothing where no point can be shown.
+std::optional<Ruler> ruler_for(const LineChart& chart, bool is_x) {
   const Scale scale = is_x ? chart.x.scale : chart.y.scale;
   double lowest = 0.0;
   double highest = 0.0;
@@ -117,29 +156,29 @@ Ruler ruler_for(const LineChart& chart, bool is_x) {
       any = true;
     }
   }
-  return any ? Ruler(scale, lowest, highest) : Ruler(scale, 1.0, 10.0);
+  if (!any) return std::nullopt;
+  return Ruler(scale, lowest, highest);
 }
 
-// Draws what stands around the lines: title, grid, marks, labels.
+// Draws what stands around the lines: title, grid, marks, labels. An axis without a ruler has no
+// marks.
 std::string frame(double left, const std::string& title, const Axis& x, const Axis& y,
-                  const Ruler* x_ruler, const Ruler& y_ruler) {
+                  const std::optional<Ruler>& x_ruler, const std::optional<Ruler>& y_ruler) {
   const double bottom = kTop + kPlotHeight;
   std::string svg = text_at(left, kTop - 12, title, "font-weight=\"bold\"");
-  for (const double mark : y_ruler.marks()) {
-    const double at = bottom - y_ruler.place(mark) * kPlotHeight;
+  for (const double mark : y_ruler ? y_ruler->marks() : std::vector<double>()) {
+    const double at = bottom - y_ruler->place(mark) * kPlotHeight;
     svg += fmt::format(
         "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#e2e2e2\"/>\n",
         left, left + kPlotWidth, at, at);
     svg += text_at(left - 8, at + 4, mark_text(y.scale, mark), "text-anchor=\"end\"");
   }
-  if (x_ruler != nullptr) {
-    for (const double mark : x_ruler->marks()) {
-      const double at = left + x_ruler->place(mark) * kPlotWidth;
-      svg += fmt::format(
-          "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#eeeeee\"/>\n",
-          at, at, kTop, bottom);
-      svg += text_at(at, bottom + 17, mark_text(x.scale, mark), "text-anchor=\"middle\"");
-    }
+  for (const double mark : x_ruler ? x_ruler->marks() : std::vector<double>()) {
+    const double at = left + x_ruler->place(mark) * kPlotWidth;
+    svg += fmt::format(
+        "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#eeeeee\"/>\n", at,
+        at, kTop, bottom);
+    svg += text_at(at, bottom + 17, mark_text(x.scale, mark), "text-anchor=\"middle\"");
   }
   svg += fmt::format(
       "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" "
@@ -231,13 +270,18 @@ std::string chart_svg(const std::string& headline, const std::string& remark,
   for (size_t i = 0; i < plots.size(); ++i) {
     const LineChart& chart = plots[i];
     const double left = kPanelWidth * static_cast<double>(i) + kLeft;
-    const Ruler x = ruler_for(chart, true);
-    const Ruler y = ruler_for(chart, false);
-    content += frame(left, chart.title, chart.x, chart.y, &x, y);
+    const std::optional<Ruler> x = ruler_for(chart, true);
+    const std::optional<Ruler> y = ruler_for(chart, false);
+    content += frame(left, chart.title, chart.x, chart.y, x, y);
+    if (!x || !y) {
+      content += text_at(left + kPlotWidth / 2, kTop + kPlotHeight / 2, "not measured",
+                         "text-anchor=\"middle\" fill=\"#666\"");
+      continue;
+    }
     std::vector<std::string> names;
     std::vector<bool> dashed;
     for (const Series& series : chart.series) {
-      content += line(series, chart, left, x, y, kColours[names.size() % std::size(kColours)]);
+      content += line(series, chart, left, *x, *y, kColours[names.size() % std::size(kColours)]);
       names.push_back(series.name);
       dashed.push_back(series.dashed);
     }
@@ -260,7 +304,7 @@ std::string chart_svg(const std::string& headline, const std::string& remark,
     highest = std::max(highest, total);
   }
   const Ruler y(Scale::kLinear, 0.0, highest);
-  std::string content = frame(kLeft, plot.title, {}, {plot.y_label}, nullptr, y);
+  std::string content = frame(kLeft, plot.title, {}, {plot.y_label}, std::nullopt, y);
   const double slot = kPlotWidth / static_cast<double>(std::max<size_t>(plot.bars.size(), 1));
   const double width = std::min(slot * 0.6, 90.0);
   for (size_t i = 0; i < plot.bars.size(); ++i) {

@@ -45,7 +45,8 @@ struct BarChart {
 };
 
 // Draws plots beside each other below a headline, with a line of remarks. Points that an axis
-// cannot show (zero on a logarithmic one, not a number) are left out.
+// cannot show (zero on a logarithmic one, not a number, beyond 1e300) are left out, and a plot
+// without any says that it was not measured.
 std::string chart_svg(const std::string& headline, const std::string& remark,
                       const std::vector<LineChart>& plots);
 std::string chart_svg(const std::string& headline, const std::string& remark, const BarChart& plot);

@@ -34,11 +34,43 @@ TEST(Chart, SurvivesNoAndEqualValues) {
   for (const Scale scale : {Scale::kLinear, Scale::kLog2, Scale::kLog10, Scale::kBytes}) {
     const LineChart empty = {"", {"x", scale}, {"y", scale}, {}};
     const LineChart one = {"", {"x", scale}, {"y", scale}, {{"a", {{4096, 4096}}}}};
-    for (const LineChart& chart : {empty, one}) {
-      const std::string svg = chart_svg("", "", {chart});
+    for (const LineChart* const chart : {&empty, &one}) {
+      const std::string svg = chart_svg("", "", {*chart});
       EXPECT_EQ(svg.find("nan"), std::string::npos);
       EXPECT_EQ(svg.find("inf"), std::string::npos);
-      EXPECT_GT(count(svg, "<line"), 1u) << static_cast<int>(scale);
+      EXPECT_EQ(count(svg, "<line") > 1, chart == &one) << static_cast<int>(scale);
+      EXPECT_EQ(count(svg, "not measured"), chart == &empty ? 1u : 0u);
+    }
+  }
+}
+
+// A profile is a claim: its values may be as large or small as numbers can be.
+TEST(Chart, SurvivesExtremeValues) {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const Scale scale : {Scale::kLinear, Scale::kLog2, Scale::kLog10, Scale::kBytes}) {
+    for (const auto& [from, to] : {std::pair(5e-324, 1e-310),
+                                   {1e-299, 1e299},
+                                   {1.0, 1.7e308},
+                                   {1e299, 1e300},
+                                   {1e-300, 2e-300},
+                                   {1.0, inf},
+                                   {-1e300, -1e299}}) {
+      const LineChart chart = {"", {"x", scale}, {"y", scale}, {{"a", {{from, from}, {to, to}}}}};
+      const std::string svg = chart_svg("", "", {chart});
+      EXPECT_LT(svg.size(), 20'000u) << static_cast<int>(scale) << " " << from;
+      EXPECT_EQ(svg.find("nan"), std::string::npos) << static_cast<int>(scale) << " " << from;
+      EXPECT_EQ(svg.find("inf"), std::string::npos) << static_cast<int>(scale) << " " << from;
+    }
+  }
+}
+
+TEST(Chart, EveryAxisHasTwoMarks) {
+  for (const Scale scale : {Scale::kLog2, Scale::kLog10, Scale::kBytes}) {
+    for (const double value : {1.0, 2.7, 3.0, 7.0, 50.0, 300.0, 4096.0}) {
+      const LineChart chart = {"", {"x", scale}, {"y", scale}, {{"a", {{value, value}}}}};
+      const std::string svg = chart_svg("", "", {chart});
+      EXPECT_GE(count(svg, "stroke=\"#e2e2e2\""), 2u) << static_cast<int>(scale) << " " << value;
+      EXPECT_GE(count(svg, "stroke=\"#eeeeee\""), 2u) << static_cast<int>(scale) << " " << value;
     }
   }
 }
