@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -38,9 +39,14 @@ plan::Plan lanes_of(const ProfileRequest& request) {
   return plan;
 }
 
-std::vector<OpShape> shapes_of_model(const std::string& model, const ProfileRequest& request) {
+// Says whether there is no such file, but a known model of this name.
+bool is_known_name(const std::string& model) {
   std::error_code ignored;
-  if (!std::filesystem::exists(model, ignored) && model::find_known(model) != nullptr) {
+  return !std::filesystem::exists(model, ignored) && model::find_known(model) != nullptr;
+}
+
+std::vector<OpShape> shapes_of_model(const std::string& model, const ProfileRequest& request) {
+  if (is_known_name(model)) {
     return solve::model_shapes(*model::find_known(model), request.type, request.kv_type);
   }
   const gguf::File file = gguf::File::open(model);
@@ -114,6 +120,23 @@ std::vector<plan::CoreRate> measure_cores(const kernels::Table& kernels, plan::P
     progress(rates.size(), cores.size());
   }
   return rates;
+}
+
+// Throws Error where a lane refuses an op of a pass, and could not run it by itself.
+void check_runs(const plan::Profile& profile, int lane, const model::Blueprint& blueprint,
+                const weights::Store& weights, const solve::PassShape& pass) {
+  for (const model::Op& op : blueprint.ops) {
+    const bool per_output = blueprint.values[static_cast<size_t>(op.output)].per_output;
+    const plan::Shape built = {per_output ? plan::Phase::kStep : pass.phase,
+                               per_output ? pass.n_outputs : pass.n_tokens};
+    const OpShape shape =
+        solve::shape_of(blueprint, op, weights, pass.kv_type, built, pass.context);
+    if (!profile.refuses(lane, shape.op, shape.phase)) continue;
+    throw Error(fmt::format(
+        "Lane {} refuses the op '{}' (phase {}), so it runs no such pass by itself; 'troika plan "
+        "MODEL --choose' chooses lanes for all ops.",
+        lane, model::op_kind_name(shape.op), plan::phase_name(shape.phase)));
+  }
 }
 
 plan::Storage measure_storage(const std::string& way_out, const ProgressFunction& progress) {
@@ -192,14 +215,21 @@ std::optional<plan::Profile> kept_profile_of(engine::Engine& engine, std::string
   return plan::kept_profile(identity, solve::profile_lanes(engine.machine()), problem);
 }
 
-std::vector<PassPrediction> predict_passes(const plan::Profile& profile,
-                                           const std::vector<std::string>& models,
-                                           tensor::Type kv_type) {
+PassPredictions predict_passes(const plan::Profile& profile, const std::vector<std::string>& models,
+                               tensor::Type kv_type) {
   const solve::CostPredictor predictor(profile);
-  std::vector<PassPrediction> predictions;
+  PassPredictions found;
+  const auto add_problem = [&](const std::string& problem) {
+    if (std::find(found.problems.begin(), found.problems.end(), problem) == found.problems.end()) {
+      found.problems.push_back(problem);
+    }
+  };
   for (const std::string& model : models) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(model, ignored)) continue;
+    if (is_known_name(model)) {
+      add_problem(fmt::format(
+          "{} is a name without a file, so no pass of it is predicted. Name a file.", model));
+      continue;
+    }
     const gguf::File file = gguf::File::open(model);
     const model::Blueprint blueprint = model::read(file);
     const weights::Store weights(file, blueprint);
@@ -208,12 +238,18 @@ std::vector<PassPrediction> predict_passes(const plan::Profile& profile,
            {solve::PassShape{kv_type, 128, 1, 128, plan::Phase::kPrompt},
             solve::PassShape{kv_type, 512, 1, 512, plan::Phase::kPrompt},
             solve::PassShape{kv_type, 1, 1, 129, plan::Phase::kStep}}) {
-        predictions.push_back({model, lane, pass.n_tokens, pass.context,
-                               solve::predict_pass_us(predictor, lane, blueprint, weights, pass)});
+        try {
+          check_runs(profile, lane, blueprint, weights, pass);
+          found.passes.push_back(
+              {model, lane, pass.n_tokens, pass.context,
+               solve::predict_pass_us(predictor, lane, blueprint, weights, pass)});
+        } catch (const Error& error) {
+          add_problem(error.what());
+        }
       }
     }
   }
-  return predictions;
+  return found;
 }
 
 }  // namespace troika::measure

@@ -62,10 +62,16 @@ struct PassPrediction {
   double us = 0.0;
 };
 
+struct PassPredictions {
+  std::vector<PassPrediction> passes;
+  std::vector<std::string> problems;  // sentences that say which passes are missing, and why
+};
+
 // Predicts passes for each file among the models and each lane: prompts of 128 and 512 tokens, and
-// a step of decoding behind 128 tokens. Names of known models have no blueprint and are left out.
-std::vector<PassPrediction> predict_passes(const plan::Profile& profile,
-                                           const std::vector<std::string>& models,
-                                           tensor::Type kv_type);
+// a step of decoding behind 128 tokens. Names of known models have no blueprint, lanes may refuse
+// an op, and profiles may lack one: such passes are missing. Throws Error for files that are no
+// models, and for a profile without ops.
+PassPredictions predict_passes(const plan::Profile& profile, const std::vector<std::string>& models,
+                               tensor::Type kv_type);
 
 }  // namespace troika::measure

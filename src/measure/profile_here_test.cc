@@ -85,14 +85,49 @@ TEST_F(ProfileHere, WhatIsKeptIsNotMeasuredAgain) {
   EXPECT_EQ(third.kept_path, "");
   EXPECT_EQ(kept()->taken, kLongAgo);
 
-  const std::vector<PassPrediction> passes =
+  const PassPredictions predicted =
       predict_passes(third.profile, request_.models, request_.kv_type);
-  ASSERT_EQ(passes.size(), 3u);  // a name has no file whose passes could be predicted
-  for (const PassPrediction& pass : passes) {
+  ASSERT_EQ(predicted.passes.size(), 3u);  // a name has no file whose passes could be predicted
+  ASSERT_EQ(predicted.problems.size(), 1u);
+  EXPECT_NE(predicted.problems.front().find("qwen2-0.5b"), std::string::npos);
+  for (const PassPrediction& pass : predicted.passes) {
     EXPECT_EQ(pass.model, request_.models.front());
     EXPECT_GT(pass.us, 0.0);
     EXPECT_TRUE(std::isfinite(pass.us));
   }
+}
+
+// What one lane cannot run, or what was not measured on it, says nothing about the other passes.
+TEST_F(ProfileHere, PassesThatCannotBePredictedAreLeftOutAlone) {
+  plan::Profile measured = profile().profile;
+  request_.models.resize(1);
+  measured.lanes.push_back({"npu", {}, 1, true});
+  for (const auto& op : std::vector<plan::OpTime>(measured.ops)) {
+    if (op.shape.op == model::OpKind::kAttention && op.shape.phase == plan::Phase::kStep) continue;
+    measured.ops.push_back(op);
+    measured.ops.back().lane = 1;
+  }
+  measured.refusals = {{1, model::OpKind::kAttention, plan::Phase::kStep}};
+  const PassPredictions refused = predict_passes(measured, request_.models, request_.kv_type);
+  EXPECT_EQ(refused.passes.size(), 5u);
+  ASSERT_EQ(refused.problems.size(), 1u);
+  EXPECT_NE(refused.problems.front().find("Lane 1 refuses the op 'attention' (phase step)"),
+            std::string::npos)
+      << refused.problems.front();
+
+  measured.refusals.clear();
+  std::erase_if(measured.ops, [](const plan::OpTime& time) {
+    return time.lane == 1 && time.shape.op == model::OpKind::kAttention;
+  });
+  const PassPredictions lacking = predict_passes(measured, request_.models, request_.kv_type);
+  EXPECT_EQ(lacking.passes.size(), 3u);
+  ASSERT_EQ(lacking.problems.size(), 1u);
+  EXPECT_NE(lacking.problems.front().find("no times of the op 'attention' on lane 1"),
+            std::string::npos)
+      << lacking.problems.front();
+
+  request_.models = {folder_.file("none.gguf")};
+  EXPECT_THROW(predict_passes(measured, request_.models, request_.kv_type), Error);
 }
 
 TEST_F(ProfileHere, AProfileStaysWhereTheDiskCannotBeMeasured) {

@@ -112,6 +112,37 @@ TEST_F(CommandLine, StandardInputIsReadOnce) {
                  2, {"--template -"});
 }
 
+// Passes are predicted last: what fails then loses neither the profile nor its plots.
+TEST_F(CommandLine, AProfileIsWrittenBeforePassesArePredicted) {
+  const std::string profile =
+      write(std::string(R"({"format": "troika-profile", "version": 3, "machine": {"cpu": "x",
+        "n_cores": 1, "features": "", "memory_bytes": 1, "kernel": "", "arithmetic": ""},
+        "taken": "now", "load_average": 0, "n_left_out": 0, "lanes": [{"name": "a", "cores": [0],
+        "n_threads": 1, "is_matrix": false}], "starts": [], "handovers": [], "cores": [],
+        "bandwidth": [{"lanes": [0], "gb_s": [8.5]}], "ops": [{"lane": 0, "op": "linear",
+        "type": "Q4_0", "n_rows": 512, "k": 512, "n_tokens": 1, "phase": "step", "context": 0,
+        "head_dim": 0, "us": 9, "spread": 0, "n_runs": 3}]})"),
+            "profile.json");
+  const std::string copy = folder_.file("copy.json"), plots = folder_.file("plots");
+  const std::vector<std::string> words = {"profile", "--from", profile, "-o",
+                                          copy,      "--plot", plots,   "--check"};
+  const auto with = [&](const std::string& model) {
+    std::vector<std::string> all = words;
+    all.push_back(model);
+    return troika(all);
+  };
+  const Finished lacking = with(model_);
+  expect_success(lacking);
+  EXPECT_NE(lacking.err.find("no times of the op"), std::string::npos) << lacking.err;
+  EXPECT_NE(with("qwen2-0.5b").err.find("is a name without a file"), std::string::npos);
+  std::filesystem::remove(copy);
+  std::filesystem::remove_all(plots);
+  expect_refusal(with(folder_.file("none.gguf")), 1, {"none.gguf"});
+  EXPECT_EQ(read_whole(copy).substr(0, 1), "{");
+  EXPECT_TRUE(std::filesystem::exists(plots + "/bandwidth.svg"));
+  expect_refusal(troika({"profile", "--from", profile, "--plot", ""}), 2, {"--plot", "empty"});
+}
+
 // A terminal obeys control characters, and a stranger's file may hold some.
 TEST_F(CommandLine, WhatIsShownOfFilesDoesNotControlTheTerminal) {
   const std::string evil = "\x1b]52;c;eA==\x07";

@@ -163,6 +163,8 @@ TEST_F(IdleSwitches, OfAProfileThatIsOnlyShown) {
   expect_notes(troika(shown), {});
   expect_notes(troika_with(shown, all), all);
   expect_notes(troika_with(shown, {{"--check"}, {"--json"}}), {{"--check"}});
+  const Finished with_model = troika({"profile", model_, "--from", folder_.file("none.json")});
+  expect_notes(with_model, {{"MODEL"}});
 }
 
 TEST_F(IdleSwitches, OfNeuronsWithoutAPredictor) {

@@ -256,8 +256,9 @@ void print_check(const plan::Profile& profile) {
 }
 
 void print_passes(const plan::Profile& profile, const ProfileFlags& flags) {
-  const std::vector<measure::PassPrediction> passes =
+  const auto [passes, problems] =
       measure::predict_passes(profile, flags.request.models, flags.request.kv_type);
+  for (const std::string& problem : problems) note(fmt::format("note: {}\n", problem));
   if (passes.empty()) return;
   print(
       "\npasses, predicted (compare with 'troika bench')\nlane  tokens  context         ms    "
@@ -279,8 +280,10 @@ void note_idle(const Command& command, const ProfileFlags& flags) {
                            "--lanes", "--kernels", "--activations", "--prefill", "--type"}) {
     say(name, !flags.from.empty(), "--from shows what was measured, and nothing is measured now");
   }
-  say("--kv", !flags.from.empty() && (!flags.check || flags.json),
-      "it is for measuring, and for the passes of --check");
+  for (const char* name : {"MODEL", "--kv"}) {
+    say(name, !flags.from.empty() && (!flags.check || flags.json),
+        "it is for measuring, and for the passes of --check");
+  }
   say("--again", flags.from.empty() && flags.no_cache,
       "--no-cache measures everything anyway, and keeps nothing");
   say("--check", flags.json, "--json prints the profile itself");
@@ -310,9 +313,6 @@ void print_profile(const plan::Profile& profile, const ProfileFlags& flags) {
   print_arrangements(shown);
   print_preparations(shown);
   print_storage(shown);
-  if (!flags.check) return;
-  print_check(profile);
-  print_passes(profile, flags);
 }
 
 void write_plots(const plan::Profile& profile, const std::string& folder) {
@@ -326,7 +326,8 @@ void write_plots(const plan::Profile& profile, const std::string& folder) {
   }
 }
 
-// Files come last: what was measured is not lost where they cannot be written.
+// Tables come first: what was measured is not lost where files cannot be written. What is predicted
+// comes last, because it may fail.
 void profile(const ProfileFlags& flags) {
   std::vector<std::string> read = flags.request.models;
   read.push_back(flags.from);
@@ -337,6 +338,10 @@ void profile(const ProfileFlags& flags) {
   print_profile(profile, flags);
   if (!flags.output.empty()) write_file(flags.output, plan::profile_to_json(profile));
   if (!flags.plot_folder.empty()) write_plots(profile, flags.plot_folder);
+  if (flags.check && !flags.json) {
+    print_check(profile);
+    if (!flags.request.models.empty()) print_passes(profile, flags);
+  }
   if (!problem.empty()) throw Error(problem);
 }
 
@@ -376,7 +381,8 @@ void add_profile(Command& app) {
   command->add_option("--from", flags->from, "Show this profile instead of measuring");
   command->add_option("-o,--output", flags->output, "Write the profile to this file as well")
       ->names_file();
-  command->add_option("--plot", flags->plot_folder, "Write plots (SVG) into this folder");
+  command->add_option("--plot", flags->plot_folder, "Write plots (SVG) into this folder")
+      ->check(not_empty());
   command->add_flag("--check", flags->check, "Print how far predictions lie from measurements");
   command->add_flag("--devices", flags->devices,
                     "List the cores and devices that --lanes may name, and why a runtime of "
