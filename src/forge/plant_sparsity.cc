@@ -91,8 +91,9 @@ double normal_quantile_above(double probability) {
   return 0.5 * (low + high);
 }
 
-std::vector<double> live_frequencies(const SparsityLaw& law, size_t n) {
-  return plan::firing_shares({.live_share = law.live, .power = law.alpha, .most = kMostFrequent},
+std::vector<double> live_frequencies(const SparsityLaw& law, size_t n, bool is_double) {
+  const double most = kMostFrequent * (is_double ? kUpFrequency : 1.0);
+  return plan::firing_shares({.live_share = law.live, .power = law.alpha, .most = most},
                              static_cast<int>(n));
 }
 
@@ -119,7 +120,7 @@ SparsityPlanter::SparsityPlanter(const SparsityLaw& law, const model::KnownModel
                     model.name));
   }
   TROIKA_ASSERT(model.expert_width == 0);  // experts are as wide as ffn_width says
-  frequencies_ = live_frequencies(law, model.ffn_width);
+  frequencies_ = live_frequencies(law, model.ffn_width, is_double_);
 }
 
 // Makes rows that hold minus a threshold on the constant channels, and elsewhere weights that are
@@ -151,7 +152,7 @@ SparsityPlanter::MakeRow SparsityPlanter::gate_rows(const KnownTensor& tensor, T
     if (!is_up) {
       frequency = frequencies_[(*order)[row]] / (is_double_ ? kUpFrequency : 1.0);
     }
-    const double threshold = normal_quantile_above(std::min(kMostFrequent, frequency));
+    const double threshold = normal_quantile_above(frequency);
     float first[kBlock];
     std::fill_n(first, kBlock, static_cast<float>(-threshold / kBlock));
     tensor::quantize_row(type, first, out, kBlock);

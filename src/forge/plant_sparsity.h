@@ -28,13 +28,16 @@ struct SparsityLaw {
   double live = 0.0;  // the mean share of neurons that are live for a token; 0: nothing is planted
   // The correlation of the inputs of tokens of one topic, from 0 to less than 1.
   double overlap = 0.0;
-  double alpha = 0.7;  // f(q) = min(0.98, c * q^-alpha) for the neuron at place q of 0 to 1
+  // f(q) = min(most, c * q^-alpha) for the neuron at place q of 0 to 1. `most` is 0.98, and 0.8 of
+  // that where both factors have ReLU, because the second one fires with 0.8.
+  double alpha = 0.7;
 
   bool is_planted() const { return live > 0.0; }
 };
 
-// Returns how often each of n neurons is live, the most frequent first.
-std::vector<double> live_frequencies(const SparsityLaw& law, size_t n);
+// Returns how often each of n neurons is live, the most frequent first. `is_double`: both factors,
+// gate and up, have ReLU.
+std::vector<double> live_frequencies(const SparsityLaw& law, size_t n, bool is_double);
 // Returns the value above which a normal number of mean 0 and variance 1 lies with this
 // probability.
 double normal_quantile_above(double probability);

@@ -18,10 +18,13 @@ std::vector<double> firing_shares(const FiringLaw& law, int n_neurons) {
     for (const double share : shares) sum += std::min(law.most, c * share);
     return sum / n_neurons;
   };
-  // The mean grows with c, up to the mean of neurons that all fire as often as any may.
-  double low = 0.0, high = 1e3;
+  // The mean grows with c. It is too small where none is limited, and as large as it may be where
+  // all are. The logarithm of c is bisected, because a steep law makes c very small.
+  double sum = 0.0;
+  for (const double share : shares) sum += share;
+  double low = law.live_share * n_neurons / sum, high = law.most / shares.back();
   for (int i = 0; i < 60; ++i) {
-    const double middle = (low + high) / 2.0;
+    const double middle = std::sqrt(low) * std::sqrt(high);
     (mean_at(middle) < law.live_share ? low : high) = middle;
   }
   for (double& share : shares) share = std::min(law.most, high * share);
