@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text_lines.h"
 #include "base/timeline/timeline_kinds.h"
 #include "base/xml_text.h"
 
@@ -30,9 +31,6 @@ constexpr double kScale = 28.0;
 constexpr double kTitle = 18.0;
 constexpr double kText = 14.0;
 constexpr double kLabel = 13.0;  // in a task
-// These are the widths of a letter of a sans-serif font of 1 pixel, estimated generously.
-constexpr double kCharWidth = 0.54;
-constexpr double kBoldWidth = 0.6;
 // A narrower wait is not drawn, because it would be a line.
 constexpr double kLeastWait = 1.5;
 
@@ -47,31 +45,9 @@ const char* ink_on(std::string_view colour) {
   return brightness > 125000 ? "#000" : "#fff";
 }
 
-double text_width(std::string_view text, double size, double char_width = kCharWidth) {
-  return char_width * size * static_cast<double>(text.size());
-}
-
 // Returns what stands in a task: "queries" for "queries, keys, values".
 std::string_view first_word(std::string_view words) {
   return words.substr(0, words.find_first_of(", "));
-}
-
-// Breaks a text at spaces into lines of at most `width` pixels, as far as its words allow.
-std::vector<std::string> lines_of(std::string_view text, double size, double char_width) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(' '));
-    text.remove_prefix(std::min(text.size(), word.size() + 1));
-    const bool fits = !lines.empty() && text_width(lines.back(), size, char_width) +
-                                                text_width(word, size, char_width) <
-                                            kWidth - 2 * kMargin - size;
-    if (fits) {
-      lines.back().append(" ").append(word);
-    } else {
-      lines.emplace_back(word);
-    }
-  }
-  return lines;
 }
 
 // Returns 1, 2 or 5 times a power of ten, so that the scale has 5 to 12 marks.
@@ -159,7 +135,7 @@ class Timeline {
     y_ = 6.0;
     const auto write = [&](std::string_view text, double size, double char_width,
                            std::string_view look) {
-      for (const std::string& line : lines_of(text, size, char_width)) {
+      for (const std::string& line : lines_of(text, size, char_width, kWidth - 2 * kMargin)) {
         y_ += size + 6.0;
         svg += fmt::format("<text x=\"{:g}\" y=\"{:g}\" font-size=\"{:g}\" {}>{}</text>\n", kMargin,
                            y_, size, look, xml_text(line));
@@ -264,7 +240,7 @@ class Timeline {
   }
 
   static bool has_room(std::string_view label, double width) {
-    return text_width(label, kLabel) + 2.0 < width;
+    return text_width(label, kLabel, kDigitWidth) + 2.0 < width;
   }
 
   double width_of(const TraceEvent& event) const {

@@ -80,6 +80,21 @@ TEST(Timeline, ANumberAloneStandsOnlyWhereMostTasksHaveRoomForTheirs) {
   }
 }
 
+// Digits are 0.64 of the size of their letters in a wide font: two of them, 13 pixels large, take
+// 17 pixels and a gap.
+TEST(Timeline, NumbersInNarrowBoxesDoNotTouch) {
+  for (const double us : {17.5, 22.0}) {
+    Trace trace({"cpu"});
+    for (int block = 10; block < 20; ++block) {
+      const double start = us * (block - 10);
+      trace.add({0, "load", block, 8, start, start + us, true});
+    }
+    trace.add({0, "head", -1, 8, 830.0, 836.0, true});  // a pixel is a microsecond
+    const std::string svg = timeline_svg(trace, {"m"});
+    EXPECT_EQ(n_times(svg, ">12<"), us > 20.0 ? 1u : 0u) << us;
+  }
+}
+
 TEST(Timeline, LongTitlesAreBroken) {
   std::string long_title = "a model";
   for (int i = 0; i < 30; ++i) long_title += " and words";
