@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/text_lines.h"
 #include "base/xml_text.h"
 
 namespace troika::solve {
@@ -19,6 +20,11 @@ constexpr double kTop = 88.0;    // has room for headline, remark and title of t
 constexpr double kBelow = 58.0;  // has room for marks and label of the x axis
 constexpr double kLegendLine = 18.0;
 constexpr double kPlotWidth = kPanelWidth - kLeft - kRight;
+// These are the sizes of letters, and the distance of lines of remarks, in pixels.
+constexpr double kText = 12.0;
+constexpr double kHeadline = 17.0;
+constexpr double kRemarkLine = 17.0;
+constexpr double kMargin = 16.0;
 // Limit the values that an axis shows: what is farther away is nothing that anybody measured, and
 // its products would be no finite numbers.
 constexpr double kLeastShown = 1e-300;
@@ -162,7 +168,7 @@ std::optional<Ruler> ruler_for(const LineChart& chart, bool is_x) {
 
 // Draws what stands around the lines: title, grid, marks, labels. An axis without a ruler has no
 // marks.
-std::string frame(double left, const std::string& title, const Axis& x, const Axis& y,
+std::string frame(double left, double width, const std::string& title, const Axis& x, const Axis& y,
                   const std::optional<Ruler>& x_ruler, const std::optional<Ruler>& y_ruler) {
   const double bottom = kTop + kPlotHeight;
   std::string svg = text_at(left, kTop - 12, title, "font-weight=\"bold\"");
@@ -170,11 +176,11 @@ std::string frame(double left, const std::string& title, const Axis& x, const Ax
     const double at = bottom - y_ruler->place(mark) * kPlotHeight;
     svg += fmt::format(
         "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#e2e2e2\"/>\n",
-        left, left + kPlotWidth, at, at);
+        left, left + width, at, at);
     svg += text_at(left - 8, at + 4, mark_text(y.scale, mark), "text-anchor=\"end\"");
   }
   for (const double mark : x_ruler ? x_ruler->marks() : std::vector<double>()) {
-    const double at = left + x_ruler->place(mark) * kPlotWidth;
+    const double at = left + x_ruler->place(mark) * width;
     svg += fmt::format(
         "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#eeeeee\"/>\n", at,
         at, kTop, bottom);
@@ -183,8 +189,8 @@ std::string frame(double left, const std::string& title, const Axis& x, const Ax
   svg += fmt::format(
       "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" "
       "stroke=\"#888\"/>\n",
-      left, kTop, kPlotWidth, kPlotHeight);
-  svg += text_at(left + kPlotWidth / 2, bottom + 38, x.label, "text-anchor=\"middle\"");
+      left, kTop, width, kPlotHeight);
+  svg += text_at(left + width / 2, bottom + 38, x.label, "text-anchor=\"middle\"");
   const double middle = kTop + kPlotHeight / 2;
   svg += text_at(left - 52, middle, y.label,
                  fmt::format("text-anchor=\"middle\" transform=\"rotate(-90 {:.1f} {:.1f})\"",
@@ -247,18 +253,89 @@ std::string legend(double left, const std::vector<std::string>& names,
   return svg;
 }
 
-std::string document(const std::string& headline, const std::string& remark, size_t n_panels,
+// Puts plots below a headline and remarks, of which each takes as many lines as its words need.
+std::string document(const std::string& headline, const std::string& remark, double width,
                      size_t n_legend_lines, const std::string& content) {
-  const double width = kPanelWidth * static_cast<double>(n_panels);
+  std::string head;
+  double y = 9.0;
+  const auto write = [&](const std::string& text, double size, double char_width, double distance,
+                         const std::string& look) {
+    for (const std::string& line : lines_of(text, size, char_width, width - kMargin)) {
+      y += distance;
+      head += text_at(kMargin, y, line, look);
+    }
+  };
+  write(headline, kHeadline, kBoldWidth, kHeadline, "font-size=\"17\" font-weight=\"bold\"");
+  y += 4.0;
+  write(remark, kText, kCharWidth, kRemarkLine, "fill=\"#666\"");
+  // The plots have room below one line of each.
+  const double down = std::max(0.0, y - 47.0);
   const double height =
-      kTop + kPlotHeight + kBelow + static_cast<double>(n_legend_lines) * kLegendLine + 6.0;
+      kTop + down + kPlotHeight + kBelow + static_cast<double>(n_legend_lines) * kLegendLine + 6.0;
   return fmt::format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
              "width=\"{0:.0f}\" height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"12\">\n"
              "<rect width=\"{0:.0f}\" height=\"{1:.0f}\" fill=\"white\"/>\n",
              width, height) +
-         text_at(16, 26, headline, "font-size=\"17\" font-weight=\"bold\"") +
-         text_at(16, 47, remark, "fill=\"#666\"") + content + "</svg>\n";
+         head + fmt::format("<g transform=\"translate(0 {:.0f})\">\n", down) + content +
+         "</g>\n</svg>\n";
+}
+
+// The bars of a chart with what they need: names of parts in the order of their colours, the
+// highest total, and how wide the place of a bar is.
+struct BarSizes {
+  std::vector<std::string> names;
+  double highest = 0.0;
+  double slot = 0.0;
+};
+
+BarSizes sizes_of(const BarChart& plot) {
+  BarSizes sizes;
+  double widest = 0.0;  // of what stands below and above bars
+  for (const BarChart::Bar& bar : plot.bars) {
+    double total = 0.0;
+    for (const auto& [name, height] : bar.parts) {
+      total += height;
+      if (std::find(sizes.names.begin(), sizes.names.end(), name) == sizes.names.end()) {
+        sizes.names.push_back(name);
+      }
+    }
+    sizes.highest = std::max(sizes.highest, total);
+    widest = std::max({widest, text_width(bar.name, kText, kDigitWidth),
+                       text_width(fmt::format("{:.1f}", total), kText, kDigitWidth)});
+  }
+  const double n_bars = static_cast<double>(std::max<size_t>(plot.bars.size(), 1));
+  sizes.slot = std::max(kPlotWidth / n_bars, widest + 8.0);
+  return sizes;
+}
+
+// Draws a bar around `middle`, with its name below it and its total above it. Parts have their
+// numbers where these have room.
+std::string bar_svg(const BarChart::Bar& bar, const BarSizes& sizes, const Ruler& y,
+                    double middle) {
+  const double bottom = kTop + kPlotHeight;
+  const double width = std::min(sizes.slot * 0.6, 90.0);
+  const auto at = [&](double value) { return bottom - y.place(value) * kPlotHeight; };
+  std::string svg;
+  double total = 0.0;
+  for (const auto& [name, height] : bar.parts) {
+    const auto colour = static_cast<size_t>(
+        std::find(sizes.names.begin(), sizes.names.end(), name) - sizes.names.begin());
+    const double pixels = y.place(height) * kPlotHeight;
+    total += height;
+    svg += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\" "
+        "stroke=\"white\"/>\n",
+        middle - width / 2, at(total), width, pixels, kColours[colour % std::size(kColours)]);
+    const std::string number = fmt::format("{:.1f}", height);
+    const bool has_room = pixels > 16.0 && text_width(number, kText, kDigitWidth) < width;
+    if (has_room && bar.parts.size() > 1) {
+      svg += text_at(middle, at(total - height / 2) + 4, number,
+                     "text-anchor=\"middle\" fill=\"white\"");
+    }
+  }
+  svg += text_at(middle, at(total) - 5, fmt::format("{:.1f}", total), "text-anchor=\"middle\"");
+  return svg + text_at(middle, bottom + 17, bar.name, "text-anchor=\"middle\"");
 }
 
 }  // namespace
@@ -272,7 +349,7 @@ std::string chart_svg(const std::string& headline, const std::string& remark,
     const double left = kPanelWidth * static_cast<double>(i) + kLeft;
     const std::optional<Ruler> x = ruler_for(chart, true);
     const std::optional<Ruler> y = ruler_for(chart, false);
-    content += frame(left, chart.title, chart.x, chart.y, x, y);
+    content += frame(left, kPlotWidth, chart.title, chart.x, chart.y, x, y);
     if (!x || !y) {
       content += text_at(left + kPlotWidth / 2, kTop + kPlotHeight / 2, "not measured",
                          "text-anchor=\"middle\" fill=\"#666\"");
@@ -288,51 +365,23 @@ std::string chart_svg(const std::string& headline, const std::string& remark,
     content += legend(left, names, dashed);
     n_legend_lines = std::max(n_legend_lines, legend_lines(names));
   }
-  return document(headline, remark, plots.size(), n_legend_lines, content);
+  return document(headline, remark, kPanelWidth * static_cast<double>(plots.size()), n_legend_lines,
+                  content);
 }
 
 std::string chart_svg(const std::string& headline, const std::string& remark,
                       const BarChart& plot) {
-  double highest = 0.0;
-  std::vector<std::string> names;
-  for (const BarChart::Bar& bar : plot.bars) {
-    double total = 0.0;
-    for (const auto& [name, height] : bar.parts) {
-      total += height;
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    }
-    highest = std::max(highest, total);
-  }
-  const Ruler y(Scale::kLinear, 0.0, highest);
-  std::string content = frame(kLeft, plot.title, {}, {plot.y_label}, std::nullopt, y);
-  const double slot = kPlotWidth / static_cast<double>(std::max<size_t>(plot.bars.size(), 1));
-  const double width = std::min(slot * 0.6, 90.0);
+  const BarSizes sizes = sizes_of(plot);
+  const double width = sizes.slot * static_cast<double>(std::max<size_t>(plot.bars.size(), 1));
+  const Ruler y(Scale::kLinear, 0.0, sizes.highest);
+  std::string content =
+      frame(kLeft, width, plot.title, {plot.x_label}, {plot.y_label}, std::nullopt, y);
   for (size_t i = 0; i < plot.bars.size(); ++i) {
-    const double middle = kLeft + (static_cast<double>(i) + 0.5) * slot;
-    double total = 0.0;
-    for (const auto& [name, height] : plot.bars[i].parts) {
-      const auto colour =
-          static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
-      const double pixels = y.place(height) * kPlotHeight;
-      total += height;
-      content += fmt::format(
-          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\" "
-          "stroke=\"white\"/>\n",
-          middle - width / 2, kTop + kPlotHeight - y.place(total) * kPlotHeight, width, pixels,
-          kColours[colour % std::size(kColours)]);
-      if (pixels > 16.0 && plot.bars[i].parts.size() > 1) {
-        content +=
-            text_at(middle, kTop + kPlotHeight - y.place(total - height / 2) * kPlotHeight + 4,
-                    fmt::format("{:.1f}", height), "text-anchor=\"middle\" fill=\"white\"");
-      }
-    }
-    content += text_at(middle, kTop + kPlotHeight - y.place(total) * kPlotHeight - 5,
-                       fmt::format("{:.1f}", total), "text-anchor=\"middle\"");
-    content +=
-        text_at(middle, kTop + kPlotHeight + 17, plot.bars[i].name, "text-anchor=\"middle\"");
+    const double middle = kLeft + (static_cast<double>(i) + 0.5) * sizes.slot;
+    content += bar_svg(plot.bars[i], sizes, y, middle);
   }
-  content += legend(kLeft, names, std::vector<bool>(names.size(), false));
-  return document(headline, remark, 1, legend_lines(names), content);
+  content += legend(kLeft, sizes.names, std::vector<bool>(sizes.names.size(), false));
+  return document(headline, remark, kLeft + width + kRight, legend_lines(sizes.names), content);
 }
 
 }  // namespace troika::solve

@@ -40,13 +40,14 @@ struct BarChart {
     std::vector<std::pair<std::string, double>> parts;
   };
   std::string title;
+  std::string x_label;  // says what bars are called by
   std::string y_label;
   std::vector<Bar> bars;
 };
 
-// Draws plots beside each other below a headline, with a line of remarks. Points that an axis
-// cannot show (zero on a logarithmic one, not a number, beyond 1e300) are left out, and a plot
-// without any says that it was not measured.
+// Draws plots beside each other below a headline and remarks, which are broken into lines. Points
+// that an axis cannot show (zero on a logarithmic one, not a number, beyond 1e300) are left out,
+// and a plot without any says that it was not measured.
 std::string chart_svg(const std::string& headline, const std::string& remark,
                       const std::vector<LineChart>& plots);
 std::string chart_svg(const std::string& headline, const std::string& remark, const BarChart& plot);

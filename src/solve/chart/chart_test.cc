@@ -76,10 +76,60 @@ TEST(Chart, EveryAxisHasTwoMarks) {
 }
 
 TEST(Chart, StacksTheBarsOfAPlace) {
-  const BarChart bars = {"", "GB/s", {{"0", {{"0", 8.0}}}, {"0 + 1", {{"0", 5.0}, {"1", 6.0}}}}};
+  const BarChart bars = {
+      "", "", "GB/s", {{"0", {{"0", 8.0}}}, {"0 + 1", {{"0", 5.0}, {"1", 6.0}}}}};
   const std::string svg = chart_svg("", "", bars);
   EXPECT_NE(svg.find(">11.0<"), std::string::npos);  // shows the sum above the bars
   EXPECT_NE(svg.find(">8.0<"), std::string::npos);
+}
+
+TEST(Chart, NumbersAndNamesOfBarsHaveRoom) {
+  BarChart bars;
+  for (int i = 0; i < 14; ++i) {
+    bars.bars.push_back({"0 + 1 + 2", {{"0: a", 10.0}, {"1: b", 12345.5}, {"2: c", 900.0}}});
+  }
+  const std::string svg = chart_svg("", "", bars);
+  EXPECT_NE(svg.find(">13255.5<"), std::string::npos);
+  EXPECT_EQ(svg.find(">12345.5<"), std::string::npos);  // is wider than its bar
+  const size_t at = svg.find("width=\"") + 7;
+  EXPECT_GT(std::stod(svg.substr(at)), 14 * 60.0);  // the picture grows with its names
+}
+
+TEST(Chart, LongRemarksAreBroken) {
+  std::string remark = "a machine";
+  for (int i = 0; i < 20; ++i) remark += " and words";
+  const LineChart chart = {"plot", {"x"}, {"y"}, {{"a", {{1, 5}}}}};
+  const std::string svg = chart_svg("head", remark, {chart});
+  EXPECT_EQ(svg.find(remark), std::string::npos);
+  EXPECT_GE(count(svg, "fill=\"#666\""), 3u);
+  EXPECT_NE(svg.find("translate(0 34)"), std::string::npos)
+      << "the plot stands below two lines more";
+}
+
+TEST(ProfilePlots, PhasesAreApart) {
+  plan::Profile profile;
+  profile.lanes = {{"host", {}, 1, false}};
+  const auto add = [&](model::OpKind op, int n_tokens, int context, plan::Phase phase, double us) {
+    const bool is_linear = op == model::OpKind::kLinear;
+    const auto type = is_linear ? tensor::Type::kQ4_0 : tensor::Type::kF16;
+    profile.ops.push_back(
+        {0, {op, type, 1024, 1024, n_tokens, context, is_linear ? 0 : 64, phase}, us, 0.0, 3});
+  };
+  for (const plan::Phase phase : {plan::Phase::kStep, plan::Phase::kPrompt}) {
+    add(model::OpKind::kLinear, 32, 0, phase, phase == plan::Phase::kStep ? 100.0 : 40.0);
+    add(model::OpKind::kAttention, 32, 64, phase, phase == plan::Phase::kStep ? 50.0 : 20.0);
+  }
+  add(model::OpKind::kLinear, 1, 0, plan::Phase::kStep, 10.0);
+  add(model::OpKind::kAttention, 1, 65, plan::Phase::kStep, 10.0);
+  const std::vector<Plot> plots = profile_plots(profile);
+  ASSERT_EQ(plots.size(), 3u);
+  for (const Plot& plot : plots) {
+    const bool has_step = plot.svg.find(", step<") != std::string::npos;
+    const bool has_prompt = plot.svg.find(", prompt<") != std::string::npos;
+    EXPECT_TRUE(has_step && has_prompt) << plot.file_name;
+    EXPECT_EQ(plot.svg.find("q 1024, k 1024, 1 token, step"), std::string::npos)
+        << "it is in one phase only";
+  }
 }
 
 TEST(ProfilePlots, OnlyWhatWasMeasuredIsDrawn) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "solve/chart/chart.h"
@@ -34,11 +35,24 @@ std::string lane_prefix(const Profile& profile, int lane) {
   return profile.lanes[static_cast<size_t>(lane)].name + ": ";
 }
 
+using Phased = std::pair<Series*, plan::Phase>;
+
+// Appends the phase to names that series of both phases have.
+void name_phases(const std::vector<Phased>& all) {
+  std::map<std::string, std::set<plan::Phase>> phases;
+  for (const auto& [series, phase] : all) phases[series->name].insert(phase);
+  for (const auto& [series, phase] : all) {
+    if (phases.at(series->name).size() < 2) continue;
+    series->name += fmt::format(", {}", plan::phase_name(phase));
+  }
+}
+
 struct Product {
   int lane;
   tensor::Type type;
   int n_rows;
   int k;
+  plan::Phase phase;
   auto operator<=>(const Product&) const = default;
 };
 
@@ -48,7 +62,7 @@ std::map<Product, std::map<int, OpTime>> products(const Profile& profile) {
   for (const OpTime& time : profile.ops) {
     const OpShape& s = time.shape;
     if (s.op != OpKind::kLinear) continue;
-    all[{time.lane, s.type, s.n_rows, s.k}].emplace(s.n_tokens, time);
+    all[{time.lane, s.type, s.n_rows, s.k, s.phase}].emplace(s.n_tokens, time);
   }
   return all;
 }
@@ -76,13 +90,19 @@ Plot tokens_plot(const Profile& profile) {
       fmt::format("Stages: time, up to {} tokens", kStageTokens), {"tokens"}, {"time, us"}, {}};
   LineChart time = {"Time", {"tokens", Scale::kLog2}, {"time, us", Scale::kLog10}, {}};
   LineChart rate = {"Throughput", {"tokens", Scale::kLog2}, {"10^9 operations per second"}, {}};
-  for (const Product& product : products_to_show(all)) {
-    const std::string name =
-        fmt::format("{}{} x {} {}", lane_prefix(profile, product.lane), product.n_rows, product.k,
-                    tensor::type_name(product.type));
-    Series us = {name, {}};
-    Series per_s = {name, {}};
-    Series near = {name, {}};
+  const std::vector<Product> shown = products_to_show(all);
+  std::vector<Series> named(shown.size());
+  std::vector<Phased> phased;
+  for (size_t i = 0; i < shown.size(); ++i) {
+    const Product& product = shown[i];
+    named[i].name = fmt::format("{}{} x {} {}", lane_prefix(profile, product.lane), product.n_rows,
+                                product.k, tensor::type_name(product.type));
+    phased.emplace_back(&named[i], product.phase);
+  }
+  name_phases(phased);
+  for (size_t i = 0; i < shown.size(); ++i) {
+    const Product& product = shown[i];
+    Series us = named[i], per_s = named[i], near = named[i];
     for (const auto& [n_tokens, measured] : all.at(product)) {
       us.points.emplace_back(n_tokens, measured.us);
       per_s.points.emplace_back(n_tokens, gops(measured));
@@ -102,12 +122,12 @@ Plot shapes_plot(const Profile& profile) {
   const std::string x = fmt::format("rows of the weight (k = {} / rows)", kOrderElements);
   LineChart reading = {"1 token: how fast the weight is read", {x, Scale::kLog2}, {"GB/s"}, {}};
   LineChart computing = {"Many tokens", {x, Scale::kLog2}, {"10^9 operations per second"}, {}};
-  std::map<std::tuple<int, int, tensor::Type>, Series> series;
+  std::map<std::tuple<int, int, tensor::Type, plan::Phase>, Series> series;
   for (const OpTime& time : profile.ops) {
     const OpShape& s = time.shape;
     if (s.op != OpKind::kLinear || static_cast<int64_t>(s.n_rows) * s.k != kOrderElements) continue;
     if (s.n_tokens != 1 && s.n_tokens != 32 && s.n_tokens != 128) continue;
-    Series& line = series[{s.n_tokens, time.lane, s.type}];
+    Series& line = series[{s.n_tokens, time.lane, s.type, s.phase}];
     line.name = fmt::format("{}{} tokens, {}", lane_prefix(profile, time.lane), s.n_tokens,
                             tensor::type_name(s.type));
     if (s.n_tokens == 1) {
@@ -115,6 +135,9 @@ Plot shapes_plot(const Profile& profile) {
     }
     line.points.emplace_back(s.n_rows, s.n_tokens == 1 ? weight_gb_s(time) : gops(time));
   }
+  std::vector<Phased> phased;
+  for (auto& [key, line] : series) phased.emplace_back(&line, std::get<plan::Phase>(key));
+  name_phases(phased);
   for (auto& [key, line] : series) {
     std::sort(line.points.begin(), line.points.end());
     std::vector<Series>& plot = std::get<0>(key) == 1 ? reading.series : computing.series;
@@ -125,13 +148,14 @@ Plot shapes_plot(const Profile& profile) {
 }
 
 Plot bandwidth_plot(const Profile& profile) {
-  BarChart bars = {"Each lane alone, and pairs together", "GB/s", {}};
+  BarChart bars = {"Each lane alone, and lanes together", "lanes that read at once", "GB/s", {}};
   for (const plan::ReadRate& rate : profile.bandwidth) {
     BarChart::Bar bar;
     for (size_t i = 0; i < rate.lanes.size(); ++i) {
-      const std::string& name = profile.lanes[static_cast<size_t>(rate.lanes[i])].name;
-      bar.name += (i > 0 ? " + " : "") + name;
-      bar.parts.emplace_back(name, rate.gb_s[i]);
+      const int lane = rate.lanes[i];
+      bar.name += fmt::format("{}{}", i > 0 ? " + " : "", lane);
+      bar.parts.emplace_back(
+          fmt::format("{}: {}", lane, profile.lanes[static_cast<size_t>(lane)].name), rate.gb_s[i]);
     }
     bars.bars.push_back(bar);
   }
@@ -197,6 +221,9 @@ Plot other_ops_plot(const Profile& profile) {
       line.points.emplace_back(time.shape.n_tokens, weight_gb_s(time));
     }
   }
+  std::vector<Phased> phased;
+  for (auto& [key, line] : over_context) phased.emplace_back(&line, key.first.phase);
+  name_phases(phased);
   for (auto& [key, line] : over_context) {
     std::sort(line.points.begin(), line.points.end());
     if (attention.series.size() < kMostSeries) attention.series.push_back(line);
