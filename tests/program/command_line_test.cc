@@ -2,6 +2,7 @@
 // are read twice or written over.
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/program/troika.h"
 #include "tests/support/repository.h"
@@ -117,11 +118,12 @@ TEST_F(CommandLine, AProfileIsWrittenBeforePassesArePredicted) {
   const std::string profile =
       write(std::string(R"({"format": "troika-profile", "version": 3, "machine": {"cpu": "x",
         "n_cores": 1, "features": "", "memory_bytes": 1, "kernel": "", "arithmetic": ""},
-        "taken": "now", "load_average": 0, "n_left_out": 0, "lanes": [{"name": "a", "cores": [0],
+        "taken": "now", "load_average": 0, "n_left_out": 0, "lanes": [{"name": "a lane of a long name", "cores": [0],
         "n_threads": 1, "is_matrix": false}], "starts": [], "handovers": [], "cores": [],
         "bandwidth": [{"lanes": [0], "gb_s": [8.5]}], "ops": [{"lane": 0, "op": "linear",
-        "type": "Q4_0", "n_rows": 512, "k": 512, "n_tokens": 1, "phase": "step", "context": 0,
-        "head_dim": 0, "us": 9, "spread": 0, "n_runs": 3}]})"),
+        "type": "IQ4_NL", "n_rows": 512, "k": 512, "n_tokens": 1, "phase": "step", "context": 0,
+        "head_dim": 0, "us": 9, "spread": 0, "n_runs": 3, "arrangement": "whole",
+        "arrangement_gain": 1.5, "build_us": 9, "first_run_us": 9}]})"),
             "profile.json");
   const std::string copy = folder_.file("copy.json"), plots = folder_.file("plots");
   const std::vector<std::string> words = {"profile", "--from", profile, "-o",
@@ -134,6 +136,15 @@ TEST_F(CommandLine, AProfileIsWrittenBeforePassesArePredicted) {
   const Finished lacking = with(model_);
   expect_success(lacking);
   EXPECT_NE(lacking.err.find("no times of the op"), std::string::npos) << lacking.err;
+  std::istringstream lines(lacking.out);
+  int n_tables = 0;
+  for (std::string head, row; std::getline(lines, head);) {
+    if (!head.starts_with("lane  name") && !head.starts_with("lane  type")) continue;
+    std::getline(lines, row);
+    EXPECT_EQ(row.size(), head.size()) << head << "\n" << row;
+    ++n_tables;
+  }
+  EXPECT_EQ(n_tables, 4);
   EXPECT_NE(with("qwen2-0.5b").err.find("is a name without a file"), std::string::npos);
   std::filesystem::remove(copy);
   std::filesystem::remove_all(plots);
@@ -141,6 +152,15 @@ TEST_F(CommandLine, AProfileIsWrittenBeforePassesArePredicted) {
   EXPECT_EQ(read_whole(copy).substr(0, 1), "{");
   EXPECT_TRUE(std::filesystem::exists(plots + "/bandwidth.svg"));
   expect_refusal(troika({"profile", "--from", profile, "--plot", ""}), 2, {"--plot", "empty"});
+}
+
+TEST_F(CommandLine, AnEmptyShareIsNoOrdinaryModel) {
+  const std::string out = folder_.file("out.gguf");
+  for (const char* option : {"--plant-attention", "--plant-sparsity"}) {
+    expect_refusal(troika({"synth", "--like", "tiny-bamboo", option, "", out}), 2,
+                   {option, "empty"});
+  }
+  EXPECT_FALSE(std::filesystem::exists(out));
 }
 
 // A terminal obeys control characters, and a stranger's file may hold some.

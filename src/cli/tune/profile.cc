@@ -11,6 +11,7 @@
 #include "base/bytes_text.h"
 #include "base/error.h"
 #include "base/progress.h"
+#include "cli/column_width.h"
 #include "cli/commands.h"
 #include "cli/flags/engine_flags.h"
 #include "cli/output.h"
@@ -107,15 +108,17 @@ void print_machine(const plan::Profile& profile) {
 }
 
 void print_lanes(const plan::Profile& profile) {
-  print("lane  name              threads  start us  reads GB/s\n");
+  const size_t width = column_width(profile.lanes, &plan::ProfileLane::name, 4);
+  print(fmt::format("lane  {:<{}} {:>8} {:>9} {:>11}\n", "name", width, "threads", "start us",
+                    "reads GB/s"));
   std::vector<double> gb_s(profile.lanes.size(), 0.0);
   for (const plan::ReadRate& rate : profile.bandwidth) {
     if (rate.lanes.size() == 1) gb_s[static_cast<size_t>(rate.lanes.front())] = rate.gb_s.front();
   }
   for (size_t i = 0; i < profile.lanes.size(); ++i) {
     const plan::ProfileLane& lane = profile.lanes[i];
-    print(fmt::format("{:>4}  {:<16} {:>8} {:>9.2f} {:>11.2f}\n", i, lane.name, lane.n_threads,
-                      profile.start_us(static_cast<int>(i)), gb_s[i]));
+    print(fmt::format("{:>4}  {:<{}} {:>8} {:>9.2f} {:>11.2f}\n", i, lane.name, width,
+                      lane.n_threads, profile.start_us(static_cast<int>(i)), gb_s[i]));
   }
   for (const plan::ReadRate& rate : profile.bandwidth) {
     if (rate.lanes.size() < 2) continue;
@@ -159,12 +162,12 @@ std::map<std::pair<int, plan::OpShape>, ProductTimes> times_of_products(
 
 void print_products(const plan::Profile& profile) {
   print(
-      "\nproducts, us\nlane  type    rows     k  phase       1 token    8 tokens   32 tokens  "
+      "\nproducts, us\nlane  type      rows     k  phase      1 token    8 tokens   32 tokens  "
       "128 tokens  512 tokens  Gops at best\n");
   for (const auto& [where, product] : times_of_products(profile)) {
     const auto& [lane, shape] = where;
     std::string line =
-        fmt::format("{:>4}  {:<5} {:>6} {:>5}  {:<6}", lane, tensor::type_name(shape.type),
+        fmt::format("{:>4}  {:<7} {:>6} {:>5}  {:<6}", lane, tensor::type_name(shape.type),
                     shape.n_rows, shape.k, plan::phase_name(shape.phase));
     for (const plan::OpTime* const time : product.times) {
       line += fmt::format(" {:>11}", time == nullptr ? "-" : fmt::format("{:.1f}", time->us));
@@ -179,13 +182,11 @@ void print_arrangements(const plan::Profile& profile) {
     if (time.arrangement.empty() || time.arrangement_gain < kShownGain) continue;
     if (!has_head) {
       print(
-          "\nproducts whose arrangement matters\nlane  type    rows     k  phase   tokens  fastest "
-          "    "
-          "times as "
-          "fast as the slowest\n");
+          "\nproducts whose arrangement matters\nlane  type      rows     k  phase   tokens  "
+          "fastest      times as fast as the slowest\n");
     }
     has_head = true;
-    print(fmt::format("{:>4}  {:<5} {:>6} {:>5}  {:<6} {:>7}  {:<10} {:>30.2f}\n", time.lane,
+    print(fmt::format("{:>4}  {:<7} {:>6} {:>5}  {:<6} {:>7}  {:<10} {:>30.2f}\n", time.lane,
                       tensor::type_name(time.shape.type), time.shape.n_rows, time.shape.k,
                       plan::phase_name(time.shape.phase), time.shape.n_tokens, time.arrangement,
                       time.arrangement_gain));
@@ -204,14 +205,14 @@ void print_preparations(const plan::Profile& profile) {
   }
   if (largest.empty()) return;
   print(
-      "\nwhat products cost devices before they run, ms\nlane  type    rows     k  phase   tokens"
+      "\nwhat products cost devices before they run, ms\nlane  type      rows     k  phase   tokens"
       "     built  built again  first run\n");
   for (const auto& [where, time] : largest) {
     const plan::PreparationTime& preparation = time->preparation;
     const std::string again = preparation.rebuild_us > 0.0
                                   ? fmt::format("{:.2f}", 1e-3 * preparation.rebuild_us)
                                   : "nothing kept";
-    print(fmt::format("{:>4}  {:<5} {:>6} {:>5}  {:<6} {:>7} {:>9.2f} {:>12} {:>10.2f}\n",
+    print(fmt::format("{:>4}  {:<7} {:>6} {:>5}  {:<6} {:>7} {:>9.2f} {:>12} {:>10.2f}\n",
                       time->lane, tensor::type_name(time->shape.type), time->shape.n_rows,
                       time->shape.k, plan::phase_name(time->shape.phase), time->shape.n_tokens,
                       1e-3 * preparation.build_us, again, 1e-3 * preparation.first_run_us));
