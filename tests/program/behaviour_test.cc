@@ -452,6 +452,13 @@ TEST_F(Behaviour, PlantedAttentionSaysWhatItKeeps) {
   EXPECT_EQ(report[3]["extrapolated"], true);
   EXPECT_EQ(report[2]["extrapolated"], false);
   expect_success(troika({"run", out, "-p", "the little girl", "-n", "4"}));
+  EXPECT_EQ(said.err.find("beyond the context"), std::string::npos) << said.err;
+  const Finished beyond = troika(
+      {"synth", "--like", "tiny-qwen3", "--plant-attention", "40%", "--plant-length", "2048", out});
+  expect_success(beyond);
+  EXPECT_NE(beyond.err.find("--plant-length 2048 is beyond the context of tiny-qwen3, 512 tokens"),
+            std::string::npos)
+      << beyond.err;
 }
 
 TEST_F(Behaviour, QuantizedFilesRun) {

@@ -167,6 +167,26 @@ TEST_F(IdleSwitches, OfAProfileThatIsOnlyShown) {
   expect_notes(with_model, {{"MODEL"}});
 }
 
+TEST_F(IdleSwitches, OfOutliersThatAreNotPlanted) {
+  const std::string out = folder_.file("out.gguf"), phi = folder_.file("phi.gguf");
+  const std::vector<std::vector<std::string>> hidden = {
+      {"--hidden-channels", "20%"}, {"--text", write(std::string("a cat"), "text.txt")}};
+  std::vector<std::vector<std::string>> all = hidden;
+  all.push_back({"--channels", "1%"});
+  const std::vector<std::string> plant = {"synth", "--plant-outliers", model_, out};
+  expect_notes(troika_with(plant, all), {});
+  std::vector<std::string> heads = plant;
+  heads.insert(heads.end(), {"--scale", "1", "--head-scales", "4"});
+  const Finished of_heads = troika_with(heads, all);
+  expect_success(of_heads);
+  expect_notes(of_heads, all);
+  // GELU without a gate has no inputs of down matrices that could be scaled and scaled back.
+  expect_success(troika({"synth", "--like", "tiny-phi2", phi}));
+  const Finished of_phi = troika_with({"synth", "--plant-outliers", phi, out}, all);
+  expect_success(of_phi);
+  expect_notes(of_phi, hidden);
+}
+
 TEST_F(IdleSwitches, OfNeuronsWithoutAPredictor) {
   const std::vector<std::string> count = {
       "neurons", repository_file("models/troika-relu-q8_0.gguf"), "--tokens", "64"};

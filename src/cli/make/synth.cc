@@ -1,6 +1,7 @@
 // troika synth: makes model files with real shapes and random weights, or with planted outliers.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
@@ -12,8 +13,11 @@
 #include "cli/output.h"
 #include "cli/use/models.h"
 #include "forge/plant_outliers.h"
+#include "forge/plant_sites.h"
 #include "forge/synth.h"
+#include "gguf/file.h"
 #include "measure/input_use.h"
+#include "model/architecture.h"
 #include "model/known.h"
 
 namespace troika::cli {
@@ -37,6 +41,10 @@ struct SynthFlags {
   Option* seed = nullptr;
   Option* output = nullptr;
   Option* planted = nullptr;  // --plant-outliers
+  // These say which channels are scaled.
+  Option* of_channels = nullptr;
+  Option* of_hidden = nullptr;
+  Option* of_text = nullptr;
   bool list = false;
   bool json = false;
 };
@@ -126,6 +134,30 @@ void print_table(const PlantReport& report, const std::string& output) {
   }
 }
 
+// Notes options that change nothing about what is planted. Returns whether hidden channels are.
+bool note_idle(const SynthFlags& flags) {
+  const auto note_if_given = [](const Option* option, const char* why) {
+    if (option->count() == 0) return;
+    note(fmt::format("note: {} does nothing here: {}\n", option->get_name(), why));
+  };
+  if (flags.plant.scale == 1 && flags.plant.head_scale > 1) {
+    for (const Option* option : {flags.of_channels, flags.of_hidden, flags.of_text}) {
+      note_if_given(option, "--scale 1 scales no channels, and --head-scales all heads alike");
+    }
+    return false;
+  }
+  const std::vector<forge::PlantSite> sites =
+      forge::find_plant_sites(model::read(gguf::File::open(flags.plant.input)));
+  const bool has_hidden =
+      std::any_of(sites.begin(), sites.end(), [](const auto& site) { return site.is_hidden; });
+  if (!has_hidden) {
+    for (const Option* option : {flags.of_hidden, flags.of_text}) {
+      note_if_given(option, "this model has no down matrix whose inputs can be scaled");
+    }
+  }
+  return has_hidden;
+}
+
 void plant(SynthFlags& flags) {
   for (const Option* option : flags.for_random) {
     if (option->count() == 0) continue;
@@ -140,7 +172,8 @@ void plant(SynthFlags& flags) {
   check_output_file(options.output, {options.input, flags.text});
   options.channels = share_of(flags.channels);
   options.hidden_channels = share_of(flags.hidden_channels);
-  if (!flags.text.empty()) {
+  const bool has_hidden = note_idle(flags);
+  if (!flags.text.empty() && has_hidden) {
     constexpr size_t kTokens = 1024;
     options.uses = measure::measure_input_use(options.input, read_text(flags.text), kTokens);
   }
@@ -176,6 +209,16 @@ void read_laws(SynthFlags& flags) {
   } else if (flags.kept_length->count() > 0) {
     throw UsageError("--plant-length needs --plant-attention SHARE.");
   }
+}
+
+void note_beyond_context(const forge::SynthOptions& options) {
+  const model::KnownModel* const model = model::find_known(options.like);
+  const int length = options.attention.length;
+  if (model == nullptr || length <= static_cast<int>(model->n_context)) return;
+  note(
+      fmt::format("note: --plant-length {} is beyond the context of {}, {} tokens: run the file "
+                  "with a --context that is larger than the prompts\n",
+                  length, model->name, model->n_context));
 }
 
 // Says what planted attention keeps.
@@ -237,6 +280,7 @@ void synth(SynthFlags& flags) {
   }
   read_laws(flags);
   flags.options.n_threads = usable_cores();
+  note_beyond_context(flags.options);
   forge::SynthReport report;
   {
     Progress bar("writing " + flags.options.output);
@@ -267,6 +311,7 @@ std::vector<Option*> add_laws(Command& command, SynthFlags& flags) {
       "With --like: this share of the neurons of a feed-forward block with ReLU are live for a "
       "token (15%), "
       "each as often as a law says; docs/powerinfer-2.md says what such models may show");
+  live->check(not_empty());
   flags.overlap = command
                       .add_option("--overlap", flags.options.sparsity.overlap,
                                   "With --plant-sparsity: how much successive tokens have in "
@@ -277,6 +322,7 @@ std::vector<Option*> add_laws(Command& command, SynthFlags& flags) {
       "With --like: attention is concentrated so that `--attention sparse` keeps this share of the "
       "positions (42%) of prompts of random tokens; docs/shadowattn.md says what such models may "
       "show");
+  kept->check(not_empty());
   flags.kept_length = command.add_option(
       "--plant-length", flags.options.attention.length,
       "With --plant-attention: the length of the prompts (default: 4096, or the model's context)");
@@ -285,7 +331,7 @@ std::vector<Option*> add_laws(Command& command, SynthFlags& flags) {
 
 // Adds the options of what is planted in a model, and returns them.
 std::vector<Option*> add_planting(Command& command, SynthFlags& flags) {
-  Option* channels =
+  flags.of_channels =
       command
           .add_option("--channels", flags.channels,
                       "With --plant-outliers: share of the channels of each activation")
@@ -303,18 +349,18 @@ std::vector<Option*> add_planting(Command& command, SynthFlags& flags) {
                                   "of two from 1/N to N, and their keys back (1: not; with "
                                   "--scale 1 these alone are planted)")
                       ->capture_default_str();
-  Option* hidden = command
-                       .add_option("--hidden-channels", flags.hidden_channels,
-                                   "With --plant-outliers: share of the inputs of down matrices, "
-                                   "whose magnitudes have a long tail of their own")
-                       ->capture_default_str();
-  Option* text = command
-                     .add_option("--text", flags.text,
-                                 "With --plant-outliers: take those hidden channels that are "
-                                 "largest over the first 1,024 tokens of this text "
-                                 "(default: those with the longest rows)")
-                     ->names_file();
-  return {channels, scale, heads, hidden, text};
+  flags.of_hidden = command
+                        .add_option("--hidden-channels", flags.hidden_channels,
+                                    "With --plant-outliers: share of the inputs of down matrices, "
+                                    "whose magnitudes have a long tail of their own")
+                        ->capture_default_str();
+  flags.of_text = command
+                      .add_option("--text", flags.text,
+                                  "With --plant-outliers: take those hidden channels that are "
+                                  "largest over the first 1,024 tokens of this text "
+                                  "(default: those with the longest rows)")
+                      ->names_file();
+  return {flags.of_channels, scale, heads, flags.of_hidden, flags.of_text};
 }
 
 }  // namespace
