@@ -1,6 +1,9 @@
 #include "solve/place.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <span>
 
@@ -141,8 +144,20 @@ class Placer {
     };
     const auto best = std::min_element(
         ways.begin(), ways.end(), [&](const auto& a, const auto& b) { return loss(a) < loss(b); });
+    for (const Placed& one : *best) check_runs(one);
     memory_ = best->back().settled.memory;
     return *best;
+  }
+
+  // Refuses a shape that takes for ever wherever its subgraphs are.
+  static void check_runs(const Placed& placed) {
+    if (std::isfinite(placed.found.us)) return;
+    const plan::Shape& shape = placed.found.shape;
+    throw Error(fmt::format(
+        "No placement can run passes of {} tokens (phase {}): of some op each lane that it may run "
+        "on says that it cannot build it. Name another lane in ‹lanes›, for example one of cores, "
+        "or leave out the rules of ‹place› for such ops.",
+        shape.n_rows, plan::phase_name(shape.phase)));
   }
 
   std::vector<Placed> place_in_order(const std::vector<plan::Shape>& shapes, bool keeps_classes) {

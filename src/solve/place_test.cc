@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "base/error.h"
 #include "forge/hollow.h"
 #include "model/architecture.h"
 #include "model/known.h"
 #include "schedule/cut/placement_classes.h"
 #include "schedule/cut/plan_cuts.h"
+#include "tests/support/temp_folder.h"
 
 namespace troika::solve {
 namespace {
@@ -302,6 +306,35 @@ TEST(Place, RulesForSeveralOutputsHoldBesideThatForOne) {
   const plan::Plan first =
       plan_of(place(m.blueprint, m.weights, two_lanes(), MadeUpTimes(1.0), request));
   EXPECT_EQ(first.lane_of("head", {plan::Phase::kStep, 8}), 0);
+}
+
+// Both lanes refuse products of prompts, as devices may whose graphs are for steps alone.
+class RefusingTimes : public MadeUpTimes {
+ public:
+  RefusingTimes() : MadeUpTimes(1.0) {}
+  double task_us(int lane, const lanes::Subgraph& subgraph, TaskShape shape,
+                 int context) const override {
+    const bool is_refused =
+        shape.built.phase == plan::Phase::kPrompt && std::string(subgraph.name) == "ffn";
+    if (is_refused) return std::numeric_limits<double>::infinity();
+    return MadeUpTimes::task_us(lane, subgraph, shape, context);
+  }
+};
+
+TEST(Place, WhatEveryLaneRefusesIsASentence) {
+  const Model m;
+  const auto place_all = [&](std::initializer_list<int> counts, bool has_classes) {
+    PlaceRequest request = request_of(counts);
+    if (has_classes) {
+      request.class_of = [](int lane, plan::Phase) { return std::to_string(lane); };
+    }
+    return place(m.blueprint, m.weights, two_lanes(), RefusingTimes(), request);
+  };
+  EXPECT_TRUE(std::isfinite(place_all({1}, false).shapes[0].us));
+  for (const bool has_classes : {false, true}) {
+    const std::string message = test::message_of<Error>([&] { place_all({1, 128}, has_classes); });
+    EXPECT_NE(message.find("128 tokens (phase prompt)"), std::string::npos) << message;
+  }
 }
 
 TEST(Place, NoLaneWithRoomIsASentence) {
