@@ -31,6 +31,9 @@ inline constexpr const char* kBundleReads[] = {"once", "twice"};
 // Throws UsageError that lists the names.
 BundleReads bundle_reads_from_name(std::string_view name);
 
+// Limits the times that a plan may forecast: thirty years.
+inline constexpr double kMostForecastMs = 1e12;
+
 // What a token costs, as the planner predicts it.
 struct NeuronForecast {
   double ms = 0.0;

@@ -5,7 +5,6 @@
 namespace troika::plan {
 namespace {
 
-constexpr double kMostForecastMs = 1e12;
 constexpr double kMostForecastReads = 1e12;
 constexpr double kMostForecastBytes = 1e18;
 constexpr int64_t kMostOfAModel = int64_t{1} << 40;

@@ -23,6 +23,7 @@ constexpr int kMostProfileTokens = 1 << 24;  // limits tokens and context
 constexpr double kMostUs = 1e12;             // eleven days
 // Limits times and rates: with less, what is derived from them would be no finite numbers.
 constexpr double kLeastMeasured = 1e-6;
+constexpr double kLeastDiskMbS = 1e-3;
 constexpr int64_t kMostBytes = 1'000'000'000'000'000'000;
 
 constexpr model::OpKind kAllOps[] = {model::OpKind::kEmbed,     model::OpKind::kRmsNorm,
@@ -35,16 +36,18 @@ int small(const JsonFields& fields, const char* key, int lowest, int highest) {
   return static_cast<int>(fields.integer(key, lowest, highest));
 }
 
-void check_measured(const JsonFields& fields, const char* key, double value) {
-  if (value >= kLeastMeasured) return;
-  fields.fail(key, fmt::format("holds {:g}, but nothing that is measured is less than {:g}", value,
-                               kLeastMeasured));
+void check_measured(const JsonFields& fields, const char* key, double value,
+                    double least = kLeastMeasured) {
+  if (value >= least) return;
+  fields.fail(
+      key, fmt::format("holds {:g}, but nothing that is measured is less than {:g}", value, least));
 }
 
 // Reads a time or a rate.
-double measured(const JsonFields& fields, const char* key, double highest) {
+double measured(const JsonFields& fields, const char* key, double highest,
+                double least = kLeastMeasured) {
   const double value = fields.positive(key, highest);
-  check_measured(fields, key, value);
+  check_measured(fields, key, value, least);
   return value;
 }
 
@@ -150,7 +153,7 @@ Storage read_storage(const JsonFields& fields) {
     read.is_random = item.flag("is_random");
     read.depth = small(item, "depth", 1, 1 << 20);
     read.us = measured(item, "us", kMostUs);
-    read.mb_s = measured(item, "mb_s", 1e12);
+    read.mb_s = measured(item, "mb_s", 1e12, kLeastDiskMbS);
     storage.reads.push_back(read);
   });
   return storage;

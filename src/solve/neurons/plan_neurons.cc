@@ -60,6 +60,11 @@ PricedNeurons choose_neurons(const NeuronProblem& problem, const DiskTimes& disk
     const PricedNeurons priced = best_of_arrangement(problem, disk, i, problem.law);
     if (!best || priced.forecast.ms < best->forecast.ms) best = priced;
   }
+  if (best && !(best->forecast.ms <= plan::kMostForecastMs)) {
+    throw Error(
+        "By what was measured of the disk and of the model's ops a step takes longer than any plan "
+        "may say. Measure the profile anew.");
+  }
   if (best) return *best;
   throw Error(fmt::format("There is no way to run this model so: {}.", fmt::join(obstacles, "; ")));
 }

@@ -291,6 +291,22 @@ TEST(PlanNeurons, P8WhatIsAskedForReplacesAChoice) {
   EXPECT_TRUE(message.ends_with("Measure it anew.")) << message;
 }
 
+// A plan that says so could not be read again.
+TEST(PlanNeurons, AStepThatTakesForEverIsASentence) {
+  Dice dice(7);
+  plan::Storage storage = random_storage(dice);
+  for (plan::DiskRead& read : storage.reads) read.mb_s = 1e-320;
+  const DiskTimes disk(storage);
+  NeuronProblem problem;
+  problem.law = law_of_all(random_neurons(dice));
+  NeuronArrangement blocks;
+  blocks.form = FfnForm::kByOutput;
+  blocks.turn_bytes = 1e6;
+  problem.arrangements = {blocks};
+  const std::string message = test::message_of<Error>([&] { choose_neurons(problem, disk); });
+  EXPECT_NE(message.find("Measure the profile anew"), std::string::npos) << message;
+}
+
 // The reads that count have the widest range; others may have had more at once.
 TEST(PlanNeurons, P7ReadsOfTheWidestRangeCountWhateverOthersHad) {
   plan::Storage storage;
