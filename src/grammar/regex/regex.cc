@@ -15,12 +15,17 @@ namespace {
 using Tree = RegexTree;
 using TreeKind = RegexTree::Kind;
 
+constexpr const char* kAheadElsewhere =
+    "in the regular expression: looking ahead is supported at the start of the text only, behind "
+    "'^'.";
+
 // Says at which ends of a part any text may stand.
 struct Open {
   bool start = false, end = false;
 };
 
-// Brings ^ and $ to the ends of alternatives. There they say that no other text may stand around.
+// Brings ^ and $ to the ends of alternatives. There they say that no other text may stand around,
+// and what looks ahead from the start says what the whole text must fit besides.
 //
 // Where any text may stand, a part is compiled to fewer texts than it fits: the text around can be
 // what a longer one has more. So [a-z]{1,255} in the middle of any text is one letter, not 255
@@ -46,6 +51,9 @@ class RegexCompiler {
     }
     return parts;
   }
+  // Takes away what a row begins with that fits no text by itself: `has_start` is set where '^' is
+  // among it. Returns what the whole text must fit besides.
+  std::vector<Expr> take_front(Row* row, bool* has_start);
   Expr anchored(Row row, bool has_start, bool has_end);
   Expr spread(const Row& row, size_t at, bool has_start, bool has_end);
   Expr compiled(const Row& row, Open open);
@@ -84,16 +92,42 @@ Expr RegexCompiler::spread(const Row& row, size_t at, bool has_start, bool has_e
     ways.push_back(with(parts));
     if (part.least == 0) ways.push_back(with({}));
   } else {
-    throw Error("in the regular expression: '^' or '$' within a repetition is not supported.");
+    throw Error(
+        "in the regular expression: '^', '$' or what looks ahead within a repetition is not "
+        "supported.");
   }
   return pool_.any(ways);
 }
 
+std::vector<Expr> RegexCompiler::take_front(Row* row, bool* has_start) {
+  const auto front_end = std::find_if(row->begin(), row->end(), [](const Tree* t) {
+    return t->kind != TreeKind::kStart && !looks_ahead(*t);
+  });
+  const Row front(row->begin(), front_end);
+  row->erase(row->begin(), front_end);
+  std::vector<const Tree*> ahead;
+  for (const Tree* const part : front) {
+    *has_start |= part->kind == TreeKind::kStart;
+    if (looks_ahead(*part)) ahead.push_back(part);
+  }
+  if (!ahead.empty() && is_searched_ && !*has_start) throw Error(kAheadElsewhere);
+  std::vector<Expr> besides;
+  for (const Tree* const part : ahead) {
+    // Anything may stand behind what is ahead, even if the whole text must fit.
+    const Expr begins =
+        RegexCompiler(write_, true, &pool_).anchored({&part->parts.front()}, true, false);
+    besides.push_back(part->kind == TreeKind::kAhead ? begins : pool_.no(begins));
+  }
+  return besides;
+}
+
 Expr RegexCompiler::anchored(Row row, bool has_start, bool has_end) {
-  const auto behind_starts = std::find_if(
-      row.begin(), row.end(), [](const Tree* t) { return t->kind != TreeKind::kStart; });
-  has_start = has_start || behind_starts != row.begin();
-  row.erase(row.begin(), behind_starts);
+  std::vector<Expr> besides = take_front(&row, &has_start);
+  if (!besides.empty()) {
+    // The rest begins at the start as the front does.
+    besides.push_back(anchored(std::move(row), has_start, has_end));
+    return pool_.all(besides);
+  }
   while (!row.empty() && row.back()->kind == TreeKind::kEnd) {
     has_end = true;
     row.pop_back();
@@ -101,6 +135,7 @@ Expr RegexCompiler::anchored(Row row, bool has_start, bool has_end) {
   const auto is_open = [](const Tree* t) { return t->has_anchor; };
   const auto open = std::find_if(row.begin(), row.end(), is_open);
   if (open != row.end()) {
+    if (looks_ahead(**open)) throw Error(kAheadElsewhere);
     if ((*open)->kind == TreeKind::kStart || (*open)->kind == TreeKind::kEnd) {
       throw Error(
           "in the regular expression: '^' behind or '$' in front of something is not "

@@ -108,6 +108,58 @@ TEST(Regex, PatternsAreFoundWhereAnotherImplementationFindsThem) {
   EXPECT_GT(n_bad, 200);
 }
 
+// Generators of schemas write what looks ahead at the start of patterns.
+TEST(Regex, WhatLooksAheadAtTheStartHoldsBesidesTheRest) {
+  uint32_t random = 7;
+  int n_good = 0, n_bad = 0;
+  const char* const looks[] = {"(?!", "(?=", "(?!^", "(?=.*", "(?!.*"};
+  for (int i = 0; i < 300; ++i) {
+    std::string regex = "^";
+    for (uint32_t n = 1 + next_random(&random, 2); n > 0; --n) {
+      regex += looks[next_random(&random, 5)] + random_regex(2, &random);
+      regex += next_random(&random, 3) == 0 ? "$)" : ")";
+    }
+    regex += random_regex(3, &random);
+    if (next_random(&random, 2) == 0) regex += "$";
+    if (next_random(&random, 4) == 0) regex = "(" + regex + "|^b)";
+    // No text may fit the expression, which is an error where nothing else fits.
+    const auto searched =
+        compiled(R"({"anyOf":[{"type":"null"},{"type":"string","pattern":")" + regex + "\"}]}",
+                 Format::kJsonSchema);
+    const auto whole = compiled(regex + "|", Format::kRegex);
+    const std::regex other(regex), other_whole(regex + "|");
+    for (int j = 0; j < 8; ++j) {
+      const std::string text = random_text(&random);
+      const bool is_good = accepts(searched, '"' + text + '"');
+      ASSERT_EQ(is_good, std::regex_search(text, other)) << regex << " " << text;
+      ASSERT_EQ(accepts(whole, text), std::regex_match(text, other_whole)) << regex << " " << text;
+      ++(is_good ? n_good : n_bad);
+    }
+  }
+  EXPECT_GT(n_good, 200);
+  EXPECT_GT(n_bad, 200);
+}
+
+TEST(Regex, PatternsOfOtherGeneratorsAreRead) {
+  const auto check = [](const std::string& pattern, std::vector<std::string> good,
+                        std::vector<std::string> bad) {
+    std::string escaped;
+    for (const char c : pattern) escaped += c == '\\' ? "\\\\" : std::string(1, c);
+    const auto grammar =
+        compiled(R"({"type":"string","pattern":")" + escaped + "\"}", Format::kJsonSchema);
+    for (const std::string& text : good) EXPECT_TRUE(accepts(grammar, '"' + text + '"')) << text;
+    for (const std::string& text : bad) EXPECT_FALSE(accepts(grammar, '"' + text + '"')) << text;
+  };
+  // A number with a sign that is not a sign alone; an address without two dots in a row; and a
+  // word with a letter and a digit.
+  check(R"(^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$)", {"1", "-0.5", "+.5", "007."},
+        {"", "-", ".", "+.", "x"});
+  check(
+      R"(^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$)",
+      {"a.b@c.de", "x@y.z.com"}, {".a@b.cd", "a..b@c.de", "a@b", "a.@b.cd"});
+  check(R"(^(?=.*[a-z])(?=.*[0-9]).{3,5}$)", {"ab1", "1a2b3"}, {"abc", "123", "a1", "abc123"});
+}
+
 // Where any text may follow, nobody counts how often something is repeated.
 TEST(Regex, RepetitionsBesideAnyTextAreNotCounted) {
   CompileOptions options;
@@ -122,25 +174,30 @@ TEST(Regex, RepetitionsBesideAnyTextAreNotCounted) {
 }
 
 TEST(Regex, ErrorsSayWhatIsNotSupported) {
-  const std::pair<const char*, const char*> cases[] = {{"a(?=b)", "at byte 3: looking ahead"},
-                                                       {"(a)\\1", "'\\1' is not supported"},
-                                                       {"\\bword", "'\\b' is not supported"},
-                                                       {"(a", "')' is missing"},
-                                                       {"a)", "closes nothing"},
-                                                       {"*a", "repeat"},
-                                                       {"a**", "repeat"},
-                                                       {"a{2}{3}", "repeat"},
-                                                       {"{2}a", "repeat"},
-                                                       {"[b-a]", "ends before"},
-                                                       {"[a", "']' is missing"},
-                                                       {"a^b", "'^' behind"},
-                                                       {"(a$)*b", "within a repetition"},
-                                                       {"\\p{Greek}", "\\p{Greek} is not"},
-                                                       {"a{3,2}", "below the least"},
-                                                       {"\\uD800", "half a pair"},
-                                                       {"\xff", "no UTF-8"},
-                                                       {"a\\", "at the end"},
-                                                       {"[]", "No text fits"}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"a(?=b)", "looking ahead is supported at the start"},
+      {"(?:(?!a))*", "within a repetition"},
+      {"(?!a)*b", "is not repeated"},
+      {"(?<=a)b", "looking behind"},
+      {"(?=a", "')' is missing"},
+      {"(a)\\1", "'\\1' is not supported"},
+      {"\\bword", "'\\b' is not supported"},
+      {"(a", "')' is missing"},
+      {"a)", "closes nothing"},
+      {"*a", "repeat"},
+      {"a**", "repeat"},
+      {"a{2}{3}", "repeat"},
+      {"{2}a", "repeat"},
+      {"[b-a]", "ends before"},
+      {"[a", "']' is missing"},
+      {"a^b", "'^' behind"},
+      {"(a$)*b", "within a repetition"},
+      {"\\p{Greek}", "\\p{Greek} is not"},
+      {"a{3,2}", "below the least"},
+      {"\\uD800", "half a pair"},
+      {"\xff", "no UTF-8"},
+      {"a\\", "at the end"},
+      {"[]", "No text fits"}};
   for (const auto& [regex, part] : cases) {
     const std::string error = error_of(regex, Format::kRegex);
     EXPECT_NE(error.find(part), std::string::npos) << regex << ": " << error;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "text/characters.h"
@@ -127,6 +128,7 @@ RegexTree RegexReader::sequence() {
       if (part.kind == TreeKind::kStart || part.kind == TreeKind::kEnd) {
         fail("'^' and '$' are not repeated");
       }
+      if (looks_ahead(part)) fail("what looks ahead is not repeated");
       take("?");  // a lazy repetition has the same texts
       RegexTree repeat;
       repeat.kind = TreeKind::kRepeat;
@@ -166,11 +168,16 @@ bool RegexReader::read_counts(int* least, int* most) {
 }
 
 RegexTree RegexReader::group() {
+  std::optional<TreeKind> ahead;
   if (take("?")) {
-    if (peek() == '=' || peek() == '!' || (peek() == '<' && (peek(1) == '=' || peek(1) == '!'))) {
-      fail("looking ahead or behind is not supported");
+    if (peek() == '<' && (peek(1) == '=' || peek(1) == '!')) {
+      fail("looking behind is not supported");
     }
-    if (take("<")) {
+    if (take("=")) {
+      ahead = TreeKind::kAhead;
+    } else if (take("!")) {
+      ahead = TreeKind::kNotAhead;
+    } else if (take("<")) {
       while (!at_end() && peek() != '>') ++at_;
       if (!take(">")) fail("the name of a group does not end");
     } else if (!take(":")) {
@@ -179,7 +186,12 @@ RegexTree RegexReader::group() {
   }
   RegexTree tree = choice();
   if (!take(")")) fail("')' is missing");
-  return tree;
+  if (!ahead) return tree;
+  RegexTree looking;
+  looking.kind = *ahead;
+  looking.has_anchor = true;
+  looking.parts.push_back(std::move(tree));
+  return looking;
 }
 
 RegexTree RegexReader::atom() {

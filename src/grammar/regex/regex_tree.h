@@ -10,13 +10,18 @@
 namespace troika::grammar {
 
 struct RegexTree {
-  enum class Kind : uint8_t { kSet, kSequence, kChoice, kRepeat, kStart, kEnd };
+  // kAhead and kNotAhead say what must, or must not, begin where they stand.
+  enum class Kind : uint8_t { kSet, kSequence, kChoice, kRepeat, kStart, kEnd, kAhead, kNotAhead };
   Kind kind = Kind::kSequence;
   CharacterSet set{};
   std::vector<RegexTree> parts{};
   int least = 0, most = 0;
-  bool has_anchor = false;  // says that ^ or $ stands in it
+  bool has_anchor = false;  // says that ^, $ or what looks ahead stands in it
 };
+
+inline bool looks_ahead(const RegexTree& tree) {
+  return tree.kind == RegexTree::Kind::kAhead || tree.kind == RegexTree::Kind::kNotAhead;
+}
 
 // Returns the tree of a regular expression. Throws Error for a text that is none or too long, and
 // for what is not supported. The pool counts the steps of reading classes.

@@ -146,6 +146,28 @@ TEST(JsonSchema, CombinationsAndReferences) {
           {"\"a\"", "\"\\u0062\""}}});
 }
 
+// What depends on a key is nothing that an array has looked at.
+TEST(JsonSchema, DependenciesAreOfObjects) {
+  check({{R"({"dependentSchemas":{"b":{"prefixItems":[true]}},"unevaluatedItems":false})",
+          {"[]", "3", R"({"b":1})"},
+          {"[0]"}},
+         {R"({"dependentSchemas":{"b":{"unevaluatedItems":true}},
+              "unevaluatedItems":{"type":"string"}})",
+          {R"(["x"])", R"({"b":1})"},
+          {"[0]"}}});
+}
+
+// Descriptions of interfaces in OpenAPI 3.0 have a keyword of their own for it.
+TEST(JsonSchema, NullableIsAnotherType) {
+  check({{R"({"type":"string","nullable":true})", {"\"a\"", "null"}, {"1"}},
+         {R"({"type":"string","nullable":false})", {"\"a\""}, {"null"}},
+         {R"({"nullable":true,"minimum":3})", {"null", "3", "\"a\""}, {"2"}},
+         {R"({"type":["integer","null","string"],"not":{"type":"integer","nullable":true}})",
+          {"\"a\""},
+          {"1", "null"}}});
+  EXPECT_NE(error_of(R"({"type":"string","nullable":1})", Format::kJsonSchema), "");
+}
+
 TEST(JsonSchema, DependenciesOfOlderDrafts) {
   check({{R"({"type":"object","properties":{"a":true,"b":true,"c":{"type":"integer"}},
               "additionalProperties":false,
@@ -281,7 +303,7 @@ TEST(JsonSchema, WhatIsNotSupportedIsRefusedWithItsPlace) {
       {R"({"$ref":"#/$defs/x"})", "there is no '#/$defs/x'"},
       {R"({"oneOf":[{"uniqueItems":true},{"minItems":3}]})",
        "#/oneOf: a value could fit both /0 and /1"},
-      {R"x({"pattern":"a(?=b)"})x", "#/pattern: in the regular expression, at byte 3"},
+      {R"x({"pattern":"a(?=b)"})x", "#/pattern: in the regular expression: looking"},
       {R"({"type":"strin"})", "#/type: there is no type \"strin\""},
       {R"({"format":"uri-template"})", "#/format: 'uri-template' is not supported"},
       {R"({"properties":{"a~/b":7}})", "#/properties/a~0~1b: a schema is expected"},
