@@ -70,7 +70,15 @@ Expr Pool::intern(const Node& node) {
     return other.kind == node.kind && other.a == node.a && other.b == node.b &&
            other.least == node.least && other.most == node.most;
   });
-  return found != ExprIndex::kNotFound ? found : add_node(hash, node);
+  if (found == ExprIndex::kNotFound) return add_node(hash, node);
+  count_found(1);
+  return found;
+}
+
+// Whoever writes what is known again adds nothing, but takes time.
+void Pool::count_found(size_t n) {
+  constexpr size_t kInAStep = 8;
+  for (n_found_ += n; n_found_ >= kInAStep; n_found_ -= kInAStep) count_step();
 }
 
 Expr Pool::add_node(uint64_t hash, const Node& node) {
@@ -94,7 +102,10 @@ Expr Pool::intern_list(Kind kind, std::span<const Expr> list) {
     const std::span<const Expr> other = parts(e);
     return std::equal(other.begin(), other.end(), list.begin(), list.end());
   });
-  if (found != ExprIndex::kNotFound) return found;
+  if (found != ExprIndex::kNotFound) {
+    count_found(list.size());
+    return found;
+  }
   Node node{.kind = kind};
   node.a = static_cast<uint32_t>(lists_.size());
   node.b = static_cast<uint32_t>(list.size());

@@ -116,6 +116,7 @@ class Pool {
 
   Expr intern(const Node& node);
   Expr add_node(uint64_t hash, const Node& node);
+  void count_found(size_t n);
   Expr intern_list(Kind kind, std::span<const Expr> parts);
   bool compute_nullable(const Node& node) const;
   void flatten(Kind kind, const std::vector<Expr>& from, std::vector<Expr>* to) const;
@@ -164,6 +165,7 @@ class Pool {
   std::vector<Expr, FreshPages<Expr>> tables_;
   uint32_t epoch_ = 0;
   uint64_t n_steps_left_;
+  size_t n_found_ = 0;  // counts expressions that were found again and make no whole step yet
   int depth_ = 0;
   bool is_sealed_ = false;
 };

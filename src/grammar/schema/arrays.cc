@@ -164,30 +164,31 @@ Expr SchemaReader::containing(const Constraints& c, const std::vector<Counted>& 
 }
 
 // Returns the values that each element must be one of, or nothing if there are too many.
-std::optional<std::vector<Json>> SchemaReader::named_elements(const Schemas& schemas) {
+std::optional<std::vector<const Json*>> SchemaReader::named_elements(const Schemas& schemas) {
+  static const Json kNothing = nullptr, kFalse = false, kTrue = true;
   Items items;
   for (const Json* schema : schemas) items.insert(item_of(*schema));
   std::vector<Choice> choices;
   Constraints c;
   c.origin = &document_.root();
-  if (!decide(&items, &choices)) return std::vector<Json>{};
+  if (!decide(&items, &choices)) return std::vector<const Json*>{};
   if (!choices.empty()) return std::nullopt;
   for (const Item& item : items) add_item(item, &c);
-  std::vector<Json> values;
+  std::vector<const Json*> values;
   if (c.values) {
     values = *c.values;
   } else if ((c.types & ~(kNull | kBoolean)) == 0) {
-    values = {nullptr, false, true};
+    values = {&kNothing, &kFalse, &kTrue};
   } else {
     return std::nullopt;
   }
-  std::vector<Json> kept;
+  std::vector<const Json*> kept;
   std::optional<Expr> inside;
   count_compared(values.size() * values.size());
-  for (const Json& value : values) {
-    const auto is_known = [&](const Json& other) { return is_same(value, other); };
+  for (const Json* const value : values) {
+    const auto is_known = [&](const Json* other) { return is_same_counted(*value, *other); };
     if (std::any_of(kept.begin(), kept.end(), is_known)) continue;
-    if (fits(value, c, &inside)) kept.push_back(value);
+    if (fits(*value, c, &inside)) kept.push_back(value);
   }
   return kept;
 }
@@ -195,13 +196,13 @@ std::optional<std::vector<Json>> SchemaReader::named_elements(const Schemas& sch
 // Returns those of the lists whose elements all differ. Each element must be one of some values.
 Expr SchemaReader::different_elements(const Constraints& c, const Json& where, uint64_t n_first,
                                       Expr lists) {
-  std::vector<Json> values;
+  std::vector<const Json*> values;
   for (uint64_t i = 0; i <= n_first; ++i) {
     const auto of_element = named_elements(element(c, i));
     if (of_element) {
-      for (const Json& value : *of_element) {
+      for (const Json* const value : *of_element) {
         count_compared(values.size());
-        const auto is_known = [&](const Json& other) { return is_same(value, other); };
+        const auto is_known = [&](const Json* other) { return is_same_counted(*value, *other); };
         if (std::none_of(values.begin(), values.end(), is_known)) values.push_back(value);
       }
     }
@@ -214,7 +215,7 @@ Expr SchemaReader::different_elements(const Constraints& c, const Json& where, u
   if (c.min_items > values.size()) return Pool::kNone;
   std::vector<Expr> each;
   each.reserve(values.size());
-  for (const Json& value : values) each.push_back(text_.value(value));
+  for (const Json* const value : values) each.push_back(value_text(*value));
   std::vector<Expr> all = {lists};
   for (size_t i = 0; i < each.size(); ++i) {
     std::vector<Expr> others = each;

@@ -138,10 +138,10 @@ bool SchemaReader::values_are_disjoint(const Json& a, const Json& b) const {
   const auto is_in = [&](const Json& list, const Json& value) {
     count_compared(list.size());
     return std::any_of(list.begin(), list.end(),
-                       [&](const Json& other) { return is_same(value, other); });
+                       [&](const Json& other) { return is_same_counted(value, other); });
   };
   return every_named_value(a, [&](const Json& value) {
-    if (b.contains("const") && !is_same(value, b["const"])) return true;
+    if (b.contains("const") && !is_same_counted(value, b["const"])) return true;
     if (named_values(b) != nullptr && !is_in(*named_values(b), value)) return true;
     return b.contains(kNotValues) && is_in(b[kNotValues], value);
   });
@@ -250,7 +250,8 @@ bool SchemaReader::excludes(const Choice& facts, const Json& value) const {
   return std::any_of(facts.begin(), facts.end(), [&](const Json* fact) {
     if (!fact->is_object() || !names_values(*fact)) return false;
     if (named_values(*fact) != nullptr) count_compared(named_values(*fact)->size());
-    return every_named_value(*fact, [&](const Json& other) { return !is_same(value, other); });
+    return every_named_value(*fact,
+                             [&](const Json& other) { return !is_same_counted(value, other); });
   });
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 // Lists the keywords that are refused: a grammar cannot enforce them, or this reader does not know
 // how.
-constexpr const char* kRefused[] = {"extends", "disallow", "divisibleBy", "nullable"};
+constexpr const char* kRefused[] = {"extends", "disallow", "divisibleBy"};
 
 constexpr const char* kArrayKeywords[] = {"items",    "prefixItems", "additionalItems",
                                           "contains", "uniqueItems", "unevaluatedItems"};
@@ -48,21 +48,29 @@ void add_count(const Json& schema, const char* least, const char* most, const Do
   *max = max->has_value() ? std::min(**max, n) : n;
 }
 
-void add_values(const Json& schema, const Document& document, Constraints* to) {
-  const auto restrict_to = [&](const std::vector<Json>& values) {
-    std::vector<Json> kept;
-    for (const Json& value : values) {
-      const bool is_kept =
-          !to->values || std::any_of(to->values->begin(), to->values->end(),
-                                     [&](const Json& other) { return is_same(value, other); });
-      if (is_kept) kept.push_back(value);
+void add_values(const Json& schema, const Document& document, const CountCompared& count,
+                Constraints* to) {
+  const auto restrict_to = [&](const std::vector<const Json*>& values) {
+    if (!to->values) {
+      to->values = values;
+      return;
+    }
+    std::vector<const Json*> kept;
+    for (const Json* const value : values) {
+      count(to->values->size());
+      const auto is_it = [&](const Json* other) { return is_same(*value, *other, count); };
+      if (std::any_of(to->values->begin(), to->values->end(), is_it)) kept.push_back(value);
     }
     to->values = kept;
   };
-  if (schema.contains("const")) restrict_to({schema["const"]});
+  if (schema.contains("const")) restrict_to({&schema["const"]});
   if (!schema.contains("enum")) return;
-  if (!schema["enum"].is_array()) document.refuse(schema, "enum", "a list is expected");
-  restrict_to(schema["enum"].get<std::vector<Json>>());
+  const Json& named = schema["enum"];
+  if (!named.is_array()) document.refuse(schema, "enum", "a list is expected");
+  count(named.size());
+  std::vector<const Json*> values;
+  for (const Json& value : named) values.push_back(&value);
+  restrict_to(values);
 }
 
 void add_required(const Json& schema, const Document& document, Constraints* to) {
@@ -89,17 +97,20 @@ uint8_t type_of(const Json& value) {
   return std::floor(number) == number ? kInteger : kFraction;
 }
 
-bool is_same(const Json& a, const Json& b) {
+bool is_same(const Json& a, const Json& b, const CountCompared& count) {
   if (a.is_number() && b.is_number()) return !is_less(a, b) && !is_less(b, a);
   if (a.type() != b.type() || a.size() != b.size()) return false;
+  if (a.is_structured() && count) count(a.size());
   if (a.is_array()) {
-    return std::equal(a.begin(), a.end(), b.begin(), is_same);
+    return std::equal(a.begin(), a.end(), b.begin(), [&](const Json& one, const Json& other) {
+      return is_same(one, other, count);
+    });
   }
   if (!a.is_object()) return a == b;
   const auto items = a.items();
   return std::all_of(items.begin(), items.end(), [&](const auto& item) {
     const auto other = b.find(item.key());
-    return other != b.end() && is_same(item.value(), *other);
+    return other != b.end() && is_same(item.value(), *other, count);
   });
 }
 
@@ -143,10 +154,15 @@ uint8_t types_of(const Json& schema, const Document& document) {
   } else {
     add(type);
   }
-  return types;
+  // Descriptions of interfaces (OpenAPI 3.0) say so that there may be nothing.
+  const auto may_be_null = schema.find("nullable");
+  if (may_be_null == schema.end()) return types;
+  if (!may_be_null->is_boolean()) document.refuse(schema, "nullable", "true or false is expected");
+  return may_be_null->get<bool>() ? types | kNull : types;
 }
 
-void add_keywords(const Json& schema, const Document& document, Constraints* to) {
+void add_keywords(const Json& schema, const Document& document, const CountCompared& count,
+                  Constraints* to) {
   check_supported(schema, document);
   if (to->origin == nullptr) to->origin = &schema;
   if (schema.contains("type")) to->types &= types_of(schema, document);
@@ -175,10 +191,10 @@ void add_keywords(const Json& schema, const Document& document, Constraints* to)
   if (schema.contains(kWanted)) to->wanted.push_back(&schema[kWanted]);
   if (schema.contains("propertyNames")) to->names.push_back(&schema["propertyNames"]);
   add_required(schema, document, to);
-  add_values(schema, document, to);
+  add_values(schema, document, count, to);
   if (!schema.contains(kNotValues)) return;
   for (const Json& value : schema[kNotValues]) {
-    to->not_values.push_back(value);
+    to->not_values.push_back(&value);
     if (value.is_null()) to->types &= static_cast<uint8_t>(~kNull);
   }
 }

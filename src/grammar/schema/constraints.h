@@ -1,6 +1,7 @@
 // Gathers from the keywords of several schemas what they say together about one value.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -43,18 +44,22 @@ struct Constraints {
   std::vector<const Json*> objects;  // schemas that have keywords for objects
   // Schemas with "unevaluatedProperties" or "unevaluatedItems": those that were looked at before.
   std::map<const Json*, std::vector<const Json*>> evaluated;
-  std::vector<const Json*> names;           // schemas that keys must fit
-  std::vector<const Json*> wanted;          // members of which one must be there, as kWanted has it
-  std::vector<std::string> required;        // keys in the order of the schemas
-  std::set<std::string> required_set;       // the same keys
-  std::optional<std::vector<Json>> values;  // if given, the value must be one of these
-  std::vector<Json> not_values;             // the value must be none of these
-  const Json* origin = nullptr;             // the schema that errors name
+  std::vector<const Json*> names;      // schemas that keys must fit
+  std::vector<const Json*> wanted;     // members of which one must be there, as kWanted has it
+  std::vector<std::string> required;   // keys in the order of the schemas
+  std::set<std::string> required_set;  // the same keys
+  std::optional<std::vector<const Json*>> values;  // if given, the value must be one of these
+  std::vector<const Json*> not_values;             // the value must be none of these
+  const Json* origin = nullptr;                    // the schema that errors name
 };
+
+// Is told how many values, keys or bytes are compared.
+using CountCompared = std::function<void(size_t n)>;
 
 // Adds the keywords of one schema, except for those that lead to further schemas for the same
 // value. Throws Error for a keyword that is not supported.
-void add_keywords(const Json& schema, const Document& document, Constraints* to);
+void add_keywords(const Json& schema, const Document& document, const CountCompared& count,
+                  Constraints* to);
 
 // What follows are names that negated schemas use among themselves. Each begins with the byte 255,
 // which no text of JSON can hold, because it is never part of a character in UTF-8. So what a user
@@ -77,14 +82,15 @@ inline constexpr const char* kFractions = "\377fraction";
 
 uint8_t type_of(const Json& value);
 // Says whether two texts of JSON mean the same value, as 1 and 1.0 do.
-bool is_same(const Json& a, const Json& b);
+bool is_same(const Json& a, const Json& b, const CountCompared& count = {});
 // Says whether a number is less than another one.
 bool is_less(const Json& a, const Json& b);
 // Is the greatest number that something is counted up to.
 inline constexpr double kMostCount = 1e15;
 // Returns the keyword's value, an integer that is not negative. Throws Error for other values.
 uint64_t count_of(const Json& schema, const std::string& keyword, const Document& document);
-// Returns the types that the keyword "type" names. Throws Error.
+// Returns the types that the keyword "type" names, and null where "nullable" is beside it. Throws
+// Error.
 uint8_t types_of(const Json& schema, const Document& document);
 
 }  // namespace troika::grammar::schema

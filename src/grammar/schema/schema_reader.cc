@@ -225,7 +225,8 @@ void SchemaReader::add_dependencies(const Json& schema, std::vector<Choice>* cho
         if (!value.is_array()) document_.refuse(schema, keyword, "lists of keys are expected");
         keys.insert(keys.end(), value.begin(), value.end());
       }
-      Choice present = {&document_.made({{"required", keys}}, schema)};
+      // Other values than objects have no keys, and are left to the other way.
+      Choice present = {&document_.made({{"type", "object"}, {"required", keys}}, schema)};
       if (!are_keys) present.push_back(&checked(value));
       choices->push_back({&absent, &group(false, present, schema)});
     }
@@ -280,11 +281,12 @@ Expr SchemaReader::written(Items items) {
 }
 
 void SchemaReader::add_item(const Item& item, Constraints* c) const {
-  const Json& schema = *item.schema;
-  if (c->values && schema.contains("enum")) {
-    count_compared(schema["enum"].size() * c->values->size());
-  }
-  add_keywords(schema, document_, c);
+  add_keywords(
+      *item.schema, document_, [this](size_t n) { count_compared(n); }, c);
+}
+
+bool SchemaReader::is_same_counted(const Json& a, const Json& b) const {
+  return is_same(a, b, [this](size_t n) { count_compared(n); });
 }
 
 // Counts as steps that so many values, keys or bytes are compared, or so many pointers copied.
@@ -298,13 +300,13 @@ Expr SchemaReader::plain(const Constraints& c) {
   std::vector<Expr> ways;
   if ((c.types & kNull) != 0) ways.push_back(pool_.literal("null"));
   for (const bool value : {true, false}) {
-    const auto is_out = [&](const Json& other) { return other == value; };
+    const auto is_out = [&](const Json* other) { return *other == value; };
     if ((c.types & kBoolean) == 0) continue;
     if (std::any_of(c.not_values.begin(), c.not_values.end(), is_out)) continue;
     ways.push_back(pool_.literal(value ? "true" : "false"));
   }
-  for (const Json& value : c.not_values) {
-    const uint8_t type = type_of(value);
+  for (const Json* const value : c.not_values) {
+    const uint8_t type = type_of(*value);
     if ((type & c.types & (kArray | kObject)) != 0) {
       document_.refuse(*c.origin, "not",
                        "arrays and objects that are named are not supported here");

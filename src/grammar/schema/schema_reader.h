@@ -59,6 +59,7 @@ class SchemaReader {
   [[noreturn]] void refuse_so_many_ways(const Items& items) const;
   void add_item(const Item& item, Constraints* c) const;
   void count_compared(size_t n) const;
+  bool is_same_counted(const Json& a, const Json& b) const;
 
   // These functions are in negation.cc.
   const Json& negated(const Json& schema, const Json& where, int depth);
@@ -103,6 +104,7 @@ class SchemaReader {
   // These functions are in values.cc.
   Expr one_of_values(const Constraints& c);
   bool fits(const Json& value, const Constraints& c, std::optional<Expr>* inside);
+  Expr value_text(const Json& value);
 
   // These functions are in strings.cc.
   Expr string_inside(const Constraints& c);
@@ -128,7 +130,7 @@ class SchemaReader {
   Expr counted_elements(const Constraints& c, const std::vector<Counted>& all, uint64_t index,
                         size_t code, const std::vector<Expr>& then, const std::vector<Expr>& row);
   Expr containing(const Constraints& c, const std::vector<Counted>& all, uint64_t n_first);
-  std::optional<std::vector<Json>> named_elements(const Schemas& schemas);
+  std::optional<std::vector<const Json*>> named_elements(const Schemas& schemas);
   Expr different_elements(const Constraints& c, const Json& where, uint64_t n_first, Expr lists);
 
   // These functions are in objects.cc.
@@ -175,6 +177,7 @@ class SchemaReader {
   bool formats_bind_;
   Pool& pool_;
   JsonText text_;
+  std::map<const Json*, Expr> value_texts_;
   std::map<Items, Expr> done_;
   std::unordered_map<std::string, const Json*> properties_;  // of the root, once one is asked for
   std::map<std::string, Expr> patterns_;                     // by the regular expression

@@ -71,8 +71,8 @@ Expr SchemaReader::string_inside(const Constraints& c) {
     if (schema->contains("format")) all.push_back(format(*schema, "format"));
     if (schema->contains(kNotFormat)) all.push_back(pool_.no(format(*schema, kNotFormat)));
   }
-  for (const Json& value : c.not_values) {
-    if (value.is_string()) all.push_back(pool_.no(text_.spellings(value.get<std::string>())));
+  for (const Json* const value : c.not_values) {
+    if (value->is_string()) all.push_back(pool_.no(text_.spellings(value->get<std::string>())));
   }
   return pool_.all(all);
 }
@@ -110,9 +110,9 @@ Expr SchemaReader::names_inside(Items items, const Json& where) {
   if ((c.types & kString) == 0) return Pool::kNone;
   if (!c.values) return string_inside(c);
   std::optional<Expr> inside;
-  for (const Json& value : *c.values) {
-    if (value.is_string() && fits(value, c, &inside)) {
-      ways.push_back(text_.spellings(value.get<std::string>()));
+  for (const Json* const value : *c.values) {
+    if (value->is_string() && fits(*value, c, &inside)) {
+      ways.push_back(text_.spellings(value->get<std::string>()));
     }
   }
   return pool_.any(ways);

@@ -1,5 +1,6 @@
 // Checks that schemas of strangers cost what they are allowed to cost, and mean what the standard
 // says, however they are made.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -213,6 +214,50 @@ TEST(UntrustedSchemas, TextsThatAreKeptOutAreReadOnce) {
   const auto grammar = compiled(schema, Format::kJsonSchema, with_steps(100'000));
   EXPECT_TRUE(accepts(grammar, "\"199\""));
   EXPECT_FALSE(accepts(grammar, "\"200\""));
+}
+
+// Many schemas may lead to the same large value, which is written once.
+TEST(UntrustedSchemas, AValueThatManySchemasLeadToIsWrittenOnce) {
+  const auto schema = [](const std::string& value, int n_ways) {
+    std::string ways;
+    for (int i = 0; i < n_ways; ++i) {
+      ways += fmt::format(R"({}{{"$ref":"#/$defs/b","title":"{}"}})", i > 0 ? "," : "", i);
+    }
+    return R"({"$defs":{"b":{"const":)" + value + R"(}},"anyOf":[)" + ways + "]}";
+  };
+  const std::string list = "[" + listed("1", 5000) + "]";
+  const auto grammar = compiled(schema(list, 200), Format::kJsonSchema, with_steps(100'000));
+  EXPECT_TRUE(accepts(grammar, list));
+  EXPECT_FALSE(accepts(grammar, "[1]"));
+  const std::string text = "\"" + std::string(5000, 'a') + "\"";
+  EXPECT_TRUE(accepts(compiled(schema(text, 100), Format::kJsonSchema, with_steps(100'000)), text));
+}
+
+// Values that differ at their ends only are compared as far.
+TEST(UntrustedSchemas, ComparisonsOfLargeValuesAreCounted) {
+  std::string values, same;
+  for (int i = 0; i < 60; ++i) {
+    values += (i > 0 ? "," : "") + ("[" + listed("1", 1000) + "," + std::to_string(i) + "]");
+    same += (i > 0 ? "," : "") + ("[" + listed("[1]", 10) + "," + std::to_string(i) + "]");
+  }
+  const auto compile = [](const std::string& list) {
+    return compiled(R"({"enum":[)" + list + R"(],"allOf":[{"enum":[)" + list + "]}]}",
+                    Format::kJsonSchema, with_steps(150'000));
+  };
+  EXPECT_NE(compile(same), nullptr);
+  EXPECT_THROW(compile(values), TooMuchWork);
+}
+
+// Whoever writes what is known already adds no expression, and is counted nevertheless.
+TEST(UntrustedSchemas, ExpressionsThatAreFoundAgainAreCounted) {
+  Limits limits;
+  limits.n_compile_steps = 1000;
+  Pool pool(limits);
+  const auto write = [&](int n) {
+    for (int i = 0; i < n; ++i) pool.literal("known");
+  };
+  write(50);
+  EXPECT_THROW(write(100'000), TooMuchWork);
 }
 
 TEST(UntrustedSchemas, CharactersOfTextsAreCounted) {

@@ -9,11 +9,19 @@ namespace troika::grammar::schema {
 Expr SchemaReader::one_of_values(const Constraints& c) {
   std::vector<Expr> ways;
   std::optional<Expr> inside;
-  for (const Json& value : *c.values) {
-    if (!fits(value, c, &inside)) continue;
-    ways.push_back(text_.value(value));
+  for (const Json* const value : *c.values) {
+    if (fits(*value, c, &inside)) ways.push_back(value_text(*value));
   }
   return pool_.any(ways);
+}
+
+// Writes a value once: many schemas may lead to the same large one.
+Expr SchemaReader::value_text(const Json& value) {
+  const auto known = value_texts_.find(&value);
+  if (known != value_texts_.end()) return known->second;
+  const Expr e = text_.value(value);
+  value_texts_.emplace(&value, e);
+  return e;
 }
 
 // Says whether a value of an enumeration fits the other constraints. `inside` is what they leave
@@ -22,7 +30,7 @@ bool SchemaReader::fits(const Json& value, const Constraints& c, std::optional<E
   const uint8_t type = type_of(value);
   if ((c.types & type) == 0) return false;
   count_compared(c.not_values.size());
-  const auto is_out = [&](const Json& other) { return is_same(value, other); };
+  const auto is_out = [&](const Json* other) { return is_same_counted(value, *other); };
   if (std::any_of(c.not_values.begin(), c.not_values.end(), is_out)) return false;
   if ((type & kNumber) != 0) {
     for (const Bound& b : c.least) {

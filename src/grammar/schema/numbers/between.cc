@@ -145,12 +145,12 @@ Expr JsonText::number(const Constraints& c, const Document& document) {
   constexpr size_t kDigitsOfDoubles = 15;
   const bool is_whole = (c.types & kFraction) == 0;
   std::vector<Expr> named;
-  for (const Json& value : c.not_values) {
-    if (!value.is_number()) continue;
-    const Decimal number = decimal_of(value, document, *c.origin);
+  for (const Json* const value : c.not_values) {
+    if (!value->is_number()) continue;
+    const Decimal number = decimal_of(*value, document, *c.origin);
     named.push_back(is_whole && number.whole.size() <= kDigitsOfDoubles
                         ? spellings_of(number)
-                        : numbers_read_as(value, document, *c.origin));
+                        : numbers_read_as(*value, document, *c.origin));
   }
   const Expr e = number_between(c, document, named.empty());
   if (pool_.calls_rules(e)) {
