@@ -52,6 +52,16 @@ TEST_F(TraceProgram, OfPerplexityAndTasks) {
   expect_trace({"eval", model_, "--tasks", tasks}, 1);
 }
 
+// A prompt that is as short as a step is a prompt in words nevertheless.
+TEST_F(TraceProgram, OfAShortPromptAndItsAnswer) {
+  expect_trace({"run", model_, "-p", "a b", "-n", "4", "--temp", "0", "--ignore-end", "--draft",
+                "none", "--threads", "1"},
+               4);
+  const std::string picture = read_whole(folder_.file("lanes.svg"));
+  EXPECT_NE(picture.find("a prompt of "), std::string::npos);
+  EXPECT_NE(picture.find(", then 3 steps of the answer"), std::string::npos);
+}
+
 // A shape without weights cannot be `run`; what a phone does with it is seen by `bench`.
 TEST_F(TraceProgram, OfAShapeOnAPhoneWithTheSameRates) {
   const std::vector<std::string> bench = {

@@ -108,8 +108,8 @@ class Timeline {
         kWidth, height, kText);
   }
 
-  // Returns "a prompt of 739 tokens, then 3 steps of the answer", or nothing where the trace does
-  // not tell: each pass begins with one task that looks up the embeddings of its tokens.
+  // Counts passes, each of which begins with one task that looks up the embeddings of its tokens. A
+  // prompt that is as short as a step is taken for one.
   std::string counted() const {
     int n_tokens = 0, n_steps = 0;
     for (const TraceEvent& event : events_) {
@@ -117,14 +117,7 @@ class Timeline {
       if (event.is_prompt) n_tokens += event.n_tokens;
       if (!event.is_prompt) ++n_steps;
     }
-    std::string text;
-    if (n_tokens > 0)
-      text = fmt::format("a prompt of {} token{}", n_tokens, n_tokens == 1 ? "" : "s");
-    if (n_steps > 0) {
-      text += fmt::format("{}{} step{} of the answer", text.empty() ? "" : ", then ", n_steps,
-                          n_steps == 1 ? "" : "s");
-    }
-    return text;
+    return passes_text(n_tokens, n_steps);
   }
 
   // Writes what ran, how, and how to read the picture.
@@ -307,6 +300,16 @@ class Timeline {
 };
 
 }  // namespace
+
+std::string passes_text(int n_prompt_tokens, int n_steps) {
+  const auto counted = [](int n, const char* what) {
+    return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+  };
+  std::string text;
+  if (n_prompt_tokens > 0) text = "a prompt of " + counted(n_prompt_tokens, "token");
+  if (n_steps == 0) return text;
+  return text + (text.empty() ? "" : ", then ") + counted(n_steps, "step") + " of the answer";
+}
 
 std::string timeline_svg(const Trace& trace, const TimelineTitle& title) {
   return Timeline(trace, title).svg();

@@ -66,11 +66,18 @@ engine::Watch TraceFlags::watch(const engine::Engine& engine) {
   return {.trace = trace_.get()};
 }
 
+void TraceFlags::count(const engine::Generated& answer) {
+  passes_ = passes_text(answer.n_computed, answer.n_steps);
+}
+
 void TraceFlags::end(engine::Engine& engine) {
   if (trace_ == nullptr) return;
   if (!trace_path_.empty()) write_file(trace_path_, trace_->to_json());
-  if (!timeline_path_.empty())
-    write_file(timeline_path_, timeline_svg(*trace_, timeline_title(engine)));
+  if (!timeline_path_.empty()) {
+    TimelineTitle title = timeline_title(engine);
+    title.about = passes_;
+    write_file(timeline_path_, timeline_svg(*trace_, title));
+  }
   const TraceSummary summary = summarise(*trace_);
   for (const LaneUse& use : summary.lanes) {
     if (summary.span_us <= 0.0) break;  // no task took time

@@ -7,6 +7,7 @@
 
 #include "cli/options.h"
 #include "engine/engine.h"
+#include "engine/generate.h"
 
 namespace troika::cli {
 
@@ -20,6 +21,8 @@ class TraceFlags {
   void check(const std::vector<std::string>& read) const;
   // Returns who sees the passes. They are recorded if a file was asked for.
   engine::Watch watch(const engine::Engine& engine);
+  // Says of one answer what a trace alone does not tell: a short prompt looks like a step.
+  void count(const engine::Generated& answer);
   // Writes the files and prints how busy each lane was to standard error.
   void end(engine::Engine& engine);
 
@@ -27,6 +30,7 @@ class TraceFlags {
   std::string trace_path_;
   std::string timeline_path_;
   std::unique_ptr<Trace> trace_;
+  std::string passes_;  // what the timeline shows; empty: what the trace tells
 };
 
 }  // namespace troika::cli

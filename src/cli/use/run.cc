@@ -296,6 +296,7 @@ void answer_one(RunFlags& flags, const RunTexts& texts, engine::Engine& engine, 
   const PhoneTime phone(engine);
   const engine::Generated generated =
       generate(session, request.prompt, sampler, request.options, stream);
+  flags.trace.count(generated);
   const uint64_t seed = request.sampler.seed;
   if (flags.json) {
     nlohmann::ordered_json json = to_json(generated, engine, phone, seed, is_replay);
