@@ -30,7 +30,8 @@ constexpr double kScale = 28.0;
 // These are the sizes of letters, in pixels.
 constexpr double kTitle = 18.0;
 constexpr double kText = 14.0;
-constexpr double kLabel = 13.0;  // in a task
+constexpr double kLabel = 13.0;        // in a task
+constexpr double kNarrowLabel = 11.0;  // of a number in a narrow task
 // A narrower wait is not drawn, because it would be a line.
 constexpr double kLeastWait = 1.5;
 
@@ -232,8 +233,8 @@ class Timeline {
         x_of(from_us), top + 4, width, kBox, time_text(to_us - from_us));
   }
 
-  static bool has_room(std::string_view label, double width) {
-    return text_width(label, kLabel, kDigitWidth) + 2.0 < width;
+  static bool has_room(std::string_view label, double width, double size = kLabel) {
+    return text_width(label, size, kDigitWidth) + 2.0 < width;
   }
 
   double width_of(const TraceEvent& event) const {
@@ -250,7 +251,8 @@ class Timeline {
     const std::string number = event.block < 0 ? "" : fmt::format("{}", event.block);
     const std::string both = word + " " + number;
     if (has_room(both, width)) return both;
-    return has_room(number, width) && most_have_room(event.name, event.lane) ? number : "";
+    const bool fits = has_room(number, width, kNarrowLabel);
+    return fits && most_have_room(event.name, event.lane) ? number : "";
   }
 
   bool most_have_room(std::string_view name, int lane) const {
@@ -258,7 +260,8 @@ class Timeline {
     for (const TraceEvent& event : events_) {
       if (event.name != name || event.lane != lane) continue;
       ++n_tasks;
-      n_with_room += has_room(fmt::format("{}", event.block), width_of(event)) ? 1 : 0;
+      const std::string number = fmt::format("{}", event.block);
+      n_with_room += has_room(number, width_of(event), kNarrowLabel) ? 1 : 0;
     }
     return 2 * n_with_room > n_tasks;
   }
@@ -285,7 +288,8 @@ class Timeline {
     return svg + fmt::format(
                      "<text x=\"{:.2f}\" y=\"{:.1f}\" text-anchor=\"middle\" font-size=\"{:g}\" "
                      "fill=\"{}\">{}</text>\n",
-                     x + width / 2, top + 4 + kBox / 2 + 5, kLabel,
+                     x + width / 2, top + 4 + kBox / 2 + 5,
+                     has_room(text, width_of(event)) ? kLabel : kNarrowLabel,
                      ink_on(task_kind(event.name).colour), text);
   }
 

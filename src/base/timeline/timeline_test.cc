@@ -80,10 +80,10 @@ TEST(Timeline, ANumberAloneStandsOnlyWhereMostTasksHaveRoomForTheirs) {
   }
 }
 
-// Digits are 0.64 of the size of their letters in a wide font: two of them, 13 pixels large, take
-// 17 pixels and a gap.
+// Digits are 0.64 of the size of their letters in a wide font: two of them take 17 pixels and a gap
+// where they are 13 pixels large, and 14 where they are 11.
 TEST(Timeline, NumbersInNarrowBoxesDoNotTouch) {
-  for (const double us : {17.5, 22.0}) {
+  for (const double us : {15.0, 17.5, 22.0}) {
     Trace trace({"cpu"});
     for (int block = 10; block < 20; ++block) {
       const double start = us * (block - 10);
@@ -91,7 +91,8 @@ TEST(Timeline, NumbersInNarrowBoxesDoNotTouch) {
     }
     trace.add({0, "head", -1, 8, 830.0, 836.0, true});  // a pixel is a microsecond
     const std::string svg = timeline_svg(trace, {"m"});
-    EXPECT_EQ(n_times(svg, ">12<"), us > 20.0 ? 1u : 0u) << us;
+    EXPECT_EQ(n_times(svg, ">12<"), us > 16.5 ? 1u : 0u) << us;
+    EXPECT_EQ(n_times(svg, "font-size=\"11\""), us > 16.5 && us < 19.0 ? 10u : 0u) << us;
   }
 }
 
