@@ -40,4 +40,13 @@ bool wait_for_change(const std::atomic<T>& value, T old) {
   return true;
 }
 
+// Stores another value and wakes all who wait for a change of it. The library wakes nobody where it
+// sees nobody wait, so the store must be seen before it looks: a store in a weaker order may stay
+// in the processor while somebody compares the old value and falls asleep for ever.
+template <typename T>
+void store_and_notify(std::atomic<T>* value, T what) {
+  value->store(what, std::memory_order_seq_cst);
+  value->notify_all();
+}
+
 }  // namespace troika

@@ -37,8 +37,7 @@ void Barrier::wait() {
   const uint32_t round = round_.load(std::memory_order_acquire);
   if (n_arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == n_threads_) {
     n_arrived_.store(0, std::memory_order_relaxed);
-    round_.store(round + 1, std::memory_order_release);
-    round_.notify_all();
+    store_and_notify(&round_, round + 1);
   } else {
     wait_for(round_, round);
   }
@@ -79,8 +78,7 @@ double Team::now_us() { return 1e-3 * static_cast<double>(now_ns()); }
 
 void Team::announce(int n_active) {
   const uint32_t count = (round_.load(std::memory_order_relaxed) >> kActiveBits) + 1;
-  round_.store(count << kActiveBits | static_cast<uint32_t>(n_active), std::memory_order_release);
-  round_.notify_all();
+  store_and_notify(&round_, count << kActiveBits | static_cast<uint32_t>(n_active));
 }
 
 void Team::run_raw(int n_active, Function function, void* context) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/spin.h"
 #include "lanes/lane.h"
 
 namespace troika::lanes {
@@ -18,8 +19,7 @@ class Latch {
   // Called before the work begins that is waited for. REQUIRES: nobody waits.
   void close() { state_.store(kClosed, std::memory_order_relaxed); }
   void open() {
-    state_.store(kWaking, std::memory_order_release);
-    state_.notify_all();
+    store_and_notify<int32_t>(&state_, kWaking);
     state_.store(kOpen, std::memory_order_release);
   }
   bool is_open() const { return state_.load(std::memory_order_acquire) == kOpen; }

@@ -23,8 +23,7 @@ void OpenclLane::submit(const Executable& executable, const Run& run, Completion
   task.completion = &completion;
   task.event = nullptr;
   task.has_failed = task.has_ended = false;
-  n_submitted_.store(number + 1, std::memory_order_release);
-  n_submitted_.notify_one();
+  store_and_notify(&n_submitted_, number + 1);
   n_changes_.fetch_add(1, std::memory_order_release);
   n_changes_.notify_one();
 }
