@@ -82,12 +82,13 @@ class Download {
     if (file_.hash().empty() || part_->bytes() > file_.bytes) part_->restart();
     check_space(target_, fs::path(target_).parent_path(), file_.bytes - part_->bytes());
     int n_tries = 0;
+    uint64_t most = part_->bytes();  // what begins anew has brought little until it is beyond that
     while (part_->bytes() < file_.bytes) {
-      const uint64_t before = part_->bytes();
       std::string failure;
       const int status = ask_once(ask, &failure);
       if (part_->bytes() >= file_.bytes) break;
-      if (part_->bytes() >= before + kWorthATry) n_tries = 0;
+      if (part_->bytes() >= most + kWorthATry) n_tries = 0;
+      most = std::max(most, part_->bytes());
       if (++n_tries == kMostTries) give_up(status, failure);
       hooks_.pause(n_tries);
     }
@@ -101,27 +102,31 @@ class Download {
     int status = 0;
     bool is_too_long = false;
     bool has_length = true;
+    if (file_.hash().empty() && version_.empty()) part_->restart();
     const uint64_t offset = part_->bytes();
     PartFile::Mark before;
-    *failure = ask(offset, {[&](const HttpHead& head) {
-                              status = head.status;
-                              has_length = status != 200 ||
-                                           parse_number(head.field("content-length")).has_value();
-                              const bool is_wanted = begin(head, offset);
-                              before = part_->mark();
-                              return is_wanted;
-                            },
-                            [&](std::span<const std::byte> bytes) {
-                              is_too_long = bytes.size() > file_.bytes - part_->bytes();
-                              if (is_too_long) return false;
-                              part_->append(bytes);
-                              hooks_.progress(part_->bytes(), file_.bytes);
-                              return true;
-                            }});
+    has_changed_ = false;
+    *failure = ask(offset, version_,
+                   {[&](const HttpHead& head) {
+                      status = head.status;
+                      has_length =
+                          status != 200 || parse_number(head.field("content-length")).has_value();
+                      const bool is_wanted = begin(head, offset);
+                      before = part_->mark();
+                      return is_wanted;
+                    },
+                    [&](std::span<const std::byte> bytes) {
+                      is_too_long = bytes.size() > file_.bytes - part_->bytes();
+                      if (is_too_long) return false;
+                      part_->append(bytes);
+                      hooks_.progress(part_->bytes(), file_.bytes);
+                      return true;
+                    }});
     if (is_too_long) {
       part_->back_to(before);
       refuse_size("more bytes than the");
     }
+    if (has_changed_) *failure = "the rest that the server has may be of another version";
     // A whole answer of another size is not the beginning of the file; it may be a page to sign in
     // to a network.
     if (!has_length && failure->empty() && part_->bytes() < file_.bytes) {
@@ -142,7 +147,11 @@ class Download {
       if (range->total.value_or(file_.bytes) != file_.bytes) {
         refuse_size(fmt::format("a file of {} bytes, not", *range->total));
       }
-      return true;
+      if (!file_.hash().empty() || is_of_version(head, version_)) return true;
+      // The server does not know If-Range, and only the next try can ask for the first bytes.
+      has_changed_ = true;
+      version_.clear();
+      return false;
     }
     if (head.status == 416) refuse_size("fewer bytes than the");
     if (head.status != 200) return false;
@@ -159,6 +168,9 @@ class Download {
           target_, bytes_text(offset), part_->path()));
     }
     if (offset > 0) part_->restart();
+    // A hash tells versions apart for certain; servers of the same file may have several tags for
+    // it.
+    if (file_.hash().empty()) version_ = version_of(head);
     return true;
   }
 
@@ -202,6 +214,8 @@ class Download {
   const std::string& target_;
   const DownloadHooks& hooks_;
   std::unique_ptr<PartFile> part_;
+  std::string version_;  // of what has come (version_of), where no hash tells
+  bool has_changed_ = false;
 };
 
 void sleep_before(int n_tries) {

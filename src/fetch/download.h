@@ -15,8 +15,10 @@
 
 namespace troika::fetch {
 
-// Asks for the bytes of a file from `offset` on, as Hub::get does.
-using AskForBytes = std::function<std::string(uint64_t offset, const HttpSink& sink)>;
+// Asks for the bytes of a file from `offset` on, as Hub::get does: all of them where `version` is
+// not empty and no longer the file's.
+using AskForBytes =
+    std::function<std::string(uint64_t offset, const std::string& version, const HttpSink& sink)>;
 
 struct DownloadHooks {
   ProgressFunction progress = [](uint64_t, uint64_t) {};
@@ -42,8 +44,9 @@ std::optional<FileStamp> stamp_of(const std::string& path);
 // `ask` brings, and lie in the folder of `target`, which is made. The part is called
 // TARGET.KEY.part, where KEY comes from its hash, so that bytes of another file never become part
 // of it. Connections that break are taken up again; if they break often, the rest is left to the
-// next run, which goes on there. Without a hash a part may be of an older file, so each run begins
-// anew. Returns null where another process has made `target` since it was `seen`. Throws Error.
+// next run, which goes on there. Without a hash a part may be of an older file: each run begins
+// anew, and so does each try, unless the answers say that they are of one version. Returns null
+// where another process has made `target` since it was `seen`. Throws Error.
 std::unique_ptr<PartFile> download(const HubFile& file, const std::string& target,
                                    const std::optional<FileStamp>& seen, const AskForBytes& ask,
                                    const DownloadHooks& hooks);

@@ -6,6 +6,7 @@
 #include "base/digests/sha.h"
 #include "base/error.h"
 #include "fetch/name.h"
+#include "fetch/url.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika::fetch {
@@ -44,9 +45,15 @@ class DownloadTest : public testing::Test {
     sink.body(rest.first(std::min(rest.size(), n_most)));
     return n_most < rest.size() ? "cut" : "";
   }
-  std::string get(const AskForBytes& ask) {
+  std::string get_versions(const AskForBytes& ask) {
     return message_of<Error>(
         [&] { download(file_, target(), stamp_of(target()), ask, hooks_)->commit(target()); });
+  }
+  // Lets `ask` answer, which knows nothing of versions.
+  std::string get(const std::function<std::string(uint64_t, const HttpSink&)>& ask) {
+    return get_versions([&](uint64_t offset, const std::string&, const HttpSink& sink) {
+      return ask(offset, sink);
+    });
   }
   std::string target() const { return folder_.file("org/repo/m.gguf"); }
   std::string part() const { return target() + "." + file_.sha256.substr(0, 16) + ".part"; }
@@ -274,6 +281,110 @@ TEST_F(DownloadTest, WithoutAHashEachRunBeginsAnew) {
   EXPECT_FALSE(is_same_file(target(), file_, hooks_.progress));
 }
 
+// A server whose file is replaced by another of the same size after its first answer, which breaks
+// off. What the tests look at is what came of two versions of a file without a hash.
+class ReplacedFileTest : public DownloadTest {
+ protected:
+  ReplacedFileTest() {
+    file_.sha256.clear();
+    older_ = std::string(100'000, 'o');
+    newer_ = std::string(100'000, 'n');
+  }
+  // `fields` returns the fields that tell the version, of the older file or of the newer one.
+  std::string get_replaced(const std::function<std::map<std::string, std::string>(bool)>& fields,
+                           bool knows_if_range, int n_cut = 1) {
+    return get_versions([&, knows_if_range, n_cut](uint64_t offset, const std::string& version,
+                                                   const HttpSink& sink) -> std::string {
+      const bool is_first = offsets_.empty();
+      offsets_.push_back(offset);
+      versions_.push_back(version);
+      const std::string& data = is_first ? older_ : newer_;
+      HttpHead head = {200, fields(is_first)};
+      const bool is_other = !version.empty() && !is_of_version(head, version);
+      if (knows_if_range && is_other) offset = 0;
+      if (offset > 0) {
+        head.status = 206;
+        head.fields["content-range"] = fmt::format("bytes {}-99999/100000", offset);
+      }
+      head.fields["content-length"] = std::to_string(data.size() - offset);
+      if (!sink.head(head)) return "";
+      const auto rest = std::as_bytes(std::span(data)).subspan(offset);
+      const bool is_cut = static_cast<int>(offsets_.size()) <= n_cut;
+      sink.body(is_cut ? rest.first(std::min<size_t>(rest.size(), 40'000)) : rest);
+      return is_cut ? "cut" : "";
+    });
+  }
+  static std::map<std::string, std::string> tag(const char* text) { return {{"etag", text}}; }
+
+  std::string older_, newer_;
+  std::vector<uint64_t> offsets_;
+  std::vector<std::string> versions_;
+};
+
+TEST_F(ReplacedFileTest, AServerThatKnowsIfRangeSendsTheNewFileWhole) {
+  EXPECT_EQ(get_replaced([](bool is_older) { return tag(is_older ? "\"a\"" : "\"b\""); }, true),
+            "");
+  EXPECT_EQ(read_whole(target()), newer_);
+  EXPECT_EQ(versions_, (std::vector<std::string>{"", "\"a\""}));
+  EXPECT_EQ(offsets_, (std::vector<uint64_t>{0, 40'000}));
+}
+
+TEST_F(ReplacedFileTest, OneThatDoesNotIsAskedForTheNewFileAgain) {
+  EXPECT_EQ(get_replaced([](bool is_older) { return tag(is_older ? "\"a\"" : "\"b\""); }, false),
+            "");
+  EXPECT_EQ(read_whole(target()), newer_);
+  EXPECT_EQ(offsets_, (std::vector<uint64_t>{0, 40'000, 0}));
+}
+
+TEST_F(ReplacedFileTest, ADateTellsWhereThereIsNoTag) {
+  const auto dates = [](bool is_older) -> std::map<std::string, std::string> {
+    return {{"date", "Mon, 30 Nov 2026 15:00:00 GMT"},
+            {"last-modified",
+             is_older ? "Mon, 30 Nov 2026 14:00:00 GMT" : "Mon, 30 Nov 2026 14:00:01 GMT"}};
+  };
+  for (const bool knows_if_range : {true, false}) {
+    offsets_.clear();
+    EXPECT_EQ(get_replaced(dates, knows_if_range), "");
+    EXPECT_EQ(read_whole(target()), newer_);
+    EXPECT_EQ(offsets_.size(), knows_if_range ? 2u : 3u);
+  }
+}
+
+TEST_F(ReplacedFileTest, WithoutAVersionEachTryBeginsAnew) {
+  const std::map<std::string, std::string> nothing, weak = tag("W/\"a\"");
+  for (const auto* fields : {&nothing, &weak}) {
+    offsets_.clear();
+    EXPECT_EQ(get_replaced([&](bool) { return *fields; }, true), "");
+    EXPECT_EQ(read_whole(target()), newer_);
+    EXPECT_EQ(offsets_, (std::vector<uint64_t>{0, 0}));
+  }
+}
+
+// What is begun anew comes to the same place again and again, which is no progress.
+TEST_F(ReplacedFileTest, ATryThatBeginsAnewIsNotTriedForEver) {
+  older_.resize(3u << 20, 'o');
+  newer_.resize(3u << 20, 'n');
+  file_.bytes = older_.size();
+  int n = 0;
+  const std::string message = get([&](uint64_t offset, const HttpSink& sink) -> std::string {
+    EXPECT_EQ(offset, 0u);
+    if (++n > 20) throw Error("asked too often.");
+    if (n % 2 == 0) return "no answer";
+    sink.head({200, {{"content-length", std::to_string(file_.bytes)}}});
+    sink.body(std::as_bytes(std::span(older_)).first(2u << 20));
+    return "cut";
+  });
+  EXPECT_NE(message.find("broke off 5 times"), std::string::npos) << message;
+}
+
+TEST_F(ReplacedFileTest, AFileThatStaysGoesOn) {
+  newer_ = older_;
+  EXPECT_EQ(get_replaced([](bool) { return tag("\"a\""); }, true, 2), "");
+  EXPECT_EQ(read_whole(target()), older_);
+  EXPECT_EQ(offsets_, (std::vector<uint64_t>{0, 40'000, 80'000}));
+  EXPECT_EQ(versions_, (std::vector<std::string>{"", "\"a\"", "\"a\""}));
+}
+
 TEST_F(DownloadTest, TheHashOfGitTellsVersionsApart) {
   file_.sha256.clear();
   const auto git_hash = [&] {
@@ -311,7 +422,9 @@ TEST_F(DownloadTest, TheLongestNameHasRoomForItsPart) {
   ASSERT_TRUE(is_safe_path(name));
   file_.sha256.clear();
   file_.bytes = 1'000'000'000'000'000;
-  const auto ask = [](uint64_t, const HttpSink&) -> std::string { return "nobody"; };
+  const auto ask = [](uint64_t, const std::string&, const HttpSink&) -> std::string {
+    return "nobody";
+  };
   const std::string message =
       message_of<Error>([&] { download(file_, folder_.file(name), std::nullopt, ask, hooks_); });
   // The download fails for lack of space and not because of the name.
@@ -330,7 +443,9 @@ TEST_F(DownloadTest, SameFiles) {
 
 // Another process finishes the file between the look at the target and the lock of its part.
 TEST_F(DownloadTest, WhatAnotherProcessHasFinishedIsNotMadeAgain) {
-  const auto refuse = [](uint64_t, const HttpSink&) -> std::string { throw Error("asked."); };
+  const auto refuse = [](uint64_t, const std::string&, const HttpSink&) -> std::string {
+    throw Error("asked.");
+  };
   std::filesystem::create_directories(folder_.file("org/repo"));
   for (const bool was_there : {false, true}) {
     if (was_there) write_whole(target(), "older");

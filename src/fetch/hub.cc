@@ -150,11 +150,12 @@ Listing Hub::list(const ModelName& model) const {
 }
 
 std::string Hub::get(const ModelName& model, const std::string& path, uint64_t offset,
-                     const HttpSink& sink) const {
+                     const std::string& version, const HttpSink& sink) const {
   HttpRequest request;
   request.url =
       fmt::format("{}/{}/resolve/main/{}", endpoint_, model.repository(), percent_encoded(path));
   if (offset > 0) request.fields.push_back(fmt::format("Range: bytes={}-", offset));
+  if (offset > 0 && !version.empty()) request.fields.push_back("If-Range: " + version);
   const std::string name = model.repository() + "/" + path;
   std::string origin;
   const HttpSink checked = {[&](const HttpHead& head) {

@@ -30,11 +30,12 @@ class Hub {
   // Error where the answer is no list or refuses one.
   Listing list(const ModelName& model) const;
 
-  // Asks for the file's bytes from `offset` on. The sink gets an answer with the status 200, 206,
+  // Asks for the file's bytes from `offset` on; if `version` is not empty (version_of), for all
+  // bytes where the hub has another version now. The sink gets an answer with the status 200, 206,
   // 416 or 5xx; for any other status, throws an Error that says what to do. Returns what
   // Transport::get returns.
   std::string get(const ModelName& model, const std::string& path, uint64_t offset,
-                  const HttpSink& sink) const;
+                  const std::string& version, const HttpSink& sink) const;
 
  private:
   // Follows redirections. `asked_origin` is always the origin of the address that is being asked.

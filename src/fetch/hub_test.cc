@@ -41,9 +41,10 @@ class PlayedTransport : public Transport {
 
 const ModelName kName = {"a", "b", ""};
 
-std::string bytes_of(const Hub& hub, const std::string& path, uint64_t offset = 0) {
+std::string bytes_of(const Hub& hub, const std::string& path, uint64_t offset = 0,
+                     const std::string& version = "") {
   std::string text;
-  hub.get(kName, path, offset,
+  hub.get(kName, path, offset, version,
           {[](const HttpHead&) { return true; },
            [&](std::span<const std::byte> bytes) {
              text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -86,6 +87,20 @@ TEST(Hub, TheTokenStaysAtHome) {
   EXPECT_TRUE(transport.had_token(1));
   EXPECT_FALSE(transport.had_token(2));
   EXPECT_FALSE(transport.had_token(3));
+}
+
+TEST(Hub, OnlyTheRestIsAskedForByItsVersion) {
+  PlayedTransport transport;
+  const Hub hub(transport, "https://hub.example", "");
+  transport.replies = {
+      redirect_to("https://cdn.example/x"), {{206, {}}, "rest"}, {{200, {}}, "all"}};
+  EXPECT_EQ(bytes_of(hub, "a.gguf", 7, "\"tag\""), "rest");
+  EXPECT_EQ(bytes_of(hub, "a.gguf", 0, "\"tag\""), "all");
+  for (const size_t i : {0, 1}) {
+    EXPECT_EQ(transport.asked.at(i).fields,
+              (std::vector<std::string>{"Range: bytes=7-", "If-Range: \"tag\""}));
+  }
+  EXPECT_TRUE(transport.asked.at(2).fields.empty());
 }
 
 TEST(Hub, WhereARedirectionMustNotLead) {

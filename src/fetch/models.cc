@@ -104,8 +104,8 @@ FoundModel pull_with(Transport& transport, const ModelName& name, const ModelsOp
     if (!seen || !is_same_file(result.paths[i], file, hooks.progress)) {
       hooks.note(fmt::format("downloading {}, {}{}", file.path, bytes_text(file.bytes),
                              seen ? ", in place of the one that is here" : ""));
-      const auto ask = [&](uint64_t offset, const HttpSink& sink) {
-        return hub.get(name, file.path, offset, sink);
+      const auto ask = [&](uint64_t offset, const std::string& version, const HttpSink& sink) {
+        return hub.get(name, file.path, offset, version, sink);
       };
       if (auto part = download(file, result.paths[i], seen, ask, hooks)) {
         arrived.push_back({std::move(part), result.paths[i]});

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace troika::fetch {
@@ -73,6 +74,31 @@ std::string next_page(std::string_view link) {
       if (parameters.find(wanted) != std::string::npos) return std::string(address);
     }
   }
+}
+
+std::string version_of(const HttpHead& head) {
+  const auto is_printable = [](std::string_view text) {
+    return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  };
+  constexpr size_t kMostBytes = 1024;  // what is longer would make a request that servers refuse
+  const std::string tag = head.field("etag");
+  if (!tag.empty()) {
+    const bool is_strong =
+        tag.size() > 2 && tag.front() == '"' && tag.find('"', 1) + 1 == tag.size();
+    return is_strong && tag.size() <= kMostBytes && is_printable(tag) ? tag : std::string();
+  }
+  const std::string changed = head.field("last-modified"), answered = head.field("date");
+  // Dates count whole seconds, and no file may be younger than its answer.
+  const bool is_strong = !answered.empty() && answered != changed;
+  return is_strong && changed.size() <= kMostBytes && is_printable(changed) ? changed
+                                                                            : std::string();
+}
+
+bool is_of_version(const HttpHead& head, const std::string& version) {
+  if (version.empty()) return false;
+  if (version.front() == '"') return head.field("etag") == version;
+  const std::string changed = head.field("last-modified");
+  return changed.empty() || changed == version;
 }
 
 std::optional<uint64_t> parse_number(std::string_view text) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "fetch/http.h"
+
 namespace troika::fetch {
 
 // Returns the path of a file for an address: everything but letters, digits, "-._~" and "/" is
@@ -31,6 +33,15 @@ struct ContentRange {
   std::optional<uint64_t> total;  // empty for '*'
 };
 std::optional<ContentRange> parse_content_range(std::string_view text);
+
+// Returns the text by which an answer tells the version of its file from all others, as If-Range
+// takes it (RFC 9110): a strong entity tag; where there is no tag, the date of the last change, if
+// it is older than the answer by a second at least. Empty where the answer has neither.
+std::string version_of(const HttpHead& head);
+
+// Says whether a part of a file, asked for if it still is of this version, is of it. Such an answer
+// need not repeat a date.
+bool is_of_version(const HttpHead& head, const std::string& version);
 
 // Returns the number that a text of nothing but digits means, if it fits 64 bits.
 std::optional<uint64_t> parse_number(std::string_view text);

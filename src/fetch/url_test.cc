@@ -56,5 +56,29 @@ TEST(Url, ContentRanges) {
   }
 }
 
+TEST(Url, VersionsOfFiles) {
+  const std::string early = "Mon, 30 Nov 2026 14:00:00 GMT", late = "Mon, 30 Nov 2026 15:00:00 GMT";
+  EXPECT_EQ(version_of({200, {{"etag", "\"a-b\""}, {"last-modified", early}, {"date", late}}}),
+            "\"a-b\"");
+  EXPECT_EQ(version_of({200, {{"last-modified", early}, {"date", late}}}), early);
+  // A file that has just changed may change once more in the same second.
+  EXPECT_EQ(version_of({200, {{"last-modified", late}, {"date", late}}}), "");
+  EXPECT_EQ(version_of({200, {{"last-modified", early}}}), "");
+  EXPECT_EQ(version_of({200, {{"last-modified", "a\tb"}, {"date", late}}}), "");
+  // Whoever has a tag may not ask by the date, even if the tag is weak.
+  for (const char* tag : {"W/\"a\"", "a", "\"", "\"\"", "\"a\"b\"", "\"a\n\""}) {
+    EXPECT_EQ(version_of({200, {{"etag", tag}, {"last-modified", early}, {"date", late}}}), "")
+        << tag;
+  }
+  EXPECT_EQ(version_of({200, {{"etag", "\"" + std::string(2000, 'a') + "\""}}}), "");
+
+  EXPECT_TRUE(is_of_version({206, {{"etag", "\"a\""}}}, "\"a\""));
+  EXPECT_FALSE(is_of_version({206, {{"etag", "\"b\""}}}, "\"a\""));
+  EXPECT_FALSE(is_of_version({206, {}}, "\"a\""));
+  EXPECT_TRUE(is_of_version({206, {}}, early));
+  EXPECT_FALSE(is_of_version({206, {{"last-modified", late}}}, early));
+  EXPECT_FALSE(is_of_version({206, {}}, ""));
+}
+
 }  // namespace
 }  // namespace troika::fetch

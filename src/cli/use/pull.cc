@@ -30,6 +30,7 @@ void print_model(const fetch::FoundModel& model) {
   if (state == "replaced") text = "replaced: the hub had a newer one";
   const bool has_hashes = std::all_of(model.files.begin(), model.files.end(),
                                       [](const auto& file) { return !file.hash().empty(); });
+  if (state == "downloaded" && !has_hashes) text = "downloaded; only its size was checked";
   if (state == "replaced" && !has_hashes) {
     text = "downloaded again: the hub knows no hash that could tell whether it has a newer one";
   }
