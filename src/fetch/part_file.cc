@@ -13,6 +13,23 @@
 #include "base/os_error.h"
 
 namespace troika::fetch {
+namespace {
+
+// Says whether this error of flock tells that the file system has no locks at all, as some of
+// networks and of phones have none.
+bool means_no_locks(int error_number) {
+  return error_number == ENOSYS || error_number == ENOLCK || error_number == EOPNOTSUPP;
+}
+
+// Says whether an open file still has its name. A lock is on the file: somebody may remove the
+// name, and another process may then make a new file there.
+bool has_name(int descriptor, const std::string& path) {
+  struct stat mine = {}, named = {};
+  return ::fstat(descriptor, &mine) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
+}
+
+}  // namespace
 
 PartFile::PartFile(std::string path, const std::function<void()>& wait,
                    const ProgressFunction& progress, const Sha& start)
@@ -44,21 +61,16 @@ bool PartFile::open_locked(const std::function<void()>& wait) {
       locked = ::flock(descriptor_, LOCK_EX);
     } while (locked != 0 && errno == EINTR);
   }
-  if (locked == 0 && has_its_name()) return true;
-  const int error_number = errno;
+  const int error_number = locked == 0 ? 0 : errno;
+  const bool may_go_on = error_number == 0 || means_no_locks(error_number);
+  if (may_go_on && has_its_name()) return true;
   close();
   errno = error_number;
-  if (locked != 0) throw_errno(path_, "lock it");
+  if (!may_go_on) throw_errno(path_, "lock it");
   return false;
 }
 
-// Says whether the locked file still has its name. The lock is on the file: somebody may remove the
-// name, and another process may then make a new file there.
-bool PartFile::has_its_name() const {
-  struct stat mine = {}, named = {};
-  return ::fstat(descriptor_, &mine) == 0 && ::stat(path_.c_str(), &named) == 0 &&
-         mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
-}
+bool PartFile::has_its_name() const { return has_name(descriptor_, path_); }
 
 void PartFile::read_all(const ProgressFunction& progress) {
   struct stat state = {};

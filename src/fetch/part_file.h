@@ -17,7 +17,7 @@ class PartFile {
  public:
   // Opens or makes `path` in a folder that exists, and reads its content for the hash, which goes
   // on from `start`. One process at a time has the file: if another one has it, this one calls
-  // `wait` once and waits. Throws Error.
+  // `wait` once and waits. Where the file system has no locks, nobody waits. Throws Error.
   PartFile(std::string path, const std::function<void()>& wait, const ProgressFunction& progress,
            const Sha& start = Sha256());
   // Leaves what has come to the next try.

@@ -2,12 +2,29 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <thread>
 
 #include "base/error.h"
 #include "tests/support/temp_folder.h"
+
+namespace {
+// Is the error that locks fail with; 0: they do what the system does.
+std::atomic<int> g_flock_error{0};
+}  // namespace
+
+// Takes the place of the C library's function in this program of tests.
+extern "C" int flock(int descriptor, int operation) noexcept {
+  if (g_flock_error == 0) return static_cast<int>(::syscall(SYS_flock, descriptor, operation));
+  errno = g_flock_error;
+  return -1;
+}
 
 namespace troika::fetch {
 namespace {
@@ -120,6 +137,23 @@ TEST(PartFile, AnEmptyOneLeavesAnothersFileAlone) {
   std::filesystem::remove(path);
   EXPECT_THROW(last.commit(folder.file("a")), Error);
   EXPECT_EQ(folder.n_files(), 0u);
+}
+
+// A home on a network may know no locks.
+TEST(PartFile, NobodyWaitsWhereThereAreNoLocks) {
+  for (const int error : {ENOSYS, ENOLCK, EOPNOTSUPP, EBADF}) {
+    TempFolder folder;
+    const auto make = [&] {
+      PartFile part(folder.file("a.part"), kNobody, kQuiet);
+      part.append(bytes_of("abc"));
+      part.commit(folder.file("a"));
+    };
+    g_flock_error = error;
+    const std::string message = message_of<Error>(make);
+    g_flock_error = 0;
+    EXPECT_EQ(message.find("lock it") != std::string::npos, error == EBADF) << message;
+    EXPECT_EQ(read_whole(folder.file("a")), error == EBADF ? "" : "abc");
+  }
 }
 
 TEST(PartFile, WhereItCannotBe) {
