@@ -33,10 +33,24 @@ Sha empty_hash(const HubFile& file) {
   return hash;
 }
 
+constexpr std::string_view kPartEnd = ".part";
+constexpr std::string_view kSizeEnd = "-bytes";
+constexpr size_t kHashDigits = 16;
+
 std::string part_path(const HubFile& file, const std::string& target) {
-  return fmt::format(
-      "{}.{}.part", target,
-      file.hash().empty() ? fmt::format("{}-bytes", file.bytes) : file.hash().substr(0, 16));
+  return fmt::format("{}.{}{}", target,
+                     file.hash().empty() ? fmt::format("{}{}", file.bytes, kSizeEnd)
+                                         : file.hash().substr(0, kHashDigits),
+                     kPartEnd);
+}
+
+// Says whether part_path makes such a text of some file's hash or size.
+bool is_part_key(std::string_view key) {
+  if (key.ends_with(kSizeEnd)) {
+    key.remove_suffix(kSizeEnd.size());
+    return parse_number(key).has_value();
+  }
+  return key.size() == kHashDigits && key.find_first_not_of("0123456789abcdef") == key.npos;
 }
 
 // Throws Error where the disk of `folder`, which may not be there yet, lacks the bytes.
@@ -237,6 +251,22 @@ std::unique_ptr<PartFile> download(const HubFile& file, const std::string& targe
   DownloadHooks with_pause = hooks;
   if (!with_pause.pause) with_pause.pause = sleep_before;
   return Download(file, target, with_pause).run(seen, ask);
+}
+
+void remove_old_parts(const std::string& target) {
+  const std::string begin = fs::path(target).filename().string() + ".";
+  std::error_code failure;
+  std::vector<std::string> parts;
+  for (auto entry = fs::directory_iterator(fs::path(target).parent_path(), failure);
+       !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(begin) || !name.ends_with(kPartEnd)) continue;
+    if (is_part_key(std::string_view(name).substr(
+            begin.size(), name.size() - std::min(name.size(), begin.size() + kPartEnd.size())))) {
+      parts.push_back(entry->path().string());
+    }
+  }
+  for (const std::string& part : parts) PartFile::remove_unused(part);
 }
 
 void check_room(const std::vector<HubFile>& files, const std::vector<std::string>& targets) {

@@ -51,6 +51,10 @@ std::unique_ptr<PartFile> download(const HubFile& file, const std::string& targe
                                    const std::optional<FileStamp>& seen, const AskForBytes& ask,
                                    const DownloadHooks& hooks);
 
+// Removes what has come of other versions of `target`, or of this one, that no download needs: no
+// process has it open. REQUIRES: the target is there and right.
+void remove_old_parts(const std::string& target);
+
 // Throws Error where the disk lacks room for what is missing of all files together. Without a hash
 // a file is missing as a whole; otherwise what has come of it is here, and so is a file of its
 // size, whose bytes are not looked at.

@@ -116,6 +116,7 @@ FoundModel pull_with(Transport& transport, const ModelName& name, const ModelsOp
   }
   result.n_downloaded = static_cast<int>(arrived.size());
   commit(arrived);
+  for (const std::string& path : result.paths) remove_old_parts(path);
   remove_former(result, listing, folder, options.hooks);
   return result;
 }

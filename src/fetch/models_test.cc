@@ -212,6 +212,40 @@ TEST_F(ModelsTest, WithoutHashesNothingIsTakenToBeCurrent) {
   EXPECT_EQ(read_whole(kept("m-Q4_0.gguf")), "newer");
 }
 
+// The hub replaces a file while it is downloaded, and its older version is asked for no more.
+TEST_F(ModelsTest, PartsOfOlderVersionsGoWhenTheModelIsHere) {
+  const std::string name = "m-Q4_0.gguf", hash(16, 'a');
+  const std::vector<std::string> old = {name + "." + hash + ".part", name + ".123-bytes.part"};
+  const std::vector<std::string> other = {"m-Q4_0.gguf.part",
+                                          "m-Q4_0.gguf.mine.part",
+                                          "m-Q4_0.gguf." + hash + ".part.txt",
+                                          "m-Q4_0.gguf." + hash + "a.part",
+                                          "m-Q4_0.gguf.-bytes.part",
+                                          "n-Q4_0.gguf." + hash + ".part"};
+  files_ = {{name, "a model"}};
+  std::filesystem::create_directories(kept(""));
+  const auto write_all = [&] {
+    for (const auto* names : {&old, &other}) {
+      for (const std::string& path : *names) test::write_whole(kept(path), "x");
+    }
+  };
+  write_all();
+  on_ask_ = [](const std::string&) { throw Error("no more today."); };
+  EXPECT_THROW(pull(name_, options_), Error);
+  for (const std::string& path : old) EXPECT_TRUE(has(path)) << "nothing has come in its place";
+  on_ask_ = nullptr;
+  for (const int n_downloaded : {1, 0}) {
+    write_all();
+    const std::string held = kept(name + "." + std::string(16, 'b') + ".part");
+    PartFile part(
+        held, [] {}, [](uint64_t, uint64_t) {});
+    EXPECT_EQ(pull(name_, options_).n_downloaded, n_downloaded);
+    for (const std::string& path : old) EXPECT_FALSE(has(path)) << path;
+    for (const std::string& path : other) EXPECT_TRUE(has(path)) << path;
+    EXPECT_TRUE(std::filesystem::exists(held)) << "another process has it";
+  }
+}
+
 TEST_F(ModelsTest, WhatIsHereIsFoundInAnyCaseOfLetters) {
   files_ = {{"m.Q8_0.GGUF", "a model"}};
   pull(name_, options_);

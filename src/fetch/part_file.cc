@@ -127,6 +127,15 @@ void PartFile::remove() {
   close();
 }
 
+void PartFile::remove_unused(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) return;
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 && has_name(descriptor, path)) {
+    ::unlink(path.c_str());
+  }
+  ::close(descriptor);
+}
+
 void PartFile::commit(const std::string& target) {
   if (::fsync(descriptor_) != 0) throw_errno(path_, "flush it to the disk");
   if (!has_its_name()) {

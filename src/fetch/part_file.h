@@ -46,6 +46,10 @@ class PartFile {
   // where somebody has removed the file meanwhile.
   void commit(const std::string& target);
 
+  // Removes a part that nobody needs, unless somebody has it, or nobody can tell because there are
+  // no locks. A link is left alone, and so is what cannot be removed.
+  static void remove_unused(const std::string& path);
+
  private:
   bool open_locked(const std::function<void()>& wait);
   bool has_its_name() const;

@@ -156,6 +156,27 @@ TEST(PartFile, NobodyWaitsWhereThereAreNoLocks) {
   }
 }
 
+TEST(PartFile, WhatSomebodyHasIsNotRemoved) {
+  TempFolder folder;
+  const std::string path = folder.file("a.part");
+  {
+    PartFile part(path, kNobody, kQuiet);
+    part.append(bytes_of("abc"));
+    PartFile::remove_unused(path);
+    EXPECT_EQ(read_whole(path), "abc");
+  }
+  g_flock_error = ENOLCK;
+  PartFile::remove_unused(path);
+  g_flock_error = 0;
+  EXPECT_EQ(read_whole(path), "abc");
+  std::filesystem::create_symlink(path, folder.file("b.part"));
+  PartFile::remove_unused(folder.file("b.part"));
+  EXPECT_EQ(folder.n_files(), 2u);
+  PartFile::remove_unused(path);
+  PartFile::remove_unused(folder.file("none.part"));
+  EXPECT_EQ(folder.n_files(), 1u);
+}
+
 TEST(PartFile, WhereItCannotBe) {
   TempFolder folder;
   EXPECT_THROW(PartFile(folder.file("none/a.part"), kNobody, kQuiet), Error);
