@@ -157,8 +157,15 @@ void Runner::tell_watch(const Node& node) {
   watch_->before_block(node.block, run.phase, run.n_tokens, rows_beside());
 }
 
-// Keeps what the watch throws for the thread that runs the pass: it may be told on a lane's.
+// Keeps what the watch throws for the thread that runs the pass: it may be told on a lane's. Other
+// threads may have tasks of the same block to submit before the failure is noted under the mutex,
+// and the block counts as told.
 bool Runner::try_to_tell_watch(const Node& node) {
+  if (watch_ == nullptr) return true;
+  {
+    const std::lock_guard<std::mutex> lock(problem_mutex_);
+    if (watch_problem_ != nullptr) return false;
+  }
   try {
     tell_watch(node);
     return true;

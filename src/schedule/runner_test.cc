@@ -8,6 +8,7 @@
 #include <new>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -349,6 +350,61 @@ TEST(Runner, WhatAWatchThrowsEndsThePassOnSeveralLanesToo) {
     EXPECT_EQ(machine.started().size(), 12u);
     EXPECT_EQ(watch.n_ends, 2);
   }
+}
+
+// Between what the watch throws and the failure that follows from it, a task may end on which
+// others of the block wait.
+TEST(Runner, NothingIsSubmittedAfterTheWatchHasThrown) {
+  struct Watch : BlockWatch {
+    void before_block(int, plan::Phase, int, const RowsBeside&) override {
+      has_thrown = true;
+      throw Error("Block 0 cannot be read.");
+    }
+    void after_blocks(const RowsBeside& /*rows*/) override {}
+    bool has_thrown = false;
+  } watch;
+  struct HoldingLane : test::TestLane {
+    explicit HoldingLane(const std::string& name) : TestLane(name, 1) {}
+    void submit(const lanes::Executable&, const lanes::Run&, lanes::Completion& told) override {
+      ++n_submitted;
+      held = &told;
+    }
+    int n_submitted = 0;
+    lanes::Completion* held = nullptr;
+  };
+  // The runner reads the clock behind the watch. Then the first lane's task ends.
+  struct EndingClock : Clock {
+    double now_us() const override {
+      if (watch->has_thrown && first->held != nullptr) {
+        std::exchange(first->held, nullptr)->finished(lanes::Status::kDone);
+      }
+      return 1.0;
+    }
+    Watch* watch;
+    HoldingLane* first;
+  };
+  struct TwoLanes : lanes::Machine {
+    std::span<lanes::Lane* const> lanes() const override { return all; }
+    const Clock& clock() const override { return ending; }
+    void wait(const lanes::Latch& latch) override {
+      ASSERT_TRUE(latch.is_open()) << "a task of the block was submitted";
+    }
+    HoldingLane first{"first"}, second{"second"};
+    std::vector<lanes::Lane*> all = {&first, &second};
+    EndingClock ending;
+  } machine;
+  machine.ending.watch = &watch;
+  machine.ending.first = &machine.first;
+  std::vector<Task> tasks;
+  tasks.push_back({0, std::make_unique<CountingExecutable>(0), "embed", -1, {}});
+  tasks.push_back({1, std::make_unique<CountingExecutable>(1), "task", 0, {}});
+  tasks.push_back({0, std::make_unique<CountingExecutable>(2), "task", 0, {0}});
+  Runner runner(machine);
+  runner.set_watch(&watch);
+  EXPECT_EQ(test::message_of<Error>([&] { runner.run(pass_of(tasks), lanes::Run()); }),
+            "Block 0 cannot be read.");
+  EXPECT_EQ(machine.first.n_submitted, 1);
+  EXPECT_EQ(machine.second.n_submitted, 0);
 }
 
 // Each node runs with the arguments whose number it names.
