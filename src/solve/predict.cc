@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 
@@ -109,21 +110,28 @@ Rate fit_rate(const std::vector<OpTime>& times, double start_us) {
   for (const OpTime& time : times) least_us = std::min(least_us, time.us);
   // The search begins at several places, because a sum of absolute values has more than one
   // minimum.
-  Rate best;
-  double best_error = -1.0;
+  std::vector<std::pair<double, Rate>> found;  // with the error of each
   for (const double share : {0.02, 0.3, 0.95}) {
     for (const double bandwidth_share : {1.0, 0.3}) {
       const double fixed = std::max(std::min(start_us, least_us), 1e-3 * least_us) * share;
       Rate guess = first_guess(times, fixed);
       guess.bytes_per_us *= bandwidth_share;
       const Rate rate = descend(guess, times);
-      const double error = error_of(rate, times);
-      if (best_error >= 0.0 && error >= best_error) continue;
-      best = rate;
-      best_error = error;
+      found.emplace_back(error_of(rate, times), rate);
     }
   }
-  return best;
+  double least_error = found.front().first;
+  for (const auto& [error, rate] : found) least_error = std::min(least_error, error);
+  // Few times fit many divisions between start and work, and no time is known well enough to tell
+  // rates apart that differ by less than this in the mean. Of these, the one counts that has most
+  // of the measured start: what is left to the work grows with the tokens.
+  const double alike = 1e-3 * static_cast<double>(times.size());
+  std::erase_if(found, [&](const auto& one) { return one.first > least_error + alike; });
+  const auto best =
+      std::max_element(found.begin(), found.end(), [start_us](const auto& one, const auto& other) {
+        return std::min(one.second.fixed_us, start_us) < std::min(other.second.fixed_us, start_us);
+      });
+  return best->second;
 }
 
 TreeModel::TreeModel(const std::vector<OpTime>& times, double start_us)

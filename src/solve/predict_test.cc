@@ -64,6 +64,37 @@ TEST(FitRate, OneTimeIsEnough) {
   EXPECT_NEAR(fit_rate({{0, shape, 40.0, 0.0, 3}}, 0.0).predict_us(shape), 40.0, 1.0);
 }
 
+OpShape embedding(int n_tokens) {
+  return {OpKind::kEmbed, tensor::Type::kQ8_0, 896, 0, n_tokens, 0, 0};
+}
+
+// A profile that had no time for more has one time of each kind, and any start fits it.
+TEST(FitRate, OneTimeIsAllStartThatWasMeasured) {
+  const Rate rate = fit_rate({{0, embedding(1), 13e3, 0.0, 3}}, 12e3);
+  EXPECT_NEAR(rate.predict_us(embedding(1)), 13e3, 100.0);
+  EXPECT_GT(rate.fixed_us, 0.9 * 12e3);
+  EXPECT_LE(rate.fixed_us, 12e3);
+  // What is left of the one token's time, and not all of it, is taken for each of the others.
+  EXPECT_LT(rate.predict_us(embedding(512)), 0.2 * 512 * 13e3);
+  // A start that is longer than the op was measured in another moment.
+  const Rate disturbed = fit_rate({{0, embedding(1), 10.0, 0.0, 3}}, 50.0);
+  EXPECT_NEAR(disturbed.predict_us(embedding(1)), 10.0, 0.1);
+  EXPECT_LT(disturbed.predict_us(embedding(512)), 0.1 * 512 * 10.0);
+}
+
+TEST(FitRate, TwoSizesTellTheStartFromTheWork) {
+  const Rate truth = {12.0, 4e3, 1e9};
+  std::vector<OpTime> times;
+  for (const int n_tokens : {1, 512}) {
+    times.push_back({0, embedding(n_tokens), truth.predict_us(embedding(n_tokens)), 0.0, 3});
+  }
+  const Rate rate = fit_rate(times, 11.0);
+  for (const int n_tokens : {1, 8, 64, 512, 2048}) {
+    const OpShape shape = embedding(n_tokens);
+    EXPECT_NEAR(rate.predict_us(shape) / truth.predict_us(shape), 1.0, 0.1) << n_tokens;
+  }
+}
+
 TEST(CostPredictor, H9_AMeasuredShapeGivesItsTime) {
   const CostPredictor predictor(profile_of(times_of(staged_us)));
   const OpShape shape = product(256, 2048, 13);
