@@ -139,12 +139,30 @@ void check_runs(const plan::Profile& profile, int lane, const model::Blueprint& 
   }
 }
 
+// Is the share of a kept profile's load below which its times are taken again.
+constexpr double kWorthAnotherTime = 0.5;
+
 plan::Storage measure_storage(const std::string& way_out, const ProgressFunction& progress) {
   solve::StorageOptions options;
   options.folder = cache_folder();
   options.way_out = way_out;
   make_kept_folder(options.folder, way_out);
   return solve::profile_storage(options, progress);
+}
+
+// Fills in what a profile has of the kept one. `measures_kept` says that all kept ops were wanted
+// again.
+void take_from_kept(const plan::Profile& kept, double load, bool measures_kept,
+                    plan::Profile* profile) {
+  // The load tells of all ops whether others worked too.
+  const bool are_all_measured = measures_kept && profile->n_left_out == 0;
+  profile->load_average = are_all_measured ? load : std::max(load, kept.load_average);
+  if (profile->n_measured == 0) {
+    profile->taken = kept.taken;
+    profile->load_average = kept.load_average;
+  }
+  profile->cores = kept.cores;
+  profile->storage = kept.storage;
 }
 
 }  // namespace
@@ -172,24 +190,18 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
     kept = plan::kept_profile(identity, solve::profile_lanes(machine), &result.problem);
   }
   const double load = load_average();
+  // Where more wanted to run than there are cores, every time is too long.
+  options.measures_kept = kept && kept->load_average > identity.n_cores &&
+                          load < kWorthAnotherTime * kept->load_average;
   const RealClock clock;
   result.profile = solve::profile_machine(machine, options, kept ? &*kept : nullptr, clock,
                                           stage("ops on lanes"));
   plan::Profile& profile = result.profile;
-  result.n_measured = static_cast<int>(profile.ops.size() - (kept ? kept->ops.size() : 0));
+  result.n_measured = profile.n_measured;
   profile.machine = identity;
   profile.taken = utc_now();
   profile.load_average = load;
-  if (kept) {
-    // The load tells of all ops whether others worked too.
-    profile.load_average = std::max(load, kept->load_average);
-    if (result.n_measured == 0) {
-      profile.taken = kept->taken;
-      profile.load_average = kept->load_average;
-    }
-    profile.cores = kept->cores;
-    profile.storage = kept->storage;
-  }
+  if (kept) take_from_kept(*kept, load, options.measures_kept, &profile);
   if (request.with_cores && profile.cores.empty()) {
     profile.cores = measure_cores(kernels.table, plan, stage("cores"));
   }

@@ -40,9 +40,10 @@ class ProfileHere : public testing::Test {
         request_, [](const std::string&) -> ProgressFunction { return [](uint64_t, uint64_t) {}; });
   }
   // Changes what is kept, so that it can be told from what is measured.
-  void age(plan::Profile profile) const {
+  void age(plan::Profile profile, double load = 1000.0) const {
     profile.taken = kLongAgo;
-    profile.load_average = 1000.0;
+    profile.load_average = load;
+    for (plan::OpTime& time : profile.ops) time.spread = 0.0;
     profile.cores = {{0, 1.0, 7.0}};
     plan::keep_profile(profile);
   }
@@ -95,6 +96,20 @@ TEST_F(ProfileHere, WhatIsKeptIsNotMeasuredAgain) {
     EXPECT_GT(pass.us, 0.0);
     EXPECT_TRUE(std::isfinite(pass.us));
   }
+}
+
+// Where more wanted to run than there are cores, what is kept is wanted again, behind what is
+// missing.
+TEST_F(ProfileHere, WhatABusyMachineMeasuredIsWantedAgain) {
+  const ProfileResult first = profile();
+  const auto n_kept = static_cast<int>(first.profile.ops.size());
+  age(first.profile, 0.0);
+  EXPECT_EQ(profile().profile.n_left_out, first.profile.n_left_out);
+  age(first.profile, 1e6);
+  const ProfileResult again = profile();
+  EXPECT_EQ(again.profile.n_left_out, first.profile.n_left_out + n_kept);
+  EXPECT_EQ(again.profile.load_average, 1e6) << "no op was measured again";
+  EXPECT_EQ(static_cast<int>(again.profile.ops.size()), n_kept);
 }
 
 // What one lane cannot run, or what was not measured on it, says nothing about the other passes.

@@ -143,6 +143,7 @@ struct Profile {
   std::string taken;          // "2026-01-31T12:00:00Z"
   double load_average = 0.0;  // the load of the minute before: above 0.1, others worked too
   int n_left_out = 0;         // counts ops that were wanted but for which there was no time
+  int n_measured = 0;         // counts ops that were measured just now; no file has it
   std::vector<ProfileLane> lanes;
   std::vector<OpTime> ops;
   std::vector<RefusedOp> refusals;

@@ -1,8 +1,10 @@
 #include "solve/profile/profile_machine.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/system.h"
 #include "solve/profile/one_op.h"
@@ -139,6 +141,44 @@ std::vector<Wanted> still_wanted(const std::vector<OpShape>& shapes, int n_lanes
   return wanted;
 }
 
+// Takes those kept times out of the profile that are worth another measurement: what disturbs an op
+// makes its runs differ. Those of wanted shapes stand first among the times that are returned.
+std::vector<OpTime> take_disturbed(const ProfileOptions& options, const Arena& arena,
+                                   Profile* profile) {
+  constexpr double kMostSpread = 0.5;
+  const std::set<OpShape> shapes(options.shapes.begin(), options.shapes.end());
+  std::vector<OpTime> good, disturbed, others;
+  for (const OpTime& time : profile->ops) {
+    const bool is_doubtful = options.measures_kept || time.spread > kMostSpread;
+    std::vector<OpTime>& again = shapes.count(time.shape) > 0 ? disturbed : others;
+    (is_doubtful && arena.fits(time.shape) ? again : good).push_back(time);
+  }
+  disturbed.insert(disturbed.end(), others.begin(), others.end());
+  profile->ops = std::move(good);
+  return disturbed;
+}
+
+// Puts times back that were taken out. Of an op that was measured again, behind the first n_kept of
+// the profile, the lesser time stays. What was not stands before it, so that it comes first when
+// the next profile is taken.
+void put_back(const std::vector<OpTime>& disturbed, size_t n_kept, Profile* profile) {
+  std::map<std::pair<int, OpShape>, OpTime*> measured;
+  for (size_t i = n_kept; i < profile->ops.size(); ++i) {
+    measured[{profile->ops[i].lane, profile->ops[i].shape}] = &profile->ops[i];
+  }
+  std::vector<OpTime> left;
+  for (const OpTime& time : disturbed) {
+    const auto found = measured.find({time.lane, time.shape});
+    if (found == measured.end()) {
+      left.push_back(time);
+    } else if (time.us < found->second->us) {
+      *found->second = time;
+    }
+  }
+  const auto place = profile->ops.begin() + static_cast<std::ptrdiff_t>(n_kept);
+  profile->ops.insert(place, left.begin(), left.end());
+}
+
 // Adds the time of what is wanted, or notes that the lane refuses it.
 void measure_wanted(lanes::Machine& machine, const Wanted& wanted, Arena& arena,
                     const Patience& patience, Profile* profile) {
@@ -203,7 +243,9 @@ Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options, 
     if (progress) progress(done, total);
   };
   Arena arena(choose_arena_bytes(options.arena_bytes));
-  const std::vector<Wanted> wanted = still_wanted(options.shapes, n_lanes, arena, profile);
+  std::vector<Wanted> wanted = still_wanted(options.shapes, n_lanes, arena, profile);
+  const std::vector<OpTime> disturbed = take_disturbed(options, arena, &profile);
+  for (const OpTime& time : disturbed) wanted.push_back({time.lane, time.shape});
   const size_t n_steps = wanted.size() * static_cast<size_t>(options.n_visits) + 1;
   report(0, n_steps);
   measure_rates(machine, arena, &profile);
@@ -212,7 +254,9 @@ Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options, 
   const double end_us = wall.now_us() + options.budget_us;
   const size_t n_kept = profile.ops.size();
   std::set<PredictedApart> known;
-  for (const OpTime& time : profile.ops) known.insert(kind_of(time.lane, time.shape));
+  for (const auto* times : {&std::as_const(profile).ops, &disturbed}) {
+    for (const OpTime& time : *times) known.insert(kind_of(time.lane, time.shape));
+  }
   for (size_t i = 0; i < wanted.size(); ++i) {
     // Without one shape of each kind, nothing of that kind could be predicted.
     const PredictedApart kind = kind_of(wanted[i].lane, wanted[i].shape);
@@ -240,6 +284,8 @@ Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options, 
     keep_better_rates(rates, &profile);
   }
   for (size_t i = 0; i < visits.size(); ++i) profile.ops[n_kept + i] = median_of(visits[i]);
+  profile.n_measured = static_cast<int>(visits.size());
+  put_back(disturbed, n_kept, &profile);
   return profile;
 }
 

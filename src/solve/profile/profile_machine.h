@@ -19,9 +19,11 @@ struct ProfileOptions {
   size_t arena_bytes = 0;  // 0: several times the last cache
   Patience patience;
   int n_visits = 3;  // counts visits to each op, with all others in between; the median counts
+  bool measures_kept = false;  // says that the machine was too busy when the kept times were taken
 };
 
-// `kept`, if not null, is a profile of the same lanes: what it holds is not measured again. The
+// `kept`, if not null, is a profile of the same lanes: what it holds is not measured again, unless
+// something disturbed it. Then this comes behind what is missing, and the lesser time stays. The
 // caller fills in the machine's identity, cores and storage. `wall` is the time that the user
 // waits, which a virtual machine's clock is not.
 plan::Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options,

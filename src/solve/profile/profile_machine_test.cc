@@ -337,6 +337,63 @@ TEST(ProfileMachine, MeasuresOnlyWhatIsNotKept) {
               1e-6);
 }
 
+// What was measured beside other programs would be wrong for ever if it were never measured again.
+TEST(ProfileMachine, MeasuresDisturbedTimesAgainAndKeepsTheLesser) {
+  const Costs costs = {1.0, 1e3, 1e5};
+  KnownMachine machine({costs});
+  ProfileOptions options = small_options();
+  const RealClock wall;
+  plan::Profile kept;
+  kept.lanes = profile_lanes(machine);
+  const std::vector<OpShape> shapes = {options.shapes[0], options.shapes[1], options.shapes[3]};
+  const OpShape of_another_model = options.shapes[4];
+  kept.ops = {{0, of_another_model, 1e9, 0.9, 4},
+              {0, shapes[0], 1e9, 0.9, 4},
+              {0, shapes[1], 1e-3, 0.9, 4},
+              {0, shapes[2], 123.0, 0.1, 4}};
+  options.shapes = shapes;
+  const plan::Profile better = profile_machine(machine, options, &kept, wall, {});
+  ASSERT_EQ(better.ops.size(), 4u);
+  EXPECT_EQ(better.n_measured, 3);
+  for (const OpShape& shape : {of_another_model, shapes[0]}) {
+    EXPECT_NEAR(better.find(0, shape)->us, known_us(costs, shape), 1e-6 * known_us(costs, shape));
+    EXPECT_NEAR(better.find(0, shape)->spread, 0.0, 1e-6);
+  }
+  EXPECT_EQ(better.find(0, shapes[1])->us, 1e-3);
+  EXPECT_EQ(better.find(0, shapes[2])->us, 123.0);
+
+  options.measures_kept = true;
+  const plan::Profile best = profile_machine(machine, options, &kept, wall, {});
+  EXPECT_EQ(best.n_measured, 4);
+  EXPECT_NEAR(best.find(0, shapes[2])->us, known_us(costs, shapes[2]), 1e-6 * 123.0);
+}
+
+TEST(ProfileMachine, WhatIsNotMeasuredAgainStaysAndComesFirstNextTime) {
+  KnownMachine machine({{1.0, 1e3, 1e5}});
+  ProfileOptions options = small_options();
+  const RealClock wall;
+  const plan::Profile kept = profile_machine(machine, options, nullptr, wall, {});
+  options.measures_kept = true;
+  options.budget_us = 0.0;
+  const plan::Profile same = profile_machine(machine, options, &kept, wall, {});
+  EXPECT_EQ(same.n_measured, 0);
+  EXPECT_EQ(same.n_left_out, static_cast<int>(kept.ops.size()));
+  ASSERT_EQ(same.ops.size(), kept.ops.size());
+  for (size_t i = 0; i < kept.ops.size(); ++i) {
+    EXPECT_EQ(same.ops[i].shape, kept.ops[i].shape);
+    EXPECT_EQ(same.ops[i].us, kept.ops[i].us);
+  }
+  // Only the first of them is found to be disturbed, and it goes behind the others.
+  plan::Profile disturbed = kept;
+  disturbed.ops.front().us = disturbed.ops.front().spread = 1e6;
+  options.measures_kept = false;
+  options.budget_us = 1e12;
+  const plan::Profile again = profile_machine(machine, options, &disturbed, wall, {});
+  EXPECT_EQ(again.n_measured, 1);
+  EXPECT_EQ(again.ops.back().shape, kept.ops.front().shape);
+  EXPECT_NEAR(again.ops.back().us, kept.ops.front().us, 1e-6 * kept.ops.front().us);
+}
+
 // A busy machine looks slower than it is, so that a good profile stays good when it is taken again.
 TEST(ProfileMachine, KeepsTheBetterOfKeptRatesAndNewOnes) {
   const RealClock wall;
