@@ -271,6 +271,7 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
   whole.has_single_lane = whole.plan.lanes.size() == 1;
   const plan::Profile profile =
       profile_of(request, options, whole.plan, weights.main_type(), stage);
+  whole.profile_load = profile.load_average;
   const std::vector<plan::PlannedLane> lanes = whole.plan.lanes;
   const solve::ProfileTimes whole_times(profile, lanes, weights, whole.plan.kv_type);
   const solve::CappedTimes times(whole_times, lanes);

@@ -19,6 +19,7 @@ struct PlanCandidate {
   bool has_single_lane = true;
   std::vector<double> prompt_us;  // predicted, for each prompt length
   double step_us = 0.0;           // the predicted time of decoding a token
+  double profile_load = 0.0;      // the load of the minute before its profile was taken
   bool is_bounded = false;        // says that not all placements or cuts were tried
   // What was found where cuts were searched for.
   std::vector<solve::CutNote> notes = {};

@@ -386,6 +386,12 @@ TEST_F(Tune, APlanIsExplainedWithAProfileThatPredictsNothing) {
   without_ops["ops"] = json::array();
   write_whole(path, without_ops.dump());
   EXPECT_TRUE(has(explain({}), "no times of ops"));
+  without_ops["load_average"] = 5000.5;
+  write_whole(path, without_ops.dump());
+  const std::string busy = explain({"--ops"});
+  const size_t load = busy.find("under a load of 5000.5");
+  EXPECT_NE(load, std::string::npos) << busy;
+  EXPECT_EQ(busy.find("under a load", load + 1), std::string::npos) << busy;
   const std::string once = explain({"--no-cache", "--ops"});
   const size_t reason = once.find("--no-cache leaves kept profiles out");
   EXPECT_NE(reason, std::string::npos) << once;

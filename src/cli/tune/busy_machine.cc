@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/system.h"
 #include "cli/output.h"
 
 namespace troika::cli {
@@ -39,6 +40,15 @@ bool is_machine_busy(const std::string& what_follows) {
   note(fmt::format("note: other programs keep {:.0f} % of this machine busy: {}\n", 100 * share,
                    what_follows));
   return true;
+}
+
+std::string busy_profile_text(double load_average) {
+  const int n_cores = usable_cores();
+  if (load_average <= n_cores) return {};
+  return fmt::format(
+      "The profile was taken under a load of {:.1f} on {} cores, so its times may be too long: "
+      "'troika profile MODEL --again' measures anew where nothing else runs.\n",
+      load_average, n_cores);
 }
 
 }  // namespace troika::cli

@@ -9,4 +9,8 @@ namespace troika::cli {
 // returns true and prints that, with what follows from it.
 bool is_machine_busy(const std::string& what_follows);
 
+// Returns a sentence about a profile of this machine that was taken under this load; empty where no
+// more wanted to run than there are cores.
+std::string busy_profile_text(double load_average);
+
 }  // namespace troika::cli

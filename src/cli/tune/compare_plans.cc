@@ -95,6 +95,9 @@ PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& pr
     return bar->function();
   });
   bar.reset();
+  double load = 0.0;
+  for (const PlanCandidate& c : choice.candidates) load = std::max(load, c.profile_load);
+  note(busy_profile_text(load));
   std::string head = fmt::format("{:<{}} {:>6}", "predicted", name_width(choice), "chunk");
   for (const int n : prompts) head += fmt::format("{:>12}", fmt::format("{} tok", n));
   print(head + fmt::format("{:>12}\n", "a step"));

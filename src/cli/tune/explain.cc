@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "cli/load.h"
 #include "cli/output.h"
+#include "cli/tune/busy_machine.h"
 #include "cli/tune/cut_notes.h"
 #include "cli/use/memory.h"
 #include "engine/session.h"
@@ -189,14 +190,20 @@ Times predict_by(const plan::Profile& profile, const engine::Engine& engine,
   return predicted;
 }
 
+// Notes a line that `told`, the lines that were told before, does not hold.
+void note_once(const std::string& line, std::string* told) {
+  if (told->find(line) != std::string::npos) return;
+  note(line);
+  *told += line;
+}
+
 // Asks the kept profile. Returns what is empty where it predicts nothing, of which a note says why,
 // unless that was told already. What was measured is shown all the same.
 template <typename Ask>
 auto ask_profile(engine::Engine& engine, const EngineFlags& flags, std::string* told,
                  const Ask& ask) -> decltype(ask(plan::Profile())) {
   const auto predict_nothing = [told](const std::string& why) {
-    if (why != *told) note(why + "\n");
-    *told = why;
+    note_once(why + "\n", told);
     return decltype(ask(plan::Profile()))();
   };
   if (!flags.options.memory.has_side_files) {
@@ -210,6 +217,7 @@ auto ask_profile(engine::Engine& engine, const EngineFlags& flags, std::string* 
                                  "'troika profile MODEL' takes one."
                                : problem);
   }
+  note_once(busy_profile_text(profile->load_average), told);
   try {
     return ask(*profile);
   } catch (const Error& error) {
@@ -383,7 +391,7 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
   const plan::Plan& plan = engine.plan();
   const std::vector<int> shapes = {1, std::min(plan.chunk(), plan.context)};
   const Times measured = measure(engine, shapes);
-  std::string told;  // says why nothing is predicted
+  std::string told;  // says what is wrong with what is predicted, or why nothing is
   const Times predicted = predict(engine, flags, shapes, PredictedBy::kSubgraph, &told);
   print(fmt::format("{:<10} {:>6} {:>10} {:>10}  {:<22} {:>9}", "subgraph", "blocks", "weights",
                     "Mop/token", "precision", "lanes") +
