@@ -375,11 +375,12 @@ TEST(Runner, NothingIsSubmittedAfterTheWatchHasThrown) {
   // The runner reads the clock behind the watch. Then the first lane's task ends.
   struct EndingClock : Clock {
     double now_us() const override {
-      if (watch->has_thrown && first->held != nullptr) {
-        std::exchange(first->held, nullptr)->finished(lanes::Status::kDone);
+      if (watch->has_thrown && !std::exchange(has_ended, true)) {
+        first->held->finished(lanes::Status::kDone);
       }
       return 1.0;
     }
+    mutable bool has_ended = false;
     Watch* watch;
     HoldingLane* first;
   };
