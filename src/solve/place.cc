@@ -43,9 +43,10 @@ class Placer {
  public:
   Placer(const model::Blueprint& blueprint, const weights::Store& weights,
          const std::vector<plan::PlannedLane>& lanes, const TimeModel& times,
-         const PlaceRequest& request)
+         const TimeModel& apart_times, const PlaceRequest& request)
       : n_lanes_(static_cast<int>(lanes.size())),
         times_(times),
+        apart_times_(apart_times),
         request_(request),
         subgraphs_(schedule::cut_into_subgraphs(blueprint, request.splits)),
         weight_copies_(weights, lanes, request.prefill, request.activations),
@@ -224,31 +225,52 @@ class Placer {
     const int context = std::max(shape.n_rows, shape.n_rows == 1 ? request_.decode_context : 0);
     us_.assign(static_cast<size_t>(n_lanes_), std::vector<double>(subgraphs_.size(), 0.0));
     copies_.assign(static_cast<size_t>(n_lanes_), std::vector<std::vector<int>>(subgraphs_.size()));
+    apart_us_ = us_;
     for (int lane = 0; lane < n_lanes_; ++lane) {
       const auto at = static_cast<size_t>(lane);
       for (const Kind& kind : kinds_) {
+        const plan::Shape built = shape_for(kind, shape);
         for (const size_t i : kind.subgraphs) {
-          const plan::Shape built = shape_for(kind, shape);
-          us_[at][i] = times_.task_us(lane, subgraphs_[i], built, context);
+          apart_us_[at][i] = apart_times_.task_us(lane, subgraphs_[i], built, context);
           copies_[at][i] = weight_copies_.of(lane, subgraphs_[i], built);
+        }
+        // Times of a kind that can never be on this lane as a whole may be dear, and none asks for
+        // them.
+        const bool is_asked = &times_ != &apart_times_ && has_room_for(kind, lane);
+        for (const size_t i : kind.subgraphs) {
+          us_[at][i] =
+              is_asked ? times_.task_us(lane, subgraphs_[i], built, context) : apart_us_[at][i];
         }
       }
     }
+  }
+  // Says whether a lane has room for all subgraphs of a kind in the current shape.
+  bool has_room_for(const Kind& kind, int lane) const {
+    LaneMemory memory = memory_;
+    for (const size_t i : kind.subgraphs) {
+      if (!memory.has_room(lane, copies_of(lane, i))) return false;
+      memory.hold(lane, copies_of(lane, i));
+    }
+    return true;
   }
   // Returns the copies of weights with which a lane runs a subgraph in the current shape.
   std::span<const int> copies_of(int lane, size_t subgraph) const {
     return copies_[static_cast<size_t>(lane)][subgraph];
   }
-  double task_us(int lane, size_t subgraph) const {
-    return us_[static_cast<size_t>(lane)][subgraph];
+  // Returns the time of a subgraph whose kind `is_together` on the lane, or on several lanes.
+  double task_us(int lane, size_t subgraph, bool is_together) const {
+    return (is_together ? us_ : apart_us_)[static_cast<size_t>(lane)][subgraph];
   }
 
   double pass_us(const std::vector<int>& lanes) const {
     double us = 0.0;
-    for (size_t i = 0; i < lanes.size(); ++i) {
-      us += task_us(lanes[i], i);
-      if (i > 0) us += times_.handover_us(lanes[i - 1], lanes[i]);
+    for (const Kind& kind : kinds_) {
+      const bool is_together =
+          std::all_of(kind.subgraphs.begin(), kind.subgraphs.end(),
+                      [&](size_t i) { return lanes[i] == lanes[kind.subgraphs.front()]; });
+      for (const size_t i : kind.subgraphs) us += task_us(lanes[i], i, is_together);
     }
+    for (size_t i = 1; i < lanes.size(); ++i) us += times_.handover_us(lanes[i - 1], lanes[i]);
     return us;
   }
 
@@ -262,14 +284,19 @@ class Placer {
   }
 
   // Returns the lane that takes least time for a subgraph, of those that have room and, `by_class`,
-  // the subgraph's class in this shape; -1: there is none.
-  int fastest_with_room(const LaneMemory& memory, size_t subgraph, plan::Shape shape,
-                        bool by_class) const {
+  // the subgraph's class in this shape; -1: there is none. `before` is the lane of all subgraphs of
+  // the kind that come first; kNone: there are none, kSeveral: they are on several lanes.
+  int fastest_with_room(const LaneMemory& memory, size_t subgraph, plan::Shape shape, bool by_class,
+                        int before) const {
     int best = -1;
+    double best_us = 0.0;
     for (int lane = 0; lane < n_lanes_; ++lane) {
       if (!memory.has_room(lane, copies_of(lane, subgraph))) continue;
       if (by_class && !has_class_of(subgraph, lane, shape)) continue;
-      if (best < 0 || task_us(lane, subgraph) < task_us(best, subgraph)) best = lane;
+      const double us = task_us(lane, subgraph, before == kNone || before == lane);
+      if (best >= 0 && us >= best_us) continue;
+      best = lane;
+      best_us = us;
     }
     return best;
   }
@@ -282,16 +309,18 @@ class Placer {
     Settled settled{std::vector<int>(subgraphs_.size(), 0), memory_};
     for (const size_t k : by_weight_) {
       const plan::Shape built = shape_for(kinds_[k], shape);
+      int before = kNone;
       for (const size_t i : kinds_[k].subgraphs) {
         const int forced = by_rules ? forced_lane(kinds_[k], shape, subgraphs_[i].block()) : -1;
         int lane = forced >= 0 ? forced : wanted[k];
         const bool may_run = forced >= 0 || !by_rules || has_class_of(i, lane, built);
         if (!may_run || !settled.memory.has_room(lane, copies_of(lane, i))) {
-          lane = fastest_with_room(settled.memory, i, built, by_rules);
+          lane = fastest_with_room(settled.memory, i, built, by_rules, before);
         }
         if (lane < 0) return std::nullopt;
         settled.memory.hold(lane, copies_of(lane, i));
         settled.lanes[i] = lane;
+        before = before == kNone || before == lane ? lane : kSeveral;
       }
     }
     settled.us = pass_us(settled.lanes);
@@ -378,13 +407,18 @@ class Placer {
     }
   }
 
+  static constexpr int kNone = -1, kSeveral = -2;
+
   int n_lanes_;
   const TimeModel& times_;
+  const TimeModel& apart_times_;
   const PlaceRequest& request_;
   std::vector<lanes::Subgraph> subgraphs_;  // are in the order of a pass
   std::vector<Kind> kinds_;
   std::vector<size_t> by_weight_;  // indices of kinds_, in the order in which kinds are placed
-  std::vector<std::vector<double>> us_;  // the times of the current shape, [lane][subgraph]
+  // Have the times of the current shape, [lane][subgraph]: of kinds that are on one lane, and of
+  // those that are on several.
+  std::vector<std::vector<double>> us_, apart_us_;
   // Has the copies of weights of the current shape, [lane][subgraph].
   std::vector<std::vector<std::vector<int>>> copies_;
   WeightCopies weight_copies_;
@@ -398,8 +432,14 @@ class Placer {
 PlacementChoice place(const model::Blueprint& blueprint, const weights::Store& weights,
                       const std::vector<plan::PlannedLane>& lanes, const TimeModel& times,
                       const PlaceRequest& request) {
+  return place(blueprint, weights, lanes, times, times, request);
+}
+
+PlacementChoice place(const model::Blueprint& blueprint, const weights::Store& weights,
+                      const std::vector<plan::PlannedLane>& lanes, const TimeModel& times,
+                      const TimeModel& apart_times, const PlaceRequest& request) {
   TROIKA_ASSERT(!lanes.empty() && !request.shapes.empty());
-  return Placer(blueprint, weights, lanes, times, request).run();
+  return Placer(blueprint, weights, lanes, times, apart_times, request).run();
 }
 
 }  // namespace troika::solve

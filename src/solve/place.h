@@ -55,4 +55,11 @@ PlacementChoice place(const model::Blueprint& blueprint, const weights::Store& w
                       const std::vector<plan::PlannedLane>& lanes, const TimeModel& times,
                       const PlaceRequest& request);
 
+// Places by `times` the kinds of which all subgraphs are on one lane, and by `apart_times` those
+// that limits of memory or rules have put on several, as where cuts hold for kinds on one lane
+// alone.
+PlacementChoice place(const model::Blueprint& blueprint, const weights::Store& weights,
+                      const std::vector<plan::PlannedLane>& lanes, const TimeModel& times,
+                      const TimeModel& apart_times, const PlaceRequest& request);
+
 }  // namespace troika::solve

@@ -40,23 +40,31 @@ std::vector<int> full_lanes(const model::Blueprint& blueprint, const weights::St
   return full;
 }
 
-// Says what becomes of places that were chosen by cuts which no plan can have, because limits of
-// memory or rules have put blocks of a name on several lanes.
-enum class Split : uint8_t {
-  kLeave,   // the blocks stay there, whole
-  kReplace  // places are chosen again, by the times of whole blocks
-};
+// Returns what the passes of a choice lose together to the faster of two choices.
+double loss_of(const CutChoice& choice, const CutChoice& other) {
+  double sum = 0.0;
+  for (size_t i = 0; i < choice.places.shapes.size(); ++i) {
+    const double us = choice.places.shapes[i].us;
+    sum += us / std::max(std::min(us, other.places.shapes[i].us), 1e-9);
+  }
+  return sum;
+}
+
+bool has_limits(const plan::Plan& plan) {
+  return std::any_of(plan.lanes.begin(), plan.lanes.end(), [](const plan::PlannedLane& lane) {
+    return lane.memory_limit != plan::PlannedLane::kNoLimit;
+  });
+}
 
 class Solver {
  public:
   Solver(const model::Blueprint& blueprint, const weights::Store& weights, const plan::Plan& plan,
-         const TimeModel& times, const CutRequest& request, Split split)
+         const TimeModel& times, const CutRequest& request)
       : blueprint_(blueprint),
         weights_(weights),
         plan_(plan),
         times_(times),
         request_(request),
-        split_(split),
         rules_(request.cuts),
         subgraphs_(schedule::cut_into_subgraphs(blueprint, request.place.splits)),
         kinds_(kinds_of(subgraphs_, weights)),
@@ -64,25 +72,23 @@ class Solver {
     plan_.splits = request.place.splits;
     rules_.may_take = [this](std::string_view subgraph, plan::Shape shape, int lane) {
       const std::string name(subgraph);
-      return request_.cuts.may_take(subgraph, shape, lane) && forbidden_.count({name, lane}) == 0 &&
-             whole_.count({name, shape}) == 0;
+      return request_.cuts.may_take(subgraph, shape, lane) && forbidden_.count({name, lane}) == 0;
     };
   }
 
-  // Says whether the last choice leaves blocks whole whose places were chosen by a cut.
-  bool has_left_any() const { return !left_.empty(); }
-  // Returns what each pass would take without any cut.
-  const std::vector<double>& uncut_us() const { return uncut_us_; }
-
-  CutChoice run() {
+  // Returns places that are best with the cuts which hold there or, without `counts_cuts`, that
+  // are best without any, and then get the cuts which hold there.
+  CutChoice run(bool counts_cuts) {
+    for (const auto& [subgraph, lane] : forbidden_) cut_times_.forget(subgraph);
+    forbidden_.clear();
+    const TimeModel& together = counts_cuts ? static_cast<const TimeModel&>(cut_times_) : times_;
     while (true) {
       CutChoice choice;
-      left_.clear();
       plan_.cuts.clear();
       plan_.lengths.clear();
-      choice.places = place(blueprint_, weights_, plan_.lanes, cut_times_, request_.place);
+      choice.places = place(blueprint_, weights_, plan_.lanes, together, times_, request_.place);
       plan_.placements = choice.places.placements;
-      if (!take_cuts(&choice)) continue;
+      take_cuts(&choice);
       plan_.cuts = choice.cuts;
       take_lengths(&choice);
       if (!fits_with_cuts(choice) || !fits_with_lengths()) continue;
@@ -101,10 +107,8 @@ class Solver {
   }
 
   // Takes the cuts by which places were chosen. A cut holds for all blocks of a name and divides
-  // them between one home lane and others, so it is not taken where blocks are on several lanes.
-  // Returns whether the places stay.
-  bool take_cuts(CutChoice* choice) {
-    bool takes_all = true;
+  // them between one home lane and others, so blocks that are on several lanes stay whole.
+  void take_cuts(CutChoice* choice) const {
     for (const plan::Shape& shape : request_.place.shapes) {
       std::set<std::string_view> seen;
       for (const SubgraphKind& kind : kinds_) {
@@ -113,24 +117,9 @@ class Solver {
         if (!seen.insert(name).second || is_again) continue;
         const plan::Shape built = shape_for(kind.first, shape);
         const std::set<int> homes = homes_of(subgraphs_, name, plan_, built);
-        if (homes.size() == 1) {
-          take_cut(name, built, *homes.begin(), context_of(shape), choice);
-          continue;
-        }
-        const bool is_cut = std::any_of(homes.begin(), homes.end(), [&](int home) {
-          return cut_times_.find(name, built, home, context_of(shape)).is_worthwhile;
-        });
-        if (!is_cut) continue;
-        if (split_ == Split::kLeave) {
-          left_.insert({std::string(name), built});
-          continue;
-        }
-        whole_.insert({std::string(name), built});
-        cut_times_.forget(name);
-        takes_all = false;
+        if (homes.size() == 1) take_cut(name, built, *homes.begin(), context_of(shape), choice);
       }
     }
-    return takes_all;
   }
 
   void take_cut(std::string_view name, plan::Shape built, int home, int context,
@@ -157,7 +146,6 @@ class Solver {
   // Adds what the settled plan means: the time of each pass, and that of lanes alone, which have no
   // help from others in cuts.
   void complete(CutChoice* choice) {
-    uncut_us_.clear();
     for (const auto& [subgraph, lane] : forbidden_) {
       choice->without_room.emplace_back(subgraph, lane);
     }
@@ -166,20 +154,22 @@ class Solver {
       ShapeChoice& shape = choice->places.shapes[i];
       TROIKA_ASSERT(shape.shape == whole.shapes[i].shape);
       shape.us = pass_us(shape.shape);
-      uncut_us_.push_back(whole.shapes[i].us);
       shape.single_lane_us = whole.shapes[i].single_lane_us;
       shape.is_bounded = shape.is_bounded || cut_times_.is_bounded(shape.shape);
     }
   }
 
   double pass_us(plan::Shape shape) const {
+    std::map<std::string_view, size_t> n_homes;
     double us = 0.0;
     int before = -1;
     for (const lanes::Subgraph& subgraph : subgraphs_) {
       const plan::Shape built = shape_for(subgraph, shape);
       const int lane = plan_.lane_of(subgraph.name, built, subgraph.block());
-      const bool is_left = left_.count({std::string(subgraph.name), built}) > 0;
-      const TimeModel& model = is_left ? times_ : static_cast<const TimeModel&>(cut_times_);
+      const auto [homes, is_new] = n_homes.try_emplace(subgraph.name);
+      if (is_new) homes->second = homes_of(subgraphs_, subgraph.name, plan_, built).size();
+      const TimeModel& model =
+          homes->second > 1 ? times_ : static_cast<const TimeModel&>(cut_times_);
       us += model.task_us(lane, subgraph, built, context_of(shape));
       if (before >= 0) us += times_.handover_us(before, lane);
       before = lane;
@@ -233,7 +223,6 @@ class Solver {
   plan::Plan plan_;  // the plan as it stands
   const TimeModel& times_;
   const CutRequest& request_;
-  Split split_;
   CutRules rules_;
   std::vector<lanes::Subgraph> subgraphs_;
   std::vector<SubgraphKind> kinds_;
@@ -241,12 +230,6 @@ class Solver {
   // Holds subgraphs, with lanes that have no room for parts of them. An empty name stands for
   // lengths.
   std::set<std::pair<std::string, int>> forbidden_;
-  // Holds subgraphs that stay whole in executables of a shape, because their blocks are on several
-  // lanes.
-  std::set<std::pair<std::string, plan::Shape>> whole_;
-  // Holds those whose places were chosen by a cut that was not taken.
-  std::set<std::pair<std::string, plan::Shape>> left_;
-  std::vector<double> uncut_us_;  // by shape
 };
 
 }  // namespace
@@ -277,36 +260,15 @@ CutReasons cut_reasons(const model::Blueprint& blueprint, const weights::Store& 
   return reasons;
 }
 
-bool leaving_is_better(std::span<const double> left_us, std::span<const double> replaced_us,
-                       std::span<const double> uncut_us) {
-  TROIKA_ASSERT(left_us.size() == replaced_us.size() && left_us.size() == uncut_us.size());
-  double left = 0.0, replaced = 0.0;
-  bool is_nowhere_slower = true, keeps_promise = true;
-  for (size_t i = 0; i < left_us.size(); ++i) {
-    const double best_us = std::max(std::min(left_us[i], replaced_us[i]), 1e-9);
-    left += left_us[i] / best_us;
-    replaced += replaced_us[i] / best_us;
-    is_nowhere_slower = is_nowhere_slower && left_us[i] <= replaced_us[i];
-    keeps_promise = keeps_promise && left_us[i] <= uncut_us[i];
-  }
-  return is_nowhere_slower || (keeps_promise && left <= replaced);
-}
-
 CutChoice solve_cuts(const model::Blueprint& blueprint, const weights::Store& weights,
                      const plan::Plan& plan, const TimeModel& times, const CutRequest& request) {
-  Solver leaving(blueprint, weights, plan, times, request, Split::kLeave);
-  CutChoice left = leaving.run();
-  if (!leaving.has_left_any()) return left;
-  // Places that are chosen again may be much better or, as one name after the other gives up its
-  // cuts, much worse.
-  CutChoice replaced = Solver(blueprint, weights, plan, times, request, Split::kReplace).run();
-  const auto times_of = [](const CutChoice& choice) {
-    std::vector<double> us;
-    for (const ShapeChoice& shape : choice.places.shapes) us.push_back(shape.us);
-    return us;
-  };
-  return leaving_is_better(times_of(left), times_of(replaced), leaving.uncut_us()) ? left
-                                                                                   : replaced;
+  Solver solver(blueprint, weights, plan, times, request);
+  CutChoice choice = solver.run(/*counts_cuts=*/true);
+  if (!has_limits(plan)) return choice;
+  // What gains most in one shape takes memory from the shapes that are placed behind it, and from
+  // parts of other cuts, so that all shapes together may lose.
+  CutChoice modest = solver.run(/*counts_cuts=*/false);
+  return loss_of(choice, modest) <= loss_of(modest, choice) ? choice : modest;
 }
 
 }  // namespace troika::solve

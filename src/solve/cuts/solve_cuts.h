@@ -2,7 +2,6 @@
 // which kind of subgraph, and how products and prompts are divided between lanes.
 #pragma once
 
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,12 +45,6 @@ struct CutReasons {
 };
 CutReasons cut_reasons(const model::Blueprint& blueprint, const weights::Store& weights,
                        const plan::Plan& plan, const TimeModel& times, const CutRequest& request);
-
-// Says whether leaving blocks whole where cuts have put them is better than placing them again, by
-// the times of passes, those of one shape at one place: each shape counts by what it loses to the
-// faster way, and no pass may become slower than it is without any cut because another gains.
-bool leaving_is_better(std::span<const double> left_us, std::span<const double> replaced_us,
-                       std::span<const double> uncut_us);
 
 // `plan` has lanes and shapes. Throws Error as `place` does.
 CutChoice solve_cuts(const model::Blueprint& blueprint, const weights::Store& weights,
