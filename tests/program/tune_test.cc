@@ -459,10 +459,10 @@ TEST(ShownProfile, HasManyProducts) {
   const Finished shown = troika({"profile", "--from", folder.file("profile.json")});
   expect_success(shown);
   for (const char* row :
-       {"   0  one                     1      0.00        0.00\n"
-        "   1  two                     3      4.50        7.25\n",
-        "Gops at best\n   0  Q8_0    1000    64  prompt           -         3.0         4.0"
-        "           -           -        1792.0\n   1  Q8_0       2    64  prompt"}) {
+       {"   0  one         1      0.00        0.00\n"
+        "   1  two         3      4.50        7.25\n",
+        "Gops at best\n   0  Q8_0      1000    64  prompt           -         3.0         4.0"
+        "           -           -        1792.0\n   1  Q8_0         2    64  prompt"}) {
     EXPECT_NE(shown.out.find(row), std::string::npos) << shown.out.substr(0, 2000);
   }
   EXPECT_EQ(std::count(shown.out.begin(), shown.out.end(), '\n'),

@@ -255,7 +255,7 @@ TEST(Pairs, ReadWhatPropertiesShareNoMoreThanTwice) {
     pairs_expr(&pool, schema, *shape_of_pairs().pairs);
   };
   constexpr size_t kBytes = 400'000;
-  constexpr uint64_t kEnough = 60'000;  // for the properties
+  constexpr uint64_t kEnough = 80'000;  // for the properties
   steps(0, kEnough);
   steps(kBytes, kEnough + kBytes / 4);
   EXPECT_THROW(steps(kBytes, kEnough), grammar::TooMuchWork) << "the bytes are not counted";
