@@ -16,6 +16,10 @@ constexpr Slot kPageSlots = 1u << KvCache::kPageSlotsLog2;
 constexpr Slot kGroupSlots = 64;  // one slot for each bit of a number
 constexpr uint64_t kWholeGroup = ~uint64_t{0};
 
+size_t n_pages_of(int n_slots) {
+  return (static_cast<size_t>(n_slots) + kPageSlots - 1) / kPageSlots;
+}
+
 // Finds the chain of each row: the row and how many rows right before it continue the end of their
 // sequence without a branch; 0 for rows of a tree. Returns how many slots the lists of tree rows
 // take.
@@ -61,14 +65,6 @@ void PlacedBatch::reserve(int most_rows, int most_branching_rows) {
   chains.reserve(n);
   tree.reserve(n_branching * (n_branching + 1) / 2);  // enough if each row continues the one before
 }
-
-namespace {
-
-size_t n_pages_of(int n_slots) {
-  return (static_cast<size_t>(n_slots) + kPageSlots - 1) / kPageSlots;
-}
-
-}  // namespace
 
 // Returns what makes keys and values smaller.
 const char* KvCache::advice() const {

@@ -123,23 +123,19 @@ TEST_F(ProfileHere, PassesThatCannotBePredictedAreLeftOutAlone) {
     measured.ops.back().lane = 1;
   }
   measured.refusals = {{1, model::OpKind::kAttention, plan::Phase::kStep}};
-  const PassPredictions refused = predict_passes(measured, request_.models, request_.kv_type);
-  EXPECT_EQ(refused.passes.size(), 5u);
-  ASSERT_EQ(refused.problems.size(), 1u);
-  EXPECT_NE(refused.problems.front().find("Lane 1 refuses the op 'attention' (phase step)"),
-            std::string::npos)
-      << refused.problems.front();
+  const auto expect = [&](size_t n_passes, const char* problem) {
+    const PassPredictions found = predict_passes(measured, request_.models, request_.kv_type);
+    EXPECT_EQ(found.passes.size(), n_passes);
+    ASSERT_EQ(found.problems.size(), 1u);
+    EXPECT_NE(found.problems.front().find(problem), std::string::npos) << found.problems.front();
+  };
+  expect(5, "Lane 1 refuses the op 'attention' (phase step)");
 
   measured.refusals.clear();
   std::erase_if(measured.ops, [](const plan::OpTime& time) {
     return time.lane == 1 && time.shape.op == model::OpKind::kAttention;
   });
-  const PassPredictions lacking = predict_passes(measured, request_.models, request_.kv_type);
-  EXPECT_EQ(lacking.passes.size(), 3u);
-  ASSERT_EQ(lacking.problems.size(), 1u);
-  EXPECT_NE(lacking.problems.front().find("no times of the op 'attention' on lane 1"),
-            std::string::npos)
-      << lacking.problems.front();
+  expect(3, "no times of the op 'attention' on lane 1");
 
   request_.models = {folder_.file("none.gguf")};
   EXPECT_THROW(predict_passes(measured, request_.models, request_.kv_type), Error);

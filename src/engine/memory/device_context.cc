@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/bytes_text.h"
 #include "base/error.h"
 #include "prepare/memory.h"
