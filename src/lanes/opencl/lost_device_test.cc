@@ -23,7 +23,7 @@ decltype(Api::run_kernel) real_run_kernel;
 decltype(Api::event_info) real_event_info;
 
 // The parameter says whether drivers tell of ends (H8).
-class LostDevices : public testing::TestWithParam<bool> {
+class OpenclLostDevices : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     found_ = find_device();
@@ -48,7 +48,7 @@ class LostDevices : public testing::TestWithParam<bool> {
   FoundDevice found_;
   const kernels::Kernels kernels_ = kernels::choose(detect_cpu_features());
 };
-INSTANTIATE_TEST_SUITE_P(H8, LostDevices, testing::Bool(), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(H8, OpenclLostDevices, testing::Bool(), [](const auto& info) {
   return std::string(info.param ? "DriversTell" : "LanesWait");
 });
 
@@ -61,7 +61,7 @@ Int run_kernel_until_lost(Queue queue, Kernel kernel, UInt n, const size_t* firs
   return real_run_kernel(queue, kernel, n, first, sizes, together, n_events, events, event);
 }
 
-TEST_P(LostDevices, ALostDeviceFailsItsTasksAndSaysWhy) {
+TEST_P(OpenclLostDevices, ALostDeviceFailsItsTasksAndSaysWhy) {
   const auto device = device_with(run_kernel_until_lost);
   OpenclLane lane(device, options(), kernels_.table, {});
   SmallGraph graph = SmallGraph::block(tensor::Type::kQ8_0, 256, 512);
@@ -106,7 +106,7 @@ Int event_info_of_spoilt(Event event, UInt what, size_t room, void* to, size_t* 
   return status;
 }
 
-TEST_P(LostDevices, AKernelThatEndsInAnErrorFailsItsTaskAlone) {
+TEST_P(OpenclLostDevices, AKernelThatEndsInAnErrorFailsItsTaskAlone) {
   const auto device = device_with(run_kernel_that_is_spoilt, event_info_of_spoilt);
   OpenclLane lane(device, options(), kernels_.table, {});
   SmallGraph graph = SmallGraph::block(tensor::Type::kQ8_0, 256, 512);
