@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "base/spin.h"
+#include "base/threads/spin.h"
 #include "lanes/machine.h"
 #include "tests/support/null_lane.h"
 

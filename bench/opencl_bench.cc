@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "base/median.h"
-#include "base/spin.h"
 #include "base/system.h"
+#include "base/threads/spin.h"
 #include "bench/one_product.h"
 #include "kernels/choose.h"
 #include "lanes/host/host_lane.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/mapped_file.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "tests/support/logits.h"
 #include "tests/support/split_model.h"
 #include "weights/content_key.h"

@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/huge_pages.h"
 #include "base/os_error.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 
 namespace troika {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/huge_pages.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika {

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "base/core_set.h"
+#include "base/threads/core_set.h"
 
 namespace troika {
 namespace {

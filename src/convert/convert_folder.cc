@@ -10,7 +10,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/os_error.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "convert/family.h"
 #include "convert/source_folder.h"
 #include "convert/tokenizer.h"

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "forge/attention_law.h"
 #include "forge/distribution.h"
 #include "gguf/writer.h"

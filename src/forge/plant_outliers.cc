@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/os_error.h"
 #include "base/random.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "forge/copy_file.h"
 #include "forge/file_type.h"
 #include "forge/plant_sites.h"

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "gguf/writer.h"
 #include "model/known.h"
 #include "tensor/type.h"

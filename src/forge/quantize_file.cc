@@ -10,7 +10,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/os_error.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "forge/copy_file.h"
 #include "forge/file_type.h"
 #include "forge/row_stream.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "gguf/writer.h"
 
 namespace troika::forge {

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "forge/distribution.h"
 #include "forge/file_type.h"
 #include "forge/plant_attention.h"

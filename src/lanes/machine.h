@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "base/spin.h"
+#include "base/threads/spin.h"
 #include "lanes/lane.h"
 
 namespace troika::lanes {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "base/spin.h"
+#include "base/threads/spin.h"
 
 namespace troika::lanes {
 namespace {

@@ -1,7 +1,7 @@
 #include "lanes/threaded_lane.h"
 
-#include "base/spin.h"
 #include "base/system.h"
+#include "base/threads/spin.h"
 
 namespace troika::lanes {
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/system.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "kernels/kernels.h"
 #include "plan/plan.h"
 #include "weights/store.h"

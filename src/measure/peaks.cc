@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/median.h"
 #include "base/system.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "kernels/probe.h"
 
 namespace troika::measure {

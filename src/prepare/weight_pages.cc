@@ -10,7 +10,7 @@
 #include "base/huge_pages.h"
 #include "base/mapped_file.h"
 #include "base/system.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 
 namespace troika::prepare {
 namespace {

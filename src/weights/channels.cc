@@ -10,7 +10,7 @@
 
 #include "base/cache_line.h"
 #include "base/error.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "kernels/choose.h"
 #include "weights/channel_file.h"
 #include "weights/fast_hash.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/wait_clock.h"
+#include "base/threads/wait_clock.h"
 #include "model/mixtures.h"
 #include "plan/shape.h"
 

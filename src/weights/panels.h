@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/progress.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "model/blueprint.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "kernels/choose.h"
 #include "lanes/host/neurons/neuron_ffn.h"
 #include "lanes/host/op_context.h"

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "lanes/host/bound_ops.h"
 #include "lanes/host/give_way.h"
 #include "lanes/lane.h"

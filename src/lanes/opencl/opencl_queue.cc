@@ -2,8 +2,8 @@
 // device's queue, and tells their ends in that order.
 #include <fmt/format.h>
 
-#include "base/spin.h"
 #include "base/system.h"
+#include "base/threads/spin.h"
 #include "lanes/machine.h"
 #include "lanes/opencl/opencl_executable.h"
 #include "lanes/opencl/opencl_lane.h"

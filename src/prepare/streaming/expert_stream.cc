@@ -11,7 +11,7 @@
 #include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "model/gated_ffns.h"
 #include "prepare/streaming/weight_stream.h"
 #include "weights/panels.h"

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/system.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "engine/engine.h"
 #include "prepare/side_files.h"
 #include "tune/neurons/text_reading.h"

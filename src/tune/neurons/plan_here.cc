@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/cpu_features.h"
 #include "base/error.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "base/units.h"
 #include "kernels/choose.h"
 #include "measure/neuron_times.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/huge_pages.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "kernels/columns.h"
 #include "weights/store.h"
 

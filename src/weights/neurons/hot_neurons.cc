@@ -9,7 +9,7 @@
 #include "base/cache_line.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "tensor/codec.h"
 #include "weights/no_memory.h"
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "weights/neurons/bundle_layout.h"
 #include "weights/neurons/columns.h"
 #include "weights/neurons/source.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/wait_clock.h"
+#include "base/threads/wait_clock.h"
 #include "kernels/columns.h"
 #include "model/gated_ffns.h"
 #include "weights/neurons/columns.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "base/team.h"
+#include "base/threads/team.h"
 #include "gguf/file.h"
 #include "model/gated_ffns.h"
 #include "weights/neurons/bundle_file.h"

@@ -1,4 +1,4 @@
-#include "base/team.h"
+#include "base/threads/team.h"
 
 #include <gtest/gtest.h>
 

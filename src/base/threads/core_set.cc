@@ -1,4 +1,4 @@
-#include "base/core_set.h"
+#include "base/threads/core_set.h"
 
 #include <algorithm>
 #include <cerrno>

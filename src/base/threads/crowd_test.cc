@@ -1,4 +1,4 @@
-#include "base/crowd.h"
+#include "base/threads/crowd.h"
 
 #include <gtest/gtest.h>
 

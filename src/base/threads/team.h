@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/crowd.h"
-#include "base/wait_clock.h"
+#include "base/threads/crowd.h"
+#include "base/threads/wait_clock.h"
 
 namespace troika {
 

@@ -1,4 +1,4 @@
-#include "base/team.h"
+#include "base/threads/team.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/spin.h"
 #include "base/system.h"
+#include "base/threads/spin.h"
 
 namespace troika {
 namespace {
