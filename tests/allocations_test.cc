@@ -41,7 +41,7 @@ class Allocations : public testing::Test {
  protected:
   void SetUp() override {
     if (!test::AllocationCounter::is_on()) GTEST_SKIP() << "a sanitizer has the allocator";
-    const std::lock_guard<std::mutex> lock(tiny_.engine->passes().mutex);
+    const std::lock_guard<TurnMutex> lock(tiny_.engine->passes().mutex);
     take_pages();
   }
   // Takes all pages that steps may want. REQUIRES: the pass mutex is held.
@@ -145,7 +145,7 @@ TEST_F(Allocations, StepsOfSeveralAnswers) {
   }
   while (batcher.statistics().n_steps < 10) batcher.step();
   {  // takes the pages that answers would take between passes
-    const std::lock_guard<std::mutex> lock(tiny_.engine->passes().mutex);
+    const std::lock_guard<TurnMutex> lock(tiny_.engine->passes().mutex);
     take_pages();
   }
   const test::AllocationCounter counter;

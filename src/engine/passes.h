@@ -3,10 +3,10 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/threads/turn_mutex.h"
 #include "cache/kv_cache.h"
 #include "cache/sequences.h"
 #include "engine/batch_runner.h"
@@ -48,7 +48,9 @@ class Passes {
   // prompts, for what becomes of blocks and for what is read or loaded meanwhile.
   std::vector<std::string> trace_rows() const;
 
-  std::mutex mutex;  // is held during a pass, and by whoever touches a member below
+  // Is held during a pass, and by whoever touches a member below. Passes of several sessions take
+  // turns.
+  TurnMutex mutex;
   schedule::Runner runner;
   // Decides what lanes do next in a prompt of chunks.
   std::unique_ptr<schedule::Policy> chunk_policy;

@@ -45,7 +45,7 @@ TEST(Passes, SlotsThatTextsCountOnStayThoughMemoryGetsShort) {
   plan::Ledger without_limit;
   MemoryOfTest::n_bytes = size_t{64} << 20;
   Passes passes(*tiny.engine, &without_limit, MemoryOfTest::available);
-  const std::lock_guard<std::mutex> lock(passes.mutex);
+  const std::lock_guard<TurnMutex> lock(passes.mutex);
   passes.count_texts(+2);
   EXPECT_EQ(passes.kv.n_limit(), 2 * kContext);
   MemoryOfTest::n_bytes = 0;
@@ -69,7 +69,7 @@ TEST(Passes, UnknownFreeMemoryHasRoomForAllTexts) {
   plan::Ledger without_limit;
   MemoryOfTest::n_bytes = SIZE_MAX;
   Passes passes(*tiny.engine, &without_limit, MemoryOfTest::available);
-  const std::lock_guard<std::mutex> lock(passes.mutex);
+  const std::lock_guard<TurnMutex> lock(passes.mutex);
   passes.count_texts(+1);
   take_page(passes.kv);
   ASSERT_GT(passes.kv.bytes(), 0u);
@@ -82,7 +82,7 @@ TEST(Passes, TextsAreCountedRightlyWhereFreeMemoryCannotBeFoundOut) {
   plan::Ledger without_limit;
   MemoryOfTest::n_bytes = size_t{64} << 20;
   Passes passes(*tiny.engine, &without_limit, MemoryOfTest::available);
-  const std::lock_guard<std::mutex> lock(passes.mutex);
+  const std::lock_guard<TurnMutex> lock(passes.mutex);
   passes.count_texts(+2);
   MemoryOfTest::is_unreadable = true;
   EXPECT_THROW(passes.count_texts(+1), std::bad_alloc);

@@ -35,19 +35,19 @@ Session::Session(Engine& engine, Reuse reuse, cache::Owner owner)
   rows_.reserve(most_rows);
   predicted_.reserve(most_rows);
   // The text is counted last: where a session cannot be made, nothing takes its text out again.
-  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+  const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
   engine_.passes().count_texts(+1);
 }
 
 Session::~Session() {
-  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+  const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
   if (sequence_ >= 0 && reuse_ == Reuse::kAll) engine_.passes().sequences.release(sequence_);
   if (sequence_ >= 0 && reuse_ == Reuse::kOwn) engine_.passes().sequences.forget(sequence_);
   engine_.passes().end_texts(1);
 }
 
 size_t Session::kv_bytes() const {
-  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+  const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
   return engine_.passes().kv.bytes();
 }
 
@@ -113,7 +113,7 @@ int Session::begin_prompt(std::span<const Token> tokens) {
   check_room(tokens.size(), -1);
   check_tokens(tokens);
   {
-    const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+    const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
     n_cached_ = begin_sequence(tokens);
   }
   prompt_.assign(tokens.begin(), tokens.end());
@@ -128,7 +128,7 @@ void Session::share_prompt(const Session& other) {
   TROIKA_ASSERT(sequence_ < 0 && history_.empty() && other.has_logits_);
   TROIKA_ASSERT(other.n_cached_ == static_cast<int>(other.history_.size()));
   {
-    const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+    const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
     sequence_ = engine_.passes().sequences.copy(other.sequence_);
   }
   n_cached_ = other.n_cached_;
@@ -174,7 +174,7 @@ int Session::n_in_buffers(int position, int n_prompt) const {
 }
 
 int Session::read_prompt(int most_tokens, PromptObserver* observer) {
-  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+  const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
   const auto n_prompt = static_cast<int>(prompt_.size());
   const auto position = static_cast<int>(n_read_);
   const bool has_lanes = engine_.machine().lanes().size() > 1;
@@ -231,7 +231,7 @@ void Session::compute_pending() {
 
 void Session::compute_last() {
   const auto position = static_cast<int>(history_.size()) - 1;
-  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+  const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
   engine_.passes().kv.truncate(sequence_, position);
   n_cached_ = position;
   batch_.clear();
@@ -288,7 +288,7 @@ void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {
     };
     has_logits_ = false;
     {
-      const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+      const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
       need_sequence();
       batch_.clear();
       batch_.add_chain(part, position, sequence_, /*all_logits=*/true);
@@ -324,7 +324,7 @@ void Session::run_batch(const cache::Batch& batch, const LogitSink& sink, const 
     if (sink) sink(row, logits);
   };
   {
-    const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+    const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
     need_sequence();
     batch_ = batch;
     for (cache::Batch::Row& row : batch_.rows) {
@@ -345,7 +345,7 @@ void Session::truncate(int length) {
   history_.resize(static_cast<size_t>(length));
   has_logits_ = false;
   if (n_cached_ <= length) return;
-  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+  const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
   engine_.passes().kv.truncate(sequence_, length);
   n_cached_ = length;
 }

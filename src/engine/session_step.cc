@@ -109,7 +109,7 @@ Session::Stepped Session::step(Sampler& sampler, draft::Drafter* drafter, int mo
     next(sampler);
     return {.n_tokens = 1, .n_drafted = 0};
   }
-  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+  const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
   batch_.clear();
   add_step(drafter, most_tokens, engine_.plan().most_step_rows(), {}, &batch_);
   rows_.clear();

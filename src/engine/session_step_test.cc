@@ -247,7 +247,7 @@ TEST_F(Step, GuessesEndNoTextForWhichThereAreSlots) {
   session.step(sampler, &drafter, 50);
   {
     Passes& passes = tiny_.engine->passes();
-    const std::lock_guard<std::mutex> lock(passes.mutex);
+    const std::lock_guard<TurnMutex> lock(passes.mutex);
     passes.kv.limit_slots(static_cast<int>(prompt_.size()) + kMore);
   }
   const size_t whole = prompt_.size() + 1 + kMore;

@@ -177,7 +177,7 @@ std::vector<SimulatedRate> simulate_together(engine::Engine& engine, int n_seque
                                              int n_steps) {
   TROIKA_ASSERT(engine.phone().machine != nullptr && n_sequences > 0 && n_context > 0);
   engine::Passes& passes = engine.passes();
-  const std::lock_guard<std::mutex> lock(passes.mutex);
+  const std::lock_guard<TurnMutex> lock(passes.mutex);
   OpenTexts texts(passes, n_sequences);
   const std::vector<cache::SequenceId>& sequences = texts.sequences();
   int position = n_context;

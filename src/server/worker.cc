@@ -20,7 +20,7 @@ constexpr double kNewest = 0.25;
 // Says whether passes give way to clients on this machine, and to the thread that hears all of
 // them.
 void set_gives_way(engine::Engine& engine, bool gives_way) {
-  const std::lock_guard<std::mutex> lock(engine.passes().mutex);
+  const std::lock_guard<TurnMutex> lock(engine.passes().mutex);
   engine.passes().batches.set_gives_way(gives_way);
 }
 

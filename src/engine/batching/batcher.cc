@@ -162,7 +162,7 @@ void Batcher::admit() {
     entry.n_slots = most < 0 ? n_context : std::min<int64_t>(n_context, n_prompt + most);
     int64_t n_limit = 0;
     {
-      const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+      const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
       n_limit = engine_.passes().kv.n_limit();
     }
     if (n_wanted > 0 && n_wanted + entry.n_slots > n_limit) return;
@@ -400,7 +400,7 @@ void Batcher::run_steps() {
   taken_.clear();
   batch_.clear();
   {
-    const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+    const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
     add_steps();
     add_prompt_beside();
     if (shares_.empty()) return;

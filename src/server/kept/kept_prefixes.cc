@@ -114,7 +114,7 @@ bool KeptPrefixes::load_part(const Text& text) {
   if (text.keys.empty()) return false;
   size_t n_known = 0;
   {
-    const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+    const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
     n_known = static_cast<size_t>(n_in_cache(text, text.keys.size()));
   }
   std::optional<std::vector<std::byte>> rows;
@@ -131,7 +131,7 @@ bool KeptPrefixes::load_part(const Text& text) {
 // Appends a block to the longest beginning of the text that the cache has. The sequence stays idle
 // until the prompt begins.
 bool KeptPrefixes::append(const Text& text, size_t block, std::span<const std::byte> rows) {
-  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+  const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
   cache::Sequences& sequences = engine_.passes().sequences;
   const size_t first = block * static_cast<size_t>(block_);
   const std::span<const engine::Token> tokens = text.tokens;
@@ -200,7 +200,7 @@ bool KeptPrefixes::save_part() {
     if (!has_room()) return false;
     Block block{text.keys[text.next], std::vector<std::byte>(block_bytes_)};
     {
-      const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+      const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
       const auto n_tokens = (text.next + 1) * static_cast<size_t>(block_);
       const cache::Prefix found = engine_.passes().sequences.longest_prefix(
           std::span(text.tokens).first(n_tokens), text.tags, block_, text.owner);
