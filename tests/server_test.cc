@@ -304,6 +304,35 @@ TEST_F(Server, LeavesOffWhereTheClientHasLeft) {
   EXPECT_EQ(post("/v1/completions", R"({"prompt":"a"})")["choices"].size(), 1u);
 }
 
+TEST_F(Server, TellsClientsWhoseAnswersItDoesNotEnd) {
+  server::ServiceOptions options;
+  options.n_parallel = 1;
+  http_options_.grace = 0;
+  http_options_.last_words = 1e6;  // ends with the last client
+  start(std::move(options), kServerContext);
+  const auto ask = [](const HttpClient& who, const std::string& path, const std::string& body) {
+    who.send("POST " + path +
+             " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+             "Content-Length: " +
+             std::to_string(body.size()) + "\r\n\r\n" + body);
+  };
+  HttpClient first = client(), second = client(), third = client();
+  ask(first, "/v1/messages",
+      R"({"messages":[{"role":"user","content":"a"}],"max_tokens":16000,"stream":true,)"
+      R"("ignore_eos":true})");
+  first.read_until("content_block_delta");
+  ask(second, "/v1/completions", R"({"prompt":"a","stream":true})");
+  ask(third, "/v1/completions", R"({"prompt":"a"})");
+  wait_for("answers_waiting", "2");
+  server_->stop();
+  const std::string why = "The server stops";
+  EXPECT_NE(first.read_until("no such text").find(why), std::string::npos);
+  EXPECT_NE(second.read_until("no such text").find(why), std::string::npos);
+  const HttpAnswer whole = third.read_answer();
+  EXPECT_EQ(whole.status, 503);
+  EXPECT_NE(whole.body.find(why), std::string::npos) << whole.body;
+}
+
 TEST_F(Server, PausesBehindAClientThatReadsNothing) {
   start_with_text(std::string(800, 'x'));
   // Each token makes an event of some 200 bytes. Other answers take the places of those that pause.

@@ -38,6 +38,10 @@ constexpr size_t kMailboxId = 0;
 constexpr size_t kFirstListenerId = 1;
 constexpr size_t kFirstConnectionId = 1000;
 
+Clock::duration duration_of(double seconds) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
 const char* late_text(Connection::Late late) {
   return late == Connection::Late::kHead
              ? "The head of the request did not come in time."
@@ -109,15 +113,13 @@ void Server::run() {
       next_tick_ = now_ + std::chrono::milliseconds(kTickMs);
     }
     if (n_stops_.load() > 0) begin_stop();
-    const bool is_over = n_stops_.load() > 1 || now_ >= stop_deadline_ || is_quiet();
-    if (is_stopping_ && is_over) return;
+    if (is_stopping_ && has_stopped()) return;
   }
 }
 
 void Server::begin_stop() {
   if (std::exchange(is_stopping_, true)) return;
-  stop_deadline_ = now_ + std::chrono::duration_cast<Clock::duration>(
-                              std::chrono::duration<double>(options_.grace));
+  stop_deadline_ = now_ + duration_of(options_.grace);
   listeners_.clear();  // who comes now is told so at once
   std::vector<Id> idle;
   for (const auto& [id, connection] : connections_) {
@@ -133,6 +135,19 @@ void Server::begin_stop() {
       std::count_if(connections_.begin(), connections_.end(),
                     [](const auto& entry) { return entry.second->exchange != nullptr; });
   if (n_answers > 0 && options_.on_stop) options_.on_stop(static_cast<int>(n_answers));
+}
+
+// Says whether a server that was told to stop waits for nothing more. Calls the handler for what is
+// under way when its time is up.
+bool Server::has_stopped() {
+  if (n_stops_.load() > 1 || is_quiet()) return true;
+  if (now_ < stop_deadline_) return false;
+  if (std::exchange(is_time_up_, true)) return true;
+  stop_deadline_ = now_ + duration_of(options_.last_words);
+  for (const auto& [id, connection] : connections_) {
+    if (connection->exchange != nullptr) handler_.on_time_up(connection->exchange);
+  }
+  return false;
 }
 
 bool Server::is_quiet() const {

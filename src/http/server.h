@@ -33,6 +33,9 @@ class Handler {
   virtual void on_drained(const std::shared_ptr<Exchange>& exchange) = 0;
   // Is called a few times a second.
   virtual void on_tick() {}
+  // Is called once for each answer that is under way when the time to end is over. What is written
+  // soon is sent, so that the client can be told why there is no more.
+  virtual void on_time_up(const std::shared_ptr<Exchange>&) {}
   // Returns the answer to bytes that are no valid request. The path is empty where the bytes do not
   // tell it.
   virtual Response refusal(const Refusal& refusal, const std::string& path) = 0;
@@ -47,6 +50,8 @@ struct ServerOptions {
   // Limits the unsent bytes of all connections together that hold more of them than a stream may.
   size_t most_unsent_bytes = size_t{256} << 20;
   double grace = 20;  // seconds that answers under way have once the server is told to stop
+  // Counts seconds in which clients whose answers have not ended by then are told why.
+  double last_words = 2;
   // Is told as the server stops how many answers are under way; not where there is none. The
   // server's thread calls it.
   std::function<void(int n_answers)> on_stop = {};
@@ -68,7 +73,8 @@ class Server {
   ~Server();
 
   // Serves until stop() is called. From then on nobody new is served, and answers under way get the
-  // time `grace` to end. A second stop() ends them at once.
+  // time `grace` to end, and `last_words` to say why they did not. A second stop() ends them at
+  // once.
   void run();
   // Stops the server. Any thread may call it, and a signal's handler.
   void stop();
@@ -107,6 +113,7 @@ class Server {
   void leave(Connection& connection);
   bool is_quiet() const;
   void begin_stop();
+  bool has_stopped();
 
   std::vector<Listener> listeners_;
   ServerOptions options_;
@@ -120,6 +127,7 @@ class Server {
   size_t n_unsent_bytes_ = 0;
   std::atomic<int> n_stops_ = 0;
   bool is_stopping_ = false;
+  bool is_time_up_ = false;
   Time stop_deadline_;
   Time now_;
   Time next_tick_;

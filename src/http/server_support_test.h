@@ -61,6 +61,9 @@ class Echo : public Handler {
     count(&n_gone_);
   }
   void on_drained(const std::shared_ptr<Exchange>&) override { count(&n_drained_); }
+  void on_time_up(const std::shared_ptr<Exchange>& exchange) override {
+    exchange->reply({503, "text/plain", "too late"});
+  }
   // Holds more bytes for the request for "/keep". REQUIRES: it was asked for.
   std::shared_ptr<const HeldBytes> hold_more(size_t n_bytes) const {
     return keeping_->hold(n_bytes);

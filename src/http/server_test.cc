@@ -208,6 +208,16 @@ TEST_F(HttpServer, ListensNoMoreWhileAnswersUnderWayEnd) {
   stop();
 }
 
+TEST_F(HttpServer, WhoIsNotAnsweredInTimeIsToldSo) {
+  start({.grace = 0, .last_words = 1e6});  // ends with the last connection
+  Client client(path_);
+  client.send(get("/never"));
+  handler_.wait_for_asked(1);
+  server_->stop();
+  EXPECT_TRUE(client.read().ends_with("too late"));
+  stop();
+}
+
 TEST_F(HttpServer, ASecondStopDoesNotWait) {
   start({.grace = 1e6});  // whoever waited would wait longer than any test may take
   Client client(path_);

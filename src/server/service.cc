@@ -169,6 +169,10 @@ void Service::on_drained(const ExchangePtr&) { context_.worker().look_again(); }
 
 void Service::on_tick() { context_.tick(); }
 
+// What has not been read by now is not answered: grammars take seconds, and whoever stops a server
+// gives it longer.
+void Service::on_time_up(const ExchangePtr&) { context_.worker().end_all(); }
+
 void Service::on_request(const ExchangePtr& exchange, http::Request request) {
   const std::string path = request.path;
   try {

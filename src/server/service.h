@@ -23,6 +23,7 @@ class Service : public http::Handler {
   void on_gone(const std::shared_ptr<http::Exchange>& exchange) override;
   void on_drained(const std::shared_ptr<http::Exchange>& exchange) override;
   void on_tick() override;
+  void on_time_up(const std::shared_ptr<http::Exchange>& exchange) override;
   http::Response refusal(const http::Refusal& refusal, const std::string& path) override;
 
   const Context& context() const { return context_; }

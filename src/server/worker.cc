@@ -92,6 +92,13 @@ void Worker::drop(const http::Exchange* exchange) {
   }
 }
 
+void Worker::end_all() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ends_all_ = true;
+  ++n_events_;
+  changed_.notify_all();
+}
+
 void Worker::look_again() {
   const std::lock_guard<std::mutex> lock(mutex_);
   ++n_events_;
@@ -322,6 +329,20 @@ void Worker::begin_anew(const std::exception& error) {
   running_.clear();
 }
 
+// Tells the clients of all answers, begun or not, that the server stops, and cancels them.
+void Worker::say_that_all_ends() {
+  std::vector<std::shared_ptr<Job>> all;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!ends_all_) return;
+    all.assign(running_.begin(), running_.end());
+    all.insert(all.end(), waiting_.begin(), waiting_.end());
+    for (const auto& job : all) drop(job->exchange.get());
+  }
+  const Failure failure = Failure::of_server_that_stops();
+  for (const auto& job : all) job->reply->on_error(failure);
+}
+
 void Worker::count_passes() {
   const engine::BatcherStatistics& statistics = batcher_->statistics();
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -344,6 +365,7 @@ void Worker::run() {
       if (is_stopping_) return;
       n_seen = n_events_;
     }
+    say_that_all_ends();
     pause_those_unread();
     end_longest_pause();
     load_first();

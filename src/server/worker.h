@@ -81,6 +81,9 @@ class Worker {
   bool submit(const std::vector<std::shared_ptr<Job>>& jobs, const std::function<void()>& accepted);
   // Cancels the answers of this exchange, for which nobody waits any more.
   void cancel(const http::Exchange* exchange);
+  // Ends all answers behind the present pass, and tells their clients that the server stops. So are
+  // those that are submitted later.
+  void end_all();
   // Lets the worker look whether answers that are paused may go on.
   void look_again();
 
@@ -139,6 +142,7 @@ class Worker {
   bool take_ended();
   void end(Job& job);
   void begin_anew(const std::exception& error);
+  void say_that_all_ends();
   void count_passes();
   void count_busy(double seconds);
 
@@ -153,6 +157,7 @@ class Worker {
   std::condition_variable changed_;
   uint64_t n_events_ = 0;
   bool is_stopping_ = false;
+  bool ends_all_ = false;
   std::deque<std::shared_ptr<Job>> waiting_;
   std::vector<std::shared_ptr<Job>>
       running_;  // only the worker's thread changes it, with the mutex held

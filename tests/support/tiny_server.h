@@ -66,8 +66,7 @@ class ServerTest : public testing::Test {
     service_ = std::make_unique<server::Service>(*tiny_->engine, std::move(options));
     std::vector<http::Listener> listeners;
     listeners.push_back(http::Listener::unix_socket(folder_.file("s")));
-    server_ =
-        std::make_unique<http::Server>(std::move(listeners), http::ServerOptions(), *service_);
+    server_ = std::make_unique<http::Server>(std::move(listeners), http_options_, *service_);
     thread_ = std::thread([this] { server_->run(); });
   }
   void start_with_text(const std::string& text) {
@@ -123,6 +122,7 @@ class ServerTest : public testing::Test {
   test::TempFolder folder_;
   std::unique_ptr<TinyEngine> tiny_;
   std::unique_ptr<server::Service> service_;
+  http::ServerOptions http_options_;  // are those of the next server
   std::unique_ptr<http::Server> server_;
   std::thread thread_;
 };
