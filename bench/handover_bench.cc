@@ -108,7 +108,7 @@ Measured by_futex(const std::vector<int>& cores, double task_us) {
   std::atomic<int> turn{0};
   std::vector<double> ends(kTasks), starts(kTasks);
   const auto work = [&](int me) {
-    bind_to_cores({cores[static_cast<size_t>(me)]});
+    bind_to_cores(std::vector<int>{cores[static_cast<size_t>(me)]});
     for (int i = me; i < kTasks; i += 2) {
       for (int now = turn.load(); now != i; now = turn.load()) turn.wait(now);
       starts[static_cast<size_t>(i)] = RealClock().now_us();

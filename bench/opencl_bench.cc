@@ -134,7 +134,7 @@ int run(const Product& p, int core) {
   const char* const file = std::getenv("TROIKA_OPENCL");
   const lanes::opencl::DeviceOptions options = {file != nullptr ? file : "", 0, {core}};
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
-  bind_to_cores({core});
+  bind_to_cores(std::vector<int>{core});
   // Another program may share the core meanwhile, so the best of some runs counts.
   double peak = 0.0;
   for (int i = 0; i < kPeaks; ++i) {

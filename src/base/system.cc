@@ -179,16 +179,18 @@ std::string processor_name(const std::string& root) {
   return name.empty() ? "unknown processor" : name;
 }
 
-void bind_to_cores(const std::vector<int>& cores) {
-  if (cores.empty()) return;
-  bind_thread_to(cores);
+void bind_to_cores(std::span<const int> cores) {
+  if (!cores.empty()) CoreSet(cores).bind_thread();
 }
 
-OnCores::OnCores(const std::vector<int>& cores) {
-  if (cores.empty()) return;
-  before_ = cores_of_thread();
-  // A thread that could not be bound back would stay on these cores for good.
-  if (!before_.empty()) bind_to_cores(cores);
+// A thread that could not be bound back would stay on these cores for good.
+OnCores::OnCores(std::span<const int> cores)
+    : is_bound_(!cores.empty() && before_.read_from_thread()) {
+  if (is_bound_) bind_to_cores(cores);
+}
+
+OnCores::~OnCores() {
+  if (is_bound_) before_.bind_thread();
 }
 
 size_t memory_limit_bytes(const std::string& root) {

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "base/threads/core_set.h"
 
 namespace troika {
 
@@ -20,19 +23,20 @@ std::vector<int> usable_core_numbers();
 std::string processor_name(const std::string& root = "");
 
 // Binds the calling thread to these cores; nothing happens for an empty list.
-void bind_to_cores(const std::vector<int>& cores);
+void bind_to_cores(std::span<const int> cores);
 
 // Binds the calling thread to cores while it lives: threads that a driver makes meanwhile stay on
-// these cores. Where `cores` is empty, nothing is bound.
+// these cores. Where `cores` is empty, nothing is bound. It allocates nothing.
 class OnCores {
  public:
-  explicit OnCores(const std::vector<int>& cores);
-  ~OnCores() { bind_to_cores(before_); }
+  explicit OnCores(std::span<const int> cores);
+  ~OnCores();
   OnCores(const OnCores&) = delete;
   OnCores& operator=(const OnCores&) = delete;
 
  private:
-  std::vector<int> before_;
+  CoreSet before_;
+  bool is_bound_;
 };
 
 // Returns the memory that processes of this machine, or of this process's cgroup, may have in all.

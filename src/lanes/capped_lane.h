@@ -15,6 +15,7 @@ class CappedLane : public Lane {
   CappedLane(std::unique_ptr<Lane> inner, double busy_share, const Clock& clock);
 
   const LaneInfo& info() const override { return info_; }
+  std::span<const int> caller_cores() const override { return inner_->caller_cores(); }
   Memory* memory() override { return inner_->memory(); }
   size_t held_bytes() const override { return inner_->held_bytes(); }
   std::string problem() const override { return inner_->problem(); }

@@ -148,6 +148,9 @@ class Lane {
   // tasks on whatever the failed one left, so an executable of a queue stays inside its memory
   // whatever values it reads, or tell kFailed for them without running them.
   virtual void submit(const Executable& executable, const Run& run, Completion& completion) = 0;
+  // Returns the cores to which a thread keeps while it submits tasks, because the lane works on it;
+  // none where it may run anywhere.
+  virtual std::span<const int> caller_cores() const { return {}; }
   // Returns the memory in which values must lie so that this lane can map them; null where they may
   // lie anywhere in this process.
   virtual Memory* memory() { return nullptr; }

@@ -107,7 +107,7 @@ std::vector<plan::CoreRate> measure_cores(const kernels::Table& kernels, plan::P
     std::exception_ptr failure;
     std::thread thread([&] {
       try {
-        bind_to_cores({core});
+        bind_to_cores(std::vector<int>{core});
         plan.lanes = {{{core}, 1}};
         lanes::HostMachine machine(kernels, plan);
         rates.push_back(solve::measure_core(machine, core, 0));

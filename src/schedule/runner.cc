@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/system.h"
 
 namespace troika::schedule {
 
@@ -90,7 +91,9 @@ Runner::~Runner() = default;
 void Runner::set_machine(lanes::Machine& machine) {
   machine_ = &machine;
   lanes_.clear();
+  caller_cores_ = {};
   for (lanes::Lane* lane : machine.lanes()) {
+    if (!lane->caller_cores().empty()) caller_cores_ = lane->caller_cores();
     lanes_.push_back(std::make_unique<LaneState>());
     lanes_.back()->lane = lane;
     lanes_.back()->depth = lane->info().queue_depth;
@@ -115,6 +118,7 @@ void Runner::reserve(size_t n_nodes) {
 
 void Runner::run(const Pass& pass, std::span<const lanes::Run> runs, const RunOptions& options) {
   if (pass.n_nodes() == 0) return;
+  const OnCores on_cores(caller_cores_);
   TROIKA_ASSERT(pass.n_runs() <= runs.size());
   TROIKA_ASSERT(static_cast<size_t>(pass.n_lanes()) <= lanes_.size());
   trace_ = options.trace;

@@ -158,7 +158,8 @@ class Runner {
   // order of the pass, so there is room for all of them.
   std::vector<int> ready_;
   std::vector<std::unique_ptr<LaneState>> lanes_;
-  int n_running_ = 0;  // counts nodes that are submitted, or about to be
+  std::span<const int> caller_cores_;  // keep the thread that runs a pass; none: it runs anywhere
+  int n_running_ = 0;                  // counts nodes that are submitted, or about to be
   int n_left_ = 0;
   int failed_ = -1;
   std::exception_ptr watch_problem_;  // what the watch threw

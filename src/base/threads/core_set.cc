@@ -1,19 +1,18 @@
 #include "base/threads/core_set.h"
 
-#include <algorithm>
 #include <cerrno>
 
 namespace troika {
 namespace {
 
-// Limits the cores that a set has room for. Systems have fewer by far.
-constexpr int kMostCores = 1 << 20;
+// Limits the cores that are asked for. Systems have fewer by far.
+constexpr int kMostCoresToRead = 1 << 20;
 
 }  // namespace
 
 std::vector<int> cores_in_set(const ReadCores& read) {
   std::vector<int> cores;
-  for (int n_cores = CPU_SETSIZE; n_cores <= kMostCores; n_cores *= 2) {
+  for (int n_cores = CPU_SETSIZE; n_cores <= kMostCoresToRead; n_cores *= 2) {
     std::vector<cpu_set_t> sets(static_cast<size_t>(n_cores / CPU_SETSIZE));
     const size_t bytes = sets.size() * sizeof(cpu_set_t);
     if (read(bytes, sets.data()) == 0) {
@@ -32,15 +31,14 @@ std::vector<int> cores_of_thread() {
       [](size_t bytes, cpu_set_t* set) { return sched_getaffinity(0, bytes, set); });
 }
 
-void bind_thread_to(const std::vector<int>& cores) {
-  int last = 0;
-  for (const int core : cores) last = std::max(last, std::min(core, kMostCores - 1));
-  std::vector<cpu_set_t> sets(static_cast<size_t>(last / CPU_SETSIZE + 1));
-  const size_t bytes = sets.size() * sizeof(cpu_set_t);
+CoreSet::CoreSet(std::span<const int> cores) {
   for (const int core : cores) {
-    if (core >= 0 && core <= last) CPU_SET_S(core, bytes, sets.data());
+    if (core >= 0 && core < kMostCores) CPU_SET_S(core, sizeof(sets_), sets_.data());
   }
-  sched_setaffinity(0, bytes, sets.data());
 }
+
+bool CoreSet::read_from_thread() { return sched_getaffinity(0, sizeof(sets_), sets_.data()) == 0; }
+
+void CoreSet::bind_thread() const { sched_setaffinity(0, sizeof(sets_), sets_.data()); }
 
 }  // namespace troika

@@ -3,8 +3,10 @@
 
 #include <sched.h>
 
+#include <array>
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace troika {
@@ -21,8 +23,23 @@ std::vector<int> cores_in_set(const ReadCores& read);
 // not say.
 std::vector<int> cores_of_thread();
 
-// Binds the calling thread to these cores. It is only a wish: where the system refuses, the thread
-// runs elsewhere.
-void bind_thread_to(const std::vector<int>& cores);
+// A set of cores that takes no memory beside itself.
+class CoreSet {
+ public:
+  // Systems have no more cores than this; those beyond are left out.
+  static constexpr int kMostCores = 8 * CPU_SETSIZE;
+
+  CoreSet() = default;
+  explicit CoreSet(std::span<const int> cores);
+  // Takes the cores on which the calling thread may run. Returns false where the system does not
+  // say.
+  bool read_from_thread();
+  // Binds the calling thread to the cores. It is only a wish: where the system refuses, the thread
+  // runs elsewhere.
+  void bind_thread() const;
+
+ private:
+  std::array<cpu_set_t, kMostCores / CPU_SETSIZE> sets_{};
+};
 
 }  // namespace troika

@@ -46,11 +46,12 @@ TEST(CoreSet, AThreadIsBoundThereAndBack) {
   ASSERT_FALSE(before.empty());
   EXPECT_EQ(before, usable_core_numbers());
   {
-    const OnCores on_cores({before.back(), 5000});  // the system ignores what it has not
+    // The system ignores what it has not.
+    const OnCores on_cores(std::vector<int>{before.back(), 5000});
     EXPECT_EQ(cores_of_thread(), std::vector<int>{before.back()});
   }
   EXPECT_EQ(cores_of_thread(), before);
-  bind_thread_to({-1, 2000000000});
+  CoreSet(std::vector<int>{-1, 2000000000}).bind_thread();
   EXPECT_EQ(cores_of_thread(), before);
 }
 

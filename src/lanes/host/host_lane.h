@@ -26,6 +26,7 @@ class HostLane : public Lane {
   ~HostLane() override;
 
   const LaneInfo& info() const override { return info_; }
+  std::span<const int> caller_cores() const override { return info_.cores; }
   // Returns the arrangements that prompts in panels may take.
   std::span<const char* const> arrangements(plan::Shape shape) const override;
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,

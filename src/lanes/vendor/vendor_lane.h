@@ -41,6 +41,7 @@ class VendorLane : public Lane {
   static std::string identity_of(const VendorOptions& options);
 
   const LaneInfo& info() const override { return info_; }
+  std::span<const int> caller_cores() const override { return info_.cores; }
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
   // Works on the calling thread. The task has ended on return.
