@@ -44,7 +44,11 @@ void Barrier::wait() {
 }
 
 Team::Team(int n_threads, const std::vector<int>& cores)
-    : n_threads_(n_threads), barrier_(n_threads), n_active_(n_threads), crowd_(n_threads) {
+    : n_threads_(n_threads),
+      barrier_(n_threads),
+      n_active_(n_threads),
+      crowd_(n_threads),
+      n_wanted_(n_threads) {
   TROIKA_ASSERT(n_threads >= 1 && static_cast<uint32_t>(n_threads) <= kActiveMask);
   try {
     threads_.reserve(static_cast<size_t>(n_threads - 1));
@@ -77,6 +81,9 @@ void Team::end_threads() {
 double Team::now_us() { return 1e-3 * static_cast<double>(now_ns()); }
 
 void Team::announce(int n_active) {
+  const int n_before = n_wanted_.load(std::memory_order_relaxed);
+  if (n_active < n_before) n_wanted_.store(n_active, std::memory_order_relaxed);
+  if (n_active > n_before) store_and_notify(&n_wanted_, n_active);
   const uint32_t count = (round_.load(std::memory_order_relaxed) >> kActiveBits) + 1;
   store_and_notify(&round_, count << kActiveBits | static_cast<uint32_t>(n_active));
 }
@@ -102,11 +109,20 @@ void Team::work(int worker) {
   while (true) {
     wait_for_change(round_, seen);
     seen = round_.load(std::memory_order_acquire);
-    if (static_cast<uint32_t>(worker) >= (seen & kActiveMask)) continue;
+    if (static_cast<uint32_t>(worker) >= (seen & kActiveMask)) {
+      sleep_until_wanted(worker);
+      continue;
+    }
     if (stop_) return;
     function_(context_, worker);
     if (n_running_.fetch_sub(1, std::memory_order_acq_rel) == 1) n_running_.notify_one();
   }
+}
+
+// The next round has another number of active workers than the one that the worker saw, so it is
+// told from that one, however many were between them.
+void Team::sleep_until_wanted(int worker) const {
+  for (int n = n_wanted_.load(); n <= worker; n = n_wanted_.load()) n_wanted_.wait(n);
 }
 
 Share share_of(int64_t n_items, int worker, int n_workers, int64_t granularity) {

@@ -116,6 +116,7 @@ class Team {
   void run_raw(int n_active, Function function, void* context);
   void announce(int n_active);
   void work(int worker);
+  void sleep_until_wanted(int worker) const;
   void end_threads();
 
   const int n_threads_;
@@ -129,6 +130,9 @@ class Team {
   // idle worker reads nothing else.
   alignas(64) std::atomic<uint32_t> round_{0};
   alignas(64) std::atomic<int> n_running_{0};
+  // Is the number of active workers of the last round. Workers beyond it sleep until it grows, so
+  // that rounds do not wake them.
+  alignas(64) std::atomic<int> n_wanted_;
   std::vector<std::thread> threads_;
 };
 

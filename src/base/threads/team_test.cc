@@ -1,13 +1,17 @@
 #include "base/threads/team.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -135,6 +139,43 @@ TEST(Team, WhoWaitsForADiskIsNotCrowdedOut) {
   EXPECT_EQ(n_active_behind(waiting, 20, {1e6, 1e6}), 2);
   // While both waited, none slept because of the other.
   EXPECT_EQ(n_active_behind(both_waited, 1000, {2e6, 1e6}), 1);
+}
+
+// Counts how often a thread has gone to sleep until now.
+int64_t n_sleeps(pid_t thread) {
+  std::ifstream file(fmt::format("/proc/self/task/{}/status", thread));
+  const std::string_view name = "voluntary_ctxt_switches:";
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(name)) return std::stoll(line.substr(name.size()));
+  }
+  return -1;
+}
+
+TEST(Team, WhoIsCrowdedOutSleepsOn) {
+  constexpr int kWanted = 100, kMostRuns = 3000;
+  Team team(3);
+  pid_t last = 0;
+  team.run([&](int worker) {
+    if (worker == 2) last = gettid();
+  });
+  if (n_sleeps(last) < 0) GTEST_SKIP() << "the system does not count how often threads sleep";
+  // In each run somebody waits for long, so that the others are taken for crowded out, but for some
+  // runs in which they are tried again.
+  const int64_t before = n_sleeps(last);
+  int n_worked = 0, n_with_others = 0;
+  for (int i = 0; n_with_others < kWanted && i < kMostRuns; ++i) {
+    team.run_where_free([&](int worker) {
+      if (worker == 2) ++n_worked;
+      if (worker == 0 && team.n_active() == 2) ++n_with_others;
+      if (worker == 0 && team.n_active() > 2) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      }
+      if (worker == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (team.n_active() > 2) team.barrier().wait();
+    });
+  }
+  if (n_with_others < kWanted) GTEST_SKIP() << "the machine is too busy for two workers";
+  EXPECT_LT(n_sleeps(last) - before, n_with_others / 2 + 4 * n_worked);
 }
 
 TEST(WaitClock, CountsAllAndTheTimeInWhichSomebodyWaits) {
