@@ -301,35 +301,41 @@ Completion* DiskLane::note_end(const Read& read) {
   return task->completion;
 }
 
+// Takes what some reads returned, and starts as many that wait. Writes the tasks that have ended,
+// and returns their number.
+size_t DiskLane::take_results(std::span<io_uring_cqe* const> entries, EndedTask* ended) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  size_t n_ended = 0;
+  for (io_uring_cqe* const entry : entries) {
+    auto* const read = static_cast<Read*>(io_uring_cqe_get_data(entry));
+    if (read == nullptr) continue;  // it only wakes the thread
+    if (take_result(read, entry->res)) {
+      const Status status = read->task->has_failed ? Status::kFailed : Status::kDone;
+      Completion* const completion = note_end(*read);
+      if (completion != nullptr) ended[n_ended++] = {completion, status};
+    } else {
+      waiting_.push_front(*read);
+    }
+    free_reads_.push_back(read);
+  }
+  io_uring_cq_advance(&ring_->ring, static_cast<unsigned>(entries.size()));
+  start_waiting_reads();
+  return n_ended;
+}
+
+// Reads that have ended are taken together: each submission is a call of the system, and small
+// reads are many.
 void DiskLane::reap() {
+  io_uring_cqe* entries[kMostEntries];
+  EndedTask ended[kMostEntries];
   while (true) {
-    io_uring_cqe* entry = nullptr;
-    const int waited = io_uring_wait_cqe(&ring_->ring, &entry);
+    const int waited = io_uring_wait_cqe(&ring_->ring, &entries[0]);
     if (waited == -EINTR) continue;
     TROIKA_ASSERT(waited == 0);
-    auto* const read = static_cast<Read*>(io_uring_cqe_get_data(entry));
-    const int64_t result = entry->res;
-    io_uring_cqe_seen(&ring_->ring, entry);
-    Completion* completion = nullptr;
-    Status status = Status::kDone;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (read != nullptr) {
-        if (take_result(read, result)) {
-          status = read->task->has_failed ? Status::kFailed : Status::kDone;
-          completion = note_end(*read);
-        } else {
-          waiting_.push_front(*read);
-        }
-        free_reads_.push_back(read);
-        start_waiting_reads();
-      }
-      const bool is_idle = waiting_.empty() && free_reads_.size() == reads_.size();
-      if (stop_ && is_idle && completion == nullptr) return;
-    }
-    // The mutex is free while a completion is told, because it may submit the next task.
-    if (completion == nullptr) continue;
-    completion->finished(status);
+    const size_t n = io_uring_peek_batch_cqe(&ring_->ring, entries, kMostEntries);
+    const size_t n_ended = take_results({entries, n}, ended);
+    // The mutex is free while completions are told, because they may submit the next tasks.
+    for (size_t i = 0; i < n_ended; ++i) ended[i].completion->finished(ended[i].status);
     const std::lock_guard<std::mutex> lock(mutex_);
     if (stop_ && waiting_.empty() && free_reads_.size() == reads_.size()) return;
   }

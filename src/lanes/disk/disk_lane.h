@@ -15,6 +15,8 @@
 #include "lanes/disk/kept_line.h"
 #include "lanes/lane.h"
 
+struct io_uring_cqe;
+
 namespace troika::lanes {
 
 struct DiskOptions {
@@ -84,6 +86,11 @@ class DiskLane : public Lane {
     bool is_direct = false;  // says that what is under way goes past the page cache
   };
   struct Ring;  // io_uring
+  struct EndedTask {
+    Completion* completion = nullptr;
+    Status status = Status::kDone;
+  };
+  static constexpr unsigned kMostEntries = 32;  // counts ends of reads that are taken together
 
   void open_files();
   void start_ring();
@@ -99,6 +106,7 @@ class DiskLane : public Lane {
   bool is_refused(const Read& read, int64_t result);
   // Handles what a read returned (bytes or -errno). Returns whether the read has ended.
   bool take_result(Read* read, int64_t result);
+  size_t take_results(std::span<io_uring_cqe* const> entries, EndedTask* ended);
   void reap();
   void read_in_turn();
 
