@@ -2,6 +2,7 @@
 // taken between passes.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <vector>
@@ -9,8 +10,11 @@
 #include "engine/batching/batcher.h"
 #include "engine/drafting/drafting.h"
 #include "engine/scoring/logprobs.h"
+#include "prepare/streaming/expert_stream.h"
+#include "prepare/streaming/neurons/neuron_stream.h"
 #include "prepare/streaming/weight_stream.h"
 #include "tests/support/allocation_counter.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika {
@@ -155,33 +159,76 @@ TEST_F(Allocations, StepsOfSeveralAnswers) {
 }
 
 // Each step reads blocks for which memory has no room.
-TEST(StreamedAllocations, P10StepsThatReadWeightsAllocateNothing) {
-  if (!test::AllocationCounter::is_on()) GTEST_SKIP() << "a sanitizer has the allocator";
+prepare::Options options_of_steps() {
+  prepare::Options limited = options();
+  limited.prompts.prefill = plan::Prefill::kSame;
+  limited.memory.held_bytes = 0;
+  return limited;
+}
+
+TinyModel streamed_model() {
   TinyModel model = test_support::tiny_model("llama");
   model.n_layers = 6;
   model.ffn_width = 1024;
   model.context = kMostPositions;
-  prepare::Options limited = options();
-  limited.prompts.prefill = plan::Prefill::kSame;
-  limited.memory.held_bytes = 0;
+  return model;
+}
+
+// Takes steps in an engine that has this share of the memory that it wants, and counts what they
+// allocate. `read_bytes` says what has been read so far.
+void expect_no_allocations(const TinyModel& model, prepare::Options limited, double share,
+                           uint64_t (*read_bytes)(const prepare::LoadedWeights&)) {
+  if (!test::AllocationCounter::is_on()) GTEST_SKIP() << "a sanitizer has the allocator";
   const TinyEngine whole(model, limited);
-  limited.memory.limit_bytes = whole.engine->ledger().total_bytes() * 3 / 4;
-  const auto tiny = std::make_unique<TinyEngine>(model, limited);
-  const prepare::WeightStream* const stream = tiny->engine->loaded().stream.get();
-  ASSERT_NE(stream, nullptr);
+  const auto whole_bytes = static_cast<double>(whole.engine->ledger().total_bytes());
+  limited.memory.limit_bytes = static_cast<size_t>(share * whole_bytes);
+  const TinyEngine tiny(model, limited);
+  const prepare::LoadedWeights& loaded = tiny.engine->loaded();
+  ASSERT_NE(loaded.stream, nullptr);
   const std::vector<Token> text = test_support::random_tokens(model, kSteps + 60, 5);
   const std::span<const Token> tokens = text;
-  tiny->session->prefill(tokens.first(30));
+  tiny.session->prefill(tokens.first(30));
   const auto step = [&](Token token) {
-    tiny->session->append(token);
-    tiny->session->logits();
+    tiny.session->append(token);
+    tiny.session->logits();
   };
   for (const Token token : tokens.subspan(30, 30)) step(token);
-  const uint64_t n_read = stream->counters().read_bytes;
+  const uint64_t n_read = read_bytes(loaded);
   const test::AllocationCounter counter;
   for (const Token token : tokens.subspan(60)) step(token);
   EXPECT_EQ(counter.n_allocations(), 0);
-  EXPECT_GT(stream->counters().read_bytes, n_read);
+  EXPECT_GT(read_bytes(loaded), n_read);
+}
+
+TEST(StreamedAllocations, P10StepsThatReadWeightsAllocateNothing) {
+  expect_no_allocations(
+      streamed_model(), options_of_steps(), 0.75,
+      [](const prepare::LoadedWeights& loaded) { return loaded.stream->counters().read_bytes; });
+}
+
+TEST(StreamedAllocations, P10StepsThatReadNeuronsAllocateNothing) {
+  const test::TempFolder folder;
+  setenv("XDG_CACHE_HOME", folder.file("cache").c_str(), 1);
+  TinyModel model = streamed_model();
+  model.activation = "relu";
+  model.ffn_width = 2048;
+  prepare::Options limited = options_of_steps();
+  limited.ffn.form = plan::FfnForm::kByNeuron;
+  expect_no_allocations(model, limited, 0.75, [](const prepare::LoadedWeights& loaded) {
+    return loaded.stream->neurons()->counters().read_bytes;
+  });
+  unsetenv("XDG_CACHE_HOME");
+}
+
+TEST(StreamedAllocations, P10StepsThatReadExpertsAllocateNothing) {
+  TinyModel model = test_support::tiny_model("qwen3moe");
+  model.n_layers = 6;
+  model.context = kMostPositions;
+  prepare::Options limited = options_of_steps();
+  limited.prompts.chunk = 32;  // its values take little
+  expect_no_allocations(model, limited, 0.75, [](const prepare::LoadedWeights& loaded) {
+    return loaded.experts->counters().read_bytes;
+  });
 }
 
 }  // namespace

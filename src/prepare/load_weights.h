@@ -28,11 +28,11 @@ struct LoadedWeights {
   // Reads for prompts what steps read by neuron; null where nothing is read by neuron, or prompts
   // are computed as steps.
   std::unique_ptr<WeightStream> prompts;
+  // Reads experts when a router asks for them; null where all weights are in memory, or blocks are
+  // read with all their experts. `stream` holds a reference to it.
+  std::unique_ptr<ExpertStream> experts;
   // Reads blocks when they are needed; null where memory has room for all.
   std::unique_ptr<WeightStream> stream;
-  // Reads experts when a router asks for them; null where all weights are in memory, or blocks are
-  // read with all their experts.
-  std::unique_ptr<ExpertStream> experts;
   // Tells people what happened that they should know: parts of one sentence; empty where nothing
   // did.
   std::string note;

@@ -140,6 +140,17 @@ ExpertStream::ExpertStream(const ExpertStreamOptions& options, const RoutedExper
   }
   disk_ = std::make_unique<lanes::DiskLane>(disk_options(file, options.way));
   read_ = disk_->make_read();
+  reserve_reads();
+}
+
+// Takes the memory that reads need while they are under way: threads of the disk submit some, and
+// could tell nobody that there is none.
+void ExpertStream::reserve_reads() {
+  size_t n_reads = 0;
+  for (const ExpertPlace& slot : slots_) {
+    for (const ProductRead& part : slot.parts) n_reads += part.reads.capacity();
+  }
+  disk_->reserve(slots_.size() * kMostProducts, n_reads);
 }
 
 void ExpertStream::make_cache(uint64_t n_places) {

@@ -179,6 +179,7 @@ class ExpertStream : public weights::ExpertSource {
   };
 
   void make_cache(uint64_t n_places);
+  void reserve_reads();
   ExpertPlace& slot_of(const Held& held) { return slots_[static_cast<size_t>(held.slot)]; }
   std::byte* room(int64_t place, int product) const {
     return memory_.get() + static_cast<size_t>(place) * places_.place_bytes +

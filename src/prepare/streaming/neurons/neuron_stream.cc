@@ -224,6 +224,9 @@ void NeuronStream::open_disk() {
   disk.spoil = options_.way.spoil;
   disk_ = std::make_unique<lanes::DiskLane>(disk);
   read_ = disk_->make_read();
+  // Threads of the disk submit some reads, and could tell nobody that there is no memory for them.
+  // One batch is read ahead at a time, of a segment as parts are.
+  disk_->reserve(parts_.size() + 1, (parts_.size() + 1) * kSegmentNeurons);
 }
 
 void NeuronStream::choose_gap() {
