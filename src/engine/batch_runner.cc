@@ -1,7 +1,6 @@
 #include "engine/batch_runner.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -26,7 +25,6 @@ BatchRunner::BatchRunner(Engine& engine)
   rope_cos_.reserve(n_rows * n_pairs);
   rope_sin_.reserve(n_rows * n_pairs);
   output_rows_.reserve(static_cast<size_t>(plan.output_shapes.back()));
-  all_rows_.reserve(n_rows);
 }
 
 // Places the rows. Slots that only idle sequences hold are free for whoever needs them.
@@ -34,12 +32,6 @@ void BatchRunner::begin(const cache::Batch& batch, const Watch& watch) {
   watch_ = watch;
   engine_.passes().sequences.evict_until(batch.size());
   engine_.passes().kv.place(batch, &placed_);
-}
-
-void BatchRunner::keep_all(const cache::Batch& batch) {
-  all_rows_.resize(batch.rows.size());
-  std::iota(all_rows_.begin(), all_rows_.end(), 0);
-  engine_.passes().kv.keep(batch, placed_, all_rows_);
 }
 
 // Runs any pass: places its rows, calls `compute`, and keeps the chosen rows.
@@ -61,7 +53,7 @@ void BatchRunner::run_placed(const cache::Batch& batch, const Watch& watch, Choo
   if (choose) {
     engine_.passes().kv.keep(batch, placed_, kept);
   } else {
-    keep_all(batch);
+    engine_.passes().kv.keep_all(batch, placed_);
   }
 }
 

@@ -81,7 +81,6 @@ class BatchRunner {
   void for_outputs(lanes::Run run, Wants wants, Take take);
   // Computes the head for the rows of `output_rows_`. Returns where their logits lie.
   const float* run_outputs(lanes::Run* run);
-  void keep_all(const cache::Batch& batch);
 
   Engine& engine_;
   model::RopeAngles rope_angles_;
@@ -91,7 +90,6 @@ class BatchRunner {
   std::vector<cache::Token> tokens_;
   std::vector<float> rope_cos_, rope_sin_;
   std::vector<int> output_rows_;  // rows of the part of a batch at hand
-  std::vector<int> all_rows_;
 };
 
 }  // namespace troika::engine
