@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/program/run_test.h"
+#include "tests/support/sanitized.h"
 
 namespace troika::test {
 namespace {
@@ -44,6 +45,20 @@ TEST_F(Answers, WhatIsToldOfMemoryIsWhatOneAnswerTells) {
     EXPECT_EQ(together["memory"]["limit_bytes"], 1 << 30);
     EXPECT_GT(together["memory"]["total_bytes"], 0);
   }
+}
+
+// What serves an answer goes with it, and only some are under way at once.
+TEST_F(Answers, ManyTakeNoMoreMemoryThanSome) {
+  const json some = run_json({"--answers", "64"});
+  const json many = run_json({"--seed", "11", "--answers", "500", "--temp", "1.5"});
+  ASSERT_EQ(many["answers"].size(), 500u);
+  EXPECT_LE(many["together"]["most_answers_in_a_step"], 64);
+  const json alone = run_json({"--seed", "510", "--temp", "1.5"});
+  EXPECT_EQ(many["answers"].back()["seed"], 510);
+  EXPECT_EQ(many["answers"].back()["tokens"], alone["tokens"]);
+  if (test::kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
+  constexpr int64_t kSlack = 16 << 20;
+  EXPECT_LT(many["peak_bytes"], some["peak_bytes"].get<int64_t>() + kSlack);
 }
 
 TEST_F(Answers, PeopleSeeEachUnderItsSeed) {
