@@ -18,6 +18,11 @@ Generated generate(Session& session, std::span<const Token> prompt, Sampler& sam
   session.check_room(prompt.size(), options.most_tokens);
   g.n_computed = session.prefill(prompt, options.cancel, coverage > 0 ? &likely : nullptr);
   g.calibration_seconds = likely.ms() / 1e3;
+  if (session.n_unread() > 0) {
+    g.prefill_seconds = (clock.now_us() - start_us) / kUsPerS;
+    answer.cancel();
+    return answer.finish();
+  }
   if (options.drafter != nullptr) {
     options.drafter->begin(session.history(), options.cancel);
     options.drafter->calibrate(likely.likely());

@@ -120,6 +120,7 @@ TEST_F(Generate, StopsWhenCancelled) {
   o.cancel = &cancel;
   EXPECT_EQ(run(o).stop, Stop::kCancelled);
   EXPECT_TRUE(run(o).tokens.empty());
+  EXPECT_EQ(run(o).n_computed, 0);
   cancel = false;
   SamplerOptions s;
   s.temperature = 0.0f;

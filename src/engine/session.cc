@@ -206,8 +206,7 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
   size_t most = tokens.size();
   if (has_lanes && cancel != nullptr) most = in_flight * kChunksBetweenLooks;
   while (n_unread() > 0) {
-    const bool is_begun = static_cast<int>(n_read_) > n_known;
-    if (is_begun && cancel != nullptr && cancel->load(std::memory_order_relaxed)) break;
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) break;
     read_prompt(static_cast<int>(most), observer);
   }
   return static_cast<int>(n_read_) - n_known;

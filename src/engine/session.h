@@ -43,7 +43,7 @@ class Session {
   void check_room(size_t n_prompt, int most_answer) const;
   // Makes `tokens` the whole history. What the cache holds of it is not computed again, except for
   // the last token. Returns how many tokens were computed. Throws Error for an empty or too long
-  // prompt. `cancel` may be set from another thread: then the call returns early, after a chunk.
+  // prompt. `cancel` may be set from another thread: then the call returns early, between chunks.
   // Tokens that are not computed are not observed.
   int prefill(std::span<const Token> tokens, const std::atomic<bool>* cancel = nullptr,
               PromptObserver* observer = nullptr);
