@@ -33,7 +33,7 @@ typedef struct troika_error {
   char message[1024];
 } troika_error;
 
-/* A model on this machine. Threads may share it. */
+/* A model on this machine. Threads may share it: passes of its sessions take turns. */
 typedef struct troika_engine troika_engine;
 /* One conversation. One thread at a time may use it; any may call troika_session_cancel. */
 typedef struct troika_session troika_session;
@@ -69,7 +69,10 @@ int32_t troika_engine_vocabulary(const troika_engine* engine);
 troika_code troika_tokenize(const troika_engine* engine, const char* text, size_t text_bytes,
                             int add_special, int parse_special, int32_t* tokens, size_t capacity,
                             size_t* n_tokens, troika_error* error);
-/* Writes the text of tokens; `n_bytes` receives its length without the zero byte at the end. */
+/* Writes the text of tokens; `n_bytes` receives its length without the zero byte at the end. The
+ * tokens are taken for the beginning of a text, so that the space before its first word goes where
+ * the vocabulary puts one there. Text that ends within a character ends with a part of its bytes.
+ */
 troika_code troika_detokenize(const troika_engine* engine, const int32_t* tokens, size_t n_tokens,
                               char* text, size_t capacity, size_t* n_bytes, troika_error* error);
 
@@ -83,12 +86,13 @@ void troika_session_close(troika_session* session);
 typedef int (*troika_text_callback)(void* user, const char* text, size_t text_bytes);
 
 typedef struct troika_generate_options {
-  size_t size;              /* the size of this struct, as the caller knows it */
-  int32_t max_tokens;       /* -1: until the model ends its answer or the context is full */
-  float temperature;        /* 0: always the most likely token */
-  int32_t top_k;            /* 0: off */
-  float top_p;              /* 1: off */
-  float min_p;              /* 0: off */
+  size_t size;        /* the size of this struct, as the caller knows it */
+  int32_t max_tokens; /* -1: until the model ends its answer or the context is full */
+  float temperature;  /* 0: always the most likely token */
+  int32_t top_k;      /* 0: off */
+  float top_p;        /* 1: off */
+  float min_p;        /* 0: off */
+  /* Penalties look at the last 64 tokens, the prompt's among them. */
   float repetition_penalty; /* 1: off */
   float frequency_penalty;
   float presence_penalty;

@@ -360,6 +360,11 @@ troika_code troika_generate(troika_session* session, const char* prompt, size_t 
     generate_options.most_tokens = o.max_tokens;
     generate_options.cancel = &session->cancel;
     generate_options.drafter = session->drafter.get();
+    // Until the next prompt other sessions may have the room of this text.
+    struct Rest {
+      troika::engine::Session& session;
+      ~Rest() { session.rest(); }
+    } const rest{session->session};
     bool is_refused = false;  // the callback wants no more text
     const troika::engine::Generated g = troika::engine::generate(
         session->session, tokens, sampler, generate_options, [&](std::string_view fragment, int) {

@@ -41,9 +41,28 @@ Session::Session(Engine& engine, Reuse reuse, cache::Owner owner)
 
 Session::~Session() {
   const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
-  if (sequence_ >= 0 && reuse_ == Reuse::kAll) engine_.passes().sequences.release(sequence_);
-  if (sequence_ >= 0 && reuse_ == Reuse::kOwn) engine_.passes().sequences.forget(sequence_);
+  leave_sequence();
   engine_.passes().end_texts(1);
+}
+
+// REQUIRES the pass mutex.
+void Session::leave_sequence() {
+  if (sequence_ < 0) return;
+  if (reuse_ == Reuse::kAll) engine_.passes().sequences.release(sequence_);
+  if (reuse_ == Reuse::kOwn) engine_.passes().sequences.forget(sequence_);
+  sequence_ = -1;
+}
+
+void Session::rest() {
+  {
+    const std::lock_guard<TurnMutex> lock(engine_.passes().mutex);
+    leave_sequence();
+  }
+  history_.clear();
+  prompt_.clear();
+  n_read_ = 0;
+  n_cached_ = 0;
+  has_logits_ = false;
 }
 
 size_t Session::kv_bytes() const {

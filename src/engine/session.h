@@ -119,6 +119,9 @@ class Session {
 
   // Forgets the history from `length` on.
   void truncate(int length);
+  // Lets others have the room of this text, and forgets its history. As long as nobody needs the
+  // room, a session that takes over all that is cached finds the text again.
+  void rest();
 
   const std::vector<Token>& history() const { return history_; }
   // Returns logits of what follows the history, and computes them where no earlier call left them.
@@ -133,6 +136,7 @@ class Session {
   void check_text(size_t n_tokens) const;
   void check_tokens(std::span<const Token> tokens) const;
   void need_sequence();
+  void leave_sequence();
   int begin_sequence(std::span<const Token> tokens);
   void tell_of_prompt(int n_prompt, int position);
   int n_in_buffers(int position, int n_prompt) const;

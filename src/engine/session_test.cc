@@ -191,6 +191,32 @@ TEST(Session, ACancelledPrefillGivesTheLogitsOfWhatWasComputed) {
   EXPECT_EQ(copy_of(tiny.session->logits()), fresh_logits(tiny, tokens));
 }
 
+// A text that only waits for its next prompt leaves its room to others.
+TEST(Session, WhoRestsLeavesRoom) {
+  TinyEngine tiny;
+  const int context = tiny.session->context();
+  Session first(*tiny.engine, Reuse::kAll), second(*tiny.engine, Reuse::kAll);
+  {
+    const std::lock_guard<TurnMutex> lock(tiny.engine->passes().mutex);
+    tiny.engine->passes().kv.limit_slots(context);
+  }
+  const auto tokens = random_tokens(small_model(), context * 3 / 4);
+  const std::vector<Token> other(tokens.rbegin(), tokens.rend());
+  first.prefill(tokens);
+  const Logits logits = copy_of(first.logits());
+  EXPECT_THROW(second.prefill(other), Error);
+  first.rest();
+  EXPECT_TRUE(first.history().empty());
+  // While nobody needs the room the text is still known.
+  EXPECT_LT(first.prefill(tokens), context / 4);
+  EXPECT_EQ(copy_of(first.logits()), logits);
+  first.rest();
+  second.prefill(other);
+  second.rest();
+  first.prefill(tokens);
+  EXPECT_EQ(copy_of(first.logits()), logits);
+}
+
 TEST(Session, TokensThatAreNoneAreErrors) {
   TinyEngine tiny;
   const int n_vocab = tiny.engine->blueprint().n_vocab;
