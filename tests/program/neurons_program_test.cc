@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/program/run_test.h"
 #include "tests/program/troika.h"
 #include "tests/support/repository.h"
 #include "tests/support/sanitized.h"
@@ -221,6 +222,71 @@ TEST(NeuronsProgram, P6P7SwitchesOfReadsThatDoNothingAreNoted) {
   EXPECT_NE(twice.err.find("--neuron-reads does nothing here: gates are in memory"),
             std::string::npos)
       << twice.err;
+}
+
+// A model of which about a fifth of the neurons fire with each token, with memory for fewer than
+// those of three of its four blocks.
+class FewPlaces : public RunTest {
+ protected:
+  FewPlaces()
+      : RunTest({"-p", "x", "-n", "8", "--temp", "0", "--draft", "none", "--ignore-end",
+                 "--threads", "2", "-c", "64", "--ffn", "by-neuron"}) {}
+  void SetUp() override {
+    if (kIsSanitized) GTEST_SKIP() << "a sanitised program's own memory differs from run to run";
+    make_model("1");
+  }
+  // Makes the model. What is known of hot neurons is known of one seed.
+  void make_model(const std::string& seed) {
+    model_ = folder_.file("planted.gguf");
+    expect_success(troika({"synth", "--like", "small-bamboo", "--plant-sparsity", "15%",
+                           "--overlap", "0.5", "--blocks", "4", "--seed", seed, model_}));
+    const json whole = run_json({});
+    ASSERT_TRUE(whole["stream"].is_null());
+    constexpr int64_t kTooFewBytes = 28'000'000;
+    memory_ = std::to_string(whole["memory"]["total_bytes"].get<int64_t>() - kTooFewBytes);
+  }
+  // Returns what became of the neurons with little memory.
+  json neurons(std::vector<std::string> more) const {
+    more.insert(more.end(), {"--memory", memory_});
+    json found = run_json(more)["stream"]["neurons"];
+    EXPECT_FALSE(found.is_null());
+    return found;
+  }
+
+ private:
+  std::string memory_;
+};
+
+// Whatever a block used is needed again when the three others have taken all places. So it does not
+// matter either which read comes first.
+TEST_F(FewPlaces, P5WithLruATokenFindsNothingOfTheOneBefore) {
+  const json lru = neurons({"--neuron-lru"}), usual = neurons({});
+  EXPECT_EQ(lru["hits"], 0);
+  EXPECT_GT(lru["misses"], 0);
+  EXPECT_GT(usual["hits"], 0);
+  EXPECT_EQ(usual["hits"].get<int64_t>() + usual["misses"].get<int64_t>(), lru["misses"]);
+}
+
+// With --neuron-lru each token reads all that it needs.
+TEST_F(FewPlaces, P7NeuronsThatStandAGapApartShareARequest) {
+  const json alone = neurons({"--neuron-lru", "--neuron-gap", "0"});
+  const json together = neurons({"--neuron-lru", "--neuron-gap", "64K"});
+  EXPECT_EQ(alone["gap_bytes"], 0);
+  EXPECT_EQ(together["gap_bytes"], 64 << 10);
+  EXPECT_EQ(alone["misses"], together["misses"]);
+  EXPECT_GT(alone["reads"].get<int64_t>(), 2 * together["reads"].get<int64_t>());
+  EXPECT_LT(alone["read_bytes"].get<int64_t>(), together["read_bytes"].get<int64_t>());
+}
+
+// The places hold nearly none of the next block's hottest neurons, so that there always is
+// something to read ahead.
+TEST_F(FewPlaces, P6GenerationReadsTheHottestAheadWhereItIsAskedTo) {
+  make_model("2");
+  expect_success(troika({"neurons", model_, "--tokens", "128"}));
+  EXPECT_EQ(neurons({"--neuron-lru"})["ahead"]["neurons"], 0);
+  const json ahead = neurons({"--neuron-lru", "--neuron-ahead"})["ahead"];
+  EXPECT_GT(ahead["neurons"], 0);
+  EXPECT_GT(ahead["read_bytes"], 0);
 }
 
 }  // namespace

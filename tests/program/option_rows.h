@@ -60,10 +60,10 @@ inline constexpr OptionRow kOptionRows[] = {
     {"--neuron-gates memory", "iiii", "see tests/neuron_predictor_test.cc"},
     {"--neuron-pipeline matrix", "iiii", "see tests/neuron_stream_test.cc"},
     {"--neuron-pins 10", "iiii", "see tests/neuron_stream_test.cc"},
-    {"--neuron-lru", "iiii", "see tests/neuron_stream_test.cc"},
-    {"--neuron-ahead", "iiii", "see tests/neuron_stream_test.cc"},
+    {"--neuron-lru", "iiii", "see tests/program/neurons_program_test.cc"},
+    {"--neuron-ahead", "iiii", "see tests/program/neurons_program_test.cc"},
     {"--no-neuron-ahead", "iiii", "see tests/program/neurons_program_test.cc"},
-    {"--neuron-gap 4096", "iiii", "see tests/neuron_stream_test.cc"},
+    {"--neuron-gap 4096", "iiii", "see tests/program/neurons_program_test.cc"},
     // Lanes.
     {"--lanes CORE", "c-i-"},
     {"--place ffn=0", "icii"},
