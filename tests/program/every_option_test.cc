@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 #include <sstream>
@@ -63,6 +64,26 @@ std::set<std::string> options_of(const std::string& command) {
 }
 
 std::string option_of(const OptionRow& row) { return words_of(row.words).front(); }
+
+// Says whether a text has this word, which may not be the beginning of a longer one.
+bool speaks_of(const std::string& text, const std::string& word) {
+  const auto is_of_word = [](char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if (end == text.size() || !is_of_word(text[end])) return true;
+  }
+  return false;
+}
+
+// Expects that the test which a row names ("see FILE", "see FILE FIELD") speaks of its option.
+void expect_test_of(const std::string& see, const std::string& option) {
+  const std::vector<std::string> words = words_of(see);
+  ASSERT_GE(words.size(), 2u) << see;
+  const std::string text = read_whole(repository_file(words[1]));
+  const std::string wanted = words.size() > 2 ? "." + words[2] : option;
+  EXPECT_TRUE(speaks_of(text, wanted))
+      << words[1] << " does not say '" << wanted << "', though it is to show " << option;
+}
 
 bool is_for(const OwnRow& row, const std::string& command) {
   const std::vector<std::string> names = words_of(row.commands);
@@ -148,6 +169,19 @@ TEST_F(EveryOption, OfEnginesCountsSomewhere) {
     if (text.find("0;1") != std::string::npos && !has_two_cores()) continue;
     expect(text, option_of(row), false);
   }
+}
+
+// A row that names a test which never says the option's name would let it be forgotten.
+TEST_F(EveryOption, IsInTheTestThatItsRowNames) {
+  const auto look_at = [](const char* see, const std::string& option) {
+    if (see == nullptr || !std::string_view(see).starts_with("see ")) return false;
+    expect_test_of(see, option);
+    return true;
+  };
+  int n_named = 0;
+  for (const OptionRow& row : kOptionRows) n_named += look_at(row.counts, option_of(row)) ? 1 : 0;
+  for (const OwnRow& row : kOwnRows) n_named += look_at(row.idle, row.option) ? 1 : 0;
+  EXPECT_GT(n_named, 0);
 }
 
 TEST_F(EveryOption, BesideOthersIsNotedWhereItDoesNothing) {

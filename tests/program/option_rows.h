@@ -18,7 +18,8 @@ struct OptionRow {
   // Has a letter for each of the usual runs: c, it counts; i, it is idle, and the program says so
   // or refuses it; -, it is no option of that run, or what it does is another error.
   const char* says;
-  // Begins a command line in which the option counts, or names ("see ...") the test that shows it.
+  // Begins a command line in which the option counts, or names ("see FILE", "see FILE FIELD") the
+  // test that shows it. That file has the option's own name, or the field of options that it sets.
   const char* counts = nullptr;
 };
 
@@ -46,20 +47,20 @@ inline constexpr OptionRow kOptionRows[] = {
     {"--int8 token", "cici"},
     {"--int8-weights row", "iiii", "run MODEL -p Once -n 1 --prefill int8"},
     {"--weight-outliers 2", "iiii", "run MODEL -p Once -n 1 --prefill int8 --int8-weights int4"},
-    {"--outlier-prune 50", "iiii", "see tests/int8_test.cc"},
-    {"--strict-npu", "iiii", "see tests/int8_test.cc"},
+    {"--outlier-prune 50", "iiii", "see tests/int8_test.cc outlier_prune"},
+    {"--strict-npu", "iiii", "see tests/int8_test.cc is_strict_npu"},
     {"--packed 1M", "iiii", "run MODEL -p Once -n 1 --prefill int8"},
     {"--layouts switch", "icii", "run MODEL -p Once -n 1 --prefill int8"},
     // Neurons.
     {"--ffn by-output", "cici"},
     {"--neurons cache", "----", "see tests/program/neurons_program_test.cc"},
     {"--neuron-predictor", "iiii", "see tests/program/neurons_program_test.cc"},
-    {"--neuron-hot 20", "iiii", "see tests/hot_neurons_test.cc"},
-    {"--neuron-hot-lane 0", "iiii", "see tests/hot_neurons_test.cc"},
+    {"--neuron-hot 20", "iiii", "see tests/hot_neurons_test.cc hot_percent"},
+    {"--neuron-hot-lane 0", "iiii", "see tests/hot_neurons_test.cc hot_lane"},
     {"--neuron-reads twice", "iiii", "see tests/program/neurons_program_test.cc"},
-    {"--neuron-gates memory", "iiii", "see tests/neuron_predictor_test.cc"},
-    {"--neuron-pipeline matrix", "iiii", "see tests/neuron_stream_test.cc"},
-    {"--neuron-pins 10", "iiii", "see tests/neuron_stream_test.cc"},
+    {"--neuron-gates memory", "iiii", "see tests/neuron_predictor_test.cc gates"},
+    {"--neuron-pipeline matrix", "iiii", "see tests/neuron_stream_test.cc pipeline"},
+    {"--neuron-pins 10", "iiii", "see tests/neuron_stream_test.cc pinned_percent"},
     {"--neuron-lru", "iiii", "see tests/program/neurons_program_test.cc"},
     {"--neuron-ahead", "iiii", "see tests/program/neurons_program_test.cc"},
     {"--no-neuron-ahead", "iiii", "see tests/program/neurons_program_test.cc"},
@@ -77,12 +78,12 @@ inline constexpr OptionRow kOptionRows[] = {
     {"--in-flight 2", "icic"},
     {"--cut-at-norms", "icic"},
     {"--cut-at-activations", "icic"},
-    {"--shadow-rows none", "iiii", "see tests/shadow_test.cc"},
+    {"--shadow-rows none", "iiii", "see tests/shadow_test.cc shadow_rows"},
     {"--attention-lanes 0,0,0", "iiii",
      "run MODEL -p Once -n 1 -c 2048 --threads 1 --attention query"},
     {"--attention-heads fused", "iiii",
      "run MODEL -p Once -n 1 -c 2048 --threads 1 --attention query --attention-lanes 0,0,0"},
-    {"--attention-buckets 5", "iiii", "see tests/head_lanes_test.cc"},
+    {"--attention-buckets 5", "iiii", "see tests/head_lanes_test.cc attention_buckets"},
     // Virtual phones.
     {"--machine here", "c-c-"},
     {"--stack llm.npu", "i-i-", "bench tiny-llama --machine PHONE -p 32 -n 1"},
@@ -182,9 +183,9 @@ inline constexpr BesideRow kBesideRows[] = {
 struct OwnRow {
   const char* commands;
   const char* option;
-  // Is a command line in which it does nothing, or names ("see ...") the test that shows one; null:
-  // it counts in every run of these commands. Most name a model that is not there: notes come
-  // before it is read.
+  // Is a command line in which it does nothing, or names ("see FILE", "see FILE FIELD") the test
+  // that shows one; null: it counts in every run of these commands. Most name a model that is not
+  // there: notes come before it is read.
   const char* idle = nullptr;
 };
 
@@ -383,7 +384,7 @@ inline constexpr OwnRow kOwnRows[] = {
     {"cache", "--remove-all", "cache --remove x --remove-all"},
     {"cache", "--remove-models", "cache --remove x --remove-models"},
     {"quantize convert", "--type"},
-    {"convert", "--pre", "see src/convert/tokenizer_test.cc"},
+    {"convert", "--pre", "see src/convert/convert_folder_test.cc pre"},
     {"synth", "--like", "synth --plant-outliers MODEL OUT --like tiny-llama"},
     {"synth", "--type", "synth --list --type q8_0"},
     {"synth", "--seed", "synth --list --seed 5"},
