@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "attention/choose/head_ratios.h"
 #include "base/system.h"
 #include "engine/session.h"
 #include "measure/estimate_quality.h"
@@ -20,6 +22,7 @@
 #include "tests/support/engine_refusal.h"
 #include "tests/support/logits.h"
 #include "tests/support/repository.h"
+#include "tests/support/temp_folder.h"
 #include "tune/attention/attention_statistics.h"
 #include "tune/attention/tune_attention.h"
 #include "tune/default_text.h"
@@ -289,6 +292,118 @@ TEST_F(SparseAttention, S3TuningFindsSharesAndMeasuresWhatTheyLose) {
   EXPECT_NE(reason_of().find("‹strict-npu›"), std::string::npos);
   request.plan.prefill = plan::Prefill::kSame;
   EXPECT_NE(reason_of().find("attend as steps do"), std::string::npos);
+}
+
+// A model whose first head sees all positions alike, because its keys are 0. All queries of its
+// second head look at the token that begins a text: at that channel of its embedding which no other
+// token has.
+class TwoKindsOfHeads {
+ public:
+  TwoKindsOfHeads() : path_(folder_.file("heads.gguf")) {
+    TinyModel model = test_support::narrow_llama(2048, 2, 2);
+    model.n_layers = 1;
+    const auto n = static_cast<size_t>(model.width);
+    for (const char* name : {"token_embd.weight", "attn_q.weight", "attn_k.weight"}) {
+      model.types[name] = test_support::kF32;  // which no other matrix is
+    }
+    const size_t n_embedding = n * model.vocabulary, last_row = (n - 1) * n;
+    int n_square = 0;  // queries come first, then keys
+    const auto plant = [&](const uint32_t* type, std::vector<uint8_t>* data, size_t n_elements) {
+      if (*type != test_support::kF32 || n_elements < n * n) return;
+      std::vector<float> floats(n_elements);
+      if (n_elements == n_embedding) {
+        std::memcpy(floats.data(), data->data(), data->size());
+        for (size_t at = 0; at < n_elements; at += n) floats[at] = 1.0f, floats[at + 1] = 0.0f;
+        floats[n + 1] = 2.0f;  // of token 1, which begins texts
+      } else {
+        // The last element of a head is one that positions hardly rotate.
+        floats[last_row + static_cast<size_t>(n_square++)] = 4.0f;
+      }
+      std::memcpy(data->data(), floats.data(), data->size());
+    };
+    const std::vector<uint8_t> bytes = test_support::tiny_model_bytes(model, plant);
+    test::write_whole(path_, {bytes.begin(), bytes.end()});
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  test::TempFolder folder_;
+  std::string path_;
+};
+
+TEST_F(SparseAttention, S3DiffuseHeadsKeepMoreThanPeakedOnes) {
+  const TwoKindsOfHeads model;
+  prepare::Options full = options(AttentionForm::kFull);
+  full.model.file = model.path();
+  tune::AttentionRequest request = tuning_of(full);
+  const auto shares_by = [&](tune::ShareRule rule) {
+    tune::CalibrationState state("", "test");
+    request.rule = rule;
+    std::vector<float> shares = tune::tune_attention(request, &state).attention.head_shares;
+    EXPECT_EQ(shares.size(), 2u);
+    shares.resize(2);
+    return shares;
+  };
+  const std::vector<float> by_weight = shares_by(tune::ShareRule::kWeight);
+  EXPECT_EQ(by_weight[0], 1.0f);
+  EXPECT_LT(by_weight[1], 0.1f);
+  const std::vector<float> by_mass = shares_by(tune::ShareRule::kKeptMass);
+  EXPECT_GT(by_mass[0], 0.3f);
+  EXPECT_LT(by_mass[1], 0.1f);
+}
+
+// A model with two heads in each of two blocks. The first of them says nothing: its values are 0.
+class SilentHeads {
+ public:
+  SilentHeads() : path_(folder_.file("heads.gguf")) {
+    TinyModel model = test_support::narrow_llama(2048, 2, 2);
+    model.types = {{"attn_v.weight", test_support::kF32}};  // no other square matrix has floats
+    const size_t n_square = model.width * model.width;
+    const auto silence = [&](const uint32_t* type, std::vector<uint8_t>* data, size_t n_elements) {
+      if (*type != test_support::kF32 || n_elements != n_square) return;
+      std::fill_n(data->begin(), data->size() / 2, uint8_t{0});
+    };
+    const std::vector<uint8_t> bytes = test_support::tiny_model_bytes(model, silence);
+    test::write_whole(path_, {bytes.begin(), bytes.end()});
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  test::TempFolder folder_;
+  std::string path_;
+};
+
+// How much a head matters is what the text loses in likelihood where the head is left out. Those
+// that matter keep more.
+TEST_F(SparseAttention, S3WhatIsLostWithoutAHeadIsMeasured) {
+  const SilentHeads model;
+  prepare::Options full = options(AttentionForm::kFull);
+  full.model.file = model.path();
+  tune::AttentionRequest request = tuning_of(full);
+  request.rule = tune::ShareRule::kImportance;
+  tune::CalibrationState state("", "test");
+  const std::vector<float> shares = tune::tune_attention(request, &state).attention.head_shares;
+  const auto loss_without = [&](const std::string& heads) {
+    const nlohmann::json found = state.finding("attention without" + heads, [&] {
+      ADD_FAILURE() << "nobody has left out" << heads;
+      return nlohmann::ordered_json{{"nll", 0.0}};
+    });
+    return found["nll"].get<double>();
+  };
+  const double usual = loss_without("");
+  std::vector<double> of_heads, of_layers;
+  for (const char* head : {" 0", " 1", " 2", " 3"}) of_heads.push_back(loss_without(head) - usual);
+  for (const char* both : {" 0 1", " 2 3"}) of_layers.push_back(loss_without(both) - usual);
+  EXPECT_EQ(of_heads[0], 0.0);
+  EXPECT_EQ(of_heads[2], 0.0);
+  EXPECT_NE(of_heads[1], 0.0);
+  EXPECT_NE(of_heads[3], 0.0);
+  const std::vector<double> expected = attention::head_shares(of_heads, of_layers, request.share);
+  ASSERT_EQ(shares.size(), expected.size());
+  for (size_t i = 0; i < shares.size(); ++i) EXPECT_NEAR(shares[i], expected[i], 2e-4) << i;
+  EXPECT_LT(shares[0], 0.001f);
+  EXPECT_LT(shares[2], 0.001f);
+  EXPECT_GT(std::max(shares[1], shares[3]), 0.2f);
 }
 
 // What was measured decides. The first threshold is taken that loses at most 0.5 %, or 1 % with two
