@@ -2,10 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/system.h"
 #include "engine/session.h"
+#include "plan/profile_cache.h"
+#include "solve/profile/op_shapes.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika::tune {
@@ -142,6 +150,103 @@ TEST(ChoosePlan, KeepsPrecisionsAndCalibrationOfAPlanThatIsGiven) {
   EXPECT_EQ(plan.int8.method, plan::Int8Method::kTokenShadow);
   EXPECT_EQ(plan.int8.text, "a book");
   EXPECT_EQ(plan.kv_type, tensor::Type::kF32);
+}
+
+// A machine with a made-up profile, which is kept where choose_plan finds that of this machine.
+// Products of prompts take a millisecond for each token, and half of that in one chunk.
+class MadeUpMachine : public testing::Test {
+ protected:
+  static constexpr int kPrompt = 512;
+
+  MadeUpMachine() {
+    setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1);
+    tiny_ = std::make_unique<test_support::TinyEngine>(model(), options());
+    request_.options = options();
+    request_.options.model.file = tiny_->engine->file().path();
+    request_.prompts = {kPrompt};
+    request_.budget_s = 0.0;
+    (void)choose();  // keeps a profile that says which machine this is
+  }
+  ~MadeUpMachine() override { unsetenv("XDG_CACHE_HOME"); }
+
+  // Keeps a profile in which `fast_chunk` is the best, in this arrangement of its products.
+  void make_up(int fast_chunk, const std::string& arrangement) const {
+    const engine::Engine& engine = *tiny_->engine;
+    std::string problem;
+    std::optional<plan::Profile> profile = measure::kept_profile_of(*tiny_->engine, &problem);
+    ASSERT_TRUE(profile) << problem;
+    profile->load_average = 0.0;  // else it might be measured again
+    profile->ops.clear();
+    for (const plan::OpShape& shape :
+         solve::model_shapes(engine.blueprint(), engine.weights(), engine.plan().kv_type)) {
+      plan::OpTime time = {.lane = 0, .shape = shape, .us = 5.0, .n_runs = 9};
+      if (shape.op == model::OpKind::kLinear && shape.phase == plan::Phase::kPrompt) {
+        const bool is_fast = shape.n_tokens == fast_chunk;
+        time.us = (is_fast ? 500.0 : 1000.0) * shape.n_tokens;
+        if (is_fast) time.arrangement = arrangement;
+      }
+      profile->ops.push_back(time);
+    }
+    (void)plan::keep_profile(*profile);
+  }
+  PlanCandidate choose() const {
+    PlanChoice choice =
+        choose_plan(request_, [](const std::string&) { return [](uint64_t, uint64_t) {}; });
+    EXPECT_EQ(choice.candidates.size(), 1u);
+    return std::move(choice.candidates.at(choice.best));
+  }
+
+  ChooseRequest request_;
+  std::unique_ptr<test_support::TinyEngine> tiny_;
+
+ private:
+  static test_support::TinyModel model() {
+    test_support::TinyModel model = test_support::small_model();
+    model.context = 1024;
+    return model;
+  }
+  static prepare::Options options() {
+    prepare::Options options;
+    options.memory.context = kPrompt + 64;
+    options.lanes.n_threads = 1;
+    options.prompts.prefill = plan::Prefill::kBf16;
+    return options;
+  }
+
+  test::TempFolder folder_;
+};
+
+TEST_F(MadeUpMachine, N1_TheChunkIsTheOneWhoseTokensTakeLeastTime) {
+  const std::vector<int> chunks = tiny_->engine->plan().prompt_shapes;
+  ASSERT_EQ(chunks, (std::vector<int>{32, 128, 512}));
+  for (const int chunk : chunks) {
+    make_up(chunk, "");
+    EXPECT_EQ(choose().plan.chunk(), chunk);
+  }
+}
+
+TEST_F(MadeUpMachine, N8_TheFastestArrangementOfEachProductIsInThePlan) {
+  make_up(128, "");
+  EXPECT_TRUE(choose().plan.arrangements.empty());
+  make_up(128, "32 rows");
+  const PlanCandidate found = choose();
+  const model::Blueprint& blueprint = tiny_->engine->blueprint();
+  std::set<std::pair<int, int>> wanted, seen;
+  for (const model::Op& op : blueprint.ops) {
+    if (op.kind != model::OpKind::kLinear) continue;
+    if (blueprint.values[static_cast<size_t>(op.output)].per_output) continue;
+    const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.weight)];
+    wanted.emplace(weight.n_rows, weight.row_length);
+  }
+  for (const plan::ProductArrangement& one : found.plan.arrangements) {
+    EXPECT_EQ(one.lane, 0);
+    EXPECT_EQ(one.shape, (plan::Shape{plan::Phase::kPrompt, 128}));
+    EXPECT_EQ(one.arrangement, "32 rows");
+    EXPECT_TRUE(seen.emplace(one.n_rows, one.k).second);
+  }
+  EXPECT_EQ(seen, wanted);
+  EXPECT_FALSE(wanted.empty());
+  expect_same_text(found, request_.options, *tiny_);
 }
 
 }  // namespace

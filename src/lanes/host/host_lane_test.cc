@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "kernels/choose.h"
+#include "kernels/panels.h"
 #include "lanes/host/attention/attention_lists.h"
 #include "lanes/host/test_support.h"
 #include "lanes/machine.h"
@@ -189,6 +191,88 @@ TEST(HostLane, ATextWithoutMemoryFailsItsTaskAlone) {
   EXPECT_NE(lane.problem().find("no memory"), std::string::npos) << lane.problem();
   EXPECT_NE(lane.problem().find("‹attention› full"), std::string::npos) << lane.problem();
   EXPECT_EQ(attention.run(lane, *executable, plan::Phase::kPrompt, 3), Status::kDone);
+}
+
+// Stands for the kernels of panels: notes how many rows of the weight they are given at once.
+struct SeenProducts {
+  static inline const kernels::Table* table = nullptr;
+  static inline size_t most_rows = 0;
+
+  static void note(const kernels::PanelProduct& strips) {
+    most_rows = std::max(most_rows, (strips.last_strip - strips.first_strip) * kernels::kStripRows);
+  }
+  static void int8(const kernels::Int8Panels& panels, const kernels::PanelProduct& strips) {
+    note(strips);
+    table->matmul_int8(panels, strips);
+  }
+  static void bf16(const kernels::Bf16Stretch& panels, const kernels::PanelProduct& strips) {
+    note(strips);
+    table->matmul_bf16(panels, strips);
+  }
+};
+
+// A graph of one product that is large enough for every arrangement.
+class LargeProduct {
+  static constexpr int kRows = 512, kDepth = 64, kTokens = 40;
+
+ public:
+  LargeProduct() : weights_(random_floats(kRows * kDepth, 3, 0.05f)) {
+    blueprint_.values = {{"x", kDepth, false}, {"y", kRows, false}};
+    blueprint_.weights.push_back({"y.weight", 0, kRows, kDepth, kRows, 0});
+    model::Op op{model::OpKind::kLinear};
+    op.layer = 0;
+    op.inputs[0] = 0;
+    op.output = 1;
+    op.weight = 0;
+    blueprint_.ops = {op};
+    weights::StoredWeight constant;
+    constant.matrix = {tensor::Type::kF32, reinterpret_cast<std::byte*>(weights_.data()),
+                       kDepth * sizeof(float), kRows, kDepth};
+    std::vector<weights::StoredWeight> constants;
+    constants.push_back(std::move(constant));
+    store_ = std::make_unique<weights::Store>(blueprint_, std::move(constants));
+    const model::WeightId ids[] = {0};
+    store_->pack_int8(ids, 1, {}, {});
+    buffers_ = std::make_unique<Buffers>(blueprint_, kTokens, 1);
+    const std::vector<float> x = random_floats(kTokens * kDepth, 5, 1.0f);
+    std::copy(x.begin(), x.end(), buffers_->view(0).floats());
+  }
+
+  // Runs the product in an arrangement; empty: nothing asks for one. Returns the most rows of the
+  // weight that were multiplied together.
+  size_t rows_together(plan::Prefill prefill, const std::string& arrangement) const {
+    const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+    kernels::Table table = kernels.table;
+    table.matmul_int8 = SeenProducts::int8;
+    table.matmul_bf16 = SeenProducts::bf16;
+    SeenProducts::table = &kernels.table;
+    SeenProducts::most_rows = 0;
+    const Int8Rules rules(1, Int8Rule());
+    HostLane lane(table, {{}, 1}, plan::Activations::kQ8, prefill, &rules);
+    const plan::Shape shape = {plan::Phase::kPrompt, kTokens};
+    const plan::ProductArrangement choice = {0, kRows, kDepth, shape, arrangement};
+    Subgraph subgraph = {&blueprint_, blueprint_.ops, "qkv"};
+    if (!arrangement.empty()) subgraph.arrangements = {&choice, 1};
+    run_once(lane, subgraph, kTokens, kTokens, *store_, *buffers_);
+    return SeenProducts::most_rows;
+  }
+
+ private:
+  model::Blueprint blueprint_;
+  std::vector<float> weights_;
+  std::unique_ptr<weights::Store> store_;
+  std::unique_ptr<Buffers> buffers_;
+};
+
+TEST(HostLane, N8_AProductTakesTheArrangementOfItsPlan) {
+  const LargeProduct product;
+  for (const plan::Prefill prefill : {plan::Prefill::kInt8, plan::Prefill::kBf16}) {
+    SCOPED_TRACE(plan::prefill_name(prefill));
+    EXPECT_EQ(product.rows_together(prefill, ""), 64u);
+    EXPECT_EQ(product.rows_together(prefill, "64 rows"), 64u);
+    EXPECT_EQ(product.rows_together(prefill, "32 rows"), 32u);
+    EXPECT_EQ(product.rows_together(prefill, "128 rows"), 128u);
+  }
 }
 
 }  // namespace
