@@ -10,6 +10,7 @@
 
 #include "base/system.h"
 #include "base/trace.h"
+#include "engine/batching/batcher.h"
 #include "engine/drafting/drafting.h"
 #include "engine/generate.h"
 #include "tests/support/tiny_engine.h"
@@ -118,6 +119,92 @@ TEST(PromptLogits, D2_ACoverageCostsTheHeadOfItsPositions) {
     if (coverage == 0) plain = g.tokens;
     EXPECT_EQ(g.tokens, plain);
     EXPECT_EQ(g.calibration_seconds > 0.0, coverage > 0);
+  }
+}
+
+// Answers a prompt with one token of it again and again, with drafts that the prompt's logits
+// calibrate and nothing else. Of three tokens the first comes from the prompt's pass, and the last
+// from a step that has no room for a guess. So nothing but the prompt can teach the only guess.
+class CalibratedAnswers {
+ public:
+  static constexpr int kTokens = 3;
+
+  CalibratedAnswers() : prompt_(random_tokens(small_model(), 24)) {
+    options_ = in_chunks();
+    options_.model.file = tiny_.engine->file().path();
+  }
+  std::unique_ptr<draft::Drafter> drafter(int coverage) {
+    DraftOptions draft;
+    draft.kind = "calibrated";
+    draft.coverage = coverage;
+    draft.fixed_width = 8;
+    return make_drafter(*tiny_.engine, options_, draft);
+  }
+  Generated alone(draft::Drafter* drafter) {
+    Session session(*tiny_.engine);
+    Sampler sampler(sampling());
+    return generate(session, prompt_, sampler, how(drafter), {});
+  }
+  // Returns the answers of a batch, of which each has its own drafter.
+  std::vector<Generated> together(const std::vector<draft::Drafter*>& drafters) {
+    Batcher batcher(*tiny_.engine);
+    std::vector<int> numbers;
+    for (draft::Drafter* const drafter : drafters) {
+      AnswerRequest request;
+      request.prompt = prompt_;
+      request.sampler = sampling();
+      request.options = how(drafter);
+      numbers.push_back(batcher.submit(std::move(request)));
+    }
+    while (batcher.step()) {
+    }
+    std::vector<Generated> answers;
+    for (const int number : numbers) answers.push_back(batcher.take(number));
+    return answers;
+  }
+
+ private:
+  SamplerOptions sampling() const {
+    SamplerOptions options;
+    options.temperature = 0.0f;
+    options.logit_bias = {{prompt_[12], 1000.0f}};
+    return options;
+  }
+  static GenerateOptions how(draft::Drafter* drafter) {
+    GenerateOptions options;
+    options.most_tokens = kTokens;
+    options.ignore_end = true;
+    options.drafter = drafter;
+    return options;
+  }
+
+  TinyEngine tiny_{small_model(), in_chunks()};
+  std::vector<cache::Token> prompt_;
+  prepare::Options options_;
+};
+
+TEST(PromptLogits, D2_ARunCalibratesItsDrafts) {
+  CalibratedAnswers blind, calibrated;
+  const auto without = blind.drafter(0), with = calibrated.drafter(100);
+  const Generated plain = blind.alone(without.get());
+  EXPECT_EQ(plain.tokens.size(), static_cast<size_t>(CalibratedAnswers::kTokens));
+  EXPECT_EQ(calibrated.alone(with.get()).tokens, plain.tokens);
+  EXPECT_EQ(without->statistics().n_verified, 0);
+  EXPECT_GT(with->statistics().n_verified, 0);
+}
+
+// The second of two equal prompts takes over what the first one's passes said.
+TEST(PromptLogits, D2_ABatchCalibratesTheDraftsOfEachAnswer) {
+  const std::vector<cache::Token> plain = CalibratedAnswers().alone(nullptr).tokens;
+  for (const int coverage : {0, 100}) {
+    CalibratedAnswers answers;
+    const auto first = answers.drafter(coverage), second = answers.drafter(coverage);
+    for (const Generated& answer : answers.together({first.get(), second.get()})) {
+      EXPECT_EQ(answer.tokens, plain) << coverage;
+    }
+    for (const auto* const drafter : {first.get(), second.get()}) {
+      EXPECT_EQ(drafter->statistics().n_verified > 0, coverage > 0) << coverage;
+    }
   }
 }
 
