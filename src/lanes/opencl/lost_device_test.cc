@@ -14,7 +14,7 @@
 namespace troika::lanes::opencl {
 namespace {
 
-constexpr plan::Shape kStep = {plan::Phase::kStep, SmallGraph::kMostTokens};
+constexpr plan::Shape kSmallStep = {plan::Phase::kStep, SmallGraph::kMostTokens};
 
 constexpr int kKernelsOfBlock = 6;
 
@@ -66,7 +66,7 @@ TEST_P(OpenclLostDevices, ALostDeviceFailsItsTasksAndSaysWhy) {
   OpenclLane lane(device, options(), kernels_.table, {});
   SmallGraph graph = SmallGraph::block(tensor::Type::kQ8_0, 256, 512);
   GraphRun run(lane, graph);
-  const auto executable = lane.build(graph.subgraph(), kStep, graph.store(), run.buffers());
+  const auto executable = lane.build(graph.subgraph(), kSmallStep, graph.store(), run.buffers());
   const lanes::Run arguments = run.arguments(plan::Phase::kStep, 3, 0);
   for (const int n_left : {0, 3, 9}) {
     n_kernels_left = n_left;
@@ -111,7 +111,7 @@ TEST_P(OpenclLostDevices, AKernelThatEndsInAnErrorFailsItsTaskAlone) {
   OpenclLane lane(device, options(), kernels_.table, {});
   SmallGraph graph = SmallGraph::block(tensor::Type::kQ8_0, 256, 512);
   GraphRun run(lane, graph);
-  const auto executable = lane.build(graph.subgraph(), kStep, graph.store(), run.buffers());
+  const auto executable = lane.build(graph.subgraph(), kSmallStep, graph.store(), run.buffers());
   const lanes::Run arguments = run.arguments(plan::Phase::kStep, 3, 0);
   for (const int n_left : {0, 3, 5, 6, 11}) {
     n_kernels_left = n_left;
